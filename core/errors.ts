@@ -1,0 +1,65 @@
+/**
+ * The closed list of error codes: status and whether a client may retry follow from the code (`spec.md` *Errors*,
+ * `contract.md` 1.1 for the codes past the spec's table).
+ */
+const CODES = {
+  INVALID_INPUT: { status: 400, retryable: false },
+  MISSING_SECRETS: { status: 400, retryable: false },
+  UNAUTHORIZED: { status: 401, retryable: false },
+  INSUFFICIENT_CREDITS: { status: 402, retryable: false },
+  FORBIDDEN: { status: 403, retryable: false },
+  DOWNLOAD_DISABLED: { status: 403, retryable: false },
+  PAID_AGENT_SERVER_ONLY: { status: 403, retryable: false },
+  NOT_FOUND: { status: 404, retryable: false },
+  METHOD_NOT_ALLOWED: { status: 405, retryable: false },
+  CONFLICT: { status: 409, retryable: false },
+  DOCUMENT_TOO_LARGE: { status: 413, retryable: false },
+  UNSUPPORTED_TYPE: { status: 415, retryable: false },
+  UNPROCESSABLE: { status: 422, retryable: false },
+  RATE_LIMITED: { status: 429, retryable: true },
+  INTERNAL_ERROR: { status: 500, retryable: true },
+  SANDBOX_ERROR: { status: 500, retryable: false },
+  LLM_ERROR: { status: 502, retryable: true },
+  TIMEOUT: { status: 504, retryable: true },
+} as const;
+
+export type ErrorCode = keyof typeof CODES;
+export const ERROR_CODES = Object.keys(CODES) as ErrorCode[];
+
+export const statusOf = (code: ErrorCode): number => CODES[code].status;
+export const isRetryable = (code: ErrorCode): boolean => CODES[code].retryable;
+
+/** Further members of `error` that clients read (`contract.md` 1.1). */
+export interface ErrorExtra {
+  /** What to do about it. */
+  readonly hint?: string;
+  /** `SANDBOX_ERROR`: the author's code failed, or setting it up did. */
+  readonly category?: 'code_error' | 'setup_error';
+  /** The explanation that a client prefers to `message`. */
+  readonly user_message?: string;
+  readonly stderr_tail?: string;
+  /** Seconds. */
+  readonly suggested_wait_time?: number;
+}
+
+/** The one error that crosses layers. Test its `code`; `instanceof` breaks across bundles. */
+export class PlatformError extends Error {
+  readonly code: ErrorCode;
+  readonly extra: ErrorExtra;
+
+  constructor(code: ErrorCode, message: string, extra: ErrorExtra = {}) {
+    super(message);
+    this.name = 'PlatformError';
+    this.code = code;
+    this.extra = extra;
+  }
+}
+
+export function isPlatformError(error: unknown): error is PlatformError {
+  return error instanceof Error && 'code' in error && typeof error.code === 'string' && error.code in CODES && 'extra' in error;
+}
+
+/** True for any error, ours or Node's, whose `code` is `code`. */
+export function hasCode(error: unknown, code: string): boolean {
+  return typeof error === 'object' && error !== null && 'code' in error && error.code === code;
+}

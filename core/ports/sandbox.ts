@@ -1,0 +1,137 @@
+/**
+ * One fresh, isolated place to run untrusted commands in.
+ *
+ * What every adapter must hold (`design.md` section 6), proven by `test/conformance/sandbox.ts`: a writable home that
+ * nobody used before, bundle and layer read-only; no other run's files, no host files beyond the language runtimes, none
+ * of the platform's environment; not root, no capabilities, no new privileges; CPU, memory, processes, file size and
+ * wall clock capped; the whole process tree gone at the deadline and at {@link SandboxSession.close}; egress as the
+ * policy says: never loopback, private, link-local or metadata addresses of the host.
+ *
+ * Inside: home and `HOME` are `/home/user` (user name `user`), the bundle lies at `/home/user/agent`, a layer at
+ * `/layer` (`/layer/python` on `PYTHONPATH`, `/layer/node_modules` found by Node from any folder, both `bin` folders on
+ * `PATH`), uploads at `/tmp/uploads`; `/tmp` is writable. `python`, `python3`, `pip`, `node`, `npm`, `bash` and `sh` are
+ * on `PATH` where the host has them.
+ */
+export interface Sandbox {
+  /**
+   * Opens a session. The bundle and layer must exist in the blob store.
+   * Throws {@link SandboxUnavailableError} when this host cannot isolate a process.
+   */
+  open(spec: SandboxSpec): Promise<SandboxSession>;
+  /** Which kind runs here and, where none can, why and what to install. */
+  status(): Promise<SandboxStatus>;
+  /** Stops every session and helper process. */
+  close(): Promise<void>;
+}
+
+export interface SandboxStatus {
+  readonly kind: 'bubblewrap' | 'unshare' | 'fargate' | 'unsandboxed' | 'none';
+  /** For `none`: the reason and the remedy, fit to be shown to a user. */
+  readonly problem?: string;
+  /** Interpreters found, e.g. `{ python: '3.11.2', node: '24.21.0' }`; a missing one is absent. */
+  readonly interpreters: { readonly python?: string; readonly node?: string };
+}
+
+/** `open`: public addresses only. `none`: nothing. A list: these host names (`*.example.org` for subdomains) and no other. */
+export type Egress = 'open' | 'none' | { readonly allow: readonly string[] };
+
+export interface SandboxLimits {
+  /** Of the whole process tree and its temporary files together. */
+  readonly memoryBytes: number;
+  /** Processor seconds of any one process. */
+  readonly cpuSeconds: number;
+  readonly processes: number;
+  /** The largest single file. */
+  readonly fileBytes: number;
+  /** All files in home and /tmp together. */
+  readonly diskBytes: number;
+}
+
+export interface SandboxSpec {
+  /** Blob key of a checked zip (see `core/agents/bundle.ts`), content-addressed: its last segment names the content. */
+  readonly bundle?: string;
+  /** Blob key of a layer archive (tar.gz with `python/` and/or `node_modules/` at its root), content-addressed. */
+  readonly layer?: string;
+  /** The complete environment beside PATH, HOME, USER, LANG, SHELL, TERM, PWD and TMPDIR. */
+  readonly env: Readonly<Record<string, string>>;
+  readonly egress: Egress;
+  readonly limits: SandboxLimits;
+}
+
+export interface ExecRequest {
+  /** A shell line, run by `bash -c` (`sh -c` where there is no bash). */
+  readonly command: string;
+  /** Absolute path inside the sandbox. @default /home/user/agent when there is a bundle, else /home/user */
+  readonly cwd?: string;
+  /** Written to stdin, then EOF. A command that does not read it is not an error. @default empty */
+  readonly stdin?: Uint8Array;
+  /** Wall clock; at its end the whole process tree of the command is killed (SIGTERM, 2 s later SIGKILL). */
+  readonly timeoutMs: number;
+  /** stdout + stderr together; what comes after is dropped and the command killed. @default 10 MB */
+  readonly maxOutputBytes?: number;
+  /** Kills the process tree at once. */
+  readonly signal?: AbortSignal;
+}
+
+export type ExecEvent =
+  | { readonly type: 'stdout' | 'stderr'; readonly data: Uint8Array }
+  | { readonly type: 'exit'; readonly exit: ExecExit };
+
+/** How a command ended. `exitCode` is 128 + signal number for a killed process, as a shell reports it. */
+export interface ExecExit {
+  readonly reason: 'exited' | 'timeout' | 'output_limit' | 'memory_limit' | 'aborted' | 'sandbox_lost';
+  readonly exitCode: number;
+  readonly durationMs: number;
+}
+
+export interface SandboxSession {
+  /** Runs one command; the last event is `exit`. Commands of one session share its files; several may run at once. */
+  exec(request: ExecRequest): AsyncIterable<ExecEvent>;
+  /** Creates parents. Throws {@link SandboxFileError} with a message fit for a user. */
+  writeFile(path: string, content: Uint8Array | AsyncIterable<Uint8Array>): Promise<void>;
+  readFile(path: string): Promise<AsyncIterable<Uint8Array>>;
+  listFiles(path: string, options?: { recursive?: boolean }): Promise<SandboxFile[]>;
+  /** Kills everything and removes every file. Safe to call twice. */
+  close(): Promise<void>;
+}
+
+export interface SandboxFile {
+  /** Relative to the listed folder. */
+  readonly path: string;
+  readonly isFolder: boolean;
+  readonly sizeBytes: number;
+}
+
+/** Everything a command printed, gathered. */
+export interface ExecOutcome {
+  readonly stdout: Uint8Array;
+  readonly stderr: Uint8Array;
+  readonly exit: ExecExit;
+}
+
+/** Runs a command to its end and gathers what it printed. */
+export async function execToEnd(session: SandboxSession, request: ExecRequest): Promise<ExecOutcome> {
+  const stdout: Uint8Array[] = [];
+  const stderr: Uint8Array[] = [];
+  for await (const event of session.exec(request)) {
+    if (event.type === 'exit') return { stdout: Buffer.concat(stdout), stderr: Buffer.concat(stderr), exit: event.exit };
+    (event.type === 'stdout' ? stdout : stderr).push(event.data);
+  }
+  throw new Error('a sandbox command ended without an exit event');
+}
+
+export class SandboxUnavailableError extends Error {
+  readonly code = 'SANDBOX_UNAVAILABLE';
+  constructor(message: string) {
+    super(message);
+    this.name = 'SandboxUnavailableError';
+  }
+}
+
+export class SandboxFileError extends Error {
+  readonly code = 'SANDBOX_FILE';
+  constructor(message: string) {
+    super(message);
+    this.name = 'SandboxFileError';
+  }
+}
