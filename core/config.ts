@@ -1,0 +1,161 @@
+import * as z from 'zod';
+
+const MB = 1024 * 1024;
+const megabytes = z.coerce.number().positive();
+const commaList = z.string().transform((text) =>
+  text
+    .split(',')
+    .map((part) => part.trim())
+    .filter((part) => part !== ''),
+);
+const slug = z.string().regex(/^[a-z0-9][a-z0-9-]*$/, 'must be lower-case letters, digits and hyphens');
+
+/** A setting: its variable, what it may be, and the sentence that `docs/settings.md` shows. */
+interface Setting<Schema extends z.ZodType> {
+  readonly variable: string;
+  readonly schema: Schema;
+  readonly host: 'both' | 'local' | 'aws';
+  readonly about: string;
+}
+const setting = <Schema extends z.ZodType>(
+  host: Setting<Schema>['host'],
+  variable: string,
+  schema: Schema,
+  about: string,
+): Setting<Schema> => ({ host, variable, schema, about });
+
+/** Every setting of the platform; nothing else reads the environment. On AWS the stacks set them from the stage file. */
+export const SETTINGS = {
+  workspaceSlug: setting(
+    'both',
+    'PLATFORM_WORKSPACE',
+    slug.default('main'),
+    "Slug of the first workspace, the `org` in its agents' addresses. Read at the first start only.",
+  ),
+  ownerEmail: setting(
+    'both',
+    'PLATFORM_OWNER_EMAIL',
+    z.email().default('owner@example.com'),
+    "E-mail address of the first workspace's owner. Read at the first start only.",
+  ),
+  logLevel: setting(
+    'both',
+    'PLATFORM_LOG_LEVEL',
+    z.enum(['debug', 'info', 'warn', 'error']).default('info'),
+    'The least severe log lines to write. `debug` has a line per request.',
+  ),
+  baseUrl: setting(
+    'both',
+    'PLATFORM_BASE_URL',
+    z.url().optional(),
+    'Address under which clients reach the platform, without a slash at the end. Locally by default `http://<host>:<port>`.',
+  ),
+  maxBundleBytes: setting(
+    'both',
+    'PLATFORM_MAX_BUNDLE_MB',
+    megabytes.default(25).transform((mb) => mb * MB),
+    'Largest code bundle (zip) that may be uploaded, in MB.',
+  ),
+  maxCallBodyBytes: setting(
+    'both',
+    'PLATFORM_MAX_CALL_BODY_MB',
+    megabytes.default(25).transform((mb) => mb * MB),
+    'Largest body of an agent call, files included, in MB.',
+  ),
+  sandboxEgress: setting(
+    'both',
+    'PLATFORM_SANDBOX_EGRESS',
+    z.union([z.enum(['open', 'none']), commaList]).default('open'),
+    'What running agents may connect to: `open` (any public address), `none`, or a comma-separated list of host names (`*.example.org` for subdomains). Private, loopback and metadata addresses are never reachable.',
+  ),
+  sandboxMemoryBytes: setting(
+    'both',
+    'PLATFORM_SANDBOX_MEMORY_MB',
+    megabytes.default(512).transform((mb) => mb * MB),
+    'Memory of one run, its whole process tree and temporary files together, in MB.',
+  ),
+  sandboxDiskBytes: setting(
+    'both',
+    'PLATFORM_SANDBOX_DISK_MB',
+    megabytes.default(256).transform((mb) => mb * MB),
+    'Files that one run may write, in MB.',
+  ),
+  sandboxProcesses: setting(
+    'both',
+    'PLATFORM_SANDBOX_PROCESSES',
+    z.coerce.number().int().positive().default(128),
+    'Processes and threads of one run.',
+  ),
+  installTimeoutMs: setting(
+    'both',
+    'PLATFORM_INSTALL_TIMEOUT_SECONDS',
+    z.coerce
+      .number()
+      .int()
+      .positive()
+      .default(240)
+      .transform((seconds) => seconds * 1000),
+    "Longest installation of an uploaded bundle's dependencies, in seconds.",
+  ),
+
+  host: setting(
+    'local',
+    'PLATFORM_HOST',
+    z.string().default('127.0.0.1'),
+    'Address to listen on. Anything but loopback needs a TLS-terminating proxy in front.',
+  ),
+  port: setting(
+    'local',
+    'PLATFORM_PORT',
+    z.coerce.number().int().min(0).max(65535).default(4280),
+    'Port to listen on; 0 takes a free one.',
+  ),
+  dataFolder: setting(
+    'local',
+    'PLATFORM_DATA',
+    z.string().default('.data'),
+    'Folder for the database, bundles and the encrypted vault.',
+  ),
+  sandboxKind: setting(
+    'local',
+    'PLATFORM_SANDBOX',
+    z.enum(['auto', 'bubblewrap', 'unshare', 'unsandboxed']).default('auto'),
+    "How runs are isolated. `auto` takes bubblewrap where it works, else unshare. `unsandboxed` runs agents as ordinary processes of the platform's user: only for code that you would run yourself.",
+  ),
+  sandboxPrestart: setting(
+    'local',
+    'PLATFORM_SANDBOX_PRESTART',
+    z.coerce.number().int().min(0).max(64).default(4),
+    'Sandboxes kept started ahead, so that a call does not wait for one.',
+  ),
+
+  tablePrefix: setting(
+    'aws',
+    'PLATFORM_TABLE_PREFIX',
+    z.string().default(''),
+    'DynamoDB table names are this and `main`, `runs`, `counters`.',
+  ),
+  bucket: setting('aws', 'PLATFORM_BUCKET', z.string().default(''), 'S3 bucket of bundles, layers and large bodies.'),
+  secretPrefix: setting(
+    'aws',
+    'PLATFORM_SECRET_PREFIX',
+    z.string().default(''),
+    'Secrets Manager names are this, a slash and the workspace id.',
+  ),
+} satisfies Record<string, Setting<z.ZodType>>;
+
+export type Config = { readonly [Name in keyof typeof SETTINGS]: z.output<(typeof SETTINGS)[Name]['schema']> };
+
+/** Throws one error that names every wrong variable, what it was and what it may be. Empty variables count as unset. */
+export function parseConfig(environment: Readonly<Record<string, string | undefined>>): Config {
+  const problems: string[] = [];
+  const entries = Object.entries(SETTINGS).map(([name, { variable, schema }]) => {
+    const given = environment[variable] || undefined;
+    const result = schema.safeParse(given);
+    if (!result.success)
+      problems.push(`${variable}="${given}": ${result.error.issues.map((i) => i.message).join(', ')}`);
+    return [name, result.data];
+  });
+  if (problems.length > 0) throw new Error(`Wrong settings:\n  ${problems.join('\n  ')}\nSee docs/settings.md.`);
+  return Object.fromEntries(entries) as Config;
+}

@@ -1,0 +1,34 @@
+import type { Config } from './config.ts';
+import type { Blobs } from './ports/blobs.ts';
+import type { Clock } from './ports/clock.ts';
+import type { Ids } from './ports/ids.ts';
+import type { Sandbox } from './ports/sandbox.ts';
+import type { Table } from './ports/table.ts';
+import type { Vault } from './ports/vault.ts';
+
+/** Everything the platform needs from its host, built once per process: `local/deps.ts`, `aws/deps.ts`. */
+export interface Deps {
+  readonly config: Config;
+  readonly main: Table;
+  readonly runs: Table;
+  readonly counters: Table;
+  readonly blobs: Blobs;
+  readonly vault: Vault;
+  readonly sandbox: Sandbox;
+  readonly clock: Clock;
+  readonly ids: Ids;
+  readonly log: Log;
+  /**
+   * Work that may outlast the answer. The local host goes on with it and waits for it at shutdown; a Lambda function
+   * stops with its answer, so there the returned promise ends only with the work.
+   */
+  readonly background: (work: Promise<void>) => Promise<void>;
+}
+
+/** One JSON line each. Never pass inputs, outputs or headers. */
+export interface Log {
+  debug(message: string, fields?: Record<string, unknown>): void;
+  info(message: string, fields?: Record<string, unknown>): void;
+  warn(message: string, fields?: Record<string, unknown>): void;
+  error(message: string, fields?: Record<string, unknown>): void;
+}

@@ -1,0 +1,158 @@
+import { Hono } from 'hono';
+import type * as z from 'zod';
+import type { Deps } from '../deps.ts';
+import { isPlatformError, PlatformError, statusOf } from '../errors.ts';
+import { authenticate } from './auth.ts';
+import { readJson } from './body.ts';
+import { errorResponse } from './envelope.ts';
+import { type Incoming, isRaw, type Route, requestIdOf } from './route.ts';
+
+/** Management bodies are small; calls and uploads read their own bodies under their own limits. */
+const MAX_JSON_BODY_BYTES = 2 * 1024 * 1024;
+
+// biome-ignore lint/suspicious/noExplicitAny: rows and handlers are tied together by the types of `Handlers`, which a loop over rows cannot see.
+type AnyHandlers = Record<string, (incoming: Incoming<any>) => Promise<AnyOutgoing>>;
+interface AnyOutgoing {
+  readonly status: number;
+  readonly body: unknown;
+  readonly headers?: Readonly<Record<string, string>>;
+}
+
+export type App = (request: Request) => Promise<Response>;
+
+/**
+ * The API as one function, the same on Lambda and locally. Order of work for every request: request id, match,
+ * authenticate, parse, authorise, handle, check the answer, encode; one catch.
+ *
+ * Rows are tried in their order, so the table lists fixed paths before `/{org}/{agent}/{version}/{endpoint}`.
+ */
+export function createApp(deps: Deps, routes: readonly Route[], handlers: AnyHandlers): App {
+  const router = new Hono<{ Bindings: Exchange }>();
+  for (const route of routes) {
+    const handler = handlers[route.operationId];
+    if (handler === undefined) throw new Error(`no handler for ${route.operationId}`);
+    router.on(route.method, route.path.replaceAll(/\{(\w+)\}/g, ':$1'), (context) =>
+      serve(deps, route, handler, context.req.raw, context.req.param(), context.env),
+    );
+  }
+  router.notFound((context) => {
+    throw nothingAt(routes, context.req.method, context.req.path, context.env);
+  });
+  router.onError((error, context) => {
+    if (!isPlatformError(error) || statusOf(error.code) >= 500) logFailure(deps, context.env.requestUuid, error);
+    return errorResponse(error, context.env.requestUuid);
+  });
+
+  return async (request) => {
+    const started = deps.clock.now();
+    const exchange: Exchange = { requestUuid: deps.ids.uuid(), responseHeaders: {} };
+    const response = await router.fetch(request, exchange);
+    const requestId = requestIdOf(exchange.requestUuid);
+    response.headers.set('x-request-id', requestId);
+    for (const [name, value] of Object.entries(exchange.responseHeaders)) response.headers.set(name, value);
+    deps.log.debug('request', {
+      request_id: requestId,
+      method: request.method,
+      status: response.status,
+      duration_ms: deps.clock.now() - started,
+    });
+    return response;
+  };
+}
+
+/** What one request carries through the router. */
+interface Exchange {
+  readonly requestUuid: string;
+  readonly responseHeaders: Record<string, string>;
+}
+
+async function serve(
+  deps: Deps,
+  route: Route,
+  handler: AnyHandlers[string],
+  request: Request,
+  params: Record<string, string>,
+  exchange: Exchange,
+): Promise<Response> {
+  const receivedAt = deps.clock.now();
+  const caller = route.auth === 'key' ? await authenticate(deps, request.headers, params.workspace_id) : undefined;
+  const schemas = route.request ?? {};
+  const query = schemas.query && parse('query', schemas.query, queryOf(request.url));
+  const headers = schemas.headers && parse('header', schemas.headers, Object.fromEntries(request.headers));
+  const checkedParams = schemas.params ? parse('path', schemas.params, params) : params;
+  const body =
+    schemas.body && !isRaw(schemas.body)
+      ? parse('body', schemas.body, (await readJson(request, MAX_JSON_BODY_BYTES)) ?? {})
+      : undefined;
+  if (route.role === 'owner' && caller?.role !== 'owner') {
+    throw new PlatformError('FORBIDDEN', `Only an owner of the workspace "${caller?.workspace.slug}" may do this.`);
+  }
+  const answer = await handler({
+    params: checkedParams,
+    query,
+    headers,
+    body,
+    caller,
+    receivedAt,
+    request,
+    ...exchange,
+  });
+  return encode(route, answer);
+}
+
+/** Repeated names keep their last value, as the routes know no lists but comma-separated ones. */
+const queryOf = (url: string): Record<string, string> => Object.fromEntries(new URL(url).searchParams);
+
+function parse(part: string, schema: z.ZodType, value: unknown): unknown {
+  const result = schema.safeParse(value);
+  if (result.success) return result.data;
+  const problems = result.error.issues.map((issue) => {
+    const field = [part, ...issue.path].join('.');
+    return `${field}: ${issue.message}`;
+  });
+  throw new PlatformError('INVALID_INPUT', problems.slice(0, 10).join('; '));
+}
+
+/** A shape is a filter, too: what it does not name stays inside. */
+function encode(route: Route, answer: AnyOutgoing): Response {
+  const shape = route.response[answer.status];
+  if (shape === undefined)
+    throw new Error(`${route.operationId} answered ${answer.status}, which its row does not list`);
+  const headers = new Headers(answer.headers);
+  if (isRaw(shape)) {
+    if (!headers.has('content-type')) headers.set('content-type', shape.raw[0]!);
+    return new Response(rawBody(answer.body), { status: answer.status, headers });
+  }
+  const checked = shape.safeParse(answer.body);
+  if (!checked.success) throw new Error(`${route.operationId} answered a wrong body: ${checked.error.message}`);
+  headers.set('content-type', 'application/json');
+  return new Response(JSON.stringify(checked.data), { status: answer.status, headers });
+}
+
+const rawBody = (body: unknown): BodyInit =>
+  body instanceof Uint8Array
+    ? (body as Uint8Array<ArrayBuffer>)
+    : ReadableStream.from(body as AsyncIterable<Uint8Array>);
+
+function nothingAt(routes: readonly Route[], method: string, path: string, exchange: Exchange): PlatformError {
+  const allowed = new Set(routes.filter((route) => matches(route.path, path)).map((route) => route.method));
+  if (allowed.size === 0) {
+    return new PlatformError('NOT_FOUND', `There is nothing at ${path.slice(0, 200)}; see GET /openapi.json.`);
+  }
+  exchange.responseHeaders.allow = [...allowed].sort().join(', ');
+  return new PlatformError(
+    'METHOD_NOT_ALLOWED',
+    `${method} is not allowed here, only ${exchange.responseHeaders.allow}.`,
+  );
+}
+
+function matches(pattern: string, path: string): boolean {
+  const wanted = pattern.split('/');
+  const given = path.split('/');
+  return wanted.length === given.length && wanted.every((part, i) => part.startsWith('{') || part === given[i]);
+}
+
+function logFailure(deps: Deps, requestUuid: string, error: unknown): void {
+  const detail = error instanceof Error ? { name: error.name, message: error.message, stack: error.stack } : { error };
+  deps.log.error('request failed', { request_id: requestIdOf(requestUuid), ...detail });
+}

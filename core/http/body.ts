@@ -1,0 +1,127 @@
+import busboy from 'busboy';
+import { PlatformError } from '../errors.ts';
+
+const MB = 1024 * 1024;
+
+const tooLarge = (limit: number): PlatformError => {
+  const size = limit >= MB ? `${Math.floor(limit / MB)} MB` : `${Math.floor(limit / 1024)} KB`;
+  return new PlatformError(
+    'DOCUMENT_TOO_LARGE',
+    `The request body is larger than ${size}, the most that is accepted here.`,
+  );
+};
+
+/** The media type without parameters, lower case; empty when there is none. */
+export const mediaType = (request: Request): string =>
+  (request.headers.get('content-type') ?? '').split(';')[0]!.trim().toLowerCase();
+
+/** Throws DOCUMENT_TOO_LARGE as soon as the size is known to pass `limit` bytes: by the header, else while reading. */
+async function* boundedChunks(request: Request, limit: number): AsyncGenerator<Uint8Array> {
+  if (Number(request.headers.get('content-length') ?? 0) > limit) throw tooLarge(limit);
+  if (request.body === null) return;
+  let size = 0;
+  for await (const chunk of request.body) {
+    size += chunk.byteLength;
+    if (size > limit) throw tooLarge(limit);
+    yield chunk;
+  }
+}
+
+/**
+ * The JSON body; `undefined` when the body is empty.
+ *
+ * Throws UNSUPPORTED_TYPE for another content type, INVALID_INPUT for what is not JSON, DOCUMENT_TOO_LARGE.
+ */
+export async function readJson(request: Request, limit: number): Promise<unknown> {
+  const chunks = await Array.fromAsync(boundedChunks(request, limit));
+  if (chunks.length === 0 || chunks.every((chunk) => chunk.byteLength === 0)) return undefined;
+  const type = mediaType(request);
+  if (type !== 'application/json' && !type.endsWith('+json')) {
+    throw new PlatformError(
+      'UNSUPPORTED_TYPE',
+      `The body must be JSON, but its content type is "${type || 'missing'}".`,
+      {
+        hint: 'Send the header "Content-Type: application/json".',
+      },
+    );
+  }
+  try {
+    return JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(Buffer.concat(chunks)));
+  } catch (error) {
+    const reason = error instanceof Error ? error.message : '';
+    throw new PlatformError('INVALID_INPUT', `The body is not valid JSON: ${reason.slice(0, 200)}`);
+  }
+}
+
+/** One file of a multipart body. */
+export interface UploadedFile {
+  /** Name of the part. */
+  readonly field: string;
+  /** As the client named it, without folders; may be empty. */
+  readonly name: string;
+  readonly contentType: string;
+  readonly content: Uint8Array;
+}
+
+export interface Multipart {
+  readonly files: UploadedFile[];
+  /** Parts that are not files; the last of a name wins. */
+  readonly fields: Record<string, string>;
+}
+
+/** A whole `multipart/form-data` body. Throws INVALID_INPUT for a broken one, DOCUMENT_TOO_LARGE. */
+export async function readMultipart(request: Request, limit: number): Promise<Multipart> {
+  const files: UploadedFile[] = [];
+  const fields: Record<string, string> = Object.create(null);
+  try {
+    const parser = busboy({
+      headers: { 'content-type': request.headers.get('content-type') ?? '' },
+      defParamCharset: 'utf8',
+      limits: { files: 100, fields: 100, fieldSize: limit, fieldNameSize: 200 },
+    });
+    let refused: string | undefined;
+    parser.on('file', (field, stream, info) => {
+      const chunks: Buffer[] = [];
+      stream.on('data', (chunk: Buffer) => chunks.push(chunk));
+      stream.on('end', () => {
+        const name = info.filename ?? '';
+        files.push({ field, name, contentType: info.mimeType, content: Buffer.concat(chunks) });
+      });
+    });
+    parser.on('field', (name, value) => {
+      fields[name] = value;
+    });
+    parser.on('filesLimit', () => {
+      refused = 'more than 100 files';
+    });
+    parser.on('fieldsLimit', () => {
+      refused = 'more than 100 fields';
+    });
+    await pump(boundedChunks(request, limit), parser);
+    if (refused) throw new PlatformError('INVALID_INPUT', `The multipart body has ${refused}.`);
+  } catch (error) {
+    if (error instanceof Error && 'extra' in error) throw error;
+    const reason = error instanceof Error ? error.message : '';
+    throw new PlatformError('INVALID_INPUT', `The body is not valid multipart/form-data: ${reason}.`);
+  }
+  return { files, fields };
+}
+
+async function pump(chunks: AsyncIterable<Uint8Array>, parser: busboy.Busboy): Promise<void> {
+  const closed = new Promise<void>((resolve, reject) => {
+    parser.on('close', resolve);
+    parser.on('error', reject);
+  });
+  closed.catch(() => {});
+  try {
+    for await (const chunk of chunks) {
+      if (parser.destroyed) break;
+      parser.write(chunk);
+    }
+    parser.end();
+  } catch (error) {
+    parser.destroy();
+    throw error;
+  }
+  await closed;
+}

@@ -1,0 +1,150 @@
+import type { Deps } from '../deps.ts';
+import { absent, type Item, queryAll, type TransactOperation } from '../ports/table.ts';
+
+/**
+ * Main table: `WS#<id> / META`, `SLUG#<slug> / META` (slug -> id), `USER#<id> / META`,
+ * `USER#<id> / MEMBER#<workspace id>` (index gsi1: the members of a workspace).
+ */
+export interface Workspace {
+  readonly id: string;
+  readonly slug: string;
+  readonly name: string;
+  readonly type: 'personal' | 'team';
+  readonly createdAt: string;
+}
+
+export type Role = 'owner' | 'member';
+
+export interface User {
+  readonly id: string;
+  readonly email: string;
+  readonly displayName: string;
+  readonly personalWorkspaceId: string;
+  readonly createdAt: string;
+}
+
+type MainDeps = Pick<Deps, 'main'>;
+
+const workspaceKey = (id: string) => ({ pk: `WS#${id}`, sk: 'META' });
+const slugKey = (slug: string) => ({ pk: `SLUG#${slug}`, sk: 'META' });
+const userKey = (id: string) => ({ pk: `USER#${id}`, sk: 'META' });
+const memberKey = (userId: string, workspaceId: string) => ({ pk: `USER#${userId}`, sk: `MEMBER#${workspaceId}` });
+
+function workspaceFrom(item: Item): Workspace {
+  return {
+    id: item.id as string,
+    slug: item.slug as string,
+    name: item.name as string,
+    type: item.type as Workspace['type'],
+    createdAt: item.created_at as string,
+  };
+}
+
+export interface Membership {
+  readonly workspace: Workspace;
+  readonly role: Role;
+}
+
+/** `undefined` for a user who is no member and for a workspace that does not exist alike. */
+export async function findMembership(
+  { main }: MainDeps,
+  userId: string,
+  workspaceId: string,
+): Promise<Membership | undefined> {
+  if (workspaceId === '' || workspaceId.length > 64) return undefined;
+  const [member, workspace] = await main.batchGet([memberKey(userId, workspaceId), workspaceKey(workspaceId)]);
+  if (member === undefined || workspace === undefined) return undefined;
+  return { workspace: workspaceFrom(workspace), role: member.role as Role };
+}
+
+export async function listMemberships({ main }: MainDeps, userId: string): Promise<Membership[]> {
+  const memberships: Membership[] = [];
+  for await (const member of queryAll(main, { pk: `USER#${userId}`, sk: { beginsWith: 'MEMBER#' } })) {
+    const workspace = await main.get(workspaceKey(member.sk.slice('MEMBER#'.length)));
+    if (workspace) memberships.push({ workspace: workspaceFrom(workspace), role: member.role as Role });
+  }
+  return memberships;
+}
+
+export async function countMembers({ main }: MainDeps, workspaceId: string): Promise<number> {
+  let count = 0;
+  for await (const _ of queryAll(main, { index: 'gsi1', pk: `WS#${workspaceId}#MEMBERS`, limit: 1000 })) count++;
+  return count;
+}
+
+export async function findWorkspace({ main }: MainDeps, id: string): Promise<Workspace | undefined> {
+  const item = await main.get(workspaceKey(id));
+  return item && workspaceFrom(item);
+}
+
+/** The workspace (= organization) that a slug names. */
+export async function findWorkspaceIdBySlug({ main }: MainDeps, slug: string): Promise<string | undefined> {
+  const item = await main.get(slugKey(slug));
+  return item?.workspace_id as string | undefined;
+}
+
+export async function findUser({ main }: MainDeps, id: string): Promise<User | undefined> {
+  const item = await main.get(userKey(id));
+  return (
+    item && {
+      id,
+      email: item.email as string,
+      displayName: item.display_name as string,
+      personalWorkspaceId: item.personal_workspace_id as string,
+      createdAt: item.created_at as string,
+    }
+  );
+}
+
+export async function findPersonalWorkspaceId(deps: MainDeps, userId: string): Promise<string> {
+  const user = await findUser(deps, userId);
+  if (user === undefined) throw new Error(`user ${userId} has a key but no record`);
+  return user.personalWorkspaceId;
+}
+
+/** The writes that make a user and the personal workspace he owns; they fail together when the slug is taken. */
+export function newUserOperations(input: {
+  userId: string;
+  workspaceId: string;
+  email: string;
+  displayName: string;
+  slug: string;
+  name: string;
+  createdAt: string;
+}): TransactOperation[] {
+  const { userId, workspaceId, createdAt } = input;
+  return [
+    { op: 'put', item: { ...slugKey(input.slug), workspace_id: workspaceId }, condition: absent() },
+    {
+      op: 'put',
+      item: {
+        ...workspaceKey(workspaceId),
+        id: workspaceId,
+        slug: input.slug,
+        name: input.name,
+        type: 'personal',
+        created_at: createdAt,
+      },
+    },
+    {
+      op: 'put',
+      item: {
+        ...userKey(userId),
+        email: input.email,
+        display_name: input.displayName,
+        personal_workspace_id: workspaceId,
+        created_at: createdAt,
+      },
+    },
+    {
+      op: 'put',
+      item: {
+        ...memberKey(userId, workspaceId),
+        role: 'owner',
+        accepted_at: createdAt,
+        gsi1pk: `WS#${workspaceId}#MEMBERS`,
+        gsi1sk: userId,
+      },
+    },
+  ];
+}
