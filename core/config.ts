@@ -98,6 +98,13 @@ export const SETTINGS = {
     "Longest installation of an uploaded bundle's dependencies, in seconds.",
   ),
 
+  runRetentionDays: setting(
+    'both',
+    'PLATFORM_RUN_RETENTION_DAYS',
+    z.coerce.number().int().positive().default(30),
+    'How long the record of a run is kept, in days.',
+  ),
+
   host: setting(
     'local',
     'PLATFORM_HOST',

@@ -56,7 +56,13 @@ export class PlatformError extends Error {
 }
 
 export function isPlatformError(error: unknown): error is PlatformError {
-  return error instanceof Error && 'code' in error && typeof error.code === 'string' && error.code in CODES && 'extra' in error;
+  return (
+    error instanceof Error &&
+    'code' in error &&
+    typeof error.code === 'string' &&
+    error.code in CODES &&
+    'extra' in error
+  );
 }
 
 /** True for any error, ours or Node's, whose `code` is `code`. */

@@ -79,7 +79,7 @@ async function serve(
   const schemas = route.request ?? {};
   const query = schemas.query && parse('query', schemas.query, queryOf(request.url));
   const headers = schemas.headers && parse('header', schemas.headers, Object.fromEntries(request.headers));
-  const checkedParams = schemas.params ? parse('path', schemas.params, params) : params;
+  if (schemas.params) parse('path', schemas.params, params);
   const body =
     schemas.body && !isRaw(schemas.body)
       ? parse('body', schemas.body, (await readJson(request, MAX_JSON_BODY_BYTES)) ?? {})
@@ -88,7 +88,7 @@ async function serve(
     throw new PlatformError('FORBIDDEN', `Only an owner of the workspace "${caller?.workspace.slug}" may do this.`);
   }
   const answer = await handler({
-    params: checkedParams,
+    params,
     query,
     headers,
     body,
@@ -129,7 +129,7 @@ function encode(route: Route, answer: AnyOutgoing): Response {
   return new Response(JSON.stringify(checked.data), { status: answer.status, headers });
 }
 
-const rawBody = (body: unknown): BodyInit =>
+const rawBody = (body: unknown): Uint8Array<ArrayBuffer> | ReadableStream =>
   body instanceof Uint8Array
     ? (body as Uint8Array<ArrayBuffer>)
     : ReadableStream.from(body as AsyncIterable<Uint8Array>);

@@ -1,5 +1,5 @@
 import busboy from 'busboy';
-import { PlatformError } from '../errors.ts';
+import { isPlatformError, PlatformError } from '../errors.ts';
 
 const MB = 1024 * 1024;
 
@@ -48,8 +48,9 @@ export async function readJson(request: Request, limit: number): Promise<unknown
   try {
     return JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(Buffer.concat(chunks)));
   } catch (error) {
-    const reason = error instanceof Error ? error.message : '';
-    throw new PlatformError('INVALID_INPUT', `The body is not valid JSON: ${reason.slice(0, 200)}`);
+    // Only the place: the parser's message quotes the body, which may hold a secret.
+    const place = error instanceof SyntaxError ? /at position \d+.*$/.exec(error.message)?.[0] : undefined;
+    throw new PlatformError('INVALID_INPUT', `The body is not valid JSON${place ? ` (${place})` : ''}.`);
   }
 }
 
@@ -100,7 +101,7 @@ export async function readMultipart(request: Request, limit: number): Promise<Mu
     await pump(boundedChunks(request, limit), parser);
     if (refused) throw new PlatformError('INVALID_INPUT', `The multipart body has ${refused}.`);
   } catch (error) {
-    if (error instanceof Error && 'extra' in error) throw error;
+    if (isPlatformError(error)) throw error;
     const reason = error instanceof Error ? error.message : '';
     throw new PlatformError('INVALID_INPUT', `The body is not valid multipart/form-data: ${reason}.`);
   }

@@ -55,6 +55,8 @@ export interface SandboxSpec {
   /** The complete environment beside PATH, HOME, USER, LANG, SHELL, TERM, PWD and TMPDIR. */
   readonly env: Readonly<Record<string, string>>;
   readonly egress: Egress;
+  /** `install` may also reach the package registries that the operator configured. */
+  readonly purpose: 'run' | 'install';
   readonly limits: SandboxLimits;
 }
 

@@ -1,0 +1,318 @@
+import type { Deps } from '../deps.ts';
+import { PlatformError } from '../errors.ts';
+import type { Caller } from '../http/auth.ts';
+import { mediaType, readMultipart } from '../http/body.ts';
+import { type Handlers, requestIdOf } from '../http/route.ts';
+import { isoTime } from '../ports/clock.ts';
+import { listAgentRuns, type Run } from '../runs/store.ts';
+import { findMembership } from '../workspaces/store.ts';
+import { type BundleReport, inspectBundle } from './bundle.ts';
+import { checkDependencyGraph } from './dependency-graph.ts';
+import { detectEntrypoint } from './entrypoint.ts';
+import { install, planInstall } from './install.ts';
+import { type AgentDefinition, checkDefinition, checkUpdate, type FieldError } from './manifest.ts';
+import type { agentRoutes } from './routes.ts';
+import {
+  AgentStore,
+  type AgentVersion,
+  type Bundle,
+  bundleKey,
+  type Install,
+  resolveAgent,
+  versionName,
+} from './store.ts';
+import { isPaid, ownerView } from './views.ts';
+
+/** Multipart adds some lines around the file. */
+const MULTIPART_OVERHEAD_BYTES = 64 * 1024;
+/** Clients give up on an upload after 15 s (`contract.md` 0.2); an installation that takes longer goes on. */
+const UPLOAD_WAIT_MS = 10_000;
+/** `contract.md` 6.5. */
+const FORKS_THAT_NEED_CONFIRMATION = 1;
+
+export const agentHandlers = (deps: Deps): Handlers<typeof agentRoutes> => {
+  const storeOf = (caller: Caller) => new AgentStore(deps, caller.workspace.id);
+
+  async function find(caller: Caller, id: string): Promise<AgentVersion> {
+    const version = await storeOf(caller).find(id);
+    if (version === undefined) {
+      throw new PlatformError('NOT_FOUND', `The workspace "${caller.workspace.slug}" has no agent version with the id "${id.slice(0, 64)}".`);
+    }
+    return version;
+  }
+
+  async function check(caller: Caller, body: unknown) {
+    const { definition, errors, warnings } = checkDefinition(body);
+    if (definition === undefined) return { definition, errors, warnings };
+    const self = { org: caller.workspace.slug, name: definition.name };
+    const graph = await checkDependencyGraph(definition, self, async (org, name, version) => {
+      const found = await resolveAgent(deps, org, name, version);
+      if (found === undefined) return undefined;
+      const isMember =
+        found.workspaceId === caller.workspace.id ||
+        (await findMembership(deps, caller.userId, found.workspaceId)) !== undefined;
+      return { definition: found.definition, accessible: found.definition.is_public || isMember };
+    });
+    return { definition, errors: [...errors, ...graph], warnings };
+  }
+
+  return {
+    async listAgents({ caller, query }) {
+      const workspaceId = query.workspace_id ?? caller.workspace.id;
+      if (workspaceId !== caller.workspace.id && !(await findMembership(deps, caller.userId, workspaceId))) {
+        throw new PlatformError('FORBIDDEN', `You are not a member of a workspace with the id "${workspaceId.slice(0, 64)}".`);
+      }
+      return { status: 200, body: (await new AgentStore(deps, workspaceId).listAll()).map(ownerView) };
+    },
+
+    async createAgent({ caller, body }) {
+      const { definition, errors, warnings } = await check(caller, body);
+      if (definition === undefined || errors.length > 0) throw invalid(errors);
+      const runnable = definition.execution_engine !== 'code_runtime';
+      const version = await storeOf(caller).publish(definition, caller.workspace, { runnable });
+      return {
+        status: 201,
+        body: {
+          agent: ownerView(version),
+          ...(definition.manifest?.orchestration_mode && { orchestration_mode: definition.manifest.orchestration_mode }),
+          warnings,
+          services_updated: 0,
+        },
+      };
+    },
+
+    async previewAgent({ caller, query }) {
+      const store = storeOf(caller);
+      const [versions, next] = await Promise.all([store.listVersions(query.name), store.nextVersion(query.name)]);
+      return {
+        status: 200,
+        body: {
+          name: query.name,
+          existing_versions: versions.map(({ version }) => versionName(version)),
+          next_version: versionName(next),
+          org_slug: caller.workspace.slug,
+        },
+      };
+    },
+
+    async validateAgent({ caller, body }) {
+      const { errors, warnings } = await check(caller, body);
+      return { status: 200, body: { valid: errors.length === 0, errors: errors.map(errorText), warnings } };
+    },
+
+    async getAgent({ caller, params }) {
+      return { status: 200, body: ownerView(await find(caller, params.id)) };
+    },
+
+    async updateAgent({ caller, params, body }) {
+      const version = await find(caller, params.id);
+      const { definition, errors } = checkUpdate(version.definition, body);
+      if (definition === undefined) throw invalid(errors);
+      const updated = await storeOf(caller).update(version, definition);
+      return { status: 200, body: ownerView(updated ?? (await find(caller, params.id))) };
+    },
+
+    async deleteAgent({ caller, params, query }) {
+      const store = storeOf(caller);
+      const version = await find(caller, params.id);
+      const all = query.mode === 'all_versions';
+      if (query.confirmation_name !== version.name && (await store.countForks(version.name)) >= FORKS_THAT_NEED_CONFIRMATION) {
+        throw new PlatformError('INVALID_INPUT', `Others have forked "${version.name}": confirm with confirmation_name=${version.name}.`);
+      }
+      // Oldest first, so that the newest stays current until it goes itself.
+      const versions = all ? await store.listVersions(version.name) : [version];
+      for (const each of versions) await store.remove(each);
+      return {
+        status: 200,
+        body: {
+          deleted: true,
+          agent_id: version.id,
+          agent_name: version.name,
+          ...(all && { version_count: versions.length }),
+        },
+      };
+    },
+
+    async checkAgentDeletion({ caller, params, query }) {
+      const store = storeOf(caller);
+      const version = await find(caller, params.id);
+      const forks = await store.countForks(version.name);
+      return {
+        status: 200,
+        body: {
+          agent_id: version.id,
+          agent_name: version.name,
+          stars_count: 0,
+          fork_count: forks,
+          requires_confirmation: forks >= FORKS_THAT_NEED_CONFIRMATION,
+          ...(query.mode && { version_count: (await store.listVersions(version.name)).length }),
+        },
+      };
+    },
+
+    async uploadBundle({ caller, params, headers, request, requestUuid }) {
+      const version = await find(caller, params.id);
+      const engine = version.definition.execution_engine;
+      if (engine !== 'code_runtime') {
+        throw new PlatformError('INVALID_INPUT', `Only code_runtime agents have a code bundle, and this one is run by ${engine ?? 'nothing: it is a skill'}.`);
+      }
+      const report = await inspectBundle(await readBundle(request, deps.config.maxBundleBytes));
+      const uploaded = await storeBundle(version, report, headers['x-entrypoint']);
+      const installed = await startInstall(uploaded, report, requestUuid);
+      const bundle = uploaded.bundle!;
+      const status = installed?.status ?? null;
+      return {
+        status: 200,
+        body: {
+          success: true,
+          code_hash: bundle.sha256,
+          bundle_id: bundle.sha256,
+          bundle_size_bytes: bundle.size_bytes,
+          size_bytes: bundle.size_bytes,
+          file_count: report.files.length,
+          entrypoint: bundle.entrypoint,
+          status: status === 'failed' ? 'error' : status === 'building' ? 'processing' : 'active',
+          environment_status: status,
+          environment_error: installed?.error ?? null,
+          uploaded_at: bundle.uploaded_at,
+          services_updated: 0,
+        },
+      };
+    },
+
+    async downloadOwnBundle({ caller, params }) {
+      return { status: 200, ...(await bundleAnswer(deps, await find(caller, params.id))) };
+    },
+
+    async listAgentLogs({ caller, params, query }) {
+      const version = await find(caller, params.id);
+      const runs = await listAgentRuns(deps, version.id, query);
+      return { status: 200, body: runs.map(logEntry) };
+    },
+
+    async forkAgent({ caller, params, body }) {
+      return { status: 200, body: { agent: ownerView(await fork(caller, params.id, body)) } };
+    },
+  };
+
+  /** A version's code does not change: a second upload must bring the same bytes, or replace one that cannot run. */
+  async function storeBundle(version: AgentVersion, report: BundleReport, entrypoint?: string): Promise<AgentVersion> {
+    if (version.runnable && version.bundle && version.bundle.sha256 !== report.sha256) {
+      throw new PlatformError('CONFLICT', `${version.name} ${versionName(version.version)} has other code already: publish a new version for this one.`);
+    }
+    const bundle: Bundle = {
+      sha256: report.sha256,
+      size_bytes: report.bytes.byteLength,
+      entrypoint: detectEntrypoint(report, version.definition, entrypoint) ?? null,
+      uploaded_at: isoTime(deps.clock.now()),
+    };
+    await deps.blobs.put(bundleKey(bundle.sha256), report.bytes);
+    return storeFor(version).setBuild(version, { bundle });
+  }
+
+  /** Answers once the version can run or has failed, or after ten seconds. `undefined`: there is nothing to install. */
+  async function startInstall(version: AgentVersion, report: BundleReport, runId: string): Promise<Install | undefined> {
+    const flags = version.definition.environment ?? {};
+    const plan = await planInstall(deps, version.workspaceId, report, flags);
+    if (plan === undefined) {
+      await storeFor(version).activate(version);
+      return undefined;
+    }
+    const deadline = deps.clock.now() + deps.config.installTimeoutMs;
+    const base = { layer: plan.layer, run_id: runId, deadline };
+    if ((await deps.blobs.size(plan.layer)) !== undefined) {
+      const ready: Install = { ...base, status: 'ready' };
+      await storeFor(version).activate(await storeFor(version).setBuild(version, { install: ready }));
+      return ready;
+    }
+    const building: Install = { ...base, status: 'building' };
+    await storeFor(version).setBuild(version, { install: building });
+    let ended: Install | undefined;
+    const work = install(deps, version, plan, runId).then((result) => {
+      ended = result;
+    });
+    await Promise.race([deps.background(work), deps.clock.sleep(UPLOAD_WAIT_MS)]);
+    return ended ?? building;
+  }
+
+  function storeFor(version: AgentVersion): AgentStore {
+    return new AgentStore(deps, version.workspaceId);
+  }
+
+  async function fork(
+    caller: Caller,
+    id: string,
+    { workspace_id, new_name }: { workspace_id?: string; new_name?: string },
+  ): Promise<AgentVersion> {
+    const source = await findForFork(caller, id);
+    const target = workspace_id === undefined ? caller : await findMembership(deps, caller.userId, workspace_id);
+    if (target === undefined) throw new PlatformError('FORBIDDEN', 'You are not a member of the target workspace.');
+    if (target.role !== 'owner') {
+      throw new PlatformError('FORBIDDEN', `Only an owner of the workspace "${target.workspace.slug}" may publish in it.`);
+    }
+    const copy: AgentDefinition = { ...source.definition, name: new_name ?? source.name, is_public: false };
+    const renamed = checkUpdate({ ...copy, name: source.name }, {});
+    if (renamed.definition === undefined) throw invalid(renamed.errors);
+    const version = await new AgentStore(deps, target.workspace.id).publish(copy, target.workspace, {
+      runnable: source.runnable,
+      bundle: source.bundle,
+      install: source.install,
+      forkedFrom: source.id,
+    });
+    await storeFor(source).addFork(source.name);
+    return version;
+  }
+
+  /** Throws NOT_FOUND for what the caller may not see, INVALID_INPUT for what he may see but not copy. */
+  async function findForFork(caller: Caller, id: string): Promise<AgentVersion> {
+    throw new PlatformError('NOT_FOUND', `${caller.userId} ${id}`);
+  }
+};
+
+const errorText = ({ field, message }: FieldError): string => (field === '' ? message : `${field}: ${message}`);
+
+const invalid = (errors: readonly FieldError[]): PlatformError =>
+  new PlatformError('INVALID_INPUT', errors.map(errorText).join('; '));
+
+/** The zip of a multipart body, in the part `file` or `bundle`; refused before it is read when it is too large. */
+async function readBundle(request: Request, limit: number): Promise<Uint8Array> {
+  if (mediaType(request) !== 'multipart/form-data') {
+    throw new PlatformError('UNSUPPORTED_TYPE', 'Upload the bundle as multipart/form-data with one part named "file".');
+  }
+  const { files } = await readMultipart(request, limit + MULTIPART_OVERHEAD_BYTES);
+  const bundles = files.filter(({ field }) => field === 'file' || field === 'bundle');
+  if (bundles.length !== 1) {
+    throw new PlatformError('INVALID_INPUT', `The upload needs exactly one part named "file" with the zip; it has ${bundles.length}.`);
+  }
+  if (bundles[0]!.content.byteLength > limit) {
+    throw new PlatformError('DOCUMENT_TOO_LARGE', `The bundle is larger than ${Math.floor(limit / 1024 ** 2)} MB.`);
+  }
+  return bundles[0]!.content;
+}
+
+/** Body and headers of a bundle download. */
+export async function bundleAnswer(deps: Pick<Deps, 'blobs'>, version: AgentVersion) {
+  const stream = version.bundle && (await deps.blobs.stream(bundleKey(version.bundle.sha256)));
+  if (stream === undefined) {
+    throw new PlatformError('NOT_FOUND', `${version.name} ${versionName(version.version)} has no code bundle.`);
+  }
+  const name = `${version.name}-${versionName(version.version)}.zip`;
+  return { body: stream, headers: { 'content-disposition': `attachment; filename="${name}"` } };
+}
+
+const LOG_STATUS = { running: 'running', completed: 'success', failed: 'error', timeout: 'timeout' } as const;
+
+const logEntry = (run: Run & { stdout: string; stderr: string }) => ({
+  id: run.id,
+  request_id: requestIdOf(run.id),
+  agent_id: run.agentId,
+  started_at: run.startedAt,
+  completed_at: run.completedAt,
+  duration_ms: run.durationMs,
+  status: LOG_STATUS[run.status],
+  trigger_source: run.triggerSource,
+  error_message: run.errorMessage,
+  exit_code: run.exitCode,
+  stdout: run.stdout,
+  stderr: run.stderr,
+});

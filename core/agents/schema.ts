@@ -1,0 +1,114 @@
+import * as z from 'zod';
+
+/** JSON whose shape is the author's. */
+const anyObject = z.record(z.string(), z.unknown());
+const strings = z.array(z.string());
+
+const dependencies = z.object({ id: z.string(), version: z.string() });
+
+/** The orchestration section, with the members that clients look for inside it (`contract.md` 6.2). */
+const manifestView = z.looseObject({
+  dependencies: z.array(dependencies).optional(),
+  custom_tools: z.array(anyObject).optional(),
+  environment: anyObject.optional(),
+});
+
+/** What anybody may see of an agent version (`contract.md` 2.2). */
+export const publicAgent = z.object({
+  id: z.uuid(),
+  org_id: z.uuid(),
+  org_name: z.string(),
+  org_slug: z.string(),
+  name: z.string(),
+  version: z.string().describe('`v` and a number, assigned by the server.'),
+  type: z.enum(['prompt', 'tool', 'agent', 'skill']),
+  run_mode: z.enum(['on_demand', 'always_on']),
+  execution_engine: z.enum(['direct_llm', 'code_runtime', 'managed_loop']).nullable(),
+  callable: z.boolean(),
+  description: z.string().nullable(),
+  tags: strings,
+  supported_providers: strings,
+  default_endpoint: z.string(),
+  timeout_seconds: z.number().describe('Seconds.'),
+  input_schema: anyObject.nullable(),
+  output_schema: anyObject.nullable(),
+  required_secrets: strings,
+  optional_secrets: strings,
+  default_skills: strings,
+  skills_locked: z.boolean(),
+  allow_local_download: z.boolean(),
+  source_url: z.string().nullable(),
+  run_command: z.string().nullable(),
+  url: z.string().nullable(),
+  sdk_compatible: z.boolean(),
+  manifest: manifestView.optional().describe('Left out for server-only and paid agents.'),
+  prompt: z.string().nullable().optional().describe('Left out for server-only and paid agents.'),
+  skill_files: z.array(anyObject).optional().describe('Left out for server-only and paid agents.'),
+  created_at: z.iso.datetime(),
+  stars_count: z.int(),
+  pricing_mode: z.enum(['free', 'per_call']),
+  price_per_call_cents: z.int().nullable(),
+});
+
+/** What the owners of an agent see of a version (`contract.md` 6.2). */
+export const agentRecord = publicAgent.extend({
+  updated_at: z.iso.datetime(),
+  is_public: z.boolean(),
+  runtime: anyObject.nullable(),
+  loop: anyObject.nullable(),
+  default_models: z.record(z.string(), z.string()),
+  model_tasks: z.record(z.string(), z.string()).nullable(),
+  environment: anyObject.nullable(),
+  pip_package: z.string().nullable(),
+  entrypoint: z.string().nullable(),
+  code_bundle_url: z.string().nullable().describe('Where the owners download the code bundle; null without one.'),
+  runnable: z.boolean().describe('False while the code bundle or its dependencies are missing.'),
+  environment_status: z.enum(['building', 'ready', 'failed']).nullable().describe('Of the installed dependencies.'),
+  forked_from: z.string().nullable(),
+});
+
+/** `GET /public/agents/{org}/{agent}/{version}/download` (`contract.md` 2.3). */
+export const download = z.object({
+  id: z.uuid(),
+  type: publicAgent.shape.type,
+  name: z.string(),
+  version: z.string(),
+  description: z.string().nullable(),
+  run_mode: publicAgent.shape.run_mode,
+  execution_engine: publicAgent.shape.execution_engine,
+  callable: z.boolean(),
+  runtime: anyObject.nullable(),
+  loop: anyObject.nullable(),
+  prompt: z.string().nullable(),
+  input_schema: anyObject.nullable(),
+  output_schema: anyObject.nullable(),
+  supported_providers: strings,
+  default_models: z.record(z.string(), z.string()),
+  default_skills: strings,
+  skills_locked: z.boolean(),
+  dependencies: z.array(dependencies),
+  source_url: z.string().nullable(),
+  pip_package: z.string().nullable(),
+  run_command: z.string().nullable(),
+  url: z.string().nullable(),
+  entrypoint: z.string().nullable(),
+  has_bundle: z.boolean(),
+  files: z.array(z.object({ path: z.string(), content: z.string() })),
+  manifest: manifestView,
+});
+
+/** An entry of `GET /agents/{id}/logs` (`contract.md` 6.5). */
+export const executionLog = z.object({
+  id: z.uuid(),
+  request_id: z.string(),
+  agent_id: z.uuid(),
+  started_at: z.iso.datetime(),
+  completed_at: z.iso.datetime().nullable(),
+  duration_ms: z.int().nullable(),
+  status: z.enum(['running', 'success', 'error', 'timeout']),
+  trigger_source: z.string().describe('`install` for the installation of dependencies, else what started the run.'),
+  error_message: z.string().nullable(),
+  exit_code: z.int().nullable(),
+  stdout: z.string().describe('At most 10 KB.'),
+  stderr: z.string().describe('At most 10 KB.'),
+});

@@ -1,0 +1,396 @@
+import type { Deps } from '../deps.ts';
+import { epochSeconds, isoTime } from '../ports/clock.ts';
+import {
+  absent,
+  allOf,
+  anyOf,
+  equals,
+  exists,
+  type Item,
+  type Json,
+  queryAll,
+  type TransactOperation,
+} from '../ports/table.ts';
+import { findWorkspaceIdBySlug, type Workspace } from '../workspaces/store.ts';
+import type { AgentDefinition } from './manifest.ts';
+
+/**
+ * Main table:
+ * - `WS#<workspace id>#AGENT#<name> / HEAD`: the highest version number ever assigned, and the current version;
+ * - `WS#<workspace id>#AGENT#<name> / V#00001`: a version (gsi1: all of a workspace; gsi2: the public ones);
+ * - `AGENT#<version id> / META`: where the version with that id lies.
+ *
+ * A version is *live* until it is deleted, *runnable* once nothing is missing to run it (its code bundle, its
+ * dependencies), and *current* when it is the newest live runnable one: `latest` names it, and it supersedes the others.
+ */
+export interface AgentVersion {
+  readonly id: string;
+  readonly workspaceId: string;
+  readonly orgSlug: string;
+  readonly orgName: string;
+  readonly name: string;
+  readonly version: number;
+  readonly definition: AgentDefinition;
+  readonly createdAt: string;
+  readonly updatedAt: string;
+  readonly runnable: boolean;
+  readonly bundle?: Bundle;
+  readonly install?: Install;
+  /** When and by which version it was superseded; its deprecation period runs from then (`spec.md` *Versioning* 2). */
+  readonly superseded?: { readonly at: string; readonly by: number };
+  readonly forkedFrom?: string;
+}
+
+export interface Bundle {
+  /** Hex; also the last segment of the blob key. */
+  readonly sha256: string;
+  readonly size_bytes: number;
+  readonly entrypoint: string | null;
+  readonly uploaded_at: string;
+}
+
+/** The installation of a bundle's dependencies. */
+export interface Install {
+  readonly status: 'building' | 'ready' | 'failed';
+  /** Blob key of the layer. */
+  readonly layer: string;
+  /** The run that shows what pip or npm printed. */
+  readonly run_id: string;
+  /** For `failed`: the last lines. */
+  readonly error?: string;
+  /** For `building`: epoch milliseconds; past it, whoever built it is gone. */
+  readonly deadline: number;
+}
+
+export const bundleKey = (sha256: string): string => `bundles/${sha256}.zip`;
+
+/** `spec.md` *Limits*. */
+const DELETION_RETENTION_SECONDS = 30 * 24 * 3600;
+/** `spec.md` *Versioning* 2. */
+const DEPRECATION_PERIOD_MS = 60 * 24 * 3600 * 1000;
+/** Larger definitions lie in a blob: an item holds 400 KB at most. */
+const MAX_INLINE_DEFINITION_BYTES = 100 * 1024;
+/** Each round one of the writers that met wins; 50 at once are done in 50 rounds at worst. */
+const MAX_ATTEMPTS = 200;
+
+const idKey = (id: string) => ({ pk: `AGENT#${id}`, sk: 'META' });
+const versionSort = (version: number): string => `V#${String(version).padStart(5, '0')}`;
+const definitionKey = (id: string): string => `definitions/${id}.json`;
+
+export const versionName = (version: number): string => `v${version}`;
+
+/** When a superseded version stops answering. */
+export const sunsetOf = (version: AgentVersion): number | undefined =>
+  version.superseded && Date.parse(version.superseded.at) + DEPRECATION_PERIOD_MS;
+
+type StoreDeps = Pick<Deps, 'main' | 'blobs' | 'clock' | 'ids'>;
+
+/** The agents of one workspace. */
+export class AgentStore {
+  readonly #deps: StoreDeps;
+  readonly #workspaceId: string;
+
+  constructor(deps: StoreDeps, workspaceId: string) {
+    this.#deps = deps;
+    this.#workspaceId = workspaceId;
+  }
+
+  #partition(name: string): string {
+    return `WS#${this.#workspaceId}#AGENT#${name}`;
+  }
+
+  #headKey(name: string) {
+    return { pk: this.#partition(name), sk: 'HEAD' };
+  }
+
+  #versionKey(name: string, version: number) {
+    return { pk: this.#partition(name), sk: versionSort(version) };
+  }
+
+  /**
+   * Publishes the next version of `definition.name`. Version numbers have no gap and no double, however many publish at
+   * once; numbers of deleted versions are not given out again, so that nothing that was addressed means something else.
+   */
+  async publish(
+    definition: AgentDefinition,
+    workspace: Workspace,
+    state: { runnable: boolean; bundle?: Bundle; install?: Install; forkedFrom?: string },
+  ): Promise<AgentVersion> {
+    const { main, clock, ids, blobs } = this.#deps;
+    const { name } = definition;
+    const id = ids.uuid();
+    const inline = Buffer.byteLength(JSON.stringify(definition)) <= MAX_INLINE_DEFINITION_BYTES;
+    if (!inline) await blobs.put(definitionKey(id), Buffer.from(JSON.stringify(definition)));
+
+    for (let attempt = 0; attempt < MAX_ATTEMPTS; attempt++) {
+      const head = await main.get(this.#headKey(name));
+      const version = ((head?.assigned as number | undefined) ?? 0) + 1;
+      const now = isoTime(clock.now());
+      const item: Item = {
+        ...this.#versionKey(name, version),
+        id,
+        workspace_id: this.#workspaceId,
+        org_slug: workspace.slug,
+        org_name: workspace.name,
+        name,
+        version,
+        created_at: now,
+        updated_at: now,
+        runnable: state.runnable,
+        bundle: state.bundle as Json | undefined,
+        install: state.install as Json | undefined,
+        forked_from: state.forkedFrom,
+        definition: inline ? (definition as unknown as Json) : undefined,
+        gsi1pk: `WS#${this.#workspaceId}#AGENTS`,
+        gsi1sk: `${now}#${id}`,
+        ...(definition.is_public && publicIndex(now, id)),
+      };
+      const result = await main.transact([
+        { op: 'put', item, condition: absent() },
+        { op: 'put', item: { ...idKey(id), workspace_id: this.#workspaceId, name, version } },
+        {
+          op: 'update',
+          key: this.#headKey(name),
+          changes: { set: { assigned: version, ...(state.runnable && { current: version }) } },
+          condition: head === undefined ? absent() : equals('assigned', version - 1),
+        },
+        ...(state.runnable ? this.#supersede(name, head?.current as number | undefined, version, now) : []),
+      ]);
+      if (result.ok) return this.#read(item);
+      await this.#backOff(attempt);
+    }
+    throw new Error(`publishing ${name} met other publishes ${MAX_ATTEMPTS} times`);
+  }
+
+  /** The write that makes `by` supersede the version that was current before. */
+  #supersede(name: string, current: number | undefined, by: number, at: string): TransactOperation[] {
+    if (current === undefined || current === 0) return [];
+    return [
+      {
+        op: 'update',
+        key: this.#versionKey(name, current),
+        changes: { set: { superseded: { at, by } } },
+        condition: exists(),
+      },
+    ];
+  }
+
+  /** Notes a change of a version's bundle or installation. */
+  async setBuild(version: AgentVersion, build: { bundle?: Bundle; install?: Install }): Promise<AgentVersion> {
+    const result = await this.#deps.main.update(
+      this.#versionKey(version.name, version.version),
+      { set: { ...build, updated_at: isoTime(this.#deps.clock.now()) } as unknown as Record<string, Json> },
+      exists(),
+    );
+    return result.ok ? this.#read(result.item) : version;
+  }
+
+  /** Makes a version runnable and, unless a newer one is current, current. Safe to repeat. */
+  async activate(version: AgentVersion): Promise<void> {
+    const { main, clock } = this.#deps;
+    const { name } = version;
+    for (let attempt = 0; attempt < MAX_ATTEMPTS; attempt++) {
+      const head = await main.get(this.#headKey(name));
+      const current = (head?.current as number | undefined) ?? 0;
+      const now = isoTime(clock.now());
+      const newest = version.version > current;
+      const superseded = current > version.version && { superseded: { at: now, by: current } };
+      const result = await main.transact([
+        {
+          op: 'update',
+          key: this.#versionKey(name, version.version),
+          changes: { set: { runnable: true, updated_at: now, ...superseded } },
+          condition: allOf(exists(), absent('deleted_at')),
+        },
+        {
+          op: 'update',
+          key: this.#headKey(name),
+          changes: { set: { current: Math.max(current, version.version) } },
+          condition: current === 0 ? anyOf(absent('current'), equals('current', 0)) : equals('current', current),
+        },
+        ...(newest ? this.#supersede(name, current, version.version, now) : []),
+      ]);
+      if (result.ok || result.failed.includes(0)) return;
+      await this.#backOff(attempt);
+    }
+    throw new Error(`activating ${name} met other publishes ${MAX_ATTEMPTS} times`);
+  }
+
+  /** Replaces the changeable part of a definition. `undefined` when the version was deleted meanwhile. */
+  async update(version: AgentVersion, definition: AgentDefinition): Promise<AgentVersion | undefined> {
+    const inline = Buffer.byteLength(JSON.stringify(definition)) <= MAX_INLINE_DEFINITION_BYTES;
+    if (!inline) await this.#deps.blobs.put(definitionKey(version.id), Buffer.from(JSON.stringify(definition)));
+    const listed = definition.is_public ? publicIndex(version.createdAt, version.id) : undefined;
+    const result = await this.#deps.main.update(
+      this.#versionKey(version.name, version.version),
+      {
+        set: {
+          updated_at: isoTime(this.#deps.clock.now()),
+          ...(inline && { definition: definition as unknown as Json }),
+          ...listed,
+        },
+        remove: [...(inline ? [] : ['definition']), ...(listed ? [] : ['gsi2pk', 'gsi2sk'])],
+      },
+      allOf(exists(), absent('deleted_at')),
+    );
+    return result.ok ? this.#read(result.item) : undefined;
+  }
+
+  /**
+   * Soft-deletes one version: nothing finds it any more, and after 30 days it is gone. The newest runnable version that
+   * is left becomes current. False when it was deleted already.
+   */
+  async remove(version: AgentVersion): Promise<boolean> {
+    const { main, clock } = this.#deps;
+    const { name } = version;
+    for (let attempt = 0; attempt < MAX_ATTEMPTS; attempt++) {
+      const head = await main.get(this.#headKey(name));
+      const current = (head?.current as number | undefined) ?? 0;
+      const others = (await this.listVersions(name)).filter((other) => other.version !== version.version);
+      const next = current === version.version ? others.findLast((other) => other.runnable) : undefined;
+      const now = clock.now();
+      const ttl = epochSeconds(now) + DELETION_RETENTION_SECONDS;
+      const result = await main.transact([
+        {
+          op: 'update',
+          key: this.#versionKey(name, version.version),
+          changes: { set: { deleted_at: isoTime(now), ttl }, remove: ['gsi1pk', 'gsi1sk', 'gsi2pk', 'gsi2sk'] },
+          condition: allOf(exists(), absent('deleted_at')),
+        },
+        { op: 'update', key: idKey(version.id), changes: { set: { ttl } } },
+        {
+          op: 'update',
+          key: this.#headKey(name),
+          changes: { set: { current: current === version.version ? (next?.version ?? 0) : current } },
+          condition: current === 0 ? anyOf(absent('current'), equals('current', 0)) : equals('current', current),
+        },
+        ...(next
+          ? [
+              {
+                op: 'update' as const,
+                key: this.#versionKey(name, next.version),
+                changes: { remove: ['superseded'] },
+                condition: allOf(exists(), absent('deleted_at')),
+              },
+            ]
+          : []),
+      ]);
+      if (result.ok) return true;
+      if (result.failed.includes(0)) return false;
+      await this.#backOff(attempt);
+    }
+    throw new Error(`deleting ${name} met other writes ${MAX_ATTEMPTS} times`);
+  }
+
+  /** Counts a fork of the agent, for the confirmation that deleting it needs. */
+  async addFork(name: string): Promise<void> {
+    await this.#deps.main.update(this.#headKey(name), { add: { fork_count: 1 } }, exists());
+  }
+
+  async countForks(name: string): Promise<number> {
+    const head = await this.#deps.main.get(this.#headKey(name));
+    return (head?.fork_count as number | undefined) ?? 0;
+  }
+
+  /** A live version of this workspace by its id. */
+  async find(id: string): Promise<AgentVersion | undefined> {
+    if (!/^[0-9a-f-]{36}$/.test(id)) return undefined;
+    const place = await this.#deps.main.get(idKey(id));
+    if (place === undefined || place.workspace_id !== this.#workspaceId) return undefined;
+    return this.findVersion(place.name as string, place.version as number);
+  }
+
+  /** A live version by its number, or the current one. */
+  async findVersion(name: string, version: number | 'latest'): Promise<AgentVersion | undefined> {
+    const number = version === 'latest' ? await this.#currentVersion(name) : version;
+    if (number === undefined || number === 0) return undefined;
+    const item = await this.#deps.main.get(this.#versionKey(name, number));
+    return item === undefined || item.deleted_at !== undefined ? undefined : this.#read(item);
+  }
+
+  async #currentVersion(name: string): Promise<number | undefined> {
+    return (await this.#deps.main.get(this.#headKey(name)))?.current as number | undefined;
+  }
+
+  /** The number that the next publish would get, if nobody else publishes meanwhile. */
+  async nextVersion(name: string): Promise<number> {
+    const head = await this.#deps.main.get(this.#headKey(name));
+    return ((head?.assigned as number | undefined) ?? 0) + 1;
+  }
+
+  /** Live versions of one agent, oldest first. */
+  async listVersions(name: string): Promise<AgentVersion[]> {
+    const items = queryAll(this.#deps.main, { pk: this.#partition(name), sk: { beginsWith: 'V#' } });
+    return this.#readAll(items);
+  }
+
+  /** Live versions of all agents, oldest first. */
+  async listAll(): Promise<AgentVersion[]> {
+    return this.#readAll(queryAll(this.#deps.main, { index: 'gsi1', pk: `WS#${this.#workspaceId}#AGENTS`, limit: 1000 }));
+  }
+
+  async #readAll(items: AsyncIterable<Item>): Promise<AgentVersion[]> {
+    const versions: AgentVersion[] = [];
+    for await (const item of items) if (item.deleted_at === undefined) versions.push(await this.#read(item));
+    return versions;
+  }
+
+  #read(item: Item): Promise<AgentVersion> {
+    return readVersion(this.#deps, item);
+  }
+
+  #backOff(attempt: number): Promise<void> {
+    return this.#deps.clock.sleep(Math.random() * Math.min(4 * (attempt + 1), 200));
+  }
+}
+
+const publicIndex = (createdAt: string, id: string) => ({ gsi2pk: 'PUBLIC', gsi2sk: `${createdAt}#${id}` });
+
+async function readVersion({ blobs }: Pick<Deps, 'blobs'>, item: Item): Promise<AgentVersion> {
+  let definition = item.definition as unknown as AgentDefinition | undefined;
+  if (definition === undefined) {
+    const blob = await blobs.get(definitionKey(item.id as string));
+    if (blob === undefined) throw new Error(`the definition of agent version ${item.id} is missing`);
+    definition = JSON.parse(Buffer.from(blob).toString()) as AgentDefinition;
+  }
+  return {
+    id: item.id as string,
+    workspaceId: item.workspace_id as string,
+    orgSlug: item.org_slug as string,
+    orgName: item.org_name as string,
+    name: item.name as string,
+    version: item.version as number,
+    definition,
+    createdAt: item.created_at as string,
+    updatedAt: item.updated_at as string,
+    runnable: item.runnable as boolean,
+    bundle: item.bundle as unknown as Bundle | undefined,
+    install: item.install as unknown as Install | undefined,
+    superseded: item.superseded as unknown as AgentVersion['superseded'],
+    forkedFrom: item.forked_from as string | undefined,
+  };
+}
+
+/** Every runnable public version, newest first. */
+export async function* listPublicVersions(deps: Pick<Deps, 'main' | 'blobs'>): AsyncGenerator<AgentVersion> {
+  for await (const item of queryAll(deps.main, { index: 'gsi2', pk: 'PUBLIC', reverse: true, limit: 1000 })) {
+    if (item.runnable === true && item.deleted_at === undefined) yield readVersion(deps, item);
+  }
+}
+
+/**
+ * The live version that `org/name/version` addresses, whoever asks: the caller must check that it may be seen.
+ * `version` is `v1`, `v2`, ... or `latest`; anything else finds nothing.
+ */
+export async function resolveAgent(
+  deps: StoreDeps,
+  org: string,
+  name: string,
+  version: string,
+): Promise<AgentVersion | undefined> {
+  const number = version === 'latest' ? 'latest' : Number(/^v([1-9]\d{0,4})$/.exec(version)?.[1]);
+  if (Number.isNaN(number) || name.length > 50) return undefined;
+  const workspaceId = await findWorkspaceIdBySlug(deps, org.slice(0, 100));
+  if (workspaceId === undefined) return undefined;
+  return new AgentStore(deps, workspaceId).findVersion(name, number);
+}

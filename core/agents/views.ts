@@ -1,0 +1,100 @@
+import type * as z from 'zod';
+import { type AgentVersion, versionName } from './store.ts';
+import type { agentRecord, download, publicAgent } from './schema.ts';
+
+type PublicAgent = z.input<typeof publicAgent>;
+type AgentRecord = z.input<typeof agentRecord>;
+
+export const isPaid = ({ definition }: AgentVersion): boolean => (definition.price_per_call_cents ?? 0) > 0;
+
+/** Addresses that only mean "there is none" are not shown (`contract.md` 2.2, 6.3). */
+function shownUrl(url: string | null): string | null {
+  const host = url !== null && URL.canParse(url) ? new URL(url).hostname : '';
+  return host.endsWith('.internal') ? null : url;
+}
+
+/** The orchestration section, with custom tools and environment inside it, where clients look (`contract.md` 6.2). */
+const manifestView = ({ definition }: AgentVersion) => ({
+  ...definition.manifest,
+  ...(definition.custom_tools.length > 0 && { custom_tools: definition.custom_tools }),
+  ...(definition.environment && { environment: definition.environment }),
+});
+
+/** What anybody may see; without prompt, manifest and skill files for server-only and paid agents (`spec.md` *Public*). */
+export function publicView(version: AgentVersion): PublicAgent {
+  const { definition } = version;
+  const sourceAvailable = definition.allow_local_download && !isPaid(version);
+  return {
+    id: version.id,
+    org_id: version.workspaceId,
+    org_name: version.orgName,
+    org_slug: version.orgSlug,
+    name: version.name,
+    version: versionName(version.version),
+    type: definition.type,
+    run_mode: definition.run_mode,
+    execution_engine: definition.execution_engine,
+    callable: definition.callable,
+    description: definition.description,
+    tags: definition.tags,
+    supported_providers: definition.supported_providers,
+    default_endpoint: definition.default_endpoint,
+    timeout_seconds: definition.timeout_seconds,
+    input_schema: definition.input_schema,
+    output_schema: definition.output_schema,
+    required_secrets: definition.required_secrets,
+    optional_secrets: definition.optional_secrets,
+    default_skills: definition.default_skills,
+    skills_locked: definition.skills_locked,
+    allow_local_download: definition.allow_local_download,
+    source_url: definition.source_url,
+    run_command: definition.run_command,
+    url: shownUrl(definition.url),
+    sdk_compatible: definition.sdk_compatible,
+    ...(sourceAvailable && {
+      manifest: manifestView(version),
+      prompt: definition.prompt,
+      skill_files: definition.skill_files,
+    }),
+    created_at: version.createdAt,
+    stars_count: 0,
+    pricing_mode: isPaid(version) ? 'per_call' : 'free',
+    price_per_call_cents: definition.price_per_call_cents,
+  };
+}
+
+export function ownerView(version: AgentVersion): AgentRecord {
+  const { definition } = version;
+  return {
+    ...publicView(version),
+    manifest: manifestView(version),
+    prompt: definition.prompt,
+    skill_files: definition.skill_files,
+    updated_at: version.updatedAt,
+    is_public: definition.is_public,
+    runtime: definition.runtime,
+    loop: definition.loop && { ...definition.loop, custom_tools: definition.custom_tools },
+    default_models: definition.default_models,
+    model_tasks: definition.model_tasks,
+    environment: definition.environment,
+    pip_package: definition.pip_package,
+    entrypoint: version.bundle?.entrypoint ?? definition.entrypoint,
+    code_bundle_url: version.bundle ? `/agents/${version.id}/bundle` : null,
+    runnable: version.runnable,
+    environment_status: version.install?.status ?? null,
+    forked_from: version.forkedFrom ?? null,
+  };
+}
+
+export function downloadView(version: AgentVersion): z.input<typeof download> {
+  const { definition } = version;
+  const view = ownerView(version);
+  return {
+    ...view,
+    prompt: definition.prompt,
+    dependencies: definition.manifest?.dependencies ?? [],
+    has_bundle: version.bundle !== undefined,
+    files: definition.skill_files.map(({ path, content }) => ({ path, content })),
+    manifest: manifestView(version),
+  };
+}

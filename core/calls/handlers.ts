@@ -1,0 +1,94 @@
+import { type AgentVersion, resolveAgent, sunsetOf, versionName } from '../agents/store.ts';
+import { isPaid } from '../agents/views.ts';
+import type { Deps } from '../deps.ts';
+import { PlatformError } from '../errors.ts';
+import type { Caller } from '../http/auth.ts';
+import { type Handlers, requestIdOf } from '../http/route.ts';
+import { findMembership } from '../workspaces/store.ts';
+import { runCall } from './call.ts';
+import { readCallInput } from './input.ts';
+import type { callRoutes } from './routes.ts';
+
+export const callHandlers = (deps: Deps): Handlers<typeof callRoutes> => ({
+  async callAgent({ params, query, headers, caller, request, requestUuid, receivedAt, responseHeaders }) {
+    const agent = await resolveForCall(deps, params, deps.clock.now());
+    const workspaceId = await actingWorkspace(deps, caller, agent, request.headers.has('x-workspace-id'));
+    Object.assign(responseHeaders, deprecationHeaders(agent, params.endpoint));
+    const input = await readCallInput(request, deps.config.maxCallBodyBytes);
+    responseHeaders['x-run-id'] = requestUuid;
+    responseHeaders['x-platform-run-id'] = requestUuid;
+
+    // Not tied to the request's signal: a call outlives its client's connection.
+    const answer = await runCall(deps, {
+      agent,
+      endpoint: params.endpoint,
+      input,
+      workspaceId,
+      runId: requestUuid,
+      triggerSource: 'api',
+      receivedAt,
+      wantedDeadline: headers['x-platform-deadline-ms'],
+    });
+    return {
+      status: 200,
+      body: {
+        data: answer.data,
+        ...(answer.warnings.length > 0 && { warnings: answer.warnings }),
+        metadata: {
+          request_id: requestIdOf(requestUuid),
+          processing_time_ms: deps.clock.now() - receivedAt,
+          version: versionName(agent.version),
+          execution_time_ms: answer.executionMs,
+          ...(query.verbose && { stdout: answer.stdout, stderr: answer.stderr }),
+        },
+      },
+    };
+  },
+});
+
+/** Throws NOT_FOUND, also for a version whose deprecation period is over. */
+async function resolveForCall(
+  deps: Deps,
+  { org, agent: name, version }: { org: string; agent: string; version: string },
+  now: number,
+): Promise<AgentVersion> {
+  const agent = await resolveAgent(deps, org, name, version);
+  if (agent === undefined) {
+    throw new PlatformError('NOT_FOUND', `There is no agent ${org}/${name} with a version ${version}.`);
+  }
+  const sunset = sunsetOf(agent);
+  if (sunset !== undefined && sunset < now) {
+    const successor = versionName(agent.superseded!.by);
+    throw new PlatformError('NOT_FOUND', `${org}/${name} ${version} was retired on ${new Date(sunset).toISOString()}; call ${successor}.`);
+  }
+  return agent;
+}
+
+/**
+ * The workspace that a call acts in: the one that the caller named; else the agent's, for its members; else the
+ * caller's personal one. Throws FORBIDDEN when the agent is private to a workspace that the caller is no member of,
+ * INSUFFICIENT_CREDITS for another's paid agent.
+ */
+async function actingWorkspace(deps: Deps, caller: Caller, agent: AgentVersion, named: boolean): Promise<string> {
+  const own = caller.workspace.id === agent.workspaceId;
+  const isMember = own || (await findMembership(deps, caller.userId, agent.workspaceId)) !== undefined;
+  if (!isMember && !agent.definition.is_public) {
+    throw new PlatformError('FORBIDDEN', `You may not call ${agent.orgSlug}/${agent.name}: it is private to its workspace.`);
+  }
+  if (!isMember && isPaid(agent)) {
+    throw new PlatformError('INSUFFICIENT_CREDITS', `A call of ${agent.orgSlug}/${agent.name} costs ${agent.definition.price_per_call_cents} cents, and you have no credits.`);
+  }
+  return isMember && !named ? agent.workspaceId : caller.workspace.id;
+}
+
+/** `spec.md` *Versioning* 3. */
+function deprecationHeaders(agent: AgentVersion, endpoint: string): Record<string, string> {
+  const sunset = sunsetOf(agent);
+  if (sunset === undefined) return {};
+  const successor = `/${agent.orgSlug}/${agent.name}/${versionName(agent.superseded!.by)}/${encodeURIComponent(endpoint)}`;
+  return {
+    deprecation: 'true',
+    sunset: new Date(sunset).toUTCString(),
+    link: `<${successor}>; rel="successor-version"`,
+  };
+}

@@ -1,0 +1,418 @@
+/**
+ * What both adapters of {@link Table} share, so that neither host knows a rule that the other does not: the table
+ * definition, what is a valid argument, how an item is encoded and counted, and what a cursor says.
+ */
+import { hash } from 'node:crypto';
+import type { Clock } from './clock.ts';
+import { epochSeconds } from './clock.ts';
+import {
+  type Changes,
+  type Condition,
+  type IndexName,
+  type Item,
+  type Json,
+  type Key,
+  MAX_ITEM_BYTES,
+  MAX_QUERY_LIMIT,
+  MAX_TRANSACTION_OPERATIONS,
+  type Query,
+  type SortKeyRange,
+  TableUsageError,
+  type TransactOperation,
+} from './table.ts';
+
+export type TableName = 'main' | 'runs' | 'counters';
+export const TABLE_NAMES: readonly TableName[] = ['main', 'runs', 'counters'];
+
+/** Every table is made alike: string keys, both indexes with all attributes projected, deletion by `ttl`. */
+export const TABLE_SCHEMA = {
+  partitionKey: 'pk',
+  sortKey: 'sk',
+  ttl: 'ttl',
+  indexes: {
+    gsi1: { partitionKey: 'gsi1pk', sortKey: 'gsi1sk' },
+    gsi2: { partitionKey: 'gsi2pk', sortKey: 'gsi2sk' },
+  },
+} as const;
+
+export const MAX_BATCH_KEYS = 100;
+const MAX_PARTITION_KEY_BYTES = 2048;
+const MAX_SORT_KEY_BYTES = 1024;
+const MAX_NAME_LENGTH = 255;
+
+/** The attributes that keys and indexes are made of: strings, with the longest value in bytes. */
+const KEY_ATTRIBUTES: { readonly [name: string]: number | undefined } = {
+  __proto__: null as never,
+  pk: MAX_PARTITION_KEY_BYTES,
+  sk: MAX_SORT_KEY_BYTES,
+  gsi1pk: MAX_PARTITION_KEY_BYTES,
+  gsi1sk: MAX_SORT_KEY_BYTES,
+  gsi2pk: MAX_PARTITION_KEY_BYTES,
+  gsi2sk: MAX_SORT_KEY_BYTES,
+};
+
+/** Expired items are hidden by whoever reads, for their removal comes late on both hosts. */
+export const isExpired = (item: Item, clock: Clock): boolean =>
+  item.ttl !== undefined && item.ttl <= epochSeconds(clock.now());
+
+// --- attributes -----------------------------------------------------------------------------------------------------
+
+export type Scalar = string | number | boolean | null;
+
+/**
+ * One attribute as the adapters store it. Objects and arrays are stored as JSON text: DynamoDB's own maps and lists
+ * forbid empty names, more than 32 levels and large numbers, all of which JSON from users may hold.
+ */
+export interface Attribute {
+  readonly name: string;
+  readonly value: Json;
+  /** JSON of the value. */
+  readonly text: string;
+}
+
+export const isScalar = (value: Json): value is Scalar => typeof value !== 'object' || value === null;
+
+/** The attributes of an item to be put. Throws {@link TableUsageError} on what cannot be stored. */
+export function encodeItem(item: Item): Attribute[] {
+  checkKey(item);
+  const attributes = encodeAttributes(item);
+  checkItemSize(attributes);
+  return attributes;
+}
+
+export interface EncodedChanges {
+  readonly set: readonly Attribute[];
+  readonly add: readonly (readonly [name: string, amount: number])[];
+  readonly remove: readonly string[];
+}
+
+/** The parts of an update. Throws {@link TableUsageError} on what cannot be stored. */
+export function encodeChanges(changes: Changes): EncodedChanges {
+  const set = encodeAttributes(changes.set ?? {});
+  const add = Object.entries(changes.add ?? {});
+  const remove = changes.remove ?? [];
+  const names = new Set<string>();
+  for (const name of [...set.map((attribute) => attribute.name), ...add.map(([name]) => name), ...remove]) {
+    checkName(name);
+    if (name === 'pk' || name === 'sk') throw new TableUsageError(`an update cannot change ${name}`);
+    if (names.has(name)) throw new TableUsageError(`an update names attribute "${name}" twice`);
+    names.add(name);
+  }
+  for (const [name, amount] of add) {
+    if (name === 'ttl' || KEY_ATTRIBUTES[name]) throw new TableUsageError(`an update cannot add to ${name}`);
+    checkNumber(name, amount);
+  }
+  // DynamoDB refuses these before it looks at the condition.
+  checkItemSize(set);
+  return { set, add, remove };
+}
+
+/** The item after an update, for hosts without an update of their own. */
+export function applyChanges(key: Key, current: Item | undefined, changes: EncodedChanges): Item {
+  const next = new Map<string, Json | undefined>(Object.entries(current ?? { pk: key.pk, sk: key.sk }));
+  for (const { name, value } of changes.set) next.set(name, value);
+  for (const [name, amount] of changes.add) {
+    const before = next.get(name) ?? (next.has(name) ? null : 0);
+    if (typeof before !== 'number') throw new TableUsageError(`cannot add to attribute "${name}": it is not a number`);
+    const sum = addDecimals(before, amount);
+    checkNumber(name, sum);
+    next.set(name, sum);
+  }
+  for (const name of changes.remove) next.delete(name);
+  return Object.fromEntries(next) as Item;
+}
+
+/** The JSON text of an item, its attributes in order. */
+export const itemText = (attributes: readonly Attribute[]): string =>
+  `{${attributes.map(({ name, text }) => `${JSON.stringify(name)}:${text}`).join(',')}}`;
+
+function encodeAttributes(values: { readonly [attribute: string]: Json | undefined }): Attribute[] {
+  const attributes: Attribute[] = [];
+  for (const [name, given] of Object.entries(values)) {
+    if (given === undefined) continue;
+    checkName(name);
+    const value = cleanValue(name, given);
+    attributes.push({ name, value, text: JSON.stringify(value) });
+  }
+  return attributes;
+}
+
+function cleanValue(name: string, value: Json): Json {
+  const maxBytes = KEY_ATTRIBUTES[name];
+  if (maxBytes !== undefined) return checkKeyString(name, value, maxBytes);
+  if (name === 'ttl' && !(Number.isSafeInteger(value) && (value as number) >= 0)) {
+    throw new TableUsageError(`ttl must be epoch seconds, a whole number, not ${show(value)}`);
+  }
+  switch (typeof value) {
+    case 'string':
+      // UTF-8 has no lone surrogates; both hosts must keep the same text.
+      return value.toWellFormed();
+    case 'number':
+      checkNumber(name, value);
+      // DynamoDB has no negative zero.
+      return value === 0 ? 0 : value;
+    case 'object':
+      checkJson(name, value);
+      return value;
+    case 'boolean':
+      return value;
+    default:
+      throw new TableUsageError(`attribute "${name}" is no JSON: ${show(value)}`);
+  }
+}
+
+/** Depth-first, without recursion: a deep document must not end in a stack overflow on one host only. */
+function checkJson(name: string, root: Json): void {
+  const left: unknown[] = [root];
+  while (left.length > 0) {
+    const value = left.pop();
+    if (value === null || typeof value === 'string' || typeof value === 'boolean') continue;
+    if (typeof value === 'number' && Number.isFinite(value)) continue;
+    if (Array.isArray(value)) {
+      // A plain loop sees the holes of a sparse array.
+      for (let index = 0; index < value.length; index += 1) left.push(value[index]);
+      continue;
+    }
+    const prototype = typeof value === 'object' ? Object.getPrototypeOf(value) : undefined;
+    if (prototype !== null && prototype !== Object.prototype) {
+      throw new TableUsageError(`attribute "${name}" holds what is no JSON: ${show(value)}`);
+    }
+    for (const member of Object.values(value as object)) if (member !== undefined) left.push(member);
+  }
+}
+
+function checkName(name: string): void {
+  if (name.length < 1 || name.length > MAX_NAME_LENGTH || !name.isWellFormed()) {
+    throw new TableUsageError(`attribute names have 1 to ${MAX_NAME_LENGTH} characters, not ${show(name)}`);
+  }
+}
+
+/** DynamoDB keeps magnitudes from 1e-130 to below 1e126 (and 38 digits, more than a double has). */
+function checkNumber(name: string, value: number): void {
+  const magnitude = Math.abs(value);
+  if (magnitude === 0 || (magnitude >= 1e-130 && magnitude < 1e126)) return;
+  throw new TableUsageError(`attribute "${name}" must be 0 or a number of magnitude 1e-130 to 1e126, not ${show(value)}`);
+}
+
+/**
+ * Adds as DynamoDB does, in decimals: 0.1 + 0.2 is 0.3. Exact while the sum has at most 15 digits, or is a safe integer;
+ * past that DynamoDB remembers digits (up to 38) that a double cannot.
+ */
+function addDecimals(a: number, b: number): number {
+  const sum = a + b;
+  if (Number.isSafeInteger(a) && Number.isSafeInteger(b) && Number.isSafeInteger(sum)) return sum;
+  const [x, y] = [decimal(a), decimal(b)];
+  const exponent = Math.min(x.exponent, y.exponent);
+  const digits = x.digits * 10n ** BigInt(x.exponent - exponent) + y.digits * 10n ** BigInt(y.exponent - exponent);
+  if (String(digits).replace(/^-|0+$/g, '').length > 38) {
+    throw new TableUsageError(`the sum of ${a} and ${b} needs more than 38 digits`);
+  }
+  return Number(`${digits}e${exponent}`);
+}
+
+function decimal(value: number): { digits: bigint; exponent: number } {
+  const [, whole = '0', fraction = '', exponent = '0'] = /^(-?\d+)(?:\.(\d+))?(?:e([+-]\d+))?$/.exec(String(value)) ?? [];
+  return { digits: BigInt(whole + fraction), exponent: Number(exponent) - fraction.length };
+}
+
+// --- size -----------------------------------------------------------------------------------------------------------
+
+const utf8Bytes = (text: string): number => Buffer.byteLength(text);
+
+/** Throws when the item is over 400 KB, counted as DynamoDB counts what `DynamoTable` sends. */
+export function checkItemSize(attributes: readonly Attribute[]): void {
+  const bytes = attributes.reduce((sum, attribute) => sum + utf8Bytes(attribute.name) + valueBytes(attribute), 0);
+  if (bytes > MAX_ITEM_BYTES) {
+    throw new TableUsageError(`an item may have ${MAX_ITEM_BYTES} bytes, this one has ${bytes}`);
+  }
+}
+
+/** The name of the one member that holds a document's text in DynamoDB. */
+export const DOCUMENT_MEMBER = 'json';
+const DOCUMENT_OVERHEAD_BYTES = 3 + 1 + DOCUMENT_MEMBER.length;
+
+function valueBytes({ value, text }: Attribute): number {
+  if (typeof value === 'string') return utf8Bytes(value);
+  if (typeof value === 'number') return numberBytes(text);
+  return isScalar(value) ? 1 : DOCUMENT_OVERHEAD_BYTES + utf8Bytes(text);
+}
+
+/** One byte for two significant digits, one more, and one for a minus. */
+function numberBytes(text: string): number {
+  if (text === '0') return 1;
+  const significant = text
+    .replace(/e.*$/, '')
+    .replace(/[-.]/g, '')
+    .replace(/^0+|0+$/g, '');
+  return Math.ceil(significant.length / 2) + (text.startsWith('-') ? 2 : 1);
+}
+
+// --- keys and conditions --------------------------------------------------------------------------------------------
+
+export function checkKey(key: Key): void {
+  checkKeyString('pk', key.pk, MAX_PARTITION_KEY_BYTES);
+  checkKeyString('sk', key.sk, MAX_SORT_KEY_BYTES);
+}
+
+export function checkBatch(keys: readonly Key[]): void {
+  if (keys.length > MAX_BATCH_KEYS) throw new TableUsageError(`a batch has at most ${MAX_BATCH_KEYS} keys, not ${keys.length}`);
+  keys.forEach(checkKey);
+}
+
+function checkKeyString(name: string, value: unknown, maxBytes: number): string {
+  // Two keys that differ in a lone surrogate only would meet in one UTF-8 text.
+  if (typeof value === 'string' && value !== '' && value.isWellFormed() && utf8Bytes(value) <= maxBytes) return value;
+  throw new TableUsageError(`${name} must be a string of 1 to ${maxBytes} bytes of UTF-8, not ${show(value)}`);
+}
+
+export function checkCondition(condition: Condition | undefined): void {
+  if (condition === undefined) return;
+  if (condition.op === 'and' || condition.op === 'or') {
+    if (condition.conditions.length === 0) throw new TableUsageError(`the condition "${condition.op}" is empty`);
+    condition.conditions.forEach(checkCondition);
+    return;
+  }
+  if (condition.attribute !== undefined) checkName(condition.attribute);
+  if (condition.op !== 'equals' && condition.op !== 'lessThan') return;
+  const { attribute, value } = condition;
+  if (typeof value === 'number') checkNumber(attribute, value);
+  else if (typeof value === 'string' ? !value.isWellFormed() : condition.op === 'lessThan' || !isScalar(value)) {
+    throw new TableUsageError(`the condition "${condition.op}" cannot compare "${attribute}" with ${show(value)}`);
+  }
+}
+
+/** Whether the stored item, expired or not, meets the condition. */
+export function holds(condition: Condition | undefined, item: Item | undefined): boolean {
+  if (condition === undefined) return true;
+  switch (condition.op) {
+    case 'absent':
+    case 'exists': {
+      const there = condition.attribute === undefined ? item !== undefined : attributeOf(item, condition.attribute) !== undefined;
+      return there === (condition.op === 'exists');
+    }
+    case 'equals':
+      return attributeOf(item, condition.attribute) === condition.value;
+    case 'lessThan': {
+      const value = attributeOf(item, condition.attribute);
+      if (typeof value === 'number') return typeof condition.value === 'number' && value < condition.value;
+      return typeof value === 'string' && typeof condition.value === 'string' && compareUtf8(value, condition.value) < 0;
+    }
+    case 'and':
+      return condition.conditions.every((part) => holds(part, item));
+    case 'or':
+      return condition.conditions.some((part) => holds(part, item));
+  }
+}
+
+const attributeOf = (item: Item | undefined, name: string): Json | undefined =>
+  item !== undefined && Object.hasOwn(item, name) ? item[name] : undefined;
+
+/** JavaScript compares UTF-16 units, which puts U+FFFD after U+10000; both databases compare bytes. */
+const compareUtf8 = (a: string, b: string): number => Buffer.compare(Buffer.from(a), Buffer.from(b));
+
+/** Checks everything of a transaction that does not depend on the stored items. */
+export function checkTransaction(operations: readonly TransactOperation[]): void {
+  if (operations.length < 1 || operations.length > MAX_TRANSACTION_OPERATIONS) {
+    throw new TableUsageError(`a transaction has 1 to ${MAX_TRANSACTION_OPERATIONS} operations, not ${operations.length}`);
+  }
+  const seen = new Set<string>();
+  for (const operation of operations) {
+    const { pk, sk } = operationKey(operation);
+    checkKey({ pk, sk });
+    checkCondition(operation.condition);
+    const id = JSON.stringify([pk, sk]);
+    if (seen.has(id)) throw new TableUsageError(`a transaction names the item ${id} twice`);
+    seen.add(id);
+  }
+}
+
+export const operationKey = (operation: TransactOperation): Key =>
+  operation.op === 'put' ? operation.item : operation.key;
+
+// --- queries and cursors --------------------------------------------------------------------------------------------
+
+/** A checked query. */
+export interface QueryPlan {
+  readonly pk: string;
+  readonly sk?: SortKeyRange;
+  readonly index?: IndexName;
+  readonly limit: number;
+  readonly reverse: boolean;
+  /** Where the page before ended. */
+  readonly after?: Position;
+  /** The cursor that leads past `item`. */
+  cursorAfter(item: Item): string;
+}
+
+/** An item's place in a query: its key, and its sort key in the index that is read. */
+export interface Position extends Key {
+  readonly indexSk?: string;
+}
+
+export function planQuery(query: Query): QueryPlan {
+  const { pk, sk, index, cursor, limit = 100, reverse = false } = query;
+  if (index !== undefined && !Object.hasOwn(TABLE_SCHEMA.indexes, index)) {
+    throw new TableUsageError(`there is no index ${show(index)}`);
+  }
+  checkKeyString('the partition of a query', pk, MAX_PARTITION_KEY_BYTES);
+  if (sk !== undefined) checkRange(sk);
+  if (!Number.isInteger(limit) || limit < 1 || limit > MAX_QUERY_LIMIT) {
+    throw new TableUsageError(`the limit of a query is 1 to ${MAX_QUERY_LIMIT}, not ${show(limit)}`);
+  }
+  // A cursor says which query it belongs to, lest it be read as a place in another one.
+  const digest = () => hash('sha256', JSON.stringify([pk, sk, index, reverse]), 'base64url').slice(0, 12);
+  const indexSkName = index && TABLE_SCHEMA.indexes[index].sortKey;
+  return {
+    pk,
+    sk,
+    index,
+    limit,
+    reverse,
+    after: cursor === undefined ? undefined : decodeCursor(cursor, digest(), pk, index),
+    cursorAfter: (item) => {
+      const place = indexSkName ? [item[indexSkName], item.pk, item.sk] : [item.sk];
+      return Buffer.from(JSON.stringify([digest(), ...place])).toString('base64url');
+    },
+  };
+}
+
+function checkRange(range: SortKeyRange): void {
+  const [[operator, bounds] = [], ...more] = Object.entries(range);
+  if (more.length > 0 || !['beginsWith', 'between', 'lessThan', 'greaterThan'].includes(operator ?? '')) {
+    throw new TableUsageError(`not a range of sort keys: ${show(range)}`);
+  }
+  const values: unknown[] = operator === 'between' ? bounds : [bounds];
+  for (const value of values) checkKeyString('a bound of a sort key range', value, MAX_SORT_KEY_BYTES);
+  if ('between' in range && compareUtf8(range.between[0], range.between[1]) > 0) {
+    throw new TableUsageError(`the lower bound of a range is over the upper: ${show(range)}`);
+  }
+}
+
+function decodeCursor(cursor: string, digest: string, pk: string, index: IndexName | undefined): Position {
+  let parts: unknown;
+  try {
+    parts = JSON.parse(Buffer.from(cursor, 'base64url').toString());
+  } catch {
+    parts = undefined;
+  }
+  if (Array.isArray(parts) && parts[0] === digest && parts.length === (index ? 4 : 2)) {
+    const position: Position = index ? { indexSk: parts[1], pk: parts[2], sk: parts[3] } : { pk, sk: parts[1] };
+    checkKey(position);
+    if (index) checkKeyString('the place of a cursor', position.indexSk, MAX_SORT_KEY_BYTES);
+    return position;
+  }
+  throw new TableUsageError('the cursor does not belong to this query');
+}
+
+function show(value: unknown): string {
+  const text = typeof value === 'string' || (typeof value === 'object' && value !== null) ? safeJson(value) : String(value);
+  return text.length > 80 ? `${text.slice(0, 80)}…` : text;
+}
+
+function safeJson(value: object | string): string {
+  try {
+    return JSON.stringify(value) ?? typeof value;
+  } catch {
+    return 'a cyclic object';
+  }
+}

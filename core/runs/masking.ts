@@ -1,0 +1,59 @@
+import type { Json } from '../ports/table.ts';
+
+/** Shorter values are not masked: they would blot out ordinary text, and guard nothing. */
+const MIN_LENGTH = 4;
+/** Lines of a longer secret (a PEM key) are masked on their own, too: programs print them line by line. */
+const MIN_LINE_LENGTH = 16;
+
+const escapeNonAscii = (text: string): string =>
+  text.replace(/[\u0080-\uffff]/g, (char) => `\\u${char.charCodeAt(0).toString(16).padStart(4, '0')}`);
+
+/** Replaces the values of secrets in whatever is kept or shown of a run by `[secret NAME]`. */
+export class SecretMask {
+  readonly #replacements: readonly (readonly [needle: string, mark: string])[];
+
+  constructor(secrets: Readonly<Record<string, string>>) {
+    const replacements = new Map<string, string>();
+    for (const [name, value] of Object.entries(secrets)) {
+      const lines = value.split(/\r?\n/).map((line) => line.trim());
+      for (const part of [value, value.trim(), ...lines.filter((line) => line.length >= MIN_LINE_LENGTH)]) {
+        if (part.length < MIN_LENGTH) continue;
+        // As it stands, and as it stands inside JSON text, which Python writes in ASCII.
+        const quoted = JSON.stringify(part).slice(1, -1);
+        for (const needle of [part, quoted, escapeNonAscii(quoted)]) replacements.set(needle, `[secret ${name}]`);
+      }
+    }
+    // The longest first: a secret may be a part of another.
+    this.#replacements = [...replacements].sort(([a], [b]) => b.length - a.length);
+  }
+
+  text(text: string): string {
+    return this.#replacements.reduce((masked, [needle, mark]) => masked.replaceAll(needle, mark), text);
+  }
+
+  /** Masks strings and member names at any depth. */
+  json(value: Json): Json {
+    if (this.#replacements.length === 0) return value;
+    if (typeof value === 'string') return this.text(value);
+    if (typeof value === 'number' || typeof value === 'boolean') {
+      const masked = this.text(String(value));
+      return masked === String(value) ? value : masked;
+    }
+    if (value === null) return value;
+    if (Array.isArray(value)) return value.map((element) => this.json(element));
+    return Object.fromEntries(Object.entries(value).map(([name, member]) => [this.text(name), this.json(member)]));
+  }
+}
+
+/** `contract.md` 11.2 point 8. */
+const MAX_LOG_BYTES = 10 * 1024;
+
+/** What is kept of a stream: all of it, or its beginning and end, the end being where errors stand. */
+export function shortenLog(text: string): string {
+  const bytes = Buffer.from(text);
+  if (bytes.byteLength <= MAX_LOG_BYTES) return text;
+  const head = MAX_LOG_BYTES / 4;
+  const note = `\n[... ${bytes.byteLength - MAX_LOG_BYTES} bytes left out ...]\n`;
+  const tail = MAX_LOG_BYTES - head - Buffer.byteLength(note);
+  return bytes.subarray(0, head).toString() + note + bytes.subarray(-tail).toString();
+}
