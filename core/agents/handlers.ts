@@ -17,6 +17,7 @@ import {
   type AgentVersion,
   type Bundle,
   bundleKey,
+  findAnyVersion,
   type Install,
   resolveAgent,
   versionName,
@@ -265,7 +266,22 @@ export const agentHandlers = (deps: Deps): Handlers<typeof agentRoutes> => {
 
   /** Throws NOT_FOUND for what the caller may not see, INVALID_INPUT for what he may see but not copy. */
   async function findForFork(caller: Caller, id: string): Promise<AgentVersion> {
-    throw new PlatformError('NOT_FOUND', `${caller.userId} ${id}`);
+    const source = await findAnyVersion(deps, id);
+    const visible =
+      source !== undefined &&
+      (source.definition.is_public || (await findMembership(deps, caller.userId, source.workspaceId)) !== undefined);
+    if (!visible) throw new PlatformError('NOT_FOUND', `There is no agent version with the id "${id.slice(0, 64)}".`);
+    const name = `${source.orgSlug}/${source.name}`;
+    if (!source.definition.is_public) {
+      throw new PlatformError('INVALID_INPUT', `${name} is not public: only public agents can be forked.`);
+    }
+    if (!source.definition.allow_local_download || isPaid(source)) {
+      throw new PlatformError('INVALID_INPUT', `The source of ${name} is not available, so it cannot be forked.`);
+    }
+    if (!source.runnable) {
+      throw new PlatformError('INVALID_INPUT', `${name} ${versionName(source.version)} is not complete yet: its code or dependencies are missing.`);
+    }
+    return source;
   }
 };
 

@@ -294,10 +294,8 @@ export class AgentStore {
 
   /** A live version of this workspace by its id. */
   async find(id: string): Promise<AgentVersion | undefined> {
-    if (!/^[0-9a-f-]{36}$/.test(id)) return undefined;
-    const place = await this.#deps.main.get(idKey(id));
-    if (place === undefined || place.workspace_id !== this.#workspaceId) return undefined;
-    return this.findVersion(place.name as string, place.version as number);
+    const version = await findAnyVersion(this.#deps, id);
+    return version?.workspaceId === this.#workspaceId ? version : undefined;
   }
 
   /** A live version by its number, or the current one. */
@@ -376,6 +374,14 @@ export async function* listPublicVersions(deps: Pick<Deps, 'main' | 'blobs'>): A
   for await (const item of queryAll(deps.main, { index: 'gsi2', pk: 'PUBLIC', reverse: true, limit: 1000 })) {
     if (item.runnable === true && item.deleted_at === undefined) yield readVersion(deps, item);
   }
+}
+
+/** A live version by its id, whoever asks: the caller must check that it may be seen. */
+export async function findAnyVersion(deps: StoreDeps, id: string): Promise<AgentVersion | undefined> {
+  if (!/^[0-9a-f-]{36}$/.test(id)) return undefined;
+  const place = await deps.main.get(idKey(id));
+  if (place === undefined) return undefined;
+  return new AgentStore(deps, place.workspace_id as string).findVersion(place.name as string, place.version as number);
 }
 
 /**

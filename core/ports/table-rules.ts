@@ -13,7 +13,6 @@ import {
   type Json,
   type Key,
   MAX_ITEM_BYTES,
-  MAX_QUERY_LIMIT,
   MAX_TRANSACTION_OPERATIONS,
   type Query,
   type SortKeyRange,
@@ -35,21 +34,19 @@ export const TABLE_SCHEMA = {
   },
 } as const;
 
-export const MAX_BATCH_KEYS = 100;
+const MAX_BATCH_KEYS = 100;
+const MAX_QUERY_LIMIT = 1000;
 const MAX_PARTITION_KEY_BYTES = 2048;
 const MAX_SORT_KEY_BYTES = 1024;
 const MAX_NAME_LENGTH = 255;
 
 /** The attributes that keys and indexes are made of: strings, with the longest value in bytes. */
-const KEY_ATTRIBUTES: { readonly [name: string]: number | undefined } = {
-  __proto__: null as never,
-  pk: MAX_PARTITION_KEY_BYTES,
-  sk: MAX_SORT_KEY_BYTES,
-  gsi1pk: MAX_PARTITION_KEY_BYTES,
-  gsi1sk: MAX_SORT_KEY_BYTES,
-  gsi2pk: MAX_PARTITION_KEY_BYTES,
-  gsi2sk: MAX_SORT_KEY_BYTES,
-};
+const KEY_ATTRIBUTES = new Map(
+  [TABLE_SCHEMA, ...Object.values(TABLE_SCHEMA.indexes)].flatMap(({ partitionKey, sortKey }): [string, number][] => [
+    [partitionKey, MAX_PARTITION_KEY_BYTES],
+    [sortKey, MAX_SORT_KEY_BYTES],
+  ]),
+);
 
 /** Expired items are hidden by whoever reads, for their removal comes late on both hosts. */
 export const isExpired = (item: Item, clock: Clock): boolean =>
@@ -99,7 +96,7 @@ export function encodeChanges(changes: Changes): EncodedChanges {
     names.add(name);
   }
   for (const [name, amount] of add) {
-    if (name === 'ttl' || KEY_ATTRIBUTES[name]) throw new TableUsageError(`an update cannot add to ${name}`);
+    if (name === 'ttl' || KEY_ATTRIBUTES.has(name)) throw new TableUsageError(`an update cannot add to ${name}`);
     checkNumber(name, amount);
   }
   // DynamoDB refuses these before it looks at the condition.
@@ -132,13 +129,13 @@ function encodeAttributes(values: { readonly [attribute: string]: Json | undefin
     if (given === undefined) continue;
     checkName(name);
     const value = cleanValue(name, given);
-    attributes.push({ name, value, text: JSON.stringify(value) });
+    attributes.push({ name, value, text: jsonText(name, value) });
   }
   return attributes;
 }
 
 function cleanValue(name: string, value: Json): Json {
-  const maxBytes = KEY_ATTRIBUTES[name];
+  const maxBytes = KEY_ATTRIBUTES.get(name);
   if (maxBytes !== undefined) return checkKeyString(name, value, maxBytes);
   if (name === 'ttl' && !(Number.isSafeInteger(value) && (value as number) >= 0)) {
     throw new TableUsageError(`ttl must be epoch seconds, a whole number, not ${show(value)}`);
@@ -151,18 +148,26 @@ function cleanValue(name: string, value: Json): Json {
       checkNumber(name, value);
       // DynamoDB has no negative zero.
       return value === 0 ? 0 : value;
-    case 'object':
-      checkJson(name, value);
-      return value;
-    case 'boolean':
-      return value;
     default:
-      throw new TableUsageError(`attribute "${name}" is no JSON: ${show(value)}`);
+      return value;
   }
 }
 
-/** Depth-first, without recursion: a deep document must not end in a stack overflow on one host only. */
-function checkJson(name: string, root: Json): void {
+function jsonText(name: string, value: Json): string {
+  if (typeof value === 'string' || typeof value === 'number' || typeof value === 'boolean')
+    return JSON.stringify(value);
+  let text: string;
+  try {
+    text = JSON.stringify(value);
+  } catch (error) {
+    throw new TableUsageError(`attribute "${name}" is no JSON: ${(error as Error).message}`);
+  }
+  checkJson(name, value);
+  return text;
+}
+
+/** Finds what `JSON.stringify` would silently change: dates, maps, functions, NaN, `undefined` in arrays. */
+function checkJson(name: string, root: unknown): void {
   const left: unknown[] = [root];
   while (left.length > 0) {
     const value = left.pop();
@@ -191,7 +196,9 @@ function checkName(name: string): void {
 function checkNumber(name: string, value: number): void {
   const magnitude = Math.abs(value);
   if (magnitude === 0 || (magnitude >= 1e-130 && magnitude < 1e126)) return;
-  throw new TableUsageError(`attribute "${name}" must be 0 or a number of magnitude 1e-130 to 1e126, not ${show(value)}`);
+  throw new TableUsageError(
+    `attribute "${name}" must be 0 or a number of magnitude 1e-130 to 1e126, not ${show(value)}`,
+  );
 }
 
 /**
@@ -211,7 +218,8 @@ function addDecimals(a: number, b: number): number {
 }
 
 function decimal(value: number): { digits: bigint; exponent: number } {
-  const [, whole = '0', fraction = '', exponent = '0'] = /^(-?\d+)(?:\.(\d+))?(?:e([+-]\d+))?$/.exec(String(value)) ?? [];
+  const [, whole = '0', fraction = '', exponent = '0'] =
+    /^(-?\d+)(?:\.(\d+))?(?:e([+-]\d+))?$/.exec(String(value)) ?? [];
   return { digits: BigInt(whole + fraction), exponent: Number(exponent) - fraction.length };
 }
 
@@ -255,7 +263,8 @@ export function checkKey(key: Key): void {
 }
 
 export function checkBatch(keys: readonly Key[]): void {
-  if (keys.length > MAX_BATCH_KEYS) throw new TableUsageError(`a batch has at most ${MAX_BATCH_KEYS} keys, not ${keys.length}`);
+  if (keys.length > MAX_BATCH_KEYS)
+    throw new TableUsageError(`a batch has at most ${MAX_BATCH_KEYS} keys, not ${keys.length}`);
   keys.forEach(checkKey);
 }
 
@@ -276,7 +285,11 @@ export function checkCondition(condition: Condition | undefined): void {
   if (condition.op !== 'equals' && condition.op !== 'lessThan') return;
   const { attribute, value } = condition;
   if (typeof value === 'number') checkNumber(attribute, value);
-  else if (typeof value === 'string' ? !value.isWellFormed() : condition.op === 'lessThan' || !isScalar(value)) {
+  const comparable =
+    typeof value === 'string'
+      ? value.isWellFormed()
+      : condition.op === 'equals' && (typeof value === 'boolean' || value === null);
+  if (!comparable) {
     throw new TableUsageError(`the condition "${condition.op}" cannot compare "${attribute}" with ${show(value)}`);
   }
 }
@@ -287,7 +300,8 @@ export function holds(condition: Condition | undefined, item: Item | undefined):
   switch (condition.op) {
     case 'absent':
     case 'exists': {
-      const there = condition.attribute === undefined ? item !== undefined : attributeOf(item, condition.attribute) !== undefined;
+      const there =
+        condition.attribute === undefined ? item !== undefined : attributeOf(item, condition.attribute) !== undefined;
       return there === (condition.op === 'exists');
     }
     case 'equals':
@@ -295,7 +309,9 @@ export function holds(condition: Condition | undefined, item: Item | undefined):
     case 'lessThan': {
       const value = attributeOf(item, condition.attribute);
       if (typeof value === 'number') return typeof condition.value === 'number' && value < condition.value;
-      return typeof value === 'string' && typeof condition.value === 'string' && compareUtf8(value, condition.value) < 0;
+      return (
+        typeof value === 'string' && typeof condition.value === 'string' && compareUtf8(value, condition.value) < 0
+      );
     }
     case 'and':
       return condition.conditions.every((part) => holds(part, item));
@@ -313,7 +329,9 @@ const compareUtf8 = (a: string, b: string): number => Buffer.compare(Buffer.from
 /** Checks everything of a transaction that does not depend on the stored items. */
 export function checkTransaction(operations: readonly TransactOperation[]): void {
   if (operations.length < 1 || operations.length > MAX_TRANSACTION_OPERATIONS) {
-    throw new TableUsageError(`a transaction has 1 to ${MAX_TRANSACTION_OPERATIONS} operations, not ${operations.length}`);
+    throw new TableUsageError(
+      `a transaction has 1 to ${MAX_TRANSACTION_OPERATIONS} operations, not ${operations.length}`,
+    );
   }
   const seen = new Set<string>();
   for (const operation of operations) {
@@ -405,7 +423,8 @@ function decodeCursor(cursor: string, digest: string, pk: string, index: IndexNa
 }
 
 function show(value: unknown): string {
-  const text = typeof value === 'string' || (typeof value === 'object' && value !== null) ? safeJson(value) : String(value);
+  const text =
+    typeof value === 'string' || (typeof value === 'object' && value !== null) ? safeJson(value) : String(value);
   return text.length > 80 ? `${text.slice(0, 80)}…` : text;
 }
 

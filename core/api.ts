@@ -1,0 +1,29 @@
+import { agentRoutes, catalogRoutes } from './agents/routes.ts';
+import { callRoutes } from './calls/routes.ts';
+import type { Route } from './http/route.ts';
+import { keyRoutes } from './keys/routes.ts';
+import { metaRoutes } from './meta/routes.ts';
+import { secretRoutes } from './secrets/routes.ts';
+import { workspaceRoutes } from './workspaces/routes.ts';
+
+/** THE route table. Fixed paths stand before the four-segment wildcard of agent calls. */
+export const routes = [
+  ...metaRoutes,
+  ...keyRoutes,
+  ...workspaceRoutes,
+  ...secretRoutes,
+  ...catalogRoutes,
+  ...agentRoutes,
+  ...callRoutes,
+] as const satisfies readonly Route[];
+
+/** First path segments that can never be an org: of this table, and those that clients know (`contract.md` 0.4). */
+const FURTHER_RESERVED = [
+  ...['tasks', 'messages', 'usage', 'author-usage', 'billing', 'webhooks', 'storage', 'environments', 'github', 'auth'],
+  ...['security', 'llm-keys', 'integrations', 'mcp', 'dashboard'],
+];
+
+export function isReservedSlug(slug: string): boolean {
+  const own = routes.map((route) => route.path.split('/')[1]!).filter((segment) => !segment.startsWith('{'));
+  return new Set([...own, ...FURTHER_RESERVED]).has(slug) || /^v\d+$/.test(slug);
+}

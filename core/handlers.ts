@@ -1,0 +1,19 @@
+import { catalogHandlers } from './agents/catalog-handlers.ts';
+import { agentHandlers } from './agents/handlers.ts';
+import { callHandlers } from './calls/handlers.ts';
+import type { Deps } from './deps.ts';
+import { keyHandlers } from './keys/handlers.ts';
+import { metaHandlers } from './meta/handlers.ts';
+import { secretHandlers } from './secrets/handlers.ts';
+import { workspaceHandlers } from './workspaces/handlers.ts';
+
+/** Every handler of the route table, for a host that serves it whole. */
+export const allHandlers = (deps: Deps) => ({
+  ...metaHandlers(deps),
+  ...keyHandlers(deps),
+  ...workspaceHandlers(deps),
+  ...secretHandlers(deps),
+  ...catalogHandlers(deps),
+  ...agentHandlers(deps),
+  ...callHandlers(deps),
+});
