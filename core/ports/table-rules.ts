@@ -284,14 +284,14 @@ export function checkCondition(condition: Condition | undefined): void {
   if (condition.attribute !== undefined) checkName(condition.attribute);
   if (condition.op !== 'equals' && condition.op !== 'lessThan') return;
   const { attribute, value } = condition;
-  if (typeof value === 'number') checkNumber(attribute, value);
   const comparable =
-    typeof value === 'string'
-      ? value.isWellFormed()
-      : condition.op === 'equals' && (typeof value === 'boolean' || value === null);
+    typeof value === 'number' ||
+    (typeof value === 'string' && value.isWellFormed()) ||
+    (condition.op === 'equals' && (typeof value === 'boolean' || value === null));
   if (!comparable) {
     throw new TableUsageError(`the condition "${condition.op}" cannot compare "${attribute}" with ${show(value)}`);
   }
+  if (typeof value === 'number') checkNumber(attribute, value);
 }
 
 /** Whether the stored item, expired or not, meets the condition. */

@@ -5,22 +5,30 @@
  * port. `test/conformance/table.ts` and its property test say what every adapter must do.
  */
 
-/** What an item may hold: JSON, with finite numbers. `undefined` members are dropped on write. */
+/**
+ * What an item may hold: JSON, with finite numbers. `undefined` members are dropped on write; dates, maps, class
+ * instances and `undefined` in arrays are refused.
+ *
+ * Scalars that are attributes themselves keep to what DynamoDB can hold: numbers are 0 or of magnitude 1e-130 to 1e126,
+ * and a lone surrogate is stored as U+FFFD. Objects and arrays may hold any JSON, at any depth.
+ */
 export type Json = string | number | boolean | null | Json[] | { [member: string]: Json };
 
-export interface Key {
+// No interface, for those do not pass as an Item.
+export type Key = {
   /** Partition key, 1 to 2,048 bytes of UTF-8. */
   readonly pk: string;
   /** Sort key, 1 to 1,024 bytes of UTF-8; ordered by bytes. */
   readonly sk: string;
-}
+};
 
 /**
- * An item: its key, an optional `ttl` and JSON attributes. At most 400 KB, counted as DynamoDB counts it.
- * An item stands in index `gsiN` when it has both `gsiNpk` and `gsiNsk`.
+ * An item: its key, an optional `ttl` and JSON attributes with names of 1 to 255 characters. At most 400 KB, counted as
+ * DynamoDB counts it. An item stands in index `gsiN` when it has both `gsiNpk` and `gsiNsk`, which have the limits of
+ * `pk` and `sk`.
  */
 export type Item = Key & {
-  /** Epoch seconds. From then on reads no longer show the item; it is removed some time later. */
+  /** Whole epoch seconds. From then on reads no longer show the item; it is removed some time later. */
   ttl?: number;
   gsi1pk?: string;
   gsi1sk?: string;
@@ -37,6 +45,7 @@ export type IndexName = 'gsi1' | 'gsi2';
  *
  * `absent(name)` / `exists(name)` speak of a top-level attribute, without a name of the whole item.
  * `equals` compares scalars of the same type; an attribute that is missing or of another type is not equal and not less.
+ * Text is ordered by its UTF-8 bytes. `and` and `or` of nothing are refused.
  */
 export type Condition =
   | { readonly op: 'absent'; readonly attribute?: string }
@@ -53,21 +62,32 @@ export const equals = (attribute: string, value: string | number | boolean | nul
   attribute,
   value,
 });
-export const lessThan = (attribute: string, value: string | number): Condition => ({ op: 'lessThan', attribute, value });
+export const lessThan = (attribute: string, value: string | number): Condition => ({
+  op: 'lessThan',
+  attribute,
+  value,
+});
 export const allOf = (...conditions: Condition[]): Condition => ({ op: 'and', conditions });
 export const anyOf = (...conditions: Condition[]): Condition => ({ op: 'or', conditions });
 
-/** Changes to top-level attributes, all or none. One attribute may stand in one of the three only; never `pk` or `sk`. */
+/**
+ * Changes to top-level attributes, all or none. One attribute may stand in one of the three only; never `pk` or `sk`.
+ * Without any change an update still creates the item.
+ */
 export interface Changes {
   readonly set?: { readonly [attribute: string]: Json | undefined };
-  /** Adds to a number; a missing attribute counts as 0. A non-number there throws {@link TableUsageError}. */
+  /**
+   * Adds to a number, in decimals (0.1 + 0.2 is 0.3); a missing attribute counts as 0. A non-number there throws
+   * {@link TableUsageError}. Keep sums to 15 digits or safe integers: past that the hosts round at different moments.
+   * Never `ttl` or a key of an index.
+   */
   readonly add?: { readonly [attribute: string]: number };
   readonly remove?: readonly string[];
 }
 
 /** A failed condition is an answer, not an exception. */
 export type WriteResult = { readonly ok: true } | { readonly ok: false };
-/** The whole item as it is after the update. */
+/** The whole item as it is after the update, also when it has expired. */
 export type UpdateResult = { readonly ok: true; readonly item: Item } | { readonly ok: false };
 /** `failed` holds the positions of the operations whose condition did not hold; empty when another writer was faster. */
 export type TransactResult = { readonly ok: true } | { readonly ok: false; readonly failed: readonly number[] };
@@ -93,7 +113,7 @@ export interface Query {
   readonly index?: IndexName;
   /** 1 to 1,000 items, default 100. */
   readonly limit?: number;
-  /** Opaque; from an earlier page of the same query. */
+  /** Opaque; from an earlier page of the same query, of which only `limit` may differ. Shows the key of an item. */
   readonly cursor?: string;
   /** Newest (greatest sort key) first. */
   readonly reverse?: boolean;
@@ -106,9 +126,15 @@ export interface Page {
 }
 
 /**
- * Reads never show expired items. Every method is linearizable for one item except reads of an index.
+ * Reads never show expired items. Every method is linearizable for one item except reads of an index. Items with the same
+ * sort key in an index come in no particular order, but each once.
+ *
  * Misuse (a bad key, a non-finite number, an item over 400 KB, 11 operations in a transaction, two operations on one
  * item, a foreign cursor) throws {@link TableUsageError}; it is always a fault of the caller.
+ *
+ * On AWS a request whose answer is lost is sent again: an `add` may then count twice, and a conditional `update` or
+ * `delete` answer `{ ok: false }` to its own success (a conditional `put` recognises its item). Only `transact` is exactly
+ * once: money moves there.
  */
 export interface Table {
   get(key: Key): Promise<Item | undefined>;

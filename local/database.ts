@@ -1,0 +1,74 @@
+import { closeSync, mkdirSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { dirname } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { hasCode } from '#core/errors.ts';
+
+const SQLITE_BUSY = 5;
+
+/** The one database file of a local host, held by one process. */
+export interface Database {
+  readonly db: DatabaseSync;
+  /** Closes the file and lets another process have it. */
+  close(): void;
+}
+
+/**
+ * Opens the database file, `:memory:` for one that lives as long as its connection.
+ *
+ * The process keeps the file's lock of the operating system until it ends, however it ends: a second one is refused, and
+ * a crash leaves nothing to clean up. That no one else writes also lets the tables read and then write without a
+ * transaction. The process id stands beside the file for the error message only.
+ *
+ * Throws {@link DatabaseInUseError} when another process has it.
+ */
+export function openDatabase(path: string): Database {
+  if (path === ':memory:') {
+    const db = new DatabaseSync(path);
+    return { db, close: () => db.close() };
+  }
+  mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
+  // SQLite gives its other files the mode of this one.
+  closeSync(openSync(path, 'a', 0o600));
+  const pidPath = `${path}.pid`;
+  const db = new DatabaseSync(path);
+  try {
+    // NORMAL keeps everything over a crash of the process; a power cut may lose the last moments but breaks nothing.
+    db.exec('PRAGMA locking_mode = EXCLUSIVE; PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL');
+    // The lock is taken by the first transaction and never given back.
+    db.exec('BEGIN IMMEDIATE; COMMIT');
+  } catch (error) {
+    db.close();
+    if (isBusy(error)) throw new DatabaseInUseError(path, readPid(pidPath));
+    throw error;
+  }
+  writeFileSync(pidPath, `${process.pid}\n`);
+  return {
+    db,
+    close: () => {
+      if (!db.isOpen) return;
+      rmSync(pidPath, { force: true });
+      db.close();
+    },
+  };
+}
+
+export class DatabaseInUseError extends Error {
+  readonly code = 'DATABASE_IN_USE';
+  constructor(path: string, pid: string | undefined) {
+    super(
+      `the data in ${path} is in use by another process${pid ? ` (pid ${pid})` : ''}: stop that one, or start this one with another data folder`,
+    );
+    this.name = 'DatabaseInUseError';
+  }
+}
+
+const isBusy = (error: unknown): boolean =>
+  hasCode(error, 'ERR_SQLITE_ERROR') && (error as { errcode?: number }).errcode === SQLITE_BUSY;
+
+function readPid(path: string): string | undefined {
+  try {
+    return readFileSync(path, 'utf8').trim() || undefined;
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,111 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { tableConformance } from '#test/conformance/table.ts';
+import { ManualClock } from '#test/helpers/manual-clock.ts';
+import { openDatabase } from './database.ts';
+import { SqliteTable } from './sqlite-table.ts';
+
+describe('SqliteTable', () => {
+  tableConformance(async () => {
+    const clock = new ManualClock();
+    return { clock, table: new SqliteTable(openDatabase(':memory:'), 'main', clock) };
+  });
+
+  test('purges expired items in batches, and nothing else', async () => {
+    const clock = new ManualClock();
+    const database = openDatabase(':memory:');
+    const table = new SqliteTable(database, 'counters', clock);
+    const now = clock.now() / 1000;
+    await table.put({ pk: 'p', sk: 'kept' });
+    await table.put({ pk: 'p', sk: 'later', ttl: now + 1 });
+    for (let n = 0; n < 5; n += 1) await table.put({ pk: 'p', sk: `old-${n}`, ttl: now - n });
+    expect([table.purgeExpired(3), table.purgeExpired(3), table.purgeExpired(3)]).toEqual([3, 2, 0]);
+    expect(database.db.prepare('SELECT sk FROM counters').all()).toEqual([{ sk: 'kept' }, { sk: 'later' }]);
+  });
+
+  test('looks everything up by an index', () => {
+    const database = openDatabase(':memory:');
+    new SqliteTable(database, 'main', new ManualClock());
+    const plan = (sql: string) =>
+      database.db
+        .prepare(`EXPLAIN QUERY PLAN ${sql}`)
+        .all()
+        .map((row) => row.detail);
+    expect(plan('SELECT item FROM main WHERE gsi1pk = ? AND (ttl IS NULL OR ttl > ?) ORDER BY gsi1sk, pk, sk')).toEqual(
+      ['SEARCH main USING INDEX main_gsi1 (gsi1pk=?)'],
+    );
+    expect(plan('SELECT item FROM main WHERE pk = ? AND (ttl IS NULL OR ttl > ?) ORDER BY sk DESC')).toEqual([
+      'SEARCH main USING PRIMARY KEY (pk=?)',
+    ]);
+    expect(plan('SELECT pk, sk FROM main WHERE ttl <= ? ORDER BY ttl LIMIT 5')).toEqual([
+      'SEARCH main USING COVERING INDEX main_ttl (ttl<?)',
+    ]);
+  });
+});
+
+describe('openDatabase', () => {
+  let folder: string;
+  let path: string;
+  beforeEach(() => {
+    folder = mkdtempSync(join(tmpdir(), 'database-'));
+    path = join(folder, 'data', 'platform.db');
+  });
+  afterEach(() => rmSync(folder, { recursive: true }));
+
+  test('keeps three tables in one file that only its owner may read', async () => {
+    const clock = new ManualClock();
+    const database = openDatabase(path);
+    const names = ['main', 'runs', 'counters'] as const;
+    for (const name of names) await new SqliteTable(database, name, clock).put({ pk: 'p', sk: name });
+    expect(statSync(path).mode & 0o777).toBe(0o600);
+    database.close();
+    const again = openDatabase(path);
+    for (const name of names) {
+      expect((await new SqliteTable(again, name, clock).query({ pk: 'p' })).items).toEqual([{ pk: 'p', sk: name }]);
+    }
+    again.close();
+  });
+
+  test('refuses a second process, by name of the first, until that one ends', async () => {
+    const holder = await holdInChild(path);
+    expect(() => openDatabase(path)).toThrow(expect.objectContaining({ code: 'DATABASE_IN_USE' }));
+    expect(() => openDatabase(path)).toThrow(`pid ${holder.pid}`);
+    holder.kill('SIGKILL');
+    await once(holder, 'exit');
+    const database = openDatabase(path);
+    expect(readFileSync(`${path}.pid`, 'utf8')).toBe(`${process.pid}\n`);
+    // What the killed process had written is there.
+    const table = new SqliteTable(database, 'main', new ManualClock());
+    expect(await table.get({ pk: 'p', sk: 's' })).toEqual({ pk: 'p', sk: 's', n: 1 });
+    database.close();
+  });
+
+  test('refuses to open twice in one process', () => {
+    const database = openDatabase(path);
+    expect(() => openDatabase(path)).toThrow(expect.objectContaining({ code: 'DATABASE_IN_USE' }));
+    database.close();
+    openDatabase(path).close();
+  });
+});
+
+/** A process that opens the database, writes one item and stays. */
+async function holdInChild(path: string) {
+  const module = (name: string) => JSON.stringify(new URL(name, import.meta.url).href);
+  const script = `
+    const { openDatabase } = await import(${module('./database.ts')});
+    const { SqliteTable } = await import(${module('./sqlite-table.ts')});
+    const table = new SqliteTable(openDatabase(${JSON.stringify(path)}), 'main', { now: () => 0 });
+    await table.put({ pk: 'p', sk: 's', n: 1 });
+    console.log('held');
+    setInterval(() => {}, 1000);
+  `;
+  const child = spawn(process.execPath, ['--input-type=module', '-e', script], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  await once(child.stdout, 'data');
+  return child;
+}

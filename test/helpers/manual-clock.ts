@@ -1,0 +1,55 @@
+import { setImmediate } from 'node:timers/promises';
+import type { Clock } from '#core/ports/clock.ts';
+
+/** Far enough ahead that DynamoDB's own TTL, which goes by real time, removes nothing of a test. */
+const START = Date.parse('2035-06-01T12:00:00Z');
+
+/** A clock that stands still until a test moves it. */
+export class ManualClock implements Clock {
+  #now: number;
+  readonly #sleepers = new Set<{ readonly wakeAt: number; readonly wake: () => void }>();
+
+  constructor(startMs = START) {
+    this.#now = startMs;
+  }
+
+  /** How many calls of `sleep` are waiting: what a test polls to know that the code has come to its pause. */
+  get sleepers(): number {
+    return this.#sleepers.size;
+  }
+
+  now(): number {
+    return this.#now;
+  }
+
+  sleep(ms: number, signal?: AbortSignal): Promise<void> {
+    return new Promise((resolve, reject) => {
+      if (signal?.aborted) return reject(signal.reason);
+      const stop = (settle: () => void) => () => {
+        this.#sleepers.delete(sleeper);
+        signal?.removeEventListener('abort', onAbort);
+        settle();
+      };
+      const onAbort = stop(() => reject(signal?.reason));
+      const sleeper = { wakeAt: this.#now + ms, wake: stop(resolve) };
+      signal?.addEventListener('abort', onAbort);
+      this.#sleepers.add(sleeper);
+    });
+  }
+
+  /**
+   * Moves time ahead. Sleepers wake in the order of their times, each at its own time and with a turn of the event loop
+   * to go on, so one that sleeps again within the span wakes again.
+   */
+  async advance(ms: number): Promise<void> {
+    const end = this.#now + ms;
+    for (;;) {
+      const [next] = [...this.#sleepers].sort((a, b) => a.wakeAt - b.wakeAt);
+      if (!next || next.wakeAt > end) break;
+      this.#now = Math.max(this.#now, next.wakeAt);
+      next.wake();
+      await setImmediate();
+    }
+    this.#now = end;
+  }
+}
