@@ -5,7 +5,9 @@ import type { Route } from './http/route.ts';
 type AnyRoute = (typeof routes)[number];
 type Named<Name extends AnyRoute['operationId']> = Extract<AnyRoute, { operationId: Name }>;
 
-type PathNames<Path extends string> = Path extends `${string}{${infer Name}}${infer Rest}` ? Name | PathNames<Rest> : never;
+type PathNames<Path extends string> = Path extends `${string}{${infer Name}}${infer Rest}`
+  ? Name | PathNames<Rest>
+  : never;
 type Optional<T> = [T] extends [never] ? unknown : T;
 type QueryOf<R extends Route> =
   NonNullable<R['request']> extends { readonly query: infer S extends z.ZodType } ? { query?: z.input<S> } : unknown;

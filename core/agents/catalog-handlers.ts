@@ -27,9 +27,13 @@ export const catalogHandlers = (deps: Deps): Handlers<typeof catalogRoutes> => {
   async function findSource(params: { org: string; agent: string; version: string }): Promise<AgentVersion> {
     const found = await find(params);
     const name = `${found.orgSlug}/${found.name}`;
-    if (isPaid(found)) throw new PlatformError('PAID_AGENT_SERVER_ONLY', `${name} is a paid agent and runs on the server only.`);
+    if (isPaid(found))
+      throw new PlatformError('PAID_AGENT_SERVER_ONLY', `${name} is a paid agent and runs on the server only.`);
     if (!found.definition.allow_local_download) {
-      throw new PlatformError('DOWNLOAD_DISABLED', `${name} runs on the server only: its author does not offer the source.`);
+      throw new PlatformError(
+        'DOWNLOAD_DISABLED',
+        `${name} runs on the server only: its author does not offer the source.`,
+      );
     }
     return found;
   }
@@ -42,7 +46,11 @@ export const catalogHandlers = (deps: Deps): Handlers<typeof catalogRoutes> => {
         const known = newest.get(agent);
         if (known === undefined || known.version < version.version) newest.set(agent, version);
       }
-      const tags = query.tags?.split(',').map((tag) => tag.trim().toLowerCase()).filter((tag) => tag !== '') ?? [];
+      const tags =
+        query.tags
+          ?.split(',')
+          .map((tag) => tag.trim().toLowerCase())
+          .filter((tag) => tag !== '') ?? [];
       const types = query.type === undefined ? undefined : (TYPE_WORDS[query.type] ?? [query.type]);
       const search = query.search?.toLowerCase();
       const matching = [...newest.values()].filter(({ definition, name, orgSlug }) => {

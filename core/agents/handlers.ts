@@ -37,7 +37,10 @@ export const agentHandlers = (deps: Deps): Handlers<typeof agentRoutes> => {
   async function find(caller: Caller, id: string): Promise<AgentVersion> {
     const version = await storeOf(caller).find(id);
     if (version === undefined) {
-      throw new PlatformError('NOT_FOUND', `The workspace "${caller.workspace.slug}" has no agent version with the id "${id.slice(0, 64)}".`);
+      throw new PlatformError(
+        'NOT_FOUND',
+        `The workspace "${caller.workspace.slug}" has no agent version with the id "${id.slice(0, 64)}".`,
+      );
     }
     return version;
   }
@@ -61,7 +64,10 @@ export const agentHandlers = (deps: Deps): Handlers<typeof agentRoutes> => {
     async listAgents({ caller, query }) {
       const workspaceId = query.workspace_id ?? caller.workspace.id;
       if (workspaceId !== caller.workspace.id && !(await findMembership(deps, caller.userId, workspaceId))) {
-        throw new PlatformError('FORBIDDEN', `You are not a member of a workspace with the id "${workspaceId.slice(0, 64)}".`);
+        throw new PlatformError(
+          'FORBIDDEN',
+          `You are not a member of a workspace with the id "${workspaceId.slice(0, 64)}".`,
+        );
       }
       return { status: 200, body: (await new AgentStore(deps, workspaceId).listAll()).map(ownerView) };
     },
@@ -75,7 +81,9 @@ export const agentHandlers = (deps: Deps): Handlers<typeof agentRoutes> => {
         status: 201,
         body: {
           agent: ownerView(version),
-          ...(definition.manifest?.orchestration_mode && { orchestration_mode: definition.manifest.orchestration_mode }),
+          ...(definition.manifest?.orchestration_mode && {
+            orchestration_mode: definition.manifest.orchestration_mode,
+          }),
           warnings,
           services_updated: 0,
         },
@@ -117,8 +125,14 @@ export const agentHandlers = (deps: Deps): Handlers<typeof agentRoutes> => {
       const store = storeOf(caller);
       const version = await find(caller, params.id);
       const all = query.mode === 'all_versions';
-      if (query.confirmation_name !== version.name && (await store.countForks(version.name)) >= FORKS_THAT_NEED_CONFIRMATION) {
-        throw new PlatformError('INVALID_INPUT', `Others have forked "${version.name}": confirm with confirmation_name=${version.name}.`);
+      if (
+        query.confirmation_name !== version.name &&
+        (await store.countForks(version.name)) >= FORKS_THAT_NEED_CONFIRMATION
+      ) {
+        throw new PlatformError(
+          'INVALID_INPUT',
+          `Others have forked "${version.name}": confirm with confirmation_name=${version.name}.`,
+        );
       }
       // Oldest first, so that the newest stays current until it goes itself.
       const versions = all ? await store.listVersions(version.name) : [version];
@@ -155,7 +169,10 @@ export const agentHandlers = (deps: Deps): Handlers<typeof agentRoutes> => {
       const version = await find(caller, params.id);
       const engine = version.definition.execution_engine;
       if (engine !== 'code_runtime') {
-        throw new PlatformError('INVALID_INPUT', `Only code_runtime agents have a code bundle, and this one is run by ${engine ?? 'nothing: it is a skill'}.`);
+        throw new PlatformError(
+          'INVALID_INPUT',
+          `Only code_runtime agents have a code bundle, and this one is run by ${engine ?? 'nothing: it is a skill'}.`,
+        );
       }
       const report = await inspectBundle(await readBundle(request, deps.config.maxBundleBytes));
       const uploaded = await storeBundle(version, report, headers['x-entrypoint']);
@@ -199,7 +216,10 @@ export const agentHandlers = (deps: Deps): Handlers<typeof agentRoutes> => {
   /** A version's code does not change: a second upload must bring the same bytes, or replace one that cannot run. */
   async function storeBundle(version: AgentVersion, report: BundleReport, entrypoint?: string): Promise<AgentVersion> {
     if (version.runnable && version.bundle && version.bundle.sha256 !== report.sha256) {
-      throw new PlatformError('CONFLICT', `${version.name} ${versionName(version.version)} has other code already: publish a new version for this one.`);
+      throw new PlatformError(
+        'CONFLICT',
+        `${version.name} ${versionName(version.version)} has other code already: publish a new version for this one.`,
+      );
     }
     const bundle: Bundle = {
       sha256: report.sha256,
@@ -212,7 +232,11 @@ export const agentHandlers = (deps: Deps): Handlers<typeof agentRoutes> => {
   }
 
   /** Answers once the version can run or has failed, or after ten seconds. `undefined`: there is nothing to install. */
-  async function startInstall(version: AgentVersion, report: BundleReport, runId: string): Promise<Install | undefined> {
+  async function startInstall(
+    version: AgentVersion,
+    report: BundleReport,
+    runId: string,
+  ): Promise<Install | undefined> {
     const flags = version.definition.environment ?? {};
     const plan = await planInstall(deps, version.workspaceId, report, flags);
     if (plan === undefined) {
@@ -249,7 +273,10 @@ export const agentHandlers = (deps: Deps): Handlers<typeof agentRoutes> => {
     const target = workspace_id === undefined ? caller : await findMembership(deps, caller.userId, workspace_id);
     if (target === undefined) throw new PlatformError('FORBIDDEN', 'You are not a member of the target workspace.');
     if (target.role !== 'owner') {
-      throw new PlatformError('FORBIDDEN', `Only an owner of the workspace "${target.workspace.slug}" may publish in it.`);
+      throw new PlatformError(
+        'FORBIDDEN',
+        `Only an owner of the workspace "${target.workspace.slug}" may publish in it.`,
+      );
     }
     const copy: AgentDefinition = { ...source.definition, name: new_name ?? source.name, is_public: false };
     const renamed = checkUpdate({ ...copy, name: source.name }, {});
@@ -279,7 +306,10 @@ export const agentHandlers = (deps: Deps): Handlers<typeof agentRoutes> => {
       throw new PlatformError('INVALID_INPUT', `The source of ${name} is not available, so it cannot be forked.`);
     }
     if (!source.runnable) {
-      throw new PlatformError('INVALID_INPUT', `${name} ${versionName(source.version)} is not complete yet: its code or dependencies are missing.`);
+      throw new PlatformError(
+        'INVALID_INPUT',
+        `${name} ${versionName(source.version)} is not complete yet: its code or dependencies are missing.`,
+      );
     }
     return source;
   }
@@ -298,7 +328,10 @@ async function readBundle(request: Request, limit: number): Promise<Uint8Array> 
   const { files } = await readMultipart(request, limit + MULTIPART_OVERHEAD_BYTES);
   const bundles = files.filter(({ field }) => field === 'file' || field === 'bundle');
   if (bundles.length !== 1) {
-    throw new PlatformError('INVALID_INPUT', `The upload needs exactly one part named "file" with the zip; it has ${bundles.length}.`);
+    throw new PlatformError(
+      'INVALID_INPUT',
+      `The upload needs exactly one part named "file" with the zip; it has ${bundles.length}.`,
+    );
   }
   if (bundles[0]!.content.byteLength > limit) {
     throw new PlatformError('DOCUMENT_TOO_LARGE', `The bundle is larger than ${Math.floor(limit / 1024 ** 2)} MB.`);

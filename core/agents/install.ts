@@ -1,9 +1,9 @@
 import { createHash } from 'node:crypto';
 import type { Deps } from '../deps.ts';
 import { hasCode } from '../errors.ts';
+import type { SandboxSession } from '../ports/sandbox.ts';
 import { shortenLog } from '../runs/masking.ts';
 import { RunStore } from '../runs/store.ts';
-import type { SandboxSession } from '../ports/sandbox.ts';
 import type { BundleReport } from './bundle.ts';
 import { AgentStore, type AgentVersion, bundleKey, type Install, versionName } from './store.ts';
 

@@ -180,7 +180,10 @@ export const agentRoutes = defineRoutes([
     auth: 'key',
     role: 'owner',
     request: {
-      query: z.object({ limit: z.coerce.number().int().min(1).max(200).default(50), before: z.iso.datetime().optional() }),
+      query: z.object({
+        limit: z.coerce.number().int().min(1).max(200).default(50),
+        before: z.iso.datetime().optional(),
+      }),
     },
     response: { 200: z.array(executionLog) },
     errors: ['NOT_FOUND'],

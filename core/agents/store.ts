@@ -324,7 +324,9 @@ export class AgentStore {
 
   /** Live versions of all agents, oldest first. */
   async listAll(): Promise<AgentVersion[]> {
-    return this.#readAll(queryAll(this.#deps.main, { index: 'gsi1', pk: `WS#${this.#workspaceId}#AGENTS`, limit: 1000 }));
+    return this.#readAll(
+      queryAll(this.#deps.main, { index: 'gsi1', pk: `WS#${this.#workspaceId}#AGENTS`, limit: 1000 }),
+    );
   }
 
   async #readAll(items: AsyncIterable<Item>): Promise<AgentVersion[]> {

@@ -1,6 +1,6 @@
 import type * as z from 'zod';
-import { type AgentVersion, versionName } from './store.ts';
 import type { agentRecord, download, publicAgent } from './schema.ts';
+import { type AgentVersion, versionName } from './store.ts';
 
 type PublicAgent = z.input<typeof publicAgent>;
 type AgentRecord = z.input<typeof agentRecord>;

@@ -94,7 +94,10 @@ async function runEngine(
   const startedAt = deps.clock.now();
   try {
     if (call.agent.definition.execution_engine !== 'code_runtime') {
-      throw new PlatformError('UNPROCESSABLE', `${describe(call.agent)} is run by ${call.agent.definition.execution_engine}, which this platform does not offer yet.`);
+      throw new PlatformError(
+        'UNPROCESSABLE',
+        `${describe(call.agent)} is run by ${call.agent.definition.execution_engine}, which this platform does not offer yet.`,
+      );
     }
     const agent = await waitForInstall(deps, call.agent, deadline);
     return await runCode(deps, {
@@ -110,7 +113,9 @@ async function runEngine(
     // A run never stays "running" for an error that we know of.
     if (!isPlatformError(error)) deps.log.error('engine failed', { run_id: call.runId, error: String(error) });
     return {
-      error: isPlatformError(error) ? error : new PlatformError('INTERNAL_ERROR', 'The platform failed to run the agent.'),
+      error: isPlatformError(error)
+        ? error
+        : new PlatformError('INTERNAL_ERROR', 'The platform failed to run the agent.'),
       warnings: [],
       stdout: '',
       stderr: '',
@@ -154,10 +159,14 @@ async function waitForInstall(deps: Deps, version: AgentVersion, deadline: numbe
   }
   if (!agent.runnable) {
     const reason = agent.install?.error ?? 'the installation was interrupted';
-    throw new PlatformError('SANDBOX_ERROR', `The dependencies of ${describe(agent)} could not be installed: ${reason}`, {
-      category: 'setup_error',
-      hint: 'Correct requirements.txt or package.json and publish a new version, or upload the bundle again.',
-    });
+    throw new PlatformError(
+      'SANDBOX_ERROR',
+      `The dependencies of ${describe(agent)} could not be installed: ${reason}`,
+      {
+        category: 'setup_error',
+        hint: 'Correct requirements.txt or package.json and publish a new version, or upload the bundle again.',
+      },
+    );
   }
   return agent;
 }
@@ -166,7 +175,9 @@ function checkInput(agent: AgentVersion, input: CallInput): Warning[] {
   const schema = agent.definition.input_schema;
   if (schema === null) return [];
   if (input.isMultipart) {
-    return [{ code: 'VALIDATION_SKIPPED', message: 'The input schema is applied to JSON bodies, not to uploaded files.' }];
+    return [
+      { code: 'VALIDATION_SKIPPED', message: 'The input schema is applied to JSON bodies, not to uploaded files.' },
+    ];
   }
   const problems = validateAgainst(schema, input.document);
   if (problems.length > 0) {
@@ -218,4 +229,3 @@ function credentialEnvironment(credentials: LlmCredentials | undefined): Record<
     ...(provider && api_key && { [`${provider.toUpperCase()}_API_KEY`]: api_key }),
   };
 }
-

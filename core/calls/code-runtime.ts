@@ -1,5 +1,5 @@
-import { type AgentVersion, bundleKey } from '../agents/store.ts';
 import { toEgress } from '../agents/install.ts';
+import { type AgentVersion, bundleKey } from '../agents/store.ts';
 import type { Deps } from '../deps.ts';
 import { type ErrorExtra, hasCode, PlatformError } from '../errors.ts';
 import { type ExecOutcome, execToEnd } from '../ports/sandbox.ts';
@@ -100,8 +100,12 @@ function interpret(deps: Deps, { mask, deadline, agent }: CodeRun, { stdout, std
     case 'timeout':
     case 'aborted': {
       const own = agent.definition.timeout_seconds;
-      const limit = own > 0 ? ` (timeout_seconds is ${own}; the caller's deadline and the platform's limit count, too)` : '';
-      return failed('TIMEOUT', `The agent was still running at its deadline, ${new Date(deadline).toISOString()}, and was stopped${limit}.`);
+      const limit =
+        own > 0 ? ` (timeout_seconds is ${own}; the caller's deadline and the platform's limit count, too)` : '';
+      return failed(
+        'TIMEOUT',
+        `The agent was still running at its deadline, ${new Date(deadline).toISOString()}, and was stopped${limit}.`,
+      );
     }
     case 'output_limit':
       return failed('SANDBOX_ERROR', 'The agent printed more than 10 MB and was stopped.');
@@ -119,7 +123,9 @@ function interpret(deps: Deps, { mask, deadline, agent }: CodeRun, { stdout, std
   if (exit.exitCode !== 0) {
     const said = (parsed as { error?: unknown } | undefined)?.error;
     const message =
-      typeof said === 'string' && said !== '' ? mask.text(said).slice(0, 2000) : `The agent ended with status ${exit.exitCode}.`;
+      typeof said === 'string' && said !== ''
+        ? mask.text(said).slice(0, 2000)
+        : `The agent ended with status ${exit.exitCode}.`;
     return failed('SANDBOX_ERROR', message);
   }
   if (text.trim() === '') return { ...kept, data: {}, warnings: [] };

@@ -59,7 +59,10 @@ async function resolveForCall(
   const sunset = sunsetOf(agent);
   if (sunset !== undefined && sunset < now) {
     const successor = versionName(agent.superseded!.by);
-    throw new PlatformError('NOT_FOUND', `${org}/${name} ${version} was retired on ${new Date(sunset).toISOString()}; call ${successor}.`);
+    throw new PlatformError(
+      'NOT_FOUND',
+      `${org}/${name} ${version} was retired on ${new Date(sunset).toISOString()}; call ${successor}.`,
+    );
   }
   return agent;
 }
@@ -73,10 +76,16 @@ async function actingWorkspace(deps: Deps, caller: Caller, agent: AgentVersion, 
   const own = caller.workspace.id === agent.workspaceId;
   const isMember = own || (await findMembership(deps, caller.userId, agent.workspaceId)) !== undefined;
   if (!isMember && !agent.definition.is_public) {
-    throw new PlatformError('FORBIDDEN', `You may not call ${agent.orgSlug}/${agent.name}: it is private to its workspace.`);
+    throw new PlatformError(
+      'FORBIDDEN',
+      `You may not call ${agent.orgSlug}/${agent.name}: it is private to its workspace.`,
+    );
   }
   if (!isMember && isPaid(agent)) {
-    throw new PlatformError('INSUFFICIENT_CREDITS', `A call of ${agent.orgSlug}/${agent.name} costs ${agent.definition.price_per_call_cents} cents, and you have no credits.`);
+    throw new PlatformError(
+      'INSUFFICIENT_CREDITS',
+      `A call of ${agent.orgSlug}/${agent.name} costs ${agent.definition.price_per_call_cents} cents, and you have no credits.`,
+    );
   }
   return isMember && !named ? agent.workspaceId : caller.workspace.id;
 }

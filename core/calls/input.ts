@@ -1,5 +1,5 @@
 import { PlatformError } from '../errors.ts';
-import { mediaType, type Multipart, readJson, readMultipart } from '../http/body.ts';
+import { type Multipart, mediaType, readJson, readMultipart } from '../http/body.ts';
 import type { Json } from '../ports/table.ts';
 import type { Upload } from './code-runtime.ts';
 
@@ -36,7 +36,10 @@ function fromMultipart({ files, fields }: Multipart): CallInput {
     (name) => !['file', 'files', 'files[]', 'metadata'].includes(name),
   );
   if (unknown !== undefined) {
-    throw new PlatformError('INVALID_INPUT', `The multipart body has a part "${unknown}"; its parts are "file" or "files[]" and "metadata".`);
+    throw new PlatformError(
+      'INVALID_INPUT',
+      `The multipart body has a part "${unknown}"; its parts are "file" or "files[]" and "metadata".`,
+    );
   }
   const { rest, llmCredentials } = splitCredentials(parseMetadata(fields.metadata), 'metadata.llm_credentials');
   const uploads = files
@@ -63,7 +66,8 @@ function parseMetadata(text: string | undefined): Record<string, Json> {
   try {
     return asObject(JSON.parse(text), 'The part "metadata"');
   } catch (error) {
-    if (error instanceof SyntaxError) throw new PlatformError('INVALID_INPUT', 'The part "metadata" is not valid JSON.');
+    if (error instanceof SyntaxError)
+      throw new PlatformError('INVALID_INPUT', 'The part "metadata" is not valid JSON.');
     throw error;
   }
 }
@@ -91,7 +95,10 @@ function splitCredentials(document: Record<string, Json>, field: string) {
     }
   }
   if (provider !== undefined && !['anthropic', 'openai', 'gemini'].includes(provider as string)) {
-    throw new PlatformError('INVALID_INPUT', `"${field}.provider" is "${provider}"; it may be anthropic, openai or gemini.`);
+    throw new PlatformError(
+      'INVALID_INPUT',
+      `"${field}.provider" is "${provider}"; it may be anthropic, openai or gemini.`,
+    );
   }
   return { rest, llmCredentials: { api_key, provider, model } as LlmCredentials };
 }

@@ -42,13 +42,6 @@ export const callRoutes = defineRoutes([
         }),
       }),
     },
-    errors: [
-      'MISSING_SECRETS',
-      'INSUFFICIENT_CREDITS',
-      'NOT_FOUND',
-      'UNPROCESSABLE',
-      'SANDBOX_ERROR',
-      'TIMEOUT',
-    ],
+    errors: ['MISSING_SECRETS', 'INSUFFICIENT_CREDITS', 'NOT_FOUND', 'UNPROCESSABLE', 'SANDBOX_ERROR', 'TIMEOUT'],
   },
 ]);

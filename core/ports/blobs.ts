@@ -1,29 +1,44 @@
 /**
  * Bytes under a key: bundles, layers, bodies over 100 KB.
  *
- * Keys are `/`-separated segments of `[A-Za-z0-9._-]`, none of them `.` or `..`, at most 512 characters in all; anything
- * else throws, so no key can leave its folder or bucket.
+ * Keys are `/`-separated segments of 1 to 200 of `[A-Za-z0-9._-]`, none of them `.` or `..`, at most 512 characters in
+ * all; anything else throws, so no key can leave its folder or bucket. A key may be the beginning of another (`a`, `a/b`).
  */
 export interface Blobs {
-  /** Whole or not at all: a reader never sees half a blob, also after a crash. Replaces what was there. */
+  /**
+   * Whole or not at all: a reader never sees half a blob, also after a crash. Replaces what was there. A body that throws
+   * leaves what was there.
+   */
   put(key: string, body: Uint8Array | AsyncIterable<Uint8Array>): Promise<void>;
   /** `undefined` when there is no such blob. */
   get(key: string): Promise<Uint8Array | undefined>;
-  /** As {@link Blobs.get}, in chunks, for what should not lie in memory whole. */
+  /**
+   * As {@link Blobs.get}, in chunks, for what should not lie in memory whole. What is replaced or deleted meanwhile is
+   * still read to its end. Iterate it, or call `return` on its iterator: it holds an open file.
+   */
   stream(key: string): Promise<AsyncIterable<Uint8Array> | undefined>;
   /** Size in bytes, or `undefined` when there is no such blob. */
   size(key: string): Promise<number | undefined>;
   /** Deleting what is not there succeeds. */
   delete(key: string): Promise<void>;
-  /** Keys that begin with `prefix`, ascending. */
+  /** Keys that begin with `prefix`, ascending. A prefix is empty or the beginning of a key; anything else throws. */
   list(prefix: string): AsyncIterable<string>;
 }
 
-const SEGMENT = /^[A-Za-z0-9._-]+$/;
+const SEGMENT = /^(?!\.{1,2}$)[A-Za-z0-9._-]{1,200}$/;
+const MAX_KEY_LENGTH = 512;
 
 /** Throws when `key` is not a valid blob key. Every adapter calls it first. */
 export function assertBlobKey(key: string): void {
-  const valid =
-    key.length <= 512 && key.split('/').every((segment) => SEGMENT.test(segment) && segment !== '.' && segment !== '..');
-  if (!valid) throw new Error(`not a blob key: ${JSON.stringify(key.slice(0, 100))}`);
+  if (key.length > MAX_KEY_LENGTH || !key.split('/').every((segment) => SEGMENT.test(segment))) {
+    throw new Error(
+      `a blob key has segments of A-Z a-z 0-9 . _ - between slashes, at most ${MAX_KEY_LENGTH} characters; not ${JSON.stringify(key.slice(0, 100))}`,
+    );
+  }
+}
+
+/** Throws when no blob key can begin with `prefix`. */
+export function assertBlobPrefix(prefix: string): void {
+  // What is cut off within a segment, or after one, is whole with one more letter.
+  assertBlobKey(`${prefix}x`);
 }

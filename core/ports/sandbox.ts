@@ -116,7 +116,8 @@ export async function execToEnd(session: SandboxSession, request: ExecRequest): 
   const stdout: Uint8Array[] = [];
   const stderr: Uint8Array[] = [];
   for await (const event of session.exec(request)) {
-    if (event.type === 'exit') return { stdout: Buffer.concat(stdout), stderr: Buffer.concat(stderr), exit: event.exit };
+    if (event.type === 'exit')
+      return { stdout: Buffer.concat(stdout), stderr: Buffer.concat(stderr), exit: event.exit };
     (event.type === 'stdout' ? stdout : stderr).push(event.data);
   }
   throw new Error('a sandbox command ended without an exit event');

@@ -1,5 +1,6 @@
 import type { Deps } from '../deps.ts';
-import { newApiKey } from '../keys/store.ts';
+import { newApiKey, revokeKey } from '../keys/store.ts';
+import { isoTime } from '../ports/clock.ts';
 import { absent } from '../ports/table.ts';
 import { newUserOperations } from './store.ts';
 
@@ -29,22 +30,28 @@ export async function bootstrap(deps: Deps): Promise<string | undefined> {
       displayName: email.split('@')[0]!,
       slug,
       name: slug,
-      createdAt: new Date(deps.clock.now()).toISOString(),
+      createdAt: isoTime(deps.clock.now()),
     }),
     ...operations,
   ]);
   return result.ok ? key : undefined;
 }
 
-/** A further key for the platform's owner, for the operator who lost the first. Needs access to the tables themselves. */
-export async function createOwnerKey(deps: Deps): Promise<string> {
+/**
+ * A further key for the platform's owner, for an operator who lost the first, and for set-up work. Needs access to the
+ * tables themselves. Throws when the platform was not set up yet.
+ */
+export async function createOwnerKey(deps: Deps, name: string): Promise<{ key: string; revoke: () => Promise<void> }> {
   const owner = await deps.main.get(OWNER);
-  if (owner === undefined) throw new Error('the platform was not set up yet: start it once');
-  const { key, operations } = newApiKey(
-    deps,
-    { userId: owner.user_id as string, personalWorkspaceId: owner.personal_workspace_id as string },
-    'made by the operator',
-  );
+  if (owner === undefined) throw new Error('The platform was not set up yet: start it once.');
+  const userId = owner.user_id as string;
+  const personalWorkspaceId = owner.personal_workspace_id as string;
+  const { key, record, operations } = newApiKey(deps, { userId, personalWorkspaceId }, name);
   await deps.main.transact(operations);
-  return key;
+  return {
+    key,
+    revoke: async () => {
+      await revokeKey(deps, userId, record.id);
+    },
+  };
 }

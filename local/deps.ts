@@ -1,0 +1,68 @@
+import { join } from 'node:path';
+import type { Config } from '#core/config.ts';
+import type { Deps } from '#core/deps.ts';
+import { SystemClock } from '#core/ports/clock.ts';
+import { SystemIds } from '#core/ports/ids.ts';
+import { openDatabase } from './database.ts';
+import { FileVault } from './file-vault.ts';
+import { FolderBlobs } from './folder-blobs.ts';
+import { createLog } from './log.ts';
+import { createLocalSandbox } from './sandbox/local-sandbox.ts';
+import { SqliteTable } from './sqlite-table.ts';
+
+const PURGE_INTERVAL_MS = 60_000;
+
+export interface LocalDeps extends Deps {
+  /** Waits for background work, ends every sandbox and lets go of the data folder. */
+  close(): Promise<void>;
+}
+
+/**
+ * Everything on one machine, in `config.dataFolder`. Throws `DATABASE_IN_USE` when another process runs on that folder.
+ * `listening` is the platform's own address, the one private address that sandboxed agents may reach.
+ */
+export async function localDeps(config: Config, listening: { host: string; port: number }): Promise<LocalDeps> {
+  const folder = config.dataFolder;
+  const clock = new SystemClock();
+  const log = createLog(config.logLevel);
+  const database = openDatabase(join(folder, 'platform.sqlite'));
+  const tables = {
+    main: new SqliteTable(database.db, 'main', clock),
+    runs: new SqliteTable(database.db, 'runs', clock),
+    counters: new SqliteTable(database.db, 'counters', clock),
+  };
+  const blobs = new FolderBlobs(join(folder, 'blobs'));
+  const sandbox = await createLocalSandbox({
+    cacheFolder: join(folder, 'cache'),
+    blobs,
+    kind: config.sandboxKind,
+    gateway: listening,
+    prestart: config.sandboxPrestart,
+    log: (line) => log.warn(line),
+  });
+  const purge = setInterval(() => {
+    for (const table of Object.values(tables)) table.purgeExpired();
+  }, PURGE_INTERVAL_MS).unref();
+
+  const background = new Set<Promise<void>>();
+  return {
+    config,
+    ...tables,
+    blobs,
+    vault: new FileVault(join(folder, 'vault')),
+    sandbox,
+    clock,
+    ids: new SystemIds(),
+    log,
+    background(work) {
+      background.add(work);
+      return work.finally(() => background.delete(work));
+    },
+    async close() {
+      clearInterval(purge);
+      await sandbox.close();
+      await Promise.allSettled(background);
+      database.close();
+    },
+  };
+}

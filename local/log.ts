@@ -1,0 +1,15 @@
+import type { Log } from '#core/deps.ts';
+
+const LEVELS = ['debug', 'info', 'warn', 'error'] as const;
+type Level = (typeof LEVELS)[number];
+
+/** JSON lines on stderr, from `least` on. */
+export function createLog(least: Level): Log {
+  const at =
+    (level: Level) =>
+    (message: string, fields: Record<string, unknown> = {}): void => {
+      if (LEVELS.indexOf(level) < LEVELS.indexOf(least)) return;
+      process.stderr.write(`${JSON.stringify({ time: new Date().toISOString(), level, message, ...fields })}\n`);
+    };
+  return { debug: at('debug'), info: at('info'), warn: at('warn'), error: at('error') };
+}

@@ -1,0 +1,54 @@
+import type { Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { createAdaptorServer } from '@hono/node-server';
+import { routes } from '#core/api.ts';
+import type { Config } from '#core/config.ts';
+import { allHandlers } from '#core/handlers.ts';
+import { type App, createApp } from '#core/http/app.ts';
+import { type LocalDeps, localDeps } from './deps.ts';
+
+/** Longer than the longest call, so that a call can end before the server does. */
+const SHUTDOWN_MS = 300_000;
+
+export interface LocalServer {
+  /** Without a slash at the end. */
+  readonly url: string;
+  readonly deps: LocalDeps;
+  /** Takes no more requests, waits for those under way, and lets go of everything; `force` does not wait. */
+  close(force?: boolean): Promise<void>;
+}
+
+/** The whole platform on one machine. Throws what `listen` throws (`EADDRINUSE`), and `DATABASE_IN_USE`. */
+export async function startLocalServer(config: Config): Promise<LocalServer> {
+  let app: App | undefined;
+  const server = createAdaptorServer({ fetch: (request) => app!(request) }) as Server;
+  // Idle connections stay open longer than those of common proxies and clients, which then never reuse a closing one.
+  server.keepAliveTimeout = 65_000;
+  await new Promise<void>((resolve, reject) => {
+    server.once('error', reject);
+    server.listen(config.port, config.host, resolve);
+  });
+  const { port } = server.address() as AddressInfo;
+  const url = config.baseUrl ?? `http://${config.host.includes(':') ? `[${config.host}]` : config.host}:${port}`;
+  let deps: LocalDeps;
+  try {
+    deps = await localDeps({ ...config, port, baseUrl: url }, { host: config.host, port });
+  } catch (error) {
+    server.close();
+    throw error;
+  }
+  app = createApp(deps, routes, allHandlers(deps));
+
+  return {
+    url,
+    deps,
+    async close(force = false) {
+      const closed = new Promise<void>((resolve) => server.close(() => resolve()));
+      if (force) server.closeAllConnections();
+      const timer = setTimeout(() => server.closeAllConnections(), SHUTDOWN_MS).unref();
+      await closed;
+      clearTimeout(timer);
+      await deps.close();
+    },
+  };
+}

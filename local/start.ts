@@ -1,0 +1,100 @@
+import { join } from 'node:path';
+import { parseArgs } from 'node:util';
+import { type Config, parseConfig } from '#core/config.ts';
+import { hasCode } from '#core/errors.ts';
+import { bootstrap, createOwnerKey } from '#core/workspaces/bootstrap.ts';
+import { localDeps } from './deps.ts';
+import { EXAMPLES_FOLDER, publishExamples } from './examples.ts';
+import { startLocalServer } from './server.ts';
+
+const HELP = `Usage: npm start [-- OPTIONS]
+
+Runs the platform on this machine. At the first start it makes a workspace with an API key, which it prints once, and
+publishes the agents of examples/.
+
+Options:
+  --no-examples   do not publish the examples
+  --new-key       print a further API key of the owner and exit; the platform must not be running
+  --help          show this
+
+Settings are environment variables, PLATFORM_PORT and PLATFORM_DATA among them: see docs/settings.md.
+`;
+
+const say = (line: string): void => {
+  process.stdout.write(`${line}\n`);
+};
+
+function options() {
+  try {
+    const { values } = parseArgs({
+      options: {
+        help: { type: 'boolean', default: false },
+        'new-key': { type: 'boolean', default: false },
+        'no-examples': { type: 'boolean', default: false },
+      },
+    });
+    return values;
+  } catch (error) {
+    throw new Error(`${(error as Error).message.split('. To specify')[0]}\n\n${HELP}`);
+  }
+}
+
+async function printNewKey(config: Config): Promise<void> {
+  const deps = await localDeps({ ...config, sandboxPrestart: 0 }, config);
+  try {
+    say((await createOwnerKey(deps, 'made by the operator')).key);
+  } finally {
+    await deps.close();
+  }
+}
+
+async function start(config: Config, withExamples: boolean): Promise<void> {
+  const server = await startLocalServer(config);
+  let stopping = false;
+  for (const signal of ['SIGINT', 'SIGTERM'] as const) {
+    process.on(signal, () => {
+      if (!stopping) say('stopping: waiting for the calls under way; once more to stop at once');
+      server.close(stopping).then(() => process.exit(0));
+      stopping = true;
+    });
+  }
+
+  const { deps, url } = server;
+  const { kind, problem, interpreters } = await deps.sandbox.status();
+  if (kind === 'unsandboxed') say('WARNING: PLATFORM_SANDBOX=unsandboxed: agents run with all rights of this user.');
+  if (problem) say(`WARNING: agents that are programs cannot run here. ${problem}`);
+  const key = await bootstrap(deps);
+  if (withExamples) await publishExamples(server, say);
+
+  const languages = Object.entries(interpreters).map(([name, version]) => `${name} ${version}`);
+  say('');
+  say(`Platform:  ${url}`);
+  say(`Data:      ${config.dataFolder}`);
+  say(`Sandbox:   ${kind}${languages.length > 0 ? ` (${languages.join(', ')})` : ''}`);
+  if (key) say(`API key:   ${key}   <- shown this once; keep it`);
+  else say('API key:   as printed at the first start; a further one: npm start -- --new-key');
+  if (!withExamples) return;
+  const example = interpreters.python ? 'csv-insights' : 'html-to-markdown';
+  say('');
+  say('Call an agent:');
+  say(`  curl -s ${url}/${config.workspaceSlug}/${example}/latest/run \\`);
+  say(`    -H "Authorization: Bearer ${key ?? '$PLATFORM_API_KEY'}" \\`);
+  say(`    -H "Content-Type: application/json" -d @${join(EXAMPLES_FOLDER, example, 'sample-input.json')}`);
+}
+
+try {
+  const flags = options();
+  if (flags.help) {
+    process.stdout.write(HELP);
+  } else {
+    // The one place that reads the environment of a local host.
+    // biome-ignore lint/style/noProcessEnv: see above.
+    const config = parseConfig(process.env);
+    await (flags['new-key'] ? printNewKey(config) : start(config, !flags['no-examples']));
+  }
+} catch (error) {
+  const inUse = hasCode(error, 'EADDRINUSE');
+  const hint = inUse ? '\nAnother program listens there: set PLATFORM_PORT to a free port, or 0 to take any.' : '';
+  process.stderr.write(`${(error as Error).message}${hint}\n`);
+  process.exitCode = 1;
+}
