@@ -28,17 +28,21 @@ export interface Blobs {
 const SEGMENT = /^(?!\.{1,2}$)[A-Za-z0-9._-]{1,200}$/;
 const MAX_KEY_LENGTH = 512;
 
+const isBlobKey = (key: string): boolean =>
+  key.length <= MAX_KEY_LENGTH && key.split('/').every((segment) => SEGMENT.test(segment));
+
 /** Throws when `key` is not a valid blob key. Every adapter calls it first. */
 export function assertBlobKey(key: string): void {
-  if (key.length > MAX_KEY_LENGTH || !key.split('/').every((segment) => SEGMENT.test(segment))) {
-    throw new Error(
-      `a blob key has segments of A-Z a-z 0-9 . _ - between slashes, at most ${MAX_KEY_LENGTH} characters; not ${JSON.stringify(key.slice(0, 100))}`,
-    );
-  }
+  if (!isBlobKey(key)) throw invalid('key', key);
 }
 
 /** Throws when no blob key can begin with `prefix`. */
 export function assertBlobPrefix(prefix: string): void {
-  // What is cut off within a segment, or after one, is whole with one more letter.
-  assertBlobKey(`${prefix}x`);
+  // One more letter makes a key of what was cut after a slash or a dot.
+  if (prefix !== '' && !isBlobKey(prefix) && !isBlobKey(`${prefix}x`)) throw invalid('prefix', prefix);
 }
+
+const invalid = (what: string, given: string): Error =>
+  new Error(
+    `a blob ${what} has segments of 1 to 200 of A-Z a-z 0-9 . _ - between slashes, at most ${MAX_KEY_LENGTH} characters in all; not ${JSON.stringify(given.slice(0, 100))}`,
+  );

@@ -1,0 +1,66 @@
+import { randomUUID } from 'node:crypto';
+import { mkdir, open, rename, rm } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import { hasCode } from '#core/errors.ts';
+
+/**
+ * Writes a file that only its owner may read, whole or not at all, also when power fails: under another name in
+ * `temporaryFolder` (of the same file system), then renamed.
+ */
+export async function replaceFile(
+  path: string,
+  body: string | Uint8Array | AsyncIterable<Uint8Array>,
+  temporaryFolder: string,
+): Promise<void> {
+  const temporary = join(temporaryFolder, randomUUID());
+  await mkdir(temporaryFolder, { recursive: true, mode: 0o700 });
+  try {
+    const file = await open(temporary, 'wx', 0o600);
+    try {
+      await file.writeFile(body);
+      // Else the new name might come to stand before an empty file.
+      await file.sync();
+    } finally {
+      await file.close();
+    }
+    await moveInto(temporary, path);
+  } catch (error) {
+    await rm(temporary, { force: true });
+    throw error;
+  }
+}
+
+const MOVE_TRIES = 10;
+
+async function moveInto(temporary: string, path: string): Promise<void> {
+  const folder = dirname(path);
+  for (let left = MOVE_TRIES; ; left -= 1) {
+    await mkdir(folder, { recursive: true, mode: 0o700 });
+    try {
+      await rename(temporary, path);
+      break;
+    } catch (error) {
+      // Someone may clear away the folder, empty as it still is.
+      if (left === 0 || !hasCode(error, 'ENOENT')) throw error;
+    }
+  }
+  const opened = await open(folder);
+  try {
+    await opened.sync();
+  } catch (error) {
+    // Cleared away again, with a delete of what was just moved in.
+    if (!hasCode(error, 'ENOENT')) throw error;
+  } finally {
+    await opened.close();
+  }
+}
+
+/** `undefined` when there is no such file or folder. */
+export async function ifThere<T>(result: Promise<T>): Promise<T | undefined> {
+  try {
+    return await result;
+  } catch (error) {
+    if (hasCode(error, 'ENOENT')) return undefined;
+    throw error;
+  }
+}
