@@ -16,6 +16,39 @@ export interface Vault {
 }
 
 export const MAX_VAULT_BYTES = 64 * 1024;
+export const MAX_SECRET_BYTES = 8192;
+
+const WORKSPACE_ID = /^[A-Za-z0-9_-]{1,64}$/;
+
+/** Every adapter calls it first: the id becomes a file name, or part of a secret's name. */
+export function assertWorkspaceId(workspaceId: string): void {
+  if (!WORKSPACE_ID.test(workspaceId)) {
+    throw new Error(`a workspace id is 1 to 64 of A-Z a-z 0-9 _ -, not ${JSON.stringify(workspaceId.slice(0, 100))}`);
+  }
+}
+
+/** Throws without showing the value. */
+export function assertSecretValue(name: string, value: string): void {
+  const bytes = Buffer.byteLength(value);
+  if (bytes < 1 || bytes > MAX_SECRET_BYTES) {
+    throw new Error(`the value of secret ${name} must have 1 to ${MAX_SECRET_BYTES} bytes, it has ${bytes}`);
+  }
+}
+
+/** A vault's content by name. */
+export type VaultValues = ReadonlyMap<string, string>;
+
+/** Throws {@link VaultFullError}. */
+export function encodeVault(values: VaultValues): string {
+  const text = JSON.stringify(Object.fromEntries(values));
+  if (Buffer.byteLength(text) > MAX_VAULT_BYTES) throw new VaultFullError();
+  return text;
+}
+
+export const decodeVault = (text: string): VaultValues => new Map(Object.entries(JSON.parse(text)));
+
+export const pickValues = (values: VaultValues, names: readonly string[]): Record<string, string> =>
+  Object.fromEntries([...values].filter(([name]) => names.includes(name)));
 
 export class VaultFullError extends Error {
   readonly code = 'VAULT_FULL';

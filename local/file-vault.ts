@@ -1,0 +1,156 @@
+import { createCipheriv, createDecipheriv, hash, randomBytes } from 'node:crypto';
+import { readdir, readFile } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import {
+  assertSecretValue,
+  assertWorkspaceId,
+  decodeVault,
+  encodeVault,
+  pickValues,
+  type Vault,
+  type VaultValues,
+} from '#core/ports/vault.ts';
+import { ifThere, replaceFile } from './files.ts';
+
+const SUFFIX = '.vault';
+const VERSION = 1;
+const KEY_BYTES = 32;
+const KEY_ID_BYTES = 8;
+const NONCE_BYTES = 12;
+const TAG_BYTES = 16;
+const HEADER_BYTES = 1 + KEY_ID_BYTES + NONCE_BYTES + TAG_BYTES;
+
+interface VaultKey {
+  readonly bytes: Buffer;
+  /** Tells a file of another key from a damaged one. */
+  readonly id: Buffer;
+}
+
+/**
+ * {@link Vault} as one AES-256-GCM file a workspace: version, key id, nonce, tag, then the encrypted JSON. Version and
+ * workspace are authenticated, so a file cannot be passed off as another workspace's.
+ *
+ * The key file is made by the first write, and never again while there are vaults: without their key nothing is written.
+ * One process at a time, which `openDatabase` sees to.
+ */
+export class FileVault implements Vault {
+  readonly #folder: string;
+  readonly #keyFile: string;
+  #key: VaultKey | undefined;
+  #writes: Promise<void> = Promise.resolve();
+
+  /** `keyFile` may lie elsewhere than `folder`, so that a copy of one does not hold the other. */
+  constructor(folder: string, keyFile: string) {
+    this.#folder = folder;
+    this.#keyFile = keyFile;
+  }
+
+  /** Throws {@link VaultKeyError}. */
+  async read(workspaceId: string, names: readonly string[]): Promise<Record<string, string>> {
+    return pickValues(await this.#load(workspaceId), names);
+  }
+
+  /** Throws {@link VaultKeyError}. */
+  async write(workspaceId: string, name: string, value: string): Promise<void> {
+    assertSecretValue(name, value);
+    await this.#change(workspaceId, (values) => new Map([...values, [name, value]]));
+  }
+
+  /** Throws {@link VaultKeyError}. */
+  async remove(workspaceId: string, name: string): Promise<void> {
+    await this.#change(workspaceId, (values) =>
+      values.has(name) ? new Map([...values].filter(([other]) => other !== name)) : undefined,
+    );
+  }
+
+  /** One change after the other, for each begins with what the one before left. */
+  #change(workspaceId: string, change: (values: VaultValues) => VaultValues | undefined): Promise<void> {
+    const done = this.#writes.then(async () => {
+      const values = change(await this.#load(workspaceId));
+      if (values) await this.#save(workspaceId, values);
+    });
+    this.#writes = done.catch(() => {});
+    return done;
+  }
+
+  async #load(workspaceId: string): Promise<VaultValues> {
+    const sealed = await ifThere(readFile(this.#path(workspaceId)));
+    return sealed ? decodeVault(unseal(sealed, await this.#openKey(), workspaceId)) : new Map();
+  }
+
+  async #save(workspaceId: string, values: VaultValues): Promise<void> {
+    const text = encodeVault(values);
+    const sealed = seal(text, await this.#openKey(), workspaceId);
+    await replaceFile(this.#path(workspaceId), sealed, this.#folder);
+  }
+
+  #path(workspaceId: string): string {
+    assertWorkspaceId(workspaceId);
+    return join(this.#folder, workspaceId + SUFFIX);
+  }
+
+  async #openKey(): Promise<VaultKey> {
+    if (this.#key) return this.#key;
+    const text = await ifThere(readFile(this.#keyFile, 'utf8'));
+    const [anyVault] = ((await ifThere(readdir(this.#folder))) ?? []).filter((name) => name.endsWith(SUFFIX));
+    if (text !== undefined && !/^[0-9a-f]{64}\s*$/.test(text)) {
+      throw new VaultKeyError(`the key file ${this.#keyFile} is damaged: it must hold 64 hexadecimal digits`);
+    }
+    if (text === undefined && anyVault) {
+      throw new VaultKeyError(
+        `the key file ${this.#keyFile} is missing, and the secrets in ${this.#folder} cannot be read without it: restore it, or delete that folder to begin without secrets`,
+      );
+    }
+    const bytes = text === undefined ? randomBytes(KEY_BYTES) : Buffer.from(text.trim(), 'hex');
+    const key = {
+      bytes,
+      id: hash('sha256', Buffer.concat([Buffer.from('id'), bytes]), 'buffer').subarray(0, KEY_ID_BYTES),
+    };
+    if (text === undefined) await replaceFile(this.#keyFile, `${bytes.toString('hex')}\n`, dirname(this.#keyFile));
+    // A workspace without a vault would else begin one under the wrong key.
+    else if (anyVault) checkKeyId(await readFile(join(this.#folder, anyVault)), key);
+    this.#key = key;
+    return key;
+  }
+}
+
+export class VaultKeyError extends Error {
+  readonly code = 'VAULT_KEY';
+  constructor(message: string) {
+    super(message);
+    this.name = 'VaultKeyError';
+  }
+}
+
+const authenticated = (workspaceId: string): Buffer => Buffer.from(`vault ${VERSION} ${workspaceId}`);
+
+function seal(text: string, key: VaultKey, workspaceId: string): Buffer {
+  const nonce = randomBytes(NONCE_BYTES);
+  const cipher = createCipheriv('aes-256-gcm', key.bytes, nonce).setAAD(authenticated(workspaceId));
+  const encrypted = Buffer.concat([cipher.update(text, 'utf8'), cipher.final()]);
+  return Buffer.concat([Buffer.of(VERSION), key.id, nonce, cipher.getAuthTag(), encrypted]);
+}
+
+function unseal(sealed: Buffer, key: VaultKey, workspaceId: string): string {
+  checkKeyId(sealed, key);
+  const nonce = sealed.subarray(1 + KEY_ID_BYTES, 1 + KEY_ID_BYTES + NONCE_BYTES);
+  const decipher = createDecipheriv('aes-256-gcm', key.bytes, nonce, { authTagLength: TAG_BYTES })
+    .setAAD(authenticated(workspaceId))
+    .setAuthTag(sealed.subarray(HEADER_BYTES - TAG_BYTES, HEADER_BYTES));
+  try {
+    return Buffer.concat([decipher.update(sealed.subarray(HEADER_BYTES)), decipher.final()]).toString();
+  } catch {
+    throw new VaultKeyError(`the vault of workspace ${workspaceId} is damaged, or was another workspace's`);
+  }
+}
+
+function checkKeyId(sealed: Buffer, key: VaultKey): void {
+  if (sealed.length < HEADER_BYTES || sealed[0] !== VERSION) {
+    throw new VaultKeyError(
+      `a vault is damaged, or of a newer version of the platform: its version is ${sealed[0]}, not ${VERSION}`,
+    );
+  }
+  if (!sealed.subarray(1, 1 + KEY_ID_BYTES).equals(key.id)) {
+    throw new VaultKeyError('the secrets were encrypted with another key file: restore that one');
+  }
+}

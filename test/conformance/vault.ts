@@ -1,0 +1,99 @@
+import { beforeAll, expect, test } from 'vitest';
+import type { Vault } from '#core/ports/vault.ts';
+
+/**
+ * What every adapter of {@link Vault} must do. `open` gives a maker of vaults over one store: each call stands for
+ * another process, where the host may have more than one.
+ */
+export function vaultConformance(open: () => Promise<() => Vault>): void {
+  let anotherProcess: () => Vault;
+  let vault: Vault;
+  let workspaces = 0;
+  const workspace = () => {
+    workspaces += 1;
+    return `ws_${workspaces}-X`;
+  };
+
+  beforeAll(async () => {
+    anotherProcess = await open();
+    vault = anotherProcess();
+  });
+
+  test('reads nothing before there is anything', async () => {
+    const id = workspace();
+    expect(await vault.read(id, ['A'])).toEqual({});
+    await vault.remove(id, 'A');
+    expect(await vault.read(id, ['A'])).toEqual({});
+  });
+
+  test('reads those of the names that exist', async () => {
+    const id = workspace();
+    await vault.write(id, 'A', 'the first');
+    await vault.write(id, 'B', 'žluťoučký 🐎 "quoted" \n');
+    expect(await vault.read(id, ['A', 'C', 'toString'])).toEqual({ A: 'the first' });
+    expect(await vault.read(id, ['B', 'A'])).toEqual({ A: 'the first', B: 'žluťoučký 🐎 "quoted" \n' });
+    expect(await vault.read(id, [])).toEqual({});
+  });
+
+  test('replaces and removes', async () => {
+    const id = workspace();
+    await vault.write(id, 'A', '1');
+    await vault.write(id, 'B', '2');
+    await vault.write(id, 'A', '3');
+    expect(await vault.read(id, ['A', 'B'])).toEqual({ A: '3', B: '2' });
+    await vault.remove(id, 'A');
+    await vault.remove(id, 'A');
+    expect(await vault.read(id, ['A', 'B'])).toEqual({ B: '2' });
+    await vault.remove(id, 'B');
+    expect(await vault.read(id, ['A', 'B'])).toEqual({});
+    await vault.write(id, 'B', 'again');
+    expect(await vault.read(id, ['A', 'B'])).toEqual({ B: 'again' });
+  });
+
+  test('keeps workspaces apart', async () => {
+    const [one, other] = [workspace(), workspace()];
+    await vault.write(one, 'A', 'of one');
+    await vault.write(other, 'A', 'of the other');
+    expect(await vault.read(one, ['A'])).toEqual({ A: 'of one' });
+    expect(await vault.read(other, ['A'])).toEqual({ A: 'of the other' });
+  });
+
+  test('loses nothing of simultaneous writers, in one process and in several', async () => {
+    const id = workspace();
+    const processes = [vault, anotherProcess(), anotherProcess()];
+    const names = Array.from({ length: 9 }, (_, n) => `NAME_${n}`);
+    await Promise.all(names.map((name, n) => processes[n % 3]!.write(id, name, name)));
+    expect(Object.keys(await anotherProcess().read(id, names)).sort()).toEqual(names);
+  });
+
+  test('what one process wrote for the first time another one finds', async () => {
+    const id = workspace();
+    const other = anotherProcess();
+    await vault.write(id, 'A', '1');
+    expect(await other.read(id, ['A'])).toEqual({ A: '1' });
+    await vault.write(id, 'B', '2');
+    expect(await other.read(id, ['A', 'B'])).toEqual({ A: '1', B: '2' });
+  });
+
+  test('is full at 64 KB, and stays as it was', async () => {
+    const id = workspace();
+    const names = Array.from({ length: 7 }, (_, n) => `N${n}`);
+    for (const name of names) await vault.write(id, name, 'x'.repeat(8192));
+    const full = vault.write(id, 'LAST', 'x'.repeat(8192));
+    await expect(full).rejects.toMatchObject({ code: 'VAULT_FULL' });
+    expect(Object.keys(await vault.read(id, [...names, 'LAST']))).toEqual(names);
+    await vault.remove(id, 'N0');
+    await vault.write(id, 'LAST', 'x'.repeat(8192));
+  });
+
+  test('refuses values and workspaces that cannot be', async () => {
+    const id = workspace();
+    await expect(vault.write(id, 'A', '')).rejects.toThrow('the value of secret A must have 1 to 8192 bytes, it has 0');
+    await expect(vault.write(id, 'A', 'é'.repeat(4097))).rejects.toThrow('8194');
+    for (const bad of ['', '../x', 'a/b', 'a.b', 'x'.repeat(65)]) {
+      await expect(vault.read(bad, ['A'])).rejects.toThrow('workspace id');
+      await expect(vault.write(bad, 'A', 'x')).rejects.toThrow('workspace id');
+      await expect(vault.remove(bad, 'A')).rejects.toThrow('workspace id');
+    }
+  });
+}
