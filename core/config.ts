@@ -123,6 +123,12 @@ export const SETTINGS = {
     z.string().default('.data'),
     'Folder for the database, bundles and the encrypted vault.',
   ),
+  vaultKeyFile: setting(
+    'local',
+    'PLATFORM_VAULT_KEY_FILE',
+    z.string().optional(),
+    'File of the key that encrypts the vault, made at first use. By default `vault.key` in the data folder; elsewhere, a copy of the data folder does not hold the key to its secrets.',
+  ),
   sandboxKind: setting(
     'local',
     'PLATFORM_SANDBOX',

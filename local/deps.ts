@@ -27,9 +27,9 @@ export async function localDeps(config: Config, listening: { host: string; port:
   const log = createLog(config.logLevel);
   const database = openDatabase(join(folder, 'platform.sqlite'));
   const tables = {
-    main: new SqliteTable(database.db, 'main', clock),
-    runs: new SqliteTable(database.db, 'runs', clock),
-    counters: new SqliteTable(database.db, 'counters', clock),
+    main: new SqliteTable(database, 'main', clock),
+    runs: new SqliteTable(database, 'runs', clock),
+    counters: new SqliteTable(database, 'counters', clock),
   };
   const blobs = new FolderBlobs(join(folder, 'blobs'));
   const sandbox = await createLocalSandbox({
@@ -49,7 +49,7 @@ export async function localDeps(config: Config, listening: { host: string; port:
     config,
     ...tables,
     blobs,
-    vault: new FileVault(join(folder, 'vault')),
+    vault: new FileVault(join(folder, 'vault'), config.vaultKeyFile ?? join(folder, 'vault.key')),
     sandbox,
     clock,
     ids: new SystemIds(),
