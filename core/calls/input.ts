@@ -1,5 +1,5 @@
 import { PlatformError } from '../errors.ts';
-import { type Multipart, mediaType, readJson, readMultipart } from '../http/body.ts';
+import { type Multipart, mediaType, parseJson, readJson, readMultipart } from '../http/body.ts';
 import type { Json } from '../ports/table.ts';
 import type { Upload } from './code-runtime.ts';
 
@@ -26,8 +26,9 @@ const MAX_FILE_NAME_BYTES = 200;
 /** Reads the body. Throws INVALID_INPUT, UNSUPPORTED_TYPE, DOCUMENT_TOO_LARGE. */
 export async function readCallInput(request: Request, maxBytes: number): Promise<CallInput> {
   if (mediaType(request) === 'multipart/form-data') return fromMultipart(await readMultipart(request, maxBytes));
-  const body = (await readJson(request, maxBytes)) ?? {};
-  const { rest, llmCredentials } = splitCredentials(asObject(body, 'The body'), 'llm_credentials');
+  const body = await readJson(request, maxBytes);
+  const document = body === undefined ? {} : asObject(body, 'The body');
+  const { rest, llmCredentials } = splitCredentials(document, 'llm_credentials');
   return { document: rest, uploads: [], isMultipart: false, llmCredentials };
 }
 
@@ -62,14 +63,8 @@ function fromMultipart({ files, fields }: Multipart): CallInput {
 }
 
 function parseMetadata(text: string | undefined): Record<string, Json> {
-  if (text === undefined) return {};
-  try {
-    return asObject(JSON.parse(text), 'The part "metadata"');
-  } catch (error) {
-    if (error instanceof SyntaxError)
-      throw new PlatformError('INVALID_INPUT', 'The part "metadata" is not valid JSON.');
-    throw error;
-  }
+  const what = 'The part "metadata"';
+  return text === undefined ? {} : asObject(parseJson(Buffer.from(text), what), what);
 }
 
 function asObject(value: unknown, what: string): Record<string, Json> {

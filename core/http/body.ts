@@ -1,5 +1,7 @@
 import busboy from 'busboy';
 import { isPlatformError, PlatformError } from '../errors.ts';
+import { isTooDeep, MAX_JSON_DEPTH } from '../json.ts';
+import type { Json } from '../ports/table.ts';
 
 const MB = 1024 * 1024;
 
@@ -30,9 +32,9 @@ async function* boundedChunks(request: Request, limit: number): AsyncGenerator<U
 /**
  * The JSON body; `undefined` when the body is empty.
  *
- * Throws UNSUPPORTED_TYPE for another content type, INVALID_INPUT for what is not JSON, DOCUMENT_TOO_LARGE.
+ * Throws UNSUPPORTED_TYPE for another content type, INVALID_INPUT for what is not JSON or too deep, DOCUMENT_TOO_LARGE.
  */
-export async function readJson(request: Request, limit: number): Promise<unknown> {
+export async function readJson(request: Request, limit: number): Promise<Json | undefined> {
   const chunks = await Array.fromAsync(boundedChunks(request, limit));
   if (chunks.length === 0 || chunks.every((chunk) => chunk.byteLength === 0)) return undefined;
   const type = mediaType(request);
@@ -45,13 +47,23 @@ export async function readJson(request: Request, limit: number): Promise<unknown
       },
     );
   }
+  return parseJson(Buffer.concat(chunks), 'The body');
+}
+
+/** The JSON value of `bytes`, which are called `what` in the message of the INVALID_INPUT that this throws. */
+export function parseJson(bytes: Uint8Array, what: string): Json {
+  let value: Json;
   try {
-    return JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(Buffer.concat(chunks)));
+    value = JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(bytes));
   } catch (error) {
     // Only the place: the parser's message quotes the body, which may hold a secret.
     const place = error instanceof SyntaxError ? /at position \d+.*$/.exec(error.message)?.[0] : undefined;
-    throw new PlatformError('INVALID_INPUT', `The body is not valid JSON${place ? ` (${place})` : ''}.`);
+    throw new PlatformError('INVALID_INPUT', `${what} is not valid JSON${place ? ` (${place})` : ''}.`);
   }
+  if (isTooDeep(value)) {
+    throw new PlatformError('INVALID_INPUT', `${what} is nested more than ${MAX_JSON_DEPTH} levels deep.`);
+  }
+  return value;
 }
 
 /** One file of a multipart body. */
@@ -83,6 +95,8 @@ export async function readMultipart(request: Request, limit: number): Promise<Mu
     let refused: string | undefined;
     parser.on('file', (field, stream, info) => {
       const chunks: Buffer[] = [];
+      // The parser fails as well, and says so below; unheard here it would end the process.
+      stream.on('error', () => {});
       stream.on('data', (chunk: Buffer) => chunks.push(chunk));
       stream.on('end', () => {
         const name = info.filename ?? '';
