@@ -1,0 +1,92 @@
+/**
+ * Fetches what the tests of the AWS adapters run against, into `.cache/` of the checkout: DynamoDB Local from Maven
+ * Central and moto from PyPI. Quick when both are there. `npm run test:aws` does it by itself; run this file to do it
+ * ahead. DynamoDB Local's licence allows use but no passing on, so it must never be committed.
+ */
+import { spawnSync } from 'node:child_process';
+import { existsSync, mkdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+
+const DYNAMODB_LOCAL = '2.6.1';
+const MOTO = '5.2.5';
+const MAVEN_DEPENDENCY_PLUGIN = '3.8.1';
+
+const CACHE = join(import.meta.dirname, '..', '.cache', 'aws-emulators');
+
+export interface AwsEmulators {
+  /** A folder of jars and native libraries. */
+  readonly dynamoDbLocal: string;
+  /** A Python interpreter that has `moto` and its `cfnlint`. */
+  readonly python: string;
+}
+
+/** Throws with what is missing on this machine and how to get it. */
+export function fetchAwsEmulators(): AwsEmulators {
+  needs('java', ['-version'], 'Java 17 or newer (Debian: apt-get install openjdk-17-jre-headless)');
+  return {
+    dynamoDbLocal: fetchOnce(`dynamodb-local-${DYNAMODB_LOCAL}`, fetchDynamoDbLocal),
+    python: join(fetchOnce(`moto-${MOTO}`, fetchMoto), 'bin', 'python'),
+  };
+}
+
+/** Filled under another name first: neither a fetch that broke off nor one at the same time leaves half of it. */
+function fetchOnce(name: string, fill: (folder: string) => void): string {
+  const folder = join(CACHE, name);
+  if (existsSync(folder)) return folder;
+  const unfinished = `${folder}.${process.pid}`;
+  mkdirSync(CACHE, { recursive: true });
+  console.error(`fetching ${name} into .cache/ …`);
+  try {
+    fill(unfinished);
+    renameSync(unfinished, folder);
+  } catch (error) {
+    rmSync(unfinished, { recursive: true, force: true });
+    if (!existsSync(folder)) throw error;
+  }
+  return folder;
+}
+
+function fetchDynamoDbLocal(folder: string): void {
+  needs('mvn', ['-version'], 'Maven (Debian: apt-get install maven)');
+  mkdirSync(folder);
+  const pom = join(folder, 'pom.xml');
+  writeFileSync(
+    pom,
+    `<project>
+      <modelVersion>4.0.0</modelVersion>
+      <groupId>local</groupId><artifactId>dynamodb-local</artifactId><version>1</version>
+      <dependencies><dependency>
+        <groupId>com.amazonaws</groupId><artifactId>DynamoDBLocal</artifactId><version>${DYNAMODB_LOCAL}</version>
+      </dependency></dependencies>
+    </project>`,
+  );
+  const plugin = `org.apache.maven.plugins:maven-dependency-plugin:${MAVEN_DEPENDENCY_PLUGIN}`;
+  run('mvn', [
+    '-B',
+    '-q',
+    '-f',
+    pom,
+    `${plugin}:copy-dependencies`,
+    '-DincludeScope=runtime',
+    `-DoutputDirectory=${folder}`,
+  ]);
+}
+
+function fetchMoto(folder: string): void {
+  needs('python3', ['-c', 'import venv, ensurepip'], 'Python 3 with venv (Debian: apt-get install python3-venv)');
+  run('python3', ['-m', 'venv', folder]);
+  run(join(folder, 'bin', 'python'), ['-m', 'pip', 'install', '--quiet', `moto[server]==${MOTO}`]);
+}
+
+function needs(command: string, args: string[], what: string): void {
+  if (spawnSync(command, args, { stdio: 'ignore' }).status !== 0) {
+    throw new Error(`the tests of the AWS adapters need ${what}: "${command} ${args.join(' ')}" does not run here`);
+  }
+}
+
+function run(command: string, args: string[]): void {
+  const { status, error, stdout, stderr } = spawnSync(command, args, { encoding: 'utf8' });
+  if (status !== 0) throw new Error(`${command} ${args.join(' ')} failed:\n${error ?? ''}${stdout}${stderr}`);
+}
+
+if (import.meta.main) fetchAwsEmulators();

@@ -1,0 +1,58 @@
+import { randomUUID } from 'node:crypto';
+import { CreateTableCommand, DynamoDBClient } from '@aws-sdk/client-dynamodb';
+import { CreateBucketCommand, S3Client } from '@aws-sdk/client-s3';
+import { SecretsManagerClient } from '@aws-sdk/client-secrets-manager';
+import { inject } from 'vitest';
+import { TABLE_NAMES, TABLE_SCHEMA, type TableName } from '#core/ports/table-rules.ts';
+
+/** What every SDK client of a test needs beside its endpoint. */
+export const AWS_TEST_ACCOUNT = {
+  region: 'us-east-1',
+  credentials: { accessKeyId: 'test', secretAccessKey: 'test' },
+} as const;
+
+export const dynamoDbClient = (): DynamoDBClient =>
+  new DynamoDBClient({ ...AWS_TEST_ACCOUNT, endpoint: inject('awsEndpoints').dynamoDb });
+
+export const s3Client = (): S3Client =>
+  new S3Client({ ...AWS_TEST_ACCOUNT, endpoint: inject('awsEndpoints').moto, forcePathStyle: true });
+
+export const secretsManagerClient = (): SecretsManagerClient =>
+  new SecretsManagerClient({ ...AWS_TEST_ACCOUNT, endpoint: inject('awsEndpoints').moto });
+
+/**
+ * Makes the three tables under new names, and answers with the names. Their TTL is off: DynamoDB Local removes by real
+ * time, which is not the clock of a test.
+ */
+export async function createTables(client: DynamoDBClient): Promise<Record<TableName, string>> {
+  const suffix = randomUUID();
+  const names = TABLE_NAMES.map((name) => [name, `${name}-${suffix}`] as const);
+  await Promise.all(names.map(([, tableName]) => client.send(new CreateTableCommand(tableDefinition(tableName)))));
+  return Object.fromEntries(names) as Record<TableName, string>;
+}
+
+export async function createBucket(client: S3Client): Promise<string> {
+  const Bucket = `blobs-${randomUUID()}`;
+  await client.send(new CreateBucketCommand({ Bucket }));
+  return Bucket;
+}
+
+function tableDefinition(TableName: string) {
+  const { indexes, partitionKey, sortKey } = TABLE_SCHEMA;
+  const keySchema = (keys: { partitionKey: string; sortKey: string }) => [
+    { AttributeName: keys.partitionKey, KeyType: 'HASH' as const },
+    { AttributeName: keys.sortKey, KeyType: 'RANGE' as const },
+  ];
+  const keyAttributes = [TABLE_SCHEMA, ...Object.values(indexes)].flatMap((keys) => [keys.partitionKey, keys.sortKey]);
+  return {
+    TableName,
+    BillingMode: 'PAY_PER_REQUEST' as const,
+    AttributeDefinitions: keyAttributes.map((AttributeName) => ({ AttributeName, AttributeType: 'S' as const })),
+    KeySchema: keySchema({ partitionKey, sortKey }),
+    GlobalSecondaryIndexes: Object.entries(indexes).map(([IndexName, keys]) => ({
+      IndexName,
+      KeySchema: keySchema(keys),
+      Projection: { ProjectionType: 'ALL' as const },
+    })),
+  };
+}
