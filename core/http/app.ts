@@ -9,6 +9,8 @@ import { type Incoming, isRaw, type Route, requestIdOf } from './route.ts';
 
 /** Management bodies are small; calls and uploads read their own bodies under their own limits. */
 const MAX_JSON_BODY_BYTES = 2 * 1024 * 1024;
+/** Longer names and ids do not exist; some would not even fit into the key of an item. */
+const MAX_SEGMENT_LENGTH = 256;
 
 // biome-ignore lint/suspicious/noExplicitAny: rows and handlers are tied together by the types of `Handlers`, which a loop over rows cannot see.
 type AnyHandlers = Record<string, (incoming: Incoming<any>) => Promise<AnyOutgoing>>;
@@ -28,15 +30,21 @@ export type App = (request: Request) => Promise<Response>;
  */
 export function createApp(deps: Deps, routes: readonly Route[], handlers: AnyHandlers): App {
   const router = new Hono<{ Bindings: Exchange }>();
+  const matches = pathMatcher(routes);
+  const nothingAt = ({ req, env }: { req: { method: string; path: string }; env: Exchange }): PlatformError => {
+    const there = routes.filter((route) => matches(route, req.path));
+    return there.length === 0 ? notFound(req.path) : methodNotAllowed(req.method, there, env);
+  };
   for (const route of routes) {
     const handler = handlers[route.operationId];
     if (handler === undefined) throw new Error(`no handler for ${route.operationId}`);
-    router.on(route.method, route.path.replaceAll(/\{(\w+)\}/g, ':$1'), (context) =>
-      serve(deps, route, handler, context.req.raw, context.req.param(), context.env),
-    );
+    router.on(route.method, route.path.replaceAll(/\{(\w+)\}/g, ':$1'), (context) => {
+      if (!matches(route, context.req.path)) throw nothingAt(context);
+      return serve(deps, route, handler, context.req.raw, context.req.param(), context.env);
+    });
   }
   router.notFound((context) => {
-    throw nothingAt(routes, context.req.method, context.req.path, context.env);
+    throw nothingAt(context);
   });
   router.onError((error, context) => {
     if (!isPlatformError(error) || statusOf(error.code) >= 500) logFailure(deps, context.env.requestUuid, error);
@@ -137,22 +145,31 @@ const rawBody = (body: unknown): Uint8Array<ArrayBuffer> | ReadableStream =>
     ? (body as Uint8Array<ArrayBuffer>)
     : ReadableStream.from(body as AsyncIterable<Uint8Array>);
 
-function nothingAt(routes: readonly Route[], method: string, path: string, exchange: Exchange): PlatformError {
-  const allowed = new Set(routes.filter((route) => matches(route.path, path)).map((route) => route.method));
-  if (allowed.size === 0) {
-    return new PlatformError('NOT_FOUND', `There is nothing at ${path.slice(0, 200)}; see GET /openapi.json.`);
-  }
-  exchange.responseHeaders.allow = [...allowed].sort().join(', ');
-  return new PlatformError(
-    'METHOD_NOT_ALLOWED',
-    `${method} is not allowed here, only ${exchange.responseHeaders.allow}.`,
-  );
+const notFound = (path: string): PlatformError =>
+  new PlatformError('NOT_FOUND', `There is nothing at ${path.slice(0, 200)}; see GET /openapi.json.`);
+
+function methodNotAllowed(method: string, there: readonly Route[], exchange: Exchange): PlatformError {
+  const allowed = [...new Set(there.map((route) => route.method))].sort().join(', ');
+  exchange.responseHeaders.allow = allowed;
+  return new PlatformError('METHOD_NOT_ALLOWED', `${method} is not allowed here, only ${allowed}.`);
 }
 
-function matches(pattern: string, path: string): boolean {
-  const wanted = pattern.split('/');
-  const given = path.split('/');
-  return wanted.length === given.length && wanted.every((part, i) => part.startsWith('{') || part === given[i]);
+/**
+ * Whether a path is one of a row's, the method aside. The first segments of fixed paths never stand for an org, lest a
+ * mistyped management path be answered as the call of an agent.
+ */
+function pathMatcher(routes: readonly Route[]): (route: Route, path: string) => boolean {
+  const isFree = (segment: string) => segment.startsWith('{');
+  const fixed = new Set(routes.map((route) => route.path.split('/')[1]!).filter((first) => !isFree(first)));
+  return (route, path) => {
+    const wanted = route.path.split('/');
+    const given = path.split('/');
+    if (wanted.length !== given.length || (isFree(wanted[1]!) && fixed.has(given[1]!))) return false;
+    return wanted.every((segment, i) => {
+      const { length } = given[i]!;
+      return isFree(segment) ? length > 0 && length <= MAX_SEGMENT_LENGTH : segment === given[i];
+    });
+  };
 }
 
 function logFailure(deps: Deps, requestUuid: string, error: unknown): void {

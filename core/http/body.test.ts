@@ -1,18 +1,16 @@
 import { describe, expect, test } from 'vitest';
 import { mediaType, readJson, readMultipart } from './body.ts';
 
-const request = (
-  body: BodyInit | ReadableStream,
-  contentType?: string,
-  headers: Record<string, string> = {},
-): Request =>
+type Body = RequestInit['body'];
+
+const request = (body: Body, contentType?: string, headers: Record<string, string> = {}): Request =>
   new Request('http://platform.test/', {
     method: 'POST',
-    body: body as BodyInit,
+    body,
     headers: { ...(contentType && { 'content-type': contentType }), ...headers },
     ...{ duplex: 'half' },
   });
-const json = (body: BodyInit, headers?: Record<string, string>) => request(body, 'application/json', headers);
+const json = (body: Body, headers?: Record<string, string>) => request(body, 'application/json', headers);
 const LIMIT = 10_000;
 
 describe('readJson', () => {

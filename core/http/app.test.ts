@@ -1,0 +1,248 @@
+import { describe, expect, test } from 'vitest';
+import * as z from 'zod';
+import { type MemoryDeps, memoryDeps } from '#test/helpers/memory-deps.ts';
+import { addMember, addUser } from '#test/helpers/users.ts';
+import { PlatformError } from '../errors.ts';
+import { type App, createApp } from './app.ts';
+import { defineRoutes, raw } from './route.ts';
+
+const rows = defineRoutes([
+  {
+    operationId: 'getThing',
+    method: 'GET',
+    path: '/things/{id}',
+    summary: '',
+    fn: 'meta',
+    auth: 'public',
+    request: { query: z.object({ size: z.coerce.number().int().optional() }) },
+    response: { 200: z.object({ id: z.string(), size: z.number().optional() }) },
+    errors: ['NOT_FOUND'],
+  },
+  {
+    operationId: 'putThing',
+    method: 'PUT',
+    path: '/workspaces/{workspace_id}/things',
+    summary: '',
+    fn: 'meta',
+    auth: 'key',
+    role: 'owner',
+    request: { body: z.object({ name: z.string(), nested: z.object({ n: z.int() }).optional() }) },
+    response: { 201: z.object({ role: z.string(), workspace: z.string() }) },
+  },
+  {
+    operationId: 'whoAmI',
+    method: 'POST',
+    path: '/who',
+    summary: '',
+    fn: 'meta',
+    auth: 'key',
+    response: { 200: z.object({ workspace: z.string() }) },
+  },
+  {
+    operationId: 'getBytes',
+    method: 'GET',
+    path: '/bytes',
+    summary: '',
+    fn: 'meta',
+    auth: 'public',
+    response: { 200: raw('application/zip') },
+  },
+  {
+    operationId: 'wildcard',
+    method: 'POST',
+    path: '/{org}/{agent}/{version}/{endpoint}',
+    summary: '',
+    fn: 'meta',
+    auth: 'public',
+    response: { 200: z.object({ endpoint: z.string() }) },
+  },
+]);
+
+function testApp(): {
+  deps: MemoryDeps;
+  app: App;
+  request: (method: string, path: string, init?: RequestInit) => Promise<Response>;
+} {
+  const deps = memoryDeps();
+  const app = createApp(deps, rows, {
+    getThing: async ({ params, query, responseHeaders }) => {
+      responseHeaders['x-thing'] = 'yes';
+      if (params.id === 'missing') throw new PlatformError('NOT_FOUND', 'no such thing', { hint: 'try another' });
+      if (params.id === 'crash') throw new Error('the password is hunter2');
+      if (params.id === 'wrong-status') return { status: 204, body: {} };
+      if (params.id === 'wrong-body') return { status: 200, body: { id: 7 } };
+      return { status: 200, body: { id: params.id, size: (query as { size?: number }).size, inside: 'stays inside' } };
+    },
+    putThing: async ({ caller }) => ({
+      status: 201,
+      body: { role: caller!.role, workspace: caller!.workspace.slug },
+    }),
+    whoAmI: async ({ caller }) => ({ status: 200, body: { workspace: caller!.workspace.slug } }),
+    getBytes: async () => ({
+      status: 200,
+      body: (async function* () {
+        yield Buffer.from('PK');
+      })(),
+      headers: { 'content-disposition': 'attachment' },
+    }),
+    wildcard: async ({ params }) => ({ status: 200, body: { endpoint: params.endpoint } }),
+  });
+  const request = (method: string, path: string, init: RequestInit = {}) =>
+    app(new Request(`http://platform.test${path}`, { method, ...init }));
+  return { deps, app, request };
+}
+
+const json = async (response: Response) => (await response.json()) as Record<string, Record<string, unknown>>;
+
+describe('answers', () => {
+  test('carry a request id and the members that the row names', async () => {
+    const { request } = testApp();
+    const response = await request('GET', '/things/a%20b%2Fc?size=3');
+    expect(response.status).toBe(200);
+    expect(await response.json()).toEqual({ id: 'a b/c', size: 3 });
+    expect(response.headers.get('x-request-id')).toMatch(/^req_[0-9a-f]{32}$/);
+    expect(response.headers.get('x-thing')).toBe('yes');
+  });
+
+  test('may be bytes', async () => {
+    const response = await testApp().request('GET', '/bytes');
+    expect(await response.text()).toBe('PK');
+    expect(response.headers.get('content-type')).toBe('application/zip');
+    expect(response.headers.get('content-disposition')).toBe('attachment');
+  });
+
+  test('a HEAD is a GET without its body', async () => {
+    const response = await testApp().request('HEAD', '/things/1');
+    expect(response.status).toBe(200);
+    expect(await response.text()).toBe('');
+  });
+});
+
+describe('errors', () => {
+  test('have one envelope, whose request id is that of the header', async () => {
+    const response = await testApp().request('GET', '/things/missing');
+    expect(response.status).toBe(404);
+    expect(response.headers.get('content-type')).toBe('application/json');
+    expect(response.headers.get('x-thing')).toBe('yes');
+    expect(await response.json()).toEqual({
+      error: { code: 'NOT_FOUND', message: 'no such thing', is_retryable: false, hint: 'try another' },
+      metadata: { request_id: response.headers.get('x-request-id') },
+    });
+  });
+
+  test.each(['crash', 'wrong-status', 'wrong-body'])(
+    'of our own (%s) are in the log and not in the answer',
+    async (id) => {
+      const { request, deps } = testApp();
+      const response = await request('GET', `/things/${id}`);
+      expect(response.status).toBe(500);
+      const { error, metadata } = await json(response);
+      expect(error).toEqual({
+        code: 'INTERNAL_ERROR',
+        is_retryable: true,
+        message: 'Something went wrong on our side. Try again; if it stays, report the request id.',
+      });
+      const [line] = deps.lines.filter(({ level }) => level === 'error');
+      expect(line!.fields.request_id).toBe(metadata!.request_id);
+      expect(line!.fields.stack).toEqual(expect.any(String));
+    },
+  );
+
+  test('a wrong query names its member', async () => {
+    const response = await testApp().request('GET', '/things/1?size=big');
+    expect(response.status).toBe(400);
+    expect((await json(response)).error!.message).toMatch(/^query\.size: /);
+  });
+
+  test.each([
+    ['GET', '/nothing'],
+    ['GET', '/'],
+    ['GET', '/things/1/'],
+    ['GET', `/things/${'x'.repeat(257)}`],
+    ['POST', '/org//v1/run'],
+    ['POST', '/things/a/b/c'],
+    ['GET', '/who/a/b/c'],
+    ['POST', '/workspaces/1/things/2'],
+  ])('%s %s is nowhere', async (method, path) => {
+    const response = await testApp().request(method, path);
+    expect(response.status).toBe(404);
+    expect((await json(response)).error!.message).toContain('There is nothing at ');
+    expect(response.headers.get('allow')).toBeNull();
+  });
+
+  test.each([
+    ['POST', '/things/1', 'GET'],
+    ['OPTIONS', '/things/1', 'GET'],
+    ['DELETE', '/workspaces/1/things', 'PUT'],
+    ['GET', '/org/agent/v1/run', 'POST'],
+    ['HEAD', '/org/agent/v1/run', 'POST'],
+  ])('%s %s is another method than %s', async (method, path, allowed) => {
+    const response = await testApp().request(method, path);
+    expect(response.status).toBe(405);
+    expect(response.headers.get('allow')).toBe(allowed);
+  });
+});
+
+describe('callers', () => {
+  const bearer = (key: string, headers: Record<string, string> = {}) => ({
+    headers: { authorization: `Bearer ${key}`, ...headers },
+  });
+
+  test('act in their own workspace, or in the one they name', async () => {
+    const { request, deps } = testApp();
+    const [ann, bob] = [await addUser(deps, 'ann'), await addUser(deps, 'bob')];
+    await addMember(deps, bob, ann.workspaceId);
+    const who = async (init: RequestInit) => json(await request('POST', '/who', init));
+    expect(await who(bearer(bob.key))).toEqual({ workspace: 'bob' });
+    expect(await who(bearer(bob.key, { 'x-workspace-id': ann.workspaceId }))).toEqual({ workspace: 'ann' });
+    expect((await who(bearer(ann.key, { 'x-workspace-id': bob.workspaceId }))).error).toMatchObject({
+      code: 'FORBIDDEN',
+    });
+    expect((await who(bearer(ann.key, { 'x-workspace-id': '' }))).error).toMatchObject({ code: 'FORBIDDEN' });
+  });
+
+  test('need the role of the row', async () => {
+    const { request, deps } = testApp();
+    const [ann, bob] = [await addUser(deps, 'ann'), await addUser(deps, 'bob')];
+    await addMember(deps, bob, ann.workspaceId);
+    const put = async (key: string) => {
+      const init = { headers: { ...bearer(key).headers, 'content-type': 'application/json' }, body: '{"name":"x"}' };
+      return json(await request('PUT', `/workspaces/${ann.workspaceId}/things`, init));
+    };
+    expect(await put(ann.key)).toEqual({ role: 'owner', workspace: 'ann' });
+    expect((await put(bob.key)).error).toMatchObject({
+      code: 'FORBIDDEN',
+      message: 'Only an owner of the workspace "ann" may do this.',
+    });
+  });
+
+  test.each([
+    ['no header', {}],
+    ['another scheme', { authorization: 'Basic c2s6' }],
+    ['no key', { authorization: 'Bearer ' }],
+    ['a key that is none', { authorization: 'Bearer sk_live_x' }],
+    ['two keys', { authorization: 'Bearer a b' }],
+  ])('without a key get 401: %s', async (_, headers) => {
+    const response = await testApp().request('POST', '/who', { headers: headers as Record<string, string> });
+    expect(response.status).toBe(401);
+    expect((await json(response)).error).toMatchObject({ code: 'UNAUTHORIZED', is_retryable: false });
+  });
+
+  test('a wrong body names every wrong member, without its value', async () => {
+    const { request, deps } = testApp();
+    const ann = await addUser(deps, 'ann');
+    const response = await request('PUT', `/workspaces/${ann.workspaceId}/things`, {
+      headers: { authorization: `bearer ${ann.key}`, 'content-type': 'application/json' },
+      body: '{"name":{"secret":1},"nested":{"n":"two"}}',
+    });
+    expect(response.status).toBe(400);
+    const { message } = (await json(response)).error as { message: string };
+    expect(message).toContain('body.name: ');
+    expect(message).toContain('body.nested.n: ');
+    expect(message).not.toContain('two');
+  });
+});
+
+test('a row without a handler is noticed at the start', () => {
+  expect(() => createApp(memoryDeps(), rows, {})).toThrow('no handler for getThing');
+});

@@ -1,0 +1,60 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { onTestFinished } from 'vitest';
+import { type Config, parseConfig } from '#core/config.ts';
+import type { Deps } from '#core/deps.ts';
+import { SystemIds } from '#core/ports/ids.ts';
+import { SandboxUnavailableError } from '#core/ports/sandbox.ts';
+import { openDatabase } from '#local/database.ts';
+import { FileVault } from '#local/file-vault.ts';
+import { FolderBlobs } from '#local/folder-blobs.ts';
+import { SqliteTable } from '#local/sqlite-table.ts';
+import { ManualClock } from './manual-clock.ts';
+
+/** Every line that was logged. */
+export interface LogLine {
+  readonly level: string;
+  readonly message: string;
+  readonly fields: Record<string, unknown>;
+}
+
+export interface MemoryDeps extends Deps {
+  readonly clock: ManualClock;
+  readonly lines: LogLine[];
+}
+
+/** The local parts without a server and without a sandbox, with a clock that stands still; gone with the test. */
+export function memoryDeps(settings: Partial<Config> = {}): MemoryDeps {
+  const folder = mkdtempSync(join(tmpdir(), 'platform-test-'));
+  const database = openDatabase(':memory:');
+  onTestFinished(() => {
+    database.close();
+    rmSync(folder, { recursive: true, force: true });
+  });
+  const clock = new ManualClock();
+  const lines: LogLine[] = [];
+  const at =
+    (level: string) =>
+    (message: string, fields: Record<string, unknown> = {}) => {
+      lines.push({ level, message, fields });
+    };
+  return {
+    config: { ...parseConfig({}), ...settings },
+    main: new SqliteTable(database, 'main', clock),
+    runs: new SqliteTable(database, 'runs', clock),
+    counters: new SqliteTable(database, 'counters', clock),
+    blobs: new FolderBlobs(join(folder, 'blobs')),
+    vault: new FileVault(join(folder, 'vault'), join(folder, 'vault.key')),
+    sandbox: {
+      open: () => Promise.reject(new SandboxUnavailableError('there is no sandbox in this test')),
+      status: async () => ({ kind: 'none', problem: 'there is no sandbox in this test', interpreters: {} }),
+      close: async () => {},
+    },
+    clock,
+    ids: new SystemIds(),
+    log: { debug: at('debug'), info: at('info'), warn: at('warn'), error: at('error') },
+    lines,
+    background: (work) => work,
+  };
+}
