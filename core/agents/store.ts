@@ -3,7 +3,6 @@ import { epochSeconds, isoTime } from '../ports/clock.ts';
 import {
   absent,
   allOf,
-  anyOf,
   equals,
   exists,
   type Item,
@@ -16,7 +15,8 @@ import type { AgentDefinition } from './manifest.ts';
 
 /**
  * Main table:
- * - `WS#<workspace id>#AGENT#<name> / HEAD`: the highest version number ever assigned, and the current version;
+ * - `WS#<workspace id>#AGENT#<name> / HEAD`: the highest version number ever assigned, the current version, and a
+ *   revision that grows with every change to which versions there are and can run;
  * - `WS#<workspace id>#AGENT#<name> / V#00001`: a version (gsi1: all of a workspace; gsi2: the public ones);
  * - `AGENT#<version id> / META`: where the version with that id lies.
  *
@@ -36,8 +36,8 @@ export interface AgentVersion {
   readonly runnable: boolean;
   readonly bundle?: Bundle;
   readonly install?: Install;
-  /** When and by which version it was superseded; its deprecation period runs from then (`spec.md` *Versioning* 2). */
-  readonly superseded?: { readonly at: string; readonly by: number };
+  /** When a newer version became current; the deprecation period runs from then (`spec.md` *Versioning* 2). */
+  readonly supersededAt?: string;
   readonly forkedFrom?: string;
 }
 
@@ -81,7 +81,15 @@ export const versionName = (version: number): string => `v${version}`;
 
 /** When a superseded version stops answering. */
 export const sunsetOf = (version: AgentVersion): number | undefined =>
-  version.superseded && Date.parse(version.superseded.at) + DEPRECATION_PERIOD_MS;
+  version.supersededAt === undefined ? undefined : Date.parse(version.supersededAt) + DEPRECATION_PERIOD_MS;
+
+/** What an agent's HEAD item holds; 0 where there is nothing yet. */
+type Head = {
+  readonly assigned: number;
+  readonly current: number;
+  readonly revision: number;
+  readonly fork_count: number;
+};
 
 type StoreDeps = Pick<Deps, 'main' | 'blobs' | 'clock' | 'ids'>;
 
@@ -123,8 +131,8 @@ export class AgentStore {
     if (!inline) await blobs.put(definitionKey(id), Buffer.from(JSON.stringify(definition)));
 
     for (let attempt = 0; attempt < MAX_ATTEMPTS; attempt++) {
-      const head = await main.get(this.#headKey(name));
-      const version = ((head?.assigned as number | undefined) ?? 0) + 1;
+      const head = await this.#head(name);
+      const version = head.assigned + 1;
       const now = isoTime(clock.now());
       const item: Item = {
         ...this.#versionKey(name, version),
@@ -148,13 +156,8 @@ export class AgentStore {
       const result = await main.transact([
         { op: 'put', item, condition: absent() },
         { op: 'put', item: { ...idKey(id), workspace_id: this.#workspaceId, name, version } },
-        {
-          op: 'update',
-          key: this.#headKey(name),
-          changes: { set: { assigned: version, ...(state.runnable && { current: version }) } },
-          condition: head === undefined ? absent() : equals('assigned', version - 1),
-        },
-        ...(state.runnable ? this.#supersede(name, head?.current as number | undefined, version, now) : []),
+        this.#changeHead(name, head, { assigned: version, ...(state.runnable && { current: version }) }),
+        ...(state.runnable ? this.#supersede(name, head.current, now) : []),
       ]);
       if (result.ok) return this.#read(item);
       await this.#backOff(attempt);
@@ -162,17 +165,25 @@ export class AgentStore {
     throw new Error(`publishing ${name} met other publishes ${MAX_ATTEMPTS} times`);
   }
 
-  /** The write that makes `by` supersede the version that was current before. */
-  #supersede(name: string, current: number | undefined, by: number, at: string): TransactOperation[] {
-    if (current === undefined || current === 0) return [];
-    return [
-      {
-        op: 'update',
-        key: this.#versionKey(name, current),
-        changes: { set: { superseded: { at, by } } },
-        condition: exists(),
-      },
-    ];
+  async #head(name: string): Promise<Head> {
+    const item = await this.#deps.main.get(this.#headKey(name));
+    return { assigned: 0, current: 0, revision: 0, fork_count: 0, ...(item as Partial<Head> | undefined) };
+  }
+
+  /** Fails when anybody changed the agent's versions since `head` was read: what was decided by it may be wrong. */
+  #changeHead(name: string, { revision }: Head, set: Partial<Head>): TransactOperation {
+    return {
+      op: 'update',
+      key: this.#headKey(name),
+      changes: { set: { ...set, revision: revision + 1 } },
+      condition: revision === 0 ? absent('revision') : equals('revision', revision),
+    };
+  }
+
+  /** The write that makes the version which was current until now a superseded one. */
+  #supersede(name: string, current: number, at: string): TransactOperation[] {
+    if (current === 0) return [];
+    return [{ op: 'update', key: this.#versionKey(name, current), changes: { set: { superseded_at: at } } }];
   }
 
   /** Notes a change of a version's bundle or installation. */
@@ -185,30 +196,25 @@ export class AgentStore {
     return result.ok ? this.#read(result.item) : version;
   }
 
-  /** Makes a version runnable and, unless a newer one is current, current. Safe to repeat. */
-  async activate(version: AgentVersion): Promise<void> {
+  /** Makes a version runnable and, unless a newer one is current, current. Safe to repeat, and for a deleted version. */
+  async activate({ name, version }: AgentVersion): Promise<void> {
     const { main, clock } = this.#deps;
-    const { name } = version;
     for (let attempt = 0; attempt < MAX_ATTEMPTS; attempt++) {
-      const head = await main.get(this.#headKey(name));
-      const current = (head?.current as number | undefined) ?? 0;
+      // In this order: what is read after the head cannot be older than it.
+      const head = await this.#head(name);
+      const stored = await this.findVersion(name, version);
+      if (stored === undefined || stored.runnable) return;
       const now = isoTime(clock.now());
-      const newest = version.version > current;
-      const superseded = current > version.version && { superseded: { at: now, by: current } };
+      const isNewest = version > head.current;
       const result = await main.transact([
         {
           op: 'update',
-          key: this.#versionKey(name, version.version),
-          changes: { set: { runnable: true, updated_at: now, ...superseded } },
+          key: this.#versionKey(name, version),
+          changes: { set: { runnable: true, updated_at: now, ...(!isNewest && { superseded_at: now }) } },
           condition: allOf(exists(), absent('deleted_at')),
         },
-        {
-          op: 'update',
-          key: this.#headKey(name),
-          changes: { set: { current: Math.max(current, version.version) } },
-          condition: current === 0 ? anyOf(absent('current'), equals('current', 0)) : equals('current', current),
-        },
-        ...(newest ? this.#supersede(name, current, version.version, now) : []),
+        this.#changeHead(name, head, isNewest ? { current: version } : {}),
+        ...(isNewest ? this.#supersede(name, head.current, now) : []),
       ]);
       if (result.ok || result.failed.includes(0)) return;
       await this.#backOff(attempt);
@@ -244,10 +250,10 @@ export class AgentStore {
     const { main, clock } = this.#deps;
     const { name } = version;
     for (let attempt = 0; attempt < MAX_ATTEMPTS; attempt++) {
-      const head = await main.get(this.#headKey(name));
-      const current = (head?.current as number | undefined) ?? 0;
+      const head = await this.#head(name);
+      const isCurrent = head.current === version.version;
       const others = (await this.listVersions(name)).filter((other) => other.version !== version.version);
-      const next = current === version.version ? others.findLast((other) => other.runnable) : undefined;
+      const next = isCurrent ? others.findLast((other) => other.runnable) : undefined;
       const now = clock.now();
       const ttl = epochSeconds(now) + DELETION_RETENTION_SECONDS;
       const result = await main.transact([
@@ -258,19 +264,13 @@ export class AgentStore {
           condition: allOf(exists(), absent('deleted_at')),
         },
         { op: 'update', key: idKey(version.id), changes: { set: { ttl } } },
-        {
-          op: 'update',
-          key: this.#headKey(name),
-          changes: { set: { current: current === version.version ? (next?.version ?? 0) : current } },
-          condition: current === 0 ? anyOf(absent('current'), equals('current', 0)) : equals('current', current),
-        },
+        this.#changeHead(name, head, isCurrent ? { current: next?.version ?? 0 } : {}),
         ...(next
           ? [
               {
                 op: 'update' as const,
                 key: this.#versionKey(name, next.version),
-                changes: { remove: ['superseded'] },
-                condition: allOf(exists(), absent('deleted_at')),
+                changes: { remove: ['superseded_at'] },
               },
             ]
           : []),
@@ -288,8 +288,7 @@ export class AgentStore {
   }
 
   async countForks(name: string): Promise<number> {
-    const head = await this.#deps.main.get(this.#headKey(name));
-    return (head?.fork_count as number | undefined) ?? 0;
+    return (await this.#head(name)).fork_count;
   }
 
   /** A live version of this workspace by its id. */
@@ -300,20 +299,15 @@ export class AgentStore {
 
   /** A live version by its number, or the current one. */
   async findVersion(name: string, version: number | 'latest'): Promise<AgentVersion | undefined> {
-    const number = version === 'latest' ? await this.#currentVersion(name) : version;
-    if (number === undefined || number === 0) return undefined;
+    const number = version === 'latest' ? (await this.#head(name)).current : version;
+    if (number === 0) return undefined;
     const item = await this.#deps.main.get(this.#versionKey(name, number));
     return item === undefined || item.deleted_at !== undefined ? undefined : this.#read(item);
   }
 
-  async #currentVersion(name: string): Promise<number | undefined> {
-    return (await this.#deps.main.get(this.#headKey(name)))?.current as number | undefined;
-  }
-
   /** The number that the next publish would get, if nobody else publishes meanwhile. */
   async nextVersion(name: string): Promise<number> {
-    const head = await this.#deps.main.get(this.#headKey(name));
-    return ((head?.assigned as number | undefined) ?? 0) + 1;
+    return (await this.#head(name)).assigned + 1;
   }
 
   /** Live versions of one agent, oldest first. */
@@ -366,7 +360,7 @@ async function readVersion({ blobs }: Pick<Deps, 'blobs'>, item: Item): Promise<
     runnable: item.runnable as boolean,
     bundle: item.bundle as unknown as Bundle | undefined,
     install: item.install as unknown as Install | undefined,
-    superseded: item.superseded as unknown as AgentVersion['superseded'],
+    supersededAt: item.superseded_at as string | undefined,
     forkedFrom: item.forked_from as string | undefined,
   };
 }

@@ -1,9 +1,10 @@
-import { type AgentVersion, resolveAgent, sunsetOf, versionName } from '../agents/store.ts';
+import { AgentStore, type AgentVersion, resolveAgent, sunsetOf, versionName } from '../agents/store.ts';
 import { isPaid } from '../agents/views.ts';
 import type { Deps } from '../deps.ts';
 import { PlatformError } from '../errors.ts';
 import type { Caller } from '../http/auth.ts';
 import { type Handlers, requestIdOf } from '../http/route.ts';
+import { isoTime } from '../ports/clock.ts';
 import { findMembership } from '../workspaces/store.ts';
 import { runCall } from './call.ts';
 import { readCallInput } from './input.ts';
@@ -11,9 +12,9 @@ import type { callRoutes } from './routes.ts';
 
 export const callHandlers = (deps: Deps): Handlers<typeof callRoutes> => ({
   async callAgent({ params, query, headers, caller, request, requestUuid, receivedAt, responseHeaders }) {
-    const agent = await resolveForCall(deps, params, deps.clock.now());
+    const agent = await resolveForCall(deps, params);
     const workspaceId = await actingWorkspace(deps, caller, agent, request.headers.has('x-workspace-id'));
-    Object.assign(responseHeaders, deprecationHeaders(agent, params.endpoint));
+    Object.assign(responseHeaders, await checkDeprecation(deps, agent, params.endpoint));
     const input = await readCallInput(request, deps.config.maxCallBodyBytes);
     responseHeaders['x-run-id'] = requestUuid;
     responseHeaders['x-platform-run-id'] = requestUuid;
@@ -46,23 +47,13 @@ export const callHandlers = (deps: Deps): Handlers<typeof callRoutes> => ({
   },
 });
 
-/** Throws NOT_FOUND, also for a version whose deprecation period is over. */
 async function resolveForCall(
   deps: Deps,
   { org, agent: name, version }: { org: string; agent: string; version: string },
-  now: number,
 ): Promise<AgentVersion> {
   const agent = await resolveAgent(deps, org, name, version);
   if (agent === undefined) {
     throw new PlatformError('NOT_FOUND', `There is no agent ${org}/${name} with a version ${version}.`);
-  }
-  const sunset = sunsetOf(agent);
-  if (sunset !== undefined && sunset < now) {
-    const successor = versionName(agent.superseded!.by);
-    throw new PlatformError(
-      'NOT_FOUND',
-      `${org}/${name} ${version} was retired on ${new Date(sunset).toISOString()}; call ${successor}.`,
-    );
   }
   return agent;
 }
@@ -90,14 +81,19 @@ async function actingWorkspace(deps: Deps, caller: Caller, agent: AgentVersion, 
   return isMember && !named ? agent.workspaceId : caller.workspace.id;
 }
 
-/** `spec.md` *Versioning* 3. */
-function deprecationHeaders(agent: AgentVersion, endpoint: string): Record<string, string> {
+/** `spec.md` *Versioning* 2 and 3. Throws NOT_FOUND for a version whose deprecation period is over. */
+async function checkDeprecation(deps: Deps, agent: AgentVersion, endpoint: string): Promise<Record<string, string>> {
   const sunset = sunsetOf(agent);
   if (sunset === undefined) return {};
-  const successor = `/${agent.orgSlug}/${agent.name}/${versionName(agent.superseded!.by)}/${encodeURIComponent(endpoint)}`;
+  const current = await new AgentStore(deps, agent.workspaceId).findVersion(agent.name, 'latest');
+  const address = `/${agent.orgSlug}/${agent.name}/${current ? versionName(current.version) : 'latest'}/${encodeURIComponent(endpoint)}`;
+  if (sunset < deps.clock.now()) {
+    const name = `${agent.orgSlug}/${agent.name} ${versionName(agent.version)}`;
+    throw new PlatformError('NOT_FOUND', `${name} was retired on ${isoTime(sunset)}; call ${address}.`);
+  }
   return {
     deprecation: 'true',
     sunset: new Date(sunset).toUTCString(),
-    link: `<${successor}>; rel="successor-version"`,
+    link: `<${address}>; rel="successor-version"`,
   };
 }
