@@ -1,4 +1,4 @@
-import { agentRoutes, catalogRoutes } from './agents/routes.ts';
+import { agentRoutes, catalogRoutes, downloadRoutes } from './agents/routes.ts';
 import { callRoutes } from './calls/routes.ts';
 import type { Route } from './http/route.ts';
 import { keyRoutes } from './keys/routes.ts';
@@ -14,6 +14,7 @@ export const routes = [
   ...secretRoutes,
   ...catalogRoutes,
   ...agentRoutes,
+  ...downloadRoutes,
   ...callRoutes,
 ] as const satisfies readonly Route[];
 

@@ -1,4 +1,5 @@
 import { catalogHandlers } from './agents/catalog-handlers.ts';
+import { downloadHandlers } from './agents/download-handlers.ts';
 import { agentHandlers } from './agents/handlers.ts';
 import { callHandlers } from './calls/handlers.ts';
 import type { Deps } from './deps.ts';
@@ -15,5 +16,6 @@ export const allHandlers = (deps: Deps) => ({
   ...secretHandlers(deps),
   ...catalogHandlers(deps),
   ...agentHandlers(deps),
+  ...downloadHandlers(deps),
   ...callHandlers(deps),
 });

@@ -1,10 +1,9 @@
 import type { Deps } from '../deps.ts';
-import { PlatformError } from '../errors.ts';
 import type { Handlers } from '../http/route.ts';
-import { bundleAnswer } from './handlers.ts';
+import { findDownloadable, findPublic } from './access.ts';
 import type { catalogRoutes } from './routes.ts';
-import { type AgentVersion, listPublicVersions, resolveAgent } from './store.ts';
-import { downloadView, isPaid, publicView } from './views.ts';
+import { type AgentVersion, listPublicVersions } from './store.ts';
+import { downloadView, publicView } from './views.ts';
 
 /** Type words of older clients (`contract.md` 2.1). */
 const TYPE_WORDS: Record<string, readonly string[]> = {
@@ -14,30 +13,9 @@ const TYPE_WORDS: Record<string, readonly string[]> = {
   agentic: ['agent'],
 };
 
-export const catalogHandlers = (deps: Deps): Handlers<typeof catalogRoutes> => {
-  async function find({ org, agent, version }: { org: string; agent: string; version: string }): Promise<AgentVersion> {
-    const found = await resolveAgent(deps, org, agent, version);
-    // A private agent reads as absent: clients then look among their own (contract.md 2.2).
-    if (!found?.definition.is_public) {
-      throw new PlatformError('NOT_FOUND', `There is no public agent ${org}/${agent} with a version ${version}.`);
-    }
-    return found;
-  }
-
-  async function findSource(params: { org: string; agent: string; version: string }): Promise<AgentVersion> {
-    const found = await find(params);
-    const name = `${found.orgSlug}/${found.name}`;
-    if (isPaid(found))
-      throw new PlatformError('PAID_AGENT_SERVER_ONLY', `${name} is a paid agent and runs on the server only.`);
-    if (!found.definition.allow_local_download) {
-      throw new PlatformError(
-        'DOWNLOAD_DISABLED',
-        `${name} runs on the server only: its author does not offer the source.`,
-      );
-    }
-    return found;
-  }
-
+export const catalogHandlers = (
+  deps: Pick<Deps, 'main' | 'blobs' | 'clock' | 'ids'>,
+): Handlers<typeof catalogRoutes> => {
   return {
     async listPublicAgents({ query }) {
       const newest = new Map<string, AgentVersion>();
@@ -68,15 +46,11 @@ export const catalogHandlers = (deps: Deps): Handlers<typeof catalogRoutes> => {
     },
 
     async getPublicAgent({ params }) {
-      return { status: 200, body: publicView(await find(params)) };
+      return { status: 200, body: publicView(await findPublic(deps, params)) };
     },
 
     async downloadAgent({ params }) {
-      return { status: 200, body: downloadView(await findSource(params)) };
-    },
-
-    async downloadBundle({ params }) {
-      return { status: 200, ...(await bundleAnswer(deps, await findSource(params))) };
+      return { status: 200, body: downloadView(await findDownloadable(deps, params)) };
     },
   };
 };

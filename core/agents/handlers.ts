@@ -6,6 +6,7 @@ import { type Handlers, requestIdOf } from '../http/route.ts';
 import { isoTime } from '../ports/clock.ts';
 import { listAgentRuns, type Run } from '../runs/store.ts';
 import { findMembership } from '../workspaces/store.ts';
+import { findOwn } from './access.ts';
 import { type BundleReport, inspectBundle } from './bundle.ts';
 import { checkDependencyGraph } from './dependency-graph.ts';
 import { detectEntrypoint } from './entrypoint.ts';
@@ -33,17 +34,7 @@ const FORKS_THAT_NEED_CONFIRMATION = 1;
 
 export const agentHandlers = (deps: Deps): Handlers<typeof agentRoutes> => {
   const storeOf = (caller: Caller) => new AgentStore(deps, caller.workspace.id);
-
-  async function find(caller: Caller, id: string): Promise<AgentVersion> {
-    const version = await storeOf(caller).find(id);
-    if (version === undefined) {
-      throw new PlatformError(
-        'NOT_FOUND',
-        `The workspace "${caller.workspace.slug}" has no agent version with the id "${id.slice(0, 64)}".`,
-      );
-    }
-    return version;
-  }
+  const find = (caller: Caller, id: string) => findOwn(deps, caller, id);
 
   async function check(caller: Caller, body: unknown) {
     const { definition, errors, warnings } = checkDefinition(body);
@@ -198,10 +189,6 @@ export const agentHandlers = (deps: Deps): Handlers<typeof agentRoutes> => {
       };
     },
 
-    async downloadOwnBundle({ caller, params }) {
-      return { status: 200, ...(await bundleAnswer(deps, await find(caller, params.id))) };
-    },
-
     async listAgentLogs({ caller, params, query }) {
       const version = await find(caller, params.id);
       const runs = await listAgentRuns(deps, version.id, query);
@@ -337,16 +324,6 @@ async function readBundle(request: Request, limit: number): Promise<Uint8Array> 
     throw new PlatformError('DOCUMENT_TOO_LARGE', `The bundle is larger than ${Math.floor(limit / 1024 ** 2)} MB.`);
   }
   return bundles[0]!.content;
-}
-
-/** Body and headers of a bundle download. */
-export async function bundleAnswer(deps: Pick<Deps, 'blobs'>, version: AgentVersion) {
-  const stream = version.bundle && (await deps.blobs.stream(bundleKey(version.bundle.sha256)));
-  if (stream === undefined) {
-    throw new PlatformError('NOT_FOUND', `${version.name} ${versionName(version.version)} has no code bundle.`);
-  }
-  const name = `${version.name}-${versionName(version.version)}.zip`;
-  return { body: stream, headers: { 'content-disposition': `attachment; filename="${name}"` } };
 }
 
 const LOG_STATUS = { running: 'running', completed: 'success', failed: 'error', timeout: 'timeout' } as const;

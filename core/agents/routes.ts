@@ -161,17 +161,6 @@ export const agentRoutes = defineRoutes([
     errors: ['NOT_FOUND', 'CONFLICT', 'UNPROCESSABLE'],
   },
   {
-    operationId: 'downloadOwnBundle',
-    method: 'GET',
-    path: '/agents/{id}/bundle',
-    summary: 'Download the code bundle of a version of your own',
-    fn: 'agents',
-    auth: 'key',
-    role: 'owner',
-    response: { 200: raw('application/zip') },
-    errors: ['NOT_FOUND'],
-  },
-  {
     operationId: 'listAgentLogs',
     method: 'GET',
     path: '/agents/{id}/logs',
@@ -241,13 +230,29 @@ export const catalogRoutes = defineRoutes([
     response: { 200: download },
     errors: ['NOT_FOUND', 'DOWNLOAD_DISABLED', 'PAID_AGENT_SERVER_ONLY'],
   },
+]);
+
+export const downloadRoutes = defineRoutes([
+  {
+    operationId: 'downloadOwnBundle',
+    method: 'GET',
+    path: '/agents/{id}/bundle',
+    summary: 'Download the code bundle of a version of your own',
+    fn: 'downloads',
+    auth: 'key',
+    role: 'owner',
+    stream: true,
+    response: { 200: raw('application/zip') },
+    errors: ['NOT_FOUND'],
+  },
   {
     operationId: 'downloadBundle',
     method: 'GET',
     path: '/public/agents/{org}/{agent}/{version}/bundle',
     summary: 'Download the code bundle of a source-available public agent',
-    fn: 'catalog',
+    fn: 'downloads',
     auth: 'public',
+    stream: true,
     response: { 200: raw('application/zip') },
     errors: ['NOT_FOUND', 'DOWNLOAD_DISABLED', 'PAID_AGENT_SERVER_ONLY'],
   },

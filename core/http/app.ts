@@ -22,17 +22,27 @@ interface AnyOutgoing {
 
 export type App = (request: Request) => Promise<Response>;
 
+/** What the pipeline itself needs; handlers come with their own. */
+type AppDeps = Pick<Deps, 'main' | 'clock' | 'ids' | 'log'>;
+
 /**
  * The API as one function, the same on Lambda and locally. Order of work for every request: request id, match,
  * authenticate, parse, authorise, handle, check the answer, encode; one catch.
  *
  * Rows are tried in their order, so the table lists fixed paths before `/{org}/{agent}/{version}/{endpoint}`.
+ * `routes` are the rows to serve, `table` all that there are: a function that serves some still knows which paths and
+ * methods others have.
  */
-export function createApp(deps: Deps, routes: readonly Route[], handlers: AnyHandlers): App {
+export function createApp(
+  deps: AppDeps,
+  routes: readonly Route[],
+  handlers: AnyHandlers,
+  table: readonly Route[] = routes,
+): App {
   const router = new Hono<{ Bindings: Exchange }>();
-  const matches = pathMatcher(routes);
+  const matches = pathMatcher(table);
   const nothingAt = ({ req, env }: { req: { method: string; path: string }; env: Exchange }): PlatformError => {
-    const there = routes.filter((route) => matches(route, req.path));
+    const there = table.filter((route) => matches(route, req.path));
     return there.length === 0 ? notFound(req.path) : methodNotAllowed(req.method, there, env);
   };
   for (const route of routes) {
@@ -75,7 +85,7 @@ interface Exchange {
 }
 
 async function serve(
-  deps: Deps,
+  deps: AppDeps,
   route: Route,
   handler: AnyHandlers[string],
   request: Request,
@@ -172,7 +182,7 @@ function pathMatcher(routes: readonly Route[]): (route: Route, path: string) => 
   };
 }
 
-function logFailure(deps: Deps, requestUuid: string, error: unknown): void {
+function logFailure(deps: AppDeps, requestUuid: string, error: unknown): void {
   const detail = error instanceof Error ? { name: error.name, message: error.message, stack: error.stack } : { error };
   deps.log.error('request failed', { request_id: requestIdOf(requestUuid), ...detail });
 }

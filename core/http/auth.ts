@@ -19,7 +19,11 @@ export interface Caller {
  * Throws UNAUTHORIZED for a missing, malformed, unknown or revoked key; FORBIDDEN for a workspace that the user is no
  * member of, whether or not it exists.
  */
-export async function authenticate(deps: Deps, headers: Headers, workspaceId: string | undefined): Promise<Caller> {
+export async function authenticate(
+  deps: Pick<Deps, 'main' | 'clock'>,
+  headers: Headers,
+  workspaceId: string | undefined,
+): Promise<Caller> {
   const presented = /^Bearer +(\S+)$/i.exec(headers.get('authorization') ?? '')?.[1];
   if (presented === undefined) {
     throw new PlatformError(

@@ -30,11 +30,20 @@ export interface Route {
   readonly response: { readonly [status: number]: z.ZodType | RawBody };
   /** Codes beyond those that every route of its kind can answer, see {@link commonErrors}. */
   readonly errors?: readonly ErrorCode[];
-  /** May take longer than the 29 s of a buffered API Gateway integration. */
+  /** May take longer than 29 s or answer bytes: what a buffered API Gateway integration cannot. One `fn`, one kind. */
   readonly stream?: boolean;
 }
 
-export const FUNCTION_NAMES = ['meta', 'agents', 'calls', 'catalog', 'keys', 'secrets', 'workspaces'] as const;
+export const FUNCTION_NAMES = [
+  'meta',
+  'agents',
+  'calls',
+  'catalog',
+  'downloads',
+  'keys',
+  'secrets',
+  'workspaces',
+] as const;
 export type FunctionName = (typeof FUNCTION_NAMES)[number];
 
 /** A body that is not (only) JSON: the media types it may have. */

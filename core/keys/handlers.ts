@@ -7,7 +7,7 @@ import { type ApiKey, listKeys, newApiKey, revokeKey } from './store.ts';
 
 const shown = (key: ApiKey) => ({ id: key.id, name: key.name, prefix: key.prefix, created_at: key.createdAt });
 
-export const keyHandlers = (deps: Deps): Handlers<typeof keyRoutes> => ({
+export const keyHandlers = (deps: Pick<Deps, 'main' | 'clock' | 'ids'>): Handlers<typeof keyRoutes> => ({
   async listApiKeys({ caller }) {
     const keys = await listKeys(deps, caller.userId);
     return { status: 200, body: keys.map((key) => ({ ...shown(key), last_used_at: key.lastUsedAt })) };

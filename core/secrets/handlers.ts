@@ -5,7 +5,7 @@ import type { Handlers } from '../http/route.ts';
 import type { secretRoutes } from './routes.ts';
 import { type Secret, SecretStore } from './store.ts';
 
-export const secretHandlers = (deps: Deps): Handlers<typeof secretRoutes> => {
+export const secretHandlers = (deps: Pick<Deps, 'main' | 'vault' | 'clock' | 'ids'>): Handlers<typeof secretRoutes> => {
   const storeOf = (caller: Caller) => new SecretStore(deps, caller.workspace.id);
 
   async function put(caller: Caller, body: { name: string; value: string; description?: string | null }) {

@@ -3,7 +3,7 @@ import type { Handlers } from '../http/route.ts';
 import type { workspaceRoutes } from './routes.ts';
 import { countMembers, findUser, listMemberships } from './store.ts';
 
-export const workspaceHandlers = (deps: Deps): Handlers<typeof workspaceRoutes> => ({
+export const workspaceHandlers = (deps: Pick<Deps, 'main'>): Handlers<typeof workspaceRoutes> => ({
   async listWorkspaces({ caller }) {
     const memberships = await listMemberships(deps, caller.userId);
     const workspaces = await Promise.all(

@@ -1,0 +1,52 @@
+import type { Deps } from '../deps.ts';
+import { PlatformError } from '../errors.ts';
+import type { Caller } from '../http/auth.ts';
+import { AgentStore, type AgentVersion, resolveAgent } from './store.ts';
+import { isPaid } from './views.ts';
+
+/** What a version is found with. */
+type AccessDeps = Pick<Deps, 'main' | 'blobs' | 'clock' | 'ids'>;
+
+export interface AgentAddress {
+  readonly org: string;
+  readonly agent: string;
+  readonly version: string;
+}
+
+/** A version of the caller's workspace. Throws NOT_FOUND, also for what lies in another workspace. */
+export async function findOwn(deps: AccessDeps, caller: Caller, id: string): Promise<AgentVersion> {
+  const version = await new AgentStore(deps, caller.workspace.id).find(id);
+  if (version === undefined) {
+    throw new PlatformError(
+      'NOT_FOUND',
+      `The workspace "${caller.workspace.slug}" has no agent version with the id "${id.slice(0, 64)}".`,
+    );
+  }
+  return version;
+}
+
+/** A public version. Throws NOT_FOUND. */
+export async function findPublic(deps: AccessDeps, { org, agent, version }: AgentAddress): Promise<AgentVersion> {
+  const found = await resolveAgent(deps, org, agent, version);
+  // A private agent reads as absent: clients then look among their own (contract.md 2.2).
+  if (!found?.definition.is_public) {
+    throw new PlatformError('NOT_FOUND', `There is no public agent ${org}/${agent} with a version ${version}.`);
+  }
+  return found;
+}
+
+/** A public version whose source everyone may have. Throws NOT_FOUND, PAID_AGENT_SERVER_ONLY, DOWNLOAD_DISABLED. */
+export async function findDownloadable(deps: AccessDeps, address: AgentAddress): Promise<AgentVersion> {
+  const found = await findPublic(deps, address);
+  const name = `${found.orgSlug}/${found.name}`;
+  if (isPaid(found)) {
+    throw new PlatformError('PAID_AGENT_SERVER_ONLY', `${name} is a paid agent and runs on the server only.`);
+  }
+  if (!found.definition.allow_local_download) {
+    throw new PlatformError(
+      'DOWNLOAD_DISABLED',
+      `${name} runs on the server only: its author does not offer the source.`,
+    );
+  }
+  return found;
+}

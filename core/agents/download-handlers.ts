@@ -1,0 +1,28 @@
+import type { Deps } from '../deps.ts';
+import { PlatformError } from '../errors.ts';
+import type { Handlers } from '../http/route.ts';
+import { findDownloadable, findOwn } from './access.ts';
+import type { downloadRoutes } from './routes.ts';
+import { type AgentVersion, bundleKey, versionName } from './store.ts';
+
+export const downloadHandlers = (
+  deps: Pick<Deps, 'main' | 'blobs' | 'clock' | 'ids'>,
+): Handlers<typeof downloadRoutes> => ({
+  async downloadOwnBundle({ caller, params }) {
+    return { status: 200, ...(await bundleAnswer(deps, await findOwn(deps, caller, params.id))) };
+  },
+
+  async downloadBundle({ params }) {
+    return { status: 200, ...(await bundleAnswer(deps, await findDownloadable(deps, params))) };
+  },
+});
+
+/** Body and headers. Throws NOT_FOUND for a version without code. */
+async function bundleAnswer({ blobs }: Pick<Deps, 'blobs'>, version: AgentVersion) {
+  const stream = version.bundle && (await blobs.stream(bundleKey(version.bundle.sha256)));
+  if (stream === undefined) {
+    throw new PlatformError('NOT_FOUND', `${version.name} ${versionName(version.version)} has no code bundle.`);
+  }
+  const name = `${version.name}-${versionName(version.version)}.zip`;
+  return { body: stream, headers: { 'content-disposition': `attachment; filename="${name}"` } };
+}
