@@ -1,13 +1,13 @@
 import * as z from 'zod';
+import { isReservedSlug } from './api.ts';
 
 const MB = 1024 * 1024;
 const megabytes = z.coerce.number().positive();
-const commaList = z.string().transform((text) =>
+const hostNames = (text: string): string[] =>
   text
     .split(',')
     .map((part) => part.trim())
-    .filter((part) => part !== ''),
-);
+    .filter((part) => part !== '');
 const slug = z.string().regex(/^[a-z0-9][a-z0-9-]*$/, 'must be lower-case letters, digits and hyphens');
 
 /** A setting: its variable, what it may be, and the sentence that `docs/settings.md` shows. */
@@ -29,7 +29,7 @@ export const SETTINGS = {
   workspaceSlug: setting(
     'both',
     'PLATFORM_WORKSPACE',
-    slug.default('main'),
+    slug.refine((text) => !isReservedSlug(text), 'is reserved for paths of the API').default('main'),
     "Slug of the first workspace, the `org` in its agents' addresses. Read at the first start only.",
   ),
   ownerEmail: setting(
@@ -47,8 +47,11 @@ export const SETTINGS = {
   baseUrl: setting(
     'both',
     'PLATFORM_BASE_URL',
-    z.url().optional(),
-    'Address under which clients reach the platform, without a slash at the end. Locally by default `http://<host>:<port>`.',
+    z
+      .url()
+      .transform((url) => url.replace(/\/+$/, ''))
+      .optional(),
+    'Address under which clients reach the platform. Locally by default `http://<host>:<port>`.',
   ),
   maxBundleBytes: setting(
     'both',
@@ -65,7 +68,10 @@ export const SETTINGS = {
   sandboxEgress: setting(
     'both',
     'PLATFORM_SANDBOX_EGRESS',
-    z.union([z.enum(['open', 'none']), commaList]).default('open'),
+    z
+      .string()
+      .default('open')
+      .transform((text) => (text === 'open' || text === 'none' ? text : hostNames(text))),
     'What running agents may connect to: `open` (any public address), `none`, or a comma-separated list of host names (`*.example.org` for subdomains). Private, loopback and metadata addresses are never reachable.',
   ),
   sandboxMemoryBytes: setting(

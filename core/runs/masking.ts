@@ -5,8 +5,9 @@ const MIN_LENGTH = 4;
 /** Lines of a longer secret (a PEM key) are masked on their own, too: programs print them line by line. */
 const MIN_LINE_LENGTH = 16;
 
+/** As Python writes it. */
 const escapeNonAscii = (text: string): string =>
-  text.replace(/[\u0080-\uffff]/g, (char) => `\\u${char.charCodeAt(0).toString(16).padStart(4, '0')}`);
+  text.replace(/[\u007f-\uffff]/g, (char) => `\\u${char.charCodeAt(0).toString(16).padStart(4, '0')}`);
 
 /** Replaces the values of secrets in whatever is kept or shown of a run by `[secret NAME]`. */
 export class SecretMask {
@@ -52,8 +53,13 @@ const MAX_LOG_BYTES = 10 * 1024;
 export function shortenLog(text: string): string {
   const bytes = Buffer.from(text);
   if (bytes.byteLength <= MAX_LOG_BYTES) return text;
-  const head = MAX_LOG_BYTES / 4;
   const note = `\n[... ${bytes.byteLength - MAX_LOG_BYTES} bytes left out ...]\n`;
-  const tail = MAX_LOG_BYTES - head - Buffer.byteLength(note);
-  return bytes.subarray(0, head).toString() + note + bytes.subarray(-tail).toString();
+  let headEnd = MAX_LOG_BYTES / 4;
+  let tailStart = bytes.byteLength - (MAX_LOG_BYTES - headEnd - Buffer.byteLength(note));
+  while (isInsideCharacter(bytes[headEnd]!)) headEnd--;
+  while (isInsideCharacter(bytes[tailStart]!)) tailStart++;
+  return bytes.subarray(0, headEnd).toString() + note + bytes.subarray(tailStart).toString();
 }
+
+/** Of UTF-8: any byte of a character but its first. */
+const isInsideCharacter = (byte: number): boolean => (byte & 0xc0) === 0x80;

@@ -1,0 +1,46 @@
+import { existsSync, readFileSync } from 'node:fs';
+import { expect, test } from 'vitest';
+import { openApiPage } from '../scripts/write-docs.ts';
+import { isReservedSlug, routes } from './api.ts';
+import { pathParameters, type Route } from './http/route.ts';
+import { openApiDocument } from './openapi.ts';
+
+const rows = routes as readonly Route[];
+
+test('docs/openapi.json is the document; npm run docs writes it', () => {
+  const file = new URL('../docs/openapi.json', import.meta.url);
+  expect(existsSync(file) && readFileSync(file, 'utf8')).toBe(openApiPage());
+});
+
+test('has every row of the table, with its parameters and answers', () => {
+  const { paths } = openApiDocument() as { paths: Record<string, Record<string, Record<string, unknown>>> };
+  for (const { method, path, operationId, response } of rows) {
+    const operation = paths[path]![method.toLowerCase()]!;
+    expect(operation.operationId).toBe(operationId);
+    const inPath = (operation.parameters as { name: string; in: string }[]).filter(
+      (parameter) => parameter.in === 'path',
+    );
+    expect(inPath.map(({ name }) => name)).toEqual(pathParameters(path));
+    expect(Object.keys(operation.responses as object)).toEqual(
+      expect.arrayContaining([...Object.keys(response), '500']),
+    );
+  }
+});
+
+test('operations have one name each, and addresses are one each', () => {
+  expect(new Set(rows.map(({ operationId }) => operationId)).size).toBe(rows.length);
+  expect(new Set(rows.map(({ method, path }) => `${method} ${path}`)).size).toBe(rows.length);
+});
+
+test('no org can take the first segment of a fixed path', () => {
+  for (const { path } of rows) {
+    const [, first] = path.split('/');
+    if (!first!.startsWith('{')) expect(isReservedSlug(first!)).toBe(true);
+  }
+  expect(isReservedSlug('v1')).toBe(true);
+  expect(isReservedSlug('main')).toBe(false);
+});
+
+test('says where it is served', () => {
+  expect(openApiDocument('https://agents.example.org').servers).toEqual([{ url: 'https://agents.example.org' }]);
+});

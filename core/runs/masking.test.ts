@@ -1,0 +1,106 @@
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import type { Json } from '../ports/table.ts';
+import { SecretMask, shortenLog } from './masking.ts';
+
+const PEM = [
+  '-----BEGIN PRIVATE KEY-----',
+  'MIIEvQIBADANBgkqhkiG9w0B',
+  'AQEFAASCBKcwggSjAgEAAoIB',
+  '-----END PRIVATE KEY-----',
+].join('\n');
+const TRICKY = 'p"w\\ü😀\u007f/é\tx';
+
+describe('text', () => {
+  const mask = new SecretMask({ TOKEN: 'tok-12345', LONGER: 'tok-12345-and-more', PEM, TRICKY, PIN: '123', NONE: '' });
+
+  test('masks a value wherever it stands', () => {
+    expect(mask.text('a tok-12345 b tok-12345')).toBe('a [secret TOKEN] b [secret TOKEN]');
+  });
+
+  test('masks the longer of two values that begin alike', () => {
+    expect(mask.text('tok-12345-and-more')).toBe('[secret LONGER]');
+  });
+
+  test('leaves what is too short to be guarded', () => {
+    expect(mask.text('123')).toBe('123');
+  });
+
+  test.each([
+    ['as it stands', TRICKY],
+    ['as JavaScript writes JSON', JSON.stringify(TRICKY)],
+    ['as Python writes JSON', '"p\\"w\\\\\\u00fc\\ud83d\\ude00\\u007f/\\u00e9\\tx"'],
+    ['with its lines ended by CRLF', PEM.replaceAll('\n', '\r\n')],
+    ['line by line', PEM.split('\n').join('\n  2026-01-01 INFO ')],
+    ['as one JSON string', JSON.stringify({ key: PEM })],
+    ['trimmed', PEM.trim()],
+  ])('masks %s', (_, text) => {
+    const masked = mask.text(text);
+    expect(masked).toContain('[secret ');
+    for (const line of [TRICKY, ...PEM.split('\n')]) expect(masked).not.toContain(line);
+    expect(masked).not.toContain('ud83d');
+  });
+
+  test('masks a value that was stored with a line end', () => {
+    expect(new SecretMask({ A: 'value-of-a\n' }).text('<value-of-a>')).toBe('<[secret A]>');
+  });
+
+  test('takes patterns and replacement marks literally', () => {
+    expect(new SecretMask({ A: '.*.*', B: '$&$1' }).text('.*.* $&$1 abcd')).toBe('[secret A] [secret B] abcd');
+  });
+});
+
+describe('json', () => {
+  const mask = new SecretMask({ TOKEN: 'tok-12345', NUMBER: '12345678' });
+
+  test('masks members and their names at any depth, and numbers', () => {
+    const value: Json = { a: ['x tok-12345', 12345678, 1, null, true], 'tok-12345': { b: 'tok-12345' } };
+    expect(mask.json(value)).toEqual({
+      a: ['x [secret TOKEN]', '[secret NUMBER]', 1, null, true],
+      '[secret TOKEN]': { b: '[secret TOKEN]' },
+    });
+  });
+
+  test('keeps a member named __proto__ a member', () => {
+    const value = JSON.parse('{"__proto__":{"a":"tok-12345"}}') as Json;
+    expect(JSON.stringify(mask.json(value))).toBe('{"__proto__":{"a":"[secret TOKEN]"}}');
+  });
+
+  test('leaves no secret in any JSON', () => {
+    const secret = fc
+      .string({ minLength: 4, maxLength: 20, unit: 'grapheme' })
+      .filter((text) => text.trim().length >= 4);
+    const property = fc.property(secret, fc.jsonValue(), fc.nat(), (value, other, n) => {
+      const text = new SecretMask({ S: value }).json({ before: `${n}${value}`, other, [value]: value } as Json);
+      // The marks themselves may hold what a short secret of that kind says.
+      expect(JSON.stringify(text).replaceAll('[secret S]', '')).not.toContain(JSON.stringify(value).slice(1, -1));
+    });
+    fc.assert(property);
+  });
+
+  test('without secrets a value stays the same object', () => {
+    const value = { a: [1] };
+    expect(new SecretMask({}).json(value)).toBe(value);
+  });
+});
+
+describe('shortenLog', () => {
+  test('keeps what is short', () => {
+    expect(shortenLog('x'.repeat(10_240))).toHaveLength(10_240);
+  });
+
+  test('keeps beginning and end of what is long, within 10 KB', () => {
+    const text = `first line\n${'x'.repeat(50_000)}\nlast line`;
+    const short = shortenLog(text);
+    expect(Buffer.byteLength(short)).toBeLessThanOrEqual(10_240);
+    expect(short).toMatch(/^first line\n.*\[\.\.\. \d+ bytes left out \.\.\.\].*\nlast line$/s);
+  });
+
+  test('counts bytes, and cuts no character in two', () => {
+    for (let shift = 0; shift < 4; shift += 1) {
+      const short = shortenLog('a'.repeat(shift) + '😀'.repeat(5_000));
+      expect(Buffer.byteLength(short)).toBeLessThanOrEqual(10_240);
+      expect(short).not.toContain('\ufffd');
+    }
+  });
+});
