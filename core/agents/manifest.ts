@@ -1,0 +1,457 @@
+import type * as z from 'zod';
+import { type FieldError, fieldName, isObject, show, showKind } from './field-error.ts';
+import { IGNORED, MEMBERS, type MemberName, type Members, PROVIDERS, UNSHOWN } from './manifest-members.ts';
+import {
+  type CustomTool,
+  checkCustomTools,
+  checkOrchestration,
+  ORCHESTRATION_MEMBERS,
+  type Orchestration,
+} from './orchestration.ts';
+import { checkSchema } from './schema-validation.ts';
+import { checkSkillFiles, hasFrontMatter, parseSkill, type SkillFile } from './skill.ts';
+
+export type { FieldError } from './field-error.ts';
+
+type AgentType = 'prompt' | 'tool' | 'agent' | 'skill';
+type ExecutionEngine = 'direct_llm' | 'code_runtime' | 'managed_loop';
+type Provider = (typeof PROVIDERS)[number];
+
+/**
+ * What is published: the manifest (`spec.md` *Agent manifest*, `contract.md` 6.3) with every default filled in and every
+ * older form brought into the present one. Checking a definition again gives the same definition.
+ */
+export type AgentDefinition = {
+  /** 2-50 lower-case letters, digits, single hyphens; unique in its workspace. */
+  readonly name: string;
+  /** `code` and `agentic` have become `tool` and `agent`. */
+  readonly type: AgentType;
+  readonly run_mode: 'on_demand' | 'always_on';
+  /** By the type, unless `runtime` or `loop` says otherwise; null for a skill, which is not run. */
+  readonly execution_engine: ExecutionEngine | null;
+  /** Whether other agents may call it. */
+  readonly callable: boolean;
+  readonly description: string;
+  /** Prompt template, instructions of the loop, or body of SKILL.md; null where the engine needs none. */
+  readonly prompt: string | null;
+  /** Only of code_runtime. Members beside `command` are kept as they came. */
+  readonly runtime: { command?: string; [member: string]: unknown } | null;
+  /** Only of managed_loop. `max_turns` is 1-50; custom tools are in `custom_tools`. */
+  readonly loop: { max_turns: number; [member: string]: unknown } | null;
+  /** Only of managed_loop. */
+  readonly custom_tools: CustomTool[];
+  /** JSON Schema. */
+  readonly input_schema: Record<string, unknown> | null;
+  /** JSON Schema. */
+  readonly output_schema: Record<string, unknown> | null;
+  /** Not empty; an agent's is `['anthropic']`. */
+  readonly supported_providers: (Provider | 'any')[];
+  /** Provider -> model id. */
+  readonly default_models: Record<string, string>;
+  /** Name of the endpoint; `run` works for every agent. */
+  readonly default_endpoint: string;
+  /** 0-300; 0, no limit of its own, only for always_on. */
+  readonly timeout_seconds: number;
+  readonly tags: string[];
+  readonly is_public: boolean;
+  /** `skill`, `org/skill` or `org/skill@v1`. */
+  readonly default_skills: string[];
+  /** Callers cannot override `default_skills`. */
+  readonly skills_locked: boolean;
+  /** Names in the vault; a run without one of them is refused. */
+  readonly required_secrets: string[];
+  /** Names in the vault; injected when they are there. Never also in `required_secrets`. */
+  readonly optional_secrets: string[];
+  /** Path in the bundle. */
+  readonly entrypoint: string | null;
+  /** Git address, for local execution. */
+  readonly source_url: string | null;
+  /** Requirement, for local execution. */
+  readonly pip_package: string | null;
+  /** Shell command; `runtime.command` comes before it. */
+  readonly run_command: string | null;
+  /** Of an agent that is served elsewhere, too; addresses under `.internal` mean "none" and have become null. */
+  readonly url: string | null;
+  /** Glob patterns by which the client packs the bundle. */
+  readonly bundle: { include: string[]; exclude: string[] } | null;
+  /** How it calls other agents. */
+  readonly manifest: Orchestration | null;
+  /** Only of skills: the files beside SKILL.md. */
+  readonly skill_files: SkillFile[];
+  /** Whether others may read its source; false: it runs on the server only. */
+  readonly allow_local_download: boolean;
+  /** Wishes for the sandbox. */
+  readonly environment: {
+    python_version?: string;
+    node_version?: string;
+    pip_flags?: string;
+    npm_flags?: string;
+  } | null;
+  /** Task name -> model id, with the key `default`. */
+  readonly model_tasks: Record<string, string> | null;
+  /** Whether it uses the SDK. */
+  readonly sdk_compatible: boolean;
+  /** Credits per call in cents; null: free. */
+  readonly price_per_call_cents: number | null;
+};
+
+interface CheckedDefinition {
+  /** Only when there are no errors. */
+  readonly definition?: AgentDefinition;
+  readonly errors: FieldError[];
+  /** Sentences for the author. */
+  readonly warnings: string[];
+}
+
+/** `contract.md` 6.5, and the price, which is as little a part of the program as `is_public`. */
+const CHANGEABLE_MEMBERS = [
+  'description',
+  'tags',
+  'is_public',
+  'allow_local_download',
+  'default_endpoint',
+  'timeout_seconds',
+  'supported_providers',
+  'default_models',
+  'default_skills',
+  'price_per_call_cents',
+] as const satisfies readonly MemberName[];
+
+const ENGINE_OF_TYPE = { prompt: 'direct_llm', tool: 'code_runtime', agent: 'managed_loop', skill: null } as const;
+const DEFAULT_TIMEOUT_SECONDS = 300;
+/** `spec.md` *Limits*: platform-enforced. */
+const MAX_TIMEOUT_SECONDS = 300;
+const DEFAULT_MAX_TURNS = 25;
+
+/** Set by the platform in every sandbox (`contract.md` 11.1): a secret of that name would never arrive. */
+const RESERVED_VARIABLE =
+  /^(PLATFORM_(?!API_KEY$).*|PATH|HOME|USER|LANG|SHELL|TERM|PWD|TMPDIR|PORT|PYTHONPATH|LLM_PROVIDER|LLM_MODEL)$/;
+
+/**
+ * Checks the body of POST /agents by every rule that needs nothing but the body, and names everything that is wrong
+ * with it at once.
+ */
+export function checkDefinition(body: unknown): CheckedDefinition {
+  if (!isObject(body)) {
+    return {
+      errors: [{ field: '', message: `the manifest must be a JSON object, but is ${show(body)}` }],
+      warnings: [],
+    };
+  }
+  const found = { errors: [] as FieldError[], warnings: [] as string[] };
+  const given = readMembers(body, found);
+  checkOtherMembers(body, found);
+
+  const type = typeOf(given);
+  const execution = executionOf(type, given, body, found);
+  const engine = execution.execution_engine;
+  const { custom_tools } = execution;
+  const toolsAreKnown = !found.errors.some(({ field }) => /^(loop|custom_tools)\b/.test(field));
+  const definition: AgentDefinition = {
+    name: given.name ?? '',
+    type,
+    ...execution,
+    callable: given.callable ?? type !== 'skill',
+    ...textsOf(type, engine, given, body, found),
+    input_schema: schemaOf('input_schema', given, found),
+    output_schema: schemaOf('output_schema', given, found),
+    ...providersOf(type, engine, given, found),
+    default_endpoint: given.default_endpoint ?? 'run',
+    tags: unique(given.tags?.map((tag) => tag.trim())),
+    is_public: given.is_public ?? false,
+    default_skills: unique(given.default_skills),
+    skills_locked: given.skills_locked ?? false,
+    ...secretsOf(type, given, body, found),
+    entrypoint: given.entrypoint ?? null,
+    source_url: given.source_url ?? null,
+    pip_package: given.pip_package ?? null,
+    run_command: given.run_command ?? null,
+    url: given.url === undefined || isInternal(given.url) ? null : given.url,
+    bundle: given.bundle ? { include: given.bundle.include ?? [], exclude: given.bundle.exclude ?? [] } : null,
+    manifest: checkOrchestration(
+      given.manifest ?? {},
+      { isManagedLoop: engine === 'managed_loop', tools: toolsAreKnown ? custom_tools : undefined },
+      found,
+    ),
+    allow_local_download: given.allow_local_download ?? false,
+    environment: given.environment ? withoutNulls(given.environment) : null,
+    model_tasks: modelTasksOf(given, found),
+    sdk_compatible: given.sdk_compatible ?? false,
+    price_per_call_cents: priceOf(given, found),
+  };
+  return found.errors.length > 0 ? found : { ...found, definition };
+}
+
+/**
+ * Checks the body of PATCH /agents/{id} and gives the changed definition. Null sets a member to its default.
+ * A published version runs as it was published: what it does cannot be changed, only how it is shown and offered.
+ */
+export function checkUpdate(current: AgentDefinition, patch: unknown): CheckedDefinition {
+  if (!isObject(patch)) {
+    return {
+      errors: [{ field: '', message: `the changes must be a JSON object, but are ${show(patch)}` }],
+      warnings: [],
+    };
+  }
+  const changeable: readonly string[] = CHANGEABLE_MEMBERS;
+  const known: readonly string[] = [...Object.keys(MEMBERS), ...IGNORED];
+  const errors = Object.keys(patch)
+    .filter((name) => !changeable.includes(name))
+    .map((name) => ({
+      field: fieldName([name]),
+      message: known.includes(name)
+        ? 'cannot be changed once it is published; publish a new version'
+        : `is not a member that can be changed; those are ${changeable.join(', ')}`,
+    }));
+  return errors.length > 0 ? { errors, warnings: [] } : checkDefinition({ ...current, ...patch });
+}
+
+interface Found {
+  readonly errors: FieldError[];
+  readonly warnings: string[];
+}
+
+const isAbsent = (body: Record<string, unknown>, name: MemberName): boolean => body[name] == null;
+const unique = <T>(list: readonly T[] | undefined): T[] => [...new Set(list)];
+const withoutNulls = (object: Record<string, unknown>) =>
+  Object.fromEntries(Object.entries(object).filter(([, value]) => value != null));
+
+function isInternal(url: string): boolean {
+  return new URL(url).hostname.endsWith('.internal');
+}
+
+/** Each member on its own, so that one wrong shape does not hide what is wrong with the others. */
+function readMembers(body: Record<string, unknown>, { errors }: Found): Members {
+  const members: Record<string, unknown> = {};
+  for (const [name, shape] of Object.entries<z.ZodType>(MEMBERS)) {
+    const value = body[name];
+    if (value === undefined || value === null) continue;
+    const result = shape.safeParse(value);
+    if (result.success) {
+      members[name] = result.data;
+      continue;
+    }
+    const shown = UNSHOWN.includes(name) ? showKind : show;
+    // A member may break one rule in several ways.
+    const byText = new Map<string, FieldError>();
+    for (const issue of result.error.issues.slice(0, 20)) {
+      const field = fieldName([name, ...issue.path]);
+      byText.set(`${field} ${issue.message}`, {
+        field,
+        message: `${issue.message}, but is ${shown(valueAt(value, issue.path))}`,
+      });
+    }
+    errors.push(...byText.values());
+  }
+  return members as Members;
+}
+
+const valueAt = (value: unknown, path: readonly PropertyKey[]): unknown =>
+  path.reduce((node, key) => (node as Record<PropertyKey, unknown> | null | undefined)?.[key], value);
+
+function checkOtherMembers(body: Record<string, unknown>, { errors, warnings }: Found): void {
+  for (const name of ['custom_tools', 'environment', 'runtime', 'loop'] as const) {
+    if (!isObject(body.manifest) || body.manifest[name] == null || !isAbsent(body, name)) continue;
+    if (name === 'custom_tools' && isObject(body.loop) && body.loop.custom_tools != null) continue;
+    warnings.push(`manifest.${name} is ignored: its place is beside "manifest".`);
+  }
+  // Whoever declares none loses nothing by it; some old manifests do.
+  const declaresNone = Array.isArray(body.dependencies) && body.dependencies.length === 0;
+  for (const name of Object.keys(body)) {
+    if (Object.hasOwn(MEMBERS, name) || IGNORED.includes(name) || body[name] == null) continue;
+    if (name === 'model') {
+      warnings.push('"model" is ignored: name a model for each provider in default_models.');
+    } else if (!ORCHESTRATION_MEMBERS.includes(name)) {
+      warnings.push(`${show(name)} is no member of a manifest and is ignored.`);
+    } else if (declaresNone) {
+      warnings.push(`"${name}" is ignored: its place is inside "manifest".`);
+    } else {
+      errors.push({ field: name, message: `must be inside "manifest" (as manifest.${name})` });
+    }
+  }
+}
+
+function typeOf({ type = 'prompt' }: Members): AgentType {
+  return type === 'code' ? 'tool' : type === 'agentic' ? 'agent' : type;
+}
+
+type Execution = Pick<
+  AgentDefinition,
+  'run_mode' | 'execution_engine' | 'runtime' | 'loop' | 'custom_tools' | 'timeout_seconds'
+>;
+
+function executionOf(type: AgentType, given: Members, body: Record<string, unknown>, found: Found): Execution {
+  const { errors, warnings } = found;
+  const { run_mode = 'on_demand' } = given;
+  const hasRuntime = !isAbsent(body, 'runtime');
+  const hasLoop = !isAbsent(body, 'loop');
+  if (hasRuntime && hasLoop) {
+    errors.push({ field: 'loop', message: 'must not be there beside "runtime": an agent has one or the other' });
+  }
+  if (type === 'skill' && (hasRuntime || hasLoop)) {
+    errors.push({ field: hasRuntime ? 'runtime' : 'loop', message: 'must not be there: a skill is not run' });
+  }
+  const engine =
+    type === 'skill' ? null : hasRuntime ? 'code_runtime' : hasLoop ? 'managed_loop' : ENGINE_OF_TYPE[type];
+
+  const { max_turns, custom_tools: ownTools, ...loop } = given.loop ?? {};
+  const rawTools = ownTools ?? given.custom_tools ?? [];
+  const turns = max_turns ?? given.max_turns ?? DEFAULT_MAX_TURNS;
+  if (engine !== 'managed_loop' && (rawTools.length > 0 || given.max_turns !== undefined)) {
+    warnings.push(`Custom tools and max_turns are ignored: ${engine ?? 'a skill'} has no loop.`);
+  }
+  if (run_mode === 'always_on') {
+    if (engine === null || engine === 'direct_llm') {
+      const message =
+        'must be on_demand here: always_on needs runtime.command or loop, and a prompt or skill has neither';
+      errors.push({ field: 'run_mode', message });
+    } else if (engine === 'code_runtime' && !(given.runtime?.command ?? given.run_command ?? given.entrypoint)) {
+      errors.push({ field: 'run_mode', message: 'must be on_demand without a runtime.command: always_on needs one' });
+    }
+  }
+  return {
+    run_mode,
+    execution_engine: engine,
+    runtime: engine === 'code_runtime' && given.runtime ? withoutNulls(given.runtime) : null,
+    loop: engine === 'managed_loop' ? { ...loop, max_turns: turns } : null,
+    custom_tools: engine === 'managed_loop' ? checkCustomTools(rawTools, found) : [],
+    timeout_seconds: timeoutOf(run_mode, given, found),
+  };
+}
+
+function timeoutOf(runMode: AgentDefinition['run_mode'], given: Members, { errors, warnings }: Found): number {
+  const seconds = given.timeout_seconds ?? (runMode === 'always_on' ? 0 : DEFAULT_TIMEOUT_SECONDS);
+  if (seconds === 0 && runMode !== 'always_on') {
+    errors.push({ field: 'timeout_seconds', message: 'must be more than 0; only always_on agents may have 0' });
+  }
+  if (seconds > MAX_TIMEOUT_SECONDS) {
+    warnings.push(
+      `timeout_seconds is ${seconds}, but the platform ends every call after ${MAX_TIMEOUT_SECONDS} seconds.`,
+    );
+  }
+  return Math.min(seconds, MAX_TIMEOUT_SECONDS);
+}
+
+/** Old manifests name the file of the prompt instead of giving its text. */
+const isFileName = (text: string): boolean => /^[\w./-]+\.(md|txt)$/.test(text.trim());
+
+function textsOf(
+  type: AgentType,
+  engine: ExecutionEngine | null,
+  given: Members,
+  body: Record<string, unknown>,
+  { errors, warnings }: Found,
+): Pick<AgentDefinition, 'description' | 'prompt' | 'skill_files'> {
+  const template = given.prompt_template;
+  let prompt = given.prompt ?? (template === undefined || isFileName(template) ? undefined : template);
+  let description = given.description;
+  if (type === 'skill' && prompt !== undefined && hasFrontMatter(prompt)) {
+    const { skill, errors: problems } = parseSkill(prompt);
+    errors.push(...problems);
+    if (skill && given.name !== undefined && skill.name !== given.name) {
+      errors.push({
+        field: 'name',
+        message: `must be the name in SKILL.md, ${show(skill.name)}, but is ${show(given.name)}`,
+      });
+    }
+    description ??= skill?.description;
+    prompt = skill?.body ?? prompt;
+  }
+  if (description === undefined && isAbsent(body, 'description')) {
+    errors.push({ field: 'description', message: 'must be a text that says what the agent does, but is missing' });
+  }
+  if (type === 'skill' && (description?.length ?? 0) > 1024) {
+    errors.push({ field: 'description', message: 'must be at most 1,024 characters for a skill' });
+  }
+  if (isAbsent(body, 'name')) errors.push({ field: 'name', message: 'must be the name of the agent, but is missing' });
+
+  const needsPrompt = engine !== 'code_runtime';
+  const hasWrongPrompt = errors.some(({ field }) => field === 'prompt' || field === 'prompt_template');
+  if (needsPrompt && !hasWrongPrompt && (prompt === undefined || prompt.trim() === '')) {
+    const hint = template !== undefined && isFileName(template) ? `; prompt_template only names ${show(template)}` : '';
+    errors.push({ field: 'prompt', message: `must be the text of the prompt, but is ${showKind(prompt)}${hint}` });
+  }
+  const files = given.skill_files ?? [];
+  if (type !== 'skill' && files.length > 0) warnings.push('skill_files are ignored: only a skill has them.');
+  const checked = type === 'skill' ? checkSkillFiles(files, 'skill_files') : { files: [], errors: [] };
+  errors.push(...checked.errors);
+  return { description: description ?? '', prompt: prompt ?? null, skill_files: checked.files };
+}
+
+function schemaOf(name: 'input_schema' | 'output_schema', given: Members, { errors }: Found) {
+  const schema = given[name];
+  if (schema === undefined) return null;
+  errors.push(...checkSchema(schema, name));
+  return schema as Record<string, unknown>;
+}
+
+function providersOf(
+  type: AgentType,
+  engine: ExecutionEngine | null,
+  given: Members,
+  { errors, warnings }: Found,
+): Pick<AgentDefinition, 'supported_providers' | 'default_models'> {
+  const default_models = given.default_models ?? {};
+  for (const provider of Object.keys(default_models)) {
+    if ((PROVIDERS as readonly string[]).includes(provider)) continue;
+    errors.push({ field: fieldName(['default_models', provider]), message: `must be one of ${PROVIDERS.join(', ')}` });
+  }
+  const standard = engine === 'managed_loop' ? (['anthropic'] as const) : (['any'] as const);
+  const named = unique(given.supported_providers);
+  if (type !== 'agent') return { supported_providers: named.length > 0 ? named : [...standard], default_models };
+
+  const others = named.filter((provider) => provider !== 'anthropic' && provider !== 'any');
+  if (others.length > 0) {
+    const message = `must be only "anthropic" for an agent, but has ${others.join(', ')}, too`;
+    errors.push({ field: 'supported_providers', message });
+  } else if (named.includes('any')) {
+    warnings.push('supported_providers is taken as "anthropic": agents run with that provider only.');
+  }
+  return { supported_providers: ['anthropic'], default_models };
+}
+
+function secretsOf(
+  type: AgentType,
+  given: Members,
+  body: Record<string, unknown>,
+  { errors }: Found,
+): Pick<AgentDefinition, 'required_secrets' | 'optional_secrets'> {
+  const needsList = type === 'tool' || type === 'agent';
+  if (needsList && isAbsent(body, 'required_secrets') && given.no_required_secrets !== true) {
+    const message = `must be declared for ${type === 'agent' ? 'an agent' : 'a tool'}, [] if it needs none (or send "no_required_secrets": true)`;
+    errors.push({ field: 'required_secrets', message });
+  }
+  for (const field of ['required_secrets', 'optional_secrets'] as const) {
+    for (const name of given[field] ?? []) {
+      if (!RESERVED_VARIABLE.test(name)) continue;
+      errors.push({ field, message: `must not have ${name}: the platform sets it itself` });
+    }
+  }
+  const required_secrets = unique(given.required_secrets);
+  const optional_secrets = unique(given.optional_secrets).filter((name) => !required_secrets.includes(name));
+  return { required_secrets, optional_secrets };
+}
+
+function modelTasksOf(given: Members, { errors }: Found): Record<string, string> | null {
+  const tasks = given.model_tasks;
+  if (tasks === undefined) return null;
+  if (!Object.hasOwn(tasks, 'default')) errors.push({ field: 'model_tasks', message: 'must have the task "default"' });
+  for (const task of Object.keys(tasks)) {
+    if (/^[a-z0-9_]{1,64}$/.test(task)) continue;
+    errors.push({
+      field: fieldName(['model_tasks', task]),
+      message: 'must have a name of lower-case letters, digits and "_"',
+    });
+  }
+  return tasks;
+}
+
+function priceOf({ pricing_mode, price_per_call_cents = 0 }: Members, { errors }: Found): number | null {
+  if (pricing_mode === 'per_call' && price_per_call_cents === 0) {
+    errors.push({ field: 'price_per_call_cents', message: 'must be at least 1 with the pricing_mode "per_call"' });
+  }
+  if (pricing_mode === 'free' && price_per_call_cents > 0) {
+    errors.push({ field: 'price_per_call_cents', message: 'must be absent with the pricing_mode "free"' });
+  }
+  return price_per_call_cents > 0 ? price_per_call_cents : null;
+}
