@@ -94,10 +94,10 @@ export class SecretStore {
     return { secret: fromItem(updated.item), created: false };
   }
 
-  /** The value goes last: a secret that is not listed is never injected. */
+  /** The value goes first: what a failure leaves half deleted is listed still, and can be deleted again. */
   async remove(name: string): Promise<void> {
-    await this.#deps.main.delete(this.#key(name));
     await this.#deps.vault.remove(this.#workspaceId, name);
+    await this.#deps.main.delete(this.#key(name));
   }
 
   /** Values of those of `names` that exist. Only for injection into a run. */
