@@ -73,7 +73,7 @@ async function send(
   route: Route,
   { params = {}, query = {}, headers = {}, body }: LooseArguments,
 ): Promise<unknown> {
-  const path = route.path.replaceAll(/\{(\w+)\}/g, (_, name: string) => encodeURIComponent(params[name] ?? ''));
+  const path = route.path.replaceAll(/\{(\w+)\}/g, (_, name: string) => pathSegment(name, params[name] ?? ''));
   const url = new URL(baseUrl.replace(/\/$/, '') + path);
   for (const [name, value] of Object.entries(query)) {
     if (value !== undefined) url.searchParams.set(name, String(value));
@@ -90,6 +90,13 @@ async function send(
     body: body === undefined ? undefined : isBytes ? (body as FormData) : JSON.stringify(body),
   });
   const isJson = response.headers.get('content-type')?.includes('json') ?? false;
-  if (!response.ok) throw new ApiError(response.status, isJson ? await response.json() : undefined);
+  if (!response.ok)
+    throw new ApiError(response.status, isJson ? await response.json().catch(() => undefined) : undefined);
   return isJson ? response.json() : response;
+}
+
+function pathSegment(name: string, value: string): string {
+  // URLs have no way to write these: they would lead to another path.
+  if (/^\.{0,2}$/.test(value)) throw new Error(`the parameter "${name}" is "${value}", which cannot be part of a path`);
+  return encodeURIComponent(value);
 }
