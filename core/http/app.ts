@@ -1,7 +1,7 @@
 import { Hono } from 'hono';
 import type * as z from 'zod';
 import type { Deps } from '../deps.ts';
-import { isPlatformError, PlatformError, statusOf } from '../errors.ts';
+import { isPlatformError, PlatformError } from '../errors.ts';
 import { authenticate } from './auth.ts';
 import { readJson } from './body.ts';
 import { errorResponse } from './envelope.ts';
@@ -57,7 +57,8 @@ export function createApp(
     throw nothingAt(context);
   });
   router.onError((error, context) => {
-    if (!isPlatformError(error) || statusOf(error.code) >= 500) logFailure(deps, context.env.requestUuid, error);
+    // Other 5xx codes say whose fault it was, and that is not ours.
+    if (!isPlatformError(error) || error.code === 'INTERNAL_ERROR') logFailure(deps, context.env.requestUuid, error);
     return errorResponse(error, context.env.requestUuid);
   });
 
