@@ -1,0 +1,126 @@
+import { execFile } from 'node:child_process';
+import { existsSync, lstatSync, readlinkSync, realpathSync } from 'node:fs';
+import { mkdir, writeFile } from 'node:fs/promises';
+import { dirname, join, sep } from 'node:path';
+import { promisify } from 'node:util';
+
+const run = promisify(execFile);
+
+/** A line of the file system that a sandbox sees: `bind` shows `from` read-only, `link` is a symbolic link to `from`. */
+export interface RootEntry {
+  readonly operation: 'bind' | 'link';
+  readonly at: string;
+  readonly from: string;
+}
+
+export interface HostRuntime {
+  readonly interpreters: { readonly python?: string; readonly node?: string };
+  /** What every sandbox sees, real paths only. */
+  readonly root: readonly RootEntry[];
+  /** Found on the host's PATH; absolute. */
+  readonly perl?: string;
+  readonly bubblewrap?: string;
+}
+
+/** Of /etc: what programs need to start, to trust certificates and to tell the time. Nothing that is particular to the host. */
+const ETC = [
+  'alternatives',
+  'crypto-policies',
+  'ca-certificates',
+  'ld.so.cache',
+  'ld.so.conf',
+  'ld.so.conf.d',
+  'localtime',
+  'mime.types',
+  'pki/ca-trust/extracted',
+  'pki/tls/certs',
+  'protocols',
+  'services',
+  'ssl/certs',
+  'ssl/openssl.cnf',
+  'timezone',
+];
+
+const ETC_FILES: Readonly<Record<string, string>> = {
+  passwd: 'user:x:1000:1000:user:/home/user:/bin/bash\nnobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n',
+  group: 'user:x:1000:\nnogroup:x:65534:\n',
+  hostname: 'sandbox\n',
+  hosts: '127.0.0.1 localhost sandbox\n::1 localhost\n',
+  // Names are resolved by the egress proxy; a look-up inside fails at once instead of waiting for a server.
+  'resolv.conf': 'nameserver 127.0.0.1\noptions timeout:1 attempts:1\n',
+  'nsswitch.conf': 'passwd: files\ngroup: files\nhosts: files\n',
+  // Debian marks its Python as managed by apt, which stops `pip install` into the home as well.
+  'pip.conf': '[global]\nbreak-system-packages = true\ndisable-pip-version-check = true\n',
+};
+
+/**
+ * Finds the language runtimes of this host. `folder` takes the files that are made for the sandbox; it must stay.
+ */
+export async function findHostRuntime(folder: string): Promise<HostRuntime> {
+  await mkdir(folder, { recursive: true });
+  const root: RootEntry[] = [{ operation: 'bind', at: '/usr', from: '/usr' }];
+  for (const name of ['bin', 'sbin', 'lib', 'lib32', 'lib64', 'libx32']) {
+    const path = `/${name}`;
+    if (!existsSync(path)) continue;
+    if (lstatSync(path).isSymbolicLink()) root.push({ operation: 'link', at: path, from: readlinkSync(path) });
+    else root.push({ operation: 'bind', at: path, from: path });
+  }
+  for (const name of ETC) bind(root, `/etc/${name}`, `/etc/${name}`);
+  for (const [name, text] of Object.entries(ETC_FILES)) {
+    await writeFile(join(folder, name), text);
+    root.push({ operation: 'bind', at: `/etc/${name}`, from: join(folder, name) });
+  }
+
+  bind(root, '/runtime/bin/node', process.execPath);
+  await addNpm(root);
+  const python = await addPython(root, folder);
+  const [perl, bubblewrap] = await Promise.all([which('perl'), which('bwrap')]);
+  return { interpreters: { ...(python && { python }), node: process.versions.node }, root, perl, bubblewrap };
+}
+
+function bind(root: RootEntry[], at: string, from: string): void {
+  if (existsSync(from)) root.push({ operation: 'bind', at, from: realpathSync(from) });
+}
+
+const isUnderUsr = (path: string): boolean => path === '/usr' || path.startsWith('/usr/');
+
+/** npm is a folder of JavaScript, found through its command; ours runs it with our Node. */
+async function addNpm(root: RootEntry[]): Promise<void> {
+  const command = await which('npm');
+  if (!command) return;
+  const folder = dirname(dirname(realpathSync(command)));
+  if (!existsSync(join(folder, 'bin', 'npm-cli.js'))) return;
+  const shown = isUnderUsr(folder) ? folder : '/runtime/npm';
+  if (shown !== folder) bind(root, shown, folder);
+  root.push({ operation: 'link', at: '/runtime/bin/npm', from: `${shown}/bin/npm-cli.js` });
+  root.push({ operation: 'link', at: '/runtime/bin/npx', from: `${shown}/bin/npx-cli.js` });
+}
+
+/** The version, or `undefined` where there is no Python 3. A `python3` that is a wrapper or a venv leads to the real one. */
+async function addPython(root: RootEntry[], folder: string): Promise<string | undefined> {
+  const script =
+    'import json, os, sys; print(json.dumps(["%d.%d.%d" % sys.version_info[:3],' +
+    ' os.path.realpath(getattr(sys, "_base_executable", None) or sys.executable), sys.base_prefix, sys.base_exec_prefix]))';
+  const found = await run('python3', ['-I', '-c', script]).catch(() => undefined);
+  if (!found) return undefined;
+  const [version, executable, ...prefixes]: string[] = JSON.parse(found.stdout);
+  for (const prefix of new Set(prefixes.map((path) => realpathSync(path)))) {
+    if (isUnderUsr(prefix)) continue;
+    // A prefix this high would show more of the host than an interpreter.
+    if (prefix.split(sep).filter(Boolean).length < 2) return undefined;
+    root.push({ operation: 'bind', at: prefix, from: prefix });
+  }
+  const pip = join(folder, 'pip');
+  await writeFile(pip, '#!/bin/sh\nexec python3 -m pip "$@"\n', { mode: 0o755 });
+  for (const name of ['pip', 'pip3']) root.push({ operation: 'bind', at: `/runtime/bin/${name}`, from: pip });
+  for (const name of ['python', 'python3']) {
+    root.push({ operation: 'link', at: `/runtime/bin/${name}`, from: executable! });
+  }
+  return version;
+}
+
+/** Asks the shell, which knows the PATH that the platform was started with. */
+async function which(program: string): Promise<string | undefined> {
+  const found = await run('sh', ['-c', 'command -v "$1"', 'sh', program]).catch(() => undefined);
+  return found && realpathSync(found.stdout.trim());
+}

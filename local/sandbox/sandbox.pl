@@ -1,0 +1,659 @@
+#!/usr/bin/perl
+# The sandbox's own programs, in Perl because every Debian has it and it can make system calls:
+#
+#   launcher   one per platform process, outside: forks sandboxes, watches their memory, kills them.
+#   init       one per sandbox, process 1 inside: starts commands, carries proxied connections out. It has no privilege
+#              left when it meets untrusted code.
+#   supervisor one per command, a fork of init: gives the command real pipes, reports its exit, ends its process tree.
+#
+# Every channel is a Unix socket of the platform (its "door"), which a process dials with the line "<kind> <token>".
+# Requests are records: a 32-bit length, then fields joined by NUL. Lengths are big-endian everywhere.
+use strict;
+use warnings;
+use Config;
+
+my %ARCHITECTURES = (    # audit: AUDIT_ARCH_* as seccomp sees it.
+    x86_64 => {
+        audit => 0xC000003E, unshare => 272, mount => 165, umount2 => 166, pivot_root => 155, prctl => 157, capset => 126,
+        setgroups => 116, setresuid => 117, setresgid => 119, sethostname => 170, prlimit64 => 302, dup3 => 292, setsid => 112,
+        statfs => 137, keyctl => 250, socket => 41, clone => 56, ioctl => 16,
+        # The rest is only ever denied.
+        add_key => 248, request_key => 249, ptrace => 101, process_vm_readv => 310, process_vm_writev => 311, setns => 308,
+        bpf => 321, perf_event_open => 298, userfaultfd => 323, kexec_load => 246, kexec_file_load => 320, init_module => 175,
+        finit_module => 313, delete_module => 176, swapon => 167, swapoff => 168, reboot => 169, acct => 163, syslog => 103,
+        quotactl => 179, open_by_handle_at => 304, name_to_handle_at => 303, settimeofday => 164, clock_settime => 227,
+        clock_adjtime => 305, adjtimex => 159, memfd_create => 319, shmget => 29, lookup_dcookie => 212, iopl => 172, ioperm => 173,
+        kcmp => 312,
+    },
+    aarch64 => {
+        audit => 0xC00000B7, unshare => 97, mount => 40, umount2 => 39, pivot_root => 41, prctl => 167, capset => 91,
+        setgroups => 159, setresuid => 147, setresgid => 149, sethostname => 161, prlimit64 => 261, dup3 => 24, setsid => 157,
+        statfs => 43, keyctl => 219, socket => 198, clone => 220, ioctl => 29,
+        add_key => 217, request_key => 218, ptrace => 117, process_vm_readv => 270, process_vm_writev => 271, setns => 268,
+        bpf => 280, perf_event_open => 241, userfaultfd => 282, kexec_load => 104, kexec_file_load => 294, init_module => 105,
+        finit_module => 273, delete_module => 106, swapon => 224, swapoff => 225, reboot => 142, acct => 89, syslog => 116,
+        quotactl => 60, open_by_handle_at => 265, name_to_handle_at => 264, settimeofday => 170, clock_settime => 112,
+        clock_adjtime => 266, adjtimex => 171, memfd_create => 279, shmget => 194, lookup_dcookie => 18, kcmp => 272,
+    },
+);
+# Since Linux 5.1 new calls have one number everywhere: io_uring_*, open_tree .. fspick, clone3, mount_setattr,
+# memfd_secret.
+my @NEW_DENIED = (425 .. 427, 428 .. 433, 442, 447);
+my ($PIDFD_SEND_SIGNAL, $PIDFD_OPEN, $CLONE3, $MOUNT_SETATTR) = (424, 434, 435, 442);
+
+my ($architecture) = $Config{archname} =~ /^(x86_64|aarch64)/ or die "the sandbox knows x86_64 and aarch64 only\n";
+my $SYS = $ARCHITECTURES{$architecture};
+
+sub sys {
+    my ($name, @arguments) = @_;
+    my $result = syscall($name =~ /^\d+$/ ? 0 + $name : $SYS->{$name}, @arguments);
+    die "$name failed: $!\n" if $result == -1;
+    return $result;
+}
+
+use constant {
+    MS_RDONLY => 1, MS_NOSUID => 2, MS_NODEV => 4, MS_NOEXEC => 8, MS_REMOUNT => 32, MS_BIND => 4096, MS_REC => 16384,
+    MS_SLAVE => 1 << 19, MNT_DETACH => 2,
+    NEW_USER => 0x10000000, NEW_MOUNT => 0x00020000, NEW_OTHERS => 0x20000000 | 0x40000000 | 0x08000000 | 0x04000000 | 0x02000000,
+    ANY_NEW_NAMESPACE => 0x7E020000,
+    PR_SET_DUMPABLE => 4, PR_SET_SECCOMP => 22, PR_CAPBSET_DROP => 24, PR_SET_CHILD_SUBREAPER => 36,
+    PR_SET_NO_NEW_PRIVS => 38,
+    O_NONBLOCK => 2048, O_PATH => 010000000, F_SETFD => 2, F_GETFL => 3, F_SETFL => 4, WNOHANG => 1,
+    EAGAIN => 11, EINTR => 4,
+    PROXY_PORT => 3128, MAX_PROXIED => 200, CHUNK => 65536, BACKLOG_BYTES => 1 << 20, MAX_PIPE_BYTES => 1 << 20,
+};
+
+# --- small helpers ---------------------------------------------------------------------------------------------------
+
+sub nonblocking { my ($handle) = @_; fcntl $handle, F_SETFL, fcntl($handle, F_GETFL, 0) | O_NONBLOCK; return $handle }
+
+# Takes one whole record off the front of $$buffer, as a list of fields.
+sub take_record {
+    my ($buffer) = @_;
+    return if length $$buffer < 4;
+    my $length = unpack 'N', $$buffer;
+    return if length $$buffer < 4 + $length;
+    my $record = substr $$buffer, 4, $length;
+    substr $$buffer, 0, 4 + $length, '';
+    return split /\0/, $record, -1;
+}
+
+sub write_all {
+    my ($handle, $data) = @_;
+    my $offset = 0;
+    while ($offset < length $data) {
+        my $count = syswrite $handle, $data, length($data) - $offset, $offset;
+        if (defined $count) { $offset += $count }
+        elsif ($! != EINTR) { return }
+    }
+    return 1;
+}
+
+# A connection to the platform. The door is held open by its folder entry's descriptor, since no path leads out of the sandbox.
+sub dial {
+    my ($door, $hello) = @_;
+    socket my $socket, 1, 1, 0 or die "socket: $!\n";
+    connect $socket, pack 'S a108', 1, "/proc/self/fd/$door" or die "cannot reach the platform: $!\n";
+    write_all($socket, "$hello\n");
+    return $socket;
+}
+
+# select() over lists of handles; answers the sets of ready descriptors.
+sub wait_for {
+    my ($readers, $writers, $timeout) = @_;
+    my ($read, $write) = ('', '');
+    vec($read, fileno $_, 1) = 1 for @$readers;
+    vec($write, fileno $_, 1) = 1 for @$writers;
+    my $count = select $read, $write, undef, $timeout;
+    return $count > 0 ? ($read, $write) : ('', '');
+}
+
+sub is_in { my ($set, $handle) = @_; return vec $set, fileno $handle, 1 }
+
+# --- building a sandbox ----------------------------------------------------------------------------------------------
+
+sub make_parents {
+    my ($path) = @_;
+    my $folder = '';
+    for my $name (grep { length } split m{/}, $path =~ s{/[^/]*$}{}r) {
+        $folder .= "/$name";
+        mkdir $folder, 0755 unless -d $folder;
+    }
+}
+
+sub touch { my ($path) = @_; open my $file, '>', $path or die "cannot create $path: $!\n" }
+
+sub bind_mount {
+    my ($source, $target) = @_;
+    make_parents($target);
+    if (-d $source) { mkdir $target, 0755 unless -d $target }
+    else            { touch($target) unless -e $target }
+    eval { sys('mount', $source, $target, 0, MS_BIND | MS_REC, 0); 1 } or die "cannot show $source at $target: $@";
+}
+
+# Recursive, and keeps the flags that are there: what an ordinary user's remount may not drop.
+sub set_mount_flags {
+    my ($path, $flags) = @_;
+    sys($MOUNT_SETATTR, -100, $path, 0x8000, pack('Q4', $flags, 0, 0, 0), 32);
+}
+
+# Builds the file system from nothing and moves into it. $plan: [operation, argument, ...] as rootfs.ts writes it.
+sub build_root {
+    my ($plan, $disk_bytes) = @_;
+    sys('mount', 'none', '/', 0, MS_SLAVE | MS_REC, 0);
+    # Over /tmp only because it is always there; pivot_root lifts it off again.
+    sys('mount', 'sandbox', '/tmp', 'tmpfs', MS_NOSUID | MS_NODEV, 'mode=755,size=1m');
+    mkdir '/tmp/old', 0755;
+    chdir '/tmp';
+    sys('pivot_root', '.', 'old');
+    chdir '/';
+
+    mkdir '/rw', 0755;
+    # A file takes a page at least, so this many inodes never bind before the bytes do, but keep empty files countable.
+    my $inodes = int($disk_bytes / 4096) + 1000;
+    sys('mount', 'files', '/rw', 'tmpfs', MS_NOSUID | MS_NODEV, "mode=755,size=$disk_bytes,nr_inodes=$inodes");
+    for ([ 'home', '/home/user', 0755 ], [ 'tmp', '/tmp', 01777 ], [ 'shm', '/dev/shm', 01777 ]) {
+        my ($name, $at, $mode) = @$_;
+        mkdir "/rw/$name";
+        chmod $mode, "/rw/$name";
+        bind_mount("/rw/$name", $at);
+    }
+    sys('umount2', '/rw', MNT_DETACH);
+    rmdir '/rw';
+
+    for my $name (qw(null zero full random urandom)) { bind_mount("/old/dev/$name", "/dev/$name") }
+    mkdir '/dev/pts', 0755;
+    sys('mount', 'devpts', '/dev/pts', 'devpts', MS_NOSUID | MS_NOEXEC, 'newinstance,ptmxmode=0666,mode=620');
+    symlink 'pts/ptmx', '/dev/ptmx';
+    symlink '/proc/self/fd', '/dev/fd';
+    symlink "/proc/self/fd/$$_[0]", "/dev/$$_[1]" for [ 0, 'stdin' ], [ 1, 'stdout' ], [ 2, 'stderr' ];
+
+    mkdir '/proc', 0755;
+    sys('mount', 'proc', '/proc', 'proc', MS_NOSUID | MS_NODEV | MS_NOEXEC, 0);
+    if (open my $limit, '>', '/proc/sys/user/max_user_namespaces') { print $limit "0\n" }
+    for my $path (grep { -e } qw(/proc/sys /proc/sysrq-trigger /proc/irq /proc/bus)) {
+        bind_mount($path, $path);
+        set_mount_flags($path, MS_RDONLY);
+    }
+
+    for (@$plan) {
+        my ($operation, $at, $from) = @$_;
+        if ($operation eq 'bind') {
+            bind_mount("/old$from", $at);
+            set_mount_flags($at, MS_RDONLY | MS_NOSUID | MS_NODEV);
+        }
+        else { make_parents($at); symlink $from, $at or die "cannot link $at: $!\n" }
+    }
+
+    sys('umount2', '/old', MNT_DETACH);
+    rmdir '/old';
+    sys('mount', 'none', '/', 0, MS_REMOUNT | MS_BIND | MS_RDONLY | MS_NOSUID | MS_NODEV, 0);
+}
+
+sub write_file {
+    my ($path, $text) = @_;
+    open my $file, '>', $path or die "cannot open $path: $!\n";
+    (syswrite $file, $text) // die "cannot write $path: $!\n";
+}
+
+sub drop_capabilities {
+    for my $capability (0 .. 63) { syscall $SYS->{prctl}, PR_CAPBSET_DROP, $capability, 0, 0, 0 }
+    sys('capset', pack('L2', 0x20080522, 0), pack('L6', (0) x 6));
+}
+
+sub loopback_up {
+    socket my $socket, 2, 2, 0 or die "socket: $!\n";
+    my $request = pack 'a16 s x22', 'lo', 0x41;    # IFF_UP | IFF_RUNNING
+    ioctl $socket, 0x8914, $request or die "cannot bring loopback up: $!\n";
+}
+
+# What stays open to an unprivileged process in its own namespaces but has no use in an agent: kernel interfaces with a
+# history of holes, memory that no limit counts (memfd, SysV), and address families that no network namespace confines
+# (a virtual machine's vsock leads to its host).
+sub seccomp_filter {
+    my $EPERM = 0x00050001;
+    my ($ENOSYS, $EAFNOSUPPORT, $ALLOW) = (0x00050000 | 38, 0x00050000 | 97, 0x7FFF0000);
+    my ($LOAD, $EQUAL, $AT_LEAST, $ANY_BIT, $RETURN) = (0x20, 0x15, 0x35, 0x45, 0x06);
+    my @program;
+    my $add = sub { push @program, pack 'S C C L', @_ };
+    my $load = sub { $add->($LOAD, 0, 0, $_[0]) };
+    my $return = sub { $add->($RETURN, 0, 0, $_[0]) };
+
+    $load->(4);    # architecture
+    $add->($EQUAL, 1, 0, $SYS->{audit});
+    $return->($ENOSYS);
+    $load->(0);    # number; x32 calls have bit 30 set
+    $add->($AT_LEAST, 0, 1, 0x40000000);
+    $return->($ENOSYS);
+    my %used = map { $_ => 1 } qw(audit prctl capset setgroups setresuid setresgid sethostname prlimit64 dup3 setsid statfs socket clone ioctl);
+    for my $number (sort { $a <=> $b } (map { $SYS->{$_} } grep { !$used{$_} } keys %$SYS), @NEW_DENIED) {
+        $add->($EQUAL, 0, 1, $number);
+        $return->($EPERM);
+    }
+    $add->($EQUAL, 0, 1, $CLONE3);    # Its flags lie in memory; C libraries then fall back to clone.
+    $return->($ENOSYS);
+    $add->($EQUAL, 0, 4, $SYS->{clone});
+    $load->(16);
+    $add->($ANY_BIT, 0, 1, ANY_NEW_NAMESPACE);
+    $return->($EPERM);
+    $return->($ALLOW);
+    $add->($EQUAL, 0, 5, $SYS->{ioctl});
+    $load->(24);
+    $add->($EQUAL, 1, 0, 0x5412);     # TIOCSTI
+    $add->($EQUAL, 0, 1, 0x541C);     # TIOCLINUX
+    $return->($EPERM);
+    $return->($ALLOW);
+    $add->($EQUAL, 0, 7, $SYS->{socket});
+    $load->(16);
+    $add->($EQUAL, 4, 0, 1);          # AF_UNIX
+    $add->($EQUAL, 3, 0, 2);          # AF_INET
+    $add->($EQUAL, 2, 0, 10);         # AF_INET6
+    $add->($EQUAL, 1, 0, 16);         # AF_NETLINK, for getifaddrs
+    $return->($EAFNOSUPPORT);
+    $return->($ALLOW);
+    $return->($ALLOW);
+    my $filter = join '', @program;
+    sys('prctl', PR_SET_SECCOMP, 2, pack('S x6 P', scalar @program, $filter), 0, 0);
+}
+
+# --- init: process 1 inside ------------------------------------------------------------------------------------------
+
+sub run_init {
+    my ($door, $token, $has_egress) = @_;
+    $0 = 'init';
+    sys('keyctl', 1, 0);    # A session keyring of its own: the platform's is inherited otherwise.
+    sys('prctl', PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+    seccomp_filter();
+    $SIG{PIPE} = 'IGNORE';
+    $SIG{CHLD} = 'IGNORE';    # The kernel collects orphans.
+
+    my $listener;
+    if ($has_egress) {
+        socket $listener, 2, 1, 0 or die "socket: $!\n";
+        bind $listener, pack 'S n a4 x8', 2, PROXY_PORT, "\x7f\0\0\1" or die "cannot listen for the proxy: $!\n";
+        listen $listener, 128;
+    }
+    my $control = dial($door, "init $token");
+    my $requests = '';
+    my @pumps;    # { from, to, data, ended }: one direction of a proxied connection.
+
+    while (1) {
+        my @readers = ($control, map { $_->{from} } grep { !$_->{ended} && !length $_->{data} } @pumps);
+        push @readers, $listener if $listener && @pumps < 2 * MAX_PROXIED;
+        my ($readable, $writable) = wait_for(\@readers, [ map { $_->{to} } grep { length $_->{data} } @pumps ]);
+
+        if (is_in($readable, $control)) {
+            my $count = sysread $control, $requests, CHUNK, length $requests;
+            exit 0 if defined $count ? !$count : $! != EINTR;    # The platform is gone; so is the sandbox, with process 1.
+            while (my ($request, @fields) = take_record(\$requests)) {
+                if ($request eq 'killall') { kill 'KILL', -1 }
+                elsif ($request eq 'exec') {
+                    # Commands have init's uid: without this they could read and trace it. Not sooner, since the
+                    # launcher looks in first.
+                    sys('prctl', PR_SET_DUMPABLE, 0, 0, 0, 0);
+                    my $pid = fork;
+                    next if $pid;
+                    if (defined $pid) { supervise($door, @fields); exit 0 }
+                    eval { my $socket = dial($door, "exec $fields[0]"); frame($socket, 'f', "cannot start a process: $!") };
+                }
+            }
+        }
+        for my $pump (@pumps) {
+            if (length $pump->{data} && is_in($writable, $pump->{to})) {
+                my $count = syswrite $pump->{to}, $pump->{data};
+                if (defined $count) { substr $pump->{data}, 0, $count, '' }
+                elsif ($! != EAGAIN && $! != EINTR) { @$pump{qw(data ended)} = ('', 1); shutdown $pump->{from}, 0 }
+            }
+            elsif (!$pump->{ended} && !length $pump->{data} && is_in($readable, $pump->{from})) {
+                my $count = sysread $pump->{from}, $pump->{data}, CHUNK;
+                $pump->{ended} = 1 if defined $count ? !$count : $! != EAGAIN && $! != EINTR;
+            }
+            if ($pump->{ended} && !length $pump->{data} && !$pump->{closed}) { shutdown $pump->{to}, 1; $pump->{closed} = 1 }
+        }
+        # A connection goes when both its directions are done.
+        @pumps = grep { !($_->{closed} && $_->{back}{closed}) || do { delete $_->{back}; 0 } } @pumps
+            if grep { $_->{closed} } @pumps;
+        if ($listener && is_in($readable, $listener) && accept my $inner, $listener) {
+            my $outer = eval { dial($door, "egress $token") } or next;
+            nonblocking($_) for $inner, $outer;
+            my $there = { from => $inner, to => $outer, data => '' };
+            my $back = { from => $outer, to => $inner, data => '', back => $there };
+            $there->{back} = $back;
+            push @pumps, $there, $back;
+        }
+    }
+}
+
+# --- supervisor: one per command -------------------------------------------------------------------------------------
+
+sub frame { my ($socket, $type, $data) = @_; return write_all($socket, pack('a N', $type, length $data) . $data) }
+
+sub descendants {
+    my (%children, @found);
+    opendir my $folder, '/proc' or return;
+    for my $pid (grep { /^\d+$/ } readdir $folder) {
+        open my $file, '<', "/proc/$pid/stat" or next;
+        my $stat = <$file> // next;
+        push @{ $children{$1} }, $pid if $stat =~ /.*\) \S+ (\d+)/s;
+    }
+    my @queue = $$;
+    while (@queue) { my @next = @{ $children{ shift @queue } // [] }; push @queue, @next; push @found, @next }
+    return @found;
+}
+
+# Stops everyone first: a stopped process cannot fork, and fills a place under the process limit, so the search ends.
+sub kill_tree {
+    my %stopped;
+    while (my @new = grep { !$stopped{$_}++ } descendants()) { kill 'STOP', @new }
+    kill 'KILL', keys %stopped;
+}
+
+# Fields: token, has stdin, limits (comma list: cpu, file, processes, memory), kind, cwd, argument, NAME=value ...
+sub supervise {
+    my ($door, $token, $has_stdin, $limits, $kind, $cwd, $argument, @environment) = @_;
+    my $output = dial($door, "exec $token");
+    sys('prctl', PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
+    my $input = $has_stdin ? dial($door, "stdin $token") : undef;
+    my ($stdin_reader, $stdin_writer);
+    if ($input) { pipe $stdin_reader, $stdin_writer or die }
+    else        { open $stdin_reader, '<', '/dev/null' or die }
+    pipe my $stdout, my $stdout_writer or die;
+    pipe my $stderr, my $stderr_writer or die;
+
+    $0 = 'supervisor';
+    $SIG{CHLD} = 'DEFAULT';
+    my $main = fork;
+    if (!defined $main) { frame($output, 'f', "cannot start a process: $!"); return }
+    if (!$main) {
+        $SIG{PIPE} = 'DEFAULT';
+        sys('setsid');
+        sys('dup3', fileno $stdin_reader, 0, 0);
+        sys('dup3', fileno $stdout_writer, 1, 0);
+        sys('dup3', fileno $stderr_writer, 2, 0);
+        my ($cpu, $file, $processes, $memory) = split /,/, $limits;
+        set_limit(0, $cpu, $cpu + 1); # CPU: SIGXCPU, a second later SIGKILL
+        set_limit(1, $file);
+        set_limit(2, $memory);        # DATA
+        set_limit(4, 0);              # CORE
+        set_limit(6, $processes);     # NPROC
+        set_limit(7, 1024);           # NOFILE
+        run_command($kind, $cwd, $argument, @environment);
+    }
+    close $_ for $stdin_reader, $stdout_writer, $stderr_writer;
+    nonblocking($_) for $output, $stdout, $stderr, $input ? ($input, $stdin_writer) : ();
+
+    open my $main_end, '<&=', sys($PIDFD_OPEN, $main, 0) or die;    # Readable when it has ended.
+
+    my ($sending, $feed) = ('', '');
+    my %streams = (o => $stdout, e => $stderr);
+    my ($is_ending, $status);
+    while (1) {
+        while ((my $pid = waitpid -1, WNOHANG) > 0) { $status = $? if $pid == $main }
+        if (defined $status && $main_end) {
+            kill_tree() if $is_ending;
+            # What it wrote last is still in the pipes, whose end may never come: children that go on hold them open.
+            for my $type (keys %streams) {
+                for (1 .. MAX_PIPE_BYTES / CHUNK) {
+                    last unless sysread $streams{$type}, my $data, CHUNK;
+                    $sending .= pack('a N', $type, length $data) . $data;
+                }
+            }
+            $sending .= pack 'a N N', 'x', 4, $status & 127 ? 128 + ($status & 127) : $status >> 8;
+            undef $_ for $main_end, $input, $stdin_writer;
+            $feed = '';
+        }
+        undef $output if !$main_end && !length $sending;
+        last if !$output && !%streams;
+
+        my @readers = length $sending < BACKLOG_BYTES ? values %streams : ();
+        push @readers, grep { $_ } $output, $main_end;
+        push @readers, $input if $input && !length $feed;
+        my @writers;
+        push @writers, $output if length $sending;
+        push @writers, $stdin_writer if length $feed;
+        my ($readable, $writable) = wait_for(\@readers, \@writers);
+
+        if (length $sending && is_in($writable, $output)) {
+            my $count = syswrite $output, $sending;
+            substr $sending, 0, $count, '' if $count;
+        }
+        if ($output && is_in($readable, $output)) {
+            my $count = sysread $output, my $orders, 16;
+            if (!$count) { kill_tree(); exit 0 }    # Nobody listens any more.
+            $is_ending = 1;
+            if ($orders =~ /K/) { kill_tree() } else { kill 'TERM', descendants() }
+        }
+        for my $type (keys %streams) {
+            next unless is_in($readable, $streams{$type});
+            my $count = sysread $streams{$type}, my $data, CHUNK;
+            if ($count) { $sending .= pack('a N', $type, $count) . $data if $main_end }
+            elsif (defined $count || $! != EAGAIN && $! != EINTR) { delete $streams{$type} }
+        }
+        if (length $feed && is_in($writable, $stdin_writer)) {
+            my $count = syswrite $stdin_writer, $feed;
+            if (defined $count) { substr $feed, 0, $count, '' }
+            elsif ($! != EAGAIN && $! != EINTR) { $feed = ''; undef $stdin_writer; undef $input }    # It does not read.
+        }
+        elsif ($input && !length $feed && is_in($readable, $input)) {
+            my $count = sysread $input, $feed, CHUNK;
+            if (defined $count ? !$count : $! != EAGAIN && $! != EINTR) { undef $input; undef $stdin_writer }
+        }
+    }
+    exit 0;
+}
+
+sub set_limit { my ($which, $soft, $hard) = @_; sys('prlimit64', 0, $which, pack('Q2', $soft, $hard // $soft), 0) }
+
+# In the command's own process. The file operations run here too, so a planted link leads nowhere but into the sandbox.
+sub run_command {
+    my ($kind, $cwd, $argument, @environment) = @_;
+    my $failed = sub { syswrite STDERR, $_[0]; exit 127 };
+    if ($kind eq 'sh') {
+        chdir $cwd or $failed->("cannot enter $cwd: $!\n");
+        %ENV = map { split /=/, $_, 2 } @environment;
+        $ENV{PWD} = $cwd;
+        no warnings 'exec';
+        exec { '/bin/bash' } 'bash', '-c', $argument;
+        exec { '/bin/sh' } 'sh', '-c', $argument;
+        $failed->("cannot start a shell: $!\n");
+    }
+    chdir '/home/user';
+    my $ok = $kind eq 'write' ? write_stdin_to($argument) : $kind eq 'read' ? print_file($argument) : list($argument, $kind eq 'tree');
+    exit 0 if $ok;
+    my $reason = "$!";
+    syswrite STDERR, $reason;
+    exit 1;
+}
+
+sub copy { my ($from, $to) = @_; while (my $count = sysread $from, my $data, CHUNK) { write_all($to, $data) or return } return 1 }
+
+sub write_stdin_to {
+    my ($path) = @_;
+    make_parents($path);
+    # Not blocking on a named pipe.
+    sysopen my $file, $path, 01 | 0100 | 01000 | O_NONBLOCK, 0644 or return;    # O_WRONLY | O_CREAT | O_TRUNC
+    if (!-f $file) { $! = 22; return }
+    return copy(\*STDIN, $file);
+}
+
+sub print_file {
+    my ($path) = @_;
+    sysopen my $file, $path, O_NONBLOCK or return;
+    if (-d $file) { $! = 21; return }
+    if (!-f $file) { $! = 22; return }
+    return copy($file, \*STDOUT);
+}
+
+# Prints type, size and path of each entry, each ended by NUL; links are not followed.
+sub list {
+    my ($root, $is_recursive) = @_;
+    my @folders = ('');
+    while (defined(my $folder = shift @folders)) {
+        opendir my $handle, "$root/$folder" or length $folder ? next : return;
+        for my $name (sort grep { $_ ne '.' && $_ ne '..' } readdir $handle) {
+            my @stat = lstat "$root/$folder$name" or next;
+            my $is_folder = -d _;
+            write_all(\*STDOUT, join "\0", $is_folder ? 'd' : 'f', $stat[7], "$folder$name", '') or return;
+            push @folders, "$folder$name/" if $is_folder && $is_recursive;
+        }
+    }
+    return 1;
+}
+
+# --- launcher: outside -----------------------------------------------------------------------------------------------
+
+# As root, everything a sandbox is to see is laid out where any uid may pass, in a mount namespace that only the launcher
+# and its children have; so each sandbox can be built by an unprivileged uid.
+sub stage {
+    my (@sources) = @_;
+    sys('unshare', NEW_MOUNT);
+    sys('mount', 'none', '/', 0, MS_SLAVE | MS_REC, 0);
+    my @held = map { open_path($_) } @sources;
+    sys('mount', 'stage', '/mnt', 'tmpfs', MS_NOSUID | MS_NODEV, 'mode=755,size=1m');
+    for my $index (0 .. $#sources) { bind_mount('/proc/self/fd/' . fileno $held[$index], "/mnt/$index") }
+}
+
+sub open_path { my ($path) = @_; sysopen my $handle, $path, O_PATH or die "cannot open $path: $!\n"; return $handle }
+
+sub become { my ($id) = @_; sys('setgroups', 0, 0); sys('setresgid', $id, $id, $id); sys('setresuid', $id, $id, $id) }
+
+# In a process of its own. @how: the path of bubblewrap and its arguments, or the plan, three fields an entry.
+sub start_sandbox {
+    my ($status, $door, $token, $has_egress, $disk_bytes, @how) = @_;
+    if ($> == 0) {
+        # A host uid of its own for each sandbox, from a range that no host assigns.
+        become(1_900_000_000 + $$);
+        sys('prctl', PR_SET_DUMPABLE, 1, 0, 0, 0);    # Else /proc/self belongs to root, and the uid map cannot be written.
+    }
+    open STDIN, '<', '/dev/null' or die;
+    open STDOUT, '>', '/dev/null' or die;
+    if ($how[0] =~ m{^/}) {
+        fcntl $_, F_SETFD, 0 for $status, $door;       # Both go through bubblewrap.
+        open STDERR, '>&', $status;
+        my %descriptor = ('@status' => fileno $status, '@door' => fileno $door);
+        exec { $how[0] } map { $descriptor{$_} // $_ } @how or die "cannot start bwrap: $!\n";
+    }
+    my ($uid, $gid) = ($>, $) + 0);
+    sys('unshare', NEW_USER);
+    write_file('/proc/self/setgroups', 'deny');
+    write_file('/proc/self/uid_map', "1000 $uid 1");
+    write_file('/proc/self/gid_map', "1000 $gid 1");
+    sys('unshare', NEW_MOUNT | NEW_OTHERS);
+    my $pid = fork // die "fork: $!\n";
+    if ($pid) { syswrite $status, "\"child-pid\": $pid\n"; exit 0 }
+    my @plan;
+    while (@how) { push @plan, [ splice @how, 0, 3 ] }
+    build_root(\@plan, $disk_bytes);
+    sys('sethostname', 'sandbox', 7);
+    loopback_up();
+    drop_capabilities();
+    syswrite $status, "ready\n";
+    close $status;
+    run_init(fileno $door, $token, $has_egress);
+}
+
+# Bytes that a sandbox's processes and files hold. The cheap count takes shared pages once for each sharer, so one that is
+# over the limit is checked against the kernel's proportional one.
+sub memory_of {
+    my ($root, $limit) = @_;
+    my $path = '/proc/self/fd/' . fileno $root;
+    my $buffer = "\0" x 128;
+    sys('statfs', "$path/home/user", $buffer);
+    my (undef, $block_bytes, $blocks, $free) = unpack 'q4', $buffer;
+    my $files = ($blocks - $free) * $block_bytes;
+    opendir my $folder, "$path/proc" or die "cannot look into a sandbox: $!\n";
+    my @pids = grep { /^\d+$/ } readdir $folder;
+    my $sum = sub {
+        my ($name, $pattern) = @_;
+        my $kilobytes = 0;
+        for my $pid (@pids) {
+            open my $file, '<', "$path/proc/$pid/$name" or next;
+            my $text = do { local $/; <$file> } // next;
+            $kilobytes += $1 while $text =~ /$pattern/gm;
+        }
+        return $kilobytes * 1024;
+    };
+    my $bytes = $files + $sum->('status', qr/^Rss(?:Anon|Shmem):\s+(\d+)/);
+    return $bytes <= $limit ? $bytes : $files + $sum->('smaps_rollup', qr/^Pss_(?:Anon|Shmem):\s+(\d+)/);
+}
+
+# Requests on stdin, events on stdout. Its end of file is the platform's death, and the sandboxes' with it.
+sub run_launcher {
+    my ($scratch, @sources) = @_;
+    $0 = 'platform-sandbox-launcher';
+    umask 022;
+    $SIG{PIPE} = 'IGNORE';
+    my $door = open_path("$scratch/door");
+    stage(@sources) if $> == 0;
+    sys('prctl', PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
+    my $tell = sub { my $text = join "\0", @_; write_all(\*STDOUT, pack 'N/a*', $text) };
+    my %boxes;    # id => { status, said, pid, end, root, limit, over }
+    my $requests = '';
+
+    $tell->('started');
+    while (1) {
+        1 while waitpid(-1, WNOHANG) > 0;
+        my @boxes = values %boxes;
+        my $is_watching = grep { $_->{limit} } @boxes;
+        my ($readable) = wait_for([ \*STDIN, map { grep { $_ } $_->{status}, $_->{end} } @boxes ], [], $is_watching ? 0.1 : undef);
+
+        for my $id (keys %boxes) {
+            my $box = $boxes{$id};
+            if ($box->{status} && is_in($readable, $box->{status})) {
+                my $count = sysread $box->{status}, $box->{said}, CHUNK, length $box->{said};
+                my ($pid) = $box->{said} =~ /"child-pid": (\d+)/;
+                if ($pid && $box->{said} =~ /^ready$/m) {
+                    my $ok = eval {
+                        $box->{root} = open_path("/proc/$pid/root");
+                        open $box->{end}, '<&=', sys($PIDFD_OPEN, 0 + $pid, 0) or die;
+                        1;
+                    };
+                    delete $box->{status};
+                    if ($ok) { $tell->('ready', $id) }
+                    else     { $tell->('failed', $id, $@); delete $boxes{$id} }
+                }
+                elsif (!$count) { $tell->('failed', $id, $box->{said}); delete $boxes{$id} }
+            }
+            elsif ($box->{end} && is_in($readable, $box->{end})) { $tell->('gone', $id); delete $boxes{$id} }
+            elsif ($box->{limit}) {
+                my $bytes = eval { memory_of($box->{root}, $box->{limit}) } // 9e18;    # What cannot be watched must not run.
+                if ($bytes <= $box->{limit}) { $box->{over} = 0 }
+                elsif (!$box->{over}++) { $tell->('memory', $id) }
+                elsif ($box->{over} > 5) { kill_box($box) }
+            }
+        }
+        if (is_in($readable, \*STDIN)) {
+            if (!sysread STDIN, $requests, CHUNK, length $requests) {
+                kill_box($_) for values %boxes;
+                unlink glob "$scratch/*";
+                rmdir $scratch;
+                exit 0;
+            }
+            while (my ($request, $id, @fields) = take_record(\$requests)) {
+                if ($request eq 'start') {
+                    pipe my $status, my $status_writer or die;
+                    $boxes{$id} = { status => $status, said => '' };
+                    my $pid = fork // next;
+                    next if $pid;
+                    eval { start_sandbox($status_writer, $door, @fields); 1 } or syswrite $status_writer, $@;
+                    exit 1;
+                }
+                elsif ($request eq 'watch') { $boxes{$id}{limit} = $fields[0] if $boxes{$id} }
+                elsif ($request eq 'kill')  { kill_box($boxes{$id}) if $boxes{$id} }
+            }
+        }
+    }
+}
+
+sub kill_box { my ($box) = @_; syscall $PIDFD_SEND_SIGNAL, fileno $box->{end}, 9, 0, 0 if $box->{end} }
+
+my ($role, @arguments) = @ARGV;
+if ($role eq 'launcher') { run_launcher(@arguments) }
+else {                     # "init", as bubblewrap's command: status and door are descriptors.
+    my ($status, $door, $token, $has_egress) = @arguments;
+    open my $handle, '>&=', $status or die;
+    syswrite $handle, "ready\n";
+    close $handle;
+    open STDERR, '>', '/dev/null';
+    run_init($door, $token, $has_egress);
+}

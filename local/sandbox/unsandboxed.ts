@@ -1,0 +1,236 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { createReadStream, createWriteStream, existsSync } from 'node:fs';
+import { cp, mkdir, mkdtemp, readdir, rm, stat, symlink } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { basename, dirname, join, posix, relative } from 'node:path';
+import { Readable } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
+import { hasCode } from '#core/errors.ts';
+import {
+  type ExecEvent,
+  type ExecExit,
+  type ExecRequest,
+  type Sandbox,
+  type SandboxFile,
+  SandboxFileError,
+  type SandboxSession,
+  type SandboxSpec,
+  type SandboxStatus,
+} from '#core/ports/sandbox.ts';
+import type { CachedFolder, ContentCache } from './content-cache.ts';
+import type { HostRuntime } from './host-runtime.ts';
+
+const DEFAULT_MAX_OUTPUT_BYTES = 10 * 1024 * 1024;
+const TERM_GRACE_MS = 2000;
+
+/**
+ * No sandbox at all: commands are processes of the platform's own user, in a fresh folder. Only for hosts where nothing
+ * else works and agents whose code one would run by hand. Limits other than time and output do not hold, and absolute
+ * paths in a command are the host's; `/home/user` and `/tmp` are mapped in file operations and `cwd` only.
+ */
+export class UnsandboxedSandbox implements Sandbox {
+  readonly #cache: ContentCache;
+  readonly #runtime: HostRuntime;
+  readonly #sessions = new Set<SandboxSession>();
+
+  constructor(cache: ContentCache, runtime: HostRuntime) {
+    this.#cache = cache;
+    this.#runtime = runtime;
+  }
+
+  async status(): Promise<SandboxStatus> {
+    return { kind: 'unsandboxed', interpreters: this.#runtime.interpreters };
+  }
+
+  async open(spec: SandboxSpec): Promise<SandboxSession> {
+    const folder = await mkdtemp(join(tmpdir(), 'platform-unsandboxed-'));
+    for (const name of ['home/user', 'tmp', 'bin']) await mkdir(join(folder, name), { recursive: true });
+    for (const { operation, at, from } of this.#runtime.root) {
+      const isProgram = dirname(at) === '/runtime/bin' && (operation === 'bind' || !from.startsWith('/runtime/'));
+      if (isProgram) await symlink(from, join(folder, 'bin', basename(at)));
+    }
+    const folders: CachedFolder[] = [];
+    if (spec.bundle !== undefined) {
+      const bundle = await this.#cache.bundle(spec.bundle);
+      // A copy: nothing else keeps the agent from changing what other runs share.
+      await cp(bundle.path, join(folder, 'home/user/agent'), { recursive: true });
+      bundle.release();
+    }
+    let layer: string | undefined;
+    if (spec.layer !== undefined) {
+      const cached = await this.#cache.layer(spec.layer);
+      folders.push(cached);
+      layer = cached.path;
+      await symlink(join(layer, 'node_modules'), join(folder, 'home/node_modules'));
+    }
+    const session: SandboxSession = new UnsandboxedSession(folder, spec, layer, () => {
+      for (const cached of folders) cached.release();
+      this.#sessions.delete(session);
+    });
+    this.#sessions.add(session);
+    return session;
+  }
+
+  async close(): Promise<void> {
+    await Promise.all([...this.#sessions].map((session) => session.close()));
+  }
+}
+
+class UnsandboxedSession implements SandboxSession {
+  readonly #folder: string;
+  readonly #spec: SandboxSpec;
+  readonly #layer: string | undefined;
+  readonly #onClose: () => void;
+  readonly #children = new Set<ChildProcess>();
+  #isClosed = false;
+
+  constructor(folder: string, spec: SandboxSpec, layer: string | undefined, onClose: () => void) {
+    this.#folder = folder;
+    this.#spec = spec;
+    this.#layer = layer;
+    this.#onClose = onClose;
+  }
+
+  async *exec(request: ExecRequest): AsyncGenerator<ExecEvent> {
+    const startedAt = performance.now();
+    const cwd = request.cwd ?? (this.#spec.bundle === undefined ? '/home/user' : '/home/user/agent');
+    // A process group of its own, so that children die with it unless they leave the group.
+    const child = spawn(existsSync('/bin/bash') ? '/bin/bash' : '/bin/sh', ['-c', request.command], {
+      cwd: this.#onHost(cwd),
+      detached: true,
+      env: this.#env(),
+      stdio: ['pipe', 'pipe', 'pipe'],
+    });
+    this.#children.add(child);
+    child.stdin.on('error', () => {});
+    child.stdin.end(request.stdin ?? new Uint8Array());
+
+    let reason: ExecExit['reason'] = 'exited';
+    let killTimer: NodeJS.Timeout | undefined;
+    const stop = (why: ExecExit['reason']) => {
+      if (reason !== 'exited') return;
+      reason = why;
+      signalGroup(child, why === 'timeout' ? 'SIGTERM' : 'SIGKILL');
+      if (why === 'timeout') killTimer = setTimeout(() => signalGroup(child, 'SIGKILL'), TERM_GRACE_MS);
+    };
+    const timer = setTimeout(() => stop('timeout'), request.timeoutMs);
+    const onAbort = () => stop('aborted');
+    request.signal?.addEventListener('abort', onAbort);
+    if (request.signal?.aborted) onAbort();
+
+    const events: ExecEvent[] = [];
+    let wake = () => {};
+    let room = request.maxOutputBytes ?? DEFAULT_MAX_OUTPUT_BYTES;
+    for (const type of ['stdout', 'stderr'] as const) {
+      child[type].on('data', (data: Buffer) => {
+        if (room > 0) events.push({ type, data: data.subarray(0, room) });
+        room -= data.byteLength;
+        if (room < 0) stop('output_limit');
+        wake();
+      });
+    }
+    child.on('error', (error) => {
+      events.push({ type: 'stderr', data: Buffer.from(`${error.message}\n`) });
+    });
+    child.on('close', (code, signal) => {
+      const exitCode = code ?? 128 + (signal === 'SIGTERM' ? 15 : 9);
+      events.push({ type: 'exit', exit: { reason, exitCode, durationMs: performance.now() - startedAt } });
+      wake();
+    });
+
+    try {
+      while (true) {
+        const event = events.shift();
+        if (event) yield event;
+        if (event?.type === 'exit') return;
+        if (!event) {
+          await new Promise<void>((resolve) => {
+            wake = resolve;
+          });
+        }
+      }
+    } finally {
+      clearTimeout(timer);
+      clearTimeout(killTimer);
+      request.signal?.removeEventListener('abort', onAbort);
+      signalGroup(child, 'SIGKILL');
+      this.#children.delete(child);
+    }
+  }
+
+  async writeFile(path: string, content: Uint8Array | AsyncIterable<Uint8Array>): Promise<void> {
+    const target = this.#onHost(path);
+    await asFileError(`cannot write ${path}`, async () => {
+      await mkdir(dirname(target), { recursive: true });
+      const source = Readable.from(content instanceof Uint8Array ? [content] : content);
+      await pipeline(source, createWriteStream(target));
+    });
+  }
+
+  async readFile(path: string): Promise<AsyncIterable<Uint8Array>> {
+    return asFileError(`cannot read ${path}`, async () => {
+      if (!(await stat(this.#onHost(path))).isFile()) throw new Error('not a file');
+      return createReadStream(this.#onHost(path));
+    });
+  }
+
+  async listFiles(path: string, options: { recursive?: boolean } = {}): Promise<SandboxFile[]> {
+    const root = this.#onHost(path);
+    return asFileError(`cannot list ${path}`, async () => {
+      const entries = await readdir(root, { withFileTypes: true, recursive: options.recursive ?? false });
+      const files = entries.map(async (entry) => {
+        const full = join(entry.parentPath, entry.name);
+        const isFolder = entry.isDirectory();
+        const sizeBytes = entry.isFile() ? (await stat(full)).size : 0;
+        return { path: relative(root, full), isFolder, sizeBytes };
+      });
+      return (await Promise.all(files)).sort((a, b) => (a.path < b.path ? -1 : 1));
+    });
+  }
+
+  async close(): Promise<void> {
+    if (this.#isClosed) return;
+    this.#isClosed = true;
+    for (const child of this.#children) signalGroup(child, 'SIGKILL');
+    await rm(this.#folder, { recursive: true, force: true });
+    this.#onClose();
+  }
+
+  #onHost(path: string): string {
+    const absolute = posix.resolve('/home/user', path);
+    return /^\/(home\/user|tmp)(\/|$)/.test(absolute) ? join(this.#folder, absolute) : absolute;
+  }
+
+  #env(): Record<string, string> {
+    const layer = this.#layer;
+    const layerPath = layer === undefined ? [] : [join(layer, 'python/bin'), join(layer, 'node_modules/.bin')];
+    return {
+      ...this.#spec.env,
+      ...(layer !== undefined && { PYTHONPATH: join(layer, 'python') }),
+      PATH: [...layerPath, join(this.#folder, 'bin'), '/usr/local/bin', '/usr/bin', '/bin'].join(':'),
+      HOME: join(this.#folder, 'home/user'),
+      USER: 'user',
+      LANG: 'C.UTF-8',
+      SHELL: '/bin/sh',
+      TERM: 'dumb',
+      TMPDIR: join(this.#folder, 'tmp'),
+    };
+  }
+}
+
+/** The group may be gone already. */
+function signalGroup(child: ChildProcess, signal: NodeJS.Signals): void {
+  try {
+    if (child.pid !== undefined) process.kill(-child.pid, signal);
+  } catch (error) {
+    if (!hasCode(error, 'ESRCH')) throw error;
+  }
+}
+
+async function asFileError<T>(what: string, action: () => Promise<T>): Promise<T> {
+  try {
+    return await action();
+  } catch (error) {
+    throw new SandboxFileError(`${what}: ${(error as Error).message}`);
+  }
+}
