@@ -43,6 +43,7 @@ import {
   encodeItem,
   isExpired,
   isScalar,
+  NO_ATTRIBUTE,
   planQuery,
   type QueryPlan,
   type Scalar,
@@ -122,8 +123,7 @@ export class DynamoTable implements Table {
   }
 
   async update(key: Key, changes: Changes, condition?: Condition): Promise<UpdateResult> {
-    checkKey(key);
-    const encoded = encodeChanges(changes);
+    const encoded = encodeChanges(key, changes);
     checkCondition(condition);
     const command = new UpdateItemCommand({
       TableName: this.#tableName,
@@ -210,7 +210,7 @@ export class DynamoTable implements Table {
       case 'put':
         return { Put: { TableName, Item: storedAttributes(encodeItem(operation.item)), ...expression({ condition }) } };
       case 'update': {
-        const changes = encodeChanges(operation.changes);
+        const changes = encodeChanges(operation.key, operation.changes);
         return { Update: { TableName, Key: keyAttributes(operation.key), ...expression({ condition, changes }) } };
       }
       case 'delete':
@@ -290,9 +290,6 @@ function jsonOf(name: string, value: AttributeValue): Json {
 
 // --- expressions ----------------------------------------------------------------------------------------------------
 
-/** DynamoDB wants an update to say something. Nobody names an attribute so. */
-const NO_ATTRIBUTE = '(none)';
-
 /** Attribute names and values of one request, under placeholders. */
 class Placeholders {
   readonly #names: [string, string][] = [];
@@ -340,8 +337,11 @@ function conditionText(condition: Condition, placeholders: Placeholders): string
     case 'lessThan':
       return `${placeholders.name(condition.attribute)} < ${placeholders.value(scalarValue(condition.value))}`;
     case 'and':
-    case 'or':
-      return `(${condition.conditions.map((part) => conditionText(part, placeholders)).join(condition.op === 'and' ? ' AND ' : ' OR ')})`;
+    case 'or': {
+      const parts = condition.conditions.map((part) => conditionText(part, placeholders));
+      // DynamoDB refuses redundant parentheses.
+      return parts.length === 1 ? parts[0]! : `(${parts.join(condition.op === 'and' ? ' AND ' : ' OR ')})`;
+    }
   }
 }
 
@@ -352,6 +352,7 @@ function updateText({ set, add, remove }: EncodedChanges, placeholders: Placehol
     ['REMOVE', remove.map((name) => placeholders.name(name))],
   ];
   const text = clauses.filter(([, parts]) => parts.length > 0).map(([verb, parts]) => `${verb} ${parts.join(', ')}`);
+  // It must say something.
   return text.length > 0 ? text.join(' ') : `REMOVE ${placeholders.name(NO_ATTRIBUTE)}`;
 }
 

@@ -97,8 +97,7 @@ export class SqliteTable implements Table {
   }
 
   async update(key: Key, changes: Changes, condition?: Condition): Promise<UpdateResult> {
-    checkKey(key);
-    const encoded = encodeChanges(changes);
+    const encoded = encodeChanges(key, changes);
     checkCondition(condition);
     const current = this.#read(key);
     if (!holds(condition, current)) return { ok: false };
@@ -134,7 +133,7 @@ export class SqliteTable implements Table {
     const encoded = operations.map((operation) => ({
       operation,
       put: operation.op === 'put' ? encodeItem(operation.item) : undefined,
-      update: operation.op === 'update' ? encodeChanges(operation.changes) : undefined,
+      update: operation.op === 'update' ? encodeChanges(operation.key, operation.changes) : undefined,
     }));
     const failed: number[] = [];
     const writes: (() => void)[] = [];

@@ -39,6 +39,8 @@ const MAX_QUERY_LIMIT = 1000;
 const MAX_PARTITION_KEY_BYTES = 2048;
 const MAX_SORT_KEY_BYTES = 1024;
 const MAX_NAME_LENGTH = 255;
+/** A name that no attribute may have: what an update removes on DynamoDB that changes nothing. */
+export const NO_ATTRIBUTE = '(none)';
 
 /** The attributes that keys and indexes are made of: strings, with the longest value in bytes. */
 const KEY_ATTRIBUTES = new Map(
@@ -83,8 +85,9 @@ export interface EncodedChanges {
   readonly remove: readonly string[];
 }
 
-/** The parts of an update. Throws {@link TableUsageError} on what cannot be stored. */
-export function encodeChanges(changes: Changes): EncodedChanges {
+/** The parts of an update. Throws {@link TableUsageError} on what cannot be stored whatever the item is. */
+export function encodeChanges(key: Key, changes: Changes): EncodedChanges {
+  checkKey(key);
   const set = encodeAttributes(changes.set ?? {});
   const add = Object.entries(changes.add ?? {});
   const remove = changes.remove ?? [];
@@ -100,7 +103,7 @@ export function encodeChanges(changes: Changes): EncodedChanges {
     checkNumber(name, amount);
   }
   // DynamoDB refuses these before it looks at the condition.
-  checkItemSize(set);
+  checkItemSize([...encodeAttributes({ pk: key.pk, sk: key.sk }), ...set]);
   return { set, add, remove };
 }
 
@@ -187,7 +190,7 @@ function checkJson(name: string, root: unknown): void {
 }
 
 function checkName(name: string): void {
-  if (name.length < 1 || name.length > MAX_NAME_LENGTH || !name.isWellFormed()) {
+  if (name.length < 1 || name.length > MAX_NAME_LENGTH || !name.isWellFormed() || name === NO_ATTRIBUTE) {
     throw new TableUsageError(`attribute names have 1 to ${MAX_NAME_LENGTH} characters, not ${show(name)}`);
   }
 }

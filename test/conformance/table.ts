@@ -278,6 +278,7 @@ export function tableConformance(open: () => Promise<TableUnderTest>): void {
       [false, 'and', allOf(exists(), equals('n', 6))],
       [true, 'or', anyOf(absent(), equals('n', 5))],
       [false, 'or', anyOf(absent(), equals('n', 6))],
+      [true, 'one within one', allOf(anyOf(allOf(equals('n', 5))))],
       [true, 'nested', anyOf(allOf(absent(), exists()), allOf(anyOf(absent('y'), exists('z')), equals('text', 'b')))],
     ])('%s: %s', async (ok, _name, condition) => {
       await table.put({ ...key('a'), ...item });

@@ -1,0 +1,78 @@
+import { Readable } from 'node:stream';
+import {
+  DeleteObjectCommand,
+  GetObjectCommand,
+  HeadObjectCommand,
+  PutObjectCommand,
+  paginateListObjectsV2,
+  type S3Client,
+} from '@aws-sdk/client-s3';
+import { Upload } from '@aws-sdk/lib-storage';
+import { assertBlobKey, assertBlobPrefix, type Blobs } from '#core/ports/blobs.ts';
+
+/**
+ * {@link Blobs} in one S3 bucket, under their own keys. Its role needs `s3:ListBucket`, else S3 answers for what is not
+ * there that it is forbidden; and the bucket a rule that aborts unfinished multipart uploads, for those of a process
+ * that died.
+ */
+export class S3Blobs implements Blobs {
+  readonly #client: S3Client;
+  readonly #bucket: string;
+
+  constructor(client: S3Client, bucket: string) {
+    this.#client = client;
+    this.#bucket = bucket;
+  }
+
+  async put(key: string, body: Uint8Array | AsyncIterable<Uint8Array>): Promise<void> {
+    const params = { ...this.#object(key), Body: body };
+    if (body instanceof Uint8Array) {
+      await this.#client.send(new PutObjectCommand({ ...params, Body: body }));
+    } else {
+      await new Upload({ client: this.#client, params: { ...params, Body: Readable.from(body) } }).done();
+    }
+  }
+
+  async get(key: string): Promise<Uint8Array | undefined> {
+    const object = await ifThere(this.#client.send(new GetObjectCommand(this.#object(key))));
+    return object?.Body?.transformToByteArray();
+  }
+
+  async stream(key: string): Promise<AsyncIterable<Uint8Array> | undefined> {
+    const object = await ifThere(this.#client.send(new GetObjectCommand(this.#object(key))));
+    return object?.Body as Readable | undefined;
+  }
+
+  async size(key: string): Promise<number | undefined> {
+    return (await ifThere(this.#client.send(new HeadObjectCommand(this.#object(key)))))?.ContentLength;
+  }
+
+  async delete(key: string): Promise<void> {
+    await this.#client.send(new DeleteObjectCommand(this.#object(key)));
+  }
+
+  async *list(prefix: string): AsyncGenerator<string> {
+    assertBlobPrefix(prefix);
+    for await (const page of paginateListObjectsV2(
+      { client: this.#client },
+      { Bucket: this.#bucket, Prefix: prefix },
+    )) {
+      for (const { Key } of page.Contents ?? []) yield Key!;
+    }
+  }
+
+  #object(key: string): { Bucket: string; Key: string } {
+    assertBlobKey(key);
+    return { Bucket: this.#bucket, Key: key };
+  }
+}
+
+/** `undefined` when there is no such object; HEAD has no body to name the error otherwise. */
+async function ifThere<T>(answer: Promise<T>): Promise<T | undefined> {
+  try {
+    return await answer;
+  } catch (error) {
+    if (error instanceof Error && (error.name === 'NoSuchKey' || error.name === 'NotFound')) return undefined;
+    throw error;
+  }
+}

@@ -1,0 +1,97 @@
+import {
+  GetSecretValueCommand,
+  ListSecretVersionIdsCommand,
+  type SecretsManagerClient,
+} from '@aws-sdk/client-secrets-manager';
+import { beforeAll, describe, expect, test } from 'vitest';
+import { type Clock, SystemClock } from '#core/ports/clock.ts';
+import { SystemIds } from '#core/ports/ids.ts';
+import type { Table } from '#core/ports/table.ts';
+import { vaultConformance } from '#test/conformance/vault.ts';
+import { createTables, dynamoDbClient, secretsManagerClient } from '#test/helpers/aws.ts';
+import { ManualClock } from '#test/helpers/manual-clock.ts';
+import { DynamoTable } from './dynamo-table.ts';
+import { SecretsManagerVault } from './secrets-manager-vault.ts';
+
+async function openStore(clock: Clock) {
+  const database = dynamoDbClient();
+  const locks = new DynamoTable(database, (await createTables(database)).counters, clock);
+  const client = secretsManagerClient();
+  const prefix = `agents/${new SystemIds().uuid()}`;
+  return { client, prefix, locks, clock, ids: new SystemIds() };
+}
+
+describe('SecretsManagerVault', () => {
+  vaultConformance(async () => {
+    const store = await openStore(new SystemClock());
+    return () => new SecretsManagerVault(store);
+  });
+
+  describe('with its time in our hands', () => {
+    const clock = new ManualClock();
+    let store: { client: SecretsManagerClient; prefix: string; locks: Table; clock: Clock; ids: SystemIds };
+    const another = () => new SecretsManagerVault(store);
+    const current = async (workspaceId: string) =>
+      (await store.client.send(new GetSecretValueCommand({ SecretId: `${store.prefix}/${workspaceId}` }))).SecretString;
+
+    beforeAll(async () => {
+      store = await openStore(clock);
+    });
+
+    test('reads what another process changed after at most 60 seconds', async () => {
+      const [one, other] = [another(), another()];
+      await one.write('cached', 'A', '1');
+      expect(await other.read('cached', ['A'])).toEqual({ A: '1' });
+      await one.write('cached', 'A', '2');
+      expect(await one.read('cached', ['A'])).toEqual({ A: '2' });
+      await clock.advance(59_999);
+      expect(await other.read('cached', ['A'])).toEqual({ A: '1' });
+      await clock.advance(1);
+      expect(await other.read('cached', ['A'])).toEqual({ A: '2' });
+    });
+
+    test('keeps an empty secret, and writes no version that says the same', async () => {
+      const vault = another();
+      await vault.remove('versions', 'A');
+      await expect(current('versions')).rejects.toMatchObject({ name: 'ResourceNotFoundException' });
+      await vault.write('versions', 'A', '1');
+      await vault.write('versions', 'A', '1');
+      await vault.remove('versions', 'B');
+      const secret = { SecretId: `${store.prefix}/versions`, IncludeDeprecated: true };
+      expect((await store.client.send(new ListSecretVersionIdsCommand(secret))).Versions).toHaveLength(1);
+      await vault.remove('versions', 'A');
+      expect(await current('versions')).toBe('{}');
+    });
+
+    /** Moves the clock for as long as the write waits at the lock. */
+    async function finish(writing: Promise<void>): Promise<unknown> {
+      let ended = false;
+      const outcome = writing
+        .catch((error: unknown) => error)
+        .finally(() => {
+          ended = true;
+        });
+      await expect.poll(() => clock.advance(500).then(() => ended), { interval: 5, timeout: 20_000 }).toBe(true);
+      return outcome;
+    }
+
+    test('waits for the lock of another process, and takes over one that has expired', async () => {
+      const lock = { pk: 'VAULT#dead', sk: 'LOCK' };
+      await store.locks.put({ ...lock, owner: 'a process that died', ttl: clock.now() / 1000 + 5 });
+      const writing = another().write('dead', 'A', '1');
+      await expect.poll(() => clock.sleepers).toBe(1);
+      await expect(current('dead')).rejects.toThrow();
+      expect(await finish(writing)).toBeUndefined();
+      expect(await current('dead')).toBe('{"A":"1"}');
+      expect(await store.locks.get(lock)).toBeUndefined();
+    });
+
+    test('gives up on a lock that is held for long, and goes on with the next write', async () => {
+      await store.locks.put({ pk: 'VAULT#held', sk: 'LOCK', owner: 'another', ttl: clock.now() / 1000 + 86_400 });
+      const vault = another();
+      expect(await finish(vault.write('held', 'A', '1'))).toMatchObject({ code: 'CONFLICT' });
+      await vault.write('free', 'A', '1');
+      expect(await current('free')).toBe('{"A":"1"}');
+    });
+  });
+});

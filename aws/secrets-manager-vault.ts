@@ -1,0 +1,160 @@
+import {
+  CreateSecretCommand,
+  GetSecretValueCommand,
+  PutSecretValueCommand,
+  type SecretsManagerClient,
+} from '@aws-sdk/client-secrets-manager';
+import { PlatformError } from '#core/errors.ts';
+import { type Clock, epochSeconds } from '#core/ports/clock.ts';
+import type { Ids } from '#core/ports/ids.ts';
+import { absent, anyOf, equals, lessThan, type Table } from '#core/ports/table.ts';
+import {
+  assertSecretValue,
+  assertWorkspaceId,
+  decodeVault,
+  encodeVault,
+  pickValues,
+  type Vault,
+  type VaultValues,
+} from '#core/ports/vault.ts';
+
+const CACHE_MS = 60_000;
+const MAX_CACHED_WORKSPACES = 200;
+/** A request that takes longer is broken off, so that no writer outlives its lock: it makes two. */
+const REQUEST_LIMIT_MS = 10_000;
+const LOCK_SECONDS = 30;
+const LOCK_WAIT_MS = 15_000;
+const LOCK_POLL_MS = 100;
+
+export interface SecretsManagerVaultProps {
+  readonly client: SecretsManagerClient;
+  /** Secrets are named `<prefix>/<workspaceId>`. */
+  readonly prefix: string;
+  /** Where writers lock a workspace: the counters table. */
+  readonly locks: Table;
+  readonly clock: Clock;
+  readonly ids: Ids;
+}
+
+/**
+ * {@link Vault} in AWS Secrets Manager, one JSON secret a workspace, made by the first write and kept when empty.
+ *
+ * What another process changed or removed may still be read for 60 seconds; a name that is not in the cache is looked up.
+ * Secrets Manager keeps at most 100 versions made within 24 hours, so a value that stays the same is not written, and
+ * past the limit a write throws `RATE_LIMITED`.
+ */
+export class SecretsManagerVault implements Vault {
+  readonly #props: SecretsManagerVaultProps;
+  readonly #cache = new Map<string, { readonly values: VaultValues; readonly until: number }>();
+  #writes: Promise<void> = Promise.resolve();
+
+  constructor(props: SecretsManagerVaultProps) {
+    this.#props = props;
+  }
+
+  async read(workspaceId: string, names: readonly string[]): Promise<Record<string, string>> {
+    assertWorkspaceId(workspaceId);
+    const cached = this.#cache.get(workspaceId);
+    if (cached && cached.until > this.#props.clock.now() && names.every((name) => cached.values.has(name))) {
+      return pickValues(cached.values, names);
+    }
+    const values = (await this.#fetch(workspaceId)) ?? new Map();
+    // A write that ended meanwhile knows better.
+    if (this.#cache.get(workspaceId) === cached) this.#keep(workspaceId, values);
+    return pickValues(values, names);
+  }
+
+  /**
+   * Throws {@link PlatformError} `CONFLICT` when other writers keep the workspace locked for 15 seconds, and
+   * `RATE_LIMITED` when its secrets were changed too often.
+   */
+  async write(workspaceId: string, name: string, value: string): Promise<void> {
+    assertSecretValue(name, value);
+    await this.#change(workspaceId, (values) =>
+      values.get(name) === value ? values : new Map([...values, [name, value]]),
+    );
+  }
+
+  /** Throws as {@link SecretsManagerVault.write}. */
+  async remove(workspaceId: string, name: string): Promise<void> {
+    await this.#change(workspaceId, (values) =>
+      values.has(name) ? new Map([...values].filter(([other]) => other !== name)) : values,
+    );
+  }
+
+  /** Writers of this process queue here, those of others at the lock. `change` answers with the same map for no change. */
+  async #change(workspaceId: string, change: (values: VaultValues) => VaultValues): Promise<void> {
+    assertWorkspaceId(workspaceId);
+    const done = this.#writes.then(() =>
+      this.#withLock(workspaceId, async () => {
+        const before = await this.#fetch(workspaceId);
+        const values = change(before ?? new Map());
+        if (before ? values !== before : values.size > 0) await this.#store(workspaceId, values, before === undefined);
+        this.#keep(workspaceId, values);
+      }),
+    );
+    this.#writes = done.catch(() => {});
+    await done;
+  }
+
+  async #withLock(workspaceId: string, work: () => Promise<void>): Promise<void> {
+    const { locks, clock, ids } = this.#props;
+    const key = { pk: `VAULT#${workspaceId}`, sk: 'LOCK' };
+    const owner = ids.uuid();
+    const giveUpAt = clock.now() + LOCK_WAIT_MS;
+    for (;;) {
+      const now = epochSeconds(clock.now());
+      const taken = await locks.put({ ...key, owner, ttl: now + LOCK_SECONDS }, anyOf(absent(), lessThan('ttl', now)));
+      if (taken.ok) break;
+      if (clock.now() >= giveUpAt) {
+        throw new PlatformError('CONFLICT', 'other changes of this workspace’s secrets are under way: try again');
+      }
+      await clock.sleep(LOCK_POLL_MS);
+    }
+    try {
+      await work();
+    } finally {
+      await locks.delete(key, equals('owner', owner));
+    }
+  }
+
+  /** `undefined` when the workspace has no secret yet. */
+  async #fetch(workspaceId: string): Promise<VaultValues | undefined> {
+    try {
+      const command = new GetSecretValueCommand({ SecretId: this.#nameOf(workspaceId) });
+      return decodeVault((await this.#props.client.send(command, requestLimit())).SecretString ?? '{}');
+    } catch (error) {
+      if (isNamed(error, 'ResourceNotFoundException')) return undefined;
+      throw error;
+    }
+  }
+
+  async #store(workspaceId: string, values: VaultValues, isNew: boolean): Promise<void> {
+    const { client, ids } = this.#props;
+    const name = this.#nameOf(workspaceId);
+    // The token makes the SDK's retries one version.
+    const content = { SecretString: encodeVault(values), ClientRequestToken: ids.uuid() };
+    try {
+      if (isNew) await client.send(new CreateSecretCommand({ Name: name, ...content }), requestLimit());
+      else await client.send(new PutSecretValueCommand({ SecretId: name, ...content }), requestLimit());
+    } catch (error) {
+      if (!isNamed(error, 'LimitExceededException')) throw error;
+      throw new PlatformError('RATE_LIMITED', 'the secrets of this workspace were changed too often today');
+    }
+  }
+
+  #keep(workspaceId: string, values: VaultValues): void {
+    this.#cache.delete(workspaceId);
+    const [oldest] = this.#cache.keys();
+    if (oldest !== undefined && this.#cache.size >= MAX_CACHED_WORKSPACES) this.#cache.delete(oldest);
+    this.#cache.set(workspaceId, { values, until: this.#props.clock.now() + CACHE_MS });
+  }
+
+  #nameOf(workspaceId: string): string {
+    return `${this.#props.prefix}/${workspaceId}`;
+  }
+}
+
+const requestLimit = () => ({ abortSignal: AbortSignal.timeout(REQUEST_LIMIT_MS) });
+
+const isNamed = (error: unknown, name: string): boolean => error instanceof Error && error.name === name;
