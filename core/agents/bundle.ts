@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { crc32, createInflateRaw, inflateRawSync } from 'node:zlib';
 import { type Entry, fromBufferPromise, type ZipFile } from 'yauzl';
 import { isPlatformError, PlatformError } from '../errors.ts';
-import { show } from './field-error.ts';
+import { quote } from './field-error.ts';
 import { pathProblem } from './safe-path.ts';
 
 const MB = 1024 * 1024;
@@ -22,7 +22,7 @@ const FILE_TYPE = 0o170000;
 const REGULAR_FILE = 0o100000;
 const FOLDER = 0o040000;
 
-export interface BundleFile {
+interface BundleFile {
   /** Relative to the root, separated by `/`; safe to join to a folder (see {@link pathProblem}). */
   readonly path: string;
   /** Bytes, expanded. */
@@ -63,7 +63,8 @@ interface ZipMember extends BundleFile {
 }
 
 const refused = (reason: string): PlatformError => new PlatformError('INVALID_INPUT', `The bundle ${reason}.`);
-const refusedEntry = (path: string, reason: string): PlatformError => refused(`has the entry ${show(path)}, ${reason}`);
+const refusedEntry = (path: string, reason: string): PlatformError =>
+  refused(`has the entry ${quote(path)}, ${reason}`);
 
 /**
  * Checks a code bundle: a zip of plain files and folders that expands to what it declares, within bounds.
@@ -213,7 +214,7 @@ function entryName(entry: Entry): string {
     // Whatever the flags say: every tool of today writes UTF-8, some without the flag for it.
     return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(entry.fileNameRaw);
   } catch {
-    throw refused(`has an entry whose name is not UTF-8 (${show(entry.fileNameRaw.toString('latin1'))})`);
+    throw refused(`has an entry whose name is not UTF-8 (${quote(entry.fileNameRaw.toString('latin1'))})`);
   }
 }
 

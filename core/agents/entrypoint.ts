@@ -1,6 +1,6 @@
 import { PlatformError } from '../errors.ts';
 import type { BundleReport } from './bundle.ts';
-import { show } from './field-error.ts';
+import { quote } from './field-error.ts';
 import type { AgentDefinition } from './manifest.ts';
 import { pathProblem } from './safe-path.ts';
 
@@ -63,10 +63,10 @@ export function detectEntrypoint(
     if (!paths.has(path)) {
       // Beside a command the manifest's entrypoint is only a note; what an upload names is meant.
       if (command !== undefined && path !== named) break;
-      throw new PlatformError('INVALID_INPUT', `${source} is ${show(path)}, which is not in the bundle.`);
+      throw new PlatformError('INVALID_INPUT', `${source} is ${quote(path)}, which is not in the bundle.`);
     }
     if (command === undefined && interpreterOf(path) === undefined) {
-      throw new PlatformError('INVALID_INPUT', `${source} is ${show(path)}, but must end in ${EXTENSIONS}.`);
+      throw new PlatformError('INVALID_INPUT', `${source} is ${quote(path)}, but must end in ${EXTENSIONS}.`);
     }
     return path;
   }

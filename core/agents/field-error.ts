@@ -23,14 +23,18 @@ const shorten = (text: string): string =>
   text.length > MAX_SHOWN_LENGTH ? `${text.slice(0, MAX_SHOWN_LENGTH - 1)}…` : text;
 
 /** Beginnings of well-known credentials, and unbroken runs of letters with digits, which is how the others look. */
-const SECRET = /sk[-_]|[rp]k_|AKIA|gh[a-z]_|github_pat|xox|eyJ|BEGIN |:\/\/[^/]*@|(?=\w*\d)(?=\w*[A-Za-z])[\w+/=]{20,}/;
+const SECRET =
+  /\b(sk[-_]|[rp]k_|AKIA|gh[a-z]_|github_pat|xox|eyJ|BEGIN )|:\/\/[^/]*@|(?=\w*\d)(?=\w*[A-Za-z])[\w+/=]{20,}/;
 
 /** A value as a message may show it: short, and never what may be a secret. */
 export function show(value: unknown): string {
   if (typeof value !== 'string') return showKind(value);
   if (SECRET.test(value)) return `${showKind(value)} that looks like a secret`;
-  return JSON.stringify(shorten(value));
+  return quote(value);
 }
+
+/** A name from a user in quotes, short. */
+export const quote = (text: string): string => JSON.stringify(shorten(text));
 
 /** As {@link show} for members whose strings are not to be shown at all. */
 export function showKind(value: unknown): string {

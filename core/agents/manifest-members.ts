@@ -4,12 +4,12 @@ import { customToolsShape, orchestrationShape } from './orchestration.ts';
 
 /** Providers of language models; `ollama` stands for a local one. */
 export const PROVIDERS = ['anthropic', 'openai', 'gemini', 'ollama'] as const;
-export const SECRET_NAME = /^[A-Z][A-Z0-9_]{0,127}$/;
+const SECRET_NAME = /^[A-Z][A-Z0-9_]{0,127}$/;
 
 const NAME_RULE = 'must be 2-50 lower-case letters, digits and single hyphens, with no hyphen at either end';
 
 /** `contract.md` 0.5. */
-export const agentName = z
+const agentName = z
   .string(NAME_RULE)
   .min(2, NAME_RULE)
   .max(50, NAME_RULE)

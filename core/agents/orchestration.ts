@@ -3,7 +3,7 @@ import { type FieldError, isObject, show } from './field-error.ts';
 import { checkSchema } from './schema-validation.ts';
 
 /** An agent version that another one calls. */
-export type Dependency = {
+type Dependency = {
   /** `org/agent`. */
   id: string;
   /** An exact version: `v1`. */

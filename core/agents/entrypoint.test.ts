@@ -1,0 +1,82 @@
+import { execFileSync } from 'node:child_process';
+import { describe, expect, test } from 'vitest';
+import { detectEntrypoint, entrypointCommand } from './entrypoint.ts';
+
+type Commands = Parameters<typeof entrypointCommand>[0];
+const none: Commands = { runtime: null, run_command: null, entrypoint: null };
+const command: Commands = { ...none, runtime: { command: 'make run' } };
+const bundle = (...paths: string[]) => ({ files: paths.map((path) => ({ path, size: 1, executable: false })) });
+
+describe('detectEntrypoint', () => {
+  test.each<[string, string[], Commands, string | undefined, string | undefined]>([
+    ['the named file', ['main.py', 'src/x.py'], none, 'src/x.py', 'src/x.py'],
+    ['named before the manifest’s', ['a.py', 'b.py'], { ...none, entrypoint: 'b.py' }, 'a.py', 'a.py'],
+    ['the manifest’s', ['main.py', 'b.js'], { ...none, entrypoint: 'b.js' }, undefined, 'b.js'],
+    ['main.py first', ['index.js', 'app.py', 'main.py'], none, undefined, 'main.py'],
+    ['app.py', ['app.py', 'index.js'], none, undefined, 'app.py'],
+    ['sandbox_main.py', ['sandbox_main.py', 'util.py'], none, undefined, 'sandbox_main.py'],
+    ['index.js', ['index.js', 'package.json'], none, undefined, 'index.js'],
+    ['agent.ts', ['agent.ts'], none, undefined, 'agent.ts'],
+    ['only at the root', ['src/main.py'], command, undefined, undefined],
+    ['none beside a command', ['tool.sh'], command, undefined, undefined],
+    ['a script beside a command', ['tool.sh'], command, 'tool.sh', 'tool.sh'],
+    ['run_command is a command', ['x.rb'], { ...none, run_command: 'ruby x.rb' }, undefined, undefined],
+    ['a stale entrypoint beside a command', ['main.py'], { ...command, entrypoint: 'old.py' }, undefined, 'main.py'],
+  ])('%s', (_, paths, definition, named, expected) => {
+    expect(detectEntrypoint(bundle(...paths), definition, named)).toBe(expected);
+  });
+
+  test.each<[string, string[], Commands, string | undefined, string]>([
+    [
+      'a named file that is not there',
+      ['main.py'],
+      none,
+      'app.py',
+      'x-entrypoint is "app.py", which is not in the bundle',
+    ],
+    ['even beside a command', ['main.py'], command, '../x.py', 'x-entrypoint is "../x.py", which is not in the bundle'],
+    [
+      'a manifest file that is not there',
+      ['main.py'],
+      { ...none, entrypoint: 'a.py' },
+      undefined,
+      'manifest is "a.py"',
+    ],
+    ['a file of no interpreter', ['a.rb'], none, 'a.rb', 'must end in .py, .js'],
+    ['nothing to run', ['README.md', 'src/main.py'], none, undefined, 'nothing to run: name a file with the header'],
+  ])('refuses %s', (_, paths, definition, named, message) => {
+    expect(() => detectEntrypoint(bundle(...paths), definition, named)).toThrow(
+      expect.objectContaining({ code: 'INVALID_INPUT', message: expect.stringContaining(message) }),
+    );
+  });
+});
+
+describe('entrypointCommand', () => {
+  test.each<[Commands, string | null, string]>([
+    [{ ...command, run_command: 'x', entrypoint: 'a.py' }, 'b.py', 'make run'],
+    [{ ...none, run_command: 'python3 app.py --fast', entrypoint: 'a.py' }, 'b.py', 'python3 app.py --fast'],
+    [{ ...none, runtime: {} }, 'main.py', 'python3 main.py'],
+    [{ ...none, entrypoint: 'a.py' }, 'src/b.py', 'python3 src/b.py'],
+    [{ ...none, entrypoint: 'a.py' }, null, 'python3 a.py'],
+    [none, 'index.js', 'node index.js'],
+    [none, 'main.mjs', 'node main.mjs'],
+    [none, 'main.ts', 'node main.ts'],
+    [none, "it's $(x) main.py", "python3 'it'\\''s $(x) main.py'"],
+    [none, '-c.py', 'python3 ./-c.py'],
+    [none, '~/main.py', "python3 '~/main.py'"],
+  ])('%j and %j', (definition, entrypoint, expected) => {
+    expect(entrypointCommand(definition, entrypoint)).toBe(expected);
+  });
+
+  test.each([none, { ...none, entrypoint: 'a.rb' }])('there is nothing to run in %j', (definition) => {
+    expect(() => entrypointCommand(definition, null)).toThrow(expect.objectContaining({ code: 'UNPROCESSABLE' }));
+  });
+
+  test.each(['a b.py', "it's.py", '$(id).py', '`id`.py', 'a;b.py', 'a"b.py', '*.py', 'ü&|<>.py', '!x.py', '{a,b}.py'])(
+    'a shell reads %s as one word',
+    (path) => {
+      const line = entrypointCommand(none, path).replace('python3', "printf '%s|'");
+      expect(execFileSync('sh', ['-c', line], { encoding: 'utf8' })).toBe(`${path}|`);
+    },
+  );
+});
