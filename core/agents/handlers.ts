@@ -1,7 +1,8 @@
 import type { Deps } from '../deps.ts';
 import { PlatformError } from '../errors.ts';
 import type { Caller } from '../http/auth.ts';
-import { mediaType, readMultipart } from '../http/body.ts';
+import { mediaType } from '../http/body.ts';
+import { readMultipart } from '../http/multipart.ts';
 import { type Handlers, requestIdOf } from '../http/route.ts';
 import { isoTime } from '../ports/clock.ts';
 import { listAgentRuns, type Run } from '../runs/store.ts';
@@ -11,7 +12,7 @@ import { type BundleReport, inspectBundle } from './bundle.ts';
 import { checkDependencyGraph } from './dependency-graph.ts';
 import { detectEntrypoint } from './entrypoint.ts';
 import { install, planInstall } from './install.ts';
-import { type AgentDefinition, checkDefinition, checkUpdate, type FieldError } from './manifest.ts';
+import { checkDefinition, checkUpdate, type FieldError } from './manifest.ts';
 import type { agentRoutes } from './routes.ts';
 import {
   AgentStore,
@@ -32,7 +33,7 @@ const UPLOAD_WAIT_MS = 10_000;
 /** `contract.md` 6.5. */
 const FORKS_THAT_NEED_CONFIRMATION = 1;
 
-export const agentHandlers = (deps: Deps): Handlers<typeof agentRoutes> => {
+export const agentHandlers = (deps: Omit<Deps, 'vault' | 'counters'>): Handlers<typeof agentRoutes> => {
   const storeOf = (caller: Caller) => new AgentStore(deps, caller.workspace.id);
   const find = (caller: Caller, id: string) => findOwn(deps, caller, id);
 
@@ -265,9 +266,12 @@ export const agentHandlers = (deps: Deps): Handlers<typeof agentRoutes> => {
         `Only an owner of the workspace "${target.workspace.slug}" may publish in it.`,
       );
     }
-    const copy: AgentDefinition = { ...source.definition, name: new_name ?? source.name, is_public: false };
-    const renamed = checkUpdate({ ...copy, name: source.name }, {});
-    if (renamed.definition === undefined) throw invalid(renamed.errors);
+    const { definition: copy, errors } = checkDefinition({
+      ...source.definition,
+      name: new_name ?? source.name,
+      is_public: false,
+    });
+    if (copy === undefined) throw invalid(errors);
     const version = await new AgentStore(deps, target.workspace.id).publish(copy, target.workspace, {
       runnable: source.runnable,
       bundle: source.bundle,

@@ -5,7 +5,11 @@ import type { SandboxSession } from '../ports/sandbox.ts';
 import { shortenLog } from '../runs/masking.ts';
 import { RunStore } from '../runs/store.ts';
 import type { BundleReport } from './bundle.ts';
+import { shellQuote } from './entrypoint.ts';
 import { AgentStore, type AgentVersion, bundleKey, type Install, versionName } from './store.ts';
+
+/** Installing touches no secret. */
+type InstallDeps = Omit<Deps, 'vault' | 'counters'>;
 
 /** What a bundle needs installed before it can run, and under which name the result is kept. */
 export interface InstallPlan {
@@ -27,6 +31,14 @@ const ERROR_TAIL_CHARACTERS = 2000;
 /** Files that name other files of the bundle, or code that runs at installation, make the result depend on the whole bundle. */
 const REQUIREMENTS_USE_BUNDLE = /^\s*(-e|--editable|-r|--requirement|-c|--constraint|\.|\/|file:)|@\s*(file:|\.)/m;
 const PACKAGE_USES_BUNDLE = /"(file|link):|"(preinstall|install|postinstall|prepare)"\s*:/;
+
+/** Each word as it stands: a `>=` in a flag is no redirection. */
+const words = (flags = ''): string =>
+  flags
+    .split(/\s+/)
+    .filter((word) => word !== '')
+    .map(shellQuote)
+    .join(' ');
 
 const hasRequirements = (text: string): boolean =>
   text.split(/\r?\n/).some((line) => line.trim() !== '' && !line.trim().startsWith('#'));
@@ -76,7 +88,7 @@ export async function planInstall(
     commands: [
       ...(python
         ? [
-            `python3 -m pip install --no-input --disable-pip-version-check --no-warn-script-location --progress-bar off ${flags.pip_flags ?? ''} --target ${LAYER_FOLDER}/python -r requirements.txt`,
+            `python3 -m pip install --no-input --disable-pip-version-check --no-warn-script-location --progress-bar off ${words(flags.pip_flags)} --target ${LAYER_FOLDER}/python -r requirements.txt`,
           ]
         : []),
       ...(node
@@ -84,7 +96,7 @@ export async function planInstall(
             usesBundle
               ? `mkdir -p ${LAYER_FOLDER} && cp -R ${agent}/. ${LAYER_FOLDER}/`
               : `mkdir -p ${LAYER_FOLDER} && cp ${agent}/package.json ${lock ? `${agent}/package-lock.json ` : ''}${LAYER_FOLDER}/`,
-            `cd ${LAYER_FOLDER} && npm ${lock ? 'ci' : 'install'} --omit=dev --no-audit --no-fund --no-update-notifier ${flags.npm_flags ?? ''}`,
+            `cd ${LAYER_FOLDER} && npm ${lock ? 'ci' : 'install'} --omit=dev --no-audit --no-fund --no-update-notifier ${words(flags.npm_flags)}`,
           ]
         : []),
       `cd ${LAYER_FOLDER} && tar -czf ${LAYER_ARCHIVE} $(ls -d python node_modules 2>/dev/null)`,
@@ -96,7 +108,12 @@ export async function planInstall(
  * Installs a version's dependencies in a sandbox with network, keeps the layer, and makes the version runnable. The run
  * `runId` shows what pip or npm print while they print it. Never throws: how it ended is in the answer and the record.
  */
-export async function install(deps: Deps, version: AgentVersion, plan: InstallPlan, runId: string): Promise<Install> {
+export async function install(
+  deps: InstallDeps,
+  version: AgentVersion,
+  plan: InstallPlan,
+  runId: string,
+): Promise<Install> {
   const store = new AgentStore(deps, version.workspaceId);
   const runs = new RunStore(deps, version.workspaceId);
   const startedAt = deps.clock.now();
@@ -134,7 +151,7 @@ export async function install(deps: Deps, version: AgentVersion, plan: InstallPl
 
 /** The reason why it failed, or `undefined`. */
 async function build(
-  deps: Deps,
+  deps: InstallDeps,
   version: AgentVersion,
   plan: InstallPlan,
   deadline: number,
@@ -166,7 +183,7 @@ async function build(
 }
 
 async function runCommand(
-  deps: Deps,
+  deps: InstallDeps,
   session: SandboxSession,
   command: string,
   deadline: number,

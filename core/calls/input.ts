@@ -1,5 +1,6 @@
 import { PlatformError } from '../errors.ts';
-import { type Multipart, mediaType, parseJson, readJson, readMultipart } from '../http/body.ts';
+import { mediaType, parseJson, readJson } from '../http/body.ts';
+import { type Multipart, readMultipart } from '../http/multipart.ts';
 import type { Json } from '../ports/table.ts';
 import type { Upload } from './code-runtime.ts';
 

@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest';
-import { mediaType, readJson, readMultipart } from './body.ts';
+import { mediaType, readJson } from './body.ts';
+import { readMultipart } from './multipart.ts';
 
 type Body = RequestInit['body'];
 

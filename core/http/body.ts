@@ -1,5 +1,4 @@
-import busboy from 'busboy';
-import { isPlatformError, PlatformError } from '../errors.ts';
+import { PlatformError } from '../errors.ts';
 import { isTooDeep, MAX_JSON_DEPTH } from '../json.ts';
 import type { Json } from '../ports/table.ts';
 
@@ -18,7 +17,7 @@ export const mediaType = (request: Request): string =>
   (request.headers.get('content-type') ?? '').split(';')[0]!.trim().toLowerCase();
 
 /** Throws DOCUMENT_TOO_LARGE as soon as the size is known to pass `limit` bytes: by the header, else while reading. */
-async function* boundedChunks(request: Request, limit: number): AsyncGenerator<Uint8Array> {
+export async function* boundedChunks(request: Request, limit: number): AsyncGenerator<Uint8Array> {
   if (Number(request.headers.get('content-length') ?? 0) > limit) throw tooLarge(limit);
   if (request.body === null) return;
   let size = 0;
@@ -64,79 +63,4 @@ export function parseJson(bytes: Uint8Array, what: string): Json {
     throw new PlatformError('INVALID_INPUT', `${what} is nested more than ${MAX_JSON_DEPTH} levels deep.`);
   }
   return value;
-}
-
-/** One file of a multipart body. */
-export interface UploadedFile {
-  /** Name of the part. */
-  readonly field: string;
-  /** As the client named it, without folders; may be empty. */
-  readonly name: string;
-  readonly contentType: string;
-  readonly content: Uint8Array;
-}
-
-export interface Multipart {
-  readonly files: UploadedFile[];
-  /** Parts that are not files; the last of a name wins. */
-  readonly fields: Record<string, string>;
-}
-
-/** A whole `multipart/form-data` body. Throws INVALID_INPUT for a broken one, DOCUMENT_TOO_LARGE. */
-export async function readMultipart(request: Request, limit: number): Promise<Multipart> {
-  const files: UploadedFile[] = [];
-  const fields: Record<string, string> = Object.create(null);
-  try {
-    const parser = busboy({
-      headers: { 'content-type': request.headers.get('content-type') ?? '' },
-      defParamCharset: 'utf8',
-      limits: { files: 100, fields: 100, fieldSize: limit, fieldNameSize: 200 },
-    });
-    let refused: string | undefined;
-    parser.on('file', (field, stream, info) => {
-      const chunks: Buffer[] = [];
-      // The parser fails as well, and says so below; unheard here it would end the process.
-      stream.on('error', () => {});
-      stream.on('data', (chunk: Buffer) => chunks.push(chunk));
-      stream.on('end', () => {
-        const name = info.filename ?? '';
-        files.push({ field, name, contentType: info.mimeType, content: Buffer.concat(chunks) });
-      });
-    });
-    parser.on('field', (name, value) => {
-      fields[name] = value;
-    });
-    parser.on('filesLimit', () => {
-      refused = 'more than 100 files';
-    });
-    parser.on('fieldsLimit', () => {
-      refused = 'more than 100 fields';
-    });
-    await pump(boundedChunks(request, limit), parser);
-    if (refused) throw new PlatformError('INVALID_INPUT', `The multipart body has ${refused}.`);
-  } catch (error) {
-    if (isPlatformError(error)) throw error;
-    const reason = error instanceof Error ? error.message : '';
-    throw new PlatformError('INVALID_INPUT', `The body is not valid multipart/form-data: ${reason}.`);
-  }
-  return { files, fields };
-}
-
-async function pump(chunks: AsyncIterable<Uint8Array>, parser: busboy.Busboy): Promise<void> {
-  const closed = new Promise<void>((resolve, reject) => {
-    parser.on('close', resolve);
-    parser.on('error', reject);
-  });
-  closed.catch(() => {});
-  try {
-    for await (const chunk of chunks) {
-      if (parser.destroyed) break;
-      parser.write(chunk);
-    }
-    parser.end();
-  } catch (error) {
-    parser.destroy();
-    throw error;
-  }
-  await closed;
 }

@@ -1,0 +1,74 @@
+import { Logger } from '@aws-lambda-powertools/logger';
+import { DynamoDBClient } from '@aws-sdk/client-dynamodb';
+import { S3Client } from '@aws-sdk/client-s3';
+import { SecretsManagerClient } from '@aws-sdk/client-secrets-manager';
+import type { Config } from '#core/config.ts';
+import type { Deps } from '#core/deps.ts';
+import { SystemClock } from '#core/ports/clock.ts';
+import { SystemIds } from '#core/ports/ids.ts';
+import { DynamoTable } from './dynamo-table.ts';
+import { NoSandbox } from './no-sandbox.ts';
+import { S3Blobs } from './s3-blobs.ts';
+import { SecretsManagerVault } from './secrets-manager-vault.ts';
+
+/**
+ * The parts of {@link Deps} on AWS, each in a function of its own: a Lambda function takes the parts that its handlers'
+ * types ask for, and its bundle then holds no other SDK client. Regions, credentials and endpoints are found by the SDK
+ * in its standard variables.
+ */
+export interface HostDeps extends Pick<Deps, 'config' | 'clock' | 'ids' | 'log' | 'background'> {
+  /** The same as `log`, with what only the Lambda entry tells it. */
+  readonly logger: Logger;
+}
+
+/** What every function has; no SDK. */
+export function hostParts(config: Config): HostDeps {
+  const logger = new Logger({ logLevel: config.logLevel });
+  return {
+    config,
+    clock: new SystemClock(),
+    ids: new SystemIds(),
+    logger,
+    log: {
+      debug: (message, fields = {}) => logger.debug(message, fields),
+      info: (message, fields = {}) => logger.info(message, fields),
+      warn: (message, fields = {}) => logger.warn(message, fields),
+      error: (message, fields = {}) => logger.error(message, fields),
+    },
+    background: (work) => work,
+  };
+}
+
+export function tableParts({ config, clock }: HostDeps): Pick<Deps, 'main' | 'runs' | 'counters'> {
+  const client = new DynamoDBClient();
+  const table = (name: string) => new DynamoTable(client, config.tablePrefix + name, clock);
+  return { main: table('main'), runs: table('runs'), counters: table('counters') };
+}
+
+export const blobParts = ({ config }: HostDeps): Pick<Deps, 'blobs'> => ({
+  blobs: new S3Blobs(new S3Client(), config.bucket),
+});
+
+export const vaultParts = ({
+  config,
+  clock,
+  ids,
+  counters,
+}: HostDeps & Pick<Deps, 'counters'>): Pick<Deps, 'vault'> => ({
+  vault: new SecretsManagerVault({
+    client: new SecretsManagerClient(),
+    prefix: config.secretPrefix,
+    locks: counters,
+    clock,
+    ids,
+  }),
+});
+
+export const sandboxParts = (): Pick<Deps, 'sandbox'> => ({ sandbox: new NoSandbox() });
+
+/** All of them. */
+export function awsDeps(config: Config): Deps {
+  const host = hostParts(config);
+  const tables = tableParts(host);
+  return { ...host, ...tables, ...blobParts(host), ...vaultParts({ ...host, ...tables }), ...sandboxParts() };
+}

@@ -1,0 +1,7 @@
+import { awsDeps } from '#aws/deps.ts';
+import { agentHandlers } from '#core/agents/handlers.ts';
+import { host, observe } from '../host.ts';
+import { createHandler } from '../lambda.ts';
+
+const deps = awsDeps(host.config);
+export const handler = createHandler('agents', deps, agentHandlers(deps)).use(observe);

@@ -1,0 +1,7 @@
+import { awsDeps } from '#aws/deps.ts';
+import { callHandlers } from '#core/calls/handlers.ts';
+import { host, observe } from '../host.ts';
+import { createHandler } from '../lambda.ts';
+
+const deps = awsDeps(host.config);
+export const handler = createHandler('calls', deps, callHandlers(deps)).use(observe);

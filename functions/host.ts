@@ -1,0 +1,15 @@
+import { injectLambdaContext } from '@aws-lambda-powertools/logger/middleware';
+import type { MiddlewareObj } from '@middy/core';
+import type { APIGatewayProxyEvent } from 'aws-lambda';
+import { hostParts } from '#aws/deps.ts';
+import { parseConfig } from '#core/config.ts';
+
+/** This function's settings and logger, made once per process. */
+// biome-ignore lint/style/noProcessEnv: the one place that reads the environment of a Lambda function.
+export const host = hostParts(parseConfig(process.env));
+
+/** Log lines say which invocation wrote them, and under which id the gateway's access log has the request. */
+export const observe: MiddlewareObj<APIGatewayProxyEvent>[] = [
+  injectLambdaContext(host.logger, { resetKeys: true }) as MiddlewareObj<APIGatewayProxyEvent>,
+  { before: ({ event }) => host.logger.appendKeys({ gateway_request_id: event.requestContext.requestId }) },
+];

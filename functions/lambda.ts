@@ -1,0 +1,62 @@
+import middy from '@middy/core';
+import { executionModeStandard } from '@middy/core/executionModeStandard';
+import { executionModeStreamifyResponse } from '@middy/core/executionModeStreamifyResponse';
+import type { APIGatewayProxyEvent } from 'aws-lambda';
+import { routes } from '#core/api.ts';
+import { createApp } from '#core/http/app.ts';
+import type { FunctionName, Route } from '#core/http/route.ts';
+
+/**
+ * The rows of one function as a Lambda handler for proxy events of an API Gateway REST API. A function with `stream` rows
+ * answers as a stream, any other at once.
+ *
+ * Throws when one of the rows has no handler.
+ */
+export function createHandler(
+  fn: FunctionName,
+  deps: Parameters<typeof createApp>[0],
+  handlers: Parameters<typeof createApp>[2],
+) {
+  const table: readonly Route[] = routes;
+  const rows = table.filter((route) => route.fn === fn);
+  const app = createApp(deps, rows, handlers, table);
+  const isStream = rows.some((route) => route.stream);
+  return middy(
+    async (event: APIGatewayProxyEvent) => {
+      const response = await app(toRequest(event));
+      // Not a trickle: the gateway forwards nothing until status and headers are there, and the app knows them by then.
+      const body = isStream ? (response.body ?? '') : await response.text();
+      return { statusCode: response.status, headers: Object.fromEntries(response.headers), body };
+    },
+    { executionMode: isStream ? executionModeStreamifyResponse : executionModeStandard },
+  );
+}
+
+/** The request that the client sent to API Gateway. */
+export function toRequest(event: APIGatewayProxyEvent): Request {
+  const headers = new Headers();
+  for (const [name, values = []] of Object.entries(event.multiValueHeaders ?? {})) {
+    for (const value of values) headers.append(name, value);
+  }
+  const url = new URL(`https://${event.requestContext.domainName ?? 'localhost'}${pathOf(event)}`);
+  // REST APIs pass the path as it was sent, but decode the query.
+  for (const [name, values = []] of Object.entries(event.multiValueQueryStringParameters ?? {})) {
+    for (const value of values) url.searchParams.append(name, value);
+  }
+  // A `Request` refuses a body that HTTP gives no meaning to.
+  const hasBody = event.body !== null && event.httpMethod !== 'GET' && event.httpMethod !== 'HEAD';
+  return new Request(url, {
+    method: event.httpMethod,
+    headers,
+    body: hasBody ? Buffer.from(event.body!, event.isBase64Encoded ? 'base64' : 'utf8') : undefined,
+  });
+}
+
+/**
+ * The path below the API's root, still percent-encoded. A custom domain's base path stands in front of it in
+ * `event.path`; the matched resource tells how many segments are ours.
+ */
+function pathOf({ path, resource }: APIGatewayProxyEvent): string {
+  const depth = resource.split('/').length - 1;
+  return `/${path.split('/').slice(-depth).join('/')}`;
+}
