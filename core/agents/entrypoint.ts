@@ -102,5 +102,5 @@ export function entrypointCommand(definition: Commands, entrypoint: string | nul
 }
 
 /** As one word of a shell line. */
-const shellQuote = (text: string): string =>
+export const shellQuote = (text: string): string =>
   /^[\w./:@%+=,-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
