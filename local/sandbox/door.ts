@@ -41,8 +41,7 @@ export class Door {
     socket.on('error', () => socket.destroy());
     let head = Buffer.alloc(0);
     const read = () => {
-      let chunk: Buffer | null;
-      while ((chunk = socket.read()) !== null) {
+      for (let chunk = socket.read(); chunk !== null; chunk = socket.read()) {
         head = Buffer.concat([head, chunk]);
         const end = head.indexOf(NEWLINE);
         if (end < 0 && head.length <= MAX_HELLO_BYTES) continue;

@@ -1,20 +1,187 @@
-import type { Socket } from 'node:net';
+import { lookup } from 'node:dns/promises';
+import { createServer, type IncomingMessage, request, type Server, type ServerResponse } from 'node:http';
+import { connect, isIP, type Socket } from 'node:net';
+import type { Duplex } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
+import { isPublicAddress } from '#core/outbound/public-address.ts';
 import type { Egress } from '#core/ports/sandbox.ts';
 
+/** The platform's own address. */
 export interface Gateway {
   readonly host: string;
   readonly port: number;
 }
 
+/** What installations may use besides. */
 export interface Registries {
+  /** E.g. `PIP_INDEX_URL`, `npm_config_registry`, `PIP_CERT`; files must lie in /etc/ssl/certs. */
   readonly env: Readonly<Record<string, string>>;
+  /** Names that may resolve to private addresses, and that an allowlist need not hold; `*.example.org` for subdomains. */
   readonly allowHosts: readonly string[];
 }
 
+export interface EgressPolicy {
+  readonly egress: Exclude<Egress, 'none'>;
+  readonly gateway?: Gateway;
+  readonly allowHosts?: readonly string[];
+}
+
+interface Target {
+  readonly host: string;
+  readonly port: number;
+}
+
+const CONNECT_TIMEOUT_MS = 30_000;
+/** Between two hops only; `transfer-encoding` is Node's to choose. */
+const HOP_HEADERS = ['connection', 'keep-alive', 'proxy-authorization', 'proxy-connection', 'te', 'trailer', 'upgrade'];
+
+/**
+ * The one way out of a sandbox: an HTTP proxy (forward and CONNECT) in the trusted process, one for each sandbox. It
+ * resolves names itself and connects to the very address it checked, so that a name cannot change its mind in between.
+ */
 export class EgressProxy {
-  constructor(_options: { egress: Egress; gateway?: Gateway; registries?: Registries }) {}
-  accept(socket: Socket): void {
-    socket.destroy();
+  readonly #policy: EgressPolicy;
+  readonly #server: Server;
+  readonly #sockets = new Set<Duplex>();
+
+  constructor(policy: EgressPolicy) {
+    this.#policy = policy;
+    this.#server = createServer({ requestTimeout: 0, keepAliveTimeout: 60_000 });
+    this.#server.on('request', (incoming, response) => void this.#forward(incoming, response));
+    this.#server.on('connect', (incoming, socket, head) => void this.#tunnel(incoming, socket, head));
   }
-  close(): void {}
+
+  /** Serves a connection from inside as a proxy's client. */
+  accept(socket: Socket): void {
+    this.#keep(socket);
+    this.#server.emit('connection', socket);
+  }
+
+  /** Leads a connection from inside to the platform. */
+  acceptForGateway(socket: Socket): void {
+    this.#keep(socket);
+    const { gateway } = this.#policy;
+    if (!gateway) return void socket.destroy();
+    join(socket, this.#keep(connect(gateway)));
+  }
+
+  close(): void {
+    for (const socket of this.#sockets) socket.destroy();
+    this.#server.close();
+  }
+
+  async #tunnel(incoming: IncomingMessage, client: Duplex, head: Buffer): Promise<void> {
+    try {
+      const upstream = await this.#connect(parseTarget(`https://${incoming.url}`));
+      client.write('HTTP/1.1 200 Connection established\r\n\r\n');
+      upstream.write(head);
+      join(client, upstream);
+    } catch (error) {
+      const { status, message } = refusalOf(error);
+      client.end(`HTTP/1.1 ${status}\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\n${message}\n`);
+    }
+  }
+
+  async #forward(incoming: IncomingMessage, response: ServerResponse): Promise<void> {
+    try {
+      const url = URL.parse(incoming.url ?? '');
+      if (url?.protocol !== 'http:') throw new EgressError('this is a proxy: ask for an absolute http:// address');
+      const upstream = await this.#connect(parseTarget(url.href));
+      const headers = { ...incoming.headers };
+      for (const name of HOP_HEADERS) delete headers[name];
+      const outgoing = request({
+        createConnection: () => upstream,
+        method: incoming.method,
+        path: url.pathname + url.search,
+        headers: { ...headers, host: url.host, connection: 'close' },
+      });
+      pipeline(incoming, outgoing).catch(() => {});
+      outgoing.on('response', (answer) => {
+        const kept = { ...answer.headers };
+        for (const name of HOP_HEADERS) delete kept[name];
+        response.writeHead(answer.statusCode ?? 502, kept);
+        pipeline(answer, response).catch(() => response.destroy());
+      });
+      await new Promise((resolve, reject) => outgoing.on('error', reject).on('close', resolve));
+    } catch (error) {
+      const { status, message } = refusalOf(error);
+      if (response.headersSent) return void response.destroy();
+      response.writeHead(Number.parseInt(status, 10), { 'content-type': 'text/plain', connection: 'close' });
+      response.end(`${message}\n`);
+    }
+  }
+
+  async #connect(target: Target): Promise<Socket> {
+    const addresses = await this.#resolve(target);
+    let problem: unknown;
+    for (const host of addresses) {
+      const socket = this.#keep(connect({ host, port: target.port }));
+      socket.setTimeout(CONNECT_TIMEOUT_MS, () => socket.destroy(new Error('it does not answer')));
+      try {
+        await new Promise((resolve, reject) => socket.once('connect', resolve).once('error', reject));
+        socket.setTimeout(0);
+        return socket;
+      } catch (error) {
+        problem = error;
+      }
+    }
+    throw new Error(`${target.host} cannot be reached: ${(problem as Error).message}`);
+  }
+
+  /** Addresses that the policy allows for this target, at least one. */
+  async #resolve({ host, port }: Target): Promise<string[]> {
+    const { egress, gateway, allowHosts = [] } = this.#policy;
+    if (gateway && host === gateway.host && port === gateway.port) return [host];
+    const isRegistry = matches(host, allowHosts);
+    if (typeof egress === 'object' && !isRegistry && !matches(host, egress.allow)) {
+      throw new EgressError(`${host} is not on the list of hosts that agents may connect to`);
+    }
+    const found = isIP(host) ? [{ address: host }] : await lookup(host, { all: true });
+    const allowed = found.map(({ address }) => address).filter((address) => isRegistry || isPublicAddress(address));
+    if (allowed.length === 0) {
+      throw new EgressError(`${host} is not a public address; agents may connect to the public internet only`);
+    }
+    return allowed;
+  }
+
+  #keep<S extends Duplex>(socket: S): S {
+    this.#sockets.add(socket);
+    socket.on('close', () => this.#sockets.delete(socket));
+    // Whoever uses it sees the end; an unheard error would end the platform.
+    socket.on('error', () => {});
+    return socket;
+  }
+}
+
+class EgressError extends Error {}
+
+function refusalOf(error: unknown): { status: string; message: string } {
+  const { message } = error as Error;
+  return error?.constructor === EgressError
+    ? { status: '403 Forbidden', message: `Refused by the platform: ${message}.` }
+    : { status: '502 Bad Gateway', message };
+}
+
+/** The URL parser turns every spelling of an IPv4 address into the usual one. */
+function parseTarget(url: string): Target {
+  const parsed = URL.parse(url);
+  if (!parsed?.hostname) throw new EgressError('the address cannot be read');
+  const host = parsed.hostname.replace(/^\[|\]$/g, '').replace(/\.$/, '');
+  return { host, port: Number(parsed.port) || (parsed.protocol === 'https:' ? 443 : 80) };
+}
+
+function matches(host: string, patterns: readonly string[]): boolean {
+  return patterns.some((pattern) => {
+    const wanted = pattern.toLowerCase().replace(/\.$/, '');
+    return wanted.startsWith('*.') ? host.endsWith(wanted.slice(1)) && host !== wanted.slice(2) : host === wanted;
+  });
+}
+
+/** Each end of one is passed on to the other; an error of one ends both. */
+function join(one: Duplex, other: Duplex): void {
+  const end = () => {
+    one.destroy();
+    other.destroy();
+  };
+  Promise.all([pipeline(one, other), pipeline(other, one)]).catch(end);
 }

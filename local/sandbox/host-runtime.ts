@@ -1,6 +1,6 @@
 import { execFile } from 'node:child_process';
 import { existsSync, lstatSync, readlinkSync, realpathSync } from 'node:fs';
-import { mkdir, writeFile } from 'node:fs/promises';
+import { copyFile, mkdir, rm, writeFile } from 'node:fs/promises';
 import { dirname, join, sep } from 'node:path';
 import { promisify } from 'node:util';
 
@@ -22,24 +22,9 @@ export interface HostRuntime {
   readonly bubblewrap?: string;
 }
 
-/** Of /etc: what programs need to start, to trust certificates and to tell the time. Nothing that is particular to the host. */
-const ETC = [
-  'alternatives',
-  'crypto-policies',
-  'ca-certificates',
-  'ld.so.cache',
-  'ld.so.conf',
-  'ld.so.conf.d',
-  'localtime',
-  'mime.types',
-  'pki/ca-trust/extracted',
-  'pki/tls/certs',
-  'protocols',
-  'services',
-  'ssl/certs',
-  'ssl/openssl.cnf',
-  'timezone',
-];
+/** Of /etc: what programs need to start, to trust certificates and to tell the time. Nothing particular to the host. */
+const ETC_FOLDERS = ['alternatives', 'ca-certificates', 'crypto-policies', 'pki/ca-trust', 'pki/tls', 'ssl/certs'];
+const ETC_COPIES = ['ld.so.cache', 'localtime', 'mime.types', 'protocols', 'services', 'ssl/openssl.cnf', 'timezone'];
 
 const ETC_FILES: Readonly<Record<string, string>> = {
   passwd: 'user:x:1000:1000:user:/home/user:/bin/bash\nnobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n',
@@ -53,11 +38,8 @@ const ETC_FILES: Readonly<Record<string, string>> = {
   'pip.conf': '[global]\nbreak-system-packages = true\ndisable-pip-version-check = true\n',
 };
 
-/**
- * Finds the language runtimes of this host. `folder` takes the files that are made for the sandbox; it must stay.
- */
+/** Finds the language runtimes of this host. `folder` takes the files that are made for the sandbox; it must stay. */
 export async function findHostRuntime(folder: string): Promise<HostRuntime> {
-  await mkdir(folder, { recursive: true });
   const root: RootEntry[] = [{ operation: 'bind', at: '/usr', from: '/usr' }];
   for (const name of ['bin', 'sbin', 'lib', 'lib32', 'lib64', 'libx32']) {
     const path = `/${name}`;
@@ -65,11 +47,19 @@ export async function findHostRuntime(folder: string): Promise<HostRuntime> {
     if (lstatSync(path).isSymbolicLink()) root.push({ operation: 'link', at: path, from: readlinkSync(path) });
     else root.push({ operation: 'bind', at: path, from: path });
   }
-  for (const name of ETC) bind(root, `/etc/${name}`, `/etc/${name}`);
-  for (const [name, text] of Object.entries(ETC_FILES)) {
-    await writeFile(join(folder, name), text);
-    root.push({ operation: 'bind', at: `/etc/${name}`, from: join(folder, name) });
+  const etc = join(folder, 'etc');
+  await rm(etc, { recursive: true, force: true });
+  root.push({ operation: 'bind', at: '/etc', from: etc });
+  for (const name of ETC_FOLDERS) {
+    if (!existsSync(`/etc/${name}`)) continue;
+    await mkdir(join(etc, name), { recursive: true });
+    bind(root, `/etc/${name}`, `/etc/${name}`);
   }
+  await mkdir(join(etc, 'ssl'), { recursive: true });
+  for (const name of ETC_COPIES) {
+    if (existsSync(`/etc/${name}`)) await copyFile(`/etc/${name}`, join(etc, name));
+  }
+  for (const [name, text] of Object.entries(ETC_FILES)) await writeFile(join(etc, name), text);
 
   bind(root, '/runtime/bin/node', process.execPath);
   await addNpm(root);

@@ -6,7 +6,8 @@ import type { Readable, Writable } from 'node:stream';
 import { Door, record } from './door.ts';
 
 export interface BoxSpec {
-  readonly hasEgress: boolean;
+  /** What init listens on and dials the platform for: `egress=3128,gateway=4280`, or empty. */
+  readonly ports: string;
   readonly diskBytes: number;
   /** The plan or bubblewrap's command line, as `sandbox.pl` takes it; given the token of the sandbox. */
   how(token: string): readonly string[];
@@ -127,7 +128,7 @@ export class Launcher {
       this.#events.once(`ready ${token}`, resolve);
       this.#events.once(`failed ${token}`, (reason) => reject(new Error(reason.trim() || 'the sandbox did not start')));
     });
-    this.#stdin.write(record('start', token, token, spec.hasEgress ? 1 : 0, spec.diskBytes, ...spec.how(token)));
+    this.#stdin.write(record('start', token, token, spec.ports, spec.diskBytes, ...spec.how(token)));
     try {
       const [socket] = await Promise.all([control, ready]);
       socket.on('readable', () => socket.read());

@@ -45,7 +45,8 @@ interface Waiting {
 
 const SCRIPT = fileURLToPath(new URL('sandbox.pl', import.meta.url));
 const SCRATCH = 'platform-sandbox-';
-const PROXY = 'http://127.0.0.1:3128';
+const PROXY_PORT = 3128;
+const PROXY = `http://127.0.0.1:${PROXY_PORT}`;
 /** What `df` may show in /dev/shm under bubblewrap, where it cannot share the limit of the home folder. */
 const BUBBLEWRAP_SHM_BYTES = 64 * 1024 * 1024;
 
@@ -53,7 +54,7 @@ const BUBBLEWRAP_SHM_BYTES = 64 * 1024 * 1024;
 export async function createLocalSandbox(options: LocalSandboxOptions): Promise<Sandbox> {
   const cacheFolder = resolve(options.cacheFolder);
   const cache = await ContentCache.open(cacheFolder, options.blobs);
-  const runtime = await findHostRuntime(join(cacheFolder, 'etc'));
+  const runtime = await findHostRuntime(join(cacheFolder, 'runtime'));
   if (options.kind === 'unsandboxed') return new UnsandboxedSandbox(cache, runtime);
   await removeLeftovers();
 
@@ -155,24 +156,42 @@ class LocalSandbox implements Sandbox {
     if (spec.purpose === 'run') void this.#startAhead(needs);
     box.watch(spec.limits.memoryBytes);
     const registries = spec.purpose === 'install' ? this.#options.registries : undefined;
-    let proxy: EgressProxy | undefined;
-    const stopProxy =
-      spec.egress === 'none'
-        ? () => {}
-        : box.door.on(`egress ${box.token}`, (socket) => {
-            proxy ??= new EgressProxy({ egress: spec.egress, gateway: this.#options.gateway, registries });
-            proxy.accept(socket);
-          });
+    const stopEgress = this.#serveEgress(box, spec, registries?.allowHosts);
     return new LocalSession({
       box,
       spec,
       env: environmentOf(spec, registries?.env ?? {}),
       onClose: () => {
-        stopProxy();
-        proxy?.close();
+        stopEgress();
         release();
       },
     });
+  }
+
+  #serveEgress(box: Box, { egress }: SandboxSpec, allowHosts?: readonly string[]): () => void {
+    if (egress === 'none') return () => {};
+    let proxy: EgressProxy | undefined;
+    // Made when first used: most agents connect to nothing.
+    const get = () => {
+      proxy ??= new EgressProxy({ egress, gateway: this.#options.gateway, allowHosts });
+      return proxy;
+    };
+    const stops = [
+      box.door.on(`egress ${box.token}`, (socket) => get().accept(socket)),
+      box.door.on(`gateway ${box.token}`, (socket) => get().acceptForGateway(socket)),
+    ];
+    return () => {
+      for (const stop of stops) stop();
+      proxy?.close();
+    };
+  }
+
+  /** Which ports lead out, as `sandbox.pl` takes them. */
+  #ports({ egress }: Needs): string {
+    if (egress === 'none') return '';
+    const { gateway } = this.#options;
+    // Agents find the platform at the loopback address that it listens on; below 1024 only root could listen.
+    return gateway && gateway.port >= 1024 ? `egress=${PROXY_PORT},gateway=${gateway.port}` : `egress=${PROXY_PORT}`;
   }
 
   async close(): Promise<void> {
@@ -232,7 +251,7 @@ class LocalSandbox implements Sandbox {
       );
       const launcher = await this.#launch();
       const box = await launcher.start({
-        hasEgress: needs.egress === 'open',
+        ports: this.#ports(needs),
         diskBytes: needs.diskBytes,
         how: (token) =>
           this.#options.kind === 'unshare'
@@ -276,17 +295,17 @@ class LocalSandbox implements Sandbox {
       bubblewrap!,
       ...['--unshare-user', '--unshare-pid', '--unshare-net', '--unshare-ipc', '--unshare-uts', '--unshare-cgroup-try'],
       ...['--disable-userns', '--cap-drop', 'ALL', '--uid', '1000', '--gid', '1000', '--hostname', 'sandbox'],
-      ...['--die-with-parent', '--as-pid-1', '--info-fd', '@status'],
-      ...['--perms', '0755', '--size', disk, '--tmpfs', '/home/user'],
+      ...['--die-with-parent', '--as-pid-1', '--info-fd', '@info'],
       // Bubblewrap cannot show one tmpfs in two places; this way /tmp shares the limit of the home folder.
-      ...['--perms', '1777', '--dir', '/home/user/.tmp', '--symlink', 'home/user/.tmp', '/tmp'],
+      ...['--perms', '0755', '--size', disk, '--tmpfs', '/home', '--perms', '0755', '--dir', '/home/user'],
+      ...['--perms', '1777', '--dir', '/home/tmp', '--symlink', 'home/tmp', '/tmp'],
       ...['--proc', '/proc', '--dev', '/dev'],
       ...['--perms', '1777', '--size', String(BUBBLEWRAP_SHM_BYTES), '--tmpfs', '/dev/shm', '--remount-ro', '/dev'],
       ...plan.flatMap(({ operation, at, from }) =>
         operation === 'bind' ? ['--ro-bind', from, at] : ['--symlink', from, at],
       ),
       ...['--ro-bind', this.#seen(SCRIPT), '/.sandbox.pl', '--remount-ro', '/'],
-      ...[perl!, '/.sandbox.pl', 'init', '@status', '@door', token, needs.egress === 'open' ? '1' : '0'],
+      ...[perl!, '/.sandbox.pl', 'init', '@status', '@door', token, this.#ports(needs)],
     ];
   }
 }

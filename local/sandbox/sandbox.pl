@@ -60,7 +60,7 @@ use constant {
     PR_SET_NO_NEW_PRIVS => 38,
     O_NONBLOCK => 2048, O_PATH => 010000000, F_SETFD => 2, F_GETFL => 3, F_SETFL => 4, WNOHANG => 1,
     EAGAIN => 11, EINTR => 4,
-    PROXY_PORT => 3128, MAX_PROXIED => 200, CHUNK => 65536, BACKLOG_BYTES => 1 << 20, MAX_PIPE_BYTES => 1 << 20,
+    MAX_PROXIED => 200, CHUNK => 65536, BACKLOG_BYTES => 1 << 20, MAX_PIPE_BYTES => 1 << 20,
 };
 
 # --- small helpers ---------------------------------------------------------------------------------------------------
@@ -259,7 +259,7 @@ sub seccomp_filter {
 # --- init: process 1 inside ------------------------------------------------------------------------------------------
 
 sub run_init {
-    my ($door, $token, $has_egress) = @_;
+    my ($door, $token, $ports) = @_;
     $0 = 'init';
     sys('keyctl', 1, 0);    # A session keyring of its own: the platform's is inherited otherwise.
     sys('prctl', PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
@@ -267,11 +267,13 @@ sub run_init {
     $SIG{PIPE} = 'IGNORE';
     $SIG{CHLD} = 'IGNORE';    # The kernel collects orphans.
 
-    my $listener;
-    if ($has_egress) {
-        socket $listener, 2, 1, 0 or die "socket: $!\n";
-        bind $listener, pack 'S n a4 x8', 2, PROXY_PORT, "\x7f\0\0\1" or die "cannot listen for the proxy: $!\n";
-        listen $listener, 128;
+    my @listeners;    # { socket, kind }
+    for (split /,/, $ports) {
+        my ($kind, $port) = split /=/;
+        socket my $socket, 2, 1, 0 or die "socket: $!\n";
+        bind $socket, pack 'S n a4 x8', 2, $port, "\x7f\0\0\1" or die "cannot listen on port $port: $!\n";
+        listen $socket, 128;
+        push @listeners, { socket => $socket, kind => $kind };
     }
     my $control = dial($door, "init $token");
     my $requests = '';
@@ -279,7 +281,7 @@ sub run_init {
 
     while (1) {
         my @readers = ($control, map { $_->{from} } grep { !$_->{ended} && !length $_->{data} } @pumps);
-        push @readers, $listener if $listener && @pumps < 2 * MAX_PROXIED;
+        push @readers, map { $_->{socket} } @listeners if @pumps < 2 * MAX_PROXIED;
         my ($readable, $writable) = wait_for(\@readers, [ map { $_->{to} } grep { length $_->{data} } @pumps ]);
 
         if (is_in($readable, $control)) {
@@ -313,8 +315,9 @@ sub run_init {
         # A connection goes when both its directions are done.
         @pumps = grep { !($_->{closed} && $_->{back}{closed}) || do { delete $_->{back}; 0 } } @pumps
             if grep { $_->{closed} } @pumps;
-        if ($listener && is_in($readable, $listener) && accept my $inner, $listener) {
-            my $outer = eval { dial($door, "egress $token") } or next;
+        for my $listener (@listeners) {
+            next unless is_in($readable, $listener->{socket}) && accept my $inner, $listener->{socket};
+            my $outer = eval { dial($door, "$listener->{kind} $token") } or next;
             nonblocking($_) for $inner, $outer;
             my $there = { from => $inner, to => $outer, data => '' };
             my $back = { from => $outer, to => $inner, data => '', back => $there };
@@ -373,7 +376,7 @@ sub supervise {
         my ($cpu, $file, $processes, $memory) = split /,/, $limits;
         set_limit(0, $cpu, $cpu + 1); # CPU: SIGXCPU, a second later SIGKILL
         set_limit(1, $file);
-        set_limit(2, $memory);        # DATA
+        set_limit(2, $memory + (2 << 30)); # DATA: V8 reserves up to a gigabyte; the launcher counts what is really used
         set_limit(4, 0);              # CORE
         set_limit(6, $processes);     # NPROC
         set_limit(7, 1024);           # NOFILE
@@ -519,7 +522,7 @@ sub become { my ($id) = @_; sys('setgroups', 0, 0); sys('setresgid', $id, $id, $
 
 # In a process of its own. @how: the path of bubblewrap and its arguments, or the plan, three fields an entry.
 sub start_sandbox {
-    my ($status, $door, $token, $has_egress, $disk_bytes, @how) = @_;
+    my ($status, $door, $token, $ports, $disk_bytes, @how) = @_;
     if ($> == 0) {
         # A host uid of its own for each sandbox, from a range that no host assigns.
         become(1_900_000_000 + $$);
@@ -528,9 +531,10 @@ sub start_sandbox {
     open STDIN, '<', '/dev/null' or die;
     open STDOUT, '>', '/dev/null' or die;
     if ($how[0] =~ m{^/}) {
-        fcntl $_, F_SETFD, 0 for $status, $door;       # Both go through bubblewrap.
         open STDERR, '>&', $status;
-        my %descriptor = ('@status' => fileno $status, '@door' => fileno $door);
+        open my $info, '>&', $status or die;           # Bubblewrap closes this one.
+        fcntl $_, F_SETFD, 0 for $status, $info, $door;
+        my %descriptor = ('@status' => fileno $status, '@info' => fileno $info, '@door' => fileno $door);
         exec { $how[0] } map { $descriptor{$_} // $_ } @how or die "cannot start bwrap: $!\n";
     }
     my ($uid, $gid) = ($>, $) + 0);
@@ -549,7 +553,7 @@ sub start_sandbox {
     drop_capabilities();
     syswrite $status, "ready\n";
     close $status;
-    run_init(fileno $door, $token, $has_egress);
+    run_init(fileno $door, $token, $ports);
 }
 
 # Bytes that a sandbox's processes and files hold. The cheap count takes shared pages once for each sharer, so one that is
@@ -650,10 +654,10 @@ sub kill_box { my ($box) = @_; syscall $PIDFD_SEND_SIGNAL, fileno $box->{end}, 9
 my ($role, @arguments) = @ARGV;
 if ($role eq 'launcher') { run_launcher(@arguments) }
 else {                     # "init", as bubblewrap's command: status and door are descriptors.
-    my ($status, $door, $token, $has_egress) = @arguments;
+    my ($status, $door, $token, $ports) = @arguments;
     open my $handle, '>&=', $status or die;
     syswrite $handle, "ready\n";
     close $handle;
     open STDERR, '>', '/dev/null';
-    run_init($door, $token, $has_egress);
+    run_init($door, $token, $ports);
 }
