@@ -1,0 +1,117 @@
+import { Duration, Fn, RemovalPolicy, Validations } from 'aws-cdk-lib';
+import { PolicyStatement, Role, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
+import { Architecture, Code, Function as LambdaFunction, Runtime, Tracing } from 'aws-cdk-lib/aws-lambda';
+import { LogGroup } from 'aws-cdk-lib/aws-logs';
+import { Construct } from 'constructs';
+import type { TableName } from '#core/ports/table-rules.ts';
+import { bucketNameOf, functionNameOf, type Stage, secretPrefixOf, tablePrefixOf } from '../config.ts';
+import type { BlobAccess, BlobFolder, TableAccess } from '../functions.ts';
+
+export interface HouseFunctionProps {
+  readonly stage: Stage;
+  /** Folder with `index.mjs`, whose export `handler` is called. */
+  readonly bundle: string;
+  readonly memoryMb: number;
+  readonly timeoutSeconds: number;
+  /** Settings beside those that the `use...` methods add. */
+  readonly environment: Readonly<Record<string, string>>;
+}
+
+/**
+ * A Lambda function with the house's defaults: Node 24 on arm64, X-Ray, a log group that forgets, source maps, and a
+ * role of its own that may write these logs and traces. Each `use...` method adds a setting and the grant that belongs
+ * to it, so that neither is without the other.
+ */
+export class HouseFunction extends Construct {
+  readonly lambda: LambdaFunction;
+  readonly #stage: Stage;
+
+  constructor(scope: Construct, id: string, props: HouseFunctionProps) {
+    super(scope, id);
+    const { stage } = props;
+    this.#stage = stage;
+    const functionName = functionNameOf(stage, id);
+    const logGroup = new LogGroup(this, 'Logs', {
+      logGroupName: `/aws/lambda/${functionName}`,
+      retention: stage.logRetentionDays,
+      removalPolicy: stage.keepsData ? RemovalPolicy.RETAIN : RemovalPolicy.DESTROY,
+    });
+    // Not Lambda's managed policy, which lets a function write to every log group.
+    const role = new Role(this, 'Role', { assumedBy: new ServicePrincipal('lambda.amazonaws.com') });
+    logGroup.grantWrite(role);
+    this.lambda = new LambdaFunction(this, 'Function', {
+      functionName,
+      runtime: Runtime.NODEJS_24_X,
+      architecture: Architecture.ARM_64,
+      code: Code.fromAsset(props.bundle),
+      handler: 'index.handler',
+      memorySize: props.memoryMb,
+      timeout: Duration.seconds(props.timeoutSeconds),
+      role,
+      logGroup,
+      tracing: Tracing.ACTIVE,
+      environment: {
+        NODE_OPTIONS: '--enable-source-maps',
+        POWERTOOLS_SERVICE_NAME: id,
+        PLATFORM_LOG_LEVEL: stage.logLevel,
+        ...props.environment,
+      },
+    });
+    acknowledgeWildcard(
+      this,
+      '*',
+      'X-Ray takes traces for no particular resource: its two actions know no narrower one.',
+    );
+  }
+
+  useTable(name: TableName, { items, query = [] }: TableAccess): void {
+    const prefix = tablePrefixOf(this.#stage);
+    this.lambda.addEnvironment('PLATFORM_TABLE_PREFIX', prefix);
+    const arn = `arn:\${AWS::Partition}:dynamodb:\${AWS::Region}:\${AWS::AccountId}:table/${prefix}${name}`;
+    this.#allow(
+      items.map((action) => `dynamodb:${action}`),
+      [arn],
+    );
+    this.#allow(
+      ['dynamodb:Query'],
+      query.map((index) => (index === 'table' ? arn : `${arn}/index/${index}`)),
+    );
+  }
+
+  useBlobs({ read, write = [] }: BlobAccess): void {
+    const bucket = bucketNameOf(this.#stage);
+    this.lambda.addEnvironment('PLATFORM_BUCKET', Fn.sub(bucket));
+    const arn = `arn:\${AWS::Partition}:s3:::${bucket}`;
+    const inFolders = (folders: readonly BlobFolder[]) => folders.map((folder) => `${arn}/${folder}/*`);
+    const reason = 'Blobs of one kind: their keys are made at run time, so only the folder is known.';
+    // Without listing, S3 answers for an object that is not there that it is forbidden.
+    this.#allow(['s3:ListBucket'], [arn]);
+    this.#allow(['s3:GetObject'], inFolders(read), reason);
+    // A body of unknown length goes up in parts, which a failure takes away again.
+    this.#allow(['s3:PutObject', 's3:AbortMultipartUpload'], inFolders(write), reason);
+  }
+
+  useSecrets(access: 'read' | 'write'): void {
+    const prefix = secretPrefixOf(this.#stage);
+    this.lambda.addEnvironment('PLATFORM_SECRET_PREFIX', prefix);
+    const actions = ['GetSecretValue', ...(access === 'write' ? ['CreateSecret', 'PutSecretValue'] : [])];
+    this.#allow(
+      actions.map((action) => `secretsmanager:${action}`),
+      [`arn:\${AWS::Partition}:secretsmanager:\${AWS::Region}:\${AWS::AccountId}:secret:${prefix}/*`],
+      'The vaults of this stage, one a workspace: they are made at run time, so only their prefix is known.',
+    );
+  }
+
+  /** ARNs in `Fn::Sub` notation; `reason` for those that end with a wildcard. */
+  #allow(actions: string[], arns: string[], reason?: string): void {
+    if (arns.length === 0) return;
+    this.lambda.addToRolePolicy(new PolicyStatement({ actions, resources: arns.map((arn) => Fn.sub(arn)) }));
+    if (reason) for (const arn of arns) acknowledgeWildcard(this, arn, reason);
+  }
+}
+
+/** cdk-nag writes `<name>` for `${name}`. */
+function acknowledgeWildcard(scope: Construct, arn: string, reason: string): void {
+  const id = `AwsSolutions-IAM5[Resource::${arn.replaceAll('${', '<').replaceAll('}', '>')}]`;
+  Validations.of(scope).acknowledge({ id, reason });
+}

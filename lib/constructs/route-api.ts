@@ -1,0 +1,170 @@
+import { Duration, RemovalPolicy, Validations } from 'aws-cdk-lib';
+import {
+  AccessLogField,
+  AccessLogFormat,
+  AuthorizationType,
+  EndpointType,
+  LambdaIntegration,
+  LogGroupLogDestination,
+  MethodLoggingLevel,
+  ResponseTransferMode,
+  ResponseType,
+  RestApi,
+} from 'aws-cdk-lib/aws-apigateway';
+import type { IFunction } from 'aws-cdk-lib/aws-lambda';
+import { LogGroup } from 'aws-cdk-lib/aws-logs';
+import { Construct } from 'constructs';
+import { type ErrorCode, isRetryable, statusOf } from '#core/errors.ts';
+import type { FunctionName, Route } from '#core/http/route.ts';
+import type { Stage } from '../config.ts';
+
+/** Past the longest call, and past the 300 s without a byte at which API Gateway cuts a stream anyway. */
+const STREAM_TIMEOUT = Duration.seconds(305);
+const BUFFERED_TIMEOUT = Duration.seconds(29);
+
+/** What the gateway answers by itself, in the words of `core/errors.ts`. */
+const GATEWAY_ERRORS: readonly { type: ResponseType; code: ErrorCode; message: string }[] = [
+  {
+    type: ResponseType.MISSING_AUTHENTICATION_TOKEN,
+    code: 'NOT_FOUND',
+    message: 'There is nothing at this path; see GET /openapi.json.',
+  },
+  {
+    type: ResponseType.REQUEST_TOO_LARGE,
+    code: 'DOCUMENT_TOO_LARGE',
+    message: 'The request body is larger than is accepted here.',
+  },
+  { type: ResponseType.THROTTLED, code: 'RATE_LIMITED', message: 'Too many requests: wait a second and try again.' },
+  { type: ResponseType.INTEGRATION_TIMEOUT, code: 'TIMEOUT', message: 'The platform did not answer in time.' },
+  { type: ResponseType.DEFAULT_4XX, code: 'INVALID_INPUT', message: 'The request is not valid HTTP for this API.' },
+  {
+    type: ResponseType.DEFAULT_5XX,
+    code: 'INTERNAL_ERROR',
+    message: 'Something went wrong on our side. Try again; if it stays, report the request id.',
+  },
+];
+
+export interface RouteApiProps {
+  readonly stage: Stage;
+  readonly routes: readonly Route[];
+  readonly functionOf: (fn: FunctionName) => IFunction;
+}
+
+/**
+ * The route table as an API Gateway REST API: a method a row, which its function answers, as a stream where the row says
+ * so. Any other method of a path goes to `meta`, which knows the table and says what is allowed there.
+ */
+export class RouteApi extends Construct {
+  readonly restApi: RestApi;
+
+  constructor(scope: Construct, id: string, { stage, routes, functionOf }: RouteApiProps) {
+    super(scope, id);
+    const accessLog = new LogGroup(this, 'AccessLog', {
+      logGroupName: `/aws/apigateway/platform-${stage.name}`,
+      retention: stage.logRetentionDays,
+      removalPolicy: stage.keepsData ? RemovalPolicy.RETAIN : RemovalPolicy.DESTROY,
+    });
+    this.restApi = new RestApi(this, 'Rest', {
+      restApiName: `platform-${stage.name}`,
+      endpointTypes: [EndpointType.REGIONAL],
+      // Listed, not `*/*`: only these bodies are not text.
+      binaryMediaTypes: ['multipart/form-data'],
+      cloudWatchRole: true,
+      deployOptions: {
+        stageName: stage.name,
+        tracingEnabled: true,
+        throttlingRateLimit: stage.throttle.requestsPerSecond,
+        throttlingBurstLimit: stage.throttle.burst,
+        loggingLevel: MethodLoggingLevel.ERROR,
+        accessLogDestination: new LogGroupLogDestination(accessLog),
+        accessLogFormat: ACCESS_LOG,
+      },
+    });
+    this.#addMethods(routes, functionOf);
+    this.#addGatewayErrors();
+    this.#acknowledge();
+  }
+
+  #addMethods(routes: readonly Route[], functionOf: (fn: FunctionName) => IFunction): void {
+    const integrations = new Map<string, LambdaIntegration>();
+    const integrationOf = (fn: FunctionName, isStream: boolean): LambdaIntegration => {
+      const key = `${fn} ${isStream}`;
+      const known = integrations.get(key);
+      if (known) return known;
+      const integration = new LambdaIntegration(functionOf(fn), {
+        // One permission a function instead of two a method: the API stays far below 500 resources.
+        scopePermissionToMethod: false,
+        responseTransferMode: isStream ? ResponseTransferMode.STREAM : ResponseTransferMode.BUFFERED,
+        timeout: isStream ? STREAM_TIMEOUT : BUFFERED_TIMEOUT,
+      });
+      integrations.set(key, integration);
+      return integration;
+    };
+
+    for (const { path, method, fn, stream = false, operationId } of routes) {
+      const resource = this.restApi.root.resourceForPath(path);
+      resource.addMethod(method, integrationOf(fn, stream), {
+        operationName: operationId,
+        authorizationType: AuthorizationType.NONE,
+      });
+    }
+    for (const path of new Set(routes.map((route) => route.path))) {
+      this.restApi.root
+        .resourceForPath(path)
+        .addMethod('ANY', integrationOf('meta', false), { authorizationType: AuthorizationType.NONE });
+    }
+  }
+
+  #addGatewayErrors(): void {
+    for (const { type, code, message } of GATEWAY_ERRORS) {
+      const envelope = {
+        error: { code, message, is_retryable: isRetryable(code) },
+        metadata: { request_id: 'req_$context.requestId' },
+      };
+      this.restApi.addGatewayResponse(type.responseType, {
+        type,
+        statusCode: String(statusOf(code)),
+        responseHeaders: code === 'RATE_LIMITED' ? { 'Retry-After': "'1'" } : undefined,
+        templates: { 'application/json': JSON.stringify(envelope) },
+      });
+    }
+  }
+
+  #acknowledge(): void {
+    const keysAreOurs =
+      'Requests carry an API key, which core/http/auth.ts checks: it must end at once when it is revoked, and the same on both hosts.';
+    Validations.of(this).acknowledge(
+      {
+        id: 'AwsSolutions-APIG2',
+        reason: 'core/http/app.ts checks every request by the schemas of its row, the same on both hosts.',
+      },
+      {
+        id: 'AwsSolutions-APIG3',
+        reason:
+          'A web ACL costs by the month and by the request: the stage is throttled, and its owner may attach one.',
+      },
+      { id: 'AwsSolutions-APIG4', reason: keysAreOurs },
+      { id: 'AwsSolutions-COG4', reason: keysAreOurs },
+      {
+        id: 'AwsSolutions-IAM4[Policy::arn:<AWS::Partition>:iam::aws:policy/service-role/AmazonAPIGatewayPushToCloudWatchLogs]',
+        reason: 'The role by which API Gateway writes its logs is one for the account and Region; this is its policy.',
+      },
+    );
+  }
+}
+
+/** No query and no headers: they may hold what is secret. */
+const ACCESS_LOG = AccessLogFormat.custom(
+  JSON.stringify({
+    time: AccessLogField.contextRequestTime(),
+    request_id: AccessLogField.contextRequestId(),
+    ip: AccessLogField.contextIdentitySourceIp(),
+    method: AccessLogField.contextHttpMethod(),
+    resource: AccessLogField.contextResourcePath(),
+    status: AccessLogField.contextStatus(),
+    bytes: AccessLogField.contextResponseLength(),
+    latency_ms: AccessLogField.contextResponseLatency(),
+    integration_latency_ms: AccessLogField.contextIntegrationLatency(),
+    error: AccessLogField.contextErrorMessage(),
+  }),
+);

@@ -1,0 +1,100 @@
+import type { FunctionName } from '#core/http/route.ts';
+import type { IndexName } from '#core/ports/table.ts';
+import type { TableName } from '#core/ports/table-rules.ts';
+
+/** DynamoDB actions on single items. A transaction needs those of its parts. */
+export type ItemAction = 'GetItem' | 'BatchGetItem' | 'PutItem' | 'UpdateItem' | 'DeleteItem';
+
+/** What a function does with a table: its single items, and what it queries. */
+export interface TableAccess {
+  readonly items: readonly ItemAction[];
+  /** @default - nothing */
+  readonly query?: readonly ('table' | IndexName)[];
+}
+
+/** First segments of blob keys. */
+export type BlobFolder = 'bundles' | 'definitions' | 'layers' | 'runs';
+
+export interface BlobAccess {
+  readonly read: readonly BlobFolder[];
+  /** @default - none */
+  readonly write?: readonly BlobFolder[];
+}
+
+/** What a deployed function is given, and nothing past it. */
+export interface FunctionSpec {
+  readonly memoryMb: number;
+  readonly timeoutSeconds: number;
+  /** @default - no table */
+  readonly tables?: { readonly [Name in TableName]?: TableAccess };
+  /** @default - no blobs */
+  readonly blobs?: BlobAccess;
+  /** @default - no secrets */
+  readonly secrets?: 'read' | 'write';
+}
+
+/** Lambda's share of a processor grows with memory: a cold start at 512 MB takes twice as long. */
+const MEMORY_MB = 1024;
+/** API Gateway gives a buffered integration up after 29 s. */
+const BUFFERED_SECONDS = 29;
+/** A call answers within 295 s, then writes down how it ended. */
+const CALL_SECONDS = 305;
+
+/** Key, membership and workspace of a caller, and the time of the key's last use: `core/http/auth.ts`. */
+const AUTHENTICATE: readonly ItemAction[] = ['GetItem', 'BatchGetItem', 'UpdateItem'];
+
+/** Every function of the route table. `test/stacks` compares the policies made of this with a list of their own. */
+export const FUNCTIONS: { readonly [Name in FunctionName]: FunctionSpec } = {
+  meta: { memoryMb: 512, timeoutSeconds: BUFFERED_SECONDS },
+  agents: {
+    memoryMb: MEMORY_MB,
+    timeoutSeconds: BUFFERED_SECONDS,
+    tables: {
+      main: { items: [...AUTHENTICATE, 'PutItem'], query: ['table', 'gsi1'] },
+      runs: { items: ['GetItem', 'PutItem', 'UpdateItem'], query: ['gsi1'] },
+    },
+    blobs: { read: ['definitions', 'layers', 'runs'], write: ['bundles', 'definitions', 'runs'] },
+  },
+  calls: {
+    memoryMb: MEMORY_MB,
+    timeoutSeconds: CALL_SECONDS,
+    tables: {
+      main: { items: AUTHENTICATE },
+      runs: { items: ['PutItem', 'UpdateItem'] },
+    },
+    blobs: { read: ['definitions'], write: ['runs'] },
+    secrets: 'read',
+  },
+  catalog: {
+    memoryMb: MEMORY_MB,
+    timeoutSeconds: BUFFERED_SECONDS,
+    tables: { main: { items: ['GetItem'], query: ['gsi2'] } },
+    blobs: { read: ['definitions'] },
+  },
+  downloads: {
+    memoryMb: MEMORY_MB,
+    timeoutSeconds: 60,
+    tables: { main: { items: AUTHENTICATE } },
+    blobs: { read: ['bundles', 'definitions'] },
+  },
+  keys: {
+    memoryMb: MEMORY_MB,
+    timeoutSeconds: BUFFERED_SECONDS,
+    tables: { main: { items: [...AUTHENTICATE, 'PutItem', 'DeleteItem'], query: ['table'] } },
+  },
+  secrets: {
+    memoryMb: MEMORY_MB,
+    timeoutSeconds: BUFFERED_SECONDS,
+    tables: {
+      main: { items: [...AUTHENTICATE, 'PutItem', 'DeleteItem'], query: ['table'] },
+      // Writers of one vault lock it.
+      counters: { items: ['PutItem', 'DeleteItem'] },
+    },
+    secrets: 'write',
+  },
+  workspaces: {
+    memoryMb: MEMORY_MB,
+    timeoutSeconds: BUFFERED_SECONDS,
+    tables: { main: { items: AUTHENTICATE, query: ['table', 'gsi1'] } },
+  },
+};

@@ -1,0 +1,19 @@
+import { type App, Tags, Validations } from 'aws-cdk-lib';
+import { AwsSolutionsChecks } from 'cdk-nag';
+import { routes } from '#core/api.ts';
+import type { Stage } from './config.ts';
+import { ApiStack } from './stacks/api-stack.ts';
+import { DataStack } from './stacks/data-stack.ts';
+
+/** The platform's stacks in `app`, checked by cdk-nag when it is synthesised. */
+export function addPlatform(
+  app: App,
+  { stage, bundles }: { stage: Stage; bundles: string },
+): { data: DataStack; api: ApiStack } {
+  const data = new DataStack(app, `platform-${stage.name}-data`, { stage, terminationProtection: stage.keepsData });
+  const api = new ApiStack(app, `platform-${stage.name}-api`, { stage, routes, bundles });
+  api.addStackDependency(data, 'functions read what the tables hold');
+  Tags.of(app).add('platform:stage', stage.name);
+  Validations.of(app).addPlugins(new AwsSolutionsChecks(app));
+  return { data, api };
+}

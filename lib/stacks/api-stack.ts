@@ -1,0 +1,56 @@
+import { join } from 'node:path';
+import { CfnOutput, Stack, type StackProps } from 'aws-cdk-lib';
+import type { Construct } from 'constructs';
+import { FUNCTION_NAMES, type FunctionName, type Route } from '#core/http/route.ts';
+import type { TableName } from '#core/ports/table-rules.ts';
+import type { Stage } from '../config.ts';
+import { HouseFunction } from '../constructs/house-function.ts';
+import { RouteApi } from '../constructs/route-api.ts';
+import { FUNCTIONS, type TableAccess } from '../functions.ts';
+
+/**
+ * Lambda takes events of 6 MB, in which a multipart body is base64 and a JSON body is escaped: more cannot reach the
+ * platform through API Gateway.
+ */
+const MAX_BODY_MB = '4';
+
+export interface ApiStackProps extends StackProps {
+  readonly stage: Stage;
+  readonly routes: readonly Route[];
+  /** Folder that holds a bundle a function, made by scripts/build-functions.ts. */
+  readonly bundles: string;
+}
+
+/** The HTTP API: API Gateway and a Lambda function for each group of rows. */
+export class ApiStack extends Stack {
+  constructor(scope: Construct, id: string, props: ApiStackProps) {
+    super(scope, id, props);
+    const { stage, routes } = props;
+    const functions = new Map(FUNCTION_NAMES.map((fn) => [fn, this.#addFunction(fn, props)]));
+    const { restApi } = new RouteApi(this, 'api', { stage, routes, functionOf: (fn) => functions.get(fn)!.lambda });
+    // Not `restApi.url`: it is of the deployment, which waits for the functions.
+    const baseUrl =
+      stage.baseUrl ?? `https://${restApi.restApiId}.execute-api.${this.region}.${this.urlSuffix}/${stage.name}`;
+    for (const { lambda } of functions.values()) lambda.addEnvironment('PLATFORM_BASE_URL', baseUrl);
+    new CfnOutput(this, 'BaseUrl', { value: baseUrl });
+  }
+
+  #addFunction(fn: FunctionName, { stage, bundles }: ApiStackProps): HouseFunction {
+    const { memoryMb, timeoutSeconds, tables = {}, blobs, secrets } = FUNCTIONS[fn];
+    const house = new HouseFunction(this, fn, {
+      stage,
+      bundle: join(bundles, fn),
+      memoryMb,
+      timeoutSeconds,
+      environment: {
+        PLATFORM_MAX_BUNDLE_MB: MAX_BODY_MB,
+        PLATFORM_MAX_CALL_BODY_MB: MAX_BODY_MB,
+        PLATFORM_RUN_RETENTION_DAYS: String(stage.runRetentionDays),
+      },
+    });
+    for (const [name, access] of Object.entries(tables)) house.useTable(name as TableName, access as TableAccess);
+    if (blobs) house.useBlobs(blobs);
+    if (secrets) house.useSecrets(secrets);
+    return house;
+  }
+}

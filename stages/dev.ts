@@ -1,0 +1,11 @@
+import { defineStage } from '#lib/config.ts';
+
+/** To try things: everything goes with the stacks. */
+export const stage = defineStage({
+  name: 'dev',
+  keepsData: false,
+  logLevel: 'debug',
+  logRetentionDays: 14,
+  runRetentionDays: 7,
+  throttle: { requestsPerSecond: 50, burst: 100 },
+});

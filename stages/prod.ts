@@ -1,0 +1,10 @@
+import { defineStage } from '#lib/config.ts';
+
+export const stage = defineStage({
+  name: 'prod',
+  keepsData: true,
+  logLevel: 'info',
+  logRetentionDays: 90,
+  runRetentionDays: 30,
+  throttle: { requestsPerSecond: 1000, burst: 2000 },
+});
