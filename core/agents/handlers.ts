@@ -11,7 +11,7 @@ import { findOwn } from './access.ts';
 import { type BundleReport, inspectBundle } from './bundle.ts';
 import { checkDependencyGraph } from './dependency-graph.ts';
 import { detectEntrypoint } from './entrypoint.ts';
-import { install, planInstall } from './install.ts';
+import { installDependencies, planInstall } from './install.ts';
 import { checkDefinition, checkUpdate, type FieldError } from './manifest.ts';
 import type { agentRoutes } from './routes.ts';
 import {
@@ -167,9 +167,7 @@ export const agentHandlers = (deps: Omit<Deps, 'vault' | 'counters'>): Handlers<
         );
       }
       const report = await inspectBundle(await readBundle(request, deps.config.maxBundleBytes));
-      const uploaded = await storeBundle(version, report, headers['x-entrypoint']);
-      const installed = await startInstall(uploaded, report, requestUuid);
-      const bundle = uploaded.bundle!;
+      const { bundle, install: installed } = await build(version, report, headers['x-entrypoint'], requestUuid);
       const status = installed?.status ?? null;
       return {
         status: 200,
@@ -201,14 +199,20 @@ export const agentHandlers = (deps: Omit<Deps, 'vault' | 'counters'>): Handlers<
     },
   };
 
-  /** A version's code does not change: a second upload must bring the same bytes, or replace one that cannot run. */
-  async function storeBundle(version: AgentVersion, report: BundleReport, entrypoint?: string): Promise<AgentVersion> {
-    if (version.runnable && version.bundle && version.bundle.sha256 !== report.sha256) {
-      throw new PlatformError(
-        'CONFLICT',
-        `${version.name} ${versionName(version.version)} has other code already: publish a new version for this one.`,
-      );
-    }
+  /**
+   * Stores a bundle and installs its dependencies. Answers once the version can run or has failed, or after ten seconds;
+   * `install` is absent when there is nothing to install.
+   */
+  async function build(
+    version: AgentVersion,
+    report: BundleReport,
+    entrypoint: string | undefined,
+    runId: string,
+  ): Promise<{ bundle: Bundle; install?: Install }> {
+    const isBuilding = version.install?.status === 'building' && version.install.deadline > deps.clock.now();
+    checkSameCode(version, report, isBuilding);
+    if (isBuilding) return { bundle: version.bundle!, install: version.install };
+
     const bundle: Bundle = {
       sha256: report.sha256,
       size_bytes: report.bytes.byteLength,
@@ -216,36 +220,36 @@ export const agentHandlers = (deps: Omit<Deps, 'vault' | 'counters'>): Handlers<
       uploaded_at: isoTime(deps.clock.now()),
     };
     await deps.blobs.put(bundleKey(bundle.sha256), report.bytes);
-    return storeFor(version).setBuild(version, { bundle });
-  }
-
-  /** Answers once the version can run or has failed, or after ten seconds. `undefined`: there is nothing to install. */
-  async function startInstall(
-    version: AgentVersion,
-    report: BundleReport,
-    runId: string,
-  ): Promise<Install | undefined> {
-    const flags = version.definition.environment ?? {};
-    const plan = await planInstall(deps, version.workspaceId, report, flags);
-    if (plan === undefined) {
-      await storeFor(version).activate(version);
-      return undefined;
+    const plan = await planInstall(deps, version.workspaceId, report, version.definition.environment ?? {});
+    const install: Install | undefined = plan && {
+      status: (await deps.blobs.size(plan.layer)) === undefined ? 'building' : 'ready',
+      layer: plan.layer,
+      run_id: runId,
+      deadline: deps.clock.now() + deps.config.installTimeoutMs,
+    };
+    const stored = await storeFor(version).setBuild(version, { bundle, install });
+    if (plan === undefined || install?.status === 'ready') {
+      await storeFor(version).activate(stored);
+      return { bundle, install };
     }
-    const deadline = deps.clock.now() + deps.config.installTimeoutMs;
-    const base = { layer: plan.layer, run_id: runId, deadline };
-    if ((await deps.blobs.size(plan.layer)) !== undefined) {
-      const ready: Install = { ...base, status: 'ready' };
-      await storeFor(version).activate(await storeFor(version).setBuild(version, { install: ready }));
-      return ready;
-    }
-    const building: Install = { ...base, status: 'building' };
-    await storeFor(version).setBuild(version, { install: building });
     let ended: Install | undefined;
-    const work = install(deps, version, plan, runId).then((result) => {
+    const work = installDependencies(deps, stored, plan, runId).then((result) => {
       ended = result;
     });
     await Promise.race([deps.background(work), deps.clock.sleep(UPLOAD_WAIT_MS)]);
-    return ended ?? building;
+    return { bundle, install: ended ?? install };
+  }
+
+  /** A version's code does not change: a second upload must bring the same bytes, or replace one that cannot run. */
+  function checkSameCode(version: AgentVersion, report: BundleReport, isBuilding: boolean): void {
+    if (version.bundle === undefined || version.bundle.sha256 === report.sha256) return;
+    const name = `${version.name} ${versionName(version.version)}`;
+    if (version.runnable) {
+      throw new PlatformError('CONFLICT', `${name} has other code already: publish a new version for this one.`);
+    }
+    if (isBuilding) {
+      throw new PlatformError('CONFLICT', `The dependencies of ${name} are being installed: upload again afterwards.`);
+    }
   }
 
   function storeFor(version: AgentVersion): AgentStore {

@@ -108,7 +108,7 @@ export async function planInstall(
  * Installs a version's dependencies in a sandbox with network, keeps the layer, and makes the version runnable. The run
  * `runId` shows what pip or npm print while they print it. Never throws: how it ended is in the answer and the record.
  */
-export async function install(
+export async function installDependencies(
   deps: InstallDeps,
   version: AgentVersion,
   plan: InstallPlan,
@@ -144,7 +144,7 @@ export async function install(
     errorCode: failure === undefined ? null : 'SANDBOX_ERROR',
     errorMessage: failure ?? null,
   });
-  await store.setBuild(version, { install: result });
+  await store.setBuild(version, { bundle: version.bundle!, install: result });
   if (result.status === 'ready') await store.activate(version);
   return result;
 }

@@ -47,7 +47,7 @@ export const agentRoutes = defineRoutes([
     summary: 'Show which version the next publish of a name would get',
     fn: 'agents',
     auth: 'key',
-    request: { query: z.object({ name: z.string().min(1) }) },
+    request: { query: z.object({ name: z.string().min(1).max(50) }) },
     response: {
       200: z.object({
         name: z.string(),

@@ -186,11 +186,14 @@ export class AgentStore {
     return [{ op: 'update', key: this.#versionKey(name, current), changes: { set: { superseded_at: at } } }];
   }
 
-  /** Notes a change of a version's bundle or installation. */
-  async setBuild(version: AgentVersion, build: { bundle?: Bundle; install?: Install }): Promise<AgentVersion> {
+  /** Notes a version's bundle, and its installation; without one, a former one is forgotten. */
+  async setBuild(version: AgentVersion, build: { bundle: Bundle; install?: Install }): Promise<AgentVersion> {
     const result = await this.#deps.main.update(
       this.#versionKey(version.name, version.version),
-      { set: { ...build, updated_at: isoTime(this.#deps.clock.now()) } as unknown as Record<string, Json> },
+      {
+        set: { ...build, updated_at: isoTime(this.#deps.clock.now()) } as unknown as Record<string, Json>,
+        remove: build.install === undefined ? ['install'] : [],
+      },
       exists(),
     );
     return result.ok ? this.#read(result.item) : version;
