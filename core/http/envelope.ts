@@ -2,7 +2,11 @@ import { isPlatformError, isRetryable, PlatformError, statusOf } from '../errors
 import { requestIdOf } from './route.ts';
 
 /** The error envelope of `spec.md` *Errors*. Text of unexpected errors stays inside; the log has it under the request id. */
-export function errorResponse(error: unknown, requestUuid: string): Response {
+export function errorResponse(
+  error: unknown,
+  requestUuid: string,
+  headers: Readonly<Record<string, string>>,
+): Response {
   const shown = isPlatformError(error)
     ? error
     : new PlatformError(
@@ -15,6 +19,6 @@ export function errorResponse(error: unknown, requestUuid: string): Response {
   };
   return new Response(JSON.stringify(body), {
     status: statusOf(shown.code),
-    headers: { 'content-type': 'application/json' },
+    headers: { ...headers, 'content-type': 'application/json' },
   });
 }

@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import { crc32 } from 'node:zlib';
 import type { Ids } from '../ports/ids.ts';
 
@@ -30,7 +30,7 @@ export function isKey(text: string): boolean {
 }
 
 /** What is stored of a key. A plain hash suffices: 256 random bits cannot be guessed. */
-export const hashKey = (key: string): string => createHash('sha256').update(key).digest('hex');
+export const hashKey = (key: string): string => hash('sha256', key);
 
 /** What is shown of a key after its creation. */
 export const prefixOf = (key: string): string => key.slice(0, 12);

@@ -1,7 +1,7 @@
 import type { Deps } from '#core/deps.ts';
 import { newApiKey } from '#core/keys/store.ts';
 import { isoTime } from '#core/ports/clock.ts';
-import { newUserOperations } from '#core/workspaces/store.ts';
+import { findMembership, memberItem, newUserOperations } from '#core/workspaces/store.ts';
 
 /** A user with an API key and the workspace `slug`, which is his own. */
 export interface TestUser {
@@ -40,12 +40,7 @@ export async function addMember(
   workspaceId: string,
   role: 'owner' | 'member' = 'member',
 ): Promise<void> {
-  await deps.main.put({
-    pk: `USER#${user.userId}`,
-    sk: `MEMBER#${workspaceId}`,
-    role,
-    accepted_at: isoTime(deps.clock.now()),
-    gsi1pk: `WS#${workspaceId}#MEMBERS`,
-    gsi1sk: user.userId,
-  });
+  const [owner] = (await deps.main.query({ index: 'gsi1', pk: `WS#${workspaceId}#MEMBERS`, limit: 1 })).items;
+  const workspace = (await findMembership(deps, owner!.gsi1sk!, workspaceId))!.workspace;
+  await deps.main.put(memberItem(workspace, user.userId, role, isoTime(deps.clock.now())));
 }
