@@ -4,7 +4,7 @@ import {
   type SecretsManagerClient,
 } from '@aws-sdk/client-secrets-manager';
 import { beforeAll, describe, expect, test } from 'vitest';
-import { type Clock, SystemClock } from '#core/ports/clock.ts';
+import { type Clock, epochSeconds, SystemClock } from '#core/ports/clock.ts';
 import { SystemIds } from '#core/ports/ids.ts';
 import type { Table } from '#core/ports/table.ts';
 import { vaultConformance } from '#test/conformance/vault.ts';
@@ -77,7 +77,7 @@ describe('SecretsManagerVault', () => {
 
     test('waits for the lock of another process, and takes over one that has expired', async () => {
       const lock = { pk: 'VAULT#dead', sk: 'LOCK' };
-      await store.locks.put({ ...lock, owner: 'a process that died', ttl: clock.now() / 1000 + 5 });
+      await store.locks.put({ ...lock, owner: 'a process that died', ttl: epochSeconds(clock.now()) + 5 });
       const writing = another().write('dead', 'A', '1');
       await expect.poll(() => clock.sleepers).toBe(1);
       await expect(current('dead')).rejects.toThrow();
@@ -87,7 +87,12 @@ describe('SecretsManagerVault', () => {
     });
 
     test('gives up on a lock that is held for long, and goes on with the next write', async () => {
-      await store.locks.put({ pk: 'VAULT#held', sk: 'LOCK', owner: 'another', ttl: clock.now() / 1000 + 86_400 });
+      await store.locks.put({
+        pk: 'VAULT#held',
+        sk: 'LOCK',
+        owner: 'another',
+        ttl: epochSeconds(clock.now()) + 86_400,
+      });
       const vault = another();
       expect(await finish(vault.write('held', 'A', '1'))).toMatchObject({ code: 'CONFLICT' });
       await vault.write('free', 'A', '1');

@@ -15,6 +15,7 @@ import {
   type Table,
   type TransactOperation,
 } from '#core/ports/table.ts';
+import { operationKey } from '#core/ports/table-rules.ts';
 import { openDatabase } from '#local/database.ts';
 import { SqliteTable } from '#local/sqlite-table.ts';
 import { createTables, dynamoDbClient } from '#test/helpers/aws.ts';
@@ -166,11 +167,11 @@ const oneOf = <T>(...values: T[]): Arbitrary<T> => fc.constantFrom(...values);
 const often = <T>(weight: number, arbitrary: Arbitrary<T>) => ({ weight, arbitrary });
 
 const badKeys = oneOf('', '\ud800', 'x'.repeat(2049), 5 as never);
-const partition = fc.oneof(often(60, oneOf('p', 'q')), often(1, badKeys));
+const partition = fc.oneof(often(300, oneOf('p', 'p', 'p', 'q')), often(1, badKeys));
 const sortKey = fc.oneof(
-  often(60, oneOf('a', 'a\0', 'ab', 'b', 'é', '\ud7ff', '\ue000', '\uffff', '\u{10000}', '\u{10ffff}x')),
-  often(5, fc.string({ unit: 'binary', minLength: 1, maxLength: 4 })),
-  often(1, oneOf('k'.repeat(1024), 'é'.repeat(512))),
+  often(300, oneOf('a', 'a\0', 'ab', 'b', 'é', '\ud7ff', '\ue000', '\uffff', '\u{10000}', '\u{10ffff}x')),
+  often(25, fc.string({ unit: 'binary', minLength: 1, maxLength: 4 })),
+  often(4, oneOf('k'.repeat(1024), 'é'.repeat(512))),
   often(1, badKeys),
 );
 const key: Arbitrary<Key> = fc.record({ pk: partition, sk: sortKey });
@@ -198,16 +199,16 @@ const badValue = fc.oneof(
   badNumber,
   oneOf<unknown>([Number.NaN], { a: [undefined] }, new Date(0), { a: () => 1 }) as Arbitrary<Json>,
 );
-const value = fc.oneof(often(20, scalar), often(6, document), often(1, oneOf(undefined)), often(1, badValue));
+const value = fc.oneof(often(120, scalar), often(40, document), often(5, oneOf(undefined)), often(1, badValue));
 
 const nowSeconds = new ManualClock().now() / 1000;
 const ttl = fc.oneof(
-  often(20, fc.integer({ min: nowSeconds - 5, max: nowSeconds + 30 })),
+  often(100, fc.integer({ min: nowSeconds - 5, max: nowSeconds + 30 })),
   often(1, oneOf(0, -1, 1.5, 'soon' as never, 2 ** 53)),
 );
 /** Names that are words, operators or placeholders of DynamoDB's expressions among them. */
 const freeName = fc.oneof(
-  often(30, oneOf('a', 'b', 'size', '#0', ':0', 'x.y[0]', 'é')),
+  often(200, oneOf('a', 'b', 'size', '#0', ':0', 'x.y[0]', 'é')),
   often(1, oneOf('', '(none)', 'n'.repeat(255), 'n'.repeat(256), '\ud800')),
 );
 /** Only these are added to, so that they hold what both hosts add alike. */
@@ -249,7 +250,12 @@ const item: Arbitrary<Item> = fc
   .map(([itemKey, rest]) => ({ ...rest, ...itemKey }));
 
 const anyName = fc.oneof(often(4, freeName), often(4, sumName), often(2, oneOf('ttl', 'pk', 'sk', 'gsi1pk', 'gsi1sk')));
-const comparable = fc.oneof(often(20, scalar), often(4, ttl), often(4, sum as Arbitrary<number>), often(1, badNumber));
+const comparable = fc.oneof(
+  often(100, scalar),
+  often(20, ttl),
+  often(40, sum as Arbitrary<number>),
+  often(1, badNumber),
+);
 const condition: Arbitrary<Condition> = fc.letrec<{ condition: Condition }>((tie) => {
   const parts = fc.array(tie('condition'), { minLength: 0, maxLength: 3 });
   const nested = fc.oneof(
@@ -283,14 +289,15 @@ const perhaps = fc.option(condition, { nil: undefined, freq: 2 });
 const changes: Arbitrary<Changes> = fc
   .record({
     set: fc.option(fc.oneof(often(20, attributes), often(1, large)), { nil: undefined }),
-    add: fc.option(fc.dictionary(fc.oneof(often(20, sumName), often(1, anyName)), summand, { maxKeys: 2 }), {
+    add: fc.option(fc.dictionary(fc.oneof(often(60, sumName), often(1, anyName)), summand, { maxKeys: 2 }), {
       nil: undefined,
     }),
-    remove: fc.option(fc.array(anyName, { maxLength: 2 }), { nil: undefined }),
+    remove: fc.option(fc.uniqueArray(anyName, { maxLength: 2 }), { nil: undefined }),
+    asDrawn: fc.nat(30).map((n) => n === 0),
   })
-  .map((drawn): Changes => {
+  .map(({ asDrawn, ...drawn }): Changes => {
     // Mostly apart, for an attribute in two of them is refused and shows nothing else.
-    if ((drawn.remove?.length ?? 0) > 1) return drawn as Changes;
+    if (asDrawn) return drawn as Changes;
     const taken = new Set([...Object.keys(drawn.add ?? {}), ...(drawn.remove ?? [])]);
     const set = drawn.set && Object.fromEntries(Object.entries(drawn.set).filter(([name]) => !taken.has(name)));
     const remove = drawn.remove?.filter(
@@ -322,13 +329,21 @@ const operation: Arbitrary<TransactOperation> = fc.oneof(
   fc.record({ op: oneOf('check' as const), key, condition }),
 );
 
+const operations = fc.oneof(
+  often(
+    20,
+    fc.uniqueArray(operation, { minLength: 1, maxLength: 4, selector: (one) => JSON.stringify(operationKey(one)) }),
+  ),
+  often(1, fc.array(operation, { maxLength: 12 })),
+);
+
 const step: Arbitrary<Step> = fc.oneof(
   often(3, fc.record({ do: oneOf('get' as const), key })),
   often(1, fc.record({ do: oneOf('batchGet' as const), keys: fc.array(key, { maxLength: 8 }) })),
-  often(8, fc.record({ do: oneOf('put' as const), item, condition: perhaps })),
+  often(12, fc.record({ do: oneOf('put' as const), item, condition: perhaps })),
   often(8, fc.record({ do: oneOf('update' as const), key, changes, condition: perhaps })),
-  often(3, fc.record({ do: oneOf('delete' as const), key, condition: perhaps })),
-  often(3, fc.record({ do: oneOf('transact' as const), operations: fc.array(operation, { maxLength: 5 }) })),
+  often(2, fc.record({ do: oneOf('delete' as const), key, condition: perhaps })),
+  often(3, fc.record({ do: oneOf('transact' as const), operations })),
   often(4, fc.record({ do: oneOf('query' as const), query: anyQuery })),
   often(2, fc.record({ do: oneOf('begin' as const), query: tableQuery })),
   often(3, fc.record({ do: oneOf('resume' as const) })),
