@@ -1,0 +1,66 @@
+import { mkdirSync, mkdtempSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { App } from 'aws-cdk-lib';
+import { FUNCTION_NAMES } from '#core/http/route.ts';
+import type { Stage } from '#lib/config.ts';
+import { addPlatform } from '#lib/platform.ts';
+import cdkJson from '../../cdk.json' with { type: 'json' };
+
+export interface Resource {
+  readonly Type: string;
+  // biome-ignore lint/suspicious/noExplicitAny: what CloudFormation knows of a resource is not typed here.
+  readonly Properties: any;
+  readonly DeletionPolicy?: string;
+}
+
+export interface Template {
+  readonly Resources: Readonly<Record<string, Resource>>;
+  readonly Outputs?: unknown;
+}
+
+/** The app of a stage and what it synthesises, with empty bundles: building the real ones is another test's. */
+export function synthesise(stage: Stage): { app: App; data: Template; api: Template } {
+  const folder = mkdtempSync(join(tmpdir(), 'platform-synth-'));
+  const bundles = join(folder, 'bundles');
+  for (const fn of FUNCTION_NAMES) {
+    mkdirSync(join(bundles, fn), { recursive: true });
+    writeFileSync(join(bundles, fn, 'index.mjs'), `// ${fn}\n`);
+  }
+  const app = new App({ context: cdkJson.context, outdir: join(folder, 'cdk.out') });
+  const { data, api } = addPlatform(app, { stage, bundles });
+  const assembly = app.synth();
+  return {
+    app,
+    data: assembly.getStackByName(data.stackName).template,
+    api: assembly.getStackByName(api.stackName).template,
+  };
+}
+
+export const resourcesOf = (template: Template, type: string): [id: string, resource: Resource][] =>
+  Object.entries(template.Resources).filter(([, resource]) => resource.Type === type);
+
+const PSEUDO: Record<string, string> = {
+  'AWS::Partition': 'aws',
+  'AWS::Region': 'eu-west-1',
+  'AWS::AccountId': '111122223333',
+  'AWS::URLSuffix': 'amazonaws.com',
+};
+
+/** The text that CloudFormation would make of a value; `<Id>` or `<Id.Attribute>` where only the deployment knows. */
+export function rendered(value: unknown): string {
+  if (typeof value !== 'object' || value === null) return String(value);
+  const [[intrinsic, argument] = []] = Object.entries(value);
+  switch (intrinsic) {
+    case 'Ref':
+      return PSEUDO[argument] ?? `<${argument}>`;
+    case 'Fn::GetAtt':
+      return `<${argument.join('.')}>`;
+    case 'Fn::Join':
+      return argument[1].map(rendered).join(argument[0]);
+    case 'Fn::Sub':
+      return argument.replaceAll(/\$\{([\w:]+)\}/g, (_: string, name: string) => rendered({ Ref: name }));
+    default:
+      throw new Error(`no text for ${JSON.stringify(value)}`);
+  }
+}

@@ -1,0 +1,346 @@
+import { AwsSolutionsChecks } from 'cdk-nag';
+import { describe, expect, test } from 'vitest';
+import { routes } from '#core/api.ts';
+import { parseConfig } from '#core/config.ts';
+import { FUNCTION_NAMES, isRaw, type Route } from '#core/http/route.ts';
+import { type Resource, rendered, resourcesOf, synthesise, type Template } from '#test/helpers/templates.ts';
+import { stage as dev } from '../../stages/dev.ts';
+import { stage as prod } from '../../stages/prod.ts';
+
+const table: readonly Route[] = routes;
+const stages = { dev: synthesise(dev), prod: synthesise(prod) };
+
+describe.each(Object.entries(stages))('%s', (name, { app, data, api }) => {
+  test('cdk-nag has nothing to say that is not acknowledged', () => {
+    expect(new AwsSolutionsChecks().validateScope(app).violations).toEqual([]);
+  });
+
+  test('a stack stays far below the 500 resources that it may have', () => {
+    expect(Object.keys(data.Resources).length).toBeLessThan(50);
+    expect(Object.keys(api.Resources).length).toBeLessThan(300);
+  });
+
+  test('no account and no key is written into a template', () => {
+    const text = JSON.stringify([data, api]);
+    expect(text).not.toMatch(/(?<![\w.-])\d{12}(?![\w.-])/);
+    expect(text).not.toMatch(/sk_live_|AKIA[A-Z0-9]{16}|SecretString/);
+  });
+
+  test("each function's settings are ones that the platform takes", () => {
+    for (const fn of FUNCTION_NAMES) {
+      const { config } = environmentOf(api, fn);
+      expect(config.logLevel).toBe(name === 'dev' ? 'debug' : 'info');
+      expect(config.baseUrl).toMatch(`.execute-api.eu-west-1.amazonaws.com/${name}`);
+    }
+  });
+
+  test('a function is told of those tables, buckets and secrets only that it may use', () => {
+    const told = FUNCTION_NAMES.map((fn) => {
+      const { config } = environmentOf(api, fn);
+      return [fn, [config.tablePrefix, config.bucket, config.secretPrefix].map(Boolean)];
+    });
+    expect(Object.fromEntries(told)).toEqual({
+      meta: [false, false, false],
+      agents: [true, true, false],
+      calls: [true, true, true],
+      catalog: [true, true, false],
+      downloads: [true, true, false],
+      keys: [true, false, false],
+      secrets: [true, false, true],
+      workspaces: [true, false, false],
+    });
+  });
+});
+
+describe('API', () => {
+  const { api } = stages.prod;
+  const methods = resourcesOf(api, 'AWS::ApiGateway::Method').map(([, { Properties }]) => ({
+    key: `${Properties.HttpMethod} ${pathOf(api, Properties.ResourceId)}`,
+    ...Properties,
+  }));
+  const byKey = new Map(methods.map((method) => [method.key, method]));
+
+  test('is the route table, and what says 405 beside it', () => {
+    const rows = table.map(({ method, path }) => `${method} ${path}`);
+    const others = new Set(table.map(({ path }) => `ANY ${path}`));
+    expect([...byKey.keys()].sort()).toEqual([...rows, ...others].sort());
+    expect(methods).toHaveLength(byKey.size);
+  });
+
+  test.each(table.map((route) => [route.operationId, route] as const))(
+    '%s goes to its function',
+    (operationId, route) => {
+      const { Integration, ...method } = byKey.get(`${route.method} ${route.path}`)!;
+      expect(method.OperationName).toBe(operationId);
+      // Keys are checked by the platform.
+      expect(method.AuthorizationType).toBe('NONE');
+      expect(method.ApiKeyRequired ?? false).toBe(false);
+      const arn = `<${functionIdOf(api, route.fn)}.Arn>`;
+      const prefix = 'arn:aws:apigateway:eu-west-1:lambda:path';
+      expect(Integration).toMatchObject({ Type: 'AWS_PROXY', IntegrationHttpMethod: 'POST' });
+      if (route.stream) {
+        expect(rendered(Integration.Uri)).toBe(`${prefix}/2021-11-15/functions/${arn}/response-streaming-invocations`);
+        expect(Integration).toMatchObject({ ResponseTransferMode: 'STREAM', TimeoutInMillis: 305_000 });
+      } else {
+        expect(rendered(Integration.Uri)).toBe(`${prefix}/2015-03-31/functions/${arn}/invocations`);
+        expect(Integration).toMatchObject({ ResponseTransferMode: 'BUFFERED', TimeoutInMillis: 29_000 });
+      }
+    },
+  );
+
+  test.each(FUNCTION_NAMES)('%s serves rows, all of one kind', (fn) => {
+    const kinds = new Set(table.filter((route) => route.fn === fn).map((route) => route.stream ?? false));
+    expect(kinds.size).toBe(1);
+  });
+
+  test('answers bytes as streams only', () => {
+    const bytes = table.filter((route) => Object.values(route.response).some(isRaw));
+    expect(bytes.filter((route) => !route.stream)).toEqual([]);
+  });
+
+  test('lets API Gateway call each function, for this API only', () => {
+    const permissions = resourcesOf(api, 'AWS::Lambda::Permission').map(([, { Properties }]) => Properties);
+    const [[apiId]] = resourcesOf(api, 'AWS::ApiGateway::RestApi') as [[string, Resource]];
+    expect(permissions.map((permission) => rendered(permission.FunctionName)).sort()).toEqual(
+      FUNCTION_NAMES.map((fn) => `<${functionIdOf(api, fn)}.Arn>`).sort(),
+    );
+    for (const permission of permissions) {
+      expect(permission.Principal).toBe('apigateway.amazonaws.com');
+      expect(rendered(permission.SourceArn)).toBe(`arn:aws:execute-api:eu-west-1:111122223333:<${apiId}>/*/*/*`);
+    }
+  });
+
+  test('logs requests without query and headers, and is throttled', () => {
+    const [[, { Properties }]] = resourcesOf(api, 'AWS::ApiGateway::Stage') as [[string, Resource]];
+    expect(Properties.AccessLogSetting.Format).not.toMatch(/header|querystring|\$context\.path\b/i);
+    expect(Properties.MethodSettings).toEqual([
+      expect.objectContaining({
+        DataTraceEnabled: false,
+        LoggingLevel: 'ERROR',
+        ThrottlingRateLimit: prod.throttle.requestsPerSecond,
+        ThrottlingBurstLimit: prod.throttle.burst,
+      }),
+    ]);
+  });
+
+  test("answers its own errors in the platform's envelope", () => {
+    const answers = resourcesOf(api, 'AWS::ApiGateway::GatewayResponse').map(([, { Properties }]) => {
+      const { error, metadata } = JSON.parse(Properties.ResponseTemplates['application/json']);
+      expect(metadata.request_id).toBe('req_$context.requestId');
+      expect(error).toEqual({ code: error.code, message: expect.any(String), is_retryable: expect.any(Boolean) });
+      return [Properties.ResponseType, `${Properties.StatusCode} ${error.code}`];
+    });
+    expect(Object.fromEntries(answers)).toEqual({
+      MISSING_AUTHENTICATION_TOKEN: '404 NOT_FOUND',
+      REQUEST_TOO_LARGE: '413 DOCUMENT_TOO_LARGE',
+      THROTTLED: '429 RATE_LIMITED',
+      INTEGRATION_TIMEOUT: '504 TIMEOUT',
+      DEFAULT_4XX: '400 INVALID_INPUT',
+      DEFAULT_5XX: '500 INTERNAL_ERROR',
+    });
+  });
+});
+
+describe('functions', () => {
+  const { api } = stages.prod;
+
+  test.each(FUNCTION_NAMES)('%s has the house defaults', (fn) => {
+    const { Properties } = api.Resources[functionIdOf(api, fn)]!;
+    expect(Properties).toMatchObject({
+      Runtime: 'nodejs24.x',
+      Architectures: ['arm64'],
+      Handler: 'index.handler',
+      TracingConfig: { Mode: 'Active' },
+    });
+    const [logs] = resourcesOf(api, 'AWS::Logs::LogGroup').filter(
+      ([id]) => id === Properties.LoggingConfig.LogGroup.Ref,
+    );
+    expect(logs![1].Properties).toEqual({
+      LogGroupName: `/aws/lambda/platform-prod-${fn}`,
+      RetentionInDays: 90,
+      Tags: expect.anything(),
+    });
+  });
+
+  test('calls run as long as a call may take, others no longer than the gateway waits', () => {
+    const timeouts = FUNCTION_NAMES.map((fn) => [fn, api.Resources[functionIdOf(api, fn)]!.Properties.Timeout]);
+    expect(Object.fromEntries(timeouts)).toEqual({
+      ...Object.fromEntries(FUNCTION_NAMES.map((fn) => [fn, 29])),
+      calls: 305,
+      downloads: 60,
+    });
+  });
+
+  const TABLES = 'arn:aws:dynamodb:eu-west-1:111122223333:table/platform-prod-';
+  const BLOBS = 'arn:aws:s3:::platform-prod-111122223333-eu-west-1';
+  const SECRETS = 'arn:aws:secretsmanager:eu-west-1:111122223333:secret:platform/prod/*';
+  const AUTHENTICATE = ['dynamodb:GetItem', 'dynamodb:BatchGetItem', 'dynamodb:UpdateItem'];
+  /** Resource -> actions. Written out here once more, so that a right is never given by the way. */
+  const ALLOWED: Record<(typeof FUNCTION_NAMES)[number], Record<string, string[]>> = {
+    meta: {},
+    agents: {
+      [`${TABLES}main`]: [...AUTHENTICATE, 'dynamodb:PutItem', 'dynamodb:Query'],
+      [`${TABLES}main/index/gsi1`]: ['dynamodb:Query'],
+      [`${TABLES}runs`]: ['dynamodb:GetItem', 'dynamodb:PutItem', 'dynamodb:UpdateItem'],
+      [`${TABLES}runs/index/gsi1`]: ['dynamodb:Query'],
+      [BLOBS]: ['s3:ListBucket'],
+      [`${BLOBS}/bundles/*`]: ['s3:PutObject', 's3:AbortMultipartUpload'],
+      [`${BLOBS}/definitions/*`]: ['s3:GetObject', 's3:PutObject', 's3:AbortMultipartUpload'],
+      [`${BLOBS}/layers/*`]: ['s3:GetObject'],
+      [`${BLOBS}/runs/*`]: ['s3:GetObject', 's3:PutObject', 's3:AbortMultipartUpload'],
+    },
+    calls: {
+      [`${TABLES}main`]: AUTHENTICATE,
+      [`${TABLES}runs`]: ['dynamodb:PutItem', 'dynamodb:UpdateItem'],
+      [BLOBS]: ['s3:ListBucket'],
+      [`${BLOBS}/definitions/*`]: ['s3:GetObject'],
+      [`${BLOBS}/runs/*`]: ['s3:PutObject', 's3:AbortMultipartUpload'],
+      [SECRETS]: ['secretsmanager:GetSecretValue'],
+    },
+    catalog: {
+      [`${TABLES}main`]: ['dynamodb:GetItem'],
+      [`${TABLES}main/index/gsi2`]: ['dynamodb:Query'],
+      [BLOBS]: ['s3:ListBucket'],
+      [`${BLOBS}/definitions/*`]: ['s3:GetObject'],
+    },
+    downloads: {
+      [`${TABLES}main`]: AUTHENTICATE,
+      [BLOBS]: ['s3:ListBucket'],
+      [`${BLOBS}/bundles/*`]: ['s3:GetObject'],
+      [`${BLOBS}/definitions/*`]: ['s3:GetObject'],
+    },
+    keys: {
+      [`${TABLES}main`]: [...AUTHENTICATE, 'dynamodb:PutItem', 'dynamodb:DeleteItem', 'dynamodb:Query'],
+    },
+    secrets: {
+      [`${TABLES}main`]: [...AUTHENTICATE, 'dynamodb:PutItem', 'dynamodb:DeleteItem', 'dynamodb:Query'],
+      [`${TABLES}counters`]: ['dynamodb:PutItem', 'dynamodb:DeleteItem'],
+      [SECRETS]: ['secretsmanager:GetSecretValue', 'secretsmanager:CreateSecret', 'secretsmanager:PutSecretValue'],
+    },
+    workspaces: {
+      [`${TABLES}main`]: [...AUTHENTICATE, 'dynamodb:Query'],
+      [`${TABLES}main/index/gsi1`]: ['dynamodb:Query'],
+    },
+  };
+
+  test.each(FUNCTION_NAMES)('%s may do what is listed here, and nothing else', (fn) => {
+    const { role, allowed } = policyOf(api, fn);
+    expect(role.ManagedPolicyArns ?? []).toEqual([]);
+    expect(role.Policies ?? []).toEqual([]);
+    const logGroup = api.Resources[functionIdOf(api, fn)]!.Properties.LoggingConfig.LogGroup.Ref;
+    expect(allowed).toEqual(
+      sorted({
+        ...ALLOWED[fn],
+        [`<${logGroup}.Arn>`]: ['logs:CreateLogStream', 'logs:PutLogEvents'],
+        '*': ['xray:PutTelemetryRecords', 'xray:PutTraceSegments'],
+      }),
+    );
+  });
+});
+
+describe('data', () => {
+  const tableOf = (template: Template, name: string): Resource =>
+    resourcesOf(template, 'AWS::DynamoDB::GlobalTable')
+      .map(([, resource]) => resource)
+      .find(({ Properties }) => Properties.TableName.endsWith(`-${name}`))!;
+
+  test.each(['main', 'runs', 'counters'])('%s is on demand, with both indexes and a TTL', (name) => {
+    const { Properties } = tableOf(stages.prod.data, name);
+    const key = (pk: string, sk: string) => [
+      { AttributeName: pk, KeyType: 'HASH' },
+      { AttributeName: sk, KeyType: 'RANGE' },
+    ];
+    expect(Properties).toMatchObject({
+      TableName: `platform-prod-${name}`,
+      BillingMode: 'PAY_PER_REQUEST',
+      KeySchema: key('pk', 'sk'),
+      TimeToLiveSpecification: { AttributeName: 'ttl', Enabled: true },
+    });
+    expect(Properties.GlobalSecondaryIndexes).toEqual([
+      { IndexName: 'gsi1', KeySchema: key('gsi1pk', 'gsi1sk'), Projection: { ProjectionType: 'ALL' } },
+      { IndexName: 'gsi2', KeySchema: key('gsi2pk', 'gsi2sk'), Projection: { ProjectionType: 'ALL' } },
+    ]);
+  });
+
+  test('main can be restored, and in prod not be deleted', () => {
+    const recovery = { PointInTimeRecoveryEnabled: true, RecoveryPeriodInDays: 35 };
+    for (const [name, { data }] of Object.entries(stages)) {
+      const { DeletionPolicy, Properties } = tableOf(data, 'main');
+      const [replica] = Properties.Replicas;
+      expect(replica.PointInTimeRecoverySpecification).toEqual(recovery);
+      expect(replica.DeletionProtectionEnabled ?? false).toBe(name === 'prod');
+      expect(DeletionPolicy).toBe(name === 'prod' ? 'Retain' : 'Delete');
+    }
+  });
+
+  test('blobs are encrypted, private, reached by TLS only, and kept in prod', () => {
+    for (const [name, { data }] of Object.entries(stages)) {
+      const policies = resourcesOf(data, 'AWS::S3::BucketPolicy').map(([, { Properties }]) => Properties);
+      const buckets = resourcesOf(data, 'AWS::S3::Bucket');
+      expect(buckets).toHaveLength(2);
+      for (const [id, { Properties, DeletionPolicy }] of buckets) {
+        expect(DeletionPolicy).toBe(name === 'prod' ? 'Retain' : 'Delete');
+        expect(Properties.BucketEncryption.ServerSideEncryptionConfiguration).toHaveLength(1);
+        expect(Object.values(Properties.PublicAccessBlockConfiguration)).toEqual([true, true, true, true]);
+        const { PolicyDocument } = policies.find((policy) => rendered(policy.Bucket) === `<${id}>`);
+        expect(PolicyDocument.Statement).toContainEqual(
+          expect.objectContaining({ Effect: 'Deny', Condition: { Bool: { 'aws:SecureTransport': 'false' } } }),
+        );
+      }
+    }
+  });
+
+  test('old versions, unfinished uploads and expired runs do not stay', () => {
+    const [, { Properties }] = resourcesOf(stages.prod.data, 'AWS::S3::Bucket').find(
+      ([, bucket]) => bucket.Properties.VersioningConfiguration?.Status === 'Enabled',
+    )!;
+    expect(rendered(Properties.BucketName)).toBe('platform-prod-111122223333-eu-west-1');
+    const rules = Properties.LifecycleConfiguration.Rules;
+    expect(rules).toContainEqual({ AbortIncompleteMultipartUpload: { DaysAfterInitiation: 1 }, Status: 'Enabled' });
+    expect(rules).toContainEqual({
+      Prefix: 'runs/',
+      ExpirationInDays: 30,
+      NoncurrentVersionExpiration: { NoncurrentDays: 1 },
+      Status: 'Enabled',
+    });
+  });
+});
+
+function pathOf(template: Template, resourceId: { Ref?: string; 'Fn::GetAtt'?: string[] }): string {
+  const { Ref } = resourceId;
+  if (Ref === undefined) return '';
+  const { PathPart, ParentId } = template.Resources[Ref]!.Properties;
+  return `${pathOf(template, ParentId)}/${PathPart}`;
+}
+
+const functionIdOf = (template: Template, fn: string): string =>
+  resourcesOf(template, 'AWS::Lambda::Function').find(([, { Properties }]) =>
+    Properties.FunctionName.endsWith(`-${fn}`),
+  )![0];
+
+function environmentOf(template: Template, fn: string) {
+  const { Variables } = template.Resources[functionIdOf(template, fn)]!.Properties.Environment;
+  const environment = Object.fromEntries(
+    Object.entries(Variables).map(([name, value]) => [name, rendered(value).replaceAll(/[<>]/g, '')]),
+  );
+  return { environment, config: parseConfig(environment) };
+}
+
+function policyOf(template: Template, fn: string) {
+  const roleId = template.Resources[functionIdOf(template, fn)]!.Properties.Role['Fn::GetAtt'][0];
+  const allowed: Record<string, string[]> = {};
+  for (const [, { Properties }] of resourcesOf(template, 'AWS::IAM::Policy')) {
+    if (!Properties.Roles.some((role: { Ref: string }) => role.Ref === roleId)) continue;
+    for (const { Effect, Action, Resource } of Properties.PolicyDocument.Statement) {
+      expect(Effect).toBe('Allow');
+      for (const resource of [Resource].flat()) {
+        const arn = rendered(resource);
+        allowed[arn] = [...(allowed[arn] ?? []), ...[Action].flat()];
+      }
+    }
+  }
+  return { role: template.Resources[roleId]!.Properties, allowed: sorted(allowed) };
+}
+
+const sorted = (allowed: Record<string, string[]>): Record<string, string[]> =>
+  Object.fromEntries(Object.entries(allowed).map(([arn, actions]) => [arn, [...actions].sort()]));
