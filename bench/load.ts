@@ -29,7 +29,7 @@ async function run(url: URL, seconds: number, connections: number, headers: read
       const socket: Socket = connect(Number(url.port), url.hostname);
       socket.setNoDelay(true);
       let sentAt = 0;
-      let pending = Buffer.alloc(0);
+      let pending: Buffer = Buffer.alloc(0);
       const send = (): void => {
         sentAt = performance.now();
         if (sentAt < end) socket.write(request);

@@ -11,6 +11,7 @@ import { createLocalSandbox } from './sandbox/local-sandbox.ts';
 import { SqliteTable } from './sqlite-table.ts';
 
 const PURGE_INTERVAL_MS = 60_000;
+const PURGE_BATCH = 500;
 
 export interface LocalDeps extends Deps {
   /** Waits for background work, ends every sandbox and lets go of the data folder. */
@@ -41,7 +42,9 @@ export async function localDeps(config: Config, listening: { host: string; port:
     log: (line) => log.warn(line),
   });
   const purge = setInterval(() => {
-    for (const table of Object.values(tables)) table.purgeExpired();
+    for (const table of Object.values(tables)) {
+      while (table.purgeExpired(PURGE_BATCH) === PURGE_BATCH);
+    }
   }, PURGE_INTERVAL_MS).unref();
 
   const background = new Set<Promise<void>>();
