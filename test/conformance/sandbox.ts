@@ -1,0 +1,773 @@
+import { spawnSync } from 'node:child_process';
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import type { Blobs } from '#core/ports/blobs.ts';
+import {
+  type ExecExit,
+  type ExecRequest,
+  execToEnd,
+  type Sandbox,
+  type SandboxSession,
+  type SandboxSpec,
+} from '#core/ports/sandbox.ts';
+import { zip } from '#test/helpers/zip.ts';
+
+const MB = 1024 * 1024;
+const LIMITS = { memoryBytes: 512 * MB, cpuSeconds: 60, processes: 64, fileBytes: 64 * MB, diskBytes: 96 * MB };
+
+export interface SandboxHarness {
+  readonly sandbox: Sandbox;
+  /** Where {@link Sandbox.open} finds bundles and layers. */
+  readonly blobs: Blobs;
+}
+
+/** What a command did, with its output as text. */
+export interface Ran {
+  readonly out: string;
+  readonly err: string;
+  readonly exit: ExecExit;
+}
+
+export async function ran(session: SandboxSession, command: string, more: Partial<ExecRequest> = {}): Promise<Ran> {
+  const { stdout, stderr, exit } = await execToEnd(session, { command, timeoutMs: 20_000, ...more });
+  return { out: Buffer.from(stdout).toString(), err: Buffer.from(stderr).toString(), exit };
+}
+
+/** Runs a Python program given as text; what it prints is the answer. */
+export const python = (session: SandboxSession, program: string, more: Partial<ExecRequest> = {}): Promise<Ran> =>
+  ran(session, 'python3 -', { ...more, stdin: Buffer.from(program) });
+
+export const specOf = (more: Partial<SandboxSpec> = {}): SandboxSpec => ({
+  env: {},
+  egress: 'none',
+  purpose: 'run',
+  ...more,
+  limits: { ...LIMITS, ...more.limits },
+});
+
+/** A program's way to call the kernel past the C library: prints `ok` or the name of the error. */
+const SYSCALLS = `
+import ctypes, errno, os, platform
+libc = ctypes.CDLL(None, use_errno=True)
+def call(name, x86, arm, *args):
+    result = libc.syscall(x86 if platform.machine() == 'x86_64' else arm, *args)
+    print(name, 'ok' if result >= 0 else errno.errorcode[ctypes.get_errno()])
+`;
+
+/** What every adapter of {@link Sandbox} must do for its user, and hold against an attacker. */
+export function sandboxConformance(setUp: () => Promise<SandboxHarness>): void {
+  let harness: SandboxHarness;
+  const sessions: SandboxSession[] = [];
+
+  const open = async (more: Partial<SandboxSpec> = {}): Promise<SandboxSession> => {
+    const session = await harness.sandbox.open(specOf(more));
+    sessions.push(session);
+    return session;
+  };
+  /** One command in a session of its own. */
+  const once = async (command: string, more: Partial<SandboxSpec> = {}, request: Partial<ExecRequest> = {}) => {
+    const session = await open(more);
+    try {
+      return await ran(session, command, request);
+    } finally {
+      await session.close();
+    }
+  };
+  const oncePython = async (program: string, more: Partial<SandboxSpec> = {}, request: Partial<ExecRequest> = {}) =>
+    once('python3 -', more, { ...request, stdin: Buffer.from(program) });
+
+  beforeAll(async () => {
+    harness = await setUp();
+    const files = {
+      'main.py': 'import json, sys\nprint(json.dumps({"got": json.load(sys.stdin)}))\n',
+      'bin/tool.sh': '#!/bin/sh\necho tool $1\n',
+    };
+    const entries = Object.entries(files).map(([name, content]) => ({
+      name,
+      content,
+      mode: name.endsWith('.sh') ? 0o100755 : 0o100644,
+    }));
+    await harness.blobs.put('bundles/conformance.zip', zip(entries));
+    await harness.blobs.put(
+      'layers/conformance.tar.gz',
+      tarOf({
+        'python/greeting.py': 'text = "hello from python"\n',
+        'python/bin/greet': '#!/usr/bin/env python3\nimport greeting\nprint(greeting.text)\n',
+        'node_modules/greeting/package.json': '{"name":"greeting","main":"index.js"}',
+        'node_modules/greeting/index.js': 'module.exports = { text: "hello from node" };\n',
+      }),
+    );
+  });
+
+  afterAll(async () => {
+    await Promise.all(sessions.map((session) => session.close()));
+    await harness?.sandbox.close();
+  });
+
+  const bundle = 'bundles/conformance.zip';
+  const layer = 'layers/conformance.tar.gz';
+
+  describe('commands', () => {
+    test('say what they print and how they end', async () => {
+      const session = await open({ bundle });
+      const { out, err, exit } = await ran(session, 'python3 main.py; echo oh >&2; exit 3', {
+        stdin: Buffer.from('{"a": 1}'),
+      });
+      expect({ out, err, exit }).toEqual({
+        out: '{"got": {"a": 1}}\n',
+        err: 'oh\n',
+        exit: { reason: 'exited', exitCode: 3, durationMs: expect.any(Number) },
+      });
+    });
+
+    test('show their output as it comes, the exit last', async () => {
+      const session = await open();
+      const types: string[] = [];
+      for await (const event of session.exec({
+        command: 'echo first; until [ -e go ]; do sleep 0.01; done; echo second >&2',
+        timeoutMs: 20_000,
+      })) {
+        // The command waits for this file: it is there only if the first line came before the end.
+        if (types.length === 0) await session.writeFile('go', new Uint8Array());
+        types.push(event.type);
+      }
+      expect(types).toEqual(['stdout', 'stderr', 'exit']);
+    });
+
+    test('end with 128 and the number of the signal that killed them', async () => {
+      const { exit } = await once('kill -SEGV $$');
+      expect(exit).toMatchObject({ reason: 'exited', exitCode: 139 });
+    });
+
+    test('start in the bundle, or where they are told to', async () => {
+      const session = await open({ bundle });
+      expect((await ran(session, 'pwd; echo $PWD')).out).toBe('/home/user/agent\n/home/user/agent\n');
+      expect((await ran(session, 'pwd', { cwd: '/tmp' })).out).toBe('/tmp\n');
+      expect((await ran(session, 'pwd', { cwd: '/nowhere' })).exit.exitCode).not.toBe(0);
+      expect((await once('pwd')).out).toBe('/home/user\n');
+    });
+
+    test('have the bundle with its modes, and what a layer brings', async () => {
+      const session = await open({ bundle, layer });
+      expect((await ran(session, 'bin/tool.sh 1')).out).toBe('tool 1\n');
+      expect((await ran(session, 'greet; python3 -c "import greeting; print(greeting.text)"')).out).toBe(
+        'hello from python\nhello from python\n',
+      );
+      const node = `cd /tmp
+        node -p 'require("greeting").text'
+        node --input-type=module -e 'import g from "greeting"; console.log(g.text)'`;
+      expect((await ran(session, node)).out).toBe('hello from node\nhello from node\n');
+    });
+
+    test('find the interpreters that the status names', async () => {
+      const { interpreters } = await harness.sandbox.status();
+      expect(interpreters.node).toBeDefined();
+      const { out } = await once(
+        'node --version; python --version; python3 --version; bash -c "echo bash"; sh -c "echo sh"',
+      );
+      const pythonLine = interpreters.python ? `Python ${interpreters.python}\n` : '';
+      expect(out).toBe(`v${interpreters.node}\n${pythonLine}${pythonLine}bash\nsh\n`);
+    });
+
+    test('may leave 5 MB of input unread', async () => {
+      const stdin = Buffer.alloc(5 * MB, 'x');
+      expect((await once('exit 4', {}, { stdin })).exit).toMatchObject({ reason: 'exited', exitCode: 4 });
+      expect((await once('head -c 3', {}, { stdin })).out).toBe('xxx');
+      expect((await once('exec <&-; echo closed', {}, { stdin })).out).toBe('closed\n');
+      const never = await once('sleep 100', {}, { stdin, timeoutMs: 300 });
+      expect(never.exit.reason).toBe('timeout');
+    });
+
+    test('get 5 MB of input whole and give it back whole', async () => {
+      const stdin = Buffer.from(Uint8Array.from({ length: 5 * MB }, (_, index) => (index * 7) % 251));
+      const session = await open();
+      const { stdout } = await execToEnd(session, { command: 'cat', stdin, timeoutMs: 20_000 });
+      expect(Buffer.from(stdout).equals(stdin)).toBe(true);
+    });
+
+    test('write to /dev/stdout, /dev/stderr and /dev/null, read from /dev/stdin', async () => {
+      const { out, err } = await once(
+        'cat /dev/stdin > /dev/stdout; echo e > /dev/stderr; echo n > /dev/null',
+        {},
+        { stdin: Buffer.from('o\n') },
+      );
+      expect({ out, err }).toEqual({ out: 'o\n', err: 'e\n' });
+    });
+
+    test('of one session run at once and share their files', async () => {
+      const session = await open();
+      const wait = 'until [ -e there ]; do sleep 0.01; done; cat there';
+      const [waited] = await Promise.all([ran(session, wait), ran(session, 'echo hi > part; mv part there')]);
+      expect(waited.out).toBe('hi\n');
+    });
+
+    test('leave background processes behind, which do not hold up the end', async () => {
+      const session = await open();
+      const started = await ran(session, 'sleep 1000 & echo $! > pid');
+      expect(started.exit.reason).toBe('exited');
+      expect((await ran(session, 'kill -0 $(cat pid) && echo alive')).out).toBe('alive\n');
+    });
+
+    test('print from the background without harm after their end', async () => {
+      const session = await open();
+      await ran(session, '(until [ -e go ]; do sleep 0.01; done; echo late && touch fine) &');
+      await session.writeFile('go', new Uint8Array());
+      expect((await ran(session, 'until [ -e fine ]; do sleep 0.01; done; echo yes')).out).toBe('yes\n');
+    });
+  });
+
+  describe('the end of a command', () => {
+    test('comes at the deadline, with SIGTERM first', async () => {
+      const { out, exit } = await once(
+        'trap "echo bye; exit 9" TERM; while :; do sleep 0.05; done',
+        {},
+        { timeoutMs: 300 },
+      );
+      expect(exit.reason).toBe('timeout');
+      expect(out).toBe('bye\n');
+    });
+
+    test('comes 2 s after the deadline for what ignores SIGTERM', async () => {
+      const { exit } = await oncePython(
+        'import signal, time\nfor s in range(1, 32):\n  if s not in (9, 19): signal.signal(s, signal.SIG_IGN)\nwhile 1: time.sleep(1)',
+        {},
+        { timeoutMs: 300 },
+      );
+      expect(exit).toMatchObject({ reason: 'timeout', exitCode: 137 });
+      expect(exit.durationMs).toBeGreaterThan(2200);
+      expect(exit.durationMs).toBeLessThan(6000);
+    });
+
+    test('takes double-forked daemons along', async () => {
+      const session = await open();
+      const daemon = `trap "" TERM; (setsid setsid sh -c 'trap "" TERM; sleep 777' &) ; sleep 776`;
+      expect((await ran(session, daemon, { timeoutMs: 500 })).exit.reason).toBe('timeout');
+      expect((await ran(session, 'cat /proc/[0-9]*/cmdline | tr "\\0" " "')).out).not.toMatch(/sleep 77/);
+    });
+
+    test('comes at once when it is aborted', async () => {
+      const session = await open();
+      const controller = new AbortController();
+      const running = session.exec({ command: 'echo on; sleep 100', timeoutMs: 60_000, signal: controller.signal });
+      let exit: ExecExit | undefined;
+      for await (const event of running) {
+        if (event.type === 'exit') exit = event.exit;
+        else controller.abort();
+      }
+      expect(exit).toMatchObject({ reason: 'aborted', exitCode: 137 });
+      const before = await ran(session, 'echo on', { signal: controller.signal });
+      expect(before).toMatchObject({ out: '', exit: { reason: 'aborted' } });
+    });
+
+    test('comes when nobody listens any more', async () => {
+      const session = await open();
+      for await (const _ of session.exec({ command: 'echo on; sleep 778', timeoutMs: 60_000 })) break;
+      const gone =
+        'while cat /proc/[0-9]*/cmdline | tr "\\0" " " | grep -q "sleep 77[8]"; do sleep 0.01; done; echo gone';
+      expect((await ran(session, gone)).out).toBe('gone\n');
+    });
+
+    test('comes at 10 MB of output', async () => {
+      const { out, exit } = await once('head -c 100000000 /dev/zero; echo never >&2');
+      expect(exit.reason).toBe('output_limit');
+      expect(out.length).toBe(10 * MB);
+      const small = await once('yes', {}, { maxOutputBytes: 1000 });
+      expect(small.exit.reason).toBe('output_limit');
+      expect(small.out.length).toBe(1000);
+    });
+
+    test('is reported when the session is closed meanwhile or was before', async () => {
+      const session = await open();
+      const running = ran(session, 'sleep 100');
+      await ran(session, 'true');
+      await session.close();
+      await session.close();
+      expect((await running).exit).toMatchObject({ reason: 'sandbox_lost', exitCode: 137 });
+      expect((await ran(session, 'true')).exit.reason).toBe('sandbox_lost');
+      await expect(session.writeFile('x', new Uint8Array())).rejects.toMatchObject({ code: 'SANDBOX_FILE' });
+    });
+  });
+
+  describe('files', () => {
+    test('are written, read and listed', async () => {
+      const session = await open();
+      const content = Buffer.alloc(3 * MB, 'abc');
+      await session.writeFile('/tmp/uploads/a/b.bin', content);
+      await session.writeFile(
+        'notes.txt',
+        (async function* () {
+          yield Buffer.from('one ');
+          yield Buffer.from('two');
+        })(),
+      );
+      await session.writeFile('empty', new Uint8Array());
+      expect((await bytesOf(session, '/tmp/uploads/a/b.bin')).equals(content)).toBe(true);
+      expect((await bytesOf(session, 'empty')).byteLength).toBe(0);
+      expect((await ran(session, 'cat notes.txt; stat -c "%U" /tmp/uploads/a/b.bin')).out).toBe('one twouser\n');
+      await session.writeFile('notes.txt', Buffer.from('3'));
+      expect(await session.listFiles('/home/user')).toEqual([
+        { path: 'empty', isFolder: false, sizeBytes: 0 },
+        { path: 'notes.txt', isFolder: false, sizeBytes: 1 },
+      ]);
+      expect(await session.listFiles('/tmp/uploads', { recursive: true })).toEqual([
+        { path: 'a', isFolder: true, sizeBytes: 0 },
+        { path: 'a/b.bin', isFolder: false, sizeBytes: 3 * MB },
+      ]);
+    });
+
+    test('that cannot be had are named', async () => {
+      const session = await open({ bundle });
+      const fails = (work: Promise<unknown>, message: RegExp) =>
+        expect(work).rejects.toMatchObject({ code: 'SANDBOX_FILE', message: expect.stringMatching(message) });
+      await fails(session.readFile('nothing'), /cannot read nothing: No such file/);
+      await fails(session.readFile('/tmp'), /cannot read \/tmp: Is a directory/);
+      await fails(session.listFiles('nothing'), /cannot list nothing: No such file/);
+      await fails(session.writeFile('agent/x', Buffer.from('x')), /cannot write agent\/x: Read-only/);
+      await fails(session.writeFile('/usr/x', Buffer.from('x')), /cannot write \/usr\/x: /);
+      await ran(session, 'mkfifo /home/user/pipe', { cwd: '/home/user' });
+      await fails(session.readFile('pipe'), /cannot read pipe: /);
+      await fails(session.writeFile('pipe', Buffer.from('x')), /cannot write pipe: /);
+      await fails(session.writeFile('zero', [Promise.reject(new Error('source'))] as never), /./).catch(() => {});
+    });
+
+    test('given by a source that fails make the write fail', async () => {
+      const session = await open();
+      const broken = (async function* () {
+        yield Buffer.from('half');
+        throw new Error('the upload broke off');
+      })();
+      await expect(session.writeFile('half', broken)).rejects.toThrow('the upload broke off');
+    });
+
+    test('follow planted links only inside the sandbox', async () => {
+      const session = await open();
+      await ran(
+        session,
+        'ln -s /etc/shadow shadow; ln -s / all; ln -s /proc/1/root root; ln -s ../../../../etc/passwd up',
+      );
+      await expect(session.readFile('shadow')).rejects.toMatchObject({ code: 'SANDBOX_FILE' });
+      expect((await bytesOf(session, 'up')).toString()).toContain('user:x:1000:1000');
+      expect((await bytesOf(session, 'up')).toString()).not.toContain('root:');
+      await expect(session.listFiles('root')).rejects.toMatchObject({ code: 'SANDBOX_FILE' });
+      await expect(session.writeFile('all/etc/hosts', Buffer.from('x'))).rejects.toMatchObject({
+        code: 'SANDBOX_FILE',
+      });
+      const listed = await session.listFiles('.', { recursive: true });
+      expect(listed.map(({ path, isFolder }) => [path, isFolder])).toEqual([
+        ['all', false],
+        ['root', false],
+        ['shadow', false],
+        ['up', false],
+      ]);
+    });
+
+    test('are new in every session', async () => {
+      const first = await open();
+      await ran(first, 'echo secret | tee ~/mine /tmp/mine /dev/shm/mine');
+      const second = await open();
+      await first.close();
+      expect((await ran(second, 'ls -A ~ /tmp/ /dev/shm/')).out).not.toContain('mine');
+    });
+
+    test('of a bundle that is missing keep a session from opening', async () => {
+      await expect(open({ bundle: 'bundles/missing.zip' })).rejects.toThrow('bundles/missing.zip');
+    });
+  });
+
+  describe('the place', () => {
+    test('has the environment that was given, and the standard variables', async () => {
+      const { out } = await oncePython('import json, os; print(json.dumps(dict(os.environ)))', {
+        env: { TOKEN: 'a=b c\nd', HOME: '/elsewhere', EMPTY: '' },
+      });
+      // The shell adds SHLVL and _.
+      const { SHLVL: _, _: __, PATH, ...environment } = JSON.parse(out);
+      expect(PATH.split(':')).toContain('/usr/bin');
+      expect(environment).toEqual({
+        TOKEN: 'a=b c\nd',
+        EMPTY: '',
+        HOME: '/home/user',
+        USER: 'user',
+        LANG: expect.any(String),
+        SHELL: expect.any(String),
+        TERM: expect.any(String),
+        PWD: '/home/user',
+        TMPDIR: '/tmp',
+      });
+    });
+
+    test('knows its user, who is nobody special', async () => {
+      const { out } = await once('id -u; id -un; id -G; echo ~; grep -E "^(Cap|NoNewPrivs)" /proc/self/status');
+      const zero = '0000000000000000';
+      expect(out).toBe(
+        `1000\nuser\n1000\n/home/user\nCapInh:\t${zero}\nCapPrm:\t${zero}\nCapEff:\t${zero}\nCapBnd:\t${zero}\nCapAmb:\t${zero}\nNoNewPrivs:\t1\n`,
+      );
+    });
+
+    test('shows nothing of the host but its runtimes', async () => {
+      const session = await open();
+      const { out } = await ran(
+        session,
+        'ls -A /; ls -A /home; ls -A /root /var /run /srv /boot /sys /mnt /opt 2>/dev/null | cat',
+      );
+      expect(out).not.toMatch(/^(boot|sys|srv|mnt|opt|run|var|work|data)$/m);
+      const reads =
+        'cat /etc/shadow /root/.bashrc /root/.ssh/* /var/run/docker.sock /proc/kcore /proc/1/environ /proc/kmsg';
+      expect((await ran(session, reads)).out).toBe('');
+      expect((await ran(session, 'cat /etc/passwd')).out).not.toContain('root');
+    });
+
+    test('shows only its own processes, with nothing of the platform in them', async () => {
+      const { out } = await once(
+        'ls /proc | grep -c "^[0-9]"; cat /proc/[0-9]*/environ /proc/[0-9]*/cmdline | tr "\\0" "\\n"',
+      );
+      const [count, ...rest] = out.split('\n');
+      expect(Number(count)).toBeLessThan(10);
+      expect(rest.join('\n')).not.toMatch(/vitest|launcher|node_modules/);
+    });
+
+    test('holds 20 sessions at once', async () => {
+      const outs = await Promise.all(
+        Array.from({ length: 20 }, (_, index) => once(`echo ${index} > me; cat me; ls ~ | wc -l`)),
+      );
+      expect(outs.map(({ out }) => out)).toEqual(Array.from({ length: 20 }, (_, index) => `${index}\n1\n`));
+    });
+  });
+
+  describe('an attacker', () => {
+    test('cannot change bundle, layer, runtimes or settings', async () => {
+      const { out, err } = await once(
+        `for f in /home/user/agent/main.py /home/user/agent/new /layer/python/greeting.py /layer/new /usr/bin/env /usr/new \\
+          /etc/passwd /etc/new /bin/sh /new /dev/new /runtime/bin/node $(command -v python3) /home/new; do
+          (echo x > $f) 2>/dev/null && echo wrote $f; rm -f $f 2>/dev/null && [ ! -e /layer/new ] && [ -e $f ] || true; done
+        rm -rf /home/user/agent 2>/dev/null; mv /home/user/agent /tmp/x; ls /home/user/agent`,
+        { bundle, layer },
+      );
+      expect(out.replace('wrote /home/new\n', '')).toBe('bin\nmain.py\n');
+      expect(err).toMatch(/mv: /);
+    });
+
+    test('cannot end process 1, and ends itself at most', async () => {
+      const session = await open();
+      expect((await ran(session, 'kill -9 1; kill -STOP 1; echo still')).out).toBe('still\n');
+      expect((await ran(session, 'kill -9 -1; sleep 5; echo never')).out).toBe('');
+      expect((await once('echo others live')).out).toBe('others live\n');
+    });
+
+    test('cannot trace or read process 1', async () => {
+      const { out } = await oncePython(`${SYSCALLS}
+call('attach', 101, 117, 16, 1, 0, 0)
+call('seize', 101, 117, 0x4206, 1, 0, 0)
+class Vec(ctypes.Structure): _fields_ = [('base', ctypes.c_void_p), ('len', ctypes.c_size_t)]
+buffer = ctypes.create_string_buffer(8)
+call('readv', 310, 270, 1, ctypes.byref(Vec(ctypes.addressof(buffer), 8)), 1, ctypes.byref(Vec(0x400000, 8)), 1, 0)
+for name in ('mem', 'environ', 'maps', 'fd', 'cwd', 'root', 'exe'):
+    try: print(name, os.listdir('/proc/1/fd') if name == 'fd' else os.readlink(f'/proc/1/{name}') if name in ('cwd', 'root', 'exe') else open(f'/proc/1/{name}').read(1))
+    except OSError as e: print(name, 'refused')
+`);
+      expect(out).toBe(
+        'attach EPERM\nseize EPERM\nreadv EPERM\nmem refused\nenviron refused\nmaps refused\nfd refused\ncwd refused\nroot refused\nexe refused\n',
+      );
+    });
+
+    test('cannot mount, change root, make devices or namespaces', async () => {
+      const { out } = await oncePython(`${SYSCALLS}
+call('mount', 165, 40, b'none', b'/tmp', b'tmpfs', 0, None)
+call('remount', 165, 40, b'none', b'/usr', None, 32 | 4096, None)
+call('umount', 166, 39, b'/usr', 2)
+call('pivot_root', 155, 41, b'/', b'/tmp')
+call('chroot', 161, 51, b'/tmp')
+call('mknod', 259, 33, -100, b'/tmp/mem', 0o20666, (1 << 8) | 1)
+call('unshare', 272, 97, 0x10000000)
+call('unshare net', 272, 97, 0x40000000)
+call('clone', 56, 220, 0x10000000 | 17, 0, 0, 0, 0)
+call('clone3', 435, 435, 0, 0)
+call('setns', 308, 268, 0, 0)
+call('open_tree', 428, 428, -100, b'/', 1)
+call('fsopen', 430, 430, b'tmpfs', 0)
+`);
+      expect(out.split('\n').filter((line) => line && !/ (EPERM|ENOSYS)$/.test(line))).toEqual([]);
+      expect((await once('unshare -Ur true')).exit.exitCode).not.toBe(0);
+    });
+
+    test('cannot use kernel interfaces that agents have no use for', async () => {
+      const { out } = await oncePython(`${SYSCALLS}
+call('bpf', 321, 280, 0, 0, 0)
+call('perf_event_open', 298, 241, 0, 0, 0, 0, 0)
+call('userfaultfd', 323, 282, 0)
+call('io_uring_setup', 425, 425, 1, 0)
+call('keyctl', 250, 219, 0, -3, 0)
+call('add_key', 248, 217, b'user', b'a', b'b', 1, -3)
+call('request_key', 249, 218, b'user', b'a', 0, -3)
+call('memfd_create', 319, 279, b'a', 0)
+call('shmget', 29, 194, 0, 4096, 0o1600)
+call('syslog', 103, 116, 3, 0, 0)
+call('reboot', 169, 142, 0, 0, 0, 0)
+call('init_module', 175, 105, 0, 0, 0)
+call('settimeofday', 164, 170, 0, 0)
+import fcntl, socket
+for family in (3, 17, 29, 38, 40, 44):
+    try: print(family, socket.socket(family, socket.SOCK_STREAM))
+    except OSError as e: print(family, errno.errorcode[e.errno])
+try: socket.socket(socket.AF_INET, socket.SOCK_RAW, 1); print('raw')
+except OSError as e: print('raw', errno.errorcode[e.errno])
+`);
+      const harmless = / (EPERM|ENOSYS|EAFNOSUPPORT)$/;
+      expect(out.split('\n').filter((line) => line && !harmless.test(line))).toEqual([]);
+      expect(out).toContain('raw EPERM');
+    });
+
+    test('gains nothing from setuid programs', async () => {
+      const { out } = await once(
+        'cp /usr/bin/id /tmp/id && chmod 4755 /tmp/id && /tmp/id -u; grep -vE "nosuid" /proc/self/mounts | grep -vE " /dev/[a-z]+ "; find / -xdev -perm -4000 -type f 2>/dev/null | head -3 | wc -l',
+      );
+      expect(out).toMatch(/^1000\n\d\n$/);
+      expect((await once('su -c id; sudo -n id; newgrp root; passwd -d root; true')).out).not.toContain('uid=0');
+    });
+
+    test('cannot write kernel settings', async () => {
+      const { out } = await once(
+        `for f in /proc/sys/kernel/core_pattern /proc/sys/kernel/hostname /proc/sys/vm/overcommit_memory /proc/sys/net/ipv4/ip_forward \\
+          /proc/sys/user/max_user_namespaces /proc/sysrq-trigger /proc/1/oom_score_adj /proc/1/uid_map /proc/self/uid_map; do
+          (echo 1 > $f) 2>/dev/null && echo wrote $f; done; echo end`,
+      );
+      expect(out).toBe('end\n');
+    });
+
+    test('has no terminal and no devices to abuse', async () => {
+      const session = await open();
+      const { out } = await python(
+        session,
+        `import fcntl, os, stat
+try: print(os.open('/dev/tty', os.O_RDWR))
+except OSError: print('no terminal')
+for fd in (0, 1, 2):
+    try: fcntl.ioctl(fd, 0x5412, b'x'); print('pushed')
+    except OSError: print('refused')
+master, slave = os.openpty()
+try: fcntl.ioctl(slave, 0x5412, b'x'); print('pushed')
+except OSError: print('refused')
+devices = [n for n in os.listdir('/dev') if stat.S_ISBLK(os.stat('/dev/' + n).st_mode) or stat.S_ISCHR(os.stat('/dev/' + n).st_mode)]
+print(*sorted(set(devices) - {'null', 'zero', 'full', 'random', 'urandom', 'tty', 'ptmx', 'stdin', 'stdout', 'stderr', 'console'}))
+`,
+      );
+      expect(out).toBe('no terminal\nrefused\nrefused\nrefused\nrefused\n\n');
+    });
+
+    test('cannot drown the host in processes', async () => {
+      const session = await open();
+      const bomb = await ran(session, 'bomb() { bomb | bomb & }; bomb; while :; do sleep 0.1; done', {
+        timeoutMs: 1500,
+      });
+      expect(bomb.exit.reason).toBe('timeout');
+      expect((await ran(session, 'ls /proc | grep -c "^[0-9]"; echo alive')).out).toMatch(/^\d\n?\d?\nalive\n$/);
+      const { out } = await python(
+        session,
+        `import os, time
+n = 0
+try:
+    while True:
+        if os.fork() == 0: time.sleep(100)
+        n += 1
+except OSError as e: print(n < 70, e.errno)
+`,
+      );
+      expect(out).toBe('True 11\n');
+    });
+
+    describe('cannot use more memory than it has', () => {
+      const limits = { ...LIMITS, memoryBytes: 128 * MB };
+      const stays = 'import time\nwhile True: time.sleep(1)\n';
+
+      test('in one process', async () => {
+        const { exit } = await oncePython(`a = []\nwhile True: a.append(bytearray(1 << 20))\n`, { limits });
+        expect(exit).toMatchObject({ reason: 'memory_limit', exitCode: 137 });
+      });
+
+      test('in many processes', async () => {
+        const program = `import os\nfor _ in range(7): os.fork()\na = bytearray(20 << 20)\n${stays}`;
+        expect((await oncePython(program, { limits })).exit.reason).toBe('memory_limit');
+      });
+
+      test('in memory that it shares', async () => {
+        const program = `import mmap\nm = mmap.mmap(-1, 1 << 30)\nfor i in range(0, 1 << 30, 4096): m[i] = 1\n${stays}`;
+        expect((await oncePython(program, { limits })).exit.reason).toBe('memory_limit');
+      });
+
+      test('in files', async () => {
+        const program = `a = bytearray(64 << 20)\nwith open('/tmp/f', 'wb') as f: f.write(a); f.flush()\nb = bytearray(a)\n${stays}`;
+        const { exit } = await oncePython(program, { limits: { ...limits, diskBytes: 90 * MB } });
+        expect(exit.reason).toBe('memory_limit');
+      });
+
+      test('while forks that share a large heap are counted once', async () => {
+        const program = `import os, time
+a = bytearray(60 << 20)
+pids = []
+for _ in range(6):
+    pid = os.fork()
+    if pid == 0: time.sleep(0.5); os._exit(0)
+    pids.append(pid)
+for pid in pids: os.waitpid(pid, 0)
+print('done')
+`;
+        expect((await oncePython(program, { limits })).out).toBe('done\n');
+      });
+
+      test('and can go on with another command', async () => {
+        const session = await open({ limits });
+        await python(session, `a = []\nwhile True: a.append(bytearray(1 << 20))\n`);
+        expect((await ran(session, 'echo on')).out).toBe('on\n');
+      });
+    });
+
+    test('cannot fill the disk', async () => {
+      const session = await open();
+      const huge = await ran(session, 'head -c 200000000 /dev/zero > huge; stat -c %s huge; rm huge');
+      expect(huge.out).toBe(`${LIMITS.fileBytes}\n`);
+      const many = await ran(
+        session,
+        'for i in 1 2 3 4 5 6 7 8; do head -c 20000000 /dev/zero > f$i || break; done; for i in 1 2 3 4 5 6 7 8; do head -c 20000000 /dev/zero > /tmp/f$i || break; done; cat f* /tmp/f* | wc -c; rm f* /tmp/f*',
+      );
+      expect(Number(many.out)).toBeLessThanOrEqual(LIMITS.diskBytes);
+      expect(Number(many.out)).toBeGreaterThan(LIMITS.diskBytes * 0.9);
+      expect(many.err).toContain('No space left');
+      const shm = await ran(
+        session,
+        'for i in 1 2 3 4 5 6 7; do head -c 30000000 /dev/zero > /dev/shm/f$i; done 2>/dev/null; cat /dev/shm/* | wc -c; rm /dev/shm/*',
+      );
+      expect(Number(shm.out)).toBeLessThanOrEqual(LIMITS.diskBytes);
+    });
+
+    test('cannot spin for ever', async () => {
+      const limits = { ...LIMITS, cpuSeconds: 1 };
+      const { exit } = await once('while :; do :; done', { limits });
+      expect(exit.reason).toBe('exited');
+      expect([137, 152]).toContain(exit.exitCode);
+      const deadline = await once('while :; do :; done', {}, { timeoutMs: 300 });
+      expect(deadline.exit.reason).toBe('timeout');
+    });
+
+    test('leaves no core files and opens no more than 1024 files', async () => {
+      const { out } = await once('ulimit -c; ulimit -n; ulimit -Hn');
+      expect(out).toBe('0\n1024\n1024\n');
+    });
+  });
+
+  describe('egress', () => {
+    const direct = `import socket
+for address in (('127.0.0.1', 22), ('169.254.169.254', 80), ('10.0.0.1', 80), ('192.168.0.1', 80), ('1.1.1.1', 53), ('::1', 80)):
+    s = socket.socket(socket.AF_INET6 if ':' in address[0] else socket.AF_INET); s.settimeout(3)
+    try: s.connect(address); print('connected', address)
+    except OSError as e: pass
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+try: s.sendto(b'x', ('1.1.1.1', 53)); print('sent')
+except OSError: pass
+print('end')
+`;
+    /** Asks the proxy for a tunnel to each target, word for word, and for each over plain HTTP; prints the statuses. */
+    const throughProxy = (targets: readonly string[]) => `import os, socket, urllib.parse
+proxy = urllib.parse.urlsplit(os.environ['HTTPS_PROXY'])
+def ask(text):
+    s = socket.create_connection((proxy.hostname, proxy.port), 10)
+    s.sendall(text.encode())
+    return s.recv(100).decode().split(' ')[1:2]
+for target in ${JSON.stringify(targets)}:
+    print(target, *ask(f'CONNECT {target} HTTP/1.1\\r\\nHost: {target}\\r\\n\\r\\n'), *ask(f'GET http://{target}/ HTTP/1.1\\r\\nHost: {target}\\r\\nConnection: close\\r\\n\\r\\n'))
+`;
+
+    test.each(['none', 'open', { allow: ['example.org'] }] as const)(
+      '%j: nothing is reached past the proxy',
+      async (egress) => {
+        expect((await oncePython(direct, { egress })).out).toBe('end\n');
+      },
+    );
+
+    test('none: there is no proxy', async () => {
+      expect((await once('env | grep -i proxy; (exec 3<>/dev/tcp/127.0.0.1/3128) 2>/dev/null || echo none')).out).toBe(
+        'none\n',
+      );
+    });
+
+    test('open: no private address, however it is spelled', async () => {
+      const targets = [
+        '127.0.0.1:80',
+        'localhost:80',
+        'LOCALHOST.:80',
+        '127.1:80',
+        '0x7f.1:80',
+        '0177.0.0.1:80',
+        '2130706433:80',
+        '127.0.0.1.:80',
+        '0.0.0.0:80',
+        '10.0.0.1:80',
+        '172.16.0.1:80',
+        '192.168.1.1:80',
+        '100.64.0.1:80',
+        '169.254.169.254:80',
+        '0xa9fea9fe:80',
+        '224.0.0.1:80',
+        '255.255.255.255:80',
+        '[::1]:80',
+        '[::]:80',
+        '[::ffff:127.0.0.1]:80',
+        '[::ffff:7f00:1]:80',
+        '[64:ff9b::7f00:1]:80',
+        '[2002:7f00:1::]:80',
+        '[fe80::1]:80',
+        '[fc00::1]:80',
+        '[fd00:ec2::254]:80',
+      ];
+      const { out } = await oncePython(throughProxy(targets), { egress: 'open' });
+      expect(out).toBe(targets.map((target) => `${target} 403 403\n`).join(''));
+    });
+
+    test('a list: nothing else, and no private address because it is listed', async () => {
+      const targets = [
+        'other.example:80',
+        'example.org.evil.example:80',
+        'evilexample.org:80',
+        'example.net:80',
+        'localhost:80',
+        '10.0.0.1:80',
+      ];
+      const allow = ['example.org', '*.example.net', 'localhost', '10.0.0.1'];
+      const { out } = await oncePython(throughProxy(targets), { egress: { allow } });
+      expect(out).toBe(targets.map((target) => `${target} 403 403\n`).join(''));
+    });
+
+    test('the proxy survives nonsense', async () => {
+      const program = `import os, socket, urllib.parse
+proxy = urllib.parse.urlsplit(os.environ['HTTPS_PROXY'])
+for text in (b'\\x00' * 5000, b'GET / HTTP/1.1\\r\\nHost: x\\r\\n\\r\\n', b'CONNECT x HTTP/1.1\\r\\n\\r\\n', b'CONNECT [ HTTP/1.1\\r\\nHost: x\\r\\n\\r\\n', b'GET ftp://x/ HTTP/1.1\\r\\nHost: x\\r\\n\\r\\n', b''):
+    s = socket.create_connection((proxy.hostname, proxy.port), 10)
+    s.sendall(text)
+    s.shutdown(socket.SHUT_WR)
+    while s.recv(1000): pass
+print('end')
+`;
+      expect((await oncePython(program, { egress: 'open' })).out).toBe('end\n');
+    });
+  });
+}
+
+async function bytesOf(session: SandboxSession, path: string): Promise<Buffer> {
+  return Buffer.concat(await Array.fromAsync(await session.readFile(path)));
+}
+
+/** A tar.gz, made by tar. Names that end in a path with `bin/` are executable. */
+export function tarOf(files: Readonly<Record<string, string>>): Uint8Array {
+  const folder = mkdtempSync(join(tmpdir(), 'tar-'));
+  try {
+    for (const [name, content] of Object.entries(files)) {
+      mkdirSync(join(folder, 'content', dirname(name)), { recursive: true });
+      writeFileSync(join(folder, 'content', name), content, { mode: name.includes('bin/') ? 0o755 : 0o644 });
+    }
+    const { status, stderr } = spawnSync('tar', ['-czf', 'archive.tar.gz', '-C', 'content', '.'], { cwd: folder });
+    if (status !== 0) throw new Error(`tar failed: ${stderr}`);
+    return readFileSync(join(folder, 'archive.tar.gz'));
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
+}
