@@ -10,8 +10,8 @@ import { createLog } from './log.ts';
 import { createLocalSandbox } from './sandbox/local-sandbox.ts';
 import { SqliteTable } from './sqlite-table.ts';
 
-const PURGE_INTERVAL_MS = 60_000;
-const PURGE_BATCH = 500;
+/** A small batch each time keeps requests from waiting for it. */
+const PURGE_INTERVAL_MS = 5_000;
 
 export interface LocalDeps extends Deps {
   /** Waits for background work, ends every sandbox and lets go of the data folder. */
@@ -42,9 +42,7 @@ export async function localDeps(config: Config, listening: { host: string; port:
     log: (line) => log.warn(line),
   });
   const purge = setInterval(() => {
-    for (const table of Object.values(tables)) {
-      while (table.purgeExpired(PURGE_BATCH) === PURGE_BATCH);
-    }
+    for (const table of Object.values(tables)) table.purgeExpired();
   }, PURGE_INTERVAL_MS).unref();
 
   const background = new Set<Promise<void>>();
