@@ -1,0 +1,16 @@
+import type { Target } from '#test/helpers/platform.ts';
+import { agentsSuite } from './agents.ts';
+import { callsSuite, type Languages } from './calls.ts';
+import { identitySuite } from './identity.ts';
+import { secretsSuite } from './secrets.ts';
+
+/**
+ * The platform as its users see it, over HTTP only: every host must pass. `has` says which interpreters the sandbox has;
+ * tests that need a missing one are skipped by name. The target's workspace must be called `acme`.
+ */
+export function platformSuite(target: () => Target, has: Languages): void {
+  identitySuite(target);
+  secretsSuite(target);
+  agentsSuite(target);
+  callsSuite(target, has);
+}

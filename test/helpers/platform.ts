@@ -1,0 +1,121 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { strToU8, zipSync } from 'fflate';
+import { type Client, createClient } from '#core/client.ts';
+import { type Config, parseConfig } from '#core/config.ts';
+import type { Deps } from '#core/deps.ts';
+import { bootstrap } from '#core/workspaces/bootstrap.ts';
+import { startLocalServer } from '#local/server.ts';
+import { addMember, addUser, type TestUser } from './users.ts';
+
+/** A platform under test: what a suite of `test/e2e` needs to know of it. */
+export interface Target {
+  /** Without a slash at the end. */
+  readonly url: string;
+  /** API key of the owner of the workspace {@link Target.slug}. */
+  readonly key: string;
+  readonly slug: string;
+  /** Makes another user with a workspace of his own. */
+  addUser(slug: string): Promise<TestUser>;
+  addMember(user: TestUser, workspaceId: string): Promise<void>;
+  /** Interpreters in the sandbox: tests of a missing one are skipped by name. */
+  readonly interpreters: { readonly python?: string; readonly node?: string };
+  close(): Promise<void>;
+}
+
+export interface LocalTarget extends Target {
+  readonly deps: Deps;
+}
+
+/** A whole platform on a free port, with a data folder of its own. Quiet: its log level is `error`. */
+export async function startLocalTarget(
+  settings: Record<string, string> = {},
+  change: Partial<Config> = {},
+): Promise<LocalTarget> {
+  const folder = mkdtempSync(join(tmpdir(), 'platform-e2e-'));
+  const config = parseConfig({
+    PLATFORM_PORT: '0',
+    PLATFORM_DATA: folder,
+    PLATFORM_LOG_LEVEL: 'error',
+    PLATFORM_WORKSPACE: 'acme',
+    ...settings,
+  });
+  const server = await startLocalServer({ ...config, ...change });
+  const { deps } = server;
+  const key = await bootstrap(deps);
+  return {
+    url: server.url,
+    key: key!,
+    slug: config.workspaceSlug,
+    deps,
+    addUser: (slug) => addUser(deps, slug),
+    addMember: (user, workspaceId) => addMember(deps, user, workspaceId),
+    interpreters: (await deps.sandbox.status()).interpreters,
+    async close() {
+      await server.close(true);
+      rmSync(folder, { recursive: true, force: true });
+    },
+  };
+}
+
+/** A zip of text files. */
+export const zipOf = (files: Readonly<Record<string, string>>): Uint8Array =>
+  zipSync(Object.fromEntries(Object.entries(files).map(([path, text]) => [path, strToU8(text)])), { level: 1 });
+
+export const clientOf = (target: Pick<Target, 'url' | 'key'>, key = target.key, workspaceId?: string): Client =>
+  createClient({ baseUrl: target.url, key, workspaceId });
+
+/** A form with a bundle in the part `field`. */
+export function bundleForm(zip: Uint8Array, field = 'file'): FormData {
+  const form = new FormData();
+  form.set(field, new Blob([zip as Uint8Array<ArrayBuffer>], { type: 'application/zip' }), 'bundle.zip');
+  return form;
+}
+
+/** Publishes a tool with this code. */
+export async function publishCode(
+  client: Client,
+  name: string,
+  files: Readonly<Record<string, string>>,
+  manifest: Readonly<Record<string, unknown>> = {},
+) {
+  const body = { name, type: 'tool', description: `tests ${name}`, required_secrets: [], ...manifest };
+  const { agent } = await client.createAgent({ body });
+  const upload = await client.uploadBundle({ params: { id: agent.id }, body: bundleForm(zipOf(files)) });
+  return { agent, upload };
+}
+
+export interface Answer {
+  readonly status: number;
+  readonly headers: Headers;
+  /** Parsed where it is JSON, else text. */
+  // biome-ignore lint/suspicious/noExplicitAny: tests look into bodies of every shape.
+  readonly body: any;
+}
+
+/** One request; `json` becomes the body. */
+export async function request(
+  target: Pick<Target, 'url'>,
+  method: string,
+  path: string,
+  {
+    key,
+    json,
+    headers,
+    body,
+  }: { key?: string; json?: unknown; headers?: Record<string, string>; body?: RequestInit['body'] } = {},
+): Promise<Answer> {
+  const response = await fetch(target.url + path, {
+    method,
+    headers: {
+      ...(key !== undefined && { authorization: `Bearer ${key}` }),
+      ...(json !== undefined && { 'content-type': 'application/json' }),
+      ...headers,
+    },
+    body: json === undefined ? body : JSON.stringify(json),
+  });
+  const text = await response.text();
+  const isJson = response.headers.get('content-type')?.includes('json') && text !== '';
+  return { status: response.status, headers: response.headers, body: isJson ? JSON.parse(text) : text };
+}
