@@ -40,8 +40,8 @@ const BUFFERED_SECONDS = 29;
 /** A call answers within 295 s, then writes down how it ended. */
 const CALL_SECONDS = 305;
 
-/** Key, membership and workspace of a caller, and the time of the key's last use: `core/http/auth.ts`. */
-const AUTHENTICATE: readonly ItemAction[] = ['GetItem', 'BatchGetItem', 'UpdateItem'];
+/** A caller's key and membership, and the time of the key's last use: `core/http/auth.ts`. */
+const AUTHENTICATE: readonly ItemAction[] = ['GetItem', 'UpdateItem'];
 
 /** Every function of the route table. `test/stacks` compares the policies made of this with a list of their own. */
 export const FUNCTIONS: { readonly [Name in FunctionName]: FunctionSpec } = {
@@ -80,7 +80,7 @@ export const FUNCTIONS: { readonly [Name in FunctionName]: FunctionSpec } = {
   keys: {
     memoryMb: MEMORY_MB,
     timeoutSeconds: BUFFERED_SECONDS,
-    tables: { main: { items: [...AUTHENTICATE, 'PutItem', 'DeleteItem'], query: ['table'] } },
+    tables: { main: { items: [...AUTHENTICATE, 'BatchGetItem', 'PutItem', 'DeleteItem'], query: ['table'] } },
   },
   secrets: {
     memoryMb: MEMORY_MB,

@@ -14,35 +14,14 @@ import {
 import type { IFunction } from 'aws-cdk-lib/aws-lambda';
 import { LogGroup } from 'aws-cdk-lib/aws-logs';
 import { Construct } from 'constructs';
-import { type ErrorCode, isRetryable, statusOf } from '#core/errors.ts';
+import { statusOf } from '#core/errors.ts';
 import type { FunctionName, Route } from '#core/http/route.ts';
 import type { Stage } from '../config.ts';
+import { GATEWAY_ERRORS, gatewayErrorBody } from '../gateway-errors.ts';
 
 /** Past the longest call, and past the 300 s without a byte at which API Gateway cuts a stream anyway. */
 const STREAM_TIMEOUT = Duration.seconds(305);
 const BUFFERED_TIMEOUT = Duration.seconds(29);
-
-/** What the gateway answers by itself, in the words of `core/errors.ts`. */
-const GATEWAY_ERRORS: readonly { type: ResponseType; code: ErrorCode; message: string }[] = [
-  {
-    type: ResponseType.MISSING_AUTHENTICATION_TOKEN,
-    code: 'NOT_FOUND',
-    message: 'There is nothing at this path; see GET /openapi.json.',
-  },
-  {
-    type: ResponseType.REQUEST_TOO_LARGE,
-    code: 'DOCUMENT_TOO_LARGE',
-    message: 'The request body is larger than is accepted here.',
-  },
-  { type: ResponseType.THROTTLED, code: 'RATE_LIMITED', message: 'Too many requests: wait a second and try again.' },
-  { type: ResponseType.INTEGRATION_TIMEOUT, code: 'TIMEOUT', message: 'The platform did not answer in time.' },
-  { type: ResponseType.DEFAULT_4XX, code: 'INVALID_INPUT', message: 'The request is not valid HTTP for this API.' },
-  {
-    type: ResponseType.DEFAULT_5XX,
-    code: 'INTERNAL_ERROR',
-    message: 'Something went wrong on our side. Try again; if it stays, report the request id.',
-  },
-];
 
 export interface RouteApiProps {
   readonly stage: Stage;
@@ -116,16 +95,12 @@ export class RouteApi extends Construct {
   }
 
   #addGatewayErrors(): void {
-    for (const { type, code, message } of GATEWAY_ERRORS) {
-      const envelope = {
-        error: { code, message, is_retryable: isRetryable(code) },
-        metadata: { request_id: 'req_$context.requestId' },
-      };
-      this.restApi.addGatewayResponse(type.responseType, {
-        type,
+    for (const [type, { code }] of Object.entries(GATEWAY_ERRORS)) {
+      this.restApi.addGatewayResponse(type, {
+        type: ResponseType.of(type),
         statusCode: String(statusOf(code)),
         responseHeaders: code === 'RATE_LIMITED' ? { 'Retry-After': "'1'" } : undefined,
-        templates: { 'application/json': JSON.stringify(envelope) },
+        templates: { 'application/json': gatewayErrorBody(type, '$context.requestId') },
       });
     }
   }

@@ -40,10 +40,13 @@ export function synthesise(stage: Stage): { app: App; data: Template; api: Templ
 export const resourcesOf = (template: Template, type: string): [id: string, resource: Resource][] =>
   Object.entries(template.Resources).filter(([, resource]) => resource.Type === type);
 
+export const TEST_REGION = 'eu-west-1';
+export const TEST_ACCOUNT = '111122223333';
+
 const PSEUDO: Record<string, string> = {
   'AWS::Partition': 'aws',
-  'AWS::Region': 'eu-west-1',
-  'AWS::AccountId': '111122223333',
+  'AWS::Region': TEST_REGION,
+  'AWS::AccountId': TEST_ACCOUNT,
   'AWS::URLSuffix': 'amazonaws.com',
 };
 
@@ -63,4 +66,37 @@ export function rendered(value: unknown): string {
     default:
       throw new Error(`no text for ${JSON.stringify(value)}`);
   }
+}
+
+export const functionIdOf = (template: Template, fn: string): string =>
+  resourcesOf(template, 'AWS::Lambda::Function').find(([, { Properties }]) =>
+    Properties.FunctionName.endsWith(`-${fn}`),
+  )![0];
+
+/** The environment that a function is given. */
+export function environmentOf(template: Template, fn: string): Record<string, string> {
+  const { Variables } = template.Resources[functionIdOf(template, fn)]!.Properties.Environment;
+  return Object.fromEntries(
+    Object.entries(Variables).map(([name, value]) => [name, rendered(value).replaceAll(/[<>]/g, '')]),
+  );
+}
+
+/** What a function may do: actions by resource, both sorted out of the policies of its role. */
+export function policyOf(
+  template: Template,
+  fn: string,
+): { role: Resource['Properties']; allowed: Record<string, string[]> } {
+  const roleId = template.Resources[functionIdOf(template, fn)]!.Properties.Role['Fn::GetAtt'][0];
+  const allowed: Record<string, string[]> = {};
+  for (const [, { Properties }] of resourcesOf(template, 'AWS::IAM::Policy')) {
+    if (!Properties.Roles.some((role: { Ref: string }) => role.Ref === roleId)) continue;
+    for (const { Effect, Action, Resource } of Properties.PolicyDocument.Statement) {
+      if (Effect !== 'Allow') throw new Error(`the policy of ${fn} has a statement with the effect ${Effect}`);
+      for (const resource of [Resource].flat()) {
+        const arn = rendered(resource);
+        allowed[arn] = [...(allowed[arn] ?? []), ...[Action].flat()].sort();
+      }
+    }
+  }
+  return { role: template.Resources[roleId]!.Properties, allowed };
 }

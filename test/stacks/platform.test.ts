@@ -3,7 +3,16 @@ import { describe, expect, test } from 'vitest';
 import { routes } from '#core/api.ts';
 import { parseConfig } from '#core/config.ts';
 import { FUNCTION_NAMES, isRaw, type Route } from '#core/http/route.ts';
-import { type Resource, rendered, resourcesOf, synthesise, type Template } from '#test/helpers/templates.ts';
+import {
+  environmentOf,
+  functionIdOf,
+  policyOf,
+  type Resource,
+  rendered,
+  resourcesOf,
+  synthesise,
+  type Template,
+} from '#test/helpers/templates.ts';
 import { stage as dev } from '../../stages/dev.ts';
 import { stage as prod } from '../../stages/prod.ts';
 
@@ -28,7 +37,7 @@ describe.each(Object.entries(stages))('%s', (name, { app, data, api }) => {
 
   test("each function's settings are ones that the platform takes", () => {
     for (const fn of FUNCTION_NAMES) {
-      const { config } = environmentOf(api, fn);
+      const config = parseConfig(environmentOf(api, fn));
       expect(config.logLevel).toBe(name === 'dev' ? 'debug' : 'info');
       expect(config.baseUrl).toMatch(`.execute-api.eu-west-1.amazonaws.com/${name}`);
     }
@@ -36,7 +45,7 @@ describe.each(Object.entries(stages))('%s', (name, { app, data, api }) => {
 
   test('a function is told of those tables, buckets and secrets only that it may use', () => {
     const told = FUNCTION_NAMES.map((fn) => {
-      const { config } = environmentOf(api, fn);
+      const config = parseConfig(environmentOf(api, fn));
       return [fn, [config.tablePrefix, config.bucket, config.secretPrefix].map(Boolean)];
     });
     expect(Object.fromEntries(told)).toEqual({
@@ -174,7 +183,7 @@ describe('functions', () => {
   const TABLES = 'arn:aws:dynamodb:eu-west-1:111122223333:table/platform-prod-';
   const BLOBS = 'arn:aws:s3:::platform-prod-111122223333-eu-west-1';
   const SECRETS = 'arn:aws:secretsmanager:eu-west-1:111122223333:secret:platform/prod/*';
-  const AUTHENTICATE = ['dynamodb:GetItem', 'dynamodb:BatchGetItem', 'dynamodb:UpdateItem'];
+  const AUTHENTICATE = ['dynamodb:GetItem', 'dynamodb:UpdateItem'];
   /** Resource -> actions. Written out here once more, so that a right is never given by the way. */
   const ALLOWED: Record<(typeof FUNCTION_NAMES)[number], Record<string, string[]>> = {
     meta: {},
@@ -210,7 +219,13 @@ describe('functions', () => {
       [`${BLOBS}/definitions/*`]: ['s3:GetObject'],
     },
     keys: {
-      [`${TABLES}main`]: [...AUTHENTICATE, 'dynamodb:PutItem', 'dynamodb:DeleteItem', 'dynamodb:Query'],
+      [`${TABLES}main`]: [
+        ...AUTHENTICATE,
+        'dynamodb:BatchGetItem',
+        'dynamodb:PutItem',
+        'dynamodb:DeleteItem',
+        'dynamodb:Query',
+      ],
     },
     secrets: {
       [`${TABLES}main`]: [...AUTHENTICATE, 'dynamodb:PutItem', 'dynamodb:DeleteItem', 'dynamodb:Query'],
@@ -311,35 +326,6 @@ function pathOf(template: Template, resourceId: { Ref?: string; 'Fn::GetAtt'?: s
   if (Ref === undefined) return '';
   const { PathPart, ParentId } = template.Resources[Ref]!.Properties;
   return `${pathOf(template, ParentId)}/${PathPart}`;
-}
-
-const functionIdOf = (template: Template, fn: string): string =>
-  resourcesOf(template, 'AWS::Lambda::Function').find(([, { Properties }]) =>
-    Properties.FunctionName.endsWith(`-${fn}`),
-  )![0];
-
-function environmentOf(template: Template, fn: string) {
-  const { Variables } = template.Resources[functionIdOf(template, fn)]!.Properties.Environment;
-  const environment = Object.fromEntries(
-    Object.entries(Variables).map(([name, value]) => [name, rendered(value).replaceAll(/[<>]/g, '')]),
-  );
-  return { environment, config: parseConfig(environment) };
-}
-
-function policyOf(template: Template, fn: string) {
-  const roleId = template.Resources[functionIdOf(template, fn)]!.Properties.Role['Fn::GetAtt'][0];
-  const allowed: Record<string, string[]> = {};
-  for (const [, { Properties }] of resourcesOf(template, 'AWS::IAM::Policy')) {
-    if (!Properties.Roles.some((role: { Ref: string }) => role.Ref === roleId)) continue;
-    for (const { Effect, Action, Resource } of Properties.PolicyDocument.Statement) {
-      expect(Effect).toBe('Allow');
-      for (const resource of [Resource].flat()) {
-        const arn = rendered(resource);
-        allowed[arn] = [...(allowed[arn] ?? []), ...[Action].flat()];
-      }
-    }
-  }
-  return { role: template.Resources[roleId]!.Properties, allowed: sorted(allowed) };
 }
 
 const sorted = (allowed: Record<string, string[]>): Record<string, string[]> =>

@@ -1,0 +1,92 @@
+import { CreateTableCommand } from '@aws-sdk/client-dynamodb';
+import { CreateBucketCommand, S3Client } from '@aws-sdk/client-s3';
+import { inject } from 'vitest';
+import { awsDeps } from '#aws/deps.ts';
+import { parseConfig } from '#core/config.ts';
+import { bootstrap } from '#core/workspaces/bootstrap.ts';
+import { defineStage } from '#lib/config.ts';
+import { BUNDLES, buildFunctions } from '../../scripts/build-functions.ts';
+import { dynamoDbClient } from './aws.ts';
+import { startLambdaHost } from './lambda-host.ts';
+import type { Target } from './platform.ts';
+import { startPolicyGate } from './policy-gate.ts';
+import { environmentOf, policyOf, rendered, resourcesOf, synthesise, TEST_REGION, type Template } from './templates.ts';
+import { addMember, addUser } from './users.ts';
+
+const STAGE = defineStage({
+  name: 'e2e',
+  keepsData: false,
+  logLevel: 'error',
+  logRetentionDays: 7,
+  runRetentionDays: 7,
+  throttle: { requestsPerSecond: 1, burst: 1 },
+});
+const ACCOUNT = { AWS_REGION: TEST_REGION, AWS_ACCESS_KEY_ID: 'test', AWS_SECRET_ACCESS_KEY: 'test' };
+
+export interface AwsTarget extends Target {
+  /** What functions asked for that their policies do not allow. */
+  readonly refused: ReadonlySet<string>;
+}
+
+/**
+ * The platform as the stacks describe it, on the emulators: the tables and the bucket of the template, and each bundle
+ * with its function's environment and under its function's policy.
+ */
+export async function startAwsTarget(): Promise<AwsTarget> {
+  const { data, api } = synthesise(STAGE);
+  await buildFunctions();
+  await createData(data);
+  const { dynamoDb, moto } = inject('awsEndpoints');
+  const gate = await startPolicyGate(
+    { dynamodb: dynamoDb, s3: moto, secretsmanager: moto },
+    (fn) => policyOf(api, fn).allowed,
+  );
+  const host = await startLambdaHost((url) => ({
+    bundles: BUNDLES,
+    environmentOf: (fn) => ({
+      ...environmentOf(api, fn),
+      ...ACCOUNT,
+      ...gate.environmentOf(fn),
+      PLATFORM_BASE_URL: url,
+    }),
+  }));
+
+  // What an operator does, with rights of his own.
+  Object.assign(process.env, ACCOUNT, { AWS_ENDPOINT_URL: moto, AWS_ENDPOINT_URL_DYNAMODB: dynamoDb });
+  const deps = awsDeps(parseConfig({ ...environmentOf(api, 'calls'), PLATFORM_WORKSPACE: 'acme' }));
+  const key = await bootstrap(deps);
+  return {
+    url: host.url,
+    key: key!,
+    slug: 'acme',
+    addUser: (slug) => addUser(deps, slug),
+    addMember: (user, workspaceId) => addMember(deps, user, workspaceId),
+    interpreters: {},
+    refused: gate.refused,
+    async close() {
+      await host.close();
+      await gate.close();
+    },
+  };
+}
+
+async function createData(data: Template): Promise<void> {
+  const dynamoDb = dynamoDbClient();
+  for (const [, { Properties }] of resourcesOf(data, 'AWS::DynamoDB::GlobalTable')) {
+    const { TableName, BillingMode, AttributeDefinitions, KeySchema, GlobalSecondaryIndexes } = Properties;
+    await dynamoDb.send(
+      new CreateTableCommand({ TableName, BillingMode, AttributeDefinitions, KeySchema, GlobalSecondaryIndexes }),
+    );
+  }
+  const s3 = new S3Client({
+    region: TEST_REGION,
+    credentials: { accessKeyId: 'test', secretAccessKey: 'test' },
+    endpoint: inject('awsEndpoints').moto,
+    forcePathStyle: true,
+  });
+  for (const [, { Properties }] of resourcesOf(data, 'AWS::S3::Bucket')) {
+    if (Properties.BucketName === undefined) continue;
+    const CreateBucketConfiguration = { LocationConstraint: TEST_REGION } as const;
+    await s3.send(new CreateBucketCommand({ Bucket: rendered(Properties.BucketName), CreateBucketConfiguration }));
+  }
+}

@@ -1,0 +1,75 @@
+import { randomUUID } from 'node:crypto';
+import { PassThrough, Readable, type Writable } from 'node:stream';
+
+/** What a handler answered: a JSON value, or what it streamed, its prelude in front. */
+export interface Invocation {
+  readonly isStream: boolean;
+  readonly payload: AsyncIterable<Uint8Array>;
+}
+
+export interface HttpAnswer {
+  readonly statusCode: number;
+  readonly headers: Record<string, string>;
+  readonly body: Iterable<Uint8Array> | AsyncIterable<Uint8Array>;
+}
+
+// biome-ignore lint/suspicious/noExplicitAny: a handler of either kind, as the runtime sees it.
+type Handler = (...args: any[]) => unknown;
+
+const STREAMING = Symbol('streaming');
+/** Between the prelude of a streamed HTTP answer and its body. */
+const DELIMITER = new Uint8Array(8);
+
+/** The global that Lambda's Node runtime has for functions that stream, as it writes to the wire. */
+Object.assign(globalThis, {
+  awslambda: {
+    streamifyResponse: (handler: Handler) => Object.assign(handler, { [STREAMING]: true }),
+    HttpResponseStream: {
+      from(stream: Writable, prelude: unknown): Writable {
+        stream.write(JSON.stringify(prelude));
+        stream.write(DELIMITER);
+        return stream;
+      },
+    },
+  },
+});
+
+/** Calls a handler as Lambda does. Rejects, or breaks the payload off, as the handler fails. */
+export async function invoke(handler: Handler, event: unknown): Promise<Invocation> {
+  const context = {
+    awsRequestId: randomUUID(),
+    functionName: 'test',
+    functionVersion: '$LATEST',
+    invokedFunctionArn: 'arn:aws:lambda:us-east-1:111122223333:function:test',
+    memoryLimitInMB: '1024',
+    callbackWaitsForEmptyEventLoop: true,
+    getRemainingTimeInMillis: () => 30_000,
+  };
+  if (!(STREAMING in handler)) {
+    const result = await handler(event, context);
+    return { isStream: false, payload: Readable.from([Buffer.from(JSON.stringify(result))]) };
+  }
+  const stream = new PassThrough();
+  Promise.resolve(handler(event, stream, context)).catch((error) => stream.destroy(error));
+  return { isStream: true, payload: stream };
+}
+
+/** Status and headers of a streamed answer, and what follows. Throws when it ends before its body begins. */
+export async function splitPrelude(payload: AsyncIterable<Uint8Array>): Promise<HttpAnswer> {
+  const chunks = payload[Symbol.asyncIterator]();
+  let head = Buffer.alloc(0);
+  let end = -1;
+  while (end < 0) {
+    const { value, done } = await chunks.next();
+    if (done) throw new Error('the function answered no prelude');
+    head = Buffer.concat([head, value]);
+    end = head.indexOf(DELIMITER);
+  }
+  const rest = head.subarray(end + DELIMITER.length);
+  async function* body(): AsyncGenerator<Uint8Array> {
+    if (rest.length > 0) yield rest;
+    yield* { [Symbol.asyncIterator]: () => chunks };
+  }
+  const { statusCode, headers = {} } = JSON.parse(head.subarray(0, end).toString());
+  return { statusCode, headers, body: body() };
+}
