@@ -373,6 +373,8 @@ sub supervise {
         sys('dup3', fileno $stdin_reader, 0, 0);
         sys('dup3', fileno $stdout_writer, 1, 0);
         sys('dup3', fileno $stderr_writer, 2, 0);
+        # A file operation starts no program, so nothing closes these for it: with its own writer it never sees the end.
+        close $_ for grep { defined } $stdin_writer, $input, $output, $stdout, $stderr;
         my ($cpu, $file, $processes, $memory) = split /,/, $limits;
         set_limit(0, $cpu, $cpu + 1); # CPU: SIGXCPU, a second later SIGKILL
         set_limit(1, $file);
