@@ -33,3 +33,9 @@ test.each<[unknown, string, string]>([
   expect(show(value)).toBe(shown);
   expect(showKind(value)).toBe(kind);
 });
+
+test('a long text is shown at once', () => {
+  const started = performance.now();
+  expect(show('x'.repeat(2_000_000))).toBe(`"${'x'.repeat(59)}…"`);
+  expect(performance.now() - started).toBeLessThan(1000);
+});

@@ -7,6 +7,8 @@ export interface FieldError {
 }
 
 const MAX_SHOWN_LENGTH = 60;
+/** Of a text, what is looked at before it is shown: the pattern takes time with the square of it. */
+const MAX_CHECKED_LENGTH = 200;
 const IDENTIFIER = /^[A-Za-z_$][\w$-]*$/;
 
 /** `['tools', 0, 'a b']` -> `tools[0]["a b"]`. Names come from users: long ones are cut. */
@@ -29,7 +31,7 @@ const SECRET =
 /** A value as a message may show it: short, and never what may be a secret. */
 export function show(value: unknown): string {
   if (typeof value !== 'string') return showKind(value);
-  if (SECRET.test(value)) return `${showKind(value)} that looks like a secret`;
+  if (SECRET.test(value.slice(0, MAX_CHECKED_LENGTH))) return `${showKind(value)} that looks like a secret`;
   return quote(value);
 }
 
