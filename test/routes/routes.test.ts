@@ -1,0 +1,340 @@
+import { Ajv2020 } from 'ajv/dist/2020.js';
+import ajvFormats from 'ajv-formats';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { routes } from '#core/api.ts';
+import { isRaw, pathParameters, type Route } from '#core/http/route.ts';
+import { openApiDocument } from '#core/openapi.ts';
+import { type Answer, clientOf, type LocalTarget, request, startLocalTarget } from '#test/helpers/platform.ts';
+import type { TestUser } from '#test/helpers/users.ts';
+
+/** What every row of the route table must do, made from the table. What a route does beyond is in `test/e2e`. */
+const rows = routes as readonly Route[];
+const keyRows = rows.filter((row) => row.auth === 'key');
+const publicRows = rows.filter((row) => row.auth === 'public');
+const jsonRows = rows.filter((row) => row.request?.body !== undefined && !isRaw(row.request.body));
+const label = (row: Route): string => `${row.method} ${row.path}`;
+const named = (list: readonly Route[]) => list.map((row) => [label(row), row] as const);
+
+const UNKNOWN_ID = '3f2504e0-4f89-41d3-9a0c-0305e82c3301';
+/** Words that only the victim's data hold. */
+const MARK = 'zebra-crossing';
+
+let target: LocalTarget;
+let victim: TestUser;
+let stranger: TestUser;
+let member: TestUser;
+let agentId: string;
+
+beforeAll(async () => {
+  target = await startLocalTarget({ PLATFORM_SANDBOX_PRESTART: '0' });
+  [victim, stranger, member] = await Promise.all([
+    target.addUser('victim'),
+    target.addUser('stranger'),
+    target.addUser('member'),
+  ]);
+  await target.addMember(member, victim.workspaceId);
+  const client = clientOf(target, victim.key);
+  const body = { name: 'secretive', type: 'prompt', description: MARK, prompt: MARK };
+  agentId = (await client.createAgent({ body })).agent.id;
+  await client.putSecret({
+    params: { workspace_id: victim.workspaceId },
+    body: { name: 'ZEBRA', value: MARK, description: MARK },
+  });
+});
+afterAll(() => target?.close());
+
+/** Parameters that lead to the victim's things. */
+const victimParams = (row: Route): Record<string, string> => ({
+  workspace_id: victim.workspaceId,
+  id: row.path.startsWith('/api-keys') ? victim.keyId : agentId,
+  name: 'ZEBRA',
+  org: 'victim',
+  agent: 'secretive',
+  version: 'v1',
+  endpoint: 'run',
+});
+/** Parameters that lead nowhere, in the caller's own workspace. */
+const unknownParams = (user: TestUser): Record<string, string> => ({
+  workspace_id: user.workspaceId,
+  id: UNKNOWN_ID,
+  name: 'NOT_THERE',
+  org: 'nobody',
+  agent: 'nothing',
+  version: 'v1',
+  endpoint: 'run',
+});
+const pathOf = (row: Route, params: Record<string, string>): string =>
+  row.path.replaceAll(/\{(\w+)\}/g, (_, name: string) => encodeURIComponent(params[name]!));
+
+/** A body that the row accepts, so that nothing but the thing under test is wrong. */
+function goodBody(row: Route): Pick<Parameters<typeof request>[3] & object, 'json' | 'body'> {
+  const bodies: Record<string, unknown> = {
+    createApiKey: { name: 'x' },
+    putSecret: { name: 'A', value: 'v' },
+    createSecret: { name: 'A', value: 'v' },
+    updateSecret: { value: 'v' },
+    createAgent: { name: 'made', type: 'prompt', description: 'x', prompt: 'x' },
+    validateAgent: { name: 'made', type: 'prompt', description: 'x', prompt: 'x' },
+    updateAgent: { description: 'x' },
+  };
+  if (row.operationId === 'uploadBundle') {
+    const body = new FormData();
+    body.set('file', new Blob(['PK']), 'bundle.zip');
+    return { body };
+  }
+  return row.request?.body === undefined ? {} : { json: bodies[row.operationId] ?? {} };
+}
+const withQuery = (row: Route, path: string): string => (row.operationId === 'previewAgent' ? `${path}?name=xx` : path);
+
+const send = (row: Route, params: Record<string, string>, options: Parameters<typeof request>[3] = {}) =>
+  request(target, row.method, withQuery(row, pathOf(row, params)), { ...goodBody(row), ...options });
+
+const document = openApiDocument() as {
+  paths: Record<string, Record<string, { responses: Record<string, unknown> }>>;
+  components: { schemas: { Error: object } };
+};
+const ajv = ajvFormats.default(new Ajv2020({ strict: false }));
+const isErrorBody = ajv.compile(document.components.schemas.Error);
+
+/** Every answer: of a status that the document lists for the row, an error in the envelope, and never of ours. */
+function expectSound(row: Route, answer: Answer): void {
+  const { responses } = document.paths[row.path]![row.method.toLowerCase()]!;
+  expect(Object.keys(responses), JSON.stringify(answer.body)).toContain(String(answer.status));
+  expect(answer.status, JSON.stringify(answer.body)).toBeLessThan(500);
+  expect(answer.headers.get('x-request-id')).toMatch(/^req_[0-9a-f]{32}$/);
+  if (answer.status < 400) return;
+  expect(isErrorBody(answer.body), JSON.stringify(isErrorBody.errors)).toBe(true);
+  expect(answer.body.metadata.request_id).toBe(answer.headers.get('x-request-id'));
+  expect(answer.headers.get('content-type')).toBe('application/json');
+}
+function expectRefusal(row: Route, answer: Answer, status: number, code: string): void {
+  expect(answer.body).toMatchObject({ error: { code, is_retryable: false } });
+  expect(answer.status).toBe(status);
+  expectSound(row, answer);
+}
+
+describe.concurrent('without a valid key', () => {
+  test.for(named(keyRows))('%s is refused', async ([, row]) => {
+    const { key } = await clientOf(target, victim.key).createApiKey({ body: { name: label(row).slice(0, 100) } });
+    const [{ id } = { id: '' }] = (await clientOf(target, key).listApiKeys({})).filter(
+      ({ prefix }) => prefix === key.slice(0, 12),
+    );
+    await clientOf(target, victim.key).deleteApiKey({ params: { id } });
+    const typo = victim.key.slice(0, -1) + (victim.key.endsWith('A') ? 'B' : 'A');
+    for (const authorization of [
+      undefined,
+      'Bearer',
+      'Bearer x',
+      `Basic ${victim.key}`,
+      `Bearer ${typo}`,
+      `Bearer ${key}`,
+    ]) {
+      const answer = await send(row, victimParams(row), {
+        headers: authorization === undefined ? {} : { authorization },
+      });
+      expectRefusal(row, answer, 401, 'UNAUTHORIZED');
+    }
+  });
+
+  test.for(named(publicRows))('%s answers, and ignores a wrong key', async ([, row]) => {
+    const plain = await send(row, unknownParams(stranger));
+    expectSound(row, plain);
+    expect(plain.status).not.toBe(401);
+    const answer = await send(row, unknownParams(stranger), {
+      key: 'sk_live_wrong',
+      headers: { 'x-workspace-id': 'x' },
+    });
+    expect(answer.status).toBe(plain.status);
+  });
+});
+
+describe.concurrent('with the wrong role', () => {
+  test.for(named(keyRows.filter((row) => row.role === 'owner')))('%s is refused to a member', async ([, row]) => {
+    const headers = { 'x-workspace-id': victim.workspaceId };
+    const answer = await send(row, victimParams(row), { key: member.key, headers });
+    expectRefusal(row, answer, 403, 'FORBIDDEN');
+    expect(answer.body.error.message).toContain('Only an owner');
+  });
+});
+
+describe.concurrent("another workspace's things", () => {
+  test.for(named(rows.filter((row) => pathParameters(row.path).length > 0)))(
+    '%s shows nothing of them',
+    async ([, row]) => {
+      const answer = await send(row, victimParams(row), row.auth === 'key' ? { key: stranger.key } : {});
+      expectSound(row, answer);
+      expect([403, 404]).toContain(answer.status);
+      expect(JSON.stringify(answer.body)).not.toMatch(new RegExp(`${MARK}|sk_live`));
+    },
+  );
+
+  test.for(named(keyRows))('%s does not act in a workspace that the caller is no member of', async ([, row]) => {
+    const headers = { 'x-workspace-id': victim.workspaceId };
+    const answer = await send(row, victimParams(row), { key: stranger.key, headers });
+    expectRefusal(row, answer, 403, 'FORBIDDEN');
+    expect(JSON.stringify(answer.body)).not.toContain(MARK);
+  });
+});
+
+describe.concurrent('what does not exist', () => {
+  const leadingNowhere = rows.filter((row) => pathParameters(row.path).some((name) => name !== 'workspace_id'));
+  test.for(named(leadingNowhere))('%s is not found', async ([, row]) => {
+    const options = row.auth === 'key' ? { key: stranger.key } : {};
+    expectRefusal(row, await send(row, unknownParams(stranger), options), 404, 'NOT_FOUND');
+  });
+
+  const odd = [
+    '%00',
+    '%2e%2e%2f',
+    '%F0%9F%98%80',
+    '%E0%A4%A',
+    "'%22%3B--",
+    '__proto__',
+    'x'.repeat(256),
+    'ü'.repeat(100),
+    '%20',
+    '-',
+  ];
+  test.for(named(leadingNowhere))('%s bears odd names', async ([, row]) => {
+    for (const name of [...odd, 'x'.repeat(2000)]) {
+      const path = row.path.replaceAll(/\{(\w+)\}/g, (_, parameter: string) =>
+        parameter === 'workspace_id' ? stranger.workspaceId : name,
+      );
+      const answer = await request(target, row.method, path, { ...goodBody(row), key: stranger.key });
+      expectSound(row, answer);
+      expect(answer.status).toBe(404);
+    }
+  });
+});
+
+describe.concurrent('wrong bodies', () => {
+  const deep = (open: string, close: string) => open.repeat(10_000) + close.repeat(10_000);
+  const bodies: [string, string, string | undefined][] = [
+    ['not JSON', '{"a":', 'application/json'],
+    ['no UTF-8 text', '\ud800', 'text/plain'],
+    ['empty', '', 'application/json'],
+    ['null', 'null', 'application/json'],
+    ['an array', '[1]', 'application/json'],
+    ['a string', '"x"', 'application/json'],
+    ['of the wrong type', '{}', 'text/xml'],
+    ['nested arrays', deep('[', ']'), 'application/json'],
+    ['nested objects', `{"name":${deep('{"a":', '')}1${'}'.repeat(10_000)}}`, 'application/json'],
+    ['polluting', '{"__proto__":{"polluted":1},"constructor":{"prototype":{"polluted":1}}}', 'application/json'],
+    [
+      'with strange members',
+      '{"name":{"name":[]},"value":{},"type":[],"description":7,"new_name":{}}',
+      'application/json',
+    ],
+    ['long names', `{"${'x'.repeat(100_000)}":1}`, 'application/json'],
+    ['huge', `{"name":"${'x'.repeat(3_000_000)}"}`, 'application/json'],
+  ];
+  const typed = (type: string | undefined): Record<string, string> => (type ? { 'content-type': type } : {});
+  /** Their bodies may be empty or have any members. */
+  const lenient = ['validateAgent', 'updateAgent', 'forkAgent'];
+
+  test.for(named(jsonRows))('%s refuses them', async ([, row]) => {
+    for (const [kind, body, type] of bodies) {
+      const options = { key: victim.key, body, json: undefined, headers: typed(type) };
+      const answer = await send(row, victimParams(row), options);
+      expectSound(row, answer);
+      if (answer.status < 400) expect([kind, lenient]).toEqual([kind, expect.arrayContaining([row.operationId])]);
+    }
+    expect(({} as Record<string, unknown>).polluted).toBeUndefined();
+  });
+
+  test.for(named(rows.filter((row) => row.request?.body !== undefined && isRaw(row.request.body))))(
+    '%s, which reads its body itself, refuses them',
+    async ([, row]) => {
+      for (const [, body, type] of [
+        ...bodies,
+        [
+          'cut off',
+          '--x\r\ncontent-disposition: form-data; name="file"; filename="a"\r\n\r\nabc',
+          'multipart/form-data; boundary=x',
+        ] as const,
+      ]) {
+        const options = { key: victim.key, body, json: undefined, headers: typed(type) };
+        const answer = await send(row, victimParams(row), options);
+        expectSound(row, answer);
+        expect(answer.status).toBeGreaterThanOrEqual(400);
+      }
+    },
+  );
+
+  test.for(named(rows.filter((row) => row.request?.query !== undefined)))('%s bears a wrong query', async ([, row]) => {
+    for (const query of [
+      '?limit=x&mode=y&sort=z&verbose=maybe&offset=-1',
+      '?limit=1e9',
+      '?name=',
+      `?name=${'x'.repeat(5000)}`,
+      '?before=yesterday',
+      '?__proto__=1',
+      '?%FF=%FF',
+      `?search=${'x'.repeat(3000)}`,
+    ]) {
+      const path = pathOf(row, unknownParams(stranger)) + query;
+      expectSound(row, await request(target, row.method, path, { ...goodBody(row), key: stranger.key }));
+    }
+  });
+});
+
+describe.concurrent('other methods', () => {
+  const paths = [...new Set(rows.map((row) => row.path))];
+  test.for(paths)('%s knows its own', async (path) => {
+    const own = rows.filter((row) => row.path === path).map((row) => row.method as string);
+    const address = path.replaceAll(/\{(\w+)\}/g, (_, name: string) => unknownParams(stranger)[name]!);
+    for (const method of ['GET', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS', 'HEAD']) {
+      if (own.includes(method) || (method === 'HEAD' && own.includes('GET'))) continue;
+      const answer = await request(target, method, address, { key: stranger.key });
+      // `/agents/preview` is an `/agents/{id}`, too.
+      if (answer.status !== 405) {
+        const fixed = address.replace(/[^/]+$/, '{id}');
+        expect([
+          answer.status,
+          rows.some((row) => row.path === fixed && row.method === (method === 'HEAD' ? 'GET' : method)),
+        ]).toEqual([404, true]);
+        continue;
+      }
+      const allowed = answer.headers.get('allow')!.split(', ');
+      expect(allowed).toEqual(expect.arrayContaining(own));
+      expect(allowed).not.toContain(method);
+      if (method !== 'HEAD') expect(answer.body.error.code).toBe('METHOD_NOT_ALLOWED');
+    }
+  });
+
+  test.for(named(rows.filter((row) => row.method === 'GET')))('HEAD of %s is a GET without a body', async ([, row]) => {
+    const options = row.auth === 'key' ? { key: stranger.key } : {};
+    const path = withQuery(row, pathOf(row, unknownParams(stranger)));
+    const [got, head] = await Promise.all(['GET', 'HEAD'].map((method) => request(target, method, path, options)));
+    expect(head!.status).toBe(got!.status);
+    expect(head!.body).toBe('');
+  });
+
+  test.for([
+    '/',
+    '/nothing',
+    '/agents/',
+    '/api-keys/x/y',
+    '/workspaces/x/secrets/y/z',
+    '/favicon.ico',
+    '//',
+    '/acme/echo/v1/run/x',
+  ])('%s is nowhere', async (path) => {
+    for (const method of ['GET', 'POST', 'DELETE']) {
+      const answer = await request(target, method, path, { key: stranger.key });
+      expect(answer.status).toBe(404);
+      expect(answer.body).toMatchObject({
+        error: { code: 'NOT_FOUND', message: expect.stringContaining('openapi.json') },
+      });
+    }
+  });
+});
+
+test('nothing of all that went wrong on our side, and the victim has what he had', async () => {
+  const client = clientOf(target, victim.key);
+  expect((await client.listAgents({})).filter(({ name }) => name === 'secretive')).toMatchObject([
+    { id: agentId, prompt: MARK },
+  ]);
+  const { secrets } = await client.listSecrets({ params: { workspace_id: victim.workspaceId } });
+  expect(secrets.map(({ name }) => name)).toContain('ZEBRA');
+});
