@@ -111,6 +111,25 @@ export const SETTINGS = {
     'How long the record of a run is kept, in days.',
   ),
 
+  installHosts: setting(
+    'both',
+    'PLATFORM_INSTALL_HOSTS',
+    z.string().default('registry.npmjs.org,pypi.org,files.pythonhosted.org').transform(hostNames),
+    'Hosts of package registries: installations reach them whatever `PLATFORM_SANDBOX_EGRESS` says, and even where they resolve to a private address, as mirrors do.',
+  ),
+  pipIndexUrl: setting(
+    'both',
+    'PLATFORM_PIP_INDEX_URL',
+    z.url().optional(),
+    'Package index for pip, instead of its own default. Its host must be in `PLATFORM_INSTALL_HOSTS` if it is not public.',
+  ),
+  npmRegistry: setting(
+    'both',
+    'PLATFORM_NPM_REGISTRY',
+    z.url().optional(),
+    'Registry for npm, instead of its own default. Its host must be in `PLATFORM_INSTALL_HOSTS` if it is not public.',
+  ),
+
   host: setting(
     'local',
     'PLATFORM_HOST',

@@ -1,3 +1,4 @@
+import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Config } from '#core/config.ts';
 import type { Deps } from '#core/deps.ts';
@@ -39,6 +40,7 @@ export async function localDeps(config: Config, listening: { host: string; port:
     kind: config.sandboxKind,
     gateway: listening,
     prestart: config.sandboxPrestart,
+    registries: { env: registryEnvironment(config), allowHosts: config.installHosts },
     log: (line) => log.warn(line),
   });
   const purge = setInterval(() => {
@@ -67,3 +69,12 @@ export async function localDeps(config: Config, listening: { host: string; port:
     },
   };
 }
+
+/** Debian's trust store. Installations trust what this machine trusts, not what pip and npm bring along. */
+const CERTIFICATES = '/etc/ssl/certs/ca-certificates.crt';
+
+const registryEnvironment = ({ pipIndexUrl, npmRegistry }: Config): Record<string, string> => ({
+  ...(existsSync(CERTIFICATES) && { PIP_CERT: CERTIFICATES, npm_config_cafile: CERTIFICATES }),
+  ...(pipIndexUrl && { PIP_INDEX_URL: pipIndexUrl }),
+  ...(npmRegistry && { npm_config_registry: npmRegistry }),
+});

@@ -160,7 +160,8 @@ async function build(
   const session = await deps.sandbox.open({
     bundle: bundleKey(version.bundle!.sha256),
     env: {},
-    egress: deps.config.sandboxEgress === 'none' ? 'open' : toEgress(deps.config.sandboxEgress),
+    // Where runs reach nothing, installations still reach the registries: the adapter lets them.
+    egress: deps.config.sandboxEgress === 'none' ? { allow: [] } : toEgress(deps.config.sandboxEgress),
     purpose: 'install',
     limits: {
       memoryBytes: INSTALL_MEMORY_BYTES,
