@@ -23,6 +23,8 @@ const LAYER_FOLDER = '/home/user/layer';
 const LAYER_ARCHIVE = '/home/user/layer.tar.gz';
 const INSTALL_MEMORY_BYTES = 2 * 1024 ** 3;
 const INSTALL_DISK_BYTES = 1536 * 1024 ** 2;
+/** npm links packages of the bundle itself (`file:`, workspaces); in the layer such links would lead nowhere. */
+const COPY_LINKED_PACKAGES = `cd ${LAYER_FOLDER} && find node_modules -type l -not -path '*/.bin/*' | while IFS= read -r link; do folder=$(readlink -f "$link"); rm "$link"; cp -R "$folder" "$link" || exit 1; done`;
 /** How often a running installation's output is written to its log. */
 const PROGRESS_INTERVAL_MS = 1000;
 /** What an upload's answer or a run's error shows of a failed installation. */
@@ -30,7 +32,7 @@ const ERROR_TAIL_CHARACTERS = 2000;
 
 /** Files that name other files of the bundle, or code that runs at installation, make the result depend on the whole bundle. */
 const REQUIREMENTS_USE_BUNDLE = /^\s*(-e|--editable|-r|--requirement|-c|--constraint|\.|\/|file:)|@\s*(file:|\.)/m;
-const PACKAGE_USES_BUNDLE = /"(file|link):|"(preinstall|install|postinstall|prepare)"\s*:/;
+const PACKAGE_USES_BUNDLE = /"(file|link):|"workspaces"\s*:|"(preinstall|install|postinstall|prepare)"\s*:/;
 
 /** Each word as it stands: a `>=` in a flag is no redirection. */
 const words = (flags = ''): string =>
@@ -97,6 +99,7 @@ export async function planInstall(
               ? `mkdir -p ${LAYER_FOLDER} && cp -R ${agent}/. ${LAYER_FOLDER}/`
               : `mkdir -p ${LAYER_FOLDER} && cp ${agent}/package.json ${lock ? `${agent}/package-lock.json ` : ''}${LAYER_FOLDER}/`,
             `cd ${LAYER_FOLDER} && npm ${lock ? 'ci' : 'install'} --omit=dev --no-audit --no-fund --no-update-notifier ${words(flags.npm_flags)}`,
+            ...(usesBundle ? [COPY_LINKED_PACKAGES] : []),
           ]
         : []),
       `cd ${LAYER_FOLDER} && tar -czf ${LAYER_ARCHIVE} $(ls -d python node_modules 2>/dev/null)`,
