@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { bundleForm, clientOf, publishCode, request, type Target, zipOf } from '#test/helpers/platform.ts';
+import { sendDeclared } from './calls.ts';
 import { expectError, expectOk, ISO_TIME, UUID } from './expect.ts';
 
 const PROMPT = { type: 'prompt', description: 'says it', prompt: 'Say {{text}}.', supported_providers: ['any'] };
@@ -443,6 +444,20 @@ export function agentsSuite(target: () => Target): void {
       expectError(await call('POST', path, { key, json: {} }), 415, 'UNSUPPORTED_TYPE');
       expectError(await call('POST', path, { key }), 415, 'UNSUPPORTED_TYPE');
       expect(expectOk(await call('GET', `/agents/${tool.id}`, { key })).runnable).toBe(false);
+    });
+
+    test('larger than the limit is refused by its declared length, unread', async () => {
+      const { key } = await target().addUser('up-large');
+      const agent = await published(key, { ...TOOL, name: 'tool' });
+      const started = Date.now();
+      const type = 'multipart/form-data; boundary=x';
+      const answer = await sendDeclared({ ...target(), key }, `/agents/${agent.id}/upload`, 100 * 1024 * 1024, type);
+      expect(answer.status).toBe(413);
+      expect(JSON.parse(answer.body).error).toMatchObject({
+        code: 'DOCUMENT_TOO_LARGE',
+        message: expect.stringContaining('25 MB'),
+      });
+      expect(Date.now() - started).toBeLessThan(5_000);
     });
 
     test('may be replaced while the version cannot run yet', async () => {

@@ -2,6 +2,7 @@ import type { Target } from '#test/helpers/platform.ts';
 import { agentsSuite } from './agents.ts';
 import { callsSuite, type Languages } from './calls.ts';
 import { identitySuite } from './identity.ts';
+import { installsSuite } from './installs.ts';
 import { secretsSuite } from './secrets.ts';
 
 /**
@@ -13,4 +14,5 @@ export function platformSuite(target: () => Target, has: Languages): void {
   secretsSuite(target);
   agentsSuite(target);
   callsSuite(target, has);
+  installsSuite(target, has);
 }

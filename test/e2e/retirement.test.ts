@@ -1,0 +1,45 @@
+import { expect, test } from 'vitest';
+import { routes } from '#core/api.ts';
+import { allHandlers } from '#core/handlers.ts';
+import { createApp } from '#core/http/app.ts';
+import { memoryDeps } from '#test/helpers/memory-deps.ts';
+import { addUser } from '#test/helpers/users.ts';
+
+const DAY = 24 * 3600 * 1000;
+
+// Not in the suite of every host: this one needs a clock that can be moved.
+test('a superseded version answers for 60 days, then its address is gone', async () => {
+  const deps = memoryDeps();
+  const app = createApp(deps, routes, allHandlers(deps));
+  const { key } = await addUser(deps, 'ann');
+  const send = async (path: string, body: unknown) => {
+    const response = await app(
+      new Request(`http://platform.test${path}`, {
+        method: 'POST',
+        headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
+        body: JSON.stringify(body),
+      }),
+    );
+    // biome-ignore lint/suspicious/noExplicitAny: bodies of several shapes.
+    return { status: response.status, headers: response.headers, body: (await response.json()) as any };
+  };
+  const publish = () => send('/agents', { name: 'aging', type: 'prompt', description: 'x', prompt: 'x' });
+  const call = (version: string) => send(`/ann/aging/${version}/run`, {});
+  await publish();
+  await publish();
+
+  await deps.clock.advance(60 * DAY - 1000);
+  // Nothing runs prompts here: what matters is that the call gets that far.
+  expect((await call('v1')).body.error.code).not.toBe('NOT_FOUND');
+  expect((await call('v1')).headers.get('sunset')).toBe(new Date(deps.clock.now() + 1000).toUTCString());
+
+  await deps.clock.advance(1001);
+  const retired = await call('v1');
+  expect(retired.status).toBe(404);
+  expect(retired.body.error).toMatchObject({
+    code: 'NOT_FOUND',
+    is_retryable: false,
+    message: expect.stringMatching(/^ann\/aging v1 was retired on .*Z; call \/ann\/aging\/v2\/run\.$/),
+  });
+  for (const version of ['v2', 'latest']) expect((await call(version)).body.error.code).not.toBe('NOT_FOUND');
+});
