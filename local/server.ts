@@ -21,7 +21,19 @@ export interface LocalServer {
 /** The whole platform on one machine. Throws what `listen` throws (`EADDRINUSE`), and `DATABASE_IN_USE`. */
 export async function startLocalServer(config: Config): Promise<LocalServer> {
   let app: App | undefined;
-  const server = createAdaptorServer({ fetch: (request) => app!(request) }) as Server;
+  // Connections do not tell what is under way: a run goes on when its client has gone.
+  const underWay = new Set<Promise<void>>();
+  const serve: App = (request) => {
+    const answer = app!(request);
+    const settled: Promise<void> = answer.then(
+      () => {},
+      () => {},
+    );
+    underWay.add(settled);
+    deps.background(settled).then(() => underWay.delete(settled));
+    return answer;
+  };
+  const server = createAdaptorServer({ fetch: serve }) as Server;
   // Idle connections stay open longer than those of common proxies and clients, which then never reuse a closing one.
   server.keepAliveTimeout = 65_000;
   await new Promise<void>((resolve, reject) => {
@@ -48,6 +60,7 @@ export async function startLocalServer(config: Config): Promise<LocalServer> {
       const timer = setTimeout(() => server.closeAllConnections(), SHUTDOWN_MS).unref();
       await closed;
       clearTimeout(timer);
+      if (!force) await Promise.all(underWay);
       await deps.close();
     },
   };

@@ -1,0 +1,56 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { request as httpRequest } from 'node:http';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+import { parseConfig } from '#core/config.ts';
+import { listAgentRuns } from '#core/runs/store.ts';
+import { bootstrap } from '#core/workspaces/bootstrap.ts';
+import { localDeps } from '#local/deps.ts';
+import { startLocalServer } from '#local/server.ts';
+import { clientOf, publishCode } from '#test/helpers/platform.ts';
+
+/** Starts a server, a call of an agent that takes a second, and hangs up once the run is recorded. */
+async function startWithRun() {
+  const dataFolder = mkdtempSync(join(tmpdir(), 'platform-shutdown-'));
+  const config = { ...parseConfig({ PLATFORM_LOG_LEVEL: 'error' }), port: 0, dataFolder, sandboxPrestart: 0 };
+  const server = await startLocalServer(config);
+  const key = (await bootstrap(server.deps))!;
+  const command = 'sleep 1.5; echo 1';
+  const { agent } = await publishCode(
+    clientOf({ url: server.url, key }),
+    'slow',
+    { 'run.sh': '' },
+    { runtime: { command } },
+  );
+  const headers = { authorization: `Bearer ${key}` };
+  const call = httpRequest(`${server.url}/main/slow/v1/run`, { method: 'POST', headers });
+  call.on('error', () => {}).end();
+  const runs = () => listAgentRuns(server.deps, agent.id, { limit: 10 });
+  await expect.poll(async () => (await runs()).map(({ status }) => status)).toEqual(['running']);
+  call.destroy();
+
+  /** Statuses of the runs as the next start finds them. */
+  const statusesAfter = async () => {
+    const deps = await localDeps(config, config);
+    const found = await listAgentRuns(deps, agent.id, { limit: 10 });
+    await deps.close();
+    rmSync(dataFolder, { recursive: true });
+    return found.map(({ status }) => status);
+  };
+  return { server, statusesAfter };
+}
+
+test('a server that stops waits for the run of a client that hung up', async () => {
+  const { server, statusesAfter } = await startWithRun();
+  await server.close();
+  expect(await statusesAfter()).toEqual(['completed']);
+});
+
+test('a server that stops at once ends the run, and says so in its record', async () => {
+  const { server, statusesAfter } = await startWithRun();
+  const started = Date.now();
+  await server.close(true);
+  expect(Date.now() - started).toBeLessThan(1400);
+  expect(await statusesAfter()).toEqual(['failed']);
+});
