@@ -399,3 +399,9 @@ export async function resolveAgent(
   if (workspaceId === undefined) return undefined;
   return new AgentStore(deps, workspaceId).findVersion(name, number);
 }
+
+/** The newest live version, even one that cannot run yet: for telling what it lacks. */
+export async function findNewest(deps: StoreDeps, org: string, name: string): Promise<AgentVersion | undefined> {
+  const workspaceId = name.length > 50 ? undefined : await findWorkspaceIdBySlug(deps, org.slice(0, 100));
+  return workspaceId === undefined ? undefined : (await new AgentStore(deps, workspaceId).listVersions(name)).at(-1);
+}

@@ -1,4 +1,4 @@
-import { AgentStore, type AgentVersion, resolveAgent, sunsetOf, versionName } from '../agents/store.ts';
+import { AgentStore, type AgentVersion, findNewest, resolveAgent, sunsetOf, versionName } from '../agents/store.ts';
 import { isPaid } from '../agents/views.ts';
 import type { Deps } from '../deps.ts';
 import { PlatformError } from '../errors.ts';
@@ -51,7 +51,9 @@ async function resolveForCall(
   deps: Deps,
   { org, agent: name, version }: { org: string; agent: string; version: string },
 ): Promise<AgentVersion> {
-  const agent = await resolveAgent(deps, org, name, version);
+  const current = await resolveAgent(deps, org, name, version);
+  // While no version can run, the call of the newest says what it lacks.
+  const agent = current ?? (version === 'latest' ? await findNewest(deps, org, name) : undefined);
   if (agent === undefined) {
     throw new PlatformError('NOT_FOUND', `There is no agent ${org}/${name} with a version ${version}.`);
   }

@@ -560,7 +560,7 @@ export function callsSuite(target: () => Target, has: Languages): void {
         'no code bundle',
       );
       expect(error.hint).toContain(agent.id);
-      expectError(await post('/acme/no-code/latest/run', { json: {} }), 404, 'NOT_FOUND');
+      expectError(await post('/acme/no-code/latest/run', { json: {} }), 422, 'UNPROCESSABLE', 'no code bundle');
     });
 
     test('of an old version are told its successor and its last day', async () => {
