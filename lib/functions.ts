@@ -43,6 +43,12 @@ const CALL_SECONDS = 305;
 /** A caller's key and membership, and the time of the key's last use: `core/http/auth.ts`. */
 const AUTHENTICATE: readonly ItemAction[] = ['GetItem', 'UpdateItem'];
 
+/**
+ * Lambda takes events of 6 MB, in which a multipart body is base64 and a JSON body is escaped: more cannot reach the
+ * platform through API Gateway.
+ */
+export const MAX_BODY_MB = 4;
+
 /** Every function of the route table. `test/stacks` compares the policies made of this with a list of their own. */
 export const FUNCTIONS: { readonly [Name in FunctionName]: FunctionSpec } = {
   meta: { memoryMb: 512, timeoutSeconds: BUFFERED_SECONDS },
@@ -53,13 +59,13 @@ export const FUNCTIONS: { readonly [Name in FunctionName]: FunctionSpec } = {
       main: { items: [...AUTHENTICATE, 'PutItem'], query: ['table', 'gsi1'] },
       runs: { items: ['GetItem', 'PutItem', 'UpdateItem'], query: ['gsi1'] },
     },
-    blobs: { read: ['definitions', 'layers', 'runs'], write: ['bundles', 'definitions', 'runs'] },
+    blobs: { read: ['definitions', 'layers', 'runs'], write: ['bundles', 'definitions'] },
   },
   calls: {
     memoryMb: MEMORY_MB,
     timeoutSeconds: CALL_SECONDS,
     tables: {
-      main: { items: AUTHENTICATE },
+      main: { items: AUTHENTICATE, query: ['table'] },
       runs: { items: ['PutItem', 'UpdateItem'] },
     },
     blobs: { read: ['definitions'], write: ['runs'] },

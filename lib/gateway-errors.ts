@@ -1,4 +1,5 @@
 import { type ErrorCode, isRetryable } from '#core/errors.ts';
+import { MAX_BODY_MB } from './functions.ts';
 
 /** What API Gateway answers by itself, by its response type, in the words of `core/errors.ts`. */
 export const GATEWAY_ERRORS: Readonly<Record<string, { readonly code: ErrorCode; readonly message: string }>> = {
@@ -7,7 +8,10 @@ export const GATEWAY_ERRORS: Readonly<Record<string, { readonly code: ErrorCode;
     code: 'NOT_FOUND',
     message: 'There is nothing at this path; see GET /openapi.json.',
   },
-  REQUEST_TOO_LARGE: { code: 'DOCUMENT_TOO_LARGE', message: 'The request body is larger than is accepted here.' },
+  REQUEST_TOO_LARGE: {
+    code: 'DOCUMENT_TOO_LARGE',
+    message: `The request body is larger than ${MAX_BODY_MB} MB, the most that is accepted here.`,
+  },
   THROTTLED: { code: 'RATE_LIMITED', message: 'Too many requests: wait a second and try again.' },
   INTEGRATION_TIMEOUT: { code: 'TIMEOUT', message: 'The platform did not answer in time.' },
   DEFAULT_4XX: { code: 'INVALID_INPUT', message: 'The request is not valid HTTP for this API.' },

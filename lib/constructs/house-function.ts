@@ -87,8 +87,7 @@ export class HouseFunction extends Construct {
     // Without listing, S3 answers for an object that is not there that it is forbidden.
     this.#allow(['s3:ListBucket'], [arn]);
     this.#allow(['s3:GetObject'], inFolders(read), reason);
-    // A body of unknown length goes up in parts, which a failure takes away again.
-    this.#allow(['s3:PutObject', 's3:AbortMultipartUpload'], inFolders(write), reason);
+    this.#allow(['s3:PutObject'], inFolders(write), reason);
   }
 
   useSecrets(access: 'read' | 'write'): void {

@@ -6,13 +6,7 @@ import type { TableName } from '#core/ports/table-rules.ts';
 import type { Stage } from '../config.ts';
 import { HouseFunction } from '../constructs/house-function.ts';
 import { RouteApi } from '../constructs/route-api.ts';
-import { FUNCTIONS, type TableAccess } from '../functions.ts';
-
-/**
- * Lambda takes events of 6 MB, in which a multipart body is base64 and a JSON body is escaped: more cannot reach the
- * platform through API Gateway.
- */
-const MAX_BODY_MB = '4';
+import { FUNCTIONS, MAX_BODY_MB, type TableAccess } from '../functions.ts';
 
 export interface ApiStackProps extends StackProps {
   readonly stage: Stage;
@@ -43,8 +37,8 @@ export class ApiStack extends Stack {
       memoryMb,
       timeoutSeconds,
       environment: {
-        PLATFORM_MAX_BUNDLE_MB: MAX_BODY_MB,
-        PLATFORM_MAX_CALL_BODY_MB: MAX_BODY_MB,
+        PLATFORM_MAX_BUNDLE_MB: String(MAX_BODY_MB),
+        PLATFORM_MAX_CALL_BODY_MB: String(MAX_BODY_MB),
         PLATFORM_RUN_RETENTION_DAYS: String(stage.runRetentionDays),
       },
     });

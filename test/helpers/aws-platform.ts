@@ -3,6 +3,7 @@ import { CreateBucketCommand, S3Client } from '@aws-sdk/client-s3';
 import { inject } from 'vitest';
 import { awsDeps } from '#aws/deps.ts';
 import { parseConfig } from '#core/config.ts';
+import { FUNCTION_NAMES } from '#core/http/route.ts';
 import { bootstrap } from '#core/workspaces/bootstrap.ts';
 import { defineStage } from '#lib/config.ts';
 import { BUNDLES, buildFunctions } from '../../scripts/build-functions.ts';
@@ -26,6 +27,8 @@ const ACCOUNT = { AWS_REGION: TEST_REGION, AWS_ACCESS_KEY_ID: 'test', AWS_SECRET
 export interface AwsTarget extends Target {
   /** What functions asked for that their policies do not allow. */
   readonly refused: ReadonlySet<string>;
+  /** Rights on tables, blobs and secrets that no function has used yet: `<function> <action> <resource>`. */
+  unused(): string[];
 }
 
 /**
@@ -63,12 +66,20 @@ export async function startAwsTarget(): Promise<AwsTarget> {
     addMember: (user, workspaceId) => addMember(deps, user, workspaceId),
     interpreters: {},
     refused: gate.refused,
+    unused: () => grantsOf(api).filter((grant) => !gate.used.has(grant)),
     async close() {
       await host.close();
       await gate.close();
     },
   };
 }
+
+const grantsOf = (api: Template): string[] =>
+  FUNCTION_NAMES.flatMap((fn) =>
+    Object.entries(policyOf(api, fn).allowed).flatMap(([arn, actions]) =>
+      actions.filter((action) => !/^(logs|xray):/.test(action)).map((action) => `${fn} ${action} ${arn}`),
+    ),
+  );
 
 async function createData(data: Template): Promise<void> {
   const dynamoDb = dynamoDbClient();

@@ -118,6 +118,9 @@ async function serve(
   response: ServerResponse,
   running: (fn: FunctionName) => Promise<Running>,
 ): Promise<void> {
+  if (Number(request.headers['content-length'] ?? 0) > MAX_BODY_BYTES) {
+    return gatewayError(response, 'REQUEST_TOO_LARGE', randomUUID());
+  }
   const body = Buffer.concat(await request.toArray());
   const matched = match(request.method!, request.url!.split('?')[0]!);
   if (matched === undefined) return gatewayError(response, 'MISSING_AUTHENTICATION_TOKEN', randomUUID());

@@ -1,5 +1,5 @@
 import { once } from 'node:events';
-import { createServer, type IncomingMessage } from 'node:http';
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { TEST_ACCOUNT, TEST_REGION } from './templates.ts';
 
@@ -10,6 +10,8 @@ export interface PolicyGate {
   environmentOf(fn: string): Record<string, string>;
   /** `<function> <action> <resource>` of everything that was refused. */
   readonly refused: ReadonlySet<string>;
+  /** `<function> <action> <resource>`, as the policy names it, of everything that was allowed. */
+  readonly used: ReadonlySet<string>;
   close(): Promise<void>;
 }
 
@@ -22,37 +24,27 @@ export async function startPolicyGate(
   policyOf: (fn: string) => Readonly<Record<string, readonly string[]>>,
 ): Promise<PolicyGate> {
   const refused = new Set<string>();
+  const used = new Set<string>();
+  /** Everything of a request that the policy of `fn` does not allow. */
+  const judge = (fn: string, asked: [action: string, arn: string][]): string[] =>
+    asked.flatMap(([action, arn]) => {
+      const pattern = grantOf(policyOf(fn), action, arn);
+      if (pattern === undefined) refused.add(`${fn} ${action} ${arn}`);
+      else used.add(`${fn} ${action} ${pattern}`);
+      return pattern === undefined ? [`${action} on ${arn}`] : [];
+    });
   const server = createServer(async (request, response) => {
     try {
-      const [, fn, service, path] = /^\/(\w+)\/(\w+)(\/.*)$/.exec(request.url!) as unknown as [
-        string,
-        string,
-        Service,
-        string,
-      ];
+      const [, fn = '', service, path = ''] = /^\/(\w+)\/(\w+)(\/.*)$/.exec(request.url!) ?? [];
       const body = Buffer.concat(await request.toArray());
-      const denied = requestsOf(service, request, path, body).filter(
-        ([action, arn]) => !allows(policyOf(fn), action, arn),
-      );
-      for (const [action, arn] of denied) refused.add(`${fn} ${action} ${arn}`);
+      const denied = judge(fn, requestsOf(service as Service, request, path, body));
       if (denied.length > 0) {
-        const message = `not authorized to perform: ${denied.map((each) => each.join(' on ')).join(', ')}`;
         response.writeHead(403, { 'content-type': 'application/x-amz-json-1.0' });
+        const message = `not authorized to perform: ${denied.join(', ')}`;
         response.end(JSON.stringify({ __type: 'AccessDeniedException', message }));
-        return;
+      } else {
+        await forward(upstreams[service as Service] + path, request, body, response);
       }
-      const headers = Object.entries(request.headersDistinct).filter(
-        ([name]) => !['host', 'connection', 'expect'].includes(name),
-      );
-      const answer = await fetch(upstreams[service] + path, {
-        method: request.method,
-        headers: headers.flatMap(([name, values = []]) => values.map((value): [string, string] => [name, value])),
-        body: request.method === 'GET' || request.method === 'HEAD' ? undefined : body,
-      });
-      const bytes = Buffer.from(await answer.arrayBuffer());
-      const { 'content-encoding': _, 'transfer-encoding': __, ...rest } = Object.fromEntries(answer.headers);
-      const length = request.method === 'HEAD' ? {} : { 'content-length': bytes.length };
-      response.writeHead(answer.status, { ...rest, ...length }).end(bytes);
     } catch (error) {
       process.stderr.write(`policy gate: ${error instanceof Error ? error.stack : error}\n`);
       response.writeHead(500).end();
@@ -68,6 +60,7 @@ export async function startPolicyGate(
       AWS_ENDPOINT_URL_SECRETS_MANAGER: `${url}/${fn}/secretsmanager`,
     }),
     refused,
+    used,
     async close() {
       server.closeAllConnections();
       server.close();
@@ -75,12 +68,33 @@ export async function startPolicyGate(
   };
 }
 
-function allows(policy: Readonly<Record<string, readonly string[]>>, action: string, arn: string): boolean {
-  return Object.entries(policy).some(
-    ([pattern, actions]) =>
-      actions.includes(action) && (pattern.endsWith('*') ? arn.startsWith(pattern.slice(0, -1)) : pattern === arn),
-  );
+async function forward(url: string, request: IncomingMessage, body: Buffer, response: ServerResponse): Promise<void> {
+  const { method = 'GET' } = request;
+  const answer = await fetch(url, {
+    method,
+    headers: Object.entries(request.headersDistinct)
+      .filter(([name]) => !['host', 'connection', 'expect'].includes(name))
+      .flatMap(([name, values = []]) => values.map((value): [string, string] => [name, value])),
+    body: method === 'GET' || method === 'HEAD' ? undefined : body,
+  });
+  const bytes = Buffer.from(await answer.arrayBuffer());
+  // `fetch` has undone the encoding; the length of an answer to HEAD is that of what it leaves out.
+  const headers = [...answer.headers].filter(([name]) => !['content-encoding', 'transfer-encoding'].includes(name));
+  const length = method === 'HEAD' ? {} : { 'content-length': bytes.length };
+  response.writeHead(answer.status, { ...Object.fromEntries(headers), ...length }).end(bytes);
 }
+
+/** The resource of the policy by which an action is allowed. */
+const grantOf = (
+  policy: Readonly<Record<string, readonly string[]>>,
+  action: string,
+  arn: string,
+): string | undefined =>
+  Object.keys(policy).find(
+    (pattern) =>
+      policy[pattern]!.includes(action) &&
+      (pattern.endsWith('*') ? arn.startsWith(pattern.slice(0, -1)) : pattern === arn),
+  );
 
 /** What a request asks for, as IAM names it: actions and resources. */
 function requestsOf(
