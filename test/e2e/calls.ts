@@ -1,4 +1,4 @@
-import { request as httpRequest } from 'node:http';
+import { type ClientRequest, request as httpRequest } from 'node:http';
 import { beforeAll, describe, expect, test } from 'vitest';
 import type { Client } from '#core/client.ts';
 import { clientOf, publishCode, request, type Target } from '#test/helpers/platform.ts';
@@ -408,24 +408,16 @@ export function callsSuite(target: () => Target, has: Languages): void {
       });
 
       test('a run goes on when its client has gone', async () => {
-        const { status, requestId } = await callAndHangUp(target(), `/acme/${probe}-brief/v1/run`, {
-          mode: 'sleep',
-          seconds: 0.7,
-        });
-        expect([status, requestId]).toEqual([undefined, undefined]);
+        const { agent } = await publishCode(client, `${probe}-alone`, files);
+        const json = { mode: 'sleep', seconds: 2 };
+        const { connection, answered } = startCall(target(), `/acme/${probe}-alone/v1/run`, json);
+        const logs = () => client.listAgentLogs({ params: { id: agent.id } });
+        await expect.poll(logs, { timeout: 15_000, interval: 50 }).toHaveLength(1);
+        expect(answered()).toBe(false);
+        connection.destroy();
         await expect
-          .poll(
-            async () => {
-              const logs = expectOk(
-                await request(target(), 'GET', `/agents/${shortLivedId}/logs`, { key: target().key }),
-              );
-              return logs.filter(
-                (log: Record<string, string>) => log.status === 'success' && log.stdout === '{"slept": true}\n',
-              ).length;
-            },
-            { timeout: 15_000, interval: 250 },
-          )
-          .toBe(1);
+          .poll(logs, { timeout: 15_000, interval: 100 })
+          .toMatchObject([{ status: 'success', stdout: '{"slept": true}\n' }]);
       });
 
       test('twenty at once get their own answers', async () => {
@@ -596,27 +588,15 @@ export function callsSuite(target: () => Target, has: Languages): void {
   });
 }
 
-/** Sends a call and ends the connection before the answer. */
-function callAndHangUp(target: Target, path: string, json: unknown): Promise<{ status?: number; requestId?: string }> {
-  return new Promise((resolve) => {
-    const body = JSON.stringify(json);
-    const headers = {
-      authorization: `Bearer ${target.key}`,
-      'content-type': 'application/json',
-      'content-length': Buffer.byteLength(body),
-    };
-    const sent = httpRequest(target.url + path, { method: 'POST', headers }, (response) => {
-      resolve({ status: response.statusCode, requestId: String(response.headers['x-request-id']) });
-    });
-    sent.on('error', () => {});
-    sent.end(body, () => {
-      // The body is with the kernel; the server reads it although the other end is closed.
-      setTimeout(() => {
-        sent.destroy();
-        resolve({});
-      }, 200);
-    });
+/** A call whose connection can be ended before its answer. */
+function startCall(target: Target, path: string, json: unknown): { connection: ClientRequest; answered(): boolean } {
+  let isAnswered = false;
+  const headers = { authorization: `Bearer ${target.key}`, 'content-type': 'application/json' };
+  const connection = httpRequest(target.url + path, { method: 'POST', headers }, () => {
+    isAnswered = true;
   });
+  connection.on('error', () => {}).end(JSON.stringify(json));
+  return { connection, answered: () => isAnswered };
 }
 
 /** A request that declares a length and sends only its beginning. */
