@@ -32,7 +32,11 @@ export interface SandboxStatus {
   readonly interpreters: { readonly python?: string; readonly node?: string };
 }
 
-/** `open`: public addresses only. `none`: nothing. A list: these host names (`*.example.org` for subdomains) and no other. */
+/**
+ * `open`: public addresses only. `none`: nothing. A list: these host names (`*.example.org` for subdomains) and no other,
+ * and of these too only public addresses. The platform's own gateway is reached with all but `none`. Programs find the
+ * way out in `HTTP_PROXY` and its like, which Python, pip, npm, curl and Node's `fetch` follow; names resolve only there.
+ */
 export type Egress = 'open' | 'none' | { readonly allow: readonly string[] };
 
 export interface SandboxLimits {

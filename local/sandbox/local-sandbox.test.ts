@@ -1,17 +1,39 @@
-import { mkdtempSync, rmSync } from 'node:fs';
+import { spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer, type Server } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, describe } from 'vitest';
-import { sandboxConformance } from '#test/conformance/sandbox.ts';
+import { fileURLToPath } from 'node:url';
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
+import type { Sandbox, SandboxSpec } from '#core/ports/sandbox.ts';
+import { python, ran, sandboxConformance, specOf } from '#test/conformance/sandbox.ts';
+import { zip } from '#test/helpers/zip.ts';
 import { FolderBlobs } from '../folder-blobs.ts';
 import { createLocalSandbox } from './local-sandbox.ts';
 
 const root = mkdtempSync(join(tmpdir(), 'sandbox-test-'));
 afterAll(() => rmSync(root, { recursive: true, force: true }));
+const isRoot = process.getuid?.() === 0;
 
-for (const kind of ['unshare', 'bubblewrap'] as const) {
-  const blobs = new FolderBlobs(join(root, kind, 'blobs'));
-  const create = () => createLocalSandbox({ cacheFolder: join(root, kind, 'cache'), blobs, kind, prestart: 2 });
+/** Command lines of this host's processes; a sandboxed one is seen from here, too. */
+function commandLines(): string[] {
+  return readdirSync('/proc')
+    .filter((name) => /^\d+$/.test(name))
+    .map((pid) => {
+      try {
+        return readFileSync(`/proc/${pid}/cmdline`, 'latin1').replaceAll('\0', ' ');
+      } catch {
+        return '';
+      }
+    });
+}
+
+for (const kind of ['bubblewrap', 'unshare'] as const) {
+  const folder = join(root, kind);
+  const blobs = new FolderBlobs(join(folder, 'blobs'));
+  const create = (more: Partial<Parameters<typeof createLocalSandbox>[0]> = {}) =>
+    createLocalSandbox({ cacheFolder: join(folder, 'cache'), blobs, kind, prestart: 2, ...more });
   const tried = await create();
   const { problem } = await tried.status();
   await tried.close();
@@ -20,6 +42,298 @@ for (const kind of ['unshare', 'bubblewrap'] as const) {
     `${kind}${problem === undefined ? '' : ` cannot work here: ${problem}`}`,
     () => {
       sandboxConformance(async () => ({ sandbox: await create(), blobs }));
+
+      describe('on this host', () => {
+        let sandbox: Sandbox;
+        let service: Server;
+        let servicePort: number;
+        const abstractName = `\0platform-test-${process.pid}-${kind}`;
+        let abstract: Server;
+
+        beforeAll(async () => {
+          const answering = () => createServer((socket) => socket.end('host service\n')).on('error', () => {});
+          service = answering().listen(0, '127.0.0.1');
+          abstract = answering().listen(abstractName);
+          await Promise.all([once(service, 'listening'), once(abstract, 'listening')]);
+          servicePort = (service.address() as { port: number }).port;
+          sandbox = await create();
+        });
+
+        afterAll(async () => {
+          await sandbox?.close();
+          service?.close();
+          abstract?.close();
+        });
+
+        const inSession = async <T>(
+          spec: Partial<SandboxSpec>,
+          work: (session: Awaited<ReturnType<Sandbox['open']>>) => Promise<T>,
+        ) => {
+          const session = await sandbox.open(specOf(spec));
+          try {
+            return await work(session);
+          } finally {
+            await session.close();
+          }
+        };
+
+        test('neither a loopback service nor an abstract socket is reached', async () => {
+          const program = `import socket
+for family, address in ((socket.AF_INET, ('127.0.0.1', ${servicePort})), (socket.AF_UNIX, '\\0${abstractName.slice(1)}')):
+    s = socket.socket(family)
+    try: s.connect(address); print(s.recv(100))
+    except OSError as e: print('refused')
+`;
+          const { out } = await inSession({ egress: 'open' }, (session) => python(session, program));
+          expect(out).toBe('refused\nrefused\n');
+        });
+
+        test('files of the platform are out of sight', async () => {
+          const secret = join(folder, 'platform.sqlite');
+          writeFileSync(secret, 'secret data', { mode: 0o644 });
+          const command = `cat ${secret} /proc/1/root${secret} /proc/*/root${secret} /proc/*/cwd/* 2>/dev/null; ls ${root} ${join(folder, 'cache')} 2>/dev/null | cat`;
+          expect((await inSession({}, (session) => ran(session, command))).out).not.toMatch(/secret data|expanded/);
+        });
+
+        test('processes of the host are out of sight and reach', async () => {
+          const victim = spawn('sleep', ['1000']);
+          const command = `for p in $(seq 2 400) ${victim.pid} ${process.pid}; do kill -9 $p 2>/dev/null && [ $p != $$ ] && echo killed $p; done; cat /proc/[0-9]*/cmdline`;
+          const { out } = await inSession({}, (session) => ran(session, command));
+          expect(out).not.toContain('sleep 1000');
+          expect(victim.exitCode).toBe(null);
+          expect(victim.signalCode).toBe(null);
+          victim.kill();
+        });
+
+        test.skipIf(!isRoot)('processes run under a host uid of their own, never root', async () => {
+          const uids = await Promise.all(
+            ['4141', '4142'].map((seconds) =>
+              inSession({}, async (session) => {
+                await ran(session, `sleep ${seconds} & `);
+                const pid = readdirSync('/proc').find(
+                  (name) => /^\d+$/.test(name) && commandLineOf(name) === `sleep ${seconds} `,
+                );
+                return /^Uid:\t(\d+)\t(\d+)\t(\d+)\t(\d+)$/m
+                  .exec(readFileSync(`/proc/${pid}/status`, 'utf8'))!
+                  .slice(1);
+              }),
+            ),
+          );
+          for (const own of uids) expect(new Set(own).size).toBe(1);
+          expect(Number(uids[0]![0])).toBeGreaterThan(1_000_000_000);
+          expect(uids[0]![0]).not.toBe(uids[1]![0]);
+        });
+
+        test('nothing is left after close: no process, no file', async () => {
+          const before = new Set(readdirSync(tmpdir()));
+          const mark = `61${process.pid}`;
+          await inSession({}, async (session) => {
+            await ran(session, `(setsid setsid sh -c 'trap "" TERM HUP; sleep ${mark}' &); echo x > /tmp/${mark}`);
+            expect(commandLines().some((line) => line.includes(`sleep ${mark}`))).toBe(true);
+          });
+          expect(commandLines().some((line) => line.includes(`sleep ${mark}`))).toBe(false);
+          expect(readdirSync(tmpdir()).filter((name) => name.includes(mark) && !before.has(name))).toEqual([]);
+        });
+
+        test('a started sandbox is used once', async () => {
+          const { out } = await inSession({ egress: 'none' }, (session) => ran(session, 'echo x > ~/x; hostname'));
+          expect(out).toBe('sandbox\n');
+          for (let turn = 0; turn < 4; turn++) {
+            expect((await inSession({}, (session) => ran(session, 'ls -A ~'))).out).toBe('');
+          }
+        });
+
+        test('the gateway is reached, from Python, curl and Node; not with egress none, and nothing else', async () => {
+          const { createServer: createHttpServer } = await import('node:http');
+          const web = createHttpServer((_, response) => response.end('gateway\n')).listen(0, '127.0.0.1');
+          await once(web, 'listening');
+          const gateway = { host: '127.0.0.1', port: (web.address() as { port: number }).port };
+          const own = await create({ gateway });
+          const url = `http://127.0.0.1:${gateway.port}/`;
+          const command = `python3 -c "import urllib.request as u; print(u.urlopen('${url}').read().decode(), end='')"
+          node -e "fetch('${url}').then((r) => r.text()).then((t) => process.stdout.write(t))"
+          command -v curl > /dev/null && curl -s ${url} || echo gateway`;
+          const outs: string[] = [];
+          for (const egress of ['open', { allow: [] }, 'none'] as const) {
+            const session = await own.open(specOf({ egress }));
+            outs.push(
+              (
+                await ran(
+                  session,
+                  egress === 'none' ? `(exec 3<>/dev/tcp/127.0.0.1/${gateway.port}) || echo no` : command,
+                )
+              ).out,
+            );
+          }
+          await own.close();
+          web.close();
+          expect(outs).toEqual(['gateway\ngateway\ngateway\n', 'gateway\ngateway\ngateway\n', 'no\n']);
+        });
+
+        test('sandboxes die with a platform process that is killed, and the next start clears up', async () => {
+          const mark = `62${process.pid}${kind === 'unshare' ? 1 : 2}`;
+          const program = `
+          import { createLocalSandbox } from ${JSON.stringify(fileURLToPath(new URL('local-sandbox.ts', import.meta.url)))};
+          const sandbox = await createLocalSandbox({ cacheFolder: ${JSON.stringify(join(folder, 'cache2'))}, blobs: {}, kind: '${kind}' });
+          const session = await sandbox.open(${JSON.stringify(specOf())});
+          for await (const event of session.exec({ command: "trap '' TERM HUP; setsid sleep ${mark} & echo on; sleep ${mark}", timeoutMs: 60000 })) console.log(event.type);
+        `;
+          const platform = spawn(process.execPath, ['--input-type=module', '-e', program], {
+            stdio: ['ignore', 'pipe', 'inherit'],
+          });
+          await once(platform.stdout!, 'data');
+          const isThere = () =>
+            commandLines().some((line) => line.includes(`sleep ${mark}`) && !line.includes('import'));
+          expect(isThere()).toBe(true);
+          platform.kill('SIGKILL');
+          await vi.waitFor(() => expect(isThere()).toBe(false), { timeout: 10_000, interval: 20 });
+          const scratch = () =>
+            readdirSync(tmpdir()).filter((name) => name.startsWith(`platform-sandbox-${platform.pid}-`));
+          await vi.waitFor(() => expect(scratch()).toEqual([]), { timeout: 10_000, interval: 20 });
+        });
+
+        test('an agent that was expanded is expanded once, whoever asks', async () => {
+          let reads = 0;
+          const counting = Object.assign(Object.create(blobs), {
+            get(key: string) {
+              reads++;
+              return blobs.get(key);
+            },
+          });
+          const own = await create({ blobs: counting, cacheFolder: join(folder, 'cache3') });
+          const bundle = 'bundles/once.zip';
+          await blobs.put(bundle, zip([{ name: 'a.txt', content: 'a' }]));
+          const outs = await Promise.all(
+            Array.from({ length: 5 }, async () => (await ran(await own.open(specOf({ bundle })), 'cat a.txt')).out),
+          );
+          await own.close();
+          expect(outs).toEqual(['a', 'a', 'a', 'a', 'a']);
+          expect(reads).toBe(1);
+        });
+
+        const unprivileged = unprivilegedProblem();
+        test.skipIf(unprivileged !== undefined)(
+          `it works for an ordinary user${unprivileged === undefined ? '' : ` (not tried: ${unprivileged})`}`,
+          () => {
+            const place = mkdtempSync(join(tmpdir(), 'sandbox-user-'));
+            const program = `
+            import { createLocalSandbox } from ${JSON.stringify(fileURLToPath(new URL('local-sandbox.ts', import.meta.url)))};
+            import { execToEnd } from ${JSON.stringify(fileURLToPath(new URL('../../core/ports/sandbox.ts', import.meta.url)))};
+            const sandbox = await createLocalSandbox({ cacheFolder: ${JSON.stringify(join(place, 'cache'))}, blobs: {}, kind: '${kind}' });
+            const session = await sandbox.open(${JSON.stringify(specOf({ limits: { ...specOf().limits, memoryBytes: 100 * 1024 * 1024 } }))});
+            const run = async (command) => { const { stdout, exit } = await execToEnd(session, { command, timeoutMs: 20000 }); return [Buffer.from(stdout).toString(), exit.reason]; };
+            await session.writeFile('f', Buffer.from('x'));
+            console.log(JSON.stringify([
+              (await sandbox.status()).kind,
+              await run('id -u; cat f; cat /etc/shadow /proc/1/environ; grep CapEff /proc/self/status; unshare -Ur id'),
+              await run('perl -e \\'fork; fork; $x = "x" x 60_000_000; sleep 100\\''),
+              await run('echo on'),
+            ]));
+            await session.close(); await sandbox.close();
+          `;
+            spawnSync('chown', ['65534:65534', place]);
+            const { stdout, stderr } = spawnSync(
+              'setpriv',
+              [
+                '--reuid=65534',
+                '--regid=65534',
+                '--clear-groups',
+                process.execPath,
+                '--input-type=module',
+                '-e',
+                program,
+              ],
+              { encoding: 'utf8', cwd: place, env: { PATH: '/usr/bin:/bin' } },
+            );
+            rmSync(place, { recursive: true });
+            expect(stderr).toBe('');
+            expect(JSON.parse(stdout)).toEqual([
+              kind,
+              ['1000\nxCapEff:\t0000000000000000\n', 'exited'],
+              ['', 'memory_limit'],
+              ['on\n', 'exited'],
+            ]);
+          },
+        );
+      });
+
+      const registry = registryProblem();
+      describe.skipIf(registry !== undefined)(
+        `installing packages${registry === undefined ? '' : ` cannot be tried here: ${registry}`}`,
+        () => {
+          test('works with pip and npm, for an installation', { timeout: 120_000 }, async () => {
+            // Whatever certificates this host trusts; whatever address its registries have.
+            const certificates = '/etc/ssl/certs/ca-certificates.crt';
+            const registries = {
+              env: { PIP_CERT: certificates, NODE_EXTRA_CA_CERTS: certificates },
+              allowHosts: ['*.org', '*.com'],
+            };
+            const sandbox = await create({ registries });
+            const session = await sandbox.open(
+              specOf({
+                egress: 'open',
+                purpose: 'install',
+                limits: { ...specOf().limits, memoryBytes: 1024 ** 3, diskBytes: 256 * 1024 ** 2, processes: 256 },
+              }),
+            );
+            const pip = await ran(session, 'pip install --target /home/user/layer six && ls layer', {
+              timeoutMs: 60_000,
+            });
+            expect(pip, pip.err).toMatchObject({ exit: { exitCode: 0 }, out: expect.stringContaining('six.py') });
+            const npm = await ran(session, 'npm install --no-audit is-number && ls node_modules', {
+              timeoutMs: 60_000,
+            });
+            expect(npm, npm.err).toMatchObject({ exit: { exitCode: 0 }, out: expect.stringContaining('is-number') });
+            await sandbox.close();
+          });
+        },
+      );
     },
   );
 }
+
+function commandLineOf(pid: string): string {
+  try {
+    return readFileSync(`/proc/${pid}/cmdline`, 'latin1').replaceAll('\0', ' ');
+  } catch {
+    return '';
+  }
+}
+
+/** Why the suite cannot become an ordinary user and start a platform as one. */
+function unprivilegedProblem(): string | undefined {
+  if (!isRoot) return 'this is one already, see the other tests';
+  const user = ['--reuid=65534', '--regid=65534', '--clear-groups'];
+  const files = [fileURLToPath(import.meta.url), process.execPath];
+  const probe = spawnSync('setpriv', [...user, 'sh', '-c', 'test -r "$1" && test -x "$2"', 'sh', ...files]);
+  if (probe.error) return 'setpriv was not found';
+  return probe.status === 0 ? undefined : 'this checkout is not readable for others';
+}
+
+function registryProblem(): string | undefined {
+  const answer = spawnSync('npm', ['view', 'is-number', 'name', '--fetch-timeout=5000', '--fetch-retries=0'], {
+    encoding: 'utf8',
+  });
+  return answer.stdout?.trim() === 'is-number' ? undefined : 'no npm registry answers';
+}
+
+describe('where nothing can be isolated', () => {
+  test('the sandbox is made all the same, and says what to install', () => {
+    const program = `
+      import { createLocalSandbox } from ${JSON.stringify(fileURLToPath(new URL('local-sandbox.ts', import.meta.url)))};
+      const sandbox = await createLocalSandbox({ cacheFolder: ${JSON.stringify(join(root, 'none'))}, blobs: {} });
+      const { code, message } = await sandbox.open(${JSON.stringify(specOf())}).catch((error) => error);
+      console.log(JSON.stringify([await sandbox.status(), code, message]));
+      await sandbox.close();
+    `;
+    const { stdout, stderr } = spawnSync(process.execPath, ['--input-type=module', '-e', program], {
+      encoding: 'utf8',
+      env: { PATH: '/nonexistent' },
+    });
+    expect(stderr).toBe('');
+    const [status, code, message] = JSON.parse(stdout);
+    expect(status).toEqual({ kind: 'none', problem: message, interpreters: { node: process.versions.node } });
+    expect(code).toBe('SANDBOX_UNAVAILABLE');
+    expect(message).toMatch(/perl was not found.*Install bubblewrap/);
+  });
+});

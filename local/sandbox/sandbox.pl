@@ -575,12 +575,12 @@ sub memory_of {
         for my $pid (@pids) {
             open my $file, '<', "$path/proc/$pid/$name" or next;
             my $text = do { local $/; <$file> } // next;
-            $kilobytes += $1 while $text =~ /$pattern/gm;
+            $kilobytes += $1 while $text =~ /$pattern/g;
         }
         return $kilobytes * 1024;
     };
-    my $bytes = $files + $sum->('status', qr/^Rss(?:Anon|Shmem):\s+(\d+)/);
-    return $bytes <= $limit ? $bytes : $files + $sum->('smaps_rollup', qr/^Pss_(?:Anon|Shmem):\s+(\d+)/);
+    my $bytes = $files + $sum->('status', qr/^Rss(?:Anon|Shmem):\s+(\d+)/m);
+    return $bytes <= $limit ? $bytes : $files + $sum->('smaps_rollup', qr/^Pss_(?:Anon|Shmem):\s+(\d+)/m);
 }
 
 # Requests on stdin, events on stdout. Its end of file is the platform's death, and the sandboxes' with it.

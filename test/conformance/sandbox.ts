@@ -329,7 +329,6 @@ export function sandboxConformance(setUp: () => Promise<SandboxHarness>): void {
       await ran(session, 'mkfifo /home/user/pipe', { cwd: '/home/user' });
       await fails(session.readFile('pipe'), /cannot read pipe: /);
       await fails(session.writeFile('pipe', Buffer.from('x')), /cannot write pipe: /);
-      await fails(session.writeFile('zero', [Promise.reject(new Error('source'))] as never), /./).catch(() => {});
     });
 
     test('given by a source that fails make the write fail', async () => {
@@ -548,8 +547,8 @@ for fd in (0, 1, 2):
 master, slave = os.openpty()
 try: fcntl.ioctl(slave, 0x5412, b'x'); print('pushed')
 except OSError: print('refused')
-devices = [n for n in os.listdir('/dev') if stat.S_ISBLK(os.stat('/dev/' + n).st_mode) or stat.S_ISCHR(os.stat('/dev/' + n).st_mode)]
-print(*sorted(set(devices) - {'null', 'zero', 'full', 'random', 'urandom', 'tty', 'ptmx', 'stdin', 'stdout', 'stderr', 'console'}))
+devices = [n for n in os.listdir('/dev') if stat.S_ISBLK(os.lstat('/dev/' + n).st_mode) or stat.S_ISCHR(os.lstat('/dev/' + n).st_mode)]
+print(*sorted(set(devices) - {'null', 'zero', 'full', 'random', 'urandom', 'tty'}))
 `,
       );
       expect(out).toBe('no terminal\nrefused\nrefused\nrefused\nrefused\n\n');

@@ -1,0 +1,57 @@
+import { existsSync, mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import type { Sandbox } from '#core/ports/sandbox.ts';
+import { ran, specOf, tarOf } from '#test/conformance/sandbox.ts';
+import { zip } from '#test/helpers/zip.ts';
+import { FolderBlobs } from '../folder-blobs.ts';
+import { createLocalSandbox } from './local-sandbox.ts';
+
+const root = mkdtempSync(join(tmpdir(), 'unsandboxed-test-'));
+let sandbox: Sandbox;
+
+beforeAll(async () => {
+  const blobs = new FolderBlobs(join(root, 'blobs'));
+  await blobs.put('bundles/a.zip', zip([{ name: 'main.py', content: 'import here; print(here.text)' }]));
+  await blobs.put('layers/a.tar.gz', tarOf({ 'python/here.py': 'text = "from the layer"' }));
+  sandbox = await createLocalSandbox({ cacheFolder: join(root, 'cache'), blobs, kind: 'unsandboxed' });
+});
+afterAll(async () => {
+  await sandbox.close();
+  rmSync(root, { recursive: true });
+});
+
+test('runs commands in a folder of their own, which goes with the session', async () => {
+  expect((await sandbox.status()).kind).toBe('unsandboxed');
+  const session = await sandbox.open(specOf({ bundle: 'bundles/a.zip', layer: 'layers/a.tar.gz', env: { A: '1' } }));
+  const { out, exit } = await ran(session, 'python3 main.py; echo $A; cat; pwd; exit 3', {
+    stdin: Buffer.from('in\n'),
+  });
+  const [layer, variable, input, folder] = out.split('\n');
+  expect([layer, variable, input]).toEqual(['from the layer', '1', 'in']);
+  expect(exit).toMatchObject({ reason: 'exited', exitCode: 3 });
+  await session.close();
+  expect(existsSync(folder!)).toBe(false);
+});
+
+test('keeps time and output within limits', async () => {
+  const session = await sandbox.open(specOf());
+  const late = await ran(session, 'trap "" TERM; while :; do sleep 0.1; done', { timeoutMs: 100 });
+  expect(late.exit).toMatchObject({ reason: 'timeout', exitCode: 137 });
+  expect((await ran(session, 'yes', { maxOutputBytes: 100 })).exit.reason).toBe('output_limit');
+  const aborted = await ran(session, 'sleep 100', { signal: AbortSignal.abort() });
+  expect(aborted.exit.reason).toBe('aborted');
+});
+
+test('reads, writes and lists files as if it were a sandbox', async () => {
+  const session = await sandbox.open(specOf());
+  await session.writeFile('/tmp/uploads/a.txt', Buffer.from('abc'));
+  await session.writeFile('notes/b.txt', Buffer.from('de'));
+  expect(Buffer.concat(await Array.fromAsync(await session.readFile('/tmp/uploads/a.txt'))).toString()).toBe('abc');
+  expect(await session.listFiles('.', { recursive: true })).toEqual([
+    { path: 'notes', isFolder: true, sizeBytes: 0 },
+    { path: 'notes/b.txt', isFolder: false, sizeBytes: 2 },
+  ]);
+  await expect(session.readFile('nothing')).rejects.toMatchObject({ code: 'SANDBOX_FILE' });
+});
