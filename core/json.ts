@@ -4,10 +4,19 @@ import type { Json } from './ports/table.ts';
  * Deeper JSON does not get in: everything that walks a value by recursion (validation, masking, encoding it again) ends
  * the stack at some thousand levels, and one request or one agent must not be able to make it.
  */
-export const MAX_JSON_DEPTH = 500;
+const MAX_JSON_DEPTH = 500;
 
-/** Whether objects and arrays in `value` lie in one another more than {@link MAX_JSON_DEPTH} times. */
-export const isTooDeep = (value: Json, levels: number = MAX_JSON_DEPTH): boolean =>
-  typeof value === 'object' &&
-  value !== null &&
-  (levels === 0 || Object.values(value).some((member) => isTooDeep(member, levels - 1)));
+/**
+ * Why a value that `JSON.parse` made cannot be handled, to follow its name in a sentence; `undefined` when it can. Larger
+ * numbers than JavaScript knows become Infinity, which is no JSON any more and cannot be stored.
+ */
+export function jsonProblem(value: Json, levels: number = MAX_JSON_DEPTH): string | undefined {
+  if (typeof value === 'number' && !Number.isFinite(value)) return 'has a number in it that is larger than 1.8e308';
+  if (typeof value !== 'object' || value === null) return undefined;
+  if (levels === 0) return `is nested more than ${MAX_JSON_DEPTH} levels deep`;
+  for (const member of Object.values(value)) {
+    const problem = jsonProblem(member, levels - 1);
+    if (problem !== undefined) return problem;
+  }
+  return undefined;
+}

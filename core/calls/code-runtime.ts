@@ -2,7 +2,7 @@ import { toEgress } from '../agents/install.ts';
 import { type AgentVersion, bundleKey } from '../agents/store.ts';
 import type { Deps } from '../deps.ts';
 import { type ErrorExtra, hasCode, PlatformError } from '../errors.ts';
-import { isTooDeep } from '../json.ts';
+import { jsonProblem } from '../json.ts';
 import { type ExecOutcome, execToEnd } from '../ports/sandbox.ts';
 import type { Json } from '../ports/table.ts';
 import { type SecretMask, shortenLog } from '../runs/masking.ts';
@@ -140,11 +140,11 @@ function interpret(deps: Deps, { mask, deadline, agent }: CodeRun, { stdout, std
   return { ...kept, data: mask.json(parsed), warnings: [] };
 }
 
-/** `undefined` when the text is not one JSON value, or one too deep to be handled. */
+/** `undefined` when the text is not one JSON value, or one that cannot be handled. */
 function parseOutput(text: string): Json | undefined {
   try {
     const value = JSON.parse(text) as Json;
-    return isTooDeep(value) ? undefined : value;
+    return jsonProblem(value) === undefined ? value : undefined;
   } catch {
     return undefined;
   }

@@ -72,6 +72,13 @@ describe('readJson', () => {
     });
   });
 
+  test.each(['1e400', '{"a":[-1e999]}'])('refuses %s, which would be Infinity', async (body) => {
+    await expect(readJson(json(body), LIMIT)).rejects.toMatchObject({
+      code: 'INVALID_INPUT',
+      message: 'The body has a number in it that is larger than 1.8e308.',
+    });
+  });
+
   test('refuses a length over the limit before it reads', async () => {
     let pulled = 0;
     const endless = new ReadableStream(

@@ -1,5 +1,5 @@
 import { PlatformError } from '../errors.ts';
-import { isTooDeep, MAX_JSON_DEPTH } from '../json.ts';
+import { jsonProblem } from '../json.ts';
 import type { Json } from '../ports/table.ts';
 
 const MB = 1024 * 1024;
@@ -59,8 +59,7 @@ export function parseJson(bytes: Uint8Array, what: string): Json {
     const place = error instanceof SyntaxError ? /at position \d+.*$/.exec(error.message)?.[0] : undefined;
     throw new PlatformError('INVALID_INPUT', `${what} is not valid JSON${place ? ` (${place})` : ''}.`);
   }
-  if (isTooDeep(value)) {
-    throw new PlatformError('INVALID_INPUT', `${what} is nested more than ${MAX_JSON_DEPTH} levels deep.`);
-  }
+  const problem = jsonProblem(value);
+  if (problem !== undefined) throw new PlatformError('INVALID_INPUT', `${what} ${problem}.`);
   return value;
 }

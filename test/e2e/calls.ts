@@ -210,6 +210,7 @@ export function callsSuite(target: () => Target, has: Languages): void {
         ['an error member', '{"error":"bad input"}', { error: 'bad input' }, undefined],
         ['text', 'hello\n', { result: 'hello\n' }, 'VALIDATION_SKIPPED'],
         ['two values', '{} {}', { result: '{} {}' }, 'VALIDATION_SKIPPED'],
+        ['a number that is too large', '{"a":1e400}', { result: '{"a":1e400}' }, 'VALIDATION_SKIPPED'],
         [
           'JSON too deep',
           '['.repeat(5000) + ']'.repeat(5000),
