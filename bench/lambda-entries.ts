@@ -1,0 +1,65 @@
+import { execFile } from 'node:child_process';
+import { mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { promisify } from 'node:util';
+import { BUNDLES, buildFunctions } from '../scripts/build-functions.ts';
+import { median } from './statistics.ts';
+
+export interface LambdaEntry {
+  readonly name: string;
+  /** Of the minified bundle. */
+  readonly bytes: number;
+  /** From the start of the import to its end, in a fresh process: the code's part of a cold start. */
+  readonly importMs: number;
+}
+
+const ROUNDS = 9;
+/** As Lambda's runtime has it; timed inside, for the start of Node is the same for every function. */
+const IMPORT = `
+globalThis.awslambda = { streamifyResponse: (handler) => handler, HttpResponseStream: {} };
+const started = performance.now();
+await import(process.argv[1]);
+console.log(performance.now() - started);
+process.exit();
+`;
+
+/** Builds the bundles and imports each in fresh processes, in turn with a handler that does nothing. */
+export async function measureLambdaEntries(): Promise<{ empty: LambdaEntry; entries: LambdaEntry[] }> {
+  await buildFunctions();
+  const folder = mkdtempSync(join(tmpdir(), 'platform-entries-'));
+  const emptyFile = join(folder, 'index.mjs');
+  writeFileSync(emptyFile, 'export const handler = async () => ({ statusCode: 200 });\n');
+  const names = readdirSync(BUNDLES, { withFileTypes: true }).filter((entry) => entry.isDirectory());
+  const files = [
+    { name: 'empty', file: emptyFile },
+    ...names.map(({ name }) => ({ name, file: join(BUNDLES, name, 'index.mjs') })),
+  ];
+  const times = new Map<string, number[]>(files.map(({ name }) => [name, []]));
+  for (let round = 0; round < ROUNDS; round += 1) {
+    for (const { name, file } of files) times.get(name)!.push(await timeImport(file));
+  }
+  const [empty, ...entries] = files.map(({ name, file }) => ({
+    name,
+    bytes: statSync(file).size,
+    importMs: median(times.get(name)!),
+  }));
+  rmSync(folder, { recursive: true });
+  return { empty: empty!, entries };
+}
+
+async function timeImport(file: string): Promise<number> {
+  const args = ['--input-type=module', '--eval', IMPORT, '--', pathToFileURL(file).href];
+  const { stdout } = await promisify(execFile)(process.execPath, args, { env: { AWS_REGION: 'us-east-1' } });
+  return Number(stdout);
+}
+
+if (import.meta.main) {
+  const { empty, entries } = await measureLambdaEntries();
+  for (const { name, bytes, importMs } of [empty, ...entries]) {
+    process.stdout.write(
+      `${name.padEnd(12)} ${String(Math.ceil(bytes / 1024)).padStart(5)} KB ${importMs.toFixed(1).padStart(8)} ms\n`,
+    );
+  }
+}
