@@ -64,11 +64,9 @@ export const vaultParts = ({
   }),
 });
 
-export const sandboxParts = (): Pick<Deps, 'sandbox'> => ({ sandbox: new NoSandbox() });
-
 /** All of them. */
 export function awsDeps(config: Config): Deps {
   const host = hostParts(config);
   const tables = tableParts(host);
-  return { ...host, ...tables, ...blobParts(host), ...vaultParts({ ...host, ...tables }), ...sandboxParts() };
+  return { ...host, ...tables, ...blobParts(host), ...vaultParts({ ...host, ...tables }), sandbox: new NoSandbox() };
 }

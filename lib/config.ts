@@ -1,3 +1,5 @@
+import { readdirSync } from 'node:fs';
+import { basename, join } from 'node:path';
 import * as z from 'zod';
 
 /** Retention times that CloudWatch Logs and the stacks offer, in days. */
@@ -25,6 +27,16 @@ export function defineStage(stage: z.input<typeof stageSchema>): Stage {
   const result = stageSchema.safeParse(stage);
   if (!result.success) throw new Error(`stage "${stage.name}" is wrong:\n${z.prettifyError(result.error)}`);
   return result.data;
+}
+
+const STAGES = join(import.meta.dirname, '../stages');
+
+/** The stage that a file of `stages/` describes. Throws when there is none of that name. */
+export async function loadStage(name: string): Promise<Stage> {
+  const names = readdirSync(STAGES).map((file) => basename(file, '.ts'));
+  if (!names.includes(name)) throw new Error(`there is no stage "${name}", only ${names.join(', ')}: see stages/`);
+  const { stage }: { stage: Stage } = await import(join(STAGES, `${name}.ts`));
+  return stage;
 }
 
 /**

@@ -3,7 +3,7 @@ import type { IndexName } from '#core/ports/table.ts';
 import type { TableName } from '#core/ports/table-rules.ts';
 
 /** DynamoDB actions on single items. A transaction needs those of its parts. */
-export type ItemAction = 'GetItem' | 'BatchGetItem' | 'PutItem' | 'UpdateItem' | 'DeleteItem';
+type ItemAction = 'GetItem' | 'BatchGetItem' | 'PutItem' | 'UpdateItem' | 'DeleteItem';
 
 /** What a function does with a table: its single items, and what it queries. */
 export interface TableAccess {

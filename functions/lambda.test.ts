@@ -1,0 +1,135 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import type { APIGatewayProxyEvent } from 'aws-lambda';
+import { describe, expect, onTestFinished, test } from 'vitest';
+import { bundleKey } from '#core/agents/store.ts';
+import type { Deps } from '#core/deps.ts';
+import { allHandlers } from '#core/handlers.ts';
+import { startLambdaHost } from '#test/helpers/lambda-host.ts';
+import { invoke, splitPrelude } from '#test/helpers/lambda-runtime.ts';
+import { memoryDeps } from '#test/helpers/memory-deps.ts';
+import { clientOf, publishCode, request } from '#test/helpers/platform.ts';
+import { addUser } from '#test/helpers/users.ts';
+import { createHandler, toRequest } from './lambda.ts';
+
+const recorded = (name: string): APIGatewayProxyEvent =>
+  JSON.parse(readFileSync(join(import.meta.dirname, '../test/fixtures/api-gateway', `${name}.json`), 'utf8'));
+
+describe('an event of API Gateway', () => {
+  test('keeps the query, which the gateway has decoded, with repeated names', () => {
+    const { method, url } = toRequest(recorded('get-with-query'));
+    expect(method).toBe('GET');
+    expect(url).toMatch('https://a1b2c3d4e5.execute-api.eu-west-1.amazonaws.com/public/agents?');
+    expect([...new URL(url).searchParams]).toEqual([
+      ['search', 'größe & maß'],
+      ['tags', 'csv'],
+      ['tags', 'a,b'],
+      ['empty', ''],
+    ]);
+  });
+
+  test('keeps JSON and headers', async () => {
+    const { headers, ...rest } = await opened(recorded('post-json'));
+    expect(rest).toEqual({
+      method: 'POST',
+      path: '/acme/csv-insights/latest/run',
+      body: Buffer.from('{"text":"Ünïcode ✓ \\"quoted\\""}'),
+    });
+    expect(headers.get('authorization')).toBe('Bearer sk_live_xxxxxxxxxxxx');
+    expect(headers.get('x-workspace-id')).toBe('3f2504e0-4f89-41d3-9a0c-0305e82c3301');
+  });
+
+  test('keeps bytes and every value of a header', async () => {
+    const { headers, body } = await opened(recorded('post-multipart'));
+    expect(body.includes(Buffer.from([0, 255, 254, 13, 10, 128]))).toBe(true);
+    expect(headers.get('cookie')).toBe('a=1; b=2');
+    const form = await toRequest(recorded('post-multipart')).formData();
+    expect((form.get('file') as File).size).toBe(6);
+  });
+
+  test("loses a custom domain's base path, and stays percent-encoded", async () => {
+    const { path } = await opened(recorded('custom-domain-encoded-path'));
+    expect(path).toBe('/workspaces/ws%201/secrets/A%2FB%2520%C3%BC');
+  });
+
+  test('with an empty first segment names no other host', async () => {
+    const event = { ...recorded('post-json'), path: '//evil.example/latest/run' };
+    const { host, pathname } = new URL(toRequest(event).url);
+    expect([host, pathname]).toEqual(['a1b2c3d4e5.execute-api.eu-west-1.amazonaws.com', '//evil.example/latest/run']);
+  });
+
+  test('with a body where HTTP has none is not refused', () => {
+    expect(toRequest({ ...recorded('get-with-query'), body: 'x' }).body).toBeNull();
+  });
+});
+
+describe('a handler', () => {
+  test('that streams answers with the true status', async () => {
+    const deps = memoryDeps();
+    const { isStream, payload } = await invoke(createHandler('calls', deps, allHandlers(deps)), recorded('post-json'));
+    expect(isStream).toBe(true);
+    const { statusCode, headers, body } = await splitPrelude(payload);
+    expect(statusCode).toBe(401);
+    expect(headers).toMatchObject({
+      'content-type': 'application/json',
+      'x-request-id': expect.stringMatching(/^req_/),
+    });
+    expect(JSON.parse(Buffer.concat(await Array.fromAsync(body)).toString()).error.code).toBe('UNAUTHORIZED');
+  });
+
+  test('decodes path parameters once', async () => {
+    const deps = memoryDeps();
+    const { key, workspaceId } = await addUser(deps, 'acme');
+    const event = recorded('custom-domain-encoded-path');
+    event.path = event.path.replace('ws%201', workspaceId);
+    event.multiValueHeaders.Authorization = [`Bearer ${key}`];
+    const { payload } = await invoke(createHandler('secrets', deps, allHandlers(deps)), event);
+    const { statusCode, body } = JSON.parse(Buffer.concat(await Array.fromAsync(payload)).toString());
+    expect(statusCode).toBe(404);
+    expect(JSON.parse(body).error.message).toContain('"A/B%20ü"');
+  });
+
+  test('without one of its handlers is not made', () => {
+    expect(() => createHandler('keys', memoryDeps(), {})).toThrow('no handler for listApiKeys');
+  });
+});
+
+describe('behind API Gateway', () => {
+  async function start(deps: Deps) {
+    const host = await startLambdaHost(() => ({ deps }));
+    onTestFinished(() => host.close());
+    return host;
+  }
+
+  test('a bundle of more than a buffered answer can hold is downloaded whole', async () => {
+    const deps = memoryDeps();
+    const { key } = await addUser(deps, 'acme');
+    const { url } = await start(deps);
+    const { agent, upload } = await publishCode(clientOf({ url, key }), 'large', { 'main.py': 'print(1)' });
+    const bytes = Buffer.alloc(7 * 1024 * 1024, 'zip');
+    await deps.blobs.put(bundleKey(upload.code_hash), bytes);
+    const response = await fetch(`${url}/agents/${agent.id}/bundle`, { headers: { authorization: `Bearer ${key}` } });
+    expect(response.headers.get('content-type')).toBe('application/zip');
+    expect(Buffer.from(await response.arrayBuffer()).equals(bytes)).toBe(true);
+  });
+
+  test('what fails inside is a 500 that says nothing', async () => {
+    const deps = memoryDeps();
+    const failing = { ...deps, main: { ...deps.main, get: () => Promise.reject(new Error('secret detail')) } } as Deps;
+    const { url } = await start(failing);
+    const { key } = await addUser(deps, 'acme');
+    const { status, body } = await request({ url }, 'GET', '/org', { key });
+    expect([status, body.error.code]).toEqual([500, 'INTERNAL_ERROR']);
+    expect(JSON.stringify(body)).not.toContain('secret detail');
+  });
+});
+
+async function opened(event: APIGatewayProxyEvent) {
+  const request = toRequest(event);
+  return {
+    method: request.method,
+    path: new URL(request.url).pathname,
+    headers: request.headers,
+    body: Buffer.from(await request.arrayBuffer()),
+  };
+}
