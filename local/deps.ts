@@ -14,6 +14,9 @@ import { SqliteTable } from './sqlite-table.ts';
 /** A small batch each time keeps requests from waiting for it. */
 const PURGE_INTERVAL_MS = 5_000;
 
+/** Without sandboxes, background work has only to write down how it ended. */
+const CLOSING_MS = 5_000;
+
 export interface LocalDeps extends Deps {
   /** Waits for background work, ends every sandbox and lets go of the data folder. */
   close(): Promise<void>;
@@ -64,7 +67,10 @@ export async function localDeps(config: Config, listening: { host: string; port:
     async close() {
       clearInterval(purge);
       await sandbox.close();
-      await Promise.allSettled(background);
+      const ended = new AbortController();
+      const tooLong = clock.sleep(CLOSING_MS, ended.signal).catch(() => {});
+      await Promise.race([Promise.allSettled(background), tooLong]);
+      ended.abort();
       database.close();
     },
   };

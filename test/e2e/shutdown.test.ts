@@ -1,4 +1,4 @@
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { request as httpRequest } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -10,13 +10,26 @@ import { localDeps } from '#local/deps.ts';
 import { startLocalServer } from '#local/server.ts';
 import { clientOf, publishCode } from '#test/helpers/platform.ts';
 
-/** Starts a server, a call of an agent that takes a second, and hangs up once the run is recorded. */
+let count = 0;
+
+const isRunning = (commandLine: string): boolean =>
+  readdirSync('/proc').some((pid) => {
+    try {
+      return /^\d+$/.test(pid) && readFileSync(`/proc/${pid}/cmdline`, 'utf8') === commandLine;
+    } catch {
+      return false;
+    }
+  });
+
+/** Starts a server and a call of an agent that takes a second, and hangs up once its program runs. */
 async function startWithRun() {
   const dataFolder = mkdtempSync(join(tmpdir(), 'platform-shutdown-'));
   const config = { ...parseConfig({ PLATFORM_LOG_LEVEL: 'error' }), port: 0, dataFolder, sandboxPrestart: 0 };
   const server = await startLocalServer(config);
   const key = (await bootstrap(server.deps))!;
-  const command = 'sleep 1.5; echo 1';
+  // Found among the processes of this machine by its arguments.
+  const seconds = `1.5${process.pid}${count++}`;
+  const command = `sleep ${seconds}; echo 1`;
   const { agent } = await publishCode(
     clientOf({ url: server.url, key }),
     'slow',
@@ -26,8 +39,7 @@ async function startWithRun() {
   const headers = { authorization: `Bearer ${key}` };
   const call = httpRequest(`${server.url}/main/slow/v1/run`, { method: 'POST', headers });
   call.on('error', () => {}).end();
-  const runs = () => listAgentRuns(server.deps, agent.id, { limit: 10 });
-  await expect.poll(async () => (await runs()).map(({ status }) => status)).toEqual(['running']);
+  await expect.poll(() => isRunning(`sleep\0${seconds}\0`), { timeout: 10_000, interval: 20 }).toBe(true);
   call.destroy();
 
   /** Statuses of the runs as the next start finds them. */
