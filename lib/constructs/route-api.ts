@@ -15,7 +15,7 @@ import type { IFunction } from 'aws-cdk-lib/aws-lambda';
 import { LogGroup } from 'aws-cdk-lib/aws-logs';
 import { Construct } from 'constructs';
 import { statusOf } from '#core/errors.ts';
-import type { FunctionName, Route } from '#core/http/route.ts';
+import { FUNCTION_NAMES, type FunctionName, type Route } from '#core/http/route.ts';
 import type { Stage } from '../config.ts';
 import { GATEWAY_ERRORS, gatewayErrorBody } from '../gateway-errors.ts';
 
@@ -65,32 +65,25 @@ export class RouteApi extends Construct {
   }
 
   #addMethods(routes: readonly Route[], functionOf: (fn: FunctionName) => IFunction): void {
-    const integrations = new Map<string, LambdaIntegration>();
-    const integrationOf = (fn: FunctionName, isStream: boolean): LambdaIntegration => {
-      const key = `${fn} ${isStream}`;
-      const known = integrations.get(key);
-      if (known) return known;
-      const integration = new LambdaIntegration(functionOf(fn), {
-        // One permission a function instead of two a method: the API stays far below 500 resources.
-        scopePermissionToMethod: false,
-        responseTransferMode: isStream ? ResponseTransferMode.STREAM : ResponseTransferMode.BUFFERED,
-        timeout: isStream ? STREAM_TIMEOUT : BUFFERED_TIMEOUT,
-      });
-      integrations.set(key, integration);
-      return integration;
-    };
-
-    for (const { path, method, fn, stream = false, operationId } of routes) {
+    const integrations = new Map(
+      FUNCTION_NAMES.map((fn) => {
+        const isStream = routes.some((route) => route.fn === fn && route.stream);
+        const integration = new LambdaIntegration(functionOf(fn), {
+          // One permission a function instead of two a method: the API stays far below 500 resources.
+          scopePermissionToMethod: false,
+          responseTransferMode: isStream ? ResponseTransferMode.STREAM : ResponseTransferMode.BUFFERED,
+          timeout: isStream ? STREAM_TIMEOUT : BUFFERED_TIMEOUT,
+        });
+        return [fn, integration];
+      }),
+    );
+    const authorizationType = AuthorizationType.NONE;
+    for (const { path, method, fn, operationId: operationName } of routes) {
       const resource = this.restApi.root.resourceForPath(path);
-      resource.addMethod(method, integrationOf(fn, stream), {
-        operationName: operationId,
-        authorizationType: AuthorizationType.NONE,
-      });
+      resource.addMethod(method, integrations.get(fn), { operationName, authorizationType });
     }
     for (const path of new Set(routes.map((route) => route.path))) {
-      this.restApi.root
-        .resourceForPath(path)
-        .addMethod('ANY', integrationOf('meta', false), { authorizationType: AuthorizationType.NONE });
+      this.restApi.root.resourceForPath(path).addMethod('ANY', integrations.get('meta'), { authorizationType });
     }
   }
 

@@ -13,6 +13,7 @@ import type { Deps } from '#core/deps.ts';
 import { statusOf } from '#core/errors.ts';
 import { allHandlers } from '#core/handlers.ts';
 import type { FunctionName, Route } from '#core/http/route.ts';
+import { createHandler } from '#functions/lambda.ts';
 import { GATEWAY_ERRORS, gatewayErrorBody } from '#lib/gateway-errors.ts';
 import { proxyEvent } from './api-gateway-event.ts';
 import { type HttpAnswer, type Invocation, invoke, splitPrelude } from './lambda-runtime.ts';
@@ -79,8 +80,6 @@ const start = (source: Source, fn: FunctionName): Promise<Running> =>
     : inWorker(join(source.bundles, fn, 'index.mjs'), source.environmentOf(fn));
 
 async function inProcess(fn: FunctionName, deps: Deps): Promise<Running> {
-  // Here, for it needs the global that lambda-runtime.ts makes.
-  const { createHandler } = await import('#functions/lambda.ts');
   const handler = createHandler(fn, deps, allHandlers(deps));
   return { invoke: (event) => invoke(handler, event), stop: async () => {} };
 }
