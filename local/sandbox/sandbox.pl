@@ -46,6 +46,7 @@ my ($PIDFD_SEND_SIGNAL, $PIDFD_OPEN, $CLONE3, $MOUNT_SETATTR) = (424, 434, 435, 
 my ($architecture) = $Config{archname} =~ /^(x86_64|aarch64)/ or die "the sandbox knows x86_64 and aarch64 only\n";
 my $SYS = $ARCHITECTURES{$architecture};
 
+# Works on copies of its arguments, since syscall() wants strings that it may write to. A call that does needs syscall().
 sub sys {
     my ($name, @arguments) = @_;
     my $result = syscall($name =~ /^\d+$/ ? 0 + $name : $SYS->{$name}, @arguments);
@@ -83,7 +84,7 @@ sub take_record {
 
 sub milliseconds {
     my $time = "\0" x 16;
-    sys('clock_gettime', 1, $time);    # CLOCK_MONOTONIC
+    syscall $SYS->{clock_gettime}, 1, $time;    # CLOCK_MONOTONIC
     my ($seconds, $nanoseconds) = unpack 'q2', $time;
     return $seconds * 1000 + int($nanoseconds / 1e6);
 }
@@ -578,7 +579,8 @@ sub memory_of {
     my ($root, $limit) = @_;
     my $path = '/proc/self/fd/' . fileno $root;
     my $buffer = "\0" x 128;
-    sys('statfs', "$path/home/user", $buffer);
+    my $home = "$path/home/user";
+    syscall($SYS->{statfs}, $home, $buffer) == 0 or die "cannot see a sandbox's files: $!\n";
     my (undef, $block_bytes, $blocks, $free) = unpack 'q4', $buffer;
     my $files = ($blocks - $free) * $block_bytes;
     opendir my $folder, "$path/proc" or die "cannot look into a sandbox: $!\n";
