@@ -597,7 +597,7 @@ except OSError as e: print(n < 70, e.errno)
       test('in files', async () => {
         const program = `with open('/tmp/f', 'wb') as f:
     for _ in range(60): f.write(bytes(1 << 20))
-a = bytearray(60 << 20)
+a = bytearray(80 << 20)
 ${stays}`;
         const { exit } = await oncePython(program, { limits: { ...limits, diskBytes: 90 * MB } });
         expect(exit.reason).toBe('memory_limit');
