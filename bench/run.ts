@@ -43,14 +43,15 @@ async function startPlatform(dataFolder: string): Promise<Platform> {
     env: { PATH: process.env.PATH, HOME: process.env.HOME, PLATFORM_DATA: dataFolder, PLATFORM_PORT: '0' },
     stdio: ['ignore', 'pipe', 'inherit'],
   });
-  let url = '';
   let key: string | undefined;
-  for await (const line of createInterface({ input: child.stdout! })) {
-    url ||= /Platform:\s+(\S+)/.exec(line)?.[1] ?? '';
-    key ??= /(sk_live_\w+)/.exec(line)?.[1];
-    if (line.startsWith('API key:')) break;
-  }
-  if (url === '') throw new Error('the platform did not start');
+  const url = await new Promise<string>((resolve, reject) => {
+    child.on('exit', (code) => reject(new Error(`the platform ended with status ${code}`)));
+    createInterface({ input: child.stdout! }).on('line', (line) => {
+      key ??= /(sk_live_\w+)/.exec(line)?.[1];
+      const address = /^Platform:\s+(\S+)/.exec(line)?.[1];
+      if (address) resolve(address);
+    });
+  });
   return {
     url,
     process: child,

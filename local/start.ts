@@ -64,6 +64,8 @@ async function start(config: Config, withExamples: boolean): Promise<void> {
   if (kind === 'unsandboxed') say('WARNING: PLATFORM_SANDBOX=unsandboxed: agents run with all rights of this user.');
   if (problem) say(`WARNING: agents that are programs cannot run here. ${problem}`);
   const key = await bootstrap(deps);
+  // At once: whoever stops the first start early must not lose it.
+  if (key) say(`API key:   ${key}   <- shown this once; keep it`);
   if (withExamples) await publishExamples(server, say);
 
   const languages = Object.entries(interpreters).map(([name, version]) => `${name} ${version}`);
@@ -71,8 +73,7 @@ async function start(config: Config, withExamples: boolean): Promise<void> {
   say(`Platform:  ${url}`);
   say(`Data:      ${config.dataFolder}`);
   say(`Sandbox:   ${kind}${languages.length > 0 ? ` (${languages.join(', ')})` : ''}`);
-  if (key) say(`API key:   ${key}   <- shown this once; keep it`);
-  else say('API key:   as printed at the first start; a further one: npm start -- --new-key');
+  if (!key) say('API key:   as printed at the first start; a further one: npm start -- --new-key');
   if (!withExamples) return;
   const example = interpreters.python ? 'csv-insights' : 'html-to-markdown';
   say('');
