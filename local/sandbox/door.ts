@@ -56,7 +56,7 @@ export class Door {
   }
 }
 
-/** A record as `sandbox.pl` reads it. */
+/** A record as the Perl programs read it. */
 export function record(...fields: (string | number)[]): Buffer {
   const body = Buffer.from(fields.join('\0'));
   const head = Buffer.alloc(4);

@@ -9,7 +9,7 @@ export interface BoxSpec {
   /** What init listens on and dials the platform for: `egress=3128,gateway=4280`, or empty. */
   readonly ports: string;
   readonly diskBytes: number;
-  /** The plan or bubblewrap's command line, as `sandbox.pl` takes it; given the token of the sandbox. */
+  /** The plan or bubblewrap's command line, as `launcher.pl` takes it; given the token of the sandbox. */
   how(token: string): readonly string[];
 }
 
@@ -83,7 +83,7 @@ export class Launcher {
     log: (line: string) => void;
   }): Promise<Launcher> {
     const door = await Door.open(`${options.scratch}/door`);
-    const child = spawn(options.perl, [options.script, 'launcher', options.scratch, ...options.sources], {
+    const child = spawn(options.perl, [options.script, options.scratch, ...options.sources], {
       cwd: '/',
       // Nothing of the platform's environment can leak from where it never was.
       env: { PATH: '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin' },

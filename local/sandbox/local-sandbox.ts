@@ -43,7 +43,8 @@ interface Waiting {
   release(): void;
 }
 
-const SCRIPT = fileURLToPath(new URL('sandbox.pl', import.meta.url));
+const LAUNCHER = fileURLToPath(new URL('launcher.pl', import.meta.url));
+const INSIDE = fileURLToPath(new URL('inside.pl', import.meta.url));
 const SCRATCH = 'platform-sandbox-';
 const PROXY_PORT = 3128;
 const PROXY = `http://127.0.0.1:${PROXY_PORT}`;
@@ -106,7 +107,7 @@ class LocalSandbox implements Sandbox {
   readonly #options: LocalSandboxOptions & { kind: Kind };
   readonly #cache: ContentCache;
   readonly #runtime: HostRuntime;
-  /** What lies where only root may pass; see `stage` in `sandbox.pl`. */
+  /** What lies where only root may pass; see `stage` in `launcher.pl`. */
   readonly #staged: readonly string[];
   readonly #prestart: number;
   readonly #log: (line: string) => void;
@@ -124,7 +125,7 @@ class LocalSandbox implements Sandbox {
     this.#log = options.log ?? (() => {});
     const isSystem = (path: string) => /^\/(usr|etc|bin|sbin|lib\w*)(\/|$)/.test(path);
     const binds = options.runtime.root.flatMap(({ operation, from }) => (operation === 'bind' ? [from] : []));
-    const sources = [options.cacheFolder, SCRIPT, ...binds.filter((path) => !isSystem(path))];
+    const sources = [options.cacheFolder, INSIDE, ...binds.filter((path) => !isSystem(path))];
     this.#staged =
       process.getuid?.() === 0
         ? sources.filter((path, index) => !sources.some((other, at) => at < index && isInside(path, other)))
@@ -186,7 +187,7 @@ class LocalSandbox implements Sandbox {
     };
   }
 
-  /** Which ports lead out, as `sandbox.pl` takes them. */
+  /** Which ports lead out, as `inside.pl` takes them. */
   #ports({ egress }: Needs): string {
     if (egress === 'none') return '';
     const { gateway } = this.#options;
@@ -279,7 +280,7 @@ class LocalSandbox implements Sandbox {
       const scratch = await mkdtemp(join(tmpdir(), `${SCRATCH}${process.pid}-`));
       return Launcher.start({
         perl: this.#runtime.perl!,
-        script: SCRIPT,
+        script: LAUNCHER,
         scratch,
         sources: this.#staged,
         log: this.#log,
@@ -304,8 +305,8 @@ class LocalSandbox implements Sandbox {
       ...plan.flatMap(({ operation, at, from }) =>
         operation === 'bind' ? ['--ro-bind', from, at] : ['--symlink', from, at],
       ),
-      ...['--ro-bind', this.#seen(SCRIPT), '/.sandbox.pl', '--remount-ro', '/'],
-      ...[perl!, '/.sandbox.pl', 'init', '@status', '@door', token, this.#ports(needs)],
+      ...['--ro-bind', this.#seen(INSIDE), '/.inside.pl', '--remount-ro', '/'],
+      ...[perl!, '/.inside.pl', '@status', '@door', token, this.#ports(needs)],
     ];
   }
 }

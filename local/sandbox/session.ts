@@ -21,7 +21,7 @@ const KILL_GRACE_MS = 2000;
 const FILE_TIMEOUT_MS = 120_000;
 const MAX_LISTING_BYTES = 8 * 1024 * 1024;
 const KILLED = 137;
-/** Frames from a supervisor: type, length, data (see `sandbox.pl`). */
+/** Frames from a supervisor: type, length, data (see `inside.pl`). */
 const FRAME_HEAD_BYTES = 5;
 
 export interface SessionOptions {

@@ -1,10 +1,11 @@
 #!/usr/bin/perl
-# The sandbox's own programs, in Perl because every Debian has it and it can make system calls:
+# What runs inside a sandbox, in Perl because every Debian has it and it can make system calls:
 #
-#   launcher   one per platform process, outside: forks sandboxes, watches their memory, kills them.
-#   init       one per sandbox, process 1 inside: starts commands, carries proxied connections out. It has no privilege
-#              left when it meets untrusted code.
+#   init       one per sandbox, process 1: starts commands, carries proxied connections out. It has no privilege left
+#              when it meets untrusted code.
 #   supervisor one per command, a fork of init: gives the command real pipes, reports its exit, ends its process tree.
+#
+# Forked by launcher.pl, or started as bubblewrap's command.
 #
 # Every channel is a Unix socket of the platform (its "door"), which a process dials with the line "<kind> <token>".
 # Requests are records: a 32-bit length, then fields joined by NUL. Lengths are big-endian everywhere.
@@ -41,10 +42,10 @@ my %ARCHITECTURES = (    # audit: AUDIT_ARCH_* as seccomp sees it.
 # Since Linux 5.1 new calls have one number everywhere: io_uring_*, open_tree .. fspick, clone3, mount_setattr,
 # memfd_secret.
 my @NEW_DENIED = (425 .. 427, 428 .. 433, 442, 447);
-my ($PIDFD_SEND_SIGNAL, $PIDFD_OPEN, $CLONE3, $MOUNT_SETATTR) = (424, 434, 435, 442);
+our ($PIDFD_SEND_SIGNAL, $PIDFD_OPEN, $CLONE3, $MOUNT_SETATTR) = (424, 434, 435, 442);
 
 my ($architecture) = $Config{archname} =~ /^(x86_64|aarch64)/ or die "the sandbox knows x86_64 and aarch64 only\n";
-my $SYS = $ARCHITECTURES{$architecture};
+our $SYS = $ARCHITECTURES{$architecture};
 
 # Works on copies of its arguments, since syscall() wants strings that it may write to. A call that does needs syscall().
 sub sys {
@@ -55,16 +56,10 @@ sub sys {
 }
 
 use constant {
-    MS_RDONLY => 1, MS_NOSUID => 2, MS_NODEV => 4, MS_NOEXEC => 8, MS_REMOUNT => 32, MS_BIND => 4096, MS_REC => 16384,
-    MS_SLAVE => 1 << 19, MNT_DETACH => 2,
-    NEW_USER => 0x10000000, NEW_MOUNT => 0x00020000, NEW_OTHERS => 0x20000000 | 0x40000000 | 0x08000000 | 0x04000000 | 0x02000000,
+    PR_SET_DUMPABLE => 4, PR_SET_SECCOMP => 22, PR_SET_CHILD_SUBREAPER => 36, PR_SET_NO_NEW_PRIVS => 38,
     ANY_NEW_NAMESPACE => 0x7E020000,
-    PR_SET_DUMPABLE => 4, PR_SET_SECCOMP => 22, PR_CAPBSET_DROP => 24, PR_SET_CHILD_SUBREAPER => 36,
-    PR_SET_NO_NEW_PRIVS => 38,
-    O_NONBLOCK => 2048, O_PATH => 010000000, F_SETFD => 2, F_GETFL => 3, F_SETFL => 4, WNOHANG => 1,
-    EAGAIN => 11, EINTR => 4,
+    O_NONBLOCK => 2048, F_GETFL => 3, F_SETFL => 4, WNOHANG => 1, EAGAIN => 11, EINTR => 4,
     MAX_PROXIED => 200, CHUNK => 65536, BACKLOG_BYTES => 1 << 20, MAX_PIPE_BYTES => 1 << 20,
-    WATCH_INTERVAL_MS => 100,
 };
 
 # --- small helpers ---------------------------------------------------------------------------------------------------
@@ -80,13 +75,6 @@ sub take_record {
     my $record = substr $$buffer, 4, $length;
     substr $$buffer, 0, 4 + $length, '';
     return split /\0/, $record, -1;
-}
-
-sub milliseconds {
-    my $time = "\0" x 16;
-    syscall $SYS->{clock_gettime}, 1, $time;    # CLOCK_MONOTONIC
-    my ($seconds, $nanoseconds) = unpack 'q2', $time;
-    return $seconds * 1000 + int($nanoseconds / 1e6);
 }
 
 sub write_all {
@@ -123,103 +111,6 @@ sub wait_for {
 sub leave { my ($code) = @_; syscall $SYS->{exit_group}, $code }
 
 sub is_in { my ($set, $handle) = @_; return vec $set, fileno $handle, 1 }
-
-# --- building a sandbox ----------------------------------------------------------------------------------------------
-
-sub make_parents {
-    my ($path) = @_;
-    my $folder = '';
-    for my $name (grep { length } split m{/}, $path =~ s{/[^/]*$}{}r) {
-        $folder .= "/$name";
-        mkdir $folder, 0755 unless -d $folder;
-    }
-}
-
-sub touch { my ($path) = @_; open my $file, '>', $path or die "cannot create $path: $!\n" }
-
-sub bind_mount {
-    my ($source, $target) = @_;
-    make_parents($target);
-    if (-d $source) { mkdir $target, 0755 unless -d $target }
-    else            { touch($target) unless -e $target }
-    eval { sys('mount', $source, $target, 0, MS_BIND | MS_REC, 0); 1 } or die "cannot show $source at $target: $@";
-}
-
-# Recursive, and keeps the flags that are there: what an ordinary user's remount may not drop.
-sub set_mount_flags {
-    my ($path, $flags) = @_;
-    sys($MOUNT_SETATTR, -100, $path, 0x8000, pack('Q4', $flags, 0, 0, 0), 32);
-}
-
-# Builds the file system from nothing and moves into it. $plan: [operation, argument, ...] as rootfs.ts writes it.
-sub build_root {
-    my ($plan, $disk_bytes) = @_;
-    sys('mount', 'none', '/', 0, MS_SLAVE | MS_REC, 0);
-    # Over /tmp only because it is always there; pivot_root lifts it off again.
-    sys('mount', 'sandbox', '/tmp', 'tmpfs', MS_NOSUID | MS_NODEV, 'mode=755,size=1m');
-    mkdir '/tmp/old', 0755;
-    chdir '/tmp';
-    sys('pivot_root', '.', 'old');
-    chdir '/';
-
-    mkdir '/rw', 0755;
-    # A file takes a page at least, so this many inodes never bind before the bytes do, but keep empty files countable.
-    my $inodes = int($disk_bytes / 4096) + 1000;
-    sys('mount', 'files', '/rw', 'tmpfs', MS_NOSUID | MS_NODEV, "mode=755,size=$disk_bytes,nr_inodes=$inodes");
-    for ([ 'home', '/home/user', 0755 ], [ 'tmp', '/tmp', 01777 ], [ 'shm', '/dev/shm', 01777 ]) {
-        my ($name, $at, $mode) = @$_;
-        mkdir "/rw/$name";
-        chmod $mode, "/rw/$name";
-        bind_mount("/rw/$name", $at);
-    }
-    sys('umount2', '/rw', MNT_DETACH);
-    rmdir '/rw';
-
-    for my $name (qw(null zero full random urandom)) { bind_mount("/old/dev/$name", "/dev/$name") }
-    mkdir '/dev/pts', 0755;
-    sys('mount', 'devpts', '/dev/pts', 'devpts', MS_NOSUID | MS_NOEXEC, 'newinstance,ptmxmode=0666,mode=620');
-    symlink 'pts/ptmx', '/dev/ptmx';
-    symlink '/proc/self/fd', '/dev/fd';
-    symlink "/proc/self/fd/$$_[0]", "/dev/$$_[1]" for [ 0, 'stdin' ], [ 1, 'stdout' ], [ 2, 'stderr' ];
-
-    mkdir '/proc', 0755;
-    sys('mount', 'proc', '/proc', 'proc', MS_NOSUID | MS_NODEV | MS_NOEXEC, 0);
-    if (open my $limit, '>', '/proc/sys/user/max_user_namespaces') { print $limit "0\n" }
-    for my $path (grep { -e } qw(/proc/sys /proc/sysrq-trigger /proc/irq /proc/bus)) {
-        bind_mount($path, $path);
-        set_mount_flags($path, MS_RDONLY);
-    }
-
-    for (@$plan) {
-        my ($operation, $at, $from) = @$_;
-        if ($operation eq 'bind') {
-            bind_mount("/old$from", $at);
-            set_mount_flags($at, MS_RDONLY | MS_NOSUID | MS_NODEV);
-        }
-        else { make_parents($at); symlink $from, $at or die "cannot link $at: $!\n" }
-    }
-
-    sys('umount2', '/old', MNT_DETACH);
-    rmdir '/old';
-    sys('mount', 'none', '/', 0, MS_REMOUNT | MS_BIND | MS_RDONLY | MS_NOSUID | MS_NODEV, 0);
-}
-
-sub write_file {
-    my ($path, $text) = @_;
-    open my $file, '>', $path or die "cannot open $path: $!\n";
-    (syswrite $file, $text) // die "cannot write $path: $!\n";
-}
-
-sub drop_capabilities {
-    for my $capability (0 .. 63) { syscall $SYS->{prctl}, PR_CAPBSET_DROP, $capability, 0, 0, 0 }
-    sys('capset', pack('L2', 0x20080522, 0), pack('L6', (0) x 6));
-}
-
-sub loopback_up {
-    socket my $socket, 2, 2, 0 or die "socket: $!\n";
-    my $request = pack 'a16 s x22', 'lo', 0x41;    # IFF_UP | IFF_RUNNING
-    ioctl $socket, 0x8914, $request or die "cannot bring loopback up: $!\n";
-}
 
 # What stays open to an unprivileged process in its own namespaces but has no use in an agent: kernel interfaces with a
 # history of holes, memory that no limit counts (memfd, SysV), and address families that no network namespace confines
@@ -487,6 +378,15 @@ sub run_command {
 
 sub copy { my ($from, $to) = @_; while (my $count = sysread $from, my $data, CHUNK) { write_all($to, $data) or return } return 1 }
 
+sub make_parents {
+    my ($path) = @_;
+    my $folder = '';
+    for my $name (grep { length } split m{/}, $path =~ s{/[^/]*$}{}r) {
+        $folder .= "/$name";
+        mkdir $folder, 0755 unless -d $folder;
+    }
+}
+
 sub write_stdin_to {
     my ($path) = @_;
     make_parents($path);
@@ -520,166 +420,13 @@ sub list {
     return 1;
 }
 
-# --- launcher: outside -----------------------------------------------------------------------------------------------
-
-# As root, everything a sandbox is to see is laid out where any uid may pass, in a mount namespace that only the launcher
-# and its children have; so each sandbox can be built by an unprivileged uid.
-sub stage {
-    my (@sources) = @_;
-    sys('unshare', NEW_MOUNT);
-    sys('mount', 'none', '/', 0, MS_SLAVE | MS_REC, 0);
-    my @held = map { open_path($_) } @sources;
-    sys('mount', 'stage', '/mnt', 'tmpfs', MS_NOSUID | MS_NODEV, 'mode=755,size=1m');
-    for my $index (0 .. $#sources) { bind_mount('/proc/self/fd/' . fileno $held[$index], "/mnt/$index") }
-}
-
-sub open_path { my ($path) = @_; sysopen my $handle, $path, O_PATH or die "cannot open $path: $!\n"; return $handle }
-
-sub become { my ($id) = @_; sys('setgroups', 0, 0); sys('setresgid', $id, $id, $id); sys('setresuid', $id, $id, $id) }
-
-# In a process of its own. @how: the path of bubblewrap and its arguments, or the plan, three fields an entry.
-sub start_sandbox {
-    my ($status, $door, $token, $ports, $disk_bytes, @how) = @_;
-    if ($> == 0) {
-        # A host uid of its own for each sandbox, from a range that no host assigns.
-        become(1_900_000_000 + $$);
-        sys('prctl', PR_SET_DUMPABLE, 1, 0, 0, 0);    # Else /proc/self belongs to root, and the uid map cannot be written.
-    }
-    open STDIN, '<', '/dev/null' or die;
-    open STDOUT, '>', '/dev/null' or die;
-    if ($how[0] =~ m{^/}) {
-        open STDERR, '>&', $status;
-        open my $info, '>&', $status or die;           # Bubblewrap closes this one.
-        fcntl $_, F_SETFD, 0 for $status, $info, $door;
-        my %descriptor = ('@status' => fileno $status, '@info' => fileno $info, '@door' => fileno $door);
-        exec { $how[0] } map { $descriptor{$_} // $_ } @how or die "cannot start bwrap: $!\n";
-    }
-    my ($uid, $gid) = ($>, $) + 0);
-    sys('unshare', NEW_USER);
-    write_file('/proc/self/setgroups', 'deny');
-    write_file('/proc/self/uid_map', "1000 $uid 1");
-    write_file('/proc/self/gid_map', "1000 $gid 1");
-    sys('unshare', NEW_MOUNT | NEW_OTHERS);
-    my $pid = fork // die "fork: $!\n";
-    if ($pid) { syswrite $status, "\"child-pid\": $pid\n"; leave(0) }
-    my @plan;
-    while (@how) { push @plan, [ splice @how, 0, 3 ] }
-    build_root(\@plan, $disk_bytes);
-    sys('sethostname', 'sandbox', 7);
-    loopback_up();
-    drop_capabilities();
-    syswrite $status, "ready\n";
-    close $status;
-    run_init(fileno $door, $token, $ports);
-}
-
-# Bytes that a sandbox's processes and files hold. The cheap count takes shared pages once for each sharer, so one that is
-# over the limit is checked against the kernel's proportional one.
-sub memory_of {
-    my ($root, $limit) = @_;
-    my $path = '/proc/self/fd/' . fileno $root;
-    my $buffer = "\0" x 128;
-    my $home = "$path/home/user";
-    syscall($SYS->{statfs}, $home, $buffer) == 0 or die "cannot see a sandbox's files: $!\n";
-    my (undef, $block_bytes, $blocks, $free) = unpack 'q4', $buffer;
-    my $files = ($blocks - $free) * $block_bytes;
-    opendir my $folder, "$path/proc" or die "cannot look into a sandbox: $!\n";
-    my @pids = grep { /^\d+$/ } readdir $folder;
-    my $sum = sub {
-        my ($name, $pattern) = @_;
-        my $kilobytes = 0;
-        for my $pid (@pids) {
-            open my $file, '<', "$path/proc/$pid/$name" or next;
-            my $text = do { local $/; <$file> } // next;
-            $kilobytes += $1 while $text =~ /$pattern/g;
-        }
-        return $kilobytes * 1024;
-    };
-    my $bytes = $files + $sum->('status', qr/^Rss(?:Anon|Shmem):\s+(\d+)/m);
-    return $bytes <= $limit ? $bytes : $files + $sum->('smaps_rollup', qr/^Pss_(?:Anon|Shmem):\s+(\d+)/m);
-}
-
-# Requests on stdin, events on stdout. Its end of file is the platform's death, and the sandboxes' with it.
-sub run_launcher {
-    my ($scratch, @sources) = @_;
-    $0 = 'platform-sandbox-launcher';
-    umask 022;
-    $SIG{PIPE} = 'IGNORE';
-    my $door = open_path("$scratch/door");
-    stage(@sources) if $> == 0;
-    sys('prctl', PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
-    my $tell = sub { my $text = join "\0", @_; write_all(\*STDOUT, pack 'N/a*', $text) };
-    my $next_look = 0;
-    my %boxes;    # id => { status, said, pid, end, root, limit, over }
-    my $requests = '';
-
-    $tell->('started');
-    while (1) {
-        1 while waitpid(-1, WNOHANG) > 0;
-        my @boxes = values %boxes;
-        my $wait = (grep { $_->{limit} } @boxes) ? ($next_look - milliseconds()) / 1000 : undef;
-        my $handles = [ \*STDIN, map { grep { $_ } $_->{status}, $_->{end} } @boxes ];
-        my ($readable) = wait_for($handles, [], defined $wait && $wait < 0 ? 0 : $wait);
-        my $is_time = milliseconds() >= $next_look;
-        $next_look = milliseconds() + WATCH_INTERVAL_MS if $is_time;
-
-        for my $id (keys %boxes) {
-            my $box = $boxes{$id};
-            if ($box->{status} && is_in($readable, $box->{status})) {
-                my $count = sysread $box->{status}, $box->{said}, CHUNK, length $box->{said};
-                my ($pid) = $box->{said} =~ /"child-pid": (\d+)/;
-                if ($pid && $box->{said} =~ /^ready$/m) {
-                    my $ok = eval {
-                        $box->{root} = open_path("/proc/$pid/root");
-                        open $box->{end}, '<&=', sys($PIDFD_OPEN, 0 + $pid, 0) or die;
-                        1;
-                    };
-                    delete $box->{status};
-                    if ($ok) { $tell->('ready', $id) }
-                    else     { $tell->('failed', $id, $@); delete $boxes{$id} }
-                }
-                elsif (!$count) { $tell->('failed', $id, $box->{said}); delete $boxes{$id} }
-            }
-            elsif ($box->{end} && is_in($readable, $box->{end})) { $tell->('gone', $id); delete $boxes{$id} }
-            elsif ($box->{limit} && $is_time) {
-                my $bytes = eval { memory_of($box->{root}, $box->{limit}) } // 9e18;    # What cannot be watched must not run.
-                if ($bytes <= $box->{limit}) { $box->{over} = 0 }
-                elsif (!$box->{over}++) { $tell->('memory', $id) }
-                elsif ($box->{over} > 5) { kill_box($box) }
-            }
-        }
-        if (is_in($readable, \*STDIN)) {
-            if (!sysread STDIN, $requests, CHUNK, length $requests) {
-                kill_box($_) for values %boxes;
-                unlink glob "$scratch/*";
-                rmdir $scratch;
-                exit 0;
-            }
-            while (my ($request, $id, @fields) = take_record(\$requests)) {
-                if ($request eq 'start') {
-                    pipe my $status, my $status_writer or die;
-                    $boxes{$id} = { status => $status, said => '' };
-                    my $pid = fork // next;
-                    next if $pid;
-                    eval { start_sandbox($status_writer, $door, @fields); 1 } or syswrite $status_writer, $@;
-                    leave(1);
-                }
-                elsif ($request eq 'watch') { $boxes{$id}{limit} = $fields[0] if $boxes{$id} }
-                elsif ($request eq 'kill')  { kill_box($boxes{$id}) if $boxes{$id} }
-            }
-        }
-    }
-}
-
-sub kill_box { my ($box) = @_; syscall $PIDFD_SEND_SIGNAL, fileno $box->{end}, 9, 0, 0 if $box->{end} }
-
-my ($role, @arguments) = @ARGV;
-if ($role eq 'launcher') { run_launcher(@arguments) }
-else {                     # "init", as bubblewrap's command: status and door are descriptors.
-    my ($status, $door, $token, $ports) = @arguments;
+if (!caller) {    # Bubblewrap's command: status and door are descriptors.
+    my ($status, $door, $token, $ports) = @ARGV;
     open my $handle, '>&=', $status or die;
     syswrite $handle, "ready\n";
     close $handle;
     open STDERR, '>', '/dev/null';
     run_init($door, $token, $ports);
 }
+
+1;
