@@ -40,7 +40,8 @@ import type { Database } from './database.ts';
  * {@link Table} in a SQLite database: the item as JSON text beside the columns that are looked up.
  *
  * Its methods do their work before they return the promise, and `openDatabase` lets no other process in, so a read and
- * the write that follows from it need no transaction. SQLite compares text by its UTF-8 bytes, as DynamoDB does.
+ * the write that follows from it need no transaction. One object for each table of a file: it remembers what it read.
+ * SQLite compares text by its UTF-8 bytes, as DynamoDB does.
  */
 export class SqliteTable implements Table {
   readonly #db: DatabaseSync;
@@ -51,6 +52,7 @@ export class SqliteTable implements Table {
   readonly #delete: StatementSync;
   readonly #purge: StatementSync;
   readonly #queries = new Map<string, StatementSync>();
+  readonly #remembered = new ItemCache();
 
   constructor({ db }: Database, name: TableName, clock: Clock) {
     this.#db = db;
@@ -110,7 +112,7 @@ export class SqliteTable implements Table {
     checkKey(key);
     checkCondition(condition);
     if (condition && !holds(condition, this.#read(key))) return { ok: false };
-    this.#delete.run(key.pk, key.sk);
+    this.#remove(key);
     return { ok: true };
   }
 
@@ -143,7 +145,7 @@ export class SqliteTable implements Table {
       const met = holds(operation.condition, current);
       if (!met) failed.push(position);
       if (operation.op === 'put') writes.push(() => this.#write(operation.item, put!));
-      if (operation.op === 'delete') writes.push(() => this.#delete.run(key.pk, key.sk));
+      if (operation.op === 'delete') writes.push(() => this.#remove(key));
       if (operation.op === 'update' && met) {
         // Here, before any write, for a wrong change must leave everything as it was.
         const { item, attributes } = changed(key, current, update!);
@@ -164,12 +166,16 @@ export class SqliteTable implements Table {
 
   /** Removes at most `limit` expired items and says how many they were: call again while it is `limit`. */
   purgeExpired(limit = 500): number {
-    return Number(this.#purge.run(epochSeconds(this.#clock.now()), limit).changes);
+    const { changes } = this.#purge.run(epochSeconds(this.#clock.now()), limit);
+    if (changes > 0) this.#remembered.clear();
+    return Number(changes);
   }
 
   #read(key: Key): Item | undefined {
+    const known = this.#remembered.get(key);
+    if (known) return known;
     const row = this.#get.get(key.pk, key.sk);
-    return row && (JSON.parse(row.item as string) as Item);
+    return row && this.#remembered.add(key, row.item as string);
   }
 
   #visible(key: Key): Item | undefined {
@@ -177,7 +183,13 @@ export class SqliteTable implements Table {
     return item && !isExpired(item, this.#clock) ? item : undefined;
   }
 
+  #remove(key: Key): void {
+    this.#remembered.forget(key);
+    this.#delete.run(key.pk, key.sk);
+  }
+
   #write(item: Item, attributes: readonly Attribute[]): void {
+    this.#remembered.forget(item);
     const { pk, sk, ttl = null } = item;
     const [gsi1pk, gsi1sk] = indexKey(item.gsi1pk, item.gsi1sk);
     const [gsi2pk, gsi2sk] = indexKey(item.gsi2pk, item.gsi2sk);
@@ -207,6 +219,50 @@ export class SqliteTable implements Table {
     values.push(limit + 1);
     return { sql: `SELECT item FROM ${this.#name} WHERE ${where.join(' AND ')} ORDER BY ${orderBy} LIMIT ?`, values };
   }
+}
+
+/**
+ * Items that were read lately, so that looking up the same key, agent or membership for each request costs neither a
+ * query nor a parse. Always true, as nobody else writes: a write forgets its item before it happens. What is in it is
+ * frozen, as more than one reader has it.
+ */
+class ItemCache {
+  readonly #items = new Map<string, Item>();
+
+  get(key: Key): Item | undefined {
+    return this.#items.get(nameOf(key));
+  }
+
+  add(key: Key, text: string): Item {
+    const item = JSON.parse(text) as Item;
+    if (text.length > MAX_REMEMBERED_LENGTH) return item;
+    if (this.#items.size >= MAX_REMEMBERED) this.#items.delete(this.#items.keys().next().value!);
+    this.#items.set(nameOf(key), deepFreeze(item));
+    return item;
+  }
+
+  forget(key: Key): void {
+    this.#items.delete(nameOf(key));
+  }
+
+  clear(): void {
+    this.#items.clear();
+  }
+}
+
+/** 40 MB at the very most. */
+const MAX_REMEMBERED = 5_000;
+const MAX_REMEMBERED_LENGTH = 8_192;
+
+/** The length in front keeps two keys apart whatever characters they hold. */
+const nameOf = ({ pk, sk }: Key): string => `${pk.length}:${pk}${sk}`;
+
+function deepFreeze<T>(value: T): T {
+  if (typeof value === 'object' && value !== null) {
+    for (const member of Object.values(value)) deepFreeze(member);
+    Object.freeze(value);
+  }
+  return value;
 }
 
 function changed(
