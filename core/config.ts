@@ -158,7 +158,7 @@ export const SETTINGS = {
     'local',
     'PLATFORM_SANDBOX',
     z.enum(['auto', 'bubblewrap', 'unshare', 'unsandboxed']).default('auto'),
-    "How runs are isolated. `auto` takes bubblewrap where it works, else unshare. `unsandboxed` runs agents as ordinary processes of the platform's user: only for code that you would run yourself.",
+    "How runs are isolated. `auto` takes unshare where it works, else bubblewrap. `unsandboxed` runs agents as ordinary processes of the platform's user: only for code that you would run yourself.",
   ),
   sandboxPrestart: setting(
     'local',

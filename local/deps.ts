@@ -18,8 +18,8 @@ const PURGE_INTERVAL_MS = 5_000;
 const CLOSING_MS = 5_000;
 
 export interface LocalDeps extends Deps {
-  /** Waits for background work, ends every sandbox and lets go of the data folder. */
-  close(): Promise<void>;
+  /** Waits for background work, ends every sandbox and lets go of the data folder; `force` ends them first. */
+  close(force?: boolean): Promise<void>;
 }
 
 /**
@@ -64,8 +64,9 @@ export async function localDeps(config: Config, listening: { host: string; port:
       background.add(work);
       return work.finally(() => background.delete(work));
     },
-    async close() {
+    async close(force = false) {
       clearInterval(purge);
+      if (!force) await Promise.allSettled(background);
       await sandbox.close();
       const ended = new AbortController();
       const tooLong = clock.sleep(CLOSING_MS, ended.signal).catch(() => {});

@@ -21,19 +21,7 @@ export interface LocalServer {
 /** The whole platform on one machine. Throws what `listen` throws (`EADDRINUSE`), and `DATABASE_IN_USE`. */
 export async function startLocalServer(config: Config): Promise<LocalServer> {
   let app: App | undefined;
-  // Connections do not tell what is under way: a run goes on when its client has gone.
-  const underWay = new Set<Promise<void>>();
-  const serve: App = (request) => {
-    const answer = app!(request);
-    const settled: Promise<void> = answer.then(
-      () => {},
-      () => {},
-    );
-    underWay.add(settled);
-    deps.background(settled).then(() => underWay.delete(settled));
-    return answer;
-  };
-  const server = createAdaptorServer({ fetch: serve }) as Server;
+  const server = createAdaptorServer({ fetch: async (request) => endOfTurn(await app!(request)) }) as Server;
   // Idle connections stay open longer than those of common proxies and clients, which then never reuse a closing one.
   server.keepAliveTimeout = 65_000;
   await new Promise<void>((resolve, reject) => {
@@ -60,8 +48,13 @@ export async function startLocalServer(config: Config): Promise<LocalServer> {
       const timer = setTimeout(() => server.closeAllConnections(), SHUTDOWN_MS).unref();
       await closed;
       clearTimeout(timer);
-      if (!force) await Promise.all(underWay);
-      await deps.close();
+      await deps.close(force);
     },
   };
 }
+
+/**
+ * Holds an answer until the requests that arrived with it are handled, too. Answers that leave together wake the
+ * receiving side once, not once each: a third more requests a second (`npm run bench`, first row).
+ */
+const endOfTurn = (response: Response): Promise<Response> => new Promise((resolve) => setImmediate(resolve, response));

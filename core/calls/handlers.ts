@@ -19,8 +19,8 @@ export const callHandlers = (deps: Deps): Handlers<typeof callRoutes> => ({
     responseHeaders['x-run-id'] = requestUuid;
     responseHeaders['x-platform-run-id'] = requestUuid;
 
-    // Not tied to the request's signal: a call outlives its client's connection.
-    const answer = await runCall(deps, {
+    // Not tied to the request's signal: a call outlives its client's connection, and a host that stops waits for it.
+    const run = runCall(deps, {
       agent,
       endpoint: params.endpoint,
       input,
@@ -30,6 +30,8 @@ export const callHandlers = (deps: Deps): Handlers<typeof callRoutes> => ({
       receivedAt,
       wantedDeadline: headers['x-platform-deadline-ms'],
     });
+    deps.background(run.then(ignore, ignore));
+    const answer = await run;
     return {
       status: 200,
       body: {
@@ -99,3 +101,5 @@ async function checkDeprecation(deps: Deps, agent: AgentVersion, endpoint: strin
     link: `<${address}>; rel="successor-version"`,
   };
 }
+
+const ignore = (): void => {};

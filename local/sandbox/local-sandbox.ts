@@ -23,7 +23,7 @@ export interface LocalSandboxOptions {
   readonly cacheFolder: string;
   /** Where bundles and layers come from. */
   readonly blobs: Blobs;
-  /** @default 'auto': bubblewrap where it works, else unshare */
+  /** @default 'auto': unshare where it works, which costs half of what bubblewrap does, else bubblewrap */
   readonly kind?: 'auto' | 'bubblewrap' | 'unshare' | 'unsandboxed';
   /** The platform's own address: the one private address that sandboxes with egress may reach. */
   readonly gateway?: Gateway;
@@ -60,7 +60,7 @@ export async function createLocalSandbox(options: LocalSandboxOptions): Promise<
   await removeLeftovers();
 
   const wanted: readonly Kind[] =
-    options.kind === undefined || options.kind === 'auto' ? ['bubblewrap', 'unshare'] : [options.kind];
+    options.kind === undefined || options.kind === 'auto' ? ['unshare', 'bubblewrap'] : [options.kind];
   const problems: string[] = [];
   for (const kind of wanted) {
     const sandbox = new LocalSandbox({ ...options, cacheFolder, kind, cache, runtime });
