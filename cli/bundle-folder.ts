@@ -1,32 +1,34 @@
-import type { Dirent } from 'node:fs';
-import { readdir, readFile } from 'node:fs/promises';
+import { readdir, readFile, stat } from 'node:fs/promises';
 import { join, matchesGlob } from 'node:path';
-import { zipSync } from 'fflate';
+import { type Zippable, zipSync } from 'fflate';
 import { hasCode } from '#core/errors.ts';
 
 /** What a client leaves out of a bundle unless the manifest's `bundle.include` asks for it (`contract.md` 12). */
 const EXCLUDED = [
-  '**/__pycache__/**',
+  'agent.json',
+  '**/{__pycache__,venv,env,site-packages,node_modules}/**',
   '**/*.pyc',
-  '**/{venv,env,site-packages}/**',
-  '{dist,build}/**',
+  '{dist,build,docs,scripts}/**',
   '{pyproject.toml,setup.py,setup.cfg,tsconfig.json}',
-  '**/node_modules/**',
   '{yarn.lock,pnpm-lock.yaml,poetry.lock,Pipfile.lock,uv.lock}',
   '{README,CHANGELOG,LICENSE}*',
-  '{docs,scripts,sample-files}/**',
   '{Dockerfile*,docker-compose*,Makefile}',
-  '{tests,test,__tests__}/**',
+  '**/{tests,test,__tests__}/**',
   '**/{test_*.py,*_test.py,conftest.py}',
   '**/*.{test,spec}.*',
-  '{agent.json,schema.json,prompt.md,sample-input.json}',
   '**/*.zip',
 ];
-/** Needed to install dependencies, whatever the manifest excludes. */
-const ALWAYS = ['requirements.txt', 'package.json', 'package-lock.json'];
+const ENGINES_OF_PROGRAMS = ['tool', 'code'];
+const SCRIPT = /\.[cm]?[jt]s$/;
 const MAX_FILES = 10_000;
+const MB = 1024 * 1024;
+/** What POST /agents/{id}/upload takes: expanded, and as a zip. */
+const MAX_EXPANDED_BYTES = 250 * MB;
+const MAX_ZIP_BYTES = 25 * MB;
 /** Zips begin in 1980: the same files always make the same bytes. */
 const FIXED_TIME = new Date('1980-01-01T00:00:00');
+const UNIX = 3;
+const REGULAR_FILE = 0o100000;
 
 export interface AgentFolder {
   /** The body of POST /agents. */
@@ -35,35 +37,110 @@ export interface AgentFolder {
   readonly bundle?: Uint8Array;
 }
 
+interface SourceFile {
+  /** Below the folder, separated by `/`. */
+  readonly path: string;
+  readonly size: number;
+  readonly executable: boolean;
+}
+
 /**
- * Reads an agent's folder as it is published: `agent.json`, with the schemas of `schema.json` and the text of
- * `prompt.md` where those exist, and for a program its code as a zip. Links and dot files are left out.
+ * Reads an agent's folder as it is published: `agent.json`, the schemas of `schema.json`, and the text of `prompt.md`,
+ * or for a program its code as a zip. The manifest's `bundle.include` brings back what is left out by default or by
+ * `bundle.exclude`; a pattern without a slash is meant for every folder, and one that fits a folder for all below it.
+ * Links, dot files, `node_modules` and `__pycache__` are never packed, `requirements.txt` always is, and `package.json`
+ * with its lock is when the bundle holds a script for Node: `npm ci` needs both.
  *
- * Throws an error that names the file and what is wrong with it.
+ * Throws an error for people that names the file and what to do.
  */
 export async function readAgentFolder(folder: string): Promise<AgentFolder> {
   const manifest = await readJsonObject(folder, 'agent.json');
-  if (manifest === undefined) throw new Error(`${join(folder, 'agent.json')} is missing: it is the agent's manifest.`);
-  const schemas = await readJsonObject(folder, 'schema.json');
-  const prompt = await readIfThere(join(folder, 'prompt.md'));
+  if (manifest === undefined) {
+    throw new Error(`${join(folder, 'agent.json')} is missing: write the agent's manifest there.`);
+  }
   const { bundle: patterns, ...rest } = manifest;
-  const body = {
-    ...rest,
-    ...(schemas?.input !== undefined && { input_schema: schemas.input }),
-    ...(schemas?.output !== undefined && { output_schema: schemas.output }),
-    ...(prompt !== undefined && { prompt: prompt.toString() }),
-  };
-  const isProgram = manifest.runtime !== undefined || ['tool', 'code'].includes(String(manifest.type));
-  if (!isProgram || manifest.loop !== undefined) return { body };
+  const body = { ...rest, ...(await readSchemas(folder)) };
+  const isProgram = manifest.runtime !== undefined || ENGINES_OF_PROGRAMS.includes(String(manifest.type));
+  if (isProgram && manifest.loop === undefined) return { body, bundle: await packCode(folder, patterns) };
+  const prompt = await readIfThere(join(folder, 'prompt.md'));
+  return { body: prompt === undefined ? body : { ...body, prompt: prompt.toString() } };
+}
 
-  const { include = [], exclude = [] } = (patterns ?? {}) as { include?: string[]; exclude?: string[] };
-  const matches = (path: string, globs: readonly string[]) => globs.some((glob) => matchesGlob(path, glob));
-  const paths = (await listFiles(folder, '')).filter(
-    (path) => ALWAYS.includes(path) || matches(path, include) || !matches(path, [...EXCLUDED, ...exclude]),
+async function readSchemas(folder: string): Promise<Record<string, unknown>> {
+  const schemas = await readJsonObject(folder, 'schema.json');
+  if (schemas === undefined) return {};
+  if (schemas.input === undefined && schemas.output === undefined) {
+    throw new Error(
+      `${join(folder, 'schema.json')} has neither "input" nor "output": put each JSON Schema under its name.`,
+    );
+  }
+  return {
+    ...(schemas.input !== undefined && { input_schema: schemas.input }),
+    ...(schemas.output !== undefined && { output_schema: schemas.output }),
+  };
+}
+
+async function packCode(folder: string, patterns: unknown): Promise<Uint8Array> {
+  const all: SourceFile[] = [];
+  await listFiles(folder, '', all);
+  const files = selectFiles(all, readPatterns(folder, patterns));
+  if (files.length === 0) {
+    throw new Error(`${folder} holds no code: add it, or name left-out files in bundle.include of agent.json.`);
+  }
+  const expanded = files.reduce((sum, { size }) => sum + size, 0);
+  if (expanded > MAX_EXPANDED_BYTES) throw tooLarge(folder, 'files', expanded, MAX_EXPANDED_BYTES, files);
+
+  const entries: Zippable = {};
+  for (const { path, executable } of files) {
+    const mode = REGULAR_FILE | (executable ? 0o755 : 0o644);
+    entries[path] = [await readFile(join(folder, path)), { os: UNIX, attrs: mode << 16 }];
+  }
+  const zip = zipSync(entries, { mtime: FIXED_TIME, level: 9 });
+  if (zip.length > MAX_ZIP_BYTES) throw tooLarge(folder, 'zip', zip.length, MAX_ZIP_BYTES, files);
+  return zip;
+}
+
+function selectFiles(all: readonly SourceFile[], { include, exclude }: { include: string[]; exclude: string[] }) {
+  const kept = all.filter(
+    ({ path }) =>
+      path === 'requirements.txt' ||
+      asksFor(include, path) ||
+      !(EXCLUDED.some((glob) => matchesGlob(path, glob)) || asksFor(exclude, path)),
   );
-  if (paths.length === 0) throw new Error(`${folder} holds no code: nothing is left after the excluded files.`);
-  const files = await Promise.all(paths.map(async (path) => [path, await readFile(join(folder, path))] as const));
-  return { body, bundle: zipSync(Object.fromEntries(files), { mtime: FIXED_TIME, level: 9 }) };
+  if (kept.some(({ path }) => SCRIPT.test(path))) {
+    return all.filter((file) => kept.includes(file) || /^package(-lock)?\.json$/.test(file.path));
+  }
+  return kept.filter(({ path }) => !/^package(-lock)?\.json$/.test(path) || asksFor(include, path));
+}
+
+/** Whether an author's pattern fits a path or a folder that it lies in. */
+function asksFor(globs: readonly string[], path: string): boolean {
+  const parts = path.split('/');
+  return globs.some((given) => {
+    const glob = given.replace(/^\.?\//, '').replace(/\/$/, '');
+    const anchored = parts.some((_, index) => matchesGlob(parts.slice(0, index + 1).join('/'), glob));
+    return anchored || (!glob.includes('/') && parts.some((part) => matchesGlob(part, glob)));
+  });
+}
+
+function readPatterns(folder: string, given: unknown): { include: string[]; exclude: string[] } {
+  const { include = [], exclude = [] } = (given ?? {}) as Record<string, unknown>;
+  for (const [name, list] of Object.entries({ include, exclude })) {
+    if (!Array.isArray(list) || list.some((glob) => typeof glob !== 'string')) {
+      throw new Error(
+        `${join(folder, 'agent.json')}: bundle.${name} is ${JSON.stringify(list)}, but must be a list of glob patterns, such as ["data/**"].`,
+      );
+    }
+  }
+  return { include: include as string[], exclude: exclude as string[] };
+}
+
+function tooLarge(folder: string, what: string, size: number, limit: number, files: readonly SourceFile[]): Error {
+  const largest = files.toSorted((a, b) => b.size - a.size).slice(0, 3);
+  const shown = largest.map((file) => `${file.path} (${(file.size / MB).toFixed(1)} MB)`).join(', ');
+  return new Error(
+    `${folder}: its code makes a ${what === 'zip' ? 'zip' : 'bundle'} of ${(size / MB).toFixed(1)} MB, but at most ${limit / MB} MB can be published; leave files out with bundle.exclude in agent.json. The largest: ${shown}.`,
+  );
 }
 
 async function readIfThere(path: string): Promise<Buffer | undefined> {
@@ -71,7 +148,7 @@ async function readIfThere(path: string): Promise<Buffer | undefined> {
     return await readFile(path);
   } catch (error) {
     if (hasCode(error, 'ENOENT')) return undefined;
-    throw error;
+    throw new Error(`${path} cannot be read: ${(error as Error).message}.`, { cause: error });
   }
 }
 
@@ -86,23 +163,23 @@ async function readJsonObject(folder: string, name: string): Promise<Record<stri
     throw new Error(`${path} is not valid JSON: ${(error as Error).message}`);
   }
   if (typeof value !== 'object' || value === null || Array.isArray(value)) {
-    throw new Error(`${path} must hold a JSON object.`);
+    throw new Error(`${path} must hold a JSON object, { ... }.`);
   }
   return value as Record<string, unknown>;
 }
 
-/** Paths below `folder`, sorted, separated by `/`. */
-async function listFiles(folder: string, prefix: string): Promise<string[]> {
-  const entries = (await readdir(join(folder, prefix), { withFileTypes: true })).filter(
-    (entry: Dirent) => !entry.name.startsWith('.') && entry.name !== 'node_modules' && entry.name !== '__pycache__',
-  );
-  const paths: string[] = [];
+/** Adds the files below `prefix`, in the order of their names' code units, which no locale changes. */
+async function listFiles(folder: string, prefix: string, found: SourceFile[]): Promise<void> {
+  const entries = await readdir(join(folder, prefix), { withFileTypes: true });
   for (const entry of entries.sort((a, b) => (a.name < b.name ? -1 : 1))) {
+    if (entry.name.startsWith('.') || entry.name === 'node_modules' || entry.name === '__pycache__') continue;
     const path = prefix === '' ? entry.name : `${prefix}/${entry.name}`;
-    if (entry.isDirectory()) paths.push(...(await listFiles(folder, path)));
-    else if (entry.isFile()) paths.push(path);
-    if (paths.length > MAX_FILES)
-      throw new Error(`${folder} has more than 10,000 files: exclude some in bundle.exclude.`);
+    if (entry.isDirectory()) await listFiles(folder, path, found);
+    if (!entry.isFile()) continue;
+    const { size, mode } = await stat(join(folder, path));
+    found.push({ path, size, executable: (mode & 0o111) !== 0 });
+    if (found.length > MAX_FILES) {
+      throw new Error(`${folder} has more than ${MAX_FILES} files: an agent's folder holds only what it needs.`);
+    }
   }
-  return paths;
 }

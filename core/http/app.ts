@@ -172,8 +172,9 @@ function methodNotAllowed(method: string, there: readonly Route[], exchange: Exc
 function pathMatcher(routes: readonly Route[]): (route: Route, path: string) => boolean {
   const isFree = (segment: string) => segment.startsWith('{');
   const fixed = new Set(routes.map((route) => route.path.split('/')[1]!).filter((first) => !isFree(first)));
+  const segments = new Map(routes.map((route) => [route, route.path.split('/')]));
   return (route, path) => {
-    const wanted = route.path.split('/');
+    const wanted = segments.get(route)!;
     const given = path.split('/');
     if (wanted.length !== given.length || (isFree(wanted[1]!) && fixed.has(given[1]!))) return false;
     return wanted.every((segment, i) => {
