@@ -1,8 +1,10 @@
-import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { randomBytes } from 'node:crypto';
+import { chmodSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { unzipSync } from 'fflate';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { inspectBundle } from '#core/agents/bundle.ts';
 import { readAgentFolder } from './bundle-folder.ts';
 
 let folder: string;
@@ -20,8 +22,13 @@ function write(files: Record<string, string>): void {
 
 const tool = (more: object = {}) => JSON.stringify({ name: 'a-tool', type: 'tool', description: 'x', ...more });
 
-describe('readAgentFolder', () => {
-  test('reads manifest, schemas and prompt', async () => {
+async function packed(): Promise<string[]> {
+  const { bundle } = await readAgentFolder(folder);
+  return Object.keys(unzipSync(bundle!));
+}
+
+describe('the body', () => {
+  test('has the manifest, the schemas and the prompt', async () => {
     write({
       'agent.json': JSON.stringify({ name: 'greeter', type: 'prompt' }),
       'schema.json': JSON.stringify({ input: { type: 'object' }, output: { type: 'string' } }),
@@ -38,58 +45,104 @@ describe('readAgentFolder', () => {
     });
   });
 
-  test('packs the code and what installs it, and nothing else', async () => {
+  test('of a loop has its prompt, and no code goes with it', async () => {
+    write({ 'agent.json': tool({ type: 'agent', loop: { max_turns: 3 } }), 'prompt.md': 'Search.', 'main.py': '' });
+    expect(await readAgentFolder(folder)).toEqual({
+      body: { ...JSON.parse(tool()), type: 'agent', loop: { max_turns: 3 }, prompt: 'Search.' },
+    });
+  });
+
+  test('of a program has neither the bundle patterns nor prompt.md, which the code may read', async () => {
+    write({ 'agent.json': tool({ bundle: { exclude: ['x'] } }), 'main.py': '', 'prompt.md': 'Hi' });
+    const { body } = await readAgentFolder(folder);
+    expect(body).toEqual(JSON.parse(tool()));
+    expect(await packed()).toEqual(['main.py', 'prompt.md']);
+  });
+});
+
+describe('the bundle', () => {
+  test('holds the code and what installs it, and nothing else', async () => {
     write({
       'agent.json': tool(),
       'main.py': 'print(1)',
       'src/util.py': '',
+      'src/test_util.py': '',
       'requirements.txt': 'six',
       'README.md': 'x',
-      'tests/test_main.py': '',
+      'tests/fixture-1.json': '',
       'src/__pycache__/util.pyc': '',
       'node_modules/a/index.js': '',
+      'venv/lib/six.py': '',
       '.env': 'API_TOKEN=made-up',
-      'package-lock.json': '{}',
+      '.github/workflows/ci.yml': '',
+      'old.zip': '',
     });
     symlinkSync('/etc/passwd', join(folder, 'link.py'));
-    const { bundle } = await readAgentFolder(folder);
-    expect(Object.keys(unzipSync(bundle!)).sort()).toEqual([
-      'main.py',
-      'package-lock.json',
-      'requirements.txt',
-      'src/util.py',
-    ]);
-  });
-
-  test('the manifest excludes more, and includes what is left out by default', async () => {
-    write({
-      'agent.json': tool({ bundle: { include: ['docs/prompt.txt'], exclude: ['*.csv', 'requirements.txt'] } }),
-      'main.py': '',
-      'big.csv': '',
-      'docs/prompt.txt': '',
-      'docs/notes.txt': '',
-      'requirements.txt': 'six',
-    });
-    const { body, bundle } = await readAgentFolder(folder);
-    expect(Object.keys(unzipSync(bundle!)).sort()).toEqual(['docs/prompt.txt', 'main.py', 'requirements.txt']);
-    expect(body).not.toHaveProperty('bundle');
-  });
-
-  test('the same files make the same bytes', async () => {
-    write({ 'agent.json': tool(), 'b.py': '1', 'a.py': '2' });
-    const first = await readAgentFolder(folder);
-    write({ 'a.py': '2' });
-    expect((await readAgentFolder(folder)).bundle).toEqual(first.bundle);
+    symlinkSync(tmpdir(), join(folder, 'linked-folder'));
+    expect(await packed()).toEqual(['main.py', 'requirements.txt', 'src/util.py']);
   });
 
   test.each([
-    ['no manifest', {}, 'agent.json is missing'],
-    ['broken JSON', { 'agent.json': '{"name"' }, 'agent.json is not valid JSON'],
-    ['an array', { 'agent.json': '[]' }, 'agent.json must hold a JSON object'],
-    ['a broken schema file', { 'agent.json': tool(), 'schema.json': 'x' }, 'schema.json is not valid JSON'],
-    ['no code', { 'agent.json': tool(), 'README.md': 'x' }, 'holds no code'],
-  ])('refuses %s', async (_, files, message) => {
-    write(files);
-    await expect(readAgentFolder(folder)).rejects.toThrow(message);
+    ['beside a script for Node', { 'src/index.mjs': '' }, ['package-lock.json', 'package.json', 'src/index.mjs']],
+    ['not beside Python alone', { 'main.py': '' }, ['main.py']],
+  ])('holds package.json and its lock %s', async (_, code, expected) => {
+    write({ 'agent.json': tool(), 'package.json': '{}', 'package-lock.json': '{}', 'yarn.lock': '', ...code });
+    expect(await packed()).toEqual(expected);
   });
+
+  test.each([
+    ['a path', ['docs/prompt.txt'], [], ['big.csv', 'data/a.csv', 'docs/prompt.txt', 'main.py']],
+    ['a name in any folder', [], ['*.csv'], ['main.py']],
+    ['a folder', [], ['data/'], ['big.csv', 'main.py']],
+    ['a path with wildcards', [], ['./**/a.*'], ['big.csv', 'main.py']],
+    ['what both fit', ['data'], ['*.csv'], ['data/a.csv', 'main.py']],
+  ])('follows the manifest: %s', async (_, include, exclude, expected) => {
+    write({ 'agent.json': tool({ bundle: { include, exclude } }), 'main.py': '' });
+    write({ 'big.csv': '', 'data/a.csv': '', 'docs/prompt.txt': '', 'docs/notes.txt': '' });
+    expect(await packed()).toEqual(expected);
+  });
+
+  test('is the same bytes for the same files', async () => {
+    write({ 'agent.json': tool(), 'b.py': '1', 'a.py': '2' });
+    const first = await readAgentFolder(folder);
+    rmSync(join(folder, 'b.py'));
+    write({ 'b.py': '1' });
+    expect((await readAgentFolder(folder)).bundle).toEqual(first.bundle);
+  });
+
+  test('is one that the platform takes, and keeps what may be executed', async () => {
+    write({ 'agent.json': tool(), 'run.sh': '#!/bin/sh\n', 'größe.py': 'print(1)\n' });
+    chmodSync(join(folder, 'run.sh'), 0o755);
+    const { bundle } = await readAgentFolder(folder);
+    expect((await inspectBundle(bundle!)).files).toEqual([
+      { path: 'größe.py', size: 9, executable: false },
+      { path: 'run.sh', size: 10, executable: true },
+    ]);
+  });
+
+  test('that is too large says what makes it so', async () => {
+    write({ 'agent.json': tool(), 'main.py': '' });
+    writeFileSync(join(folder, 'noise.bin'), randomBytes(26 * 1024 * 1024));
+    await expect(readAgentFolder(folder)).rejects.toThrow(
+      /as a zip, has 26\.\d MB, but at most 25\.0 MB .* bundle\.exclude .* noise\.bin \(26\.0 MB\)/,
+    );
+  });
+});
+
+test.each([
+  ['no manifest', {}, 'agent.json is missing'],
+  ['broken JSON', { 'agent.json': '{"name"' }, 'agent.json is not valid JSON'],
+  ['an array', { 'agent.json': '[]' }, 'agent.json must hold a JSON object'],
+  ['a broken schema file', { 'agent.json': tool(), 'schema.json': 'x' }, 'schema.json is not valid JSON'],
+  ['a bare schema', { 'agent.json': tool(), 'schema.json': '{"type":"object"}' }, 'neither "input" nor "output"'],
+  ['a folder for a file', { 'agent.json/x': '' }, 'agent.json cannot be read: EISDIR'],
+  ['no code', { 'agent.json': tool(), 'README.md': 'x' }, 'holds no code'],
+  [
+    'bad patterns',
+    { 'agent.json': tool({ bundle: { exclude: '*.csv' } }), 'main.py': '' },
+    'bundle.exclude is "*.csv"',
+  ],
+])('refuses %s', async (_, files, message) => {
+  write(files);
+  await expect(readAgentFolder(folder)).rejects.toThrow(message);
 });

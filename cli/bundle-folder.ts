@@ -8,12 +8,11 @@ const EXCLUDED = [
   'agent.json',
   '**/{__pycache__,venv,env,site-packages,node_modules}/**',
   '**/*.pyc',
-  '{dist,build,docs,scripts}/**',
+  '{dist,build,docs,scripts,tests,test,__tests__}/**',
   '{pyproject.toml,setup.py,setup.cfg,tsconfig.json}',
   '{yarn.lock,pnpm-lock.yaml,poetry.lock,Pipfile.lock,uv.lock}',
   '{README,CHANGELOG,LICENSE}*',
   '{Dockerfile*,docker-compose*,Makefile}',
-  '**/{tests,test,__tests__}/**',
   '**/{test_*.py,*_test.py,conftest.py}',
   '**/*.{test,spec}.*',
   '**/*.zip',
@@ -87,8 +86,13 @@ async function packCode(folder: string, patterns: unknown): Promise<Uint8Array> 
   if (files.length === 0) {
     throw new Error(`${folder} holds no code: add it, or name left-out files in bundle.include of agent.json.`);
   }
+  if (files.length > MAX_FILES) {
+    throw new Error(
+      `${folder} holds ${files.length} files, but at most ${MAX_FILES} can be published: leave some out with bundle.exclude of agent.json.`,
+    );
+  }
   const expanded = files.reduce((sum, { size }) => sum + size, 0);
-  if (expanded > MAX_EXPANDED_BYTES) throw tooLarge(folder, 'files', expanded, MAX_EXPANDED_BYTES, files);
+  if (expanded > MAX_EXPANDED_BYTES) throw tooLarge(folder, 'code has', expanded, MAX_EXPANDED_BYTES, files);
 
   const entries: Zippable = {};
   for (const { path, executable } of files) {
@@ -96,7 +100,7 @@ async function packCode(folder: string, patterns: unknown): Promise<Uint8Array> 
     entries[path] = [await readFile(join(folder, path)), { os: UNIX, attrs: mode << 16 }];
   }
   const zip = zipSync(entries, { mtime: FIXED_TIME, level: 9 });
-  if (zip.length > MAX_ZIP_BYTES) throw tooLarge(folder, 'zip', zip.length, MAX_ZIP_BYTES, files);
+  if (zip.length > MAX_ZIP_BYTES) throw tooLarge(folder, 'code, as a zip, has', zip.length, MAX_ZIP_BYTES, files);
   return zip;
 }
 
@@ -136,10 +140,10 @@ function readPatterns(folder: string, given: unknown): { include: string[]; excl
 }
 
 function tooLarge(folder: string, what: string, size: number, limit: number, files: readonly SourceFile[]): Error {
+  const inMb = (bytes: number) => `${(bytes / MB).toFixed(1)} MB`;
   const largest = files.toSorted((a, b) => b.size - a.size).slice(0, 3);
-  const shown = largest.map((file) => `${file.path} (${(file.size / MB).toFixed(1)} MB)`).join(', ');
   return new Error(
-    `${folder}: its code makes a ${what === 'zip' ? 'zip' : 'bundle'} of ${(size / MB).toFixed(1)} MB, but at most ${limit / MB} MB can be published; leave files out with bundle.exclude in agent.json. The largest: ${shown}.`,
+    `${folder}: the ${what} ${inMb(size)}, but at most ${inMb(limit)} can be published: leave files out with bundle.exclude of agent.json. The largest are ${largest.map((file) => `${file.path} (${inMb(file.size)})`).join(', ')}.`,
   );
 }
 
@@ -178,8 +182,5 @@ async function listFiles(folder: string, prefix: string, found: SourceFile[]): P
     if (!entry.isFile()) continue;
     const { size, mode } = await stat(join(folder, path));
     found.push({ path, size, executable: (mode & 0o111) !== 0 });
-    if (found.length > MAX_FILES) {
-      throw new Error(`${folder} has more than ${MAX_FILES} files: an agent's folder holds only what it needs.`);
-    }
   }
 }
