@@ -130,7 +130,11 @@ export class Launcher {
     });
     this.#stdin.write(record('start', token, token, spec.ports, spec.diskBytes, ...spec.how(token)));
     try {
-      const [socket] = await Promise.all([control, ready]);
+      // It may go between the two, and then neither would ever be heard of.
+      const lost = gone.then(() => {
+        throw new Error('the sandbox ended while it started');
+      });
+      const [socket] = await Promise.race([Promise.all([control, ready]), lost]);
       socket.on('readable', () => socket.read());
       socket.on('end', () => socket.destroy());
       const box = new Box(token, this.#door, socket, this.#stdin, gone);
