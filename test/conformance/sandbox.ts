@@ -585,7 +585,7 @@ except OSError as e: print(n < 70, e.errno)
       });
 
       test('in many processes', async () => {
-        const program = `import os\nfor _ in range(7): os.fork()\na = bytearray(20 << 20)\n${stays}`;
+        const program = `import os\nfor _ in range(5): os.fork()\na = bytearray(20 << 20)\n${stays}`;
         expect((await oncePython(program, { limits })).exit.reason).toBe('memory_limit');
       });
 
