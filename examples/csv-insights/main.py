@@ -1,142 +1,332 @@
-"""CSV text in, a report on its columns out. Standard library only."""
+"""A table in, a report on its quality out. Python 3.9 or newer, standard library only.
 
+Rows are counted from 1 under the header; empty rows do not count.
+"""
+
+import collections
 import csv
+import datetime
 import io
 import json
-import math
+import re
 import statistics
 import sys
-from datetime import date
 
+DELIMITERS = ",;\t|"
+MISSING = {"", "-", "n/a", "na", "nan", "none", "null", "#n/a"}
 BOOLEANS = {"true", "false", "yes", "no"}
-MISSING = {"", "na", "n/a", "null", "none", "-"}
-# Tukey's fences: what lies further from the quartiles is worth a look.
-FENCE = 1.5
+# Tukey's outer fences: a value this many quartile ranges outside the middle half is far out.
+FENCE = 3
+MIN_VALUES_FOR_FENCES = 5
+# A column has a type when so many of its values have it; the others are findings.
+TYPE_SHARE = 0.8
+MAX_COLUMNS = 1000
 MAX_LISTED = 5
+MAX_SHOWN_CHARACTERS = 60
+# Larger numbers lose digits in a float, and long runs of digits are identifiers anyway.
+PLAIN_NUMBER = re.compile(r"[+-]?(?:0|[1-9]\d{0,14})(?:\.\d{1,15})?(?:[eE][+-]?\d{1,2})?")
+COMMA_THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}(?:,\d{3}){1,4}(?:\.\d{1,15})?")
+COMMA_DECIMALS = re.compile(r"[+-]?(?:0|[1-9]\d{0,14}|[1-9]\d{0,2}(?:\.\d{3}){1,4}),\d{1,15}")
+ISO_TIME = re.compile(r"(\d{4}-\d\d-\d\d)[T ]\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?(?:Z|[+-]\d\d:?\d\d)?")
 
 
-def fail(message):
-    print(json.dumps({"error": message}))
-    sys.exit(1)
+class InputError(Exception):
+    """What is wrong with the input, in words for the person who sent it."""
 
 
-def as_number(text):
-    try:
-        value = float(text)
-    except ValueError:
-        return None
-    return value if math.isfinite(value) else None
+# Readers: the text of a cell to a value that can be compared, or None when it is not of that form.
 
 
-def is_date(text):
-    try:
-        date.fromisoformat(text)
-    except ValueError:
-        return False
-    return True
+def read_number(text):
+    if PLAIN_NUMBER.fullmatch(text):
+        return float(text)
+    return float(text.replace(",", "")) if COMMA_THOUSANDS.fullmatch(text) else None
 
 
-def column_type(values):
-    if not values:
-        return "empty"
-    if all(as_number(value) is not None for value in values):
-        return "integer" if all(float(value).is_integer() for value in values) else "number"
-    if all(is_date(value) for value in values):
-        return "date"
-    if all(value.lower() in BOOLEANS for value in values):
-        return "boolean"
-    return "text"
+def read_comma_number(text):
+    if COMMA_DECIMALS.fullmatch(text):
+        return float(text.replace(".", "").replace(",", "."))
+    return float(text) if PLAIN_NUMBER.fullmatch(text) and text.lstrip("+-").isdigit() else None
+
+
+def date_reader(pattern):
+    form = re.compile(pattern)
+
+    def read(text):
+        match = form.fullmatch(text)
+        if not match:
+            return None
+        parts = {name: int(digits) for name, digits in match.groupdict().items()}
+        try:
+            return datetime.date(**parts).isoformat()
+        except ValueError:
+            return None
+
+    return read
+
+
+read_iso_date = date_reader(r"(?P<year>\d{4})-(?P<month>\d\d)-(?P<day>\d\d)")
+
+
+def read_datetime(text):
+    match = ISO_TIME.fullmatch(text)
+    return f"{text[:10]}T{text[11:]}" if match and read_iso_date(match[1]) else None
+
+
+def read_boolean(text):
+    return text.lower() if text.lower() in BOOLEANS else None
+
+
+# Of two forms that read equally many values of a column, the first is taken.
+FORMS = [
+    ("number", "1,234.5", read_number),
+    ("number", "1.234,5", read_comma_number),
+    ("date", "YYYY-MM-DD", read_iso_date),
+    ("date", "DD.MM.YYYY", date_reader(r"(?P<day>\d{1,2})\.(?P<month>\d{1,2})\.(?P<year>\d{4})")),
+    ("date", "DD/MM/YYYY", date_reader(r"(?P<day>\d{1,2})/(?P<month>\d{1,2})/(?P<year>\d{4})")),
+    ("date", "MM/DD/YYYY", date_reader(r"(?P<month>\d{1,2})/(?P<day>\d{1,2})/(?P<year>\d{4})")),
+    ("datetime", "YYYY-MM-DDThh:mm", read_datetime),
+    ("boolean", "true, false, yes or no", read_boolean),
+]
 
 
 def tidy(value):
-    return int(value) if float(value).is_integer() else round(value, 4)
+    """15 digits are what a float holds; whole numbers are written as such."""
+    return int(value) if value.is_integer() else float(f"{value:.6g}" if abs(value) < 1 else f"{value:.4f}")
 
 
-def numbers_of(cells):
-    """Statistics, and the rows (from 1) whose value lies outside the fences."""
-    values = [value for _, value in cells]
-    report = {"min": tidy(min(values)), "max": tidy(max(values)), "mean": tidy(statistics.fmean(values)), "median": tidy(statistics.median(values))}
-    outliers = []
-    if len(values) >= 4:
-        low, _, high = statistics.quantiles(values, n=4, method="inclusive")
+def shorten(text):
+    return text if len(text) <= MAX_SHOWN_CHARACTERS else text[: MAX_SHOWN_CHARACTERS - 3] + "..."
+
+
+def count(number, singular):
+    return f"{number} {singular}" if number == 1 else f"{number} {singular}s"
+
+
+def in_rows(rows):
+    listed = ", ".join(str(row) for row in rows[:MAX_LISTED])
+    return f"row{'' if len(rows) == 1 else 's'} {listed}{', ...' if len(rows) > MAX_LISTED else ''}"
+
+
+def finding(kind, message, rows=(), column=None):
+    found = {"kind": kind, "message": f"{shorten(column)}: {message}" if column else message}
+    if column:
+        found["column"] = column
+    if rows:
+        found.update(count=len(rows), rows=rows[:MAX_LISTED])
+    return found
+
+
+class Column:
+    def __init__(self, name, cells):
+        self.name = name
+        self.findings = []
+        self.present = [(row, text) for row, text in enumerate(cells, 1) if text.lower() not in MISSING]
+        self.distinct = collections.Counter(text for _, text in self.present)
+        self.report = {
+            "name": name,
+            "type": "text",
+            "missing": len(cells) - len(self.present),
+            "distinct": len(self.distinct),
+        }
+        self.inspect([row for row, text in enumerate(cells, 1) if text.lower() in MISSING], len(cells))
+
+    def note(self, kind, message, rows=()):
+        self.findings.append(finding(kind, message, rows, self.name))
+
+    def inspect(self, missing, total):
+        if not self.present:
+            self.report["type"] = "empty"
+            self.note("empty", "there is no value in any row")
+            return
+        if missing:
+            self.note("missing", f"{len(missing)} of {total} missing, in {in_rows(missing)}", missing)
+        if len(self.distinct) == 1 and len(self.present) > 1:
+            self.note("constant", f"every value is {shorten(self.present[0][1])!r}")
+        form = self.find_form()
+        if form is None:
+            self.inspect_text()
+        else:
+            self.inspect_form(*form)
+
+    def find_form(self):
+        """The form that most values have, with the value of each text; None when none fits well enough."""
+        best, most, equally_good = None, 0, []
+        for kind, shape, read in FORMS:
+            values = {text: value for text, value in ((text, read(text)) for text in self.distinct) if value is not None}
+            fits = sum(self.distinct[text] for text in values)
+            if fits > most:
+                best, most, equally_good = (kind, shape, values), fits, [values]
+            elif fits and fits == most and best[0] == kind == "date" and values != best[2]:
+                equally_good.append(values)
+        if most < TYPE_SHARE * len(self.present):
+            return None
+        if len(equally_good) > 1:
+            self.note("ambiguous_dates", "every date can be read as day/month and as month/day; day/month is assumed")
+        return best
+
+    def inspect_form(self, kind, shape, values):
+        odd = [(row, text) for row, text in self.present if text not in values]
+        if odd:
+            shown = shorten(odd[0][1])
+            self.note("mixed_types", f"{shown!r} in {in_rows([row for row, _ in odd])} is not a {kind}", [row for row, _ in odd])
+        read = [(row, values[text]) for row, text in self.present if text in values]
+        plain = [value for _, value in read]
+        if kind == "number":
+            self.inspect_numbers(read, plain)
+        else:
+            self.report["type"] = kind
+        if kind in ("date", "datetime"):
+            self.report.update(min=min(plain), max=max(plain))
+        if kind == "boolean":
+            self.report["true"] = sum(1 for value in plain if value in ("true", "yes"))
+        if kind == "date" or shape == "1.234,5":
+            self.report["format"] = shape
+
+    def inspect_numbers(self, read, plain):
+        low, middle, high = statistics.quantiles(plain, n=4, method="inclusive") if len(plain) > 1 else plain * 3
+        self.report.update(
+            type="integer" if all(value.is_integer() for value in plain) else "number",
+            min=tidy(min(plain)),
+            max=tidy(max(plain)),
+            mean=tidy(statistics.fmean(plain)),
+            median=tidy(middle),
+            deviation=tidy(statistics.pstdev(plain)),
+        )
         reach = FENCE * (high - low)
-        outliers = [(row, value) for row, value in cells if not low - reach <= value <= high + reach]
-    return report, outliers
+        # Where half of the values are the same, every other value would be far out.
+        if len(plain) < MIN_VALUES_FOR_FENCES or reach == 0:
+            return
+        far = [(row, value) for row, value in read if not low - reach <= value <= high + reach]
+        if far:
+            shown = ", ".join(str(tidy(value)) for _, value in far[:MAX_LISTED])
+            rows = [row for row, _ in far]
+            self.note("outliers", f"{shown} in {in_rows(rows)}, far from the middle half, {tidy(low)} to {tidy(high)}", rows)
 
-
-def inspect_column(name, cells):
-    """`cells` are (row, text) pairs. Answers the column's report and sentences about what stands out."""
-    present = [(row, text) for row, text in cells if text.lower() not in MISSING]
-    values = [text for _, text in present]
-    report = {"name": name, "type": column_type(values), "missing": len(cells) - len(present), "distinct": len(set(values))}
-    findings = []
-    if report["missing"]:
-        findings.append(f'{name}: {report["missing"]} of {len(cells)} values are missing')
-    if report["type"] in ("integer", "number"):
-        statistics_of, outliers = numbers_of([(row, float(text)) for row, text in present])
-        report.update(statistics_of)
-        for row, value in outliers[:MAX_LISTED]:
-            findings.append(f"{name}: {tidy(value)} in row {row} is far from the rest")
-    elif report["type"] == "date":
-        report.update(min=min(values), max=max(values))
-    elif report["type"] == "text":
-        odd = [row for row, text in present if as_number(text) is not None]
-        if 0 < len(odd) <= len(present) * 0.2:
-            findings.append(f"{name}: text, but a number in row {odd[0]}")
-        wordy = [row for row, text in present if as_number(text) is None]
-        if 0 < len(wordy) <= len(present) * 0.2:
-            findings.append(f"{name}: numbers, but text in row {wordy[0]}")
-    if len(values) > 1 and report["distinct"] == 1:
-        findings.append(f"{name}: every value is the same")
-    return report, findings
+    def inspect_text(self):
+        lengths = [len(text) for text in self.distinct]
+        self.report.update(shortest=min(lengths), longest=max(lengths))
+        common = [(text, times) for text, times in self.distinct.most_common(3) if times > 1]
+        if common:
+            self.report["most_common"] = [{"value": shorten(text), "count": times} for text, times in common]
+        spellings = collections.defaultdict(list)
+        for text in self.distinct:
+            spellings[" ".join(text.casefold().split())].append(text)
+        for variants in [texts for texts in spellings.values() if len(texts) > 1][:MAX_LISTED]:
+            rows = [row for row, text in self.present if text in variants]
+            shown = ", ".join(repr(shorten(text)) for text in variants[:MAX_LISTED])
+            self.note("spelling_variants", f"{shown} differ only in case or spaces", rows)
 
 
 def find_delimiter(text):
-    try:
-        return csv.Sniffer().sniff(text[:4096], delimiters=",;\t|").delimiter
-    except csv.Error:
-        return ","
+    """The one that cuts the first rows into the most equally many cells."""
+
+    def score(delimiter):
+        reader = csv.reader(io.StringIO(text[:65536], newline=""), delimiter=delimiter)
+        widths = [len(row) for row, _ in zip((row for row in reader if row), range(50))]
+        same = sum(1 for width in widths if width == widths[0])
+        return (widths[0] > 1, same / len(widths), widths[0]) if widths else (False, 0, 0)
+
+    return max(DELIMITERS, key=score)
 
 
-def inspect(text, delimiter):
-    text = text.lstrip("\ufeff")
-    csv.field_size_limit(len(text) + 1)
-    rows = [row for row in csv.reader(io.StringIO(text), delimiter=delimiter or find_delimiter(text)) if row]
-    if len(rows) < 2:
-        fail("csv: needs a header and at least one row")
-    header = [name.strip() or f"column {index}" for index, name in enumerate(rows[0], 1)]
-    body = [[cell.strip() for cell in row] for row in rows[1:]]
+def read_csv(text, delimiter):
+    csv.field_size_limit(min(len(text) + 1, 2**31 - 1))
+    rows = [row for row in csv.reader(io.StringIO(text, newline=""), delimiter=delimiter) if any(map(str.strip, row))]
+    if not rows:
+        raise InputError("csv: holds nothing; it needs a header and at least one row")
+    return rows[0], rows[1:]
+
+
+def read_objects(objects):
+    header = list(dict.fromkeys(name for row in objects for name in row))
+    return header, [[as_text(row.get(name)) for name in header] for row in objects]
+
+
+def as_text(value):
+    if value is None:
+        return ""
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def name_columns(header, findings):
+    names = []
+    for index, given in enumerate(header, 1):
+        name = given.strip() or f"column {index}"
+        if name in names:
+            findings.append(finding("repeated_column", f"the header has {shorten(name)!r} more than once"))
+            name = f"{name} ({index})"
+        names.append(name)
+    return names
+
+
+def inspect(header, rows):
+    if not rows:
+        raise InputError("the table has a header, but no rows")
+    if not 0 < len(header) <= MAX_COLUMNS:
+        raise InputError(f"the table has {len(header)} columns; 1 to {MAX_COLUMNS} can be read")
     findings = []
-    ragged = [index for index, row in enumerate(body, 1) if len(row) != len(header)]
+    names = name_columns(header, findings)
+    ragged = [number for number, row in enumerate(rows, 1) if len(row) != len(header)]
     if ragged:
-        findings.append(f"row {ragged[0]} has {len(body[ragged[0] - 1])} cells, the header has {len(header)}")
-    columns = []
-    for at, name in enumerate(header):
-        cells = [(index, row[at] if at < len(row) else "") for index, row in enumerate(body, 1)]
-        report, more = inspect_column(name, cells)
-        columns.append(report)
-        findings += more
-    seen, duplicates = set(), []
-    for index, row in enumerate(body, 1):
+        first = count(len(rows[ragged[0] - 1]), "cell")
+        findings.append(finding("ragged_rows", f"row {ragged[0]} has {first}, the header {len(header)}", ragged))
+    rows = [[cell.strip() for cell in row] for row in rows]
+    seen, repeated = set(), []
+    for number, row in enumerate(rows, 1):
         if tuple(row) in seen:
-            duplicates.append(index)
+            repeated.append(number)
         seen.add(tuple(row))
-    if duplicates:
-        findings.append(f"row {duplicates[0]} repeats an earlier row")
-    return {"rows": len(body), "columns": columns, "duplicate_rows": duplicates, "findings": findings}
+    if repeated:
+        verb = "repeats" if len(repeated) == 1 else "repeat"
+        findings.append(finding("repeated_rows", f"{in_rows(repeated)} {verb} an earlier row", repeated))
+    columns = [Column(name, [row[at] if at < len(row) else "" for row in rows]) for at, name in enumerate(names)]
+    for column in columns:
+        findings += column.findings
+    size = f"{count(len(rows), 'row')}, {count(len(columns), 'column')}"
+    stands_out = "; ".join(found["message"] for found in findings[:MAX_LISTED])
+    more = f"; and {len(findings) - MAX_LISTED} more" if len(findings) > MAX_LISTED else ""
+    return {
+        "summary": f"{size}: {stands_out or 'nothing stands out'}{more}.",
+        "rows": len(rows),
+        "columns": [column.report for column in columns],
+        "findings": findings,
+    }
+
+
+def answer(given):
+    if not isinstance(given, dict):
+        raise InputError("the input must be an object with csv or rows")
+    if ("csv" in given) == ("rows" in given):
+        raise InputError("give one of csv (the text of a table) and rows (a list of objects)")
+    delimiter = given.get("delimiter")
+    if delimiter is not None and (not isinstance(delimiter, str) or len(delimiter) != 1 or delimiter not in DELIMITERS):
+        raise InputError("delimiter: must be a comma, a semicolon, a tab or |")
+    if "rows" in given:
+        rows = given["rows"]
+        if not isinstance(rows, list) or not rows or not all(isinstance(row, dict) for row in rows):
+            raise InputError("rows: must be a list of at least one object")
+        return inspect(*read_objects(rows))
+    if not isinstance(given["csv"], str):
+        raise InputError("csv: must be the text of a table")
+    text = given["csv"].lstrip("\ufeff")
+    try:
+        return inspect(*read_csv(text, delimiter or find_delimiter(text)))
+    except csv.Error as error:
+        raise InputError(f"csv: cannot be read as a table ({error})") from error
 
 
 def main():
     try:
-        given = json.load(sys.stdin)
-    except ValueError:
-        fail("the input is not JSON")
-    if not isinstance(given, dict) or not isinstance(given.get("csv"), str):
-        fail("csv: must be the text of a table")
-    try:
-        print(json.dumps(inspect(given["csv"], given.get("delimiter"))))
-    except csv.Error as error:
-        fail(f"csv: {error}")
+        try:
+            given = json.loads(sys.stdin.buffer.read())
+        except ValueError as error:
+            raise InputError(f"the input cannot be read as JSON ({error})") from error
+        print(json.dumps(answer(given), allow_nan=False))
+    except (InputError, RecursionError) as error:
+        message = str(error) if isinstance(error, InputError) else "the input is nested too deeply"
+        print(json.dumps({"error": message}))
+        sys.exit(1)
 
 
 if __name__ == "__main__":

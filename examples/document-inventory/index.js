@@ -1,123 +1,75 @@
 import { createHash } from 'node:crypto';
-import { readFileSync } from 'node:fs';
+import { readFileSync, statSync } from 'node:fs';
+import { basename } from 'node:path';
 import { text } from 'node:stream/consumers';
+import { describe } from './content.js';
+import { findPersonalData } from './personal-data.js';
+import { decode, measure } from './text.js';
 
-/** First bytes -> what the file is. */
-const SIGNATURES = [
-  ['89504e470d0a1a0a', 'image/png'],
-  ['ffd8ff', 'image/jpeg'],
-  ['47494638', 'image/gif'],
-  ['255044462d', 'application/pdf'],
-  ['504b0304', 'application/zip'],
-  ['1f8b', 'application/gzip'],
-  ['7f454c46', 'application/x-elf'],
-];
-const MAX_FINDINGS = 20;
-
-function fail(message) {
-  process.stdout.write(JSON.stringify({ error: message }));
-  process.exit(1);
+let answer;
+const files = readInput(await text(process.stdin));
+if (typeof files === 'string') {
+  answer = { error: files };
+  process.exitCode = 1;
+} else {
+  answer = report(files.map(inspect));
 }
+process.stdout.write(JSON.stringify(answer));
 
-/** `undefined` when the bytes are not text. */
-function decode(bytes) {
-  if (bytes.includes(0)) return undefined;
+/** The uploads, or what is wrong with the input. */
+function readInput(json) {
+  let input;
   try {
-    return new TextDecoder('utf-8', { fatal: true }).decode(bytes);
-  } catch {
-    return undefined;
+    input = JSON.parse(json);
+  } catch (error) {
+    return `the input cannot be read as JSON (${error.message})`;
   }
+  if (!Array.isArray(input?.files) || input.files.length === 0) {
+    return 'files: upload at least one, as a part "files[]" of a multipart body';
+  }
+  const wrong = input.files.findIndex((file) => typeof file?.path !== 'string' || file.path === '');
+  return wrong === -1 ? input.files : `files[${wrong}]: must be an object with the path of an upload`;
 }
 
-function isJson(content) {
+function inspect({ path, original_name: given }) {
+  const name = typeof given === 'string' && given !== '' ? given : basename(path);
+  let bytes;
   try {
-    JSON.parse(content);
-    return true;
-  } catch {
-    return false;
+    if (!statSync(path).isFile()) throw new Error('it is not a plain file');
+    bytes = readFileSync(path);
+  } catch (error) {
+    return { name, type: 'unreadable', problems: [`cannot be read: ${error.message}`] };
   }
-}
-
-function typeOf(bytes, content) {
-  if (bytes.length === 0) return 'empty';
-  const head = bytes.subarray(0, 8).toString('hex');
-  const known = SIGNATURES.find(([signature]) => head.startsWith(signature));
-  if (known) return known[1];
-  if (content === undefined) return 'application/octet-stream';
-  if (/^\s*[[{]/.test(content) && isJson(content)) return 'application/json';
-  if (/^\s*<(!doctype html|html)/i.test(content)) return 'text/html';
-  const [first = '', second = ''] = content.split(/\r?\n/, 2);
-  const commas = (line) => line.split(',').length;
-  return commas(first) > 1 && commas(first) === commas(second) ? 'text/csv' : 'text/plain';
-}
-
-/** ISO 7064: the account number read as one large number leaves 1. */
-function isIban(candidate) {
-  const compact = candidate.replaceAll(' ', '');
-  const digits = (compact.slice(4) + compact.slice(0, 4)).replace(/[A-Z]/g, (letter) => letter.charCodeAt(0) - 55);
-  return compact.length >= 15 && compact.length <= 34 && BigInt(digits) % 97n === 1n;
-}
-
-/** Luhn's check digit. */
-function isCard(candidate) {
-  const digits = [...candidate.replace(/[ -]/g, '')].reverse().map(Number);
-  const sum = digits.reduce((total, digit, index) => {
-    const doubled = digit * 2;
-    return total + (index % 2 === 0 ? digit : doubled > 9 ? doubled - 9 : doubled);
-  }, 0);
-  return digits.length >= 13 && digits.length <= 19 && sum % 10 === 0;
-}
-
-const KINDS = [
-  ['email', /[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){1,4}/g, () => true],
-  ['iban', /\b[A-Z]{2}\d{2}(?: ?[A-Z0-9]){11,30}\b/g, isIban],
-  ['card', /\b\d(?:[ -]?\d){12,18}\b/g, isCard],
-];
-
-/** Shows that there is something without passing it on. */
-const redact = (value) => `${value.slice(0, 2)}...${value.slice(-2)}`;
-
-function findPersonalData(lines) {
-  const found = [];
-  for (const [index, line] of lines.entries()) {
-    for (const [kind, pattern, holds] of KINDS) {
-      for (const [value] of line.slice(0, 10_000).matchAll(pattern)) {
-        if (holds(value)) found.push({ kind, line: index + 1, excerpt: redact(value) });
-        if (found.length === MAX_FINDINGS) return found;
-      }
-    }
-  }
-  return found;
-}
-
-function inspect({ path, original_name: name }) {
-  const bytes = readFileSync(path);
-  const content = decode(bytes);
-  const lines = content?.split(/\r?\n/) ?? [];
+  const decoded = decode(bytes);
+  const { type, details, problems } = describe(bytes, decoded?.content, name);
   return {
-    name: name || 'unnamed',
-    type: typeOf(bytes, content),
+    name,
+    type,
     size_bytes: bytes.length,
     sha256: createHash('sha256').update(bytes).digest('hex'),
-    ...(content !== undefined && {
-      lines: content === '' ? 0 : lines.length - (lines.at(-1) === '' ? 1 : 0),
-      words: content.split(/\s+/).filter(Boolean).length,
+    ...(details && { details }),
+    ...(decoded && {
+      text: { encoding: decoded.encoding, ...measure(decoded.content) },
+      personal_data: findPersonalData(decoded.content),
     }),
-    personal_data: findPersonalData(lines),
+    problems,
   };
 }
 
-let input;
-try {
-  input = JSON.parse(await text(process.stdin));
-} catch {
-  fail('the input is not JSON');
+function report(files) {
+  const byHash = new Map();
+  for (const { name, sha256, size_bytes: size } of files) {
+    if (size > 0) byHash.set(sha256, [...(byHash.get(sha256) ?? []), name]);
+  }
+  const copies = [...byHash.values()].filter((names) => names.length > 1);
+  const count = (number, what) => `${number} ${what}${number === 1 ? '' : 's'}`;
+  const personal = files.filter((file) => file.personal_data && file.personal_data.total > 0).length;
+  const troubled = files.filter((file) => file.problems.length > 0).length;
+  const parts = [
+    count(files.length, 'file'),
+    ...(personal > 0 ? [`${count(personal, 'file')} with what may be personal data`] : []),
+    ...(copies.length > 0 ? [`${count(copies.length, 'group')} of copies`] : []),
+    ...(troubled > 0 ? [`${count(troubled, 'file')} with problems`] : []),
+  ];
+  return { summary: parts.join(', '), files, copies };
 }
-if (!Array.isArray(input?.files) || input.files.length === 0) fail('upload at least one file, as the part "files[]"');
-const files = input.files.map(inspect);
-const byHash = Map.groupBy(files, (file) => file.sha256);
-const copies = [...byHash.values()].filter((same) => same.length > 1).map((same) => same.map((file) => file.name));
-const personal = files.filter((file) => file.personal_data.length > 0);
-const count = (number, what) => `${number} ${what}${number === 1 ? '' : 's'}`;
-const summary = `${count(files.length, 'file')}, ${count(personal.length, 'file')} with what may be personal data, ${count(copies.length, 'group')} of copies`;
-process.stdout.write(JSON.stringify({ files, copies, summary }));

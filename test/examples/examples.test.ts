@@ -1,7 +1,7 @@
 import { spawnSync } from 'node:child_process';
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { cpSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { basename, dirname, join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { validateAgainst } from '#core/agents/schema-validation.ts';
 import { parseConfig } from '#core/config.ts';
@@ -9,44 +9,79 @@ import { bootstrap } from '#core/workspaces/bootstrap.ts';
 import { EXAMPLES_FOLDER, exampleNames, publishExamples } from '#local/examples.ts';
 import { type LocalServer, startLocalServer } from '#local/server.ts';
 
-const read = (...path: string[]): string => readFileSync(join(EXAMPLES_FOLDER, ...path), 'utf8');
+const NODE_FOLDER = dirname(process.execPath);
 const hasPython = spawnSync('python3', ['--version']).status === 0;
 
-/** Runs an example's program as its author would, without the platform. */
-function run(example: string, input: string): { status: number | null; answer: Record<string, unknown> } {
-  const [program, file] = JSON.parse(read(example, 'agent.json')).runtime.command.split(' ');
-  const path = program === 'node' ? process.execPath : program;
-  const { status, stdout } = spawnSync(path, [file], { cwd: join(EXAMPLES_FOLDER, example), input, encoding: 'utf8' });
-  return { status, answer: JSON.parse(stdout) };
+const read = (...path: string[]): string => readFileSync(join(EXAMPLES_FOLDER, ...path), 'utf8');
+const has = (...path: string[]): boolean => existsSync(join(EXAMPLES_FOLDER, ...path));
+const manifestOf = (name: string) => JSON.parse(read(name, 'agent.json'));
+const isPython = (name: string): boolean => manifestOf(name).runtime.command.startsWith('python3');
+const samplesOf = (name: string): string[] => readdirSync(join(EXAMPLES_FOLDER, name, 'sample-files')).sort();
+/** The answer that the README shows. */
+const shownBy = (name: string) => JSON.parse(/```json\n([\s\S]*?)\n```/.exec(read(name, 'README.md'))![1]!);
+
+function expectAnswer(name: string, answer: unknown): void {
+  const { output } = JSON.parse(read(name, 'schema.json'));
+  expect(validateAgainst(output, answer)).toEqual([]);
+  expect(answer).toEqual(shownBy(name));
 }
 
-describe.skipIf(!hasPython)('csv-insights (skipped without python3 on this machine)', () => {
-  test.each([
-    ['[]', 'must be the text of a table'],
-    ['not JSON', 'not JSON'],
-    ['{"csv": "only,a,header"}', 'at least one row'],
-  ])('refuses %s', (input, message) => {
-    const { status, answer } = run('csv-insights', input);
-    expect(status).toBe(1);
-    expect(answer.error).toContain(message);
+describe.each(exampleNames())('%s, as its author runs it', (name) => {
+  const schemas = JSON.parse(read(name, 'schema.json'));
+  const fixtures = readdirSync(join(EXAMPLES_FOLDER, name, 'tests')).filter((file) => /^fixture-.*\.json$/.test(file));
+  const { dependencies } = has(name, 'package.json') ? JSON.parse(read(name, 'package.json')) : {};
+  let folder = join(EXAMPLES_FOLDER, name);
+  let lacks: string | undefined;
+
+  beforeAll(() => {
+    if (isPython(name) && !hasPython) lacks = 'there is no python3 on this machine';
+    if (!dependencies) return;
+    folder = mkdtempSync(join(tmpdir(), `${name}-`));
+    // Not what was installed by hand: the lock must do.
+    const filter = (path: string) => basename(path) !== 'node_modules';
+    cpSync(join(EXAMPLES_FOLDER, name), folder, { recursive: true, filter });
+    const { status } = start('npm ci --no-audit --no-fund --prefer-offline --fetch-retries=0');
+    if (status !== 0) lacks = 'no npm registry in reach';
+  });
+  afterAll(() => {
+    if (dependencies) rmSync(folder, { recursive: true, force: true });
   });
 
-  test.each([
-    ['semicolons', 'a;b\n1;x\n2;y\n', { type: 'integer', distinct: 2 }],
-    ['a byte order mark', '\ufeffa,b\n1,x\n', { name: 'a' }],
-    ['a wide cell', `a,b\n"${'x'.repeat(200_000)}",1\n`, { type: 'text' }],
-    ['an empty column', 'a,b\n,1\n,2\n', { type: 'empty', missing: 2 }],
-    ['dates', 'a,b\n2026-01-31,1\n2026-02-01,2\n', { type: 'date', min: '2026-01-31' }],
-  ])('reads %s', (_, csv, column) => {
-    const { status, answer } = run('csv-insights', JSON.stringify({ csv }));
-    expect(status).toBe(0);
-    expect((answer.columns as object[])[0]).toMatchObject(column);
-  });
-});
+  function start(command: string, input = '') {
+    const env = { ...process.env, PATH: `${NODE_FOLDER}:${process.env.PATH}`, PYTHONDONTWRITEBYTECODE: '1' };
+    return spawnSync('sh', ['-c', command], { cwd: folder, input, env, encoding: 'utf8' });
+  }
 
-describe('document-inventory', () => {
-  test.each(['{}', '[]', 'not JSON', '{"files": []}'])('refuses %s', (input) => {
-    expect(run('document-inventory', input)).toMatchObject({ status: 1, answer: { error: expect.any(String) } });
+  function run(input: unknown): unknown {
+    const { status, stdout, stderr } = start(manifestOf(name).runtime.command, JSON.stringify(input));
+    expect({ status, stderr }).toEqual({ status: 0, stderr: '' });
+    return JSON.parse(stdout);
+  }
+
+  test('its own tests pass', ({ skip }) => {
+    skip(lacks !== undefined, lacks);
+    const { status, stdout, stderr } = start(isPython(name) ? 'python3 -m unittest' : 'node --test');
+    expect(status, `${stdout}${stderr}`).toBe(0);
+  });
+
+  test('its sample has the answer that the README shows', ({ skip }) => {
+    skip(lacks !== undefined, lacks);
+    if (has(name, 'sample-input.json')) {
+      const input = JSON.parse(read(name, 'sample-input.json'));
+      expect(validateAgainst(schemas.input, input)).toEqual([]);
+      return expectAnswer(name, run(input));
+    }
+    const files = samplesOf(name).map((file) => ({ path: join('sample-files', file), original_name: file }));
+    expectAnswer(name, run({ files }));
+  });
+
+  test.for(fixtures)('%s', (file, { skip }) => {
+    skip(lacks !== undefined, lacks);
+    const { input, expected_output: expected, expected_contains: parts = [] } = JSON.parse(read(name, 'tests', file));
+    if (schemas.input) expect(validateAgainst(schemas.input, input)).toEqual([]);
+    const answer = run(input);
+    if (expected) expect(answer).toEqual(expected);
+    for (const part of parts) expect(JSON.stringify(answer)).toContain(part);
   });
 });
 
@@ -75,9 +110,8 @@ describe('on the platform', () => {
   });
 
   test.for(exampleNames())('%s answers its sample as its README and its schema say', async (name, { skip }) => {
-    const isPython = read(name, 'agent.json').includes('python3');
     const { kind } = await server.deps.sandbox.status();
-    skip(isPython && !hasPython, 'there is no python3 on this machine');
+    skip(isPython(name) && !hasPython, 'there is no python3 on this machine');
     skip(kind === 'none', 'no sandbox works on this machine');
     // What the platform says without a registry is the e2e suite's matter.
     skip(
@@ -87,21 +121,18 @@ describe('on the platform', () => {
     const response = await fetch(`${server.url}/main/${name}/latest/run`, { method: 'POST', ...sampleOf(name) });
     const { data, warnings } = (await response.json()) as { data: Record<string, unknown>; warnings?: object[] };
     expect(response.status).toBe(200);
-    const { output } = JSON.parse(read(name, 'schema.json'));
-    expect(validateAgainst(output, data)).toEqual([]);
     expect(warnings).toBeUndefined();
-    const shown = /```json\n([\s\S]*?)```/.exec(read(name, 'README.md'))![1]!;
-    expect(data).toMatchObject(JSON.parse(`{${shown}}`));
+    expectAnswer(name, data);
   });
 
   function sampleOf(name: string): { headers: Record<string, string>; body: string | FormData } {
     const headers = { authorization: `Bearer ${key}` };
-    if (existsSync(join(EXAMPLES_FOLDER, name, 'sample-input.json'))) {
+    if (has(name, 'sample-input.json')) {
       return { headers: { ...headers, 'content-type': 'application/json' }, body: read(name, 'sample-input.json') };
     }
     const form = new FormData();
-    for (const file of readdirSync(join(EXAMPLES_FOLDER, name, 'sample-files')).sort()) {
-      form.append('files[]', new Blob([read(name, 'sample-files', file)]), file);
+    for (const file of samplesOf(name)) {
+      form.append('files[]', new Blob([readFileSync(join(EXAMPLES_FOLDER, name, 'sample-files', file))]), file);
     }
     return { headers, body: form };
   }
