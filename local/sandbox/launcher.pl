@@ -232,8 +232,10 @@ sub run_launcher {
             }
             elsif ($box->{end} && is_in($readable, $box->{end})) { $tell->('gone', $id); delete $boxes{$id} }
             elsif ($box->{limit} && $is_time) {
-                my $bytes = eval { memory_of($box->{root}, $box->{limit}) } // 9e18;    # What cannot be watched must not run.
-                if ($bytes <= $box->{limit}) { $box->{over} = 0 }
+                my $bytes = eval { memory_of($box->{root}, $box->{limit}) };
+                # What cannot be watched must not run. Mostly it is ending already, which is no matter of memory.
+                if (!defined $bytes) { kill_box($box) }
+                elsif ($bytes <= $box->{limit}) { $box->{over} = 0 }
                 elsif (!$box->{over}++) { $tell->('memory', $id) }
                 elsif ($box->{over} > 5) { kill_box($box) }
             }
