@@ -40,7 +40,7 @@ sub set_mount_flags {
     sys($MOUNT_SETATTR, -100, $path, 0x8000, pack('Q4', $flags, 0, 0, 0), 32);
 }
 
-# Builds the file system from nothing and moves into it. $plan: [operation, argument, ...] as rootfs.ts writes it.
+# Builds the file system from nothing and moves into it. $plan: [operation, argument, ...] as host-runtime.ts makes it.
 sub build_root {
     my ($plan, $disk_bytes) = @_;
     sys('mount', 'none', '/', 0, MS_SLAVE | MS_REC, 0);
