@@ -334,7 +334,14 @@ async function readBundle(request: Request, limit: number): Promise<Uint8Array> 
   return bundles[0]!.content;
 }
 
-const LOG_STATUS = { running: 'running', completed: 'success', failed: 'error', timeout: 'timeout' } as const;
+const LOG_STATUS = {
+  queued: 'running',
+  running: 'running',
+  cancelled: 'error',
+  completed: 'success',
+  failed: 'error',
+  timeout: 'timeout',
+} as const;
 
 const logEntry = (run: Run & { stdout: string; stderr: string }) => ({
   id: run.id,

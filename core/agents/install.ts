@@ -3,7 +3,7 @@ import type { Deps } from '../deps.ts';
 import { hasCode } from '../errors.ts';
 import type { SandboxSession } from '../ports/sandbox.ts';
 import { shortenLog } from '../runs/masking.ts';
-import { RunStore } from '../runs/store.ts';
+import { type NewRun, RunStore } from '../runs/store.ts';
 import type { BundleReport } from './bundle.ts';
 import { shellQuote } from './entrypoint.ts';
 import { AgentStore, type AgentVersion, bundleKey, type Install, versionName } from './store.ts';
@@ -122,16 +122,19 @@ export async function installDependencies(
   const startedAt = deps.clock.now();
   const deadline = startedAt + deps.config.installTimeoutMs;
   const base = { layer: plan.layer, run_id: runId, deadline };
-  await runs.start({
+  const run: NewRun = {
     id: runId,
     agentId: version.id,
+    agentOrg: version.orgSlug,
     agentName: version.name,
     agentVersion: versionName(version.version),
     endpoint: 'install',
     triggerSource: 'install',
     startedAt,
     deadline,
-  });
+    input: null,
+  };
+  await runs.start(run);
   const log = new InstallLog(deps, runs, runId, startedAt);
   const failure = await build(deps, version, plan, deadline, log).catch((error: unknown) => {
     deps.log.error('installation failed', { agent_id: version.id, error: String(error) });
@@ -139,13 +142,14 @@ export async function installDependencies(
   });
   const result: Install =
     failure === undefined ? { ...base, status: 'ready' } : { ...base, status: 'failed', error: failure };
-  await runs.finish(runId, startedAt, {
+  await runs.finish(run, {
     status: failure === undefined ? 'completed' : 'failed',
     ...log.body(),
     executionMs: deps.clock.now() - startedAt,
     exitCode: log.exitCode,
     errorCode: failure === undefined ? null : 'SANDBOX_ERROR',
     errorMessage: failure ?? null,
+    creditsCents: 0,
   });
   await store.setBuild(version, { bundle: version.bundle!, install: result });
   if (result.status === 'ready') await store.activate(version);
@@ -238,6 +242,7 @@ class InstallLog {
       output: null,
       stdout: shortenLog(this.#text.stdout),
       stderr: shortenLog(this.#text.stderr),
+      trace: [],
     };
   }
 

@@ -5,7 +5,7 @@ import type { Deps } from '../deps.ts';
 import { isPlatformError, PlatformError } from '../errors.ts';
 import type { Json } from '../ports/table.ts';
 import { SecretMask } from '../runs/masking.ts';
-import { type RunResult, RunStore } from '../runs/store.ts';
+import { type NewRun, type RunResult, RunStore } from '../runs/store.ts';
 import { SecretStore } from '../secrets/store.ts';
 import { type CodeResult, runCode } from './code-runtime.ts';
 import type { CallInput, LlmCredentials } from './input.ts';
@@ -65,21 +65,24 @@ export async function runCall(deps: Deps, call: Call): Promise<CallAnswer> {
   const mask = new SecretMask({ ...secrets, ...callerKey(input.llmCredentials) });
 
   const runs = new RunStore(deps, call.workspaceId);
-  await runs.start({
+  const maskedInput = mask.json(input.document as Json);
+  const run: NewRun = {
     id: call.runId,
     agentId: agent.id,
+    agentOrg: agent.orgSlug,
     agentName: agent.name,
     agentVersion: versionName(agent.version),
     endpoint: call.endpoint,
     triggerSource: call.triggerSource,
     startedAt: call.receivedAt,
     deadline,
-  });
+    input: maskedInput,
+  };
+  await runs.start(run);
   const env = { ...secrets, ...credentialEnvironment(input.llmCredentials) };
   const result = await runEngine(deps, call, { env, mask, deadline });
   const output = result.data ?? null;
-  const maskedInput = mask.json(input.document as Json);
-  await runs.finish(call.runId, call.receivedAt, { ...recordOf(result), input: maskedInput, output });
+  await runs.finish(run, { ...recordOf(result), input: maskedInput, output });
   if (result.error) throw result.error;
 
   const warnings = [...inputWarnings, ...result.warnings, ...checkOutput(agent, output)];
@@ -135,6 +138,8 @@ function recordOf(result: CodeResult): Omit<RunResult, 'input' | 'output'> {
     stderr,
     exitCode,
     executionMs,
+    trace: [],
+    creditsCents: 0,
   };
 }
 

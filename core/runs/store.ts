@@ -1,7 +1,8 @@
 import type { Deps } from '../deps.ts';
 import type { ErrorCode } from '../errors.ts';
 import { epochSeconds, isoTime } from '../ports/clock.ts';
-import type { Item, Json } from '../ports/table.ts';
+import { equals, exists, type Item, type Json, type TransactOperation } from '../ports/table.ts';
+import type { TraceEvent } from './trace.ts';
 
 /**
  * Runs table: `WS#<workspace id>#RUN / <run id without dashes>` is the run's head (gsi1: the runs of an agent version by
@@ -12,6 +13,7 @@ export interface Run {
   readonly id: string;
   readonly workspaceId: string;
   readonly agentId: string;
+  readonly agentOrg: string;
   readonly agentName: string;
   readonly agentVersion: string;
   readonly endpoint: string;
@@ -20,33 +22,77 @@ export interface Run {
   readonly startedAt: string;
   /** Epoch milliseconds. A run that is unfinished past it was lost with its host. */
   readonly deadline: number;
+  /** The run that made this sub-call, and the one on top of the chain; a run without a parent is its own root. */
+  readonly parentRunId: string | null;
+  readonly rootRunId: string;
+  readonly replayOf: string | null;
+  readonly tenantId: string | null;
   readonly completedAt: string | null;
   readonly durationMs: number | null;
   readonly executionMs: number | null;
   readonly exitCode: number | null;
   readonly errorCode: ErrorCode | null;
   readonly errorMessage: string | null;
+  readonly inputTokens: number | null;
+  readonly outputTokens: number | null;
+  readonly llmProvider: string | null;
+  readonly llmModel: string | null;
+  /** What the provider charges for the tokens; null where no price is known. */
+  readonly costUsd: number | null;
+  /** What the caller paid in credits. */
+  readonly creditsCents: number;
 }
 
 /** `contract.md` 7.4. */
-export type RunStatus = 'running' | 'completed' | 'failed' | 'timeout';
+export type RunStatus = 'queued' | 'running' | 'completed' | 'failed' | 'timeout' | 'cancelled';
 
 export interface RunBody {
   readonly input: Json | null;
   readonly output: Json | null;
   readonly stdout: string;
   readonly stderr: string;
+  readonly trace: readonly TraceEvent[];
 }
 
 /** How a run ended. Secrets must have been masked in all of it. */
 export interface RunResult extends RunBody {
-  readonly status: Exclude<RunStatus, 'running'>;
+  readonly status: Exclude<RunStatus, 'queued' | 'running'>;
   readonly executionMs: number | null;
   readonly exitCode: number | null;
   readonly errorCode: ErrorCode | null;
   readonly errorMessage: string | null;
+  readonly inputTokens?: number;
+  readonly outputTokens?: number;
+  readonly llmProvider?: string;
+  readonly llmModel?: string;
+  readonly costUsd?: number;
+  readonly creditsCents: number;
 }
 
+/** A run that begins. */
+export interface NewRun {
+  readonly id: string;
+  readonly agentId: string;
+  readonly agentOrg: string;
+  readonly agentName: string;
+  readonly agentVersion: string;
+  readonly endpoint: string;
+  readonly triggerSource: string;
+  /** Epoch milliseconds. */
+  readonly startedAt: number;
+  readonly deadline: number;
+  readonly parentRunId?: string;
+  readonly rootRunId?: string;
+  readonly replayOf?: string;
+  readonly tenantId?: string;
+  /** Masked. */
+  readonly input: Json;
+  /** What sub-calls of this run are checked against, see `core/orchestration`. */
+  readonly context?: Json;
+}
+
+/** Bodies up to here lie in the run's own item, and cost no further one. */
+const MAX_EMBEDDED_BODY_BYTES = 4 * 1024;
 /** Larger bodies lie in a blob (`design.md` section 5). */
 const MAX_INLINE_BODY_BYTES = 100 * 1024;
 /** A host may need this long past the deadline to write down how a run ended. */
@@ -72,22 +118,19 @@ export class RunStore {
     return { pk: `WS#${this.#workspaceId}#RUNBODY`, sk: hexOf(runId) };
   }
 
-  async start(run: {
-    id: string;
-    agentId: string;
-    agentName: string;
-    agentVersion: string;
-    endpoint: string;
-    triggerSource: string;
-    startedAt: number;
-    deadline: number;
-  }): Promise<void> {
+  /** Records a run before anything of it happens. With its input, so that a crash loses none. */
+  async start(run: NewRun): Promise<void> {
+    const { runs } = this.#deps;
     const startedAt = isoTime(run.startedAt);
-    await this.#deps.runs.put({
+    const rootRunId = run.rootRunId ?? run.id;
+    const ttl = this.#expiry(run.startedAt);
+    const body = { input: run.input, output: null, stdout: '', stderr: '', trace: [] };
+    const head: Item = {
       ...this.#key(run.id),
       id: run.id,
       workspace_id: this.#workspaceId,
       agent_id: run.agentId,
+      agent_org: run.agentOrg,
       agent_name: run.agentName,
       agent_version: run.agentVersion,
       endpoint: run.endpoint,
@@ -95,47 +138,106 @@ export class RunStore {
       trigger_source: run.triggerSource,
       started_at: startedAt,
       deadline: run.deadline,
-      ttl: this.#expiry(run.startedAt),
-      gsi1pk: `AGENT#${run.agentId}`,
-      gsi1sk: `${startedAt}#${run.id}`,
+      parent_run_id: run.parentRunId,
+      root_run_id: rootRunId,
+      replay_of: run.replayOf,
+      tenant_id: run.tenantId,
+      context: run.context,
+      ...(await this.#embed(run.id, ttl, body)),
+      ttl,
+      // An installation shows what it printed while it goes on, and is repaired by the next upload.
+      ...(run.triggerSource === 'install' ? agentIndex(run) : openIndex(run)),
       gsi2pk: `WS#${this.#workspaceId}#RUNS`,
       gsi2sk: `${startedAt}#${run.id}`,
-    });
+    };
+    if (run.parentRunId === undefined) {
+      await runs.put(head);
+    } else {
+      await runs.transact([
+        { op: 'put', item: head },
+        {
+          op: 'put',
+          item: { ...this.#childKey(rootRunId, run.id), ttl, run_id: run.id, parent_run_id: run.parentRunId },
+        },
+      ]);
+    }
+  }
+
+  #childKey(rootRunId: string, runId: string) {
+    return { pk: `WS#${this.#workspaceId}#TREE#${hexOf(rootRunId)}`, sk: hexOf(runId) };
   }
 
   #expiry(startedAt: number): number {
     return epochSeconds(startedAt) + this.#deps.config.runRetentionDays * 24 * 3600;
   }
 
-  /** What a run printed so far. */
-  async saveProgress(runId: string, startedAt: number, body: RunBody): Promise<void> {
+  /** The attribute of the head that holds a body; one that is too large for it is put where the attribute says. */
+  async #embed(runId: string, ttl: number, body: RunBody): Promise<{ body?: Json; body_in: 'head' | 'item' | 'blob' }> {
     const json = JSON.stringify(body);
-    const key = this.#bodyKey(runId);
-    const ttl = this.#expiry(startedAt);
-    if (Buffer.byteLength(json) <= MAX_INLINE_BODY_BYTES) {
-      await this.#deps.runs.put({ ...key, ttl, body: body as unknown as Json });
-    } else {
-      const blob = `runs/${this.#workspaceId}/${runId}.json`;
-      await this.#deps.blobs.put(blob, Buffer.from(json));
-      await this.#deps.runs.put({ ...key, ttl, blob });
+    const bytes = Buffer.byteLength(json);
+    if (bytes <= MAX_EMBEDDED_BODY_BYTES) return { body: body as unknown as Json, body_in: 'head' };
+    if (bytes <= MAX_INLINE_BODY_BYTES) {
+      await this.#deps.runs.put({ ...this.#bodyKey(runId), ttl, body: body as unknown as Json });
+      return { body_in: 'item' };
     }
+    await this.#deps.blobs.put(this.#blobKey(runId), Buffer.from(json));
+    return { body_in: 'blob' };
   }
 
-  async finish(runId: string, startedAt: number, result: RunResult): Promise<void> {
-    const { input, output, stdout, stderr } = result;
-    await this.saveProgress(runId, startedAt, { input, output, stdout, stderr });
+  #blobKey(runId: string): string {
+    return `runs/${this.#workspaceId}/${runId}.json`;
+  }
+
+  /** What a run printed so far. */
+  async saveProgress(runId: string, startedAt: number, body: RunBody): Promise<void> {
+    const embedded = await this.#embed(runId, this.#expiry(startedAt), body);
+    await this.#deps.runs.update(this.#key(runId), { set: embedded, remove: embedded.body ? [] : ['body'] }, exists());
+  }
+
+  /**
+   * Records how a run ended, together with `alongside` (at most nine operations on the runs table), once: false when the
+   * run was finished already, by whoever else.
+   */
+  async finish(run: NewRun, result: RunResult, alongside: readonly TransactOperation[] = []): Promise<boolean> {
+    const { input, output, stdout, stderr, trace } = result;
+    const embedded = await this.#embed(run.id, this.#expiry(run.startedAt), { input, output, stdout, stderr, trace });
     const now = this.#deps.clock.now();
-    await this.#deps.runs.update(this.#key(runId), {
-      set: {
-        status: result.status,
-        completed_at: isoTime(now),
-        duration_ms: now - startedAt,
-        execution_ms: result.executionMs,
-        exit_code: result.exitCode,
-        error_code: result.errorCode,
-        error_message: result.errorMessage,
+    const operations: TransactOperation[] = [
+      {
+        op: 'update',
+        key: this.#key(run.id),
+        changes: {
+          set: {
+            ...embedded,
+            status: result.status,
+            completed_at: isoTime(now),
+            duration_ms: now - run.startedAt,
+            execution_ms: result.executionMs,
+            exit_code: result.exitCode,
+            error_code: result.errorCode,
+            error_message: result.errorMessage,
+            input_tokens: result.inputTokens,
+            output_tokens: result.outputTokens,
+            llm_provider: result.llmProvider,
+            llm_model: result.llmModel,
+            cost_usd: result.costUsd,
+            credits_cents: result.creditsCents,
+            ...agentIndex(run),
+          },
+          remove: embedded.body ? [] : ['body'],
+        },
+        condition: equals('status', 'running'),
       },
-    });
+      ...alongside,
+    ];
+    for (let attempt = 0; attempt < MAX_ATTEMPTS; attempt++) {
+      const written = await this.#deps.runs.transact(operations);
+      if (written.ok) return true;
+      if (written.failed.includes(0)) return false;
+      // Roll-ups are items that many runs write at once: on AWS one of two transactions that meet is refused.
+      await this.#deps.clock.sleep(Math.random() * Math.min(5 * 2 ** attempt, 400));
+    }
+    throw new Error(`run ${run.id} could not be finished: its roll-ups were busy ${MAX_ATTEMPTS} times`);
   }
 
   async find(runId: string): Promise<Run | undefined> {
@@ -144,9 +246,35 @@ export class RunStore {
   }
 
   async body(runId: string): Promise<RunBody | undefined> {
-    return readBody(this.#deps, await this.#deps.runs.get(this.#bodyKey(runId)));
+    const head = await this.#deps.runs.get(this.#key(runId));
+    return head && this.#bodyOf(head);
+  }
+
+  async #bodyOf(head: Item): Promise<RunBody | undefined> {
+    const runId = head.id as string;
+    if (head.body_in === 'head') return head.body as unknown as RunBody;
+    if (head.body_in === 'item') {
+      const item = await this.#deps.runs.get(this.#bodyKey(runId));
+      return item?.body as unknown as RunBody | undefined;
+    }
+    const bytes = await this.#deps.blobs.get(this.#blobKey(runId));
+    return bytes && (JSON.parse(Buffer.from(bytes).toString()) as RunBody);
   }
 }
+
+/** Each round one of the writers that met wins. */
+const MAX_ATTEMPTS = 60;
+
+const agentIndex = (run: NewRun) => ({
+  gsi1pk: `AGENT#${run.agentId}`,
+  gsi1sk: `${isoTime(run.startedAt)}#${run.id}`,
+});
+
+/** Unfinished runs, by deadline, in as many partitions as a run's first digit has values. */
+const openIndex = (run: NewRun) => ({
+  gsi1pk: `OPEN#${hexOf(run.id)[0]}`,
+  gsi1sk: `${isoTime(run.deadline)}#${run.id}`,
+});
 
 const hexOf = (runId: string): string => runId.replaceAll('-', '');
 
@@ -157,6 +285,7 @@ function readRun(item: Item, now: number): Run {
     id: item.id as string,
     workspaceId: item.workspace_id as string,
     agentId: item.agent_id as string,
+    agentOrg: item.agent_org as string,
     agentName: item.agent_name as string,
     agentVersion: item.agent_version as string,
     endpoint: item.endpoint as string,
@@ -164,6 +293,10 @@ function readRun(item: Item, now: number): Run {
     triggerSource: item.trigger_source as string,
     startedAt: item.started_at as string,
     deadline: item.deadline as number,
+    parentRunId: (item.parent_run_id as string | undefined) ?? null,
+    rootRunId: item.root_run_id as string,
+    replayOf: (item.replay_of as string | undefined) ?? null,
+    tenantId: (item.tenant_id as string | undefined) ?? null,
     completedAt: (item.completed_at as string | undefined) ?? null,
     durationMs: (item.duration_ms as number | undefined) ?? null,
     executionMs: (item.execution_ms as number | null | undefined) ?? null,
@@ -172,14 +305,13 @@ function readRun(item: Item, now: number): Run {
     errorMessage: lost
       ? 'The platform stopped while this run was under way.'
       : ((item.error_message as string | null | undefined) ?? null),
+    inputTokens: (item.input_tokens as number | undefined) ?? null,
+    outputTokens: (item.output_tokens as number | undefined) ?? null,
+    llmProvider: (item.llm_provider as string | undefined) ?? null,
+    llmModel: (item.llm_model as string | undefined) ?? null,
+    costUsd: (item.cost_usd as number | undefined) ?? null,
+    creditsCents: (item.credits_cents as number | undefined) ?? 0,
   };
-}
-
-async function readBody({ blobs }: Pick<Deps, 'blobs'>, item: Item | undefined): Promise<RunBody | undefined> {
-  if (item === undefined) return undefined;
-  if (item.blob === undefined) return item.body as unknown as RunBody;
-  const bytes = await blobs.get(item.blob as string);
-  return bytes && (JSON.parse(Buffer.from(bytes).toString()) as RunBody);
 }
 
 /**

@@ -1,0 +1,65 @@
+import type { AgentVersion } from '../agents/store.ts';
+import type { PlatformError } from '../errors.ts';
+import type { LlmProvider } from '../ports/llm.ts';
+import type { Json } from '../ports/table.ts';
+import type { SecretMask } from '../runs/masking.ts';
+import type { Trace } from '../runs/trace.ts';
+import type { CallInput } from './input.ts';
+import type { ProgressEvent } from './progress.ts';
+import type { Skill } from './skills.ts';
+import type { Warning } from './warnings.ts';
+
+/** What an engine is given: one run, checked and allowed. */
+export interface EngineRun {
+  readonly runId: string;
+  /** The workspace that the run, its secrets and its costs belong to. */
+  readonly workspaceId: string;
+  readonly agent: AgentVersion;
+  readonly input: CallInput;
+  /** In the order in which they are to be given to the model. */
+  readonly skills: readonly Skill[];
+  /** Models to use, the first one unless its provider refuses; empty for engines that need none. */
+  readonly models: readonly ModelChoice[];
+  /** Whether the agent must orchestrate strictly: its own mode, or that of an agent above it. */
+  readonly isStrict: boolean;
+  /** The environment of the run's sandbox: secrets and the platform's variables. */
+  readonly env: Readonly<Record<string, string>>;
+  readonly mask: SecretMask;
+  /** Epoch milliseconds. Engines end by then, with TIMEOUT. */
+  readonly deadline: number;
+  /** Aborted with a RUN_CANCELLED error when the run is cancelled. Engines pass it on to whatever they wait for. */
+  readonly signal: AbortSignal;
+  /** Shows what happens to whoever watches the run. The pipeline masks secrets in it. */
+  readonly emit: (event: ProgressEvent) => void;
+  readonly trace: Trace;
+}
+
+/** A model, with the key to use it. */
+export interface ModelChoice {
+  readonly provider: LlmProvider;
+  readonly model: string;
+  /** Absent only for a local model server. */
+  readonly apiKey?: string;
+}
+
+/** What came of a run. `error` or `data`; everything masked. */
+export interface EngineResult {
+  readonly data?: Json;
+  readonly warnings: Warning[];
+  readonly error?: PlatformError;
+  readonly stdout: string;
+  readonly stderr: string;
+  /** Of the program; null for engines that run none. */
+  readonly exitCode: number | null;
+  readonly executionMs: number;
+  /** Of all turns together, also of a run that failed; absent for engines without a model. */
+  readonly usage?: TokenUsage;
+  /** What the tokens were spent on. */
+  readonly model?: Pick<ModelChoice, 'provider' | 'model'>;
+}
+
+/** `contract.md` 1.1. */
+export interface TokenUsage {
+  readonly input_tokens: number;
+  readonly output_tokens: number;
+}

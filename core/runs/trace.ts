@@ -1,0 +1,49 @@
+import type { Clock } from '../ports/clock.ts';
+import type { Json } from '../ports/table.ts';
+
+/** `contract.md` 15.6. */
+export type TraceEventType =
+  | `${'llm_call' | 'tool_call'}_${'started' | 'succeeded' | 'failed'}`
+  | 'decision'
+  | 'fallback_transition'
+  | 'policy_violation'
+  | 'error';
+
+/** One step of a run, without what was said in it: names, counts and times only. */
+export interface TraceEvent {
+  readonly event_type: TraceEventType;
+  /** Epoch milliseconds. */
+  readonly at: number;
+  readonly payload?: { readonly [member: string]: Json };
+  readonly provider?: string;
+  readonly model?: string;
+  readonly token_input?: number;
+  readonly token_output?: number;
+  readonly cache_read_tokens?: number;
+  readonly cache_write_tokens?: number;
+  readonly cost_usd?: number;
+  readonly duration_ms?: number;
+  readonly error_type?: string;
+  readonly error_message?: string;
+}
+
+/** A run may take 50 turns with some calls each; past this, only the counts in the run's record go on. */
+const MAX_EVENTS = 1000;
+
+/** Gathers what happens in one run; the run's record keeps it. */
+export class Trace {
+  readonly #clock: Clock;
+  readonly #events: TraceEvent[] = [];
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+  }
+
+  add(event: Omit<TraceEvent, 'at'>): void {
+    if (this.#events.length < MAX_EVENTS) this.#events.push({ at: this.#clock.now(), ...event });
+  }
+
+  get events(): readonly TraceEvent[] {
+    return this.#events;
+  }
+}
