@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import type { Json } from '../ports/table.ts';
-import { SecretMask, shortenLog } from './masking.ts';
+import { LiveMask, SecretMask, shortenLog } from './masking.ts';
 
 const PEM = [
   '-----BEGIN PRIVATE KEY-----',
@@ -102,5 +102,39 @@ describe('shortenLog', () => {
       expect(Buffer.byteLength(short)).toBeLessThanOrEqual(10_240);
       expect(short).not.toContain('\ufffd');
     }
+  });
+});
+
+describe('a text in pieces', () => {
+  test('a secret is masked however it is cut', () => {
+    const secrets = { A: 'abcabd-secret', B: 'secret-of-b', C: 'bd-se' };
+    const text = 'x abcabc abcabd-secret-of-b secret-of-b abcabd-secre';
+    const property = fc.property(fc.array(fc.nat(text.length)), (cuts) => {
+      const live = new LiveMask(new SecretMask(secrets));
+      const ends = [...new Set(cuts)].sort((a, b) => a - b);
+      let shown = '';
+      let from = 0;
+      for (const end of [...ends, text.length]) {
+        shown += live.push(Buffer.from(text.slice(from, end)));
+        from = end;
+      }
+      shown += live.end();
+      for (const value of ['abcabd-secret', 'secret-of-b']) expect(shown).not.toContain(value);
+      expect(shown.startsWith('x abcabc ')).toBe(true);
+    });
+    fc.assert(property);
+  });
+
+  test('what cannot become a secret is shown at once', () => {
+    const live = new LiveMask(new SecretMask({ A: 'tok-12345' }));
+    expect(live.push('line 1\nto')).toBe('line 1\n');
+    expect(live.push('day\n')).toBe('today\n');
+    expect(live.end()).toBe('');
+  });
+
+  test('characters cut in two arrive whole', () => {
+    const live = new LiveMask(new SecretMask({}));
+    const bytes = Buffer.from('ü');
+    expect(live.push(bytes.subarray(0, 1)) + live.push(bytes.subarray(1))).toBe('ü');
   });
 });

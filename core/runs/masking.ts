@@ -32,6 +32,25 @@ export class SecretMask {
     return this.#replacements.reduce((masked, [needle, mark]) => masked.replaceAll(needle, mark), text);
   }
 
+  /** How much of a text, more of which is to come, holds no secret that has only begun. */
+  settledLength(text: string): number {
+    let settled = text.length;
+    for (const [needle] of this.#replacements) {
+      for (let start = Math.max(0, text.length - needle.length + 1); start < settled; start++) {
+        if (text[start] === needle[0] && needle.startsWith(text.slice(start))) settled = start;
+      }
+    }
+    // Nor may the cut go through a secret that is there whole: its two parts would be known as nothing.
+    for (let before = -1; before !== settled; ) {
+      before = settled;
+      for (const [needle] of this.#replacements) {
+        const at = text.lastIndexOf(needle, settled - 1);
+        if (at >= 0 && at + needle.length > settled) settled = at;
+      }
+    }
+    return settled;
+  }
+
   /** Masks strings and member names at any depth. */
   json(value: Json): Json {
     if (this.#replacements.length === 0) return value;
@@ -43,6 +62,33 @@ export class SecretMask {
     if (value === null) return value;
     if (Array.isArray(value)) return value.map((element) => this.json(element));
     return Object.fromEntries(Object.entries(value).map(([name, member]) => [this.text(name), this.json(member)]));
+  }
+}
+
+/** Masks a text that comes in pieces: a piece that may be the beginning of a secret waits for the next one. */
+export class LiveMask {
+  readonly #mask: SecretMask;
+  readonly #decoder = new TextDecoder();
+  #held = '';
+
+  constructor(mask: SecretMask) {
+    this.#mask = mask;
+  }
+
+  /** What may be shown now; empty when all of it has to wait. Bytes may end inside a character. */
+  push(piece: string | Uint8Array): string {
+    this.#held += typeof piece === 'string' ? piece : this.#decoder.decode(piece, { stream: true });
+    const end = this.#mask.settledLength(this.#held);
+    const settled = this.#held.slice(0, end);
+    this.#held = this.#held.slice(end);
+    return this.#mask.text(settled);
+  }
+
+  /** The rest. */
+  end(): string {
+    const rest = this.#held + this.#decoder.decode();
+    this.#held = '';
+    return this.#mask.text(rest);
   }
 }
 
