@@ -5,7 +5,7 @@ import { isPlatformError, PlatformError } from '../errors.ts';
 import { authenticate } from './auth.ts';
 import { readJson } from './body.ts';
 import { errorResponse } from './envelope.ts';
-import { type Incoming, isRaw, type Route, requestIdOf } from './route.ts';
+import { type Incoming, isRaw, type RawAnswer, type Route, requestIdOf } from './route.ts';
 
 /** Management bodies are small; calls and uploads read their own bodies under their own limits. */
 const MAX_JSON_BODY_BYTES = 2 * 1024 * 1024;
@@ -16,7 +16,8 @@ const MAX_SEGMENT_LENGTH = 256;
 type AnyHandlers = Record<string, (incoming: Incoming<any>) => Promise<AnyOutgoing>>;
 interface AnyOutgoing {
   readonly status: number;
-  readonly body: unknown;
+  readonly body?: unknown;
+  readonly raw?: RawAnswer;
   readonly headers?: Readonly<Record<string, string>>;
 }
 
@@ -138,7 +139,11 @@ function parse(part: string, schema: z.ZodType, value: unknown): unknown {
  * touched later leaves the server's fast path.
  */
 function encode(route: Route, answer: AnyOutgoing, common: Readonly<Record<string, string>>): Response {
-  const { status } = answer;
+  const { status, raw } = answer;
+  if (raw !== undefined) {
+    const headers = { ...common, ...answer.headers, 'content-type': raw.contentType };
+    return new Response(rawBody(raw.content), { status, headers });
+  }
   const shape = route.response[status];
   if (shape === undefined) throw new Error(`${route.operationId} answered ${status}, which its row does not list`);
   if (isRaw(shape)) {

@@ -28,6 +28,8 @@ export interface Route {
   };
   /** Status -> JSON shape, or bytes. Members that the shape does not name never leave. */
   readonly response: { readonly [status: number]: z.ZodType | RawBody };
+  /** Media types that the handler may answer instead of JSON, as {@link RawAnswer}. */
+  readonly alsoRaw?: readonly string[];
   /** Codes beyond those that every route of its kind can answer, see {@link commonErrors}. */
   readonly errors?: readonly ErrorCode[];
   /** May take longer than 29 s or answer bytes: what a buffered API Gateway integration cannot. One `fn`, one kind. */
@@ -52,6 +54,12 @@ export interface RawBody {
 }
 export const raw = (...mediaTypes: string[]): RawBody => ({ raw: mediaTypes });
 export const isRaw = (body: z.ZodType | RawBody): body is RawBody => 'raw' in body;
+
+/** An answer that the handler made itself: a stream of events, or bytes that were kept. */
+export interface RawAnswer {
+  readonly contentType: string;
+  readonly content: Uint8Array | AsyncIterable<Uint8Array>;
+}
 
 /** Keeps the literal types of the rows, which the handler and client types are made of. */
 export const defineRoutes = <const Rows extends readonly Route[]>(rows: Rows): Rows => rows;
@@ -100,13 +108,17 @@ export interface Incoming<R extends Route = Route> {
 type ResponseBody<Schema> = Schema extends z.ZodType ? z.input<Schema> : Uint8Array | AsyncIterable<Uint8Array>;
 
 /** One of the statuses of the row, with its body. */
-export type Outgoing<R extends Route> = {
-  [Status in keyof R['response'] & number]: {
-    readonly status: Status;
-    readonly body: ResponseBody<R['response'][Status]>;
-    readonly headers?: Readonly<Record<string, string>>;
-  };
-}[keyof R['response'] & number];
+export type Outgoing<R extends Route> =
+  | {
+      [Status in keyof R['response'] & number]: {
+        readonly status: Status;
+        readonly body: ResponseBody<R['response'][Status]>;
+        readonly headers?: Readonly<Record<string, string>>;
+      };
+    }[keyof R['response'] & number]
+  | (R extends { readonly alsoRaw: readonly string[] }
+      ? { readonly status: number; readonly raw: RawAnswer; readonly headers?: Readonly<Record<string, string>> }
+      : never);
 
 /** One handler per row: a missing handler or a wrong body does not compile. */
 export type Handlers<Rows extends readonly Route[]> = {
