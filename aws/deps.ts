@@ -19,11 +19,14 @@ import { SecretsManagerVault } from './secrets-manager-vault.ts';
 export interface HostDeps extends Pick<Deps, 'config' | 'clock' | 'ids' | 'log' | 'background'> {
   /** The same as `log`, with what only the Lambda entry tells it. */
   readonly logger: Logger;
+  /** Waits for all background work: a Lambda function that has answered is frozen, with whatever it does. */
+  settled(): Promise<void>;
 }
 
 /** What every function has; no SDK. */
 export function hostParts(config: Config): HostDeps {
   const logger = new Logger({ logLevel: config.logLevel });
+  const pending = new Set<Promise<void>>();
   return {
     config,
     clock: new SystemClock(),
@@ -35,7 +38,13 @@ export function hostParts(config: Config): HostDeps {
       warn: (message, fields = {}) => logger.warn(message, fields),
       error: (message, fields = {}) => logger.error(message, fields),
     },
-    background: (work) => work,
+    background(work) {
+      pending.add(work);
+      return work.finally(() => pending.delete(work));
+    },
+    async settled() {
+      while (pending.size > 0) await Promise.allSettled(pending);
+    },
   };
 }
 
@@ -65,7 +74,7 @@ export const vaultParts = ({
 });
 
 /** All of them. */
-export function awsDeps(config: Config): Deps {
+export function awsDeps(config: Config): Deps & HostDeps {
   const host = hostParts(config);
   const tables = tableParts(host);
   return { ...host, ...tables, ...blobParts(host), ...vaultParts({ ...host, ...tables }), sandbox: new NoSandbox() };

@@ -2,6 +2,7 @@ import middy from '@middy/core';
 import { executionModeStandard } from '@middy/core/executionModeStandard';
 import { executionModeStreamifyResponse } from '@middy/core/executionModeStreamifyResponse';
 import type { APIGatewayProxyEvent } from 'aws-lambda';
+import type { HostDeps } from '#aws/deps.ts';
 import { routes } from '#core/api.ts';
 import { createApp } from '#core/http/app.ts';
 import type { FunctionName, Route } from '#core/http/route.ts';
@@ -14,7 +15,7 @@ import type { FunctionName, Route } from '#core/http/route.ts';
  */
 export function createHandler(
   fn: FunctionName,
-  deps: Parameters<typeof createApp>[0],
+  deps: Parameters<typeof createApp>[0] & Partial<Pick<HostDeps, 'settled'>>,
   handlers: Parameters<typeof createApp>[2],
 ) {
   const table: readonly Route[] = routes;
@@ -28,7 +29,11 @@ export function createHandler(
       const body = isStream ? (response.body ?? '') : await response.text();
       return { statusCode: response.status, headers: Object.fromEntries(response.headers), body };
     },
-    { executionMode: isStream ? executionModeStreamifyResponse : executionModeStandard },
+    {
+      executionMode: isStream ? executionModeStreamifyResponse : executionModeStandard,
+      // A streamed answer is with the client by now, or the client has left: what it began goes on to its end.
+      requestEnd: () => deps.settled?.(),
+    },
   );
 }
 

@@ -1,46 +1,59 @@
-import { entrypointCommand } from '../agents/entrypoint.ts';
+import { type AgentVersion, versionName } from '../agents/store.ts';
 import { validateAgainst } from '../agents/schema-validation.ts';
-import { AgentStore, type AgentVersion, versionName } from '../agents/store.ts';
 import type { Deps } from '../deps.ts';
 import { isPlatformError, PlatformError } from '../errors.ts';
 import type { Json } from '../ports/table.ts';
 import { SecretMask } from '../runs/masking.ts';
 import { type NewRun, type RunResult, RunStore } from '../runs/store.ts';
+import { Trace } from '../runs/trace.ts';
 import { SecretStore } from '../secrets/store.ts';
-import { type CodeResult, runCode } from './code-runtime.ts';
+import type { Workspace } from '../workspaces/store.ts';
+import { runCode } from './code-runtime.ts';
+import type { EngineResult, EngineRun, TokenUsage } from './engine.ts';
 import type { CallInput, LlmCredentials } from './input.ts';
+import type { ProgressEvent } from './progress.ts';
+import { readyToRun } from './readiness.ts';
 import type { Warning } from './warnings.ts';
 
-/** One call, whoever starts it: a request, later a schedule, a webhook, another agent. */
+/** One call, whoever starts it: a request, another agent, a replay. The caller was allowed to call this agent. */
 export interface Call {
   readonly agent: AgentVersion;
   readonly endpoint: string;
   readonly input: CallInput;
-  /** The workspace that the run, its secrets and its costs belong to. */
-  readonly workspaceId: string;
+  /** The run, its secrets and its costs belong to it. */
+  readonly workspace: Workspace;
   /** A UUID. */
   readonly runId: string;
-  readonly triggerSource: string;
+  readonly triggerSource: 'api' | 'cli' | 'agent' | 'replay';
   /** Epoch milliseconds. */
   readonly receivedAt: number;
   /** Epoch milliseconds; the caller's wish, see {@link deadlineOf}. */
   readonly wantedDeadline?: number;
+  /** The run that is repeated. */
+  readonly replayOf?: string;
 }
 
 export interface CallAnswer {
   readonly data: Json;
-  readonly warnings: Warning[];
+  readonly warnings: readonly Warning[];
   readonly executionMs: number;
   readonly stdout: string;
   readonly stderr: string;
+  readonly usage?: TokenUsage;
+}
+
+/** A run that is recorded as running. It must be finished, whatever happens to the request. */
+export interface BegunRun {
+  readonly deadline: number;
+  /** Runs the agent and records how it ended. Throws what the run ended with; never leaves the run unfinished. */
+  finish(emit: (event: ProgressEvent) => void): Promise<CallAnswer>;
 }
 
 /** API Gateway cuts an idle stream at 300 s: answers come before (`design.md` section 6). */
 const PLATFORM_LIMIT_MS = 295_000;
-const INSTALL_POLL_MS = 250;
 
 /** The earliest of the agent's timeout, the caller's deadline and the platform's limit, in epoch milliseconds. */
-export function deadlineOf({ agent, receivedAt, wantedDeadline }: Call): number {
+function deadlineOf({ agent, receivedAt, wantedDeadline }: Call): number {
   const own = agent.definition.timeout_seconds * 1000;
   return Math.min(
     receivedAt + (own > 0 ? own : PLATFORM_LIMIT_MS),
@@ -50,23 +63,19 @@ export function deadlineOf({ agent, receivedAt, wantedDeadline }: Call): number 
 }
 
 /**
- * Takes one call through: input against the schema, secrets, deadline, engine, output against the schema, run record.
- * The caller must have been allowed to call this agent.
- *
- * Throws INVALID_INPUT, MISSING_SECRETS, TIMEOUT, UNPROCESSABLE (the version cannot run), SANDBOX_ERROR,
- * INTERNAL_ERROR. From the first check on that needs work, the run's record tells the same.
+ * Takes a call to where its run begins: input against the schema, secrets, models, limits, run record. What it throws
+ * left no run behind: INVALID_INPUT, MISSING_SECRETS, LLM_KEY_REQUIRED, TIMEOUT, UNPROCESSABLE (the version cannot run).
  */
-export async function runCall(deps: Deps, call: Call): Promise<CallAnswer> {
-  const { agent, input } = call;
+export async function beginCall(deps: Deps, call: Call): Promise<BegunRun> {
+  const { agent, input, workspace } = call;
   const deadline = deadlineOf(call);
   if (deadline <= deps.clock.now()) throw new PlatformError('TIMEOUT', 'The deadline of this call has passed already.');
   const inputWarnings = checkInput(agent, input);
   const secrets = await injectedSecrets(deps, call);
   const mask = new SecretMask({ ...secrets, ...callerKey(input.llmCredentials) });
 
-  const runs = new RunStore(deps, call.workspaceId);
-  const maskedInput = mask.json(input.document as Json);
-  const run: NewRun = {
+  const runs = new RunStore(deps, workspace.id);
+  const record: NewRun = {
     id: call.runId,
     agentId: agent.id,
     agentOrg: agent.orgSlug,
@@ -76,45 +85,49 @@ export async function runCall(deps: Deps, call: Call): Promise<CallAnswer> {
     triggerSource: call.triggerSource,
     startedAt: call.receivedAt,
     deadline,
-    input: maskedInput,
+    replayOf: call.replayOf,
+    input: mask.json(input.document as Json),
   };
-  await runs.start(run);
-  const env = { ...secrets, ...credentialEnvironment(input.llmCredentials) };
-  const result = await runEngine(deps, call, { env, mask, deadline });
-  const output = result.data ?? null;
-  await runs.finish(run, { ...recordOf(result), input: maskedInput, output });
-  if (result.error) throw result.error;
+  await runs.start(record);
 
-  const warnings = [...inputWarnings, ...result.warnings, ...checkOutput(agent, output)];
-  return { data: output, warnings, executionMs: result.executionMs, stdout: result.stdout, stderr: result.stderr };
+  return {
+    deadline,
+    async finish(emit) {
+      const trace = new Trace(deps.clock);
+      const run: EngineRun = {
+        runId: call.runId,
+        workspaceId: workspace.id,
+        agent,
+        input,
+        skills: [],
+        models: [],
+        isStrict: false,
+        files: [],
+        env: { ...secrets, ...credentialEnvironment(input.llmCredentials) },
+        mask,
+        deadline,
+        signal: new AbortController().signal,
+        emit,
+        trace,
+      };
+      const result = await runEngine(deps, run);
+      const output = result.data ?? null;
+      await runs.finish(record, { ...recordOf(result), input: record.input, output, trace: trace.events });
+      if (result.error) throw result.error;
+      const { executionMs, stdout, stderr, usage } = result;
+      const warnings = [...inputWarnings, ...result.warnings, ...checkOutput(agent, output)];
+      return { data: output, warnings, executionMs, stdout, stderr, usage };
+    },
+  };
 }
 
-async function runEngine(
-  deps: Deps,
-  call: Call,
-  { env, mask, deadline }: { env: Record<string, string>; mask: SecretMask; deadline: number },
-): Promise<CodeResult> {
+async function runEngine(deps: Deps, run: EngineRun): Promise<EngineResult> {
   const startedAt = deps.clock.now();
   try {
-    if (call.agent.definition.execution_engine !== 'code_runtime') {
-      throw new PlatformError(
-        'UNPROCESSABLE',
-        `${describe(call.agent)} is run by ${call.agent.definition.execution_engine}, which this platform does not offer yet.`,
-      );
-    }
-    const agent = await waitForInstall(deps, call.agent, deadline);
-    return await runCode(deps, {
-      agent,
-      command: entrypointCommand(agent.definition, agent.bundle?.entrypoint ?? null),
-      stdin: JSON.stringify(call.input.document),
-      uploads: call.input.uploads,
-      env,
-      mask,
-      deadline,
-    });
+    return await engineOf(deps, run);
   } catch (error) {
     // A run never stays "running" for an error that we know of.
-    if (!isPlatformError(error)) deps.log.error('engine failed', { run_id: call.runId, error: String(error) });
+    if (!isPlatformError(error)) deps.log.error('engine failed', { run_id: run.runId, error: String(error) });
     return {
       error: isPlatformError(error)
         ? error
@@ -128,52 +141,38 @@ async function runEngine(
   }
 }
 
-function recordOf(result: CodeResult): Omit<RunResult, 'input' | 'output'> {
-  const { error, stdout, stderr, exitCode, executionMs } = result;
+async function engineOf(deps: Deps, run: EngineRun): Promise<EngineResult> {
+  const { agent } = run;
+  switch (agent.definition.execution_engine) {
+    case 'code_runtime':
+      return runCode(deps, { ...run, agent: await readyToRun(deps, agent, run) });
+    default:
+      throw new PlatformError('UNPROCESSABLE', 'not yet');
+  }
+}
+
+function recordOf(result: EngineResult): Omit<RunResult, 'input' | 'output' | 'trace'> {
+  const { error, stdout, stderr, exitCode, executionMs, usage, model } = result;
   return {
-    status: error === undefined ? 'completed' : error.code === 'TIMEOUT' ? 'timeout' : 'failed',
+    status: statusOf(error),
     errorCode: error?.code ?? null,
     errorMessage: error?.message ?? null,
     stdout,
     stderr,
     exitCode,
     executionMs,
-    trace: [],
+    inputTokens: usage?.input_tokens,
+    outputTokens: usage?.output_tokens,
+    llmProvider: model?.provider,
+    llmModel: model?.model,
     creditsCents: 0,
   };
 }
 
-const describe = (agent: AgentVersion): string => `${agent.orgSlug}/${agent.name}@${versionName(agent.version)}`;
-
-/** The version once its dependencies are installed; until then, and no longer than the deadline, the call waits. */
-async function waitForInstall(deps: Deps, version: AgentVersion, deadline: number): Promise<AgentVersion> {
-  let agent = version;
-  while (agent.install?.status === 'building' && agent.install.deadline > deps.clock.now()) {
-    if (deps.clock.now() + INSTALL_POLL_MS >= deadline) {
-      throw new PlatformError('TIMEOUT', `The dependencies of ${describe(agent)} are still being installed.`);
-    }
-    await deps.clock.sleep(INSTALL_POLL_MS);
-    const current = await new AgentStore(deps, agent.workspaceId).findVersion(agent.name, agent.version);
-    if (current === undefined) throw new PlatformError('NOT_FOUND', `${describe(agent)} was deleted.`);
-    agent = current;
-  }
-  if (agent.bundle === undefined) {
-    throw new PlatformError('UNPROCESSABLE', `${describe(agent)} has no code bundle yet.`, {
-      hint: `Upload one with POST /agents/${agent.id}/upload.`,
-    });
-  }
-  if (!agent.runnable) {
-    const reason = agent.install?.error ?? 'the installation was interrupted';
-    throw new PlatformError(
-      'SANDBOX_ERROR',
-      `The dependencies of ${describe(agent)} could not be installed: ${reason}`,
-      {
-        category: 'setup_error',
-        hint: 'Correct requirements.txt or package.json and publish a new version, or upload the bundle again.',
-      },
-    );
-  }
-  return agent;
+function statusOf(error: PlatformError | undefined): RunResult['status'] {
+  if (error === undefined) return 'completed';
+  if (error.code === 'TIMEOUT') return 'timeout';
+  return error.code === 'RUN_CANCELLED' ? 'cancelled' : 'failed';
 }
 
 function checkInput(agent: AgentVersion, input: CallInput): Warning[] {
@@ -210,9 +209,9 @@ function checkOutput(agent: AgentVersion, output: Json): Warning[] {
 }
 
 /** Declared secrets, and nothing else of the vault (`contract.md` 11.1). */
-async function injectedSecrets(deps: Deps, { agent, workspaceId }: Call): Promise<Record<string, string>> {
+async function injectedSecrets(deps: Deps, { agent, workspace }: Call): Promise<Record<string, string>> {
   const { required_secrets: required, optional_secrets: optional } = agent.definition;
-  const values = await new SecretStore(deps, workspaceId).values([...required, ...optional]);
+  const values = await new SecretStore(deps, workspace.id).values([...required, ...optional]);
   const missing = required.filter((name) => !(name in values));
   if (missing.length > 0) {
     // Clients read the names between "not found in workspace: " and the full stop (contract.md 1.1).

@@ -1,11 +1,13 @@
+import { entrypointCommand } from '../agents/entrypoint.ts';
 import { toEgress } from '../agents/install.ts';
-import { type AgentVersion, bundleKey } from '../agents/store.ts';
+import { bundleKey } from '../agents/store.ts';
 import type { Deps } from '../deps.ts';
 import { type ErrorExtra, hasCode, PlatformError } from '../errors.ts';
 import { jsonProblem } from '../json.ts';
-import { type ExecOutcome, execToEnd } from '../ports/sandbox.ts';
+import type { ExecOutcome, ExecRequest, SandboxSession } from '../ports/sandbox.ts';
 import type { Json } from '../ports/table.ts';
-import { type SecretMask, shortenLog } from '../runs/masking.ts';
+import { LiveMask, shortenLog } from '../runs/masking.ts';
+import type { EngineResult, EngineRun } from './engine.ts';
 import type { Warning } from './warnings.ts';
 
 /** A file of the call, under the path where the agent finds it. */
@@ -14,45 +16,25 @@ export interface Upload {
   readonly content: Uint8Array;
 }
 
-export interface CodeRun {
-  readonly agent: AgentVersion;
-  readonly command: string;
-  /** One JSON document. */
-  readonly stdin: string;
-  readonly uploads: readonly Upload[];
-  /** Secrets and what else the agent finds in its environment. */
-  readonly env: Readonly<Record<string, string>>;
-  readonly mask: SecretMask;
-  /** Epoch milliseconds. */
-  readonly deadline: number;
-}
-
-/** What came of it. `error` or `data`; everything masked. */
-export interface CodeResult {
-  readonly data?: Json;
-  readonly warnings: Warning[];
-  readonly error?: PlatformError;
-  readonly stdout: string;
-  readonly stderr: string;
-  readonly exitCode: number | null;
-  readonly executionMs: number;
-}
-
 /** `contract.md` 1.1: stderr in error messages is cut to 500 characters. */
 const STDERR_TAIL_CHARACTERS = 500;
+/** Of one run's live output; all of it is in the run's log as far as logs go. */
+const MAX_LIVE_CHARACTERS = 1024 * 1024;
 
 /**
  * Runs an agent's program once, in a fresh sandbox: one JSON document on stdin, one JSON value on stdout, the exit code
- * decides (`contract.md` 11.2).
+ * decides (`contract.md` 11.2). The version must be runnable.
  */
-export async function runCode(deps: Deps, run: CodeRun): Promise<CodeResult> {
+export async function runCode(deps: Deps, run: EngineRun): Promise<EngineResult> {
   const startedAt = deps.clock.now();
   const remaining = run.deadline - startedAt;
   const { config } = deps;
+  const { agent, input } = run;
+  run.emit({ type: 'sandbox_start' });
   const session = await deps.sandbox
     .open({
-      bundle: bundleKey(run.agent.bundle!.sha256),
-      layer: run.agent.install?.layer,
+      bundle: bundleKey(agent.bundle!.sha256),
+      layer: agent.install?.layer,
       env: run.env,
       egress: toEgress(config.sandboxEgress),
       purpose: 'run',
@@ -69,17 +51,52 @@ export async function runCode(deps: Deps, run: CodeRun): Promise<CodeResult> {
       throw new PlatformError('SANDBOX_ERROR', (error as Error).message, { category: 'setup_error' });
     });
   try {
-    for (const upload of run.uploads) await session.writeFile(upload.path, upload.content);
+    for (const { path, content } of run.files) await session.writeFile(path, content);
+    for (const upload of input.uploads) await session.writeFile(upload.path, upload.content);
     const timeoutMs = run.deadline - deps.clock.now();
     if (timeoutMs <= 0) throw new PlatformError('TIMEOUT', 'The deadline passed before the agent could be started.');
-    const outcome = await execToEnd(session, { command: run.command, stdin: Buffer.from(run.stdin), timeoutMs });
-    return interpret(deps, run, outcome);
+    const outcome = await execLive(session, run, {
+      command: entrypointCommand(agent.definition, agent.bundle!.entrypoint),
+      stdin: Buffer.from(JSON.stringify(input.document)),
+      timeoutMs,
+      signal: run.signal,
+    });
+    run.signal.throwIfAborted();
+    const result = interpret(deps, run, outcome);
+    run.emit({ type: 'done', exit_code: outcome.exit.exitCode, execution_time_ms: result.executionMs });
+    return result;
   } finally {
     await session.close();
   }
 }
 
-function interpret(deps: Deps, { mask, deadline, agent }: CodeRun, { stdout, stderr, exit }: ExecOutcome): CodeResult {
+/** Runs a command to its end, shows what it prints as it prints it, and gathers it. */
+async function execLive(session: SandboxSession, run: EngineRun, request: ExecRequest): Promise<ExecOutcome> {
+  const printed = { stdout: [] as Uint8Array[], stderr: [] as Uint8Array[] };
+  const live = { stdout: new LiveMask(run.mask), stderr: new LiveMask(run.mask) };
+  let room = MAX_LIVE_CHARACTERS;
+  const show = (type: 'stdout' | 'stderr', text: string): void => {
+    if (text === '' || room <= 0) return;
+    room -= text.length;
+    run.emit(room > 0 ? { type, text } : { type: 'output_truncated' });
+  };
+  for await (const event of session.exec(request)) {
+    if (event.type !== 'exit') {
+      printed[event.type].push(event.data);
+      show(event.type, live[event.type].push(event.data));
+      continue;
+    }
+    for (const type of ['stdout', 'stderr'] as const) show(type, live[type].end());
+    return { stdout: Buffer.concat(printed.stdout), stderr: Buffer.concat(printed.stderr), exit: event.exit };
+  }
+  throw new Error('a sandbox command ended without an exit event');
+}
+
+function interpret(
+  deps: Deps,
+  { mask, deadline, agent }: EngineRun,
+  { stdout, stderr, exit }: ExecOutcome,
+): EngineResult {
   const text = Buffer.from(stdout).toString();
   const errorText = mask.text(Buffer.from(stderr).toString());
   const kept = {
@@ -88,7 +105,7 @@ function interpret(deps: Deps, { mask, deadline, agent }: CodeRun, { stdout, std
     exitCode: exit.exitCode,
     executionMs: Math.round(exit.durationMs),
   };
-  const failed = (code: 'SANDBOX_ERROR' | 'TIMEOUT' | 'INTERNAL_ERROR', message: string): CodeResult => {
+  const failed = (code: 'SANDBOX_ERROR' | 'TIMEOUT' | 'INTERNAL_ERROR', message: string): EngineResult => {
     const tail = errorText.trim().slice(-STDERR_TAIL_CHARACTERS);
     const extra: ErrorExtra =
       code === 'SANDBOX_ERROR'

@@ -22,6 +22,8 @@ export interface EngineRun {
   readonly models: readonly ModelChoice[];
   /** Whether the agent must orchestrate strictly: its own mode, or that of an agent above it. */
   readonly isStrict: boolean;
+  /** To be written into the run's sandbox beside the uploads, such as the texts of skills; absolute paths. */
+  readonly files: readonly { readonly path: string; readonly content: Uint8Array }[];
   /** The environment of the run's sandbox: secrets and the platform's variables. */
   readonly env: Readonly<Record<string, string>>;
   readonly mask: SecretMask;

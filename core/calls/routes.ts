@@ -7,6 +7,8 @@ const warning = z.object({
   message: z.string(),
 });
 
+const usage = z.object({ input_tokens: z.int(), output_tokens: z.int() });
+
 export const callRoutes = defineRoutes([
   {
     operationId: 'callAgent',
@@ -25,6 +27,11 @@ export const callRoutes = defineRoutes([
           .positive()
           .optional()
           .describe('Answer by then, in epoch milliseconds.'),
+        accept: z.string().optional().describe('`text/event-stream` asks for the events of the run as they happen.'),
+        prefer: z
+          .string()
+          .optional()
+          .describe('`respond-async` asks for an answer at once, with the address of the run (RFC 7240).'),
       }),
       body: raw('application/json', 'multipart/form-data'),
     },
@@ -37,11 +44,19 @@ export const callRoutes = defineRoutes([
           processing_time_ms: z.int(),
           version: z.string(),
           execution_time_ms: z.int(),
+          usage: usage.optional(),
           stdout: z.string().optional(),
           stderr: z.string().optional(),
         }),
       }),
+      202: z.object({
+        run_id: z.uuid(),
+        status: z.literal('running'),
+        url: z.string().describe('Where the run is: GET it until its status is another; DELETE it to cancel it.'),
+        metadata: z.object({ request_id: z.string(), version: z.string() }),
+      }),
     },
+    alsoRaw: ['text/event-stream'],
     errors: ['MISSING_SECRETS', 'INSUFFICIENT_CREDITS', 'NOT_FOUND', 'UNPROCESSABLE', 'SANDBOX_ERROR', 'TIMEOUT'],
   },
 ]);
