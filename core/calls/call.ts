@@ -1,5 +1,5 @@
-import { type AgentVersion, versionName } from '../agents/store.ts';
 import { validateAgainst } from '../agents/schema-validation.ts';
+import { type AgentVersion, versionName } from '../agents/store.ts';
 import type { Deps } from '../deps.ts';
 import { isPlatformError, PlatformError } from '../errors.ts';
 import type { Json } from '../ports/table.ts';

@@ -25,7 +25,12 @@ export async function resolveForCall(
  * caller's personal one. Throws FORBIDDEN when the agent is private to a workspace that the caller is no member of,
  * INSUFFICIENT_CREDITS for another's paid agent.
  */
-export async function actingWorkspace(deps: Deps, caller: Caller, agent: AgentVersion, named: boolean): Promise<Workspace> {
+export async function actingWorkspace(
+  deps: Deps,
+  caller: Caller,
+  agent: AgentVersion,
+  named: boolean,
+): Promise<Workspace> {
   const isOwn = caller.workspace.id === agent.workspaceId;
   const membership = isOwn ? caller : await findMembership(deps, caller.userId, agent.workspaceId);
   const isMember = membership !== undefined;
@@ -45,7 +50,11 @@ export async function actingWorkspace(deps: Deps, caller: Caller, agent: AgentVe
 }
 
 /** `spec.md` *Versioning* 2 and 3. Throws NOT_FOUND for a version whose deprecation period is over. */
-export async function checkDeprecation(deps: Deps, agent: AgentVersion, endpoint: string): Promise<Record<string, string>> {
+export async function checkDeprecation(
+  deps: Deps,
+  agent: AgentVersion,
+  endpoint: string,
+): Promise<Record<string, string>> {
   const sunset = sunsetOf(agent);
   if (sunset === undefined) return {};
   const current = await new AgentStore(deps, agent.workspaceId).findVersion(agent.name, 'latest');

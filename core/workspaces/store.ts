@@ -1,5 +1,5 @@
 import type { Deps } from '../deps.ts';
-import { absent, type Item, type Json, queryAll, type TransactOperation } from '../ports/table.ts';
+import { absent, type Item, type Json, queryAll, type Table, type TransactOperation } from '../ports/table.ts';
 
 /**
  * Main table: `WS#<id> / META` is the workspace, `SLUG#<slug> / META` its id by slug, `USER#<id> / META` a user,
@@ -73,10 +73,23 @@ export async function countMembers({ main }: MainDeps, workspaceId: string): Pro
   return count;
 }
 
+/** Slugs are never given to another workspace, so what was found once stays true. */
+const knownSlugs = new WeakMap<Table, Map<string, string>>();
+const MAX_KNOWN_SLUGS = 10_000;
+
 /** The workspace (= organization) that a slug names. */
 export async function findWorkspaceIdBySlug({ main }: MainDeps, slug: string): Promise<string | undefined> {
+  let known = knownSlugs.get(main);
+  if (known === undefined) knownSlugs.set(main, (known = new Map()));
+  const cached = known.get(slug);
+  if (cached !== undefined) return cached;
   const item = await main.get(slugKey(slug));
-  return item?.workspace_id as string | undefined;
+  const id = item?.workspace_id as string | undefined;
+  if (id !== undefined) {
+    if (known.size >= MAX_KNOWN_SLUGS) known.clear();
+    known.set(slug, id);
+  }
+  return id;
 }
 
 export async function findUser({ main }: MainDeps, id: string): Promise<User | undefined> {
