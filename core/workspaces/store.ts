@@ -79,8 +79,8 @@ const MAX_KNOWN_SLUGS = 10_000;
 
 /** The workspace (= organization) that a slug names. */
 export async function findWorkspaceIdBySlug({ main }: MainDeps, slug: string): Promise<string | undefined> {
-  let known = knownSlugs.get(main);
-  if (known === undefined) knownSlugs.set(main, (known = new Map()));
+  const known = knownSlugs.get(main) ?? new Map<string, string>();
+  knownSlugs.set(main, known);
   const cached = known.get(slug);
   if (cached !== undefined) return cached;
   const item = await main.get(slugKey(slug));
