@@ -2,10 +2,11 @@ import { connect, type Socket } from 'node:net';
 import { median, percentile } from './statistics.ts';
 
 /**
- * A small load generator: `connections` keep-alive sockets, each sending the same GET again as soon as its answer is
+ * A small load generator: `connections` keep-alive sockets, each sending the same request again as soon as its answer is
  * complete. Bare sockets, so that the client takes little of the processor from the server under test.
  *
- * Run as a program: `node bench/load.ts URL SECONDS CONNECTIONS [HEADER: VALUE]...`; prints one JSON line.
+ * Run as a program: `node bench/load.ts URL SECONDS CONNECTIONS BODY [HEADER: VALUE]...`; GETs without a body (''), POSTs
+ * with one; prints one JSON line.
  */
 export interface Load {
   readonly requestsPerSecond: number;
@@ -15,10 +16,28 @@ export interface Load {
 }
 
 const HEADER_END = Buffer.from('\r\n\r\n');
+const LAST_CHUNK = Buffer.from('0\r\n\r\n');
 
-async function run(url: URL, seconds: number, connections: number, headers: readonly string[]): Promise<Load> {
-  const lines = [`GET ${url.pathname} HTTP/1.1`, `Host: ${url.host}`, ...headers, '', ''];
-  const request = Buffer.from(lines.join('\r\n'));
+/** Where the answer in `bytes` ends, if it is there whole. */
+function endOfAnswer(bytes: Buffer): number | undefined {
+  const bodyAt = bytes.indexOf(HEADER_END) + HEADER_END.length;
+  if (bodyAt < HEADER_END.length) return undefined;
+  const head = bytes.toString('latin1', 0, bodyAt);
+  const length = /content-length: (\d+)/i.exec(head)?.[1];
+  if (length === undefined) return bytes.subarray(-LAST_CHUNK.length).equals(LAST_CHUNK) ? bytes.length : undefined;
+  return bytes.length >= bodyAt + Number(length) ? bodyAt + Number(length) : undefined;
+}
+
+async function run(
+  url: URL,
+  seconds: number,
+  connections: number,
+  body: string,
+  headers: readonly string[],
+): Promise<Load> {
+  const own = body === '' ? [] : ['Content-Type: application/json', `Content-Length: ${Buffer.byteLength(body)}`];
+  const line = `${body === '' ? 'GET' : 'POST'} ${url.pathname} HTTP/1.1`;
+  const request = Buffer.from([line, `Host: ${url.host}`, ...own, ...headers, '', body].join('\r\n'));
   const latencies: number[] = [];
   let failed = 0;
   const started = performance.now();
@@ -39,13 +58,8 @@ async function run(url: URL, seconds: number, connections: number, headers: read
       socket.on('error', reject);
       socket.on('data', (chunk: Buffer) => {
         pending = pending.length === 0 ? chunk : Buffer.concat([pending, chunk]);
-        const bodyAt = pending.indexOf(HEADER_END) + HEADER_END.length;
-        if (bodyAt < HEADER_END.length) return;
-        const head = pending.toString('latin1', 0, bodyAt);
-        const length = Number(/content-length: (\d+)/i.exec(head)?.[1] ?? Number.NaN);
-        if (Number.isNaN(length)) reject(new Error(`no content-length in ${head}`));
-        if (pending.length < bodyAt + length) return;
-        if (!head.startsWith('HTTP/1.1 200')) failed++;
+        if (endOfAnswer(pending) === undefined) return;
+        if (!/^HTTP\/1.1 20[02]/.test(pending.toString('latin1', 0, 12))) failed++;
         latencies.push(performance.now() - sentAt);
         pending = Buffer.alloc(0);
         send();
@@ -62,5 +76,6 @@ async function run(url: URL, seconds: number, connections: number, headers: read
   };
 }
 
-const [url, seconds, connections, ...headers] = process.argv.slice(2);
-process.stdout.write(`${JSON.stringify(await run(new URL(url!), Number(seconds), Number(connections), headers))}\n`);
+const [url, seconds, connections, body = '', ...headers] = process.argv.slice(2);
+const result = await run(new URL(url!), Number(seconds), Number(connections), body, headers);
+process.stdout.write(`${JSON.stringify(result)}\n`);

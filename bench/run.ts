@@ -66,7 +66,7 @@ async function startPlatform(dataFolder: string): Promise<Platform> {
 
 function load(url: string, headers: readonly string[]): Promise<Load> {
   return new Promise((resolve, reject) => {
-    const child = spawn(process.execPath, [join(ROOT, 'bench/load.ts'), url, '3', '20', ...headers]);
+    const child = spawn(process.execPath, [join(ROOT, 'bench/load.ts'), url, '3', '20', '', ...headers]);
     let text = '';
     child.stdout.on('data', (chunk) => {
       text += chunk;
