@@ -1,0 +1,123 @@
+"""Requests to the platform, with nothing but the standard library."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Mapping
+from http.client import HTTPException, HTTPResponse
+from typing import TYPE_CHECKING, Any, Callable, TypeVar
+
+from .errors import PlatformError, TimeoutExceededError, describe_failure
+
+if TYPE_CHECKING:
+    import asyncio
+
+T = TypeVar("T")
+#: What makes an error: a class, or a function that chooses one. Takes the arguments of PlatformError.
+Failure = Callable[..., PlatformError]
+#: Before Python 3.10 the timeout of a socket is a class of its own.
+TIMEOUTS = (TimeoutError, socket.timeout)
+_CHUNK_BYTES = 65536
+
+
+class _NoRedirect(urllib.request.HTTPRedirectHandler):
+    """The platform never redirects, and urllib would take the key along to wherever somebody else leads it."""
+
+    def redirect_request(self, *_args: Any, **_more: Any) -> None:
+        return None
+
+
+def open_response(
+    method: str,
+    url: str,
+    headers: Mapping[str, str],
+    body: bytes | None,
+    timeout: float,
+    failure: Failure,
+) -> HTTPResponse:
+    """The answer's head. ``timeout`` is in seconds. Raises ``failure`` or :class:`TimeoutExceededError`."""
+    request = urllib.request.Request(url, data=body, headers=dict(headers), method=method)
+    try:
+        # Made anew each time: the proxies of the environment are read here.
+        response: HTTPResponse = urllib.request.build_opener(_NoRedirect).open(request, timeout=timeout)
+        return response
+    except urllib.error.HTTPError as error:
+        with error:
+            raise failure(**describe_failure(error.code, _parse(_read(error, time.monotonic() + timeout)))) from None
+    except (OSError, HTTPException) as error:
+        raise _as_platform_error(error, method, url, timeout, failure) from error
+
+
+def send(
+    method: str,
+    url: str,
+    headers: Mapping[str, str],
+    body: bytes | None,
+    timeout: float,
+    failure: Failure = PlatformError,
+) -> tuple[Any, Mapping[str, str]]:
+    """The parsed answer and its headers, by lower-case name."""
+    end = time.monotonic() + timeout
+    try:
+        with open_response(method, url, headers, body, timeout, failure) as response:
+            text = _read(response, end)
+            return _parse(text), {name.lower(): value for name, value in response.headers.items()}
+    except (OSError, HTTPException) as error:
+        raise _as_platform_error(error, method, url, timeout, failure) from error
+
+
+def _read(response: Any, end: float) -> bytes:
+    """All of it. The timeout of a socket is that of one read; an answer that drips must end in time, too."""
+    chunks = []
+    while chunk := response.read1(_CHUNK_BYTES) if hasattr(response, "read1") else response.read():
+        chunks.append(chunk)
+        if time.monotonic() > end:
+            raise TimeoutError("it answers too slowly")
+    return b"".join(chunks)
+
+
+def _parse(text: bytes) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text.decode("utf-8", "replace")
+
+
+def _as_platform_error(error: Exception, method: str, url: str, timeout: float, failure: Failure) -> PlatformError:
+    reason = getattr(error, "reason", error)
+    if isinstance(reason, TIMEOUTS):
+        return TimeoutExceededError(
+            f"{method} {url} was not answered within {timeout:.3g} s", code="TIMEOUT", is_retryable=True
+        )
+    return failure(f"{method} {url} failed: {reason}", code="NETWORK_ERROR", is_retryable=True)
+
+
+async def in_thread(work: Callable[[], T]) -> T:
+    """Like ``asyncio.to_thread``, but any number at once, and one that nobody waits for does not hold up the exit."""
+    # Takes a third of the time that importing this package takes, and not every program needs it.
+    import asyncio
+
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[T] = loop.create_future()
+
+    def settle(set_outcome: Callable[[Any], None], outcome: Any) -> None:
+        if not future.done():
+            set_outcome(outcome)
+
+    def run() -> None:
+        try:
+            setter, outcome = future.set_result, work()
+        except BaseException as error:
+            setter, outcome = future.set_exception, error  # type: ignore[assignment]
+        try:
+            loop.call_soon_threadsafe(settle, setter, outcome)
+        except RuntimeError:
+            pass  # The loop was closed: nobody waits any more.
+
+    threading.Thread(target=run, daemon=True, name="agent-platform-call").start()
+    return await future

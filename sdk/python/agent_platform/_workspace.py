@@ -1,0 +1,40 @@
+"""Requests about the workspace that the key of the environment belongs to."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import quote, urlencode
+
+from ._http import Failure, send
+from .errors import PlatformError
+
+_TIMEOUT_SECONDS = 30.0
+
+
+def request(
+    method: str,
+    *path: str,
+    query: Mapping[str, Any] | None = None,
+    body: Any = None,
+    headers: Mapping[str, str] | None = None,
+    failure: Failure = PlatformError,
+) -> Any:
+    """The parsed answer. Members of ``query`` that are ``None`` are left out; so is a ``body`` that is ``None``."""
+    key = os.environ.get("PLATFORM_SERVICE_KEY") or os.environ.get("PLATFORM_API_KEY")
+    base = os.environ.get("PLATFORM_GATEWAY_URL") or os.environ.get("PLATFORM_API_URL")
+    if not key or not base:
+        missing = "PLATFORM_GATEWAY_URL" if key else "PLATFORM_SERVICE_KEY"
+        raise failure(f"{missing} is not set: this works in runs on the platform", code="UNAUTHORIZED")
+    url = base.rstrip("/") + "".join(f"/{quote(part, safe='')}" for part in path)
+    given = {name: value for name, value in (query or {}).items() if value is not None}
+    if given:
+        url += f"?{urlencode(given)}"
+    content = None if body is None else json.dumps(body).encode()
+    all_headers = {"Authorization": f"Bearer {key}", **(headers or {})}
+    if content is not None:
+        all_headers["Content-Type"] = "application/json"
+    answer, _ = send(method, url, all_headers, content, _TIMEOUT_SECONDS, failure)
+    return answer

@@ -1,0 +1,223 @@
+from __future__ import annotations
+
+import json
+import mimetypes
+import os
+import re
+import secrets
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Union
+from urllib.parse import quote
+
+from ._http import TIMEOUTS, open_response, send
+from .errors import PlatformError, TimeoutExceededError, describe_failure
+
+#: A path, or a name and its content.
+File = Union[str, "os.PathLike[str]", tuple[str, bytes]]
+
+DEFAULT_TIMEOUT_SECONDS = 300.0
+_REFERENCE = re.compile(r"([a-z0-9][a-z0-9-]*)/([a-z0-9][a-z0-9._-]*)(?:@(v\d+|latest))?")
+_POLL_SECONDS = 0.5
+_ENDED_CODES = {"timeout": "TIMEOUT", "cancelled": "RUN_CANCELLED"}
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What came of a call. ``run_id`` names the run in the workspace's logs."""
+
+    data: Any
+    warnings: list[dict[str, Any]]
+    metadata: dict[str, Any]
+    run_id: str | None
+
+
+@dataclass(frozen=True)
+class Run:
+    """A call that goes on without its caller."""
+
+    id: str
+    url: str
+
+
+class Platform:
+    """Calls agents from outside, with a person's API key.
+
+    ``api_key`` and ``url`` come from ``PLATFORM_API_KEY`` and ``PLATFORM_API_URL`` where they are not given.
+    Agents are named ``org/agent`` (its latest version) or ``org/agent@v1``. ``timeout`` is in seconds.
+
+    Every method raises :class:`PlatformError`, among them :class:`TimeoutExceededError`.
+    """
+
+    def __init__(self, api_key: str | None = None, url: str | None = None, *, workspace_id: str | None = None) -> None:
+        key = api_key or os.environ.get("PLATFORM_API_KEY")
+        base = url or os.environ.get("PLATFORM_API_URL")
+        if not key or not base:
+            raise ValueError("Platform needs api_key and url, or PLATFORM_API_KEY and PLATFORM_API_URL")
+        self._url = base.rstrip("/")
+        self._headers = {"Authorization": f"Bearer {key}"}
+        if workspace_id:
+            self._headers["X-Workspace-Id"] = workspace_id
+
+    def call(
+        self,
+        agent: str,
+        input: Mapping[str, Any] | None = None,
+        *,
+        endpoint: str = "run",
+        files: Iterable[File] = (),
+        idempotency_key: str | None = None,
+        headers: Mapping[str, str] | None = None,
+        timeout: float = DEFAULT_TIMEOUT_SECONDS,
+    ) -> Answer:
+        """Calls an agent and waits for its answer.
+
+        With ``files``, ``input`` reaches the agent as ``metadata`` beside them. A call that is repeated with the same
+        ``idempotency_key`` is answered as the first one was. ``headers`` are further ones, such as
+        ``X-Platform-Skills``.
+        """
+        url, sent, body = self._prepare(agent, input, endpoint, files, idempotency_key, headers)
+        answer, received = send("POST", url, sent, body, timeout)
+        return _as_answer(answer, received.get("x-run-id"))
+
+    def stream(
+        self,
+        agent: str,
+        input: Mapping[str, Any] | None = None,
+        *,
+        endpoint: str = "run",
+        files: Iterable[File] = (),
+        idempotency_key: str | None = None,
+        headers: Mapping[str, str] | None = None,
+        timeout: float = DEFAULT_TIMEOUT_SECONDS,
+    ) -> Iterator[Union[dict[str, Any], Answer]]:
+        """Calls an agent and tells what happens: dictionaries with a ``type``, at last the :class:`Answer`.
+
+        ``timeout`` is the longest silence. The call goes on when nobody listens any more.
+        """
+        url, sent, body = self._prepare(agent, input, endpoint, files, idempotency_key, headers)
+        sent["Accept"] = "text/event-stream"
+        try:
+            with open_response("POST", url, sent, body, timeout, PlatformError) as response:
+                run_id = response.headers.get("x-run-id")
+                if response.headers.get_content_type() != "text/event-stream":
+                    yield _as_answer(json.load(response), run_id)
+                    return
+                for event, data in _events(response):
+                    content = json.loads(data)
+                    if event == "progress":
+                        yield content
+                    elif event == "error":
+                        raise PlatformError(**describe_failure(response.status, content))
+                    elif event == "result":
+                        yield _as_answer(content, run_id)
+                        return
+        except TIMEOUTS:
+            raise TimeoutExceededError(f"Nothing came from {agent} for {timeout:.3g} s", code="TIMEOUT") from None
+        except OSError as error:
+            raise PlatformError(f"The stream of {agent} broke: {error}", code="NETWORK_ERROR") from error
+        raise PlatformError(f"The stream of {agent} ended without a result", code="NETWORK_ERROR")
+
+    def start(
+        self,
+        agent: str,
+        input: Mapping[str, Any] | None = None,
+        *,
+        endpoint: str = "run",
+        files: Iterable[File] = (),
+        idempotency_key: str | None = None,
+        headers: Mapping[str, str] | None = None,
+        timeout: float = DEFAULT_TIMEOUT_SECONDS,
+    ) -> Run:
+        """Starts a call without waiting for its answer; see :meth:`wait` and :meth:`cancel`."""
+        url, sent, body = self._prepare(agent, input, endpoint, files, idempotency_key, headers)
+        sent["Prefer"] = "respond-async"
+        answer, _ = send("POST", url, sent, body, timeout)
+        return Run(answer["run_id"], answer["url"])
+
+    def wait(self, run: Run, *, timeout: float = DEFAULT_TIMEOUT_SECONDS) -> Answer:
+        """The answer of a started call, once it is there."""
+        end = time.monotonic() + timeout
+        while True:
+            record, _ = send("GET", self._address(run), self._headers, None, max(end - time.monotonic(), 1))
+            status = record["status"]
+            if status == "completed":
+                return Answer(record.get("output_data"), [], {}, run.id)
+            if status not in ("queued", "running"):
+                code = record.get("error_code") or _ENDED_CODES.get(status, "INTERNAL_ERROR")
+                raise PlatformError(record.get("error_message") or f"The run {status}", code=code, response_body=record)
+            if time.monotonic() + _POLL_SECONDS > end:
+                raise TimeoutExceededError(
+                    f"The run {run.id} did not end within {timeout:.3g} s", code="TIMEOUT", is_retryable=True
+                )
+            time.sleep(_POLL_SECONDS)
+
+    def cancel(self, run: Run) -> None:
+        """Ends a started call and all it has called. Nothing happens to one that has ended."""
+        send("DELETE", self._address(run), self._headers, None, DEFAULT_TIMEOUT_SECONDS)
+
+    def _address(self, run: Run) -> str:
+        return self._url + run.url if run.url.startswith("/") else run.url
+
+    def _prepare(
+        self,
+        agent: str,
+        input: Mapping[str, Any] | None,
+        endpoint: str,
+        files: Iterable[File],
+        idempotency_key: str | None,
+        headers: Mapping[str, str] | None,
+    ) -> tuple[str, dict[str, str], bytes]:
+        match = _REFERENCE.fullmatch(agent)
+        if not match:
+            raise ValueError(f'"{agent}" is no agent, such as "acme/summarize" or "acme/summarize@v1"')
+        url = f"{self._url}/{match[1]}/{match[2]}/{match[3] or 'latest'}/{quote(endpoint, safe='')}"
+        given = list(files)
+        content = _multipart(given, input) if given else ("application/json", json.dumps(input or {}).encode())
+        sent = {**self._headers, "Content-Type": content[0], **(headers or {})}
+        if idempotency_key is not None:
+            sent["Idempotency-Key"] = idempotency_key
+        return url, sent, content[1]
+
+
+def _as_answer(body: Any, run_id: str | None) -> Answer:
+    if not isinstance(body, dict) or "data" not in body:
+        raise PlatformError(**describe_failure(200, body))
+    return Answer(body["data"], body.get("warnings", []), body.get("metadata", {}), run_id)
+
+
+def _multipart(files: list[File], metadata: Mapping[str, Any] | None) -> tuple[str, bytes]:
+    boundary = secrets.token_hex(16)
+    parts: list[bytes] = []
+
+    def add(disposition: str, content_type: str, content: bytes) -> None:
+        head = f"--{boundary}\r\nContent-Disposition: form-data; {disposition}\r\nContent-Type: {content_type}\r\n\r\n"
+        parts.extend([head.encode(), content, b"\r\n"])
+
+    for file in files:
+        name, content = file if isinstance(file, tuple) else (Path(file).name, Path(file).read_bytes())
+        # As browsers write names in forms.
+        safe_name = name.replace('"', "%22").replace("\r", "%0D").replace("\n", "%0A")
+        content_type = mimetypes.guess_type(name)[0] or "application/octet-stream"
+        add(f'name="files[]"; filename="{safe_name}"', content_type, content)
+    if metadata is not None:
+        add('name="metadata"', "application/json", json.dumps(metadata).encode())
+    parts.append(f"--{boundary}--\r\n".encode())
+    return f"multipart/form-data; boundary={boundary}", b"".join(parts)
+
+
+def _events(lines: Iterable[bytes]) -> Iterator[tuple[str, str]]:
+    """The records of a stream of server-sent events; comments and records without data are left out."""
+    event, data = "message", []
+    for line in lines:
+        field, _, value = line.decode("utf-8").rstrip("\r\n").partition(":")
+        if field == "event":
+            event = value.strip()
+        elif field == "data":
+            data.append(value.removeprefix(" "))
+        elif field == "" and value == "":
+            if data:
+                yield event, "\n".join(data)
+            event, data = "message", []
