@@ -1,11 +1,11 @@
-import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
+import { execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { availableParallelism, cpus, tmpdir, totalmem } from 'node:os';
 import { join } from 'node:path';
-import { createInterface } from 'node:readline';
 import { strToU8, zipSync } from 'fflate';
 import { type Client, createClient } from '#core/client.ts';
+import { load, ms, type Platform, ROOT, ROUNDS, type Row, residentBytes, startPlatform, timed } from './harness.ts';
 import { measureLambdaEntries } from './lambda-entries.ts';
 import type { Load } from './load.ts';
 import { median } from './statistics.ts';
@@ -14,69 +14,8 @@ import { median } from './statistics.ts';
  * `npm run bench`: each figure beside something else that runs in turn with it, medians, a table on stdout and in
  * `bench/results/`. The ratios count; the figures themselves depend on the machine.
  */
-interface Row {
-  readonly what: string;
-  readonly ours: string;
-  readonly beside: string;
-  readonly result: string;
-  readonly reach: string;
-  readonly reached: boolean;
-}
-
-const ROUNDS = 5;
-const ROOT = join(import.meta.dirname, '..');
 const TRIVIAL_AGENT = 'import json, sys\nprint(json.dumps({"got": json.load(sys.stdin)}))\n';
 const INPUT = { name: 'Ada', numbers: [1, 2, 3] };
-
-const ms = (value: number): string => `${value.toFixed(1)} ms`;
-
-/** A platform as users start it: another process. */
-interface Platform {
-  readonly url: string;
-  readonly process: ChildProcess;
-  readonly key?: string;
-  stop(): Promise<void>;
-}
-
-async function startPlatform(dataFolder: string): Promise<Platform> {
-  const child = spawn(process.execPath, [join(ROOT, 'local/start.ts'), '--no-examples'], {
-    env: { PATH: process.env.PATH, HOME: process.env.HOME, PLATFORM_DATA: dataFolder, PLATFORM_PORT: '0' },
-    stdio: ['ignore', 'pipe', 'inherit'],
-  });
-  let key: string | undefined;
-  const url = await new Promise<string>((resolve, reject) => {
-    child.on('exit', (code) => reject(new Error(`the platform ended with status ${code}`)));
-    createInterface({ input: child.stdout! }).on('line', (line) => {
-      key ??= /(sk_live_\w+)/.exec(line)?.[1];
-      const address = /^Platform:\s+(\S+)/.exec(line)?.[1];
-      if (address) resolve(address);
-    });
-  });
-  return {
-    url,
-    process: child,
-    key,
-    async stop() {
-      const exited = once(child, 'exit');
-      child.kill('SIGTERM');
-      await exited;
-    },
-  };
-}
-
-function load(url: string, headers: readonly string[]): Promise<Load> {
-  return new Promise((resolve, reject) => {
-    const child = spawn(process.execPath, [join(ROOT, 'bench/load.ts'), url, '3', '20', '', ...headers]);
-    let text = '';
-    child.stdout.on('data', (chunk) => {
-      text += chunk;
-    });
-    child.stderr.pipe(process.stderr);
-    child.on('close', (code) =>
-      code === 0 ? resolve(JSON.parse(text)) : reject(new Error(`load ended with ${code}`)),
-    );
-  });
-}
 
 async function benchGetAgent(platform: Platform, client: Client): Promise<Row> {
   const { agent } = await client.createAgent({ body: promptAgent('bench-get') });
@@ -157,17 +96,11 @@ async function benchCalls(platform: Platform, folder: string): Promise<Row[]> {
       child.on('close', () => (text.includes('Ada') ? resolve() : reject(new Error(text))));
       child.stdin.end(input);
     });
-  const time = async (work: () => Promise<void>): Promise<number> => {
-    const started = performance.now();
-    await work();
-    return performance.now() - started;
-  };
-
   for (let i = 0; i < 5; i++) await Promise.all([call(), bare()]);
   const single: { ours: number[]; beside: number[] } = { ours: [], beside: [] };
   for (let i = 0; i < 60; i++) {
-    single.ours.push(await time(call));
-    single.beside.push(await time(bare));
+    single.ours.push(await timed(call));
+    single.beside.push(await timed(bare));
   }
   const fourAtOnce = (work: () => Promise<void>) => async () => {
     const lane = async () => {
@@ -177,8 +110,8 @@ async function benchCalls(platform: Platform, folder: string): Promise<Row[]> {
   };
   const four: { ours: number[]; beside: number[] } = { ours: [], beside: [] };
   for (let round = 0; round < ROUNDS; round++) {
-    four.ours.push(40_000 / (await time(fourAtOnce(call))));
-    four.beside.push(40_000 / (await time(fourAtOnce(bare))));
+    four.ours.push(40_000 / (await timed(fourAtOnce(call))));
+    four.beside.push(40_000 / (await timed(fourAtOnce(bare))));
   }
   const slower = median(single.ours) / median(single.beside);
   const throughput = median(four.ours) / median(four.beside);
@@ -255,16 +188,6 @@ async function benchStart(dataFolder: string): Promise<Row[]> {
       reached: megabytes < 150,
     },
   ];
-}
-
-/** Of a process and all its descendants; shared pages counted once a process. */
-function residentBytes(pid: number): number {
-  const status = readFileSync(`/proc/${pid}/status`, 'utf8');
-  const own = Number(/^VmRSS:\s+(\d+) kB/m.exec(status)?.[1] ?? 0) * 1024;
-  const children = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8')
-    .split(' ')
-    .filter((id) => id !== '');
-  return own + children.reduce((sum, id) => sum + residentBytes(Number(id)), 0);
 }
 
 async function benchLambda(): Promise<Row[]> {
