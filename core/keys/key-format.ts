@@ -3,12 +3,13 @@ import { crc32 } from 'node:zlib';
 import type { Ids } from '../ports/ids.ts';
 
 const ALPHABET = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
-const PREFIX = 'sk_live_';
-/** 62^43 > 2^256. */
-const SECRET_LENGTH = 43;
 /** 36^7 > 2^32. */
 const CHECKSUM_LENGTH = 7;
-const KEY = new RegExp(`^${PREFIX}[0-9A-Za-z]{${SECRET_LENGTH}}[0-9a-z]{${CHECKSUM_LENGTH}}$`);
+const USER_PREFIX = 'sk_live_';
+const SECRET_BYTES = 32;
+
+/** Digits of base 62 that hold any number of this many bytes. */
+const digitsFor = (bytes: number): number => Math.ceil((bytes * 8) / Math.log2(62));
 
 function base62(value: bigint, length: number): string {
   let digits = '';
@@ -19,16 +20,35 @@ function base62(value: bigint, length: number): string {
 /** Every request checks one, so it is made of what is native. */
 const checksum = (text: string): string => crc32(text).toString(36).padStart(CHECKSUM_LENGTH, '0');
 
-/** A new user key: `sk_live_`, 256 random bits, and a checksum that lets scanners and us tell a key from a typo offline. */
-export function newKey(ids: Ids): string {
-  const body = PREFIX + base62(BigInt(`0x${Buffer.from(ids.randomBytes(32)).toString('hex')}`), SECRET_LENGTH);
+/** A prefix, bytes in base 62, and a checksum that lets scanners and us tell a key from a typo offline. */
+export function encodeKey(prefix: string, bytes: Uint8Array): string {
+  const body = prefix + base62(BigInt(`0x${Buffer.from(bytes).toString('hex')}`), digitsFor(bytes.length));
   return body + checksum(body);
 }
 
-/** Whether `text` has the form and the checksum of a key; says nothing of whether it was ever issued. */
-export function isKey(text: string): boolean {
-  return KEY.test(text) && checksum(text.slice(0, -CHECKSUM_LENGTH)) === text.slice(-CHECKSUM_LENGTH);
+/** Whether `text` is a key with this prefix and so many bytes; says nothing of whether it was ever issued. */
+export function isKeyOf(prefix: string, bytes: number, text: string): boolean {
+  if (text.length !== prefix.length + digitsFor(bytes) + CHECKSUM_LENGTH || !text.startsWith(prefix)) return false;
+  const body = text.slice(0, -CHECKSUM_LENGTH);
+  return /^[0-9A-Za-z]+$/.test(text.slice(prefix.length)) && checksum(body) === text.slice(-CHECKSUM_LENGTH);
 }
+
+/** The bytes of what {@link encodeKey} made; `undefined` for anything else. */
+export function decodeKey(prefix: string, bytes: number, text: string): Uint8Array | undefined {
+  if (!isKeyOf(prefix, bytes, text)) return undefined;
+  let value = 0n;
+  for (const digit of text.slice(prefix.length, -CHECKSUM_LENGTH)) {
+    value = value * 62n + BigInt(ALPHABET.indexOf(digit));
+  }
+  const hex = value.toString(16).padStart(bytes * 2, '0');
+  return hex.length === bytes * 2 ? Buffer.from(hex, 'hex') : undefined;
+}
+
+/** A new user key: `sk_live_` and 256 random bits. */
+export const newKey = (ids: Ids): string => encodeKey(USER_PREFIX, ids.randomBytes(SECRET_BYTES));
+
+/** Whether `text` has the form and the checksum of a user key. */
+export const isKey = (text: string): boolean => isKeyOf(USER_PREFIX, SECRET_BYTES, text);
 
 /** What is stored of a key. A plain hash suffices: 256 random bits cannot be guessed. */
 export const hashKey = (key: string): string => hash('sha256', key);

@@ -245,6 +245,12 @@ export class RunStore {
     return item && readRun(item, this.#deps.clock.now());
   }
 
+  /** A run with what its sub-calls are checked against, see `core/orchestration`. */
+  async findWithContext(runId: string): Promise<{ run: Run; context: Json | undefined } | undefined> {
+    const item = await this.#deps.runs.get(this.#key(runId));
+    return item && { run: readRun(item, this.#deps.clock.now()), context: item.context };
+  }
+
   async body(runId: string): Promise<RunBody | undefined> {
     const head = await this.#deps.runs.get(this.#key(runId));
     return head && this.#bodyOf(head);

@@ -77,6 +77,11 @@ export async function countMembers({ main }: MainDeps, workspaceId: string): Pro
 const knownSlugs = new WeakMap<Table, Map<string, string>>();
 const MAX_KNOWN_SLUGS = 10_000;
 
+export async function findWorkspace({ main }: MainDeps, id: string): Promise<Workspace | undefined> {
+  const item = await main.get(workspaceKey(id));
+  return item && workspaceFrom(item);
+}
+
 /** The workspace (= organization) that a slug names. */
 export async function findWorkspaceIdBySlug({ main }: MainDeps, slug: string): Promise<string | undefined> {
   const known = knownSlugs.get(main) ?? new Map<string, string>();

@@ -1,0 +1,196 @@
+import { type AgentVersion, versionName } from '../agents/store.ts';
+import type { Deps } from '../deps.ts';
+import { PlatformError } from '../errors.ts';
+import { epochSeconds, isoTime } from '../ports/clock.ts';
+import { absent, anyOf, lessThan } from '../ports/table.ts';
+import type { AgentCaller } from './agent-caller.ts';
+import {
+  type Budget,
+  checkRequiredHops,
+  isSame,
+  type Lineage,
+  MAX_HOPS,
+  refOf,
+  signBillingOrg,
+  signChain,
+} from './context.ts';
+
+/** Counters table: `BUDGET#<budget id> / USED` is how many calls were counted against a {@link Budget}. */
+const budgetKey = (id: string) => ({ pk: `BUDGET#${id}`, sk: 'USED' });
+const BUDGET_KEPT_SECONDS = 24 * 3600;
+/** Budgets are items that sibling runs write at once: on AWS one of two transactions that meet is refused. */
+const MAX_ATTEMPTS = 60;
+
+/** What a sub-call addresses: the version as the path has it, and what was found there. */
+export interface SubCallTarget {
+  readonly version: string;
+  readonly agent: AgentVersion;
+}
+
+/**
+ * Whether an agent may make this call, and what the called run gets from it (`spec.md` *Limits*, `contract.md` 1.3). All
+ * that counts is in the record of the calling run; of what the agent sends, signed headers must be genuine when they
+ * are there, and numbers can only make the call's limits narrower.
+ *
+ * Throws FORBIDDEN for a chain or billing organization that the platform did not sign and for another workspace's private
+ * agent, MISSING_BILLING_ORG, INVALID_INPUT for headers that are no numbers, TIMEOUT, DEPENDENCY_NOT_ALLOWED,
+ * AGENT_NOT_CALLABLE, DEPENDENCY_CYCLE, MAX_HOPS_EXCEEDED, MAX_HOPS_TOO_LOW, BUDGET_EXCEEDED. The last check counts the
+ * call against the budgets above it.
+ */
+export async function checkSubCall(
+  deps: Pick<Deps, 'counters' | 'clock' | 'ids'>,
+  caller: AgentCaller,
+  headers: Headers,
+  target: SubCallTarget,
+): Promise<Lineage> {
+  checkSignatures(caller, headers);
+  const deadline = Math.min(caller.deadline, numberIn(headers, 'X-Platform-Deadline-Ms') ?? Number.POSITIVE_INFINITY);
+  if (deadline <= deps.clock.now()) {
+    throw new PlatformError('TIMEOUT', `The deadline of this sub-call, ${isoTime(deadline)}, has passed.`);
+  }
+  checkDependency(caller, target);
+  const maxHops = hopsBelow(caller, headers, target.agent);
+  const cap = Math.min(
+    caller.perCallCap,
+    numberIn(headers, 'X-Platform-Downstream-Remaining') ?? Number.POSITIVE_INFINITY,
+  );
+  await countCall(deps, caller.budgets, deadline);
+  return {
+    chain: caller.chain,
+    ...(caller.runId !== undefined && { parentRunId: caller.runId, rootRunId: caller.rootRunId }),
+    maxHops,
+    budgets: [...caller.budgets, { id: deps.ids.uuid(), ref: refOf(target.agent), cap }],
+    isStrict: caller.isStrict,
+    ...(Number.isFinite(deadline) && { deadline }),
+  };
+}
+
+const CHAIN = ['X-Platform-Call-Chain', 'X-Platform-Call-Chain-Sig'] as const;
+const BILLING_ORG = ['X-Platform-Billing-Org-Id', 'X-Platform-Billing-Org-Sig'] as const;
+
+/**
+ * A signature that cannot be verified is refused, not ignored: whoever sends one believes that it counts. A request with
+ * nothing but the key needs none, for the key leads to the run's record.
+ */
+function checkSignatures({ context }: AgentCaller, headers: Headers): void {
+  if (![...CHAIN, ...BILLING_ORG].some((name) => headers.has(name))) return;
+  if (!BILLING_ORG.every((name) => headers.has(name))) {
+    throw new PlatformError(
+      'MISSING_BILLING_ORG',
+      `A call with the chain headers of a run needs ${BILLING_ORG.join(' and ')}, too.`,
+    );
+  }
+  checkSignature(headers, BILLING_ORG, context && [context.workspace.id, signBillingOrg(context)]);
+  if (CHAIN.some((name) => headers.has(name))) {
+    checkSignature(headers, CHAIN, context && [context.chain.join(','), signChain(context)]);
+  }
+}
+
+/** Throws FORBIDDEN unless two headers hold a value and its signature. */
+function checkSignature(
+  headers: Headers,
+  names: readonly [string, string],
+  expected: readonly [string, string] | undefined,
+): void {
+  if (expected?.every((text, index) => isSame(headers.get(names[index]!) ?? '', text))) return;
+  throw new PlatformError(
+    'FORBIDDEN',
+    `${names[0]} is not what the platform signed for the run of this service key: send ${names.join(' and ')} as they are in its environment, or not at all.`,
+  );
+}
+
+function checkDependency(caller: AgentCaller, { version, agent }: SubCallTarget): void {
+  const ref = refOf(agent);
+  const own = caller.chain.at(-1)!;
+  if (version !== versionName(agent.version)) {
+    throw new PlatformError(
+      'DEPENDENCY_NOT_ALLOWED',
+      `${own} asked for version "${version}" of ${agent.orgSlug}/${agent.name}: agents call exact versions, such as ${ref}.`,
+    );
+  }
+  if (!caller.dependencies.includes(ref)) {
+    throw new PlatformError(
+      'DEPENDENCY_NOT_ALLOWED',
+      `${own} may not call ${ref}: ${
+        caller.dependencies.length === 0
+          ? 'its manifest has no dependencies'
+          : `its manifest.dependencies are ${caller.dependencies.join(', ')}`
+      }.`,
+    );
+  }
+  const isVisible =
+    agent.definition.is_public ||
+    agent.workspaceId === caller.agentWorkspaceId ||
+    agent.workspaceId === caller.workspace.id;
+  if (!isVisible) throw new PlatformError('FORBIDDEN', `${own} may not call ${ref}: it is private to its workspace.`);
+  if (!agent.definition.callable) {
+    throw new PlatformError('AGENT_NOT_CALLABLE', `${ref} may not be called by agents: its "callable" is false.`);
+  }
+  // Whichever version: see dependency-graph.ts.
+  if (caller.chain.some((above) => above.startsWith(`${agent.orgSlug}/${agent.name}@`))) {
+    throw new PlatformError(
+      'DEPENDENCY_CYCLE',
+      `${agent.orgSlug}/${agent.name} is in this chain of calls already: ${[...caller.chain, ref].join(' -> ')}.`,
+    );
+  }
+}
+
+/** `spec.md` *Limits*: the smaller of the caller's and the agent's own. The SDK sends what is left below the called one. */
+function hopsBelow(caller: AgentCaller, headers: Headers, agent: AgentVersion): number {
+  if (caller.maxHops < 1) {
+    throw new PlatformError(
+      'MAX_HOPS_EXCEEDED',
+      `${caller.chain.at(-1)} may not call ${refOf(agent)}: this chain of calls may not get any longer (${caller.chain.join(' -> ')}).`,
+      { hint: `Limits are X-Platform-Max-Hops of the first call, max_hops of each agent, and ${MAX_HOPS}.` },
+    );
+  }
+  const wanted = numberIn(headers, 'X-Platform-Max-Hops') ?? Number.POSITIVE_INFINITY;
+  const maxHops = Math.min(caller.maxHops - 1, wanted);
+  checkRequiredHops(agent, maxHops);
+  return maxHops;
+}
+
+/** Counts one call against all of the budgets, or against none. Throws BUDGET_EXCEEDED. */
+async function countCall(
+  { counters, clock }: Pick<Deps, 'counters' | 'clock'>,
+  budgets: readonly Budget[],
+  deadline: number,
+): Promise<void> {
+  if (budgets.length === 0) return;
+  const exceeded = ({ ref, cap }: Budget): PlatformError =>
+    new PlatformError(
+      'BUDGET_EXCEEDED',
+      `The call of ${ref} may make ${cap} calls of dependencies, those of its dependencies included, and has made them.`,
+      { hint: "The limit is per_call_downstream_cap in its caller's manifest." },
+    );
+  const none = budgets.find(({ cap }) => cap < 1);
+  if (none) throw exceeded(none);
+  const ttl = epochSeconds(deadline) + BUDGET_KEPT_SECONDS;
+  for (let attempt = 0; attempt < MAX_ATTEMPTS; attempt++) {
+    const result = await counters.transact(
+      budgets.map(({ id, cap }) => ({
+        op: 'update' as const,
+        key: budgetKey(id),
+        changes: { add: { used: 1 }, set: { ttl } },
+        condition: anyOf(absent('used'), lessThan('used', cap)),
+      })),
+    );
+    if (result.ok) return;
+    if (result.failed.length > 0) throw exceeded(budgets[result.failed[0]!]!);
+    await clock.sleep(Math.random() * Math.min(5 * 2 ** attempt, 400));
+  }
+  throw new Error(`the budgets of a sub-call were busy ${MAX_ATTEMPTS} times`);
+}
+
+/** A whole number of 0 and more, or `undefined` without the header. Throws INVALID_INPUT. */
+function numberIn(headers: Headers, name: string): number | undefined {
+  const text = headers.get(name);
+  if (text === null) return undefined;
+  if (!/^\d{1,15}$/.test(text)) {
+    throw new PlatformError(
+      'INVALID_INPUT',
+      `${name} is "${text.slice(0, 40)}"; it must be a whole number, 0 or more.`,
+    );
+  }
+  return Number(text);
+}
