@@ -95,10 +95,11 @@ class Platform:
     ) -> Iterator[Union[dict[str, Any], Answer]]:
         """Calls an agent and tells what happens: dictionaries with a ``type``, at last the :class:`Answer`.
 
-        ``timeout`` is the longest silence. The call goes on when nobody listens any more.
+        The call goes on when nobody listens any more.
         """
         url, sent, body = self._prepare(agent, input, endpoint, files, idempotency_key, headers)
         sent["Accept"] = "text/event-stream"
+        end = time.monotonic() + timeout
         try:
             with open_response("POST", url, sent, body, timeout, PlatformError) as response:
                 run_id = response.headers.get("x-run-id")
@@ -106,6 +107,8 @@ class Platform:
                     yield _as_answer(json.load(response), run_id)
                     return
                 for event, data in _events(response):
+                    if time.monotonic() > end:
+                        raise TimeoutError
                     content = json.loads(data)
                     if event == "progress":
                         yield content
@@ -115,7 +118,7 @@ class Platform:
                         yield _as_answer(content, run_id)
                         return
         except TIMEOUTS:
-            raise TimeoutExceededError(f"Nothing came from {agent} for {timeout:.3g} s", code="TIMEOUT") from None
+            raise TimeoutExceededError(f"{agent} did not answer within {timeout:.3g} s", code="TIMEOUT") from None
         except OSError as error:
             raise PlatformError(f"The stream of {agent} broke: {error}", code="NETWORK_ERROR") from error
         raise PlatformError(f"The stream of {agent} ended without a result", code="NETWORK_ERROR")

@@ -1,0 +1,167 @@
+import { CallChainCycleError, DependencyCallError, MaxHopsExceededError, TimeoutExceededError } from './errors.js';
+import { send } from './http.js';
+import { runLocally } from './local.js';
+
+const DEFAULT_TIMEOUT_MS = 30_000;
+const REFERENCE = /^([a-z0-9][a-z0-9-]*)\/([a-z0-9][a-z0-9._-]*)@(v\d+(?:\.\d+){0,2})$/;
+
+/**
+ * Where in a chain of calls this agent stands. The platform makes it; a changed one is refused. Each member is also a
+ * variable of a run (`callChain`: `PLATFORM_CALL_CHAIN`) and a header of a call (`X-Platform-Call-Chain`).
+ */
+const CONTEXT = /** @type {const} */ ([
+  'callChain',
+  'callChainSig',
+  'deadlineMs',
+  'maxHops',
+  'downstreamRemaining',
+  'requestId',
+  'billingOrgId',
+  'billingOrgSig',
+  'rootRunId',
+]);
+
+/**
+ * @typedef {object} AgentClientOptions What is not given comes from the run's environment.
+ * @property {string} [serviceKey]
+ * @property {string} [gatewayUrl]
+ * @property {string | readonly string[] | null} [callChain] References; the last one is the running agent's own.
+ * @property {string | null} [callChainSig]
+ * @property {number | string | null} [deadlineMs] Epoch milliseconds.
+ * @property {number | string | null} [maxHops] How many more calls the chain may go down from here.
+ * @property {number | string | null} [downstreamRemaining]
+ * @property {string | null} [requestId]
+ * @property {string | null} [billingOrgId]
+ * @property {string | null} [billingOrgSig]
+ * @property {string | null} [rootRunId]
+ */
+
+/**
+ * @typedef {object} AgentCallOptions
+ * @property {string} [endpoint] `run` if not given.
+ * @property {number} [timeout] Milliseconds, 30 000 if not given. Never ends after the deadline of the run.
+ */
+
+/** Calls other agents from within an agent. */
+export class AgentClient {
+  /** @type {string | undefined} */
+  #serviceKey;
+  /** @type {string | undefined} */
+  #gatewayUrl;
+  /** @type {Partial<Record<(typeof CONTEXT)[number], string>>} */
+  #context = {};
+
+  /** @param {AgentClientOptions} [options] */
+  constructor(options = {}) {
+    this.#serviceKey = options.serviceKey ?? process.env.PLATFORM_SERVICE_KEY;
+    this.#gatewayUrl = (options.gatewayUrl ?? process.env.PLATFORM_GATEWAY_URL)?.replace(/\/+$/, '');
+    for (const name of CONTEXT) {
+      const given =
+        options[name] === undefined ? process.env[`PLATFORM_${words(name).join('_').toUpperCase()}`] : options[name];
+      if (given !== undefined && given !== null && given !== '') this.#context[name] = String(given);
+    }
+  }
+
+  /**
+   * A client that goes on with the chain of a call that came in. Takes requests of `node:http`, of Express and of fetch.
+   *
+   * @param {{ headers: Headers | Record<string, string | string[] | undefined> }} request
+   * @param {Pick<AgentClientOptions, 'serviceKey' | 'gatewayUrl'>} [options]
+   */
+  static fromRequest(request, options = {}) {
+    const { headers } = request;
+    /** @param {string} name */
+    const read = (name) => (headers instanceof Headers ? headers.get(name) : headers[name.toLowerCase()]) ?? null;
+    const context = Object.fromEntries(CONTEXT.map((name) => [name, read(headerOf(name))]));
+    return new AgentClient({ ...context, ...options });
+  }
+
+  /**
+   * Calls `org/agent@v1` and answers its data. Any number of calls may run at once.
+   *
+   * @param {string} agent
+   * @param {object} [input]
+   * @param {AgentCallOptions} [options]
+   * @returns {Promise<any>}
+   * @throws {DependencyCallError}
+   * @throws {TimeoutExceededError}
+   * @throws {CallChainCycleError}
+   * @throws {MaxHopsExceededError}
+   * @throws {TypeError} for a reference of another form
+   */
+  async call(agent, input = {}, { endpoint = 'run', timeout = DEFAULT_TIMEOUT_MS } = {}) {
+    const [, org, name, version] = REFERENCE.exec(agent) ?? [];
+    if (!org || !name || !version) {
+      throw new TypeError(`"${agent}" is no agent with a version, such as "acme/summarize@v1"`);
+    }
+    const hops = this.#checkChain(agent);
+    const ms = this.#remaining(timeout);
+    if (process.env.PLATFORM_LOCAL_EXECUTION) {
+      return runLocally({
+        agent,
+        folder: [org, name, version],
+        input,
+        chain: this.#context.callChain,
+        hops,
+        timeout: ms,
+      });
+    }
+    if (!this.#serviceKey || !this.#gatewayUrl) {
+      const missing = this.#serviceKey ? 'PLATFORM_GATEWAY_URL' : 'PLATFORM_SERVICE_KEY';
+      const failure = { code: 'UNAUTHORIZED' };
+      throw new DependencyCallError(`${missing} is not set: only runs on the platform call other agents`, failure);
+    }
+    const context = Object.entries(this.#context).map(([member, value]) => [headerOf(member), value]);
+    const { body } = await send({
+      method: 'POST',
+      url: `${this.#gatewayUrl}/${org}/${name}/${version}/${encodeURIComponent(endpoint)}`,
+      headers: {
+        ...Object.fromEntries(context),
+        ...(hops !== undefined && { [headerOf('maxHops')]: String(hops) }),
+        Authorization: `Bearer ${this.#serviceKey}`,
+        'Content-Type': 'application/json',
+      },
+      body: JSON.stringify(input),
+      signal: AbortSignal.timeout(ms),
+      makeError: (...failure) => new DependencyCallError(...failure),
+    });
+    return typeof body === 'object' && body !== null && 'data' in body && 'metadata' in body ? body.data : body;
+  }
+
+  /**
+   * The hops that the called agent is left with.
+   *
+   * @param {string} agent
+   */
+  #checkChain(agent) {
+    const chain = (this.#context.callChain ?? '').split(',').map((ref) => ref.trim());
+    if (chain.includes(agent)) {
+      throw new CallChainCycleError(`${agent} waits for this agent already: ${chain.join(' -> ')}`, {
+        code: 'DEPENDENCY_CYCLE',
+      });
+    }
+    if (this.#context.maxHops === undefined) return undefined;
+    const hops = Number(this.#context.maxHops) - 1;
+    if (hops < 0) {
+      throw new MaxHopsExceededError(`${agent} would make the chain of calls too long`, { code: 'MAX_HOPS_EXCEEDED' });
+    }
+    return hops;
+  }
+
+  /** @param {number} timeout */
+  #remaining(timeout) {
+    if (this.#context.deadlineMs === undefined) return timeout;
+    const remaining = Number(this.#context.deadlineMs) - Date.now();
+    if (remaining <= 0) throw new TimeoutExceededError('The deadline of this run has passed', { code: 'TIMEOUT' });
+    return Math.min(timeout, remaining);
+  }
+}
+
+/** @param {string} name */
+const words = (name) => name.split(/(?=[A-Z])/);
+
+/** @param {string} name */
+const headerOf = (name) =>
+  `X-Platform-${words(name)
+    .map((word) => word[0]?.toUpperCase() + word.slice(1))
+    .join('-')}`;

@@ -1,0 +1,23 @@
+/**
+ * Sends a message to the people of the workspace.
+ *
+ * @param {string} title
+ * @param {string} body
+ * @param {{
+ *   level?: 'info' | 'success' | 'warning' | 'error',
+ *   agentName?: string,
+ *   metadata?: Record<string, unknown>,
+ * }} [options] `level` is info if not given, `agentName` the running agent's.
+ * @returns {Promise<{ id: string, agent_name: string | null, title: string, level: string, created_at: string }>}
+ */
+export declare const send: (title: string, body: string, { level, agentName, metadata }?: {
+    level?: 'info' | 'success' | 'warning' | 'error';
+    agentName?: string;
+    metadata?: Record<string, unknown>;
+}) => Promise<{
+    id: string;
+    agent_name: string | null;
+    title: string;
+    level: string;
+    created_at: string;
+}>;

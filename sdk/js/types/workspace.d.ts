@@ -1,0 +1,20 @@
+/**
+ * A request about the workspace that the key of the environment belongs to. Members of `query` that are undefined are
+ * left out.
+ *
+ * @param {string} method
+ * @param {readonly string[]} path
+ * @param {{
+ *   query?: Record<string, unknown>,
+ *   body?: unknown,
+ *   headers?: Record<string, string>,
+ *   makeError?: import('./http.js').Request['makeError'],
+ * }} [options]
+ * @returns {Promise<any>}
+ */
+export declare function request(method: string, path: readonly string[], { query, body, headers, makeError }?: {
+    query?: Record<string, unknown>;
+    body?: unknown;
+    headers?: Record<string, string>;
+    makeError?: import('./http.js').Request['makeError'];
+}): Promise<any>;
