@@ -2,6 +2,7 @@ import { validateAgainst } from '../agents/schema-validation.ts';
 import { type AgentVersion, versionName } from '../agents/store.ts';
 import type { Deps } from '../deps.ts';
 import { isPlatformError, PlatformError } from '../errors.ts';
+import { contextEnvironment, type Lineage, newContext } from '../orchestration/context.ts';
 import type { Json } from '../ports/table.ts';
 import { SecretMask } from '../runs/masking.ts';
 import { type NewRun, type RunResult, RunStore } from '../runs/store.ts';
@@ -29,6 +30,9 @@ export interface Call {
   readonly receivedAt: number;
   /** Epoch milliseconds; the caller's wish, see {@link deadlineOf}. */
   readonly wantedDeadline?: number;
+  /** Who calls, as far as it is an agent, and what it leaves to this call. */
+  readonly lineage: Lineage;
+  readonly tenantId?: string;
   /** The run that is repeated. */
   readonly replayOf?: string;
 }
@@ -52,13 +56,17 @@ export interface BegunRun {
 /** API Gateway cuts an idle stream at 300 s: answers come before (`design.md` section 6). */
 const PLATFORM_LIMIT_MS = 295_000;
 
-/** The earliest of the agent's timeout, the caller's deadline and the platform's limit, in epoch milliseconds. */
-function deadlineOf({ agent, receivedAt, wantedDeadline }: Call): number {
+/** The earliest of the agent's timeouts, the caller's deadline and the platform's limit, in epoch milliseconds. */
+function deadlineOf({ agent, receivedAt, wantedDeadline, lineage }: Call): number {
   const own = agent.definition.timeout_seconds * 1000;
   return Math.min(
     receivedAt + (own > 0 ? own : PLATFORM_LIMIT_MS),
     receivedAt + PLATFORM_LIMIT_MS,
+    agent.definition.manifest?.timeout_ms === undefined
+      ? Number.POSITIVE_INFINITY
+      : receivedAt + agent.definition.manifest.timeout_ms,
     wantedDeadline ?? Number.POSITIVE_INFINITY,
+    lineage.deadline ?? Number.POSITIVE_INFINITY,
   );
 }
 
@@ -67,12 +75,21 @@ function deadlineOf({ agent, receivedAt, wantedDeadline }: Call): number {
  * left no run behind: INVALID_INPUT, MISSING_SECRETS, LLM_KEY_REQUIRED, TIMEOUT, UNPROCESSABLE (the version cannot run).
  */
 export async function beginCall(deps: Deps, call: Call): Promise<BegunRun> {
-  const { agent, input, workspace } = call;
+  const { agent, input, workspace, lineage } = call;
   const deadline = deadlineOf(call);
   if (deadline <= deps.clock.now()) throw new PlatformError('TIMEOUT', 'The deadline of this call has passed already.');
   const inputWarnings = checkInput(agent, input);
   const secrets = await injectedSecrets(deps, call);
-  const mask = new SecretMask({ ...secrets, ...callerKey(input.llmCredentials) });
+
+  // A prompt has nothing that could call anybody.
+  const isPrompt = agent.definition.execution_engine === 'direct_llm';
+  const issued = isPrompt ? undefined : newContext(deps, { agent, runId: call.runId, workspace, lineage });
+
+  const mask = new SecretMask({
+    ...secrets,
+    ...callerKey(input.llmCredentials),
+    ...(issued && { PLATFORM_SERVICE_KEY: issued.serviceKey }),
+  });
 
   const runs = new RunStore(deps, workspace.id);
   const record: NewRun = {
@@ -85,7 +102,11 @@ export async function beginCall(deps: Deps, call: Call): Promise<BegunRun> {
     triggerSource: call.triggerSource,
     startedAt: call.receivedAt,
     deadline,
+    parentRunId: lineage.parentRunId,
+    rootRunId: lineage.rootRunId,
     replayOf: call.replayOf,
+    tenantId: call.tenantId,
+    context: issued?.context as unknown as Json | undefined,
     input: mask.json(input.document as Json),
   };
   await runs.start(record);
@@ -101,9 +122,13 @@ export async function beginCall(deps: Deps, call: Call): Promise<BegunRun> {
         input,
         skills: [],
         models: [],
-        isStrict: false,
+        isStrict: issued?.context.isStrict ?? false,
         files: [],
-        env: { ...secrets, ...credentialEnvironment(input.llmCredentials) },
+        env: {
+          ...secrets,
+          ...credentialEnvironment(input.llmCredentials),
+          ...(issued && contextEnvironment(issued, { gatewayUrl: deps.config.baseUrl ?? '', deadline })),
+        },
         mask,
         deadline,
         signal: new AbortController().signal,

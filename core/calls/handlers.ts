@@ -4,6 +4,8 @@ import { isPlatformError } from '../errors.ts';
 import { errorEnvelope } from '../http/envelope.ts';
 import { EventStream } from '../http/event-stream.ts';
 import { type Handlers, type Incoming, requestIdOf } from '../http/route.ts';
+import { topOfChain } from '../orchestration/context.ts';
+import { checkSubCall } from '../orchestration/sub-call.ts';
 import { type BegunRun, beginCall, type Call, type CallAnswer } from './call.ts';
 import { readCallInput } from './input.ts';
 import type { ProgressEvent } from './progress.ts';
@@ -36,6 +38,9 @@ async function readCall(deps: Deps, incoming: CallRequest): Promise<Call> {
   const { params, headers, caller, request, requestUuid, receivedAt, responseHeaders } = incoming;
   const agent = await resolveForCall(deps, params);
   const workspace = await actingWorkspace(deps, caller, agent, request.headers.has('x-workspace-id'));
+  const lineage = caller.agent
+    ? await checkSubCall(deps, caller.agent, request.headers, { version: params.version, agent })
+    : topOfChain(agent, headers['x-platform-max-hops']);
   Object.assign(responseHeaders, await checkDeprecation(deps, agent, params.endpoint));
   const input = await readCallInput(request, deps.config.maxCallBodyBytes);
   return {
@@ -44,8 +49,10 @@ async function readCall(deps: Deps, incoming: CallRequest): Promise<Call> {
     input,
     workspace,
     runId: requestUuid,
-    triggerSource: 'api',
+    triggerSource: caller.agent ? 'agent' : headers['x-platform-client'] === 'cli' ? 'cli' : 'api',
     receivedAt,
+    lineage,
+    tenantId: headers['x-platform-tenant'],
     wantedDeadline: headers['x-platform-deadline-ms'],
   };
 }

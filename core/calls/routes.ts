@@ -17,6 +17,7 @@ export const callRoutes = defineRoutes([
     summary: 'Call an agent and wait for its answer',
     fn: 'calls',
     auth: 'key',
+    agents: true,
     stream: true,
     request: {
       query: z.object({ verbose: z.stringbool().default(false).describe('Also answer what the agent printed.') }),
@@ -27,6 +28,18 @@ export const callRoutes = defineRoutes([
           .positive()
           .optional()
           .describe('Answer by then, in epoch milliseconds.'),
+        'x-platform-max-hops': z.coerce
+          .number()
+          .int()
+          .min(0)
+          .optional()
+          .describe('How many levels of calls there may be below this one.'),
+        'x-platform-tenant': z
+          .string()
+          .regex(/^[\w.:@-]{1,128}$/, 'must be 1-128 letters, digits or . : @ _ -')
+          .optional()
+          .describe('Counts the call under this tenant in /usage/tenants.'),
+        'x-platform-client': z.string().optional().describe('`cli` marks the run as started by the command line.'),
         accept: z.string().optional().describe('`text/event-stream` asks for the events of the run as they happen.'),
         prefer: z
           .string()
@@ -57,6 +70,27 @@ export const callRoutes = defineRoutes([
       }),
     },
     alsoRaw: ['text/event-stream'],
-    errors: ['MISSING_SECRETS', 'INSUFFICIENT_CREDITS', 'NOT_FOUND', 'UNPROCESSABLE', 'SANDBOX_ERROR', 'TIMEOUT'],
+    errors: [
+      'MISSING_INPUT_FIELDS',
+      'MISSING_SECRETS',
+      'LLM_KEY_REQUIRED',
+      'MAX_HOPS_TOO_LOW',
+      'AGENT_NOT_CALLABLE',
+      'DEPENDENCY_NOT_ALLOWED',
+      'DEPENDENCY_CYCLE',
+      'MAX_HOPS_EXCEEDED',
+      'MISSING_BILLING_ORG',
+      'CONFLICT',
+      'RUN_CANCELLED',
+      'RATE_LIMITED',
+      'BUDGET_EXCEEDED',
+      'LLM_RATE_LIMITED',
+      'LLM_ERROR',
+      'INSUFFICIENT_CREDITS',
+      'NOT_FOUND',
+      'UNPROCESSABLE',
+      'SANDBOX_ERROR',
+      'TIMEOUT',
+    ],
   },
 ]);

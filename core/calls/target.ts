@@ -31,6 +31,8 @@ export async function actingWorkspace(
   agent: AgentVersion,
   named: boolean,
 ): Promise<Workspace> {
+  // What an agent may call is in its manifest (`checkSubCall`); whatever it calls belongs to the workspace it runs for.
+  if (caller.agent !== undefined) return caller.workspace;
   const isOwn = caller.workspace.id === agent.workspaceId;
   const membership = isOwn ? caller : await findMembership(deps, caller.userId, agent.workspaceId);
   const isMember = membership !== undefined;
