@@ -9,8 +9,9 @@
  *
  * Inside: home and `HOME` are `/home/user` (user name `user`), the bundle lies at `/home/user/agent`, a layer at
  * `/layer` (`/layer/python` on `PYTHONPATH`, `/layer/node_modules` found by Node from any folder, both `bin` folders on
- * `PATH`), uploads at `/tmp/uploads`; `/tmp` is writable. `python`, `python3`, `pip`, `node`, `npm`, `bash` and `sh` are
- * on `PATH` where the host has them.
+ * `PATH`), uploads at `/tmp/uploads`; `/tmp` is writable. The platform's own packages, `sdk/js` as `agent-platform-sdk`
+ * and `sdk/python` as `agent_platform`, are imported from any folder; where bundle or layer bring their own, that wins.
+ * `python`, `python3`, `pip`, `node`, `npm`, `bash` and `sh` are on `PATH` where the host has them.
  */
 export interface Sandbox {
   /**
@@ -56,7 +57,7 @@ export interface SandboxSpec {
   readonly bundle?: string;
   /** Blob key of a layer archive (tar.gz with `python/` and/or `node_modules/` at its root), content-addressed. */
   readonly layer?: string;
-  /** The complete environment beside PATH, HOME, USER, LANG, SHELL, TERM, PWD and TMPDIR. */
+  /** The complete environment beside PATH, PYTHONPATH, HOME, USER, LANG, SHELL, TERM, PWD and TMPDIR. */
   readonly env: Readonly<Record<string, string>>;
   readonly egress: Egress;
   /** `install` may also reach the package registries that the operator configured. */

@@ -1,13 +1,14 @@
 import { spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { createWriteStream } from 'node:fs';
-import { chmod, lstat, mkdir, readdir, readFile, rename, rm, stat, utimes, writeFile } from 'node:fs/promises';
+import { chmod, lstat, mkdir, readdir, readFile, rename, rm, stat, symlink, utimes, writeFile } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { expandBundle } from '#core/agents/bundle.ts';
 import { hasCode } from '#core/errors.ts';
 import type { Blobs } from '#core/ports/blobs.ts';
+import { SDK, SDK_NODE_MODULES } from './host-runtime.ts';
 import { isAlive } from './process-names.ts';
 
 const MAX_BYTES = 5 * 1024 ** 3;
@@ -68,7 +69,9 @@ export class ContentCache {
       const archive = await this.#blobs.stream(key);
       if (!archive) throw new Error(`there is no layer ${key}`);
       await extractTar(archive, target);
-      return tidy(target);
+      const size = await tidy(target);
+      await linkSdk(target);
+      return size;
     });
   }
 
@@ -145,6 +148,16 @@ function once(action: () => void): () => void {
     if (!isDone) action();
     isDone = true;
   };
+}
+
+/** Node looks in one folder only past those of the bundle: packages that no layer has are found through it. */
+async function linkSdk(layer: string): Promise<void> {
+  const { name } = SDK.node;
+  await mkdir(join(layer, 'node_modules'), { recursive: true });
+  await symlink(`${SDK_NODE_MODULES}/${name}`, join(layer, 'node_modules', name)).catch((error) => {
+    // The agent brings its own.
+    if (!hasCode(error, 'EEXIST')) throw error;
+  });
 }
 
 /** GNU tar keeps members inside `target`, also against links that the archive itself brings. */

@@ -2,6 +2,7 @@ import { execFile } from 'node:child_process';
 import { existsSync, lstatSync, readlinkSync, realpathSync } from 'node:fs';
 import { copyFile, mkdir, rm, writeFile } from 'node:fs/promises';
 import { dirname, join, sep } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 
 const run = promisify(execFile);
@@ -21,6 +22,15 @@ export interface HostRuntime {
   readonly perl?: string;
   readonly bubblewrap?: string;
 }
+
+/** The platform's own packages, which agents import without installing them. */
+export const SDK = {
+  node: { name: 'agent-platform-sdk', folder: fileURLToPath(new URL('../../sdk/js', import.meta.url)) },
+  python: { name: 'agent_platform', folder: fileURLToPath(new URL('../../sdk/python', import.meta.url)) },
+} as const;
+/** Where sandboxes see them. */
+export const SDK_NODE_MODULES = '/runtime/node_modules';
+export const SDK_PYTHONPATH = '/runtime/python';
 
 /** Of /etc: what programs need to start, to trust certificates and to tell the time. Nothing particular to the host. */
 const ETC_FOLDERS = ['alternatives', 'ca-certificates', 'crypto-policies', 'pki/ca-trust', 'pki/tls', 'ssl/certs'];
@@ -61,8 +71,10 @@ export async function findHostRuntime(folder: string): Promise<HostRuntime> {
   }
   for (const [name, text] of Object.entries(ETC_FILES)) await writeFile(join(etc, name), text);
 
+  bind(root, `${SDK_NODE_MODULES}/${SDK.node.name}`, SDK.node.folder);
+  bind(root, `${SDK_PYTHONPATH}/${SDK.python.name}`, join(SDK.python.folder, SDK.python.name));
   bind(root, '/runtime/bin/node', process.execPath);
-  await addNpm(root);
+  await addNpm(root, folder);
   const python = await addPython(root, folder);
   const [perl, bubblewrap] = await Promise.all([which('perl'), which('bwrap')]);
   return { interpreters: { ...(python && { python }), node: process.versions.node }, root, perl, bubblewrap };
@@ -74,15 +86,30 @@ function bind(root: RootEntry[], at: string, from: string): void {
 
 const isUnderUsr = (path: string): boolean => path === '/usr' || path.startsWith('/usr/');
 
+/**
+ * npm takes the nearest folder with a package.json or packages for the project that it works on. That must not be the
+ * root, which has packages only so that programs find them, and cannot be written.
+ */
+const npmScript = (cli: string): string => `#!/bin/sh
+folder=$PWD
+while [ -n "$folder" ]; do
+  if [ -e "$folder/package.json" ] || [ -d "$folder/node_modules" ]; then exec node ${cli} "$@"; fi
+  folder=\${folder%/*}
+done
+exec node ${cli} --prefix "$PWD" "$@"
+`;
+
 /** npm is a folder of JavaScript, found through its command; ours runs it with our Node. */
-async function addNpm(root: RootEntry[]): Promise<void> {
+async function addNpm(root: RootEntry[], scripts: string): Promise<void> {
   const command = await which('npm');
   if (!command) return;
   const folder = dirname(dirname(realpathSync(command)));
   if (!existsSync(join(folder, 'bin', 'npm-cli.js'))) return;
   const shown = isUnderUsr(folder) ? folder : '/runtime/npm';
   if (shown !== folder) bind(root, shown, folder);
-  root.push({ operation: 'link', at: '/runtime/bin/npm', from: `${shown}/bin/npm-cli.js` });
+  const npm = join(scripts, 'npm');
+  await writeFile(npm, npmScript(`${shown}/bin/npm-cli.js`), { mode: 0o755 });
+  root.push({ operation: 'bind', at: '/runtime/bin/npm', from: npm });
   root.push({ operation: 'link', at: '/runtime/bin/npx', from: `${shown}/bin/npx-cli.js` });
 }
 

@@ -12,7 +12,7 @@ import {
 } from '#core/ports/sandbox.ts';
 import { type CachedFolder, ContentCache } from './content-cache.ts';
 import { EgressProxy, type Gateway, type Registries } from './egress-proxy.ts';
-import { findHostRuntime, type HostRuntime, type RootEntry } from './host-runtime.ts';
+import { findHostRuntime, type HostRuntime, type RootEntry, SDK_NODE_MODULES, SDK_PYTHONPATH } from './host-runtime.ts';
 import { type Box, Launcher } from './launcher.ts';
 import { isAlive } from './process-names.ts';
 import { LocalSession } from './session.ts';
@@ -244,9 +244,10 @@ class LocalSandbox implements Sandbox {
         const layer = await this.#cache.layer(needs.layer);
         folders.push(layer);
         plan.push({ operation: 'bind', at: '/layer', from: layer.path });
-        // Where Node looks from any folder, for `import` as for `require`.
-        plan.push({ operation: 'link', at: '/node_modules', from: '/layer/node_modules' });
       }
+      // Where Node looks from any folder, for `import` as for `require`. A layer leads on to the platform's packages.
+      const packages = needs.layer === undefined ? SDK_NODE_MODULES : '/layer/node_modules';
+      plan.push({ operation: 'link', at: '/node_modules', from: packages });
       const seen = plan.map((entry) =>
         entry.operation === 'bind' ? { ...entry, from: this.#seen(entry.from) } : entry,
       );
@@ -334,7 +335,7 @@ const isInside = (path: string, folder: string): boolean => path === folder || p
 /** Ours come last: a secret named HOME must not lead a program astray. */
 function environmentOf(spec: SandboxSpec, registry: Readonly<Record<string, string>>): Record<string, string> {
   const layerPath = spec.layer === undefined ? [] : ['/layer/python/bin', '/layer/node_modules/.bin'];
-  const python = [spec.env.PYTHONPATH, spec.layer === undefined ? undefined : '/layer/python'].filter(Boolean);
+  const python = [spec.env.PYTHONPATH, spec.layer === undefined ? undefined : '/layer/python', SDK_PYTHONPATH];
   return {
     ...(spec.egress !== 'none' && {
       HTTP_PROXY: PROXY,
@@ -347,7 +348,7 @@ function environmentOf(spec: SandboxSpec, registry: Readonly<Record<string, stri
     }),
     ...registry,
     ...spec.env,
-    ...(python.length > 0 && { PYTHONPATH: python.join(':') }),
+    PYTHONPATH: python.filter(Boolean).join(':'),
     PATH: [...layerPath, '/runtime/bin', '/usr/local/bin', '/usr/bin', '/bin'].join(':'),
     HOME: '/home/user',
     USER: 'user',

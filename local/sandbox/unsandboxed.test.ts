@@ -35,6 +35,16 @@ test('runs commands in a folder of their own, which goes with the session', asyn
   expect(existsSync(folder!)).toBe(false);
 });
 
+test("imports the platform's packages, with a layer and without", async () => {
+  for (const layer of ['layers/a.tar.gz', undefined]) {
+    const session = await sandbox.open(specOf({ bundle: 'bundles/a.zip', layer }));
+    const command = `python3 -c 'import agent_platform as a; print(a.AgentClient.__name__)'
+      node --input-type=module -e 'import { AgentClient as A } from "agent-platform-sdk"; console.log(A.name)'`;
+    expect((await ran(session, command)).out).toBe('AgentClient\nAgentClient\n');
+    await session.close();
+  }
+});
+
 test('keeps time and output within limits', async () => {
   const session = await sandbox.open(specOf());
   const late = await ran(session, 'trap "" TERM; while :; do sleep 0.1; done', { timeoutMs: 100 });

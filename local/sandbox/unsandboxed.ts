@@ -18,7 +18,7 @@ import {
   type SandboxStatus,
 } from '#core/ports/sandbox.ts';
 import type { CachedFolder, ContentCache } from './content-cache.ts';
-import type { HostRuntime } from './host-runtime.ts';
+import { type HostRuntime, SDK } from './host-runtime.ts';
 
 const DEFAULT_MAX_OUTPUT_BYTES = 10 * 1024 * 1024;
 const TERM_GRACE_MS = 2000;
@@ -47,8 +47,11 @@ export class UnsandboxedSandbox implements Sandbox {
     for (const name of ['home/user', 'tmp', 'bin']) await mkdir(join(folder, name), { recursive: true });
     for (const { operation, at, from } of this.#runtime.root) {
       const isProgram = dirname(at) === '/runtime/bin' && (operation === 'bind' || !from.startsWith('/runtime/'));
-      if (isProgram) await symlink(from, join(folder, 'bin', basename(at)));
+      // Ours knows only where npm lies in a sandbox; the host's own is on the PATH.
+      if (isProgram && basename(at) !== 'npm') await symlink(from, join(folder, 'bin', basename(at)));
     }
+    await mkdir(join(folder, 'node_modules'));
+    await symlink(SDK.node.folder, join(folder, 'node_modules', SDK.node.name));
     const folders: CachedFolder[] = [];
     if (spec.bundle !== undefined) {
       const bundle = await this.#cache.bundle(spec.bundle);
@@ -204,9 +207,10 @@ class UnsandboxedSession implements SandboxSession {
   #env(): Record<string, string> {
     const layer = this.#layer;
     const layerPath = layer === undefined ? [] : [join(layer, 'python/bin'), join(layer, 'node_modules/.bin')];
+    const python = [this.#spec.env.PYTHONPATH, layer && join(layer, 'python'), SDK.python.folder];
     return {
       ...this.#spec.env,
-      ...(layer !== undefined && { PYTHONPATH: join(layer, 'python') }),
+      PYTHONPATH: python.filter(Boolean).join(':'),
       PATH: [...layerPath, join(this.#folder, 'bin'), '/usr/local/bin', '/usr/bin', '/bin'].join(':'),
       HOME: join(this.#folder, 'home/user'),
       USER: 'user',

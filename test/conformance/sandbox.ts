@@ -99,6 +99,14 @@ export function sandboxConformance(setUp: () => Promise<SandboxHarness>): void {
         'node_modules/greeting/index.js': 'module.exports = { text: "hello from node" };\n',
       }),
     );
+    await harness.blobs.put(
+      'layers/own-sdk.tar.gz',
+      tarOf({
+        'python/agent_platform.py': 'AgentClient = "own"\n',
+        'node_modules/agent-platform-sdk/package.json': '{"name":"agent-platform-sdk","main":"index.js"}',
+        'node_modules/agent-platform-sdk/index.js': 'exports.AgentClient = "own";\n',
+      }),
+    );
   });
 
   afterAll(async () => {
@@ -159,6 +167,16 @@ export function sandboxConformance(setUp: () => Promise<SandboxHarness>): void {
         node -p 'require("greeting").text'
         node --input-type=module -e 'import g from "greeting"; console.log(g.text)'`;
       expect((await ran(session, node)).out).toBe('hello from node\nhello from node\n');
+    });
+
+    test("import the platform's packages from any folder, unless the agent brings its own", async () => {
+      const imports = `cd /tmp
+        python3 -c 'import agent_platform; print(agent_platform.AgentClient)'
+        node -p 'require("agent-platform-sdk").AgentClient'
+        node --input-type=module -e 'import { AgentClient } from "agent-platform-sdk"; console.log(AgentClient)'`;
+      const ours = "<class 'agent_platform.agent_client.AgentClient'>\n" + '[class AgentClient]\n'.repeat(2);
+      for (const spec of [{}, { bundle }, { bundle, layer }]) expect((await once(imports, spec)).out).toBe(ours);
+      expect((await once(imports, { layer: 'layers/own-sdk.tar.gz' })).out).toBe('own\nown\nown\n');
     });
 
     test('find the interpreters that the status names', async () => {
@@ -381,7 +399,7 @@ export function sandboxConformance(setUp: () => Promise<SandboxHarness>): void {
         env: { TOKEN: 'a=b c\nd', HOME: '/elsewhere', EMPTY: '' },
       });
       // The shell adds SHLVL and _.
-      const { SHLVL: _, _: __, PATH, ...environment } = JSON.parse(out);
+      const { SHLVL: _, _: __, PYTHONPATH: ___, PATH, ...environment } = JSON.parse(out);
       expect(PATH.split(':')).toContain('/usr/bin');
       expect(environment).toEqual({
         TOKEN: 'a=b c\nd',
