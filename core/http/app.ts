@@ -24,7 +24,7 @@ interface AnyOutgoing {
 export type App = (request: Request) => Promise<Response>;
 
 /** What the pipeline itself needs; handlers come with their own. */
-type AppDeps = Pick<Deps, 'main' | 'clock' | 'ids' | 'log'>;
+type AppDeps = Pick<Deps, 'main' | 'runs' | 'clock' | 'ids' | 'log'>;
 
 /**
  * The API as one function, the same on Lambda and locally. Order of work for every request: request id, match,
@@ -93,7 +93,8 @@ async function serve(
   exchange: Exchange,
 ): Promise<Response> {
   const receivedAt = deps.clock.now();
-  const caller = route.auth === 'key' ? await authenticate(deps, request.headers, params.workspace_id) : undefined;
+  const caller =
+    route.auth === 'key' ? await authenticate(deps, request.headers, params.workspace_id, route) : undefined;
   const schemas = route.request ?? {};
   const query = schemas.query && parse('query', schemas.query, queryOf(request.url));
   const headers = schemas.headers && parse('header', schemas.headers, Object.fromEntries(request.headers));

@@ -1,28 +1,36 @@
-import type { Deps } from '../deps.ts';
 import { PlatformError } from '../errors.ts';
 import { hashKey, isKey } from '../keys/key-format.ts';
-import { findKey, touchKey } from '../keys/store.ts';
-import { findMembership, type Role, type Workspace } from '../workspaces/store.ts';
+import { type ApiKey, findKey, touchKey } from '../keys/store.ts';
+import { type AgentCaller, authenticateAgent, type ServiceKeyDeps } from '../orchestration/agent-caller.ts';
+import { isServiceKey } from '../orchestration/service-key.ts';
+import { findMembership, type Membership, type Role, type Workspace } from '../workspaces/store.ts';
 
-/** An authenticated user, acting in one workspace that he is a member of. */
+/** Who sends a request: a user, acting in one workspace that he is a member of, or an agent in the workspace of its key. */
 export interface Caller {
+  /** Of an agent `agent:org/name@v1`, which is no user's id. */
   readonly userId: string;
+  /** Of a run's own key the run's id. */
   readonly keyId: string;
   readonly workspace: Workspace;
+  /** Agents are members, never owners. */
   readonly role: Role;
+  /** Present for requests with an agent's service key, which only rows with `agents` accept. */
+  readonly agent?: AgentCaller;
 }
 
 /**
- * Who sends this request (`spec.md` *Authentication*). Acts in `workspaceId` (from the path), else in the one that
- * `X-Workspace-Id` names, else in the user's personal workspace.
+ * Who sends this request (`spec.md` *Authentication*). A user acts in `workspaceId` (from the path), else in the one that
+ * `X-Workspace-Id` names, else in his personal workspace; an agent in the workspace that its key belongs to.
  *
- * Throws UNAUTHORIZED for a missing, malformed, unknown or revoked key; FORBIDDEN for a workspace that the user is no
- * member of, whether or not it exists.
+ * Throws UNAUTHORIZED for a missing, malformed, unknown or revoked key, and for a service key whose run has ended;
+ * FORBIDDEN for a workspace that the user is no member of, whether or not it exists, and for a service key where agents
+ * have no business.
  */
 export async function authenticate(
-  deps: Pick<Deps, 'main' | 'clock'>,
+  deps: ServiceKeyDeps,
   headers: Headers,
   workspaceId: string | undefined,
+  { agents = false }: { readonly agents?: boolean } = {},
 ): Promise<Caller> {
   const presented = /^Bearer +(\S+)$/i.exec(headers.get('authorization') ?? '')?.[1];
   if (presented === undefined) {
@@ -31,13 +39,41 @@ export async function authenticate(
       'An API key is required: send the header "Authorization: Bearer <API key>".',
     );
   }
+  const wanted = workspaceId ?? headers.get('x-workspace-id') ?? undefined;
+  if (isServiceKey(presented)) {
+    if (!agents)
+      throw new PlatformError('FORBIDDEN', 'Service keys of agents cannot do this; use the API key of a user.');
+    return authenticateWithServiceKey(deps, presented, wanted);
+  }
   const key = isKey(presented) ? await findKey(deps, hashKey(presented)) : undefined;
   if (key === undefined) throw new PlatformError('UNAUTHORIZED', 'The API key is not valid, or it was revoked.');
-
-  const wanted = workspaceId ?? headers.get('x-workspace-id') ?? key.personalWorkspaceId;
-  const [membership] = await Promise.all([findMembership(deps, key.userId, wanted), touchKey(deps, key)]);
-  if (membership === undefined) {
-    throw new PlatformError('FORBIDDEN', `You are not a member of a workspace with the id "${wanted.slice(0, 64)}".`);
-  }
+  const [membership] = await Promise.all([membershipOf(deps, key, wanted), touchKey(deps, key)]);
+  if (membership === undefined) throw notAMember(wanted);
   return { userId: key.userId, keyId: key.id, ...membership };
 }
+
+async function membershipOf(
+  deps: ServiceKeyDeps,
+  { userId, personalWorkspace }: ApiKey,
+  wanted: string | undefined,
+): Promise<Membership | undefined> {
+  if (wanted !== undefined && wanted !== personalWorkspace.id) return findMembership(deps, userId, wanted);
+  return { workspace: personalWorkspace, role: 'owner' };
+}
+
+async function authenticateWithServiceKey(
+  deps: ServiceKeyDeps,
+  presented: string,
+  wanted: string | undefined,
+): Promise<Caller> {
+  const agent = await authenticateAgent(deps, presented);
+  if (agent === undefined) {
+    throw new PlatformError('UNAUTHORIZED', 'The service key is not valid, it was revoked, or its run has ended.');
+  }
+  if (wanted !== undefined && wanted !== agent.workspace.id) throw notAMember(wanted);
+  const keyId = agent.kind === 'run' ? agent.runId : agent.keyId;
+  return { userId: `agent:${agent.name}`, keyId, workspace: agent.workspace, role: 'member', agent };
+}
+
+const notAMember = (workspaceId = ''): PlatformError =>
+  new PlatformError('FORBIDDEN', `You are not a member of a workspace with the id "${workspaceId.slice(0, 64)}".`);

@@ -17,6 +17,8 @@ export interface Route {
   readonly fn: FunctionName;
   /** `key`: a bearer API key. `public`: nobody. `webhook`: the secret in the path. */
   readonly auth: 'key' | 'public' | 'webhook';
+  /** Whether agents may do it, with their service keys. @default false */
+  readonly agents?: boolean;
   /** The least role in the workspace. @default member */
   readonly role?: 'member' | 'owner';
   readonly request?: {

@@ -1,7 +1,7 @@
 import type { Deps } from '../deps.ts';
 import { PlatformError } from '../errors.ts';
 import type { Handlers } from '../http/route.ts';
-import { findPersonalWorkspaceId } from '../workspaces/store.ts';
+import { findPersonalWorkspace } from '../workspaces/store.ts';
 import type { keyRoutes } from './routes.ts';
 import { type ApiKey, listKeys, newApiKey, revokeKey } from './store.ts';
 
@@ -14,8 +14,8 @@ export const keyHandlers = (deps: Pick<Deps, 'main' | 'clock' | 'ids'>): Handler
   },
 
   async createApiKey({ caller, body }) {
-    const personalWorkspaceId = await findPersonalWorkspaceId(deps, caller.userId);
-    const { key, record, operations } = newApiKey(deps, { userId: caller.userId, personalWorkspaceId }, body.name);
+    const personalWorkspace = await findPersonalWorkspace(deps, caller.userId);
+    const { key, record, operations } = newApiKey(deps, { userId: caller.userId, personalWorkspace }, body.name);
     await deps.main.transact(operations);
     return { status: 201, body: { ...shown(record), key } };
   },

@@ -1,16 +1,18 @@
 import type { Deps } from '../deps.ts';
 import { isoTime } from '../ports/clock.ts';
-import { absent, equals, exists, type Item, queryAll, type TransactOperation } from '../ports/table.ts';
+import { absent, equals, exists, type Item, type Json, queryAll, type TransactOperation } from '../ports/table.ts';
+import { type Workspace, workspaceFrom, workspaceMembers } from '../workspaces/store.ts';
 import { hashKey, newKey, prefixOf } from './key-format.ts';
 
 /**
  * Main table: `KEY#<hash> / META` is the key, found by what a request presents; `USER#<id> / KEY#<key id>` lists it
- * under its user.
+ * under its user. The key holds a copy of the personal workspace, so that a request which names no other costs one read.
  */
 export interface ApiKey {
   readonly id: string;
   readonly userId: string;
-  readonly personalWorkspaceId: string;
+  /** Its user owns it, always. */
+  readonly personalWorkspace: Workspace;
   readonly name: string;
   /** The first 12 characters. */
   readonly prefix: string;
@@ -29,7 +31,7 @@ function fromItem(item: Item): ApiKey {
   return {
     id: item.id as string,
     userId: item.user_id as string,
-    personalWorkspaceId: item.personal_workspace_id as string,
+    personalWorkspace: workspaceFrom(item.workspace as Record<string, Json>),
     name: item.name as string,
     prefix: item.prefix as string,
     createdAt: item.created_at as string,
@@ -60,7 +62,7 @@ export interface NewKey {
 
 export function newApiKey(
   { clock, ids }: Pick<Deps, 'clock' | 'ids'>,
-  owner: { userId: string; personalWorkspaceId: string },
+  owner: { userId: string; personalWorkspace: Workspace },
   name: string,
 ): NewKey {
   const key = newKey(ids);
@@ -70,7 +72,7 @@ export function newApiKey(
     ...keyItemKey(hash),
     id,
     user_id: owner.userId,
-    personal_workspace_id: owner.personalWorkspaceId,
+    workspace: workspaceMembers(owner.personalWorkspace),
     name,
     prefix: prefixOf(key),
     created_at: isoTime(clock.now()),
@@ -86,11 +88,24 @@ export function newApiKey(
   };
 }
 
-export async function listKeys({ main }: Pick<Deps, 'main'>, userId: string): Promise<ApiKey[]> {
-  const hashes: string[] = [];
-  for await (const item of queryAll(main, { pk: `USER#${userId}`, sk: { beginsWith: 'KEY#' } })) {
-    hashes.push(item.hash as string);
+async function listHashes({ main }: Pick<Deps, 'main'>, userId: string): Promise<string[]> {
+  const listed = queryAll(main, { pk: `USER#${userId}`, sk: { beginsWith: 'KEY#' } });
+  return (await Array.fromAsync(listed)).map((item) => item.hash as string);
+}
+
+/** Brings the copies of a personal workspace up to date, after a change of it. */
+export async function updateKeyWorkspaces(
+  { main }: Pick<Deps, 'main'>,
+  userId: string,
+  personalWorkspace: Workspace,
+): Promise<void> {
+  for (const hash of await listHashes({ main }, userId)) {
+    await main.update(keyItemKey(hash), { set: { workspace: workspaceMembers(personalWorkspace) } }, exists());
   }
+}
+
+export async function listKeys({ main }: Pick<Deps, 'main'>, userId: string): Promise<ApiKey[]> {
+  const hashes = await listHashes({ main }, userId);
   const keys: ApiKey[] = [];
   for (let start = 0; start < hashes.length; start += 100) {
     const items = await main.batchGet(hashes.slice(start, start + 100).map(keyItemKey));

@@ -1,56 +1,62 @@
-import { AgentStore } from '../agents/store.ts';
 import type { Deps } from '../deps.ts';
 import { hashKey } from '../keys/key-format.ts';
-import { RunStore } from '../runs/store.ts';
-import { findWorkspace } from '../workspaces/store.ts';
-import { type CallingAgent, callingAgent, isSame, MAX_HOPS, type RunContext } from './context.ts';
-import { readRunKey } from './service-key.ts';
+import { findRunContext } from '../runs/store.ts';
+import { findWorkspace, type Workspace } from '../workspaces/store.ts';
+import { isSame, type RunContext } from './context.ts';
+import { type RunKeyParts, readRunKey } from './service-key.ts';
 import { findStaticKey, touchStaticKey } from './static-keys.ts';
 
 /** An agent that makes a request: one of its runs, or whoever holds a static key of it. */
-export interface AgentCaller extends CallingAgent {
-  /** Of the run, past which its key is worth nothing; endless for a static key. Epoch milliseconds. */
+export type AgentCaller = RunCaller | StaticCaller;
+
+interface RunCaller {
+  readonly kind: 'run';
+  readonly runId: string;
+  /** Epoch milliseconds; past it, the run's key is worth nothing. */
   readonly deadline: number;
-  /** The run and the top of its chain; absent for a static key, whose calls are tops of chains themselves. */
-  readonly runId?: string;
-  readonly rootRunId?: string;
-  /** What signatures are checked against; a static key has none. */
-  readonly context?: RunContext;
+  readonly context: RunContext;
+  /** The one that the run, its costs and all it calls belong to. */
+  readonly workspace: Workspace;
+  /** `org/agent@v1`. */
+  readonly name: string;
 }
 
-type AuthDeps = Pick<Deps, 'main' | 'runs' | 'blobs' | 'clock' | 'config' | 'ids'>;
+interface StaticCaller {
+  readonly kind: 'static';
+  readonly keyId: string;
+  readonly agentName: string;
+  /** The agent's own. */
+  readonly workspace: Workspace;
+  /** `org/agent`: the key belongs to all versions. */
+  readonly name: string;
+}
+
+/** What a key is looked up with. */
+export type ServiceKeyDeps = Pick<Deps, 'main' | 'runs' | 'clock'>;
 
 /** Whose a service key is; `undefined` for one that is unknown, revoked, or of a run that has ended. */
-export async function authenticateAgent(deps: AuthDeps, presented: string): Promise<AgentCaller | undefined> {
+export async function authenticateAgent(deps: ServiceKeyDeps, presented: string): Promise<AgentCaller | undefined> {
   const parts = readRunKey(presented);
   return parts === undefined ? ofStaticKey(deps, presented) : ofRun(deps, parts, presented);
 }
 
 async function ofRun(
-  deps: AuthDeps,
-  { workspaceId, runId }: { workspaceId: string; runId: string },
+  deps: ServiceKeyDeps,
+  { workspaceId, runId }: RunKeyParts,
   presented: string,
-): Promise<AgentCaller | undefined> {
-  const found = await new RunStore(deps, workspaceId).findWithContext(runId);
+): Promise<RunCaller | undefined> {
+  const found = await findRunContext(deps, workspaceId, runId);
   const context = found?.context as unknown as RunContext | undefined;
   if (found === undefined || context === undefined || !isSame(hashKey(presented), context.keyHash)) return undefined;
-  const { run } = found;
-  if (run.status !== 'running' || run.deadline <= deps.clock.now()) return undefined;
-  return { ...context, context, runId: run.id, deadline: run.deadline };
+  const { status, deadline } = found.run;
+  if (status !== 'running' || deadline <= deps.clock.now()) return undefined;
+  return { kind: 'run', runId, deadline, context, workspace: context.workspace, name: context.chain.at(-1)! };
 }
 
-/** Acts as the agent's current version: the one whose code its author would run. */
-async function ofStaticKey(deps: AuthDeps, presented: string): Promise<AgentCaller | undefined> {
+async function ofStaticKey(deps: ServiceKeyDeps, presented: string): Promise<StaticCaller | undefined> {
   const key = await findStaticKey(deps, hashKey(presented));
   if (key === undefined) return undefined;
-  const agents = new AgentStore(deps, key.workspaceId);
-  const [workspace, current] = await Promise.all([
-    findWorkspace(deps, key.workspaceId),
-    agents.findVersion(key.agentName, 'latest'),
-    touchStaticKey(deps, key),
-  ]);
-  const agent = current ?? (await agents.listVersions(key.agentName)).at(-1);
-  if (workspace === undefined || agent === undefined) return undefined;
-  const top = { chain: [], maxHops: MAX_HOPS, budgets: [], isStrict: false };
-  return { ...callingAgent(agent, workspace, top), deadline: Number.POSITIVE_INFINITY };
+  const { id: keyId, workspaceId, agentName } = key;
+  const [workspace] = await Promise.all([findWorkspace(deps, workspaceId), touchStaticKey(deps, key)]);
+  return workspace && { kind: 'static', keyId, agentName, workspace, name: `${workspace.slug}/${agentName}` };
 }

@@ -1,4 +1,4 @@
-import { type AgentVersion, versionName } from '../agents/store.ts';
+import { AgentStore, type AgentVersion, versionName } from '../agents/store.ts';
 import type { Deps } from '../deps.ts';
 import { PlatformError } from '../errors.ts';
 import { epochSeconds, isoTime } from '../ports/clock.ts';
@@ -6,6 +6,8 @@ import { absent, anyOf, lessThan } from '../ports/table.ts';
 import type { AgentCaller } from './agent-caller.ts';
 import {
   type Budget,
+  type CallingAgent,
+  callingAgent,
   checkRequiredHops,
   isSame,
   type Lineage,
@@ -38,31 +40,44 @@ export interface SubCallTarget {
  * call against the budgets above it.
  */
 export async function checkSubCall(
-  deps: Pick<Deps, 'counters' | 'clock' | 'ids'>,
+  deps: Pick<Deps, 'main' | 'counters' | 'blobs' | 'clock' | 'ids'>,
   caller: AgentCaller,
   headers: Headers,
   target: SubCallTarget,
 ): Promise<Lineage> {
   checkSignatures(caller, headers);
-  const deadline = Math.min(caller.deadline, numberIn(headers, 'X-Platform-Deadline-Ms') ?? Number.POSITIVE_INFINITY);
-  if (deadline <= deps.clock.now()) {
-    throw new PlatformError('TIMEOUT', `The deadline of this sub-call, ${isoTime(deadline)}, has passed.`);
-  }
-  checkDependency(caller, target);
-  const maxHops = hopsBelow(caller, headers, target.agent);
-  const cap = Math.min(
-    caller.perCallCap,
-    numberIn(headers, 'X-Platform-Downstream-Remaining') ?? Number.POSITIVE_INFINITY,
+  const now = deps.clock.now();
+  const deadline = least(
+    numberIn(headers, 'X-Platform-Deadline-Ms'),
+    caller.kind === 'run' ? caller.deadline : undefined,
   );
-  await countCall(deps, caller.budgets, deadline);
+  if (deadline !== undefined && deadline <= now) {
+    throw new PlatformError('TIMEOUT', `The deadline of this call, ${isoTime(deadline)}, has passed.`);
+  }
+  const calling = caller.kind === 'run' ? caller.context : await currentVersion(deps, caller);
+  checkDependency(calling, target);
+  const maxHops = hopsBelow(calling, headers, target.agent);
+  const cap = least(numberIn(headers, 'X-Platform-Downstream-Remaining'), calling.perCallCap)!;
+  await countCall(deps, calling.budgets, deadline ?? now);
   return {
-    chain: caller.chain,
-    ...(caller.runId !== undefined && { parentRunId: caller.runId, rootRunId: caller.rootRunId }),
+    chain: calling.chain,
+    ...(caller.kind === 'run' && { parentRunId: caller.runId, rootRunId: caller.context.rootRunId }),
     maxHops,
-    budgets: [...caller.budgets, { id: deps.ids.uuid(), ref: refOf(target.agent), cap }],
-    isStrict: caller.isStrict,
-    ...(Number.isFinite(deadline) && { deadline }),
+    budgets: [...calling.budgets, { id: deps.ids.uuid(), ref: refOf(target.agent), cap }],
+    isStrict: calling.isStrict,
+    deadline,
   };
+}
+
+/** Who holds a static key acts as the agent's current version; while none can run, as the newest. */
+async function currentVersion(
+  deps: Pick<Deps, 'main' | 'blobs' | 'clock' | 'ids'>,
+  { workspace, agentName, name }: AgentCaller & { readonly kind: 'static' },
+): Promise<CallingAgent> {
+  const agents = new AgentStore(deps, workspace.id);
+  const agent = (await agents.findVersion(agentName, 'latest')) ?? (await agents.listVersions(agentName)).at(-1);
+  if (agent === undefined) throw new PlatformError('UNAUTHORIZED', `${name}, the agent of this service key, is gone.`);
+  return callingAgent(agent, workspace, { chain: [], maxHops: MAX_HOPS, budgets: [], isStrict: false });
 }
 
 const CHAIN = ['X-Platform-Call-Chain', 'X-Platform-Call-Chain-Sig'] as const;
@@ -72,8 +87,9 @@ const BILLING_ORG = ['X-Platform-Billing-Org-Id', 'X-Platform-Billing-Org-Sig'] 
  * A signature that cannot be verified is refused, not ignored: whoever sends one believes that it counts. A request with
  * nothing but the key needs none, for the key leads to the run's record.
  */
-function checkSignatures({ context }: AgentCaller, headers: Headers): void {
+function checkSignatures(caller: AgentCaller, headers: Headers): void {
   if (![...CHAIN, ...BILLING_ORG].some((name) => headers.has(name))) return;
+  const context = caller.kind === 'run' ? caller.context : undefined;
   if (!BILLING_ORG.every((name) => headers.has(name))) {
     throw new PlatformError(
       'MISSING_BILLING_ORG',
@@ -99,7 +115,7 @@ function checkSignature(
   );
 }
 
-function checkDependency(caller: AgentCaller, { version, agent }: SubCallTarget): void {
+function checkDependency(caller: CallingAgent, { version, agent }: SubCallTarget): void {
   const ref = refOf(agent);
   const own = caller.chain.at(-1)!;
   if (version !== versionName(agent.version)) {
@@ -136,7 +152,7 @@ function checkDependency(caller: AgentCaller, { version, agent }: SubCallTarget)
 }
 
 /** `spec.md` *Limits*: the smaller of the caller's and the agent's own. The SDK sends what is left below the called one. */
-function hopsBelow(caller: AgentCaller, headers: Headers, agent: AgentVersion): number {
+function hopsBelow(caller: CallingAgent, headers: Headers, agent: AgentVersion): number {
   if (caller.maxHops < 1) {
     throw new PlatformError(
       'MAX_HOPS_EXCEEDED',
@@ -180,6 +196,12 @@ async function countCall(
     await clock.sleep(Math.random() * Math.min(5 * 2 ** attempt, 400));
   }
   throw new Error(`the budgets of a sub-call were busy ${MAX_ATTEMPTS} times`);
+}
+
+/** The least of what there is. */
+function least(...numbers: (number | undefined)[]): number | undefined {
+  const given = numbers.filter((number) => number !== undefined);
+  return given.length === 0 ? undefined : Math.min(...given);
 }
 
 /** A whole number of 0 and more, or `undefined` without the header. Throws INVALID_INPUT. */

@@ -111,7 +111,7 @@ export class RunStore {
   }
 
   #key(runId: string) {
-    return { pk: `WS#${this.#workspaceId}#RUN`, sk: hexOf(runId) };
+    return headKey(this.#workspaceId, runId);
   }
 
   #bodyKey(runId: string) {
@@ -245,12 +245,6 @@ export class RunStore {
     return item && readRun(item, this.#deps.clock.now());
   }
 
-  /** A run with what its sub-calls are checked against, see `core/orchestration`. */
-  async findWithContext(runId: string): Promise<{ run: Run; context: Json | undefined } | undefined> {
-    const item = await this.#deps.runs.get(this.#key(runId));
-    return item && { run: readRun(item, this.#deps.clock.now()), context: item.context };
-  }
-
   async body(runId: string): Promise<RunBody | undefined> {
     const head = await this.#deps.runs.get(this.#key(runId));
     return head && this.#bodyOf(head);
@@ -282,7 +276,19 @@ const openIndex = (run: NewRun) => ({
   gsi1sk: `${isoTime(run.deadline)}#${run.id}`,
 });
 
+const headKey = (workspaceId: string, runId: string) => ({ pk: `WS#${workspaceId}#RUN`, sk: hexOf(runId) });
+
 const hexOf = (runId: string): string => runId.replaceAll('-', '');
+
+/** A run with what its sub-calls are checked against, see `core/orchestration`; whoever asks must prove to be the run. */
+export async function findRunContext(
+  { runs, clock }: Pick<Deps, 'runs' | 'clock'>,
+  workspaceId: string,
+  runId: string,
+): Promise<{ run: Run; context: Json | undefined } | undefined> {
+  const item = await runs.get(headKey(workspaceId, runId));
+  return item && { run: readRun(item, clock.now()), context: item.context };
+}
 
 /** A run that nobody can finish any more reads as failed; its record need not be repaired for that. */
 function readRun(item: Item, now: number): Run {

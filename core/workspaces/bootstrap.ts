@@ -2,7 +2,7 @@ import type { Deps } from '../deps.ts';
 import { newApiKey, revokeKey } from '../keys/store.ts';
 import { isoTime } from '../ports/clock.ts';
 import { absent } from '../ports/table.ts';
-import { newUserOperations } from './store.ts';
+import { findPersonalWorkspace, newUserOperations, type Workspace } from './store.ts';
 
 /** Says who owns the platform, once it was set up. */
 const OWNER = { pk: 'PLATFORM', sk: 'OWNER' };
@@ -14,24 +14,19 @@ const OWNER = { pk: 'PLATFORM', sk: 'OWNER' };
  */
 export async function bootstrap(deps: Deps): Promise<string | undefined> {
   if (await deps.main.get(OWNER)) return undefined;
-  const owner = { userId: deps.ids.uuid(), personalWorkspaceId: deps.ids.uuid() };
+  const userId = deps.ids.uuid();
   const { ownerEmail: email, workspaceSlug: slug } = deps.config;
-  const { key, operations } = newApiKey(deps, owner, 'first key');
+  const personalWorkspace: Workspace = {
+    id: deps.ids.uuid(),
+    slug,
+    name: slug,
+    type: 'personal',
+    createdAt: isoTime(deps.clock.now()),
+  };
+  const { key, operations } = newApiKey(deps, { userId, personalWorkspace }, 'first key');
   const result = await deps.main.transact([
-    {
-      op: 'put',
-      item: { ...OWNER, user_id: owner.userId, personal_workspace_id: owner.personalWorkspaceId },
-      condition: absent(),
-    },
-    ...newUserOperations({
-      userId: owner.userId,
-      workspaceId: owner.personalWorkspaceId,
-      email,
-      displayName: email.split('@')[0]!,
-      slug,
-      name: slug,
-      createdAt: isoTime(deps.clock.now()),
-    }),
+    { op: 'put', item: { ...OWNER, user_id: userId }, condition: absent() },
+    ...newUserOperations(userId, { email, displayName: email.split('@')[0]! }, personalWorkspace),
     ...operations,
   ]);
   return result.ok ? key : undefined;
@@ -45,8 +40,8 @@ export async function createOwnerKey(deps: Deps, name: string): Promise<{ key: s
   const owner = await deps.main.get(OWNER);
   if (owner === undefined) throw new Error('The platform was not set up yet: start it once.');
   const userId = owner.user_id as string;
-  const personalWorkspaceId = owner.personal_workspace_id as string;
-  const { key, record, operations } = newApiKey(deps, { userId, personalWorkspaceId }, name);
+  const personalWorkspace = await findPersonalWorkspace(deps, userId);
+  const { key, record, operations } = newApiKey(deps, { userId, personalWorkspace }, name);
   await deps.main.transact(operations);
   return {
     key,

@@ -31,7 +31,7 @@ const slugKey = (slug: string) => ({ pk: `SLUG#${slug}`, sk: 'META' });
 const userKey = (id: string) => ({ pk: `USER#${id}`, sk: 'META' });
 const memberKey = (userId: string, workspaceId: string) => ({ pk: `USER#${userId}`, sk: `MEMBER#${workspaceId}` });
 
-function workspaceFrom(item: { readonly [member: string]: Json | undefined }): Workspace {
+export function workspaceFrom(item: { readonly [member: string]: Json | undefined }): Workspace {
   return {
     id: item.id as string,
     slug: item.slug as string,
@@ -110,13 +110,15 @@ export async function findUser({ main }: MainDeps, id: string): Promise<User | u
   );
 }
 
-export async function findPersonalWorkspaceId(deps: MainDeps, userId: string): Promise<string> {
+export async function findPersonalWorkspace(deps: MainDeps, userId: string): Promise<Workspace> {
   const user = await findUser(deps, userId);
-  if (user === undefined) throw new Error(`user ${userId} has a key but no record`);
-  return user.personalWorkspaceId;
+  const workspace = user && (await findWorkspace(deps, user.personalWorkspaceId));
+  if (workspace === undefined) throw new Error(`user ${userId} has a key but no record, or no workspace`);
+  return workspace;
 }
 
-const workspaceMembers = ({ id, slug, name, type, createdAt }: Workspace) => ({
+/** A workspace as items hold it, also as a copy. */
+export const workspaceMembers = ({ id, slug, name, type, createdAt }: Workspace) => ({
   id,
   slug,
   name,
@@ -135,27 +137,22 @@ export const memberItem = (workspace: Workspace, userId: string, role: Role, acc
 });
 
 /** The writes that make a user and the personal workspace he owns; they fail together when the slug is taken. */
-export function newUserOperations(input: {
-  userId: string;
-  workspaceId: string;
-  email: string;
-  displayName: string;
-  slug: string;
-  name: string;
-  createdAt: string;
-}): TransactOperation[] {
-  const { userId, workspaceId, createdAt } = input;
-  const workspace: Workspace = { id: workspaceId, slug: input.slug, name: input.name, type: 'personal', createdAt };
+export function newUserOperations(
+  userId: string,
+  { email, displayName }: { email: string; displayName: string },
+  workspace: Workspace,
+): TransactOperation[] {
+  const { id, slug, createdAt } = workspace;
   return [
-    { op: 'put', item: { ...slugKey(input.slug), workspace_id: workspaceId }, condition: absent() },
-    { op: 'put', item: { ...workspaceKey(workspaceId), ...workspaceMembers(workspace) } },
+    { op: 'put', item: { ...slugKey(slug), workspace_id: id }, condition: absent() },
+    { op: 'put', item: { ...workspaceKey(id), ...workspaceMembers(workspace) } },
     {
       op: 'put',
       item: {
         ...userKey(userId),
-        email: input.email,
-        display_name: input.displayName,
-        personal_workspace_id: workspaceId,
+        email,
+        display_name: displayName,
+        personal_workspace_id: id,
         created_at: createdAt,
       },
     },

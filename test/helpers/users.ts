@@ -1,7 +1,7 @@
 import type { Deps } from '#core/deps.ts';
 import { newApiKey } from '#core/keys/store.ts';
 import { isoTime } from '#core/ports/clock.ts';
-import { findMembership, memberItem, newUserOperations } from '#core/workspaces/store.ts';
+import { findMembership, memberItem, newUserOperations, type Workspace } from '#core/workspaces/store.ts';
 
 /** A user with an API key and the workspace `slug`, which is his own. */
 export interface TestUser {
@@ -16,17 +16,16 @@ export interface TestUser {
 export async function addUser(deps: Pick<Deps, 'main' | 'clock' | 'ids'>, slug: string): Promise<TestUser> {
   const userId = deps.ids.uuid();
   const workspaceId = deps.ids.uuid();
-  const { key, record, operations } = newApiKey(deps, { userId, personalWorkspaceId: workspaceId }, `key of ${slug}`);
+  const personalWorkspace: Workspace = {
+    id: workspaceId,
+    slug,
+    name: slug,
+    type: 'personal',
+    createdAt: isoTime(deps.clock.now()),
+  };
+  const { key, record, operations } = newApiKey(deps, { userId, personalWorkspace }, `key of ${slug}`);
   const result = await deps.main.transact([
-    ...newUserOperations({
-      userId,
-      workspaceId,
-      email: `${slug}@example.com`,
-      displayName: slug,
-      slug,
-      name: slug,
-      createdAt: isoTime(deps.clock.now()),
-    }),
+    ...newUserOperations(userId, { email: `${slug}@example.com`, displayName: slug }, personalWorkspace),
     ...operations,
   ]);
   if (!result.ok) throw new Error(`the slug ${slug} is taken`);
