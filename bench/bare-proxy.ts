@@ -1,7 +1,7 @@
 import { Agent, createServer, request as httpRequest } from 'node:http';
 
-/** The ceiling: `node:http` that makes the LLM call and hands its text on, nothing more. `node bare-proxy.ts LLM_URL`. */
-const [llmUrl] = process.argv.slice(2);
+/** The ceiling: `node:http` that makes the LLM call and hands its text on, nothing more: `node bare-proxy.ts LLM_URL MODEL`. */
+const [llmUrl, model] = process.argv.slice(2);
 const agent = new Agent({ keepAlive: true, maxSockets: 1000 });
 const headers = {
   'content-type': 'application/json',
@@ -12,7 +12,7 @@ const headers = {
 const server = createServer(async (incoming, outgoing) => {
   const { name } = JSON.parse(Buffer.concat(await incoming.toArray()).toString());
   const body = JSON.stringify({
-    model: 'claude-bench',
+    model,
     max_tokens: 4096,
     messages: [{ role: 'user', content: `Greet ${name}.` }],
   });

@@ -1,0 +1,63 @@
+import type { Table } from '#core/ports/table.ts';
+
+interface CountedOperation {
+  readonly method: string;
+  /** Items read or written, at least one. */
+  readonly items: number;
+  /** Operations that began before this one ended share its stage; one that needed its answer has a later one. */
+  readonly stage: number;
+}
+
+/** What is done to tables, and how much of it has to happen one after the other. */
+export class OperationCounter {
+  readonly operations: CountedOperation[] = [];
+  #ended = 0;
+
+  get items(): number {
+    return this.operations.reduce((sum, { items }) => sum + items, 0);
+  }
+
+  /** How many operations waited for another's end, one after the other, so far. */
+  get stages(): number {
+    return this.#ended;
+  }
+
+  count(table: Table): Table {
+    const counted =
+      <Args extends unknown[], Result>(
+        method: string,
+        call: (...args: Args) => Promise<Result>,
+        itemsOf: (args: Args, result: Result) => number = () => 1,
+      ) =>
+      async (...args: Args): Promise<Result> => {
+        const stage = this.#ended + 1;
+        // What was begun together is under way together, as over a network.
+        await new Promise(setImmediate);
+        const result = await call(...args);
+        this.operations.push({ method, items: itemsOf(args, result), stage });
+        this.#ended = Math.max(this.#ended, stage);
+        return result;
+      };
+    return {
+      get: counted('get', (key) => table.get(key)),
+      batchGet: counted(
+        'batchGet',
+        (keys) => table.batchGet(keys),
+        ([keys]) => keys.length,
+      ),
+      put: counted('put', (item, condition) => table.put(item, condition)),
+      update: counted('update', (key, changes, condition) => table.update(key, changes, condition)),
+      delete: counted('delete', (key, condition) => table.delete(key, condition)),
+      query: counted(
+        'query',
+        (query) => table.query(query),
+        (_, { items }) => Math.max(1, items.length),
+      ),
+      transact: counted(
+        'transact',
+        (operations) => table.transact(operations),
+        ([operations]) => operations.length,
+      ),
+    };
+  }
+}
