@@ -6,6 +6,7 @@ import { shortenLog } from '../runs/masking.ts';
 import { type NewRun, RunStore } from '../runs/store.ts';
 import type { BundleReport } from './bundle.ts';
 import { shellQuote } from './entrypoint.ts';
+import { packagesWithoutSdk, requirementsWithoutSdk, SDK_NAME } from './sdk-requirement.ts';
 import { AgentStore, type AgentVersion, bundleKey, type Install, versionName } from './store.ts';
 
 /** Installing touches no secret. */
@@ -15,11 +16,16 @@ type InstallDeps = Omit<Deps, 'vault' | 'counters'>;
 export interface InstallPlan {
   /** Blob key of the layer. */
   readonly layer: string;
+  /** Written to {@link CHANGED_FOLDER} first: what stands in for files of the bundle. */
+  readonly changed: Readonly<Record<string, string>>;
   /** Shell lines, run in turn; what they leave in `/home/user/layer` is the layer. */
   readonly commands: readonly string[];
 }
 
 const LAYER_FOLDER = '/home/user/layer';
+const CHANGED_FOLDER = '/home/user/changed';
+/** A copy of the bundle, for files that name others beside them. */
+const SOURCE_FOLDER = '/home/user/source';
 const LAYER_ARCHIVE = '/home/user/layer.tar.gz';
 const INSTALL_MEMORY_BYTES = 2 * 1024 ** 3;
 const INSTALL_DISK_BYTES = 1536 * 1024 ** 2;
@@ -66,9 +72,14 @@ export async function planInstall(
   bundle: BundleReport,
   flags: { pip_flags?: string; npm_flags?: string },
 ): Promise<InstallPlan | undefined> {
-  const requirements = bundle.textOf('requirements.txt');
-  const packageJson = bundle.textOf('package.json');
-  const lock = bundle.textOf('package-lock.json');
+  const wanted = {
+    'requirements.txt': bundle.textOf('requirements.txt'),
+    'package.json': bundle.textOf('package.json'),
+    'package-lock.json': bundle.textOf('package-lock.json'),
+  };
+  const requirements = wanted['requirements.txt'] && requirementsWithoutSdk(wanted['requirements.txt']);
+  const { packageJson, lock } =
+    wanted['package.json'] === undefined ? {} : packagesWithoutSdk(wanted['package.json'], wanted['package-lock.json']);
   const python = requirements !== undefined && hasRequirements(requirements);
   const node = packageJson !== undefined && hasPackages(packageJson);
   if (!python && !node) return undefined;
@@ -85,12 +96,22 @@ export async function planInstall(
   };
   const hash = createHash('sha256').update(JSON.stringify(identity)).digest('hex');
   const agent = '/home/user/agent';
+  const changesPython = python && requirements !== wanted['requirements.txt'];
+  const changesNode = node && packageJson !== wanted['package.json'];
   return {
     layer: `layers/${hash}.tar.gz`,
+    changed: {
+      ...(changesPython && { 'requirements.txt': requirements }),
+      ...(changesNode && { 'package.json': packageJson, ...(lock !== undefined && { 'package-lock.json': lock }) }),
+    },
     commands: [
+      ...(changesPython || changesNode ? [`echo '${SDK_NAME} is part of every sandbox: it is not installed.'`] : []),
+      ...(changesPython
+        ? [`cp -R ${agent} ${SOURCE_FOLDER} && cp ${CHANGED_FOLDER}/requirements.txt ${SOURCE_FOLDER}/`]
+        : []),
       ...(python
         ? [
-            `python3 -m pip install --no-input --disable-pip-version-check --no-warn-script-location --progress-bar off ${words(flags.pip_flags)} --target ${LAYER_FOLDER}/python -r requirements.txt`,
+            `${changesPython ? `cd ${SOURCE_FOLDER} && ` : ''}python3 -m pip install --no-input --disable-pip-version-check --no-warn-script-location --progress-bar off ${words(flags.pip_flags)} --target ${LAYER_FOLDER}/python -r requirements.txt`,
           ]
         : []),
       ...(node
@@ -98,6 +119,7 @@ export async function planInstall(
             usesBundle
               ? `mkdir -p ${LAYER_FOLDER} && cp -R ${agent}/. ${LAYER_FOLDER}/`
               : `mkdir -p ${LAYER_FOLDER} && cp ${agent}/package.json ${lock ? `${agent}/package-lock.json ` : ''}${LAYER_FOLDER}/`,
+            ...(changesNode ? [`cp ${CHANGED_FOLDER}/package*.json ${LAYER_FOLDER}/`] : []),
             `cd ${LAYER_FOLDER} && npm ${lock ? 'ci' : 'install'} --omit=dev --no-audit --no-fund --no-update-notifier ${words(flags.npm_flags)}`,
             ...(usesBundle ? [COPY_LINKED_PACKAGES] : []),
           ]
@@ -179,6 +201,9 @@ async function build(
     },
   });
   try {
+    for (const [name, text] of Object.entries(plan.changed)) {
+      await session.writeFile(`${CHANGED_FOLDER}/${name}`, Buffer.from(text));
+    }
     for (const command of plan.commands) {
       const failure = await runCommand(deps, session, command, deadline, log);
       if (failure !== undefined) return failure;

@@ -68,6 +68,15 @@ export function installsSuite(target: () => Target, has: Languages): void {
       expect(expectOk(await call('POST', '/acme/pip-broken/v1/run', { json: {} })).data).toBe(7);
     });
 
+    test("that are only the platform's own package need no installation: it is there", async () => {
+      const { upload } = await publish('pip-sdk', {
+        'main.py': 'import agent_platform, json; print(json.dumps(agent_platform.AgentClient.__name__))',
+        'requirements.txt': 'agent-platform-sdk>=0.1\n',
+      });
+      expect((await upload()).answer).toMatchObject({ status: 'active', environment_status: null });
+      expect(expectOk(await call('POST', '/acme/pip-sdk/v1/run', { json: {} })).data).toBe('AgentClient');
+    });
+
     test('that are only comments need no installation', async () => {
       const { upload } = await publish('pip-nothing', { 'main.py': 'print(1)', 'requirements.txt': '# none\n\n' });
       expect((await upload()).answer).toMatchObject({ status: 'active', environment_status: null });
@@ -85,6 +94,22 @@ export function installsSuite(target: () => Target, has: Languages): void {
       // The same bundle in a new version finds the layer that is there.
       const again = await publish('npm-local', LOCAL_PACKAGE);
       expect((await again.upload()).answer).toMatchObject({ status: 'active', environment_status: 'ready' });
+    });
+
+    test("beside the platform's own package, which is there and not installed", { timeout: 90_000 }, async () => {
+      const { upload } = await publish('npm-sdk', {
+        ...LOCAL_PACKAGE,
+        'main.js': `import greeter from 'greeter'; import { AgentClient } from 'agent-platform-sdk';
+          console.log(JSON.stringify([greeter.greeting, AgentClient.name]))`,
+        'package.json': JSON.stringify({
+          type: 'module',
+          dependencies: { greeter: 'file:./greeter', 'agent-platform-sdk': '^0.1.0' },
+        }),
+      });
+      const { agent, log } = await upload();
+      expect(agent).toMatchObject({ environment_status: 'ready', runnable: true });
+      expect(log!.stdout).toContain('agent-platform-sdk is part of every sandbox');
+      expect(expectOk(await call('POST', '/acme/npm-sdk/v1/run', { json: {} })).data).toEqual(['hello', 'AgentClient']);
     });
 
     test('that cannot be installed: the answer and the log have what npm said', { timeout: 90_000 }, async () => {
