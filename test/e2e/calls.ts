@@ -197,7 +197,7 @@ export function callsSuite(target: () => Target, has: Languages): void {
         expect(cwd).toBe('/home/user/agent');
         expect(env).toMatchObject({ HOME: '/home/user', USER: 'user' });
         const usual =
-          /^(PATH|HOME|USER|LANG|LC_\w+|SHELL|TERM|PWD|OLDPWD|SHLVL|TMPDIR|_|PYTHON\w*|NODE_PATH|\w+_proxy|\w+_PROXY|NODE_USE_ENV_PROXY)$/;
+          /^(PLATFORM_(SERVICE_KEY|GATEWAY_URL|CALL_CHAIN(_SIG)?|DEADLINE_MS|MAX_HOPS|DOWNSTREAM_REMAINING|BILLING_ORG_(ID|SIG)|ROOT_RUN_ID|REQUEST_ID)|PATH|HOME|USER|LANG|LC_\w+|SHELL|TERM|PWD|OLDPWD|SHLVL|TMPDIR|_|PYTHON\w*|NODE_PATH|\w+_proxy|\w+_PROXY|NODE_USE_ENV_PROXY)$/;
         expect(Object.keys(env).filter((name) => !usual.test(name))).toEqual([]);
       });
 
