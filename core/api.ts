@@ -3,6 +3,7 @@ import { callRoutes } from './calls/routes.ts';
 import type { Route } from './http/route.ts';
 import { keyRoutes } from './keys/routes.ts';
 import { metaRoutes } from './meta/routes.ts';
+import { serviceKeyRoutes } from './orchestration/routes.ts';
 import { secretRoutes } from './secrets/routes.ts';
 import { workspaceRoutes } from './workspaces/routes.ts';
 
@@ -14,6 +15,7 @@ export const routes = [
   ...secretRoutes,
   ...catalogRoutes,
   ...agentRoutes,
+  ...serviceKeyRoutes,
   ...downloadRoutes,
   ...callRoutes,
 ] as const satisfies readonly Route[];

@@ -5,6 +5,7 @@ import { callHandlers } from './calls/handlers.ts';
 import type { Deps } from './deps.ts';
 import { keyHandlers } from './keys/handlers.ts';
 import { metaHandlers } from './meta/handlers.ts';
+import { serviceKeyHandlers } from './orchestration/handlers.ts';
 import { secretHandlers } from './secrets/handlers.ts';
 import { workspaceHandlers } from './workspaces/handlers.ts';
 
@@ -16,6 +17,7 @@ export const allHandlers = (deps: Deps) => ({
   ...secretHandlers(deps),
   ...catalogHandlers(deps),
   ...agentHandlers(deps),
+  ...serviceKeyHandlers(deps),
   ...downloadHandlers(deps),
   ...callHandlers(deps),
 });

@@ -56,7 +56,7 @@ export const FUNCTIONS: { readonly [Name in FunctionName]: FunctionSpec } = {
     memoryMb: MEMORY_MB,
     timeoutSeconds: BUFFERED_SECONDS,
     tables: {
-      main: { items: [...AUTHENTICATE, 'PutItem'], query: ['table', 'gsi1'] },
+      main: { items: [...AUTHENTICATE, 'BatchGetItem', 'PutItem', 'DeleteItem'], query: ['table', 'gsi1'] },
       runs: { items: ['GetItem', 'PutItem', 'UpdateItem'], query: ['gsi1'] },
     },
     blobs: { read: ['definitions', 'layers', 'runs'], write: ['bundles', 'definitions'] },
@@ -66,7 +66,10 @@ export const FUNCTIONS: { readonly [Name in FunctionName]: FunctionSpec } = {
     timeoutSeconds: CALL_SECONDS,
     tables: {
       main: { items: AUTHENTICATE, query: ['table'] },
-      runs: { items: ['PutItem', 'UpdateItem'] },
+      // A service key is looked up in the record of its run.
+      runs: { items: ['GetItem', 'PutItem', 'UpdateItem'] },
+      // Budgets of sub-calls.
+      counters: { items: ['UpdateItem'] },
     },
     blobs: { read: ['definitions'], write: ['runs'] },
     secrets: 'read',

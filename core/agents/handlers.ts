@@ -4,6 +4,7 @@ import type { Caller } from '../http/auth.ts';
 import { mediaType } from '../http/body.ts';
 import { readMultipart } from '../http/multipart.ts';
 import { type Handlers, requestIdOf } from '../http/route.ts';
+import { createStaticKey, listStaticKeys, revokeAllStaticKeys } from '../orchestration/static-keys.ts';
 import { isoTime } from '../ports/clock.ts';
 import { listAgentRuns, type Run } from '../runs/store.ts';
 import { findMembership } from '../workspaces/store.ts';
@@ -43,11 +44,9 @@ export const agentHandlers = (deps: Omit<Deps, 'vault' | 'counters'>): Handlers<
     const self = { org: caller.workspace.slug, name: definition.name };
     const graph = await checkDependencyGraph(definition, self, async (org, name, version) => {
       const found = await resolveAgent(deps, org, name, version);
-      if (found === undefined) return undefined;
-      const isMember =
-        found.workspaceId === caller.workspace.id ||
-        (await findMembership(deps, caller.userId, found.workspaceId)) !== undefined;
-      return { definition: found.definition, accessible: found.definition.is_public || isMember };
+      // Runs have no user to ask, so a membership of whoever publishes opens nothing.
+      const accessible = found?.definition.is_public || found?.workspaceId === caller.workspace.id;
+      return found && { definition: found.definition, accessible };
     });
     return { definition, errors: [...errors, ...graph], warnings };
   }
@@ -73,6 +72,7 @@ export const agentHandlers = (deps: Omit<Deps, 'vault' | 'counters'>): Handlers<
         status: 201,
         body: {
           agent: ownerView(version),
+          ...(await firstServiceKey(version)),
           ...(definition.manifest?.orchestration_mode && {
             orchestration_mode: definition.manifest.orchestration_mode,
           }),
@@ -129,6 +129,9 @@ export const agentHandlers = (deps: Omit<Deps, 'vault' | 'counters'>): Handlers<
       // Oldest first, so that the newest stays current until it goes itself.
       const versions = all ? await store.listVersions(version.name) : [version];
       for (const each of versions) await store.remove(each);
+      if ((await store.listVersions(version.name)).length === 0) {
+        await revokeAllStaticKeys(deps, { workspaceId: version.workspaceId, agentName: version.name });
+      }
       return {
         status: 200,
         body: {
@@ -195,9 +198,20 @@ export const agentHandlers = (deps: Omit<Deps, 'vault' | 'counters'>): Handlers<
     },
 
     async forkAgent({ caller, params, body }) {
-      return { status: 200, body: { agent: ownerView(await fork(caller, params.id, body)) } };
+      const version = await fork(caller, params.id, body);
+      return { status: 200, body: { agent: ownerView(version), ...(await firstServiceKey(version)) } };
     },
   };
+
+  /** An agent that calls others gets a key to call them with from anywhere, unless it has one already. */
+  async function firstServiceKey(
+    version: AgentVersion,
+  ): Promise<{ service_key?: string; service_key_prefix?: string }> {
+    const owner = { workspaceId: version.workspaceId, agentName: version.name };
+    if (!version.definition.manifest?.dependencies.length || (await listStaticKeys(deps, owner)).length > 0) return {};
+    const { key, prefix } = await createStaticKey(deps, owner);
+    return { service_key: key, service_key_prefix: prefix };
+  }
 
   /**
    * Stores a bundle and installs its dependencies. Answers once the version can run or has failed, or after ten seconds;

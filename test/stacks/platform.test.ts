@@ -188,7 +188,13 @@ describe('functions', () => {
   const ALLOWED: Record<(typeof FUNCTION_NAMES)[number], Record<string, string[]>> = {
     meta: {},
     agents: {
-      [`${TABLES}main`]: [...AUTHENTICATE, 'dynamodb:PutItem', 'dynamodb:Query'],
+      [`${TABLES}main`]: [
+        ...AUTHENTICATE,
+        'dynamodb:BatchGetItem',
+        'dynamodb:PutItem',
+        'dynamodb:DeleteItem',
+        'dynamodb:Query',
+      ],
       [`${TABLES}main/index/gsi1`]: ['dynamodb:Query'],
       [`${TABLES}runs`]: ['dynamodb:GetItem', 'dynamodb:PutItem', 'dynamodb:UpdateItem'],
       [`${TABLES}runs/index/gsi1`]: ['dynamodb:Query'],
@@ -200,7 +206,8 @@ describe('functions', () => {
     },
     calls: {
       [`${TABLES}main`]: [...AUTHENTICATE, 'dynamodb:Query'],
-      [`${TABLES}runs`]: ['dynamodb:PutItem', 'dynamodb:UpdateItem'],
+      [`${TABLES}runs`]: ['dynamodb:GetItem', 'dynamodb:PutItem', 'dynamodb:UpdateItem'],
+      [`${TABLES}counters`]: ['dynamodb:UpdateItem'],
       [BLOBS]: ['s3:ListBucket'],
       [`${BLOBS}/definitions/*`]: ['s3:GetObject'],
       [`${BLOBS}/runs/*`]: ['s3:PutObject'],
