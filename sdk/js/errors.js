@@ -73,7 +73,7 @@ export class StorageQuotaError extends StorageError {}
 /**
  * What an answer that is no success tells: the error envelope, or whatever came instead.
  *
- * @param {number} status
+ * @param {number | null} status null where the status came before the failure
  * @param {unknown} body
  * @returns {[message: string, failure: Failure]}
  */

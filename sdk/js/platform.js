@@ -88,7 +88,7 @@ export class Platform {
       for await (const { event, data } of eventsOf(response)) {
         const content = JSON.parse(data);
         if (event === 'progress') yield content;
-        else if (event === 'error') throw new PlatformError(...describeFailure(response.status, content));
+        else if (event === 'error') throw new PlatformError(...describeFailure(null, content));
         else if (event === 'result') {
           yield { type: 'result', ...asAnswer(content, response.headers) };
           return;

@@ -71,8 +71,8 @@ export declare class StorageQuotaError extends StorageError {
 /**
  * What an answer that is no success tells: the error envelope, or whatever came instead.
  *
- * @param {number} status
+ * @param {number | null} status null where the status came before the failure
  * @param {unknown} body
  * @returns {[message: string, failure: Failure]}
  */
-export declare function describeFailure(status: number, body: unknown): [message: string, failure: Failure];
+export declare function describeFailure(status: number | null, body: unknown): [message: string, failure: Failure];

@@ -113,7 +113,7 @@ class Platform:
                     if event == "progress":
                         yield content
                     elif event == "error":
-                        raise PlatformError(**describe_failure(response.status, content))
+                        raise PlatformError(**describe_failure(None, content))
                     elif event == "result":
                         yield _as_answer(content, run_id)
                         return
