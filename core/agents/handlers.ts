@@ -15,6 +15,7 @@ import { detectEntrypoint } from './entrypoint.ts';
 import { installDependencies, planInstall } from './install.ts';
 import { checkDefinition, checkUpdate, type FieldError } from './manifest.ts';
 import type { agentRoutes } from './routes.ts';
+import { checkDefaultSkills, withOrg } from './skill-refs.ts';
 import {
   AgentStore,
   type AgentVersion,
@@ -48,7 +49,8 @@ export const agentHandlers = (deps: Omit<Deps, 'vault' | 'counters'>): Handlers<
       const accessible = found?.definition.is_public || found?.workspaceId === caller.workspace.id;
       return found && { definition: found.definition, accessible };
     });
-    return { definition, errors: [...errors, ...graph], warnings };
+    const skills = await checkDefaultSkills(deps, definition, skillHome(caller));
+    return { definition, errors: [...errors, ...graph, ...skills], warnings };
   }
 
   return {
@@ -109,6 +111,10 @@ export const agentHandlers = (deps: Omit<Deps, 'vault' | 'counters'>): Handlers<
       const version = await find(caller, params.id);
       const { definition, errors } = checkUpdate(version.definition, body);
       if (definition === undefined) throw invalid(errors);
+      if (body.default_skills !== undefined) {
+        const problems = await checkDefaultSkills(deps, definition, skillHome(caller));
+        if (problems.length > 0) throw invalid(problems);
+      }
       const updated = await storeOf(caller).update(version, definition);
       return { status: 200, body: ownerView(updated ?? (await find(caller, params.id))) };
     },
@@ -288,6 +294,7 @@ export const agentHandlers = (deps: Omit<Deps, 'vault' | 'counters'>): Handlers<
       ...source.definition,
       name: new_name ?? source.name,
       is_public: false,
+      default_skills: withOrg(source.definition.default_skills, source.orgSlug),
     });
     if (copy === undefined) throw invalid(errors);
     const version = await new AgentStore(deps, target.workspace.id).publish(copy, target.workspace, {
@@ -323,6 +330,8 @@ export const agentHandlers = (deps: Omit<Deps, 'vault' | 'counters'>): Handlers<
     return source;
   }
 };
+
+const skillHome = ({ workspace }: Caller) => ({ workspaceId: workspace.id, slug: workspace.slug });
 
 const errorText = ({ field, message }: FieldError): string => (field === '' ? message : `${field}: ${message}`);
 

@@ -152,7 +152,14 @@ export function modelTasksOf(given: Members, { errors }: Found): Record<string, 
   return tasks;
 }
 
-export function priceOf({ pricing_mode, price_per_call_cents = 0 }: Members, { errors }: Found): number | null {
+export function priceOf(
+  type: AgentType,
+  { pricing_mode, price_per_call_cents = 0 }: Members,
+  { errors }: Found,
+): number | null {
+  if (type === 'skill' && price_per_call_cents > 0) {
+    errors.push({ field: 'price_per_call_cents', message: 'must be absent for a skill: it is not called' });
+  }
   if (pricing_mode === 'per_call' && price_per_call_cents === 0) {
     errors.push({ field: 'price_per_call_cents', message: 'must be at least 1 with the pricing_mode "per_call"' });
   }

@@ -181,7 +181,7 @@ export function checkDefinition(body: unknown): CheckedDefinition {
     environment: given.environment ? withoutNulls(given.environment) : null,
     model_tasks: modelTasksOf(given, found),
     sdk_compatible: given.sdk_compatible ?? false,
-    price_per_call_cents: priceOf(given, found),
+    price_per_call_cents: priceOf(type, given, found),
   };
   return found.errors.length > 0 ? found : { ...found, definition };
 }

@@ -65,6 +65,12 @@ describe('checkSkillFiles', () => {
     ['an absolute path', [file('a'), file('/b')], 'f[1].path', 'is absolute: it must be relative to the root'],
     ['a backslash', [file('a\\b')], 'f[0].path', 'has a backslash in it: separate folders by "/"'],
     ['a path twice', [file('a'), file('a')], 'f[1].path', 'is "a" a second time'],
+    [
+      'a file that is a folder, too',
+      [file('a'), file('a/b')],
+      'f[0].path',
+      'is "a", which is a folder of another file',
+    ],
     ['binary content', [file('a', 'x\0')], 'f[0].content', 'must be text'],
   ])('refuses %s', (_, files, field, message) => {
     expect(checkSkillFiles(files, 'f').errors).toEqual([{ field, message }]);

@@ -75,8 +75,11 @@ export function checkSkillFiles(
   for (const [index, { path, content }] of sized.entries()) {
     const problem = pathProblem(path);
     if (problem !== undefined) errors.push({ field: `${field}[${index}].path`, message: problem });
-    else if (paths.has(path))
+    else if (paths.has(path)) {
       errors.push({ field: `${field}[${index}].path`, message: `is ${show(path)} a second time` });
+    } else if (sized.some((other) => other.path.startsWith(`${path}/`))) {
+      errors.push({ field: `${field}[${index}].path`, message: `is ${show(path)}, which is a folder of another file` });
+    }
     paths.add(path);
     if (content.includes('\0')) errors.push({ field: `${field}[${index}].content`, message: 'must be text' });
   }
