@@ -1,0 +1,139 @@
+import { readFileSync } from 'node:fs';
+import { afterAll, describe, expect, test } from 'vitest';
+import { routes } from '#core/api.ts';
+import { clientOf, publishCode, startLocalTarget } from '#test/helpers/platform.ts';
+import { type Job, languages } from './languages.ts';
+
+const target = await startLocalTarget();
+afterAll(() => target.close());
+const client = clientOf(target);
+const fileText = (path: string) => readFileSync(new URL(path, import.meta.url), 'utf8');
+
+const ADD = `let text = ''; process.stdin.on('data', (part) => { text += part; }).on('end', () => {
+  const { a, b, files } = JSON.parse(text);
+  if (a === undefined && files === undefined) { console.log('{"error":"no numbers"}'); process.exit(1); }
+  console.error('adding');
+  setTimeout(() => console.log(JSON.stringify(files ? { names: files.map((f) => f.original_name) } : { sum: a + b })), 50);
+});`;
+await publishCode(client, 'add', { 'main.js': ADD });
+const WAIT = `setTimeout(() => console.log('{}'), 60_000)`;
+await publishCode(client, 'wait', { 'main.js': WAIT });
+
+/** What an agent needs to call `acme/add@v1`. */
+const orchestrates = (command: string) => ({
+  runtime: { command },
+  manifest: {
+    manifest_version: 1,
+    dependencies: [{ id: 'acme/add', version: 'v1' }],
+    max_hops: 2,
+    timeout_ms: 60_000,
+  },
+});
+
+/** Each adds three pairs at once, one of which is none, and says what became of them. */
+const PROGRAMS = {
+  JavaScript: {
+    files: {
+      'main.mjs': `import { AgentClient, CallChainCycleError } from 'agent-platform-sdk';
+const client = new AgentClient();
+const inputs = [{ a: 1, b: 2 }, {}, { a: 3, b: 4 }];
+const results = await Promise.allSettled(inputs.map((input) => client.call('acme/add@v1', input)));
+const own = await client.call(process.env.PLATFORM_CALL_CHAIN, {}).catch((error) => error.constructor.name);
+const other = await client.call('acme/wait@v1').catch((error) => error.code);
+console.log(JSON.stringify([...results.map(({ value, reason }) => value?.sum ?? reason.code), own, other]));`,
+      'platform_call.js': fileText('../../sdk/helpers/platform_call.js'),
+    },
+    command: 'node main.mjs',
+    helper: 'node platform_call.js',
+  },
+  Python: {
+    files: {
+      'main.py': `import asyncio, json, os
+from agent_platform import AgentClient, CallChainCycleError, DependencyCallError
+
+async def main():
+    client = AgentClient()
+    inputs = [{"a": 1, "b": 2}, {}, {"a": 3, "b": 4}]
+    results = await asyncio.gather(*(client.call("acme/add@v1", each) for each in inputs), return_exceptions=True)
+    said = [result["sum"] if isinstance(result, dict) else result.code for result in results]
+    for ref in (os.environ["PLATFORM_CALL_CHAIN"], "acme/wait@v1"):
+        try:
+            await client.call(ref)
+        except CallChainCycleError as error:
+            said.append(type(error).__name__)
+        except DependencyCallError as error:
+            said.append(error.code)
+    print(json.dumps(said))
+
+asyncio.run(main())`,
+      'platform_call.py': fileText('../../sdk/helpers/platform_call.py'),
+    },
+    command: 'python3 main.py',
+    helper: 'python3 platform_call.py',
+  },
+} as const;
+
+describe.each(languages())('the SDK for $name, on a running platform', ({ name, run }) => {
+  const env = { PLATFORM_API_KEY: target.key, PLATFORM_API_URL: target.url };
+  const platform = (method: string, args: unknown[], options: Job['options'] = {}) =>
+    run({ module: 'platform', method, args, options }, env);
+  const { files, command, helper } = PROGRAMS[name];
+
+  test('calls agents from within a sandbox, some at once, and tells how they fail', async () => {
+    const agent = `orchestrate-${name.toLowerCase()}`;
+    await publishCode(client, agent, files, orchestrates(command));
+    const { value, error } = await platform('call', [`acme/${agent}`, {}]);
+    expect(error).toBeUndefined();
+    expect(value.data).toEqual([3, 'SANDBOX_ERROR', 7, 'CallChainCycleError', 'DEPENDENCY_NOT_ALLOWED']);
+  });
+
+  test('the helper of tools calls a dependency, and says why it could not', async () => {
+    const agent = `helper-${name.toLowerCase()}`;
+    const ask = `cat > /tmp/input.json; PLATFORM_TOOL_INPUT=/tmp/input.json ${helper} acme/add@v1; echo "$?" >&2`;
+    await publishCode(client, agent, files, orchestrates(ask));
+    const asked = async (input: object) =>
+      (await platform('call', [`acme/${agent}@v1`, input], { headers: { 'X-Platform-Max-Hops': '3' } })).value;
+    expect((await asked({ a: 1, b: 1 })).data).toEqual({ sum: 2 });
+    expect((await asked({})).data).toEqual({ error: 'SANDBOX_ERROR: no numbers' });
+  });
+
+  test('calls from outside: data, metadata and the run', async () => {
+    const { value } = await platform('call', ['acme/add', { a: 1, b: 2 }], { endpoint: 'sum' });
+    expect(value).toMatchObject({ data: { sum: 3 }, warnings: [], metadata: { version: 'v1' } });
+    expect(value.runId).toMatch(/^[0-9a-f]{8}-/);
+  });
+
+  test('uploads files', async () => {
+    const uploads = [{ name: 'résumé 1.txt', content: 'text' }, new URL(import.meta.url).pathname];
+    const { value } = await platform('call', ['acme/add@v1', { note: 1 }], { files: uploads });
+    expect(value.data.names).toEqual(['résumé 1.txt', 'platform.test.ts']);
+  });
+
+  test('tells what was refused', async () => {
+    expect((await platform('call', ['acme/nobody', {}])).error).toMatchObject({
+      type: 'PlatformError',
+      code: 'NOT_FOUND',
+      status: 404,
+      isRetryable: false,
+      requestId: expect.stringMatching(/^req_/),
+    });
+    expect((await platform('call', ['acme/add', {}])).error).toMatchObject({ code: 'SANDBOX_ERROR', status: 500 });
+    const stranger = { ...env, PLATFORM_API_KEY: 'sk_live_wrong' };
+    const { error } = await run({ module: 'platform', method: 'call', args: ['acme/add', {}] }, stranger);
+    expect(error).toMatchObject({ code: 'UNAUTHORIZED', status: 401 });
+  });
+
+  test('streams what happens, and the answer', async () => {
+    const { value } = await platform('stream', ['acme/add@v1', { a: 1, b: 2 }]);
+    expect(value.at(-1)).toMatchObject({ type: 'result', data: { sum: 3 } });
+    expect(value).toContainEqual({ type: 'stderr', text: 'adding\n' });
+    expect((await platform('stream', ['acme/add@v1', {}])).error).toMatchObject({ code: 'SANDBOX_ERROR' });
+  });
+
+  const hasRuns = routes.some(({ path }: { path: string }) => path === '/workspaces/{workspace_id}/runs/{run_id}');
+  test.skipIf(!hasRuns)('starts calls, waits for them and cancels them', async () => {
+    expect((await platform('startAndWait', ['acme/add@v1', { a: 1, b: 2 }])).value.data).toEqual({ sum: 3 });
+    expect((await platform('startAndWait', ['acme/add@v1', {}])).error).toMatchObject({ message: 'no numbers' });
+    expect((await platform('startAndCancel', ['acme/wait@v1', {}])).error).toBeUndefined();
+  });
+});
