@@ -3,6 +3,7 @@ import { agentsSuite } from './agents.ts';
 import { callsSuite, type Languages } from './calls.ts';
 import { identitySuite } from './identity.ts';
 import { installsSuite } from './installs.ts';
+import { orchestrationSuite } from './orchestration.ts';
 import { secretsSuite } from './secrets.ts';
 
 /**
@@ -15,4 +16,5 @@ export function platformSuite(target: () => Target, has: Languages): void {
   agentsSuite(target);
   callsSuite(target, has);
   installsSuite(target, has);
+  orchestrationSuite(target, has.python);
 }
