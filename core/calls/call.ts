@@ -2,7 +2,7 @@ import { validateAgainst } from '../agents/schema-validation.ts';
 import { type AgentVersion, versionName } from '../agents/store.ts';
 import type { Deps } from '../deps.ts';
 import { isPlatformError, PlatformError } from '../errors.ts';
-import { contextEnvironment, type Lineage, newContext } from '../orchestration/context.ts';
+import { contextEnvironment, type Lineage, newContext, refOf } from '../orchestration/context.ts';
 import type { Json } from '../ports/table.ts';
 import { SecretMask } from '../runs/masking.ts';
 import { type NewRun, type RunResult, RunStore } from '../runs/store.ts';
@@ -14,6 +14,7 @@ import type { EngineResult, EngineRun, TokenUsage } from './engine.ts';
 import type { CallInput, LlmCredentials } from './input.ts';
 import type { ProgressEvent } from './progress.ts';
 import { readyToRun } from './readiness.ts';
+import { resolveSkills, type SkillHeaders, skillEnvironment, skillFiles } from './skills.ts';
 import type { Warning } from './warnings.ts';
 
 /** One call, whoever starts it: a request, another agent, a replay. The caller was allowed to call this agent. */
@@ -33,6 +34,7 @@ export interface Call {
   /** Who calls, as far as it is an agent, and what it leaves to this call. */
   readonly lineage: Lineage;
   readonly tenantId?: string;
+  readonly skillHeaders: SkillHeaders;
   /** The run that is repeated. */
   readonly replayOf?: string;
 }
@@ -78,7 +80,18 @@ export async function beginCall(deps: Deps, call: Call): Promise<BegunRun> {
   const { agent, input, workspace, lineage } = call;
   const deadline = deadlineOf(call);
   if (deadline <= deps.clock.now()) throw new PlatformError('TIMEOUT', 'The deadline of this call has passed already.');
+  if (agent.definition.execution_engine === null) {
+    throw new PlatformError(
+      'UNPROCESSABLE',
+      `${refOf(agent)} is a skill: it is given to other agents, with the header X-Platform-Skills or in their default_skills, and not called itself.`,
+    );
+  }
   const inputWarnings = checkInput(agent, input);
+  const skills = await resolveSkills(deps, {
+    agent,
+    headers: call.skillHeaders,
+    caller: { workspaceId: workspace.id, slug: workspace.slug },
+  });
   const secrets = await injectedSecrets(deps, call);
 
   // A prompt has nothing that could call anybody.
@@ -95,9 +108,11 @@ export async function beginCall(deps: Deps, call: Call): Promise<BegunRun> {
   const record: NewRun = {
     id: call.runId,
     agentId: agent.id,
+    agentWorkspaceId: agent.workspaceId,
     agentOrg: agent.orgSlug,
     agentName: agent.name,
     agentVersion: versionName(agent.version),
+    engine: agent.definition.execution_engine,
     endpoint: call.endpoint,
     triggerSource: call.triggerSource,
     startedAt: call.receivedAt,
@@ -120,13 +135,14 @@ export async function beginCall(deps: Deps, call: Call): Promise<BegunRun> {
         workspaceId: workspace.id,
         agent,
         input,
-        skills: [],
+        skills,
         models: [],
         isStrict: issued?.context.isStrict ?? false,
-        files: [],
+        files: isPrompt ? [] : skillFiles(skills),
         env: {
           ...secrets,
           ...credentialEnvironment(input.llmCredentials),
+          ...skillEnvironment(skills),
           ...(issued && contextEnvironment(issued, { gatewayUrl: deps.config.baseUrl ?? '', deadline })),
         },
         mask,

@@ -53,6 +53,11 @@ async function readCall(deps: Deps, incoming: CallRequest): Promise<Call> {
     receivedAt,
     lineage,
     tenantId: headers['x-platform-tenant'],
+    skillHeaders: {
+      skills: headers['x-platform-skills'],
+      skillsOnly: headers['x-platform-skills-only'],
+      noSkills: headers['x-platform-no-skills'],
+    },
     wantedDeadline: headers['x-platform-deadline-ms'],
   };
 }

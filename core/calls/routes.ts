@@ -39,6 +39,9 @@ export const callRoutes = defineRoutes([
           .regex(/^[\w.:@-]{1,128}$/, 'must be 1-128 letters, digits or . : @ _ -')
           .optional()
           .describe('Counts the call under this tenant in /usage/tenants.'),
+        'x-platform-skills': z.string().optional().describe('Skills to add, as `org/skill@v1`, separated by commas.'),
+        'x-platform-skills-only': z.string().optional().describe('Skills instead of those of the agent.'),
+        'x-platform-no-skills': z.string().optional().describe('`true` for no skills at all.'),
         'x-platform-client': z.string().optional().describe('`cli` marks the run as started by the command line.'),
         accept: z.string().optional().describe('`text/event-stream` asks for the events of the run as they happen.'),
         prefer: z
