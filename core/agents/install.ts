@@ -147,9 +147,11 @@ export async function installDependencies(
   const run: NewRun = {
     id: runId,
     agentId: version.id,
+    agentWorkspaceId: version.workspaceId,
     agentOrg: version.orgSlug,
     agentName: version.name,
     agentVersion: versionName(version.version),
+    engine: version.definition.execution_engine,
     endpoint: 'install',
     triggerSource: 'install',
     startedAt,
@@ -190,7 +192,7 @@ async function build(
     bundle: bundleKey(version.bundle!.sha256),
     env: {},
     // Where runs reach nothing, installations still reach the registries: the adapter lets them.
-    egress: deps.config.sandboxEgress === 'none' ? { allow: [] } : toEgress(deps.config.sandboxEgress),
+    egress: toEgress(deps.config.sandboxEgress, true),
     purpose: 'install',
     limits: {
       memoryBytes: INSTALL_MEMORY_BYTES,
@@ -277,6 +279,8 @@ class InstallLog {
   }
 }
 
-/** The setting as the sandbox port takes it. */
-export const toEgress = (setting: 'open' | 'none' | readonly string[]) =>
-  typeof setting === 'string' ? setting : { allow: setting };
+/** The setting as the sandbox port takes it; a way out that the platform itself needs is there with `none`, too. */
+export function toEgress(setting: 'open' | 'none' | readonly string[], isNeeded = false): Egress {
+  if (setting === 'none' && isNeeded) return { allow: [] };
+  return typeof setting === 'string' ? setting : { allow: setting };
+}

@@ -65,9 +65,11 @@ async function start(
   await new RunStore(deps, WORKSPACE.id).start({
     id: runId,
     agentId: version.id,
+    agentWorkspaceId: version.workspaceId,
     agentOrg: 'ann',
     agentName: version.name,
     agentVersion: 'v1',
+    engine: version.definition.execution_engine,
     endpoint: 'run',
     triggerSource: 'api',
     startedAt: deps.clock.now(),

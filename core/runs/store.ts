@@ -1,7 +1,9 @@
+import type { AgentDefinition } from '../agents/manifest.ts';
 import type { Deps } from '../deps.ts';
 import type { ErrorCode } from '../errors.ts';
 import { epochSeconds, isoTime } from '../ports/clock.ts';
 import { equals, exists, type Item, type Json, type TransactOperation } from '../ports/table.ts';
+import { usageOperations } from '../usage/rollup.ts';
 import type { TraceEvent } from './trace.ts';
 
 /**
@@ -13,9 +15,12 @@ export interface Run {
   readonly id: string;
   readonly workspaceId: string;
   readonly agentId: string;
+  /** Of the agent's author. */
+  readonly agentWorkspaceId: string;
   readonly agentOrg: string;
   readonly agentName: string;
   readonly agentVersion: string;
+  readonly engine: AgentDefinition['execution_engine'];
   readonly endpoint: string;
   readonly status: RunStatus;
   readonly triggerSource: string;
@@ -73,9 +78,12 @@ export interface RunResult extends RunBody {
 export interface NewRun {
   readonly id: string;
   readonly agentId: string;
+  /** Of the agent's author. */
+  readonly agentWorkspaceId: string;
   readonly agentOrg: string;
   readonly agentName: string;
   readonly agentVersion: string;
+  readonly engine: AgentDefinition['execution_engine'];
   readonly endpoint: string;
   readonly triggerSource: string;
   /** Epoch milliseconds. */
@@ -130,9 +138,11 @@ export class RunStore {
       id: run.id,
       workspace_id: this.#workspaceId,
       agent_id: run.agentId,
+      agent_workspace_id: run.agentWorkspaceId,
       agent_org: run.agentOrg,
       agent_name: run.agentName,
       agent_version: run.agentVersion,
+      engine: run.engine,
       endpoint: run.endpoint,
       status: 'running',
       trigger_source: run.triggerSource,
@@ -195,12 +205,13 @@ export class RunStore {
   }
 
   /**
-   * Records how a run ended, together with `alongside` (at most nine operations on the runs table), once: false when the
-   * run was finished already, by whoever else.
+   * Records how a run ended, together with what it adds to usage and with `alongside` (at most four operations on the
+   * runs table), once: false when the run was finished already, by whoever else.
    */
   async finish(run: NewRun, result: RunResult, alongside: readonly TransactOperation[] = []): Promise<boolean> {
     const { input, output, stdout, stderr, trace } = result;
-    const embedded = await this.#embed(run.id, this.#expiry(run.startedAt), { input, output, stdout, stderr, trace });
+    const ttl = this.#expiry(run.startedAt);
+    const embedded = await this.#embed(run.id, ttl, { input, output, stdout, stderr, trace });
     const now = this.#deps.clock.now();
     const operations: TransactOperation[] = [
       {
@@ -228,6 +239,7 @@ export class RunStore {
         },
         condition: equals('status', 'running'),
       },
+      ...usageOperations(this.#workspaceId, run, result, now, ttl),
       ...alongside,
     ];
     for (let attempt = 0; attempt < MAX_ATTEMPTS; attempt++) {
@@ -297,9 +309,11 @@ function readRun(item: Item, now: number): Run {
     id: item.id as string,
     workspaceId: item.workspace_id as string,
     agentId: item.agent_id as string,
+    agentWorkspaceId: item.agent_workspace_id as string,
     agentOrg: item.agent_org as string,
     agentName: item.agent_name as string,
     agentVersion: item.agent_version as string,
+    engine: item.engine as Run['engine'],
     endpoint: item.endpoint as string,
     status: lost ? 'failed' : (item.status as RunStatus),
     triggerSource: item.trigger_source as string,
