@@ -77,5 +77,12 @@ export const vaultParts = ({
 export function awsDeps(config: Config): Deps & HostDeps {
   const host = hostParts(config);
   const tables = tableParts(host);
-  return { ...host, ...tables, ...blobParts(host), ...vaultParts({ ...host, ...tables }), sandbox: new NoSandbox() };
+  return {
+    ...host,
+    ...tables,
+    ...blobParts(host),
+    ...vaultParts({ ...host, ...tables }),
+    sandbox: new NoSandbox(),
+    gatewayUrl: config.baseUrl ?? '',
+  };
 }

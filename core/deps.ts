@@ -15,6 +15,8 @@ export interface Deps {
   readonly blobs: Blobs;
   readonly vault: Vault;
   readonly sandbox: Sandbox;
+  /** Where sandboxed agents reach the API, which is not always where clients do; no slash at the end. */
+  readonly gatewayUrl: string;
   readonly clock: Clock;
   readonly ids: Ids;
   readonly log: Log;

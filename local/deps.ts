@@ -57,6 +57,7 @@ export async function localDeps(config: Config, listening: { host: string; port:
     blobs,
     vault: new FileVault(join(folder, 'vault'), config.vaultKeyFile ?? join(folder, 'vault.key')),
     sandbox,
+    gatewayUrl: addressOf(listening),
     clock,
     ids: new SystemIds(),
     log,
@@ -76,6 +77,9 @@ export async function localDeps(config: Config, listening: { host: string; port:
     },
   };
 }
+
+export const addressOf = ({ host, port }: { host: string; port: number }): string =>
+  `http://${host.includes(':') ? `[${host}]` : host}:${port}`;
 
 /** Debian's trust store. Installations trust what this machine trusts, not what pip and npm bring along. */
 const CERTIFICATES = '/etc/ssl/certs/ca-certificates.crt';

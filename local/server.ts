@@ -5,7 +5,7 @@ import { routes } from '#core/api.ts';
 import type { Config } from '#core/config.ts';
 import { allHandlers } from '#core/handlers.ts';
 import { type App, createApp } from '#core/http/app.ts';
-import { type LocalDeps, localDeps } from './deps.ts';
+import { addressOf, type LocalDeps, localDeps } from './deps.ts';
 
 /** Longer than the longest call, so that a call can end before the server does. */
 const SHUTDOWN_MS = 300_000;
@@ -35,7 +35,7 @@ export async function startLocalServer(config: Config): Promise<LocalServer> {
     server.listen(config.port, config.host, resolve);
   });
   const { port } = server.address() as AddressInfo;
-  const url = config.baseUrl ?? `http://${config.host.includes(':') ? `[${config.host}]` : config.host}:${port}`;
+  const url = config.baseUrl ?? addressOf({ host: config.host, port });
   let deps: LocalDeps;
   try {
     deps = await localDeps({ ...config, port, baseUrl: url }, { host: config.host, port });

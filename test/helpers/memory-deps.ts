@@ -51,6 +51,7 @@ export function memoryDeps(settings: Partial<Config> = {}): MemoryDeps {
       status: async () => ({ kind: 'none', problem: 'there is no sandbox in this test', interpreters: {} }),
       close: async () => {},
     },
+    gatewayUrl: 'http://127.0.0.1:4280',
     clock,
     ids: new SystemIds(),
     log: { debug: at('debug'), info: at('info'), warn: at('warn'), error: at('error') },
