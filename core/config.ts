@@ -72,7 +72,7 @@ export const SETTINGS = {
       .string()
       .default('open')
       .transform((text) => (text === 'open' || text === 'none' ? text : hostNames(text))),
-    'What running agents may connect to: `open` (any public address), `none`, or a comma-separated list of host names (`*.example.org` for subdomains). Private, loopback and metadata addresses are never reachable.',
+    'What running agents may connect to: `open` (any public address), `none` (agents with dependencies still reach the platform), or a comma-separated list of host names (`*.example.org` for subdomains). Private, loopback and metadata addresses are never reachable.',
   ),
   sandboxMemoryBytes: setting(
     'both',

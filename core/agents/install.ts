@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import type { Deps } from '../deps.ts';
 import { hasCode } from '../errors.ts';
-import type { SandboxSession } from '../ports/sandbox.ts';
+import type { Egress, SandboxSession } from '../ports/sandbox.ts';
 import { shortenLog } from '../runs/masking.ts';
 import { type NewRun, RunStore } from '../runs/store.ts';
 import type { BundleReport } from './bundle.ts';
@@ -279,8 +279,12 @@ class InstallLog {
   }
 }
 
-/** The setting as the sandbox port takes it; a way out that the platform itself needs is there with `none`, too. */
-export function toEgress(setting: 'open' | 'none' | readonly string[], isNeeded = false): Egress {
-  if (setting === 'none' && isNeeded) return { allow: [] };
+/** What the runs of an agent may connect to. One that calls others reaches the platform even where runs reach nothing. */
+export const runEgress = ({ sandboxEgress }: Deps['config'], { definition }: AgentVersion): Egress =>
+  toEgress(sandboxEgress, (definition.manifest?.dependencies.length ?? 0) > 0);
+
+/** The setting as the sandbox port takes it. */
+function toEgress(setting: 'open' | 'none' | readonly string[], needsPlatform: boolean): Egress {
+  if (setting === 'none' && needsPlatform) return { allow: [] };
   return typeof setting === 'string' ? setting : { allow: setting };
 }

@@ -1,5 +1,5 @@
 import { entrypointCommand } from '../agents/entrypoint.ts';
-import { toEgress } from '../agents/install.ts';
+import { runEgress } from '../agents/install.ts';
 import { bundleKey } from '../agents/store.ts';
 import type { Deps } from '../deps.ts';
 import { type ErrorExtra, hasCode, PlatformError } from '../errors.ts';
@@ -36,7 +36,7 @@ export async function runCode(deps: Deps, run: EngineRun): Promise<EngineResult>
       bundle: bundleKey(agent.bundle!.sha256),
       layer: agent.install?.layer,
       env: run.env,
-      egress: toEgress(config.sandboxEgress),
+      egress: runEgress(config, agent),
       purpose: 'run',
       limits: {
         memoryBytes: config.sandboxMemoryBytes,
