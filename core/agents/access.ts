@@ -1,6 +1,7 @@
 import type { Deps } from '../deps.ts';
 import { PlatformError } from '../errors.ts';
 import type { Caller } from '../http/auth.ts';
+import { findMembership } from '../workspaces/store.ts';
 import { AgentStore, type AgentVersion, resolveAgent } from './store.ts';
 import { isPaid } from './views.ts';
 
@@ -12,6 +13,12 @@ export interface AgentAddress {
   readonly agent: string;
   readonly version: string;
 }
+
+/** Whether a version is public, or belongs to a workspace that the caller is a member of. */
+export const maySee = async (deps: AccessDeps, caller: Caller, version: AgentVersion): Promise<boolean> =>
+  version.definition.is_public ||
+  version.workspaceId === caller.workspace.id ||
+  (await findMembership(deps, caller.userId, version.workspaceId)) !== undefined;
 
 /** A version of the caller's workspace. Throws NOT_FOUND, also for what lies in another workspace. */
 export async function findOwn(deps: AccessDeps, caller: Caller, id: string): Promise<AgentVersion> {

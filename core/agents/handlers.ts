@@ -8,7 +8,7 @@ import { createStaticKey, listStaticKeys, revokeAllStaticKeys } from '../orchest
 import { isoTime } from '../ports/clock.ts';
 import { listAgentRuns, type Run } from '../runs/store.ts';
 import { findMembership } from '../workspaces/store.ts';
-import { findOwn } from './access.ts';
+import { type AgentAddress, findOwn, maySee } from './access.ts';
 import { type BundleReport, inspectBundle } from './bundle.ts';
 import { checkDependencyGraph } from './dependency-graph.ts';
 import { detectEntrypoint } from './entrypoint.ts';
@@ -26,6 +26,7 @@ import {
   resolveAgent,
   versionName,
 } from './store.ts';
+import { treeOf } from './tree.ts';
 import { isPaid, ownerView } from './views.ts';
 
 /** Multipart adds some lines around the file. */
@@ -203,6 +204,21 @@ export const agentHandlers = (deps: Omit<Deps, 'vault' | 'counters'>): Handlers<
       return { status: 200, body: runs.map(logEntry) };
     },
 
+    async getAgentTree({ caller, params: { id: org, agent, version } }) {
+      const find = async (address: AgentAddress) => {
+        const found = await resolveAgent(deps, address.org, address.agent, address.version);
+        return found && (await maySee(deps, caller, found)) ? found : undefined;
+      };
+      const root = await find({ org, agent, version });
+      if (root === undefined) {
+        throw new PlatformError(
+          'NOT_FOUND',
+          `You have no access to an agent ${org}/${agent} with a version ${version}.`,
+        );
+      }
+      return { status: 200, body: await treeOf(root, find) };
+    },
+
     async forkAgent({ caller, params, body }) {
       const version = await fork(caller, params.id, body);
       return { status: 200, body: { agent: ownerView(version), ...(await firstServiceKey(version)) } };
@@ -310,10 +326,9 @@ export const agentHandlers = (deps: Omit<Deps, 'vault' | 'counters'>): Handlers<
   /** Throws NOT_FOUND for what the caller may not see, INVALID_INPUT for what he may see but not copy. */
   async function findForFork(caller: Caller, id: string): Promise<AgentVersion> {
     const source = await findAnyVersion(deps, id);
-    const visible =
-      source !== undefined &&
-      (source.definition.is_public || (await findMembership(deps, caller.userId, source.workspaceId)) !== undefined);
-    if (!visible) throw new PlatformError('NOT_FOUND', `There is no agent version with the id "${id.slice(0, 64)}".`);
+    if (source === undefined || !(await maySee(deps, caller, source))) {
+      throw new PlatformError('NOT_FOUND', `There is no agent version with the id "${id.slice(0, 64)}".`);
+    }
     const name = `${source.orgSlug}/${source.name}`;
     if (!source.definition.is_public) {
       throw new PlatformError('INVALID_INPUT', `${name} is not public: only public agents can be forked.`);

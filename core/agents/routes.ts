@@ -1,6 +1,6 @@
 import * as z from 'zod';
 import { defineRoutes, raw } from '../http/route.ts';
-import { agentRecord, download, executionLog, publicAgent } from './schema.ts';
+import { agentRecord, agentTree, download, executionLog, publicAgent } from './schema.ts';
 
 /** `core/agents/manifest.ts` has the rules of the body: it names every problem at once, and knows the legacy forms. */
 const manifestBody = z.looseObject({}).describe('The manifest; see docs/manifest.md.');
@@ -175,6 +175,17 @@ export const agentRoutes = defineRoutes([
       }),
     },
     response: { 200: z.array(executionLog) },
+    errors: ['NOT_FOUND'],
+  },
+  {
+    operationId: 'getAgentTree',
+    method: 'GET',
+    // API Gateway allows one name for what follows /agents/.
+    path: '/agents/{id}/{agent}/{version}/tree',
+    summary: 'Show an agent with all that it calls and the skills of each; the first parameter is the organization',
+    fn: 'agents',
+    auth: 'key',
+    response: { 200: agentTree },
     errors: ['NOT_FOUND'],
   },
   {

@@ -97,6 +97,33 @@ export const download = z.object({
   manifest: manifestView,
 });
 
+const treeMembers = {
+  type: publicAgent.shape.type.nullable().describe('Null for what the caller may not see.'),
+  skills: strings.describe('Its default_skills, as `org/skill` or `org/skill@v1`.'),
+  skills_locked: z.boolean(),
+};
+
+/** `GET /agents/{org}/{agent}/{version}/tree` (`contract.md` 15.2). */
+export const agentTree = z.object({
+  agent: z.string().describe('`org/agent@v1`.'),
+  ...treeMembers,
+  dependencies: z.array(
+    z.object({
+      agent: z.string(),
+      accessible: z.boolean().describe('False for what does not exist or is private to another workspace.'),
+      ...treeMembers,
+      dependencies: z.array(anyObject).describe('Entries of the same shape.'),
+      repeated: z.literal(true).optional().describe('Its own dependencies are shown where it occurs first.'),
+    }),
+  ),
+  summary: z.object({
+    total_agents: z.int().describe('Versions, each counted once, this one included.'),
+    total_skills: z.int(),
+    max_depth: z.int().describe('Levels of dependencies.'),
+    has_locked_skills: z.boolean(),
+  }),
+});
+
 /** An entry of `GET /agents/{id}/logs` (`contract.md` 6.5). */
 export const executionLog = z.object({
   id: z.uuid(),

@@ -1,0 +1,70 @@
+import type * as z from 'zod';
+import type { AgentAddress } from './access.ts';
+import type { agentTree } from './schema.ts';
+import { withOrg } from './skill-refs.ts';
+import { type AgentVersion, versionName } from './store.ts';
+
+type Tree = z.input<typeof agentTree>;
+/** The schema names one level only: a recursive one cannot be part of an OpenAPI document. */
+type Node = Omit<Tree['dependencies'][number], 'dependencies'> & { readonly dependencies: Node[] };
+
+/** Finds a live version that the one who asks may see. */
+export type FindVisible = (address: AgentAddress) => Promise<AgentVersion | undefined>;
+
+/**
+ * An agent with all that it calls, directly or not, and the skills of each (`contract.md` 15.2). A version that occurs
+ * more than once is shown with its own dependencies where it is nearest to the root, and marked `repeated` elsewhere:
+ * trees of agents that share much would grow without bound.
+ */
+export async function treeOf(root: AgentVersion, find: FindVisible): Promise<Tree> {
+  const shown = new Set([refOf(root)]);
+  const skills = new Set<string>();
+  let hasLockedSkills = false;
+  let depth = 0;
+
+  const describe = (version: AgentVersion) => {
+    const { type, default_skills, skills_locked } = version.definition;
+    const refs = withOrg(default_skills, version.orgSlug);
+    for (const ref of refs) skills.add(ref);
+    hasLockedSkills ||= skills_locked;
+    return { type, skills: refs, skills_locked, dependencies: [] as Node[] };
+  };
+  const tree = { agent: refOf(root), ...describe(root) };
+
+  let level = [{ version: root, children: tree.dependencies }];
+  while (level.length > 0) {
+    const edges = level.flatMap(({ version, children }) =>
+      (version.definition.manifest?.dependencies ?? []).map((dependency) => ({ ...dependency, children })),
+    );
+    if (edges.length > 0) depth += 1;
+    const found = await Promise.all(
+      edges.map(({ id, version }) => {
+        const [org, agent] = id.split('/') as [string, string];
+        return find({ org, agent, version });
+      }),
+    );
+    level = [];
+    for (const [index, { id, version, children }] of edges.entries()) {
+      const agent = `${id}@${version}`;
+      const repeated = shown.has(agent);
+      shown.add(agent);
+      const target = found[index];
+      const node: Node = target
+        ? { agent, accessible: true, ...describe(target), ...(repeated && { repeated }) }
+        : { agent, accessible: false, type: null, skills: [], skills_locked: false, dependencies: [] };
+      children.push(node);
+      if (target && !repeated) level.push({ version: target, children: node.dependencies });
+    }
+  }
+  return {
+    ...tree,
+    summary: {
+      total_agents: shown.size,
+      total_skills: skills.size,
+      max_depth: depth,
+      has_locked_skills: hasLockedSkills,
+    },
+  };
+}
+
+const refOf = ({ orgSlug, name, version }: AgentVersion): string => `${orgSlug}/${name}@${versionName(version)}`;
