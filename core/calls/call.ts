@@ -143,7 +143,7 @@ export async function beginCall(deps: Deps, call: Call): Promise<BegunRun> {
           ...secrets,
           ...credentialEnvironment(input.llmCredentials),
           ...skillEnvironment(skills),
-          ...(issued && contextEnvironment(issued, { gatewayUrl: deps.config.baseUrl ?? '', deadline })),
+          ...(issued && contextEnvironment(issued, { gatewayUrl: deps.gatewayUrl, deadline })),
         },
         mask,
         deadline,
