@@ -5,6 +5,7 @@ import { identitySuite } from './identity.ts';
 import { installsSuite } from './installs.ts';
 import { orchestrationSuite } from './orchestration.ts';
 import { secretsSuite } from './secrets.ts';
+import { skillsSuite } from './skills.ts';
 
 /**
  * The platform as its users see it, over HTTP only: every host must pass. `has` says which interpreters the sandbox has;
@@ -17,4 +18,5 @@ export function platformSuite(target: () => Target, has: Languages): void {
   callsSuite(target, has);
   installsSuite(target, has);
   orchestrationSuite(target, has.python);
+  skillsSuite(target, has.python);
 }
