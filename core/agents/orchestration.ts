@@ -43,6 +43,8 @@ export type Orchestration = {
 
 const MAX_DEPENDENCIES = 50;
 const MAX_TOOLS = 50;
+/** No chain of calls is longer, whatever a manifest or a caller allows: each level has a budget, counted in one transaction. */
+export const MAX_HOPS = 10;
 /** `spec.md` *Agent-type fields*. */
 const BUILT_IN_TOOLS = ['bash', 'read_file', 'write_file', 'list_files', 'submit_result'];
 const PLACEHOLDER = /\{\{(\w+)\}\}/g;
@@ -78,7 +80,7 @@ export const orchestrationShape = z.looseObject(
     timeout_ms: count(1).nullish(),
     per_call_downstream_cap: count(0).nullish(),
     orchestration_mode: z.enum(['strict', 'flexible'], 'must be "strict" or "flexible"').nullish(),
-    min_required_hops: count(0).nullish(),
+    min_required_hops: count(0).max(MAX_HOPS, `must be at most ${MAX_HOPS}, the longest chain of calls`).nullish(),
     region: z.string('must be a string').max(64, 'must be at most 64 characters').nullish(),
     visibility: z.enum(['public', 'private'], 'must be "public" or "private"').nullish(),
     recommended_min_caller_budget: z.number('must be a number').min(0, 'must be at least 0').nullish(),

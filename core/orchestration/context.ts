@@ -1,4 +1,5 @@
 import { createHmac, timingSafeEqual } from 'node:crypto';
+import { MAX_HOPS } from '../agents/orchestration.ts';
 import { type AgentVersion, versionName } from '../agents/store.ts';
 import type { Deps } from '../deps.ts';
 import { PlatformError } from '../errors.ts';
@@ -66,8 +67,6 @@ export interface RunContext extends CallingAgent {
 
 /** The default of `manifest.per_call_downstream_cap` (`spec.md` *Manifest section*). */
 const DEFAULT_CAP = 50;
-/** Each level of a chain has a budget, and all of them are counted in one transaction. */
-export const MAX_HOPS = 10;
 
 export const refOf = ({ orgSlug, name, version }: AgentVersion): string => `${orgSlug}/${name}@${versionName(version)}`;
 

@@ -1,3 +1,4 @@
+import { MAX_HOPS } from '../agents/orchestration.ts';
 import { AgentStore, type AgentVersion, versionName } from '../agents/store.ts';
 import type { Deps } from '../deps.ts';
 import { PlatformError } from '../errors.ts';
@@ -11,7 +12,6 @@ import {
   checkRequiredHops,
   isSame,
   type Lineage,
-  MAX_HOPS,
   refOf,
   signBillingOrg,
   signChain,
