@@ -8,6 +8,8 @@ const hostNames = (text: string): string[] =>
     .split(',')
     .map((part) => part.trim())
     .filter((part) => part !== '');
+/** Without a slash at the end. */
+const address = z.url().transform((url) => url.replace(/\/+$/, ''));
 const slug = z.string().regex(/^[a-z0-9][a-z0-9-]*$/, 'must be lower-case letters, digits and hyphens');
 
 /** A setting: its variable, what it may be, and the sentence that `docs/settings.md` shows. */
@@ -47,10 +49,7 @@ export const SETTINGS = {
   baseUrl: setting(
     'both',
     'PLATFORM_BASE_URL',
-    z
-      .url()
-      .transform((url) => url.replace(/\/+$/, ''))
-      .optional(),
+    address.optional(),
     'Address under which clients reach the platform. Locally by default `http://<host>:<port>`.',
   ),
   maxBundleBytes: setting(
@@ -128,6 +127,31 @@ export const SETTINGS = {
     'PLATFORM_NPM_REGISTRY',
     z.url().optional(),
     'Registry for npm, instead of its own default. Its host must be in `PLATFORM_INSTALL_HOSTS` if it is not public.',
+  ),
+
+  anthropicUrl: setting(
+    'both',
+    'PLATFORM_ANTHROPIC_URL',
+    address.default('https://api.anthropic.com/v1'),
+    'Where the language models of Anthropic are asked: another address for a proxy of yours.',
+  ),
+  openaiUrl: setting(
+    'both',
+    'PLATFORM_OPENAI_URL',
+    address.default('https://api.openai.com/v1'),
+    'The same for OpenAI (its Responses API).',
+  ),
+  geminiUrl: setting(
+    'both',
+    'PLATFORM_GEMINI_URL',
+    address.default('https://generativelanguage.googleapis.com/v1beta'),
+    'The same for Google.',
+  ),
+  ollamaUrl: setting(
+    'both',
+    'PLATFORM_OLLAMA_URL',
+    address.optional(),
+    "A model server of your own that speaks OpenAI's chat completions, such as `http://127.0.0.1:11434/v1`. With it, agents may use the provider `ollama`, without a key.",
   ),
 
   host: setting(
