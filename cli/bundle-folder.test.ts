@@ -13,7 +13,7 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
-function write(files: Record<string, string>): void {
+function write(files: Record<string, string | Uint8Array>): void {
   for (const [path, text] of Object.entries(files)) {
     mkdirSync(dirname(join(folder, path)), { recursive: true });
     writeFileSync(join(folder, path), text);
@@ -50,6 +50,40 @@ describe('the body', () => {
     expect(await readAgentFolder(folder)).toEqual({
       body: { ...JSON.parse(tool()), type: 'agent', loop: { max_turns: 3 }, prompt: 'Search.' },
     });
+  });
+
+  test('of a skill has its text without front matter, and the files beside it', async () => {
+    write({
+      'SKILL.md': '---\nname: tone\ndescription: How we write.\n---\n\nBe brief.\n',
+      'scripts/count.py': 'print(1)',
+      'words.md': 'ü',
+      'README.md': 'for people',
+      '.notes': 'hidden',
+      'agent.json': '{"type":"tool"}',
+    });
+    expect(await readAgentFolder(folder)).toEqual({
+      body: {
+        name: 'tone',
+        type: 'skill',
+        description: 'How we write.',
+        prompt: 'Be brief.',
+        skill_files: [
+          { path: 'scripts/count.py', content: 'print(1)', size: 8 },
+          { path: 'words.md', content: 'ü', size: 2 },
+        ],
+        allow_local_download: true,
+      },
+    });
+  });
+
+  test.each<[string, Record<string, string | Uint8Array>, string]>([
+    ['a wrong name', { 'SKILL.md': '---\nname: A\ndescription: x\n---\nx' }, 'SKILL.md name must be lower-case'],
+    ['no text', { 'SKILL.md': '---\nname: a\ndescription: x\n---\n' }, 'SKILL.md must have instructions after'],
+    ['a picture', { 'a.png': Uint8Array.of(0x89, 0x50, 0xff) }, 'a.png is not text in UTF-8'],
+    ['21 files', Object.fromEntries(Array.from({ length: 21 }, (_, n) => [`${n}.md`, 'x'])), 'must be at most 20'],
+  ])('of a skill with %s is refused', async (_, files, message) => {
+    write({ 'SKILL.md': '---\nname: tone\ndescription: x\n---\nx', ...files });
+    await expect(readAgentFolder(folder)).rejects.toThrow(message);
   });
 
   test('of a program has neither the bundle patterns nor prompt.md, which the code may read', async () => {

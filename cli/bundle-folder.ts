@@ -1,6 +1,8 @@
+import { isUtf8 } from 'node:buffer';
 import { readdir, readFile, stat } from 'node:fs/promises';
 import { join, matchesGlob } from 'node:path';
 import { type Zippable, zipSync } from 'fflate';
+import { checkSkillFiles, parseSkill } from '#core/agents/skill.ts';
 import { hasCode } from '#core/errors.ts';
 
 /** What a client leaves out of a bundle unless the manifest's `bundle.include` asks for it (`contract.md` 12). */
@@ -50,9 +52,14 @@ interface SourceFile {
  * Links, dot files, `node_modules` and `__pycache__` are never packed, `requirements.txt` always is, and `package.json`
  * with its lock is when the bundle holds a script for Node: `npm ci` needs both.
  *
+ * A folder with a SKILL.md is a skill, whatever else it holds: all text files beside it go with it, but for dot files, the
+ * README, CHANGELOG and LICENSE that are for people, and an `agent.json`.
+ *
  * Throws an error for people that names the file and what to do.
  */
 export async function readAgentFolder(folder: string): Promise<AgentFolder> {
+  const skill = await readText(folder, 'SKILL.md');
+  if (skill !== undefined) return { body: await readSkill(folder, skill) };
   const manifest = await readJsonObject(folder, 'agent.json');
   if (manifest === undefined) {
     throw new Error(`${join(folder, 'agent.json')} is missing: write the agent's manifest there.`);
@@ -63,6 +70,30 @@ export async function readAgentFolder(folder: string): Promise<AgentFolder> {
   if (isProgram && manifest.loop === undefined) return { body, bundle: await packCode(folder, patterns) };
   const prompt = await readIfThere(join(folder, 'prompt.md'));
   return { body: prompt === undefined ? body : { ...body, prompt: prompt.toString() } };
+}
+
+/** `contract.md` 12. */
+async function readSkill(folder: string, text: string): Promise<Record<string, unknown>> {
+  const { skill, errors } = parseSkill(text);
+  const found: SourceFile[] = [];
+  await listFiles(folder, '', found);
+  const paths = found
+    .map(({ path }) => path)
+    .filter((path) => !matchesGlob(path, '{SKILL.md,agent.json,README*,CHANGELOG*,LICENSE*}'));
+  const read = paths.map(async (path) => ({ path, content: (await readText(folder, path))! }));
+  const checked = checkSkillFiles(await Promise.all(read), 'files beside SKILL.md');
+  const problems = [...errors, ...checked.errors];
+  if (skill === undefined || problems.length > 0) {
+    throw new Error(`${folder}: ${problems.map(({ field, message }) => `${field} ${message}`).join('; ')}.`);
+  }
+  return {
+    name: skill.name,
+    type: 'skill',
+    description: skill.description,
+    prompt: skill.body,
+    ...(checked.files.length > 0 && { skill_files: checked.files }),
+    allow_local_download: true,
+  };
 }
 
 async function readSchemas(folder: string): Promise<Record<string, unknown>> {
@@ -154,6 +185,13 @@ async function readIfThere(path: string): Promise<Buffer | undefined> {
     if (hasCode(error, 'ENOENT')) return undefined;
     throw new Error(`${path} cannot be read: ${(error as Error).message}.`, { cause: error });
   }
+}
+
+async function readText(folder: string, name: string): Promise<string | undefined> {
+  const bytes = await readIfThere(join(folder, name));
+  if (bytes === undefined) return undefined;
+  if (!isUtf8(bytes)) throw new Error(`${join(folder, name)} is not text in UTF-8: a skill is made of texts only.`);
+  return bytes.toString();
 }
 
 async function readJsonObject(folder: string, name: string): Promise<Record<string, unknown> | undefined> {
