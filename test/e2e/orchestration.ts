@@ -1,5 +1,7 @@
 import { beforeAll, describe, expect, test } from 'vitest';
 import type { Client } from '#core/client.ts';
+import { newRunKey } from '#core/orchestration/service-key.ts';
+import { SystemIds } from '#core/ports/ids.ts';
 import { type Answer, bundleForm, clientOf, publishCode, request, type Target, zipOf } from '#test/helpers/platform.ts';
 import type { TestUser } from '#test/helpers/users.ts';
 import { expectError, expectOk, ISO_TIME, UUID } from './expect.ts';
@@ -78,8 +80,46 @@ function outputOf({ body, status }: Pick<Answer, 'status' | 'body'>): Output {
 }
 const codes = ({ results }: Output): string[] => results.map(({ body }) => body.error?.code ?? 'ok');
 
-/** Agents that call agents. Needs a sandbox with Python. */
+/** Agents that call agents; most of it needs a sandbox with Python. */
 export function orchestrationSuite(target: () => Target, hasPython: boolean): void {
+  test('service keys are made, listed, checked and revoked', async () => {
+    const client = clientOf(target());
+    const call = (key: string, path: string) => request(target(), 'POST', path, { key, json: {} });
+    const prompt = (name: string, more: object = {}) =>
+      client.createAgent({ body: { name, type: 'prompt', description: 'x', prompt: 'x', ...more } });
+    await prompt('quiet');
+    await prompt('unrelated');
+    const dependencies = [{ id: 'acme/quiet', version: 'v1' }];
+    const {
+      agent,
+      service_key: first,
+      service_key_prefix,
+    } = await prompt('foreman', {
+      manifest: { manifest_version: 1, max_hops: 1, timeout_ms: 1000, dependencies },
+    });
+    const params = { id: agent.id };
+    expect(first!.slice(0, 12)).toBe(service_key_prefix);
+    const { key: second } = await client.createServiceKey({ params });
+    const { keys } = await client.listServiceKeys({ params });
+    expect(keys.map(({ prefix }) => prefix).sort()).toEqual([first!, second].map((key) => key.slice(0, 12)).sort());
+
+    for (const key of [first!, second]) {
+      expectError(await call(key, '/acme/unrelated/v1/run'), 403, 'DEPENDENCY_NOT_ALLOWED');
+      expectError(await request(target(), 'GET', '/api-keys', { key }), 403, 'FORBIDDEN');
+    }
+    for (const { id } of keys) await client.deleteServiceKey({ params: { ...params, key_id: id } });
+    for (const key of [first!, second]) expectError(await call(key, '/acme/quiet/v1/run'), 401, 'UNAUTHORIZED');
+
+    const { id: workspaceId } = await client.getOrg({});
+    const invented = newRunKey(new SystemIds(), { workspaceId, runId: crypto.randomUUID() });
+    expectError(await call(invented, '/acme/quiet/v1/run'), 401, 'UNAUTHORIZED');
+    const { service_key: third } = await prompt('foreman', {
+      manifest: { manifest_version: 1, max_hops: 1, timeout_ms: 1000, dependencies },
+    });
+    await client.deleteAgent({ params, query: { mode: 'all_versions' } });
+    expectError(await call(third!, '/acme/quiet/v1/run'), 401, 'UNAUTHORIZED');
+  });
+
   describe.skipIf(!hasPython)('agents that call agents (skipped without Python in the sandbox)', () => {
     const LEAF = '/acme/leaf/v1/run';
     const MID = '/acme/mid/v1/run';
