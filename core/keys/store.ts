@@ -1,7 +1,7 @@
 import type { Deps } from '../deps.ts';
 import { isoTime } from '../ports/clock.ts';
 import { absent, equals, exists, type Item, type Json, queryAll, type TransactOperation } from '../ports/table.ts';
-import { type Workspace, workspaceFrom, workspaceMembers } from '../workspaces/store.ts';
+import { findMembership, type Workspace, workspaceFrom, workspaceMembers } from '../workspaces/store.ts';
 import { hashKey, newKey, prefixOf } from './key-format.ts';
 
 /**
@@ -42,7 +42,10 @@ function fromItem(item: Item): ApiKey {
 
 export async function findKey({ main }: Pick<Deps, 'main'>, hash: string): Promise<ApiKey | undefined> {
   const item = await main.get(keyItemKey(hash));
-  return item && fromItem(item);
+  if (item === undefined || item.workspace !== undefined) return item && fromItem(item);
+  // Keys of version 0.1.0 hold the id only.
+  const membership = await findMembership({ main }, item.user_id as string, item.personal_workspace_id as string);
+  return membership && fromItem({ ...item, workspace: workspaceMembers(membership.workspace) });
 }
 
 /** Notes that the key was used, at most once in ten minutes. */

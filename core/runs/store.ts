@@ -320,7 +320,7 @@ function readRun(item: Item, now: number): Run {
     startedAt: item.started_at as string,
     deadline: item.deadline as number,
     parentRunId: (item.parent_run_id as string | undefined) ?? null,
-    rootRunId: item.root_run_id as string,
+    rootRunId: (item.root_run_id as string | undefined) ?? (item.id as string),
     replayOf: (item.replay_of as string | undefined) ?? null,
     tenantId: (item.tenant_id as string | undefined) ?? null,
     completedAt: (item.completed_at as string | undefined) ?? null,
