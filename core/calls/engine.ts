@@ -33,6 +33,8 @@ export interface EngineRun {
   readonly signal: AbortSignal;
   /** Shows what happens to whoever watches the run. The pipeline masks secrets in it. */
   readonly emit: (event: ProgressEvent) => void;
+  /** Whether anybody does: a model whose words nobody follows answers at once, which costs less. */
+  readonly isWatched?: boolean;
   readonly trace: Trace;
 }
 
@@ -58,6 +60,8 @@ export interface EngineResult {
   readonly usage?: TokenUsage;
   /** What the tokens were spent on. */
   readonly model?: Pick<ModelChoice, 'provider' | 'model'>;
+  /** What the provider charges for them; absent where a price is not known. */
+  readonly costUsd?: number;
 }
 
 /** `contract.md` 1.1. */
