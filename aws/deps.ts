@@ -6,6 +6,7 @@ import type { Config } from '#core/config.ts';
 import type { Deps } from '#core/deps.ts';
 import { SystemClock } from '#core/ports/clock.ts';
 import { SystemIds } from '#core/ports/ids.ts';
+import { createAiSdkLlm } from '#llm/ai-sdk-llm.ts';
 import { DynamoTable } from './dynamo-table.ts';
 import { NoSandbox } from './no-sandbox.ts';
 import { S3Blobs } from './s3-blobs.ts';
@@ -83,6 +84,7 @@ export function awsDeps(config: Config): Deps & HostDeps {
     ...blobParts(host),
     ...vaultParts({ ...host, ...tables }),
     sandbox: new NoSandbox(),
+    llm: createAiSdkLlm(config),
     gatewayUrl: config.baseUrl ?? '',
   };
 }

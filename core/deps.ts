@@ -2,6 +2,7 @@ import type { Config } from './config.ts';
 import type { Blobs } from './ports/blobs.ts';
 import type { Clock } from './ports/clock.ts';
 import type { Ids } from './ports/ids.ts';
+import type { Llm } from './ports/llm.ts';
 import type { Sandbox } from './ports/sandbox.ts';
 import type { Table } from './ports/table.ts';
 import type { Vault } from './ports/vault.ts';
@@ -15,6 +16,7 @@ export interface Deps {
   readonly blobs: Blobs;
   readonly vault: Vault;
   readonly sandbox: Sandbox;
+  readonly llm: Llm;
   /** Where sandboxed agents reach the API, which is not always where clients do; no slash at the end. */
   readonly gatewayUrl: string;
   readonly clock: Clock;

@@ -4,6 +4,7 @@ import type { Config } from '#core/config.ts';
 import type { Deps } from '#core/deps.ts';
 import { SystemClock } from '#core/ports/clock.ts';
 import { SystemIds } from '#core/ports/ids.ts';
+import { createAiSdkLlm } from '#llm/ai-sdk-llm.ts';
 import { openDatabase } from './database.ts';
 import { FileVault } from './file-vault.ts';
 import { FolderBlobs } from './folder-blobs.ts';
@@ -57,6 +58,7 @@ export async function localDeps(config: Config, listening: { host: string; port:
     blobs,
     vault: new FileVault(join(folder, 'vault'), config.vaultKeyFile ?? join(folder, 'vault.key')),
     sandbox,
+    llm: createAiSdkLlm(config),
     gatewayUrl: addressOf(listening),
     clock,
     ids: new SystemIds(),

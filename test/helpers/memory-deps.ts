@@ -6,6 +6,7 @@ import { type Config, parseConfig } from '#core/config.ts';
 import type { Deps } from '#core/deps.ts';
 import { SystemIds } from '#core/ports/ids.ts';
 import { SandboxUnavailableError } from '#core/ports/sandbox.ts';
+import { createAiSdkLlm } from '#llm/ai-sdk-llm.ts';
 import { openDatabase } from '#local/database.ts';
 import { FileVault } from '#local/file-vault.ts';
 import { FolderBlobs } from '#local/folder-blobs.ts';
@@ -39,8 +40,9 @@ export function memoryDeps(settings: Partial<Config> = {}): MemoryDeps {
     (message: string, fields: Record<string, unknown> = {}) => {
       lines.push({ level, message, fields });
     };
+  const config = { ...parseConfig({}), ...settings };
   return {
-    config: { ...parseConfig({}), ...settings },
+    config,
     main: new SqliteTable(database, 'main', clock),
     runs: new SqliteTable(database, 'runs', clock),
     counters: new SqliteTable(database, 'counters', clock),
@@ -51,6 +53,7 @@ export function memoryDeps(settings: Partial<Config> = {}): MemoryDeps {
       status: async () => ({ kind: 'none', problem: 'there is no sandbox in this test', interpreters: {} }),
       close: async () => {},
     },
+    llm: createAiSdkLlm(config),
     gatewayUrl: 'http://127.0.0.1:4280',
     clock,
     ids: new SystemIds(),
