@@ -3,12 +3,13 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parseConfig } from '#core/config.ts';
 import { bootstrap } from '#core/workspaces/bootstrap.ts';
-import { EXAMPLES_FOLDER, exampleNames, publishExamples } from './examples.ts';
+import { EXAMPLES_FOLDER, KEY_HINT, listExamples, publishExamples } from './examples.ts';
 import { type LocalServer, startLocalServer } from './server.ts';
 
 /**
  * `npm run demo`: a platform in a temporary folder on a free port, the examples published to it and each called over
- * HTTP with its sample input. Ends with status 1 unless every example that this machine can run answered.
+ * HTTP with its sample input, but for those that ask a language model: there is no key in a new vault. Ends with status 1
+ * unless every example that this machine can run answered.
  */
 const MAX_SHOWN_LINES = 25;
 
@@ -55,16 +56,18 @@ try {
   await publishExamples(server, say);
   const { workspaceSlug } = server.deps.config;
   let failed = 0;
-  for (const example of exampleNames()) {
-    const command = readFileSync(join(EXAMPLES_FOLDER, example, 'agent.json'), 'utf8');
-    if (/"python3? /.test(command) && !interpreters.python) {
-      say(`\nskipped examples/${example}: there is no python3 on this machine`);
-    } else if (!(await call(server, key!, workspaceSlug, example))) {
+  const examples = listExamples();
+  for (const { name, command } of examples.filter((each) => each.type !== 'skill' && !each.asksModel)) {
+    if (command?.startsWith('python') && !interpreters.python) {
+      say(`\nskipped examples/${name}: there is no python3 on this machine`);
+    } else if (!(await call(server, key!, workspaceSlug, name))) {
       failed++;
     }
   }
   if (failed > 0) throw new Error(`${failed} of the examples failed`);
-  say('\nEvery example answered. To keep a platform running: npm start');
+  say('\nEvery example that needs no language model answered. To keep a platform running: npm start');
+  const others = examples.filter((each) => each.asksModel).map((each) => each.name);
+  say(`With a key of a model provider, too: ${others.join(', ')}. ${KEY_HINT}`);
 } catch (error) {
   process.stderr.write(`${(error as Error).message}\n`);
   process.exitCode = 1;

@@ -4,7 +4,7 @@ import { type Config, parseConfig } from '#core/config.ts';
 import { hasCode } from '#core/errors.ts';
 import { bootstrap, createOwnerKey } from '#core/workspaces/bootstrap.ts';
 import { localDeps } from './deps.ts';
-import { EXAMPLES_FOLDER, publishExamples } from './examples.ts';
+import { EXAMPLES_FOLDER, KEY_HINT, listExamples, publishExamples } from './examples.ts';
 import { startLocalServer } from './server.ts';
 
 const HELP = `Usage: npm start [-- OPTIONS]
@@ -81,6 +81,10 @@ async function start(config: Config, withExamples: boolean): Promise<void> {
   say(`  curl -s ${url}/${config.workspaceSlug}/${example}/latest/run \\`);
   say(`    -H "Authorization: Bearer ${key ?? '$PLATFORM_API_KEY'}" \\`);
   say(`    -H "Content-Type: application/json" -d @${join(EXAMPLES_FOLDER, example, 'sample-input.json')}`);
+  const others = listExamples().filter(({ asksModel }) => asksModel);
+  say('');
+  say(`Agents that need a key of a model provider: ${others.map(({ name }) => name).join(', ')}.`);
+  say(KEY_HINT);
 }
 
 try {

@@ -4,18 +4,26 @@ import { tmpdir } from 'node:os';
 import { basename, dirname, join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { validateAgainst } from '#core/agents/schema-validation.ts';
+import { createClient } from '#core/client.ts';
 import { parseConfig } from '#core/config.ts';
 import { bootstrap } from '#core/workspaces/bootstrap.ts';
-import { EXAMPLES_FOLDER, exampleNames, publishExamples } from '#local/examples.ts';
+import { EXAMPLES_FOLDER, listExamples, publishExamples } from '#local/examples.ts';
 import { type LocalServer, startLocalServer } from '#local/server.ts';
+import { type ScriptedLlm, startScriptedLlm } from '#test/helpers/scripted-llm/server.ts';
+import { modelAnswers } from './model-answers.ts';
 
 const NODE_FOLDER = dirname(process.execPath);
+/** Where the SDK is for whoever installed nothing. */
+const PYTHONPATH = join(EXAMPLES_FOLDER, '..', 'sdk', 'python');
 const hasPython = spawnSync('python3', ['--version']).status === 0;
 
 const read = (...path: string[]): string => readFileSync(join(EXAMPLES_FOLDER, ...path), 'utf8');
 const has = (...path: string[]): boolean => existsSync(join(EXAMPLES_FOLDER, ...path));
-const manifestOf = (name: string) => JSON.parse(read(name, 'agent.json'));
-const isPython = (name: string): boolean => manifestOf(name).runtime.command.startsWith('python3');
+const examples = listExamples();
+const agents = examples.filter(({ type }) => type !== 'skill');
+const isPython = ({ command }: (typeof examples)[number]): boolean => command?.startsWith('python3') ?? false;
+const fixturesOf = (name: string): string[] =>
+  readdirSync(join(EXAMPLES_FOLDER, name, 'tests')).filter((file) => /^fixture-.*\.json$/.test(file));
 const samplesOf = (name: string): string[] => readdirSync(join(EXAMPLES_FOLDER, name, 'sample-files')).sort();
 /** The answer that the README shows. */
 const shownBy = (name: string) => JSON.parse(/```json\n([\s\S]*?)\n```/.exec(read(name, 'README.md'))![1]!);
@@ -26,15 +34,61 @@ function expectAnswer(name: string, answer: unknown): void {
   expect(answer).toEqual(shownBy(name));
 }
 
-describe.each(exampleNames())('%s, as its author runs it', (name) => {
+interface Fixture {
+  readonly input: unknown;
+  readonly expected_output?: unknown;
+  readonly expected_contains?: readonly string[];
+  /** Answers of custom tools, which only a client's own test runs can use. */
+  readonly mocks?: Readonly<Record<string, string>>;
+}
+const fixture = (name: string, file: string): Fixture => JSON.parse(read(name, 'tests', file));
+
+function expectFixture({ expected_output: expected, expected_contains: parts = [] }: Fixture, answer: unknown): void {
+  if (expected) expect(answer).toEqual(expected);
+  for (const part of parts) expect(JSON.stringify(answer)).toContain(part);
+}
+
+describe.each(agents)('$name, as its author has it', ({ name, command }) => {
   const schemas = JSON.parse(read(name, 'schema.json'));
-  const fixtures = readdirSync(join(EXAMPLES_FOLDER, name, 'tests')).filter((file) => /^fixture-.*\.json$/.test(file));
+
+  test('the answer in its README, and all inputs beside it, fit its schemas', () => {
+    expect(validateAgainst(schemas.output, shownBy(name))).toEqual([]);
+    if (!schemas.input) return;
+    const inputs = fixturesOf(name).map((file) => fixture(name, file).input);
+    if (has(name, 'sample-input.json')) inputs.push(JSON.parse(read(name, 'sample-input.json')));
+    for (const input of inputs) expect(validateAgainst(schemas.input, input)).toEqual([]);
+  });
+
+  test.skipIf(command !== undefined)('its prompt and its tools name what there is', () => {
+    const { custom_tools: tools = [] } = JSON.parse(read(name, 'agent.json'));
+    const placeholders = [...read(name, 'prompt.md').matchAll(/\{\{(\w+)\}\}/g)].map((match) => match[1]!);
+    expect(schemas.input?.required ?? []).toEqual(expect.arrayContaining(placeholders));
+    for (const file of fixturesOf(name)) {
+      const mocked = Object.keys(fixture(name, file).mocks ?? {});
+      expect(tools.map((tool: { name: string }) => tool.name)).toEqual(expect.arrayContaining(mocked));
+    }
+  });
+});
+
+test('the lines that log-investigator shows are in its sample files', () => {
+  const evidence = shownBy('log-investigator').findings.flatMap((finding: { evidence: object[] }) => finding.evidence);
+  expect(evidence.length).toBeGreaterThan(5);
+  for (const { file, line, text } of evidence) {
+    expect(read('log-investigator', 'sample-files', file).split('\n')[line - 1]).toBe(text);
+  }
+});
+
+const programs = agents.filter(({ command }) => command !== undefined);
+
+describe.each(programs)('$name, as its author runs it', (example) => {
+  const { name, command, asksModel } = example;
+  const fixtures = asksModel ? [] : fixturesOf(name);
   const { dependencies } = has(name, 'package.json') ? JSON.parse(read(name, 'package.json')) : {};
   let folder = join(EXAMPLES_FOLDER, name);
   let lacks: string | undefined;
 
   beforeAll(() => {
-    if (isPython(name) && !hasPython) lacks = 'there is no python3 on this machine';
+    if (isPython(example) && !hasPython) lacks = 'there is no python3 on this machine';
     if (!dependencies) return;
     folder = mkdtempSync(join(tmpdir(), `${name}-`));
     // Not what was installed by hand: the lock must do.
@@ -47,93 +101,169 @@ describe.each(exampleNames())('%s, as its author runs it', (name) => {
     if (dependencies) rmSync(folder, { recursive: true, force: true });
   });
 
-  function start(command: string, input = '') {
-    const env = { ...process.env, PATH: `${NODE_FOLDER}:${process.env.PATH}`, PYTHONDONTWRITEBYTECODE: '1' };
-    return spawnSync('sh', ['-c', command], { cwd: folder, input, env, encoding: 'utf8' });
+  function start(line: string, input = '') {
+    const PATH = `${NODE_FOLDER}:${process.env.PATH}`;
+    const env = { ...process.env, PATH, PYTHONPATH, PYTHONDONTWRITEBYTECODE: '1' };
+    return spawnSync('sh', ['-c', line], { cwd: folder, input, env, encoding: 'utf8' });
   }
 
   function run(input: unknown): unknown {
-    const { status, stdout, stderr } = start(manifestOf(name).runtime.command, JSON.stringify(input));
+    const { status, stdout, stderr } = start(command!, JSON.stringify(input));
     expect({ status, stderr }).toEqual({ status: 0, stderr: '' });
     return JSON.parse(stdout);
   }
 
   test('its own tests pass', ({ skip }) => {
     skip(lacks !== undefined, lacks);
-    const { status, stdout, stderr } = start(isPython(name) ? 'python3 -m unittest' : 'node --test');
+    const { status, stdout, stderr } = start(isPython(example) ? 'python3 -m unittest' : 'node --test');
     expect(status, `${stdout}${stderr}`).toBe(0);
   });
 
-  test('its sample has the answer that the README shows', ({ skip }) => {
+  test.skipIf(asksModel)('its sample has the answer that the README shows', ({ skip }) => {
     skip(lacks !== undefined, lacks);
-    if (has(name, 'sample-input.json')) {
-      const input = JSON.parse(read(name, 'sample-input.json'));
-      expect(validateAgainst(schemas.input, input)).toEqual([]);
-      return expectAnswer(name, run(input));
-    }
+    if (has(name, 'sample-input.json')) return expectAnswer(name, run(JSON.parse(read(name, 'sample-input.json'))));
     const files = samplesOf(name).map((file) => ({ path: join('sample-files', file), original_name: file }));
     expectAnswer(name, run({ files }));
   });
 
   test.for(fixtures)('%s', (file, { skip }) => {
     skip(lacks !== undefined, lacks);
-    const { input, expected_output: expected, expected_contains: parts = [] } = JSON.parse(read(name, 'tests', file));
-    if (schemas.input) expect(validateAgainst(schemas.input, input)).toEqual([]);
-    const answer = run(input);
-    if (expected) expect(answer).toEqual(expected);
-    for (const part of parts) expect(JSON.stringify(answer)).toContain(part);
+    const given = fixture(name, file);
+    expectFixture(given, run(given.input));
   });
 });
 
 describe('on the platform', () => {
   let server: LocalServer;
+  let llm: ScriptedLlm;
   let key: string;
   let folder: string;
   const lines: string[] = [];
 
   beforeAll(async () => {
     folder = mkdtempSync(join(tmpdir(), 'platform-examples-'));
-    server = await startLocalServer(parseConfig({ PLATFORM_DATA: folder, PLATFORM_PORT: '0' }));
+    llm = await startScriptedLlm();
+    llm.script(modelAnswers(shownBy));
+    server = await startLocalServer(parseConfig({ PLATFORM_DATA: folder, PLATFORM_PORT: '0', ...llm.settings }));
     key = (await bootstrap(server.deps))!;
     await publishExamples(server, (line) => lines.push(line));
+    const client = createClient({ baseUrl: server.url, key });
+    const { id } = await client.getOrg({});
+    await client.putSecret({
+      params: { workspace_id: id },
+      body: { name: 'ANTHROPIC_API_KEY', value: 'sk-ant-scripted-0123456789' },
+    });
   });
   afterAll(async () => {
     await server.close(true);
+    await llm.close();
     rmSync(folder, { recursive: true, force: true });
   });
 
-  test('each is published once', async () => {
-    const published = exampleNames().map((name) => `publishing examples/${name}`);
+  test('each is published once, after what it needs', async () => {
+    const published = examples.map(({ name }) => `publishing examples/${name}`);
     expect(lines.filter((line) => line.startsWith('publishing'))).toEqual(published);
     await publishExamples(server, (line) => lines.push(line));
     expect(lines.filter((line) => line.startsWith('publishing'))).toEqual(published);
+    const { workspaceSlug } = server.deps.config;
+    const versions = await createClient({ baseUrl: server.url, key }).listAgents({});
+    expect(versions.map(({ name }) => name).sort()).toEqual(examples.map(({ name }) => name).sort());
+    const digest = versions.find(({ name }) => name === 'support-digest')!;
+    expect(digest.manifest?.dependencies).toContainEqual({ id: `${workspaceSlug}/ticket-triage`, version: 'v1' });
   });
 
-  test.for(exampleNames())('%s answers its sample as its README and its schema say', async (name, { skip }) => {
-    const { kind } = await server.deps.sandbox.status();
-    skip(isPython(name) && !hasPython, 'there is no python3 on this machine');
-    skip(kind === 'none', 'no sandbox works on this machine');
-    // What the platform says without a registry is the e2e suite's matter.
-    skip(
-      name === 'html-to-markdown' && lines.some((line) => line.includes('not published')),
-      'no npm registry in reach',
-    );
-    const response = await fetch(`${server.url}/main/${name}/latest/run`, { method: 'POST', ...sampleOf(name) });
-    const { data, warnings } = (await response.json()) as { data: Record<string, unknown>; warnings?: object[] };
-    expect(response.status).toBe(200);
-    expect(warnings).toBeUndefined();
-    expectAnswer(name, data);
+  test.for(agents)('$name answers its sample as its README and its schema say', async (example, { skip }) => {
+    await skipIfLacking(example, skip);
+    const { name } = example;
+    const { status, body } = await call(name, sampleOf(name));
+    expect(status, JSON.stringify(body)).toBe(200);
+    expect(body.warnings).toBeUndefined();
+    expectAnswer(name, body.data);
   });
 
-  function sampleOf(name: string): { headers: Record<string, string>; body: string | FormData } {
-    const headers = { authorization: `Bearer ${key}` };
-    if (has(name, 'sample-input.json')) {
-      return { headers: { ...headers, 'content-type': 'application/json' }, body: read(name, 'sample-input.json') };
+  const asking = agents.filter(({ asksModel }) => asksModel);
+  const cases = asking.flatMap((example) => fixturesOf(example.name).map((file) => ({ ...example, file })));
+  test.for(cases)('$name: $file', async (example, { skip }) => {
+    await skipIfLacking(example, skip);
+    const given = fixture(example.name, example.file);
+    skip(given.mocks !== undefined, 'the platform runs the tools themselves');
+    const { status, body } = await call(example.name, JSON.stringify(given.input));
+    expect(status, JSON.stringify(body)).toBe(200);
+    expectFixture(given, body.data);
+  });
+
+  test("ticket-triage is told the house style, unless the caller doesn't want it", async () => {
+    const asked = () => llm.requests.at(-1)!.text;
+    const sample = sampleOf('ticket-triage');
+    await call('ticket-triage', sample);
+    expect(asked()).toMatch(/^# How we answer customers[\s\S]*\n---\n[\s\S]*You sort the support tickets/);
+    await call('ticket-triage', sample, { 'x-platform-no-skills': 'true' });
+    expect(asked()).not.toContain('How we answer customers');
+  });
+
+  test('the tools of log-investigator show the model what is in the files', async ({ skip }) => {
+    await skipIfLacking(agents.find(({ name }) => name === 'log-investigator')!, skip);
+    await call('log-investigator', sampleOf('log-investigator'));
+    const { text } = llm.requests.at(-1)!;
+    for (const seen of [
+      /^ *133\n +\d+ INFO/m,
+      / 35 ERROR http request=ID POST \/orders N/,
+      / 2 2026-11-17T09:58/,
+      /^18:2026-11-17T09:52:04.210Z INFO +settings pool.max=50/m,
+    ]) {
+      expect(text).toMatch(seen);
     }
+    expect(text).not.toContain('[ERROR]');
+  });
+
+  test('support-digest says which tickets failed, and fails itself when all did', async ({ skip }) => {
+    await skipIfLacking(agents.find(({ name }) => name === 'support-digest')!, skip);
+    const input = JSON.parse(read('support-digest', 'sample-input.json'));
+    const refused = { marker: 'fonts', turns: [{ status: 500, message: 'down' }] };
+    llm.script({ rules: [refused] });
+    const { body } = await call('support-digest', JSON.stringify(input));
+    expect(body.data).toMatchObject({
+      complete: false,
+      failed: [
+        { id: '1003', error: { code: 'LLM_ERROR' } },
+        { id: '1004', error: { code: 'EMPTY' } },
+      ],
+    });
+    expect(body.data.tickets).toHaveLength(3);
+
+    llm.script({ rules: [{ ...refused, marker: 'Larder' }] });
+    const none = await call('support-digest', JSON.stringify(input));
+    expect(none).toMatchObject({ status: 500, body: { error: { code: 'SANDBOX_ERROR', category: 'code_error' } } });
+    expect(none.body.error.message).toContain('none of the 5 tickets could be sorted; LLM_ERROR');
+  });
+
+  async function skipIfLacking(example: (typeof examples)[number], skip: (condition: boolean, note: string) => void) {
+    skip(isPython(example) && !hasPython, 'there is no python3 on this machine');
+    const needsSandbox = example.command !== undefined || example.type === 'agent';
+    const { kind } = await server.deps.sandbox.status();
+    skip(needsSandbox && kind === 'none', 'no sandbox works on this machine');
+    // What the platform says without a registry is the e2e suite's matter.
+    const isUnpublished = lines.some((line) => line.includes('not published'));
+    skip(example.name === 'html-to-markdown' && isUnpublished, 'no npm registry in reach');
+  }
+
+  async function call(name: string, body: string | FormData, more: Record<string, string> = {}) {
+    const headers = {
+      authorization: `Bearer ${key}`,
+      ...(typeof body === 'string' && { 'content-type': 'application/json' }),
+      ...more,
+    };
+    const response = await fetch(`${server.url}/main/${name}/latest/run`, { method: 'POST', headers, body });
+    // biome-ignore lint/suspicious/noExplicitAny: answers of many agents.
+    return { status: response.status, body: (await response.json()) as any };
+  }
+
+  function sampleOf(name: string): string | FormData {
+    if (has(name, 'sample-input.json')) return read(name, 'sample-input.json');
     const form = new FormData();
     for (const file of samplesOf(name)) {
       form.append('files[]', new Blob([readFileSync(join(EXAMPLES_FOLDER, name, 'sample-files', file))]), file);
     }
-    return { headers, body: form };
+    return form;
   }
 });
