@@ -7,7 +7,7 @@ import { beginCall, type Call } from './call.ts';
  */
 export async function startAsync(deps: Deps, call: Call): Promise<void> {
   const run = await beginCall(deps, call);
-  deps.background(run.finish(ignore).then(ignore, ignore));
+  deps.background(run.finish().then(ignore, ignore));
 }
 
 const ignore = (): void => {};

@@ -2,7 +2,9 @@ import { validateAgainst } from '../agents/schema-validation.ts';
 import { type AgentVersion, versionName } from '../agents/store.ts';
 import type { Deps } from '../deps.ts';
 import { isPlatformError, PlatformError } from '../errors.ts';
+import { chooseModels, secretNames } from '../llm/models.ts';
 import { contextEnvironment, type Lineage, newContext, refOf } from '../orchestration/context.ts';
+import type { LlmProvider } from '../ports/llm.ts';
 import type { Json } from '../ports/table.ts';
 import { SecretMask } from '../runs/masking.ts';
 import { type NewRun, type RunResult, RunStore } from '../runs/store.ts';
@@ -10,9 +12,11 @@ import { Trace } from '../runs/trace.ts';
 import { SecretStore } from '../secrets/store.ts';
 import type { Workspace } from '../workspaces/store.ts';
 import { runCode } from './code-runtime.ts';
-import type { EngineResult, EngineRun, TokenUsage } from './engine.ts';
+import { runPrompt } from './direct-llm.ts';
+import type { EngineResult, EngineRun, ModelChoice, TokenUsage } from './engine.ts';
 import type { CallInput, LlmCredentials } from './input.ts';
 import type { ProgressEvent } from './progress.ts';
+import { checkPlaceholders } from './prompt.ts';
 import { readyToRun } from './readiness.ts';
 import { resolveSkills, type SkillHeaders, skillEnvironment, skillFiles } from './skills.ts';
 import type { Warning } from './warnings.ts';
@@ -52,7 +56,7 @@ export interface CallAnswer {
 export interface BegunRun {
   readonly deadline: number;
   /** Runs the agent and records how it ended. Throws what the run ended with; never leaves the run unfinished. */
-  finish(emit: (event: ProgressEvent) => void): Promise<CallAnswer>;
+  finish(emit?: (event: ProgressEvent) => void): Promise<CallAnswer>;
 }
 
 /** API Gateway cuts an idle stream at 300 s: answers come before (`design.md` section 6). */
@@ -86,21 +90,24 @@ export async function beginCall(deps: Deps, call: Call): Promise<BegunRun> {
       `${refOf(agent)} is a skill: it is given to other agents, with the header X-Platform-Skills or in their default_skills, and not called itself.`,
     );
   }
+  const isPrompt = agent.definition.execution_engine === 'direct_llm';
   const inputWarnings = checkInput(agent, input);
   const skills = await resolveSkills(deps, {
     agent,
     headers: call.skillHeaders,
     caller: { workspaceId: workspace.id, slug: workspace.slug },
   });
+  if (isPrompt) checkPlaceholders(agent.definition.prompt ?? '', input.document as { [member: string]: Json });
   const secrets = await injectedSecrets(deps, call);
+  const models = await modelsFor(deps, call);
 
   // A prompt has nothing that could call anybody.
-  const isPrompt = agent.definition.execution_engine === 'direct_llm';
   const issued = isPrompt ? undefined : newContext(deps, { agent, runId: call.runId, workspace, lineage });
 
   const mask = new SecretMask({
     ...secrets,
     ...callerKey(input.llmCredentials),
+    ...Object.fromEntries(models.map(({ provider, apiKey }) => [`${provider.toUpperCase()}_API_KEY`, apiKey ?? ''])),
     ...(issued && { PLATFORM_SERVICE_KEY: issued.serviceKey }),
   });
 
@@ -136,7 +143,7 @@ export async function beginCall(deps: Deps, call: Call): Promise<BegunRun> {
         agent,
         input,
         skills,
-        models: [],
+        models,
         isStrict: issued?.context.isStrict ?? false,
         files: isPrompt ? [] : skillFiles(skills),
         env: {
@@ -148,7 +155,8 @@ export async function beginCall(deps: Deps, call: Call): Promise<BegunRun> {
         mask,
         deadline,
         signal: new AbortController().signal,
-        emit,
+        isWatched: emit !== undefined,
+        emit: (event) => emit?.(mask.json(event as Json) as unknown as ProgressEvent),
         trace,
       };
       const result = await runEngine(deps, run);
@@ -187,6 +195,8 @@ async function engineOf(deps: Deps, run: EngineRun): Promise<EngineResult> {
   switch (agent.definition.execution_engine) {
     case 'code_runtime':
       return runCode(deps, { ...run, agent: await readyToRun(deps, agent, run) });
+    case 'direct_llm':
+      return runPrompt(deps, run);
     default:
       throw new PlatformError('UNPROCESSABLE', 'not yet');
   }
@@ -206,6 +216,7 @@ function recordOf(result: EngineResult): Omit<RunResult, 'input' | 'output' | 't
     outputTokens: usage?.output_tokens,
     llmProvider: model?.provider,
     llmModel: model?.model,
+    costUsd: result.costUsd,
     creditsCents: 0,
   };
 }
@@ -249,10 +260,21 @@ function checkOutput(agent: AgentVersion, output: Json): Warning[] {
   }));
 }
 
+/** None for a program, which uses models by itself if at all. */
+async function modelsFor(deps: Deps, { agent, workspace, input }: Call): Promise<ModelChoice[]> {
+  if (agent.definition.execution_engine === 'code_runtime') return [];
+  return chooseModels(deps, { workspaceId: workspace.id, agent, credentials: input.llmCredentials });
+}
+
 /** Declared secrets, and nothing else of the vault (`contract.md` 11.1). */
 async function injectedSecrets(deps: Deps, { agent, workspace }: Call): Promise<Record<string, string>> {
-  const { required_secrets: required, optional_secrets: optional } = agent.definition;
-  const values = await new SecretStore(deps, workspace.id).values([...required, ...optional]);
+  const { required_secrets: required, optional_secrets: optional, supported_providers: providers } = agent.definition;
+  // A program that names its providers is given their keys (`contract.md` 11.1); loops and prompts never see one.
+  const keys =
+    agent.definition.execution_engine !== 'code_runtime' || providers.includes('any')
+      ? []
+      : secretNames(providers as LlmProvider[]);
+  const values = await new SecretStore(deps, workspace.id).values([...required, ...optional, ...keys]);
   const missing = required.filter((name) => !(name in values));
   if (missing.length > 0) {
     // Clients read the names between "not found in workspace: " and the full stop (contract.md 1.1).

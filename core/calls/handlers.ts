@@ -29,7 +29,7 @@ export const callHandlers = (deps: Deps): Handlers<typeof callRoutes> => ({
     if (/\btext\/event-stream\b/i.test(headers.accept ?? '')) return stream(deps, run, incoming, call);
 
     // Not tied to the request's signal: a call outlives its client's connection, and a host that stops waits for it.
-    const answer = run.finish(ignore);
+    const answer = run.finish();
     deps.background(answer.then(ignore, ignore));
     return { status: 200, body: envelope(deps, incoming, call, await answer) };
   },
