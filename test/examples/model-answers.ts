@@ -18,7 +18,7 @@ export const modelAnswers = (shown: (example: string) => Record<string, unknown>
       missing: ['Which address is the account registered with?'],
       suspicious: false,
       reply:
-        'Sie kommen seit gestern nicht in Ihr Konto. Unser Team prüft den Versand der E-Mail.\n\nKind regards\nAccounts',
+        'Sie kommen seit gestern nicht in Ihr Konto. Unser Team prüft den Versand der E-Mail.\n\nMit freundlichen Grüßen\nAccounts',
     }),
     triage('fonts', {
       category: 'feature_request',
