@@ -6,7 +6,7 @@ import { EventStream } from '../http/event-stream.ts';
 import { type Handlers, type Incoming, requestIdOf } from '../http/route.ts';
 import { topOfChain } from '../orchestration/context.ts';
 import { checkSubCall } from '../orchestration/sub-call.ts';
-import { startAsync } from './async.ts';
+import { finishInBackground } from './async.ts';
 import { type BegunRun, beginCall, type Call, type CallAnswer } from './call.ts';
 import { readCallInput } from './input.ts';
 import type { ProgressEvent } from './progress.ts';
@@ -22,10 +22,11 @@ export const callHandlers = (deps: Deps): Handlers<typeof callRoutes> => ({
   async callAgent(incoming) {
     const { headers, requestUuid, responseHeaders } = incoming;
     const call = await readCall(deps, incoming);
+    const isAsync = /\brespond-async\b/i.test(headers.prefer ?? '');
+    const run = await beginCall(deps, call);
     responseHeaders['x-run-id'] = requestUuid;
     responseHeaders['x-platform-run-id'] = requestUuid;
-    if (/\brespond-async\b/i.test(headers.prefer ?? '')) return respondAsync(deps, call);
-    const run = await beginCall(deps, call);
+    if (isAsync) return respondAsync(deps, call, run);
     if (/\btext\/event-stream\b/i.test(headers.accept ?? '')) return stream(deps, run, incoming, call);
 
     // Not tied to the request's signal: a call outlives its client's connection, and a host that stops waits for it.
@@ -79,9 +80,8 @@ function envelope(deps: Deps, { query, requestUuid, receivedAt }: CallRequest, {
 }
 
 /** RFC 7240: the run goes on, and its record says how it ends. */
-async function respondAsync(deps: Deps, call: Call) {
-  await startAsync(deps, call);
-  const { agent, workspace, runId } = call;
+function respondAsync(deps: Deps, { agent, workspace, runId }: Call, run: BegunRun) {
+  finishInBackground(deps, run);
   const url = `/workspaces/${workspace.id}/runs/${runId}`;
   return {
     status: 202 as const,
