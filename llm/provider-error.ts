@@ -38,7 +38,7 @@ export function toPlatformError(error: unknown, { provider, apiKey }: LlmRequest
       hint: 'Check the key in llm_credentials, or the one among the secrets of the workspace.',
     });
   }
-  if (hasCode(error, 'BROKEN_ANSWER')) return new PlatformError('LLM_ERROR', `The answer of ${name} broke off.`);
+  if (brokeOff(error)) return new PlatformError('LLM_ERROR', `The answer of ${name} broke off.`);
   // The SDK fails to read some answers of status 200, too.
   if (status !== undefined && status >= 300) {
     return new PlatformError('LLM_ERROR', `${subject} answered with status ${status}${said}`);
@@ -46,8 +46,15 @@ export function toPlatformError(error: unknown, { provider, apiKey }: LlmRequest
   if (status !== undefined || failure.name?.startsWith('AI_TypeValidation')) {
     return new PlatformError('LLM_ERROR', `The answer of ${name} could not be read${said}`);
   }
-  return new PlatformError('LLM_ERROR', `${subject} could not be reached, or broke off its answer${said}`);
+  // The SDK's own error without a status is a connection that did not come about.
+  const failed = failure.name === 'AI_APICallError' ? 'could not be reached' : 'failed';
+  return new PlatformError('LLM_ERROR', `${subject} ${failed}${said}`);
 }
+
+/** The connection ended before the answer did; the SDK wraps what Node says. */
+const brokeOff = (error: unknown): boolean =>
+  ['BROKEN_ANSWER', 'ECONNRESET', 'EPIPE'].some((code) => hasCode(error, code)) ||
+  (error instanceof Error && error.cause !== undefined && brokeOff(error.cause));
 
 /** Google calls a wrong key a bad request. */
 const isKeyRefusal = ({ statusCode, responseBody = '' }: ProviderFailure): boolean =>
