@@ -13,6 +13,8 @@ import {
 import { ifThere, replaceFile } from './files.ts';
 
 const SUFFIX = '.vault';
+/** Vaults kept in memory; each has 64 KB at most. */
+const MAX_OPENED = 500;
 const VERSION = 1;
 const KEY_BYTES = 32;
 const KEY_ID_BYTES = 8;
@@ -38,6 +40,8 @@ export class FileVault implements Vault {
   readonly #keyFile: string;
   #key: VaultKey | undefined;
   #writes: Promise<void> = Promise.resolve();
+  /** Nobody else writes the files, so what was read once stays true until it is written here. */
+  readonly #opened = new Map<string, Promise<VaultValues>>();
 
   /** `keyFile` may lie elsewhere than `folder`, so that a copy of one does not hold the other. */
   constructor(folder: string, keyFile: string) {
@@ -73,7 +77,15 @@ export class FileVault implements Vault {
     return done;
   }
 
-  async #load(workspaceId: string): Promise<VaultValues> {
+  #load(workspaceId: string): Promise<VaultValues> {
+    const opened = this.#opened.get(workspaceId) ?? this.#open(workspaceId);
+    if (this.#opened.size >= MAX_OPENED) this.#opened.clear();
+    this.#opened.set(workspaceId, opened);
+    opened.catch(() => this.#opened.delete(workspaceId));
+    return opened;
+  }
+
+  async #open(workspaceId: string): Promise<VaultValues> {
     const sealed = await ifThere(readFile(this.#path(workspaceId)));
     return sealed ? decodeVault(unseal(sealed, await this.#openKey(), workspaceId)) : new Map();
   }
@@ -82,6 +94,7 @@ export class FileVault implements Vault {
     const text = encodeVault(values);
     const sealed = seal(text, await this.#openKey(), workspaceId);
     await replaceFile(this.#path(workspaceId), sealed, this.#folder);
+    this.#opened.set(workspaceId, Promise.resolve(values));
   }
 
   #path(workspaceId: string): string {
