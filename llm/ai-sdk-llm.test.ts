@@ -162,7 +162,7 @@ describe.each(PROVIDERS.flatMap((provider) => [false, true].map((stream) => ({ p
         const { toolCalls, message } = await ask({ tools: TOOLS });
         expect(toolCalls).toMatchObject([{ name: 'add', input: undefined }]);
         // The call can go back all the same.
-        const [{ id }] = toolCalls as [{ id: string }];
+        const { id } = toolCalls[0]!;
         const result = { id, name: 'add', text: '[ERROR] no JSON', isError: true };
         const messages: LlmRequest['messages'] = [
           { role: 'user', text: 'JSON' },
