@@ -1,5 +1,6 @@
 import * as z from 'zod';
 import { isReservedSlug } from './api.ts';
+import { PLAN_NAMES, plansSchema } from './limits/plans.ts';
 
 const MB = 1024 * 1024;
 const megabytes = z.coerce.number().positive();
@@ -110,6 +111,25 @@ export const SETTINGS = {
     'How long the record of a run is kept, in days.',
   ),
 
+  defaultPlan: setting(
+    'both',
+    'PLATFORM_DEFAULT_PLAN',
+    z.enum(PLAN_NAMES).default('enterprise'),
+    'The plan of workspaces that were given no other: `free`, `pro`, `team` or `enterprise` (docs/limits.md).',
+  ),
+  plans: setting(
+    'both',
+    'PLATFORM_PLANS',
+    plansSchema,
+    'JSON of what plans allow, as far as it is to be other than by default: `{"free": {"daily_calls": 2000}}` (docs/limits.md).',
+  ),
+  addressRequestsPerMinute: setting(
+    'both',
+    'PLATFORM_ADDRESS_LIMIT',
+    z.coerce.number().int().positive().default(120),
+    'Requests a minute that one address may send without a valid API key.',
+  ),
+
   installHosts: setting(
     'both',
     'PLATFORM_INSTALL_HOSTS',
@@ -165,6 +185,18 @@ export const SETTINGS = {
     'PLATFORM_PORT',
     z.coerce.number().int().min(0).max(65535).default(4280),
     'Port to listen on; 0 takes a free one.',
+  ),
+  trustProxy: setting(
+    'local',
+    'PLATFORM_TRUST_PROXY',
+    z.stringbool().default(false),
+    "Whether the last address in `X-Forwarded-For` is the client's: `true` behind a proxy of yours, and only there, as clients can send that header, too.",
+  ),
+  maxSandboxes: setting(
+    'local',
+    'PLATFORM_MAX_SANDBOXES',
+    z.coerce.number().int().min(2).max(1000).optional(),
+    'Sandboxes that run at the same moment; further calls wait for their turn, workspace by workspace. By default as many as memory and processors suggest.',
   ),
   dataFolder: setting(
     'local',

@@ -1,4 +1,5 @@
 import type { Deps } from '../deps.ts';
+import type { PlanName } from '../limits/plans.ts';
 import { absent, type Item, type Json, queryAll, type Table, type TransactOperation } from '../ports/table.ts';
 
 /**
@@ -12,6 +13,8 @@ export interface Workspace {
   readonly name: string;
   readonly type: 'personal' | 'team';
   readonly createdAt: string;
+  /** Absent: the default plan, see `core/limits/plans.ts`. */
+  readonly plan?: PlanName;
 }
 
 export type Role = 'owner' | 'member';
@@ -38,6 +41,7 @@ export function workspaceFrom(item: { readonly [member: string]: Json | undefine
     name: item.name as string,
     type: item.type as Workspace['type'],
     createdAt: item.created_at as string,
+    ...(item.plan !== undefined && { plan: item.plan as PlanName }),
   };
 }
 
@@ -118,12 +122,13 @@ export async function findPersonalWorkspace(deps: MainDeps, userId: string): Pro
 }
 
 /** A workspace as items hold it, also as a copy. */
-export const workspaceMembers = ({ id, slug, name, type, createdAt }: Workspace) => ({
+export const workspaceMembers = ({ id, slug, name, type, createdAt, plan }: Workspace) => ({
   id,
   slug,
   name,
   type,
   created_at: createdAt,
+  ...(plan !== undefined && { plan }),
 });
 
 /** A membership, accepted at `acceptedAt`. */

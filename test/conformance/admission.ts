@@ -1,0 +1,162 @@
+import { beforeEach, describe, expect, test } from 'vitest';
+import { type Config, parseConfig } from '#core/config.ts';
+import { type AdmissionRequest, admit, callsLeft } from '#core/limits/admission.ts';
+import type { Table } from '#core/ports/table.ts';
+import type { Workspace } from '#core/workspaces/store.ts';
+import { ManualClock } from '#test/helpers/manual-clock.ts';
+
+const DAY_MS = 24 * 3600 * 1000;
+
+/** What `core/limits/admission.ts` promises, on the tables of a host. */
+export function admissionSuite(makeCounters: (clock: ManualClock) => Promise<Table>): void {
+  let deps: { counters: Table; clock: ManualClock; config: Config };
+  let workspace: Workspace;
+  let runs = 0;
+
+  const setUp = async (free: Record<string, number>) => {
+    const clock = new ManualClock();
+    const config = parseConfig({ PLATFORM_PLANS: JSON.stringify({ free }) });
+    deps = { clock, config, counters: await makeCounters(clock) };
+  };
+  const ask = (changes: Partial<AdmissionRequest> = {}) =>
+    admit(deps, {
+      workspace,
+      kind: 'llm',
+      isPaid: false,
+      isCounted: true,
+      runId: crypto.randomUUID(),
+      deadline: deps.clock.now() + 60_000,
+      ...changes,
+    });
+  const askMany = (count: number, changes: Partial<AdmissionRequest> = {}) =>
+    Promise.allSettled(Array.from({ length: count }, () => ask(changes)));
+  const admitted = (answers: PromiseSettledResult<Awaited<ReturnType<typeof ask>>>[]) =>
+    answers.filter((answer) => answer.status === 'fulfilled').map(({ value }) => value);
+  const refusals = (answers: PromiseSettledResult<unknown>[]) =>
+    answers.filter((answer) => answer.status === 'rejected').map(({ reason }) => reason);
+
+  beforeEach(() => {
+    runs += 1;
+    workspace = { id: `ws-${runs}`, slug: 'acme', name: 'acme', type: 'team', createdAt: '', plan: 'free' };
+  });
+
+  describe('a day', () => {
+    test('admits exactly as many calls as the plan says, of 200 at the same moment', async () => {
+      await setUp({ daily_calls: 120, concurrent_calls: 200 });
+      const answers = await askMany(200);
+      const passed = admitted(answers);
+      expect(passed).toHaveLength(120);
+      const left = passed.map(({ rateLimit }) => rateLimit!.remaining).sort((a, b) => a - b);
+      expect(left).toEqual(Array.from({ length: 120 }, (_, i) => i));
+      for (const error of refusals(answers)) expect(error).toMatchObject({ code: 'RATE_LIMITED' });
+      // What was refused took no place.
+      await Promise.all(passed.map((admission) => admission.release()));
+      expect(await deps.counters.get({ pk: `WS#${workspace.id}#LIMITS`, sk: 'CALLS' })).toMatchObject({ active: 0 });
+    });
+
+    test('ends at midnight, UTC, and says when that is', async () => {
+      await setUp({ daily_calls: 1 });
+      await (await ask()).release();
+      const refused = await ask().catch((error) => error);
+      const midnight = (Math.floor(deps.clock.now() / DAY_MS) + 1) * DAY_MS;
+      expect(refused).toMatchObject({
+        code: 'RATE_LIMITED',
+        message: expect.stringContaining(new Date(midnight).toISOString()),
+        extra: { suggested_wait_time: (midnight - deps.clock.now()) / 1000 },
+      });
+      await deps.clock.advance(midnight - deps.clock.now() - 1);
+      await expect(ask()).rejects.toMatchObject({ code: 'RATE_LIMITED' });
+      await deps.clock.advance(1);
+      const { rateLimit, release } = await ask();
+      expect(rateLimit).toEqual({ limit: 1, remaining: 0, resetAt: midnight + DAY_MS });
+      await release();
+      const item = (await deps.counters.get({ pk: `WS#${workspace.id}#LIMITS`, sk: 'CALLS' }))!;
+      expect(Object.keys(item).filter((name) => name.startsWith('llm_'))).toHaveLength(1);
+    });
+
+    test('counts the classes apart', async () => {
+      await setUp({ daily_calls: 1, daily_sandbox_calls: 2, daily_paid_calls: 3 });
+      const passed = [];
+      for (const changes of [{ kind: 'llm' }, { kind: 'sandbox' }, { kind: 'llm', isPaid: true }] as const) {
+        passed.push(admitted([...(await askMany(2, changes)), ...(await askMany(2, changes))]).length);
+      }
+      expect(passed).toEqual([1, 2, 3]);
+      expect(await callsLeft(deps, workspace)).toMatchObject({ limit: 1, remaining: 0 });
+    });
+
+    test('of a plan without calls has none', async () => {
+      await setUp({ daily_sandbox_calls: 0 });
+      await expect(ask({ kind: 'sandbox' })).rejects.toMatchObject({ code: 'RATE_LIMITED' });
+    });
+
+    test('does not count sub-calls, nor limit them', async () => {
+      await setUp({ daily_calls: 0, concurrent_calls: 1 });
+      const answers = admitted(await askMany(5, { isCounted: false }));
+      expect(answers.map(({ rateLimit }) => rateLimit)).toEqual(Array(5).fill(undefined));
+      expect(await deps.counters.get({ pk: `WS#${workspace.id}#LIMITS`, sk: 'CALLS' })).toBeUndefined();
+    });
+  });
+
+  describe('at once', () => {
+    test('as many calls as the plan says, of 200 at the same moment; the others are not counted', async () => {
+      await setUp({ concurrent_calls: 37, daily_calls: 1000 });
+      const answers = await askMany(200);
+      expect(admitted(answers)).toHaveLength(37);
+      for (const error of refusals(answers)) expect(error.extra).toEqual({ suggested_wait_time: 1 });
+      expect(await callsLeft(deps, workspace)).toMatchObject({ limit: 1000, remaining: 963 });
+    });
+
+    test('a call that ended leaves its place, once', async () => {
+      await setUp({ concurrent_calls: 2 });
+      const [first, second] = [await ask(), await ask()];
+      await Promise.all([first.release(), first.release()]);
+      await first.release();
+      expect(admitted(await askMany(3))).toHaveLength(1);
+      await second.release();
+      expect(admitted(await askMany(3))).toHaveLength(1);
+    });
+
+    test('calls whose host died leave their places at the deadline', async () => {
+      await setUp({ concurrent_calls: 60 });
+      const lost = admitted(await askMany(60));
+      await deps.clock.advance(60_000);
+      expect(admitted(await askMany(1))).toHaveLength(0);
+      await deps.clock.advance(32_000);
+      expect(admitted(await askMany(200))).toHaveLength(60);
+      // One that was only slow must not free the place of another.
+      await lost[0]!.release();
+      expect(admitted(await askMany(1))).toHaveLength(0);
+    });
+
+    test('200 calls that come and go all get their turn where there is room for all', async () => {
+      await setUp({ concurrent_calls: 200, daily_calls: 600 });
+      const answers = await Promise.allSettled(
+        Array.from({ length: 200 }, async () => {
+          for (let call = 0; call < 3; call++) await (await ask()).release();
+        }),
+      );
+      expect(refusals(answers)).toEqual([]);
+      expect(await callsLeft(deps, workspace)).toMatchObject({ remaining: 0 });
+    });
+
+    test('a write that is sent again, its answer lost, counts once', async () => {
+      await setUp({ concurrent_calls: 2, daily_calls: 10 });
+      const { counters } = deps;
+      const twice: Table['update'] = async (...args) => {
+        await counters.update(...args);
+        return counters.update(...args);
+      };
+      deps.counters = new Proxy(counters, {
+        get: (table, name) => {
+          if (name === 'update') return twice;
+          const member = Reflect.get(table, name);
+          return typeof member === 'function' ? member.bind(table) : member;
+        },
+      });
+      const [first] = [await ask(), await ask()];
+      await expect(ask()).rejects.toMatchObject({ extra: { suggested_wait_time: 1 } });
+      await first.release();
+      expect((await ask()).rateLimit).toMatchObject({ remaining: 7 });
+    });
+  });
+}
