@@ -12,6 +12,8 @@ import { type LocalServer, startLocalServer } from '#local/server.ts';
 import { type ScriptedLlm, startScriptedLlm } from '#test/helpers/scripted-llm/server.ts';
 import { modelAnswers } from './model-answers.ts';
 
+/** Not the one in the manifests: dependencies must follow. */
+const ORG = 'bakery';
 const NODE_FOLDER = dirname(process.execPath);
 /** Where the SDK is for whoever installed nothing. */
 const PYTHONPATH = join(EXAMPLES_FOLDER, '..', 'sdk', 'python');
@@ -144,7 +146,8 @@ describe('on the platform', () => {
     folder = mkdtempSync(join(tmpdir(), 'platform-examples-'));
     llm = await startScriptedLlm();
     llm.script(modelAnswers(shownBy));
-    server = await startLocalServer(parseConfig({ PLATFORM_DATA: folder, PLATFORM_PORT: '0', ...llm.settings }));
+    const settings = { PLATFORM_DATA: folder, PLATFORM_PORT: '0', PLATFORM_WORKSPACE: ORG, ...llm.settings };
+    server = await startLocalServer(parseConfig(settings));
     key = (await bootstrap(server.deps))!;
     await publishExamples(server, (line) => lines.push(line));
     const client = createClient({ baseUrl: server.url, key });
@@ -165,11 +168,10 @@ describe('on the platform', () => {
     expect(lines.filter((line) => line.startsWith('publishing'))).toEqual(published);
     await publishExamples(server, (line) => lines.push(line));
     expect(lines.filter((line) => line.startsWith('publishing'))).toEqual(published);
-    const { workspaceSlug } = server.deps.config;
     const versions = await createClient({ baseUrl: server.url, key }).listAgents({});
     expect(versions.map(({ name }) => name).sort()).toEqual(examples.map(({ name }) => name).sort());
     const digest = versions.find(({ name }) => name === 'support-digest')!;
-    expect(digest.manifest?.dependencies).toContainEqual({ id: `${workspaceSlug}/ticket-triage`, version: 'v1' });
+    expect(digest.manifest?.dependencies).toContainEqual({ id: `${ORG}/ticket-triage`, version: 'v1' });
   });
 
   test.for(agents)('$name answers its sample as its README and its schema say', async (example, { skip }) => {
@@ -253,7 +255,7 @@ describe('on the platform', () => {
       ...(typeof body === 'string' && { 'content-type': 'application/json' }),
       ...more,
     };
-    const response = await fetch(`${server.url}/main/${name}/latest/run`, { method: 'POST', headers, body });
+    const response = await fetch(`${server.url}/${ORG}/${name}/latest/run`, { method: 'POST', headers, body });
     // biome-ignore lint/suspicious/noExplicitAny: answers of many agents.
     return { status: response.status, body: (await response.json()) as any };
   }
