@@ -306,6 +306,7 @@ describe('is refused:', () => {
     ['a skill with runtime', { ...skill, runtime: { command: 'x' } }, 'runtime: must not be there: a skill is not run'],
     ['a skill with loop', { ...skill, loop: {} }, 'loop: must not be there: a skill is not run'],
     ['an always-on prompt', { ...prompt, run_mode: 'always_on' }, 'run_mode: must be on_demand here'],
+    ['a skill with a price', { ...skill, price_per_call_cents: 5 }, 'price_per_call_cents: must be absent for a skill'],
     ['an always-on skill', { ...skill, run_mode: 'always_on' }, 'run_mode: must be on_demand here'],
     [
       'always on without a command',
