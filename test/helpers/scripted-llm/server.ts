@@ -201,10 +201,13 @@ function wireOf(path: string): Wire | undefined {
   return /\/models\/[^/]+:(g|streamG)enerateContent$/.test(path) ? gemini : undefined;
 }
 
-async function readBody(request: IncomingMessage): Promise<string> {
-  const chunks: Uint8Array[] = [];
-  for await (const chunk of request) chunks.push(chunk);
-  return Buffer.concat(chunks).toString();
+function readBody(request: IncomingMessage): Promise<string> {
+  return new Promise((resolve, reject) => {
+    const chunks: Uint8Array[] = [];
+    request.on('data', (chunk) => chunks.push(chunk));
+    request.on('end', () => resolve(Buffer.concat(chunks).toString()));
+    request.on('error', reject);
+  });
 }
 
 /** What a provider answers before its model is asked. */
