@@ -210,8 +210,9 @@ describe('on the platform', () => {
     for (const seen of [
       /^ *133\n +\d+ INFO/m,
       / 35 ERROR http request=ID POST \/orders N/,
-      / 2 2026-11-17T09:58/,
+      / 3 2026-11-17T09:58/,
       /^18:2026-11-17T09:52:04.210Z INFO +settings pool.max=50/m,
+      /^25:2026-11-17T09:54:30.000Z INFO +pool used=21/m,
     ]) {
       expect(text).toMatch(seen);
     }
