@@ -1,8 +1,9 @@
 import type * as z from 'zod';
+import { refOf } from '../orchestration/context.ts';
 import type { AgentAddress } from './access.ts';
 import type { agentTree } from './schema.ts';
 import { withOrg } from './skill-refs.ts';
-import { type AgentVersion, versionName } from './store.ts';
+import type { AgentVersion } from './store.ts';
 
 type Tree = z.input<typeof agentTree>;
 /** The schema names one level only: a recursive one cannot be part of an OpenAPI document. */
@@ -66,5 +67,3 @@ export async function treeOf(root: AgentVersion, find: FindVisible): Promise<Tre
     },
   };
 }
-
-const refOf = ({ orgSlug, name, version }: AgentVersion): string => `${orgSlug}/${name}@${versionName(version)}`;
