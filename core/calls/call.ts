@@ -2,6 +2,9 @@ import { validateAgainst } from '../agents/schema-validation.ts';
 import { type AgentVersion, versionName } from '../agents/store.ts';
 import type { Deps } from '../deps.ts';
 import { isPlatformError, PlatformError } from '../errors.ts';
+import { admit } from '../limits/admission.ts';
+import { planOf } from '../limits/plans.ts';
+import type { RateLimit } from '../limits/rate-limit.ts';
 import { chooseModels, secretNames } from '../llm/models.ts';
 import { contextEnvironment, type Lineage, newContext, refOf } from '../orchestration/context.ts';
 import type { LlmProvider } from '../ports/llm.ts';
@@ -54,7 +57,8 @@ export interface CallAnswer {
 
 /** A run that is recorded as running. It must be finished, whatever happens to the request. */
 export interface BegunRun {
-  readonly deadline: number;
+  /** What is left of the plan's calls; absent for what does not count. */
+  readonly rateLimit?: RateLimit;
   /** Runs the agent and records how it ended. Throws what the run ended with; never leaves the run unfinished. */
   finish(emit?: (event: ProgressEvent) => void): Promise<CallAnswer>;
 }
@@ -62,27 +66,31 @@ export interface BegunRun {
 /** API Gateway cuts an idle stream at 300 s: answers come before (`design.md` section 6). */
 const PLATFORM_LIMIT_MS = 295_000;
 
-/** The earliest of the agent's timeouts, the caller's deadline and the platform's limit, in epoch milliseconds. */
-function deadlineOf({ agent, receivedAt, wantedDeadline, lineage }: Call): number {
-  const own = agent.definition.timeout_seconds * 1000;
-  return Math.min(
-    receivedAt + (own > 0 ? own : PLATFORM_LIMIT_MS),
-    receivedAt + PLATFORM_LIMIT_MS,
-    agent.definition.manifest?.timeout_ms === undefined
-      ? Number.POSITIVE_INFINITY
-      : receivedAt + agent.definition.manifest.timeout_ms,
-    wantedDeadline ?? Number.POSITIVE_INFINITY,
-    lineage.deadline ?? Number.POSITIVE_INFINITY,
-  );
+/** The earliest of the agent's timeouts, the plan's and the platform's limit, and the caller's deadline. Epoch milliseconds. */
+export function deadlineOf(deps: Pick<Deps, 'config'>, call: Call): number {
+  const { timeout_seconds: own, manifest } = call.agent.definition;
+  const plan = planOf(deps, call.workspace);
+  const lengths = [
+    PLATFORM_LIMIT_MS,
+    (isPrompt(call) ? plan.timeout_seconds : plan.sandbox_timeout_seconds) * 1000,
+    own > 0 ? own * 1000 : PLATFORM_LIMIT_MS,
+    manifest?.timeout_ms ?? PLATFORM_LIMIT_MS,
+  ];
+  const { wantedDeadline = Number.POSITIVE_INFINITY, lineage } = call;
+  return Math.min(call.receivedAt + Math.min(...lengths), wantedDeadline, lineage.deadline ?? wantedDeadline);
 }
+
+/** Has no sandbox, so nothing that could call anybody. */
+const isPrompt = ({ agent }: Call): boolean => agent.definition.execution_engine === 'direct_llm';
 
 /**
  * Takes a call to where its run begins: input against the schema, secrets, models, limits, run record. What it throws
- * left no run behind: INVALID_INPUT, MISSING_SECRETS, LLM_KEY_REQUIRED, TIMEOUT, UNPROCESSABLE (the version cannot run).
+ * left no run behind: INVALID_INPUT, MISSING_SECRETS, LLM_KEY_REQUIRED, MISSING_INPUT_FIELDS,
+ * TIMEOUT, UNPROCESSABLE (the version cannot run), RATE_LIMITED.
  */
 export async function beginCall(deps: Deps, call: Call): Promise<BegunRun> {
   const { agent, input, workspace, lineage } = call;
-  const deadline = deadlineOf(call);
+  const deadline = deadlineOf(deps, call);
   if (deadline <= deps.clock.now()) throw new PlatformError('TIMEOUT', 'The deadline of this call has passed already.');
   if (agent.definition.execution_engine === null) {
     throw new PlatformError(
@@ -90,19 +98,17 @@ export async function beginCall(deps: Deps, call: Call): Promise<BegunRun> {
       `${refOf(agent)} is a skill: it is given to other agents, with the header X-Platform-Skills or in their default_skills, and not called itself.`,
     );
   }
-  const isPrompt = agent.definition.execution_engine === 'direct_llm';
   const inputWarnings = checkInput(agent, input);
   const skills = await resolveSkills(deps, {
     agent,
     headers: call.skillHeaders,
     caller: { workspaceId: workspace.id, slug: workspace.slug },
   });
-  if (isPrompt) checkPlaceholders(agent.definition.prompt ?? '', input.document as { [member: string]: Json });
+  if (isPrompt(call)) checkPlaceholders(agent.definition.prompt ?? '', input.document as { [member: string]: Json });
   const secrets = await injectedSecrets(deps, call);
   const models = await modelsFor(deps, call);
 
-  // A prompt has nothing that could call anybody.
-  const issued = isPrompt ? undefined : newContext(deps, { agent, runId: call.runId, workspace, lineage });
+  const issued = isPrompt(call) ? undefined : newContext(deps, { agent, runId: call.runId, workspace, lineage });
 
   const mask = new SecretMask({
     ...secrets,
@@ -131,10 +137,23 @@ export async function beginCall(deps: Deps, call: Call): Promise<BegunRun> {
     context: issued?.context as unknown as Json | undefined,
     input: mask.json(input.document as Json),
   };
-  await runs.start(record);
+  const admission = await admit(deps, {
+    workspace,
+    kind: isPrompt(call) ? 'llm' : 'sandbox',
+    isPaid: false,
+    isCounted: lineage.parentRunId === undefined,
+    runId: call.runId,
+    deadline,
+  });
+  try {
+    await runs.start(record);
+  } catch (error) {
+    await admission.release();
+    throw error;
+  }
 
   return {
-    deadline,
+    rateLimit: admission.rateLimit,
     async finish(emit) {
       const trace = new Trace(deps.clock);
       const run: EngineRun = {
@@ -145,7 +164,7 @@ export async function beginCall(deps: Deps, call: Call): Promise<BegunRun> {
         skills,
         models,
         isStrict: issued?.context.isStrict ?? false,
-        files: isPrompt ? [] : skillFiles(skills),
+        files: isPrompt(call) ? [] : skillFiles(skills),
         env: {
           ...secrets,
           ...credentialEnvironment(input.llmCredentials),
@@ -161,7 +180,9 @@ export async function beginCall(deps: Deps, call: Call): Promise<BegunRun> {
       };
       const result = await runEngine(deps, run);
       const output = result.data ?? null;
-      await runs.finish(record, { ...recordOf(result), input: record.input, output, trace: trace.events });
+      await runs
+        .finish(record, { ...recordOf(result), input: record.input, output, trace: trace.events })
+        .finally(() => admission.release());
       if (result.error) throw result.error;
       const { executionMs, stdout, stderr, usage } = result;
       const warnings = [...inputWarnings, ...result.warnings, ...checkOutput(agent, output)];

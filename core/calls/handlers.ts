@@ -3,11 +3,13 @@ import type { Deps } from '../deps.ts';
 import { isPlatformError } from '../errors.ts';
 import { errorEnvelope } from '../http/envelope.ts';
 import { EventStream } from '../http/event-stream.ts';
-import { type Handlers, type Incoming, requestIdOf } from '../http/route.ts';
+import { type Handlers, type Incoming, type Outgoing, requestIdOf } from '../http/route.ts';
+import { answerOf, fingerprintOf, idempotent, type Keep } from '../idempotency/idempotent.ts';
+import { rateLimitHeaders } from '../limits/rate-limit.ts';
 import { topOfChain } from '../orchestration/context.ts';
 import { checkSubCall } from '../orchestration/sub-call.ts';
 import { finishInBackground } from './async.ts';
-import { type BegunRun, beginCall, type Call, type CallAnswer } from './call.ts';
+import { type BegunRun, beginCall, type Call, type CallAnswer, deadlineOf } from './call.ts';
 import { readCallInput } from './input.ts';
 import type { ProgressEvent } from './progress.ts';
 import type { callRoutes } from './routes.ts';
@@ -20,21 +22,59 @@ type CallRequest = Incoming<(typeof callRoutes)[0]>;
 
 export const callHandlers = (deps: Deps): Handlers<typeof callRoutes> => ({
   async callAgent(incoming) {
-    const { headers, requestUuid, responseHeaders } = incoming;
     const call = await readCall(deps, incoming);
-    const isAsync = /\brespond-async\b/i.test(headers.prefer ?? '');
-    const run = await beginCall(deps, call);
-    responseHeaders['x-run-id'] = requestUuid;
-    responseHeaders['x-platform-run-id'] = requestUuid;
-    if (isAsync) return respondAsync(deps, call, run);
-    if (/\btext\/event-stream\b/i.test(headers.accept ?? '')) return stream(deps, run, incoming, call);
+    const key = incoming.headers['idempotency-key'];
+    if (key === undefined) return answer(deps, incoming, call);
 
-    // Not tied to the request's signal: a call outlives its client's connection, and a host that stops waits for it.
-    const answer = run.finish();
-    deps.background(answer.then(ignore, ignore));
-    return { status: 200, body: envelope(deps, incoming, call, await answer) };
+    const keyed = {
+      workspaceId: call.workspace.id,
+      key,
+      fingerprint: fingerprintOf(incoming.request.url, call.input),
+      runId: call.runId,
+      deadline: deadlineOf(deps, call),
+    };
+    const work = idempotent(deps, keyed, (keep) => answer(deps, incoming, call, keep));
+    deps.background(work.then(ignore, ignore));
+    const outcome = await work;
+    if ('result' in outcome) return outcome.result;
+    return answerOf(outcome.replayed, { isReplayed: true, asStream: wantsEvents(incoming) });
   },
 });
+
+const wantsEvents = ({ headers }: CallRequest): boolean => /\btext\/event-stream\b/i.test(headers.accept ?? '');
+const wantsNoWait = ({ headers }: CallRequest): boolean => /\brespond-async\b/i.test(headers.prefer ?? '');
+
+/** Makes the call; its answer is kept for those who send it again where there is a `keep`. */
+async function answer(
+  deps: Deps,
+  incoming: CallRequest,
+  call: Call,
+  keep?: Keep,
+): Promise<Outgoing<(typeof callRoutes)[0]>> {
+  const { responseHeaders } = incoming;
+  const run = await beginCall(deps, call);
+  responseHeaders['x-run-id'] = call.runId;
+  responseHeaders['x-platform-run-id'] = call.runId;
+  if (run.rateLimit) Object.assign(responseHeaders, rateLimitHeaders(run.rateLimit));
+  if (wantsNoWait(incoming)) {
+    finishInBackground(deps, run);
+    const accepted = acceptance(call);
+    if (keep === undefined) return accepted;
+    const { status, headers, body } = accepted;
+    return answerOf(await keep({ status, headers, body: JSON.stringify(body) }), {
+      isReplayed: false,
+      asStream: false,
+    });
+  }
+  if (wantsEvents(incoming)) return stream(deps, run, incoming, call, keep);
+
+  // Not tied to the request's signal: a call outlives its client's connection, and a host that stops waits for it.
+  const work = run.finish();
+  deps.background(work.then(ignore, ignore));
+  const body = envelope(deps, incoming, call, await work);
+  if (keep === undefined) return { status: 200, body };
+  return answerOf(await keep({ status: 200, body: JSON.stringify(body) }), { isReplayed: false, asStream: false });
+}
 
 async function readCall(deps: Deps, incoming: CallRequest): Promise<Call> {
   const { params, headers, caller, request, requestUuid, receivedAt, responseHeaders } = incoming;
@@ -80,8 +120,7 @@ function envelope(deps: Deps, { query, requestUuid, receivedAt }: CallRequest, {
 }
 
 /** RFC 7240: the run goes on, and its record says how it ends. */
-function respondAsync(deps: Deps, { agent, workspace, runId }: Call, run: BegunRun) {
-  finishInBackground(deps, run);
+function acceptance({ agent, workspace, runId }: Call) {
   const url = `/workspaces/${workspace.id}/runs/${runId}`;
   return {
     status: 202 as const,
@@ -96,7 +135,7 @@ function respondAsync(deps: Deps, { agent, workspace, runId }: Call, run: BegunR
 }
 
 /** `contract.md` 1.2: `progress` records while the run goes on, with or without a reader; then `result` or `error`. */
-function stream(deps: Deps, run: BegunRun, incoming: CallRequest, call: Call) {
+function stream(deps: Deps, run: BegunRun, incoming: CallRequest, call: Call, keep?: Keep) {
   const events = new EventStream();
   let lastEventAt = deps.clock.now();
   const emit = (event: ProgressEvent): void => {
@@ -104,13 +143,20 @@ function stream(deps: Deps, run: BegunRun, incoming: CallRequest, call: Call) {
     lastEventAt = deps.clock.now();
   };
   const ended = new AbortController();
-  const work = run.finish(emit).then(
-    (answer) => events.end('result', JSON.stringify(envelope(deps, incoming, call, answer))),
-    (error: unknown) => {
-      if (!isPlatformError(error)) deps.log.error('run failed', { run_id: call.runId, error: String(error) });
-      events.end('error', JSON.stringify(errorEnvelope(error, incoming.requestUuid).body));
-    },
-  );
+  const work = run
+    .finish(emit)
+    .then(
+      (given) => ({ status: 200, body: envelope(deps, incoming, call, given) as unknown }),
+      (error: unknown) => {
+        if (!isPlatformError(error)) deps.log.error('run failed', { run_id: call.runId, error: String(error) });
+        return errorEnvelope(error, call.runId) as { status: number; body: unknown };
+      },
+    )
+    .then(async ({ status, body }) => {
+      const json = JSON.stringify(body);
+      await keep?.({ status, body: json });
+      events.end(status === 200 ? 'result' : 'error', json);
+    });
   deps.background(work.finally(() => ended.abort()));
   void beat();
   return {

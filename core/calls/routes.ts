@@ -18,6 +18,7 @@ export const callRoutes = defineRoutes([
     fn: 'calls',
     auth: 'key',
     agents: true,
+    admits: true,
     stream: true,
     request: {
       query: z.object({ verbose: z.stringbool().default(false).describe('Also answer what the agent printed.') }),
@@ -43,6 +44,12 @@ export const callRoutes = defineRoutes([
         'x-platform-skills-only': z.string().optional().describe('Skills instead of those of the agent.'),
         'x-platform-no-skills': z.string().optional().describe('`true` for no skills at all.'),
         'x-platform-client': z.string().optional().describe('`cli` marks the run as started by the command line.'),
+        'idempotency-key': z
+          .string()
+          .min(1)
+          .max(255)
+          .optional()
+          .describe('A retry with the same key gets the first answer and runs nothing, for 24 hours.'),
         accept: z.string().optional().describe('`text/event-stream` asks for the events of the run as they happen.'),
         prefer: z
           .string()
