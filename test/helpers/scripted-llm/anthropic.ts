@@ -1,4 +1,4 @@
-import { type Answer, type Asked, pieces, signatureOf, sse, ToolLedger, type Wire } from './turns.ts';
+import { type Answer, type Asked, joined, pieces, signatureOf, sse, ToolLedger, type Wire } from './turns.ts';
 
 /** Anthropic's Messages API: `POST /messages`. */
 export const anthropic: Wire = {
@@ -32,7 +32,7 @@ export const anthropic: Wire = {
     return {
       model: String(body.model),
       stream: body.stream === true,
-      text: texts.join('\n'),
+      text: joined(texts),
       lastText: texts.at(-1)!,
       turns: messages.filter(({ role }) => role === 'assistant').length,
       problem: problem ?? ledger.problem,

@@ -1,4 +1,4 @@
-import { type Answer, type Asked, pieces, signatureOf, type Wire } from './turns.ts';
+import { type Answer, type Asked, joined, pieces, signatureOf, type Wire } from './turns.ts';
 
 /** Google's API: `POST /models/{model}:generateContent` and `:streamGenerateContent?alt=sse`. */
 export const gemini: Wire = {
@@ -11,7 +11,7 @@ export const gemini: Wire = {
     return {
       model: decodeURIComponent(model ?? ''),
       stream: method === 'streamGenerateContent',
-      text: texts.join('\n'),
+      text: joined(texts),
       lastText: texts.at(-1)!,
       turns: contents.filter(({ role }) => role === 'model').length,
       problem: problemOf(contents),

@@ -1,4 +1,4 @@
-import { type Answer, type Asked, bearer, pieces, ToolLedger, type Wire } from './turns.ts';
+import { type Answer, type Asked, bearer, joined, pieces, ToolLedger, type Wire } from './turns.ts';
 
 /** OpenAI's chat completions, which local model servers speak: `POST /chat/completions`. */
 export const openaiChat: Wire = {
@@ -14,7 +14,7 @@ export const openaiChat: Wire = {
     }
     ledger.settle();
     const texts = messages.map(({ content }) => textOf(content));
-    const text = texts.join('\n');
+    const text = joined(texts);
     let problem = ledger.problem;
     if (messages.length === 0) problem ??= "Invalid 'messages': empty array.";
     if (body.response_format?.type === 'json_object' && !/json/i.test(text))

@@ -1,5 +1,5 @@
 import { errorOf } from './openai-chat.ts';
-import { type Answer, type Asked, bearer, pieces, signatureOf, sse, ToolLedger, type Wire } from './turns.ts';
+import { type Answer, type Asked, bearer, joined, pieces, signatureOf, sse, ToolLedger, type Wire } from './turns.ts';
 
 /** OpenAI's Responses API: `POST /responses`. */
 export const openaiResponses: Wire = {
@@ -27,7 +27,7 @@ export const openaiResponses: Wire = {
       texts.push(textOf(item.content ?? item.output));
     }
     ledger.settle();
-    const text = texts.join('\n');
+    const text = joined(texts);
     if (items.length === 0) problem ??= "Missing required parameter: 'input'.";
     if (body.text?.format?.type === 'json_object' && !/json/i.test(text))
       problem ??=

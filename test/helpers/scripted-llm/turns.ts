@@ -129,6 +129,9 @@ export function pieces(text: string): string[] {
 export const signatureOf = (thinking: string): string =>
   createHash('sha256').update(`scripted ${thinking}`).digest('base64');
 
+/** The texts of a conversation as one. */
+export const joined = (texts: readonly string[]): string => texts.filter((text) => text !== '').join('\n');
+
 export const sse = (event: string, data: unknown): string => `event: ${event}\ndata: ${JSON.stringify(data)}\n\n`;
 
 export const bearer = (headers: Readonly<Record<string, string | string[] | undefined>>): string | undefined =>
