@@ -24,7 +24,7 @@ export function createHandler(
   const isStream = rows.some((route) => route.stream);
   return middy(
     async (event: APIGatewayProxyEvent) => {
-      const response = await app(toRequest(event));
+      const response = await app(toRequest(event), event.requestContext.identity.sourceIp);
       // Not a trickle: the gateway forwards nothing until status and headers are there, and the app knows them by then.
       const body = isStream ? (response.body ?? '') : await response.text();
       return { statusCode: response.status, headers: Object.fromEntries(response.headers), body };

@@ -18,6 +18,8 @@ const stageSchema = z.strictObject({
   throttle: z.strictObject({ requestsPerSecond: z.int().positive(), burst: z.int().positive() }),
   /** Where clients reach the platform, when not at API Gateway's own address: a domain in front of it. */
   baseUrl: z.url().optional(),
+  /** Further settings of the platform, such as its plans: `docs/settings.md`. */
+  settings: z.record(z.string().startsWith('PLATFORM_'), z.string()).default({}),
 });
 
 export type Stage = z.output<typeof stageSchema>;

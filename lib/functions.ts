@@ -42,6 +42,8 @@ const CALL_SECONDS = 305;
 
 /** A caller's key and membership, and the time of the key's last use: `core/http/auth.ts`. */
 const AUTHENTICATE: readonly ItemAction[] = ['GetItem', 'UpdateItem'];
+/** What a caller has left, and requests without a key: `core/limits`. */
+const LIMIT: readonly ItemAction[] = ['GetItem', 'UpdateItem'];
 
 /**
  * Lambda takes events of 6 MB, in which a multipart body is base64 and a JSON body is escaped: more cannot reach the
@@ -58,6 +60,7 @@ export const FUNCTIONS: { readonly [Name in FunctionName]: FunctionSpec } = {
     tables: {
       main: { items: [...AUTHENTICATE, 'BatchGetItem', 'PutItem', 'DeleteItem'], query: ['table', 'gsi1'] },
       runs: { items: ['GetItem', 'PutItem', 'UpdateItem'], query: ['gsi1'] },
+      counters: { items: LIMIT },
     },
     blobs: { read: ['definitions', 'layers', 'runs'], write: ['bundles', 'definitions'] },
   },
@@ -68,8 +71,8 @@ export const FUNCTIONS: { readonly [Name in FunctionName]: FunctionSpec } = {
       main: { items: AUTHENTICATE, query: ['table'] },
       // A service key is looked up in the record of its run.
       runs: { items: ['GetItem', 'PutItem', 'UpdateItem'] },
-      // Budgets of sub-calls.
-      counters: { items: ['UpdateItem'] },
+      // Admission, and the budgets of sub-calls.
+      counters: { items: LIMIT },
     },
     blobs: { read: ['definitions'], write: ['runs'] },
     secrets: 'read',
@@ -77,19 +80,27 @@ export const FUNCTIONS: { readonly [Name in FunctionName]: FunctionSpec } = {
   catalog: {
     memoryMb: MEMORY_MB,
     timeoutSeconds: BUFFERED_SECONDS,
-    tables: { main: { items: ['GetItem'], query: ['gsi2'] } },
+    tables: {
+      main: { items: AUTHENTICATE, query: ['gsi2'] },
+      // Agents look agents up, too.
+      runs: { items: ['GetItem'] },
+      counters: { items: LIMIT },
+    },
     blobs: { read: ['definitions'] },
   },
   downloads: {
     memoryMb: MEMORY_MB,
     timeoutSeconds: 60,
-    tables: { main: { items: AUTHENTICATE } },
+    tables: { main: { items: AUTHENTICATE }, runs: { items: ['GetItem'] }, counters: { items: LIMIT } },
     blobs: { read: ['bundles', 'definitions'] },
   },
   keys: {
     memoryMb: MEMORY_MB,
     timeoutSeconds: BUFFERED_SECONDS,
-    tables: { main: { items: [...AUTHENTICATE, 'BatchGetItem', 'PutItem', 'DeleteItem'], query: ['table'] } },
+    tables: {
+      main: { items: [...AUTHENTICATE, 'BatchGetItem', 'PutItem', 'DeleteItem'], query: ['table'] },
+      counters: { items: LIMIT },
+    },
   },
   secrets: {
     memoryMb: MEMORY_MB,
@@ -97,13 +108,23 @@ export const FUNCTIONS: { readonly [Name in FunctionName]: FunctionSpec } = {
     tables: {
       main: { items: [...AUTHENTICATE, 'PutItem', 'DeleteItem'], query: ['table'] },
       // Writers of one vault lock it.
-      counters: { items: ['PutItem', 'DeleteItem'] },
+      counters: { items: [...LIMIT, 'PutItem', 'DeleteItem'] },
     },
     secrets: 'write',
+  },
+  usage: {
+    memoryMb: MEMORY_MB,
+    timeoutSeconds: BUFFERED_SECONDS,
+    tables: {
+      main: { items: AUTHENTICATE },
+      runs: { items: [], query: ['table', 'gsi2'] },
+      // What is left of the day's calls.
+      counters: { items: ['GetItem'] },
+    },
   },
   workspaces: {
     memoryMb: MEMORY_MB,
     timeoutSeconds: BUFFERED_SECONDS,
-    tables: { main: { items: AUTHENTICATE, query: ['table', 'gsi1'] } },
+    tables: { main: { items: AUTHENTICATE, query: ['table', 'gsi1'] }, counters: { items: LIMIT } },
   },
 };

@@ -1,4 +1,4 @@
-import type { Server } from 'node:http';
+import type { IncomingMessage, Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { createAdaptorServer } from '@hono/node-server';
 import { routes } from '#core/api.ts';
@@ -22,8 +22,8 @@ export interface LocalServer {
 export async function startLocalServer(config: Config): Promise<LocalServer> {
   let app: App | undefined;
   const server = createAdaptorServer({
-    async fetch(request) {
-      const response = await app!(request);
+    async fetch(request, { incoming }) {
+      const response = await app!(request, addressOfClient(incoming, config.trustProxy));
       await endOfTurn();
       return response;
     },
@@ -57,6 +57,15 @@ export async function startLocalServer(config: Config): Promise<LocalServer> {
       await deps.close(force);
     },
   };
+}
+
+/** A proxy appends the address that it was reached from; what stands before that, clients may have made up. */
+function addressOfClient(
+  { socket, headers }: Pick<IncomingMessage, 'socket' | 'headers'>,
+  trustProxy: boolean,
+): string | undefined {
+  const forwarded = trustProxy ? String(headers['x-forwarded-for'] ?? '') : '';
+  return forwarded.split(',').at(-1)!.trim() || socket.remoteAddress;
 }
 
 /**

@@ -2,10 +2,14 @@ import { Hono } from 'hono';
 import type * as z from 'zod';
 import type { Deps } from '../deps.ts';
 import { isPlatformError, PlatformError } from '../errors.ts';
-import { authenticate } from './auth.ts';
+import { AddressLimits } from '../limits/address.ts';
+import { callsLeft } from '../limits/admission.ts';
+import { type RateLimit, rateLimitHeaders } from '../limits/rate-limit.ts';
+import type { Workspace } from '../workspaces/store.ts';
+import { authenticate, type Caller } from './auth.ts';
 import { readJson } from './body.ts';
 import { errorResponse } from './envelope.ts';
-import { type Incoming, isRaw, type RawAnswer, type Route, requestIdOf } from './route.ts';
+import { type Incoming, isCountedByAddress, isRaw, type RawAnswer, type Route, requestIdOf } from './route.ts';
 
 /** Management bodies are small; calls and uploads read their own bodies under their own limits. */
 const MAX_JSON_BODY_BYTES = 2 * 1024 * 1024;
@@ -21,14 +25,16 @@ interface AnyOutgoing {
   readonly headers?: Readonly<Record<string, string>>;
 }
 
-export type App = (request: Request) => Promise<Response>;
+/** `address` is the client's, as the host knows it; without one, nobody is limited by it. */
+export type App = (request: Request, address?: string) => Promise<Response>;
 
 /** What the pipeline itself needs; handlers come with their own. */
-type AppDeps = Pick<Deps, 'main' | 'runs' | 'clock' | 'ids' | 'log'>;
+type AppDeps = Pick<Deps, 'config' | 'main' | 'runs' | 'counters' | 'clock' | 'ids' | 'log'>;
 
 /**
  * The API as one function, the same on Lambda and locally. Order of work for every request: request id, match,
- * authenticate, parse, authorise, handle, check the answer, encode; one catch.
+ * authenticate (who has no valid key is limited by address), parse, authorise, handle, check the answer, encode; one
+ * catch. Every answer says what its caller has left.
  *
  * Rows are tried in their order, so the table lists fixed paths before `/{org}/{agent}/{version}/{endpoint}`.
  * `routes` are the rows to serve, `table` all that there are: a function that serves some still knows which paths and
@@ -41,8 +47,10 @@ export function createApp(
   table: readonly Route[] = routes,
 ): App {
   const router = new Hono<{ Bindings: Exchange }>();
+  const addresses = new AddressLimits(deps);
   const matches = pathMatcher(table);
   const nothingAt = ({ req, env }: { req: { method: string; path: string }; env: Exchange }): PlatformError => {
+    show(env, addresses.all());
     const there = table.filter((route) => matches(route, req.path));
     return there.length === 0 ? notFound(req.path) : methodNotAllowed(req.method, there, env);
   };
@@ -51,7 +59,7 @@ export function createApp(
     if (handler === undefined) throw new Error(`no handler for ${route.operationId}`);
     router.on(route.method, route.path.replaceAll(/\{(\w+)\}/g, ':$1'), (context) => {
       if (!matches(route, context.req.path)) throw nothingAt(context);
-      return serve(deps, route, handler, context.req.raw, context.req.param(), context.env);
+      return serve({ ...deps, addresses }, route, handler, context.req.raw, context.req.param(), context.env);
     });
   }
   router.notFound((context) => {
@@ -63,11 +71,12 @@ export function createApp(
     return errorResponse(error, context.env.requestUuid, context.env.responseHeaders);
   });
 
-  return async (request) => {
+  return async (request, address) => {
     const started = deps.clock.now();
     const requestUuid = deps.ids.uuid();
     const requestId = requestIdOf(requestUuid);
-    const response = await router.fetch(request, { requestUuid, responseHeaders: { 'x-request-id': requestId } });
+    const responseHeaders = { 'x-request-id': requestId };
+    const response = await router.fetch(request, { requestUuid, responseHeaders, address });
     deps.log.debug('request', {
       request_id: requestId,
       method: request.method,
@@ -82,10 +91,13 @@ export function createApp(
 interface Exchange {
   readonly requestUuid: string;
   readonly responseHeaders: Record<string, string>;
+  readonly address?: string;
 }
 
+type ServeDeps = AppDeps & { readonly addresses: AddressLimits };
+
 async function serve(
-  deps: AppDeps,
+  deps: ServeDeps,
   route: Route,
   handler: AnyHandlers[string],
   request: Request,
@@ -93,8 +105,25 @@ async function serve(
   exchange: Exchange,
 ): Promise<Response> {
   const receivedAt = deps.clock.now();
-  const caller =
-    route.auth === 'key' ? await authenticate(deps, request.headers, params.workspace_id, route) : undefined;
+  const caller = await identify(deps, route, request.headers, params.workspace_id, exchange);
+  const showLeft = async () => caller && showCallsLeft(deps, caller.workspace, exchange);
+  const [answer] = await Promise.allSettled([
+    handle(route, handler, request, { params, caller, receivedAt, ...exchange }),
+    route.admits || showLeft(),
+  ]);
+  // A call that was not admitted, or not counted.
+  if (route.admits && !(LIMIT_HEADER in exchange.responseHeaders)) await showLeft();
+  if (answer.status === 'rejected') throw answer.reason;
+  return encode(route, answer.value, exchange.responseHeaders);
+}
+
+/** Parses, authorises, and lets the handler do its work. */
+async function handle(
+  route: Route,
+  handler: AnyHandlers[string],
+  request: Request,
+  { params, caller, ...rest }: Exchange & { params: Record<string, string>; caller?: Caller; receivedAt: number },
+): Promise<AnyOutgoing> {
   const schemas = route.request ?? {};
   const query = schemas.query && parse('query', schemas.query, queryOf(request.url));
   const headers = schemas.headers && parse('header', schemas.headers, Object.fromEntries(request.headers));
@@ -103,17 +132,66 @@ async function serve(
   if (route.role === 'owner' && caller?.role !== 'owner') {
     throw new PlatformError('FORBIDDEN', `Only an owner of the workspace "${caller?.workspace.slug}" may do this.`);
   }
-  const answer = await handler({
+  return handler({
     params,
     query,
     headers,
     body,
-    caller,
-    receivedAt,
+    caller: route.auth === 'key' ? caller : undefined,
     request,
-    ...exchange,
+    ...rest,
   });
-  return encode(route, answer, exchange.responseHeaders);
+}
+
+/**
+ * Who sends the request. Whoever has no valid key is limited by address, and then nobody where the row wants no key.
+ * Throws what {@link authenticate} throws where it wants one, and RATE_LIMITED.
+ */
+async function identify(
+  deps: ServeDeps,
+  route: Route,
+  headers: Headers,
+  workspaceId: string | undefined,
+  exchange: Exchange,
+): Promise<Caller | undefined> {
+  const { addresses } = deps;
+  const needsKey = route.auth === 'key';
+  let refused: PlatformError | undefined;
+  if (needsKey || (isCountedByAddress(route) && headers.has('authorization'))) {
+    try {
+      return await authenticate(deps, headers, workspaceId, needsKey ? route : { agents: true });
+    } catch (error) {
+      if (!isPlatformError(error)) throw error;
+      refused = error;
+    }
+  }
+  if (exchange.address === undefined || !isCountedByAddress(route)) {
+    show(exchange, addresses.all());
+  } else if (refused?.code === 'FORBIDDEN') {
+    // The key is valid, though not for this.
+    show(exchange, await addresses.left(exchange.address));
+  } else {
+    const { rateLimit, refusal } = await addresses.count(exchange.address);
+    show(exchange, rateLimit);
+    if (refusal) throw refusal;
+  }
+  if (needsKey) throw refused;
+  return undefined;
+}
+
+const LIMIT_HEADER = 'x-ratelimit-limit';
+
+function show({ responseHeaders }: Exchange, rateLimit: RateLimit): void {
+  Object.assign(responseHeaders, rateLimitHeaders(rateLimit));
+}
+
+/** Never fails: an answer is worth more than what it says beside. */
+async function showCallsLeft(deps: ServeDeps, workspace: Workspace, exchange: Exchange): Promise<void> {
+  try {
+    show(exchange, await callsLeft(deps, workspace));
+  } catch (error) {
+    deps.log.warn('calls left unknown', { request_id: requestIdOf(exchange.requestUuid), error: String(error) });
+  }
 }
 
 /** No body at all counts as an empty object: some clients send none where every member is optional. */

@@ -25,5 +25,11 @@ export function errorResponse(
   headers: Readonly<Record<string, string>>,
 ): Response {
   const { status, body } = errorEnvelope(error, requestUuid);
-  return new Response(JSON.stringify(body), { status, headers: { ...headers, 'content-type': 'application/json' } });
+  const wait = body.error.suggested_wait_time;
+  const all = {
+    ...headers,
+    ...(wait !== undefined && { 'retry-after': String(wait) }),
+    'content-type': 'application/json',
+  };
+  return new Response(JSON.stringify(body), { status, headers: all });
 }

@@ -21,6 +21,8 @@ export interface Route {
   readonly agents?: boolean;
   /** The least role in the workspace. @default member */
   readonly role?: 'member' | 'owner';
+  /** Whether it calls an agent: its own admission then says what the caller has left. @default false */
+  readonly admits?: boolean;
   readonly request?: {
     readonly params?: z.ZodObject;
     readonly query?: z.ZodObject;
@@ -46,6 +48,7 @@ export const FUNCTION_NAMES = [
   'downloads',
   'keys',
   'secrets',
+  'usage',
   'workspaces',
 ] as const;
 export type FunctionName = (typeof FUNCTION_NAMES)[number];
@@ -66,9 +69,13 @@ export interface RawAnswer {
 /** Keeps the literal types of the rows, which the handler and client types are made of. */
 export const defineRoutes = <const Rows extends readonly Route[]>(rows: Rows): Rows => rows;
 
+/** Health and the API's document touch no data: whoever asks for them without a key is not counted. */
+export const isCountedByAddress = (route: Route): boolean => route.fn !== 'meta';
+
 /** Codes that any route with these features can answer. */
 export function commonErrors(route: Route): ErrorCode[] {
   const codes: ErrorCode[] = ['INTERNAL_ERROR'];
+  if (isCountedByAddress(route)) codes.push('RATE_LIMITED');
   if (route.auth === 'key') codes.push('UNAUTHORIZED', 'FORBIDDEN');
   if (route.request?.query || route.request?.headers || route.request?.body) codes.push('INVALID_INPUT');
   if (route.request?.body) codes.push('DOCUMENT_TOO_LARGE', 'UNSUPPORTED_TYPE');

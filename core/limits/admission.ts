@@ -99,13 +99,17 @@ export async function admit(deps: AdmissionDeps, request: AdmissionRequest): Pro
   );
 }
 
-/** How many of the plan's calls of prompt agents a workspace has left today, for requests that are no calls. */
-export async function callsLeft(deps: AdmissionDeps, workspace: Workspace): Promise<RateLimit> {
+/** How many of the plan's calls a workspace has left today, for requests that are no calls. */
+export async function callsLeft(
+  deps: AdmissionDeps,
+  workspace: Workspace,
+  kind: AdmissionRequest['kind'] = 'llm',
+): Promise<RateLimit> {
   const now = deps.clock.now();
   const item = await deps.counters.get(callsKey(workspace.id));
   return rateLimitOf(
-    planOf(deps, workspace).daily_calls,
-    item === undefined ? 0 : numberOf(item, `llm_${dayOf(now)}`),
+    limitOf(planOf(deps, workspace), kind),
+    item === undefined ? 0 : numberOf(item, `${kind}_${dayOf(now)}`),
     endOfDay(now),
   );
 }

@@ -40,6 +40,7 @@ export class ApiStack extends Stack {
         PLATFORM_MAX_BUNDLE_MB: String(MAX_BODY_MB),
         PLATFORM_MAX_CALL_BODY_MB: String(MAX_BODY_MB),
         PLATFORM_RUN_RETENTION_DAYS: String(stage.runRetentionDays),
+        ...stage.settings,
       },
     });
     for (const [name, access] of Object.entries(tables)) house.useTable(name as TableName, access as TableAccess);

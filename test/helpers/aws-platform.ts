@@ -21,6 +21,8 @@ const STAGE = defineStage({
   logRetentionDays: 7,
   runRetentionDays: 7,
   throttle: { requestsPerSecond: 1, burst: 1 },
+  // Tests are one client that knocks without a key again and again.
+  settings: { PLATFORM_ADDRESS_LIMIT: '100000' },
 });
 const ACCOUNT = { AWS_REGION: TEST_REGION, AWS_ACCESS_KEY_ID: 'test', AWS_SECRET_ACCESS_KEY: 'test' };
 

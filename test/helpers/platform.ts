@@ -39,6 +39,8 @@ export async function startLocalTarget(
     PLATFORM_DATA: folder,
     PLATFORM_LOG_LEVEL: 'error',
     PLATFORM_WORKSPACE: 'acme',
+    // Tests are one client that knocks without a key again and again.
+    PLATFORM_ADDRESS_LIMIT: '100000',
     ...settings,
   });
   const server = await startLocalServer({ ...config, ...change });

@@ -102,6 +102,9 @@ function expectSound(row: Route, answer: Answer): void {
   expect(Object.keys(responses), JSON.stringify(answer.body)).toContain(String(answer.status));
   expect(answer.status, JSON.stringify(answer.body)).toBeLessThan(500);
   expect(answer.headers.get('x-request-id')).toMatch(/^req_[0-9a-f]{32}$/);
+  for (const name of ['limit', 'remaining', 'reset']) {
+    expect(answer.headers.get(`x-ratelimit-${name}`), name).toMatch(/^\d+$/);
+  }
   if (answer.status < 400) return;
   expect(isErrorBody(answer.body), JSON.stringify(isErrorBody.errors)).toBe(true);
   expect(answer.body.metadata.request_id).toBe(answer.headers.get('x-request-id'));

@@ -184,10 +184,12 @@ describe('functions', () => {
   const BLOBS = 'arn:aws:s3:::platform-prod-111122223333-eu-west-1';
   const SECRETS = 'arn:aws:secretsmanager:eu-west-1:111122223333:secret:platform/prod/*';
   const AUTHENTICATE = ['dynamodb:GetItem', 'dynamodb:UpdateItem'];
+  const LIMIT = { [`${TABLES}counters`]: ['dynamodb:GetItem', 'dynamodb:UpdateItem'] };
   /** Resource -> actions. Written out here once more, so that a right is never given by the way. */
   const ALLOWED: Record<(typeof FUNCTION_NAMES)[number], Record<string, string[]>> = {
     meta: {},
     agents: {
+      ...LIMIT,
       [`${TABLES}main`]: [
         ...AUTHENTICATE,
         'dynamodb:BatchGetItem',
@@ -207,25 +209,30 @@ describe('functions', () => {
     calls: {
       [`${TABLES}main`]: [...AUTHENTICATE, 'dynamodb:Query'],
       [`${TABLES}runs`]: ['dynamodb:GetItem', 'dynamodb:PutItem', 'dynamodb:UpdateItem'],
-      [`${TABLES}counters`]: ['dynamodb:UpdateItem'],
+      ...LIMIT,
       [BLOBS]: ['s3:ListBucket'],
       [`${BLOBS}/definitions/*`]: ['s3:GetObject'],
       [`${BLOBS}/runs/*`]: ['s3:PutObject'],
       [SECRETS]: ['secretsmanager:GetSecretValue'],
     },
     catalog: {
-      [`${TABLES}main`]: ['dynamodb:GetItem'],
+      ...LIMIT,
+      [`${TABLES}main`]: AUTHENTICATE,
+      [`${TABLES}runs`]: ['dynamodb:GetItem'],
       [`${TABLES}main/index/gsi2`]: ['dynamodb:Query'],
       [BLOBS]: ['s3:ListBucket'],
       [`${BLOBS}/definitions/*`]: ['s3:GetObject'],
     },
     downloads: {
+      ...LIMIT,
       [`${TABLES}main`]: AUTHENTICATE,
+      [`${TABLES}runs`]: ['dynamodb:GetItem'],
       [BLOBS]: ['s3:ListBucket'],
       [`${BLOBS}/bundles/*`]: ['s3:GetObject'],
       [`${BLOBS}/definitions/*`]: ['s3:GetObject'],
     },
     keys: {
+      ...LIMIT,
       [`${TABLES}main`]: [
         ...AUTHENTICATE,
         'dynamodb:BatchGetItem',
@@ -236,10 +243,11 @@ describe('functions', () => {
     },
     secrets: {
       [`${TABLES}main`]: [...AUTHENTICATE, 'dynamodb:PutItem', 'dynamodb:DeleteItem', 'dynamodb:Query'],
-      [`${TABLES}counters`]: ['dynamodb:PutItem', 'dynamodb:DeleteItem'],
+      [`${TABLES}counters`]: ['dynamodb:GetItem', 'dynamodb:UpdateItem', 'dynamodb:PutItem', 'dynamodb:DeleteItem'],
       [SECRETS]: ['secretsmanager:GetSecretValue', 'secretsmanager:CreateSecret', 'secretsmanager:PutSecretValue'],
     },
     workspaces: {
+      ...LIMIT,
       [`${TABLES}main`]: [...AUTHENTICATE, 'dynamodb:Query'],
       [`${TABLES}main/index/gsi1`]: ['dynamodb:Query'],
     },

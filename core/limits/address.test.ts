@@ -1,0 +1,41 @@
+import { expect, test } from 'vitest';
+import { memoryDeps } from '#test/helpers/memory-deps.ts';
+import { AddressLimits, clientOf } from './address.ts';
+
+test('an address has so many requests a minute', async () => {
+  const deps = memoryDeps({ addressRequestsPerMinute: 3 });
+  const limits = new AddressLimits(deps);
+  const count = async (address = '203.0.113.7') => {
+    const { rateLimit, refusal } = await limits.count(address);
+    return refusal?.code ?? rateLimit.remaining;
+  };
+  expect([await count(), await count(), await count(), await count()]).toEqual([2, 1, 0, 'RATE_LIMITED']);
+  expect(await count('203.0.113.8')).toBe(2);
+  expect(await limits.left('203.0.113.8')).toMatchObject({ limit: 3, remaining: 2 });
+  // Another process counts on.
+  expect((await new AddressLimits(deps).count('203.0.113.7')).refusal).toMatchObject({
+    code: 'RATE_LIMITED',
+    extra: { suggested_wait_time: 60 },
+  });
+  await deps.clock.advance(60_000);
+  expect(await count()).toBe(2);
+});
+
+test('exactly so many, at the same moment', async () => {
+  const limits = new AddressLimits(memoryDeps({ addressRequestsPerMinute: 50 }));
+  const answers = await Promise.all(Array.from({ length: 200 }, () => limits.count('2001:db8::1')));
+  expect(answers.filter(({ refusal }) => refusal === undefined)).toHaveLength(50);
+});
+
+test.each([
+  ['203.0.113.7', '203.0.113.7'],
+  ['::ffff:203.0.113.7', '203.0.113.7'],
+  ['2001:db8:1:2:3:4:5:6', '2001:db8:1:2::/64'],
+  ['2001:0DB8:0001:0002::9', '2001:db8:1:2::/64'],
+  ['2001:db8::1', '2001:db8:0:0::/64'],
+  ['::1', '0:0:0:0::/64'],
+  ['fe80::1%eth0', 'fe80:0:0:0::/64'],
+  ['not an address', 'not an address'],
+])('%s is the client %s', (address, client) => {
+  expect(clientOf(address)).toBe(client);
+});
