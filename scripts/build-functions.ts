@@ -1,9 +1,9 @@
 import { readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { build } from 'esbuild';
+import { build, type Metafile } from 'esbuild';
 
 const ROOT = join(import.meta.dirname, '..');
-/** One folder a function, each with `index.mjs` and its source map; beside them `meta.json`, esbuild's metafile. */
+/** One folder a function, each with `index.mjs`, its parts and source maps; beside them `meta.json`, esbuild's metafile. */
 export const BUNDLES = join(ROOT, 'dist/functions');
 const META_FILE = join(BUNDLES, 'meta.json');
 
@@ -24,17 +24,34 @@ const UNUSED_CREDENTIAL_PROVIDERS = [
   '@smithy/credential-provider-imds',
 ];
 
-/** Bundles every Lambda function, in one run. */
+/**
+ * Bundles every Lambda function, each by itself: what it imports only when it is needed (the providers of language
+ * models) becomes files beside its `index.mjs`, which are in its folder and nobody else's.
+ */
 export async function buildFunctions(): Promise<void> {
   const functions = join(ROOT, 'functions');
   const names = readdirSync(functions, { withFileTypes: true }).filter((entry) => entry.isDirectory());
   rmSync(BUNDLES, { recursive: true, force: true });
+  const metafiles = await Promise.all(
+    names.map(({ name }) => buildFunction(join(functions, name), join(BUNDLES, name))),
+  );
+  writeFileSync(
+    META_FILE,
+    JSON.stringify({
+      inputs: Object.assign({}, ...metafiles.map(({ inputs }) => inputs)),
+      outputs: Object.assign({}, ...metafiles.map(({ outputs }) => outputs)),
+    }),
+  );
+}
+
+async function buildFunction(folder: string, outdir: string): Promise<Metafile> {
   const { metafile } = await build({
     absWorkingDir: ROOT,
-    entryPoints: names.map(({ name }) => ({ in: join(functions, name, 'index.ts'), out: `${name}/index` })),
-    outdir: BUNDLES,
+    entryPoints: [join(folder, 'index.ts')],
+    outdir,
     outExtension: { '.js': '.mjs' },
     bundle: true,
+    splitting: true,
     minify: true,
     sourcemap: 'linked',
     sourcesContent: false,
@@ -48,7 +65,7 @@ export async function buildFunctions(): Promise<void> {
     metafile: true,
     logLevel: 'warning',
   });
-  writeFileSync(META_FILE, JSON.stringify(metafile));
+  return metafile;
 }
 
 if (import.meta.main) await buildFunctions();
