@@ -6,9 +6,7 @@ import type { Config } from '#core/config.ts';
 import type { Deps } from '#core/deps.ts';
 import { SystemClock } from '#core/ports/clock.ts';
 import { SystemIds } from '#core/ports/ids.ts';
-import { createAiSdkLlm } from '#llm/ai-sdk-llm.ts';
 import { DynamoTable } from './dynamo-table.ts';
-import { NoSandbox } from './no-sandbox.ts';
 import { S3Blobs } from './s3-blobs.ts';
 import { SecretsManagerVault } from './secrets-manager-vault.ts';
 
@@ -73,18 +71,3 @@ export const vaultParts = ({
     ids,
   }),
 });
-
-/** All of them. */
-export function awsDeps(config: Config): Deps & HostDeps {
-  const host = hostParts(config);
-  const tables = tableParts(host);
-  return {
-    ...host,
-    ...tables,
-    ...blobParts(host),
-    ...vaultParts({ ...host, ...tables }),
-    sandbox: new NoSandbox(),
-    llm: createAiSdkLlm(config),
-    gatewayUrl: config.baseUrl ?? '',
-  };
-}

@@ -1,4 +1,4 @@
-import { awsDeps } from '#aws/deps.ts';
+import { awsDeps } from '#aws/all-deps.ts';
 import { parseConfig } from '#core/config.ts';
 import { bootstrap, createOwnerKey } from '#core/workspaces/bootstrap.ts';
 import { loadStage, tablePrefixOf } from '#lib/config.ts';

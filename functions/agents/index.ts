@@ -1,4 +1,4 @@
-import { awsDeps } from '#aws/deps.ts';
+import { awsDeps } from '#aws/all-deps.ts';
 import { agentHandlers } from '#core/agents/handlers.ts';
 import { serviceKeyHandlers } from '#core/orchestration/handlers.ts';
 import { host, observe } from '../host.ts';

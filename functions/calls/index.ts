@@ -1,4 +1,4 @@
-import { awsDeps } from '#aws/deps.ts';
+import { awsDeps } from '#aws/all-deps.ts';
 import { callHandlers } from '#core/calls/handlers.ts';
 import { host, observe } from '../host.ts';
 import { createHandler } from '../lambda.ts';

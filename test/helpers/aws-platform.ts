@@ -1,7 +1,7 @@
 import { CreateTableCommand } from '@aws-sdk/client-dynamodb';
 import { CreateBucketCommand, S3Client } from '@aws-sdk/client-s3';
 import { inject } from 'vitest';
-import { awsDeps } from '#aws/deps.ts';
+import { awsDeps } from '#aws/all-deps.ts';
 import { parseConfig } from '#core/config.ts';
 import { FUNCTION_NAMES } from '#core/http/route.ts';
 import { bootstrap } from '#core/workspaces/bootstrap.ts';
