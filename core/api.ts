@@ -5,6 +5,7 @@ import { keyRoutes } from './keys/routes.ts';
 import { metaRoutes } from './meta/routes.ts';
 import { serviceKeyRoutes } from './orchestration/routes.ts';
 import { secretRoutes } from './secrets/routes.ts';
+import { usageRoutes } from './usage/routes.ts';
 import { workspaceRoutes } from './workspaces/routes.ts';
 
 /** THE route table. Fixed paths stand before the four-segment wildcard of agent calls. */
@@ -13,6 +14,7 @@ export const routes = [
   ...keyRoutes,
   ...workspaceRoutes,
   ...secretRoutes,
+  ...usageRoutes,
   ...catalogRoutes,
   ...agentRoutes,
   ...serviceKeyRoutes,

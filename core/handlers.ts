@@ -7,6 +7,7 @@ import { keyHandlers } from './keys/handlers.ts';
 import { metaHandlers } from './meta/handlers.ts';
 import { serviceKeyHandlers } from './orchestration/handlers.ts';
 import { secretHandlers } from './secrets/handlers.ts';
+import { usageHandlers } from './usage/handlers.ts';
 import { workspaceHandlers } from './workspaces/handlers.ts';
 
 /** Every handler of the route table, for a host that serves it whole. */
@@ -15,6 +16,7 @@ export const allHandlers = (deps: Deps) => ({
   ...keyHandlers(deps),
   ...workspaceHandlers(deps),
   ...secretHandlers(deps),
+  ...usageHandlers(deps),
   ...catalogHandlers(deps),
   ...agentHandlers(deps),
   ...serviceKeyHandlers(deps),

@@ -118,8 +118,7 @@ export const FUNCTIONS: { readonly [Name in FunctionName]: FunctionSpec } = {
     tables: {
       main: { items: AUTHENTICATE },
       runs: { items: [], query: ['table', 'gsi2'] },
-      // What is left of the day's calls.
-      counters: { items: ['GetItem'] },
+      counters: { items: LIMIT },
     },
   },
   workspaces: {

@@ -2,7 +2,7 @@ import type { AgentDefinition } from '../agents/manifest.ts';
 import type { Deps } from '../deps.ts';
 import type { ErrorCode } from '../errors.ts';
 import { epochSeconds, isoTime } from '../ports/clock.ts';
-import { equals, exists, type Item, type Json, type TransactOperation } from '../ports/table.ts';
+import { equals, exists, type Item, type Json, queryAll, type TransactOperation } from '../ports/table.ts';
 import { usageOperations } from '../usage/rollup.ts';
 import type { TraceEvent } from './trace.ts';
 
@@ -300,6 +300,18 @@ export async function findRunContext(
 ): Promise<{ run: Run; context: Json | undefined } | undefined> {
   const item = await runs.get(headKey(workspaceId, runId));
   return item && { run: readRun(item, clock.now()), context: item.context };
+}
+
+/** The runs of a workspace that began between two times (ISO 8601, both included), newest first. */
+export async function* runsStartedBetween(
+  { runs, clock }: Pick<Deps, 'runs' | 'clock'>,
+  workspaceId: string,
+  [from, to]: readonly [string, string],
+): AsyncGenerator<Run> {
+  // The id of the run follows upon the time.
+  const sk = { between: [from, `${to}$`] } as const;
+  const query = { index: 'gsi2', pk: `WS#${workspaceId}#RUNS`, sk, limit: 200, reverse: true } as const;
+  for await (const item of queryAll(runs, query)) yield readRun(item, clock.now());
 }
 
 /** A run that nobody can finish any more reads as failed; its record need not be repaired for that. */

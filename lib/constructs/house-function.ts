@@ -103,7 +103,7 @@ export class HouseFunction extends Construct {
 
   /** ARNs in `Fn::Sub` notation; `reason` for those that end with a wildcard. */
   #allow(actions: string[], arns: string[], reason?: string): void {
-    if (arns.length === 0) return;
+    if (actions.length === 0 || arns.length === 0) return;
     this.lambda.addToRolePolicy(new PolicyStatement({ actions, resources: arns.map((arn) => Fn.sub(arn)) }));
     if (reason) for (const arn of arns) acknowledgeWildcard(this, arn, reason);
   }

@@ -246,6 +246,12 @@ describe('functions', () => {
       [`${TABLES}counters`]: ['dynamodb:GetItem', 'dynamodb:UpdateItem', 'dynamodb:PutItem', 'dynamodb:DeleteItem'],
       [SECRETS]: ['secretsmanager:GetSecretValue', 'secretsmanager:CreateSecret', 'secretsmanager:PutSecretValue'],
     },
+    usage: {
+      ...LIMIT,
+      [`${TABLES}main`]: AUTHENTICATE,
+      [`${TABLES}runs`]: ['dynamodb:Query'],
+      [`${TABLES}runs/index/gsi2`]: ['dynamodb:Query'],
+    },
     workspaces: {
       ...LIMIT,
       [`${TABLES}main`]: [...AUTHENTICATE, 'dynamodb:Query'],

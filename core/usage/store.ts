@@ -1,0 +1,213 @@
+import type { Deps } from '../deps.ts';
+import { type Item, queryAll } from '../ports/table.ts';
+import { runsStartedBetween } from '../runs/store.ts';
+import { monthOf, type Period } from './period.ts';
+import {
+  authorLogPartition,
+  authorUsagePartition,
+  httpStatusOf,
+  type Totals,
+  tenantPartition,
+  tenantsPartition,
+  usagePartition,
+} from './rollup.ts';
+
+/** What was run of one agent on one day, or a share of it: several may be of the same agent and day. */
+export interface Rollup {
+  /** `2026-11-21`. */
+  readonly day: string;
+  readonly agentId: string;
+  readonly agentOrg: string;
+  readonly agentName: string;
+  readonly totals: Totals & { readonly [hourly: string]: number | undefined };
+}
+
+export interface TenantSums {
+  readonly tenantId: string;
+  readonly calls: number;
+  readonly errors: number;
+  /** ISO 8601. */
+  readonly lastCallAt: string;
+}
+
+/** A run that has ended. */
+export interface LogEntry {
+  readonly runId: string;
+  readonly agentOrg: string;
+  readonly agentName: string;
+  readonly version: string;
+  readonly endpoint: string;
+  readonly status: EndStatus;
+  readonly httpStatus: number;
+  readonly durationMs: number;
+  readonly tenantId: string | null;
+  readonly startedAt: string;
+}
+
+type EndStatus = 'completed' | 'failed' | 'timeout' | 'cancelled';
+
+export interface LogFilter {
+  readonly tenantId?: string;
+  readonly agentName?: string;
+  readonly status?: EndStatus;
+}
+
+export interface Slice {
+  readonly limit: number;
+  readonly offset: number;
+}
+
+type StoreDeps = Pick<Deps, 'runs' | 'clock'>;
+
+/** The usage of one workspace, and of its agents by others; the keys are those of `rollup.ts`. */
+export class UsageStore {
+  readonly #deps: StoreDeps;
+  readonly #workspaceId: string;
+
+  constructor(deps: StoreDeps, workspaceId: string) {
+    this.#deps = deps;
+    this.#workspaceId = workspaceId;
+  }
+
+  /** By day, ascending. */
+  rollups(period: Period, tenantId?: string): Promise<Rollup[]> {
+    const id = this.#workspaceId;
+    return this.#rollups(tenantId === undefined ? usagePartition(id) : tenantPartition(id, tenantId), period);
+  }
+
+  authorRollups(period: Period): Promise<Rollup[]> {
+    return this.#rollups(authorUsagePartition(this.#workspaceId), period);
+  }
+
+  async #rollups(pk: string, { days }: Period): Promise<Rollup[]> {
+    const sk = { between: [days[0]!, `${days.at(-1)}$`] } as const;
+    return (await Array.fromAsync(queryAll(this.#deps.runs, { pk, sk, limit: 1000 }))).map(readRollup);
+  }
+
+  /** Every tenant with a call in the period, the busiest first. */
+  async tenants({ days }: Period): Promise<TenantSums[]> {
+    const sums = new Map<string, TenantSums>();
+    const months = Map.groupBy(days, monthOf);
+    const sk = { between: [monthOf(days[0]!), `${monthOf(days.at(-1)!)}$`] } as const;
+    for await (const item of queryAll(this.#deps.runs, { pk: tenantsPartition(this.#workspaceId), sk, limit: 1000 })) {
+      const ofMonth = (months.get(monthOf(item.sk)) ?? []).map((day) => `d${day.slice(8)}`);
+      const sum = (what: string) =>
+        ofMonth.reduce((all, day) => all + ((item[`${day}_${what}`] as number | undefined) ?? 0), 0);
+      const tenantId = item.tenant_id as string;
+      const lastCallAt = item.last_call_at as string;
+      const before = sums.get(tenantId) ?? { calls: 0, errors: 0, lastCallAt };
+      sums.set(tenantId, {
+        tenantId,
+        calls: before.calls + sum('calls'),
+        errors: before.errors + sum('errors'),
+        lastCallAt: [lastCallAt, before.lastCallAt].sort()[1]!,
+      });
+    }
+    const called = [...sums.values()].filter(({ calls }) => calls > 0);
+    return called.sort((a, b) => b.calls - a.calls || (a.tenantId < b.tenantId ? -1 : 1));
+  }
+
+  /** Runs that have ended, sub-calls among them, newest first. */
+  async logs(period: Period, filter: LogFilter, slice: Slice): Promise<{ entries: LogEntry[]; total: number }> {
+    const deps = this.#deps;
+    const id = this.#workspaceId;
+    return pageOfLogs(await this.rollups(period, filter.tenantId), filter, slice, async function* ofDay(day) {
+      for await (const run of runsStartedBetween(deps, id, [day, `${day}U`])) {
+        // Those that are under way, or lost and not yet swept, are counted nowhere; nobody called installations.
+        if (run.completedAt === null || run.triggerSource === 'install') continue;
+        yield {
+          runId: run.id,
+          agentOrg: run.agentOrg,
+          agentName: run.agentName,
+          version: run.agentVersion,
+          endpoint: run.endpoint,
+          status: run.status as EndStatus,
+          httpStatus: httpStatusOf(run.errorCode),
+          durationMs: run.durationMs ?? 0,
+          tenantId: run.tenantId,
+          startedAt: run.startedAt,
+        };
+      }
+    });
+  }
+
+  /** Others' runs of the workspace's agents, newest first. */
+  async authorLogs(period: Period, filter: LogFilter, slice: Slice): Promise<{ entries: LogEntry[]; total: number }> {
+    const { runs } = this.#deps;
+    const pk = authorLogPartition(this.#workspaceId);
+    return pageOfLogs(await this.authorRollups(period), filter, slice, async function* ofDay(day) {
+      const sk = { between: [day, `${day}U`] } as const;
+      for await (const item of queryAll(runs, { pk, sk, limit: 200, reverse: true })) yield readAuthorLog(item);
+    });
+  }
+}
+
+/**
+ * A page of what `ofDay` yields. The roll-ups say how many runs of each day match, so that days without any are not read,
+ * nor those that the offset passes over, and the total is exact.
+ */
+async function pageOfLogs(
+  rollups: readonly Rollup[],
+  filter: LogFilter,
+  { limit, offset }: Slice,
+  ofDay: (day: string) => AsyncIterable<LogEntry>,
+): Promise<{ entries: LogEntry[]; total: number }> {
+  const matching = new Map<string, number>();
+  for (const rollup of rollups) {
+    if (filter.agentName !== undefined && filter.agentName !== rollup.agentName) continue;
+    matching.set(rollup.day, (matching.get(rollup.day) ?? 0) + countOf(rollup, filter.status));
+  }
+  const total = [...matching.values()].reduce((sum, count) => sum + count, 0);
+  const entries: LogEntry[] = [];
+  let skipped = 0;
+  for (const [day, count] of [...matching].sort(([a], [b]) => (a < b ? 1 : -1))) {
+    if (entries.length === limit) break;
+    if (count === 0) continue;
+    if (skipped + count <= offset) {
+      skipped += count;
+      continue;
+    }
+    let seen = 0;
+    for await (const entry of ofDay(day)) {
+      if (!matches(entry, filter)) continue;
+      seen += 1;
+      if (skipped < offset) skipped += 1;
+      else entries.push(entry);
+      if (seen === count || entries.length === limit) break;
+    }
+  }
+  return { entries, total };
+}
+
+function countOf({ totals }: Rollup, status: EndStatus | undefined): number {
+  const { runs = 0, failed = 0, timeout = 0, cancelled = 0 } = totals;
+  return { all: runs, completed: runs - failed - timeout - cancelled, failed, timeout, cancelled }[status ?? 'all'];
+}
+
+const matches = (entry: LogEntry, { tenantId, agentName, status }: LogFilter): boolean =>
+  (tenantId === undefined || entry.tenantId === tenantId) &&
+  (agentName === undefined || entry.agentName === agentName) &&
+  (status === undefined || entry.status === status);
+
+function readRollup({ pk: _, sk, ttl: __, agent_id, agent_org, agent_name, ...totals }: Item): Rollup {
+  return {
+    day: sk.slice(0, 10),
+    agentId: agent_id as string,
+    agentOrg: agent_org as string,
+    agentName: agent_name as string,
+    totals: totals as Rollup['totals'],
+  };
+}
+
+const readAuthorLog = (item: Item): LogEntry => ({
+  runId: item.run_id as string,
+  agentOrg: item.agent_org as string,
+  agentName: item.agent_name as string,
+  version: item.agent_version as string,
+  endpoint: item.endpoint as string,
+  status: item.status as EndStatus,
+  httpStatus: item.http_status as number,
+  durationMs: item.duration_ms as number,
+  tenantId: null,
+  startedAt: item.started_at as string,
+});
