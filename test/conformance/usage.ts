@@ -1,0 +1,367 @@
+import { beforeAll, describe, expect, test } from 'vitest';
+import type * as z from 'zod';
+import { parseConfig } from '#core/config.ts';
+import type { Deps } from '#core/deps.ts';
+import { statusOf } from '#core/errors.ts';
+import { isoTime, SystemClock } from '#core/ports/clock.ts';
+import type { Table } from '#core/ports/table.ts';
+import { type NewRun, type Run, type RunResult, RunStore } from '#core/runs/store.ts';
+import { usageHandlers } from '#core/usage/handlers.ts';
+import { usageRoutes } from '#core/usage/routes.ts';
+import type { Workspace } from '#core/workspaces/store.ts';
+
+const HOUR_MS = 3600 * 1000;
+const DAY_MS = 24 * HOUR_MS;
+/** Far enough ahead that no host removes anything by its own clock. */
+const NOW = Date.parse('2035-06-15T12:30:00Z');
+const RETENTION_DAYS = 30;
+
+type Operation = (typeof usageRoutes)[number]['operationId'];
+// biome-ignore lint/suspicious/noExplicitAny: tests look into bodies of every shape.
+type Body = any;
+
+/** What `core/usage` promises, on the tables of a host: every number is that of the runs. */
+export function usageSuite(makeTables: (clock: Deps['clock']) => Promise<Pick<Deps, 'runs' | 'counters' | 'blobs'>>) {
+  let deps: Pick<Deps, 'runs' | 'counters' | 'blobs' | 'clock' | 'config'>;
+  let acme: Workspace;
+  let rival: Workspace;
+
+  beforeAll(async () => {
+    const clock = Object.assign(new SystemClock(), { now: () => NOW });
+    const config = parseConfig({ PLATFORM_RUN_RETENTION_DAYS: String(RETENTION_DAYS), PLATFORM_DEFAULT_PLAN: 'free' });
+    deps = { ...(await makeTables(clock)), clock, config };
+  });
+
+  const newWorkspaces = () => {
+    const workspace = (slug: string): Workspace => ({
+      id: crypto.randomUUID(),
+      slug,
+      name: slug,
+      type: 'team',
+      createdAt: isoTime(NOW),
+    });
+    acme = workspace('acme');
+    rival = workspace('rival');
+  };
+
+  /** As the pipeline asks: with the defaults of the row, and nothing in the answer that the row does not name. */
+  async function ask(operationId: Operation, query: Record<string, string> = {}, workspace = acme): Promise<Body> {
+    const row = usageRoutes.find((route) => route.operationId === operationId)!;
+    const handle = usageHandlers(deps)[operationId] as (incoming: unknown) => Promise<{ body: unknown }>;
+    const { body } = await handle({ caller: { workspace }, query: row.request.query.parse(query) });
+    return (row.response[200] as z.ZodType).parse(body);
+  }
+
+  const newRun = (changes: Partial<NewRun> = {}): NewRun => ({
+    id: crypto.randomUUID(),
+    agentId: crypto.randomUUID(),
+    agentWorkspaceId: acme.id,
+    agentOrg: 'acme',
+    agentName: 'echo',
+    agentVersion: 'v1',
+    engine: 'direct_llm',
+    endpoint: 'run',
+    triggerSource: 'api',
+    startedAt: NOW - 1000,
+    deadline: NOW + 1000,
+    input: { secret: 'what the caller sent' },
+    ...changes,
+  });
+  const result = (changes: Partial<RunResult> = {}): RunResult => ({
+    status: 'completed',
+    input: null,
+    output: 'what the caller got',
+    stdout: '',
+    stderr: '',
+    trace: [],
+    executionMs: 40,
+    exitCode: null,
+    errorCode: null,
+    errorMessage: null,
+    creditsCents: 0,
+    ...changes,
+  });
+  const run = async (workspace: Workspace, started: NewRun, ended = result()) => {
+    const runs = new RunStore(deps, workspace.id);
+    await runs.start(started);
+    await runs.finish(started, ended);
+    return (await runs.find(started.id))!;
+  };
+
+  describe('runs of every kind, all at once', () => {
+    const DAYS = 10;
+    let own: Run[];
+    let others: Run[];
+    const isCall = (each: Run) => each.parentRunId === null;
+    const sum = (runs: Run[], of: (each: Run) => number | null) => runs.reduce((all, each) => all + (of(each) ?? 0), 0);
+    const countErrors = (runs: Run[]) => runs.filter(({ status }) => status !== 'completed').length;
+
+    beforeAll(async () => {
+      newWorkspaces();
+      const random = <T>(...choices: T[]): T => choices[Math.floor(Math.random() * choices.length)]!;
+      const randomResult = () => {
+        const tokens = { inputTokens: Math.floor(Math.random() * 900), outputTokens: random(0, 7) };
+        const executionMs = random(0, 12, 1234);
+        const creditsCents = random(0, 0, 25);
+        return random(
+          result({ executionMs, creditsCents, ...tokens }),
+          result({ executionMs, ...tokens }),
+          result({ status: 'failed', errorCode: 'SANDBOX_ERROR', errorMessage: 'x', executionMs }),
+          result({ status: 'timeout', errorCode: 'TIMEOUT', errorMessage: 'x', executionMs: null }),
+          result({ status: 'cancelled', errorCode: 'RUN_CANCELLED', errorMessage: 'x' }),
+        );
+      };
+      const randomRun = (workspace: Workspace) => {
+        const parentRunId = random(undefined, undefined, crypto.randomUUID());
+        return run(
+          workspace,
+          newRun({
+            startedAt: NOW - Math.floor(Math.random() * DAYS * DAY_MS * 0.9),
+            agentName: random('echo', 'report', 'plan'),
+            engine: random('direct_llm', 'code_runtime', 'managed_loop'),
+            tenantId: random(undefined, 'eu', 'us', 'us:west'),
+            parentRunId,
+            rootRunId: parentRunId,
+          }),
+          randomResult(),
+        );
+      };
+      own = await Promise.all(Array.from({ length: 120 }, () => randomRun(acme)));
+      others = await Promise.all(Array.from({ length: 80 }, () => randomRun(rival)));
+    });
+
+    test.each([undefined, 'eu', 'us', 'us:west', 'nobody'])('sums for tenant %s', async (tenant) => {
+      const runs = own.filter(({ tenantId }) => tenant === undefined || tenantId === tenant);
+      const calls = runs.filter(isCall);
+      const query = { days: String(DAYS), ...(tenant !== undefined && { tenant_id: tenant }) };
+      expect(await ask('getUsage', query)).toEqual({
+        total_calls: calls.length,
+        total_errors: countErrors(calls),
+        credits_cents: sum(runs, ({ creditsCents }) => creditsCents),
+        calls_remaining: 1000,
+        input_tokens: sum(runs, ({ inputTokens }) => inputTokens),
+        output_tokens: sum(runs, ({ outputTokens }) => outputTokens),
+        period_start: '2035-06-06T00:00:00.000Z',
+        period_end: '2035-06-15T12:30:00.000Z',
+      });
+    });
+
+    test.each(['day', 'hour'])('points by %s: every one, and together the sums', async (granularity) => {
+      const { points } = await ask('getUsageTimeseries', { days: String(DAYS), granularity });
+      expect(points).toHaveLength(granularity === 'day' ? DAYS : (DAYS - 1) * 24 + 13);
+      for (const { date, ...counted } of points) {
+        const runs = own.filter(({ startedAt }) =>
+          startedAt.startsWith(date.slice(0, granularity === 'day' ? 10 : 13)),
+        );
+        expect({ date, ...counted }).toEqual({
+          date,
+          calls: runs.filter(isCall).length,
+          errors: countErrors(runs.filter(isCall)),
+          credits_cents: sum(runs, ({ creditsCents }) => creditsCents),
+        });
+      }
+    });
+
+    test('by agent', async () => {
+      const { by_agent } = await ask('getUsageBreakdown', { days: String(DAYS) });
+      expect(by_agent).toHaveLength(3);
+      for (const agent of by_agent) {
+        const runs = own.filter(({ agentName }) => agentName === agent.agent_name);
+        const calls = runs.filter(isCall);
+        expect(agent).toEqual({
+          agent_id: expect.toBeOneOf(runs.map(({ agentId }) => agentId)),
+          org_slug: 'acme',
+          agent_name: agent.agent_name,
+          calls: calls.length,
+          errors: countErrors(calls),
+          avg_duration_ms: Math.round(sum(calls, ({ durationMs }) => durationMs) / Math.max(1, calls.length)),
+          credits_cents: sum(runs, ({ creditsCents }) => creditsCents),
+        });
+      }
+    });
+
+    test('by tenant, the busiest first, in pages', async () => {
+      const all = await ask('listUsageTenants', { days: String(DAYS) });
+      expect(all.total).toBe(3);
+      for (const tenant of all.tenants) {
+        const calls = own.filter((each) => isCall(each) && each.tenantId === tenant.tenant_id);
+        expect(tenant).toMatchObject({ calls: calls.length, errors: countErrors(calls) });
+        expect(calls.map(({ startedAt }) => startedAt)).toContain(tenant.last_call_at);
+      }
+      const counts = all.tenants.map(({ calls }: { calls: number }) => calls);
+      expect(counts).toEqual(counts.toSorted((a: number, b: number) => b - a));
+      const second = await ask('listUsageTenants', { days: String(DAYS), limit: '1', offset: '1' });
+      expect(second).toEqual({ tenants: [all.tenants[1]], total: 3 });
+    });
+
+    test('compute: sub-calls, too', async () => {
+      const runs = own.filter(({ engine }) => engine !== 'direct_llm');
+      const compute = await ask('getComputeUsage', { days: String(DAYS) });
+      expect(compute).toMatchObject({ total_executions: runs.length, executions_remaining: 50 });
+      expect(compute.total_compute_seconds).toBeCloseTo(sum(runs, ({ executionMs }) => executionMs) / 1000, 9);
+      for (const agent of compute.by_agent) {
+        const ofAgent = runs.filter(({ agentName }) => agentName === agent.agent_name);
+        expect(agent.executions).toBe(ofAgent.length);
+        expect(agent.compute_seconds).toBeCloseTo(sum(ofAgent, ({ executionMs }) => executionMs) / 1000, 9);
+      }
+    });
+
+    test('what others ran is theirs to pay and the author’s to see: every run is a call to him', async () => {
+      const days = { days: String(DAYS) };
+      const sums = {
+        total_calls: others.length,
+        total_errors: countErrors(others),
+        credits_cents: sum(others, ({ creditsCents }) => creditsCents),
+      };
+      expect(await ask('getAuthorUsage', days)).toMatchObject(sums);
+      expect(await ask('getAuthorUsage', days, rival)).toMatchObject({ total_calls: 0 });
+      const { points } = await ask('getAuthorUsageTimeseries', days);
+      expect(points.reduce((all: number, { calls }: Body) => all + calls, 0)).toBe(others.length);
+      const { by_agent } = await ask('getAuthorUsageBreakdown', days);
+      expect(by_agent.reduce((all: number, { errors }: Body) => all + errors, 0)).toBe(sums.total_errors);
+      expect(await ask('getUsage', days, rival)).toMatchObject({ total_calls: others.filter(isCall).length });
+    });
+
+    /** All pages, seven at a time. */
+    async function pages(operation: 'listUsageLogs' | 'listAuthorUsageLogs', filter: Record<string, string> = {}) {
+      const logs: Body[] = [];
+      for (let offset = 0; ; offset += 7) {
+        const page = await ask(operation, { days: String(DAYS), limit: '7', offset: String(offset), ...filter });
+        logs.push(...page.logs);
+        expect(page.logs).toHaveLength(Math.min(7, Math.max(0, page.total - offset)));
+        if (logs.length >= page.total) return logs;
+      }
+    }
+    const newestFirst = (runs: Run[]) =>
+      runs.toSorted((a, b) => (`${a.startedAt}#${a.id}` < `${b.startedAt}#${b.id}` ? 1 : -1)).map(({ id }) => id);
+
+    test.each([
+      [{}, () => true],
+      [{ status: 'completed' }, ({ status }: Run) => status === 'completed'],
+      [
+        { status: 'timeout', agent_name: 'plan' },
+        (each: Run) => each.status === 'timeout' && each.agentName === 'plan',
+      ],
+      [{ tenant_id: 'us' }, ({ tenantId }: Run) => tenantId === 'us'],
+      [
+        { tenant_id: 'eu', status: 'failed', agent_name: 'echo' },
+        (each: Run) => each.tenantId === 'eu' && each.status === 'failed' && each.agentName === 'echo',
+      ],
+      [{ agent_name: 'unknown' }, () => false],
+    ])('logs with %o: every run once, newest first', async (filter, holds) => {
+      const logs = await pages('listUsageLogs', filter as unknown as Record<string, string>);
+      expect(logs.map(({ run_id }) => run_id)).toEqual(newestFirst(own.filter(holds)));
+    });
+
+    test('a log entry is its run', async () => {
+      const byId = new Map(own.map((each) => [each.id, each]));
+      for (const entry of await pages('listUsageLogs')) {
+        const run = byId.get(entry.run_id)!;
+        expect(entry).toEqual({
+          request_id: `req_${run.id.replaceAll('-', '')}`,
+          run_id: run.id,
+          agent: `acme/${run.agentName}`,
+          version: 'v1',
+          endpoint: 'run',
+          status: run.status,
+          http_status: run.errorCode === null ? 200 : statusOf(run.errorCode),
+          duration_ms: run.durationMs,
+          tenant_id: run.tenantId,
+          created_at: run.startedAt,
+        });
+      }
+    });
+
+    test("an author's logs: every run of others, without whose it was, what went in and what came out", async () => {
+      const logs = await pages('listAuthorUsageLogs');
+      expect(logs.map(({ run_id }) => run_id)).toEqual(newestFirst(others));
+      expect(Object.keys(logs[0]).sort()).toEqual(
+        [
+          'agent',
+          'created_at',
+          'duration_ms',
+          'endpoint',
+          'http_status',
+          'request_id',
+          'run_id',
+          'status',
+          'version',
+        ].sort(),
+      );
+      expect(JSON.stringify(logs)).not.toMatch(/what the caller|us:west/);
+      const failed = await pages('listAuthorUsageLogs', { status: 'failed' });
+      expect(failed.map(({ run_id }) => run_id)).toEqual(
+        newestFirst(others.filter(({ status }) => status === 'failed')),
+      );
+    });
+  });
+
+  test('a run that two hosts end counts once', async () => {
+    newWorkspaces();
+    const started = newRun();
+    const runs = new RunStore(deps, acme.id);
+    await runs.start(started);
+    expect(await ask('listUsageLogs')).toEqual({ logs: [], total: 0 });
+    const ends = await Promise.all([
+      runs.finish(started, result()),
+      runs.finish(started, result({ status: 'failed', errorCode: 'INTERNAL_ERROR', errorMessage: 'x' })),
+    ]);
+    expect(ends.toSorted()).toEqual([false, true]);
+    expect(await ask('getUsage')).toMatchObject({ total_calls: 1 });
+    expect((await ask('listUsageLogs')).total).toBe(1);
+  });
+
+  test('an installation is nobody’s call', async () => {
+    newWorkspaces();
+    await run(acme, newRun({ triggerSource: 'install', engine: 'code_runtime' }));
+    await run(acme, newRun());
+    expect(await ask('getUsage')).toMatchObject({ total_calls: 1 });
+    expect(await ask('getComputeUsage')).toMatchObject({ total_executions: 0 });
+    const { logs, total } = await ask('listUsageLogs');
+    expect([logs.length, total]).toEqual([1, 1]);
+  });
+
+  test('a year is counted; logs go back as far as runs are kept', async () => {
+    newWorkspaces();
+    const ages = [0, 29, 40, 364, 365];
+    for (const age of ages) await run(acme, newRun({ startedAt: NOW - age * DAY_MS }));
+    expect(await ask('getUsage', { days: '365' })).toMatchObject({ total_calls: 4 });
+    expect((await ask('getUsageTimeseries', { days: '365' })).points).toHaveLength(365);
+    expect(await ask('getUsage', { days: '1' })).toMatchObject({ total_calls: 1 });
+    const { logs, total } = await ask('listUsageLogs', { days: '365' });
+    expect([logs.length, total]).toEqual([2, 2]);
+  });
+
+  test('a tenant of two months is one', async () => {
+    newWorkspaces();
+    const at = (date: string) => Date.parse(date);
+    for (const startedAt of ['2035-05-31T23:59:59Z', '2035-06-01T00:00:00Z', '2035-06-14T10:00:00Z']) {
+      await run(acme, newRun({ startedAt: at(startedAt), tenantId: 'eu' }));
+    }
+    const eu = { tenant_id: 'eu', errors: 0, last_call_at: '2035-06-14T10:00:00.000Z' };
+    expect(await ask('listUsageTenants', { days: '30' })).toEqual({ tenants: [{ ...eu, calls: 3 }], total: 1 });
+    expect(await ask('listUsageTenants', { days: '15' })).toEqual({ tenants: [{ ...eu, calls: 2 }], total: 1 });
+    expect(await ask('listUsageTenants', { days: '1' })).toEqual({ tenants: [], total: 0 });
+  });
+
+  test('a call of an own agent without a tenant costs one operation beside the end of its run', async () => {
+    newWorkspaces();
+    const counted: number[] = [];
+    const runs: Table = new Proxy(deps.runs, {
+      get: (table, name) =>
+        name === 'transact'
+          ? (operations: Parameters<Table['transact']>[0]) => {
+              counted.push(operations.length);
+              return table.transact(operations);
+            }
+          : table[name as 'get'].bind(table),
+    });
+    const store = new RunStore({ ...deps, runs }, acme.id);
+    for (const changes of [{}, { tenantId: 'eu' }, { tenantId: 'eu', agentWorkspaceId: rival.id }]) {
+      const started = newRun(changes);
+      await store.start(started);
+      await store.finish(started, result());
+    }
+    expect(counted).toEqual([2, 4, 6]);
+  });
+}
