@@ -1,9 +1,11 @@
 import { agentRoutes, catalogRoutes, downloadRoutes } from './agents/routes.ts';
+import { billingRoutes } from './billing/routes.ts';
 import { callRoutes } from './calls/routes.ts';
 import type { Route } from './http/route.ts';
 import { keyRoutes } from './keys/routes.ts';
 import { metaRoutes } from './meta/routes.ts';
 import { serviceKeyRoutes } from './orchestration/routes.ts';
+import { runRoutes } from './runs/routes.ts';
 import { secretRoutes } from './secrets/routes.ts';
 import { usageRoutes } from './usage/routes.ts';
 import { workspaceRoutes } from './workspaces/routes.ts';
@@ -15,10 +17,12 @@ export const routes = [
   ...workspaceRoutes,
   ...secretRoutes,
   ...usageRoutes,
+  ...billingRoutes,
   ...catalogRoutes,
   ...agentRoutes,
   ...serviceKeyRoutes,
   ...downloadRoutes,
+  ...runRoutes,
   ...callRoutes,
 ] as const satisfies readonly Route[];
 

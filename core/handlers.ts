@@ -1,11 +1,13 @@
 import { catalogHandlers } from './agents/catalog-handlers.ts';
 import { downloadHandlers } from './agents/download-handlers.ts';
 import { agentHandlers } from './agents/handlers.ts';
+import { billingHandlers } from './billing/handlers.ts';
 import { callHandlers } from './calls/handlers.ts';
 import type { Deps } from './deps.ts';
 import { keyHandlers } from './keys/handlers.ts';
 import { metaHandlers } from './meta/handlers.ts';
 import { serviceKeyHandlers } from './orchestration/handlers.ts';
+import { runHandlers } from './runs/handlers.ts';
 import { secretHandlers } from './secrets/handlers.ts';
 import { usageHandlers } from './usage/handlers.ts';
 import { workspaceHandlers } from './workspaces/handlers.ts';
@@ -17,9 +19,11 @@ export const allHandlers = (deps: Deps) => ({
   ...workspaceHandlers(deps),
   ...secretHandlers(deps),
   ...usageHandlers(deps),
+  ...billingHandlers(deps),
   ...catalogHandlers(deps),
   ...agentHandlers(deps),
   ...serviceKeyHandlers(deps),
   ...downloadHandlers(deps),
+  ...runHandlers(deps),
   ...callHandlers(deps),
 });

@@ -64,6 +64,16 @@ export const FUNCTIONS: { readonly [Name in FunctionName]: FunctionSpec } = {
     },
     blobs: { read: ['definitions', 'layers', 'runs'], write: ['bundles', 'definitions'] },
   },
+  billing: {
+    memoryMb: MEMORY_MB,
+    timeoutSeconds: BUFFERED_SECONDS,
+    tables: {
+      // Reading the balance ends the payments of runs that were lost.
+      main: { items: [...AUTHENTICATE, 'PutItem'], query: ['table', 'gsi1'] },
+      runs: { items: ['GetItem'] },
+      counters: { items: LIMIT },
+    },
+  },
   calls: {
     memoryMb: MEMORY_MB,
     timeoutSeconds: CALL_SECONDS,

@@ -43,10 +43,12 @@ export interface Route {
 export const FUNCTION_NAMES = [
   'meta',
   'agents',
+  'billing',
   'calls',
   'catalog',
   'downloads',
   'keys',
+  'runs',
   'secrets',
   'usage',
   'workspaces',

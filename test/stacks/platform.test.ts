@@ -51,11 +51,13 @@ describe.each(Object.entries(stages))('%s', (name, { app, data, api }) => {
     expect(Object.fromEntries(told)).toEqual({
       meta: [false, false, false],
       agents: [true, true, false],
+      billing: [true, false, false],
       calls: [true, true, true],
       catalog: [true, true, false],
       downloads: [true, true, false],
       keys: [true, false, false],
       secrets: [true, false, true],
+      usage: [true, false, false],
       workspaces: [true, false, false],
     });
   });
@@ -205,6 +207,12 @@ describe('functions', () => {
       [`${BLOBS}/definitions/*`]: ['s3:GetObject', 's3:PutObject'],
       [`${BLOBS}/layers/*`]: ['s3:GetObject'],
       [`${BLOBS}/runs/*`]: ['s3:GetObject'],
+    },
+    billing: {
+      ...LIMIT,
+      [`${TABLES}main`]: [...AUTHENTICATE, 'dynamodb:PutItem', 'dynamodb:Query'],
+      [`${TABLES}main/index/gsi1`]: ['dynamodb:Query'],
+      [`${TABLES}runs`]: ['dynamodb:GetItem'],
     },
     calls: {
       [`${TABLES}main`]: [...AUTHENTICATE, 'dynamodb:Query'],

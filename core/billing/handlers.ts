@@ -1,0 +1,41 @@
+import type { Deps } from '../deps.ts';
+import type { Handlers, Incoming } from '../http/route.ts';
+import { balanceOf, type LedgerEntry, listEntries } from './ledger.ts';
+import type { billingRoutes } from './routes.ts';
+
+const RECENT = 20;
+
+export function billingHandlers(deps: Pick<Deps, 'main' | 'runs' | 'clock' | 'ids'>): Handlers<typeof billingRoutes> {
+  const transactions = async ({ caller, query }: Incoming<(typeof billingRoutes)[2]>) => ({
+    status: 200 as const,
+    body: (await listEntries(deps, caller.workspace.id, query)).map(view),
+  });
+  return {
+    async getBalance({ caller }) {
+      return { status: 200, body: { balance_cents: await balanceOf(deps, caller.workspace.id), currency: 'usd' } };
+    },
+
+    async getCredits({ caller }) {
+      const balance = await balanceOf(deps, caller.workspace.id);
+      const recent = await listEntries(deps, caller.workspace.id, { limit: RECENT, offset: 0 });
+      return {
+        status: 200,
+        body: { balance_cents: balance, currency: 'usd', recent_transactions: recent.map(view) },
+      };
+    },
+
+    listTransactions: transactions,
+    listBillingHistory: transactions,
+  };
+}
+
+const view = ({ id, type, amountCents, balanceAfterCents, description, referenceId, createdAt }: LedgerEntry) => ({
+  id,
+  type,
+  transaction_type: type,
+  amount_cents: amountCents,
+  balance_after_cents: balanceAfterCents,
+  description,
+  reference_id: referenceId,
+  created_at: createdAt,
+});

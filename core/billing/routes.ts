@@ -1,0 +1,61 @@
+import * as z from 'zod';
+import { defineRoutes } from '../http/route.ts';
+
+const cents = z.int();
+const currency = z.literal('usd');
+const transaction = z.object({
+  id: z.uuid(),
+  type: z.enum(['top_up', 'charge', 'refund']),
+  transaction_type: z.enum(['top_up', 'charge', 'refund']).describe('The same as `type`.'),
+  amount_cents: cents.describe('Negative for charges.'),
+  balance_after_cents: cents,
+  description: z.string(),
+  reference_id: z.string().nullable().describe('Of a charge and its refund: the run.'),
+  created_at: z.iso.datetime(),
+});
+const page = z.object({
+  limit: z.coerce.number().int().min(1).max(200).default(50),
+  offset: z.coerce.number().int().min(0).max(10_000).default(0),
+});
+
+/** `contract.md` 10; for the workspace that `X-Workspace-Id` names, else the caller's own. */
+export const billingRoutes = defineRoutes([
+  {
+    operationId: 'getBalance',
+    method: 'GET',
+    path: '/billing/balance',
+    summary: 'Credits that are left',
+    fn: 'billing',
+    auth: 'key',
+    response: { 200: z.object({ balance_cents: cents, currency }) },
+  },
+  {
+    operationId: 'getCredits',
+    method: 'GET',
+    path: '/billing/credits',
+    summary: 'Credits that are left, and what happened to them lately',
+    fn: 'billing',
+    auth: 'key',
+    response: { 200: z.object({ balance_cents: cents, currency, recent_transactions: z.array(transaction) }) },
+  },
+  {
+    operationId: 'listTransactions',
+    method: 'GET',
+    path: '/billing/transactions',
+    summary: 'Every movement of credits, newest first',
+    fn: 'billing',
+    auth: 'key',
+    request: { query: page },
+    response: { 200: z.array(transaction) },
+  },
+  {
+    operationId: 'listBillingHistory',
+    method: 'GET',
+    path: '/billing/history',
+    summary: 'The same as /billing/transactions',
+    fn: 'billing',
+    auth: 'key',
+    request: { query: page },
+    response: { 200: z.array(transaction) },
+  },
+]);
