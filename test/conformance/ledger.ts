@@ -1,0 +1,194 @@
+import fc from 'fast-check';
+import { beforeEach, expect, test } from 'vitest';
+import {
+  balanceOf,
+  type Charge,
+  hold,
+  type LedgerEntry,
+  listEntries,
+  refund,
+  settle,
+  sweepHolds,
+  topUp,
+} from '#core/billing/ledger.ts';
+import { parseConfig } from '#core/config.ts';
+import type { Deps } from '#core/deps.ts';
+import { SystemClock } from '#core/ports/clock.ts';
+import { SystemIds } from '#core/ports/ids.ts';
+import type { Table } from '#core/ports/table.ts';
+import { RunStore } from '#core/runs/store.ts';
+
+type LedgerTables = { readonly main: Table; readonly runs: Table };
+
+/** What `core/billing/ledger.ts` promises, on the tables of a host. `rounds` is how long the property test goes on. */
+export function ledgerSuite(makeTables: () => Promise<LedgerTables>, { rounds }: { rounds: number }): void {
+  let deps: LedgerTables & Pick<Deps, 'clock' | 'ids'>;
+  let workspaceId: string;
+
+  beforeEach(async () => {
+    deps = { ...(await makeTables()), clock: new SystemClock(), ids: new SystemIds() };
+    workspaceId = crypto.randomUUID();
+  });
+
+  const charge = (cents: number, changes: Partial<Charge> = {}): Charge => ({
+    workspace: { id: workspaceId, slug: 'acme' },
+    runId: crypto.randomUUID(),
+    cents,
+    agentRef: 'acme/oracle@v1',
+    expiresAt: Date.now() + 60_000,
+    ...changes,
+  });
+  const fill = (cents: number) => topUp(deps, workspaceId, { cents, description: 'a present' });
+  const entries = () => listEntries(deps, workspaceId, { limit: 10_000, offset: 0 });
+
+  /** The books are right: every entry follows upon the one before, and none leads below zero. */
+  const expectSound = async (): Promise<LedgerEntry[]> => {
+    const all = (await entries()).reverse();
+    let balance = 0;
+    for (const { amountCents, balanceAfterCents } of all) {
+      balance += amountCents;
+      expect(balanceAfterCents).toBe(balance);
+      expect(balance).toBeGreaterThanOrEqual(0);
+    }
+    expect(await balanceOf(deps, workspaceId)).toBe(balance);
+    return all;
+  };
+
+  test('a call that completes is paid for, one that fails is not', async () => {
+    expect(await fill(100)).toBe(100);
+    const [good, bad] = [charge(30), charge(25)];
+    await hold(deps, good);
+    await hold(deps, bad);
+    expect(await balanceOf(deps, workspaceId)).toBe(45);
+    await settle(deps, workspaceId, good.runId);
+    await refund(deps, workspaceId, bad.runId);
+    const all = await expectSound();
+    expect(all.map(({ type, amountCents, referenceId }) => [type, amountCents, referenceId])).toEqual([
+      ['top_up', 100, null],
+      ['charge', -30, good.runId],
+      ['charge', -25, bad.runId],
+      ['refund', 25, bad.runId],
+    ]);
+    expect(
+      (await listEntries(deps, workspaceId, { limit: 2, offset: 1 })).map(({ amountCents }) => amountCents),
+    ).toEqual([-25, -30]);
+  });
+
+  test('who has too little is told the price and the balance', async () => {
+    await expect(hold(deps, charge(30))).rejects.toMatchObject({ code: 'INSUFFICIENT_CREDITS' });
+    await fill(29);
+    await expect(hold(deps, charge(30))).rejects.toMatchObject({
+      message: 'A call of acme/oracle@v1 costs 30 cents, and the workspace "acme" has 29.',
+    });
+    expect(await entries()).toHaveLength(1);
+  });
+
+  test('nothing happens twice for a run, whatever is repeated', async () => {
+    await fill(50);
+    const [first, second] = [charge(50), charge(20)];
+    await Promise.all([hold(deps, first), hold(deps, first), hold(deps, first)]);
+    await hold(deps, first);
+    expect(await balanceOf(deps, workspaceId)).toBe(0);
+    await Promise.all([refund(deps, workspaceId, first.runId), refund(deps, workspaceId, first.runId)]);
+    await refund(deps, workspaceId, first.runId);
+    expect(await balanceOf(deps, workspaceId)).toBe(50);
+    await hold(deps, second);
+    await settle(deps, workspaceId, second.runId);
+    await refund(deps, workspaceId, second.runId);
+    await hold(deps, second);
+    await refund(deps, workspaceId, crypto.randomUUID());
+    expect(await balanceOf(deps, workspaceId)).toBe(30);
+    await expectSound();
+  });
+
+  test.each([0, -5, 1.5, Number.NaN])('%d cents cannot be added', async (cents) => {
+    await expect(fill(cents)).rejects.toMatchObject({ code: 'INVALID_INPUT' });
+  });
+
+  test('of 60 calls at the same moment, as many begin as there is money for', async () => {
+    await fill(40 * 7 + 3);
+    const held = await Promise.allSettled(Array.from({ length: 60 }, () => hold(deps, charge(7))));
+    expect(held.filter(({ status }) => status === 'fulfilled')).toHaveLength(40);
+    for (const result of held) {
+      if (result.status === 'rejected') expect(result.reason).toMatchObject({ code: 'INSUFFICIENT_CREDITS' });
+    }
+    await expectSound();
+    expect(await balanceOf(deps, workspaceId)).toBe(3);
+  });
+
+  test.each(['the next call', 'a look at the balance', 'the sweep'])(
+    'what lost runs hold is given back by %s; a run that completed has been paid for',
+    async (how) => {
+      await fill(30);
+      const expiresAt = Date.now() - 1;
+      const [lost, never, completed] = [
+        charge(10, { expiresAt }),
+        charge(10, { expiresAt }),
+        charge(10, { expiresAt }),
+      ];
+      const runs = new RunStore({ ...deps, config: parseConfig({}), blobs: undefined as never }, workspaceId);
+      const record = ({ runId }: Charge) => ({
+        id: runId,
+        agentId: 'a',
+        agentWorkspaceId: 'w',
+        agentOrg: 'acme',
+        agentName: 'oracle',
+        agentVersion: 'v1',
+        engine: 'direct_llm' as const,
+        endpoint: 'run',
+        triggerSource: 'api',
+        startedAt: Date.now() - 600_000,
+        deadline: Date.now() - 300_000,
+        input: {},
+      });
+      for (const each of [lost, never, completed]) await hold(deps, { ...each, expiresAt: Date.now() + 60_000 });
+      await runs.start(record(lost));
+      await runs.start(record(completed));
+      const ended = { exitCode: null, errorCode: null, errorMessage: null, executionMs: 1, creditsCents: 10 };
+      const body = { input: {}, output: {}, stdout: '', stderr: '', trace: [] };
+      await runs.finish(record(completed), { status: 'completed', ...ended, ...body });
+      const later = { ...deps, clock: { now: () => Date.now() + 120_000, sleep: deps.clock.sleep.bind(deps.clock) } };
+
+      if (how === 'the next call') await hold(later, charge(20));
+      if (how === 'a look at the balance') expect(await balanceOf(later, workspaceId)).toBe(20);
+      if (how === 'the sweep') await sweepHolds(later);
+      const all = await expectSound();
+      const refunded = all.filter(({ type }) => type === 'refund').map(({ referenceId }) => referenceId);
+      expect(refunded.sort()).toEqual([lost.runId, never.runId].sort());
+      await refund(deps, workspaceId, completed.runId);
+      expect(await balanceOf(deps, workspaceId)).toBe(how === 'the next call' ? 0 : 20);
+    },
+  );
+
+  test('whatever happens at once, the sum of the entries is the balance, and never below zero', async () => {
+    const step = fc.oneof(
+      fc.record({ do: fc.constant('fill' as const), cents: fc.integer({ min: 1, max: 50 }) }),
+      fc.record({ do: fc.constant('hold' as const), cents: fc.integer({ min: 1, max: 40 }), run: fc.nat(7) }),
+      fc.record({ do: fc.constantFrom('settle' as const, 'refund' as const), run: fc.nat(7) }),
+    );
+    await fc.assert(
+      fc.asyncProperty(fc.array(fc.array(step, { minLength: 1, maxLength: 6 }), { maxLength: 6 }), async (waves) => {
+        workspaceId = crypto.randomUUID();
+        const runIds = Array.from({ length: 8 }, () => crypto.randomUUID());
+        for (const wave of waves) {
+          const results = await Promise.allSettled(
+            wave.map(async (each) => {
+              if (each.do === 'fill') await fill(each.cents);
+              else if (each.do === 'hold') await hold(deps, charge(each.cents, { runId: runIds[each.run]! }));
+              else await { settle, refund }[each.do](deps, workspaceId, runIds[each.run]!);
+            }),
+          );
+          for (const result of results) {
+            if (result.status === 'rejected') expect(result.reason).toMatchObject({ code: 'INSUFFICIENT_CREDITS' });
+          }
+        }
+        const all = await expectSound();
+        for (const runId of runIds) {
+          const own = all.filter(({ referenceId }) => referenceId === runId).map(({ type }) => type);
+          expect([[], ['charge'], ['charge', 'refund']]).toContainEqual(own);
+        }
+      }),
+      { numRuns: rounds },
+    );
+  });
+}
