@@ -38,6 +38,7 @@ export async function runCode(deps: Deps, run: EngineRun): Promise<EngineResult>
       env: run.env,
       egress: runEgress(config, agent),
       purpose: 'run',
+      turn: run.isSubCall ? undefined : { owner: run.workspaceId, deadline: run.deadline, signal: run.signal },
       limits: {
         memoryBytes: config.sandboxMemoryBytes,
         diskBytes: config.sandboxDiskBytes,

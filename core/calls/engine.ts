@@ -29,6 +29,8 @@ export interface EngineRun {
   readonly mask: SecretMask;
   /** Epoch milliseconds. Engines end by then, with TIMEOUT. */
   readonly deadline: number;
+  /** Whether another run waits for this one: then its sandbox must not wait for others to end. */
+  readonly isSubCall?: boolean;
   /** Aborted with a RUN_CANCELLED error when the run is cancelled. Engines pass it on to whatever they wait for. */
   readonly signal: AbortSignal;
   /** Shows what happens to whoever watches the run. The pipeline masks secrets in it. */

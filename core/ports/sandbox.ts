@@ -63,6 +63,17 @@ export interface SandboxSpec {
   /** `install` may also reach the package registries that the operator configured. */
   readonly purpose: 'run' | 'install';
   readonly limits: SandboxLimits;
+  /** Where sandboxes are few, the session waits for its turn; without one it is opened at once. */
+  readonly turn?: SandboxTurn;
+}
+
+/** `open` throws RATE_LIMITED when there is no room in time, and the signal's reason once it is aborted. */
+export interface SandboxTurn {
+  /** Owners get their turns alike, however many sessions each of them wants. */
+  readonly owner: string;
+  /** Epoch milliseconds. */
+  readonly deadline: number;
+  readonly signal?: AbortSignal;
 }
 
 export interface ExecRequest {
