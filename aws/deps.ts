@@ -6,6 +6,7 @@ import type { Config } from '#core/config.ts';
 import type { Deps } from '#core/deps.ts';
 import { SystemClock } from '#core/ports/clock.ts';
 import { SystemIds } from '#core/ports/ids.ts';
+import { Cancellations } from '#core/runs/cancellation.ts';
 import { DynamoTable } from './dynamo-table.ts';
 import { S3Blobs } from './s3-blobs.ts';
 import { SecretsManagerVault } from './secrets-manager-vault.ts';
@@ -15,7 +16,7 @@ import { SecretsManagerVault } from './secrets-manager-vault.ts';
  * types ask for, and its bundle then holds no other SDK client. Regions, credentials and endpoints are found by the SDK
  * in its standard variables.
  */
-export interface HostDeps extends Pick<Deps, 'config' | 'clock' | 'ids' | 'log' | 'background'> {
+export interface HostDeps extends Pick<Deps, 'config' | 'clock' | 'ids' | 'log' | 'background' | 'cancellations'> {
   /** The same as `log`, with what only the Lambda entry tells it. */
   readonly logger: Logger;
   /** Waits for all background work: a Lambda function that has answered is frozen, with whatever it does. */
@@ -30,6 +31,7 @@ export function hostParts(config: Config): HostDeps {
     config,
     clock: new SystemClock(),
     ids: new SystemIds(),
+    cancellations: new Cancellations(),
     logger,
     log: {
       debug: (message, fields = {}) => logger.debug(message, fields),

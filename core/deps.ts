@@ -6,6 +6,7 @@ import type { Llm } from './ports/llm.ts';
 import type { Sandbox } from './ports/sandbox.ts';
 import type { Table } from './ports/table.ts';
 import type { Vault } from './ports/vault.ts';
+import type { Cancellations } from './runs/cancellation.ts';
 
 /** Everything the platform needs from its host, built once per process: `local/deps.ts`, `aws/deps.ts`. */
 export interface Deps {
@@ -16,6 +17,7 @@ export interface Deps {
   readonly blobs: Blobs;
   readonly vault: Vault;
   readonly sandbox: Sandbox;
+  readonly cancellations: Cancellations;
   readonly llm: Llm;
   /** Where sandboxed agents reach the API, which is not always where clients do; no slash at the end. */
   readonly gatewayUrl: string;

@@ -1,3 +1,4 @@
+import type { EventName } from '#core/events.ts';
 import type { FunctionName } from '#core/http/route.ts';
 import type { IndexName } from '#core/ports/table.ts';
 import type { TableName } from '#core/ports/table-rules.ts';
@@ -51,8 +52,8 @@ const LIMIT: readonly ItemAction[] = ['GetItem', 'UpdateItem'];
  */
 export const MAX_BODY_MB = 4;
 
-/** Every function of the route table. `test/stacks` compares the policies made of this with a list of their own. */
-export const FUNCTIONS: { readonly [Name in FunctionName]: FunctionSpec } = {
+/** Every function of the route table and of the event table. `test/stacks` compares the policies made of this with a list of their own. */
+export const FUNCTIONS: { readonly [Name in FunctionName | EventName]: FunctionSpec } = {
   meta: { memoryMb: 512, timeoutSeconds: BUFFERED_SECONDS },
   agents: {
     memoryMb: MEMORY_MB,
@@ -79,12 +80,12 @@ export const FUNCTIONS: { readonly [Name in FunctionName]: FunctionSpec } = {
     timeoutSeconds: CALL_SECONDS,
     tables: {
       main: { items: AUTHENTICATE, query: ['table'] },
-      // A service key is looked up in the record of its run.
-      runs: { items: ['GetItem', 'PutItem', 'UpdateItem'] },
-      // Admission, and the budgets of sub-calls.
-      counters: { items: LIMIT },
+      // A service key is looked up in the record of its run; a run to be replayed is found by the digits of its id.
+      runs: { items: ['GetItem', 'PutItem', 'UpdateItem'], query: ['table'] },
+      // Admission, the budgets of sub-calls, and the answers of calls with an Idempotency-Key.
+      counters: { items: [...LIMIT, 'PutItem', 'DeleteItem'] },
     },
-    blobs: { read: ['definitions'], write: ['runs'] },
+    blobs: { read: ['definitions', 'runs'], write: ['runs'] },
     secrets: 'read',
   },
   catalog: {
@@ -112,6 +113,16 @@ export const FUNCTIONS: { readonly [Name in FunctionName]: FunctionSpec } = {
       counters: { items: LIMIT },
     },
   },
+  runs: {
+    memoryMb: MEMORY_MB,
+    timeoutSeconds: BUFFERED_SECONDS,
+    tables: {
+      main: { items: AUTHENTICATE },
+      runs: { items: ['GetItem', 'BatchGetItem', 'UpdateItem'], query: ['table', 'gsi2'] },
+      counters: { items: LIMIT },
+    },
+    blobs: { read: ['runs'] },
+  },
   secrets: {
     memoryMb: MEMORY_MB,
     timeoutSeconds: BUFFERED_SECONDS,
@@ -121,6 +132,12 @@ export const FUNCTIONS: { readonly [Name in FunctionName]: FunctionSpec } = {
       counters: { items: [...LIMIT, 'PutItem', 'DeleteItem'] },
     },
     secrets: 'write',
+  },
+  sweeper: {
+    memoryMb: 512,
+    timeoutSeconds: 60,
+    tables: { runs: { items: ['GetItem', 'PutItem', 'UpdateItem'], query: ['gsi1'] } },
+    blobs: { read: ['runs'], write: ['runs'] },
   },
   usage: {
     memoryMb: MEMORY_MB,

@@ -4,6 +4,7 @@ import type { Config } from '#core/config.ts';
 import type { Deps } from '#core/deps.ts';
 import { SystemClock } from '#core/ports/clock.ts';
 import { SystemIds } from '#core/ports/ids.ts';
+import { Cancellations } from '#core/runs/cancellation.ts';
 import { createAiSdkLlm } from '#llm/ai-sdk-llm.ts';
 import { openDatabase } from './database.ts';
 import { FileVault } from './file-vault.ts';
@@ -58,6 +59,7 @@ export async function localDeps(config: Config, listening: { host: string; port:
     blobs,
     vault: new FileVault(join(folder, 'vault'), config.vaultKeyFile ?? join(folder, 'vault.key')),
     sandbox,
+    cancellations: new Cancellations(),
     llm: createAiSdkLlm(config),
     gatewayUrl: addressOf(listening),
     clock,

@@ -5,6 +5,7 @@ import { routes } from '#core/api.ts';
 import type { Config } from '#core/config.ts';
 import { allHandlers } from '#core/handlers.ts';
 import { type App, createApp } from '#core/http/app.ts';
+import { sweepLostRuns } from '#core/runs/sweep.ts';
 import { addressOf, type LocalDeps, localDeps } from './deps.ts';
 
 /** Longer than the longest call, so that a call can end before the server does. */
@@ -43,6 +44,8 @@ export async function startLocalServer(config: Config): Promise<LocalServer> {
     server.close();
     throw error;
   }
+  // Nobody else has this database, so whatever is under way in it was lost with the process before.
+  await sweepLostRuns(deps, { all: true });
   app = createApp(deps, routes, allHandlers(deps));
 
   return {

@@ -156,6 +156,7 @@ export async function beginCall(deps: Deps, call: Call): Promise<BegunRun> {
     rateLimit: admission.rateLimit,
     async finish(emit) {
       const trace = new Trace(deps.clock);
+      const cancellation = deps.cancellations.watch(deps, workspace.id, call.runId);
       const run: EngineRun = {
         runId: call.runId,
         workspaceId: workspace.id,
@@ -173,12 +174,12 @@ export async function beginCall(deps: Deps, call: Call): Promise<BegunRun> {
         },
         mask,
         deadline,
-        signal: new AbortController().signal,
+        signal: cancellation.signal,
         isWatched: emit !== undefined,
         emit: (event) => emit?.(mask.json(event as Json) as unknown as ProgressEvent),
         trace,
       };
-      const result = await runEngine(deps, run);
+      const result = await runEngine(deps, run).finally(() => cancellation.stop());
       const output = result.data ?? null;
       await runs
         .finish(record, { ...recordOf(result), input: record.input, output, trace: trace.events })

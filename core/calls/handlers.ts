@@ -12,13 +12,15 @@ import { finishInBackground } from './async.ts';
 import { type BegunRun, beginCall, type Call, type CallAnswer, deadlineOf } from './call.ts';
 import { readCallInput } from './input.ts';
 import type { ProgressEvent } from './progress.ts';
+import { replayRun } from './replay.ts';
 import type { callRoutes } from './routes.ts';
 import { actingWorkspace, checkDeprecation, resolveForCall } from './target.ts';
 
 /** Shorter than the idle limits of common proxies. */
 const HEARTBEAT_MS = 15_000;
 
-type CallRequest = Incoming<(typeof callRoutes)[0]>;
+type CallRoute = Extract<(typeof callRoutes)[number], { operationId: 'callAgent' }>;
+type CallRequest = Incoming<CallRoute>;
 
 export const callHandlers = (deps: Deps): Handlers<typeof callRoutes> => ({
   async callAgent(incoming) {
@@ -39,18 +41,21 @@ export const callHandlers = (deps: Deps): Handlers<typeof callRoutes> => ({
     if ('result' in outcome) return outcome.result;
     return answerOf(outcome.replayed, { isReplayed: true, asStream: wantsEvents(incoming) });
   },
+
+  async replayRun({ params, caller, requestUuid: runId, receivedAt }) {
+    const original = await replayRun(deps, { caller, name: params.run_id, runId, receivedAt });
+    return {
+      status: 202,
+      body: { run_id: runId, job_id: runId, replay_of_run_id: original, status: 'queued' },
+    };
+  },
 });
 
 const wantsEvents = ({ headers }: CallRequest): boolean => /\btext\/event-stream\b/i.test(headers.accept ?? '');
 const wantsNoWait = ({ headers }: CallRequest): boolean => /\brespond-async\b/i.test(headers.prefer ?? '');
 
 /** Makes the call; its answer is kept for those who send it again where there is a `keep`. */
-async function answer(
-  deps: Deps,
-  incoming: CallRequest,
-  call: Call,
-  keep?: Keep,
-): Promise<Outgoing<(typeof callRoutes)[0]>> {
+async function answer(deps: Deps, incoming: CallRequest, call: Call, keep?: Keep): Promise<Outgoing<CallRoute>> {
   const { responseHeaders } = incoming;
   const run = await beginCall(deps, call);
   responseHeaders['x-run-id'] = call.runId;

@@ -20,7 +20,7 @@ export interface CallInput {
   readonly llmCredentials?: LlmCredentials;
 }
 
-const UPLOAD_FOLDER = '/tmp/uploads';
+export const UPLOAD_FOLDER = '/tmp/uploads';
 /** The file system's limit is 255 bytes; the number in front needs some. */
 const MAX_FILE_NAME_BYTES = 200;
 

@@ -11,6 +11,25 @@ const usage = z.object({ input_tokens: z.int(), output_tokens: z.int() });
 
 export const callRoutes = defineRoutes([
   {
+    operationId: 'replayRun',
+    method: 'POST',
+    path: '/workspaces/{workspace_id}/runs/{run_id}/replay',
+    summary: 'Run a version once more, with the input of a former run',
+    fn: 'calls',
+    auth: 'key',
+    stream: true,
+    request: { body: z.looseObject({ reason: z.string().optional() }) },
+    response: {
+      202: z.object({
+        run_id: z.uuid(),
+        job_id: z.uuid(),
+        replay_of_run_id: z.uuid(),
+        status: z.literal('queued'),
+      }),
+    },
+    errors: ['NOT_FOUND', 'CONFLICT', 'UNPROCESSABLE', 'MISSING_SECRETS', 'LLM_KEY_REQUIRED', 'RATE_LIMITED'],
+  },
+  {
     operationId: 'callAgent',
     method: 'POST',
     path: '/{org}/{agent}/{version}/{endpoint}',

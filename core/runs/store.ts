@@ -1,6 +1,6 @@
 import type { AgentDefinition } from '../agents/manifest.ts';
 import type { Deps } from '../deps.ts';
-import type { ErrorCode } from '../errors.ts';
+import { type ErrorCode, PlatformError } from '../errors.ts';
 import { epochSeconds, isoTime } from '../ports/clock.ts';
 import { equals, exists, type Item, type Json, queryAll, type TransactOperation } from '../ports/table.ts';
 import { usageOperations } from '../usage/rollup.ts';
@@ -99,6 +99,17 @@ export interface NewRun {
   readonly context?: Json;
 }
 
+export interface RunFilter {
+  readonly agentName?: string;
+  readonly status?: RunStatus;
+  /** Hexadecimal digits of the id, without dashes. */
+  readonly prefix?: string;
+  readonly limit: number;
+  readonly offset: number;
+}
+
+/** Runs that a listing looks at: on AWS each is paid for. */
+const MAX_EXAMINED = 1000;
 /** Bodies up to here lie in the run's own item, and cost no further one. */
 const MAX_EMBEDDED_BODY_BYTES = 4 * 1024;
 /** Larger bodies lie in a blob (`design.md` section 5). */
@@ -174,7 +185,11 @@ export class RunStore {
   }
 
   #childKey(rootRunId: string, runId: string) {
-    return { pk: `WS#${this.#workspaceId}#TREE#${hexOf(rootRunId)}`, sk: hexOf(runId) };
+    return { pk: this.#treePartition(rootRunId), sk: hexOf(runId) };
+  }
+
+  #treePartition(rootRunId: string): string {
+    return `WS#${this.#workspaceId}#TREE#${hexOf(rootRunId)}`;
   }
 
   #expiry(startedAt: number): number {
@@ -257,6 +272,80 @@ export class RunStore {
     return item && readRun(item, this.#deps.clock.now());
   }
 
+  /**
+   * The run that an id, a request id (`req_...`) or the first digits of either name (`contract.md` 0.5). Throws NOT_FOUND,
+   * and CONFLICT when these digits begin more than one.
+   */
+  async findByName(name: string): Promise<Run> {
+    const digits = name.replace(/^req_/, '').replaceAll('-', '').toLowerCase();
+    if (/^[0-9a-f]{7,32}$/.test(digits)) {
+      const sk = { beginsWith: digits };
+      const { items } = await this.#deps.runs.query({ pk: `WS#${this.#workspaceId}#RUN`, sk, limit: 3 });
+      if (items.length > 1) {
+        const found = items.map(({ id }) => id).join(', ');
+        throw new PlatformError('CONFLICT', `More than one run begins with "${name}": ${found}. Give more digits.`);
+      }
+      if (items.length === 1) return readRun(items[0]!, this.#deps.clock.now());
+    }
+    throw new PlatformError(
+      'NOT_FOUND',
+      `There is no run "${name.slice(0, 64)}" in this workspace; give its id, or the first 7 or more digits of it.`,
+    );
+  }
+
+  /**
+   * Runs of the workspace, newest first. Looks at no more than the newest thousand that `prefix`, or nothing, narrows
+   * down: `total` is the number of those among them that match.
+   */
+  async list({ agentName, status, prefix, limit, offset }: RunFilter): Promise<{ runs: Run[]; total: number }> {
+    const query =
+      prefix === undefined
+        ? { index: 'gsi2' as const, pk: `WS#${this.#workspaceId}#RUNS`, reverse: true }
+        : { pk: `WS#${this.#workspaceId}#RUN`, sk: { beginsWith: prefix } };
+    const found: Run[] = [];
+    let examined = 0;
+    for await (const item of queryAll(this.#deps.runs, { ...query, limit: 200 })) {
+      if (examined++ >= MAX_EXAMINED) break;
+      const run = readRun(item, this.#deps.clock.now());
+      const isWanted =
+        (agentName === undefined || run.agentName === agentName) && (status === undefined || run.status === status);
+      if (isWanted) found.push(run);
+    }
+    if (prefix !== undefined) found.sort((a, b) => (a.startedAt < b.startedAt ? 1 : -1));
+    return { runs: found.slice(offset, offset + limit), total: found.length };
+  }
+
+  /** All runs of a chain: its top and whatever was called below, oldest first. */
+  async tree(rootRunId: string): Promise<Run[]> {
+    const ids = [rootRunId];
+    for await (const item of queryAll(this.#deps.runs, { pk: this.#treePartition(rootRunId), limit: 1000 })) {
+      ids.push(item.run_id as string);
+    }
+    const runs: Run[] = [];
+    for (let start = 0; start < ids.length; start += 100) {
+      const keys = ids.slice(start, start + 100).map((id) => this.#key(id));
+      for (const item of await this.#deps.runs.batchGet(keys)) {
+        if (item) runs.push(readRun(item, this.#deps.clock.now()));
+      }
+    }
+    return runs.sort((a, b) => (a.startedAt < b.startedAt ? -1 : 1));
+  }
+
+  /** Marks a run for its end, wherever it runs. False when it has ended. */
+  async requestCancel(runId: string): Promise<boolean> {
+    const { ok } = await this.#deps.runs.update(
+      this.#key(runId),
+      { set: { cancel_requested_at: isoTime(this.#deps.clock.now()) } },
+      equals('status', 'running'),
+    );
+    return ok;
+  }
+
+  /** Whether somebody asked for the end of this run. */
+  async isCancelled(runId: string): Promise<boolean> {
+    return (await this.#deps.runs.get(this.#key(runId)))?.cancel_requested_at !== undefined;
+  }
+
   async body(runId: string): Promise<RunBody | undefined> {
     const head = await this.#deps.runs.get(this.#key(runId));
     return head && this.#bodyOf(head);
@@ -312,6 +401,41 @@ export async function* runsStartedBetween(
   const sk = { between: [from, `${to}$`] } as const;
   const query = { index: 'gsi2', pk: `WS#${workspaceId}#RUNS`, sk, limit: 200, reverse: true } as const;
   for await (const item of queryAll(runs, query)) yield readRun(item, clock.now());
+}
+
+/** Runs that are not finished and should have been at `before` (epoch milliseconds), whichever workspace they belong to. */
+export async function* listOpenRuns(
+  { runs }: Pick<Deps, 'runs'>,
+  before: number,
+): AsyncGenerator<{ workspaceId: string; run: NewRun }> {
+  for (const digit of '0123456789abcdef') {
+    const sk = { lessThan: isoTime(before) };
+    for await (const item of queryAll(runs, { index: 'gsi1', pk: `OPEN#${digit}`, sk, limit: 200 })) {
+      yield { workspaceId: item.workspace_id as string, run: newRunFrom(item) };
+    }
+  }
+}
+
+function newRunFrom(item: Item): NewRun {
+  return {
+    id: item.id as string,
+    agentId: item.agent_id as string,
+    agentWorkspaceId: item.agent_workspace_id as string,
+    agentOrg: item.agent_org as string,
+    agentName: item.agent_name as string,
+    agentVersion: item.agent_version as string,
+    engine: item.engine as NewRun['engine'],
+    endpoint: item.endpoint as string,
+    triggerSource: item.trigger_source as string,
+    startedAt: Date.parse(item.started_at as string),
+    deadline: item.deadline as number,
+    parentRunId: item.parent_run_id as string | undefined,
+    rootRunId: item.root_run_id as string | undefined,
+    replayOf: item.replay_of as string | undefined,
+    tenantId: item.tenant_id as string | undefined,
+    // Of no use to whoever ends it.
+    input: null,
+  };
 }
 
 /** A run that nobody can finish any more reads as failed; its record need not be repaired for that. */

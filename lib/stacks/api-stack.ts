@@ -1,6 +1,9 @@
 import { join } from 'node:path';
-import { CfnOutput, Stack, type StackProps } from 'aws-cdk-lib';
+import { CfnOutput, Duration, Stack, type StackProps } from 'aws-cdk-lib';
+import { Rule, Schedule } from 'aws-cdk-lib/aws-events';
+import { LambdaFunction as LambdaTarget } from 'aws-cdk-lib/aws-events-targets';
 import type { Construct } from 'constructs';
+import { EVENTS, type EventName } from '#core/events.ts';
 import { FUNCTION_NAMES, type FunctionName, type Route } from '#core/http/route.ts';
 import type { TableName } from '#core/ports/table-rules.ts';
 import type { Stage } from '../config.ts';
@@ -25,11 +28,20 @@ export class ApiStack extends Stack {
     // Not `restApi.url`: it is of the deployment, which waits for the functions.
     const baseUrl =
       stage.baseUrl ?? `https://${restApi.restApiId}.execute-api.${this.region}.${this.urlSuffix}/${stage.name}`;
+    for (const [name, { everyMinutes, about }] of Object.entries(EVENTS)) {
+      const { lambda } = this.#addFunction(name as EventName, props);
+      new Rule(this, `${name}-clock`, {
+        description: about,
+        schedule: Schedule.rate(Duration.minutes(everyMinutes)),
+        // What one call misses the next one does.
+        targets: [new LambdaTarget(lambda, { retryAttempts: 0 })],
+      });
+    }
     for (const { lambda } of functions.values()) lambda.addEnvironment('PLATFORM_BASE_URL', baseUrl);
     new CfnOutput(this, 'BaseUrl', { value: baseUrl });
   }
 
-  #addFunction(fn: FunctionName, { stage, bundles }: ApiStackProps): HouseFunction {
+  #addFunction(fn: FunctionName | EventName, { stage, bundles }: ApiStackProps): HouseFunction {
     const { memoryMb, timeoutSeconds, tables = {}, blobs, secrets } = FUNCTIONS[fn];
     const house = new HouseFunction(this, fn, {
       stage,

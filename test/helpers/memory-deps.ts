@@ -6,6 +6,7 @@ import { type Config, parseConfig } from '#core/config.ts';
 import type { Deps } from '#core/deps.ts';
 import { SystemIds } from '#core/ports/ids.ts';
 import { SandboxUnavailableError } from '#core/ports/sandbox.ts';
+import { Cancellations } from '#core/runs/cancellation.ts';
 import { createAiSdkLlm } from '#llm/ai-sdk-llm.ts';
 import { openDatabase } from '#local/database.ts';
 import { FileVault } from '#local/file-vault.ts';
@@ -48,6 +49,7 @@ export function memoryDeps(settings: Partial<Config> = {}): MemoryDeps {
     counters: new SqliteTable(database, 'counters', clock),
     blobs: new FolderBlobs(join(folder, 'blobs')),
     vault: new FileVault(join(folder, 'vault'), join(folder, 'vault.key')),
+    cancellations: new Cancellations(),
     sandbox: {
       open: () => Promise.reject(new SandboxUnavailableError('there is no sandbox in this test')),
       status: async () => ({ kind: 'none', problem: 'there is no sandbox in this test', interpreters: {} }),

@@ -2,6 +2,7 @@ import { mkdirSync, mkdtempSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { App } from 'aws-cdk-lib';
+import { EVENT_NAMES } from '#core/events.ts';
 import { FUNCTION_NAMES } from '#core/http/route.ts';
 import type { Stage } from '#lib/config.ts';
 import { addPlatform } from '#lib/platform.ts';
@@ -23,7 +24,7 @@ export interface Template {
 export function synthesise(stage: Stage): { app: App; data: Template; api: Template } {
   const folder = mkdtempSync(join(tmpdir(), 'platform-synth-'));
   const bundles = join(folder, 'bundles');
-  for (const fn of FUNCTION_NAMES) {
+  for (const fn of [...FUNCTION_NAMES, ...EVENT_NAMES]) {
     mkdirSync(join(bundles, fn), { recursive: true });
     writeFileSync(join(bundles, fn, 'index.mjs'), `// ${fn}\n`);
   }

@@ -2,7 +2,8 @@ import { AwsSolutionsChecks } from 'cdk-nag';
 import { describe, expect, test } from 'vitest';
 import { routes } from '#core/api.ts';
 import { parseConfig } from '#core/config.ts';
-import { FUNCTION_NAMES, isRaw, type Route } from '#core/http/route.ts';
+import { EVENT_NAMES, EVENTS, type EventName } from '#core/events.ts';
+import { FUNCTION_NAMES, type FunctionName, isRaw, type Route } from '#core/http/route.ts';
 import {
   environmentOf,
   functionIdOf,
@@ -56,6 +57,7 @@ describe.each(Object.entries(stages))('%s', (name, { app, data, api }) => {
       catalog: [true, true, false],
       downloads: [true, true, false],
       keys: [true, false, false],
+      runs: [true, true, false],
       secrets: [true, false, true],
       usage: [true, false, false],
       workspaces: [true, false, false],
@@ -110,7 +112,9 @@ describe('API', () => {
   });
 
   test('lets API Gateway call each function, for this API only', () => {
-    const permissions = resourcesOf(api, 'AWS::Lambda::Permission').map(([, { Properties }]) => Properties);
+    const permissions = resourcesOf(api, 'AWS::Lambda::Permission')
+      .map(([, { Properties }]) => Properties)
+      .filter(({ Principal }) => Principal !== 'events.amazonaws.com');
     const [[apiId]] = resourcesOf(api, 'AWS::ApiGateway::RestApi') as [[string, Resource]];
     expect(permissions.map((permission) => rendered(permission.FunctionName)).sort()).toEqual(
       FUNCTION_NAMES.map((fn) => `<${functionIdOf(api, fn)}.Arn>`).sort(),
@@ -182,13 +186,23 @@ describe('functions', () => {
     });
   });
 
+  test.each(EVENT_NAMES)('%s is called by a clock of its own', (name) => {
+    const [, { Properties }] = resourcesOf(api, 'AWS::Events::Rule').find(([id]) => id.startsWith(name))!;
+    const minutes = EVENTS[name].everyMinutes;
+    expect(Properties.ScheduleExpression).toBe(minutes === 1 ? 'rate(1 minute)' : `rate(${minutes} minutes)`);
+    expect(Properties.State).toBe('ENABLED');
+    expect(Properties.Targets.map((target: { Arn: unknown }) => rendered(target.Arn))).toEqual([
+      `<${functionIdOf(api, name)}.Arn>`,
+    ]);
+  });
+
   const TABLES = 'arn:aws:dynamodb:eu-west-1:111122223333:table/platform-prod-';
   const BLOBS = 'arn:aws:s3:::platform-prod-111122223333-eu-west-1';
   const SECRETS = 'arn:aws:secretsmanager:eu-west-1:111122223333:secret:platform/prod/*';
   const AUTHENTICATE = ['dynamodb:GetItem', 'dynamodb:UpdateItem'];
   const LIMIT = { [`${TABLES}counters`]: ['dynamodb:GetItem', 'dynamodb:UpdateItem'] };
   /** Resource -> actions. Written out here once more, so that a right is never given by the way. */
-  const ALLOWED: Record<(typeof FUNCTION_NAMES)[number], Record<string, string[]>> = {
+  const ALLOWED: Record<FunctionName | EventName, Record<string, string[]>> = {
     meta: {},
     agents: {
       ...LIMIT,
@@ -216,11 +230,11 @@ describe('functions', () => {
     },
     calls: {
       [`${TABLES}main`]: [...AUTHENTICATE, 'dynamodb:Query'],
-      [`${TABLES}runs`]: ['dynamodb:GetItem', 'dynamodb:PutItem', 'dynamodb:UpdateItem'],
-      ...LIMIT,
+      [`${TABLES}runs`]: ['dynamodb:GetItem', 'dynamodb:PutItem', 'dynamodb:UpdateItem', 'dynamodb:Query'],
+      [`${TABLES}counters`]: ['dynamodb:GetItem', 'dynamodb:UpdateItem', 'dynamodb:PutItem', 'dynamodb:DeleteItem'],
       [BLOBS]: ['s3:ListBucket'],
       [`${BLOBS}/definitions/*`]: ['s3:GetObject'],
-      [`${BLOBS}/runs/*`]: ['s3:PutObject'],
+      [`${BLOBS}/runs/*`]: ['s3:GetObject', 's3:PutObject'],
       [SECRETS]: ['secretsmanager:GetSecretValue'],
     },
     catalog: {
@@ -249,10 +263,24 @@ describe('functions', () => {
         'dynamodb:Query',
       ],
     },
+    runs: {
+      ...LIMIT,
+      [`${TABLES}main`]: AUTHENTICATE,
+      [`${TABLES}runs`]: ['dynamodb:GetItem', 'dynamodb:BatchGetItem', 'dynamodb:UpdateItem', 'dynamodb:Query'],
+      [`${TABLES}runs/index/gsi2`]: ['dynamodb:Query'],
+      [BLOBS]: ['s3:ListBucket'],
+      [`${BLOBS}/runs/*`]: ['s3:GetObject'],
+    },
     secrets: {
       [`${TABLES}main`]: [...AUTHENTICATE, 'dynamodb:PutItem', 'dynamodb:DeleteItem', 'dynamodb:Query'],
       [`${TABLES}counters`]: ['dynamodb:GetItem', 'dynamodb:UpdateItem', 'dynamodb:PutItem', 'dynamodb:DeleteItem'],
       [SECRETS]: ['secretsmanager:GetSecretValue', 'secretsmanager:CreateSecret', 'secretsmanager:PutSecretValue'],
+    },
+    sweeper: {
+      [`${TABLES}runs`]: ['dynamodb:GetItem', 'dynamodb:PutItem', 'dynamodb:UpdateItem'],
+      [`${TABLES}runs/index/gsi1`]: ['dynamodb:Query'],
+      [BLOBS]: ['s3:ListBucket'],
+      [`${BLOBS}/runs/*`]: ['s3:GetObject', 's3:PutObject'],
     },
     usage: {
       ...LIMIT,
@@ -267,7 +295,7 @@ describe('functions', () => {
     },
   };
 
-  test.each(FUNCTION_NAMES)('%s may do what is listed here, and nothing else', (fn) => {
+  test.each([...FUNCTION_NAMES, ...EVENT_NAMES])('%s may do what is listed here, and nothing else', (fn) => {
     const { role, allowed } = policyOf(api, fn);
     expect(role.ManagedPolicyArns ?? []).toEqual([]);
     expect(role.Policies ?? []).toEqual([]);

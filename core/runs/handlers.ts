@@ -1,0 +1,148 @@
+import type { Deps } from '../deps.ts';
+import { PlatformError } from '../errors.ts';
+import type { Handlers } from '../http/route.ts';
+import { isoTime } from '../ports/clock.ts';
+import { buildDag } from './dag.ts';
+import type { runRoutes } from './routes.ts';
+import { type Run, type RunBody, RunStore } from './store.ts';
+
+type RunDeps = Pick<Deps, 'runs' | 'blobs' | 'clock' | 'config' | 'cancellations'>;
+
+export const runHandlers = (deps: RunDeps): Handlers<typeof runRoutes> => {
+  const storeOf = (workspaceId: string) => new RunStore(deps, workspaceId);
+
+  async function cancel(workspaceId: string, name: string) {
+    const runs = storeOf(workspaceId);
+    const { id } = await runs.findByName(name);
+    await deps.cancellations.cancel(deps, workspaceId, id);
+    return { status: 200 as const, body: await detail(runs, await runs.findByName(id)) };
+  }
+
+  return {
+    async listRuns({ caller, query }) {
+      const { runs, total } = await storeOf(caller.workspace.id).list({
+        agentName: query.agent_name,
+        status: query.status,
+        prefix: query.run_id_prefix?.replaceAll('-', '').toLowerCase(),
+        limit: query.limit,
+        offset: query.offset,
+      });
+      return { status: 200, body: { runs: runs.map(summary), total } };
+    },
+
+    async getRun({ caller, params }) {
+      const runs = storeOf(caller.workspace.id);
+      return { status: 200, body: await detail(runs, await runs.findByName(params.run_id)) };
+    },
+
+    cancelRun: ({ caller, params }) => cancel(caller.workspace.id, params.run_id),
+    requestRunCancel: ({ caller, params }) => cancel(caller.workspace.id, params.run_id),
+
+    async getRunLogs({ caller, params }) {
+      const runs = storeOf(caller.workspace.id);
+      const run = await runs.findByName(params.run_id);
+      const body = await runs.body(run.id);
+      return {
+        status: 200,
+        body: {
+          run_id: run.id,
+          agent_name: run.agentName,
+          agent_version: run.agentVersion,
+          run_status: run.status,
+          error_message: run.errorMessage,
+          input_data: body?.input ?? null,
+          output_data: body?.output ?? null,
+          has_execution_log: body !== undefined && (body.stdout !== '' || body.stderr !== ''),
+          stdout: body?.stdout ?? null,
+          stderr: body?.stderr ?? null,
+          exit_code: run.exitCode,
+          execution_time_ms: run.executionMs,
+        },
+      };
+    },
+
+    async getRunDag({ caller, params }) {
+      const runs = storeOf(caller.workspace.id);
+      const run = await runs.findByName(params.run_id);
+      const tree = await runs.tree(run.rootRunId);
+      if (tree.length < 2) {
+        throw new PlatformError('NOT_FOUND', `The run ${run.id} called no other agent and was called by none.`);
+      }
+      const bodies = new Map(
+        await Promise.all(
+          tree.map(async ({ id }): Promise<[string, RunBody | undefined]> => [id, await runs.body(id)]),
+        ),
+      );
+      return { status: 200, body: buildDag(tree, (id) => bodies.get(id)?.trace ?? []) };
+    },
+
+    async getRunTrace({ caller, params }) {
+      const run = await storeOf(caller.workspace.id).findByName(params.run_id);
+      return {
+        status: 200,
+        body: {
+          trace: {
+            id: run.id,
+            run_id: run.id,
+            workspace_id: run.workspaceId,
+            status: run.status,
+            created_at: run.startedAt,
+            ...(run.completedAt !== null && { completed_at: run.completedAt }),
+          },
+        },
+      };
+    },
+
+    async listTraceEvents({ caller, params, query }) {
+      const runs = storeOf(caller.workspace.id);
+      const { id } = await runs.findByName(params.trace_id);
+      const trace = (await runs.body(id))?.trace ?? [];
+      const start = query.cursor ?? query.offset;
+      const end = start + query.limit;
+      const events = trace.slice(start, end).map(({ at, payload, ...rest }, index) => ({
+        id: `${id}:${start + index}`,
+        trace_id: id,
+        sequence_no: start + index,
+        ...rest,
+        payload: { ...payload },
+        created_at: isoTime(at),
+      }));
+      const next = end < trace.length ? String(end) : null;
+      return { status: 200, body: { events, total: trace.length, cursor: String(start), next_cursor: next } };
+    },
+  };
+};
+
+const summary = (run: Run) => ({
+  id: run.id,
+  agent_name: run.agentName,
+  agent_version: run.agentVersion,
+  status: run.status,
+  error_message: run.errorMessage,
+  duration_ms: run.durationMs,
+  trigger_source: run.triggerSource,
+  started_at: run.startedAt,
+  created_at: run.startedAt,
+});
+
+async function detail(runs: RunStore, run: Run) {
+  const body = await runs.body(run.id);
+  return {
+    ...summary(run),
+    endpoint: run.endpoint,
+    error_code: run.errorCode,
+    completed_at: run.completedAt,
+    parent_run_id: run.parentRunId,
+    root_run_id: run.rootRunId,
+    replay_of_run_id: run.replayOf,
+    tenant_id: run.tenantId,
+    input_tokens: run.inputTokens,
+    output_tokens: run.outputTokens,
+    llm_provider: run.llmProvider,
+    llm_model: run.llmModel,
+    cost_usd: run.costUsd,
+    credits_cents: run.creditsCents,
+    input_data: body?.input ?? null,
+    output_data: body?.output ?? null,
+  };
+}

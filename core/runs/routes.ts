@@ -1,0 +1,223 @@
+import * as z from 'zod';
+import { defineRoutes } from '../http/route.ts';
+
+const status = z.enum(['queued', 'running', 'completed', 'failed', 'timeout', 'cancelled']);
+const time = z.iso.datetime();
+
+const summary = z.object({
+  id: z.uuid(),
+  agent_name: z.string(),
+  agent_version: z.string(),
+  status,
+  error_message: z.string().nullable(),
+  duration_ms: z.int().nullable(),
+  trigger_source: z.string().nullable(),
+  started_at: time.nullable(),
+  created_at: time,
+});
+
+const run = summary.extend({
+  endpoint: z.string(),
+  error_code: z.string().nullable(),
+  completed_at: time.nullable(),
+  parent_run_id: z.uuid().nullable(),
+  root_run_id: z.uuid(),
+  replay_of_run_id: z.uuid().nullable(),
+  tenant_id: z.string().nullable(),
+  input_tokens: z.int().nullable(),
+  output_tokens: z.int().nullable(),
+  llm_provider: z.string().nullable(),
+  llm_model: z.string().nullable(),
+  cost_usd: z.number().nullable(),
+  credits_cents: z.int(),
+  input_data: z.unknown(),
+  output_data: z.unknown(),
+});
+
+const node = z.object({
+  run_id: z.uuid(),
+  agent_name: z.string(),
+  agent_version: z.string(),
+  status,
+  duration_ms: z.int().nullable(),
+  started_at: time,
+  self_cost_usd: z.number(),
+  subtree_cost_usd: z.number(),
+  cost_pct: z.number().describe('The share of the whole chain that this run and all below it cost, in percent.'),
+  input_tokens: z.int(),
+  output_tokens: z.int(),
+  llm_model: z.string().nullable(),
+  llm_provider: z.string().nullable(),
+  trace_summary: z.object({
+    llm_calls: z.int(),
+    tool_calls: z.int(),
+    errors: z.int(),
+    total_tokens: z.int(),
+    total_cost_usd: z.number(),
+  }),
+  get children() {
+    return z.array(node);
+  },
+});
+
+const event = z.object({
+  id: z.string(),
+  trace_id: z.uuid(),
+  sequence_no: z.int(),
+  event_type: z.string(),
+  payload: z.record(z.string(), z.unknown()),
+  provider: z.string().optional(),
+  model: z.string().optional(),
+  token_input: z.int().optional(),
+  token_output: z.int().optional(),
+  cache_read_tokens: z.int().optional(),
+  cache_write_tokens: z.int().optional(),
+  cost_usd: z.number().optional(),
+  duration_ms: z.int().optional(),
+  error_type: z.string().optional(),
+  error_message: z.string().optional(),
+  created_at: time,
+});
+
+const RUN = '/workspaces/{workspace_id}/runs/{run_id}';
+/** `run_id` may be the id, a request id, or the first digits of either. */
+const row = { fn: 'runs', auth: 'key', errors: ['NOT_FOUND', 'CONFLICT'] } as const;
+
+export const runRoutes = defineRoutes([
+  {
+    operationId: 'listRuns',
+    method: 'GET',
+    path: '/workspaces/{workspace_id}/runs',
+    summary: "List a workspace's runs, newest first",
+    fn: 'runs',
+    auth: 'key',
+    request: {
+      query: z.object({
+        agent_name: z.string().optional(),
+        status: status.optional(),
+        run_id_prefix: z
+          .string()
+          .regex(/^[0-9a-f-]{7,36}$/i, 'must be 7 or more hexadecimal digits')
+          .optional()
+          .describe('The first 7 or more digits of the id.'),
+        limit: z.coerce.number().int().min(1).max(200).default(20),
+        offset: z.coerce.number().int().min(0).default(0),
+      }),
+    },
+    response: {
+      200: z.object({
+        runs: z.array(summary),
+        total: z.int().describe('Of the runs that match; only the newest thousand runs are looked at.'),
+      }),
+    },
+  },
+  {
+    ...row,
+    operationId: 'getRun',
+    method: 'GET',
+    path: RUN,
+    summary: 'A run, with what went in and came out',
+    response: { 200: run },
+  },
+  {
+    ...row,
+    operationId: 'cancelRun',
+    method: 'DELETE',
+    path: RUN,
+    summary: 'Cancel a run and all that it called; one that has ended stays as it is',
+    response: { 200: run },
+  },
+  {
+    ...row,
+    operationId: 'requestRunCancel',
+    method: 'POST',
+    path: `${RUN}/cancel`,
+    summary: 'Cancel a run and all that it called; one that has ended stays as it is',
+    response: { 200: run },
+  },
+  {
+    ...row,
+    operationId: 'getRunLogs',
+    method: 'GET',
+    path: `${RUN}/logs`,
+    summary: 'What a run printed',
+    response: {
+      200: z.object({
+        run_id: z.uuid(),
+        agent_name: z.string().nullable(),
+        agent_version: z.string().nullable(),
+        run_status: status.nullable(),
+        error_message: z.string().nullable(),
+        input_data: z.unknown(),
+        output_data: z.unknown(),
+        has_execution_log: z.boolean(),
+        stdout: z.string().nullable(),
+        stderr: z.string().nullable(),
+        exit_code: z.int().nullable(),
+        execution_time_ms: z.int().nullable(),
+      }),
+    },
+  },
+  {
+    ...row,
+    operationId: 'getRunDag',
+    method: 'GET',
+    path: `${RUN}/dag`,
+    summary: 'The tree of calls that a run is part of, with what each cost',
+    response: {
+      200: z.object({
+        root_run_id: z.uuid(),
+        is_live: z.boolean(),
+        total_cost_usd: z.number(),
+        total_duration_ms: z.int(),
+        node_count: z.int(),
+        active_count: z.int(),
+        completed_count: z.int(),
+        failed_count: z.int(),
+        most_expensive_agent: z.string().nullable(),
+        tree: node,
+      }),
+    },
+  },
+  {
+    ...row,
+    operationId: 'getRunTrace',
+    method: 'GET',
+    path: `${RUN}/trace`,
+    summary: 'The trace of a run',
+    response: {
+      200: z.object({
+        trace: z.object({
+          id: z.uuid(),
+          run_id: z.uuid(),
+          workspace_id: z.uuid(),
+          status,
+          created_at: time,
+          completed_at: time.optional(),
+        }),
+      }),
+    },
+  },
+  {
+    ...row,
+    operationId: 'listTraceEvents',
+    method: 'GET',
+    path: '/workspaces/{workspace_id}/traces/{trace_id}/events',
+    summary: 'What a run did, step by step: calls of models and tools, with their times and costs',
+    request: {
+      query: z.object({
+        limit: z.coerce.number().int().min(1).max(1000).default(500),
+        offset: z.coerce.number().int().min(0).default(0),
+        cursor: z.coerce.number().int().min(0).optional().describe('`next_cursor` of the page before.'),
+      }),
+    },
+    response: {
+      200: z.object({
+        events: z.array(event),
+        total: z.int(),
+        cursor: z.string(),
+        next_cursor: z.string().nullable(),
+      }),
+    },
+  },
+]);
