@@ -11,6 +11,7 @@ import { dynamoDbClient } from './aws.ts';
 import { startLambdaHost } from './lambda-host.ts';
 import type { Target } from './platform.ts';
 import { startPolicyGate } from './policy-gate.ts';
+import { startScriptedLlm } from './scripted-llm/server.ts';
 import { environmentOf, policyOf, rendered, resourcesOf, synthesise, TEST_REGION, type Template } from './templates.ts';
 import { addMember, addUser } from './users.ts';
 
@@ -46,6 +47,7 @@ export async function startAwsTarget(): Promise<AwsTarget> {
     { dynamodb: dynamoDb, s3: moto, secretsmanager: moto },
     (fn) => policyOf(api, fn).allowed,
   );
+  const llm = await startScriptedLlm();
   const host = await startLambdaHost((url) => ({
     bundles: BUNDLES,
     environmentOf: (fn) => ({
@@ -53,6 +55,7 @@ export async function startAwsTarget(): Promise<AwsTarget> {
       ...ACCOUNT,
       ...gate.environmentOf(fn),
       PLATFORM_BASE_URL: url,
+      ...llm.settings,
     }),
   }));
 
@@ -66,12 +69,14 @@ export async function startAwsTarget(): Promise<AwsTarget> {
     slug: 'acme',
     addUser: (slug) => addUser(deps, slug),
     addMember: (user, workspaceId) => addMember(deps, user, workspaceId),
+    llm,
     interpreters: {},
     refused: gate.refused,
     unused: () => grantsOf(api).filter((grant) => !gate.used.has(grant)),
     async close() {
       await host.close();
       await gate.close();
+      await llm.close();
     },
   };
 }

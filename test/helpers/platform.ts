@@ -7,6 +7,7 @@ import { type Config, parseConfig } from '#core/config.ts';
 import type { Deps } from '#core/deps.ts';
 import { bootstrap } from '#core/workspaces/bootstrap.ts';
 import { startLocalServer } from '#local/server.ts';
+import { type ScriptedLlm, startScriptedLlm } from './scripted-llm/server.ts';
 import { addMember, addUser, type TestUser } from './users.ts';
 
 /** A platform under test: what a suite of `test/e2e` needs to know of it. */
@@ -19,6 +20,8 @@ export interface Target {
   /** Makes another user with a workspace of his own. */
   addUser(slug: string): Promise<TestUser>;
   addMember(user: TestUser, workspaceId: string): Promise<void>;
+  /** What it asks for all providers. */
+  readonly llm: ScriptedLlm;
   /** Interpreters in the sandbox: tests of a missing one are skipped by name. */
   readonly interpreters: { readonly python?: string; readonly node?: string };
   close(): Promise<void>;
@@ -34,6 +37,7 @@ export async function startLocalTarget(
   change: Partial<Config> = {},
 ): Promise<LocalTarget> {
   const folder = mkdtempSync(join(tmpdir(), 'platform-e2e-'));
+  const llm = await startScriptedLlm();
   const config = parseConfig({
     PLATFORM_PORT: '0',
     PLATFORM_DATA: folder,
@@ -41,6 +45,7 @@ export async function startLocalTarget(
     PLATFORM_WORKSPACE: 'acme',
     // Tests are one client that knocks without a key again and again.
     PLATFORM_ADDRESS_LIMIT: '100000',
+    ...llm.settings,
     ...settings,
   });
   const server = await startLocalServer({ ...config, ...change });
@@ -53,9 +58,11 @@ export async function startLocalTarget(
     deps,
     addUser: (slug) => addUser(deps, slug),
     addMember: (user, workspaceId) => addMember(deps, user, workspaceId),
+    llm,
     interpreters: (await deps.sandbox.status()).interpreters,
     async close() {
       await server.close(true);
+      await llm.close();
       rmSync(folder, { recursive: true, force: true });
     },
   };
