@@ -6,7 +6,7 @@ import { addUser } from '#test/helpers/users.ts';
 import { checkDefinition } from '../agents/manifest.ts';
 import { AgentStore, type AgentVersion } from '../agents/store.ts';
 import { findWorkspace } from '../workspaces/store.ts';
-import { resolveSkills, type Skill, type SkillHeaders, skillEnvironment, skillFiles, skillPreamble } from './skills.ts';
+import { resolveSkills, type Skill, type SkillHeaders, skillEnvironment, skillFiles } from './skills.ts';
 
 type Manifest = Readonly<Record<string, unknown>>;
 const SKILL = { type: 'skill', description: 'How we write.', prompt: 'Be brief.' };
@@ -178,11 +178,6 @@ const skill = (more: Partial<Skill> = {}): Skill => ({
   text: 'Be brief.',
   files: [],
   ...more,
-});
-
-test('a prompt begins with the texts, each with a line that ends it', () => {
-  expect(skillPreamble([])).toBe('');
-  expect(skillPreamble([skill(), skill({ text: 'Be kind.' })])).toBe('Be brief.\n\n---\n\nBe kind.\n\n---\n\n');
 });
 
 describe('in a sandbox', () => {

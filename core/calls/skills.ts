@@ -150,10 +150,6 @@ const toSkill = (version: AgentVersion): Skill => ({
 const sizeOf = ({ text, files }: Skill): number =>
   files.reduce((sum, { content }) => sum + Buffer.byteLength(content), Buffer.byteLength(text));
 
-/** What is put before the prompt of an agent: each text, and a line that ends it (`contract.md` 11.4). */
-export const skillPreamble = (skills: readonly Skill[]): string =>
-  skills.map(({ text }) => `${text}\n\n---\n\n`).join('');
-
 /**
  * The skills as files for a sandbox (`contract.md` 11.5), to be named by the variable `PLATFORM_SKILLS_DIR`: a
  * `manifest.json`, each text as `<org>_<name>_<version>.md`, and further files in a folder of that name beside it.
