@@ -1,11 +1,13 @@
 import type { Target } from '#test/helpers/platform.ts';
 import { agentsSuite } from './agents.ts';
 import { callsSuite, type Languages } from './calls.ts';
+import { idempotencySuite } from './idempotency.ts';
 import { identitySuite } from './identity.ts';
 import { installsSuite } from './installs.ts';
 import { orchestrationSuite } from './orchestration.ts';
 import { secretsSuite } from './secrets.ts';
 import { skillsSuite } from './skills.ts';
+import { usageSuite } from './usage.ts';
 
 /**
  * The platform as its users see it, over HTTP only: every host must pass. `has` says which interpreters the sandbox has;
@@ -19,4 +21,6 @@ export function platformSuite(target: () => Target, has: Languages): void {
   installsSuite(target, has);
   orchestrationSuite(target, has.python);
   skillsSuite(target, has.python);
+  idempotencySuite(target);
+  usageSuite(target);
 }
