@@ -248,6 +248,23 @@ describe('a manifest of a real repository is published', () => {
         required_secrets: [],
       },
     ],
+    [
+      'a number in what a shell runs',
+      {
+        ...agent,
+        loop: {
+          custom_tools: [
+            callTool,
+            {
+              name: 'lines',
+              description: 'x',
+              command: "sed -n '{{from}}p' f",
+              input_schema: { properties: { from: { type: 'integer' } } },
+            },
+          ],
+        },
+      },
+    ],
     ['dependencies at the top that declare none', { ...tool, dependencies: [], max_hops: 1 }],
     [
       'a record that was read back',
@@ -434,6 +451,11 @@ describe('is refused:', () => {
       withTool({ command: 'cat {{p}}' }),
       'custom_tools[1].input_schema: is required because',
     ],
+    [
+      'a placeholder in what a shell runs',
+      withTool({ command: "sh -c 'cat {{p}}'", input_schema: { properties: { p: { type: 'string' } } } }),
+      'custom_tools[1].command: has {{p}} in the program text of sh',
+    ],
     ['a bad tool schema', withTool({ input_schema: { type: 7 } }), 'custom_tools[1].input_schema.type: must be'],
     [
       'a tool schema of no object',
@@ -616,7 +638,7 @@ describe('a warning is given for', () => {
       'a placeholder without property',
       {
         ...agent,
-        loop: { custom_tools: [callTool, { name: 'x', description: 'x', command: '{{p}}', input_schema: {} }] },
+        loop: { custom_tools: [callTool, { name: 'x', description: 'x', command: 'cat {{p}}', input_schema: {} }] },
       },
       'custom_tools[1].command has the placeholder {{p}}',
     ],

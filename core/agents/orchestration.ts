@@ -1,6 +1,7 @@
 import * as z from 'zod';
 import { type FieldError, isObject, show } from './field-error.ts';
 import { checkSchema } from './schema-validation.ts';
+import { commandProblems } from './tool-command.ts';
 
 /** An agent version that another one calls. */
 type Dependency = {
@@ -14,7 +15,7 @@ type Dependency = {
 export type CustomTool = {
   name: string;
   description: string;
-  /** A shell command with `{{param}}` placeholders, which are quoted when they are filled in. */
+  /** A shell command with `{{param}}` placeholders, which `tool-command.ts` fills in. */
   command: string;
   /** Present when the command has placeholders. */
   input_schema?: Record<string, unknown>;
@@ -153,9 +154,22 @@ export function checkCustomTools(tools: z.output<typeof customToolsShape>, { err
         `${field}.command has the placeholder {{${name.slice(0, 40)}}}, which its input_schema does not name.`,
       );
     }
+    for (const { name, problem } of commandProblems(tool.command)) {
+      if (Object.hasOwn(properties, name) && isNumberOrBoolean(properties[name])) continue;
+      const message = `has {{${name.slice(0, 40)}}} ${problem}. Only a property of type "integer", "number" or "boolean" can stand there`;
+      errors.push({ field: `${field}.command`, message });
+    }
     return { ...tool, input_schema };
   });
 }
+
+function isNumberOrBoolean(schema: unknown): boolean {
+  const types = isObject(schema) ? [schema.type ?? 'any'].flat() : ['any'];
+  return types.every((type) => ['integer', 'number', 'boolean'].includes(type as string));
+}
+
+/** Whether a tool's command calls a dependency of the agent. */
+export const callsDependency = (command: string): boolean => command.search(PLATFORM_CALL) >= 0;
 
 /**
  * The rules of the orchestration section past its shape; `null` when it says nothing. `tools` is absent when they could
