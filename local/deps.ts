@@ -11,6 +11,7 @@ import { FileVault } from './file-vault.ts';
 import { FolderBlobs } from './folder-blobs.ts';
 import { createLog } from './log.ts';
 import { createLocalSandbox } from './sandbox/local-sandbox.ts';
+import { bearableSandboxes, SandboxTurns } from './sandbox/turns.ts';
 import { SqliteTable } from './sqlite-table.ts';
 
 /** A small batch each time keeps requests from waiting for it. */
@@ -39,7 +40,7 @@ export async function localDeps(config: Config, listening: { host: string; port:
     counters: new SqliteTable(database, 'counters', clock),
   };
   const blobs = new FolderBlobs(join(folder, 'blobs'));
-  const sandbox = await createLocalSandbox({
+  const isolated = await createLocalSandbox({
     cacheFolder: join(folder, 'cache'),
     blobs,
     kind: config.sandboxKind,
@@ -48,6 +49,7 @@ export async function localDeps(config: Config, listening: { host: string; port:
     registries: { env: registryEnvironment(config), allowHosts: config.installHosts },
     log: (line) => log.warn(line),
   });
+  const sandbox = new SandboxTurns(isolated, { most: config.maxSandboxes ?? bearableSandboxes(), clock });
   const purge = setInterval(() => {
     for (const table of Object.values(tables)) table.purgeExpired();
   }, PURGE_INTERVAL_MS).unref();

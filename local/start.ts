@@ -1,7 +1,9 @@
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { type Config, parseConfig } from '#core/config.ts';
+import type { Deps } from '#core/deps.ts';
 import { hasCode } from '#core/errors.ts';
+import { grantCreditsTo, setPlanOf } from '#core/limits/operator.ts';
 import { bootstrap, createOwnerKey } from '#core/workspaces/bootstrap.ts';
 import { localDeps } from './deps.ts';
 import { EXAMPLES_FOLDER, KEY_HINT, listExamples, publishExamples } from './examples.ts';
@@ -14,8 +16,12 @@ publishes the agents of examples/.
 
 Options:
   --no-examples   do not publish the examples
-  --new-key       print a further API key of the owner and exit; the platform must not be running
+  --new-key       print a further API key of the owner and exit
+  --set-plan SLUG=PLAN         give a workspace a plan (free, pro, team, enterprise) and exit
+  --grant-credits SLUG=CENTS   add credits to a workspace and exit
   --help          show this
+
+The platform must not be running while --new-key, --set-plan or --grant-credits does its work.
 
 Settings are environment variables, PLATFORM_PORT and PLATFORM_DATA among them: see docs/settings.md.
 `;
@@ -30,6 +36,8 @@ function options() {
       options: {
         help: { type: 'boolean', default: false },
         'new-key': { type: 'boolean', default: false },
+        'set-plan': { type: 'string' },
+        'grant-credits': { type: 'string' },
         'no-examples': { type: 'boolean', default: false },
       },
     });
@@ -39,14 +47,17 @@ function options() {
   }
 }
 
-async function printNewKey(config: Config): Promise<void> {
+/** Does what an operator asks for, on the data of a platform that does not run, and says what came of it. */
+async function operate(config: Config, order: (deps: Deps) => Promise<string>): Promise<void> {
   const deps = await localDeps({ ...config, sandboxPrestart: 0 }, config);
   try {
-    say((await createOwnerKey(deps, 'made by the operator')).key);
+    say(await order(deps));
   } finally {
     await deps.close();
   }
 }
+
+const newKey = async (deps: Deps): Promise<string> => (await createOwnerKey(deps, 'made by the operator')).key;
 
 async function start(config: Config, withExamples: boolean): Promise<void> {
   const server = await startLocalServer(config);
@@ -95,7 +106,11 @@ try {
     // The one place that reads the environment of a local host.
     // biome-ignore lint/style/noProcessEnv: see above.
     const config = parseConfig(process.env);
-    await (flags['new-key'] ? printNewKey(config) : start(config, !flags['no-examples']));
+    const { 'new-key': wantsKey, 'set-plan': plan, 'grant-credits': credits } = flags;
+    if (wantsKey) await operate(config, newKey);
+    if (plan !== undefined) await operate(config, (deps) => setPlanOf(deps, plan));
+    if (credits !== undefined) await operate(config, (deps) => grantCreditsTo(deps, credits));
+    if (!wantsKey && plan === undefined && credits === undefined) await start(config, !flags['no-examples']);
   }
 } catch (error) {
   const inUse = hasCode(error, 'EADDRINUSE');

@@ -1,6 +1,6 @@
 import type { Deps } from '../deps.ts';
 import type { PlanName } from '../limits/plans.ts';
-import { absent, type Item, type Json, queryAll, type Table, type TransactOperation } from '../ports/table.ts';
+import { absent, exists, type Item, type Json, queryAll, type Table, type TransactOperation } from '../ports/table.ts';
 
 /**
  * Main table: `WS#<id> / META` is the workspace, `SLUG#<slug> / META` its id by slug, `USER#<id> / META` a user,
@@ -72,9 +72,31 @@ export async function listMemberships({ main }: MainDeps, userId: string): Promi
 }
 
 export async function countMembers({ main }: MainDeps, workspaceId: string): Promise<number> {
-  let count = 0;
-  for await (const _ of queryAll(main, { index: 'gsi1', pk: `WS#${workspaceId}#MEMBERS`, limit: 1000 })) count++;
-  return count;
+  return (await listMembers({ main }, workspaceId)).length;
+}
+
+/** User ids. */
+export async function listMembers({ main }: MainDeps, workspaceId: string): Promise<string[]> {
+  const members = queryAll(main, { index: 'gsi1', pk: `WS#${workspaceId}#MEMBERS`, limit: 1000 });
+  return (await Array.fromAsync(members)).map((member) => member.gsi1sk!);
+}
+
+/**
+ * Changes a workspace and the copies of it in memberships; those in keys are the keys' own (`core/keys/store.ts`).
+ * `undefined` when there is none.
+ */
+export async function updateWorkspace(
+  deps: MainDeps,
+  id: string,
+  changes: Pick<Workspace, 'plan'>,
+): Promise<Workspace | undefined> {
+  const updated = await deps.main.update(workspaceKey(id), { set: changes }, exists());
+  if (!updated.ok) return undefined;
+  const workspace = workspaceFrom(updated.item);
+  for (const userId of await listMembers(deps, id)) {
+    await deps.main.update(memberKey(userId, id), { set: { workspace: workspaceMembers(workspace) } }, exists());
+  }
+  return workspace;
 }
 
 /** Slugs are never given to another workspace, so what was found once stays true. */

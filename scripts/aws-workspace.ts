@@ -1,0 +1,19 @@
+import { parseArgs } from 'node:util';
+import { awsDeps } from '#aws/all-deps.ts';
+import { parseConfig } from '#core/config.ts';
+import { grantCreditsTo, setPlanOf } from '#core/limits/operator.ts';
+import { loadStage, tablePrefixOf } from '#lib/config.ts';
+
+/**
+ * `npm run aws:workspace -- <stage> [--set-plan <slug>=<plan>] [--grant-credits <slug>=<cents>]`, with credentials that
+ * may use the stage's main table.
+ */
+const { positionals, values } = parseArgs({
+  allowPositionals: true,
+  options: { 'set-plan': { type: 'string' }, 'grant-credits': { type: 'string' } },
+});
+const stage = await loadStage(positionals[0] ?? 'dev');
+const deps = awsDeps(parseConfig({ ...process.env, PLATFORM_TABLE_PREFIX: tablePrefixOf(stage) }));
+const { 'set-plan': plan, 'grant-credits': credits } = values;
+if (plan !== undefined) process.stdout.write(`${await setPlanOf(deps, plan)}\n`);
+if (credits !== undefined) process.stdout.write(`${await grantCreditsTo(deps, credits)}\n`);
