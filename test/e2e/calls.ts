@@ -412,8 +412,11 @@ export function callsSuite(target: () => Target, has: Languages): void {
         const { agent } = await publishCode(client, `${probe}-alone`, files);
         const json = { mode: 'sleep', seconds: 2 };
         const { connection, answered } = startCall(target(), `/acme/${probe}-alone/v1/run`, json);
+        const [workspace] = (await client.listWorkspaces({})).workspaces.filter(({ slug }) => slug === 'acme');
+        const query = { agent_name: `${probe}-alone`, status: 'running' as const };
+        const running = async () => (await client.listRuns({ params: { workspace_id: workspace!.id }, query })).runs;
         const logs = () => client.listAgentLogs({ params: { id: agent.id } });
-        await expect.poll(logs, { timeout: 15_000, interval: 50 }).toHaveLength(1);
+        await expect.poll(running, { timeout: 15_000, interval: 50 }).toHaveLength(1);
         expect(answered()).toBe(false);
         connection.destroy();
         await expect

@@ -53,7 +53,10 @@ export function streamingSuite(target: () => Target, hasSandbox: boolean): void 
         if (event === 'progress') seen.push({ type: data.type, at: Date.now() });
         else last = { event, data };
       }
-      expect(seen.map(({ type }) => type)).toEqual(['sandbox_start', 'stderr', 'stderr', 'stdout', 'done']);
+      const types = seen.map(({ type }) => type);
+      expect([types[0], types[1], types.at(-1)]).toEqual(['sandbox_start', 'stderr', 'done']);
+      // Which of the two streams is read first is nobody's promise.
+      expect(types.slice(2, -1).sort()).toEqual(['stderr', 'stdout']);
       expect(seen[2]!.at - seen[1]!.at).toBeGreaterThan(500);
       expect(last).toMatchObject({ event: 'result', data: { data: { ok: true }, metadata: { version: 'v1' } } });
       expect(call.text()).not.toContain('\r');

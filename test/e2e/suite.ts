@@ -5,8 +5,10 @@ import { idempotencySuite } from './idempotency.ts';
 import { identitySuite } from './identity.ts';
 import { installsSuite } from './installs.ts';
 import { orchestrationSuite } from './orchestration.ts';
+import { runsSuite } from './runs.ts';
 import { secretsSuite } from './secrets.ts';
 import { skillsSuite } from './skills.ts';
+import { streamingSuite } from './streaming.ts';
 import { usageSuite } from './usage.ts';
 
 /**
@@ -21,6 +23,8 @@ export function platformSuite(target: () => Target, has: Languages): void {
   installsSuite(target, has);
   orchestrationSuite(target, has.python);
   skillsSuite(target, has.python);
+  streamingSuite(target, has.python || has.node);
+  runsSuite(target, has.python || has.node);
   idempotencySuite(target);
   usageSuite(target);
 }

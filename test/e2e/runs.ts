@@ -1,0 +1,193 @@
+import { beforeAll, describe, expect, test } from 'vitest';
+import type { Client } from '#core/client.ts';
+import { clientOf, publishCode, request, type Target } from '#test/helpers/platform.ts';
+import type { TestUser } from '#test/helpers/users.ts';
+import { expectError, expectOk, ISO_TIME, UUID } from './expect.ts';
+
+const SLOW = `read -r input
+echo started >&2
+case "$input" in *slow*) sleep 60 ;; esac
+echo '{"ok": true}'
+`;
+
+/** Records of runs: found, read, cancelled and repeated. */
+export function runsSuite(target: () => Target, hasSandbox: boolean): void {
+  describe('records of runs', () => {
+    let client: Client;
+    let workspaceId: string;
+    let outsider: TestUser;
+    let agentId: string;
+    const api = (method: string, path: string, key = target().key) =>
+      request(target(), method, `/workspaces/${workspaceId}${path}`, { key });
+
+    beforeAll(async () => {
+      client = clientOf(target());
+      const { workspaces } = await client.listWorkspaces({});
+      workspaceId = workspaces.find(({ slug }) => slug === 'acme')!.id;
+      outsider = await target().addUser('run-outsider');
+      if (!hasSandbox) return;
+      const { agent } = await publishCode(
+        client,
+        'recorded',
+        { 'main.sh': SLOW },
+        { runtime: { command: 'bash main.sh' } },
+      );
+      agentId = agent.id;
+    });
+
+    test('what does not exist is not found, and other workspaces are closed', async () => {
+      const unknown = '0123456789abcdef';
+      for (const path of ['', '/logs', '/dag', '/trace']) {
+        expectError(await api('GET', `/runs/${unknown}${path}`), 404, 'NOT_FOUND', unknown);
+        expectError(await api('GET', `/runs/${unknown}${path}`, outsider.key), 403, 'FORBIDDEN');
+      }
+      expectError(await api('GET', '/runs/xyz'), 404, 'NOT_FOUND', 'first 7 or more digits');
+      expectError(await api('GET', '/runs/012345'), 404, 'NOT_FOUND');
+      expectError(await api('DELETE', `/runs/${unknown}`), 404, 'NOT_FOUND');
+      expectError(await api('POST', `/runs/${unknown}/cancel`), 404, 'NOT_FOUND');
+      expectError(await api('POST', `/runs/${unknown}/replay`), 404, 'NOT_FOUND');
+      expectError(await api('GET', '/runs?limit=201'), 400, 'INVALID_INPUT', 'limit');
+      expectError(await api('GET', '/runs?run_id_prefix=0123'), 400, 'INVALID_INPUT', '7 or more');
+      expectError(await api('GET', '/runs?status=done'), 400, 'INVALID_INPUT', 'status');
+    });
+
+    describe.skipIf(!hasSandbox)('of programs (skipped without a sandbox on this host)', () => {
+      const call = async (json: unknown, headers: Record<string, string> = {}) => {
+        const answer = await request(target(), 'POST', '/acme/recorded/v1/run', { key: target().key, json, headers });
+        return answer.headers.get('x-run-id')!;
+      };
+      const runOf = async (id: string) => expectOk(await api('GET', `/runs/${id}`));
+
+      test('a run has what went in, came out and was printed', async () => {
+        const id = await call({ n: 7 }, { 'x-platform-tenant': 'customer-1' });
+        expect(await runOf(id)).toEqual({
+          id,
+          agent_name: 'recorded',
+          agent_version: 'v1',
+          endpoint: 'run',
+          status: 'completed',
+          error_code: null,
+          error_message: null,
+          duration_ms: expect.any(Number),
+          trigger_source: 'api',
+          started_at: expect.stringMatching(ISO_TIME),
+          created_at: expect.stringMatching(ISO_TIME),
+          completed_at: expect.stringMatching(ISO_TIME),
+          parent_run_id: null,
+          root_run_id: id,
+          replay_of_run_id: null,
+          tenant_id: 'customer-1',
+          input_tokens: null,
+          output_tokens: null,
+          llm_provider: null,
+          llm_model: null,
+          cost_usd: null,
+          credits_cents: 0,
+          input_data: { n: 7 },
+          output_data: { ok: true },
+        });
+        const logs = expectOk(await api('GET', `/runs/${id}/logs`));
+        expect(logs).toMatchObject({ run_id: id, run_status: 'completed', has_execution_log: true, exit_code: 0 });
+        expect(logs.stderr).toBe('started\n');
+        expectError(await api('GET', `/runs/${id}/dag`), 404, 'NOT_FOUND', 'called no other agent');
+        expectOk(await api('GET', `/runs/${id}/trace`));
+        expect(expectOk(await api('GET', `/traces/${id}/events`))).toMatchObject({ total: 0, next_cursor: null });
+      });
+
+      test('a run is found by the first digits of its id, with or without dashes, and by its request id', async () => {
+        const id = await call({});
+        const digits = id.replaceAll('-', '');
+        for (const name of [digits.slice(0, 12), id.slice(0, 13), `req_${digits}`, id.toUpperCase()]) {
+          expect((await runOf(name)).id).toBe(id);
+        }
+        const { runs } = expectOk(await api('GET', `/runs?run_id_prefix=${digits.slice(0, 12)}`));
+        expect(runs.map((run: { id: string }) => run.id)).toEqual([id]);
+      });
+
+      test('the list is newest first, filtered and paged', async () => {
+        const ids = [await call({ a: 1 }), await call({ a: 2 }), await call({ a: 3 })].reverse();
+        const list = async (query: string) => expectOk(await api('GET', `/runs?agent_name=recorded&${query}`));
+        const all = await list('limit=200');
+        expect(all.runs.slice(0, 3).map((run: { id: string }) => run.id)).toEqual(ids);
+        expect(all.total).toBe(all.runs.length);
+        const second = await list('limit=1&offset=1');
+        expect(second).toMatchObject({ total: all.total, runs: [{ id: ids[1] }] });
+        expect(await list('status=failed')).toEqual({ runs: [], total: 0 });
+        expect(expectOk(await api('GET', '/runs?agent_name=no-such'))).toEqual({ runs: [], total: 0 });
+      });
+
+      test.each([
+        ['DELETE', ''],
+        ['POST', '/cancel'],
+      ])('%s%s ends a run within a second, once', async (method, suffix) => {
+        const accepted = await request(target(), 'POST', '/acme/recorded/v1/run', {
+          key: target().key,
+          json: { slow: true },
+          headers: { prefer: 'respond-async' },
+        });
+        const { run_id: id } = expectOk(accepted, 202);
+        expect(id).toMatch(UUID);
+        await expect.poll(async () => (await runOf(id)).status).toBe('running');
+        expectError(await api(method, `/runs/${id}${suffix}`, outsider.key), 403, 'FORBIDDEN');
+        const asked = Date.now();
+        expectOk(await api(method, `/runs/${id}${suffix}`));
+        await expect.poll(async () => (await runOf(id)).status, { interval: 50 }).toBe('cancelled');
+        expect(Date.now() - asked).toBeLessThan(5000);
+        const again = expectOk(await api(method, `/runs/${id}${suffix}`));
+        expect(again).toMatchObject({ status: 'cancelled', error_code: 'RUN_CANCELLED', output_data: null });
+      });
+
+      test('whoever waits for a cancelled run is told', async () => {
+        const waiting = request(target(), 'POST', '/acme/recorded/v1/run', { key: target().key, json: { slow: 2 } });
+        const running = async () => expectOk(await api('GET', '/runs?agent_name=recorded&status=running')).runs;
+        await expect.poll(running).toHaveLength(1);
+        const [{ id }] = await running();
+        expectOk(await api('DELETE', `/runs/${id}`));
+        expectError(await waiting, 409, 'RUN_CANCELLED');
+      });
+
+      test('a replay is a run of its own, with the same input', async () => {
+        const id = await call({ n: 42 });
+        const { run_id, replay_of_run_id, status } = expectOk(await api('POST', `/runs/${id}/replay`), 202);
+        expect({ replay_of_run_id, status }).toEqual({ replay_of_run_id: id, status: 'queued' });
+        await expect
+          .poll(() => runOf(run_id))
+          .toMatchObject({
+            status: 'completed',
+            trigger_source: 'replay',
+            replay_of_run_id: id,
+            input_data: { n: 42 },
+            output_data: { ok: true },
+          });
+      });
+
+      test('what got files cannot be repeated', async () => {
+        const body = new FormData();
+        body.append('files[]', new Blob(['text']), 'a.txt');
+        const answer = await request(target(), 'POST', '/acme/recorded/v1/run', { key: target().key, body });
+        const id = answer.headers.get('x-run-id');
+        expectError(await api('POST', `/runs/${id}/replay`), 422, 'UNPROCESSABLE', 'files');
+      });
+
+      test("a deleted version's runs stay, and cannot be repeated", async () => {
+        const { agent } = await publishCode(
+          client,
+          'passing',
+          { 'main.sh': SLOW },
+          { runtime: { command: 'bash main.sh' } },
+        );
+        const answer = await request(target(), 'POST', '/acme/passing/v1/run', { key: target().key, json: {} });
+        const id = answer.headers.get('x-run-id')!;
+        await client.deleteAgent({ params: { id: agent.id }, query: {} });
+        expect((await runOf(id)).status).toBe('completed');
+        expectError(await api('POST', `/runs/${id}/replay`), 422, 'UNPROCESSABLE', 'deleted');
+      });
+
+      test("the agent's logs have its finished runs", async () => {
+        const id = await call({});
+        const logs = await client.listAgentLogs({ params: { id: agentId }, query: { limit: 1 } });
+        expect(logs).toMatchObject([{ id, status: 'success' }]);
+      });
+    });
+  });
+}
