@@ -1,0 +1,41 @@
+import type { AgentVersion } from '../agents/store.ts';
+import type { Deps } from '../deps.ts';
+import { refOf } from '../orchestration/context.ts';
+import type { Workspace } from '../workspaces/store.ts';
+import { hold, refund, settle } from './ledger.ts';
+
+/** A host may need this long past the deadline to write down how a run ended. */
+const GRACE_MS = 60_000;
+
+/** What a call of `agent` costs a workspace, in cents: nothing for its own agents. */
+export const priceFor = (agent: AgentVersion, workspace: Workspace): number =>
+  agent.workspaceId === workspace.id ? 0 : (agent.definition.price_per_call_cents ?? 0);
+
+/** The price of a call, taken before it runs. */
+export interface Payment {
+  readonly cents: number;
+  /** Once it is recorded how the call ended: one that failed costs nothing. Safe to call twice. */
+  end(completed: boolean): Promise<void>;
+}
+
+/** Takes the price of a call; without one, nothing is read or written. Throws INSUFFICIENT_CREDITS. */
+export async function payFor(
+  deps: Pick<Deps, 'main' | 'runs' | 'clock' | 'ids'>,
+  {
+    agent,
+    workspace,
+    runId,
+    deadline,
+  }: {
+    readonly agent: AgentVersion;
+    readonly workspace: Workspace;
+    readonly runId: string;
+    /** Epoch milliseconds. */
+    readonly deadline: number;
+  },
+): Promise<Payment> {
+  const cents = priceFor(agent, workspace);
+  if (cents === 0) return { cents, end: async () => {} };
+  await hold(deps, { workspace, runId, cents, agentRef: refOf(agent), expiresAt: deadline + GRACE_MS });
+  return { cents, end: (completed) => (completed ? settle : refund)(deps, workspace.id, runId) };
+}
