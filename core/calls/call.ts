@@ -156,7 +156,7 @@ export async function beginCall(deps: Deps, call: Call): Promise<BegunRun> {
     rateLimit: admission.rateLimit,
     async finish(emit) {
       const trace = new Trace(deps.clock);
-      const cancellation = deps.cancellations.watch(deps, workspace.id, call.runId);
+      const cancellation = deps.cancellations.watch(deps, workspace.id, record);
       const run: EngineRun = {
         runId: call.runId,
         workspaceId: workspace.id,

@@ -8,58 +8,77 @@ const POLL_MS = 400;
 
 type CancelDeps = Pick<Deps, 'runs' | 'blobs' | 'clock' | 'config'>;
 
+/** What is known of a run before anything of it happens. */
+interface BegunRun {
+  readonly id: string;
+  readonly parentRunId?: string;
+}
+
 /** The runs of this process that can be cancelled. A run of another process is told by its record. */
 export class Cancellations {
   readonly #running = new Map<string, AbortController>();
 
-  /** The signal of a run that begins here. It ends with RUN_CANCELLED, or is of no use any more after `stop`. */
-  watch(deps: CancelDeps, workspaceId: string, runId: string): { signal: AbortSignal; stop(): void } {
+  /** The signal of a run that is recorded. It ends with RUN_CANCELLED, or is of no use any more after `stop`. */
+  watch(deps: CancelDeps, workspaceId: string, run: BegunRun): { signal: AbortSignal; stop(): void } {
     const controller = new AbortController();
     const ended = new AbortController();
-    this.#running.set(runId, controller);
-    void poll(deps, workspaceId, runId, controller, ended.signal);
+    this.#running.set(run.id, controller);
+    void poll(deps, workspaceId, run, controller, ended.signal);
     return {
       signal: controller.signal,
       stop: () => {
         ended.abort();
-        this.#running.delete(runId);
+        this.#running.delete(run.id);
       },
     };
   }
 
-  /** Ends a run and all that it called. False when it has ended already. */
+  /** Ends a run and all that it called, directly or not. False when it has ended already. */
   async cancel(deps: CancelDeps, workspaceId: string, runId: string): Promise<boolean> {
     const runs = new RunStore(deps, workspaceId);
     const run = await runs.find(runId);
-    if (run?.status !== 'running') return false;
-    const tree = await runs.tree(run.rootRunId);
-    const below = new Set([runId]);
-    // Oldest first: whoever called stands before whom it called.
-    for (const { id, parentRunId } of tree) if (parentRunId !== null && below.has(parentRunId)) below.add(id);
-    const marked = await Promise.all(
-      [...below].map(async (id) => {
-        const isMarked = await runs.requestCancel(id);
-        this.#running.get(id)?.abort(cancelled());
-        return isMarked;
-      }),
-    );
-    return marked[0]!;
+    if (run?.status !== 'running' || !(await this.#end(runs, runId))) return false;
+    const ended = new Set([runId]);
+    // Whoever is called meanwhile either finds his caller's mark, or is found here: each writes first, and then reads.
+    for (;;) {
+      const callers = await runs.callers(run.rootRunId);
+      const below = [...callers.keys()].filter((id) => !ended.has(id) && isBelow(id, runId, callers));
+      if (below.length === 0) return true;
+      await Promise.all(below.map((id) => this.#end(runs, id)));
+      for (const id of below) ended.add(id);
+    }
+  }
+
+  async #end(runs: RunStore, runId: string): Promise<boolean> {
+    const isMarked = await runs.requestCancel(runId);
+    this.#running.get(runId)?.abort(cancelled());
+    return isMarked;
   }
 }
 
 const cancelled = (): PlatformError => new PlatformError('RUN_CANCELLED', 'The run was cancelled.');
 
+/** `callers` tells who called whom. */
+function isBelow(runId: string, topId: string, callers: ReadonlyMap<string, string>): boolean {
+  for (let caller = callers.get(runId); caller !== undefined; caller = callers.get(caller)) {
+    if (caller === topId) return true;
+  }
+  return false;
+}
+
 async function poll(
   deps: CancelDeps,
   workspaceId: string,
-  runId: string,
+  { id, parentRunId }: BegunRun,
   controller: AbortController,
   ended: AbortSignal,
 ): Promise<void> {
   const runs = new RunStore(deps, workspaceId);
+  // A table that cannot be read now can be read the next time.
+  const isCancelled = (runId: string) => runs.isCancelled(runId).catch(() => false);
+  if (parentRunId !== undefined && (await isCancelled(parentRunId))) return controller.abort(cancelled());
   while (await slept(deps.clock, ended)) {
-    // A table that cannot be read now can be read the next time.
-    if (await runs.isCancelled(runId).catch(() => false)) return controller.abort(cancelled());
+    if (await isCancelled(id)) return controller.abort(cancelled());
   }
 }
 

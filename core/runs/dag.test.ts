@@ -40,10 +40,11 @@ const run = (id: string, parentRunId: string | null, second: number, more: Parti
 const shape = ({ run_id, children }: RunNode): unknown =>
   children.length === 0 ? run_id : [run_id, ...children.map(shape)];
 
-const noTrace = (): TraceEvent[] => [];
+const dagOf = (runs: readonly Run[], traceOf: (id: string) => readonly TraceEvent[] = () => []) =>
+  buildDag(runs.map((each) => ({ run: each, trace: traceOf(each.id) })));
 
 test('costs and counts add up on the way to the top', () => {
-  const dag = buildDag(
+  const dag = dagOf(
     [
       run('top', null, 0, { status: 'running', durationMs: null, costUsd: 0.1 }),
       run('left', 'top', 1, { costUsd: 0.2 }),
@@ -82,16 +83,13 @@ test('costs and counts add up on the way to the top', () => {
 });
 
 test('a chain that cost nothing has no most expensive agent', () => {
-  const dag = buildDag([run('top', null, 0), run('a', 'top', 1)], noTrace);
+  const dag = dagOf([run('top', null, 0), run('a', 'top', 1)]);
   expect(dag).toMatchObject({ is_live: false, total_cost_usd: 0, most_expensive_agent: null });
   expect(dag.tree.cost_pct).toBe(0);
 });
 
 test('clocks of two machines that disagree do not turn the tree around', () => {
-  const dag = buildDag(
-    [run('leaf', 'mid', 1, { costUsd: 1 }), run('mid', 'top', 2, { costUsd: 1 }), run('top', null, 3)],
-    noTrace,
-  );
+  const dag = dagOf([run('leaf', 'mid', 1, { costUsd: 1 }), run('mid', 'top', 2, { costUsd: 1 }), run('top', null, 3)]);
   expect(dag.root_run_id).toBe('top');
   expect(shape(dag.tree)).toEqual(['top', ['mid', 'leaf']]);
   expect(dag.tree.subtree_cost_usd).toBe(2);

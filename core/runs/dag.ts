@@ -32,10 +32,11 @@ export interface RunNode {
  * The runs of a chain, oldest first, as a tree. Who called whom is told by the ids alone: the clocks of two machines
  * disagree, and a run may begin before its caller. What lost its caller to the end of its record's time hangs on the top.
  */
-export function buildDag(runs: readonly Run[], traceOf: (runId: string) => readonly TraceEvent[]) {
+export function buildDag(chain: readonly { readonly run: Run; readonly trace: readonly TraceEvent[] }[]) {
+  const runs = chain.map(({ run }) => run);
   const root = runs.find(({ parentRunId }) => parentRunId === null) ?? runs[0];
   if (root === undefined) throw new Error('a chain has at least its top');
-  const nodes = new Map(runs.map((run) => [run.id, nodeOf(run, traceOf(run.id))]));
+  const nodes = new Map(chain.map(({ run, trace }) => [run.id, nodeOf(run, trace)]));
   const tree = nodes.get(root.id)!;
   for (const { id, parentRunId } of runs) {
     if (id !== root.id) (nodes.get(parentRunId ?? '') ?? tree).children.push(nodes.get(id)!);

@@ -4,7 +4,10 @@ import type { Handlers } from '../http/route.ts';
 import { isoTime } from '../ports/clock.ts';
 import { buildDag } from './dag.ts';
 import type { runRoutes } from './routes.ts';
-import { type Run, type RunBody, RunStore } from './store.ts';
+import { digitsOf, type Run, RunStore } from './store.ts';
+
+const CANCEL_WAIT_MS = 3000;
+const CANCEL_POLL_MS = 50;
 
 type RunDeps = Pick<Deps, 'runs' | 'blobs' | 'clock' | 'config' | 'cancellations'>;
 
@@ -13,9 +16,20 @@ export const runHandlers = (deps: RunDeps): Handlers<typeof runRoutes> => {
 
   async function cancel(workspaceId: string, name: string) {
     const runs = storeOf(workspaceId);
-    const { id } = await runs.findByName(name);
-    await deps.cancellations.cancel(deps, workspaceId, id);
+    const { id, triggerSource } = await runs.findByName(name);
+    if (triggerSource === 'install') {
+      throw new PlatformError('CONFLICT', `The run ${id} is an installation of an agent: it cannot be cancelled.`);
+    }
+    if (await deps.cancellations.cancel(deps, workspaceId, id)) await ended(runs, id);
     return { status: 200 as const, body: await detail(runs, await runs.findByName(id)) };
+  }
+
+  /** Whoever cancels a run wants to know that it is gone; but not to wait for a host that is gone itself. */
+  async function ended(runs: RunStore, runId: string): Promise<void> {
+    const giveUpAt = deps.clock.now() + CANCEL_WAIT_MS;
+    while (deps.clock.now() < giveUpAt && (await runs.find(runId))?.status === 'running') {
+      await deps.clock.sleep(CANCEL_POLL_MS);
+    }
   }
 
   return {
@@ -23,7 +37,7 @@ export const runHandlers = (deps: RunDeps): Handlers<typeof runRoutes> => {
       const { runs, total } = await storeOf(caller.workspace.id).list({
         agentName: query.agent_name,
         status: query.status,
-        prefix: query.run_id_prefix?.replaceAll('-', '').toLowerCase(),
+        prefix: query.run_id_prefix && digitsOf(query.run_id_prefix),
         limit: query.limit,
         offset: query.offset,
       });
@@ -68,12 +82,7 @@ export const runHandlers = (deps: RunDeps): Handlers<typeof runRoutes> => {
       if (tree.length < 2) {
         throw new PlatformError('NOT_FOUND', `The run ${run.id} called no other agent and was called by none.`);
       }
-      const bodies = new Map(
-        await Promise.all(
-          tree.map(async ({ id }): Promise<[string, RunBody | undefined]> => [id, await runs.body(id)]),
-        ),
-      );
-      return { status: 200, body: buildDag(tree, (id) => bodies.get(id)?.trace ?? []) };
+      return { status: 200, body: buildDag(tree) };
     },
 
     async getRunTrace({ caller, params }) {

@@ -97,9 +97,9 @@ export const runRoutes = defineRoutes([
         status: status.optional(),
         run_id_prefix: z
           .string()
-          .regex(/^[0-9a-f-]{7,36}$/i, 'must be 7 or more hexadecimal digits')
+          .regex(/^(req_)?(-?[0-9a-f]){7,32}$/i, 'must be 7 to 32 hexadecimal digits')
           .optional()
-          .describe('The first 7 or more digits of the id.'),
+          .describe('The first 7 or more digits of the id, or of the request id.'),
         limit: z.coerce.number().int().min(1).max(200).default(20),
         offset: z.coerce.number().int().min(0).default(0),
       }),

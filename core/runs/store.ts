@@ -108,6 +108,8 @@ export interface RunFilter {
   readonly offset: number;
 }
 
+/** The most that `Table.batchGet` takes. */
+const MAX_BATCH = 100;
 /** Runs that a listing looks at: on AWS each is paid for. */
 const MAX_EXAMINED = 1000;
 /** Bodies up to here lie in the run's own item, and cost no further one. */
@@ -115,7 +117,7 @@ const MAX_EMBEDDED_BODY_BYTES = 4 * 1024;
 /** Larger bodies lie in a blob (`design.md` section 5). */
 const MAX_INLINE_BODY_BYTES = 100 * 1024;
 /** A host may need this long past the deadline to write down how a run ended. */
-const LOST_AFTER_MS = 30_000;
+export const LOST_AFTER_MS = 30_000;
 
 type StoreDeps = Pick<Deps, 'runs' | 'blobs' | 'clock' | 'config'>;
 
@@ -277,7 +279,7 @@ export class RunStore {
    * and CONFLICT when these digits begin more than one.
    */
   async findByName(name: string): Promise<Run> {
-    const digits = name.replace(/^req_/, '').replaceAll('-', '').toLowerCase();
+    const digits = digitsOf(name);
     if (/^[0-9a-f]{7,32}$/.test(digits)) {
       const sk = { beginsWith: digits };
       const { items } = await this.#deps.runs.query({ pk: `WS#${this.#workspaceId}#RUN`, sk, limit: 3 });
@@ -315,20 +317,30 @@ export class RunStore {
     return { runs: found.slice(offset, offset + limit), total: found.length };
   }
 
-  /** All runs of a chain: its top and whatever was called below, oldest first. */
-  async tree(rootRunId: string): Promise<Run[]> {
-    const ids = [rootRunId];
+  /** The runs of a chain that were called by others, each with the run that called it. */
+  async callers(rootRunId: string): Promise<ReadonlyMap<string, string>> {
+    const callers = new Map<string, string>();
     for await (const item of queryAll(this.#deps.runs, { pk: this.#treePartition(rootRunId), limit: 1000 })) {
-      ids.push(item.run_id as string);
+      callers.set(item.run_id as string, item.parent_run_id as string);
     }
-    const runs: Run[] = [];
-    for (let start = 0; start < ids.length; start += 100) {
-      const keys = ids.slice(start, start + 100).map((id) => this.#key(id));
-      for (const item of await this.#deps.runs.batchGet(keys)) {
-        if (item) runs.push(readRun(item, this.#deps.clock.now()));
-      }
+    return callers;
+  }
+
+  /** All runs of a chain: its top and whatever was called below, oldest first, with what happened in each. */
+  async tree(rootRunId: string): Promise<{ run: Run; trace: readonly TraceEvent[] }[]> {
+    const ids = [rootRunId, ...(await this.callers(rootRunId)).keys()];
+    const heads: (Item | undefined)[] = [];
+    for (let start = 0; start < ids.length; start += MAX_BATCH) {
+      const keys = ids.slice(start, start + MAX_BATCH).map((id) => this.#key(id));
+      heads.push(...(await this.#deps.runs.batchGet(keys)));
     }
-    return runs.sort((a, b) => (a.startedAt < b.startedAt ? -1 : 1));
+    const now = this.#deps.clock.now();
+    const found = await Promise.all(
+      heads
+        .filter((head) => head !== undefined)
+        .map(async (head) => ({ run: readRun(head, now), trace: (await this.#bodyOf(head))?.trace ?? [] })),
+    );
+    return found.sort((a, b) => (a.run.startedAt < b.run.startedAt ? -1 : 1));
   }
 
   /** Marks a run for its end, wherever it runs. False when it has ended. */
@@ -379,6 +391,9 @@ const openIndex = (run: NewRun) => ({
 
 const headKey = (workspaceId: string, runId: string) => ({ pk: `WS#${workspaceId}#RUN`, sk: hexOf(runId) });
 
+/** What stands of a run's id in `req_...`, an id, or the beginning of either. */
+export const digitsOf = (name: string): string => hexOf(name.replace(/^req_/i, '').toLowerCase());
+
 const hexOf = (runId: string): string => runId.replaceAll('-', '');
 
 /** A run with what its sub-calls are checked against, see `core/orchestration`; whoever asks must prove to be the run. */
@@ -403,15 +418,24 @@ export async function* runsStartedBetween(
   for await (const item of queryAll(runs, query)) yield readRun(item, clock.now());
 }
 
+/** A run that is recorded as running. */
+export interface OpenRun {
+  readonly workspaceId: string;
+  readonly run: NewRun;
+  /** Whether somebody asked for its end. */
+  readonly isCancelled: boolean;
+}
+
 /** Runs that are not finished and should have been at `before` (epoch milliseconds), whichever workspace they belong to. */
-export async function* listOpenRuns(
-  { runs }: Pick<Deps, 'runs'>,
-  before: number,
-): AsyncGenerator<{ workspaceId: string; run: NewRun }> {
+export async function* listOpenRuns({ runs }: Pick<Deps, 'runs'>, before: number): AsyncGenerator<OpenRun> {
   for (const digit of '0123456789abcdef') {
     const sk = { lessThan: isoTime(before) };
     for await (const item of queryAll(runs, { index: 'gsi1', pk: `OPEN#${digit}`, sk, limit: 200 })) {
-      yield { workspaceId: item.workspace_id as string, run: newRunFrom(item) };
+      yield {
+        workspaceId: item.workspace_id as string,
+        run: newRunFrom(item),
+        isCancelled: item.cancel_requested_at !== undefined,
+      };
     }
   }
 }

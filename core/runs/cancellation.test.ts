@@ -1,0 +1,119 @@
+import { expect, test } from 'vitest';
+import { type MemoryDeps, memoryDeps } from '#test/helpers/memory-deps.ts';
+import { Cancellations } from './cancellation.ts';
+import { type NewRun, type RunResult, RunStore } from './store.ts';
+
+const WORKSPACE = crypto.randomUUID();
+
+const newRun = (deps: MemoryDeps, more: Partial<NewRun> = {}): NewRun => ({
+  id: crypto.randomUUID(),
+  agentId: crypto.randomUUID(),
+  agentWorkspaceId: WORKSPACE,
+  agentOrg: 'acme',
+  agentName: 'probe',
+  agentVersion: 'v1',
+  engine: 'code_runtime',
+  endpoint: 'run',
+  triggerSource: 'api',
+  startedAt: deps.clock.now(),
+  deadline: deps.clock.now() + 60_000,
+  input: {},
+  ...more,
+});
+
+const RESULT: RunResult = {
+  status: 'completed',
+  input: {},
+  output: 1,
+  stdout: '',
+  stderr: '',
+  trace: [],
+  executionMs: 1,
+  exitCode: 0,
+  errorCode: null,
+  errorMessage: null,
+  creditsCents: 0,
+};
+
+/** A chain top -> mid -> leaf and top -> side, all of them running. */
+async function startChain(deps: MemoryDeps) {
+  const runs = new RunStore(deps, WORKSPACE);
+  const top = newRun(deps);
+  const below = (parent: NewRun, laterMs: number) =>
+    newRun(deps, { parentRunId: parent.id, rootRunId: top.id, startedAt: deps.clock.now() + laterMs });
+  const mid = below(top, 2);
+  // The machine that started it has a clock that is behind.
+  const leaf = below(mid, -5);
+  const side = below(top, 1);
+  for (const run of [top, mid, leaf, side]) await runs.start(run);
+  return { runs, top, mid, leaf, side };
+}
+
+test('ends the run and all below it, and nothing beside it', async () => {
+  const deps = memoryDeps();
+  const { runs, top, mid, leaf, side } = await startChain(deps);
+  const { cancellations } = deps;
+  const watched = [top, mid, leaf, side].map(({ id }) => cancellations.watch(deps, WORKSPACE, { id }));
+  expect(await cancellations.cancel(deps, WORKSPACE, mid.id)).toBe(true);
+  expect(watched.map(({ signal }) => signal.aborted)).toEqual([false, true, true, false]);
+  expect(watched[1]!.signal.reason).toMatchObject({ code: 'RUN_CANCELLED' });
+  const marked = await Promise.all([top, mid, leaf, side].map(({ id }) => runs.isCancelled(id)));
+  expect(marked).toEqual([false, true, true, false]);
+  for (const { stop } of watched) stop();
+});
+
+test('a run of another process is told by its record, within half a second', async () => {
+  const deps = memoryDeps();
+  const { top } = await startChain(deps);
+  const elsewhere = new Cancellations();
+  const { signal, stop } = deps.cancellations.watch(deps, WORKSPACE, top);
+  expect(await elsewhere.cancel(deps, WORKSPACE, top.id)).toBe(true);
+  expect(signal.aborted).toBe(false);
+  await deps.clock.advance(500);
+  await expect.poll(() => signal.aborted).toBe(true);
+  stop();
+  expect(deps.clock.sleepers).toBe(0);
+});
+
+test('a short run costs no look at its record', async () => {
+  const deps = memoryDeps();
+  const { top } = await startChain(deps);
+  const reads: unknown[] = [];
+  const runs = new Proxy(deps.runs, {
+    get(table, name) {
+      reads.push(name);
+      return Reflect.get(table, name);
+    },
+  });
+  const { stop } = deps.cancellations.watch({ ...deps, runs }, WORKSPACE, top);
+  await deps.clock.advance(350);
+  stop();
+  await deps.clock.advance(1000);
+  expect(reads).toEqual([]);
+});
+
+test('a run that has ended is left as it is', async () => {
+  const deps = memoryDeps();
+  const { runs, top } = await startChain(deps);
+  await runs.finish(top, RESULT);
+  expect(await deps.cancellations.cancel(deps, WORKSPACE, top.id)).toBe(false);
+  expect(await runs.find(top.id)).toMatchObject({ status: 'completed' });
+});
+
+test('cancelling a chain at its top reaches everything, whatever the clocks said', async () => {
+  const deps = memoryDeps();
+  const { runs, top, mid, leaf, side } = await startChain(deps);
+  await deps.cancellations.cancel(deps, WORKSPACE, top.id);
+  for (const { id } of [top, mid, leaf, side]) expect(await runs.isCancelled(id)).toBe(true);
+});
+
+test('a run that begins when its caller is cancelled ends at once', async () => {
+  const deps = memoryDeps();
+  const { runs, top, mid } = await startChain(deps);
+  await deps.cancellations.cancel(deps, WORKSPACE, mid.id);
+  const late = newRun(deps, { parentRunId: mid.id, rootRunId: top.id });
+  await runs.start(late);
+  const { signal, stop } = deps.cancellations.watch(deps, WORKSPACE, late);
+  await expect.poll(() => signal.aborted).toBe(true);
+  stop();
+});

@@ -1,0 +1,85 @@
+import { expect, test } from 'vitest';
+import { type MemoryDeps, memoryDeps } from '#test/helpers/memory-deps.ts';
+import { UsageStore } from '../usage/store.ts';
+import { type NewRun, RunStore } from './store.ts';
+import { sweepLostRuns } from './sweep.ts';
+
+const WORKSPACE = crypto.randomUUID();
+const LIMIT_MS = 60_000;
+
+async function start(deps: MemoryDeps): Promise<NewRun> {
+  const run: NewRun = {
+    id: crypto.randomUUID(),
+    agentId: crypto.randomUUID(),
+    agentWorkspaceId: WORKSPACE,
+    agentOrg: 'acme',
+    agentName: 'probe',
+    agentVersion: 'v1',
+    engine: 'direct_llm',
+    endpoint: 'run',
+    triggerSource: 'api',
+    startedAt: deps.clock.now(),
+    deadline: deps.clock.now() + LIMIT_MS,
+    input: { question: 'why?' },
+  };
+  await new RunStore(deps, WORKSPACE).start(run);
+  return run;
+}
+
+async function counted(deps: MemoryDeps): Promise<{ runs: number; failed: number; cancelled: number }> {
+  const day = new Date(deps.clock.now()).toISOString().slice(0, 10);
+  const rollups = await new UsageStore(deps, WORKSPACE).rollups({ start: 0, end: 0, days: [day] });
+  const sum = (name: 'runs' | 'failed' | 'cancelled') =>
+    rollups.reduce((all, { totals }) => all + (totals[name] ?? 0), 0);
+  return { runs: sum('runs'), failed: sum('failed'), cancelled: sum('cancelled') };
+}
+
+test('a run whose host died is finished once its time is over, and counted once', async () => {
+  const deps = memoryDeps();
+  const run = await start(deps);
+  await deps.clock.advance(LIMIT_MS + 29_000);
+  expect(await sweepLostRuns(deps)).toBe(0);
+  await deps.clock.advance(2000);
+  expect(await sweepLostRuns(deps)).toBe(1);
+  expect(await sweepLostRuns(deps)).toBe(0);
+  const runs = new RunStore(deps, WORKSPACE);
+  expect(await runs.find(run.id)).toMatchObject({
+    status: 'failed',
+    errorCode: 'INTERNAL_ERROR',
+    errorMessage: 'The platform stopped while this run was under way.',
+  });
+  expect(await runs.body(run.id)).toMatchObject({ input: { question: 'why?' }, output: null });
+  expect(await counted(deps)).toEqual({ runs: 1, failed: 1, cancelled: 0 });
+});
+
+test('after a start, everything that is open is lost', async () => {
+  const deps = memoryDeps();
+  await Promise.all(Array.from({ length: 40 }, () => start(deps)));
+  expect(await sweepLostRuns(deps, { all: true })).toBe(40);
+  expect(await counted(deps)).toEqual({ runs: 40, failed: 40, cancelled: 0 });
+});
+
+test('a run that was cancelled after its host died was cancelled', async () => {
+  const deps = memoryDeps();
+  const run = await start(deps);
+  expect(await deps.cancellations.cancel(deps, WORKSPACE, run.id)).toBe(true);
+  await sweepLostRuns(deps, { all: true });
+  expect(await new RunStore(deps, WORKSPACE).find(run.id)).toMatchObject({
+    status: 'cancelled',
+    errorCode: 'RUN_CANCELLED',
+  });
+  expect(await counted(deps)).toEqual({ runs: 1, failed: 0, cancelled: 1 });
+});
+
+test('a run that cannot be finished holds up no other', async () => {
+  const deps = memoryDeps();
+  const [broken] = await Promise.all(Array.from({ length: 10 }, () => start(deps)));
+  await deps.runs.update(
+    { pk: `WS#${WORKSPACE}#RUN`, sk: broken!.id.replaceAll('-', '') },
+    { set: { started_at: 'nonsense' } },
+  );
+  expect(await sweepLostRuns(deps, { all: true })).toBe(9);
+  expect(deps.lines).toContainEqual(
+    expect.objectContaining({ level: 'error', fields: expect.objectContaining({ run_id: broken!.id }) }),
+  );
+});
