@@ -17,6 +17,8 @@ export interface Row {
 
 export const ROUNDS = 5;
 export const ROOT = join(import.meta.dirname, '..');
+/** Where `npm run bench:peers` installs the peers. */
+export const PEERS = join(ROOT, '.cache/bench-peers');
 
 export const ms = (value: number): string => `${value.toFixed(1)} ms`;
 

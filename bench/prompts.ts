@@ -3,11 +3,10 @@ import { once } from 'node:events';
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Client } from '#core/client.ts';
-import { load, ms, type Platform, ROOT, ROUNDS, type Row, residentBytes } from './harness.ts';
+import { load, ms, PEERS, type Platform, ROOT, ROUNDS, type Row, residentBytes } from './harness.ts';
 import type { Load } from './load.ts';
 import { median } from './statistics.ts';
 
-const PEERS = join(ROOT, '.cache/bench-peers');
 const BODY = '{"name":"Ada"}';
 
 /** A program of the bench that prints its port. */
