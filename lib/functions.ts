@@ -79,7 +79,8 @@ export const FUNCTIONS: { readonly [Name in FunctionName | EventName]: FunctionS
     memoryMb: MEMORY_MB,
     timeoutSeconds: CALL_SECONDS,
     tables: {
-      main: { items: AUTHENTICATE, query: ['table'] },
+      // Paid agents: the ledger.
+      main: { items: [...AUTHENTICATE, 'PutItem'], query: ['table', 'gsi1'] },
       // A service key is looked up in the record of its run; a run to be replayed is found by the digits of its id.
       runs: { items: ['GetItem', 'PutItem', 'UpdateItem'], query: ['table'] },
       // Admission, the budgets of sub-calls, and the answers of calls with an Idempotency-Key.
@@ -136,7 +137,11 @@ export const FUNCTIONS: { readonly [Name in FunctionName | EventName]: FunctionS
   sweeper: {
     memoryMb: 512,
     timeoutSeconds: 60,
-    tables: { runs: { items: ['GetItem', 'PutItem', 'UpdateItem'], query: ['gsi1'] } },
+    tables: {
+      // Credits that lost runs held.
+      main: { items: ['GetItem', 'PutItem', 'UpdateItem'], query: ['gsi2'] },
+      runs: { items: ['GetItem', 'PutItem', 'UpdateItem'], query: ['gsi1'] },
+    },
     blobs: { read: ['runs'], write: ['runs'] },
   },
   usage: {

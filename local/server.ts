@@ -2,6 +2,7 @@ import type { IncomingMessage, Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { createAdaptorServer } from '@hono/node-server';
 import { routes } from '#core/api.ts';
+import { sweepHolds } from '#core/billing/ledger.ts';
 import type { Config } from '#core/config.ts';
 import { allHandlers } from '#core/handlers.ts';
 import { type App, createApp } from '#core/http/app.ts';
@@ -10,6 +11,7 @@ import { addressOf, type LocalDeps, localDeps } from './deps.ts';
 
 /** Longer than the longest call, so that a call can end before the server does. */
 const SHUTDOWN_MS = 300_000;
+const SWEEP_INTERVAL_MS = 30_000;
 
 export interface LocalServer {
   /** Without a slash at the end. */
@@ -46,12 +48,17 @@ export async function startLocalServer(config: Config): Promise<LocalServer> {
   }
   // Nobody else has this database, so whatever is under way in it was lost with the process before.
   await sweepLostRuns(deps, { all: true });
+  const sweep = setInterval(() => {
+    const done = sweepLostRuns(deps).then(() => sweepHolds(deps));
+    deps.background(done.catch((error: unknown) => deps.log.error('sweep failed', { error: String(error) })));
+  }, SWEEP_INTERVAL_MS).unref();
   app = createApp(deps, routes, allHandlers(deps));
 
   return {
     url,
     deps,
     async close(force = false) {
+      clearInterval(sweep);
       const closed = new Promise<void>((resolve) => server.close(() => resolve()));
       if (force) server.closeAllConnections();
       const timer = setTimeout(() => server.closeAllConnections(), SHUTDOWN_MS).unref();

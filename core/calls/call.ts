@@ -1,5 +1,6 @@
 import { validateAgainst } from '../agents/schema-validation.ts';
 import { type AgentVersion, versionName } from '../agents/store.ts';
+import { hold, refund, settle } from '../billing/ledger.ts';
 import type { Deps } from '../deps.ts';
 import { isPlatformError, PlatformError } from '../errors.ts';
 import { admit } from '../limits/admission.ts';
@@ -66,6 +67,9 @@ export interface BegunRun {
 /** API Gateway cuts an idle stream at 300 s: answers come before (`design.md` section 6). */
 const PLATFORM_LIMIT_MS = 295_000;
 
+/** A host may need this long past the deadline to record how a run ended. */
+const LOST_AFTER_MS = 60_000;
+
 /** The earliest of the agent's timeouts, the plan's and the platform's limit, and the caller's deadline. Epoch milliseconds. */
 export function deadlineOf(deps: Pick<Deps, 'config'>, call: Call): number {
   const { timeout_seconds: own, manifest } = call.agent.definition;
@@ -80,13 +84,17 @@ export function deadlineOf(deps: Pick<Deps, 'config'>, call: Call): number {
   return Math.min(call.receivedAt + Math.min(...lengths), wantedDeadline, lineage.deadline ?? wantedDeadline);
 }
 
+/** In cents, of another workspace's agent. */
+const priceOf = ({ agent, workspace }: Call): number =>
+  agent.workspaceId === workspace.id ? 0 : (agent.definition.price_per_call_cents ?? 0);
+
 /** Has no sandbox, so nothing that could call anybody. */
 const isPrompt = ({ agent }: Call): boolean => agent.definition.execution_engine === 'direct_llm';
 
 /**
  * Takes a call to where its run begins: input against the schema, secrets, models, limits, run record. What it throws
  * left no run behind: INVALID_INPUT, MISSING_SECRETS, LLM_KEY_REQUIRED, MISSING_INPUT_FIELDS,
- * TIMEOUT, UNPROCESSABLE (the version cannot run), RATE_LIMITED.
+ * TIMEOUT, UNPROCESSABLE (the version cannot run), RATE_LIMITED, INSUFFICIENT_CREDITS.
  */
 export async function beginCall(deps: Deps, call: Call): Promise<BegunRun> {
   const { agent, input, workspace, lineage } = call;
@@ -137,18 +145,24 @@ export async function beginCall(deps: Deps, call: Call): Promise<BegunRun> {
     context: issued?.context as unknown as Json | undefined,
     input: mask.json(input.document as Json),
   };
+  const price = priceOf(call);
   const admission = await admit(deps, {
     workspace,
     kind: isPrompt(call) ? 'llm' : 'sandbox',
-    isPaid: false,
+    isPaid: price > 0,
     isCounted: lineage.parentRunId === undefined,
     runId: call.runId,
     deadline,
   });
   try {
+    if (price > 0) {
+      const expiresAt = deadline + LOST_AFTER_MS;
+      await hold(deps, { workspace, runId: call.runId, cents: price, agentRef: refOf(agent), expiresAt });
+    }
     await runs.start(record);
   } catch (error) {
     await admission.release();
+    if (price > 0) await refund(deps, workspace.id, call.runId);
     throw error;
   }
 
@@ -181,9 +195,11 @@ export async function beginCall(deps: Deps, call: Call): Promise<BegunRun> {
       };
       const result = await runEngine(deps, run).finally(() => cancellation.stop());
       const output = result.data ?? null;
+      const paid = result.error === undefined ? price : 0;
       await runs
-        .finish(record, { ...recordOf(result), input: record.input, output, trace: trace.events })
+        .finish(record, { ...recordOf(result), input: record.input, output, trace: trace.events, creditsCents: paid })
         .finally(() => admission.release());
+      if (price > 0) await (paid > 0 ? settle : refund)(deps, workspace.id, call.runId);
       if (result.error) throw result.error;
       const { executionMs, stdout, stderr, usage } = result;
       const warnings = [...inputWarnings, ...result.warnings, ...checkOutput(agent, output)];
@@ -224,7 +240,7 @@ async function engineOf(deps: Deps, run: EngineRun): Promise<EngineResult> {
   }
 }
 
-function recordOf(result: EngineResult): Omit<RunResult, 'input' | 'output' | 'trace'> {
+function recordOf(result: EngineResult): Omit<RunResult, 'input' | 'output' | 'trace' | 'creditsCents'> {
   const { error, stdout, stderr, exitCode, executionMs, usage, model } = result;
   return {
     status: statusOf(error),
@@ -239,7 +255,6 @@ function recordOf(result: EngineResult): Omit<RunResult, 'input' | 'output' | 't
     llmProvider: model?.provider,
     llmModel: model?.model,
     costUsd: result.costUsd,
-    creditsCents: 0,
   };
 }
 

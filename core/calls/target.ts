@@ -1,5 +1,4 @@
 import { AgentStore, type AgentVersion, findNewest, resolveAgent, sunsetOf, versionName } from '../agents/store.ts';
-import { isPaid } from '../agents/views.ts';
 import type { Deps } from '../deps.ts';
 import { PlatformError } from '../errors.ts';
 import type { Caller } from '../http/auth.ts';
@@ -22,8 +21,7 @@ export async function resolveForCall(
 
 /**
  * The workspace that a call acts in: the one that the caller named; else the agent's, for its members; else the
- * caller's personal one. Throws FORBIDDEN when the agent is private to a workspace that the caller is no member of,
- * INSUFFICIENT_CREDITS for another's paid agent.
+ * caller's personal one. Throws FORBIDDEN when the agent is private to a workspace that the caller is no member of.
  */
 export async function actingWorkspace(
   deps: Deps,
@@ -40,12 +38,6 @@ export async function actingWorkspace(
     throw new PlatformError(
       'FORBIDDEN',
       `You may not call ${agent.orgSlug}/${agent.name}: it is private to its workspace.`,
-    );
-  }
-  if (!isMember && isPaid(agent)) {
-    throw new PlatformError(
-      'INSUFFICIENT_CREDITS',
-      `A call of ${agent.orgSlug}/${agent.name} costs ${agent.definition.price_per_call_cents} cents, and you have no credits.`,
     );
   }
   return isMember && !named ? membership.workspace : caller.workspace;

@@ -229,7 +229,8 @@ describe('functions', () => {
       [`${TABLES}runs`]: ['dynamodb:GetItem'],
     },
     calls: {
-      [`${TABLES}main`]: [...AUTHENTICATE, 'dynamodb:Query'],
+      [`${TABLES}main`]: [...AUTHENTICATE, 'dynamodb:PutItem', 'dynamodb:Query'],
+      [`${TABLES}main/index/gsi1`]: ['dynamodb:Query'],
       [`${TABLES}runs`]: ['dynamodb:GetItem', 'dynamodb:PutItem', 'dynamodb:UpdateItem', 'dynamodb:Query'],
       [`${TABLES}counters`]: ['dynamodb:GetItem', 'dynamodb:UpdateItem', 'dynamodb:PutItem', 'dynamodb:DeleteItem'],
       [BLOBS]: ['s3:ListBucket'],
@@ -277,6 +278,8 @@ describe('functions', () => {
       [SECRETS]: ['secretsmanager:GetSecretValue', 'secretsmanager:CreateSecret', 'secretsmanager:PutSecretValue'],
     },
     sweeper: {
+      [`${TABLES}main`]: ['dynamodb:GetItem', 'dynamodb:PutItem', 'dynamodb:UpdateItem'],
+      [`${TABLES}main/index/gsi2`]: ['dynamodb:Query'],
       [`${TABLES}runs`]: ['dynamodb:GetItem', 'dynamodb:PutItem', 'dynamodb:UpdateItem'],
       [`${TABLES}runs/index/gsi1`]: ['dynamodb:Query'],
       [BLOBS]: ['s3:ListBucket'],
