@@ -12,8 +12,8 @@ import { actingWorkspace } from './target.ts';
 /**
  * Runs the version of a former run once more, with the input that its record holds. Answers the id of the former run.
  *
- * Throws NOT_FOUND, UNPROCESSABLE for what cannot be repeated (an installation, a run that got files, a version that was
- * deleted), FORBIDDEN for an agent that is no longer shared, and what `beginCall` throws.
+ * Throws NOT_FOUND, UNPROCESSABLE for what cannot be repeated (an installation, a run that got files or secrets, a version
+ * that was deleted), FORBIDDEN for an agent that is no longer shared, and what `beginCall` throws.
  */
 export async function replayRun(
   deps: Deps,
@@ -28,6 +28,7 @@ export async function replayRun(
   const input = body?.input;
   if (typeof input !== 'object' || input === null || Array.isArray(input)) throw cannot('its input is no longer kept');
   if (hasFiles(input)) throw cannot('it was given files, which are not kept');
+  if (holdsMasked(input)) throw cannot('its input had the value of a secret in it, which is not kept');
   await actingWorkspace(deps, caller, agent, true);
   await startAsync(deps, {
     agent,
@@ -49,3 +50,6 @@ export async function replayRun(
 const hasFiles = ({ files }: { readonly [member: string]: Json }): boolean =>
   Array.isArray(files) &&
   files.some((file) => String((file as { path?: unknown } | null)?.path).startsWith(`${UPLOAD_FOLDER}/`));
+
+/** As `SecretMask` leaves it: the agent would be given the mask for the value. */
+const holdsMasked = (input: Json): boolean => /\[secret [A-Z][A-Z0-9_]*\]/.test(JSON.stringify(input));

@@ -97,7 +97,7 @@ export const runRoutes = defineRoutes([
         status: status.optional(),
         run_id_prefix: z
           .string()
-          .regex(/^(req_)?(-?[0-9a-f]){7,32}$/i, 'must be 7 to 32 hexadecimal digits')
+          .regex(/^(req_)?(-?[0-9a-f]){7,32}$/i, 'must be 7 or more hexadecimal digits')
           .optional()
           .describe('The first 7 or more digits of the id, or of the request id.'),
         limit: z.coerce.number().int().min(1).max(200).default(20),

@@ -201,6 +201,49 @@ export function orchestrationSuite(target: () => Target, hasPython: boolean): vo
       expect(new Set([first, second, third, beside].map(({ env }) => env.PLATFORM_SERVICE_KEY)).size).toBe(4);
     });
 
+    test('the runs of a chain are a tree, whichever of them is asked', async () => {
+      const answer = await send('/acme/top/v1/run', target().key, {
+        calls: [{ path: MID, json: { calls: [{ path: LEAF }] } }, { path: LEAF }],
+      });
+      const root = answer.headers.get('x-run-id')!;
+      const dagOf = async (id: string) =>
+        expectOk(await request(target(), 'GET', `/workspaces/${workspaceId}/runs/${id}/dag`, { key: target().key }));
+      const dag = await dagOf(root);
+      expect(dag).toMatchObject({
+        root_run_id: root,
+        is_live: false,
+        node_count: 4,
+        active_count: 0,
+        completed_count: 4,
+        failed_count: 0,
+        tree: { run_id: root, agent_name: 'top' },
+      });
+      const { children } = dag.tree;
+      expect(children.map(({ agent_name: name }: { agent_name: string }) => name).sort()).toEqual(['leaf', 'mid']);
+      const mid = children.find(({ agent_name: name }: { agent_name: string }) => name === 'mid');
+      expect(mid.children).toMatchObject([{ agent_name: 'leaf', status: 'completed', children: [] }]);
+      expect(await dagOf(mid.children[0].run_id)).toEqual(dag);
+    });
+
+    test('cancelling a run ends what it called', async () => {
+      await publishCode(client, 'sleeper', { 'main.py': 'import time\ntime.sleep(60)' });
+      await publish(client, 'waiter', ['acme/sleeper']);
+      const json = { calls: [{ path: '/acme/sleeper/v1/run' }] };
+      const { run_id: root } = expectOk(
+        await send('/acme/waiter/v1/run', target().key, json, { prefer: 'respond-async' }),
+        202,
+      );
+      const path = `/workspaces/${workspaceId}/runs/${root}`;
+      const dag = async () => (await request(target(), 'GET', `${path}/dag`, { key: target().key })).body;
+      await expect.poll(dag, { timeout: 15_000 }).toMatchObject({ is_live: true, active_count: 2 });
+      const asked = Date.now();
+      expectOk(await request(target(), 'DELETE', path, { key: target().key }));
+      await expect
+        .poll(dag, { timeout: 5000, interval: 50 })
+        .toMatchObject({ is_live: false, tree: { status: 'cancelled', children: [{ status: 'cancelled' }] } });
+      expect(Date.now() - asked).toBeLessThan(5000);
+    });
+
     test('the key of a run never stays in what is kept or shown', async () => {
       const { agent } = await publishCode(client, 'teller', {
         'main.py': 'import json, os\nprint(json.dumps({"key": os.environ["PLATFORM_SERVICE_KEY"]}))',
