@@ -1,6 +1,6 @@
 import { validateAgainst } from '../agents/schema-validation.ts';
 import { type AgentVersion, versionName } from '../agents/store.ts';
-import { hold, refund, settle } from '../billing/ledger.ts';
+import { type Payment, payFor, priceFor } from '../billing/payment.ts';
 import type { Deps } from '../deps.ts';
 import { isPlatformError, PlatformError } from '../errors.ts';
 import { admit } from '../limits/admission.ts';
@@ -67,9 +67,6 @@ export interface BegunRun {
 /** API Gateway cuts an idle stream at 300 s: answers come before (`design.md` section 6). */
 const PLATFORM_LIMIT_MS = 295_000;
 
-/** A host may need this long past the deadline to record how a run ended. */
-const LOST_AFTER_MS = 60_000;
-
 /** The earliest of the agent's timeouts, the plan's and the platform's limit, and the caller's deadline. Epoch milliseconds. */
 export function deadlineOf(deps: Pick<Deps, 'config'>, call: Call): number {
   const { timeout_seconds: own, manifest } = call.agent.definition;
@@ -83,10 +80,6 @@ export function deadlineOf(deps: Pick<Deps, 'config'>, call: Call): number {
   const { wantedDeadline = Number.POSITIVE_INFINITY, lineage } = call;
   return Math.min(call.receivedAt + Math.min(...lengths), wantedDeadline, lineage.deadline ?? wantedDeadline);
 }
-
-/** In cents, of another workspace's agent. */
-const priceOf = ({ agent, workspace }: Call): number =>
-  agent.workspaceId === workspace.id ? 0 : (agent.definition.price_per_call_cents ?? 0);
 
 /** Has no sandbox, so nothing that could call anybody. */
 const isPrompt = ({ agent }: Call): boolean => agent.definition.execution_engine === 'direct_llm';
@@ -145,26 +138,24 @@ export async function beginCall(deps: Deps, call: Call): Promise<BegunRun> {
     context: issued?.context as unknown as Json | undefined,
     input: mask.json(input.document as Json),
   };
-  const price = priceOf(call);
   const admission = await admit(deps, {
     workspace,
     kind: isPrompt(call) ? 'llm' : 'sandbox',
-    isPaid: price > 0,
+    isPaid: priceFor(agent, workspace) > 0,
     isCounted: lineage.parentRunId === undefined,
     runId: call.runId,
     deadline,
   });
+  let payment: Payment | undefined;
   try {
-    if (price > 0) {
-      const expiresAt = deadline + LOST_AFTER_MS;
-      await hold(deps, { workspace, runId: call.runId, cents: price, agentRef: refOf(agent), expiresAt });
-    }
+    payment = await payFor(deps, { agent, workspace, runId: call.runId, deadline });
     await runs.start(record);
   } catch (error) {
     await admission.release();
-    if (price > 0) await refund(deps, workspace.id, call.runId);
+    await payment?.end(false);
     throw error;
   }
+  const { cents, end: endPayment } = payment;
 
   return {
     rateLimit: admission.rateLimit,
@@ -195,11 +186,12 @@ export async function beginCall(deps: Deps, call: Call): Promise<BegunRun> {
       };
       const result = await runEngine(deps, run).finally(() => cancellation.stop());
       const output = result.data ?? null;
-      const paid = result.error === undefined ? price : 0;
+      const isCompleted = result.error === undefined;
+      const creditsCents = isCompleted ? cents : 0;
       await runs
-        .finish(record, { ...recordOf(result), input: record.input, output, trace: trace.events, creditsCents: paid })
+        .finish(record, { ...recordOf(result), input: record.input, output, trace: trace.events, creditsCents })
         .finally(() => admission.release());
-      if (price > 0) await (paid > 0 ? settle : refund)(deps, workspace.id, call.runId);
+      await endPayment(isCompleted);
       if (result.error) throw result.error;
       const { executionMs, stdout, stderr, usage } = result;
       const warnings = [...inputWarnings, ...result.warnings, ...checkOutput(agent, output)];
