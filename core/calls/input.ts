@@ -1,13 +1,14 @@
 import { PlatformError } from '../errors.ts';
 import { mediaType, parseJson, readJson } from '../http/body.ts';
 import { type Multipart, readMultipart } from '../http/multipart.ts';
+import { LLM_PROVIDERS, type LlmProvider } from '../ports/llm.ts';
 import type { Json } from '../ports/table.ts';
 import type { Upload } from './code-runtime.ts';
 
 /** A caller's own provider key for this call. Never stored, logged or shown. */
 export interface LlmCredentials {
   readonly api_key?: string;
-  readonly provider?: 'anthropic' | 'openai' | 'gemini';
+  readonly provider?: LlmProvider;
   readonly model?: string;
 }
 
@@ -90,10 +91,10 @@ function splitCredentials(document: Record<string, Json>, field: string) {
       throw new PlatformError('INVALID_INPUT', `"${field}.${name}" must be a string.`);
     }
   }
-  if (provider !== undefined && !['anthropic', 'openai', 'gemini'].includes(provider as string)) {
+  if (provider !== undefined && !(LLM_PROVIDERS as readonly string[]).includes(provider as string)) {
     throw new PlatformError(
       'INVALID_INPUT',
-      `"${field}.provider" is "${provider}"; it may be anthropic, openai or gemini.`,
+      `"${field}.provider" is "${String(provider).slice(0, 40)}"; it may be ${LLM_PROVIDERS.join(', ')}.`,
     );
   }
   return { rest, llmCredentials: { api_key, provider, model } as LlmCredentials };

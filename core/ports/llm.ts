@@ -1,7 +1,8 @@
 import type { Json } from './table.ts';
 
 /** `gemini` is Google's API; `ollama` is a local model server that speaks OpenAI's chat completions. */
-export type LlmProvider = 'anthropic' | 'openai' | 'gemini' | 'ollama';
+export const LLM_PROVIDERS = ['anthropic', 'openai', 'gemini', 'ollama'] as const;
+export type LlmProvider = (typeof LLM_PROVIDERS)[number];
 
 /**
  * One turn of a conversation with a language model, whoever makes it. Conversations lie with the caller; the port keeps
