@@ -1,13 +1,12 @@
 import { entrypointCommand } from '../agents/entrypoint.ts';
-import { runEgress } from '../agents/install.ts';
-import { bundleKey } from '../agents/store.ts';
 import type { Deps } from '../deps.ts';
-import { type ErrorExtra, hasCode, PlatformError } from '../errors.ts';
+import { type ErrorExtra, PlatformError } from '../errors.ts';
 import { jsonProblem } from '../json.ts';
 import type { ExecOutcome, ExecRequest, SandboxSession } from '../ports/sandbox.ts';
 import type { Json } from '../ports/table.ts';
 import { LiveMask, shortenLog } from '../runs/masking.ts';
 import type { EngineResult, EngineRun } from './engine.ts';
+import { openRunSandbox } from './run-sandbox.ts';
 import type { Warning } from './warnings.ts';
 
 /** A file of the call, under the path where the agent finds it. */
@@ -26,34 +25,9 @@ const MAX_LIVE_CHARACTERS = 1024 * 1024;
  * decides (`contract.md` 11.2). The version must be runnable.
  */
 export async function runCode(deps: Deps, run: EngineRun): Promise<EngineResult> {
-  const startedAt = deps.clock.now();
-  const remaining = run.deadline - startedAt;
-  const { config } = deps;
   const { agent, input } = run;
-  run.emit({ type: 'sandbox_start' });
-  const session = await deps.sandbox
-    .open({
-      bundle: bundleKey(agent.bundle!.sha256),
-      layer: agent.install?.layer,
-      env: run.env,
-      egress: runEgress(config, agent),
-      purpose: 'run',
-      turn: run.isSubCall ? undefined : { owner: run.workspaceId, deadline: run.deadline, signal: run.signal },
-      limits: {
-        memoryBytes: config.sandboxMemoryBytes,
-        diskBytes: config.sandboxDiskBytes,
-        fileBytes: config.sandboxDiskBytes,
-        processes: config.sandboxProcesses,
-        cpuSeconds: Math.ceil(remaining / 1000) + 1,
-      },
-    })
-    .catch((error: unknown) => {
-      if (!hasCode(error, 'SANDBOX_UNAVAILABLE')) throw error;
-      throw new PlatformError('SANDBOX_ERROR', (error as Error).message, { category: 'setup_error' });
-    });
+  const session = await openRunSandbox(deps, run, run.env);
   try {
-    for (const { path, content } of run.files) await session.writeFile(path, content);
-    for (const upload of input.uploads) await session.writeFile(upload.path, upload.content);
     const timeoutMs = run.deadline - deps.clock.now();
     if (timeoutMs <= 0) throw new PlatformError('TIMEOUT', 'The deadline passed before the agent could be started.');
     const outcome = await execLive(session, run, {

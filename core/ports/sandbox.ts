@@ -11,6 +11,7 @@
  * `/layer` (`/layer/python` on `PYTHONPATH`, `/layer/node_modules` found by Node from any folder, both `bin` folders on
  * `PATH`), uploads at `/tmp/uploads`; `/tmp` is writable. The platform's own packages, `sdk/js` as `agent-platform-sdk`
  * and `sdk/python` as `agent_platform`, are imported from any folder; where bundle or layer bring their own, that wins.
+ * The helpers of tools (`sdk/helpers`) lie in `/runtime/helpers`.
  * `python`, `python3`, `pip`, `node`, `npm`, `bash` and `sh` are on `PATH` where the host has them.
  */
 export interface Sandbox {

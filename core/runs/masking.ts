@@ -96,12 +96,15 @@ export class LiveMask {
 const MAX_LOG_BYTES = 10 * 1024;
 
 /** What is kept of a stream: all of it, or its beginning and end, the end being where errors stand. */
-export function shortenLog(text: string): string {
+export const shortenLog = (text: string): string => shortenTo(MAX_LOG_BYTES, text);
+
+/** All of a text, or its beginning and its end, with a note in the place of what is left out. */
+export function shortenTo(maxBytes: number, text: string): string {
   const bytes = Buffer.from(text);
-  if (bytes.byteLength <= MAX_LOG_BYTES) return text;
-  const note = `\n[... ${bytes.byteLength - MAX_LOG_BYTES} bytes left out ...]\n`;
-  let headEnd = MAX_LOG_BYTES / 4;
-  let tailStart = bytes.byteLength - (MAX_LOG_BYTES - headEnd - Buffer.byteLength(note));
+  if (bytes.byteLength <= maxBytes) return text;
+  const note = `\n[... ${bytes.byteLength - maxBytes} bytes left out ...]\n`;
+  let headEnd = maxBytes / 4;
+  let tailStart = bytes.byteLength - (maxBytes - headEnd - Buffer.byteLength(note));
   while (isInsideCharacter(bytes[headEnd]!)) headEnd--;
   while (isInsideCharacter(bytes[tailStart]!)) tailStart++;
   return bytes.subarray(0, headEnd).toString() + note + bytes.subarray(tailStart).toString();

@@ -28,6 +28,8 @@ export const SDK = {
   node: { name: 'agent-platform-sdk', folder: fileURLToPath(new URL('../../sdk/js', import.meta.url)) },
   python: { name: 'agent_platform', folder: fileURLToPath(new URL('../../sdk/python', import.meta.url)) },
 } as const;
+/** The programs by which tools of loops call other agents. */
+const HELPERS = fileURLToPath(new URL('../../sdk/helpers', import.meta.url));
 /** Where sandboxes see them. */
 export const SDK_NODE_MODULES = '/runtime/node_modules';
 export const SDK_PYTHONPATH = '/runtime/python';
@@ -73,6 +75,7 @@ export async function findHostRuntime(folder: string): Promise<HostRuntime> {
 
   bind(root, `${SDK_NODE_MODULES}/${SDK.node.name}`, SDK.node.folder);
   bind(root, `${SDK_PYTHONPATH}/${SDK.python.name}`, join(SDK.python.folder, SDK.python.name));
+  bind(root, '/runtime/helpers', HELPERS);
   bind(root, '/runtime/bin/node', process.execPath);
   await addNpm(root, folder);
   const python = await addPython(root, folder);
