@@ -4,7 +4,7 @@ import type { Deps } from '../deps.ts';
 import { isPlatformError, PlatformError } from '../errors.ts';
 import { AddressLimits } from '../limits/address.ts';
 import { callsLeft } from '../limits/admission.ts';
-import { type RateLimit, rateLimitHeaders } from '../limits/rate-limit.ts';
+import { type LimitError, type RateLimit, rateLimitHeaders } from '../limits/rate-limit.ts';
 import type { Workspace } from '../workspaces/store.ts';
 import { authenticate, type Caller } from './auth.ts';
 import { readJson } from './body.ts';
@@ -66,6 +66,8 @@ export function createApp(
     throw nothingAt(context);
   });
   router.onError((error, context) => {
+    const limit = limitIn(error);
+    if (limit) show(context.env, limit);
     // Other 5xx codes say whose fault it was, and that is not ours.
     if (!isPlatformError(error) || error.code === 'INTERNAL_ERROR') logFailure(deps, context.env.requestUuid, error);
     return errorResponse(error, context.env.requestUuid, context.env.responseHeaders);
@@ -111,8 +113,9 @@ async function serve(
     handle(route, handler, request, { params, caller, receivedAt, ...exchange }),
     route.admits || showLeft(),
   ]);
-  // A call that was not admitted, or not counted.
-  if (route.admits && !(LIMIT_HEADER in exchange.responseHeaders)) await showLeft();
+  const limit = answer.status === 'rejected' ? limitIn(answer.reason) : undefined;
+  // A call that did not come as far as its admission, or was not counted.
+  if (route.admits && !limit && !(LIMIT_HEADER in exchange.responseHeaders)) await showLeft();
   if (answer.status === 'rejected') throw answer.reason;
   return encode(route, answer.value, exchange.responseHeaders);
 }
@@ -171,15 +174,16 @@ async function identify(
     // The key is valid, though not for this.
     show(exchange, await addresses.left(exchange.address));
   } else {
-    const { rateLimit, refusal } = await addresses.count(exchange.address);
-    show(exchange, rateLimit);
-    if (refusal) throw refusal;
+    show(exchange, await addresses.count(exchange.address));
   }
   if (needsKey) throw refused;
   return undefined;
 }
 
 const LIMIT_HEADER = 'x-ratelimit-limit';
+
+/** The limit that an error was thrown for. */
+const limitIn = (error: unknown): RateLimit | undefined => (error as Partial<LimitError>).rateLimit;
 
 function show({ responseHeaders }: Exchange, rateLimit: RateLimit): void {
   Object.assign(responseHeaders, rateLimitHeaders(rateLimit));

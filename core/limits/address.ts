@@ -1,9 +1,8 @@
 import { isIPv6 } from 'node:net';
 import type { Deps } from '../deps.ts';
-import type { PlatformError } from '../errors.ts';
 import { epochSeconds } from '../ports/clock.ts';
 import { absent, anyOf, lessThan } from '../ports/table.ts';
-import { limitReached, type RateLimit, rateLimitOf } from './rate-limit.ts';
+import { limitError, type RateLimit, rateLimitOf } from './rate-limit.ts';
 
 const WINDOW_MS = 60_000;
 const MAX_REMEMBERED = 10_000;
@@ -24,8 +23,8 @@ export class AddressLimits {
     this.#deps = deps;
   }
 
-  /** Counts a request. With a `refusal`, RATE_LIMITED, there was none left. */
-  async count(address: string): Promise<{ rateLimit: RateLimit; refusal?: PlatformError }> {
+  /** Counts a request. Throws RATE_LIMITED when there was none left. */
+  async count(address: string): Promise<RateLimit> {
     const { config, counters, clock } = this.#deps;
     const limit = config.addressRequestsPerMinute;
     const now = clock.now();
@@ -37,12 +36,15 @@ export class AddressLimits {
         { add: { requests: 1 }, set: { ttl: epochSeconds(resetAt) + 60 } },
         anyOf(absent('requests'), lessThan('requests', limit)),
       );
-      if (counted.ok) return { rateLimit: rateLimitOf(limit, counted.item.requests as number, resetAt) };
+      if (counted.ok) return rateLimitOf(limit, counted.item.requests as number, resetAt);
       if (this.#exhausted.size >= MAX_REMEMBERED) this.#exhausted.clear();
       this.#exhausted.set(client, resetAt);
     }
-    const message = `Your address has sent its ${limit} requests a minute without a valid API key.`;
-    return { rateLimit: rateLimitOf(limit, limit, resetAt), refusal: limitReached(message, resetAt, now) };
+    throw limitError(
+      `Your address has sent its ${limit} requests a minute without a valid API key.`,
+      rateLimitOf(limit, limit, resetAt),
+      now,
+    );
   }
 
   /** What an address has left, for a request that does not count. */

@@ -1,10 +1,9 @@
 import type { Deps } from '../deps.ts';
-import { PlatformError } from '../errors.ts';
 import { epochSeconds } from '../ports/clock.ts';
 import { absent, allOf, anyOf, type Condition, exists, type Item, lessThan } from '../ports/table.ts';
 import type { Workspace } from '../workspaces/store.ts';
 import { type Plan, planOf } from './plans.ts';
-import { dayOf, endOfDay, limitReached, type RateLimit, rateLimitOf } from './rate-limit.ts';
+import { dayOf, endOfDay, limitError, type RateLimit, rateLimitOf } from './rate-limit.ts';
 
 /**
  * Counters table: `WS#<workspace id>#LIMITS / CALLS` counts a workspace's calls, by class and UTC day (`llm_2026-11-21`),
@@ -68,13 +67,15 @@ export async function admit(deps: AdmissionDeps, request: AdmissionRequest): Pro
   const lease = leaseOf(runId);
   const key = callsKey(workspace.id);
 
+  const left = (used: number) => rateLimitOf(limit, used, endOfDay(now));
   const usedUp = () =>
-    limitReached(
+    limitError(
       `The workspace "${workspace.slug}" has used up its ${limit} ${NAMES[callClass]} a day (plan "${plan.name}").`,
-      endOfDay(now),
+      left(limit),
       now,
     );
   if (limit === 0) throw usedUp();
+  let used = 0;
   for (let attempt = 0; attempt < MAX_ATTEMPTS; attempt++) {
     const updated = await counters.update(
       key,
@@ -83,19 +84,21 @@ export async function admit(deps: AdmissionDeps, request: AdmissionRequest): Pro
     );
     const item = updated.ok ? updated.item : await counters.get(key);
     if (item === undefined) continue;
+    used = numberOf(item, counter);
     if (updated.ok || lease in item) {
       return {
-        rateLimit: rateLimitOf(limit, numberOf(item, counter), endOfDay(now)),
+        rateLimit: left(used),
         release: () => release(deps, workspace.id, lease, staleCounters(item, day)),
       };
     }
-    if (numberOf(item, counter) >= limit) throw usedUp();
+    if (used >= limit) throw usedUp();
     if (numberOf(item, 'active') >= plan.concurrent_calls && !(await dropLost(deps, workspace.id, item))) break;
   }
-  throw new PlatformError(
-    'RATE_LIMITED',
+  throw limitError(
     `The workspace "${workspace.slug}" has ${plan.concurrent_calls} calls under way, the most at once with its plan "${plan.name}".`,
-    { suggested_wait_time: 1 },
+    left(used),
+    now,
+    1,
   );
 }
 

@@ -30,9 +30,17 @@ export const endOfDay = (now: number): number => (Math.floor(now / DAY_MS) + 1) 
 /** `2026-11-21`, UTC. */
 export const dayOf = (now: number): string => isoTime(now).slice(0, 10);
 
-/** RATE_LIMITED until `resetAt`; `message` tells what was too much. */
-export function limitReached(message: string, resetAt: number, now: number): PlatformError {
-  return new PlatformError('RATE_LIMITED', `${message} The count starts again at ${isoTime(resetAt)}.`, {
-    suggested_wait_time: Math.max(1, Math.ceil((resetAt - now) / 1000)),
-  });
+/** RATE_LIMITED, and the limit that the answer is to show. */
+export type LimitError = PlatformError & { readonly rateLimit: RateLimit };
+
+/** `message` tells what was too much; without `waitSeconds`, it is too much until the limit is reset. */
+export function limitError(message: string, rateLimit: RateLimit, now: number, waitSeconds?: number): LimitError {
+  const { resetAt } = rateLimit;
+  const error =
+    waitSeconds === undefined
+      ? new PlatformError('RATE_LIMITED', `${message} The count starts again at ${isoTime(resetAt)}.`, {
+          suggested_wait_time: Math.max(1, Math.ceil((resetAt - now) / 1000)),
+        })
+      : new PlatformError('RATE_LIMITED', message, { suggested_wait_time: waitSeconds });
+  return Object.assign(error, { rateLimit });
 }

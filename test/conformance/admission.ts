@@ -63,6 +63,7 @@ export function admissionSuite(makeCounters: (clock: ManualClock) => Promise<Tab
         code: 'RATE_LIMITED',
         message: expect.stringContaining(new Date(midnight).toISOString()),
         extra: { suggested_wait_time: (midnight - deps.clock.now()) / 1000 },
+        rateLimit: { limit: 1, remaining: 0, resetAt: midnight },
       });
       await deps.clock.advance(midnight - deps.clock.now() - 1);
       await expect(ask()).rejects.toMatchObject({ code: 'RATE_LIMITED' });

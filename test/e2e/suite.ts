@@ -4,6 +4,7 @@ import { callsSuite, type Languages } from './calls.ts';
 import { idempotencySuite } from './idempotency.ts';
 import { identitySuite } from './identity.ts';
 import { installsSuite } from './installs.ts';
+import { limitsSuite } from './limits.ts';
 import { orchestrationSuite } from './orchestration.ts';
 import { runsSuite } from './runs.ts';
 import { secretsSuite } from './secrets.ts';
@@ -27,4 +28,5 @@ export function platformSuite(target: () => Target, has: Languages): void {
   runsSuite(target, has.python || has.node);
   idempotencySuite(target);
   usageSuite(target);
+  limitsSuite(target);
 }

@@ -4,6 +4,7 @@ import { inject } from 'vitest';
 import { awsDeps } from '#aws/all-deps.ts';
 import { parseConfig } from '#core/config.ts';
 import { FUNCTION_NAMES } from '#core/http/route.ts';
+import { grantCreditsTo, setPlan } from '#core/limits/operator.ts';
 import { bootstrap } from '#core/workspaces/bootstrap.ts';
 import { defineStage } from '#lib/config.ts';
 import { BUNDLES, buildFunctions } from '../../scripts/build-functions.ts';
@@ -69,6 +70,8 @@ export async function startAwsTarget(): Promise<AwsTarget> {
     slug: 'acme',
     addUser: (slug) => addUser(deps, slug),
     addMember: (user, workspaceId) => addMember(deps, user, workspaceId),
+    setPlan: async (workspaceId, plan) => void (await setPlan(deps, workspaceId, plan)),
+    grantCredits: async (slug, cents) => void (await grantCreditsTo(deps, `${slug}=${cents}`)),
     llm,
     interpreters: {},
     refused: gate.refused,

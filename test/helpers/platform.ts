@@ -5,6 +5,8 @@ import { strToU8, zipSync } from 'fflate';
 import { type Client, createClient } from '#core/client.ts';
 import { type Config, parseConfig } from '#core/config.ts';
 import type { Deps } from '#core/deps.ts';
+import { grantCreditsTo, setPlan } from '#core/limits/operator.ts';
+import type { PlanName } from '#core/limits/plans.ts';
 import { bootstrap } from '#core/workspaces/bootstrap.ts';
 import { startLocalServer } from '#local/server.ts';
 import { type ScriptedLlm, startScriptedLlm } from './scripted-llm/server.ts';
@@ -20,6 +22,10 @@ export interface Target {
   /** Makes another user with a workspace of his own. */
   addUser(slug: string): Promise<TestUser>;
   addMember(user: TestUser, workspaceId: string): Promise<void>;
+  /** As an operator. */
+  setPlan(workspaceId: string, plan: PlanName): Promise<void>;
+  /** As an operator, in cents. */
+  grantCredits(slug: string, cents: number): Promise<void>;
   /** What it asks for all providers. */
   readonly llm: ScriptedLlm;
   /** Interpreters in the sandbox: tests of a missing one are skipped by name. */
@@ -58,6 +64,8 @@ export async function startLocalTarget(
     deps,
     addUser: (slug) => addUser(deps, slug),
     addMember: (user, workspaceId) => addMember(deps, user, workspaceId),
+    setPlan: async (workspaceId, plan) => void (await setPlan(deps, workspaceId, plan)),
+    grantCredits: async (slug, cents) => void (await grantCreditsTo(deps, `${slug}=${cents}`)),
     llm,
     interpreters: (await deps.sandbox.status()).interpreters,
     async close() {

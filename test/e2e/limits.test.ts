@@ -1,0 +1,80 @@
+import { afterAll, describe, expect, test } from 'vitest';
+import { clientOf, publishCode, request, startLocalTarget } from '#test/helpers/platform.ts';
+import { expectOk } from './expect.ts';
+import { expectWait, leftOf } from './limits.ts';
+
+describe('without a key', () => {
+  test('an address may knock so often a minute, whatever it says about itself', async () => {
+    const target = await startLocalTarget({ PLATFORM_ADDRESS_LIMIT: '20', PLATFORM_SANDBOX_PRESTART: '0' });
+    try {
+      const knock = (i: number) =>
+        request(target, 'GET', '/org', { key: 'wrong', headers: { 'x-forwarded-for': `203.0.113.${i}` } });
+      const answers = await Promise.all(Array.from({ length: 100 }, (_, i) => knock(i)));
+      // A minute may end meanwhile.
+      const passed = answers.filter(({ status }) => status === 401).length;
+      expect([20, 40]).toContain(passed);
+      const refused = answers.filter(({ status }) => status === 429);
+      expect(refused).toHaveLength(100 - passed);
+      for (const answer of refused) {
+        expect(expectWait(answer)).toBeLessThanOrEqual(60);
+        expect(leftOf(answer)).toMatchObject({ limit: 20, remaining: 0 });
+      }
+      // Neither who has a key nor whoever watches over the platform is held up.
+      expectOk(await request(target, 'GET', '/org', { key: target.key }));
+      expectOk(await request(target, 'GET', '/public/agents', { key: target.key }));
+      expectOk(await request(target, 'GET', '/health'));
+    } finally {
+      await target.close();
+    }
+  });
+
+  test('behind a proxy, the address is the one that the proxy saw', async () => {
+    const target = await startLocalTarget({
+      PLATFORM_ADDRESS_LIMIT: '3',
+      PLATFORM_TRUST_PROXY: 'true',
+      PLATFORM_SANDBOX_PRESTART: '0',
+    });
+    try {
+      const knock = (address: string) =>
+        request(target, 'GET', '/org', { headers: { 'x-forwarded-for': `${Math.random()}, ${address}` } });
+      const remaining = [];
+      for (const address of ['203.0.113.1', '203.0.113.1', '203.0.113.2']) {
+        remaining.push(leftOf(await knock(address)).remaining);
+      }
+      expect(remaining).toEqual([2, 1, 2]);
+    } finally {
+      await target.close();
+    }
+  });
+});
+
+describe('a burst of programs', async () => {
+  const target = await startLocalTarget({
+    PLATFORM_MAX_SANDBOXES: '4',
+    PLATFORM_SANDBOX_MEMORY_MB: '256',
+    PLATFORM_SANDBOX_DISK_MB: '32',
+  });
+  const { python } = target.interpreters;
+  afterAll(() => target.close());
+
+  test.skipIf(python === undefined)('waits for itself, not others for it', async () => {
+    const [a, b] = [await target.addUser('a-burst'), await target.addUser('b-quiet')];
+    const code = { 'main.py': 'import time\ntime.sleep(0.3)\nprint("{}")' };
+    for (const user of [a, b]) await publishCode(clientOf(target, user.key), 'nap', code, { timeout_seconds: 10 });
+    const call = ({ slug, key }: typeof a) => request(target, 'POST', `/${slug}/nap/v1/run`, { key, json: {} });
+    expectOk(await call(a));
+
+    const burst = Promise.all(Array.from({ length: 100 }, () => call(a)));
+    const waits = [];
+    for (let i = 0; i < 3; i++) {
+      const started = performance.now();
+      expectOk(await call(b));
+      waits.push(performance.now() - started);
+    }
+    expect(Math.max(...waits)).toBeLessThan(4000);
+    const answers = await burst;
+    for (const answer of answers) if (answer.status !== 200) expectWait(answer);
+    expect(answers.filter(({ status }) => status === 200).length).toBeGreaterThan(10);
+    expectOk(await call(a));
+  });
+});
