@@ -19,6 +19,7 @@ import { runCode } from './code-runtime.ts';
 import { runPrompt } from './direct-llm.ts';
 import type { EngineResult, EngineRun, ModelChoice, TokenUsage } from './engine.ts';
 import type { CallInput, LlmCredentials } from './input.ts';
+import { runLoop } from './managed-loop.ts';
 import type { ProgressEvent } from './progress.ts';
 import { checkPlaceholders } from './prompt.ts';
 import { readyToRun } from './readiness.ts';
@@ -227,8 +228,10 @@ async function engineOf(deps: Deps, run: EngineRun): Promise<EngineResult> {
       return runCode(deps, { ...run, agent: await readyToRun(deps, agent, run) });
     case 'direct_llm':
       return runPrompt(deps, run);
+    case 'managed_loop':
+      return runLoop(deps, run);
     default:
-      throw new PlatformError('UNPROCESSABLE', 'not yet');
+      throw new Error('a skill is not called');
   }
 }
 
