@@ -52,6 +52,77 @@ export function runsSuite(target: () => Target, hasSandbox: boolean): void {
       expectError(await api('GET', '/runs?status=done'), 400, 'INVALID_INPUT', 'status');
     });
 
+    describe('of prompts', () => {
+      let author: TestUser;
+      const send = (method: string, path: string, options: Parameters<typeof request>[3] = {}) =>
+        request(target(), method, path, { key: author.key, ...options });
+      const ofAuthor = (path: string) => `/workspaces/${author.workspaceId}${path}`;
+      const ask = (json: unknown, headers: Record<string, string> = {}) =>
+        send('POST', '/run-author/asker/v1/run', { json, headers });
+      const runOf = async (id: string) => expectOk(await send('GET', ofAuthor(`/runs/${id}`)));
+      const requestsWith = (text: string) => target().llm.requests.filter((each) => each.text.includes(text)).length;
+
+      beforeAll(async () => {
+        author = await target().addUser('run-author');
+        const secret = { name: 'ANTHROPIC_API_KEY', value: `sk-runs-${author.userId}` };
+        expectOk(await send('PUT', ofAuthor('/secrets'), { json: secret }));
+        await clientOf(target(), author.key).createAgent({
+          body: {
+            name: 'asker',
+            type: 'prompt',
+            description: 'x',
+            prompt: 'Answer {{text}}.',
+            supported_providers: ['anthropic'],
+          },
+        });
+      });
+
+      test('are listed, found and traced', async () => {
+        const answers = [await ask({ text: 'one' }), await ask({ text: '[[llm {"status":400}]]' })];
+        const [good, bad] = answers.map(({ headers }) => headers.get('x-run-id')!);
+        const list = async (query: string) => expectOk(await send('GET', ofAuthor(`/runs?${query}`)));
+        // Indexes of the deployed tables may lag behind.
+        await expect.poll(() => list('')).toMatchObject({ total: 2, runs: [{ id: bad }, { id: good }] });
+        await expect
+          .poll(() => list('status=failed'))
+          .toMatchObject({ total: 1, runs: [{ id: bad, status: 'failed' }] });
+        expect(await list(`run_id_prefix=req_${good!.slice(0, 8)}`)).toMatchObject({ total: 1, runs: [{ id: good }] });
+        expect(await runOf(good!.slice(0, 8))).toMatchObject({
+          id: good,
+          llm_provider: 'anthropic',
+          input_data: { text: 'one' },
+        });
+        const { trace } = expectOk(await send('GET', ofAuthor(`/runs/${good}/trace`)));
+        const events = async (query: string) =>
+          expectOk(await send('GET', ofAuthor(`/traces/${trace.id}/events?${query}`)));
+        const all = await events('');
+        expect(all.events.map(({ event_type: type }: { event_type: string }) => type)).toEqual([
+          'llm_call_started',
+          'llm_call_succeeded',
+        ]);
+        expect(all).toMatchObject({ total: 2, next_cursor: null });
+        const first = await events('limit=1');
+        expect(first).toMatchObject({ total: 2, next_cursor: '1', events: [all.events[0]] });
+        expect(await events('limit=1&cursor=1')).toMatchObject({ next_cursor: null, events: [all.events[1]] });
+      });
+
+      test('end when they are cancelled, with their request to the model', async () => {
+        const text = `hold on ${crypto.randomUUID()}`;
+        const input = { text: `${text} [[llm {"hang":true}]]` };
+        const { run_id: id } = expectOk(await ask(input, { prefer: 'respond-async' }), 202);
+        await expect.poll(() => requestsWith(text), { timeout: 10_000 }).toBe(1);
+        expect(expectOk(await send('DELETE', ofAuthor(`/runs/${id}`)))).toMatchObject({
+          status: 'cancelled',
+          error_code: 'RUN_CANCELLED',
+        });
+        expect(requestsWith(text)).toBe(1);
+        const { run_id: again } = expectOk(await send('POST', ofAuthor(`/runs/${id}/replay`)), 202);
+        await expect.poll(() => requestsWith(text), { timeout: 10_000 }).toBe(2);
+        expectOk(await send('POST', ofAuthor(`/runs/${again}/cancel`)));
+        expect(await runOf(again)).toMatchObject({ status: 'cancelled', replay_of_run_id: id, input_data: input });
+      });
+    });
+
     describe.skipIf(!hasSandbox)('of programs (skipped without a sandbox on this host)', () => {
       const call = async (json: unknown, headers: Record<string, string> = {}) => {
         const answer = await request(target(), 'POST', '/acme/recorded/v1/run', { key: target().key, json, headers });
