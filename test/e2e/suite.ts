@@ -5,6 +5,7 @@ import { idempotencySuite } from './idempotency.ts';
 import { identitySuite } from './identity.ts';
 import { installsSuite } from './installs.ts';
 import { limitsSuite } from './limits.ts';
+import { loopsSuite } from './loops.ts';
 import { orchestrationSuite } from './orchestration.ts';
 import { runsSuite } from './runs.ts';
 import { secretsSuite } from './secrets.ts';
@@ -25,6 +26,7 @@ export function platformSuite(target: () => Target, has: Languages): void {
   orchestrationSuite(target, has.python);
   skillsSuite(target, has.python);
   streamingSuite(target, has.python || has.node);
+  loopsSuite(target, has);
   runsSuite(target, has.python || has.node);
   idempotencySuite(target);
   usageSuite(target);
