@@ -222,7 +222,7 @@ export class RunStore {
   }
 
   /**
-   * Records how a run ended, together with what it adds to usage and with `alongside` (at most four operations on the
+   * Records how a run ended, together with what it adds to usage and with `alongside` (at most two operations on the
    * runs table), once: false when the run was finished already, by whoever else.
    */
   async finish(run: NewRun, result: RunResult, alongside: readonly TransactOperation[] = []): Promise<boolean> {
@@ -411,10 +411,11 @@ export async function* runsStartedBetween(
   { runs, clock }: Pick<Deps, 'runs' | 'clock'>,
   workspaceId: string,
   [from, to]: readonly [string, string],
+  pageSize: number,
 ): AsyncGenerator<Run> {
   // The id of the run follows upon the time.
   const sk = { between: [from, `${to}$`] } as const;
-  const query = { index: 'gsi2', pk: `WS#${workspaceId}#RUNS`, sk, limit: 200, reverse: true } as const;
+  const query = { index: 'gsi2', pk: `WS#${workspaceId}#RUNS`, sk, limit: pageSize, reverse: true } as const;
   for await (const item of queryAll(runs, query)) yield readRun(item, clock.now());
 }
 

@@ -10,8 +10,10 @@ import type { NewRun, RunResult } from '../runs/store.ts';
  * - `WS#<workspace id>#TENANT#<tenant id> / <the same>`: the part of it that one of its tenants caused;
  * - `WS#<workspace id>#TENANTS / <month>#<shard>#<tenant id>`: calls and errors of a tenant by day, to list tenants from;
  * - `WS#<author's workspace id>#AUTHOR_USAGE / <day>#<org>/<agent>#<shard>`: what others ran of the author's agents;
- * - `WS#<author's workspace id>#AUTHOR_LOG / <started>#<run id>`: one such run, without what went in, came out, and for
- *   whom.
+ * - entries of logs, `<started>#<run id>`, where runs are few among many, so that nobody has to look for them in the
+ *   workspace's index of runs: `WS#<workspace id>#FAILED_LOG` those that did not complete, `WS#<workspace
+ *   id>#TENANT_LOG#<tenant id>` a tenant's, `WS#<author's workspace id>#AUTHOR_LOG` others' of the author's agents, without
+ *   whose they were.
  *
  * A run counts on the UTC day, and in the hour, in which it began.
  */
@@ -20,6 +22,9 @@ export const tenantPartition = (workspaceId: string, tenantId: string): string =
   `WS#${workspaceId}#TENANT#${tenantId}`;
 export const tenantsPartition = (workspaceId: string): string => `WS#${workspaceId}#TENANTS`;
 export const authorUsagePartition = (workspaceId: string): string => `WS#${workspaceId}#AUTHOR_USAGE`;
+export const failedLogPartition = (workspaceId: string): string => `WS#${workspaceId}#FAILED_LOG`;
+export const tenantLogPartition = (workspaceId: string, tenantId: string): string =>
+  `WS#${workspaceId}#TENANT_LOG#${tenantId}`;
 export const authorLogPartition = (workspaceId: string): string => `WS#${workspaceId}#AUTHOR_LOG`;
 
 /**
@@ -54,8 +59,9 @@ const SHARDS = 4;
 const shardOf = (runId: string): number => Number.parseInt(runId[0]!, 16) % SHARDS;
 
 /**
- * What a run that ends adds to the roll-ups: one operation for an agent of one's own without a tenant, five at most. To
- * be written together with the end of the run, see `RunStore.finish`. `endedAt` is in epoch milliseconds.
+ * What a run that ends adds to the roll-ups: one operation for an agent of one's own that completed without a tenant,
+ * seven at most. To be written together with the end of the run, see `RunStore.finish`. `endedAt` is in epoch milliseconds, `logTtl` when the
+ * run's record expires.
  */
 export function usageOperations(
   workspaceId: string,
@@ -67,18 +73,26 @@ export function usageOperations(
   // Nobody called an installation.
   if (run.triggerSource === 'install') return [];
   const { tenantId, agentWorkspaceId } = run;
-  const operations = [add(rollupKey(usagePartition(workspaceId), run), run, totalsOf(run, result, endedAt))];
+  const totals = totalsOf(run, result, endedAt);
+  const log = (pk: string, of: NewRun): TransactOperation => ({
+    op: 'put',
+    item: logItem(pk, of, result, { endedAt, ttl: logTtl }),
+  });
+  const operations = [add(rollupKey(usagePartition(workspaceId), run), run, totals)];
+  if (result.status !== 'completed') operations.push(log(failedLogPartition(workspaceId), run));
   if (tenantId !== undefined) {
-    const key = rollupKey(tenantPartition(workspaceId, tenantId), run);
-    operations.push(add(key, run, totalsOf(run, result, endedAt)));
+    operations.push(
+      add(rollupKey(tenantPartition(workspaceId, tenantId), run), run, totals),
+      log(tenantLogPartition(workspaceId, tenantId), run),
+    );
     if (isCall(run)) operations.push(addToTenant(workspaceId, tenantId, run, result));
   }
   if (agentWorkspaceId !== workspaceId) {
-    const key = rollupKey(authorUsagePartition(agentWorkspaceId), run);
-    operations.push(add(key, run, totalsOf({ ...run, parentRunId: undefined }, result, endedAt)), {
-      op: 'put',
-      item: authorLogItem(run, result, endedAt, logTtl),
-    });
+    const forAuthor = { ...run, parentRunId: undefined, tenantId: undefined };
+    operations.push(
+      add(rollupKey(authorUsagePartition(agentWorkspaceId), run), run, totalsOf(forAuthor, result, endedAt)),
+      log(authorLogPartition(agentWorkspaceId), forAuthor),
+    );
   }
   return operations;
 }
@@ -141,19 +155,25 @@ function addToTenant(workspaceId: string, tenantId: string, run: NewRun, { statu
 
 const expiryOf = (run: NewRun): number => epochSeconds(run.startedAt) + KEPT_SECONDS;
 
-function authorLogItem(run: NewRun, result: RunResult, endedAt: number, ttl: number): Item {
+function logItem(
+  pk: string,
+  run: NewRun,
+  { status, errorCode }: RunResult,
+  { endedAt, ttl }: { readonly endedAt: number; readonly ttl: number },
+): Item {
   const startedAt = isoTime(run.startedAt);
   return {
-    pk: authorLogPartition(run.agentWorkspaceId),
+    pk,
     sk: `${startedAt}#${run.id}`,
     run_id: run.id,
     agent_org: run.agentOrg,
     agent_name: run.agentName,
     agent_version: run.agentVersion,
     endpoint: run.endpoint,
-    status: result.status,
-    http_status: httpStatusOf(result.errorCode),
+    status,
+    http_status: httpStatusOf(errorCode),
     duration_ms: endedAt - run.startedAt,
+    tenant_id: run.tenantId,
     started_at: startedAt,
     ttl,
   };

@@ -5,8 +5,10 @@ import { monthOf, type Period } from './period.ts';
 import {
   authorLogPartition,
   authorUsagePartition,
+  failedLogPartition,
   httpStatusOf,
   type Totals,
+  tenantLogPartition,
   tenantPartition,
   tenantsPartition,
   usagePartition,
@@ -19,7 +21,7 @@ export interface Rollup {
   readonly agentId: string;
   readonly agentOrg: string;
   readonly agentName: string;
-  readonly totals: Totals & { readonly [hourly: string]: number | undefined };
+  readonly totals: Totals & { readonly [hourly: string]: unknown };
 }
 
 export interface TenantSums {
@@ -109,38 +111,55 @@ export class UsageStore {
 
   /** Runs that have ended, sub-calls among them, newest first. */
   async logs(period: Period, filter: LogFilter, slice: Slice): Promise<{ entries: LogEntry[]; total: number }> {
-    const deps = this.#deps;
+    const { tenantId, status } = filter;
+    const rollups = await this.rollups(period, tenantId);
     const id = this.#workspaceId;
-    return pageOfLogs(await this.rollups(period, filter.tenantId), filter, slice, async function* ofDay(day) {
-      for await (const run of runsStartedBetween(deps, id, [day, `${day}U`])) {
-        // Those that are under way, or lost and not yet swept, are counted nowhere; nobody called installations.
-        if (run.completedAt === null || run.triggerSource === 'install') continue;
-        yield {
-          runId: run.id,
-          agentOrg: run.agentOrg,
-          agentName: run.agentName,
-          version: run.agentVersion,
-          endpoint: run.endpoint,
-          status: run.status as EndStatus,
-          httpStatus: httpStatusOf(run.errorCode),
-          durationMs: run.durationMs ?? 0,
-          tenantId: run.tenantId,
-          startedAt: run.startedAt,
-        };
-      }
-    });
+    if (status !== undefined && status !== 'completed') {
+      return pageOfLogs(rollups, filter, slice, this.#entries(failedLogPartition(id)));
+    }
+    if (tenantId !== undefined) {
+      return pageOfLogs(rollups, filter, slice, this.#entries(tenantLogPartition(id, tenantId)));
+    }
+    return pageOfLogs(rollups, filter, slice, (day, pageSize) => this.#endedRuns(day, pageSize));
   }
 
   /** Others' runs of the workspace's agents, newest first. */
   async authorLogs(period: Period, filter: LogFilter, slice: Slice): Promise<{ entries: LogEntry[]; total: number }> {
+    const rollups = await this.authorRollups(period);
+    return pageOfLogs(rollups, filter, slice, this.#entries(authorLogPartition(this.#workspaceId)));
+  }
+
+  #entries(pk: string): LogOfDay {
     const { runs } = this.#deps;
-    const pk = authorLogPartition(this.#workspaceId);
-    return pageOfLogs(await this.authorRollups(period), filter, slice, async function* ofDay(day) {
+    return async function* ofDay(day, pageSize) {
       const sk = { between: [day, `${day}U`] } as const;
-      for await (const item of queryAll(runs, { pk, sk, limit: 200, reverse: true })) yield readAuthorLog(item);
-    });
+      for await (const item of queryAll(runs, { pk, sk, limit: pageSize, reverse: true })) yield readEntry(item);
+    };
+  }
+
+  async *#endedRuns(day: string, pageSize: number): AsyncGenerator<LogEntry> {
+    for await (const run of runsStartedBetween(this.#deps, this.#workspaceId, [day, `${day}U`], pageSize)) {
+      // Those that are under way, or lost and not yet swept, are counted nowhere; nobody called installations.
+      if (run.completedAt === null || run.triggerSource === 'install') continue;
+      yield {
+        runId: run.id,
+        agentOrg: run.agentOrg,
+        agentName: run.agentName,
+        version: run.agentVersion,
+        endpoint: run.endpoint,
+        status: run.status as EndStatus,
+        httpStatus: httpStatusOf(run.errorCode),
+        durationMs: run.durationMs ?? 0,
+        tenantId: run.tenantId,
+        startedAt: run.startedAt,
+      };
+    }
   }
 }
+
+/** The entries of a day, newest first, read so many at a time. */
+type LogOfDay = (day: string, pageSize: number) => AsyncIterable<LogEntry>;
+const MAX_PAGE_SIZE = 200;
 
 /**
  * A page of what `ofDay` yields. The roll-ups say how many runs of each day match, so that days without any are not read,
@@ -150,7 +169,7 @@ async function pageOfLogs(
   rollups: readonly Rollup[],
   filter: LogFilter,
   { limit, offset }: Slice,
-  ofDay: (day: string) => AsyncIterable<LogEntry>,
+  ofDay: LogOfDay,
 ): Promise<{ entries: LogEntry[]; total: number }> {
   const matching = new Map<string, number>();
   for (const rollup of rollups) {
@@ -168,7 +187,9 @@ async function pageOfLogs(
       continue;
     }
     let seen = 0;
-    for await (const entry of ofDay(day)) {
+    const wanted = offset - skipped + limit - entries.length;
+    const pageSize = filter.agentName === undefined ? Math.min(wanted, MAX_PAGE_SIZE) : MAX_PAGE_SIZE;
+    for await (const entry of ofDay(day, pageSize)) {
       if (!matches(entry, filter)) continue;
       seen += 1;
       if (skipped < offset) skipped += 1;
@@ -189,17 +210,15 @@ const matches = (entry: LogEntry, { tenantId, agentName, status }: LogFilter): b
   (agentName === undefined || entry.agentName === agentName) &&
   (status === undefined || entry.status === status);
 
-function readRollup({ pk: _, sk, ttl: __, agent_id, agent_org, agent_name, ...totals }: Item): Rollup {
-  return {
-    day: sk.slice(0, 10),
-    agentId: agent_id as string,
-    agentOrg: agent_org as string,
-    agentName: agent_name as string,
-    totals: totals as Rollup['totals'],
-  };
-}
+const readRollup = (item: Item): Rollup => ({
+  day: item.sk.slice(0, 10),
+  agentId: item.agent_id as string,
+  agentOrg: item.agent_org as string,
+  agentName: item.agent_name as string,
+  totals: item as Rollup['totals'],
+});
 
-const readAuthorLog = (item: Item): LogEntry => ({
+const readEntry = (item: Item): LogEntry => ({
   runId: item.run_id as string,
   agentOrg: item.agent_org as string,
   agentName: item.agent_name as string,
@@ -208,6 +227,6 @@ const readAuthorLog = (item: Item): LogEntry => ({
   status: item.status as EndStatus,
   httpStatus: item.http_status as number,
   durationMs: item.duration_ms as number,
-  tenantId: null,
+  tenantId: (item.tenant_id as string | undefined) ?? null,
   startedAt: item.started_at as string,
 });

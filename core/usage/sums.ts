@@ -24,7 +24,8 @@ export function pointsOf(rollups: readonly Rollup[], period: Period, granularity
 const HOURS = Array.from({ length: 24 }, (_, hour) => String(hour).padStart(2, '0'));
 
 function point(date: string, rollups: readonly Rollup[], prefix: string) {
-  const sum = (name: string) => rollups.reduce((all, { totals }) => all + (totals[prefix + name] ?? 0), 0);
+  const sum = (name: string) =>
+    rollups.reduce((all, { totals }) => all + ((totals[prefix + name] as number | undefined) ?? 0), 0);
   return { date, calls: sum('calls'), errors: sum('errors'), credits_cents: sum('credits_cents') };
 }
 

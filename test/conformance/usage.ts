@@ -357,11 +357,16 @@ export function usageSuite(makeTables: (clock: Deps['clock']) => Promise<Pick<De
           : table[name as 'get'].bind(table),
     });
     const store = new RunStore({ ...deps, runs }, acme.id);
-    for (const changes of [{}, { tenantId: 'eu' }, { tenantId: 'eu', agentWorkspaceId: rival.id }]) {
+    const failed = result({ status: 'failed', errorCode: 'LLM_ERROR', errorMessage: 'x' });
+    for (const [changes, ended] of [
+      [{}, result()],
+      [{ tenantId: 'eu' }, result()],
+      [{ tenantId: 'eu', agentWorkspaceId: rival.id }, failed],
+    ] as const) {
       const started = newRun(changes);
       await store.start(started);
-      await store.finish(started, result());
+      await store.finish(started, ended);
     }
-    expect(counted).toEqual([2, 4, 6]);
+    expect(counted).toEqual([2, 5, 8]);
   });
 }
