@@ -106,6 +106,15 @@ export function runsSuite(target: () => Target, hasSandbox: boolean): void {
         expect(await events('limit=1&cursor=1')).toMatchObject({ next_cursor: null, events: [all.events[1]] });
       });
 
+      test('of any size are kept and repeated', async () => {
+        const input = { text: 'large', more: 'x'.repeat(200_000) };
+        const id = (await ask(input)).headers.get('x-run-id')!;
+        expect((await runOf(id)).input_data).toEqual(input);
+        expectError(await send('GET', ofAuthor(`/runs/${id}/dag`)), 404, 'NOT_FOUND', 'called no other agent');
+        const { run_id: again } = expectOk(await send('POST', ofAuthor(`/runs/${id}/replay`)), 202);
+        await expect.poll(() => runOf(again)).toMatchObject({ status: 'completed', input_data: input });
+      });
+
       test('end when they are cancelled, with their request to the model', async () => {
         const text = `hold on ${crypto.randomUUID()}`;
         const input = { text: `${text} [[llm {"hang":true}]]` };

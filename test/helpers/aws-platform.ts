@@ -3,6 +3,8 @@ import { CreateBucketCommand, S3Client } from '@aws-sdk/client-s3';
 import { inject } from 'vitest';
 import { awsDeps } from '#aws/all-deps.ts';
 import { parseConfig } from '#core/config.ts';
+import type { Deps } from '#core/deps.ts';
+import type { EventName } from '#core/events.ts';
 import { FUNCTION_NAMES } from '#core/http/route.ts';
 import { grantCreditsTo, setPlan } from '#core/limits/operator.ts';
 import { bootstrap } from '#core/workspaces/bootstrap.ts';
@@ -33,6 +35,10 @@ export interface AwsTarget extends Target {
   readonly refused: ReadonlySet<string>;
   /** Rights on tables, blobs and secrets that no function has used yet: `<function> <action> <resource>`. */
   unused(): string[];
+  /** With the rights of an operator. */
+  readonly deps: Deps;
+  /** Calls a function that the clock calls. */
+  tick(name: EventName): Promise<void>;
 }
 
 /**
@@ -68,6 +74,8 @@ export async function startAwsTarget(): Promise<AwsTarget> {
     url: host.url,
     key: key!,
     slug: 'acme',
+    deps,
+    tick: (name) => host.tick(name),
     addUser: (slug) => addUser(deps, slug),
     addMember: (user, workspaceId) => addMember(deps, user, workspaceId),
     setPlan: async (workspaceId, plan) => void (await setPlan(deps, workspaceId, plan)),

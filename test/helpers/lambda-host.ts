@@ -11,6 +11,7 @@ import type { APIGatewayProxyEvent, APIGatewayProxyResult } from 'aws-lambda';
 import { routes } from '#core/api.ts';
 import type { Deps } from '#core/deps.ts';
 import { statusOf } from '#core/errors.ts';
+import type { EventName } from '#core/events.ts';
 import { allHandlers } from '#core/handlers.ts';
 import type { FunctionName, Route } from '#core/http/route.ts';
 import { createHandler } from '#functions/lambda.ts';
@@ -26,19 +27,26 @@ const STAGE = 'test';
 export interface LambdaHost {
   /** Without a slash at the end. */
   readonly url: string;
+  /** Calls the function of an event, as the clock of the deployed platform does; only where there are bundles. */
+  tick(name: EventName): Promise<void>;
   close(): Promise<void>;
 }
 
 /** A function, however it runs. */
 interface Running {
-  invoke(event: APIGatewayProxyEvent): Promise<Invocation>;
+  invoke(event: APIGatewayProxyEvent | ScheduledTick): Promise<Invocation>;
   stop(): Promise<void>;
+}
+
+/** As much of EventBridge's event as a function may rely on. */
+interface ScheduledTick {
+  readonly 'detail-type': 'Scheduled Event';
 }
 
 /** What the functions are: the handlers on these ports, or bundles of scripts/build-functions.ts. */
 type Source =
   | { readonly deps: Deps }
-  | { readonly bundles: string; readonly environmentOf: (fn: FunctionName) => Record<string, string> };
+  | { readonly bundles: string; readonly environmentOf: (fn: FunctionName | EventName) => Record<string, string> };
 
 /**
  * The API as it is deployed, on a port of this machine: requests become API Gateway's proxy events, are sent to the
@@ -66,6 +74,16 @@ export async function startLambdaHost(sourceAt: (url: string) => Source): Promis
   const source = sourceAt(url);
   return {
     url,
+    async tick(name) {
+      if (!('bundles' in source)) throw new Error('handlers on ports have no functions for events');
+      const fn = await inWorker(join(source.bundles, name, 'index.mjs'), source.environmentOf(name));
+      try {
+        const { payload } = await fn.invoke({ 'detail-type': 'Scheduled Event' });
+        await Array.fromAsync(payload);
+      } finally {
+        await fn.stop();
+      }
+    },
     async close() {
       server.closeAllConnections();
       server.close();

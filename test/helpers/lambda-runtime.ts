@@ -47,7 +47,7 @@ export async function invoke(handler: Handler, event: unknown): Promise<Invocati
   };
   if (!(STREAMING in handler)) {
     const result = await handler(event, context);
-    return { isStream: false, payload: Readable.from([Buffer.from(JSON.stringify(result))]) };
+    return { isStream: false, payload: Readable.from([Buffer.from(JSON.stringify(result ?? null))]) };
   }
   const stream = new PassThrough();
   Promise.resolve(handler(event, stream, context)).catch((error) => stream.destroy(error));
