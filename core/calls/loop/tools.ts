@@ -174,7 +174,9 @@ export class LoopTools {
     // A command that names the file must find its own parameters in it, whatever else runs: those take turns.
     const isShared = tool.command.includes('__tool_input');
     const file = isShared ? TOOL_INPUT : TOOL_INPUT.replace('.json', `.${++this.#inputs}.json`);
-    const command = `export ${TOOL_INPUT_VARIABLE}=${file}; cat > ${file} || exit; exec < /dev/null\n${filled.command}`;
+    // Bash reads it itself: starting a program for that would cost as much as many a tool.
+    const save = `export ${TOOL_INPUT_VARIABLE}=${file}; printf %s "$(< /dev/stdin)" > ${file} || exit; exec < /dev/null`;
+    const command = `${save}\n${filled.command}`;
     const start = () => this.#exec(session, command, Buffer.from(JSON.stringify(parameters)));
     const running = isShared ? this.#lastShared.then(start) : start();
     if (isShared) this.#lastShared = running.catch(() => {});
