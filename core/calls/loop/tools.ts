@@ -173,9 +173,9 @@ export class LoopTools {
     const session = await this.#session;
     // A command that names the file must find its own parameters in it, whatever else runs: those take turns.
     const isShared = tool.command.includes('__tool_input');
-    const file = isShared ? TOOL_INPUT : TOOL_INPUT.replace('.json', `.${++this.#inputs}.json`);
+    const file = isShared ? TOOL_INPUT : `$TMPDIR/__tool_input.${++this.#inputs}.json`;
     // Bash reads it itself: starting a program for that would cost as much as many a tool.
-    const save = `export ${TOOL_INPUT_VARIABLE}=${file}; printf %s "$(< /dev/stdin)" > ${file} || exit; exec < /dev/null`;
+    const save = `export ${TOOL_INPUT_VARIABLE}="${file}"; printf %s "$(< /dev/stdin)" > "${file}" || exit; exec < /dev/null`;
     const command = `${save}\n${filled.command}`;
     const start = () => this.#exec(session, command, Buffer.from(JSON.stringify(parameters)));
     const running = isShared ? this.#lastShared.then(start) : start();
@@ -231,7 +231,7 @@ async function open(deps: Pick<Deps, 'sandbox' | 'config' | 'clock'>, run: Engin
   const session = await openRunSandbox(deps, run, environment(run));
   if ((run.agent.definition.manifest?.dependencies.length ?? 0) === 0) return session;
   // Commands of tools name the helpers there (contract.md 11.3).
-  const command = `ln -s /runtime/helpers ${HOME}/helpers`;
+  const command = 'ln -s /runtime/helpers "$HOME/helpers"';
   await execToEnd(session, { command, cwd: HOME, timeoutMs: COMMAND_SECONDS * 1000 });
   return session;
 }
