@@ -203,12 +203,14 @@ export class SqliteTable implements Table {
     const where = [`${partitionKey} = ?`, '(ttl IS NULL OR ttl > ?)'];
     const values: SQLInputValue[] = [pk, epochSeconds(this.#clock.now())];
     for (const [comparison, bound] of sk ? bounds(sk) : []) {
-      where.push(`${sortKey} ${comparison} ?`);
+      // A later page begins where the earlier one ended, not at the bound: the plus keeps SQLite from seeking that.
+      const isPassed = after !== undefined && comparison.startsWith(beyond);
+      where.push(`${isPassed ? '+' : ''}${sortKey} ${comparison} ?`);
       values.push(bound);
     }
     if (after && index) {
-      where.push(`(${sortKey}, pk, sk) ${beyond} (?, ?, ?)`);
-      values.push(after.indexSk!, after.pk, after.sk);
+      where.push(`${sortKey} ${beyond}= ?`, `(${sortKey}, pk, sk) ${beyond} (?, ?, ?)`);
+      values.push(after.indexSk!, after.indexSk!, after.pk, after.sk);
     } else if (after) {
       where.push(`sk ${beyond} ?`);
       values.push(after.sk);

@@ -115,21 +115,22 @@ export class UsageStore {
     const rollups = await this.rollups(period, tenantId);
     const id = this.#workspaceId;
     if (status !== undefined && status !== 'completed') {
-      return pageOfLogs(rollups, filter, slice, this.#entries(failedLogPartition(id)));
+      const holds = (rollup: Rollup) => countOf(rollup) - countOf(rollup, 'completed');
+      return pageOfLogs(rollups, filter, slice, { ofDay: this.#entries(failedLogPartition(id)), holds });
     }
     if (tenantId !== undefined) {
-      return pageOfLogs(rollups, filter, slice, this.#entries(tenantLogPartition(id, tenantId)));
+      return pageOfLogs(rollups, filter, slice, { ofDay: this.#entries(tenantLogPartition(id, tenantId)) });
     }
-    return pageOfLogs(rollups, filter, slice, (day, pageSize) => this.#endedRuns(day, pageSize));
+    return pageOfLogs(rollups, filter, slice, { ofDay: (day, pageSize) => this.#endedRuns(day, pageSize) });
   }
 
   /** Others' runs of the workspace's agents, newest first. */
   async authorLogs(period: Period, filter: LogFilter, slice: Slice): Promise<{ entries: LogEntry[]; total: number }> {
     const rollups = await this.authorRollups(period);
-    return pageOfLogs(rollups, filter, slice, this.#entries(authorLogPartition(this.#workspaceId)));
+    return pageOfLogs(rollups, filter, slice, { ofDay: this.#entries(authorLogPartition(this.#workspaceId)) });
   }
 
-  #entries(pk: string): LogOfDay {
+  #entries(pk: string): LogSource['ofDay'] {
     const { runs } = this.#deps;
     return async function* ofDay(day, pageSize) {
       const sk = { between: [day, `${day}U`] } as const;
@@ -157,9 +158,14 @@ export class UsageStore {
   }
 }
 
-/** The entries of a day, newest first, read so many at a time. */
-type LogOfDay = (day: string, pageSize: number) => AsyncIterable<LogEntry>;
-const MAX_PAGE_SIZE = 200;
+/** Where entries are read. */
+interface LogSource {
+  /** Those of a day, newest first, so many at a time. */
+  readonly ofDay: (day: string, pageSize: number) => AsyncIterable<LogEntry>;
+  /** How many there are of what is rolled up. @default all runs */
+  readonly holds?: (rollup: Rollup) => number;
+}
+const MAX_PAGE_SIZE = 1000;
 
 /**
  * A page of what `ofDay` yields. The roll-ups say how many runs of each day match, so that days without any are not read,
@@ -169,38 +175,41 @@ async function pageOfLogs(
   rollups: readonly Rollup[],
   filter: LogFilter,
   { limit, offset }: Slice,
-  ofDay: LogOfDay,
+  { ofDay, holds = countOf }: LogSource,
 ): Promise<{ entries: LogEntry[]; total: number }> {
-  const matching = new Map<string, number>();
+  const days = new Map<string, { matching: number; read: number }>();
   for (const rollup of rollups) {
-    if (filter.agentName !== undefined && filter.agentName !== rollup.agentName) continue;
-    matching.set(rollup.day, (matching.get(rollup.day) ?? 0) + countOf(rollup, filter.status));
+    const { matching, read } = days.get(rollup.day) ?? { matching: 0, read: 0 };
+    const isOf = filter.agentName === undefined || filter.agentName === rollup.agentName;
+    const more = isOf ? countOf(rollup, filter.status) : 0;
+    days.set(rollup.day, { matching: matching + more, read: read + holds(rollup) });
   }
-  const total = [...matching.values()].reduce((sum, count) => sum + count, 0);
+  const total = [...days.values()].reduce((sum, { matching }) => sum + matching, 0);
   const entries: LogEntry[] = [];
   let skipped = 0;
-  for (const [day, count] of [...matching].sort(([a], [b]) => (a < b ? 1 : -1))) {
+  for (const [day, { matching, read }] of [...days].sort(([a], [b]) => (a < b ? 1 : -1))) {
     if (entries.length === limit) break;
-    if (count === 0) continue;
-    if (skipped + count <= offset) {
-      skipped += count;
+    if (matching === 0) continue;
+    if (skipped + matching <= offset) {
+      skipped += matching;
       continue;
     }
     let seen = 0;
     const wanted = offset - skipped + limit - entries.length;
-    const pageSize = filter.agentName === undefined ? Math.min(wanted, MAX_PAGE_SIZE) : MAX_PAGE_SIZE;
+    // As many as it takes when those that match are spread evenly.
+    const pageSize = Math.min(Math.ceil((wanted * read) / matching), MAX_PAGE_SIZE);
     for await (const entry of ofDay(day, pageSize)) {
       if (!matches(entry, filter)) continue;
       seen += 1;
       if (skipped < offset) skipped += 1;
       else entries.push(entry);
-      if (seen === count || entries.length === limit) break;
+      if (seen === matching || entries.length === limit) break;
     }
   }
   return { entries, total };
 }
 
-function countOf({ totals }: Rollup, status: EndStatus | undefined): number {
+function countOf({ totals }: Rollup, status?: EndStatus): number {
   const { runs = 0, failed = 0, timeout = 0, cancelled = 0 } = totals;
   return { all: runs, completed: runs - failed - timeout - cancelled, failed, timeout, cancelled }[status ?? 'all'];
 }
