@@ -181,6 +181,7 @@ export async function beginCall(deps: Deps, call: Call): Promise<BegunRun> {
         mask,
         deadline,
         signal: cancellation.signal,
+        isSubCall: lineage.parentRunId !== undefined,
         isWatched: emit !== undefined,
         emit: (event) => emit?.(mask.json(event as Json) as unknown as ProgressEvent),
         trace,

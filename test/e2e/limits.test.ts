@@ -77,4 +77,27 @@ describe('a burst of programs', async () => {
     expect(answers.filter(({ status }) => status === 200).length).toBeGreaterThan(10);
     expectOk(await call(a));
   });
+
+  test.skipIf(python === undefined)('does not keep agents from those that they wait for', async () => {
+    const user = await target.addUser('nested');
+    const client = clientOf(target, user.key);
+    await publishCode(client, 'leaf', { 'main.py': 'print("{}")' });
+    const program = `
+import asyncio, json
+from agent_platform import AgentClient
+asyncio.run(AgentClient().call("nested/leaf@v1", {}))
+print("{}")
+`;
+    const manifest = {
+      manifest_version: 1,
+      dependencies: [{ id: 'nested/leaf', version: 'v1' }],
+      max_hops: 2,
+      timeout_ms: 20_000,
+      per_call_downstream_cap: 10,
+    };
+    await publishCode(client, 'top', { 'main.py': program }, { manifest, timeout_seconds: 20 });
+    const call = () => request(target, 'POST', '/nested/top/v1/run', { key: user.key, json: {} });
+    // Three of them hold all that a workspace may have, and each waits for another.
+    for (const answer of await Promise.all(Array.from({ length: 6 }, call))) expectOk(answer);
+  });
 });

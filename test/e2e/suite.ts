@@ -1,6 +1,7 @@
 import type { Target } from '#test/helpers/platform.ts';
 import { agentsSuite } from './agents.ts';
 import { callsSuite, type Languages } from './calls.ts';
+import { creditsSuite } from './credits.ts';
 import { idempotencySuite } from './idempotency.ts';
 import { identitySuite } from './identity.ts';
 import { installsSuite } from './installs.ts';
@@ -31,4 +32,5 @@ export function platformSuite(target: () => Target, has: Languages): void {
   idempotencySuite(target);
   usageSuite(target);
   limitsSuite(target);
+  creditsSuite(target);
 }

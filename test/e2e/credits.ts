@@ -1,0 +1,85 @@
+import { describe, expect, test } from 'vitest';
+import { clientOf, request, type Target } from '#test/helpers/platform.ts';
+import type { TestUser } from '#test/helpers/users.ts';
+import { expectError, expectOk } from './expect.ts';
+import { leftOf } from './limits.ts';
+
+const CREDENTIALS = { api_key: 'a-key', provider: 'anthropic' };
+
+/** Paid agents, and the credits that they are paid with. */
+export function creditsSuite(target: () => Target): void {
+  /** An author with an agent at 25 cents a call, and somebody who has so many cents. */
+  async function market(author: string, buyer: string, cents: number) {
+    const [seller, user] = await Promise.all([target().addUser(author), target().addUser(buyer)]);
+    await clientOf(target(), seller.key).createAgent({
+      body: {
+        name: 'oracle',
+        type: 'prompt',
+        description: 'knows',
+        prompt: 'Answer {{question}}.',
+        is_public: true,
+        pricing_mode: 'per_call',
+        price_per_call_cents: 25,
+      },
+    });
+    await target().setPlan(user.workspaceId, 'free');
+    if (cents > 0) await target().grantCredits(buyer, cents);
+    const call = (question = 'why', { key }: TestUser = user) => {
+      const json = { question, llm_credentials: CREDENTIALS };
+      return request(target(), 'POST', `/${author}/oracle/v1/run`, { key, json });
+    };
+    const get = async (path: string) => expectOk(await request(target(), 'GET', path, { key: user.key }));
+    return { seller, user, call, get };
+  }
+
+  describe.concurrent('credits', () => {
+    test('a call is paid for when it completes, and not when it fails', async () => {
+      const { seller, user, call, get } = await market('cr-author', 'cr-buyer', 60);
+      const answer = await call();
+      expectOk(answer);
+      // Counted apart from the calls of the plan.
+      expect(leftOf(answer)).toMatchObject({ limit: 100_000, remaining: 99_999 });
+      expectError(await call('[[llm {"status": 500}]]'), 502, 'LLM_ERROR');
+      expectError(await call(''), 400, 'MISSING_INPUT_FIELDS');
+      expect(await get('/billing/balance')).toEqual({ balance_cents: 35, currency: 'usd' });
+      const transactions = await get('/billing/transactions');
+      expect(transactions.map((each: Record<string, unknown>) => [each.type, each.amount_cents])).toEqual([
+        ['refund', 25],
+        ['charge', -25],
+        ['charge', -25],
+        ['top_up', 60],
+      ]);
+      expect(transactions.at(-2)).toMatchObject({
+        description: 'Call of cr-author/oracle@v1',
+        reference_id: answer.headers.get('x-run-id'),
+        balance_after_cents: 35,
+      });
+      expect(await get('/billing/history?limit=1&offset=3')).toEqual(transactions.slice(3));
+      expect(await get('/billing/credits')).toMatchObject({ balance_cents: 35, recent_transactions: transactions });
+
+      const run = await get(`/workspaces/${user.workspaceId}/runs/${answer.headers.get('x-run-id')}`);
+      expect(run).toMatchObject({ status: 'completed' });
+      expect(await get('/usage')).toMatchObject({ total_calls: 2, credits_cents: 25 });
+      // Nobody else's are shown, and an author's own calls are free.
+      const own = await request(target(), 'GET', '/billing/credits', { key: seller.key });
+      expect(expectOk(own)).toEqual({ balance_cents: 0, currency: 'usd', recent_transactions: [] });
+      expectOk(await call('why', seller));
+    });
+
+    test('who has too little is told the price', async () => {
+      const { call, get } = await market('cr-dear', 'cr-poor', 24);
+      expectError(await call(), 402, 'INSUFFICIENT_CREDITS', /costs 25 cents.* has 24\./);
+      expect(await get('/billing/balance')).toMatchObject({ balance_cents: 24 });
+    });
+
+    test('of ten calls at once, as many run as there is money for', async () => {
+      const { call, get } = await market('cr-rush', 'cr-few', 4 * 25);
+      const slow = '[[llm {"delayMs": 500}]]';
+      const answers = await Promise.all(Array.from({ length: 10 }, () => call(slow)));
+      expect(answers.map(({ status }) => status).sort()).toEqual([...Array(4).fill(200), ...Array(6).fill(402)]);
+      expect(await get('/billing/balance')).toMatchObject({ balance_cents: 0 });
+      const left = await get('/billing/transactions');
+      expect(left).toHaveLength(5);
+    });
+  });
+}
