@@ -162,6 +162,31 @@ describe('places where an expanded text would be parsed again take numbers only'
     ['[[ -v {{x}} ]]', 'where a name is expected'],
     ['[ -v {{x}} ]', 'where a name is expected'],
     ['printf -v {{x}} a', 'where a name is expected'],
+    ['printf {{x}} a', 'in the format of printf'],
+    ["printf '{{x}}\\n' a", 'in the format of printf'],
+    ['command printf {{x}} a', 'in the format of printf'],
+    ['command eval {{x}}', 'in the arguments of eval'],
+    ['builtin eval {{x}}', 'in the arguments of eval'],
+    ['command -p {{x}} a', 'where the name of the program stands'],
+    ['compgen -W {{x}}', 'in the arguments of compgen'],
+    ['BASH_ENV={{x}} bash tool.sh', 'in BASH_ENV, which the shell evaluates'],
+    ['PS4={{x}}; set -x', 'in PS4, which the shell evaluates'],
+    ['v={{x}}; echo $((v + 1))', 'in the variable v, which stands in an arithmetic expression'],
+    ['v={{x}}; (( $v > 1 )) && echo', 'in the variable v, which stands in an arithmetic expression'],
+    ['v="a{{x}}"; [[ $v -gt 1 ]]', 'in the variable v, which stands in a comparison of numbers'],
+    ['v={{x}}; eval "echo $v"', 'in the variable v, which stands in the arguments of eval'],
+    ['v={{x}}; bash -c "echo ${v}"', 'in the variable v, which stands in the program text of bash'],
+    ['v={{x}}; python3 -c "print(\'$v\')"', 'in the variable v, which stands in the program text of python3'],
+    ['v={{x}}; $v', 'in the variable v, which stands where the name of the program stands'],
+    ["bash -e -c 'grep {{x}} f'", 'in the program text of bash'],
+    ["bash --rcfile f -c 'grep {{x}} f'", 'in the program text of bash'],
+    ["unshare sh -c 'grep {{x}} f'", 'in the program text of sh'],
+    ["python3 -Wignore -c 'print({{x}})'", 'in the program text of python3'],
+    ["uv run python -c 'print({{x}})'", 'in the program text of python'],
+    ["node -r ./a.js -e '{{x}}'", 'in the program text of node'],
+    ["perl -e 1 -e '{{x}}'", 'in the program text of perl'],
+    ["sed -e 1d -e 's/{{x}}/a/' f", 'in the program text of sed'],
+    ["sed f -e 's/{{x}}/a/'", 'in the program text of sed'],
     ['a[{{x}}]=1', 'in a subscript'],
     ['echo "${a:-{{x}}}"', 'in the expansion of a variable'],
     ['echo ${a[{{x}}]}', 'in the expansion of a variable'],
@@ -208,9 +233,23 @@ describe('places where an expanded text would be parsed again take numbers only'
     ["python3 -c 'import sys; print(sys.argv)' {{x}}"],
     ["sed -n -e 1p {{f}}; grep -e '{{x}}' node -e {{f}}"],
     ['exec python3 /home/user/helpers/platform_call.py acme/fetch@v1'],
+    ['V={{x}} bash -c \'echo "$V"\' && V={{x}} python3 -c \'import os; print(os.environ["V"])\''],
+    ['v={{x}}; echo "${v:-none}" "${#v}"; [ -n {{x}} ] && [ "$v" = {{f}} ]'],
+    ['find . -name {{x}} -newer {{f}}; bash -e tool.sh {{x}}; command grep {{x}} {{f}}; printf -- "%s" {{x}}'],
     ['curl -s "https://example.org/?q={{x}}" | jq \'.[] | select(.name == "a")\' > {{f}}'],
   ])('but these take any: %s', (command) => {
     expect(commandProblems(command)).toEqual([]);
+  });
+
+  test('an operator of test', () => {
+    expect(commandProblems('[ {{x}} {{f}} ]')).toEqual([{ name: 'x', problem: 'where an operator is expected' }]);
+  });
+
+  test.each(['$(', '${', '((', 'f() ', '`', '{'])('%s, thousands of them: refused at once', (opening) => {
+    const startedAt = performance.now();
+    const [found] = commandProblems(`echo {{x}} ${opening.repeat(9000 / opening.length)}`);
+    expect(found!.problem).toContain('brackets');
+    expect(performance.now() - startedAt).toBeLessThan(1000);
   });
 
   test('numbers are put in as they are', () => {

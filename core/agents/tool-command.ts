@@ -1,4 +1,4 @@
-import { type Command, forEachChild, parse, type SyntaxNode, type Word } from 'unbash';
+import { type Assignment, type Command, forEachChild, parse, type SyntaxNode, type Word } from 'unbash';
 import type { Json } from '../ports/table.ts';
 import { shellQuote } from './entrypoint.ts';
 
@@ -16,6 +16,9 @@ const PLACEHOLDER = /\{\{(\w+)\}\}/g;
 
 /** The kernel takes 128 KB in one argument, and the shell line is one. */
 const MAX_COMMAND_BYTES = 120_000;
+
+/** Commands come from strangers, and the parser follows them into every level. A placeholder has two of these. */
+const MAX_BRACKETS = 500;
 
 interface Place {
   readonly name: string;
@@ -81,8 +84,12 @@ function placesIn(command: string): Place[] {
     end: match.index + match[0].length,
     problem: 'where the shell takes no values',
   }));
-  if (places.length > 0) {
-    new Marker(command, places).visit(parse(command.replace(PLACEHOLDER, (match) => 'x'.repeat(match.length))));
+  if ((command.match(/[({`]/g)?.length ?? 0) > MAX_BRACKETS) {
+    for (const place of places) place.problem = `in a command with more than ${MAX_BRACKETS} brackets and backquotes`;
+  } else if (places.length > 0) {
+    const marker = new Marker(command, places);
+    marker.visit(parse(command.replace(PLACEHOLDER, (match) => 'x'.repeat(match.length))));
+    marker.followVariables();
   }
   return places;
 }
@@ -96,6 +103,9 @@ const IN_ANSI_QUOTES = (variable: string): string => `'"\${${variable}}"$'`;
 class Marker {
   readonly #command: string;
   readonly #places: readonly Place[];
+  readonly #assignments: Assignment[] = [];
+  /** Variables whose values are parsed again, and where. */
+  readonly #evaluated = new Map<string, string>();
 
   constructor(command: string, places: readonly Place[]) {
     this.#command = command;
@@ -110,12 +120,21 @@ class Marker {
     else if (node.type === 'Word') this.#visitWord(node);
     else if (node.type === 'HereDocBody') this.#visitQuoted(node.parts ?? [node]);
     else {
-      const refused = refusedChildren(node);
+      if (node.type === 'Assignment') this.#assignments.push(node);
+      const refused = refusedChildren(node, (word) => this.#placesIn(word).length > 0);
       forEachChild(node, (child) => {
         const reason = refused.get(child);
         if (reason === undefined) this.visit(child);
         else this.#refuse(child, reason);
       });
+    }
+  }
+
+  /** A value in a variable is as good or bad as the places where the variable stands. */
+  followVariables(): void {
+    for (const { name, value } of this.#assignments) {
+      const problem = this.#evaluated.get(name);
+      if (problem !== undefined) this.#refuse(value, `in the variable ${name}, which stands ${problem}`);
     }
   }
 
@@ -138,7 +157,19 @@ class Marker {
 
   #refuse(node: SyntaxNode, problem: string): void {
     // The body of a here-document lies past its command.
-    for (const place of this.#placesIn(node.type === 'HereDoc' ? node.body : node)) place.problem = problem;
+    for (const place of this.#placesIn(node.type === 'HereDoc' ? node.body : node)) {
+      place.problem = problem;
+      place.reference = undefined;
+    }
+    // In expansions nothing is parsed again; they are refused because no reference can stand in them.
+    if (!/^(Parameter|Simple|Brace)Expansion$/.test(node.type)) this.#collectVariables(node, problem);
+  }
+
+  #collectVariables(node: SyntaxNode, problem: string): void {
+    if (node.type === 'ParameterExpansion') this.#evaluated.set(node.parameter, problem);
+    if (node.type === 'SimpleExpansion') this.#evaluated.set(node.text.slice(1), problem);
+    if (node.type === 'ArithmeticWord') this.#evaluated.set(node.value.replace(/^\$\{?|\}$/g, ''), problem);
+    forEachChild(node, (child) => this.#collectVariables(child, problem));
   }
 
   #allow(node: SyntaxNode, reference: Place['reference']): void {
@@ -182,10 +213,10 @@ function problemOf(node: SyntaxNode): string | undefined {
 type Refused = Map<SyntaxNode | undefined, string>;
 
 /** Children of a node in which no text can stand, with the reason. */
-function refusedChildren(node: SyntaxNode): Refused {
+function refusedChildren(node: SyntaxNode, hasPlace: (word: Word) => boolean): Refused {
   switch (node.type) {
     case 'Command':
-      return refusedParts(node);
+      return refusedParts(node, hasPlace);
     case 'HereDoc':
       return new Map(
         node.delimiter?.quoted
@@ -198,7 +229,12 @@ function refusedChildren(node: SyntaxNode): Refused {
           : [],
       );
     case 'Assignment':
-      return new Map([[node.index, 'in a subscript, which the shell evaluates']]);
+      return new Map<SyntaxNode | undefined, string>([
+        [node.index, 'in a subscript, which the shell evaluates'],
+        ...(EVALUATED_VARIABLE.test(node.name)
+          ? [[node.value, `in ${node.name}, which the shell evaluates`] as const]
+          : []),
+      ]);
     case 'For':
     case 'Select':
     case 'Function':
@@ -209,39 +245,60 @@ function refusedChildren(node: SyntaxNode): Refused {
   }
 }
 
+/** The shell parses them again by itself. */
+const EVALUATED_VARIABLE = /^(BASH_ENV|ENV|PS\d|PROMPT_COMMAND)$/;
 /** Builtins that parse their arguments again, or take names in them that may hold subscripts. */
 const EVALUATES =
-  /^(eval|source|\.|trap|let|declare|typeset|local|readonly|unset|alias|read|mapfile|readarray|getopts)$/;
+  /^(eval|source|\.|trap|let|declare|typeset|local|readonly|unset|alias|read|mapfile|readarray|getopts|compgen|complete|bind|enable|wait)$/;
 /** Run the command that stands in their arguments. */
 const RUNS_OTHERS =
-  /^(exec|command|builtin|env|xargs|timeout|nohup|nice|ionice|sudo|su|time|stdbuf|setsid|find|parallel|watch|flock|busybox|ssh)$/;
-const INTERPRETER = /^((ba|da|k|z|a)?sh|su|(python|pypy)[\d.]*|node(js)?|deno|bun|perl|ruby|php|lua|Rscript)$/;
-const PROGRAM_FLAG = /^(-[A-Za-z]*[ceEpr]|--eval|--print|eval)$/;
-const ATTACHED_PROGRAM = /^(-[A-Za-z]*[ceEpr]\W|--eval=|--print=)/;
+  /^(exec|env|xargs|timeout|nohup|nice|ionice|sudo|doas|su|time|stdbuf|setsid|unshare|nsenter|chroot|strace|find|parallel|watch|flock|busybox|ssh|uv|uvx|npx|poetry|pipenv|docker|podman)$/;
+const INTERPRETER = /^((ba|da|k|z|a)?sh|su|script|(python|pypy)[\d.]*|node(js)?|deno|bun|perl|ruby|php|lua|Rscript)$/;
+/** Take no options after a program text; all others do. */
+const ONE_PROGRAM = /^((ba|da|k|z|a)?sh|su|script|(python|pypy)[\d.]*)$/;
+const PROGRAM_FLAG = /^(-[A-Za-z]*[ceEpr]|--eval|--print|--command|eval)$/;
+const ATTACHED_PROGRAM = /^(-[A-Za-z]*[ceEpr]\W|--eval=|--print=|--command=)/;
 const FILTER = /^([gmn]?awk|g?sed)$/;
-const FILTER_PROGRAM_FLAG = /^(-[nErs]*e|--expression)$/;
-const FILTER_ATTACHED_PROGRAM = /^(-[nErs]*e|--expression=)./;
+const FILTER_PROGRAM_FLAG = /^(-[A-Za-z]*e|--expression|--source)$/;
+const FILTER_ATTACHED_PROGRAM = /^(-[nErs]*e|--expression=|--source=)./;
 /** Options whose value is the next word. */
-const FLAG_WITH_VALUE = /^([-+][WXoOIM]|-[vF]|--assign)$/;
+const FLAG_WITH_VALUE = /^([-+][WXoOIM]|-[vF]|--assign|--rcfile|--init-file)$/;
 
-function refusedParts({ name, args, redirects }: Command): Refused {
+function refusedParts({ name, args, redirects }: Command, hasPlace: (word: Word) => boolean): Refused {
   const refused: Refused = new Map();
   if (name === undefined) return refused;
-  refused.set(name, 'where the name of the program stands; name the program, and let values be its arguments');
-  const program = baseName(name);
-  const words = [name, ...args.filter((word) => word.type === 'Word')];
+  const all = [name, ...args.filter((word) => word.type === 'Word')];
+  // These two change nothing about the command that follows them.
+  let first = 0;
+  while (
+    all[first + 1] &&
+    (/^(command|builtin)$/.test(baseName(all[first]!)) || (first > 0 && /^-/.test(all[first]!.value)))
+  )
+    first++;
+  const words = all.slice(first);
+  refused.set(words[0], 'where the name of the program stands; name the program, and let values be its arguments');
+  const program = baseName(words[0]!);
   if (EVALUATES.test(program)) {
     for (const word of args) refused.set(word, `in the arguments of ${program}, which evaluates them`);
   }
+  if (program === 'printf') {
+    const format = words[words[1]?.value === '-v' ? 3 : 1];
+    if (format?.value !== '--')
+      refused.set(format, 'in the format of printf; use %s there, and let the value follow it');
+  }
+  const isTest = program === 'test' || program === '[';
   for (const [index, word] of words.entries()) {
-    const isName = /^(printf|test|\[)$/.test(program) && /^-[vR]$/.test(words[index - 1]?.value ?? '');
+    const isName = (isTest || program === 'printf') && /^-[vR]$/.test(words[index - 1]?.value ?? '');
     if (isName) refused.set(word, 'where a name is expected');
+    // What stands before another value could be an operator that takes a name.
+    const next = words[index + 1];
+    if (isTest && next && hasPlace(word) && hasPlace(next)) refused.set(word, 'where an operator is expected');
   }
   for (const start of RUNS_OTHERS.test(program) ? words.keys() : [0]) {
     const started = baseName(words[start]!);
-    const text = programText(started, words.slice(start + 1));
     const reason = `in the program text of ${started}; let the value be an argument or a variable of that program`;
-    if (text !== 'stdin') refused.set(text, reason);
+    const texts = programTexts(started, words.slice(start + 1));
+    if (texts !== 'stdin') for (const text of texts) refused.set(text, reason);
     else for (const redirect of redirects) if (redirect.type !== 'Redirect') refused.set(redirect, reason);
   }
   return refused;
@@ -249,17 +306,38 @@ function refusedParts({ name, args, redirects }: Command): Refused {
 
 const baseName = ({ value }: Word): string => value.slice(value.lastIndexOf('/') + 1);
 
-/** What an interpreter runs as a program: one of its arguments, its input, or a file (`undefined`). */
-function programText(name: string, args: readonly Word[]): Word | 'stdin' | undefined {
-  const isFilter = FILTER.test(name);
-  if (!isFilter && !INTERPRETER.test(name)) return undefined;
+/** What an interpreter runs as a program: some of its arguments, its input, or a file (none). */
+function programTexts(name: string, args: readonly Word[]): Word[] | 'stdin' {
+  if (FILTER.test(name)) return filterTexts(args);
+  if (!INTERPRETER.test(name)) return [];
+  const texts: Word[] = [];
   for (let index = 0; index < args.length; index++) {
     const word = args[index]!;
-    if ((isFilter ? FILTER_PROGRAM_FLAG : PROGRAM_FLAG).test(word.value)) return args[index + 1];
-    if ((isFilter ? FILTER_ATTACHED_PROGRAM : ATTACHED_PROGRAM).test(word.text)) return word;
-    if (FLAG_WITH_VALUE.test(word.value)) index++;
+    const next = args[index + 1];
+    if (PROGRAM_FLAG.test(word.value) && next) {
+      texts.push(next);
+      // Some flags only look like it: bash -e -c TEXT.
+      if (/^-/.test(next.value)) continue;
+      if (ONE_PROGRAM.test(name)) return texts;
+      index++;
+    } else if (ATTACHED_PROGRAM.test(word.text)) texts.push(word);
+    else if (FLAG_WITH_VALUE.test(word.value)) index++;
     else if (word.value === '-') return 'stdin';
-    else if (!/^[-+]/.test(word.value)) return isFilter ? word : undefined;
+    else if (!/^[-+]/.test(word.value)) return texts;
   }
-  return isFilter ? undefined : 'stdin';
+  return texts.length > 0 ? texts : 'stdin';
+}
+
+/** Programs of awk and sed: those in options, wherever they stand; without any, the first argument. */
+function filterTexts(args: readonly Word[]): Word[] {
+  const texts: Word[] = [];
+  let first: Word | undefined;
+  for (let index = 0; index < args.length; index++) {
+    const word = args[index]!;
+    if (FILTER_PROGRAM_FLAG.test(word.value)) texts.push(...args.slice(++index, index + 1));
+    else if (FILTER_ATTACHED_PROGRAM.test(word.text)) texts.push(word);
+    else if (FLAG_WITH_VALUE.test(word.value)) index++;
+    else if (!/^[-+]/.test(word.value)) first ??= word;
+  }
+  return texts.length > 0 || first === undefined ? texts : [first];
 }
