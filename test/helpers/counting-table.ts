@@ -1,6 +1,8 @@
 import type { Table } from '#core/ports/table.ts';
 
 interface CountedOperation {
+  /** As it was called when it began to be counted. */
+  readonly table: string;
   readonly method: string;
   /** Items read or written, at least one. */
   readonly items: number;
@@ -22,7 +24,7 @@ export class OperationCounter {
     return this.#ended;
   }
 
-  count(table: Table): Table {
+  count(table: Table, name = 'table'): Table {
     const counted =
       <Args extends unknown[], Result>(
         method: string,
@@ -34,7 +36,7 @@ export class OperationCounter {
         // What was begun together is under way together, as over a network.
         await new Promise(setImmediate);
         const result = await call(...args);
-        this.operations.push({ method, items: itemsOf(args, result), stage });
+        this.operations.push({ table: name, method, items: itemsOf(args, result), stage });
         this.#ended = Math.max(this.#ended, stage);
         return result;
       };
