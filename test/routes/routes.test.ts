@@ -259,7 +259,8 @@ describe.concurrent('wrong bodies', () => {
         const options = { key: victim.key, body, json: undefined, headers: typed(type) };
         const answer = await send(row, victimParams(row), options);
         expectSound(row, answer);
-        expect(answer.status).toBeGreaterThanOrEqual(400);
+        // The prompt that is called takes any object.
+        if (row.operationId !== 'callAgent') expect(answer.status).toBeGreaterThanOrEqual(400);
       }
     },
   );
