@@ -1,8 +1,12 @@
-import { type ChildProcess, spawn } from 'node:child_process';
+import { type ChildProcess, execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { readFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
+import { promisify } from 'node:util';
+import { strToU8, zipSync } from 'fflate';
+import { type Client, createClient } from '#core/client.ts';
 import type { Load } from './load.ts';
 
 /** One line of the table: what was measured beside what, and what it has to reach. */
@@ -55,6 +59,7 @@ export async function startPlatform(dataFolder: string, settings: Record<string,
     process: child,
     key,
     async stop() {
+      if (child.exitCode !== null) return;
       const exited = once(child, 'exit');
       child.kill('SIGTERM');
       await exited;
@@ -62,24 +67,86 @@ export async function startPlatform(dataFolder: string, settings: Record<string,
   };
 }
 
-/** Three seconds of the same request again and again, by another process; a POST when there is a body. */
-export function load(
+interface LoadOptions {
+  /** @default 20 */
+  readonly connections?: number;
+  /** @default 3 */
+  readonly seconds?: number;
+  /** Requests a second, of all connections together. @default as many as there can be */
+  readonly rate?: number;
+  /** A POST when there is one. */
+  readonly body?: string;
+}
+
+/** The same request again and again, by another process. */
+export async function load(
   url: string,
   headers: readonly string[],
-  { connections = 20, body = '' }: { connections?: number; body?: string } = {},
+  { connections = 20, seconds = 3, rate = 0, body = '' }: LoadOptions = {},
 ): Promise<Load> {
-  return new Promise((resolve, reject) => {
-    const args = [join(ROOT, 'bench/load.ts'), url, '3', String(connections), body, ...headers];
-    const child = spawn(process.execPath, args);
-    let text = '';
-    child.stdout.on('data', (chunk) => {
-      text += chunk;
+  const numbers = [seconds, connections, rate].map(String);
+  const args = [join(ROOT, 'bench/load.ts'), url, ...numbers, body, ...headers];
+  const { stdout } = await promisify(execFile)(process.execPath, args);
+  return JSON.parse(stdout);
+}
+
+/** A program of the bench that prints its port. */
+export async function startProgram(
+  file: string,
+  args: readonly string[] = [],
+): Promise<{ port: number; process: ChildProcess }> {
+  const child = spawn(process.execPath, [file, ...args], { stdio: ['ignore', 'pipe', 'inherit'] });
+  const [line] = (await once(child.stdout, 'data')) as [Buffer];
+  return { port: Number(String(line).trim()), process: child };
+}
+
+/** A platform with data of its own, a key of a model provider among it, and the model: `bench/llm-server.ts`. */
+export interface Bench {
+  readonly platform: Platform;
+  readonly client: Client;
+  /** Without a slash at the end. */
+  readonly llmUrl: string;
+  /** For whatever the measurement writes. */
+  readonly folder: string;
+}
+
+export async function withPlatform<Result>(work: (bench: Bench) => Promise<Result>): Promise<Result> {
+  const folder = mkdtempSync(join(tmpdir(), 'platform-bench-'));
+  const llm = await startProgram(join(ROOT, 'bench/llm-server.ts'));
+  const llmUrl = `http://127.0.0.1:${llm.port}`;
+  const platform = await startPlatform(join(folder, 'data'), { PLATFORM_ANTHROPIC_URL: `${llmUrl}/v1` });
+  try {
+    const client = createClient({ baseUrl: platform.url, key: platform.key });
+    const { workspaces } = await client.listWorkspaces({});
+    await client.putSecret({
+      params: { workspace_id: workspaces[0]!.id },
+      body: { name: 'ANTHROPIC_API_KEY', value: 'sk-ant-bench' },
     });
-    child.stderr.pipe(process.stderr);
-    child.on('close', (code) =>
-      code === 0 ? resolve(JSON.parse(text)) : reject(new Error(`load ended with ${code}`)),
-    );
+    return await work({ platform, client, llmUrl, folder });
+  } finally {
+    await platform.stop();
+    llm.process.kill();
+    rmSync(folder, { recursive: true, force: true });
+  }
+}
+
+/** An agent that is a Python program. */
+export async function publishProgram(client: Client, name: string, code: string, more: object = {}): Promise<void> {
+  const { agent } = await client.createAgent({
+    body: {
+      name,
+      type: 'tool',
+      description: 'Measured',
+      supported_providers: ['any'],
+      required_secrets: [],
+      runtime: { command: 'python3 main.py' },
+      ...more,
+    },
   });
+  const form = new FormData();
+  const zip = zipSync({ 'main.py': strToU8(code) }) as Uint8Array<ArrayBuffer>;
+  form.set('file', new Blob([zip]), 'bundle.zip');
+  await client.uploadBundle({ params: { id: agent.id }, body: form });
 }
 
 /** Of a process and all its descendants; shared pages counted once a process. */

@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { promisify } from 'node:util';
 import { BUNDLES, buildFunctions } from '../scripts/build-functions.ts';
+import { ms, type Row } from './harness.ts';
 import { median } from './statistics.ts';
 
 export interface LambdaEntry {
@@ -53,6 +54,30 @@ async function timeImport(file: string): Promise<number> {
   const args = ['--input-type=module', '--eval', IMPORT, '--', pathToFileURL(file).href];
   const { stdout } = await promisify(execFile)(process.execPath, args, { env: { AWS_REGION: 'us-east-1' } });
   return Number(stdout);
+}
+
+export async function benchLambda(): Promise<Row[]> {
+  const { empty, entries } = await measureLambdaEntries();
+  const smallest = entries.reduce((a, b) => (a.bytes < b.bytes ? a : b));
+  const kilobytes = smallest.bytes / 1024;
+  return [
+    {
+      what: 'smallest Lambda entry, minified',
+      ours: `${smallest.name}: ${kilobytes.toFixed(0)} KB`,
+      beside: '-',
+      result: `${kilobytes.toFixed(0)} KB`,
+      reach: 'under 400 KB',
+      reached: kilobytes < 400,
+    },
+    ...entries.map((entry) => ({
+      what: `import of the Lambda entry ${entry.name} (${(entry.bytes / 1024).toFixed(0)} KB)`,
+      ours: ms(entry.importMs),
+      beside: `an empty handler: ${ms(empty.importMs)}`,
+      result: `${(entry.importMs - empty.importMs).toFixed(0)} ms more`,
+      reach: '-',
+      reached: true,
+    })),
+  ];
 }
 
 if (import.meta.main) {

@@ -3,7 +3,7 @@ import { createServer } from 'node:http';
 /**
  * A language model that costs next to nothing, in Anthropic's wire format, for both sides of a measurement:
  * `node llm-server.ts`; prints its port. `claude-bench` answers at once, `claude-bench-500` after 500 ms. Offered tools,
- * it uses one called `echo` in each of its first two turns.
+ * it uses one called `echo` in each of its first two turns, and `claude-bench-turns-12` in its first twelve.
  */
 const TEXT = { type: 'text', text: '{"greeting":"Hello, Ada!"}' };
 const toolUse = (turn: number) => ({ type: 'tool_use', id: `toolu_${turn}`, name: 'echo', input: { text: 'again' } });
@@ -26,7 +26,8 @@ const PLAIN = answer(TEXT, 'end_turn');
 const server = createServer(async (request, response) => {
   const text = Buffer.concat(await request.toArray()).toString();
   const turn = text.split('"tool_result"').length;
-  const body = text.includes('"tools":[{') && turn <= 2 ? answer(toolUse(turn), 'tool_use') : PLAIN;
+  const toolTurns = Number(/claude-bench-turns-(\d+)/.exec(text)?.[1] ?? 2);
+  const body = text.includes('"tools":[{') && turn <= toolTurns ? answer(toolUse(turn), 'tool_use') : PLAIN;
   const send = () =>
     response.writeHead(200, { 'content-type': 'application/json', 'content-length': body.length }).end(body);
   if (text.includes('claude-bench-500')) setTimeout(send, 500);

@@ -5,8 +5,8 @@ import { median, percentile } from './statistics.ts';
  * A small load generator: `connections` keep-alive sockets, each sending the same request again as soon as its answer is
  * complete. Bare sockets, so that the client takes little of the processor from the server under test.
  *
- * Run as a program: `node bench/load.ts URL SECONDS CONNECTIONS BODY [HEADER: VALUE]...`; GETs without a body (''), POSTs
- * with one; prints one JSON line.
+ * Run as a program: `node bench/load.ts URL SECONDS CONNECTIONS RATE BODY [HEADER: VALUE]...`; at most RATE requests a
+ * second, 0 for as many as there can be; GETs without a body (''), POSTs with one; prints one JSON line.
  */
 export interface Load {
   readonly requestsPerSecond: number;
@@ -32,6 +32,7 @@ async function run(
   url: URL,
   seconds: number,
   connections: number,
+  rate: number,
   body: string,
   headers: readonly string[],
 ): Promise<Load> {
@@ -43,18 +44,26 @@ async function run(
   const started = performance.now();
   const end = started + seconds * 1000;
 
-  const one = (): Promise<void> =>
+  const one = (index: number): Promise<void> =>
     new Promise((resolve, reject) => {
       const socket: Socket = connect(Number(url.port), url.hostname);
       socket.setNoDelay(true);
       let sentAt = 0;
+      let sent = 0;
       let pending: Buffer = Buffer.alloc(0);
       const send = (): void => {
         sentAt = performance.now();
-        if (sentAt < end) socket.write(request);
-        else socket.end(resolve);
+        if (sentAt >= end) return void socket.end(resolve);
+        sent++;
+        socket.write(request);
       };
-      socket.on('connect', send);
+      const sendInTime = (): void => {
+        const due = rate === 0 ? 0 : started + ((index + sent * connections) / rate) * 1000;
+        const early = due - performance.now();
+        if (early > 0) setTimeout(send, early);
+        else send();
+      };
+      socket.on('connect', sendInTime);
       socket.on('error', reject);
       socket.on('data', (chunk: Buffer) => {
         pending = pending.length === 0 ? chunk : Buffer.concat([pending, chunk]);
@@ -62,11 +71,11 @@ async function run(
         if (!/^HTTP\/1.1 20[02]/.test(pending.toString('latin1', 0, 12))) failed++;
         latencies.push(performance.now() - sentAt);
         pending = Buffer.alloc(0);
-        send();
+        sendInTime();
       });
     });
 
-  await Promise.all(Array.from({ length: connections }, one));
+  await Promise.all(Array.from({ length: connections }, (_, index) => one(index)));
   const elapsed = (performance.now() - started) / 1000;
   return {
     requestsPerSecond: latencies.length / elapsed,
@@ -76,6 +85,6 @@ async function run(
   };
 }
 
-const [url, seconds, connections, body = '', ...headers] = process.argv.slice(2);
-const result = await run(new URL(url!), Number(seconds), Number(connections), body, headers);
+const [url, seconds, connections, rate, body = '', ...headers] = process.argv.slice(2);
+const result = await run(new URL(url!), Number(seconds), Number(connections), Number(rate), body, headers);
 process.stdout.write(`${JSON.stringify(result)}\n`);

@@ -1,217 +1,49 @@
-import { execFileSync, spawn } from 'node:child_process';
-import { once } from 'node:events';
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { availableParallelism, cpus, tmpdir, totalmem } from 'node:os';
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { availableParallelism, cpus, totalmem } from 'node:os';
 import { join } from 'node:path';
-import { strToU8, zipSync } from 'fflate';
-import { type Client, createClient } from '#core/client.ts';
-import { load, ms, type Platform, ROOT, ROUNDS, type Row, residentBytes, startPlatform, timed } from './harness.ts';
-import { measureLambdaEntries } from './lambda-entries.ts';
-import type { Load } from './load.ts';
-import { median } from './statistics.ts';
+import { parseArgs } from 'node:util';
+import { benchAgents } from './agents.ts';
+import { ROOT, type Row, withPlatform } from './harness.ts';
+import { benchLambda } from './lambda-entries.ts';
+import { benchLoops } from './loops.ts';
+import { benchOrchestrator } from './orchestrator.ts';
+import { benchPrompts } from './prompts.ts';
+import { benchRoundTrips } from './round-trips.ts';
+import { benchSoak } from './soak.ts';
+import { benchUsage } from './usage.ts';
 
 /**
  * `npm run bench`: each figure beside something else that runs in turn with it, medians, a table on stdout and in
  * `bench/results/`. The ratios count; the figures themselves depend on the machine.
  */
-const TRIVIAL_AGENT = 'import json, sys\nprint(json.dumps({"got": json.load(sys.stdin)}))\n';
-const INPUT = { name: 'Ada', numbers: [1, 2, 3] };
+const SECTIONS: { readonly [name: string]: () => Promise<Row[]> } = {
+  agents: () => withPlatform(benchAgents),
+  prompts: () => withPlatform(benchPrompts),
+  'round-trips': benchRoundTrips,
+  loops: () => withPlatform(benchLoops),
+  orchestrator: () => withPlatform(benchOrchestrator),
+  usage: benchUsage,
+  soak: () => withPlatform(benchSoak),
+  lambda: benchLambda,
+};
 
-async function benchGetAgent(platform: Platform, client: Client): Promise<Row> {
-  const { agent } = await client.createAgent({ body: promptAgent('bench-get') });
-  const address = `${platform.url}/agents/${agent.id}`;
-  const headers = [`Authorization: Bearer ${platform.key}`];
-  const body = await (await fetch(address, { headers: { authorization: `Bearer ${platform.key}` } })).text();
-  const bare = spawn(process.execPath, [join(ROOT, 'bench/bare-server.ts'), body]);
-  const [port] = (await once(bare.stdout, 'data')) as [Buffer];
-  const ours: Load[] = [];
-  const beside: Load[] = [];
-  for (let round = 0; round < ROUNDS; round++) {
-    ours.push(await load(address, headers));
-    beside.push(await load(`http://127.0.0.1:${String(port).trim()}/agents/${agent.id}`, headers));
-  }
-  bare.kill();
-  if (ours.some(({ failed }) => failed > 0)) throw new Error('some requests failed');
-  const ratio = median(ours.map((l, i) => l.requestsPerSecond / beside[i]!.requestsPerSecond));
-  const rate = (loads: Load[]) => `${Math.round(median(loads.map((l) => l.requestsPerSecond)))} requests/s`;
-  return {
-    what: 'GET /agents/{id} with a key, 20 connections',
-    ours: `${rate(ours)}, p99 ${ms(median(ours.map((l) => l.p99Ms)))}`,
-    beside: `bare node:http, same bytes: ${rate(beside)}`,
-    result: `${ratio.toFixed(2)} of it`,
-    reach: 'at least 0.30',
-    reached: ratio >= 0.3,
-  };
-}
+const HELP = `Usage: npm run bench [-- OPTIONS]
 
-const promptAgent = (name: string) => ({
-  name,
-  type: 'prompt',
-  description: 'Greets',
-  prompt: 'Greet {{name}}.',
-  supported_providers: ['any'],
-});
+Options:
+  --only SECTION   measure this only, and keep the page in bench/results as it is; more than once for more sections:
+                   ${Object.keys(SECTIONS).join(', ')}
+  --soak           measure memory over ten minutes, too
+  --help           show this
+`;
 
-async function publishTrivialAgent(client: Client): Promise<void> {
-  const { agent } = await client.createAgent({
-    body: {
-      name: 'bench-trivial',
-      type: 'tool',
-      description: 'Answers its input',
-      supported_providers: ['any'],
-      required_secrets: [],
-      runtime: { command: 'python3 main.py' },
-    },
+function wantedSections(): string[] {
+  const { values } = parseArgs({
+    options: { only: { type: 'string', multiple: true }, soak: { type: 'boolean' }, help: { type: 'boolean' } },
   });
-  const form = new FormData();
-  const zip = zipSync({ 'main.py': strToU8(TRIVIAL_AGENT) }) as Uint8Array<ArrayBuffer>;
-  form.set('file', new Blob([zip]), 'bundle.zip');
-  await client.uploadBundle({ params: { id: agent.id }, body: form });
-}
-
-/** The very interpreter that the sandbox uses, so that a version manager's wrapper does not slow the other side. */
-const realPython = (): string =>
-  execFileSync('python3', ['-c', 'import sys; print(sys.executable)'], { encoding: 'utf8' }).trim();
-
-async function benchCalls(platform: Platform, folder: string): Promise<Row[]> {
-  const python = realPython();
-  writeFileSync(join(folder, 'main.py'), TRIVIAL_AGENT);
-  const input = JSON.stringify(INPUT);
-  const call = async (): Promise<void> => {
-    const response = await fetch(`${platform.url}/main/bench-trivial/latest/run`, {
-      method: 'POST',
-      headers: { authorization: `Bearer ${platform.key}`, 'content-type': 'application/json' },
-      body: input,
-    });
-    const answer = await response.text();
-    if (!answer.includes('Ada')) throw new Error(answer);
-  };
-  const bare = (): Promise<void> =>
-    new Promise((resolve, reject) => {
-      const child = spawn(python, ['main.py'], { cwd: folder, stdio: ['pipe', 'pipe', 'inherit'] });
-      let text = '';
-      child.stdout.on('data', (chunk) => {
-        text += chunk;
-      });
-      child.on('close', () => (text.includes('Ada') ? resolve() : reject(new Error(text))));
-      child.stdin.end(input);
-    });
-  for (let i = 0; i < 5; i++) await Promise.all([call(), bare()]);
-  const single: { ours: number[]; beside: number[] } = { ours: [], beside: [] };
-  for (let i = 0; i < 60; i++) {
-    single.ours.push(await timed(call));
-    single.beside.push(await timed(bare));
-  }
-  const fourAtOnce = (work: () => Promise<void>) => async () => {
-    const lane = async () => {
-      for (let i = 0; i < 10; i++) await work();
-    };
-    await Promise.all([lane(), lane(), lane(), lane()]);
-  };
-  const four: { ours: number[]; beside: number[] } = { ours: [], beside: [] };
-  for (let round = 0; round < ROUNDS; round++) {
-    four.ours.push(40_000 / (await timed(fourAtOnce(call))));
-    four.beside.push(40_000 / (await timed(fourAtOnce(bare))));
-  }
-  const slower = median(single.ours) / median(single.beside);
-  const throughput = median(four.ours) / median(four.beside);
-  return [
-    {
-      what: 'call of a trivial Python agent, one at a time',
-      ours: ms(median(single.ours)),
-      beside: `python3 main.py, spawned bare: ${ms(median(single.beside))}`,
-      result: `${slower.toFixed(2)} x`,
-      reach: 'at most 1.25 x',
-      reached: slower <= 1.25,
-    },
-    {
-      what: 'the same, 4 at once',
-      ours: `${median(four.ours).toFixed(1)} calls/s`,
-      beside: `4 bare spawns at once: ${median(four.beside).toFixed(1)}/s`,
-      result: `${throughput.toFixed(2)} of it`,
-      reach: 'at least 0.75',
-      reached: throughput >= 0.75,
-    },
-  ];
-}
-
-async function benchPublishes(client: Client): Promise<Row> {
-  const times: number[] = [];
-  for (let i = 0; i < 1000; i++) {
-    const started = performance.now();
-    await client.createAgent({ body: promptAgent(`bench-${i % 10}`) });
-    times.push(performance.now() - started);
-  }
-  const first = median(times.slice(0, 100));
-  const last = median(times.slice(-100));
-  return {
-    what: '1,000 publishes of a prompt agent',
-    ours: `the last 100: ${ms(last)} each`,
-    beside: `the first 100: ${ms(first)} each`,
-    result: `${(last / first).toFixed(2)} x`,
-    reach: 'at most 1.3 x',
-    reached: last / first <= 1.3,
-  };
-}
-
-async function benchStart(dataFolder: string): Promise<Row[]> {
-  const times: number[] = [];
-  let memory = 0;
-  for (let round = 0; round < ROUNDS; round++) {
-    const started = performance.now();
-    const platform = await startPlatform(dataFolder);
-    await (await fetch(`${platform.url}/health`)).text();
-    times.push(performance.now() - started);
-    if (round === ROUNDS - 1) {
-      await new Promise((resolve) => setTimeout(resolve, 3000));
-      memory = residentBytes(platform.process.pid!);
-    }
-    await platform.stop();
-  }
-  const start = median(times) / 1000;
-  const megabytes = memory / 1024 ** 2;
-  return [
-    {
-      what: 'start to first answer, with data',
-      ours: `${start.toFixed(2)} s`,
-      beside: '-',
-      result: `${start.toFixed(2)} s`,
-      reach: 'under 2 s',
-      reached: start < 2,
-    },
-    {
-      what: 'idle memory, started sandboxes included',
-      ours: `${megabytes.toFixed(0)} MB`,
-      beside: '-',
-      result: `${megabytes.toFixed(0)} MB`,
-      reach: 'under 150 MB',
-      reached: megabytes < 150,
-    },
-  ];
-}
-
-async function benchLambda(): Promise<Row[]> {
-  const { empty, entries } = await measureLambdaEntries();
-  const smallest = entries.reduce((a, b) => (a.bytes < b.bytes ? a : b));
-  const kilobytes = smallest.bytes / 1024;
-  return [
-    {
-      what: 'smallest Lambda entry, minified',
-      ours: `${smallest.name}: ${kilobytes.toFixed(0)} KB`,
-      beside: '-',
-      result: `${kilobytes.toFixed(0)} KB`,
-      reach: 'under 400 KB',
-      reached: kilobytes < 400,
-    },
-    ...entries.map((entry) => ({
-      what: `import of the Lambda entry ${entry.name} (${(entry.bytes / 1024).toFixed(0)} KB)`,
-      ours: ms(entry.importMs),
-      beside: `an empty handler: ${ms(empty.importMs)}`,
-      result: `${(entry.importMs - empty.importMs).toFixed(0)} ms more`,
-      reach: '-',
-      reached: true,
-    })),
-  ];
+  if (values.help) return [];
+  const unknown = values.only?.filter((name) => !(name in SECTIONS)) ?? [];
+  if (unknown.length > 0) throw new Error(`there is no section ${unknown.join(', ')}\n\n${HELP}`);
+  return values.only ?? Object.keys(SECTIONS).filter((name) => name !== 'soak' || values.soak);
 }
 
 function table(rows: readonly Row[]): string {
@@ -223,31 +55,36 @@ function table(rows: readonly Row[]): string {
   ].join('\n');
 }
 
-const folder = mkdtempSync(join(tmpdir(), 'platform-bench-'));
-const dataFolder = join(folder, 'data');
-const rows: Row[] = [];
-const add = (...more: Row[]): void => {
-  for (const row of more) process.stderr.write(`${row.what}: ${row.ours} beside ${row.beside}: ${row.result}\n`);
-  rows.push(...more);
-};
-const platform = await startPlatform(dataFolder);
-try {
-  const client = createClient({ baseUrl: platform.url, key: platform.key });
-  await publishTrivialAgent(client);
-  add(await benchGetAgent(platform, client));
-  add(...(await benchCalls(platform, folder)));
-  add(await benchPublishes(client));
-} finally {
-  await platform.stop();
+async function measure(sections: readonly string[]): Promise<void> {
+  const rows: Row[] = [];
+  for (const name of sections) {
+    for (const row of await SECTIONS[name]!()) {
+      process.stderr.write(`${row.what}: ${row.ours} beside ${row.beside}: ${row.result}\n`);
+      rows.push(row);
+    }
+  }
+  const leftOut = Object.keys(SECTIONS).filter((name) => !sections.includes(name));
+  const machine = `${availableParallelism()} x ${cpus()[0]?.model}, ${Math.round(totalmem() / 1024 ** 3)} GB, Node ${process.versions.node}`;
+  const { version } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'));
+  const page = [
+    `# Measured ${new Date().toISOString().slice(0, 10)}, version ${version}`,
+    `On ${machine}. Medians of interleaved runs; \`npm run bench\` measures anew.`,
+    table(rows),
+    ...(leftOut.length > 0 ? [`Left out: ${leftOut.join(', ')} (\`npm run bench -- --help\`).`] : []),
+  ].join('\n\n');
+  process.stdout.write(`\n${page}\n`);
+  if (leftOut.every((name) => name === 'soak')) {
+    mkdirSync(join(ROOT, 'bench/results'), { recursive: true });
+    writeFileSync(join(ROOT, 'bench/results/latest.md'), `${page}\n`);
+  }
+  if (rows.some((row) => !row.reached)) process.exitCode = 1;
 }
-add(...(await benchStart(dataFolder)));
-add(...(await benchLambda()));
-rmSync(folder, { recursive: true, force: true });
 
-const machine = `${availableParallelism()} x ${cpus()[0]?.model}, ${Math.round(totalmem() / 1024 ** 3)} GB, Node ${process.versions.node}`;
-const { version } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'));
-const page = `# Measured ${new Date().toISOString().slice(0, 10)}, version ${version}\n\nOn ${machine}. Medians of interleaved runs; \`npm run bench\` measures anew.\n\n${table(rows)}\n`;
-mkdirSync(join(ROOT, 'bench/results'), { recursive: true });
-writeFileSync(join(ROOT, 'bench/results/latest.md'), page);
-process.stdout.write(`\n${page}`);
-if (rows.some((row) => !row.reached)) process.exitCode = 1;
+try {
+  const sections = wantedSections();
+  if (sections.length === 0) process.stdout.write(HELP);
+  else await measure(sections);
+} catch (error) {
+  process.stderr.write(`${(error as Error).stack}\n`);
+  process.exitCode = 1;
+}

@@ -1,0 +1,113 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import type { Client } from '#core/client.ts';
+import { type Bench, load, ms, ROUNDS, type Row, timed } from './harness.ts';
+import type { Load } from './load.ts';
+import { type Side, startPeers } from './peers.ts';
+import { median } from './statistics.ts';
+
+const BODY = '{"name":"Ada"}';
+const [FEW_TURNS, MANY_TURNS] = [2, 12];
+const CALLS = 20;
+
+/** What a loop of model and tools costs, the tool being one that does nothing. */
+export async function benchLoops({ platform, client, llmUrl, folder }: Bench): Promise<Row[]> {
+  const publish = async (name: string, model: string): Promise<Side> => {
+    await publishLoop(client, name, model);
+    const url = `${platform.url}/main/${name}/v1/run`;
+    return { name: 'ours', url, headers: [`Authorization: Bearer ${platform.key}`] };
+  };
+  const few = await publish('bench-few-turns', `claude-bench-turns-${FEW_TURNS}`);
+  const many = await publish('bench-many-turns', `claude-bench-turns-${MANY_TURNS}`);
+  const call = async ({ url }: Side): Promise<void> => {
+    const headers = { authorization: `Bearer ${platform.key}`, 'content-type': 'application/json' };
+    const answer = await (await fetch(url, { method: 'POST', headers, body: BODY })).text();
+    if (!answer.includes('Hello, Ada!')) throw new Error(answer);
+  };
+  const overhead = await benchTurn(
+    () => call(few),
+    () => call(many),
+    llmUrl,
+  );
+
+  const peers = await startPeers(llmUrl, folder);
+  try {
+    if (peers.mastraTools === undefined) return [overhead];
+    return [overhead, await benchThreeTurns(few, peers.mastraTools)];
+  } finally {
+    peers.stop();
+  }
+}
+
+const publishLoop = (client: Client, name: string, model: string) =>
+  client.createAgent({
+    body: {
+      name,
+      type: 'agent',
+      description: 'Uses its tool',
+      prompt: 'Use the tool.',
+      supported_providers: ['anthropic'],
+      default_models: { anthropic: model },
+      loop: { max_turns: 20 },
+      custom_tools: [
+        {
+          name: 'echo',
+          description: 'Says its text back',
+          command: 'true',
+          input_schema: { type: 'object', properties: { text: { type: 'string' } }, required: ['text'] },
+        },
+      ],
+    },
+  });
+
+/** Of two calls with different numbers of turns the difference: what is done once a call is no part of it. */
+async function benchTurn(few: () => Promise<void>, many: () => Promise<void>, llmUrl: string): Promise<Row> {
+  const bare = async (): Promise<void> => {
+    await once(spawn('bash', ['-c', 'true'], { stdio: 'ignore' }), 'close');
+    await (await fetch(`${llmUrl}/v1/messages`, { method: 'POST', body: '{"model":"claude-bench"}' })).text();
+  };
+  const times: { few: number[]; many: number[]; bare: number[] } = { few: [], many: [], bare: [] };
+  for (const warmUp of [true, ...Array<boolean>(CALLS).fill(false)]) {
+    const took = { few: await timed(few), many: await timed(many), bare: await timed(bare) };
+    if (warmUp) continue;
+    times.few.push(took.few);
+    times.many.push(took.many);
+    times.bare.push(took.bare);
+  }
+  const turn = (median(times.many) - median(times.few)) / (MANY_TURNS - FEW_TURNS);
+  const over = turn - median(times.bare);
+  return {
+    what: 'a turn of a tool loop, its tool a no-op',
+    ours: ms(turn),
+    beside: `the tool spawned bare and the LLM call: ${ms(median(times.bare))}`,
+    result: `${ms(over)} over`,
+    reach: 'at most 30 ms over',
+    reached: over <= 30,
+  };
+}
+
+async function benchThreeTurns(ours: Side, mastra: Side): Promise<Row> {
+  const results: { ours: Load[]; mastra: Load[] } = { ours: [], mastra: [] };
+  const run = async ({ url, headers }: Side): Promise<Load> => {
+    const result = await load(url, headers, { connections: 4, body: BODY });
+    if (result.failed > 0) throw new Error(`${url}: ${result.failed} calls failed`);
+    return result;
+  };
+  await run(ours);
+  await run(mastra);
+  for (let round = 0; round < ROUNDS; round++) {
+    results.ours.push(await run(ours));
+    results.mastra.push(await run(mastra));
+  }
+  const rate = (loads: readonly Load[]): number => median(loads.map(({ requestsPerSecond }) => requestsPerSecond));
+  const p50 = (loads: readonly Load[]): string => ms(median(loads.map(({ p50Ms }) => p50Ms)));
+  const ratio = rate(results.ours) / rate(results.mastra);
+  return {
+    what: 'three LLM turns with two tool calls (a sandbox for each call, its tools processes in it), 4 connections',
+    ours: `${rate(results.ours).toFixed(1)}/s, p50 ${p50(results.ours)}`,
+    beside: `Mastra, its tool a function: ${rate(results.mastra).toFixed(1)}/s, p50 ${p50(results.mastra)}`,
+    result: `${ratio.toFixed(1)} x`,
+    reach: 'at least 2 x',
+    reached: ratio >= 2,
+  };
+}

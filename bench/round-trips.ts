@@ -1,0 +1,36 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { parseConfig } from '#core/config.ts';
+import { localDeps } from '#local/deps.ts';
+import { countPromptCall } from '#test/helpers/round-trips.ts';
+import { ROOT, type Row, startProgram } from './harness.ts';
+
+/** What a prompt call does to tables, which on AWS are requests over a network; `test/round-trips.test.ts` holds it. */
+export async function benchRoundTrips(): Promise<Row[]> {
+  const folder = mkdtempSync(join(tmpdir(), 'platform-bench-'));
+  const llm = await startProgram(join(ROOT, 'bench/llm-server.ts'));
+  const config = parseConfig({
+    PLATFORM_DATA: folder,
+    PLATFORM_SANDBOX_PRESTART: '0',
+    PLATFORM_ANTHROPIC_URL: `http://127.0.0.1:${llm.port}/v1`,
+  });
+  const deps = await localDeps(config, config);
+  try {
+    const { items, stagesBeforeLlm, operations } = await countPromptCall(deps);
+    return [
+      {
+        what: 'item operations of a prompt call with an exact version',
+        ours: operations.join(', '),
+        beside: '-',
+        result: `${items}, ${stagesBeforeLlm} in sequence before the model is asked`,
+        reach: 'at most 7, at most 4',
+        reached: items <= 7 && stagesBeforeLlm <= 4,
+      },
+    ];
+  } finally {
+    await deps.close();
+    llm.process.kill();
+    rmSync(folder, { recursive: true, force: true });
+  }
+}
