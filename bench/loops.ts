@@ -48,6 +48,7 @@ const publishLoop = (client: Client, name: string, model: string) =>
       prompt: 'Use the tool.',
       supported_providers: ['anthropic'],
       default_models: { anthropic: model },
+      required_secrets: [],
       loop: { max_turns: 20 },
       custom_tools: [
         {
