@@ -20,3 +20,13 @@ export function jsonProblem(value: Json, levels: number = MAX_JSON_DEPTH): strin
   }
   return undefined;
 }
+
+/** The value that a text from outside is; `undefined` when it is not one JSON value, or one that cannot be handled. */
+export function parseJsonValue(text: string): Json | undefined {
+  try {
+    const value = JSON.parse(text) as Json;
+    return jsonProblem(value) === undefined ? value : undefined;
+  } catch {
+    return undefined;
+  }
+}

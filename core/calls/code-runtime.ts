@@ -1,7 +1,7 @@
 import { entrypointCommand } from '../agents/entrypoint.ts';
 import type { Deps } from '../deps.ts';
 import { type ErrorExtra, PlatformError } from '../errors.ts';
-import { jsonProblem } from '../json.ts';
+import { parseJsonValue } from '../json.ts';
 import type { ExecOutcome, ExecRequest, SandboxSession } from '../ports/sandbox.ts';
 import type { Json } from '../ports/table.ts';
 import { LiveMask, shortenLog } from '../runs/masking.ts';
@@ -112,7 +112,7 @@ function interpret(
       break;
   }
 
-  const parsed = parseOutput(text);
+  const parsed = parseJsonValue(text);
   if (exit.exitCode !== 0) {
     const said = (parsed as { error?: unknown } | undefined)?.error;
     const message =
@@ -130,14 +130,4 @@ function interpret(
     return { ...kept, data: { result: mask.text(text) }, warnings: [warning] };
   }
   return { ...kept, data: mask.json(parsed), warnings: [] };
-}
-
-/** `undefined` when the text is not one JSON value, or one that cannot be handled. */
-function parseOutput(text: string): Json | undefined {
-  try {
-    const value = JSON.parse(text) as Json;
-    return jsonProblem(value) === undefined ? value : undefined;
-  } catch {
-    return undefined;
-  }
 }

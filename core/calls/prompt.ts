@@ -1,5 +1,5 @@
 import { PlatformError } from '../errors.ts';
-import { jsonProblem } from '../json.ts';
+import { parseJsonValue } from '../json.ts';
 import type { Json } from '../ports/table.ts';
 import type { Skill } from './skills.ts';
 
@@ -54,17 +54,8 @@ export function parseReply(reply: string, expectsJson: boolean): Json {
   const blocks = expectsJson ? [...text.matchAll(FENCED_BLOCKS)] : [];
   const candidates = [text, FENCED.exec(text)?.[1], blocks.length === 1 ? blocks[0]![1] : undefined];
   for (const candidate of candidates) {
-    const value = candidate === undefined ? undefined : parse(candidate);
+    const value = candidate === undefined ? undefined : parseJsonValue(candidate);
     if (value !== undefined) return value;
   }
   return { result: reply };
-}
-
-function parse(text: string): Json | undefined {
-  try {
-    const value = JSON.parse(text) as Json;
-    return jsonProblem(value) === undefined ? value : undefined;
-  } catch {
-    return undefined;
-  }
 }
