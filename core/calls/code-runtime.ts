@@ -3,7 +3,6 @@ import type { Deps } from '../deps.ts';
 import { type ErrorExtra, PlatformError } from '../errors.ts';
 import { parseJsonValue } from '../json.ts';
 import type { ExecOutcome, ExecRequest, SandboxSession } from '../ports/sandbox.ts';
-import type { Json } from '../ports/table.ts';
 import { LiveMask, shortenLog } from '../runs/masking.ts';
 import type { EngineResult, EngineRun } from './engine.ts';
 import { openRunSandbox } from './run-sandbox.ts';
