@@ -3,7 +3,6 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parseConfig } from '#core/config.ts';
 import { SystemClock } from '#core/ports/clock.ts';
-import type { Table } from '#core/ports/table.ts';
 import { RunStore } from '#core/runs/store.ts';
 import { openDatabase } from '#local/database.ts';
 import { FolderBlobs } from '#local/folder-blobs.ts';
@@ -15,7 +14,8 @@ const FEW = 1_000;
 const MANY = 1_000_000;
 const DAYS = 30;
 const DAY_MS = 24 * 3600 * 1000;
-const PER_COMMIT = 20_000;
+/** Runs that are recorded at once: the database commits once for all of them. */
+const LANES = 500;
 /** Each once before it counts. */
 const TIMES = 30;
 
@@ -87,19 +87,7 @@ async function platformWith(dataFolder: string, count: number): Promise<Platform
 async function record(dataFolder: string, workspaceId: string, count: number): Promise<void> {
   const database = openDatabase(join(dataFolder, 'platform.sqlite'));
   const clock = new SystemClock();
-  const sqlite = new SqliteTable(database, 'runs', clock);
-  // Many in one transaction of the database: a commit for each would take an hour.
-  const runs: Table = Object.assign(Object.create(sqlite) as Table, {
-    get: sqlite.get.bind(sqlite),
-    put: sqlite.put.bind(sqlite),
-    async transact(operations: Parameters<Table['transact']>[0]) {
-      for (const operation of operations) {
-        if (operation.op === 'put') await sqlite.put(operation.item);
-        if (operation.op === 'update') await sqlite.update(operation.key, operation.changes);
-      }
-      return { ok: true };
-    },
-  });
+  const runs = new SqliteTable(database, 'runs', clock);
   const deps = { runs, clock, config: parseConfig({}), blobs: new FolderBlobs(join(dataFolder, 'blobs')) };
   const [own, stranger] = [workspaceId, crypto.randomUUID()].map((id) => new RunStore(deps, id)) as [
     RunStore,
@@ -107,9 +95,8 @@ async function record(dataFolder: string, workspaceId: string, count: number): P
   ];
   const now = clock.now();
   const agentIds = Array.from({ length: 5 }, () => crypto.randomUUID());
-  database.db.exec('PRAGMA synchronous = OFF; PRAGMA cache_size = -200000; BEGIN');
-  for (let n = 0; n < count; n++) {
-    if (n % PER_COMMIT === PER_COMMIT - 1) database.db.exec('COMMIT; BEGIN');
+  database.db.exec('PRAGMA synchronous = OFF; PRAGMA cache_size = -200000');
+  const recordOne = async (n: number): Promise<void> => {
     const startedAt = now - Math.floor((n / count) * (DAYS - 1) * DAY_MS);
     const run = {
       id: crypto.randomUUID(),
@@ -144,7 +131,11 @@ async function record(dataFolder: string, workspaceId: string, count: number): P
       outputTokens: 10,
       creditsCents: 0,
     });
-  }
-  database.db.exec('COMMIT');
+    if (n % 100_000 === 99_999) process.stderr.write(`usage: ${n + 1} runs are recorded\n`);
+  };
+  const lane = async (first: number): Promise<void> => {
+    for (let n = first; n < count; n += LANES) await recordOne(n);
+  };
+  await Promise.all(Array.from({ length: LANES }, (_, first) => lane(first)));
   database.close();
 }

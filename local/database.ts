@@ -1,13 +1,19 @@
 import { closeSync, mkdirSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
-import { DatabaseSync } from 'node:sqlite';
+import { DatabaseSync, type StatementSync } from 'node:sqlite';
 import { hasCode } from '#core/errors.ts';
 
 const SQLITE_BUSY = 5;
 
 /** The one database file of a local host, held by one process. */
 export interface Database {
+  /** For reading; what writes goes through {@link Database.write}. */
   readonly db: DatabaseSync;
+  /**
+   * Does `work` at once, in the one transaction of all that is written in this turn of the event loop; ends when that is
+   * committed. A commit costs as much as several writes. When any of them fails, all of them do.
+   */
+  write(work: () => void): Promise<void>;
   /** Closes the file and lets another process have it. */
   close(): void;
 }
@@ -16,15 +22,16 @@ export interface Database {
  * Opens the database file, `:memory:` for one that lives as long as its connection.
  *
  * The process keeps the file's lock of the operating system until it ends, however it ends: a second one is refused, and
- * a crash leaves nothing to clean up. That no one else writes also lets the tables read and then write without a
- * transaction. The process id stands beside the file for the error message only.
+ * a crash leaves nothing to clean up. That no one else writes also lets the tables read and then write without more
+ * ado. The process id stands beside the file for the error message only.
  *
  * Throws {@link DatabaseInUseError} when another process has it.
  */
 export function openDatabase(path: string): Database {
   if (path === ':memory:') {
     const db = new DatabaseSync(path);
-    return { db, close: () => db.close() };
+    const writes = new GroupedWrites(db);
+    return { db, write: (work) => writes.add(work), close: () => writes.close() };
   }
   mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
   // SQLite gives its other files the mode of this one.
@@ -42,14 +49,72 @@ export function openDatabase(path: string): Database {
     throw error;
   }
   writeFileSync(pidPath, `${process.pid}\n`);
+  const writes = new GroupedWrites(db);
   return {
     db,
+    write: (work) => writes.add(work),
     close: () => {
       if (!db.isOpen) return;
       rmSync(pidPath, { force: true });
-      db.close();
+      writes.close();
     },
   };
+}
+
+/** See {@link Database.write}. */
+class GroupedWrites {
+  readonly #db: DatabaseSync;
+  readonly #begin: StatementSync;
+  readonly #commit: StatementSync;
+  #group: PromiseWithResolvers<void> | undefined;
+
+  constructor(db: DatabaseSync) {
+    this.#db = db;
+    this.#begin = db.prepare('BEGIN IMMEDIATE');
+    this.#commit = db.prepare('COMMIT');
+  }
+
+  add(work: () => void): Promise<void> {
+    this.#group ??= this.#open();
+    const group = this.#group;
+    try {
+      work();
+    } catch (error) {
+      this.#giveUp(group, error);
+    }
+    return group.promise;
+  }
+
+  close(): void {
+    if (this.#group) this.#end(this.#group);
+    this.#db.close();
+  }
+
+  #open(): PromiseWithResolvers<void> {
+    this.#begin.run();
+    const group = Promise.withResolvers<void>();
+    setImmediate(() => {
+      if (this.#group === group) this.#end(group);
+    });
+    return group;
+  }
+
+  #end(group: PromiseWithResolvers<void>): void {
+    try {
+      this.#commit.run();
+      this.#group = undefined;
+      group.resolve();
+    } catch (error) {
+      this.#giveUp(group, error);
+    }
+  }
+
+  #giveUp(group: PromiseWithResolvers<void>, error: unknown): void {
+    this.#group = undefined;
+    // SQLite may have done it by itself, as for a full disk.
+    if (this.#db.isTransaction) this.#db.exec('ROLLBACK');
+    group.reject(error);
+  }
 }
 
 export class DatabaseInUseError extends Error {

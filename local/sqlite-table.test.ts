@@ -27,6 +27,39 @@ describe('SqliteTable', () => {
     expect(database.db.prepare('SELECT sk FROM counters').all()).toEqual([{ sk: 'kept' }, { sk: 'later' }]);
   });
 
+  test('loses what is written in the same turn as something that fails, and says so', async () => {
+    const database = openDatabase(':memory:');
+    const table = new SqliteTable(database, 'main', new ManualClock());
+    const key = { pk: 'p', sk: 's' };
+    await table.put({ ...key, n: 1 });
+    const written = [table.update(key, { set: { n: 2 } }), table.put({ pk: 'p', sk: 'other' })];
+    const seen = await table.get(key);
+    const failing = database.write(() => {
+      throw new Error('the disk is full');
+    });
+    for (const promise of [...written, failing]) await expect(promise).rejects.toThrow('the disk is full');
+    expect(seen).toEqual({ ...key, n: 2 });
+    expect(await table.get(key)).toEqual({ ...key, n: 1 });
+    expect((await table.query({ pk: 'p' })).items).toEqual([{ ...key, n: 1 }]);
+    await table.put({ ...key, n: 3 });
+    expect(await table.get(key)).toEqual({ ...key, n: 3 });
+  });
+
+  test('moves items between indexes with an update', async () => {
+    const table = new SqliteTable(openDatabase(':memory:'), 'main', new ManualClock());
+    const key = { pk: 'p', sk: 's' };
+    const inIndexes = async () => {
+      const pages = (['gsi1', 'gsi2'] as const).map((index) => table.query({ index, pk: 'there' }));
+      return (await Promise.all(pages)).map(({ items }) => items.length);
+    };
+    await table.put({ ...key, gsi1pk: 'there', gsi1sk: '1' });
+    expect(await inIndexes()).toEqual([1, 0]);
+    await table.update(key, { set: { gsi2pk: 'there', gsi2sk: '1' }, remove: ['gsi1sk'] });
+    expect(await inIndexes()).toEqual([0, 1]);
+    await table.update(key, { set: { n: 1 } });
+    expect(await inIndexes()).toEqual([0, 1]);
+  });
+
   test('looks everything up by an index', () => {
     const database = openDatabase(':memory:');
     new SqliteTable(database, 'main', new ManualClock());

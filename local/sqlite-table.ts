@@ -1,4 +1,4 @@
-import type { DatabaseSync, SQLInputValue, StatementSync } from 'node:sqlite';
+import type { SQLInputValue, StatementSync } from 'node:sqlite';
 import type { Clock } from '#core/ports/clock.ts';
 import { epochSeconds } from '#core/ports/clock.ts';
 import type {
@@ -16,13 +16,11 @@ import type {
   WriteResult,
 } from '#core/ports/table.ts';
 import {
-  type Attribute,
   applyChanges,
   checkBatch,
   checkCondition,
   checkKey,
   checkTransaction,
-  type EncodedChanges,
   encodeChanges,
   encodeItem,
   holds,
@@ -40,22 +38,24 @@ import type { Database } from './database.ts';
  * {@link Table} in a SQLite database: the item as JSON text beside the columns that are looked up.
  *
  * Its methods do their work before they return the promise, and `openDatabase` lets no other process in, so a read and
- * the write that follows from it need no transaction. One object for each table of a file: it remembers what it read.
+ * the write that follows from it are never apart. One object for each table of a file: it remembers what it read and wrote.
  * SQLite compares text by its UTF-8 bytes, as DynamoDB does.
  */
 export class SqliteTable implements Table {
-  readonly #db: DatabaseSync;
+  readonly #database: Database;
   readonly #clock: Clock;
   readonly #name: TableName;
   readonly #get: StatementSync;
   readonly #put: StatementSync;
   readonly #delete: StatementSync;
   readonly #purge: StatementSync;
-  readonly #queries = new Map<string, StatementSync>();
+  /** By their SQL. */
+  readonly #prepared = new Map<string, StatementSync>();
   readonly #remembered = new ItemCache();
 
-  constructor({ db }: Database, name: TableName, clock: Clock) {
-    this.#db = db;
+  constructor(database: Database, name: TableName, clock: Clock) {
+    const { db } = database;
+    this.#database = database;
     this.#clock = clock;
     this.#name = name;
     db.exec(`
@@ -94,7 +94,7 @@ export class SqliteTable implements Table {
     const attributes = encodeItem(item);
     checkCondition(condition);
     if (condition && !holds(condition, this.#read(item))) return { ok: false };
-    this.#write(item, attributes);
+    await this.#durably(() => this.#replace(item, itemText(attributes)));
     return { ok: true };
   }
 
@@ -103,28 +103,26 @@ export class SqliteTable implements Table {
     checkCondition(condition);
     const current = this.#read(key);
     if (!holds(condition, current)) return { ok: false };
-    const { item, attributes } = changed(key, current, encoded);
-    this.#write(item, attributes);
-    return { ok: true, item };
+    const item = applyChanges(key, current, encoded);
+    const text = itemText(encodeItem(item));
+    await this.#durably(() => this.#change(item, text, current));
+    return { ok: true, item: JSON.parse(text) as Item };
   }
 
   async delete(key: Key, condition?: Condition): Promise<WriteResult> {
     checkKey(key);
     checkCondition(condition);
     if (condition && !holds(condition, this.#read(key))) return { ok: false };
-    this.#remove(key);
+    await this.#durably(() => this.#remove(key));
     return { ok: true };
   }
 
   async query(query: Query): Promise<Page> {
     const plan = planQuery(query);
     const { sql, values } = this.#select(plan);
-    let statement = this.#queries.get(sql);
-    if (!statement) {
-      statement = this.#db.prepare(sql);
-      this.#queries.set(sql, statement);
-    }
-    const items = statement.all(...values).map((row) => JSON.parse(row.item as string) as Item);
+    const items = this.#prepare(sql)
+      .all(...values)
+      .map((row) => JSON.parse(row.item as string) as Item);
     if (items.length <= plan.limit) return { items };
     items.pop();
     return { items, cursor: plan.cursorAfter(items.at(-1)!) };
@@ -134,7 +132,7 @@ export class SqliteTable implements Table {
     checkTransaction(operations);
     const encoded = operations.map((operation) => ({
       operation,
-      put: operation.op === 'put' ? encodeItem(operation.item) : undefined,
+      put: operation.op === 'put' ? itemText(encodeItem(operation.item)) : undefined,
       update: operation.op === 'update' ? encodeChanges(operation.key, operation.changes) : undefined,
     }));
     const failed: number[] = [];
@@ -144,23 +142,19 @@ export class SqliteTable implements Table {
       const current = operation.condition || update ? this.#read(key) : undefined;
       const met = holds(operation.condition, current);
       if (!met) failed.push(position);
-      if (operation.op === 'put') writes.push(() => this.#write(operation.item, put!));
+      if (operation.op === 'put') writes.push(() => this.#replace(operation.item, put!));
       if (operation.op === 'delete') writes.push(() => this.#remove(key));
       if (operation.op === 'update' && met) {
         // Here, before any write, for a wrong change must leave everything as it was.
-        const { item, attributes } = changed(key, current, update!);
-        writes.push(() => this.#write(item, attributes));
+        const item = applyChanges(key, current, update!);
+        const text = itemText(encodeItem(item));
+        writes.push(() => this.#change(item, text, current));
       }
     }
     if (failed.length > 0) return { ok: false, failed };
-    this.#db.exec('BEGIN IMMEDIATE');
-    try {
+    await this.#durably(() => {
       for (const write of writes) write();
-      this.#db.exec('COMMIT');
-    } catch (error) {
-      this.#db.exec('ROLLBACK');
-      throw error;
-    }
+    });
     return { ok: true };
   }
 
@@ -183,17 +177,47 @@ export class SqliteTable implements Table {
     return item && !isExpired(item, this.#clock) ? item : undefined;
   }
 
+  /** What was read in between must not be remembered when it was never committed. */
+  async #durably(work: () => void): Promise<void> {
+    try {
+      await this.#database.write(work);
+    } catch (error) {
+      this.#remembered.clear();
+      throw error;
+    }
+  }
+
   #remove(key: Key): void {
     this.#remembered.forget(key);
     this.#delete.run(key.pk, key.sk);
   }
 
-  #write(item: Item, attributes: readonly Attribute[]): void {
-    this.#remembered.forget(item);
-    const { pk, sk, ttl = null } = item;
-    const [gsi1pk, gsi1sk] = indexKey(item.gsi1pk, item.gsi1sk);
-    const [gsi2pk, gsi2sk] = indexKey(item.gsi2pk, item.gsi2sk);
-    this.#put.run(pk, sk, itemText(attributes), ttl, gsi1pk, gsi1sk, gsi2pk, gsi2sk);
+  #replace(item: Item, text: string): void {
+    this.#remembered.set(item, text);
+    this.#put.run(item.pk, item.sk, text, ...Object.values(columnsOf(item)));
+  }
+
+  /** An index costs as much to write as the table: those that stay as they are, are left alone. */
+  #change(item: Item, text: string, before: Item | undefined): void {
+    if (before === undefined) {
+      this.#replace(item, text);
+      return;
+    }
+    this.#remembered.set(item, text);
+    const old = columnsOf(before);
+    const changed = Object.entries(columnsOf(item)).filter(([column, value]) => value !== old[column as Column]);
+    const set = ['item', ...changed.map(([column]) => column)].map((column) => `${column} = ?`).join(', ');
+    const update = this.#prepare(`UPDATE ${this.#name} SET ${set} WHERE pk = ? AND sk = ?`);
+    update.run(text, ...changed.map(([, value]) => value), item.pk, item.sk);
+  }
+
+  #prepare(sql: string): StatementSync {
+    let statement = this.#prepared.get(sql);
+    if (!statement) {
+      statement = this.#database.db.prepare(sql);
+      this.#prepared.set(sql, statement);
+    }
+    return statement;
   }
 
   #select({ pk, sk, index, limit, reverse, after }: QueryPlan): { sql: string; values: SQLInputValue[] } {
@@ -224,23 +248,27 @@ export class SqliteTable implements Table {
 }
 
 /**
- * Items that were read lately, so that looking up the same key, agent or membership for each request costs neither a
- * query nor a parse. Always true, as nobody else writes: a write forgets its item before it happens. What is in it is
- * frozen, as more than one reader has it.
+ * Items that were read or written lately, so that looking up the same key, agent or membership for each request costs
+ * neither a query nor a parse. Always true, as nobody else writes. What is in it is frozen, as more than one reader has it.
  */
 class ItemCache {
-  readonly #items = new Map<string, Item>();
+  /** Text until somebody reads it. */
+  readonly #items = new Map<string, Item | string>();
 
   get(key: Key): Item | undefined {
-    return this.#items.get(nameOf(key));
+    const known = this.#items.get(nameOf(key));
+    return typeof known === 'string' ? this.add(key, known) : known;
   }
 
   add(key: Key, text: string): Item {
     const item = JSON.parse(text) as Item;
-    if (text.length > MAX_REMEMBERED_LENGTH) return item;
-    if (this.#items.size >= MAX_REMEMBERED) this.#items.delete(this.#items.keys().next().value!);
-    this.#items.set(nameOf(key), deepFreeze(item));
+    if (text.length <= MAX_REMEMBERED_LENGTH) this.#keep(key, deepFreeze(item));
     return item;
+  }
+
+  set(key: Key, text: string): void {
+    if (text.length <= MAX_REMEMBERED_LENGTH) this.#keep(key, text);
+    else this.forget(key);
   }
 
   forget(key: Key): void {
@@ -249,6 +277,14 @@ class ItemCache {
 
   clear(): void {
     this.#items.clear();
+  }
+
+  #keep(key: Key, value: Item | string): void {
+    const name = nameOf(key);
+    if (this.#items.size >= MAX_REMEMBERED && !this.#items.has(name)) {
+      this.#items.delete(this.#items.keys().next().value!);
+    }
+    this.#items.set(name, value);
   }
 }
 
@@ -267,18 +303,20 @@ function deepFreeze<T>(value: T): T {
   return value;
 }
 
-function changed(
-  key: Key,
-  current: Item | undefined,
-  changes: EncodedChanges,
-): { item: Item; attributes: Attribute[] } {
-  const attributes = encodeItem(applyChanges(key, current, changes));
-  return { attributes, item: JSON.parse(itemText(attributes)) as Item };
-}
+type Column = 'ttl' | 'gsi1pk' | 'gsi1sk' | 'gsi2pk' | 'gsi2sk';
 
-/** The item stands in an index only when it has both keys of it. */
-const indexKey = (pk: string | undefined, sk: string | undefined): [string | null, string | null] =>
-  pk === undefined || sk === undefined ? [null, null] : [pk, sk];
+/** What stands beside the item, in the table's order. An item stands in an index only when it has both keys of it. */
+function columnsOf({ ttl, gsi1pk, gsi1sk, gsi2pk, gsi2sk }: Item): Record<Column, string | number | null> {
+  const isIn1 = gsi1pk !== undefined && gsi1sk !== undefined;
+  const isIn2 = gsi2pk !== undefined && gsi2sk !== undefined;
+  return {
+    ttl: ttl ?? null,
+    gsi1pk: isIn1 ? gsi1pk : null,
+    gsi1sk: isIn1 ? gsi1sk : null,
+    gsi2pk: isIn2 ? gsi2pk : null,
+    gsi2sk: isIn2 ? gsi2sk : null,
+  };
+}
 
 function bounds(range: SortKeyRange): (readonly [comparison: '<' | '<=' | '>' | '>=', bound: string])[] {
   if ('between' in range) {
