@@ -1,0 +1,259 @@
+import { ECSClient } from '@aws-sdk/client-ecs';
+import { describe, expect, onTestFinished, test } from 'vitest';
+import { type FakeTask, startFakeEcs, type TaskStateEvent } from '#test/helpers/fake-ecs.ts';
+import { memoryDeps } from '#test/helpers/memory-deps.ts';
+import { PoolKeeper, type PoolSettings } from './keeper.ts';
+import { SandboxPool } from './pool.ts';
+
+const DEFINITION = 'arn:aws:ecs:eu-west-1:111122223333:task-definition/sandbox:1';
+const NEXT_DEFINITION = 'arn:aws:ecs:eu-west-1:111122223333:task-definition/sandbox:2';
+const SETTINGS: PoolSettings = {
+  cluster: 'sandboxes',
+  taskDefinition: DEFINITION,
+  subnets: ['subnet-1', 'subnet-2'],
+  securityGroup: 'sg-1',
+  idle: 0,
+  most: 10,
+};
+
+/** A keeper and an ECS whose tasks do nothing; `deliver` says what becomes of an event. */
+async function setUp(
+  settings: Partial<PoolSettings> = {},
+  deliver: 'once' | 'twice' | 'never' | 'late' = 'once',
+  starts = true,
+) {
+  const deps = memoryDeps();
+  const late: TaskStateEvent[] = [];
+  const ecs = await startFakeEcs({
+    cluster: SETTINGS.cluster,
+    taskDefinitions: [DEFINITION, NEXT_DEFINITION],
+    async start() {
+      const { promise, resolve } = Promise.withResolvers<void>();
+      if (!starts) await promise;
+      return { exited: promise, kill: resolve };
+    },
+    async onEvent(event) {
+      if (deliver === 'late') late.push(event);
+      if (deliver === 'once' || deliver === 'twice') await keeper.onTask(event.detail as never);
+      if (deliver === 'twice') await keeper.onTask(event.detail as never);
+    },
+  });
+  onTestFinished(() => ecs.close());
+  const client = new ECSClient({
+    region: 'eu-west-1',
+    credentials: { accessKeyId: 'test', secretAccessKey: 'test' },
+    endpoint: ecs.url,
+    maxAttempts: 1,
+  });
+  const keeperOf = (more: Partial<PoolSettings> = {}) =>
+    new PoolKeeper(client, deps, { ...SETTINGS, ...settings, ...more });
+  const keeper = keeperOf();
+  const pool = new SandboxPool(deps, { ...SETTINGS, ...settings }.most);
+  return {
+    ...deps,
+    ecs,
+    keeper,
+    keeperOf,
+    pool,
+    late,
+    running: (): FakeTask[] => ecs.tasks.filter(({ desiredStatus }) => desiredStatus === 'RUNNING'),
+    states: async () => (await pool.read()).slots.map(({ state }) => state).sort(),
+    async refill() {
+      await keeper.refill();
+      await ecs.settled();
+    },
+    async minute() {
+      await keeper.reconcile();
+      await keeper.refill();
+      await ecs.settled();
+    },
+    /** Until all tasks that were started have said so. */
+    async upAndRunning() {
+      await expect
+        .poll(() => ecs.tasks.every(({ lastStatus }) => ['RUNNING', 'STOPPED'].includes(lastStatus)))
+        .toBe(true);
+      await ecs.settled();
+    },
+  };
+}
+
+describe('the pool', () => {
+  test('has as many idle tasks as the stage wants, and no more', async () => {
+    const { refill, upAndRunning, states, ecs, pool } = await setUp({ idle: 3 });
+    await refill();
+    await refill();
+    await upAndRunning();
+    await refill();
+    expect(await states()).toEqual(['idle', 'idle', 'idle']);
+    expect(ecs.tasks).toHaveLength(3);
+    const [slot] = (await pool.read()).slots;
+    expect(slot).toMatchObject({ address: expect.stringMatching(/^127\./), taskArn: ecs.tasks[0]!.taskArn });
+  });
+
+  test('that is empty by default costs nothing', async () => {
+    const { minute, ecs } = await setUp();
+    await minute();
+    expect(ecs.requests).toEqual([]);
+  });
+
+  test('is filled again when tasks are claimed, grows with demand, and shrinks without', async () => {
+    const { minute, upAndRunning, pool, states, running, clock } = await setUp({ idle: 1 });
+    await minute();
+    await upAndRunning();
+    for (const id of ['a', 'b', 'c']) await pool.claim({ id, owner: id, until: clock.now() + 300_000 });
+    await minute();
+    await upAndRunning();
+    // One claimed; three were asked for in a minute, and two of them still wait.
+    expect(await states()).toEqual(['claimed', 'idle', 'idle', 'idle', 'idle', 'idle']);
+    for (const id of ['b', 'c'])
+      expect(await pool.claim({ id, owner: id, until: clock.now() + 300_000 })).toHaveProperty('slot');
+    await clock.advance(7 * 60_000);
+    await minute();
+    await minute();
+    expect(await states()).toEqual(['idle']);
+    expect(running()).toHaveLength(1);
+  });
+
+  test('never has more tasks than it may, with however many keepers', async () => {
+    const { keeperOf, upAndRunning, ecs, states } = await setUp({ idle: 6, most: 4 });
+    await Promise.all([keeperOf().refill(), keeperOf().refill(), keeperOf().refill()]);
+    await upAndRunning();
+    expect(ecs.tasks).toHaveLength(4);
+    expect(await states()).toEqual(['idle', 'idle', 'idle', 'idle']);
+  });
+
+  test('after a deployment has tasks of the new revision only', async () => {
+    const { minute, upAndRunning, keeperOf, running } = await setUp({ idle: 2 });
+    await minute();
+    await upAndRunning();
+    const next = keeperOf({ taskDefinition: NEXT_DEFINITION });
+    await next.refill();
+    await next.reconcile();
+    await next.refill();
+    await upAndRunning();
+    expect(running().map(({ taskDefinitionArn }) => taskDefinitionArn)).toEqual([NEXT_DEFINITION, NEXT_DEFINITION]);
+  });
+});
+
+describe('when things go wrong', () => {
+  test.each(['twice', 'never', 'late'] as const)('events come %s', async (deliver) => {
+    const { minute, upAndRunning, states, late, keeper, running, ecs, pool, clock } = await setUp({ idle: 2 }, deliver);
+    await minute();
+    await upAndRunning();
+    await minute();
+    expect(await states()).toEqual(['idle', 'idle']);
+    ecs.kill(running()[0]!.taskArn);
+    await expect.poll(() => ecs.tasks.filter(({ lastStatus }) => lastStatus === 'STOPPED').length).toBe(1);
+    await minute();
+    await minute();
+    await upAndRunning();
+    await minute();
+    expect(await states()).toEqual(['idle', 'idle']);
+    await pool.claim({ id: 'a', until: clock.now() + 1000 });
+    // All that has happened, once more: nothing comes back to life.
+    for (const { detail } of late) await keeper.onTask(detail as never);
+    const { slots } = await pool.read();
+    expect(slots.map(({ state }) => state).sort()).toEqual(['claimed', 'idle']);
+    expect(slots.map(({ taskArn }) => taskArn).sort()).toEqual(
+      running()
+        .map(({ taskArn }) => taskArn)
+        .sort(),
+    );
+    expect(ecs.tasks).toHaveLength(3);
+  });
+
+  test.each(['throttle', 'failure'] as const)('RunTask answers with a %s: the next minute tries again', async (how) => {
+    const { minute, upAndRunning, ecs, states, lines } = await setUp({ idle: 2 });
+    ecs.refuse(1, how);
+    await minute();
+    expect(await states()).toEqual([]);
+    expect(lines).toContainEqual(expect.objectContaining({ level: 'error', message: 'task not started' }));
+    await minute();
+    await upAndRunning();
+    expect(await states()).toEqual(['idle', 'idle']);
+  });
+
+  test('an answer of RunTask is lost: its task is found, not started twice', async () => {
+    const { minute, upAndRunning, ecs, states, clock } = await setUp({ idle: 1 }, 'never');
+    ecs.loseAnswers(1);
+    await minute();
+    await upAndRunning();
+    expect(await states()).toEqual(['starting']);
+    await clock.advance(70_000);
+    await minute();
+    expect(await states()).toEqual(['idle']);
+    expect(ecs.tasks).toHaveLength(1);
+  });
+
+  test('RunTask failed with no word whether it started anything: the slot is free a minute later', async () => {
+    const { minute, upAndRunning, ecs, states, clock } = await setUp({ idle: 1 });
+    ecs.refuse(1, 'error');
+    await minute();
+    expect(await states()).toEqual(['starting']);
+    await clock.advance(70_000);
+    await minute();
+    await upAndRunning();
+    expect(await states()).toEqual(['idle']);
+    expect(ecs.tasks).toHaveLength(1);
+  });
+
+  test('a task that dies idle is replaced', async () => {
+    const { minute, upAndRunning, ecs, states, running, refill } = await setUp({ idle: 2 });
+    await minute();
+    await upAndRunning();
+    ecs.kill(running()[0]!.taskArn);
+    await expect.poll(() => running().length).toBe(1);
+    await ecs.settled();
+    await refill();
+    await upAndRunning();
+    expect(await states()).toEqual(['idle', 'idle']);
+  });
+
+  test('a claimed task that nobody ended is stopped after its deadline, not before', async () => {
+    const { minute, upAndRunning, ecs, states, running, clock, pool } = await setUp({ idle: 1 });
+    await minute();
+    await upAndRunning();
+    await pool.claim({ id: 'lost', owner: 'a', until: clock.now() + 300_000 });
+    const { taskArn } = running()[0]!;
+    await clock.advance(300_000);
+    await minute();
+    expect(await states()).toContain('claimed');
+    await clock.advance(120_000);
+    await minute();
+    await expect.poll(() => running().map((task) => task.taskArn)).not.toContain(taskArn);
+    await ecs.settled();
+    expect(await states()).not.toContain('claimed');
+  });
+
+  test('a task that was used and did not end by itself is stopped', async () => {
+    const { minute, upAndRunning, running, clock, pool, ecs } = await setUp({ idle: 1 });
+    await minute();
+    await upAndRunning();
+    const answer = await pool.claim({ id: 'done', owner: 'a', until: clock.now() + 300_000 });
+    const { slot } = answer as { slot: { number: number; id: string; taskArn: string } };
+    await pool.end(slot);
+    await minute();
+    await expect.poll(() => running().map((task) => task.taskArn)).not.toContain(slot.taskArn);
+    await ecs.settled();
+    expect((await pool.read()).slots.map(({ id }) => id)).not.toContain(slot.id);
+  });
+
+  test('a task that never gets ready is stopped', async () => {
+    const { minute, clock, pool, running } = await setUp({ idle: 1 }, 'once', false);
+    await minute();
+    const slot = (await pool.read()).slots[0]!;
+    await clock.advance(11 * 60_000);
+    await minute();
+    await expect
+      .poll(() => running().map(({ startedBy }) => startedBy))
+      .not.toContain(`pool/${slot.number}/${slot.id}`);
+  });
+
+  test("a foreign task's event changes nothing", async () => {
+    const { keeper, states } = await setUp();
+    const task = { taskArn: 'arn', startedBy: 'ecs-svc/1', lastStatus: 'RUNNING' } as never;
+    await keeper.onTask(task);
+    await keeper.onTask({ ...(task as object), startedBy: `pool/0/${'a'.repeat(24)}` } as never);
+    expect(await states()).toEqual([]);
+  });
+});

@@ -1,0 +1,193 @@
+import {
+  DescribeTasksCommand,
+  type ECSClient,
+  ListTasksCommand,
+  RunTaskCommand,
+  StopTaskCommand,
+  type Task,
+} from '@aws-sdk/client-ecs';
+import type { Log } from '#core/deps.ts';
+import { type PoolDeps, SandboxPool, type Slot } from './pool.ts';
+
+/** Where tasks run, and how many of them. */
+export interface PoolSettings {
+  readonly cluster: string;
+  /** ARN of one revision. */
+  readonly taskDefinition: string;
+  readonly subnets: readonly string[];
+  readonly securityGroup: string;
+  /** Idle tasks that are always there. */
+  readonly idle: number;
+  /** Tasks at once, whatever they do. */
+  readonly most: number;
+}
+
+/** A claim may be used until its deadline; past it so much later its task is stopped, if it has not ended by itself. */
+const CLAIM_GRACE_MS = 60_000;
+/** RunTask is answered in a second or two, and the SDK's tries are over long before. */
+const UNNAMED_AFTER_MS = 60_000;
+/** No image takes so long to start: such a task never will. */
+const START_LIMIT_MS = 10 * 60_000;
+/** The most that DescribeTasks takes. */
+const DESCRIBE_BATCH = 100;
+
+/**
+ * Keeps the pool of sandboxes: as many tasks idle as are wanted, none longer than anybody has a use for it. Each task is
+ * started for one slot of the table, which it names in `startedBy`, with the slot's id as client token: a request that is
+ * sent twice starts one task, and an event leads to its slot without a search.
+ *
+ * Nothing here relies on an event: each minute the tasks are compared with the table, so that events may come twice, late
+ * or never.
+ */
+export class PoolKeeper {
+  readonly #ecs: ECSClient;
+  readonly #pool: SandboxPool;
+  readonly #deps: PoolDeps & { readonly log: Log };
+  readonly #settings: PoolSettings;
+
+  constructor(ecs: ECSClient, deps: PoolDeps & { readonly log: Log }, settings: PoolSettings) {
+    this.#ecs = ecs;
+    this.#deps = deps;
+    this.#settings = settings;
+    this.#pool = new SandboxPool(deps, settings.most);
+  }
+
+  /** A task has changed its state: `detail` of the event, or what DescribeTasks says of it. */
+  async onTask({ taskArn, startedBy, lastStatus, desiredStatus, attachments }: Task): Promise<void> {
+    const [, number, id] = /^pool\/(\d+)\/([0-9a-f]{24})$/.exec(startedBy ?? '') ?? [];
+    if (taskArn === undefined || id === undefined) return;
+    const slot = { number: Number(number), id };
+    if (lastStatus === 'STOPPED') return this.#pool.release(slot);
+    if (desiredStatus === 'STOPPED') return this.#pool.end(slot);
+    const address = attachments
+      ?.flatMap(({ details = [] }) => details)
+      .find(({ name }) => name === 'privateIPv4Address')?.value;
+    if (lastStatus === 'RUNNING' && address !== undefined) await this.#pool.ready(slot, taskArn, address);
+  }
+
+  /** Compares the table with the tasks that there are, and stops those that nobody has a use for. */
+  async reconcile(): Promise<void> {
+    const { clock } = this.#deps;
+    const { slots } = await this.#pool.read();
+    const known = slots.filter(({ taskArn }) => taskArn !== undefined);
+    const tasks = new Map<string, Task>();
+    for (let start = 0; start < known.length; start += DESCRIBE_BATCH) {
+      const arns = known.slice(start, start + DESCRIBE_BATCH).map(({ taskArn }) => taskArn!);
+      for (const task of await this.#describe(arns)) tasks.set(task.taskArn!, task);
+    }
+    for (const slot of slots) {
+      const task = slot.taskArn === undefined ? await this.#findUnnamed(slot) : tasks.get(slot.taskArn);
+      if (task !== undefined) {
+        await this.onTask(task);
+        if (this.#isUseless(slot)) await this.#stop(slot, task.taskArn!);
+      } else if (slot.taskArn !== undefined || slot.createdAt + UNNAMED_AFTER_MS < clock.now()) {
+        // ECS forgets a task an hour after its end.
+        await this.#pool.release(slot);
+      }
+    }
+  }
+
+  /** Starts tasks that are missing and stops idle ones that are too many. */
+  async refill(): Promise<void> {
+    const { idle, taskDefinition } = this.#settings;
+    const { slots, waits, demand } = await this.#pool.read();
+    const current = slots.filter((slot) => slot.taskDefinition === taskDefinition);
+    const waiting = current.filter(({ state }) => state === 'idle');
+    const starting = current.filter(({ state }) => state === 'starting');
+    // A start takes a minute: what one minute asked for is started ahead of the next.
+    const wanted = Math.max(idle, demand) + waits.length;
+    this.#deps.log.info('pool', {
+      idle: waiting.length,
+      starting: starting.length,
+      claimed: slots.filter(({ state }) => state === 'claimed').length,
+      waiting: waits.length,
+      wanted,
+    });
+    const outdated = slots.filter((slot) => slot.state === 'idle' && slot.taskDefinition !== taskDefinition);
+    for (const slot of [...waiting.slice(wanted), ...outdated]) {
+      if (await this.#pool.retire(slot)) await this.#stop(slot, slot.taskArn!);
+    }
+    const missing = wanted - waiting.length - starting.length;
+    for (const number of this.#pool.free({ slots }).slice(0, Math.max(0, missing))) {
+      if (!(await this.#start(number))) return;
+    }
+  }
+
+  /** False when ECS starts no further task now. */
+  async #start(number: number): Promise<boolean> {
+    const { cluster, taskDefinition, subnets, securityGroup } = this.#settings;
+    const slot = await this.#pool.reserve(number, taskDefinition);
+    if (slot === undefined) return true;
+    try {
+      const { tasks = [], failures = [] } = await this.#ecs.send(
+        new RunTaskCommand({
+          cluster,
+          taskDefinition,
+          launchType: 'FARGATE',
+          count: 1,
+          clientToken: slot.id,
+          startedBy: `pool/${number}/${slot.id}`,
+          propagateTags: 'TASK_DEFINITION',
+          networkConfiguration: {
+            awsvpcConfiguration: {
+              subnets: [...subnets],
+              securityGroups: [securityGroup],
+              // There is no NAT: this is a task's way out. Nothing comes in by it.
+              assignPublicIp: 'ENABLED',
+            },
+          },
+        }),
+      );
+      if (tasks[0]?.taskArn !== undefined) {
+        await this.#pool.started(slot, tasks[0].taskArn);
+        return true;
+      }
+      this.#deps.log.error('task not started', { reason: failures[0]?.reason ?? 'no reason given' });
+    } catch (error) {
+      this.#deps.log.error('task not started', { reason: String(error) });
+      // Whether it was started nobody knows: `reconcile` will.
+      if (!wasRefused(error)) return false;
+    }
+    await this.#pool.release(slot);
+    return false;
+  }
+
+  #isUseless({ state, until, createdAt, address }: Slot): boolean {
+    const now = this.#deps.clock.now();
+    if (state === 'claimed') return until! + CLAIM_GRACE_MS < now;
+    if (state === 'starting') return address === undefined && createdAt + START_LIMIT_MS < now;
+    return state === 'ended';
+  }
+
+  async #stop(slot: Slot, task: string): Promise<void> {
+    await this.#pool.end(slot);
+    const { cluster } = this.#settings;
+    await this.#ecs.send(new StopTaskCommand({ cluster, task, reason: 'no longer of use' })).catch((error: unknown) => {
+      // The next minute tries again.
+      this.#deps.log.warn('task not stopped', { reason: String(error) });
+    });
+  }
+
+  /** The task of a slot whose start was not answered. */
+  async #findUnnamed({ number, id, createdAt }: Slot): Promise<Task | undefined> {
+    if (createdAt + UNNAMED_AFTER_MS > this.#deps.clock.now()) return undefined;
+    const { cluster } = this.#settings;
+    const { taskArns = [] } = await this.#ecs.send(
+      new ListTasksCommand({ cluster, startedBy: `pool/${number}/${id}` }),
+    );
+    const [task] = taskArns.length > 0 ? await this.#describe(taskArns) : [];
+    if (task !== undefined) await this.#pool.started({ number, id }, task.taskArn!);
+    return task;
+  }
+
+  async #describe(tasks: string[]): Promise<Task[]> {
+    const answer = await this.#ecs.send(new DescribeTasksCommand({ cluster: this.#settings.cluster, tasks }));
+    return answer.tasks ?? [];
+  }
+}
+
+/** ECS said no, so there is no task; anything else may have happened after it was started. */
+function wasRefused(error: unknown): boolean {
+  const { $fault, name } = error as { $fault?: string; name?: string };
+  return $fault === 'client' || name === 'ThrottlingException';
+}

@@ -1,0 +1,142 @@
+import { describe, expect, test } from 'vitest';
+import { memoryDeps } from '#test/helpers/memory-deps.ts';
+import { type Claim, SandboxPool, type Slot, START_MS } from './pool.ts';
+
+const DEFINITION = 'arn:aws:ecs:eu-west-1:111122223333:task-definition/sandbox:1';
+
+function setUp(most = 8) {
+  const deps = memoryDeps();
+  const pool = new SandboxPool(deps, most);
+  let claims = 0;
+  return {
+    ...deps,
+    pool,
+    /** So many further tasks, ready to be claimed. */
+    async addIdle(count: number): Promise<Slot[]> {
+      const numbers = pool.free(await pool.read()).slice(0, count);
+      return Promise.all(
+        numbers.map(async (number) => {
+          const slot = (await pool.reserve(number, DEFINITION))!;
+          await pool.ready(slot, `arn:task/${slot.id}`, `10.0.0.${number}`);
+          return slot;
+        }),
+      );
+    },
+    claimOf: (owner?: string, id = `claim-${claims++}`): Claim => ({ id, owner, until: deps.clock.now() + 60_000 }),
+  };
+}
+
+describe('a claim', () => {
+  test('gets a task of its own, and the same one when it is made again', async () => {
+    const { pool, addIdle, claimOf } = setUp();
+    await addIdle(2);
+    const claim = claimOf('a');
+    const answer = await pool.claim(claim);
+    expect(answer).toMatchObject({ slot: { state: 'claimed', claim: claim.id, owner: 'a', until: claim.until } });
+    expect(await pool.claim(claim)).toEqual(answer);
+    expect((await pool.read()).slots.map(({ state }) => state).sort()).toEqual(['claimed', 'idle']);
+  });
+
+  test.each([1, 2, 5])('of ten at once gets a task that no other has, %i idle', async (idle) => {
+    const { pool, addIdle, claimOf } = setUp(20);
+    await addIdle(idle);
+    const answers = await Promise.all(Array.from({ length: 10 }, (_, i) => pool.claim(claimOf(`owner-${i}`))));
+    const got = answers.flatMap((answer) => ('slot' in answer ? answer.slot.number : []));
+    expect(new Set(got).size).toBe(got.length);
+    expect(got).toHaveLength(idle);
+    const { slots, waits } = await pool.read();
+    expect(slots.every(({ state }) => state === 'claimed')).toBe(true);
+    expect(waits).toHaveLength(10 - idle);
+  });
+
+  test('that waits is told how long a task takes, gets one that came, and stops waiting', async () => {
+    const { pool, addIdle, claimOf, clock } = setUp();
+    const claim = claimOf('a');
+    expect(await pool.claim(claim)).toEqual({ readyInMs: START_MS });
+    await pool.reserve(7, DEFINITION);
+    await clock.advance(20_000);
+    expect(await pool.claim(claim)).toEqual({ readyInMs: START_MS - 20_000 });
+    await addIdle(1);
+    expect(await pool.claim(claim)).toHaveProperty('slot');
+    expect((await pool.read()).waits).toEqual([]);
+  });
+
+  test('that is not asked for again is forgotten', async () => {
+    const { pool, claimOf, clock } = setUp();
+    await pool.claim(claimOf('a'));
+    const given = claimOf('b');
+    await pool.claim(given);
+    await pool.forget(given.id);
+    expect((await pool.read()).waits).toHaveLength(1);
+    await clock.advance(10_000);
+    expect((await pool.read()).waits).toEqual([]);
+  });
+
+  test('never gets a task that starts, has ended, or is gone', async () => {
+    const { pool, addIdle, claimOf } = setUp();
+    await pool.reserve(5, DEFINITION);
+    const [ended, gone] = await addIdle(2);
+    await pool.end(ended!);
+    await pool.release(gone!);
+    expect(await pool.claim(claimOf('a'))).toHaveProperty('readyInMs');
+  });
+});
+
+describe('turns', () => {
+  test('whoever has fewest tasks comes first, however many calls another one makes', async () => {
+    const { pool, addIdle, claimOf, clock } = setUp(20);
+    await addIdle(2);
+    const busy = Array.from({ length: 6 }, () => claimOf('busy'));
+    for (const claim of busy) {
+      await pool.claim(claim);
+      await clock.advance(10);
+    }
+    const other = claimOf('other');
+    expect(await pool.claim(other)).toHaveProperty('readyInMs');
+    await addIdle(1);
+    // Each asks again; only one may have it.
+    for (const claim of busy.slice(2)) expect(await pool.claim(claim)).toHaveProperty('readyInMs');
+    expect(await pool.claim(other)).toHaveProperty('slot');
+  });
+
+  test('a quarter of the tasks is kept for those that take no turn', async () => {
+    const { pool, addIdle, claimOf } = setUp(4);
+    await addIdle(4);
+    for (const owner of ['a', 'b', 'c']) expect(await pool.claim(claimOf(owner))).toHaveProperty('slot');
+    expect(await pool.claim(claimOf('d'))).toHaveProperty('readyInMs');
+    expect(await pool.claim(claimOf())).toHaveProperty('slot');
+  });
+
+  test('even the smallest pool has room for a call', async () => {
+    const { pool, addIdle, claimOf } = setUp(1);
+    await addIdle(1);
+    expect(await pool.claim(claimOf('a'))).toHaveProperty('slot');
+  });
+});
+
+test('a slot is reserved once, and nothing that its last task does touches the next one', async () => {
+  const { pool } = setUp();
+  const [first, second] = await Promise.all([pool.reserve(0, DEFINITION), pool.reserve(0, DEFINITION)]);
+  expect([first, second].filter(Boolean)).toHaveLength(1);
+  const old = (first ?? second)!;
+  await pool.release(old);
+  expect(await pool.ready(old, 'arn', '10.0.0.1')).toBe(false);
+  const next = (await pool.reserve(0, DEFINITION))!;
+  await pool.end(old);
+  await pool.started(old, 'arn');
+  await pool.release(old);
+  expect(await pool.ready(old, 'arn', '10.0.0.1')).toBe(false);
+  expect((await pool.read()).slots).toEqual([next]);
+});
+
+test('the busiest of the last five minutes says what is wanted', async () => {
+  const { pool, claimOf, clock } = setUp();
+  for (let i = 0; i < 4; i++) await pool.claim(claimOf('a'));
+  await clock.advance(60_000);
+  await pool.claim(claimOf('a'));
+  expect((await pool.read()).demand).toBe(4);
+  await clock.advance(5 * 60_000);
+  expect((await pool.read()).demand).toBe(1);
+  await clock.advance(60_000);
+  expect((await pool.read()).demand).toBe(0);
+});
