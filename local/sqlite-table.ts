@@ -103,10 +103,13 @@ export class SqliteTable implements Table {
     checkCondition(condition);
     const current = this.#read(key);
     if (!holds(condition, current)) return { ok: false };
-    const item = applyChanges(key, current, encoded);
-    const text = itemText(encodeItem(item));
-    await this.#durably(() => this.#change(item, text, current));
-    return { ok: true, item: JSON.parse(text) as Item };
+    const { item, text } = applyChanges(key, current, encoded);
+    let stored: Item | undefined;
+    await this.#durably(() => {
+      this.#change(item, text, current);
+      stored = this.#remembered.add(key, text);
+    });
+    return { ok: true, item: stored! };
   }
 
   async delete(key: Key, condition?: Condition): Promise<WriteResult> {
@@ -146,8 +149,7 @@ export class SqliteTable implements Table {
       if (operation.op === 'delete') writes.push(() => this.#remove(key));
       if (operation.op === 'update' && met) {
         // Here, before any write, for a wrong change must leave everything as it was.
-        const item = applyChanges(key, current, update!);
-        const text = itemText(encodeItem(item));
+        const { item, text } = applyChanges(key, current, update!);
         writes.push(() => this.#change(item, text, current));
       }
     }

@@ -8,6 +8,9 @@ export interface StopSignal {
   release(): void;
 }
 
+/** Nobody sees it; without a reason, `abort` makes an error with a stack. */
+const RELEASED = 'the run has ended';
+
 /** Aborted at the deadline of a run with TIMEOUT, or when it is cancelled, with the reason for that. */
 export function stopSignal(clock: Clock, run: Pick<EngineRun, 'deadline' | 'signal'>, whatHung: string): StopSignal {
   const stop = new AbortController();
@@ -23,7 +26,7 @@ export function stopSignal(clock: Clock, run: Pick<EngineRun, 'deadline' | 'sign
   return {
     signal: stop.signal,
     release() {
-      released.abort();
+      released.abort(RELEASED);
       run.signal.removeEventListener('abort', onCancel);
     },
   };

@@ -107,8 +107,12 @@ export function encodeChanges(key: Key, changes: Changes): EncodedChanges {
   return { set, add, remove };
 }
 
-/** The item after an update, for hosts without an update of their own. */
-export function applyChanges(key: Key, current: Item | undefined, changes: EncodedChanges): Item {
+/** The item after an update, and its JSON text, for hosts without an update of their own. Throws as {@link encodeItem} does. */
+export function applyChanges(
+  key: Key,
+  current: Item | undefined,
+  changes: EncodedChanges,
+): { readonly item: Item; readonly text: string } {
   const next = new Map<string, Json | undefined>(Object.entries(current ?? { pk: key.pk, sk: key.sk }));
   for (const { name, value } of changes.set) next.set(name, value);
   for (const [name, amount] of changes.add) {
@@ -119,8 +123,14 @@ export function applyChanges(key: Key, current: Item | undefined, changes: Encod
     next.set(name, sum);
   }
   for (const name of changes.remove) next.delete(name);
-  return Object.fromEntries(next) as Item;
+  const item = Object.fromEntries(next) as Item;
+  const text = JSON.stringify(item);
+  if (text.length * MAX_BYTES_A_CHARACTER > MAX_ITEM_BYTES) checkItemSize(encodeAttributes(item));
+  return { item, text };
 }
+
+/** Of JSON text, as DynamoDB counts: 3 as UTF-8, and an attribute's overhead of 8 stands against 4 of punctuation. */
+const MAX_BYTES_A_CHARACTER = 5;
 
 /** The JSON text of an item, its attributes in order. */
 export const itemText = (attributes: readonly Attribute[]): string =>

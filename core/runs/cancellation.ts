@@ -27,7 +27,7 @@ export class Cancellations {
     return {
       signal: controller.signal,
       stop: () => {
-        ended.abort();
+        ended.abort(ENDED);
         this.#running.delete(run.id);
       },
     };
@@ -55,6 +55,9 @@ export class Cancellations {
     return isMarked;
   }
 }
+
+/** Nobody sees it; without a reason, `abort` makes an error with a stack. */
+const ENDED = 'the run has ended';
 
 const cancelled = (): PlatformError => new PlatformError('RUN_CANCELLED', 'The run was cancelled.');
 
