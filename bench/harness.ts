@@ -32,6 +32,11 @@ export async function timed(work: () => Promise<unknown>): Promise<number> {
   return performance.now() - started;
 }
 
+/** What `npm start` runs, with its flags. */
+const START = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'))
+  .scripts.start.split(' ')
+  .slice(1);
+
 /** A platform as users start it: another process. */
 export interface Platform {
   readonly url: string;
@@ -41,7 +46,8 @@ export interface Platform {
 }
 
 export async function startPlatform(dataFolder: string, settings: Record<string, string> = {}): Promise<Platform> {
-  const child = spawn(process.execPath, [join(ROOT, 'local/start.ts'), '--no-examples'], {
+  const child = spawn(process.execPath, [...START, '--no-examples'], {
+    cwd: ROOT,
     env: { PATH: process.env.PATH, HOME: process.env.HOME, PLATFORM_DATA: dataFolder, PLATFORM_PORT: '0', ...settings },
     stdio: ['ignore', 'pipe', 'inherit'],
   });

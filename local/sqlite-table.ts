@@ -290,8 +290,8 @@ class ItemCache {
   }
 }
 
-/** 40 MB at the very most. */
-const MAX_REMEMBERED = 5_000;
+/** 8 MB at the very most. */
+const MAX_REMEMBERED = 1_000;
 const MAX_REMEMBERED_LENGTH = 8_192;
 
 /** The length in front keeps two keys apart whatever characters they hold. */
