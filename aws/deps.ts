@@ -4,6 +4,7 @@ import { S3Client } from '@aws-sdk/client-s3';
 import { SecretsManagerClient } from '@aws-sdk/client-secrets-manager';
 import type { Config } from '#core/config.ts';
 import type { Deps } from '#core/deps.ts';
+import { HttpOutbound } from '#core/outbound/http-outbound.ts';
 import { SystemClock } from '#core/ports/clock.ts';
 import { SystemIds } from '#core/ports/ids.ts';
 import { Cancellations } from '#core/runs/cancellation.ts';
@@ -16,7 +17,8 @@ import { SecretsManagerVault } from './secrets-manager-vault.ts';
  * types ask for, and its bundle then holds no other SDK client. Regions, credentials and endpoints are found by the SDK
  * in its standard variables.
  */
-export interface HostDeps extends Pick<Deps, 'config' | 'clock' | 'ids' | 'log' | 'background' | 'cancellations'> {
+export interface HostDeps
+  extends Pick<Deps, 'config' | 'clock' | 'ids' | 'log' | 'background' | 'cancellations' | 'outbound'> {
   /** The same as `log`, with what only the Lambda entry tells it. */
   readonly logger: Logger;
   /** Waits for all background work: a Lambda function that has answered is frozen, with whatever it does. */
@@ -26,12 +28,14 @@ export interface HostDeps extends Pick<Deps, 'config' | 'clock' | 'ids' | 'log' 
 /** What every function has; no SDK. */
 export function hostParts(config: Config): HostDeps {
   const logger = new Logger({ logLevel: config.logLevel });
+  const clock = new SystemClock();
   const pending = new Set<Promise<void>>();
   return {
     config,
-    clock: new SystemClock(),
+    clock,
     ids: new SystemIds(),
     cancellations: new Cancellations(),
+    outbound: new HttpOutbound({ clock, ownHosts: config.outboundHosts }),
     logger,
     log: {
       debug: (message, fields = {}) => logger.debug(message, fields),

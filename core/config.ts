@@ -136,6 +136,12 @@ export const SETTINGS = {
     z.string().default('registry.npmjs.org,pypi.org,files.pythonhosted.org').transform(hostNames),
     'Hosts of package registries: installations reach them whatever `PLATFORM_SANDBOX_EGRESS` says, and even where they resolve to a private address, as mirrors do.',
   ),
+  outboundHosts: setting(
+    'both',
+    'PLATFORM_OUTBOUND_HOSTS',
+    z.string().default('').transform(hostNames),
+    'Hosts of your own network that alerts may be posted to: they may have private addresses, any port, and plain http. Names, `*.example.org` for subdomains, or addresses such as `127.0.0.1`. Everything else must be https at a public address.',
+  ),
   pipIndexUrl: setting(
     'both',
     'PLATFORM_PIP_INDEX_URL',

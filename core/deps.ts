@@ -3,6 +3,7 @@ import type { Blobs } from './ports/blobs.ts';
 import type { Clock } from './ports/clock.ts';
 import type { Ids } from './ports/ids.ts';
 import type { Llm } from './ports/llm.ts';
+import type { Outbound } from './ports/outbound.ts';
 import type { Sandbox } from './ports/sandbox.ts';
 import type { Table } from './ports/table.ts';
 import type { Vault } from './ports/vault.ts';
@@ -19,6 +20,7 @@ export interface Deps {
   readonly sandbox: Sandbox;
   readonly cancellations: Cancellations;
   readonly llm: Llm;
+  readonly outbound: Outbound;
   /** Where sandboxed agents reach the API, which is not always where clients do; no slash at the end. */
   readonly gatewayUrl: string;
   readonly clock: Clock;

@@ -2,6 +2,7 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Config } from '#core/config.ts';
 import type { Deps } from '#core/deps.ts';
+import { HttpOutbound } from '#core/outbound/http-outbound.ts';
 import { SystemClock } from '#core/ports/clock.ts';
 import { SystemIds } from '#core/ports/ids.ts';
 import { Cancellations } from '#core/runs/cancellation.ts';
@@ -63,6 +64,7 @@ export async function localDeps(config: Config, listening: { host: string; port:
     sandbox,
     cancellations: new Cancellations(),
     llm: createAiSdkLlm(config),
+    outbound: new HttpOutbound({ clock, ownHosts: config.outboundHosts }),
     gatewayUrl: addressOf(listening),
     clock,
     ids: new SystemIds(),

@@ -3,6 +3,7 @@ import { createServer, type IncomingMessage, request, type Server, type ServerRe
 import { connect, isIP, type Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
+import { isOnHostList } from '#core/outbound/host-list.ts';
 import { isPublicAddress } from '#core/outbound/public-address.ts';
 import type { Egress } from '#core/ports/sandbox.ts';
 
@@ -132,8 +133,8 @@ export class EgressProxy {
   async #resolve({ host, port }: Target): Promise<string[]> {
     const { egress, gateway, allowHosts = [] } = this.#policy;
     if (gateway && host === gateway.host && port === gateway.port) return [host];
-    const isRegistry = matches(host, allowHosts);
-    if (typeof egress === 'object' && !isRegistry && !matches(host, egress.allow)) {
+    const isRegistry = isOnHostList(host, allowHosts);
+    if (typeof egress === 'object' && !isRegistry && !isOnHostList(host, egress.allow)) {
       throw new EgressError(`${host} is not on the list of hosts that agents may connect to`);
     }
     const found = isIP(host) ? [{ address: host }] : await lookup(host, { all: true });
@@ -168,13 +169,6 @@ function parseTarget(url: string): Target {
   if (!parsed?.hostname) throw new EgressError('the address cannot be read');
   const host = parsed.hostname.replace(/^\[|\]$/g, '').replace(/\.$/, '');
   return { host, port: Number(parsed.port) || (parsed.protocol === 'https:' ? 443 : 80) };
-}
-
-function matches(host: string, patterns: readonly string[]): boolean {
-  return patterns.some((pattern) => {
-    const wanted = pattern.toLowerCase().replace(/\.$/, '');
-    return wanted.startsWith('*.') ? host.endsWith(wanted.slice(1)) && host !== wanted.slice(2) : host === wanted;
-  });
 }
 
 /** Each end of one is passed on to the other; an error of one ends both. */

@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { onTestFinished } from 'vitest';
 import { type Config, parseConfig } from '#core/config.ts';
 import type { Deps } from '#core/deps.ts';
+import { HttpOutbound } from '#core/outbound/http-outbound.ts';
 import { SystemIds } from '#core/ports/ids.ts';
 import { SandboxUnavailableError } from '#core/ports/sandbox.ts';
 import { Cancellations } from '#core/runs/cancellation.ts';
@@ -56,6 +57,7 @@ export function memoryDeps(settings: Partial<Config> = {}): MemoryDeps {
       close: async () => {},
     },
     llm: createAiSdkLlm(config),
+    outbound: new HttpOutbound({ clock, ownHosts: config.outboundHosts }),
     gatewayUrl: 'http://127.0.0.1:4280',
     clock,
     ids: new SystemIds(),

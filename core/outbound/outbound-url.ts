@@ -1,0 +1,57 @@
+import { isIP } from 'node:net';
+import { PlatformError } from '../errors.ts';
+import { isOnHostList } from './host-list.ts';
+import { isPublicAddress } from './public-address.ts';
+
+const MAX_LENGTH = 2048;
+/** Ports below are those of other protocols. */
+const FIRST_FREE_PORT = 1024;
+
+/** An address that the platform may POST to, as far as the text of it tells: a name still has to be resolved. */
+export interface OutboundUrl {
+  readonly url: URL;
+  /** A name without a dot at its end, or an address without brackets. */
+  readonly host: string;
+  readonly port: number;
+  /** Of the operator's own network: it may be private. */
+  readonly isOwn: boolean;
+}
+
+/**
+ * Reads an address that a user gave in `field`. It must be https, at port 443 or one from 1024 up, without user and
+ * password, and not an address that is not public; hosts on `ownHosts` (`PLATFORM_OUTBOUND_HOSTS`) may also be reached
+ * by http, at any port, and wherever they are.
+ *
+ * The URL parser has turned every spelling of an IPv4 address (`127.1`, `0x7f.1`, `2130706433`) and of a name (full-width
+ * letters, ideographic dots) into the usual one before the host is looked at.
+ *
+ * Throws INVALID_INPUT, whose message repeats at most the host: the rest may hold what is secret.
+ */
+export function checkOutboundUrl(text: string, ownHosts: readonly string[], field: string): OutboundUrl {
+  const refuse = (why: string) =>
+    new PlatformError('INVALID_INPUT', `${field}: ${why}.`, {
+      hint: 'Give an address such as https://hooks.example.com/alerts.',
+    });
+  if (text.length > MAX_LENGTH) throw refuse(`the address has ${text.length} characters, at most ${MAX_LENGTH} may be`);
+  // The parser would leave out tabs and line ends, and take \ for /.
+  const url = /[\s\\\p{Cc}]/u.test(text) ? null : URL.parse(text);
+  if (url === null) throw refuse('this is not a web address');
+  const host = url.hostname.replace(/^\[|\]$/g, '').replace(/\.$/, '');
+  const isOwn = isOnHostList(host, ownHosts);
+  const isPlain = url.protocol === 'http:';
+  if (url.protocol !== 'https:' && !(isPlain && isOwn)) {
+    throw refuse(`the address must begin with https://, not ${url.protocol.slice(0, 20)}//`);
+  }
+  if (url.username !== '' || url.password !== '') throw refuse('the address must not have a user or a password in it');
+  const port = url.port === '' ? (isPlain ? 80 : 443) : Number(url.port);
+  if (!isOwn && port !== 443 && port < FIRST_FREE_PORT) {
+    throw refuse(`port ${port} is not one for https: use 443, or one from ${FIRST_FREE_PORT} up`);
+  }
+  if (!isOwn && (isLocalName(host) || (isIP(host) && !isPublicAddress(host)))) {
+    throw refuse(`${host} is not an address of the public internet`);
+  }
+  return { url, host, port, isOwn };
+}
+
+/** Names that no public resolver answers for (RFC 6761, RFC 6762, and what clouds use). */
+const isLocalName = (host: string): boolean => /(^|\.)(localhost|local|internal|home\.arpa)$/.test(host);
