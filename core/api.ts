@@ -7,6 +7,7 @@ import { metaRoutes } from './meta/routes.ts';
 import { serviceKeyRoutes } from './orchestration/routes.ts';
 import { runRoutes } from './runs/routes.ts';
 import { secretRoutes } from './secrets/routes.ts';
+import { taskRoutes } from './tasks/routes.ts';
 import { usageRoutes } from './usage/routes.ts';
 import { workspaceRoutes } from './workspaces/routes.ts';
 
@@ -16,6 +17,7 @@ export const routes = [
   ...keyRoutes,
   ...workspaceRoutes,
   ...secretRoutes,
+  ...taskRoutes,
   ...usageRoutes,
   ...billingRoutes,
   ...catalogRoutes,

@@ -9,6 +9,7 @@ import { metaHandlers } from './meta/handlers.ts';
 import { serviceKeyHandlers } from './orchestration/handlers.ts';
 import { runHandlers } from './runs/handlers.ts';
 import { secretHandlers } from './secrets/handlers.ts';
+import { taskHandlers } from './tasks/handlers.ts';
 import { usageHandlers } from './usage/handlers.ts';
 import { workspaceHandlers } from './workspaces/handlers.ts';
 
@@ -18,6 +19,7 @@ export const allHandlers = (deps: Deps) => ({
   ...keyHandlers(deps),
   ...workspaceHandlers(deps),
   ...secretHandlers(deps),
+  ...taskHandlers(deps),
   ...usageHandlers(deps),
   ...billingHandlers(deps),
   ...catalogHandlers(deps),

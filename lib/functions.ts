@@ -144,6 +144,16 @@ export const FUNCTIONS: { readonly [Name in FunctionName | EventName]: FunctionS
     },
     blobs: { read: ['runs'], write: ['runs'] },
   },
+  tasks: {
+    memoryMb: MEMORY_MB,
+    timeoutSeconds: BUFFERED_SECONDS,
+    tables: {
+      main: { items: [...AUTHENTICATE, 'PutItem', 'DeleteItem'], query: ['table', 'gsi1', 'gsi2'] },
+      // The key of an agent's run.
+      runs: { items: ['GetItem'] },
+      counters: { items: LIMIT },
+    },
+  },
   usage: {
     memoryMb: MEMORY_MB,
     timeoutSeconds: BUFFERED_SECONDS,

@@ -50,6 +50,7 @@ export const FUNCTION_NAMES = [
   'keys',
   'runs',
   'secrets',
+  'tasks',
   'usage',
   'workspaces',
 ] as const;

@@ -31,6 +31,9 @@ interface StaticCaller {
   readonly name: string;
 }
 
+/** The agent's name alone, without its workspace and version. */
+export const agentNameOf = ({ name }: AgentCaller): string => /^[^/]+\/([^@]+)/.exec(name)![1]!;
+
 /** What a key is looked up with. */
 export type ServiceKeyDeps = Pick<Deps, 'main' | 'runs' | 'clock'>;
 

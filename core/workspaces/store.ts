@@ -15,6 +15,8 @@ export interface Workspace {
   readonly createdAt: string;
   /** Absent: the default plan, see `core/limits/plans.ts`. */
   readonly plan?: PlanName;
+  /** IANA name of the zone in which its days begin. Absent: UTC. */
+  readonly timezone?: string;
 }
 
 export type Role = 'owner' | 'member';
@@ -42,6 +44,7 @@ export function workspaceFrom(item: { readonly [member: string]: Json | undefine
     type: item.type as Workspace['type'],
     createdAt: item.created_at as string,
     ...(item.plan !== undefined && { plan: item.plan as PlanName }),
+    ...(item.timezone !== undefined && { timezone: item.timezone as string }),
   };
 }
 
@@ -144,13 +147,14 @@ export async function findPersonalWorkspace(deps: MainDeps, userId: string): Pro
 }
 
 /** A workspace as items hold it, also as a copy. */
-export const workspaceMembers = ({ id, slug, name, type, createdAt, plan }: Workspace) => ({
+export const workspaceMembers = ({ id, slug, name, type, createdAt, plan, timezone }: Workspace) => ({
   id,
   slug,
   name,
   type,
   created_at: createdAt,
   ...(plan !== undefined && { plan }),
+  ...(timezone !== undefined && { timezone }),
 });
 
 /** A membership, accepted at `acceptedAt`. */

@@ -145,8 +145,8 @@ test('no function may do what it never needs', () => {
     /^(calls|catalog|downloads|runs|usage) dynamodb:UpdateItem .*-main$/,
     // Credits that a lost run held, given back when the balance is read.
     /^billing dynamodb:((Put|Update)Item .*-main|GetItem .*-runs)$/,
-    // Agents look agents up with the key of their run, which needs a sandbox.
-    /^(catalog|downloads) dynamodb:GetItem .*-runs$/,
+    // What agents do with the key of their run, which needs a sandbox.
+    /^(catalog|downloads|tasks) dynamodb:GetItem .*-runs$/,
   ];
   const idle = target.unused().filter((grant) => !rare.some((pattern) => pattern.test(grant)));
   expect(idle).toEqual([]);

@@ -12,6 +12,7 @@ import { runsSuite } from './runs.ts';
 import { secretsSuite } from './secrets.ts';
 import { skillsSuite } from './skills.ts';
 import { streamingSuite } from './streaming.ts';
+import { tasksSuite } from './tasks.ts';
 import { usageSuite } from './usage.ts';
 
 /**
@@ -21,6 +22,7 @@ import { usageSuite } from './usage.ts';
 export function platformSuite(target: () => Target, has: Languages): void {
   identitySuite(target);
   secretsSuite(target);
+  tasksSuite(target);
   agentsSuite(target);
   callsSuite(target, has);
   installsSuite(target, has);

@@ -59,6 +59,7 @@ describe.each(Object.entries(stages))('%s', (name, { app, data, api }) => {
       keys: [true, false, false],
       runs: [true, true, false],
       secrets: [true, false, true],
+      tasks: [true, false, false],
       usage: [true, false, false],
       workspaces: [true, false, false],
     });
@@ -284,6 +285,13 @@ describe('functions', () => {
       [`${TABLES}runs/index/gsi1`]: ['dynamodb:Query'],
       [BLOBS]: ['s3:ListBucket'],
       [`${BLOBS}/runs/*`]: ['s3:GetObject', 's3:PutObject'],
+    },
+    tasks: {
+      ...LIMIT,
+      [`${TABLES}main`]: [...AUTHENTICATE, 'dynamodb:PutItem', 'dynamodb:DeleteItem', 'dynamodb:Query'],
+      [`${TABLES}main/index/gsi1`]: ['dynamodb:Query'],
+      [`${TABLES}main/index/gsi2`]: ['dynamodb:Query'],
+      [`${TABLES}runs`]: ['dynamodb:GetItem'],
     },
     usage: {
       ...LIMIT,

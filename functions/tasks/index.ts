@@ -1,0 +1,7 @@
+import { tableParts } from '#aws/deps.ts';
+import { taskHandlers } from '#core/tasks/handlers.ts';
+import { host, observe } from '../host.ts';
+import { createHandler } from '../lambda.ts';
+
+const deps = { ...host, ...tableParts(host) };
+export const handler = createHandler('tasks', deps, taskHandlers(deps)).use(observe);
