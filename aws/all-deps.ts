@@ -1,7 +1,7 @@
 import type { Config } from '#core/config.ts';
 import type { Deps } from '#core/deps.ts';
 import { createAiSdkLlm } from '#llm/ai-sdk-llm.ts';
-import { blobParts, type HostDeps, hostParts, tableParts, vaultParts } from './deps.ts';
+import { blobParts, type HostDeps, hostParts, installParts, tableParts, vaultParts } from './deps.ts';
 import { NoSandbox } from './no-sandbox.ts';
 
 /** All parts of {@link Deps}, apart from those that smaller functions take: their bundles hold no model providers. */
@@ -13,6 +13,7 @@ export function awsDeps(config: Config): Deps & HostDeps {
     ...tables,
     ...blobParts(host),
     ...vaultParts({ ...host, ...tables }),
+    ...installParts(host),
     sandbox: new NoSandbox(),
     llm: createAiSdkLlm(config),
     gatewayUrl: config.baseUrl ?? '',

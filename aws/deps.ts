@@ -63,6 +63,21 @@ export const blobParts = ({ config }: HostDeps): Pick<Deps, 'blobs'> => ({
   blobs: new S3Blobs(new S3Client(), config.bucket),
 });
 
+/** An upload's function ends with its answer: installations have a function of their own. */
+export const installParts = ({ config }: HostDeps): Pick<Deps, 'startInstall'> => ({
+  async startInstall(job) {
+    // Few uploads need it, and no call.
+    const { InvokeCommand, LambdaClient } = await import('@aws-sdk/client-lambda');
+    await new LambdaClient().send(
+      new InvokeCommand({
+        FunctionName: `${config.functionPrefix}install`,
+        InvocationType: 'Event',
+        Payload: Buffer.from(JSON.stringify(job)),
+      }),
+    );
+  },
+});
+
 export const vaultParts = ({
   config,
   clock,

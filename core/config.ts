@@ -229,6 +229,12 @@ export const SETTINGS = {
     'Sandboxes kept started ahead, so that a call does not wait for one.',
   ),
 
+  functionPrefix: setting(
+    'aws',
+    'PLATFORM_FUNCTION_PREFIX',
+    z.string().default(''),
+    'Lambda function names are this and what they do, for functions that call others.',
+  ),
   tablePrefix: setting(
     'aws',
     'PLATFORM_TABLE_PREFIX',

@@ -1,3 +1,4 @@
+import type { InstallJob } from './agents/install.ts';
 import type { Config } from './config.ts';
 import type { Blobs } from './ports/blobs.ts';
 import type { Clock } from './ports/clock.ts';
@@ -31,6 +32,11 @@ export interface Deps {
    * stops with its answer, so there the returned promise ends only with the work.
    */
   readonly background: (work: Promise<void>) => Promise<void>;
+  /**
+   * Has an installation done, which takes minutes and may outlast the answer by far. Ends with it, or once another
+   * process has it to do.
+   */
+  readonly startInstall: (job: InstallJob) => Promise<void>;
 }
 
 /** One JSON line each. Never pass inputs, outputs or headers. */

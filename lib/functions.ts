@@ -32,6 +32,8 @@ export interface FunctionSpec {
   readonly blobs?: BlobAccess;
   /** @default - no secrets */
   readonly secrets?: 'read' | 'write';
+  /** Functions that it calls. @default - none */
+  readonly calls?: readonly EventName[];
 }
 
 /** Lambda's share of a processor grows with memory: a cold start at 512 MB takes twice as long. */
@@ -40,6 +42,8 @@ const MEMORY_MB = 1024;
 const BUFFERED_SECONDS = 29;
 /** A call answers within 295 s, then writes down how it ended. */
 const CALL_SECONDS = 305;
+/** An installation may take its limit and the minute or two in which a sandbox starts, and is then written down. */
+const INSTALL_SECONDS = 600;
 
 /** A caller's key and membership, and the time of the key's last use: `core/http/auth.ts`. */
 const AUTHENTICATE: readonly ItemAction[] = ['GetItem', 'UpdateItem'];
@@ -60,10 +64,11 @@ export const FUNCTIONS: { readonly [Name in FunctionName | EventName]: FunctionS
     timeoutSeconds: BUFFERED_SECONDS,
     tables: {
       main: { items: [...AUTHENTICATE, 'BatchGetItem', 'PutItem', 'DeleteItem'], query: ['table', 'gsi1'] },
-      runs: { items: ['GetItem', 'PutItem', 'UpdateItem'], query: ['gsi1'] },
+      runs: { items: ['GetItem'], query: ['gsi1'] },
       counters: { items: LIMIT },
     },
     blobs: { read: ['definitions', 'layers', 'runs'], write: ['bundles', 'definitions'] },
+    calls: ['install'],
   },
   billing: {
     memoryMb: MEMORY_MB,
@@ -105,6 +110,15 @@ export const FUNCTIONS: { readonly [Name in FunctionName | EventName]: FunctionS
     timeoutSeconds: 60,
     tables: { main: { items: AUTHENTICATE }, runs: { items: ['GetItem'] }, counters: { items: LIMIT } },
     blobs: { read: ['bundles', 'definitions'] },
+  },
+  install: {
+    memoryMb: 512,
+    timeoutSeconds: INSTALL_SECONDS,
+    tables: {
+      main: { items: ['GetItem', 'UpdateItem'] },
+      runs: { items: ['GetItem', 'PutItem', 'UpdateItem'] },
+    },
+    blobs: { read: ['bundles', 'definitions', 'runs'], write: ['layers', 'runs'] },
   },
   keys: {
     memoryMb: MEMORY_MB,

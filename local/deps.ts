@@ -1,5 +1,6 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
+import { runInstall } from '#core/agents/install.ts';
 import type { Config } from '#core/config.ts';
 import type { Deps } from '#core/deps.ts';
 import { HttpOutbound } from '#core/outbound/http-outbound.ts';
@@ -56,7 +57,7 @@ export async function localDeps(config: Config, listening: { host: string; port:
   }, PURGE_INTERVAL_MS).unref();
 
   const background = new Set<Promise<void>>();
-  return {
+  const deps: LocalDeps = {
     config,
     ...tables,
     blobs,
@@ -73,6 +74,7 @@ export async function localDeps(config: Config, listening: { host: string; port:
       background.add(work);
       return work.finally(() => background.delete(work));
     },
+    startInstall: (job) => deps.background(runInstall(deps, job)),
     async close(force = false) {
       clearInterval(purge);
       if (!force) await Promise.allSettled(background);
@@ -84,6 +86,7 @@ export async function localDeps(config: Config, listening: { host: string; port:
       database.close();
     },
   };
+  return deps;
 }
 
 export const addressOf = ({ host, port }: { host: string; port: number }): string =>

@@ -12,7 +12,7 @@ import { type AgentAddress, findOwn, maySee } from './access.ts';
 import { type BundleReport, inspectBundle } from './bundle.ts';
 import { checkDependencyGraph } from './dependency-graph.ts';
 import { detectEntrypoint } from './entrypoint.ts';
-import { installDependencies, planInstall } from './install.ts';
+import { type InstallJob, planInstall } from './install.ts';
 import { checkDefinition, checkUpdate, type FieldError } from './manifest.ts';
 import type { agentRoutes } from './routes.ts';
 import { checkDefaultSkills, withOrg } from './skill-refs.ts';
@@ -33,6 +33,8 @@ import { isPaid, ownerView } from './views.ts';
 const MULTIPART_OVERHEAD_BYTES = 64 * 1024;
 /** Clients give up on an upload after 15 s (`contract.md` 0.2); an installation that takes longer goes on. */
 const UPLOAD_WAIT_MS = 10_000;
+/** Where another process installs, its record tells. */
+const UPLOAD_POLL_MS = 500;
 /** `contract.md` 6.5. */
 const FORKS_THAT_NEED_CONFIRMATION = 1;
 
@@ -268,12 +270,18 @@ export const agentHandlers = (deps: Omit<Deps, 'vault' | 'counters'>): Handlers<
       await storeFor(version).activate(stored);
       return { bundle, install };
     }
-    let ended: Install | undefined;
-    const work = installDependencies(deps, stored, plan, runId).then((result) => {
-      ended = result;
-    });
-    await Promise.race([deps.background(work), deps.clock.sleep(UPLOAD_WAIT_MS)]);
-    return { bundle, install: ended ?? install };
+    return { bundle, install: await installOf(stored, { versionId: version.id, runId }) };
+  }
+
+  /** Has an installation done, and answers how far it is after ten seconds, or as soon as it has ended. */
+  async function installOf(version: AgentVersion, job: InstallJob): Promise<Install> {
+    const until = deps.clock.now() + UPLOAD_WAIT_MS;
+    await Promise.race([deps.startInstall(job), deps.clock.sleep(UPLOAD_WAIT_MS)]);
+    for (;;) {
+      const install = (await storeFor(version).find(version.id))?.install ?? version.install!;
+      if (install.status !== 'building' || deps.clock.now() >= until) return install;
+      await deps.clock.sleep(UPLOAD_POLL_MS);
+    }
   }
 
   /** A version's code does not change: a second upload must bring the same bytes, or replace one that cannot run. */

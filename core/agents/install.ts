@@ -4,13 +4,19 @@ import { hasCode } from '../errors.ts';
 import type { Egress, SandboxSession } from '../ports/sandbox.ts';
 import { shortenLog } from '../runs/masking.ts';
 import { type NewRun, RunStore } from '../runs/store.ts';
-import type { BundleReport } from './bundle.ts';
+import { type BundleReport, inspectBundle } from './bundle.ts';
 import { shellQuote } from './entrypoint.ts';
 import { packagesWithoutSdk, requirementsWithoutSdk, SDK_NAME } from './sdk-requirement.ts';
-import { AgentStore, type AgentVersion, bundleKey, type Install, versionName } from './store.ts';
+import { AgentStore, type AgentVersion, bundleKey, findAnyVersion, type Install, versionName } from './store.ts';
 
 /** Installing touches no secret. */
-type InstallDeps = Omit<Deps, 'vault' | 'counters'>;
+type InstallDeps = Pick<Deps, 'config' | 'main' | 'runs' | 'blobs' | 'sandbox' | 'clock' | 'ids' | 'log'>;
+
+/** The installation of a version's dependencies, as its record announces it; small enough for any queue. */
+export interface InstallJob {
+  readonly versionId: string;
+  readonly runId: string;
+}
 
 /** What a bundle needs installed before it can run, and under which name the result is kept. */
 export interface InstallPlan {
@@ -130,10 +136,25 @@ export async function planInstall(
 }
 
 /**
+ * Does what a version's record announces. Nothing when that is done, under way, or no longer wanted, so a job may be
+ * delivered twice. Never throws, unless the record cannot be read.
+ */
+export async function runInstall(deps: InstallDeps, { versionId, runId }: InstallJob): Promise<void> {
+  const version = await findAnyVersion(deps, versionId);
+  if (version?.bundle === undefined || version.install?.run_id !== runId) return;
+  const { status, deadline } = version.install;
+  if (status !== 'building' || deadline <= deps.clock.now()) return;
+  if (await new RunStore(deps, version.workspaceId).find(runId)) return;
+  const report = await inspectBundle((await deps.blobs.get(bundleKey(version.bundle.sha256)))!);
+  const plan = await planInstall(deps, version.workspaceId, report, version.definition.environment ?? {});
+  await installDependencies(deps, version, plan!, runId);
+}
+
+/**
  * Installs a version's dependencies in a sandbox with network, keeps the layer, and makes the version runnable. The run
  * `runId` shows what pip or npm print while they print it. Never throws: how it ended is in the answer and the record.
  */
-export async function installDependencies(
+async function installDependencies(
   deps: InstallDeps,
   version: AgentVersion,
   plan: InstallPlan,

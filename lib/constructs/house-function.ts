@@ -101,6 +101,15 @@ export class HouseFunction extends Construct {
     );
   }
 
+  useFunctions(names: readonly string[]): void {
+    this.lambda.addEnvironment('PLATFORM_FUNCTION_PREFIX', functionNameOf(this.#stage, ''));
+    const prefix = `arn:\${AWS::Partition}:lambda:\${AWS::Region}:\${AWS::AccountId}:function:`;
+    this.#allow(
+      ['lambda:InvokeFunction'],
+      names.map((name) => prefix + functionNameOf(this.#stage, name)),
+    );
+  }
+
   /** ARNs in `Fn::Sub` notation; `reason` for those that end with a wildcard. */
   #allow(actions: string[], arns: string[], reason?: string): void {
     if (actions.length === 0 || arns.length === 0) return;

@@ -3,7 +3,7 @@ import { CfnOutput, Duration, Stack, type StackProps } from 'aws-cdk-lib';
 import { Rule, Schedule } from 'aws-cdk-lib/aws-events';
 import { LambdaFunction as LambdaTarget } from 'aws-cdk-lib/aws-events-targets';
 import type { Construct } from 'constructs';
-import { EVENTS, type EventName } from '#core/events.ts';
+import { EVENTS, type EventName, type EventSpec } from '#core/events.ts';
 import { FUNCTION_NAMES, type FunctionName, type Route } from '#core/http/route.ts';
 import type { TableName } from '#core/ports/table-rules.ts';
 import type { Stage } from '../config.ts';
@@ -28,8 +28,13 @@ export class ApiStack extends Stack {
     // Not `restApi.url`: it is of the deployment, which waits for the functions.
     const baseUrl =
       stage.baseUrl ?? `https://${restApi.restApiId}.execute-api.${this.region}.${this.urlSuffix}/${stage.name}`;
-    for (const [name, { everyMinutes, about }] of Object.entries(EVENTS)) {
+    for (const [name, { everyMinutes, about }] of Object.entries<EventSpec>(EVENTS)) {
       const { lambda } = this.#addFunction(name as EventName, props);
+      if (everyMinutes === undefined) {
+        // What is done again by asking again is not done again unasked.
+        lambda.configureAsyncInvoke({ retryAttempts: 0 });
+        continue;
+      }
       new Rule(this, `${name}-clock`, {
         description: about,
         schedule: Schedule.rate(Duration.minutes(everyMinutes)),
@@ -42,7 +47,7 @@ export class ApiStack extends Stack {
   }
 
   #addFunction(fn: FunctionName | EventName, { stage, bundles }: ApiStackProps): HouseFunction {
-    const { memoryMb, timeoutSeconds, tables = {}, blobs, secrets } = FUNCTIONS[fn];
+    const { memoryMb, timeoutSeconds, tables = {}, blobs, secrets, calls } = FUNCTIONS[fn];
     const house = new HouseFunction(this, fn, {
       stage,
       bundle: join(bundles, fn),
@@ -58,6 +63,7 @@ export class ApiStack extends Stack {
     for (const [name, access] of Object.entries(tables)) house.useTable(name as TableName, access as TableAccess);
     if (blobs) house.useBlobs(blobs);
     if (secrets) house.useSecrets(secrets);
+    if (calls) house.useFunctions(calls);
     return house;
   }
 }

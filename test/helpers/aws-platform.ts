@@ -8,9 +8,10 @@ import type { EventName } from '#core/events.ts';
 import { FUNCTION_NAMES } from '#core/http/route.ts';
 import { grantCreditsTo, setPlan } from '#core/limits/operator.ts';
 import { bootstrap } from '#core/workspaces/bootstrap.ts';
-import { defineStage } from '#lib/config.ts';
+import { defineStage, functionNameOf } from '#lib/config.ts';
 import { BUNDLES, buildFunctions } from '../../scripts/build-functions.ts';
 import { dynamoDbClient } from './aws.ts';
+import { startFakeLambda } from './fake-lambda.ts';
 import { startLambdaHost } from './lambda-host.ts';
 import type { Target } from './platform.ts';
 import { startPolicyGate } from './policy-gate.ts';
@@ -50,8 +51,11 @@ export async function startAwsTarget(): Promise<AwsTarget> {
   await buildFunctions();
   await createData(data);
   const { dynamoDb, moto } = inject('awsEndpoints');
+  const lambda = await startFakeLambda((name, event) =>
+    host.invoke(name.slice(functionNameOf(STAGE, '').length) as EventName, event),
+  );
   const gate = await startPolicyGate(
-    { dynamodb: dynamoDb, s3: moto, secretsmanager: moto },
+    { dynamodb: dynamoDb, lambda: lambda.url, s3: moto, secretsmanager: moto },
     (fn) => policyOf(api, fn).allowed,
   );
   const llm = await startScriptedLlm();
@@ -75,7 +79,10 @@ export async function startAwsTarget(): Promise<AwsTarget> {
     key: key!,
     slug: 'acme',
     deps,
-    tick: (name) => host.tick(name),
+    async tick(name) {
+      const { payload } = await host.invoke(name, { 'detail-type': 'Scheduled Event' });
+      await Array.fromAsync(payload);
+    },
     addUser: (slug) => addUser(deps, slug),
     addMember: (user, workspaceId) => addMember(deps, user, workspaceId),
     setPlan: async (workspaceId, plan) => void (await setPlan(deps, workspaceId, plan)),
@@ -85,6 +92,7 @@ export async function startAwsTarget(): Promise<AwsTarget> {
     refused: gate.refused,
     unused: () => grantsOf(api).filter((grant) => !gate.used.has(grant)),
     async close() {
+      await lambda.close();
       await host.close();
       await gate.close();
       await llm.close();

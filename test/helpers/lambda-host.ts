@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
-import type { APIGatewayProxyEvent, APIGatewayProxyResult } from 'aws-lambda';
+import type { APIGatewayProxyResult } from 'aws-lambda';
 import { routes } from '#core/api.ts';
 import type { Deps } from '#core/deps.ts';
 import { statusOf } from '#core/errors.ts';
@@ -27,20 +27,15 @@ const STAGE = 'test';
 export interface LambdaHost {
   /** Without a slash at the end. */
   readonly url: string;
-  /** Calls the function of an event, as the clock of the deployed platform does; only where there are bundles. */
-  tick(name: EventName): Promise<void>;
+  /** Calls a function that serves no routes, as the clock or another function does; only where there are bundles. */
+  invoke(name: EventName, event: unknown): Promise<Invocation>;
   close(): Promise<void>;
 }
 
 /** A function, however it runs. */
 interface Running {
-  invoke(event: APIGatewayProxyEvent | ScheduledTick): Promise<Invocation>;
+  invoke(event: unknown): Promise<Invocation>;
   stop(): Promise<void>;
-}
-
-/** As much of EventBridge's event as a function may rely on. */
-interface ScheduledTick {
-  readonly 'detail-type': 'Scheduled Event';
 }
 
 /** What the functions are: the handlers on these ports, or bundles of scripts/build-functions.ts. */
@@ -56,8 +51,8 @@ type Source =
  * says and no other; handlers run in this process.
  */
 export async function startLambdaHost(sourceAt: (url: string) => Source): Promise<LambdaHost> {
-  const functions = new Map<FunctionName, Promise<Running>>();
-  const running = (fn: FunctionName): Promise<Running> => {
+  const functions = new Map<FunctionName | EventName, Promise<Running>>();
+  const running = (fn: FunctionName | EventName): Promise<Running> => {
     if (!functions.has(fn)) functions.set(fn, start(source, fn));
     return functions.get(fn)!;
   };
@@ -74,16 +69,7 @@ export async function startLambdaHost(sourceAt: (url: string) => Source): Promis
   const source = sourceAt(url);
   return {
     url,
-    async tick(name) {
-      if (!('bundles' in source)) throw new Error('handlers on ports have no functions for events');
-      const fn = await inWorker(join(source.bundles, name, 'index.mjs'), source.environmentOf(name));
-      try {
-        const { payload } = await fn.invoke({ 'detail-type': 'Scheduled Event' });
-        await Array.fromAsync(payload);
-      } finally {
-        await fn.stop();
-      }
-    },
+    invoke: async (name, event) => (await running(name)).invoke(event),
     async close() {
       server.closeAllConnections();
       server.close();
@@ -92,9 +78,9 @@ export async function startLambdaHost(sourceAt: (url: string) => Source): Promis
   };
 }
 
-const start = (source: Source, fn: FunctionName): Promise<Running> =>
+const start = (source: Source, fn: FunctionName | EventName): Promise<Running> =>
   'deps' in source
-    ? inProcess(fn, source.deps)
+    ? inProcess(fn as FunctionName, source.deps)
     : inWorker(join(source.bundles, fn, 'index.mjs'), source.environmentOf(fn));
 
 async function inProcess(fn: FunctionName, deps: Deps): Promise<Running> {

@@ -2,6 +2,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { onTestFinished } from 'vitest';
+import { runInstall } from '#core/agents/install.ts';
 import { type Config, parseConfig } from '#core/config.ts';
 import type { Deps } from '#core/deps.ts';
 import { HttpOutbound } from '#core/outbound/http-outbound.ts';
@@ -43,7 +44,7 @@ export function memoryDeps(settings: Partial<Config> = {}): MemoryDeps {
       lines.push({ level, message, fields });
     };
   const config = { ...parseConfig({}), ...settings };
-  return {
+  const deps: MemoryDeps = {
     config,
     main: new SqliteTable(database, 'main', clock),
     runs: new SqliteTable(database, 'runs', clock),
@@ -64,5 +65,7 @@ export function memoryDeps(settings: Partial<Config> = {}): MemoryDeps {
     log: { debug: at('debug'), info: at('info'), warn: at('warn'), error: at('error') },
     lines,
     background: (work) => work,
+    startInstall: (job) => runInstall(deps, job),
   };
+  return deps;
 }

@@ -3,7 +3,7 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import type { AddressInfo } from 'node:net';
 import { TEST_ACCOUNT, TEST_REGION } from './templates.ts';
 
-type Service = 'dynamodb' | 's3' | 'secretsmanager';
+type Service = 'dynamodb' | 'lambda' | 's3' | 'secretsmanager';
 
 export interface PolicyGate {
   /** Endpoint variables for a function: what it asks of AWS goes through the gate. */
@@ -35,7 +35,7 @@ export async function startPolicyGate(
     });
   const server = createServer(async (request, response) => {
     try {
-      const [, fn = '', service, path = ''] = /^\/(\w+)\/(\w+)(\/.*)$/.exec(request.url!) ?? [];
+      const [, fn = '', service, path = ''] = /^\/([\w-]+)\/(\w+)(\/.*)$/.exec(request.url!) ?? [];
       const body = Buffer.concat(await request.toArray());
       const denied = judge(fn, requestsOf(service as Service, request, path, body));
       if (denied.length > 0) {
@@ -56,6 +56,7 @@ export async function startPolicyGate(
   return {
     environmentOf: (fn) => ({
       AWS_ENDPOINT_URL_DYNAMODB: `${url}/${fn}/dynamodb`,
+      AWS_ENDPOINT_URL_LAMBDA: `${url}/${fn}/lambda`,
       AWS_ENDPOINT_URL_S3: `${url}/${fn}/s3`,
       AWS_ENDPOINT_URL_SECRETS_MANAGER: `${url}/${fn}/secretsmanager`,
     }),
@@ -103,6 +104,10 @@ function requestsOf(
   path: string,
   body: Buffer,
 ): [action: string, arn: string][] {
+  if (service === 'lambda') {
+    const name = decodeURIComponent(path.split('/')[3]!);
+    return [['lambda:InvokeFunction', `arn:aws:lambda:${TEST_REGION}:${TEST_ACCOUNT}:function:${name}`]];
+  }
   if (service === 's3') return [s3Request(request.method!, new URL(path, 'http://s3'))];
   const action = String(request.headers['x-amz-target']).split('.').at(-1)!;
   const input = JSON.parse(body.toString());

@@ -2,7 +2,7 @@ import { AwsSolutionsChecks } from 'cdk-nag';
 import { describe, expect, test } from 'vitest';
 import { routes } from '#core/api.ts';
 import { parseConfig } from '#core/config.ts';
-import { EVENT_NAMES, EVENTS, type EventName } from '#core/events.ts';
+import { EVENT_NAMES, EVENTS, type EventName, type EventSpec } from '#core/events.ts';
 import { FUNCTION_NAMES, type FunctionName, isRaw, type Route } from '#core/http/route.ts';
 import {
   environmentOf,
@@ -187,9 +187,9 @@ describe('functions', () => {
     });
   });
 
-  test.each(EVENT_NAMES)('%s is called by a clock of its own', (name) => {
+  const clocks = Object.entries<EventSpec>(EVENTS).filter(([, { everyMinutes }]) => everyMinutes !== undefined);
+  test.each(clocks)('%s is called by a clock of its own', (name, { everyMinutes: minutes }) => {
     const [, { Properties }] = resourcesOf(api, 'AWS::Events::Rule').find(([id]) => id.startsWith(name))!;
-    const minutes = EVENTS[name].everyMinutes;
     expect(Properties.ScheduleExpression).toBe(minutes === 1 ? 'rate(1 minute)' : `rate(${minutes} minutes)`);
     expect(Properties.State).toBe('ENABLED');
     expect(Properties.Targets.map((target: { Arn: unknown }) => rendered(target.Arn))).toEqual([
@@ -215,8 +215,9 @@ describe('functions', () => {
         'dynamodb:Query',
       ],
       [`${TABLES}main/index/gsi1`]: ['dynamodb:Query'],
-      [`${TABLES}runs`]: ['dynamodb:GetItem', 'dynamodb:PutItem', 'dynamodb:UpdateItem'],
+      [`${TABLES}runs`]: ['dynamodb:GetItem'],
       [`${TABLES}runs/index/gsi1`]: ['dynamodb:Query'],
+      'arn:aws:lambda:eu-west-1:111122223333:function:platform-prod-install': ['lambda:InvokeFunction'],
       [BLOBS]: ['s3:ListBucket'],
       [`${BLOBS}/bundles/*`]: ['s3:PutObject'],
       [`${BLOBS}/definitions/*`]: ['s3:GetObject', 's3:PutObject'],
@@ -254,6 +255,15 @@ describe('functions', () => {
       [BLOBS]: ['s3:ListBucket'],
       [`${BLOBS}/bundles/*`]: ['s3:GetObject'],
       [`${BLOBS}/definitions/*`]: ['s3:GetObject'],
+    },
+    install: {
+      [`${TABLES}main`]: ['dynamodb:GetItem', 'dynamodb:UpdateItem'],
+      [`${TABLES}runs`]: ['dynamodb:GetItem', 'dynamodb:PutItem', 'dynamodb:UpdateItem'],
+      [BLOBS]: ['s3:ListBucket'],
+      [`${BLOBS}/bundles/*`]: ['s3:GetObject'],
+      [`${BLOBS}/definitions/*`]: ['s3:GetObject'],
+      [`${BLOBS}/layers/*`]: ['s3:PutObject'],
+      [`${BLOBS}/runs/*`]: ['s3:GetObject', 's3:PutObject'],
     },
     keys: {
       ...LIMIT,

@@ -1,0 +1,128 @@
+import { once } from 'node:events';
+import { createServer, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { crc32 } from 'node:zlib';
+import type { Invocation } from './lambda-runtime.ts';
+
+/** Limits of Lambda on an event, called synchronously and asynchronously. */
+const MAX_EVENT_BYTES = 6 * 1024 * 1024;
+const MAX_ASYNC_EVENT_BYTES = 1024 * 1024;
+
+export interface FakeLambda {
+  readonly url: string;
+  /** `<how> <function>` of every call, in order. */
+  readonly calls: readonly string[];
+  /** The next so many calls are refused, or are broken off after so many bytes were answered. */
+  throttle(count: number): void;
+  breakOff(count: number): void;
+  close(): Promise<void>;
+}
+
+/** Lambda's API as far as functions call each other: Invoke, in its three ways, on the SDK's wire protocol. */
+export async function startFakeLambda(
+  invoke: (functionName: string, event: unknown) => Promise<Invocation>,
+): Promise<FakeLambda> {
+  const calls: string[] = [];
+  let throttled = 0;
+  let broken = 0;
+  const running = new Set<Promise<unknown>>();
+  const server = createServer(async (request, response) => {
+    const body = Buffer.concat(await request.toArray());
+    const [, name = '', path] = /^\/20\d\d-\d\d-\d\d\/functions\/([^/]+)\/([a-z-]+)$/.exec(request.url!) ?? [];
+    const fail = (status: number, type: string) =>
+      response
+        .writeHead(status, { 'content-type': 'application/json', 'x-amzn-errortype': type })
+        .end(JSON.stringify({ message: type }));
+    const type = request.headers['x-amz-invocation-type'] ?? 'RequestResponse';
+    calls.push(`${path === 'invocations' ? type : 'stream'} ${decodeURIComponent(name)}`);
+    if (throttled > 0) {
+      throttled -= 1;
+      return void fail(429, 'TooManyRequestsException');
+    }
+    const limit = type === 'Event' ? MAX_ASYNC_EVENT_BYTES : MAX_EVENT_BYTES;
+    if (body.length > limit) return void fail(413, 'RequestTooLargeException');
+    const work = invoke(decodeURIComponent(name), JSON.parse(body.toString() || 'null'));
+    if (type === 'Event') {
+      const done = work.then(({ payload }) => Array.fromAsync(payload)).catch(() => {});
+      running.add(done);
+      void done.then(() => running.delete(done));
+      return void response.writeHead(202).end();
+    }
+    if (path === 'response-streaming-invocations') {
+      response.writeHead(200, { 'content-type': 'application/vnd.amazon.eventstream' });
+      // A function works on when nobody listens any more.
+      await stream(response, work, broken > 0);
+      broken = Math.max(0, broken - 1);
+      return;
+    }
+    try {
+      const { payload } = await work;
+      response.writeHead(200).end(Buffer.concat(await Array.fromAsync(payload)));
+    } catch (error) {
+      response
+        .writeHead(200, { 'x-amz-function-error': 'Unhandled' })
+        .end(JSON.stringify({ errorMessage: String(error) }));
+    }
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  return {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    calls,
+    throttle(count) {
+      throttled += count;
+    },
+    breakOff(count) {
+      broken += count;
+    },
+    async close() {
+      await Promise.allSettled(running);
+      server.closeAllConnections();
+      server.close();
+    },
+  };
+}
+
+async function stream(response: ServerResponse, work: Promise<Invocation>, breaksOff: boolean): Promise<void> {
+  try {
+    for await (const chunk of (await work).payload) {
+      response.write(message('PayloadChunk', 'application/octet-stream', chunk));
+      if (breaksOff) return void response.destroy();
+    }
+    response.end(message('InvokeComplete', 'application/json', Buffer.from('{}')));
+  } catch (error) {
+    const details = { ErrorCode: 'Unhandled', ErrorDetails: String(error) };
+    response.end(message('InvokeComplete', 'application/json', Buffer.from(JSON.stringify(details))));
+  }
+}
+
+/** One message of `application/vnd.amazon.eventstream`: prelude, headers, payload, and a CRC-32 after each part. */
+function message(eventType: string, contentType: string, payload: Uint8Array): Buffer {
+  const headers = Buffer.concat(
+    Object.entries({ ':message-type': 'event', ':event-type': eventType, ':content-type': contentType }).map(
+      ([name, value]) => {
+        const length = Buffer.alloc(2);
+        length.writeUInt16BE(value.length);
+        // 7: a string.
+        return Buffer.concat([
+          Buffer.from([name.length]),
+          Buffer.from(name),
+          Buffer.from([7]),
+          length,
+          Buffer.from(value),
+        ]);
+      },
+    ),
+  );
+  const prelude = Buffer.alloc(8);
+  prelude.writeUInt32BE(8 + 4 + headers.length + payload.length + 4, 0);
+  prelude.writeUInt32BE(headers.length, 4);
+  const start = Buffer.concat([prelude, crcOf(prelude), headers, payload]);
+  return Buffer.concat([start, crcOf(start)]);
+}
+
+function crcOf(bytes: Uint8Array): Buffer {
+  const crc = Buffer.alloc(4);
+  crc.writeUInt32BE(crc32(bytes));
+  return crc;
+}
