@@ -2,6 +2,8 @@ import type { Deps } from '../deps.ts';
 import { hasCode, PlatformError } from '../errors.ts';
 import type { Caller } from '../http/auth.ts';
 import type { Handlers } from '../http/route.ts';
+import { rotateSigningSecret } from '../outbound/signing.ts';
+import { isoTime } from '../ports/clock.ts';
 import type { secretRoutes } from './routes.ts';
 import { type Secret, SecretStore } from './store.ts';
 
@@ -9,15 +11,9 @@ export const secretHandlers = (deps: Pick<Deps, 'main' | 'vault' | 'clock' | 'id
   const storeOf = (caller: Caller) => new SecretStore(deps, caller.workspace.id);
 
   async function put(caller: Caller, body: { name: string; value: string; description?: string | null }) {
-    try {
-      return await storeOf(caller).put({ ...body, userId: caller.userId });
-    } catch (error) {
-      if (!hasCode(error, 'VAULT_FULL')) throw error;
-      throw new PlatformError(
-        'DOCUMENT_TOO_LARGE',
-        'The secrets of a workspace may hold 64 KB in all: delete some first.',
-      );
-    }
+    return storeOf(caller)
+      .put({ ...body, userId: caller.userId })
+      .catch(refuseWhenFull);
   }
 
   async function find(caller: Caller, nameOrId: string): Promise<Secret> {
@@ -59,5 +55,16 @@ export const secretHandlers = (deps: Pick<Deps, 'main' | 'vault' | 'clock' | 'id
       await storeOf(caller).remove(name);
       return { status: 200, body: { deleted: true } };
     },
+
+    async rotateSigningSecret({ caller }) {
+      const { secret, previousUntil } = await rotateSigningSecret(deps, caller.workspace.id).catch(refuseWhenFull);
+      const previous_valid_until = previousUntil === null ? null : isoTime(previousUntil);
+      return { status: 200, body: { signing_secret: secret, previous_valid_until } };
+    },
   };
 };
+
+function refuseWhenFull(error: unknown): never {
+  if (!hasCode(error, 'VAULT_FULL')) throw error;
+  throw new PlatformError('DOCUMENT_TOO_LARGE', 'The secrets of a workspace may hold 64 KB in all: delete some first.');
+}

@@ -82,4 +82,18 @@ export const secretRoutes = defineRoutes([
     response: { 200: z.object({ deleted: z.literal(true) }) },
     errors: ['NOT_FOUND'],
   },
+  {
+    operationId: 'rotateSigningSecret',
+    method: 'POST',
+    path: '/workspaces/{workspace_id}/signing-secret',
+    summary:
+      'Make or replace the secret that signs alerts; it is shown this once, and the one before signs on for 24 hours',
+    fn: 'secrets',
+    auth: 'key',
+    role: 'owner',
+    response: {
+      200: z.object({ signing_secret: z.string(), previous_valid_until: z.iso.datetime().nullable() }),
+    },
+    errors: ['DOCUMENT_TOO_LARGE'],
+  },
 ]);

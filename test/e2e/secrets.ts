@@ -129,6 +129,22 @@ export function secretsSuite(target: () => Target): void {
       }
     });
 
+    test('that sign alerts are made by an owner, shown once, replaced in peace, and no agent’s', async () => {
+      const { call, user } = await setUp('sec-signing');
+      const path = `/workspaces/${user.workspaceId}/signing-secret`;
+      const rotate = (key = user.key) => request(target(), 'POST', path, { key });
+      const first = expectOk(await rotate());
+      expect(first).toEqual({ signing_secret: expect.stringMatching(/^whsec_/), previous_valid_until: null });
+      const second = expectOk(await rotate());
+      expect(second.signing_secret).not.toBe(first.signing_secret);
+      expect(Date.parse(second.previous_valid_until)).toBeGreaterThan(Date.now() + 23 * 3_600_000);
+      expect(expectOk(await call('GET')).secrets).toEqual([]);
+
+      const member = await target().addUser('sec-signing-member');
+      await target().addMember(member, user.workspaceId);
+      expectError(await rotate(member.key), 403, 'FORBIDDEN', 'Only an owner');
+    });
+
     test('of another workspace are out of reach, by name and by id', async () => {
       const { call, user } = await setUp('sec-mine');
       const { secret } = expectOk(await call('PUT', '', { name: 'A', value: 'v' }));

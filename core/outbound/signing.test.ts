@@ -1,0 +1,49 @@
+import { createHmac } from 'node:crypto';
+import { expect, test } from 'vitest';
+import { memoryDeps } from '#test/helpers/memory-deps.ts';
+import { messageHeaders, rotateSigningSecret } from './signing.ts';
+
+const MESSAGE = { id: 'msg_1', body: '{"event":"x"}' };
+const HOUR_MS = 3_600_000;
+
+/** As a receiver computes it, from the text of the standard. */
+function signature(secret: string, headers: Record<string, string>, body = MESSAGE.body): string {
+  const key = Buffer.from(secret.replace('whsec_', ''), 'base64');
+  const signed = `${headers['webhook-id']}.${headers['webhook-timestamp']}.${body}`;
+  return `v1,${createHmac('sha256', key).update(signed).digest('base64')}`;
+}
+
+test('nothing is signed before there is a secret', async () => {
+  const deps = memoryDeps();
+  expect(await messageHeaders(deps, 'ws', MESSAGE)).toEqual({
+    'webhook-id': 'msg_1',
+    'webhook-timestamp': String(deps.clock.now() / 1000),
+  });
+});
+
+test('a message is signed with the secret of its workspace', async () => {
+  const deps = memoryDeps();
+  const { secret, previousUntil } = await rotateSigningSecret(deps, 'ws');
+  expect(secret).toMatch(/^whsec_[A-Za-z0-9+/]{43}=$/);
+  expect(previousUntil).toBeNull();
+  const headers = await messageHeaders(deps, 'ws', MESSAGE);
+  expect(headers['webhook-signature']).toBe(signature(secret, headers));
+  expect(await messageHeaders(deps, 'other', MESSAGE)).not.toHaveProperty('webhook-signature');
+});
+
+test('a replaced secret signs beside its successor for 24 hours, and one before that no longer', async () => {
+  const deps = memoryDeps();
+  const first = await rotateSigningSecret(deps, 'ws');
+  const second = await rotateSigningSecret(deps, 'ws');
+  expect(second.previousUntil).toBe(deps.clock.now() + 24 * HOUR_MS);
+  const both = await messageHeaders(deps, 'ws', MESSAGE);
+  expect(both['webhook-signature']).toBe([second, first].map(({ secret }) => signature(secret, both)).join(' '));
+
+  const third = await rotateSigningSecret(deps, 'ws');
+  const after = await messageHeaders(deps, 'ws', MESSAGE);
+  expect(after['webhook-signature']).toBe([third, second].map(({ secret }) => signature(secret, after)).join(' '));
+
+  await deps.clock.advance(24 * HOUR_MS);
+  const alone = await messageHeaders(deps, 'ws', MESSAGE);
+  expect(alone['webhook-signature']).toBe(signature(third.secret, alone));
+});

@@ -1,0 +1,60 @@
+import { Webhook } from 'standardwebhooks';
+import type { Deps } from '../deps.ts';
+
+/** No agent can declare it and no user can set it: their names are upper case. */
+const VAULT_NAME = 'outbound-signing';
+const SECRET_BYTES = 32;
+/** How long a replaced secret goes on signing beside its successor, so that receivers can change over. */
+const PREVIOUS_VALID_MS = 24 * 3_600_000;
+
+/** The signing secrets of a workspace, as its vault holds them. */
+interface SigningSecrets {
+  readonly current: string;
+  /** `until` in epoch milliseconds. */
+  readonly previous?: { readonly secret: string; readonly until: number };
+}
+
+/**
+ * Makes or replaces the secret that signs what the platform POSTs for a workspace. Answers the new one, the only time
+ * that it is shown, and until when its predecessor signs as well (epoch milliseconds).
+ *
+ * On AWS other processes may sign with the predecessor alone for up to a minute.
+ */
+export async function rotateSigningSecret(
+  deps: Pick<Deps, 'vault' | 'clock' | 'ids'>,
+  workspaceId: string,
+): Promise<{ readonly secret: string; readonly previousUntil: number | null }> {
+  const before = await readSecrets(deps, workspaceId);
+  const secret = `whsec_${Buffer.from(deps.ids.randomBytes(SECRET_BYTES)).toString('base64')}`;
+  const previous = before && { secret: before.current, until: deps.clock.now() + PREVIOUS_VALID_MS };
+  const next: SigningSecrets = { current: secret, previous };
+  await deps.vault.write(workspaceId, VAULT_NAME, JSON.stringify(next));
+  return { secret, previousUntil: previous?.until ?? null };
+}
+
+/**
+ * Headers by which a receiver knows the sender and a repeated message (https://www.standardwebhooks.com): one signature for
+ * each secret that is valid, and none before the workspace has made one. `id` stays the same for all tries of a message.
+ */
+export async function messageHeaders(
+  deps: Pick<Deps, 'vault' | 'clock'>,
+  workspaceId: string,
+  { id, body }: { readonly id: string; readonly body: string },
+): Promise<Record<string, string>> {
+  const now = deps.clock.now();
+  const { current, previous } = (await readSecrets(deps, workspaceId)) ?? {};
+  const valid = [current, previous !== undefined && previous.until > now && previous.secret].filter(
+    (secret): secret is string => typeof secret === 'string',
+  );
+  const signatures = valid.map((secret) => new Webhook(secret).sign(id, new Date(now), body));
+  return {
+    'webhook-id': id,
+    'webhook-timestamp': String(Math.floor(now / 1000)),
+    ...(signatures.length > 0 && { 'webhook-signature': signatures.join(' ') }),
+  };
+}
+
+async function readSecrets({ vault }: Pick<Deps, 'vault'>, workspaceId: string): Promise<SigningSecrets | undefined> {
+  const { [VAULT_NAME]: kept } = await vault.read(workspaceId, [VAULT_NAME]);
+  return kept === undefined ? undefined : JSON.parse(kept);
+}
