@@ -48,6 +48,16 @@ const rows = defineRoutes([
     response: { 200: raw('application/zip') },
   },
   {
+    operationId: 'hook',
+    method: 'POST',
+    path: '/hooks/{id}/{secret}',
+    summary: '',
+    fn: 'runs',
+    auth: 'webhook',
+    response: { 200: z.object({ ok: z.literal(true) }) },
+    errors: ['FORBIDDEN', 'NOT_FOUND'],
+  },
+  {
     operationId: 'wildcard',
     method: 'POST',
     path: '/{org}/{agent}/{version}/{endpoint}',
@@ -58,12 +68,12 @@ const rows = defineRoutes([
   },
 ]);
 
-function testApp(): {
+function testApp(settings: Parameters<typeof memoryDeps>[0] = {}): {
   deps: MemoryDeps;
   app: App;
   request: (method: string, path: string, init?: RequestInit) => Promise<Response>;
 } {
-  const deps = memoryDeps();
+  const deps = memoryDeps(settings);
   const app = createApp(deps, rows, {
     getThing: async ({ params, query, responseHeaders }) => {
       responseHeaders['x-thing'] = 'yes';
@@ -85,6 +95,11 @@ function testApp(): {
       })(),
       headers: { 'content-disposition': 'attachment' },
     }),
+    hook: async ({ params }) => {
+      if (params.id !== 'known') throw new PlatformError('NOT_FOUND', 'no such hook');
+      if (params.secret !== 'right') throw new PlatformError('FORBIDDEN', 'wrong secret');
+      return { status: 200, body: { ok: true } };
+    },
     wildcard: async ({ params }) => ({ status: 200, body: { endpoint: params.endpoint } }),
   });
   const request = (method: string, path: string, init: RequestInit = {}) =>
@@ -240,6 +255,28 @@ describe('callers', () => {
     expect(message).toContain('body.name: ');
     expect(message).toContain('body.nested.n: ');
     expect(message).not.toContain('two');
+  });
+});
+
+describe('webhooks', () => {
+  test('are limited by address for wrong secrets and unknown ids, and never for right ones', async () => {
+    const { app } = testApp({ addressRequestsPerMinute: 3 });
+    const send = async (path: string) => {
+      const response = await app(new Request(`http://platform.test/hooks${path}`, { method: 'POST' }), '203.0.113.9');
+      return [response.status, response.headers.get('x-ratelimit-remaining')];
+    };
+    expect(await send('/known/right')).toEqual([200, '3']);
+    expect(await send('/known/wrong')).toEqual([403, '2']);
+    expect(await send('/unknown/right')).toEqual([404, '1']);
+    expect(await send('/known/wrong')).toEqual([403, '0']);
+    expect(await send('/known/wrong')).toEqual([429, '0']);
+    expect(await send('/known/right')).toEqual([200, '3']);
+  });
+
+  test('need no key, and ignore one', async () => {
+    const { request } = testApp();
+    const headers = { authorization: 'Bearer sk_live_wrong' };
+    expect((await request('POST', '/hooks/known/right', { headers })).status).toBe(200);
   });
 });
 

@@ -114,6 +114,7 @@ async function serve(
     route.admits || showLeft(),
   ]);
   const limit = answer.status === 'rejected' ? limitIn(answer.reason) : undefined;
+  if (answer.status === 'rejected' && isRefusedSecret(route, answer.reason)) await countAddress(deps, exchange);
   // A call that did not come as far as its admission, or was not counted.
   if (route.admits && !limit && !(LIMIT_HEADER in exchange.responseHeaders)) await showLeft();
   if (answer.status === 'rejected') throw answer.reason;
@@ -147,7 +148,8 @@ async function handle(
 }
 
 /**
- * Who sends the request. Whoever has no valid key is limited by address, and then nobody where the row wants no key.
+ * Who sends the request. Whoever has no valid key is limited by address, and then nobody where the row wants no key; for
+ * webhooks {@link serve} does so when it knows that the secret is wrong.
  * Throws what {@link authenticate} throws where it wants one, and RATE_LIMITED.
  */
 async function identify(
@@ -168,16 +170,25 @@ async function identify(
       refused = error;
     }
   }
-  if (exchange.address === undefined || !isCountedByAddress(route)) {
+  if (exchange.address === undefined || !isCountedByAddress(route) || route.auth === 'webhook') {
     show(exchange, addresses.all());
   } else if (refused?.code === 'FORBIDDEN') {
     // The key is valid, though not for this.
     show(exchange, await addresses.left(exchange.address));
   } else {
-    show(exchange, await addresses.count(exchange.address));
+    await countAddress(deps, exchange);
   }
   if (needsKey) throw refused;
   return undefined;
+}
+
+/** The secret in the path is what a webhook has for a key: one that is right is never held up by what others send. */
+const isRefusedSecret = (route: Route, error: unknown): boolean =>
+  route.auth === 'webhook' && isPlatformError(error) && (error.code === 'FORBIDDEN' || error.code === 'NOT_FOUND');
+
+/** Throws RATE_LIMITED. */
+async function countAddress({ addresses }: ServeDeps, exchange: Exchange): Promise<void> {
+  if (exchange.address !== undefined) show(exchange, await addresses.count(exchange.address));
 }
 
 const LIMIT_HEADER = 'x-ratelimit-limit';

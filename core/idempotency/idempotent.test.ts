@@ -255,6 +255,26 @@ describe('a call whose host died', () => {
     expect(await settled(deps, answer(deps, keyed(deps), 'anew'))).toHaveProperty('result');
   });
 
+  test.each([
+    ['completed', completed('kept')],
+    ['failed', failed('SANDBOX_ERROR')],
+    ['found lost', failed('INTERNAL_ERROR')],
+  ])('is never made anew where its run has an answer of its own: %s', async (_, end) => {
+    const deps = memoryDeps();
+    const dead = await abandoned(deps, async (run, runs) => {
+      await runs.start(run);
+      await runs.finish(run, end);
+    });
+    const answerFrom: KeyedCall['answerFrom'] = ({ id, status }, output) => ({
+      status: 200,
+      body: JSON.stringify({ id, status, output }),
+    });
+    await deps.clock.advance(100_000);
+    const again = await settled(deps, idempotent(deps, keyed(deps, { answerFrom }), neverCalled));
+    const body = JSON.stringify({ id: dead.runId, status: end.status, output: end.output });
+    expect(again).toMatchObject({ replayed: { status: 200, body, headers: runHeaders(dead.runId) } });
+  });
+
   test('before its run began is made anew past its deadline', async () => {
     const deps = memoryDeps();
     await abandoned(deps);

@@ -5,7 +5,7 @@ import { PlatformError } from '../errors.ts';
 import { errorEnvelope } from '../http/envelope.ts';
 import { type RawAnswer, requestIdOf } from '../http/route.ts';
 import { epochSeconds } from '../ports/clock.ts';
-import { absent, allOf, anyOf, type Condition, equals, type Item, lessThan } from '../ports/table.ts';
+import { absent, allOf, anyOf, type Condition, equals, type Item, type Json, lessThan } from '../ports/table.ts';
 import { type Run, RunStore } from '../runs/store.ts';
 
 /**
@@ -28,6 +28,11 @@ export interface KeyedCall {
   readonly runId: string;
   /** When this call is over at the latest, in epoch milliseconds. */
   readonly deadline: number;
+  /**
+   * The answer of a run that ended, however it did: then a run that was lost with its host is answered, too, and never
+   * made anew. @default - as a call is answered
+   */
+  readonly answerFrom?: (run: Run, output: Json | null) => KeptAnswer;
 }
 
 /** What is answered to everyone who sends the call. */
@@ -77,7 +82,7 @@ export async function idempotent<T>(
       checkFingerprint(found, call);
       if (found.state === 'done') return { replayed: await readAnswer(deps, found) };
       // Most calls are answered before anybody has to ask what became of their host.
-      const end = pause < LONGEST_PAUSE_MS ? undefined : await endOfAbandoned(deps, call.workspaceId, found);
+      const end = pause < LONGEST_PAUSE_MS ? undefined : await endOfAbandoned(deps, call, found);
       const runId = found.run_id as string;
       if (end === 'lost' && (await claim(deps, call, isStill(runId)))) return { result: await first() };
       if (typeof end === 'object') return { replayed: await keepFor(deps, { ...call, runId }, end) };
@@ -100,7 +105,8 @@ export async function idempotent<T>(
   async function settle(error: unknown): Promise<void> {
     const run = await new RunStore(deps, call.workspaceId).find(call.runId);
     if (run === undefined) await deps.counters.delete(keyOf(call), equals('run_id', call.runId));
-    else await keepFor(deps, call, errorAnswer(error, call.runId));
+    // Otherwise the record of the run answers, once it has ended.
+    else if (call.answerFrom === undefined) await keepFor(deps, call, errorAnswer(error, call.runId));
   }
 }
 
@@ -171,7 +177,7 @@ const stillRunning = (found: Item | undefined): PlatformError =>
  */
 async function endOfAbandoned(
   deps: IdempotencyDeps,
-  workspaceId: string,
+  { workspaceId, answerFrom }: KeyedCall,
   { run_id, deadline }: Item,
 ): Promise<KeptAnswer | 'lost' | undefined> {
   const runs = new RunStore(deps, workspaceId);
@@ -180,9 +186,10 @@ async function endOfAbandoned(
   if (run === undefined) return now > (deadline as number) + LOST_AFTER_MS ? 'lost' : undefined;
   if (run.status === 'running' || run.status === 'queued') return undefined;
   // What nobody but the platform is to blame for may be tried again.
-  if (run.errorCode === 'INTERNAL_ERROR') return now > savedBy(run) ? 'lost' : undefined;
+  if (answerFrom === undefined && run.errorCode === 'INTERNAL_ERROR') return now > savedBy(run) ? 'lost' : undefined;
   if (now <= savedBy(run)) return undefined;
   const body = await runs.body(run.id);
+  if (answerFrom !== undefined) return answerFrom(run, body?.output ?? null);
   return run.errorCode === null ? resultAnswer(run, body?.output ?? null) : errorAnswer(errorOf(run), run.id);
 }
 
