@@ -1,7 +1,7 @@
 import type { Config } from '#core/config.ts';
 import type { Deps } from '#core/deps.ts';
 import { createAiSdkLlm } from '#llm/ai-sdk-llm.ts';
-import { blobParts, type HostDeps, hostParts, installParts, tableParts, vaultParts } from './deps.ts';
+import { blobParts, type HostDeps, hostParts, installParts, tableParts, uploadFormParts, vaultParts } from './deps.ts';
 import { NoSandbox } from './no-sandbox.ts';
 
 /** All parts of {@link Deps}, apart from those that smaller functions take: their bundles hold no model providers. */
@@ -12,6 +12,7 @@ export function awsDeps(config: Config): Deps & HostDeps {
     ...host,
     ...tables,
     ...blobParts(host),
+    ...uploadFormParts(host),
     ...vaultParts({ ...host, ...tables }),
     ...installParts(host),
     sandbox: new NoSandbox(),

@@ -10,6 +10,7 @@ import { SystemIds } from '#core/ports/ids.ts';
 import { Cancellations } from '#core/runs/cancellation.ts';
 import { DynamoTable } from './dynamo-table.ts';
 import { S3Blobs } from './s3-blobs.ts';
+import { S3UploadForms } from './s3-upload-forms.ts';
 import { SecretsManagerVault } from './secrets-manager-vault.ts';
 
 /**
@@ -76,6 +77,10 @@ export const installParts = ({ config }: HostDeps): Pick<Deps, 'startInstall'> =
       }),
     );
   },
+});
+
+export const uploadFormParts = ({ config, clock }: HostDeps): Pick<Deps, 'uploadForms'> => ({
+  uploadForms: new S3UploadForms(new S3Client(), config.bucket, clock),
 });
 
 export const vaultParts = ({

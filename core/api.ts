@@ -8,6 +8,7 @@ import { serviceKeyRoutes } from './orchestration/routes.ts';
 import { runRoutes } from './runs/routes.ts';
 import { secretRoutes } from './secrets/routes.ts';
 import { taskRoutes } from './tasks/routes.ts';
+import { uploadRoutes } from './uploads/routes.ts';
 import { usageRoutes } from './usage/routes.ts';
 import { workspaceRoutes } from './workspaces/routes.ts';
 
@@ -25,6 +26,7 @@ export const routes = [
   ...serviceKeyRoutes,
   ...downloadRoutes,
   ...runRoutes,
+  ...uploadRoutes,
   ...callRoutes,
 ] as const satisfies readonly Route[];
 

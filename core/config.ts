@@ -65,6 +65,12 @@ export const SETTINGS = {
     megabytes.default(25).transform((mb) => mb * MB),
     'Largest body of an agent call, files included, in MB.',
   ),
+  maxDirectBodyBytes: setting(
+    'both',
+    'PLATFORM_MAX_DIRECT_BODY_MB',
+    megabytes.transform((mb) => mb * MB).optional(),
+    'Largest body that a request itself may bring, in MB, where its way is narrower than the limits above: what is larger is uploaded ahead of it (docs/calls.md). On AWS the stacks set 4.',
+  ),
   sandboxEgress: setting(
     'both',
     'PLATFORM_SANDBOX_EGRESS',

@@ -7,6 +7,7 @@ import type { Llm } from './ports/llm.ts';
 import type { Outbound } from './ports/outbound.ts';
 import type { Sandbox } from './ports/sandbox.ts';
 import type { Table } from './ports/table.ts';
+import type { UploadForms } from './ports/upload-forms.ts';
 import type { Vault } from './ports/vault.ts';
 import type { Cancellations } from './runs/cancellation.ts';
 
@@ -17,6 +18,7 @@ export interface Deps {
   readonly runs: Table;
   readonly counters: Table;
   readonly blobs: Blobs;
+  readonly uploadForms: UploadForms;
   readonly vault: Vault;
   readonly sandbox: Sandbox;
   readonly cancellations: Cancellations;

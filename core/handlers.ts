@@ -10,6 +10,7 @@ import { serviceKeyHandlers } from './orchestration/handlers.ts';
 import { runHandlers } from './runs/handlers.ts';
 import { secretHandlers } from './secrets/handlers.ts';
 import { taskHandlers } from './tasks/handlers.ts';
+import { uploadHandlers } from './uploads/handlers.ts';
 import { usageHandlers } from './usage/handlers.ts';
 import { workspaceHandlers } from './workspaces/handlers.ts';
 
@@ -27,5 +28,6 @@ export const allHandlers = (deps: Deps) => ({
   ...serviceKeyHandlers(deps),
   ...downloadHandlers(deps),
   ...runHandlers(deps),
+  ...uploadHandlers(deps),
   ...callHandlers(deps),
 });

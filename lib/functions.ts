@@ -14,7 +14,7 @@ export interface TableAccess {
 }
 
 /** First segments of blob keys. */
-export type BlobFolder = 'bundles' | 'definitions' | 'layers' | 'runs';
+export type BlobFolder = 'bundles' | 'definitions' | 'layers' | 'runs' | 'uploads';
 
 export interface BlobAccess {
   readonly read: readonly BlobFolder[];
@@ -52,7 +52,7 @@ const LIMIT: readonly ItemAction[] = ['GetItem', 'UpdateItem'];
 
 /**
  * Lambda takes events of 6 MB, in which a multipart body is base64 and a JSON body is escaped: more cannot reach the
- * platform through API Gateway.
+ * platform through API Gateway, and goes past it (`core/uploads`).
  */
 export const MAX_BODY_MB = 4;
 
@@ -67,7 +67,7 @@ export const FUNCTIONS: { readonly [Name in FunctionName | EventName]: FunctionS
       runs: { items: ['GetItem'], query: ['gsi1'] },
       counters: { items: LIMIT },
     },
-    blobs: { read: ['definitions', 'layers', 'runs'], write: ['bundles', 'definitions'] },
+    blobs: { read: ['definitions', 'layers', 'runs', 'uploads'], write: ['bundles', 'definitions'] },
     calls: ['install'],
   },
   billing: {
@@ -91,7 +91,7 @@ export const FUNCTIONS: { readonly [Name in FunctionName | EventName]: FunctionS
       // Admission, the budgets of sub-calls, and the answers of calls with an Idempotency-Key.
       counters: { items: [...LIMIT, 'PutItem', 'DeleteItem'] },
     },
-    blobs: { read: ['definitions', 'runs'], write: ['runs'] },
+    blobs: { read: ['definitions', 'runs', 'uploads'], write: ['runs'] },
     secrets: 'read',
   },
   catalog: {
@@ -167,6 +167,13 @@ export const FUNCTIONS: { readonly [Name in FunctionName | EventName]: FunctionS
       runs: { items: ['GetItem'] },
       counters: { items: LIMIT },
     },
+  },
+  uploads: {
+    memoryMb: MEMORY_MB,
+    timeoutSeconds: BUFFERED_SECONDS,
+    tables: { main: { items: AUTHENTICATE }, runs: { items: ['GetItem'] }, counters: { items: LIMIT } },
+    // A form that is signed with this right may do no more than it.
+    blobs: { read: [], write: ['uploads'] },
   },
   usage: {
     memoryMb: MEMORY_MB,

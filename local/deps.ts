@@ -15,6 +15,7 @@ import { createLog } from './log.ts';
 import { createLocalSandbox } from './sandbox/local-sandbox.ts';
 import { bearableSandboxes, SandboxTurns } from './sandbox/turns.ts';
 import { SqliteTable } from './sqlite-table.ts';
+import { LocalUploadForms } from './upload-forms.ts';
 
 /** A small batch each time keeps requests from waiting for it. */
 const PURGE_INTERVAL_MS = 5_000;
@@ -23,6 +24,7 @@ const PURGE_INTERVAL_MS = 5_000;
 const CLOSING_MS = 5_000;
 
 export interface LocalDeps extends Deps {
+  readonly uploadForms: LocalUploadForms;
   /** Waits for background work, ends every sandbox and lets go of the data folder; `force` ends them first. */
   close(force?: boolean): Promise<void>;
 }
@@ -42,6 +44,14 @@ export async function localDeps(config: Config, listening: { host: string; port:
     counters: new SqliteTable(database, 'counters', clock),
   };
   const blobs = new FolderBlobs(join(folder, 'blobs'));
+  const ids = new SystemIds();
+  const uploadForms = new LocalUploadForms(
+    { blobs, clock, ids },
+    {
+      baseUrl: config.baseUrl ?? addressOf(listening),
+      mostBytes: Math.max(config.maxCallBodyBytes, config.maxBundleBytes),
+    },
+  );
   const isolated = await createLocalSandbox({
     cacheFolder: join(folder, 'cache'),
     blobs,
@@ -61,6 +71,7 @@ export async function localDeps(config: Config, listening: { host: string; port:
     config,
     ...tables,
     blobs,
+    uploadForms,
     vault: new FileVault(join(folder, 'vault'), config.vaultKeyFile ?? join(folder, 'vault.key')),
     sandbox,
     cancellations: new Cancellations(),
@@ -68,7 +79,7 @@ export async function localDeps(config: Config, listening: { host: string; port:
     outbound: new HttpOutbound({ clock, ownHosts: config.outboundHosts }),
     gatewayUrl: addressOf(listening),
     clock,
-    ids: new SystemIds(),
+    ids,
     log,
     background(work) {
       background.add(work);

@@ -7,6 +7,7 @@ import type { Config } from '#core/config.ts';
 import { allHandlers } from '#core/handlers.ts';
 import { type App, createApp } from '#core/http/app.ts';
 import { sweepLostRuns } from '#core/runs/sweep.ts';
+import { purgeUploads } from '#core/uploads/store.ts';
 import { addressOf, type LocalDeps, localDeps } from './deps.ts';
 
 /** Longer than the longest call, so that a call can end before the server does. */
@@ -23,10 +24,10 @@ export interface LocalServer {
 
 /** The whole platform on one machine. Throws what `listen` throws (`EADDRINUSE`), and `DATABASE_IN_USE`. */
 export async function startLocalServer(config: Config): Promise<LocalServer> {
-  let app: App | undefined;
+  let answer: App | undefined;
   const server = createAdaptorServer({
     async fetch(request, { incoming }) {
-      const response = await app!(request, addressOfClient(incoming, config.trustProxy));
+      const response = await answer!(request, addressOfClient(incoming, config.trustProxy));
       await endOfTurn();
       return response;
     },
@@ -49,10 +50,15 @@ export async function startLocalServer(config: Config): Promise<LocalServer> {
   // Nobody else has this database, so whatever is under way in it was lost with the process before.
   await sweepLostRuns(deps, { all: true });
   const sweep = setInterval(() => {
-    const done = sweepLostRuns(deps).then(() => sweepHolds(deps));
+    const done = sweepLostRuns(deps)
+      .then(() => sweepHolds(deps))
+      .then(() => purgeUploads(deps));
     deps.background(done.catch((error: unknown) => deps.log.error('sweep failed', { error: String(error) })));
   }, SWEEP_INTERVAL_MS).unref();
-  app = createApp(deps, routes, allHandlers(deps));
+  const app = createApp(deps, routes, allHandlers(deps));
+  const { uploadForms } = deps;
+  answer = async (request, address) =>
+    uploadForms.takes(request) ? uploadForms.accept(request) : app(request, address);
 
   return {
     url,

@@ -1,12 +1,14 @@
 import type { Deps } from '../deps.ts';
 import { PlatformError } from '../errors.ts';
 import type { Caller } from '../http/auth.ts';
-import { mediaType } from '../http/body.ts';
+import { mediaType, readJson } from '../http/body.ts';
 import { readMultipart } from '../http/multipart.ts';
 import { type Handlers, requestIdOf } from '../http/route.ts';
 import { createStaticKey, listStaticKeys, revokeAllStaticKeys } from '../orchestration/static-keys.ts';
 import { isoTime } from '../ports/clock.ts';
 import { listAgentRuns, type Run } from '../runs/store.ts';
+import { directLimit } from '../uploads/direct-limit.ts';
+import { readUploads } from '../uploads/store.ts';
 import { findMembership } from '../workspaces/store.ts';
 import { type AgentAddress, findOwn, maySee } from './access.ts';
 import { type BundleReport, inspectBundle } from './bundle.ts';
@@ -178,7 +180,7 @@ export const agentHandlers = (deps: Omit<Deps, 'vault' | 'counters'>): Handlers<
           `Only code_runtime agents have a code bundle, and this one is run by ${engine ?? 'nothing: it is a skill'}.`,
         );
       }
-      const report = await inspectBundle(await readBundle(request, deps.config.maxBundleBytes));
+      const report = await inspectBundle(await readBundle(deps, caller.workspace.id, request));
       const { bundle, install: installed } = await build(version, report, headers['x-entrypoint'], requestUuid);
       const status = installed?.status ?? null;
       return {
@@ -362,11 +364,28 @@ const invalid = (errors: readonly FieldError[]): PlatformError =>
   new PlatformError('INVALID_INPUT', errors.map(errorText).join('; '));
 
 /** The zip of a multipart body, in the part `file` or `bundle`; refused before it is read when it is too large. */
-async function readBundle(request: Request, limit: number): Promise<Uint8Array> {
-  if (mediaType(request) !== 'multipart/form-data') {
-    throw new PlatformError('UNSUPPORTED_TYPE', 'Upload the bundle as multipart/form-data with one part named "file".');
+/** The zip of the body, or the one that was uploaded in `workspaceId` and is named in it. */
+async function readBundle(
+  deps: Pick<Deps, 'config' | 'blobs' | 'clock'>,
+  workspaceId: string,
+  request: Request,
+): Promise<Uint8Array> {
+  const limit = deps.config.maxBundleBytes;
+  const type = mediaType(request);
+  if (type === 'application/json') {
+    const body = (await readJson(request, { bytes: 1024 })) as { readonly upload_id?: unknown } | null | undefined;
+    const id = body?.upload_id;
+    if (typeof id !== 'string') throw new PlatformError('INVALID_INPUT', 'The body must be {"upload_id": "upl_..."}.');
+    const [bundle] = await readUploads(deps, workspaceId, { purpose: 'bundle', ids: [id], limit });
+    return bundle!;
   }
-  const { files } = await readMultipart(request, limit + MULTIPART_OVERHEAD_BYTES);
+  if (type !== 'multipart/form-data') {
+    throw new PlatformError(
+      'UNSUPPORTED_TYPE',
+      'Upload the bundle as multipart/form-data with one part named "file", or name it as JSON: {"upload_id": "upl_..."}.',
+    );
+  }
+  const { files } = await readMultipart(request, directLimit(deps.config, limit + MULTIPART_OVERHEAD_BYTES));
   const bundles = files.filter(({ field }) => field === 'file' || field === 'bundle');
   if (bundles.length !== 1) {
     throw new PlatformError(

@@ -140,7 +140,7 @@ export const agentRoutes = defineRoutes([
     role: 'owner',
     request: {
       headers: z.object({ 'x-entrypoint': z.string().min(1).max(255).optional() }),
-      body: raw('multipart/form-data'),
+      body: raw('multipart/form-data', 'application/json'),
     },
     response: {
       200: z.object({

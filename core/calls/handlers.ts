@@ -89,7 +89,7 @@ async function readCall(deps: Deps, incoming: CallRequest): Promise<Call> {
     ? await checkSubCall(deps, caller.agent, request.headers, { version: params.version, agent })
     : topOfChain(agent, headers['x-platform-max-hops']);
   Object.assign(responseHeaders, await checkDeprecation(deps, agent, params.endpoint));
-  const input = await readCallInput(request, deps.config.maxCallBodyBytes);
+  const input = await readCallInput(deps, caller.workspace.id, request);
   return {
     agent,
     endpoint: params.endpoint,

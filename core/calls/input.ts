@@ -1,8 +1,12 @@
+import * as z from 'zod';
+import type { Deps } from '../deps.ts';
 import { PlatformError } from '../errors.ts';
 import { mediaType, parseJson, readJson } from '../http/body.ts';
 import { type Multipart, readMultipart } from '../http/multipart.ts';
 import { LLM_PROVIDERS, type LlmProvider } from '../ports/llm.ts';
 import type { Json } from '../ports/table.ts';
+import { directLimit } from '../uploads/direct-limit.ts';
+import { readUploads } from '../uploads/store.ts';
 import type { Upload } from './code-runtime.ts';
 
 /** A caller's own provider key for this call. Never stored, logged or shown. */
@@ -25,29 +29,70 @@ export const UPLOAD_FOLDER = '/tmp/uploads';
 /** The file system's limit is 255 bytes; the number in front needs some. */
 const MAX_FILE_NAME_BYTES = 200;
 
-/** Reads the body. Throws INVALID_INPUT, UNSUPPORTED_TYPE, DOCUMENT_TOO_LARGE. */
-export async function readCallInput(request: Request, maxBytes: number): Promise<CallInput> {
-  if (mediaType(request) === 'multipart/form-data') return fromMultipart(await readMultipart(request, maxBytes));
-  const body = await readJson(request, maxBytes);
+/** The media type of a body that names an upload, which is the input: `{"upload_id": "upl_..."}`. */
+export const UPLOADED_JSON = 'application/vnd.platform.upload+json';
+const uploadedJson = z.strictObject({ upload_id: z.string() });
+const uploadedFiles = z
+  .array(
+    z.strictObject({
+      upload_id: z.string(),
+      name: z.string().max(1000).default('file'),
+      content_type: z.string().max(255).default('application/octet-stream'),
+    }),
+  )
+  .max(100);
+
+type InputDeps = Pick<Deps, 'config' | 'blobs' | 'clock'>;
+
+/**
+ * Reads the body, and the uploads of `workspaceId` that it names. Throws INVALID_INPUT, NOT_FOUND, UNSUPPORTED_TYPE,
+ * DOCUMENT_TOO_LARGE.
+ */
+export async function readCallInput(deps: InputDeps, workspaceId: string, request: Request): Promise<CallInput> {
+  const limit = directLimit(deps.config, deps.config.maxCallBodyBytes);
+  const type = mediaType(request);
+  if (type === 'multipart/form-data') return fromMultipart(deps, workspaceId, await readMultipart(request, limit));
+  let body = await readJson(request, limit);
+  if (type === UPLOADED_JSON) {
+    const { upload_id } = check(uploadedJson, body, 'The body');
+    const [content] = await readUploads(deps, workspaceId, {
+      purpose: 'call',
+      ids: [upload_id],
+      limit: deps.config.maxCallBodyBytes,
+    });
+    body = parseJson(content!, 'The upload');
+  }
   const document = body === undefined ? {} : asObject(body, 'The body');
   const { rest, llmCredentials } = splitCredentials(document, 'llm_credentials');
   return { document: rest, uploads: [], isMultipart: false, llmCredentials };
 }
 
-function fromMultipart({ files, fields }: Multipart): CallInput {
+async function fromMultipart(deps: InputDeps, workspaceId: string, { files, fields }: Multipart): Promise<CallInput> {
   const unknown = [...files.map((file) => file.field), ...Object.keys(fields)].find(
-    (name) => !['file', 'files', 'files[]', 'metadata'].includes(name),
+    (name) => !['file', 'files', 'files[]', 'uploads', 'metadata'].includes(name),
   );
   if (unknown !== undefined) {
     throw new PlatformError(
       'INVALID_INPUT',
-      `The multipart body has a part "${unknown}"; its parts are "file" or "files[]" and "metadata".`,
+      `The multipart body has a part "${unknown}"; its parts are "file" or "files[]", "uploads" and "metadata".`,
     );
   }
   const { rest, llmCredentials } = splitCredentials(parseMetadata(fields.metadata), 'metadata.llm_credentials');
-  const uploads = files
-    .filter((file) => file.field !== 'metadata')
-    .map((file, index) => ({ ...file, path: `${UPLOAD_FOLDER}/${index}_${safeName(file.name)}` }));
+  const direct = files.filter((file) => file.field !== 'metadata' && file.field !== 'uploads');
+  const named =
+    fields.uploads === undefined
+      ? []
+      : check(uploadedFiles, parsePart('uploads', fields.uploads), 'The part "uploads"');
+  const contents = await readUploads(deps, workspaceId, {
+    purpose: 'call',
+    ids: named.map((file) => file.upload_id),
+    limit: deps.config.maxCallBodyBytes,
+    taken: direct.reduce((sum, { content }) => sum + content.byteLength, 0),
+  });
+  const uploads = [
+    ...direct,
+    ...named.map(({ name, content_type: contentType }, index) => ({ name, contentType, content: contents[index]! })),
+  ].map((file, index) => ({ ...file, path: `${UPLOAD_FOLDER}/${index}_${safeName(file.name)}` }));
   return {
     document: {
       files: uploads.map((file) => ({
@@ -65,8 +110,19 @@ function fromMultipart({ files, fields }: Multipart): CallInput {
 }
 
 function parseMetadata(text: string | undefined): Record<string, Json> {
-  const what = 'The part "metadata"';
-  return text === undefined ? {} : asObject(parseJson(Buffer.from(text), what), what);
+  return text === undefined ? {} : asObject(parsePart('metadata', text), 'The part "metadata"');
+}
+
+const parsePart = (name: string, text: string): Json => parseJson(Buffer.from(text), `The part "${name}"`);
+
+function check<T>(schema: z.ZodType<T>, value: unknown, what: string): T {
+  const { data, error } = schema.safeParse(value);
+  if (error === undefined) return data;
+  const { path, message } = error.issues[0]!;
+  throw new PlatformError(
+    'INVALID_INPUT',
+    `${what} is wrong${path.length > 0 ? ` at ${path.join('.')}` : ''}: ${message}.`,
+  );
 }
 
 function asObject(value: unknown, what: string): Record<string, Json> {

@@ -75,7 +75,7 @@ export const callRoutes = defineRoutes([
           .optional()
           .describe('`respond-async` asks for an answer at once, with the address of the run (RFC 7240).'),
       }),
-      body: raw('application/json', 'multipart/form-data'),
+      body: raw('application/json', 'multipart/form-data', 'application/vnd.platform.upload+json'),
     },
     response: {
       200: z.object({

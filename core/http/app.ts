@@ -211,7 +211,7 @@ async function showCallsLeft(deps: ServeDeps, workspace: Workspace, exchange: Ex
 
 /** No body at all counts as an empty object: some clients send none where every member is optional. */
 async function readBody(request: Request): Promise<unknown> {
-  const body = await readJson(request, MAX_JSON_BODY_BYTES);
+  const body = await readJson(request, { bytes: MAX_JSON_BODY_BYTES });
   return body === undefined ? {} : body;
 }
 

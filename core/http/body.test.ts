@@ -12,7 +12,7 @@ const request = (body: Body, contentType?: string, headers: Record<string, strin
     ...{ duplex: 'half' },
   });
 const json = (body: Body, headers?: Record<string, string>) => request(body, 'application/json', headers);
-const LIMIT = 10_000;
+const LIMIT = { bytes: 10_000 };
 
 describe('readJson', () => {
   test.each([
@@ -66,7 +66,7 @@ describe('readJson', () => {
 
   test.each([501, 10_000, 1_000_000])('refuses %i levels, which would overflow the stack later', async (depth) => {
     const body = '['.repeat(depth) + ']'.repeat(depth);
-    await expect(readJson(json(body), 10_000_000)).rejects.toMatchObject({
+    await expect(readJson(json(body), { bytes: 10_000_000 })).rejects.toMatchObject({
       code: 'INVALID_INPUT',
       message: expect.stringContaining('500 levels'),
     });
@@ -148,7 +148,9 @@ describe('readMultipart', () => {
     ['no multipart at all', 'hello'],
     ['a part with a header that never ends', `--B\r\nx: ${'y'.repeat(20_000)}`],
   ])('refuses a body that is %s', async (_, body) => {
-    await expect(readMultipart(request(body, FORM), 100_000)).rejects.toMatchObject({ code: 'INVALID_INPUT' });
+    await expect(readMultipart(request(body, FORM), { bytes: 100_000 })).rejects.toMatchObject({
+      code: 'INVALID_INPUT',
+    });
   });
 
   test('refuses a content type without a boundary', async () => {
@@ -170,7 +172,7 @@ describe('readMultipart', () => {
     ['fields', (n: number) => part(`field${n}`, 'x')],
   ])('refuses more than 100 %s', async (what, make) => {
     const body = `${Array.from({ length: 101 }, (_, n) => make(n)).join('')}--B--\r\n`;
-    await expect(readMultipart(request(body, FORM), 1_000_000)).rejects.toMatchObject({
+    await expect(readMultipart(request(body, FORM), { bytes: 1_000_000 })).rejects.toMatchObject({
       code: 'INVALID_INPUT',
       message: `The multipart body has more than 100 ${what}.`,
     });

@@ -4,11 +4,19 @@ import type { Json } from '../ports/table.ts';
 
 const MB = 1024 * 1024;
 
-const tooLarge = (limit: number): PlatformError => {
-  const size = limit >= MB ? `${Math.floor(limit / MB)} MB` : `${Math.floor(limit / 1024)} KB`;
+/** How many bytes a body may have, and what to do with a larger one. */
+export interface BodyLimit {
+  readonly bytes: number;
+  /** @default - nothing can be done */
+  readonly hint?: string;
+}
+
+const tooLarge = ({ bytes, hint }: BodyLimit): PlatformError => {
+  const size = bytes >= MB ? `${Math.floor(bytes / MB)} MB` : `${Math.floor(bytes / 1024)} KB`;
   return new PlatformError(
     'DOCUMENT_TOO_LARGE',
     `The request body is larger than ${size}, the most that is accepted here.`,
+    { hint },
   );
 };
 
@@ -16,14 +24,14 @@ const tooLarge = (limit: number): PlatformError => {
 export const mediaType = (request: Request): string =>
   (request.headers.get('content-type') ?? '').split(';')[0]!.trim().toLowerCase();
 
-/** Throws DOCUMENT_TOO_LARGE as soon as the size is known to pass `limit` bytes: by the header, else while reading. */
-export async function* boundedChunks(request: Request, limit: number): AsyncGenerator<Uint8Array> {
-  if (Number(request.headers.get('content-length') ?? 0) > limit) throw tooLarge(limit);
+/** Throws DOCUMENT_TOO_LARGE as soon as the size is known to pass the limit: by the header, else while reading. */
+export async function* boundedChunks(request: Request, limit: BodyLimit): AsyncGenerator<Uint8Array> {
+  if (Number(request.headers.get('content-length') ?? 0) > limit.bytes) throw tooLarge(limit);
   if (request.body === null) return;
   let size = 0;
   for await (const chunk of request.body) {
     size += chunk.byteLength;
-    if (size > limit) throw tooLarge(limit);
+    if (size > limit.bytes) throw tooLarge(limit);
     yield chunk;
   }
 }
@@ -33,7 +41,7 @@ export async function* boundedChunks(request: Request, limit: number): AsyncGene
  *
  * Throws UNSUPPORTED_TYPE for another content type, INVALID_INPUT for what is not JSON or too deep, DOCUMENT_TOO_LARGE.
  */
-export async function readJson(request: Request, limit: number): Promise<Json | undefined> {
+export async function readJson(request: Request, limit: BodyLimit): Promise<Json | undefined> {
   const bytes = await readBounded(request, limit);
   if (bytes.byteLength === 0) return undefined;
   const type = mediaType(request);
@@ -50,11 +58,11 @@ export async function readJson(request: Request, limit: number): Promise<Json | 
 }
 
 /** A body of known length is read at once: a web stream for it costs as much as all the rest of reading it. */
-async function readBounded(request: Request, limit: number): Promise<Uint8Array> {
+async function readBounded(request: Request, limit: BodyLimit): Promise<Uint8Array> {
   const length = Number(request.headers.get('content-length') ?? Number.POSITIVE_INFINITY);
-  if (!(length <= limit)) return Buffer.concat(await Array.fromAsync(boundedChunks(request, limit)));
+  if (!(length <= limit.bytes)) return Buffer.concat(await Array.fromAsync(boundedChunks(request, limit)));
   const bytes = new Uint8Array(await request.arrayBuffer());
-  if (bytes.byteLength > limit) throw tooLarge(limit);
+  if (bytes.byteLength > limit.bytes) throw tooLarge(limit);
   return bytes;
 }
 

@@ -1,6 +1,6 @@
 import busboy from 'busboy';
 import { isPlatformError, PlatformError } from '../errors.ts';
-import { boundedChunks } from './body.ts';
+import { type BodyLimit, boundedChunks } from './body.ts';
 
 /** One file of a multipart body. */
 export interface UploadedFile {
@@ -19,14 +19,14 @@ export interface Multipart {
 }
 
 /** A whole `multipart/form-data` body. Throws INVALID_INPUT for a broken one, DOCUMENT_TOO_LARGE. */
-export async function readMultipart(request: Request, limit: number): Promise<Multipart> {
+export async function readMultipart(request: Request, limit: BodyLimit): Promise<Multipart> {
   const files: UploadedFile[] = [];
   const fields: Record<string, string> = Object.create(null);
   try {
     const parser = busboy({
       headers: { 'content-type': request.headers.get('content-type') ?? '' },
       defParamCharset: 'utf8',
-      limits: { files: 100, fields: 100, fieldSize: limit, fieldNameSize: 200 },
+      limits: { files: 100, fields: 100, fieldSize: limit.bytes, fieldNameSize: 200 },
     });
     let refused: string | undefined;
     parser.on('file', (field, stream, info) => {

@@ -51,6 +51,7 @@ export const FUNCTION_NAMES = [
   'runs',
   'secrets',
   'tasks',
+  'uploads',
   'usage',
   'workspaces',
 ] as const;

@@ -85,7 +85,7 @@ export class HouseFunction extends Construct {
     const inFolders = (folders: readonly BlobFolder[]) => folders.map((folder) => `${arn}/${folder}/*`);
     const reason = 'Blobs of one kind: their keys are made at run time, so only the folder is known.';
     // Without listing, S3 answers for an object that is not there that it is forbidden.
-    this.#allow(['s3:ListBucket'], [arn]);
+    if (read.length > 0) this.#allow(['s3:ListBucket'], [arn]);
     this.#allow(['s3:GetObject'], inFolders(read), reason);
     this.#allow(['s3:PutObject'], inFolders(write), reason);
   }

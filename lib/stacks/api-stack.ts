@@ -54,8 +54,7 @@ export class ApiStack extends Stack {
       memoryMb,
       timeoutSeconds,
       environment: {
-        PLATFORM_MAX_BUNDLE_MB: String(MAX_BODY_MB),
-        PLATFORM_MAX_CALL_BODY_MB: String(MAX_BODY_MB),
+        PLATFORM_MAX_DIRECT_BODY_MB: String(MAX_BODY_MB),
         PLATFORM_RUN_RETENTION_DAYS: String(stage.runRetentionDays),
         ...stage.settings,
       },

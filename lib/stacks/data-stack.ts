@@ -67,6 +67,12 @@ export class DataStack extends Stack {
       serverAccessLogsBucket: accessLog,
       lifecycleRules: [
         { abortIncompleteMultipartUploadAfter: Duration.days(1) },
+        // Longer than an upload can be used: an hour.
+        {
+          prefix: 'uploads/',
+          expiration: Duration.days(1),
+          noncurrentVersionExpiration: Duration.days(1),
+        },
         // What runs took and gave goes with their records, and does not linger as an old version.
         {
           prefix: 'runs/',

@@ -79,6 +79,8 @@ describe.concurrent('on AWS', () => {
         body: bundleForm(new Uint8Array(megabytes * 1024 ** 2)),
       });
     expectError(await upload(4.2), 413, 'DOCUMENT_TOO_LARGE', '4 MB');
+    const { error } = (await upload(4.2)).body;
+    expect(error.hint).toContain('POST /uploads');
     for (const megabytes of [5, 11]) {
       const { status, body } = await upload(megabytes);
       expect([status, body.error.code]).toEqual([413, 'DOCUMENT_TOO_LARGE']);
@@ -142,11 +144,11 @@ test('no function may do what it never needs', () => {
     // Listing is never asked for: it makes S3 say that an object is not there.
     / s3:ListBucket /,
     // The time of a key's last use, which another function noted shortly before.
-    /^(calls|catalog|downloads|runs|usage) dynamodb:UpdateItem .*-main$/,
+    /^(calls|catalog|downloads|runs|uploads|usage) dynamodb:UpdateItem .*-main$/,
     // Credits that a lost run held, given back when the balance is read.
     /^billing dynamodb:((Put|Update)Item .*-main|GetItem .*-runs)$/,
     // What agents do with the key of their run, which needs a sandbox.
-    /^(catalog|downloads|tasks) dynamodb:GetItem .*-runs$/,
+    /^(catalog|downloads|tasks|uploads) dynamodb:GetItem .*-runs$/,
   ];
   const idle = target.unused().filter((grant) => !rare.some((pattern) => pattern.test(grant)));
   expect(idle).toEqual([]);

@@ -13,6 +13,7 @@ import { secretsSuite } from './secrets.ts';
 import { skillsSuite } from './skills.ts';
 import { streamingSuite } from './streaming.ts';
 import { tasksSuite } from './tasks.ts';
+import { uploadsSuite } from './uploads.ts';
 import { usageSuite } from './usage.ts';
 
 /**
@@ -32,6 +33,7 @@ export function platformSuite(target: () => Target, has: Languages): void {
   loopsSuite(target, has);
   runsSuite(target, has.python || has.node);
   idempotencySuite(target);
+  uploadsSuite(target, has.python);
   usageSuite(target);
   limitsSuite(target);
   creditsSuite(target);

@@ -50,6 +50,7 @@ export function memoryDeps(settings: Partial<Config> = {}): MemoryDeps {
     runs: new SqliteTable(database, 'runs', clock),
     counters: new SqliteTable(database, 'counters', clock),
     blobs: new FolderBlobs(join(folder, 'blobs')),
+    uploadForms: { create: () => Promise.reject(new Error('there are no upload forms in this test')) },
     vault: new FileVault(join(folder, 'vault'), join(folder, 'vault.key')),
     cancellations: new Cancellations(),
     sandbox: {

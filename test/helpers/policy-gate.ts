@@ -1,6 +1,7 @@
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { judgeFormPost } from './post-policy.ts';
 import { TEST_ACCOUNT, TEST_REGION } from './templates.ts';
 
 type Service = 'dynamodb' | 'lambda' | 's3' | 'secretsmanager';
@@ -37,6 +38,15 @@ export async function startPolicyGate(
     try {
       const [, fn = '', service, path = ''] = /^\/([\w-]+)\/(\w+)(\/.*)$/.exec(request.url!) ?? [];
       const body = Buffer.concat(await request.toArray());
+      const { 'content-type': type = '' } = request.headers;
+      if (service === 's3' && type.startsWith('multipart/form-data')) {
+        const { bucket, key, refusal } = await judgeFormPost(path.split('/')[1]!, type, body);
+        const asked: [string, string][] = [['s3:PutObject', `arn:aws:s3:::${bucket}/${key}`]];
+        const code = refusal?.code ?? (judge(fn, asked).length > 0 ? 'AccessDenied' : undefined);
+        if (code === undefined) return await forward(upstreams.s3 + path, request, body, response);
+        response.writeHead(refusal?.status ?? 403, { 'content-type': 'application/xml' });
+        return response.end(`<Error><Code>${code}</Code></Error>`);
+      }
       const denied = judge(fn, requestsOf(service as Service, request, path, body));
       if (denied.length > 0) {
         response.writeHead(403, { 'content-type': 'application/x-amz-json-1.0' });

@@ -60,6 +60,7 @@ describe.each(Object.entries(stages))('%s', (name, { app, data, api }) => {
       runs: [true, true, false],
       secrets: [true, false, true],
       tasks: [true, false, false],
+      uploads: [true, true, false],
       usage: [true, false, false],
       workspaces: [true, false, false],
     });
@@ -223,6 +224,7 @@ describe('functions', () => {
       [`${BLOBS}/definitions/*`]: ['s3:GetObject', 's3:PutObject'],
       [`${BLOBS}/layers/*`]: ['s3:GetObject'],
       [`${BLOBS}/runs/*`]: ['s3:GetObject'],
+      [`${BLOBS}/uploads/*`]: ['s3:GetObject'],
     },
     billing: {
       ...LIMIT,
@@ -238,6 +240,7 @@ describe('functions', () => {
       [BLOBS]: ['s3:ListBucket'],
       [`${BLOBS}/definitions/*`]: ['s3:GetObject'],
       [`${BLOBS}/runs/*`]: ['s3:GetObject', 's3:PutObject'],
+      [`${BLOBS}/uploads/*`]: ['s3:GetObject'],
       [SECRETS]: ['secretsmanager:GetSecretValue'],
     },
     catalog: {
@@ -302,6 +305,12 @@ describe('functions', () => {
       [`${TABLES}main/index/gsi1`]: ['dynamodb:Query'],
       [`${TABLES}main/index/gsi2`]: ['dynamodb:Query'],
       [`${TABLES}runs`]: ['dynamodb:GetItem'],
+    },
+    uploads: {
+      ...LIMIT,
+      [`${TABLES}main`]: AUTHENTICATE,
+      [`${TABLES}runs`]: ['dynamodb:GetItem'],
+      [`${BLOBS}/uploads/*`]: ['s3:PutObject'],
     },
     usage: {
       ...LIMIT,
@@ -393,6 +402,12 @@ describe('data', () => {
     expect(rules).toContainEqual({
       Prefix: 'runs/',
       ExpirationInDays: 30,
+      NoncurrentVersionExpiration: { NoncurrentDays: 1 },
+      Status: 'Enabled',
+    });
+    expect(rules).toContainEqual({
+      Prefix: 'uploads/',
+      ExpirationInDays: 1,
       NoncurrentVersionExpiration: { NoncurrentDays: 1 },
       Status: 'Enabled',
     });

@@ -1,0 +1,130 @@
+import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
+import { pipeline } from 'node:stream/promises';
+import busboy from 'busboy';
+import { isPlatformError, PlatformError } from '#core/errors.ts';
+import { boundedChunks } from '#core/http/body.ts';
+import { errorResponse } from '#core/http/envelope.ts';
+import { assertBlobKey, type Blobs } from '#core/ports/blobs.ts';
+import type { Clock } from '#core/ports/clock.ts';
+import type { Ids } from '#core/ports/ids.ts';
+import type { UploadForm, UploadForms } from '#core/ports/upload-forms.ts';
+
+/** No route of the API: where clients of the AWS host meet S3. */
+const PATH = '/uploads/form';
+/** Names and boundaries of the parts. */
+const OVERHEAD_BYTES = 64 * 1024;
+
+/** What a form allows, signed in its field `policy`. */
+interface Policy {
+  readonly key: string;
+  readonly maxBytes: number;
+  readonly expiresAt: number;
+}
+
+/** {@link UploadForms} that this process takes itself, as S3 does: forms end with the process that signed them. */
+export class LocalUploadForms implements UploadForms {
+  readonly #blobs: Blobs;
+  readonly #clock: Clock;
+  readonly #ids: Ids;
+  readonly #url: string;
+  readonly #mostBytes: number;
+  readonly #secret = randomBytes(32);
+
+  /** `baseUrl` is where clients reach this host, `mostBytes` the most that any form allows. */
+  constructor(
+    { blobs, clock, ids }: { readonly blobs: Blobs; readonly clock: Clock; readonly ids: Ids },
+    { baseUrl, mostBytes }: { readonly baseUrl: string; readonly mostBytes: number },
+  ) {
+    this.#blobs = blobs;
+    this.#clock = clock;
+    this.#ids = ids;
+    this.#url = baseUrl + PATH;
+    this.#mostBytes = mostBytes;
+  }
+
+  async create(allowed: Policy): Promise<UploadForm> {
+    assertBlobKey(allowed.key);
+    const policy = Buffer.from(JSON.stringify(allowed)).toString('base64url');
+    return { url: this.#url, fields: { policy, signature: this.#sign(policy).toString('hex') } };
+  }
+
+  /** Whether a request is for {@link LocalUploadForms.accept}. */
+  takes({ method, url }: Request): boolean {
+    return method === 'POST' && url.endsWith(PATH) && new URL(url).pathname === PATH;
+  }
+
+  /** 204 when the file is stored; else the error envelope: FORBIDDEN, DOCUMENT_TOO_LARGE, INVALID_INPUT. */
+  async accept(request: Request): Promise<Response> {
+    const requestUuid = this.#ids.uuid();
+    try {
+      await this.#accept(request);
+      return new Response(null, { status: 204 });
+    } catch (error) {
+      return errorResponse(error, requestUuid, {});
+    }
+  }
+
+  async #accept(request: Request): Promise<void> {
+    const fields: Record<string, string> = Object.create(null);
+    let stored: Promise<void> | undefined;
+    try {
+      const parser = busboy({
+        headers: { 'content-type': request.headers.get('content-type') ?? '' },
+        limits: { files: 1, fields: 10, fieldSize: 4096, fieldNameSize: 100 },
+      });
+      parser.on('field', (name, value) => {
+        fields[name] = value;
+      });
+      parser.on('file', (_, file) => {
+        // Fails with the parser, also when nobody reads it any more; unheard that would end the process.
+        file.on('error', ignore);
+        stored = this.#store(fields, file);
+        stored.catch((error) => parser.destroy(error));
+      });
+      await pipeline(boundedChunks(request, { bytes: this.#mostBytes + OVERHEAD_BYTES }), parser);
+      if (stored === undefined) throw new Error('it has no part "file" with a file name');
+      await stored;
+    } catch (error) {
+      const cause = await Promise.resolve(stored).then(() => error, asIs);
+      // The disk's errors are no client's fault.
+      if (isPlatformError(cause) || !(cause instanceof Error) || 'errno' in cause) throw cause;
+      throw new PlatformError('INVALID_INPUT', `The body is not a whole multipart/form-data: ${cause.message}.`);
+    }
+  }
+
+  async #store(
+    { policy = '', signature = '' }: Record<string, string>,
+    file: AsyncIterable<Uint8Array>,
+  ): Promise<void> {
+    const expected = this.#sign(policy);
+    const given = Buffer.from(signature, 'hex');
+    if (given.length !== expected.length || !timingSafeEqual(given, expected)) {
+      throw new PlatformError(
+        'FORBIDDEN',
+        'The fields are not those of a form of POST /uploads, or stand after the file. Forms end when the platform starts anew.',
+      );
+    }
+    const { key, maxBytes, expiresAt } = JSON.parse(Buffer.from(policy, 'base64url').toString()) as Policy;
+    if (expiresAt <= this.#clock.now()) throw new PlatformError('FORBIDDEN', 'The form has expired.');
+    await this.#blobs.put(key, atMost(maxBytes, file));
+  }
+
+  #sign(policy: string): Buffer {
+    return createHmac('sha256', this.#secret).update(policy).digest();
+  }
+}
+
+const ignore = (): void => {};
+const asIs = (error: unknown): unknown => error;
+
+async function* atMost(limit: number, chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
+  let size = 0;
+  for await (const chunk of chunks) {
+    size += chunk.byteLength;
+    if (size > limit) {
+      const most = `${Math.floor(limit / 1024 ** 2)} MB`;
+      throw new PlatformError('DOCUMENT_TOO_LARGE', `The file is larger than ${most}, the most that this form takes.`);
+    }
+    yield chunk;
+  }
+}
