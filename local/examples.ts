@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { readAgentFolder } from '#cli/bundle-folder.ts';
+import { uploadBundle } from '#cli/upload-bundle.ts';
 import { type ApiError, type Client, createClient } from '#core/client.ts';
 import { createOwnerKey } from '#core/workspaces/bootstrap.ts';
 import type { LocalServer } from './server.ts';
@@ -84,10 +85,8 @@ async function publish(client: Client, name: string, org: string): Promise<void>
   const { body, bundle } = await readFor(org, name);
   const { agent } = await client.createAgent({ body });
   if (bundle === undefined) return;
-  const form = new FormData();
-  form.set('file', new Blob([bundle as Uint8Array<ArrayBuffer>], { type: 'application/zip' }), 'bundle.zip');
   const params = { id: agent.id };
-  const upload = await client.uploadBundle({ params, body: form });
+  const upload = await uploadBundle(client, agent.id, bundle);
   let { environment_status: status, environment_error: problem } = upload;
   while (status === 'building') {
     await sleep(500);

@@ -1,6 +1,7 @@
 import { CallChainCycleError, DependencyCallError, MaxHopsExceededError, TimeoutExceededError } from './errors.js';
 import { send } from './http.js';
 import { runLocally } from './local.js';
+import { jsonBody } from './upload.js';
 
 const DEFAULT_TIMEOUT_MS = 30_000;
 const REFERENCE = /^([a-z0-9][a-z0-9-]*)\/([a-z0-9][a-z0-9._-]*)@(v\d+(?:\.\d+){0,2})$/;
@@ -112,18 +113,23 @@ export class AgentClient {
       throw new DependencyCallError(`${missing} is not set: only runs on the platform call other agents`, failure);
     }
     const context = Object.entries(this.#context).map(([member, value]) => [headerOf(member), value]);
+    const authorization = { Authorization: `Bearer ${this.#serviceKey}` };
+    const signal = AbortSignal.timeout(ms);
+    /** @type {import('./http.js').Request['makeError']} */
+    const makeError = (...failure) => new DependencyCallError(...failure);
+    const sent = await jsonBody({ url: this.#gatewayUrl, headers: authorization, signal, makeError }, input);
     const { body } = await send({
       method: 'POST',
       url: `${this.#gatewayUrl}/${org}/${name}/${version}/${encodeURIComponent(endpoint)}`,
       headers: {
         ...Object.fromEntries(context),
         ...(hops !== undefined && { [headerOf('maxHops')]: String(hops) }),
-        Authorization: `Bearer ${this.#serviceKey}`,
-        'Content-Type': 'application/json',
+        ...authorization,
+        ...sent.headers,
       },
-      body: JSON.stringify(input),
-      signal: AbortSignal.timeout(ms),
-      makeError: (...failure) => new DependencyCallError(...failure),
+      body: sent.body,
+      signal,
+      makeError,
     });
     return typeof body === 'object' && body !== null && 'data' in body && 'metadata' in body ? body.data : body;
   }

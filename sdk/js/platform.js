@@ -3,6 +3,7 @@ import { basename } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describeFailure, PlatformError, TimeoutExceededError } from './errors.js';
 import { asPlatformError, open, send } from './http.js';
+import { formBody, jsonBody } from './upload.js';
 
 const DEFAULT_TIMEOUT_MS = 300_000;
 const POLL_MS = 500;
@@ -169,20 +170,24 @@ export class Platform {
   async #prepare(agent, input, { endpoint = 'run', files = [], idempotencyKey, headers, timeout }, more) {
     const [, org, name, version = 'latest'] = REFERENCE.exec(agent) ?? [];
     if (!org) throw new TypeError(`"${agent}" is no agent, such as "acme/summarize" or "acme/summarize@v1"`);
-    const body = files.length > 0 ? await formOf(files, input) : JSON.stringify(input ?? {});
+    const signal = AbortSignal.timeout(timeout ?? DEFAULT_TIMEOUT_MS);
+    const access = { url: this.#url, headers: this.#headers, signal };
+    const { body, headers: described } =
+      files.length > 0
+        ? await formBody(access, await Promise.all(files.map(readNamed)), input)
+        : await jsonBody(access, input ?? {});
     return {
       method: 'POST',
       url: `${this.#url}/${org}/${name}/${version}/${encodeURIComponent(endpoint)}`,
       headers: {
         ...this.#headers,
-        // A form says itself how its parts are divided.
-        ...(typeof body === 'string' && { 'Content-Type': 'application/json' }),
+        ...described,
         ...(idempotencyKey !== undefined && { 'Idempotency-Key': idempotencyKey }),
         ...headers,
         ...more,
       },
       body,
-      signal: AbortSignal.timeout(timeout ?? DEFAULT_TIMEOUT_MS),
+      signal,
     };
   }
 }
@@ -201,17 +206,12 @@ function asAnswer(body, headers) {
 }
 
 /**
- * @param {NonNullable<CallOptions['files']>} files
- * @param {object} [metadata]
+ * @param {NonNullable<CallOptions['files']>[number]} file
+ * @returns {Promise<import('./upload.js').NamedFile>}
  */
-async function formOf(files, metadata) {
-  const form = new FormData();
-  for (const file of files) {
-    const { name, content } = typeof file === 'string' ? { name: basename(file), content: await readFile(file) } : file;
-    form.append('files[]', content instanceof Blob ? content : new Blob([content]), name);
-  }
-  if (metadata !== undefined) form.append('metadata', JSON.stringify(metadata));
-  return form;
+async function readNamed(file) {
+  const { name, content } = typeof file === 'string' ? { name: basename(file), content: await readFile(file) } : file;
+  return { name, content: content instanceof Blob ? content : new Blob([content]) };
 }
 
 /**

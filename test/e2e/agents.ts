@@ -441,7 +441,7 @@ export function agentsSuite(target: () => Target): void {
       twice.append('bundle', new Blob([good as Uint8Array<ArrayBuffer>]), 'b.zip');
       expectError(await upload(key, tool.id, twice), 400, 'INVALID_INPUT', 'it has 2');
       const path = `/agents/${tool.id}/upload`;
-      expectError(await call('POST', path, { key, json: {} }), 415, 'UNSUPPORTED_TYPE');
+      expectError(await call('POST', path, { key, body: 'text' }), 415, 'UNSUPPORTED_TYPE');
       expectError(await call('POST', path, { key }), 415, 'UNSUPPORTED_TYPE');
       expect(expectOk(await call('GET', `/agents/${tool.id}`, { key })).runnable).toBe(false);
     });

@@ -78,6 +78,7 @@ export function limitsSuite(target: () => Target): void {
       ['GET', '/workspaces'],
       ['GET', '/workspaces/x/secrets'],
       ['GET', '/workspaces/x/runs'],
+      ['POST', '/uploads'],
       ['GET', '/usage'],
       ['GET', '/billing/balance'],
       ['POST', '/nobody/nothing/v1/run'],

@@ -4,7 +4,9 @@ import { routes } from '#core/api.ts';
 import { clientOf, publishCode, startLocalTarget } from '#test/helpers/platform.ts';
 import { type Job, languages } from './languages.ts';
 
-const target = await startLocalTarget();
+/** As on AWS: what is larger than this must not come with the request. */
+const target = await startLocalTarget({ PLATFORM_MAX_DIRECT_BODY_MB: '2.1' });
+const LARGE = 'ü"'.repeat(1_500_000);
 afterAll(() => target.close());
 const client = clientOf(target);
 const fileText = (path: string) => readFileSync(new URL(path, import.meta.url), 'utf8');
@@ -36,7 +38,7 @@ const PROGRAMS = {
     files: {
       'main.mjs': `import { AgentClient, CallChainCycleError } from 'agent-platform-sdk';
 const client = new AgentClient();
-const inputs = [{ a: 1, b: 2 }, {}, { a: 3, b: 4 }];
+const inputs = [{ a: 1, b: 2 }, {}, { a: 3, b: 4, note: 'x'.repeat(3_000_000) }];
 const results = await Promise.allSettled(inputs.map((input) => client.call('acme/add@v1', input)));
 const own = await client.call(process.env.PLATFORM_CALL_CHAIN, {}).catch((error) => error.constructor.name);
 const other = await client.call('acme/wait@v1').catch((error) => error.code);
@@ -53,7 +55,7 @@ from agent_platform import AgentClient, CallChainCycleError, DependencyCallError
 
 async def main():
     client = AgentClient()
-    inputs = [{"a": 1, "b": 2}, {}, {"a": 3, "b": 4}]
+    inputs = [{"a": 1, "b": 2}, {}, {"a": 3, "b": 4, "note": "x" * 3_000_000}]
     results = await asyncio.gather(*(client.call("acme/add@v1", each) for each in inputs), return_exceptions=True)
     said = [result["sum"] if isinstance(result, dict) else result.code for result in results]
     for ref in (os.environ["PLATFORM_CALL_CHAIN"], "acme/wait@v1"):
@@ -103,10 +105,27 @@ describe.each(languages())('the SDK for $name, on a running platform', ({ name, 
     expect(value.runId).toMatch(/^[0-9a-f]{8}-/);
   });
 
-  test('uploads files', async () => {
+  test('uploads files, also large ones', async () => {
     const uploads = [{ name: 'résumé 1.txt', content: 'text' }, new URL(import.meta.url).pathname];
     const { value } = await platform('call', ['acme/add@v1', { note: 1 }], { files: uploads });
     expect(value.data.names).toEqual(['résumé 1.txt', 'platform.test.ts']);
+
+    const large = [...uploads, { name: 'große.csv', content: LARGE }];
+    const answer = await platform('call', ['acme/add@v1', { note: 1 }], { files: large });
+    expect(answer.error).toBeUndefined();
+    expect(answer.value.data.names).toEqual(['résumé 1.txt', 'platform.test.ts', 'große.csv']);
+  });
+
+  test('sends large inputs, and says when they are too large', async () => {
+    const { value, error } = await platform('call', ['acme/add@v1', { a: 1, b: 2, note: LARGE }]);
+    expect(error).toBeUndefined();
+    expect(value.data).toEqual({ sum: 3 });
+    const streamed = await platform('stream', ['acme/add@v1', { a: 2, b: 2, note: LARGE }]);
+    expect(streamed.value.at(-1)).toMatchObject({ type: 'result', data: { sum: 4 } });
+
+    const tooLarge = [{ name: 'x', content: 'x'.repeat(26 * 1024 ** 2) }];
+    const refused = await platform('call', ['acme/add@v1', {}], { files: tooLarge });
+    expect(refused.error).toMatchObject({ type: 'PlatformError', code: 'DOCUMENT_TOO_LARGE', status: 413 });
   });
 
   test('tells what was refused', async () => {

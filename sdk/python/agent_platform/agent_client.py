@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 import os
 import re
 import time
@@ -11,6 +10,7 @@ from urllib.parse import quote
 
 from ._http import in_thread, send
 from ._local import run_locally
+from ._upload import Access, json_body
 from .errors import CallChainCycleError, DependencyCallError, MaxHopsExceededError, TimeoutExceededError
 
 DEFAULT_TIMEOUT_SECONDS = 30.0
@@ -126,15 +126,14 @@ class AgentClient:
             raise DependencyCallError(
                 f"{missing} is not set: only runs on the platform call other agents", code="UNAUTHORIZED"
             )
-        headers = {
-            **self._context.to_headers(),
-            "Authorization": f"Bearer {self._service_key}",
-            "Content-Type": "application/json",
-        }
+        authorization = {"Authorization": f"Bearer {self._service_key}"}
+        access = Access(self._gateway_url, authorization, time.monotonic() + seconds, DependencyCallError)
+        content_type, content = json_body(access, input or {})
+        headers = {**self._context.to_headers(), **authorization, "Content-Type": content_type}
         if hops is not None:
             headers["X-Platform-Max-Hops"] = str(hops)
         url = f"{self._gateway_url}/{match[1]}/{match[2]}/{match[3]}/{quote(endpoint or 'run', safe='')}"
-        body, _ = send("POST", url, headers, json.dumps(input or {}).encode(), seconds, DependencyCallError)
+        body, _ = send("POST", url, headers, content, access.left(), DependencyCallError)
         return body["data"] if isinstance(body, dict) and "data" in body and "metadata" in body else body
 
     def _check_chain(self, agent: str) -> int | None:

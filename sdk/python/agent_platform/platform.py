@@ -1,10 +1,8 @@
 from __future__ import annotations
 
 import json
-import mimetypes
 import os
 import re
-import secrets
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -13,6 +11,7 @@ from typing import Any, Union
 from urllib.parse import quote
 
 from ._http import TIMEOUTS, open_response, send
+from ._upload import Access, form_body, json_body
 from .errors import PlatformError, TimeoutExceededError, describe_failure
 
 #: A path, or a name and its content.
@@ -78,8 +77,8 @@ class Platform:
         ``idempotency_key`` is answered as the first one was. ``headers`` are further ones, such as
         ``X-Platform-Skills``.
         """
-        url, sent, body = self._prepare(agent, input, endpoint, files, idempotency_key, headers)
-        answer, received = send("POST", url, sent, body, timeout)
+        url, sent, body, left = self._prepare(agent, input, endpoint, files, idempotency_key, headers, timeout)
+        answer, received = send("POST", url, sent, body, left)
         return _as_answer(answer, received.get("x-run-id"))
 
     def stream(
@@ -97,11 +96,11 @@ class Platform:
 
         The call goes on when nobody listens any more.
         """
-        url, sent, body = self._prepare(agent, input, endpoint, files, idempotency_key, headers)
+        url, sent, body, left = self._prepare(agent, input, endpoint, files, idempotency_key, headers, timeout)
         sent["Accept"] = "text/event-stream"
-        end = time.monotonic() + timeout
+        end = time.monotonic() + left
         try:
-            with open_response("POST", url, sent, body, timeout, PlatformError) as response:
+            with open_response("POST", url, sent, body, left, PlatformError) as response:
                 run_id = response.headers.get("x-run-id")
                 if response.headers.get_content_type() != "text/event-stream":
                     yield _as_answer(json.load(response), run_id)
@@ -135,9 +134,9 @@ class Platform:
         timeout: float = DEFAULT_TIMEOUT_SECONDS,
     ) -> Run:
         """Starts a call without waiting for its answer; see :meth:`wait` and :meth:`cancel`."""
-        url, sent, body = self._prepare(agent, input, endpoint, files, idempotency_key, headers)
+        url, sent, body, left = self._prepare(agent, input, endpoint, files, idempotency_key, headers, timeout)
         sent["Prefer"] = "respond-async"
-        answer, _ = send("POST", url, sent, body, timeout)
+        answer, _ = send("POST", url, sent, body, left)
         return Run(answer["run_id"], answer["url"])
 
     def wait(self, run: Run, *, timeout: float = DEFAULT_TIMEOUT_SECONDS) -> Answer:
@@ -172,17 +171,19 @@ class Platform:
         files: Iterable[File],
         idempotency_key: str | None,
         headers: Mapping[str, str] | None,
-    ) -> tuple[str, dict[str, str], bytes]:
+        timeout: float,
+    ) -> tuple[str, dict[str, str], bytes, float]:
         match = _REFERENCE.fullmatch(agent)
         if not match:
             raise ValueError(f'"{agent}" is no agent, such as "acme/summarize" or "acme/summarize@v1"')
         url = f"{self._url}/{match[1]}/{match[2]}/{match[3] or 'latest'}/{quote(endpoint, safe='')}"
-        given = list(files)
-        content = _multipart(given, input) if given else ("application/json", json.dumps(input or {}).encode())
-        sent = {**self._headers, "Content-Type": content[0], **(headers or {})}
+        access = Access(self._url, self._headers, time.monotonic() + timeout)
+        given = [_read(file) for file in files]
+        content_type, body = form_body(access, given, input) if given else json_body(access, input or {})
+        sent = {**self._headers, "Content-Type": content_type, **(headers or {})}
         if idempotency_key is not None:
             sent["Idempotency-Key"] = idempotency_key
-        return url, sent, content[1]
+        return url, sent, body, access.left()
 
 
 def _as_answer(body: Any, run_id: str | None) -> Answer:
@@ -191,24 +192,8 @@ def _as_answer(body: Any, run_id: str | None) -> Answer:
     return Answer(body["data"], body.get("warnings", []), body.get("metadata", {}), run_id)
 
 
-def _multipart(files: list[File], metadata: Mapping[str, Any] | None) -> tuple[str, bytes]:
-    boundary = secrets.token_hex(16)
-    parts: list[bytes] = []
-
-    def add(disposition: str, content_type: str, content: bytes) -> None:
-        head = f"--{boundary}\r\nContent-Disposition: form-data; {disposition}\r\nContent-Type: {content_type}\r\n\r\n"
-        parts.extend([head.encode(), content, b"\r\n"])
-
-    for file in files:
-        name, content = file if isinstance(file, tuple) else (Path(file).name, Path(file).read_bytes())
-        # As browsers write names in forms.
-        safe_name = name.replace('"', "%22").replace("\r", "%0D").replace("\n", "%0A")
-        content_type = mimetypes.guess_type(name)[0] or "application/octet-stream"
-        add(f'name="files[]"; filename="{safe_name}"', content_type, content)
-    if metadata is not None:
-        add('name="metadata"', "application/json", json.dumps(metadata).encode())
-    parts.append(f"--{boundary}--\r\n".encode())
-    return f"multipart/form-data; boundary={boundary}", b"".join(parts)
+def _read(file: File) -> tuple[str, bytes]:
+    return file if isinstance(file, tuple) else (Path(file).name, Path(file).read_bytes())
 
 
 def _events(lines: Iterable[bytes]) -> Iterator[tuple[str, str]]:

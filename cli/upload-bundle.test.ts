@@ -1,0 +1,35 @@
+import { afterAll, expect, test } from 'vitest';
+import { clientOf, startLocalTarget } from '#test/helpers/platform.ts';
+import { zip } from '#test/helpers/zip.ts';
+import { uploadBundle } from './upload-bundle.ts';
+
+const MB = 1024 ** 2;
+const target = await startLocalTarget({ PLATFORM_MAX_DIRECT_BODY_MB: '4', PLATFORM_MAX_BUNDLE_MB: '6' });
+afterAll(() => target.close());
+const client = clientOf(target);
+
+/** A bundle of about so many bytes. */
+const bundleOf = (bytes: number): Uint8Array =>
+  zip([
+    { name: 'main.py', content: 'print("{}")' },
+    { name: 'data', content: Buffer.alloc(bytes, 7), method: 0 },
+  ]);
+
+test.each([
+  ['small', 1000],
+  ['large', 5 * MB],
+])('a %s bundle is uploaded, whatever way it takes', async (name, bytes) => {
+  const bundle = bundleOf(bytes);
+  const body = { name, type: 'tool', description: 'is uploaded', required_secrets: [] };
+  const { agent } = await client.createAgent({ body });
+  expect(await uploadBundle(client, agent.id, bundle)).toMatchObject({ size_bytes: bundle.byteLength });
+  const stored = await client.downloadOwnBundle({ params: { id: agent.id } });
+  expect(Buffer.from(await stored.arrayBuffer()).equals(bundle)).toBe(true);
+});
+
+test('one that the platform does not take is not sent', async () => {
+  const bundle = bundleOf(6 * MB);
+  await expect(uploadBundle(client, crypto.randomUUID(), bundle)).rejects.toThrow(
+    `The bundle has ${bundle.byteLength} bytes, but the platform takes ${6 * MB}.`,
+  );
+});
