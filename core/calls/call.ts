@@ -35,7 +35,7 @@ export interface Call {
   readonly workspace: Workspace;
   /** A UUID. */
   readonly runId: string;
-  readonly triggerSource: 'api' | 'cli' | 'agent' | 'replay';
+  readonly triggerSource: 'api' | 'cli' | 'agent' | 'replay' | 'schedule' | 'manual' | 'webhook';
   /** Epoch milliseconds. */
   readonly receivedAt: number;
   /** Epoch milliseconds; the caller's wish, see {@link deadlineOf}. */
@@ -46,6 +46,8 @@ export interface Call {
   readonly skillHeaders: SkillHeaders;
   /** The run that is repeated. */
   readonly replayOf?: string;
+  /** The schedule that it is a run of. */
+  readonly scheduleId?: string;
 }
 
 export interface CallAnswer {
@@ -136,6 +138,7 @@ export async function beginCall(deps: Deps, call: Call): Promise<BegunRun> {
     rootRunId: lineage.rootRunId,
     replayOf: call.replayOf,
     tenantId: call.tenantId,
+    scheduleId: call.scheduleId,
     context: issued?.context as unknown as Json | undefined,
     input: mask.json(input.document as Json),
   };

@@ -20,6 +20,8 @@ const plan = z.strictObject({
   daily_paid_calls: perDay,
   /** Calls under way at the same moment, of every kind together. */
   concurrent_calls: z.int().min(1).max(MAX_CONCURRENT_CALLS),
+  /** Schedules that a workspace may have (`spec.md` *Limits*: not part of the free plan). */
+  schedules: z.int().min(0).max(1_000_000),
   /** The longest that a call may take. */
   timeout_seconds: seconds,
   /** The same for agents with a sandbox. */
@@ -34,6 +36,7 @@ const DEFAULT_PLANS: Plans = {
     daily_sandbox_calls: 50,
     daily_paid_calls: 100_000,
     concurrent_calls: 10,
+    schedules: 0,
     timeout_seconds: 300,
     sandbox_timeout_seconds: 30,
   },
@@ -42,6 +45,7 @@ const DEFAULT_PLANS: Plans = {
     daily_sandbox_calls: 500,
     daily_paid_calls: 100_000,
     concurrent_calls: 50,
+    schedules: 20,
     timeout_seconds: 300,
     sandbox_timeout_seconds: 300,
   },
@@ -50,6 +54,7 @@ const DEFAULT_PLANS: Plans = {
     daily_sandbox_calls: 2_000,
     daily_paid_calls: 100_000,
     concurrent_calls: 100,
+    schedules: 100,
     timeout_seconds: 300,
     sandbox_timeout_seconds: 300,
   },
@@ -58,6 +63,7 @@ const DEFAULT_PLANS: Plans = {
     daily_sandbox_calls: 10_000_000,
     daily_paid_calls: 100_000,
     concurrent_calls: MAX_CONCURRENT_CALLS,
+    schedules: 1_000_000,
     timeout_seconds: 300,
     sandbox_timeout_seconds: 300,
   },

@@ -22,6 +22,7 @@ const run = (id: string, parentRunId: string | null, second: number, more: Parti
   rootRunId: 'top',
   replayOf: null,
   tenantId: null,
+  scheduleId: null,
   completedAt: null,
   durationMs: 10,
   executionMs: null,

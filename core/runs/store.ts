@@ -2,7 +2,7 @@ import type { AgentDefinition } from '../agents/manifest.ts';
 import type { Deps } from '../deps.ts';
 import { type ErrorCode, PlatformError } from '../errors.ts';
 import { epochSeconds, isoTime } from '../ports/clock.ts';
-import { equals, exists, type Item, type Json, queryAll, type TransactOperation } from '../ports/table.ts';
+import { absent, equals, exists, type Item, type Json, queryAll, type TransactOperation } from '../ports/table.ts';
 import { usageOperations } from '../usage/rollup.ts';
 import type { TraceEvent } from './trace.ts';
 
@@ -32,6 +32,7 @@ export interface Run {
   readonly rootRunId: string;
   readonly replayOf: string | null;
   readonly tenantId: string | null;
+  readonly scheduleId: string | null;
   readonly completedAt: string | null;
   readonly durationMs: number | null;
   readonly executionMs: number | null;
@@ -93,6 +94,8 @@ export interface NewRun {
   readonly rootRunId?: string;
   readonly replayOf?: string;
   readonly tenantId?: string;
+  /** The schedule that it is a run of. */
+  readonly scheduleId?: string;
   /** Masked. */
   readonly input: Json;
   /** What sub-calls of this run are checked against, see `core/orchestration`. */
@@ -165,6 +168,7 @@ export class RunStore {
       root_run_id: rootRunId,
       replay_of: run.replayOf,
       tenant_id: run.tenantId,
+      schedule_id: run.scheduleId,
       context: run.context,
       ...(await this.#embed(run.id, ttl, body)),
       ttl,
@@ -173,17 +177,21 @@ export class RunStore {
       gsi2pk: `WS#${this.#workspaceId}#RUNS`,
       gsi2sk: `${startedAt}#${run.id}`,
     };
-    if (run.parentRunId === undefined) {
-      await runs.put(head);
-    } else {
-      await runs.transact([
-        { op: 'put', item: head },
-        {
-          op: 'put',
-          item: { ...this.#childKey(rootRunId, run.id), ttl, run_id: run.id, parent_run_id: run.parentRunId },
-        },
-      ]);
+    const listed: Item[] = [];
+    if (run.parentRunId !== undefined) {
+      listed.push({ ...this.#childKey(rootRunId, run.id), ttl, run_id: run.id, parent_run_id: run.parentRunId });
     }
+    if (run.scheduleId !== undefined) {
+      listed.push({ pk: this.#schedulePartition(run.scheduleId), sk: `${startedAt}#${run.id}`, ttl, run_id: run.id });
+    }
+    // A run of a schedule may be begun by two, when one takes it for lost that the other is only slow with.
+    const operations = [head, ...listed].map((item) => ({ op: 'put' as const, item, condition: absent() }));
+    if (listed.length === 0) await runs.put(head);
+    else if (!(await runs.transact(operations)).ok) throw new Error(`the run ${run.id} was started by another process`);
+  }
+
+  #schedulePartition(scheduleId: string): string {
+    return `WS#${this.#workspaceId}#SCHEDULE#${scheduleId}`;
   }
 
   #childKey(rootRunId: string, runId: string) {
@@ -317,6 +325,35 @@ export class RunStore {
     return { runs: found.slice(offset, offset + limit), total: found.length };
   }
 
+  /** Runs of a schedule, newest first; of the newest thousand, as {@link RunStore.list}. */
+  async listOfSchedule(
+    scheduleId: string,
+    { status, limit, offset }: Pick<RunFilter, 'limit' | 'offset'> & { readonly status?: string },
+  ): Promise<{ runs: Run[]; total: number }> {
+    const ids: string[] = [];
+    const query = { pk: this.#schedulePartition(scheduleId), reverse: true, limit: MAX_EXAMINED };
+    for await (const { run_id } of queryAll(this.#deps.runs, query)) {
+      ids.push(run_id as string);
+      if (ids.length === MAX_EXAMINED) break;
+    }
+    // Without a filter, no other records are read than those that are shown.
+    const wanted = status === undefined ? ids.slice(offset, offset + limit) : ids;
+    const now = this.#deps.clock.now();
+    const runs = (await this.#heads(wanted)).map((head) => readRun(head, now));
+    if (status === undefined) return { runs, total: ids.length };
+    const found = runs.filter((run) => run.status === status);
+    return { runs: found.slice(offset, offset + limit), total: found.length };
+  }
+
+  async #heads(ids: readonly string[]): Promise<Item[]> {
+    const heads: (Item | undefined)[] = [];
+    for (let start = 0; start < ids.length; start += MAX_BATCH) {
+      const keys = ids.slice(start, start + MAX_BATCH).map((id) => this.#key(id));
+      heads.push(...(await this.#deps.runs.batchGet(keys)));
+    }
+    return heads.filter((head) => head !== undefined);
+  }
+
   /** The runs of a chain that were called by others, each with the run that called it. */
   async callers(rootRunId: string): Promise<ReadonlyMap<string, string>> {
     const callers = new Map<string, string>();
@@ -329,16 +366,10 @@ export class RunStore {
   /** All runs of a chain: its top and whatever was called below, oldest first, with what happened in each. */
   async tree(rootRunId: string): Promise<{ run: Run; trace: readonly TraceEvent[] }[]> {
     const ids = [rootRunId, ...(await this.callers(rootRunId)).keys()];
-    const heads: (Item | undefined)[] = [];
-    for (let start = 0; start < ids.length; start += MAX_BATCH) {
-      const keys = ids.slice(start, start + MAX_BATCH).map((id) => this.#key(id));
-      heads.push(...(await this.#deps.runs.batchGet(keys)));
-    }
+    const heads = await this.#heads(ids);
     const now = this.#deps.clock.now();
     const found = await Promise.all(
-      heads
-        .filter((head) => head !== undefined)
-        .map(async (head) => ({ run: readRun(head, now), trace: (await this.#bodyOf(head))?.trace ?? [] })),
+      heads.map(async (head) => ({ run: readRun(head, now), trace: (await this.#bodyOf(head))?.trace ?? [] })),
     );
     return found.sort((a, b) => (a.run.startedAt < b.run.startedAt ? -1 : 1));
   }
@@ -394,7 +425,7 @@ const headKey = (workspaceId: string, runId: string) => ({ pk: `WS#${workspaceId
 /** What stands of a run's id in `req_...`, an id, or the beginning of either. */
 export const digitsOf = (name: string): string => hexOf(name.replace(/^req_/i, '').toLowerCase());
 
-const hexOf = (runId: string): string => runId.replaceAll('-', '');
+export const hexOf = (runId: string): string => runId.replaceAll('-', '');
 
 /** A run with what its sub-calls are checked against, see `core/orchestration`; whoever asks must prove to be the run. */
 export async function findRunContext(
@@ -458,6 +489,7 @@ function newRunFrom(item: Item): NewRun {
     rootRunId: item.root_run_id as string | undefined,
     replayOf: item.replay_of as string | undefined,
     tenantId: item.tenant_id as string | undefined,
+    scheduleId: item.schedule_id as string | undefined,
     // Of no use to whoever ends it.
     input: null,
   };
@@ -484,6 +516,7 @@ function readRun(item: Item, now: number): Run {
     rootRunId: (item.root_run_id as string | undefined) ?? (item.id as string),
     replayOf: (item.replay_of as string | undefined) ?? null,
     tenantId: (item.tenant_id as string | undefined) ?? null,
+    scheduleId: (item.schedule_id as string | undefined) ?? null,
     completedAt: (item.completed_at as string | undefined) ?? null,
     durationMs: (item.duration_ms as number | undefined) ?? null,
     executionMs: (item.execution_ms as number | null | undefined) ?? null,

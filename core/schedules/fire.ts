@@ -1,0 +1,123 @@
+import type { Deps } from '../deps.ts';
+import { isoTime } from '../ports/clock.ts';
+import { RunStore } from '../runs/store.ts';
+import { type Cron, nextTime, parseCron, previousTime } from './cron.ts';
+import { beginning, countRun, execute, recordLostBeginning } from './run.ts';
+import {
+  listOpenScheduleRuns,
+  type NewScheduleEvent,
+  type OpenScheduleRun,
+  type Schedule,
+  type ScheduleChange,
+  ScheduleStore,
+  takeOver,
+} from './store.ts';
+import { Zone } from './zone.ts';
+
+/** A minute that is further back than this is missed. */
+const WINDOW_MS = 5 * 60_000;
+/** A timer's clock may be this far ahead of ours. */
+const MAX_SKEW_MS = 60_000;
+/** Minutes that are counted one by one when they were missed. */
+const MAX_COUNTED = 1000;
+
+/**
+ * Deals with all minutes of a schedule that are due: the newest runs when it is no more than five minutes back, older
+ * ones are noted as missed. Safe to call at any time and as often as anybody likes, at once as well: each minute is dealt
+ * with once. Ends when the run has ended. `scheduledFor` is the minute that a timer was set for, in epoch milliseconds.
+ */
+export async function fireDue(
+  deps: Deps,
+  { workspaceId, scheduleId, scheduledFor = 0 }: { workspaceId: string; scheduleId: string; scheduledFor?: number },
+): Promise<void> {
+  const now = deps.clock.now();
+  const until = scheduledFor - now <= MAX_SKEW_MS ? Math.max(now, scheduledFor) : now;
+  const runId = deps.ids.uuid();
+  let run: OpenScheduleRun | undefined;
+  const changed = await new ScheduleStore(deps, workspaceId).change(scheduleId, (schedule) => {
+    run = undefined;
+    const due = dueAt(schedule, until);
+    if (due === undefined) return undefined;
+    const { newest, missed, next } = due;
+    const set = { next_run_at: next === undefined ? null : isoTime(next) };
+    if (newest === undefined) return { set, events: missed };
+    if (schedule.overlap === 'skip' && schedule.open_runs > 0) {
+      const message = `The run of ${isoTime(newest)} was skipped: an earlier one was still under way.`;
+      return { set, events: [...missed, { type: 'skipped_overlap', message }] };
+    }
+    run = {
+      schedule_id: scheduleId,
+      workspace_id: workspaceId,
+      run_id: runId,
+      source: 'schedule',
+      scheduled_for: newest,
+    };
+    const begun: ScheduleChange = beginning(deps, schedule, run);
+    return { ...begun, set: { ...begun.set, ...set }, events: missed };
+  });
+  if (changed && run) await execute(deps, changed, run, { waitUntil: run.scheduled_for! + WINDOW_MS });
+}
+
+interface Due {
+  /** The minute that is to run. */
+  readonly newest?: number;
+  readonly missed: readonly NewScheduleEvent[];
+  readonly next?: number;
+}
+
+/** `undefined` when nothing is. */
+function dueAt(schedule: Schedule, until: number): Due | undefined {
+  if (!schedule.enabled || schedule.cron_expression === null || schedule.deleted_at !== null) return undefined;
+  const cron = parseCron(schedule.cron_expression);
+  const zone = Zone.of(schedule.timezone);
+  const next = nextTime(cron, zone, until);
+  // It was lost: what should have happened meanwhile nobody can tell.
+  if (schedule.next_run_at === null) return { missed: [], next };
+  const first = Date.parse(schedule.next_run_at);
+  if (first > until) return undefined;
+  const newest = Math.max(previousTime(cron, zone, until) ?? first, first);
+  const isLate = until - newest > WINDOW_MS;
+  const last = isLate ? newest : previousTime(cron, zone, newest - 1);
+  const missed = last !== undefined && last >= first ? [missedEvent(cron, zone, first, last)] : [];
+  return { ...(!isLate && { newest }), missed, next };
+}
+
+function missedEvent(cron: Cron, zone: Zone, first: number, last: number): NewScheduleEvent {
+  let count = 1;
+  for (let time = first; time < last && count <= MAX_COUNTED; count++) time = nextTime(cron, zone, time) ?? last;
+  const message =
+    count === 1
+      ? `The run of ${isoTime(first)} was missed.`
+      : `${count > MAX_COUNTED ? `More than ${MAX_COUNTED}` : count} runs were missed, from ${isoTime(first)} to ${isoTime(last)}.`;
+  return { type: 'missed', message };
+}
+
+/**
+ * Goes on with runs whose process died: those that have ended are counted, those that did not begin begin now, or are
+ * noted as missed or failed when it is too late for that. `all` says that no other process can have any. Safe to run
+ * anywhere, at any time; ends when the runs have ended.
+ */
+export async function sweepScheduleRuns(deps: Deps, { all = false }: { readonly all?: boolean } = {}): Promise<void> {
+  const open = await Array.fromAsync(listOpenScheduleRuns(deps, all));
+  await Promise.all(
+    open.map((run) =>
+      goOnWith(deps, run).catch((error: unknown) =>
+        deps.log.error('run of a schedule not settled', { run_id: run.run_id, error: String(error) }),
+      ),
+    ),
+  );
+}
+
+async function goOnWith(deps: Deps, run: OpenScheduleRun): Promise<void> {
+  const record = await new RunStore(deps, run.workspace_id).find(run.run_id);
+  if (record?.status === 'running' || record?.status === 'queued') return;
+  if (record) return countRun(deps, run, { status: record.status, errorMessage: record.errorMessage });
+  const schedule = await new ScheduleStore(deps, run.workspace_id).findEver(run.schedule_id);
+  if (schedule === undefined || !(await takeOver(deps, run))) return;
+  const isInTime = run.scheduled_for !== undefined && deps.clock.now() - run.scheduled_for <= WINDOW_MS;
+  if (isInTime && schedule.deleted_at === null) {
+    await execute(deps, schedule, run, { waitUntil: run.scheduled_for + WINDOW_MS });
+  } else {
+    await recordLostBeginning(deps, schedule, run);
+  }
+}
