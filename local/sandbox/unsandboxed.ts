@@ -17,8 +17,8 @@ import {
   type SandboxSpec,
   type SandboxStatus,
 } from '#core/ports/sandbox.ts';
-import type { CachedFolder, ContentCache } from './content-cache.ts';
-import { type HostRuntime, SDK } from './host-runtime.ts';
+import type { CachedFolder, ContentCache } from '#runner/content-cache.ts';
+import { type HostRuntime, SDK } from '#runner/host-runtime.ts';
 
 const DEFAULT_MAX_OUTPUT_BYTES = 10 * 1024 * 1024;
 const TERM_GRACE_MS = 2000;

@@ -27,17 +27,17 @@ export interface CachedFolder {
  */
 export class ContentCache {
   readonly #folder: string;
-  readonly #blobs: Blobs;
+  readonly #blobs: Pick<Blobs, 'get' | 'stream'>;
   readonly #inUse = new Map<string, number>();
   readonly #expanding = new Map<string, Promise<string>>();
 
-  private constructor(folder: string, blobs: Blobs) {
+  private constructor(folder: string, blobs: Pick<Blobs, 'get' | 'stream'>) {
     this.#folder = folder;
     this.#blobs = blobs;
   }
 
   /** Makes the folder and removes what a crash left half expanded in it. */
-  static async open(folder: string, blobs: Blobs): Promise<ContentCache> {
+  static async open(folder: string, blobs: Pick<Blobs, 'get' | 'stream'>): Promise<ContentCache> {
     await mkdir(join(folder, 'expanded'), { recursive: true });
     await mkdir(join(folder, 'tmp'), { recursive: true });
     for (const name of await readdir(join(folder, 'tmp'))) {

@@ -25,11 +25,11 @@ export interface HostRuntime {
 
 /** The platform's own packages, which agents import without installing them. */
 export const SDK = {
-  node: { name: 'agent-platform-sdk', folder: fileURLToPath(new URL('../../sdk/js', import.meta.url)) },
-  python: { name: 'agent_platform', folder: fileURLToPath(new URL('../../sdk/python', import.meta.url)) },
+  node: { name: 'agent-platform-sdk', folder: fileURLToPath(new URL('../sdk/js', import.meta.url)) },
+  python: { name: 'agent_platform', folder: fileURLToPath(new URL('../sdk/python', import.meta.url)) },
 } as const;
 /** The programs by which tools of loops call other agents. */
-const HELPERS = fileURLToPath(new URL('../../sdk/helpers', import.meta.url));
+const HELPERS = fileURLToPath(new URL('../sdk/helpers', import.meta.url));
 /** Where sandboxes see them. */
 export const SDK_NODE_MODULES = '/runtime/node_modules';
 export const SDK_PYTHONPATH = '/runtime/python';

@@ -42,7 +42,7 @@ interface Run {
   readonly signal?: AbortSignal;
 }
 
-export class LocalSession implements SandboxSession {
+export class BoxSession implements SandboxSession {
   readonly #box: Box;
   readonly #home: string;
   readonly #limits: string;

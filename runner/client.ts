@@ -1,0 +1,201 @@
+import {
+  type ExecEvent,
+  type ExecExit,
+  type ExecRequest,
+  type SandboxFile,
+  SandboxFileError,
+  type SandboxSession,
+  SandboxUnavailableError,
+} from '#core/ports/sandbox.ts';
+import {
+  decodeEvents,
+  encodeExec,
+  type RunnerHealth,
+  type RunnerJob,
+  type RunnerProblem,
+  SILENCE_MS,
+} from './protocol.ts';
+
+/** Where a runner is reached. */
+export interface RunnerTarget {
+  /** E.g. `http://10.0.3.7:8080`. */
+  readonly baseUrl: string;
+  /** What the way there needs besides, such as a proxy's own token. */
+  readonly headers?: Readonly<Record<string, string>>;
+  /** @default the global one */
+  readonly fetch?: typeof fetch;
+}
+
+const KILLED = 137;
+
+/** Throws when nobody answers within `timeoutMs`. */
+export async function runnerHealth(target: RunnerTarget, timeoutMs: number): Promise<RunnerHealth> {
+  const response = await ask(target, 'GET', '/health', { signal: AbortSignal.timeout(timeoutMs) });
+  if (!response.ok) throw await problemOf(response);
+  return (await response.json()) as RunnerHealth;
+}
+
+/**
+ * The one session of a runner, over HTTP (`protocol.ts`). It holds nothing but the address and the token, so any process
+ * that knows both can go on with a session that another one opened.
+ */
+export class RunnerSession implements SandboxSession {
+  readonly #target: RunnerTarget;
+  readonly #token: string;
+  #closing: Promise<void> | undefined;
+
+  constructor(target: RunnerTarget, token: string) {
+    this.#target = target;
+    this.#token = token;
+  }
+
+  /**
+   * Claims the runner and waits until bundle and layer are in place. Throws an error with the `code` CLAIMED when it was
+   * not the first, {@link SandboxUnavailableError}, or what the network threw.
+   */
+  static async open(target: RunnerTarget, job: RunnerJob, signal?: AbortSignal): Promise<RunnerSession> {
+    const body = Buffer.from(JSON.stringify(job));
+    const response = await ask(target, 'POST', '/session', { body, signal });
+    if (!response.ok) throw await problemOf(response);
+    await response.body?.cancel();
+    return new RunnerSession(target, job.token);
+  }
+
+  async *exec(request: ExecRequest): AsyncGenerator<ExecEvent> {
+    const startedAt = performance.now();
+    const exit = (reason: ExecExit['reason']): ExecEvent => ({
+      type: 'exit',
+      exit: { reason, exitCode: KILLED, durationMs: performance.now() - startedAt },
+    });
+    const { signal, stdin, ...head } = request;
+    if (signal?.aborted) return void (yield exit('aborted'));
+    const stop = new AbortController();
+    const onAbort = () => stop.abort();
+    signal?.addEventListener('abort', onAbort);
+    const silence = setTimeout(onAbort, SILENCE_MS);
+    try {
+      const response = await this.#ask('POST', '/exec', { body: encodeExec(head, stdin), signal: stop.signal });
+      if (!response.ok) throw await problemOf(response);
+      const heard = (async function* () {
+        for await (const chunk of response.body!) {
+          silence.refresh();
+          yield chunk;
+        }
+      })();
+      for await (const event of decodeEvents(heard)) {
+        yield event;
+        if (event.type === 'exit') return;
+      }
+    } catch (error) {
+      // What the runner refused is a mistake of ours; all else is a runner or a network that is gone.
+      if ((error as { code?: unknown }).code === 'BAD_REQUEST') throw error;
+    } finally {
+      clearTimeout(silence);
+      signal?.removeEventListener('abort', onAbort);
+      // An end before the exit event tells the runner to kill.
+      stop.abort();
+    }
+    yield exit(signal?.aborted ? 'aborted' : 'sandbox_lost');
+  }
+
+  async writeFile(path: string, content: Uint8Array | AsyncIterable<Uint8Array>): Promise<void> {
+    let sourceError: { error: unknown } | undefined;
+    async function* source() {
+      try {
+        yield* content as AsyncIterable<Uint8Array>;
+      } catch (error) {
+        sourceError = { error };
+        throw error;
+      }
+    }
+    const body = content instanceof Uint8Array ? content : ReadableStream.from(source());
+    const response = await this.#askForFile('PUT', 'write', path, `/files?${query({ path })}`, { body }).catch(
+      (error) => {
+        throw sourceError ? sourceError.error : error;
+      },
+    );
+    await response.body?.cancel();
+  }
+
+  async readFile(path: string): Promise<AsyncIterable<Uint8Array>> {
+    const response = await this.#askForFile('GET', 'read', path, `/files?${query({ path })}`);
+    return (async function* () {
+      try {
+        yield* response.body ?? [];
+      } catch {
+        throw lost('read', path);
+      }
+    })();
+  }
+
+  async listFiles(path: string, { recursive = false }: { recursive?: boolean } = {}): Promise<SandboxFile[]> {
+    const response = await this.#askForFile('GET', 'list', path, `/list?${query({ path, recursive: `${recursive}` })}`);
+    const { files } = (await response.json()) as { files: SandboxFile[] };
+    return files;
+  }
+
+  /** A runner that does not answer ends by itself, at its lifetime's end. */
+  close(): Promise<void> {
+    this.#closing ??= this.#ask('DELETE', '/session', { signal: AbortSignal.timeout(SILENCE_MS) }).then(
+      async (response) => response.body?.cancel(),
+      () => {},
+    );
+    return this.#closing;
+  }
+
+  #ask(method: string, path: string, more: AskOptions = {}): Promise<Response> {
+    return ask(this.#target, method, path, { ...more, token: this.#token });
+  }
+
+  async #askForFile(
+    method: string,
+    verb: string,
+    file: string,
+    path: string,
+    more: AskOptions = {},
+  ): Promise<Response> {
+    if (this.#closing) throw lost(verb, file);
+    const response = await this.#ask(method, path, more).catch(() => {
+      throw lost(verb, file);
+    });
+    if (!response.ok) throw await problemOf(response);
+    return response;
+  }
+}
+
+interface AskOptions {
+  readonly body?: Uint8Array | ReadableStream;
+  readonly signal?: AbortSignal;
+  readonly token?: string;
+}
+
+function ask(
+  target: RunnerTarget,
+  method: string,
+  path: string,
+  { body, signal, token }: AskOptions,
+): Promise<Response> {
+  const send = target.fetch ?? fetch;
+  const headers = { ...target.headers, ...(token !== undefined && { authorization: `Bearer ${token}` }) };
+  // What streams needs to say so; the types of Node do not know it yet.
+  return send(new URL(path, target.baseUrl), { method, headers, body, signal, duplex: 'half' } as RequestInit);
+}
+
+const query = (values: Record<string, string>): string => new URLSearchParams(values).toString();
+
+const lost = (verb: string, path: string): SandboxFileError =>
+  new SandboxFileError(`cannot ${verb} ${path}: the sandbox is gone`);
+
+async function problemOf(response: Response): Promise<Error> {
+  const text = await response.text().catch(() => '');
+  let problem: Partial<RunnerProblem> = {};
+  try {
+    problem = JSON.parse(text);
+  } catch {
+    // Not from a runner, but from something on the way.
+  }
+  const { code, message = `status ${response.status}: ${text.slice(0, 200)}` } = problem.error ?? {};
+  if (code === 'SANDBOX_FILE') return new SandboxFileError(message);
+  if (code === 'SANDBOX_UNAVAILABLE') return new SandboxUnavailableError(message);
+  return Object.assign(new Error(`a runner refused: ${message}`), { code });
+}

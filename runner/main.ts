@@ -1,0 +1,53 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import * as z from 'zod';
+import { ContentCache } from './content-cache.ts';
+import { findHostRuntime } from './host-runtime.ts';
+import { LinkedBlobs } from './linked-blobs.ts';
+import { createNamespaceSandbox, SCRATCH } from './namespace-sandbox.ts';
+import { RunnerServer } from './server.ts';
+
+/** The program of a sandbox's task or VM: serves one session, then ends. */
+const settings = z
+  .object({
+    /** A port, 0 for any, or the path of a Unix socket. */
+    PLATFORM_RUNNER_LISTEN: z.string().default('8080'),
+    /** How long a runner waits to be claimed, then it ends. Without one it waits for ever. */
+    PLATFORM_RUNNER_LEASE_SECONDS: z.coerce.number().positive().max(2_000_000).optional(),
+  })
+  // biome-ignore lint/style/noProcessEnv: the one place that reads the environment of a runner.
+  .parse(process.env);
+
+const say = (message: string, more: object = {}) => console.log(JSON.stringify({ message, ...more }));
+
+const folder = await mkdtemp(join(tmpdir(), `${SCRATCH}${process.pid}-runner-`));
+// Sandboxes run under other uids, and the folder that mkdtemp makes is ours alone; this one they may pass.
+const cacheFolder = join(folder, 'cache');
+const runtime = await findHostRuntime(join(cacheFolder, 'runtime'));
+const blobs = new LinkedBlobs();
+const cache = await ContentCache.open(cacheFolder, blobs);
+const sandbox = await createNamespaceSandbox({ cacheFolder, cache, runtime, prestart: 0, log: say });
+if (Array.isArray(sandbox)) throw new Error(`no sandbox works here: ${sandbox.join('; ')}`);
+
+const listen = settings.PLATFORM_RUNNER_LISTEN;
+const server = new RunnerServer({
+  health: { interpreters: runtime.interpreters, isolation: sandbox.kind },
+  openSession({ bundle, layer, env, egress, purpose, limits, gateway, registries }) {
+    blobs.links = [bundle, layer].filter((link) => link !== undefined);
+    const spec = { bundle: bundle?.key, layer: layer?.key, env, egress, purpose, limits };
+    return sandbox.open(spec, { gateway, registries });
+  },
+  listen: /^\d+$/.test(listen) ? Number(listen) : listen,
+  leaseMs: settings.PLATFORM_RUNNER_LEASE_SECONDS && settings.PLATFORM_RUNNER_LEASE_SECONDS * 1000,
+});
+say('listening', { port: await server.start() });
+
+const stopped = new Promise<string>((resolve) => {
+  for (const signal of ['SIGTERM', 'SIGINT'] as const) process.once(signal, () => resolve(signal));
+});
+say('ending', { reason: await Promise.race([server.ended, stopped]) });
+await server.close();
+await sandbox.close();
+await rm(folder, { recursive: true, force: true });
+process.exit(0);

@@ -1,0 +1,122 @@
+import { spawn } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { createInterface } from 'node:readline';
+import { Readable } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
+import { fileURLToPath } from 'node:url';
+import type { Blobs } from '#core/ports/blobs.ts';
+import type { Sandbox, SandboxSession, SandboxSpec } from '#core/ports/sandbox.ts';
+import { RunnerSession, runnerHealth } from '#runner/client.ts';
+import type { RunnerJob } from '#runner/protocol.ts';
+
+const MAIN = fileURLToPath(new URL('../../runner/main.ts', import.meta.url));
+const LIFETIME_MS = 600_000;
+
+export interface RunnerProcess {
+  /** Without a slash at the end. */
+  readonly url: string;
+  readonly pid: number;
+  /** Resolves with the exit code once the process has ended, -1 when it was killed. */
+  readonly ended: Promise<number>;
+  kill(signal?: NodeJS.Signals): Promise<void>;
+}
+
+/** The real runner as a process of this machine, on a port of its own; it isolates its job as the local host does. */
+export async function startRunner(env: Readonly<Record<string, string>> = {}): Promise<RunnerProcess> {
+  const child = spawn(process.execPath, [MAIN], {
+    env: { PATH: process.env.PATH, PLATFORM_RUNNER_LISTEN: '0', ...env },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  const ended = once(child, 'exit').then(([code]) => code ?? -1);
+  let stderr = '';
+  child.stderr.on('data', (chunk) => {
+    stderr += chunk;
+  });
+  const lines = createInterface(child.stdout);
+  const [line] = await Promise.race([
+    once(lines, 'line'),
+    ended.then((code) => {
+      throw new Error(`the runner ended with ${code} before it listened: ${stderr}`);
+    }),
+  ]);
+  return {
+    url: `http://127.0.0.1:${JSON.parse(line).port}`,
+    pid: child.pid!,
+    ended,
+    async kill(signal = 'SIGKILL') {
+      child.kill(signal);
+      await ended;
+    },
+  };
+}
+
+/** Serves blobs over HTTP, as presigned addresses do. */
+export async function serveBlobs(blobs: Blobs): Promise<{ linkTo(key: string): string; close(): void }> {
+  const secret = randomBytes(8).toString('hex');
+  const server = createServer(async (request, response) => {
+    const [, given, ...key] = request.url!.split('/');
+    const content = given === secret ? await blobs.stream(key.join('/')) : undefined;
+    if (!content) return void response.writeHead(404).end();
+    await pipeline(Readable.from(content), response).catch(() => {});
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+  return {
+    linkTo: (key) => `http://127.0.0.1:${port}/${secret}/${key}`,
+    close: () => void server.close().closeAllConnections(),
+  };
+}
+
+/** What a dispatcher sends for `spec`. */
+export const jobFor = (
+  { turn: _, bundle, layer, ...spec }: SandboxSpec,
+  linkTo: (key: string) => string,
+  more: Partial<RunnerJob> = {},
+): RunnerJob => ({
+  token: randomBytes(32).toString('hex'),
+  lifetimeMs: LIFETIME_MS,
+  ...spec,
+  ...(bundle !== undefined && { bundle: { key: bundle, url: linkTo(bundle) } }),
+  ...(layer !== undefined && { layer: { key: layer, url: linkTo(layer) } }),
+  ...more,
+});
+
+/** A sandbox whose sessions are runners, each started for it. */
+export class RunnerSandbox implements Sandbox {
+  readonly #linkTo: (key: string) => string;
+  readonly #start: () => Promise<Pick<RunnerProcess, 'url' | 'kill'>>;
+  readonly #runners = new Set<Pick<RunnerProcess, 'url' | 'kill'>>();
+
+  constructor(
+    linkTo: (key: string) => string,
+    start: () => Promise<Pick<RunnerProcess, 'url' | 'kill'>> = startRunner,
+  ) {
+    this.#linkTo = linkTo;
+    this.#start = start;
+  }
+
+  async open(spec: SandboxSpec): Promise<SandboxSession> {
+    return RunnerSession.open({ baseUrl: (await this.#started()).url }, jobFor(spec, this.#linkTo));
+  }
+
+  async status() {
+    const runner = await this.#started();
+    const { interpreters } = await runnerHealth({ baseUrl: runner.url }, 5_000);
+    await runner.kill();
+    return { kind: 'fargate' as const, interpreters };
+  }
+
+  async close(): Promise<void> {
+    await Promise.all([...this.#runners].map((runner) => runner.kill()));
+  }
+
+  async #started() {
+    const runner = await this.#start();
+    this.#runners.add(runner);
+    return runner;
+  }
+}
