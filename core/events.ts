@@ -6,7 +6,10 @@ export interface EventSpec {
 
 /** What the deployed platform does beside answering requests: a function each, called by the clock or by a function. */
 export const EVENTS = {
-  sweeper: { everyMinutes: 1, about: 'Finishes the runs whose host died, and what they held of credits.' },
+  sweeper: {
+    everyMinutes: 1,
+    about: 'Finishes the runs whose host died, and what they held of credits; sends the alerts that did not arrive.',
+  },
   install: { about: "Installs an uploaded bundle's dependencies, which may take longer than an upload is answered." },
 } as const satisfies Record<string, EventSpec>;
 

@@ -152,11 +152,13 @@ export const FUNCTIONS: { readonly [Name in FunctionName | EventName]: FunctionS
     memoryMb: 512,
     timeoutSeconds: 60,
     tables: {
-      // Credits that lost runs held.
-      main: { items: ['GetItem', 'PutItem', 'UpdateItem'], query: ['gsi2'] },
+      // Credits that lost runs held; alerts, and what the timeline of their schedule says of them.
+      main: { items: ['GetItem', 'PutItem', 'UpdateItem', 'DeleteItem'], query: ['gsi2'] },
       runs: { items: ['GetItem', 'PutItem', 'UpdateItem'], query: ['gsi1'] },
     },
     blobs: { read: ['runs'], write: ['runs'] },
+    // Alerts are signed.
+    secrets: 'read',
   },
   tasks: {
     memoryMb: MEMORY_MB,

@@ -1,6 +1,7 @@
 import type { IncomingMessage, Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { createAdaptorServer } from '@hono/node-server';
+import { sweepAlerts } from '#core/alerts/delivery.ts';
 import { routes } from '#core/api.ts';
 import { sweepHolds } from '#core/billing/ledger.ts';
 import type { Config } from '#core/config.ts';
@@ -52,6 +53,7 @@ export async function startLocalServer(config: Config): Promise<LocalServer> {
   const sweep = setInterval(() => {
     const done = sweepLostRuns(deps)
       .then(() => sweepHolds(deps))
+      .then(() => sweepAlerts(deps))
       .then(() => purgeUploads(deps));
     deps.background(done.catch((error: unknown) => deps.log.error('sweep failed', { error: String(error) })));
   }, SWEEP_INTERVAL_MS).unref();

@@ -68,7 +68,7 @@ export interface BegunRun {
 }
 
 /** API Gateway cuts an idle stream at 300 s: answers come before (`design.md` section 6). */
-const PLATFORM_LIMIT_MS = 295_000;
+export const PLATFORM_LIMIT_MS = 295_000;
 
 /** The earliest of the agent's timeouts, the plan's and the platform's limit, and the caller's deadline. Epoch milliseconds. */
 export function deadlineOf(deps: Pick<Deps, 'config'>, call: Call): number {

@@ -58,7 +58,7 @@ export async function readJson(request: Request, limit: BodyLimit): Promise<Json
 }
 
 /** A body of known length is read at once: a web stream for it costs as much as all the rest of reading it. */
-async function readBounded(request: Request, limit: BodyLimit): Promise<Uint8Array> {
+export async function readBounded(request: Request, limit: BodyLimit): Promise<Uint8Array> {
   const length = Number(request.headers.get('content-length') ?? Number.POSITIVE_INFINITY);
   if (!(length <= limit.bytes)) return Buffer.concat(await Array.fromAsync(boundedChunks(request, limit)));
   const bytes = new Uint8Array(await request.arrayBuffer());

@@ -1,4 +1,6 @@
 import { type AgentVersion, findAnyVersion } from '../agents/store.ts';
+import { type Alert, type AlertDeps, alertOperation, newAlert, tryAlert } from '../alerts/delivery.ts';
+import { isAlertDue, streakOf } from '../alerts/failure-streak.ts';
 import { type BegunRun, beginCall, type CallAnswer } from '../calls/call.ts';
 import { checkDeprecation } from '../calls/target.ts';
 import type { Deps } from '../deps.ts';
@@ -6,7 +8,7 @@ import { isPlatformError, PlatformError } from '../errors.ts';
 import { topOfChain } from '../orchestration/context.ts';
 import { isoTime } from '../ports/clock.ts';
 import type { Json } from '../ports/table.ts';
-import { type NewRun, type RunResult, RunStore } from '../runs/store.ts';
+import { type NewRun, type Run, type RunResult, RunStore } from '../runs/store.ts';
 import { findWorkspace } from '../workspaces/store.ts';
 import {
   countedOperation,
@@ -52,6 +54,21 @@ export async function runNow(
   return begun && execute(deps, begun, run, { input });
 }
 
+/** The same of a run that has ended, by its record. */
+export const answerFromRun = (
+  { id, status, durationMs, errorMessage }: Run,
+  output: Json | null,
+): ScheduleRunAnswer => ({
+  run_id: id,
+  status: answerStatus(status),
+  duration_ms: durationMs ?? 0,
+  output,
+  error: errorMessage,
+});
+
+const answerStatus = (status: Run['status']): ScheduleRunAnswer['status'] =>
+  status === 'completed' ? 'success' : status === 'timeout' ? 'timeout' : 'error';
+
 /** The change that begins a run; it goes on with {@link execute}. */
 export function beginning({ clock }: Pick<Deps, 'clock'>, schedule: Schedule, run: OpenScheduleRun): ScheduleChange {
   const now = clock.now();
@@ -93,7 +110,7 @@ export async function execute(
   await countRun(deps, run, { status, errorMessage: failure?.message ?? null });
   return {
     run_id: run.run_id,
-    status: status === 'completed' ? 'success' : status === 'timeout' ? 'timeout' : 'error',
+    status: answerStatus(status),
     duration_ms: deps.clock.now() - startedAt,
     output: answer?.data ?? null,
     error: failure?.message ?? null,
@@ -214,14 +231,17 @@ export async function recordLostBeginning(deps: Deps, schedule: Schedule, run: O
 
 /**
  * Counts a run that has ended, once (`spec.md` *Schedule*, the table of its states): a success resets the failures, a
- * failure adds one and disables the schedule when it is the last that is allowed.
+ * failure adds one and disables the schedule when it is the last that is allowed. The alert that a failure makes due is
+ * written with it, and goes out beside the run.
  */
 export async function countRun(
-  deps: Pick<Deps, 'main' | 'clock' | 'ids' | 'config'>,
+  deps: AlertDeps & Pick<Deps, 'background'>,
   run: OpenScheduleRun,
   { status, errorMessage }: Ended,
 ): Promise<void> {
-  await new ScheduleStore(deps, run.workspace_id).change(run.schedule_id, (schedule) => {
+  let alert: Alert | undefined;
+  const counted = await new ScheduleStore(deps, run.workspace_id).change(run.schedule_id, (schedule) => {
+    alert = undefined;
     const isFailure = status === 'failed' || status === 'timeout';
     const failures = isFailure ? schedule.consecutive_failures + 1 : status === 'completed' ? 0 : undefined;
     const set: ScheduleChange['set'] = {
@@ -237,9 +257,17 @@ export async function countRun(
         message: `Run ${run.run_id} failed: ${errorMessage ?? 'no reason was given'}`.slice(0, 500),
       },
     ];
-    if (!schedule.enabled || failures! < schedule.max_consecutive_failures) return { set, events, alongside };
+    const autoDisabled = schedule.enabled && failures! >= schedule.max_consecutive_failures;
+    const after = { ...schedule, ...set };
+    if (after.alert_webhook_url !== null && isAlertDue(after, { autoDisabled })) {
+      const streak = streakOf(after, { autoDisabled, lastError: errorMessage });
+      alert = newAlert(deps, streak, after.alert_webhook_url);
+      alongside.push(alertOperation(deps, alert));
+    }
+    if (!autoDisabled) return { set, events, alongside };
     events.push({ type: 'auto_disabled', message: `Disabled after ${failures} failures in a row.` });
     const now = isoTime(deps.clock.now());
     return { set: { ...set, enabled: false, next_run_at: null, auto_disabled_at: now }, events, alongside };
   });
+  if (counted && alert) deps.background(tryAlert(deps, alert));
 }

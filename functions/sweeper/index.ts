@@ -1,12 +1,15 @@
-import { blobParts, tableParts } from '#aws/deps.ts';
+import { blobParts, tableParts, vaultParts } from '#aws/deps.ts';
+import { sweepAlerts } from '#core/alerts/delivery.ts';
 import { sweepHolds } from '#core/billing/ledger.ts';
 import { sweepLostRuns } from '#core/runs/sweep.ts';
 import { host } from '../host.ts';
 
-const deps = { ...host, ...tableParts(host), ...blobParts(host) };
+const tables = tableParts(host);
+const deps = { ...host, ...tables, ...blobParts(host), ...vaultParts({ ...host, ...tables }) };
 
 /** Called every minute. One that fails is followed by the next. */
 export async function handler(): Promise<void> {
   await sweepLostRuns(deps);
   await sweepHolds(deps);
+  await sweepAlerts(deps);
 }

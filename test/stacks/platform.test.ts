@@ -292,12 +292,13 @@ describe('functions', () => {
       [SECRETS]: ['secretsmanager:GetSecretValue', 'secretsmanager:CreateSecret', 'secretsmanager:PutSecretValue'],
     },
     sweeper: {
-      [`${TABLES}main`]: ['dynamodb:GetItem', 'dynamodb:PutItem', 'dynamodb:UpdateItem'],
+      [`${TABLES}main`]: ['dynamodb:GetItem', 'dynamodb:PutItem', 'dynamodb:UpdateItem', 'dynamodb:DeleteItem'],
       [`${TABLES}main/index/gsi2`]: ['dynamodb:Query'],
       [`${TABLES}runs`]: ['dynamodb:GetItem', 'dynamodb:PutItem', 'dynamodb:UpdateItem'],
       [`${TABLES}runs/index/gsi1`]: ['dynamodb:Query'],
       [BLOBS]: ['s3:ListBucket'],
       [`${BLOBS}/runs/*`]: ['s3:GetObject', 's3:PutObject'],
+      [SECRETS]: ['secretsmanager:GetSecretValue'],
     },
     tasks: {
       ...LIMIT,

@@ -1,0 +1,258 @@
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { type MemoryDeps, memoryDeps } from '#test/helpers/memory-deps.ts';
+import { type Receiver, startReceiver } from '#test/helpers/receiver.ts';
+import { countRun } from '../schedules/run.ts';
+import { type OpenScheduleRun, openRunOperation, type Schedule, ScheduleStore } from '../schedules/store.ts';
+import { sweepAlerts } from './delivery.ts';
+
+const WORKSPACE = '11111111-1111-4111-8111-111111111111';
+const MINUTE_MS = 60_000;
+
+let receiver: Receiver;
+beforeEach(async () => {
+  receiver = await startReceiver();
+});
+afterEach(() => receiver.close());
+
+async function setUp(changes: Partial<Schedule> = {}) {
+  const work: Promise<void>[] = [];
+  const deps: MemoryDeps = {
+    ...memoryDeps({ outboundHosts: ['127.0.0.1'] }),
+    background: (each) => {
+      work.push(each);
+      return each;
+    },
+  };
+  const schedules = new ScheduleStore(deps, WORKSPACE);
+  const schedule: Schedule = {
+    id: deps.ids.uuid(),
+    workspace_id: WORKSPACE,
+    agent_id: deps.ids.uuid(),
+    agent_workspace_id: WORKSPACE,
+    agent_org: 'acme',
+    agent_name: 'triage',
+    agent_version: 'v1',
+    schedule_type: 'webhook',
+    cron_expression: null,
+    timezone: 'UTC',
+    input_data: {},
+    llm_provider: null,
+    enabled: true,
+    auto_update: true,
+    overlap: 'allow',
+    webhook_secret_hash: null,
+    webhook_secret_preview: null,
+    alert_webhook_url: `${receiver.url}/ok`,
+    alert_on_failure_count: 3,
+    max_consecutive_failures: 5,
+    consecutive_failures: 0,
+    auto_disabled_at: null,
+    next_run_at: null,
+    last_run_at: null,
+    last_run_id: null,
+    last_run_status: null,
+    run_count: 0,
+    open_runs: 0,
+    created_by: deps.ids.uuid(),
+    created_at: new Date(deps.clock.now()).toISOString(),
+    updated_at: new Date(deps.clock.now()).toISOString(),
+    deleted_at: null,
+    ...changes,
+  };
+  await schedules.create(schedule, 10);
+  const begin = async (): Promise<OpenScheduleRun> => {
+    const run = {
+      schedule_id: schedule.id,
+      workspace_id: WORKSPACE,
+      run_id: deps.ids.uuid(),
+      source: 'webhook',
+    } as const;
+    await deps.main.transact([openRunOperation(run, deps.clock.now())]);
+    return run;
+  };
+  const count = async (run: OpenScheduleRun, status: 'failed' | 'completed' | 'timeout' | 'cancelled' = 'failed') =>
+    countRun(deps, run, { status, errorMessage: status === 'completed' ? null : 'It broke.' });
+  const fail = async (times = 1) => {
+    for (let n = 0; n < times; n++) await count(await begin());
+    await Promise.all(work);
+  };
+  const timeline = async () =>
+    (await schedules.listEvents(schedule.id, { limit: 50, offset: 0 }))
+      .filter(({ event_type }) => event_type.startsWith('alert'))
+      .map(({ event_type, message }) => [event_type, message]);
+  const change = (set: Partial<Schedule>) => schedules.change(schedule.id, () => ({ set }));
+  return { deps, schedules, schedule, begin, count, fail, timeline, change, settled: () => Promise.all(work) };
+}
+
+describe('a failure', () => {
+  test('is reported when it reaches the count, and when it disables the schedule', async () => {
+    const { schedule, fail, timeline } = await setUp();
+    await fail(2);
+    expect(receiver.at('/')).toEqual([]);
+    await fail();
+    const body = {
+      event: 'schedule.failure_streak',
+      schedule_id: schedule.id,
+      workspace_id: WORKSPACE,
+      agent_name: 'triage',
+      consecutive_failures: 3,
+      threshold: 5,
+      auto_disabled: false,
+      last_error: 'It broke.',
+    };
+    expect(receiver.at('/ok').map((each) => each.body)).toEqual([body]);
+    await fail(2);
+    expect(
+      receiver
+        .at('/ok')
+        .slice(1)
+        .map((each) => each.body),
+    ).toEqual([{ ...body, consecutive_failures: 5, auto_disabled: true }]);
+    // Of a disabled schedule, which can still be triggered.
+    await fail(3);
+    expect(receiver.at('/ok')).toHaveLength(2);
+    expect(await timeline()).toEqual([
+      ['alert_sent', 'Alert sent.'],
+      ['alert_sent', 'Alert sent.'],
+    ]);
+  });
+
+  test('is reported anew after a success', async () => {
+    const { fail, begin, count } = await setUp({ alert_on_failure_count: 1 });
+    await fail(2);
+    await count(await begin(), 'completed');
+    await fail(2);
+    expect(receiver.at('/ok').map(({ body }) => body.consecutive_failures)).toEqual([1, 1]);
+  });
+
+  test('is also a timeout, and no cancelled run', async () => {
+    const { settled, begin, count } = await setUp({ alert_on_failure_count: 1 });
+    await count(await begin(), 'cancelled');
+    await settled();
+    expect(receiver.at('/')).toEqual([]);
+    await count(await begin(), 'timeout');
+    await settled();
+    expect(receiver.at('/ok')).toHaveLength(1);
+  });
+
+  test('that is counted twice is reported once', async () => {
+    const { settled, begin, count } = await setUp({ alert_on_failure_count: 1 });
+    const run = await begin();
+    await Promise.all([count(run), count(run), count(run)]);
+    await settled();
+    expect(receiver.at('/ok')).toHaveLength(1);
+  });
+
+  test.each([
+    ['has no address', { alert_webhook_url: null }],
+    ['was deleted', { deleted_at: '2035-06-01T12:00:00.000Z' }],
+  ])('of a schedule that %s is not reported', async (_, changes) => {
+    const { fail } = await setUp({ ...changes, alert_on_failure_count: 1 });
+    await fail(5);
+    expect(receiver.at('/')).toEqual([]);
+  });
+
+  test('with a long error is cut', async () => {
+    const { deps, begin, settled } = await setUp({ alert_on_failure_count: 1 });
+    await countRun(deps, await begin(), { status: 'failed', errorMessage: 'x'.repeat(100_000) });
+    await settled();
+    expect(receiver.at('/ok')[0]!.body.last_error).toHaveLength(2000);
+  });
+});
+
+describe('an alert', () => {
+  test('that is not taken is tried again after a minute, and five minutes later, with the same id', async () => {
+    const { deps, fail, timeline, change } = await setUp();
+    await change({ alert_webhook_url: `${receiver.url}/503/down`, alert_on_failure_count: 1 });
+    await fail();
+    const tries = async (afterMs: number) => {
+      await deps.clock.advance(afterMs);
+      await sweepAlerts(deps);
+      return receiver.at('/503').length;
+    };
+    expect(await tries(0)).toBe(1);
+    expect(await tries(MINUTE_MS - 1)).toBe(1);
+    expect(await tries(2)).toBe(2);
+    expect(await tries(5 * MINUTE_MS - 2)).toBe(2);
+    expect(await timeline()).toEqual([]);
+    expect(await tries(3)).toBe(3);
+    expect(await tries(60 * MINUTE_MS)).toBe(3);
+    expect(await timeline()).toEqual([['alert_failed', 'Alert not sent, after 3 tries: it answered 503.']]);
+    const ids = receiver.at('/503').map(({ headers }) => headers['webhook-id']);
+    expect(new Set(ids).size).toBe(1);
+    const times = receiver.at('/503').map(({ headers }) => Number(headers['webhook-timestamp']));
+    expect(times[2]! - times[0]!).toBe(360);
+  });
+
+  test('that arrives at the second try is sent', async () => {
+    const { deps, fail, timeline, change } = await setUp();
+    // An alert goes where the schedule said when it was due.
+    await change({ alert_webhook_url: `${receiver.url}/500/then-200`, alert_on_failure_count: 1 });
+    await fail();
+    const [item] = (await deps.main.query({ index: 'gsi2', pk: await partitionOf(deps), limit: 10 })).items;
+    await deps.main.update({ pk: item!.pk, sk: item!.sk }, { set: { url: `${receiver.url}/ok` } });
+    await deps.clock.advance(MINUTE_MS + 1);
+    await sweepAlerts(deps);
+    expect(receiver.at('/ok')).toHaveLength(1);
+    expect(await timeline()).toEqual([['alert_sent', 'Alert sent.']]);
+    expect(await partitionOf(deps)).toBeUndefined();
+  });
+
+  test('to an address that must not be used is not tried again', async () => {
+    const { deps, fail, timeline } = await setUp({
+      alert_webhook_url: 'https://169.254.169.254/latest',
+      alert_on_failure_count: 1,
+    });
+    await fail();
+    expect(await timeline()).toEqual([
+      [
+        'alert_failed',
+        'Alert not sent, after one try: address: 169.254.169.254 is not an address of the public internet.',
+      ],
+    ]);
+    expect(await partitionOf(deps)).toBeUndefined();
+  });
+
+  test('whose process died before the first try is sent by the sweep, by one of many', async () => {
+    const { deps, begin, timeline } = await setUp({ alert_on_failure_count: 1 });
+    const dead = { ...deps, background: async () => {}, outbound: { post: () => new Promise<never>(() => {}) } };
+    await countRun(dead, await begin(), { status: 'failed', errorMessage: 'It broke.' });
+    await sweepAlerts(deps);
+    expect(receiver.at('/')).toEqual([]);
+    await deps.clock.advance(30_001);
+    await Promise.all([sweepAlerts(deps), sweepAlerts(deps), sweepAlerts(deps)]);
+    expect(receiver.at('/ok')).toHaveLength(1);
+    expect(await timeline()).toEqual([['alert_sent', 'Alert sent.']]);
+  });
+
+  test('whose process dies in each try is given up after the last', async () => {
+    const { deps, begin, timeline } = await setUp({ alert_on_failure_count: 1 });
+    const dead = { ...deps, outbound: { post: () => Promise.reject(new Error('killed')) } };
+    await countRun(dead, await begin(), { status: 'failed', errorMessage: 'It broke.' });
+    for (let minute = 0; minute < 10; minute++) {
+      await deps.clock.advance(MINUTE_MS);
+      await sweepAlerts(dead);
+    }
+    expect(await timeline()).toEqual([
+      ['alert_failed', 'Alert not sent, after 3 tries: the platform stopped during its last try.'],
+    ]);
+  });
+
+  test('is in no log', async () => {
+    const { deps, fail } = await setUp({
+      alert_webhook_url: `${receiver.url}/500/T0/hunter2`,
+      alert_on_failure_count: 1,
+    });
+    await fail();
+    expect(JSON.stringify(deps.lines)).not.toContain('hunter2');
+  });
+});
+
+/** Where the index has an alert that is on its way. */
+async function partitionOf({ main }: MemoryDeps): Promise<string> {
+  for (const digit of '0123456789abcdef') {
+    const pk = `ALERTS#${digit}`;
+    if ((await main.query({ index: 'gsi2', pk })).items.length > 0) return pk;
+  }
+  return undefined as unknown as string;
+}
