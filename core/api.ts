@@ -3,10 +3,12 @@ import { billingRoutes } from './billing/routes.ts';
 import { callRoutes } from './calls/routes.ts';
 import type { Route } from './http/route.ts';
 import { keyRoutes } from './keys/routes.ts';
+import { messageRoutes } from './messages/routes.ts';
 import { metaRoutes } from './meta/routes.ts';
 import { serviceKeyRoutes } from './orchestration/routes.ts';
 import { runRoutes } from './runs/routes.ts';
 import { secretRoutes } from './secrets/routes.ts';
+import { storageRoutes } from './storage/routes.ts';
 import { taskRoutes } from './tasks/routes.ts';
 import { uploadRoutes } from './uploads/routes.ts';
 import { usageRoutes } from './usage/routes.ts';
@@ -19,6 +21,8 @@ export const routes = [
   ...workspaceRoutes,
   ...secretRoutes,
   ...taskRoutes,
+  ...messageRoutes,
+  ...storageRoutes,
   ...usageRoutes,
   ...billingRoutes,
   ...catalogRoutes,

@@ -28,6 +28,7 @@ const CODES = {
   RATE_LIMITED: { status: 429, retryable: true },
   LLM_RATE_LIMITED: { status: 429, retryable: true },
   BUDGET_EXCEEDED: { status: 429, retryable: false },
+  STORAGE_QUOTA_EXCEEDED: { status: 429, retryable: false },
   INTERNAL_ERROR: { status: 500, retryable: true },
   SANDBOX_ERROR: { status: 500, retryable: false },
   LLM_ERROR: { status: 502, retryable: true },

@@ -5,10 +5,12 @@ import { billingHandlers } from './billing/handlers.ts';
 import { callHandlers } from './calls/handlers.ts';
 import type { Deps } from './deps.ts';
 import { keyHandlers } from './keys/handlers.ts';
+import { messageHandlers } from './messages/handlers.ts';
 import { metaHandlers } from './meta/handlers.ts';
 import { serviceKeyHandlers } from './orchestration/handlers.ts';
 import { runHandlers } from './runs/handlers.ts';
 import { secretHandlers } from './secrets/handlers.ts';
+import { storageHandlers } from './storage/handlers.ts';
 import { taskHandlers } from './tasks/handlers.ts';
 import { uploadHandlers } from './uploads/handlers.ts';
 import { usageHandlers } from './usage/handlers.ts';
@@ -21,6 +23,8 @@ export const allHandlers = (deps: Deps) => ({
   ...workspaceHandlers(deps),
   ...secretHandlers(deps),
   ...taskHandlers(deps),
+  ...messageHandlers(deps),
+  ...storageHandlers(deps),
   ...usageHandlers(deps),
   ...billingHandlers(deps),
   ...catalogHandlers(deps),

@@ -14,12 +14,14 @@ export interface TableAccess {
 }
 
 /** First segments of blob keys. */
-export type BlobFolder = 'bundles' | 'definitions' | 'layers' | 'runs' | 'uploads';
+export type BlobFolder = 'bundles' | 'definitions' | 'layers' | 'runs' | 'storage' | 'uploads';
 
 export interface BlobAccess {
   readonly read: readonly BlobFolder[];
   /** @default - none */
   readonly write?: readonly BlobFolder[];
+  /** @default - none */
+  readonly remove?: readonly BlobFolder[];
 }
 
 /** What a deployed function is given, and nothing past it. */
@@ -159,6 +161,17 @@ export const FUNCTIONS: { readonly [Name in FunctionName | EventName]: FunctionS
     blobs: { read: ['runs'], write: ['runs'] },
     // Alerts are signed.
     secrets: 'read',
+  },
+  storage: {
+    memoryMb: MEMORY_MB,
+    timeoutSeconds: BUFFERED_SECONDS,
+    tables: {
+      main: { items: [...AUTHENTICATE, 'BatchGetItem', 'PutItem', 'DeleteItem'], query: ['table'] },
+      // The key of an agent's run.
+      runs: { items: ['GetItem'] },
+      counters: { items: LIMIT },
+    },
+    blobs: { read: ['storage'], write: ['storage'], remove: ['storage'] },
   },
   tasks: {
     memoryMb: MEMORY_MB,

@@ -50,6 +50,7 @@ export const FUNCTION_NAMES = [
   'keys',
   'runs',
   'secrets',
+  'storage',
   'tasks',
   'uploads',
   'usage',
@@ -81,8 +82,9 @@ export function commonErrors(route: Route): ErrorCode[] {
   const codes: ErrorCode[] = ['INTERNAL_ERROR'];
   if (isCountedByAddress(route)) codes.push('RATE_LIMITED');
   if (route.auth === 'key') codes.push('UNAUTHORIZED', 'FORBIDDEN');
-  if (route.request?.query || route.request?.headers || route.request?.body) codes.push('INVALID_INPUT');
-  if (route.request?.body) codes.push('DOCUMENT_TOO_LARGE', 'UNSUPPORTED_TYPE');
+  const { params, query, headers, body } = route.request ?? {};
+  if (params || query || headers || body) codes.push('INVALID_INPUT');
+  if (body) codes.push('DOCUMENT_TOO_LARGE', 'UNSUPPORTED_TYPE');
   return codes;
 }
 

@@ -4,6 +4,9 @@ import * as z from 'zod';
 export const PLAN_NAMES = ['free', 'pro', 'team', 'enterprise'] as const;
 export type PlanName = (typeof PLAN_NAMES)[number];
 
+const KB = 1024;
+const MB = 1024 * KB;
+
 /** Every call that is under way has a lease in one item, which must stay small: see `core/limits/admission.ts`. */
 const MAX_CONCURRENT_CALLS = 200;
 /** The platform's own limit (`spec.md` *Limits*). */
@@ -11,6 +14,10 @@ const MAX_TIMEOUT_SECONDS = 300;
 
 const perDay = z.int().min(0).max(1_000_000_000);
 const seconds = z.int().min(1).max(MAX_TIMEOUT_SECONDS);
+const quota = z
+  .int()
+  .min(1)
+  .max(2 ** 50);
 const plan = z.strictObject({
   /** Calls of prompt agents a UTC day. */
   daily_calls: perDay,
@@ -26,6 +33,12 @@ const plan = z.strictObject({
   timeout_seconds: seconds,
   /** The same for agents with a sandbox. */
   sandbox_timeout_seconds: seconds,
+  /** Of stored documents (`contract.md` 15.4); null: as many as there may be. */
+  storage_namespaces: quota.nullable(),
+  /** In one namespace. */
+  storage_documents: quota.nullable(),
+  storage_document_bytes: quota,
+  storage_bytes: quota.nullable(),
 });
 export type Plan = Readonly<z.output<typeof plan>>;
 export type Plans = { readonly [Name in PlanName]: Plan };
@@ -39,6 +52,10 @@ const DEFAULT_PLANS: Plans = {
     schedules: 0,
     timeout_seconds: 300,
     sandbox_timeout_seconds: 30,
+    storage_namespaces: 5,
+    storage_documents: 100,
+    storage_document_bytes: 100 * KB,
+    storage_bytes: 10 * MB,
   },
   pro: {
     daily_calls: 10_000,
@@ -48,6 +65,10 @@ const DEFAULT_PLANS: Plans = {
     schedules: 20,
     timeout_seconds: 300,
     sandbox_timeout_seconds: 300,
+    storage_namespaces: 25,
+    storage_documents: 1_000,
+    storage_document_bytes: MB,
+    storage_bytes: 100 * MB,
   },
   team: {
     daily_calls: 50_000,
@@ -57,6 +78,10 @@ const DEFAULT_PLANS: Plans = {
     schedules: 100,
     timeout_seconds: 300,
     sandbox_timeout_seconds: 300,
+    storage_namespaces: 100,
+    storage_documents: 10_000,
+    storage_document_bytes: 5 * MB,
+    storage_bytes: 1024 * MB,
   },
   enterprise: {
     daily_calls: 10_000_000,
@@ -66,6 +91,10 @@ const DEFAULT_PLANS: Plans = {
     schedules: 1_000_000,
     timeout_seconds: 300,
     sandbox_timeout_seconds: 300,
+    storage_namespaces: null,
+    storage_documents: null,
+    storage_document_bytes: 10 * MB,
+    storage_bytes: null,
   },
 };
 

@@ -1,7 +1,8 @@
 import { tableParts } from '#aws/deps.ts';
+import { messageHandlers } from '#core/messages/handlers.ts';
 import { taskHandlers } from '#core/tasks/handlers.ts';
 import { host, observe } from '../host.ts';
 import { createHandler } from '../lambda.ts';
 
 const deps = { ...host, ...tableParts(host) };
-export const handler = createHandler('tasks', deps, taskHandlers(deps)).use(observe);
+export const handler = createHandler('tasks', deps, { ...taskHandlers(deps), ...messageHandlers(deps) }).use(observe);

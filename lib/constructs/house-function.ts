@@ -78,7 +78,7 @@ export class HouseFunction extends Construct {
     );
   }
 
-  useBlobs({ read, write = [] }: BlobAccess): void {
+  useBlobs({ read, write = [], remove = [] }: BlobAccess): void {
     const bucket = bucketNameOf(this.#stage);
     this.lambda.addEnvironment('PLATFORM_BUCKET', Fn.sub(bucket));
     const arn = `arn:\${AWS::Partition}:s3:::${bucket}`;
@@ -88,6 +88,7 @@ export class HouseFunction extends Construct {
     if (read.length > 0) this.#allow(['s3:ListBucket'], [arn]);
     this.#allow(['s3:GetObject'], inFolders(read), reason);
     this.#allow(['s3:PutObject'], inFolders(write), reason);
+    this.#allow(['s3:DeleteObject'], inFolders(remove), reason);
   }
 
   useSecrets(access: 'read' | 'write'): void {

@@ -148,7 +148,7 @@ test('no function may do what it never needs', () => {
     // Credits that a lost run held, given back when the balance is read.
     /^billing dynamodb:((Put|Update)Item .*-main|GetItem .*-runs)$/,
     // What agents do with the key of their run, which needs a sandbox.
-    /^(catalog|downloads|tasks|uploads) dynamodb:GetItem .*-runs$/,
+    /^(catalog|downloads|storage|tasks|uploads) dynamodb:GetItem .*-runs$/,
   ];
   const idle = target.unused().filter((grant) => !rare.some((pattern) => pattern.test(grant)));
   expect(idle).toEqual([]);

@@ -40,6 +40,7 @@ beforeAll(async () => {
     params: { workspace_id: victim.workspaceId },
     body: { name: 'ZEBRA', value: MARK, description: MARK },
   });
+  await client.putDocument({ params: { namespace: 'notes', key: 'note' }, body: { MARK } });
 });
 afterAll(() => target?.close());
 
@@ -52,6 +53,8 @@ const victimParams = (row: Route): Record<string, string> => ({
   agent: 'secretive',
   version: 'v1',
   endpoint: 'run',
+  namespace: 'notes',
+  key: 'note',
 });
 /** Parameters that lead nowhere, in the caller's own workspace. */
 const unknownParams = (user: TestUser): Record<string, string> => ({
@@ -62,14 +65,20 @@ const unknownParams = (user: TestUser): Record<string, string> => ({
   agent: 'nothing',
   version: 'v1',
   endpoint: 'run',
+  namespace: 'nothing',
+  key: 'nothing',
 });
+/** What a name that nobody has used yet is for. */
+const UPSERTS: readonly string[] = ['listDocuments', 'putDocument'];
 const pathOf = (row: Route, params: Record<string, string>): string =>
-  row.path.replaceAll(/\{(\w+)\}/g, (_, name: string) => encodeURIComponent(params[name]!));
+  row.path.replaceAll(/\{(\w+)\}/g, (_, name: string) => encodeURIComponent(params[name] ?? UNKNOWN_ID));
 
 /** A body that the row accepts, so that nothing but the thing under test is wrong. */
 function goodBody(row: Route): Pick<Parameters<typeof request>[3] & object, 'json' | 'body'> {
   const bodies: Record<string, unknown> = {
     createApiKey: { name: 'x' },
+    createTask: { title: 'x' },
+    sendMessage: { title: 'x', body: 'x' },
     putSecret: { name: 'A', value: 'v' },
     createSecret: { name: 'A', value: 'v' },
     updateSecret: { value: 'v' },
@@ -77,6 +86,7 @@ function goodBody(row: Route): Pick<Parameters<typeof request>[3] & object, 'jso
     validateAgent: { name: 'made', type: 'prompt', description: 'x', prompt: 'x' },
     updateAgent: { description: 'x' },
   };
+  if (row.operationId === 'patchDocument' || row.operationId === 'putDocument') return { json: {} };
   if (row.operationId === 'uploadBundle') {
     const body = new FormData();
     body.set('file', new Blob(['PK']), 'bundle.zip');
@@ -166,8 +176,11 @@ describe.concurrent("another workspace's things", () => {
     async ([, row]) => {
       const answer = await send(row, victimParams(row), row.auth === 'key' ? { key: stranger.key } : {});
       expectSound(row, answer);
-      expect([403, 404]).toContain(answer.status);
-      expect(JSON.stringify(answer.body)).not.toMatch(new RegExp(`${MARK}|sk_live`));
+      // His own documents of that name.
+      expect(row.fn === 'storage' ? [200, 403, 404] : [403, 404]).toContain(answer.status);
+      expect(JSON.stringify({ ...answer.body, namespace: undefined, key: undefined })).not.toMatch(
+        new RegExp(`${MARK}|sk_live`),
+      );
     },
   );
 
@@ -181,7 +194,8 @@ describe.concurrent("another workspace's things", () => {
 
 describe.concurrent('what does not exist', () => {
   const leadingNowhere = rows.filter((row) => pathParameters(row.path).some((name) => name !== 'workspace_id'));
-  test.for(named(leadingNowhere))('%s is not found', async ([, row]) => {
+  const notFound = leadingNowhere.filter(({ operationId }) => !UPSERTS.includes(operationId));
+  test.for(named(notFound))('%s is not found', async ([, row]) => {
     const options = row.auth === 'key' ? { key: stranger.key } : {};
     expectRefusal(row, await send(row, unknownParams(stranger), options), 404, 'NOT_FOUND');
   });
@@ -204,8 +218,9 @@ describe.concurrent('what does not exist', () => {
         parameter === 'workspace_id' ? stranger.workspaceId : name,
       );
       const answer = await request(target, row.method, path, { ...goodBody(row), key: stranger.key });
-      expectSound(row, answer);
-      expect(answer.status).toBe(404);
+      // So long a path is that of no row.
+      if (name.length < 2000) expectSound(row, answer);
+      expect(row.request?.params ? [400, 404] : [404]).toContain(answer.status);
     }
   });
 });
@@ -259,8 +274,9 @@ describe.concurrent('wrong bodies', () => {
         const options = { key: victim.key, body, json: undefined, headers: typed(type) };
         const answer = await send(row, victimParams(row), options);
         expectSound(row, answer);
-        // The prompt that is called takes any object.
-        if (row.operationId !== 'callAgent') expect(answer.status).toBeGreaterThanOrEqual(400);
+        // The prompt that is called takes any object, and so do documents.
+        if (!['callAgent', 'putDocument', 'patchDocument'].includes(row.operationId))
+          expect(answer.status).toBeGreaterThanOrEqual(400);
       }
     },
   );
@@ -286,7 +302,7 @@ describe.concurrent('other methods', () => {
   const paths = [...new Set(rows.map((row) => row.path))];
   test.for(paths)('%s knows its own', async (path) => {
     const own = rows.filter((row) => row.path === path).map((row) => row.method as string);
-    const address = path.replaceAll(/\{(\w+)\}/g, (_, name: string) => unknownParams(stranger)[name]!);
+    const address = path.replaceAll(/\{(\w+)\}/g, (_, name: string) => unknownParams(stranger)[name] ?? UNKNOWN_ID);
     for (const method of ['GET', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS', 'HEAD']) {
       if (own.includes(method) || (method === 'HEAD' && own.includes('GET'))) continue;
       const answer = await request(target, method, address, { key: stranger.key });

@@ -59,6 +59,7 @@ describe.each(Object.entries(stages))('%s', (name, { app, data, api }) => {
       keys: [true, false, false],
       runs: [true, true, false],
       secrets: [true, false, true],
+      storage: [true, true, false],
       tasks: [true, false, false],
       uploads: [true, true, false],
       usage: [true, false, false],
@@ -299,6 +300,19 @@ describe('functions', () => {
       [BLOBS]: ['s3:ListBucket'],
       [`${BLOBS}/runs/*`]: ['s3:GetObject', 's3:PutObject'],
       [SECRETS]: ['secretsmanager:GetSecretValue'],
+    },
+    storage: {
+      ...LIMIT,
+      [`${TABLES}main`]: [
+        ...AUTHENTICATE,
+        'dynamodb:BatchGetItem',
+        'dynamodb:PutItem',
+        'dynamodb:DeleteItem',
+        'dynamodb:Query',
+      ],
+      [`${TABLES}runs`]: ['dynamodb:GetItem'],
+      [BLOBS]: ['s3:ListBucket'],
+      [`${BLOBS}/storage/*`]: ['s3:GetObject', 's3:PutObject', 's3:DeleteObject'],
     },
     tasks: {
       ...LIMIT,
