@@ -16,8 +16,8 @@ export const storageHandlers = (deps: StorageDeps): Handlers<typeof storageRoute
 
   /** An object, or an array where it may be one. */
   async function readValue(request: Request, caller: Caller): Promise<Json> {
-    const { storage_document_bytes } = quotaOf(caller);
-    const value = await readJson(request, Math.min(storage_document_bytes, deps.config.maxCallBodyBytes));
+    const { storage_document_bytes: most } = quotaOf(caller);
+    const value = await readJson(request, { bytes: Math.min(most, deps.config.maxDirectBodyBytes ?? most) });
     if (typeof value === 'object' && value !== null) return value;
     throw new PlatformError(
       'INVALID_INPUT',
