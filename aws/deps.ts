@@ -1,7 +1,5 @@
 import { Logger } from '@aws-lambda-powertools/logger';
 import { DynamoDBClient } from '@aws-sdk/client-dynamodb';
-import { S3Client } from '@aws-sdk/client-s3';
-import { SecretsManagerClient } from '@aws-sdk/client-secrets-manager';
 import type { Config } from '#core/config.ts';
 import type { Deps } from '#core/deps.ts';
 import { HttpOutbound } from '#core/outbound/http-outbound.ts';
@@ -9,9 +7,8 @@ import { SystemClock } from '#core/ports/clock.ts';
 import { SystemIds } from '#core/ports/ids.ts';
 import { Cancellations } from '#core/runs/cancellation.ts';
 import { DynamoTable } from './dynamo-table.ts';
-import { S3Blobs } from './s3-blobs.ts';
-import { S3UploadForms } from './s3-upload-forms.ts';
-import { SecretsManagerVault } from './secrets-manager-vault.ts';
+import { LazyBlobs, LazyUploadForms, LazyVault } from './lazy-ports.ts';
+import { sourceStack } from './source-stack.ts';
 
 /**
  * The parts of {@link Deps} on AWS, each in a function of its own: a Lambda function takes the parts that its handlers'
@@ -42,7 +39,8 @@ export function hostParts(config: Config): HostDeps {
       debug: (message, fields = {}) => logger.debug(message, fields),
       info: (message, fields = {}) => logger.info(message, fields),
       warn: (message, fields = {}) => logger.warn(message, fields),
-      error: (message, fields = {}) => logger.error(message, fields),
+      error: (message, { stack, ...fields } = {}) =>
+        logger.error(message, { ...fields, ...(typeof stack === 'string' && { stack: sourceStack(stack) }) }),
     },
     background(work) {
       pending.add(work);
@@ -61,7 +59,10 @@ export function tableParts({ config, clock }: HostDeps): Pick<Deps, 'main' | 'ru
 }
 
 export const blobParts = ({ config }: HostDeps): Pick<Deps, 'blobs'> => ({
-  blobs: new S3Blobs(new S3Client(), config.bucket),
+  blobs: new LazyBlobs(async () => {
+    const { createS3Blobs } = await import('./s3-blobs.ts');
+    return createS3Blobs(config.bucket);
+  }),
 });
 
 /** An upload's function ends with its answer: installations have a function of their own. */
@@ -80,7 +81,10 @@ export const installParts = ({ config }: HostDeps): Pick<Deps, 'startInstall'> =
 });
 
 export const uploadFormParts = ({ config, clock }: HostDeps): Pick<Deps, 'uploadForms'> => ({
-  uploadForms: new S3UploadForms(new S3Client(), config.bucket, clock),
+  uploadForms: new LazyUploadForms(async () => {
+    const { createS3UploadForms } = await import('./s3-upload-forms.ts');
+    return createS3UploadForms(config.bucket, clock);
+  }),
 });
 
 export const vaultParts = ({
@@ -89,11 +93,8 @@ export const vaultParts = ({
   ids,
   counters,
 }: HostDeps & Pick<Deps, 'counters'>): Pick<Deps, 'vault'> => ({
-  vault: new SecretsManagerVault({
-    client: new SecretsManagerClient(),
-    prefix: config.secretPrefix,
-    locks: counters,
-    clock,
-    ids,
+  vault: new LazyVault(async () => {
+    const { createVault } = await import('./secrets-manager-vault.ts');
+    return createVault({ prefix: config.secretPrefix, locks: counters, clock, ids });
   }),
 });

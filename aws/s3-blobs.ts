@@ -5,7 +5,7 @@ import {
   HeadObjectCommand,
   PutObjectCommand,
   paginateListObjectsV2,
-  type S3Client,
+  S3Client,
 } from '@aws-sdk/client-s3';
 import { Upload } from '@aws-sdk/lib-storage';
 import { assertBlobKey, assertBlobPrefix, type Blobs } from '#core/ports/blobs.ts';
@@ -66,6 +66,9 @@ export class S3Blobs implements Blobs {
     return { Bucket: this.#bucket, Key: key };
   }
 }
+
+/** With a client whose Region and credentials are those of the environment. */
+export const createS3Blobs = (bucket: string): S3Blobs => new S3Blobs(new S3Client(), bucket);
 
 /** `undefined` when there is no such object; HEAD has no body to name the error otherwise. */
 async function ifThere<T>(answer: Promise<T>): Promise<T | undefined> {

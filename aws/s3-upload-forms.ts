@@ -1,4 +1,4 @@
-import type { S3Client } from '@aws-sdk/client-s3';
+import { S3Client } from '@aws-sdk/client-s3';
 import { createPresignedPost } from '@aws-sdk/s3-presigned-post';
 import { assertBlobKey } from '#core/ports/blobs.ts';
 import type { Clock } from '#core/ports/clock.ts';
@@ -30,3 +30,7 @@ export class S3UploadForms implements UploadForms {
     });
   }
 }
+
+/** With a client whose Region and credentials are those of the environment. */
+export const createS3UploadForms = (bucket: string, clock: Clock): S3UploadForms =>
+  new S3UploadForms(new S3Client(), bucket, clock);

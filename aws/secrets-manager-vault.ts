@@ -2,7 +2,7 @@ import {
   CreateSecretCommand,
   GetSecretValueCommand,
   PutSecretValueCommand,
-  type SecretsManagerClient,
+  SecretsManagerClient,
 } from '@aws-sdk/client-secrets-manager';
 import { PlatformError } from '#core/errors.ts';
 import { type Clock, epochSeconds } from '#core/ports/clock.ts';
@@ -35,6 +35,10 @@ export interface SecretsManagerVaultProps {
   readonly clock: Clock;
   readonly ids: Ids;
 }
+
+/** With a client whose Region and credentials are those of the environment. */
+export const createVault = (props: Omit<SecretsManagerVaultProps, 'client'>): SecretsManagerVault =>
+  new SecretsManagerVault({ ...props, client: new SecretsManagerClient() });
 
 /**
  * {@link Vault} in AWS Secrets Manager, one JSON secret a workspace, made by the first write and kept when empty.

@@ -2,7 +2,9 @@ import { existsSync, readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import { openApiPage } from '../scripts/write-docs.ts';
 import { isReservedSlug, routes } from './api.ts';
+import { parseConfig } from './config.ts';
 import { pathParameters, type Route } from './http/route.ts';
+import { metaHandlers } from './meta/handlers.ts';
 import { openApiDocument } from './openapi.ts';
 
 const rows = routes as readonly Route[];
@@ -41,6 +43,8 @@ test('no org can take the first segment of a fixed path', () => {
   expect(isReservedSlug('main')).toBe(false);
 });
 
-test('says where it is served', () => {
-  expect(openApiDocument('https://agents.example.org').servers).toEqual([{ url: 'https://agents.example.org' }]);
+test('says where it is served', async () => {
+  const { getOpenApi } = metaHandlers({ config: parseConfig({ PLATFORM_BASE_URL: 'https://agents.example.org' }) });
+  const { body } = await getOpenApi({} as Parameters<typeof getOpenApi>[0]);
+  expect(body).toMatchObject({ servers: [{ url: 'https://agents.example.org' }] });
 });

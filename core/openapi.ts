@@ -71,7 +71,7 @@ const errorSchema: JsonObject = {
 };
 
 /** The OpenAPI 3.1 document of the route table. `docs/openapi.json` is a copy that a test compares. */
-export function openApiDocument(baseUrl?: string): JsonObject {
+export function openApiDocument(): JsonObject {
   const paths: Record<string, JsonObject> = {};
   for (const route of routes as readonly Route[]) {
     const body = route.request?.body;
@@ -91,7 +91,6 @@ export function openApiDocument(baseUrl?: string): JsonObject {
   return {
     openapi: '3.1.0',
     info: { title: 'Agent Hosting Platform', version: '1', license: { name: 'Apache-2.0', identifier: 'Apache-2.0' } },
-    ...(baseUrl && { servers: [{ url: baseUrl }] }),
     security: [{ apiKey: [] }],
     paths,
     components: {

@@ -1,8 +1,12 @@
 import { injectLambdaContext } from '@aws-lambda-powertools/logger/middleware';
 import type { MiddlewareObj } from '@middy/core';
 import type { APIGatewayProxyEvent } from 'aws-lambda';
+import * as z from 'zod';
 import { hostParts } from '#aws/deps.ts';
 import { parseConfig } from '#core/config.ts';
+
+// Compiling a shape pays after a thousand values; most functions that are started see fewer.
+z.config({ jitless: true });
 
 /** This function's settings and logger, made once per process. */
 // biome-ignore lint/style/noProcessEnv: the one place that reads the environment of a Lambda function.

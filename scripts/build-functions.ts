@@ -1,6 +1,8 @@
-import { readdirSync, rmSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
-import { build, type Metafile } from 'esbuild';
+import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { build, type Metafile, type Plugin } from 'esbuild';
+import type { Route } from '#core/http/route.ts';
+import { openApiDocument } from '#core/openapi.ts';
 
 const ROOT = join(import.meta.dirname, '..');
 /** One folder a function, each with `index.mjs`, its parts and source maps; beside them `meta.json`, esbuild's metafile. */
@@ -25,15 +27,16 @@ const UNUSED_CREDENTIAL_PROVIDERS = [
 ];
 
 /**
- * Bundles every Lambda function, each by itself: what it imports only when it is needed (the providers of language
- * models) becomes files beside its `index.mjs`, which are in its folder and nobody else's.
+ * Bundles every Lambda function, each by itself: what it imports only when it is needed (clients, the providers of
+ * language models) becomes files beside its `index.mjs`, which are in its folder and nobody else's. How long a function
+ * takes to load is above all how many bytes its `index.mjs` and what that imports at once have.
  */
 export async function buildFunctions(): Promise<void> {
   const functions = join(ROOT, 'functions');
   const names = readdirSync(functions, { withFileTypes: true }).filter((entry) => entry.isDirectory());
   rmSync(BUNDLES, { recursive: true, force: true });
   const metafiles = await Promise.all(
-    names.map(({ name }) => buildFunction(join(functions, name), join(BUNDLES, name))),
+    names.map(({ name }) => buildFunction(name, join(functions, name), join(BUNDLES, name))),
   );
   writeFileSync(
     META_FILE,
@@ -44,10 +47,26 @@ export async function buildFunctions(): Promise<void> {
   );
 }
 
-async function buildFunction(folder: string, outdir: string): Promise<Metafile> {
+async function buildFunction(name: string, folder: string, outdir: string): Promise<Metafile> {
+  const apart = new Map<string, string>();
+  const plugins = [ownRows(name), writtenDocument, oneLocale, bundledApart(apart)];
+  const metafiles = [await bundle(join(folder, 'index.ts'), outdir, plugins)];
+  const imported = new Set(
+    Object.values(metafiles[0]!.outputs).flatMap(({ imports }) => imports.map(({ path }) => path)),
+  );
+  for (const [part, file] of apart) {
+    if (imported.has(partPath(part))) metafiles.push(await bundle(file, join(outdir, part), [oneLocale]));
+  }
+  return {
+    inputs: Object.assign({}, ...metafiles.map(({ inputs }) => inputs)),
+    outputs: Object.assign({}, ...metafiles.map(({ outputs }) => outputs)),
+  };
+}
+
+async function bundle(entry: string, outdir: string, plugins: Plugin[]): Promise<Metafile> {
   const { metafile } = await build({
     absWorkingDir: ROOT,
-    entryPoints: [join(folder, 'index.ts')],
+    entryPoints: [{ in: entry, out: 'index' }],
     outdir,
     outExtension: { '.js': '.mjs' },
     bundle: true,
@@ -59,6 +78,7 @@ async function buildFunction(folder: string, outdir: string): Promise<Metafile> 
     target: 'node24',
     format: 'esm',
     external: UNUSED_CREDENTIAL_PROVIDERS,
+    plugins,
     mainFields: ['module', 'main'],
     banner: { js: REQUIRE },
     legalComments: 'none',
@@ -67,5 +87,77 @@ async function buildFunction(folder: string, outdir: string): Promise<Metafile> 
   });
   return metafile;
 }
+
+/** `import { keyRoutes } from './keys/routes.ts';` of `core/api.ts`. */
+const ROUTES_IMPORT = /^import \{([^}]+)\} from '(\.\/[^']+\/routes\.ts)';$/gm;
+
+/**
+ * The route table as one function needs it: its own rows whole, of all others what tells paths and methods apart. The
+ * schemas of all rows are a third of a small function's cold start.
+ */
+const ownRows = (fn: string): Plugin => ({
+  name: 'own-rows',
+  setup({ onLoad }) {
+    onLoad({ filter: /\/core\/api\.ts$/ }, async ({ path }) => {
+      const source = readFileSync(path, 'utf8');
+      const parts: string[] = [];
+      for (const [, names, file] of source.matchAll(ROUTES_IMPORT)) {
+        const exported: Record<string, readonly Route[]> = await import(join(dirname(path), file!));
+        for (const name of names!.split(',').map((each) => each.trim())) {
+          if (name === '') continue;
+          const rows = exported[name]!;
+          const others = rows.map(({ operationId, method, path, fn }) => ({ operationId, method, path, fn }));
+          parts.push(
+            rows.some((row) => row.fn === fn)
+              ? `import { ${name} } from '${file}';`
+              : `const ${name} = ${JSON.stringify(others)};`,
+          );
+        }
+      }
+      return { contents: parts.join('\n') + source.replaceAll(ROUTES_IMPORT, ''), loader: 'ts' };
+    });
+  },
+});
+
+/**
+ * What is loaded only when it is needed, and shares much with what always is: the part of the library that it needs
+ * would be in the part that is always loaded. So it is a bundle of its own, with its own copy.
+ */
+const APART = /^(@ai-sdk\/.+|\.\/s3-blobs\.ts|\.\/secrets-manager-vault\.ts|@smithy\/core\/event-streams)$/;
+
+const partPath = (part: string): string => `./${part}/index.mjs`;
+
+const bundledApart = (found: Map<string, string>): Plugin => ({
+  name: 'bundled-apart',
+  setup({ onResolve, resolve }) {
+    onResolve({ filter: APART }, async ({ path, kind, resolveDir }) => {
+      if (kind !== 'dynamic-import') return undefined;
+      const part = path.replaceAll(/\W+/g, '-').replace(/^-|-ts$/g, '');
+      const { path: file } = await resolve(path, { kind: 'import-statement', resolveDir });
+      found.set(part, file);
+      return { path: partPath(part), external: true };
+    });
+  },
+});
+
+/** The libraries that import zod as a whole get its errors in every language: two thirds of it. */
+const oneLocale: Plugin = {
+  name: 'one-locale',
+  setup({ onLoad }) {
+    onLoad({ filter: /\/zod\/v4\/locales\/index\.js$/ }, () => ({
+      contents: `export { default as en } from './en.js';`,
+    }));
+  },
+};
+
+/** The API's document as it is when the functions are built: without all rows none of them could make it. */
+const writtenDocument: Plugin = {
+  name: 'written-document',
+  setup({ onLoad }) {
+    onLoad({ filter: /\/core\/openapi\.ts$/ }, () => ({
+      contents: `export const openApiDocument = () => (${JSON.stringify(openApiDocument())});`,
+    }));
+  },
+};
 
 if (import.meta.main) await buildFunctions();

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { crc32, createInflateRaw, inflateRawSync } from 'node:zlib';
-import { type Entry, fromBufferPromise, type ZipFile } from 'yauzl';
+import type { Entry, ZipFile } from 'yauzl';
 import { isPlatformError, PlatformError } from '../errors.ts';
 import { quote } from './field-error.ts';
 import { pathProblem } from './safe-path.ts';
@@ -153,7 +153,8 @@ async function* inflate({ path, compressed }: ZipMember): AsyncGenerator<Uint8Ar
 async function readDirectory(zip: Buffer): Promise<{ files: ZipMember[]; folders: string[] }> {
   if (zip.toString('latin1', 0, 2) !== 'PK') throw refused('is not a zip archive');
   try {
-    const archive = await fromBufferPromise(zip, { decodeStrings: false });
+    const { default: yauzl } = await import('yauzl');
+    const archive = await yauzl.fromBufferPromise(zip, { decodeStrings: false });
     if (archive.entryCount > MAX_FILES + MAX_FOLDERS) {
       throw refused(`has ${archive.entryCount} entries; at most ${MAX_FILES} files are accepted`);
     }

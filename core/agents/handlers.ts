@@ -15,7 +15,7 @@ import { type BundleReport, inspectBundle } from './bundle.ts';
 import { checkDependencyGraph } from './dependency-graph.ts';
 import { detectEntrypoint } from './entrypoint.ts';
 import { type InstallJob, planInstall } from './install.ts';
-import { checkDefinition, checkUpdate, type FieldError } from './manifest.ts';
+import type { FieldError } from './manifest.ts';
 import type { agentRoutes } from './routes.ts';
 import { checkDefaultSkills, withOrg } from './skill-refs.ts';
 import {
@@ -37,6 +37,8 @@ const MULTIPART_OVERHEAD_BYTES = 64 * 1024;
 const UPLOAD_WAIT_MS = 10_000;
 /** Where another process installs, its record tells. */
 const UPLOAD_POLL_MS = 500;
+/** With ajv and the shell's grammar, for which the cold start of other requests does not wait. */
+const manifest = () => import('./manifest.ts');
 /** `contract.md` 6.5. */
 const FORKS_THAT_NEED_CONFIRMATION = 1;
 
@@ -45,6 +47,7 @@ export const agentHandlers = (deps: Omit<Deps, 'vault' | 'counters'>): Handlers<
   const find = (caller: Caller, id: string) => findOwn(deps, caller, id);
 
   async function check(caller: Caller, body: unknown) {
+    const { checkDefinition } = await manifest();
     const { definition, errors, warnings } = checkDefinition(body);
     if (definition === undefined) return { definition, errors, warnings };
     const self = { org: caller.workspace.slug, name: definition.name };
@@ -114,6 +117,7 @@ export const agentHandlers = (deps: Omit<Deps, 'vault' | 'counters'>): Handlers<
 
     async updateAgent({ caller, params, body }) {
       const version = await find(caller, params.id);
+      const { checkUpdate } = await manifest();
       const { definition, errors } = checkUpdate(version.definition, body);
       if (definition === undefined) throw invalid(errors);
       if (body.default_skills !== undefined) {
@@ -316,6 +320,7 @@ export const agentHandlers = (deps: Omit<Deps, 'vault' | 'counters'>): Handlers<
         `Only an owner of the workspace "${target.workspace.slug}" may publish in it.`,
       );
     }
+    const { checkDefinition } = await manifest();
     const { definition: copy, errors } = checkDefinition({
       ...source.definition,
       name: new_name ?? source.name,

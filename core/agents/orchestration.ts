@@ -1,4 +1,5 @@
 import * as z from 'zod';
+import { MAX_HOPS } from '../orchestration/hops.ts';
 import { type FieldError, isObject, show } from './field-error.ts';
 import { checkSchema } from './schema-validation.ts';
 import { commandProblems } from './tool-command.ts';
@@ -44,8 +45,6 @@ export type Orchestration = {
 
 const MAX_DEPENDENCIES = 50;
 const MAX_TOOLS = 50;
-/** No chain of calls is longer, whatever a manifest or a caller allows: each level has a budget, counted in one transaction. */
-export const MAX_HOPS = 10;
 /** `spec.md` *Agent-type fields*. */
 const BUILT_IN_TOOLS = ['bash', 'read_file', 'write_file', 'list_files', 'submit_result'];
 const PLACEHOLDER = /\{\{(\w+)\}\}/g;

@@ -1,4 +1,3 @@
-import { validateAgainst } from '../agents/schema-validation.ts';
 import { type AgentVersion, versionName } from '../agents/store.ts';
 import { type Payment, payFor, priceFor } from '../billing/payment.ts';
 import type { Deps } from '../deps.ts';
@@ -19,7 +18,6 @@ import { runCode } from './code-runtime.ts';
 import { runPrompt } from './direct-llm.ts';
 import type { EngineResult, EngineRun, ModelChoice, TokenUsage } from './engine.ts';
 import type { CallInput, LlmCredentials } from './input.ts';
-import { runLoop } from './managed-loop.ts';
 import type { ProgressEvent } from './progress.ts';
 import { checkPlaceholders } from './prompt.ts';
 import { readyToRun } from './readiness.ts';
@@ -102,7 +100,7 @@ export async function beginCall(deps: Deps, call: Call): Promise<BegunRun> {
       `${refOf(agent)} is a skill: it is given to other agents, with the header X-Platform-Skills or in their default_skills, and not called itself.`,
     );
   }
-  const inputWarnings = checkInput(agent, input);
+  const inputWarnings = await checkInput(agent, input);
   const skills = await resolveSkills(deps, {
     agent,
     headers: call.skillHeaders,
@@ -199,7 +197,7 @@ export async function beginCall(deps: Deps, call: Call): Promise<BegunRun> {
       await endPayment(isCompleted);
       if (result.error) throw result.error;
       const { executionMs, stdout, stderr, usage } = result;
-      const warnings = [...inputWarnings, ...result.warnings, ...checkOutput(agent, output)];
+      const warnings = [...inputWarnings, ...result.warnings, ...(await checkOutput(agent, output))];
       return { data: output, warnings, executionMs, stdout, stderr, usage };
     },
   };
@@ -232,8 +230,10 @@ async function engineOf(deps: Deps, run: EngineRun): Promise<EngineResult> {
       return runCode(deps, { ...run, agent: await readyToRun(deps, agent, run) });
     case 'direct_llm':
       return runPrompt(deps, run);
-    case 'managed_loop':
+    case 'managed_loop': {
+      const { runLoop } = await import('./managed-loop.ts');
       return runLoop(deps, run);
+    }
     default:
       throw new Error('a skill is not called');
   }
@@ -263,7 +263,10 @@ function statusOf(error: PlatformError | undefined): RunResult['status'] {
   return error.code === 'RUN_CANCELLED' ? 'cancelled' : 'failed';
 }
 
-function checkInput(agent: AgentVersion, input: CallInput): Warning[] {
+/** With ajv, for which the cold start of an agent without schemas does not wait. */
+const validation = () => import('../agents/schema-validation.ts');
+
+async function checkInput(agent: AgentVersion, input: CallInput): Promise<Warning[]> {
   const schema = agent.definition.input_schema;
   if (schema === null) return [];
   if (input.isMultipart) {
@@ -271,6 +274,7 @@ function checkInput(agent: AgentVersion, input: CallInput): Warning[] {
       { code: 'VALIDATION_SKIPPED', message: 'The input schema is applied to JSON bodies, not to uploaded files.' },
     ];
   }
+  const { validateAgainst } = await validation();
   const problems = validateAgainst(schema, input.document);
   if (problems.length > 0) {
     const text = problems.map(({ field, message }) => (field === '' ? message : `${field}: ${message}`)).join('; ');
@@ -286,9 +290,10 @@ function checkInput(agent: AgentVersion, input: CallInput): Warning[] {
     }));
 }
 
-function checkOutput(agent: AgentVersion, output: Json): Warning[] {
+async function checkOutput(agent: AgentVersion, output: Json): Promise<Warning[]> {
   const schema = agent.definition.output_schema;
   if (schema === null) return [];
+  const { validateAgainst } = await validation();
   return validateAgainst(schema, output).map(({ field, message }) => ({
     code: 'VALIDATION_SKIPPED',
     ...(field !== '' && { field }),

@@ -1,4 +1,4 @@
-import busboy from 'busboy';
+import type { Busboy } from 'busboy';
 import { isPlatformError, PlatformError } from '../errors.ts';
 import { type BodyLimit, boundedChunks } from './body.ts';
 
@@ -22,6 +22,8 @@ export interface Multipart {
 export async function readMultipart(request: Request, limit: BodyLimit): Promise<Multipart> {
   const files: UploadedFile[] = [];
   const fields: Record<string, string> = Object.create(null);
+  // Most requests are JSON, and each library makes a cold start longer.
+  const { default: busboy } = await import('busboy');
   try {
     const parser = busboy({
       headers: { 'content-type': request.headers.get('content-type') ?? '' },
@@ -58,7 +60,7 @@ export async function readMultipart(request: Request, limit: BodyLimit): Promise
   return { files, fields };
 }
 
-async function pump(chunks: AsyncIterable<Uint8Array>, parser: busboy.Busboy): Promise<void> {
+async function pump(chunks: AsyncIterable<Uint8Array>, parser: Busboy): Promise<void> {
   const closed = new Promise<void>((resolve, reject) => {
     parser.on('close', resolve);
     parser.on('error', reject);

@@ -1,6 +1,5 @@
 import type { Deps } from '../deps.ts';
 import type { Handlers } from '../http/route.ts';
-import { openApiDocument } from '../openapi.ts';
 import type { metaRoutes } from './routes.ts';
 
 export const metaHandlers = (deps: Pick<Deps, 'config'>): Handlers<typeof metaRoutes> => ({
@@ -9,6 +8,9 @@ export const metaHandlers = (deps: Pick<Deps, 'config'>): Handlers<typeof metaRo
   },
 
   async getOpenApi() {
-    return { status: 200, body: openApiDocument(deps.config.baseUrl) };
+    // Large, and rarely asked for.
+    const { openApiDocument } = await import('../openapi.ts');
+    const { baseUrl } = deps.config;
+    return { status: 200, body: { ...openApiDocument(), ...(baseUrl && { servers: [{ url: baseUrl }] }) } };
   },
 });

@@ -1,11 +1,11 @@
 import { createHmac, timingSafeEqual } from 'node:crypto';
-import { MAX_HOPS } from '../agents/orchestration.ts';
 import { type AgentVersion, versionName } from '../agents/store.ts';
 import type { Deps } from '../deps.ts';
 import { PlatformError } from '../errors.ts';
 import { requestIdOf } from '../http/route.ts';
 import { hashKey } from '../keys/key-format.ts';
 import type { Workspace } from '../workspaces/store.ts';
+import { MAX_HOPS } from './hops.ts';
 import { newRunKey } from './service-key.ts';
 
 /**

@@ -1,4 +1,3 @@
-import { MAX_HOPS } from '../agents/orchestration.ts';
 import { AgentStore, type AgentVersion, versionName } from '../agents/store.ts';
 import type { Deps } from '../deps.ts';
 import { PlatformError } from '../errors.ts';
@@ -16,6 +15,7 @@ import {
   signBillingOrg,
   signChain,
 } from './context.ts';
+import { MAX_HOPS } from './hops.ts';
 
 /** Counters table: `BUDGET#<budget id> / USED` is how many calls were counted against a {@link Budget}. */
 const budgetKey = (id: string) => ({ pk: `BUDGET#${id}`, sk: 'USED' });

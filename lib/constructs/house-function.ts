@@ -18,7 +18,7 @@ export interface HouseFunctionProps {
 }
 
 /**
- * A Lambda function with the house's defaults: Node 24 on arm64, X-Ray, a log group that forgets, source maps, and a
+ * A Lambda function with the house's defaults: Node 24 on arm64, X-Ray, a log group that forgets, and a
  * role of its own that may write these logs and traces. Each `use...` method adds a setting and the grant that belongs
  * to it, so that neither is without the other.
  */
@@ -51,7 +51,6 @@ export class HouseFunction extends Construct {
       logGroup,
       tracing: Tracing.ACTIVE,
       environment: {
-        NODE_OPTIONS: '--enable-source-maps',
         POWERTOOLS_SERVICE_NAME: id,
         PLATFORM_LOG_LEVEL: stage.logLevel,
         ...props.environment,

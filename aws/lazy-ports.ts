@@ -1,0 +1,74 @@
+import type { Blobs } from '#core/ports/blobs.ts';
+import type { UploadForm, UploadForms } from '#core/ports/upload-forms.ts';
+import type { Vault } from '#core/ports/vault.ts';
+
+/**
+ * Ports whose clients are loaded at their first use: a client takes as long to load as the rest of a function, and most
+ * requests touch neither S3 nor Secrets Manager.
+ */
+export class LazyBlobs implements Blobs {
+  readonly #load: () => Promise<Blobs>;
+
+  constructor(load: () => Promise<Blobs>) {
+    this.#load = once(load);
+  }
+
+  async put(key: string, body: Uint8Array | AsyncIterable<Uint8Array>): Promise<void> {
+    return (await this.#load()).put(key, body);
+  }
+  async get(key: string): Promise<Uint8Array | undefined> {
+    return (await this.#load()).get(key);
+  }
+  async stream(key: string): Promise<AsyncIterable<Uint8Array> | undefined> {
+    return (await this.#load()).stream(key);
+  }
+  async size(key: string): Promise<number | undefined> {
+    return (await this.#load()).size(key);
+  }
+  async delete(key: string): Promise<void> {
+    return (await this.#load()).delete(key);
+  }
+  async *list(prefix: string): AsyncGenerator<string> {
+    yield* (await this.#load()).list(prefix);
+  }
+}
+
+/** See {@link LazyBlobs}. */
+export class LazyUploadForms implements UploadForms {
+  readonly #load: () => Promise<UploadForms>;
+
+  constructor(load: () => Promise<UploadForms>) {
+    this.#load = once(load);
+  }
+
+  async create(blob: Parameters<UploadForms['create']>[0]): Promise<UploadForm> {
+    return (await this.#load()).create(blob);
+  }
+}
+
+/** See {@link LazyBlobs}. */
+export class LazyVault implements Vault {
+  readonly #load: () => Promise<Vault>;
+
+  constructor(load: () => Promise<Vault>) {
+    this.#load = once(load);
+  }
+
+  async read(workspaceId: string, names: readonly string[]): Promise<Record<string, string>> {
+    return (await this.#load()).read(workspaceId, names);
+  }
+  async write(workspaceId: string, name: string, value: string): Promise<void> {
+    return (await this.#load()).write(workspaceId, name, value);
+  }
+  async remove(workspaceId: string, name: string): Promise<void> {
+    return (await this.#load()).remove(workspaceId, name);
+  }
+}
+
+function once<T>(load: () => Promise<T>): () => Promise<T> {
+  let loaded: Promise<T> | undefined;
+  return () => {
+    loaded ??= load();
+    return loaded;
+  };
+}
