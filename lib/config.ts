@@ -16,8 +16,21 @@ const stageSchema = z.strictObject({
   runRetentionDays: z.int().positive(),
   /** Of all callers together; what is over it is answered 429. */
   throttle: z.strictObject({ requestsPerSecond: z.int().positive(), burst: z.int().positive() }),
-  /** Where clients reach the platform, when not at API Gateway's own address: a domain in front of it. */
+  /** A name of one's own, and its certificate in the Region of the stacks: ARN of AWS Certificate Manager. */
+  domain: z
+    .strictObject({
+      name: z.hostname(),
+      certificateArn: z
+        .string()
+        .regex(/^arn:aws[\w-]*:acm:[\w-]+:\d{12}:certificate\/[\w-]+$/, 'must be the ARN of a certificate'),
+    })
+    .optional(),
+  /** Where clients reach the platform, when neither at `domain` nor at API Gateway's own address: a proxy before it. */
   baseUrl: z.url().optional(),
+  /** A web ACL before the API (about 8 USD a month, and 0.60 a million requests): an address that sends more is refused. */
+  firewall: z.strictObject({ requestsPerFiveMinutes: z.int().min(10).max(2_000_000_000) }).optional(),
+  /** Whether there are alarms (10 cents a month each), and who is told: whoever confirms the mail, or subscribes later. */
+  alarms: z.strictObject({ email: z.email().optional() }).optional(),
   /** Further settings of the platform, such as its plans: `docs/settings.md`. */
   settings: z.record(z.string().startsWith('PLATFORM_'), z.string()).default({}),
 });
@@ -49,4 +62,6 @@ export const tablePrefixOf = (stage: Stage): string => `platform-${stage.name}-`
 /** Bucket names are taken worldwide; in `Fn::Sub` notation. */
 export const bucketNameOf = (stage: Stage): string => `platform-${stage.name}-\${AWS::AccountId}-\${AWS::Region}`;
 export const secretPrefixOf = (stage: Stage): string => `platform/${stage.name}`;
+/** Of what is counted in log lines. */
+export const metricNamespaceOf = (stage: Stage): string => `platform/${stage.name}`;
 export const functionNameOf = (stage: Stage, fn: string): string => `platform-${stage.name}-${fn}`;

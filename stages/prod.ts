@@ -6,5 +6,6 @@ export const stage = defineStage({
   logLevel: 'info',
   logRetentionDays: 90,
   runRetentionDays: 30,
+  alarms: {},
   throttle: { requestsPerSecond: 1000, burst: 2000 },
 });

@@ -185,6 +185,32 @@ describe('errors', () => {
     expect(response.headers.get('allow')).toBeNull();
   });
 
+  test('lets pages of any origin ask and read', async () => {
+    const { request } = testApp();
+    const answer = await request('GET', '/things/1', { headers: { origin: 'https://pages.example.org' } });
+    expect(answer.headers.get('access-control-allow-origin')).toBe('*');
+    expect(answer.headers.get('access-control-expose-headers')).toBe('*');
+    expect(answer.headers.get('access-control-allow-credentials')).toBeNull();
+    const refused = await request('GET', '/nothing', { headers: { origin: 'https://pages.example.org' } });
+    expect([refused.status, refused.headers.get('access-control-allow-origin')]).toEqual([404, '*']);
+    expect((await request('GET', '/things/1')).headers.get('access-control-allow-origin')).toBeNull();
+  });
+
+  test('answers what a browser asks before a call', async () => {
+    const { request } = testApp();
+    const headers = {
+      origin: 'https://pages.example.org',
+      'access-control-request-method': 'PUT',
+      'access-control-request-headers': 'authorization,content-type',
+    };
+    const answer = await request('OPTIONS', '/workspaces/1/things', { headers });
+    expect([answer.status, await answer.text()]).toEqual([204, '']);
+    expect(answer.headers.get('access-control-allow-origin')).toBe('*');
+    expect(answer.headers.get('access-control-allow-methods')).toContain('PUT');
+    expect(answer.headers.get('access-control-allow-headers')).toBe('authorization,content-type');
+    expect((await request('OPTIONS', '/nothing', { headers })).status).toBe(404);
+  });
+
   test.each([
     ['POST', '/things/1', 'GET'],
     ['OPTIONS', '/things/1', 'GET'],

@@ -63,7 +63,12 @@ export function createApp(
     });
   }
   router.notFound((context) => {
-    throw nothingAt(context);
+    const { req, env } = context;
+    const error = nothingAt(context);
+    const wanted = req.method === 'OPTIONS' ? req.header('access-control-request-method') : undefined;
+    // Which methods there are is known by now, and a browser asks before every call.
+    if (wanted === undefined || error.code !== 'METHOD_NOT_ALLOWED') throw error;
+    return new Response(null, { status: 204, headers: { ...env.responseHeaders, ...preflight(req) } });
   });
   router.onError((error, context) => {
     const limit = limitIn(error);
@@ -77,7 +82,7 @@ export function createApp(
     const started = deps.clock.now();
     const requestUuid = deps.ids.uuid();
     const requestId = requestIdOf(requestUuid);
-    const responseHeaders = { 'x-request-id': requestId };
+    const responseHeaders = { 'x-request-id': requestId, ...(request.headers.has('origin') && CORS) };
     const response = await router.fetch(request, { requestUuid, responseHeaders, address });
     deps.log.debug('request', {
       request_id: requestId,
@@ -254,6 +259,19 @@ const rawBody = (body: unknown): Uint8Array<ArrayBuffer> | ReadableStream =>
   body instanceof Uint8Array
     ? (body as Uint8Array<ArrayBuffer>)
     : ReadableStream.from(body as AsyncIterable<Uint8Array>);
+
+/**
+ * Pages of any origin may use the API and read its answers: who may do what is in a key that they must have, and never in
+ * a cookie. `*` would leave a browser's own credentials out even if there were any.
+ */
+const CORS = { 'access-control-allow-origin': '*', 'access-control-expose-headers': '*' };
+
+/** `access-control-allow-headers: *` would not cover `Authorization`. Browsers keep the answer for two hours at most. */
+const preflight = (req: { header(name: string): string | undefined }): Record<string, string> => ({
+  'access-control-allow-methods': 'GET, POST, PUT, PATCH, DELETE',
+  'access-control-allow-headers': req.header('access-control-request-headers') ?? 'authorization',
+  'access-control-max-age': '7200',
+});
 
 const notFound = (path: string): PlatformError =>
   new PlatformError('NOT_FOUND', `There is nothing at ${path.slice(0, 200)}; see GET /openapi.json.`);

@@ -1,10 +1,17 @@
 import { Duration, Fn, RemovalPolicy, Validations } from 'aws-cdk-lib';
 import { PolicyStatement, Role, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
 import { Architecture, Code, Function as LambdaFunction, Runtime, Tracing } from 'aws-cdk-lib/aws-lambda';
-import { LogGroup } from 'aws-cdk-lib/aws-logs';
+import { FilterPattern, LogGroup, MetricFilter } from 'aws-cdk-lib/aws-logs';
 import { Construct } from 'constructs';
 import type { TableName } from '#core/ports/table-rules.ts';
-import { bucketNameOf, functionNameOf, type Stage, secretPrefixOf, tablePrefixOf } from '../config.ts';
+import {
+  bucketNameOf,
+  functionNameOf,
+  metricNamespaceOf,
+  type Stage,
+  secretPrefixOf,
+  tablePrefixOf,
+} from '../config.ts';
 import type { BlobAccess, BlobFolder, TableAccess } from '../functions.ts';
 
 export interface HouseFunctionProps {
@@ -35,6 +42,13 @@ export class HouseFunction extends Construct {
       logGroupName: `/aws/lambda/${functionName}`,
       retention: stage.logRetentionDays,
       removalPolicy: stage.keepsData ? RemovalPolicy.RETAIN : RemovalPolicy.DESTROY,
+    });
+    new MetricFilter(this, 'Failures', {
+      logGroup,
+      filterPattern: FilterPattern.stringValue('$.level', '=', 'ERROR'),
+      metricNamespace: metricNamespaceOf(stage),
+      metricName: 'Failures',
+      metricValue: '1',
     });
     // Not Lambda's managed policy, which lets a function write to every log group.
     const role = new Role(this, 'Role', { assumedBy: new ServicePrincipal('lambda.amazonaws.com') });
@@ -110,13 +124,36 @@ export class HouseFunction extends Construct {
     );
   }
 
+  /** To find and delete every version of every blob. */
+  emptyBlobs(): void {
+    const bucket = bucketNameOf(this.#stage);
+    this.lambda.addEnvironment('PLATFORM_BUCKET', Fn.sub(bucket));
+    const arn = `arn:\${AWS::Partition}:s3:::${bucket}`;
+    this.#allow(['s3:ListBucketVersions', 's3:GetBucketTagging'], [arn]);
+    this.#allow(['s3:DeleteObject', 's3:DeleteObjectVersion'], [`${arn}/*`], 'Every blob of this stage.');
+  }
+
+  /** To find and delete every vault. */
+  deleteSecrets(): void {
+    const prefix = secretPrefixOf(this.#stage);
+    this.lambda.addEnvironment('PLATFORM_SECRET_PREFIX', prefix);
+    this.#allow(['secretsmanager:ListSecrets'], ['*'], 'Listing knows no narrower resource.');
+    this.#allow(
+      ['secretsmanager:DeleteSecret'],
+      [`arn:\${AWS::Partition}:secretsmanager:\${AWS::Region}:\${AWS::AccountId}:secret:${prefix}/*`],
+      'The vaults of this stage, one a workspace: they are made at run time, so only their prefix is known.',
+    );
+  }
+
   /** ARNs in `Fn::Sub` notation; `reason` for those that end with a wildcard. */
   #allow(actions: string[], arns: string[], reason?: string): void {
     if (actions.length === 0 || arns.length === 0) return;
-    this.lambda.addToRolePolicy(new PolicyStatement({ actions, resources: arns.map((arn) => Fn.sub(arn)) }));
+    this.lambda.addToRolePolicy(new PolicyStatement({ actions, resources: arns.map(substituted) }));
     if (reason) for (const arn of arns) acknowledgeWildcard(this, arn, reason);
   }
 }
+
+const substituted = (arn: string): string => (arn.includes('${') ? Fn.sub(arn) : arn);
 
 /** cdk-nag writes `<name>` for `${name}`. */
 function acknowledgeWildcard(scope: Construct, arn: string, reason: string): void {

@@ -59,8 +59,9 @@ export class RouteApi extends Construct {
         accessLogFormat: ACCESS_LOG,
       },
     });
+    this.#addExecutionLog(stage);
     this.#addMethods(routes, functionOf);
-    this.#addGatewayErrors();
+    this.#addGatewayErrors(stage);
     this.#acknowledge();
   }
 
@@ -87,12 +88,22 @@ export class RouteApi extends Construct {
     }
   }
 
-  #addGatewayErrors(): void {
+  /** API Gateway would make it, and it would stay for ever. */
+  #addExecutionLog(stage: Stage): void {
+    const log = new LogGroup(this, 'ExecutionLog', {
+      logGroupName: `API-Gateway-Execution-Logs_${this.restApi.restApiId}/${stage.name}`,
+      retention: stage.logRetentionDays,
+      removalPolicy: stage.keepsData ? RemovalPolicy.RETAIN : RemovalPolicy.DESTROY,
+    });
+    this.restApi.deploymentStage.node.addDependency(log);
+  }
+
+  #addGatewayErrors(stage: Stage): void {
     for (const [type, { code }] of Object.entries(GATEWAY_ERRORS)) {
       this.restApi.addGatewayResponse(type, {
         type: ResponseType.of(type),
         statusCode: String(statusOf(code)),
-        responseHeaders: code === 'RATE_LIMITED' ? { 'Retry-After': "'1'" } : undefined,
+        responseHeaders: { ...CORS, ...(code === 'RATE_LIMITED' && throttled(stage)) },
         templates: { 'application/json': gatewayErrorBody(type, '$context.requestId') },
       });
     }
@@ -108,8 +119,7 @@ export class RouteApi extends Construct {
       },
       {
         id: 'AwsSolutions-APIG3',
-        reason:
-          'A web ACL costs by the month and by the request: the stage is throttled, and its owner may attach one.',
+        reason: 'A web ACL costs by the month and by the request: the stage file may ask for one.',
       },
       { id: 'AwsSolutions-APIG4', reason: keysAreOurs },
       { id: 'AwsSolutions-COG4', reason: keysAreOurs },
@@ -120,6 +130,16 @@ export class RouteApi extends Construct {
     );
   }
 }
+
+/** As of the platform's own answers, in the notation of API Gateway; it cannot know whether a browser asks. */
+const CORS = { 'Access-Control-Allow-Origin': "'*'", 'Access-Control-Expose-Headers': "'*'" };
+
+/** The limit that was reached is of all callers together, for a second. */
+const throttled = ({ throttle }: Stage): Record<string, string> => ({
+  'Retry-After': "'1'",
+  'X-RateLimit-Limit': `'${throttle.requestsPerSecond}'`,
+  'X-RateLimit-Remaining': "'0'",
+});
 
 /** No query and no headers: they may hold what is secret. */
 const ACCESS_LOG = AccessLogFormat.custom(

@@ -1,5 +1,7 @@
 import { join } from 'node:path';
 import { CfnOutput, Duration, Stack, type StackProps } from 'aws-cdk-lib';
+import { DomainName, EndpointType, type RestApi, SecurityPolicy } from 'aws-cdk-lib/aws-apigateway';
+import { Certificate } from 'aws-cdk-lib/aws-certificatemanager';
 import { Rule, Schedule } from 'aws-cdk-lib/aws-events';
 import { LambdaFunction as LambdaTarget } from 'aws-cdk-lib/aws-events-targets';
 import type { Construct } from 'constructs';
@@ -7,6 +9,7 @@ import { EVENTS, type EventName, type EventSpec } from '#core/events.ts';
 import { FUNCTION_NAMES, type FunctionName, type Route } from '#core/http/route.ts';
 import type { TableName } from '#core/ports/table-rules.ts';
 import type { Stage } from '../config.ts';
+import { Firewall } from '../constructs/firewall.ts';
 import { HouseFunction } from '../constructs/house-function.ts';
 import { RouteApi } from '../constructs/route-api.ts';
 import { FUNCTIONS, MAX_BODY_MB, type TableAccess } from '../functions.ts';
@@ -27,7 +30,11 @@ export class ApiStack extends Stack {
     const { restApi } = new RouteApi(this, 'api', { stage, routes, functionOf: (fn) => functions.get(fn)!.lambda });
     // Not `restApi.url`: it is of the deployment, which waits for the functions.
     const baseUrl =
-      stage.baseUrl ?? `https://${restApi.restApiId}.execute-api.${this.region}.${this.urlSuffix}/${stage.name}`;
+      stage.baseUrl ??
+      (stage.domain && `https://${stage.domain.name}`) ??
+      `https://${restApi.restApiId}.execute-api.${this.region}.${this.urlSuffix}/${stage.name}`;
+    if (stage.domain) this.#addDomain(restApi, stage.domain);
+    if (stage.firewall) new Firewall(this, 'firewall', { stage, ...stage.firewall, restApiId: restApi.restApiId });
     for (const [name, { everyMinutes, about }] of Object.entries<EventSpec>(EVENTS)) {
       const { lambda } = this.#addFunction(name as EventName, props);
       if (everyMinutes === undefined) {
@@ -44,6 +51,24 @@ export class ApiStack extends Stack {
     }
     for (const { lambda } of functions.values()) lambda.addEnvironment('PLATFORM_BASE_URL', baseUrl);
     new CfnOutput(this, 'BaseUrl', { value: baseUrl });
+    new CfnOutput(this, 'FirstKey', {
+      description: "Makes the first workspace and prints its owner's API key, once.",
+      value: `AWS_REGION=${this.region} npm run aws:key -- ${stage.name}`,
+    });
+  }
+
+  #addDomain(restApi: RestApi, { name, certificateArn }: NonNullable<Stage['domain']>): void {
+    const domain = new DomainName(this, 'domain', {
+      domainName: name,
+      certificate: Certificate.fromCertificateArn(this, 'certificate', certificateArn),
+      endpointType: EndpointType.REGIONAL,
+      securityPolicy: SecurityPolicy.TLS_1_2,
+    });
+    domain.addBasePathMapping(restApi);
+    new CfnOutput(this, 'DomainTarget', {
+      description: `What ${name} is to be an alias (or a CNAME) of.`,
+      value: domain.domainNameAliasDomainName,
+    });
   }
 
   #addFunction(fn: FunctionName | EventName, { stage, bundles }: ApiStackProps): HouseFunction {

@@ -21,12 +21,14 @@ export const secretsManagerClient = (): SecretsManagerClient =>
   new SecretsManagerClient({ ...AWS_TEST_ACCOUNT, endpoint: inject('awsEndpoints').moto });
 
 /**
- * Makes the three tables under new names, and answers with the names. Their TTL is off: DynamoDB Local removes by real
+ * Makes the three tables, under new names where `nameOf` gives none, and answers with the names. Their TTL is off: DynamoDB Local removes by real
  * time, which is not the clock of a test.
  */
-export async function createTables(client: DynamoDBClient): Promise<Record<TableName, string>> {
-  const suffix = randomUUID();
-  const names = TABLE_NAMES.map((name) => [name, `${name}-${suffix}`] as const);
+export async function createTables(
+  client: DynamoDBClient,
+  nameOf: (name: TableName) => string = newNames(),
+): Promise<Record<TableName, string>> {
+  const names = TABLE_NAMES.map((name) => [name, nameOf(name)] as const);
   await Promise.all(names.map(([, tableName]) => client.send(new CreateTableCommand(tableDefinition(tableName)))));
   return Object.fromEntries(names) as Record<TableName, string>;
 }
@@ -55,4 +57,9 @@ function tableDefinition(TableName: string) {
       Projection: { ProjectionType: 'ALL' as const },
     })),
   };
+}
+
+function newNames(): (name: TableName) => string {
+  const suffix = randomUUID();
+  return (name) => `${name}-${suffix}`;
 }

@@ -13,6 +13,8 @@ export interface Resource {
   // biome-ignore lint/suspicious/noExplicitAny: what CloudFormation knows of a resource is not typed here.
   readonly Properties: any;
   readonly DeletionPolicy?: string;
+  readonly UpdateReplacePolicy?: string;
+  readonly DependsOn?: string[];
 }
 
 export interface Template {
@@ -21,20 +23,21 @@ export interface Template {
 }
 
 /** The app of a stage and what it synthesises, with empty bundles: building the real ones is another test's. */
-export function synthesise(stage: Stage): { app: App; data: Template; api: Template } {
+export function synthesise(stage: Stage): { app: App; data: Template; api: Template; observability: Template } {
   const folder = mkdtempSync(join(tmpdir(), 'platform-synth-'));
   const bundles = join(folder, 'bundles');
-  for (const fn of [...FUNCTION_NAMES, ...EVENT_NAMES]) {
+  for (const fn of [...FUNCTION_NAMES, ...EVENT_NAMES, 'cleaner']) {
     mkdirSync(join(bundles, fn), { recursive: true });
     writeFileSync(join(bundles, fn, 'index.mjs'), `// ${fn}\n`);
   }
   const app = new App({ context: cdkJson.context, outdir: join(folder, 'cdk.out') });
-  const { data, api } = addPlatform(app, { stage, bundles });
+  const { data, api, observability } = addPlatform(app, { stage, bundles });
   const assembly = app.synth();
   return {
     app,
     data: assembly.getStackByName(data.stackName).template,
     api: assembly.getStackByName(api.stackName).template,
+    observability: assembly.getStackByName(observability.stackName).template,
   };
 }
 

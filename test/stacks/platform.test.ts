@@ -1,9 +1,12 @@
+import { readFileSync } from 'node:fs';
 import { AwsSolutionsChecks } from 'cdk-nag';
 import { describe, expect, test } from 'vitest';
+import { DISPOSABLE_TAG } from '#aws/empty-stage.ts';
 import { routes } from '#core/api.ts';
 import { parseConfig } from '#core/config.ts';
 import { EVENT_NAMES, EVENTS, type EventName, type EventSpec } from '#core/events.ts';
 import { FUNCTION_NAMES, type FunctionName, isRaw, type Route } from '#core/http/route.ts';
+import { defineStage } from '#lib/config.ts';
 import {
   environmentOf,
   functionIdOf,
@@ -20,18 +23,19 @@ import { stage as prod } from '../../stages/prod.ts';
 const table: readonly Route[] = routes;
 const stages = { dev: synthesise(dev), prod: synthesise(prod) };
 
-describe.each(Object.entries(stages))('%s', (name, { app, data, api }) => {
+describe.each(Object.entries(stages))('%s', (name, { app, data, api, observability }) => {
   test('cdk-nag has nothing to say that is not acknowledged', () => {
     expect(new AwsSolutionsChecks().validateScope(app).violations).toEqual([]);
   });
 
   test('a stack stays far below the 500 resources that it may have', () => {
     expect(Object.keys(data.Resources).length).toBeLessThan(50);
+    expect(Object.keys(observability.Resources).length).toBeLessThan(100);
     expect(Object.keys(api.Resources).length).toBeLessThan(400);
   });
 
   test('no account and no key is written into a template', () => {
-    const text = JSON.stringify([data, api]);
+    const text = JSON.stringify([data, api, observability]);
     expect(text).not.toMatch(/(?<![\w.-])\d{12}(?![\w.-])/);
     expect(text).not.toMatch(/sk_live_|AKIA[A-Z0-9]{16}|SecretString/);
   });
@@ -128,6 +132,22 @@ describe('API', () => {
     }
   });
 
+  test('names the command that makes the first key', () => {
+    const { Outputs } = api as { Outputs: Record<string, { Value: unknown }> };
+    expect(rendered(Outputs.FirstKey!.Value)).toBe('AWS_REGION=eu-west-1 npm run aws:key -- prod');
+  });
+
+  test("keeps API Gateway's own log no longer than the others", () => {
+    const [[apiId]] = resourcesOf(api, 'AWS::ApiGateway::RestApi') as [[string, Resource]];
+    const [id, { Properties }] = resourcesOf(api, 'AWS::Logs::LogGroup').find(([, log]) =>
+      rendered(log.Properties.LogGroupName).startsWith('API-Gateway'),
+    )!;
+    expect(rendered(Properties.LogGroupName)).toBe(`API-Gateway-Execution-Logs_<${apiId}>/prod`);
+    expect(Properties.RetentionInDays).toBe(prod.logRetentionDays);
+    const [[, stage]] = resourcesOf(api, 'AWS::ApiGateway::Stage') as [[string, Resource]];
+    expect(stage.DependsOn).toContain(id);
+  });
+
   test('logs requests without query and headers, and is throttled', () => {
     const [[, { Properties }]] = resourcesOf(api, 'AWS::ApiGateway::Stage') as [[string, Resource]];
     expect(Properties.AccessLogSetting.Format).not.toMatch(/header|querystring|\$context\.path\b/i);
@@ -145,6 +165,16 @@ describe('API', () => {
     const answers = resourcesOf(api, 'AWS::ApiGateway::GatewayResponse').map(([, { Properties }]) => {
       const { error, metadata } = JSON.parse(Properties.ResponseTemplates['application/json']);
       expect(metadata.request_id).toBe('req_$context.requestId');
+      expect(Properties.ResponseParameters).toMatchObject({
+        'gatewayresponse.header.Access-Control-Allow-Origin': "'*'",
+      });
+      if (error.code === 'RATE_LIMITED') {
+        expect(Properties.ResponseParameters).toMatchObject({
+          'gatewayresponse.header.Retry-After': "'1'",
+          'gatewayresponse.header.X-RateLimit-Limit': `'${prod.throttle.requestsPerSecond}'`,
+          'gatewayresponse.header.X-RateLimit-Remaining': "'0'",
+        });
+      }
       expect(error).toEqual({ code: error.code, message: expect.any(String), is_retryable: expect.any(Boolean) });
       return [Properties.ResponseType, `${Properties.StatusCode} ${error.code}`];
     });
@@ -156,6 +186,113 @@ describe('API', () => {
       DEFAULT_4XX: '400 INVALID_INPUT',
       DEFAULT_5XX: '500 INTERNAL_ERROR',
     });
+  });
+});
+
+describe('what a stage file may ask for', () => {
+  const certificateArn = 'arn:aws:acm:eu-west-1:111122223333:certificate/0a1b2c3d-0000-4000-8000-000000000000';
+  const stage = defineStage({
+    ...prod,
+    domain: { name: 'agents.example.org', certificateArn },
+    firewall: { requestsPerFiveMinutes: 3000 },
+    alarms: { email: 'operator@example.org' },
+  });
+  const { app, api, observability } = synthesise(stage);
+
+  test('is free of findings, too', () => {
+    expect(new AwsSolutionsChecks().validateScope(app).violations).toEqual([]);
+  });
+
+  test('a name of its own', () => {
+    const [[id, { Properties }]] = resourcesOf(api, 'AWS::ApiGateway::DomainName') as [[string, Resource]];
+    expect(Properties).toMatchObject({
+      DomainName: 'agents.example.org',
+      RegionalCertificateArn: certificateArn,
+      SecurityPolicy: 'TLS_1_2',
+    });
+    const [[, mapping]] = resourcesOf(api, 'AWS::ApiGateway::BasePathMapping') as [[string, Resource]];
+    expect([mapping.Properties.DomainName, mapping.Properties.BasePath]).toEqual([{ Ref: id }, undefined]);
+    expect(parseConfig(environmentOf(api, 'calls')).baseUrl).toBe('https://agents.example.org');
+  });
+
+  test('a firewall before the stage of the API', () => {
+    const [[id, { Properties }]] = resourcesOf(api, 'AWS::WAFv2::WebACL') as [[string, Resource]];
+    const [[, association]] = resourcesOf(api, 'AWS::WAFv2::WebACLAssociation') as [[string, Resource]];
+    expect(Properties.Rules[0].Statement.RateBasedStatement).toMatchObject({ Limit: 3000, AggregateKeyType: 'IP' });
+    expect(JSON.parse(Properties.CustomResponseBodies.refused.Content).error.code).toBe('RATE_LIMITED');
+    expect(association.Properties.WebACLArn).toEqual({ 'Fn::GetAtt': [id, 'Arn'] });
+    const [[apiId]] = resourcesOf(api, 'AWS::ApiGateway::RestApi') as [[string, Resource]];
+    expect(association.Properties.ResourceArn['Fn::Sub']).toEqual([
+      expect.stringMatching(/:\/restapis\/\$\{api\}\/stages\/prod$/),
+      { api: { Ref: apiId } },
+    ]);
+  });
+
+  test('mails to who operates it', () => {
+    const [[, { Properties }]] = resourcesOf(observability, 'AWS::SNS::Subscription') as [[string, Resource]];
+    expect(Properties).toMatchObject({ Protocol: 'email', Endpoint: 'operator@example.org' });
+  });
+
+  test('nothing that it does not know, and nothing wrong', () => {
+    const wrong = { ...prod, domain: { name: 'x y', certificateArn: 'mine' }, alarm: {} } as unknown as typeof prod;
+    expect(() => defineStage(wrong)).toThrow(
+      /"prod"[\s\S]*"alarm"[\s\S]*domain.name[\s\S]*must be the ARN of a certificate/,
+    );
+  });
+});
+
+describe('alarms', () => {
+  const alarms = resourcesOf(stages.prod.observability, 'AWS::CloudWatch::Alarm').map(
+    ([, { Properties }]) => Properties,
+  );
+
+  test('are there in prod, and in dev none', () => {
+    const names = alarms.map(({ AlarmName }) => AlarmName.replace('platform-prod-', ''));
+    expect(names).toEqual(
+      expect.arrayContaining(['api-5xx', 'failures', 'throttled-functions', 'throttled-table-main', 'broken-calls']),
+    );
+    for (const fn of FUNCTION_NAMES) expect(names.some((name) => name.endsWith(`-${fn}`))).toBe(true);
+    for (const name of EVENT_NAMES) expect(names).toContain(`broken-${name}`);
+    expect(resourcesOf(stages.dev.observability, 'AWS::CloudWatch::Alarm')).toEqual([]);
+    expect(resourcesOf(stages.dev.observability, 'AWS::CloudWatch::Dashboard')).toHaveLength(1);
+  });
+
+  test.each(alarms.map((alarm) => [alarm.AlarmName, alarm]))(
+    '%s says what happened, and where to read on',
+    (_, alarm) => {
+      const [, section] = /^[A-Z].+\. What to do: docs\/operate\.md, "([\w-]+)"\.$/.exec(alarm.AlarmDescription)!;
+      const page = readFileSync(new URL('../../docs/operate.md', import.meta.url), 'utf8');
+      expect(page).toContain(`\n## ${section}\n`);
+      expect(alarm.AlarmActions).toHaveLength(1);
+      expect(alarm.TreatMissingData).toBe('notBreaching');
+    },
+  );
+
+  test('watch what is there', () => {
+    const names = new Set(
+      [stages.prod.api, stages.prod.data].flatMap(({ Resources }) =>
+        Object.values(Resources).flatMap(({ Properties: { FunctionName, TableName, Name } = {} }) =>
+          [FunctionName, TableName, Name].filter((name) => typeof name === 'string'),
+        ),
+      ),
+    );
+    const watched = [
+      ...JSON.stringify(alarms).matchAll(/"Name":"(?:FunctionName|TableName|ApiName)","Value":"([^"]+)"/g),
+    ];
+    expect(watched.length).toBeGreaterThan(10);
+    for (const [, name] of watched) expect(names).toContain(name);
+  });
+
+  test('errors in the log of any function are counted', () => {
+    const [failures] = alarms.filter(({ AlarmName }) => AlarmName.endsWith('-failures'));
+    const filters = resourcesOf(stages.prod.api, 'AWS::Logs::MetricFilter').map(([, { Properties }]) => Properties);
+    expect(filters).toHaveLength(FUNCTION_NAMES.length + EVENT_NAMES.length);
+    for (const { FilterPattern, MetricTransformations } of filters) {
+      expect(FilterPattern).toBe('{ $.level = "ERROR" }');
+      expect(MetricTransformations).toEqual([
+        { MetricNamespace: failures.Namespace, MetricName: failures.MetricName, MetricValue: '1' },
+      ]);
+    }
   });
 });
 
@@ -356,6 +493,12 @@ describe('functions', () => {
 });
 
 describe('data', () => {
+  const policyResourcesOf = (template: Template, fn: string): string[] => {
+    const { Role } = template.Resources[functionIdOf(template, fn)]!.Properties;
+    return resourcesOf(template, 'AWS::IAM::Policy')
+      .filter(([, { Properties }]) => Properties.Roles[0].Ref === Role['Fn::GetAtt'][0])
+      .map(([id]) => id);
+  };
   const tableOf = (template: Template, name: string): Resource =>
     resourcesOf(template, 'AWS::DynamoDB::GlobalTable')
       .map(([, resource]) => resource)
@@ -394,7 +537,8 @@ describe('data', () => {
     for (const [name, { data }] of Object.entries(stages)) {
       const policies = resourcesOf(data, 'AWS::S3::BucketPolicy').map(([, { Properties }]) => Properties);
       const buckets = resourcesOf(data, 'AWS::S3::Bucket');
-      expect(buckets).toHaveLength(2);
+      // The second has the access log of the first.
+      expect(buckets).toHaveLength(name === 'prod' ? 2 : 1);
       for (const [id, { Properties, DeletionPolicy }] of buckets) {
         expect(DeletionPolicy).toBe(name === 'prod' ? 'Retain' : 'Delete');
         expect(Properties.BucketEncryption.ServerSideEncryptionConfiguration).toHaveLength(1);
@@ -405,6 +549,39 @@ describe('data', () => {
         );
       }
     }
+  });
+
+  test('what prod holds outlives its stacks', () => {
+    const { data, api } = stages.prod;
+    const precious = ['AWS::DynamoDB::GlobalTable', 'AWS::S3::Bucket', 'AWS::Logs::LogGroup'];
+    for (const [id, { Type, DeletionPolicy, UpdateReplacePolicy }] of Object.entries({
+      ...data.Resources,
+      ...api.Resources,
+    })) {
+      if (precious.includes(Type)) expect([id, DeletionPolicy, UpdateReplacePolicy]).toEqual([id, 'Retain', 'Retain']);
+    }
+    expect(resourcesOf(data, 'Custom::EmptyStage')).toEqual([]);
+    expect(JSON.stringify(data)).not.toContain(DISPOSABLE_TAG);
+  });
+
+  test('of dev nothing stays that costs', () => {
+    const { data, api, observability } = stages.dev;
+    const kept = [data, api, observability].flatMap(({ Resources }) =>
+      Object.values(Resources).filter(({ DeletionPolicy }) => DeletionPolicy === 'Retain'),
+    );
+    // API Gateway has one of these for all stages of an account.
+    expect(kept.map(({ Type }) => Type).sort()).toEqual(['AWS::ApiGateway::Account', 'AWS::IAM::Role']);
+    const [[bucketId, bucket]] = resourcesOf(data, 'AWS::S3::Bucket') as [[string, Resource]];
+    expect(bucket.Properties.Tags).toContainEqual({ Key: DISPOSABLE_TAG, Value: 'true' });
+    const [[, cleaner]] = resourcesOf(data, 'Custom::EmptyStage') as [[string, Resource]];
+    // It is deleted before them, and so acts while they are there.
+    const needed = policyResourcesOf(data, 'cleaner');
+    expect(cleaner.DependsOn).toEqual(expect.arrayContaining([bucketId, ...needed]));
+    expect(policyOf(data, 'cleaner').allowed).toMatchObject({
+      'arn:aws:s3:::platform-dev-111122223333-eu-west-1': ['s3:GetBucketTagging', 's3:ListBucketVersions'],
+      'arn:aws:s3:::platform-dev-111122223333-eu-west-1/*': ['s3:DeleteObject', 's3:DeleteObjectVersion'],
+      'arn:aws:secretsmanager:eu-west-1:111122223333:secret:platform/dev/*': ['secretsmanager:DeleteSecret'],
+    });
   });
 
   test('old versions, unfinished uploads and expired runs do not stay', () => {

@@ -1,0 +1,209 @@
+import { CfnOutput, Duration, Stack, type StackProps } from 'aws-cdk-lib';
+import {
+  Alarm,
+  ComparisonOperator,
+  Dashboard,
+  GraphWidget,
+  type IMetric,
+  MathExpression,
+  Metric,
+  Stats,
+  TreatMissingData,
+} from 'aws-cdk-lib/aws-cloudwatch';
+import { SnsAction } from 'aws-cdk-lib/aws-cloudwatch-actions';
+import { Topic } from 'aws-cdk-lib/aws-sns';
+import { EmailSubscription } from 'aws-cdk-lib/aws-sns-subscriptions';
+import type { Construct } from 'constructs';
+import { EVENT_NAMES, type EventName } from '#core/events.ts';
+import { FUNCTION_NAMES, type FunctionName } from '#core/http/route.ts';
+import { TABLE_NAMES } from '#core/ports/table-rules.ts';
+import { functionNameOf, metricNamespaceOf, type Stage, tablePrefixOf } from '../config.ts';
+import { FUNCTIONS } from '../functions.ts';
+
+const PERIOD = Duration.minutes(5);
+
+/** What is watched, and when somebody should look. Each has a section in `docs/operate.md`. */
+interface Watch {
+  /** Of the alarm, after `platform-<stage>-`. */
+  readonly name: string;
+  /** What happened, as a sentence. */
+  readonly what: string;
+  readonly metric: IMetric;
+  /** The alarm goes off above it. */
+  readonly above: number;
+  /** In how many of the last three periods. @default 1 */
+  readonly periods?: 1 | 2 | 3;
+}
+
+/**
+ * A dashboard, and alarms where the stage file asks for them. Everything is found by its name, so nothing depends on
+ * this stack and it depends on none. The numbers are those that AWS counts anyway, and one that is made of log lines:
+ * nothing is measured inside a request.
+ */
+export class ObservabilityStack extends Stack {
+  readonly #stage: Stage;
+
+  constructor(scope: Construct, id: string, props: StackProps & { readonly stage: Stage }) {
+    super(scope, id, props);
+    this.#stage = props.stage;
+    this.#addDashboard();
+    if (props.stage.alarms) this.#addAlarms(props.stage.alarms);
+  }
+
+  #addAlarms({ email }: NonNullable<Stage['alarms']>): void {
+    const topic = new Topic(this, 'alarms', { topicName: `platform-${this.#stage.name}-alarms`, enforceSSL: true });
+    if (email) topic.addSubscription(new EmailSubscription(email));
+    for (const { name, what, metric, above, periods = 1 } of this.#watches()) {
+      const alarm = new Alarm(this, name, {
+        alarmName: `platform-${this.#stage.name}-${name}`,
+        alarmDescription: `${what} What to do: docs/operate.md, "${sectionOf(name)}".`,
+        metric,
+        threshold: above,
+        comparisonOperator: ComparisonOperator.GREATER_THAN_THRESHOLD,
+        evaluationPeriods: 3,
+        datapointsToAlarm: periods,
+        treatMissingData: TreatMissingData.NOT_BREACHING,
+      });
+      alarm.addAlarmAction(new SnsAction(topic));
+      alarm.addOkAction(new SnsAction(topic));
+    }
+    new CfnOutput(this, 'AlarmTopic', { value: topic.topicArn });
+  }
+
+  #watches(): Watch[] {
+    const isSlowByNature = (fn: FunctionName) => FUNCTIONS[fn].timeoutSeconds > 29;
+    return [
+      {
+        name: 'api-5xx',
+        what: 'More than 5% of the requests were answered with a 5xx status.',
+        metric: this.#api('5XXError', Stats.AVERAGE),
+        above: 0.05,
+        periods: 2,
+      },
+      {
+        name: 'failures',
+        what: 'The platform met errors that it does not know.',
+        metric: this.#failures(),
+        above: 5,
+      },
+      {
+        name: 'throttled-functions',
+        what: "Functions were not started: the account's limit of concurrent executions is reached.",
+        metric: this.#lambda('Throttles', Stats.SUM),
+        above: 0,
+        periods: 2,
+      },
+      ...TABLE_NAMES.map((table) => ({
+        name: `throttled-table-${table}`,
+        what: `DynamoDB refused requests to the table "${table}" for a while.`,
+        metric: this.#tableThrottles(table),
+        above: 10,
+        periods: 2 as const,
+      })),
+      ...FUNCTION_NAMES.filter((fn) => !isSlowByNature(fn)).map((fn) => ({
+        name: `slow-${fn}`,
+        what: `One in a hundred requests of the function "${fn}" takes more than ${slowSeconds(fn)} s.`,
+        metric: this.#lambda('Duration', Stats.p(99), fn),
+        above: slowSeconds(fn) * 1000,
+        periods: 3 as const,
+      })),
+      // A stream that breaks off has its status already, and what the clock calls has nobody who would see an answer.
+      ...[...FUNCTION_NAMES.filter(isSlowByNature), ...EVENT_NAMES].map((fn) => ({
+        name: `broken-${fn}`,
+        what: `The function "${fn}" ended with an error, ran out of memory or took too long.`,
+        metric: this.#lambda('Errors', Stats.SUM, fn),
+        above: 0,
+        periods: 2 as const,
+      })),
+    ];
+  }
+
+  #addDashboard(): void {
+    const graph = (title: string, left: IMetric[], right: IMetric[] = []) =>
+      new GraphWidget({ title, left, right, width: 12 });
+    const dashboard = new Dashboard(this, 'dashboard', { dashboardName: `platform-${this.#stage.name}` });
+    dashboard.addWidgets(
+      graph(
+        'Requests, and those that failed',
+        [this.#api('Count', Stats.SUM)],
+        [this.#api('5XXError', Stats.SUM), this.#api('4XXError', Stats.SUM), this.#failures()],
+      ),
+      graph('Until the answer, ms', [this.#api('Latency', Stats.p(50)), this.#api('Latency', Stats.p(99))]),
+      graph(
+        'Duration of functions, p99, ms',
+        FUNCTION_NAMES.map((fn) => this.#lambda('Duration', Stats.p(99), fn)),
+      ),
+      graph(
+        'Functions at once in the account, and not started',
+        [this.#lambda('ConcurrentExecutions', Stats.MAXIMUM)],
+        [this.#lambda('Throttles', Stats.SUM)],
+      ),
+      graph(
+        'Functions that broke',
+        [...FUNCTION_NAMES, ...EVENT_NAMES].map((fn) => this.#lambda('Errors', Stats.SUM, fn)),
+      ),
+      graph(
+        'Tables: read and write units, and what was refused',
+        TABLE_NAMES.flatMap((table) => [
+          this.#dynamoDb('ConsumedReadCapacityUnits', table),
+          this.#dynamoDb('ConsumedWriteCapacityUnits', table),
+        ]),
+        TABLE_NAMES.map((table) => this.#tableThrottles(table)),
+      ),
+    );
+  }
+
+  #api(metricName: string, statistic: string): Metric {
+    const { name } = this.#stage;
+    const dimensionsMap = { ApiName: `platform-${name}`, Stage: name };
+    return new Metric({ namespace: 'AWS/ApiGateway', metricName, dimensionsMap, statistic, period: PERIOD });
+  }
+
+  /** Without `fn`, of the whole account in this Region. */
+  #lambda(metricName: string, statistic: string, fn?: FunctionName | EventName): Metric {
+    const dimensionsMap = fn && { FunctionName: functionNameOf(this.#stage, fn) };
+    return new Metric({
+      namespace: 'AWS/Lambda',
+      metricName,
+      dimensionsMap,
+      statistic,
+      period: PERIOD,
+      ...(fn && { label: fn }),
+    });
+  }
+
+  #dynamoDb(metricName: string, table: string): Metric {
+    const dimensionsMap = { TableName: tablePrefixOf(this.#stage) + table };
+    return new Metric({
+      namespace: 'AWS/DynamoDB',
+      metricName,
+      dimensionsMap,
+      statistic: Stats.SUM,
+      period: PERIOD,
+      label: `${table} ${metricName}`,
+    });
+  }
+
+  #tableThrottles(table: string): MathExpression {
+    return new MathExpression({
+      expression: `FILL(${table}Reads, 0) + FILL(${table}Writes, 0)`,
+      usingMetrics: {
+        [`${table}Reads`]: this.#dynamoDb('ReadThrottleEvents', table),
+        [`${table}Writes`]: this.#dynamoDb('WriteThrottleEvents', table),
+      },
+      period: PERIOD,
+      label: `${table} refused`,
+    });
+  }
+
+  #failures(): Metric {
+    const namespace = metricNamespaceOf(this.#stage);
+    return new Metric({ namespace, metricName: 'Failures', statistic: Stats.SUM, period: PERIOD });
+  }
+}
+
+/** An upload waits 10 s for its installation. */
+const slowSeconds = (fn: FunctionName): number => (fn === 'agents' ? 12 : 3);
+
+/** `slow-keys` and `slow-runs` are one section. */
+const sectionOf = (name: string): string => name.replace(/^(slow|broken|throttled-table)-.*/, '$1');
