@@ -5,6 +5,7 @@ import * as z from 'zod';
 import { ContentCache } from './content-cache.ts';
 import { findHostRuntime } from './host-runtime.ts';
 import { LinkedBlobs } from './linked-blobs.ts';
+import { serveHooks } from './microvm-hooks.ts';
 import { createNamespaceSandbox, SCRATCH } from './namespace-sandbox.ts';
 import { RunnerServer } from './server.ts';
 
@@ -15,11 +16,20 @@ const settings = z
     PLATFORM_RUNNER_LISTEN: z.string().default('8080'),
     /** How long a runner waits to be claimed, then it ends. Without one it waits for ever. */
     PLATFORM_RUNNER_LEASE_SECONDS: z.coerce.number().positive().max(2_000_000).optional(),
+    /** In a Lambda MicroVM the port of its hooks, one of which starts the runner. */
+    PLATFORM_RUNNER_HOOKS_PORT: z.coerce.number().int().min(0).max(65535).optional(),
   })
   // biome-ignore lint/style/noProcessEnv: the one place that reads the environment of a runner.
   .parse(process.env);
 
 const say = (message: string, more: object = {}) => console.log(JSON.stringify({ message, ...more }));
+
+const hooksPort = settings.PLATFORM_RUNNER_HOOKS_PORT;
+if (hooksPort !== undefined) {
+  // biome-ignore lint/style/noProcessEnv: the runner gets it all, but for what makes it this listener.
+  const { PLATFORM_RUNNER_HOOKS_PORT: _, ...env } = process.env;
+  process.exit(await serveHooks(hooksPort, { command: process.execPath, args: [process.argv[1]!], env }, say));
+}
 
 const folder = await mkdtemp(join(tmpdir(), `${SCRATCH}${process.pid}-runner-`));
 // Sandboxes run under other uids, and the folder that mkdtemp makes is ours alone; this one they may pass.

@@ -1,0 +1,57 @@
+import { expect, test, vi } from 'vitest';
+import { serveHooks } from './microvm-hooks.ts';
+
+const PREFIX = '/aws/lambda-microvms/runtime/v1';
+
+/** The listener of one VM; `code` is what its runner does. */
+async function start(code: string) {
+  const said: { message: string; port?: number }[] = [];
+  const program = { command: process.execPath, args: ['-e', code], env: { PATH: process.env.PATH } };
+  const ended = serveHooks(0, program, (message, more) => void said.push({ message, ...more }));
+  await vi.waitFor(() => expect(said[0]?.message).toBe('hooks'));
+  const url = `http://127.0.0.1:${said[0]!.port}`;
+  const call = async (path: string, method = 'POST') =>
+    (await fetch(url + path, { method, ...(method === 'POST' && { body: '{"microvmId":"m","runHookPayload":"ab"}' }) }))
+      .status;
+  return { said, ended, call };
+}
+
+/** Says that it listens, and for which port it was asked; ends with 7 when it is told to. */
+const RUNNER = `
+  console.log(JSON.stringify({ message: 'listening', asked: process.env.PLATFORM_RUNNER_LISTEN }));
+  const timer = setInterval(() => {}, 1000);
+  process.on('SIGTERM', () => clearInterval(timer));
+`;
+
+test('a runner is started by the hook "run", once, and its end is that of the listener', async () => {
+  const marks = `${RUNNER} setTimeout(() => process.exit(7), 1000);`;
+  const { ended, call } = await start(marks);
+  expect(await call(`${PREFIX}/ready`)).toBe(200);
+  expect(await Promise.all([call(`${PREFIX}/run`), call(`${PREFIX}/run`)])).toEqual([200, 200]);
+  expect(await ended).toBe(7);
+});
+
+test('the hook "validate" tries a runner and ends it', async () => {
+  const { ended, call } = await start(`${RUNNER} if (process.env.PLATFORM_RUNNER_LISTEN !== '0') process.exit(3);`);
+  expect(await call(`${PREFIX}/validate`)).toBe(200);
+  // The VM that goes on from here starts a runner with the port that it has always.
+  await call(`${PREFIX}/run`);
+  expect(await ended).toBe(3);
+});
+
+test('a runner that does not start fails the hook, and ends the VM', async () => {
+  const { said, ended, call } = await start('process.exit(2)');
+  expect(await call(`${PREFIX}/run`)).toBe(500);
+  expect(await ended).toBe(2);
+  expect(said.at(-1)).toMatchObject({ message: 'hook failed', hook: 'run' });
+});
+
+test('nothing else is answered', async () => {
+  const { ended, call } = await start('process.exit(0)');
+  for (const path of ['/ready', `${PREFIX}/terminate`, `${PREFIX}/constructor`, `${PREFIX}/`, '/']) {
+    expect([path, await call(path)]).toEqual([path, 404]);
+  }
+  expect(await call(`${PREFIX}/ready`, 'GET')).toBe(404);
+  await call(`${PREFIX}/run`);
+  await ended;
+});

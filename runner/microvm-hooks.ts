@@ -1,0 +1,91 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { writeFile } from 'node:fs/promises';
+import { createServer, type IncomingMessage } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { createInterface } from 'node:readline';
+import { buffer } from 'node:stream/consumers';
+
+/** Where Lambda calls a VM's hooks (docs.aws.amazon.com/lambda/latest/dg/microvms-launching.html, "Lifecycle hooks"). */
+const PREFIX = '/aws/lambda-microvms/runtime/v1';
+
+/** A runner's program; it says "listening" in a JSON line once it does. */
+export interface RunnerProgram {
+  readonly command: string;
+  readonly args: readonly string[];
+  readonly env: Readonly<Record<string, string | undefined>>;
+}
+
+/**
+ * Answers the hooks of a Lambda MicroVM, until the runner that they started has ended; its exit code.
+ *
+ * All VMs of an image go on from one snapshot, memory included, so two of them would draw the same "random" numbers from
+ * what a process had gathered before. Only this listener is in the snapshot. Each VM starts a runner of its own, when
+ * the kernel knows that it is another machine, and after what the platform drew for this VM is mixed in.
+ */
+export async function serveHooks(
+  port: number,
+  program: RunnerProgram,
+  say: (message: string, more?: object) => void,
+): Promise<number> {
+  const ended = Promise.withResolvers<number>();
+  let started: Promise<void> | undefined;
+  const hooks: Readonly<Record<string, (request: IncomingMessage) => Promise<void>>> = {
+    async ready() {},
+    /** On a VM for trying: what is read of the snapshot here is fetched ahead for those that come. */
+    async validate() {
+      const { listening, end } = startRunner({ ...program, env: { ...program.env, PLATFORM_RUNNER_LISTEN: '0' } });
+      await listening;
+      await end();
+    },
+    /** The job can reach this, too: whatever comes after the first changes nothing. */
+    async run(request) {
+      started ??= (async () => {
+        await writeFile('/dev/urandom', await buffer(request));
+        const { listening, exited } = startRunner(program);
+        exited.then(ended.resolve);
+        await listening;
+      })();
+      await started;
+    },
+  };
+  const server = createServer(async (request, response) => {
+    response.setHeader('connection', 'close');
+    const path = request.url ?? '';
+    const hook = request.method === 'POST' && path.startsWith(`${PREFIX}/`) ? path.slice(PREFIX.length + 1) : '';
+    if (!Object.hasOwn(hooks, hook)) return void response.writeHead(404).end();
+    try {
+      await hooks[hook]!(request);
+      response.writeHead(200).end();
+    } catch (error) {
+      say('hook failed', { hook, error: String(error) });
+      response.writeHead(500).end();
+    }
+  });
+  server.listen(port);
+  await once(server, 'listening');
+  say('hooks', { port: (server.address() as AddressInfo).port });
+  const code = await ended.promise;
+  // A hook that fails with its runner is answered first.
+  const closed = once(server, 'close');
+  server.close();
+  await closed;
+  return code;
+}
+
+function startRunner({ command, args, env }: RunnerProgram) {
+  const child = spawn(command, args, { env, stdio: ['ignore', 'pipe', 'inherit'] });
+  child.stdout.pipe(process.stdout, { end: false });
+  const exited = once(child, 'exit').then(([code]) => (code as number | null) ?? -1);
+  const heard = once(createInterface(child.stdout), 'line');
+  const lost = exited.then((code) => Promise.reject(new Error(`the runner ended with ${code}`)));
+  lost.catch(() => {});
+  return {
+    exited,
+    listening: Promise.race([heard, lost]).then(() => {}),
+    async end() {
+      child.kill('SIGTERM');
+      await exited;
+    },
+  };
+}
