@@ -4,6 +4,7 @@ import type { Blobs } from './ports/blobs.ts';
 import type { Clock } from './ports/clock.ts';
 import type { Ids } from './ports/ids.ts';
 import type { Llm } from './ports/llm.ts';
+import type { Mail } from './ports/mail.ts';
 import type { Outbound } from './ports/outbound.ts';
 import type { Sandbox } from './ports/sandbox.ts';
 import type { Table } from './ports/table.ts';
@@ -26,6 +27,7 @@ export interface Deps {
   readonly outbound: Outbound;
   /** Where sandboxed agents reach the API, which is not always where clients do; no slash at the end. */
   readonly gatewayUrl: string;
+  readonly mail: Mail;
   readonly clock: Clock;
   readonly ids: Ids;
   readonly log: Log;

@@ -6,6 +6,7 @@ import type { Deps } from '#core/deps.ts';
 import { HttpOutbound } from '#core/outbound/http-outbound.ts';
 import { SystemClock } from '#core/ports/clock.ts';
 import { SystemIds } from '#core/ports/ids.ts';
+import { noMail } from '#core/ports/mail.ts';
 import { Cancellations } from '#core/runs/cancellation.ts';
 import { createAiSdkLlm } from '#llm/ai-sdk-llm.ts';
 import { openDatabase } from './database.ts';
@@ -78,6 +79,7 @@ export async function localDeps(config: Config, listening: { host: string; port:
     llm: createAiSdkLlm(config),
     outbound: new HttpOutbound({ clock, ownHosts: config.outboundHosts }),
     gatewayUrl: addressOf(listening),
+    mail: noMail,
     clock,
     ids,
     log,

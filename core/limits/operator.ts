@@ -1,7 +1,7 @@
 import { topUp } from '../billing/ledger.ts';
 import type { Deps } from '../deps.ts';
-import { updateKeyWorkspaces } from '../keys/store.ts';
-import { findUser, findWorkspaceIdBySlug, listMembers, updateWorkspace } from '../workspaces/store.ts';
+import { changeWorkspace } from '../workspaces/change.ts';
+import { findWorkspaceIdBySlug } from '../workspaces/store.ts';
 import { PLAN_NAMES, type PlanName } from './plans.ts';
 
 /** What whoever runs the platform says about a workspace, with access to the tables themselves. No route leads here. */
@@ -12,13 +12,7 @@ type OperatorDeps = Pick<Deps, 'main' | 'runs' | 'clock' | 'ids'>;
  * added to it at the same moment may keep the old plan: then say it again.
  */
 export async function setPlan(deps: Pick<Deps, 'main'>, workspaceId: string, plan: PlanName): Promise<boolean> {
-  const workspace = await updateWorkspace(deps, workspaceId, { plan });
-  if (workspace === undefined) return false;
-  for (const userId of await listMembers(deps, workspaceId)) {
-    const user = await findUser(deps, userId);
-    if (user?.personalWorkspaceId === workspaceId) await updateKeyWorkspaces(deps, userId, workspace);
-  }
-  return true;
+  return (await changeWorkspace(deps, workspaceId, { plan })) !== undefined;
 }
 
 /** Does what `acme=pro` says. Answers what is so now, and throws what is wrong with the text. */

@@ -3,7 +3,7 @@ import type { PlanName } from '../limits/plans.ts';
 import { absent, exists, type Item, type Json, queryAll, type Table, type TransactOperation } from '../ports/table.ts';
 
 /**
- * Main table: `WS#<id> / META` is the workspace, `SLUG#<slug> / META` its id by slug, `USER#<id> / META` a user,
+ * Main table: `WS#<id> / META` is the workspace and how many owners it has, `SLUG#<slug> / META` its id by slug, `USER#<id> / META` a user,
  * `USER#<id> / MEMBER#<workspace id>` a membership (gsi1: the members of a workspace). A membership holds a copy of the
  * workspace, so that authenticating a request takes one read, not two.
  */
@@ -31,10 +31,13 @@ export interface User {
 
 type MainDeps = Pick<Deps, 'main'>;
 
-const workspaceKey = (id: string) => ({ pk: `WS#${id}`, sk: 'META' });
+export const workspaceKey = (id: string) => ({ pk: `WS#${id}`, sk: 'META' });
 const slugKey = (slug: string) => ({ pk: `SLUG#${slug}`, sk: 'META' });
-const userKey = (id: string) => ({ pk: `USER#${id}`, sk: 'META' });
-const memberKey = (userId: string, workspaceId: string) => ({ pk: `USER#${userId}`, sk: `MEMBER#${workspaceId}` });
+export const userKey = (id: string) => ({ pk: `USER#${id}`, sk: 'META' });
+export const memberKey = (userId: string, workspaceId: string) => ({
+  pk: `USER#${userId}`,
+  sk: `MEMBER#${workspaceId}`,
+});
 
 export function workspaceFrom(item: { readonly [member: string]: Json | undefined }): Workspace {
   return {
@@ -91,7 +94,7 @@ export async function listMembers({ main }: MainDeps, workspaceId: string): Prom
 export async function updateWorkspace(
   deps: MainDeps,
   id: string,
-  changes: Pick<Workspace, 'plan'>,
+  changes: Partial<Pick<Workspace, 'plan' | 'name' | 'timezone'>>,
 ): Promise<Workspace | undefined> {
   const updated = await deps.main.update(workspaceKey(id), { set: changes }, exists());
   if (!updated.ok) return undefined;
@@ -167,26 +170,28 @@ export const memberItem = (workspace: Workspace, userId: string, role: Role, acc
   gsi1sk: userId,
 });
 
-/** The writes that make a user and the personal workspace he owns; they fail together when the slug is taken. */
+/** The writes that make a workspace and its first owner; they fail together, at the first, when the slug is taken. */
+export function newWorkspaceOperations(userId: string, workspace: Workspace): TransactOperation[] {
+  const { id, slug, createdAt } = workspace;
+  return [
+    { op: 'put', item: { ...slugKey(slug), workspace_id: id }, condition: absent() },
+    { op: 'put', item: { ...workspaceKey(id), ...workspaceMembers(workspace), owners: 1 } },
+    { op: 'put', item: memberItem(workspace, userId, 'owner', createdAt) },
+  ];
+}
+
+/** The writes that make a user and the personal workspace he owns; they fail together, at the first, when the slug is taken. */
 export function newUserOperations(
   userId: string,
   { email, displayName }: { email: string; displayName: string },
   workspace: Workspace,
 ): TransactOperation[] {
-  const { id, slug, createdAt } = workspace;
-  return [
-    { op: 'put', item: { ...slugKey(slug), workspace_id: id }, condition: absent() },
-    { op: 'put', item: { ...workspaceKey(id), ...workspaceMembers(workspace) } },
-    {
-      op: 'put',
-      item: {
-        ...userKey(userId),
-        email,
-        display_name: displayName,
-        personal_workspace_id: id,
-        created_at: createdAt,
-      },
-    },
-    { op: 'put', item: memberItem(workspace, userId, 'owner', createdAt) },
-  ];
+  const item: Item = {
+    ...userKey(userId),
+    email,
+    display_name: displayName,
+    personal_workspace_id: workspace.id,
+    created_at: workspace.createdAt,
+  };
+  return [...newWorkspaceOperations(userId, workspace), { op: 'put', item }];
 }

@@ -7,6 +7,7 @@ import { type Config, parseConfig } from '#core/config.ts';
 import type { Deps } from '#core/deps.ts';
 import { HttpOutbound } from '#core/outbound/http-outbound.ts';
 import { SystemIds } from '#core/ports/ids.ts';
+import { noMail } from '#core/ports/mail.ts';
 import { SandboxUnavailableError } from '#core/ports/sandbox.ts';
 import { Cancellations } from '#core/runs/cancellation.ts';
 import { createAiSdkLlm } from '#llm/ai-sdk-llm.ts';
@@ -61,6 +62,7 @@ export function memoryDeps(settings: Partial<Config> = {}): MemoryDeps {
     llm: createAiSdkLlm(config),
     outbound: new HttpOutbound({ clock, ownHosts: config.outboundHosts }),
     gatewayUrl: 'http://127.0.0.1:4280',
+    mail: noMail,
     clock,
     ids: new SystemIds(),
     log: { debug: at('debug'), info: at('info'), warn: at('warn'), error: at('error') },
