@@ -1,7 +1,16 @@
 import type { Config } from '#core/config.ts';
 import type { Deps } from '#core/deps.ts';
 import { createAiSdkLlm } from '#llm/ai-sdk-llm.ts';
-import { blobParts, type HostDeps, hostParts, installParts, tableParts, uploadFormParts, vaultParts } from './deps.ts';
+import {
+  blobParts,
+  type HostDeps,
+  hostParts,
+  installParts,
+  mailParts,
+  tableParts,
+  uploadFormParts,
+  vaultParts,
+} from './deps.ts';
 import { NoSandbox } from './no-sandbox.ts';
 
 /** All parts of {@link Deps}, apart from those that smaller functions take: their bundles hold no model providers. */
@@ -15,6 +24,7 @@ export function awsDeps(config: Config): Deps & HostDeps {
     ...uploadFormParts(host),
     ...vaultParts({ ...host, ...tables }),
     ...installParts(host),
+    ...mailParts(host),
     sandbox: new NoSandbox(),
     llm: createAiSdkLlm(config),
     gatewayUrl: config.baseUrl ?? '',

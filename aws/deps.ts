@@ -98,3 +98,14 @@ export const vaultParts = ({
     return createVault({ prefix: config.secretPrefix, locks: counters, clock, ids });
   }),
 });
+
+export const mailParts = ({ config }: HostDeps): Pick<Deps, 'mail'> => ({
+  mail: {
+    async send(message) {
+      if (config.mailFrom === undefined) return false;
+      // Few requests need it.
+      const { createSesMail } = await import('./ses-mail.ts');
+      return createSesMail(config.mailFrom).send(message);
+    },
+  },
+});

@@ -248,6 +248,12 @@ export const SETTINGS = {
     'DynamoDB table names are this and `main`, `runs`, `counters`.',
   ),
   bucket: setting('aws', 'PLATFORM_BUCKET', z.string().default(''), 'S3 bucket of bundles, layers and large bodies.'),
+  mailFrom: setting(
+    'aws',
+    'PLATFORM_MAIL_FROM',
+    z.email().optional(),
+    'The address that invitations are sent from by SES, set from `mailFrom` of the stage. Without one, whoever invites hands the link over.',
+  ),
   secretPrefix: setting(
     'aws',
     'PLATFORM_SECRET_PREFIX',

@@ -31,6 +31,8 @@ const stageSchema = z.strictObject({
   firewall: z.strictObject({ requestsPerFiveMinutes: z.int().min(10).max(2_000_000_000) }).optional(),
   /** Whether there are alarms (10 cents a month each), and who is told: whoever confirms the mail, or subscribes later. */
   alarms: z.strictObject({ email: z.email().optional() }).optional(),
+  /** What invitations are sent from: an address that is verified in SES, or of a domain that is. @default - none is sent */
+  mailFrom: z.email().optional(),
   /** Further settings of the platform, such as its plans: `docs/settings.md`. */
   settings: z.record(z.string().startsWith('PLATFORM_'), z.string()).default({}),
 });

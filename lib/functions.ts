@@ -34,6 +34,8 @@ export interface FunctionSpec {
   readonly blobs?: BlobAccess;
   /** @default - no secrets */
   readonly secrets?: 'read' | 'write';
+  /** Whether it sends e-mail, where the stage has an address to send from. @default false */
+  readonly mail?: boolean;
   /** Functions that it calls. @default - none */
   readonly calls?: readonly EventName[];
 }
@@ -202,6 +204,10 @@ export const FUNCTIONS: { readonly [Name in FunctionName | EventName]: FunctionS
   workspaces: {
     memoryMb: MEMORY_MB,
     timeoutSeconds: BUFFERED_SECONDS,
-    tables: { main: { items: AUTHENTICATE, query: ['table', 'gsi1'] }, counters: { items: LIMIT } },
+    tables: {
+      main: { items: [...AUTHENTICATE, 'PutItem', 'DeleteItem'], query: ['table', 'gsi1'] },
+      counters: { items: LIMIT },
+    },
+    mail: true,
   },
 };

@@ -115,6 +115,13 @@ export class HouseFunction extends Construct {
     );
   }
 
+  useMail(from: string): void {
+    this.lambda.addEnvironment('PLATFORM_MAIL_FROM', from);
+    const prefix = `arn:\${AWS::Partition}:ses:\${AWS::Region}:\${AWS::AccountId}:identity/`;
+    // Verified is the address or its domain.
+    this.#allow(['ses:SendEmail'], [prefix + from, prefix + from.split('@')[1]]);
+  }
+
   useFunctions(names: readonly string[]): void {
     this.lambda.addEnvironment('PLATFORM_FUNCTION_PREFIX', functionNameOf(this.#stage, ''));
     const prefix = `arn:\${AWS::Partition}:lambda:\${AWS::Region}:\${AWS::AccountId}:function:`;

@@ -72,7 +72,7 @@ export class ApiStack extends Stack {
   }
 
   #addFunction(fn: FunctionName | EventName, { stage, bundles }: ApiStackProps): HouseFunction {
-    const { memoryMb, timeoutSeconds, tables = {}, blobs, secrets, calls } = FUNCTIONS[fn];
+    const { memoryMb, timeoutSeconds, tables = {}, blobs, secrets, calls, mail } = FUNCTIONS[fn];
     const house = new HouseFunction(this, fn, {
       stage,
       bundle: join(bundles, fn),
@@ -87,6 +87,7 @@ export class ApiStack extends Stack {
     for (const [name, access] of Object.entries(tables)) house.useTable(name as TableName, access as TableAccess);
     if (blobs) house.useBlobs(blobs);
     if (secrets) house.useSecrets(secrets);
+    if (mail && stage.mailFrom) house.useMail(stage.mailFrom);
     if (calls) house.useFunctions(calls);
     return house;
   }

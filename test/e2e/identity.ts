@@ -80,6 +80,7 @@ export function identitySuite(target: () => Target): void {
         id: workspaceId,
         name: 'ws-own',
         slug: 'ws-own',
+        timezone: 'UTC',
         created_at: expect.stringMatching(ISO_TIME),
       });
       expect(expectOk(await call('GET', '/users/me', { key })).user).toMatchObject({

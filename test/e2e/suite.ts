@@ -17,6 +17,7 @@ import { streamingSuite } from './streaming.ts';
 import { tasksSuite } from './tasks.ts';
 import { uploadsSuite } from './uploads.ts';
 import { usageSuite } from './usage.ts';
+import { workspacesSuite } from './workspaces.ts';
 
 /**
  * The platform as its users see it, over HTTP only: every host must pass. `has` says which interpreters the sandbox has;
@@ -24,6 +25,7 @@ import { usageSuite } from './usage.ts';
  */
 export function platformSuite(target: () => Target, has: Languages): void {
   identitySuite(target);
+  workspacesSuite(target);
   secretsSuite(target);
   tasksSuite(target);
   messagesSuite(target);

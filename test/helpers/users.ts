@@ -1,7 +1,8 @@
 import type { Deps } from '#core/deps.ts';
 import { newApiKey } from '#core/keys/store.ts';
 import { isoTime } from '#core/ports/clock.ts';
-import { findMembership, memberItem, newUserOperations, type Workspace } from '#core/workspaces/store.ts';
+import { addMember as makeMember } from '#core/workspaces/members.ts';
+import { findWorkspace, newUserOperations, type Workspace } from '#core/workspaces/store.ts';
 
 /** A user with an API key and the workspace `slug`, which is his own. */
 export interface TestUser {
@@ -12,7 +13,7 @@ export interface TestUser {
   readonly keyId: string;
 }
 
-/** Makes a user as the first start makes the owner: there is no route for it yet. */
+/** Makes a user as the first start makes the owner. */
 export async function addUser(deps: Pick<Deps, 'main' | 'clock' | 'ids'>, slug: string): Promise<TestUser> {
   const userId = deps.ids.uuid();
   const workspaceId = deps.ids.uuid();
@@ -32,14 +33,13 @@ export async function addUser(deps: Pick<Deps, 'main' | 'clock' | 'ids'>, slug: 
   return { userId, workspaceId, slug, key, keyId: record.id };
 }
 
-/** Makes a user a member of a workspace: invitations come later. */
+/** Makes a user a member of a workspace, without an invitation. */
 export async function addMember(
   deps: Pick<Deps, 'main' | 'clock'>,
-  user: TestUser,
+  { userId }: TestUser,
   workspaceId: string,
   role: 'owner' | 'member' = 'member',
 ): Promise<void> {
-  const [owner] = (await deps.main.query({ index: 'gsi1', pk: `WS#${workspaceId}#MEMBERS`, limit: 1 })).items;
-  const workspace = (await findMembership(deps, owner!.gsi1sk!, workspaceId))!.workspace;
-  await deps.main.put(memberItem(workspace, user.userId, role, isoTime(deps.clock.now())));
+  const workspace = await findWorkspace(deps, workspaceId);
+  await makeMember(deps, { workspace: workspace!, userId, role });
 }

@@ -78,6 +78,10 @@ function goodBody(row: Route): Pick<Parameters<typeof request>[3] & object, 'jso
   const bodies: Record<string, unknown> = {
     createApiKey: { name: 'x' },
     createTask: { title: 'x' },
+    createWorkspace: { name: `made ${crypto.randomUUID()}` },
+    inviteMember: { email: 'x@example.com' },
+    createInvite: { email: 'x@example.com' },
+    updateMember: { role: 'member' },
     sendMessage: { title: 'x', body: 'x' },
     putSecret: { name: 'A', value: 'v' },
     createSecret: { name: 'A', value: 'v' },
@@ -248,7 +252,7 @@ describe.concurrent('wrong bodies', () => {
   ];
   const typed = (type: string | undefined): Record<string, string> => (type ? { 'content-type': type } : {});
   /** Their bodies may be empty or have any members. */
-  const lenient = ['validateAgent', 'updateAgent', 'forkAgent'];
+  const lenient = ['validateAgent', 'updateAgent', 'forkAgent', 'updateOrg'];
 
   test.for(named(jsonRows))('%s refuses them', async ([, row]) => {
     for (const [kind, body, type] of bodies) {

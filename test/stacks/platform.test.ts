@@ -472,7 +472,7 @@ describe('functions', () => {
     },
     workspaces: {
       ...LIMIT,
-      [`${TABLES}main`]: [...AUTHENTICATE, 'dynamodb:Query'],
+      [`${TABLES}main`]: [...AUTHENTICATE, 'dynamodb:PutItem', 'dynamodb:DeleteItem', 'dynamodb:Query'],
       [`${TABLES}main/index/gsi1`]: ['dynamodb:Query'],
     },
   };
@@ -490,6 +490,17 @@ describe('functions', () => {
       }),
     );
   });
+});
+
+test('a stage with an address to send from may send e-mail as that, and the functions of no other', () => {
+  const { api } = synthesise({ ...dev, name: 'mail', mailFrom: 'platform@example.com' });
+  const prefix = 'arn:aws:ses:eu-west-1:111122223333:identity/';
+  for (const fn of FUNCTION_NAMES) {
+    const { allowed } = policyOf(api, fn);
+    const sending = Object.keys(allowed).filter((arn) => allowed[arn]!.some((action) => action.startsWith('ses:')));
+    expect(sending).toEqual(fn === 'workspaces' ? [`${prefix}example.com`, `${prefix}platform@example.com`] : []);
+  }
+  expect(parseConfig(environmentOf(api, 'workspaces')).mailFrom).toBe('platform@example.com');
 });
 
 describe('data', () => {
