@@ -13,6 +13,8 @@ import { isAlive } from './process-names.ts';
 
 const MAX_BYTES = 5 * 1024 ** 3;
 
+type Source = Pick<Blobs, 'get' | 'stream'>;
+
 /** A folder that stays until it is let go of. */
 export interface CachedFolder {
   readonly path: string;
@@ -27,17 +29,17 @@ export interface CachedFolder {
  */
 export class ContentCache {
   readonly #folder: string;
-  readonly #blobs: Pick<Blobs, 'get' | 'stream'>;
+  readonly #blobs: Source;
   readonly #inUse = new Map<string, number>();
   readonly #expanding = new Map<string, Promise<string>>();
 
-  private constructor(folder: string, blobs: Pick<Blobs, 'get' | 'stream'>) {
+  private constructor(folder: string, blobs: Source) {
     this.#folder = folder;
     this.#blobs = blobs;
   }
 
   /** Makes the folder and removes what a crash left half expanded in it. */
-  static async open(folder: string, blobs: Pick<Blobs, 'get' | 'stream'>): Promise<ContentCache> {
+  static async open(folder: string, blobs: Source): Promise<ContentCache> {
     await mkdir(join(folder, 'expanded'), { recursive: true });
     await mkdir(join(folder, 'tmp'), { recursive: true });
     for (const name of await readdir(join(folder, 'tmp'))) {
@@ -47,32 +49,11 @@ export class ContentCache {
   }
 
   bundle(key: string): Promise<CachedFolder> {
-    return this.#open(`bundle-${basename(key)}`, async (target) => {
-      const bytes = await this.#blobs.get(key);
-      if (!bytes) throw new Error(`there is no bundle ${key}`);
-      let size = 0;
-      await expandBundle(bytes, {
-        async onFolder(path) {
-          await mkdir(join(target, path));
-        },
-        async onFile({ path, size: bytes, executable }, content) {
-          size += bytes;
-          await pipeline(content, createWriteStream(join(target, path), { mode: executable ? 0o755 : 0o644 }));
-        },
-      });
-      return size;
-    });
+    return this.#open(`bundle-${basename(key)}`, (target) => unpackBundle(this.#blobs, key, target));
   }
 
   layer(key: string): Promise<CachedFolder> {
-    return this.#open(`layer-${basename(key)}`, async (target) => {
-      const archive = await this.#blobs.stream(key);
-      if (!archive) throw new Error(`there is no layer ${key}`);
-      await extractTar(archive, target);
-      const size = await tidy(target);
-      await linkSdk(target);
-      return size;
-    });
+    return this.#open(`layer-${basename(key)}`, (target) => unpackLayer(this.#blobs, key, target));
   }
 
   async #open(name: string, fill: (folder: string) => Promise<number>): Promise<CachedFolder> {
@@ -150,8 +131,35 @@ function once(action: () => void): () => void {
   };
 }
 
+/** Into the folder `target`, which is there; answers the size in bytes. Throws when there is no such bundle. */
+export async function unpackBundle(blobs: Source, key: string, target: string): Promise<number> {
+  const bytes = await blobs.get(key);
+  if (!bytes) throw new Error(`there is no bundle ${key}`);
+  let size = 0;
+  await expandBundle(bytes, {
+    async onFolder(path) {
+      await mkdir(join(target, path));
+    },
+    async onFile({ path, size: bytes, executable }, content) {
+      size += bytes;
+      await pipeline(content, createWriteStream(join(target, path), { mode: executable ? 0o755 : 0o644 }));
+    },
+  });
+  return size;
+}
+
+/** Into the folder `target`, which is there; answers the size in bytes. Throws when there is no such layer. */
+export async function unpackLayer(blobs: Source, key: string, target: string): Promise<number> {
+  const archive = await blobs.stream(key);
+  if (!archive) throw new Error(`there is no layer ${key}`);
+  await extractTar(archive, target);
+  const size = await tidy(target);
+  await linkSdk(target);
+  return size;
+}
+
 /** Node looks in one folder only past those of the bundle: packages that no layer has are found through it. */
-async function linkSdk(layer: string): Promise<void> {
+export async function linkSdk(layer: string): Promise<void> {
   const { name } = SDK.node;
   await mkdir(join(layer, 'node_modules'), { recursive: true });
   await symlink(`${SDK_NODE_MODULES}/${name}`, join(layer, 'node_modules', name)).catch((error) => {

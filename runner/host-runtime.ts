@@ -51,7 +51,7 @@ const ETC_FILES: Readonly<Record<string, string>> = {
 };
 
 /** Finds the language runtimes of this host. `folder` takes the files that are made for the sandbox; it must stay. */
-export async function findHostRuntime(folder: string): Promise<HostRuntime> {
+export async function findHostRuntime(folder: string, node = process.execPath): Promise<HostRuntime> {
   const root: RootEntry[] = [{ operation: 'bind', at: '/usr', from: '/usr' }];
   for (const name of ['bin', 'sbin', 'lib', 'lib32', 'lib64', 'libx32']) {
     const path = `/${name}`;
@@ -76,7 +76,7 @@ export async function findHostRuntime(folder: string): Promise<HostRuntime> {
   bind(root, `${SDK_NODE_MODULES}/${SDK.node.name}`, SDK.node.folder);
   bind(root, `${SDK_PYTHONPATH}/${SDK.python.name}`, join(SDK.python.folder, SDK.python.name));
   bind(root, '/runtime/helpers', HELPERS);
-  bind(root, '/runtime/bin/node', process.execPath);
+  bind(root, '/runtime/bin/node', node);
   await addNpm(root, folder);
   const python = await addPython(root, folder);
   const [perl, bubblewrap] = await Promise.all([which('perl'), which('bwrap')]);

@@ -116,6 +116,7 @@ sub is_in { my ($set, $handle) = @_; return vec $set, fileno $handle, 1 }
 # history of holes, memory that no limit counts (memfd, SysV), and address families that no network namespace confines
 # (a virtual machine's vsock leads to its host).
 sub seccomp_filter {
+    my ($has_network) = @_;
     my $EPERM = 0x00050001;
     my ($ENOSYS, $EAFNOSUPPORT, $ALLOW) = (0x00050000 | 38, 0x00050000 | 97, 0x7FFF0000);
     my ($LOAD, $EQUAL, $AT_LEAST, $ANY_BIT, $RETURN) = (0x20, 0x15, 0x35, 0x45, 0x06);
@@ -148,12 +149,10 @@ sub seccomp_filter {
     $add->($EQUAL, 0, 1, 0x541C);     # TIOCLINUX
     $return->($EPERM);
     $return->($ALLOW);
-    $add->($EQUAL, 0, 7, $SYS->{socket});
+    my @families = (1, 16, $has_network ? (2, 10) : ());    # AF_UNIX; AF_NETLINK, for getifaddrs; AF_INET, AF_INET6
+    $add->($EQUAL, 0, @families + 3, $SYS->{socket});
     $load->(16);
-    $add->($EQUAL, 4, 0, 1);          # AF_UNIX
-    $add->($EQUAL, 3, 0, 2);          # AF_INET
-    $add->($EQUAL, 2, 0, 10);         # AF_INET6
-    $add->($EQUAL, 1, 0, 16);         # AF_NETLINK, for getifaddrs
+    $add->($EQUAL, @families - $_, 0, $families[$_]) for 0 .. $#families;
     $return->($EAFNOSUPPORT);
     $return->($ALLOW);
     $return->($ALLOW);
@@ -161,16 +160,24 @@ sub seccomp_filter {
 }
 
 # Made once, for all the sandboxes that the launcher will fork.
-my $FILTER = seccomp_filter();
+my $FILTER = seccomp_filter(1);
 
 # --- init: process 1 inside ------------------------------------------------------------------------------------------
 
 sub run_init {
-    my ($door, $token, $ports) = @_;
+    my ($door, $token, $ports, $is_container) = @_;
     $0 = 'init';
-    sys('keyctl', 1, 0);    # A session keyring of its own: the platform's is inherited otherwise.
+    my $filter = $FILTER;
+    if ($is_container) {
+        # Orphans come here, where they are found again; the runner is process 1. What holds this container together may
+        # forbid keyrings altogether. Its network is not empty, so a sandbox without network gets no sockets of it.
+        sys('prctl', PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
+        syscall $SYS->{keyctl}, 1, 0;
+        $filter = seccomp_filter(length $ports);
+    }
+    else { sys('keyctl', 1, 0) }    # A session keyring of its own: the platform's is inherited otherwise.
     sys('prctl', PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-    sys('prctl', PR_SET_SECCOMP, 2, pack('S x6 P', length($FILTER) / 8, $FILTER), 0, 0);
+    sys('prctl', PR_SET_SECCOMP, 2, pack('S x6 P', length($filter) / 8, $filter), 0, 0);
     $SIG{PIPE} = 'IGNORE';
     $SIG{CHLD} = 'IGNORE';    # The kernel collects orphans.
 
@@ -195,7 +202,7 @@ sub run_init {
             my $count = sysread $control, $requests, CHUNK, length $requests;
             leave(0) if defined $count ? !$count : $! != EINTR;    # The platform is gone; so is the sandbox, with process 1.
             while (my ($request, @fields) = take_record(\$requests)) {
-                if ($request eq 'killall') { kill 'KILL', -1 }
+                if ($request eq 'killall') { $is_container ? kill_tree() : kill 'KILL', -1 }
                 elsif ($request eq 'exec') {
                     # Commands have init's uid: without this they could read and trace it. Not sooner, since the
                     # launcher looks in first.

@@ -127,9 +127,17 @@ sub open_path { my ($path) = @_; sysopen my $handle, $path, O_PATH or die "canno
 
 sub become { my ($id) = @_; sys('setgroups', 0, 0); sys('setresgid', $id, $id, $id); sys('setresuid', $id, $id, $id) }
 
-# In a process of its own. @how: the path of bubblewrap and its arguments, or the plan, three fields an entry.
+# In a process of its own. @how: the path of bubblewrap and its arguments, or the plan, three fields an entry, or the word
+# 'container' where the container around the runner is the sandbox already.
 sub start_sandbox {
     my ($status, $door, $token, $ports, $disk_bytes, @how) = @_;
+    if ($how[0] eq 'container') {
+        open STDIN, '<', '/dev/null' or die;
+        open STDOUT, '>', '/dev/null' or die;
+        syswrite $status, "\"child-pid\": $$\nready\n";
+        close $status;
+        run_init(fileno $door, $token, $ports, 1);
+    }
     if ($> == 0) {
         # A host uid of its own for each sandbox, from a range that no host assigns.
         become(1_900_000_000 + $$);
@@ -163,31 +171,48 @@ sub start_sandbox {
     run_init(fileno $door, $token, $ports);
 }
 
-# Bytes that a sandbox's processes and files hold. The cheap count takes shared pages once for each sharer, so one that is
-# over the limit is checked against the kernel's proportional one.
-sub memory_of {
-    my ($root, $limit) = @_;
-    my $path = '/proc/self/fd/' . fileno $root;
-    my $buffer = "\0" x 128;
-    my $home = "$path/home/user";
-    syscall($SYS->{statfs}, $home, $buffer) == 0 or die "cannot see a sandbox's files: $!\n";
-    my (undef, $block_bytes, $blocks, $free) = unpack 'q4', $buffer;
-    my $files = ($blocks - $free) * $block_bytes;
-    opendir my $folder, "$path/proc" or die "cannot look into a sandbox: $!\n";
-    my @pids = grep { /^\d+$/ } readdir $folder;
-    my $sum = sub {
-        my ($name, $pattern) = @_;
-        my $kilobytes = 0;
-        for my $pid (@pids) {
-            open my $file, '<', "$path/proc/$pid/$name" or next;
-            my $text = do { local $/; <$file> } // next;
-            $kilobytes += $1 while $text =~ /$pattern/g;
-        }
-        return $kilobytes * 1024;
-    };
-    my $bytes = $files + $sum->('status', qr/^Rss(?:Anon|Shmem):\s+(\d+)/m);
-    return $bytes <= $limit ? $bytes : $files + $sum->('smaps_rollup', qr/^Pss_(?:Anon|Shmem):\s+(\d+)/m);
+# Bytes that the files of a sandbox hold. Each file system is counted once.
+sub files_of {
+    my ($root) = @_;
+    my (%seen, $bytes);
+    for my $folder (map { "/proc/self/fd/" . fileno($root) . $_ } qw(/home/user /tmp /dev/shm)) {
+        my $device = (stat $folder)[0] // die "cannot see a sandbox's files: $!\n";
+        next if $seen{$device}++;
+        my $buffer = "\0" x 128;
+        syscall($SYS->{statfs}, $folder, $buffer) == 0 or die "cannot see a sandbox's files: $!\n";
+        my (undef, $block_bytes, $blocks, $free) = unpack 'q4', $buffer;
+        $bytes += ($blocks - $free) * $block_bytes;
+    }
+    return $bytes;
 }
+
+# Bytes that the processes of a sandbox hold, with $files. The cheap count takes shared pages once for each sharer, so one
+# that is over the limit is checked against the kernel's proportional one. A process may hide that one from its own user.
+sub memory_of {
+    my ($root, $files, $limit) = @_;
+    my $path = '/proc/self/fd/' . fileno $root;
+    opendir my $folder, "$path/proc" or die "cannot look into a sandbox: $!\n";
+    my @pids = grep { /^\d+$/ && !is_ours($_) } readdir $folder;
+    my $kilobytes_of = sub {
+        my ($pid, $name, $pattern) = @_;
+        open my $file, '<', "$path/proc/$pid/$name" or return;
+        my $text = do { local $/; <$file> } // return;
+        my $kilobytes = 0;
+        $kilobytes += $1 while $text =~ /$pattern/g;
+        return $kilobytes;
+    };
+    my %resident = map { $_ => $kilobytes_of->($_, 'status', qr/^Rss(?:Anon|Shmem):\s+(\d+)/m) // 0 } @pids;
+    my $bytes = $files;
+    $bytes += 1024 * $_ for values %resident;
+    return $bytes if $bytes <= $limit;
+    $bytes = $files;
+    $bytes += 1024 * ($kilobytes_of->($_, 'smaps_rollup', qr/^Pss_(?:Anon|Shmem):\s+(\d+)/m) // $resident{$_}) for @pids;
+    return $bytes;
+}
+
+# In a container the launcher and the runner are among the processes that are seen. Elsewhere these numbers are others'.
+my $is_container;
+sub is_ours { my ($pid) = @_; return $is_container && ($pid == $$ || $pid == getppid) }
 
 # Requests on stdin, events on stdout. Its end of file is the platform's death, and the sandboxes' with it.
 sub run_launcher {
@@ -220,7 +245,8 @@ sub run_launcher {
                 my ($pid) = $box->{said} =~ /"child-pid": (\d+)/;
                 if ($pid && $box->{said} =~ /^ready$/m) {
                     my $ok = eval {
-                        $box->{root} = open_path("/proc/$pid/root");
+                        $box->{root} = open_path($is_container ? '/' : "/proc/$pid/root");
+                        $box->{had} = $is_container ? files_of($box->{root}) : 0;
                         open $box->{end}, '<&=', sys($PIDFD_OPEN, 0 + $pid, 0) or die;
                         1;
                     };
@@ -232,7 +258,11 @@ sub run_launcher {
             }
             elsif ($box->{end} && is_in($readable, $box->{end})) { $tell->('gone', $id); delete $boxes{$id} }
             elsif ($box->{limit} && $is_time) {
-                my $bytes = eval { memory_of($box->{root}, $box->{limit}) };
+                my $bytes = eval {
+                    my $files = files_of($box->{root}) - $box->{had};
+                    # Where no file system of its own stops it, the limit of its files does here.
+                    $files > $box->{disk} ? $box->{limit} + 1 : memory_of($box->{root}, $files, $box->{limit});
+                };
                 # What cannot be watched must not run. Mostly it is ending already, which is no matter of memory.
                 if (!defined $bytes) { kill_box($box) }
                 elsif ($bytes <= $box->{limit}) { $box->{over} = 0 }
@@ -250,19 +280,30 @@ sub run_launcher {
             while (my ($request, $id, @fields) = take_record(\$requests)) {
                 if ($request eq 'start') {
                     pipe my $status, my $status_writer or die;
+                    if ($fields[3] eq 'container') {
+                        # Its commands have our uid: without this they could read and trace us.
+                        sys('prctl', PR_SET_DUMPABLE, 0, 0, 0, 0);
+                        $is_container = 1;
+                    }
                     $boxes{$id} = { status => $status, said => '' };
                     my $pid = fork // next;
                     next if $pid;
                     eval { start_sandbox($status_writer, $door, @fields); 1 } or syswrite $status_writer, $@;
                     leave(1);
                 }
-                elsif ($request eq 'watch') { $boxes{$id}{limit} = $fields[0] if $boxes{$id} }
+                elsif ($request eq 'watch') { @{ $boxes{$id} }{qw(limit disk)} = @fields if $boxes{$id} }
                 elsif ($request eq 'kill')  { kill_box($boxes{$id}) if $boxes{$id} }
             }
         }
     }
 }
 
-sub kill_box { my ($box) = @_; syscall $PIDFD_SEND_SIGNAL, fileno $box->{end}, 9, 0, 0 if $box->{end} }
+sub kill_box {
+    my ($box) = @_;
+    return unless $box->{end};
+    syscall $PIDFD_SEND_SIGNAL, fileno $box->{end}, 9, 0, 0;
+    # What it leaves behind is ours then, as no namespace ends with it.
+    kill_tree() if $is_container;
+}
 
 run_launcher(@ARGV);

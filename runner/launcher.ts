@@ -3,13 +3,14 @@ import { randomBytes } from 'node:crypto';
 import { EventEmitter, once } from 'node:events';
 import type { Socket } from 'node:net';
 import type { Readable, Writable } from 'node:stream';
+import type { SandboxLimits } from '#core/ports/sandbox.ts';
 import { Door, record } from './door.ts';
 
 export interface BoxSpec {
   /** What init listens on and dials the platform for: `egress=3128,gateway=4280`, or empty. */
   readonly ports: string;
   readonly diskBytes: number;
-  /** The plan or bubblewrap's command line, as `launcher.pl` takes it; given the token of the sandbox. */
+  /** The plan, bubblewrap's command line, or `container`, as `launcher.pl` takes it; given the token of the sandbox. */
   how(token: string): readonly string[];
 }
 
@@ -46,8 +47,8 @@ export class Box {
     this.#control.write(record(...fields));
   }
 
-  watch(memoryBytes: number): void {
-    this.#launcher.write(record('watch', this.token, memoryBytes));
+  watch({ memoryBytes, diskBytes }: Pick<SandboxLimits, 'memoryBytes' | 'diskBytes'>): void {
+    this.#launcher.write(record('watch', this.token, memoryBytes, diskBytes));
   }
 
   async kill(): Promise<void> {

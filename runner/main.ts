@@ -2,6 +2,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import * as z from 'zod';
+import { ContainerSandbox } from './container-sandbox.ts';
 import { ContentCache } from './content-cache.ts';
 import { findHostRuntime } from './host-runtime.ts';
 import { LinkedBlobs } from './linked-blobs.ts';
@@ -18,6 +19,10 @@ const settings = z
     PLATFORM_RUNNER_LEASE_SECONDS: z.coerce.number().positive().max(2_000_000).optional(),
     /** In a Lambda MicroVM the port of its hooks, one of which starts the runner. */
     PLATFORM_RUNNER_HOOKS_PORT: z.coerce.number().int().min(0).max(65535).optional(),
+    /** `auto`: where no namespaces can be had, the container around the runner is the sandbox. Only the image says so. */
+    PLATFORM_RUNNER_ISOLATION: z.enum(['namespaces', 'auto']).default('namespaces'),
+    /** For jobs. The runner's own is started in a way that leaves no trace of where it lies. */
+    PLATFORM_RUNNER_NODE: z.string().default(process.execPath),
   })
   // biome-ignore lint/style/noProcessEnv: the one place that reads the environment of a runner.
   .parse(process.env);
@@ -34,15 +39,29 @@ if (hooksPort !== undefined) {
 const folder = await mkdtemp(join(tmpdir(), `${SCRATCH}${process.pid}-runner-`));
 // Sandboxes run under other uids, and the folder that mkdtemp makes is ours alone; this one they may pass.
 const cacheFolder = join(folder, 'cache');
-const runtime = await findHostRuntime(join(cacheFolder, 'runtime'));
+const runtime = await findHostRuntime(join(cacheFolder, 'runtime'), settings.PLATFORM_RUNNER_NODE);
 const blobs = new LinkedBlobs();
 const cache = await ContentCache.open(cacheFolder, blobs);
-const sandbox = await createNamespaceSandbox({ cacheFolder, cache, runtime, prestart: 0, log: say });
-if (Array.isArray(sandbox)) throw new Error(`no sandbox works here: ${sandbox.join('; ')}`);
+const namespaces = await createNamespaceSandbox({ cacheFolder, cache, runtime, prestart: 0, log: say });
+if (Array.isArray(namespaces) && settings.PLATFORM_RUNNER_ISOLATION === 'namespaces') {
+  throw new Error(`no sandbox works here: ${namespaces.join('; ')}`);
+}
+const sandbox = Array.isArray(namespaces)
+  ? new ContainerSandbox({
+      blobs,
+      perl: runtime.perl!,
+      scratchFolder: folder,
+      onLost: () => server.end('the sandbox ended'),
+      log: say,
+    })
+  : namespaces;
 
 const listen = settings.PLATFORM_RUNNER_LISTEN;
 const server = new RunnerServer({
-  health: { interpreters: runtime.interpreters, isolation: sandbox.kind },
+  health: {
+    interpreters: runtime.interpreters,
+    isolation: Array.isArray(namespaces) ? 'container' : namespaces.kind,
+  },
   openSession({ bundle, layer, env, egress, purpose, limits, gateway, registries }) {
     blobs.links = [bundle, layer].filter((link) => link !== undefined);
     const spec = { bundle: bundle?.key, layer: layer?.key, env, egress, purpose, limits };
@@ -58,6 +77,6 @@ const stopped = new Promise<string>((resolve) => {
 });
 say('ending', { reason: await Promise.race([server.ended, stopped]) });
 await server.close();
-await sandbox.close();
+if (!Array.isArray(namespaces)) await namespaces.close();
 await rm(folder, { recursive: true, force: true });
 process.exit(0);

@@ -4,18 +4,10 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { Sandbox, SandboxSession, SandboxSpec, SandboxStatus } from '#core/ports/sandbox.ts';
 import type { CachedFolder, ContentCache } from './content-cache.ts';
-import { type EgressPolicy, EgressProxy, type Gateway, type Registries } from './egress-proxy.ts';
-import { type HostRuntime, type RootEntry, SDK_NODE_MODULES, SDK_PYTHONPATH } from './host-runtime.ts';
+import { type HostRuntime, type RootEntry, SDK_NODE_MODULES } from './host-runtime.ts';
 import { type Box, Launcher } from './launcher.ts';
+import { type Network, openBox, portsOf } from './open-box.ts';
 import { isAlive } from './process-names.ts';
-import { BoxSession } from './session.ts';
-
-interface Network {
-  /** The platform's own address: the one private address that sandboxes with egress may reach. */
-  readonly gateway?: Gateway;
-  /** What installations may use besides: variables that lead pip and npm to a registry, and hosts that may be private. */
-  readonly registries?: Registries;
-}
 
 interface NamespaceSandboxOptions extends Network {
   /** Absolute; that of {@link NamespaceSandboxOptions.cache}. */
@@ -40,8 +32,6 @@ const LAUNCHER = fileURLToPath(new URL('launcher.pl', import.meta.url));
 const INSIDE = fileURLToPath(new URL('inside.pl', import.meta.url));
 /** What the names of scratch folders begin with; the process comes next, so that those of the dead are removed. */
 export const SCRATCH = 'platform-sandbox-';
-const PROXY_PORT = 3128;
-const PROXY = `http://127.0.0.1:${PROXY_PORT}`;
 /** What `df` may show in /dev/shm under bubblewrap, where it cannot share the limit of the home folder. */
 const BUBBLEWRAP_SHM_BYTES = 64 * 1024 * 1024;
 
@@ -110,7 +100,7 @@ class NamespaceSandbox implements Sandbox {
     if (!perl) return 'perl was not found';
     if (this.#options.kind === 'bubblewrap' && !bubblewrap) return 'bwrap was not found';
     try {
-      const { box, release } = await this.#start({ ports: portsOut(this.#options.gateway), diskBytes: 1024 * 1024 });
+      const { box, release } = await this.#start({ ports: portsOf('open', this.#options), diskBytes: 1024 * 1024 });
       await box.kill();
       release();
     } catch (error) {
@@ -130,36 +120,7 @@ class NamespaceSandbox implements Sandbox {
     const needs = needsOf(spec, network);
     const { box, release } = this.#take(keyOf(needs)) ?? (await this.#start(needs));
     if (spec.purpose === 'run') void this.#startAhead(needs);
-    box.watch(spec.limits.memoryBytes);
-    const registries = spec.purpose === 'install' ? network.registries : undefined;
-    const stopEgress = this.#serveEgress(box, spec, { gateway: network.gateway, allowHosts: registries?.allowHosts });
-    return new BoxSession({
-      box,
-      spec,
-      env: environmentOf(spec, registries?.env ?? {}),
-      onClose: () => {
-        stopEgress();
-        release();
-      },
-    });
-  }
-
-  #serveEgress(box: Box, { egress }: SandboxSpec, more: Omit<EgressPolicy, 'egress'>): () => void {
-    if (egress === 'none') return () => {};
-    let proxy: EgressProxy | undefined;
-    // Made when first used: most agents connect to nothing.
-    const get = () => {
-      proxy ??= new EgressProxy({ egress, ...more });
-      return proxy;
-    };
-    const stops = [
-      box.door.on(`egress ${box.token}`, (socket) => get().accept(socket)),
-      box.door.on(`gateway ${box.token}`, (socket) => get().acceptForGateway(socket)),
-    ];
-    return () => {
-      for (const stop of stops) stop();
-      proxy?.close();
-    };
+    return openBox(box, spec, network, release);
   }
 
   async close(): Promise<void> {
@@ -288,44 +249,13 @@ interface Needs {
   readonly diskBytes: number;
 }
 
-const needsOf = (spec: SandboxSpec, { gateway }: Network): Needs => ({
+const needsOf = (spec: SandboxSpec, network: Network): Needs => ({
   bundle: spec.bundle,
   layer: spec.layer,
-  ports: spec.egress === 'none' ? '' : portsOut(gateway),
+  ports: portsOf(spec.egress, network),
   diskBytes: spec.limits.diskBytes,
 });
 
 const keyOf = ({ bundle, layer, ports, diskBytes }: Needs): string => JSON.stringify([bundle, layer, ports, diskBytes]);
 
-/** Agents find the platform at the loopback address that it listens on; below 1024 only root could listen. */
-const portsOut = (gateway?: Gateway): string =>
-  gateway && gateway.port >= 1024 ? `egress=${PROXY_PORT},gateway=${gateway.port}` : `egress=${PROXY_PORT}`;
-
 const isInside = (path: string, folder: string): boolean => path === folder || path.startsWith(`${folder}/`);
-
-/** Ours come last: a secret named HOME must not lead a program astray. */
-function environmentOf(spec: SandboxSpec, registry: Readonly<Record<string, string>>): Record<string, string> {
-  const layerPath = spec.layer === undefined ? [] : ['/layer/python/bin', '/layer/node_modules/.bin'];
-  const python = [spec.env.PYTHONPATH, spec.layer === undefined ? undefined : '/layer/python', SDK_PYTHONPATH];
-  return {
-    ...(spec.egress !== 'none' && {
-      HTTP_PROXY: PROXY,
-      HTTPS_PROXY: PROXY,
-      http_proxy: PROXY,
-      https_proxy: PROXY,
-      NO_PROXY: 'localhost,127.0.0.1',
-      no_proxy: 'localhost,127.0.0.1',
-      NODE_USE_ENV_PROXY: '1',
-    }),
-    ...registry,
-    ...spec.env,
-    PYTHONPATH: python.filter(Boolean).join(':'),
-    PATH: [...layerPath, '/runtime/bin', '/usr/local/bin', '/usr/bin', '/bin'].join(':'),
-    HOME: '/home/user',
-    USER: 'user',
-    LANG: 'C.UTF-8',
-    SHELL: '/bin/bash',
-    TERM: 'dumb',
-    TMPDIR: '/tmp',
-  };
-}

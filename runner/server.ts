@@ -81,6 +81,10 @@ export class RunnerServer {
     return this.#ended.promise;
   }
 
+  end(reason: string): void {
+    this.#ended.resolve(reason);
+  }
+
   /** Kills what runs. */
   async close(): Promise<void> {
     clearTimeout(this.#end);
@@ -97,7 +101,7 @@ export class RunnerServer {
 
   #endAfter(ms: number, reason: string): void {
     clearTimeout(this.#end);
-    this.#end = setTimeout(() => this.#ended.resolve(reason), ms);
+    this.#end = setTimeout(() => this.end(reason), ms);
   }
 
   async #serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
@@ -130,7 +134,7 @@ export class RunnerServer {
       }
       case 'DELETE /session':
         await session.close();
-        response.on('close', () => this.#ended.resolve('the session was closed'));
+        response.on('close', () => this.end('the session was closed'));
         return answer(response, 204);
       default:
         throw new Refusal('BAD_REQUEST', `there is no ${route}`);
@@ -146,11 +150,11 @@ export class RunnerServer {
     try {
       await this.#opening;
     } catch (error) {
-      response.on('close', () => this.#ended.resolve('the session did not open'));
+      response.on('close', () => this.end('the session did not open'));
       throw error;
     }
     // Whoever asked is gone, and with him the only one who knows the token.
-    if (response.destroyed) return this.#ended.resolve('the session was given up');
+    if (response.destroyed) return this.end('the session was given up');
     answer(response, 201);
   }
 

@@ -29,6 +29,8 @@ export interface SessionOptions {
   readonly spec: SandboxSpec;
   /** Complete, with PATH and all. */
   readonly env: Readonly<Record<string, string>>;
+  /** Processes and threads of ours that count against the same limit. @default 2, init and one supervisor */
+  readonly ownProcesses?: number;
   onClose(): void;
 }
 
@@ -50,12 +52,11 @@ export class BoxSession implements SandboxSession {
   readonly #onClose: () => void;
   #closing: Promise<void> | undefined;
 
-  constructor({ box, spec, env, onClose }: SessionOptions) {
+  constructor({ box, spec, env, ownProcesses = 2, onClose }: SessionOptions) {
     this.#box = box;
     this.#home = spec.bundle === undefined ? '/home/user' : '/home/user/agent';
     const { cpuSeconds, fileBytes, processes, memoryBytes } = spec.limits;
-    // Init and one supervisor count as processes of the sandbox, too.
-    this.#limits = [Math.ceil(cpuSeconds), fileBytes, processes + 2, memoryBytes].join(',');
+    this.#limits = [Math.ceil(cpuSeconds), fileBytes, processes + ownProcesses, memoryBytes].join(',');
     this.#env = Object.entries(env).map(([name, value]) => `${name}=${value}`);
     this.#onClose = onClose;
   }
