@@ -54,7 +54,10 @@ export async function startRunner(env: Readonly<Record<string, string>> = {}): P
 }
 
 /** Serves blobs over HTTP, as presigned addresses do. */
-export async function serveBlobs(blobs: Blobs): Promise<{ linkTo(key: string): string; close(): void }> {
+export async function serveBlobs(
+  blobs: Blobs,
+  host = '127.0.0.1',
+): Promise<{ linkTo(key: string): string; close(): void }> {
   const secret = randomBytes(8).toString('hex');
   const server = createServer(async (request, response) => {
     const [, given, ...key] = request.url!.split('/');
@@ -62,11 +65,11 @@ export async function serveBlobs(blobs: Blobs): Promise<{ linkTo(key: string): s
     if (!content) return void response.writeHead(404).end();
     await pipeline(Readable.from(content), response).catch(() => {});
   });
-  server.listen(0, '127.0.0.1');
+  server.listen(0, host);
   await once(server, 'listening');
   const { port } = server.address() as AddressInfo;
   return {
-    linkTo: (key) => `http://127.0.0.1:${port}/${secret}/${key}`,
+    linkTo: (key) => `http://${host}:${port}/${secret}/${key}`,
     close: () => void server.close().closeAllConnections(),
   };
 }
