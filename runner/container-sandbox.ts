@@ -14,7 +14,9 @@ const LAYER = '/layer';
 /** The launcher, init and one supervisor. */
 const PROCESSES = 3;
 
-export interface ContainerSandboxOptions {
+interface ContainerSandboxOptions {
+  /** Whether this process must be process 1, so that its end is the end of all else. */
+  readonly isProcess1: boolean;
   readonly blobs: Pick<Blobs, 'get' | 'stream'>;
   /** Absolute. */
   readonly perl: string;
@@ -28,7 +30,8 @@ export interface ContainerSandboxOptions {
  * One sandbox in a container that is nobody else's, such as a Fargate task: the container isolates, and goes when the
  * runner ends. The runner and its job are the same user, so that neither needs a privilege. What keeps them apart: the
  * runner is process 1, which no signal from inside ends or stops; it cannot be traced or read; and when it ends, so does
- * all else. What a job can do is end itself.
+ * all else. What a job can do is end itself. In a VM, where the runner may not be process 1, a job can end it and stand in
+ * its place: it would answer for its own run, which prints what it likes anyway, until the VM is ended from outside.
  */
 export class ContainerSandbox {
   readonly #options: ContainerSandboxOptions;
@@ -36,7 +39,9 @@ export class ContainerSandbox {
   /** Throws when this process is not what the protection rests on. */
   constructor(options: ContainerSandboxOptions) {
     this.#options = options;
-    if (process.pid !== 1) throw new Error('in a container the runner must be process 1, without an init before it');
+    if (options.isProcess1 && process.pid !== 1) {
+      throw new Error('in a container the runner must be process 1, without an init before it');
+    }
     if (statSync('/proc/self/environ').uid === process.getuid?.()) {
       throw new Error(
         'in a container the runner must be started by its unreadable loader, or jobs could read its memory',

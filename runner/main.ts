@@ -19,8 +19,11 @@ const settings = z
     PLATFORM_RUNNER_LEASE_SECONDS: z.coerce.number().positive().max(2_000_000).optional(),
     /** In a Lambda MicroVM the port of its hooks, one of which starts the runner. */
     PLATFORM_RUNNER_HOOKS_PORT: z.coerce.number().int().min(0).max(65535).optional(),
-    /** `auto`: where no namespaces can be had, the container around the runner is the sandbox. Only the image says so. */
-    PLATFORM_RUNNER_ISOLATION: z.enum(['namespaces', 'auto']).default('namespaces'),
+    /**
+     * `auto`: where no namespaces can be had, the container around the runner is the sandbox, and the runner its process 1.
+     * `vm` is the same where the runner is not process 1, because the VM is ended from outside. Only the image says so.
+     */
+    PLATFORM_RUNNER_ISOLATION: z.enum(['namespaces', 'auto', 'vm']).default('namespaces'),
     /** For jobs. The runner's own is started in a way that leaves no trace of where it lies. */
     PLATFORM_RUNNER_NODE: z.string().default(process.execPath),
   })
@@ -29,25 +32,33 @@ const settings = z
 
 const say = (message: string, more: object = {}) => console.log(JSON.stringify({ message, ...more }));
 
-const hooksPort = settings.PLATFORM_RUNNER_HOOKS_PORT;
+const {
+  PLATFORM_RUNNER_HOOKS_PORT: hooksPort,
+  PLATFORM_RUNNER_ISOLATION: isolation,
+  PLATFORM_RUNNER_NODE: node,
+} = settings;
 if (hooksPort !== undefined) {
   // biome-ignore lint/style/noProcessEnv: the runner gets it all, but for what makes it this listener.
   const { PLATFORM_RUNNER_HOOKS_PORT: _, ...env } = process.env;
-  process.exit(await serveHooks(hooksPort, { command: process.execPath, args: [process.argv[1]!], env }, say));
+  if (isolation === 'auto') env.PLATFORM_RUNNER_ISOLATION = 'vm';
+  // In the image this is the loader, which runs Node.
+  const args = node === process.execPath ? [process.argv[1]!] : [node, process.argv[1]!];
+  process.exit(await serveHooks(hooksPort, { command: process.execPath, args, env }, say));
 }
 
 const folder = await mkdtemp(join(tmpdir(), `${SCRATCH}${process.pid}-runner-`));
 // Sandboxes run under other uids, and the folder that mkdtemp makes is ours alone; this one they may pass.
 const cacheFolder = join(folder, 'cache');
-const runtime = await findHostRuntime(join(cacheFolder, 'runtime'), settings.PLATFORM_RUNNER_NODE);
+const runtime = await findHostRuntime(join(cacheFolder, 'runtime'), node);
 const blobs = new LinkedBlobs();
 const cache = await ContentCache.open(cacheFolder, blobs);
 const namespaces = await createNamespaceSandbox({ cacheFolder, cache, runtime, prestart: 0, log: say });
-if (Array.isArray(namespaces) && settings.PLATFORM_RUNNER_ISOLATION === 'namespaces') {
+if (Array.isArray(namespaces) && isolation === 'namespaces') {
   throw new Error(`no sandbox works here: ${namespaces.join('; ')}`);
 }
 const sandbox = Array.isArray(namespaces)
   ? new ContainerSandbox({
+      isProcess1: isolation === 'auto',
       blobs,
       perl: runtime.perl!,
       scratchFolder: folder,
