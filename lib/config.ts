@@ -27,7 +27,7 @@ const stageSchema = z.strictObject({
     .optional(),
   /** Where clients reach the platform, when neither at `domain` nor at API Gateway's own address: a proxy before it. */
   baseUrl: z.url().optional(),
-  /** A web ACL before the API (about 8 USD a month, and 0.60 a million requests): an address that sends more is refused. */
+  /** A web ACL before the API (about 7 USD a month, and 0.60 a million requests): an address that sends more is refused. */
   firewall: z.strictObject({ requestsPerFiveMinutes: z.int().min(10).max(2_000_000_000) }).optional(),
   /** Whether there are alarms (10 cents a month each), and who is told: whoever confirms the mail, or subscribes later. */
   alarms: z.strictObject({ email: z.email().optional() }).optional(),

@@ -19,6 +19,7 @@ import {
 } from '#test/helpers/templates.ts';
 import { stage as dev } from '../../stages/dev.ts';
 import { stage as prod } from '../../stages/prod.ts';
+import { everythingAsked } from './everything-asked.ts';
 
 const table: readonly Route[] = routes;
 const stages = { dev: synthesise(dev), prod: synthesise(prod) };
@@ -190,14 +191,7 @@ describe('API', () => {
 });
 
 describe('what a stage file may ask for', () => {
-  const certificateArn = 'arn:aws:acm:eu-west-1:111122223333:certificate/0a1b2c3d-0000-4000-8000-000000000000';
-  const stage = defineStage({
-    ...prod,
-    domain: { name: 'agents.example.org', certificateArn },
-    firewall: { requestsPerFiveMinutes: 3000 },
-    alarms: { email: 'operator@example.org' },
-  });
-  const { app, api, observability } = synthesise(stage);
+  const { app, api, observability } = synthesise(everythingAsked);
 
   test('is free of findings, too', () => {
     expect(new AwsSolutionsChecks().validateScope(app).violations).toEqual([]);
@@ -207,7 +201,7 @@ describe('what a stage file may ask for', () => {
     const [[id, { Properties }]] = resourcesOf(api, 'AWS::ApiGateway::DomainName') as [[string, Resource]];
     expect(Properties).toMatchObject({
       DomainName: 'agents.example.org',
-      RegionalCertificateArn: certificateArn,
+      RegionalCertificateArn: everythingAsked.domain!.certificateArn,
       SecurityPolicy: 'TLS_1_2',
     });
     const [[, mapping]] = resourcesOf(api, 'AWS::ApiGateway::BasePathMapping') as [[string, Resource]];

@@ -1,0 +1,39 @@
+import { execFile } from 'node:child_process';
+import { globSync, mkdtempSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { expect, test } from 'vitest';
+import { synthesise, TEST_REGION } from '#test/helpers/templates.ts';
+import { fetchAwsEmulators } from '../../scripts/fetch-aws-emulators.ts';
+import { stage as dev } from '../../stages/dev.ts';
+import { everythingAsked } from './everything-asked.ts';
+
+/** Between them they have every resource. */
+const folders = [dev, everythingAsked].map((stage) => synthesise(stage).app.outdir);
+
+async function run(command: string, args: string[]): Promise<{ code: number; output: string }> {
+  // Neither looks for an account, nor at what another version told this user.
+  const env = { PATH: process.env.PATH, HOME: mkdtempSync(join(tmpdir(), 'platform-home-')), CI: 'true' };
+  return promisify(execFile)(command, args, { env, maxBuffer: 64 * 1024 ** 2 }).then(
+    ({ stdout, stderr }) => ({ code: 0, output: stdout + stderr }),
+    ({ code, stdout, stderr }) => ({ code, output: stdout + stderr }),
+  );
+}
+
+test('cfn-lint finds nothing in the templates', { timeout: 600_000 }, async () => {
+  const { python } = fetchAwsEmulators();
+  const main = 'import sys; from cfnlint.runner import main; sys.exit(main())';
+  const templates = folders.flatMap((folder) => globSync(join(folder, '*.template.json')));
+  expect(templates.length).toBeGreaterThanOrEqual(6);
+  // W3005: the CDK says once more that a function needs its role.
+  const args = ['--regions', TEST_REGION, '--ignore-checks', 'W3005', '--format', 'parseable', '--'];
+  expect(await run(python, ['-c', main, ...args, ...templates])).toEqual({ code: 0, output: '' });
+});
+
+test.each(folders)('cdk validate finds nothing in %s', { timeout: 300_000 }, async (folder) => {
+  const args = ['validate', '--unstable=validate', '--no-notices', '--app', folder];
+  const { code, output } = await run('node_modules/.bin/cdk', args);
+  expect(output).toContain('Validation did not find any problems.');
+  expect(code).toBe(0);
+});
