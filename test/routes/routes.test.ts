@@ -6,6 +6,7 @@ import { isRaw, pathParameters, type Route } from '#core/http/route.ts';
 import { openApiDocument } from '#core/openapi.ts';
 import { type Answer, clientOf, type LocalTarget, request, startLocalTarget } from '#test/helpers/platform.ts';
 import type { TestUser } from '#test/helpers/users.ts';
+import { goodBody, UNKNOWN_ID, UPSERTS, withQuery } from './rows.ts';
 
 /** What every row of the route table must do, made from the table. What a route does beyond is in `test/e2e`. */
 const rows = routes as readonly Route[];
@@ -15,7 +16,6 @@ const jsonRows = rows.filter((row) => row.request?.body !== undefined && !isRaw(
 const label = (row: Route): string => `${row.method} ${row.path}`;
 const named = (list: readonly Route[]) => list.map((row) => [label(row), row] as const);
 
-const UNKNOWN_ID = '3f2504e0-4f89-41d3-9a0c-0305e82c3301';
 /** Words that only the victim's data hold. */
 const MARK = 'zebra-crossing';
 
@@ -68,37 +68,8 @@ const unknownParams = (user: TestUser): Record<string, string> => ({
   namespace: 'nothing',
   key: 'nothing',
 });
-/** What a name that nobody has used yet is for. */
-const UPSERTS: readonly string[] = ['listDocuments', 'putDocument'];
 const pathOf = (row: Route, params: Record<string, string>): string =>
   row.path.replaceAll(/\{(\w+)\}/g, (_, name: string) => encodeURIComponent(params[name] ?? UNKNOWN_ID));
-
-/** A body that the row accepts, so that nothing but the thing under test is wrong. */
-function goodBody(row: Route): Pick<Parameters<typeof request>[3] & object, 'json' | 'body'> {
-  const bodies: Record<string, unknown> = {
-    createApiKey: { name: 'x' },
-    createTask: { title: 'x' },
-    createWorkspace: { name: `made ${crypto.randomUUID()}` },
-    inviteMember: { email: 'x@example.com' },
-    createInvite: { email: 'x@example.com' },
-    updateMember: { role: 'member' },
-    sendMessage: { title: 'x', body: 'x' },
-    putSecret: { name: 'A', value: 'v' },
-    createSecret: { name: 'A', value: 'v' },
-    updateSecret: { value: 'v' },
-    createAgent: { name: 'made', type: 'prompt', description: 'x', prompt: 'x' },
-    validateAgent: { name: 'made', type: 'prompt', description: 'x', prompt: 'x' },
-    updateAgent: { description: 'x' },
-  };
-  if (row.operationId === 'patchDocument' || row.operationId === 'putDocument') return { json: {} };
-  if (row.operationId === 'uploadBundle') {
-    const body = new FormData();
-    body.set('file', new Blob(['PK']), 'bundle.zip');
-    return { body };
-  }
-  return row.request?.body === undefined ? {} : { json: bodies[row.operationId] ?? {} };
-}
-const withQuery = (row: Route, path: string): string => (row.operationId === 'previewAgent' ? `${path}?name=xx` : path);
 
 const send = (row: Route, params: Record<string, string>, options: Parameters<typeof request>[3] = {}) =>
   request(target, row.method, withQuery(row, pathOf(row, params)), { ...goodBody(row), ...options });

@@ -1,0 +1,259 @@
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { routes } from '#core/api.ts';
+import { pathParameters, type Route } from '#core/http/route.ts';
+import { type Answer, clientOf, type LocalTarget, request, startLocalTarget } from '#test/helpers/platform.ts';
+import type { TestUser } from '#test/helpers/users.ts';
+import { goodBody, UNKNOWN_ID, UPSERTS, withQuery } from './rows.ts';
+
+/**
+ * Every row x who asks x whose things are asked for: the status, and that nothing of a workspace shows in an answer to
+ * somebody who is not of it. Made from the route table: what a new row does is known from its `auth`, `agents`, `role` and
+ * parameters.
+ */
+const rows = routes as readonly Route[];
+const ACTORS = ['nobody', 'revoked', 'outsider', 'member', 'owner', 'agent', 'foreign agent'] as const;
+const TARGETS = ['own', 'foreign', 'unknown'] as const;
+type Actor = (typeof ACTORS)[number];
+
+/** Of all that a workspace holds. */
+const MARKS = { home: 'zebra-crossing', away: 'pelican-crossing' };
+
+interface Tenant {
+  readonly user: TestUser;
+  readonly mark: string;
+  readonly runId: string;
+}
+
+let target: LocalTarget;
+let home: Tenant;
+let away: Tenant;
+/** Their keys, as seen from `home`; `nobody` has none. */
+const keys: Partial<Record<Actor, string>> = {};
+
+async function newTenant(slug: string, mark: string): Promise<Tenant> {
+  const user = await target.addUser(slug);
+  const client = clientOf(target, user.key);
+  const workspace_id = user.workspaceId;
+  await client.putSecret({ params: { workspace_id }, body: { name: 'ANTHROPIC_API_KEY', value: 'sk-ant-test' } });
+  const prompt = { type: 'prompt', description: mark, prompt: mark, supported_providers: ['anthropic'] };
+  await client.createAgent({ body: { name: 'shared', ...prompt } });
+  const answer = await request(target, 'POST', `/${slug}/shared/v1/run`, { key: user.key, json: { mark } });
+  expect(answer.status, JSON.stringify(answer.body)).toBe(200);
+  await client.createTask({ body: { title: mark, project: mark, due_date: '2020-01-01' } });
+  await client.sendMessage({ body: { title: mark, body: mark, agent_name: mark } });
+  await client.putDocument({ params: { namespace: mark, key: mark }, body: { mark } });
+  await client.inviteMember({ params: { workspace_id }, body: { email: `${mark}@example.com` } });
+  await request(target, 'PATCH', '/org', { key: user.key, json: { name: mark } });
+  return { user, mark, runId: answer.headers.get('x-run-id')! };
+}
+
+beforeAll(async () => {
+  target = await startLocalTarget({ PLATFORM_SANDBOX_PRESTART: '0' });
+  home = await newTenant('home', MARKS.home);
+  away = await newTenant('away', MARKS.away);
+  const [outsider, member] = await Promise.all([target.addUser('outsider'), target.addUser('colleague')]);
+  await target.addMember(member, home.user.workspaceId);
+  const revoked = await clientOf(target, home.user.key).createApiKey({ body: { name: 'revoked' } });
+  await clientOf(target, home.user.key).deleteApiKey({ params: { id: revoked.id } });
+  Object.assign(keys, {
+    revoked: revoked.key,
+    outsider: outsider.key,
+    member: member.key,
+    owner: home.user.key,
+    agent: await agentKey(home),
+    'foreign agent': await agentKey(away),
+  });
+});
+afterAll(() => target?.close());
+
+async function agentKey({ user }: Tenant): Promise<string> {
+  const client = clientOf(target, user.key);
+  const [agent] = await client.listAgents({});
+  return (await client.createServiceKey({ params: { id: agent!.id } })).key;
+}
+
+/** Makes a thing of a tenant that a parameter leads to; a new one each time, for some rows delete them. */
+const MAKERS: Record<string, (tenant: Tenant, row: Route, made: Record<string, string>) => Promise<string>> = {
+  workspace_id: async ({ user }) => user.workspaceId,
+  async id({ user, mark }, row) {
+    // There it is the org.
+    if (row.path.startsWith('/agents/{id}/{agent}')) return user.slug;
+    const client = clientOf(target, user.key);
+    if (row.path.startsWith('/api-keys')) return (await client.createApiKey({ body: { name: mark } })).id;
+    const body = { name: `a-${unique()}`, type: 'prompt', description: mark, prompt: mark };
+    return (await client.createAgent({ body })).agent.id;
+  },
+  async key_id({ user }, _, { id }) {
+    const client = clientOf(target, user.key);
+    await client.createServiceKey({ params: { id: id! } });
+    return (await client.listServiceKeys({ params: { id: id! } })).keys[0]!.id;
+  },
+  async user_id({ user }) {
+    const member = await target.addUser(`member-${unique()}`);
+    await target.addMember(member, user.workspaceId);
+    return member.userId;
+  },
+  async invite_id({ user }) {
+    const params = { workspace_id: user.workspaceId };
+    const body = { email: `${unique()}@example.com` };
+    return (await clientOf(target, user.key).inviteMember({ params, body })).invite.id;
+  },
+  async token({ user }) {
+    const params = { workspace_id: user.workspaceId };
+    const body = { email: `${unique()}@example.com` };
+    return (await clientOf(target, user.key).inviteMember({ params, body })).invite.invite_url.split('/').at(-1)!;
+  },
+  async name({ user, mark }) {
+    const name = `S_${unique().toUpperCase()}`;
+    const params = { workspace_id: user.workspaceId };
+    await clientOf(target, user.key).putSecret({ params, body: { name, value: mark, description: mark } });
+    return name;
+  },
+  task_id: async ({ user, mark }) => (await clientOf(target, user.key).createTask({ body: { title: mark } })).id,
+  message_id: async ({ user, mark }) =>
+    (await clientOf(target, user.key).sendMessage({ body: { title: mark, body: mark } })).id,
+  async namespace({ user, mark }) {
+    const namespace = `n-${unique()}`;
+    await clientOf(target, user.key).putDocument({ params: { namespace, key: 'note' }, body: { mark } });
+    return namespace;
+  },
+  key: async () => 'note',
+  org: async ({ user }) => user.slug,
+  agent: async () => 'shared',
+  version: async () => 'v1',
+  endpoint: async () => 'run',
+  run_id: async ({ runId }) => runId,
+  trace_id: async ({ runId }) => runId,
+};
+const unique = (): string => crypto.randomUUID().replaceAll('-', '').slice(0, 12);
+
+/** What leads nowhere; of names, what nobody has. */
+const NOWHERE: Record<string, string> = {
+  name: 'NOT_THERE',
+  org: 'nobody',
+  agent: 'nothing',
+  version: 'v1',
+  endpoint: 'run',
+};
+
+async function paramsOf(row: Route, actor: Actor, of: (typeof TARGETS)[number]): Promise<Record<string, string>> {
+  const params: Record<string, string> = {};
+  const names = pathParameters(row.path);
+  // Of a workspace's things one that is not there; where there is nothing but the workspace, that.
+  const isOnlyWorkspace = names.length === 1 && names[0] === 'workspace_id';
+  for (const name of names) {
+    if (of === 'unknown') {
+      const isHome = name === 'workspace_id' && !isOnlyWorkspace;
+      params[name] = isHome
+        ? home.user.workspaceId
+        : (NOWHERE[name] ?? (row.fn === 'storage' ? `x${unique()}` : UNKNOWN_ID));
+    } else {
+      // A key belongs to its user, not to a workspace.
+      const owner = {
+        ...home.user,
+        key: name === 'id' && row.path.startsWith('/api-keys') ? ownKey(actor) : home.user.key,
+      };
+      const tenant = of === 'own' ? { ...home, user: owner } : away;
+      params[name] = (await MAKERS[name]?.(tenant, row, params)) ?? UNKNOWN_ID;
+    }
+  }
+  return params;
+}
+const ownKey = (actor: Actor): string => (actor === 'member' ? keys.member! : home.user.key);
+
+const ask = async (row: Route, actor: Actor, of: (typeof TARGETS)[number]): Promise<Answer> => {
+  const params = await paramsOf(row, actor, of);
+  const path = row.path.replaceAll(/\{(\w+)\}/g, (_, name: string) => encodeURIComponent(params[name]!));
+  return request(target, row.method, withQuery(row, path), {
+    ...goodBody(row),
+    key: keys[actor],
+    headers: { 'x-workspace-id': home.user.workspaceId },
+  });
+};
+
+/** Rows that answer 404 about what is there, for it holds nothing. */
+const EMPTY = ['downloadOwnBundle', 'getRunDag'];
+/** The key is what gives the right, whoever has it. */
+const isBearer = (row: Route) => row.path.includes('{token}');
+
+/** The path, not the header, says where a request acts. */
+const isAtHomeAway = (row: Route, actor: Actor, of: (typeof TARGETS)[number]): boolean =>
+  actor === 'foreign agent' && of === 'foreign' && row.agents === true && row.path.includes('{workspace_id}');
+
+/** The statuses that an answer may have. */
+function expectedOf(row: Route, actor: Actor, of: (typeof TARGETS)[number]): (status: number) => boolean {
+  const only =
+    (...statuses: number[]) =>
+    (status: number) =>
+      statuses.includes(status);
+  const served = (status: number) => status < 500 && ![401, 403, 404].includes(status);
+  if (actor === 'nobody' || actor === 'revoked') return only(401);
+  // It asks for what is its own there.
+  if (isAtHomeAway(row, actor, of)) return served;
+  if (actor === 'outsider' || actor === 'foreign agent') return only(403);
+  if (actor === 'agent' && !row.agents) return only(403);
+  if (actor === 'member' && row.role === 'owner') return only(403);
+  // Static keys call what their agent declares.
+  if (actor === 'agent' && row.operationId === 'callAgent') return only(403, 404);
+  const names = pathParameters(row.path);
+  if (of === 'own' || names.length === 0) {
+    if (actor === 'member' && row.operationId === 'removeMember') return only(403);
+    return EMPTY.includes(row.operationId) ? only(404) : served;
+  }
+  if (row.fn === 'storage' && UPSERTS.includes(row.operationId)) return only(200);
+  if (of === 'foreign') return names.includes('workspace_id') ? only(403) : only(403, 404);
+  return names.length === 1 && names[0] === 'workspace_id' ? only(403) : only(403, 404);
+}
+
+const cells = rows
+  .filter((row) => row.auth === 'key')
+  .flatMap((row) => ACTORS.map((actor) => [`${row.method} ${row.path}`, actor, row] as const));
+
+describe.concurrent('who may do what with whose things', () => {
+  test.for(cells)('%s by %s', async ([, actor, row]) => {
+    for (const of of TARGETS) {
+      if (isBearer(row) && of === 'foreign') continue;
+      const answer = await ask(row, actor, of);
+      const text = JSON.stringify(answer.body);
+      const where = `${of}: ${answer.status} ${text.slice(0, 300)}`;
+      expect(expectedOf(row, actor, of)(answer.status), where).toBe(true);
+      if (!isAtHomeAway(row, actor, of)) expect(text, where).not.toContain(MARKS.away);
+      if (!['member', 'owner', 'agent'].includes(actor)) expect(text, where).not.toContain(MARKS.home);
+    }
+  });
+});
+
+describe.concurrent('rows without a key', () => {
+  test.for(rows.filter((row) => row.auth !== 'key').map((row) => [`${row.method} ${row.path}`, row] as const))(
+    '%s answers everybody alike',
+    async ([, row]) => {
+      for (const of of TARGETS) {
+        const plain = await ask(row, 'nobody', of);
+        expect(plain.status, of).toBeLessThan(500);
+        if (of === 'unknown' && pathParameters(row.path).length > 0) expect([401, 403, 404]).toContain(plain.status);
+        for (const actor of ACTORS) {
+          const answer = await ask(row, actor, of);
+          expect([actor, of, answer.status]).toEqual([actor, of, plain.status]);
+          if (isBearer(row)) continue;
+          expect(JSON.stringify(answer.body)).not.toMatch(`${MARKS.home}|${MARKS.away}`);
+        }
+      }
+    },
+  );
+});
+
+test('everything that is of a workspace was there', async () => {
+  const { user, mark } = home;
+  const client = clientOf(target, user.key);
+  const params = { workspace_id: user.workspaceId };
+  const shown = await Promise.all([
+    client.listAgents({}),
+    client.listTasks({}),
+    client.listMessages({}),
+    client.listNamespaces({}),
+    client.listMembers({ params }),
+    client.getOrg({}),
+    client.getRun({ params: { ...params, run_id: home.runId } }),
+  ]);
+  for (const answer of shown) expect(JSON.stringify(answer)).toContain(mark);
+});
