@@ -7,25 +7,26 @@ import {
   hostParts,
   installParts,
   mailParts,
+  sandboxParts,
   tableParts,
   uploadFormParts,
   vaultParts,
 } from './deps.ts';
-import { NoSandbox } from './no-sandbox.ts';
 
 /** All parts of {@link Deps}, apart from those that smaller functions take: their bundles hold no model providers. */
 export function awsDeps(config: Config): Deps & HostDeps {
   const host = hostParts(config);
   const tables = tableParts(host);
+  const blobs = blobParts(host);
   return {
     ...host,
     ...tables,
-    ...blobParts(host),
+    ...blobs,
     ...uploadFormParts(host),
     ...vaultParts({ ...host, ...tables }),
     ...installParts(host),
     ...mailParts(host),
-    sandbox: new NoSandbox(),
+    ...sandboxParts({ ...host, ...blobs }),
     llm: createAiSdkLlm(config),
     gatewayUrl: config.baseUrl ?? '',
   };

@@ -7,7 +7,7 @@ import { SystemClock } from '#core/ports/clock.ts';
 import { SystemIds } from '#core/ports/ids.ts';
 import { Cancellations } from '#core/runs/cancellation.ts';
 import { DynamoTable } from './dynamo-table.ts';
-import { LazyBlobs, LazyUploadForms, LazyVault } from './lazy-ports.ts';
+import { LazyBlobs, LazySandbox, LazyUploadForms, LazyVault } from './lazy-ports.ts';
 import { sourceStack } from './source-stack.ts';
 
 /**
@@ -78,6 +78,18 @@ export const installParts = ({ config }: HostDeps): Pick<Deps, 'startInstall'> =
       }),
     );
   },
+});
+
+/** What the stage chose for programs to run in. */
+export const sandboxParts = (deps: HostDeps & Pick<Deps, 'blobs'>): Pick<Deps, 'sandbox'> => ({
+  sandbox: new LazySandbox(async () => {
+    if (deps.config.hostedSandbox === 'fargate') {
+      const { createFargateSandbox } = await import('./fargate/sandbox.ts');
+      return createFargateSandbox(deps);
+    }
+    const { NoSandbox } = await import('./no-sandbox.ts');
+    return new NoSandbox();
+  }),
 });
 
 export const uploadFormParts = ({ config, clock }: HostDeps): Pick<Deps, 'uploadForms'> => ({

@@ -1,4 +1,5 @@
 import type { Blobs } from '#core/ports/blobs.ts';
+import type { Sandbox, SandboxSession, SandboxSpec, SandboxStatus } from '#core/ports/sandbox.ts';
 import type { UploadForm, UploadForms } from '#core/ports/upload-forms.ts';
 import type { Vault } from '#core/ports/vault.ts';
 
@@ -31,6 +32,23 @@ export class LazyBlobs implements Blobs {
   async *list(prefix: string): AsyncGenerator<string> {
     yield* (await this.#load()).list(prefix);
   }
+}
+
+/** See {@link LazyBlobs}. */
+export class LazySandbox implements Sandbox {
+  readonly #load: () => Promise<Sandbox>;
+
+  constructor(load: () => Promise<Sandbox>) {
+    this.#load = once(load);
+  }
+
+  async open(spec: SandboxSpec): Promise<SandboxSession> {
+    return (await this.#load()).open(spec);
+  }
+  async status(): Promise<SandboxStatus> {
+    return (await this.#load()).status();
+  }
+  async close(): Promise<void> {}
 }
 
 /** See {@link LazyBlobs}. */

@@ -1,9 +1,9 @@
 import { type Sandbox, type SandboxSession, type SandboxStatus, SandboxUnavailableError } from '#core/ports/sandbox.ts';
 
 const PROBLEM =
-  'This deployment has no compute stack yet, which is what runs programs on AWS: run code_runtime agents on the local host (npm start).';
+  'This deployment runs no programs: its stage file says so. Set `sandbox` there (docs/sandbox.md), and deploy again.';
 
-/** Stands where the sandbox on AWS will stand: says why no program can run here. */
+/** Where the stage wants no sandboxes: says why no program can run. */
 export class NoSandbox implements Sandbox {
   async open(): Promise<SandboxSession> {
     throw new SandboxUnavailableError(PROBLEM);

@@ -4,7 +4,7 @@ import { PLAN_NAMES, plansSchema } from './limits/plans.ts';
 
 const MB = 1024 * 1024;
 const megabytes = z.coerce.number().positive();
-const hostNames = (text: string): string[] =>
+const listOf = (text: string): string[] =>
   text
     .split(',')
     .map((part) => part.trim())
@@ -77,7 +77,7 @@ export const SETTINGS = {
     z
       .string()
       .default('open')
-      .transform((text) => (text === 'open' || text === 'none' ? text : hostNames(text))),
+      .transform((text) => (text === 'open' || text === 'none' ? text : listOf(text))),
     'What running agents may connect to: `open` (any public address), `none` (agents with dependencies still reach the platform), or a comma-separated list of host names (`*.example.org` for subdomains). Private, loopback and metadata addresses are never reachable.',
   ),
   sandboxMemoryBytes: setting(
@@ -139,13 +139,13 @@ export const SETTINGS = {
   installHosts: setting(
     'both',
     'PLATFORM_INSTALL_HOSTS',
-    z.string().default('registry.npmjs.org,pypi.org,files.pythonhosted.org').transform(hostNames),
+    z.string().default('registry.npmjs.org,pypi.org,files.pythonhosted.org').transform(listOf),
     'Hosts of package registries: installations reach them whatever `PLATFORM_SANDBOX_EGRESS` says, and even where they resolve to a private address, as mirrors do.',
   ),
   outboundHosts: setting(
     'both',
     'PLATFORM_OUTBOUND_HOSTS',
-    z.string().default('').transform(hostNames),
+    z.string().default('').transform(listOf),
     'Hosts of your own network that alerts may be posted to: they may have private addresses, any port, and plain http. Names, `*.example.org` for subdomains, or addresses such as `127.0.0.1`. Everything else must be https at a public address.',
   ),
   pipIndexUrl: setting(
@@ -240,6 +240,53 @@ export const SETTINGS = {
     'PLATFORM_FUNCTION_PREFIX',
     z.string().default(''),
     'Lambda function names are this and what they do, for functions that call others.',
+  ),
+  hostedSandbox: setting(
+    'aws',
+    'PLATFORM_HOSTED_SANDBOX',
+    z.enum(['none', 'fargate', 'microvm']).default('none'),
+    'What programs run in: tasks of ECS on Fargate, Lambda MicroVMs, or nothing, and then no program can be called.',
+  ),
+  poolIdle: setting(
+    'aws',
+    'PLATFORM_POOL_IDLE',
+    z.coerce.number().int().min(0).default(0),
+    'Tasks kept idle for calls to come. Demand adds to them for five minutes.',
+  ),
+  poolMost: setting(
+    'aws',
+    'PLATFORM_POOL_MOST',
+    z.coerce.number().int().min(1).default(20),
+    'Tasks at once, whatever they do. A quarter of them is kept for sub-calls and installations.',
+  ),
+  poolStartMs: setting(
+    'aws',
+    'PLATFORM_POOL_START_SECONDS',
+    z.coerce
+      .number()
+      .positive()
+      .default(60)
+      .transform((seconds) => seconds * 1000),
+    'How long a task takes to start, in seconds. A call that would wait longer than half of its time is refused at once.',
+  ),
+  ecsCluster: setting('aws', 'PLATFORM_ECS_CLUSTER', z.string().default(''), 'Cluster of the tasks.'),
+  ecsTaskDefinition: setting(
+    'aws',
+    'PLATFORM_ECS_TASK_DEFINITION',
+    z.string().default(''),
+    'ARN of the revision that tasks are started from; idle ones of another are replaced.',
+  ),
+  ecsSubnets: setting(
+    'aws',
+    'PLATFORM_ECS_SUBNETS',
+    z.string().default('').transform(listOf),
+    'Ids of the subnets of the tasks, with commas between.',
+  ),
+  ecsSecurityGroup: setting(
+    'aws',
+    'PLATFORM_ECS_SECURITY_GROUP',
+    z.string().default(''),
+    'Id of the security group of the tasks.',
   ),
   tablePrefix: setting(
     'aws',

@@ -25,6 +25,24 @@ const stageSchema = z.strictObject({
         .regex(/^arn:aws[\w-]*:acm:[\w-]+:\d{12}:certificate\/[\w-]+$/, 'must be the ARN of a certificate'),
     })
     .optional(),
+  /** Where programs run: tasks on Fargate, Lambda MicroVMs, or nowhere (docs/sandbox.md says when to choose which). */
+  sandbox: z
+    .discriminatedUnion('kind', [
+      z.strictObject({ kind: z.literal('none') }),
+      z.strictObject({
+        kind: z.literal('fargate'),
+        /** Tasks that wait for calls at all times, paid for while they wait. */
+        idle: z.int().min(0).max(200).default(0),
+        /** Tasks at once, whatever they do: what bounds the bill. */
+        most: z.int().min(1).max(200).default(20),
+        /** Of one task, in 1,024ths of a processor. */
+        cpu: z.literal([256, 512, 1024, 2048, 4096]).default(512),
+        /** Of one task; installations may use 2 GB. Fargate has sizes that go with each cpu. */
+        memoryMb: z.int().multipleOf(512).min(512).max(30_720).default(2048),
+      }),
+      z.strictObject({ kind: z.literal('microvm') }),
+    ])
+    .prefault({ kind: 'none' }),
   /** Where clients reach the platform, when neither at `domain` nor at API Gateway's own address: a proxy before it. */
   baseUrl: z.url().optional(),
   /** A web ACL before the API (about 7 USD a month, and 0.60 a million requests): an address that sends more is refused. */
@@ -38,6 +56,7 @@ const stageSchema = z.strictObject({
 });
 
 export type Stage = z.output<typeof stageSchema>;
+export type FargateSettings = Extract<Stage['sandbox'], { kind: 'fargate' }>;
 
 /** What a file of `stages/` exports. Throws one error that names every wrong member. */
 export function defineStage(stage: z.input<typeof stageSchema>): Stage {

@@ -14,7 +14,7 @@ export interface TableAccess {
 }
 
 /** First segments of blob keys. */
-export type BlobFolder = 'bundles' | 'definitions' | 'layers' | 'runs' | 'storage' | 'uploads';
+export type BlobFolder = 'bundles' | 'definitions' | 'layers' | 'runs' | 'storage' | 'transfers' | 'uploads';
 
 export interface BlobAccess {
   readonly read: readonly BlobFolder[];
@@ -38,6 +38,8 @@ export interface FunctionSpec {
   readonly mail?: boolean;
   /** Functions that it calls. @default - none */
   readonly calls?: readonly EventName[];
+  /** Whether it opens sandboxes, or has to know only which ones there are. @default - neither */
+  readonly sandbox?: 'open' | 'know';
 }
 
 /** Lambda's share of a processor grows with memory: a cold start at 512 MB takes twice as long. */
@@ -73,6 +75,7 @@ export const FUNCTIONS: { readonly [Name in FunctionName | EventName]: FunctionS
     },
     blobs: { read: ['definitions', 'layers', 'runs', 'uploads'], write: ['bundles', 'definitions'] },
     calls: ['install'],
+    sandbox: 'know',
   },
   billing: {
     memoryMb: MEMORY_MB,
@@ -97,6 +100,7 @@ export const FUNCTIONS: { readonly [Name in FunctionName | EventName]: FunctionS
     },
     blobs: { read: ['definitions', 'runs', 'uploads'], write: ['runs'] },
     secrets: 'read',
+    sandbox: 'open',
   },
   catalog: {
     memoryMb: MEMORY_MB,
@@ -123,6 +127,7 @@ export const FUNCTIONS: { readonly [Name in FunctionName | EventName]: FunctionS
       runs: { items: ['GetItem', 'PutItem', 'UpdateItem'] },
     },
     blobs: { read: ['bundles', 'definitions', 'runs'], write: ['layers', 'runs'] },
+    sandbox: 'open',
   },
   keys: {
     memoryMb: MEMORY_MB,
@@ -211,3 +216,20 @@ export const FUNCTIONS: { readonly [Name in FunctionName | EventName]: FunctionS
     mail: true,
   },
 };
+
+export type PoolFunctionName = 'sandbox-dispatch' | 'pool-keeper';
+
+/** What the pool of tasks on Fargate is kept with and reached by, see `aws/fargate`. */
+export const POOL_FUNCTIONS = {
+  // It waits while a program runs, as long as the function that called it does.
+  'sandbox-dispatch': {
+    memoryMb: 256,
+    timeoutSeconds: INSTALL_SECONDS,
+    tables: { counters: { items: ['GetItem', 'PutItem', 'UpdateItem', 'DeleteItem'], query: ['table'] } },
+  },
+  'pool-keeper': {
+    memoryMb: 256,
+    timeoutSeconds: 60,
+    tables: { counters: { items: ['PutItem', 'UpdateItem', 'DeleteItem'], query: ['table'] } },
+  },
+} as const satisfies Record<PoolFunctionName, FunctionSpec>;

@@ -3,14 +3,15 @@ import { AwsSolutionsChecks } from 'cdk-nag';
 import { routes } from '#core/api.ts';
 import type { Stage } from './config.ts';
 import { ApiStack } from './stacks/api-stack.ts';
+import { ComputeStack } from './stacks/compute-stack.ts';
 import { DataStack } from './stacks/data-stack.ts';
 import { ObservabilityStack } from './stacks/observability-stack.ts';
 
 /** The platform's stacks in `app`, checked by cdk-nag when it is synthesised. */
 export function addPlatform(
   app: App,
-  { stage, bundles }: { stage: Stage; bundles: string },
-): { data: DataStack; api: ApiStack; observability: ObservabilityStack } {
+  { stage, bundles, runnerContext }: { stage: Stage; bundles: string; runnerContext: string },
+): { data: DataStack; api: ApiStack; observability: ObservabilityStack; compute?: ComputeStack } {
   const data = new DataStack(app, `platform-${stage.name}-data`, {
     stage,
     bundles,
@@ -18,8 +19,18 @@ export function addPlatform(
   });
   const api = new ApiStack(app, `platform-${stage.name}-api`, { stage, routes, bundles });
   api.addStackDependency(data, 'functions read what the tables hold');
+  const sandbox = addSandbox(app, { stage, bundles, runnerContext });
   const observability = new ObservabilityStack(app, `platform-${stage.name}-observability`, { stage });
   Tags.of(app).add('platform:stage', stage.name);
   Validations.of(app).addPlugins(new AwsSolutionsChecks(app));
-  return { data, api, observability };
+  return { data, api, observability, ...sandbox };
+}
+
+function addSandbox(
+  app: App,
+  { stage, ...folders }: { stage: Stage; bundles: string; runnerContext: string },
+): { compute?: ComputeStack } {
+  const { sandbox: settings } = stage;
+  if (settings.kind !== 'fargate') return {};
+  return { compute: new ComputeStack(app, `platform-${stage.name}-compute`, { stage, settings, ...folders }) };
 }

@@ -1,5 +1,6 @@
 import { ECSClient } from '@aws-sdk/client-ecs';
 import { describe, expect, onTestFinished, test } from 'vitest';
+import type { Clock } from '#core/ports/clock.ts';
 import { type FakeTask, startFakeEcs, type TaskStateEvent } from '#test/helpers/fake-ecs.ts';
 import { memoryDeps } from '#test/helpers/memory-deps.ts';
 import { PoolKeeper, type PoolSettings } from './keeper.ts';
@@ -14,6 +15,7 @@ const SETTINGS: PoolSettings = {
   securityGroup: 'sg-1',
   idle: 0,
   most: 10,
+  startMs: 60_000,
 };
 
 /** A keeper and an ECS whose tasks do nothing; `deliver` says what becomes of an event. */
@@ -48,7 +50,7 @@ async function setUp(
   const keeperOf = (more: Partial<PoolSettings> = {}) =>
     new PoolKeeper(client, deps, { ...SETTINGS, ...settings, ...more });
   const keeper = keeperOf();
-  const pool = new SandboxPool(deps, { ...SETTINGS, ...settings }.most);
+  const pool = new SandboxPool(deps, { ...SETTINGS, ...settings });
   return {
     ...deps,
     ecs,
@@ -77,6 +79,8 @@ async function setUp(
   };
 }
 
+const times = (clock: Clock) => ({ until: clock.now() + 300_000, patience: clock.now() + 200_000 });
+
 describe('the pool', () => {
   test('has as many idle tasks as the stage wants, and no more', async () => {
     const { refill, upAndRunning, states, ecs, pool } = await setUp({ idle: 3 });
@@ -100,13 +104,12 @@ describe('the pool', () => {
     const { minute, upAndRunning, pool, states, running, clock } = await setUp({ idle: 1 });
     await minute();
     await upAndRunning();
-    for (const id of ['a', 'b', 'c']) await pool.claim({ id, owner: id, until: clock.now() + 300_000 });
+    for (const id of ['a', 'b', 'c']) await pool.claim({ id, owner: id, ...times(clock) });
     await minute();
     await upAndRunning();
     // One claimed; three were asked for in a minute, and two of them still wait.
     expect(await states()).toEqual(['claimed', 'idle', 'idle', 'idle', 'idle', 'idle']);
-    for (const id of ['b', 'c'])
-      expect(await pool.claim({ id, owner: id, until: clock.now() + 300_000 })).toHaveProperty('slot');
+    for (const id of ['b', 'c']) expect(await pool.claim({ id, owner: id, ...times(clock) })).toHaveProperty('slot');
     await clock.advance(7 * 60_000);
     await minute();
     await minute();
@@ -149,7 +152,7 @@ describe('when things go wrong', () => {
     await upAndRunning();
     await minute();
     expect(await states()).toEqual(['idle', 'idle']);
-    await pool.claim({ id: 'a', until: clock.now() + 1000 });
+    await pool.claim({ id: 'a', ...times(clock) });
     // All that has happened, once more: nothing comes back to life.
     for (const { detail } of late) await keeper.onTask(detail as never);
     const { slots } = await pool.read();
@@ -213,7 +216,7 @@ describe('when things go wrong', () => {
     const { minute, upAndRunning, ecs, states, running, clock, pool } = await setUp({ idle: 1 });
     await minute();
     await upAndRunning();
-    await pool.claim({ id: 'lost', owner: 'a', until: clock.now() + 300_000 });
+    await pool.claim({ id: 'lost', owner: 'a', ...times(clock) });
     const { taskArn } = running()[0]!;
     await clock.advance(300_000);
     await minute();
@@ -229,7 +232,7 @@ describe('when things go wrong', () => {
     const { minute, upAndRunning, running, clock, pool, ecs } = await setUp({ idle: 1 });
     await minute();
     await upAndRunning();
-    const answer = await pool.claim({ id: 'done', owner: 'a', until: clock.now() + 300_000 });
+    const answer = await pool.claim({ id: 'done', owner: 'a', ...times(clock) });
     const { slot } = answer as { slot: { number: number; id: string; taskArn: string } };
     await pool.end(slot);
     await minute();

@@ -7,10 +7,10 @@ import {
   type Task,
 } from '@aws-sdk/client-ecs';
 import type { Log } from '#core/deps.ts';
-import { type PoolDeps, SandboxPool, type Slot } from './pool.ts';
+import { type PoolDeps, type PoolLimits, SandboxPool, type Slot } from './pool.ts';
 
 /** Where tasks run, and how many of them. */
-export interface PoolSettings {
+export interface PoolSettings extends PoolLimits {
   readonly cluster: string;
   /** ARN of one revision. */
   readonly taskDefinition: string;
@@ -18,8 +18,6 @@ export interface PoolSettings {
   readonly securityGroup: string;
   /** Idle tasks that are always there. */
   readonly idle: number;
-  /** Tasks at once, whatever they do. */
-  readonly most: number;
 }
 
 /** A claim may be used until its deadline; past it so much later its task is stopped, if it has not ended by itself. */
@@ -49,7 +47,7 @@ export class PoolKeeper {
     this.#ecs = ecs;
     this.#deps = deps;
     this.#settings = settings;
-    this.#pool = new SandboxPool(deps, settings.most);
+    this.#pool = new SandboxPool(deps, settings);
   }
 
   /** A task has changed its state: `detail` of the event, or what DescribeTasks says of it. */

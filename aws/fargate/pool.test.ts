@@ -1,12 +1,13 @@
 import { describe, expect, test } from 'vitest';
 import { memoryDeps } from '#test/helpers/memory-deps.ts';
-import { type Claim, SandboxPool, type Slot, START_MS } from './pool.ts';
+import { type Claim, SandboxPool, type Slot } from './pool.ts';
 
 const DEFINITION = 'arn:aws:ecs:eu-west-1:111122223333:task-definition/sandbox:1';
+const START_MS = 60_000;
 
 function setUp(most = 8) {
   const deps = memoryDeps();
-  const pool = new SandboxPool(deps, most);
+  const pool = new SandboxPool(deps, { most, startMs: START_MS });
   let claims = 0;
   return {
     ...deps,
@@ -22,7 +23,12 @@ function setUp(most = 8) {
         }),
       );
     },
-    claimOf: (owner?: string, id = `claim-${claims++}`): Claim => ({ id, owner, until: deps.clock.now() + 60_000 }),
+    claimOf: (owner?: string, id = `claim-${claims++}`): Claim => ({
+      id,
+      owner,
+      until: deps.clock.now() + 600_000,
+      patience: deps.clock.now() + 300_000,
+    }),
   };
 }
 
@@ -64,11 +70,18 @@ describe('a claim', () => {
   test('that is not asked for again is forgotten', async () => {
     const { pool, claimOf, clock } = setUp();
     await pool.claim(claimOf('a'));
-    const given = claimOf('b');
-    await pool.claim(given);
-    await pool.forget(given.id);
     expect((await pool.read()).waits).toHaveLength(1);
     await clock.advance(10_000);
+    expect((await pool.read()).waits).toEqual([]);
+  });
+
+  test('that would wait for longer than it can does not wait', async () => {
+    const { pool, claimOf, clock } = setUp();
+    const claim = { ...claimOf('a'), patience: clock.now() + START_MS + 5000 };
+    expect(await pool.claim(claim)).toEqual({ readyInMs: START_MS });
+    expect((await pool.read()).waits).toHaveLength(1);
+    await clock.advance(5001);
+    expect(await pool.claim(claim)).toEqual({ readyInMs: START_MS });
     expect((await pool.read()).waits).toEqual([]);
   });
 

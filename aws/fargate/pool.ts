@@ -14,8 +14,6 @@ const PARTITION = 'SANDBOXES';
 const slotKey = (number: number) => ({ pk: PARTITION, sk: `SLOT#${String(number).padStart(4, '0')}` });
 const waitKey = (claim: string) => ({ pk: PARTITION, sk: `WAIT#${claim}` });
 
-/** From RunTask until a task answers: 30 to 90 s have been seen with images of this size, see docs/aws.md. */
-export const START_MS = 60_000;
 const MINUTE_MS = 60_000;
 /** How long the demand of a minute is remembered. */
 export const DEMAND_MINUTES = 5;
@@ -51,8 +49,10 @@ export interface Claim {
   readonly id: string;
   /** Takes turns with the other owners; one without is served first: it may be what another one waits for. */
   readonly owner?: string;
-  /** Epoch milliseconds. */
+  /** Epoch milliseconds at which whoever has the task has no more use for it. */
   readonly until: number;
+  /** Epoch milliseconds after which the call does not wait. */
+  readonly patience: number;
 }
 
 /** A task of the caller's own, or when there may be one. */
@@ -71,6 +71,13 @@ interface Snapshot {
   readonly demand: number;
 }
 
+export interface PoolLimits {
+  /** Tasks at once, whatever they do. */
+  readonly most: number;
+  /** How long a task takes from RunTask until it answers. */
+  readonly startMs: number;
+}
+
 export interface PoolDeps {
   readonly counters: Table;
   readonly clock: Clock;
@@ -82,14 +89,13 @@ export class SandboxPool {
   readonly #table: Table;
   readonly #clock: Clock;
   readonly #ids: Ids;
-  readonly #most: number;
+  readonly #limits: PoolLimits;
 
-  /** At most `most` tasks at once. */
-  constructor({ counters, clock, ids }: PoolDeps, most: number) {
+  constructor({ counters, clock, ids }: PoolDeps, limits: PoolLimits) {
     this.#table = counters;
     this.#clock = clock;
     this.#ids = ids;
-    this.#most = most;
+    this.#limits = limits;
   }
 
   async read(): Promise<Snapshot> {
@@ -107,8 +113,8 @@ export class SandboxPool {
   }
 
   /**
-   * Claims an idle task for one call, or notes that the call waits and says how long that may take. Whoever has the
-   * fewest tasks comes first; a quarter of the tasks is kept for those that take no turn.
+   * Claims an idle task for one call, or says how long one may take and notes that the call waits, unless that is longer
+   * than it would. Whoever has the fewest tasks comes first; a quarter of the tasks is kept for those that take no turn.
    */
   async claim(claim: Claim): Promise<ClaimAnswer> {
     let snapshot = await this.read();
@@ -129,21 +135,16 @@ export class SandboxPool {
         if (known) await this.#table.delete(waitKey(claim.id));
         return { slot };
       }
-      await this.#table.put({
-        ...waitKey(claim.id),
-        owner: me.owner,
-        since: me.since,
-        ttl: epochSeconds(this.#clock.now()) + WAIT_SECONDS,
-      });
-      return { readyInMs: this.#readyIn(snapshot, me) };
+      const now = this.#clock.now();
+      const readyInMs = this.#readyIn(snapshot, me);
+      if (now + readyInMs <= claim.patience) {
+        const ttl = epochSeconds(now) + WAIT_SECONDS;
+        await this.#table.put({ ...waitKey(claim.id), owner: me.owner, since: me.since, ttl });
+      } else if (known) await this.#table.delete(waitKey(claim.id));
+      return { readyInMs };
     } finally {
       await counted;
     }
-  }
-
-  /** The call gave up waiting. */
-  async forget(claimId: string): Promise<void> {
-    await this.#table.delete(waitKey(claimId));
   }
 
   /** The task was used, or has turned out to be of no use: nobody else gets it. */
@@ -170,7 +171,7 @@ export class SandboxPool {
   /** Numbers of slots that no task has. */
   free({ slots }: Pick<Snapshot, 'slots'>): number[] {
     const taken = new Set(slots.map(({ number }) => number));
-    return [...Array(this.#most).keys()].filter((number) => !taken.has(number));
+    return [...Array(this.#limits.most).keys()].filter((number) => !taken.has(number));
   }
 
   /** The task that was started has this name. Keeper. */
@@ -247,7 +248,7 @@ export class SandboxPool {
       turns.push({ wait, rank });
     }
     turns.sort((a, b) => a.rank - b.rank);
-    let room = Math.max(1, Math.floor((this.#most * 3) / 4)) - claimed.length;
+    let room = Math.max(1, Math.floor((this.#limits.most * 3) / 4)) - claimed.length;
     return turns.filter(({ rank }) => rank < 0 || room-- > 0).map(({ wait }) => wait);
   }
 
@@ -257,7 +258,8 @@ export class SandboxPool {
       .filter(({ state }) => state === 'starting')
       .sort((a, b) => a.createdAt - b.createdAt);
     const mine = position < 0 ? undefined : starting[position - idle.length];
-    return mine === undefined ? START_MS : Math.max(0, mine.createdAt + START_MS - this.#clock.now());
+    const { startMs } = this.#limits;
+    return mine === undefined ? startMs : Math.max(0, mine.createdAt + startMs - this.#clock.now());
   }
 }
 

@@ -215,6 +215,7 @@ async function build(
     // Where runs reach nothing, installations still reach the registries: the adapter lets them.
     egress: toEgress(deps.config.sandboxEgress, true),
     purpose: 'install',
+    deadline,
     limits: {
       memoryBytes: INSTALL_MEMORY_BYTES,
       diskBytes: INSTALL_DISK_BYTES,

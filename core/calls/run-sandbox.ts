@@ -23,6 +23,7 @@ export async function openRunSandbox(
       env,
       egress: runEgress(config, agent),
       purpose: 'run',
+      deadline: run.deadline,
       turn: run.isSubCall ? undefined : { owner: run.workspaceId, deadline: run.deadline, signal: run.signal },
       limits: {
         memoryBytes: config.sandboxMemoryBytes,

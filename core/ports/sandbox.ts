@@ -64,6 +64,11 @@ export interface SandboxSpec {
   /** `install` may also reach the package registries that the operator configured. */
   readonly purpose: 'run' | 'install';
   readonly limits: SandboxLimits;
+  /**
+   * Epoch milliseconds after which whoever opened it has no use for it: where sandboxes are paid for, it ends soon after.
+   * @default - an hour from now
+   */
+  readonly deadline?: number;
   /** Where sandboxes are few, the session waits for its turn; without one it is opened at once. */
   readonly turn?: SandboxTurn;
 }

@@ -1,6 +1,13 @@
 import { Duration, Fn, RemovalPolicy, Validations } from 'aws-cdk-lib';
 import { PolicyStatement, Role, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
-import { Architecture, Code, Function as LambdaFunction, Runtime, Tracing } from 'aws-cdk-lib/aws-lambda';
+import {
+  Architecture,
+  Code,
+  type FunctionProps,
+  Function as LambdaFunction,
+  Runtime,
+  Tracing,
+} from 'aws-cdk-lib/aws-lambda';
 import { FilterPattern, LogGroup, MetricFilter } from 'aws-cdk-lib/aws-logs';
 import { Construct } from 'constructs';
 import type { TableName } from '#core/ports/table-rules.ts';
@@ -22,6 +29,8 @@ export interface HouseFunctionProps {
   readonly timeoutSeconds: number;
   /** Settings beside those that the `use...` methods add. */
   readonly environment: Readonly<Record<string, string>>;
+  /** The network that it is in, and can reach nothing past of. @default - none: it reaches the internet */
+  readonly network?: Pick<FunctionProps, 'vpc' | 'vpcSubnets' | 'securityGroups'>;
 }
 
 /**
@@ -64,12 +73,20 @@ export class HouseFunction extends Construct {
       role,
       logGroup,
       tracing: Tracing.ACTIVE,
+      ...props.network,
       environment: {
         POWERTOOLS_SERVICE_NAME: id,
         PLATFORM_LOG_LEVEL: stage.logLevel,
         ...props.environment,
       },
     });
+    if (props.network) {
+      // Lambda makes its way into the network with these, before the function runs; from inside, EC2 is not reached.
+      const actions = ['Create', 'Describe', 'Delete'].map(
+        (verb) => `ec2:${verb}NetworkInterface${verb === 'Describe' ? 's' : ''}`,
+      );
+      this.lambda.addToRolePolicy(new PolicyStatement({ actions, resources: ['*'] }));
+    }
     acknowledgeWildcard(
       this,
       '*',
@@ -120,6 +137,16 @@ export class HouseFunction extends Construct {
     const prefix = `arn:\${AWS::Partition}:ses:\${AWS::Region}:\${AWS::AccountId}:identity/`;
     // Verified is the address or its domain.
     this.#allow(['ses:SendEmail'], [prefix + from, prefix + from.split('@')[1]]);
+  }
+
+  /** What opens sandboxes gives them leave to read what they run. */
+  useSandbox({ kind }: Stage['sandbox'], use: 'open' | 'know'): void {
+    this.lambda.addEnvironment('PLATFORM_HOSTED_SANDBOX', kind);
+    if (use === 'know' || kind === 'none') return;
+    if (kind === 'fargate') {
+      this.useFunctions(['sandbox-dispatch', 'pool-keeper']);
+      this.useBlobs({ read: ['bundles', 'layers', 'transfers'], write: ['transfers'] });
+    }
   }
 
   useFunctions(names: readonly string[]): void {

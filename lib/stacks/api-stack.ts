@@ -72,7 +72,7 @@ export class ApiStack extends Stack {
   }
 
   #addFunction(fn: FunctionName | EventName, { stage, bundles }: ApiStackProps): HouseFunction {
-    const { memoryMb, timeoutSeconds, tables = {}, blobs, secrets, calls, mail } = FUNCTIONS[fn];
+    const { memoryMb, timeoutSeconds, tables = {}, blobs, secrets, calls, mail, sandbox } = FUNCTIONS[fn];
     const house = new HouseFunction(this, fn, {
       stage,
       bundle: join(bundles, fn),
@@ -89,6 +89,7 @@ export class ApiStack extends Stack {
     if (secrets) house.useSecrets(secrets);
     if (mail && stage.mailFrom) house.useMail(stage.mailFrom);
     if (calls) house.useFunctions(calls);
+    if (sandbox) house.useSandbox(stage.sandbox, sandbox);
     return house;
   }
 }

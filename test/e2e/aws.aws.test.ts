@@ -23,7 +23,7 @@ describe.concurrent('on AWS', () => {
     const secret = { name: 'AWS_CALL_TOKEN', value: 'v' };
     expectOk(await request(target, 'PUT', `/workspaces/${id}/secrets`, { key: target.key, json: secret }));
     const answer = await call();
-    expectError(answer, 500, 'SANDBOX_ERROR', 'no compute stack');
+    expectError(answer, 500, 'SANDBOX_ERROR', 'runs no programs');
 
     const [log] = expectOk(await request(target, 'GET', `/agents/${agent.id}/logs`, { key: target.key }));
     expect(log).toMatchObject({ id: answer.headers.get('x-run-id'), status: 'error' });
@@ -42,7 +42,7 @@ describe.concurrent('on AWS', () => {
     const form = new FormData();
     form.set('file', new Blob([new Uint8Array([0, 255, 254, 13, 10, 128])]), 'bytes.bin');
     const answer = await request(target, 'POST', `/acme/${agent.name}/latest/run`, { key: target.key, body: form });
-    expectError(answer, 500, 'SANDBOX_ERROR', 'no compute stack');
+    expectError(answer, 500, 'SANDBOX_ERROR', 'runs no programs');
   });
 
   test('an installation fails with the reason', async () => {
@@ -50,7 +50,7 @@ describe.concurrent('on AWS', () => {
     const { upload } = await publishCode(client, 'aws-install', files);
     expect(upload).toMatchObject({
       environment_status: 'failed',
-      environment_error: expect.stringMatching('no compute stack'),
+      environment_error: expect.stringMatching('runs no programs'),
     });
   });
 

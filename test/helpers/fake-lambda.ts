@@ -12,9 +12,11 @@ export interface FakeLambda {
   readonly url: string;
   /** `<how> <function>` of every call, in order. */
   readonly calls: readonly string[];
-  /** The next so many calls are refused, or are broken off after so many bytes were answered. */
+  /** The next so many calls are refused, or break off with the second piece of their answer. */
   throttle(count: number): void;
   breakOff(count: number): void;
+  /** The next so many calls are carried out, and their answers are lost. */
+  fail(count: number): void;
   close(): Promise<void>;
 }
 
@@ -25,6 +27,7 @@ export async function startFakeLambda(
   const calls: string[] = [];
   let throttled = 0;
   let broken = 0;
+  let failing = 0;
   const running = new Set<Promise<unknown>>();
   const server = createServer(async (request, response) => {
     const body = Buffer.concat(await request.toArray());
@@ -42,6 +45,11 @@ export async function startFakeLambda(
     const limit = type === 'Event' ? MAX_ASYNC_EVENT_BYTES : MAX_EVENT_BYTES;
     if (body.length > limit) return void fail(413, 'RequestTooLargeException');
     const work = invoke(decodeURIComponent(name), JSON.parse(body.toString() || 'null'));
+    if (failing > 0 && type !== 'Event') {
+      failing -= 1;
+      await Array.fromAsync((await work).payload);
+      return void response.destroy();
+    }
     if (type === 'Event') {
       const done = work.then(({ payload }) => Array.fromAsync(payload)).catch(() => {});
       running.add(done);
@@ -72,6 +80,9 @@ export async function startFakeLambda(
     throttle(count) {
       throttled += count;
     },
+    fail(count) {
+      failing += count;
+    },
     breakOff(count) {
       broken += count;
     },
@@ -85,9 +96,11 @@ export async function startFakeLambda(
 
 async function stream(response: ServerResponse, work: Promise<Invocation>, breaksOff: boolean): Promise<void> {
   try {
+    let count = 0;
     for await (const chunk of (await work).payload) {
       response.write(message('PayloadChunk', 'application/octet-stream', chunk));
-      if (breaksOff) return void response.destroy();
+      count += 1;
+      if (breaksOff && count === 2) return void response.destroy();
     }
     response.end(message('InvokeComplete', 'application/json', Buffer.from('{}')));
   } catch (error) {

@@ -1,10 +1,11 @@
 import { mkdirSync, mkdtempSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { App } from 'aws-cdk-lib';
+import { App, type Stack } from 'aws-cdk-lib';
 import { EVENT_NAMES } from '#core/events.ts';
 import { FUNCTION_NAMES } from '#core/http/route.ts';
 import type { Stage } from '#lib/config.ts';
+import { POOL_FUNCTIONS } from '#lib/functions.ts';
 import { addPlatform } from '#lib/platform.ts';
 import cdkJson from '../../cdk.json' with { type: 'json' };
 
@@ -23,21 +24,33 @@ export interface Template {
 }
 
 /** The app of a stage and what it synthesises, with empty bundles: building the real ones is another test's. */
-export function synthesise(stage: Stage): { app: App; data: Template; api: Template; observability: Template } {
+export function synthesise(stage: Stage): {
+  app: App;
+  data: Template;
+  api: Template;
+  observability: Template;
+  /** Only where programs run on Fargate. */
+  compute?: Template;
+} {
   const folder = mkdtempSync(join(tmpdir(), 'platform-synth-'));
   const bundles = join(folder, 'bundles');
-  for (const fn of [...FUNCTION_NAMES, ...EVENT_NAMES, 'cleaner']) {
+  for (const fn of [...FUNCTION_NAMES, ...EVENT_NAMES, ...Object.keys(POOL_FUNCTIONS), 'cleaner']) {
     mkdirSync(join(bundles, fn), { recursive: true });
     writeFileSync(join(bundles, fn, 'index.mjs'), `// ${fn}\n`);
   }
   const app = new App({ context: cdkJson.context, outdir: join(folder, 'cdk.out') });
-  const { data, api, observability } = addPlatform(app, { stage, bundles });
+  const runnerContext = join(folder, 'runner');
+  mkdirSync(runnerContext);
+  writeFileSync(join(runnerContext, 'Dockerfile'), 'FROM scratch\n');
+  const { data, api, observability, compute } = addPlatform(app, { stage, bundles, runnerContext });
   const assembly = app.synth();
+  const templateOf = (stack: Stack): Template => assembly.getStackByName(stack.stackName).template;
   return {
     app,
-    data: assembly.getStackByName(data.stackName).template,
-    api: assembly.getStackByName(api.stackName).template,
-    observability: assembly.getStackByName(observability.stackName).template,
+    data: templateOf(data),
+    api: templateOf(api),
+    observability: templateOf(observability),
+    compute: compute && templateOf(compute),
   };
 }
 
@@ -74,7 +87,7 @@ export function rendered(value: unknown): string {
 
 export const functionIdOf = (template: Template, fn: string): string =>
   resourcesOf(template, 'AWS::Lambda::Function').find(([, { Properties }]) =>
-    Properties.FunctionName.endsWith(`-${fn}`),
+    Properties.FunctionName?.endsWith(`-${fn}`),
   )![0];
 
 /** The environment that a function is given. */

@@ -1,0 +1,78 @@
+import {
+  InvokeWithResponseStreamCommand,
+  type InvokeWithResponseStreamResponseEvent,
+  type LambdaClient,
+} from '@aws-sdk/client-lambda';
+import { hasCode } from '#core/errors.ts';
+import type { Clock } from '#core/ports/clock.ts';
+
+const TRIES = 4;
+const FIRST_PAUSE_MS = 100;
+
+/** A function's streamed answer: a line of JSON, then bytes. */
+export interface StreamedAnswer<Head> {
+  readonly head: Head;
+  /** Throws when the function fails, or is gone, before its end. */
+  readonly body: AsyncGenerator<Uint8Array>;
+}
+
+/**
+ * Calls a function once and reads its answer as it comes. It is called again only when Lambda says that it has not
+ * called it: whatever else goes wrong, it may have run. `client` must not retry by itself.
+ */
+export async function invokeStreaming<Head>(
+  { client, clock }: { readonly client: LambdaClient; readonly clock: Clock },
+  functionName: string,
+  event: object,
+  signal?: AbortSignal,
+): Promise<StreamedAnswer<Head>> {
+  const command = new InvokeWithResponseStreamCommand({
+    FunctionName: functionName,
+    Payload: Buffer.from(JSON.stringify(event)),
+  });
+  for (let tries = 1; ; tries++) {
+    try {
+      const { EventStream } = await client.send(command, { abortSignal: signal });
+      return await split(functionName, chunksOf(functionName, EventStream!));
+    } catch (error) {
+      if (!isThrottled(error) || tries === TRIES) throw error;
+      await clock.sleep(FIRST_PAUSE_MS * 2 ** tries, signal);
+    }
+  }
+}
+
+async function* chunksOf(
+  functionName: string,
+  events: AsyncIterable<InvokeWithResponseStreamResponseEvent>,
+): AsyncGenerator<Uint8Array> {
+  for await (const { PayloadChunk, InvokeComplete } of events) {
+    if (PayloadChunk?.Payload) yield PayloadChunk.Payload;
+    if (InvokeComplete === undefined) continue;
+    if (InvokeComplete.ErrorCode) throw new Error(`${functionName} failed: ${InvokeComplete.ErrorCode}`);
+    return;
+  }
+  throw new Error(`${functionName} was lost`);
+}
+
+async function split<Head>(functionName: string, chunks: AsyncGenerator<Uint8Array>): Promise<StreamedAnswer<Head>> {
+  let start = Buffer.alloc(0);
+  for (;;) {
+    const { value, done } = await chunks.next();
+    if (done) throw new Error(`${functionName} answered nothing`);
+    start = Buffer.concat([start, value]);
+    const end = start.indexOf('\n');
+    if (end < 0) continue;
+    const rest = start.subarray(end + 1);
+    return {
+      head: JSON.parse(start.subarray(0, end).toString()),
+      body: (async function* () {
+        if (rest.length > 0) yield rest;
+        yield* chunks;
+      })(),
+    };
+  }
+}
+
+/** Refused before the function ran. */
+const isThrottled = (error: unknown): boolean =>
+  (error as Error).name === 'TooManyRequestsException' || hasCode(error, 'ECONNREFUSED');

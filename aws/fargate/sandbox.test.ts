@@ -1,0 +1,184 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, describe, expect, onTestFinished, test } from 'vitest';
+import { ran, specOf } from '#test/conformance/sandbox.ts';
+import { type Fargate, type FargateOptions, startFargate } from '#test/helpers/fargate.ts';
+
+const root = mkdtempSync(join(tmpdir(), 'fargate-test-'));
+afterAll(() => rmSync(root, { recursive: true }));
+
+async function start(options: Omit<FargateOptions, 'folder'> = {}): Promise<Fargate> {
+  const fargate = await startFargate({ folder: join(root, crypto.randomUUID()), ...options });
+  onTestFinished(() => fargate.close());
+  return fargate;
+}
+/** With that much time left. */
+const within = (seconds: number) => specOf({ deadline: Date.now() + seconds * 1000 });
+const states = async ({ pool }: Fargate) => (await pool.read()).slots.map(({ state }) => state).sort();
+
+describe('a session', () => {
+  test('is a task of its own, and each request one call of the function', async () => {
+    const fargate = await start({ pool: { idle: 1 } });
+    await fargate.idle(1);
+    const session = await fargate.sandbox.open(within(60));
+    await session.writeFile('a/b.txt', Buffer.from('hello'));
+    expect((await ran(session, 'cat a/b.txt; echo oh >&2; exit 3')).exit).toMatchObject({
+      reason: 'exited',
+      exitCode: 3,
+    });
+    expect(await session.listFiles('.', { recursive: true })).toContainEqual(
+      expect.objectContaining({ path: 'a/b.txt' }),
+    );
+    await session.close();
+    expect(fargate.lambda.calls.filter((call) => call.startsWith('stream'))).toHaveLength(5);
+    await expect.poll(() => fargate.ecs.tasks[0]!.lastStatus).toBe('STOPPED');
+  });
+
+  test('takes and gives more than an event holds', async () => {
+    const fargate = await start({ pool: { idle: 1 } });
+    await fargate.idle(1);
+    const session = await fargate.sandbox.open(within(60));
+    const large = Buffer.alloc(9 * 1024 ** 2, 'x');
+    await session.writeFile('large', large);
+    const { out } = await ran(session, 'wc -c < large; wc -c', { stdin: large });
+    expect(out.split('\n').map(Number).slice(0, 2)).toEqual([large.length, large.length]);
+    const read = Buffer.concat(await Array.fromAsync(await session.readFile('large')));
+    expect(read.equals(large)).toBe(true);
+    await session.close();
+  });
+
+  test('shows nothing of its job to ECS, which shows it to others', async () => {
+    const fargate = await start({ pool: { idle: 1 } });
+    await fargate.idle(1);
+    const session = await fargate.sandbox.open({ ...within(60), env: { TOKEN: 'hush-hush' } });
+    expect((await ran(session, 'echo $TOKEN')).out).toBe('hush-hush\n');
+    await session.close();
+    expect(JSON.stringify([fargate.ecs.tasks, fargate.log, await fargate.pool.read()])).not.toContain('hush');
+  });
+});
+
+describe('when no task is idle', () => {
+  test('a call with time starts one and gets it', async () => {
+    const fargate = await start();
+    const session = await fargate.sandbox.open(within(300));
+    expect((await ran(session, 'echo cold')).out).toBe('cold\n');
+    await session.close();
+    expect(fargate.lambda.calls).toContain('Event pool-keeper');
+  });
+
+  test('a call without is told when to come again, and finds one then', async () => {
+    const fargate = await start();
+    await expect(fargate.sandbox.open(within(30))).rejects.toMatchObject({
+      code: 'RATE_LIMITED',
+      message: expect.stringMatching(/starting one takes about 60 s/),
+      extra: { suggested_wait_time: 60 },
+    });
+    await fargate.idle(1);
+    const session = await fargate.sandbox.open(within(30));
+    expect((await ran(session, 'echo warm')).out).toBe('warm\n');
+    await session.close();
+  });
+
+  test('a call that is cancelled waits no longer', async () => {
+    const fargate = await start({ start: () => new Promise(() => {}) });
+    const stop = new AbortController();
+    const deadline = Date.now() + 300_000;
+    const opening = fargate.sandbox.open(specOf({ deadline, turn: { owner: 'a', deadline, signal: stop.signal } }));
+    await expect.poll(() => fargate.ecs.tasks.length).toBeGreaterThan(0);
+    stop.abort(new Error('cancelled'));
+    await expect(opening).rejects.toThrow(/cancelled|abort/);
+  });
+});
+
+describe('chaos', () => {
+  test('a task dies before it is claimed, and nobody has told: the call gets another one', async () => {
+    let isSilent = false;
+    const fargate = await start({ pool: { idle: 2 }, onEvent: (_, deliver) => (isSilent ? undefined : deliver()) });
+    await fargate.idle(2);
+    isSilent = true;
+    const { slots } = await fargate.pool.read();
+    const first = [...slots].sort((a, b) => a.createdAt - b.createdAt)[0]!;
+    fargate.ecs.kill(first.taskArn!);
+    await expect.poll(() => fargate.ecs.tasks.some(({ lastStatus }) => lastStatus === 'STOPPED')).toBe(true);
+    for (const text of ['one']) {
+      const session = await fargate.sandbox.open(within(60));
+      expect((await ran(session, `echo ${text}`)).out).toBe(`${text}\n`);
+      await session.close();
+    }
+    await fargate.minute();
+    expect((await fargate.pool.read()).slots.map(({ id }) => id)).not.toContain(first.id);
+  });
+
+  test('a task dies between its claim and its job: the run is told so, at once', async () => {
+    const fargate = await start({ pool: { idle: 1 } });
+    await fargate.idle(1);
+    const session = await fargate.sandbox.open(within(60));
+    fargate.ecs.kill(fargate.ecs.tasks[0]!.taskArn);
+    await expect.poll(() => fargate.ecs.tasks[0]!.lastStatus).toBe('STOPPED');
+    expect((await ran(session, 'echo never')).exit.reason).toBe('sandbox_lost');
+    await expect(session.writeFile('x', Buffer.from('x'))).rejects.toMatchObject({ code: 'SANDBOX_FILE' });
+    await session.close();
+  });
+
+  test('a task dies during its job: the run ends, and what it printed is kept', async () => {
+    const fargate = await start({ pool: { idle: 1 } });
+    await fargate.idle(1);
+    const session = await fargate.sandbox.open(within(60));
+    let out = '';
+    for await (const event of session.exec({ command: 'echo begun; sleep 60', timeoutMs: 60_000 })) {
+      if (event.type === 'stdout') {
+        out += Buffer.from(event.data);
+        fargate.ecs.kill(fargate.ecs.tasks[0]!.taskArn);
+      } else if (event.type === 'exit') expect(event.exit.reason).toBe('sandbox_lost');
+    }
+    expect(out).toBe('begun\n');
+    await session.close();
+    await expect.poll(() => states(fargate)).not.toContain('claimed');
+  });
+
+  test('the dispatcher dies during a job: the run ends, the job is not run again, and its task is stopped', async () => {
+    const fargate = await start({ pool: { idle: 1 } });
+    await fargate.idle(1);
+    const session = await fargate.sandbox.open(within(60));
+    fargate.lambda.breakOff(1);
+    const { exit } = await ran(session, 'echo x >> count; echo begun; sleep 60');
+    expect(exit.reason).toBe('sandbox_lost');
+    expect((await ran(session, 'cat count')).out).toBe('x\n');
+    await session.close();
+    await expect.poll(() => fargate.ecs.tasks[0]!.lastStatus).toBe('STOPPED');
+  });
+
+  test('the dispatcher dies while it opens a session: the call gets another one', async () => {
+    const fargate = await start({ pool: { idle: 2 } });
+    await fargate.idle(2);
+    fargate.lambda.fail(1);
+    const session = await fargate.sandbox.open(within(60));
+    expect((await ran(session, 'echo on')).out).toBe('on\n');
+    await session.close();
+  });
+
+  test('Lambda is busy: what was not begun is asked for again', async () => {
+    const fargate = await start({ pool: { idle: 1 } });
+    await fargate.idle(1);
+    const session = await fargate.sandbox.open(within(60));
+    fargate.lambda.throttle(2);
+    expect((await ran(session, 'echo x >> count; cat count')).out).toBe('x\n');
+    await session.close();
+  });
+
+  test('six calls for three tasks: each runs once, in a task of its own', { timeout: 60_000 }, async () => {
+    const fargate = await start({ pool: { idle: 3, most: 12 } });
+    await fargate.idle(3);
+    const outs = await Promise.all(
+      Array.from({ length: 6 }, async (_, i) => {
+        const deadline = Date.now() + 250_000;
+        const session = await fargate.sandbox.open(specOf({ deadline, turn: { owner: `owner-${i % 2}`, deadline } }));
+        const { out } = await ran(session, `echo ${i} >> mine; cat mine`);
+        await session.close();
+        return out;
+      }),
+    );
+    expect(outs).toEqual(Array.from({ length: 6 }, (_, i) => `${i}\n`));
+  });
+});

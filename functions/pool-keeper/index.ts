@@ -1,0 +1,32 @@
+import { ECSClient, type Task } from '@aws-sdk/client-ecs';
+import { tableParts } from '#aws/deps.ts';
+import { PoolKeeper } from '#aws/fargate/keeper.ts';
+import { host } from '../host.ts';
+
+const { config } = host;
+const keeper = new PoolKeeper(
+  new ECSClient(),
+  { ...host, ...tableParts(host) },
+  {
+    cluster: config.ecsCluster,
+    taskDefinition: config.ecsTaskDefinition,
+    subnets: config.ecsSubnets,
+    securityGroup: config.ecsSecurityGroup,
+    idle: config.poolIdle,
+    most: config.poolMost,
+    startMs: config.poolStartMs,
+  },
+);
+
+/** From EventBridge, or from a call that waits for a sandbox. */
+interface KeeperEvent {
+  readonly 'detail-type'?: 'ECS Task State Change' | 'Scheduled Event';
+  readonly detail?: Task;
+}
+
+/** Called when a task changes its state, every minute, and when a call waits. One that fails is followed by the next. */
+export async function handler({ 'detail-type': type, detail }: KeeperEvent): Promise<void> {
+  if (type === 'ECS Task State Change') await keeper.onTask(detail!);
+  if (type === 'Scheduled Event') await keeper.reconcile();
+  await keeper.refill();
+}

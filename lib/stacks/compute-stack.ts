@@ -1,0 +1,190 @@
+import { join } from 'node:path';
+import { Duration, RemovalPolicy, Stack, type StackProps, Validations } from 'aws-cdk-lib';
+import { SubnetType } from 'aws-cdk-lib/aws-ec2';
+import {
+  Capability,
+  type CfnTaskDefinition,
+  Cluster,
+  ContainerInsights,
+  CpuArchitecture,
+  FargateTaskDefinition,
+  LinuxParameters,
+  LogDriver,
+  OperatingSystemFamily,
+} from 'aws-cdk-lib/aws-ecs';
+import { Rule, Schedule } from 'aws-cdk-lib/aws-events';
+import { LambdaFunction as LambdaTarget } from 'aws-cdk-lib/aws-events-targets';
+import { PolicyStatement } from 'aws-cdk-lib/aws-iam';
+import { LogGroup } from 'aws-cdk-lib/aws-logs';
+import type { Construct } from 'constructs';
+import type { FargateSettings, Stage } from '../config.ts';
+import { HouseFunction } from '../constructs/house-function.ts';
+import { RunnerImage } from '../constructs/runner-image.ts';
+import { SandboxNetwork } from '../constructs/sandbox-network.ts';
+import { POOL_FUNCTIONS, type PoolFunctionName } from '../functions.ts';
+
+export interface ComputeStackProps extends StackProps {
+  readonly stage: Stage;
+  readonly settings: FargateSettings;
+  /** Folder that holds a bundle a function, made by scripts/build-functions.ts. */
+  readonly bundles: string;
+  /** Folder with the runner's Dockerfile and all that it needs. */
+  readonly runnerContext: string;
+}
+
+/** An idle task ends by itself after so long, and is replaced: nothing in the pool is older. */
+const LEASE_SECONDS = 3600;
+const LOG_STREAM_PREFIX = 'task';
+/** What is not read-only, by the names of its volumes: where runner/Dockerfile has its own. */
+const WRITABLE = { home: '/home/user', layer: '/layer', tmp: '/tmp' };
+
+/**
+ * Sandboxes on Fargate: their network, the cluster, what its tasks are, and the functions that keep them and speak to
+ * them. One stack, for none of it is of use without the rest.
+ */
+export class ComputeStack extends Stack {
+  readonly #props: ComputeStackProps;
+  readonly #network: SandboxNetwork;
+
+  constructor(scope: Construct, id: string, props: ComputeStackProps) {
+    super(scope, id, props);
+    this.#props = props;
+    const { stage, settings } = props;
+    const clusterName = `platform-${stage.name}-sandbox`;
+    const network = new SandboxNetwork(this, 'network', { stage });
+    this.#network = network;
+    const cluster = new Cluster(this, 'cluster', {
+      clusterName,
+      vpc: network.vpc,
+      containerInsightsV2: ContainerInsights.DISABLED,
+    });
+    Validations.of(cluster).acknowledge({
+      id: 'AwsSolutions-ECS4',
+      reason: 'Tasks live for seconds or minutes: their insights would cost more than they do.',
+    });
+    const task = this.#addTask();
+
+    const environment = { PLATFORM_POOL_MOST: String(settings.most), ...stage.settings };
+    this.#addFunction('sandbox-dispatch', environment);
+    const keeper = this.#addFunction('pool-keeper', {
+      ...environment,
+      PLATFORM_POOL_IDLE: String(settings.idle),
+      PLATFORM_ECS_CLUSTER: clusterName,
+      PLATFORM_ECS_TASK_DEFINITION: task.taskDefinitionArn,
+      PLATFORM_ECS_SUBNETS: network.vpc.selectSubnets({ subnetType: SubnetType.PUBLIC }).subnetIds.join(','),
+      PLATFORM_ECS_SECURITY_GROUP: network.taskGroup.securityGroupId,
+    });
+    this.#allowKeeper(keeper, clusterName, task);
+    const target = new LambdaTarget(keeper.lambda, { retryAttempts: 0 });
+    new Rule(this, 'task-states', {
+      description: 'A sandbox runs, or has ended',
+      eventPattern: {
+        source: ['aws.ecs'],
+        detailType: ['ECS Task State Change'],
+        detail: { clusterArn: [this.#arnOf(`cluster/${clusterName}`)], lastStatus: ['RUNNING', 'STOPPED'] },
+      },
+      targets: [target],
+    });
+    new Rule(this, 'pool-clock', {
+      description: 'Compares the pool with the tasks that there are',
+      schedule: Schedule.rate(Duration.minutes(1)),
+      targets: [target],
+    });
+  }
+
+  #addTask(): FargateTaskDefinition {
+    const { stage, settings, runnerContext } = this.#props;
+    const image = new RunnerImage(this, 'image', { stage, context: runnerContext });
+    const task = new FargateTaskDefinition(this, 'task', {
+      family: `platform-${stage.name}-sandbox`,
+      cpu: settings.cpu,
+      memoryLimitMiB: settings.memoryMb,
+      // As the functions, so that what is installed for a program runs where it was installed.
+      runtimePlatform: { cpuArchitecture: CpuArchitecture.ARM64, operatingSystemFamily: OperatingSystemFamily.LINUX },
+      volumes: Object.keys(WRITABLE).map((name) => ({ name })),
+    });
+    task.node.addDependency(image.ready);
+    // CDK makes a task role that nobody asked for, and Fargate hands its credentials to whatever runs in the task.
+    task.node.tryRemoveChild('TaskRole');
+    (task.node.defaultChild as CfnTaskDefinition).addPropertyDeletionOverride('TaskRoleArn');
+    // No init before it: the runner is process 1, which nothing inside can signal.
+    const linuxParameters = new LinuxParameters(this, 'linux');
+    linuxParameters.dropCapabilities(Capability.ALL);
+    const container = task.addContainer('runner', {
+      image: image.image,
+      // Of the image: neither root nor anybody who can become it.
+      user: '1000:1000',
+      readonlyRootFilesystem: true,
+      linuxParameters,
+      stopTimeout: Duration.seconds(2),
+      portMappings: [{ containerPort: 8080 }],
+      // DescribeTasks shows these: nothing secret may ever be among them.
+      environment: { PLATFORM_RUNNER_LEASE_SECONDS: String(LEASE_SECONDS) },
+      logging: LogDriver.awsLogs({
+        streamPrefix: LOG_STREAM_PREFIX,
+        logGroup: new LogGroup(this, 'log', {
+          logGroupName: `/platform/${stage.name}/sandbox`,
+          retention: stage.logRetentionDays,
+          removalPolicy: RemovalPolicy.DESTROY,
+        }),
+      }),
+    });
+    container.addMountPoints(
+      ...Object.entries(WRITABLE).map(([sourceVolume, containerPath]) => ({
+        sourceVolume,
+        containerPath,
+        readOnly: false,
+      })),
+    );
+    for (const [rule, reason] of [
+      ['ECS2', 'What stands in the environment is how long to wait for a job.'],
+      ['IAM5[Resource::*]', 'ecr:GetAuthorizationToken knows no resource.'],
+    ]) {
+      Validations.of(task).acknowledge({ id: `AwsSolutions-${rule}`, reason: reason! });
+    }
+    return task;
+  }
+
+  #addFunction(name: PoolFunctionName, environment: Record<string, string>): HouseFunction {
+    const { stage, bundles } = this.#props;
+    const network = this.#network;
+    const { tables, ...spec } = POOL_FUNCTIONS[name];
+    const house = new HouseFunction(this, name, {
+      stage,
+      bundle: join(bundles, name),
+      ...spec,
+      environment,
+      network:
+        name === 'sandbox-dispatch'
+          ? {
+              vpc: network.vpc,
+              vpcSubnets: { subnetType: SubnetType.PRIVATE_ISOLATED },
+              securityGroups: [network.dispatchGroup],
+            }
+          : undefined,
+    });
+    house.useTable('counters', tables.counters);
+    return house;
+  }
+
+  #allowKeeper(keeper: HouseFunction, clusterName: string, task: FargateTaskDefinition): void {
+    const ofCluster = { ArnEquals: { 'ecs:cluster': this.#arnOf(`cluster/${clusterName}`) } };
+    const allow = (actions: string[], resource: string, conditions?: Record<string, object>) =>
+      keeper.lambda.addToRolePolicy(new PolicyStatement({ actions, resources: [resource], conditions }));
+    allow(['ecs:RunTask'], task.taskDefinitionArn, ofCluster);
+    allow(['ecs:DescribeTasks', 'ecs:StopTask'], this.#arnOf(`task/${clusterName}/*`));
+    // It knows no narrower resource.
+    allow(['ecs:ListTasks'], '*', ofCluster);
+    allow(['iam:PassRole'], task.executionRole!.roleArn, {
+      StringEquals: { 'iam:PassedToService': 'ecs-tasks.amazonaws.com' },
+    });
+    Validations.of(keeper).acknowledge({
+      id: `AwsSolutions-IAM5[Resource::arn:<AWS::Partition>:ecs:<AWS::Region>:<AWS::AccountId>:task/${clusterName}/*]`,
+      reason: 'Tasks of this cluster: they get their names when they start.',
+    });
+  }
+
+  #arnOf(resource: string): string {
+    return `arn:${this.partition}:ecs:${this.region}:${this.account}:${resource}`;
+  }
+}

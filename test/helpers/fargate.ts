@@ -1,0 +1,143 @@
+import { PassThrough } from 'node:stream';
+import { ECSClient } from '@aws-sdk/client-ecs';
+import { LambdaClient } from '@aws-sdk/client-lambda';
+import { type DispatchRequest, dispatch } from '#aws/fargate/dispatch.ts';
+import { PoolKeeper, type PoolSettings } from '#aws/fargate/keeper.ts';
+import { SandboxPool } from '#aws/fargate/pool.ts';
+import { FargateSandbox } from '#aws/fargate/sandbox.ts';
+import { type Config, parseConfig } from '#core/config.ts';
+import type { Log } from '#core/deps.ts';
+import { SystemClock } from '#core/ports/clock.ts';
+import { SystemIds } from '#core/ports/ids.ts';
+import { openDatabase } from '#local/database.ts';
+import { FolderBlobs } from '#local/folder-blobs.ts';
+import { SqliteTable } from '#local/sqlite-table.ts';
+import { type FakeEcs, type FakeEcsOptions, startFakeEcs } from './fake-ecs.ts';
+import { type FakeLambda, startFakeLambda } from './fake-lambda.ts';
+import { serveBlobs } from './runner.ts';
+import { startRunnerTask } from './runner-task.ts';
+
+const DEFINITION = 'arn:aws:ecs:eu-west-1:111122223333:task-definition/sandbox:1';
+const ACCOUNT = { region: 'eu-west-1', credentials: { accessKeyId: 'test', secretAccessKey: 'test' }, maxAttempts: 1 };
+
+export interface FargateOptions {
+  /** Where blobs are kept. */
+  readonly folder: string;
+  readonly pool?: Partial<Pick<PoolSettings, 'idle' | 'most'>>;
+  readonly config?: Partial<Config>;
+  /** What becomes of an event. @default - the keeper gets it once */
+  readonly onEvent?: (
+    event: Parameters<NonNullable<FakeEcsOptions['onEvent']>>[0],
+    deliver: () => Promise<void>,
+  ) => unknown;
+  /** @default - the real runner */
+  readonly start?: FakeEcsOptions['start'];
+}
+
+export interface Fargate {
+  readonly sandbox: FargateSandbox;
+  readonly blobs: FolderBlobs;
+  readonly pool: SandboxPool;
+  readonly ecs: FakeEcs;
+  readonly lambda: FakeLambda;
+  readonly log: readonly string[];
+  /** What the clock does every minute. */
+  minute(): Promise<void>;
+  /** Until so many tasks are idle. */
+  idle(count: number): Promise<void>;
+  close(): Promise<void>;
+}
+
+/**
+ * Sandboxes on Fargate in one process: the adapter, the two functions behind a Lambda of its own, a pool in SQLite, and an
+ * ECS whose tasks are real runners.
+ */
+export async function startFargate({
+  folder,
+  pool: size,
+  config: change,
+  onEvent,
+  start,
+}: FargateOptions): Promise<Fargate> {
+  const clock = new SystemClock();
+  const ids = new SystemIds();
+  const database = openDatabase(':memory:');
+  const counters = new SqliteTable(database, 'counters', clock);
+  const lines: string[] = [];
+  const write = (message: string, fields: object = {}) => void lines.push(`${message} ${JSON.stringify(fields)}`);
+  const log: Log = { debug: write, info: write, warn: write, error: write };
+  const deps = { counters, clock, ids, log };
+  const blobs = new FolderBlobs(folder);
+  const links = await serveBlobs(blobs);
+  const settings = {
+    cluster: 'sandboxes',
+    taskDefinition: DEFINITION,
+    subnets: ['subnet-1'],
+    securityGroup: 'sg-1',
+    idle: 0,
+    most: 8,
+    startMs: 60_000,
+    ...size,
+  };
+  const ecs = await startFakeEcs({
+    cluster: settings.cluster,
+    taskDefinitions: [DEFINITION],
+    start: start ?? startRunnerTask,
+    async onEvent(event) {
+      const deliver = async () => {
+        await keeper.onTask(event.detail as never);
+        await keeper.refill();
+      };
+      await (onEvent ? onEvent(event, deliver) : deliver());
+    },
+  });
+  const keeper = new PoolKeeper(new ECSClient({ ...ACCOUNT, endpoint: ecs.url }), deps, settings);
+  const lambda = await startFakeLambda(async (name, event) => {
+    const output = new PassThrough();
+    if (name === 'pool-keeper')
+      keeper.refill().then(
+        () => output.end('null'),
+        (error) => output.destroy(error),
+      );
+    else {
+      dispatch(deps, settings, event as DispatchRequest, output).catch((error) => output.destroy(error));
+    }
+    return { isStream: true, payload: output };
+  });
+  const sandbox = new FargateSandbox({
+    config: { ...parseConfig({}), ...change },
+    clock,
+    ids,
+    log,
+    blobs,
+    links: { get: async (key) => links.linkTo(key) },
+    lambda: new LambdaClient({ ...ACCOUNT, endpoint: lambda.url }),
+  });
+  const pool = new SandboxPool(deps, settings);
+  return {
+    sandbox,
+    blobs,
+    pool,
+    ecs,
+    lambda,
+    log: lines,
+    async minute() {
+      await keeper.reconcile();
+      await keeper.refill();
+    },
+    async idle(count) {
+      await keeper.refill();
+      for (;;) {
+        const { slots } = await pool.read();
+        if (slots.filter(({ state }) => state === 'idle').length >= count) return;
+        await clock.sleep(20);
+      }
+    },
+    async close() {
+      await ecs.close();
+      await lambda.close();
+      links.close();
+      database.close();
+    },
+  };
+}

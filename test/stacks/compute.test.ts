@@ -1,0 +1,200 @@
+import { AwsSolutionsChecks } from 'cdk-nag';
+import { describe, expect, test } from 'vitest';
+import { parseConfig } from '#core/config.ts';
+import { defineStage } from '#lib/config.ts';
+import { environmentOf, policyOf, rendered, resourcesOf, synthesise } from '#test/helpers/templates.ts';
+import { stage as dev } from '../../stages/dev.ts';
+
+const stage = defineStage({ ...dev, sandbox: { kind: 'fargate', idle: 2, most: 30 } });
+const { app, api, compute } = synthesise(stage) as Required<ReturnType<typeof synthesise>>;
+const the = (type: string) => resourcesOf(compute, type)[0]![1].Properties;
+
+test('cdk-nag has nothing to say that is not acknowledged', () => {
+  expect(new AwsSolutionsChecks().validateScope(app).violations).toEqual([]);
+});
+
+test('a stage without programs has none of it', () => {
+  expect(synthesise(defineStage({ ...dev, sandbox: { kind: 'none' } })).compute).toBeUndefined();
+});
+
+describe('the network', () => {
+  test('has nothing that is paid for while nobody calls, and no way from one place to another', () => {
+    const types = Object.values(compute.Resources).map(({ Type }) => Type);
+    expect(types).not.toContain('AWS::EC2::NatGateway');
+    expect(types).not.toContain('AWS::EC2::EIP');
+    expect(types.filter((type) => type.startsWith('AWS::EC2::VPCPeering') || type.includes('TransitGateway'))).toEqual(
+      [],
+    );
+    const endpoints = resourcesOf(compute, 'AWS::EC2::VPCEndpoint').map(([, { Properties }]) => Properties);
+    expect(endpoints.map(({ VpcEndpointType }) => VpcEndpointType)).toEqual(['Gateway', 'Gateway']);
+    expect(endpoints.map(({ ServiceName }) => rendered(ServiceName)).sort()).toEqual([
+      'com.amazonaws.eu-west-1.dynamodb',
+      'com.amazonaws.eu-west-1.s3',
+    ]);
+  });
+
+  test('lets in to tasks only the dispatcher, at one port, and out only HTTPS', () => {
+    const groups = resourcesOf(compute, 'AWS::EC2::SecurityGroup');
+    const [taskId, dispatchId] = ['tasks', 'dispatch'].map(
+      (name) => groups.find(([id]) => id.startsWith(`network${name}`))![0],
+    );
+    const group = (id: string) => ({ 'Fn::GetAtt': [id, 'GroupId'] });
+    expect(groups).toHaveLength(2);
+    for (const [, { Properties }] of groups) {
+      expect(Properties.SecurityGroupIngress).toBeUndefined();
+      expect(Properties.SecurityGroupEgress).toEqual([
+        { CidrIp: '0.0.0.0/0', Description: expect.any(String), IpProtocol: 'tcp', FromPort: 443, ToPort: 443 },
+      ]);
+    }
+    const rule = { IpProtocol: 'tcp', FromPort: 8080, ToPort: 8080, Description: 'jobs' };
+    expect(resourcesOf(compute, 'AWS::EC2::SecurityGroupIngress').map(([, { Properties }]) => Properties)).toEqual([
+      { ...rule, GroupId: group(taskId!), SourceSecurityGroupId: group(dispatchId!) },
+    ]);
+    expect(resourcesOf(compute, 'AWS::EC2::SecurityGroupEgress').map(([, { Properties }]) => Properties)).toEqual([
+      { ...rule, GroupId: group(dispatchId!), DestinationSecurityGroupId: group(taskId!) },
+    ]);
+  });
+
+  test('has the dispatcher where there is no way to the internet', () => {
+    const routes = resourcesOf(compute, 'AWS::EC2::Route').map(([, { Properties }]) => Properties);
+    expect(routes.map(({ DestinationCidrBlock }) => DestinationCidrBlock)).toEqual(['0.0.0.0/0', '0.0.0.0/0']);
+    const open = new Set(routes.map(({ RouteTableId }) => RouteTableId.Ref));
+    const subnetsOf = (isOpen: boolean) =>
+      resourcesOf(compute, 'AWS::EC2::SubnetRouteTableAssociation')
+        .filter(([, { Properties }]) => open.has(Properties.RouteTableId.Ref) === isOpen)
+        .map(([, { Properties }]) => Properties.SubnetId.Ref);
+    const [, { Properties }] = resourcesOf(compute, 'AWS::Lambda::Function').find(([id]) =>
+      id.startsWith('sandboxdispatch'),
+    )!;
+    expect(Properties.VpcConfig.SubnetIds.map(({ Ref }: { Ref: string }) => Ref)).toEqual(subnetsOf(false));
+    const { ecsSubnets } = parseConfig(environmentOf(compute, 'pool-keeper'));
+    expect(ecsSubnets).toEqual(subnetsOf(true));
+  });
+});
+
+describe('a task', () => {
+  const definition = the('AWS::ECS::TaskDefinition');
+  const [container] = definition.ContainerDefinitions;
+
+  test('has no role whose credentials its program could ask for', () => {
+    expect(definition.TaskRoleArn).toBeUndefined();
+    const roles = resourcesOf(compute, 'AWS::IAM::Role').filter(([, { Properties }]) =>
+      JSON.stringify(Properties.AssumeRolePolicyDocument).includes('ecs-tasks'),
+    );
+    expect(roles).toHaveLength(1);
+  });
+
+  test('may do as little as Fargate lets it', () => {
+    expect(definition).toMatchObject({
+      NetworkMode: 'awsvpc',
+      RequiresCompatibilities: ['FARGATE'],
+      Cpu: '512',
+      Memory: '2048',
+      RuntimePlatform: { CpuArchitecture: 'ARM64' },
+    });
+    expect(definition.ContainerDefinitions).toHaveLength(1);
+    expect(container).toMatchObject({
+      User: '1000:1000',
+      ReadonlyRootFilesystem: true,
+      LinuxParameters: { Capabilities: { Drop: ['ALL'] } },
+      PortMappings: [{ ContainerPort: 8080, Protocol: 'tcp' }],
+    });
+    expect(container.Privileged ?? false).toBe(false);
+  });
+
+  test('shows nothing in its description but how long it waits', () => {
+    expect(container.Environment).toEqual([{ Name: 'PLATFORM_RUNNER_LEASE_SECONDS', Value: '3600' }]);
+    expect(container.Secrets).toBeUndefined();
+  });
+
+  test('is described only when its image is there', () => {
+    const [wait] = resourcesOf(compute, 'AWS::CloudFormation::WaitCondition')[0]!;
+    const [, task] = resourcesOf(compute, 'AWS::ECS::TaskDefinition')[0]!;
+    expect((task as unknown as { DependsOn: string[] }).DependsOn).toContain(wait);
+    const [, parts] = container.Image['Fn::Join'];
+    expect(parts.at(-1)).toBe(`:${wait.slice('imageready'.length, 'imageready'.length + 16)}`);
+  });
+});
+
+describe('the functions', () => {
+  const POOL = 'arn:aws:dynamodb:eu-west-1:111122223333:table/platform-dev-counters';
+  const ITEMS = ['dynamodb:DeleteItem', 'dynamodb:PutItem', 'dynamodb:Query', 'dynamodb:UpdateItem'];
+  const withoutLogs = (name: string) =>
+    Object.fromEntries(
+      Object.entries(policyOf(compute, name).allowed)
+        .map(([arn, actions]) => [arn, actions.filter((action) => !/^(logs|xray):/.test(action)).sort()] as const)
+        .filter(([, actions]) => actions.length > 0),
+    );
+
+  test('sandbox-dispatch may write the pool, and what Lambda needs to put it into the network', () => {
+    expect(withoutLogs('sandbox-dispatch')).toEqual({
+      [POOL]: ['dynamodb:DeleteItem', 'dynamodb:GetItem', 'dynamodb:PutItem', 'dynamodb:Query', 'dynamodb:UpdateItem'],
+      '*': ['ec2:CreateNetworkInterface', 'ec2:DeleteNetworkInterface', 'ec2:DescribeNetworkInterfaces'],
+    });
+  });
+
+  test('pool-keeper may run these tasks in this cluster, and stop them', () => {
+    const [taskId] = resourcesOf(compute, 'AWS::ECS::TaskDefinition')[0]!;
+    const [roleId] = resourcesOf(compute, 'AWS::IAM::Role').find(([id]) => id.startsWith('taskExecutionRole'))!;
+    expect(withoutLogs('pool-keeper')).toEqual({
+      [POOL]: ITEMS,
+      [`<${taskId}>`]: ['ecs:RunTask'],
+      'arn:aws:ecs:eu-west-1:111122223333:task/platform-dev-sandbox/*': ['ecs:DescribeTasks', 'ecs:StopTask'],
+      '*': ['ecs:ListTasks'],
+      [`<${roleId}.Arn>`]: ['iam:PassRole'],
+    });
+    const statements = resourcesOf(compute, 'AWS::IAM::Policy').flatMap(
+      ([, { Properties }]) => Properties.PolicyDocument.Statement,
+    );
+    for (const action of ['ecs:RunTask', 'ecs:ListTasks', 'iam:PassRole']) {
+      expect(statements.find(({ Action }) => Action === action).Condition).toBeDefined();
+    }
+  });
+
+  test('pool-keeper is told of tasks of this cluster that run or have ended, and comes every minute', () => {
+    const rules = resourcesOf(compute, 'AWS::Events::Rule').map(([, { Properties }]) => Properties);
+    expect(rules.map(({ ScheduleExpression }) => ScheduleExpression).filter(Boolean)).toEqual(['rate(1 minute)']);
+    const { EventPattern } = rules.find((rule) => rule.EventPattern)!;
+    expect({
+      ...EventPattern,
+      detail: { ...EventPattern.detail, clusterArn: rendered(EventPattern.detail.clusterArn[0]) },
+    }).toEqual({
+      source: ['aws.ecs'],
+      'detail-type': ['ECS Task State Change'],
+      detail: {
+        clusterArn: 'arn:aws:ecs:eu-west-1:111122223333:cluster/platform-dev-sandbox',
+        lastStatus: ['RUNNING', 'STOPPED'],
+      },
+    });
+  });
+
+  test('have the settings of the stage', () => {
+    expect(parseConfig(environmentOf(compute, 'pool-keeper'))).toMatchObject({
+      poolIdle: 2,
+      poolMost: 30,
+      ecsCluster: 'platform-dev-sandbox',
+    });
+    expect(parseConfig(environmentOf(compute, 'sandbox-dispatch')).poolMost).toBe(30);
+  });
+
+  test.each(['calls', 'install'])('%s may call them, and read what it gives to tasks', (fn) => {
+    const { allowed } = policyOf(api, fn);
+    const name = 'arn:aws:lambda:eu-west-1:111122223333:function:platform-dev-';
+    expect(allowed[`${name}sandbox-dispatch`]).toEqual(['lambda:InvokeFunction']);
+    expect(allowed[`${name}pool-keeper`]).toEqual(['lambda:InvokeFunction']);
+    const blobs = 'arn:aws:s3:::platform-dev-111122223333-eu-west-1';
+    for (const folder of ['bundles', 'layers']) expect(allowed[`${blobs}/${folder}/*`]).toContain('s3:GetObject');
+    expect(parseConfig(environmentOf(api, fn)).hostedSandbox).toBe('fargate');
+  });
+
+  test('no other function may', () => {
+    const others = resourcesOf(api, 'AWS::Lambda::Function').map(([, { Properties }]) =>
+      Properties.FunctionName.slice('platform-dev-'.length),
+    );
+    for (const fn of others.filter((name) => !['calls', 'install'].includes(name))) {
+      expect(Object.keys(policyOf(api, fn).allowed).filter((arn) => /sandbox-dispatch|pool-keeper/.test(arn))).toEqual(
+        [],
+      );
+    }
+  });
+});
