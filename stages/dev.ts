@@ -7,5 +7,6 @@ export const stage = defineStage({
   logLevel: 'debug',
   logRetentionDays: 14,
   runRetentionDays: 7,
+  sandbox: { kind: 'fargate' },
   throttle: { requestsPerSecond: 50, burst: 100 },
 });

@@ -7,5 +7,6 @@ export const stage = defineStage({
   logRetentionDays: 90,
   runRetentionDays: 30,
   alarms: {},
+  sandbox: { kind: 'fargate' },
   throttle: { requestsPerSecond: 1000, burst: 2000 },
 });

@@ -84,12 +84,12 @@ export class DataStack extends Stack {
       ...(accessLog && { serverAccessLogsBucket: accessLog }),
       lifecycleRules: [
         { abortIncompleteMultipartUploadAfter: Duration.days(1) },
-        // Longer than an upload can be used: an hour.
-        {
-          prefix: 'uploads/',
+        // Longer than an upload can be used: an hour; or what is on its way into a sandbox: a quarter of an hour.
+        ...['uploads/', 'transfers/'].map((prefix) => ({
+          prefix,
           expiration: Duration.days(1),
           noncurrentVersionExpiration: Duration.days(1),
-        },
+        })),
         // What runs took and gave goes with their records, and does not linger as an old version.
         {
           prefix: 'runs/',

@@ -335,6 +335,13 @@ describe('functions', () => {
   const SECRETS = 'arn:aws:secretsmanager:eu-west-1:111122223333:secret:platform/prod/*';
   const AUTHENTICATE = ['dynamodb:GetItem', 'dynamodb:UpdateItem'];
   const LIMIT = { [`${TABLES}counters`]: ['dynamodb:GetItem', 'dynamodb:UpdateItem'] };
+  const FUNCTION = 'arn:aws:lambda:eu-west-1:111122223333:function:platform-prod-';
+  /** What opens sandboxes on Fargate. */
+  const SANDBOXES = {
+    [`${FUNCTION}sandbox-dispatch`]: ['lambda:InvokeFunction'],
+    [`${FUNCTION}pool-keeper`]: ['lambda:InvokeFunction'],
+    [`${BLOBS}/transfers/*`]: ['s3:GetObject', 's3:PutObject'],
+  };
   /** Resource -> actions. Written out here once more, so that a right is never given by the way. */
   const ALLOWED: Record<FunctionName | EventName, Record<string, string[]>> = {
     meta: {},
@@ -374,6 +381,9 @@ describe('functions', () => {
       [`${BLOBS}/runs/*`]: ['s3:GetObject', 's3:PutObject'],
       [`${BLOBS}/uploads/*`]: ['s3:GetObject'],
       [SECRETS]: ['secretsmanager:GetSecretValue'],
+      ...SANDBOXES,
+      [`${BLOBS}/bundles/*`]: ['s3:GetObject'],
+      [`${BLOBS}/layers/*`]: ['s3:GetObject'],
     },
     catalog: {
       ...LIMIT,
@@ -397,8 +407,9 @@ describe('functions', () => {
       [BLOBS]: ['s3:ListBucket'],
       [`${BLOBS}/bundles/*`]: ['s3:GetObject'],
       [`${BLOBS}/definitions/*`]: ['s3:GetObject'],
-      [`${BLOBS}/layers/*`]: ['s3:PutObject'],
+      [`${BLOBS}/layers/*`]: ['s3:GetObject', 's3:PutObject'],
       [`${BLOBS}/runs/*`]: ['s3:GetObject', 's3:PutObject'],
+      ...SANDBOXES,
     },
     keys: {
       ...LIMIT,
