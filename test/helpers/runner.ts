@@ -3,6 +3,8 @@ import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
@@ -13,6 +15,7 @@ import { RunnerSession, runnerHealth } from '#runner/client.ts';
 import type { RunnerJob } from '#runner/protocol.ts';
 
 const MAIN = fileURLToPath(new URL('../../runner/main.ts', import.meta.url));
+const COMPILED = join(tmpdir(), 'platform-runner-compiled');
 const LIFETIME_MS = 600_000;
 
 export interface RunnerProcess {
@@ -27,7 +30,8 @@ export interface RunnerProcess {
 /** The real runner as a process of this machine, on a port of its own; it isolates its job as the local host does. */
 export async function startRunner(env: Readonly<Record<string, string>> = {}): Promise<RunnerProcess> {
   const child = spawn(process.execPath, [MAIN], {
-    env: { PATH: process.env.PATH, PLATFORM_RUNNER_LISTEN: '0', ...env },
+    // Most of a start is reading TypeScript; the cache halves it.
+    env: { PATH: process.env.PATH, NODE_COMPILE_CACHE: COMPILED, PLATFORM_RUNNER_LISTEN: '0', ...env },
     stdio: ['ignore', 'pipe', 'pipe'],
   });
   const ended = once(child, 'exit').then(([code]) => code ?? -1);

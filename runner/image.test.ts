@@ -1,0 +1,120 @@
+import { spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
+import { FolderBlobs } from '#local/folder-blobs.ts';
+import { python, ran, sandboxConformance, specOf } from '#test/conformance/sandbox.ts';
+import { jobFor, RunnerSandbox, serveBlobs } from '#test/helpers/runner.ts';
+import { buildRunner, RUNNER_CONTEXT } from '../scripts/build-runner.ts';
+import { RunnerSession, runnerHealth } from './client.ts';
+
+/**
+ * The image, run as Fargate would run it. It needs a Docker engine that can pull the images that the Dockerfile names, or
+ * has others in their place: `RUNNER_IMAGE_ARGS="NODE_IMAGE=… PYTHON_IMAGE=… PACKAGES="`.
+ */
+const TAG = `platform-runner-test-${process.pid}`;
+/** As the task definition has it, but for the volumes: a task has its disk to itself, and this machine's is everybody's. */
+const VOLUMES = {
+  '/home/user': 'mode=755,uid=1000,gid=1000',
+  '/layer': 'mode=755,uid=1000,gid=1000',
+  '/tmp': 'mode=1777',
+};
+const AS_ON_FARGATE = [
+  ...['--read-only', '--cap-drop', 'ALL', '--user', '1000:1000'],
+  ...Object.entries(VOLUMES).flatMap(([at, options]) => ['--tmpfs', `${at}:exec,${options}`]),
+];
+
+const docker = (...args: string[]) => spawnSync('docker', args, { encoding: 'utf8', timeout: 600_000 });
+
+async function buildImage(): Promise<string | undefined> {
+  const engine = docker('info', '--format', '{{.ServerVersion}}');
+  if (engine.error || engine.status !== 0) return 'no Docker engine answers';
+  await buildRunner();
+  const args = (process.env.RUNNER_IMAGE_ARGS ?? '').split(' ').filter(Boolean);
+  const built = docker('build', '--tag', TAG, ...args.flatMap((arg) => ['--build-arg', arg]), RUNNER_CONTEXT);
+  if (built.status === 0) return undefined;
+  if (args.length > 0) throw new Error(built.stderr);
+  return `the image cannot be built here: ${built.stderr.trim().split('\n').at(-1)}`;
+}
+
+const problem = await buildImage();
+
+describe.skipIf(problem !== undefined)(
+  `the image of a task${problem ? ` (not tried: ${problem})` : ''}`,
+  {
+    timeout: 120_000,
+  },
+  () => {
+    const root = mkdtempSync(join(tmpdir(), 'runner-image-test-'));
+    const blobs = new FolderBlobs(join(root, 'blobs'));
+    let links: Awaited<ReturnType<typeof serveBlobs>>;
+    beforeAll(async () => {
+      const { id, kill } = await start();
+      links = await serveBlobs(blobs, docker('inspect', '--format', '{{.NetworkSettings.Gateway}}', id).stdout.trim());
+      await kill();
+    });
+    afterAll(() => {
+      links.close();
+      docker('rmi', '--force', TAG);
+      rmSync(root, { recursive: true });
+    });
+
+    const start = async (...more: string[]) => {
+      const { stdout, stderr } = docker('run', '--detach', '--rm', ...AS_ON_FARGATE, ...more, TAG);
+      const id = stdout.trim();
+      const { stdout: address } = docker('inspect', '--format', '{{.NetworkSettings.IPAddress}}', id);
+      if (!address.trim()) throw new Error(stderr);
+      const url = `http://${address.trim()}:8080`;
+      await vi.waitFor(() => runnerHealth({ baseUrl: url }, 2_000), { timeout: 60_000, interval: 50 });
+      const kill = async () => void docker('rm', '--force', '--volumes', id);
+      return { url, kill, id };
+    };
+
+    sandboxConformance(async () => ({ sandbox: new RunnerSandbox((key) => links.linkTo(key), start), blobs }), {
+      isContainer: true,
+    });
+
+    test('ends when its session does, and when its job ends it', async () => {
+      for (const end of ['close', 'job'] as const) {
+        const { url, id, kill } = await start();
+        const waiting = spawn('docker', ['wait', id]);
+        const session = await RunnerSession.open({ baseUrl: url }, jobFor(specOf(), links.linkTo));
+        expect((await runnerHealth({ baseUrl: url }, 5_000)).isolation).toBe('container');
+        if (end === 'close') await session.close();
+        else expect((await ran(session, 'setsid sleep 1000 & kill -9 -1')).exit.reason).toBe('sandbox_lost');
+        const [code] = await once(waiting.stdout, 'data');
+        expect(String(code)).toBe('0\n');
+        await kill();
+      }
+    });
+
+    test('keeps the token from the job, and takes no request without it', async () => {
+      const { url, kill } = await start();
+      const job = jobFor(specOf({ egress: 'open' }), links.linkTo);
+      const session = await RunnerSession.open({ baseUrl: url }, job);
+      // It is told one half, so that its own program does not hold what it looks for.
+      const { out } = await python(
+        session,
+        `import glob, os, urllib.request
+wanted, own = bytes.fromhex('${job.token.slice(0, 32)}').hex().encode(), str(os.getpid())
+for path in glob.glob('/proc/[0-9]*/*') + glob.glob('/proc/[0-9]*/fd/*') + glob.glob('/tmp/**', recursive=True):
+    if f'/proc/{own}/' in path or not os.path.isfile(path): continue
+    try: found = wanted[:20] in open(path, 'rb').read(1 << 20)
+    except OSError: continue
+    if found: print('found', path)
+for pid in glob.glob('/proc/[0-9]*'):
+    try: open(pid + '/mem', 'r+b') and own not in pid and print('opened', pid, open(pid + '/cmdline').read())
+    except OSError: pass
+opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+try: opener.open(urllib.request.Request('http://127.0.0.1:8080/session', method='DELETE'))
+except urllib.error.HTTPError as e: print(e.code)
+`,
+      );
+      // Python's own text is on its stdin, which is /proc/<own>/fd/0 and a pipe.
+      expect(out).toBe('401\n');
+      await kill();
+    });
+  },
+);
