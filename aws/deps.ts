@@ -87,6 +87,10 @@ export const sandboxParts = (deps: HostDeps & Pick<Deps, 'blobs'>): Pick<Deps, '
       const { createFargateSandbox } = await import('./fargate/sandbox.ts');
       return createFargateSandbox(deps);
     }
+    if (deps.config.hostedSandbox === 'microvm') {
+      const { createMicrovmSandbox } = await import('./microvm/sandbox.ts');
+      return createMicrovmSandbox(deps);
+    }
     const { NoSandbox } = await import('./no-sandbox.ts');
     return new NoSandbox();
   }),

@@ -247,6 +247,12 @@ export const SETTINGS = {
     z.enum(['none', 'fargate', 'microvm']).default('none'),
     'What programs run in: tasks of ECS on Fargate, Lambda MicroVMs, or nothing, and then no program can be called.',
   ),
+  microvmImage: setting(
+    'aws',
+    'PLATFORM_MICROVM_IMAGE',
+    z.string().default(''),
+    'ARN of the image that MicroVMs are started from.',
+  ),
   poolIdle: setting(
     'aws',
     'PLATFORM_POOL_IDLE',

@@ -40,7 +40,13 @@ const stageSchema = z.strictObject({
         /** Of one task; installations may use 2 GB. Fargate has sizes that go with each cpu. */
         memoryMb: z.int().multipleOf(512).min(512).max(30_720).default(2048),
       }),
-      z.strictObject({ kind: z.literal('microvm') }),
+      z.strictObject({
+        kind: z.literal('microvm'),
+        /** Of one VM, which has a processor for each 2 GB; installations may use 2 GB. */
+        memoryMb: z.literal([1024, 2048, 4096, 8192]).default(2048),
+        /** Of AWS's base image al2023-1; `aws lambda-microvms list-managed-microvm-image-versions` lists them. */
+        baseImageVersion: z.string().default('1'),
+      }),
     ])
     .prefault({ kind: 'none' }),
   /** Where clients reach the platform, when neither at `domain` nor at API Gateway's own address: a proxy before it. */
@@ -56,6 +62,7 @@ const stageSchema = z.strictObject({
 });
 
 export type Stage = z.output<typeof stageSchema>;
+export type MicrovmSettings = Extract<Stage['sandbox'], { kind: 'microvm' }>;
 export type FargateSettings = Extract<Stage['sandbox'], { kind: 'fargate' }>;
 
 /** What a file of `stages/` exports. Throws one error that names every wrong member. */
@@ -86,3 +93,10 @@ export const secretPrefixOf = (stage: Stage): string => `platform/${stage.name}`
 /** Of what is counted in log lines. */
 export const metricNamespaceOf = (stage: Stage): string => `platform/${stage.name}`;
 export const functionNameOf = (stage: Stage, fn: string): string => `platform-${stage.name}-${fn}`;
+export const microvmImageNameOf = (stage: Stage): string => `platform-${stage.name}-sandbox`;
+/** In `Fn::Sub` notation. */
+export const microvmImageArnOf = (stage: Stage): string =>
+  `arn:\${AWS::Partition}:lambda:\${AWS::Region}:\${AWS::AccountId}:microvm-image:${microvmImageNameOf(stage)}`;
+/** A way in or out of MicroVMs that AWS keeps in each Region; in `Fn::Sub` notation. */
+export const managedConnectorOf = (name: 'INTERNET_EGRESS' | 'HTTP_INGRESS'): string =>
+  `arn:\${AWS::Partition}:lambda:\${AWS::Region}:aws:network-connector:aws-network-connector:${name}`;

@@ -233,3 +233,8 @@ export const POOL_FUNCTIONS = {
     tables: { counters: { items: ['PutItem', 'UpdateItem', 'DeleteItem'], query: ['table'] } },
   },
 } as const satisfies Record<PoolFunctionName, FunctionSpec>;
+
+/** What looks after the MicroVMs, see `aws/microvm`. */
+export const MICROVM_FUNCTIONS = {
+  'microvm-sweeper': { memoryMb: 256, timeoutSeconds: 60 },
+} as const satisfies Record<string, FunctionSpec>;

@@ -5,13 +5,14 @@ import type { Stage } from './config.ts';
 import { ApiStack } from './stacks/api-stack.ts';
 import { ComputeStack } from './stacks/compute-stack.ts';
 import { DataStack } from './stacks/data-stack.ts';
+import { MicrovmStack } from './stacks/microvm-stack.ts';
 import { ObservabilityStack } from './stacks/observability-stack.ts';
 
 /** The platform's stacks in `app`, checked by cdk-nag when it is synthesised. */
 export function addPlatform(
   app: App,
   { stage, bundles, runnerContext }: { stage: Stage; bundles: string; runnerContext: string },
-): { data: DataStack; api: ApiStack; observability: ObservabilityStack; compute?: ComputeStack } {
+): { data: DataStack; api: ApiStack; observability: ObservabilityStack; compute?: ComputeStack | MicrovmStack } {
   const data = new DataStack(app, `platform-${stage.name}-data`, {
     stage,
     bundles,
@@ -29,8 +30,10 @@ export function addPlatform(
 function addSandbox(
   app: App,
   { stage, ...folders }: { stage: Stage; bundles: string; runnerContext: string },
-): { compute?: ComputeStack } {
+): { compute?: ComputeStack | MicrovmStack } {
   const { sandbox: settings } = stage;
-  if (settings.kind !== 'fargate') return {};
-  return { compute: new ComputeStack(app, `platform-${stage.name}-compute`, { stage, settings, ...folders }) };
+  const id = `platform-${stage.name}-compute`;
+  if (settings.kind === 'fargate') return { compute: new ComputeStack(app, id, { stage, settings, ...folders }) };
+  if (settings.kind === 'microvm') return { compute: new MicrovmStack(app, id, { stage, settings, ...folders }) };
+  return {};
 }

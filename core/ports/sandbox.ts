@@ -27,7 +27,7 @@ export interface Sandbox {
 }
 
 export interface SandboxStatus {
-  readonly kind: 'bubblewrap' | 'unshare' | 'fargate' | 'unsandboxed' | 'none';
+  readonly kind: 'bubblewrap' | 'unshare' | 'fargate' | 'microvm' | 'unsandboxed' | 'none';
   /** For `none`: the reason and the remedy, fit to be shown to a user. */
   readonly problem?: string;
   /** Interpreters found, e.g. `{ python: '3.11.2', node: '24.21.0' }`; a missing one is absent. */

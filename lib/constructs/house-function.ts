@@ -14,7 +14,9 @@ import type { TableName } from '#core/ports/table-rules.ts';
 import {
   bucketNameOf,
   functionNameOf,
+  managedConnectorOf,
   metricNamespaceOf,
+  microvmImageArnOf,
   type Stage,
   secretPrefixOf,
   tablePrefixOf,
@@ -146,7 +148,28 @@ export class HouseFunction extends Construct {
     if (kind === 'fargate') {
       this.useFunctions(['sandbox-dispatch', 'pool-keeper']);
       this.useBlobs({ read: ['bundles', 'layers', 'transfers'], write: ['transfers'] });
+    } else {
+      this.useMicrovms(['RunMicrovm', 'GetMicrovm', 'CreateMicrovmAuthToken', 'TerminateMicrovm']);
+      this.#allow(
+        ['lambda:PassNetworkConnector'],
+        [managedConnectorOf('INTERNET_EGRESS'), managedConnectorOf('HTTP_INGRESS')],
+      );
+      this.useBlobs({ read: ['bundles', 'layers'] });
     }
+  }
+
+  /** What is done to a VM is a right on its image. */
+  useMicrovms(actions: readonly string[]): void {
+    const image = microvmImageArnOf(this.#stage);
+    this.lambda.addEnvironment('PLATFORM_MICROVM_IMAGE', Fn.sub(image));
+    const isListing = (action: string) => action === 'ListMicrovms';
+    this.#allow(
+      actions.filter((action) => !isListing(action)).map((action) => `lambda:${action}`),
+      [image, `${image}:*`],
+      'The versions of the one image.',
+    );
+    // Listing knows no resource; the house acknowledges it with the traces.
+    if (actions.some(isListing)) this.#allow(['lambda:ListMicrovms'], ['*']);
   }
 
   useFunctions(names: readonly string[]): void {

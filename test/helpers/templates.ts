@@ -5,7 +5,7 @@ import { App, type Stack } from 'aws-cdk-lib';
 import { EVENT_NAMES } from '#core/events.ts';
 import { FUNCTION_NAMES } from '#core/http/route.ts';
 import type { Stage } from '#lib/config.ts';
-import { POOL_FUNCTIONS } from '#lib/functions.ts';
+import { MICROVM_FUNCTIONS, POOL_FUNCTIONS } from '#lib/functions.ts';
 import { addPlatform } from '#lib/platform.ts';
 import cdkJson from '../../cdk.json' with { type: 'json' };
 
@@ -29,12 +29,17 @@ export function synthesise(stage: Stage): {
   data: Template;
   api: Template;
   observability: Template;
-  /** Only where programs run on Fargate. */
+  /** Only where programs run on Fargate or in MicroVMs. */
   compute?: Template;
 } {
   const folder = mkdtempSync(join(tmpdir(), 'platform-synth-'));
   const bundles = join(folder, 'bundles');
-  for (const fn of [...FUNCTION_NAMES, ...EVENT_NAMES, ...Object.keys(POOL_FUNCTIONS), 'cleaner']) {
+  for (const fn of [
+    ...FUNCTION_NAMES,
+    ...EVENT_NAMES,
+    ...Object.keys({ ...POOL_FUNCTIONS, ...MICROVM_FUNCTIONS }),
+    'cleaner',
+  ]) {
     mkdirSync(join(bundles, fn), { recursive: true });
     writeFileSync(join(bundles, fn, 'index.mjs'), `// ${fn}\n`);
   }

@@ -1,0 +1,261 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { CreateMicrovmAuthTokenCommand, LambdaMicrovmsClient } from '@aws-sdk/client-lambda-microvms';
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
+import { awsDeps } from '#aws/all-deps.ts';
+import { parseConfig } from '#core/config.ts';
+import type { Log } from '#core/deps.ts';
+import { SystemClock } from '#core/ports/clock.ts';
+import { SystemIds } from '#core/ports/ids.ts';
+import type { SandboxSpec } from '#core/ports/sandbox.ts';
+import { FolderBlobs } from '#local/folder-blobs.ts';
+import { findHostRuntime } from '#runner/host-runtime.ts';
+import { ran, sandboxConformance, specOf } from '#test/conformance/sandbox.ts';
+import { type FakeMicrovms, startFakeMicrovms } from '#test/helpers/fake-microvms.ts';
+import { serveBlobs } from '#test/helpers/runner.ts';
+import { zip } from '#test/helpers/zip.ts';
+import { MicrovmSandbox } from './sandbox.ts';
+import { sweepMicrovms } from './sweep.ts';
+
+const IMAGE = 'arn:aws:lambda:eu-west-1:111122223333:microvm-image:platform-test-sandbox';
+const TOKEN_LIFE_MS = 3_600_000;
+
+/** Real time, which a test can put forward. */
+class ShiftedClock extends SystemClock {
+  shift = 0;
+  override now(): number {
+    return super.now() + this.shift;
+  }
+}
+
+const root = mkdtempSync(join(tmpdir(), 'microvm-test-'));
+const blobs = new FolderBlobs(join(root, 'blobs'));
+const lines: string[] = [];
+const say = (message: string, fields?: object) => void lines.push(`${message} ${JSON.stringify(fields)}`);
+const log: Log = { debug: say, info: say, warn: say, error: say };
+let links: Awaited<ReturnType<typeof serveBlobs>>;
+const opened: FakeMicrovms[] = [];
+
+beforeAll(async () => {
+  links = await serveBlobs(blobs);
+});
+afterAll(async () => {
+  await Promise.all(opened.map((aws) => aws.close()));
+  links.close();
+  rmSync(root, { recursive: true });
+});
+
+async function setUp() {
+  const clock = new ShiftedClock();
+  const aws = await startFakeMicrovms(() => clock.now());
+  opened.push(aws);
+  const client = new LambdaMicrovmsClient({
+    region: 'eu-west-1',
+    endpoint: aws.url,
+    credentials: { accessKeyId: 'test', secretAccessKey: 'test' },
+    maxAttempts: 1,
+  });
+  const config = parseConfig({ PLATFORM_MICROVM_IMAGE: IMAGE });
+  const sandbox = new MicrovmSandbox({
+    config,
+    clock,
+    ids: new SystemIds(),
+    log,
+    client,
+    links: { get: async (key) => links.linkTo(key) },
+  });
+  const within = (ms: number, more: Partial<SandboxSpec> = {}) => specOf({ deadline: clock.now() + ms, ...more });
+  return { aws, client, clock, sandbox, within };
+}
+
+describe('MicroVMs, each with the real runner', () => {
+  sandboxConformance(async () => {
+    const { sandbox } = await setUp();
+    // The VMs are processes of this machine, which need not have what the image has.
+    const { interpreters } = await findHostRuntime(join(root, 'runtime'));
+    sandbox.status = async () => ({ kind: 'microvm', interpreters });
+    return { sandbox, blobs };
+  });
+});
+
+test('is what a stage with MicroVMs gives programs', async () => {
+  const { sandbox } = awsDeps(parseConfig({ PLATFORM_HOSTED_SANDBOX: 'microvm' }));
+  expect(await sandbox.status()).toEqual({ kind: 'microvm', interpreters: { python: '3.12', node: '24' } });
+});
+
+describe('a session', () => {
+  test('is a VM of its own, without a role, that ends with it', async () => {
+    const { aws, sandbox, within } = await setUp();
+    const sessions = await Promise.all([sandbox.open(within(60_000)), sandbox.open(within(60_000))]);
+    expect(aws.vms).toHaveLength(2);
+    for (const [index, session] of sessions.entries()) {
+      await session.writeFile('mark', Buffer.from(String(index)));
+      expect((await ran(session, 'cat mark; echo $((6*7))')).out).toBe(`${index}42\n`);
+    }
+    const [one, other] = aws.vms.map((vm) => vm.request);
+    expect(one).toEqual({
+      imageIdentifier: IMAGE,
+      maximumDurationInSeconds: expect.any(Number),
+      egressNetworkConnectors: ['arn:aws:lambda:eu-west-1:aws:network-connector:aws-network-connector:INTERNET_EGRESS'],
+      logging: { disabled: {} },
+      runHookPayload: expect.stringMatching(/^[0-9a-f]{64}$/),
+      clientToken: expect.any(String),
+    });
+    expect(other!.runHookPayload).not.toBe(one!.runHookPayload);
+    expect(one!.maximumDurationInSeconds).toBeGreaterThan(85);
+    expect(one!.maximumDurationInSeconds).toBeLessThanOrEqual(90);
+
+    await Promise.all(sessions.map((session) => session.close()));
+    await sessions[0]!.close();
+    expect(aws.vms.map(({ state }) => state)).toEqual(['TERMINATED', 'TERMINATED']);
+    expect(aws.asked.filter((operation) => operation === 'TerminateMicrovm')).toHaveLength(2);
+    await expect(sessions[0]!.readFile('mark')).rejects.toMatchObject({ code: 'SANDBOX_FILE' });
+    expect((await ran(sessions[1]!, 'true')).exit.reason).toBe('sandbox_lost');
+  });
+
+  test('is answered by nobody without the token of the proxy and that of the session', async () => {
+    const { aws, client, sandbox, within } = await setUp();
+    const session = await sandbox.open(within(60_000));
+    const microvmIdentifier = aws.vms[0]!.id;
+    const ask = { microvmIdentifier, expirationInMinutes: 5, allowedPorts: [{ port: 8080 }] };
+    const { authToken } = await client.send(new CreateMicrovmAuthTokenCommand(ask));
+    const list = async (headers: Record<string, string>) =>
+      (await fetch(`${aws.vms[0]!.url}/list?path=.`, { headers })).status;
+    expect(await list({})).toBe(403);
+    expect(await list({ 'x-aws-proxy-auth': 'x' })).toBe(403);
+    expect(await list({ ...authToken, 'x-aws-proxy-port': '9000' })).toBe(403);
+    expect(await list({ ...authToken })).toBe(401);
+    await session.close();
+  });
+
+  test('goes on past the life of a token', async () => {
+    const { aws, clock, sandbox, within } = await setUp();
+    const session = await sandbox.open(within(2 * TOKEN_LIFE_MS));
+    const tokens = () => aws.asked.filter((operation) => operation === 'CreateMicrovmAuthToken').length;
+    expect((await ran(session, 'echo 1')).out).toBe('1\n');
+    expect(tokens()).toBe(1);
+    clock.shift += TOKEN_LIFE_MS - 30_000;
+    expect((await ran(session, 'echo 2')).out).toBe('2\n');
+    clock.shift += TOKEN_LIFE_MS + 1;
+    expect((await ran(session, 'echo 3')).out).toBe('3\n');
+    expect(tokens()).toBe(3);
+    await session.close();
+  });
+
+  test('tells nobody its secrets: they are in no request to AWS and in no log line', async () => {
+    const { aws, sandbox, within } = await setUp();
+    const session = await sandbox.open(within(60_000, { env: { API_KEY: 'hidden-value' } }));
+    expect((await ran(session, 'echo $API_KEY')).out).toBe('hidden-value\n');
+    expect(JSON.stringify(aws.vms.map((vm) => vm.request))).not.toContain('hidden-value');
+    expect(lines.join()).not.toContain('hidden-value');
+    await session.close();
+  });
+});
+
+describe('when AWS or a VM fails', () => {
+  test.each(['InsufficientCapacityException', 'ThrottlingException', 'ServiceQuotaExceededException'])(
+    '%s: waits while there is time, then says that it may be tried again',
+    async (name) => {
+      const { aws, sandbox, within } = await setUp();
+      aws.failNext('RunMicrovm', name, name);
+      const session = await sandbox.open(within(60_000));
+      expect((await ran(session, 'echo on')).out).toBe('on\n');
+      await session.close();
+
+      aws.failNext('RunMicrovm', ...Array<string>(50).fill(name));
+      await expect(sandbox.open(within(1000))).rejects.toMatchObject({
+        code: 'RATE_LIMITED',
+        message: expect.stringContaining(name),
+        extra: { suggested_wait_time: 5 },
+      });
+      expect(aws.vms).toHaveLength(1);
+    },
+  );
+
+  test('a call that is cancelled while it waits leaves no VM', async () => {
+    const { aws, clock, sandbox, within } = await setUp();
+    aws.failNext('RunMicrovm', ...Array<string>(50).fill('ThrottlingException'));
+    const cancel = new AbortController();
+    const turn = { owner: 'w', deadline: clock.now() + 60_000, signal: cancel.signal };
+    const opening = sandbox.open(within(60_000, { turn }));
+    setImmediate(() => cancel.abort(new Error('cancelled')));
+    await expect(opening).rejects.toThrow();
+    expect(aws.vms).toEqual([]);
+  });
+
+  test('what AWS never allows is not tried again', async () => {
+    const { aws, sandbox, within } = await setUp();
+    aws.failNext('RunMicrovm', 'AccessDeniedException');
+    await expect(sandbox.open(within(60_000))).rejects.toMatchObject({ name: 'AccessDeniedException' });
+    expect(aws.asked).toEqual(['RunMicrovm']);
+  });
+
+  test('a VM that dies before its session is open is replaced', async () => {
+    const { aws, sandbox, within } = await setUp();
+    const opening = sandbox.open(within(60_000));
+    await vi.waitFor(() => expect(aws.vms).toHaveLength(1));
+    await aws.kill(aws.vms[0]!);
+    const session = await opening;
+    expect((await ran(session, 'echo on')).out).toBe('on\n');
+    expect(aws.vms).toHaveLength(2);
+    await session.close();
+    expect(aws.vms.every(({ state }) => state === 'TERMINATED')).toBe(true);
+  });
+
+  test('VMs whose runner does not start: the second is the last, and none stays', async () => {
+    const { aws, sandbox, within } = await setUp();
+    aws.breakNext(2);
+    await expect(sandbox.open(within(60_000))).rejects.toMatchObject({ code: 'INTERNAL_ERROR' });
+    expect(aws.vms.map(({ state }) => state)).toEqual(['TERMINATED', 'TERMINATED']);
+  });
+
+  test('no token: the VM does not stay', async () => {
+    const { aws, sandbox, within } = await setUp();
+    aws.failNext('CreateMicrovmAuthToken', 'ThrottlingException', 'AccessDeniedException', 'AccessDeniedException');
+    await expect(sandbox.open(within(60_000))).rejects.toMatchObject({ code: 'INTERNAL_ERROR' });
+    expect(aws.asked.filter((operation) => operation === 'CreateMicrovmAuthToken')).toHaveLength(3);
+    expect(aws.vms.map(({ state }) => state)).toEqual(['TERMINATED', 'TERMINATED']);
+  });
+
+  test('a bundle that is not there is no reason for another VM', async () => {
+    const { aws, sandbox, within } = await setUp();
+    await expect(sandbox.open(within(60_000, { bundle: 'bundles/gone.zip' }))).rejects.toThrow('bundles/gone.zip');
+    expect(aws.vms.map(({ state }) => state)).toEqual(['TERMINATED']);
+  });
+
+  test('a VM that dies during the job: the session is lost, and says so at once', async () => {
+    await blobs.put('bundles/dies.zip', zip([{ name: 'main.sh', content: 'echo on; exec sleep 1000' }]));
+    const { aws, sandbox, within } = await setUp();
+    const session = await sandbox.open(within(60_000, { bundle: 'bundles/dies.zip' }));
+    const events = session.exec({ command: 'sh main.sh', timeoutMs: 60_000 });
+    expect((await events[Symbol.asyncIterator]().next()).value).toMatchObject({ type: 'stdout' });
+    await aws.kill(aws.vms[0]!);
+    expect((await events[Symbol.asyncIterator]().next()).value).toMatchObject({ exit: { reason: 'sandbox_lost' } });
+    await session.close();
+    expect(aws.vms).toHaveLength(1);
+  });
+
+  test('a VM that AWS does not end runs nothing any more', async () => {
+    const { aws, sandbox, within } = await setUp();
+    const session = await sandbox.open(within(60_000));
+    aws.failNext('TerminateMicrovm', 'ThrottlingException');
+    await session.close();
+    // Its runner has ended, and the VM with it.
+    await aws.vms[0]!.ended;
+    expect(lines.join('\n')).toContain(`microvm not terminated {"microvm":"${aws.vms[0]!.id}"`);
+  });
+
+  test('the sweep ends what outlived its time, and nothing else', async () => {
+    const { aws, client, clock, sandbox, within } = await setUp();
+    await sandbox.open(within(10 * TOKEN_LIFE_MS));
+    clock.shift += TOKEN_LIFE_MS + 31_000;
+    const young = await sandbox.open(within(60_000));
+    await sweepMicrovms({ client, clock, log }, IMAGE);
+    expect(aws.vms.map(({ state }) => state)).toEqual(['TERMINATED', 'RUNNING']);
+    await young.close();
+    const asked = aws.asked.length;
+    await sweepMicrovms({ client, clock, log }, IMAGE);
+    expect(aws.asked.slice(asked)).toEqual(['ListMicrovms']);
+  });
+});

@@ -1,0 +1,26 @@
+import {
+  type LambdaMicrovmsClient,
+  paginateListMicrovms,
+  TerminateMicrovmCommand,
+} from '@aws-sdk/client-lambda-microvms';
+import type { Log } from '#core/deps.ts';
+import type { Clock } from '#core/ports/clock.ts';
+import { LONGEST_LIFE_MS } from './sandbox.ts';
+
+/** AWS ends a VM at the time that it was started with; what it did not end is paid for until somebody does. */
+export async function sweepMicrovms(
+  { client, clock, log }: { readonly client: LambdaMicrovmsClient; readonly clock: Clock; readonly log: Log },
+  imageIdentifier: string,
+): Promise<void> {
+  const oldest = clock.now() - LONGEST_LIFE_MS;
+  for await (const { items = [] } of paginateListMicrovms({ client }, { imageIdentifier })) {
+    for (const { microvmId, state, startedAt } of items) {
+      const hasEnded = state === 'TERMINATING' || state === 'TERMINATED';
+      if (hasEnded || startedAt === undefined || startedAt.getTime() > oldest) continue;
+      log.error('microvm outlived its time', { microvm: microvmId, state, started_at: startedAt.toISOString() });
+      await client.send(new TerminateMicrovmCommand({ microvmIdentifier: microvmId })).catch((error: Error) => {
+        log.error('microvm not terminated', { microvm: microvmId, error: String(error) });
+      });
+    }
+  }
+}
