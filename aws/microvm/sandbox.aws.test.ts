@@ -69,7 +69,8 @@ async function setUp() {
   return { aws, client, clock, sandbox, within };
 }
 
-describe('MicroVMs, each with the real runner', () => {
+// Each test opens VMs, which are processes: twenty at once take long on a small machine.
+describe('MicroVMs, each with the real runner', { timeout: 120_000 }, () => {
   sandboxConformance(async () => {
     const { sandbox } = await setUp();
     // The VMs are processes of this machine, which need not have what the image has.
@@ -153,7 +154,7 @@ describe('a session', () => {
   });
 });
 
-describe('when AWS or a VM fails', () => {
+describe('when AWS or a VM fails', { timeout: 60_000 }, () => {
   test.each(['InsufficientCapacityException', 'ThrottlingException', 'ServiceQuotaExceededException'])(
     '%s: waits while there is time, then says that it may be tried again',
     async (name) => {
