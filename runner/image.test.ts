@@ -7,6 +7,7 @@ import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { FolderBlobs } from '#local/folder-blobs.ts';
 import { python, ran, sandboxConformance, specOf } from '#test/conformance/sandbox.ts';
 import { jobFor, RunnerSandbox, serveBlobs } from '#test/helpers/runner.ts';
+import { zip } from '#test/helpers/zip.ts';
 import { buildRunner, RUNNER_CONTEXT } from '../scripts/build-runner.ts';
 import { RunnerSession, runnerHealth } from './client.ts';
 
@@ -74,6 +75,40 @@ describe.skipIf(problem !== undefined)(
 
     sandboxConformance(async () => ({ sandbox: new RunnerSandbox((key) => links.linkTo(key), start), blobs }), {
       isContainer: true,
+    });
+
+    test('installs a layer that another task runs with', async () => {
+      const wheel = zip([
+        { name: 'here.py', content: 'text = "from a wheel"\n' },
+        { name: 'here-1.0.dist-info/METADATA', content: 'Metadata-Version: 2.1\nName: here\nVersion: 1.0\n' },
+        { name: 'here-1.0.dist-info/WHEEL', content: 'Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n' },
+        { name: 'here-1.0.dist-info/RECORD', content: '' },
+      ]);
+      const packaged = [
+        { name: 'here-1.0-py3-none-any.whl', content: Buffer.from(wheel) },
+        { name: 'there/package.json', content: '{"name":"there","version":"1.0.0"}' },
+        { name: 'there/index.js', content: 'exports.text = "from npm";' },
+      ];
+      await blobs.put('bundles/packaged.zip', zip(packaged));
+      const sandbox = new RunnerSandbox((key) => links.linkTo(key), start);
+      const limits = { ...specOf().limits, memoryBytes: 1024 ** 3, processes: 256 };
+      const builder = await sandbox.open(
+        specOf({ bundle: 'bundles/packaged.zip', purpose: 'install', egress: 'open', limits }),
+      );
+      for (const command of [
+        'pip install --no-index --target ~/layer/python ./*.whl',
+        'cd ~/layer && npm install --offline --no-audit --install-links ~/agent/there',
+        'cd ~/layer && tar -czf ~/layer.tar.gz python node_modules',
+      ]) {
+        const { exit, err } = await ran(builder, command, { timeoutMs: 60_000 });
+        expect(exit.exitCode, err).toBe(0);
+      }
+      await blobs.put('layers/installed.tar.gz', await builder.readFile('layer.tar.gz'));
+      await builder.close();
+      const session = await sandbox.open(specOf({ bundle: 'bundles/packaged.zip', layer: 'layers/installed.tar.gz' }));
+      const { out } = await ran(session, `python3 -c 'import here; print(here.text)'; node -p 'require("there").text'`);
+      expect(out).toBe('from a wheel\nfrom npm\n');
+      await sandbox.close();
     });
 
     test('ends when its session does, and when its job ends it', async () => {
