@@ -10,6 +10,7 @@ import { benchOrchestrator } from './orchestrator.ts';
 import { benchPrompts } from './prompts.ts';
 import { benchRoundTrips } from './round-trips.ts';
 import { benchSoak } from './soak.ts';
+import { benchTasks } from './tasks.ts';
 import { benchUsage } from './usage.ts';
 
 /**
@@ -23,6 +24,7 @@ const SECTIONS: { readonly [name: string]: () => Promise<Row[]> } = {
   loops: () => withPlatform(benchLoops),
   orchestrator: () => withPlatform(benchOrchestrator),
   usage: benchUsage,
+  tasks: benchTasks,
   soak: () => withPlatform(benchSoak),
   lambda: benchLambda,
 };
