@@ -1,13 +1,13 @@
 import { Logger } from '@aws-lambda-powertools/logger';
 import { DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import type { Config } from '#core/config.ts';
-import type { Deps } from '#core/deps.ts';
+import type { AllDeps, Deps } from '#core/deps.ts';
 import { HttpOutbound } from '#core/outbound/http-outbound.ts';
 import { SystemClock } from '#core/ports/clock.ts';
 import { SystemIds } from '#core/ports/ids.ts';
 import { Cancellations } from '#core/runs/cancellation.ts';
 import { DynamoTable } from './dynamo-table.ts';
-import { LazyBlobs, LazySandbox, LazyUploadForms, LazyVault } from './lazy-ports.ts';
+import { LazyBlobs, LazySandbox, LazyTimers, LazyUploadForms, LazyVault } from './lazy-ports.ts';
 import { sourceStack } from './source-stack.ts';
 
 /**
@@ -93,6 +93,18 @@ export const sandboxParts = (deps: HostDeps & Pick<Deps, 'blobs'>): Pick<Deps, '
     }
     const { NoSandbox } = await import('./no-sandbox.ts');
     return new NoSandbox();
+  }),
+});
+
+export const timerParts = ({ config }: HostDeps): Pick<AllDeps, 'timers'> => ({
+  timers: new LazyTimers(async () => {
+    const { createEventBridgeTimers } = await import('./eventbridge-timers.ts');
+    return createEventBridgeTimers({
+      group: config.timerGroup,
+      queueArn: config.timerQueueArn,
+      deadQueueArn: config.timerDeadQueueArn,
+      roleArn: config.timerRoleArn,
+    });
   }),
 });
 

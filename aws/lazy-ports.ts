@@ -1,5 +1,6 @@
 import type { Blobs } from '#core/ports/blobs.ts';
 import type { Sandbox, SandboxSession, SandboxSpec, SandboxStatus } from '#core/ports/sandbox.ts';
+import type { Timer, Timers } from '#core/ports/timers.ts';
 import type { UploadForm, UploadForms } from '#core/ports/upload-forms.ts';
 import type { Vault } from '#core/ports/vault.ts';
 
@@ -80,6 +81,25 @@ export class LazyVault implements Vault {
   }
   async remove(workspaceId: string, name: string): Promise<void> {
     return (await this.#load()).remove(workspaceId, name);
+  }
+}
+
+/** See {@link LazyBlobs}. */
+export class LazyTimers implements Timers {
+  readonly #load: () => Promise<Timers>;
+
+  constructor(load: () => Promise<Timers>) {
+    this.#load = once(load);
+  }
+
+  async set(timer: Timer): Promise<void> {
+    return (await this.#load()).set(timer);
+  }
+  async remove(timer: Timer): Promise<void> {
+    return (await this.#load()).remove(timer);
+  }
+  async reconcile(wanted: () => AsyncIterable<Timer>): ReturnType<Timers['reconcile']> {
+    return (await this.#load()).reconcile(wanted);
   }
 }
 

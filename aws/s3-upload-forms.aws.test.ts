@@ -10,9 +10,12 @@ import { S3UploadForms } from './s3-upload-forms.ts';
 
 const { dynamoDb, moto } = inject('awsEndpoints');
 const bucket = await createBucket(s3Client());
-const gate = await startPolicyGate({ dynamodb: dynamoDb, s3: moto, secretsmanager: moto, lambda: moto }, () => ({
-  [`arn:aws:s3:::${bucket}/uploads/*`]: ['s3:PutObject'],
-}));
+const gate = await startPolicyGate(
+  { dynamodb: dynamoDb, s3: moto, secretsmanager: moto, lambda: moto, scheduler: moto },
+  () => ({
+    [`arn:aws:s3:::${bucket}/uploads/*`]: ['s3:PutObject'],
+  }),
+);
 afterAll(() => gate.close());
 const clock = new SystemClock();
 

@@ -7,6 +7,7 @@ import { messageRoutes } from './messages/routes.ts';
 import { metaRoutes } from './meta/routes.ts';
 import { serviceKeyRoutes } from './orchestration/routes.ts';
 import { runRoutes } from './runs/routes.ts';
+import { scheduleRoutes, scheduleTriggerRoutes } from './schedules/routes.ts';
 import { secretRoutes } from './secrets/routes.ts';
 import { storageRoutes } from './storage/routes.ts';
 import { taskRoutes } from './tasks/routes.ts';
@@ -30,6 +31,8 @@ export const routes = [
   ...serviceKeyRoutes,
   ...downloadRoutes,
   ...runRoutes,
+  ...scheduleRoutes,
+  ...scheduleTriggerRoutes,
   ...uploadRoutes,
   ...callRoutes,
 ] as const satisfies readonly Route[];

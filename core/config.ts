@@ -294,6 +294,20 @@ export const SETTINGS = {
     z.string().default(''),
     'Id of the security group of the tasks.',
   ),
+  timerGroup: setting(
+    'aws',
+    'PLATFORM_TIMER_GROUP',
+    z.string().default(''),
+    'Group of the EventBridge schedules that wake the platform.',
+  ),
+  timerQueueArn: setting('aws', 'PLATFORM_TIMER_QUEUE_ARN', z.string().default(''), 'The queue that they send to.'),
+  timerDeadQueueArn: setting(
+    'aws',
+    'PLATFORM_TIMER_DEAD_QUEUE_ARN',
+    z.string().default(''),
+    'The queue for what they could not send.',
+  ),
+  timerRoleArn: setting('aws', 'PLATFORM_TIMER_ROLE_ARN', z.string().default(''), 'The role by which they send.'),
   tablePrefix: setting(
     'aws',
     'PLATFORM_TABLE_PREFIX',

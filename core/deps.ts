@@ -8,6 +8,7 @@ import type { Mail } from './ports/mail.ts';
 import type { Outbound } from './ports/outbound.ts';
 import type { Sandbox } from './ports/sandbox.ts';
 import type { Table } from './ports/table.ts';
+import type { Timers } from './ports/timers.ts';
 import type { UploadForms } from './ports/upload-forms.ts';
 import type { Vault } from './ports/vault.ts';
 import type { Cancellations } from './runs/cancellation.ts';
@@ -41,6 +42,11 @@ export interface Deps {
    * process has it to do.
    */
   readonly startInstall: (job: InstallJob) => Promise<void>;
+}
+
+/** With what few functions need: the bundles of all others are without it on AWS. */
+export interface AllDeps extends Deps {
+  readonly timers: Timers;
 }
 
 /** One JSON line each. Never pass inputs, outputs or headers. */

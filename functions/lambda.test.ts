@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import type { APIGatewayProxyEvent } from 'aws-lambda';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { bundleKey } from '#core/agents/store.ts';
-import type { Deps } from '#core/deps.ts';
+import type { AllDeps } from '#core/deps.ts';
 import { allHandlers } from '#core/handlers.ts';
 import { startLambdaHost } from '#test/helpers/lambda-host.ts';
 import { invoke, splitPrelude } from '#test/helpers/lambda-runtime.ts';
@@ -95,7 +95,7 @@ describe('a handler', () => {
 });
 
 describe('behind API Gateway', () => {
-  async function start(deps: Deps) {
+  async function start(deps: AllDeps) {
     const host = await startLambdaHost(() => ({ deps }));
     onTestFinished(() => host.close());
     return host;
@@ -115,7 +115,10 @@ describe('behind API Gateway', () => {
 
   test('what fails inside is a 500 that says nothing', async () => {
     const deps = memoryDeps();
-    const failing = { ...deps, main: { ...deps.main, get: () => Promise.reject(new Error('secret detail')) } } as Deps;
+    const failing = {
+      ...deps,
+      main: { ...deps.main, get: () => Promise.reject(new Error('secret detail')) },
+    } as AllDeps;
     const { url } = await start(failing);
     const { key } = await addUser(deps, 'acme');
     const { status, body } = await request({ url }, 'GET', '/org', { key });

@@ -92,6 +92,13 @@ export const bucketNameOf = (stage: Stage): string => `platform-${stage.name}-\$
 export const secretPrefixOf = (stage: Stage): string => `platform/${stage.name}`;
 /** Of what is counted in log lines. */
 export const metricNamespaceOf = (stage: Stage): string => `platform/${stage.name}`;
+/** Of the EventBridge schedules that wake the platform. */
+export const timerNamesOf = ({ name }: Stage) => ({
+  group: `platform-${name}`,
+  queue: `platform-${name}-fires`,
+  deadQueue: `platform-${name}-fires-dead`,
+  role: `platform-${name}-timers`,
+});
 export const functionNameOf = (stage: Stage, fn: string): string => `platform-${stage.name}-${fn}`;
 export const microvmImageNameOf = (stage: Stage): string => `platform-${stage.name}-sandbox`;
 /** In `Fn::Sub` notation. */

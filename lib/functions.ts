@@ -40,6 +40,10 @@ export interface FunctionSpec {
   readonly calls?: readonly EventName[];
   /** Whether it opens sandboxes, or has to know only which ones there are. @default - neither */
   readonly sandbox?: 'open' | 'know';
+  /** EventBridge schedules that it sets and removes, or lists as well. @default - none */
+  readonly timers?: 'set' | 'list';
+  /** How it reads the queue that they send to. @default - not at all */
+  readonly timerQueue?: { readonly batchSize: number; readonly maxConcurrency: number };
 }
 
 /** Lambda's share of a processor grows with memory: a cold start at 512 MB takes twice as long. */
@@ -51,6 +55,9 @@ const CALL_SECONDS = 305;
 /** An installation may take its limit and the minute or two in which a sandbox starts, and is then written down. */
 const INSTALL_SECONDS = 600;
 
+/** A run of a schedule may wait five minutes for its turn, and then take as long as a call. */
+const SCHEDULE_SECONDS = 660;
+
 /** A caller's key and membership, and the time of the key's last use: `core/http/auth.ts`. */
 const AUTHENTICATE: readonly ItemAction[] = ['GetItem', 'UpdateItem'];
 /** What a caller has left, and requests without a key: `core/limits`. */
@@ -61,6 +68,20 @@ const LIMIT: readonly ItemAction[] = ['GetItem', 'UpdateItem'];
  * platform through API Gateway, and goes past it (`core/uploads`).
  */
 export const MAX_BODY_MB = 4;
+
+/** What runs the agents of schedules: a call, without its caller, and the schedule's own records. */
+const RUN_SCHEDULES = {
+  memoryMb: MEMORY_MB,
+  timeoutSeconds: SCHEDULE_SECONDS,
+  tables: {
+    main: { items: ['GetItem', 'PutItem', 'UpdateItem', 'DeleteItem'], query: ['table', 'gsi1'] },
+    runs: { items: ['GetItem', 'PutItem', 'UpdateItem'] },
+    counters: { items: LIMIT },
+  },
+  blobs: { read: ['definitions', 'runs'], write: ['runs'] },
+  secrets: 'read',
+  sandbox: 'open',
+} as const satisfies FunctionSpec;
 
 /** Every function of the route table and of the event table. `test/stacks` compares the policies made of this with a list of their own. */
 export const FUNCTIONS: { readonly [Name in FunctionName | EventName]: FunctionSpec } = {
@@ -91,8 +112,8 @@ export const FUNCTIONS: { readonly [Name in FunctionName | EventName]: FunctionS
     memoryMb: MEMORY_MB,
     timeoutSeconds: CALL_SECONDS,
     tables: {
-      // Paid agents: the ledger.
-      main: { items: [...AUTHENTICATE, 'PutItem'], query: ['table', 'gsi1'] },
+      // Paid agents: the ledger. Schedules that are triggered: the run that is not counted yet.
+      main: { items: [...AUTHENTICATE, 'PutItem', 'DeleteItem'], query: ['table', 'gsi1'] },
       // A service key is looked up in the record of its run; a run to be replayed is found by the digits of its id.
       runs: { items: ['GetItem', 'PutItem', 'UpdateItem'], query: ['table'] },
       // Admission, the budgets of sub-calls, and the answers of calls with an Idempotency-Key.
@@ -123,7 +144,8 @@ export const FUNCTIONS: { readonly [Name in FunctionName | EventName]: FunctionS
     memoryMb: 512,
     timeoutSeconds: INSTALL_SECONDS,
     tables: {
-      main: { items: ['GetItem', 'UpdateItem'] },
+      // Schedules follow a version that can run.
+      main: { items: ['GetItem', 'PutItem', 'UpdateItem'], query: ['table'] },
       runs: { items: ['GetItem', 'PutItem', 'UpdateItem'] },
     },
     blobs: { read: ['bundles', 'definitions', 'runs'], write: ['layers', 'runs'] },
@@ -146,6 +168,22 @@ export const FUNCTIONS: { readonly [Name in FunctionName | EventName]: FunctionS
       counters: { items: LIMIT },
     },
     blobs: { read: ['runs'] },
+  },
+  'schedule-fired': { ...RUN_SCHEDULES, timerQueue: { batchSize: 10, maxConcurrency: 100 } },
+  'schedule-sweeper': {
+    ...RUN_SCHEDULES,
+    tables: { ...RUN_SCHEDULES.tables, main: { ...RUN_SCHEDULES.tables.main, query: ['table', 'gsi1', 'gsi2'] } },
+  },
+  schedules: {
+    memoryMb: MEMORY_MB,
+    timeoutSeconds: BUFFERED_SECONDS,
+    tables: {
+      main: { items: [...AUTHENTICATE, 'PutItem'], query: ['table'] },
+      runs: { items: ['BatchGetItem'], query: ['table'] },
+      counters: { items: LIMIT },
+    },
+    blobs: { read: ['definitions'] },
+    timers: 'set',
   },
   secrets: {
     memoryMb: MEMORY_MB,
@@ -189,6 +227,12 @@ export const FUNCTIONS: { readonly [Name in FunctionName | EventName]: FunctionS
       runs: { items: ['GetItem'] },
       counters: { items: LIMIT },
     },
+  },
+  'timer-sweeper': {
+    memoryMb: 512,
+    timeoutSeconds: 900,
+    tables: { main: { items: [], query: ['gsi2'] } },
+    timers: 'list',
   },
   uploads: {
     memoryMb: MEMORY_MB,

@@ -7,24 +7,33 @@ import { ComputeStack } from './stacks/compute-stack.ts';
 import { DataStack } from './stacks/data-stack.ts';
 import { MicrovmStack } from './stacks/microvm-stack.ts';
 import { ObservabilityStack } from './stacks/observability-stack.ts';
+import { SchedulesStack } from './stacks/schedules-stack.ts';
 
 /** The platform's stacks in `app`, checked by cdk-nag when it is synthesised. */
 export function addPlatform(
   app: App,
   { stage, bundles, runnerContext }: { stage: Stage; bundles: string; runnerContext: string },
-): { data: DataStack; api: ApiStack; observability: ObservabilityStack; compute?: ComputeStack | MicrovmStack } {
+): {
+  data: DataStack;
+  schedules: SchedulesStack;
+  api: ApiStack;
+  observability: ObservabilityStack;
+  compute?: ComputeStack | MicrovmStack;
+} {
   const data = new DataStack(app, `platform-${stage.name}-data`, {
     stage,
     bundles,
     terminationProtection: stage.keepsData,
   });
+  const schedules = new SchedulesStack(app, `platform-${stage.name}-schedules`, { stage });
   const api = new ApiStack(app, `platform-${stage.name}-api`, { stage, routes, bundles });
   api.addStackDependency(data, 'functions read what the tables hold');
+  api.addStackDependency(schedules, 'a function reads the queue');
   const sandbox = addSandbox(app, { stage, bundles, runnerContext });
   const observability = new ObservabilityStack(app, `platform-${stage.name}-observability`, { stage });
   Tags.of(app).add('platform:stage', stage.name);
   Validations.of(app).addPlugins(new AwsSolutionsChecks(app));
-  return { data, api, observability, ...sandbox };
+  return { data, schedules, api, observability, ...sandbox };
 }
 
 function addSandbox(

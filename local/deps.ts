@@ -2,13 +2,14 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { runInstall } from '#core/agents/install.ts';
 import type { Config } from '#core/config.ts';
-import type { Deps } from '#core/deps.ts';
+import type { AllDeps } from '#core/deps.ts';
 import { HttpOutbound } from '#core/outbound/http-outbound.ts';
 import { SystemClock } from '#core/ports/clock.ts';
 import { SystemIds } from '#core/ports/ids.ts';
 import { noMail } from '#core/ports/mail.ts';
 import { Cancellations } from '#core/runs/cancellation.ts';
 import { createAiSdkLlm } from '#llm/ai-sdk-llm.ts';
+import { type ClockTimers, clockTimers } from './clock-timers.ts';
 import { openDatabase } from './database.ts';
 import { FileVault } from './file-vault.ts';
 import { FolderBlobs } from './folder-blobs.ts';
@@ -24,8 +25,10 @@ const PURGE_INTERVAL_MS = 5_000;
 /** Without sandboxes, background work has only to write down how it ended. */
 const CLOSING_MS = 5_000;
 
-export interface LocalDeps extends Deps {
+export interface LocalDeps extends AllDeps {
   readonly uploadForms: LocalUploadForms;
+  /** They wake nobody until they are started. */
+  readonly timers: ClockTimers;
   /** Waits for background work, ends every sandbox and lets go of the data folder; `force` ends them first. */
   close(force?: boolean): Promise<void>;
 }
@@ -75,6 +78,7 @@ export async function localDeps(config: Config, listening: { host: string; port:
     uploadForms,
     vault: new FileVault(join(folder, 'vault'), config.vaultKeyFile ?? join(folder, 'vault.key')),
     sandbox,
+    timers: clockTimers(clock, () => deps),
     cancellations: new Cancellations(),
     llm: createAiSdkLlm(config),
     outbound: new HttpOutbound({ clock, ownHosts: config.outboundHosts }),

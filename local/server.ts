@@ -8,6 +8,7 @@ import type { Config } from '#core/config.ts';
 import { allHandlers } from '#core/handlers.ts';
 import { type App, createApp } from '#core/http/app.ts';
 import { sweepLostRuns } from '#core/runs/sweep.ts';
+import { sweepScheduleRuns } from '#core/schedules/fire.ts';
 import { purgeUploads } from '#core/uploads/store.ts';
 import { addressOf, type LocalDeps, localDeps } from './deps.ts';
 
@@ -50,7 +51,13 @@ export async function startLocalServer(config: Config): Promise<LocalServer> {
   }
   // Nobody else has this database, so whatever is under way in it was lost with the process before.
   await sweepLostRuns(deps, { all: true });
+  const sweepSchedules = (all: boolean) => {
+    const failed = (error: unknown) => deps.log.error('schedules not swept', { error: String(error) });
+    deps.background(sweepScheduleRuns(deps, { all }).catch(failed));
+  };
+  sweepSchedules(true);
   const sweep = setInterval(() => {
+    sweepSchedules(false);
     const done = sweepLostRuns(deps)
       .then(() => sweepHolds(deps))
       .then(() => sweepAlerts(deps))
@@ -61,12 +68,14 @@ export async function startLocalServer(config: Config): Promise<LocalServer> {
   const { uploadForms } = deps;
   answer = async (request, address) =>
     uploadForms.takes(request) ? uploadForms.accept(request) : app(request, address);
+  deps.timers.start((error) => deps.log.error('schedules not read', { error: String(error) }));
 
   return {
     url,
     deps,
     async close(force = false) {
       clearInterval(sweep);
+      await deps.timers.stop();
       const closed = new Promise<void>((resolve) => server.close(() => resolve()));
       if (force) server.closeAllConnections();
       const timer = setTimeout(() => server.closeAllConnections(), SHUTDOWN_MS).unref();

@@ -123,7 +123,7 @@ const ownRows = (fn: string): Plugin => ({
  * What is loaded only when it is needed, and shares much with what always is: the part of the library that it needs
  * would be in the part that is always loaded. So it is a bundle of its own, with its own copy.
  */
-const APART = /^(@ai-sdk\/|@aws-sdk\/client-|@smithy\/core\/|\.\/(s3|secrets-manager)-[\w-]+\.ts$)/;
+const APART = /^(@ai-sdk\/|@aws-sdk\/client-|@smithy\/core\/|\.\/(eventbridge|s3|secrets-manager)-[\w-]+\.ts$)/;
 
 const partPath = (part: string): string => `./${part}/index.mjs`;
 

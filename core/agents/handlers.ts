@@ -7,6 +7,7 @@ import { type Handlers, requestIdOf } from '../http/route.ts';
 import { createStaticKey, listStaticKeys, revokeAllStaticKeys } from '../orchestration/static-keys.ts';
 import { isoTime } from '../ports/clock.ts';
 import { listAgentRuns, type Run } from '../runs/store.ts';
+import { followCurrentVersion } from '../schedules/follow.ts';
 import { directLimit } from '../uploads/direct-limit.ts';
 import { readUploads } from '../uploads/store.ts';
 import { findMembership } from '../workspaces/store.ts';
@@ -78,6 +79,7 @@ export const agentHandlers = (deps: Omit<Deps, 'vault' | 'counters'>): Handlers<
       if (definition === undefined || errors.length > 0) throw invalid(errors);
       const runnable = definition.execution_engine !== 'code_runtime';
       const version = await storeOf(caller).publish(definition, caller.workspace, { runnable });
+      if (runnable) await followCurrentVersion(deps, version);
       return {
         status: 201,
         body: {
@@ -274,6 +276,7 @@ export const agentHandlers = (deps: Omit<Deps, 'vault' | 'counters'>): Handlers<
     const stored = await storeFor(version).setBuild(version, { bundle, install });
     if (plan === undefined || install?.status === 'ready') {
       await storeFor(version).activate(stored);
+      await followCurrentVersion(deps, version);
       return { bundle, install };
     }
     return { bundle, install: await installOf(stored, { versionId: version.id, runId }) };
@@ -334,6 +337,7 @@ export const agentHandlers = (deps: Omit<Deps, 'vault' | 'counters'>): Handlers<
       install: source.install,
       forkedFrom: source.id,
     });
+    if (version.runnable) await followCurrentVersion(deps, version);
     await storeFor(source).addFork(source.name);
     return version;
   }

@@ -4,6 +4,7 @@ import { hasCode } from '../errors.ts';
 import type { Egress, SandboxSession } from '../ports/sandbox.ts';
 import { shortenLog } from '../runs/masking.ts';
 import { type NewRun, RunStore } from '../runs/store.ts';
+import { followCurrentVersion } from '../schedules/follow.ts';
 import { type BundleReport, inspectBundle } from './bundle.ts';
 import { shellQuote } from './entrypoint.ts';
 import { packagesWithoutSdk, requirementsWithoutSdk, SDK_NAME } from './sdk-requirement.ts';
@@ -197,7 +198,10 @@ async function installDependencies(
     creditsCents: 0,
   });
   await store.setBuild(version, { bundle: version.bundle!, install: result });
-  if (result.status === 'ready') await store.activate(version);
+  if (result.status === 'ready') {
+    await store.activate(version);
+    await followCurrentVersion(deps, version);
+  }
   return result;
 }
 

@@ -49,6 +49,7 @@ export const FUNCTION_NAMES = [
   'downloads',
   'keys',
   'runs',
+  'schedules',
   'secrets',
   'storage',
   'tasks',

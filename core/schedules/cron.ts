@@ -116,15 +116,12 @@ function parsePart(text: string, part: string, rule: FieldRule): number[] {
   const every = Number(step ?? 1);
   if (every === 0) throw wrong(text, `the step of the ${name} "${part}" must be at least 1`);
   const first = from === '*' ? min : parseValue(text, from, rule);
-  const last =
-    to !== undefined ? parseValue(text, to, rule) : from === '*' || step !== undefined ? lastOf(rule) : first;
+  const end = Math.max(first, lastOf(rule));
+  const last = to !== undefined ? parseValue(text, to, rule) : from === '*' || step !== undefined ? end : first;
   if (from === '*' && to !== undefined)
     throw wrong(text, `the ${name} "${part}" cannot be read; write * or a range such as ${min}-${max}`);
   if (first > last) {
-    throw wrong(
-      text,
-      `the ${name} "${part}" runs backwards; write it as two: ${upTo(first, lastOf(rule))},${upTo(min, last)}`,
-    );
+    throw wrong(text, `the ${name} "${part}" runs backwards; write it as two: ${upTo(first, end)},${upTo(min, last)}`);
   }
   const values: number[] = [];
   for (let value = first; value <= last; value += every) values.push(value);

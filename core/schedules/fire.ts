@@ -4,6 +4,7 @@ import { RunStore } from '../runs/store.ts';
 import { type Cron, nextTime, parseCron, previousTime } from './cron.ts';
 import { beginning, countRun, execute, recordLostBeginning } from './run.ts';
 import {
+  listDue,
   listOpenScheduleRuns,
   type NewScheduleEvent,
   type OpenScheduleRun,
@@ -18,6 +19,10 @@ import { Zone } from './zone.ts';
 const WINDOW_MS = 5 * 60_000;
 /** A timer's clock may be this far ahead of ours. */
 const MAX_SKEW_MS = 60_000;
+/** A timer had this long to wake us. */
+const OVERDUE_MS = 90_000;
+/** Schedules that one sweep runs at once. */
+const MAX_AT_ONCE = 100;
 /** Minutes that are counted one by one when they were missed. */
 const MAX_COUNTED = 1000;
 
@@ -90,6 +95,20 @@ function missedEvent(cron: Cron, zone: Zone, first: number, last: number): NewSc
       ? `The run of ${isoTime(first)} was missed.`
       : `${count > MAX_COUNTED ? `More than ${MAX_COUNTED}` : count} runs were missed, from ${isoTime(first)} to ${isoTime(last)}.`;
   return { type: 'missed', message };
+}
+
+/** Deals with what is due and no timer woke us for. Safe to run anywhere, at any time; ends when the runs have ended. */
+export async function fireOverdue(deps: Deps): Promise<void> {
+  const overdue = listDue(deps, deps.clock.now() - OVERDUE_MS);
+  const worker = async (): Promise<void> => {
+    for (let next = await overdue.next(); !next.done; next = await overdue.next()) {
+      const { id, workspace_id: workspaceId } = next.value;
+      await fireDue(deps, { workspaceId, scheduleId: id }).catch((error: unknown) =>
+        deps.log.error('schedule failed', { schedule_id: id, error: String(error) }),
+      );
+    }
+  };
+  await Promise.all(Array.from({ length: MAX_AT_ONCE }, worker));
 }
 
 /**

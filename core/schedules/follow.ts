@@ -2,7 +2,7 @@ import { AgentStore, type AgentVersion, versionName } from '../agents/store.ts';
 import type { Deps } from '../deps.ts';
 import { type Schedule, type ScheduleChange, ScheduleStore } from './store.ts';
 
-type FollowDeps = Pick<Deps, 'main' | 'blobs' | 'clock' | 'ids' | 'config'>;
+type FollowDeps = Pick<Deps, 'main' | 'blobs' | 'clock' | 'ids' | 'config' | 'log'>;
 
 /** Whether a schedule goes with new versions: of agents of its own workspace only (`spec.md` *Versioning* 5). */
 export const follows = ({ auto_update, agent_workspace_id, workspace_id }: Schedule): boolean =>
@@ -18,21 +18,24 @@ export function moveTo(schedule: Schedule, agent: AgentVersion): ScheduleChange 
   };
 }
 
-/** After a publish: the enabled schedules that follow the agent, in its own workspace, move to its current version. */
+/**
+ * After a publish: the enabled schedules that follow the agent, in its own workspace, move to its current version. Throws
+ * nothing: the publish has happened.
+ */
 export async function followCurrentVersion(
   deps: FollowDeps,
   { workspaceId, name }: Pick<AgentVersion, 'workspaceId' | 'name'>,
 ): Promise<void> {
-  const store = new ScheduleStore(deps, workspaceId);
-  const followers = (await store.list()).filter(
-    (schedule) => schedule.agent_name === name && schedule.enabled && follows(schedule),
-  );
-  if (followers.length === 0) return;
-  const current = await new AgentStore(deps, workspaceId).findVersion(name, 'latest');
-  if (current === undefined) return;
-  for (const { id } of followers) {
-    await store.change(id, (schedule) =>
-      schedule.enabled && follows(schedule) ? moveTo(schedule, current) : undefined,
-    );
+  try {
+    const store = new ScheduleStore(deps, workspaceId);
+    const mayMove = (schedule: Schedule) => schedule.agent_name === name && schedule.enabled && follows(schedule);
+    const followers = (await store.list()).filter(mayMove);
+    const current = followers.length > 0 && (await new AgentStore(deps, workspaceId).findVersion(name, 'latest'));
+    if (!current) return;
+    for (const { id } of followers) {
+      await store.change(id, (schedule) => (mayMove(schedule) ? moveTo(schedule, current) : undefined));
+    }
+  } catch (error) {
+    deps.log.error('schedules did not follow a new version', { agent: name, error: String(error) });
   }
 }

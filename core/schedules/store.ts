@@ -159,7 +159,7 @@ export class ScheduleStore {
       ]);
       if (created.ok) return true;
       if (created.failed.includes(0)) return false;
-      await clock.sleep(Math.random() * 50);
+      if (attempt > 0) await clock.sleep(Math.random() * Math.min(4 * attempt, 200));
     }
     throw new Error(`schedules of workspace ${this.#workspaceId} met other writes ${MAX_ATTEMPTS} times`);
   }
@@ -208,7 +208,7 @@ export class ScheduleStore {
       const written = await main.transact([put, ...(change.alongside ?? []), ...this.#events(id, change.events ?? [])]);
       if (written.ok) return after;
       if (written.failed.some((position) => position > 0)) return undefined;
-      await clock.sleep(Math.random() * Math.min(4 * (attempt + 1), 200));
+      if (attempt > 0) await clock.sleep(Math.random() * Math.min(4 * attempt, 200));
     }
     throw new Error(`schedule ${id} met other writes ${MAX_ATTEMPTS} times`);
   }
@@ -313,12 +313,15 @@ export function listTimed({ main }: Pick<Deps, 'main'>): AsyncGenerator<Schedule
   return listIndexed(main, 'DUE', '~', fromItem);
 }
 
-/** Runs of all workspaces that should have been counted, or at least be under way, by now; with `all` every open one. */
+/**
+ * Runs of all workspaces that should have been counted, or at least be under way, by now; with `all` every one that is
+ * open now.
+ */
 export function listOpenScheduleRuns(
   { main, clock }: Pick<Deps, 'main' | 'clock'>,
   all: boolean,
 ): AsyncGenerator<OpenScheduleRun> {
-  return listIndexed(main, 'OPENRUNS', all ? '~' : isoTime(clock.now()), openRunFrom);
+  return listIndexed(main, 'OPENRUNS', isoTime(clock.now() + (all ? SWEEP_AFTER_MS : 0)), openRunFrom);
 }
 
 async function* listIndexed<T>(

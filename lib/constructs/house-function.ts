@@ -8,7 +8,9 @@ import {
   Runtime,
   Tracing,
 } from 'aws-cdk-lib/aws-lambda';
+import { SqsEventSource } from 'aws-cdk-lib/aws-lambda-event-sources';
 import { FilterPattern, LogGroup, MetricFilter } from 'aws-cdk-lib/aws-logs';
+import { Queue } from 'aws-cdk-lib/aws-sqs';
 import { Construct } from 'constructs';
 import type { TableName } from '#core/ports/table-rules.ts';
 import {
@@ -20,6 +22,7 @@ import {
   type Stage,
   secretPrefixOf,
   tablePrefixOf,
+  timerNamesOf,
 } from '../config.ts';
 import type { BlobAccess, BlobFolder, TableAccess } from '../functions.ts';
 
@@ -199,6 +202,40 @@ export class HouseFunction extends Construct {
       ['secretsmanager:DeleteSecret'],
       [`arn:\${AWS::Partition}:secretsmanager:\${AWS::Region}:\${AWS::AccountId}:secret:${prefix}/*`],
       'The vaults of this stage, one a workspace: they are made at run time, so only their prefix is known.',
+    );
+  }
+
+  useTimers(access: 'set' | 'list'): void {
+    const { group, queue, deadQueue, role } = timerNamesOf(this.#stage);
+    const roleArn = `arn:\${AWS::Partition}:iam::\${AWS::AccountId}:role/${role}`;
+    const queueArn = (name: string) => `arn:\${AWS::Partition}:sqs:\${AWS::Region}:\${AWS::AccountId}:${name}`;
+    this.lambda.addEnvironment('PLATFORM_TIMER_GROUP', group);
+    this.lambda.addEnvironment('PLATFORM_TIMER_QUEUE_ARN', Fn.sub(queueArn(queue)));
+    this.lambda.addEnvironment('PLATFORM_TIMER_DEAD_QUEUE_ARN', Fn.sub(queueArn(deadQueue)));
+    this.lambda.addEnvironment('PLATFORM_TIMER_ROLE_ARN', Fn.sub(roleArn));
+    this.#allow(
+      ['scheduler:CreateSchedule', 'scheduler:DeleteSchedule'],
+      [`arn:\${AWS::Partition}:scheduler:\${AWS::Region}:\${AWS::AccountId}:schedule/${group}/*`],
+      'The timers of this stage, which are made at run time: only their group is known.',
+    );
+    this.lambda.addToRolePolicy(
+      new PolicyStatement({
+        actions: ['iam:PassRole'],
+        resources: [Fn.sub(roleArn)],
+        conditions: { StringEquals: { 'iam:PassedToService': 'scheduler.amazonaws.com' } },
+      }),
+    );
+    // Knows no narrower resource, like the traces; acknowledged with them.
+    if (access === 'list') this.#allow(['scheduler:ListSchedules'], ['*']);
+  }
+
+  /** Reads the queue of {@link useTimers}. */
+  readTimerQueue({ batchSize, maxConcurrency }: { readonly batchSize: number; readonly maxConcurrency: number }): void {
+    const { queue } = timerNamesOf(this.#stage);
+    const arn = Fn.sub(`arn:\${AWS::Partition}:sqs:\${AWS::Region}:\${AWS::AccountId}:${queue}`);
+    const source = Queue.fromQueueArn(this, 'Timers', arn);
+    this.lambda.addEventSource(
+      new SqsEventSource(source, { batchSize, maxConcurrency, reportBatchItemFailures: true }),
     );
   }
 

@@ -37,6 +37,7 @@ export class ApiStack extends Stack {
     if (stage.firewall) new Firewall(this, 'firewall', { stage, ...stage.firewall, restApiId: restApi.restApiId });
     for (const [name, { everyMinutes, about }] of Object.entries<EventSpec>(EVENTS)) {
       const { lambda } = this.#addFunction(name as EventName, props);
+      lambda.addEnvironment('PLATFORM_BASE_URL', baseUrl);
       if (everyMinutes === undefined) {
         // What is done again by asking again is not done again unasked.
         lambda.configureAsyncInvoke({ retryAttempts: 0 });
@@ -72,7 +73,18 @@ export class ApiStack extends Stack {
   }
 
   #addFunction(fn: FunctionName | EventName, { stage, bundles }: ApiStackProps): HouseFunction {
-    const { memoryMb, timeoutSeconds, tables = {}, blobs, secrets, calls, mail, sandbox } = FUNCTIONS[fn];
+    const {
+      memoryMb,
+      timeoutSeconds,
+      tables = {},
+      blobs,
+      secrets,
+      calls,
+      mail,
+      sandbox,
+      timers,
+      timerQueue,
+    } = FUNCTIONS[fn];
     const house = new HouseFunction(this, fn, {
       stage,
       bundle: join(bundles, fn),
@@ -90,6 +102,8 @@ export class ApiStack extends Stack {
     if (mail && stage.mailFrom) house.useMail(stage.mailFrom);
     if (calls) house.useFunctions(calls);
     if (sandbox) house.useSandbox(stage.sandbox, sandbox);
+    if (timers) house.useTimers(timers);
+    if (timerQueue) house.readTimerQueue(timerQueue);
     return house;
   }
 }

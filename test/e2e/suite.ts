@@ -10,6 +10,7 @@ import { loopsSuite } from './loops.ts';
 import { messagesSuite } from './messages.ts';
 import { orchestrationSuite } from './orchestration.ts';
 import { runsSuite } from './runs.ts';
+import { schedulesSuite } from './schedules.ts';
 import { secretsSuite } from './secrets.ts';
 import { skillsSuite } from './skills.ts';
 import { storageSuite } from './storage.ts';
@@ -38,6 +39,7 @@ export function platformSuite(target: () => Target, has: Languages): void {
   streamingSuite(target, has.python || has.node);
   loopsSuite(target, has);
   runsSuite(target, has.python || has.node);
+  schedulesSuite(target);
   idempotencySuite(target);
   uploadsSuite(target, has.python);
   usageSuite(target);

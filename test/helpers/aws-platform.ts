@@ -1,5 +1,6 @@
 import { CreateTableCommand } from '@aws-sdk/client-dynamodb';
 import { CreateBucketCommand, S3Client } from '@aws-sdk/client-s3';
+import { CreateScheduleGroupCommand, SchedulerClient } from '@aws-sdk/client-scheduler';
 import { inject } from 'vitest';
 import { awsDeps } from '#aws/all-deps.ts';
 import { parseConfig } from '#core/config.ts';
@@ -15,6 +16,7 @@ import { startFakeLambda } from './fake-lambda.ts';
 import { startLambdaHost } from './lambda-host.ts';
 import type { Target } from './platform.ts';
 import { startPolicyGate } from './policy-gate.ts';
+import { makeDue } from './schedules.ts';
 import { startScriptedLlm } from './scripted-llm/server.ts';
 import { environmentOf, policyOf, rendered, resourcesOf, synthesise, TEST_REGION, type Template } from './templates.ts';
 import { addMember, addUser } from './users.ts';
@@ -47,15 +49,16 @@ export interface AwsTarget extends Target {
  * with its function's environment and under its function's policy.
  */
 export async function startAwsTarget(): Promise<AwsTarget> {
-  const { data, api } = synthesise(STAGE);
+  const { data, schedules, api } = synthesise(STAGE);
   await buildFunctions();
   await createData(data);
+  await createTimerGroup(schedules);
   const { dynamoDb, moto } = inject('awsEndpoints');
   const lambda = await startFakeLambda((name, event) =>
     host.invoke(name.slice(functionNameOf(STAGE, '').length) as EventName, event),
   );
   const gate = await startPolicyGate(
-    { dynamodb: dynamoDb, lambda: lambda.url, s3: moto, secretsmanager: moto },
+    { dynamodb: dynamoDb, lambda: lambda.url, s3: moto, scheduler: moto, secretsmanager: moto },
     (fn) => policyOf(api, fn).allowed,
   );
   const llm = await startScriptedLlm();
@@ -87,6 +90,19 @@ export async function startAwsTarget(): Promise<AwsTarget> {
     addMember: (user, workspaceId) => addMember(deps, user, workspaceId),
     setPlan: async (workspaceId, plan) => void (await setPlan(deps, workspaceId, plan)),
     grantCredits: async (slug, cents) => void (await grantCreditsTo(deps, `${slug}=${cents}`)),
+    async fire(workspaceId, scheduleId) {
+      const minute = await makeDue(deps, workspaceId, scheduleId);
+      const body = JSON.stringify({
+        workspace_id: workspaceId,
+        schedule_id: scheduleId,
+        scheduled_time: new Date(minute).toISOString(),
+      });
+      // Delivered twice, as it may be.
+      const Records = ['1', '2'].map((messageId) => ({ messageId, body }));
+      const { payload } = await host.invoke('schedule-fired', { Records });
+      const answer = Buffer.concat(await Array.fromAsync(payload)).toString();
+      if (answer !== '{"batchItemFailures":[]}') throw new Error(`the batch was answered with ${answer}`);
+    },
     llm,
     interpreters: {},
     refused: gate.refused,
@@ -106,6 +122,17 @@ const grantsOf = (api: Template): string[] =>
       actions.filter((action) => !/^(logs|xray):/.test(action)).map((action) => `${fn} ${action} ${arn}`),
     ),
   );
+
+async function createTimerGroup(schedules: Template): Promise<void> {
+  const scheduler = new SchedulerClient({
+    region: TEST_REGION,
+    credentials: { accessKeyId: 'test', secretAccessKey: 'test' },
+    endpoint: inject('awsEndpoints').moto,
+  });
+  for (const [, { Properties }] of resourcesOf(schedules, 'AWS::Scheduler::ScheduleGroup')) {
+    await scheduler.send(new CreateScheduleGroupCommand({ Name: Properties.Name }));
+  }
+}
 
 async function createData(data: Template): Promise<void> {
   const dynamoDb = dynamoDbClient();

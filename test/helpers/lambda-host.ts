@@ -9,7 +9,7 @@ import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import type { APIGatewayProxyResult } from 'aws-lambda';
 import { routes } from '#core/api.ts';
-import type { Deps } from '#core/deps.ts';
+import type { AllDeps } from '#core/deps.ts';
 import { statusOf } from '#core/errors.ts';
 import type { EventName } from '#core/events.ts';
 import { allHandlers } from '#core/handlers.ts';
@@ -40,7 +40,7 @@ interface Running {
 
 /** What the functions are: the handlers on these ports, or bundles of scripts/build-functions.ts. */
 type Source =
-  | { readonly deps: Deps }
+  | { readonly deps: AllDeps }
   | { readonly bundles: string; readonly environmentOf: (fn: FunctionName | EventName) => Record<string, string> };
 
 /**
@@ -83,7 +83,7 @@ const start = (source: Source, fn: FunctionName | EventName): Promise<Running> =
     ? inProcess(fn as FunctionName, source.deps)
     : inWorker(join(source.bundles, fn, 'index.mjs'), source.environmentOf(fn));
 
-async function inProcess(fn: FunctionName, deps: Deps): Promise<Running> {
+async function inProcess(fn: FunctionName, deps: AllDeps): Promise<Running> {
   const handler = createHandler(fn, deps, allHandlers(deps));
   return { invoke: (event) => invoke(handler, event), stop: async () => {} };
 }

@@ -4,13 +4,14 @@ import { join } from 'node:path';
 import { onTestFinished } from 'vitest';
 import { runInstall } from '#core/agents/install.ts';
 import { type Config, parseConfig } from '#core/config.ts';
-import type { Deps } from '#core/deps.ts';
+import type { AllDeps } from '#core/deps.ts';
 import { HttpOutbound } from '#core/outbound/http-outbound.ts';
 import { SystemIds } from '#core/ports/ids.ts';
 import { noMail } from '#core/ports/mail.ts';
 import { SandboxUnavailableError } from '#core/ports/sandbox.ts';
 import { Cancellations } from '#core/runs/cancellation.ts';
 import { createAiSdkLlm } from '#llm/ai-sdk-llm.ts';
+import { type ClockTimers, clockTimers } from '#local/clock-timers.ts';
 import { openDatabase } from '#local/database.ts';
 import { FileVault } from '#local/file-vault.ts';
 import { FolderBlobs } from '#local/folder-blobs.ts';
@@ -24,8 +25,9 @@ export interface LogLine {
   readonly fields: Record<string, unknown>;
 }
 
-export interface MemoryDeps extends Deps {
+export interface MemoryDeps extends AllDeps {
   readonly clock: ManualClock;
+  readonly timers: ClockTimers;
   readonly lines: LogLine[];
 }
 
@@ -53,6 +55,7 @@ export function memoryDeps(settings: Partial<Config> = {}): MemoryDeps {
     blobs: new FolderBlobs(join(folder, 'blobs')),
     uploadForms: { create: () => Promise.reject(new Error('there are no upload forms in this test')) },
     vault: new FileVault(join(folder, 'vault'), join(folder, 'vault.key')),
+    timers: clockTimers(clock, () => deps),
     cancellations: new Cancellations(),
     sandbox: {
       open: () => Promise.reject(new SandboxUnavailableError('there is no sandbox in this test')),

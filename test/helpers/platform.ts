@@ -9,6 +9,7 @@ import { grantCreditsTo, setPlan } from '#core/limits/operator.ts';
 import type { PlanName } from '#core/limits/plans.ts';
 import { bootstrap } from '#core/workspaces/bootstrap.ts';
 import { startLocalServer } from '#local/server.ts';
+import { makeDue } from './schedules.ts';
 import { type ScriptedLlm, startScriptedLlm } from './scripted-llm/server.ts';
 import { addMember, addUser, type TestUser } from './users.ts';
 
@@ -26,6 +27,8 @@ export interface Target {
   setPlan(workspaceId: string, plan: PlanName): Promise<void>;
   /** As an operator, in cents. */
   grantCredits(slug: string, cents: number): Promise<void>;
+  /** Has the host's own timers fire a schedule whose expression names the present minute. */
+  fire(workspaceId: string, scheduleId: string): Promise<void>;
   /** What it asks for all providers. */
   readonly llm: ScriptedLlm;
   /** Interpreters in the sandbox: tests of a missing one are skipped by name. */
@@ -66,6 +69,7 @@ export async function startLocalTarget(
     addMember: (user, workspaceId) => addMember(deps, user, workspaceId),
     setPlan: async (workspaceId, plan) => void (await setPlan(deps, workspaceId, plan)),
     grantCredits: async (slug, cents) => void (await grantCreditsTo(deps, `${slug}=${cents}`)),
+    fire: async (workspaceId, scheduleId) => void (await makeDue(deps, workspaceId, scheduleId)),
     llm,
     interpreters: (await deps.sandbox.status()).interpreters,
     async close() {

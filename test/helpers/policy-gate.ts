@@ -4,7 +4,7 @@ import type { AddressInfo } from 'node:net';
 import { judgeFormPost } from './post-policy.ts';
 import { TEST_ACCOUNT, TEST_REGION } from './templates.ts';
 
-type Service = 'dynamodb' | 'lambda' | 's3' | 'secretsmanager';
+type Service = 'dynamodb' | 'lambda' | 's3' | 'scheduler' | 'secretsmanager';
 
 export interface PolicyGate {
   /** Endpoint variables for a function: what it asks of AWS goes through the gate. */
@@ -67,6 +67,7 @@ export async function startPolicyGate(
     environmentOf: (fn) => ({
       AWS_ENDPOINT_URL_DYNAMODB: `${url}/${fn}/dynamodb`,
       AWS_ENDPOINT_URL_LAMBDA: `${url}/${fn}/lambda`,
+      AWS_ENDPOINT_URL_SCHEDULER: `${url}/${fn}/scheduler`,
       AWS_ENDPOINT_URL_S3: `${url}/${fn}/s3`,
       AWS_ENDPOINT_URL_SECRETS_MANAGER: `${url}/${fn}/secretsmanager`,
     }),
@@ -118,6 +119,7 @@ function requestsOf(
     const name = decodeURIComponent(path.split('/')[3]!);
     return [['lambda:InvokeFunction', `arn:aws:lambda:${TEST_REGION}:${TEST_ACCOUNT}:function:${name}`]];
   }
+  if (service === 'scheduler') return schedulerRequests(request.method!, new URL(path, 'http://scheduler'), body);
   if (service === 's3') return [s3Request(request.method!, new URL(path, 'http://s3'))];
   const action = String(request.headers['x-amz-target']).split('.').at(-1)!;
   const input = JSON.parse(body.toString());
@@ -145,6 +147,19 @@ function dynamoDbRequests(action: string, input: any): [string, string][] {
     default:
       return [[`dynamodb:${action}`, table(input.TableName) + (input.IndexName ? `/index/${input.IndexName}` : '')]];
   }
+}
+
+function schedulerRequests(method: string, url: URL, body: Buffer): [string, string][] {
+  const [, , name] = url.pathname.split('/');
+  if (name === undefined) return [['scheduler:ListSchedules', '*']];
+  const input = method === 'POST' ? JSON.parse(body.toString()) : {};
+  const group = input.GroupName ?? url.searchParams.get('groupName');
+  const arn = `arn:aws:scheduler:${TEST_REGION}:${TEST_ACCOUNT}:schedule/${group}/${decodeURIComponent(name)}`;
+  if (method === 'DELETE') return [['scheduler:DeleteSchedule', arn]];
+  return [
+    ['scheduler:CreateSchedule', arn],
+    ['iam:PassRole', input.Target.RoleArn],
+  ];
 }
 
 function s3Request(method: string, url: URL): [string, string] {

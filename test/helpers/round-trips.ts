@@ -1,5 +1,5 @@
 import { routes } from '#core/api.ts';
-import type { Deps } from '#core/deps.ts';
+import type { AllDeps } from '#core/deps.ts';
 import { allHandlers } from '#core/handlers.ts';
 import { createApp } from '#core/http/app.ts';
 import type { Llm } from '#core/ports/llm.ts';
@@ -16,7 +16,7 @@ export interface RoundTrips {
 }
 
 /** Calls a prompt agent by its exact version, on a fresh platform whose Anthropic says anything, and counts. */
-export async function countPromptCall(deps: Deps): Promise<RoundTrips> {
+export async function countPromptCall(deps: AllDeps): Promise<RoundTrips> {
   const { key, slug, workspaceId } = await addUser(deps, 'counted');
   const background: Promise<void>[] = [];
   const counter = new OperationCounter();
@@ -27,7 +27,7 @@ export async function countPromptCall(deps: Deps): Promise<RoundTrips> {
       return deps.llm.generate(request);
     },
   };
-  const counted: Deps = {
+  const counted: AllDeps = {
     ...deps,
     llm,
     main: counter.count(deps.main, 'main'),
@@ -38,7 +38,7 @@ export async function countPromptCall(deps: Deps): Promise<RoundTrips> {
       return work;
     },
   };
-  const send = async (target: Deps, method: string, path: string, json: object): Promise<void> => {
+  const send = async (target: AllDeps, method: string, path: string, json: object): Promise<void> => {
     const app = createApp(target, routes, allHandlers(target));
     const request = new Request(`http://127.0.0.1${path}`, {
       method,

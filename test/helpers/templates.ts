@@ -27,6 +27,7 @@ export interface Template {
 export function synthesise(stage: Stage): {
   app: App;
   data: Template;
+  schedules: Template;
   api: Template;
   observability: Template;
   /** Only where programs run on Fargate or in MicroVMs. */
@@ -47,12 +48,13 @@ export function synthesise(stage: Stage): {
   const runnerContext = join(folder, 'runner');
   mkdirSync(runnerContext);
   writeFileSync(join(runnerContext, 'Dockerfile'), 'FROM scratch\n');
-  const { data, api, observability, compute } = addPlatform(app, { stage, bundles, runnerContext });
+  const { data, schedules, api, observability, compute } = addPlatform(app, { stage, bundles, runnerContext });
   const assembly = app.synth();
   const templateOf = (stack: Stack): Template => assembly.getStackByName(stack.stackName).template;
   return {
     app,
     data: templateOf(data),
+    schedules: templateOf(schedules),
     api: templateOf(api),
     observability: templateOf(observability),
     compute: compute && templateOf(compute),

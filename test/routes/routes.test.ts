@@ -24,6 +24,7 @@ let victim: TestUser;
 let stranger: TestUser;
 let member: TestUser;
 let agentId: string;
+let scheduleId: string;
 
 beforeAll(async () => {
   target = await startLocalTarget({ PLATFORM_SANDBOX_PRESTART: '0' });
@@ -40,6 +41,11 @@ beforeAll(async () => {
     params: { workspace_id: victim.workspaceId },
     body: { name: 'ZEBRA', value: MARK, description: MARK },
   });
+  const { schedule } = await client.createSchedule({
+    params: { workspace_id: victim.workspaceId },
+    body: { agent: 'secretive', webhook: true, input_data: { mark: MARK } },
+  });
+  scheduleId = schedule.id;
   await client.putDocument({ params: { namespace: 'notes', key: 'note' }, body: { MARK } });
 });
 afterAll(() => target?.close());
@@ -48,6 +54,7 @@ afterAll(() => target?.close());
 const victimParams = (row: Route): Record<string, string> => ({
   workspace_id: victim.workspaceId,
   id: row.path.startsWith('/api-keys') ? victim.keyId : agentId,
+  schedule_id: scheduleId,
   name: 'ZEBRA',
   org: 'victim',
   agent: 'secretive',
@@ -60,6 +67,7 @@ const victimParams = (row: Route): Record<string, string> => ({
 const unknownParams = (user: TestUser): Record<string, string> => ({
   workspace_id: user.workspaceId,
   id: UNKNOWN_ID,
+  schedule_id: UNKNOWN_ID,
   name: 'NOT_THERE',
   org: 'nobody',
   agent: 'nothing',
@@ -223,7 +231,7 @@ describe.concurrent('wrong bodies', () => {
   ];
   const typed = (type: string | undefined): Record<string, string> => (type ? { 'content-type': type } : {});
   /** Their bodies may be empty or have any members. */
-  const lenient = ['validateAgent', 'updateAgent', 'forkAgent', 'updateOrg'];
+  const lenient = ['validateAgent', 'updateAgent', 'forkAgent', 'updateOrg', 'updateSchedule', 'triggerSchedule'];
 
   test.for(named(jsonRows))('%s refuses them', async ([, row]) => {
     for (const [kind, body, type] of bodies) {

@@ -177,21 +177,26 @@ describe('the functions', () => {
     expect(parseConfig(environmentOf(compute, 'sandbox-dispatch')).poolMost).toBe(30);
   });
 
-  test.each(['calls', 'install'])('%s may call them, and read what it gives to tasks', (fn) => {
-    const { allowed } = policyOf(api, fn);
-    const name = 'arn:aws:lambda:eu-west-1:111122223333:function:platform-dev-';
-    expect(allowed[`${name}sandbox-dispatch`]).toEqual(['lambda:InvokeFunction']);
-    expect(allowed[`${name}pool-keeper`]).toEqual(['lambda:InvokeFunction']);
-    const blobs = 'arn:aws:s3:::platform-dev-111122223333-eu-west-1';
-    for (const folder of ['bundles', 'layers']) expect(allowed[`${blobs}/${folder}/*`]).toContain('s3:GetObject');
-    expect(parseConfig(environmentOf(api, fn)).hostedSandbox).toBe('fargate');
-  });
+  test.each(['calls', 'install', 'schedule-fired', 'schedule-sweeper'])(
+    '%s may call them, and read what it gives to tasks',
+    (fn) => {
+      const { allowed } = policyOf(api, fn);
+      const name = 'arn:aws:lambda:eu-west-1:111122223333:function:platform-dev-';
+      expect(allowed[`${name}sandbox-dispatch`]).toEqual(['lambda:InvokeFunction']);
+      expect(allowed[`${name}pool-keeper`]).toEqual(['lambda:InvokeFunction']);
+      const blobs = 'arn:aws:s3:::platform-dev-111122223333-eu-west-1';
+      for (const folder of ['bundles', 'layers']) expect(allowed[`${blobs}/${folder}/*`]).toContain('s3:GetObject');
+      expect(parseConfig(environmentOf(api, fn)).hostedSandbox).toBe('fargate');
+    },
+  );
 
   test('no other function may', () => {
     const others = resourcesOf(api, 'AWS::Lambda::Function').map(([, { Properties }]) =>
       Properties.FunctionName.slice('platform-dev-'.length),
     );
-    for (const fn of others.filter((name) => !['calls', 'install'].includes(name))) {
+    for (const fn of others.filter(
+      (name) => !['calls', 'install', 'schedule-fired', 'schedule-sweeper'].includes(name),
+    )) {
       expect(Object.keys(policyOf(api, fn).allowed).filter((arn) => /sandbox-dispatch|pool-keeper/.test(arn))).toEqual(
         [],
       );

@@ -64,28 +64,31 @@ describe('a stage with MicroVMs', () => {
     expect(actions.sort()).toEqual(['logs:CreateLogStream', 'logs:PutLogEvents', 's3:GetObject']);
   });
 
-  test.each(['calls', 'install'] as const)('%s may start, reach and end VMs of this image, and nothing more', (fn) => {
-    const { allowed } = policyOf(api, fn);
-    const onImage = [
-      'lambda:CreateMicrovmAuthToken',
-      'lambda:GetMicrovm',
-      'lambda:RunMicrovm',
-      'lambda:TerminateMicrovm',
-    ];
-    const ofLambda = Object.entries(allowed).flatMap(([arn, actions]) =>
-      actions.filter((action) => action.startsWith('lambda:')).map((action) => `${action} ${arn}`),
-    );
-    expect(ofLambda.sort()).toEqual(
-      [
-        ...onImage.flatMap((action) => [`${action} ${IMAGE}`, `${action} ${IMAGE}:*`]),
-        `lambda:PassNetworkConnector ${CONNECTORS}:HTTP_INGRESS`,
-        `lambda:PassNetworkConnector ${CONNECTORS}:INTERNET_EGRESS`,
-      ].sort(),
-    );
-    expect(Object.values(allowed).flat()).not.toContain('iam:PassRole');
-    const config = parseConfig(environmentOf(api, fn));
-    expect(config).toMatchObject({ hostedSandbox: 'microvm', microvmImage: IMAGE });
-  });
+  test.each(['calls', 'install', 'schedule-fired', 'schedule-sweeper'] as const)(
+    '%s may start, reach and end VMs of this image, and nothing more',
+    (fn) => {
+      const { allowed } = policyOf(api, fn);
+      const onImage = [
+        'lambda:CreateMicrovmAuthToken',
+        'lambda:GetMicrovm',
+        'lambda:RunMicrovm',
+        'lambda:TerminateMicrovm',
+      ];
+      const ofLambda = Object.entries(allowed).flatMap(([arn, actions]) =>
+        actions.filter((action) => action.startsWith('lambda:')).map((action) => `${action} ${arn}`),
+      );
+      expect(ofLambda.sort()).toEqual(
+        [
+          ...onImage.flatMap((action) => [`${action} ${IMAGE}`, `${action} ${IMAGE}:*`]),
+          `lambda:PassNetworkConnector ${CONNECTORS}:HTTP_INGRESS`,
+          `lambda:PassNetworkConnector ${CONNECTORS}:INTERNET_EGRESS`,
+        ].sort(),
+      );
+      expect(Object.values(allowed).flat()).not.toContain('iam:PassRole');
+      const config = parseConfig(environmentOf(api, fn));
+      expect(config).toMatchObject({ hostedSandbox: 'microvm', microvmImage: IMAGE });
+    },
+  );
 
   test('the sweeper may list, and end VMs of this image', () => {
     const { allowed } = policyOf(compute!, 'microvm-sweeper');

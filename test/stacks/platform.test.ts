@@ -63,6 +63,7 @@ describe.each(Object.entries(stages))('%s', (name, { app, data, api, observabili
       downloads: [true, true, false],
       keys: [true, false, false],
       runs: [true, true, false],
+      schedules: [true, true, false],
       secrets: [true, false, true],
       storage: [true, true, false],
       tasks: [true, false, false],
@@ -322,7 +323,9 @@ describe('functions', () => {
 
   const clocks = Object.entries<EventSpec>(EVENTS).filter(([, { everyMinutes }]) => everyMinutes !== undefined);
   test.each(clocks)('%s is called by a clock of its own', (name, { everyMinutes: minutes }) => {
-    const [, { Properties }] = resourcesOf(api, 'AWS::Events::Rule').find(([id]) => id.startsWith(name))!;
+    const [, { Properties }] = resourcesOf(api, 'AWS::Events::Rule').find(([id]) =>
+      id.startsWith(name.replaceAll('-', '')),
+    )!;
     expect(Properties.ScheduleExpression).toBe(minutes === 1 ? 'rate(1 minute)' : `rate(${minutes} minutes)`);
     expect(Properties.State).toBe('ENABLED');
     expect(Properties.Targets.map((target: { Arn: unknown }) => rendered(target.Arn))).toEqual([
@@ -334,6 +337,13 @@ describe('functions', () => {
   const BLOBS = 'arn:aws:s3:::platform-prod-111122223333-eu-west-1';
   const SECRETS = 'arn:aws:secretsmanager:eu-west-1:111122223333:secret:platform/prod/*';
   const AUTHENTICATE = ['dynamodb:GetItem', 'dynamodb:UpdateItem'];
+  const TIMERS = {
+    'arn:aws:scheduler:eu-west-1:111122223333:schedule/platform-prod/*': [
+      'scheduler:CreateSchedule',
+      'scheduler:DeleteSchedule',
+    ],
+    'arn:aws:iam::111122223333:role/platform-prod-timers': ['iam:PassRole'],
+  };
   const LIMIT = { [`${TABLES}counters`]: ['dynamodb:GetItem', 'dynamodb:UpdateItem'] };
   const FUNCTION = 'arn:aws:lambda:eu-west-1:111122223333:function:platform-prod-';
   /** What opens sandboxes on Fargate. */
@@ -341,6 +351,19 @@ describe('functions', () => {
     [`${FUNCTION}sandbox-dispatch`]: ['lambda:InvokeFunction'],
     [`${FUNCTION}pool-keeper`]: ['lambda:InvokeFunction'],
     [`${BLOBS}/transfers/*`]: ['s3:GetObject', 's3:PutObject'],
+  };
+  const RUN_SCHEDULES = {
+    ...LIMIT,
+    [`${TABLES}main`]: [...AUTHENTICATE, 'dynamodb:PutItem', 'dynamodb:DeleteItem', 'dynamodb:Query'],
+    [`${TABLES}main/index/gsi1`]: ['dynamodb:Query'],
+    [`${TABLES}runs`]: ['dynamodb:GetItem', 'dynamodb:PutItem', 'dynamodb:UpdateItem'],
+    [BLOBS]: ['s3:ListBucket'],
+    [`${BLOBS}/definitions/*`]: ['s3:GetObject'],
+    [`${BLOBS}/runs/*`]: ['s3:GetObject', 's3:PutObject'],
+    [SECRETS]: ['secretsmanager:GetSecretValue'],
+    ...SANDBOXES,
+    [`${BLOBS}/bundles/*`]: ['s3:GetObject'],
+    [`${BLOBS}/layers/*`]: ['s3:GetObject'],
   };
   /** Resource -> actions. Written out here once more, so that a right is never given by the way. */
   const ALLOWED: Record<FunctionName | EventName, Record<string, string[]>> = {
@@ -372,7 +395,7 @@ describe('functions', () => {
       [`${TABLES}runs`]: ['dynamodb:GetItem'],
     },
     calls: {
-      [`${TABLES}main`]: [...AUTHENTICATE, 'dynamodb:PutItem', 'dynamodb:Query'],
+      [`${TABLES}main`]: [...AUTHENTICATE, 'dynamodb:PutItem', 'dynamodb:DeleteItem', 'dynamodb:Query'],
       [`${TABLES}main/index/gsi1`]: ['dynamodb:Query'],
       [`${TABLES}runs`]: ['dynamodb:GetItem', 'dynamodb:PutItem', 'dynamodb:UpdateItem', 'dynamodb:Query'],
       [`${TABLES}counters`]: ['dynamodb:GetItem', 'dynamodb:UpdateItem', 'dynamodb:PutItem', 'dynamodb:DeleteItem'],
@@ -402,7 +425,7 @@ describe('functions', () => {
       [`${BLOBS}/definitions/*`]: ['s3:GetObject'],
     },
     install: {
-      [`${TABLES}main`]: ['dynamodb:GetItem', 'dynamodb:UpdateItem'],
+      [`${TABLES}main`]: ['dynamodb:GetItem', 'dynamodb:PutItem', 'dynamodb:UpdateItem', 'dynamodb:Query'],
       [`${TABLES}runs`]: ['dynamodb:GetItem', 'dynamodb:PutItem', 'dynamodb:UpdateItem'],
       [BLOBS]: ['s3:ListBucket'],
       [`${BLOBS}/bundles/*`]: ['s3:GetObject'],
@@ -428,6 +451,25 @@ describe('functions', () => {
       [`${TABLES}runs/index/gsi2`]: ['dynamodb:Query'],
       [BLOBS]: ['s3:ListBucket'],
       [`${BLOBS}/runs/*`]: ['s3:GetObject'],
+    },
+    'schedule-fired': {
+      ...RUN_SCHEDULES,
+      'arn:aws:sqs:eu-west-1:111122223333:platform-prod-fires': [
+        'sqs:ChangeMessageVisibility',
+        'sqs:DeleteMessage',
+        'sqs:GetQueueAttributes',
+        'sqs:GetQueueUrl',
+        'sqs:ReceiveMessage',
+      ],
+    },
+    'schedule-sweeper': { ...RUN_SCHEDULES, [`${TABLES}main/index/gsi2`]: ['dynamodb:Query'] },
+    schedules: {
+      ...LIMIT,
+      [`${TABLES}main`]: [...AUTHENTICATE, 'dynamodb:PutItem', 'dynamodb:Query'],
+      [`${TABLES}runs`]: ['dynamodb:BatchGetItem', 'dynamodb:Query'],
+      [BLOBS]: ['s3:ListBucket'],
+      [`${BLOBS}/definitions/*`]: ['s3:GetObject'],
+      ...TIMERS,
     },
     secrets: {
       [`${TABLES}main`]: [...AUTHENTICATE, 'dynamodb:PutItem', 'dynamodb:DeleteItem', 'dynamodb:Query'],
@@ -463,6 +505,11 @@ describe('functions', () => {
       [`${TABLES}main/index/gsi2`]: ['dynamodb:Query'],
       [`${TABLES}runs`]: ['dynamodb:GetItem'],
     },
+    'timer-sweeper': {
+      [`${TABLES}main/index/gsi2`]: ['dynamodb:Query'],
+      ...TIMERS,
+      '*': ['scheduler:ListSchedules'],
+    },
     uploads: {
       ...LIMIT,
       [`${TABLES}main`]: AUTHENTICATE,
@@ -491,7 +538,7 @@ describe('functions', () => {
       sorted({
         ...ALLOWED[fn],
         [`<${logGroup}.Arn>`]: ['logs:CreateLogStream', 'logs:PutLogEvents'],
-        '*': ['xray:PutTelemetryRecords', 'xray:PutTraceSegments'],
+        '*': [...(ALLOWED[fn]['*'] ?? []), 'xray:PutTelemetryRecords', 'xray:PutTraceSegments'],
       }),
     );
   });
@@ -506,6 +553,43 @@ test('a stage with an address to send from may send e-mail as that, and the func
     expect(sending).toEqual(fn === 'workspaces' ? [`${prefix}example.com`, `${prefix}platform@example.com`] : []);
   }
   expect(parseConfig(environmentOf(api, 'workspaces')).mailFrom).toBe('platform@example.com');
+});
+
+describe('schedules', () => {
+  const { schedules, api } = stages.prod;
+  const only = (type: string) => resourcesOf(schedules, type).map(([, { Properties }]) => Properties);
+
+  test('what is due goes to a queue that keeps what fails', () => {
+    const queues = only('AWS::SQS::Queue');
+    expect(queues.map(({ QueueName, SqsManagedSseEnabled }) => [QueueName, SqsManagedSseEnabled]).sort()).toEqual([
+      ['platform-prod-fires', true],
+      ['platform-prod-fires-dead', true],
+    ]);
+    const fires = queues.find(({ QueueName }) => QueueName === 'platform-prod-fires')!;
+    expect(fires.RedrivePolicy.maxReceiveCount).toBe(5);
+    const [, worker] = Object.entries(api.Resources).find(([id]) => id === functionIdOf(api, 'schedule-fired'))!;
+    expect(fires.VisibilityTimeout).toBe(6 * worker.Properties.Timeout);
+    const [[, mapping]] = resourcesOf(api, 'AWS::Lambda::EventSourceMapping') as [[string, Resource]];
+    expect(mapping.Properties).toMatchObject({
+      FunctionResponseTypes: ['ReportBatchItemFailures'],
+      ScalingConfig: { MaximumConcurrency: 100 },
+    });
+    expect(rendered(mapping.Properties.EventSourceArn)).toBe('arn:aws:sqs:eu-west-1:111122223333:platform-prod-fires');
+  });
+
+  test('only the group of this account takes the role, which may do nothing but send there', () => {
+    expect(only('AWS::Scheduler::ScheduleGroup')).toMatchObject([{ Name: 'platform-prod' }]);
+    const [role] = only('AWS::IAM::Role');
+    expect(role.RoleName).toBe('platform-prod-timers');
+    const [trust] = role.AssumeRolePolicyDocument.Statement;
+    expect(trust.Principal).toEqual({ Service: 'scheduler.amazonaws.com' });
+    expect(rendered(trust.Condition.StringEquals['aws:SourceAccount'])).toBe('111122223333');
+    expect(rendered(trust.Condition.ArnEquals['aws:SourceArn'])).toBe(
+      'arn:aws:scheduler:eu-west-1:111122223333:schedule-group/platform-prod',
+    );
+    const [{ PolicyDocument }] = role.Policies;
+    expect(PolicyDocument.Statement).toMatchObject([{ Action: 'sqs:SendMessage', Resource: [{}, {}] }]);
+  });
 });
 
 describe('data', () => {

@@ -1,0 +1,38 @@
+import * as z from 'zod';
+import type { Deps } from '#core/deps.ts';
+import { fireDue } from '#core/schedules/fire.ts';
+
+/** What a timer sends, in JSON: `EventBridgeTimers` writes it. */
+const timerEvent = z.object({
+  workspace_id: z.uuid(),
+  schedule_id: z.uuid(),
+  /** Epoch milliseconds of the minute that is due. */
+  scheduled_time: z.iso.datetime({ offset: true }).transform((text) => Date.parse(text)),
+});
+export type TimerEvent = z.input<typeof timerEvent>;
+
+/**
+ * Deals with messages of the queue, all at once, each apart from the others, and waits for the runs. Answers the ids of
+ * those that must be delivered again: nothing was done for them.
+ */
+export async function fireFromQueue(
+  deps: Deps,
+  messages: readonly { readonly messageId: string; readonly body: string }[],
+): Promise<string[]> {
+  const ended = await Promise.allSettled(messages.map(({ body }) => fire(deps, body)));
+  return ended.flatMap((result, i) => {
+    if (result.status === 'fulfilled') return [];
+    const { messageId } = messages[i]!;
+    deps.log.error('timer event failed', { message_id: messageId, error: String(result.reason) });
+    return [messageId];
+  });
+}
+
+async function fire(deps: Deps, body: string): Promise<void> {
+  const event = timerEvent.parse(JSON.parse(body));
+  await fireDue(deps, {
+    workspaceId: event.workspace_id,
+    scheduleId: event.schedule_id,
+    scheduledFor: event.scheduled_time,
+  });
+}

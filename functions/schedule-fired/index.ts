@@ -1,0 +1,13 @@
+import type { SQSBatchResponse, SQSEvent } from 'aws-lambda';
+import { awsDeps } from '#aws/all-deps.ts';
+import { fireFromQueue } from '#aws/timer-queue.ts';
+import { host } from '../host.ts';
+
+const deps = awsDeps(host.config);
+
+/** Called with what EventBridge Scheduler sent to the queue. Answers which of it must be delivered again. */
+export async function handler(event: SQSEvent): Promise<SQSBatchResponse> {
+  const failed = await fireFromQueue(deps, event.Records);
+  await deps.settled();
+  return { batchItemFailures: failed.map((itemIdentifier) => ({ itemIdentifier })) };
+}

@@ -1,0 +1,17 @@
+import type { Deps } from '#core/deps.ts';
+import { isoTime } from '#core/ports/clock.ts';
+import { ScheduleStore } from '#core/schedules/store.ts';
+
+/**
+ * Turns the clock of one schedule back, instead of waiting for its next minute: the present minute becomes the first that
+ * is not dealt with. It must be one that its expression names. Answers it, in epoch milliseconds.
+ */
+export async function makeDue(
+  deps: Pick<Deps, 'main' | 'clock' | 'ids' | 'config'>,
+  workspaceId: string,
+  scheduleId: string,
+): Promise<number> {
+  const minute = Math.floor(deps.clock.now() / 60_000) * 60_000;
+  await new ScheduleStore(deps, workspaceId).change(scheduleId, () => ({ set: { next_run_at: isoTime(minute) } }));
+  return minute;
+}
