@@ -36,8 +36,8 @@ async function newTenant(slug: string, mark: string): Promise<Tenant> {
   const workspace_id = user.workspaceId;
   await client.putSecret({ params: { workspace_id }, body: { name: 'ANTHROPIC_API_KEY', value: 'sk-ant-test' } });
   const prompt = { type: 'prompt', description: mark, prompt: mark, supported_providers: ['anthropic'] };
-  await client.createAgent({ body: { name: 'shared', ...prompt } });
-  const answer = await request(target, 'POST', `/${slug}/shared/v1/run`, { key: user.key, json: { mark } });
+  await client.createAgent({ body: { name: 'secretive', ...prompt } });
+  const answer = await request(target, 'POST', `/${slug}/secretive/v1/run`, { key: user.key, json: { mark } });
   expect(answer.status, JSON.stringify(answer.body)).toBe(200);
   await client.createTask({ body: { title: mark, project: mark, due_date: '2020-01-01' } });
   await client.sendMessage({ body: { title: mark, body: mark, agent_name: mark } });
@@ -118,8 +118,13 @@ const MAKERS: Record<string, (tenant: Tenant, row: Route, made: Record<string, s
     return namespace;
   },
   key: async () => 'note',
+  async schedule_id({ user, mark }) {
+    const json = { agent: 'secretive', webhook: true, input_data: { mark } };
+    const answer = await request(target, 'POST', `/workspaces/${user.workspaceId}/schedules`, { key: user.key, json });
+    return answer.body.schedule.id;
+  },
   org: async ({ user }) => user.slug,
-  agent: async () => 'shared',
+  agent: async () => 'secretive',
   version: async () => 'v1',
   endpoint: async () => 'run',
   run_id: async ({ runId }) => runId,
