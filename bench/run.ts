@@ -12,6 +12,7 @@ import { benchRoundTrips } from './round-trips.ts';
 import { benchSoak } from './soak.ts';
 import { benchTasks } from './tasks.ts';
 import { benchUsage } from './usage.ts';
+import { benchWebhooks } from './webhooks.ts';
 
 /**
  * `npm run bench`: each figure beside something else that runs in turn with it, medians, a table on stdout and in
@@ -25,6 +26,7 @@ const SECTIONS: { readonly [name: string]: () => Promise<Row[]> } = {
   orchestrator: () => withPlatform(benchOrchestrator),
   usage: benchUsage,
   tasks: benchTasks,
+  webhooks: () => withPlatform(benchWebhooks),
   soak: () => withPlatform(benchSoak),
   lambda: benchLambda,
 };

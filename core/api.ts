@@ -1,4 +1,5 @@
 import { agentRoutes, catalogRoutes, downloadRoutes } from './agents/routes.ts';
+import { alertRoutes } from './alerts/routes.ts';
 import { billingRoutes } from './billing/routes.ts';
 import { callRoutes } from './calls/routes.ts';
 import type { Route } from './http/route.ts';
@@ -13,6 +14,7 @@ import { storageRoutes } from './storage/routes.ts';
 import { taskRoutes } from './tasks/routes.ts';
 import { uploadRoutes } from './uploads/routes.ts';
 import { usageRoutes } from './usage/routes.ts';
+import { webhookDeliveryRoutes, webhookRoutes } from './webhooks/routes.ts';
 import { workspaceRoutes } from './workspaces/routes.ts';
 
 /** THE route table. Fixed paths stand before the four-segment wildcard of agent calls. */
@@ -32,6 +34,9 @@ export const routes = [
   ...downloadRoutes,
   ...runRoutes,
   ...scheduleRoutes,
+  ...alertRoutes,
+  ...webhookRoutes,
+  ...webhookDeliveryRoutes,
   ...scheduleTriggerRoutes,
   ...uploadRoutes,
   ...callRoutes,
@@ -39,7 +44,7 @@ export const routes = [
 
 /** First path segments that can never be an org: of this table, and those that clients know (`contract.md` 0.4). */
 const FURTHER_RESERVED = [
-  ...['tasks', 'messages', 'usage', 'author-usage', 'billing', 'webhooks', 'storage', 'environments', 'github', 'auth'],
+  ...['tasks', 'messages', 'usage', 'author-usage', 'billing', 'storage', 'environments', 'github', 'auth'],
   ...['security', 'llm-keys', 'integrations', 'mcp', 'dashboard'],
 ];
 

@@ -1,6 +1,7 @@
 import { catalogHandlers } from './agents/catalog-handlers.ts';
 import { downloadHandlers } from './agents/download-handlers.ts';
 import { agentHandlers } from './agents/handlers.ts';
+import { alertHandlers } from './alerts/handlers.ts';
 import { billingHandlers } from './billing/handlers.ts';
 import { callHandlers } from './calls/handlers.ts';
 import type { AllDeps } from './deps.ts';
@@ -16,6 +17,7 @@ import { storageHandlers } from './storage/handlers.ts';
 import { taskHandlers } from './tasks/handlers.ts';
 import { uploadHandlers } from './uploads/handlers.ts';
 import { usageHandlers } from './usage/handlers.ts';
+import { webhookDeliveryHandlers, webhookHandlers } from './webhooks/handlers.ts';
 import { workspaceHandlers } from './workspaces/handlers.ts';
 
 /** Every handler of the route table, for a host that serves it whole. */
@@ -35,6 +37,9 @@ export const allHandlers = (deps: AllDeps) => ({
   ...downloadHandlers(deps),
   ...runHandlers(deps),
   ...scheduleHandlers(deps),
+  ...alertHandlers(deps),
+  ...webhookHandlers(deps),
+  ...webhookDeliveryHandlers(deps),
   ...scheduleTriggerHandlers(deps),
   ...uploadHandlers(deps),
   ...callHandlers(deps),

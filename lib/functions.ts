@@ -183,6 +183,8 @@ export const FUNCTIONS: { readonly [Name in FunctionName | EventName]: FunctionS
       counters: { items: LIMIT },
     },
     blobs: { read: ['definitions'] },
+    // Test alerts are signed.
+    secrets: 'read',
     timers: 'set',
   },
   secrets: {

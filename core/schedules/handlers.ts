@@ -4,6 +4,7 @@ import { PlatformError } from '../errors.ts';
 import type { Caller } from '../http/auth.ts';
 import type { Handlers } from '../http/route.ts';
 import { planOf } from '../limits/plans.ts';
+import { checkOutboundUrl } from '../outbound/outbound-url.ts';
 import { isoTime } from '../ports/clock.ts';
 import type { Timer } from '../ports/timers.ts';
 import { type Run, RunStore } from '../runs/store.ts';
@@ -108,7 +109,7 @@ export const scheduleHandlers = (deps: ScheduleDeps): Handlers<typeof scheduleRo
         webhook_secret_hash: null,
         webhook_secret_preview: null,
         ...webhook?.kept,
-        alert_webhook_url: body.alert_webhook_url || null,
+        alert_webhook_url: alertUrlOf(deps, body.alert_webhook_url),
         alert_on_failure_count: body.alert_on_failure_count ?? DEFAULT_ALERT_COUNT,
         max_consecutive_failures: body.max_consecutive_failures ?? DEFAULT_MAX_FAILURES,
         consecutive_failures: 0,
@@ -145,6 +146,7 @@ export const scheduleHandlers = (deps: ScheduleDeps): Handlers<typeof scheduleRo
     async updateSchedule({ caller, params, body }) {
       const before = await find(caller, params.schedule_id);
       const version = await versionFor(before, body);
+      const alertUrl = alertUrlOf(deps, body.alert_webhook_url);
       const after = await storeOf(caller).change(before.id, (schedule) => {
         if (schedule.deleted_at !== null) return undefined;
         const events: NewScheduleEvent[] = [];
@@ -165,8 +167,7 @@ export const scheduleHandlers = (deps: ScheduleDeps): Handlers<typeof scheduleRo
           llm_provider: provider !== undefined ? provider : schedule.llm_provider,
           overlap: body.overlap ?? schedule.overlap,
           auto_update: wantsUpdates(body) ?? (isNumbered(body.agent_version) ? false : schedule.auto_update),
-          alert_webhook_url:
-            body.alert_webhook_url !== undefined ? body.alert_webhook_url || null : schedule.alert_webhook_url,
+          alert_webhook_url: body.alert_webhook_url !== undefined ? alertUrl : schedule.alert_webhook_url,
           alert_on_failure_count: body.alert_on_failure_count ?? schedule.alert_on_failure_count,
           max_consecutive_failures: body.max_consecutive_failures ?? schedule.max_consecutive_failures,
           updated_at: isoTime(clock.now()),
@@ -257,6 +258,13 @@ function checkCron(expression: string | null | undefined): string {
   const cron = parseCron(expression);
   toAwsCrons(cron);
   return cron.expression;
+}
+
+/** Answers it as it is kept. Throws INVALID_INPUT. */
+function alertUrlOf({ config }: Pick<Deps, 'config'>, given: string | null | undefined): string | null {
+  if (!given) return null;
+  checkOutboundUrl(given, config.outboundHosts, 'alert_webhook_url');
+  return given;
 }
 
 function nextRun(cronExpression: string | null, timezone: string, after: number): string | null {

@@ -1,10 +1,10 @@
 import { awsDeps } from '#aws/all-deps.ts';
 import { callHandlers } from '#core/calls/handlers.ts';
 import { scheduleTriggerHandlers } from '#core/schedules/trigger.ts';
+import { webhookDeliveryHandlers } from '#core/webhooks/handlers.ts';
 import { host, observe } from '../host.ts';
 import { createHandler } from '../lambda.ts';
 
 const deps = awsDeps(host.config);
-export const handler = createHandler('calls', deps, { ...callHandlers(deps), ...scheduleTriggerHandlers(deps) }).use(
-  observe,
-);
+const handlers = { ...callHandlers(deps), ...scheduleTriggerHandlers(deps), ...webhookDeliveryHandlers(deps) };
+export const handler = createHandler('calls', deps, handlers).use(observe);

@@ -1,7 +1,11 @@
-import { blobParts, tableParts, timerParts } from '#aws/deps.ts';
+import { blobParts, tableParts, timerParts, vaultParts } from '#aws/deps.ts';
+import { alertHandlers } from '#core/alerts/handlers.ts';
 import { scheduleHandlers } from '#core/schedules/handlers.ts';
+import { webhookHandlers } from '#core/webhooks/handlers.ts';
 import { host, observe } from '../host.ts';
 import { createHandler } from '../lambda.ts';
 
-const deps = { ...host, ...tableParts(host), ...blobParts(host), ...timerParts(host) };
-export const handler = createHandler('schedules', deps, scheduleHandlers(deps)).use(observe);
+const tables = tableParts(host);
+const deps = { ...host, ...tables, ...blobParts(host), ...timerParts(host), ...vaultParts({ ...host, ...tables }) };
+const handlers = { ...scheduleHandlers(deps), ...alertHandlers(deps), ...webhookHandlers(deps) };
+export const handler = createHandler('schedules', deps, handlers).use(observe);

@@ -51,7 +51,8 @@ export class RouteApi extends Construct {
       cloudWatchRole: true,
       deployOptions: {
         stageName: stage.name,
-        tracingEnabled: true,
+        // The gateway's traces would show paths, and that of a webhook holds its secret; functions make traces of their own.
+        tracingEnabled: false,
         throttlingRateLimit: stage.throttle.requestsPerSecond,
         throttlingBurstLimit: stage.throttle.burst,
         loggingLevel: MethodLoggingLevel.ERROR,

@@ -1,7 +1,11 @@
-import { afterAll, describe, expect, test } from 'vitest';
+import { afterAll, describe, expect, onTestFinished, test } from 'vitest';
+import { alertOperation, newAlert } from '#core/alerts/delivery.ts';
+import { streakOf } from '#core/alerts/failure-streak.ts';
 import { RunStore } from '#core/runs/store.ts';
+import { findAnySchedule } from '#core/schedules/store.ts';
 import { startAwsTarget } from '#test/helpers/aws-platform.ts';
 import { bundleForm, clientOf, publishCode, request } from '#test/helpers/platform.ts';
+import { startReceiver } from '#test/helpers/receiver.ts';
 import { expectError, expectOk, ISO_TIME } from './expect.ts';
 import { platformSuite } from './suite.ts';
 
@@ -132,6 +136,27 @@ test('runs that lost their host are finished by the clock', async () => {
     });
   }
   expect(await calls()).toBe(before + lost.length);
+});
+
+test('alerts whose process died are sent by the clock', async () => {
+  const receiver = await startReceiver();
+  onTestFinished(() => receiver.close());
+  await client.createAgent({ body: { name: 'aws-alert', type: 'prompt', description: 'x', prompt: 'x' } });
+  const { id: workspaceId } = expectOk(await request(target, 'GET', '/org', { key: target.key }));
+  const { schedule } = await client.createSchedule({
+    params: { workspace_id: workspaceId },
+    body: { agent: 'acme/aws-alert', schedule_type: 'webhook', alert_webhook_url: `${receiver.url}/swept` },
+  });
+  const found = (await findAnySchedule(target.deps, schedule.id))!;
+  const streak = streakOf(found, { autoDisabled: false, lastError: 'It broke.' });
+  const alert = newAlert(target.deps, streak, found.alert_webhook_url!);
+  const aWhileAgo = { ...target.deps.clock, now: () => Date.now() - 120_000 };
+  await target.deps.main.transact([alertOperation({ clock: aWhileAgo }, alert)]);
+  await target.tick('sweeper');
+  expect(receiver.at('/swept')).toMatchObject([{ body: { schedule_id: schedule.id, last_error: 'It broke.' } }]);
+  const params = { workspace_id: workspaceId, schedule_id: schedule.id };
+  const { events } = await client.listScheduleEvents({ params, query: { limit: 1 } });
+  expect(events).toMatchObject([{ event_type: 'alert_sent' }]);
 });
 
 test('no function needed what its policy does not allow', () => {

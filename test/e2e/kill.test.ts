@@ -1,47 +1,12 @@
-import { type ChildProcess, spawn } from 'node:child_process';
-import { once } from 'node:events';
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { createInterface } from 'node:readline';
 import { expect, onTestFinished, test } from 'vitest';
 import { clientOf, request } from '#test/helpers/platform.ts';
+import { dataFolder, kill, startProcess } from '#test/helpers/platform-process.ts';
+import { startReceiver } from '#test/helpers/receiver.ts';
 import { startScriptedLlm } from '#test/helpers/scripted-llm/server.ts';
 import { expectOk } from './expect.ts';
 
-const START = join(import.meta.dirname, '../../local/start.ts');
-
-/** A platform in a process of its own, until it has said where it listens. */
-async function startProcess(folder: string, settings: Record<string, string>) {
-  const child = spawn(process.execPath, [START, '--no-examples'], {
-    env: {
-      PATH: process.env.PATH,
-      PLATFORM_PORT: '0',
-      PLATFORM_DATA: folder,
-      PLATFORM_LOG_LEVEL: 'error',
-      ...settings,
-    },
-    stdio: ['ignore', 'pipe', 'inherit'],
-  });
-  onTestFinished(() => void child.kill('SIGKILL'));
-  let key: string | undefined;
-  for await (const line of createInterface(child.stdout)) {
-    key ??= /sk_live_\S+/.exec(line)?.[0];
-    const url = /http:\/\/\S+/.exec(line)?.[0];
-    if (url !== undefined) return { child, url, key };
-  }
-  throw new Error('the platform ended before it listened');
-}
-
-async function kill(child: ChildProcess): Promise<void> {
-  const ended = once(child, 'exit');
-  child.kill('SIGKILL');
-  await ended;
-}
-
 test('after kill -9 usage is that of the runs, and a call with a key is made once more', async () => {
-  const folder = mkdtempSync(join(tmpdir(), 'platform-kill-'));
-  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  const folder = dataFolder();
   const llm = await startScriptedLlm();
   onTestFinished(() => llm.close());
 
@@ -96,4 +61,62 @@ test('after kill -9 usage is that of the runs, and a call with a key is made onc
   expect(again.map(({ status }) => status)).toEqual(Array(5).fill(200));
   expect(new Set(again.map(({ headers }) => headers.get('x-run-id'))).size).toBe(1);
   expect((await get('/usage')).total_calls).toBe(total + 1);
+});
+
+test('after kill -9 a delivery that was running is answered as failed, never run again, and the failure is reported', async () => {
+  const folder = dataFolder();
+  const llm = await startScriptedLlm();
+  onTestFinished(() => llm.close());
+  const receiver = await startReceiver();
+  onTestFinished(() => receiver.close());
+  const settings = { ...llm.settings, PLATFORM_OUTBOUND_HOSTS: '127.0.0.1' };
+
+  const first = await startProcess(folder, settings);
+  const key = first.key!;
+  const workspaceId = expectOk(await request(first, 'GET', '/org', { key })).id;
+  const secret = { name: 'ANTHROPIC_API_KEY', value: 'sk-kill' };
+  expectOk(await request(first, 'PUT', `/workspaces/${workspaceId}/secrets`, { key, json: secret }));
+  await clientOf({ url: first.url, key }).createAgent({
+    body: { name: 'greet', type: 'prompt', description: 'x', prompt: 'Greet.', supported_providers: ['anthropic'] },
+  });
+  const json = {
+    agent: 'main/greet',
+    schedule_type: 'webhook',
+    alert_webhook_url: `${receiver.url}/alerts`,
+    alert_on_failure_count: 1,
+  };
+  const schedules = `/workspaces/${workspaceId}/schedules`;
+  const { id, webhook_url } = expectOk(await request(first, 'POST', schedules, { key, json }), 201).schedule;
+  const deliver = (url: string) =>
+    request({ url }, 'POST', new URL(webhook_url).pathname, {
+      json: { text: 'will be lost' },
+      headers: { 'idempotency-key': 'evt-1' },
+    });
+  const asked = () => llm.requests.filter(({ text }) => text.includes('will be lost')).length;
+  llm.script({ rules: [{ marker: 'will be lost', turns: [{ hang: true }] }] });
+  const lost = [deliver(first.url), deliver(first.url)];
+  for (const each of lost) each.catch(() => {});
+  await expect.poll(asked, { timeout: 10_000 }).toBe(1);
+  await kill(first.child);
+
+  const second = await startProcess(folder, settings);
+  llm.script({ rules: [] });
+  const again = await Promise.all([deliver(second.url), deliver(second.url)]);
+  const { runs } = expectOk(await request(second, 'GET', `${schedules}/${id}/runs`, { key }));
+  expect(runs).toMatchObject([{ status: 'failed', trigger_source: 'webhook' }]);
+  for (const answer of again) {
+    expect(expectOk(answer)).toEqual({
+      run_id: runs[0].id,
+      status: 'error',
+      duration_ms: expect.any(Number),
+      output: null,
+      error: 'The platform stopped while this run was under way.',
+      deduplicated: true,
+    });
+  }
+  expect(asked()).toBe(1);
+  await expect.poll(() => receiver.at('/alerts').length, { timeout: 10_000 }).toBe(1);
+  expect(receiver.at('/alerts')[0]!.body).toMatchObject({ schedule_id: id, consecutive_failures: 1 });
+  const { schedule } = expectOk(await request(second, 'GET', `${schedules}/${id}`, { key }));
+  expect(schedule).toMatchObject({ run_count: 1, consecutive_failures: 1, last_run_status: 'failed' });
 });

@@ -1,5 +1,6 @@
 import type { Target } from '#test/helpers/platform.ts';
 import { agentsSuite } from './agents.ts';
+import { alertsSuite } from './alerts.ts';
 import { callsSuite, type Languages } from './calls.ts';
 import { creditsSuite } from './credits.ts';
 import { idempotencySuite } from './idempotency.ts';
@@ -18,6 +19,7 @@ import { streamingSuite } from './streaming.ts';
 import { tasksSuite } from './tasks.ts';
 import { uploadsSuite } from './uploads.ts';
 import { usageSuite } from './usage.ts';
+import { webhooksSuite } from './webhooks.ts';
 import { workspacesSuite } from './workspaces.ts';
 
 /**
@@ -45,4 +47,6 @@ export function platformSuite(target: () => Target, has: Languages): void {
   usageSuite(target);
   limitsSuite(target);
   creditsSuite(target);
+  webhooksSuite(target);
+  alertsSuite(target);
 }

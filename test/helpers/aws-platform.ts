@@ -29,7 +29,11 @@ const STAGE = defineStage({
   runRetentionDays: 7,
   throttle: { requestsPerSecond: 1, burst: 1 },
   // Tests are one client that knocks without a key again and again.
-  settings: { PLATFORM_ADDRESS_LIMIT: '100000' },
+  settings: {
+    PLATFORM_ADDRESS_LIMIT: '100000',
+    // Receivers of tests are on this machine.
+    PLATFORM_OUTBOUND_HOSTS: '127.0.0.1',
+  },
 });
 const ACCOUNT = { AWS_REGION: TEST_REGION, AWS_ACCESS_KEY_ID: 'test', AWS_SECRET_ACCESS_KEY: 'test' };
 

@@ -54,6 +54,8 @@ export async function startLocalTarget(
     PLATFORM_WORKSPACE: 'acme',
     // Tests are one client that knocks without a key again and again.
     PLATFORM_ADDRESS_LIMIT: '100000',
+    // Receivers of tests are on this machine.
+    PLATFORM_OUTBOUND_HOSTS: '127.0.0.1',
     ...llm.settings,
     ...settings,
   });

@@ -1,0 +1,44 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { onTestFinished } from 'vitest';
+
+const START = join(import.meta.dirname, '../../local/start.ts');
+
+/** For several processes, one after the other; gone with the test. */
+export function dataFolder(): string {
+  const folder = mkdtempSync(join(tmpdir(), 'platform-kill-'));
+  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  return folder;
+}
+
+/** A platform in a process of its own, until it has said where it listens. */
+export async function startProcess(folder: string, settings: Record<string, string>) {
+  const child = spawn(process.execPath, [START, '--no-examples'], {
+    env: {
+      PATH: process.env.PATH,
+      PLATFORM_PORT: '0',
+      PLATFORM_DATA: folder,
+      PLATFORM_LOG_LEVEL: 'error',
+      ...settings,
+    },
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  onTestFinished(() => void child.kill('SIGKILL'));
+  let key: string | undefined;
+  for await (const line of createInterface(child.stdout)) {
+    key ??= /sk_live_\S+/.exec(line)?.[0];
+    const url = /http:\/\/\S+/.exec(line)?.[0];
+    if (url !== undefined) return { child, url, key };
+  }
+  throw new Error('the platform ended before it listened');
+}
+
+export async function kill(child: ChildProcess): Promise<void> {
+  const ended = once(child, 'exit');
+  child.kill('SIGKILL');
+  await ended;
+}
