@@ -143,10 +143,13 @@ describe('a runner', { timeout: 120_000 }, () => {
     expect((await events.next()).value).toMatchObject({ exit: { reason: 'sandbox_lost', exitCode: 137 } });
     expect((await ran(session, 'true')).exit.reason).toBe('sandbox_lost');
     await session.close();
-    await vi.waitFor(() => {
-      const lines = readdirSync('/proc').filter((name) => /^\d+$/.test(name));
-      expect(lines.some((pid) => commandLineOf(pid) === `sleep ${mark} `)).toBe(false);
-    });
+    await vi.waitFor(
+      () => {
+        const lines = readdirSync('/proc').filter((name) => /^\d+$/.test(name));
+        expect(lines.some((pid) => commandLineOf(pid) === `sleep ${mark} `)).toBe(false);
+      },
+      { timeout: 10_000, interval: 20 },
+    );
   });
 
   test('ends at SIGTERM, as a task is told to', async () => {
