@@ -143,6 +143,16 @@ export function schedulesSuite(target: () => Target): void {
       expectError(await api('POST', '', { ...daily, agent: 'fragment' }), 400, 'INVALID_INPUT', 'skill');
     });
 
+    test('nobody without a key learns anything, and the size of an agent does not matter', async () => {
+      await publish('long', { prompt: `Report {{topic}}. ${'x'.repeat(110_000)}` });
+      const { id } = await create({ ...daily, agent: 'long' });
+      expectError(
+        await request(target(), 'GET', `/workspaces/${owner.workspaceId}/schedules/${id}`),
+        401,
+        'UNAUTHORIZED',
+      );
+    });
+
     test('members look, owners act', async () => {
       const { id } = await create(daily);
       for (const path of ['', `/${id}`, `/${id}/runs`, `/${id}/events`]) {
