@@ -1,13 +1,13 @@
-import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { dirname, join } from 'node:path';
+import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join, relative } from 'node:path';
 import { build, type Metafile, type Plugin } from 'esbuild';
 import type { Route } from '#core/http/route.ts';
 import { openApiDocument } from '#core/openapi.ts';
 
 const ROOT = join(import.meta.dirname, '..');
-/** One folder a function, each with `index.mjs`, its parts and source maps; beside them `meta.json`, esbuild's metafile. */
+/** One folder a function, each with `index.mjs`, its parts and source maps. */
 export const BUNDLES = join(ROOT, 'dist/functions');
-const META_FILE = join(BUNDLES, 'meta.json');
 
 /** Some CommonJS packages call `require`, which an ES module does not have. */
 const REQUIRE = "import { createRequire } from 'node:module'; const require = createRequire(import.meta.url);";
@@ -31,23 +31,59 @@ const UNUSED_CREDENTIAL_PROVIDERS = [
  * language models) becomes files beside its `index.mjs`, which are in its folder and nobody else's. How long a function
  * takes to load is above all how many bytes its `index.mjs` and what that imports at once have.
  */
-export async function buildFunctions(): Promise<void> {
+export async function buildFunctions(into = BUNDLES): Promise<Metafile> {
   const functions = join(ROOT, 'functions');
   const names = readdirSync(functions, { withFileTypes: true }).filter((entry) => entry.isDirectory());
-  rmSync(BUNDLES, { recursive: true, force: true });
+  rmSync(into, { recursive: true, force: true });
+  const parts = new Parts();
   const metafiles = await Promise.all(
-    names.map(({ name }) => buildFunction(name, join(functions, name), join(BUNDLES, name))),
+    names.map(({ name }) => buildFunction(name, join(functions, name), join(into, name), parts)),
   );
-  writeFileSync(
-    META_FILE,
-    JSON.stringify({
-      inputs: Object.assign({}, ...metafiles.map(({ inputs }) => inputs)),
-      outputs: Object.assign({}, ...metafiles.map(({ outputs }) => outputs)),
-    }),
-  );
+  parts.remove();
+  return merged(metafiles);
 }
 
-async function buildFunction(name: string, folder: string, outdir: string): Promise<Metafile> {
+/** Bundles that several functions have a copy of, each built once. */
+class Parts {
+  readonly #folder = mkdtempSync(join(tmpdir(), 'platform-parts-'));
+  readonly #built = new Map<string, Promise<Metafile>>();
+
+  async copy(part: string, file: string, into: string): Promise<Metafile> {
+    const built = this.#built.get(file) ?? bundle(file, join(this.#folder, part), [oneLocale]);
+    this.#built.set(file, built);
+    await built;
+    cpSync(join(this.#folder, part), join(into, part), { recursive: true });
+    return built;
+  }
+
+  remove(): void {
+    rmSync(this.#folder, { recursive: true });
+  }
+}
+
+const merged = (metafiles: readonly Metafile[]): Metafile => ({
+  inputs: Object.assign({}, ...metafiles.map(({ inputs }) => inputs)),
+  outputs: Object.assign({}, ...metafiles.map(({ outputs }) => outputs)),
+});
+
+/** What importing a function's `index.mjs` loads: that and the parts that it imports at once, and of which sources they are. */
+export function loadedAtStart({ outputs }: Metafile, file: string): { bytes: number; sources: string[] } {
+  const loaded = new Set<string>();
+  const load = (path: string) => {
+    if (loaded.has(path)) return;
+    loaded.add(path);
+    for (const { kind, path: part } of outputs[path]!.imports)
+      if (kind === 'import-statement' && part in outputs) load(part);
+  };
+  load(relative(ROOT, file));
+  const parts = [...loaded].map((path) => outputs[path]!);
+  return {
+    bytes: parts.reduce((sum, { bytes }) => sum + bytes, 0),
+    sources: parts.flatMap(({ inputs }) => Object.keys(inputs)),
+  };
+}
+
+async function buildFunction(name: string, folder: string, outdir: string, parts: Parts): Promise<Metafile> {
   const apart = new Map<string, string>();
   const plugins = [ownRows(name), writtenDocument, oneLocale, bundledApart(apart)];
   const metafiles = [await bundle(join(folder, 'index.ts'), outdir, plugins)];
@@ -55,12 +91,9 @@ async function buildFunction(name: string, folder: string, outdir: string): Prom
     Object.values(metafiles[0]!.outputs).flatMap(({ imports }) => imports.map(({ path }) => path)),
   );
   for (const [part, file] of apart) {
-    if (imported.has(partPath(part))) metafiles.push(await bundle(file, join(outdir, part), [oneLocale]));
+    if (imported.has(partPath(part))) metafiles.push(await parts.copy(part, file, outdir));
   }
-  return {
-    inputs: Object.assign({}, ...metafiles.map(({ inputs }) => inputs)),
-    outputs: Object.assign({}, ...metafiles.map(({ outputs }) => outputs)),
-  };
+  return merged(metafiles);
 }
 
 async function bundle(entry: string, outdir: string, plugins: Plugin[]): Promise<Metafile> {
@@ -120,10 +153,10 @@ const ownRows = (fn: string): Plugin => ({
 });
 
 /**
- * What is loaded only when it is needed, and shares much with what always is: the part of the library that it needs
- * would be in the part that is always loaded. So it is a bundle of its own, with its own copy.
+ * What is loaded only when it is needed, and shares much with what always is: adapters of `aws/`, and clients. What they
+ * need of a library would be in the part that is always loaded. So each is a bundle of its own, with its own copy.
  */
-const APART = /^(@ai-sdk\/|@aws-sdk\/client-|@smithy\/core\/|\.\/(eventbridge|s3|secrets-manager)-[\w-]+\.ts$)/;
+const APART = /^(\.\.?\/|@ai-sdk\/|@aws-sdk\/client-|@smithy\/core\/)/;
 
 const partPath = (part: string): string => `./${part}/index.mjs`;
 
@@ -131,9 +164,10 @@ const bundledApart = (found: Map<string, string>): Plugin => ({
   name: 'bundled-apart',
   setup({ onResolve, resolve }) {
     onResolve({ filter: APART }, async ({ path, kind, resolveDir }) => {
-      if (kind !== 'dynamic-import') return undefined;
-      const part = path.replaceAll(/\W+/g, '-').replace(/^-|-ts$/g, '');
+      const isOurs = path.startsWith('.');
+      if (kind !== 'dynamic-import' || (isOurs && !resolveDir.startsWith(join(ROOT, 'aws')))) return undefined;
       const { path: file } = await resolve(path, { kind: 'import-statement', resolveDir });
+      const part = (isOurs ? relative(ROOT, file) : path).replaceAll(/\W+/g, '-').replace(/^-|-ts$/g, '');
       found.set(part, file);
       return { path: partPath(part), external: true };
     });

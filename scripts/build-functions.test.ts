@@ -1,0 +1,52 @@
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { buildFunctions, loadedAtStart } from './build-functions.ts';
+
+const folder = mkdtempSync(join(tmpdir(), 'platform-functions-'));
+const names = readdirSync(join(import.meta.dirname, '../functions'), { withFileTypes: true })
+  .filter((entry) => entry.isDirectory())
+  .map(({ name }) => name);
+let metafile: Awaited<ReturnType<typeof buildFunctions>>;
+
+beforeAll(async () => {
+  metafile = await buildFunctions(folder);
+}, 120_000);
+afterAll(() => rmSync(folder, { recursive: true }));
+
+const atStart = (name: string) => loadedAtStart(metafile, join(folder, name, 'index.mjs'));
+
+/** How long a cold start takes is a matter of how much is loaded; this tells without a clock. */
+describe('what functions load when they start', () => {
+  /** They are what these functions are for. */
+  const NEEDED: Record<string, RegExp | undefined> = { cleaner: /client-(s3|secrets-manager)/ };
+
+  test.each(names)('%s: no client but DynamoDB, no provider, no library that only some requests need', (name) => {
+    const libraries = /\/(@aws-sdk\/client-(?!dynamodb\/)[\w-]+|@ai-sdk\/[\w-]+|ajv|unbash|busboy|yauzl|fflate)\//;
+    const loaded = new Set(atStart(name).sources.map((source) => libraries.exec(source)?.[1]));
+    expect([...loaded].filter((library) => library && !NEEDED[name]?.test(library))).toEqual([]);
+  });
+
+  test.each(names)('%s: less than 500 KB', (name) => {
+    expect(atStart(name).bytes).toBeLessThan(500 * 1024);
+  });
+
+  test('zod, in one language', () => {
+    const locales = atStart('calls').sources.filter((source) => /\/zod\/v4\/locales\/(?!index)/.test(source));
+    expect(locales.map((source) => source.split('/').at(-1))).toEqual(['en.js']);
+  });
+
+  test('the rows that a function does not serve have no schemas', () => {
+    const routes = atStart('keys').sources.filter((source) => source.endsWith('/routes.ts'));
+    expect(routes).toEqual(['core/keys/routes.ts']);
+  });
+});
+
+test('the document that is deployed is the one of docs', async () => {
+  const parts = readdirSync(join(folder, 'meta')).filter((file) => /^openapi-\w+\.mjs$/.test(file));
+  expect(parts).toHaveLength(1);
+  const { openApiDocument } = await import(join(folder, 'meta', parts[0]!));
+  const docs = readFileSync(new URL('../docs/openapi.json', import.meta.url), 'utf8');
+  expect(openApiDocument()).toEqual(JSON.parse(docs));
+});
