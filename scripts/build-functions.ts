@@ -156,7 +156,7 @@ const ownRows = (fn: string): Plugin => ({
  * What is loaded only when it is needed, and shares much with what always is: adapters of `aws/`, and clients. What they
  * need of a library would be in the part that is always loaded. So each is a bundle of its own, with its own copy.
  */
-const APART = /^(\.\.?\/|@ai-sdk\/|@aws-sdk\/client-|@smithy\/core\/)/;
+const APART = /^(\.\.?\/[\w/-]+\.ts$|@ai-sdk\/|@aws-sdk\/client-|@smithy\/core\/event-streams$)/;
 
 const partPath = (part: string): string => `./${part}/index.mjs`;
 

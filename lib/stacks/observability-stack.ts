@@ -11,6 +11,7 @@ import {
   TreatMissingData,
 } from 'aws-cdk-lib/aws-cloudwatch';
 import { SnsAction } from 'aws-cdk-lib/aws-cloudwatch-actions';
+import { FilterPattern, LogGroup, MetricFilter } from 'aws-cdk-lib/aws-logs';
 import { Topic } from 'aws-cdk-lib/aws-sns';
 import { EmailSubscription } from 'aws-cdk-lib/aws-sns-subscriptions';
 import type { Construct } from 'constructs';
@@ -18,9 +19,20 @@ import { EVENT_NAMES, type EventName } from '#core/events.ts';
 import { FUNCTION_NAMES, type FunctionName } from '#core/http/route.ts';
 import { TABLE_NAMES } from '#core/ports/table-rules.ts';
 import { functionNameOf, metricNamespaceOf, type Stage, tablePrefixOf } from '../config.ts';
-import { FUNCTIONS } from '../functions.ts';
+import { FUNCTIONS, POOL_FUNCTIONS, type PoolFunctionName } from '../functions.ts';
 
 const PERIOD = Duration.minutes(5);
+
+type AnyFunction = FunctionName | EventName | PoolFunctionName;
+const POOL_NAMES = Object.keys(POOL_FUNCTIONS) as PoolFunctionName[];
+
+/** What the keeper of the pool writes each minute, and when ECS refuses it a task: `aws/fargate/keeper.ts`. */
+const POOL_LINES = {
+  SandboxesIdle: { pattern: FilterPattern.stringValue('$.message', '=', 'pool'), value: '$.idle' },
+  SandboxesClaimed: { pattern: FilterPattern.stringValue('$.message', '=', 'pool'), value: '$.claimed' },
+  CallsWaiting: { pattern: FilterPattern.stringValue('$.message', '=', 'pool'), value: '$.waiting' },
+  TasksNotStarted: { pattern: FilterPattern.stringValue('$.message', '=', 'task not started'), value: '1' },
+} as const;
 
 /** What is watched, and when somebody should look. Each has a section in `docs/operate.md`. */
 interface Watch {
@@ -37,8 +49,8 @@ interface Watch {
 
 /**
  * A dashboard, and alarms where the stage file asks for them. Everything is found by its name, so nothing depends on
- * this stack and it depends on none. The numbers are those that AWS counts anyway, and one that is made of log lines:
- * nothing is measured inside a request.
+ * this stack. The numbers are those that AWS counts anyway, and some that are made of log lines: nothing is measured
+ * inside a request.
  */
 export class ObservabilityStack extends Stack {
   readonly #stage: Stage;
@@ -46,6 +58,7 @@ export class ObservabilityStack extends Stack {
   constructor(scope: Construct, id: string, props: StackProps & { readonly stage: Stage }) {
     super(scope, id, props);
     this.#stage = props.stage;
+    if (this.#hasPool) this.#countPoolLines();
     this.#addDashboard();
     if (props.stage.alarms) this.#addAlarms(props.stage.alarms);
   }
@@ -68,6 +81,19 @@ export class ObservabilityStack extends Stack {
       alarm.addOkAction(new SnsAction(topic));
     }
     new CfnOutput(this, 'AlarmTopic', { value: topic.topicArn });
+  }
+
+  get #hasPool(): boolean {
+    return this.#stage.sandbox.kind === 'fargate';
+  }
+
+  #countPoolLines(): void {
+    const logGroupName = `/aws/lambda/${functionNameOf(this.#stage, 'pool-keeper')}`;
+    const logGroup = LogGroup.fromLogGroupName(this, 'keeper-log', logGroupName);
+    for (const [metricName, { pattern: filterPattern, value: metricValue }] of Object.entries(POOL_LINES)) {
+      const metricNamespace = metricNamespaceOf(this.#stage);
+      new MetricFilter(this, metricName, { logGroup, filterPattern, metricNamespace, metricName, metricValue });
+    }
   }
 
   #watches(): Watch[] {
@@ -108,14 +134,39 @@ export class ObservabilityStack extends Stack {
         periods: 3 as const,
       })),
       // A stream that breaks off has its status already, and what the clock calls has nobody who would see an answer.
-      ...[...FUNCTION_NAMES.filter(isSlowByNature), ...EVENT_NAMES].map((fn) => ({
+      ...[...FUNCTION_NAMES.filter(isSlowByNature), ...this.#withoutRequests].map((fn) => ({
         name: `broken-${fn}`,
         what: `The function "${fn}" ended with an error, ran out of memory or took too long.`,
         metric: this.#lambda('Errors', Stats.SUM, fn),
         above: 0,
         periods: 2 as const,
       })),
+      ...(this.#hasPool ? this.#poolWatches() : []),
     ];
+  }
+
+  #poolWatches(): Watch[] {
+    return [
+      {
+        name: 'pool-empty',
+        what: 'Calls waited for a sandbox for minutes, or were refused for want of one.',
+        metric: this.#ours('CallsWaiting', Stats.MAXIMUM),
+        above: 0,
+        periods: 2,
+      },
+      {
+        name: 'tasks-not-started',
+        what: 'ECS did not start the tasks that sandboxes are.',
+        metric: this.#ours('TasksNotStarted', Stats.SUM),
+        above: 2,
+        periods: 2,
+      },
+    ];
+  }
+
+  /** Called by a clock, an event or another function. */
+  get #withoutRequests(): AnyFunction[] {
+    return [...EVENT_NAMES, ...(this.#hasPool ? POOL_NAMES : [])];
   }
 
   #addDashboard(): void {
@@ -140,7 +191,7 @@ export class ObservabilityStack extends Stack {
       ),
       graph(
         'Functions that broke',
-        [...FUNCTION_NAMES, ...EVENT_NAMES].map((fn) => this.#lambda('Errors', Stats.SUM, fn)),
+        [...FUNCTION_NAMES, ...this.#withoutRequests].map((fn) => this.#lambda('Errors', Stats.SUM, fn)),
       ),
       graph(
         'Tables: read and write units, and what was refused',
@@ -149,6 +200,14 @@ export class ObservabilityStack extends Stack {
           this.#dynamoDb('ConsumedWriteCapacityUnits', table),
         ]),
         TABLE_NAMES.map((table) => this.#tableThrottles(table)),
+      ),
+    );
+    if (!this.#hasPool) return;
+    dashboard.addWidgets(
+      graph(
+        'Sandboxes, and calls that wait for one',
+        [this.#ours('SandboxesIdle', Stats.AVERAGE), this.#ours('SandboxesClaimed', Stats.MAXIMUM)],
+        [this.#ours('CallsWaiting', Stats.MAXIMUM), this.#ours('TasksNotStarted', Stats.SUM)],
       ),
     );
   }
@@ -160,7 +219,7 @@ export class ObservabilityStack extends Stack {
   }
 
   /** Without `fn`, of the whole account in this Region. */
-  #lambda(metricName: string, statistic: string, fn?: FunctionName | EventName): Metric {
+  #lambda(metricName: string, statistic: string, fn?: AnyFunction): Metric {
     const dimensionsMap = fn && { FunctionName: functionNameOf(this.#stage, fn) };
     return new Metric({
       namespace: 'AWS/Lambda',
@@ -197,8 +256,11 @@ export class ObservabilityStack extends Stack {
   }
 
   #failures(): Metric {
-    const namespace = metricNamespaceOf(this.#stage);
-    return new Metric({ namespace, metricName: 'Failures', statistic: Stats.SUM, period: PERIOD });
+    return this.#ours('Failures', Stats.SUM);
+  }
+
+  #ours(metricName: string, statistic: string): Metric {
+    return new Metric({ namespace: metricNamespaceOf(this.#stage), metricName, statistic, period: PERIOD });
   }
 }
 

@@ -9,5 +9,6 @@ export const everythingAsked = defineStage({
     certificateArn: 'arn:aws:acm:eu-west-1:111122223333:certificate/0a1b2c3d-0000-4000-8000-000000000000',
   },
   firewall: { requestsPerFiveMinutes: 3000 },
+  sandbox: { kind: 'fargate', idle: 1 },
   alarms: { email: 'operator@example.org' },
 });

@@ -12,7 +12,7 @@ let metafile: Awaited<ReturnType<typeof buildFunctions>>;
 
 beforeAll(async () => {
   metafile = await buildFunctions(folder);
-}, 120_000);
+}, 300_000);
 afterAll(() => rmSync(folder, { recursive: true }));
 
 const atStart = (name: string) => loadedAtStart(metafile, join(folder, name, 'index.mjs'));
