@@ -20,7 +20,11 @@ const atStart = (name: string) => loadedAtStart(metafile, join(folder, name, 'in
 /** How long a cold start takes is a matter of how much is loaded; this tells without a clock. */
 describe('what functions load when they start', () => {
   /** They are what these functions are for. */
-  const NEEDED: Record<string, RegExp | undefined> = { cleaner: /client-(s3|secrets-manager)/ };
+  const NEEDED: Record<string, RegExp | undefined> = {
+    cleaner: /client-(s3|secrets-manager)/,
+    'pool-keeper': /client-ecs/,
+    'microvm-sweeper': /client-lambda-microvms/,
+  };
 
   test.each(names)('%s: no client but DynamoDB, no provider, no library that only some requests need', (name) => {
     const libraries = /\/(@aws-sdk\/client-(?!dynamodb\/)[\w-]+|@ai-sdk\/[\w-]+|ajv|unbash|busboy|yauzl|fflate)\//;

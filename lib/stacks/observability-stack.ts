@@ -15,16 +15,20 @@ import { FilterPattern, LogGroup, MetricFilter } from 'aws-cdk-lib/aws-logs';
 import { Topic } from 'aws-cdk-lib/aws-sns';
 import { EmailSubscription } from 'aws-cdk-lib/aws-sns-subscriptions';
 import type { Construct } from 'constructs';
-import { EVENT_NAMES, type EventName } from '#core/events.ts';
+import { EVENT_NAMES } from '#core/events.ts';
 import { FUNCTION_NAMES, type FunctionName } from '#core/http/route.ts';
 import { TABLE_NAMES } from '#core/ports/table-rules.ts';
 import { functionNameOf, metricNamespaceOf, type Stage, tablePrefixOf } from '../config.ts';
-import { FUNCTIONS, POOL_FUNCTIONS, type PoolFunctionName } from '../functions.ts';
+import { FUNCTIONS, MICROVM_FUNCTIONS, POOL_FUNCTIONS } from '../functions.ts';
 
 const PERIOD = Duration.minutes(5);
 
-type AnyFunction = FunctionName | EventName | PoolFunctionName;
-const POOL_NAMES = Object.keys(POOL_FUNCTIONS) as PoolFunctionName[];
+/** What looks after sandboxes, by their kind. */
+const SANDBOX_FUNCTIONS = {
+  none: [],
+  fargate: Object.keys(POOL_FUNCTIONS),
+  microvm: Object.keys(MICROVM_FUNCTIONS),
+} satisfies Record<Stage['sandbox']['kind'], string[]>;
 
 /** What the keeper of the pool writes each minute, and when ECS refuses it a task: `aws/fargate/keeper.ts`. */
 const POOL_LINES = {
@@ -165,8 +169,8 @@ export class ObservabilityStack extends Stack {
   }
 
   /** Called by a clock, an event or another function. */
-  get #withoutRequests(): AnyFunction[] {
-    return [...EVENT_NAMES, ...(this.#hasPool ? POOL_NAMES : [])];
+  get #withoutRequests(): string[] {
+    return [...EVENT_NAMES, ...SANDBOX_FUNCTIONS[this.#stage.sandbox.kind]];
   }
 
   #addDashboard(): void {
@@ -219,15 +223,15 @@ export class ObservabilityStack extends Stack {
   }
 
   /** Without `fn`, of the whole account in this Region. */
-  #lambda(metricName: string, statistic: string, fn?: AnyFunction): Metric {
-    const dimensionsMap = fn && { FunctionName: functionNameOf(this.#stage, fn) };
+  #lambda(metricName: string, statistic: string, fn?: string): Metric {
+    const dimensionsMap = fn === undefined ? undefined : { FunctionName: functionNameOf(this.#stage, fn) };
     return new Metric({
       namespace: 'AWS/Lambda',
       metricName,
       dimensionsMap,
       statistic,
       period: PERIOD,
-      ...(fn && { label: fn }),
+      label: fn,
     });
   }
 

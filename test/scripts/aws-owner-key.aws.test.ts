@@ -25,7 +25,7 @@ async function awsKey(...args: string[]): Promise<{ code: number; stdout: string
   );
 }
 
-test('the first key is made once, however often it is asked for', async () => {
+test('the first key is made once, however often it is asked for', { timeout: 180_000 }, async () => {
   const early = await awsKey('dev');
   expect([early.code, early.stdout]).toEqual([1, '']);
   expect(early.stderr).toContain('deploy the stage first');

@@ -267,7 +267,7 @@ describe('alarms', () => {
 
   test('watch what is there', () => {
     const names = new Set(
-      [stages.prod.api, stages.prod.data].flatMap(({ Resources }) =>
+      [stages.prod.api, stages.prod.data, stages.prod.compute!].flatMap(({ Resources }) =>
         Object.values(Resources).flatMap(({ Properties: { FunctionName, TableName, Name } = {} }) =>
           [FunctionName, TableName, Name].filter((name) => typeof name === 'string'),
         ),
@@ -668,8 +668,8 @@ describe('data', () => {
   });
 
   test('of dev nothing stays that costs', () => {
-    const { data, api, observability } = stages.dev;
-    const kept = [data, api, observability].flatMap(({ Resources }) =>
+    const { data, api, observability, compute } = stages.dev;
+    const kept = [data, api, observability, compute!].flatMap(({ Resources }) =>
       Object.values(Resources).filter(({ DeletionPolicy }) => DeletionPolicy === 'Retain'),
     );
     // API Gateway has one of these for all stages of an account.
