@@ -1,10 +1,12 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, describe, expect, onTestFinished, test } from 'vitest';
+import { afterAll, describe, expect, onTestFinished, test, vi } from 'vitest';
 import { ran, specOf } from '#test/conformance/sandbox.ts';
 import { type Fargate, type FargateOptions, startFargate } from '#test/helpers/fargate.ts';
 
+// Each test starts runners, which are processes.
+vi.setConfig({ testTimeout: 60_000 });
 const root = mkdtempSync(join(tmpdir(), 'fargate-test-'));
 afterAll(() => rmSync(root, { recursive: true }));
 
@@ -167,7 +169,7 @@ describe('chaos', () => {
     await session.close();
   });
 
-  test('six calls for three tasks: each runs once, in a task of its own', { timeout: 60_000 }, async () => {
+  test('six calls for three tasks: each runs once, in a task of its own', async () => {
     const fargate = await start({ pool: { idle: 3, most: 12 } });
     await fargate.idle(3);
     const outs = await Promise.all(
