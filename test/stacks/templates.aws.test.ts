@@ -4,13 +4,15 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { expect, test } from 'vitest';
+import { defineStage } from '#lib/config.ts';
 import { synthesise, TEST_REGION } from '#test/helpers/templates.ts';
 import { fetchAwsEmulators } from '../../scripts/fetch-aws-emulators.ts';
 import { stage as dev } from '../../stages/dev.ts';
 import { everythingAsked } from './everything-asked.ts';
 
+const microvms = defineStage({ ...dev, sandbox: { kind: 'microvm' } });
 /** Between them they have every resource. */
-const folders = [dev, everythingAsked].map((stage) => synthesise(stage).app.outdir);
+const folders = [dev, everythingAsked, microvms].map((stage) => synthesise(stage).app.outdir);
 
 async function run(command: string, args: string[]): Promise<{ code: number; output: string }> {
   // Neither looks for an account, nor at what another version told this user.
