@@ -18,7 +18,7 @@ import type { Construct } from 'constructs';
 import { EVENT_NAMES } from '#core/events.ts';
 import { FUNCTION_NAMES, type FunctionName } from '#core/http/route.ts';
 import { TABLE_NAMES } from '#core/ports/table-rules.ts';
-import { functionNameOf, metricNamespaceOf, type Stage, tablePrefixOf } from '../config.ts';
+import { functionNameOf, metricNamespaceOf, type Stage, tablePrefixOf, timerNamesOf } from '../config.ts';
 import { FUNCTIONS, MICROVM_FUNCTIONS, POOL_FUNCTIONS } from '../functions.ts';
 
 const PERIOD = Duration.minutes(5);
@@ -145,6 +145,18 @@ export class ObservabilityStack extends Stack {
         above: 0,
         periods: 2 as const,
       })),
+      {
+        name: 'dead-fires',
+        what: 'Schedules were due and could not be run: their messages lie in the dead-letter queue.',
+        metric: new Metric({
+          namespace: 'AWS/SQS',
+          metricName: 'ApproximateNumberOfMessagesVisible',
+          dimensionsMap: { QueueName: timerNamesOf(this.#stage).deadQueue },
+          statistic: Stats.MAXIMUM,
+          period: PERIOD,
+        }),
+        above: 0,
+      },
       ...(this.#hasPool ? this.#poolWatches() : []),
     ];
   }

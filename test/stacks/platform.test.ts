@@ -32,7 +32,7 @@ describe.each(Object.entries(stages))('%s', (name, { app, data, api, observabili
   test('a stack stays far below the 500 resources that it may have', () => {
     expect(Object.keys(data.Resources).length).toBeLessThan(50);
     expect(Object.keys(observability.Resources).length).toBeLessThan(100);
-    expect(Object.keys(api.Resources).length).toBeLessThan(400);
+    expect(Object.keys(api.Resources).length).toBeLessThan(450);
   });
 
   test('no account and no key is written into a template', () => {
