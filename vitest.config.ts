@@ -16,9 +16,29 @@ export default defineConfig({
         test: {
           name: 'aws',
           include: ['**/*.aws.test.ts'],
-          exclude: ['**/node_modules/**', 'dist/**', 'cdk.out/**'],
+          exclude: ['test/rehearsal/**', '**/node_modules/**', 'dist/**', 'cdk.out/**'],
           globalSetup: ['test/helpers/aws-emulators.ts'],
           testTimeout: 60_000,
+          hookTimeout: 120_000,
+        },
+      },
+      {
+        test: {
+          // The deployed form of the platform, see docs/architecture.md.
+          name: 'rehearsal',
+          include: ['test/rehearsal/*.rehearsal.ts', 'test/rehearsal/*.aws.test.ts'],
+          globalSetup: ['test/helpers/aws-emulators.ts'],
+          testTimeout: 120_000,
+          hookTimeout: 120_000,
+        },
+      },
+      {
+        test: {
+          // A platform that is running, see scripts/e2e.ts.
+          name: 'elsewhere',
+          include: ['test/e2e/remote.e2e.ts'],
+          runner: './test/e2e/remote-runner.ts',
+          testTimeout: 120_000,
           hookTimeout: 120_000,
         },
       },

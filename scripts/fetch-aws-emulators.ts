@@ -1,7 +1,8 @@
 /**
  * Fetches what the tests of the AWS adapters run against, into `.cache/` of the checkout: DynamoDB Local from Maven
- * Central and moto from PyPI. Quick when both are there. `npm run test:aws` does it by itself; run this file to do it
- * ahead. DynamoDB Local's licence allows use but no passing on, so it must never be committed.
+ * Central, moto from PyPI, and Lambda's runtime client from npm, whose native part is compiled here. Quick when they are
+ * there. `npm run test:aws` does it by itself; run this file to do it ahead. DynamoDB Local's licence allows use but no
+ * passing on, so it must never be committed.
  */
 import { spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
@@ -9,6 +10,7 @@ import { join } from 'node:path';
 
 const DYNAMODB_LOCAL = '2.6.1';
 const MOTO = '5.2.5';
+const LAMBDA_RUNTIME = '4.0.2';
 const MAVEN_DEPENDENCY_PLUGIN = '3.8.1';
 
 const CACHE = join(import.meta.dirname, '..', '.cache', 'aws-emulators');
@@ -27,6 +29,28 @@ export function fetchAwsEmulators(): AwsEmulators {
     dynamoDbLocal: fetchOnce(`dynamodb-local-${DYNAMODB_LOCAL}`, fetchDynamoDbLocal),
     python: join(fetchOnce(`moto-${MOTO}`, fetchMoto), 'bin', 'python'),
   };
+}
+
+/**
+ * The client that runs Node functions in Lambda: the file to start. Outside our lockfile, as it takes a C++ compiler and
+ * a minute, and none of it is a part of the platform. Throws with what is missing on this machine and how to get it.
+ */
+export function fetchLambdaRuntime(): string {
+  const folder = fetchOnce(`lambda-runtime-${LAMBDA_RUNTIME}`, (unfinished) => {
+    for (const command of ['autoconf', 'automake', 'libtoolize', 'cmake', 'g++', 'make', 'python3']) {
+      needs(
+        command,
+        ['--version'],
+        'a C++ compiler (Debian: apt-get install autoconf automake libtool cmake g++ make python3)',
+      );
+    }
+    mkdirSync(unfinished);
+    const manifest = { private: true, allowScripts: { 'aws-lambda-ric': true } };
+    writeFileSync(join(unfinished, 'package.json'), JSON.stringify(manifest));
+    const quiet = ['--no-audit', '--no-fund', '--loglevel=error'];
+    run('npm', ['install', ...quiet, '--prefix', unfinished, `aws-lambda-ric@${LAMBDA_RUNTIME}`]);
+  });
+  return join(folder, 'node_modules/aws-lambda-ric/index.mjs');
 }
 
 /** Filled under another name first: neither a fetch that broke off nor one at the same time leaves half of it. */
@@ -89,4 +113,7 @@ function run(command: string, args: string[]): void {
   if (status !== 0) throw new Error(`${command} ${args.join(' ')} failed:\n${error ?? ''}${stdout}${stderr}`);
 }
 
-if (import.meta.main) fetchAwsEmulators();
+if (import.meta.main) {
+  fetchAwsEmulators();
+  fetchLambdaRuntime();
+}

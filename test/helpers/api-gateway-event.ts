@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 import type { APIGatewayProxyEvent } from 'aws-lambda';
 
-/** `binaryMediaTypes` of the API. */
+/** `binaryMediaTypes` of the API, unless a test reads its template. */
 const BINARY = ['multipart/form-data'];
 /** Of one connection only, or made anew by the gateway. */
 const NOT_FORWARDED = new Set([
@@ -22,7 +22,13 @@ const NOT_FORWARDED = new Set([
 export function proxyEvent(
   request: Pick<IncomingMessage, 'method' | 'url' | 'rawHeaders'>,
   body: Buffer,
-  matched: { resource: string; pathParameters: Record<string, string>; stage: string },
+  matched: {
+    resource: string;
+    pathParameters: Record<string, string>;
+    stage: string;
+    requestId?: string;
+    binaryMediaTypes?: readonly string[];
+  },
 ): APIGatewayProxyEvent {
   const [path = '/', search = ''] = request.url!.split(/\?(.*)/s);
   const headers = new Map<string, string[]>();
@@ -38,9 +44,9 @@ export function proxyEvent(
     [...query].map(([name, pairs]) => [name, pairs.map(([, value]) => value)]),
   );
   const contentType = [...headers].find(([name]) => name.toLowerCase() === 'content-type')?.[1].at(-1) ?? '';
-  const isBinary = body.length > 0 && BINARY.includes(contentType.split(';')[0]!.trim().toLowerCase());
-  const requestId = randomUUID();
-  const { resource, pathParameters, stage } = matched;
+  const isBinary =
+    body.length > 0 && (matched.binaryMediaTypes ?? BINARY).includes(contentType.split(';')[0]!.trim().toLowerCase());
+  const { resource, pathParameters, stage, requestId = randomUUID() } = matched;
   return {
     resource,
     path,

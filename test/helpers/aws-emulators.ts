@@ -4,23 +4,36 @@ import { createServer } from 'node:net';
 import { delimiter, join } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
 import type { TestProject } from 'vitest/node';
-import { fetchAwsEmulators } from '../../scripts/fetch-aws-emulators.ts';
+import { fetchAwsEmulators, fetchLambdaRuntime } from '../../scripts/fetch-aws-emulators.ts';
+import { TEST_ACCOUNT } from './aws-account.ts';
 
 declare module 'vitest' {
   interface ProvidedContext {
-    /** Endpoints of the emulators, in project `aws` only. */
-    awsEndpoints: {
-      readonly dynamoDb: string;
-      /** Every other service. */
-      readonly moto: string;
-    };
+    /** In project `aws` only. */
+    awsEndpoints: AwsEndpoints;
   }
+}
+
+/** Addresses of the emulators. */
+export interface AwsEndpoints {
+  readonly dynamoDb: string;
+  /** Every other service. */
+  readonly moto: string;
 }
 
 const START_LIMIT_MS = 60_000;
 
-/** Vitest's global set-up of project `aws`: DynamoDB Local and moto, in memory, for as long as the tests run. */
+/** Vitest's global set-up of project `aws`: the emulators for as long as the tests run. */
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
+  // Here, so that no two tests compile it at the same time.
+  if (project.name === 'rehearsal') fetchLambdaRuntime();
+  const { endpoints, stop } = await startAwsEmulators();
+  project.provide('awsEndpoints', endpoints);
+  return stop;
+}
+
+/** Starts DynamoDB Local and moto, in memory. */
+export async function startAwsEmulators(): Promise<{ endpoints: AwsEndpoints; stop: () => Promise<void> }> {
   const { dynamoDbLocal, python } = fetchAwsEmulators();
   const [dynamoDbPort, motoPort] = [await freePort(), await freePort()];
   const emulators = [
@@ -31,7 +44,7 @@ export default async function setup(project: TestProject): Promise<() => Promise
       'com.amazonaws.services.dynamodbv2.local.main.ServerRunner',
       ...['-inMemory', '-sharedDb', '-disableTelemetry', '-port', String(dynamoDbPort)],
     ]),
-    start(python, ['-m', 'moto.server', '-H', '127.0.0.1', '-p', String(motoPort)]),
+    start(python, ['-m', 'moto.server', '-H', '127.0.0.1', '-p', String(motoPort)], { MOTO_ACCOUNT_ID: TEST_ACCOUNT }),
   ];
   const stop = async () => {
     await Promise.all(emulators.map((emulator) => emulator.stop()));
@@ -43,12 +56,12 @@ export default async function setup(project: TestProject): Promise<() => Promise
     await stop();
     throw error;
   }
-  project.provide('awsEndpoints', endpoints);
-  return stop;
+  return { endpoints, stop };
 }
 
-function start(command: string, args: string[]) {
-  const child: ChildProcess = spawn(command, args, { stdio: ['ignore', 'pipe', 'pipe'] });
+function start(command: string, args: string[], variables: Record<string, string> = {}) {
+  const env = { ...process.env, ...variables };
+  const child: ChildProcess = spawn(command, args, { env, stdio: ['ignore', 'pipe', 'pipe'] });
   let output = '';
   const keep = (chunk: Buffer) => {
     output = (output + chunk).slice(-4000);

@@ -4,12 +4,9 @@ import { CreateBucketCommand, S3Client } from '@aws-sdk/client-s3';
 import { SecretsManagerClient } from '@aws-sdk/client-secrets-manager';
 import { inject } from 'vitest';
 import { TABLE_NAMES, TABLE_SCHEMA, type TableName } from '#core/ports/table-rules.ts';
+import { AWS_TEST_ACCOUNT } from './aws-account.ts';
 
-/** What every SDK client of a test needs beside its endpoint. */
-export const AWS_TEST_ACCOUNT = {
-  region: 'us-east-1',
-  credentials: { accessKeyId: 'test', secretAccessKey: 'test' },
-} as const;
+export { AWS_TEST_ACCOUNT };
 
 export const dynamoDbClient = (): DynamoDBClient =>
   new DynamoDBClient({ ...AWS_TEST_ACCOUNT, endpoint: inject('awsEndpoints').dynamoDb });

@@ -22,7 +22,7 @@ export interface FakeLambda {
 
 /** Lambda's API as far as functions call each other: Invoke, in its three ways, on the SDK's wire protocol. */
 export async function startFakeLambda(
-  invoke: (functionName: string, event: unknown) => Promise<Invocation>,
+  invoke: (functionName: string, event: unknown, how: string) => Promise<Invocation>,
 ): Promise<FakeLambda> {
   const calls: string[] = [];
   let throttled = 0;
@@ -44,7 +44,7 @@ export async function startFakeLambda(
     }
     const limit = type === 'Event' ? MAX_ASYNC_EVENT_BYTES : MAX_EVENT_BYTES;
     if (body.length > limit) return void fail(413, 'RequestTooLargeException');
-    const work = invoke(decodeURIComponent(name), JSON.parse(body.toString() || 'null'));
+    const work = invoke(decodeURIComponent(name), JSON.parse(body.toString() || 'null'), String(type));
     if (failing > 0 && type !== 'Event') {
       failing -= 1;
       await Array.fromAsync((await work).payload);

@@ -1,6 +1,6 @@
 import { createHmac } from 'node:crypto';
 import { readMultipart } from '#core/http/multipart.ts';
-import { AWS_TEST_ACCOUNT } from './aws.ts';
+import { AWS_TEST_ACCOUNT } from './aws-account.ts';
 
 /** What a POST of a form asks S3 for. */
 interface FormPost {

@@ -8,6 +8,9 @@ import type { Stage } from '#lib/config.ts';
 import { MICROVM_FUNCTIONS, POOL_FUNCTIONS } from '#lib/functions.ts';
 import { addPlatform } from '#lib/platform.ts';
 import cdkJson from '../../cdk.json' with { type: 'json' };
+import { TEST_ACCOUNT, TEST_REGION } from './aws-account.ts';
+
+export { TEST_ACCOUNT, TEST_REGION };
 
 export interface Resource {
   readonly Type: string;
@@ -23,30 +26,24 @@ export interface Template {
   readonly Outputs?: unknown;
 }
 
-/** The app of a stage and what it synthesises, with empty bundles: building the real ones is another test's. */
-export function synthesise(stage: Stage): {
-  app: App;
-  data: Template;
-  schedules: Template;
-  api: Template;
-  observability: Template;
+export interface Synthesis {
+  readonly app: App;
+  readonly data: Template;
+  readonly schedules: Template;
+  readonly api: Template;
+  readonly observability: Template;
   /** Only where programs run on Fargate or in MicroVMs. */
-  compute?: Template;
-} {
+  readonly compute?: Template;
+  /** Where it lies, with its assets. */
+  readonly folder: string;
+  readonly stacks: readonly { readonly name: string; readonly template: Template }[];
+}
+
+/** The app of a stage and what it synthesises, by default with empty bundles: building the real ones is another test's. */
+export function synthesise(stage: Stage, bundles = emptyBundles()): Synthesis {
   const folder = mkdtempSync(join(tmpdir(), 'platform-synth-'));
-  const bundles = join(folder, 'bundles');
-  for (const fn of [
-    ...FUNCTION_NAMES,
-    ...EVENT_NAMES,
-    ...Object.keys({ ...POOL_FUNCTIONS, ...MICROVM_FUNCTIONS }),
-    'cleaner',
-  ]) {
-    mkdirSync(join(bundles, fn), { recursive: true });
-    writeFileSync(join(bundles, fn, 'index.mjs'), `// ${fn}\n`);
-  }
-  const app = new App({ context: cdkJson.context, outdir: join(folder, 'cdk.out') });
-  const runnerContext = join(folder, 'runner');
-  mkdirSync(runnerContext);
+  const app = new App({ context: cdkJson.context, outdir: folder });
+  const runnerContext = mkdtempSync(join(tmpdir(), 'platform-runner-'));
   writeFileSync(join(runnerContext, 'Dockerfile'), 'FROM scratch\n');
   const { data, schedules, api, observability, compute } = addPlatform(app, { stage, bundles, runnerContext });
   const assembly = app.synth();
@@ -58,14 +55,28 @@ export function synthesise(stage: Stage): {
     api: templateOf(api),
     observability: templateOf(observability),
     compute: compute && templateOf(compute),
+    folder,
+    stacks: assembly.stacks.map(({ stackName, template }) => ({ name: stackName, template })),
   };
+}
+
+function emptyBundles(): string {
+  const folder = mkdtempSync(join(tmpdir(), 'platform-bundles-'));
+  const names = [
+    ...FUNCTION_NAMES,
+    ...EVENT_NAMES,
+    ...Object.keys({ ...POOL_FUNCTIONS, ...MICROVM_FUNCTIONS }),
+    'cleaner',
+  ];
+  for (const fn of names) {
+    mkdirSync(join(folder, fn));
+    writeFileSync(join(folder, fn, 'index.mjs'), `// ${fn}\n`);
+  }
+  return folder;
 }
 
 export const resourcesOf = (template: Template, type: string): [id: string, resource: Resource][] =>
   Object.entries(template.Resources).filter(([, resource]) => resource.Type === type);
-
-export const TEST_REGION = 'eu-west-1';
-export const TEST_ACCOUNT = '111122223333';
 
 const PSEUDO: Record<string, string> = {
   'AWS::Partition': 'aws',

@@ -1,0 +1,140 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { TEST_ACCOUNT, TEST_REGION } from '#test/helpers/aws-account.ts';
+import type { Resource, Template } from '#test/helpers/templates.ts';
+
+/** A resource of a synthesised stack, its references resolved. */
+export interface Deployed {
+  readonly id: string;
+  readonly type: string;
+  // biome-ignore lint/suspicious/noExplicitAny: what CloudFormation knows of a resource is not typed here.
+  readonly properties: any;
+  /** What the resource is called in policies and targets. */
+  readonly arn: string;
+  readonly stack: string;
+}
+
+/** What `cdk synth` wrote: every resource of every stack, as a deployment would make them. */
+export interface Assembly {
+  readonly resources: readonly Deployed[];
+  /** Those of one CloudFormation type. */
+  of(type: string): Deployed[];
+  /** The folder of an asset, by the key under which it lies in the bucket of the bootstrap. */
+  assetFolder(s3Key: string): string;
+}
+
+/** Reads stacks that were synthesised into `folder`. */
+export function readAssembly(folder: string, stacks: readonly { name: string; template: Template }[]): Assembly {
+  const resources = stacks.flatMap(({ name, template }) => {
+    const resolve = resolverOf(template);
+    return Object.entries(template.Resources).map(([id, resource]) => ({
+      id,
+      type: resource.Type,
+      properties: resolve(resource.Properties ?? {}),
+      arn: String(resolve({ 'Fn::GetAtt': [id, 'Arn'] })),
+      stack: name,
+    }));
+  });
+  const assets = new Map<string, string>();
+  for (const { name } of stacks) {
+    const { files } = JSON.parse(readFileSync(join(folder, `${name}.assets.json`), 'utf8'));
+    for (const { source, destinations } of Object.values<AssetFile>(files)) {
+      for (const { objectKey } of Object.values(destinations)) assets.set(objectKey, join(folder, source.path));
+    }
+  }
+  return {
+    resources,
+    of: (type) => resources.filter((resource) => resource.type === type),
+    assetFolder(s3Key) {
+      const found = assets.get(s3Key);
+      if (found === undefined) throw new Error(`no asset of the assembly has the key ${s3Key}`);
+      return found;
+    },
+  };
+}
+
+interface AssetFile {
+  readonly source: { readonly path: string };
+  readonly destinations: Readonly<Record<string, { readonly objectKey: string }>>;
+}
+
+const PSEUDO: Readonly<Record<string, string>> = {
+  'AWS::Partition': 'aws',
+  'AWS::Region': TEST_REGION,
+  'AWS::AccountId': TEST_ACCOUNT,
+  'AWS::URLSuffix': 'amazonaws.com',
+  'AWS::NoValue': '',
+};
+
+/** Types whose `Ref` is the name that the template gives them, and how their ARN is made of it. */
+const NAMED: Readonly<Record<string, readonly [property: string, arn: (name: string) => string]>> = {
+  'AWS::Lambda::Function': ['FunctionName', (name) => regional('lambda', `function:${name}`)],
+  'AWS::DynamoDB::GlobalTable': ['TableName', (name) => regional('dynamodb', `table/${name}`)],
+  'AWS::DynamoDB::Table': ['TableName', (name) => regional('dynamodb', `table/${name}`)],
+  'AWS::S3::Bucket': ['BucketName', (name) => `arn:aws:s3:::${name}`],
+  'AWS::SQS::Queue': ['QueueName', (name) => regional('sqs', name)],
+  'AWS::SNS::Topic': ['TopicName', (name) => regional('sns', name)],
+  'AWS::ECS::Cluster': ['ClusterName', (name) => regional('ecs', `cluster/${name}`)],
+  'AWS::ECS::TaskDefinition': ['Family', (name) => regional('ecs', `task-definition/${name}:1`)],
+  'AWS::Events::Rule': ['Name', (name) => regional('events', `rule/${name}`)],
+  'AWS::Scheduler::ScheduleGroup': ['Name', (name) => regional('scheduler', `schedule-group/${name}`)],
+  'AWS::IAM::Role': ['RoleName', (name) => `arn:aws:iam::${TEST_ACCOUNT}:role/${name}`],
+  'AWS::Logs::LogGroup': ['LogGroupName', (name) => regional('logs', `log-group:${name}:*`)],
+};
+const regional = (service: string, rest: string): string => `arn:aws:${service}:${TEST_REGION}:${TEST_ACCOUNT}:${rest}`;
+/** Types whose `Ref` is their ARN. */
+const REF_IS_ARN = new Set(['AWS::SNS::Topic', 'AWS::ECS::TaskDefinition']);
+
+/**
+ * Puts in for every intrinsic function what CloudFormation would, as far as the template decides it: what only a
+ * deployment knows becomes its logical id, or `<id>.<attribute>`.
+ */
+function resolverOf(template: Template): (value: unknown) => unknown {
+  const nameOf = (id: string, resource: Resource): string => {
+    const property = NAMED[resource.Type]?.[0];
+    const given = property === undefined ? undefined : resource.Properties?.[property];
+    return given === undefined ? id : String(resolve(given));
+  };
+  const ref = (id: string): string => {
+    const resource = template.Resources[id];
+    if (resource === undefined) return PSEUDO[id] ?? id;
+    if (REF_IS_ARN.has(resource.Type)) return attribute(id, 'Arn');
+    if (resource.Type !== 'AWS::SQS::Queue') return nameOf(id, resource);
+    return `https://sqs.${TEST_REGION}.amazonaws.com/${TEST_ACCOUNT}/${nameOf(id, resource)}`;
+  };
+  const attribute = (id: string, name: string): string => {
+    const resource = template.Resources[id];
+    const arn = resource && NAMED[resource.Type]?.[1];
+    if (name === 'Arn' && arn) return arn(nameOf(id, resource));
+    if (name === 'QueueName' && resource) return nameOf(id, resource);
+    return `${id}.${name}`;
+  };
+  const substituted = (text: string, values: Readonly<Record<string, unknown>>): string =>
+    text.replaceAll(/\$\{([\w:.]+)\}/g, (_, name: string) => {
+      if (name in values) return String(resolve(values[name]));
+      const [id = '', ...path] = name.split('.');
+      return path.length === 0 ? ref(id) : attribute(id, path.join('.'));
+    });
+  // biome-ignore lint/suspicious/noExplicitAny: arguments of any intrinsic function.
+  const intrinsics: Record<string, (argument: any) => unknown> = {
+    Ref: ref,
+    'Fn::GetAtt': (path) => attribute(...((Array.isArray(path) ? path : path.split(/\.(.*)/, 2)) as [string, string])),
+    'Fn::Join': ([separator, parts]) => (resolve(parts) as unknown[]).join(separator),
+    'Fn::Sub': (argument) =>
+      Array.isArray(argument) ? substituted(argument[0], argument[1]) : substituted(argument, {}),
+    'Fn::Select': ([index, list]) => (resolve(list) as unknown[])[Number(index)],
+    'Fn::Split': ([separator, text]) => String(resolve(text)).split(separator),
+    'Fn::GetAZs': () => ['a', 'b', 'c'].map((zone) => TEST_REGION + zone),
+  };
+  const resolve = (value: unknown): unknown => {
+    if (typeof value !== 'object' || value === null) return value;
+    if (Array.isArray(value)) return value.map(resolve);
+    const entries = Object.entries(value);
+    const [[name, argument] = []] = entries;
+    const intrinsic = entries.length === 1 && name !== undefined ? intrinsics[name] : undefined;
+    if (intrinsic) return intrinsic(argument);
+    if (entries.length === 1 && name?.startsWith('Fn::')) throw new Error(`no value for ${JSON.stringify(value)}`);
+    return Object.fromEntries(entries.map(([key, member]) => [key, resolve(member)]));
+  };
+  return resolve;
+}

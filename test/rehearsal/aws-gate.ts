@@ -1,0 +1,183 @@
+import { once } from 'node:events';
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { judgeFormPost } from '#test/helpers/post-policy.ts';
+import { type Ask, allowing, type Statement } from './iam.ts';
+import { WIRE, type WireRequest } from './wire.ts';
+
+/** What answers the requests of a service: an emulator at an address, or code of the rehearsal. */
+export type Service = string | ((request: WireRequest, response: ServerResponse) => Promise<void>);
+
+/** A request that was let through. */
+export interface AwsCall {
+  /** Whose access key signed it. */
+  readonly principal: string;
+  readonly service: string;
+  /** As IAM names it, such as `s3:GetObject`; of a transaction, its first part's. */
+  readonly action: string;
+  readonly status: number;
+  /** Of DynamoDB: what it says it consumed. */
+  readonly readUnits: number;
+  readonly writeUnits: number;
+}
+
+export interface AwsGate {
+  readonly url: string;
+  /** `<principal> <action> <resource>` of everything that was refused. */
+  readonly refused: ReadonlySet<string>;
+  /** `<principal> <action> <resource>`, as policies name them, of everything that was allowed. */
+  readonly used: ReadonlySet<string>;
+  readonly calls: readonly AwsCall[];
+  close(): Promise<void>;
+}
+
+/**
+ * The endpoint of AWS for all that runs in a rehearsal. Each request says by its signature who asks which service, as on
+ * AWS (`Credential=<access key>/<date>/<region>/<service>/aws4_request`, also in presigned addresses and forms); what the
+ * policies of the one whose access key it is do not allow is refused, the rest goes to the emulator of the service.
+ *
+ * @param policies by access key
+ */
+export async function startAwsGate(
+  services: Readonly<Record<string, Service>>,
+  policies: Readonly<Record<string, readonly Statement[]>>,
+): Promise<AwsGate> {
+  const refused = new Set<string>();
+  const used = new Set<string>();
+  const calls: AwsCall[] = [];
+
+  const isAllowed = (principal: string, ask: Ask): boolean => {
+    const grant = allowing(policies[principal] ?? [], ask);
+    if (grant === undefined) {
+      refused.add(`${principal} ${ask.action} ${ask.resource}`);
+      return false;
+    }
+    used.add(`${principal} ${grant.action} ${grant.resource}`);
+    return true;
+  };
+
+  async function serve(incoming: IncomingMessage, response: ServerResponse): Promise<void> {
+    const body = Buffer.concat(await incoming.toArray());
+    const url = new URL(incoming.url!, 'http://aws');
+    const request: WireRequest = { method: incoming.method!, url, headers: incoming.headers, body };
+    const { principal, service } = signerOf(request);
+    const upstream = services[service];
+    const read = WIRE[service];
+    if (upstream === undefined || read === undefined) {
+      refused.add(`${principal} ${service}: not a service of the rehearsal (test/rehearsal/wire.ts)`);
+      return refuse(response, `there is no service ${service}`);
+    }
+    const type = String(incoming.headers['content-type']);
+    const isForm = service === 's3' && request.method === 'POST' && type.startsWith('multipart/form-data');
+    const form = isForm ? await judgeFormPost(url.pathname.split('/')[1]!, type, body) : undefined;
+    if (form?.refusal) {
+      response.writeHead(form.refusal.status, { 'content-type': 'application/xml' });
+      response.end(`<Error><Code>${form.refusal.code}</Code></Error>`);
+      return;
+    }
+    const asks = form
+      ? [{ action: 's3:PutObject', resource: `arn:aws:s3:::${form.bucket}/${form.key}` }]
+      : read(request);
+    const denied = asks.filter((ask) => !isAllowed(principal, ask));
+    if (denied.length > 0) {
+      const what = denied.map(({ action, resource }) => `${action} on ${resource}`).join(', ');
+      return refuse(response, `not authorized to perform: ${what}`);
+    }
+    const action = asks[0]!.action;
+    if (typeof upstream !== 'string') {
+      await upstream(request, response);
+      calls.push({ principal, service, action, status: response.statusCode, readUnits: 0, writeUnits: 0 });
+      return;
+    }
+    const units = await forward(upstream, service, request, response);
+    calls.push({ principal, service, action, status: response.statusCode, ...units });
+  }
+
+  const server = createServer((incoming, response) => {
+    serve(incoming, response).catch((error) => {
+      process.stderr.write(`aws gate: ${error instanceof Error ? error.stack : error}\n`);
+      response.headersSent ? response.destroy() : response.writeHead(500).end();
+    });
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  return {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    refused,
+    used,
+    calls,
+    async close() {
+      server.closeAllConnections();
+      server.close();
+    },
+  };
+}
+
+/** Who asks whom, by the signature. Presigned forms are S3's only. */
+function signerOf({ url, headers, body }: WireRequest): { principal: string; service: string } {
+  const inForm = () =>
+    /name="x-amz-credential"\r\n\r\n([^\r]+)/i.exec(body.subarray(0, 16_384).toString('latin1'))?.[1];
+  const inHeader = /Credential=([^,\s]+)/.exec(String(headers.authorization))?.[1];
+  const [principal = 'anonymous', , , service = 's3'] =
+    (inHeader ?? url.searchParams.get('X-Amz-Credential') ?? inForm())?.split('/') ?? [];
+  return { principal, service };
+}
+
+function refuse(response: ServerResponse, message: string): void {
+  response.writeHead(403, { 'content-type': 'application/x-amz-json-1.0' });
+  response.end(JSON.stringify({ __type: 'AccessDeniedException', message }));
+}
+
+/** Passes a request to an emulator and its answer back; of DynamoDB, asks for what the request consumes. */
+async function forward(
+  upstream: string,
+  service: string,
+  { method, url, headers, body }: WireRequest,
+  response: ServerResponse,
+): Promise<{ readUnits: number; writeUnits: number }> {
+  const isDynamoDb = service === 'dynamodb';
+  const sent = isDynamoDb
+    ? JSON.stringify({ ...JSON.parse(body.toString()), ReturnConsumedCapacity: 'INDEXES' })
+    : body;
+  const answer = await fetch(upstream + url.pathname + url.search, {
+    method,
+    headers: Object.entries(headers)
+      .filter(([name]) => !['host', 'connection', 'expect', 'content-length'].includes(name))
+      .flatMap(([name, value]) => [value].flat().map((each): [string, string] => [name, String(each)])),
+    body: method === 'GET' || method === 'HEAD' ? undefined : sent,
+    redirect: 'manual',
+  });
+  const bytes = Buffer.from(await answer.arrayBuffer());
+  // `fetch` has undone the encoding; the length of an answer to HEAD is that of what it leaves out.
+  const kept = [...answer.headers].filter(([name]) => !['content-encoding', 'transfer-encoding'].includes(name));
+  if (isDynamoDb) {
+    // DynamoDB Local's checksum is right for the same bytes.
+    const units = consumed(headers, answer.ok ? JSON.parse(bytes.toString()).ConsumedCapacity : undefined);
+    response.writeHead(answer.status, Object.fromEntries(kept)).end(bytes);
+    return units;
+  }
+  const length = method === 'HEAD' ? {} : { 'content-length': bytes.length };
+  response.writeHead(answer.status, { ...Object.fromEntries(kept), ...length }).end(bytes);
+  return { readUnits: 0, writeUnits: 0 };
+}
+
+interface Capacity {
+  readonly Table?: { readonly CapacityUnits: number };
+  readonly GlobalSecondaryIndexes?: Readonly<Record<string, { readonly CapacityUnits: number }>>;
+}
+
+/**
+ * Units by DynamoDB's rules: a transaction costs twice on the table and once on its indexes, where DynamoDB Local counts
+ * four times; a write whose condition fails costs a unit all the same, and says nothing of it.
+ */
+function consumed(headers: WireRequest['headers'], capacity: unknown): { readUnits: number; writeUnits: number } {
+  const action = String(headers['x-amz-target']).split('.').at(-1)!;
+  const [ofTable, ofIndexes] = action === 'TransactWriteItems' ? [1 / 2, 1 / 4] : [1, 1];
+  const entries = capacity === undefined ? [] : ([capacity].flat() as Capacity[]);
+  const units = entries.reduce((sum, { Table, GlobalSecondaryIndexes = {} }) => {
+    const indexes = Object.values(GlobalSecondaryIndexes).reduce((all, { CapacityUnits }) => all + CapacityUnits, 0);
+    return sum + (Table?.CapacityUnits ?? 0) * ofTable + indexes * ofIndexes;
+  }, 0);
+  const isRead = /^(GetItem|BatchGetItem|Query|Scan|TransactGetItems)$/.test(action);
+  return isRead ? { readUnits: units, writeUnits: 0 } : { readUnits: 0, writeUnits: units || 1 };
+}

@@ -1,0 +1,80 @@
+import { DeleteMessageBatchCommand, ReceiveMessageCommand, type SQSClient } from '@aws-sdk/client-sqs';
+import type { SQSBatchResponse, SQSEvent } from 'aws-lambda';
+import { TEST_REGION } from '#test/helpers/aws-account.ts';
+import type { Assembly } from './assembly.ts';
+import type { Lambda } from './lambda.ts';
+
+export interface EventSources {
+  /** Hands the functions what lies in the queues that they read, until nothing is there to be seen. */
+  deliver(): Promise<void>;
+}
+
+/**
+ * Lambda's readers of SQS queues, for an assembly's event source mappings: batches, whose failed messages stay.
+ *
+ * @param clientOf with the rights of the function of this name, by which its reader reads
+ */
+export function startEventSources(
+  assembly: Assembly,
+  lambda: Lambda,
+  clientOf: (functionName: string) => SQSClient,
+): EventSources {
+  const sources = assembly.of('AWS::Lambda::EventSourceMapping').map(({ properties }) => properties);
+
+  async function deliverBatch({ FunctionName, EventSourceArn, BatchSize = 10, FunctionResponseTypes = [] }: Source) {
+    const sqs = clientOf(FunctionName.split(':').at(-1)!);
+    const [account, queue] = EventSourceArn.split(':').slice(-2);
+    const QueueUrl = `https://sqs.${TEST_REGION}.amazonaws.com/${account}/${queue}`;
+    const received = await sqs.send(
+      new ReceiveMessageCommand({
+        QueueUrl,
+        MaxNumberOfMessages: Math.min(BatchSize, 10),
+        MessageSystemAttributeNames: ['All'],
+      }),
+    );
+    const messages = received.Messages ?? [];
+    if (messages.length === 0) return 0;
+    const event: SQSEvent = {
+      Records: messages.map((message) => ({
+        messageId: message.MessageId!,
+        receiptHandle: message.ReceiptHandle!,
+        body: message.Body!,
+        attributes: message.Attributes as never,
+        messageAttributes: {},
+        md5OfBody: message.MD5OfBody!,
+        eventSource: 'aws:sqs',
+        eventSourceARN: EventSourceArn,
+        awsRegion: TEST_REGION,
+      })),
+    };
+    const { payload } = await lambda.invoke(FunctionName, event);
+    const answer: SQSBatchResponse | null = JSON.parse(Buffer.concat(await Array.fromAsync(payload)).toString());
+    const failed = new Set(
+      FunctionResponseTypes.includes('ReportBatchItemFailures')
+        ? (answer?.batchItemFailures ?? []).map(({ itemIdentifier }) => itemIdentifier)
+        : [],
+    );
+    const done = messages.filter(({ MessageId }) => !failed.has(MessageId!));
+    if (done.length > 0) {
+      const Entries = done.map(({ MessageId, ReceiptHandle }) => ({ Id: MessageId!, ReceiptHandle }));
+      await sqs.send(new DeleteMessageBatchCommand({ QueueUrl, Entries }));
+    }
+    return messages.length;
+  }
+
+  return {
+    async deliver() {
+      for (const source of sources.filter(({ EventSourceArn }) => EventSourceArn.startsWith('arn:aws:sqs:'))) {
+        while ((await deliverBatch(source)) > 0);
+      }
+    },
+  };
+}
+
+/** As CloudFormation knows it. */
+interface Source {
+  readonly FunctionName: string;
+  readonly EventSourceArn: string;
+  readonly BatchSize?: number;
+  readonly FunctionResponseTypes?: readonly string[];
+}

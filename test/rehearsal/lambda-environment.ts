@@ -1,0 +1,201 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { PassThrough } from 'node:stream';
+
+/** How a function's process is to be started. */
+export interface EnvironmentSpec {
+  /** The file of the runtime client. */
+  readonly runtime: string;
+  readonly folder: string;
+  readonly variables: Readonly<Record<string, string>>;
+}
+
+/** One event on its way to a function. */
+export interface Invoke {
+  readonly requestId: string;
+  readonly functionArn: string;
+  readonly event: string;
+  readonly timeoutMs: number;
+}
+
+/** What a function answers: JSON, or what it streams. */
+export interface Invocation {
+  readonly isStream: boolean;
+  /** Breaks off with an error when a streaming function fails, is too slow or dies. */
+  readonly payload: AsyncIterable<Uint8Array>;
+}
+
+/** A function that threw, was too slow or died before it began to answer. */
+export class FunctionError extends Error {
+  readonly code = 'FUNCTION_ERROR';
+}
+
+/** Lambda gives a function 10 s to get ready, on a machine that does nothing else. */
+const INIT_LIMIT_MS = 60_000;
+const OUTPUT_KEPT = 20_000;
+
+/**
+ * One execution environment of a Lambda function: a process of the real runtime client, and the Runtime API that it asks
+ * for events. As in Lambda it takes one event at a time, is frozen (SIGSTOP) while it waits for the next one, and is
+ * killed when an event takes too long.
+ */
+export class LambdaEnvironment {
+  readonly #server: Server;
+  readonly #process: ChildProcess;
+  readonly #exited: Promise<unknown>;
+  #output = '';
+  /** The request for the next event, while the process waits for one. */
+  #idle: ServerResponse | undefined;
+  #waiting = Promise.withResolvers<void>();
+  #current: Current | undefined;
+  #initError: string | undefined;
+  #isDead = false;
+
+  /** Starts the process, and resolves when it asks for its first event. */
+  static async start(spec: EnvironmentSpec): Promise<LambdaEnvironment> {
+    // A call may take minutes; and a frozen process keeps its connection, as the Runtime API does.
+    const server = createServer({ requestTimeout: 0, keepAliveTimeout: 0 }).listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    const environment = new LambdaEnvironment(spec, server);
+    const timer = setTimeout(() => environment.#kill('it does not get ready'), INIT_LIMIT_MS);
+    try {
+      await environment.#waiting.promise;
+    } finally {
+      clearTimeout(timer);
+    }
+    return environment;
+  }
+
+  private constructor({ runtime, folder, variables }: EnvironmentSpec, server: Server) {
+    this.#server = server;
+    server.on('request', (request, response) => {
+      this.#serve(request, response).catch((error) => response.destroy(error));
+    });
+    const runtimeApi = `127.0.0.1:${(server.address() as AddressInfo).port}`;
+    // A frozen process hears of nothing: the kernel ends it with the process that started it.
+    this.#process = spawn('setpriv', ['--pdeathsig', 'KILL', process.execPath, runtime], {
+      cwd: folder,
+      env: { ...variables, AWS_LAMBDA_RUNTIME_API: runtimeApi },
+      stdio: ['ignore', 'pipe', 'pipe'],
+    });
+    const keep = (chunk: Buffer) => {
+      this.#output = (this.#output + chunk).slice(-OUTPUT_KEPT);
+    };
+    this.#process.stdout!.on('data', keep);
+    this.#process.stderr!.on('data', keep);
+    this.#exited = once(this.#process, 'close').catch(keep);
+    this.#exited.then(() => this.#kill('its process ended'));
+  }
+
+  get isDead(): boolean {
+    return this.#isDead;
+  }
+
+  /** Resolves once it has done all it does for its event, and stands still or is dead. */
+  get ended(): Promise<void> {
+    return this.#waiting.promise.catch(() => {});
+  }
+
+  /** Of its last output: what is read when something went wrong. */
+  get output(): string {
+    return this.#output;
+  }
+
+  /** Hands an event over. Throws {@link FunctionError} when the function fails before it answers. */
+  invoke({ requestId, functionArn, event, timeoutMs }: Invoke): Promise<Invocation> {
+    const idle = this.#idle;
+    if (idle === undefined || this.#isDead) throw new Error('this environment takes no event now');
+    this.#idle = undefined;
+    this.#waiting = Promise.withResolvers();
+    const timer = setTimeout(
+      () => this.#kill(`Task timed out after ${(timeoutMs / 1000).toFixed(2)} seconds`),
+      timeoutMs,
+    );
+    this.#current = { requestId, timer, answer: Promise.withResolvers(), stream: undefined };
+    const { promise } = this.#current.answer;
+    this.#process.kill('SIGCONT');
+    idle
+      .writeHead(200, {
+        'content-type': 'application/json',
+        'lambda-runtime-aws-request-id': requestId,
+        'lambda-runtime-deadline-ms': String(Date.now() + timeoutMs),
+        'lambda-runtime-invoked-function-arn': functionArn,
+      })
+      .end(event);
+    return promise;
+  }
+
+  async stop(): Promise<void> {
+    this.#kill('it was stopped');
+    await this.#exited;
+  }
+
+  async #serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const [, id, what] =
+      /^\/2018-06-01\/runtime\/(?:invocation\/)?(?:([^/]+)\/)?(next|response|error)$/.exec(request.url!) ?? [];
+    if (what === 'next') return this.#next(response);
+    if (what === 'error') {
+      const text = Buffer.concat(await request.toArray()).toString();
+      if (id === 'init') this.#initError = text;
+      else this.#current?.answer.reject(new FunctionError(text));
+    } else if (what === 'response' && this.#current?.requestId === id) {
+      await this.#respond(this.#current!, request);
+    }
+    response.writeHead(202, { 'content-type': 'application/json' }).end('{"status":"OK"}');
+  }
+
+  #next(response: ServerResponse): void {
+    clearTimeout(this.#current?.timer);
+    this.#current?.answer.reject(new FunctionError('it asked for the next event before it answered this one'));
+    this.#current = undefined;
+    this.#idle = response;
+    this.#process.kill('SIGSTOP');
+    this.#waiting.resolve();
+  }
+
+  async #respond(current: Current, request: IncomingMessage): Promise<void> {
+    if (request.headers['lambda-runtime-function-response-mode'] !== 'streaming') {
+      const payload = await request.toArray();
+      current.answer.resolve({ isStream: false, payload: fromArray(payload) });
+      return;
+    }
+    // A reader that leaves breaks nothing: the function is told nothing, and goes on.
+    const stream = new PassThrough({ highWaterMark: 1024 * 1024 });
+    stream.on('error', () => {});
+    current.stream = stream;
+    current.answer.resolve({ isStream: true, payload: stream });
+    for await (const chunk of request) {
+      if (!stream.destroyed && !stream.write(chunk)) await Promise.race([once(stream, 'drain'), once(stream, 'close')]);
+    }
+    const failed = request.trailers['lambda-runtime-function-error-type'];
+    if (failed) stream.destroy(new FunctionError(`${failed} ${this.#output}`));
+    else stream.end();
+  }
+
+  #kill(reason: string): void {
+    if (this.#isDead) return;
+    this.#isDead = true;
+    this.#process.kill('SIGKILL');
+    const error = new FunctionError(`${reason}\n${this.#initError ?? ''}\n${this.#output}`);
+    clearTimeout(this.#current?.timer);
+    this.#current?.answer.reject(error);
+    this.#current?.stream?.destroy(error);
+    this.#waiting.promise.catch(() => {});
+    this.#waiting.reject(error);
+    this.#server.closeAllConnections();
+    this.#server.close();
+  }
+}
+
+interface Current {
+  readonly requestId: string;
+  readonly timer: NodeJS.Timeout;
+  readonly answer: PromiseWithResolvers<Invocation>;
+  stream: PassThrough | undefined;
+}
+
+async function* fromArray(chunks: Uint8Array[]): AsyncGenerator<Uint8Array> {
+  yield* chunks;
+}

@@ -1,0 +1,219 @@
+import { Readable } from 'node:stream';
+import { CreateTableCommand, DynamoDBClient } from '@aws-sdk/client-dynamodb';
+import { CreateBucketCommand, S3Client } from '@aws-sdk/client-s3';
+import { CreateScheduleGroupCommand, SchedulerClient } from '@aws-sdk/client-scheduler';
+import { CreateQueueCommand, SendMessageCommand, SQSClient } from '@aws-sdk/client-sqs';
+import { awsDeps } from '#aws/all-deps.ts';
+import { parseConfig } from '#core/config.ts';
+import type { Deps } from '#core/deps.ts';
+import type { EventName } from '#core/events.ts';
+import { grantCreditsTo, setPlan } from '#core/limits/operator.ts';
+import { bootstrap } from '#core/workspaces/bootstrap.ts';
+import { defineStage, functionNameOf, timerNamesOf } from '#lib/config.ts';
+import { AWS_TEST_ACCOUNT, TEST_ACCOUNT, TEST_REGION } from '#test/helpers/aws-account.ts';
+import type { AwsEndpoints } from '#test/helpers/aws-emulators.ts';
+import { startFakeLambda } from '#test/helpers/fake-lambda.ts';
+import type { Target } from '#test/helpers/platform.ts';
+import { makeDue } from '#test/helpers/schedules.ts';
+import { startScriptedLlm } from '#test/helpers/scripted-llm/server.ts';
+import { synthesise } from '#test/helpers/templates.ts';
+import { addMember, addUser } from '#test/helpers/users.ts';
+import { BUNDLES, buildFunctions } from '../../scripts/build-functions.ts';
+import { fetchLambdaRuntime } from '../../scripts/fetch-aws-emulators.ts';
+import { type Assembly, type Deployed, readAssembly } from './assembly.ts';
+import { type AwsGate, startAwsGate } from './aws-gate.ts';
+import { type EventBridge, startEventBridge } from './event-bridge.ts';
+import { type EventSources, startEventSources } from './event-sources.ts';
+import { NOTHING, policiesOf, type Statement } from './iam.ts';
+import { type Lambda, startLambda } from './lambda.ts';
+import { startRestApi } from './rest-api.ts';
+
+export interface Rehearsal extends Target {
+  readonly gate: AwsGate;
+  readonly lambda: Lambda;
+  readonly events: EventBridge;
+  readonly sources: EventSources;
+  /** Rights of functions on data, compute and one another that nothing has used yet: `<function> <action> <resource>`. */
+  unused(): string[];
+  /** With the rights of an operator. */
+  readonly deps: Deps;
+  /** Lets the clock call the function of an event. */
+  tick(name: EventName): Promise<void>;
+}
+
+/** More than a plan allows at once in the tests of the suite, so that some calls find their plan's limit. */
+const CALLS_AT_ONCE = 14;
+const OPERATOR = 'operator';
+const EVERYTHING: Statement = { ...NOTHING, actions: ['*'], resources: ['*'] };
+
+/**
+ * The platform as the stacks describe it, on this machine: what `cdk synth` writes is read and served. Tables and bucket
+ * are made in the emulators; the API of the template calls its functions, each in Lambda's own runtime client with the
+ * environment that the template gives it; what they ask of AWS goes through a gate that holds it against the policies of
+ * their roles.
+ */
+export async function startRehearsal(
+  emulators: AwsEndpoints,
+  { callsAtOnce = CALLS_AT_ONCE } = {},
+): Promise<Rehearsal> {
+  const runtime = fetchLambdaRuntime();
+  const llm = await startScriptedLlm();
+  await buildFunctions();
+  const api = await startRestApi();
+  const stage = defineStage({
+    name: 'e2e',
+    keepsData: false,
+    logLevel: 'error',
+    logRetentionDays: 7,
+    runRetentionDays: 7,
+    throttle: { requestsPerSecond: 10_000, burst: 5_000 },
+    baseUrl: api.url,
+    // Tests are one client that knocks without a key again and again.
+    settings: { PLATFORM_ADDRESS_LIMIT: '100000', ...llm.settings },
+  });
+  const { folder, stacks } = synthesise(stage, BUNDLES);
+  const assembly = readAssembly(folder, stacks);
+  await createData(assembly, emulators);
+  const functions = assembly.of('AWS::Lambda::Function');
+  const policies = functions.map((fn) => [shortName(fn), policiesOf(assembly, fn.properties.Role)] as const);
+  const lambdaApi = await startFakeLambda(async (name, event, how) => {
+    if (how !== 'Event') return lambda.invoke(name, event);
+    lambda.invokeLater(name, event);
+    return { isStream: false, payload: Readable.from([]) };
+  });
+  const gate = await startAwsGate(
+    {
+      dynamodb: emulators.dynamoDb,
+      s3: emulators.moto,
+      secretsmanager: emulators.moto,
+      sqs: emulators.moto,
+      scheduler: emulators.moto,
+      lambda: lambdaApi.url,
+    },
+    { ...Object.fromEntries(policies), [OPERATOR]: [EVERYTHING] },
+  );
+  const lambda = startLambda(assembly, runtime, (fn) => accountOf(gate, shortName(fn)));
+  api.serve(assembly, async (functionArn, event, sourceArn, onBegin) => {
+    if (lambda.allows(functionArn, 'apigateway.amazonaws.com', sourceArn)) {
+      return lambda.invoke(functionArn, event, onBegin);
+    }
+    throw new Error(`${functionArn} does not let ${sourceArn} call it`);
+  });
+  const events = startEventBridge(assembly, lambda);
+  const sources = startEventSources(assembly, lambda, (functionName) => {
+    const fn = functions.find(({ properties }) => properties.FunctionName === functionName)!;
+    return new SQSClient({ ...accountFor(shortName(fn)), endpoint: gate.url });
+  });
+
+  // What an operator does, with rights of his own.
+  Object.assign(process.env, accountOf(gate, OPERATOR));
+  const calls = functions.find(({ properties }) => properties.FunctionName === functionNameOf(stage, 'calls'))!;
+  const deps = awsDeps(parseConfig({ ...calls.properties.Environment.Variables, PLATFORM_WORKSPACE: 'acme' }));
+  const key = await bootstrap(deps);
+  // An upload waits ten seconds for its installation, which includes a process that starts.
+  await lambda.warm(functionNameOf(stage, 'install'), 1);
+  await lambda.warm(functionNameOf(stage, 'calls'), callsAtOnce);
+  return {
+    url: api.url,
+    key: key!,
+    slug: 'acme',
+    deps,
+    gate,
+    lambda,
+    events,
+    sources,
+    tick: (name) => events.tick(functionNameOf(stage, name)),
+    addUser: (slug) => addUser(deps, slug),
+    addMember: (user, workspaceId) => addMember(deps, user, workspaceId),
+    setPlan: async (workspaceId, plan) => void (await setPlan(deps, workspaceId, plan)),
+    grantCredits: async (slug, cents) => void (await grantCreditsTo(deps, `${slug}=${cents}`)),
+    async fire(workspaceId, scheduleId) {
+      const minute = await makeDue(deps, workspaceId, scheduleId);
+      const MessageBody = JSON.stringify({
+        workspace_id: workspaceId,
+        schedule_id: scheduleId,
+        scheduled_time: new Date(minute).toISOString(),
+      });
+      const { queue } = timerNamesOf(stage);
+      const QueueUrl = `https://sqs.${TEST_REGION}.amazonaws.com/${TEST_ACCOUNT}/${queue}`;
+      const scheduler = new SQSClient({ ...accountFor(OPERATOR), endpoint: gate.url });
+      // Sent twice, as it may be.
+      for (let i = 0; i < 2; i++) await scheduler.send(new SendMessageCommand({ QueueUrl, MessageBody }));
+      await sources.deliver();
+    },
+    llm,
+    interpreters: {},
+    unused: () => grantsOf(assembly).filter((grant) => !gate.used.has(grant)),
+    async close() {
+      await api.close();
+      await lambda.close();
+      await lambdaApi.close();
+      await gate.close();
+      await llm.close();
+    },
+  };
+}
+
+/** A function's name without that of the platform and stage. */
+const shortName = (fn: Deployed): string => fn.properties.FunctionName.split('-').slice(2).join('-');
+
+const accountFor = (accessKeyId: string) => ({
+  region: TEST_REGION,
+  credentials: { ...AWS_TEST_ACCOUNT.credentials, accessKeyId },
+});
+
+/** Credentials by which the gate knows who asks. */
+const accountOf = (gate: AwsGate, principal: string): Record<string, string> => ({
+  AWS_REGION: TEST_REGION,
+  AWS_ACCESS_KEY_ID: principal,
+  AWS_SECRET_ACCESS_KEY: AWS_TEST_ACCOUNT.credentials.secretAccessKey,
+  AWS_ENDPOINT_URL: gate.url,
+});
+
+/** Logs and traces are not rehearsed. */
+const NOT_REHEARSED = /^(logs|xray|ec2):/;
+
+const grantsOf = (assembly: Assembly): string[] =>
+  assembly.of('AWS::Lambda::Function').flatMap((fn) =>
+    policiesOf(assembly, fn.properties.Role)
+      .filter(({ effect }) => effect === 'Allow')
+      .flatMap(({ actions, resources }) =>
+        actions
+          .filter((action) => !NOT_REHEARSED.test(action))
+          .flatMap((action) => resources.map((resource) => `${shortName(fn)} ${action} ${resource}`)),
+      ),
+  );
+
+async function createData(assembly: Assembly, { dynamoDb, moto }: AwsEndpoints): Promise<void> {
+  const account = accountFor('deployment');
+  const tables = new DynamoDBClient({ ...account, endpoint: dynamoDb });
+  for (const { properties } of assembly.of('AWS::DynamoDB::GlobalTable')) {
+    const { TableName, BillingMode, AttributeDefinitions, KeySchema, GlobalSecondaryIndexes } = properties;
+    await tables.send(
+      new CreateTableCommand({ TableName, BillingMode, AttributeDefinitions, KeySchema, GlobalSecondaryIndexes }),
+    );
+  }
+  const s3 = new S3Client({ ...account, endpoint: moto, forcePathStyle: true });
+  for (const { properties } of assembly.of('AWS::S3::Bucket')) {
+    if (properties.BucketName === undefined) continue;
+    const CreateBucketConfiguration = { LocationConstraint: TEST_REGION } as const;
+    await s3.send(new CreateBucketCommand({ Bucket: properties.BucketName, CreateBucketConfiguration }));
+  }
+  const sqs = new SQSClient({ ...account, endpoint: moto });
+  // Queues of what failed first: others name them.
+  const queues = assembly
+    .of('AWS::SQS::Queue')
+    .sort((a, b) => Number('RedrivePolicy' in a.properties) - Number('RedrivePolicy' in b.properties));
+  for (const { properties } of queues) {
+    const { QueueName, VisibilityTimeout, RedrivePolicy } = properties;
+    const Attributes = {
+      ...(VisibilityTimeout !== undefined && { VisibilityTimeout: String(VisibilityTimeout) }),
+      ...(RedrivePolicy !== undefined && { RedrivePolicy: JSON.stringify(RedrivePolicy) }),
+    };
+    await sqs.send(new CreateQueueCommand({ QueueName, Attributes }));
+  }
+  const scheduler = new SchedulerClient({ ...account, endpoint: moto });
+  for (const { properties } of assembly.of('AWS::Scheduler::ScheduleGroup')) {
+    await scheduler.send(new CreateScheduleGroupCommand({ Name: properties.Name }));
+  }
+}

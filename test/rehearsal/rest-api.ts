@@ -1,0 +1,274 @@
+import { randomUUID } from 'node:crypto';
+import { once } from 'node:events';
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { Readable } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
+import type { APIGatewayProxyEvent, APIGatewayProxyResult } from 'aws-lambda';
+import { proxyEvent } from '#test/helpers/api-gateway-event.ts';
+import { TEST_ACCOUNT, TEST_REGION } from '#test/helpers/aws-account.ts';
+import { type HttpAnswer, splitPrelude } from '#test/helpers/lambda-runtime.ts';
+import type { Assembly } from './assembly.ts';
+
+/** API Gateway's limits on a request's body, and on its headers together. */
+const MAX_BODY_BYTES = 10 * 1024 * 1024;
+const MAX_HEADER_BYTES = 10_240;
+/** It ends a stream in which nothing comes for as long. */
+const IDLE_LIMIT_MS = 300_000;
+
+/**
+ * What a method's function is called by: its name, the event, on behalf of which method, and what to call when the
+ * function begins. Throws as Lambda does.
+ */
+type Invoke = (
+  functionArn: string,
+  event: APIGatewayProxyEvent,
+  sourceArn: string,
+  onBegin: () => void,
+) => Promise<{ readonly isStream: boolean; readonly payload: AsyncIterable<Uint8Array> }>;
+
+export interface RestApi {
+  /** Without a slash at the end. */
+  readonly url: string;
+  /** Begins to answer: what the API is may depend on its address. */
+  serve(assembly: Assembly, invoke: Invoke): void;
+  close(): Promise<void>;
+}
+
+/** One path segment of the API. */
+interface Node {
+  readonly path: string;
+  readonly children: Map<string, Node>;
+  // biome-ignore lint/suspicious/noExplicitAny: properties of a method as CloudFormation knows them.
+  readonly methods: Map<string, any>;
+}
+
+/**
+ * A port of this machine for the REST API of an assembly, at its root as behind a custom domain: paths and methods,
+ * integrations with their modes and time limits, throttling, media types and gateway responses are the template's.
+ *
+ * Paths are matched segment by segment, a fixed one before a parameter, and never tried again from further up: API Gateway
+ * does not say whether it does, so the API must not need it.
+ */
+export async function startRestApi(): Promise<RestApi> {
+  const server = createServer({ maxHeaderSize: 64 * 1024 });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  return {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    serve(assembly, invoke) {
+      const api = new Api(assembly, invoke);
+      server.on('request', (request, response) => {
+        api.serve(request, response).catch((error) => {
+          // Clients that leave are no fault.
+          if (error?.code !== 'ERR_STREAM_PREMATURE_CLOSE')
+            process.stderr.write(`rest api: ${error?.stack ?? error}\n`);
+          response.destroy();
+        });
+      });
+    },
+    async close() {
+      server.closeAllConnections();
+      server.close();
+    },
+  };
+}
+
+class Api {
+  readonly #invoke: Invoke;
+  readonly #root: Node;
+  readonly #id: string;
+  readonly #stage: string;
+  readonly #binaryMediaTypes: readonly string[];
+  // biome-ignore lint/suspicious/noExplicitAny: properties of a gateway response as CloudFormation knows them.
+  readonly #responses: Map<string, any>;
+  readonly #bucket: { readonly rate: number; readonly burst: number; tokens: number; filledAt: number };
+
+  constructor(assembly: Assembly, invoke: Invoke) {
+    this.#invoke = invoke;
+    const [api] = assembly.of('AWS::ApiGateway::RestApi');
+    const [stage] = assembly.of('AWS::ApiGateway::Stage');
+    this.#id = api!.id;
+    this.#stage = stage!.properties.StageName;
+    this.#binaryMediaTypes = api!.properties.BinaryMediaTypes ?? [];
+    this.#root = rootOf(assembly, `${api!.id}.RootResourceId`);
+    this.#responses = new Map(
+      assembly.of('AWS::ApiGateway::GatewayResponse').map(({ properties }) => [properties.ResponseType, properties]),
+    );
+    const [settings] = stage!.properties.MethodSettings ?? [];
+    const [rate, burst] = [settings?.ThrottlingRateLimit ?? 10_000, settings?.ThrottlingBurstLimit ?? 5_000];
+    this.#bucket = { rate, burst, tokens: burst, filledAt: performance.now() };
+  }
+
+  async serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const requestId = randomUUID();
+    const refuse = (type: string, status: number) => this.#refuse(response, type, status, requestId);
+    const matched = this.#match(request.method!, request.url!.split('?')[0]!);
+    if (matched === undefined) return refuse('MISSING_AUTHENTICATION_TOKEN', 403);
+    if (!this.#takeToken()) return refuse('THROTTLED', 429);
+    if (request.rawHeaders.join('').length > MAX_HEADER_BYTES) return refuse('DEFAULT_4XX', 431);
+    if (Number(request.headers['content-length'] ?? 0) > MAX_BODY_BYTES) return refuse('REQUEST_TOO_LARGE', 413);
+    const body = Buffer.concat(await request.toArray());
+    if (body.length > MAX_BODY_BYTES) return refuse('REQUEST_TOO_LARGE', 413);
+    const { Integration } = matched.method;
+    if (Integration.Type === 'MOCK') return mock(Integration, response);
+    if (Integration.Type !== 'AWS_PROXY') throw new Error(`the rehearsal knows no integration ${Integration.Type}`);
+
+    const { resource, pathParameters } = matched;
+    const stage = this.#stage;
+    const event = proxyEvent(request, body, {
+      resource,
+      pathParameters,
+      stage,
+      requestId,
+      binaryMediaTypes: this.#binaryMediaTypes,
+    });
+    const [, functionArn, mode] =
+      /functions\/([^/]+)\/(invocations|response-streaming-invocations)$/.exec(Integration.Uri) ?? [];
+    const sourceArn = `arn:aws:execute-api:${TEST_REGION}:${TEST_ACCOUNT}:${this.#id}/${stage}/${request.method}${resource}`;
+    // From when the function has the event: that this machine has no process for it yet is not AWS's time.
+    const late = new AbortController();
+    let timer: NodeJS.Timeout | undefined;
+    const onBegin = () => {
+      timer = setTimeout(() => late.abort(new Error('too late')), Integration.TimeoutInMillis ?? 29_000).unref();
+    };
+    response.on('close', () => clearTimeout(timer));
+    let answer: HttpAnswer;
+    try {
+      const { isStream, payload } = await within(late.signal, this.#invoke(functionArn!, event, sourceArn, onBegin));
+      if (isStream !== (mode === 'response-streaming-invocations'))
+        throw new Error(`${functionArn} answers otherwise than as ${mode}`);
+      answer = await within(late.signal, isStream ? splitPrelude(payload) : buffered(payload));
+    } catch (error) {
+      if (late.signal.aborted) return refuse('INTEGRATION_TIMEOUT', 504);
+      // What Lambda does not take is larger than it looked to API Gateway.
+      if ((error as { code?: string }).code === 'RequestTooLargeException') return refuse('REQUEST_TOO_LARGE', 413);
+      process.stderr.write(
+        `rest api: ${request.method} ${resource}: ${error instanceof Error ? error.stack : error}\n`,
+      );
+      return refuse('DEFAULT_5XX', 502);
+    }
+    response.writeHead(answer.statusCode, { 'x-amzn-requestid': requestId, ...remapped(answer.headers) });
+    // The head goes out at once, as the gateway sends it.
+    response.flushHeaders();
+    response.setTimeout(IDLE_LIMIT_MS, () => response.destroy());
+    await pipeline(Readable.from(answer.body), response, { signal: late.signal });
+  }
+
+  #takeToken(): boolean {
+    const bucket = this.#bucket;
+    const now = performance.now();
+    bucket.tokens = Math.min(bucket.burst, bucket.tokens + ((now - bucket.filledAt) / 1000) * bucket.rate);
+    bucket.filledAt = now;
+    if (bucket.tokens < 1) return false;
+    bucket.tokens -= 1;
+    return true;
+  }
+
+  #match(method: string, path: string) {
+    const pathParameters: Record<string, string> = {};
+    let node: Node | undefined = this.#root;
+    const segments = path === '/' ? [] : path.split('/').slice(1);
+    for (const [i, segment] of segments.entries()) {
+      const fixed: Node | undefined = node!.children.get(segment);
+      const [name, child]: [string?, Node?] = [...node!.children].find(([part]) => part.startsWith('{')) ?? [];
+      node = fixed ?? (segment === '' ? undefined : child);
+      if (node === undefined) return undefined;
+      if (fixed) continue;
+      const parameter = name!.slice(1, -1);
+      if (parameter.endsWith('+')) {
+        pathParameters[parameter.slice(0, -1)] = segments.slice(i).join('/');
+        break;
+      }
+      pathParameters[parameter] = segment;
+    }
+    const found = node.methods.get(method) ?? node.methods.get('ANY');
+    return found && { method: found, resource: node.path, pathParameters };
+  }
+
+  /** What the gateway answers by itself, in the words that the template has for it. */
+  #refuse(response: ServerResponse, type: string, status: number, requestId: string): void {
+    const answer = this.#responses.get(type) ?? this.#responses.get(status < 500 ? 'DEFAULT_4XX' : 'DEFAULT_5XX');
+    const headers = Object.entries<string>(answer?.ResponseParameters ?? {}).map(
+      ([name, value]) => [name.replace('gatewayresponse.header.', ''), unquoted(value)] as const,
+    );
+    const template: string =
+      answer?.ResponseTemplates?.['application/json'] ?? '{"message":$context.error.messageString}';
+    response
+      .writeHead(Number(answer?.StatusCode ?? status), {
+        'content-type': 'application/json',
+        'x-amzn-requestid': requestId,
+        ...Object.fromEntries(headers),
+      })
+      .end(
+        template
+          .replaceAll('$context.requestId', requestId)
+          .replaceAll('$context.error.messageString', JSON.stringify(type)),
+      );
+  }
+}
+
+function rootOf(assembly: Assembly, rootId: string): Node {
+  const nodes = new Map<string, Node>([[rootId, { path: '/', children: new Map(), methods: new Map() }]]);
+  const resources = assembly.of('AWS::ApiGateway::Resource').map(({ id, properties }) => ({ id, ...properties }));
+  const add = (id: string): Node => {
+    const known = nodes.get(id);
+    if (known) return known;
+    const { ParentId, PathPart } = resources.find((resource) => resource.id === id)!;
+    const parent = add(ParentId);
+    const path = `${parent.path === '/' ? '' : parent.path}/${PathPart}`;
+    const node: Node = { path, children: new Map(), methods: new Map() };
+    parent.children.set(PathPart, node);
+    nodes.set(id, node);
+    return node;
+  };
+  for (const { id } of resources) add(id);
+  for (const { properties } of assembly.of('AWS::ApiGateway::Method')) {
+    nodes.get(properties.ResourceId)!.methods.set(properties.HttpMethod, properties);
+  }
+  return nodes.get(rootId)!;
+}
+
+/** An integration that answers by itself, as for CORS. */
+// biome-ignore lint/suspicious/noExplicitAny: an integration as CloudFormation knows it.
+function mock({ IntegrationResponses: [answer] }: any, response: ServerResponse): void {
+  const headers = Object.entries<string>(answer.ResponseParameters ?? {}).map(
+    ([name, value]) => [name.replace('method.response.header.', ''), unquoted(value)] as const,
+  );
+  response.writeHead(Number(answer.StatusCode), Object.fromEntries(headers)).end();
+}
+
+/** Static values of mappings are written in single quotes. */
+const unquoted = (value: string): string => value.replace(/^'(.*)'$/s, '$1');
+
+async function buffered(payload: AsyncIterable<Uint8Array>): Promise<HttpAnswer> {
+  const text = Buffer.concat(await Array.fromAsync(payload)).toString();
+  const { statusCode, headers, body, isBase64Encoded }: APIGatewayProxyResult = JSON.parse(text);
+  // The gateway decodes base64 only for clients that accept one of its binary media types; none of ours does.
+  if (isBase64Encoded) throw new Error('a buffered answer must be text');
+  return { statusCode, headers: headers as Record<string, string>, body: [Buffer.from(body)] };
+}
+
+/** Headers that the gateway passes on under another name, whatever a function says. */
+const REMAPPED = new Set(['authorization', 'connection', 'content-md5', 'date', 'server', 'www-authenticate']);
+
+const remapped = (headers: Readonly<Record<string, string>>): Record<string, string> =>
+  Object.fromEntries(
+    Object.entries(headers).map(([name, value]) => [
+      REMAPPED.has(name.toLowerCase()) ? `x-amzn-remapped-${name}` : name,
+      value,
+    ]),
+  );
+
+/** A promise's outcome, or the rejection with the signal's reason, whichever is first. */
+async function within<Result>(signal: AbortSignal, promise: Promise<Result>): Promise<Result> {
+  promise.catch(() => {});
+  const { promise: late, reject } = Promise.withResolvers<never>();
+  const onAbort = () => reject(signal.reason);
+  signal.addEventListener('abort', onAbort);
+  try {
+    return await Promise.race([promise, late]);
+  } finally {
+    signal.removeEventListener('abort', onAbort);
+  }
+}

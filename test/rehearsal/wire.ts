@@ -1,0 +1,142 @@
+import { TEST_ACCOUNT, TEST_REGION } from '#test/helpers/aws-account.ts';
+import type { Ask } from './iam.ts';
+
+/** A request as it came over the wire. */
+export interface WireRequest {
+  readonly method: string;
+  readonly url: URL;
+  readonly headers: Readonly<Record<string, string | string[] | undefined>>;
+  readonly body: Buffer;
+}
+
+const regional = (service: string, rest: string): string => `arn:aws:${service}:${TEST_REGION}:${TEST_ACCOUNT}:${rest}`;
+const fullArn = (text: string, arn: (name: string) => string): string => (text.startsWith('arn:') ? text : arn(text));
+
+// biome-ignore lint/suspicious/noExplicitAny: the input of any action.
+type Input = any;
+type Reader = (request: WireRequest) => Ask[];
+
+/** A service whose requests name their action in `X-Amz-Target`, with a JSON body. */
+const jsonService =
+  (service: string, asksOf: (action: string, input: Input) => Ask[]): Reader =>
+  ({ headers, body }) =>
+    asksOf(String(headers['x-amz-target']).split('.').at(-1)!, JSON.parse(body.toString())).map((ask) => ({
+      ...ask,
+      action: ask.action.includes(':') ? ask.action : `${service}:${ask.action}`,
+    }));
+
+/**
+ * What a request asks for, as IAM names it, by the signing name of its service. A service that the platform begins to use
+ * gets a row here, from the page of the Service Authorization Reference that says which resource each of its actions takes.
+ */
+export const WIRE: Readonly<Record<string, Reader>> = {
+  dynamodb: jsonService('dynamodb', (action, input) => {
+    const table = (name: string, index?: string) =>
+      fullArn(name, (plain) => regional('dynamodb', `table/${plain}`)) + (index ? `/index/${index}` : '');
+    if (action === 'BatchGetItem' || action === 'BatchWriteItem') {
+      return Object.keys(input.RequestItems).map((name) => ({ action, resource: table(name) }));
+    }
+    if (!action.startsWith('Transact')) return [{ action, resource: table(input.TableName, input.IndexName) }];
+    // A transaction needs the rights of its parts.
+    return input.TransactItems.map((item: Input) => {
+      const [[operation, { TableName }]] = Object.entries<Input>(item) as [[string, Input]];
+      const part = operation === 'ConditionCheck' ? 'ConditionCheckItem' : `${operation}Item`;
+      return { action: part, resource: table(TableName) };
+    });
+  }),
+  s3: ({ method, url, headers }) => {
+    const [, bucket, ...rest] = url.pathname.split('/');
+    const key = decodeURIComponent(rest.join('/'));
+    if (key === '' && method !== 'POST') return [{ action: 's3:ListBucket', resource: `arn:aws:s3:::${bucket}` }];
+    const resource = `arn:aws:s3:::${bucket}/${key}`;
+    if (method === 'GET' || method === 'HEAD') return [{ action: 's3:GetObject', resource }];
+    if (method === 'DELETE') {
+      return [{ action: url.searchParams.has('uploadId') ? 's3:AbortMultipartUpload' : 's3:DeleteObject', resource }];
+    }
+    const source = headers['x-amz-copy-source'];
+    const put = { action: 's3:PutObject', resource };
+    if (source === undefined) return [put];
+    const from = decodeURIComponent(String(source)).replace(/^\//, '');
+    return [put, { action: 's3:GetObject', resource: `arn:aws:s3:::${from}` }];
+  },
+  secretsmanager: jsonService('secretsmanager', (action, input) => {
+    if (action === 'ListSecrets') return [{ action, resource: '*' }];
+    const secrets: string[] = input.SecretIdList ?? [input.SecretId ?? input.Name];
+    const asks = secrets.map((name) => ({ action: 'GetSecretValue', resource: secretArn(name) }));
+    if (action === 'BatchGetSecretValue') return [{ action, resource: '*' }, ...asks];
+    return asks.map((ask) => ({ ...ask, action }));
+  }),
+  sqs: jsonService('sqs', (action, { QueueUrl, QueueName }) => [
+    { action: action.replace(/Batch$/, ''), resource: regional('sqs', QueueName ?? QueueUrl.split('/').at(-1)) },
+  ]),
+  events: jsonService('events', (action, input) => {
+    if (action !== 'PutEvents') return [{ action, resource: regional('events', `rule/${input.Name ?? input.Rule}`) }];
+    const buses = new Set<string>(input.Entries.map(({ EventBusName = 'default' }: Input) => EventBusName));
+    return [...buses].map((bus) => ({
+      action,
+      resource: fullArn(bus, (name) => regional('events', `event-bus/${name}`)),
+    }));
+  }),
+  ecs: jsonService('ecs', ecsAsks),
+  scheduler: ({ method, url, body }) => {
+    const [, collection, name] = url.pathname.split('/').map(decodeURIComponent);
+    const input: Input = body.length > 0 ? JSON.parse(body.toString()) : {};
+    const group = input.GroupName ?? url.searchParams.get('groupName') ?? 'default';
+    const verb = { POST: 'Create', PUT: 'Update', DELETE: 'Delete', GET: 'Get' }[method];
+    if (collection === 'schedule-groups') {
+      return [{ action: `scheduler:${verb}ScheduleGroup`, resource: regional('scheduler', `schedule-group/${name}`) }];
+    }
+    // Knows no resource.
+    if (name === undefined) return [{ action: 'scheduler:ListSchedules', resource: '*' }];
+    const action = `scheduler:${verb}Schedule`;
+    const resource = regional('scheduler', `schedule/${group}/${name}`);
+    return [{ action, resource }, ...passing(input.Target?.RoleArn, 'scheduler.amazonaws.com')];
+  },
+  lambda: ({ url }) => {
+    const [, name] = /\/functions\/([^/]+)\/(?:invocations|response-streaming-invocations)$/.exec(url.pathname) ?? [];
+    if (name === undefined) throw new Error(`the rehearsal knows no action of Lambda at ${url.pathname}`);
+    const resource = fullArn(decodeURIComponent(name), (plain) => regional('lambda', `function:${plain}`));
+    return [{ action: 'lambda:InvokeFunction', resource }];
+  },
+};
+
+const secretArn = (name: string): string => fullArn(name, (plain) => regional('secretsmanager', `secret:${plain}`));
+
+/** Giving a role to a service is a right of its own. */
+const passing = (roleArn: string | undefined, service: string): Ask[] =>
+  roleArn === undefined
+    ? []
+    : [{ action: 'iam:PassRole', resource: roleArn, context: { 'iam:PassedToService': [service] } }];
+
+function ecsAsks(action: string, input: Input): Ask[] {
+  const cluster = fullArn(input.cluster ?? 'default', (name) => regional('ecs', `cluster/${name}`));
+  const clusterName = cluster.split('/').at(-1)!;
+  const context = { 'ecs:cluster': [cluster] };
+  const of = (kind: string, name: string): string =>
+    fullArn(name, (id) => regional('ecs', `${kind}/${clusterName}/${id}`));
+  switch (action) {
+    case 'RunTask': {
+      const task = fullArn(input.taskDefinition, (name) => regional('ecs', `task-definition/${name}`));
+      return [
+        { action, resource: task, context },
+        ...passing(input.overrides?.taskRoleArn, 'ecs-tasks.amazonaws.com'),
+        ...passing(input.overrides?.executionRoleArn, 'ecs-tasks.amazonaws.com'),
+      ];
+    }
+    case 'DescribeTasks':
+      return input.tasks.map((task: string) => ({ action, resource: of('task', task), context }));
+    case 'StopTask':
+      return [{ action, resource: of('task', input.task), context }];
+    case 'ListTasks':
+      // Without a container instance it knows no resource, only the condition.
+      return [{ action, resource: regional('ecs', `container-instance/${clusterName}/*`), context }];
+    case 'DescribeServices':
+      return input.services.map((service: string) => ({ action, resource: of('service', service), context }));
+    case 'UpdateService':
+    case 'DeleteService':
+    case 'CreateService':
+      return [{ action, resource: of('service', input.service ?? input.serviceName), context }];
+    default:
+      return [{ action, resource: '*', context }];
+  }
+}
