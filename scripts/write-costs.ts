@@ -90,7 +90,7 @@ function page(counted: readonly Counted[]): string {
   return `# What a request costs on AWS
 
 Written by \`npm run costs\` on ${new Date().toISOString().slice(0, 10)}, from requests counted in the rehearsal (docs/aws.md): real bundles in
-Lambda's runtime client, DynamoDB Local's own count of units. Prices are list prices of us-east-1 without free tiers; models
+Lambda's runtime client, DynamoDB Local's count of units, transactions by DynamoDB's rules. Prices are list prices of us-east-1 without free tiers; models
 themselves, logs, traces and data transfer are not in them. Each kind of request is counted the second time: the
 function runs already, and keeps agents and secrets in memory for some minutes.
 
@@ -98,12 +98,12 @@ function runs already, and keeps agents and secrets in memory for some minutes.
 
 ${table(['request', 'functions', 'DynamoDB requests', 'read units', 'write units', 'S3 GET / PUT', 'others', 'own time'], counts)}
 
-"Own time" is from the event to the end of all work for it, on the machine that wrote this page, with a model that answers
-at once. Lambda gives ${memoryMb} MB a little over half a processor: expect up to twice as much there.
+"Own time" is from the event to the end of all work for it, on the machine that wrote this page, beside whatever else it
+did, with a model that answers at once. Lambda gives ${memoryMb} MB a little over half a processor: expect up to twice as much there.
 
 A test holds the prompt call at 16 write units and under 8 read units. Of the writes, 11 are the transaction that ends the run
 (twice for its two items, and once for each index), 3 begin it, and 2 take and give back its place among the calls at once. The
-indexes of the runs table hold whole items; if they held keys only, the call would be under the mark of 12.
+mark is 12: with keys only in the indexes of the runs table it would be 13, and 11 if the record of such a run were below 1 KB.
 
 ## What a million cost
 
