@@ -31,6 +31,7 @@ export function addPlatform(
   api.addStackDependency(schedules, 'a function reads the queue');
   const sandbox = addSandbox(app, { stage, bundles, runnerContext });
   const observability = new ObservabilityStack(app, `platform-${stage.name}-observability`, { stage });
+  observability.addStackDependency(api, 'it reads the logs of its functions');
   if (sandbox.compute) observability.addStackDependency(sandbox.compute, "it reads its keeper's log");
   Tags.of(app).add('platform:stage', stage.name);
   Validations.of(app).addPlugins(new AwsSolutionsChecks(app));

@@ -9,7 +9,7 @@ import {
   Tracing,
 } from 'aws-cdk-lib/aws-lambda';
 import { SqsEventSource } from 'aws-cdk-lib/aws-lambda-event-sources';
-import { FilterPattern, LogGroup, MetricFilter } from 'aws-cdk-lib/aws-logs';
+import { LogGroup } from 'aws-cdk-lib/aws-logs';
 import { Queue } from 'aws-cdk-lib/aws-sqs';
 import { Construct } from 'constructs';
 import type { TableName } from '#core/ports/table-rules.ts';
@@ -17,7 +17,6 @@ import {
   bucketNameOf,
   functionNameOf,
   managedConnectorOf,
-  metricNamespaceOf,
   microvmImageArnOf,
   type Stage,
   secretPrefixOf,
@@ -56,13 +55,6 @@ export class HouseFunction extends Construct {
       logGroupName: `/aws/lambda/${functionName}`,
       retention: stage.logRetentionDays,
       removalPolicy: stage.keepsData ? RemovalPolicy.RETAIN : RemovalPolicy.DESTROY,
-    });
-    new MetricFilter(this, 'Failures', {
-      logGroup,
-      filterPattern: FilterPattern.stringValue('$.level', '=', 'ERROR'),
-      metricNamespace: metricNamespaceOf(stage),
-      metricName: 'Failures',
-      metricValue: '1',
     });
     // Not Lambda's managed policy, which lets a function write to every log group.
     const role = new Role(this, 'Role', { assumedBy: new ServicePrincipal('lambda.amazonaws.com') });

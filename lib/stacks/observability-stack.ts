@@ -11,7 +11,7 @@ import {
   TreatMissingData,
 } from 'aws-cdk-lib/aws-cloudwatch';
 import { SnsAction } from 'aws-cdk-lib/aws-cloudwatch-actions';
-import { FilterPattern, LogGroup, MetricFilter } from 'aws-cdk-lib/aws-logs';
+import { FilterPattern, LogGroup, MetricFilter, type MetricFilterProps } from 'aws-cdk-lib/aws-logs';
 import { Topic } from 'aws-cdk-lib/aws-sns';
 import { EmailSubscription } from 'aws-cdk-lib/aws-sns-subscriptions';
 import type { Construct } from 'constructs';
@@ -62,6 +62,7 @@ export class ObservabilityStack extends Stack {
   constructor(scope: Construct, id: string, props: StackProps & { readonly stage: Stage }) {
     super(scope, id, props);
     this.#stage = props.stage;
+    this.#countFailures();
     if (this.#hasPool) this.#countPoolLines();
     this.#addDashboard();
     if (props.stage.alarms) this.#addAlarms(props.stage.alarms);
@@ -91,13 +92,23 @@ export class ObservabilityStack extends Stack {
     return this.#stage.sandbox.kind === 'fargate';
   }
 
-  #countPoolLines(): void {
-    const logGroupName = `/aws/lambda/${functionNameOf(this.#stage, 'pool-keeper')}`;
-    const logGroup = LogGroup.fromLogGroupName(this, 'keeper-log', logGroupName);
-    for (const [metricName, { pattern: filterPattern, value: metricValue }] of Object.entries(POOL_LINES)) {
-      const metricNamespace = metricNamespaceOf(this.#stage);
-      new MetricFilter(this, metricName, { logGroup, filterPattern, metricNamespace, metricName, metricValue });
+  /** All functions into one number; the log says which. */
+  #countFailures(): void {
+    const filterPattern = FilterPattern.stringValue('$.level', '=', 'ERROR');
+    for (const fn of [...FUNCTION_NAMES, ...this.#withoutRequests]) {
+      this.#countLines(`${fn}-failures`, fn, { filterPattern, metricName: 'Failures', metricValue: '1' });
     }
+  }
+
+  #countPoolLines(): void {
+    for (const [metricName, { pattern: filterPattern, value: metricValue }] of Object.entries(POOL_LINES)) {
+      this.#countLines(metricName, 'pool-keeper', { filterPattern, metricName, metricValue });
+    }
+  }
+
+  #countLines(id: string, fn: string, lines: Pick<MetricFilterProps, 'filterPattern' | 'metricName' | 'metricValue'>) {
+    const logGroup = LogGroup.fromLogGroupName(this, `${id}-log`, `/aws/lambda/${functionNameOf(this.#stage, fn)}`);
+    new MetricFilter(this, id, { logGroup, metricNamespace: metricNamespaceOf(this.#stage), ...lines });
   }
 
   #watches(): Watch[] {
