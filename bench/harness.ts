@@ -73,6 +73,13 @@ export async function startPlatform(dataFolder: string, settings: Record<string,
   };
 }
 
+/** What a platform answers to a GET, which must succeed. */
+export async function ask({ url, key }: Pick<Platform, 'url' | 'key'>, path: string): Promise<unknown> {
+  const response = await fetch(url + path, { headers: { authorization: `Bearer ${key}` } });
+  if (!response.ok) throw new Error(`GET ${path}: ${response.status}`);
+  return response.json();
+}
+
 interface LoadOptions {
   /** @default 20 */
   readonly connections?: number;

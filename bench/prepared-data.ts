@@ -1,0 +1,55 @@
+import { join } from 'node:path';
+import { type Config, parseConfig } from '#core/config.ts';
+import { type Clock, SystemClock } from '#core/ports/clock.ts';
+import { type Ids, SystemIds } from '#core/ports/ids.ts';
+import { openDatabase } from '#local/database.ts';
+import { FolderBlobs } from '#local/folder-blobs.ts';
+import { SqliteTable } from '#local/sqlite-table.ts';
+import { ask, startPlatform } from './harness.ts';
+
+/** What stores are made of, on the data of a platform that does not run, and its first workspace. */
+export interface DataStore {
+  readonly workspaceId: string;
+  readonly config: Config;
+  readonly clock: Clock;
+  readonly ids: Ids;
+  readonly main: SqliteTable;
+  readonly runs: SqliteTable;
+  readonly blobs: FolderBlobs;
+}
+
+/** Answers what writes the one with the number `n` of `count`, 0 being the first. */
+export type MakeOne = (store: DataStore, count: number) => (n: number) => Promise<unknown>;
+
+/** Items that are made at once: the database commits once for all of them. */
+const LANES = 500;
+const TOLD_EACH = 100_000;
+
+/** Data of a platform with `count` of something in it: requests would take too long. Answers the key of its owner. */
+export async function prepareData(dataFolder: string, count: number, makeOne: MakeOne): Promise<string> {
+  const empty = await startPlatform(dataFolder);
+  const { id } = (await ask(empty, '/org')) as { id: string };
+  await empty.stop();
+  const database = openDatabase(join(dataFolder, 'platform.sqlite'));
+  const clock = new SystemClock();
+  const store: DataStore = {
+    workspaceId: id,
+    config: parseConfig({}),
+    clock,
+    ids: new SystemIds(),
+    main: new SqliteTable(database, 'main', clock),
+    runs: new SqliteTable(database, 'runs', clock),
+    blobs: new FolderBlobs(join(dataFolder, 'blobs')),
+  };
+  const make = makeOne(store, count);
+  database.db.exec('PRAGMA synchronous = OFF; PRAGMA cache_size = -200000');
+  const lane = async (first: number): Promise<void> => {
+    for (let n = first; n < count; n += LANES) {
+      await make(n);
+      if ((n + 1) % TOLD_EACH === 0) process.stderr.write(`${n + 1} of ${count} are made\n`);
+    }
+  };
+  await Promise.all(Array.from({ length: LANES }, (_, first) => lane(first)));
+  database.close();
+  return empty.key!;
+}
