@@ -1,3 +1,4 @@
+import { untilWritten } from '../contention.ts';
 import type { Deps } from '../deps.ts';
 import { epochSeconds, isoTime } from '../ports/clock.ts';
 import {
@@ -70,8 +71,6 @@ const DELETION_RETENTION_SECONDS = 30 * 24 * 3600;
 const DEPRECATION_PERIOD_MS = 60 * 24 * 3600 * 1000;
 /** Larger definitions lie in a blob: an item holds 400 KB at most. */
 const MAX_INLINE_DEFINITION_BYTES = 100 * 1024;
-/** Each round one of the writers that met wins; 50 at once are done in 50 rounds at worst. */
-const MAX_ATTEMPTS = 200;
 
 const idKey = (id: string) => ({ pk: `AGENT#${id}`, sk: 'META' });
 const versionSort = (version: number): string => `V#${String(version).padStart(5, '0')}`;
@@ -130,7 +129,7 @@ export class AgentStore {
     const inline = Buffer.byteLength(JSON.stringify(definition)) <= MAX_INLINE_DEFINITION_BYTES;
     if (!inline) await blobs.put(definitionKey(id), Buffer.from(JSON.stringify(definition)));
 
-    for (let attempt = 0; attempt < MAX_ATTEMPTS; attempt++) {
+    return untilWritten(clock, `the agent ${name}`, async () => {
       const head = await this.#head(name);
       const version = head.assigned + 1;
       const now = isoTime(clock.now());
@@ -159,10 +158,8 @@ export class AgentStore {
         this.#changeHead(name, head, { assigned: version, ...(state.runnable && { current: version }) }),
         ...(state.runnable ? this.#supersede(name, head.current, now) : []),
       ]);
-      if (result.ok) return this.#read(item);
-      await this.#backOff(attempt);
-    }
-    throw new Error(`publishing ${name} met other publishes ${MAX_ATTEMPTS} times`);
+      return result.ok ? this.#read(item) : undefined;
+    });
   }
 
   async #head(name: string): Promise<Head> {
@@ -202,11 +199,11 @@ export class AgentStore {
   /** Makes a version runnable and, unless a newer one is current, current. Safe to repeat, and for a deleted version. */
   async activate({ name, version }: AgentVersion): Promise<void> {
     const { main, clock } = this.#deps;
-    for (let attempt = 0; attempt < MAX_ATTEMPTS; attempt++) {
+    await untilWritten(clock, `the agent ${name}`, async () => {
       // In this order: what is read after the head cannot be older than it.
       const head = await this.#head(name);
       const stored = await this.findVersion(name, version);
-      if (stored === undefined || stored.runnable) return;
+      if (stored === undefined || stored.runnable) return true;
       const now = isoTime(clock.now());
       const isNewest = version > head.current;
       const result = await main.transact([
@@ -219,10 +216,8 @@ export class AgentStore {
         this.#changeHead(name, head, isNewest ? { current: version } : {}),
         ...(isNewest ? this.#supersede(name, head.current, now) : []),
       ]);
-      if (result.ok || result.failed.includes(0)) return;
-      await this.#backOff(attempt);
-    }
-    throw new Error(`activating ${name} met other publishes ${MAX_ATTEMPTS} times`);
+      return result.ok || result.failed.includes(0) || undefined;
+    });
   }
 
   /** Replaces the changeable part of a definition. `undefined` when the version was deleted meanwhile. */
@@ -252,7 +247,7 @@ export class AgentStore {
   async remove(version: AgentVersion): Promise<boolean> {
     const { main, clock } = this.#deps;
     const { name } = version;
-    for (let attempt = 0; attempt < MAX_ATTEMPTS; attempt++) {
+    return untilWritten(clock, `the agent ${name}`, async () => {
       const head = await this.#head(name);
       const isCurrent = head.current === version.version;
       const others = (await this.listVersions(name)).filter((other) => other.version !== version.version);
@@ -279,10 +274,8 @@ export class AgentStore {
           : []),
       ]);
       if (result.ok) return true;
-      if (result.failed.includes(0)) return false;
-      await this.#backOff(attempt);
-    }
-    throw new Error(`deleting ${name} met other writes ${MAX_ATTEMPTS} times`);
+      return result.failed.includes(0) ? false : undefined;
+    });
   }
 
   /** Counts a fork of the agent, for the confirmation that deleting it needs. */
@@ -334,10 +327,6 @@ export class AgentStore {
 
   #read(item: Item): Promise<AgentVersion> {
     return readVersion(this.#deps, item);
-  }
-
-  #backOff(attempt: number): Promise<void> {
-    return this.#deps.clock.sleep(Math.random() * Math.min(4 * (attempt + 1), 200));
   }
 }
 

@@ -1,3 +1,4 @@
+import { untilWritten } from '../contention.ts';
 import type { Deps } from '../deps.ts';
 import { PlatformError } from '../errors.ts';
 import { epochSeconds, isoTime } from '../ports/clock.ts';
@@ -43,9 +44,6 @@ type LedgerDeps = Pick<Deps, 'main' | 'runs' | 'clock' | 'ids'>;
 /** How a payment went is known for this long: no run is finished later. */
 const CLOSED_HOLD_SECONDS = 7 * 24 * 3600;
 const DIGITS = '0123456789abcdef';
-/** Each round one of the writers that met wins. */
-const MAX_ATTEMPTS = 100;
-const MAX_PAUSE_MS = 200;
 /** Its position in a transaction. */
 const ALONGSIDE = 2;
 
@@ -219,7 +217,7 @@ async function book(
   { type, amountCents, description, referenceId }: Omit<LedgerEntry, 'id' | 'balanceAfterCents' | 'createdAt'>,
   alongside?: TransactOperation,
 ): Promise<{ readonly balance: number; readonly isShort: boolean }> {
-  for (let attempt = 0; attempt < MAX_ATTEMPTS; attempt++) {
+  return untilWritten(clock, `the ledger of workspace ${workspaceId}`, async () => {
     const { cents: before, entries } = await readBalance({ main }, workspaceId);
     const after = before + amountCents;
     if (after < 0) return { balance: before, isShort: true };
@@ -246,8 +244,6 @@ async function book(
       ...(alongside ? [alongside] : []),
     ]);
     if (written.ok) return { balance: after, isShort: false };
-    if (written.failed.includes(ALONGSIDE)) return { balance: before, isShort: false };
-    await clock.sleep(Math.random() * Math.min(2 ** attempt, MAX_PAUSE_MS));
-  }
-  throw new Error(`the ledger of workspace ${workspaceId} was busy ${MAX_ATTEMPTS} times`);
+    return written.failed.includes(ALONGSIDE) ? { balance: before, isShort: false } : undefined;
+  });
 }

@@ -1,5 +1,6 @@
 import { PlatformError } from '../errors.ts';
 import type { Clock } from '../ports/clock.ts';
+import { RUN_ENDED } from '../runs/cancellation.ts';
 import type { EngineRun } from './engine.ts';
 
 export interface StopSignal {
@@ -7,9 +8,6 @@ export interface StopSignal {
   /** Lets go of the run and of the clock. */
   release(): void;
 }
-
-/** Nobody sees it; without a reason, `abort` makes an error with a stack. */
-const RELEASED = 'the run has ended';
 
 /** Aborted at the deadline of a run with TIMEOUT, or when it is cancelled, with the reason for that. */
 export function stopSignal(clock: Clock, run: Pick<EngineRun, 'deadline' | 'signal'>, whatHung: string): StopSignal {
@@ -26,7 +24,7 @@ export function stopSignal(clock: Clock, run: Pick<EngineRun, 'deadline' | 'sign
   return {
     signal: stop.signal,
     release() {
-      released.abort(RELEASED);
+      released.abort(RUN_ENDED);
       run.signal.removeEventListener('abort', onCancel);
     },
   };

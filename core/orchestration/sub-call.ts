@@ -1,4 +1,5 @@
 import { AgentStore, type AgentVersion, versionName } from '../agents/store.ts';
+import { untilWritten } from '../contention.ts';
 import type { Deps } from '../deps.ts';
 import { PlatformError } from '../errors.ts';
 import { epochSeconds, isoTime } from '../ports/clock.ts';
@@ -20,8 +21,6 @@ import { MAX_HOPS } from './hops.ts';
 /** Counters table: `BUDGET#<budget id> / USED` is how many calls were counted against a {@link Budget}. */
 const budgetKey = (id: string) => ({ pk: `BUDGET#${id}`, sk: 'USED' });
 const BUDGET_KEPT_SECONDS = 24 * 3600;
-/** Budgets are items that sibling runs write at once: on AWS one of two transactions that meet is refused. */
-const MAX_ATTEMPTS = 60;
 
 /** What a sub-call addresses: the version as the path has it, and what was found there. */
 export interface SubCallTarget {
@@ -182,7 +181,8 @@ async function countCall(
   const none = budgets.find(({ cap }) => cap < 1);
   if (none) throw exceeded(none);
   const ttl = epochSeconds(deadline) + BUDGET_KEPT_SECONDS;
-  for (let attempt = 0; attempt < MAX_ATTEMPTS; attempt++) {
+  // Sibling runs write budgets at once: on AWS one of two transactions that meet is refused.
+  await untilWritten(clock, 'a budget of a sub-call', async () => {
     const result = await counters.transact(
       budgets.map(({ id, cap }) => ({
         op: 'update' as const,
@@ -191,11 +191,10 @@ async function countCall(
         condition: anyOf(absent('used'), lessThan('used', cap)),
       })),
     );
-    if (result.ok) return;
+    if (result.ok) return true;
     if (result.failed.length > 0) throw exceeded(budgets[result.failed[0]!]!);
-    await clock.sleep(Math.random() * Math.min(5 * 2 ** attempt, 400));
-  }
-  throw new Error(`the budgets of a sub-call were busy ${MAX_ATTEMPTS} times`);
+    return undefined;
+  });
 }
 
 /** The least of what there is. */

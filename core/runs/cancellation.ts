@@ -27,7 +27,7 @@ export class Cancellations {
     return {
       signal: controller.signal,
       stop: () => {
-        ended.abort(ENDED);
+        ended.abort(RUN_ENDED);
         this.#running.delete(run.id);
       },
     };
@@ -57,7 +57,7 @@ export class Cancellations {
 }
 
 /** Nobody sees it; without a reason, `abort` makes an error with a stack. */
-const ENDED = 'the run has ended';
+export const RUN_ENDED = 'the run has ended';
 
 const cancelled = (): PlatformError => new PlatformError('RUN_CANCELLED', 'The run was cancelled.');
 

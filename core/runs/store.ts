@@ -1,4 +1,5 @@
 import type { AgentDefinition } from '../agents/manifest.ts';
+import { untilWritten } from '../contention.ts';
 import type { Deps } from '../deps.ts';
 import { type ErrorCode, PlatformError } from '../errors.ts';
 import { epochSeconds, isoTime } from '../ports/clock.ts';
@@ -267,14 +268,12 @@ export class RunStore {
       ...usageOperations(this.#workspaceId, run, result, now, ttl),
       ...alongside,
     ];
-    for (let attempt = 0; attempt < MAX_ATTEMPTS; attempt++) {
+    // Roll-ups are items that many runs write at once: on AWS one of two transactions that meet is refused.
+    return untilWritten(this.#deps.clock, `a roll-up of run ${run.id}`, async () => {
       const written = await this.#deps.runs.transact(operations);
       if (written.ok) return true;
-      if (written.failed.includes(0)) return false;
-      // Roll-ups are items that many runs write at once: on AWS one of two transactions that meet is refused.
-      await this.#deps.clock.sleep(Math.random() * Math.min(5 * 2 ** attempt, 400));
-    }
-    throw new Error(`run ${run.id} could not be finished: its roll-ups were busy ${MAX_ATTEMPTS} times`);
+      return written.failed.includes(0) ? false : undefined;
+    });
   }
 
   async find(runId: string): Promise<Run | undefined> {
@@ -405,9 +404,6 @@ export class RunStore {
     return bytes && (JSON.parse(Buffer.from(bytes).toString()) as RunBody);
   }
 }
-
-/** Each round one of the writers that met wins. */
-const MAX_ATTEMPTS = 60;
 
 const agentIndex = (run: NewRun) => ({
   gsi1pk: `AGENT#${run.agentId}`,

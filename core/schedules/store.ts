@@ -1,3 +1,4 @@
+import { untilWritten } from '../contention.ts';
 import type { Deps } from '../deps.ts';
 import { epochSeconds, isoTime } from '../ports/clock.ts';
 import type { LlmProvider } from '../ports/llm.ts';
@@ -114,8 +115,6 @@ export interface ScheduleChange {
   readonly ttl?: number;
 }
 
-/** Each round one of the writers that met wins. */
-const MAX_ATTEMPTS = 100;
 /** How long after its beginning a run is looked at by the sweep, and how often then. */
 const SWEEP_AFTER_MS = 60_000;
 const DIGITS = '0123456789abcdef';
@@ -145,7 +144,7 @@ export class ScheduleStore {
   async create(schedule: Schedule, limit: number): Promise<boolean> {
     const { main, clock } = this.#deps;
     if (limit < 1) return false;
-    for (let attempt = 0; attempt < MAX_ATTEMPTS; attempt++) {
+    return untilWritten(clock, `the schedules of workspace ${this.#workspaceId}`, async () => {
       const created = await main.transact([
         {
           op: 'update',
@@ -158,10 +157,8 @@ export class ScheduleStore {
         ...this.#events(schedule.id, [{ type: 'created', message: 'Schedule created.' }]),
       ]);
       if (created.ok) return true;
-      if (created.failed.includes(0)) return false;
-      if (attempt > 0) await clock.sleep(Math.random() * Math.min(4 * attempt, 200));
-    }
-    throw new Error(`schedules of workspace ${this.#workspaceId} met other writes ${MAX_ATTEMPTS} times`);
+      return created.failed.includes(0) ? false : undefined;
+    });
   }
 
   /** Deleted ones are not found. */
@@ -192,12 +189,12 @@ export class ScheduleStore {
    */
   async change(id: string, decide: (schedule: Schedule) => ScheduleChange | undefined): Promise<Schedule | undefined> {
     const { main, clock } = this.#deps;
-    for (let attempt = 0; attempt < MAX_ATTEMPTS; attempt++) {
+    const changed = await untilWritten(clock, `schedule ${id}`, async () => {
       const item = await main.get(this.#key(id));
-      if (item === undefined) return undefined;
+      if (item === undefined) return null;
       const before = fromItem(item);
       const change = decide(before);
-      if (change === undefined) return undefined;
+      if (change === undefined) return null;
       const after = { ...before, ...change.set };
       const revision = item.revision as number;
       const put: TransactOperation = {
@@ -207,10 +204,9 @@ export class ScheduleStore {
       };
       const written = await main.transact([put, ...(change.alongside ?? []), ...this.#events(id, change.events ?? [])]);
       if (written.ok) return after;
-      if (written.failed.some((position) => position > 0)) return undefined;
-      if (attempt > 0) await clock.sleep(Math.random() * Math.min(4 * attempt, 200));
-    }
-    throw new Error(`schedule ${id} met other writes ${MAX_ATTEMPTS} times`);
+      return written.failed.some((position) => position > 0) ? null : undefined;
+    });
+    return changed ?? undefined;
   }
 
   /** What is left is its history, until that expires. Answers what it was; `undefined` when it was deleted already. */

@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto';
+import { createHash, timingSafeEqual } from 'node:crypto';
 import type { Deps } from '../deps.ts';
 import type { Ids } from '../ports/ids.ts';
 import type { Schedule } from './store.ts';
@@ -15,14 +15,18 @@ export function newWebhookSecret(ids: Ids): {
   return {
     secret,
     kept: {
-      webhook_secret_hash: hashWebhookSecret(secret),
+      webhook_secret_hash: hashOf(secret),
       webhook_secret_preview: `${secret.slice(0, PREVIEW_LENGTH)}...`,
     },
   };
 }
 
 /** Secrets are random and long: no salt, no slow hash. Hexadecimal. */
-export const hashWebhookSecret = (secret: string): string => createHash('sha256').update(secret).digest('hex');
+const hashOf = (secret: string): string => createHash('sha256').update(secret).digest('hex');
+
+/** Hashes are compared, of one length each, so a wrong secret takes as long as any other. */
+export const isWebhookSecret = (given: string, hash: string): boolean =>
+  timingSafeEqual(Buffer.from(hashOf(given)), Buffer.from(hash));
 
 export const webhookUrl = ({ config }: Pick<Deps, 'config'>, scheduleId: string, secret: string): string =>
   `${config.baseUrl ?? ''}/webhooks/${scheduleId}/${secret}`;

@@ -6,8 +6,8 @@ import type { Json } from '../ports/table.ts';
 import type { Run } from '../runs/store.ts';
 import { answerFromRun, runNow, type ScheduleRunAnswer } from '../schedules/run.ts';
 import { findAnySchedule, type Schedule } from '../schedules/store.ts';
+import { isWebhookSecret } from '../schedules/webhook-secret.ts';
 import { mergeInput, readPayload } from './payload.ts';
-import { isWebhookSecret } from './secret.ts';
 
 /** What came to a webhook. */
 export interface Delivery {

@@ -1,8 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { SystemIds } from '../ports/ids.ts';
-import { newWebhookSecret } from '../schedules/webhook-secret.ts';
+import { isWebhookSecret, newWebhookSecret } from '../schedules/webhook-secret.ts';
 import { mergeInput, readPayload } from './payload.ts';
-import { isWebhookSecret } from './secret.ts';
 
 const send = (body: string | Uint8Array<ArrayBuffer>, contentType?: string, limit = 10_000) => {
   const headers = new Headers(contentType === undefined ? {} : { 'content-type': contentType });
