@@ -43,6 +43,10 @@ async function newTenant(slug: string, mark: string): Promise<Tenant> {
   await client.sendMessage({ body: { title: mark, body: mark, agent_name: mark } });
   await client.putDocument({ params: { namespace: mark, key: mark }, body: { mark } });
   await client.inviteMember({ params: { workspace_id }, body: { email: `${mark}@example.com` } });
+  await client.createSchedule({
+    params: { workspace_id },
+    body: { agent: 'secretive', cron_expression: '0 0 1 1 *', input_data: { mark } },
+  });
   await request(target, 'PATCH', '/org', { key: user.key, json: { name: mark } });
   return { user, mark, runId: answer.headers.get('x-run-id')! };
 }
@@ -121,8 +125,11 @@ const MAKERS: Record<string, (tenant: Tenant, row: Route, made: Record<string, s
   async schedule_id({ user, mark }) {
     const json = { agent: 'secretive', webhook: true, input_data: { mark } };
     const answer = await request(target, 'POST', `/workspaces/${user.workspaceId}/schedules`, { key: user.key, json });
-    return answer.body.schedule.id;
+    const { id, webhook_url } = answer.body.schedule;
+    webhookSecrets.set(id, webhook_url.split('/').at(-1));
+    return id;
   },
+  secret: async (_, __, { schedule_id }) => webhookSecrets.get(schedule_id!)!,
   org: async ({ user }) => user.slug,
   agent: async () => 'secretive',
   version: async () => 'v1',
@@ -130,6 +137,7 @@ const MAKERS: Record<string, (tenant: Tenant, row: Route, made: Record<string, s
   run_id: async ({ runId }) => runId,
   trace_id: async ({ runId }) => runId,
 };
+const webhookSecrets = new Map<string, string>();
 const unique = (): string => crypto.randomUUID().replaceAll('-', '').slice(0, 12);
 
 /** What leads nowhere; of names, what nobody has. */
@@ -159,7 +167,9 @@ async function paramsOf(row: Route, actor: Actor, of: (typeof TARGETS)[number]):
         key: name === 'id' && row.path.startsWith('/api-keys') ? ownKey(actor) : home.user.key,
       };
       const tenant = of === 'own' ? { ...home, user: owner } : away;
-      params[name] = (await MAKERS[name]?.(tenant, row, params)) ?? UNKNOWN_ID;
+      const make = MAKERS[name];
+      if (make === undefined) throw new Error(`{${name}} of ${row.path} has no maker: add one to MAKERS`);
+      params[name] = await make(tenant, row, params);
     }
   }
   return params;
@@ -179,7 +189,7 @@ const ask = async (row: Route, actor: Actor, of: (typeof TARGETS)[number]): Prom
 /** Rows that answer 404 about what is there, for it holds nothing. */
 const EMPTY = ['downloadOwnBundle', 'getRunDag'];
 /** The key is what gives the right, whoever has it. */
-const isBearer = (row: Route) => row.path.includes('{token}');
+const isBearer = (row: Route) => row.path.includes('{token}') || row.auth === 'webhook';
 
 /** The path, not the header, says where a request acts. */
 const isAtHomeAway = (row: Route, actor: Actor, of: (typeof TARGETS)[number]): boolean =>
@@ -236,6 +246,7 @@ describe.concurrent('rows without a key', () => {
         const plain = await ask(row, 'nobody', of);
         expect(plain.status, of).toBeLessThan(500);
         if (of === 'unknown' && pathParameters(row.path).length > 0) expect([401, 403, 404]).toContain(plain.status);
+        if (of === 'own' && row.auth === 'webhook') expect(plain.status, JSON.stringify(plain.body)).toBe(200);
         for (const actor of ACTORS) {
           const answer = await ask(row, actor, of);
           expect([actor, of, answer.status]).toEqual([actor, of, plain.status]);
@@ -257,6 +268,7 @@ test('everything that is of a workspace was there', async () => {
     client.listMessages({}),
     client.listNamespaces({}),
     client.listMembers({ params }),
+    client.listSchedules({ params }),
     client.getOrg({}),
     client.getRun({ params: { ...params, run_id: home.runId } }),
   ]);
