@@ -149,6 +149,7 @@ export const agentHandlers = (deps: Omit<Deps, 'vault' | 'counters'>): Handlers<
       if ((await store.listVersions(version.name)).length === 0) {
         await revokeAllStaticKeys(deps, { workspaceId: version.workspaceId, agentName: version.name });
       }
+      await followCurrentVersion(deps, version);
       return {
         status: 200,
         body: {

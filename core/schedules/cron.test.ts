@@ -104,6 +104,9 @@ describe('a cron expression', () => {
     ['Mars/Olympus', 'no IANA time zone'],
     ['', 'no IANA time zone'],
     ['EST5EDT', 'no IANA time zone'],
+    ['Europe/BERLIN', 'it is written Europe/Berlin'],
+    ['America/New_york', 'it is written America/New_York'],
+    ['US/PACIFIC', 'no IANA time zone'],
   ])('the zone %s is refused', (zone, message) => {
     expect(() => Zone.of(zone)).toThrow(
       expect.objectContaining({ code: 'INVALID_INPUT', message: expect.stringContaining(message) }),

@@ -19,8 +19,8 @@ export function moveTo(schedule: Schedule, agent: AgentVersion): ScheduleChange 
 }
 
 /**
- * After a publish: the enabled schedules that follow the agent, in its own workspace, move to its current version. Throws
- * nothing: the publish has happened.
+ * After a version was published or deleted: the enabled schedules that follow the agent, in its own workspace, move to its
+ * current version. Throws nothing: what was asked for has happened.
  */
 export async function followCurrentVersion(
   deps: FollowDeps,

@@ -69,11 +69,12 @@ export const scheduleHandlers = (deps: ScheduleDeps): Handlers<typeof scheduleRo
 
   return {
     async listSchedules({ caller, query }) {
-      const name = (query.agent_name ?? query.agent)?.split('/').at(-1);
+      const [name, org] = (query.agent_name ?? query.agent)?.split('/').reverse() ?? [];
       const type = query.schedule_type ?? query.type;
       const found = (await storeOf(caller).list()).filter(
         (schedule) =>
           (name === undefined || schedule.agent_name === name) &&
+          (org === undefined || schedule.agent_org === org) &&
           (type === undefined || schedule.schedule_type === type),
       );
       const shown = found.slice(query.offset, query.offset + query.limit);

@@ -101,7 +101,15 @@ export class Zone {
 
 /** As IANA writes names: EventBridge takes no others, and knows no offsets. */
 const isZoneName = (name: string): boolean =>
-  name === 'UTC' || (name.length <= MAX_NAME_LENGTH && /^[A-Z][A-Za-z]*(\/[A-Z][\w+-]*)+$/.test(name));
+  name === 'UTC' ||
+  (name.length <= MAX_NAME_LENGTH &&
+    /^[A-Z][A-Za-z]*(\/[A-Z][\w+-]*)+$/.test(name) &&
+    !/[A-Z]{4}/.test(name) &&
+    [name, undefined].includes(spellingOf(name)));
+
+/** How IANA writes what is meant, whatever its case; of names that it keeps for old times' sake, Node does not tell. */
+const spellingOf = (name: string): string | undefined =>
+  Intl.supportedValuesOf('timeZone').find((zone) => zone.toLowerCase() === name.toLowerCase());
 
 function formatOf(timeZone: string): Intl.DateTimeFormat | undefined {
   const numbers = { year: 'numeric', month: 'numeric', day: 'numeric' } as const;
@@ -117,6 +125,6 @@ function problemWith(name: string): string {
   const shown = name.slice(0, MAX_NAME_LENGTH);
   const meant = ABBREVIATIONS[name.toUpperCase()];
   if (meant) return `"${shown}" is an abbreviation; name the place by its IANA identifier, such as ${meant}.`;
-  const spelt = Intl.supportedValuesOf('timeZone').find((zone) => zone.toLowerCase() === name.toLowerCase());
+  const spelt = spellingOf(name);
   return `"${shown}" is no IANA time zone${spelt ? `; it is written ${spelt}` : ', such as Europe/Berlin or UTC'}.`;
 }

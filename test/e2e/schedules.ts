@@ -107,6 +107,9 @@ export function schedulesSuite(target: () => Target): void {
       expect(all.schedules.map(({ id }: { id: string }) => id)).toEqual(ids);
       expect((await list('&limit=1&offset=1')).schedules).toMatchObject([{ id: ids[1] }]);
       expect(await list('&schedule_type=webhook')).toEqual({ schedules: [], total: 0 });
+      const byAgent = async (agent: string) => expectOk(await api('GET', `?agent=${agent}`)).total;
+      expect(await byAgent('sched-owner/listed')).toBe(3);
+      expect(await byAgent('another-org/listed')).toBe(0);
       expectError(await api('GET', '?limit=201'), 400, 'INVALID_INPUT', 'limit');
       expectError(await api('GET', '?type=hourly'), 400, 'INVALID_INPUT', 'type');
     });
@@ -223,6 +226,22 @@ export function schedulesSuite(target: () => Target): void {
       expect(back).toMatchObject({ agent_version: 'v1', auto_update: false });
       await publish('moving');
       expect(await Promise.all([following, pinned, off, flagged].map(version))).toEqual(['v1', 'v3', 'v3', 'v1']);
+    });
+
+    test('a version that is deleted is followed to the one that is the newest then', async () => {
+      await publish('shrinking');
+      const [following, pinned] = [
+        await create({ ...daily, agent: 'shrinking' }),
+        await create({ ...daily, agent: 'shrinking', pin_version: true }),
+      ];
+      const second = await publish('shrinking');
+      await client.deleteAgent({ params: { id: second.id } });
+      expect(await find(following.id)).toMatchObject({ agent_version: 'v1', auto_update: true });
+      expect((await eventsOf(following.id))[0]).toMatchObject({
+        event_type: 'version_updated',
+        message: 'Agent updated from v2 to v1',
+      });
+      expect(await eventsOf(pinned.id)).toHaveLength(1);
     });
 
     test("another workspace's agent is not followed", async () => {
