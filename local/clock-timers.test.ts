@@ -15,7 +15,8 @@ function timersOver(due: { id: string; workspace_id: string }[], most = 1000) {
       if (reads++ === 1) throw new Error('the table is away');
       yield* [...due];
     },
-    fire: (schedule) => {
+    fire: (schedule, onTaken) => {
+      onTaken();
       due.splice(due.indexOf(schedule), 1);
       fired.push({ id: schedule.id, at: clock.now() });
       return new Promise((resolve) => ends.push(resolve));
@@ -63,6 +64,16 @@ test('a workspace has as many at once as its plan allows, and others do not wait
   expect(fired.map(({ id }) => id)).toEqual(['a', 'b', 'x']);
   ends[0]!();
   await expect.poll(() => fired.map(({ id }) => id)).toEqual(['a', 'b', 'x', 'c']);
+});
+
+test('one whose run goes on is fired again when it is due again', async () => {
+  const { due, fired, ends, tick } = timersOver([{ id: 'a', workspace_id: 'w' }]);
+  await tick();
+  await tick();
+  due.push({ id: 'a', workspace_id: 'w' });
+  await tick();
+  expect(fired.map(({ id }) => id)).toEqual(['a', 'a']);
+  expect(ends).toHaveLength(2);
 });
 
 test('nothing begins any more once they are stopped', async () => {

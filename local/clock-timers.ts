@@ -15,8 +15,8 @@ interface ClockTimersProps {
   readonly clock: Clock;
   /** Schedules with a minute that is due by now. */
   readonly due: () => AsyncIterable<DueSchedule>;
-  /** Deals with what is due of a schedule, and ends with its run. Must not throw. */
-  readonly fire: (schedule: DueSchedule) => Promise<void>;
+  /** Deals with what is due of a schedule: calls `onTaken` when that is no longer due, ends with its run. Must not throw. */
+  readonly fire: (schedule: DueSchedule, onTaken: () => void) => Promise<void>;
   /** Runs that a workspace may have under way: more would only wait for each other. */
   readonly concurrencyOf: (workspaceId: string) => Promise<number>;
 }
@@ -31,7 +31,7 @@ const TICK_MS = 1000;
 export class ClockTimers implements Timers {
   readonly #props: ClockTimersProps;
   readonly #stop = new AbortController();
-  /** Schedules that wait for their turn or are being dealt with. */
+  /** Schedules that wait for their turn, or are due still though somebody deals with them. */
   readonly #taken = new Set<string>();
   readonly #workspaces = new Map<string, { waiting: DueSchedule[]; active: number }>();
   #loop: Promise<void> = Promise.resolve();
@@ -94,9 +94,10 @@ export class ClockTimers implements Timers {
   async #fire(workspaceId: string, schedule: DueSchedule): Promise<void> {
     const queue = this.#workspaces.get(workspaceId)!;
     queue.active++;
-    await this.#props.fire(schedule);
+    const onTaken = () => void this.#taken.delete(schedule.id);
+    await this.#props.fire(schedule, onTaken);
+    onTaken();
     queue.active--;
-    this.#taken.delete(schedule.id);
     await this.#goOn(workspaceId);
   }
 }
@@ -106,9 +107,9 @@ export const clockTimers = (clock: Clock, deps: () => Deps): ClockTimers =>
   new ClockTimers({
     clock,
     due: () => listDue(deps(), clock.now()),
-    fire({ id, workspace_id }) {
+    fire({ id, workspace_id }, onTaken) {
       const { background, log } = deps();
-      const work = fireDue(deps(), { workspaceId: workspace_id, scheduleId: id });
+      const work = fireDue(deps(), { workspaceId: workspace_id, scheduleId: id, onTaken });
       // What began and did not end is found by the sweep.
       const failed = (error: unknown) => log.error('schedule failed', { schedule_id: id, error: String(error) });
       return background(work.catch(failed));

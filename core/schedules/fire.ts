@@ -29,11 +29,17 @@ const MAX_COUNTED = 1000;
 /**
  * Deals with all minutes of a schedule that are due: the newest runs when it is no more than five minutes back, older
  * ones are noted as missed. Safe to call at any time and as often as anybody likes, at once as well: each minute is dealt
- * with once. Ends when the run has ended. `scheduledFor` is the minute that a timer was set for, in epoch milliseconds.
+ * with once. Ends when the run has ended. `scheduledFor` is the minute that a timer was set for, in epoch milliseconds;
+ * `onTaken` is called before the run, when nothing is due any more.
  */
 export async function fireDue(
   deps: Deps,
-  { workspaceId, scheduleId, scheduledFor = 0 }: { workspaceId: string; scheduleId: string; scheduledFor?: number },
+  {
+    workspaceId,
+    scheduleId,
+    scheduledFor = 0,
+    onTaken,
+  }: { workspaceId: string; scheduleId: string; scheduledFor?: number; onTaken?: () => void },
 ): Promise<void> {
   const now = deps.clock.now();
   const until = scheduledFor - now <= MAX_SKEW_MS ? Math.max(now, scheduledFor) : now;
@@ -60,6 +66,7 @@ export async function fireDue(
     const begun: ScheduleChange = beginning(deps, schedule, run);
     return { ...begun, set: { ...begun.set, ...set }, events: missed };
   });
+  onTaken?.();
   if (changed && run) await execute(deps, changed, run, { waitUntil: run.scheduled_for! + WINDOW_MS });
 }
 
