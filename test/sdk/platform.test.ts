@@ -128,6 +128,12 @@ describe.each(languages())('the SDK for $name, on a running platform', ({ name, 
     expect(refused.error).toMatchObject({ type: 'PlatformError', code: 'DOCUMENT_TOO_LARGE', status: 413 });
   });
 
+  test('says when a document is too large, though nobody reads it to its end', async () => {
+    const args = ['notes', 'large', { text: 'x'.repeat(12_000_000) }];
+    const { error } = await run({ module: 'storage', method: 'set', args }, env);
+    expect(error).toMatchObject({ type: 'StorageQuotaError', code: 'DOCUMENT_TOO_LARGE', status: 413 });
+  });
+
   test('tells what was refused', async () => {
     expect((await platform('call', ['acme/nobody', {}])).error).toMatchObject({
       type: 'PlatformError',

@@ -9,7 +9,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Mapping
-from http.client import HTTPException, HTTPResponse
+from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from typing import TYPE_CHECKING, Any, Callable, TypeVar
 
 from .errors import PlatformError, TimeoutExceededError, describe_failure
@@ -32,6 +32,29 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
         return None
 
 
+class _Patient(HTTPConnection):
+    """What is refused before its body was read to the end breaks the pipe; why it was is in the answer all the same."""
+
+    def request(self, *args: Any, **more: Any) -> None:
+        try:
+            super().request(*args, **more)
+        except (BrokenPipeError, ConnectionResetError):
+            if self.sock is None:
+                raise
+
+
+class _PatientTls(_Patient, HTTPSConnection):
+    pass
+
+
+class _PatientHandler(urllib.request.HTTPHandler, urllib.request.HTTPSHandler):
+    def http_open(self, req: urllib.request.Request) -> HTTPResponse:
+        return self.do_open(_Patient, req)
+
+    def https_open(self, req: urllib.request.Request) -> HTTPResponse:
+        return self.do_open(_PatientTls, req)
+
+
 def open_response(
     method: str,
     url: str,
@@ -44,7 +67,7 @@ def open_response(
     request = urllib.request.Request(url, data=body, headers=dict(headers), method=method)
     try:
         # Made anew each time: the proxies of the environment are read here.
-        response: HTTPResponse = urllib.request.build_opener(_NoRedirect).open(request, timeout=timeout)
+        response: HTTPResponse = urllib.request.build_opener(_NoRedirect, _PatientHandler).open(request, timeout=timeout)
         return response
     except urllib.error.HTTPError as error:
         with error:
