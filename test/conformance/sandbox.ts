@@ -179,7 +179,8 @@ export function sandboxConformance(setUp: () => Promise<SandboxHarness>, { isCon
         python3 -c 'import agent_platform; print(agent_platform.AgentClient)'
         node -p 'require("agent-platform-sdk").AgentClient'
         node --input-type=module -e 'import { AgentClient } from "agent-platform-sdk"; console.log(AgentClient)'`;
-      const ours = "<class 'agent_platform.agent_client.AgentClient'>\n" + '[class AgentClient]\n'.repeat(2);
+      const inNode = '[class AgentClient]\n';
+      const ours = `<class 'agent_platform.agent_client.AgentClient'>\n${inNode}${inNode}`;
       for (const spec of [{}, { bundle }, { bundle, layer }]) expect((await once(imports, spec)).out).toBe(ours);
       expect((await once(imports, { layer: 'layers/own-sdk.tar.gz' })).out).toBe('own\nown\nown\n');
     });

@@ -1,6 +1,6 @@
 import { createHmac } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
-import { clientOf, request, type Target } from '#test/helpers/platform.ts';
+import { clientOf, needsModel, request, type Target } from '#test/helpers/platform.ts';
 import { type Receiver, startReceiver } from '#test/helpers/receiver.ts';
 import type { TestUser } from '#test/helpers/users.ts';
 import { expectError, expectOk } from './expect.ts';
@@ -14,6 +14,8 @@ export function alertsSuite(target: () => Target): void {
       request(target(), method, `/workspaces/${user.workspaceId}${path}`, { key, json });
 
     beforeAll(async () => {
+      // Where its models are here, what it posts comes here, too.
+      needsModel(target());
       user = await target().addUser('alerts');
       receiver = await startReceiver();
       await clientOf(target(), user.key).createAgent({

@@ -1,5 +1,5 @@
 import { beforeAll, describe, expect, test } from 'vitest';
-import { clientOf, request, type Target } from '#test/helpers/platform.ts';
+import { clientOf, needsModel, request, type Target } from '#test/helpers/platform.ts';
 import type { TestUser } from '#test/helpers/users.ts';
 import { expectError, expectOk, UUID } from './expect.ts';
 
@@ -13,6 +13,7 @@ export function idempotencySuite(target: () => Target): void {
       target().llm.requests.filter((each) => each.apiKey === llmKey && each.text.includes(text)).length;
 
     beforeAll(async () => {
+      needsModel(target());
       user = await target().addUser('idem');
       llmKey = `sk-idem-${user.userId}`;
       const secret = { name: 'ANTHROPIC_API_KEY', value: llmKey };

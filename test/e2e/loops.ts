@@ -1,6 +1,6 @@
 import { beforeAll, describe, expect, test } from 'vitest';
 import { streamCall } from '#test/helpers/events.ts';
-import { clientOf, publishCode, request, type Target } from '#test/helpers/platform.ts';
+import { clientOf, needsModel, publishCode, request, type Target } from '#test/helpers/platform.ts';
 import type { ScriptedTurn } from '#test/helpers/scripted-llm/turns.ts';
 import type { TestUser } from '#test/helpers/users.ts';
 import type { Languages } from './calls.ts';
@@ -19,6 +19,7 @@ export function loopsSuite(target: () => Target, has: Languages): void {
   let user: TestUser;
 
   beforeAll(async () => {
+    needsModel(target());
     user = await target().addUser('loops');
     for (const [name, value] of Object.entries({ TOKEN, ANTHROPIC_API_KEY: 'sk-ant-loops-0123456789' })) {
       const json = { name, value };

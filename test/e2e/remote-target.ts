@@ -1,4 +1,7 @@
+import { type Client, createClient } from '#core/client.ts';
 import type { Target } from '#test/helpers/platform.ts';
+import { startScriptedLlm } from '#test/helpers/scripted-llm/server.ts';
+import type { TestUser } from '#test/helpers/users.ts';
 
 /** How errors begin of what a platform elsewhere does not offer to tests. */
 export const NOT_HERE = 'not on a platform elsewhere: ';
@@ -7,19 +10,65 @@ const notHere = (what: string): never => {
   throw new Error(NOT_HERE + what);
 };
 
-/** A platform that is running, known by its address and a key of the owner of its workspace `acme` only. */
-export const remoteTarget = (url: string, key: string): Target => ({
-  url: url.replace(/\/+$/, ''),
-  key,
-  slug: 'acme',
-  addUser: async () => notHere('makes users'),
-  addMember: async () => notHere('makes members'),
-  setPlan: async () => notHere('sets plans'),
-  grantCredits: async () => notHere('grants credits'),
-  fire: async () => notHere('lets schedules fire'),
-  get llm() {
-    return notHere('scripts a model');
-  },
-  interpreters: {},
-  async close() {},
-});
+/**
+ * A platform that is running, known by its address and a key of the owner of its workspace `acme` only. Users are made
+ * as anybody makes them, by invitations. `modelPort` is where on this machine the platform finds all providers of
+ * models; without it, tests that script a model are skipped.
+ */
+export async function remoteTarget(address: string, key: string, modelPort?: number): Promise<Target> {
+  const url = address.replace(/\/+$/, '');
+  const as = (userKey: string): Client => createClient({ baseUrl: url, key: userKey });
+  const llm = modelPort === undefined ? undefined : await startScriptedLlm({ port: modelPort });
+  const owner = as(key);
+  /** Whose workspace it is. */
+  const keyOf = new Map([[(await owner.getOrg({})).id, key]]);
+  const { workspace: door } = await owner.createWorkspace({ body: { name: 'door', slug: 'door' } });
+
+  const invite = async (ownerKey: string, workspaceId: string, slug: string): Promise<string> => {
+    const { invite } = await as(ownerKey).inviteMember({
+      params: { workspace_id: workspaceId },
+      body: { email: `${slug}@example.com` },
+    });
+    return new URL(invite.invite_url).pathname.split('/').at(-1)!;
+  };
+
+  async function addUser(slug: string): Promise<TestUser> {
+    const token = await invite(key, door.id, slug);
+    const joined = await owner.joinByInvite({ params: { token }, body: { name: slug } });
+    const { id: workspaceId, slug: given } = joined.personal_workspace;
+    if (given !== slug)
+      throw new Error(`the slug ${slug} is taken: this suite needs a platform that holds nothing yet`);
+    const first = as(joined.api_key);
+    const userId = joined.user.id;
+    await first.removeMember({ params: { workspace_id: door.id, user_id: userId } });
+    const created = await first.createApiKey({ body: { name: `key of ${slug}` } });
+    const user = as(created.key);
+    for (const { id } of await user.listApiKeys({})) {
+      if (id !== created.id) await user.deleteApiKey({ params: { id } });
+    }
+    keyOf.set(workspaceId, created.key);
+    return { userId, workspaceId, slug, key: created.key, keyId: created.id };
+  }
+
+  return {
+    url,
+    key,
+    slug: 'acme',
+    addUser,
+    async addMember(user, workspaceId) {
+      const ownerKey = keyOf.get(workspaceId) ?? notHere('knows the owner of every workspace');
+      const token = await invite(ownerKey, workspaceId, user.slug);
+      await as(user.key).acceptInvite({ params: { token } });
+    },
+    setPlan: async () => notHere('sets plans'),
+    grantCredits: async () => notHere('grants credits'),
+    fire: async () => notHere('lets schedules fire'),
+    get llm() {
+      return llm ?? notHere('scripts a model');
+    },
+    interpreters: {},
+    async close() {
+      await llm?.close();
+    },
+  };
+}

@@ -1,6 +1,6 @@
 import { beforeAll, describe, expect, test } from 'vitest';
 import type { Client } from '#core/client.ts';
-import { clientOf, publishCode, request, type Target } from '#test/helpers/platform.ts';
+import { clientOf, needsModel, publishCode, request, type Target } from '#test/helpers/platform.ts';
 import type { TestUser } from '#test/helpers/users.ts';
 import { expectError, expectOk, ISO_TIME, UUID } from './expect.ts';
 
@@ -63,6 +63,7 @@ export function runsSuite(target: () => Target, hasSandbox: boolean): void {
       const requestsWith = (text: string) => target().llm.requests.filter((each) => each.text.includes(text)).length;
 
       beforeAll(async () => {
+        needsModel(target());
         author = await target().addUser('run-author');
         const secret = { name: 'ANTHROPIC_API_KEY', value: `sk-runs-${author.userId}` };
         expectOk(await send('PUT', ofAuthor('/secrets'), { json: secret }));

@@ -1,6 +1,6 @@
 import { beforeAll, describe, expect, test } from 'vitest';
 import type { Client } from '#core/client.ts';
-import { clientOf, request, type Target } from '#test/helpers/platform.ts';
+import { clientOf, needsModel, request, type Target } from '#test/helpers/platform.ts';
 import type { TestUser } from '#test/helpers/users.ts';
 import { expectError, expectOk, ISO_TIME, UUID } from './expect.ts';
 
@@ -254,6 +254,7 @@ export function schedulesSuite(target: () => Target): void {
     });
 
     test('a trigger runs it now and answers the run', async () => {
+      needsModel(target());
       const { id } = await create({ ...daily, input_data: { topic: 'news' } });
       const topics: unknown[] = [];
       for (const json of [{}, { topic: 'sports' }, { input_data: { topic: 'weather' } }]) {
@@ -276,6 +277,7 @@ export function schedulesSuite(target: () => Target): void {
     });
 
     test('a trigger that is sent again while the first goes on gets its answer', async () => {
+      needsModel(target());
       const { id } = await create(daily);
       const topic = `once ${crypto.randomUUID()} [[llm {"delayMs":1500}]]`;
       const answers = await Promise.all([1, 2, 3].map(() => api('POST', `/${id}/trigger`, { topic })));
@@ -287,6 +289,7 @@ export function schedulesSuite(target: () => Target): void {
     });
 
     test('failures are counted, shown, and disable it in the end; enabling it begins anew', async () => {
+      needsModel(target());
       const { id } = await create({ ...daily, max_consecutive_failures: 2 });
       const trigger = async (topic: string) => expectOk(await api('POST', `/${id}/trigger`, { topic }));
       const failing = '[[llm {"status":400}]]';

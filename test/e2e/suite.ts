@@ -1,3 +1,4 @@
+import { describe } from 'vitest';
 import type { Target } from '#test/helpers/platform.ts';
 import { agentsSuite } from './agents.ts';
 import { alertsSuite } from './alerts.ts';
@@ -39,7 +40,7 @@ export function platformSuite(target: () => Target, has: Languages): void {
   orchestrationSuite(target, has.python);
   skillsSuite(target, has.python);
   streamingSuite(target, has.python || has.node);
-  loopsSuite(target, has);
+  describe('tool loops', () => loopsSuite(target, has));
   runsSuite(target, has.python || has.node);
   schedulesSuite(target);
   idempotencySuite(target);

@@ -1,6 +1,6 @@
 import { beforeAll, describe, expect, test } from 'vitest';
 import type { Client } from '#core/client.ts';
-import { clientOf, publishCode, request, type Target, zipOf } from '#test/helpers/platform.ts';
+import { clientOf, needsModel, publishCode, request, type Target, zipOf } from '#test/helpers/platform.ts';
 import { filledForm, postForm, upload } from '#test/helpers/uploads.ts';
 import type { TestUser } from '#test/helpers/users.ts';
 import { expectError, expectOk, ISO_TIME } from './expect.ts';
@@ -67,6 +67,7 @@ export function uploadsSuite(target: () => Target, hasPython: boolean): void {
     });
 
     test('files of a call come after those that it brings, with the names that it gives them', async () => {
+      needsModel(target());
       const id = await upload(client, new Uint8Array(6 * MB));
       const body = naming([{ upload_id: id, name: '../große.bin', content_type: 'image/x' }, { upload_id: id }]);
       body.append('files[]', new Blob(['small'], { type: 'text/csv' }), 'small.csv');
@@ -103,6 +104,7 @@ export function uploadsSuite(target: () => Target, hasPython: boolean): void {
     });
 
     test('the JSON input itself', async () => {
+      needsModel(target());
       const name = `N${'n'.repeat(5 * MB)}`;
       const id = await upload(client, JSON.stringify({ name, llm_credentials: { api_key: 'sk-ant-uploads' } }));
       const answer = await call('greets', { upload_id: id }, UPLOADED_JSON);
@@ -113,6 +115,7 @@ export function uploadsSuite(target: () => Target, hasPython: boolean): void {
     });
 
     test('an ordinary input may have a member upload_id', async () => {
+      needsModel(target());
       const answer = await call('reads', { upload_id: 'upl_mine' });
       expectOk(answer);
       expect(await inputOf(answer.headers.get('x-run-id'))).toEqual({ upload_id: 'upl_mine' });
@@ -129,6 +132,7 @@ export function uploadsSuite(target: () => Target, hasPython: boolean): void {
     });
 
     test('a call may be sent again with its upload, and not with another content', async () => {
+      needsModel(target());
       const form = await client.createUpload({ body: { purpose: 'call' } });
       const send = () =>
         call('reads', naming([{ upload_id: form.upload_id }]), { 'idempotency-key': form.upload_id.slice(-20) });
@@ -169,6 +173,7 @@ export function uploadsSuite(target: () => Target, hasPython: boolean): void {
     });
 
     test('what is not there, has expired, is for something else or of another workspace, is not found', async () => {
+      needsModel(target());
       const hex = '0'.repeat(32);
       const form = await client.createUpload({ body: { purpose: 'call' } });
       const foreign = await upload(clientOf(target(), stranger.key), 'secret');
@@ -214,6 +219,7 @@ export function uploadsSuite(target: () => Target, hasPython: boolean): void {
     });
 
     test('a call has 25 MB, however they come and whatever they claim', async () => {
+      needsModel(target());
       const id = await upload(client, new Uint8Array(9 * MB));
       const body = naming(Array.from({ length: 3 }, () => ({ upload_id: id })));
       expectError(await call('reads', body), 413, 'DOCUMENT_TOO_LARGE', '25 MB');

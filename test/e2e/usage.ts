@@ -1,5 +1,5 @@
 import { beforeAll, describe, expect, test } from 'vitest';
-import { clientOf, request, type Target } from '#test/helpers/platform.ts';
+import { clientOf, needsModel, request, type Target } from '#test/helpers/platform.ts';
 import type { TestUser } from '#test/helpers/users.ts';
 import { expectError, expectOk, ISO_TIME } from './expect.ts';
 
@@ -20,6 +20,7 @@ export function usageSuite(target: () => Target): void {
       });
 
     beforeAll(async () => {
+      needsModel(target());
       author = await target().addUser('usage-author');
       caller = await target().addUser('usage-caller');
       for (const user of [author, caller]) {

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { beforeAll, describe, expect, test } from 'vitest';
-import { clientOf, request, type Target } from '#test/helpers/platform.ts';
+import { clientOf, needsModel, request, type Target } from '#test/helpers/platform.ts';
 import type { TestUser } from '#test/helpers/users.ts';
 import { expectError, expectOk, UUID } from './expect.ts';
 
@@ -63,6 +63,7 @@ export function webhooksSuite(target: () => Target): void {
     const runsOf = async ({ id }: Hook) => expectOk(await api('GET', `/${id}/runs`)).runs;
 
     test('run the agent and answer the run', async () => {
+      needsModel(target());
       const hook = await makeHook({ input_data: { greeting: 'good morning' } });
       const answer = await post(hook, '{"name":"Ada [[llm {\\"text\\":\\"hello\\"}]]"}', JSON_TYPE);
       const run = expectOk(answer);
@@ -160,6 +161,7 @@ export function webhooksSuite(target: () => Target): void {
     });
 
     test('sent twelve times at once without a key run twelve times, and are counted', async () => {
+      needsModel(target());
       const hook = await makeHook();
       const answers = await Promise.all(Array.from({ length: 12 }, (_, n) => post(hook, `{"n":${n}}`)));
       const ids = answers.map((answer) => expectOk(answer).run_id);
@@ -171,6 +173,7 @@ export function webhooksSuite(target: () => Target): void {
     });
 
     test('answer a failed run as a run, and again so with its key', async () => {
+      needsModel(target());
       const hook = await makeHook({ agent: 'hooks/strict' });
       const headers = { 'idempotency-key': 'evt-3' };
       const first = expectOk(await post(hook, '{"order":"seven"}', headers));

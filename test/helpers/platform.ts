@@ -82,6 +82,9 @@ export async function startLocalTarget(
   };
 }
 
+/** Has a test, or the tests of a `describe`, skipped where the platform does not ask the scripted model. */
+export const needsModel = (target: Target): unknown => target.llm;
+
 /** A zip of text files. */
 export const zipOf = (files: Readonly<Record<string, string>>): Uint8Array =>
   zipSync(Object.fromEntries(Object.entries(files).map(([path, text]) => [path, strToU8(text)])), { level: 1 });
