@@ -79,7 +79,11 @@ async function setUp(
   };
 }
 
-const times = (clock: Clock) => ({ until: clock.now() + 300_000, patience: clock.now() + 200_000 });
+const times = (clock: Clock) => ({
+  until: clock.now() + 300_000,
+  patience: clock.now() + 200_000,
+  since: clock.now(),
+});
 
 describe('the pool', () => {
   test('has as many idle tasks as the stage wants, and no more', async () => {
@@ -109,7 +113,8 @@ describe('the pool', () => {
     await upAndRunning();
     // One claimed; three were asked for in a minute, and two of them still wait.
     expect(await states()).toEqual(['claimed', 'idle', 'idle', 'idle', 'idle', 'idle']);
-    for (const id of ['b', 'c']) expect(await pool.claim({ id, owner: id, ...times(clock) })).toHaveProperty('slot');
+    for (const id of ['b', 'c'])
+      expect(await pool.claim({ id, owner: id, isRepeated: true, ...times(clock) })).toHaveProperty('slot');
     await clock.advance(7 * 60_000);
     await minute();
     await minute();

@@ -28,6 +28,7 @@ function setUp(most = 8) {
       owner,
       until: deps.clock.now() + 600_000,
       patience: deps.clock.now() + 300_000,
+      since: deps.clock.now(),
     }),
   };
 }
@@ -73,6 +74,20 @@ describe('a claim', () => {
     expect((await pool.read()).waits).toHaveLength(1);
     await clock.advance(10_000);
     expect((await pool.read()).waits).toEqual([]);
+  });
+
+  test('that is asked for again after it was forgotten has its place in the row, and is not counted twice', async () => {
+    const { pool, addIdle, claimOf, clock } = setUp();
+    const first = claimOf('a');
+    await pool.claim(first);
+    await clock.advance(10_000);
+    const second = claimOf('b');
+    await pool.claim(second);
+    await pool.claim({ ...first, isRepeated: true });
+    await addIdle(1);
+    expect(await pool.claim({ ...second, isRepeated: true })).toHaveProperty('readyInMs');
+    expect(await pool.claim({ ...first, isRepeated: true })).toHaveProperty('slot');
+    expect((await pool.read()).demand).toBe(2);
   });
 
   test('that would wait for longer than it can does not wait', async () => {

@@ -53,6 +53,10 @@ export interface Claim {
   readonly until: number;
   /** Epoch milliseconds after which the call does not wait. */
   readonly patience: number;
+  /** Epoch milliseconds at which it was asked for first: its place in the row, also when its wait was forgotten. */
+  readonly since: number;
+  /** Whether it was asked for before, and so counted. @default false */
+  readonly isRepeated?: boolean;
 }
 
 /** A task of the caller's own, or when there may be one. */
@@ -121,8 +125,8 @@ export class SandboxPool {
     const mine = snapshot.slots.find((slot) => slot.claim === claim.id);
     if (mine !== undefined) return { slot: mine };
     const known = snapshot.waits.find((wait) => wait.claim === claim.id);
-    const counted = known === undefined ? this.#count() : undefined;
-    const me: Wait = known ?? { claim: claim.id, owner: claim.owner, since: this.#clock.now() };
+    const counted = claim.isRepeated ? undefined : this.#count();
+    const me: Wait = { claim: claim.id, owner: claim.owner, since: claim.since };
     try {
       for (let attempt = 0; attempt < MAX_ATTEMPTS; attempt++) {
         if (attempt > 0) snapshot = await this.read();

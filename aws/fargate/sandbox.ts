@@ -73,6 +73,7 @@ export class FargateSandbox implements Sandbox {
       owner: spec.turn?.owner,
       until: deadline,
       patience: clock.now() + (deadline - clock.now()) / 2,
+      since: clock.now(),
     };
     const lifetimeMs = deadline - clock.now() + LIFETIME_GRACE_MS;
     const job = await runnerJob(this.#options, spec, { token, lifetimeMs });
@@ -107,7 +108,7 @@ export class FargateSandbox implements Sandbox {
       signal?.throwIfAborted();
       let answer: StreamedAnswer<DispatchHead>;
       try {
-        answer = await this.#dispatch({ to: { claim }, ...sent }, signal);
+        answer = await this.#dispatch({ to: { claim: { ...claim, isRepeated: asks > 1 } }, ...sent }, signal);
       } catch (error) {
         failures++;
         if (signal?.aborted || failures > 1) throw error;

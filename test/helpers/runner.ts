@@ -29,7 +29,8 @@ export interface RunnerProcess {
 
 /** The real runner as a process of this machine, on a port of its own; it isolates its job as the local host does. */
 export async function startRunner(env: Readonly<Record<string, string>> = {}): Promise<RunnerProcess> {
-  const child = spawn(process.execPath, [MAIN], {
+  // It does not outlive whoever started it, however that ends.
+  const child = spawn('setpriv', ['--pdeathsig', 'KILL', process.execPath, MAIN], {
     // Most of a start is reading TypeScript; the cache halves it.
     env: { PATH: process.env.PATH, NODE_COMPILE_CACHE: COMPILED, PLATFORM_RUNNER_LISTEN: '0', ...env },
     stdio: ['ignore', 'pipe', 'pipe'],

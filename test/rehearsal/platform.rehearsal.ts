@@ -1,11 +1,14 @@
 import { afterAll, expect, inject, test } from 'vitest';
 import { platformSuite } from '#test/e2e/suite.ts';
+import { chaosSuite } from './chaos.ts';
 import { countRequests } from './costs.ts';
 import { startRehearsal } from './platform.ts';
 
 const target = await startRehearsal(inject('awsEndpoints'));
+const { python, node } = target.interpreters;
 
-platformSuite(() => target, { python: false, node: false });
+platformSuite(() => target, { python: python !== undefined, node: node !== undefined });
+chaosSuite(() => target);
 
 test('what a request costs is counted, and a prompt call is cheap', async () => {
   const counted = await countRequests(target);

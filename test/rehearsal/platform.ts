@@ -1,4 +1,5 @@
 import { Readable } from 'node:stream';
+import { setTimeout } from 'node:timers/promises';
 import { CreateTableCommand, DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import { CreateBucketCommand, S3Client } from '@aws-sdk/client-s3';
 import { CreateScheduleGroupCommand, SchedulerClient } from '@aws-sdk/client-scheduler';
@@ -10,10 +11,14 @@ import type { EventName } from '#core/events.ts';
 import { grantCreditsTo, setPlan } from '#core/limits/operator.ts';
 import { bootstrap } from '#core/workspaces/bootstrap.ts';
 import { defineStage, functionNameOf, timerNamesOf } from '#lib/config.ts';
+import type { PoolFunctionName } from '#lib/functions.ts';
+import { runnerHealth } from '#runner/client.ts';
 import { AWS_TEST_ACCOUNT, TEST_ACCOUNT, TEST_REGION } from '#test/helpers/aws-account.ts';
 import type { AwsEndpoints } from '#test/helpers/aws-emulators.ts';
+import { type FakeEcs, startFakeEcs } from '#test/helpers/fake-ecs.ts';
 import { startFakeLambda } from '#test/helpers/fake-lambda.ts';
 import type { Target } from '#test/helpers/platform.ts';
+import { startRunnerTask } from '#test/helpers/runner-task.ts';
 import { makeDue } from '#test/helpers/schedules.ts';
 import { startScriptedLlm } from '#test/helpers/scripted-llm/server.ts';
 import { synthesise } from '#test/helpers/templates.ts';
@@ -38,11 +43,24 @@ export interface Rehearsal extends Target {
   /** With the rights of an operator. */
   readonly deps: Deps;
   /** Lets the clock call the function of an event. */
-  tick(name: EventName): Promise<void>;
+  tick(name: EventName | PoolFunctionName): Promise<void>;
+  readonly ecs: FakeEcs;
+  /** What a test does to what is on its way. */
+  readonly chaos: Chaos;
+}
+
+interface Chaos {
+  /** Is told of each call of a function by another one before it is made. @default - nobody */
+  // biome-ignore lint/suspicious/noExplicitAny: an event of any function.
+  onCall?: (functionName: string, event: any) => void;
+  /** What becomes of an event of a task. @default - it is delivered once */
+  onTaskEvent?: (deliver: () => Promise<void>) => unknown;
 }
 
 /** More than a plan allows at once in the tests of the suite, so that some calls find their plan's limit. */
 const CALLS_AT_ONCE = 14;
+/** Tasks are processes of this machine, and start in a second or two. */
+export const POOL = { idle: 3, most: 20, startSeconds: 1 };
 const OPERATOR = 'operator';
 const EVERYTHING: Statement = { ...NOTHING, actions: ['*'], resources: ['*'] };
 
@@ -69,20 +87,39 @@ export async function startRehearsal(
     throttle: { requestsPerSecond: 10_000, burst: 5_000 },
     baseUrl: api.url,
     // Tests are one client that knocks without a key again and again.
-    settings: { PLATFORM_ADDRESS_LIMIT: '100000', ...llm.settings },
+    settings: {
+      PLATFORM_ADDRESS_LIMIT: '100000',
+      PLATFORM_POOL_START_SECONDS: String(POOL.startSeconds),
+      ...llm.settings,
+    },
+    sandbox: { kind: 'fargate', idle: POOL.idle, most: POOL.most },
   });
   const { folder, stacks } = synthesise(stage, BUNDLES);
   const assembly = readAssembly(folder, stacks);
   await createData(assembly, emulators);
-  const functions = assembly.of('AWS::Lambda::Function');
+  const functions = functionsOf(assembly);
   const policies = functions.map((fn) => [shortName(fn), policiesOf(assembly, fn.properties.Role)] as const);
+  const chaos: Chaos = {};
   const lambdaApi = await startFakeLambda(async (name, event, how) => {
+    chaos.onCall?.(name, event);
     if (how !== 'Event') return lambda.invoke(name, event);
     lambda.invokeLater(name, event);
     return { isStream: false, payload: Readable.from([]) };
   });
+  const ecs = await startFakeEcs({
+    cluster: assembly.of('AWS::ECS::Cluster')[0]!.properties.ClusterName,
+    taskDefinitions: assembly.of('AWS::ECS::TaskDefinition').map(({ arn }) => arn),
+    start: startRunnerTask,
+    onEvent(event) {
+      const deliver = () => events.put(event);
+      const delivered = Promise.resolve(chaos.onTaskEvent ? chaos.onTaskEvent(deliver) : deliver());
+      // EventBridge does not wait for one before it delivers the next.
+      delivered.catch((error) => process.stderr.write(`event not delivered: ${error}\n`));
+    },
+  });
   const gate = await startAwsGate(
     {
+      ecs: ecs.url,
       dynamodb: emulators.dynamoDb,
       s3: emulators.moto,
       secretsmanager: emulators.moto,
@@ -113,6 +150,7 @@ export async function startRehearsal(
   // An upload waits ten seconds for its installation, which includes a process that starts.
   await lambda.warm(functionNameOf(stage, 'install'), 1);
   await lambda.warm(functionNameOf(stage, 'calls'), callsAtOnce);
+  await events.tick(functionNameOf(stage, 'pool-keeper'));
   return {
     url: api.url,
     key: key!,
@@ -122,6 +160,8 @@ export async function startRehearsal(
     lambda,
     events,
     sources,
+    ecs,
+    chaos,
     tick: (name) => events.tick(functionNameOf(stage, name)),
     addUser: (slug) => addUser(deps, slug),
     addMember: (user, workspaceId) => addMember(deps, user, workspaceId),
@@ -142,10 +182,11 @@ export async function startRehearsal(
       await sources.deliver();
     },
     llm,
-    interpreters: {},
+    interpreters: await interpretersOf(ecs),
     unused: () => grantsOf(assembly).filter((grant) => !gate.used.has(grant)),
     async close() {
       await api.close();
+      await ecs.close();
       await lambda.close();
       await lambdaApi.close();
       await gate.close();
@@ -154,8 +195,26 @@ export async function startRehearsal(
   };
 }
 
-/** A function's name without that of the platform and stage. */
-const shortName = (fn: Deployed): string => fn.properties.FunctionName.split('-').slice(2).join('-');
+/** What the first task to run says that it has. */
+async function interpretersOf(ecs: FakeEcs): Promise<Target['interpreters']> {
+  for (;;) {
+    const address = ecs.tasks
+      .filter(({ lastStatus }) => lastStatus === 'RUNNING')
+      .flatMap(({ attachments }) => attachments.flatMap(({ details }) => details))
+      .find(({ name }) => name === 'privateIPv4Address')?.value;
+    if (address !== undefined) {
+      return (await runnerHealth({ baseUrl: `http://${address}:8080` }, 5_000)).interpreters;
+    }
+    await setTimeout(50);
+  }
+}
+
+/** Ours. CDK's own, which deployments call, have no names. */
+const functionsOf = (assembly: Assembly): Deployed[] =>
+  assembly.of('AWS::Lambda::Function').filter(({ properties }) => properties.FunctionName !== undefined);
+
+/** A function's name without that of the platform and stage, as an access key: DynamoDB Local takes letters and digits. */
+const shortName = (fn: Deployed): string => fn.properties.FunctionName.split('-').slice(2).join('');
 
 const accountFor = (accessKeyId: string) => ({
   region: TEST_REGION,
@@ -174,7 +233,7 @@ const accountOf = (gate: AwsGate, principal: string): Record<string, string> => 
 const NOT_REHEARSED = /^(logs|xray|ec2):/;
 
 const grantsOf = (assembly: Assembly): string[] =>
-  assembly.of('AWS::Lambda::Function').flatMap((fn) =>
+  functionsOf(assembly).flatMap((fn) =>
     policiesOf(assembly, fn.properties.Role)
       .filter(({ effect }) => effect === 'Allow')
       .flatMap(({ actions, resources }) =>

@@ -1,0 +1,169 @@
+import { afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { SandboxPool } from '#aws/fargate/pool.ts';
+import { expectError, expectOk } from '#test/e2e/expect.ts';
+import { streamCall } from '#test/helpers/events.ts';
+import { type Answer, clientOf, publishCode, request } from '#test/helpers/platform.ts';
+import { POOL, type Rehearsal } from './platform.ts';
+
+/** Says that it has begun, and answers with what it was given. */
+const ECHO = `read -r input
+echo begun >&2
+case "$input" in *wait*) sleep 60 ;; esac
+echo "$input"
+`;
+/** Past every try that the keeper makes in a test, until the test lets the clock go on. */
+const REFUSALS = 8;
+
+/** Tasks die, ECS refuses, events go astray: what becomes of calls, and what is left behind. */
+export function chaosSuite(target: () => Rehearsal): void {
+  describe('chaos in the sandboxes', () => {
+    let workspaceId: string;
+    let pool: SandboxPool;
+    /** Addresses of tasks, one for each command that was sent to a task. */
+    let commands: string[];
+    const runIds: string[] = [];
+
+    beforeAll(async () => {
+      const client = clientOf(target());
+      const { workspaces } = await client.listWorkspaces({});
+      workspaceId = workspaces.find(({ slug }) => slug === 'acme')!.id;
+      const runtime = { command: 'bash main.sh' };
+      await publishCode(client, 'survivor', { 'main.sh': ECHO }, { runtime });
+      await publishCode(client, 'survivor-brief', { 'main.sh': ECHO }, { runtime, timeout_seconds: 3 });
+      pool = new SandboxPool(target().deps, { most: POOL.most, startMs: POOL.startSeconds * 1000 });
+    });
+    beforeEach(async () => {
+      commands = [];
+      target().chaos.onCall = (_, event) => {
+        if (event?.path === '/exec') commands.push(event.to.address);
+      };
+      await untilIdle();
+    });
+    afterEach(() => {
+      target().chaos.onTaskEvent = undefined;
+      target().chaos.onCall = undefined;
+    });
+
+    const tick = () => target().tick('pool-keeper');
+    async function untilIdle(): Promise<void> {
+      const idle = async () => (await pool.read()).slots.filter(({ state }) => state === 'idle').length;
+      await expect.poll(() => tick().then(idle), { timeout: 60_000, interval: 500 }).toBeGreaterThanOrEqual(POOL.idle);
+    }
+    const running = () => target().ecs.tasks.filter(({ desiredStatus }) => desiredStatus === 'RUNNING');
+    const killAt = (address: string) => {
+      const at = running().find(({ attachments }) => JSON.stringify(attachments).includes(`"${address}"`));
+      target().ecs.kill(at!.taskArn);
+    };
+    async function killIdle(): Promise<void> {
+      const { slots } = await pool.read();
+      for (const { state, taskArn } of slots) if (state === 'idle') target().ecs.kill(taskArn!);
+      const arns = slots.map(({ taskArn }) => taskArn);
+      await expect.poll(() => running().filter(({ taskArn }) => arns.includes(taskArn))).toEqual([]);
+    }
+    async function call(json: object, agent = 'survivor'): Promise<Answer> {
+      const answer = await request(target(), 'POST', `/acme/${agent}/v1/run`, { key: target().key, json });
+      runIds.push(answer.headers.get('x-run-id')!);
+      return answer;
+    }
+    /** Lets the clock go on until a call is answered. */
+    async function withClock<Result>(work: Promise<Result>): Promise<Result> {
+      let isOver = false;
+      const over = work.finally(() => {
+        isOver = true;
+      });
+      await expect.poll(() => tick().then(() => isOver), { timeout: 90_000, interval: 500 }).toBe(true);
+      return over;
+    }
+    const runOf = async (id: string | null) =>
+      expectOk(await request(target(), 'GET', `/workspaces/${workspaceId}/runs/${id}`, { key: target().key }));
+    const logsOf = async (id: string | null) =>
+      expectOk(await request(target(), 'GET', `/workspaces/${workspaceId}/runs/${id}/logs`, { key: target().key }));
+
+    test('all idle tasks die and nobody tells: the call is answered from others', async () => {
+      target().chaos.onTaskEvent = () => {};
+      await killIdle();
+      expect(expectOk(await withClock(call({ n: 1 }))).data).toEqual({ n: 1 });
+      expect(commands).toHaveLength(1);
+    });
+
+    test('a task dies between its claim and its job: 500, to be repeated by the caller, and a failed run', async () => {
+      target().chaos.onCall = (_, event) => {
+        if (event?.path !== '/exec') return;
+        commands.push(event.to.address);
+        killAt(event.to.address);
+      };
+      const answer = await call({ n: 2 });
+      expect(expectError(answer, 500, 'INTERNAL_ERROR')).toMatchObject({ is_retryable: true });
+      const run = await runOf(answer.headers.get('x-run-id'));
+      expect(run).toMatchObject({ status: 'failed', error_code: 'INTERNAL_ERROR', output_data: null });
+      expect(commands).toHaveLength(1);
+    });
+
+    test('a task dies during its job: its caller is told at once, and what was printed is kept', async () => {
+      const stream = await streamCall(target(), '/acme/survivor/v1/run', { key: target().key, json: { wait: 60 } });
+      const runId = stream.headers.get('x-run-id');
+      runIds.push(runId!);
+      let last: unknown;
+      for await (const record of stream.records) {
+        if (record.data.type === 'stderr') killAt(commands[0]!);
+        last = record;
+      }
+      expect(last).toMatchObject({ event: 'error', data: { error: { code: 'INTERNAL_ERROR', is_retryable: true } } });
+      expect(await runOf(runId)).toMatchObject({ status: 'failed', error_code: 'INTERNAL_ERROR' });
+      expect(await logsOf(runId)).toMatchObject({ stderr: 'begun\n' });
+      expect(commands).toHaveLength(1);
+    });
+
+    test('RunTask throttles: who cannot wait is told when to come again, who can is answered', async () => {
+      target().ecs.refuse(REFUSALS, 'throttle');
+      await killIdle();
+      const refused = await call({ n: 4 }, 'survivor-brief');
+      const error = expectError(refused, 429, 'RATE_LIMITED', 'No sandbox is ready');
+      expect(error).toMatchObject({ is_retryable: true, suggested_wait_time: expect.any(Number) });
+      expect(commands).toEqual([]);
+      expect(expectOk(await withClock(call({ n: 5 }))).data).toEqual({ n: 5 });
+      expect(commands).toHaveLength(1);
+    });
+
+    test.each(['twice', 'late', 'never'] as const)('events of tasks come %s: each call runs once', async (how) => {
+      const late: (() => Promise<void>)[] = [];
+      target().chaos.onTaskEvent = async (deliver) => {
+        if (how === 'late') late.push(deliver);
+        if (how === 'twice') await deliver().then(deliver);
+      };
+      const numbers = [0, 1, 2, 3, 4];
+      const answers = await withClock(Promise.all(numbers.map((n) => call({ n }))));
+      expect(answers.map((answer) => expectOk(answer).data)).toEqual(numbers.map((n) => ({ n })));
+      expect(new Set(commands).size).toBe(numbers.length);
+      for (const deliver of late) await deliver();
+      await untilIdle();
+      const addresses = (await pool.read()).slots.map(({ address }) => address);
+      // Nothing that is over has come back.
+      expect(commands.filter((address) => addresses.includes(address))).toEqual([]);
+    });
+
+    test('six calls race for three tasks: each has one of its own', async () => {
+      const numbers = [0, 1, 2, 3, 4, 5];
+      const answers = await withClock(Promise.all(numbers.map((n) => call({ n }))));
+      expect(answers.map((answer) => expectOk(answer).data)).toEqual(numbers.map((n) => ({ n })));
+      expect(commands).toHaveLength(6);
+      expect(new Set(commands).size).toBe(6);
+    });
+
+    test('nothing is left: no run goes on, no task is claimed, and there is no task that the pool does not know', async () => {
+      for (const id of runIds) expect((await runOf(id)).status).toMatch(/^(completed|failed)$/);
+      const left = async () => {
+        await tick();
+        await target().ecs.settled();
+        const { slots, waits } = await pool.read();
+        const known = slots.map(({ taskArn }) => taskArn);
+        return {
+          claimed: slots.filter(({ state }) => state === 'claimed').length,
+          waits: waits.length,
+          unknown: running().filter(({ taskArn }) => !known.includes(taskArn)).length,
+        };
+      };
+      await expect.poll(left, { timeout: 60_000, interval: 500 }).toEqual({ claimed: 0, waits: 0, unknown: 0 });
+    });
+  });
+}
