@@ -22,6 +22,7 @@ describe('what functions load when they start', () => {
   /** They are what these functions are for. */
   const NEEDED: Record<string, RegExp | undefined> = {
     cleaner: /client-(s3|secrets-manager)/,
+    'pool-cleaner': /client-ecs/,
     'pool-keeper': /client-ecs/,
     'microvm-sweeper': /client-lambda-microvms/,
   };

@@ -1,5 +1,5 @@
 import { join } from 'node:path';
-import { Duration, RemovalPolicy, Stack, type StackProps, Validations } from 'aws-cdk-lib';
+import { CustomResource, Duration, RemovalPolicy, Stack, type StackProps, Validations } from 'aws-cdk-lib';
 import { SubnetType } from 'aws-cdk-lib/aws-ec2';
 import {
   Capability,
@@ -75,6 +75,7 @@ export class ComputeStack extends Stack {
       PLATFORM_ECS_SECURITY_GROUP: network.taskGroup.securityGroupId,
     });
     this.#allowKeeper(keeper, clusterName, task);
+    this.#addCleaner(keeper, cluster);
     const target = new LambdaTarget(keeper.lambda, { retryAttempts: 0 });
     new Rule(this, 'task-states', {
       description: 'A sandbox runs, or has ended',
@@ -167,21 +168,51 @@ export class ComputeStack extends Stack {
     return house;
   }
 
+  /** Stops all tasks when the stack is deleted: once nothing starts further ones, and before what they are in goes. */
+  #addCleaner(keeper: HouseFunction, cluster: Cluster): void {
+    const { stage, bundles } = this.#props;
+    const cleaner = new HouseFunction(this, 'pool-cleaner', {
+      stage,
+      bundle: join(bundles, 'pool-cleaner'),
+      memoryMb: 256,
+      timeoutSeconds: 300,
+      environment: { PLATFORM_ECS_CLUSTER: cluster.clusterName },
+    });
+    this.#allowTasks(cleaner, `platform-${stage.name}-sandbox`);
+    const resource = new CustomResource(this, 'stop-tasks', {
+      resourceType: 'Custom::StopTasks',
+      serviceToken: cleaner.lambda.functionArn,
+      serviceTimeout: Duration.minutes(5),
+    });
+    resource.node.addDependency(cleaner, cluster, this.#network);
+    keeper.node.addDependency(resource);
+  }
+
   #allowKeeper(keeper: HouseFunction, clusterName: string, task: FargateTaskDefinition): void {
-    const ofCluster = { ArnEquals: { 'ecs:cluster': this.#arnOf(`cluster/${clusterName}`) } };
-    const allow = (actions: string[], resource: string, conditions?: Record<string, object>) =>
-      keeper.lambda.addToRolePolicy(new PolicyStatement({ actions, resources: [resource], conditions }));
-    allow(['ecs:RunTask'], task.taskDefinitionArn, ofCluster);
-    allow(['ecs:DescribeTasks', 'ecs:StopTask'], this.#arnOf(`task/${clusterName}/*`));
-    // It knows no narrower resource.
-    allow(['ecs:ListTasks'], '*', ofCluster);
-    allow(['iam:PassRole'], task.executionRole!.roleArn, {
+    this.#allow(keeper, ['ecs:RunTask'], task.taskDefinitionArn, this.#ofCluster(clusterName));
+    this.#allowTasks(keeper, clusterName);
+    this.#allow(keeper, ['iam:PassRole'], task.executionRole!.roleArn, {
       StringEquals: { 'iam:PassedToService': 'ecs-tasks.amazonaws.com' },
     });
-    Validations.of(keeper).acknowledge({
+  }
+
+  /** To look at the tasks of the cluster, and to stop them. */
+  #allowTasks(house: HouseFunction, clusterName: string): void {
+    this.#allow(house, ['ecs:DescribeTasks', 'ecs:StopTask'], this.#arnOf(`task/${clusterName}/*`));
+    // It knows no narrower resource.
+    this.#allow(house, ['ecs:ListTasks'], '*', this.#ofCluster(clusterName));
+    Validations.of(house).acknowledge({
       id: `AwsSolutions-IAM5[Resource::arn:<AWS::Partition>:ecs:<AWS::Region>:<AWS::AccountId>:task/${clusterName}/*]`,
       reason: 'Tasks of this cluster: they get their names when they start.',
     });
+  }
+
+  #allow(house: HouseFunction, actions: string[], resource: string, conditions?: Record<string, object>): void {
+    house.lambda.addToRolePolicy(new PolicyStatement({ actions, resources: [resource], conditions }));
+  }
+
+  #ofCluster(clusterName: string) {
+    return { ArnEquals: { 'ecs:cluster': this.#arnOf(`cluster/${clusterName}`) } };
   }
 
   #arnOf(resource: string): string {

@@ -67,6 +67,7 @@ function emptyBundles(): string {
     ...EVENT_NAMES,
     ...Object.keys({ ...POOL_FUNCTIONS, ...MICROVM_FUNCTIONS }),
     'cleaner',
+    'pool-cleaner',
   ];
   for (const fn of names) {
     mkdirSync(join(folder, fn));

@@ -2,7 +2,15 @@ import { AwsSolutionsChecks } from 'cdk-nag';
 import { describe, expect, test } from 'vitest';
 import { parseConfig } from '#core/config.ts';
 import { defineStage } from '#lib/config.ts';
-import { environmentOf, policyOf, rendered, resourcesOf, synthesise } from '#test/helpers/templates.ts';
+import {
+  environmentOf,
+  functionIdOf,
+  policyOf,
+  type Resource,
+  rendered,
+  resourcesOf,
+  synthesise,
+} from '#test/helpers/templates.ts';
 import { stage as dev } from '../../stages/dev.ts';
 
 const stage = defineStage({ ...dev, sandbox: { kind: 'fargate', idle: 2, most: 30 } });
@@ -149,6 +157,20 @@ describe('the functions', () => {
     for (const action of ['ecs:RunTask', 'ecs:ListTasks', 'iam:PassRole']) {
       expect(statements.find(({ Action }) => Action === action).Condition).toBeDefined();
     }
+  });
+
+  test('pool-cleaner may look at tasks and stop them, after the keeper has gone and before what they are in', () => {
+    expect(withoutLogs('pool-cleaner')).toEqual({
+      'arn:aws:ecs:eu-west-1:111122223333:task/platform-dev-sandbox/*': ['ecs:DescribeTasks', 'ecs:StopTask'],
+      '*': ['ecs:ListTasks'],
+    });
+    const [[id, cleaner]] = resourcesOf(compute, 'Custom::StopTasks') as [[string, Resource]];
+    const places = ['AWS::ECS::Cluster', 'AWS::EC2::VPC', 'AWS::EC2::Subnet', 'AWS::EC2::SecurityGroup'];
+    for (const type of places) {
+      for (const [place] of resourcesOf(compute, type)) expect(cleaner.DependsOn).toContain(place);
+    }
+    const { DependsOn } = compute.Resources[functionIdOf(compute, 'pool-keeper')]!;
+    expect(DependsOn).toContain(id);
   });
 
   test('pool-keeper is told of tasks of this cluster that run or have ended, and comes every minute', () => {

@@ -1,0 +1,25 @@
+import { type ECSClient, paginateListTasks, StopTaskCommand, waitUntilTasksStopped } from '@aws-sdk/client-ecs';
+
+/** The most that DescribeTasks takes. */
+const BATCH = 100;
+/** A task that is stopped has two seconds, then ECS takes its network interface away. */
+const MAX_WAIT_SECONDS = 240;
+
+/**
+ * Stops every task of a cluster, and waits until they have gone: CloudFormation deletes neither a cluster with tasks nor a
+ * network with their interfaces. Throws when tasks do not end.
+ */
+export async function stopAllTasks(client: ECSClient, cluster: string): Promise<void> {
+  for (;;) {
+    const tasks: string[] = [];
+    for await (const { taskArns = [] } of paginateListTasks({ client }, { cluster })) tasks.push(...taskArns);
+    if (tasks.length === 0) return;
+    for (const task of tasks) await client.send(new StopTaskCommand({ cluster, task, reason: 'the stack is deleted' }));
+    for (let start = 0; start < tasks.length; start += BATCH) {
+      await waitUntilTasksStopped(
+        { client, maxWaitTime: MAX_WAIT_SECONDS },
+        { cluster, tasks: tasks.slice(start, start + BATCH) },
+      );
+    }
+  }
+}
