@@ -5,6 +5,7 @@ import type { AllDeps, Deps } from '#core/deps.ts';
 import { HttpOutbound } from '#core/outbound/http-outbound.ts';
 import { SystemClock } from '#core/ports/clock.ts';
 import { SystemIds } from '#core/ports/ids.ts';
+import { PROJECTIONS, type TableName } from '#core/ports/table-rules.ts';
 import { Cancellations } from '#core/runs/cancellation.ts';
 import { DynamoTable } from './dynamo-table.ts';
 import { LazyBlobs, LazySandbox, LazyTimers, LazyUploadForms, LazyVault } from './lazy-ports.ts';
@@ -54,7 +55,7 @@ export function hostParts(config: Config): HostDeps {
 
 export function tableParts({ config, clock }: HostDeps): Pick<Deps, 'main' | 'runs' | 'counters'> {
   const client = new DynamoDBClient();
-  const table = (name: string) => new DynamoTable(client, config.tablePrefix + name, clock);
+  const table = (name: TableName) => new DynamoTable(client, config.tablePrefix + name, clock, PROJECTIONS[name]);
   return { main: table('main'), runs: table('runs'), counters: table('counters') };
 }
 

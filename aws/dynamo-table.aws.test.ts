@@ -2,15 +2,15 @@ import { TransactionCanceledException, TransactionConflictException } from '@aws
 import { describe, expect, test } from 'vitest';
 import { absent, exists } from '#core/ports/table.ts';
 import { tableConformance } from '#test/conformance/table.ts';
-import { createTables, dynamoDbClient } from '#test/helpers/aws.ts';
+import { dynamoDbClient, newTables } from '#test/helpers/aws.ts';
 import { ManualClock } from '#test/helpers/manual-clock.ts';
-import { DynamoTable } from './dynamo-table.ts';
 
 describe('DynamoTable', () => {
-  tableConformance(async () => {
-    const client = dynamoDbClient();
-    const clock = new ManualClock();
-    return { clock, table: new DynamoTable(client, (await createTables(client)).main, clock) };
+  describe.each(['main', 'runs'] as const)('%s', (name) => {
+    tableConformance(async () => {
+      const clock = new ManualClock();
+      return { clock, table: (await newTables(clock))[name] };
+    });
   });
 
   // DynamoDB Local never has these, so they are put between the client and it.
@@ -20,12 +20,12 @@ describe('DynamoTable', () => {
     /** A table whose first requests, as many as there are errors, fail before they are sent. */
     async function failing(errors: Error[]) {
       const client = dynamoDbClient();
-      const { main } = await createTables(client);
+      const { main } = await newTables(new ManualClock(), client);
       client.middlewareStack.add((next) => (args) => {
         const error = errors.shift();
         return error ? Promise.reject(error) : next(args);
       });
-      return new DynamoTable(client, main, new ManualClock());
+      return main;
     }
     const metadata = { $metadata: {}, message: 'busy' };
     const conflict = () => new TransactionConflictException(metadata);
@@ -48,7 +48,7 @@ describe('DynamoTable', () => {
 
     test('knows its own conditional put whose answer was lost', async () => {
       const client = dynamoDbClient();
-      const { main } = await createTables(client);
+      const { main: table } = await newTables(new ManualClock(), client);
       let lost = 0;
       client.middlewareStack.add(
         (next) => async (args) => {
@@ -59,7 +59,6 @@ describe('DynamoTable', () => {
         },
         { step: 'deserialize' },
       );
-      const table = new DynamoTable(client, main, new ManualClock());
       expect(await table.put({ ...key, owner: 'me', n: 1e21, list: [1] }, absent())).toEqual({ ok: true });
       lost = 0;
       expect(await table.put({ ...key, owner: 'another' }, absent())).toEqual({ ok: false });

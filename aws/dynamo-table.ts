@@ -43,7 +43,9 @@ import {
   encodeItem,
   isExpired,
   isScalar,
+  MAX_BATCH_KEYS,
   NO_ATTRIBUTE,
+  type Projection,
   planQuery,
   type QueryPlan,
   type Scalar,
@@ -64,11 +66,14 @@ export class DynamoTable implements Table {
   readonly #client: DynamoDBClient;
   readonly #tableName: string;
   readonly #clock: Clock;
+  readonly #projection: Projection;
 
-  constructor(client: DynamoDBClient, tableName: string, clock: Clock) {
+  /** `projection` is that of the table's indexes. */
+  constructor(client: DynamoDBClient, tableName: string, clock: Clock, projection: Projection) {
     this.#client = client;
     this.#tableName = tableName;
     this.#clock = clock;
+    this.#projection = projection;
   }
 
   async get(key: Key): Promise<Item | undefined> {
@@ -170,15 +175,30 @@ export class DynamoTable implements Table {
           ...keyCondition(plan),
         }),
       );
-      for (const attributes of answer.Items ?? []) {
-        const item = this.#visible(attributes);
-        if (item) items.push(item);
-      }
+      items.push(...(await this.#itemsOf(plan, answer.Items ?? [])));
       startKey = answer.LastEvaluatedKey;
     } while (startKey && items.length <= plan.limit);
     if (items.length <= plan.limit) return { items };
     items.pop();
     return { items, cursor: plan.cursorAfter(items.at(-1)!) };
+  }
+
+  /** What is to be seen of the items of a query's answer. */
+  async #itemsOf({ index, pk }: QueryPlan, found: readonly Attributes[]): Promise<Item[]> {
+    if (index === undefined || this.#projection === 'ALL') {
+      return found.map((attributes) => this.#visible(attributes)).filter((item) => item !== undefined);
+    }
+    const entries = found.map(itemOf);
+    const batches: Promise<(Item | undefined)[]>[] = [];
+    for (let start = 0; start < entries.length; start += MAX_BATCH_KEYS) {
+      batches.push(this.batchGet(entries.slice(start, start + MAX_BATCH_KEYS)));
+    }
+    const items = (await Promise.all(batches)).flat();
+    const { partitionKey, sortKey } = TABLE_SCHEMA.indexes[index];
+    // The index lags behind: an item may have left the partition, and its place is the one that a cursor goes on from.
+    return items.flatMap((item, position) =>
+      item?.[partitionKey] === pk ? [{ ...item, [sortKey]: entries[position]![sortKey] }] : [],
+    );
   }
 
   async transact(operations: readonly TransactOperation[]): Promise<TransactResult> {

@@ -8,14 +8,12 @@ import { type Clock, epochSeconds, SystemClock } from '#core/ports/clock.ts';
 import { SystemIds } from '#core/ports/ids.ts';
 import type { Table } from '#core/ports/table.ts';
 import { vaultConformance } from '#test/conformance/vault.ts';
-import { createTables, dynamoDbClient, secretsManagerClient } from '#test/helpers/aws.ts';
+import { newTables, secretsManagerClient } from '#test/helpers/aws.ts';
 import { ManualClock } from '#test/helpers/manual-clock.ts';
-import { DynamoTable } from './dynamo-table.ts';
 import { SecretsManagerVault } from './secrets-manager-vault.ts';
 
 async function openStore(clock: Clock) {
-  const database = dynamoDbClient();
-  const locks = new DynamoTable(database, (await createTables(database)).counters, clock);
+  const { counters: locks } = await newTables(clock);
   const client = secretsManagerClient();
   const prefix = `agents/${new SystemIds().uuid()}`;
   return { client, prefix, locks, clock, ids: new SystemIds() };

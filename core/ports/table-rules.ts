@@ -23,7 +23,7 @@ import {
 export type TableName = 'main' | 'runs' | 'counters';
 export const TABLE_NAMES: readonly TableName[] = ['main', 'runs', 'counters'];
 
-/** Every table is made alike: string keys, both indexes with all attributes projected, deletion by `ttl`. */
+/** Every table is made alike: string keys, two indexes, deletion by `ttl`. */
 export const TABLE_SCHEMA = {
   partitionKey: 'pk',
   sortKey: 'sk',
@@ -34,7 +34,17 @@ export const TABLE_SCHEMA = {
   },
 } as const;
 
-const MAX_BATCH_KEYS = 100;
+export const MAX_BATCH_KEYS = 100;
+/**
+ * What the indexes of a table hold on AWS. A run is written twice and rarely listed: a copy of it in each index would cost
+ * more with every call than reading the few items of a list by their keys.
+ */
+export const PROJECTIONS = { main: 'ALL', runs: 'KEYS_ONLY', counters: 'ALL' } as const satisfies Record<
+  TableName,
+  Projection
+>;
+export type Projection = 'ALL' | 'KEYS_ONLY';
+
 const MAX_QUERY_LIMIT = 1000;
 const MAX_PARTITION_KEY_BYTES = 2048;
 const MAX_SORT_KEY_BYTES = 1024;

@@ -10,7 +10,8 @@ import type { TraceEvent } from './trace.ts';
 /**
  * Runs table: `WS#<workspace id>#RUN / <run id without dashes>` is the run's head (gsi1: the runs of an agent version by
  * time; gsi2: those of the workspace); `WS#<workspace id>#RUNBODY / <the same>` is what went in and came out. Random
- * sort keys let a busy workspace's partition split, and find a run by the first digits of its id.
+ * sort keys let a busy workspace's partition split, and find a run by the first digits of its id. Nothing is in a head
+ * that follows from another attribute: DynamoDB bills each write by the begun kilobyte.
  */
 export interface Run {
   readonly id: string;
@@ -147,15 +148,12 @@ export class RunStore {
   async start(run: NewRun): Promise<void> {
     const { runs } = this.#deps;
     const startedAt = isoTime(run.startedAt);
-    const rootRunId = run.rootRunId ?? run.id;
     const ttl = this.#expiry(run.startedAt);
     const body = { input: run.input, output: null, stdout: '', stderr: '', trace: [] };
     const head: Item = {
       ...this.#key(run.id),
-      id: run.id,
-      workspace_id: this.#workspaceId,
       agent_id: run.agentId,
-      agent_workspace_id: run.agentWorkspaceId,
+      agent_workspace_id: run.agentWorkspaceId === this.#workspaceId ? undefined : run.agentWorkspaceId,
       agent_org: run.agentOrg,
       agent_name: run.agentName,
       agent_version: run.agentVersion,
@@ -163,10 +161,9 @@ export class RunStore {
       endpoint: run.endpoint,
       status: 'running',
       trigger_source: run.triggerSource,
-      started_at: startedAt,
       deadline: run.deadline,
       parent_run_id: run.parentRunId,
-      root_run_id: rootRunId,
+      root_run_id: run.rootRunId === run.id ? undefined : run.rootRunId,
       replay_of: run.replayOf,
       tenant_id: run.tenantId,
       schedule_id: run.scheduleId,
@@ -176,11 +173,12 @@ export class RunStore {
       // An installation shows what it printed while it goes on, and is repaired by the next upload.
       ...(run.triggerSource === 'install' ? agentIndex(run) : openIndex(run)),
       gsi2pk: `WS#${this.#workspaceId}#RUNS`,
-      gsi2sk: `${startedAt}#${run.id}`,
+      gsi2sk: startedAt,
     };
     const listed: Item[] = [];
     if (run.parentRunId !== undefined) {
-      listed.push({ ...this.#childKey(rootRunId, run.id), ttl, run_id: run.id, parent_run_id: run.parentRunId });
+      const key = this.#childKey(run.rootRunId ?? run.id, run.id);
+      listed.push({ ...key, ttl, run_id: run.id, parent_run_id: run.parentRunId });
     }
     if (run.scheduleId !== undefined) {
       listed.push({ pk: this.#schedulePartition(run.scheduleId), sk: `${startedAt}#${run.id}`, ttl, run_id: run.id });
@@ -247,12 +245,11 @@ export class RunStore {
           set: {
             ...embedded,
             status: result.status,
-            completed_at: isoTime(now),
             duration_ms: now - run.startedAt,
-            execution_ms: result.executionMs,
-            exit_code: result.exitCode,
-            error_code: result.errorCode,
-            error_message: result.errorMessage,
+            execution_ms: result.executionMs ?? undefined,
+            exit_code: result.exitCode ?? undefined,
+            error_code: result.errorCode ?? undefined,
+            error_message: result.errorMessage ?? undefined,
             input_tokens: result.inputTokens,
             output_tokens: result.outputTokens,
             llm_provider: result.llmProvider,
@@ -291,7 +288,7 @@ export class RunStore {
       const sk = { beginsWith: digits };
       const { items } = await this.#deps.runs.query({ pk: `WS#${this.#workspaceId}#RUN`, sk, limit: 3 });
       if (items.length > 1) {
-        const found = items.map(({ id }) => id).join(', ');
+        const found = items.map(runIdOf).join(', ');
         throw new PlatformError('CONFLICT', `More than one run begins with "${name}": ${found}. Give more digits.`);
       }
       if (items.length === 1) return readRun(items[0]!, this.#deps.clock.now());
@@ -394,7 +391,7 @@ export class RunStore {
   }
 
   async #bodyOf(head: Item): Promise<RunBody | undefined> {
-    const runId = head.id as string;
+    const runId = runIdOf(head);
     if (head.body_in === 'head') return head.body as unknown as RunBody;
     if (head.body_in === 'item') {
       const item = await this.#deps.runs.get(this.#bodyKey(runId));
@@ -407,13 +404,13 @@ export class RunStore {
 
 const agentIndex = (run: NewRun) => ({
   gsi1pk: `AGENT#${run.agentId}`,
-  gsi1sk: `${isoTime(run.startedAt)}#${run.id}`,
+  gsi1sk: isoTime(run.startedAt),
 });
 
 /** Unfinished runs, by deadline, in as many partitions as a run's first digit has values. */
 const openIndex = (run: NewRun) => ({
   gsi1pk: `OPEN#${hexOf(run.id)[0]}`,
-  gsi1sk: `${isoTime(run.deadline)}#${run.id}`,
+  gsi1sk: isoTime(run.deadline),
 });
 
 const headKey = (workspaceId: string, runId: string) => ({ pk: `WS#${workspaceId}#RUN`, sk: hexOf(runId) });
@@ -422,6 +419,13 @@ const headKey = (workspaceId: string, runId: string) => ({ pk: `WS#${workspaceId
 export const digitsOf = (name: string): string => hexOf(name.replace(/^req_/i, '').toLowerCase());
 
 export const hexOf = (runId: string): string => runId.replaceAll('-', '');
+
+const runIdOf = ({ sk }: Item): string => sk.replace(/^(.{8})(.{4})(.{4})(.{4})/, '$1-$2-$3-$4-');
+const workspaceIdOf = ({ pk }: Item): string => pk.split('#')[1]!;
+const agentWorkspaceIdOf = (head: Item): string =>
+  (head.agent_workspace_id as string | undefined) ?? workspaceIdOf(head);
+/** ISO 8601. */
+const startOf = ({ gsi2sk }: Item): string => gsi2sk!;
 
 /** A run with what its sub-calls are checked against, see `core/orchestration`; whoever asks must prove to be the run. */
 export async function findRunContext(
@@ -440,8 +444,7 @@ export async function* runsStartedBetween(
   [from, to]: readonly [string, string],
   pageSize: number,
 ): AsyncGenerator<Run> {
-  // The id of the run follows upon the time.
-  const sk = { between: [from, `${to}$`] } as const;
+  const sk = { between: [from, to] } as const;
   const query = { index: 'gsi2', pk: `WS#${workspaceId}#RUNS`, sk, limit: pageSize, reverse: true } as const;
   for await (const item of queryAll(runs, query)) yield readRun(item, clock.now());
 }
@@ -460,7 +463,7 @@ export async function* listOpenRuns({ runs }: Pick<Deps, 'runs'>, before: number
     const sk = { lessThan: isoTime(before) };
     for await (const item of queryAll(runs, { index: 'gsi1', pk: `OPEN#${digit}`, sk, limit: 200 })) {
       yield {
-        workspaceId: item.workspace_id as string,
+        workspaceId: workspaceIdOf(item),
         run: newRunFrom(item),
         isCancelled: item.cancel_requested_at !== undefined,
       };
@@ -470,16 +473,16 @@ export async function* listOpenRuns({ runs }: Pick<Deps, 'runs'>, before: number
 
 function newRunFrom(item: Item): NewRun {
   return {
-    id: item.id as string,
+    id: runIdOf(item),
     agentId: item.agent_id as string,
-    agentWorkspaceId: item.agent_workspace_id as string,
+    agentWorkspaceId: agentWorkspaceIdOf(item),
     agentOrg: item.agent_org as string,
     agentName: item.agent_name as string,
     agentVersion: item.agent_version as string,
     engine: item.engine as NewRun['engine'],
     endpoint: item.endpoint as string,
     triggerSource: item.trigger_source as string,
-    startedAt: Date.parse(item.started_at as string),
+    startedAt: Date.parse(startOf(item)),
     deadline: item.deadline as number,
     parentRunId: item.parent_run_id as string | undefined,
     rootRunId: item.root_run_id as string | undefined,
@@ -494,11 +497,14 @@ function newRunFrom(item: Item): NewRun {
 /** A run that nobody can finish any more reads as failed; its record need not be repaired for that. */
 function readRun(item: Item, now: number): Run {
   const lost = item.status === 'running' && now > (item.deadline as number) + LOST_AFTER_MS;
+  const id = runIdOf(item);
+  const startedAt = startOf(item);
+  const durationMs = (item.duration_ms as number | undefined) ?? null;
   return {
-    id: item.id as string,
-    workspaceId: item.workspace_id as string,
+    id,
+    workspaceId: workspaceIdOf(item),
     agentId: item.agent_id as string,
-    agentWorkspaceId: item.agent_workspace_id as string,
+    agentWorkspaceId: agentWorkspaceIdOf(item),
     agentOrg: item.agent_org as string,
     agentName: item.agent_name as string,
     agentVersion: item.agent_version as string,
@@ -506,21 +512,21 @@ function readRun(item: Item, now: number): Run {
     endpoint: item.endpoint as string,
     status: lost ? 'failed' : (item.status as RunStatus),
     triggerSource: item.trigger_source as string,
-    startedAt: item.started_at as string,
+    startedAt,
     deadline: item.deadline as number,
     parentRunId: (item.parent_run_id as string | undefined) ?? null,
-    rootRunId: (item.root_run_id as string | undefined) ?? (item.id as string),
+    rootRunId: (item.root_run_id as string | undefined) ?? id,
     replayOf: (item.replay_of as string | undefined) ?? null,
     tenantId: (item.tenant_id as string | undefined) ?? null,
     scheduleId: (item.schedule_id as string | undefined) ?? null,
-    completedAt: (item.completed_at as string | undefined) ?? null,
-    durationMs: (item.duration_ms as number | undefined) ?? null,
-    executionMs: (item.execution_ms as number | null | undefined) ?? null,
-    exitCode: (item.exit_code as number | null | undefined) ?? null,
-    errorCode: lost ? 'INTERNAL_ERROR' : ((item.error_code as ErrorCode | null | undefined) ?? null),
+    completedAt: durationMs === null ? null : isoTime(Date.parse(startedAt) + durationMs),
+    durationMs,
+    executionMs: (item.execution_ms as number | undefined) ?? null,
+    exitCode: (item.exit_code as number | undefined) ?? null,
+    errorCode: lost ? 'INTERNAL_ERROR' : ((item.error_code as ErrorCode | undefined) ?? null),
     errorMessage: lost
       ? 'The platform stopped while this run was under way.'
-      : ((item.error_message as string | null | undefined) ?? null),
+      : ((item.error_message as string | undefined) ?? null),
     inputTokens: (item.input_tokens as number | undefined) ?? null,
     outputTokens: (item.output_tokens as number | undefined) ?? null,
     llmProvider: (item.llm_provider as string | undefined) ?? null,

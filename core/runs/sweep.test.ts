@@ -76,7 +76,7 @@ test('a run that cannot be finished holds up no other', async () => {
   const [broken] = await Promise.all(Array.from({ length: 10 }, () => start(deps)));
   await deps.runs.update(
     { pk: `WS#${WORKSPACE}#RUN`, sk: broken!.id.replaceAll('-', '') },
-    { set: { started_at: 'nonsense' } },
+    { set: { gsi2sk: 'nonsense' } },
   );
   expect(await sweepLostRuns(deps, { all: true })).toBe(9);
   expect(deps.lines).toContainEqual(

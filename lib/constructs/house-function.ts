@@ -12,7 +12,7 @@ import { SqsEventSource } from 'aws-cdk-lib/aws-lambda-event-sources';
 import { LogGroup } from 'aws-cdk-lib/aws-logs';
 import { Queue } from 'aws-cdk-lib/aws-sqs';
 import { Construct } from 'constructs';
-import type { TableName } from '#core/ports/table-rules.ts';
+import { PROJECTIONS, type TableName } from '#core/ports/table-rules.ts';
 import {
   bucketNameOf,
   functionNameOf,
@@ -99,6 +99,8 @@ export class HouseFunction extends Construct {
       items.map((action) => `dynamodb:${action}`),
       [arn],
     );
+    const readsByKeys = PROJECTIONS[name] === 'KEYS_ONLY' && query.some((index) => index !== 'table');
+    if (readsByKeys && !items.includes('BatchGetItem')) this.#allow(['dynamodb:BatchGetItem'], [arn]);
     this.#allow(
       ['dynamodb:Query'],
       query.map((index) => (index === 'table' ? arn : `${arn}/index/${index}`)),

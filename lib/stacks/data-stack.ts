@@ -1,9 +1,9 @@
 import { join } from 'node:path';
 import { CustomResource, Duration, Fn, RemovalPolicy, Stack, type StackProps, Tags, Validations } from 'aws-cdk-lib';
-import { AttributeType, Billing, TableV2 } from 'aws-cdk-lib/aws-dynamodb';
+import { AttributeType, Billing, ProjectionType, TableV2 } from 'aws-cdk-lib/aws-dynamodb';
 import { BlockPublicAccess, Bucket, BucketEncryption } from 'aws-cdk-lib/aws-s3';
 import type { Construct } from 'constructs';
-import { TABLE_NAMES, TABLE_SCHEMA, type TableName } from '#core/ports/table-rules.ts';
+import { PROJECTIONS, TABLE_NAMES, TABLE_SCHEMA, type TableName } from '#core/ports/table-rules.ts';
 import { bucketNameOf, type Stage, tablePrefixOf } from '../config.ts';
 import { HouseFunction } from '../constructs/house-function.ts';
 
@@ -52,6 +52,7 @@ export class DataStack extends Stack {
         indexName,
         partitionKey: key(keys.partitionKey),
         sortKey: key(keys.sortKey),
+        projectionType: ProjectionType[PROJECTIONS[name]],
       })),
       timeToLiveAttribute: ttl,
       billing: Billing.onDemand(),

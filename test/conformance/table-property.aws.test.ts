@@ -15,7 +15,7 @@ import {
   type Table,
   type TransactOperation,
 } from '#core/ports/table.ts';
-import { operationKey } from '#core/ports/table-rules.ts';
+import { operationKey, PROJECTIONS, type TableName } from '#core/ports/table-rules.ts';
 import { openDatabase } from '#local/database.ts';
 import { SqliteTable } from '#local/sqlite-table.ts';
 import { createTables, dynamoDbClient } from '#test/helpers/aws.ts';
@@ -27,11 +27,11 @@ import { ManualClock } from '#test/helpers/manual-clock.ts';
 const TIME_LIMIT_MS = 60_000;
 
 const client = dynamoDbClient();
-let tableName: string;
+let tableNames: Record<TableName, string>;
 let sequences = 0;
 
 beforeAll(async () => {
-  ({ main: tableName } = await createTables(client));
+  tableNames = await createTables(client);
 });
 
 test('SQLite and DynamoDB give the same answers', { timeout: 10 * TIME_LIMIT_MS }, async () => {
@@ -40,15 +40,19 @@ test('SQLite and DynamoDB give the same answers', { timeout: 10 * TIME_LIMIT_MS 
       sequences += 1;
       const clock = new ManualClock();
       const database = openDatabase(':memory:');
-      // All sequences share one DynamoDB table, each with partitions of its own.
+      // All sequences share the DynamoDB tables, each with partitions of its own.
       const hosts = [
         new Host(new SqliteTable(database, 'main', clock), `${sequences}.`),
-        new Host(new DynamoTable(client, tableName, clock), `${sequences}.`),
+        new Host(new DynamoTable(client, tableNames.main, clock, PROJECTIONS.main), `${sequences}.`),
+        new Host(new DynamoTable(client, tableNames.runs, clock, PROJECTIONS.runs), `${sequences}.`),
       ] as const;
       try {
         for (const each of steps) {
           if (each.do === 'wait') await clock.advance(each.seconds * 1000);
-          else expect(await hosts[0].does(each)).toStrictEqual(await hosts[1].does(each));
+          else {
+            const [here, ...elsewhere] = await Promise.all(hosts.map((host) => host.does(each)));
+            for (const answer of elsewhere) expect(here).toStrictEqual(answer);
+          }
         }
       } finally {
         database.close();

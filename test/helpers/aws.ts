@@ -3,7 +3,9 @@ import { CreateTableCommand, DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import { CreateBucketCommand, S3Client } from '@aws-sdk/client-s3';
 import { SecretsManagerClient } from '@aws-sdk/client-secrets-manager';
 import { inject } from 'vitest';
-import { TABLE_NAMES, TABLE_SCHEMA, type TableName } from '#core/ports/table-rules.ts';
+import { DynamoTable } from '#aws/dynamo-table.ts';
+import type { Clock } from '#core/ports/clock.ts';
+import { PROJECTIONS, TABLE_NAMES, TABLE_SCHEMA, type TableName } from '#core/ports/table-rules.ts';
 import { AWS_TEST_ACCOUNT } from './aws-account.ts';
 
 export { AWS_TEST_ACCOUNT };
@@ -26,8 +28,18 @@ export async function createTables(
   nameOf: (name: TableName) => string = newNames(),
 ): Promise<Record<TableName, string>> {
   const names = TABLE_NAMES.map((name) => [name, nameOf(name)] as const);
-  await Promise.all(names.map(([, tableName]) => client.send(new CreateTableCommand(tableDefinition(tableName)))));
+  await Promise.all(
+    names.map(([name, tableName]) => client.send(new CreateTableCommand(tableDefinition(name, tableName)))),
+  );
   return Object.fromEntries(names) as Record<TableName, string>;
+}
+
+/** Three tables that nobody else has. */
+export async function newTables(clock: Clock, client = dynamoDbClient()): Promise<Record<TableName, DynamoTable>> {
+  const tables = Object.entries(await createTables(client)) as [TableName, string][];
+  return Object.fromEntries(
+    tables.map(([name, tableName]) => [name, new DynamoTable(client, tableName, clock, PROJECTIONS[name])]),
+  ) as Record<TableName, DynamoTable>;
 }
 
 export async function createBucket(client: S3Client): Promise<string> {
@@ -36,7 +48,7 @@ export async function createBucket(client: S3Client): Promise<string> {
   return Bucket;
 }
 
-function tableDefinition(TableName: string) {
+function tableDefinition(name: TableName, TableName: string) {
   const { indexes, partitionKey, sortKey } = TABLE_SCHEMA;
   const keySchema = (keys: { partitionKey: string; sortKey: string }) => [
     { AttributeName: keys.partitionKey, KeyType: 'HASH' as const },
@@ -51,7 +63,7 @@ function tableDefinition(TableName: string) {
     GlobalSecondaryIndexes: Object.entries(indexes).map(([IndexName, keys]) => ({
       IndexName,
       KeySchema: keySchema(keys),
-      Projection: { ProjectionType: 'ALL' as const },
+      Projection: { ProjectionType: PROJECTIONS[name] },
     })),
   };
 }

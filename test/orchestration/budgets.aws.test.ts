@@ -1,11 +1,10 @@
 import { expect, test } from 'vitest';
-import { DynamoTable } from '#aws/dynamo-table.ts';
 import type { AgentVersion } from '#core/agents/store.ts';
 import { type Budget, newContext } from '#core/orchestration/context.ts';
 import { checkSubCall } from '#core/orchestration/sub-call.ts';
 import { SystemClock } from '#core/ports/clock.ts';
 import { SystemIds } from '#core/ports/ids.ts';
-import { createTables, dynamoDbClient } from '#test/helpers/aws.ts';
+import { newTables } from '#test/helpers/aws.ts';
 
 const WORKSPACE = {
   id: '11111111-1111-4111-8111-111111111111',
@@ -24,8 +23,7 @@ const agent = (name: string, calls: readonly string[]): AgentVersion => {
 test('nested budgets are exact on DynamoDB when two runs of one chain call at once', async () => {
   const clock = new SystemClock();
   const ids = new SystemIds();
-  const client = dynamoDbClient();
-  const counters = new DynamoTable(client, (await createTables(client)).counters, clock);
+  const { counters } = await newTables(clock);
   const deps = { counters, clock, ids, main: counters, blobs: undefined as never };
   const outer: Budget = { id: ids.uuid(), ref: 'ann/mid@v1', cap: 17 };
   const inner: Budget = { id: ids.uuid(), ref: 'ann/low@v1', cap: 9 };
