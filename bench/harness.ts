@@ -171,3 +171,12 @@ export function residentBytes(pid: number): number {
     .filter((id) => id !== '');
   return own + children.reduce((sum, id) => sum + residentBytes(Number(id)), 0);
 }
+
+const TICK_MS = 10;
+
+/** Processor time that a process has taken so far. */
+export function processorMs(pid: number): number {
+  // The name before it may have spaces; the fields after it begin with the state.
+  const fields = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ').at(-1)!.split(' ');
+  return (Number(fields[11]) + Number(fields[12])) * TICK_MS;
+}

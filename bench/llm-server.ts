@@ -4,6 +4,7 @@ import { createServer } from 'node:http';
  * A language model that costs next to nothing, in Anthropic's wire format, for both sides of a measurement:
  * `node llm-server.ts`; prints its port. `claude-bench` answers at once, `claude-bench-500` after 500 ms. Offered tools,
  * it uses one called `echo` in each of its first two turns, and `claude-bench-turns-12` in its first twelve.
+ * A GET answers when it was asked since the last GET: a list of epoch milliseconds.
  */
 const TEXT = { type: 'text', text: '{"greeting":"Hello, Ada!"}' };
 const toolUse = (turn: number) => ({ type: 'tool_use', id: `toolu_${turn}`, name: 'echo', input: { text: 'again' } });
@@ -23,7 +24,15 @@ const answer = (content: object, stopReason: string): Buffer =>
   );
 const PLAIN = answer(TEXT, 'end_turn');
 
+let askedAt: number[] = [];
+
 const server = createServer(async (request, response) => {
+  if (request.method === 'GET') {
+    response.end(JSON.stringify(askedAt));
+    askedAt = [];
+    return;
+  }
+  askedAt.push(Date.now());
   const text = Buffer.concat(await request.toArray()).toString();
   const turn = text.split('"tool_result"').length;
   const toolTurns = Number(/claude-bench-turns-(\d+)/.exec(text)?.[1] ?? 2);

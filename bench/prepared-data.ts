@@ -1,4 +1,5 @@
 import { join } from 'node:path';
+import { type Client, createClient } from '#core/client.ts';
 import { type Config, parseConfig } from '#core/config.ts';
 import { type Clock, SystemClock } from '#core/ports/clock.ts';
 import { type Ids, SystemIds } from '#core/ports/ids.ts';
@@ -25,10 +26,19 @@ export type MakeOne = (store: DataStore, count: number) => (n: number) => Promis
 const LANES = 500;
 const TOLD_EACH = 100_000;
 
-/** Data of a platform with `count` of something in it: requests would take too long. Answers the key of its owner. */
-export async function prepareData(dataFolder: string, count: number, makeOne: MakeOne): Promise<string> {
+/**
+ * Data of a platform with `count` of something in it: requests would take too long. `setUp` makes by requests what that
+ * needs. Answers the key of its owner.
+ */
+export async function prepareData(
+  dataFolder: string,
+  count: number,
+  makeOne: MakeOne,
+  setUp: (client: Client) => Promise<void> = async () => {},
+): Promise<string> {
   const empty = await startPlatform(dataFolder);
   const { id } = (await ask(empty, '/org')) as { id: string };
+  await setUp(createClient({ baseUrl: empty.url, key: empty.key }));
   await empty.stop();
   const database = openDatabase(join(dataFolder, 'platform.sqlite'));
   const clock = new SystemClock();

@@ -8,7 +8,7 @@ import { median } from './statistics.ts';
 const BODY = '{"name":"Ada"}';
 
 /** A prompt agent that greets whom it is given, with a schema. */
-export const publishPrompt = (client: Client, name: string, model: string) =>
+export const publishPrompt = (client: Client, name: string, model: string, more: object = {}) =>
   client.createAgent({
     body: {
       name,
@@ -18,6 +18,7 @@ export const publishPrompt = (client: Client, name: string, model: string) =>
       supported_providers: ['anthropic'],
       default_models: { anthropic: model },
       input_schema: { type: 'object', properties: { name: { type: 'string' } }, required: ['name'] },
+      ...more,
     },
   });
 

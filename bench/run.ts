@@ -9,6 +9,7 @@ import { benchLoops } from './loops.ts';
 import { benchOrchestrator } from './orchestrator.ts';
 import { benchPrompts } from './prompts.ts';
 import { benchRoundTrips } from './round-trips.ts';
+import { benchSchedules } from './schedules.ts';
 import { benchSoak } from './soak.ts';
 import { benchTasks } from './tasks.ts';
 import { benchUsage } from './usage.ts';
@@ -27,6 +28,7 @@ const SECTIONS: { readonly [name: string]: () => Promise<Row[]> } = {
   usage: benchUsage,
   tasks: benchTasks,
   webhooks: () => withPlatform(benchWebhooks),
+  schedules: benchSchedules,
   soak: () => withPlatform(benchSoak),
   lambda: benchLambda,
 };

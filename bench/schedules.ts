@@ -1,0 +1,267 @@
+import { existsSync, mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout } from 'node:timers/promises';
+import type { Client } from '#core/client.ts';
+import { SystemClock } from '#core/ports/clock.ts';
+import { type Schedule, ScheduleStore } from '#core/schedules/store.ts';
+import { openDatabase } from '#local/database.ts';
+import { SqliteTable } from '#local/sqlite-table.ts';
+import {
+  load,
+  ms,
+  PEERS,
+  type Platform,
+  processorMs,
+  ROOT,
+  type Row,
+  startPlatform,
+  startProgram,
+  timed,
+} from './harness.ts';
+import { type DataStore, prepareData } from './prepared-data.ts';
+import { publishPrompt } from './prompts.ts';
+import { median } from './statistics.ts';
+
+const MINUTE_MS = 60_000;
+const DAY_MS = 24 * 60 * MINUTE_MS;
+/** A platform that was started has still to do. */
+const SETTLING_MS = 10_000;
+/** Minutes that are measured; one before them warms everybody up. */
+const ROUNDS = 3;
+/** The most that one workspace may have under way at once, by the default plan. */
+const AT_ONCE = 200;
+const seconds = (milliseconds: number): string => `${(milliseconds / 1000).toFixed(2)} s`;
+
+/** Many schedules that are due at once, and many that are not. */
+export async function benchSchedules(): Promise<Row[]> {
+  const folder = mkdtempSync(join(tmpdir(), 'platform-bench-schedules-'));
+  const llm = await startProgram(join(ROOT, 'bench/llm-server.ts'));
+  const scene = { folder, llmUrl: `http://127.0.0.1:${llm.port}` };
+  try {
+    return [await benchThousand(scene), await benchTenThousand(scene), ...(await benchIdle(scene))];
+  } finally {
+    llm.process.kill();
+    rmSync(folder, { recursive: true, force: true });
+  }
+}
+
+interface Scene {
+  readonly folder: string;
+  /** Without a slash at the end. */
+  readonly llmUrl: string;
+}
+
+const startWith = (dataFolder: string, llmUrl: string): Promise<Platform> =>
+  startPlatform(dataFolder, { PLATFORM_ANTHROPIC_URL: `${llmUrl}/v1` });
+
+/** Beside timers of a library, set for the middle of the minute, each of which makes the LLM call and nothing else. */
+async function benchThousand({ folder, llmUrl }: Scene): Promise<Row> {
+  const count = 1_000;
+  const platform = await startWith(await prepareSchedules(folder, { count, workspaces: count / AT_ONCE }), llmUrl);
+  const hasPeers = existsSync(join(PEERS, 'node_modules/croner'));
+  const croner = hasPeers ? await startProgram(join(PEERS, 'croner.mjs'), [llmUrl, String(count)]) : undefined;
+  const ours: Burst[] = [];
+  const beside: number[] = [];
+  try {
+    for (let round = -1; round < ROUNDS; round++) {
+      const burst = await burstOf(platform, llmUrl, count);
+      if (round >= 0) ours.push(burst);
+      if (!croner) continue;
+      const half = nextMinute() - MINUTE_MS / 2;
+      const last = await lastAsked(llmUrl, half, count);
+      if (round >= 0) beside.push(last);
+    }
+  } finally {
+    croner?.process.kill();
+    await platform.stop();
+  }
+  const last = median(ours.map(({ lastMs }) => lastMs));
+  const published = 'n8n, which cannot be installed here, is published with 4.5 s';
+  return {
+    what: `${count.toLocaleString('en')} schedules of a prompt agent due in the same minute, LLM answering at once`,
+    ours: describe(ours, count),
+    beside: `${croner ? `as many bare timers of croner: ${seconds(median(beside))}; ` : ''}${published}`,
+    result: seconds(last),
+    reach: 'at most 1 s',
+    reached: last <= 1_000,
+  };
+}
+
+/** Beside as many writes to a table, one after the other. */
+async function benchTenThousand({ folder, llmUrl }: Scene): Promise<Row> {
+  const count = 10_000;
+  const platform = await startWith(await prepareSchedules(folder, { count, workspaces: count / AT_ONCE }), llmUrl);
+  const ours: Burst[] = [];
+  const beside: number[] = [];
+  try {
+    for (let round = -1; round < ROUNDS; round++) {
+      const burst = await burstOf(platform, llmUrl, count);
+      const writes = await timed(() => writeBare(join(folder, `bare-${round}.sqlite`), count));
+      if (round < 0) continue;
+      ours.push(burst);
+      beside.push(writes);
+    }
+  } finally {
+    await platform.stop();
+  }
+  const last = median(ours.map(({ lastMs }) => lastMs));
+  const ratio = median(ours.map(({ lastMs }, i) => lastMs / beside[i]!));
+  return {
+    what: `${count.toLocaleString('en')} of them due in the same minute`,
+    ours: describe(ours, count),
+    beside: `${count.toLocaleString('en')} bare table writes: ${seconds(median(beside))}`,
+    result: `${seconds(last)}, ${ratio.toFixed(1)} x`,
+    reach: 'inside 10 s, at most 4 x',
+    reached: last <= 10_000 && ratio <= 4,
+  };
+}
+
+/** What 100,000 schedules cost that are due on other days, and one that is due each minute; beside none. */
+async function benchIdle({ folder, llmUrl }: Scene): Promise<Row[]> {
+  const count = 100_000;
+  const dataFolder = await prepareSchedules(folder, { count, workspaces: 1, vary: onAnotherDay });
+  const starts: Start[] = [];
+  let platform: Platform | undefined;
+  for (let round = 0; round < ROUNDS; round++) {
+    await platform?.stop();
+    // Then the one is due, and its run shows when the timers are at work.
+    await setTimeout(nextMinute() - Date.now());
+    const started = Date.now();
+    const armed = lastAsked(llmUrl, started, 1);
+    platform = await startWith(dataFolder, llmUrl);
+    await (await fetch(`${platform.url}/health`)).text();
+    starts.push({ healthyMs: Date.now() - started, armedMs: await armed });
+  }
+  const none = await startWith(join(folder, 'none'), llmUrl);
+  await setTimeout(SETTLING_MS);
+  const [ours, beside] = await Promise.all([platform!, none].map(idleShare));
+  await platform!.stop();
+  await none.stop();
+  const percent = (share: number): string => `${(share * 100).toFixed(2)}%`;
+  const slowest = median(starts.map(({ healthyMs, armedMs }) => Math.max(healthyMs, armedMs)));
+  return [
+    {
+      what: `an idle minute with ${count.toLocaleString('en')} enabled schedules`,
+      ours: `${percent(ours!)} of a core`,
+      beside: `with none: ${percent(beside!)}`,
+      result: percent(ours!),
+      reach: 'under 1%',
+      reached: ours! < 0.01,
+    },
+    {
+      what: 'start with them',
+      ours: `first answer after ${seconds(median(starts.map(({ healthyMs }) => healthyMs)))}, first run after ${seconds(median(starts.map(({ armedMs }) => armedMs)))}`,
+      beside: '-',
+      result: seconds(slowest),
+      reach: 'under 3 s',
+      reached: slowest < 3_000,
+    },
+  ];
+}
+
+interface Start {
+  /** From the start of the process to an answer of GET /health. */
+  readonly healthyMs: number;
+  /** To the run of a schedule that was due before. */
+  readonly armedMs: number;
+}
+
+function onAnotherDay(first: Schedule, n: number): Schedule {
+  const next = new Date(nextMinute() + (1 + (n % 360)) * DAY_MS + (n % 1440) * MINUTE_MS);
+  const time = `${next.getUTCMinutes()} ${next.getUTCHours()}`;
+  const cron = `${time} ${next.getUTCDate()} ${next.getUTCMonth() + 1} *`;
+  return { ...first, cron_expression: cron, next_run_at: next.toISOString() };
+}
+
+/** The part of a core that a platform takes over a minute. */
+async function idleShare({ process: { pid } }: Platform): Promise<number> {
+  const before = processorMs(pid!);
+  await setTimeout(MINUTE_MS);
+  return (processorMs(pid!) - before) / MINUTE_MS;
+}
+
+interface Burst {
+  /** From the minute to the last call of the model. */
+  readonly lastMs: number;
+  /** Of the processor, until then. */
+  readonly processorMs: number;
+  /** Of GET /health, in the seconds after the minute. */
+  readonly healthMs: number;
+}
+
+function describe(bursts: readonly Burst[], count: number): string {
+  const of = (figure: keyof Burst): number => median(bursts.map((burst) => burst[figure]));
+  const each = `${ms(of('processorMs') / count)} of a processor each`;
+  return `the last asks the model after ${seconds(of('lastMs'))}, ${each}; GET /health meanwhile p99 ${ms(of('healthMs'))}`;
+}
+
+const nextMinute = (): number => Math.ceil(Date.now() / MINUTE_MS) * MINUTE_MS;
+
+async function burstOf(platform: Platform, llmUrl: string, count: number): Promise<Burst> {
+  const minute = nextMinute();
+  const last = lastAsked(llmUrl, minute, count);
+  await setTimeout(minute - Date.now());
+  const before = processorMs(platform.process.pid!);
+  const spent = last.then(() => processorMs(platform.process.pid!) - before);
+  const health = await load(`${platform.url}/health`, [], { connections: 2, rate: 100, seconds: 4 });
+  return { lastMs: await last, processorMs: await spent, healthMs: health.p99Ms };
+}
+
+/** How many milliseconds past `from` the model was asked for the `count`th time, all before `from` forgotten. */
+async function lastAsked(llmUrl: string, from: number, count: number): Promise<number> {
+  const take = async () => (await (await fetch(llmUrl)).json()) as number[];
+  await setTimeout(Math.max(0, from - Date.now() - 100));
+  await take();
+  const times: number[] = [];
+  while (times.length < count) {
+    if (Date.now() > from + 2 * MINUTE_MS) throw new Error(`the model was asked ${times.length} times, not ${count}`);
+    await setTimeout(100);
+    times.push(...(await take()));
+  }
+  return times[count - 1]! - from;
+}
+
+async function writeBare(file: string, count: number): Promise<void> {
+  const database = openDatabase(file);
+  const table = new SqliteTable(database, 'main', new SystemClock());
+  for (let n = 0; n < count; n++) await table.put({ pk: 'BARE', sk: String(n), text: 'x'.repeat(500) });
+  database.close();
+}
+
+/**
+ * The data of a platform with schedules in so many workspaces, answers its folder. The first of each workspace is for
+ * every minute; `vary` makes the others of it.
+ */
+async function prepareSchedules(
+  folder: string,
+  { count, workspaces, vary }: { count: number; workspaces: number; vary?: (first: Schedule, n: number) => Schedule },
+): Promise<string> {
+  const dataFolder = join(folder, String(count));
+  const firsts: Pick<Schedule, 'id' | 'workspace_id'>[] = [];
+  const setUp = async (client: Client): Promise<void> => {
+    await publishPrompt(client, 'bench', 'claude-bench', { is_public: true });
+    const ids = [(await client.listWorkspaces({})).workspaces[0]!.id];
+    while (ids.length < workspaces) {
+      const { workspace } = await client.createWorkspace({ body: { name: `Bench ${ids.length}` } });
+      ids.push(workspace.id);
+    }
+    for (const workspace_id of ids) {
+      const secret = { name: 'ANTHROPIC_API_KEY', value: 'sk-ant-bench' };
+      await client.putSecret({ params: { workspace_id }, body: secret });
+      const body = { agent: 'main/bench', cron_expression: '* * * * *', input_data: { name: 'Ada' } };
+      const { schedule } = await client.createSchedule({ params: { workspace_id }, body });
+      firsts.push({ id: schedule.id, workspace_id });
+    }
+  };
+  const makeOne = (deps: DataStore) => async (n: number) => {
+    if (n < workspaces) return;
+    const { id, workspace_id } = firsts[n % workspaces]!;
+    const store = new ScheduleStore(deps, workspace_id);
+    const first = (await store.find(id))!;
+    const schedule = { ...(vary?.(first, n) ?? first), id: deps.ids.uuid() };
+    if (!(await store.create(schedule, count))) throw new Error(`the workspace ${workspace_id} has ${count} schedules`);
+  };
+  await prepareData(dataFolder, count, makeOne, setUp);
+  return dataFolder;
+}
