@@ -40,12 +40,59 @@ test('a thousand that are due in the same second begin in it, each once', async 
   await tick();
   for (let i = 0; i < 1000; i++) due.push({ id: String(i), workspace_id: String(i % 7) });
   await tick();
+  await expect.poll(() => fired.length).toBe(1000);
   expect(new Set(fired.map(({ id }) => id)).size).toBe(1000);
   expect(new Set(fired.map(({ at }) => at))).toEqual(new Set([clock.now()]));
   expect(clock.now() % 1000).toBe(0);
   await tick();
   expect(fired).toHaveLength(1000);
   expect(ends).toHaveLength(1000);
+});
+
+test('a few begin in each turn of the event loop, of every workspace, so that requests are answered meanwhile', async () => {
+  const { due, fired, tick } = timersOver([]);
+  await tick();
+  await tick();
+  for (let i = 0; i < 100; i++) due.push({ id: `big ${i}`, workspace_id: 'big' });
+  due.push({ id: 'small', workspace_id: 'small' });
+  const begun = [0];
+  const look = () => {
+    begun.push(fired.length);
+    if (due.length > 0) setImmediate(look);
+  };
+  setImmediate(look);
+  await tick();
+  await expect.poll(() => due.length).toBe(0);
+  const most = Math.max(...begun.map((count, i) => count - begun[Math.max(0, i - 1)]!));
+  expect(most).toBe(10);
+  expect(fired.findIndex(({ id }) => id === 'small')).toBe(1);
+});
+
+test('looking that takes long is followed by a longer pause, a clock that jumps meanwhile by no endless one', async () => {
+  const clock = new ManualClock();
+  const looks: number[] = [];
+  const lasting = [500, 500, 8 * 3600_000];
+  const timers = new ClockTimers({
+    clock,
+    async *due() {
+      looks.push(clock.now());
+      await clock.sleep(lasting[looks.length - 1] ?? 0);
+      yield* [];
+    },
+    fire: async () => {},
+    concurrencyOf: async () => 1,
+  });
+  timers.start(() => {});
+  onTestFinished(() => timers.stop());
+  const pauses = [4500, 4500, 10_000];
+  for (const [i, pause] of pauses.entries()) {
+    await expect.poll(() => clock.sleepers).toBe(1);
+    await clock.advance(lasting[i]!);
+    await clock.advance(pause - 1);
+    expect(looks).toHaveLength(i + 1);
+    await clock.advance(1);
+    expect(looks).toHaveLength(i + 2);
+  }
 });
 
 test('a table that cannot be read is read again a second later', async () => {
@@ -61,9 +108,9 @@ test('a workspace has as many at once as its plan allows, and others do not wait
   const due = ['a', 'b', 'c'].map((id) => ({ id, workspace_id: 'busy' }));
   const { fired, ends, tick } = timersOver([...due, { id: 'x', workspace_id: 'other' }], 2);
   await tick();
-  expect(fired.map(({ id }) => id)).toEqual(['a', 'b', 'x']);
+  expect(fired.map(({ id }) => id)).toEqual(['a', 'x', 'b']);
   ends[0]!();
-  await expect.poll(() => fired.map(({ id }) => id)).toEqual(['a', 'b', 'x', 'c']);
+  await expect.poll(() => fired.map(({ id }) => id)).toEqual(['a', 'x', 'b', 'c']);
 });
 
 test('one whose run goes on is fired again when it is due again', async () => {

@@ -1,3 +1,4 @@
+import { setImmediate as endOfTurn } from 'node:timers/promises';
 import type { Deps } from '#core/deps.ts';
 import { planOf } from '#core/limits/plans.ts';
 import type { Clock } from '#core/ports/clock.ts';
@@ -22,6 +23,19 @@ interface ClockTimersProps {
 }
 
 const TICK_MS = 1000;
+/** A look that took long is followed by a pause of this many times its length, so that it does not hold up everything. */
+const PAUSE_AFTER_LOOK = 9;
+/** Also after one that only seems to have lasted hours, because the clock was set or the machine slept. */
+const LONGEST_PAUSE_MS = 10_000;
+/** Schedules that are looked at, and runs that begin, in one turn of the event loop: requests are answered between turns. */
+const SEEN_AT_ONCE = 500;
+const BEGUN_AT_ONCE = 10;
+
+interface Queue {
+  readonly waiting: DueSchedule[];
+  active: number;
+  most: number;
+}
 
 /**
  * {@link Timers} on one machine. The table's index by the next run is the heap of timers, and is looked at once a second:
@@ -33,7 +47,8 @@ export class ClockTimers implements Timers {
   readonly #stop = new AbortController();
   /** Schedules that wait for their turn, or are due still though somebody deals with them. */
   readonly #taken = new Set<string>();
-  readonly #workspaces = new Map<string, { waiting: DueSchedule[]; active: number }>();
+  readonly #workspaces = new Map<string, Queue>();
+  #isBeginning = false;
   #loop: Promise<void> = Promise.resolve();
 
   constructor(props: ClockTimersProps) {
@@ -63,42 +78,58 @@ export class ClockTimers implements Timers {
     const { clock } = this.#props;
     const { signal } = this.#stop;
     while (!signal.aborted) {
+      const startedAt = clock.now();
       await this.#tick().catch(onError);
+      const now = clock.now();
+      const pause = Math.min(Math.max(0, now - startedAt) * PAUSE_AFTER_LOOK, LONGEST_PAUSE_MS);
       // On the second, so that a run begins right with its minute.
-      await clock.sleep(TICK_MS - (clock.now() % TICK_MS), signal).catch(() => {});
+      const next = Math.ceil((now + Math.max(pause, 1)) / TICK_MS) * TICK_MS;
+      await clock.sleep(next - now, signal).catch(() => {});
     }
   }
 
   async #tick(): Promise<void> {
+    let seen = 0;
     for await (const schedule of this.#props.due()) {
+      if (++seen % SEEN_AT_ONCE === 0) await endOfTurn();
       if (this.#stop.signal.aborted) return;
       if (this.#taken.has(schedule.id)) continue;
       this.#taken.add(schedule.id);
       const { workspace_id: workspaceId } = schedule;
-      const queue = this.#workspaces.get(workspaceId) ?? { waiting: [], active: 0 };
+      const queue = this.#workspaces.get(workspaceId) ?? { waiting: [], active: 0, most: 0 };
       this.#workspaces.set(workspaceId, queue);
       queue.waiting.push(schedule);
     }
-    for (const workspaceId of this.#workspaces.keys()) await this.#goOn(workspaceId);
+    for (const [workspaceId, queue] of this.#workspaces) {
+      if (queue.active === 0 && queue.waiting.length === 0) this.#workspaces.delete(workspaceId);
+      else queue.most = await this.#props.concurrencyOf(workspaceId);
+    }
+    void this.#begin();
   }
 
-  /** Begins as many as the workspace may have. */
-  async #goOn(workspaceId: string): Promise<void> {
-    const queue = this.#workspaces.get(workspaceId);
-    if (queue === undefined) return;
-    const most = await this.#props.concurrencyOf(workspaceId);
-    while (queue.active < most && queue.waiting.length > 0) void this.#fire(workspaceId, queue.waiting.shift()!);
-    if (queue.active === 0 && queue.waiting.length === 0) this.#workspaces.delete(workspaceId);
+  /** Begins what may begin, of each workspace in turn. */
+  async #begin(): Promise<void> {
+    if (this.#isBeginning) return;
+    this.#isBeginning = true;
+    let begun = 0;
+    for (let before = -1; before !== begun; ) {
+      before = begun;
+      for (const queue of this.#workspaces.values()) {
+        if (queue.waiting.length === 0 || queue.active >= queue.most) continue;
+        void this.#fire(queue, queue.waiting.shift()!);
+        if (++begun % BEGUN_AT_ONCE === 0) await endOfTurn();
+      }
+    }
+    this.#isBeginning = false;
   }
 
-  async #fire(workspaceId: string, schedule: DueSchedule): Promise<void> {
-    const queue = this.#workspaces.get(workspaceId)!;
+  async #fire(queue: Queue, schedule: DueSchedule): Promise<void> {
     queue.active++;
     const onTaken = () => void this.#taken.delete(schedule.id);
     await this.#props.fire(schedule, onTaken);
     onTaken();
     queue.active--;
-    await this.#goOn(workspaceId);
+    void this.#begin();
   }
 }
 
