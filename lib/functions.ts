@@ -48,6 +48,8 @@ export interface FunctionSpec {
 
 /** Lambda's share of a processor grows with memory: a cold start at 512 MB takes twice as long. */
 const MEMORY_MB = 1024;
+/** What waits for models and programs is billed by its memory meanwhile: docs/costs.md. It uses a quarter of this. */
+const WAITING_MEMORY_MB = 512;
 /** API Gateway gives a buffered integration up after 29 s. */
 const BUFFERED_SECONDS = 29;
 /** A call answers within 295 s, then writes down how it ended. */
@@ -71,7 +73,7 @@ export const MAX_BODY_MB = 4;
 
 /** What runs the agents of schedules: a call, without its caller, and the schedule's own records. */
 const RUN_SCHEDULES = {
-  memoryMb: MEMORY_MB,
+  memoryMb: WAITING_MEMORY_MB,
   timeoutSeconds: SCHEDULE_SECONDS,
   tables: {
     main: { items: ['GetItem', 'PutItem', 'UpdateItem', 'DeleteItem'], query: ['table', 'gsi1'] },
@@ -109,7 +111,7 @@ export const FUNCTIONS: { readonly [Name in FunctionName | EventName]: FunctionS
     },
   },
   calls: {
-    memoryMb: MEMORY_MB,
+    memoryMb: WAITING_MEMORY_MB,
     timeoutSeconds: CALL_SECONDS,
     tables: {
       // Paid agents: the ledger. Schedules that are triggered: the run that is not counted yet.

@@ -7,6 +7,7 @@ import { join } from 'node:path';
 import { FUNCTIONS } from '#lib/functions.ts';
 import { startAwsEmulators } from '#test/helpers/aws-emulators.ts';
 import { type Counted, countRequests } from '#test/rehearsal/costs.ts';
+import type { Lambda } from '#test/rehearsal/lambda.ts';
 import { startRehearsal } from '#test/rehearsal/platform.ts';
 
 /** US dollars of us-east-1, without free tiers. */
@@ -29,6 +30,8 @@ const PRICES = {
   agentCoreGbSecond: 0.00945 / 3600,
 };
 const MODEL_SECONDS = 5;
+/** At this much memory a function has one processor, and a share of it below: docs.aws.amazon.com/lambda/latest/dg/configuration-memory.html. */
+const MB_A_PROCESSOR = 1769;
 /** Peak memory of a small agent in AgentCore, which bills what is used and not what is set. */
 const AGENT_CORE_GB = 0.25;
 const MILLION = 1e6;
@@ -65,7 +68,7 @@ const dollars = (amount: number): string => `$${(amount * MILLION).toFixed(2)}`;
 const table = (head: string[], rows: string[][]): string =>
   [head, head.map((_, i) => (i === 0 ? '---' : '--:')), ...rows].map((row) => `| ${row.join(' | ')} |`).join('\n');
 
-function page(counted: readonly Counted[]): string {
+function page(counted: readonly Counted[], needs: Lambda['needs']): string {
   const counts = counted.map((each) => [
     each.what,
     String(each.invocations.length),
@@ -85,6 +88,7 @@ function page(counted: readonly Counted[]): string {
     each.modelTurns === 0 ? '-' : dollars(agentCoreCost(each)),
   ]);
   const { memoryMb } = FUNCTIONS.calls;
+  const promptCpuMs = counted[0]!.invocations[0]!.cpuMs;
   const perWait = MODEL_SECONDS * gb(memoryMb) * PRICES.lambdaGbSecond;
   const memories = [...new Set([256, 512, memoryMb, 1769])].sort((a, b) => a - b);
   return `# What a request costs on AWS
@@ -99,7 +103,7 @@ function runs already, and keeps agents and secrets in memory for some minutes.
 ${table(['request', 'functions', 'DynamoDB requests', 'read units', 'write units', 'S3 GET / PUT', 'others', 'own time'], counts)}
 
 "Own time" is from the event to the end of all work for it, on the machine that wrote this page, beside whatever else it
-did, with a model that answers at once. Lambda gives ${memoryMb} MB a little over half a processor: expect up to twice as much there.
+did, with a model that answers at once. Lambda gives ${memoryMb} MB ${(memoryMb / MB_A_PROCESSOR).toFixed(2)} of a processor: expect more there.
 
 A test holds the prompt call under 12 write units and 8 read units. Of the writes, 6 are the transaction that ends the run (2 for
 each of its two items, 2 for the index in which it moves), 3 begin it, and 2 take and give back its place among the calls at once.
@@ -122,8 +126,34 @@ While a call waits for a model, its function's memory is paid for: ${MODEL_SECON
 $${perWait.toFixed(7)}, or ${dollars(perWait)} a million calls.
 
 ${table(
-  ['memory', `${MODEL_SECONDS} s of waiting, a million times`],
-  memories.map((each) => [`${each} MB`, dollars(MODEL_SECONDS * gb(each) * PRICES.lambdaGbSecond)]),
+  [
+    'memory',
+    'share of a processor',
+    "a prompt call's own work then takes",
+    `${MODEL_SECONDS} s of waiting, a million times`,
+  ],
+  memories.map((each) => [
+    `${each} MB`,
+    (each / MB_A_PROCESSOR).toFixed(2),
+    `${Math.round((promptCpuMs * MB_A_PROCESSOR) / each)} ms`,
+    dollars(MODEL_SECONDS * gb(each) * PRICES.lambdaGbSecond),
+  ]),
+)}
+
+Functions that wait for models and programs have ${memoryMb} MB for that reason: beside seconds of waiting, what less processor costs
+does not show. Those that a person waits for have more. What they needed here:
+
+${table(
+  ['function', 'memory', 'most that it used', 'processor time to start'],
+  [...needs].map(([name, { initCpuMs, peakMb }]) => {
+    const short = name.split('-').slice(2).join('-') as keyof typeof FUNCTIONS;
+    return [
+      `\`${short}\``,
+      `${FUNCTIONS[short].memoryMb} MB`,
+      `${Math.ceil(peakMb)} MB`,
+      `${Math.round(initCpuMs)} ms`,
+    ];
+  }),
 )}
 
 Sources of the prices: the pricing pages of AWS for API Gateway, Lambda (arm64), DynamoDB (on demand), S3, Secrets Manager
@@ -135,7 +165,10 @@ const emulators = await startAwsEmulators();
 try {
   const target = await startRehearsal(emulators.endpoints, { callsAtOnce: 1 });
   try {
-    writeFileSync(join(import.meta.dirname, '../docs/costs.md'), page(await countRequests(target)));
+    writeFileSync(
+      join(import.meta.dirname, '../docs/costs.md'),
+      page(await countRequests(target), target.lambda.needs),
+    );
   } finally {
     await target.close();
   }

@@ -1,5 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { readdirSync, readFileSync } from 'node:fs';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { PassThrough } from 'node:stream';
@@ -101,6 +102,18 @@ export class LambdaEnvironment {
   /** Of its last output: what is read when something went wrong. */
   get output(): string {
     return this.#output;
+  }
+
+  /** Processor time of all its threads, and the most memory that it ever had. Of an environment that stands still. */
+  get used(): { readonly cpuMs: number; readonly peakMb: number } {
+    if (this.#isDead) return { cpuMs: 0, peakMb: 0 };
+    const of = (path: string) => readFileSync(`/proc/${this.#process.pid}/${path}`, 'utf8');
+    const threads = readdirSync(`/proc/${this.#process.pid}/task`);
+    const nanoseconds = threads.map((thread) => Number(of(`task/${thread}/schedstat`).split(' ')[0]));
+    return {
+      cpuMs: nanoseconds.reduce((sum, each) => sum + each, 0) / 1e6,
+      peakMb: Number(/^VmHWM:\s+(\d+) kB/m.exec(of('status'))![1]) / 1024,
+    };
   }
 
   /** Hands an event over. Throws {@link FunctionError} when the function fails before it answers. */

@@ -27,11 +27,21 @@ export interface Lambda {
   warm(functionName: string, environments: number): Promise<void>;
   /** Whether a permission of the template lets a service call a function on behalf of a resource. */
   allows(functionName: string, principal: string, sourceArn: string): boolean;
-  /** Invocations so far, with their billed time. */
-  readonly invocations: readonly { readonly fn: string; readonly ms: number; readonly memoryMb: number }[];
+  readonly invocations: readonly Invoked[];
+  /** What a function's processes needed: the longest time of the processor to get ready, and the most memory. */
+  readonly needs: ReadonlyMap<string, { readonly initCpuMs: number; readonly peakMb: number }>;
   /** Resolves once no function does anything any more. */
   settled(): Promise<void>;
   close(): Promise<void>;
+}
+
+export interface Invoked {
+  readonly fn: string;
+  /** From the event to the end of all work for it. */
+  readonly ms: number;
+  /** Of that, what the processor worked. */
+  readonly cpuMs: number;
+  readonly memoryMb: number;
 }
 
 interface Pool {
@@ -65,7 +75,8 @@ export function startLambda(
   let startingNow = 0;
   const unblock = setInterval(() => startWaiting(), STUCK_MS);
   const all = new Set<LambdaEnvironment>();
-  const invocations: { fn: string; ms: number; memoryMb: number }[] = [];
+  const invocations: Invoked[] = [];
+  const needs = new Map<string, { initCpuMs: number; peakMb: number }>();
   const active = new Set<Promise<unknown>>();
   let isClosed = false;
 
@@ -137,6 +148,7 @@ export function startLambda(
       .then(
         (environment) => {
           all.add(environment);
+          note(fn, environment.used.cpuMs, environment);
           release(fn, environment);
         },
         (error) => {
@@ -150,6 +162,14 @@ export function startLambda(
         startWaiting();
       });
     track(started);
+  }
+
+  function note(fn: Deployed, initCpuMs: number, { used }: LambdaEnvironment): void {
+    const before = needs.get(fn.properties.FunctionName) ?? { initCpuMs: 0, peakMb: 0 };
+    needs.set(fn.properties.FunctionName, {
+      initCpuMs: Math.max(before.initCpuMs, initCpuMs),
+      peakMb: Math.max(before.peakMb, used.peakMb),
+    });
   }
 
   function release(fn: Deployed, environment: LambdaEnvironment): void {
@@ -169,10 +189,13 @@ export function startLambda(
     const environment = await environmentFor(fn);
     onBegin();
     const startedAt = performance.now();
+    const before = environment.used.cpuMs;
     const timeoutMs = Timeout * 1000;
     const answer = environment.invoke({ requestId: randomUUID(), functionArn: fn.arn, event, timeoutMs });
     const finished = environment.ended.then(() => {
-      invocations.push({ fn: FunctionName, ms: performance.now() - startedAt, memoryMb });
+      const ms = performance.now() - startedAt;
+      invocations.push({ fn: FunctionName, ms, cpuMs: environment.used.cpuMs - before, memoryMb });
+      note(fn, 0, environment);
       release(fn, environment);
     });
     track(finished);
@@ -229,6 +252,7 @@ export function startLambda(
       );
     },
     invocations,
+    needs,
     async settled() {
       while (active.size > 0) await Promise.allSettled(active);
     },
