@@ -54,7 +54,7 @@ export class SandboxNetwork extends Construct {
         new LogGroup(this, 'flow-log', {
           logGroupName: `/platform/${stage.name}/sandbox-network`,
           retention: stage.logRetentionDays,
-          removalPolicy: RemovalPolicy.DESTROY,
+          removalPolicy: stage.keepsData ? RemovalPolicy.RETAIN : RemovalPolicy.DESTROY,
         }),
       ),
     });

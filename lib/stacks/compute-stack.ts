@@ -126,7 +126,7 @@ export class ComputeStack extends Stack {
         logGroup: new LogGroup(this, 'log', {
           logGroupName: `/platform/${stage.name}/sandbox`,
           retention: stage.logRetentionDays,
-          removalPolicy: RemovalPolicy.DESTROY,
+          removalPolicy: stage.keepsData ? RemovalPolicy.RETAIN : RemovalPolicy.DESTROY,
         }),
       }),
     });

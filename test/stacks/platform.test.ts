@@ -1,7 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { AwsSolutionsChecks } from 'cdk-nag';
 import { describe, expect, test } from 'vitest';
-import { DISPOSABLE_TAG } from '#aws/empty-stage.ts';
 import { routes } from '#core/api.ts';
 import { parseConfig } from '#core/config.ts';
 import { EVENT_NAMES, EVENTS, type EventName, type EventSpec } from '#core/events.ts';
@@ -264,6 +263,13 @@ describe('alarms', () => {
       expect(alarm.TreatMissingData).toBe('notBreaching');
     },
   );
+
+  test('are all that the page tells of', () => {
+    const page = readFileSync(new URL('../../docs/operate.md', import.meta.url), 'utf8');
+    const sections = [...page.matchAll(/^## (.+)$/gm)].map(([, title]) => title);
+    const told = new Set(alarms.map(({ AlarmDescription }) => /"([\w-]+)"\.$/.exec(AlarmDescription)![1]));
+    expect(sections.filter((title) => !told.has(title))).toEqual(['Where to look', 'Routine work']);
+  });
 
   test('watch what is there', () => {
     const names = new Set(
@@ -604,12 +610,6 @@ describe('schedules', () => {
 });
 
 describe('data', () => {
-  const policyResourcesOf = (template: Template, fn: string): string[] => {
-    const { Role } = template.Resources[functionIdOf(template, fn)]!.Properties;
-    return resourcesOf(template, 'AWS::IAM::Policy')
-      .filter(([, { Properties }]) => Properties.Roles[0].Ref === Role['Fn::GetAtt'][0])
-      .map(([id]) => id);
-  };
   const tableOf = (template: Template, name: string): Resource =>
     resourcesOf(template, 'AWS::DynamoDB::GlobalTable')
       .map(([, resource]) => resource)
@@ -662,39 +662,6 @@ describe('data', () => {
         );
       }
     }
-  });
-
-  test('what prod holds outlives its stacks', () => {
-    const { data, api } = stages.prod;
-    const precious = ['AWS::DynamoDB::GlobalTable', 'AWS::S3::Bucket', 'AWS::Logs::LogGroup'];
-    for (const [id, { Type, DeletionPolicy, UpdateReplacePolicy }] of Object.entries({
-      ...data.Resources,
-      ...api.Resources,
-    })) {
-      if (precious.includes(Type)) expect([id, DeletionPolicy, UpdateReplacePolicy]).toEqual([id, 'Retain', 'Retain']);
-    }
-    expect(resourcesOf(data, 'Custom::EmptyStage')).toEqual([]);
-    expect(JSON.stringify(data)).not.toContain(DISPOSABLE_TAG);
-  });
-
-  test('of dev nothing stays that costs', () => {
-    const { data, api, observability, compute } = stages.dev;
-    const kept = [data, api, observability, compute!].flatMap(({ Resources }) =>
-      Object.values(Resources).filter(({ DeletionPolicy }) => DeletionPolicy === 'Retain'),
-    );
-    // API Gateway has one of these for all stages of an account.
-    expect(kept.map(({ Type }) => Type).sort()).toEqual(['AWS::ApiGateway::Account', 'AWS::IAM::Role']);
-    const [[bucketId, bucket]] = resourcesOf(data, 'AWS::S3::Bucket') as [[string, Resource]];
-    expect(bucket.Properties.Tags).toContainEqual({ Key: DISPOSABLE_TAG, Value: 'true' });
-    const [[, cleaner]] = resourcesOf(data, 'Custom::EmptyStage') as [[string, Resource]];
-    // It is deleted before them, and so acts while they are there.
-    const needed = policyResourcesOf(data, 'cleaner');
-    expect(cleaner.DependsOn).toEqual(expect.arrayContaining([bucketId, ...needed]));
-    expect(policyOf(data, 'cleaner').allowed).toMatchObject({
-      'arn:aws:s3:::platform-dev-111122223333-eu-west-1': ['s3:GetBucketTagging', 's3:ListBucketVersions'],
-      'arn:aws:s3:::platform-dev-111122223333-eu-west-1/*': ['s3:DeleteObject', 's3:DeleteObjectVersion'],
-      'arn:aws:secretsmanager:eu-west-1:111122223333:secret:platform/dev/*': ['secretsmanager:DeleteSecret'],
-    });
   });
 
   test('old versions, unfinished uploads and expired runs do not stay', () => {

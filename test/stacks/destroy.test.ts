@@ -1,0 +1,117 @@
+import { describe, expect, test } from 'vitest';
+import { DISPOSABLE_TAG } from '#aws/empty-stage.ts';
+import { defineStage } from '#lib/config.ts';
+import {
+  functionIdOf,
+  policyOf,
+  type Resource,
+  resourcesOf,
+  type Synthesis,
+  synthesise,
+  type Template,
+} from '#test/helpers/templates.ts';
+import { stage as dev } from '../../stages/dev.ts';
+import { everythingAsked } from './everything-asked.ts';
+
+/** What holds something that somebody may want back. */
+const HOLDS = ['AWS::DynamoDB::GlobalTable', 'AWS::Logs::LogGroup', 'AWS::S3::Bucket'];
+/** What can be made anew, or is of no use without the rest, and costs as long as it is there. */
+const COSTS = [
+  'AWS::CloudWatch::Alarm',
+  'AWS::CloudWatch::Dashboard',
+  'AWS::EC2::VPC',
+  'AWS::ECR::Repository',
+  'AWS::ECS::Cluster',
+  'AWS::Lambda::MicrovmImage',
+  'AWS::SQS::Queue',
+  'AWS::Scheduler::ScheduleGroup',
+  'AWS::WAFv2::WebACL',
+];
+/** What costs nothing while nobody uses it. */
+const FREE =
+  /^(Custom::\w+|AWS::(ApiGateway::\w+|CDK::Metadata|CloudFormation::WaitCondition(Handle)?|CodeBuild::Project|EC2::(FlowLog|InternetGateway|Route|RouteTable|SecurityGroup(Egress|Ingress)?|Subnet|SubnetRouteTableAssociation|VPCEndpoint|VPCGatewayAttachment)|ECS::TaskDefinition|Events::Rule|IAM::(Policy|Role)|Lambda::(EventInvokeConfig|EventSourceMapping|Function|Permission)|Logs::MetricFilter|S3::BucketPolicy|SNS::(Subscription|Topic|TopicPolicy)|SQS::QueuePolicy|WAFv2::WebACLAssociation))$/;
+
+const asked = { ...everythingAsked, name: 'all' };
+const disposable: Record<string, Synthesis> = {
+  dev: synthesise(dev),
+  'a stage with all that can be asked for': synthesise(defineStage({ ...asked, keepsData: false })),
+  'a stage with MicroVMs': synthesise(defineStage({ ...dev, name: 'vms', sandbox: { kind: 'microvm' } })),
+};
+const kept: Record<string, Synthesis> = {
+  'a stage that keeps its data': synthesise(defineStage(asked)),
+  'such a stage with MicroVMs': synthesise(defineStage({ ...asked, name: 'keptvms', sandbox: { kind: 'microvm' } })),
+};
+const allOf = ({ stacks }: Synthesis): [id: string, resource: Resource][] =>
+  stacks.flatMap(({ template }) => Object.entries((template as Template).Resources));
+
+test.each(Object.entries({ ...disposable, ...kept }))(
+  '%s has nothing whose costs nobody thought of',
+  (_, synthesis) => {
+    const types = new Set(allOf(synthesis).map(([, { Type }]) => Type));
+    expect([...types].filter((type) => !HOLDS.includes(type) && !COSTS.includes(type) && !FREE.test(type))).toEqual([]);
+    // Gateways of a network are free, its interfaces are not.
+    for (const [, { Type, Properties }] of allOf(synthesis)) {
+      if (Type === 'AWS::EC2::VPCEndpoint') expect(Properties.VpcEndpointType).toBe('Gateway');
+    }
+  },
+);
+
+describe.each(Object.entries(disposable))('of %s nothing stays that costs', (_, synthesis) => {
+  const { data, compute } = synthesis;
+
+  test('CloudFormation deletes everything', () => {
+    const stay = allOf(synthesis).filter(([, { DeletionPolicy = 'Delete' }]) => DeletionPolicy !== 'Delete');
+    // API Gateway has one of these for all stages of an account.
+    expect(stay.map(([, { Type }]) => Type).sort()).toEqual(['AWS::ApiGateway::Account', 'AWS::IAM::Role']);
+    for (const [, { Properties }] of resourcesOf(data, 'AWS::DynamoDB::GlobalTable')) {
+      for (const replica of Properties.Replicas) expect(replica.DeletionProtectionEnabled ?? false).toBe(false);
+    }
+    for (const { name } of synthesis.stacks) {
+      expect(synthesis.app.node.findChild(name)).toMatchObject({ terminationProtection: false });
+    }
+  });
+
+  test('the bucket and the vaults are emptied before', () => {
+    const [[bucketId, bucket]] = resourcesOf(data, 'AWS::S3::Bucket') as [[string, Resource]];
+    expect(resourcesOf(data, 'AWS::S3::Bucket')).toHaveLength(1);
+    expect(bucket.Properties.Tags).toContainEqual({ Key: DISPOSABLE_TAG, Value: 'true' });
+    const [[, cleaner]] = resourcesOf(data, 'Custom::EmptyStage') as [[string, Resource]];
+    // It is deleted before them, and so acts while they are there.
+    const role = data.Resources[functionIdOf(data, 'cleaner')]!.Properties.Role['Fn::GetAtt'][0];
+    const policies = resourcesOf(data, 'AWS::IAM::Policy').filter(([, { Properties }]) =>
+      Properties.Roles.some(({ Ref }: { Ref: string }) => Ref === role),
+    );
+    expect(cleaner.DependsOn).toEqual(expect.arrayContaining([bucketId, ...policies.map(([id]) => id)]));
+    const actions = Object.values(policyOf(data, 'cleaner').allowed).flat();
+    for (const action of ['s3:DeleteObject', 's3:DeleteObjectVersion', 'secretsmanager:DeleteSecret']) {
+      expect(actions).toContain(action);
+    }
+  });
+
+  test('images go with their repository, and tasks before their cluster', () => {
+    const repositories = resourcesOf(compute!, 'AWS::ECR::Repository');
+    for (const [, { Properties }] of repositories) expect(Properties.EmptyOnDelete).toBe(true);
+    expect(resourcesOf(compute!, 'Custom::StopTasks')).toHaveLength(resourcesOf(compute!, 'AWS::ECS::Cluster').length);
+  });
+});
+
+describe.each(Object.entries(kept))('of %s nothing is lost', (_, synthesis) => {
+  test('what holds something outlives its stack, whatever replaces it', () => {
+    const holders = allOf(synthesis).filter(([, { Type }]) => HOLDS.includes(Type));
+    const lost = holders.filter(
+      ([, resource]) => resource.DeletionPolicy !== 'Retain' || resource.UpdateReplacePolicy !== 'Retain',
+    );
+    // How an image was built.
+    expect(lost.map(([, { Properties }]) => Properties.LogGroupName)).toEqual([
+      expect.stringMatching(/^\/platform\/\w+\/sandbox-image$/),
+    ]);
+  });
+
+  test('nothing empties it, and nobody deletes the stack by mistake', () => {
+    const { data, app } = synthesis;
+    expect(resourcesOf(data, 'Custom::EmptyStage')).toEqual([]);
+    expect(JSON.stringify(data)).not.toContain(DISPOSABLE_TAG);
+    const { name } = synthesis.stacks.find((stack) => stack.name.endsWith('-data'))!;
+    expect(app.node.findChild(name)).toMatchObject({ terminationProtection: true });
+  });
+});
