@@ -180,7 +180,7 @@ export const FUNCTIONS: { readonly [Name in FunctionName | EventName]: FunctionS
     memoryMb: MEMORY_MB,
     timeoutSeconds: BUFFERED_SECONDS,
     tables: {
-      main: { items: [...AUTHENTICATE, 'PutItem'], query: ['table'] },
+      main: { items: [...AUTHENTICATE, 'PutItem', 'DeleteItem', 'BatchGetItem'], query: ['table'] },
       runs: { items: ['BatchGetItem'], query: ['table'] },
       counters: { items: LIMIT },
     },

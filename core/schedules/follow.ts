@@ -2,6 +2,8 @@ import { AgentStore, type AgentVersion, versionName } from '../agents/store.ts';
 import type { Deps } from '../deps.ts';
 import { type Schedule, type ScheduleChange, ScheduleStore } from './store.ts';
 
+const MOVED_AT_ONCE = 20;
+
 type FollowDeps = Pick<Deps, 'main' | 'blobs' | 'clock' | 'ids' | 'config' | 'log'>;
 
 /** Whether a schedule goes with new versions: of agents of its own workspace only (`spec.md` *Versioning* 5). */
@@ -20,7 +22,7 @@ export function moveTo(schedule: Schedule, agent: AgentVersion): ScheduleChange 
 
 /**
  * After a version was published or deleted: the enabled schedules that follow the agent, in its own workspace, move to its
- * current version. Throws nothing: what was asked for has happened.
+ * current version, and again if that was another one when they had moved. Throws nothing: what was asked for has happened.
  */
 export async function followCurrentVersion(
   deps: FollowDeps,
@@ -28,12 +30,17 @@ export async function followCurrentVersion(
 ): Promise<void> {
   try {
     const store = new ScheduleStore(deps, workspaceId);
-    const mayMove = (schedule: Schedule) => schedule.agent_name === name && schedule.enabled && follows(schedule);
-    const followers = (await store.list()).filter(mayMove);
-    const current = followers.length > 0 && (await new AgentStore(deps, workspaceId).findVersion(name, 'latest'));
-    if (!current) return;
-    for (const { id } of followers) {
-      await store.change(id, (schedule) => (mayMove(schedule) ? moveTo(schedule, current) : undefined));
+    const ids = await store.idsOf(name);
+    const currentVersion = () => new AgentStore(deps, workspaceId).findVersion(name, 'latest');
+    let current = ids.length > 0 ? await currentVersion() : undefined;
+    while (current) {
+      const to = current;
+      const move = (schedule: Schedule) => (schedule.enabled && follows(schedule) ? moveTo(schedule, to) : undefined);
+      for (let start = 0; start < ids.length; start += MOVED_AT_ONCE) {
+        await Promise.all(ids.slice(start, start + MOVED_AT_ONCE).map((id) => store.change(id, move)));
+      }
+      current = await currentVersion();
+      if (current?.id === to.id) return;
     }
   } catch (error) {
     deps.log.error('schedules did not follow a new version', { agent: name, error: String(error) });

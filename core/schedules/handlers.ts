@@ -69,16 +69,10 @@ export const scheduleHandlers = (deps: ScheduleDeps): Handlers<typeof scheduleRo
 
   return {
     async listSchedules({ caller, query }) {
-      const [name, org] = (query.agent_name ?? query.agent)?.split('/').reverse() ?? [];
-      const type = query.schedule_type ?? query.type;
-      const found = (await storeOf(caller).list()).filter(
-        (schedule) =>
-          (name === undefined || schedule.agent_name === name) &&
-          (org === undefined || schedule.agent_org === org) &&
-          (type === undefined || schedule.schedule_type === type),
-      );
-      const shown = found.slice(query.offset, query.offset + query.limit);
-      return { status: 200, body: { schedules: shown.map((schedule) => view(schedule)), total: found.length } };
+      const [agentName, agentOrg] = (query.agent_name ?? query.agent)?.split('/').reverse() ?? [];
+      const filter = { agentName, agentOrg, type: query.schedule_type ?? query.type };
+      const { schedules, total } = await storeOf(caller).list(filter, query);
+      return { status: 200, body: { schedules: schedules.map((schedule) => view(schedule)), total } };
     },
 
     async createSchedule({ caller, body }) {

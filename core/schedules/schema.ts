@@ -86,9 +86,11 @@ export const scheduleChanges = z.object({
 });
 export type ScheduleChangesBody = z.output<typeof scheduleChanges>;
 
+const agentQuery = z.string().max(200).optional();
+
 export const listQuery = z.object({
-  agent_name: z.string().optional(),
-  agent: z.string().optional().describe('The same as `agent_name`; `org/agent` is taken, too.'),
+  agent_name: agentQuery,
+  agent: agentQuery.describe('The same as `agent_name`; `org/agent` is taken, too.'),
   schedule_type: scheduleType.optional(),
   type: scheduleType.optional().describe('The same as `schedule_type`.'),
   limit: count.min(1).max(200).default(100),

@@ -19,6 +19,8 @@ import { hexOf, type RunStatus } from '../runs/store.ts';
  * Main table:
  * - `WS#<workspace id>#SCHEDULES / <id>`: a schedule (gsi2, while it is one of type cron and enabled: `DUE#<first digit>`
  *   by its next run); a deleted one stays as long as its runs, for their history;
+ * - `WS#<workspace id>#SCHEDULE_LIST / <time>#<id>`, and `...#SCHEDULE_LIST#<agent name>` with the same: where lists find it,
+ *   until it is deleted;
  * - `SCHEDULE#<id> / META`: which workspace it belongs to;
  * - `SCHEDULE#<id> / EVENT#<time>#...`: an entry of its timeline, with expiry;
  * - `SCHEDULE#<id> / RUN#<run id>`: a run that is not counted yet (gsi2: `OPENRUNS#<first digit>` by time);
@@ -83,6 +85,13 @@ export type ScheduleEventType =
   | 'webhook_regenerated'
   | 'deleted';
 
+/** Which schedules of a workspace are meant: of an agent, of its org, of a type. */
+export interface ScheduleFilter {
+  readonly agentName?: string;
+  readonly agentOrg?: string;
+  readonly type?: Schedule['schedule_type'];
+}
+
 export interface NewScheduleEvent {
   readonly type: ScheduleEventType;
   readonly message: string;
@@ -118,11 +127,16 @@ export interface ScheduleChange {
 /** How long after its beginning a run is looked at by the sweep, and how often then. */
 const SWEEP_AFTER_MS = 60_000;
 const DIGITS = '0123456789abcdef';
+/** Of what the port answers at once. */
+const MAX_PAGE = 1000;
+const MAX_BATCH = 100;
 
 type StoreDeps = Pick<Deps, 'main' | 'clock' | 'ids' | 'config'>;
 
 const partitionOf = (workspaceId: string): string => `WS#${workspaceId}#SCHEDULES`;
 const countKey = (workspaceId: string) => ({ pk: partitionOf(workspaceId), sk: 'COUNT' });
+const listPartition = (workspaceId: string, agentName?: string): string =>
+  `WS#${workspaceId}#SCHEDULE_LIST${agentName === undefined ? '' : `#${agentName}`}`;
 const placeKey = (id: string) => ({ pk: `SCHEDULE#${id}`, sk: 'META' });
 const isId = (id: string): boolean => /^[0-9a-f-]{36}$/.test(id);
 
@@ -154,6 +168,7 @@ export class ScheduleStore {
         },
         { op: 'put', item: this.#item(schedule, 1), condition: absent() },
         { op: 'put', item: { ...placeKey(schedule.id), workspace_id: this.#workspaceId } },
+        ...this.#entries(schedule).map((item) => ({ op: 'put', item }) as const),
         ...this.#events(schedule.id, [{ type: 'created', message: 'Schedule created.' }]),
       ]);
       if (created.ok) return true;
@@ -173,13 +188,40 @@ export class ScheduleStore {
     return item && fromItem(item);
   }
 
-  /** Newest first. */
-  async list(): Promise<Schedule[]> {
-    const schedules: Schedule[] = [];
-    for await (const item of queryAll(this.#deps.main, { pk: partitionOf(this.#workspaceId), limit: 1000 })) {
-      if (item.sk !== countKey(this.#workspaceId).sk && item.deleted_at === null) schedules.push(fromItem(item));
+  /** Newest first, and how many there are on all pages. Reads no more than the page where nothing is filtered. */
+  async list(
+    filter: ScheduleFilter,
+    { limit, offset }: { limit: number; offset: number },
+  ): Promise<{ schedules: Schedule[]; total: number }> {
+    const { main } = this.#deps;
+    const isWhole = Object.values(filter).every((value) => value === undefined);
+    const ids: string[] = [];
+    const end = isWhole ? offset + limit : Number.POSITIVE_INFINITY;
+    for await (const id of this.#listed(filter, end)) if (ids.push(id) === end) break;
+    const count = isWhole ? await main.get(countKey(this.#workspaceId)) : undefined;
+    const keys = ids.slice(offset, offset + limit).map((id) => this.#key(id));
+    const items = [];
+    for (let start = 0; start < keys.length; start += MAX_BATCH) {
+      items.push(...(await main.batchGet(keys.slice(start, start + MAX_BATCH))));
     }
-    return schedules.sort((a, b) => (a.created_at < b.created_at ? 1 : -1));
+    const schedules = items.filter((item) => item !== undefined).map(fromItem);
+    const total = isWhole ? ((count?.count as number | undefined) ?? 0) : ids.length;
+    return { schedules: schedules.filter(({ deleted_at }) => deleted_at === null), total };
+  }
+
+  /** Ids of all schedules of an agent, pinned and disabled ones among them. */
+  async idsOf(agentName: string): Promise<string[]> {
+    return Array.fromAsync(this.#listed({ agentName }));
+  }
+
+  async *#listed({ agentName, agentOrg, type }: ScheduleFilter, end = MAX_PAGE): AsyncGenerator<string> {
+    const pk = listPartition(this.#workspaceId, agentName);
+    const query = { pk, reverse: true, limit: Math.min(end, MAX_PAGE) };
+    for await (const { sk, agent_org, schedule_type } of queryAll(this.#deps.main, query)) {
+      if (agentOrg !== undefined && agent_org !== agentOrg) continue;
+      if (type !== undefined && schedule_type !== type) continue;
+      yield sk.slice(sk.indexOf('#') + 1);
+    }
   }
 
   /**
@@ -227,6 +269,7 @@ export class ScheduleStore {
         alongside: [
           { op: 'update', key: countKey(this.#workspaceId), changes: { add: { count: -1 } } },
           { op: 'update', key: placeKey(id), changes: { set: { ttl } } },
+          ...this.#entries(schedule).map(({ pk, sk }) => ({ op: 'delete', key: { pk, sk } }) as const),
         ],
         ttl,
       };
@@ -274,6 +317,15 @@ export class ScheduleStore {
 
   #expiry(): number {
     return epochSeconds(this.#deps.clock.now()) + this.#deps.config.runRetentionDays * 24 * 3600;
+  }
+
+  #entries({ id, created_at, agent_name, agent_org, schedule_type }: Schedule): Item[] {
+    return [undefined, agent_name].map((agentName) => ({
+      pk: listPartition(this.#workspaceId, agentName),
+      sk: `${created_at}#${id}`,
+      agent_org,
+      schedule_type,
+    }));
   }
 
   #item(schedule: Schedule, revision: number): Item {
