@@ -3,29 +3,22 @@ import { afterAll, inject } from 'vitest';
 import { SystemClock } from '#core/ports/clock.ts';
 import { uploadFormsConformance } from '#test/conformance/upload-forms.ts';
 import { AWS_TEST_ACCOUNT, createBucket, s3Client } from '#test/helpers/aws.ts';
-import { startPolicyGate } from '#test/helpers/policy-gate.ts';
 import { postForm } from '#test/helpers/uploads.ts';
+import { startAwsGate } from '#test/rehearsal/aws-gate.ts';
+import { NOTHING } from '#test/rehearsal/iam.ts';
 import { S3Blobs } from './s3-blobs.ts';
 import { S3UploadForms } from './s3-upload-forms.ts';
 
-const { dynamoDb, moto } = inject('awsEndpoints');
 const bucket = await createBucket(s3Client());
-const gate = await startPolicyGate(
-  { dynamodb: dynamoDb, s3: moto, secretsmanager: moto, lambda: moto, scheduler: moto },
-  () => ({
-    [`arn:aws:s3:::${bucket}/uploads/*`]: ['s3:PutObject'],
-  }),
-);
+const { accessKeyId } = AWS_TEST_ACCOUNT.credentials;
+const mayUpload = { ...NOTHING, actions: ['s3:PutObject'], resources: [`arn:aws:s3:::${bucket}/uploads/*`] };
+const gate = await startAwsGate({ s3: inject('awsEndpoints').moto }, { [accessKeyId]: [mayUpload] });
 afterAll(() => gate.close());
 const clock = new SystemClock();
 
 uploadFormsConformance(() => ({
   forms: new S3UploadForms(
-    new S3Client({
-      ...AWS_TEST_ACCOUNT,
-      endpoint: gate.environmentOf('fn').AWS_ENDPOINT_URL_S3!,
-      forcePathStyle: true,
-    }),
+    new S3Client({ ...AWS_TEST_ACCOUNT, endpoint: gate.url, forcePathStyle: true }),
     bucket,
     clock,
   ),

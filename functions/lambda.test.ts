@@ -1,14 +1,11 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { APIGatewayProxyEvent } from 'aws-lambda';
-import { describe, expect, onTestFinished, test } from 'vitest';
-import { bundleKey } from '#core/agents/store.ts';
+import { describe, expect, test } from 'vitest';
 import type { AllDeps } from '#core/deps.ts';
 import { allHandlers } from '#core/handlers.ts';
-import { startLambdaHost } from '#test/helpers/lambda-host.ts';
 import { invoke, splitPrelude } from '#test/helpers/lambda-runtime.ts';
 import { memoryDeps } from '#test/helpers/memory-deps.ts';
-import { clientOf, publishCode, request } from '#test/helpers/platform.ts';
 import { addUser } from '#test/helpers/users.ts';
 import { createHandler, toRequest } from './lambda.ts';
 
@@ -89,41 +86,20 @@ describe('a handler', () => {
     expect(JSON.parse(body).error.message).toContain('"A/B%20ü"');
   });
 
+  test('that fails inside answers 500, which says nothing', async () => {
+    const deps = memoryDeps();
+    const main = { ...deps.main, get: () => Promise.reject(new Error('secret detail')) };
+    const failing = { ...deps, main } as AllDeps;
+    const event = recorded('custom-domain-encoded-path');
+    event.multiValueHeaders.Authorization = [`Bearer ${(await addUser(deps, 'acme')).key}`];
+    const { payload } = await invoke(createHandler('secrets', failing, allHandlers(failing)), event);
+    const { statusCode, body } = JSON.parse(Buffer.concat(await Array.fromAsync(payload)).toString());
+    expect([statusCode, JSON.parse(body).error.code]).toEqual([500, 'INTERNAL_ERROR']);
+    expect(body).not.toContain('secret detail');
+  });
+
   test('without one of its handlers is not made', () => {
     expect(() => createHandler('keys', memoryDeps(), {})).toThrow('no handler for listApiKeys');
-  });
-});
-
-describe('behind API Gateway', () => {
-  async function start(deps: AllDeps) {
-    const host = await startLambdaHost(() => ({ deps }));
-    onTestFinished(() => host.close());
-    return host;
-  }
-
-  test('a bundle of more than a buffered answer can hold is downloaded whole', async () => {
-    const deps = memoryDeps();
-    const { key } = await addUser(deps, 'acme');
-    const { url } = await start(deps);
-    const { agent, upload } = await publishCode(clientOf({ url, key }), 'large', { 'main.py': 'print(1)' });
-    const bytes = Buffer.alloc(7 * 1024 * 1024, 'zip');
-    await deps.blobs.put(bundleKey(upload.code_hash), bytes);
-    const response = await fetch(`${url}/agents/${agent.id}/bundle`, { headers: { authorization: `Bearer ${key}` } });
-    expect(response.headers.get('content-type')).toBe('application/zip');
-    expect(Buffer.from(await response.arrayBuffer()).equals(bytes)).toBe(true);
-  });
-
-  test('what fails inside is a 500 that says nothing', async () => {
-    const deps = memoryDeps();
-    const failing = {
-      ...deps,
-      main: { ...deps.main, get: () => Promise.reject(new Error('secret detail')) },
-    } as AllDeps;
-    const { url } = await start(failing);
-    const { key } = await addUser(deps, 'acme');
-    const { status, body } = await request({ url }, 'GET', '/org', { key });
-    expect([status, body.error.code]).toEqual([500, 'INTERNAL_ERROR']);
-    expect(JSON.stringify(body)).not.toContain('secret detail');
   });
 });
 

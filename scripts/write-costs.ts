@@ -163,7 +163,7 @@ and Bedrock AgentCore. Look them up for your Region before you rely on them; \`s
 
 const emulators = await startAwsEmulators();
 try {
-  const target = await startRehearsal(emulators.endpoints, { callsAtOnce: 1 });
+  const target = await startRehearsal(emulators.endpoints);
   try {
     writeFileSync(
       join(import.meta.dirname, '../docs/costs.md'),

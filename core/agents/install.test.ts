@@ -1,18 +1,31 @@
-import { expect, onTestFinished, test } from 'vitest';
-import { startLambdaHost } from '#test/helpers/lambda-host.ts';
+import { expect, test } from 'vitest';
 import { memoryDeps } from '#test/helpers/memory-deps.ts';
-import { clientOf, publishCode } from '#test/helpers/platform.ts';
+import { bundleForm, zipOf } from '#test/helpers/platform.ts';
 import { addUser } from '#test/helpers/users.ts';
+import { routes } from '../api.ts';
+import { allHandlers } from '../handlers.ts';
+import { createApp } from '../http/app.ts';
 import { type InstallJob, runInstall } from './install.ts';
 
-const FILES = { 'main.py': 'print("{}")', 'requirements.txt': 'six==1.17.0\n' };
+const BUNDLE = zipOf({ 'main.py': 'print("{}")', 'requirements.txt': 'six==1.17.0\n' });
 
 /** A platform whose installations are left to whoever takes the job. */
 async function setUp(take: (job: InstallJob) => Promise<void>) {
   const deps = memoryDeps();
-  const host = await startLambdaHost(() => ({ deps: { ...deps, startInstall: take } }));
-  onTestFinished(() => host.close());
+  const host = { ...deps, startInstall: take };
+  const app = createApp(host, routes, allHandlers(host));
   const { key } = await addUser(deps, 'acme');
+  const post = async (path: string, body: string | FormData, headers = {}): Promise<unknown> => {
+    const all = { authorization: `Bearer ${key}`, ...headers };
+    return (await app(new Request(`http://platform.test${path}`, { method: 'POST', headers: all, body }))).json();
+  };
+  /** Answers what the upload of its code answers. */
+  const publish = async (name: string) => {
+    const agent = { name, type: 'tool', description: 'x', required_secrets: [] };
+    const made = await post('/agents', JSON.stringify(agent), { 'content-type': 'application/json' });
+    const { id } = (made as { agent: { id: string } }).agent;
+    return post(`/agents/${id}/upload`, bundleForm(BUNDLE));
+  };
   const opened: string[] = [];
   const sandbox = {
     ...deps.sandbox,
@@ -21,20 +34,22 @@ async function setUp(take: (job: InstallJob) => Promise<void>) {
       return deps.sandbox.open({} as never);
     },
   };
-  return { deps: { ...deps, sandbox }, opened, client: clientOf({ url: host.url, key }) };
+  return { deps: { ...deps, sandbox }, opened, publish };
 }
 
 test('another process installs, and the upload answers how it ended', async () => {
-  const { deps, opened, client } = await setUp((job) => runInstall(deps, job));
-  const { upload } = await publishCode(client, 'elsewhere', FILES);
-  expect(upload).toMatchObject({ environment_status: 'failed', environment_error: 'there is no sandbox in this test' });
+  const { deps, opened, publish } = await setUp((job) => runInstall(deps, job));
+  expect(await publish('elsewhere')).toMatchObject({
+    environment_status: 'failed',
+    environment_error: 'there is no sandbox in this test',
+  });
   expect(opened).toHaveLength(1);
 });
 
 test('a job that comes twice, late, or for what is no longer there does nothing', async () => {
   const jobs: InstallJob[] = [];
-  const { deps, opened, client } = await setUp(async (job) => void jobs.push(job));
-  const uploading = publishCode(client, 'twice', FILES);
+  const { deps, opened, publish } = await setUp(async (job) => void jobs.push(job));
+  const uploading = publish('twice');
   await expect.poll(() => jobs.length).toBe(1);
   await runInstall(deps, jobs[0]!);
   await runInstall(deps, jobs[0]!);
@@ -42,14 +57,14 @@ test('a job that comes twice, late, or for what is no longer there does nothing'
   await runInstall(deps, { ...jobs[0]!, versionId: crypto.randomUUID() });
   await expect.poll(() => deps.clock.sleepers).toBe(2);
   await deps.clock.advance(1000);
-  expect((await uploading).upload).toMatchObject({ environment_status: 'failed' });
+  expect(await uploading).toMatchObject({ environment_status: 'failed' });
   expect(opened).toHaveLength(1);
 });
 
 test('an upload is answered after ten seconds, whatever the installation does', async () => {
-  const { deps, client } = await setUp(async () => {});
-  const uploading = publishCode(client, 'slow', FILES);
+  const { deps, publish } = await setUp(async () => {});
+  const uploading = publish('slow');
   await expect.poll(() => deps.clock.sleepers).toBe(2);
   await deps.clock.advance(11_000);
-  expect((await uploading).upload).toMatchObject({ status: 'processing', environment_status: 'building' });
+  expect(await uploading).toMatchObject({ status: 'processing', environment_status: 'building' });
 });

@@ -115,10 +115,15 @@ export function limitsSuite(target: () => Target): void {
 
     test('of more calls at once than the plan allows, as many run as it allows', async () => {
       const { user, call } = await prompter('lim-burst', 'free');
-      const slow = { name: '[[llm {"delayMs": 1500}]]' };
-      const answers = await Promise.all(Array.from({ length: 30 }, () => call(slow)));
-      expect(answers.filter(({ status }) => status === 200)).toHaveLength(10);
-      const refused = answers.filter(({ status }) => status !== 200);
+      const refused: Answer[] = [];
+      const calls = Array.from({ length: 30 }, async () => {
+        const answer = await call({ name: '[[llm {"waitFor": "the rest of the burst"}]]' });
+        if (answer.status !== 200) refused.push(answer);
+        // Those that run, run until all others are refused.
+        if (refused.length >= 20) target().llm.release('the rest of the burst');
+        return answer.status;
+      });
+      expect((await Promise.all(calls)).filter((status) => status === 200)).toHaveLength(10);
       expect(refused.map(expectWait)).toEqual(Array(20).fill(1));
       expect(leftOf(await request(target(), 'GET', '/org', { key: user.key })).remaining).toBe(990);
       expectOk(await call());
@@ -126,9 +131,10 @@ export function limitsSuite(target: () => Target): void {
 
     test('a burst of one workspace does no harm to another', async () => {
       const [burst, other] = [await prompter('lim-noisy', 'free'), await prompter('lim-quiet', 'free')];
-      const slow = { name: '[[llm {"delayMs": 800}]]' };
+      const slow = { name: '[[llm {"waitFor": "the quiet one"}]]' };
       const flood = Promise.all(Array.from({ length: 60 }, () => burst.call(slow)));
       expectOk(await other.call());
+      target().llm.release('the quiet one');
       expect(new Set((await flood).map(({ status }) => status))).toEqual(new Set([200, 429]));
     });
   });

@@ -73,7 +73,7 @@ export function loopsSuite(target: () => Target, has: Languages): void {
     });
 
     test('a model that does not answer is left at the deadline', async () => {
-      await publish('hangs', [{ hang: true }], { timeout_seconds: 1 });
+      await publish('hangs', [{ hang: true }], { timeout_seconds: 3 });
       expectError(await run('hangs'), 504, 'TIMEOUT', 'still at work');
     });
 

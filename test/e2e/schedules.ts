@@ -279,13 +279,17 @@ export function schedulesSuite(target: () => Target): void {
     test('a trigger that is sent again while the first goes on gets its answer', async () => {
       needsModel(target());
       const { id } = await create(daily);
-      const topic = `once ${crypto.randomUUID()} [[llm {"delayMs":1500}]]`;
-      const answers = await Promise.all([1, 2, 3].map(() => api('POST', `/${id}/trigger`, { topic })));
-      const runs = answers.map((answer) => expectOk(answer));
+      const topic = `once ${crypto.randomUUID()} [[llm {"waitFor":"two more triggers"}]]`;
+      const trigger = (body: object) => api('POST', `/${id}/trigger`, body);
+      const answers = [1, 2, 3].map(() => trigger({ topic }));
+      // Sent after them and answered: by then they have found the first under way.
+      for (let n = 0; n < 2; n++) expectOk(await trigger({ topic: `other ${n}` }));
+      target().llm.release('two more triggers');
+      const runs = (await Promise.all(answers)).map((answer) => expectOk(answer));
       expect(new Set(runs.map((run) => run.run_id)).size).toBe(1);
       expect(runs.filter((run) => !run.deduplicated)).toHaveLength(1);
       expect(runs.every((run) => run.status === 'success')).toBe(true);
-      expect(await runsOf(id)).toMatchObject({ total: 1 });
+      expect(await runsOf(id)).toMatchObject({ total: 3 });
     });
 
     test('failures are counted, shown, and disable it in the end; enabling it begins anew', async () => {

@@ -12,6 +12,7 @@ import { loopsSuite } from './loops.ts';
 import { messagesSuite } from './messages.ts';
 import { orchestrationSuite } from './orchestration.ts';
 import { runsSuite } from './runs.ts';
+import { scheduleLifeSuite } from './schedule-life.ts';
 import { schedulesSuite } from './schedules.ts';
 import { secretsSuite } from './secrets.ts';
 import { skillsSuite } from './skills.ts';
@@ -43,6 +44,7 @@ export function platformSuite(target: () => Target, has: Languages): void {
   describe('tool loops', () => loopsSuite(target, has));
   runsSuite(target, has.python || has.node);
   schedulesSuite(target);
+  scheduleLifeSuite(target);
   idempotencySuite(target);
   uploadsSuite(target, has.python);
   usageSuite(target);

@@ -27,7 +27,7 @@ export interface Target {
   setPlan(workspaceId: string, plan: PlanName): Promise<void>;
   /** As an operator, in cents. */
   grantCredits(slug: string, cents: number): Promise<void>;
-  /** Has the host's own timers fire a schedule whose expression names the present minute. */
+  /** Has the host's own timers fire a schedule as if the present minute were one of its own. */
   fire(workspaceId: string, scheduleId: string): Promise<void>;
   /** What it asks for all providers. */
   readonly llm: ScriptedLlm;

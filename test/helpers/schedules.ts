@@ -4,7 +4,7 @@ import { ScheduleStore } from '#core/schedules/store.ts';
 
 /**
  * Turns the clock of one schedule back, instead of waiting for its next minute: the present minute becomes the first that
- * is not dealt with. It must be one that its expression names. Answers it, in epoch milliseconds.
+ * is not dealt with. Answers it, in epoch milliseconds.
  */
 export async function makeDue(
   deps: Pick<Deps, 'main' | 'clock' | 'ids' | 'config'>,

@@ -8,9 +8,12 @@ import { WIRE, type WireRequest } from './wire.ts';
 /** What answers the requests of a service: an emulator at an address, or code of the rehearsal. */
 export type Service = string | ((request: WireRequest, response: ServerResponse) => Promise<void>);
 
+/** Of a principal: letters only, as DynamoDB Local wants them. */
+export const accessKeyOf = (principal: string): string => principal.replaceAll('-', '');
+
 /** A request that was let through. */
 export interface AwsCall {
-  /** Whose access key signed it. */
+  /** Who signed it. */
   readonly principal: string;
   readonly service: string;
   /** As IAM names it, such as `s3:GetObject`; of a transaction, its first part's. */
@@ -36,7 +39,7 @@ export interface AwsGate {
  * AWS (`Credential=<access key>/<date>/<region>/<service>/aws4_request`, also in presigned addresses and forms); what the
  * policies of the one whose access key it is do not allow is refused, the rest goes to the emulator of the service.
  *
- * @param policies by access key
+ * @param policies by principal, whose access key is {@link accessKeyOf}
  */
 export async function startAwsGate(
   services: Readonly<Record<string, Service>>,
@@ -45,6 +48,7 @@ export async function startAwsGate(
   const refused = new Set<string>();
   const used = new Set<string>();
   const calls: AwsCall[] = [];
+  const principals = new Map(Object.keys(policies).map((principal) => [accessKeyOf(principal), principal]));
 
   const isAllowed = (principal: string, ask: Ask): boolean => {
     const grant = allowing(policies[principal] ?? [], ask);
@@ -60,7 +64,8 @@ export async function startAwsGate(
     const body = Buffer.concat(await incoming.toArray());
     const url = new URL(incoming.url!, 'http://aws');
     const request: WireRequest = { method: incoming.method!, url, headers: incoming.headers, body };
-    const { principal, service } = signerOf(request);
+    const { accessKey, service } = signerOf(request);
+    const principal = principals.get(accessKey) ?? accessKey;
     const upstream = services[service];
     const read = WIRE[service];
     if (upstream === undefined || read === undefined) {
@@ -114,13 +119,13 @@ export async function startAwsGate(
 }
 
 /** Who asks whom, by the signature. Presigned forms are S3's only. */
-function signerOf({ url, headers, body }: WireRequest): { principal: string; service: string } {
+function signerOf({ url, headers, body }: WireRequest): { accessKey: string; service: string } {
   const inForm = () =>
     /name="x-amz-credential"\r\n\r\n([^\r]+)/i.exec(body.subarray(0, 16_384).toString('latin1'))?.[1];
   const inHeader = /Credential=([^,\s]+)/.exec(String(headers.authorization))?.[1];
-  const [principal = 'anonymous', , , service = 's3'] =
+  const [accessKey = 'anonymous', , , service = 's3'] =
     (inHeader ?? url.searchParams.get('X-Amz-Credential') ?? inForm())?.split('/') ?? [];
-  return { principal, service };
+  return { accessKey, service };
 }
 
 function refuse(response: ServerResponse, message: string): void {

@@ -1,12 +1,12 @@
 import { DeleteMessageBatchCommand, ReceiveMessageCommand, type SQSClient } from '@aws-sdk/client-sqs';
-import type { SQSBatchResponse, SQSEvent } from 'aws-lambda';
+import type { SQSBatchResponse, SQSEvent, SQSRecord } from 'aws-lambda';
 import { TEST_REGION } from '#test/helpers/aws-account.ts';
 import type { Assembly } from './assembly.ts';
 import type { Lambda } from './lambda.ts';
 
 export interface EventSources {
-  /** Hands the functions what lies in the queues that they read, until nothing is there to be seen. */
-  deliver(): Promise<void>;
+  /** Hands the functions what lies in the queues that they read, until nothing is there to be seen. Answers what failed. */
+  deliver(): Promise<SQSRecord[]>;
 }
 
 /**
@@ -21,6 +21,7 @@ export function startEventSources(
 ): EventSources {
   const sources = assembly.of('AWS::Lambda::EventSourceMapping').map(({ properties }) => properties);
 
+  /** `undefined` when there is nothing in the queue, else what failed of the batch. */
   async function deliverBatch({ FunctionName, EventSourceArn, BatchSize = 10, FunctionResponseTypes = [] }: Source) {
     const sqs = clientOf(FunctionName.split(':').at(-1)!);
     const [account, queue] = EventSourceArn.split(':').slice(-2);
@@ -33,7 +34,7 @@ export function startEventSources(
       }),
     );
     const messages = received.Messages ?? [];
-    if (messages.length === 0) return 0;
+    if (messages.length === 0) return undefined;
     const event: SQSEvent = {
       Records: messages.map((message) => ({
         messageId: message.MessageId!,
@@ -59,14 +60,16 @@ export function startEventSources(
       const Entries = done.map(({ MessageId, ReceiptHandle }) => ({ Id: MessageId!, ReceiptHandle }));
       await sqs.send(new DeleteMessageBatchCommand({ QueueUrl, Entries }));
     }
-    return messages.length;
+    return event.Records.filter(({ messageId }) => failed.has(messageId));
   }
 
   return {
     async deliver() {
+      const failed: SQSRecord[] = [];
       for (const source of sources.filter(({ EventSourceArn }) => EventSourceArn.startsWith('arn:aws:sqs:'))) {
-        while ((await deliverBatch(source)) > 0);
+        for (let batch = await deliverBatch(source); batch; batch = await deliverBatch(source)) failed.push(...batch);
       }
+      return failed;
     },
   };
 }

@@ -9,10 +9,10 @@ const MAX_PAYLOAD_BYTES = 6_291_556;
 const MAX_ASYNC_BYTES = 1_048_576;
 /** Lambda tries an asynchronous event again twice, after 1 and 2 minutes, unless the function says otherwise. */
 const ASYNC_RETRIES = 2;
-/** Processes that get ready at the same time. */
+/** Processes that get ready at the same time: more would all be slow on a small machine. */
 const STARTS_AT_ONCE = 2;
 /** Past so many of a function, one more is started only when none has become free for a while: calls may wait for one another. */
-const MANY = 16;
+const MANY = 12;
 const STUCK_MS = 2000;
 
 export interface Lambda {
@@ -114,7 +114,7 @@ export function startLambda(
 
   /**
    * An idle environment, or a new one. A burst does not start all the processes at once that it would in Lambda, which has
-   * more processors: whoever waits takes the first that is there.
+   * more processors: whoever waits takes the first that is there, and no event waits for one that does not end.
    */
   function environmentFor(fn: Deployed): Promise<LambdaEnvironment> {
     const pool = poolOf(fn);

@@ -3,7 +3,7 @@ import { setTimeout } from 'node:timers/promises';
 import { CreateTableCommand, DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import { CreateBucketCommand, S3Client } from '@aws-sdk/client-s3';
 import { CreateScheduleGroupCommand, SchedulerClient } from '@aws-sdk/client-scheduler';
-import { CreateQueueCommand, SendMessageCommand, SQSClient } from '@aws-sdk/client-sqs';
+import { CreateQueueCommand, SQSClient } from '@aws-sdk/client-sqs';
 import { awsDeps } from '#aws/all-deps.ts';
 import { parseConfig } from '#core/config.ts';
 import type { Deps } from '#core/deps.ts';
@@ -13,7 +13,7 @@ import { bootstrap } from '#core/workspaces/bootstrap.ts';
 import { defineStage, functionNameOf, timerNamesOf } from '#lib/config.ts';
 import type { PoolFunctionName } from '#lib/functions.ts';
 import { runnerHealth } from '#runner/client.ts';
-import { AWS_TEST_ACCOUNT, TEST_ACCOUNT, TEST_REGION } from '#test/helpers/aws-account.ts';
+import { AWS_TEST_ACCOUNT, TEST_REGION } from '#test/helpers/aws-account.ts';
 import type { AwsEndpoints } from '#test/helpers/aws-emulators.ts';
 import { type FakeEcs, startFakeEcs } from '#test/helpers/fake-ecs.ts';
 import { startFakeLambda } from '#test/helpers/fake-lambda.ts';
@@ -26,19 +26,23 @@ import { addMember, addUser } from '#test/helpers/users.ts';
 import { BUNDLES, buildFunctions } from '../../scripts/build-functions.ts';
 import { fetchLambdaRuntime } from '../../scripts/fetch-aws-emulators.ts';
 import { type Assembly, type Deployed, readAssembly } from './assembly.ts';
-import { type AwsGate, startAwsGate } from './aws-gate.ts';
+import { type AwsGate, accessKeyOf, startAwsGate } from './aws-gate.ts';
 import { type EventBridge, startEventBridge } from './event-bridge.ts';
 import { type EventSources, startEventSources } from './event-sources.ts';
 import { NOTHING, policiesOf, type Statement } from './iam.ts';
 import { type Lambda, startLambda } from './lambda.ts';
 import { startRestApi } from './rest-api.ts';
+import { type Scheduler, startScheduler } from './scheduler.ts';
 
 export interface Rehearsal extends Target {
   readonly gate: AwsGate;
   readonly lambda: Lambda;
   readonly events: EventBridge;
   readonly sources: EventSources;
-  /** Rights of functions on data, compute and one another that nothing has used yet: `<function> <action> <resource>`. */
+  readonly scheduler: Scheduler;
+  /** Of the schedules that the platform sets. */
+  readonly timerGroup: string;
+  /** Rights that nothing has used yet: `<principal> <action> <resource>`. */
   unused(): string[];
   /** With the rights of an operator. */
   readonly deps: Deps;
@@ -57,8 +61,8 @@ interface Chaos {
   onTaskEvent?: (deliver: () => Promise<void>) => unknown;
 }
 
-/** More than a plan allows at once in the tests of the suite, so that some calls find their plan's limit. */
-const CALLS_AT_ONCE = 14;
+/** Nobody may send from it in SES before a test verifies it. */
+export const SENDER = 'platform@sender.example.com';
 /** Tasks are processes of this machine, and start in a second or two. */
 export const POOL = { idle: 3, most: 20, startSeconds: 1 };
 const OPERATOR = 'operator';
@@ -70,10 +74,7 @@ const EVERYTHING: Statement = { ...NOTHING, actions: ['*'], resources: ['*'] };
  * environment that the template gives it; what they ask of AWS goes through a gate that holds it against the policies of
  * their roles.
  */
-export async function startRehearsal(
-  emulators: AwsEndpoints,
-  { callsAtOnce = CALLS_AT_ONCE } = {},
-): Promise<Rehearsal> {
+export async function startRehearsal(emulators: AwsEndpoints): Promise<Rehearsal> {
   const runtime = fetchLambdaRuntime();
   const llm = await startScriptedLlm();
   await buildFunctions();
@@ -86,9 +87,12 @@ export async function startRehearsal(
     runRetentionDays: 7,
     throttle: { requestsPerSecond: 10_000, burst: 5_000 },
     baseUrl: api.url,
-    // Tests are one client that knocks without a key again and again.
+    mailFrom: SENDER,
     settings: {
+      // Tests are one client that knocks without a key again and again.
       PLATFORM_ADDRESS_LIMIT: '100000',
+      // Receivers of tests are on this machine.
+      PLATFORM_OUTBOUND_HOSTS: '127.0.0.1',
       PLATFORM_POOL_START_SECONDS: String(POOL.startSeconds),
       ...llm.settings,
     },
@@ -98,7 +102,7 @@ export async function startRehearsal(
   const assembly = readAssembly(folder, stacks);
   await createData(assembly, emulators);
   const functions = functionsOf(assembly);
-  const policies = functions.map((fn) => [shortName(fn), policiesOf(assembly, fn.properties.Role)] as const);
+  const policies = policiesByPrincipal(assembly);
   const chaos: Chaos = {};
   const lambdaApi = await startFakeLambda(async (name, event, how) => {
     chaos.onCall?.(name, event);
@@ -125,11 +129,12 @@ export async function startRehearsal(
       secretsmanager: emulators.moto,
       sqs: emulators.moto,
       scheduler: emulators.moto,
+      ses: emulators.moto,
       lambda: lambdaApi.url,
     },
-    { ...Object.fromEntries(policies), [OPERATOR]: [EVERYTHING] },
+    { ...policies, [OPERATOR]: [EVERYTHING] },
   );
-  const lambda = startLambda(assembly, runtime, (fn) => accountOf(gate, shortName(fn)));
+  const lambda = startLambda(assembly, runtime, (fn) => accountOf(gate, shortName(fn.properties.FunctionName)));
   api.serve(assembly, async (functionArn, event, sourceArn, onBegin) => {
     if (lambda.allows(functionArn, 'apigateway.amazonaws.com', sourceArn)) {
       return lambda.invoke(functionArn, event, onBegin);
@@ -138,9 +143,12 @@ export async function startRehearsal(
   });
   const events = startEventBridge(assembly, lambda);
   const sources = startEventSources(assembly, lambda, (functionName) => {
-    const fn = functions.find(({ properties }) => properties.FunctionName === functionName)!;
-    return new SQSClient({ ...accountFor(shortName(fn)), endpoint: gate.url });
+    return new SQSClient({ ...accountFor(shortName(functionName)), endpoint: gate.url });
   });
+  const scheduler = startScheduler(new SchedulerClient({ ...accountFor(OPERATOR), endpoint: gate.url }), (roleArn) => {
+    return new SQSClient({ ...accountFor(shortName(roleArn.split('/').at(-1)!)), endpoint: gate.url });
+  });
+  const timerGroup = timerNamesOf(stage).group;
 
   // What an operator does, with rights of his own.
   Object.assign(process.env, accountOf(gate, OPERATOR));
@@ -149,7 +157,6 @@ export async function startRehearsal(
   const key = await bootstrap(deps);
   // An upload waits ten seconds for its installation, which includes a process that starts.
   await lambda.warm(functionNameOf(stage, 'install'), 1);
-  await lambda.warm(functionNameOf(stage, 'calls'), callsAtOnce);
   await events.tick(functionNameOf(stage, 'pool-keeper'));
   return {
     url: api.url,
@@ -160,6 +167,8 @@ export async function startRehearsal(
     lambda,
     events,
     sources,
+    scheduler,
+    timerGroup,
     ecs,
     chaos,
     tick: (name) => events.tick(functionNameOf(stage, name)),
@@ -169,21 +178,15 @@ export async function startRehearsal(
     grantCredits: async (slug, cents) => void (await grantCreditsTo(deps, `${slug}=${cents}`)),
     async fire(workspaceId, scheduleId) {
       const minute = await makeDue(deps, workspaceId, scheduleId);
-      const MessageBody = JSON.stringify({
-        workspace_id: workspaceId,
-        schedule_id: scheduleId,
-        scheduled_time: new Date(minute).toISOString(),
-      });
-      const { queue } = timerNamesOf(stage);
-      const QueueUrl = `https://sqs.${TEST_REGION}.amazonaws.com/${TEST_ACCOUNT}/${queue}`;
-      const scheduler = new SQSClient({ ...accountFor(OPERATOR), endpoint: gate.url });
-      // Sent twice, as it may be.
-      for (let i = 0; i < 2; i++) await scheduler.send(new SendMessageCommand({ QueueUrl, MessageBody }));
-      await sources.deliver();
+      const [timer] = await scheduler.names(timerGroup, scheduleId);
+      // Twice, as it may be.
+      for (let i = 0; i < 2; i++) await scheduler.fire(timerGroup, timer!, new Date(minute));
+      const failed = await sources.deliver();
+      if (failed.length > 0) throw new Error(`the function gave messages back: ${failed.map(({ body }) => body)}`);
     },
     llm,
     interpreters: await interpretersOf(ecs),
-    unused: () => grantsOf(assembly).filter((grant) => !gate.used.has(grant)),
+    unused: () => grantsOf(policies).filter((grant) => !gate.used.has(grant)),
     async close() {
       await api.close();
       await ecs.close();
@@ -213,18 +216,32 @@ async function interpretersOf(ecs: FakeEcs): Promise<Target['interpreters']> {
 const functionsOf = (assembly: Assembly): Deployed[] =>
   assembly.of('AWS::Lambda::Function').filter(({ properties }) => properties.FunctionName !== undefined);
 
-/** A function's name without that of the platform and stage, as an access key: DynamoDB Local takes letters and digits. */
-const shortName = (fn: Deployed): string => fn.properties.FunctionName.split('-').slice(2).join('');
+/** Without the names of the platform and the stage. */
+const shortName = (physicalName: string): string => physicalName.split('-').slice(2).join('-');
 
-const accountFor = (accessKeyId: string) => ({
+/** Who may do what: functions, and the roles that EventBridge Scheduler takes. */
+function policiesByPrincipal(assembly: Assembly): Record<string, Statement[]> {
+  const functions = functionsOf(assembly).map(({ properties: { FunctionName, Role } }) => {
+    return [shortName(FunctionName), policiesOf(assembly, Role)];
+  });
+  const isTaken = ({ properties }: Deployed) =>
+    JSON.stringify(properties.AssumeRolePolicyDocument).includes('scheduler.amazonaws.com');
+  const roles = assembly.of('AWS::IAM::Role').filter(isTaken);
+  return Object.fromEntries([
+    ...functions,
+    ...roles.map(({ arn, properties: { RoleName } }) => [shortName(RoleName), policiesOf(assembly, arn)]),
+  ]);
+}
+
+const accountFor = (principal: string) => ({
   region: TEST_REGION,
-  credentials: { ...AWS_TEST_ACCOUNT.credentials, accessKeyId },
+  credentials: { ...AWS_TEST_ACCOUNT.credentials, accessKeyId: accessKeyOf(principal) },
 });
 
 /** Credentials by which the gate knows who asks. */
 const accountOf = (gate: AwsGate, principal: string): Record<string, string> => ({
   AWS_REGION: TEST_REGION,
-  AWS_ACCESS_KEY_ID: principal,
+  AWS_ACCESS_KEY_ID: accessKeyOf(principal),
   AWS_SECRET_ACCESS_KEY: AWS_TEST_ACCOUNT.credentials.secretAccessKey,
   AWS_ENDPOINT_URL: gate.url,
 });
@@ -232,14 +249,14 @@ const accountOf = (gate: AwsGate, principal: string): Record<string, string> => 
 /** Logs and traces are not rehearsed. */
 const NOT_REHEARSED = /^(logs|xray|ec2):/;
 
-const grantsOf = (assembly: Assembly): string[] =>
-  functionsOf(assembly).flatMap((fn) =>
-    policiesOf(assembly, fn.properties.Role)
+const grantsOf = (policies: Readonly<Record<string, readonly Statement[]>>): string[] =>
+  Object.entries(policies).flatMap(([principal, statements]) =>
+    statements
       .filter(({ effect }) => effect === 'Allow')
       .flatMap(({ actions, resources }) =>
         actions
           .filter((action) => !NOT_REHEARSED.test(action))
-          .flatMap((action) => resources.map((resource) => `${shortName(fn)} ${action} ${resource}`)),
+          .flatMap((action) => resources.map((resource) => `${principal} ${action} ${resource}`)),
       ),
   );
 

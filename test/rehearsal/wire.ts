@@ -92,6 +92,11 @@ export const WIRE: Readonly<Record<string, Reader>> = {
     const resource = regional('scheduler', `schedule/${group}/${name}`);
     return [{ action, resource }, ...passing(input.Target?.RoleArn, 'scheduler.amazonaws.com')];
   },
+  ses: ({ url, body }) => {
+    if (url.pathname !== '/v2/email/outbound-emails') return [{ action: `ses:${url.pathname}`, resource: '*' }];
+    const from: string = JSON.parse(body.toString()).FromEmailAddress;
+    return [{ action: 'ses:SendEmail', resource: regional('ses', `identity/${from}`) }];
+  },
   lambda: ({ url }) => {
     const [, name] = /\/functions\/([^/]+)\/(?:invocations|response-streaming-invocations)$/.exec(url.pathname) ?? [];
     if (name === undefined) throw new Error(`the rehearsal knows no action of Lambda at ${url.pathname}`);

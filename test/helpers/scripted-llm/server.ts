@@ -44,6 +44,8 @@ export interface ScriptedLlm {
   script(script: Script): void;
   /** Answers these turns next, whoever asks. */
   queue(...turns: ScriptedTurn[]): void;
+  /** Lets turns that wait for this name answer, also those that come later. */
+  release(name: string): void;
   /** Forgets scripts and requests. */
   reset(): void;
   close(): Promise<void>;
@@ -103,6 +105,7 @@ export async function startScriptedLlm({ port = 0, host = '127.0.0.1' } = {}): P
     },
     script: (script) => model.script(script),
     queue: (...turns) => model.script({ turns }),
+    release: (name) => model.gate(name).resolve(),
     reset: () => model.reset(),
     close: () => closeServer(server),
   };
@@ -120,6 +123,13 @@ class ScriptedModel {
   #queues = new Map<string, ScriptedTurn[]>();
   #rules: NonNullable<Script['rules']> = [];
   #default: ScriptedTurn = {};
+  #gates = new Map<string, PromiseWithResolvers<void>>();
+
+  /** Open once it is resolved. */
+  gate(name: string): PromiseWithResolvers<void> {
+    if (!this.#gates.has(name)) this.#gates.set(name, Promise.withResolvers());
+    return this.#gates.get(name)!;
+  }
 
   script({ turns = [], key = ANY_KEY, rules = [], default: fallback }: Script): void {
     this.#queues.set(key, [...(this.#queues.get(key) ?? []), ...turns]);
@@ -168,6 +178,7 @@ class ScriptedModel {
     });
     const turn = refusal(provider, apiKey, asked) ?? this.#choose(asked, apiKey);
     try {
+      if (turn.waitFor !== undefined) await this.gate(turn.waitFor).promise;
       await answer(wire, turn, asked, apiKey, response, gone.signal);
       if (record.outcome === 'open') record.outcome = turn.status === undefined ? 'answered' : 'failed';
     } catch (error) {

@@ -21,6 +21,8 @@ export interface ScriptedTurn {
 
   /** Before the first byte. */
   readonly delayMs?: number;
+  /** Nothing is answered before this name is released: what is to be under way at once is, however slow the machine. */
+  readonly waitFor?: string;
   /** Before each piece of a stream after the first. */
   readonly chunkDelayMs?: number;
 
