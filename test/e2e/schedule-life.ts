@@ -1,5 +1,5 @@
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
-import { clientOf, request, type Target } from '#test/helpers/platform.ts';
+import { clientOf, needsModel, request, type Target } from '#test/helpers/platform.ts';
 import { startReceiver } from '#test/helpers/receiver.ts';
 import { expectOk } from './expect.ts';
 
@@ -7,6 +7,7 @@ import { expectOk } from './expect.ts';
 export function scheduleLifeSuite(target: () => Target): void {
   describe('the life of a schedule', () => {
     test('it runs, fails, reports, is disabled, mended, enabled, and follows its agent', async () => {
+      needsModel(target());
       const owner = await target().addUser('sched-life');
       const receiver = await startReceiver();
       onTestFinished(() => receiver.close());
