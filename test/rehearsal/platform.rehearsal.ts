@@ -196,19 +196,4 @@ test('no function needed what its policy does not allow', () => {
   expect([...target.gate.refused]).toEqual([]);
 });
 
-test('no function may do what it never needs', () => {
-  /** What is needed for reasons that no test here brings about. */
-  const rare = [
-    // Listing is never asked for: it makes S3 say that an object is not there.
-    / s3:ListBucket /,
-    // The time of a key's last use, which another function noted shortly before.
-    /^(calls|catalog|downloads|runs|uploads|usage) dynamodb:UpdateItem .*-main$/,
-    // Credits that a lost run held, given back when the balance is read.
-    /^billing dynamodb:((Put|Update)Item .*-main|GetItem .*-runs)$/,
-    // What agents do with the key of their run, which needs a sandbox.
-    /^(catalog|downloads|storage|tasks|uploads) dynamodb:GetItem .*-runs$/,
-  ];
-  expect(target.unused().filter((grant) => !rare.some((pattern) => pattern.test(grant)))).toEqual([]);
-});
-
 afterAll(() => target.close());
