@@ -481,7 +481,13 @@ describe('functions', () => {
     'schedule-sweeper': { ...RUN_SCHEDULES, [`${TABLES}main/index/gsi2`]: ['dynamodb:Query'] },
     schedules: {
       ...LIMIT,
-      [`${TABLES}main`]: [...AUTHENTICATE, 'dynamodb:PutItem', 'dynamodb:Query'],
+      [`${TABLES}main`]: [
+        ...AUTHENTICATE,
+        'dynamodb:PutItem',
+        'dynamodb:DeleteItem',
+        'dynamodb:BatchGetItem',
+        'dynamodb:Query',
+      ],
       [`${TABLES}runs`]: ['dynamodb:BatchGetItem', 'dynamodb:Query'],
       [BLOBS]: ['s3:ListBucket'],
       [`${BLOBS}/definitions/*`]: ['s3:GetObject'],
