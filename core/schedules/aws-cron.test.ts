@@ -11,7 +11,27 @@ import { Zone } from './zone.ts';
 const START = Date.UTC(2026, 0, 1);
 const MINUTE = 60_000;
 const MINUTES = (Date.UTC(2030, 0, 1) - START) / MINUTE;
-const ZONES = ['UTC', 'America/New_York', 'Europe/Berlin', 'Australia/Lord_Howe', 'Africa/Cairo', 'Asia/Kathmandu'];
+/** Halves and quarters of hours, changes by half an hour, by two and at midnight, Ramadan, and places without any. */
+const ZONES = [
+  'UTC',
+  'Africa/Cairo',
+  'Africa/Casablanca',
+  'America/Havana',
+  'America/New_York',
+  'America/Santiago',
+  'America/Sao_Paulo',
+  'America/St_Johns',
+  'Antarctica/Troll',
+  'Asia/Gaza',
+  'Asia/Kathmandu',
+  'Asia/Kolkata',
+  'Asia/Tehran',
+  'Australia/Lord_Howe',
+  'Europe/Berlin',
+  'Europe/Dublin',
+  'Pacific/Auckland',
+  'Pacific/Chatham',
+];
 
 /** Minute of the local time, counted from the epoch, for each minute since START; -1 when that local time was before. */
 function localMinutes(timeZone: string): Int32Array {
@@ -100,7 +120,7 @@ const expression = fc
 test('EventBridge is told to wake us at the minutes that a Unix expression names, over four years', {
   timeout: 120_000,
 }, () => {
-  const tables = new Map(ZONES.map((zone) => [zone, localMinutes(zone)]));
+  const tables = new Map<string, Int32Array>();
   const marks = new Uint8Array(MINUTES);
   let minutes = 0;
   fc.assert(
@@ -115,9 +135,11 @@ test('EventBridge is told to wake us at the minutes that a Unix expression names
         return;
       }
       const zone = Zone.of(zoneName);
+      const table = tables.get(zoneName) ?? localMinutes(zoneName);
+      tables.set(zoneName, table);
       marks.fill(0);
       const awsCrons = toAwsCrons(cron);
-      for (const each of awsCrons) mark(each.expression, tables.get(zoneName)!, marks);
+      for (const each of awsCrons) mark(each.expression, table, marks);
       let at = nextTime(cron, zone, START - 1) ?? Number.POSITIVE_INFINITY;
       // Where both day fields must match, some wakings are in vain.
       const mayBeInVain = !cron.isEither && !cron.daysOfMonth.isFull && !cron.daysOfWeek.isFull;

@@ -23,6 +23,7 @@ export function goodBody(row: Route): Pick<Parameters<typeof request>[3] & objec
     createAgent: { name: 'made', type: 'prompt', description: 'x', prompt: 'x' },
     validateAgent: { name: 'made', type: 'prompt', description: 'x', prompt: 'x' },
     updateAgent: { description: 'x' },
+    createUpload: { purpose: 'call' },
     createSchedule: { agent: 'secretive', cron_expression: '0 9 * * *' },
   };
   if (row.operationId === 'patchDocument' || row.operationId === 'putDocument') return { json: {} };
