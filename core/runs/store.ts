@@ -424,8 +424,8 @@ const runIdOf = ({ sk }: Item): string => sk.replace(/^(.{8})(.{4})(.{4})(.{4})/
 const workspaceIdOf = ({ pk }: Item): string => pk.split('#')[1]!;
 const agentWorkspaceIdOf = (head: Item): string =>
   (head.agent_workspace_id as string | undefined) ?? workspaceIdOf(head);
-/** ISO 8601. */
-const startOf = ({ gsi2sk }: Item): string => gsi2sk!;
+/** ISO 8601. In records of version 0.1.0 the id follows. */
+const startOf = ({ gsi2sk }: Item): string => gsi2sk!.split('#')[0]!;
 
 /** A run with what its sub-calls are checked against, see `core/orchestration`; whoever asks must prove to be the run. */
 export async function findRunContext(

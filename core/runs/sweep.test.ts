@@ -83,3 +83,16 @@ test('a run that cannot be finished holds up no other', async () => {
     expect.objectContaining({ level: 'error', fields: expect.objectContaining({ run_id: broken!.id }) }),
   );
 });
+
+test('records of version 0.1.0, whose indexes hold the id as well, are read and finished', async () => {
+  const deps = memoryDeps();
+  const run = await start(deps);
+  const runs = new RunStore(deps, WORKSPACE);
+  const key = { pk: `WS#${WORKSPACE}#RUN`, sk: run.id.replaceAll('-', '') };
+  const { gsi1sk, gsi2sk, ...head } = (await deps.runs.get(key))!;
+  await deps.runs.put({ ...head, gsi1sk: `${gsi1sk}#${run.id}`, gsi2sk: `${gsi2sk}#${run.id}` });
+  const started = { id: run.id, startedAt: new Date(run.startedAt).toISOString() };
+  expect((await runs.list({ limit: 10, offset: 0 })).runs).toMatchObject([{ ...started, status: 'running' }]);
+  expect(await sweepLostRuns(deps, { all: true })).toBe(1);
+  expect((await runs.list({ limit: 10, offset: 0 })).runs).toMatchObject([{ ...started, status: 'failed' }]);
+});
