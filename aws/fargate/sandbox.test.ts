@@ -1,4 +1,5 @@
 import { mkdtempSync, rmSync } from 'node:fs';
+import { createServer } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, onTestFinished, test, vi } from 'vitest';
@@ -89,8 +90,36 @@ describe('when no task is idle', () => {
     const opening = fargate.sandbox.open(specOf({ deadline, turn: { owner: 'a', deadline, signal: stop.signal } }));
     await expect.poll(() => fargate.ecs.tasks.length).toBeGreaterThan(0);
     stop.abort(new Error('cancelled'));
-    await expect(opening).rejects.toThrow(/cancelled|abort/);
+    await expect(opening).rejects.toThrow('cancelled');
   });
+
+  test('a call that is cancelled while it gets a task gives it back', async () => {
+    const stop = new AbortController();
+    const fargate = await start({ pool: { idle: 1 } });
+    await fargate.idle(1);
+    const deadline = Date.now() + 300_000;
+    const opening = fargate.sandbox.open(specOf({ deadline, turn: { owner: 'a', deadline, signal: stop.signal } }));
+    await expect.poll(() => states(fargate), { interval: 5 }).toContain('claimed');
+    stop.abort(new Error('cancelled'));
+    await expect(opening).rejects.toThrow('cancelled');
+    await expect.poll(() => states(fargate), { timeout: 20_000 }).not.toContain('claimed');
+    await expect.poll(() => fargate.ecs.tasks[0]!.lastStatus, { timeout: 20_000 }).toBe('STOPPED');
+  });
+});
+
+test('a task that takes no session is given up at the deadline', async () => {
+  const silent = createServer(() => {});
+  const fargate = await start({
+    pool: { idle: 1 },
+    async start(_, address) {
+      silent.listen(8080, address);
+      const exited = Promise.withResolvers<void>();
+      return { exited: exited.promise, kill: exited.resolve };
+    },
+  });
+  onTestFinished(() => void silent.close().closeAllConnections());
+  await fargate.idle(1);
+  await expect(fargate.sandbox.open(within(1))).rejects.toMatchObject({ code: 'TIMEOUT' });
 });
 
 describe('chaos', () => {

@@ -1,6 +1,6 @@
 import { InvokeCommand, LambdaClient } from '@aws-sdk/client-lambda';
 import type { Config } from '#core/config.ts';
-import type { Log } from '#core/deps.ts';
+import type { Deps, Log } from '#core/deps.ts';
 import { PlatformError } from '#core/errors.ts';
 import type { Blobs } from '#core/ports/blobs.ts';
 import type { Clock } from '#core/ports/clock.ts';
@@ -22,6 +22,8 @@ export interface FargateSandboxOptions {
   readonly links: BlobLinks;
   /** One that does not retry by itself: a command must not run twice. */
   readonly lambda: LambdaClient;
+  /** Keeps work alive that nobody waits for. */
+  readonly background: Deps['background'];
 }
 
 /** Without a deadline, nobody needs a sandbox for longer. */
@@ -30,12 +32,14 @@ const LONGEST_USE_MS = 3_600_000;
 const LIFETIME_GRACE_MS = 30_000;
 /** How often a call that waits asks for a task. */
 const WAIT_MS = 1000;
+/** A task that is given back has its session by then, or never. */
+const GIVE_BACK_MS = 5000;
 /** Lambda takes events of 6 MB, in which a body is base64. */
 const MAX_BODY_BYTES = 4 * 1024 * 1024;
 
 /** With clients whose Region and credentials are those of the environment. */
 export const createFargateSandbox = (
-  deps: Pick<FargateSandboxOptions, 'config' | 'clock' | 'ids' | 'log' | 'blobs'>,
+  deps: Pick<FargateSandboxOptions, 'config' | 'clock' | 'ids' | 'log' | 'blobs' | 'background'>,
 ): FargateSandbox =>
   new FargateSandbox({
     ...deps,
@@ -62,7 +66,7 @@ export class FargateSandbox implements Sandbox {
 
   /**
    * Throws RATE_LIMITED when no task is idle and none can be expected within half of the time that is left, so that
-   * whatever gets one has time to run.
+   * whatever gets one has time to run; TIMEOUT when the task that it got was not ready at the deadline.
    */
   async open(spec: SandboxSpec): Promise<SandboxSession> {
     const { clock, ids } = this.#options;
@@ -78,8 +82,13 @@ export class FargateSandbox implements Sandbox {
     const lifetimeMs = deadline - clock.now() + LIFETIME_GRACE_MS;
     const job = await runnerJob(this.#options, spec, { token, lifetimeMs });
     let slot: DispatchedSlot | undefined;
+    const [late, opened] = [new AbortController(), new AbortController()];
+    const tooLate = () => late.abort(new PlatformError('TIMEOUT', 'The deadline passed before a sandbox was ready.'));
+    clock.sleep(Math.max(0, deadline - clock.now()), opened.signal).then(tooLate, () => {});
+    const signal = AbortSignal.any([late.signal, ...(spec.turn?.signal ? [spec.turn.signal] : [])]);
     const opening: typeof fetch = async (url, init) => {
-      const found = await this.#claim(claim, await this.#sentOf(url, init), spec.turn?.signal);
+      const giveBack = (found: DispatchedSlot) => sessionOf(found).close();
+      const found = await this.#claim(claim, await this.#sentOf(url, init), giveBack, signal);
       slot = found.slot;
       return found.response;
     };
@@ -90,6 +99,8 @@ export class FargateSandbox implements Sandbox {
     } catch (error) {
       if (slot !== undefined) await sessionOf(slot).close();
       throw error;
+    } finally {
+      opened.abort();
     }
     return sessionOf(slot!);
   }
@@ -101,17 +112,29 @@ export class FargateSandbox implements Sandbox {
   async close(): Promise<void> {}
 
   /** Waits for a task that takes the session. Until one has, nothing was run: it may be asked for again and again. */
-  async #claim(claim: Claim, sent: Sent, signal?: AbortSignal): Promise<{ slot: DispatchedSlot; response: Response }> {
-    const { clock, log } = this.#options;
+  async #claim(
+    claim: Claim,
+    sent: Sent,
+    giveBack: (slot: DispatchedSlot) => Promise<void>,
+    signal: AbortSignal,
+  ): Promise<{ slot: DispatchedSlot; response: Response }> {
+    const { clock, log, background } = this.#options;
     let failures = 0;
     for (let asks = 1; ; asks++) {
-      signal?.throwIfAborted();
+      signal.throwIfAborted();
       let answer: StreamedAnswer<DispatchHead>;
+      const asked = this.#dispatch({ to: { claim: { ...claim, isRepeated: asks > 1 } }, ...sent });
       try {
-        answer = await this.#dispatch({ to: { claim: { ...claim, isRepeated: asks > 1 } }, ...sent }, signal);
+        answer = await unlessAborted(asked, signal);
       } catch (error) {
+        if (signal.aborted) {
+          // Nobody tells the function that its caller has left: the task that it may get would be held until its deadline.
+          const end = asked.then(({ head }) => ('slot' in head && head.slot ? giveBack(head.slot) : undefined));
+          void background(Promise.race([end, clock.sleep(GIVE_BACK_MS)]).catch(() => {}));
+          throw signal.reason;
+        }
         failures++;
-        if (signal?.aborted || failures > 1) throw error;
+        if (failures > 1) throw error;
         log.warn('dispatch failed', { error: String(error) });
         continue;
       }
@@ -182,6 +205,18 @@ export class FargateSandbox implements Sandbox {
 function responseOf(head: DispatchHead & { status: number }, body: AsyncIterable<Uint8Array>): Response {
   const hasBody = head.status !== 204 && head.status !== 304;
   return new Response(hasBody ? ReadableStream.from(body) : null, { status: head.status });
+}
+
+/** What a promise resolves to. Throws the signal's reason once it is aborted; the promise goes on. */
+async function unlessAborted<Result>(promise: Promise<Result>, signal: AbortSignal): Promise<Result> {
+  const aborted = Promise.withResolvers<never>();
+  const onAbort = () => aborted.reject(signal.reason);
+  signal.addEventListener('abort', onAbort, { once: true });
+  try {
+    return await Promise.race([promise, aborted.promise]);
+  } finally {
+    signal.removeEventListener('abort', onAbort);
+  }
 }
 
 const hex = (bytes: Uint8Array): string => Buffer.from(bytes).toString('hex');

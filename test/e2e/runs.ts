@@ -221,7 +221,7 @@ export function runsSuite(target: () => Target, hasSandbox: boolean): void {
       test('whoever waits for a cancelled run is told', async () => {
         const waiting = request(target(), 'POST', '/acme/recorded/v1/run', { key: target().key, json: { slow: 2 } });
         const running = async () => expectOk(await api('GET', '/runs?agent_name=recorded&status=running')).runs;
-        await expect.poll(running).toHaveLength(1);
+        await expect.poll(running, { timeout: 30_000 }).toHaveLength(1);
         const [{ id }] = await running();
         expectOk(await api('DELETE', `/runs/${id}`));
         expectError(await waiting, 409, 'RUN_CANCELLED');
@@ -232,7 +232,7 @@ export function runsSuite(target: () => Target, hasSandbox: boolean): void {
         const { run_id, replay_of_run_id, status } = expectOk(await api('POST', `/runs/${id}/replay`), 202);
         expect({ replay_of_run_id, status }).toEqual({ replay_of_run_id: id, status: 'queued' });
         await expect
-          .poll(() => runOf(run_id))
+          .poll(() => runOf(run_id), { timeout: 60_000 })
           .toMatchObject({
             status: 'completed',
             trigger_source: 'replay',

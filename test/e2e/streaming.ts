@@ -93,7 +93,7 @@ export function streamingSuite(target: () => Target, hasSandbox: boolean): void 
       await call.records.next();
       call.leave();
       const runId = call.headers.get('x-run-id')!;
-      await expect.poll(() => findRun(runId), { timeout: 10_000 }).toMatchObject({ status: 'completed' });
+      await expect.poll(() => findRun(runId), { timeout: 60_000 }).toMatchObject({ status: 'completed' });
     });
 
     test('respond-async answers at once with the address of the run', async () => {
@@ -105,7 +105,7 @@ export function streamingSuite(target: () => Target, hasSandbox: boolean): void 
       expect(answer.headers.get('preference-applied')).toBe('respond-async');
       expect(await findRun(run_id)).toMatchObject({ id: run_id, status: 'running', input_data: { n: 1 } });
       await expect
-        .poll(() => findRun(run_id), { timeout: 10_000 })
+        .poll(() => findRun(run_id), { timeout: 60_000 })
         .toMatchObject({ status: 'completed', output_data: { ok: true } });
     });
   });

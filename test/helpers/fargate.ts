@@ -112,6 +112,7 @@ export async function startFargate({
     blobs,
     links: { get: async (key) => links.linkTo(key) },
     lambda: new LambdaClient({ ...ACCOUNT, endpoint: lambda.url }),
+    background: (work) => work,
   });
   const pool = new SandboxPool(deps, settings);
   return {

@@ -1,6 +1,7 @@
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { pipeline } from 'node:stream/promises';
 import { judgeFormPost } from '#test/helpers/post-policy.ts';
 import { type Ask, allowing, type Statement } from './iam.ts';
 import { WIRE, type WireRequest } from './wire.ts';
@@ -100,6 +101,8 @@ export async function startAwsGate(
 
   const server = createServer((incoming, response) => {
     serve(incoming, response).catch((error) => {
+      // Whoever asked has left, which breaks nothing.
+      if (response.destroyed) return;
       process.stderr.write(`aws gate: ${error instanceof Error ? error.stack : error}\n`);
       response.headersSent ? response.destroy() : response.writeHead(500).end();
     });
@@ -144,14 +147,24 @@ async function forward(
   const sent = isDynamoDb
     ? JSON.stringify({ ...JSON.parse(body.toString()), ReturnConsumedCapacity: 'INDEXES' })
     : body;
+  const left = new AbortController();
+  response.on('close', () => left.abort());
   const answer = await fetch(upstream + url.pathname + url.search, {
     method,
+    signal: left.signal,
     headers: Object.entries(headers)
       .filter(([name]) => !['host', 'connection', 'expect', 'content-length'].includes(name))
       .flatMap(([name, value]) => [value].flat().map((each): [string, string] => [name, String(each)])),
     body: method === 'GET' || method === 'HEAD' ? undefined : sent,
     redirect: 'manual',
   });
+  if (service === 'lambda') {
+    // What a function streams is passed on as it comes.
+    response.writeHead(answer.status, Object.fromEntries(answer.headers));
+    response.flushHeaders();
+    await pipeline(answer.body ?? [], response);
+    return { readUnits: 0, writeUnits: 0 };
+  }
   const bytes = Buffer.from(await answer.arrayBuffer());
   // `fetch` has undone the encoding; the length of an answer to HEAD is that of what it leaves out.
   const kept = [...answer.headers].filter(([name]) => !['content-encoding', 'transfer-encoding'].includes(name));

@@ -55,10 +55,10 @@ export function chaosSuite(target: () => Rehearsal): void {
       target().ecs.kill(at!.taskArn);
     };
     async function killIdle(): Promise<void> {
-      const { slots } = await pool.read();
-      for (const { state, taskArn } of slots) if (state === 'idle') target().ecs.kill(taskArn!);
-      const arns = slots.map(({ taskArn }) => taskArn);
-      await expect.poll(() => running().filter(({ taskArn }) => arns.includes(taskArn))).toEqual([]);
+      const idle = (await pool.read()).slots.filter(({ state }) => state === 'idle').map(({ taskArn }) => taskArn!);
+      for (const taskArn of idle) target().ecs.kill(taskArn);
+      const left = () => running().filter(({ taskArn }) => idle.includes(taskArn)).length;
+      await expect.poll(left, { timeout: 10_000 }).toBe(0);
     }
     async function call(json: object, agent = 'survivor'): Promise<Answer> {
       const answer = await request(target(), 'POST', `/acme/${agent}/v1/run`, { key: target().key, json });

@@ -104,6 +104,9 @@ export async function startRehearsal(emulators: AwsEndpoints): Promise<Rehearsal
   const functions = functionsOf(assembly);
   const policies = policiesByPrincipal(assembly);
   const chaos: Chaos = {};
+  // Two at a time: if all that are wanted started at once, none would be ready for long.
+  const starting: Promise<unknown>[] = [Promise.resolve(), Promise.resolve()];
+  let started = 0;
   const lambdaApi = await startFakeLambda(async (name, event, how) => {
     chaos.onCall?.(name, event);
     if (how !== 'Event') return lambda.invoke(name, event);
@@ -113,7 +116,12 @@ export async function startRehearsal(emulators: AwsEndpoints): Promise<Rehearsal
   const ecs = await startFakeEcs({
     cluster: assembly.of('AWS::ECS::Cluster')[0]!.properties.ClusterName,
     taskDefinitions: assembly.of('AWS::ECS::TaskDefinition').map(({ arn }) => arn),
-    start: startRunnerTask,
+    start(task, address) {
+      const row = started++ % starting.length;
+      const runner = starting[row]!.then(() => startRunnerTask(task, address));
+      starting[row] = runner.catch(() => {});
+      return runner;
+    },
     onEvent(event) {
       const deliver = () => events.put(event);
       const delivered = Promise.resolve(chaos.onTaskEvent ? chaos.onTaskEvent(deliver) : deliver());
