@@ -17,6 +17,7 @@ import {
   bucketNameOf,
   functionNameOf,
   managedConnectorOf,
+  metricNamespaceOf,
   microvmImageArnOf,
   type Stage,
   secretPrefixOf,
@@ -73,6 +74,7 @@ export class HouseFunction extends Construct {
       ...props.network,
       environment: {
         POWERTOOLS_SERVICE_NAME: id,
+        POWERTOOLS_METRICS_NAMESPACE: metricNamespaceOf(stage),
         PLATFORM_LOG_LEVEL: stage.logLevel,
         ...props.environment,
       },

@@ -53,7 +53,7 @@ interface Watch {
 
 /**
  * A dashboard, and alarms where the stage file asks for them. Everything is found by its name, so nothing depends on
- * this stack. The numbers are those that AWS counts anyway, and some that are made of log lines: nothing is measured
+ * this stack. The numbers are those that AWS counts anyway, and some that are made of log lines: nothing is sent anywhere
  * inside a request.
  */
 export class ObservabilityStack extends Stack {
@@ -212,9 +212,10 @@ export class ObservabilityStack extends Stack {
         FUNCTION_NAMES.map((fn) => this.#lambda('Duration', Stats.p(99), fn)),
       ),
       graph(
-        'Functions at once in the account, and not started',
+        'Functions at once in the account; cold starts, and what was not started',
         [this.#lambda('ConcurrentExecutions', Stats.MAXIMUM)],
-        [this.#lambda('Throttles', Stats.SUM)],
+        // As Powertools counts them: `functions/host.ts`.
+        [this.#ours('ColdStart', Stats.SUM, { service: 'platform' }), this.#lambda('Throttles', Stats.SUM)],
       ),
       graph(
         'Functions that broke',
@@ -286,8 +287,9 @@ export class ObservabilityStack extends Stack {
     return this.#ours('Failures', Stats.SUM);
   }
 
-  #ours(metricName: string, statistic: string): Metric {
-    return new Metric({ namespace: metricNamespaceOf(this.#stage), metricName, statistic, period: PERIOD });
+  #ours(metricName: string, statistic: string, dimensionsMap?: Record<string, string>): Metric {
+    const namespace = metricNamespaceOf(this.#stage);
+    return new Metric({ namespace, metricName, dimensionsMap, statistic, period: PERIOD });
   }
 }
 

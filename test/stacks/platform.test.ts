@@ -114,6 +114,10 @@ describe('API', () => {
     expect(kinds.size).toBe(1);
   });
 
+  test('has fewer paths than an API may have without asking for more', () => {
+    expect(resourcesOf(api, 'AWS::ApiGateway::Resource').length).toBeLessThan(300);
+  });
+
   test('answers bytes as streams only', () => {
     const bytes = table.filter((route) => Object.values(route.response).some(isRaw));
     expect(bytes.filter((route) => !route.stream)).toEqual([]);
@@ -312,6 +316,10 @@ describe('functions', () => {
 
   test.each(FUNCTION_NAMES)('%s has the house defaults', (fn) => {
     const { Properties } = api.Resources[functionIdOf(api, fn)]!;
+    const { Variables } = Properties.Environment;
+    expect(Variables).toMatchObject({ POWERTOOLS_SERVICE_NAME: fn, POWERTOOLS_METRICS_NAMESPACE: 'platform/prod' });
+    // Lambda takes no more than 4 KB.
+    expect(JSON.stringify(Variables).length).toBeLessThan(4096);
     expect(Properties).toMatchObject({
       Runtime: 'nodejs24.x',
       Architectures: ['arm64'],

@@ -1,0 +1,41 @@
+import { execFile } from 'node:child_process';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { expect, test } from 'vitest';
+
+/** Two requests to one process of a function, as Lambda's runtime would pass them on. */
+const TWO_REQUESTS = `
+  const { handler } = await import(${JSON.stringify(join(import.meta.dirname, 'meta/index.ts'))});
+  const event = {
+    resource: '/health', path: '/health', httpMethod: 'GET', body: null, isBase64Encoded: false,
+    multiValueHeaders: {}, multiValueQueryStringParameters: null,
+    requestContext: { requestId: 'r', domainName: 'a.example', identity: { sourceIp: '192.0.2.1' } },
+  };
+  for (let n = 0; n < 2; n += 1) {
+    const { statusCode } = await handler(event, { getRemainingTimeInMillis: () => 1000 });
+    console.log(JSON.stringify({ statusCode }));
+  }
+`;
+
+test('a process counts its cold start once, in the namespace of its stage', async () => {
+  const { stdout } = await promisify(execFile)(process.execPath, ['--input-type=module', '--eval', TWO_REQUESTS], {
+    env: {
+      PATH: process.env.PATH,
+      POWERTOOLS_METRICS_NAMESPACE: 'platform/tested',
+      // As Lambda sets it, unless environments are started ahead.
+      AWS_LAMBDA_INITIALIZATION_TYPE: 'on-demand',
+      PLATFORM_BASE_URL: 'https://a.example',
+    },
+  });
+  const lines = stdout
+    .trim()
+    .split('\n')
+    .map((line) => JSON.parse(line));
+  expect(lines.filter(({ statusCode }) => statusCode === 200)).toHaveLength(2);
+  const [counted, ...others] = lines.filter(({ _aws }) => _aws !== undefined);
+  expect(others).toEqual([]);
+  expect(counted).toMatchObject({ ColdStart: 1, service: 'platform' });
+  expect(counted._aws.CloudWatchMetrics).toEqual([
+    { Namespace: 'platform/tested', Dimensions: [['service']], Metrics: [{ Name: 'ColdStart', Unit: 'Count' }] },
+  ]);
+});
