@@ -9,6 +9,7 @@ import { allHandlers } from '#core/handlers.ts';
 import { type App, createApp } from '#core/http/app.ts';
 import { sweepLostRuns } from '#core/runs/sweep.ts';
 import { sweepScheduleRuns } from '#core/schedules/fire.ts';
+import { listOpenScheduleRuns, type OpenScheduleRun } from '#core/schedules/store.ts';
 import { purgeUploads } from '#core/uploads/store.ts';
 import { addressOf, type LocalDeps, localDeps } from './deps.ts';
 
@@ -51,13 +52,14 @@ export async function startLocalServer(config: Config): Promise<LocalServer> {
   }
   // Nobody else has this database, so whatever is under way in it was lost with the process before.
   await sweepLostRuns(deps, { all: true });
-  const sweepSchedules = (all: boolean) => {
+  const lost = await Array.fromAsync(listOpenScheduleRuns(deps, { all: true }));
+  const sweepSchedules = (runs?: readonly OpenScheduleRun[]) => {
     const failed = (error: unknown) => deps.log.error('schedules not swept', { error: String(error) });
-    deps.background(sweepScheduleRuns(deps, { all }).catch(failed));
+    deps.background(sweepScheduleRuns(deps, runs).catch(failed));
   };
-  sweepSchedules(true);
+  sweepSchedules(lost);
   const sweep = setInterval(() => {
-    sweepSchedules(false);
+    sweepSchedules();
     const done = sweepLostRuns(deps)
       .then(() => sweepHolds(deps))
       .then(() => sweepAlerts(deps))

@@ -191,10 +191,11 @@ export async function beginCall(deps: Deps, call: Call): Promise<BegunRun> {
       const output = result.data ?? null;
       const isCompleted = result.error === undefined;
       const creditsCents = isCompleted ? cents : 0;
-      await runs
+      const isRecorded = await runs
         .finish(record, { ...recordOf(result), input: record.input, output, trace: trace.events, creditsCents })
         .finally(() => admission.release());
-      await endPayment(isCompleted);
+      await endPayment(isCompleted && isRecorded);
+      if (!isRecorded) throw await recordedEnd(runs, call.runId);
       if (result.error) throw result.error;
       const { executionMs, stdout, stderr, usage } = result;
       const warnings = [...inputWarnings, ...result.warnings, ...(await checkOutput(agent, output))];
@@ -237,6 +238,12 @@ async function engineOf(deps: Deps, run: EngineRun): Promise<EngineResult> {
     default:
       throw new Error('a skill is not called');
   }
+}
+
+/** Of a run that was taken for lost, and recorded so, before it ended: then that is what everybody is told. */
+async function recordedEnd(runs: RunStore, runId: string): Promise<PlatformError> {
+  const { errorCode, errorMessage } = (await runs.find(runId)) ?? {};
+  return new PlatformError(errorCode ?? 'INTERNAL_ERROR', errorMessage ?? 'The run was lost.');
 }
 
 function recordOf(result: EngineResult): Omit<RunResult, 'input' | 'output' | 'trace' | 'creditsCents'> {

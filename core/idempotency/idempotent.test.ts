@@ -275,6 +275,32 @@ describe('a call whose host died', () => {
     expect(again).toMatchObject({ replayed: { status: 200, body, headers: runHeaders(dead.runId) } });
   });
 
+  test('before its run began is made anew as soon as that run can be prevented, and whoever slept through it is told', async () => {
+    const deps = memoryDeps();
+    const first = keyed(deps);
+    const asleep = Promise.withResolvers<void>();
+    const slow = idempotent(deps, first, async () => {
+      await asleep.promise;
+      throw new PlatformError('NOT_FOUND', 'Its run was prevented.');
+    });
+    const prevented: string[] = [];
+    const prevent = async (runId: string) => prevented.push(runId) > 1;
+    const start = deps.clock.now();
+    const again = keyed(deps, { prevent });
+    expect(
+      await settled(
+        deps,
+        idempotent(deps, again, async () => 'made anew'),
+      ),
+    ).toEqual({ result: 'made anew' });
+    // The first time, it seemed to have begun.
+    expect(prevented).toEqual([first.runId, first.runId]);
+    expect(deps.clock.now() - start).toBeGreaterThan(10_000);
+    expect(deps.clock.now() - start).toBeLessThan(12_000);
+    asleep.resolve();
+    await expect(slow).rejects.toMatchObject({ code: 'CONFLICT' });
+  });
+
   test('before its run began is made anew past its deadline', async () => {
     const deps = memoryDeps();
     await abandoned(deps);

@@ -33,6 +33,11 @@ export interface KeyedCall {
    * made anew. @default - as a call is answered
    */
   readonly answerFrom?: (run: Run, output: Json | null) => KeptAnswer;
+  /**
+   * Makes sure that a run of this call never begins; false when it has begun. With it, a host that has not begun its run
+   * after ten seconds is taken for dead. @default - a host has until past the deadline of its call
+   */
+  readonly prevent?: (runId: string) => Promise<boolean>;
 }
 
 /** What is answered to everyone who sends the call. */
@@ -55,6 +60,7 @@ const LONGEST_PAUSE_MS = 500;
 /** A host needs this long past the end of a run, or past its deadline, to write down what it answers. */
 const SAVED_WITHIN_MS = 5_000;
 const LOST_AFTER_MS = 35_000;
+const BEGUN_WITHIN_MS = 10_000;
 
 type IdempotencyDeps = Pick<Deps, 'counters' | 'runs' | 'blobs' | 'clock' | 'config' | 'log'>;
 
@@ -95,18 +101,21 @@ export async function idempotent<T>(
     try {
       return await execute((answer) => keepFor(deps, call, answer));
     } catch (error) {
-      await settle(error).catch((failure: unknown) => {
+      const isOurs = await settle(error).catch((failure: unknown) => {
         deps.log.error('idempotency key not settled', { run_id: call.runId, error: String(failure) });
+        return true;
       });
-      throw error;
+      throw isOurs ? error : stillRunning(undefined);
     }
   }
 
-  async function settle(error: unknown): Promise<void> {
+  /** False when another call has taken the key over, because this one seemed dead. */
+  async function settle(error: unknown): Promise<boolean> {
     const run = await new RunStore(deps, call.workspaceId).find(call.runId);
-    if (run === undefined) await deps.counters.delete(keyOf(call), equals('run_id', call.runId));
+    if (run === undefined) return (await deps.counters.delete(keyOf(call), equals('run_id', call.runId))).ok;
     // Otherwise the record of the run answers, once it has ended.
-    else if (call.answerFrom === undefined) await keepFor(deps, call, errorAnswer(error, call.runId));
+    if (call.answerFrom === undefined) await keepFor(deps, call, errorAnswer(error, call.runId));
+    return true;
   }
 }
 
@@ -148,6 +157,7 @@ async function claim(deps: IdempotencyDeps, call: KeyedCall, condition: Conditio
       fingerprint: call.fingerprint,
       run_id: call.runId,
       deadline: call.deadline,
+      claimed_at: deps.clock.now(),
       ttl: epochSeconds(deps.clock.now()) + KEPT_SECONDS,
     },
     condition,
@@ -177,14 +187,20 @@ const stillRunning = (found: Item | undefined): PlatformError =>
  */
 async function endOfAbandoned(
   deps: IdempotencyDeps,
-  { workspaceId, answerFrom }: KeyedCall,
-  { run_id, deadline }: Item,
+  { workspaceId, answerFrom, prevent }: KeyedCall,
+  { run_id, deadline, claimed_at }: Item,
 ): Promise<KeptAnswer | 'lost' | undefined> {
   const runs = new RunStore(deps, workspaceId);
   const run = await runs.find(run_id as string);
   const now = deps.clock.now();
-  if (run === undefined) return now > (deadline as number) + LOST_AFTER_MS ? 'lost' : undefined;
+  if (run === undefined) {
+    const givenUpAt = prevent ? (claimed_at as number) + BEGUN_WITHIN_MS : (deadline as number) + LOST_AFTER_MS;
+    if (now <= givenUpAt) return undefined;
+    return prevent === undefined || (await prevent(run_id as string)) ? 'lost' : undefined;
+  }
   if (run.status === 'running' || run.status === 'queued') return undefined;
+  // It may end yet, and is answered as its record says in the end.
+  if (answerFrom !== undefined && run.completedAt === null) return undefined;
   // What nobody but the platform is to blame for may be tried again.
   if (answerFrom === undefined && run.errorCode === 'INTERNAL_ERROR') return now > savedBy(run) ? 'lost' : undefined;
   if (now <= savedBy(run)) return undefined;

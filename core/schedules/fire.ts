@@ -120,11 +120,11 @@ export async function fireOverdue(deps: Deps): Promise<void> {
 
 /**
  * Goes on with runs whose process died: those that have ended are counted, those that did not begin begin now, or are
- * noted as missed or failed when it is too late for that. `all` says that no other process can have any. Safe to run
- * anywhere, at any time; ends when the runs have ended.
+ * noted as missed or failed when it is too late for that. By default with those whose processes were not heard of for a
+ * minute. Safe to run anywhere, at any time; ends when the runs have ended.
  */
-export async function sweepScheduleRuns(deps: Deps, { all = false }: { readonly all?: boolean } = {}): Promise<void> {
-  const open = await Array.fromAsync(listOpenScheduleRuns(deps, all));
+export async function sweepScheduleRuns(deps: Deps, lost?: readonly OpenScheduleRun[]): Promise<void> {
+  const open = lost ?? (await Array.fromAsync(listOpenScheduleRuns(deps)));
   await Promise.all(
     open.map((run) =>
       goOnWith(deps, run).catch((error: unknown) =>
@@ -136,7 +136,8 @@ export async function sweepScheduleRuns(deps: Deps, { all = false }: { readonly 
 
 async function goOnWith(deps: Deps, run: OpenScheduleRun): Promise<void> {
   const record = await new RunStore(deps, run.workspace_id).find(run.run_id);
-  if (record?.status === 'running' || record?.status === 'queued') return;
+  // One that seems lost may end yet: it is counted as its record says in the end, see `core/runs/sweep.ts`.
+  if (record?.completedAt === null) return;
   if (record) return countRun(deps, run, { status: record.status, errorMessage: record.errorMessage });
   const schedule = await new ScheduleStore(deps, run.workspace_id).findEver(run.schedule_id);
   if (schedule === undefined || !(await takeOver(deps, run))) return;

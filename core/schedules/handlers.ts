@@ -180,7 +180,11 @@ export const scheduleHandlers = (deps: ScheduleDeps): Handlers<typeof scheduleRo
       });
       if (after === undefined) throw notFound(caller, params.schedule_id);
       await adjustTimers(timerOf(before), timerOf(after));
-      return { status: 200, body: { schedule: view(after) } };
+      // What was published since we looked may have found it disabled, or not yet following.
+      const mayLag = version && !isNumbered(body.agent_version) && follows(after);
+      if (!mayLag || (await currentId(version)) === version.id) return { status: 200, body: { schedule: view(after) } };
+      await followCurrentVersion(deps, version);
+      return { status: 200, body: { schedule: view((await storeOf(caller).find(after.id)) ?? after) } };
     },
 
     async deleteSchedule({ caller, params }) {

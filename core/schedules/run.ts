@@ -8,7 +8,7 @@ import { isPlatformError, PlatformError } from '../errors.ts';
 import { topOfChain } from '../orchestration/context.ts';
 import { isoTime } from '../ports/clock.ts';
 import type { Json } from '../ports/table.ts';
-import { type NewRun, type Run, type RunResult, RunStore } from '../runs/store.ts';
+import { type NewRun, type Run, RunStore } from '../runs/store.ts';
 import { findWorkspace } from '../workspaces/store.ts';
 import {
   countedOperation,
@@ -31,7 +31,7 @@ export interface ScheduleRunAnswer {
 }
 
 /** How a run of a schedule ended, as far as the schedule counts it. */
-type Ended = Pick<RunResult, 'status' | 'errorMessage'>;
+type Ended = Pick<Run, 'status' | 'errorMessage'>;
 
 /** A call that finds too many under way tries again after about this long. */
 const TURN_POLL_MS = 1000;

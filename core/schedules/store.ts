@@ -126,6 +126,8 @@ export interface ScheduleChange {
 
 /** How long after its beginning a run is looked at by the sweep, and how often then. */
 const SWEEP_AFTER_MS = 60_000;
+/** No process stands still for longer and then goes on. */
+const PREVENTED_SECONDS = 24 * 3600;
 const DIGITS = '0123456789abcdef';
 /** Of what the port answers at once. */
 const MAX_PAGE = 1000;
@@ -361,15 +363,12 @@ export function listTimed({ main }: Pick<Deps, 'main'>): AsyncGenerator<Schedule
   return listIndexed(main, 'DUE', '~', fromItem);
 }
 
-/**
- * Runs of all workspaces that should have been counted, or at least be under way, by now; with `all` every one that is
- * open now.
- */
+/** Runs of all workspaces that should have been counted, or at least be under way, by now; with `all` every open one. */
 export function listOpenScheduleRuns(
   { main, clock }: Pick<Deps, 'main' | 'clock'>,
-  all: boolean,
+  { all = false }: { readonly all?: boolean } = {},
 ): AsyncGenerator<OpenScheduleRun> {
-  return listIndexed(main, 'OPENRUNS', isoTime(clock.now() + (all ? SWEEP_AFTER_MS : 0)), openRunFrom);
+  return listIndexed(main, 'OPENRUNS', all ? '~' : isoTime(clock.now()), openRunFrom);
 }
 
 async function* listIndexed<T>(
@@ -384,7 +383,7 @@ async function* listIndexed<T>(
   }
 }
 
-const openRunKey = ({ schedule_id, run_id }: OpenScheduleRun) => ({
+const openRunKey = ({ schedule_id, run_id }: Pick<OpenScheduleRun, 'schedule_id' | 'run_id'>) => ({
   pk: placeKey(schedule_id).pk,
   sk: `RUN#${hexOf(run_id)}`,
 });
@@ -402,6 +401,16 @@ export const openRunOperation = (run: OpenScheduleRun, now: number): TransactOpe
   item: { ...openRunKey(run), ...run, ...openRunIndex(run, now) },
   condition: absent(),
 });
+
+/** Makes sure that a run which has not begun never does: false when it has. */
+export async function preventRun(
+  { main, clock }: Pick<Deps, 'main' | 'clock'>,
+  run: Pick<OpenScheduleRun, 'schedule_id' | 'run_id'>,
+): Promise<boolean> {
+  const ttl = epochSeconds(clock.now()) + PREVENTED_SECONDS;
+  // Whoever begins it finds that there is something, see {@link openRunOperation}.
+  return (await main.put({ ...openRunKey(run), is_prevented: true, ttl }, anyOf(absent(), exists('is_prevented')))).ok;
+}
 
 /** Goes with the change that counts the run: refused when it was counted before. */
 export const countedOperation = (run: OpenScheduleRun): TransactOperation => ({

@@ -5,14 +5,13 @@ import { addUser } from '#test/helpers/users.ts';
 import { sweepAlerts } from '../alerts/delivery.ts';
 import { routes } from '../api.ts';
 import type { AllDeps } from '../deps.ts';
-import { hasCode } from '../errors.ts';
 import { allHandlers } from '../handlers.ts';
 import { createApp } from '../http/app.ts';
 import type { OutboundRequest } from '../ports/outbound.ts';
 import { RunStore } from '../runs/store.ts';
 import { sweepLostRuns } from '../runs/sweep.ts';
 import { sweepScheduleRuns } from '../schedules/fire.ts';
-import { ScheduleStore } from '../schedules/store.ts';
+import { listOpenScheduleRuns, ScheduleStore } from '../schedules/store.ts';
 import { type DeliveryAnswer, receiveDelivery } from './deliver.ts';
 
 /**
@@ -130,14 +129,8 @@ async function crashAt(lifetime: number, lastOneHappens: boolean): Promise<{ isA
 
   // Another process on the same tables.
   await sweepLostRuns(deps, { all: true });
-  await sweepScheduleRuns(deps, { all: true });
-  let answer: DeliveryAnswer | undefined;
-  while (answer === undefined) {
-    answer = await settled(deps, deliver(deps)).catch((error: unknown) => {
-      if (!hasCode(error, 'CONFLICT')) throw error;
-      return undefined;
-    });
-  }
+  await sweepScheduleRuns(deps, await Array.fromAsync(listOpenScheduleRuns(deps, { all: true })));
+  const answer = await settled(deps, deliver(deps));
   await deps.clock.advance(MINUTE_MS);
   await sweepAlerts(deps);
 

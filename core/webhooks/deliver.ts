@@ -5,7 +5,7 @@ import { idempotent, type KeptAnswer } from '../idempotency/idempotent.ts';
 import type { Json } from '../ports/table.ts';
 import type { Run } from '../runs/store.ts';
 import { answerFromRun, runNow, type ScheduleRunAnswer } from '../schedules/run.ts';
-import { findAnySchedule, type Schedule } from '../schedules/store.ts';
+import { findAnySchedule, preventRun, type Schedule } from '../schedules/store.ts';
 import { isWebhookSecret } from '../schedules/webhook-secret.ts';
 import { mergeInput, readPayload } from './payload.ts';
 
@@ -64,6 +64,7 @@ export async function receiveDelivery(deps: Deps, delivery: Delivery): Promise<D
       runId,
       deadline: receivedAt + PLATFORM_LIMIT_MS,
       answerFrom: keptAnswerFrom,
+      prevent: (run_id) => preventRun(deps, { schedule_id: schedule.id, run_id }),
     },
     async (keep) => keep(kept(await run())),
   );
