@@ -1,0 +1,255 @@
+import type { Item, Table, TransactOperation } from '#core/ports/table.ts';
+import type { OpenScheduleRun, Schedule } from '#core/schedules/store.ts';
+import { Timetable } from './timetable.ts';
+
+const WINDOW_MS = 5 * 60_000;
+
+/** A schedule as it lies in the table. */
+type StoredSchedule = Schedule & { readonly revision: number };
+
+interface RecordedRun {
+  readonly id: string;
+  readonly scheduleId: string;
+  readonly version: string;
+  status: string;
+  completedAt?: string;
+}
+
+/** What a transaction did to one schedule. */
+interface Commit {
+  readonly before: StoredSchedule | undefined;
+  readonly after: StoredSchedule;
+  readonly begun: OpenScheduleRun | undefined;
+  /** Id of a run. */
+  readonly counted: string | undefined;
+  readonly alerts: number;
+  readonly events: readonly { readonly event_type: string; readonly message: string }[];
+  /** When it was asked for. */
+  readonly at: number;
+}
+
+/**
+ * Sees every write that happens, and holds it against what schedules promise: each minute of the timetable is dealt with
+ * once, in order, as its lateness says; each run is begun once and counted once, after it has ended, as it ended.
+ */
+export class Ledger {
+  readonly problems: string[] = [];
+  readonly schedules = new Map<string, StoredSchedule>();
+  /** By id. */
+  readonly runs = new Map<string, RecordedRun>();
+  /** Runs that a schedule began, by id. */
+  readonly begun = new Map<string, OpenScheduleRun>();
+  readonly counted = new Set<string>();
+  /** `<schedule> <minute>`: what became of it. */
+  readonly minutes = new Map<string, string>();
+  /** Alerts that were due, and those of which a timeline says how they went. */
+  readonly alerts = { due: 0, concluded: 0 };
+  /** Partitions of indexes that ever held something. */
+  readonly #indexed = new Set<string>();
+  readonly #now: () => number;
+
+  constructor(now: () => number) {
+    this.#now = now;
+  }
+
+  /** Whether everything that began has come to its end. */
+  get isQuiet(): boolean {
+    return this.counted.size === this.begun.size && this.alerts.concluded === this.alerts.due;
+  }
+
+  /** A table whose writes are seen. */
+  watched(table: Table): Table {
+    const see = (operations: readonly TransactOperation[], at: number) => {
+      try {
+        this.#see(operations, at);
+      } catch (error) {
+        this.problems.push(String((error as Error).stack));
+      }
+    };
+    return {
+      get: (key) => table.get(key),
+      batchGet: (keys) => table.batchGet(keys),
+      // Asking for what cannot be there would take most of a simulation's time.
+      query: async (query) => (query.index && !this.#indexed.has(query.pk) ? { items: [] } : table.query(query)),
+      delete: (key, condition) => table.delete(key, condition),
+      put: async (item, condition) => {
+        const at = this.#now();
+        const result = await table.put(item, condition);
+        if (result.ok) see([{ op: 'put', item }], at);
+        return result;
+      },
+      update: async (key, changes, condition) => {
+        const at = this.#now();
+        const result = await table.update(key, changes, condition);
+        if (result.ok) see([{ op: 'update', key, changes }], at);
+        return result;
+      },
+      transact: async (operations) => {
+        const at = this.#now();
+        const result = await table.transact(operations);
+        if (result.ok) see(operations, at);
+        return result;
+      },
+    };
+  }
+
+  #see(operations: readonly TransactOperation[], at: number): void {
+    for (const operation of operations) {
+      const { gsi1pk, gsi2pk } = writtenBy(operation);
+      if (gsi1pk) this.#indexed.add(gsi1pk);
+      if (gsi2pk) this.#indexed.add(gsi2pk);
+      this.#seeRun(operation);
+    }
+    const items = operations.flatMap((operation) => (operation.op === 'put' ? [operation.item] : []));
+    const item = items.find(({ pk, sk }) => pk.endsWith('#SCHEDULES') && sk !== 'COUNT');
+    if (item === undefined) return;
+    const deleted = operations.find(({ op }, i) => op === 'delete' && keyOf(operations[i]!).sk.startsWith('RUN#'));
+    const counted = deleted && dashed(keyOf(deleted).sk.slice('RUN#'.length));
+    const after = item as unknown as StoredSchedule;
+    this.#check({
+      before: this.schedules.get(after.id),
+      after,
+      begun: items.find(({ sk }) => sk.startsWith('RUN#')) as OpenScheduleRun | undefined,
+      counted,
+      alerts: items.filter(({ pk }) => pk.startsWith('ALERT#')).length,
+      events: items.filter(({ sk }) => sk.startsWith('EVENT#')) as never,
+      at,
+    });
+    this.schedules.set(after.id, after);
+  }
+
+  #seeRun(operation: TransactOperation): void {
+    if (operation.op === 'put' && isRunHead(operation.item)) {
+      const { id, schedule_id, agent_version, status } = operation.item as { [name: string]: string };
+      this.#expect(!this.runs.has(id!), `run ${id} was recorded twice`);
+      this.runs.set(id!, { id: id!, scheduleId: schedule_id!, version: agent_version!, status: status! });
+    }
+    if (operation.op !== 'update' || operation.changes.set?.completed_at === undefined) return;
+    const run = this.runs.get(dashed(operation.key.sk));
+    const { status, completed_at } = operation.changes.set;
+    this.#expect(run?.status === 'running', `run ${run?.id} ended twice`);
+    if (run) Object.assign(run, { status, completedAt: completed_at });
+  }
+
+  #check(commit: Commit): void {
+    const { before, after, begun, counted } = commit;
+    const { id, enabled } = after;
+    this.#expect(after.deleted_at === null || !enabled, `${id}: deleted and enabled`);
+    const isTimed = enabled && after.cron_expression !== null;
+    const isLost = before?.enabled === true && before.next_run_at === null;
+    this.#expect(
+      isLost || isTimed === (after.next_run_at !== null),
+      `${id}: enabled ${enabled}, next run ${after.next_run_at}`,
+    );
+    if (before === undefined || before.deleted_at !== null) this.#expect(begun === undefined, `${id}: run of nothing`);
+    this.#checkTime(commit);
+    this.#checkCounts(commit);
+    if (begun) {
+      this.#expect(!this.begun.has(begun.run_id), `${id}: run ${begun.run_id} was begun twice`);
+      this.begun.set(begun.run_id, begun);
+    }
+    if (counted) this.#checkEnd(commit, counted);
+    else this.#expect(commit.alerts === 0, `${id}: an alert without a failure`);
+    this.alerts.due += commit.alerts;
+    this.alerts.concluded += commit.events.filter(({ event_type }) => event_type.startsWith('alert_')).length;
+  }
+
+  #checkTime({ before, after, begun, events, at }: Commit): void {
+    const { id, cron_expression: expression, timezone } = after;
+    if (expression === null || !after.enabled || after.next_run_at === before?.next_run_at) return;
+    const timetable = Timetable.of(expression, timezone);
+    const next = Date.parse(after.next_run_at ?? '');
+    const isSame = before?.enabled && before.cron_expression === expression && before.timezone === timezone;
+    if (!isSame || before.next_run_at === null) {
+      const expected = timetable.next(at);
+      // A process that stood still looked at the clock a while ago.
+      const isRight = next === expected || (next <= at && timetable.names(next));
+      // After the clock was set back, minutes that had their turn may come again: whoever changes a schedule says so.
+      this.#forget(id, next);
+      this.#expect(isRight, `${id}: next run at ${after.next_run_at}, not ${new Date(expected).toISOString()}`);
+      return;
+    }
+    const first = Date.parse(before.next_run_at);
+    const minutes = timetable.between(first, next);
+    const newest = minutes.at(-1);
+    const what = `${id} ${expression} ${timezone}: ${before.next_run_at} -> ${after.next_run_at} at ${new Date(at).toISOString()}`;
+    if (newest === undefined || minutes[0] !== first || !timetable.names(next)) {
+      this.#expect(false, `${what}: wrong minutes`);
+      return;
+    }
+    const texts = events.map(({ message }) => message);
+    const isSkipped = texts.some((text) => text.includes(`run of ${new Date(newest).toISOString()} was skipped`));
+    const isBegun = begun?.scheduled_for === newest;
+    const missed = isBegun || isSkipped ? minutes.slice(0, -1) : minutes;
+    if (!isBegun && !isSkipped) this.#expect(at - newest > WINDOW_MS, `${what}: missed too early`);
+    if (begun) this.#expect(isBegun, `${what}: began ${begun.scheduled_for}`);
+    if (isSkipped || isBegun) {
+      const mustSkip = before.overlap === 'skip' && before.open_runs > 0;
+      this.#expect(mustSkip === isSkipped, `${what}: skipped ${isSkipped}, with ${before.open_runs} open runs`);
+    }
+    this.#expect(missedBy(texts, missed), `${what}: should have missed ${missed.length}, but: ${texts.join(' ')}`);
+    for (const minute of minutes) {
+      const name = `${id} ${minute}`;
+      this.#expect(!this.minutes.has(name), `${what}: minute ${minute} came again, was ${this.minutes.get(name)}`);
+      this.minutes.set(name, minute !== newest || missed === minutes ? 'missed' : isBegun ? 'run' : 'skipped');
+    }
+  }
+
+  #forget(id: string, from: number): void {
+    for (const name of this.minutes.keys()) {
+      const [of, minute] = name.split(' ');
+      if (of === id && Number(minute) >= from) this.minutes.delete(name);
+    }
+  }
+
+  #checkCounts({ before, after, begun, counted }: Commit): void {
+    const runs = (before?.run_count ?? 0) + (begun ? 1 : 0);
+    const open = (before?.open_runs ?? 0) + (begun ? 1 : 0) - (counted ? 1 : 0);
+    const is = `${after.run_count} runs, ${after.open_runs} open`;
+    this.#expect(after.run_count === runs && after.open_runs === open, `${after.id}: ${is}, not ${runs}, ${open}`);
+  }
+
+  #checkEnd({ before, after, events, alerts }: Commit, runId: string): void {
+    const run = this.runs.get(runId);
+    this.#expect(this.begun.has(runId) && !this.counted.has(runId), `run ${runId} was counted twice`);
+    this.counted.add(runId);
+    this.#expect(run?.completedAt !== undefined, `run ${runId} was counted before its end was recorded`);
+    const isFailure = run?.status === 'failed' || run?.status === 'timeout';
+    const failures = isFailure ? before!.consecutive_failures + 1 : 0;
+    const expected = run?.status === 'cancelled' ? before!.consecutive_failures : failures;
+    const is = `${after.consecutive_failures} failures after a run that ${run?.status}`;
+    this.#expect(after.consecutive_failures === expected, `${after.id}: ${is}, ${expected} expected`);
+    const mustEnd = before!.enabled && isFailure && failures >= before!.max_consecutive_failures;
+    this.#expect(after.enabled === (before!.enabled && !mustEnd), `${after.id}: enabled ${after.enabled} after ${is}`);
+    const kinds = events.map(({ event_type }) => event_type);
+    this.#expect(kinds.includes('run_failed') === isFailure, `${after.id}: ${kinds.join()} after ${is}`);
+    this.#expect(kinds.includes('auto_disabled') === mustEnd, `${after.id}: ${kinds.join()} after ${is}`);
+    const isReported =
+      isFailure && after.deleted_at === null && (mustEnd || failures === before!.alert_on_failure_count);
+    const due = isReported && after.alert_webhook_url !== null;
+    this.#expect(alerts === Number(due), `${after.id}: ${alerts} alerts with ${is}`);
+  }
+
+  #expect(holds: boolean, problem: string): void {
+    if (!holds) this.problems.push(problem);
+  }
+}
+
+/** Whether the timeline says that these minutes were missed, and no others. */
+function missedBy(texts: readonly string[], missed: readonly number[]): boolean {
+  const text = texts.find((each) => each.includes('missed'));
+  const [first, last] = [missed[0], missed.at(-1)].map((time) => new Date(time ?? 0).toISOString());
+  if (missed.length === 0) return text === undefined;
+  if (missed.length === 1) return text === `The run of ${first} was missed.`;
+  const count = missed.length > 1000 ? 'More than 1000' : missed.length;
+  return text === `${count} runs were missed, from ${first} to ${last}.`;
+}
+
+function writtenBy(operation: TransactOperation): Partial<Item> {
+  if (operation.op === 'put') return operation.item;
+  return operation.op === 'update' ? ((operation.changes.set ?? {}) as Partial<Item>) : {};
+}
+
+const keyOf = (operation: TransactOperation) => (operation.op === 'put' ? operation.item : operation.key);
+const isRunHead = ({ pk, status }: Item): boolean => pk.endsWith('#RUN') && status === 'running';
+const dashed = (hex: string): string => hex.replace(/^(.{8})(.{4})(.{4})(.{4})(.{12})$/, '$1-$2-$3-$4-$5');

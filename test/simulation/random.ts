@@ -1,0 +1,55 @@
+import type { Ids } from '#core/ports/ids.ts';
+
+/** All chance of a simulation comes from its seed. */
+export class Random implements Ids {
+  #state: number;
+
+  constructor(seed: number) {
+    this.#state = seed * 0x9e3779b1;
+  }
+
+  /** From 0 to below 1 (splitmix32). */
+  next(): number {
+    this.#state = (this.#state + 0x9e3779b9) | 0;
+    let x = this.#state ^ (this.#state >>> 16);
+    x = Math.imul(x, 0x21f0aaad);
+    x = Math.imul(x ^ (x >>> 15), 0x735a2d97);
+    return ((x ^ (x >>> 15)) >>> 0) / 2 ** 32;
+  }
+
+  /** A whole number, both ends included. */
+  between(least: number, most: number): number {
+    return least + Math.floor(this.next() * (most - least + 1));
+  }
+
+  chance(probability: number): boolean {
+    return this.next() < probability;
+  }
+
+  pick<T>(choices: readonly T[]): T {
+    return choices[this.between(0, choices.length - 1)]!;
+  }
+
+  shuffle<T>(items: T[]): T[] {
+    for (let i = items.length - 1; i > 0; i--) {
+      const j = this.between(0, i);
+      [items[i], items[j]] = [items[j]!, items[i]!];
+    }
+    return items;
+  }
+
+  randomBytes(length: number): Uint8Array {
+    return Uint8Array.from({ length }, () => this.between(0, 255));
+  }
+
+  uuid(): string {
+    const bytes = this.randomBytes(16);
+    // Three first digits, of sixteen, are enough partitions.
+    bytes[0] = this.pick([0x00, 0x70, 0xf0]) | (bytes[0]! & 0x0f);
+    bytes[6] = (bytes[6]! & 0x0f) | 0x40;
+    bytes[8] = (bytes[8]! & 0x3f) | 0x80;
+    return Buffer.from(bytes)
+      .toString('hex')
+      .replace(/^(.{8})(.{4})(.{4})(.{4})(.{12})$/, '$1-$2-$3-$4-$5');
+  }
+}

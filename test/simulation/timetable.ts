@@ -1,0 +1,98 @@
+const MINUTE_MS = 60_000;
+const HALF_HOUR_MS = 30 * MINUTE_MS;
+/** Longer than any pause between two minutes that simulated schedules name. */
+const HORIZON_MS = 15 * 24 * 60 * MINUTE_MS;
+
+/**
+ * Which minutes a cron expression names, found by looking at every minute of the zone's clocks: shares nothing with
+ * `core/schedules`. Knows numbers, lists, ranges and steps.
+ */
+export class Timetable {
+  static readonly #known = new Map<string, Timetable>();
+
+  static of(expression: string, zone: string): Timetable {
+    const name = `${expression} ${zone}`;
+    const known = Timetable.#known.get(name) ?? new Timetable(expression, zone);
+    Timetable.#known.set(name, known);
+    return known;
+  }
+
+  readonly #zone: string;
+  readonly #fields: readonly Set<number>[];
+  readonly #isEither: boolean;
+
+  private constructor(expression: string, zone: string) {
+    this.#zone = zone;
+    const texts = expression.split(' ');
+    const ends = [59, 23, 31, 12, 7];
+    this.#fields = texts.map((text, i) => new Set(text.split(',').flatMap((part) => valuesOf(part, ends[i]!))));
+    this.#isEither = !texts[2]!.startsWith('*') && !texts[4]!.startsWith('*');
+  }
+
+  /** Whether this instant is a minute of it: of two that clocks show alike, only the first. */
+  names(instant: number): boolean {
+    const shown = instant + offsetOf(this.#zone, instant);
+    if (instant % MINUTE_MS !== 0 || !this.#matches(new Date(shown))) return false;
+    // Clocks are put back by an hour at most.
+    for (let back = HALF_HOUR_MS; back <= 2 * HALF_HOUR_MS; back += HALF_HOUR_MS) {
+      if (instant - back + offsetOf(this.#zone, instant - back) === shown) return false;
+    }
+    return true;
+  }
+
+  /** The first minute past `after`. */
+  next(after: number): number {
+    const first = Math.floor(after / MINUTE_MS) * MINUTE_MS + MINUTE_MS;
+    for (let minute = first; minute < first + HORIZON_MS; minute += MINUTE_MS) if (this.names(minute)) return minute;
+    throw new Error('this expression is too rare for a simulation');
+  }
+
+  /** Its minutes from `from` to before `to`. */
+  between(from: number, to: number): number[] {
+    const minutes: number[] = [];
+    for (let minute = this.next(from - 1); minute < to; minute = this.next(minute)) minutes.push(minute);
+    return minutes;
+  }
+
+  #matches(clock: Date): boolean {
+    const [minutes, hours, dates, months, weekdays] = this.#fields as [
+      Set<number>,
+      Set<number>,
+      Set<number>,
+      Set<number>,
+      Set<number>,
+    ];
+    const isTime = minutes.has(clock.getUTCMinutes()) && hours.has(clock.getUTCHours());
+    if (!isTime || !months.has(clock.getUTCMonth() + 1)) return false;
+    const isDate = dates.has(clock.getUTCDate());
+    const isWeekday = weekdays.has(clock.getUTCDay()) || (clock.getUTCDay() === 0 && weekdays.has(7));
+    return this.#isEither ? isDate || isWeekday : isDate && isWeekday;
+  }
+}
+
+function valuesOf(part: string, end: number): number[] {
+  const [range, step = '1'] = part.split('/') as [string, string?];
+  const [from, to] = range === '*' ? [0, end] : range.split('-').map(Number);
+  const last = to ?? (part.includes('/') ? end : from!);
+  const values: number[] = [];
+  for (let value = from!; value <= last; value += Number(step)) values.push(value);
+  return values;
+}
+
+const offsets = new Map<string, number>();
+const formats = new Map<string, Intl.DateTimeFormat>();
+
+/** Milliseconds that clocks are ahead of UTC; all zones change theirs on a half hour of UTC. */
+function offsetOf(zone: string, instant: number): number {
+  const half = Math.floor(instant / HALF_HOUR_MS);
+  const name = `${zone} ${half}`;
+  const known = offsets.get(name);
+  if (known !== undefined) return known;
+  const format = formats.get(zone) ?? new Intl.DateTimeFormat('en', { timeZone: zone, timeZoneName: 'longOffset' });
+  formats.set(zone, format);
+  const text = format.formatToParts(half * HALF_HOUR_MS).find(({ type }) => type === 'timeZoneName')!.value;
+  const [, sign, hours, minutes] = /^GMT(?:([+-])(\d\d):(\d\d))?$/.exec(text)!;
+  const offset = sign === undefined ? 0 : Number(`${sign}1`) * (Number(hours) * 60 + Number(minutes)) * MINUTE_MS;
+  offsets.set(name, offset);
+  return offset;
+}

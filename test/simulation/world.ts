@@ -1,0 +1,427 @@
+import { fireFromQueue } from '#aws/timer-queue.ts';
+import { checkDefinition } from '#core/agents/manifest.ts';
+import { AgentStore, type AgentVersion } from '#core/agents/store.ts';
+import { sweepAlerts } from '#core/alerts/delivery.ts';
+import { parseConfig } from '#core/config.ts';
+import type { AllDeps } from '#core/deps.ts';
+import { PlatformError } from '#core/errors.ts';
+import type { Caller } from '#core/http/auth.ts';
+import { noMail } from '#core/ports/mail.ts';
+import type { Outbound } from '#core/ports/outbound.ts';
+import type { Table } from '#core/ports/table.ts';
+import type { Timer, Timers } from '#core/ports/timers.ts';
+import { Cancellations } from '#core/runs/cancellation.ts';
+import { sweepLostRuns } from '#core/runs/sweep.ts';
+import { fireOverdue, sweepScheduleRuns } from '#core/schedules/fire.ts';
+import { listOpenScheduleRuns, type OpenScheduleRun } from '#core/schedules/store.ts';
+import { reconcileTimers } from '#core/schedules/timers.ts';
+import { findWorkspace } from '#core/workspaces/store.ts';
+import { type ClockTimers, clockTimers } from '#local/clock-timers.ts';
+import { openDatabase } from '#local/database.ts';
+import { SqliteTable } from '#local/sqlite-table.ts';
+import { addUser } from '#test/helpers/users.ts';
+import { Ledger } from './ledger.ts';
+import { Machine, Process } from './machine.ts';
+import type { Random } from './random.ts';
+import { Timetable } from './timetable.ts';
+
+const MINUTE_MS = 60_000;
+/** Of the timers of one machine, and a little. */
+const TICK_MS = 1_100;
+const SWEEP_MS = 30_000;
+const MAX_RECEIVES = 5;
+const OVERDUE_MS = 90_000;
+
+const CONFIG = parseConfig({ PLATFORM_DEFAULT_PLAN: 'team' });
+
+export interface WorldProps {
+  readonly random: Random;
+  /** Epoch milliseconds. */
+  readonly start: number;
+  readonly isTraced?: boolean;
+  /** Of calls in the workspace. */
+  readonly concurrency?: number;
+  /** What the processes have in place of the main table, to see that faults of it are found. */
+  readonly faulty?: (main: Table) => Table;
+}
+
+/** One platform's tables and outside world, whatever runs on it. */
+export class World {
+  readonly random: Random;
+  readonly machine: Machine;
+  readonly ledger: Ledger;
+  /** Without anything between: for looking, and for setting up. */
+  readonly deps: AllDeps;
+  /** Times that the model was asked with a text, by the text's marker. */
+  readonly asked = new Map<string, number>();
+  /** `webhook-id`s of what was posted. */
+  readonly posted = new Set<string>();
+  /** Models answer at once, and receivers take everything. */
+  isKind = false;
+  caller!: Caller;
+  agent!: AgentVersion;
+  readonly #tables: Pick<AllDeps, 'main' | 'runs' | 'counters'>;
+  readonly #database = openDatabase(':memory:');
+  #processes = 0;
+
+  private constructor({ random, start, isTraced = false, concurrency = 100, faulty = (main) => main }: WorldProps) {
+    this.random = random;
+    this.machine = new Machine(random, start, isTraced);
+    const { machine } = this;
+    this.ledger = new Ledger(machine.now);
+    const nobody = new Process('test');
+    const clock = machine.clockOf(nobody);
+    const table = (name: 'main' | 'runs' | 'counters') => new SqliteTable(this.#database, name, clock);
+    const main = this.ledger.watched(table('main'));
+    this.#tables = { main: faulty(main), runs: this.ledger.watched(table('runs')), counters: table('counters') };
+    const absent = (what: string) => () => Promise.reject(new Error(`there is no ${what} in a simulation`));
+    const vault = { ANTHROPIC_API_KEY: 'sk-simulated' };
+    this.deps = {
+      config: { ...CONFIG, plans: { ...CONFIG.plans, team: { ...CONFIG.plans.team, concurrent_calls: concurrency } } },
+      ...this.#tables,
+      main,
+      blobs: { put: absent('blob'), get: absent('blob') } as never,
+      uploadForms: { create: absent('form') },
+      vault: {
+        read: async (_, names) => Object.fromEntries(Object.entries(vault).filter(([name]) => names.includes(name))),
+        write: async () => {},
+        remove: async () => {},
+      },
+      timers: { set: async () => {}, remove: async () => {}, reconcile: async () => ({ set: 0, removed: 0 }) },
+      cancellations: new Cancellations(),
+      sandbox: { open: absent('sandbox') } as never,
+      llm: { generate: absent('model') },
+      outbound: { post: absent('receiver') },
+      gatewayUrl: 'http://127.0.0.1',
+      mail: noMail,
+      clock,
+      ids: random,
+      log: { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} },
+      background: (work) => work,
+      startInstall: absent('installation'),
+    };
+  }
+
+  static async create(props: WorldProps): Promise<World> {
+    const world = new World(props);
+    const user = await addUser(world.deps, 'acme');
+    const workspace = (await findWorkspace(world.deps, user.workspaceId))!;
+    world.caller = { userId: user.userId, keyId: user.keyId, workspace, role: 'owner' };
+    world.agent = await world.publish(world.deps);
+    return world;
+  }
+
+  publish(deps: AllDeps): Promise<AgentVersion> {
+    const { definition } = checkDefinition({
+      name: 'reporter',
+      type: 'prompt',
+      description: 'x',
+      prompt: 'Report.',
+      supported_providers: ['anthropic'],
+    });
+    return new AgentStore(deps, this.caller.workspace.id).publish(definition!, this.caller.workspace, {
+      runnable: true,
+    });
+  }
+
+  /** What a process of its own has, and all that it began beside its answers. */
+  start(name: string, timers: (process: Process, deps: () => AllDeps) => Timers) {
+    const { machine } = this;
+    const process = new Process(`${name}-${++this.#processes}`);
+    const background = new Set<Promise<void>>();
+    const clock = machine.clockOf(process);
+    const { main, runs, counters } = this.#tables;
+    // An index is read between the calls around it, as good as in any moment of them.
+    const table = (port: string, of: Table) => machine.port(process, port, of, ['query']);
+    const deps: AllDeps = {
+      ...this.deps,
+      main: table('main', main),
+      runs: table('runs', runs),
+      counters: table('counters', counters),
+      vault: machine.port(process, 'vault', this.deps.vault),
+      outbound: machine.port(process, 'outbound', this.#receivers()),
+      llm: machine.port(process, 'llm', this.#model(clock)),
+      cancellations: new Cancellations(),
+      timers: timers(process, () => deps),
+      clock,
+      log: {
+        ...this.deps.log,
+        error: (message, fields) => machine.note(`${process.name} ${message} ${JSON.stringify(fields)}`),
+      },
+      background(work) {
+        background.add(work);
+        return work.finally(() => background.delete(work));
+      },
+    };
+    const settled = async (): Promise<void> => {
+      while (background.size > 0) await Promise.allSettled(background);
+    };
+    return { process, deps, settled };
+  }
+
+  close(): void {
+    this.#database.close();
+  }
+
+  #model(clock: AllDeps['clock']): AllDeps['llm'] {
+    return {
+      generate: async ({ messages, signal }) => {
+        const text = JSON.stringify(messages);
+        const marker = /once-[0-9a-z-]+/.exec(text)?.[0];
+        if (marker) this.asked.set(marker, (this.asked.get(marker) ?? 0) + 1);
+        const ms = this.isKind ? 0 : this.random.pick([0, 0, 0, 700, 9_000, 45_000, 100_000, 250_000, 10_000_000]);
+        const fails = !this.isKind && this.random.chance(/fragile/.test(text) ? 0.7 : 0.2);
+        if (ms > 0) await clock.sleep(ms, signal);
+        if (fails) throw new PlatformError('LLM_ERROR', 'The model is down.');
+        const usage = { inputTokens: 1, outputTokens: 1 };
+        return { text: 'ok', toolCalls: [], finishReason: 'stop', usage, message: { role: 'user', text: 'ok' } };
+      },
+    };
+  }
+
+  #receivers(): Outbound {
+    return {
+      post: async ({ headers }) => {
+        this.posted.add(headers!['webhook-id']!);
+        if (this.isKind || this.random.chance(0.6)) return { ok: true, status: 200 };
+        return { ok: false, problem: 'it answered 500', isFinal: this.random.chance(0.2) };
+      },
+    };
+  }
+}
+
+/** What a kind of host does by itself, and where requests arrive. */
+export interface Host {
+  /** Where a request arrives now; `undefined` while nothing listens. `release` when it is answered. */
+  request(): { readonly deps: AllDeps; readonly process: Process; release(): void } | undefined;
+  /** To be called when a minute begins, once. */
+  minute(minute: number): void;
+  /** Nothing runs for so long. */
+  breakDown(ms: number): void;
+  /** Nothing breaks from now on; whatever is to be there is started. */
+  mend(): void;
+  /** What should be so whenever the machine has settled. */
+  check(): string | undefined;
+}
+
+/** One process, with the timers and sweeps of `local/server.ts`. */
+export class LocalHost implements Host {
+  readonly #world: World;
+  #running: { process: Process; deps: AllDeps; isUp: boolean } | undefined;
+  #downUntil = 0;
+  /** Schedules that are due, and the minute. */
+  #lateSince = new Map<string, number>();
+
+  constructor(world: World) {
+    this.#world = world;
+    this.#boot();
+  }
+
+  request() {
+    const running = this.#running;
+    return running?.isUp ? { ...running, release: () => {} } : undefined;
+  }
+
+  minute(): void {
+    if (this.#running === undefined && this.#world.machine.elapsed >= this.#downUntil) this.#boot();
+  }
+
+  breakDown(ms: number): void {
+    this.#downUntil = this.#world.machine.elapsed + ms;
+    if (this.#running) this.#world.machine.kill(this.#running.process);
+  }
+
+  mend(): void {
+    this.#downUntil = 0;
+    this.minute();
+  }
+
+  check(): string | undefined {
+    const running = this.#running;
+    const { machine, ledger, deps } = this.#world;
+    const isSlow = deps.config.plans.team.concurrent_calls < 100;
+    if (!running?.isUp || isSlow || !machine.isIdle || running.process.stalledUntil > machine.elapsed) {
+      this.#lateSince.clear();
+      return undefined;
+    }
+    const late = [...ledger.schedules.values()].filter(
+      ({ enabled, cron_expression, next_run_at }) =>
+        enabled && cron_expression !== null && !(Date.parse(next_run_at ?? '') > machine.now()),
+    );
+    const nameOf = ({ id, next_run_at }: (typeof late)[number]) => `${id} ${next_run_at}`;
+    this.#lateSince = new Map(late.map((each) => [nameOf(each), this.#lateSince.get(nameOf(each)) ?? machine.elapsed]));
+    const forgotten = late.find((each) => machine.elapsed - this.#lateSince.get(nameOf(each))! > TICK_MS);
+    return forgotten && `${forgotten.id} should have been woken: ${forgotten.next_run_at} is past`;
+  }
+
+  #boot(): void {
+    const world = this.#world;
+    let timers: ClockTimers | undefined;
+    const { process, deps } = world.start('host', (self, get) => {
+      timers = clockTimers(world.machine.clockOf(self), get);
+      return timers;
+    });
+    const running = { process, deps, isUp: false };
+    this.#running = running;
+    process.died.then(() => {
+      const ms = world.isKind ? 0 : world.random.pick([1_000, 20_000, 100_000, 290_000, 330_000, 700_000]);
+      this.#downUntil = Math.max(this.#downUntil, world.machine.elapsed + ms);
+      this.#running = undefined;
+    });
+    const sweep = (lost?: readonly OpenScheduleRun[]) =>
+      void deps.background(sweepScheduleRuns(deps, lost).catch(() => {}));
+    void (async () => {
+      await sweepLostRuns(deps, { all: true });
+      sweep(await Array.fromAsync(listOpenScheduleRuns(deps, { all: true })));
+      running.isUp = true;
+      timers!.start(() => {});
+      for (;;) {
+        await deps.clock.sleep(SWEEP_MS);
+        sweep();
+        void deps.background(sweepLostRuns(deps).then(() => sweepAlerts(deps)));
+      }
+    })();
+  }
+}
+
+/** A process for each event: timers outside that send to a queue, which delivers at least once; and the sweepers. */
+export class QueueHost implements Host {
+  readonly #world: World;
+  /** What EventBridge has. */
+  readonly #set = new Map<string, Timer>();
+  #downUntil = 0;
+  #problem: string | undefined;
+  /** Things that will happen, by the time that nobody sets. */
+  #coming: { readonly at: number; readonly happen: () => void }[] = [];
+
+  constructor(world: World) {
+    this.#world = world;
+  }
+
+  request() {
+    if (this.#isDown) return undefined;
+    const { process, deps, settled } = this.#start('request');
+    return { process, deps, release: () => void settled().then(() => process.die()) };
+  }
+
+  minute(minute: number): void {
+    const { random, isKind } = this.#world;
+    for (const timer of this.#set.values()) {
+      if (!Timetable.of(timer.cronExpression, timer.timezone).names(minute)) continue;
+      const times = isKind ? 1 : random.pick([0, 1, 1, 1, 1, 1, 2, 3]);
+      for (let time = 0; time < times; time++) {
+        const after = isKind ? 0 : random.pick([0, 50, 3_000, 20_000, 58_000, 130_000, 280_000, 320_000, 600_000]);
+        this.#later(after, () => this.#deliver(timer, minute, 1));
+      }
+    }
+    const soon = () => (isKind ? 1_000 : random.between(0, 59_000));
+    this.#later(soon(), () => this.#sweepSchedules());
+    this.#later(soon(), () => this.#invoke('sweeper', (deps) => sweepLostRuns(deps).then(() => sweepAlerts(deps))));
+    if (isKind || random.chance(1 / 15)) this.#later(soon(), () => this.#invoke('timer-sweeper', reconcileTimers));
+    this.#happen();
+  }
+
+  breakDown(ms: number): void {
+    this.#downUntil = this.#world.machine.elapsed + ms;
+  }
+
+  mend(): void {
+    this.#downUntil = 0;
+  }
+
+  check(): string | undefined {
+    this.#happen();
+    return this.#problem;
+  }
+
+  /** What EventBridge has and should not have, or lacks. */
+  wrongTimers(): string[] {
+    const wanted = [...this.#world.ledger.schedules.values()]
+      .filter(({ enabled, cron_expression }) => enabled && cron_expression !== null)
+      .map(({ id, cron_expression, timezone }) => `${id} ${cron_expression} ${timezone}`);
+    const there = [...this.#set.keys()];
+    return [...wanted.filter((name) => !there.includes(name)), ...there.filter((name) => !wanted.includes(name))];
+  }
+
+  loseTimer(): void {
+    const [name] = this.#world.random.shuffle([...this.#set.keys()]);
+    if (name !== undefined) this.#set.delete(name);
+  }
+
+  get #isDown(): boolean {
+    return this.#world.machine.elapsed < this.#downUntil;
+  }
+
+  #later(ms: number, happen: () => void): void {
+    this.#coming.push({ at: this.#world.machine.elapsed + ms, happen });
+  }
+
+  #happen(): void {
+    const { elapsed } = this.#world.machine;
+    const due = this.#coming.filter(({ at }) => at <= elapsed);
+    this.#coming = this.#coming.filter(({ at }) => at > elapsed);
+    for (const { happen } of due) happen();
+  }
+
+  #start(name: string) {
+    return this.#world.start(name, (process) => this.#world.machine.port(process, 'timers', this.#timers()));
+  }
+
+  #timers(): Timers {
+    const nameOf = ({ scheduleId, cronExpression, timezone }: Timer) => `${scheduleId} ${cronExpression} ${timezone}`;
+    return {
+      set: async (timer) => void this.#set.set(nameOf(timer), timer),
+      remove: async (timer) => void this.#set.delete(nameOf(timer)),
+      reconcile: async (wanted) => {
+        const left = new Set(this.#set.keys());
+        let set = 0;
+        for await (const timer of wanted()) {
+          if (left.delete(nameOf(timer))) continue;
+          this.#set.set(nameOf(timer), timer);
+          set++;
+        }
+        for (const name of left) this.#set.delete(name);
+        return { set, removed: left.size };
+      },
+    };
+  }
+
+  /** Answers what came of it; `undefined` when it died, or nothing runs. */
+  async #invoke<T>(name: string, work: (deps: AllDeps) => Promise<T>): Promise<{ result: T } | undefined> {
+    if (this.#isDown) return undefined;
+    const { process, deps, settled } = this.#start(name);
+    const done = (async () => {
+      const result = await work(deps);
+      await settled();
+      return { result };
+    })().catch(() => undefined);
+    const outcome = await Promise.race([done, process.died.then(() => undefined)]);
+    process.die();
+    return outcome;
+  }
+
+  async #deliver(timer: Timer, minute: number, receives: number): Promise<void> {
+    const { workspaceId: workspace_id, scheduleId: schedule_id } = timer;
+    const body = JSON.stringify({ workspace_id, schedule_id, scheduled_time: new Date(minute).toISOString() });
+    const outcome = await this.#invoke('fired', (deps) => fireFromQueue(deps, [{ messageId: 'm', body }]));
+    const isDone = outcome && outcome.result.length === 0;
+    if (!isDone && receives < MAX_RECEIVES) this.#later(MINUTE_MS, () => this.#deliver(timer, minute, receives + 1));
+  }
+
+  async #sweepSchedules(): Promise<void> {
+    const { machine, ledger } = this.#world;
+    const overdue = machine.now() - OVERDUE_MS;
+    const before = new Set([...ledger.schedules].filter(([, { enabled }]) => enabled).map(([id]) => id));
+    const done = await this.#invoke('schedule-sweeper', (deps) =>
+      Promise.all([fireOverdue(deps), sweepScheduleRuns(deps)]),
+    );
+    if (done === undefined) return;
+    // Once all that is written has been seen.
+    this.#later(0, () => {
+      for (const { id, enabled, next_run_at } of ledger.schedules.values()) {
+        if (!enabled || !before.has(id) || next_run_at === null || Date.parse(next_run_at) >= overdue) continue;
+        this.#problem = `${id} was overdue when it was swept, and is still: ${next_run_at}`;
+      }
+    });
+  }
+}
