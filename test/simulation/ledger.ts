@@ -9,10 +9,8 @@ type StoredSchedule = Schedule & { readonly revision: number };
 
 interface RecordedRun {
   readonly id: string;
-  readonly scheduleId: string;
-  readonly version: string;
-  status: string;
-  completedAt?: string;
+  readonly status: string;
+  readonly hasEnded: boolean;
 }
 
 /** What a transaction did to one schedule. */
@@ -120,15 +118,15 @@ export class Ledger {
 
   #seeRun(operation: TransactOperation): void {
     if (operation.op === 'put' && isRunHead(operation.item)) {
-      const { id, schedule_id, agent_version, status } = operation.item as { [name: string]: string };
-      this.#expect(!this.runs.has(id!), `run ${id} was recorded twice`);
-      this.runs.set(id!, { id: id!, scheduleId: schedule_id!, version: agent_version!, status: status! });
+      const id = dashed(operation.item.sk);
+      this.#expect(!this.runs.has(id), `run ${id} was recorded twice`);
+      this.runs.set(id, { id, status: 'running', hasEnded: false });
     }
-    if (operation.op !== 'update' || operation.changes.set?.completed_at === undefined) return;
-    const run = this.runs.get(dashed(operation.key.sk));
-    const { status, completed_at } = operation.changes.set;
-    this.#expect(run?.status === 'running', `run ${run?.id} ended twice`);
-    if (run) Object.assign(run, { status, completedAt: completed_at });
+    const status = operation.op === 'update' ? operation.changes.set?.status : undefined;
+    const run = status === undefined ? undefined : this.runs.get(dashed(keyOf(operation).sk));
+    if (run === undefined) return;
+    this.#expect(!run.hasEnded, `run ${run.id} ended twice`);
+    Object.assign(run, { status, hasEnded: true });
   }
 
   #check(commit: Commit): void {
@@ -213,7 +211,7 @@ export class Ledger {
     const run = this.runs.get(runId);
     this.#expect(this.begun.has(runId) && !this.counted.has(runId), `run ${runId} was counted twice`);
     this.counted.add(runId);
-    this.#expect(run?.completedAt !== undefined, `run ${runId} was counted before its end was recorded`);
+    this.#expect(run?.hasEnded === true, `run ${runId} was counted before its end was recorded`);
     const isFailure = run?.status === 'failed' || run?.status === 'timeout';
     const failures = isFailure ? before!.consecutive_failures + 1 : 0;
     const expected = run?.status === 'cancelled' ? before!.consecutive_failures : failures;

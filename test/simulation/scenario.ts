@@ -326,7 +326,7 @@ class Scenario {
     const store = new ScheduleStore(deps, workspaceId);
     for await (const { run_id } of listOpenScheduleRuns(deps, { all: true }))
       this.#fail(`run ${run_id} was never counted`);
-    for (const run of ledger.runs.values()) expect(run.completedAt !== undefined, `run ${run.id} never ended`);
+    for (const run of ledger.runs.values()) expect(run.hasEnded, `run ${run.id} never ended`);
     for (const id of ledger.begun.keys()) expect(ledger.runs.has(id), `run ${id} was begun and never recorded`);
 
     for (const id of this.#scheduleIds) {
