@@ -269,18 +269,28 @@ describe('callers', () => {
     expect((await json(response)).error).toMatchObject({ code: 'UNAUTHORIZED', is_retryable: false });
   });
 
-  test('a wrong body names every wrong member, without its value', async () => {
+  async function refusalOf(body: string): Promise<string> {
     const { request, deps } = testApp();
     const ann = await addUser(deps, 'ann');
     const response = await request('PUT', `/workspaces/${ann.workspaceId}/things`, {
       headers: { authorization: `bearer ${ann.key}`, 'content-type': 'application/json' },
-      body: '{"name":{"secret":1},"nested":{"n":"two"}}',
+      body,
     });
     expect(response.status).toBe(400);
-    const { message } = (await json(response)).error as { message: string };
+    return ((await json(response)).error as { message: string }).message;
+  }
+
+  test('a wrong body names every wrong member, without its value', async () => {
+    const message = await refusalOf('{"name":{"secret":1},"nested":{"n":"two"}}');
     expect(message).toContain('body.name: ');
     expect(message).toContain('body.nested.n: ');
     expect(message).not.toContain('two');
+  });
+
+  test('a body without a member that it must have says which, and what it must be', async () => {
+    const message =
+      'body.name: is missing: it must be of the type string; body.nested.n: is missing: it must be of the type number';
+    expect(await refusalOf('{"nested":{}}')).toBe(message);
   });
 });
 

@@ -223,8 +223,14 @@ async function readBody(request: Request): Promise<unknown> {
 /** Repeated names keep their last value, as the routes know no lists but comma-separated ones. */
 const queryOf = (url: string): Record<string, string> => Object.fromEntries(new URL(url).searchParams);
 
+/** Zod would say "received undefined", which nobody sent. */
+const whereMissing = (issue: z.core.$ZodRawIssue): string | undefined =>
+  issue.code === 'invalid_type' && issue.input === undefined
+    ? `is missing: it must be of the type ${issue.expected}`
+    : undefined;
+
 function parse(part: string, schema: z.ZodType, value: unknown): unknown {
-  const result = schema.safeParse(value);
+  const result = schema.safeParse(value, { error: whereMissing });
   if (result.success) return result.data;
   const problems = result.error.issues.map((issue) => {
     const field = [part, ...issue.path].join('.');
