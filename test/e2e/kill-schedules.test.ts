@@ -1,0 +1,83 @@
+import { expect, onTestFinished, test } from 'vitest';
+import { clientOf, request } from '#test/helpers/platform.ts';
+import { dataFolder, kill, startProcess } from '#test/helpers/platform-process.ts';
+import { startScriptedLlm } from '#test/helpers/scripted-llm/server.ts';
+import { expectOk } from './expect.ts';
+
+const COUNT = 1000;
+const PAGE = 200;
+const AT_ONCE = 20;
+const MINUTE_MS = 60_000;
+
+interface Shown {
+  readonly id: string;
+  readonly run_count: number;
+  readonly next_run_at: string;
+  readonly last_run_status: string | null;
+}
+
+/** In real time: it waits for the next minute, and does nothing meanwhile. */
+test('kill -9 in the middle of a minute, twice: each of 1,000 schedules ran once for each of its minutes', async () => {
+  const folder = dataFolder();
+  const llm = await startScriptedLlm();
+  onTestFinished(() => llm.close());
+  const settings = { ...llm.settings, PLATFORM_DEFAULT_PLAN: 'enterprise' };
+  let platform = await startProcess(folder, settings);
+  const key = platform.key!;
+  const workspaceId = expectOk(await request(platform, 'GET', '/org', { key })).id;
+  const schedules = `/workspaces/${workspaceId}/schedules`;
+  const secret = { name: 'ANTHROPIC_API_KEY', value: 'sk-kill' };
+  expectOk(await request(platform, 'PUT', `/workspaces/${workspaceId}/secrets`, { key, json: secret }));
+  await clientOf({ url: platform.url, key }).createAgent({
+    body: { name: 'greet', type: 'prompt', description: 'x', prompt: 'Greet.', supported_providers: ['anthropic'] },
+  });
+
+  /** The first minute of each, by id. */
+  const firsts = new Map<string, number>();
+  const create = async (): Promise<void> => {
+    // Long enough that a minute's runs do not end all at once.
+    const json = { agent: 'main/greet', cron_expression: '* * * * *', input_data: { text: '[[llm {"delayMs":500}]]' } };
+    const { schedule } = expectOk(await request(platform, 'POST', schedules, { key, json }), 201);
+    firsts.set(schedule.id, Date.parse(schedule.next_run_at));
+  };
+  for (let made = 0; made < COUNT; made += AT_ONCE) await Promise.all(Array.from({ length: AT_ONCE }, create));
+
+  const shown = async (): Promise<Shown[]> => {
+    const pages: Shown[] = [];
+    for (let offset = 0; offset < COUNT; offset += PAGE) {
+      const page = await request(platform, 'GET', `${schedules}?limit=${PAGE}&offset=${offset}`, { key });
+      pages.push(...expectOk(page).schedules);
+    }
+    return pages;
+  };
+  /** How far it is from each having run once for each of its minutes, and each run having been counted. */
+  const lacking = async () => {
+    const all = await shown();
+    const runs = all.reduce((sum, { run_count }) => sum + run_count, 0);
+    const minutesOf = ({ id, next_run_at }: Shown) => (Date.parse(next_run_at) - firsts.get(id)!) / MINUTE_MS;
+    return {
+      schedules: COUNT - all.length,
+      ran: all.filter((schedule) => schedule.run_count !== minutesOf(schedule)).length,
+      running: all.filter(({ last_run_status }) => last_run_status === 'running').length,
+      counted: runs - expectOk(await request(platform, 'GET', '/usage', { key })).total_calls,
+    };
+  };
+
+  const lastFirst = Math.max(...firsts.values());
+  for (const share of [0.3, 0.3]) {
+    await expect.poll(() => Date.now() - lastFirst, { timeout: 2 * MINUTE_MS, interval: 100 }).toBeGreaterThan(0);
+    const before = llm.requests.length;
+    await expect
+      .poll(() => llm.requests.length - before, { timeout: 2 * MINUTE_MS, interval: 20 })
+      .toBeGreaterThan(share * COUNT);
+    await kill(platform.child);
+    platform = await startProcess(folder, settings);
+  }
+
+  const nothing = { schedules: 0, ran: 0, running: 0, counted: 0 };
+  await expect.poll(lacking, { timeout: MINUTE_MS, interval: 500 }).toEqual(nothing);
+  const { total_calls: runs, total_errors: interrupted } = expectOk(await request(platform, 'GET', '/usage', { key }));
+  expect(interrupted).toBeGreaterThan(0);
+  // Nor was anyone's model asked twice.
+  expect(llm.requests.length).toBeLessThanOrEqual(runs);
+}, 300_000);
