@@ -112,6 +112,7 @@ export function schedulesSuite(target: () => Target): void {
       expect(await byAgent('another-org/listed')).toBe(0);
       expectError(await api('GET', '?limit=201'), 400, 'INVALID_INPUT', 'limit');
       expectError(await api('GET', '?type=hourly'), 400, 'INVALID_INPUT', 'type');
+      expectError(await api('GET', `?agent=${'x'.repeat(3000)}`), 400, 'INVALID_INPUT', 'agent');
     });
 
     test.each([

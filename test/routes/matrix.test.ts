@@ -11,7 +11,17 @@ import { goodBody, UNKNOWN_ID, UPSERTS, withQuery } from './rows.ts';
  * parameters.
  */
 const rows = routes as readonly Route[];
-const ACTORS = ['nobody', 'revoked', 'outsider', 'member', 'owner', 'agent', 'foreign agent'] as const;
+const ACTORS = [
+  'nobody',
+  'revoked',
+  'outsider',
+  'former member',
+  'member',
+  'owner',
+  'agent',
+  'revoked agent',
+  'foreign agent',
+] as const;
 const TARGETS = ['own', 'foreign', 'unknown'] as const;
 type Actor = (typeof ACTORS)[number];
 
@@ -55,16 +65,27 @@ beforeAll(async () => {
   target = await startLocalTarget({ PLATFORM_SANDBOX_PRESTART: '0' });
   home = await newTenant('home', MARKS.home);
   away = await newTenant('away', MARKS.away);
-  const [outsider, member] = await Promise.all([target.addUser('outsider'), target.addUser('colleague')]);
-  await target.addMember(member, home.user.workspaceId);
-  const revoked = await clientOf(target, home.user.key).createApiKey({ body: { name: 'revoked' } });
-  await clientOf(target, home.user.key).deleteApiKey({ params: { id: revoked.id } });
+  const [outsider, former, member] = await Promise.all(
+    ['outsider', 'former-colleague', 'colleague'].map((slug) => target.addUser(slug)),
+  );
+  await target.addMember(member!, home.user.workspaceId);
+  const client = clientOf(target, home.user.key);
+  await target.addMember(former!, home.user.workspaceId);
+  await client.removeMember({ params: { workspace_id: home.user.workspaceId, user_id: former!.userId } });
+  const revoked = await client.createApiKey({ body: { name: 'revoked' } });
+  await client.deleteApiKey({ params: { id: revoked.id } });
+  const revokedAgent = await agentKey(home);
+  const [agent] = await client.listAgents({});
+  const [{ id: keyId } = { id: '' }] = (await client.listServiceKeys({ params: { id: agent!.id } })).keys;
+  await client.deleteServiceKey({ params: { id: agent!.id, key_id: keyId } });
   Object.assign(keys, {
     revoked: revoked.key,
-    outsider: outsider.key,
-    member: member.key,
+    outsider: outsider!.key,
+    'former member': former!.key,
+    member: member!.key,
     owner: home.user.key,
     agent: await agentKey(home),
+    'revoked agent': revokedAgent,
     'foreign agent': await agentKey(away),
   });
 });
@@ -205,7 +226,9 @@ function expectedOf(row: Route, actor: Actor, of: (typeof TARGETS)[number]): (st
   if (actor === 'nobody' || actor === 'revoked') return only(401);
   // It asks for what is its own there.
   if (isAtHomeAway(row, actor, of)) return served;
-  if (actor === 'outsider' || actor === 'foreign agent') return only(403);
+  if (actor === 'outsider' || actor === 'former member' || actor === 'foreign agent') return only(403);
+  // What is no row of agents does not ask whose key it is.
+  if (actor === 'revoked agent') return only(row.agents ? 401 : 403);
   if (actor === 'agent' && !row.agents) return only(403);
   if (actor === 'member' && row.role === 'owner') return only(403);
   // Static keys call what their agent declares.
