@@ -1,4 +1,3 @@
-import { Webhook } from 'standardwebhooks';
 import type { Deps } from '../deps.ts';
 
 /** No agent can declare it and no user can set it: their names are upper case. */
@@ -46,6 +45,8 @@ export async function messageHeaders(
   const valid = [current, previous !== undefined && previous.until > now && previous.secret].filter(
     (secret): secret is string => typeof secret === 'string',
   );
+  // Loaded with the first message: most processes never send one.
+  const { Webhook } = await import('standardwebhooks');
   const signatures = valid.map((secret) => new Webhook(secret).sign(id, new Date(now), body));
   return {
     'webhook-id': id,
