@@ -18,13 +18,17 @@ const dueDate = z.iso
   .date('must be a date of the form YYYY-MM-DD')
   .refine((date) => date >= '2000' && date < '3000', 'must be a date of the years 2000 to 2999');
 
+/** `null` clears a member; one that always has a value has its default then. */
+const orDefault = <T extends z.ZodType>(type: T, value: z.output<T>) =>
+  type.nullish().transform((given) => (given === null ? value : given));
+
 const members = z.object({
   title: z.string().trim().min(1, 'must not be empty').max(500, 'must have at most 500 characters'),
   description: z.string().max(10_000, 'must have at most 10,000 characters').nullable().optional(),
   due_date: dueDate.nullable().optional().describe('`2026-11-21`.'),
   project: project.nullable().optional().describe('A tag, any text.'),
-  priority: priority.optional(),
-  status: status.optional(),
+  priority: orDefault(priority, 'normal'),
+  status: orDefault(status, 'open'),
 });
 
 const task = z.object({

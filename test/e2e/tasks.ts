@@ -38,6 +38,12 @@ export function tasksSuite(target: () => Target): void {
       const changes = { description: '**now**', due_date: null, project: null, priority: 'urgent' };
       expect(expectOk(await call('PATCH', path, changes))).toEqual({ ...created, ...changes });
       expect(expectOk(await call('PATCH', path, {}))).toEqual({ ...created, ...changes });
+      // Clients that send every member send null for what nobody said.
+      const cleared = { ...changes, priority: null, status: null };
+      expect(expectOk(await call('PATCH', path, cleared))).toEqual({ ...created, ...changes, priority: 'normal' });
+      expectError(await call('PATCH', path, { title: null }), 400, 'INVALID_INPUT', 'title');
+      const { id } = await create({ title: 'x', description: null, priority: null, status: null, project: null });
+      expect(expectOk(await call('DELETE', `/${id}`))).toEqual({ deleted: true, id });
       expect(expectOk(await call('DELETE', path))).toEqual({ deleted: true, id: created.id });
       for (const [method, json] of [['GET'], ['PATCH', {}], ['DELETE']] as const) {
         expectError(await call(method, path, json), 404, 'NOT_FOUND', created.id);
