@@ -93,8 +93,9 @@ export class SqliteTable implements Table {
   async put(item: Item, condition?: Condition): Promise<WriteResult> {
     const attributes = encodeItem(item);
     checkCondition(condition);
-    if (condition && !holds(condition, this.#read(item))) return { ok: false };
-    await this.#durably(() => this.#replace(item, itemText(attributes)));
+    const current = condition && this.#read(item);
+    if (!holds(condition, current)) return { ok: false };
+    await this.#durably(() => this.#change(item, itemText(attributes), current));
     return { ok: true };
   }
 
@@ -145,7 +146,7 @@ export class SqliteTable implements Table {
       const current = operation.condition || update ? this.#read(key) : undefined;
       const met = holds(operation.condition, current);
       if (!met) failed.push(position);
-      if (operation.op === 'put') writes.push(() => this.#replace(operation.item, put!));
+      if (operation.op === 'put') writes.push(() => this.#change(operation.item, put!, current));
       if (operation.op === 'delete') writes.push(() => this.#remove(key));
       if (operation.op === 'update' && met) {
         // Here, before any write, for a wrong change must leave everything as it was.

@@ -139,7 +139,9 @@ export function applyChanges(
   return { item, text };
 }
 
-/** Of JSON text, as DynamoDB counts: 3 as UTF-8, and an attribute's overhead of 8 stands against 4 of punctuation. */
+/** Quotes, colon and comma of an attribute in JSON text. */
+const PUNCTUATION = 4;
+/** Of JSON text, as DynamoDB counts: 3 as UTF-8, and an attribute's overhead of 8 stands against its punctuation. */
 const MAX_BYTES_A_CHARACTER = 5;
 
 /** The JSON text of an item, its attributes in order. */
@@ -252,6 +254,8 @@ const utf8Bytes = (text: string): number => Buffer.byteLength(text);
 
 /** Throws when the item is over 400 KB, counted as DynamoDB counts what `DynamoTable` sends. */
 export function checkItemSize(attributes: readonly Attribute[]): void {
+  const characters = attributes.reduce((sum, { name, text }) => sum + name.length + text.length + PUNCTUATION, 0);
+  if (characters * MAX_BYTES_A_CHARACTER <= MAX_ITEM_BYTES) return;
   const bytes = attributes.reduce((sum, attribute) => sum + utf8Bytes(attribute.name) + valueBytes(attribute), 0);
   if (bytes > MAX_ITEM_BYTES) {
     throw new TableUsageError(`an item may have ${MAX_ITEM_BYTES} bytes, this one has ${bytes}`);
