@@ -58,7 +58,8 @@ const startWith = (dataFolder: string, llmUrl: string): Promise<Platform> =>
 /** Beside timers of a library, set for the middle of the minute, each of which makes the LLM call and nothing else. */
 async function benchThousand({ folder, llmUrl }: Scene): Promise<Row> {
   const count = 1_000;
-  const platform = await startWith(await prepareSchedules(folder, { count, workspaces: count / AT_ONCE }), llmUrl);
+  const prepared = { count, workspaces: count / AT_ONCE, model: 'claude-bench-500' };
+  const platform = await startWith(await prepareSchedules(folder, prepared), llmUrl);
   const hasPeers = existsSync(join(PEERS, 'node_modules/croner'));
   const croner = hasPeers ? await startProgram(join(PEERS, 'croner.mjs'), [llmUrl, String(count)]) : undefined;
   const ours: Burst[] = [];
@@ -79,7 +80,7 @@ async function benchThousand({ folder, llmUrl }: Scene): Promise<Row> {
   const last = median(ours.map(({ lastMs }) => lastMs));
   const published = 'n8n, which cannot be installed here, is published with 4.5 s';
   return {
-    what: `${count.toLocaleString('en')} schedules of a prompt agent due in the same minute, LLM answering at once`,
+    what: `${count.toLocaleString('en')} schedules of a prompt agent due in the same minute, LLM taking 500 ms`,
     ours: describe(ours, count),
     beside: `${croner ? `as many bare timers of croner: ${seconds(median(beside))}; ` : ''}${published}`,
     result: seconds(last),
@@ -108,7 +109,7 @@ async function benchTenThousand({ folder, llmUrl }: Scene): Promise<Row> {
   const last = median(ours.map(({ lastMs }) => lastMs));
   const ratio = median(ours.map(({ lastMs }, i) => lastMs / beside[i]!));
   return {
-    what: `${count.toLocaleString('en')} of them due in the same minute`,
+    what: `${count.toLocaleString('en')} of them due in the same minute, LLM answering at once`,
     ours: describe(ours, count),
     beside: `${count.toLocaleString('en')} bare table writes: ${seconds(median(beside))}`,
     result: `${seconds(last)}, ${ratio.toFixed(1)} x`,
@@ -229,18 +230,26 @@ async function writeBare(file: string, count: number): Promise<void> {
   database.close();
 }
 
+interface Prepared {
+  readonly count: number;
+  readonly workspaces: number;
+  /** One of `bench/llm-server.ts`. @default 'claude-bench', which answers at once */
+  readonly model?: string;
+  readonly vary?: (first: Schedule, n: number) => Schedule;
+}
+
 /**
  * The data of a platform with schedules in so many workspaces, answers its folder. The first of each workspace is for
  * every minute; `vary` makes the others of it.
  */
 async function prepareSchedules(
   folder: string,
-  { count, workspaces, vary }: { count: number; workspaces: number; vary?: (first: Schedule, n: number) => Schedule },
+  { count, workspaces, model = 'claude-bench', vary }: Prepared,
 ): Promise<string> {
   const dataFolder = join(folder, String(count));
   const firsts: Pick<Schedule, 'id' | 'workspace_id'>[] = [];
   const setUp = async (client: Client): Promise<void> => {
-    await publishPrompt(client, 'bench', 'claude-bench', { is_public: true });
+    await publishPrompt(client, 'bench', model, { is_public: true });
     const ids = [(await client.listWorkspaces({})).workspaces[0]!.id];
     while (ids.length < workspaces) {
       const { workspace } = await client.createWorkspace({ body: { name: `Bench ${ids.length}` } });

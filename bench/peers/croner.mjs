@@ -13,7 +13,7 @@ const headers = {
   'anthropic-version': '2023-06-01',
 };
 const body = JSON.stringify({
-  model: 'claude-bench',
+  model: 'claude-bench-500',
   max_tokens: 4096,
   messages: [{ role: 'user', content: 'Greet Ada.' }],
 });
