@@ -1,12 +1,13 @@
 /**
  * `npm run costs`: counts in the rehearsal what each kind of request makes AWS do, prices it, and writes `docs/costs.md`.
- * Own times are those of this machine: run it when the machine does nothing else.
+ * Processor times are those of this machine.
  */
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { FUNCTIONS } from '#lib/functions.ts';
+import { defineStage, type FargateSettings } from '#lib/config.ts';
+import { FUNCTIONS, POOL_FUNCTIONS } from '#lib/functions.ts';
 import { startAwsEmulators } from '#test/helpers/aws-emulators.ts';
-import { type Counted, countRequests } from '#test/rehearsal/costs.ts';
+import { type Counted, countRequests, SUB_CALLS, type Waits } from '#test/rehearsal/costs.ts';
 import type { Lambda } from '#test/rehearsal/lambda.ts';
 import { startRehearsal } from '#test/rehearsal/platform.ts';
 
@@ -25,48 +26,102 @@ const PRICES = {
   s3Put: 5e-6,
   /** Of Secrets Manager: aws.amazon.com/secrets-manager/pricing. */
   secretRequest: 5e-6,
+  /** Fargate on ARM, by the second, a minute at least: aws.amazon.com/fargate/pricing. */
+  fargateCpuSecond: 0.03238 / 3600,
+  fargateGbSecond: 0.00356 / 3600,
+  /** Of a public IPv4 address, which each task has: aws.amazon.com/vpc/pricing. */
+  addressSecond: 0.005 / 3600,
   /** Of Bedrock AgentCore Runtime: aws.amazon.com/bedrock/agentcore/pricing. */
   agentCoreCpuSecond: 0.0895 / 3600,
   agentCoreGbSecond: 0.00945 / 3600,
 };
 const MODEL_SECONDS = 5;
+/** Taken for what a program does; those that are counted do nothing. */
+const PROGRAM_SECONDS = 1;
+/** Taken for a request to DynamoDB in the same Region. */
+const TABLE_REQUEST_SECONDS = 0.005;
 /** At this much memory a function has one processor, and a share of it below: docs.aws.amazon.com/lambda/latest/dg/configuration-memory.html. */
 const MB_A_PROCESSOR = 1769;
 /** Peak memory of a small agent in AgentCore, which bills what is used and not what is set. */
 const AGENT_CORE_GB = 0.25;
 const MILLION = 1e6;
+const ALL_FUNCTIONS = { ...FUNCTIONS, ...POOL_FUNCTIONS };
 
 const gb = (memoryMb: number): number => memoryMb / 1024;
-const ownSeconds = ({ invocations }: Counted): number => invocations.reduce((sum, { ms }) => sum + ms / 1000, 0);
-const waitGb = ({ invocations }: Counted): number => gb(invocations[0]?.memoryMb ?? 0);
-const waitSeconds = ({ modelTurns }: Counted): number => modelTurns * MODEL_SECONDS;
+/** Of a function: its processor time, at the share of a processor that it has. */
+const workSeconds = ({ cpuMs, memoryMb }: Counted['invocations'][number]): number =>
+  (cpuMs / 1000) * Math.max(1, MB_A_PROCESSOR / memoryMb);
+const tableSeconds = ({ tableRequests }: Counted): number => tableRequests * TABLE_REQUEST_SECONDS;
+const ownSeconds = (counted: Counted): number =>
+  counted.invocations.reduce((sum, each) => sum + workSeconds(each), tableSeconds(counted));
+/** What a task may use, as stages have it unless they say otherwise. */
+const TASK = taskOf('costs');
+const taskSecond =
+  (TASK.cpu / 1024) * PRICES.fargateCpuSecond + gb(TASK.memoryMb) * PRICES.fargateGbSecond + PRICES.addressSecond;
+/** From the pull of its image until it can be claimed. */
+const TASK_START_SECONDS = 45;
+const TASK_LEAST_SECONDS = 60;
+
+const programSeconds = ({ tasks }: Counted): number => tasks * PROGRAM_SECONDS;
+/** What waits while a program runs. */
+const BESIDE_A_PROGRAM: Waits = { turns: 0, calls: 1, dispatch: 1 };
 
 /** Of one request, in dollars, apart from waiting for models. */
 const platformCost = (counted: Counted): number =>
   counted.gatewayRequests * PRICES.gatewayRequest +
   counted.invocations.length * PRICES.invocation +
-  counted.invocations.reduce((sum, { ms, memoryMb }) => sum + (ms / 1000) * gb(memoryMb), 0) * PRICES.lambdaGbSecond +
+  counted.invocations.reduce((sum, each) => sum + workSeconds(each) * gb(each.memoryMb), 0) * PRICES.lambdaGbSecond +
+  (tableSeconds(counted) * gb(FUNCTIONS.calls.memoryMb) + programSeconds(counted) * waitGb(BESIDE_A_PROGRAM)) *
+    PRICES.lambdaGbSecond +
   counted.readUnits * PRICES.readUnit +
   counted.writeUnits * PRICES.writeUnit +
   counted.s3Gets * PRICES.s3Get +
   counted.s3Puts * PRICES.s3Put +
   counted.others.filter((action) => action.startsWith('secretsmanager:')).length * PRICES.secretRequest;
 
-const waitCost = (counted: Counted): number => waitSeconds(counted) * waitGb(counted) * PRICES.lambdaGbSecond;
+const waitGb = ({ calls, dispatch = 0 }: Waits): number =>
+  calls * gb(FUNCTIONS.calls.memoryMb) + dispatch * gb(POOL_FUNCTIONS['sandbox-dispatch'].memoryMb);
+const waitCost = ({ waits }: Counted): number => waitGb(waits) * MODEL_SECONDS * PRICES.lambdaGbSecond;
 
-/** The same as one function behind API Gateway that does nothing but ask the model. */
-const bareCost = (counted: Counted): number => PRICES.gatewayRequest + PRICES.invocation + waitCost(counted);
+/** From the start of its tasks to their end, what they wait for models included, but not what they wait in the pool. */
+const taskCost = ({ tasks, waits: { task = 0 } }: Counted): number => {
+  const seconds = tasks * (TASK_START_SECONDS + PROGRAM_SECONDS) + task * MODEL_SECONDS;
+  return Math.max(tasks * TASK_LEAST_SECONDS, seconds) * taskSecond;
+};
 
-/** The same processor time and waiting in an AgentCore session that is stopped at once; it bills a second at least. */
+const waitsOrRuns = ({ waits, tasks }: Counted): boolean => waits.turns > 0 || tasks > 0;
+
+/** The same as functions behind API Gateway that do nothing but ask models, or what programs do. */
+const bareCost = (counted: Counted): number => {
+  const seconds = programSeconds(counted) + counted.waits.calls * MODEL_SECONDS;
+  return (
+    counted.gatewayRequests * (PRICES.gatewayRequest + PRICES.invocation) +
+    seconds * gb(FUNCTIONS.calls.memoryMb) * PRICES.lambdaGbSecond
+  );
+};
+
+/** The same processor time and waiting in AgentCore sessions that are stopped at once; each bills a second at least. */
 const agentCoreCost = (counted: Counted): number => {
-  const own = ownSeconds(counted);
-  const seconds = Math.max(1, own + waitSeconds(counted));
+  const own = programSeconds(counted) || ownSeconds(counted);
+  const seconds = Math.max(counted.gatewayRequests, own + counted.waits.calls * MODEL_SECONDS);
   return own * PRICES.agentCoreCpuSecond + seconds * AGENT_CORE_GB * PRICES.agentCoreGbSecond;
 };
+
+function taskOf(name: string): FargateSettings {
+  const throttle = { requestsPerSecond: 1, burst: 1 };
+  const common = { keepsData: false, logLevel: 'error', logRetentionDays: 7, runRetentionDays: 7, throttle } as const;
+  return defineStage({ name, ...common, sandbox: { kind: 'fargate' } }).sandbox as FargateSettings;
+}
 
 const dollars = (amount: number): string => `$${(amount * MILLION).toFixed(2)}`;
 const table = (head: string[], rows: string[][]): string =>
   [head, head.map((_, i) => (i === 0 ? '---' : '--:')), ...rows].map((row) => `| ${row.join(' | ')} |`).join('\n');
+
+/** `lambda:InvokeFunction x 3`, and so on. */
+function othersOf({ others }: Counted): string {
+  const counts = Map.groupBy(others, (action) => action);
+  return [...counts].map(([action, { length }]) => (length === 1 ? action : `${action} x ${length}`)).join(', ') || '-';
+}
 
 function page(counted: readonly Counted[], needs: Lambda['needs']): string {
   const counts = counted.map((each) => [
@@ -76,16 +131,18 @@ function page(counted: readonly Counted[], needs: Lambda['needs']): string {
     String(each.readUnits),
     String(each.writeUnits),
     `${each.s3Gets} / ${each.s3Puts}`,
-    each.others.join(', ') || '-',
+    othersOf(each),
+    each.tasks === 0 ? '-' : String(each.tasks),
     `${Math.round(ownSeconds(each) * 1000)} ms`,
   ]);
   const prices = counted.map((each) => [
     each.what,
     dollars(platformCost(each)),
-    each.modelTurns === 0 ? '-' : dollars(waitCost(each)),
-    dollars(platformCost(each) + waitCost(each)),
-    each.modelTurns === 0 ? '-' : dollars(bareCost(each)),
-    each.modelTurns === 0 ? '-' : dollars(agentCoreCost(each)),
+    each.tasks === 0 ? '-' : dollars(taskCost(each)),
+    each.waits.turns === 0 ? '-' : dollars(waitCost(each)),
+    dollars(platformCost(each) + taskCost(each) + waitCost(each)),
+    waitsOrRuns(each) ? dollars(bareCost(each)) : '-',
+    waitsOrRuns(each) ? dollars(agentCoreCost(each)) : '-',
   ]);
   const { memoryMb } = FUNCTIONS.calls;
   const promptCpuMs = counted[0]!.invocations[0]!.cpuMs;
@@ -95,15 +152,19 @@ function page(counted: readonly Counted[], needs: Lambda['needs']): string {
 
 Written by \`npm run costs\` on ${new Date().toISOString().slice(0, 10)}, from requests counted in the rehearsal (docs/aws.md): real bundles in
 Lambda's runtime client, DynamoDB Local's count of units, transactions by DynamoDB's rules. Prices are list prices of us-east-1 without free tiers; models
-themselves, logs, traces and data transfer are not in them. Each kind of request is counted the second time: the
-function runs already, and keeps agents and secrets in memory for some minutes.
+themselves, logs, traces and data transfer are not in them. Each kind of request is counted after it was made some times: the
+functions run already, and keep agents and secrets in memory for some minutes.
 
 ## What is counted
 
-${table(['request', 'functions', 'DynamoDB requests', 'read units', 'write units', 'S3 GET / PUT', 'others', 'own time'], counts)}
+${table(['request', 'functions', 'DynamoDB requests', 'read units', 'write units', 'S3 GET / PUT', 'others', 'tasks', 'own time'], counts)}
 
-"Own time" is from the event to the end of all work for it, on the machine that wrote this page, beside whatever else it
-did, with a model that answers at once. Lambda gives ${memoryMb} MB ${(memoryMb / MB_A_PROCESSOR).toFixed(2)} of a processor: expect more there.
+"Own time" is the processor time that the functions took on the machine that wrote this page, at the share of a processor that
+Lambda gives each (${(FUNCTIONS.calls.memoryMb / MB_A_PROCESSOR).toFixed(2)} to those of ${memoryMb} MB), and ${TABLE_REQUEST_SECONDS * 1000} ms for each request to DynamoDB.
+
+"Tasks" are those on Fargate that the request uses, each once. What keeps their number (the function \`pool-keeper\`, called when
+one has ended and when its successor runs) is counted with the request. A loop asks its model twice and runs one command, the
+orchestrator calls ${SUB_CALLS} prompts at once. A program is taken to work for ${PROGRAM_SECONDS} s.
 
 A test holds the prompt call under 12 write units and 8 read units. Of the writes, 6 are the transaction that ends the run (2 for
 each of its two items, 2 for the index in which it moves), 3 begin it, and 2 take and give back its place among the calls at once.
@@ -111,12 +172,16 @@ This run's record is below 1 KB, with what went in and came out of it; each furt
 
 ## What a million cost
 
-${table(['request', 'platform', `waiting ${MODEL_SECONDS} s for each model turn`, 'together', 'bare Lambda + API Gateway', 'AgentCore Runtime'], prices)}
+${table(['request', 'platform', 'tasks', `waiting ${MODEL_SECONDS} s for each model turn`, 'together', 'bare Lambda + API Gateway', 'AgentCore Runtime'], prices)}
 
 - _Platform_: API Gateway, functions, tables, blobs and secrets: authentication, limits, idempotency, the run's record and usage.
-- _Bare_: one function of the same memory behind the same API Gateway that asks the model and does nothing else.
+- _Tasks_: ${TASK.cpu / 1024} vCPU and ${gb(TASK.memoryMb)} GB on ARM with a public address, ${(taskSecond * 3600).toFixed(4)} USD an hour, from the start (taken to be ${TASK_START_SECONDS} s) to the end of
+  each, ${TASK_LEAST_SECONDS} s at least, as Fargate bills. What a task waits in the pool comes on top: ${(taskSecond * 3600 * 730).toFixed(2)} USD a month for each that the stage keeps idle.
+  [MicroVMs](microvms.md) cost less for short runs.
+- _Bare_: functions of the same memory behind the same API Gateway, one for each agent, that ask the model or do what the program
+  does, and nothing else.
 - _AgentCore_: list price of Bedrock AgentCore Runtime ($0.0895 a vCPU-hour, $0.00945 a GB-hour) for the same own time as
-  processor time and ${AGENT_CORE_GB} GB for as long as the call takes. It does not bill the processor while an agent waits. It does bill memory
+  processor time (the program's, where there is one) and ${AGENT_CORE_GB} GB for as long as the call takes. It does not bill the processor while an agent waits. It does bill memory
   until the session ends, which is 15 minutes after its last call unless it is stopped: ${dollars(900 * AGENT_CORE_GB * PRICES.agentCoreGbSecond)} more a million
   sessions. What the platform adds to a call (keys, limits, records) would have to be built beside it.
 
@@ -146,10 +211,10 @@ does not show. Those that a person waits for have more. What they needed here:
 ${table(
   ['function', 'memory', 'most that it used', 'processor time to start'],
   [...needs].map(([name, { initCpuMs, peakMb }]) => {
-    const short = name.split('-').slice(2).join('-') as keyof typeof FUNCTIONS;
+    const short = name.split('-').slice(2).join('-') as keyof typeof ALL_FUNCTIONS;
     return [
       `\`${short}\``,
-      `${FUNCTIONS[short].memoryMb} MB`,
+      `${ALL_FUNCTIONS[short].memoryMb} MB`,
       `${Math.ceil(peakMb)} MB`,
       `${Math.round(initCpuMs)} ms`,
     ];

@@ -1,14 +1,17 @@
+import { SandboxPool } from '#aws/fargate/pool.ts';
 import { streamCall } from '#test/helpers/events.ts';
-import { clientOf, request } from '#test/helpers/platform.ts';
-import type { Rehearsal } from './platform.ts';
+import { clientOf, publishCode, request } from '#test/helpers/platform.ts';
+import { POOL, type Rehearsal } from './platform.ts';
 
 /** What one request of a client makes AWS do, all that goes on after its answer included. */
 export interface Counted {
   readonly what: string;
-  /** Waits for a model, so many times one after the other. */
-  readonly modelTurns: number;
+  /** What waits for models. */
+  readonly waits: Waits;
   /** Requests that come to API Gateway: those of agents, too. */
   readonly gatewayRequests: number;
+  /** Tasks that were used, each for this request only. */
+  readonly tasks: number;
   readonly invocations: Rehearsal['lambda']['invocations'];
   readonly readUnits: number;
   readonly writeUnits: number;
@@ -20,6 +23,30 @@ export interface Counted {
   readonly others: readonly string[];
 }
 
+/** Turns of models that are waited for. Two that wait for the same turn at the same time both count. */
+export interface Waits {
+  /** Turns one after the other: what the caller waits. */
+  readonly turns: number;
+  /** Turns that a function `calls` waits. */
+  readonly calls: number;
+  /** Turns that a function `sandbox-dispatch` waits. @default 0 */
+  readonly dispatch?: number;
+  /** Turns that a task waits. @default 0 */
+  readonly task?: number;
+}
+
+const NO_WAIT: Waits = { turns: 0, calls: 0 };
+const ONE_TURN: Waits = { turns: 1, calls: 1 };
+export const SUB_CALLS = 5;
+/** Asks all at once. */
+const ORCHESTRATOR = `
+import('agent-platform-sdk').then(async ({ AgentClient }) => {
+  const client = new AgentClient();
+  const greet = () => client.call('costs/greeter@v1', { name: 'Ada' });
+  console.log(JSON.stringify(await Promise.all([${Array(SUB_CALLS).fill('greet()').join(', ')}])));
+});
+`;
+
 const MODEL_KEY = { name: 'ANTHROPIC_API_KEY', value: 'sk-ant-made-up' };
 
 /** Until then V8 still compiles: the processor works several times as long as it does for all that come after. */
@@ -27,7 +54,7 @@ const WARM_UP = 10;
 
 /** Makes each kind of request some times and counts the last: by then the function runs and knows what it keeps in memory. */
 export async function countRequests(target: Rehearsal): Promise<Counted[]> {
-  const { gate, lambda } = target;
+  const { gate, lambda, ecs, chaos } = target;
   const { key, slug, workspaceId } = await target.addUser('costs');
   const client = clientOf(target, key);
   await client.putSecret({ params: { workspace_id: workspaceId }, body: MODEL_KEY });
@@ -49,22 +76,73 @@ export async function countRequests(target: Rehearsal): Promise<Counted[]> {
     return answer;
   };
 
+  await publishCode(client, 'adder', { 'main.js': `console.log(JSON.stringify({ ok: true }))` });
+  const manifest = {
+    manifest_version: 1,
+    max_hops: 1,
+    timeout_ms: 60_000,
+    dependencies: [{ id: `${slug}/greeter`, version: 'v1' }],
+  };
+  await publishCode(client, 'conductor', { 'main.js': ORCHESTRATOR }, { manifest });
+  const turns = [
+    { toolCalls: [{ name: 'bash', input: { command: 'date' } }] },
+    { toolCalls: [{ name: 'submit_result', input: { result: 'done' } }] },
+  ];
+  const prompt = `Do it. [[llm ${JSON.stringify(turns)}]]`;
+  await client.createAgent({
+    body: {
+      name: 'looper',
+      type: 'agent',
+      description: 'Loops',
+      prompt,
+      supported_providers: ['anthropic'],
+      required_secrets: [],
+    },
+  });
+  const { schedule } = await client.createSchedule({
+    params: { workspace_id: workspaceId },
+    body: { agent: `${slug}/greeter`, schedule_type: 'webhook' },
+  });
+  const hook = new URL(schedule.webhook_url!).pathname;
+
   const counted: Counted[] = [];
-  const count = async (what: string, modelTurns: number, act: () => Promise<unknown>): Promise<void> => {
-    for (let i = 0; i < WARM_UP; i++) await act();
+  const pool = new SandboxPool(target.deps, { most: POOL.most, startMs: POOL.startSeconds * 1000 });
+  /** Until what was used has been replaced, and nothing goes on. */
+  const settled = async (): Promise<void> => {
+    do {
+      await lambda.settled();
+      await ecs.settled();
+      await target.deps.clock.sleep(50);
+    } while ((await pool.read()).slots.some(({ state }) => state !== 'idle'));
     await lambda.settled();
+  };
+  let tasks = 0;
+  chaos.onCall = (_, event) => {
+    if (event?.ends) tasks += 1;
+  };
+  const count = async (
+    what: string,
+    waits: Waits,
+    act: () => Promise<unknown>,
+    { warmUp = WARM_UP } = {},
+  ): Promise<void> => {
+    for (let i = 0; i < warmUp; i++) await act();
+    await settled();
     const [calls, runs] = [gate.calls.length, lambda.invocations.length];
+    tasks = 0;
     await act();
-    await lambda.settled();
+    await settled();
     const made = gate.calls.slice(calls).filter(({ principal }) => principal !== 'operator');
     const of = (service: string) => made.filter((call) => call.service === service);
     const s3 = of('s3').map(({ action }) => action);
+    const invocations = lambda.invocations.slice(runs);
     const isGet = (action: string) => action === 's3:GetObject';
     counted.push({
       what,
-      modelTurns,
-      gatewayRequests: 1,
-      invocations: lambda.invocations.slice(runs),
+      waits,
+      gatewayRequests: invocations.filter(({ fn }) => !/-(sandbox-dispatch|pool-keeper)$/.test(fn)).length,
+      tasks,
+      invocations,
       readUnits: of('dynamodb').reduce((sum, { readUnits }) => sum + readUnits, 0),
       writeUnits: of('dynamodb').reduce((sum, { writeUnits }) => sum + writeUnits, 0),
       tableRequests: of('dynamodb').length,
@@ -74,28 +152,45 @@ export async function countRequests(target: Rehearsal): Promise<Counted[]> {
     });
   };
 
-  await count('prompt call', 1, () => send('POST', path, { json }));
-  await count('prompt call, streamed', 1, async () => {
+  await count('prompt call', ONE_TURN, () => send('POST', path, { json }));
+  await count('prompt call, streamed', ONE_TURN, async () => {
     const call = await streamCall(target, path, { key, json });
     await Array.fromAsync(call.records);
   });
-  await count('prompt call, answered later', 1, () =>
+  await count('prompt call, answered later', ONE_TURN, () =>
     send('POST', path, { json, headers: { prefer: 'respond-async' } }),
   );
   let repeats = 0;
-  await count('prompt call with an `Idempotency-Key`', 1, () =>
+  await count('prompt call with an `Idempotency-Key`', ONE_TURN, () =>
     send('POST', path, { json, headers: { 'idempotency-key': `costs-${repeats++}` } }),
   );
+  // Each of these takes a task, which starts anew.
+  const few = { warmUp: 2 };
+  await count('code run (warm pool)', NO_WAIT, () => send('POST', `/${slug}/adder/v1/run`, { json: { a: 1 } }), few);
+  await count(
+    'tool loop: two turns, one command',
+    { turns: 2, calls: 2, task: 2 },
+    () => send('POST', `/${slug}/looper/v1/run`, { json }),
+    few,
+  );
+  await count(
+    `orchestrator with ${SUB_CALLS} prompt calls at once`,
+    { turns: 1, calls: 1 + SUB_CALLS, dispatch: 1, task: 1 },
+    () => send('POST', `/${slug}/conductor/v1/run`, { json: {} }),
+    few,
+  );
+  await count('webhook to a prompt agent', ONE_TURN, () => send('POST', hook, { json }));
   const run = (await send('POST', path, { json })).headers.get('x-run-id');
-  await count('`GET` of a run', 0, () => send('GET', `/workspaces/${workspaceId}/runs/${run}`));
-  await count('`GET` of a page of runs', 0, () => send('GET', `/workspaces/${workspaceId}/runs?limit=20`));
-  await count('`GET` of an agent', 0, () => send('GET', `/agents/${agent.id}`));
-  await count('`GET` of the agents of a workspace', 0, () => send('GET', '/agents'));
-  await count('`GET` of the public catalog', 0, () => send('GET', '/public/agents'));
-  await count('`GET /usage`', 0, () => send('GET', '/usage'));
-  await count('`GET /health`', 0, () => send('GET', '/health'));
-  await count('publishing a prompt', 0, () =>
+  await count('`GET` of a run', NO_WAIT, () => send('GET', `/workspaces/${workspaceId}/runs/${run}`));
+  await count('`GET` of a page of runs', NO_WAIT, () => send('GET', `/workspaces/${workspaceId}/runs?limit=20`));
+  await count('`GET` of an agent', NO_WAIT, () => send('GET', `/agents/${agent.id}`));
+  await count('`GET` of the agents of a workspace', NO_WAIT, () => send('GET', '/agents'));
+  await count('`GET` of the public catalog', NO_WAIT, () => send('GET', '/public/agents'));
+  await count('`GET /usage`', NO_WAIT, () => send('GET', '/usage'));
+  await count('`GET /health`', NO_WAIT, () => send('GET', '/health'));
+  await count('publishing a prompt', NO_WAIT, () =>
     send('POST', '/agents', { json: { name: 'other', type: 'prompt', description: 'Says', prompt: 'Say it.' } }),
   );
+  chaos.onCall = undefined;
   return counted;
 }

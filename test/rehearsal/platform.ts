@@ -197,6 +197,8 @@ export async function startRehearsal(emulators: AwsEndpoints): Promise<Rehearsal
     unused: () => grantsOf(policies).filter((grant) => !gate.used.has(grant)),
     async close() {
       await api.close();
+      // Tasks that end now need no successors.
+      chaos.onTaskEvent = () => {};
       await ecs.close();
       await lambda.close();
       await lambdaApi.close();
