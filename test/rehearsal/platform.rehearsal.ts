@@ -146,6 +146,40 @@ describe('the clock', () => {
     expect(events).toMatchObject([{ event_type: 'alert_sent' }]);
   });
 
+  test('runs schedules of large prompts and of programs, however it is woken', async () => {
+    const owner = await target.addUser('aws-kinds');
+    const own = clientOf(target, owner.key);
+    const params = { workspace_id: owner.workspaceId };
+    await own.putSecret({ params, body: { name: 'ANTHROPIC_API_KEY', value: 'sk-ant-made-up' } });
+    const prompt = `[[llm {"echo": true}]] ${'p'.repeat(150_000)}`;
+    const body = {
+      name: 'large',
+      type: 'prompt' as const,
+      description: 'x',
+      prompt,
+      supported_providers: ['anthropic'],
+    };
+    await own.createAgent({ body });
+    await publishCode(own, 'program', { 'main.py': 'print("{}")' });
+    const create = async (agent: string) => {
+      return (await own.createSchedule({ params, body: { agent, cron_expression: '* * * * *' } })).schedule;
+    };
+    const store = new ScheduleStore(target.deps, owner.workspaceId);
+    const overdue = new Date(Math.floor(Date.now() / 60_000 - 3) * 60_000).toISOString();
+    for (const agent of ['large', 'program']) {
+      const { id } = await create(agent);
+      await target.fire(owner.workspaceId, id);
+      await store.change(id, () => ({ set: { next_run_at: overdue } }));
+      await target.tick('schedule-sweeper');
+      const { runs } = await own.listScheduleRuns({ params: { ...params, schedule_id: id }, query: {} });
+      expect(
+        runs.map(({ status }) => status),
+        agent,
+      ).toEqual(['completed', 'completed']);
+      await own.deleteSchedule({ params: { ...params, schedule_id: id } });
+    }
+  });
+
   test('runs schedules that no timer woke, once, and repairs timers', async () => {
     const owner = await target.addUser('aws-schedules');
     const own = clientOf(target, owner.key);
@@ -194,6 +228,43 @@ test('what a request costs is counted, and a prompt call is cheap', async () => 
 
 test('no function needed what its policy does not allow', () => {
   expect([...target.gate.refused]).toEqual([]);
+});
+
+test('no function may do what it never needs', () => {
+  /** What is needed for reasons that no test here brings about. */
+  const rare = [
+    // What deployments call when a stage is removed: aws/empty-stage.ts and aws/fargate/stop-all-tasks.ts have tests.
+    /^(pool-)?cleaner /,
+    // Listing is never asked for: it makes S3 say that an object is not there.
+    / s3:ListBucket /,
+    // The time of a key's last use, which another function noted shortly before.
+    /^(calls|catalog|downloads|runs|uploads|usage) dynamodb:UpdateItem .*-main$/,
+    // Credits that a lost run held, given back when the balance is read.
+    /^billing dynamodb:((Put|Update)Item .*-main|GetItem .*-runs)$/,
+    // What agents may do with the key of their run: those of the suite call these functions with keys of users.
+    /^(catalog|downloads|storage|tasks|uploads) dynamodb:GetItem .*-runs$/,
+    // A run of a schedule is a call, whose every need the function `calls` has shown; here it is of two kinds of agents.
+    /^schedule-(fired|sweeper) dynamodb:(Query .*-main(\/index\/gsi1)?|UpdateItem .*-main|GetItem .*-(runs|counters))$/,
+    /^schedule-(fired|sweeper) s3:GetObject .*\/(layers|runs)\/\*$/,
+    // What does not fit into one call of `sandbox-dispatch`.
+    / s3:(Get|Put)Object .*\/transfers\/\*$/,
+    // What is kept of runs and definitions in the bucket, as it is large: of these functions' it is not.
+    /^agents s3:GetObject .*\/runs\/\*$/,
+    /^install s3:(Get|Put)Object .*\/(definitions|layers|runs)\/\*$/,
+    // A schedule that follows a version once it is installed.
+    /^install dynamodb:PutItem .*-main$/,
+    // A call that finds no task waiting.
+    /^(install|schedule-fired|schedule-sweeper) lambda:InvokeFunction .*-pool-keeper$/,
+    // What RunTask did when its answer was lost; and that it passes the roles of the definition, which a request does not name.
+    /^pool-keeper (ecs:ListTasks|iam:PassRole) /,
+    // What Lambda's reader of a queue does beside reading.
+    /^schedule-fired sqs:(ChangeMessageVisibility|GetQueueAttributes|GetQueueUrl) /,
+    // What EventBridge Scheduler could not deliver.
+    /^timers sqs:SendMessage .*-fires-dead$/,
+    // Either the address or its domain is verified.
+    /^workspaces ses:SendEmail .*\/sender\.example\.com$/,
+  ];
+  expect(target.unused().filter((grant) => !rare.some((pattern) => pattern.test(grant)))).toEqual([]);
 });
 
 afterAll(() => target.close());

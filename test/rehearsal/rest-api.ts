@@ -61,7 +61,7 @@ export async function startRestApi(): Promise<RestApi> {
       server.on('request', (request, response) => {
         api.serve(request, response).catch((error) => {
           // Clients that leave are no fault.
-          if (error?.code !== 'ERR_STREAM_PREMATURE_CLOSE')
+          if (!['ERR_STREAM_PREMATURE_CLOSE', 'ERR_STREAM_UNABLE_TO_PIPE'].includes(error?.code))
             process.stderr.write(`rest api: ${error?.stack ?? error}\n`);
           response.destroy();
         });
