@@ -60,9 +60,9 @@ export async function remoteTarget(address: string, key: string, modelPort?: num
       const token = await invite(ownerKey, workspaceId, user.slug);
       await as(user.key).acceptInvite({ params: { token } });
     },
-    setPlan: async () => notHere('sets plans'),
-    grantCredits: async () => notHere('grants credits'),
-    fire: async () => notHere('lets schedules fire'),
+    setPlan: () => notHere('sets plans'),
+    grantCredits: () => notHere('grants credits'),
+    fire: () => notHere('lets schedules fire'),
     get llm() {
       return llm ?? notHere('scripts a model');
     },
