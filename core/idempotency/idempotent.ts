@@ -194,24 +194,29 @@ async function endOfAbandoned(
   const run = await runs.find(run_id as string);
   const now = deps.clock.now();
   if (run === undefined) {
-    const givenUpAt = prevent ? (claimed_at as number) + BEGUN_WITHIN_MS : (deadline as number) + LOST_AFTER_MS;
-    if (now <= givenUpAt) return undefined;
+    const mayBegin = prevent
+      ? isWithin(BEGUN_WITHIN_MS, claimed_at as number, now)
+      : now <= (deadline as number) + LOST_AFTER_MS;
+    if (mayBegin) return undefined;
     return prevent === undefined || (await prevent(run_id as string)) ? 'lost' : undefined;
   }
   if (run.status === 'running' || run.status === 'queued') return undefined;
   // It may end yet, and is answered as its record says in the end.
   if (answerFrom !== undefined && run.completedAt === null) return undefined;
   // What nobody but the platform is to blame for may be tried again.
-  if (answerFrom === undefined && run.errorCode === 'INTERNAL_ERROR') return now > savedBy(run) ? 'lost' : undefined;
-  if (now <= savedBy(run)) return undefined;
+  if (answerFrom === undefined && run.errorCode === 'INTERNAL_ERROR') return mayBeSaved(run, now) ? undefined : 'lost';
+  if (mayBeSaved(run, now)) return undefined;
   const body = await runs.body(run.id);
   if (answerFrom !== undefined) return answerFrom(run, body?.output ?? null);
   return run.errorCode === null ? resultAnswer(run, body?.output ?? null) : errorAnswer(errorOf(run), run.id);
 }
 
-/** A run that is lost has no end. */
-const savedBy = ({ completedAt }: Run): number =>
-  completedAt === null ? 0 : Date.parse(completedAt) + SAVED_WITHIN_MS;
+/** Whether its host may be about to write down the answer. A run that is lost has no end. */
+const mayBeSaved = ({ completedAt }: Run, now: number): boolean =>
+  completedAt !== null && isWithin(SAVED_WITHIN_MS, Date.parse(completedAt), now);
+
+/** On either side, for clocks may be set back. */
+const isWithin = (ms: number, time: number, now: number): boolean => Math.abs(now - time) <= ms;
 
 /** As the call would have been answered, without its warnings. */
 const resultAnswer = (run: Run, data: unknown): KeptAnswer => ({

@@ -214,4 +214,4 @@ export class Machine {
   }
 }
 
-const summary = (value: unknown): string => (JSON.stringify(value) ?? 'nothing').slice(0, 400);
+const summary = (value: unknown): string => (JSON.stringify(value) ?? 'nothing').slice(0, 200);
