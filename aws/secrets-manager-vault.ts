@@ -24,8 +24,8 @@ const MAX_CACHED_WORKSPACES = 200;
 const REQUEST_LIMIT_MS = 10_000;
 const LOCK_SECONDS = 30;
 const LOCK_WAIT_MS = 15_000;
-/** Between two tries for the lock: longer each time, as the tries of many writers would slow the one that has it. */
-const LOCK_PAUSE_MS = { first: 100, most: 800 };
+/** Between two tries for the lock, about: many writers must neither slow the one that has it nor stay in step. */
+const LOCK_PAUSE_MS = 200;
 
 export interface SecretsManagerVaultProps {
   readonly client: SecretsManagerClient;
@@ -107,14 +107,14 @@ export class SecretsManagerVault implements Vault {
     const key = { pk: `VAULT#${workspaceId}`, sk: 'LOCK' };
     const owner = ids.uuid();
     const giveUpAt = clock.now() + LOCK_WAIT_MS;
-    for (let pause = LOCK_PAUSE_MS.first; ; pause = Math.min(2 * pause, LOCK_PAUSE_MS.most)) {
+    for (;;) {
       const now = epochSeconds(clock.now());
       const taken = await locks.put({ ...key, owner, ttl: now + LOCK_SECONDS }, anyOf(absent(), lessThan('ttl', now)));
       if (taken.ok) break;
       if (clock.now() >= giveUpAt) {
         throw new PlatformError('CONFLICT', 'other changes of this workspace’s secrets are under way: try again');
       }
-      await clock.sleep(pause * (0.5 + Math.random() / 2));
+      await clock.sleep(LOCK_PAUSE_MS * (0.5 + Math.random()));
     }
     try {
       await work();
