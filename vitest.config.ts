@@ -28,7 +28,7 @@ export default defineConfig({
           name: 'rehearsal',
           include: ['test/rehearsal/*.rehearsal.ts', 'test/rehearsal/*.aws.test.ts'],
           globalSetup: ['test/helpers/aws-emulators.ts'],
-          testTimeout: 120_000,
+          testTimeout: 240_000,
           hookTimeout: 120_000,
         },
       },

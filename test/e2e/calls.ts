@@ -282,7 +282,7 @@ export function callsSuite(target: () => Target, has: Languages): void {
       test('what it leaves running does not hold up the answer', async () => {
         const started = Date.now();
         expect(expectOk(await run({ mode: 'fork' })).data).toEqual({ forked: true });
-        expect(Date.now() - started).toBeLessThan(20_000);
+        expect(Date.now() - started).toBeLessThan(45_000);
       });
 
       test('it cannot fill the disk', async () => {
