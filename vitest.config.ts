@@ -28,6 +28,8 @@ export default defineConfig({
           name: 'rehearsal',
           include: ['test/rehearsal/*.rehearsal.ts', 'test/rehearsal/*.aws.test.ts'],
           globalSetup: ['test/helpers/aws-emulators.ts'],
+          // Each is a deployment: they build the same bundles, and fill the machine.
+          fileParallelism: false,
           testTimeout: 240_000,
           hookTimeout: 120_000,
         },

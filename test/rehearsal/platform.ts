@@ -1,5 +1,4 @@
 import { Readable } from 'node:stream';
-import { setTimeout } from 'node:timers/promises';
 import { CreateTableCommand, DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import { CreateBucketCommand, S3Client } from '@aws-sdk/client-s3';
 import { CreateScheduleGroupCommand, SchedulerClient } from '@aws-sdk/client-scheduler';
@@ -11,13 +10,15 @@ import type { EventName } from '#core/events.ts';
 import { grantCreditsTo, setPlan } from '#core/limits/operator.ts';
 import { bootstrap } from '#core/workspaces/bootstrap.ts';
 import { defineStage, functionNameOf, timerNamesOf } from '#lib/config.ts';
-import type { PoolFunctionName } from '#lib/functions.ts';
+import type { MICROVM_FUNCTIONS, PoolFunctionName } from '#lib/functions.ts';
 import { runnerHealth } from '#runner/client.ts';
 import { AWS_TEST_ACCOUNT, TEST_REGION } from '#test/helpers/aws-account.ts';
 import type { AwsEndpoints } from '#test/helpers/aws-emulators.ts';
 import { type FakeEcs, startFakeEcs } from '#test/helpers/fake-ecs.ts';
 import { startFakeLambda } from '#test/helpers/fake-lambda.ts';
+import { type FakeMicrovms, startFakeMicrovms } from '#test/helpers/fake-microvms.ts';
 import type { Target } from '#test/helpers/platform.ts';
+import { startRunner } from '#test/helpers/runner.ts';
 import { startRunnerTask } from '#test/helpers/runner-task.ts';
 import { makeDue } from '#test/helpers/schedules.ts';
 import { startScriptedLlm } from '#test/helpers/scripted-llm/server.ts';
@@ -31,8 +32,10 @@ import { type EventBridge, startEventBridge } from './event-bridge.ts';
 import { type EventSources, startEventSources } from './event-sources.ts';
 import { NOTHING, policiesOf, type Statement } from './iam.ts';
 import { type Lambda, startLambda } from './lambda.ts';
+import { microvmReader } from './microvm-wire.ts';
 import { startRestApi } from './rest-api.ts';
 import { type Scheduler, startScheduler } from './scheduler.ts';
+import { WIRE } from './wire.ts';
 
 export interface Rehearsal extends Target {
   readonly gate: AwsGate;
@@ -47,8 +50,10 @@ export interface Rehearsal extends Target {
   /** With the rights of an operator. */
   readonly deps: Deps;
   /** Lets the clock call the function of an event. */
-  tick(name: EventName | PoolFunctionName): Promise<void>;
+  tick(name: EventName | PoolFunctionName | keyof typeof MICROVM_FUNCTIONS): Promise<void>;
   readonly ecs: FakeEcs;
+  /** Where programs run in MicroVMs. */
+  readonly microvms?: FakeMicrovms;
   /** What a test does to what is on its way. */
   readonly chaos: Chaos;
 }
@@ -74,13 +79,16 @@ const EVERYTHING: Statement = { ...NOTHING, actions: ['*'], resources: ['*'] };
  * environment that the template gives it; what they ask of AWS goes through a gate that holds it against the policies of
  * their roles.
  */
-export async function startRehearsal(emulators: AwsEndpoints): Promise<Rehearsal> {
+export async function startRehearsal(
+  emulators: AwsEndpoints,
+  { sandbox = 'fargate' }: { sandbox?: 'fargate' | 'microvm' } = {},
+): Promise<Rehearsal> {
   const runtime = fetchLambdaRuntime();
   const llm = await startScriptedLlm();
   await buildFunctions();
   const api = await startRestApi();
   const stage = defineStage({
-    name: 'e2e',
+    name: sandbox === 'fargate' ? 'e2e' : 'vms',
     keepsData: false,
     logLevel: 'error',
     logRetentionDays: 7,
@@ -96,7 +104,7 @@ export async function startRehearsal(emulators: AwsEndpoints): Promise<Rehearsal
       PLATFORM_POOL_START_SECONDS: String(POOL.startSeconds),
       ...llm.settings,
     },
-    sandbox: { kind: 'fargate', idle: POOL.idle, most: POOL.most },
+    sandbox: sandbox === 'fargate' ? { kind: 'fargate', idle: POOL.idle, most: POOL.most } : { kind: 'microvm' },
   });
   const { folder, stacks } = synthesise(stage, BUNDLES);
   const assembly = readAssembly(folder, stacks);
@@ -114,7 +122,7 @@ export async function startRehearsal(emulators: AwsEndpoints): Promise<Rehearsal
     return { isStream: false, payload: Readable.from([]) };
   });
   const ecs = await startFakeEcs({
-    cluster: assembly.of('AWS::ECS::Cluster')[0]!.properties.ClusterName,
+    cluster: assembly.of('AWS::ECS::Cluster')[0]?.properties.ClusterName ?? 'none',
     taskDefinitions: assembly.of('AWS::ECS::TaskDefinition').map(({ arn }) => arn),
     start(task, address) {
       const row = started++ % starting.length;
@@ -129,6 +137,7 @@ export async function startRehearsal(emulators: AwsEndpoints): Promise<Rehearsal
       delivered.catch((error) => process.stderr.write(`event not delivered: ${error}\n`));
     },
   });
+  const microvms = sandbox === 'microvm' ? await startFakeMicrovms() : undefined;
   const gate = await startAwsGate(
     {
       ecs: ecs.url,
@@ -139,8 +148,10 @@ export async function startRehearsal(emulators: AwsEndpoints): Promise<Rehearsal
       scheduler: emulators.moto,
       ses: emulators.moto,
       lambda: lambdaApi.url,
+      ...(microvms && { microvms: microvms.url }),
     },
     { ...policies, [OPERATOR]: [EVERYTHING] },
+    { ...WIRE, ...(microvms && { microvms: microvmReader(microvms) }) },
   );
   const lambda = startLambda(assembly, runtime, (fn) => accountOf(gate, shortName(fn.properties.FunctionName)));
   api.serve(assembly, async (functionArn, event, sourceArn, onBegin) => {
@@ -165,7 +176,7 @@ export async function startRehearsal(emulators: AwsEndpoints): Promise<Rehearsal
   const key = await bootstrap(deps);
   // An upload waits ten seconds for its installation, which includes a process that starts.
   await lambda.warm(functionNameOf(stage, 'install'), 1);
-  await events.tick(functionNameOf(stage, 'pool-keeper'));
+  if (sandbox === 'fargate') await events.tick(functionNameOf(stage, 'pool-keeper'));
   return {
     url: api.url,
     key: key!,
@@ -178,6 +189,7 @@ export async function startRehearsal(emulators: AwsEndpoints): Promise<Rehearsal
     scheduler,
     timerGroup,
     ecs,
+    microvms,
     chaos,
     tick: (name) => events.tick(functionNameOf(stage, name)),
     addUser: (slug) => addUser(deps, slug),
@@ -193,7 +205,7 @@ export async function startRehearsal(emulators: AwsEndpoints): Promise<Rehearsal
       if (failed.length > 0) throw new Error(`the function gave messages back: ${failed.map(({ body }) => body)}`);
     },
     llm,
-    interpreters: await interpretersOf(ecs),
+    interpreters: await interpretersHere(),
     unused: () => grantsOf(policies).filter((grant) => !gate.used.has(grant)),
     async close() {
       await api.close();
@@ -202,24 +214,19 @@ export async function startRehearsal(emulators: AwsEndpoints): Promise<Rehearsal
       await ecs.close();
       await lambda.close();
       await lambdaApi.close();
+      await microvms?.close();
       await gate.close();
       await llm.close();
     },
   };
 }
 
-/** What the first task to run says that it has. */
-async function interpretersOf(ecs: FakeEcs): Promise<Target['interpreters']> {
-  for (;;) {
-    const address = ecs.tasks
-      .filter(({ lastStatus }) => lastStatus === 'RUNNING')
-      .flatMap(({ attachments }) => attachments.flatMap(({ details }) => details))
-      .find(({ name }) => name === 'privateIPv4Address')?.value;
-    if (address !== undefined) {
-      return (await runnerHealth({ baseUrl: `http://${address}:8080` }, 5_000)).interpreters;
-    }
-    await setTimeout(50);
-  }
+/** What a runner finds on this machine. */
+async function interpretersHere(): Promise<Target['interpreters']> {
+  const runner = await startRunner();
+  const { interpreters } = await runnerHealth({ baseUrl: runner.url }, 30_000);
+  await runner.kill();
+  return interpreters;
 }
 
 /** Ours. CDK's own, which deployments call, have no names. */
