@@ -60,7 +60,7 @@ export async function simulate(style: Style, seed: number, props: Partial<WorldP
   const at = Date.parse(random.pick([change.forward, change.back]));
   const world = await World.create({
     random,
-    start: at - random.between(-5, 35) * MINUTE_MS + random.between(0, 59_999),
+    start: at - random.between(-5, 15) * MINUTE_MS + random.between(0, 59_999),
     concurrency: random.chance(0.15) ? 2 : 100,
     ...props,
   });
