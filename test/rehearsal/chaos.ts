@@ -29,7 +29,7 @@ export function chaosSuite(target: () => Rehearsal): void {
       workspaceId = workspaces.find(({ slug }) => slug === 'acme')!.id;
       const runtime = { command: 'bash main.sh' };
       await publishCode(client, 'survivor', { 'main.sh': ECHO }, { runtime });
-      await publishCode(client, 'survivor-brief', { 'main.sh': ECHO }, { runtime, timeout_seconds: 3 });
+      await publishCode(client, 'survivor-brief', { 'main.sh': ECHO }, { runtime, timeout_seconds: 8 });
       pool = new SandboxPool(target().deps, { most: POOL.most, startMs: POOL.startSeconds * 1000 });
     });
     beforeEach(async () => {
@@ -117,6 +117,8 @@ export function chaosSuite(target: () => Rehearsal): void {
     test('RunTask throttles: who cannot wait is told when to come again, who can is answered', async () => {
       target().ecs.refuse(REFUSALS, 'throttle');
       await killIdle();
+      const idle = async () => (await pool.read()).slots.filter(({ state }) => state === 'idle').length;
+      await expect.poll(idle, { timeout: 30_000 }).toBe(0);
       const refused = await call({ n: 4 }, 'survivor-brief');
       const error = expectError(refused, 429, 'RATE_LIMITED', 'No sandbox is ready');
       expect(error).toMatchObject({ is_retryable: true, suggested_wait_time: expect.any(Number) });
