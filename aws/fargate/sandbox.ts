@@ -44,7 +44,12 @@ export const createFargateSandbox = (
   new FargateSandbox({
     ...deps,
     links: createS3Links(deps.config.bucket),
-    lambda: new LambdaClient({ maxAttempts: 1 }),
+    // What may have run is not sent again: so no connection is used again either, which may have died while this process
+    // was frozen.
+    lambda: new LambdaClient({
+      maxAttempts: 1,
+      requestHandler: { httpAgent: { keepAlive: false }, httpsAgent: { keepAlive: false } },
+    }),
   });
 
 /** One request, as `fetch` is given it. */

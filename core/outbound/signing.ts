@@ -45,8 +45,8 @@ export async function messageHeaders(
   const valid = [current, previous !== undefined && previous.until > now && previous.secret].filter(
     (secret): secret is string => typeof secret === 'string',
   );
-  // Loaded with the first message: most processes never send one.
-  const { Webhook } = await import('standardwebhooks');
+  // Loaded with the first message: most processes never send one. A bundled CommonJS package has a default export only.
+  const { Webhook } = (await import('standardwebhooks')).default;
   const signatures = valid.map((secret) => new Webhook(secret).sign(id, new Date(now), body));
   return {
     'webhook-id': id,

@@ -100,7 +100,8 @@ export async function startAwsGate(
     calls.push({ principal, service, action, status: response.statusCode, ...units });
   }
 
-  const server = createServer((incoming, response) => {
+  // Processes that are frozen learn late that a connection has been closed.
+  const server = createServer({ keepAliveTimeout: 0 }, (incoming, response) => {
     serve(incoming, response).catch((error) => {
       // Whoever asked has left, which breaks nothing.
       if (response.destroyed) return;
