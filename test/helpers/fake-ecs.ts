@@ -57,6 +57,8 @@ export interface FakeEcs {
   readonly requests: readonly string[];
   /** The next so many calls of RunTask are refused, or answered with a failure to place the task. */
   refuse(count: number, how: 'throttle' | 'failure' | 'error'): void;
+  /** From now on RunTask starts tasks again. */
+  stopRefusing(): void;
   /** The next so many calls of RunTask start their task, and their answer is lost. */
   loseAnswers(count: number): void;
   /** The host of a task dies. */
@@ -245,6 +247,7 @@ export async function startFakeEcs(options: FakeEcsOptions): Promise<FakeEcs> {
     },
     requests,
     refuse: (count, how) => void refusals.push(...Array(count).fill(how)),
+    stopRefusing: () => void refusals.splice(0),
     loseAnswers(count) {
       answersToLose += count;
     },
