@@ -110,8 +110,10 @@ for family, address in ((socket.AF_INET, ('127.0.0.1', ${servicePort})), (socket
             ['4141', '4142'].map((seconds) =>
               inSession({}, async (session) => {
                 await ran(session, `sleep ${seconds} & `);
-                const pid = readdirSync('/proc').find(
-                  (name) => /^\d+$/.test(name) && commandLineOf(name) === `sleep ${seconds} `,
+                const pid = await vi.waitUntil(() =>
+                  readdirSync('/proc').find(
+                    (name) => /^\d+$/.test(name) && commandLineOf(name) === `sleep ${seconds} `,
+                  ),
                 );
                 return /^Uid:\t(\d+)\t(\d+)\t(\d+)\t(\d+)$/m
                   .exec(readFileSync(`/proc/${pid}/status`, 'utf8'))!
