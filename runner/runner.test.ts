@@ -137,7 +137,7 @@ describe('a runner', { timeout: 120_000 }, () => {
     const runner = await start();
     const session = await RunnerSession.open({ baseUrl: runner.url }, jobFor(specOf(), none));
     const mark = `63${process.pid}`;
-    const events = session.exec({ command: `echo on; setsid sleep ${mark}`, timeoutMs: 60_000 });
+    const events = session.exec({ command: `echo on; setsid --wait sleep ${mark}`, timeoutMs: 60_000 });
     expect((await events.next()).value).toMatchObject({ type: 'stdout' });
     await runner.kill();
     expect((await events.next()).value).toMatchObject({ exit: { reason: 'sandbox_lost', exitCode: 137 } });

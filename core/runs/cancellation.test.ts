@@ -100,6 +100,18 @@ test('a run that has ended is left as it is', async () => {
   expect(await runs.find(top.id)).toMatchObject({ status: 'completed' });
 });
 
+test('a run that ends by itself before it hears of its cancelling is cancelled all the same', async () => {
+  const deps = memoryDeps();
+  const { runs, top } = await startChain(deps);
+  await new Cancellations().cancel(deps, WORKSPACE, top.id);
+  expect(await runs.finish(top, { ...RESULT, creditsCents: 7 })).toBe(false);
+  const ended = await runs.find(top.id);
+  expect(ended).toMatchObject({ status: 'cancelled', errorCode: 'RUN_CANCELLED', creditsCents: 0 });
+  expect(await runs.body(top.id)).toMatchObject({ output: null });
+  expect(await runs.finish(top, RESULT)).toBe(false);
+  expect(await runs.find(top.id)).toEqual(ended);
+});
+
 test('cancelling a chain at its top reaches everything, whatever the clocks said', async () => {
   const deps = memoryDeps();
   const { runs, top, mid, leaf, side } = await startChain(deps);

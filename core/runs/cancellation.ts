@@ -1,7 +1,7 @@
 import type { Deps } from '../deps.ts';
 import { PlatformError } from '../errors.ts';
 import type { Clock } from '../ports/clock.ts';
-import { RunStore } from './store.ts';
+import { CANCELLED, RunStore } from './store.ts';
 
 /** The record is looked at this often, from then on: short runs cost nothing, and long ones end within a second. */
 const POLL_MS = 400;
@@ -59,7 +59,7 @@ export class Cancellations {
 /** Nobody sees it; without a reason, `abort` makes an error with a stack. */
 export const RUN_ENDED = 'the run has ended';
 
-const cancelled = (): PlatformError => new PlatformError('RUN_CANCELLED', 'The run was cancelled.');
+const cancelled = (): PlatformError => new PlatformError(CANCELLED.errorCode, CANCELLED.errorMessage);
 
 /** `callers` tells who called whom. */
 function isBelow(runId: string, topId: string, callers: ReadonlyMap<string, string>): boolean {

@@ -3,7 +3,16 @@ import { untilWritten } from '../contention.ts';
 import type { Deps } from '../deps.ts';
 import { type ErrorCode, PlatformError } from '../errors.ts';
 import { epochSeconds, isoTime } from '../ports/clock.ts';
-import { absent, equals, exists, type Item, type Json, queryAll, type TransactOperation } from '../ports/table.ts';
+import {
+  absent,
+  allOf,
+  equals,
+  exists,
+  type Item,
+  type Json,
+  queryAll,
+  type TransactOperation,
+} from '../ports/table.ts';
 import { usageOperations } from '../usage/rollup.ts';
 import type { TraceEvent } from './trace.ts';
 
@@ -121,6 +130,12 @@ const MAX_EXAMINED = 1000;
 const MAX_EMBEDDED_BODY_BYTES = 4 * 1024;
 /** Larger bodies lie in a blob (`design.md` section 5). */
 const MAX_INLINE_BODY_BYTES = 100 * 1024;
+/** How a run ends whose end somebody asked for. */
+export const CANCELLED = {
+  status: 'cancelled',
+  errorCode: 'RUN_CANCELLED',
+  errorMessage: 'The run was cancelled.',
+} as const satisfies Partial<RunResult>;
 /** A host may need this long past the deadline to write down how a run ended. */
 export const LOST_AFTER_MS = 30_000;
 
@@ -229,10 +244,10 @@ export class RunStore {
   }
 
   /**
-   * Records how a run ended, together with what it adds to usage and with `alongside` (at most two operations on the
-   * runs table), once: false when the run was finished already, by whoever else.
+   * Records how a run ended, together with what it adds to usage, once: false when it is not recorded so, because it was
+   * finished already by whoever else, or is cancelled: what anybody asked the end of never counts as completed.
    */
-  async finish(run: NewRun, result: RunResult, alongside: readonly TransactOperation[] = []): Promise<boolean> {
+  async finish(run: NewRun, result: RunResult): Promise<boolean> {
     const { input, output, stdout, stderr, trace } = result;
     const ttl = this.#expiry(run.startedAt);
     const embedded = await this.#embed(run.id, ttl, { input, output, stdout, stderr, trace });
@@ -260,17 +275,23 @@ export class RunStore {
           },
           remove: embedded.body ? [] : ['body'],
         },
-        condition: equals('status', 'running'),
+        condition:
+          result.status === 'cancelled'
+            ? equals('status', 'running')
+            : allOf(equals('status', 'running'), absent('cancel_requested_at')),
       },
       ...usageOperations(this.#workspaceId, run, result, now, ttl),
-      ...alongside,
     ];
     // Roll-ups are items that many runs write at once: on AWS one of two transactions that meet is refused.
-    return untilWritten(this.#deps.clock, `a roll-up of run ${run.id}`, async () => {
+    const isRecorded = await untilWritten(this.#deps.clock, `a roll-up of run ${run.id}`, async () => {
       const written = await this.#deps.runs.transact(operations);
       if (written.ok) return true;
       return written.failed.includes(0) ? false : undefined;
     });
+    if (!isRecorded && result.status !== 'cancelled' && (await this.isCancelled(run.id))) {
+      await this.finish(run, { ...result, ...CANCELLED, output: null, creditsCents: 0 });
+    }
+    return isRecorded;
   }
 
   async find(runId: string): Promise<Run | undefined> {

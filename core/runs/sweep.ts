@@ -1,5 +1,5 @@
 import type { Deps } from '../deps.ts';
-import { LOST_AFTER_MS, listOpenRuns, type OpenRun, RunStore } from './store.ts';
+import { CANCELLED, LOST_AFTER_MS, listOpenRuns, type OpenRun, RunStore } from './store.ts';
 
 type SweepDeps = Pick<Deps, 'runs' | 'blobs' | 'clock' | 'config' | 'log'>;
 
@@ -33,7 +33,7 @@ async function finishLost(deps: SweepDeps, { workspaceId, run, isCancelled }: Op
   const body = await runs.body(run.id);
   return runs.finish(run, {
     ...(isCancelled
-      ? { status: 'cancelled', errorCode: 'RUN_CANCELLED', errorMessage: 'The run was cancelled.' }
+      ? CANCELLED
       : {
           status: 'failed',
           errorCode: 'INTERNAL_ERROR',

@@ -227,9 +227,7 @@ export function orchestrationSuite(target: () => Target, hasPython: boolean): vo
 
     test('cancelling a run ends what it called', async () => {
       await publishCode(client, 'sleeper', { 'main.py': 'import time\ntime.sleep(60)' });
-      // Goes on when its call has failed: what ends by itself in that moment would count as completed.
-      const main = `${PROGRAM}\nimport time\ntime.sleep(60)\n`;
-      await publishCode(client, 'waiter', { 'main.py': main }, manifest(['acme/sleeper']));
+      await publish(client, 'waiter', ['acme/sleeper']);
       const json = { calls: [{ path: '/acme/sleeper/v1/run' }] };
       const { run_id: root } = expectOk(
         await send('/acme/waiter/v1/run', target().key, json, { prefer: 'respond-async' }),
