@@ -1,4 +1,5 @@
 import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { isBuiltin } from 'node:module';
 import { tmpdir } from 'node:os';
 import { dirname, join, relative } from 'node:path';
 import { build, type Metafile, type Plugin } from 'esbuild';
@@ -111,7 +112,7 @@ async function bundle(entry: string, outdir: string, plugins: Plugin[]): Promise
     target: 'node24',
     format: 'esm',
     external: UNUSED_CREDENTIAL_PROVIDERS,
-    plugins,
+    plugins: [lazyBuiltins, ...plugins],
     mainFields: ['module', 'main'],
     banner: { js: REQUIRE },
     legalComments: 'none',
@@ -181,6 +182,30 @@ const oneLocale: Plugin = {
     onLoad({ filter: /\/zod\/v4\/locales\/index\.js$/ }, () => ({
       contents: `export { default as en } from './en.js';`,
     }));
+  },
+};
+
+/**
+ * An import of a module of Node's asks it for everything that it exports, some of which Node loads only when it is asked
+ * for: with `http` comes the whole of `fetch`. Here only what is used is asked for.
+ */
+const lazyBuiltins: Plugin = {
+  name: 'lazy-builtins',
+  setup({ onResolve, onLoad }) {
+    onResolve({ filter: /^[\w:/]+$/ }, ({ path, kind }) =>
+      kind === 'import-statement' && isBuiltin(path) ? { path, namespace: 'builtin', sideEffects: false } : undefined,
+    );
+    onLoad({ filter: /./, namespace: 'builtin' }, async ({ path }) => {
+      const names = Object.keys(await import(path)).filter((name) => name !== 'default');
+      return {
+        contents: [
+          `const $builtin = /* @__PURE__ */ process.getBuiltinModule('${path}');`,
+          'const $of = (name) => $builtin[name];',
+          'export default $builtin;',
+          ...names.map((name) => `export const ${name} = /* @__PURE__ */ $of('${name}');`),
+        ].join('\n'),
+      };
+    });
   },
 };
 

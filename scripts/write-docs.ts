@@ -25,7 +25,7 @@ export function settingsPage(): string {
   const sections = Object.entries(HOSTS).map(([host, title]) => {
     const rows = Object.values(SETTINGS)
       .filter((setting) => setting.host === host)
-      .map((setting) => `| \`${setting.variable}\` | ${defaultOf(setting.schema)} | ${cell(setting.about)} |`);
+      .map((setting) => `| \`${setting.variable}\` | ${defaultOf(setting.schema())} | ${cell(setting.about)} |`);
     return [`## ${title}`, '', '| variable | default | meaning |', '|---|---|---|', ...rows].join('\n');
   });
   return `${[

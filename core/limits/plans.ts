@@ -12,35 +12,37 @@ const MAX_CONCURRENT_CALLS = 200;
 /** The platform's own limit (`spec.md` *Limits*). */
 const MAX_TIMEOUT_SECONDS = 300;
 
-const perDay = z.int().min(0).max(1_000_000_000);
-const seconds = z.int().min(1).max(MAX_TIMEOUT_SECONDS);
-const quota = z
-  .int()
-  .min(1)
-  .max(2 ** 50);
-const plan = z.strictObject({
-  /** Calls of prompt agents a UTC day. */
-  daily_calls: perDay,
-  /** Calls of agents with a sandbox (programs and tool loops) a UTC day. */
-  daily_sandbox_calls: perDay,
-  /** Calls of paid agents a UTC day, which count for neither of the two: a cap on abuse. */
-  daily_paid_calls: perDay,
-  /** Calls under way at the same moment, of every kind together. */
-  concurrent_calls: z.int().min(1).max(MAX_CONCURRENT_CALLS),
-  /** Schedules that a workspace may have (`spec.md` *Limits*: not part of the free plan). */
-  schedules: z.int().min(0).max(1_000_000),
-  /** The longest that a call may take. */
-  timeout_seconds: seconds,
-  /** The same for agents with a sandbox. */
-  sandbox_timeout_seconds: seconds,
-  /** Of stored documents (`contract.md` 15.4); null: as many as there may be. */
-  storage_namespaces: quota.nullable(),
-  /** In one namespace. */
-  storage_documents: quota.nullable(),
-  storage_document_bytes: quota,
-  storage_bytes: quota.nullable(),
-});
-export type Plan = Readonly<z.output<typeof plan>>;
+const plan = () => {
+  const perDay = z.int().min(0).max(1_000_000_000);
+  const seconds = z.int().min(1).max(MAX_TIMEOUT_SECONDS);
+  const quota = z
+    .int()
+    .min(1)
+    .max(2 ** 50);
+  return z.strictObject({
+    /** Calls of prompt agents a UTC day. */
+    daily_calls: perDay,
+    /** Calls of agents with a sandbox (programs and tool loops) a UTC day. */
+    daily_sandbox_calls: perDay,
+    /** Calls of paid agents a UTC day, which count for neither of the two: a cap on abuse. */
+    daily_paid_calls: perDay,
+    /** Calls under way at the same moment, of every kind together. */
+    concurrent_calls: z.int().min(1).max(MAX_CONCURRENT_CALLS),
+    /** Schedules that a workspace may have (`spec.md` *Limits*: not part of the free plan). */
+    schedules: z.int().min(0).max(1_000_000),
+    /** The longest that a call may take. */
+    timeout_seconds: seconds,
+    /** The same for agents with a sandbox. */
+    sandbox_timeout_seconds: seconds,
+    /** Of stored documents (`contract.md` 15.4); null: as many as there may be. */
+    storage_namespaces: quota.nullable(),
+    /** In one namespace. */
+    storage_documents: quota.nullable(),
+    storage_document_bytes: quota,
+    storage_bytes: quota.nullable(),
+  });
+};
+export type Plan = Readonly<z.output<ReturnType<typeof plan>>>;
 export type Plans = { readonly [Name in PlanName]: Plan };
 
 const DEFAULT_PLANS: Plans = {
@@ -98,25 +100,25 @@ const DEFAULT_PLANS: Plans = {
   },
 };
 
-const changes = z.strictObject(
-  Object.fromEntries(PLAN_NAMES.map((name) => [name, plan.partial().optional()])) as {
-    [Name in PlanName]: z.ZodOptional<ReturnType<typeof plan.partial>>;
-  },
-);
+const changes = () => {
+  const some = plan().partial().optional();
+  return z.strictObject({ free: some, pro: some, team: some, enterprise: some } satisfies Record<PlanName, z.ZodType>);
+};
 
 /** JSON text of what is to be other than by default: `{"free": {"daily_calls": 2000}}`. Names each wrong member. */
-export const plansSchema = z
-  .string()
-  .default('{}')
-  .transform((text, context): Plans => {
-    const changed = changes.safeParse(jsonOf(text));
-    for (const { path, message } of changed.error?.issues ?? []) {
-      context.addIssue({ code: 'custom', message: path.length > 0 ? `${path.join('.')}: ${message}` : message });
-    }
-    if (!changed.success) return z.NEVER;
-    const merged = PLAN_NAMES.map((name) => [name, { ...DEFAULT_PLANS[name], ...changed.data[name] }]);
-    return Object.fromEntries(merged) as Plans;
-  });
+export const plansSchema = () =>
+  z
+    .string()
+    .transform((text, context): Plans => {
+      const changed = changes().safeParse(jsonOf(text));
+      for (const { path, message } of changed.error?.issues ?? []) {
+        context.addIssue({ code: 'custom', message: path.length > 0 ? `${path.join('.')}: ${message}` : message });
+      }
+      if (!changed.success) return z.NEVER;
+      const merged = PLAN_NAMES.map((name) => [name, { ...DEFAULT_PLANS[name], ...changed.data[name] }]);
+      return Object.fromEntries(merged) as Plans;
+    })
+    .default(DEFAULT_PLANS);
 
 function jsonOf(text: string): unknown {
   try {
