@@ -30,7 +30,7 @@ import type {
   UpdateResult,
   WriteResult,
 } from '#core/ports/table.ts';
-import { TableUsageError } from '#core/ports/table.ts';
+import { getAll, TableUsageError } from '#core/ports/table.ts';
 import {
   type Attribute,
   checkBatch,
@@ -43,7 +43,6 @@ import {
   encodeItem,
   isExpired,
   isScalar,
-  MAX_BATCH_KEYS,
   NO_ATTRIBUTE,
   type Projection,
   planQuery,
@@ -189,11 +188,7 @@ export class DynamoTable implements Table {
       return found.map((attributes) => this.#visible(attributes)).filter((item) => item !== undefined);
     }
     const entries = found.map(itemOf);
-    const batches: Promise<(Item | undefined)[]>[] = [];
-    for (let start = 0; start < entries.length; start += MAX_BATCH_KEYS) {
-      batches.push(this.batchGet(entries.slice(start, start + MAX_BATCH_KEYS)));
-    }
-    const items = (await Promise.all(batches)).flat();
+    const items = await getAll(this, entries);
     const { partitionKey, sortKey } = TABLE_SCHEMA.indexes[index];
     // The index lags behind: an item may have left the partition, and its place is the one that a cursor goes on from.
     return items.flatMap((item, position) =>

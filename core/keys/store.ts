@@ -1,6 +1,15 @@
 import type { Deps } from '../deps.ts';
 import { isoTime } from '../ports/clock.ts';
-import { absent, equals, exists, type Item, type Json, queryAll, type TransactOperation } from '../ports/table.ts';
+import {
+  absent,
+  equals,
+  exists,
+  getAll,
+  type Item,
+  type Json,
+  queryAll,
+  type TransactOperation,
+} from '../ports/table.ts';
 import { findMembership, type Workspace, workspaceFrom, workspaceMembers } from '../workspaces/store.ts';
 import { hashKey, newKey, prefixOf } from './key-format.ts';
 
@@ -109,11 +118,8 @@ export async function updateKeyWorkspaces(
 
 export async function listKeys({ main }: Pick<Deps, 'main'>, userId: string): Promise<ApiKey[]> {
   const hashes = await listHashes({ main }, userId);
-  const keys: ApiKey[] = [];
-  for (let start = 0; start < hashes.length; start += 100) {
-    const items = await main.batchGet(hashes.slice(start, start + 100).map(keyItemKey));
-    keys.push(...items.filter((item) => item !== undefined).map(fromItem));
-  }
+  const items = await getAll(main, hashes.map(keyItemKey));
+  const keys = items.filter((item) => item !== undefined).map(fromItem);
   return keys.sort((a, b) => a.createdAt.localeCompare(b.createdAt));
 }
 

@@ -1,7 +1,7 @@
 import type { Deps } from '../deps.ts';
 import { hashKey, prefixOf } from '../keys/key-format.ts';
 import { isoTime } from '../ports/clock.ts';
-import { absent, equals, exists, type Item, queryAll } from '../ports/table.ts';
+import { absent, equals, exists, getAll, type Item, queryAll } from '../ports/table.ts';
 import { newStaticKey } from './service-key.ts';
 
 /**
@@ -85,11 +85,8 @@ export async function listStaticKeys({ main }: Pick<Deps, 'main'>, owner: KeyOwn
   for await (const item of queryAll(main, { pk: partitionOf(owner), sk: { beginsWith: 'KEY#' } })) {
     hashes.push(item.hash as string);
   }
-  const keys: StaticKey[] = [];
-  for (let start = 0; start < hashes.length; start += 100) {
-    const items = await main.batchGet(hashes.slice(start, start + 100).map(itemKey));
-    keys.push(...items.filter((item) => item !== undefined).map(fromItem));
-  }
+  const items = await getAll(main, hashes.map(itemKey));
+  const keys = items.filter((item) => item !== undefined).map(fromItem);
   return keys.sort((a, b) => a.createdAt.localeCompare(b.createdAt));
 }
 

@@ -12,6 +12,7 @@ import {
   type Item,
   type Json,
   type Key,
+  MAX_BATCH_KEYS,
   MAX_ITEM_BYTES,
   MAX_TRANSACTION_OPERATIONS,
   type Query,
@@ -34,7 +35,6 @@ export const TABLE_SCHEMA = {
   },
 } as const;
 
-export const MAX_BATCH_KEYS = 100;
 /**
  * What the indexes of a table hold on AWS. A run is written twice and rarely listed: a copy of it in each index would cost
  * more with every call than reading the few items of a list by their keys.

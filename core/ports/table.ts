@@ -161,6 +161,16 @@ export async function* queryAll(table: Table, query: Query): AsyncGenerator<Item
   } while (cursor !== undefined);
 }
 
+/** {@link Table.batchGet} of however many keys. */
+export async function getAll(table: Table, keys: readonly Key[]): Promise<(Item | undefined)[]> {
+  const batches: Promise<(Item | undefined)[]>[] = [];
+  for (let start = 0; start < keys.length; start += MAX_BATCH_KEYS) {
+    batches.push(table.batchGet(keys.slice(start, start + MAX_BATCH_KEYS)));
+  }
+  return (await Promise.all(batches)).flat();
+}
+
+export const MAX_BATCH_KEYS = 100;
 export const MAX_ITEM_BYTES = 400 * 1024;
 export const MAX_TRANSACTION_OPERATIONS = 10;
 

@@ -8,6 +8,7 @@ import {
   allOf,
   equals,
   exists,
+  getAll,
   type Item,
   type Json,
   queryAll,
@@ -122,8 +123,6 @@ export interface RunFilter {
   readonly offset: number;
 }
 
-/** The most that `Table.batchGet` takes. */
-const MAX_BATCH = 100;
 /** Runs that a listing looks at: on AWS each is paid for. */
 const MAX_EXAMINED = 1000;
 /** Bodies up to here lie in the run's own item, and cost no further one. */
@@ -363,12 +362,8 @@ export class RunStore {
   }
 
   async #heads(ids: readonly string[]): Promise<Item[]> {
-    const heads: (Item | undefined)[] = [];
-    for (let start = 0; start < ids.length; start += MAX_BATCH) {
-      const keys = ids.slice(start, start + MAX_BATCH).map((id) => this.#key(id));
-      heads.push(...(await this.#deps.runs.batchGet(keys)));
-    }
-    return heads.filter((head) => head !== undefined);
+    const keys = ids.map((id) => this.#key(id));
+    return (await getAll(this.#deps.runs, keys)).filter((head) => head !== undefined);
   }
 
   /** The runs of a chain that were called by others, each with the run that called it. */

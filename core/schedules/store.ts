@@ -7,6 +7,7 @@ import {
   anyOf,
   equals,
   exists,
+  getAll,
   type Item,
   type Json,
   lessThan,
@@ -131,7 +132,6 @@ const PREVENTED_SECONDS = 24 * 3600;
 const DIGITS = '0123456789abcdef';
 /** Of what the port answers at once. */
 const MAX_PAGE = 1000;
-const MAX_BATCH = 100;
 
 type StoreDeps = Pick<Deps, 'main' | 'clock' | 'ids' | 'config'>;
 
@@ -202,11 +202,7 @@ export class ScheduleStore {
     for await (const id of this.#listed(filter, end)) if (ids.push(id) === end) break;
     const count = isWhole ? await main.get(countKey(this.#workspaceId)) : undefined;
     const keys = ids.slice(offset, offset + limit).map((id) => this.#key(id));
-    const items = [];
-    for (let start = 0; start < keys.length; start += MAX_BATCH) {
-      items.push(...(await main.batchGet(keys.slice(start, start + MAX_BATCH))));
-    }
-    const schedules = items.filter((item) => item !== undefined).map(fromItem);
+    const schedules = (await getAll(main, keys)).filter((item) => item !== undefined).map(fromItem);
     const total = isWhole ? ((count?.count as number | undefined) ?? 0) : ids.length;
     return { schedules: schedules.filter(({ deleted_at }) => deleted_at === null), total };
   }
