@@ -1,3 +1,4 @@
+import { once } from 'node:events';
 import { Agent as HttpAgent, request as httpRequest, type IncomingMessage } from 'node:http';
 import { Agent as HttpsAgent, request as httpsRequest } from 'node:https';
 import { Readable } from 'node:stream';
@@ -48,6 +49,14 @@ async function exchange(send: () => ReturnType<typeof httpRequest>): Promise<Inc
   }
 }
 
+/** As `toArray`, which costs as much as the rest of the answer. */
+async function wholeOf(message: IncomingMessage): Promise<Buffer> {
+  const chunks: Buffer[] = [];
+  message.on('data', (chunk: Buffer) => chunks.push(chunk));
+  await once(message, 'end');
+  return Buffer.concat(chunks);
+}
+
 async function toResponse(message: IncomingMessage): Promise<Response> {
   const status = message.statusCode!;
   const headers = Object.entries(message.headers).filter((header): header is [string, string] => {
@@ -55,6 +64,6 @@ async function toResponse(message: IncomingMessage): Promise<Response> {
   });
   const isStream = message.headers['content-type']?.startsWith('text/event-stream') === true;
   // What comes whole is read whole: a web stream for it costs as much as the request.
-  const body = isStream ? (Readable.toWeb(message) as ReadableStream) : Buffer.concat(await message.toArray());
+  const body = isStream ? (Readable.toWeb(message) as ReadableStream) : await wholeOf(message);
   return new Response(BODYLESS.includes(status) ? null : body, { status, headers });
 }

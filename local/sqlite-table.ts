@@ -95,7 +95,8 @@ export class SqliteTable implements Table {
     checkCondition(condition);
     const current = condition && this.#read(item);
     if (!holds(condition, current)) return { ok: false };
-    await this.#durably(() => this.#change(item, itemText(attributes), current));
+    const text = itemText(attributes);
+    await this.#durably(() => this.#change(item, text, current, text));
     return { ok: true };
   }
 
@@ -105,12 +106,8 @@ export class SqliteTable implements Table {
     const current = this.#read(key);
     if (!holds(condition, current)) return { ok: false };
     const { item, text } = applyChanges(key, current, encoded);
-    let stored: Item | undefined;
-    await this.#durably(() => {
-      this.#change(item, text, current);
-      stored = this.#remembered.add(key, text);
-    });
-    return { ok: true, item: stored! };
+    await this.#durably(() => this.#change(item, text, current, item));
+    return { ok: true, item };
   }
 
   async delete(key: Key, condition?: Condition): Promise<WriteResult> {
@@ -146,12 +143,12 @@ export class SqliteTable implements Table {
       const current = operation.condition || update ? this.#read(key) : undefined;
       const met = holds(operation.condition, current);
       if (!met) failed.push(position);
-      if (operation.op === 'put') writes.push(() => this.#change(operation.item, put!, current));
+      if (operation.op === 'put') writes.push(() => this.#change(operation.item, put!, current, put!));
       if (operation.op === 'delete') writes.push(() => this.#remove(key));
       if (operation.op === 'update' && met) {
         // Here, before any write, for a wrong change must leave everything as it was.
         const { item, text } = applyChanges(key, current, update!);
-        writes.push(() => this.#change(item, text, current));
+        writes.push(() => this.#change(item, text, current, item));
       }
     }
     if (failed.length > 0) return { ok: false, failed };
@@ -196,17 +193,19 @@ export class SqliteTable implements Table {
   }
 
   #replace(item: Item, text: string): void {
-    this.#remembered.set(item, text);
     this.#put.run(item.pk, item.sk, text, ...Object.values(columnsOf(item)));
   }
 
-  /** An index costs as much to write as the table: those that stay as they are, are left alone. */
-  #change(item: Item, text: string, before: Item | undefined): void {
+  /**
+   * An index costs as much to write as the table: those that stay as they are, are left alone. `kept` is what is
+   * remembered: the item itself where no caller has it.
+   */
+  #change(item: Item, text: string, before: Item | undefined, kept: Item | string): void {
+    this.#remembered.set(item, text, kept);
     if (before === undefined) {
       this.#replace(item, text);
       return;
     }
-    this.#remembered.set(item, text);
     const old = columnsOf(before);
     const changed = Object.entries(columnsOf(item)).filter(([column, value]) => value !== old[column as Column]);
     const set = ['item', ...changed.map(([column]) => column)].map((column) => `${column} = ?`).join(', ');
@@ -264,14 +263,15 @@ class ItemCache {
   }
 
   add(key: Key, text: string): Item {
-    const item = JSON.parse(text) as Item;
-    if (text.length <= MAX_REMEMBERED_LENGTH) this.#keep(key, deepFreeze(item));
+    const item = deepFreeze(JSON.parse(text) as Item);
+    this.set(key, text, item);
     return item;
   }
 
-  set(key: Key, text: string): void {
-    if (text.length <= MAX_REMEMBERED_LENGTH) this.#keep(key, text);
-    else this.forget(key);
+  /** `value` is `text`, or the item that it is of. */
+  set(key: Key, text: string, value: Item | string): void {
+    if (text.length > MAX_REMEMBERED_LENGTH) this.forget(key);
+    else this.#keep(key, deepFreeze(value));
   }
 
   forget(key: Key): void {

@@ -117,26 +117,33 @@ export function encodeChanges(key: Key, changes: Changes): EncodedChanges {
   return { set, add, remove };
 }
 
-/** The item after an update, and its JSON text, for hosts without an update of their own. Throws as {@link encodeItem} does. */
+/**
+ * The item after an update, and its JSON text, for hosts without an update of their own. It shares nothing with `changes`.
+ * Throws as {@link encodeItem} does.
+ */
 export function applyChanges(
   key: Key,
   current: Item | undefined,
   changes: EncodedChanges,
 ): { readonly item: Item; readonly text: string } {
-  const next = new Map<string, Json | undefined>(Object.entries(current ?? { pk: key.pk, sk: key.sk }));
-  for (const { name, value } of changes.set) next.set(name, value);
-  for (const [name, amount] of changes.add) {
-    const before = next.get(name) ?? (next.has(name) ? null : 0);
-    if (typeof before !== 'number') throw new TableUsageError(`cannot add to attribute "${name}": it is not a number`);
-    const sum = addDecimals(before, amount);
-    checkNumber(name, sum);
-    next.set(name, sum);
-  }
-  for (const name of changes.remove) next.delete(name);
-  const item = Object.fromEntries(next) as Item;
+  // No map of entries: an item may have hundreds, and changes with each call.
+  const before: Item = current ?? { pk: key.pk, sk: key.sk };
+  const sums = changes.add.map(([name, amount]) => [name, sumOf(name, before, amount)]);
+  const set = changes.set.map(({ name, value, text }) => [name, isScalar(value) ? value : JSON.parse(text)]);
+  // No assignment, which `__proto__` would be another thing for.
+  const item: Item = { ...before, ...Object.fromEntries([...set, ...sums]) };
+  for (const name of changes.remove) delete item[name];
   const text = JSON.stringify(item);
   if (text.length * MAX_BYTES_A_CHARACTER > MAX_ITEM_BYTES) checkItemSize(encodeAttributes(item));
   return { item, text };
+}
+
+function sumOf(name: string, item: Item, amount: number): number {
+  const before = Object.hasOwn(item, name) ? item[name] : 0;
+  if (typeof before !== 'number') throw new TableUsageError(`cannot add to attribute "${name}": it is not a number`);
+  const sum = addDecimals(before, amount);
+  checkNumber(name, sum);
+  return sum;
 }
 
 /** Quotes, colon and comma of an attribute in JSON text. */
