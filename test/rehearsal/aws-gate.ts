@@ -4,7 +4,7 @@ import type { AddressInfo } from 'node:net';
 import { pipeline } from 'node:stream/promises';
 import { judgeFormPost } from '#test/helpers/post-policy.ts';
 import { type Ask, allowing, type Statement } from './iam.ts';
-import { WIRE, type WireRequest } from './wire.ts';
+import { type Reader, WIRE, type WireRequest } from './wire.ts';
 
 /** What answers the requests of a service: an emulator at an address, or code of the rehearsal. */
 export type Service = string | ((request: WireRequest, response: ServerResponse) => Promise<void>);
@@ -45,7 +45,7 @@ export interface AwsGate {
 export async function startAwsGate(
   services: Readonly<Record<string, Service>>,
   policies: Readonly<Record<string, readonly Statement[]>>,
-  wire: typeof WIRE = WIRE,
+  wire: Readonly<Record<string, Reader>> = WIRE,
 ): Promise<AwsGate> {
   const refused = new Set<string>();
   const used = new Set<string>();

@@ -35,7 +35,7 @@ import { type Lambda, startLambda } from './lambda.ts';
 import { microvmReader } from './microvm-wire.ts';
 import { startRestApi } from './rest-api.ts';
 import { type Scheduler, startScheduler } from './scheduler.ts';
-import { WIRE } from './wire.ts';
+import { ecsReader, WIRE } from './wire.ts';
 
 export interface Rehearsal extends Target {
   readonly gate: AwsGate;
@@ -151,7 +151,11 @@ export async function startRehearsal(
       ...(microvms && { microvms: microvms.url }),
     },
     { ...policies, [OPERATOR]: [EVERYTHING] },
-    { ...WIRE, ...(microvms && { microvms: microvmReader(microvms) }) },
+    {
+      ...WIRE,
+      ecs: ecsReader(assembly.of('AWS::ECS::TaskDefinition')),
+      ...(microvms && { microvms: microvmReader(microvms) }),
+    },
   );
   const lambda = startLambda(assembly, runtime, (fn) => accountOf(gate, shortName(fn.properties.FunctionName)));
   api.serve(assembly, async (functionArn, event, sourceArn, onBegin) => {

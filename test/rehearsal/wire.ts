@@ -1,4 +1,5 @@
 import { TEST_ACCOUNT, TEST_REGION } from '#test/helpers/aws-account.ts';
+import type { Deployed } from './assembly.ts';
 import type { Ask } from './iam.ts';
 
 /** A request as it came over the wire. */
@@ -14,7 +15,7 @@ const fullArn = (text: string, arn: (name: string) => string): string => (text.s
 
 // biome-ignore lint/suspicious/noExplicitAny: the input of any action.
 type Input = any;
-type Reader = (request: WireRequest) => Ask[];
+export type Reader = (request: WireRequest) => Ask[];
 
 /** A service whose requests name their action in `X-Amz-Target`, with a JSON body. */
 const jsonService =
@@ -77,7 +78,6 @@ export const WIRE: Readonly<Record<string, Reader>> = {
       resource: fullArn(bus, (name) => regional('events', `event-bus/${name}`)),
     }));
   }),
-  ecs: jsonService('ecs', ecsAsks),
   scheduler: ({ method, url, body }) => {
     const [, collection, name] = url.pathname.split('/').map(decodeURIComponent);
     const input: Input = body.length > 0 ? JSON.parse(body.toString()) : {};
@@ -112,6 +112,17 @@ const passing = (roleArn: string | undefined, service: string): Ask[] =>
   roleArn === undefined
     ? []
     : [{ action: 'iam:PassRole', resource: roleArn, context: { 'iam:PassedToService': [service] } }];
+
+/** What requests to ECS ask for. Who runs a task passes on the roles that its definition names. */
+export const ecsReader = (definitions: readonly Deployed[]): Reader =>
+  jsonService('ecs', (action, input) => {
+    const { TaskRoleArn, ExecutionRoleArn } =
+      definitions.find(({ arn }) => arn === input.taskDefinition)?.properties ?? {};
+    return [
+      ...ecsAsks(action, input),
+      ...[TaskRoleArn, ExecutionRoleArn].flatMap((role) => passing(role, 'ecs-tasks.amazonaws.com')),
+    ];
+  });
 
 function ecsAsks(action: string, input: Input): Ask[] {
   const cluster = fullArn(input.cluster ?? 'default', (name) => regional('ecs', `cluster/${name}`));
