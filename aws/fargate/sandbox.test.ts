@@ -83,11 +83,15 @@ describe('when no task is idle', () => {
     await session.close();
   });
 
-  test('a call that is cancelled waits no longer', async () => {
+  test.each([
+    ['a call', 'a'],
+    ['a sub-call', undefined],
+  ])('%s that is cancelled waits no longer', async (_, owner) => {
     const fargate = await start({ start: () => new Promise(() => {}) });
     const stop = new AbortController();
     const deadline = Date.now() + 300_000;
-    const opening = fargate.sandbox.open(specOf({ deadline, turn: { owner: 'a', deadline, signal: stop.signal } }));
+    const turn = owner === undefined ? undefined : { owner, deadline };
+    const opening = fargate.sandbox.open(specOf({ deadline, turn, signal: stop.signal }));
     await expect.poll(() => fargate.ecs.tasks.length).toBeGreaterThan(0);
     stop.abort(new Error('cancelled'));
     await expect(opening).rejects.toThrow('cancelled');
@@ -98,7 +102,7 @@ describe('when no task is idle', () => {
     const fargate = await start({ pool: { idle: 1 } });
     await fargate.idle(1);
     const deadline = Date.now() + 300_000;
-    const opening = fargate.sandbox.open(specOf({ deadline, turn: { owner: 'a', deadline, signal: stop.signal } }));
+    const opening = fargate.sandbox.open(specOf({ deadline, turn: { owner: 'a', deadline }, signal: stop.signal }));
     await expect.poll(() => states(fargate), { interval: 5 }).toContain('claimed');
     stop.abort(new Error('cancelled'));
     await expect(opening).rejects.toThrow('cancelled');

@@ -90,7 +90,7 @@ export class FargateSandbox implements Sandbox {
     const [late, opened] = [new AbortController(), new AbortController()];
     const tooLate = () => late.abort(new PlatformError('TIMEOUT', 'The deadline passed before a sandbox was ready.'));
     clock.sleep(Math.max(0, deadline - clock.now()), opened.signal).then(tooLate, () => {});
-    const signal = AbortSignal.any([late.signal, ...(spec.turn?.signal ? [spec.turn.signal] : [])]);
+    const signal = AbortSignal.any([late.signal, ...(spec.signal ? [spec.signal] : [])]);
     const opening: typeof fetch = async (url, init) => {
       const giveBack = (found: DispatchedSlot) => sessionOf(found).close();
       const found = await this.#claim(claim, await this.#sentOf(url, init), giveBack, signal);

@@ -178,8 +178,8 @@ describe('when AWS or a VM fails', { timeout: 60_000 }, () => {
     const { aws, clock, sandbox, within } = await setUp();
     aws.failNext('RunMicrovm', ...Array<string>(50).fill('ThrottlingException'));
     const cancel = new AbortController();
-    const turn = { owner: 'w', deadline: clock.now() + 60_000, signal: cancel.signal };
-    const opening = sandbox.open(within(60_000, { turn }));
+    const turn = { owner: 'w', deadline: clock.now() + 60_000 };
+    const opening = sandbox.open(within(60_000, { turn, signal: cancel.signal }));
     setImmediate(() => cancel.abort(new Error('cancelled')));
     await expect(opening).rejects.toThrow();
     expect(aws.vms).toEqual([]);

@@ -85,7 +85,7 @@ export class MicrovmSandbox implements Sandbox {
   async open(spec: SandboxSpec): Promise<SandboxSession> {
     const { clock, ids } = this.#options;
     const deadline = spec.deadline ?? clock.now() + LONGEST_USE_MS;
-    const signal = spec.turn?.signal;
+    const { signal } = spec;
     for (let started = 1; ; started++) {
       const lifetimeMs = Math.min(deadline - clock.now(), LONGEST_USE_MS) + LIFETIME_GRACE_MS;
       const token = hex(ids.randomBytes(32));

@@ -24,7 +24,8 @@ export async function openRunSandbox(
       egress: runEgress(config, agent),
       purpose: 'run',
       deadline: run.deadline,
-      turn: run.isSubCall ? undefined : { owner: run.workspaceId, deadline: run.deadline, signal: run.signal },
+      turn: run.isSubCall ? undefined : { owner: run.workspaceId, deadline: run.deadline },
+      signal: run.signal,
       limits: {
         memoryBytes: config.sandboxMemoryBytes,
         diskBytes: config.sandboxDiskBytes,

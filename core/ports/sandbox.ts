@@ -71,15 +71,16 @@ export interface SandboxSpec {
   readonly deadline?: number;
   /** Where sandboxes are few, the session waits for its turn; without one it is opened at once. */
   readonly turn?: SandboxTurn;
+  /** Once it is aborted, `open` waits no longer and throws its reason. */
+  readonly signal?: AbortSignal;
 }
 
-/** `open` throws RATE_LIMITED when there is no room in time, and the signal's reason once it is aborted. */
+/** `open` throws RATE_LIMITED when there is no room in time. */
 export interface SandboxTurn {
   /** Owners get their turns alike, however many sessions each of them wants. */
   readonly owner: string;
   /** Epoch milliseconds. */
   readonly deadline: number;
-  readonly signal?: AbortSignal;
 }
 
 export interface ExecRequest {

@@ -21,7 +21,7 @@ function counted(most: number) {
   const open = (owner: string | undefined, more: { bundle?: string; signal?: AbortSignal } = {}) =>
     turns.open({
       ...more,
-      turn: owner && { owner, deadline: clock.now() + 60_000, signal: more.signal },
+      turn: owner && { owner, deadline: clock.now() + 60_000 },
     } as SandboxSpec);
   return { clock, sessions, open };
 }

@@ -42,7 +42,7 @@ export class SandboxTurns implements Sandbox {
   /** Throws RATE_LIMITED when half of the time until the deadline is over before there is room. */
   async open({ turn, ...spec }: SandboxSpec): Promise<SandboxSession> {
     if (turn === undefined) return this.#sandbox.open(spec);
-    await this.#take(turn);
+    await this.#take(turn, spec.signal);
     let session: SandboxSession;
     try {
       session = await this.#sandbox.open(spec);
@@ -75,7 +75,7 @@ export class SandboxTurns implements Sandbox {
     return this.#sandbox.close();
   }
 
-  async #take({ owner, deadline, signal }: SandboxTurn): Promise<void> {
+  async #take({ owner, deadline }: SandboxTurn, signal: AbortSignal | undefined): Promise<void> {
     signal?.throwIfAborted();
     if (this.#hasRoom(owner)) return this.#enter(owner);
     const { promise, resolve } = Promise.withResolvers<void>();
