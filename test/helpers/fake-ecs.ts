@@ -213,7 +213,8 @@ export async function startFakeEcs(options: FakeEcsOptions): Promise<FakeEcs> {
     },
   };
 
-  const server = createServer(async (request, response) => {
+  // Whoever keeps a connection and does not try again must not find it closed.
+  const server = createServer({ keepAliveTimeout: 0 }, async (request, response) => {
     const body = Buffer.concat(await request.toArray()).toString();
     const answer = (status: number, value: object) =>
       response.writeHead(status, { 'content-type': 'application/x-amz-json-1.1' }).end(JSON.stringify(value));

@@ -29,7 +29,8 @@ export async function startFakeLambda(
   let broken = 0;
   let failing = 0;
   const running = new Set<Promise<unknown>>();
-  const server = createServer(async (request, response) => {
+  // Whoever keeps a connection and does not try again must not find it closed.
+  const server = createServer({ keepAliveTimeout: 0 }, async (request, response) => {
     const body = Buffer.concat(await request.toArray());
     const [, name = '', path] = /^\/20\d\d-\d\d-\d\d\/functions\/([^/]+)\/([a-z-]+)$/.exec(request.url!) ?? [];
     const fail = (status: number, type: string) =>

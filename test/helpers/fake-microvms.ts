@@ -143,7 +143,8 @@ export async function startFakeMicrovms(now: () => number = Date.now): Promise<F
     return vm;
   };
 
-  const server = createServer(async (request, response) => {
+  // Whoever keeps a connection and does not try again must not find it closed.
+  const server = createServer({ keepAliveTimeout: 0 }, async (request, response) => {
     try {
       const { pathname } = new URL(request.url!, 'http://aws');
       const [id = '', ...more] = pathname.slice(API.length + 1).split('/');
