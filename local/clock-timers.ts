@@ -27,9 +27,15 @@ const TICK_MS = 1000;
 const PAUSE_AFTER_LOOK = 9;
 /** Also after one that only seems to have lasted hours, because the clock was set or the machine slept. */
 const LONGEST_PAUSE_MS = 10_000;
-/** Schedules that are looked at, and runs that begin, in one turn of the event loop: requests are answered between turns. */
+/** Schedules that are looked at in one turn of the event loop: requests are answered between turns. */
 const SEEN_AT_ONCE = 500;
-const BEGUN_AT_ONCE = 10;
+/**
+ * Runs that begin together, step by step: a commit is of all of them, and all have asked their models before the first
+ * answer is there to be dealt with. Requests wait up to a third of a second for so many.
+ */
+const BEGUN_AT_ONCE = 1000;
+/** A run is written three times before it asks its model, each time to the end of a turn. */
+const TURNS_TO_BEGIN = 4;
 
 interface Queue {
   readonly waiting: DueSchedule[];
@@ -117,7 +123,8 @@ export class ClockTimers implements Timers {
       for (const queue of this.#workspaces.values()) {
         if (queue.waiting.length === 0 || queue.active >= queue.most) continue;
         void this.#fire(queue, queue.waiting.shift()!);
-        if (++begun % BEGUN_AT_ONCE === 0) await endOfTurn();
+        if (++begun % BEGUN_AT_ONCE !== 0) continue;
+        for (let turn = 0; turn < TURNS_TO_BEGIN; turn++) await endOfTurn();
       }
     }
     this.#isBeginning = false;
