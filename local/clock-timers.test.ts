@@ -49,23 +49,22 @@ test('a thousand that are due in the same second begin in it, each once', async 
   expect(ends).toHaveLength(1000);
 });
 
-test('a thousand begin together, of every workspace, and requests have turns of the event loop before the next do', async () => {
+test('a thousand begin together, of every workspace, then a few in each turn, so that requests are answered', async () => {
   const { due, fired, tick } = timersOver([], 5000);
   await tick();
   await tick();
-  for (let i = 0; i < 2100; i++) due.push({ id: `big ${i}`, workspace_id: 'big' });
+  for (let i = 0; i < 1100; i++) due.push({ id: `big ${i}`, workspace_id: 'big' });
   due.push({ id: 'small', workspace_id: 'small' });
-  const turns = new Map<number, number>();
+  const begun: number[] = [];
   const look = () => {
-    turns.set(fired.length, (turns.get(fired.length) ?? 0) + 1);
+    begun.push(fired.length);
     if (due.length > 0) setImmediate(look);
   };
   setImmediate(look);
   await tick();
   await expect.poll(() => due.length).toBe(0);
-  const begun = [...turns].filter(([count]) => count > 0 && count < 2101);
-  expect(begun.map(([count]) => count)).toEqual([1000, 2000]);
-  for (const [, turnsAfter] of begun) expect(turnsAfter).toBeGreaterThanOrEqual(4);
+  const counts = [...new Set(begun)].filter((count) => count > 0);
+  expect(counts).toEqual([1000, 1010, 1020, 1030, 1040, 1050, 1060, 1070, 1080, 1090, 1100, 1101]);
   expect(fired.findIndex(({ id }) => id === 'small')).toBe(1);
 });
 

@@ -30,12 +30,12 @@ const LONGEST_PAUSE_MS = 10_000;
 /** Schedules that are looked at in one turn of the event loop: requests are answered between turns. */
 const SEEN_AT_ONCE = 500;
 /**
- * Runs that begin together, step by step: a commit is of all of them, and all have asked their models before the first
- * answer is there to be dealt with. Requests wait up to a third of a second for so many.
+ * The first of those that are due begin together, step by step: a commit is of all of them, and they have asked their
+ * models before the first answer is there to be dealt with. Requests wait up to half a second meanwhile; of what is due
+ * beyond that a few begin in each turn.
  */
-const BEGUN_AT_ONCE = 1000;
-/** A run is written three times before it asks its model, each time to the end of a turn. */
-const TURNS_TO_BEGIN = 4;
+const BEGUN_TOGETHER = 1000;
+const BEGUN_AT_ONCE = 10;
 
 interface Queue {
   readonly waiting: DueSchedule[];
@@ -123,8 +123,7 @@ export class ClockTimers implements Timers {
       for (const queue of this.#workspaces.values()) {
         if (queue.waiting.length === 0 || queue.active >= queue.most) continue;
         void this.#fire(queue, queue.waiting.shift()!);
-        if (++begun % BEGUN_AT_ONCE !== 0) continue;
-        for (let turn = 0; turn < TURNS_TO_BEGIN; turn++) await endOfTurn();
+        if (++begun >= BEGUN_TOGETHER && begun % BEGUN_AT_ONCE === 0) await endOfTurn();
       }
     }
     this.#isBeginning = false;

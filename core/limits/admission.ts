@@ -117,6 +117,10 @@ export async function callsLeft(
   );
 }
 
+/** Gives back the place of a call whose host is known to have died, which would be kept until its deadline. */
+export const forgetCall = (deps: AdmissionDeps, workspaceId: string, runId: string): Promise<void> =>
+  release(deps, workspaceId, leaseOf(runId), []);
+
 async function release(
   { counters }: AdmissionDeps,
   workspaceId: string,

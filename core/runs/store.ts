@@ -473,8 +473,11 @@ export interface OpenRun {
   readonly isCancelled: boolean;
 }
 
-/** Runs that are not finished and should have been at `before` (epoch milliseconds), whichever workspace they belong to. */
-export async function* listOpenRuns({ runs }: Pick<Deps, 'runs'>, before: number): AsyncGenerator<OpenRun> {
+/**
+ * Runs that are not finished and should have been at `before` (epoch milliseconds; by default all that are not finished),
+ * whichever workspace they belong to.
+ */
+export async function* listOpenRuns({ runs }: Pick<Deps, 'runs'>, before = Date.UTC(9999, 0)): AsyncGenerator<OpenRun> {
   for (const digit of '0123456789abcdef') {
     const sk = { lessThan: isoTime(before) };
     for await (const item of queryAll(runs, { index: 'gsi1', pk: `OPEN#${digit}`, sk, limit: 200 })) {

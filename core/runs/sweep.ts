@@ -11,7 +11,7 @@ export async function sweepLostRuns(
   deps: SweepDeps,
   { all = false }: { readonly all?: boolean } = {},
 ): Promise<number> {
-  const before = all ? Date.UTC(9999, 0) : deps.clock.now() - LOST_AFTER_MS;
+  const before = all ? undefined : deps.clock.now() - LOST_AFTER_MS;
   let count = 0;
   for await (const open of listOpenRuns(deps, before)) {
     const run_id = open.run.id;

@@ -120,3 +120,29 @@ test('after kill -9 a delivery that was running is answered as failed, never run
   const { schedule } = expectOk(await request(second, 'GET', `${schedules}/${id}`, { key }));
   expect(schedule).toMatchObject({ run_count: 1, consecutive_failures: 1, last_run_status: 'failed' });
 });
+
+test('after kill -9 the calls that were under way take up no place any more', async () => {
+  const folder = dataFolder();
+  const llm = await startScriptedLlm();
+  onTestFinished(() => llm.close());
+  const plans = JSON.stringify({ enterprise: { concurrent_calls: 2 } });
+  const settings = { ...llm.settings, PLATFORM_PLANS: plans };
+  const first = await startProcess(folder, settings);
+  const key = first.key!;
+  const workspaceId = expectOk(await request(first, 'GET', '/org', { key })).id;
+  const secret = { name: 'ANTHROPIC_API_KEY', value: 'sk-kill' };
+  expectOk(await request(first, 'PUT', `/workspaces/${workspaceId}/secrets`, { key, json: secret }));
+  await clientOf({ url: first.url, key }).createAgent({
+    body: { name: 'greet', type: 'prompt', description: 'x', prompt: 'Greet.', supported_providers: ['anthropic'] },
+  });
+  const call = (url: string, text: string) => request({ url }, 'POST', '/main/greet/v1/run', { key, json: { text } });
+  llm.script({ rules: [{ marker: 'will be lost', turns: [{ hang: true }] }] });
+  for (let n = 0; n < 2; n++) call(first.url, 'will be lost').catch(() => {});
+  await expect.poll(() => llm.requests.length, { timeout: 10_000 }).toBe(2);
+  expect((await call(first.url, 'too many')).status).toBe(429);
+  await kill(first.child);
+
+  const second = await startProcess(folder, settings);
+  const after = await Promise.all([call(second.url, 'quick'), call(second.url, 'quick')]);
+  expect(after.map(({ status }) => status)).toEqual([200, 200]);
+});
