@@ -7,8 +7,6 @@ import { sweepHolds } from '#core/billing/ledger.ts';
 import type { Config } from '#core/config.ts';
 import { allHandlers } from '#core/handlers.ts';
 import { type App, createApp } from '#core/http/app.ts';
-import { forgetCall } from '#core/limits/admission.ts';
-import { listOpenRuns } from '#core/runs/store.ts';
 import { sweepLostRuns } from '#core/runs/sweep.ts';
 import { sweepScheduleRuns } from '#core/schedules/fire.ts';
 import { listOpenScheduleRuns, type OpenScheduleRun } from '#core/schedules/store.ts';
@@ -53,8 +51,6 @@ export async function startLocalServer(config: Config): Promise<LocalServer> {
     throw error;
   }
   // Nobody else has this database, so whatever is under way in it was lost with the process before.
-  const open = await Array.fromAsync(listOpenRuns(deps));
-  await Promise.all(open.map(({ workspaceId, run }) => forgetCall(deps, workspaceId, run.id)));
   await sweepLostRuns(deps, { all: true });
   const lost = await Array.fromAsync(listOpenScheduleRuns(deps, { all: true }));
   const sweepSchedules = (runs?: readonly OpenScheduleRun[]) => {

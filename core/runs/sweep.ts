@@ -1,7 +1,8 @@
 import type { Deps } from '../deps.ts';
+import { forgetCall } from '../limits/admission.ts';
 import { CANCELLED, LOST_AFTER_MS, listOpenRuns, type OpenRun, RunStore } from './store.ts';
 
-type SweepDeps = Pick<Deps, 'runs' | 'blobs' | 'clock' | 'config' | 'log'>;
+type SweepDeps = Pick<Deps, 'runs' | 'counters' | 'blobs' | 'clock' | 'config' | 'log'>;
 
 /**
  * Finishes the runs whose host died, so that records and usage agree: those past their deadline, or all that are open
@@ -16,6 +17,8 @@ export async function sweepLostRuns(
   for await (const open of listOpenRuns(deps, before)) {
     const run_id = open.run.id;
     try {
+      // Past their deadlines, calls have lost their places already.
+      if (all) await forgetCall(deps, open.workspaceId, run_id);
       if (!(await finishLost(deps, open))) continue;
       count++;
       deps.log.warn('run lost', { run_id });
