@@ -1,6 +1,6 @@
 import { expect, onTestFinished, test } from 'vitest';
-import { clientOf, request } from '#test/helpers/platform.ts';
-import { dataFolder, kill, startProcess } from '#test/helpers/platform-process.ts';
+import { request } from '#test/helpers/platform.ts';
+import { dataFolder, kill, startProcess, startWithGreeter } from '#test/helpers/platform-process.ts';
 import { startScriptedLlm } from '#test/helpers/scripted-llm/server.ts';
 import { expectOk } from './expect.ts';
 
@@ -22,15 +22,10 @@ test('kill -9 in the middle of a minute, twice: each of 1,000 schedules ran once
   const llm = await startScriptedLlm();
   onTestFinished(() => llm.close());
   const settings = { ...llm.settings, PLATFORM_DEFAULT_PLAN: 'enterprise' };
-  let platform = await startProcess(folder, settings);
-  const key = platform.key!;
-  const workspaceId = expectOk(await request(platform, 'GET', '/org', { key })).id;
+  const started = await startWithGreeter(folder, settings);
+  const { key, workspaceId } = started;
+  let { platform } = started;
   const schedules = `/workspaces/${workspaceId}/schedules`;
-  const secret = { name: 'ANTHROPIC_API_KEY', value: 'sk-kill' };
-  expectOk(await request(platform, 'PUT', `/workspaces/${workspaceId}/secrets`, { key, json: secret }));
-  await clientOf({ url: platform.url, key }).createAgent({
-    body: { name: 'greet', type: 'prompt', description: 'x', prompt: 'Greet.', supported_providers: ['anthropic'] },
-  });
 
   /** The first minute of each, by id. */
   const firsts = new Map<string, number>();

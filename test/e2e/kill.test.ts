@@ -1,6 +1,6 @@
 import { expect, onTestFinished, test } from 'vitest';
-import { clientOf, request } from '#test/helpers/platform.ts';
-import { dataFolder, kill, startProcess } from '#test/helpers/platform-process.ts';
+import { request } from '#test/helpers/platform.ts';
+import { dataFolder, kill, startProcess, startWithGreeter } from '#test/helpers/platform-process.ts';
 import { startReceiver } from '#test/helpers/receiver.ts';
 import { startScriptedLlm } from '#test/helpers/scripted-llm/server.ts';
 import { expectOk } from './expect.ts';
@@ -10,14 +10,7 @@ test('after kill -9 usage is that of the runs, and a call with a key is made onc
   const llm = await startScriptedLlm();
   onTestFinished(() => llm.close());
 
-  const first = await startProcess(folder, llm.settings);
-  const key = first.key!;
-  const workspaceId = expectOk(await request(first, 'GET', '/org', { key })).id;
-  const secret = { name: 'ANTHROPIC_API_KEY', value: 'sk-kill' };
-  expectOk(await request(first, 'PUT', `/workspaces/${workspaceId}/secrets`, { key, json: secret }));
-  await clientOf({ url: first.url, key }).createAgent({
-    body: { name: 'greet', type: 'prompt', description: 'x', prompt: 'Greet.', supported_providers: ['anthropic'] },
-  });
+  const { platform: first, key, workspaceId } = await startWithGreeter(folder, llm.settings);
   const call = (url: string, json: unknown, headers: Record<string, string> = {}) =>
     request({ url }, 'POST', '/main/greet/v1/run', { key, json, headers: { 'x-platform-tenant': 'eu', ...headers } });
   const hanging = { text: 'will be lost' };
@@ -71,14 +64,7 @@ test('after kill -9 a delivery that was running is answered as failed, never run
   onTestFinished(() => receiver.close());
   const settings = { ...llm.settings, PLATFORM_OUTBOUND_HOSTS: '127.0.0.1' };
 
-  const first = await startProcess(folder, settings);
-  const key = first.key!;
-  const workspaceId = expectOk(await request(first, 'GET', '/org', { key })).id;
-  const secret = { name: 'ANTHROPIC_API_KEY', value: 'sk-kill' };
-  expectOk(await request(first, 'PUT', `/workspaces/${workspaceId}/secrets`, { key, json: secret }));
-  await clientOf({ url: first.url, key }).createAgent({
-    body: { name: 'greet', type: 'prompt', description: 'x', prompt: 'Greet.', supported_providers: ['anthropic'] },
-  });
+  const { platform: first, key, workspaceId } = await startWithGreeter(folder, settings);
   const json = {
     agent: 'main/greet',
     schedule_type: 'webhook',
@@ -127,14 +113,7 @@ test('after kill -9 the calls that were under way take up no place any more', as
   onTestFinished(() => llm.close());
   const plans = JSON.stringify({ enterprise: { concurrent_calls: 2 } });
   const settings = { ...llm.settings, PLATFORM_PLANS: plans };
-  const first = await startProcess(folder, settings);
-  const key = first.key!;
-  const workspaceId = expectOk(await request(first, 'GET', '/org', { key })).id;
-  const secret = { name: 'ANTHROPIC_API_KEY', value: 'sk-kill' };
-  expectOk(await request(first, 'PUT', `/workspaces/${workspaceId}/secrets`, { key, json: secret }));
-  await clientOf({ url: first.url, key }).createAgent({
-    body: { name: 'greet', type: 'prompt', description: 'x', prompt: 'Greet.', supported_providers: ['anthropic'] },
-  });
+  const { platform: first, key } = await startWithGreeter(folder, settings);
   const call = (url: string, text: string) => request({ url }, 'POST', '/main/greet/v1/run', { key, json: { text } });
   llm.script({ rules: [{ marker: 'will be lost', turns: [{ hang: true }] }] });
   for (let n = 0; n < 2; n++) call(first.url, 'will be lost').catch(() => {});

@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { onTestFinished } from 'vitest';
+import { clientOf } from './platform.ts';
 
 const START = join(import.meta.dirname, '../../local/start.ts');
 
@@ -35,6 +36,23 @@ export async function startProcess(folder: string, settings: Record<string, stri
     if (url !== undefined) return { child, url, key };
   }
   throw new Error('the platform ended before it listened');
+}
+
+/**
+ * The first start of a platform with `PLATFORM_WORKSPACE` at its default: its key, its workspace, and a prompt agent
+ * `main/greet` that has a key of its provider.
+ */
+export async function startWithGreeter(folder: string, settings: Record<string, string>) {
+  const platform = await startProcess(folder, settings);
+  const key = platform.key!;
+  const client = clientOf({ url: platform.url, key });
+  const workspaceId = (await client.getOrg({})).id;
+  const body = { name: 'ANTHROPIC_API_KEY', value: 'sk-kill' };
+  await client.putSecret({ params: { workspace_id: workspaceId }, body });
+  await client.createAgent({
+    body: { name: 'greet', type: 'prompt', description: 'x', prompt: 'Greet.', supported_providers: ['anthropic'] },
+  });
+  return { platform, key, workspaceId };
 }
 
 export async function kill(child: ChildProcess): Promise<void> {
