@@ -1,4 +1,5 @@
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { isBuiltin } from 'node:module';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
@@ -35,6 +36,13 @@ describe('what functions load when they start', () => {
 
   test.each(names)('%s: less than 500 KB', (name) => {
     expect(atStart(name).bytes).toBeLessThan(500 * 1024);
+  });
+
+  test.each(names)('%s: of the modules of Node what is used, and so not all of fetch with http', (name) => {
+    const files = Object.entries(metafile.outputs).filter(([path]) => path.includes(`/${name}/`));
+    const imports = files.flatMap(([, { imports }]) => imports.filter(({ kind }) => kind === 'import-statement'));
+    expect(files.length).toBeGreaterThan(0);
+    expect(imports.map(({ path }) => path).filter(isBuiltin)).toEqual([]);
   });
 
   test('zod, in one language', () => {
