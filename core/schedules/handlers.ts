@@ -88,7 +88,7 @@ export const scheduleHandlers = (deps: ScheduleDeps): Handlers<typeof scheduleRo
       }
       const enabled = body.enabled ?? true;
       const webhook = type === 'webhook' ? newWebhookSecret(ids) : undefined;
-      const now = isoTime(clock.now());
+      const now = clock.now();
       const schedule: Schedule = {
         id: ids.uuid(),
         workspace_id: caller.workspace.id,
@@ -109,15 +109,15 @@ export const scheduleHandlers = (deps: ScheduleDeps): Handlers<typeof scheduleRo
         max_consecutive_failures: body.max_consecutive_failures ?? DEFAULT_MAX_FAILURES,
         consecutive_failures: 0,
         auto_disabled_at: null,
-        next_run_at: enabled ? nextRun(cronExpression, timezone, clock.now()) : null,
+        next_run_at: enabled ? nextRun(cronExpression, timezone, now) : null,
         last_run_at: null,
         last_run_id: null,
         last_run_status: null,
         run_count: 0,
         open_runs: 0,
         created_by: caller.userId,
-        created_at: now,
-        updated_at: now,
+        created_at: isoTime(now),
+        updated_at: isoTime(now),
         deleted_at: null,
       };
       const { name: plan, schedules: limit } = planOf(deps, caller.workspace);
@@ -128,10 +128,12 @@ export const scheduleHandlers = (deps: ScheduleDeps): Handlers<typeof scheduleRo
         );
       }
       await adjustTimers(undefined, timerOf(schedule));
+      const answer = (created: Schedule) =>
+        ({ status: 201, body: { schedule: view(created, webhook?.secret) } }) as const;
       // What was published since we looked found no schedule to move.
-      if (follows(schedule) && (await currentId(agent)) !== current) await followCurrentVersion(deps, agent);
-      const created = (await storeOf(caller).find(schedule.id)) ?? schedule;
-      return { status: 201, body: { schedule: view(created, webhook?.secret) } };
+      if (!follows(schedule) || (await currentId(agent)) === current) return answer(schedule);
+      await followCurrentVersion(deps, agent);
+      return answer((await storeOf(caller).find(schedule.id)) ?? schedule);
     },
 
     async getSchedule({ caller, params }) {
