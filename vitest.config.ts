@@ -1,5 +1,8 @@
 import { defineConfig } from 'vitest/config';
 
+/** What has to happen may take long on a busy machine. */
+const patient = { expect: { poll: { timeout: 15_000 } } };
+
 export default defineConfig({
   test: {
     projects: [
@@ -8,8 +11,9 @@ export default defineConfig({
           name: 'local',
           include: ['**/*.test.ts'],
           exclude: ['**/*.aws.test.ts', '**/node_modules/**', 'dist/**', 'cdk.out/**', 'examples/**'],
-          testTimeout: 30_000,
+          testTimeout: 60_000,
           hookTimeout: 60_000,
+          ...patient,
         },
       },
       {
@@ -20,6 +24,7 @@ export default defineConfig({
           globalSetup: ['test/helpers/aws-emulators.ts'],
           testTimeout: 60_000,
           hookTimeout: 120_000,
+          ...patient,
         },
       },
       {
@@ -32,6 +37,7 @@ export default defineConfig({
           fileParallelism: false,
           testTimeout: 240_000,
           hookTimeout: 120_000,
+          ...patient,
         },
       },
       {
@@ -42,6 +48,7 @@ export default defineConfig({
           runner: './test/e2e/remote-runner.ts',
           testTimeout: 120_000,
           hookTimeout: 120_000,
+          ...patient,
         },
       },
     ],

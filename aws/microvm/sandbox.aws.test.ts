@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { CreateMicrovmAuthTokenCommand, LambdaMicrovmsClient } from '@aws-sdk/client-lambda-microvms';
-import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { awsDeps } from '#aws/all-deps.ts';
 import { parseConfig } from '#core/config.ts';
 import type { Log } from '#core/deps.ts';
@@ -195,7 +195,7 @@ describe('when AWS or a VM fails', { timeout: 60_000 }, () => {
   test('a VM that dies before its session is open is replaced', async () => {
     const { aws, sandbox, within } = await setUp();
     const opening = sandbox.open(within(60_000));
-    await vi.waitFor(() => expect(aws.vms).toHaveLength(1));
+    await expect.poll(() => aws.vms).toHaveLength(1);
     await aws.kill(aws.vms[0]!);
     const session = await opening;
     expect((await ran(session, 'echo on')).out).toBe('on\n');

@@ -110,10 +110,12 @@ for family, address in ((socket.AF_INET, ('127.0.0.1', ${servicePort})), (socket
             ['4141', '4142'].map((seconds) =>
               inSession({}, async (session) => {
                 await ran(session, `sleep ${seconds} & `);
-                const pid = await vi.waitUntil(() =>
-                  readdirSync('/proc').find(
-                    (name) => /^\d+$/.test(name) && commandLineOf(name) === `sleep ${seconds} `,
-                  ),
+                const pid = await vi.waitUntil(
+                  () =>
+                    readdirSync('/proc').find(
+                      (name) => /^\d+$/.test(name) && commandLineOf(name) === `sleep ${seconds} `,
+                    ),
+                  { timeout: 10_000 },
                 );
                 return /^Uid:\t(\d+)\t(\d+)\t(\d+)\t(\d+)$/m
                   .exec(readFileSync(`/proc/${pid}/status`, 'utf8'))!
@@ -131,7 +133,7 @@ for family, address in ((socket.AF_INET, ('127.0.0.1', ${servicePort})), (socket
           const mark = `61${process.pid}`;
           await inSession({}, async (session) => {
             await ran(session, `(setsid setsid sh -c 'trap "" TERM HUP; sleep ${mark}' &); echo x > /tmp/${mark}`);
-            await vi.waitFor(() => expect(commandLines().some((line) => line.startsWith(`sleep ${mark}`))).toBe(true));
+            await expect.poll(() => commandLines().some((line) => line.startsWith(`sleep ${mark}`))).toBe(true);
           });
           expect(commandLines().some((line) => line.includes(`sleep ${mark}`))).toBe(false);
           expect(readdirSync(tmpdir()).filter((name) => name.includes(mark) && !before.has(name))).toEqual([]);
