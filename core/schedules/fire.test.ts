@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { type MemoryDeps, memoryDeps } from '#test/helpers/memory-deps.ts';
 import { addUser } from '#test/helpers/users.ts';
 import { checkDefinition } from '../agents/manifest.ts';
-import { AgentStore } from '../agents/store.ts';
+import { AgentStore, type AgentVersion } from '../agents/store.ts';
 import { isoTime } from '../ports/clock.ts';
 import type { Key } from '../ports/table.ts';
 import { RunStore } from '../runs/store.ts';
@@ -22,6 +22,9 @@ interface World {
   /** What the model answers, one a request; then `ok`. An error is thrown. */
   readonly script: (() => Promise<string>)[];
   readonly asked: number[];
+  readonly agents: AgentStore;
+  /** Another version, and nothing else: schedules are not told. */
+  publish(): Promise<AgentVersion>;
   now(): Promise<Schedule>;
   runs(): Promise<{ status: string; error: string | null }[]>;
   events(): Promise<string[]>;
@@ -53,7 +56,9 @@ async function world(settings: Partial<Schedule> = {}): Promise<World> {
   });
   await new SecretStore(deps, user.workspaceId).put({ name: 'ANTHROPIC_API_KEY', value: 'sk-x', userId: user.userId });
   const workspace = (await findWorkspace(deps, user.workspaceId))!;
-  const agent = await new AgentStore(deps, user.workspaceId).publish(definition!, workspace, { runnable: true });
+  const agents = new AgentStore(deps, user.workspaceId);
+  const publish = () => agents.publish(definition!, workspace, { runnable: true });
+  const agent = await publish();
   const schedule: Schedule = {
     id: deps.ids.uuid(),
     workspace_id: user.workspaceId,
@@ -92,6 +97,8 @@ async function world(settings: Partial<Schedule> = {}): Promise<World> {
     schedule,
     script,
     asked,
+    agents,
+    publish,
     now: async () => (await store.findEver(schedule.id))!,
     async runs() {
       const { runs } = await new RunStore(deps, user.workspaceId).listOfSchedule(schedule.id, {
@@ -260,11 +267,10 @@ describe('failures', () => {
   });
 
   test('before the run could begin are runs, too', async () => {
-    const { deps, schedule, fire, runs, now } = await world();
+    const { deps, schedule, agents, fire, runs, now } = await world();
     await new SecretStore(deps, schedule.workspace_id).remove('ANTHROPIC_API_KEY');
     await deps.clock.advance(MINUTE);
     await fire();
-    const agents = new AgentStore(deps, schedule.workspace_id);
     await agents.remove((await agents.find(schedule.agent_id))!);
     await deps.clock.advance(MINUTE);
     await fire();
@@ -297,6 +303,20 @@ describe('a crash', () => {
       expect((await runs()).map(({ status }) => status)).toEqual([expected]);
       expect(await now()).toMatchObject({ open_runs: 0, run_count: 1, last_run_status: expected });
     }
+  });
+
+  test.each(['published', 'deleted'])('after a version was %s lets the next run catch up', async (what) => {
+    const { deps, schedule, agents, publish, fire, events, now } = await world();
+    await publish();
+    if (what === 'deleted') await agents.remove((await agents.find(schedule.agent_id))!);
+    expect((await now()).agent_version).toBe('v1');
+    await deps.clock.advance(MINUTE);
+    await fire();
+    const { agent_version, last_run_id } = await now();
+    expect(agent_version).toBe('v2');
+    const run = await new RunStore(deps, schedule.workspace_id).find(last_run_id!);
+    expect(run).toMatchObject({ status: 'completed', agentVersion: 'v2' });
+    expect(await events()).toEqual(['version_updated: Agent updated from v1 to v2']);
   });
 
   test('after the run ended lets another process count it, once', async () => {
