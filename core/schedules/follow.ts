@@ -1,4 +1,4 @@
-import { AgentStore, type AgentVersion, versionName } from '../agents/store.ts';
+import { AgentStore, type AgentVersion, findAnyVersion, versionName } from '../agents/store.ts';
 import type { Deps } from '../deps.ts';
 import { type Schedule, type ScheduleChange, ScheduleStore } from './store.ts';
 
@@ -20,6 +20,9 @@ export function moveTo(schedule: Schedule, agent: AgentVersion): ScheduleChange 
   };
 }
 
+const followTo = (agent: AgentVersion) => (schedule: Schedule) =>
+  schedule.enabled && follows(schedule) ? moveTo(schedule, agent) : undefined;
+
 /**
  * After a version was published or deleted: the enabled schedules that follow the agent, in its own workspace, move to its
  * current version, and again if that was another one when they had moved. Throws nothing: what was asked for has happened.
@@ -35,7 +38,7 @@ export async function followCurrentVersion(
     let current = ids.length > 0 ? await currentVersion() : undefined;
     while (current) {
       const to = current;
-      const move = (schedule: Schedule) => (schedule.enabled && follows(schedule) ? moveTo(schedule, to) : undefined);
+      const move = followTo(to);
       for (let start = 0; start < ids.length; start += MOVED_AT_ONCE) {
         await Promise.all(ids.slice(start, start + MOVED_AT_ONCE).map((id) => store.change(id, move)));
       }
@@ -45,4 +48,17 @@ export async function followCurrentVersion(
   } catch (error) {
     deps.log.error('schedules did not follow a new version', { agent: name, error: String(error) });
   }
+}
+
+/**
+ * What a schedule that is due runs. One that follows catches up here, when whoever published or deleted a version died
+ * before it had moved. `undefined` when there is no version left.
+ */
+export async function versionToRun(deps: FollowDeps, schedule: Schedule): Promise<AgentVersion | undefined> {
+  const agent = await findAnyVersion(deps, schedule.agent_id);
+  const isBehind = agent === undefined || agent.supersededAt !== undefined;
+  if (!isBehind || !schedule.enabled || !follows(schedule)) return agent;
+  const current = await new AgentStore(deps, schedule.workspace_id).findVersion(schedule.agent_name, 'latest');
+  if (current) await new ScheduleStore(deps, schedule.workspace_id).change(schedule.id, followTo(current));
+  return current ?? agent;
 }

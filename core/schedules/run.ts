@@ -10,7 +10,7 @@ import { isoTime } from '../ports/clock.ts';
 import type { Json } from '../ports/table.ts';
 import { type NewRun, type Run, RunStore } from '../runs/store.ts';
 import { findWorkspace } from '../workspaces/store.ts';
-import { followCurrentVersion, follows } from './follow.ts';
+import { versionToRun } from './follow.ts';
 import {
   countedOperation,
   keepOpen,
@@ -148,7 +148,7 @@ async function begin(
   document: Schedule['input_data'],
 ): Promise<BegunRun> {
   const [agent, workspace] = await Promise.all([
-    agentToRun(deps, schedule),
+    versionToRun(deps, schedule),
     findWorkspace(deps, schedule.workspace_id),
   ]);
   if (workspace === undefined) throw new Error(`workspace ${schedule.workspace_id} has a schedule but no record`);
@@ -172,16 +172,6 @@ async function begin(
     skillHeaders: {},
     scheduleId: schedule.id,
   });
-}
-
-/** A schedule that follows catches up here, when whoever published or deleted a version died before it moved. */
-async function agentToRun(deps: Deps, schedule: Schedule): Promise<AgentVersion | undefined> {
-  const agent = await findAnyVersion(deps, schedule.agent_id);
-  const isBehind = agent === undefined || agent.supersededAt !== undefined;
-  if (!isBehind || !schedule.enabled || !follows(schedule)) return agent;
-  await followCurrentVersion(deps, { workspaceId: schedule.workspace_id, name: schedule.agent_name });
-  const moved = await new ScheduleStore(deps, schedule.workspace_id).findEver(schedule.id);
-  return moved && findAnyVersion(deps, moved.agent_id);
 }
 
 /** An agent of another workspace may have been deleted or withdrawn since the schedule was made. */
