@@ -89,7 +89,20 @@ test('what is missing is set and what is left over removed', async () => {
   async function* wanted() {
     yield* [kept, missing, changed];
   }
-  expect(await timers.reconcile(wanted)).toEqual({ set: 2, removed: 1 });
+  const current = async () => undefined;
+  expect(await timers.reconcile(wanted, current)).toEqual({ set: 2, removed: 1 });
   expect(await expressions()).toEqual(['cron(1 * * * ? *)', 'cron(3 * * * ? *)', 'cron(4 * * * ? *)']);
-  expect(await timers.reconcile(wanted)).toEqual({ set: 0, removed: 0 });
+  expect(await timers.reconcile(wanted, current)).toEqual({ set: 0, removed: 0 });
+});
+
+test('what the list does not show yet is not removed', async () => {
+  const { timers, expressions } = await newTimers();
+  const [fresh, changed] = [timer('0 9 1 * 1'), timer('2 * * * *')];
+  await timers.set(fresh);
+  await timers.set(changed);
+  async function* wanted() {}
+  const now = [fresh, { ...changed, cronExpression: '3 * * * *' }];
+  const current = async (id: string) => now.find(({ scheduleId }) => scheduleId === id);
+  expect(await timers.reconcile(wanted, current)).toEqual({ set: 0, removed: 1 });
+  expect(await expressions()).toHaveLength(2);
 });

@@ -26,6 +26,7 @@ export interface EventBridgeTimersProps {
 const MAX_AGE_SECONDS = 300;
 const MAX_RETRIES = 20;
 const PAGE_SIZE = 100;
+const UUID_LENGTH = 36;
 
 /**
  * {@link Timers} in EventBridge Scheduler: one or two schedules a timer. Their names hold a hash of what they do, so none
@@ -46,7 +47,10 @@ export class EventBridgeTimers implements Timers {
     for (const { name } of partsOf(timer)) await this.#delete(name);
   }
 
-  async reconcile(wanted: () => AsyncIterable<Timer>): Promise<{ set: number; removed: number }> {
+  async reconcile(
+    wanted: () => AsyncIterable<Timer>,
+    current: (scheduleId: string) => Promise<Timer | undefined>,
+  ): Promise<{ set: number; removed: number }> {
     // The names first: whatever is set from then on cannot be taken for left over.
     const left = new Set(await Array.fromAsync(this.#names()));
     let set = 0;
@@ -57,8 +61,14 @@ export class EventBridgeTimers implements Timers {
         set++;
       }
     }
-    for (const name of left) await this.#delete(name);
-    return { set, removed: left.size };
+    let removed = 0;
+    for (const name of left) {
+      const timer = await current(name.slice(0, UUID_LENGTH));
+      if (timer && partsOf(timer).some((part) => part.name === name)) continue;
+      await this.#delete(name);
+      removed++;
+    }
+    return { set, removed };
   }
 
   async #create({ workspaceId, scheduleId, timezone }: Timer, { name, expression }: Part): Promise<void> {

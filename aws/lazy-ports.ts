@@ -98,8 +98,8 @@ export class LazyTimers implements Timers {
   async remove(timer: Timer): Promise<void> {
     return (await this.#load()).remove(timer);
   }
-  async reconcile(wanted: () => AsyncIterable<Timer>): ReturnType<Timers['reconcile']> {
-    return (await this.#load()).reconcile(wanted);
+  async reconcile(...args: Parameters<Timers['reconcile']>): ReturnType<Timers['reconcile']> {
+    return (await this.#load()).reconcile(...args);
   }
 }
 

@@ -235,7 +235,7 @@ export const FUNCTIONS: { readonly [Name in FunctionName | EventName]: FunctionS
   'timer-sweeper': {
     memoryMb: 512,
     timeoutSeconds: 900,
-    tables: { main: { items: [], query: ['gsi2'] } },
+    tables: { main: { items: ['GetItem'], query: ['gsi2'] } },
     timers: 'list',
   },
   uploads: {

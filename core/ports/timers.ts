@@ -18,8 +18,11 @@ export interface Timers {
   /** Safe to repeat, and for what was never set. */
   remove(timer: Timer): Promise<void>;
   /**
-   * Sets those of `wanted` that are missing and removes all others. One that was set lately may be taken for another, when
-   * `wanted` does not know it yet: the next time it is set again.
+   * Sets those of `wanted` that are missing and removes all others. `wanted` may be a moment old: `current` is asked what a
+   * schedule has now before anything of it is removed.
    */
-  reconcile(wanted: () => AsyncIterable<Timer>): Promise<{ readonly set: number; readonly removed: number }>;
+  reconcile(
+    wanted: () => AsyncIterable<Timer>,
+    current: (scheduleId: string) => Promise<Timer | undefined>,
+  ): Promise<{ readonly set: number; readonly removed: number }>;
 }

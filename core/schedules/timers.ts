@@ -1,6 +1,6 @@
 import type { AllDeps } from '../deps.ts';
 import type { Timer } from '../ports/timers.ts';
-import { listTimed, type Schedule } from './store.ts';
+import { findAnySchedule, listTimed, type Schedule } from './store.ts';
 
 /** What wakes the platform for a schedule; nothing while it is disabled, or is a webhook. */
 export const timerOf = (schedule: Schedule): Timer | undefined =>
@@ -13,9 +13,18 @@ export const timerOf = (schedule: Schedule): Timer | undefined =>
       }
     : undefined;
 
+type TimerDeps = Pick<AllDeps, 'main' | 'timers' | 'log' | 'clock' | 'ids' | 'config'>;
+
 /** Brings the host's timers into line with the table, after changes that failed half way. Safe to run at any time. */
-export async function reconcileTimers(deps: Pick<AllDeps, 'main' | 'timers' | 'log'>): Promise<void> {
-  const { set, removed } = await deps.timers.reconcile(() => listTimers(deps));
+export async function reconcileTimers(deps: TimerDeps): Promise<void> {
+  const { set, removed } = await deps.timers.reconcile(
+    () => listTimers(deps),
+    // An index may lag behind: a schedule of this moment is not listed yet.
+    async (scheduleId) => {
+      const schedule = await findAnySchedule(deps, scheduleId);
+      return schedule && timerOf(schedule);
+    },
+  );
   if (set + removed > 0) deps.log.warn('timers repaired', { set, removed });
 }
 

@@ -537,6 +537,7 @@ describe('functions', () => {
       [`${TABLES}runs`]: ['dynamodb:GetItem'],
     },
     'timer-sweeper': {
+      [`${TABLES}main`]: ['dynamodb:GetItem'],
       [`${TABLES}main/index/gsi2`]: ['dynamodb:Query'],
       ...TIMERS,
       '*': ['scheduler:ListSchedules'],
