@@ -62,6 +62,7 @@ export async function simulate(style: Style, seed: number, props: Partial<WorldP
     random,
     start: at - random.between(-5, 15) * MINUTE_MS + random.between(0, 59_999),
     concurrency: random.chance(0.15) ? 2 : 100,
+    isLagging: style === 'queue',
     ...props,
   });
   try {

@@ -20,6 +20,7 @@ import { type ClockTimers, clockTimers } from '#local/clock-timers.ts';
 import { openDatabase } from '#local/database.ts';
 import { SqliteTable } from '#local/sqlite-table.ts';
 import { addUser } from '#test/helpers/users.ts';
+import { laggingTable } from './lagging-table.ts';
 import { Ledger } from './ledger.ts';
 import { Machine, Process } from './machine.ts';
 import type { Random } from './random.ts';
@@ -31,6 +32,7 @@ const TICK_MS = 1_100;
 const SWEEP_MS = 30_000;
 const MAX_RECEIVES = 5;
 const OVERDUE_MS = 90_000;
+const LAGS_MS = [0, 0, 0, 20, 200, 1_000, 5_000];
 
 const CONFIG = parseConfig({ PLATFORM_DEFAULT_PLAN: 'team' });
 
@@ -43,6 +45,8 @@ export interface WorldProps {
   readonly concurrency?: number;
   /** What the processes have in place of the main table, to see that faults of it are found. */
   readonly faulty?: (main: Table) => Table;
+  /** Whether indexes lag behind their tables. */
+  readonly isLagging?: boolean;
 }
 
 /** One platform's tables and outside world, whatever runs on it. */
@@ -62,9 +66,11 @@ export class World {
   agent!: AgentVersion;
   readonly #tables: Pick<AllDeps, 'main' | 'runs' | 'counters'>;
   readonly #database = openDatabase(':memory:');
+  readonly #indexes = openDatabase(':memory:');
   #processes = 0;
 
-  private constructor({ random, start, isTraced = false, concurrency = 100, faulty = (main) => main }: WorldProps) {
+  private constructor(props: WorldProps) {
+    const { random, start, isTraced = false, concurrency = 100, faulty = (main) => main, isLagging = false } = props;
     this.random = random;
     this.machine = new Machine(random, start, isTraced);
     const { machine } = this;
@@ -72,8 +78,15 @@ export class World {
     const nobody = new Process('test');
     const clock = machine.clockOf(nobody);
     const table = (name: 'main' | 'runs' | 'counters') => new SqliteTable(this.#database, name, clock);
-    const main = this.ledger.watched(table('main'));
-    this.#tables = { main: faulty(main), runs: this.ledger.watched(table('runs')), counters: table('counters') };
+    const lagMs = () => (this.isKind ? 0 : random.pick(LAGS_MS));
+    const indexed = (name: 'main' | 'runs'): Table => {
+      const watched = this.ledger.watched(table(name));
+      if (!isLagging) return watched;
+      const copy = new SqliteTable(this.#indexes, name, clock);
+      return laggingTable(watched, { name, copy, lagMs, elapsed: () => machine.elapsed });
+    };
+    const main = indexed('main');
+    this.#tables = { main: faulty(main), runs: indexed('runs'), counters: table('counters') };
     const absent = (what: string) => () => Promise.reject(new Error(`there is no ${what} in a simulation`));
     const vault = { ANTHROPIC_API_KEY: 'sk-simulated' };
     this.deps = {
@@ -161,6 +174,7 @@ export class World {
 
   close(): void {
     this.#database.close();
+    this.#indexes.close();
   }
 
   #model(clock: AllDeps['clock']): AllDeps['llm'] {
@@ -372,7 +386,7 @@ export class QueueHost implements Host {
     return {
       set: async (timer) => void this.#set.set(nameOf(timer), timer),
       remove: async (timer) => void this.#set.delete(nameOf(timer)),
-      reconcile: async (wanted) => {
+      reconcile: async (wanted, current) => {
         const left = new Set(this.#set.keys());
         let set = 0;
         for await (const timer of wanted()) {
@@ -380,7 +394,11 @@ export class QueueHost implements Host {
           this.#set.set(nameOf(timer), timer);
           set++;
         }
-        for (const name of left) this.#set.delete(name);
+        for (const name of left) {
+          const timer = await current(name.slice(0, name.indexOf(' ')));
+          if (timer && nameOf(timer) === name) left.delete(name);
+          else this.#set.delete(name);
+        }
         return { set, removed: left.size };
       },
     };

@@ -1,0 +1,72 @@
+import type { Key, Query, Table } from '#core/ports/table.ts';
+import { operationKey, PROJECTIONS, TABLE_SCHEMA } from '#core/ports/table-rules.ts';
+
+interface Lag {
+  readonly name: 'main' | 'runs';
+  /** An empty table, for what the indexes show. */
+  readonly copy: Table;
+  /** How long a write takes to show. */
+  readonly lagMs: () => number;
+  /** Milliseconds, by a time that nobody sets. */
+  readonly elapsed: () => number;
+}
+
+/** A table as DynamoDB has it: what was written shows in its indexes after a while, each item for itself. */
+export function laggingTable(table: Table, { name, copy, lagMs, elapsed }: Lag): Table {
+  let coming: { readonly at: number; readonly key: Key }[] = [];
+  /** Asking for what cannot be there would take most of a simulation's time. */
+  const partitions = new Set<string>();
+  const wrote = (key: Key): void => void coming.push({ at: elapsed() + lagMs(), key });
+
+  async function catchUp(): Promise<void> {
+    const due = coming.filter(({ at }) => at <= elapsed());
+    if (due.length === 0) return;
+    coming = coming.filter(({ at }) => at > elapsed());
+    for (const { key } of due) {
+      const item = await table.get(key);
+      const shown = [item?.gsi1pk, item?.gsi2pk].filter((pk) => pk !== undefined);
+      for (const pk of shown) partitions.add(pk);
+      // Not awaited: it is done at once, and time must not pass.
+      void (item && shown.length > 0 ? copy.put(item) : copy.delete(key));
+    }
+  }
+
+  async function queryIndex(query: Query & { readonly index: 'gsi1' | 'gsi2' }) {
+    await catchUp();
+    if (!partitions.has(query.pk)) return { items: [] };
+    const page = await copy.query(query);
+    if (PROJECTIONS[name] === 'ALL') return page;
+    // Such an index has keys only: the items are those of now, at the places that the index shows.
+    const items = await Promise.all(page.items.map((shown) => table.get(shown)));
+    const { partitionKey, sortKey } = TABLE_SCHEMA.indexes[query.index];
+    const placed = items.flatMap((item, i) =>
+      item?.[partitionKey] === query.pk ? [{ ...item, [sortKey]: page.items[i]![sortKey] }] : [],
+    );
+    return { ...page, items: placed };
+  }
+
+  return {
+    ...table,
+    query: ({ index, ...query }) => (index ? queryIndex({ index, ...query }) : table.query(query)),
+    async put(item, condition) {
+      const result = await table.put(item, condition);
+      if (result.ok) wrote(item);
+      return result;
+    },
+    async update(key, changes, condition) {
+      const result = await table.update(key, changes, condition);
+      if (result.ok) wrote(key);
+      return result;
+    },
+    async delete(key, condition) {
+      const result = await table.delete(key, condition);
+      if (result.ok) wrote(key);
+      return result;
+    },
+    async transact(operations) {
+      const result = await table.transact(operations);
+      if (result.ok) for (const operation of operations) wrote(operationKey(operation));
+      return result;
+    },
+  };
+}
