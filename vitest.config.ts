@@ -1,8 +1,5 @@
 import { defineConfig } from 'vitest/config';
 
-/** What has to happen may take long on a busy machine. */
-const patient = { expect: { poll: { timeout: 15_000 } } };
-
 export default defineConfig({
   test: {
     projects: [
@@ -11,9 +8,8 @@ export default defineConfig({
           name: 'local',
           include: ['**/*.test.ts'],
           exclude: ['**/*.aws.test.ts', '**/node_modules/**', 'dist/**', 'cdk.out/**', 'examples/**'],
-          testTimeout: 60_000,
+          testTimeout: 30_000,
           hookTimeout: 60_000,
-          ...patient,
         },
       },
       {
@@ -24,7 +20,6 @@ export default defineConfig({
           globalSetup: ['test/helpers/aws-emulators.ts'],
           testTimeout: 60_000,
           hookTimeout: 120_000,
-          ...patient,
         },
       },
       {
@@ -37,7 +32,6 @@ export default defineConfig({
           fileParallelism: false,
           testTimeout: 240_000,
           hookTimeout: 120_000,
-          ...patient,
         },
       },
       {
@@ -48,7 +42,6 @@ export default defineConfig({
           runner: './test/e2e/remote-runner.ts',
           testTimeout: 120_000,
           hookTimeout: 120_000,
-          ...patient,
         },
       },
     ],

@@ -37,5 +37,5 @@ test.each<[unknown, string, string]>([
 test('a long text is shown at once', () => {
   const started = performance.now();
   expect(show('x'.repeat(2_000_000))).toBe(`"${'x'.repeat(59)}…"`);
-  expect(performance.now() - started).toBeLessThan(10_000);
+  expect(performance.now() - started).toBeLessThan(1000);
 });

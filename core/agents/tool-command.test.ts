@@ -251,7 +251,7 @@ describe('places where an expanded text would be parsed again take numbers only'
     const startedAt = performance.now();
     const [found] = commandProblems(`echo {{x}} ${opening.repeat(9000 / opening.length)}`);
     expect(found!.problem).toContain('brackets');
-    expect(performance.now() - startedAt).toBeLessThan(10_000);
+    expect(performance.now() - startedAt).toBeLessThan(1000);
   });
 
   test('numbers are put in as they are', () => {

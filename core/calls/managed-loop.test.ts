@@ -353,7 +353,7 @@ describe('strict mode', () => {
 });
 
 withSandbox(`tools in a sandbox${problem === undefined ? '' : ` cannot work here: ${problem}`}`, () => {
-  afterEach(() => vi.waitFor(() => expect(open.size).toBe(0), { timeout: 15_000 }));
+  afterEach(() => vi.waitFor(() => expect(open.size).toBe(0)));
 
   test('bash: output, errors, status, nothing', async () => {
     const commands = ['pwd', 'echo out; echo err >&2; exit 3', 'true', 'echo "[ERROR] mine"', 'printf "a\\0b"'];
@@ -527,7 +527,7 @@ withSandbox(`tools in a sandbox${problem === undefined ? '' : ` cannot work here
       const deadline = Date.now() + 1500;
       const { deps, run, events } = prepare({ deadline });
       const result = await runLoop(deps, run);
-      expect(Date.now() - deadline).toBeLessThan(2000);
+      expect(Date.now() - deadline).toBeLessThan(1000);
       expect(result.error).toMatchObject({ code: 'TIMEOUT', message: expect.stringContaining('still at work') });
       expect(result.stderr).toMatch(
         /turn 1: bash error, \d+ ms\n\[ERROR\] The command was stopped[\s\S]*begun\nSTDERR:\nit is \[secret TOKEN\]\n/,
@@ -536,18 +536,17 @@ withSandbox(`tools in a sandbox${problem === undefined ? '' : ` cannot work here
       expect(events.at(-1)).toMatchObject({ type: 'error' });
     });
 
-    test('are gone at once when the run is cancelled', async () => {
+    test('are gone within a second when the run is cancelled', async () => {
       server.queue({ toolCalls: [bash(HANG)] });
       const cancel = new AbortController();
       const { deps, run, events } = prepare({ signal: cancel.signal });
       const running = runLoop(deps, run);
-      await expect.poll(() => events.map(({ type }) => type)).toContain('tool_call');
+      await expect.poll(() => events.map(({ type }) => type), { timeout: 15_000 }).toContain('tool_call');
       const cancelledAt = Date.now();
       cancel.abort(new PlatformError('RUN_CANCELLED', 'The run was cancelled.'));
       expect((await running).error).toMatchObject({ code: 'RUN_CANCELLED' });
-      await expect.poll(() => open.size).toBe(0);
-      // Sooner than a command that ignores SIGTERM is killed.
-      expect(Date.now() - cancelledAt).toBeLessThan(2000);
+      await vi.waitFor(() => expect(open.size).toBe(0));
+      expect(Date.now() - cancelledAt).toBeLessThan(1000);
     });
   });
 
@@ -561,9 +560,11 @@ withSandbox(`tools in a sandbox${problem === undefined ? '' : ` cannot work here
 
 test('a model that does not answer is left at the deadline', async () => {
   server.queue({ hang: true });
-  const { deps, run } = prepare({ deadline: Date.now() + 300 });
+  const deadline = Date.now() + 300;
+  const { deps, run } = prepare({ deadline });
   expect((await runLoop(deps, run)).error).toMatchObject({ code: 'TIMEOUT' });
-  await expect.poll(() => server.open).toBe(0);
+  expect(Date.now() - deadline).toBeLessThan(1000);
+  await vi.waitFor(() => expect(server.open).toBe(0));
 });
 
 test('without a sandbox on this host, a loop fails at its first tool and not before', async () => {

@@ -133,7 +133,8 @@ for family, address in ((socket.AF_INET, ('127.0.0.1', ${servicePort})), (socket
           const mark = `61${process.pid}`;
           await inSession({}, async (session) => {
             await ran(session, `(setsid setsid sh -c 'trap "" TERM HUP; sleep ${mark}' &); echo x > /tmp/${mark}`);
-            await expect.poll(() => commandLines().some((line) => line.startsWith(`sleep ${mark}`))).toBe(true);
+            const isAsleep = () => commandLines().some((line) => line.startsWith(`sleep ${mark}`));
+            await expect.poll(isAsleep, { timeout: 10_000 }).toBe(true);
           });
           expect(commandLines().some((line) => line.includes(`sleep ${mark}`))).toBe(false);
           expect(readdirSync(tmpdir()).filter((name) => name.includes(mark) && !before.has(name))).toEqual([]);

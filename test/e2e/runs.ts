@@ -209,7 +209,7 @@ export function runsSuite(target: () => Target, hasSandbox: boolean): void {
         });
         const { run_id: id } = expectOk(accepted, 202);
         expect(id).toMatch(UUID);
-        await expect.poll(async () => (await runOf(id)).status).toBe('running');
+        await expect.poll(async () => (await runOf(id)).status, { timeout: 15_000 }).toBe('running');
         expectError(await api(method, `/runs/${id}${suffix}`, outsider.key), 403, 'FORBIDDEN');
         const asked = Date.now();
         expect(expectOk(await api(method, `/runs/${id}${suffix}`))).toMatchObject({ id, status: 'cancelled' });

@@ -360,15 +360,15 @@ export function schedulesSuite(target: () => Target): void {
     });
 
     test.each(['allow', 'skip'])('a run that goes on when the next is due: %s', async (overlap) => {
-      const { id } = await create({ ...everyMinute, overlap, input_data: { topic: '[[llm {"delayMs":8000}]]' } });
+      const { id } = await create({ ...everyMinute, overlap, input_data: { topic: '[[llm {"delayMs":4000}]]' } });
       const running = async () => (await runsOf(id, '?status=running')).total;
       const skipped = async () =>
         (await eventsOf(id)).filter(({ event_type }) => event_type === 'skipped_overlap').length;
       const first = target().fire(owner.workspaceId, id);
       await expect.poll(running, { timeout: 15_000 }).toBe(1);
       const second = target().fire(owner.workspaceId, id);
-      // The first takes eight seconds.
-      await expect.poll(overlap === 'allow' ? running : skipped, { timeout: 7500 }).toBe(overlap === 'allow' ? 2 : 1);
+      // The first takes four seconds.
+      await expect.poll(overlap === 'allow' ? running : skipped, { timeout: 3500 }).toBe(overlap === 'allow' ? 2 : 1);
       expect(await running()).toBe(overlap === 'allow' ? 2 : 1);
       await Promise.all([first, second]);
       expectOk(await api('PATCH', `/${id}`, { enabled: false }));

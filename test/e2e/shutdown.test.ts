@@ -61,6 +61,8 @@ test('a server that stops waits for the run of a client that hung up', async () 
 
 test('a server that stops at once ends the run, and says so in its record', async () => {
   const { server, statusesAfter } = await startWithRun();
+  const started = Date.now();
   await server.close(true);
+  expect(Date.now() - started).toBeLessThan(1400);
   expect(await statusesAfter()).toEqual(['failed']);
 });
