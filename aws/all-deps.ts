@@ -1,5 +1,5 @@
-import type { Config } from '#core/config.ts';
-import type { Deps } from '#core/deps.ts';
+import type { Config } from '#core/base/config.ts';
+import type { Deps } from '#core/ports/deps.ts';
 import { createAiSdkLlm } from '#llm/ai-sdk-llm.ts';
 import {
   blobParts,

@@ -1,12 +1,12 @@
 import { Logger } from '@aws-lambda-powertools/logger';
 import { DynamoDBClient } from '@aws-sdk/client-dynamodb';
-import type { Config } from '#core/config.ts';
-import type { AllDeps, Deps } from '#core/deps.ts';
+import type { Config } from '#core/base/config.ts';
 import { HttpOutbound } from '#core/outbound/http-outbound.ts';
 import { SystemClock } from '#core/ports/clock.ts';
+import type { AllDeps, Deps } from '#core/ports/deps.ts';
 import { SystemIds } from '#core/ports/ids.ts';
+import { ProcessRunSignals } from '#core/ports/run-signals.ts';
 import { PROJECTIONS, type TableName } from '#core/ports/table-rules.ts';
-import { Cancellations } from '#core/runs/cancellation.ts';
 import { DynamoTable } from './dynamo-table.ts';
 import { LazyBlobs, LazySandbox, LazyTimers, LazyUploadForms, LazyVault } from './lazy-ports.ts';
 import { sourceStack } from './source-stack.ts';
@@ -17,7 +17,7 @@ import { sourceStack } from './source-stack.ts';
  * in its standard variables.
  */
 export interface HostDeps
-  extends Pick<Deps, 'config' | 'clock' | 'ids' | 'log' | 'background' | 'cancellations' | 'outbound'> {
+  extends Pick<Deps, 'config' | 'clock' | 'ids' | 'log' | 'background' | 'runSignals' | 'outbound'> {
   /** The same as `log`, with what only the Lambda entry tells it. */
   readonly logger: Logger;
   /** Waits for all background work: a Lambda function that has answered is frozen, with whatever it does. */
@@ -33,7 +33,7 @@ export function hostParts(config: Config): HostDeps {
     config,
     clock,
     ids: new SystemIds(),
-    cancellations: new Cancellations(),
+    runSignals: new ProcessRunSignals(),
     outbound: new HttpOutbound({ clock, ownHosts: config.outboundHosts }),
     logger,
     log: {

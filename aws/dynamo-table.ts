@@ -14,12 +14,12 @@ import {
   TransactWriteItemsCommand,
   UpdateItemCommand,
 } from '@aws-sdk/client-dynamodb';
+import type { Json } from '#core/base/json.ts';
 import type { Clock } from '#core/ports/clock.ts';
 import type {
   Changes,
   Condition,
   Item,
-  Json,
   Key,
   Page,
   Query,

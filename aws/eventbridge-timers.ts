@@ -5,9 +5,9 @@ import {
   ListSchedulesCommand,
   SchedulerClient,
 } from '@aws-sdk/client-scheduler';
+import { toAwsCrons } from '#core/automation/schedules/aws-cron.ts';
+import { parseCron } from '#core/automation/schedules/cron.ts';
 import type { Timer, Timers } from '#core/ports/timers.ts';
-import { toAwsCrons } from '#core/schedules/aws-cron.ts';
-import { parseCron } from '#core/schedules/cron.ts';
 import type { TimerEvent } from './timer-queue.ts';
 
 export interface EventBridgeTimersProps {
@@ -22,7 +22,7 @@ export interface EventBridgeTimersProps {
   readonly roleArn: string;
 }
 
-/** A minute that is later than this is missed: `core/schedules/fire.ts`. */
+/** A minute that is later than this is missed: `core/automation/schedules/fire.ts`. */
 const MAX_AGE_SECONDS = 300;
 const MAX_RETRIES = 20;
 const PAGE_SIZE = 100;

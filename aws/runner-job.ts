@@ -1,5 +1,5 @@
 import { isIP } from 'node:net';
-import type { Config } from '#core/config.ts';
+import type { Config } from '#core/base/config.ts';
 import type { SandboxSpec } from '#core/ports/sandbox.ts';
 import type { BlobLink, RunnerJob } from '#runner/protocol.ts';
 

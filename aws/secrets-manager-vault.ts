@@ -4,7 +4,7 @@ import {
   PutSecretValueCommand,
   SecretsManagerClient,
 } from '@aws-sdk/client-secrets-manager';
-import { PlatformError } from '#core/errors.ts';
+import { PlatformError } from '#core/base/errors.ts';
 import { type Clock, epochSeconds } from '#core/ports/clock.ts';
 import type { Ids } from '#core/ports/ids.ts';
 import { absent, anyOf, equals, lessThan, type Table } from '#core/ports/table.ts';

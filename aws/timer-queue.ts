@@ -1,6 +1,6 @@
 import * as z from 'zod';
-import type { Deps } from '#core/deps.ts';
-import { fireDue } from '#core/schedules/fire.ts';
+import { fireDue } from '#core/automation/schedules/fire.ts';
+import type { Deps } from '#core/ports/deps.ts';
 
 /** What a timer sends, in JSON: `EventBridgeTimers` writes it. */
 const timerEvent = z.object({

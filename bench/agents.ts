@@ -1,7 +1,7 @@
 import { execFileSync, spawn } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import type { Client } from '#core/client.ts';
+import type { Client } from '#core/api/client.ts';
 import {
   type Bench,
   load,

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { promisify } from 'node:util';
 import { strToU8, zipSync } from 'fflate';
-import { type Client, createClient } from '#core/client.ts';
+import { type Client, createClient } from '#core/api/client.ts';
 import type { Load } from './load.ts';
 
 /** One line of the table: what was measured beside what, and what it has to reach. */

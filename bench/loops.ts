@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import type { Client } from '#core/client.ts';
+import type { Client } from '#core/api/client.ts';
 import { type Bench, load, ms, ROUNDS, type Row, timed } from './harness.ts';
 import type { Load } from './load.ts';
 import { type Side, startPeers } from './peers.ts';

@@ -1,6 +1,6 @@
 import { join } from 'node:path';
-import { type Client, createClient } from '#core/client.ts';
-import { type Config, parseConfig } from '#core/config.ts';
+import { type Client, createClient } from '#core/api/client.ts';
+import { type Config, parseConfig } from '#core/base/config.ts';
 import { type Clock, SystemClock } from '#core/ports/clock.ts';
 import { type Ids, SystemIds } from '#core/ports/ids.ts';
 import { openDatabase } from '#local/database.ts';

@@ -1,5 +1,5 @@
 import { join } from 'node:path';
-import type { Client } from '#core/client.ts';
+import type { Client } from '#core/api/client.ts';
 import { type Bench, load, ms, ROOT, ROUNDS, type Row, residentBytes, startProgram } from './harness.ts';
 import type { Load } from './load.ts';
 import { type Side, startPeers } from './peers.ts';

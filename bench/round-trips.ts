@@ -1,7 +1,7 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { parseConfig } from '#core/config.ts';
+import { parseConfig } from '#core/base/config.ts';
 import { localDeps } from '#local/deps.ts';
 import { countPromptCall } from '#test/helpers/round-trips.ts';
 import { ROOT, type Row, startProgram } from './harness.ts';

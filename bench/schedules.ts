@@ -2,9 +2,9 @@ import { existsSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
-import type { Client } from '#core/client.ts';
+import type { Client } from '#core/api/client.ts';
+import { type Schedule, ScheduleStore } from '#core/automation/schedules/store.ts';
 import { SystemClock } from '#core/ports/clock.ts';
-import { type Schedule, ScheduleStore } from '#core/schedules/store.ts';
 import { openDatabase } from '#local/database.ts';
 import { SqliteTable } from '#local/sqlite-table.ts';
 import {

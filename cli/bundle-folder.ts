@@ -2,8 +2,8 @@ import { isUtf8 } from 'node:buffer';
 import { readdir, readFile, stat } from 'node:fs/promises';
 import { join, matchesGlob } from 'node:path';
 import { type Zippable, zipSync } from 'fflate';
-import { checkSkillFiles, parseSkill } from '#core/agents/skill.ts';
-import { hasCode } from '#core/errors.ts';
+import { checkSkillFiles, parseSkill } from '#core/agents/skills/skill.ts';
+import { hasCode } from '#core/base/errors.ts';
 
 /** What a client leaves out of a bundle unless the manifest's `bundle.include` asks for it (`contract.md` 12). */
 const EXCLUDED = [

@@ -1,4 +1,4 @@
-import type { Client } from '#core/client.ts';
+import type { Client } from '#core/api/client.ts';
 
 /** What is larger is uploaded ahead of the request: gateways take 4 MB. */
 const MAX_DIRECT_BYTES = 3 * 1024 * 1024;

@@ -4,7 +4,7 @@ import type { MiddlewareObj } from '@middy/core';
 import type { APIGatewayProxyEvent } from 'aws-lambda';
 import * as z from 'zod';
 import { hostParts } from '#aws/deps.ts';
-import { parseConfig } from '#core/config.ts';
+import { parseConfig } from '#core/base/config.ts';
 
 // Compiling a shape pays after a thousand values; most functions that are started see fewer.
 z.config({ jitless: true });

@@ -3,8 +3,8 @@ import { executionModeStandard } from '@middy/core/executionModeStandard';
 import { executionModeStreamifyResponse } from '@middy/core/executionModeStreamifyResponse';
 import type { APIGatewayProxyEvent } from 'aws-lambda';
 import type { HostDeps } from '#aws/deps.ts';
-import { routes } from '#core/api.ts';
-import { createApp } from '#core/http/app.ts';
+import { createApp } from '#core/api/app.ts';
+import { routes } from '#core/api/routes.ts';
 import type { FunctionName, Route } from '#core/http/route.ts';
 
 /**

@@ -1,4 +1,4 @@
-import type { EventName } from '#core/events.ts';
+import type { EventName } from '#core/api/background.ts';
 import type { FunctionName } from '#core/http/route.ts';
 import type { IndexName } from '#core/ports/table.ts';
 import type { TableName } from '#core/ports/table-rules.ts';
@@ -60,7 +60,7 @@ const INSTALL_SECONDS = 600;
 /** A run of a schedule may wait five minutes for its turn, and then take as long as a call. */
 const SCHEDULE_SECONDS = 660;
 
-/** A caller's key and membership, and the time of the key's last use: `core/http/auth.ts`. */
+/** A caller's key and membership, and the time of the key's last use: `core/api/auth.ts`. */
 const AUTHENTICATE: readonly ItemAction[] = ['GetItem', 'UpdateItem'];
 /** What a caller has left, and requests without a key: `core/limits`. */
 const LIMIT: readonly ItemAction[] = ['GetItem', 'UpdateItem'];

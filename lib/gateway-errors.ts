@@ -1,7 +1,7 @@
-import { type ErrorCode, isRetryable } from '#core/errors.ts';
+import { type ErrorCode, isRetryable } from '#core/base/errors.ts';
 import { MAX_BODY_MB } from './functions.ts';
 
-/** What API Gateway answers by itself, by its response type, in the words of `core/errors.ts`. */
+/** What API Gateway answers by itself, by its response type, in the words of `core/base/errors.ts`. */
 export const GATEWAY_ERRORS: Readonly<Record<string, { readonly code: ErrorCode; readonly message: string }>> = {
   // Its name for a path or method that it does not have.
   MISSING_AUTHENTICATION_TOKEN: {

@@ -1,6 +1,6 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
-import { parseConfig } from '#core/config.ts';
-import type { PlatformError } from '#core/errors.ts';
+import { parseConfig } from '#core/base/config.ts';
+import type { PlatformError } from '#core/base/errors.ts';
 import type { Llm, LlmAnswer, LlmProvider, LlmRequest, LlmTool } from '#core/ports/llm.ts';
 import { type ScriptedLlm, startScriptedLlm } from '#test/helpers/scripted-llm/server.ts';
 import type { ScriptedTurn } from '#test/helpers/scripted-llm/turns.ts';

@@ -6,10 +6,10 @@ import type {
   LanguageModelV4Message,
   LanguageModelV4Usage,
 } from '@ai-sdk/provider';
-import type { Config } from '#core/config.ts';
-import { PlatformError } from '#core/errors.ts';
+import type { Config } from '#core/base/config.ts';
+import { PlatformError } from '#core/base/errors.ts';
+import type { Json } from '#core/base/json.ts';
 import type { Llm, LlmAnswer, LlmMessage, LlmProvider, LlmRequest, LlmToolCall, LlmUsage } from '#core/ports/llm.ts';
-import type { Json } from '#core/ports/table.ts';
 import { createHttpFetch } from './http-fetch.ts';
 import { toPlatformError } from './provider-error.ts';
 

@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { Agent as HttpAgent, request as httpRequest, type IncomingMessage } from 'node:http';
 import { Agent as HttpsAgent, request as httpsRequest } from 'node:https';
 import { Readable } from 'node:stream';
-import { hasCode } from '#core/errors.ts';
+import { hasCode } from '#core/base/errors.ts';
 
 /** Providers close idle connections after a minute or so; ours go before. */
 const IDLE_MS = 30_000;

@@ -1,11 +1,11 @@
 import { setImmediate as endOfTurn } from 'node:timers/promises';
-import type { Deps } from '#core/deps.ts';
-import { planOf } from '#core/limits/plans.ts';
+import { findWorkspace } from '#core/accounts/workspaces/store.ts';
+import { fireDue } from '#core/automation/schedules/fire.ts';
+import { listDue } from '#core/automation/schedules/store.ts';
+import { planOf } from '#core/base/plans.ts';
 import type { Clock } from '#core/ports/clock.ts';
+import type { Deps } from '#core/ports/deps.ts';
 import type { Timers } from '#core/ports/timers.ts';
-import { fireDue } from '#core/schedules/fire.ts';
-import { listDue } from '#core/schedules/store.ts';
-import { findWorkspace } from '#core/workspaces/store.ts';
 
 interface DueSchedule {
   readonly id: string;

@@ -1,7 +1,7 @@
 import { closeSync, mkdirSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { DatabaseSync, type StatementSync } from 'node:sqlite';
-import { hasCode } from '#core/errors.ts';
+import { hasCode } from '#core/base/errors.ts';
 
 const SQLITE_BUSY = 5;
 

@@ -1,8 +1,8 @@
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { parseConfig } from '#core/config.ts';
-import { bootstrap } from '#core/workspaces/bootstrap.ts';
+import { bootstrap } from '#core/accounts/workspaces/bootstrap.ts';
+import { parseConfig } from '#core/base/config.ts';
 import { EXAMPLES_FOLDER, KEY_HINT, listExamples, publishExamples } from './examples.ts';
 import { type LocalServer, startLocalServer } from './server.ts';
 

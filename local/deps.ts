@@ -1,13 +1,14 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
-import { runInstall } from '#core/agents/install.ts';
-import type { Config } from '#core/config.ts';
-import type { AllDeps } from '#core/deps.ts';
+import { agentListeners } from '#core/api/listeners.ts';
+import type { Config } from '#core/base/config.ts';
 import { HttpOutbound } from '#core/outbound/http-outbound.ts';
 import { SystemClock } from '#core/ports/clock.ts';
+import type { AllDeps } from '#core/ports/deps.ts';
 import { SystemIds } from '#core/ports/ids.ts';
 import { noMail } from '#core/ports/mail.ts';
-import { Cancellations } from '#core/runs/cancellation.ts';
+import { ProcessRunSignals } from '#core/ports/run-signals.ts';
+import { runInstall } from '#core/running/install/install.ts';
 import { createAiSdkLlm } from '#llm/ai-sdk-llm.ts';
 import { type ClockTimers, clockTimers } from './clock-timers.ts';
 import { openDatabase } from './database.ts';
@@ -79,7 +80,7 @@ export async function localDeps(config: Config, listening: { host: string; port:
     vault: new FileVault(join(folder, 'vault'), config.vaultKeyFile ?? join(folder, 'vault.key')),
     sandbox,
     timers: clockTimers(clock, () => deps),
-    cancellations: new Cancellations(),
+    runSignals: new ProcessRunSignals(),
     llm: createAiSdkLlm(config),
     outbound: new HttpOutbound({ clock, ownHosts: config.outboundHosts }),
     gatewayUrl: addressOf(listening),
@@ -91,7 +92,7 @@ export async function localDeps(config: Config, listening: { host: string; port:
       background.add(work);
       return work.finally(() => background.delete(work));
     },
-    startInstall: (job) => deps.background(runInstall(deps, job)),
+    startInstall: (job) => deps.background(runInstall({ ...deps, listeners: agentListeners(deps) }, job)),
     async close(force = false) {
       clearInterval(purge);
       if (!force) await Promise.allSettled(background);

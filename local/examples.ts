@@ -4,8 +4,8 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { readAgentFolder } from '#cli/bundle-folder.ts';
 import { uploadBundle } from '#cli/upload-bundle.ts';
-import { type ApiError, type Client, createClient } from '#core/client.ts';
-import { createOwnerKey } from '#core/workspaces/bootstrap.ts';
+import { createOwnerKey } from '#core/accounts/workspaces/bootstrap.ts';
+import { type ApiError, type Client, createClient } from '#core/api/client.ts';
 import type { LocalServer } from './server.ts';
 
 export const EXAMPLES_FOLDER = join(import.meta.dirname, '..', 'examples');

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { mkdir, open, rename, rm } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import { hasCode } from '#core/errors.ts';
+import { hasCode } from '#core/base/errors.ts';
 
 /**
  * Writes a file that only its owner may read, whole or not at all, also when power fails: under another name in

@@ -1,4 +1,4 @@
-import type { Log } from '#core/deps.ts';
+import type { Log } from '#core/ports/deps.ts';
 
 const LEVELS = ['debug', 'info', 'warn', 'error'] as const;
 type Level = (typeof LEVELS)[number];

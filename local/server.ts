@@ -1,16 +1,16 @@
 import type { IncomingMessage, Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { createAdaptorServer } from '@hono/node-server';
-import { sweepAlerts } from '#core/alerts/delivery.ts';
-import { routes } from '#core/api.ts';
+import { purgeUploads } from '#core/agents/uploads/store.ts';
+import { type App, createApp } from '#core/api/app.ts';
+import { allHandlers } from '#core/api/handlers.ts';
+import { routes } from '#core/api/routes.ts';
+import { sweepAlerts } from '#core/automation/alerts/delivery.ts';
+import { sweepScheduleRuns } from '#core/automation/schedules/fire.ts';
+import { listOpenScheduleRuns, type OpenScheduleRun } from '#core/automation/schedules/store.ts';
+import type { Config } from '#core/base/config.ts';
 import { sweepHolds } from '#core/billing/ledger.ts';
-import type { Config } from '#core/config.ts';
-import { allHandlers } from '#core/handlers.ts';
-import { type App, createApp } from '#core/http/app.ts';
 import { sweepLostRuns } from '#core/runs/sweep.ts';
-import { sweepScheduleRuns } from '#core/schedules/fire.ts';
-import { listOpenScheduleRuns, type OpenScheduleRun } from '#core/schedules/store.ts';
-import { purgeUploads } from '#core/uploads/store.ts';
 import { addressOf, type LocalDeps, localDeps } from './deps.ts';
 
 /** Longer than the longest call, so that a call can end before the server does. */

@@ -1,10 +1,10 @@
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
-import { type Config, parseConfig } from '#core/config.ts';
-import type { Deps } from '#core/deps.ts';
-import { hasCode } from '#core/errors.ts';
-import { grantCreditsTo, setPlanOf } from '#core/limits/operator.ts';
-import { bootstrap, createOwnerKey } from '#core/workspaces/bootstrap.ts';
+import { bootstrap, createOwnerKey } from '#core/accounts/workspaces/bootstrap.ts';
+import { type Config, parseConfig } from '#core/base/config.ts';
+import { hasCode } from '#core/base/errors.ts';
+import { grantCreditsTo, setPlanOf } from '#core/billing/operator.ts';
+import type { Deps } from '#core/ports/deps.ts';
 import { localDeps } from './deps.ts';
 import { EXAMPLES_FOLDER, KEY_HINT, listExamples, publishExamples } from './examples.ts';
 import { startLocalServer } from './server.ts';

@@ -1,7 +1,7 @@
 import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
 import { pipeline } from 'node:stream/promises';
 import busboy from 'busboy';
-import { isPlatformError, PlatformError } from '#core/errors.ts';
+import { isPlatformError, PlatformError } from '#core/base/errors.ts';
 import { boundedChunks } from '#core/http/body.ts';
 import { errorResponse } from '#core/http/envelope.ts';
 import { assertBlobKey, type Blobs } from '#core/ports/blobs.ts';

@@ -5,8 +5,8 @@ import { chmod, lstat, mkdir, readdir, readFile, rename, rm, stat, symlink, utim
 import { basename, join } from 'node:path';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
-import { expandBundle } from '#core/agents/bundle.ts';
-import { hasCode } from '#core/errors.ts';
+import { expandBundle } from '#core/agents/bundle/bundle.ts';
+import { hasCode } from '#core/base/errors.ts';
 import type { Blobs } from '#core/ports/blobs.ts';
 import { SDK, SDK_NODE_MODULES } from './host-runtime.ts';
 import { isAlive } from './process-names.ts';

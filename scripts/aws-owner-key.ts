@@ -1,7 +1,7 @@
 import { parseArgs } from 'node:util';
 import { awsDeps } from '#aws/all-deps.ts';
-import { parseConfig } from '#core/config.ts';
-import { bootstrap, createOwnerKey } from '#core/workspaces/bootstrap.ts';
+import { bootstrap, createOwnerKey } from '#core/accounts/workspaces/bootstrap.ts';
+import { parseConfig } from '#core/base/config.ts';
 import { loadStage, tablePrefixOf } from '#lib/config.ts';
 
 /**

@@ -1,7 +1,7 @@
 import { parseArgs } from 'node:util';
 import { awsDeps } from '#aws/all-deps.ts';
-import { parseConfig } from '#core/config.ts';
-import { grantCreditsTo, setPlanOf } from '#core/limits/operator.ts';
+import { parseConfig } from '#core/base/config.ts';
+import { grantCreditsTo, setPlanOf } from '#core/billing/operator.ts';
 import { loadStage, tablePrefixOf } from '#lib/config.ts';
 
 /**

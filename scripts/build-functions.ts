@@ -3,8 +3,8 @@ import { isBuiltin } from 'node:module';
 import { tmpdir } from 'node:os';
 import { dirname, join, relative } from 'node:path';
 import { build, type Metafile, type Plugin } from 'esbuild';
+import { openApiDocument } from '#core/api/openapi.ts';
 import type { Route } from '#core/http/route.ts';
-import { openApiDocument } from '#core/openapi.ts';
 
 const ROOT = join(import.meta.dirname, '..');
 /** One folder a function, each with `index.mjs`, its parts and source maps. */
@@ -122,7 +122,7 @@ async function bundle(entry: string, outdir: string, plugins: Plugin[]): Promise
   return metafile;
 }
 
-/** `import { keyRoutes } from './keys/routes.ts';` of `core/api.ts`. */
+/** `import { keyRoutes } from './keys/routes.ts';` of `core/api/routes.ts`. */
 const ROUTES_IMPORT = /^import \{([^}]+)\} from '(\.\/[^']+\/routes\.ts)';$/gm;
 
 /**

@@ -1,8 +1,8 @@
 /** Writes the pages of `docs/` that are made from the code: `npm run docs`. Tests compare them. */
 import { mkdirSync, writeFileSync } from 'node:fs';
 import * as z from 'zod';
-import { SETTINGS } from '#core/config.ts';
-import { openApiDocument } from '#core/openapi.ts';
+import { openApiDocument } from '#core/api/openapi.ts';
+import { SETTINGS } from '#core/base/config.ts';
 
 const DOCS = new URL('../docs/', import.meta.url);
 
@@ -30,7 +30,7 @@ export function settingsPage(): string {
   });
   return `${[
     '# Settings',
-    'Every setting is an environment variable, read once at the start; an empty one counts as unset. On AWS the stacks set them. `npm run docs` makes this page from `core/config.ts`.',
+    'Every setting is an environment variable, read once at the start; an empty one counts as unset. On AWS the stacks set them. `npm run docs` makes this page from `core/base/config.ts`.',
     ...sections,
   ].join('\n\n')}\n`;
 }

@@ -2,7 +2,7 @@ import { request as httpRequest, type IncomingMessage } from 'node:http';
 import { isIPv4 } from 'node:net';
 import { Readable, type Writable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
-import type { Log } from '#core/deps.ts';
+import type { Log } from '#core/ports/deps.ts';
 import { type Claim, type PoolDeps, type PoolLimits, SandboxPool, type Slot } from './pool.ts';
 
 /** What every task listens on. */

@@ -3,7 +3,7 @@ import {
   type InvokeWithResponseStreamResponseEvent,
   type LambdaClient,
 } from '@aws-sdk/client-lambda';
-import { hasCode } from '#core/errors.ts';
+import { hasCode } from '#core/base/errors.ts';
 import type { Clock } from '#core/ports/clock.ts';
 
 const TRIES = 4;

@@ -6,7 +6,7 @@ import {
   StopTaskCommand,
   type Task,
 } from '@aws-sdk/client-ecs';
-import type { Log } from '#core/deps.ts';
+import type { Log } from '#core/ports/deps.ts';
 import { type PoolDeps, type PoolLimits, SandboxPool, type Slot } from './pool.ts';
 
 /** Where tasks run, and how many of them. */

@@ -1,9 +1,9 @@
 import { InvokeCommand, LambdaClient } from '@aws-sdk/client-lambda';
-import type { Config } from '#core/config.ts';
-import type { Deps, Log } from '#core/deps.ts';
-import { PlatformError } from '#core/errors.ts';
+import type { Config } from '#core/base/config.ts';
+import { PlatformError } from '#core/base/errors.ts';
 import type { Blobs } from '#core/ports/blobs.ts';
 import type { Clock } from '#core/ports/clock.ts';
+import type { Deps, Log } from '#core/ports/deps.ts';
 import type { Ids } from '#core/ports/ids.ts';
 import type { Sandbox, SandboxSession, SandboxSpec, SandboxStatus } from '#core/ports/sandbox.ts';
 import { RunnerSession } from '#runner/client.ts';

@@ -5,10 +5,10 @@ import {
   RunMicrovmCommand,
   TerminateMicrovmCommand,
 } from '@aws-sdk/client-lambda-microvms';
-import type { Config } from '#core/config.ts';
-import type { Log } from '#core/deps.ts';
-import { PlatformError } from '#core/errors.ts';
+import type { Config } from '#core/base/config.ts';
+import { PlatformError } from '#core/base/errors.ts';
 import type { Clock } from '#core/ports/clock.ts';
+import type { Log } from '#core/ports/deps.ts';
 import type { Ids } from '#core/ports/ids.ts';
 import type { Sandbox, SandboxSession, SandboxSpec, SandboxStatus } from '#core/ports/sandbox.ts';
 import { RunnerSession, type RunnerTarget, runnerHealth } from '#runner/client.ts';

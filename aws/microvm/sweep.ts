@@ -3,8 +3,8 @@ import {
   paginateListMicrovms,
   TerminateMicrovmCommand,
 } from '@aws-sdk/client-lambda-microvms';
-import type { Log } from '#core/deps.ts';
 import type { Clock } from '#core/ports/clock.ts';
+import type { Log } from '#core/ports/deps.ts';
 import { LONGEST_LIFE_MS } from './sandbox.ts';
 
 /** AWS ends a VM at the time that it was started with; what it did not end is paid for until somebody does. */

@@ -1,8 +1,9 @@
-import type { Deps } from '../deps.ts';
-import { PlatformError } from '../errors.ts';
-import type { Caller } from '../http/auth.ts';
-import { findMembership } from '../workspaces/store.ts';
-import { AgentStore, type AgentVersion, resolveAgent } from './store.ts';
+import { findMembership } from '#core/accounts/workspaces/store.ts';
+import type { Caller } from '#core/base/caller.ts';
+import { PlatformError } from '#core/base/errors.ts';
+import type { Deps } from '#core/ports/deps.ts';
+import { AgentStore, resolveAgent } from './store.ts';
+import type { AgentVersion } from './version.ts';
 import { isPaid } from './views.ts';
 
 /** What a version is found with. */

@@ -1,35 +1,27 @@
-import type { Deps } from '../deps.ts';
-import { PlatformError } from '../errors.ts';
-import type { Caller } from '../http/auth.ts';
-import { mediaType, readJson } from '../http/body.ts';
-import { readMultipart } from '../http/multipart.ts';
-import { type Handlers, requestIdOf } from '../http/route.ts';
-import { createStaticKey, listStaticKeys, revokeAllStaticKeys } from '../orchestration/static-keys.ts';
-import { isoTime } from '../ports/clock.ts';
-import { listAgentRuns, type Run } from '../runs/store.ts';
-import { followCurrentVersion } from '../schedules/follow.ts';
-import { directLimit } from '../uploads/direct-limit.ts';
-import { readUploads } from '../uploads/store.ts';
-import { findMembership } from '../workspaces/store.ts';
+import { createStaticKey, listStaticKeys, revokeAllStaticKeys } from '#core/accounts/service-keys/store.ts';
+import { findMembership } from '#core/accounts/workspaces/store.ts';
+import type { Caller } from '#core/base/caller.ts';
+import { PlatformError } from '#core/base/errors.ts';
+import { mediaType, readJson } from '#core/http/body.ts';
+import { directLimit } from '#core/http/direct-limit.ts';
+import { readMultipart } from '#core/http/multipart.ts';
+import type { Handlers } from '#core/http/route.ts';
+import { isoTime } from '#core/ports/clock.ts';
+import type { Deps, InstallJob } from '#core/ports/deps.ts';
 import { type AgentAddress, findOwn, maySee } from './access.ts';
-import { type BundleReport, inspectBundle } from './bundle.ts';
-import { checkDependencyGraph } from './dependency-graph.ts';
-import { detectEntrypoint } from './entrypoint.ts';
-import { type InstallJob, planInstall } from './install.ts';
-import type { FieldError } from './manifest.ts';
+import { type BundleReport, inspectBundle } from './bundle/bundle.ts';
+import { detectEntrypoint } from './bundle/entrypoint.ts';
+import { planInstall } from './bundle/install-plan.ts';
+import type { AgentListeners } from './listeners.ts';
+import { checkDependencyGraph } from './manifest/dependency-graph.ts';
+import type { FieldError } from './manifest/field-error.ts';
+import { versionName } from './references.ts';
 import type { agentRoutes } from './routes.ts';
-import { checkDefaultSkills, withOrg } from './skill-refs.ts';
-import {
-  AgentStore,
-  type AgentVersion,
-  type Bundle,
-  bundleKey,
-  findAnyVersion,
-  type Install,
-  resolveAgent,
-  versionName,
-} from './store.ts';
+import { checkDefaultSkills, withOrg } from './skills/skill-refs.ts';
+import { AgentStore, findAnyVersion, resolveAgent } from './store.ts';
 import { treeOf } from './tree.ts';
+import { readUploads } from './uploads/store.ts';
+import { type AgentVersion, type Bundle, bundleKey, type Install } from './version.ts';
 import { isPaid, ownerView } from './views.ts';
 
 /** Multipart adds some lines around the file. */
@@ -39,11 +31,13 @@ const UPLOAD_WAIT_MS = 10_000;
 /** Where another process installs, its record tells. */
 const UPLOAD_POLL_MS = 500;
 /** With ajv and the shell's grammar, for which the cold start of other requests does not wait. */
-const manifest = () => import('./manifest.ts');
+const manifest = () => import('./manifest/manifest.ts');
 /** `contract.md` 6.5. */
 const FORKS_THAT_NEED_CONFIRMATION = 1;
 
-export const agentHandlers = (deps: Omit<Deps, 'vault' | 'counters'>): Handlers<typeof agentRoutes> => {
+type AgentDeps = Omit<Deps, 'vault' | 'counters'> & { readonly listeners: AgentListeners };
+
+export const agentHandlers = (deps: AgentDeps): Handlers<typeof agentRoutes> => {
   const storeOf = (caller: Caller) => new AgentStore(deps, caller.workspace.id);
   const find = (caller: Caller, id: string) => findOwn(deps, caller, id);
 
@@ -79,7 +73,7 @@ export const agentHandlers = (deps: Omit<Deps, 'vault' | 'counters'>): Handlers<
       if (definition === undefined || errors.length > 0) throw invalid(errors);
       const runnable = definition.execution_engine !== 'code_runtime';
       const version = await storeOf(caller).publish(definition, caller.workspace, { runnable });
-      if (runnable) await followCurrentVersion(deps, version);
+      if (runnable) await deps.listeners.currentVersionChanged(version);
       return {
         status: 201,
         body: {
@@ -149,7 +143,7 @@ export const agentHandlers = (deps: Omit<Deps, 'vault' | 'counters'>): Handlers<
       if ((await store.listVersions(version.name)).length === 0) {
         await revokeAllStaticKeys(deps, { workspaceId: version.workspaceId, agentName: version.name });
       }
-      await followCurrentVersion(deps, version);
+      await deps.listeners.currentVersionChanged(version);
       return {
         status: 200,
         body: {
@@ -207,12 +201,6 @@ export const agentHandlers = (deps: Omit<Deps, 'vault' | 'counters'>): Handlers<
           services_updated: 0,
         },
       };
-    },
-
-    async listAgentLogs({ caller, params, query }) {
-      const version = await find(caller, params.id);
-      const runs = await listAgentRuns(deps, version.id, query);
-      return { status: 200, body: runs.map(logEntry) };
     },
 
     async getAgentTree({ caller, params: { id: org, agent, version } }) {
@@ -277,7 +265,7 @@ export const agentHandlers = (deps: Omit<Deps, 'vault' | 'counters'>): Handlers<
     const stored = await storeFor(version).setBuild(version, { bundle, install });
     if (plan === undefined || install?.status === 'ready') {
       await storeFor(version).activate(stored);
-      await followCurrentVersion(deps, version);
+      await deps.listeners.currentVersionChanged(version);
       return { bundle, install };
     }
     return { bundle, install: await installOf(stored, { versionId: version.id, runId }) };
@@ -338,7 +326,7 @@ export const agentHandlers = (deps: Omit<Deps, 'vault' | 'counters'>): Handlers<
       install: source.install,
       forkedFrom: source.id,
     });
-    if (version.runnable) await followCurrentVersion(deps, version);
+    if (version.runnable) await deps.listeners.currentVersionChanged(version);
     await storeFor(source).addFork(source.name);
     return version;
   }
@@ -408,27 +396,3 @@ async function readBundle(
   }
   return bundles[0]!.content;
 }
-
-const LOG_STATUS = {
-  queued: 'running',
-  running: 'running',
-  cancelled: 'error',
-  completed: 'success',
-  failed: 'error',
-  timeout: 'timeout',
-} as const;
-
-const logEntry = (run: Run & { stdout: string; stderr: string }) => ({
-  id: run.id,
-  request_id: requestIdOf(run.id),
-  agent_id: run.agentId,
-  started_at: run.startedAt,
-  completed_at: run.completedAt,
-  duration_ms: run.durationMs,
-  status: LOG_STATUS[run.status],
-  trigger_source: run.triggerSource,
-  error_message: run.errorMessage,
-  exit_code: run.exitCode,
-  stdout: run.stdout,
-  stderr: run.stderr,
-});

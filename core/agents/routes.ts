@@ -1,8 +1,8 @@
 import * as z from 'zod';
-import { defineRoutes, raw } from '../http/route.ts';
-import { agentRecord, agentTree, download, executionLog, publicAgent } from './schema.ts';
+import { defineRoutes, raw } from '#core/http/route.ts';
+import { agentRecord, agentTree, download, publicAgent } from './schema.ts';
 
-/** `core/agents/manifest.ts` has the rules of the body: it names every problem at once, and knows the legacy forms. */
+/** `core/agents/manifest/manifest.ts` has the rules of the body: it names every problem at once, and knows the legacy forms. */
 const manifestBody = z.looseObject({}).describe('The manifest; see docs/manifest.md.');
 const newAgent = z.object({
   agent: agentRecord,
@@ -159,23 +159,6 @@ export const agentRoutes = defineRoutes([
       }),
     },
     errors: ['NOT_FOUND', 'CONFLICT', 'UNPROCESSABLE'],
-  },
-  {
-    operationId: 'listAgentLogs',
-    method: 'GET',
-    path: '/agents/{id}/logs',
-    summary: "List a version's latest executions with what they printed",
-    fn: 'agents',
-    auth: 'key',
-    role: 'owner',
-    request: {
-      query: z.object({
-        limit: z.coerce.number().int().min(1).max(200).default(50),
-        before: z.iso.datetime().optional(),
-      }),
-    },
-    response: { 200: z.array(executionLog) },
-    errors: ['NOT_FOUND'],
   },
   {
     operationId: 'getAgentTree',

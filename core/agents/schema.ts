@@ -125,17 +125,3 @@ export const agentTree = z.object({
 });
 
 /** An entry of `GET /agents/{id}/logs` (`contract.md` 6.5). */
-export const executionLog = z.object({
-  id: z.uuid(),
-  request_id: z.string(),
-  agent_id: z.uuid(),
-  started_at: z.iso.datetime(),
-  completed_at: z.iso.datetime().nullable(),
-  duration_ms: z.int().nullable(),
-  status: z.enum(['running', 'success', 'error', 'timeout']),
-  trigger_source: z.string().describe('`install` for the installation of dependencies, else what started the run.'),
-  error_message: z.string().nullable(),
-  exit_code: z.int().nullable(),
-  stdout: z.string().describe('At most 10 KB.'),
-  stderr: z.string().describe('At most 10 KB.'),
-});

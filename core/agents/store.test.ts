@@ -1,10 +1,11 @@
 import { setImmediate } from 'node:timers/promises';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
+import type { Workspace } from '#core/base/workspace.ts';
 import { type MemoryDeps, memoryDeps } from '#test/helpers/memory-deps.ts';
-import type { Workspace } from '../workspaces/store.ts';
-import type { AgentDefinition } from './manifest.ts';
-import { AgentStore, type AgentVersion, findAnyVersion, listPublicVersions, resolveAgent, sunsetOf } from './store.ts';
+import type { AgentDefinition } from './definition.ts';
+import { AgentStore, findAnyVersion, listPublicVersions, resolveAgent } from './store.ts';
+import { type AgentVersion, sunsetOf } from './version.ts';
 
 const WORKSPACE: Workspace = {
   id: '11111111-1111-4111-8111-111111111111',

@@ -1,18 +1,12 @@
-import { untilWritten } from '../contention.ts';
-import type { Deps } from '../deps.ts';
-import { epochSeconds, isoTime } from '../ports/clock.ts';
-import {
-  absent,
-  allOf,
-  equals,
-  exists,
-  type Item,
-  type Json,
-  queryAll,
-  type TransactOperation,
-} from '../ports/table.ts';
-import { findWorkspaceIdBySlug, type Workspace } from '../workspaces/store.ts';
-import type { AgentDefinition } from './manifest.ts';
+import { findWorkspaceIdBySlug } from '#core/accounts/workspaces/store.ts';
+import type { Json } from '#core/base/json.ts';
+import type { Workspace } from '#core/base/workspace.ts';
+import { epochSeconds, isoTime } from '#core/ports/clock.ts';
+import type { Deps } from '#core/ports/deps.ts';
+import { absent, allOf, equals, exists, type Item, queryAll, type TransactOperation } from '#core/ports/table.ts';
+import { untilWritten } from '#core/ports/until-written.ts';
+import type { AgentDefinition } from './definition.ts';
+import type { AgentVersion, Bundle, Install } from './version.ts';
 
 /**
  * Main table:
@@ -24,63 +18,14 @@ import type { AgentDefinition } from './manifest.ts';
  * A version is *live* until it is deleted, *runnable* once nothing is missing to run it (its code bundle, its
  * dependencies), and *current* when it is the newest live runnable one: `latest` names it, and it supersedes the others.
  */
-export interface AgentVersion {
-  readonly id: string;
-  readonly workspaceId: string;
-  readonly orgSlug: string;
-  readonly orgName: string;
-  readonly name: string;
-  readonly version: number;
-  readonly definition: AgentDefinition;
-  readonly createdAt: string;
-  readonly updatedAt: string;
-  readonly runnable: boolean;
-  readonly bundle?: Bundle;
-  readonly install?: Install;
-  /** When a newer version became current; the deprecation period runs from then (`spec.md` *Versioning* 2). */
-  readonly supersededAt?: string;
-  readonly forkedFrom?: string;
-}
-
-export interface Bundle {
-  /** Hex; also the last segment of the blob key. */
-  readonly sha256: string;
-  readonly size_bytes: number;
-  readonly entrypoint: string | null;
-  readonly uploaded_at: string;
-}
-
-/** The installation of a bundle's dependencies. */
-export interface Install {
-  readonly status: 'building' | 'ready' | 'failed';
-  /** Blob key of the layer. */
-  readonly layer: string;
-  /** The run that shows what pip or npm printed. */
-  readonly run_id: string;
-  /** For `failed`: the last lines. */
-  readonly error?: string;
-  /** For `building`: epoch milliseconds; past it, whoever built it is gone. */
-  readonly deadline: number;
-}
-
-export const bundleKey = (sha256: string): string => `bundles/${sha256}.zip`;
-
 /** `spec.md` *Limits*. */
 const DELETION_RETENTION_SECONDS = 30 * 24 * 3600;
-/** `spec.md` *Versioning* 2. */
-const DEPRECATION_PERIOD_MS = 60 * 24 * 3600 * 1000;
 /** Larger definitions lie in a blob: an item holds 400 KB at most. */
 const MAX_INLINE_DEFINITION_BYTES = 100 * 1024;
 
 const idKey = (id: string) => ({ pk: `AGENT#${id}`, sk: 'META' });
 const versionSort = (version: number): string => `V#${String(version).padStart(5, '0')}`;
 const definitionKey = (id: string): string => `definitions/${id}.json`;
-
-export const versionName = (version: number): string => `v${version}`;
-
-/** When a superseded version stops answering. */
-export const sunsetOf = (version: AgentVersion): number | undefined =>
-  version.supersededAt === undefined ? undefined : Date.parse(version.supersededAt) + DEPRECATION_PERIOD_MS;
 
 /** What an agent's HEAD item holds; 0 where there is nothing yet. */
 type Head = {

@@ -1,9 +1,9 @@
 import type * as z from 'zod';
-import { refOf } from '../orchestration/context.ts';
 import type { AgentAddress } from './access.ts';
+import { refOf } from './references.ts';
 import type { agentTree } from './schema.ts';
-import { withOrg } from './skill-refs.ts';
-import type { AgentVersion } from './store.ts';
+import { withOrg } from './skills/skill-refs.ts';
+import type { AgentVersion } from './version.ts';
 
 type Tree = z.input<typeof agentTree>;
 /** The schema names one level only: a recursive one cannot be part of an OpenAPI document. */

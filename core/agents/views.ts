@@ -1,6 +1,7 @@
 import type * as z from 'zod';
+import { versionName } from './references.ts';
 import type { agentRecord, download, publicAgent } from './schema.ts';
-import { type AgentVersion, versionName } from './store.ts';
+import type { AgentVersion } from './version.ts';
 
 type PublicAgent = z.input<typeof publicAgent>;
 type AgentRecord = z.input<typeof agentRecord>;

@@ -1,5 +1,5 @@
-import type { Deps } from '../deps.ts';
-import type { Handlers, Incoming } from '../http/route.ts';
+import type { Handlers, Incoming } from '#core/http/route.ts';
+import type { Deps } from '#core/ports/deps.ts';
 import { balanceOf, type LedgerEntry, listEntries } from './ledger.ts';
 import type { billingRoutes } from './routes.ts';
 

@@ -1,10 +1,10 @@
-import { untilWritten } from '../contention.ts';
-import type { Deps } from '../deps.ts';
-import { PlatformError } from '../errors.ts';
-import { epochSeconds, isoTime } from '../ports/clock.ts';
-import { absent, equals, type Item, type Query, queryAll, type TransactOperation } from '../ports/table.ts';
-import { findRunContext } from '../runs/store.ts';
-import type { Workspace } from '../workspaces/store.ts';
+import { PlatformError } from '#core/base/errors.ts';
+import type { Workspace } from '#core/base/workspace.ts';
+import { epochSeconds, isoTime } from '#core/ports/clock.ts';
+import type { Deps } from '#core/ports/deps.ts';
+import { absent, equals, type Item, type Query, queryAll, type TransactOperation } from '#core/ports/table.ts';
+import { untilWritten } from '#core/ports/until-written.ts';
+import { findRunContext } from '#core/runs/store.ts';
 
 /**
  * A workspace's prepaid credits, in whole cents. Main table, `WS#<workspace id>#LEDGER`:

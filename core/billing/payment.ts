@@ -1,7 +1,7 @@
-import type { AgentVersion } from '../agents/store.ts';
-import type { Deps } from '../deps.ts';
-import { refOf } from '../orchestration/context.ts';
-import type { Workspace } from '../workspaces/store.ts';
+import { refOf } from '#core/agents/references.ts';
+import type { AgentVersion } from '#core/agents/version.ts';
+import type { Workspace } from '#core/base/workspace.ts';
+import type { Deps } from '#core/ports/deps.ts';
 import { hold, refund, settle } from './ledger.ts';
 
 /** A host may need this long past the deadline to write down how a run ended. */

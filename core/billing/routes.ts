@@ -1,5 +1,5 @@
 import * as z from 'zod';
-import { defineRoutes } from '../http/route.ts';
+import { defineRoutes } from '#core/http/route.ts';
 
 const cents = z.int();
 const currency = z.literal('usd');

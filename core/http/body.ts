@@ -1,6 +1,6 @@
-import { PlatformError } from '../errors.ts';
-import { jsonProblem } from '../json.ts';
-import type { Json } from '../ports/table.ts';
+import { PlatformError } from '#core/base/errors.ts';
+import type { Json } from '#core/base/json.ts';
+import { jsonProblem } from '#core/base/json.ts';
 
 const MB = 1024 * 1024;
 

@@ -1,5 +1,5 @@
-import { isPlatformError, isRetryable, PlatformError, statusOf } from '../errors.ts';
-import { requestIdOf } from './route.ts';
+import { isPlatformError, isRetryable, PlatformError, statusOf } from '#core/base/errors.ts';
+import { requestIdOf } from './request-id.ts';
 
 /** The error envelope of `spec.md` *Errors*. Text of unexpected errors stays inside; the log has it under the request id. */
 export function errorEnvelope(error: unknown, requestUuid: string) {

@@ -1,5 +1,5 @@
 import type { Busboy } from 'busboy';
-import { isPlatformError, PlatformError } from '../errors.ts';
+import { isPlatformError, PlatformError } from '#core/base/errors.ts';
 import { type BodyLimit, boundedChunks } from './body.ts';
 
 /** One file of a multipart body. */

@@ -1,6 +1,6 @@
 import type * as z from 'zod';
-import type { ErrorCode } from '../errors.ts';
-import type { Caller } from './auth.ts';
+import type { Caller } from '#core/base/caller.ts';
+import type { ErrorCode } from '#core/base/errors.ts';
 
 /**
  * One row per operation of the API, as data: the router, the handler types, the AWS stacks, the OpenAPI document, the
@@ -140,6 +140,3 @@ export type Outgoing<R extends Route> =
 export type Handlers<Rows extends readonly Route[]> = {
   [R in Rows[number] as R['operationId']]: (incoming: Incoming<R>) => Promise<Outgoing<R>>;
 };
-
-/** `req_` and the UUID's hex digits, so that a request id names its run (`contract.md` 0.5). */
-export const requestIdOf = (requestUuid: string): string => `req_${requestUuid.replaceAll('-', '')}`;

@@ -8,8 +8,8 @@ import { type AddressInfo, connect, createServer as createTcpServer, type Server
 import { join } from 'node:path';
 import { getCACertificates, setDefaultCACertificates } from 'node:tls';
 import { expect, onTestFinished, test, vi } from 'vitest';
+import { SystemClock } from '#core/ports/clock.ts';
 import { ManualClock } from '#test/helpers/manual-clock.ts';
-import { SystemClock } from '../ports/clock.ts';
 import { HttpOutbound, type HttpOutboundOptions } from './http-outbound.ts';
 
 const PUBLIC = '93.184.216.34';

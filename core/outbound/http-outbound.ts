@@ -3,9 +3,9 @@ import { once } from 'node:events';
 import { type IncomingMessage, request as startRequest } from 'node:http';
 import { connect as connectTcp, isIP, type Socket } from 'node:net';
 import { connect as connectTls } from 'node:tls';
-import { hasCode, isPlatformError } from '../errors.ts';
-import type { Clock } from '../ports/clock.ts';
-import { MAX_OUTBOUND_BYTES, type Outbound, type OutboundRequest, type OutboundResult } from '../ports/outbound.ts';
+import { hasCode, isPlatformError } from '#core/base/errors.ts';
+import type { Clock } from '#core/ports/clock.ts';
+import { MAX_OUTBOUND_BYTES, type Outbound, type OutboundRequest, type OutboundResult } from '#core/ports/outbound.ts';
 import { checkOutboundUrl, type OutboundUrl } from './outbound-url.ts';
 import { isPublicAddress } from './public-address.ts';
 

@@ -1,5 +1,5 @@
 import { isIP } from 'node:net';
-import { PlatformError } from '../errors.ts';
+import { PlatformError } from '#core/base/errors.ts';
 import { isOnHostList } from './host-list.ts';
 import { isPublicAddress } from './public-address.ts';
 

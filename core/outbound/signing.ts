@@ -1,4 +1,4 @@
-import type { Deps } from '../deps.ts';
+import type { Deps } from '#core/ports/deps.ts';
 
 /** No agent can declare it and no user can set it: their names are upper case. */
 const VAULT_NAME = 'outbound-signing';

@@ -1,4 +1,4 @@
-import type { Json } from './table.ts';
+import type { Json } from '#core/base/json.ts';
 
 /** `gemini` is Google's API; `ollama` is a local model server that speaks OpenAI's chat completions. */
 export const LLM_PROVIDERS = ['anthropic', 'openai', 'gemini', 'ollama'] as const;

@@ -54,7 +54,7 @@ export interface SandboxLimits {
 }
 
 export interface SandboxSpec {
-  /** Blob key of a checked zip (see `core/agents/bundle.ts`), content-addressed: its last segment names the content. */
+  /** Blob key of a checked zip (see `core/agents/bundle/bundle.ts`), content-addressed: its last segment names the content. */
   readonly bundle?: string;
   /** Blob key of a layer archive (tar.gz with `python/` and/or `node_modules/` at its root), content-addressed. */
   readonly layer?: string;

@@ -3,6 +3,7 @@
  * definition, what is a valid argument, how an item is encoded and counted, and what a cursor says.
  */
 import { hash } from 'node:crypto';
+import type { Json } from '#core/base/json.ts';
 import type { Clock } from './clock.ts';
 import { epochSeconds } from './clock.ts';
 import {
@@ -10,7 +11,6 @@ import {
   type Condition,
   type IndexName,
   type Item,
-  type Json,
   type Key,
   MAX_BATCH_KEYS,
   MAX_ITEM_BYTES,

@@ -1,18 +1,11 @@
+import type { Json } from '#core/base/json.ts';
+
 /**
  * The part of DynamoDB that both hosts honour (`design.md` section 5).
  *
  * An adapter is a dumb store: keys, meaning and tenancy live in the `store.ts` files, which are written once over this
  * port. `test/conformance/table.ts` and its property test say what every adapter must do.
  */
-
-/**
- * What an item may hold: JSON, with finite numbers. `undefined` members are dropped on write; dates, maps, class
- * instances and `undefined` in arrays are refused.
- *
- * Scalars that are attributes themselves keep to what DynamoDB can hold: numbers are 0 or of magnitude 1e-130 to 1e126,
- * and a lone surrogate is stored as U+FFFD. Objects and arrays may hold any JSON, at any depth.
- */
-export type Json = string | number | boolean | null | Json[] | { [member: string]: Json };
 
 // No interface, for those do not pass as an Item.
 export type Key = {

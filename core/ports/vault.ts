@@ -1,5 +1,5 @@
 /**
- * Secret values, by workspace. Names and descriptions live in the main table (`core/secrets/store.ts`): listing secrets
+ * Secret values, by workspace. Names and descriptions live in the main table (`core/accounts/secrets/store.ts`): listing secrets
  * never opens the vault. Values are strings of 1 to 8,192 bytes of UTF-8; a workspace's vault holds at most 64 KB of
  * JSON `{NAME: value}` (the limit of one Secrets Manager secret).
  */

@@ -1,7 +1,9 @@
 import { expect, test } from 'vitest';
+import { ProcessRunSignals } from '#core/ports/run-signals.ts';
 import { type MemoryDeps, memoryDeps } from '#test/helpers/memory-deps.ts';
-import { Cancellations } from './cancellation.ts';
-import { type NewRun, type RunResult, RunStore } from './store.ts';
+import { cancelRun, watchForCancel } from './cancellation.ts';
+import type { NewRun, RunResult } from './run.ts';
+import { RunStore } from './store.ts';
 
 const WORKSPACE = crypto.randomUUID();
 
@@ -52,9 +54,8 @@ async function startChain(deps: MemoryDeps) {
 test('ends the run and all below it, and nothing beside it', async () => {
   const deps = memoryDeps();
   const { runs, top, mid, leaf, side } = await startChain(deps);
-  const { cancellations } = deps;
-  const watched = [top, mid, leaf, side].map(({ id }) => cancellations.watch(deps, WORKSPACE, { id }));
-  expect(await cancellations.cancel(deps, WORKSPACE, mid.id)).toBe(true);
+  const watched = [top, mid, leaf, side].map(({ id }) => watchForCancel(deps, WORKSPACE, { id }));
+  expect(await cancelRun(deps, WORKSPACE, mid.id)).toBe(true);
   expect(watched.map(({ signal }) => signal.aborted)).toEqual([false, true, true, false]);
   expect(watched[1]!.signal.reason).toMatchObject({ code: 'RUN_CANCELLED' });
   const marked = await Promise.all([top, mid, leaf, side].map(({ id }) => runs.isCancelled(id)));
@@ -65,9 +66,9 @@ test('ends the run and all below it, and nothing beside it', async () => {
 test('a run of another process is told by its record, within half a second', async () => {
   const deps = memoryDeps();
   const { top } = await startChain(deps);
-  const elsewhere = new Cancellations();
-  const { signal, stop } = deps.cancellations.watch(deps, WORKSPACE, top);
-  expect(await elsewhere.cancel(deps, WORKSPACE, top.id)).toBe(true);
+  const elsewhere = { ...deps, runSignals: new ProcessRunSignals() };
+  const { signal, stop } = watchForCancel(deps, WORKSPACE, top);
+  expect(await cancelRun(elsewhere, WORKSPACE, top.id)).toBe(true);
   expect(signal.aborted).toBe(false);
   await deps.clock.advance(500);
   await expect.poll(() => signal.aborted).toBe(true);
@@ -85,7 +86,7 @@ test('a short run costs no look at its record', async () => {
       return Reflect.get(table, name);
     },
   });
-  const { stop } = deps.cancellations.watch({ ...deps, runs }, WORKSPACE, top);
+  const { stop } = watchForCancel({ ...deps, runs }, WORKSPACE, top);
   await deps.clock.advance(350);
   stop();
   await deps.clock.advance(1000);
@@ -96,14 +97,14 @@ test('a run that has ended is left as it is', async () => {
   const deps = memoryDeps();
   const { runs, top } = await startChain(deps);
   await runs.finish(top, RESULT);
-  expect(await deps.cancellations.cancel(deps, WORKSPACE, top.id)).toBe(false);
+  expect(await cancelRun(deps, WORKSPACE, top.id)).toBe(false);
   expect(await runs.find(top.id)).toMatchObject({ status: 'completed' });
 });
 
 test('a run that ends by itself before it hears of its cancelling is cancelled all the same', async () => {
   const deps = memoryDeps();
   const { runs, top } = await startChain(deps);
-  await new Cancellations().cancel(deps, WORKSPACE, top.id);
+  await cancelRun({ ...deps, runSignals: new ProcessRunSignals() }, WORKSPACE, top.id);
   expect(await runs.finish(top, { ...RESULT, creditsCents: 7 })).toBe(false);
   const ended = await runs.find(top.id);
   expect(ended).toMatchObject({ status: 'cancelled', errorCode: 'RUN_CANCELLED', creditsCents: 0 });
@@ -115,17 +116,17 @@ test('a run that ends by itself before it hears of its cancelling is cancelled a
 test('cancelling a chain at its top reaches everything, whatever the clocks said', async () => {
   const deps = memoryDeps();
   const { runs, top, mid, leaf, side } = await startChain(deps);
-  await deps.cancellations.cancel(deps, WORKSPACE, top.id);
+  await cancelRun(deps, WORKSPACE, top.id);
   for (const { id } of [top, mid, leaf, side]) expect(await runs.isCancelled(id)).toBe(true);
 });
 
 test('a run that begins when its caller is cancelled ends at once', async () => {
   const deps = memoryDeps();
   const { runs, top, mid } = await startChain(deps);
-  await deps.cancellations.cancel(deps, WORKSPACE, mid.id);
+  await cancelRun(deps, WORKSPACE, mid.id);
   const late = newRun(deps, { parentRunId: mid.id, rootRunId: top.id });
   await runs.start(late);
-  const { signal, stop } = deps.cancellations.watch(deps, WORKSPACE, late);
+  const { signal, stop } = watchForCancel(deps, WORKSPACE, late);
   await expect.poll(() => signal.aborted).toBe(true);
   stop();
 });

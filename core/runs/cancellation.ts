@@ -1,59 +1,61 @@
-import type { Deps } from '../deps.ts';
-import { PlatformError } from '../errors.ts';
-import type { Clock } from '../ports/clock.ts';
-import { CANCELLED, RunStore } from './store.ts';
+import { PlatformError } from '#core/base/errors.ts';
+import type { Clock } from '#core/ports/clock.ts';
+import type { Deps } from '#core/ports/deps.ts';
+import { CANCELLED } from './run.ts';
+import { RunStore } from './store.ts';
 
 /** The record is looked at this often, from then on: short runs cost nothing, and long ones end within a second. */
 const POLL_MS = 400;
 
-type CancelDeps = Pick<Deps, 'runs' | 'blobs' | 'clock' | 'config'>;
+type CancelDeps = Pick<Deps, 'runs' | 'blobs' | 'clock' | 'config' | 'runSignals'>;
 
 /** What is known of a run before anything of it happens. */
-interface BegunRun {
+interface RecordedRun {
   readonly id: string;
   readonly parentRunId?: string;
 }
 
-/** The runs of this process that can be cancelled. A run of another process is told by its record. */
-export class Cancellations {
-  readonly #running = new Map<string, AbortController>();
+/**
+ * The signal of a run that is recorded: it aborts with RUN_CANCELLED when the run is cancelled, here or in any other
+ * process. Call `stop` when the run has ended.
+ */
+export function watchForCancel(
+  deps: CancelDeps,
+  workspaceId: string,
+  run: RecordedRun,
+): { signal: AbortSignal; stop(): void } {
+  const controller = deps.runSignals.open(run.id);
+  const ended = new AbortController();
+  void poll(deps, workspaceId, run, controller, ended.signal);
+  return {
+    signal: controller.signal,
+    stop: () => {
+      ended.abort(RUN_ENDED);
+      deps.runSignals.close(run.id);
+    },
+  };
+}
 
-  /** The signal of a run that is recorded. It ends with RUN_CANCELLED, or is of no use any more after `stop`. */
-  watch(deps: CancelDeps, workspaceId: string, run: BegunRun): { signal: AbortSignal; stop(): void } {
-    const controller = new AbortController();
-    const ended = new AbortController();
-    this.#running.set(run.id, controller);
-    void poll(deps, workspaceId, run, controller, ended.signal);
-    return {
-      signal: controller.signal,
-      stop: () => {
-        ended.abort(RUN_ENDED);
-        this.#running.delete(run.id);
-      },
-    };
+/** Cancels a run and all that it called, directly or not. Returns false if it has ended already. */
+export async function cancelRun(deps: CancelDeps, workspaceId: string, runId: string): Promise<boolean> {
+  const runs = new RunStore(deps, workspaceId);
+  const run = await runs.find(runId);
+  if (run?.status !== 'running' || !(await cancelOne(deps, runs, runId))) return false;
+  const done = new Set([runId]);
+  // A run that is called meanwhile either finds its caller's mark or is found here: each writes first, and then reads.
+  for (;;) {
+    const callers = await runs.callers(run.rootRunId);
+    const below = [...callers.keys()].filter((id) => !done.has(id) && isBelow(id, runId, callers));
+    if (below.length === 0) return true;
+    await Promise.all(below.map((id) => cancelOne(deps, runs, id)));
+    for (const id of below) done.add(id);
   }
+}
 
-  /** Ends a run and all that it called, directly or not. False when it has ended already. */
-  async cancel(deps: CancelDeps, workspaceId: string, runId: string): Promise<boolean> {
-    const runs = new RunStore(deps, workspaceId);
-    const run = await runs.find(runId);
-    if (run?.status !== 'running' || !(await this.#end(runs, runId))) return false;
-    const ended = new Set([runId]);
-    // Whoever is called meanwhile either finds his caller's mark, or is found here: each writes first, and then reads.
-    for (;;) {
-      const callers = await runs.callers(run.rootRunId);
-      const below = [...callers.keys()].filter((id) => !ended.has(id) && isBelow(id, runId, callers));
-      if (below.length === 0) return true;
-      await Promise.all(below.map((id) => this.#end(runs, id)));
-      for (const id of below) ended.add(id);
-    }
-  }
-
-  async #end(runs: RunStore, runId: string): Promise<boolean> {
-    const isMarked = await runs.requestCancel(runId);
-    this.#running.get(runId)?.abort(cancelled());
-    return isMarked;
-  }
+async function cancelOne(deps: CancelDeps, runs: RunStore, runId: string): Promise<boolean> {
+  const isMarked = await runs.requestCancel(runId);
+  deps.runSignals.abort(runId, cancelled());
+  return isMarked;
 }
 
 /** Nobody sees it; without a reason, `abort` makes an error with a stack. */
@@ -70,9 +72,9 @@ function isBelow(runId: string, topId: string, callers: ReadonlyMap<string, stri
 }
 
 async function poll(
-  deps: CancelDeps,
+  deps: Omit<CancelDeps, 'runSignals'>,
   workspaceId: string,
-  { id, parentRunId }: BegunRun,
+  { id, parentRunId }: RecordedRun,
   controller: AbortController,
   ended: AbortSignal,
 ): Promise<void> {

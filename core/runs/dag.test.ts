@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { buildDag, type RunNode } from './dag.ts';
-import type { Run } from './store.ts';
+import type { Run } from './run.ts';
 import type { TraceEvent } from './trace.ts';
 
 /** A run of the agent `name` that began `second` seconds into the day. */

@@ -1,4 +1,4 @@
-import type { Run } from './store.ts';
+import type { Run } from './run.ts';
 import type { TraceEvent } from './trace.ts';
 
 /** A run in its chain, with all that it called (`contract.md` 15.6). */

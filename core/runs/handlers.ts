@@ -1,15 +1,17 @@
-import type { Deps } from '../deps.ts';
-import { PlatformError } from '../errors.ts';
-import type { Handlers } from '../http/route.ts';
-import { isoTime } from '../ports/clock.ts';
+import { PlatformError } from '#core/base/errors.ts';
+import type { Handlers } from '#core/http/route.ts';
+import { isoTime } from '#core/ports/clock.ts';
+import type { Deps } from '#core/ports/deps.ts';
+import { cancelRun } from './cancellation.ts';
 import { buildDag } from './dag.ts';
 import type { runRoutes } from './routes.ts';
-import { digitsOf, type Run, RunStore } from './store.ts';
+import type { Run } from './run.ts';
+import { digitsOf, RunStore } from './store.ts';
 
 const CANCEL_WAIT_MS = 3000;
 const CANCEL_POLL_MS = 50;
 
-type RunDeps = Pick<Deps, 'runs' | 'blobs' | 'clock' | 'config' | 'cancellations'>;
+type RunDeps = Pick<Deps, 'runs' | 'blobs' | 'clock' | 'config' | 'runSignals'>;
 
 export const runHandlers = (deps: RunDeps): Handlers<typeof runRoutes> => {
   const storeOf = (workspaceId: string) => new RunStore(deps, workspaceId);
@@ -20,7 +22,7 @@ export const runHandlers = (deps: RunDeps): Handlers<typeof runRoutes> => {
     if (triggerSource === 'install') {
       throw new PlatformError('CONFLICT', `The run ${id} is an installation of an agent: it cannot be cancelled.`);
     }
-    if (await deps.cancellations.cancel(deps, workspaceId, id)) await ended(runs, id);
+    if (await cancelRun(deps, workspaceId, id)) await ended(runs, id);
     return { status: 200 as const, body: await detail(runs, await runs.findByName(id)) };
   }
 

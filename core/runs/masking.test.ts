@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import type { Json } from '../ports/table.ts';
+import type { Json } from '#core/base/json.ts';
 import { LiveMask, SecretMask, shortenLog } from './masking.ts';
 
 const PEM = [

@@ -1,4 +1,4 @@
-import type { Json } from '../ports/table.ts';
+import type { Json } from '#core/base/json.ts';
 
 /** Shorter values are not masked: they would blot out ordinary text, and guard nothing. */
 const MIN_LENGTH = 4;

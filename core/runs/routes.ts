@@ -1,5 +1,5 @@
 import * as z from 'zod';
-import { defineRoutes } from '../http/route.ts';
+import { defineRoutes } from '#core/http/route.ts';
 
 const status = z.enum(['queued', 'running', 'completed', 'failed', 'timeout', 'cancelled']);
 const time = z.iso.datetime();

@@ -1,7 +1,9 @@
 import { expect, test } from 'vitest';
+import { UsageStore } from '#core/billing/usage/store.ts';
 import { type MemoryDeps, memoryDeps } from '#test/helpers/memory-deps.ts';
-import { UsageStore } from '../usage/store.ts';
-import { type NewRun, RunStore } from './store.ts';
+import { cancelRun } from './cancellation.ts';
+import type { NewRun } from './run.ts';
+import { RunStore } from './store.ts';
 import { sweepLostRuns } from './sweep.ts';
 
 const WORKSPACE = crypto.randomUUID();
@@ -62,7 +64,7 @@ test('after a start, everything that is open is lost', async () => {
 test('a run that was cancelled after its host died was cancelled', async () => {
   const deps = memoryDeps();
   const run = await start(deps);
-  expect(await deps.cancellations.cancel(deps, WORKSPACE, run.id)).toBe(true);
+  expect(await cancelRun(deps, WORKSPACE, run.id)).toBe(true);
   await sweepLostRuns(deps, { all: true });
   expect(await new RunStore(deps, WORKSPACE).find(run.id)).toMatchObject({
     status: 'cancelled',

@@ -1,6 +1,7 @@
-import type { Deps } from '../deps.ts';
-import { forgetCall } from '../limits/admission.ts';
-import { CANCELLED, LOST_AFTER_MS, listOpenRuns, type OpenRun, RunStore } from './store.ts';
+import { forgetCall } from '#core/accounts/limits/admission.ts';
+import type { Deps } from '#core/ports/deps.ts';
+import { CANCELLED, LOST_AFTER_MS } from './run.ts';
+import { listOpenRuns, type OpenRun, RunStore } from './store.ts';
 
 type SweepDeps = Pick<Deps, 'runs' | 'counters' | 'blobs' | 'clock' | 'config' | 'log'>;
 

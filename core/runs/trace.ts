@@ -1,5 +1,5 @@
-import type { Clock } from '../ports/clock.ts';
-import type { Json } from '../ports/table.ts';
+import type { Json } from '#core/base/json.ts';
+import type { Clock } from '#core/ports/clock.ts';
 
 /** `contract.md` 15.6. */
 export type TraceEventType =

@@ -1,10 +1,16 @@
 import { awsDeps } from '#aws/all-deps.ts';
+import { serviceKeyHandlers } from '#core/accounts/service-keys/handlers.ts';
+import { findOwn } from '#core/agents/access.ts';
 import { agentHandlers } from '#core/agents/handlers.ts';
-import { serviceKeyHandlers } from '#core/orchestration/handlers.ts';
+import { agentListeners } from '#core/api/listeners.ts';
+import { agentLogHandlers } from '#core/runs/agent-logs/handlers.ts';
 import { host, observe } from '../host.ts';
 import { createHandler } from '../lambda.ts';
 
 const deps = awsDeps(host.config);
-export const handler = createHandler('agents', deps, { ...agentHandlers(deps), ...serviceKeyHandlers(deps) }).use(
-  observe,
-);
+const handlers = {
+  ...agentHandlers({ ...deps, listeners: agentListeners(deps) }),
+  ...agentLogHandlers(deps),
+  ...serviceKeyHandlers(deps, findOwn),
+};
+export const handler = createHandler('agents', deps, handlers).use(observe);

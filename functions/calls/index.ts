@@ -1,7 +1,7 @@
 import { awsDeps } from '#aws/all-deps.ts';
-import { callHandlers } from '#core/calls/handlers.ts';
-import { scheduleTriggerHandlers } from '#core/schedules/trigger.ts';
-import { webhookDeliveryHandlers } from '#core/webhooks/handlers.ts';
+import { scheduleTriggerHandlers } from '#core/automation/schedules/trigger.ts';
+import { webhookDeliveryHandlers } from '#core/automation/webhooks/handlers.ts';
+import { callHandlers } from '#core/running/calls/handlers.ts';
 import { host, observe } from '../host.ts';
 import { createHandler } from '../lambda.ts';
 

@@ -1,5 +1,5 @@
 import { blobParts, tableParts } from '#aws/deps.ts';
-import { catalogHandlers } from '#core/agents/catalog-handlers.ts';
+import { catalogHandlers } from '#core/agents/catalog/handlers.ts';
 import { host, observe } from '../host.ts';
 import { createHandler } from '../lambda.ts';
 

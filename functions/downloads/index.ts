@@ -1,5 +1,5 @@
 import { blobParts, tableParts } from '#aws/deps.ts';
-import { downloadHandlers } from '#core/agents/download-handlers.ts';
+import { downloadHandlers } from '#core/agents/downloads/handlers.ts';
 import { host, observe } from '../host.ts';
 import { createHandler } from '../lambda.ts';
 

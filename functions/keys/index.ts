@@ -1,5 +1,5 @@
 import { tableParts } from '#aws/deps.ts';
-import { keyHandlers } from '#core/keys/handlers.ts';
+import { keyHandlers } from '#core/accounts/keys/handlers.ts';
 import { host, observe } from '../host.ts';
 import { createHandler } from '../lambda.ts';
 

@@ -1,4 +1,4 @@
-import { metaHandlers } from '#core/meta/handlers.ts';
+import { metaHandlers } from '#core/api/meta/handlers.ts';
 import { host, observe } from '../host.ts';
 import { createHandler } from '../lambda.ts';
 

@@ -1,5 +1,5 @@
 import { awsDeps } from '#aws/all-deps.ts';
-import { fireOverdue, sweepScheduleRuns } from '#core/schedules/fire.ts';
+import { fireOverdue, sweepScheduleRuns } from '#core/automation/schedules/fire.ts';
 import { host } from '../host.ts';
 
 const deps = awsDeps(host.config);

@@ -1,7 +1,7 @@
 import { blobParts, tableParts, timerParts, vaultParts } from '#aws/deps.ts';
-import { alertHandlers } from '#core/alerts/handlers.ts';
-import { scheduleHandlers } from '#core/schedules/handlers.ts';
-import { webhookHandlers } from '#core/webhooks/handlers.ts';
+import { alertHandlers } from '#core/automation/alerts/handlers.ts';
+import { scheduleHandlers } from '#core/automation/schedules/handlers.ts';
+import { webhookHandlers } from '#core/automation/webhooks/handlers.ts';
 import { host, observe } from '../host.ts';
 import { createHandler } from '../lambda.ts';
 

@@ -1,5 +1,5 @@
 import { tableParts, vaultParts } from '#aws/deps.ts';
-import { secretHandlers } from '#core/secrets/handlers.ts';
+import { secretHandlers } from '#core/accounts/secrets/handlers.ts';
 import { host, observe } from '../host.ts';
 import { createHandler } from '../lambda.ts';
 

@@ -1,5 +1,5 @@
 import { blobParts, tableParts } from '#aws/deps.ts';
-import { storageHandlers } from '#core/storage/handlers.ts';
+import { storageHandlers } from '#core/workbench/storage/handlers.ts';
 import { host, observe } from '../host.ts';
 import { createHandler } from '../lambda.ts';
 

@@ -1,5 +1,5 @@
 import { blobParts, tableParts, vaultParts } from '#aws/deps.ts';
-import { sweepAlerts } from '#core/alerts/delivery.ts';
+import { sweepAlerts } from '#core/automation/alerts/delivery.ts';
 import { sweepHolds } from '#core/billing/ledger.ts';
 import { sweepLostRuns } from '#core/runs/sweep.ts';
 import { host } from '../host.ts';

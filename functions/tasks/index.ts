@@ -1,6 +1,6 @@
 import { tableParts } from '#aws/deps.ts';
-import { messageHandlers } from '#core/messages/handlers.ts';
-import { taskHandlers } from '#core/tasks/handlers.ts';
+import { messageHandlers } from '#core/workbench/messages/handlers.ts';
+import { taskHandlers } from '#core/workbench/tasks/handlers.ts';
 import { host, observe } from '../host.ts';
 import { createHandler } from '../lambda.ts';
 

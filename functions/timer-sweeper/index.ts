@@ -1,5 +1,5 @@
 import { tableParts, timerParts } from '#aws/deps.ts';
-import { reconcileTimers } from '#core/schedules/timers.ts';
+import { reconcileTimers } from '#core/automation/schedules/timers.ts';
 import { host } from '../host.ts';
 
 const deps = { ...host, ...tableParts(host), ...timerParts(host) };

@@ -1,5 +1,5 @@
 import { tableParts, uploadFormParts } from '#aws/deps.ts';
-import { uploadHandlers } from '#core/uploads/handlers.ts';
+import { uploadHandlers } from '#core/agents/uploads/handlers.ts';
 import { host, observe } from '../host.ts';
 import { createHandler } from '../lambda.ts';
 

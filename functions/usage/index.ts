@@ -1,5 +1,5 @@
 import { tableParts } from '#aws/deps.ts';
-import { usageHandlers } from '#core/usage/handlers.ts';
+import { usageHandlers } from '#core/billing/usage/handlers.ts';
 import { host, observe } from '../host.ts';
 import { createHandler } from '../lambda.ts';
 

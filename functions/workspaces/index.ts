@@ -1,5 +1,5 @@
 import { mailParts, tableParts } from '#aws/deps.ts';
-import { workspaceHandlers } from '#core/workspaces/handlers.ts';
+import { workspaceHandlers } from '#core/accounts/workspaces/handlers.ts';
 import { host, observe } from '../host.ts';
 import { createHandler } from '../lambda.ts';
 

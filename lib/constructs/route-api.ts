@@ -14,7 +14,7 @@ import {
 import type { IFunction } from 'aws-cdk-lib/aws-lambda';
 import { LogGroup } from 'aws-cdk-lib/aws-logs';
 import { Construct } from 'constructs';
-import { statusOf } from '#core/errors.ts';
+import { statusOf } from '#core/base/errors.ts';
 import { FUNCTION_NAMES, type FunctionName, type Route } from '#core/http/route.ts';
 import type { Stage } from '../config.ts';
 import { GATEWAY_ERRORS, gatewayErrorBody } from '../gateway-errors.ts';
@@ -112,11 +112,11 @@ export class RouteApi extends Construct {
 
   #acknowledge(): void {
     const keysAreOurs =
-      'Requests carry an API key, which core/http/auth.ts checks: it must end at once when it is revoked, and the same on both hosts.';
+      'Requests carry an API key, which core/api/auth.ts checks: it must end at once when it is revoked, and the same on both hosts.';
     Validations.of(this).acknowledge(
       {
         id: 'AwsSolutions-APIG2',
-        reason: 'core/http/app.ts checks every request by the schemas of its row, the same on both hosts.',
+        reason: 'core/api/app.ts checks every request by the schemas of its row, the same on both hosts.',
       },
       {
         id: 'AwsSolutions-APIG3',

@@ -5,7 +5,7 @@ import { Certificate } from 'aws-cdk-lib/aws-certificatemanager';
 import { Rule, Schedule } from 'aws-cdk-lib/aws-events';
 import { LambdaFunction as LambdaTarget } from 'aws-cdk-lib/aws-events-targets';
 import type { Construct } from 'constructs';
-import { EVENTS, type EventName, type EventSpec } from '#core/events.ts';
+import { EVENTS, type EventName, type EventSpec } from '#core/api/background.ts';
 import { FUNCTION_NAMES, type FunctionName, type Route } from '#core/http/route.ts';
 import type { TableName } from '#core/ports/table-rules.ts';
 import type { Stage } from '../config.ts';

@@ -1,5 +1,5 @@
 import { availableParallelism, totalmem } from 'node:os';
-import { PlatformError } from '#core/errors.ts';
+import { PlatformError } from '#core/base/errors.ts';
 import type { Clock } from '#core/ports/clock.ts';
 import type { Sandbox, SandboxSession, SandboxSpec, SandboxTurn } from '#core/ports/sandbox.ts';
 

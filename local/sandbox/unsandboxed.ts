@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { basename, dirname, join, posix, relative } from 'node:path';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
-import { hasCode } from '#core/errors.ts';
+import { hasCode } from '#core/base/errors.ts';
 import {
   type ExecEvent,
   type ExecExit,

@@ -1,13 +1,13 @@
 import { beforeEach, describe, expect, test } from 'vitest';
-import { type Config, parseConfig } from '#core/config.ts';
-import { type AdmissionRequest, admit, callsLeft } from '#core/limits/admission.ts';
+import { type AdmissionRequest, admit, callsLeft } from '#core/accounts/limits/admission.ts';
+import { type Config, parseConfig } from '#core/base/config.ts';
+import type { Workspace } from '#core/base/workspace.ts';
 import type { Table } from '#core/ports/table.ts';
-import type { Workspace } from '#core/workspaces/store.ts';
 import { ManualClock } from '#test/helpers/manual-clock.ts';
 
 const DAY_MS = 24 * 3600 * 1000;
 
-/** What `core/limits/admission.ts` promises, on the tables of a host. */
+/** What `core/accounts/limits/admission.ts` promises, on the tables of a host. */
 export function admissionSuite(makeCounters: (clock: ManualClock) => Promise<Table>): void {
   let deps: { counters: Table; clock: ManualClock; config: Config };
   let workspace: Workspace;

@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import { beforeEach, expect, test } from 'vitest';
+import { parseConfig } from '#core/base/config.ts';
 import {
   balanceOf,
   type Charge,
@@ -11,9 +12,8 @@ import {
   sweepHolds,
   topUp,
 } from '#core/billing/ledger.ts';
-import { parseConfig } from '#core/config.ts';
-import type { Deps } from '#core/deps.ts';
 import { SystemClock } from '#core/ports/clock.ts';
+import type { Deps } from '#core/ports/deps.ts';
 import { SystemIds } from '#core/ports/ids.ts';
 import type { Table } from '#core/ports/table.ts';
 import { RunStore } from '#core/runs/store.ts';

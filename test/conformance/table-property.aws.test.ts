@@ -1,12 +1,12 @@
 import fc, { type Arbitrary } from 'fast-check';
 import { beforeAll, expect, test } from 'vitest';
 import { DynamoTable } from '#aws/dynamo-table.ts';
-import { hasCode } from '#core/errors.ts';
+import { hasCode } from '#core/base/errors.ts';
+import type { Json } from '#core/base/json.ts';
 import {
   type Changes,
   type Condition,
   type Item,
-  type Json,
   type Key,
   MAX_ITEM_BYTES,
   type Page,

@@ -1,4 +1,5 @@
 import { beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import type { Json } from '#core/base/json.ts';
 import {
   absent,
   allOf,
@@ -7,7 +8,6 @@ import {
   equals,
   exists,
   type Item,
-  type Json,
   type Key,
   lessThan,
   MAX_ITEM_BYTES,

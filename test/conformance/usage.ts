@@ -1,14 +1,15 @@
 import { beforeAll, describe, expect, test } from 'vitest';
 import type * as z from 'zod';
-import { parseConfig } from '#core/config.ts';
-import type { Deps } from '#core/deps.ts';
-import { statusOf } from '#core/errors.ts';
+import { parseConfig } from '#core/base/config.ts';
+import { statusOf } from '#core/base/errors.ts';
+import type { Workspace } from '#core/base/workspace.ts';
+import { usageHandlers } from '#core/billing/usage/handlers.ts';
+import { usageRoutes } from '#core/billing/usage/routes.ts';
 import { isoTime, SystemClock } from '#core/ports/clock.ts';
+import type { Deps } from '#core/ports/deps.ts';
 import type { Table } from '#core/ports/table.ts';
-import { type NewRun, type Run, type RunResult, RunStore } from '#core/runs/store.ts';
-import { usageHandlers } from '#core/usage/handlers.ts';
-import { usageRoutes } from '#core/usage/routes.ts';
-import type { Workspace } from '#core/workspaces/store.ts';
+import type { NewRun, Run, RunResult } from '#core/runs/run.ts';
+import { RunStore } from '#core/runs/store.ts';
 
 const HOUR_MS = 3600 * 1000;
 const DAY_MS = 24 * HOUR_MS;

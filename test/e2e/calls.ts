@@ -1,7 +1,7 @@
 import { type ClientRequest, request as httpRequest } from 'node:http';
 import { setTimeout } from 'node:timers/promises';
 import { beforeAll, describe, expect, test } from 'vitest';
-import type { Client } from '#core/client.ts';
+import type { Client } from '#core/api/client.ts';
 import { type Answer, clientOf, publishCode, request, type Target } from '#test/helpers/platform.ts';
 import { expectError, expectOk, ISO_TIME } from './expect.ts';
 

@@ -1,5 +1,5 @@
 import { expect, onTestFinished, test } from 'vitest';
-import { createClient } from '#core/client.ts';
+import { createClient } from '#core/api/client.ts';
 import { publishCode, request, startLocalTarget } from '#test/helpers/platform.ts';
 
 /** Calls a dependency with nothing but `bash`, so that it needs no interpreter. */

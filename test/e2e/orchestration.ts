@@ -1,6 +1,6 @@
 import { beforeAll, describe, expect, test } from 'vitest';
-import type { Client } from '#core/client.ts';
-import { newRunKey } from '#core/orchestration/service-key.ts';
+import { newRunKey } from '#core/accounts/service-keys/key-format.ts';
+import type { Client } from '#core/api/client.ts';
 import { SystemIds } from '#core/ports/ids.ts';
 import { type Answer, bundleForm, clientOf, publishCode, request, type Target, zipOf } from '#test/helpers/platform.ts';
 import type { TestUser } from '#test/helpers/users.ts';

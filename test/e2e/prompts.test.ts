@@ -1,7 +1,7 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { routes } from '#core/api.ts';
-import { allHandlers } from '#core/handlers.ts';
-import { createApp } from '#core/http/app.ts';
+import { createApp } from '#core/api/app.ts';
+import { allHandlers } from '#core/api/handlers.ts';
+import { routes } from '#core/api/routes.ts';
 import { queryAll } from '#core/ports/table.ts';
 import { type MemoryDeps, memoryDeps } from '#test/helpers/memory-deps.ts';
 import { type ScriptedLlm, startScriptedLlm } from '#test/helpers/scripted-llm/server.ts';

@@ -1,4 +1,4 @@
-import { type Client, createClient } from '#core/client.ts';
+import { type Client, createClient } from '#core/api/client.ts';
 import type { Target } from '#test/helpers/platform.ts';
 import { startScriptedLlm } from '#test/helpers/scripted-llm/server.ts';
 import type { TestUser } from '#test/helpers/users.ts';

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
-import { routes } from '#core/api.ts';
-import { allHandlers } from '#core/handlers.ts';
-import { createApp } from '#core/http/app.ts';
+import { createApp } from '#core/api/app.ts';
+import { allHandlers } from '#core/api/handlers.ts';
+import { routes } from '#core/api/routes.ts';
 import { memoryDeps } from '#test/helpers/memory-deps.ts';
 import { addUser } from '#test/helpers/users.ts';
 

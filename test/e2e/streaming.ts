@@ -1,5 +1,5 @@
 import { beforeAll, describe, expect, test } from 'vitest';
-import type { Client } from '#core/client.ts';
+import type { Client } from '#core/api/client.ts';
 import { streamCall } from '#test/helpers/events.ts';
 import { clientOf, publishCode, request, type Target } from '#test/helpers/platform.ts';
 import { expectError, expectOk, UUID } from './expect.ts';

@@ -1,5 +1,5 @@
 import { beforeAll, describe, expect, test } from 'vitest';
-import type { Client } from '#core/client.ts';
+import type { Client } from '#core/api/client.ts';
 import { clientOf, needsModel, publishCode, request, type Target, zipOf } from '#test/helpers/platform.ts';
 import { filledForm, postForm, upload } from '#test/helpers/uploads.ts';
 import type { TestUser } from '#test/helpers/users.ts';

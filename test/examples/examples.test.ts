@@ -3,10 +3,10 @@ import { cpSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } fr
 import { tmpdir } from 'node:os';
 import { basename, dirname, join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { validateAgainst } from '#core/agents/schema-validation.ts';
-import { createClient } from '#core/client.ts';
-import { parseConfig } from '#core/config.ts';
-import { bootstrap } from '#core/workspaces/bootstrap.ts';
+import { bootstrap } from '#core/accounts/workspaces/bootstrap.ts';
+import { validateAgainst } from '#core/agents/manifest/schema-validation.ts';
+import { createClient } from '#core/api/client.ts';
+import { parseConfig } from '#core/base/config.ts';
 import { EXAMPLES_FOLDER, listExamples, publishExamples } from '#local/examples.ts';
 import { type LocalServer, startLocalServer } from '#local/server.ts';
 import { type ScriptedLlm, startScriptedLlm } from '#test/helpers/scripted-llm/server.ts';

@@ -2,14 +2,15 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { onTestFinished } from 'vitest';
-import { runInstall } from '#core/agents/install.ts';
-import { type Config, parseConfig } from '#core/config.ts';
-import type { AllDeps } from '#core/deps.ts';
+import { agentListeners } from '#core/api/listeners.ts';
+import { type Config, parseConfig } from '#core/base/config.ts';
 import { HttpOutbound } from '#core/outbound/http-outbound.ts';
+import type { AllDeps } from '#core/ports/deps.ts';
 import { SystemIds } from '#core/ports/ids.ts';
 import { noMail } from '#core/ports/mail.ts';
+import { ProcessRunSignals } from '#core/ports/run-signals.ts';
 import { SandboxUnavailableError } from '#core/ports/sandbox.ts';
-import { Cancellations } from '#core/runs/cancellation.ts';
+import { runInstall } from '#core/running/install/install.ts';
 import { createAiSdkLlm } from '#llm/ai-sdk-llm.ts';
 import { type ClockTimers, clockTimers } from '#local/clock-timers.ts';
 import { openDatabase } from '#local/database.ts';
@@ -56,7 +57,7 @@ export function memoryDeps(settings: Partial<Config> = {}): MemoryDeps {
     uploadForms: { create: () => Promise.reject(new Error('there are no upload forms in this test')) },
     vault: new FileVault(join(folder, 'vault'), join(folder, 'vault.key')),
     timers: clockTimers(clock, () => deps),
-    cancellations: new Cancellations(),
+    runSignals: new ProcessRunSignals(),
     sandbox: {
       open: () => Promise.reject(new SandboxUnavailableError('there is no sandbox in this test')),
       status: async () => ({ kind: 'none', problem: 'there is no sandbox in this test', interpreters: {} }),
@@ -71,7 +72,7 @@ export function memoryDeps(settings: Partial<Config> = {}): MemoryDeps {
     log: { debug: at('debug'), info: at('info'), warn: at('warn'), error: at('error') },
     lines,
     background: (work) => work,
-    startInstall: (job) => runInstall(deps, job),
+    startInstall: (job) => runInstall({ ...deps, listeners: agentListeners(deps) }, job),
   };
   return deps;
 }

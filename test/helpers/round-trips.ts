@@ -1,7 +1,7 @@
-import { routes } from '#core/api.ts';
-import type { AllDeps } from '#core/deps.ts';
-import { allHandlers } from '#core/handlers.ts';
-import { createApp } from '#core/http/app.ts';
+import { createApp } from '#core/api/app.ts';
+import { allHandlers } from '#core/api/handlers.ts';
+import { routes } from '#core/api/routes.ts';
+import type { AllDeps } from '#core/ports/deps.ts';
 import type { Llm } from '#core/ports/llm.ts';
 import { OperationCounter } from './counting-table.ts';
 import { addUser } from './users.ts';

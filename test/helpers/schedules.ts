@@ -1,6 +1,6 @@
-import type { Deps } from '#core/deps.ts';
+import { ScheduleStore } from '#core/automation/schedules/store.ts';
 import { isoTime } from '#core/ports/clock.ts';
-import { ScheduleStore } from '#core/schedules/store.ts';
+import type { Deps } from '#core/ports/deps.ts';
 
 /**
  * Turns the clock of one schedule back, instead of waiting for its next minute: the present minute becomes the first that

@@ -2,7 +2,7 @@ import { mkdirSync, mkdtempSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { App, type Stack } from 'aws-cdk-lib';
-import { EVENT_NAMES } from '#core/events.ts';
+import { EVENT_NAMES } from '#core/api/background.ts';
 import { FUNCTION_NAMES } from '#core/http/route.ts';
 import type { Stage } from '#lib/config.ts';
 import { MICROVM_FUNCTIONS, POOL_FUNCTIONS } from '#lib/functions.ts';

@@ -1,4 +1,4 @@
-import type { Client } from '#core/client.ts';
+import type { Client } from '#core/api/client.ts';
 import type { UploadForm } from '#core/ports/upload-forms.ts';
 
 /** The form of an upload, filled in. */

@@ -1,8 +1,9 @@
-import type { Deps } from '#core/deps.ts';
-import { newApiKey } from '#core/keys/store.ts';
+import { newApiKey } from '#core/accounts/keys/store.ts';
+import { addMember as makeMember } from '#core/accounts/workspaces/members.ts';
+import { findWorkspace, newUserOperations } from '#core/accounts/workspaces/store.ts';
+import type { Workspace } from '#core/base/workspace.ts';
 import { isoTime } from '#core/ports/clock.ts';
-import { addMember as makeMember } from '#core/workspaces/members.ts';
-import { findWorkspace, newUserOperations, type Workspace } from '#core/workspaces/store.ts';
+import type { Deps } from '#core/ports/deps.ts';
 
 /** A user with an API key and the workspace `slug`, which is his own. */
 export interface TestUser {

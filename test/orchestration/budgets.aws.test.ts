@@ -1,9 +1,10 @@
 import { expect, test } from 'vitest';
-import type { AgentVersion } from '#core/agents/store.ts';
-import { type Budget, newContext } from '#core/orchestration/context.ts';
-import { checkSubCall } from '#core/orchestration/sub-call.ts';
+import type { AgentVersion } from '#core/agents/version.ts';
+import type { Budget } from '#core/base/caller.ts';
 import { SystemClock } from '#core/ports/clock.ts';
 import { SystemIds } from '#core/ports/ids.ts';
+import { newContext } from '#core/running/orchestration/lineage.ts';
+import { checkSubCall } from '#core/running/orchestration/sub-call.ts';
 import { newTables } from '#test/helpers/aws.ts';
 
 const WORKSPACE = {

@@ -1,11 +1,11 @@
 import { DeleteScheduleCommand, SchedulerClient } from '@aws-sdk/client-scheduler';
 import { CreateEmailIdentityCommand, SESv2Client } from '@aws-sdk/client-sesv2';
 import { afterAll, describe, expect, inject, onTestFinished, test } from 'vitest';
-import { bundleKey } from '#core/agents/store.ts';
-import { alertOperation, newAlert } from '#core/alerts/delivery.ts';
-import { streakOf } from '#core/alerts/failure-streak.ts';
+import { bundleKey } from '#core/agents/version.ts';
+import { alertOperation, newAlert } from '#core/automation/alerts/delivery.ts';
+import { streakOf } from '#core/automation/alerts/failure-streak.ts';
+import { findAnySchedule, ScheduleStore } from '#core/automation/schedules/store.ts';
 import { RunStore } from '#core/runs/store.ts';
-import { findAnySchedule, ScheduleStore } from '#core/schedules/store.ts';
 import { expectError, expectOk, ISO_TIME } from '#test/e2e/expect.ts';
 import { platformSuite } from '#test/e2e/suite.ts';
 import { bundleForm, clientOf, publishCode, request } from '#test/helpers/platform.ts';

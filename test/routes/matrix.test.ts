@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { routes } from '#core/api.ts';
+import { routes } from '#core/api/routes.ts';
 import { pathParameters, type Route } from '#core/http/route.ts';
 import { type Answer, clientOf, type LocalTarget, request, startLocalTarget } from '#test/helpers/platform.ts';
 import type { TestUser } from '#test/helpers/users.ts';

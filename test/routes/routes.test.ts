@@ -1,9 +1,9 @@
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import ajvFormats from 'ajv-formats';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { routes } from '#core/api.ts';
+import { openApiDocument } from '#core/api/openapi.ts';
+import { routes } from '#core/api/routes.ts';
 import { isRaw, pathParameters, type Route } from '#core/http/route.ts';
-import { openApiDocument } from '#core/openapi.ts';
 import { type Answer, clientOf, type LocalTarget, request, startLocalTarget } from '#test/helpers/platform.ts';
 import type { TestUser } from '#test/helpers/users.ts';
 import { goodBody, UNKNOWN_ID, UPSERTS, withQuery } from './rows.ts';

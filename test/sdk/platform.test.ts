@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { afterAll, describe, expect, test } from 'vitest';
-import { routes } from '#core/api.ts';
+import { routes } from '#core/api/routes.ts';
 import { clientOf, publishCode, startLocalTarget } from '#test/helpers/platform.ts';
 import { type Job, languages } from './languages.ts';
 

@@ -1,5 +1,5 @@
+import type { OpenScheduleRun, Schedule } from '#core/automation/schedules/store.ts';
 import type { Item, Table, TransactOperation } from '#core/ports/table.ts';
-import type { OpenScheduleRun, Schedule } from '#core/schedules/store.ts';
 import { Timetable } from './timetable.ts';
 
 const WINDOW_MS = 5 * 60_000;

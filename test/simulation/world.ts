@@ -1,21 +1,22 @@
 import { fireFromQueue } from '#aws/timer-queue.ts';
-import { checkDefinition } from '#core/agents/manifest.ts';
-import { AgentStore, type AgentVersion } from '#core/agents/store.ts';
-import { sweepAlerts } from '#core/alerts/delivery.ts';
-import { parseConfig } from '#core/config.ts';
-import type { AllDeps } from '#core/deps.ts';
-import { PlatformError } from '#core/errors.ts';
-import type { Caller } from '#core/http/auth.ts';
+import { findWorkspace } from '#core/accounts/workspaces/store.ts';
+import { checkDefinition } from '#core/agents/manifest/manifest.ts';
+import { AgentStore } from '#core/agents/store.ts';
+import type { AgentVersion } from '#core/agents/version.ts';
+import { sweepAlerts } from '#core/automation/alerts/delivery.ts';
+import { fireOverdue, sweepScheduleRuns } from '#core/automation/schedules/fire.ts';
+import { listOpenScheduleRuns, type OpenScheduleRun } from '#core/automation/schedules/store.ts';
+import { reconcileTimers } from '#core/automation/schedules/timers.ts';
+import type { Caller } from '#core/base/caller.ts';
+import { parseConfig } from '#core/base/config.ts';
+import { PlatformError } from '#core/base/errors.ts';
+import type { AllDeps } from '#core/ports/deps.ts';
 import { noMail } from '#core/ports/mail.ts';
 import type { Outbound } from '#core/ports/outbound.ts';
+import { ProcessRunSignals } from '#core/ports/run-signals.ts';
 import type { Table } from '#core/ports/table.ts';
 import type { Timer, Timers } from '#core/ports/timers.ts';
-import { Cancellations } from '#core/runs/cancellation.ts';
 import { sweepLostRuns } from '#core/runs/sweep.ts';
-import { fireOverdue, sweepScheduleRuns } from '#core/schedules/fire.ts';
-import { listOpenScheduleRuns, type OpenScheduleRun } from '#core/schedules/store.ts';
-import { reconcileTimers } from '#core/schedules/timers.ts';
-import { findWorkspace } from '#core/workspaces/store.ts';
 import { type ClockTimers, clockTimers } from '#local/clock-timers.ts';
 import { openDatabase } from '#local/database.ts';
 import { SqliteTable } from '#local/sqlite-table.ts';
@@ -101,7 +102,7 @@ export class World {
         remove: async () => {},
       },
       timers: { set: async () => {}, remove: async () => {}, reconcile: async () => ({ set: 0, removed: 0 }) },
-      cancellations: new Cancellations(),
+      runSignals: new ProcessRunSignals(),
       sandbox: { open: absent('sandbox') } as never,
       llm: { generate: absent('model') },
       outbound: { post: absent('receiver') },
@@ -154,7 +155,7 @@ export class World {
       vault: machine.port(process, 'vault', this.deps.vault),
       outbound: machine.port(process, 'outbound', this.#receivers()),
       llm: machine.port(process, 'llm', this.#model(clock)),
-      cancellations: new Cancellations(),
+      runSignals: new ProcessRunSignals(),
       timers: timers(process, () => deps),
       clock,
       log: {

@@ -1,6 +1,6 @@
 import { AwsSolutionsChecks } from 'cdk-nag';
 import { describe, expect, test } from 'vitest';
-import { parseConfig } from '#core/config.ts';
+import { parseConfig } from '#core/base/config.ts';
 import { defineStage } from '#lib/config.ts';
 import { environmentOf, policyOf, type Resource, rendered, resourcesOf, synthesise } from '#test/helpers/templates.ts';
 

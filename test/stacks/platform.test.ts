@@ -1,9 +1,9 @@
 import { readFileSync } from 'node:fs';
 import { AwsSolutionsChecks } from 'cdk-nag';
 import { describe, expect, test } from 'vitest';
-import { routes } from '#core/api.ts';
-import { parseConfig } from '#core/config.ts';
-import { EVENT_NAMES, EVENTS, type EventName, type EventSpec } from '#core/events.ts';
+import { EVENT_NAMES, EVENTS, type EventName, type EventSpec } from '#core/api/background.ts';
+import { routes } from '#core/api/routes.ts';
+import { parseConfig } from '#core/base/config.ts';
 import { FUNCTION_NAMES, type FunctionName, isRaw, type Route } from '#core/http/route.ts';
 import { defineStage } from '#lib/config.ts';
 import {

@@ -1,0 +1,57 @@
+import fc from 'fast-check';
+import { expect, test } from 'vitest';
+import { SystemIds } from '#core/ports/ids.ts';
+import { hashKey, isKey, newKey, prefixOf } from './key-format.ts';
+
+const ids = (bytes: Uint8Array) => ({ uuid: () => '', randomBytes: () => bytes });
+const someKey = fc.uint8Array({ minLength: 32, maxLength: 32 }).map((bytes) => newKey(ids(bytes)));
+
+test('a key has one length and one form, whatever its bytes', () => {
+  fc.assert(
+    fc.property(someKey, (key) => {
+      expect(key).toMatch(/^sk_live_[0-9A-Za-z]{50}$/);
+      expect(isKey(key)).toBe(true);
+      expect(prefixOf(key)).toBe(key.slice(0, 12));
+      expect(hashKey(key)).toMatch(/^[0-9a-f]{64}$/);
+    }),
+  );
+});
+
+test('different bytes make different keys', () => {
+  fc.assert(
+    fc.property(fc.uint8Array({ minLength: 32, maxLength: 32 }), fc.nat(31), (bytes, at) => {
+      const other = bytes.with(at, bytes[at]! ^ 1);
+      expect(newKey(ids(other))).not.toBe(newKey(ids(bytes)));
+    }),
+  );
+});
+
+test('one wrong character is noticed', () => {
+  const letters = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
+  fc.assert(
+    fc.property(someKey, fc.integer({ min: 8, max: 56 }), fc.constantFrom(...letters), (key, at, letter) => {
+      fc.pre(key[at] !== letter);
+      expect(isKey(key.slice(0, at) + letter + key.slice(at + 1))).toBe(false);
+    }),
+  );
+});
+
+test('two letters that changed places are noticed', () => {
+  fc.assert(
+    fc.property(someKey, fc.integer({ min: 8, max: 55 }), (key, at) => {
+      fc.pre(key[at] !== key[at + 1]);
+      expect(isKey(key.slice(0, at) + key[at + 1] + key[at] + key.slice(at + 2))).toBe(false);
+    }),
+  );
+});
+
+test.each(['', 'sk_live_', 'sk_test_', 'x'.repeat(100_000)])('%.20s is no key', (text) => {
+  expect(isKey(text)).toBe(false);
+});
+
+test('neither is a key with something around it', () => {
+  const key = newKey(new SystemIds());
+  for (const text of [`${key} `, ` ${key}`, `${key}\n`, key.toLowerCase(), key.replace('sk_live_', 'sk_test_')]) {
+    expect(isKey(text)).toBe(false);
+  }
+});

@@ -1,0 +1,44 @@
+import * as z from 'zod';
+import { defineRoutes } from '#core/http/route.ts';
+
+const keyRecord = z.object({
+  id: z.uuid(),
+  name: z.string(),
+  prefix: z.string().describe('The first 12 characters of the key.'),
+  created_at: z.iso.datetime(),
+  last_used_at: z.iso.datetime().nullable().describe('Exact to ten minutes.'),
+});
+
+export const keyRoutes = defineRoutes([
+  {
+    operationId: 'listApiKeys',
+    method: 'GET',
+    path: '/api-keys',
+    summary: 'List your API keys',
+    fn: 'keys',
+    auth: 'key',
+    response: { 200: z.array(keyRecord) },
+  },
+  {
+    operationId: 'createApiKey',
+    method: 'POST',
+    path: '/api-keys',
+    summary: 'Create an API key; the answer shows it whole, once',
+    fn: 'keys',
+    auth: 'key',
+    request: { body: z.object({ name: z.string().trim().min(1).max(100) }) },
+    response: {
+      201: keyRecord.omit({ last_used_at: true }).extend({ key: z.string().describe('Shown here and never again.') }),
+    },
+  },
+  {
+    operationId: 'deleteApiKey',
+    method: 'DELETE',
+    path: '/api-keys/{id}',
+    summary: 'Revoke an API key, at once',
+    fn: 'keys',
+    auth: 'key',
+    response: { 200: z.object({ deleted: z.literal(true), id: z.string() }) },
+    errors: ['NOT_FOUND'],
+  },
+]);

@@ -1,0 +1,128 @@
+import type { Json } from '#core/base/json.ts';
+import type { Workspace } from '#core/base/workspace.ts';
+import { isoTime } from '#core/ports/clock.ts';
+import type { Deps } from '#core/ports/deps.ts';
+import { absent, equals, exists, getAll, type Item, queryAll, type TransactOperation } from '#core/ports/table.ts';
+import { findMembership, workspaceFrom, workspaceMembers } from '../workspaces/store.ts';
+import { hashKey, newKey, prefixOf } from './key-format.ts';
+
+/**
+ * Main table: `KEY#<hash> / META` is the key, found by what a request presents; `USER#<id> / KEY#<key id>` lists it
+ * under its user. The key holds a copy of the personal workspace, so that a request which names no other costs one read.
+ */
+export interface ApiKey {
+  readonly id: string;
+  readonly userId: string;
+  /** Its user owns it, always. */
+  readonly personalWorkspace: Workspace;
+  readonly name: string;
+  /** The first 12 characters. */
+  readonly prefix: string;
+  readonly createdAt: string;
+  readonly lastUsedAt: string | null;
+  readonly hash: string;
+}
+
+/** `last_used_at` is this exact, so that a busy key does not cost a write per request. */
+const LAST_USED_RESOLUTION_MS = 10 * 60_000;
+
+const keyItemKey = (hash: string) => ({ pk: `KEY#${hash}`, sk: 'META' });
+const listItemKey = (userId: string, keyId: string) => ({ pk: `USER#${userId}`, sk: `KEY#${keyId}` });
+
+function fromItem(item: Item): ApiKey {
+  return {
+    id: item.id as string,
+    userId: item.user_id as string,
+    personalWorkspace: workspaceFrom(item.workspace as Record<string, Json>),
+    name: item.name as string,
+    prefix: item.prefix as string,
+    createdAt: item.created_at as string,
+    lastUsedAt: (item.last_used_at as string | undefined) ?? null,
+    hash: item.hash as string,
+  };
+}
+
+export async function findKey({ main }: Pick<Deps, 'main'>, hash: string): Promise<ApiKey | undefined> {
+  const item = await main.get(keyItemKey(hash));
+  if (item === undefined || item.workspace !== undefined) return item && fromItem(item);
+  // Keys of version 0.1.0 hold the id only.
+  const membership = await findMembership({ main }, item.user_id as string, item.personal_workspace_id as string);
+  return membership && fromItem({ ...item, workspace: workspaceMembers(membership.workspace) });
+}
+
+/** Notes that the key was used, at most once in ten minutes. */
+export async function touchKey({ main, clock }: Pick<Deps, 'main' | 'clock'>, key: ApiKey): Promise<void> {
+  const now = clock.now();
+  if (key.lastUsedAt !== null && now - Date.parse(key.lastUsedAt) < LAST_USED_RESOLUTION_MS) return;
+  await main.update(keyItemKey(key.hash), { set: { last_used_at: isoTime(now) } }, exists());
+}
+
+export interface NewKey {
+  /** The key itself, to be shown once. */
+  readonly key: string;
+  readonly record: ApiKey;
+  /** The writes that make it valid. */
+  readonly operations: TransactOperation[];
+}
+
+export function newApiKey(
+  { clock, ids }: Pick<Deps, 'clock' | 'ids'>,
+  owner: { userId: string; personalWorkspace: Workspace },
+  name: string,
+): NewKey {
+  const key = newKey(ids);
+  const hash = hashKey(key);
+  const id = ids.uuid();
+  const item: Item = {
+    ...keyItemKey(hash),
+    id,
+    user_id: owner.userId,
+    workspace: workspaceMembers(owner.personalWorkspace),
+    name,
+    prefix: prefixOf(key),
+    created_at: isoTime(clock.now()),
+    hash,
+  };
+  return {
+    key,
+    record: fromItem(item),
+    operations: [
+      { op: 'put', item, condition: absent() },
+      { op: 'put', item: { ...listItemKey(owner.userId, id), hash } },
+    ],
+  };
+}
+
+async function listHashes({ main }: Pick<Deps, 'main'>, userId: string): Promise<string[]> {
+  const listed = queryAll(main, { pk: `USER#${userId}`, sk: { beginsWith: 'KEY#' } });
+  return (await Array.fromAsync(listed)).map((item) => item.hash as string);
+}
+
+/** Brings the copies of a personal workspace up to date, after a change of it. */
+export async function updateKeyWorkspaces(
+  { main }: Pick<Deps, 'main'>,
+  userId: string,
+  personalWorkspace: Workspace,
+): Promise<void> {
+  for (const hash of await listHashes({ main }, userId)) {
+    await main.update(keyItemKey(hash), { set: { workspace: workspaceMembers(personalWorkspace) } }, exists());
+  }
+}
+
+export async function listKeys({ main }: Pick<Deps, 'main'>, userId: string): Promise<ApiKey[]> {
+  const hashes = await listHashes({ main }, userId);
+  const items = await getAll(main, hashes.map(keyItemKey));
+  const keys = items.filter((item) => item !== undefined).map(fromItem);
+  return keys.sort((a, b) => a.createdAt.localeCompare(b.createdAt));
+}
+
+/** False when the user has no such key. From the moment it answers, the key opens nothing. */
+export async function revokeKey({ main }: Pick<Deps, 'main'>, userId: string, keyId: string): Promise<boolean> {
+  const listed = await main.get(listItemKey(userId, keyId));
+  if (listed === undefined) return false;
+  const result = await main.transact([
+    { op: 'delete', key: keyItemKey(listed.hash as string) },
+    { op: 'delete', key: listItemKey(userId, keyId), condition: equals('hash', listed.hash as string) },
+  ]);
+  return result.ok;
+}

@@ -1,0 +1,87 @@
+import { isIPv6 } from 'node:net';
+import { epochSeconds } from '#core/ports/clock.ts';
+import type { Deps } from '#core/ports/deps.ts';
+import { absent, anyOf, lessThan } from '#core/ports/table.ts';
+import { limitError, type RateLimit, rateLimitOf } from './rate-limit.ts';
+
+const WINDOW_MS = 60_000;
+const MAX_REMEMBERED = 10_000;
+
+type AddressDeps = Pick<Deps, 'config' | 'counters' | 'clock'>;
+
+/**
+ * Requests without a valid key, by the address that they come from. Counters table: `ADDRESS#<address> / <epoch seconds>`
+ * counts those of the minute that begins then. On AWS a write whose answer was lost may count a request twice, which
+ * harms nobody: the limit is a bound on load, not on money.
+ */
+export class AddressLimits {
+  readonly #deps: AddressDeps;
+  /** Ends of the windows in which an address has no request left, so that a flood of refusals writes nothing. */
+  readonly #exhausted = new Map<string, number>();
+
+  constructor(deps: AddressDeps) {
+    this.#deps = deps;
+  }
+
+  /** Counts a request. Throws RATE_LIMITED when there was none left. */
+  async count(address: string): Promise<RateLimit> {
+    const { config, counters, clock } = this.#deps;
+    const limit = config.addressRequestsPerMinute;
+    const now = clock.now();
+    const resetAt = endOfWindow(now);
+    const client = clientOf(address);
+    if (this.#exhausted.get(client) !== resetAt) {
+      const counted = await counters.update(
+        windowKey(client, now),
+        { add: { requests: 1 }, set: { ttl: epochSeconds(resetAt) + 60 } },
+        anyOf(absent('requests'), lessThan('requests', limit)),
+      );
+      if (counted.ok) return rateLimitOf(limit, counted.item.requests as number, resetAt);
+      if (this.#exhausted.size >= MAX_REMEMBERED) this.#exhausted.clear();
+      this.#exhausted.set(client, resetAt);
+    }
+    throw limitError(
+      `Your address has sent its ${limit} requests a minute without a valid API key.`,
+      rateLimitOf(limit, limit, resetAt),
+      now,
+    );
+  }
+
+  /** What an address has left, for a request that does not count. */
+  async left(address: string): Promise<RateLimit> {
+    const now = this.#deps.clock.now();
+    const item = await this.#deps.counters.get(windowKey(clientOf(address), now));
+    const used = (item?.requests as number | undefined) ?? 0;
+    return rateLimitOf(this.#deps.config.addressRequestsPerMinute, used, endOfWindow(now));
+  }
+
+  /** For a request that nobody is counted for. */
+  all(): RateLimit {
+    return rateLimitOf(this.#deps.config.addressRequestsPerMinute, 0, endOfWindow(this.#deps.clock.now()));
+  }
+}
+
+const endOfWindow = (now: number): number => (Math.floor(now / WINDOW_MS) + 1) * WINDOW_MS;
+
+const windowKey = (client: string, now: number) => ({
+  pk: `ADDRESS#${client}`,
+  sk: String(epochSeconds(endOfWindow(now) - WINDOW_MS)),
+});
+
+/** One client may have 2^64 addresses of version 6: the first half of one names him. */
+export function clientOf(address: string): string {
+  if (!isIPv6(address)) return address.slice(0, 64);
+  // In its shortest notation, without a zone.
+  const shortest = new URL(`http://[${address.replace(/%.*$/, '')}]`).hostname.slice(1, -1);
+  const mapped = /^::ffff:([0-9a-f]+):([0-9a-f]+)$/.exec(shortest);
+  if (mapped) {
+    return mapped
+      .slice(1)
+      .map((group) => Number.parseInt(group, 16))
+      .flatMap((group) => [group >> 8, group & 255])
+      .join('.');
+  }
+  const [front, back] = shortest.split('::').map((half) => half.split(':').filter((group) => group !== ''));
+  const zeros = back === undefined ? [] : Array<string>(8 - front!.length - back.length).fill('0');
+  return `${[...front!, ...zeros, ...(back ?? [])].slice(0, 4).join(':')}::/64`;
+}

@@ -1,0 +1,171 @@
+import { type Plan, planOf } from '#core/base/plans.ts';
+import type { Workspace } from '#core/base/workspace.ts';
+import { epochSeconds } from '#core/ports/clock.ts';
+import type { Deps } from '#core/ports/deps.ts';
+import { absent, allOf, anyOf, type Condition, exists, type Item, lessThan } from '#core/ports/table.ts';
+import { dayOf, endOfDay, limitError, type RateLimit, rateLimitOf } from './rate-limit.ts';
+
+/**
+ * Counters table: `WS#<workspace id>#LIMITS / CALLS` counts a workspace's calls, by class and UTC day (`llm_2026-11-21`),
+ * and holds a lease for each that is under way: `run_<the first 12 digits of its id>`, epoch seconds at which it ends at
+ * the latest. `active` is the number of leases.
+ *
+ * One item, so that one conditional write counts a call and takes its lease, or does neither. That the lease names its
+ * run makes the write safe to send twice: the second one finds it. Two hundred leases are 5 KB.
+ */
+const callsKey = (workspaceId: string) => ({ pk: `WS#${workspaceId}#LIMITS`, sk: 'CALLS' });
+const leaseOf = (runId: string): string => `run_${runId.replaceAll('-', '').slice(0, 12)}`;
+
+/** What is counted apart (`spec.md` *Limits*): calls of paid agents count for no plan. */
+type CallClass = 'llm' | 'sandbox' | 'paid';
+const COUNTER = /^(?:llm|sandbox|paid)_(\d{4}-\d\d-\d\d)$/;
+
+/** A host may need this long past the deadline to end a run. */
+const LEASE_GRACE_MS = 30_000;
+/** Each time round, another call was admitted or has ended meanwhile. */
+const MAX_ATTEMPTS = 20;
+/** As many as a condition of DynamoDB bears without a thought. */
+const MAX_DROPPED = 25;
+
+type AdmissionDeps = Pick<Deps, 'config' | 'counters' | 'clock'>;
+
+export interface AdmissionRequest {
+  readonly workspace: Workspace;
+  /** Whether the agent has a sandbox. */
+  readonly kind: 'llm' | 'sandbox';
+  readonly isPaid: boolean;
+  /** False for sub-calls: they are part of the call above them. */
+  readonly isCounted: boolean;
+  readonly runId: string;
+  /** Epoch milliseconds. */
+  readonly deadline: number;
+}
+
+/** A call that may go on. Release it when it has ended, however it did; a host that dies is forgotten at the deadline. */
+export interface Admission {
+  /** Of the class that was counted; absent when none was. */
+  readonly rateLimit?: RateLimit;
+  /** Safe to call twice. */
+  release(): Promise<void>;
+}
+
+/**
+ * Counts a call against its workspace's plan, in one write. Throws RATE_LIMITED when the day's calls are used up or too
+ * many are under way; such a call is not counted. Never admits more than the plan says, whoever else asks at the same
+ * moment, and refuses none that it has room for.
+ */
+export async function admit(deps: AdmissionDeps, request: AdmissionRequest): Promise<Admission> {
+  if (!request.isCounted) return { release: async () => {} };
+  const { counters, clock } = deps;
+  const { workspace, runId, isPaid, kind } = request;
+  const plan = planOf(deps, workspace);
+  const now = clock.now();
+  const day = dayOf(now);
+  const callClass = isPaid ? 'paid' : kind;
+  const limit = limitOf(plan, callClass);
+  const counter = `${callClass}_${day}`;
+  const lease = leaseOf(runId);
+  const key = callsKey(workspace.id);
+
+  const left = (used: number) => rateLimitOf(limit, used, endOfDay(now));
+  const usedUp = () =>
+    limitError(
+      `The workspace "${workspace.slug}" has used up its ${limit} ${NAMES[callClass]} a day (plan "${plan.name}").`,
+      left(limit),
+      now,
+    );
+  if (limit === 0) throw usedUp();
+  let used = 0;
+  for (let attempt = 0; attempt < MAX_ATTEMPTS; attempt++) {
+    const updated = await counters.update(
+      key,
+      { add: { [counter]: 1, active: 1 }, set: { [lease]: epochSeconds(request.deadline + LEASE_GRACE_MS) } },
+      allOf(absent(lease), below(counter, limit), below('active', plan.concurrent_calls)),
+    );
+    const item = updated.ok ? updated.item : await counters.get(key);
+    if (item === undefined) continue;
+    used = numberOf(item, counter);
+    if (updated.ok || lease in item) {
+      return {
+        rateLimit: left(used),
+        release: () => release(deps, workspace.id, lease, staleCounters(item, day)),
+      };
+    }
+    if (used >= limit) throw usedUp();
+    if (numberOf(item, 'active') >= plan.concurrent_calls && !(await dropLost(deps, workspace.id, item))) break;
+  }
+  throw limitError(
+    `The workspace "${workspace.slug}" has ${plan.concurrent_calls} calls under way, the most at once with its plan "${plan.name}".`,
+    left(used),
+    now,
+    1,
+  );
+}
+
+/** How many of the plan's calls a workspace has left today, for requests that are no calls. */
+export async function callsLeft(
+  deps: AdmissionDeps,
+  workspace: Workspace,
+  kind: AdmissionRequest['kind'] = 'llm',
+): Promise<RateLimit> {
+  const now = deps.clock.now();
+  const item = await deps.counters.get(callsKey(workspace.id));
+  return rateLimitOf(
+    limitOf(planOf(deps, workspace), kind),
+    item === undefined ? 0 : numberOf(item, `${kind}_${dayOf(now)}`),
+    endOfDay(now),
+  );
+}
+
+/** Gives back the place of a call whose host is known to have died, which would be kept until its deadline. */
+export const forgetCall = (deps: AdmissionDeps, workspaceId: string, runId: string): Promise<void> =>
+  release(deps, workspaceId, leaseOf(runId), []);
+
+async function release(
+  { counters }: AdmissionDeps,
+  workspaceId: string,
+  lease: string,
+  stale: readonly string[],
+): Promise<void> {
+  await counters.update(
+    callsKey(workspaceId),
+    { add: { active: -1 }, remove: [lease, ...stale] },
+    // Released before, or lost and given to another.
+    exists(lease),
+  );
+}
+
+/** Frees the places of calls whose hosts died. False when there are none. */
+async function dropLost({ counters, clock }: AdmissionDeps, workspaceId: string, item: Item): Promise<boolean> {
+  const now = epochSeconds(clock.now());
+  const lost = Object.keys(item)
+    .filter((name) => name.startsWith('run_') && numberOf(item, name) < now)
+    .slice(0, MAX_DROPPED);
+  if (lost.length === 0) return false;
+  await counters.update(
+    callsKey(workspaceId),
+    { add: { active: -lost.length }, remove: lost },
+    // Whoever else found them, too, was faster: then the next attempt sees what it left.
+    allOf(...lost.map((name) => lessThan(name, now))),
+  );
+  return true;
+}
+
+/** Of days that are over; another host's clock may be in the next day already. */
+const staleCounters = (item: Item, day: string): string[] =>
+  Object.keys(item).filter((name) => {
+    const counted = COUNTER.exec(name)?.[1];
+    return counted !== undefined && counted < day;
+  });
+
+const below = (counter: string, limit: number): Condition => anyOf(absent(counter), lessThan(counter, limit));
+const numberOf = (item: Item, name: string): number => (item[name] as number | undefined) ?? 0;
+
+const NAMES: Record<CallClass, string> = {
+  llm: 'calls of prompt agents',
+  sandbox: 'calls of agents with a sandbox',
+  paid: 'calls of paid agents',
+};
+
+const limitOf = (plan: Plan, callClass: CallClass): number =>
+  ({ llm: plan.daily_calls, sandbox: plan.daily_sandbox_calls, paid: plan.daily_paid_calls })[callClass];

@@ -1,0 +1,70 @@
+import type { Caller } from '#core/base/caller.ts';
+import { hasCode, PlatformError } from '#core/base/errors.ts';
+import type { Handlers } from '#core/http/route.ts';
+import { rotateSigningSecret } from '#core/outbound/signing.ts';
+import { isoTime } from '#core/ports/clock.ts';
+import type { Deps } from '#core/ports/deps.ts';
+import type { secretRoutes } from './routes.ts';
+import { type Secret, SecretStore } from './store.ts';
+
+export const secretHandlers = (deps: Pick<Deps, 'main' | 'vault' | 'clock' | 'ids'>): Handlers<typeof secretRoutes> => {
+  const storeOf = (caller: Caller) => new SecretStore(deps, caller.workspace.id);
+
+  async function put(caller: Caller, body: { name: string; value: string; description?: string | null }) {
+    return storeOf(caller)
+      .put({ ...body, userId: caller.userId })
+      .catch(refuseWhenFull);
+  }
+
+  async function find(caller: Caller, nameOrId: string): Promise<Secret> {
+    const secret = await storeOf(caller).find(nameOrId);
+    if (secret === undefined) {
+      throw new PlatformError(
+        'NOT_FOUND',
+        `The workspace "${caller.workspace.slug}" has no secret "${nameOrId.slice(0, 128)}".`,
+      );
+    }
+    return secret;
+  }
+
+  return {
+    async listSecrets({ caller }) {
+      return { status: 200, body: { secrets: await storeOf(caller).list() } };
+    },
+
+    async putSecret({ caller, body }) {
+      return { status: 200, body: { ...(await put(caller, body)), restarted_services: [] } };
+    },
+
+    async createSecret({ caller, body }) {
+      if (await storeOf(caller).find(body.name)) {
+        throw new PlatformError('CONFLICT', `The secret "${body.name}" exists already: replace it with PUT or PATCH.`);
+      }
+      const { secret } = await put(caller, body);
+      return { status: 201, body: { secret } };
+    },
+
+    async updateSecret({ caller, params, body }) {
+      const { name } = await find(caller, params.name);
+      await put(caller, { name, ...body });
+      return { status: 200, body: { updated: true, restarted_services: [] } };
+    },
+
+    async deleteSecret({ caller, params }) {
+      const { name } = await find(caller, params.name);
+      await storeOf(caller).remove(name);
+      return { status: 200, body: { deleted: true } };
+    },
+
+    async rotateSigningSecret({ caller }) {
+      const { secret, previousUntil } = await rotateSigningSecret(deps, caller.workspace.id).catch(refuseWhenFull);
+      const previous_valid_until = previousUntil === null ? null : isoTime(previousUntil);
+      return { status: 200, body: { signing_secret: secret, previous_valid_until } };
+    },
+  };
+};
+
+function refuseWhenFull(error: unknown): never {
+  if (!hasCode(error, 'VAULT_FULL')) throw error;
+  throw new PlatformError('DOCUMENT_TOO_LARGE', 'The secrets of a workspace may hold 64 KB in all: delete some first.');
+}

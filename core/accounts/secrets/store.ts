@@ -1,0 +1,107 @@
+import { isoTime } from '#core/ports/clock.ts';
+import type { Deps } from '#core/ports/deps.ts';
+import { absent, type Item, queryAll } from '#core/ports/table.ts';
+
+/** Main table: `WS#<workspace id> / SECRET#<name>`. Values are in the vault and nowhere else. */
+export interface Secret {
+  readonly id: string;
+  readonly name: string;
+  readonly description: string | null;
+  readonly secret_type: 'custom' | 'llm_key';
+  readonly llm_provider: string | null;
+  readonly created_by: string | null;
+  readonly created_at: string;
+  readonly updated_at: string;
+}
+
+/** Vault names that hold a provider's key (`contract.md` 1.1). */
+const LLM_KEY_PROVIDERS: Record<string, string> = {
+  ANTHROPIC_API_KEY: 'anthropic',
+  OPENAI_API_KEY: 'openai',
+  GEMINI_API_KEY: 'gemini',
+};
+
+function fromItem(item: Item): Secret {
+  return {
+    id: item.id as string,
+    name: item.name as string,
+    description: (item.description as string | undefined) ?? null,
+    secret_type: item.secret_type as Secret['secret_type'],
+    llm_provider: LLM_KEY_PROVIDERS[item.name as string] ?? null,
+    created_by: item.created_by as string,
+    created_at: item.created_at as string,
+    updated_at: item.updated_at as string,
+  };
+}
+
+/** The secrets of one workspace. */
+export class SecretStore {
+  readonly #deps: Pick<Deps, 'main' | 'vault' | 'clock' | 'ids'>;
+  readonly #workspaceId: string;
+
+  constructor(deps: Pick<Deps, 'main' | 'vault' | 'clock' | 'ids'>, workspaceId: string) {
+    this.#deps = deps;
+    this.#workspaceId = workspaceId;
+  }
+
+  #key(name: string) {
+    return { pk: `WS#${this.#workspaceId}`, sk: `SECRET#${name}` };
+  }
+
+  async list(): Promise<Secret[]> {
+    const items = queryAll(this.#deps.main, { pk: `WS#${this.#workspaceId}`, sk: { beginsWith: 'SECRET#' } });
+    return (await Array.fromAsync(items)).map(fromItem);
+  }
+
+  /** By name, or by id: names begin with an upper-case letter and hold no dash, ids are UUIDs. */
+  async find(nameOrId: string): Promise<Secret | undefined> {
+    if (!nameOrId.includes('-')) {
+      const item = nameOrId === '' ? undefined : await this.#deps.main.get(this.#key(nameOrId.slice(0, 256)));
+      return item && fromItem(item);
+    }
+    return (await this.list()).find((secret) => secret.id === nameOrId);
+  }
+
+  /**
+   * Creates or replaces. The value is written first: a listed secret always has one.
+   * `description: undefined` keeps the present one.
+   */
+  async put(input: {
+    name: string;
+    value: string;
+    description?: string | null;
+    userId: string;
+  }): Promise<{ secret: Secret; created: boolean }> {
+    const { main, vault, clock, ids } = this.#deps;
+    const { name, description } = input;
+    const now = isoTime(clock.now());
+    await vault.write(this.#workspaceId, name, input.value);
+    const fresh: Item = {
+      ...this.#key(name),
+      id: ids.uuid(),
+      name,
+      description: description ?? null,
+      secret_type: name in LLM_KEY_PROVIDERS ? 'llm_key' : 'custom',
+      created_by: input.userId,
+      created_at: now,
+      updated_at: now,
+    };
+    if ((await main.put(fresh, absent())).ok) return { secret: fromItem(fresh), created: true };
+    const updated = await main.update(this.#key(name), {
+      set: { updated_at: now, ...(description !== undefined && { description }) },
+    });
+    if (!updated.ok) throw new Error(`secret ${name} could not be updated`);
+    return { secret: fromItem(updated.item), created: false };
+  }
+
+  /** The value goes first: what a failure leaves half deleted is listed still, and can be deleted again. */
+  async remove(name: string): Promise<void> {
+    await this.#deps.vault.remove(this.#workspaceId, name);
+    await this.#deps.main.delete(this.#key(name));
+  }
+
+  /** Values of those of `names` that exist. Only for injection into a run. */
+  async values(names: readonly string[]): Promise<Record<string, string>> {
+    return names.length === 0 ? {} : this.#deps.vault.read(this.#workspaceId, names);
+  }
+}

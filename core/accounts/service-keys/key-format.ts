@@ -1,0 +1,45 @@
+import type { Ids } from '#core/ports/ids.ts';
+import { decodeKey, encodeKey, isKeyOf } from '../keys/key-format.ts';
+
+/**
+ * The two service keys of agents (`contract.md` 0.5), told apart by their lengths. A _run key_ belongs to one run and dies
+ * with it; it names the run, so that no item of its own is needed to find it. A _static key_ belongs to an agent until it
+ * is revoked, and is found by its hash as user keys are.
+ */
+const PREFIX = 'sk_agent_';
+const UUID_BYTES = 16;
+const SECRET_BYTES = 32;
+const RUN_KEY_BYTES = 2 * UUID_BYTES + SECRET_BYTES;
+
+export interface RunKeyParts {
+  readonly workspaceId: string;
+  readonly runId: string;
+}
+
+export function newRunKey(ids: Ids, { workspaceId, runId }: RunKeyParts): string {
+  return encodeKey(PREFIX, Buffer.concat([uuidBytes(workspaceId), uuidBytes(runId), ids.randomBytes(SECRET_BYTES)]));
+}
+
+export const newStaticKey = (ids: Ids): string => encodeKey(PREFIX, ids.randomBytes(SECRET_BYTES));
+
+/** The run that a run key names; `undefined` for any other text. Whether the key is that run's, its hash tells. */
+export function readRunKey(text: string): RunKeyParts | undefined {
+  const bytes = decodeKey(PREFIX, RUN_KEY_BYTES, text);
+  if (bytes === undefined) return undefined;
+  return {
+    workspaceId: uuidOf(bytes.subarray(0, UUID_BYTES)),
+    runId: uuidOf(bytes.subarray(UUID_BYTES, 2 * UUID_BYTES)),
+  };
+}
+
+export const isStaticKey = (text: string): boolean => isKeyOf(PREFIX, SECRET_BYTES, text);
+
+/** Whether a text has the form of a service key of either kind. */
+export const isServiceKey = (text: string): boolean => isStaticKey(text) || isKeyOf(PREFIX, RUN_KEY_BYTES, text);
+
+const uuidBytes = (uuid: string): Uint8Array => Buffer.from(uuid.replaceAll('-', ''), 'hex');
+
+const uuidOf = (bytes: Uint8Array): string =>
+  Buffer.from(bytes)
+    .toString('hex')
+    .replace(/^(.{8})(.{4})(.{4})(.{4})(.{12})$/, '$1-$2-$3-$4-$5');

@@ -1,0 +1,53 @@
+import type { Workspace } from '#core/base/workspace.ts';
+import { isoTime } from '#core/ports/clock.ts';
+import type { Deps } from '#core/ports/deps.ts';
+import { absent } from '#core/ports/table.ts';
+import { newApiKey, revokeKey } from '../keys/store.ts';
+import { findPersonalWorkspace, newUserOperations } from './store.ts';
+
+/** Says who owns the platform, once it was set up. */
+const OWNER = { pk: 'PLATFORM', sk: 'OWNER' };
+
+/**
+ * Makes the first workspace, its owner and an API key, and answers the key: it is stored hashed and cannot be shown
+ * again. All in one transaction, so it is safe to run twice, at once and after a crash: every run but one answers
+ * `undefined`.
+ */
+export async function bootstrap(deps: Deps): Promise<string | undefined> {
+  if (await deps.main.get(OWNER)) return undefined;
+  const userId = deps.ids.uuid();
+  const { ownerEmail: email, workspaceSlug: slug } = deps.config;
+  const personalWorkspace: Workspace = {
+    id: deps.ids.uuid(),
+    slug,
+    name: slug,
+    type: 'personal',
+    createdAt: isoTime(deps.clock.now()),
+  };
+  const { key, operations } = newApiKey(deps, { userId, personalWorkspace }, 'first key');
+  const result = await deps.main.transact([
+    { op: 'put', item: { ...OWNER, user_id: userId }, condition: absent() },
+    ...newUserOperations(userId, { email, displayName: email.split('@')[0]! }, personalWorkspace),
+    ...operations,
+  ]);
+  return result.ok ? key : undefined;
+}
+
+/**
+ * A further key for the platform's owner, for an operator who lost the first, and for set-up work. Needs access to the
+ * tables themselves. Throws when the platform was not set up yet.
+ */
+export async function createOwnerKey(deps: Deps, name: string): Promise<{ key: string; revoke: () => Promise<void> }> {
+  const owner = await deps.main.get(OWNER);
+  if (owner === undefined) throw new Error('The platform was not set up yet: start it once.');
+  const userId = owner.user_id as string;
+  const personalWorkspace = await findPersonalWorkspace(deps, userId);
+  const { key, record, operations } = newApiKey(deps, { userId, personalWorkspace }, name);
+  await deps.main.transact(operations);
+  return {
+    key,
+    revoke: async () => {
+      await revokeKey(deps, userId, record.id);
+    },
+  };
+}

@@ -1,0 +1,158 @@
+import { PlatformError } from '#core/base/errors.ts';
+import type { Role, Workspace } from '#core/base/workspace.ts';
+import { epochSeconds, isoTime } from '#core/ports/clock.ts';
+import type { Deps } from '#core/ports/deps.ts';
+import { equals, type Item, queryAll, type TransactOperation } from '#core/ports/table.ts';
+import { hashKey } from '../keys/key-format.ts';
+import { newApiKey } from '../keys/store.ts';
+import { addMember } from './members.ts';
+import { slugFrom } from './slug.ts';
+import { findWorkspace, newUserOperations } from './store.ts';
+
+/**
+ * Invitations. Main table: `WS#<workspace id>#INVITES / <e-mail address>` is the pending one of an address, and
+ * `INVITE#<hash of its token> / META` leads there. The token is in the link and kept nowhere; whoever has it may use it,
+ * once. A newer invitation of the same address takes the place of the older one.
+ */
+export interface Invite {
+  readonly id: string;
+  readonly email: string;
+  readonly role: Role;
+  readonly createdAt: string;
+  readonly expiresAt: string;
+}
+
+/** An invitation that a token leads to. */
+export interface OpenInvite extends Invite {
+  readonly workspace: Workspace;
+  readonly hash: string;
+}
+
+type InviteDeps = Pick<Deps, 'main' | 'clock' | 'ids'>;
+
+const VALID_SECONDS = 7 * 24 * 3600;
+const TOKEN_BYTES = 32;
+/** Whoever owns a workspace shall not write to all the world. */
+const MAX_PENDING = 100;
+const MAX_SLUG_ATTEMPTS = 5;
+
+const partition = (workspaceId: string): string => `WS#${workspaceId}#INVITES`;
+const inviteKey = (workspaceId: string, email: string) => ({ pk: partition(workspaceId), sk: email.toLowerCase() });
+const tokenKey = (hash: string) => ({ pk: `INVITE#${hash}`, sk: 'META' });
+
+/** The pending ones. */
+export async function listInvites({ main }: InviteDeps, workspaceId: string): Promise<Invite[]> {
+  return (await Array.fromAsync(queryAll(main, { pk: partition(workspaceId) }))).map(fromItem);
+}
+
+/** Answers the token, too. Throws CONFLICT when too many are pending. */
+export async function createInvite(
+  deps: InviteDeps,
+  workspaceId: string,
+  { email, role }: { readonly email: string; readonly role: Role },
+): Promise<{ invite: Invite; token: string }> {
+  const pending = await listInvites(deps, workspaceId);
+  if (pending.length >= MAX_PENDING) {
+    throw new PlatformError('CONFLICT', `${MAX_PENDING} invitations are pending: revoke some first.`);
+  }
+  const token = Buffer.from(deps.ids.randomBytes(TOKEN_BYTES)).toString('base64url');
+  const hash = hashKey(token);
+  const now = deps.clock.now();
+  const ttl = epochSeconds(now) + VALID_SECONDS;
+  const key = inviteKey(workspaceId, email);
+  const item: Item = { ...key, id: deps.ids.uuid(), email, role, created_at: isoTime(now), hash, ttl };
+  await deps.main.transact([
+    { op: 'put', item },
+    { op: 'put', item: { ...tokenKey(hash), workspace_id: workspaceId, email, ttl } },
+  ]);
+  return { invite: fromItem(item), token };
+}
+
+/** False when there is no such invitation. */
+export async function revokeInvite(deps: InviteDeps, workspaceId: string, id: string): Promise<boolean> {
+  const invite = (await listInvites(deps, workspaceId)).find((each) => each.id === id);
+  if (invite === undefined) return false;
+  return (await deps.main.delete(inviteKey(workspaceId, invite.email), equals('id', id))).ok;
+}
+
+/** Throws NOT_FOUND for a token that is unknown, used, revoked, replaced or too old. */
+export async function openInvite(deps: InviteDeps, token: string): Promise<OpenInvite> {
+  const hash = hashKey(token);
+  const found = await deps.main.get(tokenKey(hash));
+  const workspaceId = found?.workspace_id as string | undefined;
+  if (workspaceId !== undefined) {
+    const [item, workspace] = await Promise.all([
+      deps.main.get(inviteKey(workspaceId, found!.email as string)),
+      findWorkspace(deps, workspaceId),
+    ]);
+    if (item?.hash === hash && workspace) return { ...fromItem(item), workspace, hash };
+  }
+  throw new PlatformError(
+    'NOT_FOUND',
+    'This invitation does not exist, was used or revoked, or is older than seven days.',
+  );
+}
+
+/** Makes a user a member. Throws as {@link openInvite}, and CONFLICT for one who is a member. */
+export async function acceptInvite(deps: InviteDeps, token: string, userId: string): Promise<OpenInvite> {
+  const invite = await openInvite(deps, token);
+  const { workspace, role } = invite;
+  if (await addMember(deps, { workspace, userId, role }, useOperations(invite))) return invite;
+  // Somebody else was faster.
+  return openInvite(deps, token);
+}
+
+/** The writes that use an invitation up. */
+const useOperations = ({ workspace, email, hash }: OpenInvite): TransactOperation[] => [
+  { op: 'delete', key: inviteKey(workspace.id, email), condition: equals('hash', hash) },
+  { op: 'delete', key: tokenKey(hash) },
+];
+
+/**
+ * Makes a user of whoever has the token, with a personal workspace and an API key, and a member of the workspace. Throws
+ * as {@link openInvite}.
+ */
+export async function joinByInvite(
+  deps: InviteDeps,
+  token: string,
+  name: string | undefined,
+): Promise<{
+  invite: OpenInvite;
+  user: { id: string; email: string; display_name: string };
+  personalWorkspace: Workspace;
+  key: string;
+}> {
+  for (let attempt = 0; attempt < MAX_SLUG_ATTEMPTS; attempt++) {
+    const invite = await openInvite(deps, token);
+    const { email, workspace, role } = invite;
+    const userId = deps.ids.uuid();
+    const id = deps.ids.uuid();
+    const base = slugFrom(email.split('@')[0]!) ?? 'user';
+    const slug = attempt === 0 ? base : `${base}-${id.slice(0, 6)}`;
+    const displayName = name ?? email.split('@')[0]!;
+    const personalWorkspace: Workspace = {
+      id,
+      slug,
+      name: displayName,
+      type: 'personal',
+      createdAt: isoTime(deps.clock.now()),
+    };
+    const { key, operations } = newApiKey(deps, { userId, personalWorkspace }, 'first key');
+    const user = newUserOperations(userId, { email, displayName }, personalWorkspace);
+    const joined = await addMember(deps, { workspace, userId, role }, [
+      ...useOperations(invite),
+      ...user,
+      ...operations,
+    ]);
+    if (joined) return { invite, user: { id: userId, email, display_name: displayName }, personalWorkspace, key };
+  }
+  throw new PlatformError('CONFLICT', 'No slug for your personal workspace was free: try again.');
+}
+
+const fromItem = (item: Item): Invite => ({
+  id: item.id as string,
+  email: item.email as string,
+  role: item.role as Role,
+  createdAt: item.created_at as string,
+  expiresAt: isoTime((item.ttl as number) * 1000),
+});

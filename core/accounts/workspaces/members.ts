@@ -1,0 +1,122 @@
+import { PlatformError } from '#core/base/errors.ts';
+import type { Role, Workspace } from '#core/base/workspace.ts';
+import { isoTime } from '#core/ports/clock.ts';
+import type { Deps } from '#core/ports/deps.ts';
+import { absent, equals, queryAll, type TransactOperation } from '#core/ports/table.ts';
+import { untilWritten } from '#core/ports/until-written.ts';
+import { findUser, listMembers, memberItem, memberKey, userKey, workspaceKey } from './store.ts';
+
+/**
+ * Who belongs to a workspace. The record of the workspace counts its owners, and every change of that number is written
+ * together with the membership: of two owners who leave at once, one stays.
+ */
+export interface Member {
+  readonly userId: string;
+  readonly email: string | null;
+  readonly name: string | null;
+  readonly role: Role;
+  readonly acceptedAt: string;
+}
+
+type MemberDeps = Pick<Deps, 'main' | 'clock'>;
+
+/** In the order in which they came. */
+export async function listMemberRecords({ main }: MemberDeps, workspaceId: string): Promise<Member[]> {
+  const members: Member[] = [];
+  for await (const item of queryAll(main, { index: 'gsi1', pk: `WS#${workspaceId}#MEMBERS` })) {
+    const user = await main.get(userKey(item.gsi1sk!));
+    members.push({
+      userId: item.gsi1sk!,
+      email: (user?.email as string | undefined) ?? null,
+      name: (user?.display_name as string | undefined) ?? null,
+      role: item.role as Role,
+      acceptedAt: item.accepted_at as string,
+    });
+  }
+  return members.sort((a, b) => a.acceptedAt.localeCompare(b.acceptedAt) || a.userId.localeCompare(b.userId));
+}
+
+/**
+ * Makes a user a member, together with `alongside`, of which at least one operation has a condition. False when one of
+ * those does not hold. Throws CONFLICT for one who is a member.
+ */
+export async function addMember(
+  deps: MemberDeps,
+  { workspace, userId, role }: { readonly workspace: Workspace; readonly userId: string; readonly role: Role },
+  alongside: readonly TransactOperation[] = [],
+): Promise<boolean> {
+  const item = memberItem(workspace, userId, role, isoTime(deps.clock.now()));
+  return untilWritten(deps.clock, `the members of ${workspace.id}`, async () => {
+    const owners = role === 'owner' ? [await ownersChange(deps, workspace.id, 1)] : [];
+    const result = await deps.main.transact([{ op: 'put', item, condition: absent() }, ...alongside, ...owners]);
+    if (result.ok) return true;
+    if (result.failed.includes(0)) {
+      throw new PlatformError('CONFLICT', `You are a member of the workspace "${workspace.slug}" already.`);
+    }
+    return result.failed.some((position) => position <= alongside.length) ? false : undefined;
+  });
+}
+
+/** Throws NOT_FOUND for one who is no member, and CONFLICT when no owner would be left. */
+export async function changeRole(
+  deps: MemberDeps,
+  { workspace, userId, role }: { readonly workspace: Workspace; readonly userId: string; readonly role: Role },
+): Promise<void> {
+  await changeMember(deps, workspace, userId, role);
+}
+
+/** From the moment it answers, the user's keys open the workspace no more. Throws as {@link changeRole}. */
+export async function removeMember(
+  deps: MemberDeps,
+  { workspace, userId }: { readonly workspace: Workspace; readonly userId: string },
+): Promise<void> {
+  await changeMember(deps, workspace, userId, undefined);
+}
+
+async function changeMember(
+  deps: MemberDeps,
+  workspace: Workspace,
+  userId: string,
+  role: Role | undefined,
+): Promise<void> {
+  const key = memberKey(userId, workspace.id);
+  await untilWritten(deps.clock, `the members of ${workspace.id}`, async () => {
+    const before = (await deps.main.get(key))?.role as Role | undefined;
+    if (before === undefined) {
+      throw new PlatformError('NOT_FOUND', `The workspace "${workspace.slug}" has no member "${userId.slice(0, 64)}".`);
+    }
+    if (before === role) return true;
+    if (before === 'owner' && (await findUser(deps, userId))?.personalWorkspaceId === workspace.id) {
+      throw new PlatformError(
+        'CONFLICT',
+        `"${workspace.slug}" is the personal workspace of this user, who stays its owner.`,
+      );
+    }
+    const condition = equals('role', before);
+    const write: TransactOperation = role
+      ? { op: 'update', key, changes: { set: { role } }, condition }
+      : { op: 'delete', key, condition };
+    const growth = before === 'owner' ? -1 : role === 'owner' ? 1 : 0;
+    const owners = growth === 0 ? [] : [await ownersChange(deps, workspace.id, growth)];
+    return (await deps.main.transact([write, ...owners])).ok || undefined;
+  });
+}
+
+/** Writes the new number of owners, unless it was changed meanwhile. Throws CONFLICT when there would be none. */
+async function ownersChange(deps: MemberDeps, workspaceId: string, growth: -1 | 1): Promise<TransactOperation> {
+  const key = workspaceKey(workspaceId);
+  const counted = (await deps.main.get(key))?.owners as number | undefined;
+  const owners = (counted ?? (await countOwners(deps, workspaceId))) + growth;
+  if (owners < 1) {
+    throw new PlatformError('CONFLICT', 'A workspace keeps at least one owner: make another member an owner first.');
+  }
+  // Workspaces of version 0.1.0 do not count theirs.
+  const condition = counted === undefined ? absent('owners') : equals('owners', counted);
+  return { op: 'update', key, changes: { set: { owners } }, condition };
+}
+
+async function countOwners(deps: MemberDeps, workspaceId: string): Promise<number> {
+  const members = await listMembers(deps, workspaceId);
+  const items = await Promise.all(members.map((userId) => deps.main.get(memberKey(userId, workspaceId))));
+  return items.filter((item) => item?.role === 'owner').length;
+}

@@ -1,0 +1,239 @@
+import * as z from 'zod';
+import { defineRoutes } from '#core/http/route.ts';
+
+const role = z.enum(['owner', 'member']);
+const workspaceName = z.string().trim().min(1, 'must not be empty').max(100, 'must have at most 100 characters');
+
+const workspace = z.object({
+  id: z.uuid(),
+  name: z.string(),
+  slug: z.string(),
+  type: z.enum(['personal', 'team']),
+  role,
+  member_count: z.int(),
+});
+
+const org = z.object({
+  id: z.uuid(),
+  name: z.string(),
+  slug: z.string(),
+  timezone: z.string().describe('Name of the zone in which its days begin.'),
+  created_at: z.iso.datetime(),
+});
+
+const member = z.object({
+  id: z.string(),
+  clerk_user_id: z.string().describe('The same as `id`, for clients that know it by this name.'),
+  email: z.string().nullable(),
+  name: z.string().nullable(),
+  role,
+  accepted_at: z.iso.datetime(),
+});
+
+const invite = z.object({
+  id: z.uuid(),
+  email: z.string(),
+  role,
+  created_at: z.iso.datetime(),
+  expires_at: z.iso.datetime(),
+});
+const newInvite = {
+  request: {
+    body: z.object({
+      email: z.email('must be an e-mail address').max(254, 'must have at most 254 characters'),
+      role: role.default('member'),
+    }),
+  },
+  response: {
+    200: z.object({
+      invite: invite.extend({
+        email_sent: z.boolean(),
+        invite_url: z.url().describe('Whoever has it may use it, once. Shown here and never again.'),
+      }),
+    }),
+  },
+  errors: ['CONFLICT'],
+} as const;
+const joined = z.object({ id: z.uuid(), name: z.string(), slug: z.string(), role });
+
+export const workspaceRoutes = defineRoutes([
+  {
+    operationId: 'listWorkspaces',
+    method: 'GET',
+    path: '/workspaces',
+    summary: 'List the workspaces you are a member of',
+    fn: 'workspaces',
+    auth: 'key',
+    response: { 200: z.object({ workspaces: z.array(workspace) }) },
+  },
+  {
+    operationId: 'createWorkspace',
+    method: 'POST',
+    path: '/workspaces',
+    summary: 'Create a workspace, which you own',
+    fn: 'workspaces',
+    auth: 'key',
+    request: {
+      body: z.object({
+        name: workspaceName,
+        slug: z
+          .string()
+          .regex(/^[a-z0-9][a-z0-9-]{0,49}$/, 'must be 1 to 50 lower-case letters, digits and hyphens, no hyphen first')
+          .optional()
+          .describe('By default made of the name.'),
+      }),
+    },
+    response: { 201: z.object({ workspace }) },
+    errors: ['CONFLICT'],
+  },
+  {
+    operationId: 'listMembers',
+    method: 'GET',
+    path: '/workspaces/{workspace_id}/members',
+    summary: 'List the members of a workspace, and for its owners the pending invitations',
+    fn: 'workspaces',
+    auth: 'key',
+    response: { 200: z.object({ members: z.array(member), invites: z.array(invite) }) },
+  },
+  {
+    operationId: 'updateMember',
+    method: 'PATCH',
+    path: '/workspaces/{workspace_id}/members/{user_id}',
+    summary: 'Change the role of a member; one owner stays',
+    fn: 'workspaces',
+    auth: 'key',
+    role: 'owner',
+    request: { body: z.object({ role }) },
+    response: { 200: z.object({ updated: z.literal(true), id: z.string(), role }) },
+    errors: ['NOT_FOUND', 'CONFLICT'],
+  },
+  {
+    operationId: 'removeMember',
+    method: 'DELETE',
+    path: '/workspaces/{workspace_id}/members/{user_id}',
+    summary: 'Remove a member, or leave; one owner stays',
+    fn: 'workspaces',
+    auth: 'key',
+    response: { 200: z.object({ deleted: z.literal(true), id: z.string() }) },
+    errors: ['NOT_FOUND', 'CONFLICT'],
+  },
+  {
+    operationId: 'inviteMember',
+    method: 'POST',
+    path: '/workspaces/{workspace_id}/invite',
+    summary: 'Invite somebody to a workspace',
+    fn: 'workspaces',
+    auth: 'key',
+    role: 'owner',
+    ...newInvite,
+  },
+  {
+    operationId: 'createInvite',
+    method: 'POST',
+    path: '/workspaces/{workspace_id}/invites',
+    summary: 'The same, at the address that clients use',
+    fn: 'workspaces',
+    auth: 'key',
+    role: 'owner',
+    ...newInvite,
+  },
+  {
+    operationId: 'revokeInvite',
+    method: 'DELETE',
+    path: '/workspaces/{workspace_id}/invites/{invite_id}',
+    summary: 'Revoke a pending invitation',
+    fn: 'workspaces',
+    auth: 'key',
+    role: 'owner',
+    response: { 200: z.object({ deleted: z.literal(true), id: z.string() }) },
+    errors: ['NOT_FOUND'],
+  },
+  {
+    operationId: 'getInvite',
+    method: 'GET',
+    path: '/invites/{token}',
+    summary: 'Show the invitation that a link leads to',
+    fn: 'workspaces',
+    auth: 'public',
+    response: {
+      200: z.object({
+        invite: invite.extend({ workspace: z.object({ name: z.string(), slug: z.string() }) }),
+        how_to_accept: z.string(),
+      }),
+    },
+    errors: ['NOT_FOUND'],
+  },
+  {
+    operationId: 'acceptInvite',
+    method: 'POST',
+    path: '/invites/{token}/accept',
+    summary: 'Become a member of the workspace that the invitation is for',
+    fn: 'workspaces',
+    auth: 'key',
+    response: { 200: z.object({ workspace: joined }) },
+    errors: ['NOT_FOUND', 'CONFLICT'],
+  },
+  {
+    operationId: 'joinByInvite',
+    method: 'POST',
+    path: '/invites/{token}/join',
+    summary: 'Become a user, with a workspace of your own, and a member of the one that the invitation is for',
+    fn: 'workspaces',
+    auth: 'public',
+    request: { body: z.object({ name: z.string().trim().min(1).max(100).optional() }) },
+    response: {
+      201: z.object({
+        workspace: joined,
+        user: z.object({ id: z.uuid(), email: z.string(), display_name: z.string() }),
+        personal_workspace: z.object({ id: z.uuid(), slug: z.string() }),
+        api_key: z.string().describe('Shown here and never again.'),
+      }),
+    },
+    errors: ['NOT_FOUND', 'CONFLICT'],
+  },
+  {
+    operationId: 'getOrg',
+    method: 'GET',
+    path: '/org',
+    summary: 'Show the organization (= workspace) that a request acts in',
+    fn: 'workspaces',
+    auth: 'key',
+    response: { 200: org },
+  },
+  {
+    operationId: 'updateOrg',
+    method: 'PATCH',
+    path: '/org',
+    summary: 'Change the name or the time zone of the workspace that the request acts in',
+    fn: 'workspaces',
+    auth: 'key',
+    role: 'owner',
+    request: {
+      body: z.object({
+        name: workspaceName.optional(),
+        timezone: z.string().max(50).optional().describe('`Europe/Berlin`.'),
+      }),
+    },
+    response: { 200: org },
+  },
+  {
+    operationId: 'getMe',
+    method: 'GET',
+    path: '/users/me',
+    summary: 'Show the user behind the API key',
+    fn: 'workspaces',
+    auth: 'key',
+    response: {
+      200: z.object({
+        user: z.object({
+          id: z.uuid(),
+          display_name: z.string(),
+          email: z.string(),
+          created_at: z.iso.datetime(),
+          updated_at: z.iso.datetime(),
+          last_login_at: z.iso.datetime().nullable(),
+        }),
+      }),
+    },
+  },
+]);

@@ -1,0 +1,185 @@
+import type { Json } from '#core/base/json.ts';
+import type { PlanName } from '#core/base/plans.ts';
+import type { Role, Workspace } from '#core/base/workspace.ts';
+import type { Deps } from '#core/ports/deps.ts';
+import { absent, exists, type Item, queryAll, type Table, type TransactOperation } from '#core/ports/table.ts';
+
+/**
+ * Main table: `WS#<id> / META` is the workspace and how many owners it has, `SLUG#<slug> / META` its id by slug, `USER#<id> / META` a user,
+ * `USER#<id> / MEMBER#<workspace id>` a membership (gsi1: the members of a workspace). A membership holds a copy of the
+ * workspace, so that authenticating a request takes one read, not two.
+ */
+export interface User {
+  readonly id: string;
+  readonly email: string;
+  readonly displayName: string;
+  readonly personalWorkspaceId: string;
+  readonly createdAt: string;
+}
+
+type MainDeps = Pick<Deps, 'main'>;
+
+export const workspaceKey = (id: string) => ({ pk: `WS#${id}`, sk: 'META' });
+const slugKey = (slug: string) => ({ pk: `SLUG#${slug}`, sk: 'META' });
+export const userKey = (id: string) => ({ pk: `USER#${id}`, sk: 'META' });
+export const memberKey = (userId: string, workspaceId: string) => ({
+  pk: `USER#${userId}`,
+  sk: `MEMBER#${workspaceId}`,
+});
+
+export function workspaceFrom(item: { readonly [member: string]: Json | undefined }): Workspace {
+  return {
+    id: item.id as string,
+    slug: item.slug as string,
+    name: item.name as string,
+    type: item.type as Workspace['type'],
+    createdAt: item.created_at as string,
+    ...(item.plan !== undefined && { plan: item.plan as PlanName }),
+    ...(item.timezone !== undefined && { timezone: item.timezone as string }),
+  };
+}
+
+export interface Membership {
+  readonly workspace: Workspace;
+  readonly role: Role;
+}
+
+/** `undefined` for a user who is no member and for a workspace that does not exist alike. */
+export async function findMembership(
+  { main }: MainDeps,
+  userId: string,
+  workspaceId: string,
+): Promise<Membership | undefined> {
+  if (workspaceId === '' || workspaceId.length > 64) return undefined;
+  const member = await main.get(memberKey(userId, workspaceId));
+  return member && membershipFrom(member);
+}
+
+const membershipFrom = (member: Item): Membership => ({
+  workspace: workspaceFrom(member.workspace as Record<string, Json>),
+  role: member.role as Role,
+});
+
+export async function listMemberships({ main }: MainDeps, userId: string): Promise<Membership[]> {
+  const members = queryAll(main, { pk: `USER#${userId}`, sk: { beginsWith: 'MEMBER#' } });
+  return (await Array.fromAsync(members)).map(membershipFrom);
+}
+
+export async function countMembers({ main }: MainDeps, workspaceId: string): Promise<number> {
+  return (await listMembers({ main }, workspaceId)).length;
+}
+
+/** User ids. */
+export async function listMembers({ main }: MainDeps, workspaceId: string): Promise<string[]> {
+  const members = queryAll(main, { index: 'gsi1', pk: `WS#${workspaceId}#MEMBERS`, limit: 1000 });
+  return (await Array.fromAsync(members)).map((member) => member.gsi1sk!);
+}
+
+/**
+ * Changes a workspace and the copies of it in memberships; those in keys are the keys' own (`core/accounts/keys/store.ts`).
+ * `undefined` when there is none.
+ */
+export async function updateWorkspace(
+  deps: MainDeps,
+  id: string,
+  changes: Partial<Pick<Workspace, 'plan' | 'name' | 'timezone'>>,
+): Promise<Workspace | undefined> {
+  const updated = await deps.main.update(workspaceKey(id), { set: changes }, exists());
+  if (!updated.ok) return undefined;
+  const workspace = workspaceFrom(updated.item);
+  for (const userId of await listMembers(deps, id)) {
+    await deps.main.update(memberKey(userId, id), { set: { workspace: workspaceMembers(workspace) } }, exists());
+  }
+  return workspace;
+}
+
+/** Slugs are never given to another workspace, so what was found once stays true. */
+const knownSlugs = new WeakMap<Table, Map<string, string>>();
+const MAX_KNOWN_SLUGS = 10_000;
+
+export async function findWorkspace({ main }: MainDeps, id: string): Promise<Workspace | undefined> {
+  const item = await main.get(workspaceKey(id));
+  return item && workspaceFrom(item);
+}
+
+/** The workspace (= organization) that a slug names. */
+export async function findWorkspaceIdBySlug({ main }: MainDeps, slug: string): Promise<string | undefined> {
+  const known = knownSlugs.get(main) ?? new Map<string, string>();
+  knownSlugs.set(main, known);
+  const cached = known.get(slug);
+  if (cached !== undefined) return cached;
+  const item = await main.get(slugKey(slug));
+  const id = item?.workspace_id as string | undefined;
+  if (id !== undefined) {
+    if (known.size >= MAX_KNOWN_SLUGS) known.clear();
+    known.set(slug, id);
+  }
+  return id;
+}
+
+export async function findUser({ main }: MainDeps, id: string): Promise<User | undefined> {
+  const item = await main.get(userKey(id));
+  return (
+    item && {
+      id,
+      email: item.email as string,
+      displayName: item.display_name as string,
+      personalWorkspaceId: item.personal_workspace_id as string,
+      createdAt: item.created_at as string,
+    }
+  );
+}
+
+export async function findPersonalWorkspace(deps: MainDeps, userId: string): Promise<Workspace> {
+  const user = await findUser(deps, userId);
+  const workspace = user && (await findWorkspace(deps, user.personalWorkspaceId));
+  if (workspace === undefined) throw new Error(`user ${userId} has a key but no record, or no workspace`);
+  return workspace;
+}
+
+/** A workspace as items hold it, also as a copy. */
+export const workspaceMembers = ({ id, slug, name, type, createdAt, plan, timezone }: Workspace) => ({
+  id,
+  slug,
+  name,
+  type,
+  created_at: createdAt,
+  ...(plan !== undefined && { plan }),
+  ...(timezone !== undefined && { timezone }),
+});
+
+/** A membership, accepted at `acceptedAt`. */
+export const memberItem = (workspace: Workspace, userId: string, role: Role, acceptedAt: string): Item => ({
+  ...memberKey(userId, workspace.id),
+  workspace: workspaceMembers(workspace),
+  role,
+  accepted_at: acceptedAt,
+  gsi1pk: `WS#${workspace.id}#MEMBERS`,
+  gsi1sk: userId,
+});
+
+/** The writes that make a workspace and its first owner; they fail together, at the first, when the slug is taken. */
+export function newWorkspaceOperations(userId: string, workspace: Workspace): TransactOperation[] {
+  const { id, slug, createdAt } = workspace;
+  return [
+    { op: 'put', item: { ...slugKey(slug), workspace_id: id }, condition: absent() },
+    { op: 'put', item: { ...workspaceKey(id), ...workspaceMembers(workspace), owners: 1 } },
+    { op: 'put', item: memberItem(workspace, userId, 'owner', createdAt) },
+  ];
+}
+
+/** The writes that make a user and the personal workspace he owns; they fail together, at the first, when the slug is taken. */
+export function newUserOperations(
+  userId: string,
+  { email, displayName }: { email: string; displayName: string },
+  workspace: Workspace,
+): TransactOperation[] {
+  const item: Item = {
+    ...userKey(userId),
+    email,
+    display_name: displayName,
+    personal_workspace_id: workspace.id,
+    created_at: workspace.createdAt,
+  };
+  return [...newWorkspaceOperations(userId, workspace), { op: 'put', item }];
+}

@@ -1,0 +1,106 @@
+import { PlatformError } from '#core/base/errors.ts';
+import type { AgentDefinition } from '../definition.ts';
+import { quote } from '../manifest/field-error.ts';
+import type { BundleReport } from './bundle.ts';
+import { pathProblem } from './safe-path.ts';
+
+/** File names at the root that are an entrypoint, first come first taken (`contract.md` 11.2, 12). */
+const ENTRYPOINTS = [
+  'main.py',
+  'app.py',
+  'agent.py',
+  'run.py',
+  '__main__.py',
+  'sandbox_main.py',
+  'index.py',
+  'main.js',
+  'index.js',
+  'agent.js',
+  'main.ts',
+  'index.ts',
+  'agent.ts',
+];
+const INTERPRETERS: readonly (readonly [extension: RegExp, interpreter: string])[] = [
+  [/\.py$/i, 'python3'],
+  [/\.[cm]?[jt]s$/i, 'node'],
+];
+const EXTENSIONS = '.py, .js, .mjs, .cjs, .ts, .mts or .cts';
+
+type Commands = Pick<AgentDefinition, 'runtime' | 'run_command' | 'entrypoint'>;
+
+/** The command that the author wrote. */
+const ownCommand = ({ runtime, run_command }: Commands): string | undefined =>
+  runtime?.command ?? run_command ?? undefined;
+
+/** Why a file cannot be an entrypoint; `undefined` when it can. Completes "the entrypoint ...". */
+export function entrypointProblem(path: string): string | undefined {
+  const problem = pathProblem(path);
+  if (problem !== undefined) return problem;
+  return interpreterOf(path) === undefined ? `must end in ${EXTENSIONS}` : undefined;
+}
+
+const interpreterOf = (path: string): string | undefined =>
+  INTERPRETERS.find(([extension]) => extension.test(path))?.[1];
+
+/**
+ * The file that a bundle starts with: the one that the upload names (`x-entrypoint`), else the manifest's `entrypoint`,
+ * else the first well-known name at the root. `undefined` when there is none and the manifest has a command anyway.
+ *
+ * Throws INVALID_INPUT for a named file that the bundle lacks or no interpreter fits, and when there is nothing to run.
+ */
+export function detectEntrypoint(
+  bundle: Pick<BundleReport, 'files'>,
+  definition: Commands,
+  named?: string,
+): string | undefined {
+  const paths = new Set(bundle.files.map((file) => file.path));
+  const command = ownCommand(definition);
+  for (const [source, path] of [
+    ['The header x-entrypoint', named],
+    ['The entrypoint of the manifest', definition.entrypoint ?? undefined],
+  ] as const) {
+    if (path === undefined) continue;
+    if (!paths.has(path)) {
+      // Beside a command the manifest's entrypoint is only a note; what an upload names is meant.
+      if (command !== undefined && path !== named) break;
+      throw new PlatformError('INVALID_INPUT', `${source} is ${quote(path)}, which is not in the bundle.`);
+    }
+    if (command === undefined && interpreterOf(path) === undefined) {
+      throw new PlatformError('INVALID_INPUT', `${source} is ${quote(path)}, but must end in ${EXTENSIONS}.`);
+    }
+    return path;
+  }
+  const found = ENTRYPOINTS.find((name) => paths.has(name));
+  if (found === undefined && command === undefined) {
+    throw new PlatformError(
+      'INVALID_INPUT',
+      `The bundle has nothing to run: name a file with the header x-entrypoint or a command as runtime.command in the manifest, or add one of ${ENTRYPOINTS.join(', ')} at the root.`,
+    );
+  }
+  return found;
+}
+
+/**
+ * The shell line that runs a code_runtime agent: `runtime.command`, else `run_command`, else the interpreter for
+ * `entrypoint`, which is what {@link detectEntrypoint} found in the bundle (`contract.md` 11.2).
+ *
+ * Throws UNPROCESSABLE when there is none of them.
+ */
+export function entrypointCommand(definition: Commands, entrypoint: string | null): string {
+  const command = ownCommand(definition);
+  if (command !== undefined) return command;
+  const path = entrypoint ?? definition.entrypoint;
+  const interpreter = path === null ? undefined : interpreterOf(path);
+  if (path === null || interpreter === undefined) {
+    throw new PlatformError(
+      'UNPROCESSABLE',
+      'The agent has nothing to run: neither runtime.command nor run_command nor an entrypoint.',
+    );
+  }
+  // A name that begins with a dash would be read as an option.
+  return `${interpreter} ${shellQuote(path.startsWith('-') ? `./${path}` : path)}`;
+}
+
+/** As one word of a shell line. */
+export const shellQuote = (text: string): string =>
+  /^[\w./:@%+=,-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;

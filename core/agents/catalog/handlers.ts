@@ -1,0 +1,57 @@
+import type { Handlers } from '#core/http/route.ts';
+import type { Deps } from '#core/ports/deps.ts';
+import { findDownloadable, findPublic } from '../access.ts';
+import type { catalogRoutes } from '../routes.ts';
+import { listPublicVersions } from '../store.ts';
+import type { AgentVersion } from '../version.ts';
+import { downloadView, publicView } from '../views.ts';
+
+/** Type words of older clients (`contract.md` 2.1). */
+const TYPE_WORDS: Record<string, readonly string[]> = {
+  agents: ['prompt', 'tool', 'agent'],
+  skills: ['skill'],
+  code: ['tool'],
+  agentic: ['agent'],
+};
+
+export const catalogHandlers = (
+  deps: Pick<Deps, 'main' | 'blobs' | 'clock' | 'ids'>,
+): Handlers<typeof catalogRoutes> => {
+  return {
+    async listPublicAgents({ query }) {
+      const newest = new Map<string, AgentVersion>();
+      for await (const version of listPublicVersions(deps)) {
+        const agent = `${version.workspaceId}/${version.name}`;
+        const known = newest.get(agent);
+        if (known === undefined || known.version < version.version) newest.set(agent, version);
+      }
+      const tags =
+        query.tags
+          ?.split(',')
+          .map((tag) => tag.trim().toLowerCase())
+          .filter((tag) => tag !== '') ?? [];
+      const types = query.type === undefined ? undefined : (TYPE_WORDS[query.type] ?? [query.type]);
+      const search = query.search?.toLowerCase();
+      const matching = [...newest.values()].filter(({ definition, name, orgSlug }) => {
+        const text = `${orgSlug}/${name} ${definition.description ?? ''} ${definition.tags.join(' ')}`.toLowerCase();
+        const own = definition.tags.map((tag) => tag.toLowerCase());
+        return (
+          (search === undefined || text.includes(search)) &&
+          (types === undefined || types.includes(definition.type)) &&
+          tags.every((tag) => own.includes(tag))
+        );
+      });
+      if (query.sort === 'name') matching.sort((a, b) => a.name.localeCompare(b.name));
+      const page = matching.slice(query.offset, query.offset + query.limit);
+      return { status: 200, body: page.map(publicView) };
+    },
+
+    async getPublicAgent({ params }) {
+      return { status: 200, body: publicView(await findPublic(deps, params)) };
+    },
+
+    async downloadAgent({ params }) {
+      return { status: 200, body: downloadView(await findDownloadable(deps, params)) };
+    },
+  };
+};

@@ -1,0 +1,129 @@
+import type { LlmProvider } from '#core/ports/llm.ts';
+
+export type AgentType = 'prompt' | 'tool' | 'agent' | 'skill';
+export type ExecutionEngine = 'direct_llm' | 'code_runtime' | 'managed_loop';
+
+/**
+ * What is published: the manifest (`spec.md` *Agent manifest*, `contract.md` 6.3) with every default filled in and every
+ * older form brought into the present one. Checking a definition again gives the same definition.
+ */
+export type AgentDefinition = {
+  /** 2-50 lower-case letters, digits, single hyphens; unique in its workspace. */
+  readonly name: string;
+  /** `code` and `agentic` have become `tool` and `agent`. */
+  readonly type: AgentType;
+  readonly run_mode: 'on_demand' | 'always_on';
+  /** By the type, unless `runtime` or `loop` says otherwise; null for a skill, which is not run. */
+  readonly execution_engine: ExecutionEngine | null;
+  /** Whether other agents may call it. */
+  readonly callable: boolean;
+  readonly description: string;
+  /** Prompt template, instructions of the loop, or body of SKILL.md; null where the engine needs none. */
+  readonly prompt: string | null;
+  /** Only of code_runtime. Members beside `command` are kept as they came. */
+  readonly runtime: { command?: string; [member: string]: unknown } | null;
+  /** Only of managed_loop. `max_turns` is 1-50; custom tools are in `custom_tools`. */
+  readonly loop: { max_turns: number; [member: string]: unknown } | null;
+  /** Only of managed_loop. */
+  readonly custom_tools: CustomTool[];
+  /** JSON Schema. */
+  readonly input_schema: Record<string, unknown> | null;
+  /** JSON Schema. */
+  readonly output_schema: Record<string, unknown> | null;
+  /** Not empty; an agent's is `['anthropic']`. */
+  readonly supported_providers: (LlmProvider | 'any')[];
+  /** Provider -> model id. */
+  readonly default_models: Record<string, string>;
+  /** Name of the endpoint; `run` works for every agent. */
+  readonly default_endpoint: string;
+  /** 0-300; 0, no limit of its own, only for always_on. */
+  readonly timeout_seconds: number;
+  readonly tags: string[];
+  readonly is_public: boolean;
+  /** `skill`, `org/skill` or `org/skill@v1`. */
+  readonly default_skills: string[];
+  /** Callers cannot override `default_skills`. */
+  readonly skills_locked: boolean;
+  /** Names in the vault; a run without one of them is refused. */
+  readonly required_secrets: string[];
+  /** Names in the vault; injected when they are there. Never also in `required_secrets`. */
+  readonly optional_secrets: string[];
+  /** Path in the bundle. */
+  readonly entrypoint: string | null;
+  /** Git address, for local execution. */
+  readonly source_url: string | null;
+  /** Requirement, for local execution. */
+  readonly pip_package: string | null;
+  /** Shell command; `runtime.command` comes before it. */
+  readonly run_command: string | null;
+  /** Of an agent that is served elsewhere, too; addresses under `.internal` mean "none" and have become null. */
+  readonly url: string | null;
+  /** Glob patterns by which the client packs the bundle. */
+  readonly bundle: { include: string[]; exclude: string[] } | null;
+  /** How it calls other agents. */
+  readonly manifest: Orchestration | null;
+  /** Only of skills: the files beside SKILL.md. */
+  readonly skill_files: SkillFile[];
+  /** Whether others may read its source; false: it runs on the server only. */
+  readonly allow_local_download: boolean;
+  /** Wishes for the sandbox. */
+  readonly environment: {
+    python_version?: string;
+    node_version?: string;
+    pip_flags?: string;
+    npm_flags?: string;
+  } | null;
+  /** Task name -> model id, with the key `default`. */
+  readonly model_tasks: Record<string, string> | null;
+  /** Whether it uses the SDK. */
+  readonly sdk_compatible: boolean;
+  /** Credits per call in cents; null: free. */
+  readonly price_per_call_cents: number | null;
+};
+
+/** An agent version that another one calls. */
+export type Dependency = {
+  /** `org/agent`. */
+  id: string;
+  /** An exact version: `v1`. */
+  version: string;
+};
+
+/** A tool of a managed loop that the author wrote. */
+export type CustomTool = {
+  name: string;
+  description: string;
+  /** A shell command with `{{param}}` placeholders, which `tool-command.ts` fills in. */
+  command: string;
+  /** Present when the command has placeholders. */
+  input_schema?: Record<string, unknown>;
+};
+
+/** The member `manifest`: how an agent calls others (`spec.md` *Manifest section*). */
+export type Orchestration = {
+  manifest_version: 1;
+  /** Pinned, each once. */
+  dependencies: Dependency[];
+  /** At least 1 when there are dependencies. */
+  max_hops?: number;
+  /** Milliseconds, of the whole call. Present when there are dependencies. */
+  timeout_ms?: number;
+  /** Budget that each dependency call gets. */
+  per_call_downstream_cap: number;
+  /** Only of managed-loop agents with dependencies. */
+  orchestration_mode?: 'strict' | 'flexible';
+  min_required_hops?: number;
+  region?: string;
+  visibility?: 'public' | 'private';
+  recommended_min_caller_budget?: number;
+  /** Cents. */
+  downstream_spend_cap?: number;
+};
+
+/** A further file of a skill. */
+export type SkillFile = {
+  path: string;
+  content: string;
+  /** Bytes of `content` as UTF-8. */
+  size: number;
+};

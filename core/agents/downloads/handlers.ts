@@ -1,0 +1,29 @@
+import { PlatformError } from '#core/base/errors.ts';
+import type { Handlers } from '#core/http/route.ts';
+import type { Deps } from '#core/ports/deps.ts';
+import { findDownloadable, findOwn } from '../access.ts';
+import { versionName } from '../references.ts';
+import type { downloadRoutes } from '../routes.ts';
+import { type AgentVersion, bundleKey } from '../version.ts';
+
+export const downloadHandlers = (
+  deps: Pick<Deps, 'main' | 'blobs' | 'clock' | 'ids'>,
+): Handlers<typeof downloadRoutes> => ({
+  async downloadOwnBundle({ caller, params }) {
+    return { status: 200, ...(await bundleAnswer(deps, await findOwn(deps, caller, params.id))) };
+  },
+
+  async downloadBundle({ params }) {
+    return { status: 200, ...(await bundleAnswer(deps, await findDownloadable(deps, params))) };
+  },
+});
+
+/** Body and headers. Throws NOT_FOUND for a version without code. */
+async function bundleAnswer({ blobs }: Pick<Deps, 'blobs'>, version: AgentVersion) {
+  const stream = version.bundle && (await blobs.stream(bundleKey(version.bundle.sha256)));
+  if (stream === undefined) {
+    throw new PlatformError('NOT_FOUND', `${version.name} ${versionName(version.version)} has no code bundle.`);
+  }
+  const name = `${version.name}-${versionName(version.version)}.zip`;
+  return { body: stream, headers: { 'content-disposition': `attachment; filename="${name}"` } };
+}

@@ -1,0 +1,174 @@
+import * as z from 'zod';
+import { LLM_PROVIDERS } from '#core/ports/llm.ts';
+import { entrypointProblem } from '../bundle/entrypoint.ts';
+import { customToolsShape, orchestrationShape } from './orchestration.ts';
+
+const SECRET_NAME = /^[A-Z][A-Z0-9_]{0,127}$/;
+
+const NAME_RULE = 'must be 2-50 lower-case letters, digits and single hyphens, with no hyphen at either end';
+
+/** `contract.md` 0.5. */
+const agentName = z
+  .string(NAME_RULE)
+  .min(2, NAME_RULE)
+  .max(50, NAME_RULE)
+  .regex(/^[a-z0-9]+(-[a-z0-9]+)*$/, NAME_RULE);
+
+const boolean = z.boolean('must be true or false');
+
+const text = (max: number) =>
+  z
+    .string('must be a string')
+    .max(max, `must be at most ${max.toLocaleString('en')} characters`)
+    .refine((given) => given.trim() !== '', 'must not be empty');
+
+const line = (max: number) =>
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is refused.
+  text(max).regex(/^[^\u0000-\u0008\u000b-\u001f\u007f]*$/, 'must not have control characters in it');
+
+const matching = (rule: string, pattern: RegExp, max = 200) =>
+  z.string(rule).max(max, `must be at most ${max} characters`).regex(pattern, rule);
+
+const list = <T extends z.ZodType>(element: T, max: number) =>
+  z.array(element, 'must be an array').max(max, `must be at most ${max}`);
+
+const secretNames = list(
+  matching('must be upper-case letters, digits and "_", beginning with a letter', SECRET_NAME, 128),
+  50,
+);
+
+const webAddress = (schemes: string[], rule: string) =>
+  text(2048).refine((given) => {
+    const url = URL.canParse(given) ? new URL(given) : undefined;
+    return url !== undefined && schemes.includes(url.protocol) && url.password === '';
+  }, rule);
+
+const version = matching('must be a version such as "3.11"', /^\d+(\.\d+){0,2}$/, 20);
+// The flags end up in a shell line.
+const flags = matching('must be command-line flags without shell characters', /^[\w ./:=,+@~<>-]*$/, 500);
+
+const ref = 'must be "skill", "org/skill" or "org/skill@v1"';
+const provider = z.enum([...LLM_PROVIDERS, 'any'], `must be one of ${LLM_PROVIDERS.join(', ')} or any`);
+
+/**
+ * The members of the body of POST /agents and their shapes; a message completes "<member> ...". A member that is null
+ * counts as absent. What depends on more than one member is in `manifest.ts`.
+ */
+export const MEMBERS = {
+  name: agentName,
+  type: z.enum(
+    ['prompt', 'tool', 'agent', 'skill', 'code', 'agentic'],
+    'must be prompt, tool, agent or skill (or the older code, agentic)',
+  ),
+  run_mode: z.enum(['on_demand', 'always_on'], 'must be on_demand or always_on'),
+  runtime: z.looseObject({ command: line(10_000).nullish() }, 'must be an object'),
+  loop: z.looseObject(
+    {
+      max_turns: z
+        .int('must be a whole number from 1 to 50')
+        .min(1, 'must be from 1 to 50')
+        .max(50, 'must be from 1 to 50')
+        .nullish(),
+      custom_tools: customToolsShape.nullish(),
+    },
+    'must be an object',
+  ),
+  max_turns: z
+    .int('must be a whole number from 1 to 50')
+    .min(1, 'must be from 1 to 50')
+    .max(50, 'must be from 1 to 50'),
+  custom_tools: customToolsShape,
+  callable: boolean,
+  description: text(2000),
+  prompt: z.string('must be a string').max(200_000, 'must be at most 200,000 characters'),
+  prompt_template: z.string('must be a string').max(200_000, 'must be at most 200,000 characters'),
+  input_schema: z.unknown(),
+  output_schema: z.unknown(),
+  tags: list(line(50), 30),
+  is_public: boolean,
+  supported_providers: list(provider, 10),
+  default_models: z.record(z.string(), line(200), 'must be an object of provider -> model id'),
+  default_endpoint: matching('must be letters, digits, "_" and "-"', /^[A-Za-z0-9][\w-]*$/, 64),
+  timeout_seconds: z.number('must be a number of seconds').min(0, 'must not be negative'),
+  required_secrets: secretNames,
+  optional_secrets: secretNames,
+  no_required_secrets: boolean,
+  default_skills: list(matching(ref, /^([a-z0-9][a-z0-9-]*\/)?[a-z0-9][a-z0-9-]*(@(v[1-9]\d*|latest))?$/), 20),
+  skills_locked: boolean,
+  skill_files: list(
+    z.looseObject({ path: z.string('must be a string'), content: z.string('must be a string') }, 'must be an object'),
+    1000,
+  ),
+  entrypoint: text(1024).superRefine((path, context) => {
+    const problem = entrypointProblem(path);
+    if (problem !== undefined) context.addIssue({ code: 'custom', message: problem });
+  }),
+  run_command: line(10_000),
+  source_url: z.union(
+    [
+      webAddress(['https:', 'ssh:', 'git+https:', 'git+ssh:'], 'git'),
+      z
+        .string()
+        .max(2048)
+        .regex(/^[\w.-]+@[\w.-]+:[\w./~-]+$/),
+    ],
+    'must be a git address (https://..., ssh://... or user@host:path) without a password in it',
+  ),
+  pip_package: matching('must be a package requirement', /^[A-Za-z0-9][\w.,[\]=<>!~ -]*$/),
+  url: webAddress(['https:', 'http:'], 'must be an http(s) address without a password in it'),
+  bundle: z.looseObject(
+    { include: list(line(500), 200).nullish(), exclude: list(line(500), 200).nullish() },
+    'must be an object with include and exclude',
+  ),
+  sdk_compatible: boolean,
+  allow_local_download: boolean,
+  manifest: orchestrationShape,
+  environment: z.looseObject(
+    {
+      python_version: version.nullish(),
+      node_version: version.nullish(),
+      pip_flags: flags.nullish(),
+      npm_flags: flags.nullish(),
+    },
+    'must be an object',
+  ),
+  model_tasks: z.record(z.string(), line(200), 'must be an object of task -> model id'),
+  pricing_mode: z.enum(['free', 'per_call'], 'must be free or per_call'),
+  price_per_call_cents: z
+    .int('must be a whole number of cents')
+    .min(0, 'must not be negative')
+    .max(100_000, 'must be at most 100,000 cents'),
+};
+
+export type MemberName = keyof typeof MEMBERS;
+/** The members that were given and have the right shape. */
+export type Members = { [Name in MemberName]?: z.output<(typeof MEMBERS)[Name]> };
+
+/** Members whose text is never repeated in a message: it may hold a secret, or be long. */
+export const UNSHOWN: readonly string[] = [
+  'required_secrets',
+  'optional_secrets',
+  'runtime',
+  'run_command',
+  'source_url',
+  'url',
+  'prompt',
+  'prompt_template',
+  'environment',
+  'skill_files',
+];
+
+/** Members of records and manifest files that mean nothing in a publish, and are no mistake either. */
+export const IGNORED: readonly string[] = [
+  'version',
+  'execution_engine',
+  '$schema',
+  'id',
+  'org_id',
+  'org_slug',
+  'org_name',
+  'created_at',
+  'updated_at',
+  'license',
+  'author',
+];

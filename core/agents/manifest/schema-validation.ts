@@ -1,0 +1,291 @@
+import { createHash } from 'node:crypto';
+import { createContext, Script } from 'node:vm';
+import { Ajv, type ErrorObject, type Options, type ValidateFunction } from 'ajv';
+import { Ajv2019 } from 'ajv/dist/2019.js';
+import { Ajv2020 } from 'ajv/dist/2020.js';
+import ajvFormats from 'ajv-formats';
+import { hasCode } from '#core/base/errors.ts';
+import { type FieldError, fieldName, isObject } from './field-error.ts';
+
+/** Of the schema's JSON text. */
+const MAX_SCHEMA_BYTES = 100 * 1024;
+const MAX_ERRORS = 20;
+/**
+ * Schemas and values come from strangers, and this thread serves others, too: a pattern that backtracks for ever, or
+ * references that fan out, must end. Patterns stay JavaScript's; a linear engine would refuse look-ahead and more.
+ */
+const MAX_MILLISECONDS = 1000;
+/** Larger values are checked up to the first error only: a million errors would be a million objects. */
+const SMALL_VALUE_NODES = 10_000;
+const CACHED_SCHEMAS = 100;
+
+/** What can take longer than schema size times value size. The watch costs half a millisecond, so it is kept for these. */
+const CAN_RUN_AWAY = /"(pattern|patternProperties|format|uniqueItems|\$\w*[Rr]ef)"/;
+
+type Draft = '2020-12' | '2019-09' | 'draft-07';
+const AJV = { '2020-12': Ajv2020, '2019-09': Ajv2019, 'draft-07': Ajv };
+
+interface Compiled {
+  readonly canRunAway: boolean;
+  /** Stops at the first error. */
+  first(value: unknown): readonly ErrorObject[];
+  /** Finds every error. */
+  all(value: unknown): readonly ErrorObject[];
+}
+
+/** By hash of the schema's text; the first is the one that was used longest ago. */
+const cache = new Map<string, Compiled>();
+const metaValidators = new Map<Draft, Ajv>();
+
+/**
+ * What is wrong with a JSON Schema, its fields beginning with `field`; empty when it can be used. Drafts 2020-12,
+ * 2019-09 and 07 are read, as `$schema` says; without it 2020-12, or 07 where only that fits. Unknown keywords and
+ * formats are accepted. References must stay within the schema.
+ */
+export function checkSchema(schema: unknown, field: string): FieldError[] {
+  if (!isObject(schema)) return [{ field, message: 'must be a JSON Schema (an object)' }];
+  try {
+    compile(schema);
+    return [];
+  } catch (error) {
+    if (!isSchemaError(error)) throw error;
+    return error.problems.map((problem) => ({
+      field: problem.field === '' ? field : `${field}${problem.field.startsWith('[') ? '' : '.'}${problem.field}`,
+      message: problem.message,
+    }));
+  }
+}
+
+/**
+ * Where `value` does not match `schema`: at most 20 places, in words for the person who sent it; empty when it matches.
+ * A check that takes more than a second fails. Throws for a schema that {@link checkSchema} refuses.
+ */
+export function validateAgainst(schema: Readonly<Record<string, unknown>>, value: unknown): FieldError[] {
+  const compiled = compile(schema);
+  const small = isSmall(value);
+  const validate = () => describe(small ? compiled.all(value) : compiled.first(value), value);
+  try {
+    return small && !compiled.canRunAway ? validate() : watched(validate);
+  } catch (error) {
+    if (hasCode(error, 'ERR_SCRIPT_EXECUTION_TIMEOUT')) {
+      return [{ field: '', message: `could not be checked within ${MAX_MILLISECONDS / 1000} s` }];
+    }
+    if (isStackOverflow(error)) return [{ field: '', message: 'is nested too deeply to be checked' }];
+    throw error;
+  }
+}
+
+class SchemaError extends Error {
+  readonly code = 'BAD_SCHEMA';
+  readonly problems: readonly FieldError[];
+
+  constructor(problems: readonly FieldError[]) {
+    super(problems.map(({ field, message }) => `${field} ${message}`.trim()).join('; '));
+    this.name = 'SchemaError';
+    this.problems = problems;
+  }
+}
+
+const isSchemaError = (error: unknown): error is SchemaError => hasCode(error, 'BAD_SCHEMA');
+const isStackOverflow = (error: unknown): boolean => (error as Error | undefined)?.name === 'RangeError';
+
+function compile(schema: Readonly<Record<string, unknown>>): Compiled {
+  const text = stringify(schema);
+  const key = createHash('sha256').update(text).digest('base64');
+  const known = cache.get(key);
+  const compiled = known ?? compileNew(schema, text);
+  cache.delete(key);
+  cache.set(key, compiled);
+  if (cache.size > CACHED_SCHEMAS) cache.delete(cache.keys().next().value!);
+  return compiled;
+}
+
+function stringify(schema: unknown): string {
+  try {
+    const text = JSON.stringify(schema);
+    if (Buffer.byteLength(text) <= MAX_SCHEMA_BYTES) return text;
+  } catch (error) {
+    if (!isStackOverflow(error)) throw error;
+    throw new SchemaError([{ field: '', message: 'is nested too deeply' }]);
+  }
+  throw new SchemaError([{ field: '', message: `is larger than ${MAX_SCHEMA_BYTES / 1024} KB` }]);
+}
+
+function compileNew(schema: Readonly<Record<string, unknown>>, text: string): Compiled {
+  const { $schema: dialect, ...body } = schema;
+  const drafts = draftsOf(dialect);
+  // Those are compiled on first use, outside of the watch: they are shared, and must not be left half done.
+  const checks = drafts.map((draft) => [draft, metaValidator(draft)] as const);
+  try {
+    return watched(() => {
+      const draft = checks.find(([, ajv]) => ajv.validateSchema(body))?.[0];
+      if (draft === undefined) {
+        const [, ajv] = checks[0]!;
+        ajv.validateSchema(body);
+        throw new SchemaError(describe(ajv.errors ?? [], body));
+      }
+      const all = compileWith(draft, body, true);
+      let first: Compiled['first'] | undefined;
+      return {
+        canRunAway: CAN_RUN_AWAY.test(text),
+        all,
+        first(value) {
+          first ??= compileWith(draft, body, false);
+          return first(value);
+        },
+      };
+    });
+  } catch (error) {
+    if (isSchemaError(error)) throw error;
+    if (hasCode(error, 'ERR_SCRIPT_EXECUTION_TIMEOUT')) {
+      throw new SchemaError([{ field: '', message: 'takes too long to be read: make it simpler' }]);
+    }
+    if (isStackOverflow(error)) throw new SchemaError([{ field: '', message: 'is nested too deeply' }]);
+    throw new SchemaError([{ field: '', message: compileProblem(error as Error) }]);
+  }
+}
+
+function compileProblem(error: Error): string {
+  const reference = (error as { missingRef?: unknown }).missingRef;
+  if (typeof reference !== 'string') return `is not a usable JSON Schema (${error.message.slice(0, 200)})`;
+  return `has the reference ${JSON.stringify(reference.slice(0, 100))}, which leads out of it; use "$defs" and "#/$defs/..."`;
+}
+
+function draftsOf(dialect: unknown): Draft[] {
+  const text = typeof dialect === 'string' ? dialect : '';
+  if (text.includes('2020-12')) return ['2020-12'];
+  if (text.includes('2019-09')) return ['2019-09'];
+  if (/draft-0[467]/.test(text)) return ['draft-07'];
+  return ['2020-12', 'draft-07'];
+}
+
+/** JSON Schema means Unicode patterns, but many are written that only the older syntax allows, such as `\-`. */
+function toRegExp(pattern: string): RegExp {
+  try {
+    return new RegExp(pattern, 'u');
+  } catch {
+    return new RegExp(pattern);
+  }
+}
+
+const regExp = Object.assign((pattern: string) => toRegExp(pattern), { code: 'toRegExp' });
+
+const BASE_OPTIONS: Options = { strict: false, logger: false, code: { regExp } };
+
+/** Shared: it only reads schemas. */
+function metaValidator(draft: Draft): Ajv {
+  const known = metaValidators.get(draft);
+  if (known) return known;
+  const ajv: Ajv = new AJV[draft]({ ...BASE_OPTIONS, allErrors: true, verbose: true });
+  ajv.validateSchema({});
+  metaValidators.set(draft, ajv);
+  return ajv;
+}
+
+/** A fresh Ajv each: one that compiled a schema remembers its `$id`s, which others could then meet or refer to. */
+function compileWith(draft: Draft, schema: Record<string, unknown>, allErrors: boolean): Compiled['all'] {
+  const options: Options = { ...BASE_OPTIONS, allErrors, verbose: true, validateSchema: false, meta: false };
+  // Inlined, references to one large definition would multiply the code.
+  const ajv: Ajv = new AJV[draft]({ ...options, inlineRefs: false });
+  ajvFormats.default(ajv);
+  const validate: ValidateFunction = ajv.compile(schema);
+  return (value) => (validate(value) ? [] : (validate.errors ?? []));
+}
+
+const watchedContext = createContext({ task: (): unknown => undefined });
+const watchedScript = new Script('task()');
+
+/** Runs `task` and throws ERR_SCRIPT_EXECUTION_TIMEOUT when it takes too long, wherever in it that happens. */
+function watched<T>(task: () => T): T {
+  watchedContext.task = task;
+  try {
+    return watchedScript.runInContext(watchedContext, { timeout: MAX_MILLISECONDS }) as T;
+  } finally {
+    watchedContext.task = undefined;
+  }
+}
+
+function isSmall(value: unknown): boolean {
+  const open = [value];
+  for (let nodes = 0; open.length > 0; nodes++) {
+    if (nodes + open.length > SMALL_VALUE_NODES) return false;
+    const node = open.pop();
+    if (typeof node !== 'object' || node === null) continue;
+    const members = Array.isArray(node) ? node : Object.values(node);
+    if (members.length > SMALL_VALUE_NODES) return false;
+    for (const member of members) open.push(member);
+  }
+  return true;
+}
+
+function describe(errors: readonly ErrorObject[], value: unknown): FieldError[] {
+  const found = new Map<string, FieldError>();
+  for (const error of errors) {
+    // It only repeats that what stands under "then" or "else" failed.
+    if (error.keyword === 'if') continue;
+    const [extraPath, message] = explain(error);
+    const field = fieldName([...pathOf(error.instancePath, value), ...extraPath]);
+    found.set(`${field}\n${message}`, { field, message });
+    if (found.size === MAX_ERRORS) break;
+  }
+  return [...found.values()];
+}
+
+/** A JSON pointer as names and, where the value is an array, numbers. */
+function pathOf(pointer: string, value: unknown): PropertyKey[] {
+  let node = value;
+  return pointer
+    .split('/')
+    .slice(1)
+    .map((part) => {
+      const name = part.replaceAll('~1', '/').replaceAll('~0', '~');
+      const key = Array.isArray(node) ? Number(name) : name;
+      node = (node as Record<PropertyKey, unknown> | undefined)?.[key];
+      return key;
+    });
+}
+
+/** The rest of the path, and the message. Shows numbers of the value, but never its text. */
+function explain({ keyword, params, message, data }: ErrorObject): [path: PropertyKey[], message: string] {
+  switch (keyword) {
+    case 'required':
+      return [[params.missingProperty], 'is required'];
+    case 'dependencies':
+    case 'dependentRequired':
+      return [[params.missingProperty], `is required with ${fieldName([params.property])}`];
+    case 'additionalProperties':
+      return [[params.additionalProperty], 'is not allowed'];
+    case 'unevaluatedProperties':
+      return [[params.unevaluatedProperty], 'is not allowed'];
+    case 'false schema':
+      return [[], 'is not allowed'];
+    case 'type':
+      return [[], `must be ${[params.type].flat().join(' or ')}, but is ${kindOf(data)}`];
+    case 'uniqueItems':
+      return [[], 'must not have the same element twice'];
+    case 'enum':
+      return [[], `must be one of ${listOf(params.allowedValues)}`];
+    case 'const':
+      return [[], `must be ${listOf([params.allowedValue])}`];
+    case 'minimum':
+    case 'maximum':
+    case 'exclusiveMinimum':
+    case 'exclusiveMaximum':
+    case 'multipleOf':
+      return [[], `${message}, but is ${data}`];
+    case 'minLength':
+    case 'maxLength':
+    case 'minItems':
+    case 'maxItems':
+      return [[], `${message}, but has ${(data as string | unknown[]).length}`];
+    default:
+      return [[], message ?? `does not match "${keyword}"`];
+  }
+}
+
+const kindOf = (value: unknown): string => (value === null ? 'null' : Array.isArray(value) ? 'array' : typeof value);
+
+function listOf(values: readonly unknown[]): string {
+  const shown = values.slice(0, 10).map((value) => (JSON.stringify(value) ?? '').slice(0, 60));
+  return shown.join(', ') + (values.length > 10 ? ', …' : '');
+}

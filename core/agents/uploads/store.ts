@@ -1,0 +1,96 @@
+import { PlatformError } from '#core/base/errors.ts';
+import { epochSeconds, isoTime } from '#core/ports/clock.ts';
+import type { Deps } from '#core/ports/deps.ts';
+
+/**
+ * Blobs: `uploads/<workspace id>/<purpose>/<upload id>`. The id says when it expires, so there is no record of an upload
+ * beside its blob; whose it is and what for are in the key, where no id can change them.
+ */
+const keyOf = (workspaceId: string, purpose: UploadPurpose, id: string): string =>
+  `${FOLDER}${workspaceId}/${purpose}/${id}`;
+
+export type UploadPurpose = 'call' | 'bundle';
+
+const FOLDER = 'uploads/';
+const ID = /^upl_(\d{10})_[0-9a-f]{32}$/;
+/** Long enough for 25 MB on a slow line, and for sending the request again that names it. */
+const LIFETIME_SECONDS = 3600;
+
+/** A new upload of the workspace, with the form that takes it. */
+export async function createUpload(
+  { uploadForms, ids, clock, config }: Pick<Deps, 'uploadForms' | 'ids' | 'clock' | 'config'>,
+  workspaceId: string,
+  purpose: UploadPurpose,
+) {
+  const expires = epochSeconds(clock.now()) + LIFETIME_SECONDS;
+  const id = `upl_${expires}_${Buffer.from(ids.randomBytes(16)).toString('hex')}`;
+  const maxBytes = purpose === 'bundle' ? config.maxBundleBytes : config.maxCallBodyBytes;
+  const key = keyOf(workspaceId, purpose, id);
+  const { url, fields } = await uploadForms.create({ key, maxBytes, expiresAt: expires * 1000 });
+  return { upload_id: id, url, fields: { ...fields }, max_bytes: maxBytes, expires_at: isoTime(expires * 1000) };
+}
+
+/**
+ * What was uploaded in this workspace for `purpose` under these ids, in their order. Throws INVALID_INPUT for what is no
+ * id, NOT_FOUND, and DOCUMENT_TOO_LARGE as soon as it is more than `limit` bytes together.
+ */
+export async function readUploads(
+  { blobs, clock }: Pick<Deps, 'blobs' | 'clock'>,
+  workspaceId: string,
+  {
+    purpose,
+    ids,
+    limit,
+    taken = 0,
+  }: {
+    readonly purpose: UploadPurpose;
+    readonly ids: readonly string[];
+    readonly limit: number;
+    /** Bytes of the limit that the request itself has. */
+    readonly taken?: number;
+  },
+): Promise<Uint8Array[]> {
+  let room = limit - taken;
+  return Promise.all(
+    ids.map(async (id) => {
+      const expires = ID.exec(id)?.[1];
+      if (expires === undefined) {
+        throw new PlatformError('INVALID_INPUT', `"${id.slice(0, 80)}" is no upload_id: POST /uploads answers one.`);
+      }
+      const isOver = Number(expires) <= epochSeconds(clock.now());
+      const content = isOver ? undefined : await blobs.stream(keyOf(workspaceId, purpose, id));
+      if (content === undefined) throw notThere(id, purpose, isOver);
+      const chunks: Uint8Array[] = [];
+      for await (const chunk of content) {
+        room -= chunk.byteLength;
+        if (room < 0) throw tooLarge(limit);
+        chunks.push(chunk);
+      }
+      return Buffer.concat(chunks);
+    }),
+  );
+}
+
+/** Deletes what has expired, where the host does not do so by itself. */
+export async function purgeUploads({ blobs, clock }: Pick<Deps, 'blobs' | 'clock'>): Promise<void> {
+  const now = epochSeconds(clock.now());
+  for await (const key of blobs.list(FOLDER)) {
+    const expires = ID.exec(key.split('/').at(-1)!)?.[1];
+    if (Number(expires) <= now) await blobs.delete(key);
+  }
+}
+
+const notThere = (id: string, purpose: UploadPurpose, isOver: boolean): PlatformError =>
+  new PlatformError(
+    'NOT_FOUND',
+    isOver
+      ? `The upload "${id}" has expired.`
+      : `There is no upload "${id}" for a ${purpose} in this workspace, or nothing was uploaded to it yet.`,
+    { hint: 'Get a form with POST /uploads, upload with it, then name its upload_id within the hour (docs/calls.md).' },
+  );
+
+const tooLarge = (limit: number): PlatformError =>
+  new PlatformError(
+    'DOCUMENT_TOO_LARGE',
+    `The request has more than ${Math.floor(limit / 1024 ** 2)} MB with its uploads, the most that is accepted here.`,
+  );

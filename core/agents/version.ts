@@ -1,0 +1,50 @@
+import type { AgentDefinition } from './definition.ts';
+
+/** `spec.md` *Versioning* 2. */
+const DEPRECATION_PERIOD_MS = 60 * 24 * 3600 * 1000;
+
+/** A published version of an agent, as its record says. */
+export interface AgentVersion {
+  readonly id: string;
+  readonly workspaceId: string;
+  readonly orgSlug: string;
+  readonly orgName: string;
+  readonly name: string;
+  readonly version: number;
+  readonly definition: AgentDefinition;
+  readonly createdAt: string;
+  readonly updatedAt: string;
+  readonly runnable: boolean;
+  readonly bundle?: Bundle;
+  readonly install?: Install;
+  /** When a newer version became current; the deprecation period runs from then (`spec.md` *Versioning* 2). */
+  readonly supersededAt?: string;
+  readonly forkedFrom?: string;
+}
+
+export interface Bundle {
+  /** Hex; also the last segment of the blob key. */
+  readonly sha256: string;
+  readonly size_bytes: number;
+  readonly entrypoint: string | null;
+  readonly uploaded_at: string;
+}
+
+/** The installation of a bundle's dependencies. */
+export interface Install {
+  readonly status: 'building' | 'ready' | 'failed';
+  /** Blob key of the layer. */
+  readonly layer: string;
+  /** The run that shows what pip or npm printed. */
+  readonly run_id: string;
+  /** For `failed`: the last lines. */
+  readonly error?: string;
+  /** For `building`: epoch milliseconds; past it, whoever built it is gone. */
+  readonly deadline: number;
+}
+
+export const bundleKey = (sha256: string): string => `bundles/${sha256}.zip`;
+
+/** When a superseded version stops answering. */
+export const sunsetOf = (version: AgentVersion): number | undefined =>
+  version.supersededAt === undefined ? undefined : Date.parse(version.supersededAt) + DEPRECATION_PERIOD_MS;

@@ -1,0 +1,38 @@
+import { hashKey } from '#core/accounts/keys/key-format.ts';
+import { type RunKeyParts, readRunKey } from '#core/accounts/service-keys/key-format.ts';
+import { findStaticKey, touchStaticKey } from '#core/accounts/service-keys/store.ts';
+import { findWorkspace } from '#core/accounts/workspaces/store.ts';
+import type { AgentCaller, RunCaller, RunContext, StaticCaller } from '#core/base/caller.ts';
+import type { Deps } from '#core/ports/deps.ts';
+import { isSame } from '#core/running/orchestration/lineage.ts';
+import { findRunContext } from '#core/runs/store.ts';
+
+/** What a key is looked up with. */
+export type ServiceKeyDeps = Pick<Deps, 'main' | 'runs' | 'clock'>;
+
+/** Whose a service key is; `undefined` for one that is unknown, revoked, or of a run that has ended. */
+export async function authenticateAgent(deps: ServiceKeyDeps, presented: string): Promise<AgentCaller | undefined> {
+  const parts = readRunKey(presented);
+  return parts === undefined ? ofStaticKey(deps, presented) : ofRun(deps, parts, presented);
+}
+
+async function ofRun(
+  deps: ServiceKeyDeps,
+  { workspaceId, runId }: RunKeyParts,
+  presented: string,
+): Promise<RunCaller | undefined> {
+  const found = await findRunContext(deps, workspaceId, runId);
+  const context = found?.context as unknown as RunContext | undefined;
+  if (found === undefined || context === undefined || !isSame(hashKey(presented), context.keyHash)) return undefined;
+  const { status, deadline } = found.run;
+  if (status !== 'running' || deadline <= deps.clock.now()) return undefined;
+  return { kind: 'run', runId, deadline, context, workspace: context.workspace, name: context.chain.at(-1)! };
+}
+
+async function ofStaticKey(deps: ServiceKeyDeps, presented: string): Promise<StaticCaller | undefined> {
+  const key = await findStaticKey(deps, hashKey(presented));
+  if (key === undefined) return undefined;
+  const { id: keyId, workspaceId, agentName } = key;
+  const [workspace] = await Promise.all([findWorkspace(deps, workspaceId), touchStaticKey(deps, key)]);
+  return workspace && { kind: 'static', keyId, agentName, workspace, name: `${workspace.slug}/${agentName}` };
+}

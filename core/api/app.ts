@@ -1,0 +1,315 @@
+import { Hono } from 'hono';
+import type * as z from 'zod';
+import { AddressLimits } from '#core/accounts/limits/address.ts';
+import { callsLeft } from '#core/accounts/limits/admission.ts';
+import { type LimitError, type RateLimit, rateLimitHeaders } from '#core/accounts/limits/rate-limit.ts';
+import type { Caller } from '#core/base/caller.ts';
+import { isPlatformError, PlatformError } from '#core/base/errors.ts';
+import type { Workspace } from '#core/base/workspace.ts';
+import { readJson } from '#core/http/body.ts';
+import { errorResponse } from '#core/http/envelope.ts';
+import { requestIdOf } from '#core/http/request-id.ts';
+import { type Incoming, isCountedByAddress, isRaw, type RawAnswer, type Route } from '#core/http/route.ts';
+import type { Deps } from '#core/ports/deps.ts';
+import { authenticate } from './auth.ts';
+
+/** Management bodies are small; calls and uploads read their own bodies under their own limits. */
+const MAX_JSON_BODY_BYTES = 2 * 1024 * 1024;
+/** Longer names and ids do not exist; some would not even fit into the key of an item. */
+const MAX_SEGMENT_LENGTH = 256;
+
+// biome-ignore lint/suspicious/noExplicitAny: rows and handlers are tied together by the types of `Handlers`, which a loop over rows cannot see.
+type AnyHandlers = Record<string, (incoming: Incoming<any>) => Promise<AnyOutgoing>>;
+interface AnyOutgoing {
+  readonly status: number;
+  readonly body?: unknown;
+  readonly raw?: RawAnswer;
+  readonly headers?: Readonly<Record<string, string>>;
+}
+
+/** `address` is the client's, as the host knows it; without one, nobody is limited by it. */
+export type App = (request: Request, address?: string) => Promise<Response>;
+
+/** What the pipeline itself needs; handlers come with their own. */
+type AppDeps = Pick<Deps, 'config' | 'main' | 'runs' | 'counters' | 'clock' | 'ids' | 'log'>;
+
+/**
+ * The API as one function, the same on Lambda and locally. Order of work for every request: request id, match,
+ * authenticate (who has no valid key is limited by address), parse, authorise, handle, check the answer, encode; one
+ * catch. Every answer says what its caller has left.
+ *
+ * Rows are tried in their order, so the table lists fixed paths before `/{org}/{agent}/{version}/{endpoint}`.
+ * `routes` are the rows to serve, `table` all that there are: a function that serves some still knows which paths and
+ * methods others have.
+ */
+export function createApp(
+  deps: AppDeps,
+  routes: readonly Route[],
+  handlers: AnyHandlers,
+  table: readonly Route[] = routes,
+): App {
+  const router = new Hono<{ Bindings: Exchange }>();
+  const addresses = new AddressLimits(deps);
+  const matches = pathMatcher(table);
+  const nothingAt = ({ req, env }: { req: { method: string; path: string }; env: Exchange }): PlatformError => {
+    show(env, addresses.all());
+    const there = table.filter((route) => matches(route, req.path));
+    return there.length === 0 ? notFound(req.path) : methodNotAllowed(req.method, there, env);
+  };
+  for (const route of routes) {
+    const handler = handlers[route.operationId];
+    if (handler === undefined) throw new Error(`no handler for ${route.operationId}`);
+    router.on(route.method, route.path.replaceAll(/\{(\w+)\}/g, ':$1'), (context) => {
+      if (!matches(route, context.req.path)) throw nothingAt(context);
+      return serve({ ...deps, addresses }, route, handler, context.req.raw, context.req.param(), context.env);
+    });
+  }
+  router.notFound((context) => {
+    const { req, env } = context;
+    const error = nothingAt(context);
+    const wanted = req.method === 'OPTIONS' ? req.header('access-control-request-method') : undefined;
+    // Which methods there are is known by now, and a browser asks before every call.
+    if (wanted === undefined || error.code !== 'METHOD_NOT_ALLOWED') throw error;
+    return new Response(null, { status: 204, headers: { ...env.responseHeaders, ...preflight(req) } });
+  });
+  router.onError((error, context) => {
+    const limit = limitIn(error);
+    if (limit) show(context.env, limit);
+    // Other 5xx codes say whose fault it was, and that is not ours.
+    if (!isPlatformError(error) || error.code === 'INTERNAL_ERROR') logFailure(deps, context.env.requestUuid, error);
+    return errorResponse(error, context.env.requestUuid, context.env.responseHeaders);
+  });
+
+  return async (request, address) => {
+    const started = deps.clock.now();
+    const requestUuid = deps.ids.uuid();
+    const requestId = requestIdOf(requestUuid);
+    const responseHeaders = { 'x-request-id': requestId, ...(request.headers.has('origin') && CORS) };
+    const response = await router.fetch(request, { requestUuid, responseHeaders, address });
+    deps.log.debug('request', {
+      request_id: requestId,
+      method: request.method,
+      status: response.status,
+      duration_ms: deps.clock.now() - started,
+    });
+    return response;
+  };
+}
+
+/** What one request carries through the router. */
+interface Exchange {
+  readonly requestUuid: string;
+  readonly responseHeaders: Record<string, string>;
+  readonly address?: string;
+}
+
+type ServeDeps = AppDeps & { readonly addresses: AddressLimits };
+
+async function serve(
+  deps: ServeDeps,
+  route: Route,
+  handler: AnyHandlers[string],
+  request: Request,
+  params: Record<string, string>,
+  exchange: Exchange,
+): Promise<Response> {
+  const receivedAt = deps.clock.now();
+  const caller = await identify(deps, route, request.headers, params.workspace_id, exchange);
+  const showLeft = async () => caller && showCallsLeft(deps, caller.workspace, exchange);
+  const [answer] = await Promise.allSettled([
+    handle(route, handler, request, { params, caller, receivedAt, ...exchange }),
+    route.admits || showLeft(),
+  ]);
+  const limit = answer.status === 'rejected' ? limitIn(answer.reason) : undefined;
+  if (answer.status === 'rejected' && isRefusedSecret(route, answer.reason)) await countAddress(deps, exchange);
+  // A call that did not come as far as its admission, or was not counted.
+  if (route.admits && !limit && !(LIMIT_HEADER in exchange.responseHeaders)) await showLeft();
+  if (answer.status === 'rejected') throw answer.reason;
+  return encode(route, answer.value, exchange.responseHeaders);
+}
+
+/** Parses, authorises, and lets the handler do its work. */
+async function handle(
+  route: Route,
+  handler: AnyHandlers[string],
+  request: Request,
+  { params, caller, ...rest }: Exchange & { params: Record<string, string>; caller?: Caller; receivedAt: number },
+): Promise<AnyOutgoing> {
+  const schemas = route.request ?? {};
+  const query = schemas.query && parse('query', schemas.query, queryOf(request.url));
+  const headers = schemas.headers && parse('header', schemas.headers, Object.fromEntries(request.headers));
+  if (schemas.params) parse('path', schemas.params, params);
+  const body = schemas.body && !isRaw(schemas.body) ? parse('body', schemas.body, await readBody(request)) : undefined;
+  if (route.role === 'owner' && caller?.role !== 'owner') {
+    throw new PlatformError('FORBIDDEN', `Only an owner of the workspace "${caller?.workspace.slug}" may do this.`);
+  }
+  return handler({
+    params,
+    query,
+    headers,
+    body,
+    caller: route.auth === 'key' ? caller : undefined,
+    request,
+    ...rest,
+  });
+}
+
+/**
+ * Who sends the request. Whoever has no valid key is limited by address, and then nobody where the row wants no key; for
+ * webhooks {@link serve} does so when it knows that the secret is wrong.
+ * Throws what {@link authenticate} throws where it wants one, and RATE_LIMITED.
+ */
+async function identify(
+  deps: ServeDeps,
+  route: Route,
+  headers: Headers,
+  workspaceId: string | undefined,
+  exchange: Exchange,
+): Promise<Caller | undefined> {
+  const { addresses } = deps;
+  const needsKey = route.auth === 'key';
+  let refused: PlatformError | undefined;
+  if (needsKey || (isCountedByAddress(route) && headers.has('authorization'))) {
+    try {
+      return await authenticate(deps, headers, workspaceId, needsKey ? route : { agents: true });
+    } catch (error) {
+      if (!isPlatformError(error)) throw error;
+      refused = error;
+    }
+  }
+  if (exchange.address === undefined || !isCountedByAddress(route) || route.auth === 'webhook') {
+    show(exchange, addresses.all());
+  } else if (refused?.code === 'FORBIDDEN') {
+    // The key is valid, though not for this.
+    show(exchange, await addresses.left(exchange.address));
+  } else {
+    await countAddress(deps, exchange);
+  }
+  if (needsKey) throw refused;
+  return undefined;
+}
+
+/** The secret in the path is what a webhook has for a key: one that is right is never held up by what others send. */
+const isRefusedSecret = (route: Route, error: unknown): boolean =>
+  route.auth === 'webhook' && isPlatformError(error) && (error.code === 'FORBIDDEN' || error.code === 'NOT_FOUND');
+
+/** Throws RATE_LIMITED. */
+async function countAddress({ addresses }: ServeDeps, exchange: Exchange): Promise<void> {
+  if (exchange.address !== undefined) show(exchange, await addresses.count(exchange.address));
+}
+
+const LIMIT_HEADER = 'x-ratelimit-limit';
+
+/** The limit that an error was thrown for. */
+const limitIn = (error: unknown): RateLimit | undefined => (error as Partial<LimitError>).rateLimit;
+
+function show({ responseHeaders }: Exchange, rateLimit: RateLimit): void {
+  Object.assign(responseHeaders, rateLimitHeaders(rateLimit));
+}
+
+/** Never fails: an answer is worth more than what it says beside. */
+async function showCallsLeft(deps: ServeDeps, workspace: Workspace, exchange: Exchange): Promise<void> {
+  try {
+    show(exchange, await callsLeft(deps, workspace));
+  } catch (error) {
+    deps.log.warn('calls left unknown', { request_id: requestIdOf(exchange.requestUuid), error: String(error) });
+  }
+}
+
+/** No body at all counts as an empty object: some clients send none where every member is optional. */
+async function readBody(request: Request): Promise<unknown> {
+  const body = await readJson(request, { bytes: MAX_JSON_BODY_BYTES });
+  return body === undefined ? {} : body;
+}
+
+/** Repeated names keep their last value, as the routes know no lists but comma-separated ones. */
+const queryOf = (url: string): Record<string, string> => Object.fromEntries(new URL(url).searchParams);
+
+/** Zod would say "received undefined", which nobody sent. */
+const whereMissing = (issue: z.core.$ZodRawIssue): string | undefined =>
+  issue.code === 'invalid_type' && issue.input === undefined
+    ? `is missing: it must be of the type ${issue.expected}`
+    : undefined;
+
+function parse(part: string, schema: z.ZodType, value: unknown): unknown {
+  const result = schema.safeParse(value, { error: whereMissing });
+  if (result.success) return result.data;
+  const problems = result.error.issues.map((issue) => {
+    const field = [part, ...issue.path].join('.');
+    return `${field}: ${issue.message}`;
+  });
+  throw new PlatformError('INVALID_INPUT', problems.slice(0, 10).join('; '));
+}
+
+/**
+ * A shape is a filter, too: what it does not name stays inside. Headers go in whole: a `Response` whose headers are
+ * touched later leaves the server's fast path.
+ */
+function encode(route: Route, answer: AnyOutgoing, common: Readonly<Record<string, string>>): Response {
+  const { status, raw } = answer;
+  if (raw !== undefined) {
+    const headers = { ...common, ...answer.headers, 'content-type': raw.contentType };
+    return new Response(rawBody(raw.content), { status, headers });
+  }
+  const shape = route.response[status];
+  if (shape === undefined) throw new Error(`${route.operationId} answered ${status}, which its row does not list`);
+  if (isRaw(shape)) {
+    const headers = { ...common, 'content-type': shape.raw[0]!, ...answer.headers };
+    return new Response(rawBody(answer.body), { status, headers });
+  }
+  const checked = shape.safeParse(answer.body);
+  if (!checked.success) throw new Error(`${route.operationId} answered a wrong body: ${checked.error.message}`);
+  const headers = { ...common, ...answer.headers, 'content-type': 'application/json' };
+  return new Response(JSON.stringify(checked.data), { status, headers });
+}
+
+const rawBody = (body: unknown): Uint8Array<ArrayBuffer> | ReadableStream =>
+  body instanceof Uint8Array
+    ? (body as Uint8Array<ArrayBuffer>)
+    : ReadableStream.from(body as AsyncIterable<Uint8Array>);
+
+/**
+ * Pages of any origin may use the API and read its answers: who may do what is in a key that they must have, and never in
+ * a cookie. `*` would leave a browser's own credentials out even if there were any.
+ */
+const CORS = { 'access-control-allow-origin': '*', 'access-control-expose-headers': '*' };
+
+/** `access-control-allow-headers: *` would not cover `Authorization`. Browsers keep the answer for two hours at most. */
+const preflight = (req: { header(name: string): string | undefined }): Record<string, string> => ({
+  'access-control-allow-methods': 'GET, POST, PUT, PATCH, DELETE',
+  'access-control-allow-headers': req.header('access-control-request-headers') ?? 'authorization',
+  'access-control-max-age': '7200',
+});
+
+const notFound = (path: string): PlatformError =>
+  new PlatformError('NOT_FOUND', `There is nothing at ${path.slice(0, 200)}; see GET /openapi.json.`);
+
+function methodNotAllowed(method: string, there: readonly Route[], exchange: Exchange): PlatformError {
+  const allowed = [...new Set(there.map((route) => route.method))].sort().join(', ');
+  exchange.responseHeaders.allow = allowed;
+  return new PlatformError('METHOD_NOT_ALLOWED', `${method} is not allowed here, only ${allowed}.`);
+}
+
+/**
+ * Whether a path is one of a row's, the method aside. The first segments of fixed paths never stand for an org, lest a
+ * mistyped management path be answered as the call of an agent.
+ */
+function pathMatcher(routes: readonly Route[]): (route: Route, path: string) => boolean {
+  const isFree = (segment: string) => segment.startsWith('{');
+  const fixed = new Set(routes.map((route) => route.path.split('/')[1]!).filter((first) => !isFree(first)));
+  const segments = new Map(routes.map((route) => [route, route.path.split('/')]));
+  return (route, path) => {
+    const wanted = segments.get(route)!;
+    const given = path.split('/');
+    if (wanted.length !== given.length || (isFree(wanted[1]!) && fixed.has(given[1]!))) return false;
+    return wanted.every((segment, i) => {
+      const { length } = given[i]!;
+      return isFree(segment) ? length > 0 && length <= MAX_SEGMENT_LENGTH : segment === given[i];
+    });
+  };
+}
+
+function logFailure(deps: AppDeps, requestUuid: string, error: unknown): void {
+  const detail = error instanceof Error ? { name: error.name, message: error.message, stack: error.stack } : { error };
+  deps.log.error('request failed', { request_id: requestIdOf(requestUuid), ...detail });
+}

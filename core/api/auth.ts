@@ -1,0 +1,67 @@
+import { hashKey, isKey } from '#core/accounts/keys/key-format.ts';
+import { type ApiKey, findKey, touchKey } from '#core/accounts/keys/store.ts';
+import { isServiceKey } from '#core/accounts/service-keys/key-format.ts';
+import { findMembership, type Membership } from '#core/accounts/workspaces/store.ts';
+import type { Caller } from '#core/base/caller.ts';
+import { PlatformError } from '#core/base/errors.ts';
+import { authenticateAgent, type ServiceKeyDeps } from './agent-caller.ts';
+
+/**
+ * Who sends this request (`spec.md` *Authentication*). A user acts in `workspaceId` (from the path), else in the one that
+ * `X-Workspace-Id` names, else in his personal workspace; an agent in the workspace that its key belongs to.
+ *
+ * Throws UNAUTHORIZED for a missing, malformed, unknown or revoked key, and for a service key whose run has ended;
+ * FORBIDDEN for a workspace that the user is no member of, whether or not it exists, and for a service key where agents
+ * have no business.
+ */
+export async function authenticate(
+  deps: ServiceKeyDeps,
+  headers: Headers,
+  workspaceId: string | undefined,
+  { agents = false }: { readonly agents?: boolean } = {},
+): Promise<Caller> {
+  const presented = /^Bearer +(\S+)$/i.exec(headers.get('authorization') ?? '')?.[1];
+  if (presented === undefined) {
+    throw new PlatformError(
+      'UNAUTHORIZED',
+      'An API key is required: send the header "Authorization: Bearer <API key>".',
+    );
+  }
+  const wanted = workspaceId ?? headers.get('x-workspace-id') ?? undefined;
+  if (isServiceKey(presented)) {
+    if (!agents)
+      throw new PlatformError('FORBIDDEN', 'Service keys of agents cannot do this; use the API key of a user.');
+    return authenticateWithServiceKey(deps, presented, wanted);
+  }
+  const key = isKey(presented) ? await findKey(deps, hashKey(presented)) : undefined;
+  if (key === undefined) throw new PlatformError('UNAUTHORIZED', 'The API key is not valid, or it was revoked.');
+  const [membership] = await Promise.all([membershipOf(deps, key, wanted), touchKey(deps, key)]);
+  if (membership === undefined) throw notAMember(wanted);
+  return { userId: key.userId, keyId: key.id, ...membership };
+}
+
+async function membershipOf(
+  deps: ServiceKeyDeps,
+  { userId, personalWorkspace }: ApiKey,
+  wanted: string | undefined,
+): Promise<Membership | undefined> {
+  if (wanted !== undefined && wanted !== personalWorkspace.id) return findMembership(deps, userId, wanted);
+  return { workspace: personalWorkspace, role: 'owner' };
+}
+
+async function authenticateWithServiceKey(
+  deps: ServiceKeyDeps,
+  presented: string,
+  wanted: string | undefined,
+): Promise<Caller> {
+  const agent = await authenticateAgent(deps, presented);
+  if (agent === undefined) {
+    throw new PlatformError('UNAUTHORIZED', 'The service key is not valid, it was revoked, or its run has ended.');
+  }
+  if (wanted !== undefined && wanted !== agent.workspace.id) throw notAMember(wanted);
+  const keyId = agent.kind === 'run' ? agent.runId : agent.keyId;
+  return { userId: `agent:${agent.name}`, keyId, workspace: agent.workspace, role: 'member', agent };
+}
+
+const notAMember = (workspaceId = ''): PlatformError =>
+  new PlatformError('FORBIDDEN', `You are not a member of a workspace with the id "${workspaceId.slice(0, 64)}".`);

@@ -1,0 +1,102 @@
+import type * as z from 'zod';
+import type { Route } from '#core/http/route.ts';
+import { routes } from './routes.ts';
+
+type AnyRoute = (typeof routes)[number];
+type Named<Name extends AnyRoute['operationId']> = Extract<AnyRoute, { operationId: Name }>;
+
+type PathNames<Path extends string> = Path extends `${string}{${infer Name}}${infer Rest}`
+  ? Name | PathNames<Rest>
+  : never;
+type Optional<T> = [T] extends [never] ? unknown : T;
+type QueryOf<R extends Route> =
+  NonNullable<R['request']> extends { readonly query: infer S extends z.ZodType } ? { query?: z.input<S> } : unknown;
+type HeadersOf<R extends Route> = { headers?: Record<string, string> } & (R extends never ? never : unknown);
+type BodyOf<R extends Route> =
+  NonNullable<R['request']> extends { readonly body: infer B }
+    ? B extends z.ZodType
+      ? { body: z.input<B> }
+      : { body?: unknown }
+    : unknown;
+type ParamsOf<R extends Route> = [PathNames<R['path']>] extends [never]
+  ? unknown
+  : { params: { [Name in PathNames<R['path']>]: string } };
+
+/** What an operation is called with. A raw body may be a `FormData`, bytes, or a value to be sent as JSON. */
+export type Arguments<R extends Route> = Optional<ParamsOf<R> & QueryOf<R> & HeadersOf<R> & BodyOf<R>>;
+/** The JSON of a successful answer; a `Response` where the row answers bytes. */
+export type Answer<R extends Route> = {
+  [Status in keyof R['response']]: R['response'][Status] extends z.ZodType ? z.output<R['response'][Status]> : Response;
+}[keyof R['response']];
+
+/** One method per operation of the route table. Each throws {@link ApiError} for an error answer. */
+export type Client = {
+  [Name in AnyRoute['operationId']]: (args: Arguments<Named<Name>>) => Promise<Answer<Named<Name>>>;
+};
+
+export class ApiError extends Error {
+  readonly code: string;
+  readonly status: number;
+  /** The whole `error` member. */
+  readonly detail: Readonly<Record<string, unknown>>;
+  readonly requestId: string | undefined;
+
+  constructor(status: number, body: unknown) {
+    const { error = {}, metadata = {} } = (body ?? {}) as Record<string, Record<string, unknown> | undefined>;
+    super(String(error.message ?? `HTTP ${status}`));
+    this.name = 'ApiError';
+    this.status = status;
+    this.code = String(error.code ?? 'UNKNOWN');
+    this.detail = error;
+    this.requestId = metadata.request_id as string | undefined;
+  }
+}
+
+interface LooseArguments {
+  readonly params?: Record<string, string>;
+  readonly query?: Record<string, unknown>;
+  readonly headers?: Record<string, string>;
+  readonly body?: unknown;
+}
+
+/** A client of the platform at `baseUrl`; `key` is an API key, `workspaceId` becomes `X-Workspace-Id`. */
+export function createClient(options: { baseUrl: string; key?: string; workspaceId?: string }): Client {
+  const methods = (routes as readonly Route[]).map((route) => [
+    route.operationId,
+    (args: LooseArguments = {}) => send(options, route, args),
+  ]);
+  return Object.fromEntries(methods) as Client;
+}
+
+async function send(
+  { baseUrl, key, workspaceId }: { baseUrl: string; key?: string; workspaceId?: string },
+  route: Route,
+  { params = {}, query = {}, headers = {}, body }: LooseArguments,
+): Promise<unknown> {
+  const path = route.path.replaceAll(/\{(\w+)\}/g, (_, name: string) => pathSegment(name, params[name] ?? ''));
+  const url = new URL(baseUrl.replace(/\/$/, '') + path);
+  for (const [name, value] of Object.entries(query)) {
+    if (value !== undefined) url.searchParams.set(name, String(value));
+  }
+  const isBytes = body instanceof FormData || body instanceof Uint8Array;
+  const response = await fetch(url, {
+    method: route.method,
+    headers: {
+      ...(key && { authorization: `Bearer ${key}` }),
+      ...(workspaceId && { 'x-workspace-id': workspaceId }),
+      ...(body !== undefined && !isBytes && { 'content-type': 'application/json' }),
+      ...headers,
+    },
+    body: body === undefined ? undefined : isBytes ? (body as FormData) : JSON.stringify(body),
+  });
+  const isJson = response.headers.get('content-type')?.includes('json') ?? false;
+  if (!response.ok)
+    throw new ApiError(response.status, isJson ? await response.json().catch(() => undefined) : undefined);
+  return isJson ? response.json() : response;
+}
+
+function pathSegment(name: string, value: string): string {
+  // URLs have no way to write these: they would lead to another path.
+  if (/^\.{0,2}$/.test(value)) throw new Error(`the parameter "${name}" is "${value}", which cannot be part of a path`);
+  return encodeURIComponent(value);
+}

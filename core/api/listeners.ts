@@ -1,0 +1,10 @@
+import type { AgentListeners } from '#core/agents/listeners.ts';
+import { followCurrentVersion } from '#core/automation/schedules/follow.ts';
+import type { Deps } from '#core/ports/deps.ts';
+
+/** Connects what changes in a lower wing with what higher wings do about it. */
+export const agentListeners = (
+  deps: Pick<Deps, 'main' | 'blobs' | 'clock' | 'ids' | 'config' | 'log'>,
+): AgentListeners => ({
+  currentVersionChanged: (agent) => followCurrentVersion(deps, agent),
+});

@@ -1,0 +1,16 @@
+import type { Handlers } from '#core/http/route.ts';
+import type { Deps } from '#core/ports/deps.ts';
+import type { metaRoutes } from './routes.ts';
+
+export const metaHandlers = (deps: Pick<Deps, 'config'>): Handlers<typeof metaRoutes> => ({
+  async getHealth() {
+    return { status: 200, body: { status: 'ok' } };
+  },
+
+  async getOpenApi() {
+    // Large, and rarely asked for.
+    const { openApiDocument } = await import('../openapi.ts');
+    const { baseUrl } = deps.config;
+    return { status: 200, body: { ...openApiDocument(), ...(baseUrl && { servers: [{ url: baseUrl }] }) } };
+  },
+});

@@ -1,0 +1,51 @@
+import { existsSync, readFileSync } from 'node:fs';
+import { expect, test } from 'vitest';
+import { parseConfig } from '#core/base/config.ts';
+import { isReservedSlug } from '#core/base/reserved-slugs.ts';
+import { pathParameters, type Route } from '#core/http/route.ts';
+import { openApiPage } from '../../scripts/write-docs.ts';
+import { metaHandlers } from './meta/handlers.ts';
+import { openApiDocument } from './openapi.ts';
+import { routes } from './routes.ts';
+
+const rows = routes as readonly Route[];
+
+test('docs/openapi.json is the document; npm run docs writes it', () => {
+  const file = new URL('../../docs/openapi.json', import.meta.url);
+  expect(existsSync(file) && readFileSync(file, 'utf8')).toBe(openApiPage());
+});
+
+test('has every row of the table, with its parameters and answers', () => {
+  const { paths } = openApiDocument() as { paths: Record<string, Record<string, Record<string, unknown>>> };
+  for (const { method, path, operationId, response } of rows) {
+    const operation = paths[path]![method.toLowerCase()]!;
+    expect(operation.operationId).toBe(operationId);
+    const inPath = (operation.parameters as { name: string; in: string }[]).filter(
+      (parameter) => parameter.in === 'path',
+    );
+    expect(inPath.map(({ name }) => name)).toEqual(pathParameters(path));
+    expect(Object.keys(operation.responses as object)).toEqual(
+      expect.arrayContaining([...Object.keys(response), '500']),
+    );
+  }
+});
+
+test('operations have one name each, and addresses are one each', () => {
+  expect(new Set(rows.map(({ operationId }) => operationId)).size).toBe(rows.length);
+  expect(new Set(rows.map(({ method, path }) => `${method} ${path}`)).size).toBe(rows.length);
+});
+
+test('no org can take the first segment of a fixed path', () => {
+  for (const { path } of rows) {
+    const [, first] = path.split('/');
+    if (!first!.startsWith('{')) expect(isReservedSlug(first!)).toBe(true);
+  }
+  expect(isReservedSlug('v1')).toBe(true);
+  expect(isReservedSlug('main')).toBe(false);
+});
+
+test('says where it is served', async () => {
+  const { getOpenApi } = metaHandlers({ config: parseConfig({ PLATFORM_BASE_URL: 'https://agents.example.org' }) });
+  const { body } = await getOpenApi({} as Parameters<typeof getOpenApi>[0]);
+  expect(body).toMatchObject({ servers: [{ url: 'https://agents.example.org' }] });
+});

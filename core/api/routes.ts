@@ -1,0 +1,45 @@
+import { keyRoutes } from '#core/accounts/keys/routes.ts';
+import { secretRoutes } from '#core/accounts/secrets/routes.ts';
+import { serviceKeyRoutes } from '#core/accounts/service-keys/routes.ts';
+import { workspaceRoutes } from '#core/accounts/workspaces/routes.ts';
+import { agentRoutes, catalogRoutes, downloadRoutes } from '#core/agents/routes.ts';
+import { uploadRoutes } from '#core/agents/uploads/routes.ts';
+import { alertRoutes } from '#core/automation/alerts/routes.ts';
+import { scheduleRoutes, scheduleTriggerRoutes } from '#core/automation/schedules/routes.ts';
+import { webhookDeliveryRoutes, webhookRoutes } from '#core/automation/webhooks/routes.ts';
+import { billingRoutes } from '#core/billing/routes.ts';
+import { usageRoutes } from '#core/billing/usage/routes.ts';
+import type { Route } from '#core/http/route.ts';
+import { callRoutes } from '#core/running/calls/routes.ts';
+import { agentLogRoutes } from '#core/runs/agent-logs/routes.ts';
+import { runRoutes } from '#core/runs/routes.ts';
+import { messageRoutes } from '#core/workbench/messages/routes.ts';
+import { storageRoutes } from '#core/workbench/storage/routes.ts';
+import { taskRoutes } from '#core/workbench/tasks/routes.ts';
+import { metaRoutes } from './meta/routes.ts';
+
+/** THE route table. Fixed paths stand before the four-segment wildcard of agent calls. */
+export const routes = [
+  ...metaRoutes,
+  ...keyRoutes,
+  ...workspaceRoutes,
+  ...secretRoutes,
+  ...taskRoutes,
+  ...messageRoutes,
+  ...storageRoutes,
+  ...usageRoutes,
+  ...billingRoutes,
+  ...catalogRoutes,
+  ...agentRoutes,
+  ...agentLogRoutes,
+  ...serviceKeyRoutes,
+  ...downloadRoutes,
+  ...runRoutes,
+  ...scheduleRoutes,
+  ...alertRoutes,
+  ...webhookRoutes,
+  ...webhookDeliveryRoutes,
+  ...scheduleTriggerRoutes,
+  ...uploadRoutes,
+  ...callRoutes,
+] as const satisfies readonly Route[];

@@ -1,0 +1,22 @@
+import { PlatformError } from '#core/base/errors.ts';
+import type { Handlers } from '#core/http/route.ts';
+import type { Deps } from '#core/ports/deps.ts';
+import { ScheduleStore } from '../schedules/store.ts';
+import { type AlertDeps, newAlert, sendTestAlert } from './delivery.ts';
+import { streakOf } from './failure-streak.ts';
+import type { alertRoutes } from './routes.ts';
+
+export const alertHandlers = (deps: AlertDeps & Pick<Deps, 'ids'>): Handlers<typeof alertRoutes> => ({
+  async sendTestAlert({ caller, params }) {
+    const schedule = await new ScheduleStore(deps, caller.workspace.id).find(params.schedule_id);
+    if (schedule === undefined) throw new PlatformError('NOT_FOUND', `There is no schedule "${params.schedule_id}".`);
+    if (schedule.alert_webhook_url === null) {
+      throw new PlatformError('CONFLICT', 'This schedule has no alert_webhook_url: set one first.');
+    }
+    const streak = streakOf(schedule, { autoDisabled: false, lastError: 'This is a test alert: nothing failed.' });
+    return {
+      status: 200,
+      body: { success: await sendTestAlert(deps, newAlert(deps, streak, schedule.alert_webhook_url)) },
+    };
+  },
+});

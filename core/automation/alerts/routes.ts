@@ -1,0 +1,16 @@
+import * as z from 'zod';
+import { defineRoutes } from '#core/http/route.ts';
+
+export const alertRoutes = defineRoutes([
+  {
+    operationId: 'sendTestAlert',
+    method: 'POST',
+    path: '/workspaces/{workspace_id}/schedules/{schedule_id}/test-alert',
+    summary: 'Post a test alert to the alert address of a schedule, and tell whether it arrived',
+    fn: 'schedules',
+    auth: 'key',
+    role: 'owner',
+    response: { 200: z.object({ success: z.boolean() }) },
+    errors: ['NOT_FOUND', 'CONFLICT'],
+  },
+]);

@@ -1,0 +1,358 @@
+import { describe, expect, test } from 'vitest';
+import { SecretStore } from '#core/accounts/secrets/store.ts';
+import { findWorkspace } from '#core/accounts/workspaces/store.ts';
+import { checkDefinition } from '#core/agents/manifest/manifest.ts';
+import { AgentStore } from '#core/agents/store.ts';
+import type { AgentVersion } from '#core/agents/version.ts';
+import { isoTime } from '#core/ports/clock.ts';
+import type { Key } from '#core/ports/table.ts';
+import { RunStore } from '#core/runs/store.ts';
+import { type MemoryDeps, memoryDeps } from '#test/helpers/memory-deps.ts';
+import { addUser } from '#test/helpers/users.ts';
+import { fireDue, sweepScheduleRuns } from './fire.ts';
+import { listDue, type Schedule, ScheduleStore } from './store.ts';
+import { agentMembers } from './target.ts';
+
+/** The clock of tests starts there. */
+const NOON = Date.parse('2035-06-01T12:00:00Z');
+const MINUTE = 60_000;
+
+interface World {
+  readonly deps: MemoryDeps;
+  readonly schedule: Schedule;
+  /** What the model answers, one a request; then `ok`. An error is thrown. */
+  readonly script: (() => Promise<string>)[];
+  readonly asked: number[];
+  readonly agents: AgentStore;
+  /** Another version, and nothing else: schedules are not told. */
+  publish(): Promise<AgentVersion>;
+  now(): Promise<Schedule>;
+  runs(): Promise<{ status: string; error: string | null }[]>;
+  events(): Promise<string[]>;
+  fire(scheduledFor?: number): Promise<void>;
+}
+
+/** A schedule of a prompt agent, every minute if nothing else is said, whose first minute is 12:01. */
+async function world(settings: Partial<Schedule> = {}): Promise<World> {
+  const base = memoryDeps();
+  const script: World['script'] = [];
+  const asked: number[] = [];
+  const deps: MemoryDeps = {
+    ...base,
+    llm: {
+      async generate() {
+        asked.push(base.clock.now());
+        const text = await (script.shift() ?? (async () => 'ok'))();
+        return { text, toolCalls: [], usage: { inputTokens: 1, outputTokens: 1 } } as never;
+      },
+    },
+  };
+  const user = await addUser(deps, 'acme');
+  const { definition } = checkDefinition({
+    name: 'reporter',
+    type: 'prompt',
+    description: 'x',
+    prompt: 'Report.',
+    supported_providers: ['anthropic'],
+  });
+  await new SecretStore(deps, user.workspaceId).put({ name: 'ANTHROPIC_API_KEY', value: 'sk-x', userId: user.userId });
+  const workspace = (await findWorkspace(deps, user.workspaceId))!;
+  const agents = new AgentStore(deps, user.workspaceId);
+  const publish = () => agents.publish(definition!, workspace, { runnable: true });
+  const agent = await publish();
+  const schedule: Schedule = {
+    id: deps.ids.uuid(),
+    workspace_id: user.workspaceId,
+    ...agentMembers(agent),
+    schedule_type: 'cron',
+    cron_expression: '* * * * *',
+    timezone: 'UTC',
+    input_data: {},
+    llm_provider: null,
+    enabled: true,
+    auto_update: true,
+    overlap: 'allow',
+    webhook_secret_hash: null,
+    webhook_secret_preview: null,
+    alert_webhook_url: null,
+    alert_on_failure_count: 3,
+    max_consecutive_failures: 10,
+    consecutive_failures: 0,
+    auto_disabled_at: null,
+    next_run_at: isoTime(NOON + MINUTE),
+    last_run_at: null,
+    last_run_id: null,
+    last_run_status: null,
+    run_count: 0,
+    open_runs: 0,
+    created_by: user.userId,
+    created_at: isoTime(NOON),
+    updated_at: isoTime(NOON),
+    deleted_at: null,
+    ...settings,
+  };
+  const store = new ScheduleStore(deps, user.workspaceId);
+  await store.create(schedule, 10);
+  return {
+    deps,
+    schedule,
+    script,
+    asked,
+    agents,
+    publish,
+    now: async () => (await store.findEver(schedule.id))!,
+    async runs() {
+      const { runs } = await new RunStore(deps, user.workspaceId).listOfSchedule(schedule.id, {
+        limit: 100,
+        offset: 0,
+      });
+      return runs.map(({ status, errorMessage }) => ({ status, error: errorMessage }));
+    },
+    async events() {
+      const events = await store.listEvents(schedule.id, { limit: 100, offset: 0 });
+      return events
+        .map(({ event_type, message }) => `${event_type}: ${message}`)
+        .reverse()
+        .slice(1);
+    },
+    fire: (scheduledFor) => fireDue(deps, { workspaceId: user.workspaceId, scheduleId: schedule.id, scheduledFor }),
+  };
+}
+
+const fails = async (): Promise<string> => {
+  throw Object.assign(new Error('down'), { code: 'LLM_ERROR', extra: {} });
+};
+
+describe('a due minute', () => {
+  test('runs once, whoever asks how often', async () => {
+    const { deps, fire, runs, now } = await world();
+    await fire();
+    expect(await runs()).toEqual([]);
+    await deps.clock.advance(MINUTE);
+    await Promise.all([fire(), fire(), fire(NOON + MINUTE), fire(NOON)]);
+    await fire(NOON + MINUTE);
+    expect(await runs()).toEqual([{ status: 'completed', error: null }]);
+    expect(await now()).toMatchObject({
+      run_count: 1,
+      open_runs: 0,
+      next_run_at: isoTime(NOON + 2 * MINUTE),
+      last_run_at: isoTime(NOON + MINUTE),
+      last_run_status: 'completed',
+    });
+  });
+
+  test('is taken from a timer whose clock is ahead of ours, though not from one that is wrong', async () => {
+    const { deps, fire, runs } = await world();
+    await deps.clock.advance(MINUTE - 20);
+    await fire(NOON + 10 * MINUTE);
+    expect(await runs()).toHaveLength(0);
+    await fire(NOON + MINUTE);
+    expect(await runs()).toHaveLength(1);
+    await deps.clock.advance(20);
+    await fire();
+    expect(await runs()).toHaveLength(1);
+  });
+
+  test('runs up to five minutes late, and those before it are missed', async () => {
+    const { deps, fire, runs, events, now } = await world();
+    await deps.clock.advance(4 * MINUTE + 30_000);
+    await fire(NOON + 2 * MINUTE);
+    expect(await runs()).toHaveLength(1);
+    expect(await events()).toEqual([
+      'missed: 3 runs were missed, from 2035-06-01T12:01:00.000Z to 2035-06-01T12:03:00.000Z.',
+    ]);
+    expect((await now()).next_run_at).toBe(isoTime(NOON + 5 * MINUTE));
+    // Deliveries that come after all find nothing to do.
+    for (const late of [1, 2, 3, 4]) await fire(NOON + late * MINUTE);
+    expect(await runs()).toHaveLength(1);
+  });
+
+  test('is missed when it is further back', async () => {
+    const { deps, fire, runs, events, now } = await world({
+      cron_expression: '1 12 * * *',
+    });
+    await deps.clock.advance(6 * MINUTE + 1);
+    await fire(NOON + MINUTE);
+    expect(await runs()).toEqual([]);
+    expect(await events()).toEqual(['missed: The run of 2035-06-01T12:01:00.000Z was missed.']);
+    expect(await now()).toMatchObject({ run_count: 0, next_run_at: '2035-06-02T12:01:00.000Z' });
+  });
+
+  test('does not come again when the clock is set back', async () => {
+    const { deps, fire, runs } = await world();
+    await deps.clock.advance(MINUTE);
+    await fire();
+    await deps.clock.advance(-MINUTE);
+    await fire();
+    await deps.clock.advance(MINUTE);
+    await fire();
+    expect(await runs()).toHaveLength(1);
+  });
+
+  test('does not run what is disabled, deleted or of another type', async () => {
+    for (const change of [
+      { enabled: false },
+      { deleted_at: isoTime(NOON) },
+      { schedule_type: 'webhook', cron_expression: null } as const,
+    ]) {
+      const { deps, fire, runs } = await world(change);
+      await deps.clock.advance(MINUTE);
+      await fire(NOON + MINUTE);
+      expect(await runs()).toEqual([]);
+    }
+  });
+
+  test('gives a next run to an enabled schedule that lost it', async () => {
+    const { deps, fire, now } = await world({ next_run_at: null });
+    const due = await Array.fromAsync(listDue(deps, deps.clock.now()));
+    expect(due).toHaveLength(1);
+    await fire();
+    expect((await now()).next_run_at).toBe(isoTime(NOON + MINUTE));
+    expect(await Array.fromAsync(listDue(deps, deps.clock.now()))).toEqual([]);
+  });
+});
+
+describe('a run that goes on', () => {
+  test.each([
+    ['allow', 2, []],
+    [
+      'skip',
+      1,
+      ['skipped_overlap: The run of 2035-06-01T12:02:00.000Z was skipped: an earlier one was still under way.'],
+    ],
+  ] as const)('meets the next minute: %s', async (overlap, count, timeline) => {
+    const { deps, fire, runs, script, events, now } = await world({ overlap });
+    const ended = Promise.withResolvers<string>();
+    script.push(() => ended.promise);
+    await deps.clock.advance(MINUTE);
+    const first = fire();
+    await expect.poll(runs).toEqual([{ status: 'running', error: null }]);
+    await deps.clock.advance(MINUTE);
+    await fire();
+    expect(await runs()).toHaveLength(count);
+    expect(await events()).toEqual(timeline);
+    ended.resolve('done');
+    await first;
+    expect(await now()).toMatchObject({ open_runs: 0, run_count: count, next_run_at: isoTime(NOON + 3 * MINUTE) });
+  });
+});
+
+describe('failures', () => {
+  test('are counted, reset by a success, and disable the schedule at last', async () => {
+    const { deps, fire, script, now, events, runs } = await world({ max_consecutive_failures: 2 });
+    const next = async (answer?: () => Promise<string>) => {
+      if (answer) script.push(answer);
+      await deps.clock.advance(MINUTE);
+      await fire();
+      return now();
+    };
+    expect(await next(fails)).toMatchObject({ consecutive_failures: 1, last_run_status: 'failed', enabled: true });
+    expect(await next()).toMatchObject({ consecutive_failures: 0, last_run_status: 'completed' });
+    expect(await next(fails)).toMatchObject({ consecutive_failures: 1 });
+    expect(await next(fails)).toMatchObject({
+      consecutive_failures: 2,
+      enabled: false,
+      next_run_at: null,
+      auto_disabled_at: isoTime(deps.clock.now()),
+    });
+    await next();
+    expect(await runs()).toHaveLength(4);
+    const timeline = await events();
+    expect(timeline.map((line) => line.split(':')[0])).toEqual([
+      'run_failed',
+      'run_failed',
+      'run_failed',
+      'auto_disabled',
+    ]);
+    expect(timeline[0]).toMatch('down');
+  });
+
+  test('before the run could begin are runs, too', async () => {
+    const { deps, schedule, agents, fire, runs, now } = await world();
+    await new SecretStore(deps, schedule.workspace_id).remove('ANTHROPIC_API_KEY');
+    await deps.clock.advance(MINUTE);
+    await fire();
+    await agents.remove((await agents.find(schedule.agent_id))!);
+    await deps.clock.advance(MINUTE);
+    await fire();
+    expect(await runs()).toEqual([
+      { status: 'failed', error: expect.stringContaining('was deleted') },
+      { status: 'failed', error: expect.stringContaining('ANTHROPIC_API_KEY') },
+    ]);
+    expect(await now()).toMatchObject({ consecutive_failures: 2, run_count: 2, open_runs: 0 });
+  });
+});
+
+describe('a crash', () => {
+  test('before the run began lets another process begin it, or note that it was too late', async () => {
+    for (const [later, expected] of [
+      [61_000, 'completed'],
+      [6 * MINUTE, 'failed'],
+    ] as const) {
+      const { deps, fire, runs, now } = await world();
+      await deps.clock.advance(MINUTE);
+      // After the minute was taken, the workspace's record is read.
+      const isWorkspace = ({ pk, sk }: Key) => sk === 'META' && pk.startsWith('WS#');
+      await expect(crashing(deps, { get: isWorkspace }, fire)).rejects.toThrow('crash');
+      expect(await runs()).toEqual([]);
+      expect(await now()).toMatchObject({ open_runs: 1 });
+      // Not yet: whoever has it may be alive.
+      await sweepScheduleRuns(deps);
+      expect(await runs()).toEqual([]);
+      await deps.clock.advance(later);
+      await Promise.all([sweepScheduleRuns(deps), sweepScheduleRuns(deps)]);
+      expect((await runs()).map(({ status }) => status)).toEqual([expected]);
+      expect(await now()).toMatchObject({ open_runs: 0, run_count: 1, last_run_status: expected });
+    }
+  });
+
+  test.each(['published', 'deleted'])('after a version was %s lets the next run catch up', async (what) => {
+    const { deps, schedule, agents, publish, fire, events, now } = await world();
+    await publish();
+    if (what === 'deleted') await agents.remove((await agents.find(schedule.agent_id))!);
+    expect((await now()).agent_version).toBe('v1');
+    await deps.clock.advance(MINUTE);
+    await fire();
+    const { agent_version, last_run_id } = await now();
+    expect(agent_version).toBe('v2');
+    const run = await new RunStore(deps, schedule.workspace_id).find(last_run_id!);
+    expect(run).toMatchObject({ status: 'completed', agentVersion: 'v2' });
+    expect(await events()).toEqual(['version_updated: Agent updated from v1 to v2']);
+  });
+
+  test('after the run ended lets another process count it, once', async () => {
+    const { deps, fire, runs, now } = await world();
+    await deps.clock.advance(MINUTE);
+    // Taking the minute is the first transaction of a schedule, counting its run the second.
+    let transactions = 0;
+    await expect(crashing(deps, { transact: () => ++transactions === 2 }, fire)).rejects.toThrow('crash');
+    expect(await runs()).toEqual([{ status: 'completed', error: null }]);
+    expect(await now()).toMatchObject({ open_runs: 1, last_run_status: 'running' });
+    await deps.clock.advance(MINUTE + 1);
+    await Promise.all([sweepScheduleRuns(deps), sweepScheduleRuns(deps)]);
+    await fire();
+    expect(await now()).toMatchObject({ open_runs: 0, run_count: 2, consecutive_failures: 0 });
+  });
+});
+
+/** Does `work` on a main table that fails where it is told to. */
+async function crashing(
+  { main }: MemoryDeps,
+  dies: { get?: (key: Key) => boolean; transact?: () => boolean },
+  work: () => Promise<void>,
+): Promise<void> {
+  const { get, transact } = main;
+  main.get = async (key) => {
+    if (dies.get?.(key)) throw new Error('crash');
+    return get.call(main, key);
+  };
+  main.transact = async (operations) => {
+    if (dies.transact?.()) throw new Error('crash');
+    return transact.call(main, operations);
+  };
+  try {
+    await work();
+  } finally {
+    Object.assign(main, { get, transact });
+  }
+}

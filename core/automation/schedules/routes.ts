@@ -1,0 +1,113 @@
+import * as z from 'zod';
+import { defineRoutes } from '#core/http/route.ts';
+import {
+  eventsQuery,
+  listQuery,
+  newSchedule,
+  runAnswer,
+  runsQuery,
+  scheduleChanges,
+  scheduleEvent,
+  scheduleRun,
+  scheduleView,
+} from './schema.ts';
+
+const SCHEDULES = '/workspaces/{workspace_id}/schedules';
+const SCHEDULE = `${SCHEDULES}/{schedule_id}` as const;
+const one = z.object({ schedule: scheduleView });
+const row = { fn: 'schedules', auth: 'key' } as const;
+
+export const scheduleRoutes = defineRoutes([
+  {
+    ...row,
+    operationId: 'listSchedules',
+    method: 'GET',
+    path: SCHEDULES,
+    summary: 'List the schedules of a workspace, newest first',
+    request: { query: listQuery },
+    response: { 200: z.object({ schedules: z.array(scheduleView), total: z.int() }) },
+  },
+  {
+    ...row,
+    operationId: 'createSchedule',
+    method: 'POST',
+    path: SCHEDULES,
+    summary: 'Run an agent on a cron timetable, or when something posts to a webhook',
+    role: 'owner',
+    request: { body: newSchedule },
+    response: { 201: one },
+    errors: ['NOT_FOUND'],
+  },
+  {
+    ...row,
+    operationId: 'getSchedule',
+    method: 'GET',
+    path: SCHEDULE,
+    summary: 'A schedule',
+    response: { 200: one },
+    errors: ['NOT_FOUND'],
+  },
+  {
+    ...row,
+    operationId: 'updateSchedule',
+    method: 'PATCH',
+    path: SCHEDULE,
+    summary: 'Change, enable or disable a schedule, or the version that it runs',
+    role: 'owner',
+    request: { body: scheduleChanges },
+    response: { 200: one },
+    errors: ['NOT_FOUND'],
+  },
+  {
+    ...row,
+    operationId: 'deleteSchedule',
+    method: 'DELETE',
+    path: SCHEDULE,
+    summary: 'Delete a schedule; its runs and its timeline stay as long as runs do',
+    role: 'owner',
+    response: { 200: z.object({ deleted: z.literal(true) }) },
+    errors: ['NOT_FOUND'],
+  },
+  {
+    ...row,
+    operationId: 'listScheduleEvents',
+    method: 'GET',
+    path: `${SCHEDULE}/events`,
+    summary: 'The timeline of a schedule, newest first',
+    request: { query: eventsQuery },
+    response: { 200: z.object({ events: z.array(scheduleEvent) }) },
+    errors: ['NOT_FOUND'],
+  },
+  {
+    ...row,
+    operationId: 'listScheduleRuns',
+    method: 'GET',
+    path: `${SCHEDULE}/runs`,
+    summary: 'The runs of a schedule, newest first',
+    request: { query: runsQuery },
+    response: {
+      200: z.object({
+        runs: z.array(scheduleRun.partial()),
+        total: z.int().describe('Of the runs that match; only the newest thousand runs are looked at.'),
+      }),
+    },
+    errors: ['NOT_FOUND'],
+  },
+]);
+
+/** What runs agents, and so needs the privileges of calls. */
+export const scheduleTriggerRoutes = defineRoutes([
+  {
+    operationId: 'triggerSchedule',
+    method: 'POST',
+    path: `${SCHEDULE}/trigger`,
+    summary: 'Run a schedule now and wait for its end, with its own input or that of the body',
+    fn: 'calls',
+    auth: 'key',
+    role: 'owner',
+    stream: true,
+    request: { body: z.record(z.string(), z.json()) },
+    response: { 200: runAnswer },
+    errors: ['NOT_FOUND'],
+  },
+]);

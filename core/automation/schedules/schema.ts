@@ -1,0 +1,146 @@
+import * as z from 'zod';
+import { LLM_PROVIDERS } from '#core/ports/llm.ts';
+
+const time = z.iso.datetime();
+const runStatus = z.enum(['queued', 'running', 'completed', 'failed', 'timeout', 'cancelled']);
+const scheduleType = z.enum(['cron', 'webhook']);
+const provider = z.enum(LLM_PROVIDERS);
+const count = z.coerce.number().int();
+
+/** `contract.md` 7.1: what clients read, and the names that the specification has for the same. */
+export const scheduleView = z.object({
+  id: z.uuid(),
+  workspace_id: z.uuid(),
+  agent_id: z.uuid(),
+  agent_name: z.string(),
+  agent_version: z.string(),
+  schedule_type: scheduleType,
+  type: scheduleType.describe('The same as `schedule_type`.'),
+  cron_expression: z.string().nullable(),
+  timezone: z.string(),
+  input_data: z.record(z.string(), z.unknown()),
+  llm_provider: provider.nullable(),
+  provider: provider.nullable().describe('The same as `llm_provider`.'),
+  enabled: z.boolean(),
+  auto_update: z.boolean().describe('Whether it follows new versions of its agent.'),
+  pin_version: z.boolean().describe('The opposite of `auto_update`.'),
+  overlap: z.enum(['allow', 'skip']),
+  webhook_secret_preview: z.string().optional(),
+  webhook_url: z.string().optional().describe('Shown once, by the answer that makes it.'),
+  next_run_at: time.nullable(),
+  last_run_at: time.nullable(),
+  last_run_status: runStatus.nullable(),
+  run_count: z.int(),
+  total_runs: z.int().describe('The same as `run_count`.'),
+  consecutive_failures: z.int(),
+  max_consecutive_failures: z.int(),
+  auto_disabled_at: time.nullable(),
+  alert_webhook_url: z.string().nullable(),
+  alert_on_failure_count: z.int(),
+  created_at: time,
+  updated_at: time,
+});
+
+const MAX_INPUT_BYTES = 100 * 1024;
+const inputData = z
+  .record(z.string(), z.json())
+  .refine((input) => Buffer.byteLength(JSON.stringify(input)) <= MAX_INPUT_BYTES, 'must have at most 100 KB');
+const alertUrl = z
+  .string()
+  .describe('Where failures are reported: an https:// address of the public internet, or an empty string for nowhere.');
+
+/** What creating and changing a schedule have in common. `null` means what leaving it out means. */
+const settings = {
+  cron_expression: z.string().nullish().describe('Five fields: minute, hour, day of month, month, day of week.'),
+  timezone: z.string().nullish().describe('An IANA time zone such as Europe/Berlin. By default UTC.'),
+  input_data: inputData.nullish(),
+  llm_provider: provider.nullish().describe("The provider to run the agent with, instead of the agent's first."),
+  provider: provider.nullish().describe('The same as `llm_provider`.'),
+  auto_update: z.boolean().nullish().describe('Whether it follows new versions of its agent. By default it does.'),
+  pin_version: z.boolean().nullish().describe('The opposite of `auto_update`.'),
+  enabled: z.boolean().nullish(),
+  overlap: z
+    .enum(['allow', 'skip'])
+    .nullish()
+    .describe('Whether a run begins while another one goes on. By default it does.'),
+  alert_webhook_url: alertUrl.nullish(),
+  alert_on_failure_count: z.int().min(1).max(100).nullish().describe('By default 3.'),
+  max_consecutive_failures: z.int().min(1).max(100).nullish().describe('It is disabled then. By default 10.'),
+};
+
+export const newSchedule = z.object({
+  agent_id: z.string().nullish().describe('The id of an agent version.'),
+  agent: z.string().nullish().describe('`org/agent`, or `org/agent@v2` for that version and no other.'),
+  agent_name: z.string().nullish().describe('Name of the agent, where there is no `agent_id`.'),
+  agent_version: z.string().nullish().describe('`v2` or `latest`, beside `agent_name`. By default `latest`.'),
+  schedule_type: scheduleType.nullish().describe('By default `cron`.'),
+  type: scheduleType.nullish().describe('The same as `schedule_type`.'),
+  webhook: z.boolean().nullish().describe('`true` for the type `webhook`.'),
+  ...settings,
+});
+export type NewScheduleBody = z.output<typeof newSchedule>;
+
+export const scheduleChanges = z.object({
+  ...settings,
+  agent_version: z.string().nullish().describe('`v2` or `latest`. A number turns `auto_update` off.'),
+});
+export type ScheduleChangesBody = z.output<typeof scheduleChanges>;
+
+const agentQuery = z.string().max(200).optional();
+
+export const listQuery = z.object({
+  agent_name: agentQuery,
+  agent: agentQuery.describe('The same as `agent_name`; `org/agent` is taken, too.'),
+  schedule_type: scheduleType.optional(),
+  type: scheduleType.optional().describe('The same as `schedule_type`.'),
+  limit: count.min(1).max(200).default(100),
+  offset: count.min(0).default(0),
+});
+
+export const scheduleRun = z.object({
+  id: z.uuid(),
+  status: runStatus,
+  error_message: z.string().nullable(),
+  duration_ms: z.int().nullable(),
+  trigger_source: z.string().nullable(),
+  started_at: time,
+  completed_at: time.nullable(),
+  agent_version: z.string(),
+});
+
+const RUN_FIELDS = Object.keys(scheduleRun.shape);
+
+export const runsQuery = z.object({
+  // Clients know more words than there are states here.
+  status: z.enum([...runStatus.options, 'claimed', 'dead_letter']).optional(),
+  limit: count.min(1).max(200).default(20),
+  offset: count.min(0).default(0),
+  fields: z
+    .string()
+    .transform((text) => text.split(',').map((name) => name.trim()))
+    .refine((names) => names.every((name) => RUN_FIELDS.includes(name)), `may name ${RUN_FIELDS.join(', ')}`)
+    .optional()
+    .describe('Members to answer of each run, separated by commas. By default all.'),
+});
+
+export const eventsQuery = z.object({
+  limit: count.min(1).max(200).default(50),
+  offset: count.min(0).max(10_000).default(0),
+});
+
+export const scheduleEvent = z.object({
+  id: z.uuid(),
+  event_type: z.string(),
+  message: z.string().nullable(),
+  created_at: time,
+});
+
+/** `spec.md` *Run*. */
+export const runAnswer = z.object({
+  run_id: z.uuid(),
+  status: z.enum(['success', 'error', 'timeout']),
+  duration_ms: z.int().nullable(),
+  output: z.unknown(),
+  error: z.string().nullable(),
+  deduplicated: z.boolean().describe('Whether it is the answer of a run that had begun before.'),
+});

@@ -1,0 +1,167 @@
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { createApp } from '#core/api/app.ts';
+import { allHandlers } from '#core/api/handlers.ts';
+import { routes } from '#core/api/routes.ts';
+import type { AllDeps } from '#core/ports/deps.ts';
+import type { OutboundRequest } from '#core/ports/outbound.ts';
+import { RunStore } from '#core/runs/store.ts';
+import { sweepLostRuns } from '#core/runs/sweep.ts';
+import { memoryDeps } from '#test/helpers/memory-deps.ts';
+import { type ScriptedLlm, startScriptedLlm } from '#test/helpers/scripted-llm/server.ts';
+import { addUser } from '#test/helpers/users.ts';
+import { sweepAlerts } from '../alerts/delivery.ts';
+import { sweepScheduleRuns } from '../schedules/fire.ts';
+import { listOpenScheduleRuns, ScheduleStore } from '../schedules/store.ts';
+import { type DeliveryAnswer, receiveDelivery } from './deliver.ts';
+
+/**
+ * The process dies between any two things that it asks of its ports, once before and once after each has happened, while
+ * two deliveries with one key are under way. Then another process starts, and the sender delivers again.
+ */
+
+const MINUTE_MS = 60_000;
+
+let llm: ScriptedLlm;
+beforeAll(async () => {
+  llm = await startScriptedLlm();
+});
+afterAll(() => llm.close());
+
+async function setUp() {
+  llm.reset();
+  const posted: OutboundRequest[] = [];
+  const deps = {
+    ...memoryDeps({ anthropicUrl: `${llm.url}/anthropic/v1` }),
+    outbound: {
+      async post(request: OutboundRequest) {
+        posted.push(request);
+        return { ok: true as const, status: 200 };
+      },
+    },
+  };
+  const { key, slug, workspaceId } = await addUser(deps, 'hooks');
+  const app = createApp(deps, routes, allHandlers(deps));
+  const send = async (method: string, path: string, json: object) => {
+    const response = await app(
+      new Request(`http://127.0.0.1${path}`, {
+        method,
+        headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
+        body: JSON.stringify(json),
+      }),
+    );
+    if (!response.ok) throw new Error(await response.text());
+    return response.json();
+  };
+  await send('PUT', `/workspaces/${workspaceId}/secrets`, { name: 'ANTHROPIC_API_KEY', value: 'sk-crash' });
+  const agent = {
+    name: 'reader',
+    type: 'prompt',
+    description: 'x',
+    prompt: 'Read.',
+    supported_providers: ['anthropic'],
+  };
+  await send('POST', '/agents', agent);
+  const { schedule } = (await send('POST', `/workspaces/${workspaceId}/schedules`, {
+    agent: `${slug}/reader`,
+    schedule_type: 'webhook',
+    alert_webhook_url: 'https://hooks.example.com/x',
+    alert_on_failure_count: 1,
+  })) as { schedule: { id: string; webhook_url: string } };
+  const deliver = (on: AllDeps): Promise<DeliveryAnswer> =>
+    receiveDelivery(on, {
+      scheduleId: schedule.id,
+      secret: schedule.webhook_url.split('/').at(-1)!,
+      key: 'evt-1',
+      request: new Request('http://127.0.0.1/', { method: 'POST', body: '{"a":1}' }),
+      runId: deps.ids.uuid(),
+      receivedAt: deps.clock.now(),
+    });
+  return { deps, workspaceId, scheduleId: schedule.id, deliver, posted };
+}
+
+type Deps = Awaited<ReturnType<typeof setUp>>['deps'];
+
+/** A process that asks its ports `lifetime` times and then is dead: nothing it asked for is ever answered. */
+function mortal(deps: Deps, lifetime: number, lastOneHappens: boolean) {
+  const death = Promise.withResolvers<void>();
+  let asked = 0;
+  const forever = new Promise<never>(() => {});
+  const wrapped = <Port extends object>(port: Port): Port =>
+    new Proxy(port, {
+      get(target, name) {
+        const method = Reflect.get(target, name);
+        if (typeof method !== 'function') return method;
+        return async (...args: unknown[]) => {
+          asked += 1;
+          if (asked < lifetime) return method.apply(target, args);
+          if (asked === lifetime && lastOneHappens) await method.apply(target, args);
+          death.resolve();
+          return forever;
+        };
+      },
+    });
+  const { main, runs, counters, outbound, llm: model, vault } = deps;
+  const process: AllDeps = {
+    ...deps,
+    main: wrapped(main),
+    runs: wrapped(runs),
+    counters: wrapped(counters),
+    outbound: wrapped(outbound),
+    llm: wrapped(model),
+    vault: wrapped(vault),
+  };
+  return { process, death: death.promise, asked: () => asked };
+}
+
+/** Moves time ahead until the promise is settled. */
+async function settled<T>({ clock }: Deps, promise: Promise<T>): Promise<T> {
+  let isSettled = false;
+  promise.catch(() => {}).finally(() => (isSettled = true));
+  while (!isSettled) await clock.advance(500);
+  return promise;
+}
+
+async function crashAt(lifetime: number, lastOneHappens: boolean): Promise<{ isAlive: boolean; asked: number }> {
+  const { deps, workspaceId, scheduleId, deliver, posted } = await setUp();
+  const doomed = mortal(deps, lifetime, lastOneHappens);
+  const both = Promise.all([deliver(doomed.process), deliver(doomed.process)]);
+  const isAlive = await Promise.race([settled(deps, both).then(() => true), doomed.death.then(() => false)]);
+
+  // Another process on the same tables.
+  await sweepLostRuns(deps, { all: true });
+  await sweepScheduleRuns(deps, await Array.fromAsync(listOpenScheduleRuns(deps, { all: true })));
+  const answer = await settled(deps, deliver(deps));
+  await deps.clock.advance(MINUTE_MS);
+  await sweepAlerts(deps);
+
+  const where = `died at ${lifetime}, ${lastOneHappens ? 'after' : 'before'} it`;
+  const { runs } = await new RunStore(deps, workspaceId).listOfSchedule(scheduleId, { limit: 10, offset: 0 });
+  expect(runs, where).toHaveLength(1);
+  const [run] = runs;
+  expect(run, where).toMatchObject({ id: answer.run_id, triggerSource: 'webhook', completedAt: expect.any(String) });
+  const hasFailed = run!.status === 'failed';
+  expect(answer, where).toMatchObject({ status: hasFailed ? 'error' : 'success' });
+  expect(llm.requests.length, where).toBeLessThanOrEqual(1);
+  const schedule = await new ScheduleStore(deps, workspaceId).find(scheduleId);
+  expect(schedule, where).toMatchObject({
+    run_count: 1,
+    open_runs: 0,
+    consecutive_failures: hasFailed ? 1 : 0,
+    last_run_id: run!.id,
+    last_run_status: run!.status,
+  });
+  expect(new Set(posted.map(({ headers }) => headers!['webhook-id'])).size, where).toBe(hasFailed ? 1 : 0);
+  return { isAlive, asked: doomed.asked() };
+}
+
+test('every delivery has one run, counted and reported once, wherever the process dies', async () => {
+  const { asked } = await crashAt(Number.POSITIVE_INFINITY, false);
+  expect(asked).toBeGreaterThan(15);
+  let crashes = 0;
+  for (let lifetime = 1; lifetime <= asked; lifetime++) {
+    for (const lastOneHappens of [false, true]) {
+      if (!(await crashAt(lifetime, lastOneHappens)).isAlive) crashes += 1;
+    }
+  }
+  expect(crashes).toBeGreaterThan(asked);
+}, 120_000);

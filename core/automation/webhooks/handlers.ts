@@ -1,0 +1,50 @@
+import { PlatformError } from '#core/base/errors.ts';
+import type { Handlers } from '#core/http/route.ts';
+import type { Deps } from '#core/ports/deps.ts';
+import { ScheduleStore } from '../schedules/store.ts';
+import { newWebhookSecret, webhookUrl } from '../schedules/webhook-secret.ts';
+import { receiveDelivery } from './deliver.ts';
+import type { webhookDeliveryRoutes, webhookRoutes } from './routes.ts';
+
+export const webhookHandlers = (
+  deps: Pick<Deps, 'main' | 'clock' | 'ids' | 'config'>,
+): Handlers<typeof webhookRoutes> => ({
+  async regenerateWebhook({ caller, params }) {
+    const { secret, kept } = newWebhookSecret(deps.ids);
+    let isWebhook = true;
+    const changed = await new ScheduleStore(deps, caller.workspace.id).change(params.schedule_id, (schedule) => {
+      if (schedule.deleted_at !== null) return undefined;
+      isWebhook = schedule.schedule_type === 'webhook';
+      if (!isWebhook) return undefined;
+      return {
+        set: kept,
+        events: [{ type: 'webhook_regenerated', message: 'The webhook has a new address; the old one is dead.' }],
+      };
+    });
+    if (!isWebhook) throw new PlatformError('CONFLICT', 'This schedule runs by the clock: it has no webhook.');
+    if (changed === undefined) throw new PlatformError('NOT_FOUND', `There is no schedule "${params.schedule_id}".`);
+    return {
+      status: 200,
+      body: {
+        webhook_url: webhookUrl(deps, changed.id, secret),
+        message: 'This address is shown this once. The one before no longer works.',
+      },
+    };
+  },
+});
+
+export const webhookDeliveryHandlers = (deps: Deps): Handlers<typeof webhookDeliveryRoutes> => ({
+  async receiveWebhook({ params, headers, request, requestUuid, receivedAt, responseHeaders }) {
+    const answer = await receiveDelivery(deps, {
+      scheduleId: params.schedule_id,
+      secret: params.secret,
+      key: headers['idempotency-key'],
+      request,
+      runId: requestUuid,
+      receivedAt,
+    });
+    responseHeaders['x-run-id'] = answer.run_id;
+    responseHeaders['x-platform-run-id'] = answer.run_id;
+    return { status: 200, body: answer };
+  },
+});

@@ -1,0 +1,35 @@
+import { hasCode, PlatformError } from '#core/base/errors.ts';
+import type { Json } from '#core/base/json.ts';
+import { type BodyLimit, mediaType, parseJson, readBounded } from '#core/http/body.ts';
+
+type JsonObject = { readonly [member: string]: Json };
+
+/**
+ * What a delivery brings; `undefined` without a body. Senders need no header (`spec.md` *Authentication* 3): what is JSON
+ * is taken for JSON, whatever its content type says.
+ *
+ * Throws INVALID_INPUT for a body that is not JSON, UNSUPPORTED_TYPE where its content type says so as well,
+ * DOCUMENT_TOO_LARGE.
+ */
+export async function readPayload(request: Request, limit: BodyLimit): Promise<Json | undefined> {
+  const bytes = await readBounded(request, limit);
+  if (bytes.byteLength === 0) return undefined;
+  try {
+    return parseJson(bytes, 'The body');
+  } catch (error) {
+    const type = mediaType(request);
+    if (!hasCode(error, 'INVALID_INPUT') || type === '' || type === 'application/json' || type.endsWith('+json')) {
+      throw error;
+    }
+    throw new PlatformError('UNSUPPORTED_TYPE', `The body must be JSON, but it is "${type.slice(0, 100)}".`, {
+      hint: 'Have the sender deliver JSON: on GitHub, set the content type of the webhook to application/json.',
+    });
+  }
+}
+
+/** The input of the run (`spec.md` *Webhook trigger*): members of the payload win; what is no object becomes `data`. */
+export function mergeInput(input: JsonObject, payload: Json | undefined): JsonObject {
+  if (payload === undefined) return input;
+  const isObject = typeof payload === 'object' && payload !== null && !Array.isArray(payload);
+  return { ...input, ...(isObject ? payload : { data: payload }) };
+}

@@ -1,0 +1,44 @@
+import * as z from 'zod';
+import { defineRoutes, raw } from '#core/http/route.ts';
+import { runAnswer } from '../schedules/schema.ts';
+
+export const webhookRoutes = defineRoutes([
+  {
+    operationId: 'regenerateWebhook',
+    method: 'POST',
+    path: '/workspaces/{workspace_id}/schedules/{schedule_id}/regenerate-webhook',
+    summary: 'Give a webhook another address; the one before is dead at once',
+    fn: 'schedules',
+    auth: 'key',
+    role: 'owner',
+    response: { 200: z.object({ webhook_url: z.string(), message: z.string() }) },
+    errors: ['NOT_FOUND', 'CONFLICT'],
+  },
+]);
+
+/** What runs agents, and so needs the privileges of calls. */
+export const webhookDeliveryRoutes = defineRoutes([
+  {
+    operationId: 'receiveWebhook',
+    method: 'POST',
+    path: '/webhooks/{schedule_id}/{secret}',
+    summary: 'Run the agent of a webhook schedule with the JSON of the body, and wait for its end',
+    fn: 'calls',
+    auth: 'webhook',
+    stream: true,
+    request: {
+      headers: z.object({
+        'idempotency-key': z
+          .string()
+          .min(1)
+          .max(255)
+          .optional()
+          .describe('A delivery with the same key gets the result of the first one and runs nothing, for 24 hours.'),
+      }),
+      // Senders put any content type on it.
+      body: raw('application/json'),
+    },
+    response: { 200: runAnswer },
+    errors: ['NOT_FOUND', 'FORBIDDEN', 'CONFLICT'],
+  },
+]);

@@ -1,0 +1,39 @@
+/**
+ * A JSON value, with finite numbers: what an item of a table may hold. `undefined` members are dropped on write; dates, maps, class
+ * instances and `undefined` in arrays are refused.
+ *
+ * Scalars that are attributes themselves keep to what DynamoDB can hold: numbers are 0 or of magnitude 1e-130 to 1e126,
+ * and a lone surrogate is stored as U+FFFD. Objects and arrays may hold any JSON, at any depth.
+ */
+export type Json = string | number | boolean | null | Json[] | { [member: string]: Json };
+
+/**
+ * Deeper JSON does not get in: everything that walks a value by recursion (validation, masking, encoding it again) ends
+ * the stack at some thousand levels, and one request or one agent must not be able to make it.
+ */
+const MAX_JSON_DEPTH = 500;
+
+/**
+ * Why a value that `JSON.parse` made cannot be handled, to follow its name in a sentence; `undefined` when it can. Larger
+ * numbers than JavaScript knows become Infinity, which is no JSON any more and cannot be stored.
+ */
+export function jsonProblem(value: Json, levels: number = MAX_JSON_DEPTH): string | undefined {
+  if (typeof value === 'number' && !Number.isFinite(value)) return 'has a number in it that is larger than 1.8e308';
+  if (typeof value !== 'object' || value === null) return undefined;
+  if (levels === 0) return `is nested more than ${MAX_JSON_DEPTH} levels deep`;
+  for (const member of Object.values(value)) {
+    const problem = jsonProblem(member, levels - 1);
+    if (problem !== undefined) return problem;
+  }
+  return undefined;
+}
+
+/** The value that a text from outside is; `undefined` when it is not one JSON value, or one that cannot be handled. */
+export function parseJsonValue(text: string): Json | undefined {
+  try {
+    const value = JSON.parse(text) as Json;
+    return jsonProblem(value) === undefined ? value : undefined;
+  } catch {
+    return undefined;
+  }
+}

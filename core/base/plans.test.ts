@@ -1,0 +1,35 @@
+import { expect, test } from 'vitest';
+import { parseConfig } from './config.ts';
+import { planOf } from './plans.ts';
+
+test('plans are those of the spec, and whoever runs the platform is not cut off', () => {
+  const { plans, defaultPlan } = parseConfig({});
+  expect(defaultPlan).toBe('enterprise');
+  expect(plans.free).toMatchObject({ daily_calls: 1000, daily_sandbox_calls: 50, concurrent_calls: 10 });
+  expect(plans.pro).toMatchObject({ daily_calls: 10_000, daily_sandbox_calls: 500, concurrent_calls: 50 });
+  expect([plans.free.sandbox_timeout_seconds, plans.pro.sandbox_timeout_seconds]).toEqual([30, 300]);
+});
+
+test('numbers of a plan are changed one by one', () => {
+  const config = parseConfig({
+    PLATFORM_PLANS: '{"free":{"daily_calls":7},"pro":{"concurrent_calls":200}}',
+    PLATFORM_DEFAULT_PLAN: 'free',
+  });
+  expect(planOf({ config }, {})).toMatchObject({ name: 'free', daily_calls: 7, daily_sandbox_calls: 50 });
+  expect(planOf({ config }, { plan: 'pro' })).toMatchObject({
+    name: 'pro',
+    concurrent_calls: 200,
+    daily_calls: 10_000,
+  });
+});
+
+test.each([
+  ['{"free":{"daily_call":7}}', /PLATFORM_PLANS=.*free: .*"daily_call"/],
+  ['{"gold":{}}', /"gold"/],
+  ['{"free":{"daily_calls":-1}}', /free\.daily_calls: /],
+  ['{"free":{"concurrent_calls":201}}', /free\.concurrent_calls: .*200/],
+  ['{"free":{"timeout_seconds":301}}', /free\.timeout_seconds: .*300/],
+  ['{free', /PLATFORM_PLANS="\{free": .*object/],
+])('%s is refused by name', (text, message) => {
+  expect(() => parseConfig({ PLATFORM_PLANS: text })).toThrow(message);
+});

@@ -1,0 +1,27 @@
+import { expect, test } from 'vitest';
+import { routes } from '#core/api/routes.ts';
+import { isReservedSlug } from './reserved-slugs.ts';
+
+test('every fixed first segment of the route table is reserved', () => {
+  const fixed = routes.map((route) => route.path.split('/')[1]!).filter((segment) => !segment.startsWith('{'));
+  expect(fixed.length).toBeGreaterThan(50);
+  expect(fixed.filter((segment) => !isReservedSlug(segment))).toEqual([]);
+});
+
+test.each([
+  ...['services', 'docs', 'schemas', 'metrics', 'runner', 'r', 'catalog', 'schedules', 'dashboard', 'auth', 'mcp'],
+  ...['a2a', 'operator', 'grants', 'budgets'],
+])('%s is reserved for routes to come', (slug) => {
+  expect(isReservedSlug(slug)).toBe(true);
+});
+
+test('versions are reserved; other names are free', () => {
+  expect(['v1', 'v20'].map(isReservedSlug)).toEqual([true, true]);
+  expect(['main', 'acme', 'v1-team', 'runners', 'doc'].map(isReservedSlug)).toEqual([
+    false,
+    false,
+    false,
+    false,
+    false,
+  ]);
+});

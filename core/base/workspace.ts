@@ -1,0 +1,16 @@
+import type { PlanName } from './plans.ts';
+
+/** A workspace (= organization): what agents, runs, secrets and costs belong to. */
+export interface Workspace {
+  readonly id: string;
+  readonly slug: string;
+  readonly name: string;
+  readonly type: 'personal' | 'team';
+  readonly createdAt: string;
+  /** Absent: the default plan, see `plans.ts`. */
+  readonly plan?: PlanName;
+  /** IANA name of the zone in which its days begin. Absent: UTC. */
+  readonly timezone?: string;
+}
+
+export type Role = 'owner' | 'member';

@@ -1,0 +1,131 @@
+import { callsLeft } from '#core/accounts/limits/admission.ts';
+import { requestIdOf } from '#core/http/request-id.ts';
+import type { Handlers } from '#core/http/route.ts';
+import { isoTime } from '#core/ports/clock.ts';
+import type { Deps } from '#core/ports/deps.ts';
+import { lastDays, type Period } from './period.ts';
+import type { usageRoutes } from './routes.ts';
+import { type LogEntry, type Rollup, UsageStore } from './store.ts';
+import { breakdownOf, computeOf, pointsOf, sumOf } from './sums.ts';
+
+type UsageDeps = Pick<Deps, 'runs' | 'counters' | 'clock' | 'config'>;
+
+export function usageHandlers(deps: UsageDeps): Handlers<typeof usageRoutes> {
+  const period = (days: number): Period => lastDays(deps.clock.now(), days);
+  // Older ones are gone, while the roll-ups still count them.
+  const logPeriod = (days: number): Period => period(Math.min(days, deps.config.runRetentionDays));
+
+  return {
+    async getUsage({ caller: { workspace }, query }) {
+      const span = period(query.days);
+      const [rollups, { remaining }] = await Promise.all([
+        new UsageStore(deps, workspace.id).rollups(span, query.tenant_id),
+        callsLeft(deps, workspace),
+      ]);
+      return {
+        status: 200,
+        body: {
+          ...sums(rollups),
+          calls_remaining: remaining,
+          input_tokens: sumOf(rollups, 'input_tokens'),
+          output_tokens: sumOf(rollups, 'output_tokens'),
+          ...bounds(span),
+        },
+      };
+    },
+
+    async getUsageTimeseries({ caller, query }) {
+      const span = period(query.days);
+      const rollups = await new UsageStore(deps, caller.workspace.id).rollups(span, query.tenant_id);
+      return { status: 200, body: { points: pointsOf(rollups, span, query.granularity), ...bounds(span) } };
+    },
+
+    async getUsageBreakdown({ caller, query }) {
+      const span = period(query.days);
+      const rollups = await new UsageStore(deps, caller.workspace.id).rollups(span, query.tenant_id);
+      return { status: 200, body: { by_agent: breakdownOf(rollups), ...bounds(span) } };
+    },
+
+    async listUsageTenants({ caller, query: { days, limit, offset } }) {
+      const tenants = await new UsageStore(deps, caller.workspace.id).tenants(period(days));
+      const shown = tenants.slice(offset, offset + limit).map(({ tenantId, calls, errors, lastCallAt }) => ({
+        tenant_id: tenantId,
+        calls,
+        errors,
+        last_call_at: lastCallAt,
+      }));
+      return { status: 200, body: { tenants: shown, total: tenants.length } };
+    },
+
+    async listUsageLogs({ caller, query }) {
+      const filter = { tenantId: query.tenant_id, agentName: query.agent_name, status: query.status };
+      const store = new UsageStore(deps, caller.workspace.id);
+      const { entries, total } = await store.logs(logPeriod(query.days), filter, query);
+      const logs = entries.map((entry) => ({ ...logEntry(entry), tenant_id: entry.tenantId }));
+      return { status: 200, body: { logs, total } };
+    },
+
+    async getComputeUsage({ caller: { workspace }, query }) {
+      const span = period(query.days);
+      const [rollups, { remaining }] = await Promise.all([
+        new UsageStore(deps, workspace.id).rollups(span),
+        callsLeft(deps, workspace, 'sandbox'),
+      ]);
+      return {
+        status: 200,
+        body: {
+          total_executions: sumOf(rollups, 'executions'),
+          executions_remaining: remaining,
+          total_compute_seconds: sumOf(rollups, 'compute_ms') / 1000,
+          ...bounds(span),
+          by_agent: computeOf(rollups),
+        },
+      };
+    },
+
+    async getAuthorUsage({ caller, query }) {
+      const span = period(query.days);
+      const rollups = await new UsageStore(deps, caller.workspace.id).authorRollups(span);
+      return { status: 200, body: { ...sums(rollups), ...bounds(span) } };
+    },
+
+    async getAuthorUsageTimeseries({ caller, query }) {
+      const span = period(query.days);
+      const rollups = await new UsageStore(deps, caller.workspace.id).authorRollups(span);
+      return { status: 200, body: { points: pointsOf(rollups, span, query.granularity), ...bounds(span) } };
+    },
+
+    async getAuthorUsageBreakdown({ caller, query }) {
+      const span = period(query.days);
+      const rollups = await new UsageStore(deps, caller.workspace.id).authorRollups(span);
+      return { status: 200, body: { by_agent: breakdownOf(rollups), ...bounds(span) } };
+    },
+
+    async listAuthorUsageLogs({ caller, query }) {
+      const filter = { agentName: query.agent_name, status: query.status };
+      const store = new UsageStore(deps, caller.workspace.id);
+      const { entries, total } = await store.authorLogs(logPeriod(query.days), filter, query);
+      return { status: 200, body: { logs: entries.map(logEntry), total } };
+    },
+  };
+}
+
+const bounds = ({ start, end }: Period) => ({ period_start: isoTime(start), period_end: isoTime(end) });
+
+const sums = (rollups: readonly Rollup[]) => ({
+  total_calls: sumOf(rollups, 'calls'),
+  total_errors: sumOf(rollups, 'errors'),
+  credits_cents: sumOf(rollups, 'credits_cents'),
+});
+
+const logEntry = (entry: LogEntry) => ({
+  request_id: requestIdOf(entry.runId),
+  run_id: entry.runId,
+  agent: `${entry.agentOrg}/${entry.agentName}`,
+  version: entry.version,
+  endpoint: entry.endpoint,
+  status: entry.status,
+  http_status: entry.httpStatus,
+  duration_ms: entry.durationMs,
+  created_at: entry.startedAt,
+});

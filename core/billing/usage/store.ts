@@ -1,0 +1,241 @@
+import type { Deps } from '#core/ports/deps.ts';
+import { type Item, queryAll } from '#core/ports/table.ts';
+import {
+  authorLogPartition,
+  authorUsagePartition,
+  failedLogPartition,
+  httpStatusOf,
+  type Totals,
+  tenantLogPartition,
+  tenantPartition,
+  tenantsPartition,
+  usagePartition,
+} from '#core/runs/rollup.ts';
+import { runsStartedBetween } from '#core/runs/store.ts';
+import { monthOf, type Period } from './period.ts';
+
+/** What was run of one agent on one day, or a share of it: several may be of the same agent and day. */
+export interface Rollup {
+  /** `2026-11-21`. */
+  readonly day: string;
+  readonly agentId: string;
+  readonly agentOrg: string;
+  readonly agentName: string;
+  readonly totals: Totals & { readonly [hourly: string]: unknown };
+}
+
+export interface TenantSums {
+  readonly tenantId: string;
+  readonly calls: number;
+  readonly errors: number;
+  /** ISO 8601. */
+  readonly lastCallAt: string;
+}
+
+/** A run that has ended. */
+export interface LogEntry {
+  readonly runId: string;
+  readonly agentOrg: string;
+  readonly agentName: string;
+  readonly version: string;
+  readonly endpoint: string;
+  readonly status: EndStatus;
+  readonly httpStatus: number;
+  readonly durationMs: number;
+  readonly tenantId: string | null;
+  readonly startedAt: string;
+}
+
+type EndStatus = 'completed' | 'failed' | 'timeout' | 'cancelled';
+
+export interface LogFilter {
+  readonly tenantId?: string;
+  readonly agentName?: string;
+  readonly status?: EndStatus;
+}
+
+export interface Slice {
+  readonly limit: number;
+  readonly offset: number;
+}
+
+type StoreDeps = Pick<Deps, 'runs' | 'clock'>;
+
+/** The usage of one workspace, and of its agents by others; the keys are those of `rollup.ts`. */
+export class UsageStore {
+  readonly #deps: StoreDeps;
+  readonly #workspaceId: string;
+
+  constructor(deps: StoreDeps, workspaceId: string) {
+    this.#deps = deps;
+    this.#workspaceId = workspaceId;
+  }
+
+  /** By day, ascending. */
+  rollups(period: Period, tenantId?: string): Promise<Rollup[]> {
+    const id = this.#workspaceId;
+    return this.#rollups(tenantId === undefined ? usagePartition(id) : tenantPartition(id, tenantId), period);
+  }
+
+  authorRollups(period: Period): Promise<Rollup[]> {
+    return this.#rollups(authorUsagePartition(this.#workspaceId), period);
+  }
+
+  async #rollups(pk: string, { days }: Period): Promise<Rollup[]> {
+    const sk = { between: [days[0]!, `${days.at(-1)}$`] } as const;
+    return (await Array.fromAsync(queryAll(this.#deps.runs, { pk, sk, limit: 1000 }))).map(readRollup);
+  }
+
+  /** Every tenant with a call in the period, the busiest first. */
+  async tenants({ days }: Period): Promise<TenantSums[]> {
+    const sums = new Map<string, TenantSums>();
+    const months = Map.groupBy(days, monthOf);
+    const sk = { between: [monthOf(days[0]!), `${monthOf(days.at(-1)!)}$`] } as const;
+    for await (const item of queryAll(this.#deps.runs, { pk: tenantsPartition(this.#workspaceId), sk, limit: 1000 })) {
+      const ofMonth = (months.get(monthOf(item.sk)) ?? []).map((day) => `d${day.slice(8)}`);
+      const sum = (what: string) =>
+        ofMonth.reduce((all, day) => all + ((item[`${day}_${what}`] as number | undefined) ?? 0), 0);
+      const tenantId = item.tenant_id as string;
+      const lastCallAt = item.last_call_at as string;
+      const before = sums.get(tenantId) ?? { calls: 0, errors: 0, lastCallAt };
+      sums.set(tenantId, {
+        tenantId,
+        calls: before.calls + sum('calls'),
+        errors: before.errors + sum('errors'),
+        lastCallAt: [lastCallAt, before.lastCallAt].sort()[1]!,
+      });
+    }
+    const called = [...sums.values()].filter(({ calls }) => calls > 0);
+    return called.sort((a, b) => b.calls - a.calls || (a.tenantId < b.tenantId ? -1 : 1));
+  }
+
+  /** Runs that have ended, sub-calls among them, newest first. */
+  async logs(period: Period, filter: LogFilter, slice: Slice): Promise<{ entries: LogEntry[]; total: number }> {
+    const { tenantId, status } = filter;
+    const rollups = await this.rollups(period, tenantId);
+    const id = this.#workspaceId;
+    if (status !== undefined && status !== 'completed') {
+      const holds = (rollup: Rollup) => countOf(rollup) - countOf(rollup, 'completed');
+      return pageOfLogs(rollups, filter, slice, { ofDay: this.#entries(failedLogPartition(id)), holds });
+    }
+    if (tenantId !== undefined) {
+      return pageOfLogs(rollups, filter, slice, { ofDay: this.#entries(tenantLogPartition(id, tenantId)) });
+    }
+    return pageOfLogs(rollups, filter, slice, { ofDay: (day, pageSize) => this.#endedRuns(day, pageSize) });
+  }
+
+  /** Others' runs of the workspace's agents, newest first. */
+  async authorLogs(period: Period, filter: LogFilter, slice: Slice): Promise<{ entries: LogEntry[]; total: number }> {
+    const rollups = await this.authorRollups(period);
+    return pageOfLogs(rollups, filter, slice, { ofDay: this.#entries(authorLogPartition(this.#workspaceId)) });
+  }
+
+  #entries(pk: string): LogSource['ofDay'] {
+    const { runs } = this.#deps;
+    return async function* ofDay(day, pageSize) {
+      const sk = { between: [day, `${day}U`] } as const;
+      for await (const item of queryAll(runs, { pk, sk, limit: pageSize, reverse: true })) yield readEntry(item);
+    };
+  }
+
+  async *#endedRuns(day: string, pageSize: number): AsyncGenerator<LogEntry> {
+    for await (const run of runsStartedBetween(this.#deps, this.#workspaceId, [day, `${day}U`], pageSize)) {
+      // Those that are under way, or lost and not yet swept, are counted nowhere; nobody called installations.
+      if (run.completedAt === null || run.triggerSource === 'install') continue;
+      yield {
+        runId: run.id,
+        agentOrg: run.agentOrg,
+        agentName: run.agentName,
+        version: run.agentVersion,
+        endpoint: run.endpoint,
+        status: run.status as EndStatus,
+        httpStatus: httpStatusOf(run.errorCode),
+        durationMs: run.durationMs ?? 0,
+        tenantId: run.tenantId,
+        startedAt: run.startedAt,
+      };
+    }
+  }
+}
+
+/** Where entries are read. */
+interface LogSource {
+  /** Those of a day, newest first, so many at a time. */
+  readonly ofDay: (day: string, pageSize: number) => AsyncIterable<LogEntry>;
+  /** How many there are of what is rolled up. @default all runs */
+  readonly holds?: (rollup: Rollup) => number;
+}
+const MAX_PAGE_SIZE = 1000;
+
+/**
+ * A page of what `ofDay` yields. The roll-ups say how many runs of each day match, so that days without any are not read,
+ * nor those that the offset passes over, and the total is exact.
+ */
+async function pageOfLogs(
+  rollups: readonly Rollup[],
+  filter: LogFilter,
+  { limit, offset }: Slice,
+  { ofDay, holds = countOf }: LogSource,
+): Promise<{ entries: LogEntry[]; total: number }> {
+  const days = new Map<string, { matching: number; read: number }>();
+  for (const rollup of rollups) {
+    const { matching, read } = days.get(rollup.day) ?? { matching: 0, read: 0 };
+    const isOf = filter.agentName === undefined || filter.agentName === rollup.agentName;
+    const more = isOf ? countOf(rollup, filter.status) : 0;
+    days.set(rollup.day, { matching: matching + more, read: read + holds(rollup) });
+  }
+  const total = [...days.values()].reduce((sum, { matching }) => sum + matching, 0);
+  const entries: LogEntry[] = [];
+  let skipped = 0;
+  for (const [day, { matching, read }] of [...days].sort(([a], [b]) => (a < b ? 1 : -1))) {
+    if (entries.length === limit) break;
+    if (matching === 0) continue;
+    if (skipped + matching <= offset) {
+      skipped += matching;
+      continue;
+    }
+    let seen = 0;
+    const wanted = offset - skipped + limit - entries.length;
+    // As many as it takes when those that match are spread evenly.
+    const pageSize = Math.min(Math.ceil((wanted * read) / matching), MAX_PAGE_SIZE);
+    for await (const entry of ofDay(day, pageSize)) {
+      if (!matches(entry, filter)) continue;
+      seen += 1;
+      if (skipped < offset) skipped += 1;
+      else entries.push(entry);
+      if (seen === matching || entries.length === limit) break;
+    }
+  }
+  return { entries, total };
+}
+
+function countOf({ totals }: Rollup, status?: EndStatus): number {
+  const { runs = 0, failed = 0, timeout = 0, cancelled = 0 } = totals;
+  return { all: runs, completed: runs - failed - timeout - cancelled, failed, timeout, cancelled }[status ?? 'all'];
+}
+
+const matches = (entry: LogEntry, { tenantId, agentName, status }: LogFilter): boolean =>
+  (tenantId === undefined || entry.tenantId === tenantId) &&
+  (agentName === undefined || entry.agentName === agentName) &&
+  (status === undefined || entry.status === status);
+
+const readRollup = (item: Item): Rollup => ({
+  day: item.sk.slice(0, 10),
+  agentId: item.agent_id as string,
+  agentOrg: item.agent_org as string,
+  agentName: item.agent_name as string,
+  totals: item as Rollup['totals'],
+});
+
+const readEntry = (item: Item): LogEntry => ({
+  runId: item.run_id as string,
+  agentOrg: item.agent_org as string,
+  agentName: item.agent_name as string,
+  version: item.agent_version as string,
+  endpoint: item.endpoint as string,
+  status: item.status as EndStatus,
+  httpStatus: item.http_status as number,
+  durationMs: item.duration_ms as number,
+  tenantId: (item.tenant_id as string | undefined) ?? null,
+  startedAt: item.started_at as string,
+});

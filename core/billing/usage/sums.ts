@@ -1,0 +1,67 @@
+import type { Period } from './period.ts';
+import type { Rollup } from './store.ts';
+
+/** What the rows of `core/billing/usage/routes.ts` show, from roll-ups. */
+
+type SumName = 'runs' | 'calls' | 'errors' | 'duration_ms' | 'executions' | 'compute_ms' | TokenSum | 'credits_cents';
+type TokenSum = 'input_tokens' | 'output_tokens';
+
+export const sumOf = (rollups: readonly Rollup[], name: SumName): number =>
+  rollups.reduce((sum, { totals }) => sum + (totals[name] ?? 0), 0);
+
+/** Every day of the period, or every hour of it that has begun. */
+export function pointsOf(rollups: readonly Rollup[], period: Period, granularity: 'day' | 'hour') {
+  const byDay = Map.groupBy(rollups, (rollup) => rollup.day);
+  return period.days.flatMap((day) => {
+    const ofDay = byDay.get(day) ?? [];
+    if (granularity === 'day') return [point(day, ofDay, '')];
+    return HOURS.map((hour) => ({ hour, date: `${day}T${hour}:00:00Z` }))
+      .filter(({ date }) => Date.parse(date) <= period.end)
+      .map(({ hour, date }) => point(date, ofDay, `h${hour}_`));
+  });
+}
+
+const HOURS = Array.from({ length: 24 }, (_, hour) => String(hour).padStart(2, '0'));
+
+function point(date: string, rollups: readonly Rollup[], prefix: string) {
+  const sum = (name: string) =>
+    rollups.reduce((all, { totals }) => all + ((totals[prefix + name] as number | undefined) ?? 0), 0);
+  return { date, calls: sum('calls'), errors: sum('errors'), credits_cents: sum('credits_cents') };
+}
+
+/** The busiest agent first; agents that only other agents called have no calls. */
+export function breakdownOf(rollups: readonly Rollup[]) {
+  return byAgent(rollups)
+    .map(({ agent, rollups: own }) => {
+      const calls = sumOf(own, 'calls');
+      return {
+        agent_id: agent.agentId,
+        org_slug: agent.agentOrg,
+        agent_name: agent.agentName,
+        calls,
+        errors: sumOf(own, 'errors'),
+        avg_duration_ms: calls === 0 ? 0 : Math.round(sumOf(own, 'duration_ms') / calls),
+        credits_cents: sumOf(own, 'credits_cents'),
+      };
+    })
+    .sort((a, b) => b.calls - a.calls);
+}
+
+/** Agents with a sandbox, the one that took most time first. */
+export function computeOf(rollups: readonly Rollup[]) {
+  return byAgent(rollups)
+    .map(({ agent, rollups: own }) => ({
+      agent_id: agent.agentId,
+      agent_name: agent.agentName,
+      executions: sumOf(own, 'executions'),
+      compute_seconds: sumOf(own, 'compute_ms') / 1000,
+    }))
+    .filter(({ executions }) => executions > 0)
+    .sort((a, b) => b.compute_seconds - a.compute_seconds);
+}
+
+/** Roll-ups of the same agent, whichever versions, and one of its last day. */
+function byAgent(rollups: readonly Rollup[]) {
+  const groups = Map.groupBy(rollups, ({ agentOrg, agentName }) => `${agentOrg}/${agentName}`);
+  return [...groups.values()].map((own) => ({ agent: own.at(-1)!, rollups: own }));
+}

@@ -1,0 +1,63 @@
+import type { Config } from '#core/base/config.ts';
+import type { Blobs } from './blobs.ts';
+import type { Clock } from './clock.ts';
+import type { Ids } from './ids.ts';
+import type { Llm } from './llm.ts';
+import type { Mail } from './mail.ts';
+import type { Outbound } from './outbound.ts';
+import type { RunSignals } from './run-signals.ts';
+import type { Sandbox } from './sandbox.ts';
+import type { Table } from './table.ts';
+import type { Timers } from './timers.ts';
+import type { UploadForms } from './upload-forms.ts';
+import type { Vault } from './vault.ts';
+
+/** Everything the platform needs from its host, built once per process: `local/deps.ts`, `aws/deps.ts`. */
+export interface Deps {
+  readonly config: Config;
+  readonly main: Table;
+  readonly runs: Table;
+  readonly counters: Table;
+  readonly blobs: Blobs;
+  readonly uploadForms: UploadForms;
+  readonly vault: Vault;
+  readonly sandbox: Sandbox;
+  readonly runSignals: RunSignals;
+  readonly llm: Llm;
+  readonly outbound: Outbound;
+  /** Where sandboxed agents reach the API, which is not always where clients do; no slash at the end. */
+  readonly gatewayUrl: string;
+  readonly mail: Mail;
+  readonly clock: Clock;
+  readonly ids: Ids;
+  readonly log: Log;
+  /**
+   * Work that may outlast the answer. The local host goes on with it and waits for it at shutdown; a Lambda function
+   * stops with its answer, so there the returned promise ends only with the work.
+   */
+  readonly background: (work: Promise<void>) => Promise<void>;
+  /**
+   * Has an installation done, which takes minutes and may outlast the answer by far. Ends with it, or once another
+   * process has it to do.
+   */
+  readonly startInstall: (job: InstallJob) => Promise<void>;
+}
+
+/** With what few functions need: the bundles of all others are without it on AWS. */
+export interface AllDeps extends Deps {
+  readonly timers: Timers;
+}
+
+/** One JSON line each. Never pass inputs, outputs or headers. */
+export interface Log {
+  debug(message: string, fields?: Record<string, unknown>): void;
+  info(message: string, fields?: Record<string, unknown>): void;
+  warn(message: string, fields?: Record<string, unknown>): void;
+  error(message: string, fields?: Record<string, unknown>): void;
+}
+
+/** The installation of a version's dependencies, as its record announces it; small enough for any queue. */
+export interface InstallJob {
+  readonly versionId: string;
+  readonly runId: string;
+}

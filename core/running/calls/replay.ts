@@ -1,0 +1,56 @@
+import { refOf } from '#core/agents/references.ts';
+import { findAnyVersion } from '#core/agents/store.ts';
+import type { Caller } from '#core/base/caller.ts';
+import { PlatformError } from '#core/base/errors.ts';
+import type { Json } from '#core/base/json.ts';
+import type { Deps } from '#core/ports/deps.ts';
+import { RunStore } from '#core/runs/store.ts';
+import { topOfChain } from '../orchestration/lineage.ts';
+import { startAsync } from './async.ts';
+import { UPLOAD_FOLDER } from './input.ts';
+import { actingWorkspace } from './target.ts';
+
+/**
+ * Runs the version of a former run once more, with the input that its record holds. Answers the id of the former run.
+ *
+ * Throws NOT_FOUND, UNPROCESSABLE for what cannot be repeated (an installation, a run that got files or secrets, a version
+ * that was deleted), FORBIDDEN for an agent that is no longer shared, and what `beginCall` throws.
+ */
+export async function replayRun(
+  deps: Deps,
+  { caller, name, runId, receivedAt }: { caller: Caller; name: string; runId: string; receivedAt: number },
+): Promise<string> {
+  const runs = new RunStore(deps, caller.workspace.id);
+  const run = await runs.findByName(name);
+  const cannot = (why: string) => new PlatformError('UNPROCESSABLE', `The run ${run.id} cannot be repeated: ${why}.`);
+  if (run.triggerSource === 'install') throw cannot('it was an installation, which uploading the bundle again repeats');
+  const [agent, body] = await Promise.all([findAnyVersion(deps, run.agentId), runs.body(run.id)]);
+  if (agent === undefined) throw cannot(`${run.agentOrg}/${run.agentName} ${run.agentVersion} was deleted`);
+  const input = body?.input;
+  if (typeof input !== 'object' || input === null || Array.isArray(input)) throw cannot('its input is no longer kept');
+  if (hasFiles(input)) throw cannot('it was given files, which are not kept');
+  if (holdsMasked(input)) throw cannot('its input had the value of a secret in it, which is not kept');
+  await actingWorkspace(deps, caller, agent, true);
+  await startAsync(deps, {
+    agent,
+    endpoint: run.endpoint,
+    input: { document: input, uploads: [], isMultipart: false },
+    workspace: caller.workspace,
+    runId,
+    triggerSource: 'replay',
+    receivedAt,
+    lineage: topOfChain(agent),
+    skillHeaders: {},
+    tenantId: run.tenantId ?? undefined,
+    replayOf: run.id,
+  });
+  deps.log.info('run replayed', { run_id: runId, replay_of: run.id, agent: refOf(agent) });
+  return run.id;
+}
+
+const hasFiles = ({ files }: { readonly [member: string]: Json }): boolean =>
+  Array.isArray(files) &&
+  files.some((file) => String((file as { path?: unknown } | null)?.path).startsWith(`${UPLOAD_FOLDER}/`));
+
+/** As `SecretMask` leaves it: the agent would be given the mask for the value. */
+const holdsMasked = (input: Json): boolean => /\[secret [A-Z][A-Z0-9_]*\]/.test(JSON.stringify(input));

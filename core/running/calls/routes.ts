@@ -1,0 +1,125 @@
+import * as z from 'zod';
+import { defineRoutes, raw } from '#core/http/route.ts';
+
+const warning = z.object({
+  code: z.enum(['LOW_CONFIDENCE', 'TRUNCATED', 'DEPRECATED_FIELD', 'VALIDATION_SKIPPED']),
+  field: z.string().optional(),
+  message: z.string(),
+});
+
+const usage = z.object({ input_tokens: z.int(), output_tokens: z.int() });
+
+export const callRoutes = defineRoutes([
+  {
+    operationId: 'replayRun',
+    method: 'POST',
+    path: '/workspaces/{workspace_id}/runs/{run_id}/replay',
+    summary: 'Run a version once more, with the input of a former run',
+    fn: 'calls',
+    auth: 'key',
+    stream: true,
+    request: { body: z.looseObject({ reason: z.string().optional() }) },
+    response: {
+      202: z.object({
+        run_id: z.uuid(),
+        job_id: z.uuid(),
+        replay_of_run_id: z.uuid(),
+        status: z.literal('queued'),
+      }),
+    },
+    errors: ['NOT_FOUND', 'CONFLICT', 'UNPROCESSABLE', 'MISSING_SECRETS', 'LLM_KEY_REQUIRED', 'RATE_LIMITED'],
+  },
+  {
+    operationId: 'callAgent',
+    method: 'POST',
+    path: '/{org}/{agent}/{version}/{endpoint}',
+    summary: 'Call an agent and wait for its answer',
+    fn: 'calls',
+    auth: 'key',
+    agents: true,
+    admits: true,
+    stream: true,
+    request: {
+      query: z.object({ verbose: z.stringbool().default(false).describe('Also answer what the agent printed.') }),
+      headers: z.object({
+        'x-platform-deadline-ms': z.coerce
+          .number()
+          .int()
+          .positive()
+          .optional()
+          .describe('Answer by then, in epoch milliseconds.'),
+        'x-platform-max-hops': z.coerce
+          .number()
+          .int()
+          .min(0)
+          .optional()
+          .describe('How many levels of calls there may be below this one.'),
+        'x-platform-tenant': z
+          .string()
+          .regex(/^[\w.:@-]{1,128}$/, 'must be 1-128 letters, digits or . : @ _ -')
+          .optional()
+          .describe('Counts the call under this tenant in /usage/tenants.'),
+        'x-platform-skills': z.string().optional().describe('Skills to add, as `org/skill@v1`, separated by commas.'),
+        'x-platform-skills-only': z.string().optional().describe('Skills instead of those of the agent.'),
+        'x-platform-no-skills': z.string().optional().describe('`true` for no skills at all.'),
+        'x-platform-client': z.string().optional().describe('`cli` marks the run as started by the command line.'),
+        'idempotency-key': z
+          .string()
+          .min(1)
+          .max(255)
+          .optional()
+          .describe('A retry with the same key gets the first answer and runs nothing, for 24 hours.'),
+        accept: z.string().optional().describe('`text/event-stream` asks for the events of the run as they happen.'),
+        prefer: z
+          .string()
+          .optional()
+          .describe('`respond-async` asks for an answer at once, with the address of the run (RFC 7240).'),
+      }),
+      body: raw('application/json', 'multipart/form-data', 'application/vnd.platform.upload+json'),
+    },
+    response: {
+      200: z.object({
+        data: z.unknown().describe("The agent's output."),
+        warnings: z.array(warning).optional(),
+        metadata: z.object({
+          request_id: z.string(),
+          processing_time_ms: z.int(),
+          version: z.string(),
+          execution_time_ms: z.int(),
+          usage: usage.optional(),
+          stdout: z.string().optional(),
+          stderr: z.string().optional(),
+        }),
+      }),
+      202: z.object({
+        run_id: z.uuid(),
+        status: z.literal('running'),
+        url: z.string().describe('Where the run is: GET it until its status is another; DELETE it to cancel it.'),
+        metadata: z.object({ request_id: z.string(), version: z.string() }),
+      }),
+    },
+    alsoRaw: ['text/event-stream'],
+    errors: [
+      'MISSING_INPUT_FIELDS',
+      'MISSING_SECRETS',
+      'LLM_KEY_REQUIRED',
+      'MAX_HOPS_TOO_LOW',
+      'AGENT_NOT_CALLABLE',
+      'DEPENDENCY_NOT_ALLOWED',
+      'DEPENDENCY_CYCLE',
+      'MAX_HOPS_EXCEEDED',
+      'MISSING_BILLING_ORG',
+      'CONFLICT',
+      'RUN_CANCELLED',
+      'RATE_LIMITED',
+      'BUDGET_EXCEEDED',
+      'LLM_RATE_LIMITED',
+      'LLM_ERROR',
+      'INSUFFICIENT_CREDITS',
+      'NOT_FOUND',
+      'UNPROCESSABLE',
+      'SANDBOX_ERROR',
+      'TIMEOUT',
+    ],
+  },
+]);

@@ -1,0 +1,174 @@
+import { refOf, versionName } from '#core/agents/references.ts';
+import { findSkill, type SkillHome } from '#core/agents/skills/skill-refs.ts';
+import type { AgentVersion } from '#core/agents/version.ts';
+import { isPaid } from '#core/agents/views.ts';
+import { PlatformError } from '#core/base/errors.ts';
+import type { Deps } from '#core/ports/deps.ts';
+
+/** A skill that applies to a run, resolved and allowed. */
+export interface Skill {
+  readonly org: string;
+  readonly name: string;
+  /** `v1`. */
+  readonly version: string;
+  readonly description: string;
+  /** The Markdown of SKILL.md without its front matter. */
+  readonly text: string;
+  /** The files beside SKILL.md. */
+  readonly files: readonly { readonly path: string; readonly content: string }[];
+}
+
+/** The headers by which a caller chooses skills, as they came. */
+export interface SkillHeaders {
+  /** `X-Platform-Skills`: references to add, separated by commas. */
+  readonly skills?: string;
+  /** `X-Platform-Skills-Only`: references that replace all others; an empty value means none. */
+  readonly skillsOnly?: string;
+  /** `X-Platform-No-Skills`: `true` removes all. */
+  readonly noSkills?: string;
+}
+
+/** Of one run. */
+const MAX_SKILLS = 20;
+const MAX_BYTES = 1024 * 1024;
+
+/** `contract.md` 11.1. */
+const SKILLS_FOLDER = '/home/user/platform/skills';
+
+/** A reference, with the one who gave it. */
+interface Wanted {
+  readonly reference: string;
+  readonly home: SkillHome;
+  /** The error when it leads nowhere. */
+  readonly refuse: (problem: string) => PlatformError;
+}
+
+/**
+ * The skills of a run, in the order in which they apply: the agent's `default_skills`, then those of the caller's headers
+ * (`contract.md` 11.5); each version once. A locked agent's headers are ignored, whatever they say. Without a reference
+ * nothing is read.
+ *
+ * References of headers are seen from `caller`, the workspace that the run belongs to; `default_skills` from the agent's.
+ *
+ * Throws INVALID_INPUT for a reference in a header that leads to no skill that the caller may use, UNPROCESSABLE for such
+ * a one in `default_skills`, and INVALID_INPUT for more than 20 skills or 1 MB of them.
+ */
+export async function resolveSkills(
+  deps: Pick<Deps, 'main' | 'blobs' | 'clock' | 'ids'>,
+  { agent, headers, caller }: { agent: AgentVersion; headers: SkillHeaders; caller: SkillHome },
+): Promise<Skill[]> {
+  const wanted = wantedSkills(agent, headers, caller);
+  if (wanted.length === 0) return [];
+  if (wanted.length > MAX_SKILLS) {
+    throw new PlatformError(
+      'INVALID_INPUT',
+      `This call names ${wanted.length} skills, those of ${refOf(agent)} included; at most ${MAX_SKILLS} apply to a run.`,
+    );
+  }
+  const found = new Map<string, Skill>();
+  for (const version of await Promise.all(wanted.map((each) => lookUp(deps, each, agent)))) {
+    found.set(version.id, toSkill(version));
+  }
+  const skills = [...found.values()];
+  const bytes = skills.reduce((sum, skill) => sum + sizeOf(skill), 0);
+  if (bytes > MAX_BYTES) {
+    throw new PlatformError(
+      'INVALID_INPUT',
+      `The skills of this call have ${bytes} bytes in all; at most ${MAX_BYTES} apply to a run.`,
+    );
+  }
+  return skills;
+}
+
+function wantedSkills(agent: AgentVersion, headers: SkillHeaders, caller: SkillHome): Wanted[] {
+  const { default_skills, skills_locked } = agent.definition;
+  const home = { workspaceId: agent.workspaceId, slug: agent.orgSlug };
+  const defaults = default_skills.map((reference): Wanted => {
+    const refuse = (problem: string) =>
+      new PlatformError('UNPROCESSABLE', `${refOf(agent)} cannot run: ${reference} in its default_skills ${problem}.`, {
+        hint: 'Its owners correct default_skills with PATCH /agents/{id}.',
+      });
+    return { reference, home, refuse };
+  });
+  if (skills_locked || isTrue(headers.noSkills)) return skills_locked ? defaults : [];
+  return headers.skillsOnly === undefined
+    ? [...defaults, ...fromHeader('X-Platform-Skills', headers.skills ?? '', caller)]
+    : fromHeader('X-Platform-Skills-Only', headers.skillsOnly, caller);
+}
+
+function fromHeader(name: string, value: string, home: SkillHome): Wanted[] {
+  return value
+    .split(',')
+    .map((part) => part.trim())
+    .filter((part) => part !== '')
+    .map((reference) => ({
+      reference,
+      home,
+      refuse: (problem) => new PlatformError('INVALID_INPUT', `${name}: "${reference.slice(0, 120)}" ${problem}.`),
+    }));
+}
+
+/** Throws INVALID_INPUT for what is neither: a mistyped `true` would give a run skills that its caller did not want. */
+function isTrue(value: string | undefined): boolean {
+  const word = value?.trim().toLowerCase() ?? '';
+  if (!['', 'true', 'false'].includes(word)) {
+    throw new PlatformError(
+      'INVALID_INPUT',
+      `X-Platform-No-Skills is "${word.slice(0, 40)}"; it may be true or false.`,
+    );
+  }
+  return word === 'true';
+}
+
+async function lookUp(
+  deps: Pick<Deps, 'main' | 'blobs' | 'clock' | 'ids'>,
+  { reference, home, refuse }: Wanted,
+  agent: AgentVersion,
+): Promise<AgentVersion> {
+  const result = await findSkill(deps, reference, home);
+  if ('problem' in result) throw refuse(result.problem);
+  const { skill } = result;
+  // Programs and tools of loops find the text in files. A prompt's only reader is the model.
+  const inSandbox = agent.definition.execution_engine !== 'direct_llm';
+  const isOffered = skill.definition.allow_local_download && !isPaid(skill);
+  if (inSandbox && !isOffered && skill.workspaceId !== home.workspaceId) {
+    throw refuse('may only be used by prompt agents outside its workspace: its author does not offer the source');
+  }
+  return skill;
+}
+
+const toSkill = (version: AgentVersion): Skill => ({
+  org: version.orgSlug,
+  name: version.name,
+  version: versionName(version.version),
+  description: version.definition.description,
+  text: version.definition.prompt ?? '',
+  files: version.definition.skill_files.map(({ path, content }) => ({ path, content })),
+});
+
+const sizeOf = ({ text, files }: Skill): number =>
+  files.reduce((sum, { content }) => sum + Buffer.byteLength(content), Buffer.byteLength(text));
+
+/**
+ * The skills as files for a sandbox (`contract.md` 11.5), to be named by the variable `PLATFORM_SKILLS_DIR`: a
+ * `manifest.json`, each text as `<org>_<name>_<version>.md`, and further files in a folder of that name beside it.
+ */
+export function skillFiles(skills: readonly Skill[]): { path: string; content: Uint8Array }[] {
+  if (skills.length === 0) return [];
+  const manifest = skills.map(({ org, name, version, description }) => ({ org, name, version, description }));
+  const files = skills.flatMap((skill) => {
+    // Slugs, names and versions hold neither "/" nor ".", and paths of files were checked when they were published.
+    const base = `${skill.org}_${skill.name}_${skill.version}`;
+    return [
+      { path: `${base}.md`, content: skill.text },
+      ...skill.files.map(({ path, content }) => ({ path: `${base}/${path}`, content })),
+    ];
+  });
+  return [{ path: 'manifest.json', content: `${JSON.stringify(manifest, null, 2)}\n` }, ...files].map(
+    ({ path, content }) => ({ path: `${SKILLS_FOLDER}/${path}`, content: Buffer.from(content) }),
+  );
+}
+
+/** Variables of a sandbox that has {@link skillFiles}. */
+export const skillEnvironment = (skills: readonly Skill[]): Record<string, string> =>
+  skills.length === 0 ? {} : { PLATFORM_SKILLS_DIR: SKILLS_FOLDER };

@@ -1,0 +1,581 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest';
+import type { AgentVersion } from '#core/agents/version.ts';
+import { PlatformError } from '#core/base/errors.ts';
+import type { ModelChoice } from '#core/models/models.ts';
+import { SystemClock } from '#core/ports/clock.ts';
+import type { Sandbox, SandboxSession } from '#core/ports/sandbox.ts';
+import { SecretMask } from '#core/runs/masking.ts';
+import { Trace } from '#core/runs/trace.ts';
+import { FolderBlobs } from '#local/folder-blobs.ts';
+import { createLocalSandbox } from '#local/sandbox/local-sandbox.ts';
+import { memoryDeps } from '#test/helpers/memory-deps.ts';
+import { type ScriptedLlm, startScriptedLlm } from '#test/helpers/scripted-llm/server.ts';
+import type { ScriptedToolCall, ScriptedTurn } from '#test/helpers/scripted-llm/turns.ts';
+import type { EngineRun } from './engine.ts';
+import { runLoop } from './managed-loop.ts';
+import type { ProgressEvent } from './progress.ts';
+
+const ANTHROPIC: ModelChoice = { provider: 'anthropic', model: 'claude-haiku-4-5', apiKey: 'key-of-anthropic' };
+const OPENAI: ModelChoice = { provider: 'openai', model: 'gpt-4o', apiKey: 'key-of-openai' };
+
+const folder = mkdtempSync(join(tmpdir(), 'managed-loop-'));
+const blobs = new FolderBlobs(join(folder, 'blobs'));
+const sandbox = await createLocalSandbox({ cacheFolder: join(folder, 'cache'), blobs, kind: 'auto', prestart: 2 });
+const { problem } = await sandbox.status();
+
+let server: ScriptedLlm;
+beforeAll(async () => {
+  server = await startScriptedLlm();
+});
+afterEach(() => server.reset());
+afterAll(async () => {
+  await Promise.all([server.close(), sandbox.close()]);
+  rmSync(folder, { recursive: true, force: true });
+});
+
+type Definition = Partial<AgentVersion['definition']> & { max_turns?: number };
+
+/** Sessions that were opened and not closed. */
+const open = new Set<SandboxSession>();
+const counted: Sandbox = {
+  status: () => sandbox.status(),
+  close: () => sandbox.close(),
+  async open(spec) {
+    const session = await sandbox.open(spec);
+    open.add(session);
+    const close = session.close.bind(session);
+    session.close = () => close().then(() => void open.delete(session));
+    return session;
+  },
+};
+
+function prepare(change: Partial<EngineRun> = {}, { max_turns = 25, ...definition }: Definition = {}) {
+  const deps = {
+    ...memoryDeps({
+      anthropicUrl: `${server.url}/anthropic/v1`,
+      openaiUrl: `${server.url}/openai/v1`,
+      geminiUrl: `${server.url}/gemini/v1beta`,
+      sandboxEgress: 'none',
+    }),
+    sandbox: counted,
+    clock: new SystemClock(),
+  };
+  const events: ProgressEvent[] = [];
+  const run: EngineRun = {
+    runId: 'r',
+    workspaceId: 'w',
+    agent: {
+      definition: {
+        prompt: 'Do it.',
+        output_schema: null,
+        supported_providers: ['any'],
+        custom_tools: [],
+        manifest: null,
+        loop: { max_turns },
+        ...definition,
+      },
+    } as unknown as AgentVersion,
+    input: { document: { question: 'why?' }, uploads: [], isMultipart: false },
+    skills: [],
+    models: [ANTHROPIC],
+    isStrict: false,
+    files: [],
+    env: { TOKEN: 'very-secret' },
+    mask: new SecretMask({ TOKEN: 'very-secret' }),
+    deadline: Date.now() + 30_000,
+    signal: new AbortController().signal,
+    emit: (event) => events.push(event),
+    trace: new Trace(deps.clock),
+    ...change,
+  };
+  return { deps, run, events };
+}
+
+const call = (name: string, input: Record<string, unknown> = {}): ScriptedToolCall => ({ name, input });
+const bash = (command: string): ScriptedToolCall => call('bash', { command });
+const submit = (result: unknown = 'done'): ScriptedTurn => ({ toolCalls: [call('submit_result', { result })] });
+
+/** What the model was told of its tools in the last request it got. */
+function lastResults(): { text: string; isError: boolean }[] {
+  const { content } = server.requests.at(-1)!.body.messages.at(-1);
+  return (
+    content
+      .filter(({ type }: { type: string }) => type === 'tool_result')
+      // biome-ignore lint/suspicious/noExplicitAny: the provider's own form.
+      .map(({ content: parts, is_error }: any) => ({
+        text: typeof parts === 'string' ? parts : parts.map(({ text }: { text: string }) => text).join(''),
+        isError: is_error === true,
+      }))
+  );
+}
+
+/** Runs the tools in one turn, and submits in the next; answers what the model was told. */
+async function resultsOf(calls: ScriptedToolCall[], change: Partial<EngineRun> = {}, definition: Definition = {}) {
+  server.queue({ toolCalls: calls }, submit());
+  const { deps, run } = prepare(change, definition);
+  const result = await runLoop(deps, run);
+  expect(result.error).toBeUndefined();
+  return lastResults();
+}
+const textsOf = async (...given: Parameters<typeof resultsOf>) => (await resultsOf(...given)).map(({ text }) => text);
+
+const tool = (name: string, command: string, properties: Record<string, unknown> = {}) => ({
+  name,
+  description: `${name} it`,
+  command,
+  input_schema: { type: 'object', properties },
+});
+
+const withSandbox = describe.skipIf(problem !== undefined);
+
+test('a loop whose model answers at once: text as data, no tool, no waiting for a sandbox', async () => {
+  server.queue({ text: '{"why": "because"}', usage: { input: 10, output: 5 } });
+  const { deps, run, events } = prepare();
+  const never = {
+    ...deps,
+    sandbox: { ...counted, open: () => new Promise<never>(() => {}) },
+    background: async () => {},
+  };
+  const result = await runLoop(never, run);
+  expect(result).toMatchObject({
+    data: { why: 'because' },
+    usage: { input_tokens: 10, output_tokens: 5 },
+    model: { provider: 'anthropic', model: 'claude-haiku-4-5' },
+    exitCode: null,
+    stdout: '',
+    stderr: '',
+    warnings: [],
+  });
+  expect(result.costUsd).toBeCloseTo(0.000035);
+  expect(events).toEqual([
+    { type: 'sandbox_start' },
+    { type: 'turn_start', turn: 1, max_turns: 25 },
+    { type: 'done', usage: { input_tokens: 10, output_tokens: 5 } },
+  ]);
+  const { body } = server.requests[0]!;
+  expect(body.max_tokens).toBe(16_384);
+  expect(body.messages).toEqual([{ role: 'user', content: [{ type: 'text', text: '{\n  "question": "why?"\n}' }] }]);
+  expect(body.tools.map(({ name }: { name: string }) => name)).toEqual([
+    'bash',
+    'read_file',
+    'write_file',
+    'list_files',
+    'submit_result',
+  ]);
+  expect(body.tools.at(-1).input_schema).toMatchObject({ properties: { result: { type: 'string' } } });
+});
+
+test('the model is told of its place, its tools, its skills and how to end, then what the author wrote', async () => {
+  const skill = {
+    org: 'a',
+    name: 'brevity',
+    version: 'v1',
+    description: 'How to be brief.',
+    text: 'Be brief.',
+    files: [],
+  };
+  const output_schema = { type: 'object', properties: { answer: { type: 'string' } } };
+  server.queue({ text: 'x' });
+  const { deps, run } = prepare(
+    { skills: [skill] },
+    { output_schema, custom_tools: [tool('count', 'wc')], max_turns: 7 },
+  );
+  await runLoop(deps, run);
+  const { body } = server.requests[0]!;
+  const system: string = body.system.map(({ text }: { text: string }) => text).join('');
+  expect(system).toMatch(
+    /\/home\/user[\s\S]*\/tmp\/uploads\/[\s\S]*7 turns[\s\S]*- count: count it[\s\S]*- brevity: How to be brief\.[\s\S]*submit_result[\s\S]*"answer"[\s\S]*\n---\n\nBe brief\.\n\n---\n\nDo it\.$/,
+  );
+  expect(body.tools.at(-1)).toMatchObject({ name: 'submit_result', input_schema: output_schema });
+});
+
+test('a text that is cut comes with a warning; a refusal is an error with its cost', async () => {
+  server.queue({ text: 'half', finish: 'length' });
+  const first = prepare();
+  expect(await runLoop(first.deps, first.run)).toMatchObject({
+    data: { result: 'half' },
+    warnings: [{ code: 'TRUNCATED' }],
+  });
+  server.queue({ text: 'no', finish: 'content_filter', usage: { input: 3, output: 1 } });
+  const { deps, run, events } = prepare();
+  expect(await runLoop(deps, run)).toMatchObject({
+    error: { code: 'LLM_ERROR' },
+    usage: { input_tokens: 3, output_tokens: 1 },
+  });
+  expect(events.at(-1)).toMatchObject({ type: 'error', usage: { input_tokens: 3, output_tokens: 1 } });
+});
+
+describe('submit_result', () => {
+  const ask = async (output_schema: Definition['output_schema'], ...inputs: Record<string, unknown>[]) => {
+    for (const input of inputs) server.queue({ toolCalls: [call('submit_result', input)] });
+    const { deps, run } = prepare({}, { output_schema });
+    return runLoop(deps, run);
+  };
+
+  test('its parameters are the result', async () => {
+    expect((await ask(null, { result: 'a text' })).data).toEqual({ result: 'a text' });
+    const schema = { properties: { n: { type: 'integer' } }, required: ['n'] };
+    expect((await ask(schema, { n: 1 })).data).toEqual({ n: 1 });
+  });
+
+  test('or one of them, where the result is no object', async () => {
+    const schema = { type: 'array', items: { $ref: '#/$defs/item' }, $defs: { item: { type: 'string' } } };
+    expect((await ask(schema, { result: ['a'] })).data).toEqual(['a']);
+    const { input_schema } = server.requests.at(-1)!.body.tools.at(-1);
+    expect(input_schema).toMatchObject({ type: 'object', required: ['result'], $defs: schema.$defs });
+    expect((await ask({ anyOf: [{ type: 'object' }, { type: 'null' }] }, { result: null })).data).toBeNull();
+  });
+
+  test('what does not match the schema goes back to the model', async () => {
+    const schema = { type: 'object', properties: { n: { type: 'integer' } }, required: ['n'] };
+    expect((await ask(schema, { n: 'one' }, { n: 1 })).data).toEqual({ n: 1 });
+    expect(lastResults()).toEqual([{ text: expect.stringMatching(/^\[ERROR\] .*n must be integer/), isError: true }]);
+  });
+
+  test('a secret in the result is masked', async () => {
+    expect((await ask(null, { result: 'it is very-secret' })).data).toEqual({ result: 'it is [secret TOKEN]' });
+  });
+});
+
+describe('turns', () => {
+  test('are counted, and when they are used up the run fails for good', async () => {
+    server.script({ default: { toolCalls: [call('nothing')], usage: { input: 1, output: 1 } } });
+    const { deps, run, events } = prepare({}, { max_turns: 3 });
+    const result = await runLoop(deps, run);
+    expect(result.error).toMatchObject({
+      code: 'UNPROCESSABLE',
+      message: expect.stringContaining('reached maximum turns (3)'),
+    });
+    expect(result.usage).toEqual({ input_tokens: 3, output_tokens: 3 });
+    expect(events.filter(({ type }) => type === 'turn_start')).toHaveLength(3);
+    expect(server.requests).toHaveLength(3);
+  });
+
+  test('unknown tools and parameters that are none are errors that the model is told', async () => {
+    const calls = [call('nothing'), call('bash', { cmd: 'x' }), call('read_file', { path: 1 })];
+    expect(await resultsOf(calls)).toEqual([
+      {
+        text: expect.stringMatching(/^\[ERROR\] There is no tool "nothing"\. The tools are bash, .*submit_result/),
+        isError: true,
+      },
+      { text: expect.stringMatching(/^\[ERROR\] .*command is required/), isError: true },
+      { text: expect.stringMatching(/^\[ERROR\] .*path must be string/), isError: true },
+    ]);
+    server.queue({ toolCalls: [{ name: 'bash', rawInput: '{"command": "ec' }], finish: 'length' }, submit());
+    const { deps, run } = prepare({ isWatched: true });
+    await runLoop(deps, run);
+    expect(lastResults()[0]!.text).toMatch(/^\[ERROR\] .*no JSON, or were cut off/);
+  });
+
+  test('a provider that limits its rate is replaced in any turn, for good', async () => {
+    server.script({
+      key: 'key-of-anthropic',
+      turns: [{ thinking: 'hm', toolCalls: [call('nothing')] }, { status: 429 }],
+    });
+    server.script({ key: 'key-of-openai', turns: [{ toolCalls: [call('nothing')] }, submit()] });
+    const { deps, run } = prepare({ models: [ANTHROPIC, OPENAI] });
+    const result = await runLoop(deps, run);
+    expect(result).toMatchObject({ data: { result: 'done' }, model: { provider: 'openai', model: 'gpt-4o' } });
+    expect(server.requests.map(({ provider }) => provider)).toEqual(['anthropic', 'anthropic', 'openai', 'openai']);
+    expect(run.trace.events).toContainEqual(expect.objectContaining({ event_type: 'fallback_transition' }));
+  });
+
+  test('text is shown as it comes, without secrets', async () => {
+    server.queue({ text: 'I look at very-secret things.', toolCalls: [call('nothing')] }, submit());
+    const { deps, run, events } = prepare({ isWatched: true });
+    await runLoop(deps, run);
+    const shown = events.flatMap((event) => (event.type === 'text_delta' ? event.text : [])).join('');
+    expect(shown).toBe('I look at [secret TOKEN] things.');
+  });
+});
+
+describe('strict mode', () => {
+  const HELPER = 'python3 /home/user/helpers/platform_call.py acme/fetch@v1';
+  const dependent: Definition = {
+    custom_tools: [
+      tool('fetch', `: ${HELPER}; exit {{code}}`, { code: { type: 'integer' } }),
+      tool('other', 'echo hi'),
+    ],
+    manifest: { dependencies: [{ id: 'acme/fetch', version: 'v1' }] } as Definition['manifest'],
+  };
+  const strict = { isStrict: true };
+
+  test('has no bash', async () => {
+    const [result] = await resultsOf([bash('id')], strict);
+    expect(result).toEqual({ text: expect.stringMatching(/^\[ERROR\] STRICT_MODE_BASH_DISABLED/), isError: true });
+    const names = server.requests[0]!.body.tools.map(({ name }: { name: string }) => name);
+    expect(names).toEqual(['read_file', 'write_file', 'list_files', 'submit_result']);
+    expect(server.requests[0]!.text).not.toMatch(/\bbash\b.*read_file/);
+  });
+
+  withSandbox('with dependencies', () => {
+    test('takes no result before one was called with success', async () => {
+      const refused = submit();
+      server.queue(
+        refused,
+        { toolCalls: [call('other'), call('submit_result', { result: 'early' })] },
+        { text: 'I am done.' },
+        { text: '' },
+        { toolCalls: [call('fetch', { code: 1 })] },
+        refused,
+        { toolCalls: [call('submit_result', { result: 'ok' }), call('fetch', { code: 0 })] },
+      );
+      const { deps, run } = prepare(strict, dependent);
+      const result = await runLoop(deps, run);
+      expect(result.error).toBeUndefined();
+      expect(result.data).toEqual({ result: 'ok' });
+      expect(server.requests).toHaveLength(7);
+      const { text } = server.requests.at(-1)!;
+      expect(text.match(/\[ERROR\] STRICT_MODE_DEPENDENCY_REQUIRED: Before .*: fetch\./g)).toHaveLength(3);
+      expect(text.match(/^Before a result is accepted.* fetch\. Then call submit_result/gm)).toHaveLength(2);
+      expect(run.trace.events).toContainEqual(
+        expect.objectContaining({
+          event_type: 'policy_violation',
+          payload: { tool: 'submit_result', turn: 1, code: 'STRICT_MODE_DEPENDENCY_REQUIRED' },
+        }),
+      );
+    });
+  });
+
+  test('inherited by an agent without dependencies asks for none', async () => {
+    server.queue(submit());
+    const { deps, run } = prepare(strict);
+    expect((await runLoop(deps, run)).data).toEqual({ result: 'done' });
+  });
+
+  test('flexible agents with dependencies may do without', async () => {
+    server.queue(submit());
+    const { deps, run } = prepare({}, dependent);
+    expect((await runLoop(deps, run)).data).toEqual({ result: 'done' });
+  });
+});
+
+withSandbox(`tools in a sandbox${problem === undefined ? '' : ` cannot work here: ${problem}`}`, () => {
+  afterEach(() => vi.waitFor(() => expect(open.size).toBe(0)));
+
+  test('bash: output, errors, status, nothing', async () => {
+    const commands = ['pwd', 'echo out; echo err >&2; exit 3', 'true', 'echo "[ERROR] mine"', 'printf "a\\0b"'];
+    expect(await resultsOf(commands.map(bash))).toEqual([
+      { text: '/home/user', isError: false },
+      { text: 'out\nSTDERR:\nerr\n[exit code: 3]', isError: false },
+      { text: '(no output)', isError: false },
+      { text: '[ERROR] mine', isError: true },
+      { text: 'a\uFFFDb', isError: false },
+    ]);
+  });
+
+  test('long output keeps its beginning and its end', async () => {
+    const [text] = await textsOf([bash('echo first; yes | head -c 1000000; echo last; exit 9')]);
+    expect(text).toMatch(/^first\n[\s\S]*bytes left out[\s\S]*last\n\[exit code: 9\]$/);
+    expect(Buffer.byteLength(text!)).toBeLessThanOrEqual(30 * 1024);
+    const [flood] = await textsOf([bash('yes')]);
+    expect(flood).toMatch(/^\[ERROR\] The command printed more than 10 MB/);
+  });
+
+  test('files: written, read, listed; those that cannot be, and those that never end', async () => {
+    const results = await (async () => {
+      server.queue(
+        {
+          toolCalls: [
+            call('write_file', { path: 'notes/a b.txt', content: 'grüße\n' }),
+            bash('mkdir -p .git x/y; touch .git/z; mkfifo pipe; head -c 9000 /dev/zero > zeros; seq 20000 > long'),
+          ],
+        },
+        {
+          toolCalls: [
+            call('read_file', { path: '/home/user/notes/a b.txt' }),
+            call('list_files'),
+            call('list_files', { path: '.', recursive: true }),
+            call('read_file', { path: 'nowhere' }),
+            call('read_file', { path: 'zeros' }),
+            call('read_file', { path: '/dev/zero' }),
+            call('read_file', { path: 'pipe' }),
+            call('read_file', { path: 'long' }),
+            call('list_files', { path: 'long' }),
+            call('write_file', { path: '/etc/passwd', content: 'x' }),
+            call('read_file', { path: 'a\0b' }),
+          ],
+        },
+        submit(),
+      );
+      const { deps, run } = prepare();
+      await runLoop(deps, run);
+      return lastResults();
+    })();
+    const [written, all, tree, none, zeros, endless, pipe, long, noFolder, refused, nul] = results;
+    expect(written).toEqual({ text: 'grüße\n', isError: false });
+    expect(all!.text.split('\n')).toEqual(['.git/', 'long', 'notes/', 'pipe', 'x/', 'zeros']);
+    expect(tree!.text.split('\n')).toEqual(['long', 'notes/', 'notes/a b.txt', 'pipe', 'x/', 'x/y/', 'zeros']);
+    for (const { text, isError } of [none!, zeros!, endless!, pipe!, noFolder!, refused!, nul!]) {
+      expect({ text, isError }).toEqual({ text: expect.stringMatching(/^\[ERROR\] /), isError: true });
+    }
+    expect(long!.text).toMatch(/^1\n2\n[\s\S]*\n\[\.\.\. the file goes on/);
+    expect(server.requests[1]!.text).toContain('Wrote 8 bytes to notes/a b.txt.');
+  });
+
+  test('uploads and further files lie there; of the environment, all but the keys of models', async () => {
+    const upload = { path: '/tmp/uploads/0_a.txt', content: Buffer.from('up'), name: 'a', contentType: 'text/plain' };
+    const env = {
+      TOKEN: 'very-secret',
+      ANTHROPIC_API_KEY: 'key-of-anthropic',
+      OTHER: 'key-of-anthropic',
+      OPENAI_API_KEY: 'mine',
+    };
+    const change: Partial<EngineRun> = {
+      input: { document: {}, uploads: [upload] as never, isMultipart: true },
+      files: [{ path: '/home/user/platform/skills/a.md', content: Buffer.from('skill') }],
+      env,
+    };
+    const shown = 'cat /tmp/uploads/* platform/skills/a.md; env | grep -E "KEY|TOKEN|LLM|OTHER" | sort';
+    expect(await textsOf([bash(shown)], change)).toEqual([
+      'upskillLLM_MODEL=claude-haiku-4-5\nLLM_PROVIDER=anthropic\nOPENAI_API_KEY=mine\nTOKEN=very-secret',
+    ]);
+  });
+
+  test('tools of one turn run at the same time; their results are in the order of the calls', async () => {
+    // Each waits for a file of the other.
+    const meet = (own: string, other: string) =>
+      bash(`touch ${own}; until [ -e ${other} ]; do sleep 0.01; done; echo ${own}`);
+    expect(await textsOf([meet('a', 'b'), meet('b', 'a')])).toEqual(['a', 'b']);
+  });
+
+  test('a result that is submitted beside other calls waits for them', async () => {
+    server.queue({ toolCalls: [call('submit_result', { result: 'r' }), bash('sleep 0.2; echo very-secret')] });
+    const { deps, run, events } = prepare();
+    const result = await runLoop(deps, run);
+    expect(result.data).toEqual({ result: 'r' });
+    expect(events.flatMap((event) => ('tool' in event ? `${event.type} ${event.tool}` : []))).toEqual([
+      'tool_call bash',
+      'tool_result bash',
+      'tool_call submit_result',
+      'tool_result submit_result',
+    ]);
+    expect(events).toContainEqual({
+      type: 'tool_call',
+      turn: 1,
+      tool: 'bash',
+      args_brief: 'sleep 0.2; echo [secret TOKEN]',
+    });
+    expect(result.stderr).toMatch(/^turn 1: bash ok, \d+ ms\nturn 1: submit_result ok, \d+ ms\n$/);
+    expect(run.trace.events.map(({ event_type }) => event_type)).toEqual([
+      'llm_call_started',
+      'llm_call_succeeded',
+      'tool_call_started',
+      'tool_call_succeeded',
+      'tool_call_started',
+      'tool_call_succeeded',
+    ]);
+  });
+
+  describe('of the author', () => {
+    const custom_tools = [
+      tool('show', `printf '<%s>' '{{x}}' "{{x}}" {{x}} {{y}}; cat "$PLATFORM_TOOL_INPUT"`, { x: {}, y: {} }),
+      tool('input', 'sleep 0.1; cat /tmp/__tool_input.json', { n: { type: 'integer' } }),
+      tool('meet', 'touch {{a}}; until [ -e {{b}} ]; do sleep 0.01; done; cat "$PLATFORM_TOOL_INPUT"', {
+        a: {},
+        b: {},
+      }),
+      tool('unsafe', `sh -c 'echo {{x}}'`, { x: { type: 'string' } }),
+      tool('fails', 'echo no >&2; exit 4'),
+    ];
+
+    test('get their parameters, whatever is in them, and run nothing else', async () => {
+      const x = `'; touch /tmp/x; "$(touch /tmp/x)" \`touch /tmp/x\``;
+      expect(await textsOf([call('show', { x })], {}, { custom_tools })).toEqual([
+        `<${x}><${x}><${x}>${JSON.stringify({ x })}`,
+      ]);
+      const [results] = await textsOf([call('unsafe', { x: 'a; id' })], {}, { custom_tools });
+      expect(results).toMatch(/^\[ERROR\] the tool takes only a number or a boolean as "x"/);
+    });
+
+    test('each its own, at the same time or in turn', async () => {
+      const calls = [1, 2, 3].map((n) => call('input', { n }));
+      expect(await textsOf(calls, {}, { custom_tools })).toEqual(['{"n":1}', '{"n":2}', '{"n":3}']);
+      const pair = [call('meet', { a: 'p', b: 'q' }), call('meet', { a: 'q', b: 'p' })];
+      expect(await textsOf(pair, {}, { custom_tools })).toEqual(['{"a":"p","b":"q"}', '{"a":"q","b":"p"}']);
+    });
+
+    test('may get more than a command line holds, in the file', async () => {
+      const more = tool('size', 'wc -c < /tmp/__tool_input.json');
+      const [size] = await textsOf([call('size', { text: 'x'.repeat(500_000) })], {}, { custom_tools: [more] });
+      expect(size).toBe(String(500_000 + '{"text":""}'.length));
+    });
+
+    test('fail as commands do; parameters that do not fit are not run', async () => {
+      const calls = [call('fails'), call('input', { n: 'one' })];
+      expect(await textsOf(calls, {}, { custom_tools })).toEqual([
+        'STDERR:\nno\n[exit code: 4]',
+        expect.stringMatching(/^\[ERROR\] .*n must be integer/),
+      ]);
+    });
+
+    test('find the helpers when there is an agent to call', async () => {
+      const manifest = { dependencies: [{ id: 'acme/fetch', version: 'v1' }] } as Definition['manifest'];
+      const command = 'ls helpers; grep -c AgentClient /home/user/helpers/platform_call.py';
+      const [text] = await textsOf([bash(command)], {}, { manifest });
+      expect(text).toMatch(/platform_call\.js\nplatform_call\.py\n\d/);
+    });
+  });
+
+  describe('that do not end', () => {
+    const HANG = `trap '' TERM; echo begun; echo "it is very-secret" >&2; while :; do sleep 1; done`;
+
+    test('are stopped at the deadline, and what they had printed is kept', async () => {
+      server.queue({ toolCalls: [bash(HANG), bash('sleep 60')], usage: { input: 7, output: 2 } });
+      const deadline = Date.now() + 1500;
+      const { deps, run, events } = prepare({ deadline });
+      const result = await runLoop(deps, run);
+      expect(Date.now() - deadline).toBeLessThan(1000);
+      expect(result.error).toMatchObject({ code: 'TIMEOUT', message: expect.stringContaining('still at work') });
+      expect(result.stderr).toMatch(
+        /turn 1: bash error, \d+ ms\n\[ERROR\] The command was stopped[\s\S]*begun\nSTDERR:\nit is \[secret TOKEN\]\n/,
+      );
+      expect(result.usage).toEqual({ input_tokens: 7, output_tokens: 2 });
+      expect(events.at(-1)).toMatchObject({ type: 'error' });
+    });
+
+    test('are gone within a second when the run is cancelled', async () => {
+      server.queue({ toolCalls: [bash(HANG)] });
+      const cancel = new AbortController();
+      const { deps, run, events } = prepare({ signal: cancel.signal });
+      const running = runLoop(deps, run);
+      await expect.poll(() => events.map(({ type }) => type), { timeout: 15_000 }).toContain('tool_call');
+      const cancelledAt = Date.now();
+      cancel.abort(new PlatformError('RUN_CANCELLED', 'The run was cancelled.'));
+      expect((await running).error).toMatchObject({ code: 'RUN_CANCELLED' });
+      await vi.waitFor(() => expect(open.size).toBe(0));
+      expect(Date.now() - cancelledAt).toBeLessThan(1000);
+    });
+  });
+
+  test('that use up their memory end the run', async () => {
+    server.queue({ toolCalls: [bash('head -c 2000000000 /dev/zero | tail | wc -c')] }, submit());
+    const { deps, run } = prepare();
+    const result = await runLoop({ ...deps, config: { ...deps.config, sandboxMemoryBytes: 64 * 1024 ** 2 } }, run);
+    expect(result.error).toMatchObject({ code: 'SANDBOX_ERROR', extra: { category: 'code_error' } });
+  });
+});
+
+test('a model that does not answer is left at the deadline', async () => {
+  server.queue({ hang: true });
+  const deadline = Date.now() + 300;
+  const { deps, run } = prepare({ deadline });
+  expect((await runLoop(deps, run)).error).toMatchObject({ code: 'TIMEOUT' });
+  expect(Date.now() - deadline).toBeLessThan(1000);
+  await vi.waitFor(() => expect(server.open).toBe(0));
+});
+
+test('without a sandbox on this host, a loop fails at its first tool and not before', async () => {
+  server.queue(submit());
+  const { deps, run } = prepare();
+  const none = { ...deps, sandbox: memoryDeps().sandbox };
+  expect((await runLoop(none, run)).data).toEqual({ result: 'done' });
+  server.queue({ toolCalls: [bash('id')] });
+  expect((await runLoop(none, run)).error).toMatchObject({
+    code: 'SANDBOX_ERROR',
+    extra: { category: 'setup_error' },
+  });
+});

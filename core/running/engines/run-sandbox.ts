@@ -1,0 +1,48 @@
+import { bundleKey } from '#core/agents/version.ts';
+import { hasCode, PlatformError } from '#core/base/errors.ts';
+import type { Deps } from '#core/ports/deps.ts';
+import type { SandboxSession } from '#core/ports/sandbox.ts';
+import { runEgress } from '../install/install.ts';
+import type { EngineRun } from './engine.ts';
+
+/**
+ * Opens the sandbox of a run, with its uploads and further files in it. Whoever opens it closes it. Throws SANDBOX_ERROR
+ * when this host has none.
+ */
+export async function openRunSandbox(
+  { sandbox, config, clock }: Pick<Deps, 'sandbox' | 'config' | 'clock'>,
+  run: EngineRun,
+  env: Readonly<Record<string, string>>,
+): Promise<SandboxSession> {
+  const { agent, input } = run;
+  run.emit({ type: 'sandbox_start' });
+  const session = await sandbox
+    .open({
+      bundle: agent.bundle && bundleKey(agent.bundle.sha256),
+      layer: agent.install?.layer,
+      env,
+      egress: runEgress(config, agent),
+      purpose: 'run',
+      deadline: run.deadline,
+      turn: run.isSubCall ? undefined : { owner: run.workspaceId, deadline: run.deadline },
+      signal: run.signal,
+      limits: {
+        memoryBytes: config.sandboxMemoryBytes,
+        diskBytes: config.sandboxDiskBytes,
+        fileBytes: config.sandboxDiskBytes,
+        processes: config.sandboxProcesses,
+        cpuSeconds: Math.ceil((run.deadline - clock.now()) / 1000) + 1,
+      },
+    })
+    .catch((error: unknown) => {
+      if (!hasCode(error, 'SANDBOX_UNAVAILABLE')) throw error;
+      throw new PlatformError('SANDBOX_ERROR', (error as Error).message, { category: 'setup_error' });
+    });
+  try {
+    for (const { path, content } of [...run.files, ...input.uploads]) await session.writeFile(path, content);
+    return session;
+  } catch (error) {
+    await session.close();
+    throw error;
+  }
+}

@@ -1,0 +1,378 @@
+import { describe, expect, test } from 'vitest';
+import { PlatformError } from '#core/base/errors.ts';
+import type { NewRun, RunResult } from '#core/runs/run.ts';
+import { RunStore } from '#core/runs/store.ts';
+import { type MemoryDeps, memoryDeps } from '#test/helpers/memory-deps.ts';
+import type { CallInput } from '../calls/input.ts';
+import { answerOf, fingerprintOf, idempotent, type KeptAnswer, type KeyedCall } from './idempotent.ts';
+
+const WORKSPACE = '11111111-1111-4111-8111-111111111111';
+const DAY_MS = 24 * 3600 * 1000;
+
+const keyed = (deps: MemoryDeps, changes: Partial<KeyedCall> = {}): KeyedCall => ({
+  workspaceId: WORKSPACE,
+  key: 'order-17',
+  fingerprint: 'f',
+  runId: deps.ids.uuid(),
+  deadline: deps.clock.now() + 60_000,
+  ...changes,
+});
+
+const newRun = (deps: MemoryDeps, { runId, deadline }: KeyedCall): NewRun => ({
+  id: runId,
+  agentId: deps.ids.uuid(),
+  agentWorkspaceId: WORKSPACE,
+  agentOrg: 'acme',
+  agentName: 'echo',
+  agentVersion: 'v1',
+  engine: 'direct_llm',
+  endpoint: 'run',
+  triggerSource: 'api',
+  startedAt: deps.clock.now(),
+  deadline,
+  input: {},
+});
+
+const completed = (output: string): RunResult => ({
+  status: 'completed',
+  input: {},
+  output,
+  stdout: '',
+  stderr: '',
+  trace: [],
+  executionMs: 12,
+  exitCode: null,
+  errorCode: null,
+  errorMessage: null,
+  inputTokens: 3,
+  outputTokens: 4,
+  creditsCents: 0,
+});
+
+const failed = (errorCode: 'SANDBOX_ERROR' | 'INTERNAL_ERROR'): RunResult => ({
+  ...completed(''),
+  status: 'failed',
+  errorCode,
+  errorMessage: 'It failed.',
+});
+
+/** What a call does: begins its run, ends it, keeps its answer. */
+async function answer(deps: MemoryDeps, call: KeyedCall, output = 'done') {
+  const runs = new RunStore(deps, WORKSPACE);
+  return idempotent(deps, call, async (keep) => {
+    const run = newRun(deps, call);
+    await runs.start(run);
+    await runs.finish(run, completed(output));
+    return keep({ status: 200, body: JSON.stringify({ data: output, at: deps.clock.now() }) });
+  });
+}
+
+const neverCalled = async (): Promise<never> => {
+  throw new Error('the call was made again');
+};
+const runHeaders = (runId: string) => ({ 'x-run-id': runId, 'x-platform-run-id': runId });
+
+/** Moves time ahead until the promise is settled. */
+async function settled<T>(deps: MemoryDeps, promise: Promise<T>, stepMs = 100): Promise<T> {
+  let isSettled = false;
+  promise.catch(() => {}).finally(() => (isSettled = true));
+  while (!isSettled) await deps.clock.advance(stepMs);
+  return promise;
+}
+
+describe('a call with a key', () => {
+  test('sent again within a day gets the first answer, to the byte; a day later it is made anew', async () => {
+    const deps = memoryDeps();
+    const call = keyed(deps);
+    const { result } = (await answer(deps, call)) as { result: KeptAnswer };
+    expect(result.headers).toEqual(runHeaders(call.runId));
+    await deps.clock.advance(DAY_MS - 1000);
+    expect(await idempotent(deps, keyed(deps), neverCalled)).toEqual({ replayed: result });
+    await deps.clock.advance(1000);
+    expect(await answer(deps, keyed(deps), 'anew')).toMatchObject({ result: { status: 200 } });
+  });
+
+  test('with another request is a conflict', async () => {
+    const deps = memoryDeps();
+    await answer(deps, keyed(deps));
+    await expect(idempotent(deps, keyed(deps, { fingerprint: 'g' }), neverCalled)).rejects.toMatchObject({
+      code: 'CONFLICT',
+      message: expect.stringContaining('another request'),
+    });
+  });
+
+  test('shares it with nobody in another workspace', async () => {
+    const deps = memoryDeps();
+    await answer(deps, keyed(deps));
+    const other = keyed(deps, { workspaceId: '22222222-2222-4222-8222-222222222222', fingerprint: 'g' });
+    expect(await idempotent(deps, other, async () => 'made')).toEqual({ result: 'made' });
+  });
+
+  test('that was refused before its run began leaves the key free', async () => {
+    const deps = memoryDeps();
+    const refused = idempotent(deps, keyed(deps), async () => {
+      throw new PlatformError('INVALID_INPUT', 'text: is required');
+    });
+    await expect(refused).rejects.toMatchObject({ code: 'INVALID_INPUT' });
+    expect(await answer(deps, keyed(deps, { fingerprint: 'corrected' }))).toHaveProperty('result');
+  });
+
+  test('whose run failed gets the same error again', async () => {
+    const deps = memoryDeps();
+    const call = keyed(deps);
+    const runs = new RunStore(deps, WORKSPACE);
+    const failing = idempotent(deps, call, async () => {
+      const run = newRun(deps, call);
+      await runs.start(run);
+      await runs.finish(run, failed('SANDBOX_ERROR'));
+      throw new PlatformError('SANDBOX_ERROR', 'It failed.', { stderr_tail: 'line 3' });
+    });
+    await expect(failing).rejects.toMatchObject({ code: 'SANDBOX_ERROR' });
+    const again = await idempotent(deps, keyed(deps), neverCalled);
+    expect(again).toMatchObject({ replayed: { status: 500, headers: runHeaders(call.runId) } });
+    expect(JSON.parse((again as { replayed: KeptAnswer }).replayed.body)).toEqual({
+      error: { code: 'SANDBOX_ERROR', message: 'It failed.', is_retryable: false, stderr_tail: 'line 3' },
+      metadata: { request_id: `req_${call.runId.replaceAll('-', '')}` },
+    });
+  });
+
+  test('keeps large answers, too', async () => {
+    const deps = memoryDeps();
+    const output = 'ü'.repeat(1_000_000);
+    const { result } = (await answer(deps, keyed(deps), output)) as { result: KeptAnswer };
+    expect(await idempotent(deps, keyed(deps), neverCalled)).toEqual({ replayed: result });
+  });
+
+  test('sent 50 times at once is made once, and everybody gets its answer', async () => {
+    const deps = memoryDeps();
+    let made = 0;
+    const calls = Array.from({ length: 50 }, () => {
+      const call = keyed(deps);
+      return idempotent(deps, call, async (keep) => {
+        made += 1;
+        const run = newRun(deps, call);
+        await new RunStore(deps, WORKSPACE).start(run);
+        await deps.clock.sleep(2000);
+        await new RunStore(deps, WORKSPACE).finish(run, completed('x'));
+        return keep({ status: 200, body: '{"data":"x"}' });
+      });
+    });
+    const answers = await settled(deps, Promise.all(calls));
+    expect(made).toBe(1);
+    const kept = answers.map((each) => ('result' in each ? each.result : each.replayed));
+    expect(kept).toEqual(Array(50).fill(kept[0]));
+    expect(answers.filter((each) => 'replayed' in each)).toHaveLength(49);
+  });
+
+  test('waits for the first one no longer than its own deadline', async () => {
+    const deps = memoryDeps();
+    const first = idempotent(deps, keyed(deps), async (keep) => {
+      await deps.clock.sleep(50_000);
+      return keep({ status: 200, body: '{}' });
+    });
+    const impatient = idempotent(deps, keyed(deps, { deadline: deps.clock.now() + 5000 }), neverCalled);
+    const startedAt = deps.clock.now();
+    await expect(settled(deps, impatient)).rejects.toMatchObject({
+      code: 'CONFLICT',
+      message: expect.stringContaining('under way'),
+      extra: { suggested_wait_time: 5 },
+    });
+    expect(deps.clock.now() - startedAt).toBeLessThanOrEqual(5100);
+    await settled(deps, first);
+  });
+});
+
+/** The host dies at some point of the call, and everything that it had in memory with it. */
+describe('a call whose host died', () => {
+  /** Claims the key, and never ends. */
+  async function abandoned(deps: MemoryDeps, upTo?: (run: NewRun, runs: RunStore) => Promise<unknown>) {
+    const call = keyed(deps);
+    await new Promise<void>((reached, failed) => {
+      void idempotent(deps, call, async () => {
+        const run = newRun(deps, call);
+        await upTo?.(run, new RunStore(deps, WORKSPACE)).catch(failed);
+        reached();
+        return new Promise(() => {});
+      });
+    });
+    return call;
+  }
+
+  test('after the run ended is answered from its record', async () => {
+    const deps = memoryDeps();
+    const dead = await abandoned(deps, async (run, runs) => {
+      await runs.start(run);
+      await deps.clock.advance(70);
+      await runs.finish(run, completed('kept'));
+    });
+    const again = await settled(deps, idempotent(deps, keyed(deps), neverCalled));
+    expect(again).toMatchObject({ replayed: { status: 200, headers: runHeaders(dead.runId) } });
+    expect(JSON.parse((again as { replayed: KeptAnswer }).replayed.body)).toEqual({
+      data: 'kept',
+      metadata: {
+        request_id: `req_${dead.runId.replaceAll('-', '')}`,
+        processing_time_ms: 70,
+        version: 'v1',
+        execution_time_ms: 12,
+        usage: { input_tokens: 3, output_tokens: 4 },
+      },
+    });
+    expect(await idempotent(deps, keyed(deps), neverCalled)).toEqual(again);
+  });
+
+  test('after the run failed is answered with its error', async () => {
+    const deps = memoryDeps();
+    await abandoned(deps, async (run, runs) => {
+      await runs.start(run);
+      await runs.finish(run, failed('SANDBOX_ERROR'));
+    });
+    const again = await settled(deps, idempotent(deps, keyed(deps), neverCalled));
+    expect(again).toMatchObject({ replayed: { status: 500, body: expect.stringContaining('"SANDBOX_ERROR"') } });
+  });
+
+  test('while it ran is made anew, once, when the run is found lost', async () => {
+    const deps = memoryDeps();
+    let lost!: NewRun;
+    await abandoned(deps, async (run, runs) => {
+      lost = run;
+      await runs.start(run);
+    });
+    const impatient = idempotent(deps, keyed(deps, { deadline: deps.clock.now() + 3000 }), neverCalled);
+    await expect(settled(deps, impatient)).rejects.toMatchObject({ code: 'CONFLICT' });
+    // The sweep, at the next start.
+    await new RunStore(deps, WORKSPACE).finish(lost, failed('INTERNAL_ERROR'));
+    const answers = await settled(
+      deps,
+      Promise.all(Array.from({ length: 20 }, () => answer(deps, keyed(deps), 'anew'))),
+    );
+    expect(answers.filter((each) => 'result' in each)).toHaveLength(1);
+  });
+
+  test('while it ran is made anew past its deadline, swept or not', async () => {
+    const deps = memoryDeps();
+    await abandoned(deps, (run, runs) => runs.start(run));
+    await deps.clock.advance(100_000);
+    expect(await settled(deps, answer(deps, keyed(deps), 'anew'))).toHaveProperty('result');
+  });
+
+  test.each([
+    ['completed', completed('kept')],
+    ['failed', failed('SANDBOX_ERROR')],
+    ['found lost', failed('INTERNAL_ERROR')],
+  ])('is never made anew where its run has an answer of its own: %s', async (_, end) => {
+    const deps = memoryDeps();
+    const dead = await abandoned(deps, async (run, runs) => {
+      await runs.start(run);
+      await runs.finish(run, end);
+    });
+    const answerFrom: KeyedCall['answerFrom'] = ({ id, status }, output) => ({
+      status: 200,
+      body: JSON.stringify({ id, status, output }),
+    });
+    await deps.clock.advance(100_000);
+    const again = await settled(deps, idempotent(deps, keyed(deps, { answerFrom }), neverCalled));
+    const body = JSON.stringify({ id: dead.runId, status: end.status, output: end.output });
+    expect(again).toMatchObject({ replayed: { status: 200, body, headers: runHeaders(dead.runId) } });
+  });
+
+  test('before its run began is made anew as soon as that run can be prevented, and whoever slept through it is told', async () => {
+    const deps = memoryDeps();
+    const first = keyed(deps);
+    const asleep = Promise.withResolvers<void>();
+    const slow = idempotent(deps, first, async () => {
+      await asleep.promise;
+      throw new PlatformError('NOT_FOUND', 'Its run was prevented.');
+    });
+    const prevented: string[] = [];
+    const prevent = async (runId: string) => prevented.push(runId) > 1;
+    const start = deps.clock.now();
+    const again = keyed(deps, { prevent });
+    expect(
+      await settled(
+        deps,
+        idempotent(deps, again, async () => 'made anew'),
+      ),
+    ).toEqual({ result: 'made anew' });
+    // The first time, it seemed to have begun.
+    expect(prevented).toEqual([first.runId, first.runId]);
+    expect(deps.clock.now() - start).toBeGreaterThan(10_000);
+    expect(deps.clock.now() - start).toBeLessThan(12_000);
+    asleep.resolve();
+    await expect(slow).rejects.toMatchObject({ code: 'CONFLICT' });
+  });
+
+  test('before its run began is made anew past its deadline', async () => {
+    const deps = memoryDeps();
+    await abandoned(deps);
+    const impatient = idempotent(deps, keyed(deps, { deadline: deps.clock.now() + 60_000 }), neverCalled);
+    await expect(settled(deps, impatient)).rejects.toMatchObject({ code: 'CONFLICT' });
+    await deps.clock.advance(40_000);
+    expect(await settled(deps, answer(deps, keyed(deps), 'anew'))).toHaveProperty('result');
+  });
+});
+
+test('an answer that cannot be kept is sent all the same, and made of the run later', async () => {
+  const deps = memoryDeps();
+  const call = keyed(deps);
+  const counters = new Proxy(deps.counters, {
+    get: (table, method) =>
+      method === 'update' ? () => Promise.reject(new Error('the table is away')) : table[method as 'get'].bind(table),
+  });
+  const first = await answer({ ...deps, counters }, call, 'x');
+  expect(first).toMatchObject({ result: { body: expect.stringContaining('"x"') } });
+  const again = await settled(deps, idempotent(deps, keyed(deps), neverCalled));
+  expect(again).toMatchObject({ replayed: { status: 200, body: expect.stringContaining('"data":"x"') } });
+});
+
+describe('fingerprintOf', () => {
+  const URL = 'http://a/acme/echo/v1/run?verbose=true';
+  const input = (changes: Partial<CallInput> = {}): CallInput => ({
+    document: { a: 1 },
+    uploads: [],
+    isMultipart: false,
+    ...changes,
+  });
+  const upload = (text: string) => [{ path: '/tmp/uploads/0_a.txt', content: Buffer.from(text) }];
+
+  test.each([
+    ['another path', 'http://a/acme/echo/v2/run?verbose=true', input()],
+    ['another query', 'http://a/acme/echo/v1/run', input()],
+    ['another body', URL, input({ document: { a: 2 } })],
+    ['files', URL, input({ uploads: upload('x') })],
+    ['another model', URL, input({ llmCredentials: { model: 'm' } })],
+  ])('%s is another request', (_, url, other) => {
+    expect(fingerprintOf(url, other)).not.toBe(fingerprintOf(URL, input()));
+  });
+
+  test('another host, or another key of the provider, is the same request', () => {
+    const same = input({ llmCredentials: { api_key: 'secret' } });
+    expect(fingerprintOf(URL.replace('//a', '//b'), same)).toBe(fingerprintOf(URL, input()));
+  });
+
+  test('files count by what is in them', () => {
+    const of = (text: string) => fingerprintOf(URL, input({ uploads: upload(text) }));
+    const [one, same, other] = [of('x'), of('x'), of('y')];
+    expect([one === same, one === other]).toEqual([true, false]);
+  });
+});
+
+describe('answerOf', () => {
+  const shown = (status: number, asStream: boolean) => {
+    const { raw, ...rest } = answerOf(
+      { status, body: '{"a":1}', headers: { 'x-run-id': 'r' } },
+      { isReplayed: true, asStream },
+    );
+    return { ...rest, type: raw.contentType, text: Buffer.from(raw.content as Uint8Array).toString() };
+  };
+  const headers = { 'x-run-id': 'r', 'idempotent-replayed': 'true' };
+
+  test.each([
+    [200, false, { status: 200, type: 'application/json', text: '{"a":1}' }],
+    [502, false, { status: 502, type: 'application/json', text: '{"a":1}' }],
+    [200, true, { status: 200, type: 'text/event-stream', text: 'event: result\ndata: {"a":1}\n\n' }],
+    [502, true, { status: 200, type: 'text/event-stream', text: 'event: error\ndata: {"a":1}\n\n' }],
+    [202, true, { status: 202, type: 'application/json', text: '{"a":1}' }],
+  ])('a kept %i, as a stream: %s', (status, asStream, expected) => {
+    expect(shown(status, asStream)).toEqual({ ...expected, headers });
+  });
+});

@@ -1,0 +1,72 @@
+import { expect, test } from 'vitest';
+import { createApp } from '#core/api/app.ts';
+import { allHandlers } from '#core/api/handlers.ts';
+import { agentListeners } from '#core/api/listeners.ts';
+import { routes } from '#core/api/routes.ts';
+import type { InstallJob } from '#core/ports/deps.ts';
+import { memoryDeps } from '#test/helpers/memory-deps.ts';
+import { bundleForm, zipOf } from '#test/helpers/platform.ts';
+import { addUser } from '#test/helpers/users.ts';
+import { runInstall } from './install.ts';
+
+const BUNDLE = zipOf({ 'main.py': 'print("{}")', 'requirements.txt': 'six==1.17.0\n' });
+
+/** A platform whose installations are left to whoever takes the job. */
+async function setUp(take: (job: InstallJob) => Promise<void>) {
+  const deps = memoryDeps();
+  const host = { ...deps, startInstall: take };
+  const app = createApp(host, routes, allHandlers(host));
+  const { key } = await addUser(deps, 'acme');
+  const post = async (path: string, body: string | FormData, headers = {}): Promise<unknown> => {
+    const all = { authorization: `Bearer ${key}`, ...headers };
+    return (await app(new Request(`http://platform.test${path}`, { method: 'POST', headers: all, body }))).json();
+  };
+  /** Answers what the upload of its code answers. */
+  const publish = async (name: string) => {
+    const agent = { name, type: 'tool', description: 'x', required_secrets: [] };
+    const made = await post('/agents', JSON.stringify(agent), { 'content-type': 'application/json' });
+    const { id } = (made as { agent: { id: string } }).agent;
+    return post(`/agents/${id}/upload`, bundleForm(BUNDLE));
+  };
+  const opened: string[] = [];
+  const sandbox = {
+    ...deps.sandbox,
+    open: () => {
+      opened.push('sandbox');
+      return deps.sandbox.open({} as never);
+    },
+  };
+  return { deps: { ...deps, sandbox }, opened, publish };
+}
+
+test('another process installs, and the upload answers how it ended', async () => {
+  const { deps, opened, publish } = await setUp((job) => runInstall({ ...deps, listeners: agentListeners(deps) }, job));
+  expect(await publish('elsewhere')).toMatchObject({
+    environment_status: 'failed',
+    environment_error: 'there is no sandbox in this test',
+  });
+  expect(opened).toHaveLength(1);
+});
+
+test('a job that comes twice, late, or for what is no longer there does nothing', async () => {
+  const jobs: InstallJob[] = [];
+  const { deps, opened, publish } = await setUp(async (job) => void jobs.push(job));
+  const uploading = publish('twice');
+  await expect.poll(() => jobs.length).toBe(1);
+  await runInstall({ ...deps, listeners: agentListeners(deps) }, jobs[0]!);
+  await runInstall({ ...deps, listeners: agentListeners(deps) }, jobs[0]!);
+  await runInstall({ ...deps, listeners: agentListeners(deps) }, { ...jobs[0]!, runId: crypto.randomUUID() });
+  await runInstall({ ...deps, listeners: agentListeners(deps) }, { ...jobs[0]!, versionId: crypto.randomUUID() });
+  await expect.poll(() => deps.clock.sleepers).toBe(2);
+  await deps.clock.advance(1000);
+  expect(await uploading).toMatchObject({ environment_status: 'failed' });
+  expect(opened).toHaveLength(1);
+});
+
+test('an upload is answered after ten seconds, whatever the installation does', async () => {
+  const { deps, publish } = await setUp(async () => {});
+  const uploading = publish('slow');
+  await expect.poll(() => deps.clock.sleepers).toBe(2);
+  await deps.clock.advance(11_000);
+  expect(await uploading).toMatchObject({ status: 'processing', environment_status: 'building' });
+});

@@ -1,0 +1,400 @@
+import { describe, expect, test } from 'vitest';
+import { newRunKey } from '#core/accounts/service-keys/key-format.ts';
+import type { AgentDefinition, Orchestration } from '#core/agents/definition.ts';
+import type { AgentVersion } from '#core/agents/version.ts';
+import { authenticateAgent } from '#core/api/agent-caller.ts';
+import type { AgentCaller } from '#core/base/caller.ts';
+import type { Json } from '#core/base/json.ts';
+import type { Workspace } from '#core/base/workspace.ts';
+import { RunStore } from '#core/runs/store.ts';
+import { type MemoryDeps, memoryDeps } from '#test/helpers/memory-deps.ts';
+import { contextEnvironment, type IssuedContext, type Lineage, newContext, topOfChain } from './lineage.ts';
+import { checkSubCall } from './sub-call.ts';
+
+const WORKSPACE: Workspace = {
+  id: '11111111-1111-4111-8111-111111111111',
+  slug: 'ann',
+  name: 'Ann',
+  type: 'personal',
+  createdAt: '2035-06-01T12:00:00.000Z',
+};
+const ELSEWHERE = '22222222-2222-4222-8222-222222222222';
+
+/** `ann/<name>@v1`, calling the agents named. */
+function agent(
+  name: string,
+  calls: readonly string[] = [],
+  manifest: Partial<Orchestration> = {},
+  more: Partial<AgentDefinition> = {},
+  workspaceId = WORKSPACE.id,
+): AgentVersion {
+  const dependencies = calls.map((id) => ({ id: `ann/${id}`, version: 'v1' }));
+  const definition = {
+    name,
+    is_public: false,
+    callable: true,
+    manifest: calls.length > 0 || Object.keys(manifest).length > 0 ? { max_hops: 5, dependencies, ...manifest } : null,
+    ...more,
+  };
+  return {
+    id: `id of ${name}`,
+    workspaceId,
+    orgSlug: 'ann',
+    name,
+    version: 1,
+    definition: definition as unknown as AgentDefinition,
+  } as AgentVersion;
+}
+
+interface Started {
+  readonly caller: AgentCaller;
+  readonly issued: IssuedContext;
+  readonly env: Record<string, string>;
+}
+
+/** Records a run as the pipeline does, and authenticates with its key. */
+async function start(
+  deps: MemoryDeps,
+  version: AgentVersion,
+  lineage: Lineage = topOfChain(version),
+  seconds = 60,
+): Promise<Started> {
+  const runId = deps.ids.uuid();
+  const issued = newContext(deps, { agent: version, runId, workspace: WORKSPACE, lineage });
+  const deadline = deps.clock.now() + seconds * 1000;
+  await new RunStore(deps, WORKSPACE.id).start({
+    id: runId,
+    agentId: version.id,
+    agentWorkspaceId: version.workspaceId,
+    agentOrg: 'ann',
+    agentName: version.name,
+    agentVersion: 'v1',
+    engine: version.definition.execution_engine,
+    endpoint: 'run',
+    triggerSource: 'api',
+    startedAt: deps.clock.now(),
+    deadline,
+    parentRunId: lineage.parentRunId,
+    rootRunId: lineage.rootRunId,
+    input: {},
+    context: issued.context as unknown as Json,
+  });
+  const caller = await authenticateAgent(deps, issued.serviceKey);
+  expect(caller).toMatchObject({ kind: 'run', runId });
+  return {
+    caller: caller!,
+    issued,
+    env: contextEnvironment(issued, { gatewayUrl: 'http://127.0.0.1:1', deadline }),
+  };
+}
+
+const call = (
+  deps: MemoryDeps,
+  from: Started,
+  to: AgentVersion,
+  headers: Record<string, string> = {},
+  version = 'v1',
+) => checkSubCall(deps, from.caller, new Headers(headers), { version, agent: to });
+
+/** What the SDK sends (`contract.md` 1.3). */
+const sdkHeaders = (env: Record<string, string>): Record<string, string> => ({
+  'X-Platform-Call-Chain': env.PLATFORM_CALL_CHAIN!,
+  'X-Platform-Call-Chain-Sig': env.PLATFORM_CALL_CHAIN_SIG!,
+  'X-Platform-Billing-Org-Id': env.PLATFORM_BILLING_ORG_ID!,
+  'X-Platform-Billing-Org-Sig': env.PLATFORM_BILLING_ORG_SIG!,
+  'X-Platform-Max-Hops': String(Number(env.PLATFORM_MAX_HOPS) - 1),
+  'X-Platform-Downstream-Remaining': env.PLATFORM_DOWNSTREAM_REMAINING!,
+  'X-Platform-Deadline-Ms': env.PLATFORM_DEADLINE_MS!,
+  'X-Platform-Root-Run-Id': env.PLATFORM_ROOT_RUN_ID!,
+  'X-Platform-Request-Id': env.PLATFORM_REQUEST_ID!,
+});
+
+describe('what a called run gets', () => {
+  test('comes from the record of the calling one', async () => {
+    const deps = memoryDeps();
+    const top = await start(deps, agent('top', ['mid'], { max_hops: 3, per_call_downstream_cap: 7 }));
+    expect(top.env).toMatchObject({
+      PLATFORM_CALL_CHAIN: 'ann/top@v1',
+      PLATFORM_MAX_HOPS: '3',
+      PLATFORM_DOWNSTREAM_REMAINING: '7',
+      PLATFORM_BILLING_ORG_ID: WORKSPACE.id,
+      PLATFORM_ROOT_RUN_ID: top.issued.runId,
+      PLATFORM_REQUEST_ID: `req_${top.issued.runId.replaceAll('-', '')}`,
+    });
+    const plain = await call(deps, top, agent('mid', ['leaf']));
+    expect(plain).toEqual({
+      chain: ['ann/top@v1'],
+      parentRunId: top.issued.runId,
+      rootRunId: top.issued.runId,
+      maxHops: 2,
+      budgets: [{ id: expect.any(String), ref: 'ann/mid@v1', cap: 7 }],
+      isStrict: false,
+      deadline: deps.clock.now() + 60_000,
+    });
+    const signed = await call(deps, top, agent('mid', ['leaf']), sdkHeaders(top.env));
+    expect({ ...signed, budgets: [] }).toEqual({ ...plain, budgets: [] });
+
+    const mid = await start(deps, agent('mid', ['leaf'], { max_hops: 9 }), plain);
+    expect(mid.env).toMatchObject({
+      PLATFORM_CALL_CHAIN: 'ann/top@v1,ann/mid@v1',
+      PLATFORM_MAX_HOPS: '2',
+      PLATFORM_DOWNSTREAM_REMAINING: '7',
+      PLATFORM_ROOT_RUN_ID: top.issued.runId,
+    });
+    expect(await call(deps, mid, agent('leaf'), sdkHeaders(mid.env))).toMatchObject({
+      chain: ['ann/top@v1', 'ann/mid@v1'],
+      parentRunId: mid.issued.runId,
+      rootRunId: top.issued.runId,
+      maxHops: 1,
+    });
+  });
+
+  test('strictness reaches all below', async () => {
+    const deps = memoryDeps();
+    const top = await start(deps, agent('top', ['mid'], { orchestration_mode: 'strict' }));
+    const mid = await start(
+      deps,
+      agent('mid', ['leaf'], { orchestration_mode: 'flexible' }),
+      await call(deps, top, agent('mid')),
+    );
+    expect(mid.issued.context.isStrict).toBe(true);
+    expect((await call(deps, mid, agent('leaf'))).isStrict).toBe(true);
+  });
+
+  test('headers make limits narrower, never wider', async () => {
+    const deps = memoryDeps();
+    const top = await start(deps, agent('top', ['mid'], { max_hops: 3, per_call_downstream_cap: 7 }));
+    const now = deps.clock.now();
+    const asked = (hops: number, budget: number, deadline: number) => ({
+      'X-Platform-Max-Hops': String(hops),
+      'X-Platform-Downstream-Remaining': String(budget),
+      'X-Platform-Deadline-Ms': String(deadline),
+    });
+    const wider = await call(deps, top, agent('mid'), asked(99, 999, now + 999_000));
+    expect(wider).toMatchObject({ maxHops: 2, budgets: [{ cap: 7 }], deadline: now + 60_000 });
+    const narrower = await call(deps, top, agent('mid'), asked(0, 1, now + 5_000));
+    expect(narrower).toMatchObject({ maxHops: 0, budgets: [{ cap: 1 }], deadline: now + 5_000 });
+  });
+
+  test.each(['X-Platform-Max-Hops', 'X-Platform-Downstream-Remaining', 'X-Platform-Deadline-Ms'])(
+    '%s must be a number',
+    async (name) => {
+      const deps = memoryDeps();
+      const top = await start(deps, agent('top', ['mid']));
+      for (const text of ['-1', '1.5', 'many', '', '1e3', '9'.repeat(30)]) {
+        await expect(call(deps, top, agent('mid'), { [name]: text })).rejects.toMatchObject({
+          code: 'INVALID_INPUT',
+          message: expect.stringContaining(name),
+        });
+      }
+    },
+  );
+});
+
+describe('the key', () => {
+  test('opens nothing once its run has ended, was lost or is past its deadline', async () => {
+    const deps = memoryDeps();
+    const { issued } = await start(deps, agent('top', ['mid']), undefined, 10);
+    await deps.clock.advance(9_999);
+    expect(await authenticateAgent(deps, issued.serviceKey)).toBeDefined();
+    await deps.clock.advance(1);
+    expect(await authenticateAgent(deps, issued.serviceKey)).toBeUndefined();
+
+    const other = await start(deps, agent('top', ['mid']));
+    const { pk, sk } = { pk: `WS#${WORKSPACE.id}#RUN`, sk: other.issued.runId.replaceAll('-', '') };
+    await deps.runs.update({ pk, sk }, { set: { status: 'completed' } });
+    expect(await authenticateAgent(deps, other.issued.serviceKey)).toBeUndefined();
+  });
+
+  test('is not made from what others know of the run', async () => {
+    const deps = memoryDeps();
+    const { issued } = await start(deps, agent('top', ['mid']));
+    const forged = newRunKey(deps.ids, { workspaceId: WORKSPACE.id, runId: issued.runId });
+    expect(await authenticateAgent(deps, forged)).toBeUndefined();
+    const nowhere = newRunKey(deps.ids, { workspaceId: ELSEWHERE, runId: issued.runId });
+    expect(await authenticateAgent(deps, nowhere)).toBeUndefined();
+  });
+
+  test('is stored nowhere, and neither is it in the record', async () => {
+    const deps = memoryDeps();
+    const { issued } = await start(deps, agent('top', ['mid']));
+    expect(JSON.stringify(issued.context)).not.toContain(issued.serviceKey.slice(60));
+  });
+});
+
+describe('signatures', () => {
+  const all = [
+    'X-Platform-Call-Chain',
+    'X-Platform-Call-Chain-Sig',
+    'X-Platform-Billing-Org-Id',
+    'X-Platform-Billing-Org-Sig',
+  ];
+
+  test('of another run, or made up, are refused', async () => {
+    const deps = memoryDeps();
+    const top = await start(deps, agent('top', ['mid']));
+    const same = await start(deps, agent('top', ['mid']));
+    const good = sdkHeaders(top.env);
+    for (const name of all) {
+      for (const value of ['', 'x', '0'.repeat(64), 'ann/other@v1', ELSEWHERE]) {
+        await expect(call(deps, top, agent('mid'), { ...good, [name]: value })).rejects.toMatchObject({
+          code: 'FORBIDDEN',
+        });
+      }
+    }
+    await expect(call(deps, top, agent('mid'), sdkHeaders(same.env))).rejects.toMatchObject({ code: 'FORBIDDEN' });
+    // One run's signatures with the other's, the texts being equal.
+    const mixed = { ...good, 'X-Platform-Call-Chain-Sig': same.env.PLATFORM_CALL_CHAIN_SIG! };
+    await expect(call(deps, top, agent('mid'), mixed)).rejects.toMatchObject({ code: 'FORBIDDEN' });
+    // A chain's signature is no billing organization's.
+    const swapped = { ...good, 'X-Platform-Billing-Org-Sig': top.env.PLATFORM_CALL_CHAIN_SIG! };
+    await expect(call(deps, top, agent('mid'), swapped)).rejects.toMatchObject({ code: 'FORBIDDEN' });
+  });
+
+  test('come in pairs, and the chain with the billing organization', async () => {
+    const deps = memoryDeps();
+    const top = await start(deps, agent('top', ['mid']));
+    const good = sdkHeaders(top.env);
+    const without = (...names: string[]) =>
+      Object.fromEntries(Object.entries(good).filter(([name]) => !names.includes(name)));
+    const code = async (headers: Record<string, string>) =>
+      call(deps, top, agent('mid'), headers).then(
+        () => 'ok',
+        (error) => error.code,
+      );
+    expect(await code(without(all[0]!))).toBe('FORBIDDEN');
+    expect(await code(without(all[1]!))).toBe('FORBIDDEN');
+    expect(await code(without(all[2]!))).toBe('MISSING_BILLING_ORG');
+    expect(await code(without(all[3]!))).toBe('MISSING_BILLING_ORG');
+    expect(await code(without(all[2]!, all[3]!))).toBe('MISSING_BILLING_ORG');
+    expect(await code(without(all[0]!, all[1]!))).toBe('ok');
+    expect(await code({})).toBe('ok');
+  });
+});
+
+describe('which agents may be called', () => {
+  const refusal = async (from: AgentVersion, to: AgentVersion, version = 'v1', lineage?: Lineage) => {
+    const deps = memoryDeps();
+    const top = await start(deps, from, lineage);
+    return call(deps, top, to, {}, version).then(
+      () => 'ok',
+      (error) => error.code,
+    );
+  };
+
+  test('those of the manifest, at exactly their versions', async () => {
+    expect(await refusal(agent('top', ['mid']), agent('mid'))).toBe('ok');
+    expect(await refusal(agent('top', ['mid']), agent('other'))).toBe('DEPENDENCY_NOT_ALLOWED');
+    expect(await refusal(agent('top', ['mid']), { ...agent('mid'), version: 2 }, 'v2')).toBe('DEPENDENCY_NOT_ALLOWED');
+    expect(await refusal(agent('top', ['mid']), agent('mid'), 'latest')).toBe('DEPENDENCY_NOT_ALLOWED');
+    expect(await refusal(agent('top'), agent('mid'))).toBe('DEPENDENCY_NOT_ALLOWED');
+    expect(await refusal(agent('top', ['mid']), { ...agent('mid'), orgSlug: 'annie' })).toBe('DEPENDENCY_NOT_ALLOWED');
+  });
+
+  test("public ones, and those of the agent's or the paying workspace", async () => {
+    const elsewhere = (is_public: boolean) => agent('mid', [], {}, { is_public }, ELSEWHERE);
+    expect(await refusal(agent('top', ['mid']), elsewhere(true))).toBe('ok');
+    expect(await refusal(agent('top', ['mid']), elsewhere(false))).toBe('FORBIDDEN');
+    expect(await refusal(agent('top', ['mid'], {}, {}, ELSEWHERE), elsewhere(false))).toBe('ok');
+    expect(await refusal(agent('top', ['mid'], {}, {}, ELSEWHERE), agent('mid'))).toBe('ok');
+  });
+
+  test('those that are callable', async () => {
+    expect(await refusal(agent('top', ['mid']), agent('mid', [], {}, { callable: false }))).toBe('AGENT_NOT_CALLABLE');
+  });
+
+  test('those that are not above, whichever version', async () => {
+    const below = (...chain: string[]): Lineage => ({ chain, maxHops: 5, budgets: [], isStrict: false });
+    expect(await refusal(agent('mid', ['top']), agent('top'), 'v1', below('ann/top@v1'))).toBe('DEPENDENCY_CYCLE');
+    expect(await refusal(agent('mid', ['top']), agent('top'), 'v1', below('ann/top@v7'))).toBe('DEPENDENCY_CYCLE');
+    expect(await refusal(agent('mid', ['top']), agent('top'), 'v1', below('ann/topmost@v1'))).toBe('ok');
+    expect(await refusal(agent('top', ['top']), agent('top'))).toBe('DEPENDENCY_CYCLE');
+  });
+});
+
+describe('hops', () => {
+  test('end where the smallest limit above says', async () => {
+    const deps = memoryDeps();
+    const tree = ['a', 'b', 'c', 'd'].map((name, index, all) => agent(name, all.slice(index + 1), { max_hops: 9 }));
+    const run = async (hops?: number): Promise<string> => {
+      let at = await start(deps, tree[0]!, topOfChain(tree[0]!, hops));
+      for (const next of tree.slice(1)) {
+        const lineage = await call(deps, at, next).catch((error) => error);
+        if ('code' in lineage) return `${lineage.code} at ${next.name}`;
+        at = await start(deps, next, lineage);
+      }
+      return 'ok';
+    };
+    expect(await run()).toBe('ok');
+    expect(await run(3)).toBe('ok');
+    expect(await run(2)).toBe('MAX_HOPS_EXCEEDED at d');
+    expect(await run(0)).toBe('MAX_HOPS_EXCEEDED at b');
+  });
+
+  test('an agent that needs more than there are is not called', async () => {
+    const deps = memoryDeps();
+    const needy = agent('mid', ['leaf'], { min_required_hops: 2 });
+    expect(() => topOfChain(needy, 1)).toThrow(expect.objectContaining({ code: 'MAX_HOPS_TOO_LOW' }));
+    expect(topOfChain(needy, 2)).toMatchObject({ maxHops: 2 });
+    const top = await start(deps, agent('top', ['mid'], { max_hops: 2 }));
+    await expect(call(deps, top, needy)).rejects.toMatchObject({ code: 'MAX_HOPS_TOO_LOW' });
+  });
+});
+
+describe('budgets', () => {
+  test("limit a dependency call and all below it, not the top agent's own calls", async () => {
+    const deps = memoryDeps();
+    const top = await start(deps, agent('top', ['mid'], { per_call_downstream_cap: 3 }));
+    for (let n = 0; n < 10; n++) await call(deps, top, agent('mid'));
+
+    const mid = await start(deps, agent('mid', ['low']), await call(deps, top, agent('mid')));
+    const low = await start(deps, agent('low', ['leaf']), await call(deps, mid, agent('low')));
+    await call(deps, low, agent('leaf'));
+    await call(deps, low, agent('leaf'));
+    // Three are used up: one by mid itself, two by low.
+    for (const [from, to] of [
+      [low, 'leaf'],
+      [mid, 'low'],
+    ] as const) {
+      await expect(call(deps, from, agent(to))).rejects.toMatchObject({
+        code: 'BUDGET_EXCEEDED',
+        message: expect.stringContaining('ann/mid@v1'),
+      });
+    }
+    // Its sister has a budget of its own.
+    const sister = await start(deps, agent('mid', ['low']), await call(deps, top, agent('mid')));
+    await call(deps, sister, agent('low'));
+  });
+
+  test('a refused call is counted nowhere', async () => {
+    const deps = memoryDeps();
+    const top = await start(deps, agent('top', ['mid'], { per_call_downstream_cap: 2 }));
+    const mid = await start(
+      deps,
+      agent('mid', ['low'], { per_call_downstream_cap: 0 }),
+      await call(deps, top, agent('mid')),
+    );
+    const low = await start(deps, agent('low', ['leaf']), await call(deps, mid, agent('low')));
+    for (let n = 0; n < 5; n++) {
+      await expect(call(deps, low, agent('leaf'))).rejects.toMatchObject({ code: 'BUDGET_EXCEEDED' });
+      await expect(call(deps, mid, agent('other'))).rejects.toMatchObject({ code: 'DEPENDENCY_NOT_ALLOWED' });
+    }
+    await call(deps, mid, agent('low'));
+    await expect(call(deps, mid, agent('low'))).rejects.toMatchObject({ code: 'BUDGET_EXCEEDED' });
+  });
+
+  test('are exact when 40 call at once', async () => {
+    const deps = memoryDeps();
+    const top = await start(deps, agent('top', ['mid'], { per_call_downstream_cap: 17 }));
+    const mid = await start(deps, agent('mid', ['low']), await call(deps, top, agent('mid')));
+    const results = await Promise.allSettled(Array.from({ length: 40 }, () => call(deps, mid, agent('low'))));
+    expect(results.filter(({ status }) => status === 'fulfilled')).toHaveLength(17);
+  });
+});
+
+test('a deadline that has passed is TIMEOUT', async () => {
+  const deps = memoryDeps();
+  const top = await start(deps, agent('top', ['mid']));
+  const headers = { 'X-Platform-Deadline-Ms': String(deps.clock.now()) };
+  await expect(call(deps, top, agent('mid'), headers)).rejects.toMatchObject({ code: 'TIMEOUT' });
+});

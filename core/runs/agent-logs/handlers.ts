@@ -1,0 +1,41 @@
+import { findOwn } from '#core/agents/access.ts';
+import { requestIdOf } from '#core/http/request-id.ts';
+import type { Handlers } from '#core/http/route.ts';
+import type { Deps } from '#core/ports/deps.ts';
+import type { Run } from '../run.ts';
+import { listAgentRuns } from '../store.ts';
+import type { agentLogRoutes } from './routes.ts';
+
+type LogDeps = Pick<Deps, 'config' | 'main' | 'runs' | 'blobs' | 'clock' | 'ids'>;
+
+export const agentLogHandlers = (deps: LogDeps): Handlers<typeof agentLogRoutes> => ({
+  async listAgentLogs({ caller, params, query }) {
+    const version = await findOwn(deps, caller, params.id);
+    const runs = await listAgentRuns(deps, version.id, query);
+    return { status: 200, body: runs.map(logEntry) };
+  },
+});
+
+const LOG_STATUS = {
+  queued: 'running',
+  running: 'running',
+  cancelled: 'error',
+  completed: 'success',
+  failed: 'error',
+  timeout: 'timeout',
+} as const;
+
+const logEntry = (run: Run & { stdout: string; stderr: string }) => ({
+  id: run.id,
+  request_id: requestIdOf(run.id),
+  agent_id: run.agentId,
+  started_at: run.startedAt,
+  completed_at: run.completedAt,
+  duration_ms: run.durationMs,
+  status: LOG_STATUS[run.status],
+  trigger_source: run.triggerSource,
+  error_message: run.errorMessage,
+  exit_code: run.exitCode,
+  stdout: run.stdout,
+  stderr: run.stderr,
+});

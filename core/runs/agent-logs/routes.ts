@@ -1,0 +1,37 @@
+import * as z from 'zod';
+import { defineRoutes } from '#core/http/route.ts';
+
+const executionLog = z.object({
+  id: z.uuid(),
+  request_id: z.string(),
+  agent_id: z.uuid(),
+  started_at: z.iso.datetime(),
+  completed_at: z.iso.datetime().nullable(),
+  duration_ms: z.int().nullable(),
+  status: z.enum(['running', 'success', 'error', 'timeout']),
+  trigger_source: z.string().describe('`install` for the installation of dependencies, else what started the run.'),
+  error_message: z.string().nullable(),
+  exit_code: z.int().nullable(),
+  stdout: z.string().describe('At most 10 KB.'),
+  stderr: z.string().describe('At most 10 KB.'),
+});
+
+export const agentLogRoutes = defineRoutes([
+  {
+    operationId: 'listAgentLogs',
+    method: 'GET',
+    path: '/agents/{id}/logs',
+    summary: "List a version's latest executions with what they printed",
+    fn: 'agents',
+    auth: 'key',
+    role: 'owner',
+    request: {
+      query: z.object({
+        limit: z.coerce.number().int().min(1).max(200).default(50),
+        before: z.iso.datetime().optional(),
+      }),
+    },
+    response: { 200: z.array(executionLog) },
+    errors: ['NOT_FOUND'],
+  },
+]);

@@ -1,0 +1,44 @@
+import type { Caller } from '#core/base/caller.ts';
+import { agentNameOf } from '#core/base/caller.ts';
+import { PlatformError } from '#core/base/errors.ts';
+import type { Handlers, Incoming } from '#core/http/route.ts';
+import type { Deps } from '#core/ports/deps.ts';
+import type { messageRoutes } from './routes.ts';
+import { type Message, MessageStore } from './store.ts';
+
+type ListRow = Extract<(typeof messageRoutes)[number], { operationId: 'listMessages' }>;
+
+export const messageHandlers = (deps: Pick<Deps, 'main' | 'clock' | 'ids'>): Handlers<typeof messageRoutes> => {
+  const storeOf = ({ workspace }: Caller) => new MessageStore(deps, workspace.id);
+
+  async function list({ caller, query }: Pick<Incoming<ListRow>, 'caller' | 'query'>) {
+    const { limit, offset, level, agent_name: agentName } = query;
+    return { status: 200, body: await storeOf(caller).list({ level, agentName }, { limit, offset }) } as const;
+  }
+
+  return {
+    async sendMessage({ caller, body: { title, body, level, agent_name, metadata } }) {
+      const message = await storeOf(caller).send({
+        title,
+        body,
+        level,
+        agent_name: agent_name ?? (caller.agent ? agentNameOf(caller.agent) : null),
+        metadata: (metadata ?? null) as Message['metadata'],
+      });
+      return { status: 201, body: message };
+    },
+
+    listMessages: list,
+    listWorkspaceMessages: list,
+
+    async deleteMessage({ caller, params: { message_id: id } }) {
+      if (!(await storeOf(caller).delete(id))) {
+        throw new PlatformError(
+          'NOT_FOUND',
+          `The workspace "${caller.workspace.slug}" has no message "${id.slice(0, 64)}".`,
+        );
+      }
+      return { status: 200, body: { deleted: true, id } };
+    },
+  };
+};

@@ -1,0 +1,92 @@
+import * as z from 'zod';
+import { defineRoutes } from '#core/http/route.ts';
+
+export const LEVELS = ['info', 'success', 'warning', 'error'] as const;
+
+const level = z.enum(LEVELS);
+/** Part of keys, which know no half of a surrogate pair. */
+const agentName = z
+  .string()
+  .trim()
+  .min(1, 'must not be empty')
+  .max(100, 'must have at most 100 characters')
+  .transform((text) => text.toWellFormed());
+
+const sent = z.object({
+  id: z.uuid(),
+  agent_name: z.string().nullable(),
+  title: z.string(),
+  level,
+  created_at: z.iso.datetime(),
+});
+const message = sent.extend({ body: z.string(), metadata: z.record(z.string(), z.unknown()).nullable() });
+
+const query = z.object({
+  limit: z.coerce.number().int().min(1).max(200).default(50),
+  offset: z.coerce.number().int().min(0).max(10_000).default(0),
+  level: level.optional(),
+  agent_name: agentName.optional(),
+});
+const page = z.object({
+  messages: z.array(message),
+  total: z.int().describe('How many the filters leave, over all pages.'),
+});
+
+export const messageRoutes = defineRoutes([
+  {
+    operationId: 'sendMessage',
+    method: 'POST',
+    path: '/messages',
+    summary: 'Send a message to the people of the workspace',
+    fn: 'tasks',
+    auth: 'key',
+    agents: true,
+    request: {
+      body: z.object({
+        title: z.string().trim().min(1, 'must not be empty').max(500, 'must have at most 500 characters'),
+        body: z.string().min(1, 'must not be empty').max(10_000, 'must have at most 10,000 characters'),
+        level: level.default('info'),
+        agent_name: agentName.nullable().optional().describe('By default the agent that sends it.'),
+        metadata: z
+          .record(z.string(), z.unknown())
+          .refine((members) => JSON.stringify(members).length <= 10_000, 'must have at most 10,000 characters as JSON')
+          .nullable()
+          .optional(),
+      }),
+    },
+    response: { 201: sent },
+  },
+  {
+    operationId: 'listMessages',
+    method: 'GET',
+    path: '/messages',
+    summary: 'List the messages of the workspace that the request acts in, the newest first',
+    fn: 'tasks',
+    auth: 'key',
+    agents: true,
+    request: { query },
+    response: { 200: page },
+  },
+  {
+    operationId: 'listWorkspaceMessages',
+    method: 'GET',
+    path: '/workspaces/{workspace_id}/messages',
+    summary: 'List the messages of a workspace, the newest first',
+    fn: 'tasks',
+    auth: 'key',
+    agents: true,
+    request: { query },
+    response: { 200: page },
+  },
+  {
+    operationId: 'deleteMessage',
+    method: 'DELETE',
+    path: '/messages/{message_id}',
+    summary: 'Delete a message',
+    fn: 'tasks',
+    auth: 'key',
+    agents: true,
+    response: { 200: z.object({ deleted: z.literal(true), id: z.string() }) },
+    errors: ['NOT_FOUND'],
+  },
+]);

@@ -1,0 +1,137 @@
+import type { Json } from '#core/base/json.ts';
+import { isoTime } from '#core/ports/clock.ts';
+import type { Deps } from '#core/ports/deps.ts';
+import { absent, exists, type Item, type Key, queryAll, type TransactOperation } from '#core/ports/table.ts';
+import { untilWritten } from '#core/ports/until-written.ts';
+import { LEVELS } from './routes.ts';
+
+/**
+ * Main table, written together:
+ *
+ * - `WS#<workspace id>#MESSAGES / <message id>`: the message. gsi1 has it in the list of its level, gsi2 in the same of its
+ *   agent, both by time;
+ * - `WS#<workspace id>#MESSAGE_COUNTS / ALL` and `AGENT#<agent name>`: how long these lists are, by level.
+ */
+export interface Message {
+  readonly id: string;
+  readonly agent_name: string | null;
+  readonly title: string;
+  readonly body: string;
+  readonly level: Level;
+  readonly metadata: { readonly [member: string]: Json } | null;
+  readonly created_at: string;
+}
+
+type Level = (typeof LEVELS)[number];
+
+/** The messages of one workspace. */
+export class MessageStore {
+  readonly #deps: Pick<Deps, 'main' | 'clock' | 'ids'>;
+  readonly #partition: string;
+
+  constructor(deps: Pick<Deps, 'main' | 'clock' | 'ids'>, workspaceId: string) {
+    this.#deps = deps;
+    this.#partition = `WS#${workspaceId}`;
+  }
+
+  async send(members: Omit<Message, 'id' | 'created_at'>): Promise<Message> {
+    const { clock, ids } = this.#deps;
+    const message: Message = { ...members, id: ids.uuid(), created_at: isoTime(clock.now()) };
+    const place = `${message.created_at}#${message.id}`;
+    const { level, agent_name } = message;
+    const item: Item = {
+      ...this.#key(message.id),
+      ...message,
+      metadata: message.metadata as Json,
+      gsi1pk: this.#listPartition(level),
+      gsi1sk: place,
+      ...(agent_name !== null && { gsi2pk: this.#listPartition(level, agent_name), gsi2sk: place }),
+    };
+    const put: TransactOperation = { op: 'put', item, condition: absent() };
+    await this.#retry(async () => (await this.#write(put, message, 1)) || undefined);
+    return message;
+  }
+
+  /** False when there is no such message. */
+  async delete(id: string): Promise<boolean> {
+    return this.#retry(async () => {
+      const item = await this.#deps.main.get(this.#key(id));
+      if (item === undefined) return false;
+      const remove: TransactOperation = { op: 'delete', key: this.#key(id), condition: exists() };
+      return (await this.#write(remove, fromItem(item), -1)) || undefined;
+    });
+  }
+
+  /** The newest first. */
+  async list(
+    { level, agentName }: { readonly level?: Level; readonly agentName?: string },
+    { limit, offset }: { readonly limit: number; readonly offset: number },
+  ): Promise<{ messages: Message[]; total: number }> {
+    const counts = await this.#deps.main.get(this.#countsKey(agentName));
+    const countOf = (level: Level) => (counts?.[level] as number | undefined) ?? 0;
+    const levels = LEVELS.filter((each) => each === (level ?? each) && countOf(each) > 0);
+    const newest = await Promise.all(levels.map((each) => this.#newest(each, agentName, offset + limit)));
+    const inOrder = newest.flat().sort((a, b) => (a.gsi1sk! < b.gsi1sk! ? 1 : -1));
+    return {
+      messages: inOrder.slice(offset, offset + limit).map(fromItem),
+      total: levels.reduce((sum, each) => sum + countOf(each), 0),
+    };
+  }
+
+  async #newest(level: Level, agentName: string | undefined, most: number): Promise<Item[]> {
+    const items: Item[] = [];
+    const found = queryAll(this.#deps.main, {
+      index: agentName === undefined ? 'gsi1' : 'gsi2',
+      pk: this.#listPartition(level, agentName),
+      reverse: true,
+      limit: Math.min(most, 1000),
+    });
+    for await (const item of found) {
+      if (items.push(item) === most) break;
+    }
+    return items;
+  }
+
+  /** False when another writer was faster. */
+  async #write(write: TransactOperation, { level, agent_name }: Message, amount: 1 | -1): Promise<boolean> {
+    const scopes = agent_name === null ? [undefined] : [undefined, agent_name];
+    const counts = scopes.map(
+      (scope): TransactOperation => ({
+        op: 'update',
+        key: this.#countsKey(scope),
+        changes: { add: { [level]: amount } },
+      }),
+    );
+    return (await this.#deps.main.transact([write, ...counts])).ok;
+  }
+
+  #key(id: string): Key {
+    return { pk: `${this.#partition}#MESSAGES`, sk: id };
+  }
+
+  #countsKey(agentName: string | undefined): Key {
+    return {
+      pk: `${this.#partition}#MESSAGE_COUNTS`,
+      sk: agentName === undefined ? 'ALL' : `AGENT#${agentName}`,
+    };
+  }
+
+  #listPartition(level: Level, agentName?: string): string {
+    const pk = `${this.#partition}#MESSAGES#${level}`;
+    return agentName === undefined ? pk : `${pk}#${agentName}`;
+  }
+
+  #retry<T>(attempt: () => Promise<T | undefined>): Promise<T> {
+    return untilWritten(this.#deps.clock, `the messages of ${this.#partition}`, attempt);
+  }
+}
+
+const fromItem = (item: Item): Message => ({
+  id: item.id as string,
+  agent_name: item.agent_name as string | null,
+  title: item.title as string,
+  body: item.body as string,
+  level: item.level as Level,
+  metadata: item.metadata as Message['metadata'],
+  created_at: item.created_at as string,
+});

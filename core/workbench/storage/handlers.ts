@@ -1,0 +1,104 @@
+import type { Caller } from '#core/base/caller.ts';
+import { PlatformError } from '#core/base/errors.ts';
+import type { Json } from '#core/base/json.ts';
+import { planOf } from '#core/base/plans.ts';
+import { readJson } from '#core/http/body.ts';
+import type { Handlers } from '#core/http/route.ts';
+import type { Deps } from '#core/ports/deps.ts';
+import type { storageRoutes } from './routes.ts';
+import { type Document, DocumentStore, type DocumentWrite } from './store.ts';
+
+type StorageDeps = Pick<Deps, 'main' | 'blobs' | 'clock' | 'ids' | 'log' | 'config'>;
+
+export const storageHandlers = (deps: StorageDeps): Handlers<typeof storageRoutes> => {
+  const storeOf = ({ workspace }: Caller) => new DocumentStore(deps, workspace.id);
+  const quotaOf = ({ workspace }: Caller) => planOf(deps, workspace);
+
+  /** An object, or an array where it may be one. */
+  async function readValue(request: Request, caller: Caller): Promise<Json> {
+    const { storage_document_bytes: most } = quotaOf(caller);
+    const value = await readJson(request, { bytes: Math.min(most, deps.config.maxDirectBodyBytes ?? most) });
+    if (typeof value === 'object' && value !== null) return value;
+    throw new PlatformError(
+      'INVALID_INPUT',
+      'The body must be a JSON object or array: it is the value of the document.',
+    );
+  }
+
+  async function write(
+    caller: Caller,
+    { namespace, key }: { readonly namespace: string; readonly key: string },
+    { client, ...what }: Pick<DocumentWrite, 'change' | 'expectedVersion'> & { readonly client: string | undefined },
+  ) {
+    const quota = quotaOf(caller);
+    const updatedBy = caller.agent?.name ?? (client === 'cli' ? 'cli' : 'api');
+    const { document, usedBytes } = await storeOf(caller).write(namespace, key, { ...what, updatedBy, quota });
+    const { storage_bytes: limit } = quota;
+    const room = { 'x-storage-used': String(usedBytes), ...(limit !== null && { 'x-storage-limit': String(limit) }) };
+    return { status: 200, body: document, headers: { ...etagOf(document), ...room } } as const;
+  }
+
+  return {
+    async listNamespaces({ caller }) {
+      return { status: 200, body: { namespaces: await storeOf(caller).namespaces() } };
+    },
+
+    async listDocuments({ caller, params, query: { prefix, limit, cursor } }) {
+      const after = cursor === undefined ? undefined : Buffer.from(cursor, 'base64url').toString();
+      const { keys, hasMore } = await storeOf(caller).keys(params.namespace, { prefix, after, limit });
+      const next = hasMore ? Buffer.from(keys.at(-1)!).toString('base64url') : null;
+      return { status: 200, body: { keys, cursor: next, has_more: hasMore } };
+    },
+
+    async getDocument({ caller, params: { namespace, key } }) {
+      const document = await storeOf(caller).get(namespace, key);
+      if (document === undefined) throw notFound(caller, namespace, key);
+      return { status: 200, body: document, headers: etagOf(document) };
+    },
+
+    async putDocument({ caller, params, headers, request }) {
+      const value = await readValue(request, caller);
+      const { 'if-match': expectedVersion, 'x-platform-client': client } = headers;
+      return write(caller, params, { change: () => value, expectedVersion, client });
+    },
+
+    async patchDocument({ caller, params, headers, request }) {
+      const members = await readValue(request, caller);
+      if (!isObject(members))
+        throw new PlatformError('INVALID_INPUT', 'The body must be a JSON object of members to set.');
+      const change = (value: Json | undefined): Json => {
+        if (value === undefined) throw notFound(caller, params.namespace, params.key);
+        if (isObject(value)) return { ...value, ...members };
+        throw new PlatformError(
+          'INVALID_INPUT',
+          `The document "${params.key}" is an array, which has no members: replace it with PUT.`,
+        );
+      };
+      return write(caller, params, { change, client: headers['x-platform-client'] });
+    },
+
+    async deleteDocument({ caller, params: { namespace, key } }) {
+      if (!(await storeOf(caller).delete(namespace, key))) throw notFound(caller, namespace, key);
+      return { status: 200, body: { deleted: true, namespace, key } };
+    },
+
+    async deleteNamespace({ caller, params: { namespace } }) {
+      const documents = await storeOf(caller).deleteNamespace(namespace);
+      if (documents === 0) {
+        throw new PlatformError(
+          'NOT_FOUND',
+          `The workspace "${caller.workspace.slug}" has no namespace "${namespace}".`,
+        );
+      }
+      return { status: 200, body: { deleted: true, namespace, documents_deleted: documents } };
+    },
+  };
+};
+
+const isObject = (value: Json): value is { [member: string]: Json } =>
+  typeof value === 'object' && !Array.isArray(value);
+
+const etagOf = ({ version }: Document) => ({ etag: `"${version}"` });
+
+const notFound = ({ workspace }: Caller, namespace: string, key: string): PlatformError =>
+  new PlatformError('NOT_FOUND', `The workspace "${workspace.slug}" has no document "${key}" in "${namespace}".`);

@@ -1,0 +1,130 @@
+import * as z from 'zod';
+import { defineRoutes, raw } from '#core/http/route.ts';
+
+const namespace = z
+  .string()
+  .regex(/^[a-z][a-z0-9-]{0,63}$/, 'must be 1 to 64 lower-case letters, digits and hyphens, beginning with a letter');
+const key = z
+  .string()
+  .regex(
+    /^[a-zA-Z0-9][a-zA-Z0-9._-]{0,255}$/,
+    'must be 1 to 256 letters, digits, dots, underscores and hyphens, beginning with a letter or digit',
+  );
+
+const document = z.object({
+  namespace: z.string(),
+  key: z.string(),
+  value: z.unknown(),
+  version: z.int().describe('1 at first, one more with every write.'),
+  size_bytes: z.int().describe('Of the value as JSON without white space.'),
+  created_at: z.iso.datetime(),
+  updated_at: z.iso.datetime(),
+  updated_by: z.string().describe('The agent that wrote it, as `org/agent@v1`; else `cli` or `api`.'),
+});
+
+const writerHeaders = { 'x-platform-client': z.string().optional() };
+
+export const storageRoutes = defineRoutes([
+  {
+    operationId: 'listNamespaces',
+    method: 'GET',
+    path: '/storage',
+    summary: 'List the namespaces that hold documents',
+    fn: 'storage',
+    auth: 'key',
+    agents: true,
+    response: { 200: z.object({ namespaces: z.array(z.string()) }) },
+  },
+  {
+    operationId: 'listDocuments',
+    method: 'GET',
+    path: '/storage/{namespace}',
+    summary: 'List the keys of the documents of a namespace, in order',
+    fn: 'storage',
+    auth: 'key',
+    agents: true,
+    request: {
+      params: z.object({ namespace }),
+      query: z.object({
+        limit: z.coerce.number().int().min(1).max(1000).default(100),
+        cursor: z.string().max(400).optional().describe('The `cursor` of the page before.'),
+        prefix: z.string().max(256).default('').describe('Only keys that begin with it.'),
+      }),
+    },
+    response: {
+      200: z.object({ keys: z.array(z.string()), cursor: z.string().nullable(), has_more: z.boolean() }),
+    },
+  },
+  {
+    operationId: 'getDocument',
+    method: 'GET',
+    path: '/storage/{namespace}/{key}',
+    summary: 'Show a document; the header ETag is its version',
+    fn: 'storage',
+    auth: 'key',
+    agents: true,
+    request: { params: z.object({ namespace, key }) },
+    response: { 200: document },
+    errors: ['NOT_FOUND'],
+  },
+  {
+    operationId: 'putDocument',
+    method: 'PUT',
+    path: '/storage/{namespace}/{key}',
+    summary: 'Write a document: the body is its value, an object or an array',
+    fn: 'storage',
+    auth: 'key',
+    agents: true,
+    request: {
+      params: z.object({ namespace, key }),
+      headers: z.object({
+        ...writerHeaders,
+        'if-match': z
+          .string()
+          .regex(/^(W\/)?"?\d{1,15}"?$/, 'must be a version, a whole number')
+          .transform((text) => Number(/\d+/.exec(text)![0]))
+          .optional()
+          .describe('Write only over this version; 0: only if there is no such document.'),
+      }),
+      body: raw('application/json'),
+    },
+    response: { 200: document },
+    errors: ['CONFLICT', 'STORAGE_QUOTA_EXCEEDED'],
+  },
+  {
+    operationId: 'patchDocument',
+    method: 'PATCH',
+    path: '/storage/{namespace}/{key}',
+    summary: 'Set the members of the body in a document that is an object, and keep the others',
+    fn: 'storage',
+    auth: 'key',
+    agents: true,
+    request: { params: z.object({ namespace, key }), headers: z.object(writerHeaders), body: raw('application/json') },
+    response: { 200: document },
+    errors: ['NOT_FOUND', 'STORAGE_QUOTA_EXCEEDED'],
+  },
+  {
+    operationId: 'deleteDocument',
+    method: 'DELETE',
+    path: '/storage/{namespace}/{key}',
+    summary: 'Delete a document',
+    fn: 'storage',
+    auth: 'key',
+    agents: true,
+    request: { params: z.object({ namespace, key }) },
+    response: { 200: z.object({ deleted: z.literal(true), namespace: z.string(), key: z.string() }) },
+    errors: ['NOT_FOUND'],
+  },
+  {
+    operationId: 'deleteNamespace',
+    method: 'DELETE',
+    path: '/storage/{namespace}',
+    summary: 'Delete all documents of a namespace',
+    fn: 'storage',
+    auth: 'key',
+    agents: true,
+    request: { params: z.object({ namespace }) },
+    response: { 200: z.object({ deleted: z.literal(true), namespace: z.string(), documents_deleted: z.int() }) },
+    errors: ['NOT_FOUND'],
+  },
+]);

@@ -1,0 +1,131 @@
+import * as z from 'zod';
+import { defineRoutes } from '#core/http/route.ts';
+
+export const STATUSES = ['open', 'in_progress', 'done', 'cancelled'] as const;
+/** The most pressing first. */
+export const PRIORITIES = ['urgent', 'high', 'normal', 'low'] as const;
+
+const status = z.enum(STATUSES);
+const priority = z.enum(PRIORITIES);
+/** Part of keys, which know no half of a surrogate pair. */
+const project = z
+  .string()
+  .trim()
+  .min(1, 'must not be empty')
+  .max(100, 'must have at most 100 characters')
+  .transform((text) => text.toWellFormed());
+const dueDate = z.iso
+  .date('must be a date of the form YYYY-MM-DD')
+  .refine((date) => date >= '2000' && date < '3000', 'must be a date of the years 2000 to 2999');
+
+/** `null` clears a member; one that always has a value has its default then. */
+const orDefault = <T extends z.ZodType>(type: T, value: z.output<T>) =>
+  type.nullish().transform((given) => (given === null ? value : given));
+
+const members = z.object({
+  title: z.string().trim().min(1, 'must not be empty').max(500, 'must have at most 500 characters'),
+  description: z.string().max(10_000, 'must have at most 10,000 characters').nullable().optional(),
+  due_date: dueDate.nullable().optional().describe('`2026-11-21`.'),
+  project: project.nullable().optional().describe('A tag, any text.'),
+  priority: orDefault(priority, 'normal'),
+  status: orDefault(status, 'open'),
+});
+
+const task = z.object({
+  id: z.uuid(),
+  title: z.string(),
+  description: z.string().nullable(),
+  due_date: z.string().nullable(),
+  project: z.string().nullable(),
+  priority,
+  status,
+  created_by: z
+    .string()
+    .nullable()
+    .describe('The name of the agent that created it, or the e-mail address of the user.'),
+  created_at: z.iso.datetime(),
+  completed_at: z.iso.datetime().nullable().describe('When it was done.'),
+});
+
+const query = z.object({
+  limit: z.coerce.number().int().min(1).max(200).default(50),
+  offset: z.coerce.number().int().min(0).max(10_000).default(0),
+  status: status.optional(),
+  project: project.optional(),
+  priority: priority.optional(),
+  overdue: z
+    .stringbool()
+    .default(false)
+    .describe('Only open tasks whose due date has passed in the workspace’s time zone.'),
+});
+const page = z.object({ tasks: z.array(task), total: z.int().describe('How many the filters leave, over all pages.') });
+
+export const taskRoutes = defineRoutes([
+  {
+    operationId: 'createTask',
+    method: 'POST',
+    path: '/tasks',
+    summary: 'Create a task',
+    fn: 'tasks',
+    auth: 'key',
+    agents: true,
+    request: { body: members },
+    response: { 201: task },
+  },
+  {
+    operationId: 'listTasks',
+    method: 'GET',
+    path: '/tasks',
+    summary: 'List the tasks of the workspace that the request acts in, the most pressing first',
+    fn: 'tasks',
+    auth: 'key',
+    agents: true,
+    request: { query },
+    response: { 200: page },
+  },
+  {
+    operationId: 'listWorkspaceTasks',
+    method: 'GET',
+    path: '/workspaces/{workspace_id}/tasks',
+    summary: 'List the tasks of a workspace, the most pressing first',
+    fn: 'tasks',
+    auth: 'key',
+    agents: true,
+    request: { query },
+    response: { 200: page },
+  },
+  {
+    operationId: 'getTask',
+    method: 'GET',
+    path: '/tasks/{task_id}',
+    summary: 'Show a task',
+    fn: 'tasks',
+    auth: 'key',
+    agents: true,
+    response: { 200: task },
+    errors: ['NOT_FOUND'],
+  },
+  {
+    operationId: 'updateTask',
+    method: 'PATCH',
+    path: '/tasks/{task_id}',
+    summary: 'Change a task; null clears a member',
+    fn: 'tasks',
+    auth: 'key',
+    agents: true,
+    request: { body: members.partial() },
+    response: { 200: task },
+    errors: ['NOT_FOUND'],
+  },
+  {
+    operationId: 'deleteTask',
+    method: 'DELETE',
+    path: '/tasks/{task_id}',
+    summary: 'Delete a task',
+    fn: 'tasks',
+    auth: 'key',
+    agents: true,
+    response: { 200: z.object({ deleted: z.literal(true), id: z.string() }) },
+    errors: ['NOT_FOUND'],
+  },
+]);

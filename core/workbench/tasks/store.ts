@@ -1,0 +1,302 @@
+import { isoTime } from '#core/ports/clock.ts';
+import type { Deps } from '#core/ports/deps.ts';
+import { absent, equals, type Item, type Key, queryAll, type TransactOperation } from '#core/ports/table.ts';
+import { untilWritten } from '#core/ports/until-written.ts';
+import { PRIORITIES, STATUSES } from './routes.ts';
+
+/**
+ * Main table, all written in the transaction that changes a task, so that a page of any filter and its total cost no more
+ * beside many tasks than beside few:
+ *
+ * - `WS#<workspace id>#TASKS / <task id>`: the task. gsi1 has it in the list of its status and priority, gsi2 in the same of
+ *   its project: what is due first, then the newest;
+ * - `WS#<workspace id>#TASK_COUNTS / ALL` and `PROJECT#<project>`: how long these lists are, `<status>_<priority>`;
+ * - `WS#<workspace id>#TASKS_DUE / <month>` and `WS#<workspace id>#TASKS_DUE#<project> / <month>`: how many open tasks are
+ *   due on a day, `<day>_<priority>`.
+ */
+export interface Task {
+  readonly id: string;
+  readonly title: string;
+  readonly description: string | null;
+  /** `2026-11-21`. */
+  readonly due_date: string | null;
+  readonly project: string | null;
+  readonly priority: Priority;
+  readonly status: Status;
+  readonly created_by: string | null;
+  readonly created_at: string;
+  readonly completed_at: string | null;
+}
+
+type Status = (typeof STATUSES)[number];
+type Priority = (typeof PRIORITIES)[number];
+
+/** What users and agents say about a task; of what is `undefined`, nothing is said. */
+export type TaskMembers = {
+  readonly [Name in 'title' | 'description' | 'due_date' | 'project' | 'priority' | 'status']?: Task[Name] | undefined;
+};
+
+export interface TaskFilter {
+  readonly status?: Status;
+  readonly priority?: Priority;
+  readonly project?: string;
+  /** A date: only open tasks that were due before it. */
+  readonly dueBefore?: string;
+}
+
+/** Tasks of one status and priority, and how many of them there are. */
+interface List {
+  readonly status: Status;
+  readonly priority: Priority;
+  readonly count: number;
+}
+
+/** Thirteen digits of milliseconds sort as numbers do, until the year 2286. */
+const LAST_MS = 9_999_999_999_999;
+
+/** The tasks of one workspace. */
+export class TaskStore {
+  readonly #deps: Pick<Deps, 'main' | 'clock' | 'ids'>;
+  readonly #partition: string;
+
+  constructor(deps: Pick<Deps, 'main' | 'clock' | 'ids'>, workspaceId: string) {
+    this.#deps = deps;
+    this.#partition = `WS#${workspaceId}`;
+  }
+
+  async create(
+    {
+      title,
+      description = null,
+      due_date = null,
+      project = null,
+      priority = 'normal',
+      status = 'open',
+    }: TaskMembers & {
+      readonly title: string;
+    },
+    createdBy: string | null,
+  ): Promise<Task> {
+    const now = isoTime(this.#deps.clock.now());
+    const task: Task = {
+      id: this.#deps.ids.uuid(),
+      title,
+      description,
+      due_date,
+      project,
+      priority,
+      status,
+      created_by: createdBy,
+      created_at: now,
+      completed_at: status === 'done' ? now : null,
+    };
+    await this.#retry(async () => (await this.#write({ task, revision: 0 }, undefined)) || undefined);
+    return task;
+  }
+
+  async get(id: string): Promise<Task | undefined> {
+    return (await this.#find(id))?.task;
+  }
+
+  /** `undefined` when there is no such task. */
+  async update(id: string, changes: TaskMembers): Promise<Task | undefined> {
+    return this.#retry(async () => {
+      const before = await this.#find(id);
+      if (before === undefined) return { task: undefined };
+      const task = { ...before.task, ...withoutUndefined(changes) };
+      const after = { ...task, completed_at: this.#completedAt(before.task, task.status) };
+      return (await this.#write({ task: after, revision: before.revision + 1 }, before)) ? { task: after } : undefined;
+    }).then(({ task }) => task);
+  }
+
+  /** False when there is no such task. */
+  async delete(id: string): Promise<boolean> {
+    return this.#retry(async () => {
+      const before = await this.#find(id);
+      if (before === undefined) return false;
+      return (await this.#write(undefined, before)) || undefined;
+    });
+  }
+
+  /** The most pressing first: by status, then by priority; of these, what is due first, then the newest. */
+  async list(
+    filter: TaskFilter,
+    { limit, offset }: { readonly limit: number; readonly offset: number },
+  ): Promise<{ tasks: Task[]; total: number }> {
+    const lists = await this.#lists(filter);
+    const parts: Promise<Task[]>[] = [];
+    let [skip, left] = [offset, limit];
+    for (const list of lists) {
+      const take = Math.min(left, list.count - skip);
+      if (take > 0) {
+        parts.push(this.#read(list, filter, { skip, take }));
+        left -= take;
+      }
+      skip = Math.max(0, skip - list.count);
+    }
+    const total = lists.reduce((sum, { count }) => sum + count, 0);
+    return { tasks: (await Promise.all(parts)).flat(), total };
+  }
+
+  async #lists(filter: TaskFilter): Promise<List[]> {
+    const { dueBefore } = filter;
+    const countOf = dueBefore === undefined ? await this.#counts(filter) : await this.#dueCounts(filter, dueBefore);
+    const wanted = STATUSES.filter((status) => status === (filter.status ?? status));
+    return wanted.flatMap((status) =>
+      PRIORITIES.filter((priority) => priority === (filter.priority ?? priority)).map((priority) => ({
+        status,
+        priority,
+        count: countOf(status, priority),
+      })),
+    );
+  }
+
+  async #counts({ project }: TaskFilter): Promise<(status: Status, priority: Priority) => number> {
+    const item = await this.#deps.main.get(this.#countsKey(project));
+    return (status, priority) => (item?.[`${status}_${priority}`] as number | undefined) ?? 0;
+  }
+
+  async #dueCounts({ project }: TaskFilter, before: string): Promise<(status: Status, priority: Priority) => number> {
+    const { pk, sk: lastMonth } = this.#dueKey(project, before);
+    const sums = new Map<string, number>();
+    const months = queryAll(this.#deps.main, { pk, sk: { between: ['0', lastMonth] }, limit: 1000 });
+    for await (const { pk: _, sk: month, ...days } of months) {
+      for (const [name, count] of Object.entries(days)) {
+        const [day, priority] = name.split('_') as [string, string];
+        if (`${month}-${day}` < before) sums.set(priority, (sums.get(priority) ?? 0) + (count as number));
+      }
+    }
+    return (status, priority) => (status === 'open' ? (sums.get(priority) ?? 0) : 0);
+  }
+
+  async #read(
+    list: List,
+    { project, dueBefore }: TaskFilter,
+    { skip, take }: { readonly skip: number; readonly take: number },
+  ): Promise<Task[]> {
+    const end = skip + take;
+    const items: Item[] = [];
+    const found = queryAll(this.#deps.main, {
+      ...(project === undefined
+        ? { index: 'gsi1', pk: this.#listPartition(list) }
+        : { index: 'gsi2', pk: this.#listPartition(list, project) }),
+      ...(dueBefore !== undefined && { sk: { lessThan: dueBefore } }),
+      limit: Math.min(end, 1000),
+    });
+    for await (const item of found) {
+      if (items.push(item) === end) break;
+    }
+    return items.slice(skip).map(fromItem);
+  }
+
+  async #find(id: string): Promise<Stored | undefined> {
+    const item = await this.#deps.main.get({ pk: `${this.#partition}#TASKS`, sk: id });
+    return item && { task: fromItem(item), revision: item.revision as number };
+  }
+
+  /** Set when the task becomes done, cleared when it is to be worked on again (`spec.md` *Task status*). */
+  #completedAt(before: Task, status: Status): string | null {
+    if (status === 'open' || status === 'in_progress') return null;
+    if (status === 'done' && before.status !== 'done') return isoTime(this.#deps.clock.now());
+    return before.completed_at;
+  }
+
+  /** False when somebody else was faster. */
+  async #write(after: Stored | undefined, before: Stored | undefined): Promise<boolean> {
+    const condition = before ? equals('revision', before.revision) : absent();
+    const { id } = (after ?? before)!.task;
+    const write: TransactOperation = after
+      ? { op: 'put', item: this.#item(after), condition }
+      : { op: 'delete', key: { pk: `${this.#partition}#TASKS`, sk: id }, condition };
+    const counts = this.#countChanges(before?.task, after?.task);
+    return (await this.#deps.main.transact([write, ...counts])).ok;
+  }
+
+  #item({ task, revision }: Stored): Item {
+    const { id, status, priority, project, due_date, created_at } = task;
+    const isPending = status === 'open' || status === 'in_progress';
+    const newestFirst = String(LAST_MS - Date.parse(created_at)).padStart(13, '0');
+    // The tilde is past every digit.
+    const place = `${(isPending && due_date) || '~'}#${newestFirst}#${id}`;
+    return {
+      pk: `${this.#partition}#TASKS`,
+      sk: id,
+      ...task,
+      revision,
+      gsi1pk: this.#listPartition({ status, priority }),
+      gsi1sk: place,
+      ...(project !== null && { gsi2pk: this.#listPartition({ status, priority }, project), gsi2sk: place }),
+    };
+  }
+
+  /** At most seven: the counts of all, of two projects, and of two months of each. */
+  #countChanges(before: Task | undefined, after: Task | undefined): TransactOperation[] {
+    const changes = new Map<string, { key: Key; add: Record<string, number> }>();
+    for (const [task, amount] of [[before, -1] as const, [after, 1] as const]) {
+      for (const { key, attribute } of task ? this.#countedIn(task) : []) {
+        const name = `${key.pk}\n${key.sk}`;
+        const { add } = changes.get(name) ?? { key, add: {} };
+        changes.set(name, { key, add: { ...add, [attribute]: (add[attribute] ?? 0) + amount } });
+      }
+    }
+    return [...changes.values()]
+      .map(({ key, add }) => ({
+        key,
+        add: Object.fromEntries(Object.entries(add).filter(([, amount]) => amount !== 0)),
+      }))
+      .filter(({ add }) => Object.keys(add).length > 0)
+      .map(({ key, add }) => ({ op: 'update', key, changes: { add } }));
+  }
+
+  #countedIn({ status, priority, project, due_date }: Task): { key: Key; attribute: string }[] {
+    const scopes = project === null ? [undefined] : [undefined, project];
+    return scopes.flatMap((scope) => [
+      { key: this.#countsKey(scope), attribute: `${status}_${priority}` },
+      ...(status === 'open' && due_date !== null
+        ? [{ key: this.#dueKey(scope, due_date), attribute: `${due_date.slice(8)}_${priority}` }]
+        : []),
+    ]);
+  }
+
+  #countsKey(project: string | undefined): Key {
+    return { pk: `${this.#partition}#TASK_COUNTS`, sk: project === undefined ? 'ALL' : `PROJECT#${project}` };
+  }
+
+  #dueKey(project: string | undefined, date: string): Key {
+    const pk = `${this.#partition}#TASKS_DUE`;
+    return { pk: project === undefined ? pk : `${pk}#${project}`, sk: date.slice(0, 7) };
+  }
+
+  #listPartition({ status, priority }: Pick<List, 'status' | 'priority'>, project?: string): string {
+    const pk = `${this.#partition}#TASKS#${status}#${priority}`;
+    return project === undefined ? pk : `${pk}#${project}`;
+  }
+
+  #retry<T>(attempt: () => Promise<T | undefined>): Promise<T> {
+    return untilWritten(this.#deps.clock, `a task of ${this.#partition}`, attempt);
+  }
+}
+
+/** A task and how often it was changed. */
+interface Stored {
+  readonly task: Task;
+  readonly revision: number;
+}
+
+function fromItem(item: Item): Task {
+  return {
+    id: item.id as string,
+    title: item.title as string,
+    description: item.description as string | null,
+    due_date: item.due_date as string | null,
+    project: item.project as string | null,
+    priority: item.priority as Priority,
+    status: item.status as Status,
+    created_by: item.created_by as string | null,
+    created_at: item.created_at as string,
+    completed_at: item.completed_at as string | null,
+  };
+}
+
+const withoutUndefined = (members: TaskMembers): Partial<Task> =>
+  Object.fromEntries(Object.entries(members).filter(([, value]) => value !== undefined));

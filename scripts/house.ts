@@ -1,0 +1,197 @@
+import { execFileSync } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { dirname, join, normalize } from 'node:path';
+import { parseSync } from 'oxc-parser';
+
+/**
+ * The wings of `core`, lowest first. A wing imports itself and the wings before it, never one after it (docs/architecture.md).
+ * The three of `automation`, `services` and `workbench` know nothing of each other.
+ */
+export const WINGS = [
+  'base',
+  'ports',
+  'outbound',
+  'models',
+  'http',
+  'accounts',
+  'agents',
+  'runs',
+  'billing',
+  'running',
+  'automation',
+  'workbench',
+  'api',
+] as const;
+const STRANGERS: readonly string[] = ['automation', 'services', 'workbench'];
+
+/** What the other top folders may import of ours. Folders that are not named here may import everything. */
+const FOLDERS: { readonly [folder: string]: readonly string[] } = {
+  core: [],
+  llm: ['core'],
+  runner: ['core'],
+  cli: ['core'],
+  aws: ['core', 'llm', 'runner'],
+  local: ['core', 'cli', 'llm', 'runner'],
+  functions: ['core', 'aws'],
+  lib: ['core'],
+  // The stacks need the functions' bundles and the runner's image, which scripts build.
+  bin: ['lib', 'scripts', 'stages'],
+  stages: ['lib'],
+};
+
+/** Packages that only the named folders may load: vendors' SDKs stay behind the ports, CDK stays out of the runtime. */
+const PACKAGES: readonly { readonly name: RegExp; readonly folders: readonly string[] }[] = [
+  { name: /^@aws-sdk\/|^@middy\/|^@aws-lambda-powertools\//, folders: ['aws', 'functions'] },
+  { name: /^@ai-sdk\//, folders: ['llm'] },
+  { name: /^(aws-cdk-lib|constructs|cdk-nag)(\/|$)/, folders: ['lib', 'bin', 'stages'] },
+];
+
+/** Files in these folders, and tests anywhere, belong to no room: they may import everything, but make no circle. */
+const OUTSIDE = /^(test|bench|scripts|sdk|examples)\/|\.(aws\.)?test\.ts$|^[^/]+\.ts$/;
+
+/** File -> what it imports: paths of ours from the root, or names of packages. */
+export type Imports = ReadonlyMap<string, readonly string[]>;
+
+/** The imports of every TypeScript file that git knows below `root`, type imports included. */
+export function readImports(root: string): Imports {
+  const listed = execFileSync('git', ['ls-files', '-co', '--exclude-standard', '*.ts'], {
+    cwd: root,
+    encoding: 'utf8',
+  });
+  const files = listed.split('\n').filter((file) => file !== '' && !/^examples\/|^sdk\/js\/types\//.test(file));
+  return new Map(files.map((file) => [file, importsOf(file, readFileSync(join(root, file), 'utf8'))]));
+}
+
+/** What one file imports or exports from elsewhere, also by `import()`. */
+export function importsOf(file: string, text: string): string[] {
+  const { module } = parseSync(file, text);
+  const requests = [
+    ...module.staticImports.map(({ moduleRequest }) => moduleRequest.value),
+    ...module.staticExports.flatMap(({ entries }) =>
+      entries.flatMap(({ moduleRequest }) => moduleRequest?.value ?? []),
+    ),
+    // Also `import('./x.ts').Type`, which the parser does not list.
+    ...[...text.matchAll(/\bimport\(\s*'([^']+)'/g)].map((match) => match[1]!),
+  ];
+  const resolved = requests.map((request) => {
+    if (request.startsWith('.')) return normalize(join(dirname(file), request));
+    return request.startsWith('#') ? request.slice(1) : request;
+  });
+  return [...new Set(resolved)];
+}
+
+/** The wing of `core`, or the top folder, that a file lies in. */
+export function roomOf(file: string): string {
+  const [top, wing, inner] = file.split('/');
+  return top === 'core' && inner !== undefined ? `core/${wing}` : top!;
+}
+
+/** Every import that breaks the order, and every circle, as sentences. */
+export function problemsOf(imports: Imports): string[] {
+  const problems: string[] = [];
+  for (const [file, targets] of imports) {
+    if (OUTSIDE.test(file)) continue;
+    for (const target of targets) {
+      const problem = imports.has(target) ? problemOf(file, target) : packageProblem(file, target);
+      if (problem !== undefined) problems.push(`${file} imports ${target}: ${problem}.`);
+    }
+  }
+  for (const file of reachable(imports, (start) => start.startsWith('lib/'))) {
+    if (/\/(store|handlers|deps)\.ts$/.test(file)) problems.push(`lib reaches ${file}: synth pulls no runtime code.`);
+  }
+  for (const circle of circlesOf(imports)) problems.push(`These files import each other: ${circle.join(', ')}.`);
+  return problems;
+}
+
+function problemOf(file: string, target: string): string | undefined {
+  const [from, to] = [file.split('/')[0]!, target.split('/')[0]!];
+  if (/^(test|bench)\/|\.test\.ts$/.test(target)) return 'tests are not part of the product';
+  if (from !== to && FOLDERS[from] && !FOLDERS[from].includes(to)) {
+    return `${from} may import ${FOLDERS[from].join(', ') || 'nothing of ours outside'}`;
+  }
+  if (/(^|\/)handlers\.ts$/.test(target) && !/^(core\/api|functions|local)\//.test(file)) {
+    return 'handlers are for the table of handlers only; move what both need into a file of its own';
+  }
+  if (/\/routes\.ts$/.test(file) && /\/(store|handlers|deps)\.ts$/.test(target)) return 'rows of routes are data';
+  if (from !== 'core' || to !== 'core') return undefined;
+  const [here, there] = [roomOf(file).slice('core/'.length), roomOf(target).slice('core/'.length)];
+  const [low, high] = [WINGS.indexOf(here as never), WINGS.indexOf(there as never)];
+  if (low < 0) return `core/${here} is not a wing`;
+  if (high > low) return `the wing ${there} stands above ${here}`;
+  const areStrangers = here !== there && STRANGERS.includes(here) && STRANGERS.includes(there);
+  return areStrangers ? `${here} and ${there} know nothing of each other` : undefined;
+}
+
+function packageProblem(file: string, name: string): string | undefined {
+  const rule = PACKAGES.find((each) => each.name.test(name));
+  const top = file.split('/')[0]!;
+  return rule === undefined || rule.folders.includes(top) ? undefined : `only ${rule.folders.join(', ')} may`;
+}
+
+function reachable(imports: Imports, isStart: (file: string) => boolean): Set<string> {
+  const seen = new Set([...imports.keys()].filter((file) => isStart(file) && !OUTSIDE.test(file)));
+  for (const file of seen) for (const target of imports.get(file) ?? []) if (imports.has(target)) seen.add(target);
+  return seen;
+}
+
+/** Groups of files that reach each other (Tarjan's strongly connected components of more than one file). */
+export function circlesOf(imports: Imports): string[][] {
+  const state = new Map<string, { index: number; low: number; isOpen: boolean }>();
+  const stack: string[] = [];
+  const circles: string[][] = [];
+  const visit = (file: string) => {
+    const own = { index: state.size, low: state.size, isOpen: true };
+    state.set(file, own);
+    stack.push(file);
+    for (const target of imports.get(file) ?? []) {
+      if (!imports.has(target)) continue;
+      const other = state.get(target) ?? visit(target);
+      if (other.isOpen) own.low = Math.min(own.low, other.low);
+    }
+    if (own.low !== own.index) return own;
+    const group = stack.splice(stack.indexOf(file));
+    for (const member of group) state.get(member)!.isOpen = false;
+    if (group.length > 1) circles.push(group.sort());
+    return own;
+  };
+  for (const file of imports.keys()) if (!state.has(file)) visit(file);
+  return circles;
+}
+
+/** Room -> the rooms that it imports, of the product only. */
+export function arrowsOf(imports: Imports): Map<string, Set<string>> {
+  const arrows = new Map<string, Set<string>>();
+  for (const [file, targets] of imports) {
+    if (OUTSIDE.test(file)) continue;
+    const room = roomOf(file);
+    const seen = arrows.get(room) ?? new Set();
+    arrows.set(room, seen);
+    for (const target of targets) if (imports.has(target) && roomOf(target) !== room) seen.add(roomOf(target));
+  }
+  return arrows;
+}
+
+if (import.meta.main) {
+  const root = process.argv[2] ?? join(import.meta.dirname, '..');
+  const imports = readImports(root);
+  const arrows = arrowsOf(imports);
+  const product = [...imports.keys()].filter((file) => !OUTSIDE.test(file));
+  const rank = (room: string) => (room.startsWith('core/') ? WINGS.indexOf(room.slice(5) as never) : WINGS.length);
+  const rooms = [...arrows.keys()].sort((a, b) => rank(a) - rank(b) || a.localeCompare(b));
+  for (const room of rooms) {
+    const targets = [...arrows.get(room)!].sort((a, b) => rank(a) - rank(b) || a.localeCompare(b));
+    const count = product.filter((file) => roomOf(file) === room).length;
+    console.log(
+      `${room.padEnd(16)} ${String(count).padStart(3)} files  -> ${targets.join(', ').replaceAll('core/', '') || '-'}`,
+    );
+  }
+  const inside = [...arrows].flatMap(([from, to]) => [...to].map((target) => [from, target] as const));
+  const wings = inside.filter(([from, to]) => from.startsWith('core/') && to.startsWith('core/'));
+  const up = wings.filter(([from, to]) => rank(to) > rank(from));
+  console.log(
+    `${rooms.filter((room) => room.startsWith('core/')).length} wings of core, ${wings.length} arrows between them, ${up.length} of them up; ${circlesOf(imports).length} circles of files.`,
+  );
+  const problems = problemsOf(imports);
+  for (const problem of problems) console.error(problem);
+  if (problems.length > 0) process.exitCode = 1;
+}
