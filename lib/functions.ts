@@ -1,4 +1,5 @@
 import type { EventName } from '#core/api/background.ts';
+import { CALL_FUNCTION_SECONDS } from '#core/base/time-limits.ts';
 import type { FunctionName } from '#core/http/route.ts';
 import type { IndexName } from '#core/ports/table.ts';
 import type { TableName } from '#core/ports/table-rules.ts';
@@ -52,8 +53,6 @@ const MEMORY_MB = 1024;
 const WAITING_MEMORY_MB = 512;
 /** API Gateway gives a buffered integration up after 29 s. */
 const BUFFERED_SECONDS = 29;
-/** A call answers within 295 s, then writes down how it ended. */
-const CALL_SECONDS = 305;
 /** An installation may take its limit and the minute or two in which a sandbox starts, and is then written down. */
 const INSTALL_SECONDS = 600;
 
@@ -112,7 +111,7 @@ export const FUNCTIONS: { readonly [Name in FunctionName | EventName]: FunctionS
   },
   calls: {
     memoryMb: WAITING_MEMORY_MB,
-    timeoutSeconds: CALL_SECONDS,
+    timeoutSeconds: CALL_FUNCTION_SECONDS,
     tables: {
       // Paid agents: the ledger. Schedules that are triggered: the run that is not counted yet.
       main: { items: [...AUTHENTICATE, 'PutItem', 'DeleteItem'], query: ['table', 'gsi1'] },

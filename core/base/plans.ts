@@ -1,4 +1,5 @@
 import * as z from 'zod';
+import { MAX_TIMEOUT_SECONDS } from './time-limits.ts';
 
 /** What a workspace may do, by plan (`spec.md` *Limits*; the numbers of `team` and `enterprise` are ours). */
 export const PLAN_NAMES = ['free', 'pro', 'team', 'enterprise'] as const;
@@ -9,8 +10,6 @@ const MB = 1024 * KB;
 
 /** Every call that is under way has a lease in one item, which must stay small: see `core/accounts/limits/admission.ts`. */
 const MAX_CONCURRENT_CALLS = 200;
-/** The platform's own limit (`spec.md` *Limits*). */
-const MAX_TIMEOUT_SECONDS = 300;
 
 const plan = () => {
   const perDay = z.int().min(0).max(1_000_000_000);
@@ -52,7 +51,7 @@ const DEFAULT_PLANS: Plans = {
     daily_paid_calls: 100_000,
     concurrent_calls: 10,
     schedules: 0,
-    timeout_seconds: 300,
+    timeout_seconds: MAX_TIMEOUT_SECONDS,
     sandbox_timeout_seconds: 30,
     storage_namespaces: 5,
     storage_documents: 100,
@@ -65,8 +64,8 @@ const DEFAULT_PLANS: Plans = {
     daily_paid_calls: 100_000,
     concurrent_calls: 50,
     schedules: 20,
-    timeout_seconds: 300,
-    sandbox_timeout_seconds: 300,
+    timeout_seconds: MAX_TIMEOUT_SECONDS,
+    sandbox_timeout_seconds: MAX_TIMEOUT_SECONDS,
     storage_namespaces: 25,
     storage_documents: 1_000,
     storage_document_bytes: MB,
@@ -78,8 +77,8 @@ const DEFAULT_PLANS: Plans = {
     daily_paid_calls: 100_000,
     concurrent_calls: 100,
     schedules: 100,
-    timeout_seconds: 300,
-    sandbox_timeout_seconds: 300,
+    timeout_seconds: MAX_TIMEOUT_SECONDS,
+    sandbox_timeout_seconds: MAX_TIMEOUT_SECONDS,
     storage_namespaces: 100,
     storage_documents: 10_000,
     storage_document_bytes: 5 * MB,
@@ -91,8 +90,8 @@ const DEFAULT_PLANS: Plans = {
     daily_paid_calls: 100_000,
     concurrent_calls: MAX_CONCURRENT_CALLS,
     schedules: 1_000_000,
-    timeout_seconds: 300,
-    sandbox_timeout_seconds: 300,
+    timeout_seconds: MAX_TIMEOUT_SECONDS,
+    sandbox_timeout_seconds: MAX_TIMEOUT_SECONDS,
     storage_namespaces: null,
     storage_documents: null,
     storage_document_bytes: 10 * MB,

@@ -1,11 +1,9 @@
 import { refOf } from '#core/agents/references.ts';
 import type { AgentVersion } from '#core/agents/version.ts';
+import { PAYMENT_GRACE_MS } from '#core/base/time-limits.ts';
 import type { Workspace } from '#core/base/workspace.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { hold, refund, settle } from './ledger.ts';
-
-/** A host may need this long past the deadline to write down how a run ended. */
-const GRACE_MS = 60_000;
 
 /** What a call of `agent` costs a workspace, in cents: nothing for its own agents. */
 export const priceFor = (agent: AgentVersion, workspace: Workspace): number =>
@@ -36,6 +34,6 @@ export async function payFor(
 ): Promise<Payment> {
   const cents = priceFor(agent, workspace);
   if (cents === 0) return { cents, end: async () => {} };
-  await hold(deps, { workspace, runId, cents, agentRef: refOf(agent), expiresAt: deadline + GRACE_MS });
+  await hold(deps, { workspace, runId, cents, agentRef: refOf(agent), expiresAt: deadline + PAYMENT_GRACE_MS });
   return { cents, end: (completed) => (completed ? settle : refund)(deps, workspace.id, runId) };
 }

@@ -101,5 +101,3 @@ export const CANCELLED = {
   errorCode: 'RUN_CANCELLED',
   errorMessage: 'The run was cancelled.',
 } as const satisfies Partial<RunResult>;
-/** A host may need this long past the deadline to write down how a run ended. */
-export const LOST_AFTER_MS = 30_000;

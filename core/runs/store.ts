@@ -1,5 +1,6 @@
 import { type ErrorCode, PlatformError } from '#core/base/errors.ts';
 import type { Json } from '#core/base/json.ts';
+import { RUN_GRACE_MS } from '#core/base/time-limits.ts';
 import { epochSeconds, isoTime } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import {
@@ -14,15 +15,7 @@ import {
 } from '#core/ports/table.ts';
 import { untilWritten } from '#core/ports/until-written.ts';
 import { usageOperations } from './rollup.ts';
-import {
-  CANCELLED,
-  LOST_AFTER_MS,
-  type NewRun,
-  type Run,
-  type RunBody,
-  type RunResult,
-  type RunStatus,
-} from './run.ts';
+import { CANCELLED, type NewRun, type Run, type RunBody, type RunResult, type RunStatus } from './run.ts';
 import type { TraceEvent } from './trace.ts';
 
 export interface RunFilter {
@@ -423,7 +416,7 @@ function newRunFrom(item: Item): NewRun {
 
 /** A run that nobody can finish any more reads as failed; its record need not be repaired for that. */
 function readRun(item: Item, now: number): Run {
-  const lost = item.status === 'running' && now > (item.deadline as number) + LOST_AFTER_MS;
+  const lost = item.status === 'running' && now > (item.deadline as number) + RUN_GRACE_MS;
   const id = runIdOf(item);
   const startedAt = startOf(item);
   const durationMs = (item.duration_ms as number | undefined) ?? null;

@@ -1,6 +1,7 @@
 import { forgetCall } from '#core/accounts/limits/admission.ts';
+import { RUN_GRACE_MS } from '#core/base/time-limits.ts';
 import type { Deps } from '#core/ports/deps.ts';
-import { CANCELLED, LOST_AFTER_MS } from './run.ts';
+import { CANCELLED } from './run.ts';
 import { listOpenRuns, type OpenRun, RunStore } from './store.ts';
 
 type SweepDeps = Pick<Deps, 'runs' | 'counters' | 'blobs' | 'clock' | 'config' | 'log'>;
@@ -13,7 +14,7 @@ export async function sweepLostRuns(
   deps: SweepDeps,
   { all = false }: { readonly all?: boolean } = {},
 ): Promise<number> {
-  const before = all ? undefined : deps.clock.now() - LOST_AFTER_MS;
+  const before = all ? undefined : deps.clock.now() - RUN_GRACE_MS;
   let count = 0;
   for await (const open of listOpenRuns(deps, before)) {
     const run_id = open.run.id;

@@ -15,12 +15,13 @@ import type { IFunction } from 'aws-cdk-lib/aws-lambda';
 import { LogGroup } from 'aws-cdk-lib/aws-logs';
 import { Construct } from 'constructs';
 import { statusOf } from '#core/base/errors.ts';
+import { CALL_FUNCTION_SECONDS } from '#core/base/time-limits.ts';
 import { FUNCTION_NAMES, type FunctionName, type Route } from '#core/http/route.ts';
 import type { Stage } from '../config.ts';
 import { GATEWAY_ERRORS, gatewayErrorBody } from '../gateway-errors.ts';
 
 /** Past the longest call, and past the 300 s without a byte at which API Gateway cuts a stream anyway. */
-const STREAM_TIMEOUT = Duration.seconds(305);
+const STREAM_TIMEOUT = Duration.seconds(CALL_FUNCTION_SECONDS);
 const BUFFERED_TIMEOUT = Duration.seconds(29);
 
 export interface RouteApiProps {

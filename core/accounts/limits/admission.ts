@@ -1,4 +1,5 @@
 import { type Plan, planOf } from '#core/base/plans.ts';
+import { RUN_GRACE_MS } from '#core/base/time-limits.ts';
 import type { Workspace } from '#core/base/workspace.ts';
 import { epochSeconds } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
@@ -20,8 +21,6 @@ const leaseOf = (runId: string): string => `run_${runId.replaceAll('-', '').slic
 type CallClass = 'llm' | 'sandbox' | 'paid';
 const COUNTER = /^(?:llm|sandbox|paid)_(\d{4}-\d\d-\d\d)$/;
 
-/** A host may need this long past the deadline to end a run. */
-const LEASE_GRACE_MS = 30_000;
 /** Each time round, another call was admitted or has ended meanwhile. */
 const MAX_ATTEMPTS = 20;
 /** As many as a condition of DynamoDB bears without a thought. */
@@ -79,7 +78,7 @@ export async function admit(deps: AdmissionDeps, request: AdmissionRequest): Pro
   for (let attempt = 0; attempt < MAX_ATTEMPTS; attempt++) {
     const updated = await counters.update(
       key,
-      { add: { [counter]: 1, active: 1 }, set: { [lease]: epochSeconds(request.deadline + LEASE_GRACE_MS) } },
+      { add: { [counter]: 1, active: 1 }, set: { [lease]: epochSeconds(request.deadline + RUN_GRACE_MS) } },
       allOf(absent(lease), below(counter, limit), below('active', plan.concurrent_calls)),
     );
     const item = updated.ok ? updated.item : await counters.get(key);

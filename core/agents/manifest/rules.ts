@@ -1,13 +1,10 @@
+import { MAX_TIMEOUT_SECONDS } from '#core/base/time-limits.ts';
 import { LLM_PROVIDERS } from '#core/ports/llm.ts';
 import type { AgentDefinition, AgentType, ExecutionEngine } from '../definition.ts';
 import { checkSkillFiles, hasFrontMatter, parseSkill } from '../skills/skill.ts';
 import { type FieldError, fieldName, show, showKind } from './field-error.ts';
 import type { MemberName, Members } from './members.ts';
 import { checkSchema } from './schema-validation.ts';
-
-const DEFAULT_TIMEOUT_SECONDS = 300;
-/** `spec.md` *Limits*: platform-enforced. */
-const MAX_TIMEOUT_SECONDS = 300;
 
 /** Set by the platform in every sandbox (`contract.md` 11.1): a secret of that name would never arrive. */
 const RESERVED_VARIABLE =
@@ -24,7 +21,7 @@ export const isAbsent = (body: Record<string, unknown>, name: MemberName): boole
 export const unique = <T>(list: readonly T[] | undefined): T[] => [...new Set(list)];
 
 export function timeoutOf(runMode: AgentDefinition['run_mode'], given: Members, { errors, warnings }: Found): number {
-  const seconds = given.timeout_seconds ?? (runMode === 'always_on' ? 0 : DEFAULT_TIMEOUT_SECONDS);
+  const seconds = given.timeout_seconds ?? (runMode === 'always_on' ? 0 : MAX_TIMEOUT_SECONDS);
   if (seconds === 0 && runMode !== 'always_on') {
     errors.push({ field: 'timeout_seconds', message: 'must be more than 0; only always_on agents may have 0' });
   }

@@ -1,3 +1,4 @@
+import { SCHEDULE_WINDOW_MS } from '#core/base/time-limits.ts';
 import { Zone } from '#core/base/zone.ts';
 import { isoTime } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
@@ -15,8 +16,6 @@ import {
   takeOver,
 } from './store.ts';
 
-/** A minute that is further back than this is missed. */
-const WINDOW_MS = 5 * 60_000;
 /** A timer's clock may be this far ahead of ours. */
 const MAX_SKEW_MS = 60_000;
 /** A timer had this long to wake us. */
@@ -67,7 +66,7 @@ export async function fireDue(
     return { ...begun, set: { ...begun.set, ...set }, events: missed };
   });
   onTaken?.();
-  if (changed && run) await execute(deps, changed, run, { waitUntil: run.scheduled_for! + WINDOW_MS });
+  if (changed && run) await execute(deps, changed, run, { waitUntil: run.scheduled_for! + SCHEDULE_WINDOW_MS });
 }
 
 interface Due {
@@ -88,7 +87,7 @@ function dueAt(schedule: Schedule, until: number): Due | undefined {
   const first = Date.parse(schedule.next_run_at);
   if (first > until) return undefined;
   const newest = Math.max(previousTime(cron, zone, until) ?? first, first);
-  const isLate = until - newest > WINDOW_MS;
+  const isLate = until - newest > SCHEDULE_WINDOW_MS;
   const last = isLate ? newest : previousTime(cron, zone, newest - 1);
   const missed = last !== undefined && last >= first ? [missedEvent(cron, zone, first, last)] : [];
   return { ...(!isLate && { newest }), missed, next };
@@ -141,9 +140,9 @@ async function goOnWith(deps: Deps, run: OpenScheduleRun): Promise<void> {
   if (record) return countRun(deps, run, { status: record.status, errorMessage: record.errorMessage });
   const schedule = await new ScheduleStore(deps, run.workspace_id).findEver(run.schedule_id);
   if (schedule === undefined || !(await takeOver(deps, run))) return;
-  const isInTime = run.scheduled_for !== undefined && deps.clock.now() - run.scheduled_for <= WINDOW_MS;
+  const isInTime = run.scheduled_for !== undefined && deps.clock.now() - run.scheduled_for <= SCHEDULE_WINDOW_MS;
   if (isInTime && schedule.deleted_at === null) {
-    await execute(deps, schedule, run, { waitUntil: run.scheduled_for + WINDOW_MS });
+    await execute(deps, schedule, run, { waitUntil: run.scheduled_for + SCHEDULE_WINDOW_MS });
   } else {
     await recordLostBeginning(deps, schedule, run);
   }

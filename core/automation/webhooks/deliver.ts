@@ -1,7 +1,8 @@
 import { PlatformError } from '#core/base/errors.ts';
 import type { Json } from '#core/base/json.ts';
+import { MAX_CALL_MS } from '#core/base/time-limits.ts';
 import type { Deps } from '#core/ports/deps.ts';
-import { PLATFORM_LIMIT_MS } from '#core/running/calls/call.ts';
+
 import { idempotent, type KeptAnswer } from '#core/running/idempotency/idempotent.ts';
 import type { Run } from '#core/runs/run.ts';
 import { answerFromRun, runNow, type ScheduleRunAnswer } from '../schedules/run.ts';
@@ -62,7 +63,7 @@ export async function receiveDelivery(deps: Deps, delivery: Delivery): Promise<D
       // The key alone says what is the same delivery.
       fingerprint: '',
       runId,
-      deadline: receivedAt + PLATFORM_LIMIT_MS,
+      deadline: receivedAt + MAX_CALL_MS,
       answerFrom: keptAnswerFrom,
       prevent: (run_id) => preventRun(deps, { schedule_id: schedule.id, run_id }),
     },

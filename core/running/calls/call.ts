@@ -6,6 +6,7 @@ import type { AgentVersion } from '#core/agents/version.ts';
 import { isPlatformError, PlatformError } from '#core/base/errors.ts';
 import type { Json } from '#core/base/json.ts';
 import { planOf } from '#core/base/plans.ts';
+import { MAX_CALL_MS } from '#core/base/time-limits.ts';
 import type { Workspace } from '#core/base/workspace.ts';
 import { type Payment, payFor, priceFor } from '#core/billing/payment.ts';
 import type { ModelChoice } from '#core/models/models.ts';
@@ -69,18 +70,15 @@ export interface BegunRun {
   finish(emit?: (event: ProgressEvent) => void): Promise<CallAnswer>;
 }
 
-/** API Gateway cuts an idle stream at 300 s: answers come before (`design.md` section 6). */
-export const PLATFORM_LIMIT_MS = 295_000;
-
 /** The earliest of the agent's timeouts, the plan's and the platform's limit, and the caller's deadline. Epoch milliseconds. */
 export function deadlineOf(deps: Pick<Deps, 'config'>, call: Call): number {
   const { timeout_seconds: own, manifest } = call.agent.definition;
   const plan = planOf(deps, call.workspace);
   const lengths = [
-    PLATFORM_LIMIT_MS,
+    MAX_CALL_MS,
     (isPrompt(call) ? plan.timeout_seconds : plan.sandbox_timeout_seconds) * 1000,
-    own > 0 ? own * 1000 : PLATFORM_LIMIT_MS,
-    manifest?.timeout_ms ?? PLATFORM_LIMIT_MS,
+    own > 0 ? own * 1000 : MAX_CALL_MS,
+    manifest?.timeout_ms ?? MAX_CALL_MS,
   ];
   const { wantedDeadline = Number.POSITIVE_INFINITY, lineage } = call;
   return Math.min(call.receivedAt + Math.min(...lengths), wantedDeadline, lineage.deadline ?? wantedDeadline);

@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import { PlatformError } from '#core/base/errors.ts';
 import type { Json } from '#core/base/json.ts';
+import { RUN_GRACE_MS } from '#core/base/time-limits.ts';
 import { errorEnvelope } from '#core/http/envelope.ts';
 import { requestIdOf } from '#core/http/request-id.ts';
 import type { RawAnswer } from '#core/http/route.ts';
@@ -62,7 +63,7 @@ const FIRST_PAUSE_MS = 25;
 const LONGEST_PAUSE_MS = 500;
 /** A host needs this long past the end of a run, or past its deadline, to write down what it answers. */
 const SAVED_WITHIN_MS = 5_000;
-const LOST_AFTER_MS = 35_000;
+const LOST_AFTER_MS = RUN_GRACE_MS + SAVED_WITHIN_MS;
 const BEGUN_WITHIN_MS = 10_000;
 
 type IdempotencyDeps = Pick<Deps, 'counters' | 'runs' | 'blobs' | 'clock' | 'config' | 'log'>;
