@@ -5,9 +5,9 @@ import { isPlatformError, PlatformError } from '#core/base/errors.ts';
 import type { Json } from '#core/base/json.ts';
 import { isoTime } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
-import { type BegunRun, beginCall, type CallAnswer } from '#core/running/calls/call.ts';
+import { type CallAnswer, type StartedCall, startCall } from '#core/running/calls/call.ts';
 import { checkDeprecation } from '#core/running/calls/target.ts';
-import { topOfChain } from '#core/running/orchestration/lineage.ts';
+import { topOfChain } from '#core/running/sub-calls/lineage.ts';
 import type { NewRun, Run } from '#core/runs/run.ts';
 import { RunStore } from '#core/runs/store.ts';
 import { type Alert, type AlertDeps, alertOperation, newAlert, tryAlert } from '../alerts/delivery.ts';
@@ -100,7 +100,7 @@ export async function execute(
   const startedAt = deps.clock.now();
   let answer: CallAnswer | undefined;
   let failure: PlatformError | undefined;
-  let begun: BegunRun | undefined;
+  let begun: StartedCall | undefined;
   try {
     begun = await beginInTurn(deps, schedule, run, { input, waitUntil });
     answer = await begun.finish();
@@ -130,7 +130,7 @@ async function beginInTurn(
   schedule: Schedule,
   run: OpenScheduleRun,
   { input, waitUntil }: { input: Schedule['input_data']; waitUntil: number },
-): Promise<BegunRun> {
+): Promise<StartedCall> {
   for (;;) {
     try {
       return await begin(deps, schedule, run, input);
@@ -148,7 +148,7 @@ async function begin(
   schedule: Schedule,
   run: OpenScheduleRun,
   document: Schedule['input_data'],
-): Promise<BegunRun> {
+): Promise<StartedCall> {
   const [agent, workspace] = await Promise.all([
     versionToRun(deps, schedule),
     findWorkspace(deps, schedule.workspace_id),
@@ -157,7 +157,7 @@ async function begin(
   checkStillShared(agent, schedule);
   const endpoint = agent.definition.default_endpoint;
   await checkDeprecation(deps, agent, endpoint);
-  return beginCall(deps, {
+  return startCall(deps, {
     agent,
     endpoint,
     input: {

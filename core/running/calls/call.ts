@@ -20,14 +20,13 @@ import { RunStore } from '#core/runs/store.ts';
 import { Trace } from '#core/runs/trace.ts';
 import { runCode } from '../engines/code-runtime.ts';
 import { runPrompt } from '../engines/direct-llm.ts';
-import type { EngineResult, EngineRun } from '../engines/engine.ts';
+import type { EngineResult, EngineRun, Warning } from '../engines/engine.ts';
 import type { ProgressEvent, TokenUsage } from '../engines/progress.ts';
 import { checkPlaceholders } from '../engines/prompt.ts';
 import { readyToRun } from '../engines/readiness.ts';
-import { contextEnvironment, type Lineage, newContext } from '../orchestration/lineage.ts';
-import type { CallInput, LlmCredentials } from './input.ts';
-import { resolveSkills, type SkillHeaders, skillEnvironment, skillFiles } from './skills.ts';
-import type { Warning } from './warnings.ts';
+import type { CallInput, LlmCredentials } from '../input/call-input.ts';
+import { resolveSkills, type SkillHeaders, skillEnvironment, skillFiles } from '../skills/skills.ts';
+import { contextEnvironment, type Lineage, newContext } from '../sub-calls/lineage.ts';
 
 /** One call, whoever starts it: a request, another agent, a replay. The caller was allowed to call this agent. */
 export interface Call {
@@ -63,7 +62,7 @@ export interface CallAnswer {
 }
 
 /** A run that is recorded as running. It must be finished, whatever happens to the request. */
-export interface BegunRun {
+export interface StartedCall {
   /** What is left of the plan's calls; absent for what does not count. */
   readonly rateLimit?: RateLimit;
   /** Runs the agent and records how it ended. Throws what the run ended with; never leaves the run unfinished. */
@@ -92,7 +91,7 @@ const isPrompt = ({ agent }: Call): boolean => agent.definition.execution_engine
  * left no run behind: INVALID_INPUT, MISSING_SECRETS, LLM_KEY_REQUIRED, MISSING_INPUT_FIELDS,
  * TIMEOUT, UNPROCESSABLE (the version cannot run), RATE_LIMITED, INSUFFICIENT_CREDITS.
  */
-export async function beginCall(deps: Deps, call: Call): Promise<BegunRun> {
+export async function startCall(deps: Deps, call: Call): Promise<StartedCall> {
   const { agent, input, workspace, lineage } = call;
   const deadline = deadlineOf(deps, call);
   if (deadline <= deps.clock.now()) throw new PlatformError('TIMEOUT', 'The deadline of this call has passed already.');
@@ -346,3 +345,10 @@ function credentialEnvironment(credentials: LlmCredentials | undefined): Record<
     ...(provider && api_key && { [`${provider.toUpperCase()}_API_KEY`]: api_key }),
   };
 }
+
+/** Lets the run go on without a reader: its record says how it ends. */
+export function finishInBackground({ background }: Pick<Deps, 'background'>, started: StartedCall): void {
+  background(started.finish().then(ignore, ignore));
+}
+
+const ignore = (): void => {};

@@ -8,11 +8,10 @@ import type { Handlers, Incoming, Outgoing } from '#core/http/route.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import type { ProgressEvent } from '../engines/progress.ts';
 import { answerOf, fingerprintOf, idempotent, type Keep } from '../idempotency/idempotent.ts';
-import { topOfChain } from '../orchestration/lineage.ts';
-import { checkSubCall } from '../orchestration/sub-call.ts';
-import { finishInBackground } from './async.ts';
-import { type BegunRun, beginCall, type Call, type CallAnswer, deadlineOf } from './call.ts';
-import { readCallInput } from './input.ts';
+import { readCallInput } from '../input/call-input.ts';
+import { topOfChain } from '../sub-calls/lineage.ts';
+import { checkSubCall } from '../sub-calls/sub-call.ts';
+import { type Call, type CallAnswer, deadlineOf, finishInBackground, type StartedCall, startCall } from './call.ts';
 import { replayRun } from './replay.ts';
 import type { callRoutes } from './routes.ts';
 import { actingWorkspace, checkDeprecation, resolveForCall } from './target.ts';
@@ -58,7 +57,7 @@ const wantsNoWait = ({ headers }: CallRequest): boolean => /\brespond-async\b/i.
 /** Makes the call; its answer is kept for those who send it again where there is a `keep`. */
 async function answer(deps: Deps, incoming: CallRequest, call: Call, keep?: Keep): Promise<Outgoing<CallRoute>> {
   const { responseHeaders } = incoming;
-  const run = await beginCall(deps, call);
+  const run = await startCall(deps, call);
   responseHeaders['x-run-id'] = call.runId;
   responseHeaders['x-platform-run-id'] = call.runId;
   if (run.rateLimit) Object.assign(responseHeaders, rateLimitHeaders(run.rateLimit));
@@ -141,7 +140,7 @@ function acceptance({ agent, workspace, runId }: Call) {
 }
 
 /** `contract.md` 1.2: `progress` records while the run goes on, with or without a reader; then `result` or `error`. */
-function stream(deps: Deps, run: BegunRun, incoming: CallRequest, call: Call, keep?: Keep) {
+function stream(deps: Deps, run: StartedCall, incoming: CallRequest, call: Call, keep?: Keep) {
   const events = new EventStream();
   let lastEventAt = deps.clock.now();
   const emit = (event: ProgressEvent): void => {

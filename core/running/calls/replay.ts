@@ -5,16 +5,16 @@ import { PlatformError } from '#core/base/errors.ts';
 import type { Json } from '#core/base/json.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { RunStore } from '#core/runs/store.ts';
-import { topOfChain } from '../orchestration/lineage.ts';
-import { startAsync } from './async.ts';
-import { UPLOAD_FOLDER } from './input.ts';
+import { UPLOAD_FOLDER } from '../input/call-input.ts';
+import { topOfChain } from '../sub-calls/lineage.ts';
+import { finishInBackground, startCall } from './call.ts';
 import { actingWorkspace } from './target.ts';
 
 /**
  * Runs the version of a former run once more, with the input that its record holds. Answers the id of the former run.
  *
  * Throws NOT_FOUND, UNPROCESSABLE for what cannot be repeated (an installation, a run that got files or secrets, a version
- * that was deleted), FORBIDDEN for an agent that is no longer shared, and what `beginCall` throws.
+ * that was deleted), FORBIDDEN for an agent that is no longer shared, and what `startCall` throws.
  */
 export async function replayRun(
   deps: Deps,
@@ -31,7 +31,7 @@ export async function replayRun(
   if (hasFiles(input)) throw cannot('it was given files, which are not kept');
   if (holdsMasked(input)) throw cannot('its input had the value of a secret in it, which is not kept');
   await actingWorkspace(deps, caller, agent, true);
-  await startAsync(deps, {
+  const started = await startCall(deps, {
     agent,
     endpoint: run.endpoint,
     input: { document: input, uploads: [], isMultipart: false },
@@ -44,6 +44,7 @@ export async function replayRun(
     tenantId: run.tenantId ?? undefined,
     replayOf: run.id,
   });
+  finishInBackground(deps, started);
   deps.log.info('run replayed', { run_id: runId, replay_of: run.id, agent: refOf(agent) });
   return run.id;
 }

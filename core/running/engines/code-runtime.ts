@@ -4,8 +4,7 @@ import { parseJsonValue } from '#core/base/json.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import type { ExecOutcome, ExecRequest, SandboxSession } from '#core/ports/sandbox.ts';
 import { LiveMask, shortenLog } from '#core/runs/masking.ts';
-import type { Warning } from '../calls/warnings.ts';
-import type { EngineResult, EngineRun } from './engine.ts';
+import type { EngineResult, EngineRun, Warning } from './engine.ts';
 import { openRunSandbox } from './run-sandbox.ts';
 
 /** `contract.md` 1.1: stderr in error messages is cut to 500 characters. */

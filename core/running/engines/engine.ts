@@ -4,9 +4,8 @@ import type { Json } from '#core/base/json.ts';
 import type { ModelChoice } from '#core/models/models.ts';
 import type { SecretMask } from '#core/runs/masking.ts';
 import type { Trace } from '#core/runs/trace.ts';
-import type { CallInput } from '../calls/input.ts';
-import type { Skill } from '../calls/skills.ts';
-import type { Warning } from '../calls/warnings.ts';
+import type { CallInput } from '../input/call-input.ts';
+import type { Skill } from '../skills/skills.ts';
 import type { ProgressEvent, TokenUsage } from './progress.ts';
 
 /** What an engine is given: one run, checked and allowed. */
@@ -56,4 +55,11 @@ export interface EngineResult {
   readonly model?: Pick<ModelChoice, 'provider' | 'model'>;
   /** What the provider charges for them; absent where a price is not known. */
   readonly costUsd?: number;
+}
+
+/** A note in the answer of a successful call. */
+export interface Warning {
+  readonly code: 'LOW_CONFIDENCE' | 'TRUNCATED' | 'DEPRECATED_FIELD' | 'VALIDATION_SKIPPED';
+  readonly field?: string;
+  readonly message: string;
 }

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import type { Skill } from '../calls/skills.ts';
+import type { Skill } from '../skills/skills.ts';
 import { parseReply, renderPrompt } from './prompt.ts';
 
 const skill = (text: string): Skill => ({ org: 'acme', name: 'a', version: 'v1', description: '', text, files: [] });

@@ -1,7 +1,7 @@
 import { PlatformError } from '#core/base/errors.ts';
 import type { Json } from '#core/base/json.ts';
 import { parseJsonValue } from '#core/base/json.ts';
-import type { Skill } from '../calls/skills.ts';
+import type { Skill } from '../skills/skills.ts';
 
 type Input = { readonly [member: string]: Json };
 

@@ -3,7 +3,7 @@ import { PlatformError } from '#core/base/errors.ts';
 import type { NewRun, RunResult } from '#core/runs/run.ts';
 import { RunStore } from '#core/runs/store.ts';
 import { type MemoryDeps, memoryDeps } from '#test/helpers/memory-deps.ts';
-import type { CallInput } from '../calls/input.ts';
+import type { CallInput } from '../input/call-input.ts';
 import { answerOf, fingerprintOf, idempotent, type KeptAnswer, type KeyedCall } from './idempotent.ts';
 
 const WORKSPACE = '11111111-1111-4111-8111-111111111111';

@@ -10,7 +10,7 @@ import type { Deps } from '#core/ports/deps.ts';
 import { absent, allOf, anyOf, type Condition, equals, type Item, lessThan } from '#core/ports/table.ts';
 import type { Run } from '#core/runs/run.ts';
 import { RunStore } from '#core/runs/store.ts';
-import type { CallInput } from '../calls/input.ts';
+import type { CallInput } from '../input/call-input.ts';
 
 /**
  * Counters table: `IDEM#<workspace id>#<hash of the key> / ANSWER` is the call that was sent with an `Idempotency-Key`:
