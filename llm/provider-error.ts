@@ -1,5 +1,5 @@
 import { hasCode, isPlatformError, PlatformError } from '#core/base/errors.ts';
-import { PROVIDER_NAMES } from '#core/models/models.ts';
+import { PROVIDER_NAMES } from '#core/models/providers.ts';
 import type { LlmRequest } from '#core/ports/llm.ts';
 
 /** What the errors of the AI SDK may carry; also the error events inside streams. */

@@ -7,10 +7,10 @@ import type { Deps } from '#core/ports/deps.ts';
 import { isSame } from '#core/running/sub-calls/lineage.ts';
 import { findRunContext } from '#core/runs/store.ts';
 
-/** What a key is looked up with. */
+/** Dependencies for looking up a key. */
 export type ServiceKeyDeps = Pick<Deps, 'main' | 'runs' | 'clock'>;
 
-/** Whose a service key is; `undefined` for one that is unknown, revoked, or of a run that has ended. */
+/** The agent of a service key. Returns `undefined` for an unknown or revoked key, and for one of a run that has ended. */
 export async function authenticateAgent(deps: ServiceKeyDeps, presented: string): Promise<AgentCaller | undefined> {
   const parts = readRunKey(presented);
   return parts === undefined ? ofStaticKey(deps, presented) : ofRun(deps, parts, presented);

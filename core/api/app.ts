@@ -13,9 +13,9 @@ import { type Incoming, isCountedByAddress, isRaw, type RawAnswer, type Route } 
 import type { Deps } from '#core/ports/deps.ts';
 import { authenticate } from './auth.ts';
 
-/** Management bodies are small; calls and uploads read their own bodies under their own limits. */
+/** For management routes. Calls and uploads read their bodies under limits of their own. */
 const MAX_JSON_BODY_BYTES = 2 * 1024 * 1024;
-/** Longer names and ids do not exist; some would not even fit into the key of an item. */
+/** No name or id is longer, and a longer one might not fit into the key of an item. */
 const MAX_SEGMENT_LENGTH = 256;
 
 // biome-ignore lint/suspicious/noExplicitAny: rows and handlers are tied together by the types of `Handlers`, which a loop over rows cannot see.
@@ -27,20 +27,19 @@ interface AnyOutgoing {
   readonly headers?: Readonly<Record<string, string>>;
 }
 
-/** `address` is the client's, as the host knows it; without one, nobody is limited by it. */
+/** `address`: the client's, from the host. Without it, requests are not limited by address. */
 export type App = (request: Request, address?: string) => Promise<Response>;
 
-/** What the pipeline itself needs; handlers come with their own. */
+/** Dependencies of the pipeline itself; handlers have their own. */
 type AppDeps = Pick<Deps, 'config' | 'main' | 'runs' | 'counters' | 'clock' | 'ids' | 'log'>;
 
 /**
- * The API as one function, the same on Lambda and locally. Order of work for every request: request id, match,
- * authenticate (who has no valid key is limited by address), parse, authorise, handle, check the answer, encode; one
- * catch. Every answer says what its caller has left.
+ * The API as one function, the same on Lambda and locally. Every request passes the same steps: request id, match,
+ * authenticate (callers without a valid key are limited by address), parse, authorise, handle, check the answer, encode.
+ * One catch makes the error envelope. Every answer has rate limit headers.
  *
- * Rows are tried in their order, so the table lists fixed paths before `/{org}/{agent}/{version}/{endpoint}`.
- * `routes` are the rows to serve, `table` all that there are: a function that serves some still knows which paths and
- * methods others have.
+ * Rows are matched in order, so the table lists fixed paths before `/{org}/{agent}/{version}/{endpoint}`. `routes` are the
+ * rows to serve. `table` is the whole table: a function that serves some rows still answers 405 for methods of others.
  */
 export function createApp(
   deps: AppDeps,
@@ -68,14 +67,14 @@ export function createApp(
     const { req, env } = context;
     const error = nothingAt(context);
     const wanted = req.method === 'OPTIONS' ? req.header('access-control-request-method') : undefined;
-    // Which methods there are is known by now, and a browser asks before every call.
+    // `nothingAt` has listed the allowed methods. Browsers send this preflight before every call.
     if (wanted === undefined || error.code !== 'METHOD_NOT_ALLOWED') throw error;
     return new Response(null, { status: 204, headers: { ...env.responseHeaders, ...preflight(req) } });
   });
   router.onError((error, context) => {
     const limit = limitIn(error);
     if (limit) show(context.env, limit);
-    // Other 5xx codes say whose fault it was, and that is not ours.
+    // Other 5xx codes are faults of the agent or of a provider.
     if (!isPlatformError(error) || error.code === 'INTERNAL_ERROR') logFailure(deps, context.env.requestUuid, error);
     return errorResponse(error, context.env.requestUuid, context.env.responseHeaders);
   });
@@ -96,7 +95,7 @@ export function createApp(
   };
 }
 
-/** What one request carries through the router. */
+/** State of one request in the router. */
 interface Exchange {
   readonly requestUuid: string;
   readonly responseHeaders: Record<string, string>;
@@ -122,13 +121,13 @@ async function serve(
   ]);
   const limit = answer.status === 'rejected' ? limitIn(answer.reason) : undefined;
   if (answer.status === 'rejected' && isRefusedSecret(route, answer.reason)) await countAddress(deps, exchange);
-  // A call that did not come as far as its admission, or was not counted.
+  // The call was refused before its admission, or is not counted.
   if (route.admits && !limit && !(LIMIT_HEADER in exchange.responseHeaders)) await showLeft();
   if (answer.status === 'rejected') throw answer.reason;
   return encode(route, answer.value, exchange.responseHeaders);
 }
 
-/** Parses, authorises, and lets the handler do its work. */
+/** Parses, authorises, and calls the handler. */
 async function handle(
   route: Route,
   handler: AnyHandlers[string],
@@ -155,9 +154,9 @@ async function handle(
 }
 
 /**
- * Who sends the request. Whoever has no valid key is limited by address, and then nobody where the row wants no key; for
- * webhooks {@link serve} does so when it knows that the secret is wrong.
- * Throws what {@link authenticate} throws where it wants one, and RATE_LIMITED.
+ * The caller of a request; `undefined` on routes without a key. Callers without a valid key are limited by address, those
+ * of webhooks only once {@link serve} knows that the secret is wrong.
+ * Throws RATE_LIMITED, and on routes with a key what {@link authenticate} throws.
  */
 async function identify(
   deps: ServeDeps,
@@ -180,7 +179,7 @@ async function identify(
   if (exchange.address === undefined || !isCountedByAddress(route) || route.auth === 'webhook') {
     show(exchange, addresses.all());
   } else if (refused?.code === 'FORBIDDEN') {
-    // The key is valid, though not for this.
+    // The key is valid, but not for this route or workspace.
     show(exchange, await addresses.left(exchange.address));
   } else {
     await countAddress(deps, exchange);
@@ -189,7 +188,7 @@ async function identify(
   return undefined;
 }
 
-/** The secret in the path is what a webhook has for a key: one that is right is never held up by what others send. */
+/** A webhook's secret serves as its key: requests with the right one are never limited by address. */
 const isRefusedSecret = (route: Route, error: unknown): boolean =>
   route.auth === 'webhook' && isPlatformError(error) && (error.code === 'FORBIDDEN' || error.code === 'NOT_FOUND');
 
@@ -200,14 +199,14 @@ async function countAddress({ addresses }: ServeDeps, exchange: Exchange): Promi
 
 const LIMIT_HEADER = 'x-ratelimit-limit';
 
-/** The limit that an error was thrown for. */
+/** The limit that caused an error, if one did. */
 const limitIn = (error: unknown): RateLimit | undefined => (error as Partial<LimitError>).rateLimit;
 
 function show({ responseHeaders }: Exchange, rateLimit: RateLimit): void {
   Object.assign(responseHeaders, rateLimitHeaders(rateLimit));
 }
 
-/** Never fails: an answer is worth more than what it says beside. */
+/** Never throws: the answer matters more than its headers. */
 async function showCallsLeft(deps: ServeDeps, workspace: Workspace, exchange: Exchange): Promise<void> {
   try {
     show(exchange, await callsLeft(deps, workspace));
@@ -216,16 +215,16 @@ async function showCallsLeft(deps: ServeDeps, workspace: Workspace, exchange: Ex
   }
 }
 
-/** No body at all counts as an empty object: some clients send none where every member is optional. */
+/** A missing body counts as an empty object: some clients send none where every member is optional. */
 async function readBody(request: Request): Promise<unknown> {
   const body = await readJson(request, { bytes: MAX_JSON_BODY_BYTES });
   return body === undefined ? {} : body;
 }
 
-/** Repeated names keep their last value, as the routes know no lists but comma-separated ones. */
+/** Of repeated names the last counts: lists in queries are comma-separated. */
 const queryOf = (url: string): Record<string, string> => Object.fromEntries(new URL(url).searchParams);
 
-/** Zod would say "received undefined", which nobody sent. */
+/** Zod's own text, "received undefined", would confuse a client that sent nothing. */
 const whereMissing = (issue: z.core.$ZodRawIssue): string | undefined =>
   issue.code === 'invalid_type' && issue.input === undefined
     ? `is missing: it must be of the type ${issue.expected}`
@@ -242,8 +241,8 @@ function parse(part: string, schema: z.ZodType, value: unknown): unknown {
 }
 
 /**
- * A shape is a filter, too: what it does not name stays inside. Headers go in whole: a `Response` whose headers are
- * touched later leaves the server's fast path.
+ * Removes members that the row's shape does not name. Sets all headers at construction: a `Response` whose headers change
+ * later leaves the server's fast path.
  */
 function encode(route: Route, answer: AnyOutgoing, common: Readonly<Record<string, string>>): Response {
   const { status, raw } = answer;
@@ -269,8 +268,8 @@ const rawBody = (body: unknown): Uint8Array<ArrayBuffer> | ReadableStream =>
     : ReadableStream.from(body as AsyncIterable<Uint8Array>);
 
 /**
- * Pages of any origin may use the API and read its answers: who may do what is in a key that they must have, and never in
- * a cookie. `*` would leave a browser's own credentials out even if there were any.
+ * Pages of any origin may use the API and read its answers, because rights come from a key and never from a cookie. With
+ * `*`, browsers send no credentials of their own.
  */
 const CORS = { 'access-control-allow-origin': '*', 'access-control-expose-headers': '*' };
 
@@ -291,8 +290,8 @@ function methodNotAllowed(method: string, there: readonly Route[], exchange: Exc
 }
 
 /**
- * Whether a path is one of a row's, the method aside. The first segments of fixed paths never stand for an org, lest a
- * mistyped management path be answered as the call of an agent.
+ * Whether a path matches a row, whatever the method. First segments of fixed paths never stand for an org: otherwise a
+ * mistyped management path would be answered as the call of an agent.
  */
 function pathMatcher(routes: readonly Route[]): (route: Route, path: string) => boolean {
   const isFree = (segment: string) => segment.startsWith('{');

@@ -7,12 +7,12 @@ import { PlatformError } from '#core/base/errors.ts';
 import { authenticateAgent, type ServiceKeyDeps } from './agent-caller.ts';
 
 /**
- * Who sends this request (`spec.md` *Authentication*). A user acts in `workspaceId` (from the path), else in the one that
- * `X-Workspace-Id` names, else in his personal workspace; an agent in the workspace that its key belongs to.
+ * The caller of a request (`spec.md` *Authentication*). A user acts in `workspaceId` (from the path), else in the workspace
+ * of `X-Workspace-Id`, else in the user's personal workspace. An agent acts in the workspace of its key.
  *
- * Throws UNAUTHORIZED for a missing, malformed, unknown or revoked key, and for a service key whose run has ended;
- * FORBIDDEN for a workspace that the user is no member of, whether or not it exists, and for a service key where agents
- * have no business.
+ * Throws UNAUTHORIZED for a missing, malformed, unknown or revoked key, and for a service key whose run has ended.
+ * Throws FORBIDDEN if the caller is not a member of the workspace, whether or not it exists, and for a service key on a
+ * route that does not accept agents.
  */
 export async function authenticate(
   deps: ServiceKeyDeps,

@@ -22,14 +22,14 @@ type ParamsOf<R extends Route> = [PathNames<R['path']>] extends [never]
   ? unknown
   : { params: { [Name in PathNames<R['path']>]: string } };
 
-/** What an operation is called with. A raw body may be a `FormData`, bytes, or a value to be sent as JSON. */
+/** Arguments of an operation. A raw body may be a `FormData`, bytes, or a value that is sent as JSON. */
 export type Arguments<R extends Route> = Optional<ParamsOf<R> & QueryOf<R> & HeadersOf<R> & BodyOf<R>>;
-/** The JSON of a successful answer; a `Response` where the row answers bytes. */
+/** The JSON of a successful answer, or the `Response` where the row answers bytes. */
 export type Answer<R extends Route> = {
   [Status in keyof R['response']]: R['response'][Status] extends z.ZodType ? z.output<R['response'][Status]> : Response;
 }[keyof R['response']];
 
-/** One method per operation of the route table. Each throws {@link ApiError} for an error answer. */
+/** One method per operation of the route table. Methods throw {@link ApiError} for error answers. */
 export type Client = {
   [Name in AnyRoute['operationId']]: (args: Arguments<Named<Name>>) => Promise<Answer<Named<Name>>>;
 };
@@ -59,7 +59,7 @@ interface LooseArguments {
   readonly body?: unknown;
 }
 
-/** A client of the platform at `baseUrl`; `key` is an API key, `workspaceId` becomes `X-Workspace-Id`. */
+/** A client of the platform at `baseUrl`. `key`: an API key. `workspaceId`: sent as `X-Workspace-Id`. */
 export function createClient(options: { baseUrl: string; key?: string; workspaceId?: string }): Client {
   const methods = (routes as readonly Route[]).map((route) => [
     route.operationId,
@@ -96,7 +96,7 @@ async function send(
 }
 
 function pathSegment(name: string, value: string): string {
-  // URLs have no way to write these: they would lead to another path.
+  // URLs cannot express these segments: they would lead to another path.
   if (/^\.{0,2}$/.test(value)) throw new Error(`the parameter "${name}" is "${value}", which cannot be part of a path`);
   return encodeURIComponent(value);
 }

@@ -1,10 +1,10 @@
 import type { Role, Workspace } from './workspace.ts';
 
-/** Who sends a request: a user, acting in one workspace that he is a member of, or an agent in the workspace of its key. */
+/** The sender of a request: a user in one of the user's workspaces, or an agent in the workspace of its key. */
 export interface Caller {
-  /** Of an agent `agent:org/name@v1`, which is no user's id. */
+  /** For an agent `agent:org/name@v1`, which is no user's id. */
   readonly userId: string;
-  /** Of a run's own key the run's id. */
+  /** For a run's own key the run's id. */
   readonly keyId: string;
   readonly workspace: Workspace;
   /** Agents are members, never owners. */
@@ -13,16 +13,16 @@ export interface Caller {
   readonly agent?: AgentCaller;
 }
 
-/** An agent that makes a request: one of its runs, or whoever holds a static key of it. */
+/** An agent that sends a request: one of its runs, or a holder of its static key. */
 export type AgentCaller = RunCaller | StaticCaller;
 
 export interface RunCaller {
   readonly kind: 'run';
   readonly runId: string;
-  /** Epoch milliseconds; past it, the run's key is worth nothing. */
+  /** Epoch milliseconds. The run's key is refused after it. */
   readonly deadline: number;
   readonly context: RunContext;
-  /** The one that the run, its costs and all it calls belong to. */
+  /** The workspace that pays for the run and for all that it calls. */
   readonly workspace: Workspace;
   /** `org/agent@v1`. */
   readonly name: string;
@@ -43,37 +43,37 @@ export const agentNameOf = ({ name }: AgentCaller): string => /^[^/]+\/([^@]+)/.
 
 /** How many calls a dependency call may make, those of its own dependencies included (`per_call_downstream_cap`). */
 export interface Budget {
-  /** Under which what is used of it is counted. */
+  /** Counter key of this budget. */
   readonly id: string;
-  /** Whose calls are counted, for messages: `org/agent@v1`. */
+  /** The agent whose calls are counted, for messages: `org/agent@v1`. */
   readonly ref: string;
   readonly cap: number;
 }
 
-/** Who calls, as far as its sub-calls are checked against it. */
+/** A calling agent: what its sub-calls are checked against. */
 export interface CallingAgent {
-  /** Ends in the agent itself. */
+  /** The chain of calls, which ends in the agent itself: `org/agent@v1`. */
   readonly chain: readonly string[];
   /** The workspace that the agent belongs to. */
   readonly agentWorkspaceId: string;
-  /** The workspace that its runs and all below belong to, and that pays for them. */
+  /** The workspace that its runs and all runs below belong to, and that pays for them. */
   readonly workspace: Workspace;
-  /** How many levels of calls there may be below it. */
+  /** Levels of calls that are allowed below it. */
   readonly maxHops: number;
-  /** The only agents that it may call. */
+  /** The only agent versions that it may call: `org/agent@v1`. */
   readonly dependencies: readonly string[];
   /** Budget of each of its dependency calls. */
   readonly perCallCap: number;
-  /** What its own calls count against. */
+  /** The budgets that its own calls count against. */
   readonly budgets: readonly Budget[];
   readonly isStrict: boolean;
 }
 
-/** What the record of a run keeps, so that its sub-calls can be checked without trusting what the agent sends. */
+/** Part of a run's record: sub-calls are checked against it, not against what the agent sends. */
 export interface RunContext extends CallingAgent {
   readonly rootRunId: string;
-  /** Of the run's service key. */
+  /** Hash of the run's service key. */
   readonly keyHash: string;
-  /** Signs what the run is told about its chain; known to nobody else. */
+  /** Signs what the run is told about its chain. Only the platform knows it. */
   readonly signingSecret: string;
 }

@@ -54,7 +54,7 @@ export interface ErrorExtra {
   readonly suggested_wait_time?: number;
 }
 
-/** The one error that crosses layers. Test its `code`; `instanceof` breaks across bundles. */
+/** The only error that crosses layers. Test its `code`: `instanceof` fails between bundles. */
 export class PlatformError extends Error {
   readonly code: ErrorCode;
   readonly extra: ErrorExtra;
@@ -77,7 +77,7 @@ export function isPlatformError(error: unknown): error is PlatformError {
   );
 }
 
-/** True for any error, ours or Node's, whose `code` is `code`. */
+/** Whether an error, ours or Node's, has this `code`. */
 export function hasCode(error: unknown, code: string): boolean {
   return typeof error === 'object' && error !== null && 'code' in error && error.code === code;
 }

@@ -7,15 +7,12 @@
  */
 export type Json = string | number | boolean | null | Json[] | { [member: string]: Json };
 
-/**
- * Deeper JSON does not get in: everything that walks a value by recursion (validation, masking, encoding it again) ends
- * the stack at some thousand levels, and one request or one agent must not be able to make it.
- */
+/** Deeper JSON is refused: code that walks a value by recursion (validation, masking, encoding) would overflow the stack. */
 const MAX_JSON_DEPTH = 500;
 
 /**
- * Why a value that `JSON.parse` made cannot be handled, to follow its name in a sentence; `undefined` when it can. Larger
- * numbers than JavaScript knows become Infinity, which is no JSON any more and cannot be stored.
+ * Says why a value from `JSON.parse` is refused, as the rest of a sentence that begins with its name. Returns `undefined`
+ * for a good value. A number beyond 1.8e308 parses to Infinity, which cannot be written as JSON again.
  */
 export function jsonProblem(value: Json, levels: number = MAX_JSON_DEPTH): string | undefined {
   if (typeof value === 'number' && !Number.isFinite(value)) return 'has a number in it that is larger than 1.8e308';
@@ -28,7 +25,7 @@ export function jsonProblem(value: Json, levels: number = MAX_JSON_DEPTH): strin
   return undefined;
 }
 
-/** The value that a text from outside is; `undefined` when it is not one JSON value, or one that cannot be handled. */
+/** Parses text from outside. Returns `undefined` unless it is one JSON value that {@link jsonProblem} accepts. */
 export function parseJsonValue(text: string): Json | undefined {
   try {
     const value = JSON.parse(text) as Json;

@@ -1,14 +1,14 @@
 import * as z from 'zod';
 import { MAX_TIMEOUT_SECONDS } from './time-limits.ts';
 
-/** What a workspace may do, by plan (`spec.md` *Limits*; the numbers of `team` and `enterprise` are ours). */
+/** Plans of workspaces. `free` and `pro` are part of the interface (`spec.md` *Limits*), `team` and `enterprise` are ours. */
 export const PLAN_NAMES = ['free', 'pro', 'team', 'enterprise'] as const;
 export type PlanName = (typeof PLAN_NAMES)[number];
 
 const KB = 1024;
 const MB = 1024 * KB;
 
-/** Every call that is under way has a lease in one item, which must stay small: see `core/accounts/limits/admission.ts`. */
+/** Each running call has a lease in one item, which must stay small (`core/accounts/limits/admission.ts`). */
 const MAX_CONCURRENT_CALLS = 200;
 
 const plan = () => {
@@ -25,17 +25,17 @@ const plan = () => {
     daily_sandbox_calls: perDay,
     /** Calls of paid agents a UTC day, which count for neither of the two: a cap on abuse. */
     daily_paid_calls: perDay,
-    /** Calls under way at the same moment, of every kind together. */
+    /** Calls of every kind that run at the same moment. */
     concurrent_calls: z.int().min(1).max(MAX_CONCURRENT_CALLS),
     /** Schedules that a workspace may have (`spec.md` *Limits*: not part of the free plan). */
     schedules: z.int().min(0).max(1_000_000),
-    /** The longest that a call may take. */
+    /** Longest call of a prompt agent. */
     timeout_seconds: seconds,
-    /** The same for agents with a sandbox. */
+    /** Longest call of an agent with a sandbox. */
     sandbox_timeout_seconds: seconds,
-    /** Of stored documents (`contract.md` 15.4); null: as many as there may be. */
+    /** Namespaces of stored documents (`contract.md` 15.4); null: no limit. */
     storage_namespaces: quota.nullable(),
-    /** In one namespace. */
+    /** Documents in one namespace; null: no limit. */
     storage_documents: quota.nullable(),
     storage_document_bytes: quota,
     storage_bytes: quota.nullable(),
@@ -104,7 +104,7 @@ const changes = () => {
   return z.strictObject({ free: some, pro: some, team: some, enterprise: some } satisfies Record<PlanName, z.ZodType>);
 };
 
-/** JSON text of what is to be other than by default: `{"free": {"daily_calls": 2000}}`. Names each wrong member. */
+/** JSON overrides of the default plans: `{"free": {"daily_calls": 2000}}`. Errors name each wrong member. */
 export const plansSchema = () =>
   z
     .string()
@@ -127,7 +127,7 @@ function jsonOf(text: string): unknown {
   }
 }
 
-/** What the settings say that a workspace may do. A workspace that was given no plan has the default one. */
+/** The limits of a workspace's plan. A workspace without a plan of its own has the default plan. */
 export function planOf(
   { config }: { readonly config: { readonly plans: Plans; readonly defaultPlan: PlanName } },
   { plan = config.defaultPlan }: { readonly plan?: PlanName },

@@ -1,6 +1,6 @@
 import { PlatformError } from './errors.ts';
 
-/** A time as clocks on the wall show it, as if it were UTC: epoch milliseconds of the same date and hour there. */
+/** Local date and time of a zone, as the epoch milliseconds that this date and time have in UTC. */
 export type WallTime = number;
 
 const DAY_MS = 24 * 3600_000;
@@ -8,7 +8,7 @@ const MAX_REMEMBERED_DAYS = 10_000;
 /** EventBridge's limit. */
 const MAX_NAME_LENGTH = 50;
 
-/** What people write who mean a place. */
+/** Common abbreviations, for a hint in the error. */
 const ABBREVIATIONS: { readonly [name: string]: string } = {
   EST: 'America/New_York',
   EDT: 'America/New_York',
@@ -31,13 +31,13 @@ const ABBREVIATIONS: { readonly [name: string]: string } = {
 };
 
 /**
- * An IANA time zone. A wall time that a zone leaves out when its clocks go forward has no instant; one that occurs twice
- * when they go back means the first: as EventBridge Scheduler has it, and so both hosts.
+ * An IANA time zone. A local time that is skipped when clocks go forward has no instant. One that occurs twice when they
+ * go back means the first. EventBridge Scheduler has the same rules.
  */
 export class Zone {
   readonly name: string;
   readonly #format: Intl.DateTimeFormat;
-  /** Day (of wall times) -> offsets well before and well after it, which nearly always are the same. */
+  /** Day of wall time -> offsets before and after it. They differ only near a clock change. */
   readonly #days = new Map<number, readonly [before: number, after: number]>();
 
   private constructor(name: string, format: Intl.DateTimeFormat) {
@@ -47,7 +47,7 @@ export class Zone {
 
   static readonly #known = new Map<string, Zone>();
 
-  /** Throws INVALID_INPUT for what is no name of a place or `UTC`, such as the abbreviation EST. */
+  /** Throws INVALID_INPUT unless `name` is an IANA name of a place, or `UTC`. Abbreviations such as EST are refused. */
   static of(name: string): Zone {
     const known = Zone.#known.get(name);
     if (known) return known;
@@ -63,7 +63,7 @@ export class Zone {
     return instant + (before === after ? before : this.#offsetAt(instant));
   }
 
-  /** `undefined` for what clocks there never show. */
+  /** Returns `undefined` for a local time that is skipped. */
   instantOf(wall: WallTime): number | undefined {
     const [before, after] = this.#offsetsAround(wall);
     if (before === after) return wall - before;
@@ -71,7 +71,7 @@ export class Zone {
     return instants.sort((a, b) => a - b).find((instant) => instant + this.#offsetAt(instant) === wall);
   }
 
-  /** Whether clocks are changed near a time, so that times may be missing or occur twice. */
+  /** Whether clocks change near this time, so that local times may be skipped or occur twice. */
   isIrregular(wall: WallTime): boolean {
     const [before, after] = this.#offsetsAround(wall);
     return before !== after;
@@ -81,7 +81,7 @@ export class Zone {
     const day = Math.floor(time / DAY_MS);
     let offsets = this.#days.get(day);
     if (offsets === undefined) {
-      // Wide enough that it does not matter whether `time` is an instant or a wall time.
+      // A window so wide that `time` may be an instant or a wall time.
       offsets = [this.#offsetAt((day - 1) * DAY_MS), this.#offsetAt((day + 2) * DAY_MS)];
       if (this.#days.size >= MAX_REMEMBERED_DAYS) this.#days.clear();
       this.#days.set(day, offsets);
@@ -89,7 +89,7 @@ export class Zone {
     return offsets;
   }
 
-  /** Milliseconds that clocks there are ahead of UTC. */
+  /** Milliseconds ahead of UTC. */
   #offsetAt(instant: number): number {
     const parts = Object.fromEntries(
       this.#format.formatToParts(instant).map(({ type, value }) => [type, Number(value)]),
@@ -99,7 +99,7 @@ export class Zone {
   }
 }
 
-/** As IANA writes names: EventBridge takes no others, and knows no offsets. */
+/** Names in IANA's spelling: EventBridge accepts nothing else, and no offsets. */
 const isZoneName = (name: string): boolean =>
   name === 'UTC' ||
   (name.length <= MAX_NAME_LENGTH &&
@@ -107,7 +107,7 @@ const isZoneName = (name: string): boolean =>
     !/[A-Z]{4}/.test(name) &&
     [name, undefined].includes(spellingOf(name)));
 
-/** How IANA writes what is meant, whatever its case; of names that it keeps for old times' sake, Node does not tell. */
+/** IANA's spelling of a name in any case. Node does not resolve legacy aliases. */
 const spellingOf = (name: string): string | undefined =>
   Intl.supportedValuesOf('timeZone').find((zone) => zone.toLowerCase() === name.toLowerCase());
 

@@ -4,10 +4,10 @@ import { jsonProblem } from '#core/base/json.ts';
 
 const MB = 1024 * 1024;
 
-/** How many bytes a body may have, and what to do with a larger one. */
+/** Maximum size of a body, and a hint for larger ones. */
 export interface BodyLimit {
   readonly bytes: number;
-  /** @default - nothing can be done */
+  /** @default - no hint */
   readonly hint?: string;
 }
 
@@ -24,7 +24,7 @@ const tooLarge = ({ bytes, hint }: BodyLimit): PlatformError => {
 export const mediaType = (request: Request): string =>
   (request.headers.get('content-type') ?? '').split(';')[0]!.trim().toLowerCase();
 
-/** Throws DOCUMENT_TOO_LARGE as soon as the size is known to pass the limit: by the header, else while reading. */
+/** Throws DOCUMENT_TOO_LARGE as soon as Content-Length, or the bytes read so far, pass the limit. */
 export async function* boundedChunks(request: Request, limit: BodyLimit): AsyncGenerator<Uint8Array> {
   if (Number(request.headers.get('content-length') ?? 0) > limit.bytes) throw tooLarge(limit);
   if (request.body === null) return;
@@ -39,7 +39,7 @@ export async function* boundedChunks(request: Request, limit: BodyLimit): AsyncG
 /**
  * The JSON body; `undefined` when the body is empty.
  *
- * Throws UNSUPPORTED_TYPE for another content type, INVALID_INPUT for what is not JSON or too deep, DOCUMENT_TOO_LARGE.
+ * Throws UNSUPPORTED_TYPE for another content type, INVALID_INPUT for invalid or too deep JSON, DOCUMENT_TOO_LARGE.
  */
 export async function readJson(request: Request, limit: BodyLimit): Promise<Json | undefined> {
   const bytes = await readBounded(request, limit);
@@ -57,7 +57,7 @@ export async function readJson(request: Request, limit: BodyLimit): Promise<Json
   return parseJson(bytes, 'The body');
 }
 
-/** A body of known length is read at once: a web stream for it costs as much as all the rest of reading it. */
+/** Reads a body of known length at once: a web stream would double the cost of reading. */
 export async function readBounded(request: Request, limit: BodyLimit): Promise<Uint8Array> {
   const length = Number(request.headers.get('content-length') ?? Number.POSITIVE_INFINITY);
   if (!(length <= limit.bytes)) return Buffer.concat(await Array.fromAsync(boundedChunks(request, limit)));
@@ -66,13 +66,13 @@ export async function readBounded(request: Request, limit: BodyLimit): Promise<U
   return bytes;
 }
 
-/** The JSON value of `bytes`, which are called `what` in the message of the INVALID_INPUT that this throws. */
+/** Parses JSON. Throws INVALID_INPUT with a message that begins with `what`. */
 export function parseJson(bytes: Uint8Array, what: string): Json {
   let value: Json;
   try {
     value = JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(bytes));
   } catch (error) {
-    // Only the place: the parser's message quotes the body, which may hold a secret.
+    // Only the position: the parser's message quotes the body, which may hold a secret.
     const place = error instanceof SyntaxError ? /at position \d+.*$/.exec(error.message)?.[0] : undefined;
     throw new PlatformError('INVALID_INPUT', `${what} is not valid JSON${place ? ` (${place})` : ''}.`);
   }

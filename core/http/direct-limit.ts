@@ -1,13 +1,13 @@
 import type { Config } from '#core/base/config.ts';
 import type { BodyLimit } from './body.ts';
 
-/** What a request may bring itself, where it and its uploads together may have `limit` bytes. */
+/** Limit of a request's own body, where the body and its uploads together may have `limit` bytes. */
 export function directLimit(config: Pick<Config, 'maxDirectBodyBytes'>, limit: number): BodyLimit {
   const bytes = config.maxDirectBodyBytes ?? limit;
   if (bytes >= limit) return { bytes: limit };
-  const most = `${Math.floor(limit / 1024 ** 2)} MB`;
+  const max = `${Math.floor(limit / 1024 ** 2)} MB`;
   return {
     bytes,
-    hint: `Upload what is larger, up to ${most}: POST /uploads answers how (docs/calls.md, Large files).`,
+    hint: `Upload what is larger, up to ${max}: POST /uploads answers how (docs/calls.md, Large files).`,
   };
 }

@@ -1,7 +1,7 @@
 import { isPlatformError, isRetryable, PlatformError, statusOf } from '#core/base/errors.ts';
 import { requestIdOf } from './request-id.ts';
 
-/** The error envelope of `spec.md` *Errors*. Text of unexpected errors stays inside; the log has it under the request id. */
+/** The error envelope (`spec.md` *Errors*). The text of unexpected errors is only logged, under the request id. */
 export function errorEnvelope(error: unknown, requestUuid: string) {
   const shown = isPlatformError(error)
     ? error

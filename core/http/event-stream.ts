@@ -1,10 +1,10 @@
-/** Text of events that a reader has not fetched yet, at most; more would let a slow reader fill the memory. */
+/** Maximum of buffered text, so that a slow reader cannot fill the memory. */
 const MAX_QUEUED_CHARACTERS = 1024 * 1024;
 
 /**
  * A stream of server-sent events (`contract.md` 1.2): LF only, `event: NAME` and `data: TEXT` with one space, a blank
- * line after each. Whoever writes never waits: events past 1 MB that nobody fetched are refused, so that only what may
- * be lost is sent with {@link EventStream.offer}. A reader who leaves stops nothing but the stream.
+ * line after each. Writers never wait: once 1 MB is buffered, {@link EventStream.offer} drops further events, so use it
+ * only for events that may be lost. A reader that leaves ends only the stream.
  */
 export class EventStream implements AsyncIterable<Uint8Array> {
   #queue: string[] = [];
@@ -12,14 +12,14 @@ export class EventStream implements AsyncIterable<Uint8Array> {
   #isEnded = false;
   #wake: () => void = () => {};
 
-  /** False when there is no room for it, or nobody reads any more. */
+  /** Returns false if the buffer is full or the reader has left. */
   offer(event: string, data: unknown): boolean {
     if (this.#queued > MAX_QUEUED_CHARACTERS || this.#isEnded) return false;
     this.#push(record(event, JSON.stringify(data)));
     return true;
   }
 
-  /** The last event, whatever room there is. `json` is sent as it stands. */
+  /** Sends the last event, even if the buffer is full. `json` is sent unchanged. */
   end(event: string, json: string): void {
     if (this.#isEnded) return;
     this.#push(record(event, json));
@@ -50,5 +50,5 @@ export class EventStream implements AsyncIterable<Uint8Array> {
   }
 }
 
-/** JSON has no line ends but escaped ones, so its text is one line. */
+/** JSON text is one line: line ends inside it are escaped. */
 const record = (event: string, json: string): string => `event: ${event}\ndata: ${json}\n\n`;

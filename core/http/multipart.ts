@@ -6,7 +6,7 @@ import { type BodyLimit, boundedChunks } from './body.ts';
 export interface UploadedFile {
   /** Name of the part. */
   readonly field: string;
-  /** As the client named it, without folders; may be empty. */
+  /** The client's file name, without folders; may be empty. */
   readonly name: string;
   readonly contentType: string;
   readonly content: Uint8Array;
@@ -14,15 +14,15 @@ export interface UploadedFile {
 
 export interface Multipart {
   readonly files: UploadedFile[];
-  /** Parts that are not files; the last of a name wins. */
+  /** Parts that are not files; of several with one name, the last. */
   readonly fields: Record<string, string>;
 }
 
-/** A whole `multipart/form-data` body. Throws INVALID_INPUT for a broken one, DOCUMENT_TOO_LARGE. */
+/** Reads a whole `multipart/form-data` body. Throws INVALID_INPUT for a malformed one, and DOCUMENT_TOO_LARGE. */
 export async function readMultipart(request: Request, limit: BodyLimit): Promise<Multipart> {
   const files: UploadedFile[] = [];
   const fields: Record<string, string> = Object.create(null);
-  // Most requests are JSON, and each library makes a cold start longer.
+  // Loaded on use: most requests are JSON, and each library makes a cold start longer.
   const { default: busboy } = await import('busboy');
   try {
     const parser = busboy({
@@ -33,7 +33,7 @@ export async function readMultipart(request: Request, limit: BodyLimit): Promise
     let refused: string | undefined;
     parser.on('file', (field, stream, info) => {
       const chunks: Buffer[] = [];
-      // The parser fails as well, and says so below; unheard here it would end the process.
+      // The parser reports the same error below; without a listener it would end the process.
       stream.on('error', () => {});
       stream.on('data', (chunk: Buffer) => chunks.push(chunk));
       stream.on('end', () => {

@@ -2,7 +2,8 @@ import { describe, expect, test } from 'vitest';
 import type { AgentVersion } from '#core/agents/version.ts';
 import type { Config } from '#core/base/config.ts';
 import { memoryDeps } from '#test/helpers/memory-deps.ts';
-import { chooseModels, costOf } from './models.ts';
+import { chooseModels } from './choose.ts';
+import { costOf } from './prices.ts';
 
 const WORKSPACE = 'ws-1';
 

@@ -6,20 +6,19 @@
  */
 export interface Blobs {
   /**
-   * Whole or not at all: a reader never sees half a blob, also after a crash. Replaces what was there. A body that throws
-   * leaves what was there.
+   * Atomic: a reader never sees part of a blob, not even after a crash. Replaces an existing blob, unless `body` throws.
    */
   put(key: string, body: Uint8Array | AsyncIterable<Uint8Array>): Promise<void>;
   /** `undefined` when there is no such blob. */
   get(key: string): Promise<Uint8Array | undefined>;
   /**
-   * As {@link Blobs.get}, in chunks, for what should not lie in memory whole. What is replaced or deleted meanwhile is
-   * still read to its end. Iterate it, or call `return` on its iterator: it holds an open file.
+   * Like {@link Blobs.get}, in chunks, for large blobs. A blob that is replaced or deleted meanwhile is still read to its
+   * end. Iterate it, or call `return` on its iterator: it holds an open file.
    */
   stream(key: string): Promise<AsyncIterable<Uint8Array> | undefined>;
   /** Size in bytes, or `undefined` when there is no such blob. */
   size(key: string): Promise<number | undefined>;
-  /** Deleting what is not there succeeds. */
+  /** Deleting a missing blob succeeds. */
   delete(key: string): Promise<void>;
   /** Keys that begin with `prefix`, ascending. A prefix is empty or the beginning of a key; anything else throws. */
   list(prefix: string): AsyncIterable<string>;
@@ -38,7 +37,7 @@ export function assertBlobKey(key: string): void {
 
 /** Throws when no blob key can begin with `prefix`. */
 export function assertBlobPrefix(prefix: string): void {
-  // One more letter makes a key of what was cut after a slash or a dot.
+  // A prefix may end after a slash or a dot, which a key may not.
   if (prefix !== '' && !isBlobKey(prefix) && !isBlobKey(`${prefix}x`)) throw invalid('prefix', prefix);
 }
 

@@ -10,7 +10,7 @@ export interface Clock {
 export const isoTime = (epochMs: number): string => new Date(epochMs).toISOString();
 export const epochSeconds = (epochMs: number): number => Math.floor(epochMs / 1000);
 
-/** Timers of Node end at once when asked for more than a 32-bit number of milliseconds. */
+/** Node fires timers with a longer delay immediately. */
 const LONGEST_TIMER_MS = 2 ** 31 - 1;
 
 /** The machine's own time, on both hosts. */
@@ -19,7 +19,7 @@ export class SystemClock implements Clock {
     return Date.now();
   }
 
-  /** Without `node:timers/promises`: an error made for each sleep that is broken off costs more than the sleep. */
+  /** Not `node:timers/promises`: it makes an error with a stack for each aborted sleep, which costs more than the sleep. */
   sleep(ms: number, signal?: AbortSignal): Promise<void> {
     return new Promise((resolve, reject) => {
       if (signal?.aborted) return reject(signal.reason);

@@ -4,18 +4,15 @@ import type { Json } from '#core/base/json.ts';
 export const LLM_PROVIDERS = ['anthropic', 'openai', 'gemini', 'ollama'] as const;
 export type LlmProvider = (typeof LLM_PROVIDERS)[number];
 
-/**
- * One turn of a conversation with a language model, whoever makes it. Conversations lie with the caller; the port keeps
- * nothing.
- */
+/** One turn of a conversation with a language model. The caller keeps the conversation; the port keeps no state. */
 export interface Llm {
   /**
-   * Sends the conversation and answers the model's whole turn. With `onText`, the answer is streamed and each piece of
-   * text handed over as it comes.
+   * Sends the conversation and returns the model's whole turn. With `onText`, the answer is streamed and `onText` gets
+   * each piece of text.
    *
-   * Throws LLM_RATE_LIMITED when the provider refuses the key for now, LLM_ERROR for whatever else fails at the provider
-   * or on the way (a broken stream, an answer that is none), and the signal's reason once it is aborted. No error holds
-   * the key.
+   * Throws LLM_RATE_LIMITED if the provider limits this key for now, LLM_ERROR for any other failure at the provider or
+   * on the network (a broken stream, an unreadable answer), and the signal's reason once it is aborted. No error
+   * contains the key.
    */
   generate(request: LlmRequest): Promise<LlmAnswer>;
 }
@@ -37,7 +34,7 @@ export interface LlmRequest {
 
 export type LlmMessage =
   | { readonly role: 'user'; readonly text: string }
-  /** A former turn of the model, as {@link LlmAnswer} had it: `raw` may hold what the provider wants back unchanged. */
+  /** An earlier turn of the model, from {@link LlmAnswer}. `raw` may hold what the provider wants back unchanged. */
   | {
       readonly role: 'assistant';
       readonly text: string;
@@ -56,7 +53,7 @@ export interface LlmTool {
 export interface LlmToolCall {
   readonly id: string;
   readonly name: string;
-  /** What the model gave; `undefined` when it was not JSON. */
+  /** Arguments from the model; `undefined` if they were not JSON. */
   readonly input: Json | undefined;
 }
 
@@ -73,7 +70,7 @@ export interface LlmAnswer {
   /** `length`: the answer was cut at `maxOutputTokens`. */
   readonly finishReason: 'stop' | 'length' | 'tool_calls' | 'content_filter' | 'other';
   readonly usage: LlmUsage;
-  /** The turn as a message, to go on with. */
+  /** The turn as a message, for the next request. */
   readonly message: LlmMessage;
 }
 

@@ -7,9 +7,9 @@ export interface Message {
 
 /** E-mail to one person. */
 export interface Mail {
-  /** False where no e-mail is set up. Throws when it was not taken. */
+  /** Returns false where no e-mail is set up. Throws if the message was not accepted. */
   send(message: Message): Promise<boolean>;
 }
 
-/** Where no e-mail is set up: what it would have said is shown to whoever wanted it sent. */
+/** For hosts without e-mail: the caller shows the text to the user instead. */
 export const noMail: Mail = { send: async () => false };

@@ -1,10 +1,10 @@
-/** What goes out of the platform to addresses that its users name: alerts and other webhooks, all of it POSTed JSON. */
+/** Requests to addresses that users name, such as alerts. All of them are POSTs of JSON. */
 export interface Outbound {
   /**
-   * One try, of 10 seconds at most. Never throws for what the other side does, or is.
+   * One attempt of at most 10 seconds. Never throws because of the receiver.
    *
-   * The address is checked by the rules of {@link checkOutboundUrl}, and the name in it is resolved here: what is
-   * connected to is a public address, also after a redirect (307 and 308, three at most; others are failures).
+   * The address is checked by `checkOutboundUrl`, and its name is resolved here: only public addresses are connected to,
+   * also after a redirect (at most three of 307 or 308; other redirects are failures).
    */
   post(request: OutboundRequest): Promise<OutboundResult>;
 }
@@ -13,13 +13,13 @@ export interface OutboundRequest {
   readonly url: string;
   /** JSON text of at most 64 KB. */
   readonly body: string;
-  /** In lower case; `content-type` and `content-length` are set anyway. */
+  /** Names in lower case; `content-type` and `content-length` are always set. */
   readonly headers?: Readonly<Record<string, string>>;
 }
 
 /**
- * `ok` is an answer of 200 to 299; its body is not read. `problem` is a sentence for whoever named the address, without
- * anything that the other side sent. `isFinal`: another try would be refused, too.
+ * `ok` means a status of 200 to 299; the body is not read. `problem` is a sentence for the user who named the address and
+ * contains nothing that the receiver sent. `isFinal`: another attempt would fail, too.
  */
 export type OutboundResult =
   | { readonly ok: true; readonly status: number }

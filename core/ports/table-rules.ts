@@ -1,6 +1,6 @@
 /**
- * What both adapters of {@link Table} share, so that neither host knows a rule that the other does not: the table
- * definition, what is a valid argument, how an item is encoded and counted, and what a cursor says.
+ * Rules that both adapters of {@link Table} share: the table definition, checks of arguments, encoding and size of items,
+ * conditions, and cursors.
  */
 import { hash } from 'node:crypto';
 import type { Json } from '#core/base/json.ts';
@@ -36,8 +36,8 @@ export const TABLE_SCHEMA = {
 } as const;
 
 /**
- * What the indexes of a table hold on AWS. A run is written twice and rarely listed: a copy of it in each index would cost
- * more with every call than reading the few items of a list by their keys.
+ * Attributes that indexes copy on AWS. A run is written twice and rarely listed: copies in each index would cost more with
+ * every call than reading the items of a list by their keys.
  */
 export const PROJECTIONS = { main: 'ALL', runs: 'KEYS_ONLY', counters: 'ALL' } as const satisfies Record<
   TableName,
@@ -49,10 +49,10 @@ const MAX_QUERY_LIMIT = 1000;
 const MAX_PARTITION_KEY_BYTES = 2048;
 const MAX_SORT_KEY_BYTES = 1024;
 const MAX_NAME_LENGTH = 255;
-/** A name that no attribute may have: what an update removes on DynamoDB that changes nothing. */
+/** A name that no attribute may have. An update without changes removes it, because DynamoDB wants at least one change. */
 export const NO_ATTRIBUTE = '(none)';
 
-/** The attributes that keys and indexes are made of: strings, with the longest value in bytes. */
+/** Attributes of keys and indexes -> longest value in bytes. */
 const KEY_ATTRIBUTES = new Map(
   [TABLE_SCHEMA, ...Object.values(TABLE_SCHEMA.indexes)].flatMap(({ partitionKey, sortKey }): [string, number][] => [
     [partitionKey, MAX_PARTITION_KEY_BYTES],
@@ -60,7 +60,7 @@ const KEY_ATTRIBUTES = new Map(
   ]),
 );
 
-/** Expired items are hidden by whoever reads, for their removal comes late on both hosts. */
+/** Reads hide expired items, because both hosts remove them late. */
 export const isExpired = (item: Item, clock: Clock): boolean =>
   item.ttl !== undefined && item.ttl <= epochSeconds(clock.now());
 
@@ -95,7 +95,7 @@ export interface EncodedChanges {
   readonly remove: readonly string[];
 }
 
-/** The parts of an update. Throws {@link TableUsageError} on what cannot be stored whatever the item is. */
+/** The parts of an update. Throws {@link TableUsageError} for values that no item can hold. */
 export function encodeChanges(key: Key, changes: Changes): EncodedChanges {
   checkKey(key);
   const set = encodeAttributes(changes.set ?? {});
@@ -118,19 +118,19 @@ export function encodeChanges(key: Key, changes: Changes): EncodedChanges {
 }
 
 /**
- * The item after an update, and its JSON text, for hosts without an update of their own. It shares nothing with `changes`.
- * Throws as {@link encodeItem} does.
+ * The item after an update, and its JSON text, for hosts whose database has no such update. The item shares no object with
+ * `changes`. Throws like {@link encodeItem}.
  */
 export function applyChanges(
   key: Key,
   current: Item | undefined,
   changes: EncodedChanges,
 ): { readonly item: Item; readonly text: string } {
-  // No map of entries: an item may have hundreds, and changes with each call.
+  // Not a Map of entries: an item may have hundreds of attributes and change with each call.
   const before: Item = current ?? { pk: key.pk, sk: key.sk };
   const sums = changes.add.map(([name, amount]) => [name, sumOf(name, before, amount)]);
   const set = changes.set.map(({ name, value, text }) => [name, isScalar(value) ? value : JSON.parse(text)]);
-  // No assignment, which `__proto__` would be another thing for.
+  // Not by assignment: `__proto__` would set the prototype.
   const item: Item = { ...before, ...Object.fromEntries([...set, ...sums]) };
   for (const name of changes.remove) delete item[name];
   const text = JSON.stringify(item);
@@ -146,9 +146,9 @@ function sumOf(name: string, item: Item, amount: number): number {
   return sum;
 }
 
-/** Quotes, colon and comma of an attribute in JSON text. */
+/** Characters of quotes, colon and comma around an attribute in JSON text. */
 const PUNCTUATION = 4;
-/** Of JSON text, as DynamoDB counts: 3 as UTF-8, and an attribute's overhead of 8 stands against its punctuation. */
+/** Upper bound of DynamoDB's bytes per character of JSON text: 3 of UTF-8, the rest covers the overhead of attributes. */
 const MAX_BYTES_A_CHARACTER = 5;
 
 /** The JSON text of an item, its attributes in order. */
@@ -174,7 +174,7 @@ function cleanValue(name: string, value: Json): Json {
   }
   switch (typeof value) {
     case 'string':
-      // UTF-8 has no lone surrogates; both hosts must keep the same text.
+      // UTF-8 cannot hold a lone surrogate, and both hosts must keep the same text.
       return value.toWellFormed();
     case 'number':
       checkNumber(name, value);
@@ -198,7 +198,7 @@ function jsonText(name: string, value: Json): string {
   return text;
 }
 
-/** Finds what `JSON.stringify` would silently change: dates, maps, functions, NaN, `undefined` in arrays. */
+/** Refuses values that `JSON.stringify` changes silently: dates, maps, functions, NaN, `undefined` in arrays. */
 function checkJson(name: string, root: unknown): void {
   const left: unknown[] = [root];
   while (left.length > 0) {
@@ -224,7 +224,7 @@ function checkName(name: string): void {
   }
 }
 
-/** DynamoDB keeps magnitudes from 1e-130 to below 1e126 (and 38 digits, more than a double has). */
+/** DynamoDB stores magnitudes from 1e-130 to below 1e126, with 38 digits. */
 function checkNumber(name: string, value: number): void {
   const magnitude = Math.abs(value);
   if (magnitude === 0 || (magnitude >= 1e-130 && magnitude < 1e126)) return;
@@ -234,8 +234,8 @@ function checkNumber(name: string, value: number): void {
 }
 
 /**
- * Adds as DynamoDB does, in decimals: 0.1 + 0.2 is 0.3. Exact while the sum has at most 15 digits, or is a safe integer;
- * past that DynamoDB remembers digits (up to 38) that a double cannot.
+ * Adds in decimals, as DynamoDB does: 0.1 + 0.2 is 0.3. Exact for sums of at most 15 digits and for safe integers; beyond
+ * that DynamoDB keeps up to 38 digits, a double does not.
  */
 function addDecimals(a: number, b: number): number {
   const sum = a + b;
@@ -259,7 +259,7 @@ function decimal(value: number): { digits: bigint; exponent: number } {
 
 const utf8Bytes = (text: string): number => Buffer.byteLength(text);
 
-/** Throws when the item is over 400 KB, counted as DynamoDB counts what `DynamoTable` sends. */
+/** Throws if the item is over 400 KB, by DynamoDB's count of what `DynamoTable` sends. */
 export function checkItemSize(attributes: readonly Attribute[]): void {
   const characters = attributes.reduce((sum, { name, text }) => sum + name.length + text.length + PUNCTUATION, 0);
   if (characters * MAX_BYTES_A_CHARACTER <= MAX_ITEM_BYTES) return;
@@ -269,7 +269,7 @@ export function checkItemSize(attributes: readonly Attribute[]): void {
   }
 }
 
-/** The name of the one member that holds a document's text in DynamoDB. */
+/** Member that holds a document's JSON text in DynamoDB. */
 export const DOCUMENT_MEMBER = 'json';
 const DOCUMENT_OVERHEAD_BYTES = 3 + 1 + DOCUMENT_MEMBER.length;
 
@@ -279,7 +279,7 @@ function valueBytes({ value, text }: Attribute): number {
   return isScalar(value) ? 1 : DOCUMENT_OVERHEAD_BYTES + utf8Bytes(text);
 }
 
-/** One byte for two significant digits, one more, and one for a minus. */
+/** DynamoDB's count: one byte for two significant digits, one more byte, and one for a minus. */
 function numberBytes(text: string): number {
   if (text === '0') return 1;
   const significant = text
@@ -303,7 +303,7 @@ export function checkBatch(keys: readonly Key[]): void {
 }
 
 function checkKeyString(name: string, value: unknown, maxBytes: number): string {
-  // Two keys that differ in a lone surrogate only would meet in one UTF-8 text.
+  // Keys that differ only in a lone surrogate would become the same UTF-8 text.
   if (typeof value === 'string' && value !== '' && value.isWellFormed() && utf8Bytes(value) <= maxBytes) return value;
   throw new TableUsageError(`${name} must be a string of 1 to ${maxBytes} bytes of UTF-8, not ${show(value)}`);
 }
@@ -360,7 +360,7 @@ const attributeOf = (item: Item | undefined, name: string): Json | undefined =>
 /** JavaScript compares UTF-16 units, which puts U+FFFD after U+10000; both databases compare bytes. */
 const compareUtf8 = (a: string, b: string): number => Buffer.compare(Buffer.from(a), Buffer.from(b));
 
-/** Checks everything of a transaction that does not depend on the stored items. */
+/** Checks a transaction as far as possible without the stored items. */
 export function checkTransaction(operations: readonly TransactOperation[]): void {
   if (operations.length < 1 || operations.length > MAX_TRANSACTION_OPERATIONS) {
     throw new TableUsageError(
@@ -390,9 +390,9 @@ export interface QueryPlan {
   readonly index?: IndexName;
   readonly limit: number;
   readonly reverse: boolean;
-  /** Where the page before ended. */
+  /** End of the previous page. */
   readonly after?: Position;
-  /** The cursor that leads past `item`. */
+  /** Cursor of a page that ends with `item`. */
   cursorAfter(item: Item): string;
 }
 
@@ -411,7 +411,7 @@ export function planQuery(query: Query): QueryPlan {
   if (!Number.isInteger(limit) || limit < 1 || limit > MAX_QUERY_LIMIT) {
     throw new TableUsageError(`the limit of a query is 1 to ${MAX_QUERY_LIMIT}, not ${show(limit)}`);
   }
-  // A cursor says which query it belongs to, lest it be read as a place in another one.
+  // A cursor names its query, so that it cannot be used as a position in another one.
   const digest = () => hash('sha256', JSON.stringify([pk, sk, index, reverse]), 'base64url').slice(0, 12);
   const indexSkName = index && TABLE_SCHEMA.indexes[index].sortKey;
   return {

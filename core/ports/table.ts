@@ -33,11 +33,11 @@ export type Item = Key & {
 export type IndexName = 'gsi1' | 'gsi2';
 
 /**
- * What must hold of the stored item for a write to happen. Conditions see the item as it lies in the table, one that has
- * expired but is not yet removed included: a lease says `anyOf(absent(), lessThan('ttl', now))`.
+ * A condition on the stored item: the write happens only if it holds. Conditions also see items that have expired but are
+ * not yet removed: a lease uses `anyOf(absent(), lessThan('ttl', now))`.
  *
- * `absent(name)` / `exists(name)` speak of a top-level attribute, without a name of the whole item.
- * `equals` compares scalars of the same type; an attribute that is missing or of another type is not equal and not less.
+ * `absent(name)` and `exists(name)` test a top-level attribute; without a name they test the whole item.
+ * `equals` and `lessThan` compare scalars of the same type; a missing attribute or one of another type never matches.
  * Text is ordered by its UTF-8 bytes. `and` and `or` of nothing are refused.
  */
 export type Condition =
@@ -78,11 +78,11 @@ export interface Changes {
   readonly remove?: readonly string[];
 }
 
-/** A failed condition is an answer, not an exception. */
+/** A condition that does not hold is a result, not an exception. */
 export type WriteResult = { readonly ok: true } | { readonly ok: false };
-/** The whole item as it is after the update, also when it has expired. */
+/** `item`: the whole item after the update, even if it has expired. */
 export type UpdateResult = { readonly ok: true; readonly item: Item } | { readonly ok: false };
-/** `failed` holds the positions of the operations whose condition did not hold; empty when another writer was faster. */
+/** `failed`: positions of the operations whose condition did not hold; empty if another writer was faster. */
 export type TransactResult = { readonly ok: true } | { readonly ok: false; readonly failed: readonly number[] };
 
 export type TransactOperation =
@@ -106,7 +106,7 @@ export interface Query {
   readonly index?: IndexName;
   /** 1 to 1,000 items, default 100. */
   readonly limit?: number;
-  /** Opaque; from an earlier page of the same query, of which only `limit` may differ. Shows the key of an item. */
+  /** Opaque; from an earlier page of the same query, of which only `limit` may differ. It contains the key of an item. */
   readonly cursor?: string;
   /** Newest (greatest sort key) first. */
   readonly reverse?: boolean;
@@ -135,9 +135,9 @@ export interface Table {
   batchGet(keys: readonly Key[]): Promise<(Item | undefined)[]>;
   /** Replaces the whole item. */
   put(item: Item, condition?: Condition): Promise<WriteResult>;
-  /** Creates the item when it is not there, unless the condition forbids it. */
+  /** Creates a missing item, unless the condition forbids it. */
   update(key: Key, changes: Changes, condition?: Condition): Promise<UpdateResult>;
-  /** Deleting what is not there succeeds, unless the condition forbids it. */
+  /** Deleting a missing item succeeds, unless the condition forbids it. */
   delete(key: Key, condition?: Condition): Promise<WriteResult>;
   query(query: Query): Promise<Page>;
   /** 1 to 10 operations on different items, all or none. */
@@ -154,7 +154,7 @@ export async function* queryAll(table: Table, query: Query): AsyncGenerator<Item
   } while (cursor !== undefined);
 }
 
-/** {@link Table.batchGet} of however many keys. */
+/** {@link Table.batchGet} for any number of keys. */
 export async function getAll(table: Table, keys: readonly Key[]): Promise<(Item | undefined)[]> {
   const batches: Promise<(Item | undefined)[]>[] = [];
   for (let start = 0; start < keys.length; start += MAX_BATCH_KEYS) {

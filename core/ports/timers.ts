@@ -1,4 +1,4 @@
-/** What is to happen at the minutes that a cron expression names. */
+/** Wakes the platform at the minutes of a schedule's cron expression. */
 export interface Timer {
   readonly workspaceId: string;
   /** A UUID. */
@@ -9,17 +9,17 @@ export interface Timer {
 }
 
 /**
- * What wakes the platform when a schedule is due. Only a help: which minutes are due stands in the table, a timer that
- * wakes twice, late or in vain does no harm, and schedules that no timer woke are found by a sweep.
+ * Wakes the platform when a schedule is due. The table alone says which minutes are due: a timer that fires twice, late or
+ * in vain does no harm, and a sweep finds schedules that no timer fired for.
  */
 export interface Timers {
   /** Safe to repeat. */
   set(timer: Timer): Promise<void>;
-  /** Safe to repeat, and for what was never set. */
+  /** Safe to repeat, and for a timer that was never set. */
   remove(timer: Timer): Promise<void>;
   /**
-   * Sets those of `wanted` that are missing and removes all others. `wanted` may be a moment old: `current` is asked what a
-   * schedule has now before anything of it is removed.
+   * Sets the timers of `wanted` that are missing and removes all others. `wanted` may be slightly out of date, so `current`
+   * is asked for a schedule's timer before one is removed.
    */
   reconcile(
     wanted: () => AsyncIterable<Timer>,

@@ -1,12 +1,12 @@
 import type { Clock } from './clock.ts';
 
-/** Each round one of the writers that met wins. */
+/** In each round one of the competing writers succeeds. */
 const MAX_ATTEMPTS = 100;
 const MAX_PAUSE_MS = 200;
 
 /**
- * Does `attempt` again while it answers `undefined`: another writer was faster. At once the first time, after a moment
- * from then on. Throws after 100 rounds, with `what` in the message.
+ * Repeats `attempt` while it returns `undefined` because another writer was faster: once immediately, then with random
+ * exponential backoff of at most 200 ms. Throws after 100 attempts; `what` names the item in the message.
  */
 export async function untilWritten<T>(clock: Clock, what: string, attempt: () => Promise<T | undefined>): Promise<T> {
   for (let round = 0; round < MAX_ATTEMPTS; round++) {

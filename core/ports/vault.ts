@@ -4,14 +4,14 @@
  * JSON `{NAME: value}` (the limit of one Secrets Manager secret).
  */
 export interface Vault {
-  /** Values of those of `names` that exist. */
+  /** Values of the `names` that exist. */
   read(workspaceId: string, names: readonly string[]): Promise<Record<string, string>>;
   /**
    * Creates or replaces one value; simultaneous writes of different names all survive.
    * Throws {@link VaultFullError} when the workspace's vault would pass 64 KB.
    */
   write(workspaceId: string, name: string, value: string): Promise<void>;
-  /** Removing what is not there succeeds. */
+  /** Removing a missing value succeeds. */
   remove(workspaceId: string, name: string): Promise<void>;
 }
 
@@ -20,14 +20,14 @@ export const MAX_SECRET_BYTES = 8192;
 
 const WORKSPACE_ID = /^[A-Za-z0-9_-]{1,64}$/;
 
-/** Every adapter calls it first: the id becomes a file name, or part of a secret's name. */
+/** Throws unless the id is safe as a file name and as part of a secret's name. Every adapter calls it first. */
 export function assertWorkspaceId(workspaceId: string): void {
   if (!WORKSPACE_ID.test(workspaceId)) {
     throw new Error(`a workspace id is 1 to 64 of A-Z a-z 0-9 _ -, not ${JSON.stringify(workspaceId.slice(0, 100))}`);
   }
 }
 
-/** Throws without showing the value. */
+/** Throws if a value is empty or too long. The error does not contain the value. */
 export function assertSecretValue(name: string, value: string): void {
   const bytes = Buffer.byteLength(value);
   if (bytes < 1 || bytes > MAX_SECRET_BYTES) {
@@ -35,7 +35,7 @@ export function assertSecretValue(name: string, value: string): void {
   }
 }
 
-/** A vault's content by name. */
+/** Secret name -> value. */
 export type VaultValues = ReadonlyMap<string, string>;
 
 /** Throws {@link VaultFullError}. */

@@ -4,7 +4,7 @@ import { AgentStore, findAnyVersion, findNewest, resolveAgent } from '#core/agen
 import type { AgentVersion } from '#core/agents/version.ts';
 import type { Caller } from '#core/base/caller.ts';
 import { PlatformError } from '#core/base/errors.ts';
-import { providersOf } from '#core/models/models.ts';
+import { providersOf } from '#core/models/providers.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import type { LlmProvider } from '#core/ports/llm.ts';
 import type { NewScheduleBody } from './schema.ts';

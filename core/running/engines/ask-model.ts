@@ -1,6 +1,7 @@
 import { isPlatformError, PlatformError } from '#core/base/errors.ts';
-import type { ModelChoice } from '#core/models/models.ts';
-import { costOf, either, PROVIDER_NAMES, providersOf, secretNames } from '#core/models/models.ts';
+import type { ModelChoice } from '#core/models/choose.ts';
+import { costOf } from '#core/models/prices.ts';
+import { either, PROVIDER_NAMES, providersOf, secretNames } from '#core/models/providers.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import type { LlmAnswer, LlmProvider, LlmRequest } from '#core/ports/llm.ts';
 import { LiveMask } from '#core/runs/masking.ts';

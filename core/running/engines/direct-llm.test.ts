@@ -1,7 +1,7 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import type { AgentVersion } from '#core/agents/version.ts';
 import { PlatformError } from '#core/base/errors.ts';
-import type { ModelChoice } from '#core/models/models.ts';
+import type { ModelChoice } from '#core/models/choose.ts';
 import { SecretMask } from '#core/runs/masking.ts';
 import { Trace } from '#core/runs/trace.ts';
 import { type MemoryDeps, memoryDeps } from '#test/helpers/memory-deps.ts';

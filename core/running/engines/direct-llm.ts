@@ -1,5 +1,6 @@
 import { isPlatformError, PlatformError } from '#core/base/errors.ts';
-import { costOf, PROVIDER_NAMES } from '#core/models/models.ts';
+import { costOf } from '#core/models/prices.ts';
+import { PROVIDER_NAMES } from '#core/models/providers.ts';
 import { type AskDeps, askModels } from './ask-model.ts';
 import type { EngineResult, EngineRun } from './engine.ts';
 import { parseReply, renderPrompt } from './prompt.ts';

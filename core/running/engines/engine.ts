@@ -1,7 +1,7 @@
 import type { AgentVersion } from '#core/agents/version.ts';
 import type { PlatformError } from '#core/base/errors.ts';
 import type { Json } from '#core/base/json.ts';
-import type { ModelChoice } from '#core/models/models.ts';
+import type { ModelChoice } from '#core/models/choose.ts';
 import type { SecretMask } from '#core/runs/masking.ts';
 import type { Trace } from '#core/runs/trace.ts';
 import type { CallInput } from '../input/call-input.ts';

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest';
 import type { AgentVersion } from '#core/agents/version.ts';
 import { PlatformError } from '#core/base/errors.ts';
-import type { ModelChoice } from '#core/models/models.ts';
+import type { ModelChoice } from '#core/models/choose.ts';
 import { SystemClock } from '#core/ports/clock.ts';
 import type { Sandbox, SandboxSession } from '#core/ports/sandbox.ts';
 import { SecretMask } from '#core/runs/masking.ts';

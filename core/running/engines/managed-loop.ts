@@ -1,7 +1,8 @@
 import { isPlatformError, PlatformError } from '#core/base/errors.ts';
 import type { Json } from '#core/base/json.ts';
-import type { ModelChoice } from '#core/models/models.ts';
-import { costOf, PROVIDER_NAMES } from '#core/models/models.ts';
+import type { ModelChoice } from '#core/models/choose.ts';
+import { costOf } from '#core/models/prices.ts';
+import { PROVIDER_NAMES } from '#core/models/providers.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import type { LlmMessage, LlmTool, LlmToolCall, LlmUsage } from '#core/ports/llm.ts';
 import { shortenLog } from '#core/runs/masking.ts';

@@ -4,7 +4,7 @@ import { validateAgainst } from '#core/agents/manifest/schema-validation.ts';
 import { fillCommand } from '#core/agents/manifest/tool-command.ts';
 import { hasCode, PlatformError } from '#core/base/errors.ts';
 import type { Json } from '#core/base/json.ts';
-import { KEY_SECRETS } from '#core/models/models.ts';
+import { KEY_SECRETS } from '#core/models/providers.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import type { LlmTool, LlmToolCall } from '#core/ports/llm.ts';
 import { type ExecOutcome, execToEnd, type SandboxSession } from '#core/ports/sandbox.ts';
