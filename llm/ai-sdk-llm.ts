@@ -18,15 +18,15 @@ type ModelFactory = (model: string, apiKey: string | undefined) => LanguageModel
 type AssistantContent = Extract<LanguageModelV4Message, { role: 'assistant' }>['content'];
 
 /**
- * {@link Llm} over the providers of the Vercel AI SDK, without its `generateText`: that costs as much again, for retries,
- * tool loops and telemetry that we do not use. Nothing is tried twice here.
+ * {@link Llm} over the providers of the Vercel AI SDK, without its `generateText`, which doubles the cost for retries,
+ * tool loops and telemetry that we do not use. Requests are not retried here.
  */
 export function createAiSdkLlm(urls: Urls): Llm {
   const load = loaders(urls);
-  /** Each provider is loaded at its first use, and kept. */
+  /** Providers are loaded at first use. */
   const loaded = new Map<LlmProvider, Promise<ModelFactory>>();
   const modelOf = async ({ provider, model, apiKey }: LlmRequest): Promise<LanguageModelV4> => {
-    // The SDK would look for a key in the environment.
+    // Without a key the SDK would look for one in the environment.
     if (!apiKey && provider !== 'ollama') throw new Error(`a request to ${provider} needs a key`);
     let factory = loaded.get(provider);
     if (factory === undefined) {
@@ -86,7 +86,7 @@ function optionsOf({ provider, system, messages, tools, ...request }: LlmRequest
       ...messages.map((message) => promptMessage(message, provider)),
     ],
     maxOutputTokens: request.maxOutputTokens,
-    // Anthropic has no such mode; the SDK would warn.
+    // Anthropic has no JSON mode, and the SDK would warn.
     ...(request.json && provider !== 'anthropic' && { responseFormat: { type: 'json' } }),
     ...(tools !== undefined &&
       tools.length > 0 && {
@@ -95,17 +95,17 @@ function optionsOf({ provider, system, messages, tools, ...request }: LlmRequest
           name,
           description,
           inputSchema,
-          // OpenAI's default refuses schemas with optional members, which authors' have.
+          // OpenAI's default refuses schemas with optional members, which authors use.
           ...(provider === 'openai' && { strict: false }),
         })),
       }),
     abortSignal: request.signal,
-    // OpenAI keeps conversations for 30 days unless told not to.
+    // Otherwise OpenAI keeps conversations for 30 days.
     ...(provider === 'openai' && { providerOptions: { openai: { store: false } } }),
   };
 }
 
-/** What {@link LlmMessage} holds in `raw`: the turn as its provider wants it back. */
+/** The `raw` of an {@link LlmMessage}: the turn as its provider wants it back. */
 interface RawTurn {
   readonly provider: LlmProvider;
   readonly content: AssistantContent;
@@ -148,7 +148,7 @@ interface Turn {
   readonly usage: LanguageModelV4Usage;
 }
 
-/** Gathers a streamed turn. What comes under one id is one part, with the metadata that came last. */
+/** Collects a streamed turn. Chunks with the same id are one part, with the last metadata. */
 async function streamed(
   model: LanguageModelV4,
   options: LanguageModelV4CallOptions,
@@ -191,7 +191,7 @@ async function streamed(
 
 type Metadata = Extract<LanguageModelV4Content, { type: 'text' }>['providerMetadata'];
 
-/** The stream ended as if all were well, but the provider had not said that its answer was complete. */
+/** The stream ended normally, but without the provider's finish reason. */
 class BrokenAnswerError extends Error {
   readonly code = 'BROKEN_ANSWER';
 }
@@ -223,7 +223,7 @@ const FINISH_REASONS: { readonly [Unified in LanguageModelV4FinishReason['unifie
 };
 
 function parseInput(text: string): Json | undefined {
-  // A tool without parameters.
+  // Tools without parameters get an empty text.
   if (text.trim() === '') return {};
   try {
     return JSON.parse(text) as Json;
@@ -232,12 +232,12 @@ function parseInput(text: string): Json | undefined {
   }
 }
 
-/** Parts of an answer as parts of a prompt, with what the provider signed. */
+/** Parts of an answer as parts of a prompt, with the provider's signatures. */
 function backToProvider(part: LanguageModelV4Content): AssistantContent {
   const providerOptions = 'providerMetadata' in part ? part.providerMetadata : undefined;
   switch (part.type) {
     case 'text':
-      // An empty text is refused, unless something signed hangs on it.
+      // Providers refuse an empty text, unless it carries a signature.
       return part.text === '' && providerOptions === undefined
         ? []
         : [{ type: 'text', text: part.text, providerOptions }];
@@ -248,7 +248,7 @@ function backToProvider(part: LanguageModelV4Content): AssistantContent {
       return [{ type: 'tool-call', toolCallId, toolName, input: parseInput(input) ?? {}, providerOptions }];
     }
     default:
-      // Files, sources and what else comes only when asked for.
+      // Other parts, such as files and sources, come only on request.
       return [];
   }
 }

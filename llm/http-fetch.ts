@@ -4,15 +4,15 @@ import { Agent as HttpsAgent, request as httpsRequest } from 'node:https';
 import { Readable } from 'node:stream';
 import { hasCode } from '#core/base/errors.ts';
 
-/** Providers close idle connections after a minute or so; ours go before. */
+/** Shorter than the idle time of providers, about a minute, so that we never reuse a connection that they close. */
 const IDLE_MS = 30_000;
 /** A `Response` must not have a body with these. */
 const BODYLESS = [204, 205, 304];
 
 /**
  * `fetch` for the AI SDK over `node:http`, which takes half the processor time of Node's own for a small answer.
- * Connections are kept; an aborted request's is destroyed at once. Redirects are answers like any other: nobody
- * carries a key to another address.
+ * Connections are kept alive; an aborted request destroys its own. Redirects are not followed, so that a key never goes to
+ * another address.
  */
 export function createHttpFetch(): typeof fetch {
   const secure = { request: httpsRequest, agent: new HttpsAgent({ keepAlive: true, timeout: IDLE_MS }) };
@@ -39,17 +39,17 @@ async function exchange(send: () => ReturnType<typeof httpRequest>): Promise<Inc
     try {
       return await new Promise<IncomingMessage>((resolve, reject) => {
         request.once('response', resolve);
-        // For good: what fails later shows in the message, and here must not end the process.
+        // Stays registered: later errors show in the message, and must not end the process here.
         request.on('error', reject);
       });
     } catch (error) {
-      // The other side closed an idle connection just as we took it; it never saw the request.
+      // The provider closed an idle connection at the moment of reuse, before it read the request.
       if (!(request.reusedSocket && (hasCode(error, 'ECONNRESET') || hasCode(error, 'EPIPE')))) throw error;
     }
   }
 }
 
-/** As `toArray`, which costs as much as the rest of the answer. */
+/** Not `toArray`, which costs as much as the rest of the answer. */
 async function wholeOf(message: IncomingMessage): Promise<Buffer> {
   const chunks: Buffer[] = [];
   message.on('data', (chunk: Buffer) => chunks.push(chunk));
@@ -63,7 +63,7 @@ async function toResponse(message: IncomingMessage): Promise<Response> {
     return typeof header[1] === 'string';
   });
   const isStream = message.headers['content-type']?.startsWith('text/event-stream') === true;
-  // What comes whole is read whole: a web stream for it costs as much as the request.
+  // Answers that are not streamed are read whole: a web stream costs as much as the request.
   const body = isStream ? (Readable.toWeb(message) as ReadableStream) : await wholeOf(message);
   return new Response(BODYLESS.includes(status) ? null : body, { status, headers });
 }

@@ -2,7 +2,7 @@ import { hasCode, isPlatformError, PlatformError } from '#core/base/errors.ts';
 import { PROVIDER_NAMES } from '#core/models/providers.ts';
 import type { LlmRequest } from '#core/ports/llm.ts';
 
-/** What the errors of the AI SDK may carry; also the error events inside streams. */
+/** Members of the AI SDK's errors, and of error events inside streams. */
 interface ProviderFailure {
   readonly name?: string;
   readonly message?: string;
@@ -11,10 +11,10 @@ interface ProviderFailure {
   readonly responseBody?: string;
 }
 
-/** Of the provider's own words. */
+/** Characters of the provider's own text. */
 const MAX_DETAIL = 500;
 
-/** LLM_RATE_LIMITED or LLM_ERROR, with the provider's own words but without any key. */
+/** Returns LLM_RATE_LIMITED or LLM_ERROR, with the provider's own text but without any key. */
 export function toPlatformError(error: unknown, { provider, apiKey }: LlmRequest): PlatformError {
   if (isPlatformError(error)) return error;
   const failure = error as ProviderFailure;
@@ -33,36 +33,36 @@ export function toPlatformError(error: unknown, { provider, apiKey }: LlmRequest
     );
   }
   if (isKeyRefusal(failure)) {
-    // Without the provider's words: they quote the key.
+    // Without the provider's text, which quotes the key.
     return new PlatformError('LLM_ERROR', `${subject} refused the API key (status ${status}).`, {
       hint: 'Check the key in llm_credentials, or the one among the secrets of the workspace.',
     });
   }
   if (brokeOff(error)) return new PlatformError('LLM_ERROR', `The answer of ${name} broke off.`);
-  // The SDK fails to read some answers of status 200, too.
+  // The SDK also fails on answers of status 200 that it cannot read.
   if (status !== undefined && status >= 300) {
     return new PlatformError('LLM_ERROR', `${subject} answered with status ${status}${said}`);
   }
   if (status !== undefined || failure.name?.startsWith('AI_TypeValidation')) {
     return new PlatformError('LLM_ERROR', `The answer of ${name} could not be read${said}`);
   }
-  // The SDK's own error without a status is a connection that did not come about.
+  // The SDK's own error without a status means that no connection was made.
   const failed = failure.name === 'AI_APICallError' ? 'could not be reached' : 'failed';
   return new PlatformError('LLM_ERROR', `${subject} ${failed}${said}`);
 }
 
-/** The connection ended before the answer did; the SDK wraps what Node says. */
+/** Whether the connection ended before the answer did. The SDK wraps Node's error. */
 const brokeOff = (error: unknown): boolean =>
   ['BROKEN_ANSWER', 'ECONNRESET', 'EPIPE'].some((code) => hasCode(error, code)) ||
   (error instanceof Error && error.cause !== undefined && brokeOff(error.cause));
 
-/** Google calls a wrong key a bad request. */
+/** Google answers 400 for a wrong key. */
 const isKeyRefusal = ({ statusCode, responseBody = '' }: ProviderFailure): boolean =>
   statusCode === 401 ||
   statusCode === 403 ||
   (statusCode === 400 && /API[ _]KEY[ _](not )?(in)?valid/i.test(responseBody));
 
-/** What the keys of the providers look like, also shortened with asterisks or dots. */
+/** Forms of the providers' keys, also shortened with asterisks or dots. */
 const KEY_FORMS = /\b(sk-|AIza)[\w*.-]{4,}/g;
 
 function withoutKeys(text: string, apiKey: string | undefined): string {
@@ -70,7 +70,7 @@ function withoutKeys(text: string, apiKey: string | undefined): string {
   return clean.replaceAll(KEY_FORMS, '[key]').trim();
 }
 
-/** In seconds: from the headers, or from where Google puts it. */
+/** Seconds to wait: from `retry-after`, or from Google's error body. */
 function waitTime({ responseHeaders = {}, responseBody = '' }: ProviderFailure): number | undefined {
   const given = responseHeaders['retry-after'] ?? /"retryDelay"\s*:\s*"(\d+(?:\.\d+)?)s"/.exec(responseBody)?.[1];
   const seconds = Math.ceil(Number(given));
