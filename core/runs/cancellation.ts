@@ -1,7 +1,6 @@
-import { PlatformError } from '#core/base/errors.ts';
 import type { Clock } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
-import { CANCELLED } from './run.ts';
+import { cancelledError } from './run.ts';
 import { RunStore } from './store.ts';
 
 /** The record is looked at this often, from then on: short runs cost nothing, and long ones end within a second. */
@@ -54,14 +53,12 @@ export async function cancelRun(deps: CancelDeps, workspaceId: string, runId: st
 
 async function cancelOne(deps: CancelDeps, runs: RunStore, runId: string): Promise<boolean> {
   const isMarked = await runs.requestCancel(runId);
-  deps.runSignals.abort(runId, cancelled());
+  deps.runSignals.abort(runId, cancelledError());
   return isMarked;
 }
 
 /** Nobody sees it; without a reason, `abort` makes an error with a stack. */
 export const RUN_ENDED = 'the run has ended';
-
-const cancelled = (): PlatformError => new PlatformError(CANCELLED.errorCode, CANCELLED.errorMessage);
 
 /** `callers` tells who called whom. */
 function isBelow(runId: string, topId: string, callers: ReadonlyMap<string, string>): boolean {
@@ -81,9 +78,9 @@ async function poll(
   const runs = new RunStore(deps, workspaceId);
   // A table that cannot be read now can be read the next time.
   const isCancelled = (runId: string) => runs.isCancelled(runId).catch(() => false);
-  if (parentRunId !== undefined && (await isCancelled(parentRunId))) return controller.abort(cancelled());
+  if (parentRunId !== undefined && (await isCancelled(parentRunId))) return controller.abort(cancelledError());
   while (await slept(deps.clock, ended)) {
-    if (await isCancelled(id)) return controller.abort(cancelled());
+    if (await isCancelled(id)) return controller.abort(cancelledError());
   }
 }
 

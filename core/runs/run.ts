@@ -1,6 +1,9 @@
-import type { ExecutionEngine } from '#core/agents/definition.ts';
-import type { ErrorCode } from '#core/base/errors.ts';
+import type { AgentDefinition, ExecutionEngine } from '#core/agents/definition.ts';
+import { versionName } from '#core/agents/references.ts';
+import type { AgentVersion } from '#core/agents/version.ts';
+import { type ErrorCode, PlatformError } from '#core/base/errors.ts';
 import type { Json } from '#core/base/json.ts';
+import { RUN_GRACE_MS } from '#core/base/time-limits.ts';
 import type { TraceEvent } from './trace.ts';
 
 /** The record of a run. */
@@ -95,9 +98,64 @@ export interface NewRun {
   readonly context?: Json;
 }
 
-/** How a run ends whose end somebody asked for. */
-export const CANCELLED = {
-  status: 'cancelled',
-  errorCode: 'RUN_CANCELLED',
-  errorMessage: 'The run was cancelled.',
-} as const satisfies Partial<RunResult>;
+/** The agent of a run: a published version, or what is still known of a deleted one. */
+interface RunAgent extends Pick<AgentVersion, 'id' | 'workspaceId' | 'orgSlug' | 'name'> {
+  /** The version's number, or its name such as `v3`. */
+  readonly version: number | string;
+  readonly definition?: Pick<AgentDefinition, 'execution_engine'>;
+}
+
+/** Builds the record of a run that begins: the only place that does. */
+export function newRunOf({
+  agent,
+  ...run
+}: { readonly agent: RunAgent } & Omit<NewRun, `agent${string}` | 'engine'>): NewRun {
+  return {
+    ...run,
+    agentId: agent.id,
+    agentWorkspaceId: agent.workspaceId,
+    agentOrg: agent.orgSlug,
+    agentName: agent.name,
+    agentVersion: typeof agent.version === 'number' ? versionName(agent.version) : agent.version,
+    engine: agent.definition?.execution_engine ?? null,
+  };
+}
+
+/** The part of a record that says how the run ended. */
+type RunEnd = Pick<RunResult, 'status' | 'errorCode' | 'errorMessage'>;
+
+/** How a run ends that ends with `error`: the only mapping of errors to a run's status. */
+export function endedWith(error: PlatformError | undefined): RunEnd {
+  if (error === undefined) return { status: 'completed', errorCode: null, errorMessage: null };
+  return { status: failureStatus(error.code), errorCode: error.code, errorMessage: error.message };
+}
+
+function failureStatus(code: ErrorCode): RunEnd['status'] {
+  if (code === 'TIMEOUT') return 'timeout';
+  return code === 'RUN_CANCELLED' ? 'cancelled' : 'failed';
+}
+
+export const cancelledError = (): PlatformError => new PlatformError('RUN_CANCELLED', 'The run was cancelled.');
+
+/** End of a cancelled run. */
+export const CANCELLED = endedWith(cancelledError());
+
+/** End of a run whose host died. */
+export const LOST = endedWith(
+  new PlatformError('INTERNAL_ERROR', 'The platform stopped while this run was under way.'),
+);
+
+/** A running run whose deadline is before this time (both in epoch milliseconds) is lost: no process can finish it any more. */
+export const lostBefore = (now: number): number => now - RUN_GRACE_MS;
+
+/** Body of a run that has neither output nor logs. */
+export const emptyBody = (input: Json | null): RunBody => ({ input, output: null, stdout: '', stderr: '', trace: [] });
+
+/** Result of a run that ended without running its agent to an end, or whose host died with what it printed. */
+export const emptyResult = (end: RunEnd, input: Json | null): RunResult => ({
+  ...emptyBody(input),
+  ...end,
+  executionMs: null,
+  exitCode: null,
+  creditsCents: 0,
+});

@@ -1,6 +1,5 @@
 import { type ErrorCode, PlatformError } from '#core/base/errors.ts';
 import type { Json } from '#core/base/json.ts';
-import { RUN_GRACE_MS } from '#core/base/time-limits.ts';
 import { epochSeconds, isoTime } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import {
@@ -15,7 +14,17 @@ import {
 } from '#core/ports/table.ts';
 import { untilWritten } from '#core/ports/until-written.ts';
 import { usageOperations } from './rollup.ts';
-import { CANCELLED, type NewRun, type Run, type RunBody, type RunResult, type RunStatus } from './run.ts';
+import {
+  CANCELLED,
+  emptyBody,
+  LOST,
+  lostBefore,
+  type NewRun,
+  type Run,
+  type RunBody,
+  type RunResult,
+  type RunStatus,
+} from './run.ts';
 import type { TraceEvent } from './trace.ts';
 
 export interface RunFilter {
@@ -64,7 +73,6 @@ export class RunStore {
     const { runs } = this.#deps;
     const startedAt = isoTime(run.startedAt);
     const ttl = this.#expiry(run.startedAt);
-    const body = { input: run.input, output: null, stdout: '', stderr: '', trace: [] };
     const head: Item = {
       ...this.#key(run.id),
       agent_id: run.agentId,
@@ -83,7 +91,7 @@ export class RunStore {
       tenant_id: run.tenantId,
       schedule_id: run.scheduleId,
       context: run.context,
-      ...(await this.#embed(run.id, ttl, body)),
+      ...(await this.#embed(run.id, ttl, emptyBody(run.input))),
       ttl,
       // An installation shows what it printed while it goes on, and is repaired by the next upload.
       ...(run.triggerSource === 'install' ? agentIndex(run) : openIndex(run)),
@@ -414,9 +422,10 @@ function newRunFrom(item: Item): NewRun {
   };
 }
 
-/** A run that nobody can finish any more reads as failed; its record need not be repaired for that. */
+/** A lost run reads as failed before the sweep has repaired its record. */
 function readRun(item: Item, now: number): Run {
-  const lost = item.status === 'running' && now > (item.deadline as number) + RUN_GRACE_MS;
+  const deadline = item.deadline as number;
+  const isLost = item.status === 'running' && deadline < lostBefore(now);
   const id = runIdOf(item);
   const startedAt = startOf(item);
   const durationMs = (item.duration_ms as number | undefined) ?? null;
@@ -430,10 +439,10 @@ function readRun(item: Item, now: number): Run {
     agentVersion: item.agent_version as string,
     engine: item.engine as Run['engine'],
     endpoint: item.endpoint as string,
-    status: lost ? 'failed' : (item.status as RunStatus),
+    status: item.status as RunStatus,
     triggerSource: item.trigger_source as string,
     startedAt,
-    deadline: item.deadline as number,
+    deadline,
     parentRunId: (item.parent_run_id as string | undefined) ?? null,
     rootRunId: (item.root_run_id as string | undefined) ?? id,
     replayOf: (item.replay_of as string | undefined) ?? null,
@@ -443,16 +452,15 @@ function readRun(item: Item, now: number): Run {
     durationMs,
     executionMs: (item.execution_ms as number | undefined) ?? null,
     exitCode: (item.exit_code as number | undefined) ?? null,
-    errorCode: lost ? 'INTERNAL_ERROR' : ((item.error_code as ErrorCode | undefined) ?? null),
-    errorMessage: lost
-      ? 'The platform stopped while this run was under way.'
-      : ((item.error_message as string | undefined) ?? null),
+    errorCode: (item.error_code as ErrorCode | undefined) ?? null,
+    errorMessage: (item.error_message as string | undefined) ?? null,
     inputTokens: (item.input_tokens as number | undefined) ?? null,
     outputTokens: (item.output_tokens as number | undefined) ?? null,
     llmProvider: (item.llm_provider as string | undefined) ?? null,
     llmModel: (item.llm_model as string | undefined) ?? null,
     costUsd: (item.cost_usd as number | undefined) ?? null,
     creditsCents: (item.credits_cents as number | undefined) ?? 0,
+    ...(isLost && LOST),
   };
 }
 

@@ -1,7 +1,6 @@
 import { forgetCall } from '#core/accounts/limits/admission.ts';
-import { RUN_GRACE_MS } from '#core/base/time-limits.ts';
 import type { Deps } from '#core/ports/deps.ts';
-import { CANCELLED } from './run.ts';
+import { CANCELLED, emptyResult, LOST, lostBefore } from './run.ts';
 import { listOpenRuns, type OpenRun, RunStore } from './store.ts';
 
 type SweepDeps = Pick<Deps, 'runs' | 'counters' | 'blobs' | 'clock' | 'config' | 'log'>;
@@ -14,7 +13,7 @@ export async function sweepLostRuns(
   deps: SweepDeps,
   { all = false }: { readonly all?: boolean } = {},
 ): Promise<number> {
-  const before = all ? undefined : deps.clock.now() - RUN_GRACE_MS;
+  const before = all ? undefined : lostBefore(deps.clock.now());
   let count = 0;
   for await (const open of listOpenRuns(deps, before)) {
     const run_id = open.run.id;
@@ -36,21 +35,5 @@ export async function sweepLostRuns(
 async function finishLost(deps: SweepDeps, { workspaceId, run, isCancelled }: OpenRun): Promise<boolean> {
   const runs = new RunStore(deps, workspaceId);
   const body = await runs.body(run.id);
-  return runs.finish(run, {
-    ...(isCancelled
-      ? CANCELLED
-      : {
-          status: 'failed',
-          errorCode: 'INTERNAL_ERROR',
-          errorMessage: 'The platform stopped while this run was under way.',
-        }),
-    input: body?.input ?? null,
-    output: null,
-    stdout: '',
-    stderr: '',
-    trace: [],
-    executionMs: null,
-    exitCode: null,
-    creditsCents: 0,
-  });
+  return runs.finish(run, emptyResult(isCancelled ? CANCELLED : LOST, body?.input ?? null));
 }

@@ -8,7 +8,7 @@ import type { Deps } from '#core/ports/deps.ts';
 import { type CallAnswer, type StartedCall, startCall } from '#core/running/calls/call.ts';
 import { checkDeprecation } from '#core/running/calls/target.ts';
 import { topOfChain } from '#core/running/sub-calls/lineage.ts';
-import type { NewRun, Run } from '#core/runs/run.ts';
+import { emptyResult, endedWith, newRunOf, type Run } from '#core/runs/run.ts';
 import { RunStore } from '#core/runs/store.ts';
 import { type Alert, type AlertDeps, alertOperation, newAlert, tryAlert } from '../alerts/delivery.ts';
 import { isAlertDue, streakOf } from '../alerts/failure-streak.ts';
@@ -109,20 +109,15 @@ export async function execute(
     failure = error;
     if (begun === undefined) await recordRefusal(deps, schedule, run, { input, error, startedAt });
   }
-  const status = failure === undefined ? 'completed' : statusOf(failure);
-  await countRun(deps, run, { status, errorMessage: failure?.message ?? null });
+  const end = endedWith(failure);
+  await countRun(deps, run, end);
   return {
     run_id: run.run_id,
-    status: answerStatus(status),
+    status: answerStatus(end.status),
     duration_ms: deps.clock.now() - startedAt,
     output: answer?.data ?? null,
-    error: failure?.message ?? null,
+    error: end.errorMessage,
   };
-}
-
-function statusOf({ code }: PlatformError): Ended['status'] {
-  if (code === 'TIMEOUT') return 'timeout';
-  return code === 'RUN_CANCELLED' ? 'cancelled' : 'failed';
 }
 
 async function beginInTurn(
@@ -194,35 +189,25 @@ async function recordRefusal(
 ): Promise<void> {
   const runs = new RunStore(deps, schedule.workspace_id);
   const agent = await findAnyVersion(deps, schedule.agent_id);
-  const record: NewRun = {
+  const record = newRunOf({
     id: run.run_id,
-    agentId: schedule.agent_id,
-    agentWorkspaceId: schedule.agent_workspace_id,
-    agentOrg: schedule.agent_org,
-    agentName: schedule.agent_name,
-    agentVersion: schedule.agent_version,
-    engine: agent?.definition.execution_engine ?? null,
+    agent: {
+      id: schedule.agent_id,
+      workspaceId: schedule.agent_workspace_id,
+      orgSlug: schedule.agent_org,
+      name: schedule.agent_name,
+      version: schedule.agent_version,
+      definition: agent?.definition,
+    },
     endpoint: agent?.definition.default_endpoint ?? 'run',
     triggerSource: run.source,
     startedAt,
     deadline: startedAt,
     scheduleId: schedule.id,
     input,
-  };
-  await runs.start(record);
-  await runs.finish(record, {
-    status: statusOf(error) === 'timeout' ? 'timeout' : 'failed',
-    input,
-    output: null,
-    stdout: '',
-    stderr: '',
-    trace: [],
-    executionMs: null,
-    exitCode: null,
-    errorCode: error.code,
-    errorMessage: error.message,
-    creditsCents: 0,
   });
+  await runs.start(record);
+  await runs.finish(record, emptyResult(endedWith(error), input));
 }
 
 /** For runs that cannot begin any more: their process died before it came to that. */

@@ -1,7 +1,7 @@
 import { admit } from '#core/accounts/limits/admission.ts';
 import type { RateLimit } from '#core/accounts/limits/rate-limit.ts';
 import { SecretStore } from '#core/accounts/secrets/store.ts';
-import { refOf, versionName } from '#core/agents/references.ts';
+import { refOf } from '#core/agents/references.ts';
 import type { AgentVersion } from '#core/agents/version.ts';
 import { isPlatformError, PlatformError } from '#core/base/errors.ts';
 import type { Json } from '#core/base/json.ts';
@@ -16,7 +16,7 @@ import type { Deps } from '#core/ports/deps.ts';
 import type { LlmProvider } from '#core/ports/llm.ts';
 import { watchForCancel } from '#core/runs/cancellation.ts';
 import { SecretMask } from '#core/runs/masking.ts';
-import type { NewRun, RunResult } from '#core/runs/run.ts';
+import { endedWith, newRunOf, type RunResult } from '#core/runs/run.ts';
 import { RunStore } from '#core/runs/store.ts';
 import { Trace } from '#core/runs/trace.ts';
 import { runCode } from '../engines/code-runtime.ts';
@@ -122,14 +122,9 @@ export async function startCall(deps: Deps, call: Call): Promise<StartedCall> {
   });
 
   const runs = new RunStore(deps, workspace.id);
-  const record: NewRun = {
+  const record = newRunOf({
     id: call.runId,
-    agentId: agent.id,
-    agentWorkspaceId: agent.workspaceId,
-    agentOrg: agent.orgSlug,
-    agentName: agent.name,
-    agentVersion: versionName(agent.version),
-    engine: agent.definition.execution_engine,
+    agent,
     endpoint: call.endpoint,
     triggerSource: call.triggerSource,
     startedAt: call.receivedAt,
@@ -141,7 +136,7 @@ export async function startCall(deps: Deps, call: Call): Promise<StartedCall> {
     scheduleId: call.scheduleId,
     context: issued?.context as unknown as Json | undefined,
     input: mask.json(input.document as Json),
-  };
+  });
   const admission = await admit(deps, {
     workspace,
     kind: isPrompt(call) ? 'llm' : 'sandbox',
@@ -251,9 +246,7 @@ async function recordedEnd(runs: RunStore, runId: string): Promise<PlatformError
 function recordOf(result: EngineResult): Omit<RunResult, 'input' | 'output' | 'trace' | 'creditsCents'> {
   const { error, stdout, stderr, exitCode, executionMs, usage, model } = result;
   return {
-    status: statusOf(error),
-    errorCode: error?.code ?? null,
-    errorMessage: error?.message ?? null,
+    ...endedWith(error),
     stdout,
     stderr,
     exitCode,
@@ -264,12 +257,6 @@ function recordOf(result: EngineResult): Omit<RunResult, 'input' | 'output' | 't
     llmModel: model?.model,
     costUsd: result.costUsd,
   };
-}
-
-function statusOf(error: PlatformError | undefined): RunResult['status'] {
-  if (error === undefined) return 'completed';
-  if (error.code === 'TIMEOUT') return 'timeout';
-  return error.code === 'RUN_CANCELLED' ? 'cancelled' : 'failed';
 }
 
 /** With ajv, for which the cold start of an agent without schemas does not wait. */

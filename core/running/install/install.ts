@@ -1,14 +1,13 @@
 import { inspectBundle } from '#core/agents/bundle/bundle.ts';
 import { CHANGED_FOLDER, type InstallPlan, LAYER_ARCHIVE, planInstall } from '#core/agents/bundle/install-plan.ts';
 import type { AgentListeners } from '#core/agents/listeners.ts';
-import { versionName } from '#core/agents/references.ts';
 import { AgentStore, findAnyVersion } from '#core/agents/store.ts';
 import { type AgentVersion, bundleKey, type Install } from '#core/agents/version.ts';
-import { hasCode } from '#core/base/errors.ts';
+import { hasCode, PlatformError } from '#core/base/errors.ts';
 import type { Deps, InstallJob } from '#core/ports/deps.ts';
 import type { Egress, SandboxSession } from '#core/ports/sandbox.ts';
 import { shortenLog } from '#core/runs/masking.ts';
-import type { NewRun } from '#core/runs/run.ts';
+import { emptyBody, endedWith, newRunOf } from '#core/runs/run.ts';
 import { RunStore } from '#core/runs/store.ts';
 
 /** Installing touches no secret. */
@@ -53,20 +52,15 @@ async function installDependencies(
   const startedAt = deps.clock.now();
   const deadline = startedAt + deps.config.installTimeoutMs;
   const base = { layer: plan.layer, run_id: runId, deadline };
-  const run: NewRun = {
+  const run = newRunOf({
     id: runId,
-    agentId: version.id,
-    agentWorkspaceId: version.workspaceId,
-    agentOrg: version.orgSlug,
-    agentName: version.name,
-    agentVersion: versionName(version.version),
-    engine: version.definition.execution_engine,
+    agent: version,
     endpoint: 'install',
     triggerSource: 'install',
     startedAt,
     deadline,
     input: null,
-  };
+  });
   await runs.start(run);
   const log = new InstallLog(deps, runs, runId, startedAt);
   const failure = await build(deps, version, plan, deadline, log).catch((error: unknown) => {
@@ -76,12 +70,10 @@ async function installDependencies(
   const result: Install =
     failure === undefined ? { ...base, status: 'ready' } : { ...base, status: 'failed', error: failure };
   await runs.finish(run, {
-    status: failure === undefined ? 'completed' : 'failed',
+    ...endedWith(failure === undefined ? undefined : new PlatformError('SANDBOX_ERROR', failure)),
     ...log.body(),
     executionMs: deps.clock.now() - startedAt,
     exitCode: log.exitCode,
-    errorCode: failure === undefined ? null : 'SANDBOX_ERROR',
-    errorMessage: failure ?? null,
     creditsCents: 0,
   });
   await store.setBuild(version, { bundle: version.bundle!, install: result });
@@ -177,13 +169,8 @@ class InstallLog {
   }
 
   body() {
-    return {
-      input: null,
-      output: null,
-      stdout: shortenLog(this.#text.stdout),
-      stderr: shortenLog(this.#text.stderr),
-      trace: [],
-    };
+    const { stdout, stderr } = this.#text;
+    return { ...emptyBody(null), stdout: shortenLog(stdout), stderr: shortenLog(stderr) };
   }
 
   /** The last lines: of stderr, where pip and npm write errors, else of stdout. */
