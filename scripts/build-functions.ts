@@ -1,4 +1,4 @@
-import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { cpSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { isBuiltin } from 'node:module';
 import { tmpdir } from 'node:os';
 import { dirname, join, relative } from 'node:path';
@@ -122,21 +122,24 @@ async function bundle(entry: string, outdir: string, plugins: Plugin[]): Promise
   return metafile;
 }
 
-/** `import { keyRoutes } from './keys/routes.ts';` of `core/api/routes.ts`. */
-const ROUTES_IMPORT = /^import \{([^}]+)\} from '(\.\/[^']+\/routes\.ts)';$/gm;
+/** `import { keyRoutes } from '#core/accounts/keys/routes.ts';` in the route table. */
+const ROUTES_IMPORT = /^import \{([^}]+)\} from '([^']+\/routes\.ts)';$/gm;
 
 /**
- * The route table as one function needs it: its own rows whole, of all others what tells paths and methods apart. The
- * schemas of all rows are a third of a small function's cold start.
+ * The route table as one function needs it: its own rows in full; of all other rows only what tells paths and methods
+ * apart. The schemas of all rows are a third of a small function's cold start.
  */
 const ownRows = (fn: string): Plugin => ({
   name: 'own-rows',
   setup({ onLoad }) {
-    onLoad({ filter: /\/core\/api\.ts$/ }, async ({ path }) => {
-      const source = readFileSync(path, 'utf8');
+    const table = join(ROOT, 'core/api/routes.ts');
+    onLoad({ filter: exactly(table) }, async () => {
+      const source = readFileSync(table, 'utf8');
       const parts: string[] = [];
       for (const [, names, file] of source.matchAll(ROUTES_IMPORT)) {
-        const exported: Record<string, readonly Route[]> = await import(join(dirname(path), file!));
+        const exported: Record<string, readonly Route[]> = await import(
+          file!.startsWith('.') ? join(dirname(table), file!) : file!
+        );
         for (const name of names!.split(',').map((each) => each.trim())) {
           if (name === '') continue;
           const rows = exported[name]!;
@@ -152,6 +155,12 @@ const ownRows = (fn: string): Plugin => ({
     });
   },
 });
+
+/** Matches this one file. Throws if the file has moved: the plugin would silently do nothing. */
+function exactly(file: string): RegExp {
+  if (!existsSync(file)) throw new Error(`${file} is not there: update the plugins of build-functions.ts`);
+  return new RegExp(`^${RegExp.escape(file)}$`);
+}
 
 /**
  * What is loaded only when it is needed, and shares much with what always is: adapters of `aws/`, and clients. What they
@@ -213,7 +222,7 @@ const lazyBuiltins: Plugin = {
 const writtenDocument: Plugin = {
   name: 'written-document',
   setup({ onLoad }) {
-    onLoad({ filter: /\/core\/openapi\.ts$/ }, () => ({
+    onLoad({ filter: exactly(join(ROOT, 'core/api/openapi.ts')) }, () => ({
       contents: `export const openApiDocument = () => (${JSON.stringify(openApiDocument())});`,
     }));
   },
