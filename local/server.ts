@@ -4,12 +4,13 @@ import { createAdaptorServer } from '@hono/node-server';
 import { purgeUploads } from '#core/agents/uploads/store.ts';
 import { type App, createApp } from '#core/api/app.ts';
 import { allHandlers } from '#core/api/handlers.ts';
+import { deliveryListeners } from '#core/api/listeners.ts';
 import { routes } from '#core/api/routes.ts';
-import { sweepAlerts } from '#core/automation/alerts/delivery.ts';
 import { sweepScheduleRuns } from '#core/automation/schedules/fire.ts';
 import { listOpenScheduleRuns, type OpenScheduleRun } from '#core/automation/schedules/store.ts';
 import type { Config } from '#core/base/config.ts';
 import { sweepHolds } from '#core/billing/ledger.ts';
+import { sweepDeliveries } from '#core/outbound/deliveries.ts';
 import { sweepLostRuns } from '#core/runs/sweep.ts';
 import { addressOf, type LocalDeps, localDeps } from './deps.ts';
 
@@ -62,7 +63,7 @@ export async function startLocalServer(config: Config): Promise<LocalServer> {
     sweepSchedules();
     const done = sweepLostRuns(deps)
       .then(() => sweepHolds(deps))
-      .then(() => sweepAlerts(deps))
+      .then(() => sweepDeliveries(deps, deliveryListeners(deps)))
       .then(() => purgeUploads(deps));
     deps.background(done.catch((error: unknown) => deps.log.error('sweep failed', { error: String(error) })));
   }, SWEEP_INTERVAL_MS).unref();

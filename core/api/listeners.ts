@@ -1,5 +1,7 @@
 import type { AgentListeners } from '#core/agents/listeners.ts';
+import { SCHEDULE_ALERT, scheduleAlertListener } from '#core/automation/alerts/schedule-alerts.ts';
 import { followCurrentVersion } from '#core/automation/schedules/follow.ts';
+import type { DeliveryListeners } from '#core/outbound/deliveries.ts';
 import type { Deps } from '#core/ports/deps.ts';
 
 /** Connects what changes in a lower wing with what higher wings do about it. */
@@ -7,4 +9,8 @@ export const agentListeners = (
   deps: Pick<Deps, 'main' | 'blobs' | 'clock' | 'ids' | 'config' | 'log'>,
 ): AgentListeners => ({
   currentVersionChanged: (agent) => followCurrentVersion(deps, agent),
+});
+
+export const deliveryListeners = (deps: Pick<Deps, 'main' | 'clock' | 'ids' | 'config'>): DeliveryListeners => ({
+  [SCHEDULE_ALERT]: scheduleAlertListener(deps),
 });

@@ -1,6 +1,7 @@
 import { blobParts, tableParts, vaultParts } from '#aws/deps.ts';
-import { sweepAlerts } from '#core/automation/alerts/delivery.ts';
+import { deliveryListeners } from '#core/api/listeners.ts';
 import { sweepHolds } from '#core/billing/ledger.ts';
+import { sweepDeliveries } from '#core/outbound/deliveries.ts';
 import { sweepLostRuns } from '#core/runs/sweep.ts';
 import { host } from '../host.ts';
 
@@ -11,5 +12,5 @@ const deps = { ...host, ...tables, ...blobParts(host), ...vaultParts({ ...host, 
 export async function handler(): Promise<void> {
   await sweepLostRuns(deps);
   await sweepHolds(deps);
-  await sweepAlerts(deps);
+  await sweepDeliveries(deps, deliveryListeners(deps));
 }

@@ -2,9 +2,10 @@ import { DeleteScheduleCommand, SchedulerClient } from '@aws-sdk/client-schedule
 import { CreateEmailIdentityCommand, SESv2Client } from '@aws-sdk/client-sesv2';
 import { afterAll, describe, expect, inject, onTestFinished, test } from 'vitest';
 import { bundleKey } from '#core/agents/version.ts';
-import { alertOperation, newAlert } from '#core/automation/alerts/delivery.ts';
 import { streakOf } from '#core/automation/alerts/failure-streak.ts';
+import { newAlert } from '#core/automation/alerts/schedule-alerts.ts';
 import { findAnySchedule, ScheduleStore } from '#core/automation/schedules/store.ts';
+import { deliveryOperation } from '#core/outbound/deliveries.ts';
 import { RunStore } from '#core/runs/store.ts';
 import { expectError, expectOk, ISO_TIME } from '#test/e2e/expect.ts';
 import { platformSuite } from '#test/e2e/suite.ts';
@@ -138,7 +139,7 @@ describe('the clock', () => {
     const streak = streakOf(found, { autoDisabled: false, lastError: 'It broke.' });
     const alert = newAlert(target.deps, streak, found.alert_webhook_url!);
     const aWhileAgo = { ...target.deps.clock, now: () => Date.now() - 120_000 };
-    await target.deps.main.transact([alertOperation({ clock: aWhileAgo }, alert)]);
+    await target.deps.main.transact([deliveryOperation({ clock: aWhileAgo }, alert)]);
     await target.tick('sweeper');
     expect(receiver.at('/swept')).toMatchObject([{ body: { schedule_id: schedule.id, last_error: 'It broke.' } }]);
     const params = { workspace_id: workspaceId, schedule_id: schedule.id };

@@ -3,13 +3,14 @@ import { findWorkspace } from '#core/accounts/workspaces/store.ts';
 import { checkDefinition } from '#core/agents/manifest/manifest.ts';
 import { AgentStore } from '#core/agents/store.ts';
 import type { AgentVersion } from '#core/agents/version.ts';
-import { sweepAlerts } from '#core/automation/alerts/delivery.ts';
+import { deliveryListeners } from '#core/api/listeners.ts';
 import { fireOverdue, sweepScheduleRuns } from '#core/automation/schedules/fire.ts';
 import { listOpenScheduleRuns, type OpenScheduleRun } from '#core/automation/schedules/store.ts';
 import { reconcileTimers } from '#core/automation/schedules/timers.ts';
 import type { Caller } from '#core/base/caller.ts';
 import { parseConfig } from '#core/base/config.ts';
 import { PlatformError } from '#core/base/errors.ts';
+import { sweepDeliveries } from '#core/outbound/deliveries.ts';
 import type { AllDeps } from '#core/ports/deps.ts';
 import { noMail } from '#core/ports/mail.ts';
 import type { Outbound } from '#core/ports/outbound.ts';
@@ -293,7 +294,7 @@ export class LocalHost implements Host {
       for (;;) {
         await deps.clock.sleep(SWEEP_MS);
         sweep();
-        void deps.background(sweepLostRuns(deps).then(() => sweepAlerts(deps)));
+        void deps.background(sweepLostRuns(deps).then(() => sweepDeliveries(deps, deliveryListeners(deps))));
       }
     })();
   }
@@ -331,7 +332,9 @@ export class QueueHost implements Host {
     }
     const soon = () => (isKind ? 1_000 : random.between(0, 59_000));
     this.#later(soon(), () => this.#sweepSchedules());
-    this.#later(soon(), () => this.#invoke('sweeper', (deps) => sweepLostRuns(deps).then(() => sweepAlerts(deps))));
+    this.#later(soon(), () =>
+      this.#invoke('sweeper', (deps) => sweepLostRuns(deps).then(() => sweepDeliveries(deps, deliveryListeners(deps)))),
+    );
     if (isKind || random.chance(1 / 15)) this.#later(soon(), () => this.#invoke('timer-sweeper', reconcileTimers));
     this.#happen();
   }

@@ -1,9 +1,10 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { deliveryListeners } from '#core/api/listeners.ts';
+import { sweepDeliveries } from '#core/outbound/deliveries.ts';
 import { type MemoryDeps, memoryDeps } from '#test/helpers/memory-deps.ts';
 import { type Receiver, startReceiver } from '#test/helpers/receiver.ts';
 import { countRun } from '../schedules/run.ts';
 import { type OpenScheduleRun, openRunOperation, type Schedule, ScheduleStore } from '../schedules/store.ts';
-import { sweepAlerts } from './delivery.ts';
 
 const WORKSPACE = '11111111-1111-4111-8111-111111111111';
 const MINUTE_MS = 60_000;
@@ -167,7 +168,7 @@ describe('an alert', () => {
     await fail();
     const tries = async (afterMs: number) => {
       await deps.clock.advance(afterMs);
-      await sweepAlerts(deps);
+      await sweepDeliveries(deps, deliveryListeners(deps));
       return receiver.at('/503').length;
     };
     expect(await tries(0)).toBe(1);
@@ -192,7 +193,7 @@ describe('an alert', () => {
     const [item] = (await deps.main.query({ index: 'gsi2', pk: await partitionOf(deps), limit: 10 })).items;
     await deps.main.update({ pk: item!.pk, sk: item!.sk }, { set: { url: `${receiver.url}/ok` } });
     await deps.clock.advance(MINUTE_MS + 1);
-    await sweepAlerts(deps);
+    await sweepDeliveries(deps, deliveryListeners(deps));
     expect(receiver.at('/ok')).toHaveLength(1);
     expect(await timeline()).toEqual([['alert_sent', 'Alert sent.']]);
     expect(await partitionOf(deps)).toBeUndefined();
@@ -217,10 +218,14 @@ describe('an alert', () => {
     const { deps, begin, timeline } = await setUp({ alert_on_failure_count: 1 });
     const dead = { ...deps, background: async () => {}, outbound: { post: () => new Promise<never>(() => {}) } };
     await countRun(dead, await begin(), { status: 'failed', errorMessage: 'It broke.' });
-    await sweepAlerts(deps);
+    await sweepDeliveries(deps, deliveryListeners(deps));
     expect(receiver.at('/')).toEqual([]);
     await deps.clock.advance(30_001);
-    await Promise.all([sweepAlerts(deps), sweepAlerts(deps), sweepAlerts(deps)]);
+    await Promise.all([
+      sweepDeliveries(deps, deliveryListeners(deps)),
+      sweepDeliveries(deps, deliveryListeners(deps)),
+      sweepDeliveries(deps, deliveryListeners(deps)),
+    ]);
     expect(receiver.at('/ok')).toHaveLength(1);
     expect(await timeline()).toEqual([['alert_sent', 'Alert sent.']]);
   });
@@ -231,7 +236,7 @@ describe('an alert', () => {
     await countRun(dead, await begin(), { status: 'failed', errorMessage: 'It broke.' });
     for (let minute = 0; minute < 10; minute++) {
       await deps.clock.advance(MINUTE_MS);
-      await sweepAlerts(dead);
+      await sweepDeliveries(dead, deliveryListeners(dead));
     }
     expect(await timeline()).toEqual([
       ['alert_failed', 'Alert not sent, after 3 tries: the platform stopped during its last try.'],

@@ -1,12 +1,11 @@
 import { PlatformError } from '#core/base/errors.ts';
 import type { Handlers } from '#core/http/route.ts';
-import type { Deps } from '#core/ports/deps.ts';
 import { ScheduleStore } from '../schedules/store.ts';
-import { type AlertDeps, newAlert, sendTestAlert } from './delivery.ts';
 import { streakOf } from './failure-streak.ts';
 import type { alertRoutes } from './routes.ts';
+import { type AlertDeps, newAlert, sendTestAlert } from './schedule-alerts.ts';
 
-export const alertHandlers = (deps: AlertDeps & Pick<Deps, 'ids'>): Handlers<typeof alertRoutes> => ({
+export const alertHandlers = (deps: AlertDeps): Handlers<typeof alertRoutes> => ({
   async sendTestAlert({ caller, params }) {
     const schedule = await new ScheduleStore(deps, caller.workspace.id).find(params.schedule_id);
     if (schedule === undefined) throw new PlatformError('NOT_FOUND', `There is no schedule "${params.schedule_id}".`);

@@ -3,6 +3,7 @@ import { findAnyVersion } from '#core/agents/store.ts';
 import type { AgentVersion } from '#core/agents/version.ts';
 import { isPlatformError, PlatformError } from '#core/base/errors.ts';
 import type { Json } from '#core/base/json.ts';
+import { type Delivery, deliveryOperation, tryDelivery } from '#core/outbound/deliveries.ts';
 import { isoTime } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { type CallAnswer, type StartedCall, startCall } from '#core/running/calls/call.ts';
@@ -10,8 +11,8 @@ import { checkDeprecation } from '#core/running/calls/target.ts';
 import { topOfChain } from '#core/running/sub-calls/lineage.ts';
 import { emptyResult, endedWith, newRunOf, type Run } from '#core/runs/run.ts';
 import { RunStore } from '#core/runs/store.ts';
-import { type Alert, type AlertDeps, alertOperation, newAlert, tryAlert } from '../alerts/delivery.ts';
 import { isAlertDue, streakOf } from '../alerts/failure-streak.ts';
+import { type AlertDeps, newAlert, scheduleAlertListener } from '../alerts/schedule-alerts.ts';
 import { versionToRun } from './follow.ts';
 import {
   countedOperation,
@@ -227,7 +228,7 @@ export async function countRun(
   run: OpenScheduleRun,
   { status, errorMessage }: Ended,
 ): Promise<void> {
-  let alert: Alert | undefined;
+  let alert: Delivery | undefined;
   const counted = await new ScheduleStore(deps, run.workspace_id).change(run.schedule_id, (schedule) => {
     alert = undefined;
     const isFailure = status === 'failed' || status === 'timeout';
@@ -250,12 +251,12 @@ export async function countRun(
     if (after.alert_webhook_url !== null && isAlertDue(after, { autoDisabled })) {
       const streak = streakOf(after, { autoDisabled, lastError: errorMessage });
       alert = newAlert(deps, streak, after.alert_webhook_url);
-      alongside.push(alertOperation(deps, alert));
+      alongside.push(deliveryOperation(deps, alert));
     }
     if (!autoDisabled) return { set, events, alongside };
     events.push({ type: 'auto_disabled', message: `Disabled after ${failures} failures in a row.` });
     const now = isoTime(deps.clock.now());
     return { set: { ...set, enabled: false, next_run_at: null, auto_disabled_at: now }, events, alongside };
   });
-  if (counted && alert) deps.background(tryAlert(deps, alert));
+  if (counted && alert) deps.background(tryDelivery(deps, alert, scheduleAlertListener(deps)));
 }

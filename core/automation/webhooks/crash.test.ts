@@ -1,7 +1,9 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { createApp } from '#core/api/app.ts';
 import { allHandlers } from '#core/api/handlers.ts';
+import { deliveryListeners } from '#core/api/listeners.ts';
 import { routes } from '#core/api/routes.ts';
+import { sweepDeliveries } from '#core/outbound/deliveries.ts';
 import type { AllDeps } from '#core/ports/deps.ts';
 import type { OutboundRequest } from '#core/ports/outbound.ts';
 import { RunStore } from '#core/runs/store.ts';
@@ -9,7 +11,6 @@ import { sweepLostRuns } from '#core/runs/sweep.ts';
 import { memoryDeps } from '#test/helpers/memory-deps.ts';
 import { type ScriptedLlm, startScriptedLlm } from '#test/helpers/scripted-llm/server.ts';
 import { addUser } from '#test/helpers/users.ts';
-import { sweepAlerts } from '../alerts/delivery.ts';
 import { sweepScheduleRuns } from '../schedules/fire.ts';
 import { listOpenScheduleRuns, ScheduleStore } from '../schedules/store.ts';
 import { type DeliveryAnswer, receiveDelivery } from './deliver.ts';
@@ -132,7 +133,7 @@ async function crashAt(lifetime: number, lastOneHappens: boolean): Promise<{ isA
   await sweepScheduleRuns(deps, await Array.fromAsync(listOpenScheduleRuns(deps, { all: true })));
   const answer = await settled(deps, deliver(deps));
   await deps.clock.advance(MINUTE_MS);
-  await sweepAlerts(deps);
+  await sweepDeliveries(deps, deliveryListeners(deps));
 
   const where = `died at ${lifetime}, ${lastOneHappens ? 'after' : 'before'} it`;
   const { runs } = await new RunStore(deps, workspaceId).listOfSchedule(scheduleId, { limit: 10, offset: 0 });
