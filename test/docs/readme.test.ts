@@ -1,0 +1,72 @@
+import { execFileSync } from 'node:child_process';
+import { existsSync, globSync, readFileSync } from 'node:fs';
+import { dirname, join, normalize } from 'node:path';
+import { describe, expect, test } from 'vitest';
+
+const ROOT = join(import.meta.dirname, '../..');
+const read = (file: string): string => readFileSync(join(ROOT, file), 'utf8');
+
+const PAGES = [
+  'README.md',
+  'CHANGELOG.md',
+  ...globSync(['docs/**/*.md', 'core/*/README.md', 'examples/**/*.md'], { cwd: ROOT }).sort(),
+];
+
+const withoutCode = (markdown: string): string => markdown.replaceAll(/^```[\s\S]*?^```/gm, '');
+
+/** The anchors that GitHub makes of a page's headings. */
+function anchorsOf(markdown: string): Set<string> {
+  const anchors = new Set<string>();
+  for (const [, heading] of withoutCode(markdown).matchAll(/^#+ +(.+?) *$/gm)) {
+    const slug = heading!
+      .toLowerCase()
+      .replaceAll(/[^\p{L}\p{N}\s_-]/gu, '')
+      .replaceAll(/\s/g, '-');
+    let anchor = slug;
+    for (let n = 1; anchors.has(anchor); n++) anchor = `${slug}-${n}`;
+    anchors.add(anchor);
+  }
+  return anchors;
+}
+
+/** Why `target`, a path from the root with or without an anchor, leads nowhere; `undefined` when it leads somewhere. */
+function problemOf(target: string): string | undefined {
+  const [path = '', anchor] = target.split('#');
+  if (!existsSync(join(ROOT, path))) return `${path} does not exist`;
+  if (anchor === undefined || anchorsOf(read(path)).has(anchor)) return undefined;
+  return `${path} has no heading #${anchor}`;
+}
+
+test('the tables of the README list every page of docs', () => {
+  const listed = [...read('README.md').matchAll(/^\|.*\]\((docs\/[^)#]+)\)/gm)].map(([, page]) => page);
+  const pages = globSync(['docs/**/*.md', 'docs/openapi.json'], { cwd: ROOT });
+  expect(listed.sort()).toEqual(pages.sort());
+});
+
+test.each(PAGES)('every relative link of %s resolves', (page) => {
+  const links = [...withoutCode(read(page)).matchAll(/\]\(([^)\s]+)\)/g)].map(([, link]) => link!);
+  const problems = links
+    .filter((link) => !/^[a-z]+:/.test(link))
+    .map((link) => problemOf(link.startsWith('#') ? `${page}${link}` : normalize(join(dirname(page), link))))
+    .filter((problem) => problem !== undefined);
+  expect(problems).toEqual([]);
+});
+
+test('every page of docs that another file names exists, with its heading', () => {
+  const listed = execFileSync('git', ['ls-files', '-co', '--exclude-standard'], { cwd: ROOT, encoding: 'utf8' });
+  const sources = listed
+    .split('\n')
+    .filter((file) => /\.(ts|js|py|pl|yml|json)$/.test(file) && existsSync(join(ROOT, file)));
+  const named = sources.flatMap((file) =>
+    [...read(file).matchAll(/\bdocs\/[\w./-]*\w\.md(?:#[\w-]+)?/g)].map(([target]) => ({ file, target })),
+  );
+  expect(named.length).toBeGreaterThan(10);
+  const problems = named.flatMap(({ file, target }) => problemOf(target)?.replace(/^/, `${file}: `) ?? []);
+  expect(problems).toEqual([]);
+});
+
+describe('the pages of the interface', () => {
+  test.each(PAGES.filter((page) => page.startsWith('docs/interface/')))('%s is short', (page) => {
+    expect(read(page).trimEnd().split('\n').length).toBeLessThan(150);
+  });
+});
