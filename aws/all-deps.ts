@@ -1,6 +1,6 @@
-import type { Config } from '#core/base/config.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { createAiSdkLlm } from '#llm/ai-sdk-llm.ts';
+import type { AwsConfig } from './config.ts';
 import {
   blobParts,
   type HostDeps,
@@ -14,7 +14,7 @@ import {
 } from './deps.ts';
 
 /** All parts of {@link Deps}, apart from those that smaller functions take: their bundles hold no model providers. */
-export function awsDeps(config: Config): Deps & HostDeps {
+export function awsDeps(config: AwsConfig): Deps & HostDeps {
   const host = hostParts(config);
   const tables = tableParts(host);
   const blobs = blobParts(host);

@@ -1,12 +1,12 @@
 import { Logger } from '@aws-lambda-powertools/logger';
 import { DynamoDBClient } from '@aws-sdk/client-dynamodb';
-import type { Config } from '#core/base/config.ts';
 import { HttpOutbound } from '#core/outbound/http-outbound.ts';
 import { SystemClock } from '#core/ports/clock.ts';
 import type { AllDeps, Deps } from '#core/ports/deps.ts';
 import { SystemIds } from '#core/ports/ids.ts';
 import { ProcessRunSignals } from '#core/ports/run-signals.ts';
 import { PROJECTIONS, type TableName } from '#core/ports/table-rules.ts';
+import type { AwsConfig } from './config.ts';
 import { DynamoTable } from './dynamo-table.ts';
 import { LazyBlobs, LazySandbox, LazyTimers, LazyUploadForms, LazyVault } from './lazy-ports.ts';
 import { sourceStack } from './source-stack.ts';
@@ -16,8 +16,8 @@ import { sourceStack } from './source-stack.ts';
  * types ask for, and its bundle then holds no other SDK client. Regions, credentials and endpoints are found by the SDK
  * in its standard variables.
  */
-export interface HostDeps
-  extends Pick<Deps, 'config' | 'clock' | 'ids' | 'log' | 'background' | 'runSignals' | 'outbound'> {
+export interface HostDeps extends Pick<Deps, 'clock' | 'ids' | 'log' | 'background' | 'runSignals' | 'outbound'> {
+  readonly config: AwsConfig;
   /** The same as `log`, with what only the Lambda entry tells it. */
   readonly logger: Logger;
   /** Waits for all background work: a Lambda function that has answered is frozen, with whatever it does. */
@@ -25,7 +25,7 @@ export interface HostDeps
 }
 
 /** What every function has; no SDK. */
-export function hostParts(config: Config): HostDeps {
+export function hostParts(config: AwsConfig): HostDeps {
   const logger = new Logger({ logLevel: config.logLevel });
   const clock = new SystemClock();
   const pending = new Set<Promise<void>>();

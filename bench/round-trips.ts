@@ -1,7 +1,7 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { parseConfig } from '#core/base/config.ts';
+import { parseLocalConfig } from '#local/config.ts';
 import { localDeps } from '#local/deps.ts';
 import { countPromptCall } from '#test/helpers/round-trips.ts';
 import { ROOT, type Row, startProgram } from './harness.ts';
@@ -10,7 +10,7 @@ import { ROOT, type Row, startProgram } from './harness.ts';
 export async function benchRoundTrips(): Promise<Row[]> {
   const folder = mkdtempSync(join(tmpdir(), 'platform-bench-'));
   const llm = await startProgram(join(ROOT, 'bench/llm-server.ts'));
-  const config = parseConfig({
+  const config = parseLocalConfig({
     PLATFORM_DATA: folder,
     PLATFORM_SANDBOX_PRESTART: '0',
     PLATFORM_ANTHROPIC_URL: `http://127.0.0.1:${llm.port}/v1`,

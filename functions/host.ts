@@ -3,15 +3,15 @@ import { Metrics } from '@aws-lambda-powertools/metrics';
 import type { MiddlewareObj } from '@middy/core';
 import type { APIGatewayProxyEvent } from 'aws-lambda';
 import * as z from 'zod';
+import { parseAwsConfig } from '#aws/config.ts';
 import { hostParts } from '#aws/deps.ts';
-import { parseConfig } from '#core/base/config.ts';
 
 // Compiling a shape pays after a thousand values; most functions that are started see fewer.
 z.config({ jitless: true });
 
 /** This function's settings and logger, made once per process. */
 // biome-ignore lint/style/noProcessEnv: the one place that reads the environment of a Lambda function.
-export const host = hostParts(parseConfig(process.env));
+export const host = hostParts(parseAwsConfig(process.env));
 
 /** What nobody but a function itself can count, as log lines that CloudWatch reads: one number, whatever function it is of. */
 const metrics = new Metrics({ serviceName: 'platform' });

@@ -2,7 +2,7 @@ import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { bootstrap } from '#core/accounts/workspaces/bootstrap.ts';
-import { parseConfig } from '#core/base/config.ts';
+import { parseLocalConfig } from './config.ts';
 import { EXAMPLES_FOLDER, KEY_HINT, listExamples, publishExamples } from './examples.ts';
 import { type LocalServer, startLocalServer } from './server.ts';
 
@@ -47,7 +47,7 @@ async function call(server: LocalServer, key: string, workspace: string, example
 }
 
 const dataFolder = mkdtempSync(join(tmpdir(), 'platform-demo-'));
-const server = await startLocalServer(parseConfig({ PLATFORM_DATA: dataFolder, PLATFORM_PORT: '0' }));
+const server = await startLocalServer(parseLocalConfig({ PLATFORM_DATA: dataFolder, PLATFORM_PORT: '0' }));
 try {
   const { kind, problem, interpreters } = await server.deps.sandbox.status();
   say(`platform at ${server.url}, sandbox: ${kind}`);

@@ -1,7 +1,6 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { agentListeners } from '#core/api/listeners.ts';
-import type { Config } from '#core/base/config.ts';
 import { HttpOutbound } from '#core/outbound/http-outbound.ts';
 import { SystemClock } from '#core/ports/clock.ts';
 import type { AllDeps } from '#core/ports/deps.ts';
@@ -11,6 +10,7 @@ import { ProcessRunSignals } from '#core/ports/run-signals.ts';
 import { runInstall } from '#core/running/install/install.ts';
 import { createAiSdkLlm } from '#llm/ai-sdk-llm.ts';
 import { type ClockTimers, clockTimers } from './clock-timers.ts';
+import type { LocalConfig } from './config.ts';
 import { openDatabase } from './database.ts';
 import { FileVault } from './file-vault.ts';
 import { FolderBlobs } from './folder-blobs.ts';
@@ -38,7 +38,7 @@ export interface LocalDeps extends AllDeps {
  * Everything on one machine, in `config.dataFolder`. Throws `DATABASE_IN_USE` when another process runs on that folder.
  * `listening` is the platform's own address, the one private address that sandboxed agents may reach.
  */
-export async function localDeps(config: Config, listening: { host: string; port: number }): Promise<LocalDeps> {
+export async function localDeps(config: LocalConfig, listening: { host: string; port: number }): Promise<LocalDeps> {
   const folder = config.dataFolder;
   const clock = new SystemClock();
   const log = createLog(config.logLevel);
@@ -113,7 +113,7 @@ export const addressOf = ({ host, port }: { host: string; port: number }): strin
 /** Debian's trust store. Installations trust what this machine trusts, not what pip and npm bring along. */
 const CERTIFICATES = '/etc/ssl/certs/ca-certificates.crt';
 
-const registryEnvironment = ({ pipIndexUrl, npmRegistry }: Config): Record<string, string> => ({
+const registryEnvironment = ({ pipIndexUrl, npmRegistry }: LocalConfig): Record<string, string> => ({
   ...(existsSync(CERTIFICATES) && { PIP_CERT: CERTIFICATES, npm_config_cafile: CERTIFICATES }),
   ...(pipIndexUrl && { PIP_INDEX_URL: pipIndexUrl }),
   ...(npmRegistry && { npm_config_registry: npmRegistry }),

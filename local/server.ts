@@ -8,10 +8,10 @@ import { deliveryListeners } from '#core/api/listeners.ts';
 import { routes } from '#core/api/routes.ts';
 import { sweepScheduleRuns } from '#core/automation/schedules/fire.ts';
 import { listOpenScheduleRuns, type OpenScheduleRun } from '#core/automation/schedules/store.ts';
-import type { Config } from '#core/base/config.ts';
 import { sweepHolds } from '#core/billing/ledger.ts';
 import { sweepDeliveries } from '#core/outbound/deliveries.ts';
 import { sweepLostRuns } from '#core/runs/sweep.ts';
+import type { LocalConfig } from './config.ts';
 import { addressOf, type LocalDeps, localDeps } from './deps.ts';
 
 /** Longer than the longest call, so that a call can end before the server does. */
@@ -27,7 +27,7 @@ export interface LocalServer {
 }
 
 /** The whole platform on one machine. Throws what `listen` throws (`EADDRINUSE`), and `DATABASE_IN_USE`. */
-export async function startLocalServer(config: Config): Promise<LocalServer> {
+export async function startLocalServer(config: LocalConfig): Promise<LocalServer> {
   let answer: App | undefined;
   const server = createAdaptorServer({
     async fetch(request, { incoming }) {

@@ -1,10 +1,10 @@
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { bootstrap, createOwnerKey } from '#core/accounts/workspaces/bootstrap.ts';
-import { type Config, parseConfig } from '#core/base/config.ts';
 import { hasCode } from '#core/base/errors.ts';
 import { grantCreditsTo, setPlanOf } from '#core/billing/operator.ts';
 import type { Deps } from '#core/ports/deps.ts';
+import { type LocalConfig, parseLocalConfig } from './config.ts';
 import { localDeps } from './deps.ts';
 import { EXAMPLES_FOLDER, KEY_HINT, listExamples, publishExamples } from './examples.ts';
 import { startLocalServer } from './server.ts';
@@ -48,7 +48,7 @@ function options() {
 }
 
 /** Does what an operator asks for, on the data of a platform that does not run, and says what came of it. */
-async function operate(config: Config, order: (deps: Deps) => Promise<string>): Promise<void> {
+async function operate(config: LocalConfig, order: (deps: Deps) => Promise<string>): Promise<void> {
   const deps = await localDeps({ ...config, sandboxPrestart: 0 }, config);
   try {
     say(await order(deps));
@@ -59,7 +59,7 @@ async function operate(config: Config, order: (deps: Deps) => Promise<string>): 
 
 const newKey = async (deps: Deps): Promise<string> => (await createOwnerKey(deps, 'made by the operator')).key;
 
-async function start(config: Config, withExamples: boolean): Promise<void> {
+async function start(config: LocalConfig, withExamples: boolean): Promise<void> {
   const server = await startLocalServer(config);
   let stopping = false;
   for (const signal of ['SIGINT', 'SIGTERM'] as const) {
@@ -105,7 +105,7 @@ try {
   } else {
     // The one place that reads the environment of a local host.
     // biome-ignore lint/style/noProcessEnv: see above.
-    const config = parseConfig(process.env);
+    const config = parseLocalConfig(process.env);
     const { 'new-key': wantsKey, 'set-plan': plan, 'grant-credits': credits } = flags;
     if (wantsKey) await operate(config, newKey);
     if (plan !== undefined) await operate(config, (deps) => setPlanOf(deps, plan));

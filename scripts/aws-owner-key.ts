@@ -1,7 +1,7 @@
 import { parseArgs } from 'node:util';
 import { awsDeps } from '#aws/all-deps.ts';
+import { parseAwsConfig } from '#aws/config.ts';
 import { bootstrap, createOwnerKey } from '#core/accounts/workspaces/bootstrap.ts';
-import { parseConfig } from '#core/base/config.ts';
 import { loadStage, tablePrefixOf } from '#lib/config.ts';
 
 /**
@@ -11,7 +11,7 @@ import { loadStage, tablePrefixOf } from '#lib/config.ts';
  */
 const { positionals, values } = parseArgs({ allowPositionals: true, options: { another: { type: 'boolean' } } });
 const stage = await loadStage(positionals[0] ?? 'dev');
-const deps = awsDeps(parseConfig({ ...process.env, PLATFORM_TABLE_PREFIX: tablePrefixOf(stage) }));
+const deps = awsDeps(parseAwsConfig({ ...process.env, PLATFORM_TABLE_PREFIX: tablePrefixOf(stage) }));
 try {
   const first = await bootstrap(deps);
   if (first === undefined && !values.another) {

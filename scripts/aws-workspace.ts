@@ -1,6 +1,6 @@
 import { parseArgs } from 'node:util';
 import { awsDeps } from '#aws/all-deps.ts';
-import { parseConfig } from '#core/base/config.ts';
+import { parseAwsConfig } from '#aws/config.ts';
 import { grantCreditsTo, setPlanOf } from '#core/billing/operator.ts';
 import { loadStage, tablePrefixOf } from '#lib/config.ts';
 
@@ -13,7 +13,7 @@ const { positionals, values } = parseArgs({
   options: { 'set-plan': { type: 'string' }, 'grant-credits': { type: 'string' } },
 });
 const stage = await loadStage(positionals[0] ?? 'dev');
-const deps = awsDeps(parseConfig({ ...process.env, PLATFORM_TABLE_PREFIX: tablePrefixOf(stage) }));
+const deps = awsDeps(parseAwsConfig({ ...process.env, PLATFORM_TABLE_PREFIX: tablePrefixOf(stage) }));
 const { 'set-plan': plan, 'grant-credits': credits } = values;
 if (plan !== undefined) process.stdout.write(`${await setPlanOf(deps, plan)}\n`);
 if (credits !== undefined) process.stdout.write(`${await grantCreditsTo(deps, credits)}\n`);

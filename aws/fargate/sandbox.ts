@@ -1,5 +1,4 @@
 import { InvokeCommand, LambdaClient } from '@aws-sdk/client-lambda';
-import type { Config } from '#core/base/config.ts';
 import { PlatformError } from '#core/base/errors.ts';
 import type { Blobs } from '#core/ports/blobs.ts';
 import type { Clock } from '#core/ports/clock.ts';
@@ -7,6 +6,7 @@ import type { Deps, Log } from '#core/ports/deps.ts';
 import type { Ids } from '#core/ports/ids.ts';
 import type { Sandbox, SandboxSession, SandboxSpec, SandboxStatus } from '#core/ports/sandbox.ts';
 import { RunnerSession } from '#runner/client.ts';
+import type { AwsConfig } from '../config.ts';
 import { type BlobLinks, IMAGE_INTERPRETERS, runnerJob } from '../runner-job.ts';
 import { createS3Links } from '../s3-links.ts';
 import type { DispatchedSlot, DispatchHead, DispatchRequest } from './dispatch.ts';
@@ -14,7 +14,7 @@ import { invokeStreaming, type StreamedAnswer } from './invoke.ts';
 import type { Claim } from './pool.ts';
 
 export interface FargateSandboxOptions {
-  readonly config: Config;
+  readonly config: AwsConfig;
   readonly clock: Clock;
   readonly ids: Ids;
   readonly log: Log;

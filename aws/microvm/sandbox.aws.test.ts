@@ -4,7 +4,6 @@ import { join } from 'node:path';
 import { CreateMicrovmAuthTokenCommand, LambdaMicrovmsClient } from '@aws-sdk/client-lambda-microvms';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { awsDeps } from '#aws/all-deps.ts';
-import { parseConfig } from '#core/base/config.ts';
 import { SystemClock } from '#core/ports/clock.ts';
 import type { Log } from '#core/ports/deps.ts';
 import { SystemIds } from '#core/ports/ids.ts';
@@ -15,6 +14,7 @@ import { ran, sandboxConformance, specOf } from '#test/conformance/sandbox.ts';
 import { type FakeMicrovms, startFakeMicrovms } from '#test/helpers/fake-microvms.ts';
 import { serveBlobs } from '#test/helpers/runner.ts';
 import { zip } from '#test/helpers/zip.ts';
+import { parseAwsConfig } from '../config.ts';
 import { MicrovmSandbox } from './sandbox.ts';
 import { sweepMicrovms } from './sweep.ts';
 
@@ -56,7 +56,7 @@ async function setUp() {
     credentials: { accessKeyId: 'test', secretAccessKey: 'test' },
     maxAttempts: 1,
   });
-  const config = parseConfig({ PLATFORM_MICROVM_IMAGE: IMAGE });
+  const config = parseAwsConfig({ PLATFORM_MICROVM_IMAGE: IMAGE });
   const sandbox = new MicrovmSandbox({
     config,
     clock,
@@ -81,7 +81,7 @@ describe('MicroVMs, each with the real runner', { timeout: 120_000 }, () => {
 });
 
 test('is what a stage with MicroVMs gives programs', async () => {
-  const { sandbox } = awsDeps(parseConfig({ PLATFORM_HOSTED_SANDBOX: 'microvm' }));
+  const { sandbox } = awsDeps(parseAwsConfig({ PLATFORM_HOSTED_SANDBOX: 'microvm' }));
   expect(await sandbox.status()).toEqual({ kind: 'microvm', interpreters: { python: '3.12', node: '24' } });
 });
 

@@ -5,18 +5,18 @@ import {
   RunMicrovmCommand,
   TerminateMicrovmCommand,
 } from '@aws-sdk/client-lambda-microvms';
-import type { Config } from '#core/base/config.ts';
 import { PlatformError } from '#core/base/errors.ts';
 import type { Clock } from '#core/ports/clock.ts';
 import type { Log } from '#core/ports/deps.ts';
 import type { Ids } from '#core/ports/ids.ts';
 import type { Sandbox, SandboxSession, SandboxSpec, SandboxStatus } from '#core/ports/sandbox.ts';
 import { RunnerSession, type RunnerTarget, runnerHealth } from '#runner/client.ts';
+import type { AwsConfig } from '../config.ts';
 import { type BlobLinks, IMAGE_INTERPRETERS, runnerJob } from '../runner-job.ts';
 import { createS3Links } from '../s3-links.ts';
 
 export interface MicrovmSandboxOptions {
-  readonly config: Config;
+  readonly config: AwsConfig;
   readonly clock: Clock;
   readonly ids: Ids;
   readonly log: Log;

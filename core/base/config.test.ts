@@ -1,14 +1,11 @@
-import { existsSync, readFileSync } from 'node:fs';
 import { describe, expect, test } from 'vitest';
-import { settingsPage } from '../../scripts/write-docs.ts';
-import { parseConfig, SETTINGS } from './config.ts';
+import * as z from 'zod';
+import { parseConfig, parseSettings, setting } from './config.ts';
 
 describe('parseConfig', () => {
-  test('has a default for everything', () => {
+  test('has a default for every setting', () => {
     expect(parseConfig({})).toMatchObject({
       workspaceSlug: 'main',
-      host: '127.0.0.1',
-      port: 4280,
       maxBundleBytes: 25 * 1024 ** 2,
       installTimeoutMs: 240_000,
       sandboxEgress: 'open',
@@ -16,21 +13,20 @@ describe('parseConfig', () => {
     });
   });
 
-  test('reads text, as an environment has it, and takes an empty variable for an unset one', () => {
+  test('transforms text, and treats an empty variable as unset', () => {
     const config = parseConfig({
-      PLATFORM_PORT: '0',
       PLATFORM_MAX_BUNDLE_MB: '0.5',
       PLATFORM_SANDBOX_EGRESS: ' api.example.org, *.example.com ,',
-      PLATFORM_HOST: '',
+      PLATFORM_LOG_LEVEL: '',
     });
-    expect(config).toMatchObject({ port: 0, maxBundleBytes: 512 * 1024, host: '127.0.0.1' });
+    expect(config).toMatchObject({ maxBundleBytes: 512 * 1024, logLevel: 'info' });
     expect(config.sandboxEgress).toEqual(['api.example.org', '*.example.com']);
   });
 
   test('names every wrong variable at once', () => {
-    const wrong = { PLATFORM_PORT: 'eighty', PLATFORM_LOG_LEVEL: 'loud', PLATFORM_WORKSPACE: 'My Team' };
+    const wrong = { PLATFORM_LOG_LEVEL: 'loud', PLATFORM_WORKSPACE: 'My Team' };
     expect(() => parseConfig(wrong)).toThrow(
-      /PLATFORM_WORKSPACE="My Team": must be lower-case.*PLATFORM_LOG_LEVEL="loud".*"debug".*PLATFORM_PORT="eighty"/s,
+      /PLATFORM_WORKSPACE="My Team": must be lower-case.*PLATFORM_LOG_LEVEL="loud".*"debug"/s,
     );
   });
 
@@ -48,15 +44,20 @@ describe('parseConfig', () => {
   });
 });
 
-describe('SETTINGS', () => {
-  test('have variables of one form, each once', () => {
-    const variables = Object.values(SETTINGS).map(({ variable }) => variable);
-    expect(new Set(variables).size).toBe(variables.length);
-    for (const variable of variables) expect(variable).toMatch(/^PLATFORM_[A-Z_]+$/);
-  });
-
-  test('docs/settings.md lists them; npm run docs writes it', () => {
-    const file = new URL('../../docs/settings.md', import.meta.url);
-    expect(existsSync(file) && readFileSync(file, 'utf8')).toBe(settingsPage());
-  });
+test('parseSettings builds the schema of a default on first use only', () => {
+  let built = 0;
+  const settings = {
+    size: setting(
+      'PLATFORM_SIZE',
+      () => {
+        built += 1;
+        return z.coerce.number().default(7);
+      },
+      'A size.',
+    ),
+  };
+  const config = parseSettings(settings, {});
+  expect(built).toBe(0);
+  expect([config.size, config.size]).toEqual([7, 7]);
+  expect(built).toBe(1);
 });

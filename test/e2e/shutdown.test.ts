@@ -4,8 +4,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { bootstrap } from '#core/accounts/workspaces/bootstrap.ts';
-import { parseConfig } from '#core/base/config.ts';
 import { listAgentRuns } from '#core/runs/store.ts';
+import { parseLocalConfig } from '#local/config.ts';
 import { localDeps } from '#local/deps.ts';
 import { startLocalServer } from '#local/server.ts';
 import { clientOf, publishCode } from '#test/helpers/platform.ts';
@@ -24,7 +24,7 @@ const isRunning = (commandLine: string): boolean =>
 /** Starts a server and a call of an agent that takes a second, and hangs up once its program runs. */
 async function startWithRun() {
   const dataFolder = mkdtempSync(join(tmpdir(), 'platform-shutdown-'));
-  const config = { ...parseConfig({ PLATFORM_LOG_LEVEL: 'error' }), port: 0, dataFolder, sandboxPrestart: 0 };
+  const config = { ...parseLocalConfig({ PLATFORM_LOG_LEVEL: 'error' }), port: 0, dataFolder, sandboxPrestart: 0 };
   const server = await startLocalServer(config);
   const key = (await bootstrap(server.deps))!;
   // Found among the processes of this machine by its arguments.

@@ -6,7 +6,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { bootstrap } from '#core/accounts/workspaces/bootstrap.ts';
 import { validateAgainst } from '#core/agents/manifest/schema-validation.ts';
 import { createClient } from '#core/api/client.ts';
-import { parseConfig } from '#core/base/config.ts';
+import { parseLocalConfig } from '#local/config.ts';
 import { EXAMPLES_FOLDER, listExamples, publishExamples } from '#local/examples.ts';
 import { type LocalServer, startLocalServer } from '#local/server.ts';
 import { type ScriptedLlm, startScriptedLlm } from '#test/helpers/scripted-llm/server.ts';
@@ -147,7 +147,7 @@ describe('on the platform', () => {
     llm = await startScriptedLlm();
     llm.script(modelAnswers(shownBy));
     const settings = { PLATFORM_DATA: folder, PLATFORM_PORT: '0', PLATFORM_WORKSPACE: ORG, ...llm.settings };
-    server = await startLocalServer(parseConfig(settings));
+    server = await startLocalServer(parseLocalConfig(settings));
     key = (await bootstrap(server.deps))!;
     await publishExamples(server, (line) => lines.push(line));
     const client = createClient({ baseUrl: server.url, key });

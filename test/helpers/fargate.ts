@@ -1,11 +1,11 @@
 import { PassThrough } from 'node:stream';
 import { ECSClient } from '@aws-sdk/client-ecs';
 import { LambdaClient } from '@aws-sdk/client-lambda';
+import { type AwsConfig, parseAwsConfig } from '#aws/config.ts';
 import { type DispatchRequest, dispatch } from '#aws/fargate/dispatch.ts';
 import { PoolKeeper, type PoolSettings } from '#aws/fargate/keeper.ts';
 import { SandboxPool } from '#aws/fargate/pool.ts';
 import { FargateSandbox } from '#aws/fargate/sandbox.ts';
-import { type Config, parseConfig } from '#core/base/config.ts';
 import { SystemClock } from '#core/ports/clock.ts';
 import type { Log } from '#core/ports/deps.ts';
 import { SystemIds } from '#core/ports/ids.ts';
@@ -24,7 +24,7 @@ export interface FargateOptions {
   /** Where blobs are kept. */
   readonly folder: string;
   readonly pool?: Partial<Pick<PoolSettings, 'idle' | 'most'>>;
-  readonly config?: Partial<Config>;
+  readonly config?: Partial<AwsConfig>;
   /** What becomes of an event. @default - the keeper gets it once */
   readonly onEvent?: (
     event: Parameters<NonNullable<FakeEcsOptions['onEvent']>>[0],
@@ -105,7 +105,7 @@ export async function startFargate({
     return { isStream: true, payload: output };
   });
   const sandbox = new FargateSandbox({
-    config: { ...parseConfig({}), ...change },
+    config: { ...parseAwsConfig({}), ...change },
     clock,
     ids,
     log,

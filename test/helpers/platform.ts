@@ -4,10 +4,10 @@ import { join } from 'node:path';
 import { strToU8, zipSync } from 'fflate';
 import { bootstrap } from '#core/accounts/workspaces/bootstrap.ts';
 import { type Client, createClient } from '#core/api/client.ts';
-import { type Config, parseConfig } from '#core/base/config.ts';
 import type { PlanName } from '#core/base/plans.ts';
 import { grantCreditsTo, setPlan } from '#core/billing/operator.ts';
 import type { Deps } from '#core/ports/deps.ts';
+import { type LocalConfig, parseLocalConfig } from '#local/config.ts';
 import { startLocalServer } from '#local/server.ts';
 import { makeDue } from './schedules.ts';
 import { type ScriptedLlm, startScriptedLlm } from './scripted-llm/server.ts';
@@ -43,11 +43,11 @@ export interface LocalTarget extends Target {
 /** A whole platform on a free port, with a data folder of its own. Quiet: its log level is `error`. */
 export async function startLocalTarget(
   settings: Record<string, string> = {},
-  change: Partial<Config> = {},
+  change: Partial<LocalConfig> = {},
 ): Promise<LocalTarget> {
   const folder = mkdtempSync(join(tmpdir(), 'platform-e2e-'));
   const llm = await startScriptedLlm();
-  const config = parseConfig({
+  const config = parseLocalConfig({
     PLATFORM_PORT: '0',
     PLATFORM_DATA: folder,
     PLATFORM_LOG_LEVEL: 'error',

@@ -4,9 +4,9 @@ import { CreateBucketCommand, S3Client } from '@aws-sdk/client-s3';
 import { CreateScheduleGroupCommand, SchedulerClient } from '@aws-sdk/client-scheduler';
 import { CreateQueueCommand, SQSClient } from '@aws-sdk/client-sqs';
 import { awsDeps } from '#aws/all-deps.ts';
+import { parseAwsConfig } from '#aws/config.ts';
 import { bootstrap } from '#core/accounts/workspaces/bootstrap.ts';
 import type { EventName } from '#core/api/background.ts';
-import { parseConfig } from '#core/base/config.ts';
 import { grantCreditsTo, setPlan } from '#core/billing/operator.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { defineStage, functionNameOf, timerNamesOf } from '#lib/config.ts';
@@ -176,7 +176,7 @@ export async function startRehearsal(
   // What an operator does, with rights of his own.
   Object.assign(process.env, accountOf(gate, OPERATOR));
   const calls = functions.find(({ properties }) => properties.FunctionName === functionNameOf(stage, 'calls'))!;
-  const deps = awsDeps(parseConfig({ ...calls.properties.Environment.Variables, PLATFORM_WORKSPACE: 'acme' }));
+  const deps = awsDeps(parseAwsConfig({ ...calls.properties.Environment.Variables, PLATFORM_WORKSPACE: 'acme' }));
   const key = await bootstrap(deps);
   // An upload waits ten seconds for its installation, which includes a process that starts.
   await lambda.warm(functionNameOf(stage, 'install'), 1);

@@ -1,6 +1,6 @@
 import { AwsSolutionsChecks } from 'cdk-nag';
 import { describe, expect, test } from 'vitest';
-import { parseConfig } from '#core/base/config.ts';
+import { parseAwsConfig } from '#aws/config.ts';
 import { defineStage } from '#lib/config.ts';
 import {
   environmentOf,
@@ -75,7 +75,7 @@ describe('the network', () => {
       id.startsWith('sandboxdispatch'),
     )!;
     expect(Properties.VpcConfig.SubnetIds.map(({ Ref }: { Ref: string }) => Ref)).toEqual(subnetsOf(false));
-    const { ecsSubnets } = parseConfig(environmentOf(compute, 'pool-keeper'));
+    const { ecsSubnets } = parseAwsConfig(environmentOf(compute, 'pool-keeper'));
     expect(ecsSubnets).toEqual(subnetsOf(true));
   });
 });
@@ -191,12 +191,12 @@ describe('the functions', () => {
   });
 
   test('have the settings of the stage', () => {
-    expect(parseConfig(environmentOf(compute, 'pool-keeper'))).toMatchObject({
+    expect(parseAwsConfig(environmentOf(compute, 'pool-keeper'))).toMatchObject({
       poolIdle: 2,
       poolMost: 30,
       ecsCluster: 'platform-dev-sandbox',
     });
-    expect(parseConfig(environmentOf(compute, 'sandbox-dispatch')).poolMost).toBe(30);
+    expect(parseAwsConfig(environmentOf(compute, 'sandbox-dispatch')).poolMost).toBe(30);
   });
 
   test.each(['calls', 'install', 'schedule-fired', 'schedule-sweeper'])(
@@ -208,7 +208,7 @@ describe('the functions', () => {
       expect(allowed[`${name}pool-keeper`]).toEqual(['lambda:InvokeFunction']);
       const blobs = 'arn:aws:s3:::platform-dev-111122223333-eu-west-1';
       for (const folder of ['bundles', 'layers']) expect(allowed[`${blobs}/${folder}/*`]).toContain('s3:GetObject');
-      expect(parseConfig(environmentOf(api, fn)).hostedSandbox).toBe('fargate');
+      expect(parseAwsConfig(environmentOf(api, fn)).hostedSandbox).toBe('fargate');
     },
   );
 

@@ -1,6 +1,6 @@
 import { AwsSolutionsChecks } from 'cdk-nag';
 import { describe, expect, test } from 'vitest';
-import { parseConfig } from '#core/base/config.ts';
+import { parseAwsConfig } from '#aws/config.ts';
 import { defineStage } from '#lib/config.ts';
 import { environmentOf, policyOf, type Resource, rendered, resourcesOf, synthesise } from '#test/helpers/templates.ts';
 
@@ -85,7 +85,7 @@ describe('a stage with MicroVMs', () => {
         ].sort(),
       );
       expect(Object.values(allowed).flat()).not.toContain('iam:PassRole');
-      const config = parseConfig(environmentOf(api, fn));
+      const config = parseAwsConfig(environmentOf(api, fn));
       expect(config).toMatchObject({ hostedSandbox: 'microvm', microvmImage: IMAGE });
     },
   );

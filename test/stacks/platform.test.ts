@@ -1,9 +1,9 @@
 import { readFileSync } from 'node:fs';
 import { AwsSolutionsChecks } from 'cdk-nag';
 import { describe, expect, test } from 'vitest';
+import { parseAwsConfig } from '#aws/config.ts';
 import { EVENT_NAMES, EVENTS, type EventName, type EventSpec } from '#core/api/background.ts';
 import { routes } from '#core/api/routes.ts';
-import { parseConfig } from '#core/base/config.ts';
 import { FUNCTION_NAMES, type FunctionName, isRaw, type Route } from '#core/http/route.ts';
 import { defineStage } from '#lib/config.ts';
 import {
@@ -42,7 +42,7 @@ describe.each(Object.entries(stages))('%s', (name, { app, data, api, observabili
 
   test("each function's settings are ones that the platform takes", () => {
     for (const fn of FUNCTION_NAMES) {
-      const config = parseConfig(environmentOf(api, fn));
+      const config = parseAwsConfig(environmentOf(api, fn));
       expect(config.logLevel).toBe(name === 'dev' ? 'debug' : 'info');
       expect(config.baseUrl).toMatch(`.execute-api.eu-west-1.amazonaws.com/${name}`);
     }
@@ -50,7 +50,7 @@ describe.each(Object.entries(stages))('%s', (name, { app, data, api, observabili
 
   test('a function is told of those tables, buckets and secrets only that it may use', () => {
     const told = FUNCTION_NAMES.map((fn) => {
-      const config = parseConfig(environmentOf(api, fn));
+      const config = parseAwsConfig(environmentOf(api, fn));
       return [fn, [config.tablePrefix, config.bucket, config.secretPrefix].map(Boolean)];
     });
     expect(Object.fromEntries(told)).toEqual({
@@ -212,7 +212,7 @@ describe('what a stage file may ask for', () => {
     });
     const [[, mapping]] = resourcesOf(api, 'AWS::ApiGateway::BasePathMapping') as [[string, Resource]];
     expect([mapping.Properties.DomainName, mapping.Properties.BasePath]).toEqual([{ Ref: id }, undefined]);
-    expect(parseConfig(environmentOf(api, 'calls')).baseUrl).toBe('https://agents.example.org');
+    expect(parseAwsConfig(environmentOf(api, 'calls')).baseUrl).toBe('https://agents.example.org');
   });
 
   test('a firewall before the stage of the API', () => {
@@ -584,7 +584,7 @@ test('a stage with an address to send from may send e-mail as that, and the func
     const sending = Object.keys(allowed).filter((arn) => allowed[arn]!.some((action) => action.startsWith('ses:')));
     expect(sending).toEqual(fn === 'workspaces' ? [`${prefix}example.com`, `${prefix}platform@example.com`] : []);
   }
-  expect(parseConfig(environmentOf(api, 'workspaces')).mailFrom).toBe('platform@example.com');
+  expect(parseAwsConfig(environmentOf(api, 'workspaces')).mailFrom).toBe('platform@example.com');
 });
 
 describe('schedules', () => {

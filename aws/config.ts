@@ -1,0 +1,109 @@
+import * as z from 'zod';
+import {
+  CORE_SETTINGS,
+  type Environment,
+  listOf,
+  parseSettings,
+  type Settings,
+  setting,
+  type ValuesOf,
+} from '#core/base/config.ts';
+
+/** Settings that only the AWS host has. */
+export const AWS_SETTINGS = {
+  functionPrefix: setting(
+    'PLATFORM_FUNCTION_PREFIX',
+    () => z.string().default(''),
+    "Prefix of the Lambda functions' names, for functions that call others.",
+  ),
+  hostedSandbox: setting(
+    'PLATFORM_HOSTED_SANDBOX',
+    () => z.enum(['none', 'fargate', 'microvm']).default('none'),
+    'Where programs run: ECS tasks on Fargate, Lambda MicroVMs, or nowhere; then programs cannot be called.',
+  ),
+  microvmImage: setting(
+    'PLATFORM_MICROVM_IMAGE',
+    () => z.string().default(''),
+    'ARN of the image that MicroVMs are started from.',
+  ),
+  poolIdle: setting(
+    'PLATFORM_POOL_IDLE',
+    () => z.coerce.number().int().min(0).default(0),
+    'Idle tasks kept ready. Demand raises this number for five minutes.',
+  ),
+  poolMost: setting(
+    'PLATFORM_POOL_MOST',
+    () => z.coerce.number().int().min(1).default(20),
+    'Maximum number of tasks, idle or not. A quarter of them is kept for sub-calls and installations.',
+  ),
+  poolStartMs: setting(
+    'PLATFORM_POOL_START_SECONDS',
+    () =>
+      z.coerce
+        .number()
+        .positive()
+        .default(60)
+        .transform((seconds) => seconds * 1000),
+    'Time that a task takes to start, in seconds. A call that would wait longer than half of its time is refused at once.',
+  ),
+  ecsCluster: setting('PLATFORM_ECS_CLUSTER', () => z.string().default(''), 'Cluster of the tasks.'),
+  ecsTaskDefinition: setting(
+    'PLATFORM_ECS_TASK_DEFINITION',
+    () => z.string().default(''),
+    'ARN of the revision that tasks are started from. Idle tasks of other revisions are replaced.',
+  ),
+  ecsSubnets: setting(
+    'PLATFORM_ECS_SUBNETS',
+    () => z.string().default('').transform(listOf),
+    'Comma-separated ids of the subnets of the tasks.',
+  ),
+  ecsSecurityGroup: setting(
+    'PLATFORM_ECS_SECURITY_GROUP',
+    () => z.string().default(''),
+    'Id of the security group of the tasks.',
+  ),
+  timerGroup: setting(
+    'PLATFORM_TIMER_GROUP',
+    () => z.string().default(''),
+    'Group of the EventBridge schedules that wake the platform.',
+  ),
+  timerQueueArn: setting(
+    'PLATFORM_TIMER_QUEUE_ARN',
+    () => z.string().default(''),
+    'ARN of the queue that those schedules send to.',
+  ),
+  timerDeadQueueArn: setting(
+    'PLATFORM_TIMER_DEAD_QUEUE_ARN',
+    () => z.string().default(''),
+    'ARN of the queue for messages that could not be sent.',
+  ),
+  timerRoleArn: setting(
+    'PLATFORM_TIMER_ROLE_ARN',
+    () => z.string().default(''),
+    'ARN of the role that those schedules send with.',
+  ),
+  tablePrefix: setting(
+    'PLATFORM_TABLE_PREFIX',
+    () => z.string().default(''),
+    'Prefix of the DynamoDB table names; `main`, `runs` or `counters` follows it.',
+  ),
+  bucket: setting('PLATFORM_BUCKET', () => z.string().default(''), 'S3 bucket of bundles, layers and large bodies.'),
+  mailFrom: setting(
+    'PLATFORM_MAIL_FROM',
+    () => z.email().optional(),
+    'Address that SES sends invitations from, set from `mailFrom` of the stage. Without it, the inviter must share the link.',
+  ),
+  secretPrefix: setting(
+    'PLATFORM_SECRET_PREFIX',
+    () => z.string().default(''),
+    'Prefix of Secrets Manager names; a slash and the workspace id follow it.',
+  ),
+} satisfies Settings;
+
+const ALL_SETTINGS = { ...CORE_SETTINGS, ...AWS_SETTINGS };
+
+/** Core's settings and the AWS host's. */
+export interface AwsConfig extends ValuesOf<typeof ALL_SETTINGS> {}
+
+/** Throws as `parseSettings` does. */
+export const parseAwsConfig = (environment: Environment): AwsConfig => parseSettings(ALL_SETTINGS, environment);

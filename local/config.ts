@@ -1,0 +1,61 @@
+import * as z from 'zod';
+import {
+  CORE_SETTINGS,
+  type Environment,
+  parseSettings,
+  type Settings,
+  setting,
+  type ValuesOf,
+} from '#core/base/config.ts';
+
+/** Settings that only the local host has. */
+export const LOCAL_SETTINGS = {
+  host: setting(
+    'PLATFORM_HOST',
+    () => z.string().default('127.0.0.1'),
+    'Address to listen on. Anything but loopback needs a TLS-terminating proxy in front.',
+  ),
+  port: setting(
+    'PLATFORM_PORT',
+    () => z.coerce.number().int().min(0).max(65535).default(4280),
+    'Port to listen on; 0 takes a free one.',
+  ),
+  trustProxy: setting(
+    'PLATFORM_TRUST_PROXY',
+    () => z.stringbool().default(false),
+    "Whether the last address in `X-Forwarded-For` is the client's. Set it to `true` only behind your own proxy: clients can send that header, too.",
+  ),
+  maxSandboxes: setting(
+    'PLATFORM_MAX_SANDBOXES',
+    () => z.coerce.number().int().min(2).max(1000).optional(),
+    'Maximum number of concurrent sandboxes; further calls queue, in turn between workspaces. By default as many as memory and processors allow.',
+  ),
+  dataFolder: setting(
+    'PLATFORM_DATA',
+    () => z.string().default('.data'),
+    'Folder for the database, bundles and the encrypted vault.',
+  ),
+  vaultKeyFile: setting(
+    'PLATFORM_VAULT_KEY_FILE',
+    () => z.string().optional(),
+    'File of the key that encrypts the vault, created at first use. By default `vault.key` in the data folder. Put it elsewhere to keep it out of copies of the data folder.',
+  ),
+  sandboxKind: setting(
+    'PLATFORM_SANDBOX',
+    () => z.enum(['auto', 'bubblewrap', 'unshare', 'unsandboxed']).default('auto'),
+    "How runs are isolated. `auto` takes unshare where it works, else bubblewrap. `unsandboxed` runs agents as ordinary processes of the platform's user: use it only for code that you trust.",
+  ),
+  sandboxPrestart: setting(
+    'PLATFORM_SANDBOX_PRESTART',
+    () => z.coerce.number().int().min(0).max(64).default(4),
+    'Sandboxes kept started ahead, so that a call does not wait for one.',
+  ),
+} satisfies Settings;
+
+const ALL_SETTINGS = { ...CORE_SETTINGS, ...LOCAL_SETTINGS };
+
+/** Core's settings and the local host's. */
+export interface LocalConfig extends ValuesOf<typeof ALL_SETTINGS> {}
+
+/** Throws as `parseSettings` does. */
+export const parseLocalConfig = (environment: Environment): LocalConfig => parseSettings(ALL_SETTINGS, environment);

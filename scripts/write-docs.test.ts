@@ -1,0 +1,18 @@
+import { existsSync, readFileSync } from 'node:fs';
+import { expect, test } from 'vitest';
+import { AWS_SETTINGS } from '#aws/config.ts';
+import { CORE_SETTINGS } from '#core/base/config.ts';
+import { LOCAL_SETTINGS } from '#local/config.ts';
+import { settingsPage } from './write-docs.ts';
+
+test('variables have one form, and each belongs to one setting', () => {
+  const tables = [CORE_SETTINGS, LOCAL_SETTINGS, AWS_SETTINGS];
+  const variables = tables.flatMap((table) => Object.values(table).map(({ variable }) => variable));
+  expect(new Set(variables).size).toBe(variables.length);
+  for (const variable of variables) expect(variable).toMatch(/^PLATFORM_[A-Z_]+$/);
+});
+
+test('docs/settings.md is what npm run docs writes', () => {
+  const file = new URL('../docs/settings.md', import.meta.url);
+  expect(existsSync(file) && readFileSync(file, 'utf8')).toBe(settingsPage());
+});
