@@ -1,20 +1,19 @@
 import { entrypointCommand } from '#core/agents/bundle/entrypoint.ts';
-import { type ErrorExtra, PlatformError } from '#core/base/errors.ts';
-import { parseJsonValue } from '#core/base/json.ts';
+import { PlatformError } from '#core/base/errors.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import type { ExecOutcome, ExecRequest, SandboxSession } from '#core/ports/sandbox.ts';
-import { LiveMask, shortenLog } from '#core/runs/masking.ts';
-import type { EngineResult, EngineRun, Warning } from './engine.ts';
+import { LiveMask } from '#core/runs/masking.ts';
+import { resultOfProgram } from './code-result.ts';
+import type { EngineResult, EngineRun } from './engine.ts';
 import { openRunSandbox } from './run-sandbox.ts';
 
-/** `contract.md` 1.1: stderr in error messages is cut to 500 characters. */
-const STDERR_TAIL_CHARACTERS = 500;
-/** Of one run's live output; all of it is in the run's log as far as logs go. */
+/** Limit of one run's live output. The run's log has its own limit. */
 const MAX_LIVE_CHARACTERS = 1024 * 1024;
 
 /**
  * Runs an agent's program once, in a fresh sandbox: one JSON document on stdin, one JSON value on stdout, the exit code
- * decides (`contract.md` 11.2). The version must be runnable.
+ * decides (`contract.md` 11.2). The version must be runnable. Throws TIMEOUT, SANDBOX_ERROR without a sandbox, and the
+ * reason of `run.signal` once it is aborted; failures of the program are in the result.
  */
 export async function runCode(deps: Deps, run: EngineRun): Promise<EngineResult> {
   const { agent, input } = run;
@@ -29,7 +28,7 @@ export async function runCode(deps: Deps, run: EngineRun): Promise<EngineResult>
       signal: run.signal,
     });
     run.signal.throwIfAborted();
-    const result = interpret(deps, run, outcome);
+    const result = resultOfProgram(deps.config, run, outcome);
     run.emit({ type: 'done', exit_code: outcome.exit.exitCode, execution_time_ms: result.executionMs });
     return result;
   } finally {
@@ -37,7 +36,7 @@ export async function runCode(deps: Deps, run: EngineRun): Promise<EngineResult>
   }
 }
 
-/** Runs a command to its end, shows what it prints as it prints it, and gathers it. */
+/** Runs a command to its end, emits what it prints at once, and returns all of it. */
 async function execLive(session: SandboxSession, run: EngineRun, request: ExecRequest): Promise<ExecOutcome> {
   const printed = { stdout: [] as Uint8Array[], stderr: [] as Uint8Array[] };
   const live = { stdout: new LiveMask(run.mask), stderr: new LiveMask(run.mask) };
@@ -57,69 +56,4 @@ async function execLive(session: SandboxSession, run: EngineRun, request: ExecRe
     return { stdout: Buffer.concat(printed.stdout), stderr: Buffer.concat(printed.stderr), exit: event.exit };
   }
   throw new Error('a sandbox command ended without an exit event');
-}
-
-function interpret(
-  deps: Deps,
-  { mask, deadline, agent }: EngineRun,
-  { stdout, stderr, exit }: ExecOutcome,
-): EngineResult {
-  const text = Buffer.from(stdout).toString();
-  const errorText = mask.text(Buffer.from(stderr).toString());
-  const kept = {
-    stdout: shortenLog(mask.text(text)),
-    stderr: shortenLog(errorText),
-    exitCode: exit.exitCode,
-    executionMs: Math.round(exit.durationMs),
-  };
-  const failed = (code: 'SANDBOX_ERROR' | 'TIMEOUT' | 'INTERNAL_ERROR', message: string): EngineResult => {
-    const tail = errorText.trim().slice(-STDERR_TAIL_CHARACTERS);
-    const extra: ErrorExtra =
-      code === 'SANDBOX_ERROR'
-        ? { category: 'code_error', user_message: message, ...(tail !== '' && { stderr_tail: tail }) }
-        : {};
-    return { ...kept, warnings: [], error: new PlatformError(code, message, extra) };
-  };
-
-  switch (exit.reason) {
-    case 'timeout':
-    case 'aborted': {
-      const own = agent.definition.timeout_seconds;
-      const limit =
-        own > 0 ? ` (timeout_seconds is ${own}; the caller's deadline and the platform's limit count, too)` : '';
-      return failed(
-        'TIMEOUT',
-        `The agent was still running at its deadline, ${new Date(deadline).toISOString()}, and was stopped${limit}.`,
-      );
-    }
-    case 'output_limit':
-      return failed('SANDBOX_ERROR', 'The agent printed more than 10 MB and was stopped.');
-    case 'memory_limit': {
-      const limit = Math.floor(deps.config.sandboxMemoryBytes / 1024 ** 2);
-      return failed('SANDBOX_ERROR', `The agent used more than ${limit} MB of memory and was stopped.`);
-    }
-    case 'sandbox_lost':
-      return failed('INTERNAL_ERROR', 'the sandbox was lost');
-    case 'exited':
-      break;
-  }
-
-  const parsed = parseJsonValue(text);
-  if (exit.exitCode !== 0) {
-    const said = (parsed as { error?: unknown } | undefined)?.error;
-    const message =
-      typeof said === 'string' && said !== ''
-        ? mask.text(said).slice(0, 2000)
-        : `The agent ended with status ${exit.exitCode}.`;
-    return failed('SANDBOX_ERROR', message);
-  }
-  if (text.trim() === '') return { ...kept, data: {}, warnings: [] };
-  if (parsed === undefined) {
-    const warning: Warning = {
-      code: 'VALIDATION_SKIPPED',
-      message: 'The agent printed something other than one JSON value; it is in data.result as text.',
-    };
-    return { ...kept, data: { result: mask.text(text) }, warnings: [warning] };
-  }
-  return { ...kept, data: mask.json(parsed), warnings: [] };
 }

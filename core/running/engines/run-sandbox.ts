@@ -2,12 +2,12 @@ import { bundleKey } from '#core/agents/version.ts';
 import { hasCode, PlatformError } from '#core/base/errors.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import type { SandboxSession } from '#core/ports/sandbox.ts';
-import { runEgress } from '../install/install.ts';
+import { runEgress } from '../egress.ts';
 import type { EngineRun } from './engine.ts';
 
 /**
- * Opens the sandbox of a run, with its uploads and further files in it. Whoever opens it closes it. Throws SANDBOX_ERROR
- * when this host has none.
+ * Opens the sandbox of a run and writes the run's uploads and further files into it. The caller closes it. Throws
+ * SANDBOX_ERROR if this host has no sandbox.
  */
 export async function openRunSandbox(
   { sandbox, config, clock }: Pick<Deps, 'sandbox' | 'config' | 'clock'>,

@@ -11,7 +11,7 @@ import { runInstall } from './install.ts';
 
 const BUNDLE = zipOf({ 'main.py': 'print("{}")', 'requirements.txt': 'six==1.17.0\n' });
 
-/** A platform whose installations are left to whoever takes the job. */
+/** A platform that hands its installation jobs to `take`. */
 async function setUp(take: (job: InstallJob) => Promise<void>) {
   const deps = memoryDeps();
   const host = { ...deps, startInstall: take };
@@ -21,7 +21,7 @@ async function setUp(take: (job: InstallJob) => Promise<void>) {
     const all = { authorization: `Bearer ${key}`, ...headers };
     return (await app(new Request(`http://platform.test${path}`, { method: 'POST', headers: all, body }))).json();
   };
-  /** Answers what the upload of its code answers. */
+  /** Returns the answer to the upload of the code. */
   const publish = async (name: string) => {
     const agent = { name, type: 'tool', description: 'x', required_secrets: [] };
     const made = await post('/agents', JSON.stringify(agent), { 'content-type': 'application/json' });
@@ -39,7 +39,7 @@ async function setUp(take: (job: InstallJob) => Promise<void>) {
   return { deps: { ...deps, sandbox }, opened, publish };
 }
 
-test('another process installs, and the upload answers how it ended', async () => {
+test('an upload waits for the installation in another process and returns its result', async () => {
   const { deps, opened, publish } = await setUp((job) => runInstall({ ...deps, listeners: agentListeners(deps) }, job));
   expect(await publish('elsewhere')).toMatchObject({
     environment_status: 'failed',
@@ -48,7 +48,7 @@ test('another process installs, and the upload answers how it ended', async () =
   expect(opened).toHaveLength(1);
 });
 
-test('a job that comes twice, late, or for what is no longer there does nothing', async () => {
+test('a job that is repeated, outdated or for a deleted version does nothing', async () => {
   const jobs: InstallJob[] = [];
   const { deps, opened, publish } = await setUp(async (job) => void jobs.push(job));
   const uploading = publish('twice');
@@ -63,7 +63,7 @@ test('a job that comes twice, late, or for what is no longer there does nothing'
   expect(opened).toHaveLength(1);
 });
 
-test('an upload is answered after ten seconds, whatever the installation does', async () => {
+test('an upload is answered after ten seconds even if the installation still runs', async () => {
   const { deps, publish } = await setUp(async () => {});
   const uploading = publish('slow');
   await expect.poll(() => deps.clock.sleepers).toBe(2);

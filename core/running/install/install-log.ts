@@ -1,0 +1,44 @@
+import type { Clock } from '#core/ports/clock.ts';
+import { shortenLog } from '#core/runs/masking.ts';
+import { emptyBody, type RunBody } from '#core/runs/run.ts';
+import type { RunStore } from '#core/runs/store.ts';
+
+/** Minimum time between two writes of a running installation's output. */
+const PROGRESS_INTERVAL_MS = 1000;
+/** Length of the output that the error of a failed installation quotes. */
+const ERROR_TAIL_CHARACTERS = 2000;
+
+/** Collects what an installation prints, and writes it to the run's record while it runs. */
+export class InstallLog {
+  readonly #clock: Clock;
+  readonly #runs: RunStore;
+  readonly #run: { readonly id: string; readonly startedAt: number };
+  readonly #text = { stdout: '', stderr: '' };
+  #savedAt = 0;
+  /** Exit code of the last command. */
+  exitCode: number | null = null;
+
+  constructor(clock: Clock, runs: RunStore, run: { readonly id: string; readonly startedAt: number }) {
+    this.#clock = clock;
+    this.#runs = runs;
+    this.#run = run;
+  }
+
+  async add(stream: 'stdout' | 'stderr', data: Uint8Array): Promise<void> {
+    this.#text[stream] += Buffer.from(data).toString();
+    const now = this.#clock.now();
+    if (now - this.#savedAt < PROGRESS_INTERVAL_MS) return;
+    this.#savedAt = now;
+    await this.#runs.saveProgress(this.#run.id, this.#run.startedAt, this.body());
+  }
+
+  body(): RunBody {
+    const { stdout, stderr } = this.#text;
+    return { ...emptyBody(null), stdout: shortenLog(stdout), stderr: shortenLog(stderr) };
+  }
+
+  /** The last lines of stderr, where pip and npm write errors, or of stdout if stderr is empty. */
+  tail(): string {
+    return (this.#text.stderr.trim() || this.#text.stdout.trim()).slice(-ERROR_TAIL_CHARACTERS);
+  }
+}
