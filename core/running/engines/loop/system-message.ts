@@ -1,19 +1,23 @@
 import type { LlmTool } from '#core/ports/llm.ts';
 import type { EngineRun } from '../engine.ts';
-import { COMMAND_SECONDS, MAX_RESULT_BYTES, SUBMIT } from './tools.ts';
+import { SUBMIT } from './submit.ts';
+import { COMMAND_SECONDS, MAX_RESULT_BYTES } from './tool-outcome.ts';
 
 /**
- * What a loop's model is told before anything else (`contract.md` 11.3): where it is, what it has and how it ends, from
- * the platform; the skills that apply; the author's prompt. `owed` are tools of which one must succeed first.
+ * The system message of a loop (`contract.md` 11.3): the platform's own part, the skills that apply, the author's prompt.
+ * One of the tools in `required` must succeed before a result is accepted.
  */
 export function systemMessage(
   { agent, skills }: EngineRun,
-  { tools, owed, maxTurns }: { tools: readonly LlmTool[]; owed: readonly string[]; maxTurns: number },
+  {
+    tools,
+    required,
+    maxTurns,
+  }: { readonly tools: readonly LlmTool[]; readonly required: readonly string[]; readonly maxTurns: number },
 ): string {
-  const { output_schema, prompt } = agent.definition;
-  const own = tools.filter(({ name }) => agent.definition.custom_tools.some((tool) => tool.name === name));
-  const builtIn = tools.filter((tool) => !own.includes(tool) && tool.name !== SUBMIT);
-  const names = (some: readonly LlmTool[]) => some.map(({ name }) => name).join(', ');
+  const { output_schema, prompt, custom_tools } = agent.definition;
+  const custom = tools.filter(({ name }) => custom_tools.some((tool) => tool.name === name));
+  const builtIn = tools.filter((tool) => !custom.includes(tool) && tool.name !== SUBMIT);
   const preamble = [
     'You are an agent that does its work with tools, without a person who could answer questions.',
     '# Where you are',
@@ -21,12 +25,8 @@ export function systemMessage(
 Files that came with the call lie in /tmp/uploads/. A command may take ${COMMAND_SECONDS} seconds. Of results over ${MAX_RESULT_BYTES / 1024} KB you see
 beginning and end. You have ${maxTurns} turns; tools that do not depend on each other can be called in the same turn.`,
     '# Tools',
-    [`- Of the platform: ${names(builtIn)}`, ...own.map(({ name, description }) => `- ${name}: ${description}`)].join(
-      '\n',
-    ),
-    ...(skills.length === 0
-      ? []
-      : ['# Skills', skills.map(({ name, description }) => `- ${name}: ${description}`).join('\n')]),
+    [`- Of the platform: ${builtIn.map(({ name }) => name).join(', ')}`, ...custom.map(listItem)].join('\n'),
+    ...(skills.length === 0 ? [] : ['# Skills', skills.map(listItem).join('\n')]),
     '# How to end',
     `When the work is done, call ${SUBMIT} once: its parameters are the result, and nothing else that you write reaches the
 caller.${
@@ -34,11 +34,14 @@ caller.${
         ? ' Its parameter "result" is a text.'
         : ` The result must match this JSON Schema:\n\n${JSON.stringify(output_schema)}`
     }`,
-    ...(owed.length === 0
+    ...(required.length === 0
       ? []
       : [
-          `A result is accepted only after one of these tools, which call other agents, succeeded: ${owed.join(', ')}.`,
+          `A result is accepted only after one of these tools, which call other agents, succeeded: ${required.join(', ')}.`,
         ]),
   ].join('\n\n');
   return [preamble, ...skills.map((skill) => skill.text.trim()), prompt ?? ''].join('\n\n---\n\n');
 }
+
+const listItem = ({ name, description }: { readonly name: string; readonly description: string }): string =>
+  `- ${name}: ${description}`;

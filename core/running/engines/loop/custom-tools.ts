@@ -1,0 +1,56 @@
+import type { CustomTool } from '#core/agents/definition.ts';
+import { callsDependency } from '#core/agents/manifest/orchestration.ts';
+import { fillCommand } from '#core/agents/manifest/tool-command.ts';
+import type { ExecOutcome, SandboxSession } from '#core/ports/sandbox.ts';
+import { commandOutcome, errorOutcome, type ToolOutcome } from './tool-outcome.ts';
+import { runToolCommand } from './tool-sandbox.ts';
+
+/** The file with a tool's parameters, for commands that name it. Other commands find theirs by {@link INPUT_VARIABLE}. */
+const SHARED_INPUT = '/tmp/__tool_input.json';
+const INPUT_VARIABLE = 'PLATFORM_TOOL_INPUT';
+
+/** Runs the author's tools: commands with placeholders, whose parameters also lie in a file. */
+export class CustomTools {
+  readonly #session: Promise<SandboxSession>;
+  readonly #signal: AbortSignal;
+  /** The last command that uses {@link SHARED_INPUT}: the next one waits for it. */
+  #lastShared: Promise<unknown> = Promise.resolve();
+  #inputs = 0;
+  #hasCalledDependency = false;
+
+  constructor(session: Promise<SandboxSession>, signal: AbortSignal) {
+    this.#session = session;
+    this.#signal = signal;
+  }
+
+  /** Whether a tool that calls another agent has succeeded. */
+  get hasCalledDependency(): boolean {
+    return this.#hasCalledDependency;
+  }
+
+  async call(tool: CustomTool, parameters: Parameters<typeof fillCommand>[1]): Promise<ToolOutcome> {
+    const filled = fillCommand(tool.command, parameters);
+    if ('problem' in filled) return errorOutcome(filled.problem);
+    const session = await this.#session;
+    const stdin = Buffer.from(JSON.stringify(parameters));
+    // Commands that name the shared file run one after another: each must find its own parameters in it.
+    const outcome = tool.command.includes('__tool_input')
+      ? await this.#runInTurn(session, filled.command, stdin)
+      : await this.#run(session, filled.command, stdin, `$TMPDIR/__tool_input.${++this.#inputs}.json`);
+    const { reason, exitCode } = outcome.exit;
+    if (reason === 'exited' && exitCode === 0 && callsDependency(tool.command)) this.#hasCalledDependency = true;
+    return commandOutcome(outcome);
+  }
+
+  #runInTurn(session: SandboxSession, command: string, stdin: Uint8Array): Promise<ExecOutcome> {
+    const running = this.#lastShared.then(() => this.#run(session, command, stdin, SHARED_INPUT));
+    this.#lastShared = running.catch(() => {});
+    return running;
+  }
+
+  #run(session: SandboxSession, command: string, stdin: Uint8Array, file: string): Promise<ExecOutcome> {
+    // Bash saves its stdin without starting a program, which would take as long as many tools do.
+    const save = `export ${INPUT_VARIABLE}="${file}"; printf %s "$(< /dev/stdin)" > "${file}" || exit; exec < /dev/null`;
+    return runToolCommand(session, { command: `${save}\n${command}`, stdin, signal: this.#signal });
+  }
+}

@@ -1,0 +1,65 @@
+import type { CustomTool } from '#core/agents/definition.ts';
+import { validateAgainst } from '#core/agents/manifest/schema-validation.ts';
+import type { Json } from '#core/base/json.ts';
+import type { LlmTool } from '#core/ports/llm.ts';
+import { COMMAND_SECONDS, MAX_RESULT_BYTES } from './tool-outcome.ts';
+import { HOME } from './tool-sandbox.ts';
+
+const text = (description: string) => ({ type: 'string', description });
+const path = text(`Absolute, or relative to ${HOME}.`);
+
+/** The platform's tools, without `submit_result`. */
+export const BUILT_IN_TOOLS: readonly LlmTool[] = [
+  {
+    name: 'bash',
+    description: `Runs a command with bash in the sandbox and returns what it prints. Commands end after ${COMMAND_SECONDS} seconds; each starts in ${HOME}, in a shell of its own.`,
+    inputSchema: { type: 'object', properties: { command: text('The command line.') }, required: ['command'] },
+  },
+  {
+    name: 'read_file',
+    description: `Returns the text of a file in the sandbox; of a file over ${MAX_RESULT_BYTES / 1024} KB, its beginning.`,
+    inputSchema: { type: 'object', properties: { path }, required: ['path'] },
+  },
+  {
+    name: 'write_file',
+    description: 'Writes a text file in the sandbox, in place of one that is there. Missing folders are made.',
+    inputSchema: {
+      type: 'object',
+      properties: { path, content: text('The whole text.') },
+      required: ['path', 'content'],
+    },
+  },
+  {
+    name: 'list_files',
+    description: 'Lists a folder in the sandbox; names of folders end in "/".',
+    inputSchema: {
+      type: 'object',
+      properties: {
+        path: { ...path, default: '.' },
+        recursive: {
+          type: 'boolean',
+          description: 'Also what is in its folders, without names that begin with a dot.',
+          default: false,
+        },
+      },
+    },
+  },
+];
+
+const NO_PARAMETERS = { type: 'object', properties: {} };
+
+/** A tool of the author as the model gets it. */
+export const customToolDefinition = ({ name, description, input_schema }: CustomTool): LlmTool => ({
+  name,
+  description,
+  inputSchema: input_schema === undefined ? NO_PARAMETERS : { ...input_schema, type: 'object' },
+});
+
+/** Why the tool does not accept these parameters; `undefined` if it does. */
+export function parameterProblem({ name, inputSchema }: LlmTool, input: Json | undefined): string | undefined {
+  if (input === undefined) return `The parameters of ${name} were no JSON, or were cut off for their length.`;
+  const problems = validateAgainst(inputSchema, input);
+  if (problems.length === 0) return undefined;
+  const list = problems.map(({ field, message }) => `${field === '' ? 'they' : field} ${message}`).join('; ');
+  return `The parameters of ${name} are not as its schema says: ${list}.`;
+}

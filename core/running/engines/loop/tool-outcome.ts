@@ -1,0 +1,51 @@
+import { PlatformError } from '#core/base/errors.ts';
+import type { ExecOutcome } from '#core/ports/sandbox.ts';
+import { shortenTo } from '#core/runs/masking.ts';
+
+/** Time limit of one command of a tool (`contract.md` 11.3). */
+export const COMMAND_SECONDS = 120;
+/** Size limit of one result, as the model gets it. */
+export const MAX_RESULT_BYTES = 30 * 1024;
+/** A result that begins with this is an error to the model (`contract.md` 11.3). */
+export const ERROR = '[ERROR]';
+
+export interface ToolOutcome {
+  readonly text: string;
+  readonly isError: boolean;
+}
+
+export const outcomeOf = (text: string): ToolOutcome => ({ text, isError: text.startsWith(ERROR) });
+export const errorOutcome = (message: string): ToolOutcome => outcomeOf(`${ERROR} ${message}`);
+
+/**
+ * The result of a command for the model: what it printed, and why it ended. Throws SANDBOX_ERROR if the sandbox ran out
+ * of memory, INTERNAL_ERROR if it was lost.
+ */
+export function commandOutcome({ stdout, stderr, exit }: ExecOutcome): ToolOutcome {
+  const [out, err] = [readable(stdout), readable(stderr)];
+  const printed = [out, err === '' ? '' : `STDERR:\n${err}`].filter((part) => part !== '');
+  switch (exit.reason) {
+    case 'exited':
+      if (exit.exitCode !== 0) printed.push(`[exit code: ${exit.exitCode}]`);
+      break;
+    case 'timeout':
+      printed.unshift(`${ERROR} The command ran for more than ${COMMAND_SECONDS} seconds and was stopped.`);
+      break;
+    case 'aborted':
+      printed.unshift(`${ERROR} The command was stopped, because the run ended.`);
+      break;
+    case 'output_limit':
+      printed.unshift(`${ERROR} The command printed more than 10 MB and was stopped.`);
+      break;
+    case 'memory_limit':
+      throw new PlatformError('SANDBOX_ERROR', "The agent's tools used up their memory and were stopped.", {
+        category: 'code_error',
+      });
+    case 'sandbox_lost':
+      throw new PlatformError('INTERNAL_ERROR', 'the sandbox was lost');
+  }
+  return outcomeOf(printed.length === 0 ? '(no output)' : shortenTo(MAX_RESULT_BYTES, printed.join('\n')));
+}
+
+/** Replaces NUL characters, which providers refuse. */
+const readable = (bytes: Uint8Array): string => Buffer.from(bytes).toString().replaceAll('\0', '\uFFFD').trimEnd();

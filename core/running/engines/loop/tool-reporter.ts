@@ -1,0 +1,73 @@
+import type { Json } from '#core/base/json.ts';
+import type { Clock } from '#core/ports/clock.ts';
+import type { LlmToolCall } from '#core/ports/llm.ts';
+import type { EngineRun } from '../engine.ts';
+import { SUBMIT } from './submit.ts';
+import type { ToolOutcome } from './tool-outcome.ts';
+
+/** Length of a tool's output that the run's log keeps if the run was stopped meanwhile. */
+const STOPPED_OUTPUT_CHARACTERS = 4000;
+
+/** Emits, traces and logs the tool calls of one run. */
+export class ToolReporter {
+  readonly #clock: Clock;
+  readonly #run: EngineRun;
+  readonly #signal: AbortSignal;
+  #isClosed = false;
+  /** One line for each tool call. */
+  readonly log: string[] = [];
+
+  constructor(clock: Clock, run: EngineRun, signal: AbortSignal) {
+    this.#clock = clock;
+    this.#run = run;
+    this.#signal = signal;
+  }
+
+  /** Ignores later results: those of tools that could not be stopped in time. */
+  close(): void {
+    this.#isClosed = true;
+  }
+
+  async report(turn: number, call: LlmToolCall, work: () => Promise<ToolOutcome>): Promise<ToolOutcome> {
+    const { emit, trace, mask } = this.#run;
+    // The model may make up a name of any length.
+    const tool = call.name.slice(0, 64);
+    const startedAt = this.#clock.now();
+    emit({ type: 'tool_call', turn, tool, args_brief: briefOf(call, (text) => mask.text(text)) });
+    trace.add({ event_type: 'tool_call_started', payload: { tool, turn } });
+    let outcome: ToolOutcome | undefined;
+    try {
+      outcome = await work();
+      return outcome;
+    } finally {
+      if (!this.#isClosed) this.#reportEnd(turn, tool, this.#clock.now() - startedAt, outcome);
+    }
+  }
+
+  #reportEnd(turn: number, tool: string, durationMs: number, outcome: ToolOutcome | undefined): void {
+    const { emit, trace } = this.#run;
+    const payload = { tool, turn };
+    const status = outcome?.isError === false ? 'ok' : 'error';
+    emit({ type: 'tool_result', turn, tool, status });
+    trace.add({
+      event_type: status === 'ok' ? 'tool_call_succeeded' : 'tool_call_failed',
+      payload,
+      duration_ms: durationMs,
+    });
+    const violation = /^\[ERROR\] (STRICT_MODE_\w+)/.exec(outcome?.text ?? '')?.[1];
+    if (violation) trace.add({ event_type: 'policy_violation', payload: { ...payload, code: violation } });
+    this.log.push(`turn ${turn}: ${tool} ${status}, ${Math.round(durationMs)} ms\n`);
+    if (this.#signal.aborted && outcome) this.log.push(`${outcome.text.slice(-STOPPED_OUTPUT_CHARACTERS)}\n`);
+  }
+}
+
+/** A call's parameters in short, for progress events (`contract.md` 1.2). Masked before they are cut: part of a secret is one. */
+function briefOf({ name, input }: LlmToolCall, mask: (text: string) => string): string {
+  if (name === SUBMIT) return '';
+  const { command, path, content } = (input ?? {}) as { [name: string]: Json };
+  if (name === 'bash' && typeof command === 'string') return mask(command).slice(0, 120);
+  if (name === 'write_file' && typeof path === 'string' && typeof content === 'string') {
+    return `${mask(path).slice(0, 200)} (${content.length} characters)`;
+  }
+  return mask(JSON.stringify(input ?? {})).slice(0, 100);
+}
