@@ -5,7 +5,7 @@ import { findWorkspace } from '#core/accounts/workspaces/store.ts';
 import type { AgentCaller, RunCaller, RunContext, StaticCaller } from '#core/base/caller.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { isSame } from '#core/running/sub-calls/lineage.ts';
-import { findRunContext } from '#core/runs/store.ts';
+import { findRunContext } from '#core/runs/lookup.ts';
 
 /** Dependencies for looking up a key. */
 export type ServiceKeyDeps = Pick<Deps, 'main' | 'runs' | 'clock'>;

@@ -4,7 +4,7 @@ import { epochSeconds, isoTime } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { absent, equals, type Item, type Query, queryAll, type TransactOperation } from '#core/ports/table.ts';
 import { untilWritten } from '#core/ports/until-written.ts';
-import { findRunContext } from '#core/runs/store.ts';
+import { findRunContext } from '#core/runs/lookup.ts';
 
 /**
  * A workspace's prepaid credits, in whole cents. Main table, `WS#<workspace id>#LEDGER`:

@@ -6,7 +6,7 @@ import { cancelRun } from './cancellation.ts';
 import { buildDag } from './dag.ts';
 import type { runRoutes } from './routes.ts';
 import type { Run } from './run.ts';
-import { digitsOf, RunStore } from './store.ts';
+import { RunStore } from './store.ts';
 
 const CANCEL_WAIT_MS = 3000;
 const CANCEL_POLL_MS = 50;
@@ -39,7 +39,7 @@ export const runHandlers = (deps: RunDeps): Handlers<typeof runRoutes> => {
       const { runs, total } = await storeOf(caller.workspace.id).list({
         agentName: query.agent_name,
         status: query.status,
-        prefix: query.run_id_prefix && digitsOf(query.run_id_prefix),
+        prefix: query.run_id_prefix,
         limit: query.limit,
         offset: query.offset,
       });

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { bootstrap } from '#core/accounts/workspaces/bootstrap.ts';
-import { listAgentRuns } from '#core/runs/store.ts';
+import { listAgentRuns } from '#core/runs/agent-logs/store.ts';
 import { parseLocalConfig } from '#local/config.ts';
 import { localDeps } from '#local/deps.ts';
 import { startLocalServer } from '#local/server.ts';

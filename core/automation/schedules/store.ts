@@ -14,8 +14,8 @@ import {
   type TransactOperation,
 } from '#core/ports/table.ts';
 import { untilWritten } from '#core/ports/until-written.ts';
+import { hexOf } from '#core/runs/items.ts';
 import type { RunStatus } from '#core/runs/run.ts';
-import { hexOf } from '#core/runs/store.ts';
 
 /**
  * Main table:

@@ -1,5 +1,6 @@
 import type { Deps } from '#core/ports/deps.ts';
 import { type Item, queryAll } from '#core/ports/table.ts';
+import { runsStartedBetween } from '#core/runs/lookup.ts';
 import {
   authorLogPartition,
   authorUsagePartition,
@@ -11,7 +12,6 @@ import {
   tenantsPartition,
   usagePartition,
 } from '#core/runs/rollup.ts';
-import { runsStartedBetween } from '#core/runs/store.ts';
 import { monthOf, type Period } from './period.ts';
 
 /** What was run of one agent on one day, or a share of it: several may be of the same agent and day. */

@@ -2,9 +2,8 @@ import { findOwn } from '#core/agents/access.ts';
 import { requestIdOf } from '#core/http/request-id.ts';
 import type { Handlers } from '#core/http/route.ts';
 import type { Deps } from '#core/ports/deps.ts';
-import type { Run } from '../run.ts';
-import { listAgentRuns } from '../store.ts';
 import type { agentLogRoutes } from './routes.ts';
+import { type AgentRun, listAgentRuns } from './store.ts';
 
 type LogDeps = Pick<Deps, 'config' | 'main' | 'runs' | 'blobs' | 'clock' | 'ids'>;
 
@@ -25,7 +24,7 @@ const LOG_STATUS = {
   timeout: 'timeout',
 } as const;
 
-const logEntry = (run: Run & { stdout: string; stderr: string }) => ({
+const logEntry = (run: AgentRun) => ({
   id: run.id,
   request_id: requestIdOf(run.id),
   agent_id: run.agentId,

@@ -1,0 +1,27 @@
+import type { Deps } from '#core/ports/deps.ts';
+import { runFrom, runsByAgent } from '../items.ts';
+import type { Run, RunBody } from '../run.ts';
+import { RunStore } from '../store.ts';
+
+/** What the owners of an agent may see of a run, without what its caller sent and got. */
+export type AgentRun = Run & Pick<RunBody, 'stdout' | 'stderr'>;
+
+/**
+ * The latest runs of an agent version with their logs, newest first, from all workspaces that call it. Show them to the
+ * agent's owners only. `before` is an ISO 8601 time.
+ */
+export async function listAgentRuns(
+  deps: Pick<Deps, 'runs' | 'blobs' | 'clock' | 'config'>,
+  agentId: string,
+  { limit, before }: { readonly limit: number; readonly before?: string },
+): Promise<AgentRun[]> {
+  const sk = before === undefined ? undefined : { lessThan: before };
+  const { items } = await deps.runs.query({ ...runsByAgent(agentId), sk, limit });
+  return Promise.all(
+    items.map(async (head) => {
+      const run = runFrom(head, deps.clock.now());
+      const body = await new RunStore(deps, run.workspaceId).body(run.id);
+      return { ...run, stdout: body?.stdout ?? '', stderr: body?.stderr ?? '' };
+    }),
+  );
+}

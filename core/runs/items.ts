@@ -1,0 +1,206 @@
+import type { ErrorCode } from '#core/base/errors.ts';
+import type { Json } from '#core/base/json.ts';
+import { isoTime } from '#core/ports/clock.ts';
+import type { Changes, Item, Key, Query } from '#core/ports/table.ts';
+import { LOST, lostBefore, type NewRun, type Run, type RunResult, type RunStatus } from './run.ts';
+
+/**
+ * Runs as items of the runs table:
+ *
+ * - `WS#<workspace id>#RUN / <run id without dashes>`: the head of a run. gsi1 lists open runs by deadline, and ended
+ *   runs by agent version and time; gsi2 lists the runs of a workspace by time;
+ * - `WS#<workspace id>#RUNBODY / <run id without dashes>`: its body, if it is neither in the head nor in a blob;
+ * - `WS#<workspace id>#TREE#<root run id without dashes> / <run id without dashes>`: a sub-call of a chain;
+ * - `WS#<workspace id>#SCHEDULE#<schedule id> / <started>#<run id>`: a run of a schedule.
+ *
+ * Random sort keys let a busy workspace's partition split, and find a run by the first digits of its id. A head holds
+ * nothing that follows from another attribute: DynamoDB bills each write by the started kilobyte.
+ */
+export const runPartition = (workspaceId: string): string => `WS#${workspaceId}#RUN`;
+export const treePartition = (workspaceId: string, rootRunId: string): string =>
+  `WS#${workspaceId}#TREE#${hexOf(rootRunId)}`;
+export const schedulePartition = (workspaceId: string, scheduleId: string): string =>
+  `WS#${workspaceId}#SCHEDULE#${scheduleId}`;
+const timePartition = (workspaceId: string): string => `WS#${workspaceId}#RUNS`;
+
+export const headKey = (workspaceId: string, runId: string): Key => ({
+  pk: runPartition(workspaceId),
+  sk: hexOf(runId),
+});
+export const bodyKey = (workspaceId: string, runId: string): Key => ({
+  pk: `WS#${workspaceId}#RUNBODY`,
+  sk: hexOf(runId),
+});
+export const bodyBlobKey = (workspaceId: string, runId: string): string => `runs/${workspaceId}/${runId}.json`;
+
+/** Query for the runs of a workspace, by the time at which they started. */
+export const runsByTime = (workspaceId: string) =>
+  ({ index: 'gsi2', pk: timePartition(workspaceId), reverse: true }) as const satisfies Query;
+
+/** Query for the ended runs of an agent version, and for its installations, by the time at which they started. */
+export const runsByAgent = (agentId: string) =>
+  ({ index: 'gsi1', pk: agentPartition(agentId), reverse: true }) as const satisfies Query;
+
+/** Queries for all runs that are not finished, by deadline: one for each first digit of a run id. */
+export const openRunsByDeadline = () =>
+  [...'0123456789abcdef'].map((digit) => ({ index: 'gsi1', pk: openPartition(digit) }) as const satisfies Query);
+
+const agentPartition = (agentId: string): string => `AGENT#${agentId}`;
+const openPartition = (digit: string): string => `OPEN#${digit}`;
+
+const agentIndex = (run: NewRun) => ({ gsi1pk: agentPartition(run.agentId), gsi1sk: isoTime(run.startedAt) });
+const openIndex = (run: NewRun) => ({ gsi1pk: openPartition(hexOf(run.id)[0]!), gsi1sk: isoTime(run.deadline) });
+
+/** The attributes of a head that hold the body, or say where it is. */
+export interface StoredBody {
+  readonly body?: Json;
+  readonly body_in: 'head' | 'item' | 'blob';
+}
+
+/** The items of a run that begins, its head first. `ttl` in epoch seconds. */
+export function newRunItems(
+  workspaceId: string,
+  run: NewRun,
+  body: StoredBody,
+  ttl: number,
+): readonly [Item, ...Item[]] {
+  const startedAt = isoTime(run.startedAt);
+  const head: Item = {
+    ...headKey(workspaceId, run.id),
+    agent_id: run.agentId,
+    agent_workspace_id: run.agentWorkspaceId === workspaceId ? undefined : run.agentWorkspaceId,
+    agent_org: run.agentOrg,
+    agent_name: run.agentName,
+    agent_version: run.agentVersion,
+    engine: run.engine,
+    endpoint: run.endpoint,
+    status: 'running',
+    trigger_source: run.triggerSource,
+    deadline: run.deadline,
+    parent_run_id: run.parentRunId,
+    root_run_id: run.rootRunId === run.id ? undefined : run.rootRunId,
+    replay_of: run.replayOf,
+    tenant_id: run.tenantId,
+    schedule_id: run.scheduleId,
+    context: run.context,
+    ...body,
+    ttl,
+    // The logs of an agent show an installation while it runs. The sweep ignores it: the next upload repairs it.
+    ...(run.triggerSource === 'install' ? agentIndex(run) : openIndex(run)),
+    gsi2pk: timePartition(workspaceId),
+    gsi2sk: startedAt,
+  };
+  const { id, parentRunId, scheduleId } = run;
+  const listed: Item[] = [];
+  if (parentRunId !== undefined) {
+    const pk = treePartition(workspaceId, run.rootRunId ?? id);
+    listed.push({ pk, sk: hexOf(id), ttl, run_id: id, parent_run_id: parentRunId });
+  }
+  if (scheduleId !== undefined) {
+    listed.push({ pk: schedulePartition(workspaceId, scheduleId), sk: `${startedAt}#${id}`, ttl, run_id: id });
+  }
+  return [head, ...listed];
+}
+
+/** The changes to a head that replace its body. */
+export const bodyChanges = (body: StoredBody): Changes => ({
+  set: { ...body },
+  remove: body.body === undefined ? ['body'] : [],
+});
+
+/** The changes to a head that end its run at `endedAt` (epoch milliseconds). */
+export function endChanges(run: NewRun, result: RunResult, body: StoredBody, endedAt: number): Changes {
+  const { set, remove } = bodyChanges(body);
+  return {
+    set: {
+      ...set,
+      status: result.status,
+      duration_ms: endedAt - run.startedAt,
+      execution_ms: result.executionMs ?? undefined,
+      exit_code: result.exitCode ?? undefined,
+      error_code: result.errorCode ?? undefined,
+      error_message: result.errorMessage ?? undefined,
+      input_tokens: result.inputTokens,
+      output_tokens: result.outputTokens,
+      llm_provider: result.llmProvider,
+      llm_model: result.llmModel,
+      cost_usd: result.costUsd,
+      credits_cents: result.creditsCents,
+      ...agentIndex(run),
+    },
+    remove,
+  };
+}
+
+/** The run of a head; a lost run reads as failed before the sweep has repaired its record. `now` in epoch milliseconds. */
+export function runFrom(head: Item, now: number): Run {
+  const deadline = head.deadline as number;
+  const isLost = head.status === 'running' && deadline < lostBefore(now);
+  const id = runIdOf(head);
+  const startedAt = startOf(head);
+  const durationMs = (head.duration_ms as number | undefined) ?? null;
+  return {
+    id,
+    workspaceId: workspaceIdOf(head),
+    agentId: head.agent_id as string,
+    agentWorkspaceId: agentWorkspaceIdOf(head),
+    agentOrg: head.agent_org as string,
+    agentName: head.agent_name as string,
+    agentVersion: head.agent_version as string,
+    engine: head.engine as Run['engine'],
+    endpoint: head.endpoint as string,
+    status: head.status as RunStatus,
+    triggerSource: head.trigger_source as string,
+    startedAt,
+    deadline,
+    parentRunId: (head.parent_run_id as string | undefined) ?? null,
+    rootRunId: (head.root_run_id as string | undefined) ?? id,
+    replayOf: (head.replay_of as string | undefined) ?? null,
+    tenantId: (head.tenant_id as string | undefined) ?? null,
+    scheduleId: (head.schedule_id as string | undefined) ?? null,
+    completedAt: durationMs === null ? null : isoTime(Date.parse(startedAt) + durationMs),
+    durationMs,
+    executionMs: (head.execution_ms as number | undefined) ?? null,
+    exitCode: (head.exit_code as number | undefined) ?? null,
+    errorCode: (head.error_code as ErrorCode | undefined) ?? null,
+    errorMessage: (head.error_message as string | undefined) ?? null,
+    inputTokens: (head.input_tokens as number | undefined) ?? null,
+    outputTokens: (head.output_tokens as number | undefined) ?? null,
+    llmProvider: (head.llm_provider as string | undefined) ?? null,
+    llmModel: (head.llm_model as string | undefined) ?? null,
+    costUsd: (head.cost_usd as number | undefined) ?? null,
+    creditsCents: (head.credits_cents as number | undefined) ?? 0,
+    ...(isLost && LOST),
+  };
+}
+
+/** The run of a head as it began, for ending it; without its input, which is in the body. */
+export function newRunFrom(head: Item): NewRun {
+  return {
+    id: runIdOf(head),
+    agentId: head.agent_id as string,
+    agentWorkspaceId: agentWorkspaceIdOf(head),
+    agentOrg: head.agent_org as string,
+    agentName: head.agent_name as string,
+    agentVersion: head.agent_version as string,
+    engine: head.engine as NewRun['engine'],
+    endpoint: head.endpoint as string,
+    triggerSource: head.trigger_source as string,
+    startedAt: Date.parse(startOf(head)),
+    deadline: head.deadline as number,
+    parentRunId: head.parent_run_id as string | undefined,
+    rootRunId: head.root_run_id as string | undefined,
+    replayOf: head.replay_of as string | undefined,
+    tenantId: head.tenant_id as string | undefined,
+    scheduleId: head.schedule_id as string | undefined,
+    input: null,
+  };
+}
+
+export const hexOf = (runId: string): string => runId.replaceAll('-', '');
+export const runIdOf = ({ sk }: Key): string => sk.replace(/^(.{8})(.{4})(.{4})(.{4})/, '$1-$2-$3-$4-');
+export const workspaceIdOf = ({ pk }: Key): string => pk.split('#')[1]!;
+const agentWorkspaceIdOf = (head: Item): string =>
+  (head.agent_workspace_id as string | undefined) ?? workspaceIdOf(head);
+/** ISO 8601. In records of version 0.1.0 the id follows. */
+const startOf = ({ gsi2sk }: Item): string => gsi2sk!.split('#')[0]!;
