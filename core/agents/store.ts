@@ -3,6 +3,7 @@ import type { Json } from '#core/base/json.ts';
 import type { Workspace } from '#core/base/workspace.ts';
 import { epochSeconds, isoTime } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
+import { getLarge, putIfLarge } from '#core/ports/large-value.ts';
 import { absent, allOf, equals, exists, type Item, queryAll, type TransactOperation } from '#core/ports/table.ts';
 import { untilWritten } from '#core/ports/until-written.ts';
 import type { AgentDefinition } from './definition.ts';
@@ -20,8 +21,6 @@ import type { AgentVersion, Bundle, Install } from './version.ts';
  */
 /** `spec.md` *Limits*. */
 const DELETION_RETENTION_SECONDS = 30 * 24 * 3600;
-/** Larger definitions lie in a blob: an item holds 400 KB at most. */
-const MAX_INLINE_DEFINITION_BYTES = 100 * 1024;
 
 const idKey = (id: string) => ({ pk: `AGENT#${id}`, sk: 'META' });
 const versionSort = (version: number): string => `V#${String(version).padStart(5, '0')}`;
@@ -68,11 +67,10 @@ export class AgentStore {
     workspace: Workspace,
     state: { runnable: boolean; bundle?: Bundle; install?: Install; forkedFrom?: string },
   ): Promise<AgentVersion> {
-    const { main, clock, ids, blobs } = this.#deps;
+    const { main, clock, ids } = this.#deps;
     const { name } = definition;
     const id = ids.uuid();
-    const inline = Buffer.byteLength(JSON.stringify(definition)) <= MAX_INLINE_DEFINITION_BYTES;
-    if (!inline) await blobs.put(definitionKey(id), Buffer.from(JSON.stringify(definition)));
+    const isLarge = await putIfLarge(this.#deps, definitionKey(id), JSON.stringify(definition));
 
     return untilWritten(clock, `the agent ${name}`, async () => {
       const head = await this.#head(name);
@@ -92,7 +90,7 @@ export class AgentStore {
         bundle: state.bundle as Json | undefined,
         install: state.install as Json | undefined,
         forked_from: state.forkedFrom,
-        definition: inline ? (definition as unknown as Json) : undefined,
+        definition: isLarge ? undefined : (definition as unknown as Json),
         gsi1pk: `WS#${this.#workspaceId}#AGENTS`,
         gsi1sk: `${now}#${id}`,
         ...(definition.is_public && publicIndex(now, id)),
@@ -167,18 +165,17 @@ export class AgentStore {
 
   /** Replaces the changeable part of a definition. `undefined` when the version was deleted meanwhile. */
   async update(version: AgentVersion, definition: AgentDefinition): Promise<AgentVersion | undefined> {
-    const inline = Buffer.byteLength(JSON.stringify(definition)) <= MAX_INLINE_DEFINITION_BYTES;
-    if (!inline) await this.#deps.blobs.put(definitionKey(version.id), Buffer.from(JSON.stringify(definition)));
+    const isLarge = await putIfLarge(this.#deps, definitionKey(version.id), JSON.stringify(definition));
     const listed = definition.is_public ? publicIndex(version.createdAt, version.id) : undefined;
     const result = await this.#deps.main.update(
       this.#versionKey(version.name, version.version),
       {
         set: {
           updated_at: isoTime(this.#deps.clock.now()),
-          ...(inline && { definition: definition as unknown as Json }),
+          ...(!isLarge && { definition: definition as unknown as Json }),
           ...listed,
         },
-        remove: [...(inline ? [] : ['definition']), ...(listed ? [] : ['gsi2pk', 'gsi2sk'])],
+        remove: [...(isLarge ? ['definition'] : []), ...(listed ? [] : ['gsi2pk', 'gsi2sk'])],
       },
       allOf(exists(), absent('deleted_at')),
     );
@@ -277,12 +274,12 @@ export class AgentStore {
 
 const publicIndex = (createdAt: string, id: string) => ({ gsi2pk: 'PUBLIC', gsi2sk: `${createdAt}#${id}` });
 
-async function readVersion({ blobs }: Pick<Deps, 'blobs'>, item: Item): Promise<AgentVersion> {
+async function readVersion(deps: Pick<Deps, 'blobs'>, item: Item): Promise<AgentVersion> {
   let definition = item.definition as unknown as AgentDefinition | undefined;
   if (definition === undefined) {
-    const blob = await blobs.get(definitionKey(item.id as string));
-    if (blob === undefined) throw new Error(`the definition of agent version ${item.id} is missing`);
-    definition = JSON.parse(Buffer.from(blob).toString()) as AgentDefinition;
+    const text = await getLarge(deps, definitionKey(item.id as string));
+    if (text === undefined) throw new Error(`the definition of agent version ${item.id} is missing`);
+    definition = JSON.parse(text) as AgentDefinition;
   }
   return {
     id: item.id as string,

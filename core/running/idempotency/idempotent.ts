@@ -7,6 +7,7 @@ import { requestIdOf } from '#core/http/request-id.ts';
 import type { RawAnswer } from '#core/http/route.ts';
 import { epochSeconds } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
+import { getLarge, putIfLarge } from '#core/ports/large-value.ts';
 import { absent, allOf, anyOf, type Condition, equals, type Item, lessThan } from '#core/ports/table.ts';
 import type { Run } from '#core/runs/run.ts';
 import { RunStore } from '#core/runs/store.ts';
@@ -252,10 +253,8 @@ async function keepFor(deps: IdempotencyDeps, call: KeyedCall, given: KeptAnswer
   const { runId, workspaceId } = call;
   const answer = { ...given, headers: { 'x-run-id': runId, 'x-platform-run-id': runId, ...given.headers } };
   try {
-    const bytes = Buffer.from(answer.body);
-    const isLarge = bytes.byteLength > MAX_INLINE_BODY_BYTES;
     const blob = `runs/${workspaceId}/${runId}.answer.json`;
-    if (isLarge) await deps.blobs.put(blob, bytes);
+    const isLarge = await putIfLarge(deps, blob, answer.body, MAX_INLINE_BODY_BYTES);
     const { ok } = await deps.counters.update(
       keyOf(call),
       {
@@ -283,8 +282,8 @@ async function readAnswer(deps: IdempotencyDeps, { status, headers, body, blob }
   return { status: status as number, headers: headers as Record<string, string>, body: text };
 }
 
-async function readBlob({ blobs }: IdempotencyDeps, key: string): Promise<string> {
-  const bytes = await blobs.get(key);
-  if (bytes === undefined) throw new Error(`the answer ${key} is gone`);
-  return Buffer.from(bytes).toString();
+async function readBlob(deps: IdempotencyDeps, key: string): Promise<string> {
+  const text = await getLarge(deps, key);
+  if (text === undefined) throw new Error(`the answer ${key} is gone`);
+  return text;
 }

@@ -3,6 +3,7 @@ import type { Json } from '#core/base/json.ts';
 import type { Plan } from '#core/base/plans.ts';
 import { isoTime } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
+import { getLarge, putIfLarge } from '#core/ports/large-value.ts';
 import {
   absent,
   allOf,
@@ -47,8 +48,6 @@ export interface DocumentWrite {
   readonly quota: Plan;
 }
 
-/** Larger values lie in blobs: items are for small things. */
-const MAX_INLINE_BYTES = 100 * 1024;
 /** Each takes two operations, and the counts two more. */
 const DELETED_AT_ONCE = 4;
 
@@ -131,7 +130,8 @@ export class DocumentStore {
       checkQuota(quota, { size, growth, isNew: !head, space, total });
 
       const now = isoTime(this.#deps.clock.now());
-      const blob = size > MAX_INLINE_BYTES ? `storage/${this.#workspaceId}/${this.#deps.ids.uuid()}` : undefined;
+      const blobKey = `storage/${this.#workspaceId}/${this.#deps.ids.uuid()}`;
+      const blob = (await putIfLarge(this.#deps, blobKey, text)) ? blobKey : undefined;
       const item: Item = {
         ...keys.head,
         version: version + 1,
@@ -149,7 +149,6 @@ export class DocumentStore {
         ...(head ? [] : [this.#addDocument(namespace, space, quota)]),
         this.#addToTotal({ growth, isNewSpace: !head && !space }, quota),
       ];
-      if (blob !== undefined) await this.#deps.blobs.put(blob, Buffer.from(text));
       const { ok } = await this.#deps.main.transact(operations);
       await this.#forgetBlobs(ok ? head?.blob : blob);
       if (!ok) return undefined;
@@ -217,8 +216,8 @@ export class DocumentStore {
   /** `undefined` when it was written between the reading of the two. */
   async #valueOf(head: Item, value: Item | undefined): Promise<{ value: Json } | undefined> {
     if (head.blob !== undefined) {
-      const bytes = await this.#deps.blobs.get(head.blob as string);
-      return bytes && { value: JSON.parse(Buffer.from(bytes).toString()) as Json };
+      const text = await getLarge(this.#deps, head.blob as string);
+      return text === undefined ? undefined : { value: JSON.parse(text) as Json };
     }
     return value?.version === head.version ? { value: value!.value as Json } : undefined;
   }
