@@ -31,7 +31,7 @@ export const AWS_SETTINGS = {
     () => z.coerce.number().int().min(0).default(0),
     'Idle tasks kept ready. Demand raises this number for five minutes.',
   ),
-  poolMost: setting(
+  poolMax: setting(
     'PLATFORM_POOL_MOST',
     () => z.coerce.number().int().min(1).default(20),
     'Maximum number of tasks, idle or not. A quarter of them is kept for sub-calls and installations.',

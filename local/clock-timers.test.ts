@@ -2,8 +2,8 @@ import { expect, onTestFinished, test } from 'vitest';
 import { ManualClock } from '#test/helpers/manual-clock.ts';
 import { ClockTimers } from './clock-timers.ts';
 
-/** Timers over a list of what is due, which lasts as long as it is not fired. */
-function timersOver(due: { id: string; workspace_id: string }[], most = 1000) {
+/** Timers over a list of due schedules. A schedule leaves the list when it is fired. */
+function timersOver(due: { id: string; workspace_id: string }[], maxActive = 1000) {
   const clock = new ManualClock();
   const fired: { id: string; at: number }[] = [];
   const ends: (() => void)[] = [];
@@ -21,11 +21,11 @@ function timersOver(due: { id: string; workspace_id: string }[], most = 1000) {
       fired.push({ id: schedule.id, at: clock.now() });
       return new Promise((resolve) => ends.push(resolve));
     },
-    concurrencyOf: async () => most,
+    concurrencyOf: async () => maxActive,
   });
   timers.start((error) => errors.push(error));
   onTestFinished(() => timers.stop());
-  /** A second, and all that follows from it. */
+  /** Moves the clock to the next second, and waits until the timers sleep again. */
   const tick = async () => {
     await expect.poll(() => clock.sleepers).toBe(1);
     await clock.advance(1000 - (clock.now() % 1000));
@@ -34,7 +34,7 @@ function timersOver(due: { id: string; workspace_id: string }[], most = 1000) {
   return { clock, timers, due, fired, ends, errors, tick };
 }
 
-test('a thousand that are due in the same second begin in it, each once', async () => {
+test('a thousand schedules that are due in the same second begin in that second, each once', async () => {
   const { due, fired, ends, tick, clock } = timersOver([]);
   await tick();
   await tick();
@@ -49,7 +49,7 @@ test('a thousand that are due in the same second begin in it, each once', async 
   expect(ends).toHaveLength(1000);
 });
 
-test('a thousand begin together, of every workspace, then a few in each turn, so that requests are answered', async () => {
+test('a thousand schedules of all workspaces begin together, then a few in each turn of the event loop', async () => {
   const { due, fired, tick } = timersOver([], 5000);
   await tick();
   await tick();
@@ -68,7 +68,7 @@ test('a thousand begin together, of every workspace, then a few in each turn, so
   expect(fired.findIndex(({ id }) => id === 'small')).toBe(1);
 });
 
-test('looking that takes long is followed by a longer pause, a clock that jumps meanwhile by no endless one', async () => {
+test('a slow look at the table is followed by a longer pause, which stays bounded when the clock jumps', async () => {
   const clock = new ManualClock();
   const looks: number[] = [];
   const lasting = [500, 500, 8 * 3600_000];
@@ -104,7 +104,7 @@ test('a table that cannot be read is read again a second later', async () => {
   expect([fired.length, errors.length]).toEqual([1, 1]);
 });
 
-test('a workspace has as many at once as its plan allows, and others do not wait for it', async () => {
+test('a workspace has as many due runs at once as its plan allows calls, and others do not wait for it', async () => {
   const due = ['a', 'b', 'c'].map((id) => ({ id, workspace_id: 'busy' }));
   const { fired, ends, tick } = timersOver([...due, { id: 'x', workspace_id: 'other' }], 2);
   await tick();
@@ -113,7 +113,7 @@ test('a workspace has as many at once as its plan allows, and others do not wait
   await expect.poll(() => fired.map(({ id }) => id)).toEqual(['a', 'x', 'b', 'c']);
 });
 
-test('one whose run goes on is fired again when it is due again', async () => {
+test('a schedule whose run goes on is fired again when it is due again', async () => {
   const { due, fired, ends, tick } = timersOver([{ id: 'a', workspace_id: 'w' }]);
   await tick();
   await tick();
@@ -123,7 +123,7 @@ test('one whose run goes on is fired again when it is due again', async () => {
   expect(ends).toHaveLength(2);
 });
 
-test('nothing begins any more once they are stopped', async () => {
+test('stopped timers begin nothing', async () => {
   const { timers, due, fired, clock } = timersOver([]);
   await timers.stop();
   due.push({ id: 'a', workspace_id: 'w' });

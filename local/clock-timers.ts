@@ -16,42 +16,48 @@ interface ClockTimersProps {
   readonly clock: Clock;
   /** Schedules with a minute that is due by now. */
   readonly due: () => AsyncIterable<DueSchedule>;
-  /** Deals with what is due of a schedule: calls `onTaken` when that is no longer due, ends with its run. Must not throw. */
+  /**
+   * Runs what is due of a schedule. Calls `onTaken` when the schedule is no longer due; resolves when its run has ended.
+   * Must not throw.
+   */
   readonly fire: (schedule: DueSchedule, onTaken: () => void) => Promise<void>;
-  /** Runs that a workspace may have under way: more would only wait for each other. */
+  /** How many calls the workspace's plan allows at once. */
   readonly concurrencyOf: (workspaceId: string) => Promise<number>;
 }
 
 const TICK_MS = 1000;
-/** A look that took long is followed by a pause of this many times its length, so that it does not hold up everything. */
+/** Pause after a slow look at the table, as a multiple of its length, so that looking does not hold up everything else. */
 const PAUSE_AFTER_LOOK = 9;
-/** Also after one that only seems to have lasted hours, because the clock was set or the machine slept. */
-const LONGEST_PAUSE_MS = 10_000;
-/** Schedules that are looked at in one turn of the event loop: requests are answered between turns. */
-const SEEN_AT_ONCE = 500;
+/** Bounds the pause when the clock was set or the machine slept during a look, which then seems to have lasted hours. */
+const MAX_PAUSE_MS = 10_000;
+/** Schedules read in one turn of the event loop: requests are answered between turns. */
+const READ_AT_ONCE = 500;
 /**
- * The first of those that are due begin together, step by step: a commit is of all of them, and they have asked their
- * models before the first answer is there to be dealt with. Requests wait up to half a second meanwhile; of what is due
- * beyond that a few begin in each turn.
+ * The first due schedules begin together, step by step: they share commits, and all ask their models before the first
+ * answer arrives. Requests wait for up to half a second meanwhile. Beyond this number, a few begin in each turn.
  */
 const BEGUN_TOGETHER = 1000;
 const BEGUN_AT_ONCE = 10;
 
+/**
+ * Due schedules of a workspace. A run waits in `execute` while its workspace has too many calls under way, on every host.
+ * Runs that would certainly wait are not begun at all: each would ask again once a second.
+ */
 interface Queue {
   readonly waiting: DueSchedule[];
   active: number;
-  most: number;
+  maxActive: number;
 }
 
 /**
- * {@link Timers} on one machine. The table's index by the next run is the heap of timers, and is looked at once a second:
- * nothing is kept here that a crash could lose, that a restart had to load, or that a clock that is set, or stops while
- * the machine sleeps, could make wrong.
+ * {@link Timers} on one machine. The table's index by the next run serves as the heap of timers and is read once a
+ * second. No other state exists, so a crash loses nothing, a restart loads nothing, and a clock that is set, or that stops
+ * while the machine sleeps, makes nothing wrong.
  */
 export class ClockTimers implements Timers {
   readonly #props: ClockTimersProps;
   readonly #stop = new AbortController();
-  /** Schedules that wait for their turn, or are due still though somebody deals with them. */
+  /** Schedules in a queue, or fired and still due. */
   readonly #taken = new Set<string>();
   readonly #workspaces = new Map<string, Queue>();
   #isBeginning = false;
@@ -68,12 +74,12 @@ export class ClockTimers implements Timers {
     return { set: 0, removed: 0 };
   }
 
-  /** `onError` gets what reading the table throws: the next second tries again. */
+  /** `onError` gets errors of reading the table. The next second tries again. */
   start(onError: (error: unknown) => void): void {
     this.#loop = this.#run(onError);
   }
 
-  /** Begins nothing any more. Runs that began go on. */
+  /** Begins no further runs. Runs that have begun go on. */
   async stop(): Promise<void> {
     this.#stop.abort();
     for (const { waiting } of this.#workspaces.values()) waiting.length = 0;
@@ -87,7 +93,7 @@ export class ClockTimers implements Timers {
       const startedAt = clock.now();
       await this.#tick().catch(onError);
       const now = clock.now();
-      const pause = Math.min(Math.max(0, now - startedAt) * PAUSE_AFTER_LOOK, LONGEST_PAUSE_MS);
+      const pause = Math.min(Math.max(0, now - startedAt) * PAUSE_AFTER_LOOK, MAX_PAUSE_MS);
       // On the second, so that a run begins right with its minute.
       const next = Math.ceil((now + Math.max(pause, 1)) / TICK_MS) * TICK_MS;
       await clock.sleep(next - now, signal).catch(() => {});
@@ -95,25 +101,25 @@ export class ClockTimers implements Timers {
   }
 
   async #tick(): Promise<void> {
-    let seen = 0;
+    let read = 0;
     for await (const schedule of this.#props.due()) {
-      if (++seen % SEEN_AT_ONCE === 0) await endOfTurn();
+      if (++read % READ_AT_ONCE === 0) await endOfTurn();
       if (this.#stop.signal.aborted) return;
       if (this.#taken.has(schedule.id)) continue;
       this.#taken.add(schedule.id);
       const { workspace_id: workspaceId } = schedule;
-      const queue = this.#workspaces.get(workspaceId) ?? { waiting: [], active: 0, most: 0 };
+      const queue = this.#workspaces.get(workspaceId) ?? { waiting: [], active: 0, maxActive: 0 };
       this.#workspaces.set(workspaceId, queue);
       queue.waiting.push(schedule);
     }
     for (const [workspaceId, queue] of this.#workspaces) {
       if (queue.active === 0 && queue.waiting.length === 0) this.#workspaces.delete(workspaceId);
-      else queue.most = await this.#props.concurrencyOf(workspaceId);
+      else queue.maxActive = await this.#props.concurrencyOf(workspaceId);
     }
     void this.#begin();
   }
 
-  /** Begins what may begin, of each workspace in turn. */
+  /** Begins schedules of each workspace in turn, as many as may run. */
   async #begin(): Promise<void> {
     if (this.#isBeginning) return;
     this.#isBeginning = true;
@@ -121,7 +127,7 @@ export class ClockTimers implements Timers {
     for (let before = -1; before !== begun; ) {
       before = begun;
       for (const queue of this.#workspaces.values()) {
-        if (queue.waiting.length === 0 || queue.active >= queue.most) continue;
+        if (queue.waiting.length === 0 || queue.active >= queue.maxActive) continue;
         void this.#fire(queue, queue.waiting.shift()!);
         if (++begun >= BEGUN_TOGETHER && begun % BEGUN_AT_ONCE === 0) await endOfTurn();
       }
@@ -147,7 +153,7 @@ export const clockTimers = (clock: Clock, deps: () => Deps): ClockTimers =>
     fire({ id, workspace_id }, onTaken) {
       const { background, log } = deps();
       const work = fireDue(deps(), { workspaceId: workspace_id, scheduleId: id, onTaken });
-      // What began and did not end is found by the sweep.
+      // The sweep finds runs that began and did not end.
       const failed = (error: unknown) => log.error('schedule failed', { schedule_id: id, error: String(error) });
       return background(work.catch(failed));
     },

@@ -15,8 +15,8 @@ import { openDatabase } from './database.ts';
 import { FileVault } from './file-vault.ts';
 import { FolderBlobs } from './folder-blobs.ts';
 import { createLog } from './log.ts';
+import { defaultMaxSandboxes, FairSandbox } from './sandbox/fair-sandbox.ts';
 import { createLocalSandbox } from './sandbox/local-sandbox.ts';
-import { bearableSandboxes, SandboxTurns } from './sandbox/turns.ts';
 import { SqliteTable } from './sqlite-table.ts';
 import { LocalUploadForms } from './upload-forms.ts';
 
@@ -66,7 +66,7 @@ export async function localDeps(config: LocalConfig, listening: { host: string; 
     registries: { env: registryEnvironment(config), allowHosts: config.installHosts },
     log: (line) => log.warn(line),
   });
-  const sandbox = new SandboxTurns(isolated, { most: config.maxSandboxes ?? bearableSandboxes(), clock });
+  const sandbox = new FairSandbox(isolated, { maxConcurrent: config.maxSandboxes ?? defaultMaxSandboxes(), clock });
   const purge = setInterval(() => {
     for (const table of Object.values(tables)) table.purgeExpired();
   }, PURGE_INTERVAL_MS).unref();

@@ -14,7 +14,7 @@ const SETTINGS: PoolSettings = {
   subnets: ['subnet-1', 'subnet-2'],
   securityGroup: 'sg-1',
   idle: 0,
-  most: 10,
+  max: 10,
   startMs: 60_000,
 };
 
@@ -123,7 +123,7 @@ describe('the pool', () => {
   });
 
   test('never has more tasks than it may, with however many keepers', async () => {
-    const { keeperOf, upAndRunning, ecs, states } = await setUp({ idle: 6, most: 4 });
+    const { keeperOf, upAndRunning, ecs, states } = await setUp({ idle: 6, max: 4 });
     await Promise.all([keeperOf().refill(), keeperOf().refill(), keeperOf().refill()]);
     await upAndRunning();
     expect(ecs.tasks).toHaveLength(4);

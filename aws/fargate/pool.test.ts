@@ -5,9 +5,9 @@ import { type Claim, SandboxPool, type Slot } from './pool.ts';
 const DEFINITION = 'arn:aws:ecs:eu-west-1:111122223333:task-definition/sandbox:1';
 const START_MS = 60_000;
 
-function setUp(most = 8) {
+function setUp(max = 8) {
   const deps = memoryDeps();
-  const pool = new SandboxPool(deps, { most, startMs: START_MS });
+  const pool = new SandboxPool(deps, { max, startMs: START_MS });
   let claims = 0;
   return {
     ...deps,

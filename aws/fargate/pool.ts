@@ -2,31 +2,32 @@ import type { Clock } from '#core/ports/clock.ts';
 import { epochSeconds } from '#core/ports/clock.ts';
 import type { Ids } from '#core/ports/ids.ts';
 import { absent, allOf, equals, type Item, queryAll, type Table } from '#core/ports/table.ts';
+import { inTurn } from '#core/running/turns.ts';
 
 /**
- * What is known of the sandboxes' tasks. Counters table, all under one partition, which one query reads:
- * - `SANDBOXES / SLOT#<number>`: one task, from before it is started until it is known to be gone. As many slots as there
- *   may be tasks: two keepers that want to start one at the same moment start no more than that.
+ * Records of the sandboxes' tasks. Counters table, all under one partition, which one query reads:
+ * - `SANDBOXES / SLOT#<number>`: one task, from before its start until it is known to be gone. There are as many slots as
+ *   there may be tasks, so two keepers that start tasks at the same moment stay within that number together.
  * - `SANDBOXES / WAIT#<claim>`: a call that waits for a task. It expires when the call no longer asks.
- * - `SANDBOXES / MINUTE#<epoch minute>`: how many sandboxes were asked for in that minute.
+ * - `SANDBOXES / MINUTE#<epoch minute>`: how many sandboxes calls asked for in that minute.
  */
 const PARTITION = 'SANDBOXES';
 const slotKey = (number: number) => ({ pk: PARTITION, sk: `SLOT#${String(number).padStart(4, '0')}` });
 const waitKey = (claim: string) => ({ pk: PARTITION, sk: `WAIT#${claim}` });
 
 const MINUTE_MS = 60_000;
-/** How long the demand of a minute is remembered. */
+/** The demand of this many past minutes counts. */
 export const DEMAND_MINUTES = 5;
-/** A call that has not asked again for so long has gone. */
+/** A waiting call that has not asked again for this long has gone. */
 const WAIT_SECONDS = 6;
 const MAX_ATTEMPTS = 5;
 
-/** `starting`: asked for, not yet there. `ended`: it was used or is of no use, and its task is not known to be gone yet. */
+/** `starting`: asked for, not yet running. `ended`: used or useless, and its task may still be there. */
 export type SlotState = 'starting' | 'idle' | 'claimed' | 'ended';
 
 export interface Slot {
   readonly number: number;
-  /** Of this use of the slot, 24 hex digits: the task's client token, and part of what it was started by. */
+  /** Names this use of the slot, 24 hex digits: the task's client token, and part of its `startedBy`. */
   readonly id: string;
   readonly state: SlotState;
   /** Epoch milliseconds at which the slot was taken. */
@@ -36,30 +37,30 @@ export interface Slot {
   readonly taskArn?: string;
   /** Its private address, once it runs. */
   readonly address?: string;
-  /** Who uses it: a random id, known to nobody else. */
+  /** Random id of the call that uses it, known to that call alone. */
   readonly claim?: string;
-  /** The workspace whose call it is; absent for those that take no turn. */
+  /** The call's workspace; absent for work that takes no turn. */
   readonly owner?: string;
-  /** Epoch milliseconds after which nobody has a use for a claimed one. */
+  /** Epoch milliseconds at which a claimed task loses its use. */
   readonly until?: number;
 }
 
 export interface Claim {
-  /** Names it, and is asked for again with the same id while it waits. */
+  /** A waiting call asks again with the same id. */
   readonly id: string;
-  /** Takes turns with the other owners; one without is served first: it may be what another one waits for. */
+  /** The workspace whose turn it takes; absent for work that takes no turn. */
   readonly owner?: string;
-  /** Epoch milliseconds at which whoever has the task has no more use for it. */
+  /** Epoch milliseconds after which the call does not use the task. */
   readonly until: number;
   /** Epoch milliseconds after which the call does not wait. */
   readonly patience: number;
-  /** Epoch milliseconds at which it was asked for first: its place in the row, also when its wait was forgotten. */
+  /** Epoch milliseconds of the first request. Keeps the call's place in the queue even if its wait was forgotten. */
   readonly since: number;
-  /** Whether it was asked for before, and so counted. @default false */
+  /** Whether the call has asked, and so was counted, before. @default false */
   readonly isRepeated?: boolean;
 }
 
-/** A task of the caller's own, or when there may be one. */
+/** A task for this call alone, or when to expect one. */
 export type ClaimAnswer = { readonly slot: Slot } | { readonly readyInMs: number };
 
 interface Wait {
@@ -71,13 +72,13 @@ interface Wait {
 interface Snapshot {
   readonly slots: readonly Slot[];
   readonly waits: readonly Wait[];
-  /** Sandboxes that were asked for in the busiest of the last {@link DEMAND_MINUTES} minutes. */
+  /** How many sandboxes calls asked for in the busiest of the last {@link DEMAND_MINUTES} minutes. */
   readonly demand: number;
 }
 
 export interface PoolLimits {
-  /** Tasks at once, whatever they do. */
-  readonly most: number;
+  /** Tasks at once, in any state. */
+  readonly max: number;
   /** How long a task takes from RunTask until it answers. */
   readonly startMs: number;
 }
@@ -88,7 +89,7 @@ export interface PoolDeps {
   readonly ids: Ids;
 }
 
-/** The records of the warm pool: who may write which of them is said at each method. All are safe to repeat. */
+/** The records of the warm pool. Only the keeper calls methods marked with "Keeper". Every method is safe to repeat. */
 export class SandboxPool {
   readonly #table: Table;
   readonly #clock: Clock;
@@ -117,8 +118,8 @@ export class SandboxPool {
   }
 
   /**
-   * Claims an idle task for one call, or says how long one may take and notes that the call waits, unless that is longer
-   * than it would. Whoever has the fewest tasks comes first; a quarter of the tasks is kept for those that take no turn.
+   * Claims an idle task for one call when it is the call's turn (`core/running/turns.ts`). Otherwise answers when to
+   * expect one, and notes that the call waits if its patience lasts for so long.
    */
   async claim(claim: Claim): Promise<ClaimAnswer> {
     let snapshot = await this.read();
@@ -130,9 +131,9 @@ export class SandboxPool {
     try {
       for (let attempt = 0; attempt < MAX_ATTEMPTS; attempt++) {
         if (attempt > 0) snapshot = await this.read();
-        const { idle, position, spare } = this.#turn(snapshot, me);
-        if (position < 0 || position >= idle.length) break;
-        // Those that came in the same moment do not all reach for the same one.
+        const { idle, position, isNext, spare } = this.#standing(snapshot, me);
+        if (!isNext) break;
+        // Calls that came in the same moment do not all reach for the same task.
         const choice = position + (spare > 0 ? this.#ids.randomBytes(1)[0]! % (spare + 1) : 0);
         const slot = await this.#take(idle[choice]!, claim);
         if (slot === undefined) continue;
@@ -141,7 +142,7 @@ export class SandboxPool {
       }
       const now = this.#clock.now();
       const readyInMs = this.#readyIn(snapshot, me);
-      if (now + readyInMs <= claim.patience) {
+      if (now + readyInMs < claim.patience) {
         const ttl = epochSeconds(now) + WAIT_SECONDS;
         await this.#table.put({ ...waitKey(claim.id), owner: me.owner, since: me.since, ttl });
       } else if (known) await this.#table.delete(waitKey(claim.id));
@@ -151,7 +152,7 @@ export class SandboxPool {
     }
   }
 
-  /** The task was used, or has turned out to be of no use: nobody else gets it. */
+  /** The task was used, or is of no use: no other call gets it. */
   async end({ number, id }: Pick<Slot, 'number' | 'id'>): Promise<void> {
     await this.#table.update(
       slotKey(number),
@@ -160,7 +161,7 @@ export class SandboxPool {
     );
   }
 
-  /** Takes a free slot for a task that is about to be started; `undefined` when another was faster. Keeper. */
+  /** Takes a free slot for a task that is about to start; `undefined` when another keeper was faster. Keeper. */
   async reserve(number: number, taskDefinition: string): Promise<Slot | undefined> {
     const slot = {
       id: Buffer.from(this.#ids.randomBytes(12)).toString('hex'),
@@ -175,15 +176,15 @@ export class SandboxPool {
   /** Numbers of slots that no task has. */
   free({ slots }: Pick<Snapshot, 'slots'>): number[] {
     const taken = new Set(slots.map(({ number }) => number));
-    return [...Array(this.#limits.most).keys()].filter((number) => !taken.has(number));
+    return [...Array(this.#limits.max).keys()].filter((number) => !taken.has(number));
   }
 
-  /** The task that was started has this name. Keeper. */
+  /** Records the name of the started task. Keeper. */
   async started({ number, id }: Pick<Slot, 'number' | 'id'>, taskArn: string): Promise<void> {
     await this.#table.update(slotKey(number), { set: { taskArn } }, equals('id', id));
   }
 
-  /** The task runs, at this address. Changes nothing unless the slot still waits for it. Keeper. */
+  /** Records that the task runs at this address. Changes nothing unless the slot is still starting. Keeper. */
   async ready({ number, id }: Pick<Slot, 'number' | 'id'>, taskArn: string, address: string): Promise<boolean> {
     const { ok } = await this.#table.update(
       slotKey(number),
@@ -193,7 +194,7 @@ export class SandboxPool {
     return ok;
   }
 
-  /** Takes an idle task out of the pool. False when a call was faster. Keeper. */
+  /** Takes an idle task out of the pool. Returns false when a call was faster. Keeper. */
   async retire({ number, id }: Pick<Slot, 'number' | 'id'>): Promise<boolean> {
     const { ok } = await this.#table.update(
       slotKey(number),
@@ -203,7 +204,7 @@ export class SandboxPool {
     return ok;
   }
 
-  /** The task is gone, or was never started: its slot is free. Keeper. */
+  /** Frees the slot of a task that is gone or was never started. Keeper. */
   async release({ number, id }: Pick<Slot, 'number' | 'id'>): Promise<void> {
     await this.#table.delete(slotKey(number), equals('id', id));
   }
@@ -223,50 +224,35 @@ export class SandboxPool {
       allOf(equals('id', id), equals('state', 'idle')),
     );
     const item = written.ok ? written.item : await this.#table.get(slotKey(number));
-    // A write whose answer was lost is sent again, and then fails for its own success.
+    // A write whose answer was lost is sent again, and fails because the first one succeeded.
     return item?.claim === claim ? slotOf(item) : undefined;
   }
 
-  /** Where a call stands in the row of those that wait; a negative position when it may have no further task now. */
-  #turn({ slots, waits }: Snapshot, me: Wait): { idle: Slot[]; position: number; spare: number } {
-    const idle = slots.filter(({ state }) => state === 'idle').sort((a, b) => a.createdAt - b.createdAt);
-    const row = this.#row(slots, waits, me);
-    return { idle, position: row.findIndex(({ claim }) => claim === me.claim), spare: idle.length - row.length };
-  }
-
-  #row(slots: readonly Slot[], waits: readonly Wait[], me: Wait): Wait[] {
-    const claimed = slots.filter(({ state, owner }) => state === 'claimed' && owner !== undefined);
-    const open = new Map<string, number>();
-    for (const { owner } of claimed) open.set(owner!, (open.get(owner!) ?? 0) + 1);
+  /** Where a call stands in the queue; at the queue's end when it may have no task before a run ends. */
+  #standing({ slots, waits }: Snapshot, me: Wait): { idle: Slot[]; position: number; isNext: boolean; spare: number } {
+    const idle = slots.filter(({ state }) => state === 'idle').sort(byAge);
+    const claimed = slots.filter(({ state }) => state === 'claimed');
     const all = [...waits.filter(({ claim }) => claim !== me.claim), me].sort(
       (a, b) => a.since - b.since || (a.claim < b.claim ? -1 : 1),
     );
-    const turns: { wait: Wait; rank: number }[] = [];
-    for (const wait of all) {
-      if (wait.owner === undefined) {
-        turns.push({ wait, rank: -1 });
-        continue;
-      }
-      const rank = open.get(wait.owner) ?? 0;
-      open.set(wait.owner, rank + 1);
-      turns.push({ wait, rank });
-    }
-    turns.sort((a, b) => a.rank - b.rank);
-    let room = Math.max(1, Math.floor((this.#limits.most * 3) / 4)) - claimed.length;
-    return turns.filter(({ rank }) => rank < 0 || room-- > 0).map(({ wait }) => wait);
+    const queue = inTurn(all, claimed, this.#limits.max);
+    const found = queue.findIndex(({ claim }) => claim === me.claim);
+    const position = found < 0 ? queue.length : found;
+    return { idle, position, isNext: found >= 0 && position < idle.length, spare: idle.length - queue.length };
   }
 
+  /** When the task that stands at this call's position is ready. How long a run still takes is unknown, and counts as 0. */
   #readyIn(snapshot: Snapshot, me: Wait): number {
-    const { idle, position } = this.#turn(snapshot, me);
-    const starting = snapshot.slots
-      .filter(({ state }) => state === 'starting')
-      .sort((a, b) => a.createdAt - b.createdAt);
-    const mine = position < 0 ? undefined : starting[position - idle.length];
+    const { idle, position } = this.#standing(snapshot, me);
+    if (position < idle.length) return 0;
+    const starting = snapshot.slots.filter(({ state }) => state === 'starting').sort(byAge);
+    const mine = starting[position - idle.length];
     const { startMs } = this.#limits;
     return mine === undefined ? startMs : Math.max(0, mine.createdAt + startMs - this.#clock.now());
   }
 }
 
+const byAge = (a: Slot, b: Slot): number => a.createdAt - b.createdAt;
 const minuteOf = (epochMs: number): number => Math.floor(epochMs / MINUTE_MS);
 
 function slotOf({ pk: _, sk, ...item }: Item): Slot {

@@ -74,7 +74,7 @@ describe('when no task is idle', () => {
     const fargate = await start();
     await expect(fargate.sandbox.open(within(30))).rejects.toMatchObject({
       code: 'RATE_LIMITED',
-      message: expect.stringMatching(/starting one takes about 60 s/),
+      message: expect.stringMatching(/^No sandbox is ready.* call again in about 60 s/),
       extra: { suggested_wait_time: 60 },
     });
     await fargate.idle(1);
@@ -203,7 +203,7 @@ describe('chaos', () => {
   });
 
   test('six calls for three tasks: each runs once, in a task of its own', async () => {
-    const fargate = await start({ pool: { idle: 3, most: 12 } });
+    const fargate = await start({ pool: { idle: 3, max: 12 } });
     await fargate.idle(3);
     const outs = await Promise.all(
       Array.from({ length: 6 }, async (_, i) => {

@@ -5,6 +5,7 @@ import type { Clock } from '#core/ports/clock.ts';
 import type { Deps, Log } from '#core/ports/deps.ts';
 import type { Ids } from '#core/ports/ids.ts';
 import type { Sandbox, SandboxSession, SandboxSpec, SandboxStatus } from '#core/ports/sandbox.ts';
+import { noPlaceError, patienceUntil } from '#core/running/turns.ts';
 import { RunnerSession } from '#runner/client.ts';
 import type { AwsConfig } from '../config.ts';
 import { type BlobLinks, IMAGE_INTERPRETERS, runnerJob } from '../runner-job.ts';
@@ -30,8 +31,8 @@ export interface FargateSandboxOptions {
 const LONGEST_USE_MS = 3_600_000;
 /** The runner ends by itself so much later than whoever uses it should have. */
 const LIFETIME_GRACE_MS = 30_000;
-/** How often a call that waits asks for a task. */
-const WAIT_MS = 1000;
+/** How often a waiting call asks for a task. */
+const ASK_INTERVAL_MS = 1000;
 /** A task that is given back has its session by then, or never. */
 const GIVE_BACK_MS = 5000;
 /** Lambda takes events of 6 MB, in which a body is base64. */
@@ -81,7 +82,7 @@ export class FargateSandbox implements Sandbox {
       id: hex(ids.randomBytes(16)),
       owner: spec.turn?.owner,
       until: deadline,
-      patience: clock.now() + (deadline - clock.now()) / 2,
+      patience: patienceUntil(clock.now(), deadline),
       since: clock.now(),
     };
     const lifetimeMs = deadline - clock.now() + LIFETIME_GRACE_MS;
@@ -147,15 +148,9 @@ export class FargateSandbox implements Sandbox {
       if ('slot' in head && head.slot !== undefined) return { slot: head.slot, response: responseOf(head, body) };
       const readyInMs = 'readyInMs' in head ? head.readyInMs : 0;
       if (asks === 1) await this.#wakeKeeper();
-      if (clock.now() + readyInMs > claim.patience) {
-        const wait = Math.max(1, Math.ceil(readyInMs / 1000));
-        throw new PlatformError(
-          'RATE_LIMITED',
-          `No sandbox is ready, and starting one takes about ${wait} s, longer than this call can wait: call again then, or with more time.`,
-          { suggested_wait_time: wait },
-        );
-      }
-      await clock.sleep(WAIT_MS, signal);
+      const now = clock.now();
+      if (now + readyInMs >= claim.patience) throw noPlaceError(readyInMs || now - claim.since);
+      await clock.sleep(Math.min(ASK_INTERVAL_MS, claim.patience - now), signal);
     }
   }
 

@@ -13,7 +13,7 @@ const keeper = new PoolKeeper(
     subnets: config.ecsSubnets,
     securityGroup: config.ecsSecurityGroup,
     idle: config.poolIdle,
-    most: config.poolMost,
+    max: config.poolMax,
     startMs: config.poolStartMs,
   },
 );

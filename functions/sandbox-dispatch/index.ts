@@ -3,7 +3,7 @@ import { type DispatchRequest, dispatch } from '#aws/fargate/dispatch.ts';
 import { host } from '../host.ts';
 
 const deps = { ...host, ...tableParts(host) };
-const limits = { most: host.config.poolMost, startMs: host.config.poolStartMs };
+const limits = { max: host.config.poolMax, startMs: host.config.poolStartMs };
 
 /** Called by the functions that open sandboxes, once for each request to a task. */
 export const handler = awslambda.streamifyResponse<DispatchRequest>((request, output) =>

@@ -23,7 +23,7 @@ const ACCOUNT = { region: 'eu-west-1', credentials: { accessKeyId: 'test', secre
 export interface FargateOptions {
   /** Where blobs are kept. */
   readonly folder: string;
-  readonly pool?: Partial<Pick<PoolSettings, 'idle' | 'most'>>;
+  readonly pool?: Partial<Pick<PoolSettings, 'idle' | 'max'>>;
   readonly config?: Partial<AwsConfig>;
   /** What becomes of an event. @default - the keeper gets it once */
   readonly onEvent?: (
@@ -75,7 +75,7 @@ export async function startFargate({
     subnets: ['subnet-1'],
     securityGroup: 'sg-1',
     idle: 0,
-    most: 8,
+    max: 8,
     startMs: 60_000,
     ...size,
   };

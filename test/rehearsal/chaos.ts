@@ -30,7 +30,7 @@ export function chaosSuite(target: () => Rehearsal): void {
       const runtime = { command: 'bash main.sh' };
       await publishCode(client, 'survivor', { 'main.sh': ECHO }, { runtime });
       await publishCode(client, 'survivor-brief', { 'main.sh': ECHO }, { runtime, timeout_seconds: 8 });
-      pool = new SandboxPool(target().deps, { most: POOL.most, startMs: POOL.startSeconds * 1000 });
+      pool = new SandboxPool(target().deps, { max: POOL.max, startMs: POOL.startSeconds * 1000 });
     });
     beforeEach(async () => {
       commands = [];

@@ -106,7 +106,7 @@ export async function countRequests(target: Rehearsal): Promise<Counted[]> {
   const hook = new URL(schedule.webhook_url!).pathname;
 
   const counted: Counted[] = [];
-  const pool = new SandboxPool(target.deps, { most: POOL.most, startMs: POOL.startSeconds * 1000 });
+  const pool = new SandboxPool(target.deps, { max: POOL.max, startMs: POOL.startSeconds * 1000 });
   /** Until what was used has been replaced, and nothing goes on. */
   const settled = async (): Promise<void> => {
     do {

@@ -69,7 +69,7 @@ interface Chaos {
 /** Nobody may send from it in SES before a test verifies it. */
 export const SENDER = 'platform@sender.example.com';
 /** Tasks are processes of this machine, and start in a second or two. */
-export const POOL = { idle: 3, most: 20, startSeconds: 1 };
+export const POOL = { idle: 3, max: 20, startSeconds: 1 };
 const OPERATOR = 'operator';
 const EVERYTHING: Statement = { ...NOTHING, actions: ['*'], resources: ['*'] };
 
@@ -104,7 +104,7 @@ export async function startRehearsal(
       PLATFORM_POOL_START_SECONDS: String(POOL.startSeconds),
       ...llm.settings,
     },
-    sandbox: sandbox === 'fargate' ? { kind: 'fargate', idle: POOL.idle, most: POOL.most } : { kind: 'microvm' },
+    sandbox: sandbox === 'fargate' ? { kind: 'fargate', idle: POOL.idle, most: POOL.max } : { kind: 'microvm' },
   });
   const { folder, stacks } = synthesise(stage, BUNDLES);
   const assembly = readAssembly(folder, stacks);

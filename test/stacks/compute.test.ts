@@ -193,10 +193,10 @@ describe('the functions', () => {
   test('have the settings of the stage', () => {
     expect(parseAwsConfig(environmentOf(compute, 'pool-keeper'))).toMatchObject({
       poolIdle: 2,
-      poolMost: 30,
+      poolMax: 30,
       ecsCluster: 'platform-dev-sandbox',
     });
-    expect(parseAwsConfig(environmentOf(compute, 'sandbox-dispatch')).poolMost).toBe(30);
+    expect(parseAwsConfig(environmentOf(compute, 'sandbox-dispatch')).poolMax).toBe(30);
   });
 
   test.each(['calls', 'install', 'schedule-fired', 'schedule-sweeper'])(

@@ -1,0 +1,121 @@
+import { availableParallelism, totalmem } from 'node:os';
+import type { Clock } from '#core/ports/clock.ts';
+import type { Sandbox, SandboxSession, SandboxSpec, SandboxTurn } from '#core/ports/sandbox.ts';
+import { inTurn, noPlaceError, patienceUntil, type Work } from '#core/running/turns.ts';
+
+/** Most runs are short, wait for something, or use a tenth of their memory limit. */
+const PER_PROCESSOR = 16;
+const BYTES_EACH = 128 * 1024 * 1024;
+const MIN_SANDBOXES = 4;
+
+/** How many sandboxes run at once when the setting does not say. */
+export const defaultMaxSandboxes = (): number =>
+  Math.max(MIN_SANDBOXES, Math.min(availableParallelism() * PER_PROCESSOR, Math.floor(totalmem() / 2 / BYTES_EACH)));
+
+interface Waiter extends Work {
+  start(): void;
+}
+
+/**
+ * A sandbox that opens at most `maxConcurrent` sessions at once, in the order of `core/running/turns.ts`.
+ *
+ * Work without a turn is opened at once, even when every place is taken: the bound protects the machine's memory and is
+ * an estimate, while a chain of sub-calls that waited for a place could wait for the runs above it, which wait for it.
+ * It counts as open: runs get their next turn when fewer than `maxConcurrent` sessions are left.
+ */
+export class FairSandbox implements Sandbox {
+  readonly #sandbox: Sandbox;
+  readonly #clock: Clock;
+  readonly #maxConcurrent: number;
+  readonly #open = new Set<Work>();
+  /** In order of arrival. */
+  readonly #waiting = new Set<Waiter>();
+
+  constructor(sandbox: Sandbox, { maxConcurrent, clock }: { maxConcurrent: number; clock: Clock }) {
+    this.#sandbox = sandbox;
+    this.#clock = clock;
+    this.#maxConcurrent = maxConcurrent;
+  }
+
+  /** Throws RATE_LIMITED when no turn came within half of the time until the deadline. */
+  async open({ turn, ...spec }: SandboxSpec): Promise<SandboxSession> {
+    const work: Work = turn === undefined ? {} : await this.#takeTurn(turn, spec.signal);
+    this.#open.add(work);
+    let session: SandboxSession;
+    try {
+      session = await this.#sandbox.open(spec);
+    } catch (error) {
+      this.#leave(work);
+      throw error;
+    }
+    return {
+      exec: (request) => session.exec(request),
+      writeFile: (path, content) => session.writeFile(path, content),
+      readFile: (path) => session.readFile(path),
+      listFiles: (path, options) => session.listFiles(path, options),
+      close: async () => {
+        try {
+          await session.close();
+        } finally {
+          this.#leave(work);
+        }
+      },
+    };
+  }
+
+  status() {
+    return this.#sandbox.status();
+  }
+
+  close() {
+    return this.#sandbox.close();
+  }
+
+  /** Resolves with a place that is counted as open already. */
+  async #takeTurn({ owner, deadline }: SandboxTurn, signal: AbortSignal | undefined): Promise<Work> {
+    signal?.throwIfAborted();
+    const { promise, resolve } = Promise.withResolvers<void>();
+    const started = new AbortController();
+    const waiter: Waiter = {
+      owner,
+      start: () => {
+        started.abort();
+        resolve();
+      },
+    };
+    this.#waiting.add(waiter);
+    this.#startNext();
+    if (started.signal.aborted) return waiter;
+    const now = this.#clock.now();
+    const patienceMs = patienceUntil(now, deadline) - now;
+    const stopWaiting = signal ? AbortSignal.any([signal, started.signal]) : started.signal;
+    const outOfPatience = this.#clock.sleep(patienceMs, stopWaiting).then(() => {
+      throw noPlaceError(patienceMs);
+    });
+    try {
+      await Promise.race([promise, outOfPatience]);
+    } catch (error) {
+      // The turn may have come in the same moment.
+      if (!started.signal.aborted) {
+        this.#waiting.delete(waiter);
+        throw error;
+      }
+    }
+    return waiter;
+  }
+
+  #startNext(): void {
+    while (this.#waiting.size > 0 && this.#open.size < this.#maxConcurrent) {
+      const [next] = inTurn([...this.#waiting], this.#open, this.#maxConcurrent);
+      if (next === undefined) return;
+      this.#waiting.delete(next);
+      this.#open.add(next);
+      next.start();
+    }
+  }
+
+  /** Safe to call twice. */
+  #leave(work: Work): void {
+    if (this.#open.delete(work)) this.#startNext();
+  }
+}
