@@ -8,7 +8,7 @@ import { deliveryListeners } from '#core/api/listeners.ts';
 import { routes } from '#core/api/routes.ts';
 import { sweepScheduleRuns } from '#core/automation/schedules/fire.ts';
 import { listOpenScheduleRuns, type OpenScheduleRun } from '#core/automation/schedules/store.ts';
-import { sweepHolds } from '#core/billing/ledger.ts';
+import { sweepHolds } from '#core/billing/credits/ledger.ts';
 import { sweepDeliveries } from '#core/outbound/deliveries.ts';
 import { sweepLostRuns } from '#core/runs/sweep.ts';
 import type { LocalConfig } from './config.ts';

@@ -11,7 +11,7 @@ import { alertHandlers } from '#core/automation/alerts/handlers.ts';
 import { scheduleHandlers } from '#core/automation/schedules/handlers.ts';
 import { scheduleTriggerHandlers } from '#core/automation/schedules/trigger.ts';
 import { webhookDeliveryHandlers, webhookHandlers } from '#core/automation/webhooks/handlers.ts';
-import { billingHandlers } from '#core/billing/handlers.ts';
+import { creditHandlers } from '#core/billing/credits/handlers.ts';
 import { usageHandlers } from '#core/billing/usage/handlers.ts';
 import type { AllDeps } from '#core/ports/deps.ts';
 import { callHandlers } from '#core/running/calls/handlers.ts';
@@ -33,7 +33,7 @@ export const allHandlers = (deps: AllDeps) => ({
   ...messageHandlers(deps),
   ...storageHandlers(deps),
   ...usageHandlers(deps),
-  ...billingHandlers(deps),
+  ...creditHandlers(deps),
   ...catalogHandlers(deps),
   ...agentHandlers({ ...deps, listeners: agentListeners(deps) }),
   ...agentLogHandlers(deps),

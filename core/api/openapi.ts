@@ -1,5 +1,5 @@
 import * as z from 'zod';
-import { ERROR_CODES, type ErrorCode, isRetryable, statusOf } from '#core/base/errors.ts';
+import { ERROR_CODES, type ErrorCode, httpStatusOf, isRetryable } from '#core/base/errors.ts';
 import { commonErrors, isRaw, pathParameters, type RawBody, type Route } from '#core/http/route.ts';
 import { routes } from './routes.ts';
 
@@ -30,7 +30,7 @@ function parameters(route: Route): JsonObject[] {
 }
 
 function responses(route: Route): JsonObject {
-  const byStatus = Map.groupBy<number, ErrorCode>([...commonErrors(route), ...(route.errors ?? [])], statusOf);
+  const byStatus = Map.groupBy<number, ErrorCode>([...commonErrors(route), ...(route.errors ?? [])], httpStatusOf);
   const answers = Object.entries(route.response).map(([status, body]) => [
     status,
     { description: 'Success', content: content(body, 'output') },

@@ -7,7 +7,7 @@ import { uploadRoutes } from '#core/agents/uploads/routes.ts';
 import { alertRoutes } from '#core/automation/alerts/routes.ts';
 import { scheduleRoutes, scheduleTriggerRoutes } from '#core/automation/schedules/routes.ts';
 import { webhookDeliveryRoutes, webhookRoutes } from '#core/automation/webhooks/routes.ts';
-import { billingRoutes } from '#core/billing/routes.ts';
+import { creditRoutes } from '#core/billing/credits/routes.ts';
 import { usageRoutes } from '#core/billing/usage/routes.ts';
 import type { Route } from '#core/http/route.ts';
 import { callRoutes } from '#core/running/calls/routes.ts';
@@ -28,7 +28,7 @@ export const routes = [
   ...messageRoutes,
   ...storageRoutes,
   ...usageRoutes,
-  ...billingRoutes,
+  ...creditRoutes,
   ...catalogRoutes,
   ...agentRoutes,
   ...agentLogRoutes,

@@ -38,7 +38,8 @@ const CODES = {
 export type ErrorCode = keyof typeof CODES;
 export const ERROR_CODES = Object.keys(CODES) as ErrorCode[];
 
-export const statusOf = (code: ErrorCode): number => CODES[code].status;
+/** HTTP status of an answer with this error; 200 for `null`, which stands for no error. */
+export const httpStatusOf = (code: ErrorCode | null): number => (code === null ? 200 : CODES[code].status);
 export const isRetryable = (code: ErrorCode): boolean => CODES[code].retryable;
 
 /** Further members of `error` that clients read (`contract.md` 1.1). */

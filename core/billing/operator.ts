@@ -2,7 +2,7 @@ import { changeWorkspace } from '#core/accounts/workspaces/change.ts';
 import { findWorkspaceIdBySlug } from '#core/accounts/workspaces/store.ts';
 import { PLAN_NAMES, type PlanName } from '#core/base/plans.ts';
 import type { Deps } from '#core/ports/deps.ts';
-import { topUp } from './ledger.ts';
+import { topUp } from './credits/ledger.ts';
 
 /** What whoever runs the platform says about a workspace, with access to the tables themselves. No route leads here. */
 type OperatorDeps = Pick<Deps, 'main' | 'runs' | 'clock' | 'ids'>;

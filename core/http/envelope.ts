@@ -1,4 +1,4 @@
-import { isPlatformError, isRetryable, PlatformError, statusOf } from '#core/base/errors.ts';
+import { httpStatusOf, isPlatformError, isRetryable, PlatformError } from '#core/base/errors.ts';
 import { requestIdOf } from './request-id.ts';
 
 /** The error envelope (`spec.md` *Errors*). The text of unexpected errors is only logged, under the request id. */
@@ -11,7 +11,7 @@ export function errorEnvelope(error: unknown, requestUuid: string) {
       );
   const { code, message, extra } = shown;
   return {
-    status: statusOf(code),
+    status: httpStatusOf(code),
     body: {
       error: { code, message, is_retryable: isRetryable(code), ...extra },
       metadata: { request_id: requestIdOf(requestUuid) },

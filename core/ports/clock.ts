@@ -8,6 +8,8 @@ export interface Clock {
 
 /** ISO 8601 in UTC with `Z` (`contract.md` 0.5). */
 export const isoTime = (epochMs: number): string => new Date(epochMs).toISOString();
+/** The UTC day, such as `2026-11-21`. */
+export const dayOf = (epochMs: number): string => isoTime(epochMs).slice(0, 10);
 export const epochSeconds = (epochMs: number): number => Math.floor(epochMs / 1000);
 
 /** Node fires timers with a longer delay immediately. */

@@ -1,5 +1,5 @@
-import { statusOf } from '#core/base/errors.ts';
-import { epochSeconds, isoTime } from '#core/ports/clock.ts';
+import { httpStatusOf } from '#core/base/errors.ts';
+import { dayOf, epochSeconds, isoTime } from '#core/ports/clock.ts';
 import type { Item, Key, TransactOperation } from '#core/ports/table.ts';
 import type { NewRun, RunResult } from './run.ts';
 
@@ -101,7 +101,7 @@ const isCall = (run: NewRun): boolean => run.parentRunId === undefined;
 
 const rollupKey = (pk: string, run: NewRun): Key => ({
   pk,
-  sk: `${isoTime(run.startedAt).slice(0, 10)}#${run.agentOrg}/${run.agentName}#${shardOf(run.id)}`,
+  sk: `${dayOf(run.startedAt)}#${run.agentOrg}/${run.agentName}#${shardOf(run.id)}`,
 });
 
 function totalsOf(run: NewRun, result: RunResult, endedAt: number): Record<string, number> {
@@ -178,7 +178,3 @@ function logItem(
     ttl,
   };
 }
-
-/** What the caller was answered. */
-export const httpStatusOf = (errorCode: RunResult['errorCode']): number =>
-  errorCode === null ? 200 : statusOf(errorCode);

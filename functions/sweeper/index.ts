@@ -1,6 +1,6 @@
 import { blobParts, tableParts, vaultParts } from '#aws/deps.ts';
 import { deliveryListeners } from '#core/api/listeners.ts';
-import { sweepHolds } from '#core/billing/ledger.ts';
+import { sweepHolds } from '#core/billing/credits/ledger.ts';
 import { sweepDeliveries } from '#core/outbound/deliveries.ts';
 import { sweepLostRuns } from '#core/runs/sweep.ts';
 import { host } from '../host.ts';

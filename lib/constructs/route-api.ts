@@ -14,7 +14,7 @@ import {
 import type { IFunction } from 'aws-cdk-lib/aws-lambda';
 import { LogGroup } from 'aws-cdk-lib/aws-logs';
 import { Construct } from 'constructs';
-import { statusOf } from '#core/base/errors.ts';
+import { httpStatusOf } from '#core/base/errors.ts';
 import { CALL_FUNCTION_SECONDS } from '#core/base/time-limits.ts';
 import { FUNCTION_NAMES, type FunctionName, type Route } from '#core/http/route.ts';
 import type { Stage } from '../config.ts';
@@ -104,7 +104,7 @@ export class RouteApi extends Construct {
     for (const [type, { code }] of Object.entries(GATEWAY_ERRORS)) {
       this.restApi.addGatewayResponse(type, {
         type: ResponseType.of(type),
-        statusCode: String(statusOf(code)),
+        statusCode: String(httpStatusOf(code)),
         responseHeaders: { ...CORS, ...(code === 'RATE_LIMITED' && throttled(stage)) },
         templates: { 'application/json': gatewayErrorBody(type, '$context.requestId') },
       });

@@ -11,7 +11,7 @@ import {
   settle,
   sweepHolds,
   topUp,
-} from '#core/billing/ledger.ts';
+} from '#core/billing/credits/ledger.ts';
 import { SystemClock } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { SystemIds } from '#core/ports/ids.ts';
@@ -20,7 +20,7 @@ import { RunStore } from '#core/runs/store.ts';
 
 type LedgerTables = { readonly main: Table; readonly runs: Table };
 
-/** What `core/billing/ledger.ts` promises, on the tables of a host. `rounds` is how long the property test goes on. */
+/** What `core/billing/credits/ledger.ts` promises, on the tables of a host. `rounds` is how long the property test goes on. */
 export function ledgerSuite(makeTables: () => Promise<LedgerTables>, { rounds }: { rounds: number }): void {
   let deps: LedgerTables & Pick<Deps, 'clock' | 'ids'>;
   let workspaceId: string;

@@ -1,7 +1,7 @@
 import { beforeAll, describe, expect, test } from 'vitest';
 import type * as z from 'zod';
 import { parseConfig } from '#core/base/config.ts';
-import { statusOf } from '#core/base/errors.ts';
+import { httpStatusOf } from '#core/base/errors.ts';
 import type { Workspace } from '#core/base/workspace.ts';
 import { usageHandlers } from '#core/billing/usage/handlers.ts';
 import { usageRoutes } from '#core/billing/usage/routes.ts';
@@ -265,7 +265,7 @@ export function usageSuite(makeTables: (clock: Deps['clock']) => Promise<Pick<De
           version: 'v1',
           endpoint: 'run',
           status: run.status,
-          http_status: run.errorCode === null ? 200 : statusOf(run.errorCode),
+          http_status: httpStatusOf(run.errorCode),
           duration_ms: run.durationMs,
           tenant_id: run.tenantId,
           created_at: run.startedAt,

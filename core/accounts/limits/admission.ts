@@ -1,10 +1,10 @@
 import { type Plan, planOf } from '#core/base/plans.ts';
 import { RUN_GRACE_MS } from '#core/base/time-limits.ts';
 import type { Workspace } from '#core/base/workspace.ts';
-import { epochSeconds } from '#core/ports/clock.ts';
+import { dayOf, epochSeconds } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { absent, allOf, anyOf, type Condition, exists, type Item, lessThan } from '#core/ports/table.ts';
-import { dayOf, endOfDay, limitError, type RateLimit, rateLimitOf } from './rate-limit.ts';
+import { endOfDay, limitError, type RateLimit, rateLimitOf } from './rate-limit.ts';
 
 /**
  * Counters table: `WS#<workspace id>#LIMITS / CALLS` counts a workspace's calls, by class and UTC day (`llm_2026-11-21`),

@@ -27,9 +27,6 @@ export const rateLimitOf = (limit: number, used: number, resetAt: number): RateL
 /** The next midnight, UTC. */
 export const endOfDay = (now: number): number => (Math.floor(now / DAY_MS) + 1) * DAY_MS;
 
-/** `2026-11-21`, UTC. */
-export const dayOf = (now: number): string => isoTime(now).slice(0, 10);
-
 /** RATE_LIMITED, and the limit that the answer is to show. */
 export type LimitError = PlatformError & { readonly rateLimit: RateLimit };
 

@@ -1,4 +1,4 @@
-import { isoTime } from '#core/ports/clock.ts';
+import { dayOf } from '#core/ports/clock.ts';
 
 const DAY_MS = 24 * 3600 * 1000;
 
@@ -19,5 +19,4 @@ export function lastDays(now: number, count: number): Period {
   return { start, end: now, days };
 }
 
-export const dayOf = (epochMs: number): string => isoTime(epochMs).slice(0, 10);
 export const monthOf = (day: string): string => day.slice(0, 7);

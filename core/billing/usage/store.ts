@@ -1,3 +1,4 @@
+import { httpStatusOf } from '#core/base/errors.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { type Item, queryAll } from '#core/ports/table.ts';
 import { runsStartedBetween } from '#core/runs/lookup.ts';
@@ -5,7 +6,6 @@ import {
   authorLogPartition,
   authorUsagePartition,
   failedLogPartition,
-  httpStatusOf,
   type Totals,
   tenantLogPartition,
   tenantPartition,

@@ -8,7 +8,7 @@ import type { Json } from '#core/base/json.ts';
 import { planOf } from '#core/base/plans.ts';
 import { MAX_CALL_MS } from '#core/base/time-limits.ts';
 import type { Workspace } from '#core/base/workspace.ts';
-import { type Payment, payFor, priceFor } from '#core/billing/payment.ts';
+import { type Payment, payFor, priceFor } from '#core/billing/credits/payment.ts';
 import type { ModelChoice } from '#core/models/choose.ts';
 import { chooseModels } from '#core/models/choose.ts';
 import { secretNames } from '#core/models/providers.ts';

@@ -19,7 +19,7 @@ const page = z.object({
 });
 
 /** `contract.md` 10; for the workspace that `X-Workspace-Id` names, else the caller's own. */
-export const billingRoutes = defineRoutes([
+export const creditRoutes = defineRoutes([
   {
     operationId: 'getBalance',
     method: 'GET',

@@ -1,12 +1,12 @@
 import type { Handlers, Incoming } from '#core/http/route.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { balanceOf, type LedgerEntry, listEntries } from './ledger.ts';
-import type { billingRoutes } from './routes.ts';
+import type { creditRoutes } from './routes.ts';
 
 const RECENT = 20;
 
-export function billingHandlers(deps: Pick<Deps, 'main' | 'runs' | 'clock' | 'ids'>): Handlers<typeof billingRoutes> {
-  const transactions = async ({ caller, query }: Incoming<(typeof billingRoutes)[2]>) => ({
+export function creditHandlers(deps: Pick<Deps, 'main' | 'runs' | 'clock' | 'ids'>): Handlers<typeof creditRoutes> {
+  const transactions = async ({ caller, query }: Incoming<(typeof creditRoutes)[2]>) => ({
     status: 200 as const,
     body: (await listEntries(deps, caller.workspace.id, query)).map(view),
   });
