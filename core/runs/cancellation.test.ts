@@ -44,14 +44,14 @@ async function startChain(deps: MemoryDeps) {
   const below = (parent: NewRun, laterMs: number) =>
     newRun(deps, { parentRunId: parent.id, rootRunId: top.id, startedAt: deps.clock.now() + laterMs });
   const mid = below(top, 2);
-  // The machine that started it has a clock that is behind.
+  // Its host's clock is behind.
   const leaf = below(mid, -5);
   const side = below(top, 1);
   for (const run of [top, mid, leaf, side]) await runs.start(run);
   return { runs, top, mid, leaf, side };
 }
 
-test('ends the run and all below it, and nothing beside it', async () => {
+test('cancelling a run ends it and every run below it, and no other run', async () => {
   const deps = memoryDeps();
   const { runs, top, mid, leaf, side } = await startChain(deps);
   const watched = [top, mid, leaf, side].map(({ id }) => watchForCancel(deps, WORKSPACE, { id }));
@@ -63,7 +63,7 @@ test('ends the run and all below it, and nothing beside it', async () => {
   for (const { stop } of watched) stop();
 });
 
-test('a run of another process is told by its record, within half a second', async () => {
+test('a run in another process learns of its cancellation from its record, within half a second', async () => {
   const deps = memoryDeps();
   const { top } = await startChain(deps);
   const elsewhere = { ...deps, runSignals: new ProcessRunSignals() };
@@ -76,7 +76,7 @@ test('a run of another process is told by its record, within half a second', asy
   expect(deps.clock.sleepers).toBe(0);
 });
 
-test('a short run costs no look at its record', async () => {
+test('a short run never reads its record', async () => {
   const deps = memoryDeps();
   const { top } = await startChain(deps);
   const reads: unknown[] = [];
@@ -93,7 +93,7 @@ test('a short run costs no look at its record', async () => {
   expect(reads).toEqual([]);
 });
 
-test('a run that has ended is left as it is', async () => {
+test('cancelling a run that has ended changes nothing', async () => {
   const deps = memoryDeps();
   const { runs, top } = await startChain(deps);
   await runs.finish(top, RESULT);
@@ -101,7 +101,7 @@ test('a run that has ended is left as it is', async () => {
   expect(await runs.find(top.id)).toMatchObject({ status: 'completed' });
 });
 
-test('a run that ends by itself before it hears of its cancelling is cancelled all the same', async () => {
+test('a run that completes after its cancellation was requested is recorded as cancelled', async () => {
   const deps = memoryDeps();
   const { runs, top } = await startChain(deps);
   await cancelRun({ ...deps, runSignals: new ProcessRunSignals() }, WORKSPACE, top.id);
@@ -113,14 +113,14 @@ test('a run that ends by itself before it hears of its cancelling is cancelled a
   expect(await runs.find(top.id)).toEqual(ended);
 });
 
-test('cancelling a chain at its top reaches everything, whatever the clocks said', async () => {
+test('cancelling the root of a chain reaches every run, even if clocks disagree', async () => {
   const deps = memoryDeps();
   const { runs, top, mid, leaf, side } = await startChain(deps);
   await cancelRun(deps, WORKSPACE, top.id);
   for (const { id } of [top, mid, leaf, side]) expect(await runs.isCancelled(id)).toBe(true);
 });
 
-test('a run that begins when its caller is cancelled ends at once', async () => {
+test('a run that starts while its caller is cancelled ends immediately', async () => {
   const deps = memoryDeps();
   const { runs, top, mid } = await startChain(deps);
   await cancelRun(deps, WORKSPACE, mid.id);

@@ -3,20 +3,20 @@ import type { Deps } from '#core/ports/deps.ts';
 import { cancelledError } from './run.ts';
 import { RunStore } from './store.ts';
 
-/** The record is looked at this often, from then on: short runs cost nothing, and long ones end within a second. */
+/** Interval, and first delay, of reading the record: short runs cost no read, and long runs end within a second. */
 const POLL_MS = 400;
 
 type CancelDeps = Pick<Deps, 'runs' | 'blobs' | 'clock' | 'config' | 'runSignals'>;
 
-/** What is known of a run before anything of it happens. */
+/** A run that is recorded. */
 interface RecordedRun {
   readonly id: string;
   readonly parentRunId?: string;
 }
 
 /**
- * The signal of a run that is recorded: it aborts with RUN_CANCELLED when the run is cancelled, here or in any other
- * process. Call `stop` when the run has ended.
+ * Returns a signal that aborts with RUN_CANCELLED when the run is cancelled, in this process or another. Call `stop` when
+ * the run has ended.
  */
 export function watchForCancel(
   deps: CancelDeps,
@@ -35,13 +35,13 @@ export function watchForCancel(
   };
 }
 
-/** Cancels a run and all that it called, directly or not. Returns false if it has ended already. */
+/** Cancels a run and all sub-calls below it. Returns false if the run has already ended. */
 export async function cancelRun(deps: CancelDeps, workspaceId: string, runId: string): Promise<boolean> {
   const runs = new RunStore(deps, workspaceId);
   const run = await runs.find(runId);
   if (run?.status !== 'running' || !(await cancelOne(deps, runs, runId))) return false;
   const done = new Set([runId]);
-  // A run that is called meanwhile either finds its caller's mark or is found here: each writes first, and then reads.
+  // A sub-call that starts meanwhile finds its caller's mark, or is found here: both sides write first, and then read.
   for (;;) {
     const callers = await runs.callers(run.rootRunId);
     const below = [...callers.keys()].filter((id) => !done.has(id) && isBelow(id, runId, callers));
@@ -57,10 +57,10 @@ async function cancelOne(deps: CancelDeps, runs: RunStore, runId: string): Promi
   return isMarked;
 }
 
-/** Nobody sees it; without a reason, `abort` makes an error with a stack. */
+/** Reason of an internal abort. Without a reason, `abort` creates an error with a stack trace. */
 export const RUN_ENDED = 'the run has ended';
 
-/** `callers` tells who called whom. */
+/** `callers` maps each sub-call to its caller. */
 function isBelow(runId: string, topId: string, callers: ReadonlyMap<string, string>): boolean {
   for (let caller = callers.get(runId); caller !== undefined; caller = callers.get(caller)) {
     if (caller === topId) return true;
@@ -76,7 +76,7 @@ async function poll(
   ended: AbortSignal,
 ): Promise<void> {
   const runs = new RunStore(deps, workspaceId);
-  // A table that cannot be read now can be read the next time.
+  // If a read fails, the next one may succeed.
   const isCancelled = (runId: string) => runs.isCancelled(runId).catch(() => false);
   if (parentRunId !== undefined && (await isCancelled(parentRunId))) return controller.abort(cancelledError());
   while (await slept(deps.clock, ended)) {

@@ -44,7 +44,7 @@ const shape = ({ run_id, children }: RunNode): unknown =>
 const dagOf = (runs: readonly Run[], traceOf: (id: string) => readonly TraceEvent[] = () => []) =>
   buildDag(runs.map((each) => ({ run: each, trace: traceOf(each.id) })));
 
-test('costs and counts add up on the way to the top', () => {
+test('costs and counts add up towards the root', () => {
   const dag = dagOf(
     [
       run('top', null, 0, { status: 'running', durationMs: null, costUsd: 0.1 }),
@@ -89,7 +89,7 @@ test('a chain that cost nothing has no most expensive agent', () => {
   expect(dag.tree.cost_pct).toBe(0);
 });
 
-test('clocks of two machines that disagree do not turn the tree around', () => {
+test('the tree stays the same if the clocks of two hosts disagree', () => {
   const dag = dagOf([run('leaf', 'mid', 1, { costUsd: 1 }), run('mid', 'top', 2, { costUsd: 1 }), run('top', null, 3)]);
   expect(dag.root_run_id).toBe('top');
   expect(shape(dag.tree)).toEqual(['top', ['mid', 'leaf']]);

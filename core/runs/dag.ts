@@ -1,7 +1,7 @@
 import type { Run } from './run.ts';
 import type { TraceEvent } from './trace.ts';
 
-/** A run in its chain, with all that it called (`contract.md` 15.6). */
+/** A run in its chain, with its sub-calls (`contract.md` 15.6). */
 export interface RunNode {
   run_id: string;
   agent_name: string;
@@ -29,13 +29,13 @@ export interface RunNode {
 }
 
 /**
- * The runs of a chain, oldest first, as a tree. Who called whom is told by the ids alone: the clocks of two machines
- * disagree, and a run may begin before its caller. What lost its caller to the end of its record's time hangs on the top.
+ * Makes a tree of the runs of a chain, given oldest first. Only ids say which run called which: the clocks of hosts
+ * disagree, so a run may seem older than its caller. A run whose caller's record has expired is attached to the root.
  */
 export function buildDag(chain: readonly { readonly run: Run; readonly trace: readonly TraceEvent[] }[]) {
   const runs = chain.map(({ run }) => run);
   const root = runs.find(({ parentRunId }) => parentRunId === null) ?? runs[0];
-  if (root === undefined) throw new Error('a chain has at least its top');
+  if (root === undefined) throw new Error('a chain has at least its root');
   const nodes = new Map(chain.map(({ run, trace }) => [run.id, nodeOf(run, trace)]));
   const tree = nodes.get(root.id)!;
   for (const { id, parentRunId } of runs) {
@@ -50,7 +50,7 @@ export function buildDag(chain: readonly { readonly run: Run; readonly trace: re
   for (const { agent_name: name, self_cost_usd: cost } of nodes.values()) {
     costs.set(name, (costs.get(name) ?? 0) + cost);
   }
-  const [dearest] = [...costs].sort(([, a], [, b]) => b - a);
+  const [mostExpensive] = [...costs].sort(([, a], [, b]) => b - a);
   const count = (...statuses: Run['status'][]) => runs.filter(({ status }) => statuses.includes(status)).length;
   const active = count('queued', 'running');
   const completed = count('completed');
@@ -63,7 +63,7 @@ export function buildDag(chain: readonly { readonly run: Run; readonly trace: re
     active_count: active,
     completed_count: completed,
     failed_count: runs.length - active - completed,
-    most_expensive_agent: dearest !== undefined && dearest[1] > 0 ? dearest[0] : null,
+    most_expensive_agent: mostExpensive !== undefined && mostExpensive[1] > 0 ? mostExpensive[0] : null,
     tree,
   };
 }
@@ -75,7 +75,7 @@ function addCosts(node: RunNode): number {
 }
 
 function nodeOf(run: Run, trace: readonly TraceEvent[]): RunNode {
-  const began = (kind: string) => trace.filter(({ event_type }) => event_type === `${kind}_started`).length;
+  const countStarted = (kind: string) => trace.filter(({ event_type }) => event_type === `${kind}_started`).length;
   const cost = run.costUsd ?? 0;
   const [input, output] = [run.inputTokens ?? 0, run.outputTokens ?? 0];
   return {
@@ -93,8 +93,8 @@ function nodeOf(run: Run, trace: readonly TraceEvent[]): RunNode {
     llm_model: run.llmModel,
     llm_provider: run.llmProvider,
     trace_summary: {
-      llm_calls: began('llm_call'),
-      tool_calls: began('tool_call'),
+      llm_calls: countStarted('llm_call'),
+      tool_calls: countStarted('tool_call'),
       errors: trace.filter(({ event_type }) => event_type === 'error' || event_type.endsWith('_failed')).length,
       total_tokens: input + output,
       total_cost_usd: cost,

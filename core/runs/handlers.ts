@@ -13,7 +13,13 @@ const CANCEL_POLL_MS = 50;
 
 type RunDeps = Pick<Deps, 'runs' | 'blobs' | 'clock' | 'config' | 'runSignals'>;
 
-export const runHandlers = (deps: RunDeps): Handlers<typeof runRoutes> => {
+type RunHandlers = Handlers<typeof runRoutes>;
+
+export const runHandlers = (deps: RunDeps): RunHandlers => ({ ...recordHandlers(deps), ...traceHandlers(deps) });
+
+function recordHandlers(
+  deps: RunDeps,
+): Pick<RunHandlers, 'listRuns' | 'getRun' | 'cancelRun' | 'requestRunCancel' | 'getRunLogs'> {
   const storeOf = (workspaceId: string) => new RunStore(deps, workspaceId);
 
   async function cancel(workspaceId: string, name: string) {
@@ -22,16 +28,8 @@ export const runHandlers = (deps: RunDeps): Handlers<typeof runRoutes> => {
     if (triggerSource === 'install') {
       throw new PlatformError('CONFLICT', `The run ${id} is an installation of an agent: it cannot be cancelled.`);
     }
-    if (await cancelRun(deps, workspaceId, id)) await ended(runs, id);
+    if (await cancelRun(deps, workspaceId, id)) await waitForEnd(deps, runs, id);
     return { status: 200 as const, body: await detail(runs, await runs.findByName(id)) };
-  }
-
-  /** Whoever cancels a run wants to know that it is gone; but not to wait for a host that is gone itself. */
-  async function ended(runs: RunStore, runId: string): Promise<void> {
-    const giveUpAt = deps.clock.now() + CANCEL_WAIT_MS;
-    while (deps.clock.now() < giveUpAt && (await runs.find(runId))?.status === 'running') {
-      await deps.clock.sleep(CANCEL_POLL_MS);
-    }
   }
 
   return {
@@ -76,7 +74,20 @@ export const runHandlers = (deps: RunDeps): Handlers<typeof runRoutes> => {
         },
       };
     },
+  };
+}
 
+/** Waits for the end of a cancelled run, but not for a host that has died. */
+async function waitForEnd({ clock }: RunDeps, runs: RunStore, runId: string): Promise<void> {
+  const giveUpAt = clock.now() + CANCEL_WAIT_MS;
+  while (clock.now() < giveUpAt && (await runs.find(runId))?.status === 'running') {
+    await clock.sleep(CANCEL_POLL_MS);
+  }
+}
+
+function traceHandlers(deps: RunDeps): Pick<RunHandlers, 'getRunDag' | 'getRunTrace' | 'listTraceEvents'> {
+  const storeOf = (workspaceId: string) => new RunStore(deps, workspaceId);
+  return {
     async getRunDag({ caller, params }) {
       const runs = storeOf(caller.workspace.id);
       const run = await runs.findByName(params.run_id);
@@ -122,7 +133,7 @@ export const runHandlers = (deps: RunDeps): Handlers<typeof runRoutes> => {
       return { status: 200, body: { events, total: trace.length, cursor: String(start), next_cursor: next } };
     },
   };
-};
+}
 
 const summary = (run: Run) => ({
   id: run.id,

@@ -14,15 +14,15 @@ const TRICKY = 'p"w\\ü😀\u007f/é\tx';
 describe('text', () => {
   const mask = new SecretMask({ TOKEN: 'tok-12345', LONGER: 'tok-12345-and-more', PEM, TRICKY, PIN: '123', NONE: '' });
 
-  test('masks a value wherever it stands', () => {
+  test('masks a value anywhere in the text', () => {
     expect(mask.text('a tok-12345 b tok-12345')).toBe('a [secret TOKEN] b [secret TOKEN]');
   });
 
-  test('masks the longer of two values that begin alike', () => {
+  test('masks the longer of two values that start alike', () => {
     expect(mask.text('tok-12345-and-more')).toBe('[secret LONGER]');
   });
 
-  test('leaves what is too short to be guarded', () => {
+  test('does not mask values that are too short', () => {
     expect(mask.text('123')).toBe('123');
   });
 
@@ -41,7 +41,7 @@ describe('text', () => {
     expect(masked).not.toContain('ud83d');
   });
 
-  test('masks a value that was stored with a line end', () => {
+  test('masks a value that is stored with a trailing newline', () => {
     expect(new SecretMask({ A: 'value-of-a\n' }).text('<value-of-a>')).toBe('<[secret A]>');
   });
 
@@ -61,7 +61,7 @@ describe('json', () => {
     });
   });
 
-  test('keeps a member named __proto__ a member', () => {
+  test('keeps a member named __proto__', () => {
     const value = JSON.parse('{"__proto__":{"a":"tok-12345"}}') as Json;
     expect(JSON.stringify(mask.json(value))).toBe('{"__proto__":{"a":"[secret TOKEN]"}}');
   });
@@ -72,31 +72,31 @@ describe('json', () => {
       .filter((text) => text.trim().length >= 4);
     const property = fc.property(secret, fc.jsonValue(), fc.nat(), (value, other, n) => {
       const text = new SecretMask({ S: value }).json({ before: `${n}${value}`, other, [value]: value } as Json);
-      // The marks themselves may hold what a short secret of that kind says.
+      // The marks themselves may contain the text of a short secret.
       expect(JSON.stringify(text).replaceAll('[secret S]', '')).not.toContain(JSON.stringify(value).slice(1, -1));
     });
     fc.assert(property);
   });
 
-  test('without secrets a value stays the same object', () => {
+  test('returns the same object if there are no secrets', () => {
     const value = { a: [1] };
     expect(new SecretMask({}).json(value)).toBe(value);
   });
 });
 
 describe('shortenLog', () => {
-  test('keeps what is short', () => {
+  test('keeps a short log', () => {
     expect(shortenLog('x'.repeat(10_240))).toHaveLength(10_240);
   });
 
-  test('keeps beginning and end of what is long, within 10 KB', () => {
+  test('keeps the beginning and the end of a long log, in 10 KB', () => {
     const text = `first line\n${'x'.repeat(50_000)}\nlast line`;
     const short = shortenLog(text);
     expect(Buffer.byteLength(short)).toBeLessThanOrEqual(10_240);
     expect(short).toMatch(/^first line\n.*\[\.\.\. \d+ bytes left out \.\.\.\].*\nlast line$/s);
   });
 
-  test('counts bytes, and cuts no character in two', () => {
+  test('counts bytes and splits no character', () => {
     for (let shift = 0; shift < 4; shift += 1) {
       const short = shortenLog('a'.repeat(shift) + '😀'.repeat(5_000));
       expect(Buffer.byteLength(short)).toBeLessThanOrEqual(10_240);
@@ -105,8 +105,8 @@ describe('shortenLog', () => {
   });
 });
 
-describe('a text in pieces', () => {
-  test('a secret is masked however it is cut', () => {
+describe('LiveMask', () => {
+  test('masks a secret however the text is split', () => {
     const secrets = { A: 'abcabd-secret', B: 'secret-of-b', C: 'bd-se' };
     const text = 'x abcabc abcabd-secret-of-b secret-of-b abcabd-secre';
     const property = fc.property(fc.array(fc.nat(text.length)), (cuts) => {
@@ -125,14 +125,14 @@ describe('a text in pieces', () => {
     fc.assert(property);
   });
 
-  test('what cannot become a secret is shown at once', () => {
+  test('shows text that cannot become a secret immediately', () => {
     const live = new LiveMask(new SecretMask({ A: 'tok-12345' }));
     expect(live.push('line 1\nto')).toBe('line 1\n');
     expect(live.push('day\n')).toBe('today\n');
     expect(live.end()).toBe('');
   });
 
-  test('characters cut in two arrive whole', () => {
+  test('joins characters that are split between pieces', () => {
     const live = new LiveMask(new SecretMask({}));
     const bytes = Buffer.from('ü');
     expect(live.push(bytes.subarray(0, 1)) + live.push(bytes.subarray(1))).toBe('ü');

@@ -1,15 +1,15 @@
 import type { Json } from '#core/base/json.ts';
 
-/** Shorter values are not masked: they would blot out ordinary text, and guard nothing. */
+/** Shorter values are not masked: they protect nothing, and masking them would destroy ordinary text. */
 const MIN_LENGTH = 4;
-/** Lines of a longer secret (a PEM key) are masked on their own, too: programs print them line by line. */
+/** Lines of a secret (a PEM key) from this length on are also masked one by one: programs print them line by line. */
 const MIN_LINE_LENGTH = 16;
 
-/** As Python writes it. */
+/** Escapes as Python's `json.dumps` does. */
 const escapeNonAscii = (text: string): string =>
   text.replace(/[\u007f-\uffff]/g, (char) => `\\u${char.charCodeAt(0).toString(16).padStart(4, '0')}`);
 
-/** Replaces the values of secrets in whatever is kept or shown of a run by `[secret NAME]`. */
+/** Replaces the values of secrets by `[secret NAME]` in everything that is kept or shown of a run. */
 export class SecretMask {
   readonly #replacements: readonly (readonly [needle: string, mark: string])[];
 
@@ -19,12 +19,12 @@ export class SecretMask {
       const lines = value.split(/\r?\n/).map((line) => line.trim());
       for (const part of [value, value.trim(), ...lines.filter((line) => line.length >= MIN_LINE_LENGTH)]) {
         if (part.length < MIN_LENGTH) continue;
-        // As it stands, and as it stands inside JSON text, which Python writes in ASCII.
+        // As plain text, in JSON text, and in JSON text in ASCII, which Python writes.
         const quoted = JSON.stringify(part).slice(1, -1);
         for (const needle of [part, quoted, escapeNonAscii(quoted)]) replacements.set(needle, `[secret ${name}]`);
       }
     }
-    // The longest first: a secret may be a part of another.
+    // Longest first: a secret may be part of another.
     this.#replacements = [...replacements].sort(([a], [b]) => b.length - a.length);
   }
 
@@ -32,7 +32,7 @@ export class SecretMask {
     return this.#replacements.reduce((masked, [needle, mark]) => masked.replaceAll(needle, mark), text);
   }
 
-  /** How much of a text, more of which is to come, holds no secret that has only begun. */
+  /** Length of the part of a growing text that can be masked now: it ends before a possible beginning of a secret. */
   settledLength(text: string): number {
     let settled = text.length;
     for (const [needle] of this.#replacements) {
@@ -40,7 +40,7 @@ export class SecretMask {
         if (text[start] === needle[0] && needle.startsWith(text.slice(start))) settled = start;
       }
     }
-    // Nor may the cut go through a secret that is there whole: its two parts would be known as nothing.
+    // The cut must not go through a complete secret either: neither part would be recognised.
     for (let before = -1; before !== settled; ) {
       before = settled;
       for (const [needle] of this.#replacements) {
@@ -65,7 +65,7 @@ export class SecretMask {
   }
 }
 
-/** Masks a text that comes in pieces: a piece that may be the beginning of a secret waits for the next one. */
+/** Masks text that arrives in pieces: what may be the beginning of a secret is held back until the next piece. */
 export class LiveMask {
   readonly #mask: SecretMask;
   readonly #decoder = new TextDecoder();
@@ -75,7 +75,7 @@ export class LiveMask {
     this.#mask = mask;
   }
 
-  /** What may be shown now; empty when all of it has to wait. Bytes may end inside a character. */
+  /** Returns the text that may be shown now, possibly none. A piece may end inside a UTF-8 character. */
   push(piece: string | Uint8Array): string {
     this.#held += typeof piece === 'string' ? piece : this.#decoder.decode(piece, { stream: true });
     const end = this.#mask.settledLength(this.#held);
@@ -84,7 +84,7 @@ export class LiveMask {
     return this.#mask.text(settled);
   }
 
-  /** The rest. */
+  /** Returns the text that is still held back. */
   end(): string {
     const rest = this.#held + this.#decoder.decode();
     this.#held = '';
@@ -95,10 +95,10 @@ export class LiveMask {
 /** `contract.md` 11.2 point 8. */
 const MAX_LOG_BYTES = 10 * 1024;
 
-/** What is kept of a stream: all of it, or its beginning and end, the end being where errors stand. */
+/** Shortens a log to the kept size: its beginning and its end, where errors are. */
 export const shortenLog = (text: string): string => shortenTo(MAX_LOG_BYTES, text);
 
-/** All of a text, or its beginning and its end, with a note in the place of what is left out. */
+/** Returns the whole text, or its beginning and end with a note about the bytes between them. */
 export function shortenTo(maxBytes: number, text: string): string {
   const bytes = Buffer.from(text);
   if (bytes.byteLength <= maxBytes) return text;
@@ -110,5 +110,5 @@ export function shortenTo(maxBytes: number, text: string): string {
   return bytes.subarray(0, headEnd).toString() + note + bytes.subarray(tailStart).toString();
 }
 
-/** Of UTF-8: any byte of a character but its first. */
+/** Whether this is a byte of a UTF-8 character other than its first. */
 const isInsideCharacter = (byte: number): boolean => (byte & 0xc0) === 0x80;

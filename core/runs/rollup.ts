@@ -4,18 +4,17 @@ import type { Item, Key, TransactOperation } from '#core/ports/table.ts';
 import type { NewRun, RunResult } from './run.ts';
 
 /**
- * Runs table, all written in the transaction that ends a run, so that the sums are those of the runs at any moment:
+ * Usage in the runs table, written in the transaction that ends a run, so that the sums always agree with the runs:
  *
  * - `WS#<workspace id>#USAGE / <day>#<org>/<agent>#<shard>`: what the workspace ran ({@link Totals});
- * - `WS#<workspace id>#TENANT#<tenant id> / <the same>`: the part of it that one of its tenants caused;
- * - `WS#<workspace id>#TENANTS / <month>#<shard>#<tenant id>`: calls and errors of a tenant by day, to list tenants from;
- * - `WS#<author's workspace id>#AUTHOR_USAGE / <day>#<org>/<agent>#<shard>`: what others ran of the author's agents;
- * - entries of logs, `<started>#<run id>`, where runs are few among many, so that nobody has to look for them in the
- *   workspace's index of runs: `WS#<workspace id>#FAILED_LOG` those that did not complete, `WS#<workspace
- *   id>#TENANT_LOG#<tenant id>` a tenant's, `WS#<author's workspace id>#AUTHOR_LOG` others' of the author's agents, without
- *   whose they were.
+ * - `WS#<workspace id>#TENANT#<tenant id> / <the same>`: the part of it that one tenant caused;
+ * - `WS#<workspace id>#TENANTS / <month>#<shard>#<tenant id>`: calls and errors of a tenant by day, for listing tenants;
+ * - `WS#<author's workspace id>#AUTHOR_USAGE / <day>#<org>/<agent>#<shard>`: what other workspaces ran of the author's agents;
+ * - log entries, `<started>#<run id>`, for runs that would be hard to find among all runs of a workspace:
+ *   `WS#<workspace id>#FAILED_LOG` runs that did not complete, `WS#<workspace id>#TENANT_LOG#<tenant id>` runs of a tenant,
+ *   `WS#<author's workspace id>#AUTHOR_LOG` other workspaces' runs of the author's agents, without their names.
  *
- * A run counts on the UTC day, and in the hour, in which it began.
+ * A run counts in the UTC day and hour in which it started.
  */
 export const usagePartition = (workspaceId: string): string => `WS#${workspaceId}#USAGE`;
 export const tenantPartition = (workspaceId: string, tenantId: string): string =>
@@ -28,10 +27,10 @@ export const tenantLogPartition = (workspaceId: string, tenantId: string): strin
 export const authorLogPartition = (workspaceId: string): string => `WS#${workspaceId}#AUTHOR_LOG`;
 
 /**
- * The sums of an item; what is zero is absent. Beside them `h07_calls`, `h07_errors` and `h07_credits_cents` say how
- * much of it was in the hour from 07:00. `runs` and those that count statuses are of all runs. `calls`, `errors` and
- * `duration_ms` are of calls from outside: a sub-call is part of the call above it. What others run of an author's agents
- * are calls to the author, sub-calls as well.
+ * The sums of an item; a missing sum is zero. `h07_calls`, `h07_errors` and `h07_credits_cents` beside them are the
+ * parts of the hour from 07:00. `runs` and the statuses count all runs. `calls`, `errors` and `duration_ms` count calls
+ * from outside: a sub-call is part of the call above it. For the author of an agent, other workspaces' sub-calls are
+ * calls, too.
  */
 export interface Totals {
   readonly runs?: number;
@@ -39,10 +38,10 @@ export interface Totals {
   readonly timeout?: number;
   readonly cancelled?: number;
   readonly calls?: number;
-  /** Calls that did not complete. */
+  /** Number of calls that did not complete. */
   readonly errors?: number;
   readonly duration_ms?: number;
-  /** Runs of agents that have a sandbox, and how long they ran. */
+  /** Runs of agents with a sandbox, and how long they ran. */
   readonly executions?: number;
   readonly compute_ms?: number;
   readonly input_tokens?: number;
@@ -50,18 +49,18 @@ export interface Totals {
   readonly credits_cents?: number;
 }
 
-/** A year can be looked back upon, and its first day is whole. */
+/** Longer than a year, so that the first day of the year is complete. */
 const KEPT_SECONDS = 400 * 24 * 3600;
 
-/** On AWS one of two transactions that meet on an item is refused: runs of a busy agent spread over this many items. */
+/** Items that the runs of a busy agent spread over: DynamoDB refuses one of two transactions that meet on an item. */
 const SHARDS = 4;
 
 const shardOf = (runId: string): number => Number.parseInt(runId[0]!, 16) % SHARDS;
 
 /**
- * What a run that ends adds to the roll-ups: one operation for an agent of one's own that completed without a tenant,
- * seven at most. To be written together with the end of the run, see `RunStore.finish`. `endedAt` is in epoch milliseconds, `logTtl` when the
- * run's record expires.
+ * The operations that add an ended run to the roll-ups, for the transaction that records its end. One for a completed
+ * run of an own agent without a tenant; at most seven. `endedAt` in epoch milliseconds; `logTtl`, in epoch seconds, is
+ * when the run's record expires.
  */
 export function usageOperations(
   workspaceId: string,
@@ -70,7 +69,7 @@ export function usageOperations(
   endedAt: number,
   logTtl: number,
 ): TransactOperation[] {
-  // Nobody called an installation.
+  // An installation is not a call.
   if (run.triggerSource === 'install') return [];
   const { tenantId, agentWorkspaceId } = run;
   const totals = totalsOf(run, result, endedAt);
@@ -146,7 +145,7 @@ function addToTenant(workspaceId: string, tenantId: string, run: NewRun, { statu
     op: 'update',
     key: { pk: tenantsPartition(workspaceId), sk: `${startedAt.slice(0, 7)}#${shardOf(run.id)}#${tenantId}` },
     changes: {
-      // Of the call that ended last, which need not be the one that began last.
+      // Start of the call that ended last; another call may have started later.
       set: { tenant_id: tenantId, last_call_at: startedAt, ttl: expiryOf(run) },
       add: { [`${day}_calls`]: 1, ...(status !== 'completed' && { [`${day}_errors`]: 1 }) },
     },

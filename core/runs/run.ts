@@ -11,7 +11,7 @@ export interface Run {
   readonly id: string;
   readonly workspaceId: string;
   readonly agentId: string;
-  /** Of the agent's author. */
+  /** The workspace of the agent's author. */
   readonly agentWorkspaceId: string;
   readonly agentOrg: string;
   readonly agentName: string;
@@ -21,9 +21,9 @@ export interface Run {
   readonly status: RunStatus;
   readonly triggerSource: string;
   readonly startedAt: string;
-  /** Epoch milliseconds. A run that is unfinished past it was lost with its host. */
+  /** Epoch milliseconds. A run that is still running some time later is lost, see {@link lostBefore}. */
   readonly deadline: number;
-  /** The run that made this sub-call, and the one on top of the chain; a run without a parent is its own root. */
+  /** The run that made this sub-call, and the root of the chain. A run without a parent is its own root. */
   readonly parentRunId: string | null;
   readonly rootRunId: string;
   readonly replayOf: string | null;
@@ -39,9 +39,9 @@ export interface Run {
   readonly outputTokens: number | null;
   readonly llmProvider: string | null;
   readonly llmModel: string | null;
-  /** What the provider charges for the tokens; null where no price is known. */
+  /** US dollars that the provider charges for the tokens; null if the price is not known. */
   readonly costUsd: number | null;
-  /** What the caller paid in credits. */
+  /** Credits that the caller paid, in cents. */
   readonly creditsCents: number;
 }
 
@@ -56,7 +56,7 @@ export interface RunBody {
   readonly trace: readonly TraceEvent[];
 }
 
-/** How a run ended. Secrets must have been masked in all of it. */
+/** How a run ended. All secrets in it must be masked. */
 export interface RunResult extends RunBody {
   readonly status: Exclude<RunStatus, 'queued' | 'running'>;
   readonly executionMs: number | null;
@@ -75,7 +75,7 @@ export interface RunResult extends RunBody {
 export interface NewRun {
   readonly id: string;
   readonly agentId: string;
-  /** Of the agent's author. */
+  /** The workspace of the agent's author. */
   readonly agentWorkspaceId: string;
   readonly agentOrg: string;
   readonly agentName: string;
@@ -83,18 +83,18 @@ export interface NewRun {
   readonly engine: ExecutionEngine | null;
   readonly endpoint: string;
   readonly triggerSource: string;
-  /** Epoch milliseconds. */
+  /** Epoch milliseconds, as is the deadline. */
   readonly startedAt: number;
   readonly deadline: number;
   readonly parentRunId?: string;
   readonly rootRunId?: string;
   readonly replayOf?: string;
   readonly tenantId?: string;
-  /** The schedule that it is a run of. */
+  /** The schedule that started it. */
   readonly scheduleId?: string;
   /** Masked. */
   readonly input: Json;
-  /** What sub-calls of this run are checked against, see `core/orchestration`. */
+  /** What the sub-calls of this run are checked against: a `RunContext`. */
   readonly context?: Json;
 }
 
@@ -105,7 +105,7 @@ interface RunAgent extends Pick<AgentVersion, 'id' | 'workspaceId' | 'orgSlug' |
   readonly definition?: Pick<AgentDefinition, 'execution_engine'>;
 }
 
-/** Builds the record of a run that begins: the only place that does. */
+/** Builds the record of a run that begins. */
 export function newRunOf({
   agent,
   ...run
@@ -124,7 +124,7 @@ export function newRunOf({
 /** The part of a record that says how the run ended. */
 type RunEnd = Pick<RunResult, 'status' | 'errorCode' | 'errorMessage'>;
 
-/** How a run ends that ends with `error`: the only mapping of errors to a run's status. */
+/** How a run ends that failed with `error`, or that completed if there is none. */
 export function endedWith(error: PlatformError | undefined): RunEnd {
   if (error === undefined) return { status: 'completed', errorCode: null, errorMessage: null };
   return { status: failureStatus(error.code), errorCode: error.code, errorMessage: error.message };
@@ -145,13 +145,13 @@ export const LOST = endedWith(
   new PlatformError('INTERNAL_ERROR', 'The platform stopped while this run was under way.'),
 );
 
-/** A running run whose deadline is before this time (both in epoch milliseconds) is lost: no process can finish it any more. */
+/** A running run is lost if its deadline is before this time: its host would have finished it. Epoch milliseconds. */
 export const lostBefore = (now: number): number => now - RUN_GRACE_MS;
 
 /** Body of a run that has neither output nor logs. */
 export const emptyBody = (input: Json | null): RunBody => ({ input, output: null, stdout: '', stderr: '', trace: [] });
 
-/** Result of a run that ended without running its agent to an end, or whose host died with what it printed. */
+/** Result of a run that never ran its agent, or whose host died. */
 export const emptyResult = (end: RunEnd, input: Json | null): RunResult => ({
   ...emptyBody(input),
   ...end,

@@ -36,7 +36,7 @@ async function counted(deps: MemoryDeps): Promise<{ runs: number; failed: number
   return { runs: sum('runs'), failed: sum('failed'), cancelled: sum('cancelled') };
 }
 
-test('a run whose host died is finished once its time is over, and counted once', async () => {
+test('a run whose host died is finished after the grace period, and counted once', async () => {
   const deps = memoryDeps();
   const run = await start(deps);
   await deps.clock.advance(LIMIT_MS + 29_000);
@@ -54,14 +54,14 @@ test('a run whose host died is finished once its time is over, and counted once'
   expect(await counted(deps)).toEqual({ runs: 1, failed: 1, cancelled: 0 });
 });
 
-test('after a start, everything that is open is lost', async () => {
+test('with `all`, every open run is lost', async () => {
   const deps = memoryDeps();
   await Promise.all(Array.from({ length: 40 }, () => start(deps)));
   expect(await sweepLostRuns(deps, { all: true })).toBe(40);
   expect(await counted(deps)).toEqual({ runs: 40, failed: 40, cancelled: 0 });
 });
 
-test('a run that was cancelled after its host died was cancelled', async () => {
+test('a run that was cancelled after its host died ends as cancelled', async () => {
   const deps = memoryDeps();
   const run = await start(deps);
   expect(await cancelRun(deps, WORKSPACE, run.id)).toBe(true);
@@ -73,7 +73,7 @@ test('a run that was cancelled after its host died was cancelled', async () => {
   expect(await counted(deps)).toEqual({ runs: 1, failed: 0, cancelled: 1 });
 });
 
-test('a run that cannot be finished holds up no other', async () => {
+test('a run that cannot be finished does not stop the sweep', async () => {
   const deps = memoryDeps();
   const [broken] = await Promise.all(Array.from({ length: 10 }, () => start(deps)));
   await deps.runs.update(
@@ -86,7 +86,7 @@ test('a run that cannot be finished holds up no other', async () => {
   );
 });
 
-test('records of version 0.1.0, whose indexes hold the id as well, are read and finished', async () => {
+test('records of version 0.1.0, whose index keys end in the id, are read and finished', async () => {
   const deps = memoryDeps();
   const run = await start(deps);
   const runs = new RunStore(deps, WORKSPACE);

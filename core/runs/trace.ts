@@ -9,7 +9,7 @@ export type TraceEventType =
   | 'policy_violation'
   | 'error';
 
-/** One step of a run, without what was said in it: names, counts and times only. */
+/** One step of a run: names, counts and times only, no prompts and no answers. */
 export interface TraceEvent {
   readonly event_type: TraceEventType;
   /** Epoch milliseconds. */
@@ -27,10 +27,10 @@ export interface TraceEvent {
   readonly error_message?: string;
 }
 
-/** A run may take 50 turns with some calls each; past this, only the counts in the run's record go on. */
+/** A run may take 50 turns with several calls each. Later events are dropped; the run's record still counts its tokens. */
 const MAX_EVENTS = 1000;
 
-/** Gathers what happens in one run; the run's record keeps it. */
+/** Collects the events of one run for its record. */
 export class Trace {
   readonly #clock: Clock;
   readonly #events: TraceEvent[] = [];

@@ -10,14 +10,22 @@ import { breakdownOf, computeOf, pointsOf, sumOf } from './sums.ts';
 
 type UsageDeps = Pick<Deps, 'runs' | 'counters' | 'clock' | 'config'>;
 
-export function usageHandlers(deps: UsageDeps): Handlers<typeof usageRoutes> {
-  const period = (days: number): Period => lastDays(deps.clock.now(), days);
-  // Older ones are gone, while the roll-ups still count them.
-  const logPeriod = (days: number): Period => period(Math.min(days, deps.config.runRetentionDays));
+type UsageHandlers = Handlers<typeof usageRoutes>;
+type AuthorOperation = Extract<keyof UsageHandlers, `${string}AuthorUsage${string}`>;
 
+export const usageHandlers = (deps: UsageDeps): UsageHandlers => ({ ...ownUsage(deps), ...authorUsage(deps) });
+
+const periodOf = ({ clock }: UsageDeps, days: number): Period => lastDays(clock.now(), days);
+
+/** Records of older runs have expired, while the roll-ups still count them. */
+const logPeriodOf = (deps: UsageDeps, days: number): Period =>
+  periodOf(deps, Math.min(days, deps.config.runRetentionDays));
+
+/** What a workspace ran. */
+function ownUsage(deps: UsageDeps): Omit<UsageHandlers, AuthorOperation> {
   return {
     async getUsage({ caller: { workspace }, query }) {
-      const span = period(query.days);
+      const span = periodOf(deps, query.days);
       const [rollups, { remaining }] = await Promise.all([
         new UsageStore(deps, workspace.id).rollups(span, query.tenant_id),
         callsLeft(deps, workspace),
@@ -35,19 +43,19 @@ export function usageHandlers(deps: UsageDeps): Handlers<typeof usageRoutes> {
     },
 
     async getUsageTimeseries({ caller, query }) {
-      const span = period(query.days);
+      const span = periodOf(deps, query.days);
       const rollups = await new UsageStore(deps, caller.workspace.id).rollups(span, query.tenant_id);
       return { status: 200, body: { points: pointsOf(rollups, span, query.granularity), ...bounds(span) } };
     },
 
     async getUsageBreakdown({ caller, query }) {
-      const span = period(query.days);
+      const span = periodOf(deps, query.days);
       const rollups = await new UsageStore(deps, caller.workspace.id).rollups(span, query.tenant_id);
       return { status: 200, body: { by_agent: breakdownOf(rollups), ...bounds(span) } };
     },
 
     async listUsageTenants({ caller, query: { days, limit, offset } }) {
-      const tenants = await new UsageStore(deps, caller.workspace.id).tenants(period(days));
+      const tenants = await new UsageStore(deps, caller.workspace.id).tenants(periodOf(deps, days));
       const shown = tenants.slice(offset, offset + limit).map(({ tenantId, calls, errors, lastCallAt }) => ({
         tenant_id: tenantId,
         calls,
@@ -60,13 +68,13 @@ export function usageHandlers(deps: UsageDeps): Handlers<typeof usageRoutes> {
     async listUsageLogs({ caller, query }) {
       const filter = { tenantId: query.tenant_id, agentName: query.agent_name, status: query.status };
       const store = new UsageStore(deps, caller.workspace.id);
-      const { entries, total } = await store.logs(logPeriod(query.days), filter, query);
+      const { entries, total } = await store.logs(logPeriodOf(deps, query.days), filter, query);
       const logs = entries.map((entry) => ({ ...logEntry(entry), tenant_id: entry.tenantId }));
       return { status: 200, body: { logs, total } };
     },
 
     async getComputeUsage({ caller: { workspace }, query }) {
-      const span = period(query.days);
+      const span = periodOf(deps, query.days);
       const [rollups, { remaining }] = await Promise.all([
         new UsageStore(deps, workspace.id).rollups(span),
         callsLeft(deps, workspace, 'sandbox'),
@@ -82,21 +90,26 @@ export function usageHandlers(deps: UsageDeps): Handlers<typeof usageRoutes> {
         },
       };
     },
+  };
+}
 
+/** What other workspaces ran of a workspace's agents. */
+function authorUsage(deps: UsageDeps): Pick<UsageHandlers, AuthorOperation> {
+  return {
     async getAuthorUsage({ caller, query }) {
-      const span = period(query.days);
+      const span = periodOf(deps, query.days);
       const rollups = await new UsageStore(deps, caller.workspace.id).authorRollups(span);
       return { status: 200, body: { ...sums(rollups), ...bounds(span) } };
     },
 
     async getAuthorUsageTimeseries({ caller, query }) {
-      const span = period(query.days);
+      const span = periodOf(deps, query.days);
       const rollups = await new UsageStore(deps, caller.workspace.id).authorRollups(span);
       return { status: 200, body: { points: pointsOf(rollups, span, query.granularity), ...bounds(span) } };
     },
 
     async getAuthorUsageBreakdown({ caller, query }) {
-      const span = period(query.days);
+      const span = periodOf(deps, query.days);
       const rollups = await new UsageStore(deps, caller.workspace.id).authorRollups(span);
       return { status: 200, body: { by_agent: breakdownOf(rollups), ...bounds(span) } };
     },
@@ -104,7 +117,7 @@ export function usageHandlers(deps: UsageDeps): Handlers<typeof usageRoutes> {
     async listAuthorUsageLogs({ caller, query }) {
       const filter = { agentName: query.agent_name, status: query.status };
       const store = new UsageStore(deps, caller.workspace.id);
-      const { entries, total } = await store.authorLogs(logPeriod(query.days), filter, query);
+      const { entries, total } = await store.authorLogs(logPeriodOf(deps, query.days), filter, query);
       return { status: 200, body: { logs: entries.map(logEntry), total } };
     },
   };
