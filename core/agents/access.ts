@@ -2,18 +2,12 @@ import { findMembership } from '#core/accounts/workspaces/store.ts';
 import type { Caller } from '#core/base/caller.ts';
 import { PlatformError } from '#core/base/errors.ts';
 import type { Deps } from '#core/ports/deps.ts';
+import { type AgentAddress, agentIdOf } from './references.ts';
 import { AgentStore, resolveAgent } from './store.ts';
 import type { AgentVersion } from './version.ts';
 import { isPaid } from './views.ts';
 
-/** What a version is found with. */
 type AccessDeps = Pick<Deps, 'main' | 'blobs' | 'clock' | 'ids'>;
-
-export interface AgentAddress {
-  readonly org: string;
-  readonly agent: string;
-  readonly version: string;
-}
 
 /** Whether a version is public, or belongs to a workspace that the caller is a member of. */
 export const maySee = async (deps: AccessDeps, caller: Caller, version: AgentVersion): Promise<boolean> =>
@@ -21,7 +15,7 @@ export const maySee = async (deps: AccessDeps, caller: Caller, version: AgentVer
   version.workspaceId === caller.workspace.id ||
   (await findMembership(deps, caller.userId, version.workspaceId)) !== undefined;
 
-/** A version of the caller's workspace. Throws NOT_FOUND, also for what lies in another workspace. */
+/** A version of the caller's workspace. Throws NOT_FOUND, also for a version of another workspace. */
 export async function findOwn(deps: AccessDeps, caller: Caller, id: string): Promise<AgentVersion> {
   const version = await new AgentStore(deps, caller.workspace.id).find(id);
   if (version === undefined) {
@@ -43,10 +37,10 @@ export async function findPublic(deps: AccessDeps, { org, agent, version }: Agen
   return found;
 }
 
-/** A public version whose source everyone may have. Throws NOT_FOUND, PAID_AGENT_SERVER_ONLY, DOWNLOAD_DISABLED. */
+/** A public version whose source everyone may download. Throws NOT_FOUND, PAID_AGENT_SERVER_ONLY, DOWNLOAD_DISABLED. */
 export async function findDownloadable(deps: AccessDeps, address: AgentAddress): Promise<AgentVersion> {
   const found = await findPublic(deps, address);
-  const name = `${found.orgSlug}/${found.name}`;
+  const name = agentIdOf(found);
   if (isPaid(found)) {
     throw new PlatformError('PAID_AGENT_SERVER_ONLY', `${name} is a paid agent and runs on the server only.`);
   }

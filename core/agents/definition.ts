@@ -99,6 +99,9 @@ export type CustomTool = {
   input_schema?: Record<string, unknown>;
 };
 
+/** No chain of calls is longer, whatever a manifest or a caller allows: one transaction counts a call at every level. */
+export const MAX_HOPS = 10;
+
 /** The member `manifest`: how an agent calls others (`spec.md` *Manifest section*). */
 export type Orchestration = {
   manifest_version: 1;

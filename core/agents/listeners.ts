@@ -1,7 +1,7 @@
 import type { AgentVersion } from './version.ts';
 
-/** What higher wings do when agents change; `core/api/listeners.ts` connects them. None of them throws. */
+/** What higher wings do when agents change; `core/api/listeners.ts` connects them. Listeners must not throw. */
 export interface AgentListeners {
-  /** Another version of this agent has become current, or none is left. */
+  /** Called after a change of the agent's current version: another one, or none. May be called without a change. */
   currentVersionChanged(agent: Pick<AgentVersion, 'workspaceId' | 'name'>): Promise<void>;
 }

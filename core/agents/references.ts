@@ -1,5 +1,55 @@
+import type { Dependency } from './definition.ts';
 import type { AgentVersion } from './version.ts';
 
+/** What a path or a dependency names; `version` is `v1`, `v2`, ... or `latest`. */
+export interface AgentAddress {
+  readonly org: string;
+  readonly agent: string;
+  readonly version: string;
+}
+
+const NAME = '[a-z0-9][a-z0-9-]*';
+const NUMBERED = String.raw`v[1-9]\d{0,4}`;
+
+/** `org/agent`. */
+export const AGENT_ID = new RegExp(`^${NAME}/${NAME}$`);
+/** `v1`, `v2`, ... */
+export const EXACT_VERSION = new RegExp(`^${NUMBERED}$`);
+/** `agent`, `org/agent`, `org/agent@v1` or `org/agent@latest`. */
+export const REFERENCE = new RegExp(`^(?:${NAME}/)?${NAME}(?:@(?:${NUMBERED}|latest))?$`);
+
+/** `v7` -> 7, `latest` -> `latest`; `undefined` for any other text. */
+export function parseVersion(text: string): number | 'latest' | undefined {
+  if (text === 'latest') return text;
+  return EXACT_VERSION.test(text) ? Number(text.slice(1)) : undefined;
+}
+
+/**
+ * The parts of `agent`, `org/agent` or `org/agent@version`; `undefined` for a text of another form. Any characters are
+ * accepted in the parts: test {@link REFERENCE} where they must be well-formed.
+ */
+export function splitReference(
+  text: string,
+): { readonly org?: string; readonly name: string; readonly version?: string } | undefined {
+  const [, org, name, version] = /^(?:([^/@]+)\/)?([^/@]+)(?:@([^/@]+))?$/.exec(text) ?? [];
+  return name === undefined ? undefined : { org, name, version };
+}
+
+/** Where a dependency is found; its id must be an {@link AGENT_ID}. */
+export function addressOf({ id, version }: Dependency): AgentAddress {
+  const [org, agent] = id.split('/') as [string, string];
+  return { org, agent, version };
+}
+
+/** `v1`. */
 export const versionName = (version: number): string => `v${version}`;
 
-export const refOf = ({ orgSlug, name, version }: AgentVersion): string => `${orgSlug}/${name}@${versionName(version)}`;
+/** `org/agent`. */
+export const agentIdOf = ({ orgSlug, name }: Pick<AgentVersion, 'orgSlug' | 'name'>): string => `${orgSlug}/${name}`;
+
+/** `org/agent@v1`. */
+export const refOf = (agent: Pick<AgentVersion, 'orgSlug' | 'name' | 'version'>): string =>
+  `${agentIdOf(agent)}@${versionName(agent.version)}`;
+
+/** `org/agent@v1`. */
+export const dependencyRef = ({ id, version }: Dependency): string => `${id}@${version}`;

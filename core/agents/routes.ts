@@ -1,8 +1,8 @@
 import * as z from 'zod';
 import { defineRoutes, raw } from '#core/http/route.ts';
-import { agentRecord, agentTree, download, publicAgent } from './schema.ts';
+import { agentRecord, agentTree, uploadedBundle } from './schema.ts';
 
-/** `core/agents/manifest/manifest.ts` has the rules of the body: it names every problem at once, and knows the legacy forms. */
+/** `manifest/manifest.ts` checks the body: it names every problem at once and accepts the legacy forms. */
 const manifestBody = z.looseObject({}).describe('The manifest; see docs/manifest.md.');
 const newAgent = z.object({
   agent: agentRecord,
@@ -142,22 +142,7 @@ export const agentRoutes = defineRoutes([
       headers: z.object({ 'x-entrypoint': z.string().min(1).max(255).optional() }),
       body: raw('multipart/form-data', 'application/json'),
     },
-    response: {
-      200: z.object({
-        success: z.literal(true),
-        code_hash: z.string().describe('SHA-256 of the zip, hex.'),
-        bundle_id: z.string(),
-        bundle_size_bytes: z.int(),
-        size_bytes: z.int(),
-        file_count: z.int(),
-        entrypoint: z.string().nullable(),
-        status: z.enum(['processing', 'active', 'error']),
-        environment_status: z.enum(['building', 'ready', 'failed']).nullable(),
-        environment_error: z.string().nullable().describe('The last lines of pip or npm.'),
-        uploaded_at: z.iso.datetime(),
-        services_updated: z.int(),
-      }),
-    },
+    response: { 200: uploadedBundle },
     errors: ['NOT_FOUND', 'CONFLICT', 'UNPROCESSABLE'],
   },
   {
@@ -181,73 +166,5 @@ export const agentRoutes = defineRoutes([
     request: { body: z.object({ workspace_id: z.string().optional(), new_name: z.string().optional() }) },
     response: { 200: newAgent },
     errors: ['NOT_FOUND'],
-  },
-]);
-
-export const catalogRoutes = defineRoutes([
-  {
-    operationId: 'listPublicAgents',
-    method: 'GET',
-    path: '/public/agents',
-    summary: 'List public agents',
-    fn: 'catalog',
-    auth: 'public',
-    request: {
-      query: z.object({
-        search: z.string().max(200).optional(),
-        sort: z.enum(['stars', 'recent', 'name']).default('recent'),
-        tags: z.string().max(500).optional().describe('Comma-separated; an agent must have them all.'),
-        type: z.string().max(20).optional(),
-        limit: z.coerce.number().int().min(1).max(500).default(200),
-        offset: z.coerce.number().int().min(0).default(0),
-      }),
-    },
-    response: { 200: z.array(publicAgent) },
-  },
-  {
-    operationId: 'getPublicAgent',
-    method: 'GET',
-    path: '/public/agents/{org}/{agent}/{version}',
-    summary: 'Show a public agent',
-    fn: 'catalog',
-    auth: 'public',
-    response: { 200: publicAgent },
-    errors: ['NOT_FOUND'],
-  },
-  {
-    operationId: 'downloadAgent',
-    method: 'GET',
-    path: '/public/agents/{org}/{agent}/{version}/download',
-    summary: 'Download a source-available public agent for local execution',
-    fn: 'catalog',
-    auth: 'public',
-    response: { 200: download },
-    errors: ['NOT_FOUND', 'DOWNLOAD_DISABLED', 'PAID_AGENT_SERVER_ONLY'],
-  },
-]);
-
-export const downloadRoutes = defineRoutes([
-  {
-    operationId: 'downloadOwnBundle',
-    method: 'GET',
-    path: '/agents/{id}/bundle',
-    summary: 'Download the code bundle of a version of your own',
-    fn: 'downloads',
-    auth: 'key',
-    role: 'owner',
-    stream: true,
-    response: { 200: raw('application/zip') },
-    errors: ['NOT_FOUND'],
-  },
-  {
-    operationId: 'downloadBundle',
-    method: 'GET',
-    path: '/public/agents/{org}/{agent}/{version}/bundle',
-    summary: 'Download the code bundle of a source-available public agent',
-    fn: 'downloads',
-    auth: 'public',
-    stream: true,
-    response: { 200: raw('application/zip') },
-    errors: ['NOT_FOUND', 'DOWNLOAD_DISABLED', 'PAID_AGENT_SERVER_ONLY'],
   },
 ]);

@@ -67,6 +67,22 @@ export const agentRecord = publicAgent.extend({
   forked_from: z.string().nullable(),
 });
 
+/** `POST /agents/{id}/upload`. */
+export const uploadedBundle = z.object({
+  success: z.literal(true),
+  code_hash: z.string().describe('SHA-256 of the zip, hex.'),
+  bundle_id: z.string(),
+  bundle_size_bytes: z.int(),
+  size_bytes: z.int(),
+  file_count: z.int(),
+  entrypoint: z.string().nullable(),
+  status: z.enum(['processing', 'active', 'error']),
+  environment_status: z.enum(['building', 'ready', 'failed']).nullable(),
+  environment_error: z.string().nullable().describe('The last lines of pip or npm.'),
+  uploaded_at: z.iso.datetime(),
+  services_updated: z.int(),
+});
+
 /** `GET /public/agents/{org}/{agent}/{version}/download` (`contract.md` 2.3). */
 export const download = z.object({
   id: z.uuid(),
@@ -123,5 +139,3 @@ export const agentTree = z.object({
     has_locked_skills: z.boolean(),
   }),
 });
-
-/** An entry of `GET /agents/{id}/logs` (`contract.md` 6.5). */

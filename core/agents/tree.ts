@@ -1,6 +1,5 @@
 import type * as z from 'zod';
-import type { AgentAddress } from './access.ts';
-import { refOf } from './references.ts';
+import { type AgentAddress, addressOf, dependencyRef, refOf } from './references.ts';
 import type { agentTree } from './schema.ts';
 import { withOrg } from './skills/skill-refs.ts';
 import type { AgentVersion } from './version.ts';
@@ -9,7 +8,7 @@ type Tree = z.input<typeof agentTree>;
 /** The schema names one level only: a recursive one cannot be part of an OpenAPI document. */
 type Node = Omit<Tree['dependencies'][number], 'dependencies'> & { readonly dependencies: Node[] };
 
-/** Finds a live version that the one who asks may see. */
+/** Finds a live version that the caller may see. */
 export type FindVisible = (address: AgentAddress) => Promise<AgentVersion | undefined>;
 
 /**
@@ -38,15 +37,10 @@ export async function treeOf(root: AgentVersion, find: FindVisible): Promise<Tre
       (version.definition.manifest?.dependencies ?? []).map((dependency) => ({ ...dependency, children })),
     );
     if (edges.length > 0) depth += 1;
-    const found = await Promise.all(
-      edges.map(({ id, version }) => {
-        const [org, agent] = id.split('/') as [string, string];
-        return find({ org, agent, version });
-      }),
-    );
+    const found = await Promise.all(edges.map((edge) => find(addressOf(edge))));
     level = [];
-    for (const [index, { id, version, children }] of edges.entries()) {
-      const agent = `${id}@${version}`;
+    for (const [index, { children, ...dependency }] of edges.entries()) {
+      const agent = dependencyRef(dependency);
       const repeated = shown.has(agent);
       shown.add(agent);
       const target = found[index];

@@ -3,7 +3,7 @@ import type { AgentDefinition } from './definition.ts';
 /** `spec.md` *Versioning* 2. */
 const DEPRECATION_PERIOD_MS = 60 * 24 * 3600 * 1000;
 
-/** A published version of an agent, as its record says. */
+/** A published version of an agent. */
 export interface AgentVersion {
   readonly id: string;
   readonly workspaceId: string;
@@ -14,20 +14,22 @@ export interface AgentVersion {
   readonly definition: AgentDefinition;
   readonly createdAt: string;
   readonly updatedAt: string;
+  /** False while its code bundle or its dependencies are missing. */
   readonly runnable: boolean;
   readonly bundle?: Bundle;
   readonly install?: Install;
   /** When a newer version became current; the deprecation period runs from then (`spec.md` *Versioning* 2). */
   readonly supersededAt?: string;
+  /** Id of the version that this one is a copy of. */
   readonly forkedFrom?: string;
 }
 
 export interface Bundle {
   /** Hex; also the last segment of the blob key. */
   readonly sha256: string;
-  readonly size_bytes: number;
+  readonly sizeBytes: number;
   readonly entrypoint: string | null;
-  readonly uploaded_at: string;
+  readonly uploadedAt: string;
 }
 
 /** The installation of a bundle's dependencies. */
@@ -36,10 +38,10 @@ export interface Install {
   /** Blob key of the layer. */
   readonly layer: string;
   /** The run that shows what pip or npm printed. */
-  readonly run_id: string;
+  readonly runId: string;
   /** For `failed`: the last lines. */
   readonly error?: string;
-  /** For `building`: epoch milliseconds; past it, whoever built it is gone. */
+  /** For `building`: epoch milliseconds; past it, the installing process has died. */
   readonly deadline: number;
 }
 

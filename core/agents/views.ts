@@ -1,6 +1,7 @@
 import type * as z from 'zod';
 import { versionName } from './references.ts';
-import type { agentRecord, download, publicAgent } from './schema.ts';
+import type { agentRecord, download, publicAgent, uploadedBundle } from './schema.ts';
+import type { StoredBundle } from './upload.ts';
 import type { AgentVersion } from './version.ts';
 
 type PublicAgent = z.input<typeof publicAgent>;
@@ -99,3 +100,18 @@ export function downloadView(version: AgentVersion): z.input<typeof download> {
     manifest: manifestView(version),
   };
 }
+
+export const uploadView = ({ report, bundle, install }: StoredBundle): z.input<typeof uploadedBundle> => ({
+  success: true,
+  code_hash: bundle.sha256,
+  bundle_id: bundle.sha256,
+  bundle_size_bytes: bundle.sizeBytes,
+  size_bytes: bundle.sizeBytes,
+  file_count: report.files.length,
+  entrypoint: bundle.entrypoint,
+  status: install?.status === 'failed' ? 'error' : install?.status === 'building' ? 'processing' : 'active',
+  environment_status: install?.status ?? null,
+  environment_error: install?.error ?? null,
+  uploaded_at: bundle.uploadedAt,
+  services_updated: 0,
+});

@@ -1,4 +1,4 @@
-import { followCurrentVersion, follows } from '#core/automation/schedules/follow.ts';
+import { follows } from '#core/automation/schedules/follow.ts';
 import { scheduleHandlers, viewOf } from '#core/automation/schedules/handlers.ts';
 import { listOpenScheduleRuns, ScheduleStore } from '#core/automation/schedules/store.ts';
 import { scheduleTriggerHandlers } from '#core/automation/schedules/trigger.ts';
@@ -290,7 +290,6 @@ class Scenario {
   async #publish(): Promise<void> {
     await this.#send('publish', async (deps) => {
       const version = await this.#world.publish(deps);
-      await followCurrentVersion(deps, version);
       const name = `v${version.version}`;
       if (version.version > Number(this.#version.slice(1))) this.#version = name;
     });

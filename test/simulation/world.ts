@@ -1,9 +1,9 @@
 import { fireFromQueue } from '#aws/timer-queue.ts';
 import { findWorkspace } from '#core/accounts/workspaces/store.ts';
 import { checkDefinition } from '#core/agents/manifest/manifest.ts';
-import { AgentStore } from '#core/agents/store.ts';
+import { publish } from '#core/agents/publish.ts';
 import type { AgentVersion } from '#core/agents/version.ts';
-import { deliveryListeners } from '#core/api/listeners.ts';
+import { agentListeners, deliveryListeners } from '#core/api/listeners.ts';
 import { fireOverdue, sweepScheduleRuns } from '#core/automation/schedules/fire.ts';
 import { listOpenScheduleRuns, type OpenScheduleRun } from '#core/automation/schedules/store.ts';
 import { reconcileTimers } from '#core/automation/schedules/timers.ts';
@@ -134,7 +134,7 @@ export class World {
       prompt: 'Report.',
       supported_providers: ['anthropic'],
     });
-    return new AgentStore(deps, this.caller.workspace.id).publish(definition!, this.caller.workspace, {
+    return publish({ ...deps, listeners: agentListeners(deps) }, this.caller.workspace, definition!, {
       runnable: true,
     });
   }

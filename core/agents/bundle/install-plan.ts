@@ -1,32 +1,34 @@
 import { createHash } from 'node:crypto';
 import type { Deps } from '#core/ports/deps.ts';
+import type { AgentVersion } from '../version.ts';
 import type { BundleReport } from './bundle.ts';
 import { shellQuote } from './entrypoint.ts';
 import { packagesWithoutSdk, requirementsWithoutSdk, SDK_NAME } from './sdk-requirement.ts';
 
-/** What a bundle needs installed before it can run, and under which name the result is kept. */
+/** How the dependencies of a bundle are installed before it can run. */
 export interface InstallPlan {
-  /** Blob key of the layer. */
+  /** Blob key of the layer, which is the result. */
   readonly layer: string;
-  /** Written to {@link CHANGED_FOLDER} first: what stands in for files of the bundle. */
+  /** Name -> text: written to {@link CHANGED_FOLDER} first, they replace files of the bundle. */
   readonly changed: Readonly<Record<string, string>>;
-  /** Shell lines, run in turn; what they leave in `/home/user/layer` is the layer. */
+  /** Shell lines, run in turn. The last one packs the layer as {@link LAYER_ARCHIVE}. */
   readonly commands: readonly string[];
 }
 
+const AGENT_FOLDER = '/home/user/agent';
 const LAYER_FOLDER = '/home/user/layer';
 export const CHANGED_FOLDER = '/home/user/changed';
-/** A copy of the bundle, for files that name others beside them. */
+/** A copy of the bundle: a requirement file may name other files beside it. */
 const SOURCE_FOLDER = '/home/user/source';
 export const LAYER_ARCHIVE = '/home/user/layer.tar.gz';
-/** npm links packages of the bundle itself (`file:`, workspaces); in the layer such links would lead nowhere. */
+/** npm links packages of the bundle itself (`file:`, workspaces); in the layer such links would break. */
 const COPY_LINKED_PACKAGES = `cd ${LAYER_FOLDER} && find node_modules -type l -not -path '*/.bin/*' | while IFS= read -r link; do folder=$(readlink -f "$link"); rm "$link"; cp -R "$folder" "$link" || exit 1; done`;
 
-/** Files that name other files of the bundle, or code that runs at installation, make the result depend on the whole bundle. */
+/** Matches files that name other files of the bundle or run code: the result then depends on the whole bundle. */
 const REQUIREMENTS_USE_BUNDLE = /^\s*(-e|--editable|-r|--requirement|-c|--constraint|\.|\/|file:)|@\s*(file:|\.)/m;
 const PACKAGE_USES_BUNDLE = /"(file|link):|"workspaces"\s*:|"(preinstall|install|postinstall|prepare)"\s*:/;
 
-/** Each word as it stands: a `>=` in a flag is no redirection. */
+/** Quoted word by word: a `>=` in a flag is no redirection. */
 const words = (flags = ''): string =>
   flags
     .split(/\s+/)
@@ -42,75 +44,104 @@ function hasPackages(text: string): boolean {
     const { dependencies, optionalDependencies } = JSON.parse(text);
     return Object.keys({ ...dependencies, ...optionalDependencies }).length > 0;
   } catch {
-    // npm says what is wrong with it better than we could.
+    // npm's own error about it is better than ours.
     return true;
   }
 }
 
+/** What one language needs; `isChanged`: its files differ from those of the bundle. */
+interface PythonNeeds {
+  readonly requirements: string;
+  readonly isChanged: boolean;
+}
+interface NodeNeeds {
+  readonly packageJson: string;
+  readonly lock: string | undefined;
+  readonly isChanged: boolean;
+}
+
+function pythonNeeds(bundle: BundleReport): PythonNeeds | undefined {
+  const given = bundle.textOf('requirements.txt');
+  const requirements = given && requirementsWithoutSdk(given);
+  if (!requirements || !hasRequirements(requirements)) return undefined;
+  return { requirements, isChanged: requirements !== given };
+}
+
+function nodeNeeds(bundle: BundleReport): NodeNeeds | undefined {
+  const given = bundle.textOf('package.json');
+  const givenLock = bundle.textOf('package-lock.json');
+  if (given === undefined) return undefined;
+  const { packageJson, lock } = packagesWithoutSdk(given, givenLock);
+  return hasPackages(packageJson) ? { packageJson, lock, isChanged: packageJson !== given } : undefined;
+}
+
 /**
- * `undefined` when there is nothing to install. The layer is named by everything that decides what it holds: the
- * requirement files, the interpreters and the platform; and by the workspace, because installing runs code that its
- * authors chose, and no other workspace shall run what it left.
+ * The installation that a bundle needs as the code of `version`; `undefined` when there is nothing to install. The same
+ * bundle gives the same plan. Throws INVALID_INPUT for a requirement file that is not text.
+ *
+ * The layer is named by everything that decides what it holds: the requirement files, the interpreters and the platform;
+ * and by the workspace, because an installation runs code that its authors chose, and no other workspace may run the result.
  */
 export async function planInstall(
   deps: Pick<Deps, 'sandbox'>,
-  workspaceId: string,
+  { workspaceId, definition }: Pick<AgentVersion, 'workspaceId' | 'definition'>,
   bundle: BundleReport,
-  flags: { pip_flags?: string; npm_flags?: string },
 ): Promise<InstallPlan | undefined> {
-  const wanted = {
-    'requirements.txt': bundle.textOf('requirements.txt'),
-    'package.json': bundle.textOf('package.json'),
-    'package-lock.json': bundle.textOf('package-lock.json'),
-  };
-  const requirements = wanted['requirements.txt'] && requirementsWithoutSdk(wanted['requirements.txt']);
-  const { packageJson, lock } =
-    wanted['package.json'] === undefined ? {} : packagesWithoutSdk(wanted['package.json'], wanted['package-lock.json']);
-  const python = requirements !== undefined && hasRequirements(requirements);
-  const node = packageJson !== undefined && hasPackages(packageJson);
+  const python = pythonNeeds(bundle);
+  const node = nodeNeeds(bundle);
   if (!python && !node) return undefined;
 
   const { interpreters } = await deps.sandbox.status();
+  const flags = definition.environment ?? {};
   const usesBundle =
-    (python && REQUIREMENTS_USE_BUNDLE.test(requirements)) || (node && PACKAGE_USES_BUNDLE.test(packageJson));
+    (python && REQUIREMENTS_USE_BUNDLE.test(python.requirements)) ||
+    (node && PACKAGE_USES_BUNDLE.test(node.packageJson)) ||
+    false;
   const identity = {
     workspaceId,
     platform: `${process.platform}-${process.arch}`,
-    ...(python && { requirements, python: interpreters.python, pipFlags: flags.pip_flags }),
-    ...(node && { packageJson, lock, node: interpreters.node, npmFlags: flags.npm_flags }),
+    ...(python && { requirements: python.requirements, python: interpreters.python, pipFlags: flags.pip_flags }),
+    ...(node && { packageJson: node.packageJson, lock: node.lock, node: interpreters.node, npmFlags: flags.npm_flags }),
     ...(usesBundle && { bundle: bundle.sha256 }),
   };
   const hash = createHash('sha256').update(JSON.stringify(identity)).digest('hex');
-  const agent = '/home/user/agent';
-  const changesPython = python && requirements !== wanted['requirements.txt'];
-  const changesNode = node && packageJson !== wanted['package.json'];
   return {
     layer: `layers/${hash}.tar.gz`,
     changed: {
-      ...(changesPython && { 'requirements.txt': requirements }),
-      ...(changesNode && { 'package.json': packageJson, ...(lock !== undefined && { 'package-lock.json': lock }) }),
+      ...(python?.isChanged && { 'requirements.txt': python.requirements }),
+      ...(node?.isChanged && {
+        'package.json': node.packageJson,
+        ...(node.lock !== undefined && { 'package-lock.json': node.lock }),
+      }),
     },
     commands: [
-      ...(changesPython || changesNode ? [`echo '${SDK_NAME} is part of every sandbox: it is not installed.'`] : []),
-      ...(changesPython
-        ? [`cp -R ${agent} ${SOURCE_FOLDER} && cp ${CHANGED_FOLDER}/requirements.txt ${SOURCE_FOLDER}/`]
+      ...(python?.isChanged || node?.isChanged
+        ? [`echo '${SDK_NAME} is part of every sandbox: it is not installed.'`]
         : []),
-      ...(python
-        ? [
-            `${changesPython ? `cd ${SOURCE_FOLDER} && ` : ''}python3 -m pip install --no-input --disable-pip-version-check --no-warn-script-location --progress-bar off ${words(flags.pip_flags)} --target ${LAYER_FOLDER}/python -r requirements.txt`,
-          ]
-        : []),
-      ...(node
-        ? [
-            usesBundle
-              ? `mkdir -p ${LAYER_FOLDER} && cp -R ${agent}/. ${LAYER_FOLDER}/`
-              : `mkdir -p ${LAYER_FOLDER} && cp ${agent}/package.json ${lock ? `${agent}/package-lock.json ` : ''}${LAYER_FOLDER}/`,
-            ...(changesNode ? [`cp ${CHANGED_FOLDER}/package*.json ${LAYER_FOLDER}/`] : []),
-            `cd ${LAYER_FOLDER} && npm ${lock ? 'ci' : 'install'} --omit=dev --no-audit --no-fund --no-update-notifier ${words(flags.npm_flags)}`,
-            ...(usesBundle ? [COPY_LINKED_PACKAGES] : []),
-          ]
-        : []),
+      ...(python ? pipCommands(python, flags.pip_flags) : []),
+      ...(node ? npmCommands(node, usesBundle, flags.npm_flags) : []),
       `cd ${LAYER_FOLDER} && tar -czf ${LAYER_ARCHIVE} $(ls -d python node_modules 2>/dev/null)`,
     ],
   };
+}
+
+function pipCommands({ isChanged }: PythonNeeds, flags: string | undefined): string[] {
+  const install = `python3 -m pip install --no-input --disable-pip-version-check --no-warn-script-location --progress-bar off ${words(flags)} --target ${LAYER_FOLDER}/python -r requirements.txt`;
+  if (!isChanged) return [install];
+  return [
+    `cp -R ${AGENT_FOLDER} ${SOURCE_FOLDER} && cp ${CHANGED_FOLDER}/requirements.txt ${SOURCE_FOLDER}/`,
+    `cd ${SOURCE_FOLDER} && ${install}`,
+  ];
+}
+
+function npmCommands({ lock, isChanged }: NodeNeeds, usesBundle: boolean, flags: string | undefined): string[] {
+  const copy = usesBundle
+    ? `cp -R ${AGENT_FOLDER}/. ${LAYER_FOLDER}/`
+    : `cp ${AGENT_FOLDER}/package.json ${lock ? `${AGENT_FOLDER}/package-lock.json ` : ''}${LAYER_FOLDER}/`;
+  return [
+    `mkdir -p ${LAYER_FOLDER} && ${copy}`,
+    ...(isChanged ? [`cp ${CHANGED_FOLDER}/package*.json ${LAYER_FOLDER}/`] : []),
+    `cd ${LAYER_FOLDER} && npm ${lock ? 'ci' : 'install'} --omit=dev --no-audit --no-fund --no-update-notifier ${words(flags)}`,
+    ...(usesBundle ? [COPY_LINKED_PACKAGES] : []),
+  ];
 }

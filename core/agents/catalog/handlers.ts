@@ -1,10 +1,11 @@
+import type * as z from 'zod';
 import type { Handlers } from '#core/http/route.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { findDownloadable, findPublic } from '../access.ts';
-import type { catalogRoutes } from '../routes.ts';
-import { listPublicVersions } from '../store.ts';
 import type { AgentVersion } from '../version.ts';
 import { downloadView, publicView } from '../views.ts';
+import type { catalogQuery, catalogRoutes } from './routes.ts';
+import { listPublicVersions } from './store.ts';
 
 /** Type words of older clients (`contract.md` 2.1). */
 const TYPE_WORDS: Record<string, readonly string[]> = {
@@ -19,28 +20,7 @@ export const catalogHandlers = (
 ): Handlers<typeof catalogRoutes> => {
   return {
     async listPublicAgents({ query }) {
-      const newest = new Map<string, AgentVersion>();
-      for await (const version of listPublicVersions(deps)) {
-        const agent = `${version.workspaceId}/${version.name}`;
-        const known = newest.get(agent);
-        if (known === undefined || known.version < version.version) newest.set(agent, version);
-      }
-      const tags =
-        query.tags
-          ?.split(',')
-          .map((tag) => tag.trim().toLowerCase())
-          .filter((tag) => tag !== '') ?? [];
-      const types = query.type === undefined ? undefined : (TYPE_WORDS[query.type] ?? [query.type]);
-      const search = query.search?.toLowerCase();
-      const matching = [...newest.values()].filter(({ definition, name, orgSlug }) => {
-        const text = `${orgSlug}/${name} ${definition.description ?? ''} ${definition.tags.join(' ')}`.toLowerCase();
-        const own = definition.tags.map((tag) => tag.toLowerCase());
-        return (
-          (search === undefined || text.includes(search)) &&
-          (types === undefined || types.includes(definition.type)) &&
-          tags.every((tag) => own.includes(tag))
-        );
-      });
+      const matching = (await newestVersions(deps)).filter(matcherOf(query));
       if (query.sort === 'name') matching.sort((a, b) => a.name.localeCompare(b.name));
       const page = matching.slice(query.offset, query.offset + query.limit);
       return { status: 200, body: page.map(publicView) };
@@ -55,3 +35,33 @@ export const catalogHandlers = (
     },
   };
 };
+
+/** The newest public version of each agent; the agent with the newest publication first. */
+async function newestVersions(deps: Pick<Deps, 'main' | 'blobs'>): Promise<AgentVersion[]> {
+  const newest = new Map<string, AgentVersion>();
+  for await (const version of listPublicVersions(deps)) {
+    const agent = `${version.workspaceId}/${version.name}`;
+    const known = newest.get(agent);
+    if (known === undefined || known.version < version.version) newest.set(agent, version);
+  }
+  return [...newest.values()];
+}
+
+function matcherOf(query: z.output<typeof catalogQuery>): (version: AgentVersion) => boolean {
+  const tags =
+    query.tags
+      ?.split(',')
+      .map((tag) => tag.trim().toLowerCase())
+      .filter((tag) => tag !== '') ?? [];
+  const types = query.type === undefined ? undefined : (TYPE_WORDS[query.type] ?? [query.type]);
+  const search = query.search?.toLowerCase();
+  return ({ definition, name, orgSlug }) => {
+    const text = `${orgSlug}/${name} ${definition.description ?? ''} ${definition.tags.join(' ')}`.toLowerCase();
+    const own = definition.tags.map((tag) => tag.toLowerCase());
+    return (
+      (search === undefined || text.includes(search)) &&
+      (types === undefined || types.includes(definition.type)) &&
+      tags.every((tag) => own.includes(tag))
+    );
+  };
+}

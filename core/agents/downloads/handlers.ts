@@ -3,8 +3,8 @@ import type { Handlers } from '#core/http/route.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { findDownloadable, findOwn } from '../access.ts';
 import { versionName } from '../references.ts';
-import type { downloadRoutes } from '../routes.ts';
 import { type AgentVersion, bundleKey } from '../version.ts';
+import type { downloadRoutes } from './routes.ts';
 
 export const downloadHandlers = (
   deps: Pick<Deps, 'main' | 'blobs' | 'clock' | 'ids'>,

@@ -23,8 +23,8 @@ const skill = checkDefinition({ name: 'tone', type: 'skill', description: 'x', p
 /** Checks `acme/self` among `published`, and counts the look-ups. */
 async function check(own: AgentDefinition, published: Record<string, AgentDefinition | DependencyNode>) {
   const lookedUp: string[] = [];
-  const errors = await checkDependencyGraph(own, { org: 'acme', name: 'self' }, async (org, name, version) => {
-    const ref = `${org}/${name}@${version}`;
+  const errors = await checkDependencyGraph(own, { org: 'acme', name: 'self' }, async ({ org, agent, version }) => {
+    const ref = `${org}/${agent}@${version}`;
     lookedUp.push(ref);
     const found = published[ref];
     return found && ('definition' in found ? found : { definition: found, accessible: true });

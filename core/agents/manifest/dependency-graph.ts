@@ -1,4 +1,5 @@
 import type { AgentDefinition } from '../definition.ts';
+import { type AgentAddress, addressOf, dependencyRef } from '../references.ts';
 import type { FieldError } from './field-error.ts';
 
 /** What the look-up of a dependency finds. */
@@ -8,8 +9,8 @@ export interface DependencyNode {
   readonly accessible: boolean;
 }
 
-/** Finds a live version; `version` is `v1`, `v2`, ... */
-export type LookUpDependency = (org: string, name: string, version: string) => Promise<DependencyNode | undefined>;
+/** Finds a live version. */
+export type LookUpDependency = (address: AgentAddress) => Promise<DependencyNode | undefined>;
 
 /** Longest way from an agent to the end of its dependencies, and most versions on all ways: what a publish looks at. */
 const MAX_DEPTH = 16;
@@ -40,7 +41,7 @@ export async function checkDependencyGraph(
   }));
 
   for (let depth = 1; level.length > 0; depth++) {
-    const fresh = level.filter(({ id, version }) => seen.size < seen.add(`${id}@${version}`).size);
+    const fresh = level.filter((dependency) => seen.size < seen.add(dependencyRef(dependency)).size);
     if (depth > MAX_DEPTH || seen.size > MAX_VERSIONS) {
       const bounds = `${MAX_DEPTH} levels and ${MAX_VERSIONS} versions`;
       return [
@@ -49,19 +50,20 @@ export async function checkDependencyGraph(
       ];
     }
     const found = await Promise.all(
-      fresh.map(async (dependency) => {
-        const [org, name] = dependency.id.split('/') as [string, string];
-        return { dependency, node: dependency.id === selfId ? undefined : await lookUp(org, name, dependency.version) };
-      }),
+      fresh.map(async (dependency) => ({
+        dependency,
+        node: dependency.id === selfId ? undefined : await lookUp(addressOf(dependency)),
+      })),
     );
     level = [];
     for (const { dependency, node } of found) {
-      const { id, version, field, path } = dependency;
-      const here = [...path, `${id}@${version}`];
+      const { id, field, path } = dependency;
+      const ref = dependencyRef(dependency);
+      const here = [...path, ref];
       const problem =
         id === selfId ? `leads back to the agent itself: ${here.join(' -> ')}` : directProblem(node, depth);
       if (problem !== undefined) {
-        errors.push({ field, message: id === selfId ? problem : `is ${id}@${version}, which ${problem}` });
+        errors.push({ field, message: id === selfId ? problem : `is ${ref}, which ${problem}` });
       } else if (node !== undefined) {
         level.push(...dependenciesOf(node.definition).map((next) => ({ ...next, field, path: here })));
       }

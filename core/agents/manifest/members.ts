@@ -1,6 +1,7 @@
 import * as z from 'zod';
 import { LLM_PROVIDERS } from '#core/ports/llm.ts';
 import { entrypointProblem } from '../bundle/entrypoint.ts';
+import { REFERENCE } from '../references.ts';
 import { customToolsShape, orchestrationShape } from './orchestration.ts';
 
 const SECRET_NAME = /^[A-Z][A-Z0-9_]{0,127}$/;
@@ -93,7 +94,7 @@ export const MEMBERS = {
   required_secrets: secretNames,
   optional_secrets: secretNames,
   no_required_secrets: boolean,
-  default_skills: list(matching(ref, /^([a-z0-9][a-z0-9-]*\/)?[a-z0-9][a-z0-9-]*(@(v[1-9]\d*|latest))?$/), 20),
+  default_skills: list(matching(ref, REFERENCE), 20),
   skills_locked: boolean,
   skill_files: list(
     z.looseObject({ path: z.string('must be a string'), content: z.string('must be a string') }, 'must be an object'),

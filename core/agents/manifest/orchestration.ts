@@ -1,6 +1,6 @@
 import * as z from 'zod';
-import type { CustomTool, Dependency, Orchestration } from '../definition.ts';
-import { MAX_HOPS } from '../max-hops.ts';
+import { type CustomTool, type Dependency, MAX_HOPS, type Orchestration } from '../definition.ts';
+import { AGENT_ID, dependencyRef, EXACT_VERSION } from '../references.ts';
 import { type FieldError, isObject, show } from './field-error.ts';
 import { checkSchema } from './schema-validation.ts';
 import { commandProblems } from './tool-command.ts';
@@ -13,19 +13,16 @@ const PLACEHOLDER = /\{\{(\w+)\}\}/g;
 /** How custom tools call dependencies (`contract.md` 11.3). */
 const PLATFORM_CALL = /platform_call(?:\.py|\.js)?["']?\s+["']?([a-z0-9][a-z0-9-]*\/[a-z0-9][a-z0-9-]*)(?:@(v\d+))?/g;
 
-const count = (least: number) => z.int('must be a whole number').min(least, `must be at least ${least}`);
+const count = (min: number) => z.int('must be a whole number').min(min, `must be at least ${min}`);
 
 const dependency = z.object(
   {
     id: z
       .string('must be "org/agent"')
-      .regex(
-        /^[a-z0-9][a-z0-9-]*\/[a-z0-9][a-z0-9-]*$/,
-        'must be "org/agent" in lower-case letters, digits and hyphens',
-      ),
+      .regex(AGENT_ID, 'must be "org/agent" in lower-case letters, digits and hyphens'),
     version: z
       .string('must be an exact version such as "v1"')
-      .regex(/^v[1-9]\d{0,4}$/, 'must be an exact version such as "v1"'),
+      .regex(EXACT_VERSION, 'must be an exact version such as "v1"'),
   },
   'must be an object with id and version',
 );
@@ -159,9 +156,10 @@ export function checkOrchestration(
     }
     if (section.timeout_ms == null) problem('timeout_ms', 'is required with dependencies (milliseconds)');
     const seen = new Set<string>();
-    for (const [index, { id, version }] of dependencies.entries()) {
-      if (seen.has(`${id}@${version}`)) problem(`dependencies[${index}]`, `is ${id}@${version} a second time`);
-      seen.add(`${id}@${version}`);
+    for (const [index, dependency] of dependencies.entries()) {
+      const ref = dependencyRef(dependency);
+      if (seen.has(ref)) problem(`dependencies[${index}]`, `is ${ref} a second time`);
+      seen.add(ref);
     }
   }
   if ((section.min_required_hops ?? 0) > (section.max_hops ?? Number.POSITIVE_INFINITY)) {
@@ -201,11 +199,11 @@ function checkCalls(
     }
   }
   if (!isManagedLoop) return;
-  for (const [index, { id, version }] of dependencies.entries()) {
-    if (calls.some((call) => call.id === id)) continue;
+  for (const [index, dependency] of dependencies.entries()) {
+    if (calls.some((call) => call.id === dependency.id)) continue;
     errors.push({
       field: `manifest.dependencies[${index}]`,
-      message: `must have a custom tool that calls it: one whose command is "python3 /home/user/helpers/platform_call.py ${id}@${version}"`,
+      message: `must have a custom tool that calls it: one whose command is "python3 /home/user/helpers/platform_call.py ${dependencyRef(dependency)}"`,
     });
   }
 }

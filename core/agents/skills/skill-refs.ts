@@ -1,6 +1,7 @@
 import type { Deps } from '#core/ports/deps.ts';
 import type { AgentDefinition } from '../definition.ts';
 import type { FieldError } from '../manifest/field-error.ts';
+import { parseVersion, REFERENCE, splitReference } from '../references.ts';
 import { AgentStore, resolveAgent } from '../store.ts';
 import type { AgentVersion } from '../version.ts';
 
@@ -10,34 +11,33 @@ export interface SkillHome {
   readonly slug: string;
 }
 
-/** `skill`, `org/skill` or `org/skill@v1` (`contract.md` 0.6); without a version it means the latest. */
-const REFERENCE = /^(?:([a-z0-9][a-z0-9-]*)\/)?([a-z0-9][a-z0-9-]*)(?:@(v[1-9]\d{0,4}|latest))?$/;
-
 type StoreDeps = Pick<Deps, 'main' | 'blobs' | 'clock' | 'ids'>;
 
-/** The skill that a reference names, or why it cannot be used: a text that completes "<the reference> ...". */
+/**
+ * The skill that a reference names, by default its latest version; or why it cannot be used, as a text that completes
+ * "<the reference> ...".
+ */
 export async function findSkill(
   deps: StoreDeps,
   reference: string,
   home: SkillHome,
 ): Promise<{ readonly skill: AgentVersion } | { readonly problem: string }> {
-  const match = REFERENCE.exec(reference);
-  if (match === null)
+  const parts = REFERENCE.test(reference) ? splitReference(reference) : undefined;
+  if (parts === undefined) {
     return { problem: 'is no reference to a skill: those are "skill", "org/skill" or "org/skill@v1"' };
-  const [, org = home.slug, name, version = 'latest'] = match as unknown as [string, string?, string?, string?];
+  }
+  const { org = home.slug, name, version = 'latest' } = parts;
   const found =
     org === home.slug
-      ? await new AgentStore(deps, home.workspaceId).findVersion(name!, numberOf(version))
-      : await resolveAgent(deps, org, name!, version);
-  // One message for both: whether a private skill exists is its workspace's business.
+      ? await new AgentStore(deps, home.workspaceId).findVersion(name, parseVersion(version)!)
+      : await resolveAgent(deps, org, name, version);
+  // One message for both: the existence of a private skill is known to its workspace only.
   if (!found || !(found.definition.is_public || found.workspaceId === home.workspaceId)) {
     return { problem: `does not exist, or the workspace "${home.slug}" may not use it` };
   }
   if (found.definition.type !== 'skill') return { problem: `is not a skill: its type is ${found.definition.type}` };
   return { skill: found };
 }
-
-const numberOf = (version: string): number | 'latest' => (version === 'latest' ? version : Number(version.slice(1)));
 
 /** What is wrong with a manifest's `default_skills`, seen from the workspace that the agent is published in. */
 export async function checkDefaultSkills(

@@ -2,11 +2,13 @@ import { describe, expect, test } from 'vitest';
 import { SecretStore } from '#core/accounts/secrets/store.ts';
 import { findWorkspace } from '#core/accounts/workspaces/store.ts';
 import { checkDefinition } from '#core/agents/manifest/manifest.ts';
+import { publish as publishVersion, removeVersions } from '#core/agents/publish.ts';
 import { AgentStore } from '#core/agents/store.ts';
 import type { AgentVersion } from '#core/agents/version.ts';
 import { isoTime } from '#core/ports/clock.ts';
 import type { Key } from '#core/ports/table.ts';
 import { RunStore } from '#core/runs/store.ts';
+import { withoutListeners } from '#test/helpers/agents.ts';
 import { type MemoryDeps, memoryDeps } from '#test/helpers/memory-deps.ts';
 import { addUser } from '#test/helpers/users.ts';
 import { fireDue, sweepScheduleRuns } from './fire.ts';
@@ -23,9 +25,10 @@ interface World {
   /** What the model answers, one a request; then `ok`. An error is thrown. */
   readonly script: (() => Promise<string>)[];
   readonly asked: number[];
-  readonly agents: AgentStore;
+
   /** Another version, and nothing else: schedules are not told. */
   publish(): Promise<AgentVersion>;
+  removeAgent(): Promise<void>;
   now(): Promise<Schedule>;
   runs(): Promise<{ status: string; error: string | null }[]>;
   events(): Promise<string[]>;
@@ -58,7 +61,11 @@ async function world(settings: Partial<Schedule> = {}): Promise<World> {
   await new SecretStore(deps, user.workspaceId).put({ name: 'ANTHROPIC_API_KEY', value: 'sk-x', userId: user.userId });
   const workspace = (await findWorkspace(deps, user.workspaceId))!;
   const agents = new AgentStore(deps, user.workspaceId);
-  const publish = () => agents.publish(definition!, workspace, { runnable: true });
+  const publish = () => publishVersion(withoutListeners(deps), workspace, definition!, { runnable: true });
+  const removeAgent = async () => {
+    const version = (await agents.find(schedule.agent_id))!;
+    await removeVersions(withoutListeners(deps), version, [version]);
+  };
   const agent = await publish();
   const schedule: Schedule = {
     id: deps.ids.uuid(),
@@ -98,8 +105,8 @@ async function world(settings: Partial<Schedule> = {}): Promise<World> {
     schedule,
     script,
     asked,
-    agents,
     publish,
+    removeAgent,
     now: async () => (await store.findEver(schedule.id))!,
     async runs() {
       const { runs } = await new RunStore(deps, user.workspaceId).listOfSchedule(schedule.id, {
@@ -268,11 +275,11 @@ describe('failures', () => {
   });
 
   test('before the run could begin are runs, too', async () => {
-    const { deps, schedule, agents, fire, runs, now } = await world();
+    const { deps, schedule, removeAgent, fire, runs, now } = await world();
     await new SecretStore(deps, schedule.workspace_id).remove('ANTHROPIC_API_KEY');
     await deps.clock.advance(MINUTE);
     await fire();
-    await agents.remove((await agents.find(schedule.agent_id))!);
+    await removeAgent();
     await deps.clock.advance(MINUTE);
     await fire();
     expect(await runs()).toEqual([
@@ -307,9 +314,9 @@ describe('a crash', () => {
   });
 
   test.each(['published', 'deleted'])('after a version was %s lets the next run catch up', async (what) => {
-    const { deps, schedule, agents, publish, fire, events, now } = await world();
+    const { deps, schedule, publish, removeAgent, fire, events, now } = await world();
     await publish();
-    if (what === 'deleted') await agents.remove((await agents.find(schedule.agent_id))!);
+    if (what === 'deleted') await removeAgent();
     expect((await now()).agent_version).toBe('v1');
     await deps.clock.advance(MINUTE);
     await fire();

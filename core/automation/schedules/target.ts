@@ -1,5 +1,5 @@
 import { maySee } from '#core/agents/access.ts';
-import { refOf, versionName } from '#core/agents/references.ts';
+import { parseVersion, refOf, splitReference, versionName } from '#core/agents/references.ts';
 import { AgentStore, findAnyVersion, findNewest, resolveAgent } from '#core/agents/store.ts';
 import type { AgentVersion } from '#core/agents/version.ts';
 import type { Caller } from '#core/base/caller.ts';
@@ -40,9 +40,8 @@ async function byId(deps: TargetDeps, caller: Caller, id: string): Promise<Sched
 
 async function byName(deps: TargetDeps, caller: Caller, body: NewScheduleBody): Promise<ScheduleTarget> {
   const reference = body.agent ?? body.agent_name;
-  const [, org = caller.workspace.slug, name, named] =
-    /^(?:([^/@]+)\/)?([^/@]+)(?:@([^/@]+))?$/.exec(reference ?? '') ?? [];
-  if (name === undefined) {
+  const parts = splitReference(reference ?? '');
+  if (parts === undefined) {
     throw new PlatformError(
       'INVALID_INPUT',
       reference
@@ -50,6 +49,7 @@ async function byName(deps: TargetDeps, caller: Caller, body: NewScheduleBody): 
         : 'agent: name the agent, as in "agent": "acme/reporter", or give its "agent_id".',
     );
   }
+  const { org = caller.workspace.slug, name, version: named } = parts;
   const version = named ?? body.agent_version ?? 'latest';
   const agent =
     (await resolveAgent(deps, org, name, version)) ??
@@ -66,10 +66,9 @@ const maySchedule = async (deps: TargetDeps, caller: Caller, agent: AgentVersion
 
 /** Another version of the agent of a schedule. Throws NOT_FOUND. */
 export async function otherVersion(deps: TargetDeps, schedule: Schedule, version: string): Promise<AgentVersion> {
-  const number = version === 'latest' ? version : Number(/^v?([1-9]\d{0,4})$/.exec(version)?.[1]);
-  const agent = Number.isNaN(number)
-    ? undefined
-    : await new AgentStore(deps, schedule.agent_workspace_id).findVersion(schedule.agent_name, number);
+  const number = parseVersion(/^\d/.test(version) ? `v${version}` : version);
+  const agents = new AgentStore(deps, schedule.agent_workspace_id);
+  const agent = number === undefined ? undefined : await agents.findVersion(schedule.agent_name, number);
   if (agent === undefined || (agent.workspaceId !== schedule.workspace_id && !agent.definition.is_public)) {
     const name = `${schedule.agent_org}/${schedule.agent_name}`;
     throw new PlatformError('NOT_FOUND', `There is no agent ${name} with a version ${version.slice(0, 20)}.`);

@@ -1,4 +1,4 @@
-import { versionName } from '#core/agents/references.ts';
+import { refOf } from '#core/agents/references.ts';
 import { AgentStore } from '#core/agents/store.ts';
 import type { AgentVersion } from '#core/agents/version.ts';
 import { PlatformError } from '#core/base/errors.ts';
@@ -6,8 +6,6 @@ import type { Deps } from '#core/ports/deps.ts';
 import type { EngineRun } from './engine.ts';
 
 const INSTALL_POLL_MS = 250;
-
-const describe = (agent: AgentVersion): string => `${agent.orgSlug}/${agent.name}@${versionName(agent.version)}`;
 
 /**
  * A version of a program once its dependencies are installed; until then, and no longer than the deadline, the call
@@ -21,28 +19,24 @@ export async function readyToRun(
   let agent = version;
   while (agent.install?.status === 'building' && agent.install.deadline > deps.clock.now()) {
     if (deps.clock.now() + INSTALL_POLL_MS >= deadline) {
-      throw new PlatformError('TIMEOUT', `The dependencies of ${describe(agent)} are still being installed.`);
+      throw new PlatformError('TIMEOUT', `The dependencies of ${refOf(agent)} are still being installed.`);
     }
     await deps.clock.sleep(INSTALL_POLL_MS, signal);
     const current = await new AgentStore(deps, agent.workspaceId).findVersion(agent.name, agent.version);
-    if (current === undefined) throw new PlatformError('NOT_FOUND', `${describe(agent)} was deleted.`);
+    if (current === undefined) throw new PlatformError('NOT_FOUND', `${refOf(agent)} was deleted.`);
     agent = current;
   }
   if (agent.bundle === undefined) {
-    throw new PlatformError('UNPROCESSABLE', `${describe(agent)} has no code bundle yet.`, {
+    throw new PlatformError('UNPROCESSABLE', `${refOf(agent)} has no code bundle yet.`, {
       hint: `Upload one with POST /agents/${agent.id}/upload.`,
     });
   }
   if (!agent.runnable) {
     const reason = agent.install?.error ?? 'the installation was interrupted';
-    throw new PlatformError(
-      'SANDBOX_ERROR',
-      `The dependencies of ${describe(agent)} could not be installed: ${reason}`,
-      {
-        category: 'setup_error',
-        hint: 'Correct requirements.txt or package.json and publish a new version, or upload the bundle again.',
-      },
-    );
+    throw new PlatformError('SANDBOX_ERROR', `The dependencies of ${refOf(agent)} could not be installed: ${reason}`, {
+      category: 'setup_error',
+      hint: 'Correct requirements.txt or package.json and publish a new version, or upload the bundle again.',
+    });
   }
   return agent;
 }

@@ -1,6 +1,7 @@
 import { inspectBundle } from '#core/agents/bundle/bundle.ts';
 import { type InstallPlan, planInstall } from '#core/agents/bundle/install-plan.ts';
 import type { AgentListeners } from '#core/agents/listeners.ts';
+import { makeCurrent } from '#core/agents/publish.ts';
 import { AgentStore, findAnyVersion } from '#core/agents/store.ts';
 import { type AgentVersion, bundleKey } from '#core/agents/version.ts';
 import { hasCode, PlatformError } from '#core/base/errors.ts';
@@ -21,14 +22,14 @@ type InstallDeps = Pick<Deps, 'config' | 'main' | 'runs' | 'blobs' | 'sandbox' |
  */
 export async function runInstall(deps: InstallDeps, { versionId, runId }: InstallJob): Promise<void> {
   const version = await findAnyVersion(deps, versionId);
-  if (version?.bundle === undefined || version.install?.run_id !== runId) return;
+  if (version?.bundle === undefined || version.install?.runId !== runId) return;
   const { status, deadline } = version.install;
   if (status !== 'building' || deadline <= deps.clock.now()) return;
   if (await new RunStore(deps, version.workspaceId).find(runId)) return;
   const report = await inspectBundle((await deps.blobs.get(bundleKey(version.bundle.sha256)))!);
-  const plan = await planInstall(deps, version.workspaceId, report, version.definition.environment ?? {});
+  const plan = await planInstall(deps, version, report);
   const failure = await recordInstall(deps, version, plan!, runId);
-  if (failure === undefined) await makeRunnable(deps, version);
+  if (failure === undefined) await makeCurrent(deps, version);
 }
 
 /** Installs, recorded as the run `runId` and in the version. Returns the reason for a failure. */
@@ -63,15 +64,10 @@ async function recordInstall(
     exitCode: log.exitCode,
     creditsCents: 0,
   });
-  const base = { layer: plan.layer, run_id: runId, deadline };
+  const base = { layer: plan.layer, runId, deadline };
   await new AgentStore(deps, version.workspaceId).setBuild(version, {
     bundle: version.bundle!,
     install: failure === undefined ? { ...base, status: 'ready' } : { ...base, status: 'failed', error: failure },
   });
   return failure;
-}
-
-async function makeRunnable(deps: InstallDeps, version: AgentVersion): Promise<void> {
-  await new AgentStore(deps, version.workspaceId).activate(version);
-  await deps.listeners.currentVersionChanged(version);
 }

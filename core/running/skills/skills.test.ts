@@ -3,8 +3,9 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { findWorkspace } from '#core/accounts/workspaces/store.ts';
 import { checkDefinition } from '#core/agents/manifest/manifest.ts';
-import { AgentStore } from '#core/agents/store.ts';
+import { publish as publishVersion, removeVersions } from '#core/agents/publish.ts';
 import type { AgentVersion } from '#core/agents/version.ts';
+import { withoutListeners } from '#test/helpers/agents.ts';
 import { OperationCounter } from '#test/helpers/counting-table.ts';
 import { memoryDeps } from '#test/helpers/memory-deps.ts';
 import { addUser } from '#test/helpers/users.ts';
@@ -24,7 +25,7 @@ async function setUp() {
     const { definition, errors } = checkDefinition({ name, ...manifest });
     expect(errors).toEqual([]);
     const workspace = await findWorkspace(deps, homes[org].workspaceId);
-    return new AgentStore(deps, homes[org].workspaceId).publish(definition!, workspace!, { runnable: true });
+    return publishVersion(withoutListeners(deps), workspace!, definition!, { runnable: true });
   }
   const agent = (manifest: Manifest = {}) =>
     publish('acme', 'summary', { type: 'prompt', description: 'x', prompt: 'x', ...manifest });
@@ -129,7 +130,7 @@ describe('a reference in a header', () => {
     await publish('acme', 'tone', PUBLIC);
     await publish('acme', 'private', SKILL);
     const gone = await publish('acme', 'gone', PUBLIC);
-    await new AgentStore(deps, gone.workspaceId).remove(gone);
+    await removeVersions(withoutListeners(deps), gone, [gone]);
     await publish('bolt', 'tone', SKILL);
     const version = await agent({ is_public: true });
     const error = await resolve(version, headers, 'bolt').catch((thrown: unknown) => thrown);
@@ -164,7 +165,7 @@ test('a default skill that was deleted is the fault of the agent', async () => {
   const { deps, publish, agent, resolve } = await setUp();
   const tone = await publish('acme', 'tone', SKILL);
   const version = await agent({ default_skills: ['tone'], is_public: true });
-  await new AgentStore(deps, tone.workspaceId).remove(tone);
+  await removeVersions(withoutListeners(deps), tone, [tone]);
   await expect(resolve(version, {}, 'bolt')).rejects.toMatchObject({
     code: 'UNPROCESSABLE',
     message:

@@ -1,8 +1,8 @@
 import { createHmac, timingSafeEqual } from 'node:crypto';
 import { hashKey } from '#core/accounts/keys/key-format.ts';
 import { newRunKey } from '#core/accounts/service-keys/key-format.ts';
-import { MAX_HOPS } from '#core/agents/max-hops.ts';
-import { refOf } from '#core/agents/references.ts';
+import { MAX_HOPS } from '#core/agents/definition.ts';
+import { dependencyRef, refOf } from '#core/agents/references.ts';
 import type { AgentVersion } from '#core/agents/version.ts';
 import type { Budget, CallingAgent, RunContext } from '#core/base/caller.ts';
 import { PlatformError } from '#core/base/errors.ts';
@@ -62,7 +62,7 @@ export function callingAgent(agent: AgentVersion, workspace: Workspace, lineage:
     agentWorkspaceId: agent.workspaceId,
     workspace,
     maxHops: Math.min(lineage.maxHops, manifest?.max_hops ?? lineage.maxHops),
-    dependencies: (manifest?.dependencies ?? []).map(({ id, version }) => `${id}@${version}`),
+    dependencies: (manifest?.dependencies ?? []).map(dependencyRef),
     perCallCap: manifest?.per_call_downstream_cap ?? DEFAULT_CAP,
     budgets: lineage.budgets,
     isStrict: lineage.isStrict || manifest?.orchestration_mode === 'strict',

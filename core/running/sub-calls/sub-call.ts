@@ -1,4 +1,4 @@
-import { MAX_HOPS } from '#core/agents/max-hops.ts';
+import { MAX_HOPS } from '#core/agents/definition.ts';
 import { refOf, versionName } from '#core/agents/references.ts';
 import { AgentStore } from '#core/agents/store.ts';
 import type { AgentVersion } from '#core/agents/version.ts';

@@ -1,0 +1,32 @@
+import { PlatformError } from '#core/base/errors.ts';
+import { type PublishDeps, removeVersions } from './publish.ts';
+import { AgentStore } from './store.ts';
+import type { AgentVersion } from './version.ts';
+
+/** `contract.md` 6.5. */
+const FORKS_THAT_NEED_CONFIRMATION = 1;
+
+/** Which versions of an agent a deletion is about: the one that is named, or every one. */
+export type DeletionMode = 'all_versions' | undefined;
+
+/**
+ * Deletes a version or every version of its agent, and returns their number. Throws INVALID_INPUT for an agent that was
+ * forked unless `confirmedName` is its name.
+ */
+export async function deleteAgent(
+  deps: PublishDeps,
+  version: AgentVersion,
+  { mode, confirmedName }: { readonly mode: DeletionMode; readonly confirmedName: string | undefined },
+): Promise<number> {
+  const { name } = version;
+  const store = new AgentStore(deps, version.workspaceId);
+  if (confirmedName !== name && needsConfirmation(await store.countForks(name))) {
+    throw new PlatformError('INVALID_INPUT', `Others have forked "${name}": confirm with confirmation_name=${name}.`);
+  }
+  // Oldest first: the newest version stays current until it is deleted itself.
+  const versions = mode === 'all_versions' ? await store.listVersions(name) : [version];
+  await removeVersions(deps, version, versions);
+  return versions.length;
+}
+
+export const needsConfirmation = (forks: number): boolean => forks >= FORKS_THAT_NEED_CONFIRMATION;

@@ -1,0 +1,73 @@
+import { findMembership } from '#core/accounts/workspaces/store.ts';
+import type { Caller } from '#core/base/caller.ts';
+import { PlatformError } from '#core/base/errors.ts';
+import type { Workspace } from '#core/base/workspace.ts';
+import { maySee } from './access.ts';
+import { invalidManifest, loadManifestRules } from './check.ts';
+import { type PublishDeps, publish } from './publish.ts';
+import { agentIdOf, versionName } from './references.ts';
+import { withOrg } from './skills/skill-refs.ts';
+import { AgentStore, findAnyVersion } from './store.ts';
+import type { AgentVersion } from './version.ts';
+import { isPaid } from './views.ts';
+
+/**
+ * Publishes a private copy of a public version, its code and dependencies included, in a workspace that the caller owns.
+ * Throws NOT_FOUND, FORBIDDEN, INVALID_INPUT.
+ */
+export async function forkAgent(
+  deps: PublishDeps,
+  caller: Caller,
+  id: string,
+  { workspaceId, newName }: { readonly workspaceId?: string; readonly newName?: string },
+): Promise<AgentVersion> {
+  const source = await findSource(deps, caller, id);
+  const workspace = await findTarget(deps, caller, workspaceId);
+  const { checkDefinition } = await loadManifestRules();
+  const { definition, errors } = checkDefinition({
+    ...source.definition,
+    name: newName ?? source.name,
+    is_public: false,
+    default_skills: withOrg(source.definition.default_skills, source.orgSlug),
+  });
+  if (definition === undefined) throw invalidManifest(errors);
+  const { runnable, bundle, install } = source;
+  const version = await publish(deps, workspace, definition, { runnable, bundle, install, forkedFrom: source.id });
+  await new AgentStore(deps, source.workspaceId).addFork(source.name);
+  return version;
+}
+
+/** Throws NOT_FOUND for a version that the caller may not see, INVALID_INPUT for one that may be seen but not copied. */
+async function findSource(deps: PublishDeps, caller: Caller, id: string): Promise<AgentVersion> {
+  const source = await findAnyVersion(deps, id);
+  if (source === undefined || !(await maySee(deps, caller, source))) {
+    throw new PlatformError('NOT_FOUND', `There is no agent version with the id "${id.slice(0, 64)}".`);
+  }
+  const name = agentIdOf(source);
+  if (!source.definition.is_public) {
+    throw new PlatformError('INVALID_INPUT', `${name} is not public: only public agents can be forked.`);
+  }
+  if (!source.definition.allow_local_download || isPaid(source)) {
+    throw new PlatformError('INVALID_INPUT', `The source of ${name} is not available, so it cannot be forked.`);
+  }
+  if (!source.runnable) {
+    throw new PlatformError(
+      'INVALID_INPUT',
+      `${name} ${versionName(source.version)} is not complete yet: its code or dependencies are missing.`,
+    );
+  }
+  return source;
+}
+
+/** The workspace of the copy; by default the caller's. Throws FORBIDDEN unless the caller is its owner. */
+async function findTarget(deps: PublishDeps, caller: Caller, workspaceId: string | undefined): Promise<Workspace> {
+  const target = workspaceId === undefined ? caller : await findMembership(deps, caller.userId, workspaceId);
+  if (target === undefined) throw new PlatformError('FORBIDDEN', 'You are not a member of the target workspace.');
+  if (target.role !== 'owner') {
+    throw new PlatformError(
+      'FORBIDDEN',
+      `Only an owner of the workspace "${target.workspace.slug}" may publish in it.`,
+    );
+  }
+  return target.workspace;
+}

@@ -1,0 +1,243 @@
+import { setImmediate } from 'node:timers/promises';
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import type { Workspace } from '#core/base/workspace.ts';
+import { type MemoryDeps, memoryDeps } from '#test/helpers/memory-deps.ts';
+import { listPublicVersions } from './catalog/store.ts';
+import type { AgentDefinition } from './definition.ts';
+import { makeCurrent, type PublishDeps, publish as publishVersion, removeVersions } from './publish.ts';
+import { AgentStore } from './store.ts';
+import { type AgentVersion, sunsetOf } from './version.ts';
+
+const WORKSPACE: Workspace = {
+  id: '11111111-1111-4111-8111-111111111111',
+  slug: 'ann',
+  name: 'Ann',
+  type: 'personal',
+  createdAt: '2035-06-01T12:00:00.000Z',
+};
+const DAY = 24 * 3600 * 1000;
+
+/** Publishing reads these members only. */
+const definition = (name: string, more: Partial<AgentDefinition> = {}): AgentDefinition =>
+  ({ name, is_public: false, ...more }) as AgentDefinition;
+
+/** Publishes, activates and removes versions; `told` are the agents whose listeners were told. */
+function publisherOf(base: Omit<PublishDeps, 'listeners'>) {
+  const told: string[] = [];
+  const deps = {
+    ...base,
+    listeners: { currentVersionChanged: async ({ name }: { name: string }) => void told.push(name) },
+  };
+  return {
+    told,
+    publish: (name = 'echo', runnable = true, more: Partial<AgentDefinition> = {}) =>
+      publishVersion(deps, WORKSPACE, definition(name, more), { runnable }),
+    activate: (version: AgentVersion) => makeCurrent(deps, version),
+    remove: (...versions: [AgentVersion, ...AgentVersion[]]) => removeVersions(deps, versions[0], versions),
+  };
+}
+
+function setUp() {
+  const deps = memoryDeps();
+  return { deps, store: new AgentStore(deps, WORKSPACE.id), ...publisherOf(deps) };
+}
+
+/** Advances the manual clock until work that backs off has ended. */
+async function finish<T>(deps: MemoryDeps, work: Promise<T>): Promise<T> {
+  let ended = false;
+  const done = work.finally(() => {
+    ended = true;
+  });
+  while (!ended) {
+    await setImmediate();
+    await deps.clock.advance(1);
+  }
+  return done;
+}
+
+describe('publishing', () => {
+  test('numbers versions from 1, by name', async () => {
+    const { publish, store } = setUp();
+    expect((await publish('a')).version).toBe(1);
+    expect((await publish('a')).version).toBe(2);
+    expect((await publish('b')).version).toBe(1);
+    expect(await store.nextVersion('a')).toBe(3);
+    expect(await store.nextVersion('c')).toBe(1);
+  });
+
+  test('50 publishes at once get 50 numbers without a gap', async () => {
+    const { deps, store, publish } = setUp();
+    const versions = await finish(deps, Promise.all(Array.from({ length: 50 }, () => publish())));
+    const numbers = versions.map(({ version }) => version).sort((a, b) => a - b);
+    expect(numbers).toEqual(Array.from({ length: 50 }, (_, i) => i + 1));
+    expect((await store.listVersions('echo')).map(({ version }) => version)).toEqual(numbers);
+    expect((await store.findVersion('echo', 'latest'))!.version).toBe(50);
+  });
+
+  test('the number of a deleted version is not assigned again', async () => {
+    const { publish, remove } = setUp();
+    await remove(await publish());
+    await remove(await publish());
+    expect((await publish()).version).toBe(3);
+  });
+
+  test('a definition over 100 KB is read back whole', async () => {
+    const { deps, store, publish } = setUp();
+    const large = definition('big', { prompt: 'x'.repeat(900_000), is_public: true });
+    const { id } = await publish('big', true, large);
+    expect((await store.findVersion('big', 1))!.definition.prompt).toHaveLength(900_000);
+    expect((await Array.fromAsync(listPublicVersions(deps)))[0]!.definition.prompt).toHaveLength(900_000);
+    const changed = await store.update((await store.find(id))!, { ...large, prompt: 'short' });
+    expect(changed!.definition.prompt).toBe('short');
+    expect((await store.find(id))!.definition.prompt).toBe('short');
+  });
+});
+
+describe('deprecation', () => {
+  test('runs for 60 days from when a newer version could run', async () => {
+    const { deps, store, publish, activate } = setUp();
+    const first = await publish();
+    const second = await publish('echo', false);
+    expect((await store.find(first.id))!.supersededAt).toBeUndefined();
+    await deps.clock.advance(5 * DAY);
+    await activate(second);
+    expect(sunsetOf((await store.find(first.id))!)).toBe(deps.clock.now() + 60 * DAY);
+  });
+
+  test('does not start again when an old version is activated again', async () => {
+    const { deps, store, publish, activate } = setUp();
+    const first = await publish();
+    await publish();
+    const before = (await store.find(first.id))!.supersededAt;
+    await deps.clock.advance(DAY);
+    await activate(first);
+    expect((await store.find(first.id))!.supersededAt).toEqual(before);
+  });
+
+  test('ends when the newer versions are deleted', async () => {
+    const { store, publish, remove } = setUp();
+    const first = await publish();
+    await remove(await publish());
+    expect((await store.find(first.id))!.supersededAt).toBeUndefined();
+    expect((await store.findVersion('echo', 'latest'))!.id).toBe(first.id);
+  });
+});
+
+test('nothing finds a deleted version, and deleting it again changes nothing', async () => {
+  const { deps, store, publish, activate, remove } = setUp();
+  const version = await publish('gone', true, { is_public: true });
+  await remove(version);
+  await remove(version);
+  expect(await store.find(version.id)).toBeUndefined();
+  expect(await store.findVersion('gone', 1)).toBeUndefined();
+  expect(await store.findVersion('gone', 'latest')).toBeUndefined();
+  expect(await store.update(version, definition('gone'))).toBeUndefined();
+  await activate(version);
+  expect(await store.findVersion('gone', 'latest')).toBeUndefined();
+  expect(await store.listAll()).toEqual([]);
+  expect(await Array.fromAsync(listPublicVersions(deps))).toEqual([]);
+});
+
+describe('the listeners are told', () => {
+  test('of a version that is current at once', async () => {
+    const { publish, told } = setUp();
+    await publish('echo');
+    expect(told).toEqual(['echo']);
+  });
+
+  test('of a version without its code only when it is made current', async () => {
+    const { publish, activate, told } = setUp();
+    const version = await publish('echo', false);
+    expect(told).toEqual([]);
+    await activate(version);
+    expect(told).toEqual(['echo']);
+  });
+
+  test('once of a removal of several versions, after the last of them', async () => {
+    const { publish, remove, told } = setUp();
+    const versions = [await publish(), await publish()] as const;
+    told.length = 0;
+    await remove(...versions);
+    expect(told).toEqual(['echo']);
+  });
+});
+
+/** The newest live runnable version is current, and exactly the older runnable ones are superseded. */
+async function expectConsistent(store: AgentStore, name: string): Promise<void> {
+  const versions = await store.listVersions(name);
+  const runnable = versions.filter((version) => version.runnable);
+  const latest = await store.findVersion(name, 'latest');
+  expect(latest?.version).toBe(runnable.at(-1)?.version);
+  const superseded = versions.filter((version) => version.supersededAt !== undefined).map(({ version }) => version);
+  expect(superseded).toEqual(runnable.slice(0, -1).map(({ version }) => version));
+}
+
+type Step =
+  | { readonly do: 'publish'; readonly runnable: boolean }
+  | { readonly do: 'activate' | 'remove'; readonly which: number };
+const step: fc.Arbitrary<Step> = fc.oneof(
+  fc.record({ do: fc.constant('publish' as const), runnable: fc.boolean() }),
+  fc.record({ do: fc.constantFrom('activate' as const, 'remove' as const), which: fc.nat(5) }),
+);
+
+async function run(publisher: ReturnType<typeof publisherOf>, known: AgentVersion[], todo: Step): Promise<void> {
+  if (todo.do === 'publish') {
+    known.push(await publisher.publish('echo', todo.runnable));
+    return;
+  }
+  const version = known[todo.which % known.length];
+  if (version !== undefined) await publisher[todo.do](version);
+}
+
+describe('the newest live runnable version is current and supersedes the others', () => {
+  test('after any sequence of steps', async () => {
+    const property = fc.asyncProperty(fc.array(step, { maxLength: 25 }), async (steps) => {
+      const { deps, store, ...publisher } = setUp();
+      const known: AgentVersion[] = [];
+      for (const todo of steps) {
+        await deps.clock.advance(1000);
+        await run(publisher, known, todo);
+        await expectConsistent(store, 'echo');
+      }
+    });
+    await fc.assert(property, { numRuns: 100 });
+  });
+
+  test('after any steps at once', async () => {
+    const property = fc.asyncProperty(
+      fc.array(step, { minLength: 1, maxLength: 6 }),
+      fc.array(step, { minLength: 2, maxLength: 6 }),
+      fc.scheduler(),
+      async (before, atOnce, scheduler) => {
+        const { deps, store, ...direct } = setUp();
+        const racing = publisherOf({ ...deps, main: scheduled(deps.main, scheduler), clock: noWait(deps) });
+        const known: AgentVersion[] = [];
+        for (const todo of before) await run(direct, known, todo);
+        const present = [...known];
+        const work = Promise.all(atOnce.map((todo) => run(racing, present, todo)));
+        await scheduler.waitFor(work);
+        await expectConsistent(store, 'echo');
+      },
+    );
+    await fc.assert(property, { numRuns: 100 });
+  });
+});
+
+/** A table whose requests run in the order that the scheduler decides. */
+function scheduled(table: MemoryDeps['main'], scheduler: fc.Scheduler): MemoryDeps['main'] {
+  const later = <Args extends unknown[], T>(method: (...args: Args) => Promise<T>) => {
+    return (...args: Args): Promise<T> => scheduler.schedule(Promise.resolve()).then(() => method.apply(table, args));
+  };
+  return {
+    get: later(table.get),
+    batchGet: later(table.batchGet),
+    put: later(table.put),
+    update: later(table.update),
+    delete: later(table.delete),
+    query: later(table.query),
+    transact: later(table.transact),
+  };
+}
+
+const noWait = ({ clock }: MemoryDeps) => ({ now: () => clock.now(), sleep: async () => {} });

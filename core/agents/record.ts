@@ -1,0 +1,140 @@
+import type { Json } from '#core/base/json.ts';
+import type { Workspace } from '#core/base/workspace.ts';
+import type { Deps } from '#core/ports/deps.ts';
+import { getLarge, putIfLarge } from '#core/ports/large-value.ts';
+import type { Item } from '#core/ports/table.ts';
+import type { AgentDefinition } from './definition.ts';
+import type { AgentVersion, Bundle, Install } from './version.ts';
+
+/**
+ * Main table:
+ * - `WS#<workspace id>#AGENT#<name> / HEAD`: the highest version number ever assigned, the current version, and a
+ *   revision that grows with every change to which versions there are and can run;
+ * - `WS#<workspace id>#AGENT#<name> / V#00001`: a version (gsi1: all of a workspace; gsi2: the public ones);
+ * - `AGENT#<version id> / META`: the workspace, name and number of the version with that id.
+ *
+ * A version is *live* until it is deleted, *runnable* once nothing is missing to run it (its code bundle, its
+ * dependencies), and *current* when it is the newest live runnable one: `latest` names it, and it supersedes the others.
+ */
+export const partitionOf = (workspaceId: string, name: string): string => `WS#${workspaceId}#AGENT#${name}`;
+export const headKey = (workspaceId: string, name: string) => ({ pk: partitionOf(workspaceId, name), sk: 'HEAD' });
+export const versionKey = ({ workspaceId, name, version }: Pick<AgentVersion, 'workspaceId' | 'name' | 'version'>) => ({
+  pk: partitionOf(workspaceId, name),
+  sk: `V#${String(version).padStart(5, '0')}`,
+});
+export const idKey = (id: string) => ({ pk: `AGENT#${id}`, sk: 'META' });
+const definitionKey = (id: string): string => `definitions/${id}.json`;
+
+/** An agent's HEAD item; each number is 0 before its first change. */
+export type Head = {
+  readonly assigned: number;
+  readonly current: number;
+  readonly revision: number;
+  readonly fork_count: number;
+};
+
+export async function readHead({ main }: Pick<Deps, 'main'>, workspaceId: string, name: string): Promise<Head> {
+  const item = await main.get(headKey(workspaceId, name));
+  return { assigned: 0, current: 0, revision: 0, fork_count: 0, ...(item as Partial<Head> | undefined) };
+}
+
+/** Index of all versions of a workspace, oldest first. */
+export const workspaceIndex = (workspaceId: string): string => `WS#${workspaceId}#AGENTS`;
+/** Index of all public versions, oldest first. */
+export const PUBLIC_INDEX = 'PUBLIC';
+export const publicIndexKey = (createdAt: string, id: string) => ({
+  gsi2pk: PUBLIC_INDEX,
+  gsi2sk: `${createdAt}#${id}`,
+});
+
+/** The item's member `definition`. A large definition is written to a blob, and the member is `undefined`. */
+export async function storeDefinition(
+  deps: Pick<Deps, 'blobs'>,
+  id: string,
+  definition: AgentDefinition,
+): Promise<Json | undefined> {
+  const isLarge = await putIfLarge(deps, definitionKey(id), JSON.stringify(definition));
+  return isLarge ? undefined : (definition as unknown as Json);
+}
+
+/** What publishing decides about a version besides its definition. */
+export interface VersionState {
+  readonly runnable: boolean;
+  readonly bundle?: Bundle;
+  readonly install?: Install;
+  readonly forkedFrom?: string;
+}
+
+/** The item of a new version. `definition` comes from {@link storeDefinition}. */
+export function newVersionItem(
+  place: { readonly id: string; readonly workspace: Workspace; readonly name: string; readonly version: number },
+  state: VersionState & { readonly isPublic: boolean; readonly definition: Json | undefined; readonly now: string },
+): Item {
+  const { id, workspace, name, version } = place;
+  const { now } = state;
+  return {
+    ...versionKey({ workspaceId: workspace.id, name, version }),
+    id,
+    workspace_id: workspace.id,
+    org_slug: workspace.slug,
+    org_name: workspace.name,
+    name,
+    version,
+    created_at: now,
+    updated_at: now,
+    runnable: state.runnable,
+    bundle: state.bundle && bundleItem(state.bundle),
+    install: state.install && installItem(state.install),
+    forked_from: state.forkedFrom,
+    definition: state.definition,
+    gsi1pk: workspaceIndex(workspace.id),
+    gsi1sk: `${now}#${id}`,
+    ...(state.isPublic && publicIndexKey(now, id)),
+  };
+}
+
+export async function readVersion(deps: Pick<Deps, 'blobs'>, item: Item): Promise<AgentVersion> {
+  let definition = item.definition as unknown as AgentDefinition | undefined;
+  if (definition === undefined) {
+    const text = await getLarge(deps, definitionKey(item.id as string));
+    if (text === undefined) throw new Error(`the definition of agent version ${item.id} is missing`);
+    definition = JSON.parse(text) as AgentDefinition;
+  }
+  return {
+    id: item.id as string,
+    workspaceId: item.workspace_id as string,
+    orgSlug: item.org_slug as string,
+    orgName: item.org_name as string,
+    name: item.name as string,
+    version: item.version as number,
+    definition,
+    createdAt: item.created_at as string,
+    updatedAt: item.updated_at as string,
+    runnable: item.runnable as boolean,
+    bundle: item.bundle === undefined ? undefined : readBundle(item.bundle as BundleItem),
+    install: item.install === undefined ? undefined : readInstall(item.install as InstallItem),
+    supersededAt: item.superseded_at as string | undefined,
+    forkedFrom: item.forked_from as string | undefined,
+  };
+}
+
+type BundleItem = ReturnType<typeof bundleItem>;
+type InstallItem = ReturnType<typeof installItem>;
+
+export const bundleItem = ({ sha256, sizeBytes, entrypoint, uploadedAt }: Bundle) => ({
+  sha256,
+  size_bytes: sizeBytes,
+  entrypoint,
+  uploaded_at: uploadedAt,
+});
+
+const readBundle = ({ sha256, size_bytes, entrypoint, uploaded_at }: BundleItem): Bundle => ({
+  sha256,
+  sizeBytes: size_bytes,
+  entrypoint,
+  uploadedAt: uploaded_at,
+});
+
+export const installItem = ({ runId, ...install }: Install) => ({ ...install, run_id: runId });
+
+const readInstall = ({ run_id, ...install }: InstallItem): Install => ({ ...install, runId: run_id });
