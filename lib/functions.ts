@@ -1,4 +1,4 @@
-import type { EventName } from '#core/api/background.ts';
+import type { BackgroundFunctionName } from '#core/api/background.ts';
 import { CALL_FUNCTION_SECONDS } from '#core/base/time-limits.ts';
 import type { FunctionName } from '#core/http/route.ts';
 import type { IndexName } from '#core/ports/table.ts';
@@ -38,7 +38,7 @@ export interface FunctionSpec {
   /** Whether it sends e-mail, where the stage has an address to send from. @default false */
   readonly mail?: boolean;
   /** Functions that it calls. @default - none */
-  readonly calls?: readonly EventName[];
+  readonly calls?: readonly BackgroundFunctionName[];
   /** Whether it opens sandboxes, or has to know only which ones there are. @default - neither */
   readonly sandbox?: 'open' | 'know';
   /** EventBridge schedules that it sets and removes, or lists as well. @default - none */
@@ -85,7 +85,7 @@ const RUN_SCHEDULES = {
 } as const satisfies FunctionSpec;
 
 /** Every function of the route table and of the event table. `test/stacks` compares the policies made of this with a list of their own. */
-export const FUNCTIONS: { readonly [Name in FunctionName | EventName]: FunctionSpec } = {
+export const FUNCTIONS: { readonly [Name in FunctionName | BackgroundFunctionName]: FunctionSpec } = {
   meta: { memoryMb: 512, timeoutSeconds: BUFFERED_SECONDS },
   agents: {
     memoryMb: MEMORY_MB,

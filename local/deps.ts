@@ -1,13 +1,12 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
-import { agentListeners } from '#core/api/listeners.ts';
+import { install } from '#core/api/install.ts';
 import { HttpOutbound } from '#core/outbound/http-outbound.ts';
 import { SystemClock } from '#core/ports/clock.ts';
 import type { AllDeps } from '#core/ports/deps.ts';
 import { SystemIds } from '#core/ports/ids.ts';
 import { noMail } from '#core/ports/mail.ts';
 import { ProcessRunSignals } from '#core/ports/run-signals.ts';
-import { runInstall } from '#core/running/install/install.ts';
 import { createAiSdkLlm } from '#llm/ai-sdk-llm.ts';
 import { type ClockTimers, clockTimers } from './clock-timers.ts';
 import type { LocalConfig } from './config.ts';
@@ -92,7 +91,7 @@ export async function localDeps(config: LocalConfig, listening: { host: string; 
       background.add(work);
       return work.finally(() => background.delete(work));
     },
-    startInstall: (job) => deps.background(runInstall({ ...deps, listeners: agentListeners(deps) }, job)),
+    startInstall: (job) => deps.background(install(deps, job)),
     async close(force = false) {
       clearInterval(purge);
       if (!force) await Promise.allSettled(background);

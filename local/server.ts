@@ -1,22 +1,18 @@
 import type { IncomingMessage, Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { createAdaptorServer } from '@hono/node-server';
-import { purgeUploads } from '#core/agents/uploads/store.ts';
 import { type App, createApp } from '#core/api/app.ts';
+import { BACKGROUND, type BackgroundRow, type LocalClockName } from '#core/api/background.ts';
+import { allWork } from '#core/api/background-work.ts';
 import { allHandlers } from '#core/api/handlers.ts';
-import { deliveryListeners } from '#core/api/listeners.ts';
 import { routes } from '#core/api/routes.ts';
-import { sweepScheduleRuns } from '#core/automation/schedules/fire.ts';
-import { listOpenScheduleRuns, type OpenScheduleRun } from '#core/automation/schedules/store.ts';
-import { sweepHolds } from '#core/billing/credits/ledger.ts';
-import { sweepDeliveries } from '#core/outbound/deliveries.ts';
+import { listOpenScheduleRuns } from '#core/automation/schedules/store.ts';
 import { sweepLostRuns } from '#core/runs/sweep.ts';
 import type { LocalConfig } from './config.ts';
 import { addressOf, type LocalDeps, localDeps } from './deps.ts';
 
 /** Longer than the longest call, so that a call can end before the server does. */
 const SHUTDOWN_MS = 300_000;
-const SWEEP_INTERVAL_MS = 30_000;
 
 export interface LocalServer {
   /** Without a slash at the end. */
@@ -51,22 +47,8 @@ export async function startLocalServer(config: LocalConfig): Promise<LocalServer
     server.close();
     throw error;
   }
-  // Nobody else has this database, so whatever is under way in it was lost with the process before.
-  await sweepLostRuns(deps, { all: true });
-  const lost = await Array.fromAsync(listOpenScheduleRuns(deps, { all: true }));
-  const sweepSchedules = (runs?: readonly OpenScheduleRun[]) => {
-    const failed = (error: unknown) => deps.log.error('schedules not swept', { error: String(error) });
-    deps.background(sweepScheduleRuns(deps, runs).catch(failed));
-  };
-  sweepSchedules(lost);
-  const sweep = setInterval(() => {
-    sweepSchedules();
-    const done = sweepLostRuns(deps)
-      .then(() => sweepHolds(deps))
-      .then(() => sweepDeliveries(deps, deliveryListeners(deps)))
-      .then(() => purgeUploads(deps));
-    deps.background(done.catch((error: unknown) => deps.log.error('sweep failed', { error: String(error) })));
-  }, SWEEP_INTERVAL_MS).unref();
+  await recover(deps);
+  const clocks = startClocks(deps);
   const app = createApp(deps, routes, allHandlers(deps));
   const { uploadForms } = deps;
   answer = async (request, address) =>
@@ -77,7 +59,7 @@ export async function startLocalServer(config: LocalConfig): Promise<LocalServer
     url,
     deps,
     async close(force = false) {
-      clearInterval(sweep);
+      for (const clock of clocks) clearInterval(clock);
       await deps.timers.stop();
       const closed = new Promise<void>((resolve) => server.close(() => resolve()));
       if (force) server.closeAllConnections();
@@ -87,6 +69,29 @@ export async function startLocalServer(config: LocalConfig): Promise<LocalServer
       await deps.close(force);
     },
   };
+}
+
+/** No other process has this database, so the last process left every run that is still open in it. */
+async function recover(deps: LocalDeps): Promise<void> {
+  await sweepLostRuns(deps, { all: true });
+  const lost = await Array.fromAsync(listOpenScheduleRuns(deps, { all: true }));
+  runInBackground(deps, 'resumeScheduleRuns', allWork.resumeScheduleRuns(deps, lost));
+}
+
+/** Starts the clocks of the background table. Work that outlasts its period runs beside the next. */
+function startClocks(deps: LocalDeps): NodeJS.Timeout[] {
+  const work: { readonly [Name in LocalClockName]: (deps: LocalDeps) => Promise<void> } = allWork;
+  return Object.entries<BackgroundRow>(BACKGROUND).flatMap(([name, { local }]) => {
+    if (local.everySeconds === undefined) return [];
+    const run = work[name as LocalClockName];
+    const tick = () => runInBackground(deps, name, run(deps));
+    return setInterval(tick, local.everySeconds * 1000).unref();
+  });
+}
+
+function runInBackground(deps: LocalDeps, name: string, work: Promise<void>): void {
+  const failed = (error: unknown) => deps.log.error('background work failed', { work: name, error: String(error) });
+  void deps.background(work.catch(failed));
 }
 
 /** A proxy appends the address that it was reached from; what stands before that, clients may have made up. */

@@ -1,23 +1,91 @@
-export interface EventSpec {
-  /** @default - a function or a queue calls it */
-  readonly everyMinutes?: number;
-  readonly about: string;
+/** What starts a row on one host. */
+interface Start {
+  /** Another part of the platform that starts it. */
+  readonly by?: string;
+  /** The host needs no such work, for this reason. */
+  readonly notNeeded?: string;
 }
 
-/** What the deployed platform does beside answering requests: a function each, called by the clock, a queue or a function. */
-export const EVENTS = {
-  sweeper: {
-    everyMinutes: 1,
-    about: 'Finishes the runs whose host died, and what they held of credits; sends the alerts that did not arrive.',
-  },
-  'schedule-fired': { about: 'Runs the schedules that EventBridge Scheduler says are due.' },
-  'schedule-sweeper': {
-    everyMinutes: 1,
-    about: 'Runs the schedules that are due and nobody woke, and goes on with runs whose process died.',
-  },
-  'timer-sweeper': { everyMinutes: 30, about: 'Brings EventBridge schedules into line with the table.' },
-  install: { about: "Installs an uploaded bundle's dependencies, which may take longer than an upload is answered." },
-} as const satisfies Record<string, EventSpec>;
+export interface BackgroundRow {
+  readonly about: string;
+  readonly local: Start & { readonly everySeconds?: number };
+  /**
+   * `fn` is the deployed function. Rows that need the same rights share one: then they also share its clock, and run side
+   * by side.
+   */
+  readonly aws: Start & { readonly everyMinutes?: number; readonly fn?: string };
+}
 
-export type EventName = keyof typeof EVENTS;
-export const EVENT_NAMES = Object.keys(EVENTS) as EventName[];
+/**
+ * What the platform does beside answering requests, one row per job. `local/server.ts` reads its clocks here, the stacks
+ * their functions and clocks. `background-work.ts` has the code of each row.
+ */
+export const BACKGROUND = {
+  finishLostRuns: {
+    about: 'Finishes runs whose host died, and settles their payments.',
+    local: { everySeconds: 30 },
+    aws: { everyMinutes: 1, fn: 'sweeper' },
+  },
+  retryDeliveries: {
+    about: 'Sends alerts again that did not arrive.',
+    local: { everySeconds: 30 },
+    aws: { everyMinutes: 1, fn: 'sweeper' },
+  },
+  deleteExpiredUploads: {
+    about: 'Deletes uploads that no request can use any more.',
+    local: { everySeconds: 30 },
+    aws: { notNeeded: "the bucket's lifecycle rule deletes them (lib/stacks/data-stack.ts)" },
+  },
+  runDueSchedule: {
+    about: 'Runs a schedule whose timer fired.',
+    local: { by: 'ClockTimers' },
+    aws: { by: 'the queue that EventBridge Scheduler sends to', fn: 'schedule-fired' },
+  },
+  runOverdueSchedules: {
+    about: 'Runs schedules that are due although no timer fired.',
+    local: { notNeeded: 'ClockTimers reads the table, so it misses none' },
+    aws: { everyMinutes: 1, fn: 'schedule-sweeper' },
+  },
+  resumeScheduleRuns: {
+    about: 'Continues runs of schedules whose process died.',
+    local: { everySeconds: 30 },
+    aws: { everyMinutes: 1, fn: 'schedule-sweeper' },
+  },
+  repairTimers: {
+    about: 'Brings EventBridge schedules into line with the table.',
+    local: { notNeeded: 'ClockTimers keeps no timers beside the table' },
+    aws: { everyMinutes: 30, fn: 'timer-sweeper' },
+  },
+  install: {
+    about: "Installs an uploaded bundle's dependencies, which may take longer than the upload's answer may.",
+    local: { by: 'startInstall' },
+    aws: { by: 'startInstall', fn: 'install' },
+  },
+} as const satisfies Record<string, BackgroundRow>;
+
+export type BackgroundName = keyof typeof BACKGROUND;
+
+/** Rows that the local host's clock starts. */
+export type LocalClockName = {
+  [Name in BackgroundName]: (typeof BACKGROUND)[Name]['local'] extends { everySeconds: number } ? Name : never;
+}[BackgroundName];
+
+/** Deployed functions of the table. */
+export type BackgroundFunctionName = Extract<(typeof BACKGROUND)[BackgroundName]['aws'], { fn: string }>['fn'];
+
+/** Rows that the clock of one deployed function starts. */
+export type AwsClockName<Fn extends BackgroundFunctionName> = {
+  [Name in BackgroundName]: (typeof BACKGROUND)[Name]['aws'] extends { everyMinutes: number; fn: Fn } ? Name : never;
+}[BackgroundName];
+
+const rows: readonly BackgroundRow[] = Object.values(BACKGROUND);
+
+export const BACKGROUND_FUNCTIONS = [
+  ...new Set(rows.flatMap(({ aws }) => aws.fn ?? [])),
+] as readonly BackgroundFunctionName[];
+
+/** The clock of a deployed function, if it has one, and what its rows do. */
+export function backgroundFunction(fn: BackgroundFunctionName): { everyMinutes: number | undefined; about: string } {
+  const own = rows.filter(({ aws }) => aws.fn === fn);
+  return { everyMinutes: own[0]!.aws.everyMinutes, about: own.map(({ about }) => about).join(' ') };
+}

@@ -5,7 +5,7 @@ import { Certificate } from 'aws-cdk-lib/aws-certificatemanager';
 import { Rule, Schedule } from 'aws-cdk-lib/aws-events';
 import { LambdaFunction as LambdaTarget } from 'aws-cdk-lib/aws-events-targets';
 import type { Construct } from 'constructs';
-import { EVENTS, type EventName, type EventSpec } from '#core/api/background.ts';
+import { BACKGROUND_FUNCTIONS, type BackgroundFunctionName, backgroundFunction } from '#core/api/background.ts';
 import { FUNCTION_NAMES, type FunctionName, type Route } from '#core/http/route.ts';
 import type { TableName } from '#core/ports/table-rules.ts';
 import type { Stage } from '../config.ts';
@@ -35,8 +35,9 @@ export class ApiStack extends Stack {
       `https://${restApi.restApiId}.execute-api.${this.region}.${this.urlSuffix}/${stage.name}`;
     if (stage.domain) this.#addDomain(restApi, stage.domain);
     if (stage.firewall) new Firewall(this, 'firewall', { stage, ...stage.firewall, restApiId: restApi.restApiId });
-    for (const [name, { everyMinutes, about }] of Object.entries<EventSpec>(EVENTS)) {
-      const { lambda } = this.#addFunction(name as EventName, props);
+    for (const name of BACKGROUND_FUNCTIONS) {
+      const { everyMinutes, about } = backgroundFunction(name);
+      const { lambda } = this.#addFunction(name, props);
       lambda.addEnvironment('PLATFORM_BASE_URL', baseUrl);
       if (everyMinutes === undefined) {
         // What is done again by asking again is not done again unasked.
@@ -72,7 +73,7 @@ export class ApiStack extends Stack {
     });
   }
 
-  #addFunction(fn: FunctionName | EventName, { stage, bundles }: ApiStackProps): HouseFunction {
+  #addFunction(fn: FunctionName | BackgroundFunctionName, { stage, bundles }: ApiStackProps): HouseFunction {
     const {
       memoryMb,
       timeoutSeconds,

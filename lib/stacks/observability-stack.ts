@@ -15,7 +15,7 @@ import { FilterPattern, LogGroup, MetricFilter, type MetricFilterProps } from 'a
 import { Topic } from 'aws-cdk-lib/aws-sns';
 import { EmailSubscription } from 'aws-cdk-lib/aws-sns-subscriptions';
 import type { Construct } from 'constructs';
-import { EVENT_NAMES } from '#core/api/background.ts';
+import { BACKGROUND_FUNCTIONS } from '#core/api/background.ts';
 import { FUNCTION_NAMES, type FunctionName } from '#core/http/route.ts';
 import { TABLE_NAMES } from '#core/ports/table-rules.ts';
 import { functionNameOf, metricNamespaceOf, type Stage, tablePrefixOf, timerNamesOf } from '../config.ts';
@@ -193,7 +193,7 @@ export class ObservabilityStack extends Stack {
 
   /** Called by a clock, an event or another function. */
   get #withoutRequests(): string[] {
-    return [...EVENT_NAMES, ...SANDBOX_FUNCTIONS[this.#stage.sandbox.kind]];
+    return [...BACKGROUND_FUNCTIONS, ...SANDBOX_FUNCTIONS[this.#stage.sandbox.kind]];
   }
 
   #addDashboard(): void {

@@ -2,7 +2,7 @@ import { mkdirSync, mkdtempSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { App, type Stack } from 'aws-cdk-lib';
-import { EVENT_NAMES } from '#core/api/background.ts';
+import { BACKGROUND_FUNCTIONS } from '#core/api/background.ts';
 import { FUNCTION_NAMES } from '#core/http/route.ts';
 import type { Stage } from '#lib/config.ts';
 import { MICROVM_FUNCTIONS, POOL_FUNCTIONS } from '#lib/functions.ts';
@@ -64,7 +64,7 @@ function emptyBundles(): string {
   const folder = mkdtempSync(join(tmpdir(), 'platform-bundles-'));
   const names = [
     ...FUNCTION_NAMES,
-    ...EVENT_NAMES,
+    ...BACKGROUND_FUNCTIONS,
     ...Object.keys({ ...POOL_FUNCTIONS, ...MICROVM_FUNCTIONS }),
     'cleaner',
     'pool-cleaner',

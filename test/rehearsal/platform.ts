@@ -6,7 +6,7 @@ import { CreateQueueCommand, SQSClient } from '@aws-sdk/client-sqs';
 import { awsDeps } from '#aws/all-deps.ts';
 import { parseAwsConfig } from '#aws/config.ts';
 import { bootstrap } from '#core/accounts/workspaces/bootstrap.ts';
-import type { EventName } from '#core/api/background.ts';
+import type { BackgroundFunctionName } from '#core/api/background.ts';
 import { grantCreditsTo, setPlan } from '#core/billing/operator.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { defineStage, functionNameOf, timerNamesOf } from '#lib/config.ts';
@@ -50,7 +50,7 @@ export interface Rehearsal extends Target {
   /** With the rights of an operator. */
   readonly deps: Deps;
   /** Lets the clock call the function of an event. */
-  tick(name: EventName | PoolFunctionName | keyof typeof MICROVM_FUNCTIONS): Promise<void>;
+  tick(name: BackgroundFunctionName | PoolFunctionName | keyof typeof MICROVM_FUNCTIONS): Promise<void>;
   readonly ecs: FakeEcs;
   /** Where programs run in MicroVMs. */
   readonly microvms?: FakeMicrovms;

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { AwsSolutionsChecks } from 'cdk-nag';
 import { describe, expect, test } from 'vitest';
 import { parseAwsConfig } from '#aws/config.ts';
-import { EVENT_NAMES, EVENTS, type EventName, type EventSpec } from '#core/api/background.ts';
+import { BACKGROUND_FUNCTIONS, type BackgroundFunctionName, backgroundFunction } from '#core/api/background.ts';
 import { routes } from '#core/api/routes.ts';
 import { FUNCTION_NAMES, type FunctionName, isRaw, type Route } from '#core/http/route.ts';
 import { defineStage } from '#lib/config.ts';
@@ -252,7 +252,7 @@ describe('alarms', () => {
       expect.arrayContaining(['api-5xx', 'failures', 'throttled-functions', 'throttled-table-main', 'broken-calls']),
     );
     for (const fn of FUNCTION_NAMES) expect(names.some((name) => name.endsWith(`-${fn}`))).toBe(true);
-    for (const name of EVENT_NAMES) expect(names).toContain(`broken-${name}`);
+    for (const name of BACKGROUND_FUNCTIONS) expect(names).toContain(`broken-${name}`);
     expect(resourcesOf(stages.dev.observability, 'AWS::CloudWatch::Alarm')).toEqual([]);
     expect(resourcesOf(stages.dev.observability, 'AWS::CloudWatch::Dashboard')).toHaveLength(1);
   });
@@ -345,17 +345,20 @@ describe('functions', () => {
     });
   });
 
-  const clocks = Object.entries<EventSpec>(EVENTS).filter(([, { everyMinutes }]) => everyMinutes !== undefined);
-  test.each(clocks)('%s is called by a clock of its own', (name, { everyMinutes: minutes }) => {
-    const [, { Properties }] = resourcesOf(api, 'AWS::Events::Rule').find(([id]) =>
-      id.startsWith(name.replaceAll('-', '')),
-    )!;
-    expect(Properties.ScheduleExpression).toBe(minutes === 1 ? 'rate(1 minute)' : `rate(${minutes} minutes)`);
-    expect(Properties.State).toBe('ENABLED');
-    expect(Properties.Targets.map((target: { Arn: unknown }) => rendered(target.Arn))).toEqual([
-      `<${functionIdOf(api, name)}.Arn>`,
-    ]);
-  });
+  const clocks = BACKGROUND_FUNCTIONS.map((name) => [name, backgroundFunction(name).everyMinutes] as const);
+  test.each(clocks.filter(([, minutes]) => minutes !== undefined))(
+    '%s is called by a clock of its own',
+    (name, minutes) => {
+      const [, { Properties }] = resourcesOf(api, 'AWS::Events::Rule').find(([id]) =>
+        id.startsWith(name.replaceAll('-', '')),
+      )!;
+      expect(Properties.ScheduleExpression).toBe(minutes === 1 ? 'rate(1 minute)' : `rate(${minutes} minutes)`);
+      expect(Properties.State).toBe('ENABLED');
+      expect(Properties.Targets.map((target: { Arn: unknown }) => rendered(target.Arn))).toEqual([
+        `<${functionIdOf(api, name)}.Arn>`,
+      ]);
+    },
+  );
 
   const TABLES = 'arn:aws:dynamodb:eu-west-1:111122223333:table/platform-prod-';
   const BLOBS = 'arn:aws:s3:::platform-prod-111122223333-eu-west-1';
@@ -390,7 +393,7 @@ describe('functions', () => {
     [`${BLOBS}/layers/*`]: ['s3:GetObject'],
   };
   /** Resource -> actions. Written out here once more, so that a right is never given by the way. */
-  const ALLOWED: Record<FunctionName | EventName, Record<string, string[]>> = {
+  const ALLOWED: Record<FunctionName | BackgroundFunctionName, Record<string, string[]>> = {
     meta: {},
     agents: {
       ...LIMIT,
@@ -561,7 +564,7 @@ describe('functions', () => {
     },
   };
 
-  test.each([...FUNCTION_NAMES, ...EVENT_NAMES])('%s may do what is listed here, and nothing else', (fn) => {
+  test.each([...FUNCTION_NAMES, ...BACKGROUND_FUNCTIONS])('%s may do what is listed here, and nothing else', (fn) => {
     const { role, allowed } = policyOf(api, fn);
     expect(role.ManagedPolicyArns ?? []).toEqual([]);
     expect(role.Policies ?? []).toEqual([]);

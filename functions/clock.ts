@@ -1,0 +1,20 @@
+import type { HostDeps } from '#aws/deps.ts';
+import type { AwsClockName, BackgroundFunctionName } from '#core/api/background.ts';
+
+/**
+ * Handler of a function that a clock starts. It runs the function's rows of the background table side by side. It throws
+ * if one of them failed, after all have ended, so that CloudWatch counts an error; the next tick of the clock tries again.
+ */
+export const createClockHandler =
+  <Fn extends BackgroundFunctionName, Deps extends Pick<HostDeps, 'settled'>>(
+    _fn: Fn,
+    deps: Deps,
+    work: { readonly [Name in AwsClockName<Fn>]: (deps: Deps) => Promise<unknown> },
+  ) =>
+  async (): Promise<void> => {
+    const rows = Object.values<(deps: Deps) => Promise<unknown>>(work);
+    const ended = await Promise.allSettled(rows.map((run) => run(deps)));
+    await deps.settled();
+    const failed = ended.find(({ status }) => status === 'rejected') as PromiseRejectedResult | undefined;
+    if (failed) throw failed.reason;
+  };
