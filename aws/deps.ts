@@ -4,6 +4,7 @@ import { HttpOutbound } from '#core/outbound/http-outbound.ts';
 import { SystemClock } from '#core/ports/clock.ts';
 import type { AllDeps, Deps } from '#core/ports/deps.ts';
 import { SystemIds } from '#core/ports/ids.ts';
+import { NoSandbox } from '#core/ports/no-sandbox.ts';
 import { ProcessRunSignals } from '#core/ports/run-signals.ts';
 import { PROJECTIONS, type TableName } from '#core/ports/table-rules.ts';
 import type { AwsConfig } from './config.ts';
@@ -92,8 +93,9 @@ export const sandboxParts = (deps: HostDeps & Pick<Deps, 'blobs'>): Pick<Deps, '
       const { createMicrovmSandbox } = await import('./microvm/sandbox.ts');
       return createMicrovmSandbox(deps);
     }
-    const { NoSandbox } = await import('./no-sandbox.ts');
-    return new NoSandbox();
+    return new NoSandbox(
+      'This deployment runs no programs: its stage file says so. Set `sandbox` there (docs/sandbox.md), and deploy again.',
+    );
   }),
 });
 

@@ -3,17 +3,22 @@ import type { Config } from '#core/base/config.ts';
 import type { SandboxSpec } from '#core/ports/sandbox.ts';
 import type { BlobLink, RunnerJob } from '#runner/protocol.ts';
 
-/** Makes addresses by which who has no rights of his own gets a blob. */
+/** Makes addresses by which a runner, which has no rights of its own, gets a blob. */
 export interface BlobLinks {
   get(key: string): Promise<string>;
 }
 
-/** What the runner's image is built with: part of what names a layer, and of what `status` shows. */
+/** Interpreters of the runner's image: part of a layer's name, and shown by `status`. */
 export const IMAGE_INTERPRETERS = { python: '3.12', node: '24' } as const;
-/** Of the runner's image. */
+/** Trust store of the runner's image. */
 const CERTIFICATES = '/etc/ssl/certs/ca-certificates.crt';
 
-/** A session as a runner takes it, with leave to fetch bundle and layer. */
+/** Longest use of a sandbox, and its length where the spec has no deadline. */
+export const MAX_USE_MS = 3_600_000;
+/** How long a runner lives past its use before it ends by itself: its caller should have ended it. */
+export const LIFETIME_GRACE_MS = 30_000;
+
+/** A session as a runner takes it, with links to bundle and layer. */
 export async function runnerJob(
   { config, links }: { readonly config: Config; readonly links: BlobLinks },
   { bundle, layer, env, egress, purpose, limits }: SandboxSpec,
@@ -36,7 +41,7 @@ export async function runnerJob(
   };
 }
 
-/** An address in figures is one that the rules of egress may close; a name leads to API Gateway, which is public. */
+/** Egress rules may close a numeric address, so it is named as the gateway. A name leads to API Gateway, which is public. */
 function gatewayOf({ baseUrl }: Config): RunnerJob['gateway'] {
   if (baseUrl === undefined) return undefined;
   const { hostname, port, protocol } = new URL(baseUrl);

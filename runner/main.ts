@@ -8,13 +8,14 @@ import { findHostRuntime } from './host-runtime.ts';
 import { LinkedBlobs } from './linked-blobs.ts';
 import { serveHooks } from './microvm-hooks.ts';
 import { createNamespaceSandbox, SCRATCH } from './namespace-sandbox.ts';
+import { RUNNER_PORT } from './protocol.ts';
 import { RunnerServer } from './server.ts';
 
 /** The program of a sandbox's task or VM: serves one session, then ends. */
 const settings = z
   .object({
     /** A port, 0 for any, or the path of a Unix socket. */
-    PLATFORM_RUNNER_LISTEN: z.string().default('8080'),
+    PLATFORM_RUNNER_LISTEN: z.string().default(String(RUNNER_PORT)),
     /** How long a runner waits to be claimed, then it ends. Without one it waits for ever. */
     PLATFORM_RUNNER_LEASE_SECONDS: z.coerce.number().positive().max(2_000_000).optional(),
     /** In a Lambda MicroVM the port of its hooks, one of which starts the runner. */

@@ -60,6 +60,8 @@ export interface ExecHead {
   readonly maxOutputBytes?: number;
 }
 
+/** The port that the runner's image listens on. */
+export const RUNNER_PORT = 8080;
 /** How often a runner shows that it lives, while a command is silent. */
 export const HEARTBEAT_MS = 5_000;
 /** A longer silence than this means that runner or network are gone. */

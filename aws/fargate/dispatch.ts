@@ -3,36 +3,35 @@ import { isIPv4 } from 'node:net';
 import { Readable, type Writable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import type { Log } from '#core/ports/deps.ts';
+import { RUNNER_PORT } from '#runner/protocol.ts';
 import { type Claim, type PoolDeps, type PoolLimits, SandboxPool, type Slot } from './pool.ts';
 
-/** What every task listens on. */
-const TASK_PORT = 8080;
-/** A task in the next subnet answers in a millisecond; one that is gone never does. */
-const CONNECT_MS = 1500;
-/** ECS calls a task running when its process starts, a moment before that listens. */
-const LISTEN_MS = 5000;
-const LISTEN_PAUSE_MS = 100;
-/** A task that has a session already, which another one must have opened: nobody else is given it. */
+/** A task in the next subnet answers in a millisecond; a task that is gone never does. */
+const CONNECT_TIMEOUT_MS = 1500;
+/** ECS calls a task running when its process starts, a moment before the process listens. */
+const LISTEN_TIMEOUT_MS = 5000;
+const LISTEN_RETRY_MS = 100;
+/** Status of a task that has a session already. No call may get it. */
 const TAKEN = 409;
-/** Tasks that turn out to be gone, for one claim. */
+/** How many tasks one claim may find gone. */
 const MAX_LOST = 3;
 
-/** An HTTP request to a task: to the one at `address`, or to one that is claimed for it first. */
+/** An HTTP request to the task at `address`, or to a task that is claimed for it first. */
 export interface DispatchRequest {
   readonly to: { readonly address: string } | { readonly claim: Claim };
   readonly method: string;
-  /** With the query. */
+  /** With its query. */
   readonly path: string;
   readonly headers: Readonly<Record<string, string>>;
-  /** base64 */
+  /** In base64. */
   readonly body?: string;
-  /** Where the body is fetched, when it is too large for an event. */
+  /** Address of a body that is too large for an event. */
   readonly bodyUrl?: string;
-  /** The task's use ends with this request, whatever comes of it. */
+  /** Set when the task's use ends with this request, whether or not the request succeeds. */
   readonly ends?: Pick<Slot, 'number' | 'id'>;
 }
 
-/** The first line of what `sandbox-dispatch` streams, as JSON; the body of the task's answer follows. */
+/** First line that `sandbox-dispatch` streams, as JSON. The body of the task's answer follows it. */
 export type DispatchHead =
   | { readonly status: number; readonly slot?: DispatchedSlot }
   /** No task is idle. */
@@ -45,8 +44,8 @@ export type DispatchedSlot = Pick<Slot, 'number' | 'id'> & { readonly address: s
 type DispatchDeps = PoolDeps & { readonly log: Log };
 
 /**
- * Passes one request to a task and streams its answer to `output`. It knows nothing of what is said: it is the one thing
- * that stands in the tasks' network, so it is kept small. An answer that breaks off breaks `output` off, too.
+ * Passes one request to a task and streams its answer to `output`. This is the only function in the tasks' network, so it
+ * is kept small and does not read what it passes on. An answer that breaks off breaks `output` off, too.
  */
 export async function dispatch(
   deps: DispatchDeps,
@@ -66,7 +65,7 @@ export async function dispatch(
   }
 }
 
-/** The first task that takes the request is the caller's; until then nothing was run. */
+/** Claims tasks until one takes the request. Until then nothing has run. */
 async function claimAndSend(
   deps: DispatchDeps,
   pool: SandboxPool,
@@ -79,7 +78,7 @@ async function claimAndSend(
     const answer = await pool.claim(claim);
     if ('readyInMs' in answer) return void output.end(lineOf(answer));
     const { number, id, address, taskArn } = answer.slot;
-    const listening = deps.clock.now() + LISTEN_MS;
+    const listensBy = deps.clock.now() + LISTEN_TIMEOUT_MS;
     for (;;) {
       try {
         const response = await send(address!, request);
@@ -90,12 +89,12 @@ async function claimAndSend(
         deps.log.warn('task had a session already', { task: taskArn });
         break;
       } catch (error) {
-        const isStarting = (error as NodeJS.ErrnoException).code === 'ECONNREFUSED' && deps.clock.now() < listening;
+        const isStarting = (error as NodeJS.ErrnoException).code === 'ECONNREFUSED' && deps.clock.now() < listensBy;
         if (!isStarting) {
           deps.log.warn('task lost before its session', { task: taskArn, error: String(error) });
           break;
         }
-        await deps.clock.sleep(LISTEN_PAUSE_MS);
+        await deps.clock.sleep(LISTEN_RETRY_MS);
       }
     }
     await pool.end({ number, id });
@@ -103,21 +102,21 @@ async function claimAndSend(
   output.end(lineOf({ readyInMs: limits.startMs }));
 }
 
-/** Rejects when the task is not there, or goes before it answers. */
+/** Rejects when the task is gone, or goes before it answers. */
 async function send(address: string, request: DispatchRequest): Promise<IncomingMessage> {
   if (!isIPv4(address)) throw new Error(`not an address of a task: ${address}`);
   const { method, path, headers } = request;
   const body = await bodyOf(request);
   return new Promise((resolve, reject) => {
-    const outgoing = httpRequest({ host: address, port: TASK_PORT, method, path, headers, agent: false });
-    const impatient = setTimeout(() => outgoing.destroy(new Error('no connection in time')), CONNECT_MS);
-    outgoing.once('socket', (socket) => socket.once('connect', () => clearTimeout(impatient)));
+    const outgoing = httpRequest({ host: address, port: RUNNER_PORT, method, path, headers, agent: false });
+    const connectTimer = setTimeout(() => outgoing.destroy(new Error('no connection in time')), CONNECT_TIMEOUT_MS);
+    outgoing.once('socket', (socket) => socket.once('connect', () => clearTimeout(connectTimer)));
     outgoing.once('response', resolve);
     outgoing.once('error', (error) => {
-      clearTimeout(impatient);
+      clearTimeout(connectTimer);
       reject(error);
     });
-    // What goes wrong with the body ends the request, and its error tells.
+    // A failure of the body ends the request, whose own error rejects.
     pipeline(body, outgoing).catch(() => {});
   });
 }

@@ -9,16 +9,16 @@ import type { Clock } from '#core/ports/clock.ts';
 const TRIES = 4;
 const FIRST_PAUSE_MS = 100;
 
-/** A function's streamed answer: a line of JSON, then bytes. */
+/** A function's streamed answer: one line of JSON, then bytes. */
 export interface StreamedAnswer<Head> {
   readonly head: Head;
-  /** Throws when the function fails, or is gone, before its end. */
+  /** Throws when the function fails or is lost before its end. */
   readonly body: AsyncGenerator<Uint8Array>;
 }
 
 /**
- * Calls a function once and reads its answer as it comes. It is called again only when Lambda says that it has not
- * called it: whatever else goes wrong, it may have run. `client` must not retry by itself.
+ * Calls a function once and reads its answer as it comes. Retries only when Lambda says that the function did not run;
+ * after any other error it may have run. `client` must not retry by itself.
  */
 export async function invokeStreaming<Head>(
   { client, clock }: { readonly client: LambdaClient; readonly clock: Clock },
@@ -33,7 +33,7 @@ export async function invokeStreaming<Head>(
   for (let tries = 1; ; tries++) {
     try {
       const { EventStream } = await client.send(command, { abortSignal: signal });
-      return await split(functionName, chunksOf(functionName, EventStream!));
+      return await readHead(functionName, chunksOf(functionName, EventStream!));
     } catch (error) {
       if (!isThrottled(error) || tries === TRIES) throw error;
       await clock.sleep(FIRST_PAUSE_MS * 2 ** tries, signal);
@@ -54,7 +54,7 @@ async function* chunksOf(
   throw new Error(`${functionName} was lost`);
 }
 
-async function split<Head>(functionName: string, chunks: AsyncGenerator<Uint8Array>): Promise<StreamedAnswer<Head>> {
+async function readHead<Head>(functionName: string, chunks: AsyncGenerator<Uint8Array>): Promise<StreamedAnswer<Head>> {
   let start = Buffer.alloc(0);
   for (;;) {
     const { value, done } = await chunks.next();
@@ -73,6 +73,6 @@ async function split<Head>(functionName: string, chunks: AsyncGenerator<Uint8Arr
   }
 }
 
-/** Refused before the function ran. */
+/** Lambda refused before the function ran. */
 const isThrottled = (error: unknown): boolean =>
   (error as Error).name === 'TooManyRequestsException' || hasCode(error, 'ECONNREFUSED');

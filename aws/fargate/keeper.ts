@@ -9,33 +9,32 @@ import {
 import type { Log } from '#core/ports/deps.ts';
 import { type PoolDeps, type PoolLimits, SandboxPool, type Slot } from './pool.ts';
 
-/** Where tasks run, and how many of them. */
+/** Where tasks run, and how many. */
 export interface PoolSettings extends PoolLimits {
   readonly cluster: string;
   /** ARN of one revision. */
   readonly taskDefinition: string;
   readonly subnets: readonly string[];
   readonly securityGroup: string;
-  /** Idle tasks that are always there. */
+  /** How many idle tasks are always kept. */
   readonly idle: number;
 }
 
-/** A claim may be used until its deadline; past it so much later its task is stopped, if it has not ended by itself. */
+/** How long past its deadline a claimed task may run before it is stopped. */
 const CLAIM_GRACE_MS = 60_000;
-/** RunTask is answered in a second or two, and the SDK's tries are over long before. */
+/** A slot without a task's name is searched for after this long: RunTask, retries included, has answered by then. */
 const UNNAMED_AFTER_MS = 60_000;
-/** No image takes so long to start: such a task never will. */
-const START_LIMIT_MS = 10 * 60_000;
-/** The most that DescribeTasks takes. */
+/** A task that has not started after this long never will. */
+const START_TIMEOUT_MS = 10 * 60_000;
+/** Limit of DescribeTasks. */
 const DESCRIBE_BATCH = 100;
 
 /**
- * Keeps the pool of sandboxes: as many tasks idle as are wanted, none longer than anybody has a use for it. Each task is
- * started for one slot of the table, which it names in `startedBy`, with the slot's id as client token: a request that is
- * sent twice starts one task, and an event leads to its slot without a search.
+ * Keeps the pool of sandboxes: as many idle tasks as are wanted, and no task without a use. Each task is started for one
+ * slot of the table. It names the slot in `startedBy`, so an event leads to its slot without a search. The slot's id is
+ * the client token, so a request that is sent twice starts one task.
  *
- * Nothing here relies on an event: each minute the tasks are compared with the table, so that events may come twice, late
- * or never.
+ * Events may come twice, late or never: each minute the tasks are compared with the table.
  */
 export class PoolKeeper {
   readonly #ecs: ECSClient;
@@ -50,7 +49,7 @@ export class PoolKeeper {
     this.#pool = new SandboxPool(deps, settings);
   }
 
-  /** A task has changed its state: `detail` of the event, or what DescribeTasks says of it. */
+  /** Records a task's new state, from the `detail` of an event or from DescribeTasks. */
   async onTask({ taskArn, startedBy, lastStatus, desiredStatus, attachments }: Task): Promise<void> {
     const [, number, id] = /^pool\/(\d+)\/([0-9a-f]{24})$/.exec(startedBy ?? '') ?? [];
     if (taskArn === undefined || id === undefined) return;
@@ -63,7 +62,7 @@ export class PoolKeeper {
     if (lastStatus === 'RUNNING' && address !== undefined) await this.#pool.ready(slot, taskArn, address);
   }
 
-  /** Compares the table with the tasks that there are, and stops those that nobody has a use for. */
+  /** Compares the table with the existing tasks, and stops tasks without a use. */
   async reconcile(): Promise<void> {
     const { clock } = this.#deps;
     const { slots } = await this.#pool.read();
@@ -85,33 +84,33 @@ export class PoolKeeper {
     }
   }
 
-  /** Starts tasks that are missing and stops idle ones that are too many. */
+  /** Starts missing tasks and stops surplus idle ones. */
   async refill(): Promise<void> {
     const { idle, taskDefinition } = this.#settings;
     const { slots, waits, demand } = await this.#pool.read();
     const current = slots.filter((slot) => slot.taskDefinition === taskDefinition);
-    const waiting = current.filter(({ state }) => state === 'idle');
+    const idleSlots = current.filter(({ state }) => state === 'idle');
     const starting = current.filter(({ state }) => state === 'starting');
-    // A start takes a minute: what one minute asked for is started ahead of the next.
+    // A start takes a minute, so the demand of one minute is started ahead of the next.
     const wanted = Math.max(idle, demand) + waits.length;
     this.#deps.log.info('pool', {
-      idle: waiting.length,
+      idle: idleSlots.length,
       starting: starting.length,
       claimed: slots.filter(({ state }) => state === 'claimed').length,
       waiting: waits.length,
       wanted,
     });
     const outdated = slots.filter((slot) => slot.state === 'idle' && slot.taskDefinition !== taskDefinition);
-    for (const slot of [...waiting.slice(wanted), ...outdated]) {
+    for (const slot of [...idleSlots.slice(wanted), ...outdated]) {
       if (await this.#pool.retire(slot)) await this.#stop(slot, slot.taskArn!);
     }
-    const missing = wanted - waiting.length - starting.length;
+    const missing = wanted - idleSlots.length - starting.length;
     for (const number of this.#pool.free({ slots }).slice(0, Math.max(0, missing))) {
       if (!(await this.#start(number))) return;
     }
   }
 
-  /** False when ECS starts no further task now. */
+  /** Returns false when ECS starts no further task now. */
   async #start(number: number): Promise<boolean> {
     const { cluster, taskDefinition, subnets, securityGroup } = this.#settings;
     const slot = await this.#pool.reserve(number, taskDefinition);
@@ -130,7 +129,7 @@ export class PoolKeeper {
             awsvpcConfiguration: {
               subnets: [...subnets],
               securityGroups: [securityGroup],
-              // There is no NAT: this is a task's way out. Nothing comes in by it.
+              // There is no NAT, so tasks reach the internet from addresses of their own. The security group lets nothing in.
               assignPublicIp: 'ENABLED',
             },
           },
@@ -143,7 +142,7 @@ export class PoolKeeper {
       this.#deps.log.error('task not started', { reason: failures[0]?.reason ?? 'no reason given' });
     } catch (error) {
       this.#deps.log.error('task not started', { reason: String(error) });
-      // Whether it was started nobody knows: `reconcile` will.
+      // The task may have started: `reconcile` finds out.
       if (!wasRefused(error)) return false;
     }
     await this.#pool.release(slot);
@@ -153,7 +152,7 @@ export class PoolKeeper {
   #isUseless({ state, until, createdAt, address }: Slot): boolean {
     const now = this.#deps.clock.now();
     if (state === 'claimed') return until! + CLAIM_GRACE_MS < now;
-    if (state === 'starting') return address === undefined && createdAt + START_LIMIT_MS < now;
+    if (state === 'starting') return address === undefined && createdAt + START_TIMEOUT_MS < now;
     return state === 'ended';
   }
 
@@ -166,7 +165,7 @@ export class PoolKeeper {
     });
   }
 
-  /** The task of a slot whose start was not answered. */
+  /** The task of a slot whose RunTask was not answered. */
   async #findUnnamed({ number, id, createdAt }: Slot): Promise<Task | undefined> {
     if (createdAt + UNNAMED_AFTER_MS > this.#deps.clock.now()) return undefined;
     const { cluster } = this.#settings;
@@ -184,7 +183,7 @@ export class PoolKeeper {
   }
 }
 
-/** ECS said no, so there is no task; anything else may have happened after it was started. */
+/** ECS refused, so there is no task. After any other error the task may exist. */
 function wasRefused(error: unknown): boolean {
   const { $fault, name } = error as { $fault?: string; name?: string };
   return $fault === 'client' || name === 'ThrottlingException';

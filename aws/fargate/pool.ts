@@ -1,6 +1,6 @@
 import type { Clock } from '#core/ports/clock.ts';
 import { epochSeconds } from '#core/ports/clock.ts';
-import type { Ids } from '#core/ports/ids.ts';
+import { type Ids, randomHex } from '#core/ports/ids.ts';
 import { absent, allOf, equals, type Item, queryAll, type Table } from '#core/ports/table.ts';
 import { inTurn } from '#core/running/turns.ts';
 
@@ -164,7 +164,7 @@ export class SandboxPool {
   /** Takes a free slot for a task that is about to start; `undefined` when another keeper was faster. Keeper. */
   async reserve(number: number, taskDefinition: string): Promise<Slot | undefined> {
     const slot = {
-      id: Buffer.from(this.#ids.randomBytes(12)).toString('hex'),
+      id: randomHex(this.#ids, 12),
       state: 'starting',
       createdAt: this.#clock.now(),
       taskDefinition,

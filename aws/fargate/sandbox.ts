@@ -3,12 +3,12 @@ import { PlatformError } from '#core/base/errors.ts';
 import type { Blobs } from '#core/ports/blobs.ts';
 import type { Clock } from '#core/ports/clock.ts';
 import type { Deps, Log } from '#core/ports/deps.ts';
-import type { Ids } from '#core/ports/ids.ts';
+import { type Ids, randomHex } from '#core/ports/ids.ts';
 import type { Sandbox, SandboxSession, SandboxSpec, SandboxStatus } from '#core/ports/sandbox.ts';
 import { noPlaceError, patienceUntil } from '#core/running/turns.ts';
 import { RunnerSession } from '#runner/client.ts';
 import type { AwsConfig } from '../config.ts';
-import { type BlobLinks, IMAGE_INTERPRETERS, runnerJob } from '../runner-job.ts';
+import { type BlobLinks, IMAGE_INTERPRETERS, LIFETIME_GRACE_MS, MAX_USE_MS, runnerJob } from '../runner-job.ts';
 import { createS3Links } from '../s3-links.ts';
 import type { DispatchedSlot, DispatchHead, DispatchRequest } from './dispatch.ts';
 import { invokeStreaming, type StreamedAnswer } from './invoke.ts';
@@ -21,47 +21,43 @@ export interface FargateSandboxOptions {
   readonly log: Log;
   readonly blobs: Blobs;
   readonly links: BlobLinks;
-  /** One that does not retry by itself: a command must not run twice. */
+  /** Must not retry by itself: a command must not run twice. */
   readonly lambda: LambdaClient;
-  /** Keeps work alive that nobody waits for. */
+  /** Keeps the process alive for work that no request waits for. */
   readonly background: Deps['background'];
 }
 
-/** Without a deadline, nobody needs a sandbox for longer. */
-const LONGEST_USE_MS = 3_600_000;
-/** The runner ends by itself so much later than whoever uses it should have. */
-const LIFETIME_GRACE_MS = 30_000;
 /** How often a waiting call asks for a task. */
 const ASK_INTERVAL_MS = 1000;
-/** A task that is given back has its session by then, or never. */
+/** How long a cancelled call waits for a task that it may still get, to give it back. */
 const GIVE_BACK_MS = 5000;
-/** Lambda takes events of 6 MB, in which a body is base64. */
+/** Lambda takes events of up to 6 MB, in which the body is base64. */
 const MAX_BODY_BYTES = 4 * 1024 * 1024;
 
-/** With clients whose Region and credentials are those of the environment. */
+/** With SDK clients that take Region and credentials from the environment. */
 export const createFargateSandbox = (
   deps: Pick<FargateSandboxOptions, 'config' | 'clock' | 'ids' | 'log' | 'blobs' | 'background'>,
 ): FargateSandbox =>
   new FargateSandbox({
     ...deps,
     links: createS3Links(deps.config.bucket),
-    // What may have run is not sent again: so no connection is used again either, which may have died while this process
-    // was frozen.
+    // A request that may have run is not sent again. So no connection is reused either: it may have died while this
+    // process was frozen.
     lambda: new LambdaClient({
       maxAttempts: 1,
       requestHandler: { httpAgent: { keepAlive: false }, httpsAgent: { keepAlive: false } },
     }),
   });
 
-/** One request, as `fetch` is given it. */
-type Sent = Pick<DispatchRequest, 'method' | 'path' | 'headers' | 'body' | 'bodyUrl'>;
+/** One request to a task, made from the arguments of `fetch`. */
+type TaskRequest = Pick<DispatchRequest, 'method' | 'path' | 'headers' | 'body' | 'bodyUrl'>;
 
 /**
- * {@link Sandbox} in tasks of ECS on Fargate, each used once. The tasks are in a network of their own, which only the
- * function `sandbox-dispatch` reaches: each request to a task is one call of it.
+ * {@link Sandbox} in ECS tasks on Fargate, each used once. The tasks are in a network of their own, which only the
+ * function `sandbox-dispatch` reaches: each request to a task is one call of that function.
  *
- * Lambda does not tell a function that its caller has left: a command that nobody listens to any more ends with its time
- * or its session, whichever comes first.
+ * Lambda does not tell a function that its caller has left. A command whose caller has left ends with its time limit or
+ * with its session, whichever comes first.
  */
 export class FargateSandbox implements Sandbox {
   readonly #options: FargateSandboxOptions;
@@ -71,15 +67,15 @@ export class FargateSandbox implements Sandbox {
   }
 
   /**
-   * Throws RATE_LIMITED when no task is idle and none can be expected within half of the time that is left, so that
-   * whatever gets one has time to run; TIMEOUT when the task that it got was not ready at the deadline.
+   * Throws RATE_LIMITED when no task comes, or can be expected to come, within half of the time until the deadline, and
+   * TIMEOUT when the task was not ready at the deadline.
    */
   async open(spec: SandboxSpec): Promise<SandboxSession> {
     const { clock, ids } = this.#options;
-    const deadline = spec.deadline ?? clock.now() + LONGEST_USE_MS;
-    const token = hex(ids.randomBytes(32));
+    const deadline = spec.deadline ?? clock.now() + MAX_USE_MS;
+    const token = randomHex(ids, 32);
     const claim: Claim = {
-      id: hex(ids.randomBytes(16)),
+      id: randomHex(ids, 16),
       owner: spec.turn?.owner,
       until: deadline,
       patience: patienceUntil(clock.now(), deadline),
@@ -92,16 +88,16 @@ export class FargateSandbox implements Sandbox {
     const tooLate = () => late.abort(new PlatformError('TIMEOUT', 'The deadline passed before a sandbox was ready.'));
     clock.sleep(Math.max(0, deadline - clock.now()), opened.signal).then(tooLate, () => {});
     const signal = AbortSignal.any([late.signal, ...(spec.signal ? [spec.signal] : [])]);
-    const opening: typeof fetch = async (url, init) => {
-      const giveBack = (found: DispatchedSlot) => sessionOf(found).close();
-      const found = await this.#claim(claim, await this.#sentOf(url, init), giveBack, signal);
-      slot = found.slot;
-      return found.response;
+    const claimingFetch: typeof fetch = async (url, init) => {
+      const giveBack = (taken: DispatchedSlot) => sessionOf(taken).close();
+      const claimed = await this.#claim(claim, await this.#requestOf(url, init), giveBack, signal);
+      slot = claimed.slot;
+      return claimed.response;
     };
     const baseUrl = 'http://task';
-    const sessionOf = (found: DispatchedSlot) => new RunnerSession({ baseUrl, fetch: this.#fetchFrom(found) }, token);
+    const sessionOf = (taken: DispatchedSlot) => new RunnerSession({ baseUrl, fetch: this.#fetchFrom(taken) }, token);
     try {
-      await RunnerSession.open({ baseUrl, fetch: opening }, job);
+      await RunnerSession.open({ baseUrl, fetch: claimingFetch }, job);
     } catch (error) {
       if (slot !== undefined) await sessionOf(slot).close();
       throw error;
@@ -117,10 +113,10 @@ export class FargateSandbox implements Sandbox {
 
   async close(): Promise<void> {}
 
-  /** Waits for a task that takes the session. Until one has, nothing was run: it may be asked for again and again. */
+  /** Waits for a task that takes the session. Until one does, nothing has run, so asking again is safe. */
   async #claim(
     claim: Claim,
-    sent: Sent,
+    request: TaskRequest,
     giveBack: (slot: DispatchedSlot) => Promise<void>,
     signal: AbortSignal,
   ): Promise<{ slot: DispatchedSlot; response: Response }> {
@@ -129,12 +125,13 @@ export class FargateSandbox implements Sandbox {
     for (let asks = 1; ; asks++) {
       signal.throwIfAborted();
       let answer: StreamedAnswer<DispatchHead>;
-      const asked = this.#dispatch({ to: { claim: { ...claim, isRepeated: asks > 1 } }, ...sent });
+      const asked = this.#dispatch({ to: { claim: { ...claim, isRepeated: asks > 1 } }, ...request });
       try {
         answer = await unlessAborted(asked, signal);
       } catch (error) {
         if (signal.aborted) {
-          // Nobody tells the function that its caller has left: the task that it may get would be held until its deadline.
+          // The function does not know that its caller has left. A task that it still claims would be held until the
+          // deadline, so it is given back.
           const end = asked.then(({ head }) => ('slot' in head && head.slot ? giveBack(head.slot) : undefined));
           void background(Promise.race([end, clock.sleep(GIVE_BACK_MS)]).catch(() => {}));
           throw signal.reason;
@@ -156,10 +153,10 @@ export class FargateSandbox implements Sandbox {
 
   #fetchFrom(slot: DispatchedSlot): typeof fetch {
     return async (url, init) => {
-      const sent = await this.#sentOf(url, init);
-      const ends = sent.method === 'DELETE' ? slot : undefined;
-      const request = { to: { address: slot.address }, ...sent, ends };
-      const { head, body } = await this.#dispatch(request, init?.signal ?? undefined);
+      const request = await this.#requestOf(url, init);
+      const ends = request.method === 'DELETE' ? slot : undefined;
+      const toTask = { to: { address: slot.address }, ...request, ends };
+      const { head, body } = await this.#dispatch(toTask, init?.signal ?? undefined);
       if (!('status' in head)) throw new TypeError(`the task is gone${'lost' in head ? `: ${head.lost}` : ''}`);
       return responseOf(head, body);
     };
@@ -175,24 +172,24 @@ export class FargateSandbox implements Sandbox {
     );
   }
 
-  async #sentOf(url: Parameters<typeof fetch>[0], init: RequestInit = {}): Promise<Sent> {
+  async #requestOf(url: Parameters<typeof fetch>[0], init: RequestInit = {}): Promise<TaskRequest> {
     const { pathname, search } = new URL(String(url));
-    const sent = {
+    const request = {
       method: init.method ?? 'GET',
       path: pathname + search,
       headers: Object.fromEntries(new Headers(init.headers)),
     };
-    if (init.body === undefined || init.body === null) return sent;
+    if (init.body === undefined || init.body === null) return request;
     const body = Buffer.from(await new Response(init.body).arrayBuffer());
-    const headers = { ...sent.headers, 'content-length': String(body.length) };
-    if (body.length <= MAX_BODY_BYTES) return { ...sent, headers, body: body.toString('base64') };
+    const headers = { ...request.headers, 'content-length': String(body.length) };
+    if (body.length <= MAX_BODY_BYTES) return { ...request, headers, body: body.toString('base64') };
     const { blobs, links, ids } = this.#options;
     const key = `transfers/${ids.uuid()}`;
     await blobs.put(key, body);
-    return { ...sent, headers, bodyUrl: await links.get(key) };
+    return { ...request, headers, bodyUrl: await links.get(key) };
   }
 
-  /** The keeper sees that a call waits. It looks each minute anyway: that this fails is no harm. */
+  /** Tells the keeper that a call waits. A failure does no harm: the keeper looks every minute anyway. */
   async #wakeKeeper(): Promise<void> {
     const { lambda, config, log } = this.#options;
     const FunctionName = `${config.functionPrefix}pool-keeper`;
@@ -207,7 +204,7 @@ function responseOf(head: DispatchHead & { status: number }, body: AsyncIterable
   return new Response(hasBody ? ReadableStream.from(body) : null, { status: head.status });
 }
 
-/** What a promise resolves to. Throws the signal's reason once it is aborted; the promise goes on. */
+/** Awaits the promise, or throws the signal's reason once it is aborted; the promise goes on. */
 async function unlessAborted<Result>(promise: Promise<Result>, signal: AbortSignal): Promise<Result> {
   const aborted = Promise.withResolvers<never>();
   const onAbort = () => aborted.reject(signal.reason);
@@ -218,5 +215,3 @@ async function unlessAborted<Result>(promise: Promise<Result>, signal: AbortSign
     signal.removeEventListener('abort', onAbort);
   }
 }
-
-const hex = (bytes: Uint8Array): string => Buffer.from(bytes).toString('hex');

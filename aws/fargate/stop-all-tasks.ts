@@ -1,12 +1,12 @@
 import { type ECSClient, paginateListTasks, StopTaskCommand, waitUntilTasksStopped } from '@aws-sdk/client-ecs';
 
-/** The most that DescribeTasks takes. */
+/** Limit of DescribeTasks. */
 const BATCH = 100;
-/** A task that is stopped has two seconds, then ECS takes its network interface away. */
+/** A stopped task has two seconds to end; then ECS removes its network interface. */
 const MAX_WAIT_SECONDS = 240;
 
 /**
- * Stops every task of a cluster, and waits until they have gone: CloudFormation deletes neither a cluster with tasks nor a
+ * Stops every task of a cluster and waits until all are gone: CloudFormation deletes neither a cluster with tasks nor a
  * network with their interfaces. Throws when tasks do not end.
  */
 export async function stopAllTasks(client: ECSClient, cluster: string): Promise<void> {

@@ -8,11 +8,13 @@ import {
 import { PlatformError } from '#core/base/errors.ts';
 import type { Clock } from '#core/ports/clock.ts';
 import type { Log } from '#core/ports/deps.ts';
-import type { Ids } from '#core/ports/ids.ts';
+import { type Ids, randomHex } from '#core/ports/ids.ts';
 import type { Sandbox, SandboxSession, SandboxSpec, SandboxStatus } from '#core/ports/sandbox.ts';
+import { patienceUntil } from '#core/running/turns.ts';
 import { RunnerSession, type RunnerTarget, runnerHealth } from '#runner/client.ts';
+import { RUNNER_PORT } from '#runner/protocol.ts';
 import type { AwsConfig } from '../config.ts';
-import { type BlobLinks, IMAGE_INTERPRETERS, runnerJob } from '../runner-job.ts';
+import { type BlobLinks, IMAGE_INTERPRETERS, LIFETIME_GRACE_MS, MAX_USE_MS, runnerJob } from '../runner-job.ts';
 import { createS3Links } from '../s3-links.ts';
 
 export interface MicrovmSandboxOptions {
@@ -24,7 +26,7 @@ export interface MicrovmSandboxOptions {
   readonly client: LambdaMicrovmsClient;
 }
 
-/** With clients whose Region and credentials are those of the environment. */
+/** With SDK clients that take Region and credentials from the environment. */
 export const createMicrovmSandbox = (deps: Omit<MicrovmSandboxOptions, 'links' | 'client'>): MicrovmSandbox =>
   new MicrovmSandbox({ ...deps, links: createS3Links(deps.config.bucket), client: new LambdaMicrovmsClient() });
 
@@ -33,43 +35,36 @@ interface Microvm {
   readonly endpoint: string;
 }
 
-/** Without a deadline, nobody needs a sandbox for longer. */
-const LONGEST_USE_MS = 3_600_000;
-/** The VM ends by itself so much later than whoever uses it should have. */
-const LIFETIME_GRACE_MS = 30_000;
-/** Nothing that was started longer ago has a use. */
-export const LONGEST_LIFE_MS = LONGEST_USE_MS + LIFETIME_GRACE_MS;
-/** How long a VM may take from its start to its runner's first answer, which is a second or two. */
-const START_LIMIT_MS = 15_000;
-const FIRST_LOOK_MS = 50;
-const LOOK_MS = 200;
-/** How many looks at a runner that does not answer are followed by one at its VM. */
-const LOOKS_BEFORE_ASKING = 5;
+/** Time from a VM's start to its runner's first answer, which usually takes a second or two. */
+const START_TIMEOUT_MS = 15_000;
+const FIRST_POLL_MS = 50;
+const POLL_MS = 200;
+/** The VM's own state is read after this many polls without an answer. */
+const POLLS_PER_STATE_CHECK = 5;
 const HEALTH_TIMEOUT_MS = 5_000;
-/** One that dies before its session is open is replaced: nothing was run in it. */
+/** A VM that dies before its session is open is replaced: nothing has run in it. */
 const VMS_PER_SESSION = 2;
-/** Between two tries to start a VM where AWS refuses one for now. */
-const WAIT_MS = { first: 250, most: 2_000 };
-/** AWS signs tokens for an hour at most; they are made new a minute before their end. */
+/** Backoff between two attempts to start a VM while AWS has no room. */
+const BACKOFF_MS = { first: 250, max: 2_000 };
+/** AWS signs tokens for at most an hour. They are renewed a minute before their end. */
 const TOKEN_MINUTES = 60;
 const TOKEN_RESERVE_MS = 60_000;
-const PORT = 8080;
 
-/** What RunMicrovm throws when it has no room for now: the Region has none, or this account has had its share. */
+/** Errors of RunMicrovm when the Region has no room now, or the account has used its quota. */
 const REFUSED_FOR_NOW = [
   'InsufficientCapacityException',
   'ThrottlingException',
   'ServiceQuotaExceededException',
   'InternalServerException',
 ];
-/** What AWS will not allow later, either. */
+/** Errors that a retry does not mend. */
 const FORBIDDEN = ['AccessDeniedException', 'ValidationException'];
-/** What a runner says about a job, which any other runner would say, too. */
+/** A runner's errors about the job itself, which any other runner would return, too. */
 const FINAL = ['SANDBOX_UNAVAILABLE', 'BAD_REQUEST', 'FAILED'];
 
 /**
- * {@link Sandbox} in Lambda MicroVMs: a VM for each session, started for it from the image `config.microvmImage` and
- * ended with it. A VM has no role and is in no network of ours; it ends by itself soon after the deadline of its session.
+ * {@link Sandbox} in Lambda MicroVMs: one VM per session, started from the image `config.microvmImage` and ended with the
+ * session. A VM has no role and is in no network of ours. It ends by itself soon after the deadline of its session.
  */
 export class MicrovmSandbox implements Sandbox {
   readonly #options: MicrovmSandboxOptions;
@@ -79,16 +74,16 @@ export class MicrovmSandbox implements Sandbox {
   }
 
   /**
-   * Throws RATE_LIMITED when AWS has no room for a VM during half of the time that is left, so that whatever gets one
-   * has time to run; INTERNAL_ERROR when VMs start but do not answer.
+   * Throws RATE_LIMITED when AWS has no room for a VM within half of the time until the deadline, and INTERNAL_ERROR when
+   * VMs start but do not answer.
    */
   async open(spec: SandboxSpec): Promise<SandboxSession> {
     const { clock, ids } = this.#options;
-    const deadline = spec.deadline ?? clock.now() + LONGEST_USE_MS;
+    const deadline = spec.deadline ?? clock.now() + MAX_USE_MS;
     const { signal } = spec;
     for (let started = 1; ; started++) {
-      const lifetimeMs = Math.min(deadline - clock.now(), LONGEST_USE_MS) + LIFETIME_GRACE_MS;
-      const token = hex(ids.randomBytes(32));
+      const lifetimeMs = Math.min(deadline - clock.now(), MAX_USE_MS) + LIFETIME_GRACE_MS;
+      const token = randomHex(ids, 32);
       const job = await runnerJob(this.#options, spec, { token, lifetimeMs });
       const vm = await this.#start({ deadline, lifetimeMs }, signal);
       try {
@@ -118,20 +113,19 @@ export class MicrovmSandbox implements Sandbox {
     signal?: AbortSignal,
   ): Promise<Microvm> {
     const { client, clock, config, ids } = this.#options;
-    const now = clock.now();
-    const patience = now + (deadline - now) / 2;
+    const patience = patienceUntil(clock.now(), deadline);
     const command = new RunMicrovmCommand({
       imageIdentifier: config.microvmImage,
       maximumDurationInSeconds: Math.ceil(lifetimeMs / 1000),
-      // Without one a VM reaches nothing; this one leads to public addresses, and to none of ours.
+      // Without a connector a VM reaches nothing. This one leads to public addresses, and to none of ours.
       egressNetworkConnectors: [internetEgress(config.microvmImage)],
-      // The VM has no role to write them with.
+      // The VM has no role to write logs with.
       logging: { disabled: {} },
-      runHookPayload: hex(ids.randomBytes(32)),
+      runHookPayload: randomHex(ids, 32),
       // A request that is sent twice starts one VM.
       clientToken: ids.uuid(),
     });
-    for (let pause = WAIT_MS.first; ; pause = Math.min(2 * pause, WAIT_MS.most)) {
+    for (let pause = BACKOFF_MS.first; ; pause = Math.min(2 * pause, BACKOFF_MS.max)) {
       signal?.throwIfAborted();
       try {
         const { microvmId, endpoint } = await client.send(command);
@@ -155,28 +149,28 @@ export class MicrovmSandbox implements Sandbox {
   /** Throws when the VM is gone, or its runner does not answer in time. */
   async #untilReady(vm: Microvm, target: RunnerTarget, signal?: AbortSignal): Promise<void> {
     const { clock } = this.#options;
-    const end = clock.now() + START_LIMIT_MS;
-    for (let looks = 1, pause = FIRST_LOOK_MS; ; looks++, pause = LOOK_MS) {
+    const end = clock.now() + START_TIMEOUT_MS;
+    for (let polls = 1, pause = FIRST_POLL_MS; ; polls++, pause = POLL_MS) {
       signal?.throwIfAborted();
       try {
         await runnerHealth(target, HEALTH_TIMEOUT_MS);
         return;
       } catch (error) {
         if (FORBIDDEN.includes((error as Error).name) || clock.now() + pause > end) throw error;
-        if (looks % LOOKS_BEFORE_ASKING === 0) await this.#checkState(vm);
+        if (polls % POLLS_PER_STATE_CHECK === 0) await this.#checkState(vm);
         await clock.sleep(pause, signal);
       }
     }
   }
 
-  /** Throws when the VM is known to be gone; that AWS does not say how it is means nothing. */
+  /** Throws when the VM is known to be gone. An error of AWS tells nothing about the VM. */
   async #checkState({ id }: Microvm): Promise<void> {
     const asked = this.#options.client.send(new GetMicrovmCommand({ microvmIdentifier: id }));
     const { state, stateReason } = await asked.catch(() => ({ state: undefined, stateReason: undefined }));
     if (state === 'TERMINATING' || state === 'TERMINATED') throw new Error(`it has ended: ${stateReason}`);
   }
 
-  /** `fetch` with a token for the VM's proxy, which is made new before it ends. */
+  /** `fetch` with a token for the VM's proxy, which is renewed before it ends. */
   #fetchThrough(vm: Microvm, lifetimeMs: number): typeof fetch {
     const { clock } = this.#options;
     const minutes = Math.min(TOKEN_MINUTES, Math.ceil((lifetimeMs + TOKEN_RESERVE_MS) / 60_000));
@@ -191,7 +185,7 @@ export class MicrovmSandbox implements Sandbox {
       }
       const headers = new Headers(init?.headers);
       headers.set('x-aws-proxy-auth', await token.value);
-      headers.set('x-aws-proxy-port', String(PORT));
+      headers.set('x-aws-proxy-port', String(RUNNER_PORT));
       return fetch(url, { ...init, headers });
     };
   }
@@ -201,13 +195,13 @@ export class MicrovmSandbox implements Sandbox {
       new CreateMicrovmAuthTokenCommand({
         microvmIdentifier: vm.id,
         expirationInMinutes,
-        allowedPorts: [{ port: PORT }],
+        allowedPorts: [{ port: RUNNER_PORT }],
       }),
     );
     return authToken!['X-aws-proxy-auth']!;
   }
 
-  /** Never fails: a VM that cannot be ended now ends by itself. */
+  /** Never throws: a VM that cannot be ended now ends by itself. */
   async #end({ id }: Microvm): Promise<void> {
     const { client, log } = this.#options;
     await client.send(new TerminateMicrovmCommand({ microvmIdentifier: id })).catch((error: Error) => {
@@ -217,7 +211,7 @@ export class MicrovmSandbox implements Sandbox {
   }
 }
 
-/** The VM goes, and all that ran in it. */
+/** Ends the VM when it is closed. */
 class MicrovmSession extends RunnerSession {
   readonly #end: () => Promise<void>;
   #ended: Promise<void> | undefined;
@@ -228,16 +222,14 @@ class MicrovmSession extends RunnerSession {
   }
 
   override close(): Promise<void> {
-    // The runner is told as well: should AWS refuse to end the VM, nothing runs in it any more.
+    // The runner's session is closed as well, so that nothing runs in the VM even if AWS refuses to end it.
     this.#ended ??= Promise.all([super.close(), this.#end()]).then(() => {});
     return this.#ended;
   }
 }
 
-/** The connector that AWS keeps in each Region for what needs the internet only. */
+/** AWS's own connector to the internet, one in each Region. */
 function internetEgress(imageArn: string): string {
   const [arn, partition, service, region] = imageArn.split(':');
   return [arn, partition, service, region, 'aws:network-connector:aws-network-connector:INTERNET_EGRESS'].join(':');
 }
-
-const hex = (bytes: Uint8Array): string => Buffer.from(bytes).toString('hex');

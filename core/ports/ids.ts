@@ -8,6 +8,10 @@ export interface Ids {
   randomBytes(length: number): Uint8Array;
 }
 
+/** A random value in hexadecimal digits, two for each byte. */
+export const randomHex = (ids: Pick<Ids, 'randomBytes'>, bytes: number): string =>
+  Buffer.from(ids.randomBytes(bytes)).toString('hex');
+
 /** The machine's own randomness, on both hosts. */
 export class SystemIds implements Ids {
   uuid(): string {

@@ -69,17 +69,17 @@ export interface SandboxSpec {
    * @default - an hour from now
    */
   readonly deadline?: number;
-  /** Where sandboxes are few, the session waits for its turn; without one it is opened at once. */
+  /** The run waits for its turn when sandboxes are few. Without one, work goes first (`core/running/turns.ts`). */
   readonly turn?: SandboxTurn;
   /** Once it is aborted, `open` waits no longer and throws its reason. */
   readonly signal?: AbortSignal;
 }
 
-/** `open` throws RATE_LIMITED when there is no room in time. */
+/** `open` throws RATE_LIMITED when the turn does not come in time. */
 export interface SandboxTurn {
-  /** Owners get their turns alike, however many sessions each of them wants. */
+  /** Workspace. Turns are shared fairly between owners, however many sessions each of them wants. */
   readonly owner: string;
-  /** Epoch milliseconds. */
+  /** Epoch milliseconds. The run waits for at most half of the time until then. */
   readonly deadline: number;
 }
 

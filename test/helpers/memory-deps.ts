@@ -8,8 +8,8 @@ import { HttpOutbound } from '#core/outbound/http-outbound.ts';
 import type { AllDeps } from '#core/ports/deps.ts';
 import { SystemIds } from '#core/ports/ids.ts';
 import { noMail } from '#core/ports/mail.ts';
+import { NoSandbox } from '#core/ports/no-sandbox.ts';
 import { ProcessRunSignals } from '#core/ports/run-signals.ts';
-import { SandboxUnavailableError } from '#core/ports/sandbox.ts';
 import { runInstall } from '#core/running/install/install.ts';
 import { createAiSdkLlm } from '#llm/ai-sdk-llm.ts';
 import { type ClockTimers, clockTimers } from '#local/clock-timers.ts';
@@ -58,11 +58,7 @@ export function memoryDeps(settings: Partial<Config> = {}): MemoryDeps {
     vault: new FileVault(join(folder, 'vault'), join(folder, 'vault.key')),
     timers: clockTimers(clock, () => deps),
     runSignals: new ProcessRunSignals(),
-    sandbox: {
-      open: () => Promise.reject(new SandboxUnavailableError('there is no sandbox in this test')),
-      status: async () => ({ kind: 'none', problem: 'there is no sandbox in this test', interpreters: {} }),
-      close: async () => {},
-    },
+    sandbox: new NoSandbox('there is no sandbox in this test'),
     llm: createAiSdkLlm(config),
     outbound: new HttpOutbound({ clock, ownHosts: config.outboundHosts }),
     gatewayUrl: 'http://127.0.0.1:4280',

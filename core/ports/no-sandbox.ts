@@ -1,0 +1,21 @@
+import { type Sandbox, type SandboxStatus, SandboxUnavailableError } from './sandbox.ts';
+
+/** {@link Sandbox} of a host that runs no programs: `open` throws the problem, `status` tells it. */
+export class NoSandbox implements Sandbox {
+  readonly #status: SandboxStatus & { readonly problem: string };
+
+  /** @param problem the reason and the remedy, fit to be shown to a user */
+  constructor(problem: string, interpreters: SandboxStatus['interpreters'] = {}) {
+    this.#status = { kind: 'none', problem, interpreters };
+  }
+
+  async open(): Promise<never> {
+    throw new SandboxUnavailableError(this.#status.problem);
+  }
+
+  async status(): Promise<SandboxStatus> {
+    return this.#status;
+  }
+
+  async close(): Promise<void> {}
+}
