@@ -4,7 +4,7 @@ import { findStaticKey, touchStaticKey } from '#core/accounts/service-keys/store
 import { findWorkspace } from '#core/accounts/workspaces/store.ts';
 import type { AgentCaller, RunCaller, RunContext, StaticCaller } from '#core/base/caller.ts';
 import type { Deps } from '#core/ports/deps.ts';
-import { isSame } from '#core/running/sub-calls/lineage.ts';
+import { isSame } from '#core/running/sub-calls/run-context.ts';
 import { findRunContext } from '#core/runs/lookup.ts';
 
 /** Dependencies for looking up a key. */

@@ -3,7 +3,7 @@ import type { AgentVersion } from '#core/agents/version.ts';
 import type { Budget } from '#core/base/caller.ts';
 import { SystemClock } from '#core/ports/clock.ts';
 import { SystemIds } from '#core/ports/ids.ts';
-import { newContext } from '#core/running/sub-calls/lineage.ts';
+import { newContext } from '#core/running/sub-calls/run-context.ts';
 import { checkSubCall } from '#core/running/sub-calls/sub-call.ts';
 import { newTables } from '#test/helpers/aws.ts';
 

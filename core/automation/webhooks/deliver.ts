@@ -3,7 +3,8 @@ import type { Json } from '#core/base/json.ts';
 import { MAX_CALL_MS } from '#core/base/time-limits.ts';
 import type { Deps } from '#core/ports/deps.ts';
 
-import { idempotent, type KeptAnswer } from '#core/running/idempotency/idempotent.ts';
+import { idempotent } from '#core/running/idempotency/idempotent.ts';
+import type { KeptAnswer } from '#core/running/idempotency/kept-answer.ts';
 import type { Run } from '#core/runs/run.ts';
 import { answerFromRun, runNow, type ScheduleRunAnswer } from '../schedules/run.ts';
 import { findAnySchedule, preventRun, type Schedule } from '../schedules/store.ts';

@@ -3,8 +3,8 @@ import { PlatformError } from '#core/base/errors.ts';
 import type { NewRun, RunResult } from '#core/runs/run.ts';
 import { RunStore } from '#core/runs/store.ts';
 import { type MemoryDeps, memoryDeps } from '#test/helpers/memory-deps.ts';
-import type { CallInput } from '../input/call-input.ts';
-import { answerOf, fingerprintOf, idempotent, type KeptAnswer, type KeyedCall } from './idempotent.ts';
+import { idempotent, type KeyedCall } from './idempotent.ts';
+import type { KeptAnswer } from './kept-answer.ts';
 
 const WORKSPACE = '11111111-1111-4111-8111-111111111111';
 const DAY_MS = 24 * 3600 * 1000;
@@ -56,7 +56,7 @@ const failed = (errorCode: 'SANDBOX_ERROR' | 'INTERNAL_ERROR'): RunResult => ({
   errorMessage: 'It failed.',
 });
 
-/** What a call does: begins its run, ends it, keeps its answer. */
+/** Makes a call as the platform does: begins its run, ends it, keeps its answer. */
 async function answer(deps: MemoryDeps, call: KeyedCall, output = 'done') {
   const runs = new RunStore(deps, WORKSPACE);
   return idempotent(deps, call, async (keep) => {
@@ -72,7 +72,7 @@ const neverCalled = async (): Promise<never> => {
 };
 const runHeaders = (runId: string) => ({ 'x-run-id': runId, 'x-platform-run-id': runId });
 
-/** Moves time ahead until the promise is settled. */
+/** Advances the clock until the promise is settled. */
 async function settled<T>(deps: MemoryDeps, promise: Promise<T>, stepMs = 100): Promise<T> {
   let isSettled = false;
   promise.catch(() => {}).finally(() => (isSettled = true));
@@ -81,7 +81,7 @@ async function settled<T>(deps: MemoryDeps, promise: Promise<T>, stepMs = 100): 
 }
 
 describe('a call with a key', () => {
-  test('sent again within a day gets the first answer, to the byte; a day later it is made anew', async () => {
+  test('gets the first answer, byte for byte, when sent again within a day, and is made again after it', async () => {
     const deps = memoryDeps();
     const call = keyed(deps);
     const { result } = (await answer(deps, call)) as { result: KeptAnswer };
@@ -92,7 +92,7 @@ describe('a call with a key', () => {
     expect(await answer(deps, keyed(deps), 'anew')).toMatchObject({ result: { status: 200 } });
   });
 
-  test('with another request is a conflict', async () => {
+  test('is a conflict if the key came with another request', async () => {
     const deps = memoryDeps();
     await answer(deps, keyed(deps));
     await expect(idempotent(deps, keyed(deps, { fingerprint: 'g' }), neverCalled)).rejects.toMatchObject({
@@ -101,14 +101,14 @@ describe('a call with a key', () => {
     });
   });
 
-  test('shares it with nobody in another workspace', async () => {
+  test('shares its key with no other workspace', async () => {
     const deps = memoryDeps();
     await answer(deps, keyed(deps));
     const other = keyed(deps, { workspaceId: '22222222-2222-4222-8222-222222222222', fingerprint: 'g' });
     expect(await idempotent(deps, other, async () => 'made')).toEqual({ result: 'made' });
   });
 
-  test('that was refused before its run began leaves the key free', async () => {
+  test('leaves the key free if it was refused before its run began', async () => {
     const deps = memoryDeps();
     const refused = idempotent(deps, keyed(deps), async () => {
       throw new PlatformError('INVALID_INPUT', 'text: is required');
@@ -117,7 +117,7 @@ describe('a call with a key', () => {
     expect(await answer(deps, keyed(deps, { fingerprint: 'corrected' }))).toHaveProperty('result');
   });
 
-  test('whose run failed gets the same error again', async () => {
+  test('gets the same error again if its run failed', async () => {
     const deps = memoryDeps();
     const call = keyed(deps);
     const runs = new RunStore(deps, WORKSPACE);
@@ -136,14 +136,14 @@ describe('a call with a key', () => {
     });
   });
 
-  test('keeps large answers, too', async () => {
+  test('keeps large answers', async () => {
     const deps = memoryDeps();
     const output = 'ü'.repeat(1_000_000);
     const { result } = (await answer(deps, keyed(deps), output)) as { result: KeptAnswer };
     expect(await idempotent(deps, keyed(deps), neverCalled)).toEqual({ replayed: result });
   });
 
-  test('sent 50 times at once is made once, and everybody gets its answer', async () => {
+  test('is made once when sent 50 times at once, and every sender gets its answer', async () => {
     const deps = memoryDeps();
     let made = 0;
     const calls = Array.from({ length: 50 }, () => {
@@ -164,7 +164,7 @@ describe('a call with a key', () => {
     expect(answers.filter((each) => 'replayed' in each)).toHaveLength(49);
   });
 
-  test('waits for the first one no longer than its own deadline', async () => {
+  test('waits for the first one until its own deadline', async () => {
     const deps = memoryDeps();
     const first = idempotent(deps, keyed(deps), async (keep) => {
       await deps.clock.sleep(50_000);
@@ -182,9 +182,8 @@ describe('a call with a key', () => {
   });
 });
 
-/** The host dies at some point of the call, and everything that it had in memory with it. */
 describe('a call whose host died', () => {
-  /** Claims the key, and never ends. */
+  /** A call whose host dies after `upTo`: it claims the key and never ends. */
   async function abandoned(deps: MemoryDeps, upTo?: (run: NewRun, runs: RunStore) => Promise<unknown>) {
     const call = keyed(deps);
     await new Promise<void>((reached, failed) => {
@@ -198,7 +197,7 @@ describe('a call whose host died', () => {
     return call;
   }
 
-  test('after the run ended is answered from its record', async () => {
+  test('is answered from the record of its run if that ended', async () => {
     const deps = memoryDeps();
     const dead = await abandoned(deps, async (run, runs) => {
       await runs.start(run);
@@ -220,7 +219,7 @@ describe('a call whose host died', () => {
     expect(await idempotent(deps, keyed(deps), neverCalled)).toEqual(again);
   });
 
-  test('after the run failed is answered with its error', async () => {
+  test('is answered with the error of its run if that failed', async () => {
     const deps = memoryDeps();
     await abandoned(deps, async (run, runs) => {
       await runs.start(run);
@@ -230,7 +229,7 @@ describe('a call whose host died', () => {
     expect(again).toMatchObject({ replayed: { status: 500, body: expect.stringContaining('"SANDBOX_ERROR"') } });
   });
 
-  test('while it ran is made anew, once, when the run is found lost', async () => {
+  test('is made again, once, when the sweep records its run as lost', async () => {
     const deps = memoryDeps();
     let lost!: NewRun;
     await abandoned(deps, async (run, runs) => {
@@ -239,7 +238,7 @@ describe('a call whose host died', () => {
     });
     const impatient = idempotent(deps, keyed(deps, { deadline: deps.clock.now() + 3000 }), neverCalled);
     await expect(settled(deps, impatient)).rejects.toMatchObject({ code: 'CONFLICT' });
-    // The sweep, at the next start.
+    // As the sweep does it at the next start.
     await new RunStore(deps, WORKSPACE).finish(lost, failed('INTERNAL_ERROR'));
     const answers = await settled(
       deps,
@@ -248,7 +247,7 @@ describe('a call whose host died', () => {
     expect(answers.filter((each) => 'result' in each)).toHaveLength(1);
   });
 
-  test('while it ran is made anew past its deadline, swept or not', async () => {
+  test('is made again past the deadline of its run, before any sweep', async () => {
     const deps = memoryDeps();
     await abandoned(deps, (run, runs) => runs.start(run));
     await deps.clock.advance(100_000);
@@ -258,8 +257,8 @@ describe('a call whose host died', () => {
   test.each([
     ['completed', completed('kept')],
     ['failed', failed('SANDBOX_ERROR')],
-    ['found lost', failed('INTERNAL_ERROR')],
-  ])('is never made anew where its run has an answer of its own: %s', async (_, end) => {
+    ['was lost', failed('INTERNAL_ERROR')],
+  ])('is never made again if `answerFrom` answers from its run, which %s', async (_, end) => {
     const deps = memoryDeps();
     const dead = await abandoned(deps, async (run, runs) => {
       await runs.start(run);
@@ -275,7 +274,7 @@ describe('a call whose host died', () => {
     expect(again).toMatchObject({ replayed: { status: 200, body, headers: runHeaders(dead.runId) } });
   });
 
-  test('before its run began is made anew as soon as that run can be prevented, and whoever slept through it is told', async () => {
+  test('is made again once its run is prevented from beginning, and the first host gets a conflict', async () => {
     const deps = memoryDeps();
     const first = keyed(deps);
     const asleep = Promise.withResolvers<void>();
@@ -290,10 +289,10 @@ describe('a call whose host died', () => {
     expect(
       await settled(
         deps,
-        idempotent(deps, again, async () => 'made anew'),
+        idempotent(deps, again, async () => 'made again'),
       ),
-    ).toEqual({ result: 'made anew' });
-    // The first time, it seemed to have begun.
+    ).toEqual({ result: 'made again' });
+    // The first attempt to prevent the run failed, as if it had begun.
     expect(prevented).toEqual([first.runId, first.runId]);
     expect(deps.clock.now() - start).toBeGreaterThan(10_000);
     expect(deps.clock.now() - start).toBeLessThan(12_000);
@@ -301,7 +300,7 @@ describe('a call whose host died', () => {
     await expect(slow).rejects.toMatchObject({ code: 'CONFLICT' });
   });
 
-  test('before its run began is made anew past its deadline', async () => {
+  test('is made again past its deadline if its run never began', async () => {
     const deps = memoryDeps();
     await abandoned(deps);
     const impatient = idempotent(deps, keyed(deps, { deadline: deps.clock.now() + 60_000 }), neverCalled);
@@ -311,7 +310,7 @@ describe('a call whose host died', () => {
   });
 });
 
-test('an answer that cannot be kept is sent all the same, and made of the run later', async () => {
+test('an answer that cannot be stored is sent, and retries get one made from the record of the run', async () => {
   const deps = memoryDeps();
   const call = keyed(deps);
   const counters = new Proxy(deps.counters, {
@@ -322,57 +321,4 @@ test('an answer that cannot be kept is sent all the same, and made of the run la
   expect(first).toMatchObject({ result: { body: expect.stringContaining('"x"') } });
   const again = await settled(deps, idempotent(deps, keyed(deps), neverCalled));
   expect(again).toMatchObject({ replayed: { status: 200, body: expect.stringContaining('"data":"x"') } });
-});
-
-describe('fingerprintOf', () => {
-  const URL = 'http://a/acme/echo/v1/run?verbose=true';
-  const input = (changes: Partial<CallInput> = {}): CallInput => ({
-    document: { a: 1 },
-    uploads: [],
-    isMultipart: false,
-    ...changes,
-  });
-  const upload = (text: string) => [{ path: '/tmp/uploads/0_a.txt', content: Buffer.from(text) }];
-
-  test.each([
-    ['another path', 'http://a/acme/echo/v2/run?verbose=true', input()],
-    ['another query', 'http://a/acme/echo/v1/run', input()],
-    ['another body', URL, input({ document: { a: 2 } })],
-    ['files', URL, input({ uploads: upload('x') })],
-    ['another model', URL, input({ llmCredentials: { model: 'm' } })],
-  ])('%s is another request', (_, url, other) => {
-    expect(fingerprintOf(url, other)).not.toBe(fingerprintOf(URL, input()));
-  });
-
-  test('another host, or another key of the provider, is the same request', () => {
-    const same = input({ llmCredentials: { api_key: 'secret' } });
-    expect(fingerprintOf(URL.replace('//a', '//b'), same)).toBe(fingerprintOf(URL, input()));
-  });
-
-  test('files count by what is in them', () => {
-    const of = (text: string) => fingerprintOf(URL, input({ uploads: upload(text) }));
-    const [one, same, other] = [of('x'), of('x'), of('y')];
-    expect([one === same, one === other]).toEqual([true, false]);
-  });
-});
-
-describe('answerOf', () => {
-  const shown = (status: number, asStream: boolean) => {
-    const { raw, ...rest } = answerOf(
-      { status, body: '{"a":1}', headers: { 'x-run-id': 'r' } },
-      { isReplayed: true, asStream },
-    );
-    return { ...rest, type: raw.contentType, text: Buffer.from(raw.content as Uint8Array).toString() };
-  };
-  const headers = { 'x-run-id': 'r', 'idempotent-replayed': 'true' };
-
-  test.each([
-    [200, false, { status: 200, type: 'application/json', text: '{"a":1}' }],
-    [502, false, { status: 502, type: 'application/json', text: '{"a":1}' }],
-    [200, true, { status: 200, type: 'text/event-stream', text: 'event: result\ndata: {"a":1}\n\n' }],
-    [502, true, { status: 200, type: 'text/event-stream', text: 'event: error\ndata: {"a":1}\n\n' }],
-    [202, true, { status: 202, type: 'application/json', text: '{"a":1}' }],
-  ])('a kept %i, as a stream: %s', (status, asStream, expected) => {
-    expect(shown(status, asStream)).toEqual({ ...expected, headers });
-  });
 });

@@ -9,7 +9,8 @@ import { withoutListeners } from '#test/helpers/agents.ts';
 import { OperationCounter } from '#test/helpers/counting-table.ts';
 import { memoryDeps } from '#test/helpers/memory-deps.ts';
 import { addUser } from '#test/helpers/users.ts';
-import { resolveSkills, type Skill, type SkillHeaders, skillEnvironment, skillFiles } from './skills.ts';
+import { skillEnvironment, skillFiles } from './skill-files.ts';
+import { resolveSkills, type Skill, type SkillHeaders } from './skills.ts';
 
 type Manifest = Readonly<Record<string, unknown>>;
 const SKILL = { type: 'skill', description: 'How we write.', prompt: 'Be brief.' };

@@ -32,9 +32,6 @@ export interface SkillHeaders {
 const MAX_SKILLS = 20;
 const MAX_BYTES = 1024 * 1024;
 
-/** `contract.md` 11.1. */
-const SKILLS_FOLDER = '/home/user/platform/skills';
-
 /** A reference, with the one who gave it. */
 interface Wanted {
   readonly reference: string;
@@ -148,27 +145,3 @@ const toSkill = (version: AgentVersion): Skill => ({
 
 const sizeOf = ({ text, files }: Skill): number =>
   files.reduce((sum, { content }) => sum + Buffer.byteLength(content), Buffer.byteLength(text));
-
-/**
- * The skills as files for a sandbox (`contract.md` 11.5), to be named by the variable `PLATFORM_SKILLS_DIR`: a
- * `manifest.json`, each text as `<org>_<name>_<version>.md`, and further files in a folder of that name beside it.
- */
-export function skillFiles(skills: readonly Skill[]): { path: string; content: Uint8Array }[] {
-  if (skills.length === 0) return [];
-  const manifest = skills.map(({ org, name, version, description }) => ({ org, name, version, description }));
-  const files = skills.flatMap((skill) => {
-    // Slugs, names and versions hold neither "/" nor ".", and paths of files were checked when they were published.
-    const base = `${skill.org}_${skill.name}_${skill.version}`;
-    return [
-      { path: `${base}.md`, content: skill.text },
-      ...skill.files.map(({ path, content }) => ({ path: `${base}/${path}`, content })),
-    ];
-  });
-  return [{ path: 'manifest.json', content: `${JSON.stringify(manifest, null, 2)}\n` }, ...files].map(
-    ({ path, content }) => ({ path: `${SKILLS_FOLDER}/${path}`, content: Buffer.from(content) }),
-  );
-}
-
-/** Variables of a sandbox that has {@link skillFiles}. */
-export const skillEnvironment = (skills: readonly Skill[]): Record<string, string> =>
-  skills.length === 0 ? {} : { PLATFORM_SKILLS_DIR: SKILLS_FOLDER };

@@ -8,7 +8,8 @@ import type { Json } from '#core/base/json.ts';
 import type { Workspace } from '#core/base/workspace.ts';
 import { RunStore } from '#core/runs/store.ts';
 import { type MemoryDeps, memoryDeps } from '#test/helpers/memory-deps.ts';
-import { contextEnvironment, type IssuedContext, type Lineage, newContext, topOfChain } from './lineage.ts';
+import { type Lineage, topOfChain } from './lineage.ts';
+import { contextEnvironment, type IssuedContext, newContext } from './run-context.ts';
 import { checkSubCall } from './sub-call.ts';
 
 const WORKSPACE: Workspace = {

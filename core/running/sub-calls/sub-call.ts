@@ -8,7 +8,8 @@ import { epochSeconds, isoTime } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { absent, anyOf, lessThan } from '#core/ports/table.ts';
 import { untilWritten } from '#core/ports/until-written.ts';
-import { callingAgent, checkRequiredHops, isSame, type Lineage, signBillingOrg, signChain } from './lineage.ts';
+import { callingAgent, checkRequiredHops, type Lineage } from './lineage.ts';
+import { isSame, signBillingOrg, signChain } from './run-context.ts';
 
 /** Counters table: `BUDGET#<budget id> / USED` is how many calls were counted against a {@link Budget}. */
 const budgetKey = (id: string) => ({ pk: `BUDGET#${id}`, sk: 'USED' });

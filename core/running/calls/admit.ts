@@ -1,0 +1,63 @@
+import { admit } from '#core/accounts/limits/admission.ts';
+import type { RateLimit } from '#core/accounts/limits/rate-limit.ts';
+import type { Json } from '#core/base/json.ts';
+import { type Payment, payFor, priceFor } from '#core/billing/credits/payment.ts';
+import type { Deps } from '#core/ports/deps.ts';
+import { type NewRun, newRunOf } from '#core/runs/run.ts';
+import { RunStore } from '#core/runs/store.ts';
+import { isPrompt, type PreparedCall } from './prepare.ts';
+
+/** What an admitted call holds until its run has ended: `finish.ts` gives it back. */
+export interface Admitted {
+  /** The run, recorded as running. */
+  readonly record: NewRun;
+  /** What is left of the plan's calls; absent for calls that do not count. */
+  readonly rateLimit?: RateLimit;
+  readonly payment: Payment;
+  /** Releases the lease on one of the plan's concurrent calls. Safe to call twice. */
+  releaseLease(): Promise<void>;
+}
+
+/**
+ * Counts the call against the plan, takes a lease and the price in credits, and records the run as running. If a later
+ * one of these fails, the earlier ones are undone, except the count. Throws RATE_LIMITED, INSUFFICIENT_CREDITS.
+ */
+export async function admitCall(deps: Deps, call: PreparedCall): Promise<Admitted> {
+  const { agent, workspace, runId, deadline } = call;
+  const record = recordOf(call);
+  const admission = await admit(deps, {
+    workspace,
+    kind: isPrompt(agent) ? 'llm' : 'sandbox',
+    isPaid: priceFor(agent, workspace) > 0,
+    isCounted: call.lineage.parentRunId === undefined,
+    runId,
+    deadline,
+  });
+  let payment: Payment | undefined;
+  try {
+    payment = await payFor(deps, { agent, workspace, runId, deadline });
+    await new RunStore(deps, workspace.id).start(record);
+  } catch (error) {
+    await admission.release();
+    await payment?.end(false);
+    throw error;
+  }
+  return { record, rateLimit: admission.rateLimit, payment, releaseLease: admission.release };
+}
+
+const recordOf = ({ agent, endpoint, triggerSource, replayOf, tenantId, scheduleId, ...call }: PreparedCall): NewRun =>
+  newRunOf({
+    id: call.runId,
+    agent,
+    endpoint,
+    triggerSource,
+    startedAt: call.receivedAt,
+    deadline: call.deadline,
+    parentRunId: call.lineage.parentRunId,
+    rootRunId: call.lineage.rootRunId,
+    replayOf,
+    tenantId,
+    scheduleId,
+    context: call.issued?.context as unknown as Json | undefined,
+    input: call.mask.json(call.input.document as Json),
+  });

@@ -1,0 +1,77 @@
+import { isPlatformError } from '#core/base/errors.ts';
+import { errorEnvelope } from '#core/http/envelope.ts';
+import { EventStream } from '#core/http/event-stream.ts';
+import type { Deps } from '#core/ports/deps.ts';
+import type { ProgressEvent } from '../engines/progress.ts';
+import type { Keep } from '../idempotency/idempotent.ts';
+import { resultBody } from './answers.ts';
+import type { StartedCall } from './call.ts';
+import type { Call } from './prepare.ts';
+import type { CallRequest } from './read-call.ts';
+
+/** Shorter than the idle limits of common proxies. */
+const HEARTBEAT_MS = 15_000;
+
+/**
+ * Answers with a stream of events (`contract.md` 1.2): `progress` while the run goes on, then `result` or `error`. The run
+ * goes on if the client disconnects.
+ */
+export function answerWithEvents(
+  deps: Deps,
+  incoming: CallRequest,
+  call: Call,
+  { started, keep }: { readonly started: StartedCall; readonly keep?: Keep },
+) {
+  const progress = new ProgressStream(deps);
+  const finish = async (): Promise<void> => {
+    const { status, body } = await started.finish(progress.emit).then(
+      (answer): { status: number; body: unknown } => ({ status: 200, body: resultBody(deps, incoming, call, answer) }),
+      (error: unknown) => {
+        if (!isPlatformError(error)) deps.log.error('run failed', { run_id: call.runId, error: String(error) });
+        return errorEnvelope(error, call.runId);
+      },
+    );
+    const json = JSON.stringify(body);
+    await keep?.({ status, body: json });
+    progress.events.end(status === 200 ? 'result' : 'error', json);
+  };
+  deps.background(finish().finally(() => progress.stop()));
+  return {
+    status: 200,
+    raw: { contentType: 'text/event-stream', content: progress.events },
+    headers: { 'cache-control': 'no-cache' },
+  };
+}
+
+/** Progress events, with a heartbeat whenever there was none for a while. */
+class ProgressStream {
+  readonly events = new EventStream();
+  readonly #clock: Deps['clock'];
+  readonly #stopped = new AbortController();
+  #lastEventAt: number;
+
+  constructor({ clock }: Pick<Deps, 'clock'>) {
+    this.#clock = clock;
+    this.#lastEventAt = clock.now();
+    void this.#sendHeartbeats();
+  }
+
+  readonly emit = (event: ProgressEvent): void => {
+    this.events.offer('progress', event);
+    this.#lastEventAt = this.#clock.now();
+  };
+
+  /** Ends the heartbeats. */
+  stop(): void {
+    this.#stopped.abort();
+  }
+
+  async #sendHeartbeats(): Promise<void> {
+    const { signal } = this.#stopped;
+    while (!signal.aborted) {
+      const quietMs = this.#clock.now() - this.#lastEventAt;
+      if (quietMs >= HEARTBEAT_MS) this.emit({ type: 'heartbeat' });
+      await this.#clock.sleep(Math.max(1, HEARTBEAT_MS - quietMs), signal).catch(() => {});
+    }
+  }
+}

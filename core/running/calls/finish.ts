@@ -1,0 +1,69 @@
+import { PlatformError } from '#core/base/errors.ts';
+import type { Json } from '#core/base/json.ts';
+import type { Deps } from '#core/ports/deps.ts';
+import { endedWith, type RunResult } from '#core/runs/run.ts';
+import { RunStore } from '#core/runs/store.ts';
+import type { Trace } from '#core/runs/trace.ts';
+import type { EngineResult, Warning } from '../engines/engine.ts';
+import type { TokenUsage } from '../engines/progress.ts';
+import type { Admitted } from './admit.ts';
+import type { PreparedCall } from './prepare.ts';
+import { checkOutput } from './schema-checks.ts';
+
+export interface CallAnswer {
+  readonly data: Json;
+  readonly warnings: readonly Warning[];
+  readonly executionMs: number;
+  readonly stdout: string;
+  readonly stderr: string;
+  readonly usage?: TokenUsage;
+}
+
+/**
+ * Records the end of a run with its usage in one transaction, releases the lease, then settles or refunds the credits.
+ * Throws the run's error if it failed.
+ */
+export async function finishCall(
+  deps: Deps,
+  { agent, workspace, inputWarnings }: PreparedCall,
+  { record, payment, releaseLease }: Admitted,
+  { result, trace }: { readonly result: EngineResult; readonly trace: Trace },
+): Promise<CallAnswer> {
+  const runs = new RunStore(deps, workspace.id);
+  const output = result.data ?? null;
+  const isCompleted = result.error === undefined;
+  const isRecorded = await runs
+    .finish(record, {
+      ...endOf(result),
+      input: record.input,
+      output,
+      trace: trace.events,
+      creditsCents: isCompleted ? payment.cents : 0,
+    })
+    .finally(() => releaseLease());
+  await payment.end(isCompleted && isRecorded);
+  if (!isRecorded) throw await recordedError(runs, record.id);
+  if (result.error) throw result.error;
+  const { executionMs, stdout, stderr, usage } = result;
+  const warnings = [...inputWarnings, ...result.warnings, ...(await checkOutput(agent, output))];
+  return { data: output, warnings, executionMs, stdout, stderr, usage };
+}
+
+const endOf = (result: EngineResult): Omit<RunResult, 'input' | 'output' | 'trace' | 'creditsCents'> => ({
+  ...endedWith(result.error),
+  stdout: result.stdout,
+  stderr: result.stderr,
+  exitCode: result.exitCode,
+  executionMs: result.executionMs,
+  inputTokens: result.usage?.input_tokens,
+  outputTokens: result.usage?.output_tokens,
+  llmProvider: result.model?.provider,
+  llmModel: result.model?.model,
+  costUsd: result.costUsd,
+});
+
+/** The error of a run that another process has recorded as lost. */
+async function recordedError(runs: RunStore, runId: string): Promise<PlatformError> {
+  const { errorCode, errorMessage } = (await runs.find(runId)) ?? {};
+  return new PlatformError(errorCode ?? 'INTERNAL_ERROR', errorMessage ?? 'The run was lost.');
+}

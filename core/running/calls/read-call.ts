@@ -1,0 +1,48 @@
+import type { Incoming } from '#core/http/route.ts';
+import type { Deps } from '#core/ports/deps.ts';
+import { readCallInput } from '../input/call-input.ts';
+import { topOfChain } from '../sub-calls/lineage.ts';
+import { checkSubCall } from '../sub-calls/sub-call.ts';
+import type { Call } from './prepare.ts';
+import type { callRoutes } from './routes.ts';
+import { actingWorkspace, checkDeprecation, resolveForCall } from './target.ts';
+
+export type CallRoute = Extract<(typeof callRoutes)[number], { operationId: 'callAgent' }>;
+export type CallRequest = Incoming<CallRoute>;
+
+/**
+ * Finds the version that a request calls, checks that the caller may call it, and reads the input. Sets the response
+ * headers of a deprecated version. Throws what the steps throw.
+ */
+export async function readCall(deps: Deps, incoming: CallRequest): Promise<Call> {
+  const { params, headers, caller, request, responseHeaders } = incoming;
+  const agent = await resolveForCall(deps, params);
+  const workspace = await actingWorkspace(deps, caller, agent, request.headers.has('x-workspace-id'));
+  const lineage = caller.agent
+    ? await checkSubCall(deps, caller.agent, request.headers, { version: params.version, agent })
+    : topOfChain(agent, headers['x-platform-max-hops']);
+  Object.assign(responseHeaders, await checkDeprecation(deps, agent, params.endpoint));
+  const input = await readCallInput(deps, caller.workspace.id, request);
+  return {
+    agent,
+    endpoint: params.endpoint,
+    input,
+    workspace,
+    runId: incoming.requestUuid,
+    triggerSource: triggerSourceOf(incoming),
+    receivedAt: incoming.receivedAt,
+    lineage,
+    tenantId: headers['x-platform-tenant'],
+    skillHeaders: {
+      skills: headers['x-platform-skills'],
+      skillsOnly: headers['x-platform-skills-only'],
+      noSkills: headers['x-platform-no-skills'],
+    },
+    wantedDeadline: headers['x-platform-deadline-ms'],
+  };
+}
+
+function triggerSourceOf({ caller, headers }: CallRequest): Call['triggerSource'] {
+  if (caller.agent) return 'agent';
+  return headers['x-platform-client'] === 'cli' ? 'cli' : 'api';
+}

@@ -1,0 +1,43 @@
+import { isPlatformError, PlatformError } from '#core/base/errors.ts';
+import type { Deps } from '#core/ports/deps.ts';
+import { runCode } from './code-runtime.ts';
+import { runPrompt } from './direct-llm.ts';
+import type { EngineResult, EngineRun } from './engine.ts';
+import { readyToRun } from './readiness.ts';
+
+/** Runs an agent with its engine. Never throws: every failure is in the result, so that the run gets recorded. */
+export async function runEngine(deps: Deps, run: EngineRun): Promise<EngineResult> {
+  const startedAt = deps.clock.now();
+  try {
+    return await engineOf(deps, run);
+  } catch (error) {
+    if (!isPlatformError(error)) deps.log.error('engine failed', { run_id: run.runId, error: String(error) });
+    return {
+      error: isPlatformError(error)
+        ? error
+        : new PlatformError('INTERNAL_ERROR', 'The platform failed to run the agent.'),
+      warnings: [],
+      stdout: '',
+      stderr: '',
+      exitCode: null,
+      executionMs: deps.clock.now() - startedAt,
+    };
+  }
+}
+
+async function engineOf(deps: Deps, run: EngineRun): Promise<EngineResult> {
+  const { agent } = run;
+  switch (agent.definition.execution_engine) {
+    case 'code_runtime':
+      return runCode(deps, { ...run, agent: await readyToRun(deps, agent, run) });
+    case 'direct_llm':
+      return runPrompt(deps, run);
+    case 'managed_loop': {
+      // Loaded when needed: it brings the schema validator, for which the cold start of other agents need not wait.
+      const { runLoop } = await import('./managed-loop.ts');
+      return runLoop(deps, run);
+    }
+    default:
+      throw new Error('a skill is not called');
+  }
+}

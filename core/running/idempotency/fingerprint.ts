@@ -1,0 +1,16 @@
+import { createHash } from 'node:crypto';
+import type { CallInput } from '../input/call-input.ts';
+
+/**
+ * Hash of what a call asks for: path, query, input and model. Equal for equal requests. The host and the caller's provider
+ * key are not part of it.
+ */
+export function fingerprintOf(url: string, { document, uploads, isMultipart, llmCredentials }: CallInput): string {
+  const { pathname, search } = new URL(url);
+  const { provider, model } = llmCredentials ?? {};
+  // The document lists the uploads by name, type and size.
+  const text = JSON.stringify([pathname, search, isMultipart, document, provider, model]);
+  const hash = createHash('sha256').update(text);
+  for (const { content } of uploads) hash.update(content);
+  return hash.digest('hex');
+}

@@ -1,0 +1,28 @@
+import type { Skill } from './skills.ts';
+
+/** The value of `PLATFORM_SKILLS_DIR` (`contract.md` 11.1). */
+const SKILLS_FOLDER = '/home/user/platform/skills';
+
+/**
+ * The files of a run's skills in its sandbox (`contract.md` 11.5): a `manifest.json`, each text as
+ * `<org>_<name>_<version>.md`, and the skill's other files in a folder of that name.
+ */
+export function skillFiles(skills: readonly Skill[]): { path: string; content: Uint8Array }[] {
+  if (skills.length === 0) return [];
+  const manifest = skills.map(({ org, name, version, description }) => ({ org, name, version, description }));
+  const files = skills.flatMap((skill) => {
+    // Slugs, names and versions contain neither "/" nor "."; publishing checked the paths of the files.
+    const base = `${skill.org}_${skill.name}_${skill.version}`;
+    return [
+      { path: `${base}.md`, content: skill.text },
+      ...skill.files.map(({ path, content }) => ({ path: `${base}/${path}`, content })),
+    ];
+  });
+  return [{ path: 'manifest.json', content: `${JSON.stringify(manifest, null, 2)}\n` }, ...files].map(
+    ({ path, content }) => ({ path: `${SKILLS_FOLDER}/${path}`, content: Buffer.from(content) }),
+  );
+}
+
+/** Variables of a sandbox with {@link skillFiles}. */
+export const skillEnvironment = (skills: readonly Skill[]): Record<string, string> =>
+  skills.length === 0 ? {} : { PLATFORM_SKILLS_DIR: SKILLS_FOLDER };
