@@ -9,15 +9,15 @@ export const RUNNER_CONTEXT = join(ROOT, 'dist/runner');
 /** yauzl is CommonJS and calls `require`, which an ES module does not have. */
 const REQUIRE = "import { createRequire } from 'node:module'; const require = createRequire(import.meta.url);";
 
-/** The runner as one file, the Perl programs beside it, and the platform's packages for agents. */
-export async function buildRunner(): Promise<void> {
+/** Writes the runner as one file, the Perl programs beside it, and the platform's packages for agents into `folder`. */
+export async function buildRunner(folder = RUNNER_CONTEXT): Promise<void> {
   const runner = join(ROOT, 'runner');
-  rmSync(RUNNER_CONTEXT, { recursive: true, force: true });
-  mkdirSync(join(RUNNER_CONTEXT, 'sdk'), { recursive: true });
+  rmSync(folder, { recursive: true, force: true });
+  mkdirSync(join(folder, 'sdk'), { recursive: true });
   await build({
     absWorkingDir: ROOT,
     entryPoints: ['main', 'lay-out-image'].map((name) => join(runner, `${name}.ts`)),
-    outdir: join(RUNNER_CONTEXT, 'runner'),
+    outdir: join(folder, 'runner'),
     outExtension: { '.js': '.mjs' },
     bundle: true,
     minify: true,
@@ -29,9 +29,9 @@ export async function buildRunner(): Promise<void> {
     legalComments: 'none',
     logLevel: 'warning',
   });
-  for (const name of ['inside.pl', 'launcher.pl']) cpSync(join(runner, name), join(RUNNER_CONTEXT, 'runner', name));
-  cpSync(join(runner, 'Dockerfile'), join(RUNNER_CONTEXT, 'Dockerfile'));
-  cpSync(join(ROOT, 'sdk'), join(RUNNER_CONTEXT, 'sdk'), {
+  for (const name of ['inside.pl', 'launcher.pl']) cpSync(join(runner, name), join(folder, 'runner', name));
+  cpSync(join(runner, 'Dockerfile'), join(folder, 'Dockerfile'));
+  cpSync(join(ROOT, 'sdk'), join(folder, 'sdk'), {
     recursive: true,
     filter: (path) => !/^(__pycache__|README\.md|tsconfig\.json|pyproject\.toml)$/.test(basename(path)),
   });

@@ -261,38 +261,6 @@ for family, address in ((socket.AF_INET, ('127.0.0.1', ${servicePort})), (socket
           },
         );
       });
-
-      const registry = registryProblem();
-      describe.skipIf(registry !== undefined)(
-        `installing packages${registry === undefined ? '' : ` cannot be tried here: ${registry}`}`,
-        () => {
-          test('works with pip and npm, for an installation', { timeout: 120_000 }, async () => {
-            // Whatever certificates this host trusts; whatever address its registries have.
-            const certificates = '/etc/ssl/certs/ca-certificates.crt';
-            const registries = {
-              env: { PIP_CERT: certificates, NODE_EXTRA_CA_CERTS: certificates },
-              allowHosts: ['*.org', '*.com'],
-            };
-            const sandbox = await create({ registries });
-            const session = await sandbox.open(
-              specOf({
-                egress: 'open',
-                purpose: 'install',
-                limits: { ...specOf().limits, memoryBytes: 1024 ** 3, diskBytes: 256 * 1024 ** 2, processes: 256 },
-              }),
-            );
-            const pip = await ran(session, 'pip install --target /home/user/layer six && ls layer', {
-              timeoutMs: 60_000,
-            });
-            expect(pip, pip.err).toMatchObject({ exit: { exitCode: 0 }, out: expect.stringContaining('six.py') });
-            const npm = await ran(session, 'npm install --no-audit is-number && ls node_modules', {
-              timeoutMs: 60_000,
-            });
-            expect(npm, npm.err).toMatchObject({ exit: { exitCode: 0 }, out: expect.stringContaining('is-number') });
-            await sandbox.close();
-          });
-        },
-      );
     },
   );
 }
@@ -313,13 +281,6 @@ function unprivilegedProblem(): string | undefined {
   const probe = spawnSync('setpriv', [...user, 'sh', '-c', 'test -r "$1" && test -x "$2"', 'sh', ...files]);
   if (probe.error) return 'setpriv was not found';
   return probe.status === 0 ? undefined : 'this checkout is not readable for others';
-}
-
-function registryProblem(): string | undefined {
-  const answer = spawnSync('npm', ['view', 'is-number', 'name', '--fetch-timeout=5000', '--fetch-retries=0'], {
-    encoding: 'utf8',
-  });
-  return answer.stdout?.trim() === 'is-number' ? undefined : 'no npm registry answers';
 }
 
 describe('where nothing can be isolated', () => {

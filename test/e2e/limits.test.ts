@@ -1,5 +1,5 @@
-import { afterAll, describe, expect, test } from 'vitest';
-import { clientOf, publishCode, request, startLocalTarget } from '#test/helpers/platform.ts';
+import { describe, expect, test } from 'vitest';
+import { request, startLocalTarget } from '#test/helpers/platform.ts';
 import { expectOk } from './expect.ts';
 import { expectWait, leftOf } from './limits.ts';
 
@@ -45,59 +45,5 @@ describe('without a key', () => {
     } finally {
       await target.close();
     }
-  });
-});
-
-describe('a burst of programs', async () => {
-  const target = await startLocalTarget({
-    PLATFORM_MAX_SANDBOXES: '4',
-    PLATFORM_SANDBOX_MEMORY_MB: '256',
-    PLATFORM_SANDBOX_DISK_MB: '32',
-  });
-  const { python } = target.interpreters;
-  afterAll(() => target.close());
-
-  test.skipIf(python === undefined)('waits for itself, not others for it', async () => {
-    const [a, b] = [await target.addUser('a-burst'), await target.addUser('b-quiet')];
-    const code = { 'main.py': 'import time\ntime.sleep(0.3)\nprint("{}")' };
-    for (const user of [a, b]) await publishCode(clientOf(target, user.key), 'nap', code, { timeout_seconds: 10 });
-    const call = ({ slug, key }: typeof a) => request(target, 'POST', `/${slug}/nap/v1/run`, { key, json: {} });
-    expectOk(await call(a));
-
-    const burst = Promise.all(Array.from({ length: 100 }, () => call(a)));
-    const waits = [];
-    for (let i = 0; i < 3; i++) {
-      const started = performance.now();
-      expectOk(await call(b));
-      waits.push(performance.now() - started);
-    }
-    expect(Math.max(...waits)).toBeLessThan(4000);
-    const answers = await burst;
-    for (const answer of answers) if (answer.status !== 200) expectWait(answer);
-    expect(answers.filter(({ status }) => status === 200).length).toBeGreaterThan(10);
-    expectOk(await call(a));
-  });
-
-  test.skipIf(python === undefined)('does not keep agents from those that they wait for', async () => {
-    const user = await target.addUser('nested');
-    const client = clientOf(target, user.key);
-    await publishCode(client, 'leaf', { 'main.py': 'print("{}")' });
-    const program = `
-import asyncio, json
-from agent_platform import AgentClient
-asyncio.run(AgentClient().call("nested/leaf@v1", {}))
-print("{}")
-`;
-    const manifest = {
-      manifest_version: 1,
-      dependencies: [{ id: 'nested/leaf', version: 'v1' }],
-      max_hops: 2,
-      timeout_ms: 20_000,
-      per_call_downstream_cap: 10,
-    };
-    await publishCode(client, 'top', { 'main.py': program }, { manifest, timeout_seconds: 20 });
-    const call = () => request(target, 'POST', '/nested/top/v1/run', { key: user.key, json: {} });
-    // Three of them hold all that a workspace may have, and each waits for another.
-    for (const answer of await Promise.all(Array.from({ length: 6 }, call))) expectOk(answer);
   });
 });

@@ -1,6 +1,7 @@
 import { spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
+import { mkdtempSync, rmSync } from 'node:fs';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -8,14 +9,12 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
-import { fileURLToPath } from 'node:url';
 import type { Blobs } from '#core/ports/blobs.ts';
 import type { Sandbox, SandboxSession, SandboxSpec } from '#core/ports/sandbox.ts';
 import { RunnerSession, runnerHealth } from '#runner/client.ts';
 import type { RunnerJob } from '#runner/protocol.ts';
+import { buildRunner } from '../../scripts/build-runner.ts';
 
-const MAIN = fileURLToPath(new URL('../../runner/main.ts', import.meta.url));
-const COMPILED = join(tmpdir(), 'platform-runner-compiled');
 const LIFETIME_MS = 600_000;
 
 export interface RunnerProcess {
@@ -27,12 +26,24 @@ export interface RunnerProcess {
   kill(signal?: NodeJS.Signals): Promise<void>;
 }
 
+let built: Promise<string> | undefined;
+
+/** The program of the runner's image, built once a worker: reading its TypeScript would be most of each start. */
+function builtRunner(): Promise<string> {
+  built ??= (async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'runner-built-'));
+    process.once('exit', () => rmSync(folder, { recursive: true, force: true }));
+    await buildRunner(folder);
+    return join(folder, 'runner/main.mjs');
+  })();
+  return built;
+}
+
 /** The real runner as a process of this machine, on a port of its own; it isolates its job as the local host does. */
 export async function startRunner(env: Readonly<Record<string, string>> = {}): Promise<RunnerProcess> {
   // It does not outlive whoever started it, however that ends.
-  const child = spawn('setpriv', ['--pdeathsig', 'KILL', process.execPath, MAIN], {
-    // Most of a start is reading TypeScript; the cache halves it.
-    env: { PATH: process.env.PATH, NODE_COMPILE_CACHE: COMPILED, PLATFORM_RUNNER_LISTEN: '0', ...env },
+  const child = spawn('setpriv', ['--pdeathsig', 'KILL', process.execPath, await builtRunner()], {
+    env: { PATH: process.env.PATH, PLATFORM_RUNNER_LISTEN: '0', ...env },
     stdio: ['ignore', 'pipe', 'pipe'],
   });
   const ended = once(child, 'exit').then(([code]) => code ?? -1);

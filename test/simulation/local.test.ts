@@ -1,4 +1,4 @@
 import { test } from 'vitest';
-import { simulateAll } from './seeds.ts';
+import { QUICK_SEEDS, simulateAll } from './seeds.ts';
 
-test('one machine', { timeout: 600_000 }, () => simulateAll('local', 500));
+test('one machine', { timeout: 600_000 }, () => simulateAll('local', QUICK_SEEDS));

@@ -1,0 +1,4 @@
+import { test } from 'vitest';
+import { OTHER_SEEDS, simulateAll } from './seeds.ts';
+
+test('timers that wake at least once', { timeout: 600_000 }, () => simulateAll('queue', OTHER_SEEDS));
