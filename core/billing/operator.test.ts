@@ -5,7 +5,7 @@ import { memoryDeps } from '#test/helpers/memory-deps.ts';
 import { addMember, addUser } from '#test/helpers/users.ts';
 import { grantCreditsTo, setPlan, setPlanOf } from './operator.ts';
 
-test('a plan is told to everybody who acts in the workspace', async () => {
+test('a new plan holds for every member of the workspace', async () => {
   const deps = memoryDeps();
   const [ann, bob] = [await addUser(deps, 'ann'), await addUser(deps, 'bob')];
   await addMember(deps, bob, ann.workspaceId);

@@ -43,7 +43,7 @@ const node = z.object({
   started_at: time,
   self_cost_usd: z.number(),
   subtree_cost_usd: z.number(),
-  cost_pct: z.number().describe('The share of the whole chain that this run and all below it cost, in percent.'),
+  cost_pct: z.number().describe('Cost of this run and its sub-calls, in percent of the whole chain.'),
   input_tokens: z.int(),
   output_tokens: z.int(),
   llm_model: z.string().nullable(),
@@ -80,7 +80,7 @@ const event = z.object({
 });
 
 const RUN = '/workspaces/{workspace_id}/runs/{run_id}';
-/** `run_id` may be the id, a request id, or the first digits of either. */
+/** `run_id` is a run's id, its request id, or the first digits of either. */
 const row = { fn: 'runs', auth: 'key', errors: ['NOT_FOUND', 'CONFLICT'] } as const;
 
 export const runRoutes = defineRoutes([
@@ -107,7 +107,7 @@ export const runRoutes = defineRoutes([
     response: {
       200: z.object({
         runs: z.array(summary),
-        total: z.int().describe('Of the runs that match; only the newest thousand runs are looked at.'),
+        total: z.int().describe('Number of matching runs among the newest 1,000.'),
       }),
     },
   },
@@ -116,7 +116,7 @@ export const runRoutes = defineRoutes([
     operationId: 'getRun',
     method: 'GET',
     path: RUN,
-    summary: 'A run, with what went in and came out',
+    summary: 'Show a run, with its input and output',
     response: { 200: run },
   },
   {
@@ -124,7 +124,7 @@ export const runRoutes = defineRoutes([
     operationId: 'cancelRun',
     method: 'DELETE',
     path: RUN,
-    summary: 'Cancel a run and all that it called; one that has ended stays as it is',
+    summary: 'Cancel a run and all its sub-calls; a run that has ended does not change',
     response: { 200: run },
   },
   {
@@ -132,7 +132,7 @@ export const runRoutes = defineRoutes([
     operationId: 'requestRunCancel',
     method: 'POST',
     path: `${RUN}/cancel`,
-    summary: 'Cancel a run and all that it called; one that has ended stays as it is',
+    summary: 'Cancel a run and all its sub-calls; a run that has ended does not change',
     response: { 200: run },
   },
   {
@@ -140,7 +140,7 @@ export const runRoutes = defineRoutes([
     operationId: 'getRunLogs',
     method: 'GET',
     path: `${RUN}/logs`,
-    summary: 'What a run printed',
+    summary: 'Show the logs of a run',
     response: {
       200: z.object({
         run_id: z.uuid(),
@@ -163,7 +163,7 @@ export const runRoutes = defineRoutes([
     operationId: 'getRunDag',
     method: 'GET',
     path: `${RUN}/dag`,
-    summary: 'The tree of calls that a run is part of, with what each cost',
+    summary: 'Show the tree of calls that a run is part of, with their costs',
     response: {
       200: z.object({
         root_run_id: z.uuid(),
@@ -184,7 +184,7 @@ export const runRoutes = defineRoutes([
     operationId: 'getRunTrace',
     method: 'GET',
     path: `${RUN}/trace`,
-    summary: 'The trace of a run',
+    summary: 'Show the trace of a run',
     response: {
       200: z.object({
         trace: z.object({
@@ -203,7 +203,7 @@ export const runRoutes = defineRoutes([
     operationId: 'listTraceEvents',
     method: 'GET',
     path: '/workspaces/{workspace_id}/traces/{trace_id}/events',
-    summary: 'What a run did, step by step: calls of models and tools, with their times and costs',
+    summary: 'List the events of a run: calls of models and tools, with their times and costs',
     request: {
       query: z.object({
         limit: z.coerce.number().int().min(1).max(1000).default(500),

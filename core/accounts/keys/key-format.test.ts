@@ -6,7 +6,7 @@ import { hashKey, isKey, newKey, prefixOf } from './key-format.ts';
 const ids = (bytes: Uint8Array) => ({ uuid: () => '', randomBytes: () => bytes });
 const someKey = fc.uint8Array({ minLength: 32, maxLength: 32 }).map((bytes) => newKey(ids(bytes)));
 
-test('a key has one length and one form, whatever its bytes', () => {
+test('every key has the same length and form', () => {
   fc.assert(
     fc.property(someKey, (key) => {
       expect(key).toMatch(/^sk_live_[0-9A-Za-z]{50}$/);
@@ -26,7 +26,7 @@ test('different bytes make different keys', () => {
   );
 });
 
-test('one wrong character is noticed', () => {
+test('detects one wrong character', () => {
   const letters = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
   fc.assert(
     fc.property(someKey, fc.integer({ min: 8, max: 56 }), fc.constantFrom(...letters), (key, at, letter) => {
@@ -36,7 +36,7 @@ test('one wrong character is noticed', () => {
   );
 });
 
-test('two letters that changed places are noticed', () => {
+test('detects two swapped characters', () => {
   fc.assert(
     fc.property(someKey, fc.integer({ min: 8, max: 55 }), (key, at) => {
       fc.pre(key[at] !== key[at + 1]);
@@ -45,11 +45,11 @@ test('two letters that changed places are noticed', () => {
   );
 });
 
-test.each(['', 'sk_live_', 'sk_test_', 'x'.repeat(100_000)])('%.20s is no key', (text) => {
+test.each(['', 'sk_live_', 'sk_test_', 'x'.repeat(100_000)])('%.20s is not a key', (text) => {
   expect(isKey(text)).toBe(false);
 });
 
-test('neither is a key with something around it', () => {
+test('a key with other characters around it is not a key', () => {
   const key = newKey(new SystemIds());
   for (const text of [`${key} `, ` ${key}`, `${key}\n`, key.toLowerCase(), key.replace('sk_live_', 'sk_test_')]) {
     expect(isKey(text)).toBe(false);

@@ -8,7 +8,7 @@ const CHECKSUM_LENGTH = 7;
 const USER_PREFIX = 'sk_live_';
 const SECRET_BYTES = 32;
 
-/** Digits of base 62 that hold any number of this many bytes. */
+/** Number of base-62 digits that hold this many bytes. */
 const digitsFor = (bytes: number): number => Math.ceil((bytes * 8) / Math.log2(62));
 
 function base62(value: bigint, length: number): string {
@@ -17,23 +17,23 @@ function base62(value: bigint, length: number): string {
   return digits;
 }
 
-/** Every request checks one, so it is made of what is native. */
+/** Every request checks one key, so this uses native functions only. */
 const checksum = (text: string): string => crc32(text).toString(36).padStart(CHECKSUM_LENGTH, '0');
 
-/** A prefix, bytes in base 62, and a checksum that lets scanners and us tell a key from a typo offline. */
+/** Prefix, bytes in base 62, and a checksum: secret scanners and the platform recognise a key without a look-up. */
 export function encodeKey(prefix: string, bytes: Uint8Array): string {
   const body = prefix + base62(BigInt(`0x${Buffer.from(bytes).toString('hex')}`), digitsFor(bytes.length));
   return body + checksum(body);
 }
 
-/** Whether `text` is a key with this prefix and so many bytes; says nothing of whether it was ever issued. */
+/** Whether `text` has the form of a key with this prefix and number of bytes. It need not have been issued. */
 export function isKeyOf(prefix: string, bytes: number, text: string): boolean {
   if (text.length !== prefix.length + digitsFor(bytes) + CHECKSUM_LENGTH || !text.startsWith(prefix)) return false;
   const body = text.slice(0, -CHECKSUM_LENGTH);
   return /^[0-9A-Za-z]+$/.test(text.slice(prefix.length)) && checksum(body) === text.slice(-CHECKSUM_LENGTH);
 }
 
-/** The bytes of what {@link encodeKey} made; `undefined` for anything else. */
+/** The bytes of a key that {@link encodeKey} made; `undefined` for any other text. */
 export function decodeKey(prefix: string, bytes: number, text: string): Uint8Array | undefined {
   if (!isKeyOf(prefix, bytes, text)) return undefined;
   let value = 0n;
@@ -50,8 +50,8 @@ export const newKey = (ids: Ids): string => encodeKey(USER_PREFIX, ids.randomByt
 /** Whether `text` has the form and the checksum of a user key. */
 export const isKey = (text: string): boolean => isKeyOf(USER_PREFIX, SECRET_BYTES, text);
 
-/** What is stored of a key. A plain hash suffices: 256 random bits cannot be guessed. */
+/** The hash under which a key is stored. A plain hash suffices: 256 random bits cannot be guessed. */
 export const hashKey = (key: string): string => hash('sha256', key);
 
-/** What is shown of a key after its creation. */
+/** The part of a key that is shown after its creation. */
 export const prefixOf = (key: string): string => key.slice(0, 12);

@@ -6,7 +6,7 @@ const keyRecord = z.object({
   name: z.string(),
   prefix: z.string().describe('The first 12 characters of the key.'),
   created_at: z.iso.datetime(),
-  last_used_at: z.iso.datetime().nullable().describe('Exact to ten minutes.'),
+  last_used_at: z.iso.datetime().nullable().describe('Accurate to ten minutes.'),
 });
 
 export const keyRoutes = defineRoutes([
@@ -23,19 +23,19 @@ export const keyRoutes = defineRoutes([
     operationId: 'createApiKey',
     method: 'POST',
     path: '/api-keys',
-    summary: 'Create an API key; the answer shows it whole, once',
+    summary: 'Create an API key; only this answer shows it',
     fn: 'keys',
     auth: 'key',
     request: { body: z.object({ name: z.string().trim().min(1).max(100) }) },
     response: {
-      201: keyRecord.omit({ last_used_at: true }).extend({ key: z.string().describe('Shown here and never again.') }),
+      201: keyRecord.omit({ last_used_at: true }).extend({ key: z.string().describe('Only shown here.') }),
     },
   },
   {
     operationId: 'deleteApiKey',
     method: 'DELETE',
     path: '/api-keys/{id}',
-    summary: 'Revoke an API key, at once',
+    summary: 'Revoke an API key immediately',
     fn: 'keys',
     auth: 'key',
     response: { 200: z.object({ deleted: z.literal(true), id: z.string() }) },

@@ -7,13 +7,13 @@ import { findMembership, workspaceFrom, workspaceMembers } from '../workspaces/s
 import { hashKey, newKey, prefixOf } from './key-format.ts';
 
 /**
- * Main table: `KEY#<hash> / META` is the key, found by what a request presents; `USER#<id> / KEY#<key id>` lists it
- * under its user. The key holds a copy of the personal workspace, so that a request which names no other costs one read.
+ * Main table: `KEY#<hash> / META` is the key, found by the hash of the key in a request; `USER#<id> / KEY#<key id>` lists
+ * it under its user. The key holds a copy of the personal workspace: a request for that workspace costs one read.
  */
 export interface ApiKey {
   readonly id: string;
   readonly userId: string;
-  /** Its user owns it, always. */
+  /** The workspace that always has this user as an owner. */
   readonly personalWorkspace: Workspace;
   readonly name: string;
   /** The first 12 characters. */
@@ -23,7 +23,7 @@ export interface ApiKey {
   readonly hash: string;
 }
 
-/** `last_used_at` is this exact, so that a busy key does not cost a write per request. */
+/** Resolution of `last_used_at`: a busy key must not cost a write per request. */
 const LAST_USED_RESOLUTION_MS = 10 * 60_000;
 
 const keyItemKey = (hash: string) => ({ pk: `KEY#${hash}`, sk: 'META' });
@@ -50,7 +50,7 @@ export async function findKey({ main }: Pick<Deps, 'main'>, hash: string): Promi
   return membership && fromItem({ ...item, workspace: workspaceMembers(membership.workspace) });
 }
 
-/** Notes that the key was used, at most once in ten minutes. */
+/** Records that the key was used, at most once in ten minutes. */
 export async function touchKey({ main, clock }: Pick<Deps, 'main' | 'clock'>, key: ApiKey): Promise<void> {
   const now = clock.now();
   if (key.lastUsedAt !== null && now - Date.parse(key.lastUsedAt) < LAST_USED_RESOLUTION_MS) return;
@@ -58,7 +58,7 @@ export async function touchKey({ main, clock }: Pick<Deps, 'main' | 'clock'>, ke
 }
 
 export interface NewKey {
-  /** The key itself, to be shown once. */
+  /** The key itself: show it once. */
   readonly key: string;
   readonly record: ApiKey;
   /** The writes that make it valid. */
@@ -98,7 +98,7 @@ async function listHashes({ main }: Pick<Deps, 'main'>, userId: string): Promise
   return (await Array.fromAsync(listed)).map((item) => item.hash as string);
 }
 
-/** Brings the copies of a personal workspace up to date, after a change of it. */
+/** Updates the copies of a personal workspace in its user's keys. */
 export async function updateKeyWorkspaces(
   { main }: Pick<Deps, 'main'>,
   userId: string,
@@ -116,7 +116,7 @@ export async function listKeys({ main }: Pick<Deps, 'main'>, userId: string): Pr
   return keys.sort((a, b) => a.createdAt.localeCompare(b.createdAt));
 }
 
-/** False when the user has no such key. From the moment it answers, the key opens nothing. */
+/** Revokes a key: once this returns, the key is invalid. Returns false if the user has no such key. */
 export async function revokeKey({ main }: Pick<Deps, 'main'>, userId: string, keyId: string): Promise<boolean> {
   const listed = await main.get(listItemKey(userId, keyId));
   if (listed === undefined) return false;

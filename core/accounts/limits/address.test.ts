@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { memoryDeps } from '#test/helpers/memory-deps.ts';
 import { AddressLimits, clientOf } from './address.ts';
 
-test('an address has so many requests a minute', async () => {
+test('an address has a number of requests a minute', async () => {
   const deps = memoryDeps({ addressRequestsPerMinute: 3 });
   const limits = new AddressLimits(deps);
   const count = (address = '203.0.113.7') =>
@@ -13,7 +13,7 @@ test('an address has so many requests a minute', async () => {
   expect([await count(), await count(), await count(), await count()]).toEqual([2, 1, 0, 'RATE_LIMITED']);
   expect(await count('203.0.113.8')).toBe(2);
   expect(await limits.left('203.0.113.8')).toMatchObject({ limit: 3, remaining: 2 });
-  // Another process counts on.
+  // Another process continues the count.
   await expect(new AddressLimits(deps).count('203.0.113.7')).rejects.toMatchObject({
     code: 'RATE_LIMITED',
     extra: { suggested_wait_time: 60 },
@@ -23,7 +23,7 @@ test('an address has so many requests a minute', async () => {
   expect(await count()).toBe(2);
 });
 
-test('exactly so many, at the same moment', async () => {
+test('concurrent requests do not exceed the limit', async () => {
   const limits = new AddressLimits(memoryDeps({ addressRequestsPerMinute: 50 }));
   const answers = await Promise.allSettled(Array.from({ length: 200 }, () => limits.count('2001:db8::1')));
   expect(answers.filter(({ status }) => status === 'fulfilled')).toHaveLength(50);

@@ -5,25 +5,25 @@ import { absent, anyOf, lessThan } from '#core/ports/table.ts';
 import { limitError, type RateLimit, rateLimitOf } from './rate-limit.ts';
 
 const WINDOW_MS = 60_000;
-const MAX_REMEMBERED = 10_000;
+const MAX_EXHAUSTED = 10_000;
 
 type AddressDeps = Pick<Deps, 'config' | 'counters' | 'clock'>;
 
 /**
- * Requests without a valid key, by the address that they come from. Counters table: `ADDRESS#<address> / <epoch seconds>`
- * counts those of the minute that begins then. On AWS a write whose answer was lost may count a request twice, which
- * harms nobody: the limit is a bound on load, not on money.
+ * Limits requests without a valid key, by client address. Counters table: `ADDRESS#<address> / <epoch seconds>` counts
+ * the requests of the minute that starts then. On AWS a retried write may count a request twice, which does no harm: the
+ * limit bounds load, not money.
  */
 export class AddressLimits {
   readonly #deps: AddressDeps;
-  /** Ends of the windows in which an address has no request left, so that a flood of refusals writes nothing. */
+  /** Clients without requests left, each with the end of its window: further refusals write nothing. */
   readonly #exhausted = new Map<string, number>();
 
   constructor(deps: AddressDeps) {
     this.#deps = deps;
   }
 
-  /** Counts a request. Throws RATE_LIMITED when there was none left. */
+  /** Counts a request. Throws RATE_LIMITED if the address has none left. */
   async count(address: string): Promise<RateLimit> {
     const { config, counters, clock } = this.#deps;
     const limit = config.addressRequestsPerMinute;
@@ -37,7 +37,7 @@ export class AddressLimits {
         anyOf(absent('requests'), lessThan('requests', limit)),
       );
       if (counted.ok) return rateLimitOf(limit, counted.item.requests as number, resetAt);
-      if (this.#exhausted.size >= MAX_REMEMBERED) this.#exhausted.clear();
+      if (this.#exhausted.size >= MAX_EXHAUSTED) this.#exhausted.clear();
       this.#exhausted.set(client, resetAt);
     }
     throw limitError(
@@ -47,7 +47,7 @@ export class AddressLimits {
     );
   }
 
-  /** What an address has left, for a request that does not count. */
+  /** What an address has left, without counting a request. */
   async left(address: string): Promise<RateLimit> {
     const now = this.#deps.clock.now();
     const item = await this.#deps.counters.get(windowKey(clientOf(address), now));
@@ -55,7 +55,7 @@ export class AddressLimits {
     return rateLimitOf(this.#deps.config.addressRequestsPerMinute, used, endOfWindow(now));
   }
 
-  /** For a request that nobody is counted for. */
+  /** The whole limit, for a request that counts for no address. */
   all(): RateLimit {
     return rateLimitOf(this.#deps.config.addressRequestsPerMinute, 0, endOfWindow(this.#deps.clock.now()));
   }
@@ -68,10 +68,10 @@ const windowKey = (client: string, now: number) => ({
   sk: String(epochSeconds(endOfWindow(now) - WINDOW_MS)),
 });
 
-/** One client may have 2^64 addresses of version 6: the first half of one names him. */
+/** The client of an address: a client may have 2^64 addresses of version 6, so the first half identifies it. */
 export function clientOf(address: string): string {
   if (!isIPv6(address)) return address.slice(0, 64);
-  // In its shortest notation, without a zone.
+  // Shortest notation, without a zone.
   const shortest = new URL(`http://[${address.replace(/%.*$/, '')}]`).hostname.slice(1, -1);
   const mapped = /^::ffff:([0-9a-f]+):([0-9a-f]+)$/.exec(shortest);
   if (mapped) {

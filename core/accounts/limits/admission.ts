@@ -8,22 +8,22 @@ import { endOfDay, limitError, type RateLimit, rateLimitOf } from './rate-limit.
 
 /**
  * Counters table: `WS#<workspace id>#LIMITS / CALLS` counts a workspace's calls, by class and UTC day (`llm_2026-11-21`),
- * and holds a lease for each that is under way: `run_<the first 12 digits of its id>`, epoch seconds at which it ends at
- * the latest. `active` is the number of leases.
+ * and holds a lease for each running call: `run_<first 12 digits of the run id>`, with its expiry in epoch seconds.
+ * `active` is the number of leases.
  *
- * One item, so that one conditional write counts a call and takes its lease, or does neither. That the lease names its
- * run makes the write safe to send twice: the second one finds it. Two hundred leases are 5 KB.
+ * It is one item, so that one conditional write counts a call and takes its lease, or does neither. The lease names its
+ * run, so a write that is sent twice finds its own lease. Two hundred leases take 5 KB.
  */
 const callsKey = (workspaceId: string) => ({ pk: `WS#${workspaceId}#LIMITS`, sk: 'CALLS' });
 const leaseOf = (runId: string): string => `run_${runId.replaceAll('-', '').slice(0, 12)}`;
 
-/** What is counted apart (`spec.md` *Limits*): calls of paid agents count for no plan. */
+/** Classes of calls, each with its own daily limit. */
 type CallClass = 'llm' | 'sandbox' | 'paid';
 const COUNTER = /^(?:llm|sandbox|paid)_(\d{4}-\d\d-\d\d)$/;
 
-/** Each time round, another call was admitted or has ended meanwhile. */
+/** Each attempt fails only because another call was admitted or ended at the same time. */
 const MAX_ATTEMPTS = 20;
-/** As many as a condition of DynamoDB bears without a thought. */
+/** Well below DynamoDB's limit on condition size. */
 const MAX_DROPPED = 25;
 
 type AdmissionDeps = Pick<Deps, 'config' | 'counters' | 'clock'>;
@@ -33,25 +33,25 @@ export interface AdmissionRequest {
   /** Whether the agent has a sandbox. */
   readonly kind: 'llm' | 'sandbox';
   readonly isPaid: boolean;
-  /** False for sub-calls: they are part of the call above them. */
+  /** False for sub-calls, which are part of the call above them. */
   readonly isCounted: boolean;
   readonly runId: string;
   /** Epoch milliseconds. */
   readonly deadline: number;
 }
 
-/** A call that may go on. Release it when it has ended, however it did; a host that dies is forgotten at the deadline. */
+/** An admitted call. Release it when it has ended, even if it failed. If its host dies, its lease expires. */
 export interface Admission {
-  /** Of the class that was counted; absent when none was. */
+  /** The limit of the class that was counted; absent for a call that does not count. */
   readonly rateLimit?: RateLimit;
-  /** Safe to call twice. */
+  /** Safe to repeat. */
   release(): Promise<void>;
 }
 
 /**
- * Counts a call against its workspace's plan, in one write. Throws RATE_LIMITED when the day's calls are used up or too
- * many are under way; such a call is not counted. Never admits more than the plan says, whoever else asks at the same
- * moment, and refuses none that it has room for.
+ * Counts a call against its workspace's plan, in one write. Throws RATE_LIMITED, without counting the call, if the day's
+ * calls are used up or too many are running. Concurrent calls never exceed the plan, and none is refused while there is
+ * room for it.
  */
 export async function admit(deps: AdmissionDeps, request: AdmissionRequest): Promise<Admission> {
   if (!request.isCounted) return { release: async () => {} };
@@ -69,7 +69,7 @@ export async function admit(deps: AdmissionDeps, request: AdmissionRequest): Pro
   const left = (used: number) => rateLimitOf(limit, used, endOfDay(now));
   const usedUp = () =>
     limitError(
-      `The workspace "${workspace.slug}" has used up its ${limit} ${NAMES[callClass]} a day (plan "${plan.name}").`,
+      `The workspace "${workspace.slug}" has used up its ${limit} ${CLASS_NAMES[callClass]} a day (plan "${plan.name}").`,
       left(limit),
       now,
     );
@@ -91,7 +91,7 @@ export async function admit(deps: AdmissionDeps, request: AdmissionRequest): Pro
       };
     }
     if (used >= limit) throw usedUp();
-    if (numberOf(item, 'active') >= plan.concurrent_calls && !(await dropLost(deps, workspace.id, item))) break;
+    if (numberOf(item, 'active') >= plan.concurrent_calls && !(await dropExpired(deps, workspace.id, item))) break;
   }
   throw limitError(
     `The workspace "${workspace.slug}" has ${plan.concurrent_calls} calls under way, the most at once with its plan "${plan.name}".`,
@@ -101,7 +101,7 @@ export async function admit(deps: AdmissionDeps, request: AdmissionRequest): Pro
   );
 }
 
-/** How many of the plan's calls a workspace has left today, for requests that are no calls. */
+/** The plan's calls that a workspace has left today. Counts nothing. */
 export async function callsLeft(
   deps: AdmissionDeps,
   workspace: Workspace,
@@ -116,7 +116,7 @@ export async function callsLeft(
   );
 }
 
-/** Gives back the place of a call whose host is known to have died, which would be kept until its deadline. */
+/** Releases the lease of a call whose host is known to have died, before it expires. */
 export const forgetCall = (deps: AdmissionDeps, workspaceId: string, runId: string): Promise<void> =>
   release(deps, workspaceId, leaseOf(runId), []);
 
@@ -129,28 +129,28 @@ async function release(
   await counters.update(
     callsKey(workspaceId),
     { add: { active: -1 }, remove: [lease, ...stale] },
-    // Released before, or lost and given to another.
+    // It may have been released before.
     exists(lease),
   );
 }
 
-/** Frees the places of calls whose hosts died. False when there are none. */
-async function dropLost({ counters, clock }: AdmissionDeps, workspaceId: string, item: Item): Promise<boolean> {
+/** Removes expired leases, whose hosts have died. Returns false if there are none. */
+async function dropExpired({ counters, clock }: AdmissionDeps, workspaceId: string, item: Item): Promise<boolean> {
   const now = epochSeconds(clock.now());
-  const lost = Object.keys(item)
+  const expired = Object.keys(item)
     .filter((name) => name.startsWith('run_') && numberOf(item, name) < now)
     .slice(0, MAX_DROPPED);
-  if (lost.length === 0) return false;
+  if (expired.length === 0) return false;
   await counters.update(
     callsKey(workspaceId),
-    { add: { active: -lost.length }, remove: lost },
-    // Whoever else found them, too, was faster: then the next attempt sees what it left.
-    allOf(...lost.map((name) => lessThan(name, now))),
+    { add: { active: -expired.length }, remove: expired },
+    // Another process may remove the same leases first: the next attempt sees the result.
+    allOf(...expired.map((name) => lessThan(name, now))),
   );
   return true;
 }
 
-/** Of days that are over; another host's clock may be in the next day already. */
+/** Counters of past days. A counter of the next day may exist: another host's clock may be ahead. */
 const staleCounters = (item: Item, day: string): string[] =>
   Object.keys(item).filter((name) => {
     const counted = COUNTER.exec(name)?.[1];
@@ -160,7 +160,7 @@ const staleCounters = (item: Item, day: string): string[] =>
 const below = (counter: string, limit: number): Condition => anyOf(absent(counter), lessThan(counter, limit));
 const numberOf = (item: Item, name: string): number => (item[name] as number | undefined) ?? 0;
 
-const NAMES: Record<CallClass, string> = {
+const CLASS_NAMES: Record<CallClass, string> = {
   llm: 'calls of prompt agents',
   sandbox: 'calls of agents with a sandbox',
   paid: 'calls of paid agents',

@@ -1,11 +1,11 @@
 import { PlatformError } from '#core/base/errors.ts';
 import { epochSeconds, isoTime } from '#core/ports/clock.ts';
 
-/** A limit and how much of it is left. */
+/** A limit, and what is left of it. */
 export interface RateLimit {
   readonly limit: number;
   readonly remaining: number;
-  /** Epoch milliseconds, when all of it is there again. */
+  /** Epoch milliseconds at which the count starts again. */
   readonly resetAt: number;
 }
 
@@ -27,10 +27,10 @@ export const rateLimitOf = (limit: number, used: number, resetAt: number): RateL
 /** The next midnight, UTC. */
 export const endOfDay = (now: number): number => (Math.floor(now / DAY_MS) + 1) * DAY_MS;
 
-/** RATE_LIMITED, and the limit that the answer is to show. */
+/** A RATE_LIMITED error with the limit for the headers of the answer. */
 export type LimitError = PlatformError & { readonly rateLimit: RateLimit };
 
-/** `message` tells what was too much; without `waitSeconds`, it is too much until the limit is reset. */
+/** `message` says which limit was exceeded. Without `waitSeconds`, the caller must wait for the reset. */
 export function limitError(message: string, rateLimit: RateLimit, now: number, waitSeconds?: number): LimitError {
   const { resetAt } = rateLimit;
   const error =

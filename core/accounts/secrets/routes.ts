@@ -16,13 +16,13 @@ const name = z
   .string()
   .max(128, 'must have at most 128 characters')
   .regex(/^[A-Z][A-Z0-9_]*$/, 'must be upper-case letters, digits and underscores, beginning with a letter');
-// The message of a refused value must not repeat it.
+// Messages must not repeat a refused value.
 const value = z
   .string('must be a string')
   .min(1, 'must not be empty')
   .refine((text) => Buffer.byteLength(text) <= 8192, 'must have at most 8,192 bytes');
 const description = z.string().max(500).nullable().optional();
-/** Clients name the type; what it is follows from the name. */
+/** Clients may send `secret_type`; it is ignored, as the type follows from the name. */
 const newSecret = z.object({ name, value, description, secret_type: z.enum(['custom', 'llm_key']).optional() });
 const restartedServices = z.array(z.object({ service_name: z.string() }));
 
@@ -31,7 +31,7 @@ export const secretRoutes = defineRoutes([
     operationId: 'listSecrets',
     method: 'GET',
     path: '/workspaces/{workspace_id}/secrets',
-    summary: 'List the names of the secrets of a workspace; values are never shown',
+    summary: 'List the secrets of a workspace; their values are never shown',
     fn: 'secrets',
     auth: 'key',
     response: { 200: z.object({ secrets: z.array(secret) }) },
@@ -51,7 +51,7 @@ export const secretRoutes = defineRoutes([
     operationId: 'createSecret',
     method: 'POST',
     path: '/workspaces/{workspace_id}/secrets',
-    summary: 'Create a secret under a name that is not taken',
+    summary: 'Create a secret; its name must not be taken',
     fn: 'secrets',
     auth: 'key',
     role: 'owner',
@@ -87,7 +87,7 @@ export const secretRoutes = defineRoutes([
     method: 'POST',
     path: '/workspaces/{workspace_id}/signing-secret',
     summary:
-      'Make or replace the secret that signs alerts; it is shown this once, and the one before signs on for 24 hours',
+      'Create or replace the secret that signs alerts; only this answer shows it, and the previous secret stays valid for 24 hours',
     fn: 'secrets',
     auth: 'key',
     role: 'owner',

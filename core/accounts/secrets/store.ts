@@ -2,7 +2,7 @@ import { isoTime } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { absent, type Item, queryAll } from '#core/ports/table.ts';
 
-/** Main table: `WS#<workspace id> / SECRET#<name>`. Values are in the vault and nowhere else. */
+/** Main table: `WS#<workspace id> / SECRET#<name>`. Values are only in the vault. */
 export interface Secret {
   readonly id: string;
   readonly name: string;
@@ -14,7 +14,7 @@ export interface Secret {
   readonly updated_at: string;
 }
 
-/** Vault names that hold a provider's key (`contract.md` 1.1). */
+/** Secrets that hold a provider's key. */
 const LLM_KEY_PROVIDERS: Record<string, string> = {
   ANTHROPIC_API_KEY: 'anthropic',
   OPENAI_API_KEY: 'openai',
@@ -53,7 +53,7 @@ export class SecretStore {
     return (await Array.fromAsync(items)).map(fromItem);
   }
 
-  /** By name, or by id: names begin with an upper-case letter and hold no dash, ids are UUIDs. */
+  /** Finds a secret by its name or id. Names have no dash, ids are UUIDs. */
   async find(nameOrId: string): Promise<Secret | undefined> {
     if (!nameOrId.includes('-')) {
       const item = nameOrId === '' ? undefined : await this.#deps.main.get(this.#key(nameOrId.slice(0, 256)));
@@ -63,8 +63,8 @@ export class SecretStore {
   }
 
   /**
-   * Creates or replaces. The value is written first: a listed secret always has one.
-   * `description: undefined` keeps the present one.
+   * Creates or replaces a secret. The value is written first, so that every listed secret has one. Without a
+   * `description`, the current one is kept.
    */
   async put(input: {
     name: string;
@@ -94,13 +94,13 @@ export class SecretStore {
     return { secret: fromItem(updated.item), created: false };
   }
 
-  /** The value goes first: what a failure leaves half deleted is listed still, and can be deleted again. */
+  /** Removes the value first: after a failure, the secret is still listed and can be deleted again. */
   async remove(name: string): Promise<void> {
     await this.#deps.vault.remove(this.#workspaceId, name);
     await this.#deps.main.delete(this.#key(name));
   }
 
-  /** Values of those of `names` that exist. Only for injection into a run. */
+  /** The values of the existing secrets among `names`. Only for injection into a run. */
   async values(names: readonly string[]): Promise<Record<string, string>> {
     return names.length === 0 ? {} : this.#deps.vault.read(this.#workspaceId, names);
   }

@@ -6,7 +6,7 @@ import { isServiceKey, isStaticKey, newRunKey, newStaticKey, readRunKey } from '
 const ids = (bytes: Uint8Array) => ({ uuid: () => '', randomBytes: () => bytes });
 const secret = fc.uint8Array({ minLength: 32, maxLength: 32 });
 
-test('a run key names its workspace and run, whatever they are', () => {
+test('a run key contains its workspace and run', () => {
   fc.assert(
     fc.property(fc.uuid(), fc.uuid(), secret, (workspaceId, runId, bytes) => {
       const key = newRunKey(ids(bytes), { workspaceId, runId });
@@ -17,7 +17,7 @@ test('a run key names its workspace and run, whatever they are', () => {
   );
 });
 
-test('a static key is another thing', () => {
+test('a static key is not a run key', () => {
   fc.assert(
     fc.property(secret, (bytes) => {
       const key = newStaticKey(ids(bytes));
@@ -29,7 +29,7 @@ test('a static key is another thing', () => {
   );
 });
 
-test('one wrong character is noticed', () => {
+test('detects one wrong character', () => {
   const letters = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
   const position = fc.integer({ min: 9, max: 101 });
   fc.assert(
@@ -43,7 +43,7 @@ test('one wrong character is noticed', () => {
 });
 
 test.each(['', 'sk_agent_', 'sk_agent_1', `sk_agent_${'z'.repeat(93)}`, 'x'.repeat(100_000)])(
-  '%.20s is none',
+  '%.20s is not a service key',
   (text) => {
     expect([isServiceKey(text), readRunKey(text)]).toEqual([false, undefined]);
   },

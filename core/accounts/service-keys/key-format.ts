@@ -2,9 +2,9 @@ import type { Ids } from '#core/ports/ids.ts';
 import { decodeKey, encodeKey, isKeyOf } from '../keys/key-format.ts';
 
 /**
- * The two service keys of agents (`contract.md` 0.5), told apart by their lengths. A _run key_ belongs to one run and dies
- * with it; it names the run, so that no item of its own is needed to find it. A _static key_ belongs to an agent until it
- * is revoked, and is found by its hash as user keys are.
+ * The two kinds of service keys of agents, which differ in length. A _run key_ belongs to one run and becomes invalid with
+ * it; it contains the run's id, so it needs no item of its own. A _static key_ belongs to an agent until it is revoked,
+ * and is found by its hash like a user's key.
  */
 const PREFIX = 'sk_agent_';
 const UUID_BYTES = 16;
@@ -22,7 +22,7 @@ export function newRunKey(ids: Ids, { workspaceId, runId }: RunKeyParts): string
 
 export const newStaticKey = (ids: Ids): string => encodeKey(PREFIX, ids.randomBytes(SECRET_BYTES));
 
-/** The run that a run key names; `undefined` for any other text. Whether the key is that run's, its hash tells. */
+/** The run that a run key names; `undefined` for any other text. Compare the key's hash with that of the run. */
 export function readRunKey(text: string): RunKeyParts | undefined {
   const bytes = decodeKey(PREFIX, RUN_KEY_BYTES, text);
   if (bytes === undefined) return undefined;

@@ -5,7 +5,7 @@ import { hashKey, prefixOf } from '../keys/key-format.ts';
 import { newStaticKey } from './key-format.ts';
 
 /**
- * Main table: `AGENTKEY#<hash> / META` is a static key of an agent, found by what a request presents;
+ * Main table: `AGENTKEY#<hash> / META` is a static key of an agent, found by the hash of the key in a request;
  * `WS#<workspace id>#AGENT#<name> / KEY#<key id>` lists it under its agent.
  */
 export interface StaticKey {
@@ -19,13 +19,13 @@ export interface StaticKey {
   readonly hash: string;
 }
 
-/** The agent that a key belongs to, all versions of it. */
+/** The agent that a key belongs to, with all its versions. */
 export interface KeyOwner {
   readonly workspaceId: string;
   readonly agentName: string;
 }
 
-/** `last_used_at` is this exact, so that a busy key does not cost a write per request. */
+/** Resolution of `last_used_at`: a busy key must not cost a write per request. */
 const LAST_USED_RESOLUTION_MS = 10 * 60_000;
 
 const itemKey = (hash: string) => ({ pk: `AGENTKEY#${hash}`, sk: 'META' });
@@ -49,14 +49,14 @@ export async function findStaticKey({ main }: Pick<Deps, 'main'>, hash: string):
   return item && fromItem(item);
 }
 
-/** Notes that the key was used, at most once in ten minutes. */
+/** Records that the key was used, at most once in ten minutes. */
 export async function touchStaticKey({ main, clock }: Pick<Deps, 'main' | 'clock'>, key: StaticKey): Promise<void> {
   const now = clock.now();
   if (key.lastUsedAt !== null && now - Date.parse(key.lastUsedAt) < LAST_USED_RESOLUTION_MS) return;
   await main.update(itemKey(key.hash), { set: { last_used_at: isoTime(now) } }, exists());
 }
 
-/** Answers the key itself, which is stored hashed and can not be shown again. */
+/** Creates a key and returns it. It is stored hashed and cannot be shown again. */
 export async function createStaticKey(
   { main, clock, ids }: Pick<Deps, 'main' | 'clock' | 'ids'>,
   owner: KeyOwner,
@@ -90,7 +90,7 @@ export async function listStaticKeys({ main }: Pick<Deps, 'main'>, owner: KeyOwn
   return keys.sort((a, b) => a.createdAt.localeCompare(b.createdAt));
 }
 
-/** False when the agent has no such key. From the moment it answers, the key opens nothing. */
+/** Revokes a key: once this returns, the key is invalid. Returns false if the agent has no such key. */
 export async function revokeStaticKey({ main }: Pick<Deps, 'main'>, owner: KeyOwner, keyId: string): Promise<boolean> {
   const listed = await main.get(listKey(owner, keyId));
   if (listed === undefined) return false;
@@ -102,7 +102,7 @@ export async function revokeStaticKey({ main }: Pick<Deps, 'main'>, owner: KeyOw
   return result.ok;
 }
 
-/** For an agent that is gone: whoever publishes its name again starts without its keys. */
+/** Revokes all keys of a deleted agent: a new agent of the same name must not inherit them. */
 export async function revokeAllStaticKeys(deps: Pick<Deps, 'main'>, owner: KeyOwner): Promise<void> {
   for (const { id } of await listStaticKeys(deps, owner)) await revokeStaticKey(deps, owner, id);
 }

@@ -6,7 +6,7 @@ import { countMembers, listMemberships } from './store.ts';
 
 const present = (key: string) => new Headers({ authorization: `Bearer ${key}` });
 
-test('makes a workspace, its owner and a key that opens it', async () => {
+test('creates a workspace, its owner and a valid key', async () => {
   const deps = memoryDeps({ workspaceSlug: 'acme', ownerEmail: 'ann@example.com' });
   const key = await bootstrap(deps);
   const caller = await authenticate(deps, present(key!), undefined);
@@ -15,13 +15,13 @@ test('makes a workspace, its owner and a key that opens it', async () => {
   expect(await countMembers(deps, caller.workspace.id)).toBe(1);
 });
 
-test('does nothing when it was done, whatever the settings say then', async () => {
+test('does nothing if the platform is set up, even with other settings', async () => {
   const deps = memoryDeps();
   expect(await bootstrap(deps)).toBeDefined();
   expect(await bootstrap({ ...deps, config: { ...deps.config, workspaceSlug: 'other' } })).toBeUndefined();
 });
 
-test('ten at once make one owner', async () => {
+test('ten concurrent starts create one owner', async () => {
   const deps = memoryDeps();
   const keys = await Promise.all(Array.from({ length: 10 }, () => bootstrap(deps)));
   const [key, ...more] = keys.filter((made) => made !== undefined);
@@ -30,7 +30,7 @@ test('ten at once make one owner', async () => {
   expect(await countMembers(deps, caller.workspace.id)).toBe(1);
 });
 
-test('the owner can have further keys, and lose them', async () => {
+test('creates and revokes further keys of the owner', async () => {
   const deps = memoryDeps();
   await expect(createOwnerKey(deps, 'too early')).rejects.toThrow('start it once');
   const first = await bootstrap(deps);

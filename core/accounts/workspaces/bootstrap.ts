@@ -5,13 +5,12 @@ import { absent } from '#core/ports/table.ts';
 import { newApiKey, revokeKey } from '../keys/store.ts';
 import { findPersonalWorkspace, newUserOperations } from './store.ts';
 
-/** Says who owns the platform, once it was set up. */
+/** Item that names the platform's owner; it exists once the platform is set up. */
 const OWNER = { pk: 'PLATFORM', sk: 'OWNER' };
 
 /**
- * Makes the first workspace, its owner and an API key, and answers the key: it is stored hashed and cannot be shown
- * again. All in one transaction, so it is safe to run twice, at once and after a crash: every run but one answers
- * `undefined`.
+ * Creates the first workspace, its owner and an API key in one transaction, and returns the key: it is stored hashed and
+ * cannot be shown again. Returns `undefined` if the platform is already set up. Safe to repeat, also concurrently.
  */
 export async function bootstrap(deps: Deps): Promise<string | undefined> {
   if (await deps.main.get(OWNER)) return undefined;
@@ -34,8 +33,8 @@ export async function bootstrap(deps: Deps): Promise<string | undefined> {
 }
 
 /**
- * A further key for the platform's owner, for an operator who lost the first, and for set-up work. Needs access to the
- * tables themselves. Throws when the platform was not set up yet.
+ * Creates another key of the platform's owner, for an operator who lost the first one, and for set-up work. Throws if the
+ * platform is not set up yet.
  */
 export async function createOwnerKey(deps: Deps, name: string): Promise<{ key: string; revoke: () => Promise<void> }> {
   const owner = await deps.main.get(OWNER);

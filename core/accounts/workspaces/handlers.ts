@@ -20,32 +20,19 @@ import type { workspaceRoutes } from './routes.ts';
 import { slugFrom } from './slug.ts';
 import { countMembers, findUser, listMemberships, newWorkspaceOperations } from './store.ts';
 
+type WorkspaceHandlers = Handlers<typeof workspaceRoutes>;
+type InviteOperation = 'inviteMember' | 'createInvite' | 'revokeInvite' | 'getInvite' | 'acceptInvite' | 'joinByInvite';
+type MemberOperation = 'listMembers' | 'updateMember' | 'removeMember';
 type WorkspaceDeps = Pick<Deps, 'main' | 'clock' | 'ids' | 'config' | 'mail' | 'log' | 'gatewayUrl'>;
 
-export const workspaceHandlers = (deps: WorkspaceDeps): Handlers<typeof workspaceRoutes> => {
-  /** By e-mail, where it is set up; if that fails, whoever invites hands the link over. */
-  async function tell({ workspace }: Caller, { email }: Invite, url: string): Promise<boolean> {
-    const text = `You are invited to the workspace "${workspace.name}":\n\n${url}\n\nThe link works once, within seven days.\n`;
-    try {
-      return await deps.mail.send({ to: email, subject: `Invitation to ${workspace.name}`, text });
-    } catch (error) {
-      deps.log.warn('invitation not sent', { workspace_id: workspace.id, error: String(error) });
-      return false;
-    }
-  }
+export const workspaceHandlers = (deps: WorkspaceDeps): WorkspaceHandlers => ({
+  ...ownHandlers(deps),
+  ...memberHandlers(deps),
+  ...inviteHandlers(deps),
+});
 
-  async function invite({ caller, body }: { caller: Caller; body: { email: string; role: Role } }) {
-    const { workspace } = caller;
-    const members = await listMemberRecords(deps, workspace.id);
-    if (members.some(({ email }) => email?.toLowerCase() === body.email.toLowerCase())) {
-      throw new PlatformError('INVALID_INPUT', `body.email: ${body.email} is a member of "${workspace.slug}" already.`);
-    }
-    const { invite, token } = await createInvite(deps, workspace.id, body);
-    const url = `${deps.config.baseUrl ?? deps.gatewayUrl}/invites/${token}`;
-    const email_sent = await tell(caller, invite, url);
-    return { status: 200, body: { invite: { ...shownInvite(invite), email_sent, invite_url: url } } } as const;
-  }
-
+/** The caller's workspaces, and the caller. */
+function ownHandlers(deps: WorkspaceDeps): Omit<WorkspaceHandlers, MemberOperation | InviteOperation> {
   return {
     async listWorkspaces({ caller }) {
       const memberships = await listMemberships(deps, caller.userId);
@@ -73,67 +60,6 @@ export const workspaceHandlers = (deps: WorkspaceDeps): Handlers<typeof workspac
         throw new PlatformError('CONFLICT', `The slug "${slug}" is taken: send another in "slug".`);
       }
       return { status: 201, body: { workspace: { ...workspace, role: 'owner', member_count: 1 } } };
-    },
-
-    async listMembers({ caller }) {
-      const { workspace, role } = caller;
-      const [members, invites] = await Promise.all([
-        listMemberRecords(deps, workspace.id),
-        role === 'owner' ? listInvites(deps, workspace.id) : [],
-      ]);
-      const shown = members.map(({ userId, email, name, role, acceptedAt }) => ({
-        id: userId,
-        clerk_user_id: userId,
-        email,
-        name,
-        role,
-        accepted_at: acceptedAt,
-      }));
-      return { status: 200, body: { members: shown, invites: invites.map(shownInvite) } };
-    },
-
-    async updateMember({ caller: { workspace }, params: { user_id: userId }, body: { role } }) {
-      await changeRole(deps, { workspace, userId, role });
-      return { status: 200, body: { updated: true, id: userId, role } };
-    },
-
-    async removeMember({ caller: { workspace, role, userId: own }, params: { user_id: userId } }) {
-      if (role !== 'owner' && userId !== own) {
-        throw new PlatformError('FORBIDDEN', `Only an owner of the workspace "${workspace.slug}" may remove others.`);
-      }
-      await removeMember(deps, { workspace, userId });
-      return { status: 200, body: { deleted: true, id: userId } };
-    },
-
-    inviteMember: invite,
-    createInvite: invite,
-
-    async revokeInvite({ caller: { workspace }, params: { invite_id: id } }) {
-      if (!(await revokeInvite(deps, workspace.id, id))) {
-        throw new PlatformError(
-          'NOT_FOUND',
-          `The workspace "${workspace.slug}" has no invitation "${id.slice(0, 64)}".`,
-        );
-      }
-      return { status: 200, body: { deleted: true, id } };
-    },
-
-    async getInvite({ params: { token } }) {
-      const invite = await openInvite(deps, token);
-      const path = `/invites/${token}`;
-      const how_to_accept = `POST ${path}/accept with the API key of your user; without one, POST ${path}/join makes you a user.`;
-      return { status: 200, body: { invite: { ...shownInvite(invite), workspace: invite.workspace }, how_to_accept } };
-    },
-
-    async acceptInvite({ caller, params: { token } }) {
-      const { workspace, role } = await acceptInvite(deps, token, caller.userId);
-      return { status: 200, body: { workspace: { ...workspace, role } } };
-    },
-
-    async joinByInvite({ params: { token }, body }) {
-      const { invite, user, personalWorkspace, key } = await joinByInvite(deps, token, body.name);
-      const workspace = { ...invite.workspace, role: invite.role };
-      return { status: 201, body: { workspace, user, personal_workspace: personalWorkspace, api_key: key } };
     },
 
     async getOrg({ caller: { workspace } }) {
@@ -166,7 +92,99 @@ export const workspaceHandlers = (deps: WorkspaceDeps): Handlers<typeof workspac
       };
     },
   };
-};
+}
+
+function memberHandlers(deps: WorkspaceDeps): Pick<WorkspaceHandlers, MemberOperation> {
+  return {
+    async listMembers({ caller }) {
+      const { workspace, role } = caller;
+      const [members, invites] = await Promise.all([
+        listMemberRecords(deps, workspace.id),
+        role === 'owner' ? listInvites(deps, workspace.id) : [],
+      ]);
+      const shown = members.map(({ userId, email, name, role, acceptedAt }) => ({
+        id: userId,
+        clerk_user_id: userId,
+        email,
+        name,
+        role,
+        accepted_at: acceptedAt,
+      }));
+      return { status: 200, body: { members: shown, invites: invites.map(shownInvite) } };
+    },
+
+    async updateMember({ caller: { workspace }, params: { user_id: userId }, body: { role } }) {
+      await changeRole(deps, { workspace, userId, role });
+      return { status: 200, body: { updated: true, id: userId, role } };
+    },
+
+    async removeMember({ caller: { workspace, role, userId: own }, params: { user_id: userId } }) {
+      if (role !== 'owner' && userId !== own) {
+        throw new PlatformError('FORBIDDEN', `Only an owner of the workspace "${workspace.slug}" may remove others.`);
+      }
+      await removeMember(deps, { workspace, userId });
+      return { status: 200, body: { deleted: true, id: userId } };
+    },
+  };
+}
+
+function inviteHandlers(deps: WorkspaceDeps): Pick<WorkspaceHandlers, InviteOperation> {
+  async function invite({ caller, body }: { caller: Caller; body: { email: string; role: Role } }) {
+    const { workspace } = caller;
+    const members = await listMemberRecords(deps, workspace.id);
+    if (members.some(({ email }) => email?.toLowerCase() === body.email.toLowerCase())) {
+      throw new PlatformError('INVALID_INPUT', `body.email: ${body.email} is a member of "${workspace.slug}" already.`);
+    }
+    const { invite, token } = await createInvite(deps, workspace.id, body);
+    const url = `${deps.config.baseUrl ?? deps.gatewayUrl}/invites/${token}`;
+    const email_sent = await sendInvite(deps, workspace, invite, url);
+    return { status: 200, body: { invite: { ...shownInvite(invite), email_sent, invite_url: url } } } as const;
+  }
+
+  return {
+    inviteMember: invite,
+    createInvite: invite,
+
+    async revokeInvite({ caller: { workspace }, params: { invite_id: id } }) {
+      if (!(await revokeInvite(deps, workspace.id, id))) {
+        throw new PlatformError(
+          'NOT_FOUND',
+          `The workspace "${workspace.slug}" has no invitation "${id.slice(0, 64)}".`,
+        );
+      }
+      return { status: 200, body: { deleted: true, id } };
+    },
+
+    async getInvite({ params: { token } }) {
+      const invite = await openInvite(deps, token);
+      const path = `/invites/${token}`;
+      const how_to_accept = `POST ${path}/accept with the API key of your user; without one, POST ${path}/join makes you a user.`;
+      return { status: 200, body: { invite: { ...shownInvite(invite), workspace: invite.workspace }, how_to_accept } };
+    },
+
+    async acceptInvite({ caller, params: { token } }) {
+      const { workspace, role } = await acceptInvite(deps, token, caller.userId);
+      return { status: 200, body: { workspace: { ...workspace, role } } };
+    },
+
+    async joinByInvite({ params: { token }, body }) {
+      const { invite, user, personalWorkspace, key } = await joinByInvite(deps, token, body.name);
+      const workspace = { ...invite.workspace, role: invite.role };
+      return { status: 201, body: { workspace, user, personal_workspace: personalWorkspace, api_key: key } };
+    },
+  };
+}
+
+/** Sends an invitation by e-mail. Returns false if e-mail is not set up, or fails: the inviter must share the link. */
+async function sendInvite(deps: WorkspaceDeps, workspace: Workspace, { email }: Invite, url: string): Promise<boolean> {
+  const text = `You are invited to the workspace "${workspace.name}":\n\n${url}\n\nThe link works once, within seven days.\n`;
+  try {
+    return await deps.mail.send({ to: email, subject: `Invitation to ${workspace.name}`, text });
+  } catch (error) {
+    deps.log.warn('invitation not sent', { workspace_id: workspace.id, error: String(error) });
+    return false;
+  }
+}
 
 const shownOrg = ({ timezone = 'UTC', ...workspace }: Workspace) => ({
   ...workspace,

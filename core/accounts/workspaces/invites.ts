@@ -10,9 +10,9 @@ import { slugFrom } from './slug.ts';
 import { findWorkspace, newUserOperations } from './store.ts';
 
 /**
- * Invitations. Main table: `WS#<workspace id>#INVITES / <e-mail address>` is the pending one of an address, and
- * `INVITE#<hash of its token> / META` leads there. The token is in the link and kept nowhere; whoever has it may use it,
- * once. A newer invitation of the same address takes the place of the older one.
+ * Invitations. Main table: `WS#<workspace id>#INVITES / <e-mail address>` is the pending invitation of an address, and
+ * `INVITE#<hash of its token> / META` refers to it. The token is only in the link and is not stored. It works once, for
+ * anyone who has the link. A new invitation of an address replaces the previous one.
  */
 export interface Invite {
   readonly id: string;
@@ -22,7 +22,7 @@ export interface Invite {
   readonly expiresAt: string;
 }
 
-/** An invitation that a token leads to. */
+/** A pending invitation, found by its token. */
 export interface OpenInvite extends Invite {
   readonly workspace: Workspace;
   readonly hash: string;
@@ -32,7 +32,7 @@ type InviteDeps = Pick<Deps, 'main' | 'clock' | 'ids'>;
 
 const VALID_SECONDS = 7 * 24 * 3600;
 const TOKEN_BYTES = 32;
-/** Whoever owns a workspace shall not write to all the world. */
+/** Bounds the e-mail that the owner of a workspace can send. */
 const MAX_PENDING = 100;
 const MAX_SLUG_ATTEMPTS = 5;
 
@@ -40,12 +40,12 @@ const partition = (workspaceId: string): string => `WS#${workspaceId}#INVITES`;
 const inviteKey = (workspaceId: string, email: string) => ({ pk: partition(workspaceId), sk: email.toLowerCase() });
 const tokenKey = (hash: string) => ({ pk: `INVITE#${hash}`, sk: 'META' });
 
-/** The pending ones. */
+/** The pending invitations of a workspace. */
 export async function listInvites({ main }: InviteDeps, workspaceId: string): Promise<Invite[]> {
   return (await Array.fromAsync(queryAll(main, { pk: partition(workspaceId) }))).map(fromItem);
 }
 
-/** Answers the token, too. Throws CONFLICT when too many are pending. */
+/** Creates an invitation and returns it with its token. Throws CONFLICT if too many are pending. */
 export async function createInvite(
   deps: InviteDeps,
   workspaceId: string,
@@ -68,14 +68,14 @@ export async function createInvite(
   return { invite: fromItem(item), token };
 }
 
-/** False when there is no such invitation. */
+/** Revokes a pending invitation. Returns false if there is no such invitation. */
 export async function revokeInvite(deps: InviteDeps, workspaceId: string, id: string): Promise<boolean> {
   const invite = (await listInvites(deps, workspaceId)).find((each) => each.id === id);
   if (invite === undefined) return false;
   return (await deps.main.delete(inviteKey(workspaceId, invite.email), equals('id', id))).ok;
 }
 
-/** Throws NOT_FOUND for a token that is unknown, used, revoked, replaced or too old. */
+/** Finds the invitation of a token. Throws NOT_FOUND if it is unknown, used, revoked, replaced or expired. */
 export async function openInvite(deps: InviteDeps, token: string): Promise<OpenInvite> {
   const hash = hashKey(token);
   const found = await deps.main.get(tokenKey(hash));
@@ -93,24 +93,24 @@ export async function openInvite(deps: InviteDeps, token: string): Promise<OpenI
   );
 }
 
-/** Makes a user a member. Throws as {@link openInvite}, and CONFLICT for one who is a member. */
+/** Makes a user a member. Throws like {@link openInvite}, and CONFLICT if the user is already a member. */
 export async function acceptInvite(deps: InviteDeps, token: string, userId: string): Promise<OpenInvite> {
   const invite = await openInvite(deps, token);
   const { workspace, role } = invite;
   if (await addMember(deps, { workspace, userId, role }, useOperations(invite))) return invite;
-  // Somebody else was faster.
+  // Another user has just used it: this throws NOT_FOUND.
   return openInvite(deps, token);
 }
 
-/** The writes that use an invitation up. */
+/** The writes that mark an invitation as used. */
 const useOperations = ({ workspace, email, hash }: OpenInvite): TransactOperation[] => [
   { op: 'delete', key: inviteKey(workspace.id, email), condition: equals('hash', hash) },
   { op: 'delete', key: tokenKey(hash) },
 ];
 
 /**
- * Makes a user of whoever has the token, with a personal workspace and an API key, and a member of the workspace. Throws
- * as {@link openInvite}.
+ * Creates a user with a personal workspace and an API key, and makes the user a member of the inviting workspace. Throws
+ * like {@link openInvite}, and CONFLICT if it finds no free slug.
  */
 export async function joinByInvite(
   deps: InviteDeps,

@@ -23,7 +23,7 @@ async function setUp<D extends Deps = MemoryDeps>(deps: D = memoryDeps() as unkn
 const owners = async ({ deps, workspace }: { deps: Deps; workspace: Workspace }) =>
   (await listMemberRecords(deps, workspace.id)).filter(({ role }) => role === 'owner').length;
 
-test('a workspace that does not count its owners yet keeps one, too', async () => {
+test('a workspace whose record does not count owners yet keeps one', async () => {
   const world = await setUp();
   const { deps, owner, workspace } = world;
   await deps.main.update(workspaceKey(workspace.id), { remove: ['owners'] });
@@ -36,9 +36,9 @@ test('a workspace that does not count its owners yet keeps one, too', async () =
   expect(await owners(world)).toBe(1);
 });
 
-test('whatever happens at once, the number of owners is right, and never none', async () => {
+test('after concurrent changes, the number of owners is correct and never zero', async () => {
   for (let round = 0; round < 20; round++) {
-    // With the machine's time, as work that meets other work backs off.
+    // Competing writes back off, so the clock must run.
     const world = await setUp({ ...memoryDeps(), clock: new SystemClock() });
     const { deps, workspace, owner } = world;
     const users = [owner, ...(await Promise.all(['b', 'c', 'd'].map((slug) => addUser(deps, slug))))];
@@ -58,7 +58,7 @@ test('whatever happens at once, the number of owners is right, and never none', 
   }
 });
 
-test('an invitation is good for seven days', async () => {
+test('an invitation expires after seven days', async () => {
   const { deps, workspace } = await setUp();
   const { token, invite } = await createInvite(deps, workspace.id, { email: 'x@example.com', role: 'member' });
   expect(Date.parse(invite.expiresAt) - Date.parse(invite.createdAt)).toBe(7 * 24 * 3600 * 1000);
@@ -71,7 +71,7 @@ test('an invitation is good for seven days', async () => {
   expect(await listInvites(deps, workspace.id)).toEqual([]);
 });
 
-test('an invitation makes one member, of those who have the link', async () => {
+test('an invitation makes one member, even if several users have the link', async () => {
   const { deps, workspace } = await setUp();
   const atOnce = { ...deps, clock: new SystemClock() };
   const users = await Promise.all(['b', 'c', 'd'].map((slug) => addUser(deps, slug)));
@@ -84,7 +84,7 @@ test('an invitation makes one member, of those who have the link', async () => {
   expect(await listMemberRecords(deps, workspace.id)).toHaveLength(2);
 });
 
-test('a token is kept nowhere', async () => {
+test('the token is not stored', async () => {
   const { deps, workspace } = await setUp();
   const { token } = await createInvite(deps, workspace.id, { email: 'x@example.com', role: 'member' });
   const { items } = await deps.main.query({ pk: `WS#${workspace.id}#INVITES` });

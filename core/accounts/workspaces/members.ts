@@ -7,8 +7,8 @@ import { untilWritten } from '#core/ports/until-written.ts';
 import { findUser, listMembers, memberItem, memberKey, userKey, workspaceKey } from './store.ts';
 
 /**
- * Who belongs to a workspace. The record of the workspace counts its owners, and every change of that number is written
- * together with the membership: of two owners who leave at once, one stays.
+ * A member of a workspace. The record of the workspace counts its owners, and each change of that count is written in one
+ * transaction with the membership: if the last two owners leave at the same time, one of them stays.
  */
 export interface Member {
   readonly userId: string;
@@ -20,7 +20,7 @@ export interface Member {
 
 type MemberDeps = Pick<Deps, 'main' | 'clock'>;
 
-/** In the order in which they came. */
+/** Members, oldest membership first. */
 export async function listMemberRecords({ main }: MemberDeps, workspaceId: string): Promise<Member[]> {
   const members: Member[] = [];
   for await (const item of queryAll(main, { index: 'gsi1', pk: `WS#${workspaceId}#MEMBERS` })) {
@@ -37,8 +37,8 @@ export async function listMemberRecords({ main }: MemberDeps, workspaceId: strin
 }
 
 /**
- * Makes a user a member, together with `alongside`, of which at least one operation has a condition. False when one of
- * those does not hold. Throws CONFLICT for one who is a member.
+ * Makes a user a member, in one transaction with `alongside`. Returns false if a condition of `alongside` fails. Throws
+ * CONFLICT if the user is already a member.
  */
 export async function addMember(
   deps: MemberDeps,
@@ -57,7 +57,7 @@ export async function addMember(
   });
 }
 
-/** Throws NOT_FOUND for one who is no member, and CONFLICT when no owner would be left. */
+/** Changes the role of a member. Throws NOT_FOUND if the user is not a member, and CONFLICT if no owner would be left. */
 export async function changeRole(
   deps: MemberDeps,
   { workspace, userId, role }: { readonly workspace: Workspace; readonly userId: string; readonly role: Role },
@@ -65,7 +65,7 @@ export async function changeRole(
   await changeMember(deps, workspace, userId, role);
 }
 
-/** From the moment it answers, the user's keys open the workspace no more. Throws as {@link changeRole}. */
+/** Once this returns, the user's keys have no access to the workspace. Throws like {@link changeRole}. */
 export async function removeMember(
   deps: MemberDeps,
   { workspace, userId }: { readonly workspace: Workspace; readonly userId: string },
@@ -102,7 +102,7 @@ async function changeMember(
   });
 }
 
-/** Writes the new number of owners, unless it was changed meanwhile. Throws CONFLICT when there would be none. */
+/** The write of the new number of owners, conditional on the current number. Throws CONFLICT if no owner would be left. */
 async function ownersChange(deps: MemberDeps, workspaceId: string, growth: -1 | 1): Promise<TransactOperation> {
   const key = workspaceKey(workspaceId);
   const counted = (await deps.main.get(key))?.owners as number | undefined;
@@ -110,7 +110,7 @@ async function ownersChange(deps: MemberDeps, workspaceId: string, growth: -1 | 
   if (owners < 1) {
     throw new PlatformError('CONFLICT', 'A workspace keeps at least one owner: make another member an owner first.');
   }
-  // Workspaces of version 0.1.0 do not count theirs.
+  // Records of version 0.1.0 do not count owners.
   const condition = counted === undefined ? absent('owners') : equals('owners', counted);
   return { op: 'update', key, changes: { set: { owners } }, condition };
 }

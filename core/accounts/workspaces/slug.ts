@@ -2,7 +2,7 @@ import { isReservedSlug } from '#core/base/reserved-slugs.ts';
 
 const MAX_LENGTH = 50;
 
-/** The slug that clients make of a name (`contract.md` 0.5); `undefined` when nothing is left of it or it is reserved. */
+/** Derives a slug from a name, as clients do; `undefined` if nothing is left of the name, or the slug is reserved. */
 export function slugFrom(name: string): string | undefined {
   const slug = name
     .toLowerCase()

@@ -5,9 +5,13 @@ import type { Deps } from '#core/ports/deps.ts';
 import { absent, exists, type Item, queryAll, type Table, type TransactOperation } from '#core/ports/table.ts';
 
 /**
- * Main table: `WS#<id> / META` is the workspace and how many owners it has, `SLUG#<slug> / META` its id by slug, `USER#<id> / META` a user,
- * `USER#<id> / MEMBER#<workspace id>` a membership (gsi1: the members of a workspace). A membership holds a copy of the
- * workspace, so that authenticating a request takes one read, not two.
+ * Main table:
+ *
+ * - `WS#<id> / META`: a workspace and the number of its owners;
+ * - `SLUG#<slug> / META`: the id of the workspace with this slug;
+ * - `USER#<id> / META`: a user;
+ * - `USER#<id> / MEMBER#<workspace id>`: a membership (gsi1: the members of a workspace). It holds a copy of the workspace,
+ *   so that authentication takes one read, not two.
  */
 export interface User {
   readonly id: string;
@@ -44,7 +48,7 @@ export interface Membership {
   readonly role: Role;
 }
 
-/** `undefined` for a user who is no member and for a workspace that does not exist alike. */
+/** Returns `undefined` if the user is not a member, or if there is no such workspace. */
 export async function findMembership(
   { main }: MainDeps,
   userId: string,
@@ -69,15 +73,15 @@ export async function countMembers({ main }: MainDeps, workspaceId: string): Pro
   return (await listMembers({ main }, workspaceId)).length;
 }
 
-/** User ids. */
+/** The user ids of the members of a workspace. */
 export async function listMembers({ main }: MainDeps, workspaceId: string): Promise<string[]> {
   const members = queryAll(main, { index: 'gsi1', pk: `WS#${workspaceId}#MEMBERS`, limit: 1000 });
   return (await Array.fromAsync(members)).map((member) => member.gsi1sk!);
 }
 
 /**
- * Changes a workspace and the copies of it in memberships; those in keys are the keys' own (`core/accounts/keys/store.ts`).
- * `undefined` when there is none.
+ * Changes a workspace and the copies of it in memberships, but not those in keys: use `changeWorkspace`. Returns
+ * `undefined` if there is no such workspace.
  */
 export async function updateWorkspace(
   deps: MainDeps,
@@ -93,7 +97,7 @@ export async function updateWorkspace(
   return workspace;
 }
 
-/** Slugs are never given to another workspace, so what was found once stays true. */
+/** Workspace ids by slug. A slug is never reused, so entries stay valid. */
 const knownSlugs = new WeakMap<Table, Map<string, string>>();
 const MAX_KNOWN_SLUGS = 10_000;
 
@@ -102,7 +106,7 @@ export async function findWorkspace({ main }: MainDeps, id: string): Promise<Wor
   return item && workspaceFrom(item);
 }
 
-/** The workspace (= organization) that a slug names. */
+/** The id of the workspace (organization) with this slug. */
 export async function findWorkspaceIdBySlug({ main }: MainDeps, slug: string): Promise<string | undefined> {
   const known = knownSlugs.get(main) ?? new Map<string, string>();
   knownSlugs.set(main, known);
@@ -137,7 +141,7 @@ export async function findPersonalWorkspace(deps: MainDeps, userId: string): Pro
   return workspace;
 }
 
-/** A workspace as items hold it, also as a copy. */
+/** The attributes of a workspace in its item and in copies of it. */
 export const workspaceMembers = ({ id, slug, name, type, createdAt, plan, timezone }: Workspace) => ({
   id,
   slug,
@@ -158,7 +162,7 @@ export const memberItem = (workspace: Workspace, userId: string, role: Role, acc
   gsi1sk: userId,
 });
 
-/** The writes that make a workspace and its first owner; they fail together, at the first, when the slug is taken. */
+/** The writes that create a workspace with its first owner. If the slug is taken, the first write fails, and so all do. */
 export function newWorkspaceOperations(userId: string, workspace: Workspace): TransactOperation[] {
   const { id, slug, createdAt } = workspace;
   return [
@@ -168,7 +172,7 @@ export function newWorkspaceOperations(userId: string, workspace: Workspace): Tr
   ];
 }
 
-/** The writes that make a user and the personal workspace he owns; they fail together, at the first, when the slug is taken. */
+/** The writes that create a user with a personal workspace. They fail like {@link newWorkspaceOperations}. */
 export function newUserOperations(
   userId: string,
   { email, displayName }: { email: string; displayName: string },

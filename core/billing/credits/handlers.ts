@@ -3,7 +3,7 @@ import type { Deps } from '#core/ports/deps.ts';
 import { balanceOf, type LedgerEntry, listEntries } from './ledger.ts';
 import type { creditRoutes } from './routes.ts';
 
-const RECENT = 20;
+const RECENT_TRANSACTIONS = 20;
 
 export function creditHandlers(deps: Pick<Deps, 'main' | 'runs' | 'clock' | 'ids'>): Handlers<typeof creditRoutes> {
   const transactions = async ({ caller, query }: Incoming<(typeof creditRoutes)[2]>) => ({
@@ -17,7 +17,7 @@ export function creditHandlers(deps: Pick<Deps, 'main' | 'runs' | 'clock' | 'ids
 
     async getCredits({ caller }) {
       const balance = await balanceOf(deps, caller.workspace.id);
-      const recent = await listEntries(deps, caller.workspace.id, { limit: RECENT, offset: 0 });
+      const recent = await listEntries(deps, caller.workspace.id, { limit: RECENT_TRANSACTIONS, offset: 0 });
       return {
         status: 200,
         body: { balance_cents: balance, currency: 'usd', recent_transactions: recent.map(view) },

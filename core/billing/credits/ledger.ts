@@ -7,15 +7,15 @@ import { untilWritten } from '#core/ports/until-written.ts';
 import { findRunContext } from '#core/runs/lookup.ts';
 
 /**
- * A workspace's prepaid credits, in whole cents. Main table, `WS#<workspace id>#LEDGER`:
+ * The prepaid credits of a workspace, in whole cents. Main table, `WS#<workspace id>#LEDGER`:
  *
- * - `BALANCE` is what there is, and how many entries led to it;
- * - `ENTRY#<number>` is one movement, never changed: the balance is the sum of them, at any moment;
- * - `HOLD#<run id>` says how far the payment of a call is. While it is open, gsi1 has it under its workspace and gsi2
- *   under the first digit of the run, by the time at which it expires.
+ * - `BALANCE` is the balance and the number of entries;
+ * - `ENTRY#<number>` is one movement of money, and never changes: the balance is always the sum of the entries;
+ * - `HOLD#<run id>` is the state of the payment of a call. While it is open, it is in gsi1 under its workspace and in gsi2
+ *   under the first digit of the run id, both by the time at which it expires.
  *
- * The price of a call is charged before it runs and given back when it fails, so whoever has ten cents cannot start a
- * hundred calls for ten. Each step is one transaction, and none happens twice for the same run.
+ * The price of a call is charged before it runs, and refunded if it fails: a workspace with ten cents cannot start a
+ * hundred calls at ten cents each. Each step is one transaction, and happens at most once for a run.
  */
 export interface LedgerEntry {
   readonly id: string;
@@ -24,7 +24,7 @@ export interface LedgerEntry {
   readonly amountCents: number;
   readonly balanceAfterCents: number;
   readonly description: string;
-  /** Run id of a charge and its refund. */
+  /** The run of a charge or its refund; null for a top-up. */
   readonly referenceId: string | null;
   readonly createdAt: string;
 }
@@ -35,34 +35,34 @@ export interface Charge {
   readonly cents: number;
   /** `org/agent@v1`. */
   readonly agentRef: string;
-  /** Epoch milliseconds past which the run is lost, and what is held is given back. */
+  /** Epoch milliseconds. Past it, the run is lost and the charge is refunded. */
   readonly expiresAt: number;
 }
 
 type LedgerDeps = Pick<Deps, 'main' | 'runs' | 'clock' | 'ids'>;
 
-/** How a payment went is known for this long: no run is finished later. */
+/** How long the state of a closed payment is kept: longer than any run can take. */
 const CLOSED_HOLD_SECONDS = 7 * 24 * 3600;
 const DIGITS = '0123456789abcdef';
-/** Its position in a transaction. */
+/** Position of the additional operation in the transaction of {@link book}. */
 const ALONGSIDE = 2;
 
 const partition = (workspaceId: string): string => `WS#${workspaceId}#LEDGER`;
 const balanceKey = (workspaceId: string) => ({ pk: partition(workspaceId), sk: 'BALANCE' });
 const holdKey = (workspaceId: string, runId: string) => ({ pk: partition(workspaceId), sk: `HOLD#${runId}` });
-/** Twelve digits sort as numbers do. */
+/** Padded to twelve digits, numbers sort as text. */
 const entryKey = (workspaceId: string, number: number) => ({
   pk: partition(workspaceId),
   sk: `ENTRY#${String(number).padStart(12, '0')}`,
 });
 
-/** In cents; what calls under way cost is gone from it already. */
+/** Balance in cents, from which the prices of running calls are already taken. */
 export async function balanceOf(deps: LedgerDeps, workspaceId: string): Promise<number> {
   await resolveHolds(deps, expiredOf(deps, workspaceId));
   return (await readBalance(deps, workspaceId)).cents;
 }
 
-/** Newest first. */
+/** Entries, newest first. */
 export async function listEntries(
   { main }: LedgerDeps,
   workspaceId: string,
@@ -85,7 +85,7 @@ export async function listEntries(
   }));
 }
 
-/** Adds credits, and answers the balance. Throws INVALID_INPUT unless `cents` is a whole number of at least 1. */
+/** Adds credits and returns the new balance. Throws INVALID_INPUT unless `cents` is a whole number of at least 1. */
 export async function topUp(
   deps: LedgerDeps,
   workspaceId: string,
@@ -104,13 +104,13 @@ export async function topUp(
 }
 
 /**
- * Charges the price of a call before it runs, once for each run. Throws INSUFFICIENT_CREDITS, and then nothing was
- * charged. What follows is {@link settle} or {@link refund}; without either it is given back some time after `expiresAt`,
- * unless the run's record says that it completed.
+ * Charges the price of a call before it runs, once for each run. Throws INSUFFICIENT_CREDITS without charging. The caller
+ * must {@link settle} or {@link refund} it when the run has ended. Otherwise the next sweep after `expiresAt` does, by the
+ * run's record.
  */
 export async function hold(deps: LedgerDeps, charge: Charge): Promise<void> {
   const { workspace, runId, cents, agentRef, expiresAt } = charge;
-  const place = `${isoTime(expiresAt)}#${runId}`;
+  const byExpiry = `${isoTime(expiresAt)}#${runId}`;
   const item: Item = {
     ...holdKey(workspace.id, runId),
     workspace_id: workspace.id,
@@ -119,9 +119,9 @@ export async function hold(deps: LedgerDeps, charge: Charge): Promise<void> {
     cents,
     agent: agentRef,
     gsi1pk: `WS#${workspace.id}#HOLDS`,
-    gsi1sk: place,
+    gsi1sk: byExpiry,
     gsi2pk: `HOLDS#${runId[0]}`,
-    gsi2sk: place,
+    gsi2sk: byExpiry,
   };
   const entry = {
     type: 'charge',
@@ -129,27 +129,28 @@ export async function hold(deps: LedgerDeps, charge: Charge): Promise<void> {
     description: `Call of ${agentRef}`,
     referenceId: runId,
   } as const;
-  const take = () => book(deps, workspace.id, entry, { op: 'put', item, condition: absent() });
-  let taken = await take();
-  // What lost runs hold is there again; and a run that was charged before is not asked twice.
-  if (taken.isShort && (await resolveHolds(deps, expiredOf(deps, workspace.id)))) taken = await take();
-  if (!taken.isShort || (await deps.main.get(holdKey(workspace.id, runId)))) return;
+  const charged = () => book(deps, workspace.id, entry, { op: 'put', item, condition: absent() });
+  let booked = await charged();
+  // Refunds of lost runs may raise the balance.
+  if (booked.isShort && (await resolveHolds(deps, expiredOf(deps, workspace.id)))) booked = await charged();
+  // A run that was charged before has paid.
+  if (!booked.isShort || (await deps.main.get(holdKey(workspace.id, runId)))) return;
   throw new PlatformError(
     'INSUFFICIENT_CREDITS',
-    `A call of ${agentRef} costs ${cents} cents, and the workspace "${workspace.slug}" has ${taken.balance}.`,
+    `A call of ${agentRef} costs ${cents} cents, and the workspace "${workspace.slug}" has ${booked.balance}.`,
     {
       hint: 'Credits are added by whoever runs the platform; GET /billing/transactions lists what they were spent on.',
     },
   );
 }
 
-/** The call completed: what was held is spent. Safe to repeat. */
+/** Closes the payment of a call that completed. Safe to repeat. */
 export async function settle({ main, clock }: LedgerDeps, workspaceId: string, runId: string): Promise<void> {
   const { key, changes, condition } = closing(workspaceId, runId, 'settled', clock.now());
   await main.update(key, changes, condition);
 }
 
-/** The call failed: what was held is given back. Safe to repeat, and without effect for what was never held. */
+/** Gives back the price of a call that failed. Safe to repeat; does nothing for a run that was not charged. */
 export async function refund(deps: LedgerDeps, workspaceId: string, runId: string): Promise<void> {
   const held = await deps.main.get(holdKey(workspaceId, runId));
   if (held?.state !== 'held') return;
@@ -165,7 +166,7 @@ export async function refund(deps: LedgerDeps, workspaceId: string, runId: strin
   });
 }
 
-/** Ends the payments of runs whose hosts died, of all workspaces: to be called from time to time. */
+/** Closes the expired payments of all workspaces, whose hosts have died. Call it periodically. */
 export async function sweepHolds(deps: LedgerDeps): Promise<void> {
   const before = { lessThan: isoTime(deps.clock.now()) };
   for (const digit of DIGITS) await resolveHolds(deps, { index: 'gsi2', pk: `HOLDS#${digit}`, sk: before });
@@ -177,7 +178,7 @@ const expiredOf = ({ clock }: LedgerDeps, workspaceId: string): Query => ({
   sk: { lessThan: isoTime(clock.now()) },
 });
 
-/** What the record of the run says decides; false when there was nothing to do. */
+/** Settles or refunds expired payments by the records of their runs. Returns false if there were none. */
 async function resolveHolds(deps: LedgerDeps, expired: Query): Promise<boolean> {
   let found = false;
   for await (const item of queryAll(deps.main, expired)) {
@@ -208,8 +209,8 @@ async function readBalance(
 }
 
 /**
- * Moves money: balance, entry and `alongside` together, in the order in which the entries are numbered; or nothing, when
- * there is not enough or the condition of `alongside` does not hold.
+ * Moves money: writes balance, next entry and `alongside` in one transaction. Writes nothing if the balance is too low
+ * (`isShort`), or if the condition of `alongside` fails.
  */
 async function book(
   { main, clock, ids }: LedgerDeps,

@@ -5,18 +5,18 @@ import type { Workspace } from '#core/base/workspace.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { hold, refund, settle } from './ledger.ts';
 
-/** What a call of `agent` costs a workspace, in cents: nothing for its own agents. */
+/** Price in cents of a call of `agent` by a workspace; a workspace's own agents are free. */
 export const priceFor = (agent: AgentVersion, workspace: Workspace): number =>
   agent.workspaceId === workspace.id ? 0 : (agent.definition.price_per_call_cents ?? 0);
 
-/** The price of a call, taken before it runs. */
+/** The payment of a call, charged before it runs. */
 export interface Payment {
   readonly cents: number;
-  /** Once it is recorded how the call ended: one that failed costs nothing. Safe to call twice. */
+  /** Settles the payment, or refunds it if the call failed. Call it after the run's end is recorded. Safe to repeat. */
   end(completed: boolean): Promise<void>;
 }
 
-/** Takes the price of a call; without one, nothing is read or written. Throws INSUFFICIENT_CREDITS. */
+/** Charges the price of a call; a free call reads and writes nothing. Throws INSUFFICIENT_CREDITS. */
 export async function payFor(
   deps: Pick<Deps, 'main' | 'runs' | 'clock' | 'ids'>,
   {

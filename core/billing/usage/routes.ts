@@ -1,14 +1,8 @@
 import * as z from 'zod';
 import { defineRoutes } from '#core/http/route.ts';
 
-const days = z.coerce
-  .number()
-  .int()
-  .min(1)
-  .max(365)
-  .default(30)
-  .describe('How many UTC days to look back upon, today being the last of them.');
-const tenantId = z.string().min(1).max(128).optional().describe('Only what this `X-Platform-Tenant` caused.');
+const days = z.coerce.number().int().min(1).max(365).default(30).describe('Number of UTC days, including today.');
+const tenantId = z.string().min(1).max(128).optional().describe('Only calls with this `X-Platform-Tenant`.');
 const granularity = z.enum(['day', 'hour']).default('day');
 const paging = {
   limit: z.coerce.number().int().min(1).max(200).default(50),
@@ -21,14 +15,18 @@ const logFilters = {
 
 const period = { period_start: z.iso.datetime(), period_end: z.iso.datetime() };
 const sums = {
-  total_calls: z.int().describe('Calls; those that agents make below them are part of them.'),
-  total_errors: z.int().describe('Calls that did not complete.'),
+  total_calls: z.int().describe('Number of calls; sub-calls are part of the call above them.'),
+  total_errors: z.int().describe('Number of calls that did not complete.'),
   credits_cents: z.number(),
 };
 const timeseries = z.object({
   points: z.array(
     z.object({
-      date: z.string().describe('`2026-11-21`, and of hours `2026-11-21T07:00:00Z`; none is left out.'),
+      date: z
+        .string()
+        .describe(
+          '`2026-11-21` for a day, `2026-11-21T07:00:00Z` for an hour; days and hours without calls are included.',
+        ),
       calls: z.int(),
       errors: z.int(),
       credits_cents: z.number(),
@@ -39,7 +37,7 @@ const timeseries = z.object({
 const breakdown = z.object({
   by_agent: z.array(
     z.object({
-      agent_id: z.uuid().describe('Of the version that was called last.'),
+      agent_id: z.uuid().describe('The version that was called last.'),
       org_slug: z.string(),
       agent_name: z.string(),
       calls: z.int(),
@@ -57,25 +55,25 @@ const logEntry = z.object({
   version: z.string(),
   endpoint: z.string(),
   status: z.string(),
-  http_status: z.int().describe('Of the answer to a plain call.'),
+  http_status: z.int().describe('Status of the answer to a call that is not streamed.'),
   duration_ms: z.int(),
   created_at: z.iso.datetime(),
 });
-const total = z.int().describe('How many there are in the period, over all pages.');
+const total = z.int().describe('Number of entries in the period, on all pages.');
 
 export const usageRoutes = defineRoutes([
   {
     operationId: 'getUsage',
     method: 'GET',
     path: '/usage',
-    summary: 'What the workspace called, in sum',
+    summary: 'Usage of the workspace',
     fn: 'usage',
     auth: 'key',
     request: { query: z.object({ days, tenant_id: tenantId }) },
     response: {
       200: z.object({
         ...sums,
-        calls_remaining: z.int().describe('Calls of prompt agents that the plan still has today.'),
+        calls_remaining: z.int().describe('Calls of prompt agents that are left of the plan today.'),
         input_tokens: z.int(),
         output_tokens: z.int(),
         ...period,
@@ -86,7 +84,7 @@ export const usageRoutes = defineRoutes([
     operationId: 'getUsageTimeseries',
     method: 'GET',
     path: '/usage/timeseries',
-    summary: 'What the workspace called, by day or hour',
+    summary: 'Usage of the workspace, by day or hour',
     fn: 'usage',
     auth: 'key',
     request: { query: z.object({ days, tenant_id: tenantId, granularity }) },
@@ -96,7 +94,7 @@ export const usageRoutes = defineRoutes([
     operationId: 'getUsageBreakdown',
     method: 'GET',
     path: '/usage/breakdown',
-    summary: 'What the workspace called, by agent',
+    summary: 'Usage of the workspace, by agent',
     fn: 'usage',
     auth: 'key',
     request: { query: z.object({ days, tenant_id: tenantId }) },
@@ -106,7 +104,7 @@ export const usageRoutes = defineRoutes([
     operationId: 'listUsageTenants',
     method: 'GET',
     path: '/usage/tenants',
-    summary: 'What the workspace called, by tenant, the busiest first',
+    summary: 'Usage of the workspace by tenant, most calls first',
     fn: 'usage',
     auth: 'key',
     request: { query: z.object({ days, ...paging }) },
@@ -123,7 +121,7 @@ export const usageRoutes = defineRoutes([
     operationId: 'listUsageLogs',
     method: 'GET',
     path: '/usage/logs',
-    summary: 'The runs of the workspace that have ended, sub-calls among them, newest first',
+    summary: 'Ended runs of the workspace, including sub-calls, newest first',
     fn: 'usage',
     auth: 'key',
     request: { query: z.object({ days, tenant_id: tenantId, ...logFilters, ...paging }) },
@@ -133,19 +131,19 @@ export const usageRoutes = defineRoutes([
     operationId: 'getComputeUsage',
     method: 'GET',
     path: '/usage/compute',
-    summary: 'What agents with a sandbox took, sub-calls among them',
+    summary: 'Executions and compute time of agents with a sandbox, including sub-calls',
     fn: 'usage',
     auth: 'key',
     request: { query: z.object({ days }) },
     response: {
       200: z.object({
         total_executions: z.int(),
-        executions_remaining: z.int().describe('Calls of agents with a sandbox that the plan still has today.'),
+        executions_remaining: z.int().describe('Calls of agents with a sandbox that are left of the plan today.'),
         total_compute_seconds: z.number(),
         ...period,
         by_agent: z.array(
           z.object({
-            agent_id: z.uuid().describe('Of the version that was called last.'),
+            agent_id: z.uuid().describe('The version that was called last.'),
             agent_name: z.string(),
             executions: z.int(),
             compute_seconds: z.number(),
@@ -158,7 +156,7 @@ export const usageRoutes = defineRoutes([
     operationId: 'getAuthorUsage',
     method: 'GET',
     path: '/author-usage',
-    summary: "What others called of the workspace's agents, in sum",
+    summary: "Other workspaces' usage of your agents",
     fn: 'usage',
     auth: 'key',
     request: { query: z.object({ days }) },
@@ -168,7 +166,7 @@ export const usageRoutes = defineRoutes([
     operationId: 'getAuthorUsageTimeseries',
     method: 'GET',
     path: '/author-usage/timeseries',
-    summary: "What others called of the workspace's agents, by day or hour",
+    summary: "Other workspaces' usage of your agents, by day or hour",
     fn: 'usage',
     auth: 'key',
     request: { query: z.object({ days, granularity }) },
@@ -178,7 +176,7 @@ export const usageRoutes = defineRoutes([
     operationId: 'getAuthorUsageBreakdown',
     method: 'GET',
     path: '/author-usage/breakdown',
-    summary: "What others called of the workspace's agents, by agent",
+    summary: "Other workspaces' usage of your agents, by agent",
     fn: 'usage',
     auth: 'key',
     request: { query: z.object({ days }) },
@@ -188,7 +186,7 @@ export const usageRoutes = defineRoutes([
     operationId: 'listAuthorUsageLogs',
     method: 'GET',
     path: '/author-usage/logs',
-    summary: "Others' calls of the workspace's agents, newest first, without what they sent and got",
+    summary: "Other workspaces' calls of your agents, newest first, without their inputs and outputs",
     fn: 'usage',
     auth: 'key',
     request: { query: z.object({ days, ...logFilters, ...paging }) },

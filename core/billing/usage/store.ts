@@ -14,7 +14,7 @@ import {
 } from '#core/runs/rollup.ts';
 import { monthOf, type Period } from './period.ts';
 
-/** What was run of one agent on one day, or a share of it: several may be of the same agent and day. */
+/** Sums of the runs of one agent on one day. Several roll-ups may have the same agent and day: add them up. */
 export interface Rollup {
   /** `2026-11-21`. */
   readonly day: string;
@@ -32,7 +32,7 @@ export interface TenantSums {
   readonly lastCallAt: string;
 }
 
-/** A run that has ended. */
+/** An ended run, in a log. */
 export interface LogEntry {
   readonly runId: string;
   readonly agentOrg: string;
@@ -61,7 +61,7 @@ export interface Slice {
 
 type StoreDeps = Pick<Deps, 'runs' | 'clock'>;
 
-/** The usage of one workspace, and of its agents by others; the keys are those of `rollup.ts`. */
+/** The usage of one workspace, and other workspaces' usage of its agents. How it is stored: `core/runs/rollup.ts`. */
 export class UsageStore {
   readonly #deps: StoreDeps;
   readonly #workspaceId: string;
@@ -71,7 +71,7 @@ export class UsageStore {
     this.#workspaceId = workspaceId;
   }
 
-  /** By day, ascending. */
+  /** Roll-ups by day, ascending; of one tenant if given. */
   rollups(period: Period, tenantId?: string): Promise<Rollup[]> {
     const id = this.#workspaceId;
     return this.#rollups(tenantId === undefined ? usagePartition(id) : tenantPartition(id, tenantId), period);
@@ -86,7 +86,7 @@ export class UsageStore {
     return (await Array.fromAsync(queryAll(this.#deps.runs, { pk, sk, limit: 1000 }))).map(readRollup);
   }
 
-  /** Every tenant with a call in the period, the busiest first. */
+  /** Tenants with a call in the period, most calls first. */
   async tenants({ days }: Period): Promise<TenantSums[]> {
     const sums = new Map<string, TenantSums>();
     const months = Map.groupBy(days, monthOf);
@@ -109,14 +109,14 @@ export class UsageStore {
     return called.sort((a, b) => b.calls - a.calls || (a.tenantId < b.tenantId ? -1 : 1));
   }
 
-  /** Runs that have ended, sub-calls among them, newest first. */
+  /** Ended runs, including sub-calls, newest first. */
   async logs(period: Period, filter: LogFilter, slice: Slice): Promise<{ entries: LogEntry[]; total: number }> {
     const { tenantId, status } = filter;
     const rollups = await this.rollups(period, tenantId);
     const id = this.#workspaceId;
     if (status !== undefined && status !== 'completed') {
-      const holds = (rollup: Rollup) => countOf(rollup) - countOf(rollup, 'completed');
-      return pageOfLogs(rollups, filter, slice, { ofDay: this.#entries(failedLogPartition(id)), holds });
+      const entriesOf = (rollup: Rollup) => countOf(rollup) - countOf(rollup, 'completed');
+      return pageOfLogs(rollups, filter, slice, { ofDay: this.#entries(failedLogPartition(id)), entriesOf });
     }
     if (tenantId !== undefined) {
       return pageOfLogs(rollups, filter, slice, { ofDay: this.#entries(tenantLogPartition(id, tenantId)) });
@@ -124,7 +124,7 @@ export class UsageStore {
     return pageOfLogs(rollups, filter, slice, { ofDay: (day, pageSize) => this.#endedRuns(day, pageSize) });
   }
 
-  /** Others' runs of the workspace's agents, newest first. */
+  /** Other workspaces' runs of the workspace's agents, newest first. */
   async authorLogs(period: Period, filter: LogFilter, slice: Slice): Promise<{ entries: LogEntry[]; total: number }> {
     const rollups = await this.authorRollups(period);
     return pageOfLogs(rollups, filter, slice, { ofDay: this.#entries(authorLogPartition(this.#workspaceId)) });
@@ -140,7 +140,7 @@ export class UsageStore {
 
   async *#endedRuns(day: string, pageSize: number): AsyncGenerator<LogEntry> {
     for await (const run of runsStartedBetween(this.#deps, this.#workspaceId, [day, `${day}U`], pageSize)) {
-      // Those that are under way, or lost and not yet swept, are counted nowhere; nobody called installations.
+      // Runs that are not finished, or lost and not yet swept, are in no roll-up. Installations are no calls.
       if (run.completedAt === null || run.triggerSource === 'install') continue;
       yield {
         runId: run.id,
@@ -158,31 +158,31 @@ export class UsageStore {
   }
 }
 
-/** Where entries are read. */
+/** Where the entries of a log are read. */
 interface LogSource {
-  /** Those of a day, newest first, so many at a time. */
+  /** Entries of a day, newest first, read in pages of this size. */
   readonly ofDay: (day: string, pageSize: number) => AsyncIterable<LogEntry>;
-  /** How many there are of what is rolled up. @default all runs */
-  readonly holds?: (rollup: Rollup) => number;
+  /** Number of entries that the source has for a roll-up. @default - all its runs */
+  readonly entriesOf?: (rollup: Rollup) => number;
 }
 const MAX_PAGE_SIZE = 1000;
 
 /**
- * A page of what `ofDay` yields. The roll-ups say how many runs of each day match, so that days without any are not read,
- * nor those that the offset passes over, and the total is exact.
+ * Reads one page of a log. The roll-ups say how many runs of each day match: days without a match, and days before the
+ * offset, are not read, and the total is exact.
  */
 async function pageOfLogs(
   rollups: readonly Rollup[],
   filter: LogFilter,
   { limit, offset }: Slice,
-  { ofDay, holds = countOf }: LogSource,
+  { ofDay, entriesOf = countOf }: LogSource,
 ): Promise<{ entries: LogEntry[]; total: number }> {
   const days = new Map<string, { matching: number; read: number }>();
   for (const rollup of rollups) {
     const { matching, read } = days.get(rollup.day) ?? { matching: 0, read: 0 };
     const isOf = filter.agentName === undefined || filter.agentName === rollup.agentName;
     const more = isOf ? countOf(rollup, filter.status) : 0;
-    days.set(rollup.day, { matching: matching + more, read: read + holds(rollup) });
+    days.set(rollup.day, { matching: matching + more, read: read + entriesOf(rollup) });
   }
   const total = [...days.values()].reduce((sum, { matching }) => sum + matching, 0);
   const entries: LogEntry[] = [];
@@ -196,7 +196,7 @@ async function pageOfLogs(
     }
     let seen = 0;
     const wanted = offset - skipped + limit - entries.length;
-    // As many as it takes when those that match are spread evenly.
+    // Enough if the matching entries are spread evenly.
     const pageSize = Math.min(Math.ceil((wanted * read) / matching), MAX_PAGE_SIZE);
     for await (const entry of ofDay(day, pageSize)) {
       if (!matches(entry, filter)) continue;

@@ -1,7 +1,7 @@
 import type { Period } from './period.ts';
 import type { Rollup } from './store.ts';
 
-/** What the rows of `core/billing/usage/routes.ts` show, from roll-ups. */
+/** Computes the answers of `core/billing/usage/routes.ts` from roll-ups. */
 
 type SumName = 'runs' | 'calls' | 'errors' | 'duration_ms' | 'executions' | 'compute_ms' | TokenSum | 'credits_cents';
 type TokenSum = 'input_tokens' | 'output_tokens';
@@ -9,7 +9,7 @@ type TokenSum = 'input_tokens' | 'output_tokens';
 export const sumOf = (rollups: readonly Rollup[], name: SumName): number =>
   rollups.reduce((sum, { totals }) => sum + (totals[name] ?? 0), 0);
 
-/** Every day of the period, or every hour of it that has begun. */
+/** One point for every day of the period, or for every hour that has begun. */
 export function pointsOf(rollups: readonly Rollup[], period: Period, granularity: 'day' | 'hour') {
   const byDay = Map.groupBy(rollups, (rollup) => rollup.day);
   return period.days.flatMap((day) => {
@@ -29,7 +29,7 @@ function point(date: string, rollups: readonly Rollup[], prefix: string) {
   return { date, calls: sum('calls'), errors: sum('errors'), credits_cents: sum('credits_cents') };
 }
 
-/** The busiest agent first; agents that only other agents called have no calls. */
+/** Sums by agent, most calls first. Agents that only other agents called have no calls. */
 export function breakdownOf(rollups: readonly Rollup[]) {
   return byAgent(rollups)
     .map(({ agent, rollups: own }) => {
@@ -47,7 +47,7 @@ export function breakdownOf(rollups: readonly Rollup[]) {
     .sort((a, b) => b.calls - a.calls);
 }
 
-/** Agents with a sandbox, the one that took most time first. */
+/** Sums of the agents that ran in a sandbox, longest time first. */
 export function computeOf(rollups: readonly Rollup[]) {
   return byAgent(rollups)
     .map(({ agent, rollups: own }) => ({
@@ -60,7 +60,7 @@ export function computeOf(rollups: readonly Rollup[]) {
     .sort((a, b) => b.compute_seconds - a.compute_seconds);
 }
 
-/** Roll-ups of the same agent, whichever versions, and one of its last day. */
+/** Groups roll-ups by agent, over all versions; `agent` is the group's latest roll-up. */
 function byAgent(rollups: readonly Rollup[]) {
   const groups = Map.groupBy(rollups, ({ agentOrg, agentName }) => `${agentOrg}/${agentName}`);
   return [...groups.values()].map((own) => ({ agent: own.at(-1)!, rollups: own }));
