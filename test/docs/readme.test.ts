@@ -1,7 +1,8 @@
 import { execFileSync } from 'node:child_process';
 import { existsSync, globSync, readFileSync } from 'node:fs';
 import { dirname, join, normalize } from 'node:path';
-import { describe, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
+import { WINGS } from '../../scripts/house.ts';
 
 const ROOT = join(import.meta.dirname, '../..');
 const read = (file: string): string => readFileSync(join(ROOT, file), 'utf8');
@@ -11,6 +12,8 @@ const PAGES = [
   'CHANGELOG.md',
   ...globSync(['docs/**/*.md', 'core/*/README.md', 'examples/**/*.md'], { cwd: ROOT }).sort(),
 ];
+
+const TOP_FOLDERS = /^(aws|bench|bin|cli|core|docs|examples|functions|lib|llm|local|runner|scripts|sdk|stages|test)\//;
 
 const withoutCode = (markdown: string): string => markdown.replaceAll(/^```[\s\S]*?^```/gm, '');
 
@@ -65,8 +68,24 @@ test('every page of docs that another file names exists, with its heading', () =
   expect(problems).toEqual([]);
 });
 
-describe('the pages of the interface', () => {
-  test.each(PAGES.filter((page) => page.startsWith('docs/interface/')))('%s is short', (page) => {
-    expect(read(page).trimEnd().split('\n').length).toBeLessThan(150);
+const lengthOf = (page: string): number => read(page).trimEnd().split('\n').length;
+
+test.each(PAGES.filter((page) => page.startsWith('docs/interface/')))('%s has fewer than 150 lines', (page) => {
+  expect(lengthOf(page)).toBeLessThan(150);
+});
+
+test.each(WINGS)('core/%s has a README of at most 15 lines', (wing) => {
+  expect(lengthOf(`core/${wing}/README.md`)).toBeLessThanOrEqual(15);
+});
+
+/** Files that pages for developers name in code spans, as paths from the root or, in a wing's README, from the wing. */
+test.each(PAGES.filter((page) => /^(core|docs)\//.test(page)))('every file of ours that %s names exists', (page) => {
+  const spans = [...withoutCode(read(page)).matchAll(/`([\w-]+(?:\/[\w.-]+)*\.(?:ts|md|py|js))`/g)].map(
+    ([, path]) => path!,
+  );
+  const problems = spans.filter((path) => {
+    const base = TOP_FOLDERS.test(path) ? '' : page.startsWith('core/') ? dirname(page) : undefined;
+    return base !== undefined && !existsSync(join(ROOT, base, path));
   });
+  expect(problems).toEqual([]);
 });
