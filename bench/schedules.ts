@@ -3,7 +3,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
 import type { Client } from '#core/api/client.ts';
-import { type Schedule, ScheduleStore } from '#core/automation/schedules/store.ts';
+import type { Schedule } from '#core/automation/schedules/schedule.ts';
+import { ScheduleStore } from '#core/automation/schedules/store.ts';
 import { SystemClock } from '#core/ports/clock.ts';
 import { openDatabase } from '#local/database.ts';
 import { SqliteTable } from '#local/sqlite-table.ts';
@@ -192,7 +193,7 @@ function onAnotherDay(first: Schedule, n: number): Schedule {
   const next = new Date(nextMinute() + (1 + (n % 360)) * DAY_MS + (n % 1440) * MINUTE_MS);
   const time = `${next.getUTCMinutes()} ${next.getUTCHours()}`;
   const cron = `${time} ${next.getUTCDate()} ${next.getUTCMonth() + 1} *`;
-  return { ...first, cron_expression: cron, next_run_at: next.toISOString() };
+  return { ...first, cronExpression: cron, nextRunAt: next.toISOString() };
 }
 
 /** The part of a core that a platform takes over a minute. */
@@ -268,7 +269,7 @@ async function prepareSchedules(
   { count, workspaces, model = 'claude-bench', cron = '* * * * *', vary = (first) => first }: Prepared,
 ): Promise<string> {
   const dataFolder = join(folder, String(count));
-  const firsts: Pick<Schedule, 'id' | 'workspace_id'>[] = [];
+  const firsts: Pick<Schedule, 'id' | 'workspaceId'>[] = [];
   const setUp = async (client: Client): Promise<void> => {
     await publishPrompt(client, 'bench', model, { is_public: true });
     const ids = [(await client.listWorkspaces({})).workspaces[0]!.id];
@@ -281,16 +282,16 @@ async function prepareSchedules(
       await client.putSecret({ params: { workspace_id }, body: secret });
       const body = { agent: 'main/bench', cron_expression: cron, input_data: { name: 'Ada' } };
       const { schedule } = await client.createSchedule({ params: { workspace_id }, body });
-      firsts.push({ id: schedule.id, workspace_id });
+      firsts.push({ id: schedule.id, workspaceId: workspace_id });
     }
   };
   const makeOne = (deps: DataStore) => async (n: number) => {
     if (n < workspaces) return;
-    const { id, workspace_id } = firsts[n % workspaces]!;
-    const store = new ScheduleStore(deps, workspace_id);
+    const { id, workspaceId } = firsts[n % workspaces]!;
+    const store = new ScheduleStore(deps, workspaceId);
     const first = (await store.find(id))!;
     const schedule = { ...vary(first, n), id: deps.ids.uuid() };
-    if (!(await store.create(schedule, count))) throw new Error(`the workspace ${workspace_id} has ${count} schedules`);
+    if (!(await store.create(schedule, count))) throw new Error(`the workspace ${workspaceId} has ${count} schedules`);
   };
   await prepareData(dataFolder, count, makeOne, setUp);
   return dataFolder;

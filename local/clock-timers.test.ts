@@ -3,7 +3,7 @@ import { ManualClock } from '#test/helpers/manual-clock.ts';
 import { ClockTimers } from './clock-timers.ts';
 
 /** Timers over a list of due schedules. A schedule leaves the list when it is fired. */
-function timersOver(due: { id: string; workspace_id: string }[], maxActive = 1000) {
+function timersOver(due: { id: string; workspaceId: string }[], maxActive = 1000) {
   const clock = new ManualClock();
   const fired: { id: string; at: number }[] = [];
   const ends: (() => void)[] = [];
@@ -38,7 +38,7 @@ test('a thousand schedules that are due in the same second begin in that second,
   const { due, fired, ends, tick, clock } = timersOver([]);
   await tick();
   await tick();
-  for (let i = 0; i < 1000; i++) due.push({ id: String(i), workspace_id: String(i % 7) });
+  for (let i = 0; i < 1000; i++) due.push({ id: String(i), workspaceId: String(i % 7) });
   await tick();
   await expect.poll(() => fired.length).toBe(1000);
   expect(new Set(fired.map(({ id }) => id)).size).toBe(1000);
@@ -53,8 +53,8 @@ test('a thousand schedules of all workspaces begin together, then a few in each 
   const { due, fired, tick } = timersOver([], 5000);
   await tick();
   await tick();
-  for (let i = 0; i < 1100; i++) due.push({ id: `big ${i}`, workspace_id: 'big' });
-  due.push({ id: 'small', workspace_id: 'small' });
+  for (let i = 0; i < 1100; i++) due.push({ id: `big ${i}`, workspaceId: 'big' });
+  due.push({ id: 'small', workspaceId: 'small' });
   const begun: number[] = [];
   const look = () => {
     begun.push(fired.length);
@@ -97,7 +97,7 @@ test('a slow look at the table is followed by a longer pause, which stays bounde
 
 test('a table that cannot be read is read again a second later', async () => {
   const { due, fired, errors, tick } = timersOver([]);
-  due.push({ id: 'a', workspace_id: 'w' });
+  due.push({ id: 'a', workspaceId: 'w' });
   await tick();
   expect([fired.length, errors.length]).toEqual([0, 1]);
   await tick();
@@ -105,8 +105,8 @@ test('a table that cannot be read is read again a second later', async () => {
 });
 
 test('a workspace has as many due runs at once as its plan allows calls, and others do not wait for it', async () => {
-  const due = ['a', 'b', 'c'].map((id) => ({ id, workspace_id: 'busy' }));
-  const { fired, ends, tick } = timersOver([...due, { id: 'x', workspace_id: 'other' }], 2);
+  const due = ['a', 'b', 'c'].map((id) => ({ id, workspaceId: 'busy' }));
+  const { fired, ends, tick } = timersOver([...due, { id: 'x', workspaceId: 'other' }], 2);
   await tick();
   expect(fired.map(({ id }) => id)).toEqual(['a', 'x', 'b']);
   ends[0]!();
@@ -114,10 +114,10 @@ test('a workspace has as many due runs at once as its plan allows calls, and oth
 });
 
 test('a schedule whose run goes on is fired again when it is due again', async () => {
-  const { due, fired, ends, tick } = timersOver([{ id: 'a', workspace_id: 'w' }]);
+  const { due, fired, ends, tick } = timersOver([{ id: 'a', workspaceId: 'w' }]);
   await tick();
   await tick();
-  due.push({ id: 'a', workspace_id: 'w' });
+  due.push({ id: 'a', workspaceId: 'w' });
   await tick();
   expect(fired.map(({ id }) => id)).toEqual(['a', 'a']);
   expect(ends).toHaveLength(2);
@@ -126,7 +126,7 @@ test('a schedule whose run goes on is fired again when it is due again', async (
 test('stopped timers begin nothing', async () => {
   const { timers, due, fired, clock } = timersOver([]);
   await timers.stop();
-  due.push({ id: 'a', workspace_id: 'w' });
+  due.push({ id: 'a', workspaceId: 'w' });
   await clock.advance(5000);
   expect(fired).toEqual([]);
 });

@@ -9,7 +9,7 @@ import type { Timers } from '#core/ports/timers.ts';
 
 interface DueSchedule {
   readonly id: string;
-  readonly workspace_id: string;
+  readonly workspaceId: string;
 }
 
 interface ClockTimersProps {
@@ -107,7 +107,7 @@ export class ClockTimers implements Timers {
       if (this.#stop.signal.aborted) return;
       if (this.#taken.has(schedule.id)) continue;
       this.#taken.add(schedule.id);
-      const { workspace_id: workspaceId } = schedule;
+      const { workspaceId } = schedule;
       const queue = this.#workspaces.get(workspaceId) ?? { waiting: [], active: 0, maxActive: 0 };
       this.#workspaces.set(workspaceId, queue);
       queue.waiting.push(schedule);
@@ -150,9 +150,9 @@ export const clockTimers = (clock: Clock, deps: () => Deps): ClockTimers =>
   new ClockTimers({
     clock,
     due: () => listDue(deps(), clock.now()),
-    fire({ id, workspace_id }, onTaken) {
+    fire({ id, workspaceId }, onTaken) {
       const { background, log } = deps();
-      const work = fireDue(deps(), { workspaceId: workspace_id, scheduleId: id, onTaken });
+      const work = fireDue(deps(), { workspaceId, scheduleId: id, onTaken });
       // The sweep finds runs that began and did not end.
       const failed = (error: unknown) => log.error('schedule failed', { schedule_id: id, error: String(error) });
       return background(work.catch(failed));

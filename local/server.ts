@@ -6,7 +6,7 @@ import { BACKGROUND, type BackgroundRow, type LocalClockName } from '#core/api/b
 import { allWork } from '#core/api/background-work.ts';
 import { allHandlers } from '#core/api/handlers.ts';
 import { routes } from '#core/api/routes.ts';
-import { listOpenScheduleRuns } from '#core/automation/schedules/store.ts';
+import { listOpenScheduleRuns } from '#core/automation/schedules/open-runs.ts';
 import { sweepLostRuns } from '#core/runs/sweep.ts';
 import type { LocalConfig } from './config.ts';
 import { addressOf, type LocalDeps, localDeps } from './deps.ts';

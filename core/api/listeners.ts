@@ -1,6 +1,6 @@
 import type { AgentListeners } from '#core/agents/listeners.ts';
 import { SCHEDULE_ALERT, scheduleAlertListener } from '#core/automation/alerts/schedule-alerts.ts';
-import { followCurrentVersion } from '#core/automation/schedules/follow.ts';
+import { moveSchedulesToCurrentVersion } from '#core/automation/schedules/follow-versions.ts';
 import type { DeliveryListeners } from '#core/outbound/deliveries.ts';
 import type { Deps } from '#core/ports/deps.ts';
 
@@ -8,7 +8,7 @@ import type { Deps } from '#core/ports/deps.ts';
 export const agentListeners = (
   deps: Pick<Deps, 'main' | 'blobs' | 'clock' | 'ids' | 'config' | 'log'>,
 ): AgentListeners => ({
-  currentVersionChanged: (agent) => followCurrentVersion(deps, agent),
+  currentVersionChanged: (agent) => moveSchedulesToCurrentVersion(deps, agent),
 });
 
 export const deliveryListeners = (deps: Pick<Deps, 'main' | 'clock' | 'ids' | 'config'>): DeliveryListeners => ({

@@ -12,6 +12,6 @@ export async function makeDue(
   scheduleId: string,
 ): Promise<number> {
   const minute = Math.floor(deps.clock.now() / 60_000) * 60_000;
-  await new ScheduleStore(deps, workspaceId).change(scheduleId, () => ({ set: { next_run_at: isoTime(minute) } }));
+  await new ScheduleStore(deps, workspaceId).change(scheduleId, () => ({ set: { nextRunAt: isoTime(minute) } }));
   return minute;
 }

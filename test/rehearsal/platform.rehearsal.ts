@@ -137,7 +137,7 @@ describe('the clock', () => {
     });
     const found = (await findAnySchedule(target.deps, schedule.id))!;
     const streak = streakOf(found, { autoDisabled: false, lastError: 'It broke.' });
-    const alert = newAlert(target.deps, streak, found.alert_webhook_url!);
+    const alert = newAlert(target.deps, streak, found.alertWebhookUrl!);
     const aWhileAgo = { ...target.deps.clock, now: () => Date.now() - 120_000 };
     await target.deps.main.transact([deliveryOperation({ clock: aWhileAgo }, alert)]);
     await target.tick('sweeper');
@@ -170,7 +170,7 @@ describe('the clock', () => {
     for (const agent of ['large', 'program']) {
       const { id } = await create(agent);
       await target.fire(owner.workspaceId, id);
-      await store.change(id, () => ({ set: { next_run_at: overdue } }));
+      await store.change(id, () => ({ set: { nextRunAt: overdue } }));
       await target.tick('schedule-sweeper');
       const { runs } = await own.listScheduleRuns({ params: { ...params, schedule_id: id }, query: {} });
       expect(
@@ -191,7 +191,7 @@ describe('the clock', () => {
     const { schedule } = await own.createSchedule({ params, body: { agent: 'overdue', cron_expression: '* * * * *' } });
     const store = new ScheduleStore(target.deps, owner.workspaceId);
     const overdue = new Date(Math.floor(Date.now() / 60_000 - 3) * 60_000).toISOString();
-    await store.change(schedule.id, () => ({ set: { next_run_at: overdue } }));
+    await store.change(schedule.id, () => ({ set: { nextRunAt: overdue } }));
     await target.tick('schedule-sweeper');
     await target.tick('schedule-sweeper');
     const of = { ...params, schedule_id: schedule.id };

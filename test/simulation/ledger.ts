@@ -1,11 +1,10 @@
-import type { OpenScheduleRun, Schedule } from '#core/automation/schedules/store.ts';
+import { scheduleFrom } from '#core/automation/schedules/items.ts';
+import { type OpenScheduleRun, openRunFrom } from '#core/automation/schedules/open-runs.ts';
+import type { Schedule } from '#core/automation/schedules/schedule.ts';
 import type { Item, Table, TransactOperation } from '#core/ports/table.ts';
 import { Timetable } from './timetable.ts';
 
 const WINDOW_MS = 5 * 60_000;
-
-/** A schedule as it lies in the table. */
-type StoredSchedule = Schedule & { readonly revision: number };
 
 interface RecordedRun {
   readonly id: string;
@@ -15,8 +14,8 @@ interface RecordedRun {
 
 /** What a transaction did to one schedule. */
 interface Commit {
-  readonly before: StoredSchedule | undefined;
-  readonly after: StoredSchedule;
+  readonly before: Schedule | undefined;
+  readonly after: Schedule;
   readonly begun: OpenScheduleRun | undefined;
   /** Id of a run. */
   readonly counted: string | undefined;
@@ -32,7 +31,7 @@ interface Commit {
  */
 export class Ledger {
   readonly problems: string[] = [];
-  readonly schedules = new Map<string, StoredSchedule>();
+  readonly schedules = new Map<string, Schedule>();
   /** By id. */
   readonly runs = new Map<string, RecordedRun>();
   /** Runs that a schedule began, by id. */
@@ -103,11 +102,12 @@ export class Ledger {
     if (item === undefined) return;
     const deleted = operations.find(({ op }, i) => op === 'delete' && keyOf(operations[i]!).sk.startsWith('RUN#'));
     const counted = deleted && dashed(keyOf(deleted).sk.slice('RUN#'.length));
-    const after = item as unknown as StoredSchedule;
+    const after = scheduleFrom(item);
+    const begun = items.find(({ sk }) => sk.startsWith('RUN#'));
     this.#check({
       before: this.schedules.get(after.id),
       after,
-      begun: items.find(({ sk }) => sk.startsWith('RUN#')) as OpenScheduleRun | undefined,
+      begun: begun && openRunFrom(begun),
       counted,
       alerts: items.filter(({ pk }) => pk.startsWith('ALERT#')).length,
       events: items.filter(({ sk }) => sk.startsWith('EVENT#')) as never,
@@ -132,19 +132,19 @@ export class Ledger {
   #check(commit: Commit): void {
     const { before, after, begun, counted } = commit;
     const { id, enabled } = after;
-    this.#expect(after.deleted_at === null || !enabled, `${id}: deleted and enabled`);
-    const isTimed = enabled && after.cron_expression !== null;
-    const isLost = before?.enabled === true && before.next_run_at === null;
+    this.#expect(after.deletedAt === null || !enabled, `${id}: deleted and enabled`);
+    const isTimed = enabled && after.cronExpression !== null;
+    const isLost = before?.enabled === true && before.nextRunAt === null;
     this.#expect(
-      isLost || isTimed === (after.next_run_at !== null),
-      `${id}: enabled ${enabled}, next run ${after.next_run_at}`,
+      isLost || isTimed === (after.nextRunAt !== null),
+      `${id}: enabled ${enabled}, next run ${after.nextRunAt}`,
     );
-    if (before === undefined || before.deleted_at !== null) this.#expect(begun === undefined, `${id}: run of nothing`);
+    if (before === undefined || before.deletedAt !== null) this.#expect(begun === undefined, `${id}: run of nothing`);
     this.#checkTime(commit);
     this.#checkCounts(commit);
     if (begun) {
-      this.#expect(!this.begun.has(begun.run_id), `${id}: run ${begun.run_id} was begun twice`);
-      this.begun.set(begun.run_id, begun);
+      this.#expect(!this.begun.has(begun.runId), `${id}: run ${begun.runId} was begun twice`);
+      this.begun.set(begun.runId, begun);
     }
     if (counted) this.#checkEnd(commit, counted);
     else this.#expect(commit.alerts === 0, `${id}: an alert without a failure`);
@@ -153,37 +153,37 @@ export class Ledger {
   }
 
   #checkTime({ before, after, begun, events, at }: Commit): void {
-    const { id, cron_expression: expression, timezone } = after;
-    if (expression === null || !after.enabled || after.next_run_at === before?.next_run_at) return;
+    const { id, cronExpression: expression, timezone } = after;
+    if (expression === null || !after.enabled || after.nextRunAt === before?.nextRunAt) return;
     const timetable = Timetable.of(expression, timezone);
-    const next = Date.parse(after.next_run_at ?? '');
-    const isSame = before?.enabled && before.cron_expression === expression && before.timezone === timezone;
-    if (!isSame || before.next_run_at === null) {
+    const next = Date.parse(after.nextRunAt ?? '');
+    const isSame = before?.enabled && before.cronExpression === expression && before.timezone === timezone;
+    if (!isSame || before.nextRunAt === null) {
       const expected = timetable.next(at);
       // A process that stood still looked at the clock a while ago.
       const isRight = next === expected || (next <= at && timetable.names(next));
       // After the clock was set back, minutes that had their turn may come again: whoever changes a schedule says so.
       this.#forget(id, next);
-      this.#expect(isRight, `${id}: next run at ${after.next_run_at}, not ${new Date(expected).toISOString()}`);
+      this.#expect(isRight, `${id}: next run at ${after.nextRunAt}, not ${new Date(expected).toISOString()}`);
       return;
     }
-    const first = Date.parse(before.next_run_at);
+    const first = Date.parse(before.nextRunAt);
     const minutes = timetable.between(first, next);
     const newest = minutes.at(-1);
-    const what = `${id} ${expression} ${timezone}: ${before.next_run_at} -> ${after.next_run_at} at ${new Date(at).toISOString()}`;
+    const what = `${id} ${expression} ${timezone}: ${before.nextRunAt} -> ${after.nextRunAt} at ${new Date(at).toISOString()}`;
     if (newest === undefined || minutes[0] !== first || !timetable.names(next)) {
       this.#expect(false, `${what}: wrong minutes`);
       return;
     }
     const texts = events.map(({ message }) => message);
     const isSkipped = texts.some((text) => text.includes(`run of ${new Date(newest).toISOString()} was skipped`));
-    const isBegun = begun?.scheduled_for === newest;
+    const isBegun = begun?.scheduledFor === newest;
     const missed = isBegun || isSkipped ? minutes.slice(0, -1) : minutes;
     if (!isBegun && !isSkipped) this.#expect(at - newest > WINDOW_MS, `${what}: missed too early`);
-    if (begun) this.#expect(isBegun, `${what}: began ${begun.scheduled_for}`);
+    if (begun) this.#expect(isBegun, `${what}: began ${begun.scheduledFor}`);
     if (isSkipped || isBegun) {
-      const mustSkip = before.overlap === 'skip' && before.open_runs > 0;
-      this.#expect(mustSkip === isSkipped, `${what}: skipped ${isSkipped}, with ${before.open_runs} open runs`);
+      const mustSkip = before.overlap === 'skip' && before.openRuns > 0;
+      this.#expect(mustSkip === isSkipped, `${what}: skipped ${isSkipped}, with ${before.openRuns} open runs`);
     }
     this.#expect(missedBy(texts, missed), `${what}: should have missed ${missed.length}, but: ${texts.join(' ')}`);
     for (const minute of minutes) {
@@ -201,10 +201,10 @@ export class Ledger {
   }
 
   #checkCounts({ before, after, begun, counted }: Commit): void {
-    const runs = (before?.run_count ?? 0) + (begun ? 1 : 0);
-    const open = (before?.open_runs ?? 0) + (begun ? 1 : 0) - (counted ? 1 : 0);
-    const is = `${after.run_count} runs, ${after.open_runs} open`;
-    this.#expect(after.run_count === runs && after.open_runs === open, `${after.id}: ${is}, not ${runs}, ${open}`);
+    const runs = (before?.runCount ?? 0) + (begun ? 1 : 0);
+    const open = (before?.openRuns ?? 0) + (begun ? 1 : 0) - (counted ? 1 : 0);
+    const is = `${after.runCount} runs, ${after.openRuns} open`;
+    this.#expect(after.runCount === runs && after.openRuns === open, `${after.id}: ${is}, not ${runs}, ${open}`);
   }
 
   #checkEnd({ before, after, events, alerts }: Commit, runId: string): void {
@@ -213,18 +213,17 @@ export class Ledger {
     this.counted.add(runId);
     this.#expect(run?.hasEnded === true, `run ${runId} was counted before its end was recorded`);
     const isFailure = run?.status === 'failed' || run?.status === 'timeout';
-    const failures = isFailure ? before!.consecutive_failures + 1 : 0;
-    const expected = run?.status === 'cancelled' ? before!.consecutive_failures : failures;
-    const is = `${after.consecutive_failures} failures after a run that ${run?.status}`;
-    this.#expect(after.consecutive_failures === expected, `${after.id}: ${is}, ${expected} expected`);
-    const mustEnd = before!.enabled && isFailure && failures >= before!.max_consecutive_failures;
+    const failures = isFailure ? before!.consecutiveFailures + 1 : 0;
+    const expected = run?.status === 'cancelled' ? before!.consecutiveFailures : failures;
+    const is = `${after.consecutiveFailures} failures after a run that ${run?.status}`;
+    this.#expect(after.consecutiveFailures === expected, `${after.id}: ${is}, ${expected} expected`);
+    const mustEnd = before!.enabled && isFailure && failures >= before!.maxConsecutiveFailures;
     this.#expect(after.enabled === (before!.enabled && !mustEnd), `${after.id}: enabled ${after.enabled} after ${is}`);
     const kinds = events.map(({ event_type }) => event_type);
     this.#expect(kinds.includes('run_failed') === isFailure, `${after.id}: ${kinds.join()} after ${is}`);
     this.#expect(kinds.includes('auto_disabled') === mustEnd, `${after.id}: ${kinds.join()} after ${is}`);
-    const isReported =
-      isFailure && after.deleted_at === null && (mustEnd || failures === before!.alert_on_failure_count);
-    const due = isReported && after.alert_webhook_url !== null;
+    const isReported = isFailure && after.deletedAt === null && (mustEnd || failures === before!.alertOnFailureCount);
+    const due = isReported && after.alertWebhookUrl !== null;
     this.#expect(alerts === Number(due), `${after.id}: ${alerts} alerts with ${is}`);
   }
 

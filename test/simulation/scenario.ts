@@ -1,8 +1,10 @@
-import { follows } from '#core/automation/schedules/follow.ts';
-import { scheduleHandlers, viewOf } from '#core/automation/schedules/handlers.ts';
-import { listOpenScheduleRuns, ScheduleStore } from '#core/automation/schedules/store.ts';
+import { followsVersions } from '#core/automation/schedules/follow-versions.ts';
+import { scheduleHandlers } from '#core/automation/schedules/handlers.ts';
+import { listOpenScheduleRuns } from '#core/automation/schedules/open-runs.ts';
+import { ScheduleStore } from '#core/automation/schedules/store.ts';
 import { scheduleTriggerHandlers } from '#core/automation/schedules/trigger.ts';
-import { type DeliveryAnswer, receiveDelivery } from '#core/automation/webhooks/deliver.ts';
+import { viewOf } from '#core/automation/schedules/view.ts';
+import { receiveWebhook, type WebhookAnswer } from '#core/automation/webhooks/receive.ts';
 import { hasCode } from '#core/base/errors.ts';
 import { queryAll } from '#core/ports/table.ts';
 import { usagePartition } from '#core/runs/rollup.ts';
@@ -45,7 +47,7 @@ interface Sender {
   readonly key: string | undefined;
   readonly marker: string;
   readonly runIds: string[];
-  readonly answers: DeliveryAnswer[];
+  readonly answers: WebhookAnswer[];
 }
 
 export type Style = 'local' | 'queue';
@@ -249,7 +251,7 @@ class Scenario {
     sender.runIds.push(runId);
     const marker = sender.key ?? `${sender.marker}-${sender.runIds.length}`;
     const answer = await this.#send(`delivery ${marker}`, (deps) =>
-      receiveDelivery(deps, {
+      receiveWebhook(deps, {
         scheduleId: sender.scheduleId,
         secret,
         key: sender.key,
@@ -306,8 +308,8 @@ class Scenario {
   async #loseNextRun(id: string): Promise<void> {
     const { deps, caller, ledger } = this.#world;
     const seen = ledger.problems.length;
-    await new ScheduleStore(deps, caller.workspace.id).change(id, ({ enabled, cron_expression }) =>
-      enabled && cron_expression !== null ? { set: { next_run_at: null } } : undefined,
+    await new ScheduleStore(deps, caller.workspace.id).change(id, ({ enabled, cronExpression }) =>
+      enabled && cronExpression !== null ? { set: { nextRunAt: null } } : undefined,
     );
     // The ledger is right to complain.
     ledger.problems.length = seen;
@@ -349,31 +351,31 @@ class Scenario {
     const expect = (holds: boolean, problem: string) => this.#fail(holds ? undefined : problem);
     const workspaceId = caller.workspace.id;
     const store = new ScheduleStore(deps, workspaceId);
-    for await (const { run_id } of listOpenScheduleRuns(deps, { all: true }))
-      this.#fail(`run ${run_id} was never counted`);
+    for await (const { runId } of listOpenScheduleRuns(deps, { all: true }))
+      this.#fail(`run ${runId} was never counted`);
     for (const run of ledger.runs.values()) expect(run.hasEnded, `run ${run.id} never ended`);
     for (const id of ledger.begun.keys()) expect(ledger.runs.has(id), `run ${id} was begun and never recorded`);
 
     for (const id of this.#scheduleIds) {
       const schedule = (await store.findEver(id))!;
       const { runs, total } = await new RunStore(deps, workspaceId).listOfSchedule(id, { limit: 1000, offset: 0 });
-      expect(total === schedule.run_count, `${id}: ${schedule.run_count} runs, but ${total} in its history`);
-      const last = runs.find((run) => run.id === schedule.last_run_id);
-      expect(schedule.last_run_status === (last?.status ?? null), `${id}: last run ${schedule.last_run_status}`);
+      expect(total === schedule.runCount, `${id}: ${schedule.runCount} runs, but ${total} in its history`);
+      const last = runs.find((run) => run.id === schedule.lastRunId);
+      expect(schedule.lastRunStatus === (last?.status ?? null), `${id}: last run ${schedule.lastRunStatus}`);
       const events = await store.listEvents(id, { limit: 1000, offset: 0 });
-      const count = (type: string) => events.filter(({ event_type }) => event_type === type).length;
+      const count = (type: string) => events.filter((event) => event.type === type).length;
       const failed = runs.filter(({ status }) => status === 'failed' || status === 'timeout').length;
       expect(count('run_failed') === failed, `${id}: ${failed} failed, ${count('run_failed')} in the timeline`);
       const { next_run_at: shown } = viewOf(deps, schedule);
-      const isTimed = schedule.enabled && schedule.cron_expression !== null;
-      const timetable = isTimed ? Timetable.of(schedule.cron_expression, schedule.timezone) : undefined;
+      const isTimed = schedule.enabled && schedule.cronExpression !== null;
+      const timetable = isTimed ? Timetable.of(schedule.cronExpression, schedule.timezone) : undefined;
       // Minutes that had passed do not come again while a clock is behind.
       const since = this.#setBack > 0 ? Date.parse(shown ?? '') - 1 : machine.now();
       const next = timetable && new Date(timetable.next(since)).toISOString();
       expect(shown === (next ?? null), `${id}: next run shown ${shown}, not ${next}`);
-      if (schedule.enabled && follows(schedule) && !this.#unanswered.has(id)) {
-        const isCurrent = Number(schedule.agent_version.slice(1)) >= Number(this.#version.slice(1));
-        expect(isCurrent, `${id}: runs ${schedule.agent_version} after ${this.#version} was published`);
+      if (schedule.enabled && followsVersions(schedule) && !this.#unanswered.has(id)) {
+        const isCurrent = Number(schedule.agentVersion.slice(1)) >= Number(this.#version.slice(1));
+        expect(isCurrent, `${id}: runs ${schedule.agentVersion} after ${this.#version} was published`);
       }
     }
 

@@ -5,7 +5,7 @@ import { publish } from '#core/agents/publish.ts';
 import type { AgentVersion } from '#core/agents/version.ts';
 import { agentListeners, deliveryListeners } from '#core/api/listeners.ts';
 import { fireOverdue, sweepScheduleRuns } from '#core/automation/schedules/fire.ts';
-import { listOpenScheduleRuns, type OpenScheduleRun } from '#core/automation/schedules/store.ts';
+import { listOpenScheduleRuns, type OpenScheduleRun } from '#core/automation/schedules/open-runs.ts';
 import { reconcileTimers } from '#core/automation/schedules/timers.ts';
 import type { Caller } from '#core/base/caller.ts';
 import { parseConfig } from '#core/base/config.ts';
@@ -261,13 +261,13 @@ export class LocalHost implements Host {
       return undefined;
     }
     const late = [...ledger.schedules.values()].filter(
-      ({ enabled, cron_expression, next_run_at }) =>
-        enabled && cron_expression !== null && !(Date.parse(next_run_at ?? '') > machine.now()),
+      ({ enabled, cronExpression, nextRunAt }) =>
+        enabled && cronExpression !== null && !(Date.parse(nextRunAt ?? '') > machine.now()),
     );
-    const nameOf = ({ id, next_run_at }: (typeof late)[number]) => `${id} ${next_run_at}`;
+    const nameOf = ({ id, nextRunAt }: (typeof late)[number]) => `${id} ${nextRunAt}`;
     this.#lateSince = new Map(late.map((each) => [nameOf(each), this.#lateSince.get(nameOf(each)) ?? machine.elapsed]));
     const forgotten = late.find((each) => machine.elapsed - this.#lateSince.get(nameOf(each))! > TICK_MS);
-    return forgotten && `${forgotten.id} should have been woken: ${forgotten.next_run_at} is past`;
+    return forgotten && `${forgotten.id} should have been woken: ${forgotten.nextRunAt} is past`;
   }
 
   #boot(): void {
@@ -355,8 +355,8 @@ export class QueueHost implements Host {
   /** What EventBridge has and should not have, or lacks. */
   wrongTimers(): string[] {
     const wanted = [...this.#world.ledger.schedules.values()]
-      .filter(({ enabled, cron_expression }) => enabled && cron_expression !== null)
-      .map(({ id, cron_expression, timezone }) => `${id} ${cron_expression} ${timezone}`);
+      .filter(({ enabled, cronExpression }) => enabled && cronExpression !== null)
+      .map(({ id, cronExpression, timezone }) => `${id} ${cronExpression} ${timezone}`);
     const there = [...this.#set.keys()];
     return [...wanted.filter((name) => !there.includes(name)), ...there.filter((name) => !wanted.includes(name))];
   }
@@ -440,9 +440,9 @@ export class QueueHost implements Host {
     if (done === undefined) return;
     // Once all that is written has been seen.
     this.#later(0, () => {
-      for (const { id, enabled, next_run_at } of ledger.schedules.values()) {
-        if (!enabled || !before.has(id) || next_run_at === null || Date.parse(next_run_at) >= overdue) continue;
-        this.#problem = `${id} was overdue when it was swept, and is still: ${next_run_at}`;
+      for (const { id, enabled, nextRunAt } of ledger.schedules.values()) {
+        if (!enabled || !before.has(id) || nextRunAt === null || Date.parse(nextRunAt) >= overdue) continue;
+        this.#problem = `${id} was overdue when it was swept, and is still: ${nextRunAt}`;
       }
     });
   }

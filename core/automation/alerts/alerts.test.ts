@@ -3,8 +3,10 @@ import { deliveryListeners } from '#core/api/listeners.ts';
 import { sweepDeliveries } from '#core/outbound/deliveries.ts';
 import { type MemoryDeps, memoryDeps } from '#test/helpers/memory-deps.ts';
 import { type Receiver, startReceiver } from '#test/helpers/receiver.ts';
-import { countRun } from '../schedules/run.ts';
-import { type OpenScheduleRun, openRunOperation, type Schedule, ScheduleStore } from '../schedules/store.ts';
+import { countEndedRun } from '../schedules/ended-runs.ts';
+import { type OpenScheduleRun, openRunOperation } from '../schedules/open-runs.ts';
+import type { Schedule } from '../schedules/schedule.ts';
+import { ScheduleStore } from '../schedules/store.ts';
 
 const WORKSPACE = '11111111-1111-4111-8111-111111111111';
 const MINUTE_MS = 60_000;
@@ -27,60 +29,60 @@ async function setUp(changes: Partial<Schedule> = {}) {
   const schedules = new ScheduleStore(deps, WORKSPACE);
   const schedule: Schedule = {
     id: deps.ids.uuid(),
-    workspace_id: WORKSPACE,
-    agent_id: deps.ids.uuid(),
-    agent_workspace_id: WORKSPACE,
-    agent_org: 'acme',
-    agent_name: 'triage',
-    agent_version: 'v1',
-    schedule_type: 'webhook',
-    cron_expression: null,
+    workspaceId: WORKSPACE,
+    agentId: deps.ids.uuid(),
+    agentWorkspaceId: WORKSPACE,
+    agentOrg: 'acme',
+    agentName: 'triage',
+    agentVersion: 'v1',
+    type: 'webhook',
+    cronExpression: null,
     timezone: 'UTC',
-    input_data: {},
-    llm_provider: null,
+    input: {},
+    llmProvider: null,
     enabled: true,
-    auto_update: true,
+    autoUpdate: true,
     overlap: 'allow',
-    webhook_secret_hash: null,
-    webhook_secret_preview: null,
-    alert_webhook_url: `${receiver.url}/ok`,
-    alert_on_failure_count: 3,
-    max_consecutive_failures: 5,
-    consecutive_failures: 0,
-    auto_disabled_at: null,
-    next_run_at: null,
-    last_run_at: null,
-    last_run_id: null,
-    last_run_status: null,
-    run_count: 0,
-    open_runs: 0,
-    created_by: deps.ids.uuid(),
-    created_at: new Date(deps.clock.now()).toISOString(),
-    updated_at: new Date(deps.clock.now()).toISOString(),
-    deleted_at: null,
+    webhookSecretHash: null,
+    webhookSecretPreview: null,
+    alertWebhookUrl: `${receiver.url}/ok`,
+    alertOnFailureCount: 3,
+    maxConsecutiveFailures: 5,
+    consecutiveFailures: 0,
+    autoDisabledAt: null,
+    nextRunAt: null,
+    lastRunAt: null,
+    lastRunId: null,
+    lastRunStatus: null,
+    runCount: 0,
+    openRuns: 0,
+    createdBy: deps.ids.uuid(),
+    createdAt: new Date(deps.clock.now()).toISOString(),
+    updatedAt: new Date(deps.clock.now()).toISOString(),
+    deletedAt: null,
     ...changes,
   };
   await schedules.create(schedule, 10);
   const begin = async (): Promise<OpenScheduleRun> => {
     const run = {
-      schedule_id: schedule.id,
-      workspace_id: WORKSPACE,
-      run_id: deps.ids.uuid(),
+      scheduleId: schedule.id,
+      workspaceId: WORKSPACE,
+      runId: deps.ids.uuid(),
       source: 'webhook',
     } as const;
     await deps.main.transact([openRunOperation(run, deps.clock.now())]);
     return run;
   };
   const count = async (run: OpenScheduleRun, status: 'failed' | 'completed' | 'timeout' | 'cancelled' = 'failed') =>
-    countRun(deps, run, { status, errorMessage: status === 'completed' ? null : 'It broke.' });
+    countEndedRun(deps, run, { status, errorMessage: status === 'completed' ? null : 'It broke.' });
   const fail = async (times = 1) => {
     for (let n = 0; n < times; n++) await count(await begin());
     await Promise.all(work);
   };
   const timeline = async () =>
     (await schedules.listEvents(schedule.id, { limit: 50, offset: 0 }))
-      .filter(({ event_type }) => event_type.startsWith('alert'))
-      .map(({ event_type, message }) => [event_type, message]);
+      .filter(({ type }) => type.startsWith('alert'))
+      .map(({ type, message }) => [type, message]);
   const change = (set: Partial<Schedule>) => schedules.change(schedule.id, () => ({ set }));
   return { deps, schedules, schedule, begin, count, fail, timeline, change, settled: () => Promise.all(work) };
 }
@@ -119,7 +121,7 @@ describe('a failure', () => {
   });
 
   test('is reported anew after a success', async () => {
-    const { fail, begin, count } = await setUp({ alert_on_failure_count: 1 });
+    const { fail, begin, count } = await setUp({ alertOnFailureCount: 1 });
     await fail(2);
     await count(await begin(), 'completed');
     await fail(2);
@@ -127,7 +129,7 @@ describe('a failure', () => {
   });
 
   test('is also a timeout, and no cancelled run', async () => {
-    const { settled, begin, count } = await setUp({ alert_on_failure_count: 1 });
+    const { settled, begin, count } = await setUp({ alertOnFailureCount: 1 });
     await count(await begin(), 'cancelled');
     await settled();
     expect(receiver.at('/')).toEqual([]);
@@ -137,7 +139,7 @@ describe('a failure', () => {
   });
 
   test('that is counted twice is reported once', async () => {
-    const { settled, begin, count } = await setUp({ alert_on_failure_count: 1 });
+    const { settled, begin, count } = await setUp({ alertOnFailureCount: 1 });
     const run = await begin();
     await Promise.all([count(run), count(run), count(run)]);
     await settled();
@@ -145,17 +147,17 @@ describe('a failure', () => {
   });
 
   test.each([
-    ['has no address', { alert_webhook_url: null }],
-    ['was deleted', { deleted_at: '2035-06-01T12:00:00.000Z' }],
+    ['has no address', { alertWebhookUrl: null }],
+    ['was deleted', { deletedAt: '2035-06-01T12:00:00.000Z' }],
   ])('of a schedule that %s is not reported', async (_, changes) => {
-    const { fail } = await setUp({ ...changes, alert_on_failure_count: 1 });
+    const { fail } = await setUp({ ...changes, alertOnFailureCount: 1 });
     await fail(5);
     expect(receiver.at('/')).toEqual([]);
   });
 
   test('with a long error is cut', async () => {
-    const { deps, begin, settled } = await setUp({ alert_on_failure_count: 1 });
-    await countRun(deps, await begin(), { status: 'failed', errorMessage: 'x'.repeat(100_000) });
+    const { deps, begin, settled } = await setUp({ alertOnFailureCount: 1 });
+    await countEndedRun(deps, await begin(), { status: 'failed', errorMessage: 'x'.repeat(100_000) });
     await settled();
     expect(receiver.at('/ok')[0]!.body.last_error).toHaveLength(2000);
   });
@@ -164,7 +166,7 @@ describe('a failure', () => {
 describe('an alert', () => {
   test('that is not taken is tried again after a minute, and five minutes later, with the same id', async () => {
     const { deps, fail, timeline, change } = await setUp();
-    await change({ alert_webhook_url: `${receiver.url}/503/down`, alert_on_failure_count: 1 });
+    await change({ alertWebhookUrl: `${receiver.url}/503/down`, alertOnFailureCount: 1 });
     await fail();
     const tries = async (afterMs: number) => {
       await deps.clock.advance(afterMs);
@@ -188,7 +190,7 @@ describe('an alert', () => {
   test('that arrives at the second try is sent', async () => {
     const { deps, fail, timeline, change } = await setUp();
     // An alert goes where the schedule said when it was due.
-    await change({ alert_webhook_url: `${receiver.url}/500/then-200`, alert_on_failure_count: 1 });
+    await change({ alertWebhookUrl: `${receiver.url}/500/then-200`, alertOnFailureCount: 1 });
     await fail();
     const [item] = (await deps.main.query({ index: 'gsi2', pk: await partitionOf(deps), limit: 10 })).items;
     await deps.main.update({ pk: item!.pk, sk: item!.sk }, { set: { url: `${receiver.url}/ok` } });
@@ -201,8 +203,8 @@ describe('an alert', () => {
 
   test('to an address that must not be used is not tried again', async () => {
     const { deps, fail, timeline } = await setUp({
-      alert_webhook_url: 'https://169.254.169.254/latest',
-      alert_on_failure_count: 1,
+      alertWebhookUrl: 'https://169.254.169.254/latest',
+      alertOnFailureCount: 1,
     });
     await fail();
     expect(await timeline()).toEqual([
@@ -215,9 +217,9 @@ describe('an alert', () => {
   });
 
   test('whose process died before the first try is sent by the sweep, by one of many', async () => {
-    const { deps, begin, timeline } = await setUp({ alert_on_failure_count: 1 });
+    const { deps, begin, timeline } = await setUp({ alertOnFailureCount: 1 });
     const dead = { ...deps, background: async () => {}, outbound: { post: () => new Promise<never>(() => {}) } };
-    await countRun(dead, await begin(), { status: 'failed', errorMessage: 'It broke.' });
+    await countEndedRun(dead, await begin(), { status: 'failed', errorMessage: 'It broke.' });
     await sweepDeliveries(deps, deliveryListeners(deps));
     expect(receiver.at('/')).toEqual([]);
     await deps.clock.advance(30_001);
@@ -231,9 +233,9 @@ describe('an alert', () => {
   });
 
   test('whose process dies in each try is given up after the last', async () => {
-    const { deps, begin, timeline } = await setUp({ alert_on_failure_count: 1 });
+    const { deps, begin, timeline } = await setUp({ alertOnFailureCount: 1 });
     const dead = { ...deps, outbound: { post: () => Promise.reject(new Error('killed')) } };
-    await countRun(dead, await begin(), { status: 'failed', errorMessage: 'It broke.' });
+    await countEndedRun(dead, await begin(), { status: 'failed', errorMessage: 'It broke.' });
     for (let minute = 0; minute < 10; minute++) {
       await deps.clock.advance(MINUTE_MS);
       await sweepDeliveries(dead, deliveryListeners(dead));
@@ -245,8 +247,8 @@ describe('an alert', () => {
 
   test('is in no log', async () => {
     const { deps, fail } = await setUp({
-      alert_webhook_url: `${receiver.url}/500/T0/hunter2`,
-      alert_on_failure_count: 1,
+      alertWebhookUrl: `${receiver.url}/500/T0/hunter2`,
+      alertOnFailureCount: 1,
     });
     await fail();
     expect(JSON.stringify(deps.lines)).not.toContain('hunter2');

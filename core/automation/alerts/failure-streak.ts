@@ -1,40 +1,50 @@
-import type { Schedule } from '../schedules/store.ts';
+import type { Schedule } from '../schedules/schedule.ts';
 
-/** What an alert tells (`contract.md` 7.5). */
+/** Consecutive failures of a schedule, as an alert tells of them. */
 export interface FailureStreak {
-  readonly event: 'schedule.failure_streak';
-  readonly schedule_id: string;
-  readonly workspace_id: string;
-  readonly agent_name: string;
-  readonly consecutive_failures: number;
+  readonly scheduleId: string;
+  readonly workspaceId: string;
+  readonly agentName: string;
+  readonly consecutiveFailures: number;
   /** The number of failures that disables the schedule. */
   readonly threshold: number;
-  readonly auto_disabled: boolean;
-  readonly last_error: string;
+  readonly autoDisabled: boolean;
+  readonly lastError: string;
 }
 
 const MAX_ERROR_CHARACTERS = 2_000;
 
 /**
- * Whether a failure is one to alert of (`spec.md` *Events*), the schedule being as the failure left it: the one that
- * reaches the count, and the one that disables the schedule. Where both are the same failure, there is one alert.
+ * Whether a failure makes an alert due, the schedule being as the failure left it: the failure that reaches the alert
+ * count, and the one that disables the schedule. If both are the same failure, there is one alert.
  */
 export const isAlertDue = (
-  { consecutive_failures, alert_on_failure_count, deleted_at }: Schedule,
+  { consecutiveFailures, alertOnFailureCount, deletedAt }: Schedule,
   { autoDisabled }: { readonly autoDisabled: boolean },
-): boolean => deleted_at === null && (autoDisabled || consecutive_failures === alert_on_failure_count);
+): boolean => deletedAt === null && (autoDisabled || consecutiveFailures === alertOnFailureCount);
 
-/** Secrets must have been masked in `lastError`. */
+/** Secrets in `lastError` must be masked. */
 export const streakOf = (
-  schedule: Schedule,
+  { id, workspaceId, agentName, consecutiveFailures, maxConsecutiveFailures }: Schedule,
   { autoDisabled, lastError }: { readonly autoDisabled: boolean; readonly lastError: string | null },
 ): FailureStreak => ({
+  scheduleId: id,
+  workspaceId,
+  agentName,
+  consecutiveFailures,
+  threshold: maxConsecutiveFailures,
+  autoDisabled,
+  lastError: (lastError ?? '').slice(0, MAX_ERROR_CHARACTERS),
+});
+
+/** The body of the alert. */
+export const streakView = (streak: FailureStreak) => ({
   event: 'schedule.failure_streak',
-  schedule_id: schedule.id,
-  workspace_id: schedule.workspace_id,
-  agent_name: schedule.agent_name,
-  consecutive_failures: schedule.consecutive_failures,
-  threshold: schedule.max_consecutive_failures,
-  auto_disabled: autoDisabled,
-  last_error: (lastError ?? '').slice(0, MAX_ERROR_CHARACTERS),
+  schedule_id: streak.scheduleId,
+  workspace_id: streak.workspaceId,
+  agent_name: streak.agentName,
+  consecutive_failures: streak.consecutiveFailures,
+  threshold: streak.threshold,
+  auto_disabled: streak.autoDisabled,
+  last_error: streak.lastError,
 });

@@ -9,13 +9,13 @@ export const alertHandlers = (deps: AlertDeps): Handlers<typeof alertRoutes> => 
   async sendTestAlert({ caller, params }) {
     const schedule = await new ScheduleStore(deps, caller.workspace.id).find(params.schedule_id);
     if (schedule === undefined) throw new PlatformError('NOT_FOUND', `There is no schedule "${params.schedule_id}".`);
-    if (schedule.alert_webhook_url === null) {
+    if (schedule.alertWebhookUrl === null) {
       throw new PlatformError('CONFLICT', 'This schedule has no alert_webhook_url: set one first.');
     }
     const streak = streakOf(schedule, { autoDisabled: false, lastError: 'This is a test alert: nothing failed.' });
     return {
       status: 200,
-      body: { success: await sendTestAlert(deps, newAlert(deps, streak, schedule.alert_webhook_url)) },
+      body: { success: await sendTestAlert(deps, newAlert(deps, streak, schedule.alertWebhookUrl)) },
     };
   },
 });

@@ -7,8 +7,9 @@ import {
   postDelivery,
 } from '#core/outbound/deliveries.ts';
 import type { Deps } from '#core/ports/deps.ts';
-import { type NewScheduleEvent, ScheduleStore } from '../schedules/store.ts';
-import type { FailureStreak } from './failure-streak.ts';
+import type { NewScheduleEvent } from '../schedules/schedule.ts';
+import { ScheduleStore } from '../schedules/store.ts';
+import { type FailureStreak, streakView } from './failure-streak.ts';
 
 /** {@link Delivery.kind} of alerts about schedules; their subject is the schedule. */
 export const SCHEDULE_ALERT = 'schedule';
@@ -18,10 +19,10 @@ export type AlertDeps = DeliveryDeps & Pick<Deps, 'ids' | 'config'>;
 export const newAlert = (deps: Pick<Deps, 'ids'>, streak: FailureStreak, url: string): Delivery =>
   newDelivery(deps, {
     kind: SCHEDULE_ALERT,
-    workspaceId: streak.workspace_id,
-    subjectId: streak.schedule_id,
+    workspaceId: streak.workspaceId,
+    subjectId: streak.scheduleId,
     url,
-    body: JSON.stringify(streak),
+    body: JSON.stringify(streakView(streak)),
   });
 
 /** Records in the schedule's timeline how each of its alerts ended. */

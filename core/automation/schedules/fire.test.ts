@@ -12,8 +12,9 @@ import { withoutListeners } from '#test/helpers/agents.ts';
 import { type MemoryDeps, memoryDeps } from '#test/helpers/memory-deps.ts';
 import { addUser } from '#test/helpers/users.ts';
 import { fireDue, sweepScheduleRuns } from './fire.ts';
-import { listDue, type Schedule, ScheduleStore } from './store.ts';
-import { agentMembers } from './target.ts';
+import type { Schedule } from './schedule.ts';
+import { agentMembers } from './scheduled-agent.ts';
+import { listDue, ScheduleStore } from './store.ts';
 
 /** The clock of tests starts there. */
 const NOON = Date.parse('2035-06-01T12:00:00Z');
@@ -63,39 +64,39 @@ async function world(settings: Partial<Schedule> = {}): Promise<World> {
   const agents = new AgentStore(deps, user.workspaceId);
   const publish = () => publishVersion(withoutListeners(deps), workspace, definition!, { runnable: true });
   const removeAgent = async () => {
-    const version = (await agents.find(schedule.agent_id))!;
+    const version = (await agents.find(schedule.agentId))!;
     await removeVersions(withoutListeners(deps), version, [version]);
   };
   const agent = await publish();
   const schedule: Schedule = {
     id: deps.ids.uuid(),
-    workspace_id: user.workspaceId,
+    workspaceId: user.workspaceId,
     ...agentMembers(agent),
-    schedule_type: 'cron',
-    cron_expression: '* * * * *',
+    type: 'cron',
+    cronExpression: '* * * * *',
     timezone: 'UTC',
-    input_data: {},
-    llm_provider: null,
+    input: {},
+    llmProvider: null,
     enabled: true,
-    auto_update: true,
+    autoUpdate: true,
     overlap: 'allow',
-    webhook_secret_hash: null,
-    webhook_secret_preview: null,
-    alert_webhook_url: null,
-    alert_on_failure_count: 3,
-    max_consecutive_failures: 10,
-    consecutive_failures: 0,
-    auto_disabled_at: null,
-    next_run_at: isoTime(NOON + MINUTE),
-    last_run_at: null,
-    last_run_id: null,
-    last_run_status: null,
-    run_count: 0,
-    open_runs: 0,
-    created_by: user.userId,
-    created_at: isoTime(NOON),
-    updated_at: isoTime(NOON),
-    deleted_at: null,
+    webhookSecretHash: null,
+    webhookSecretPreview: null,
+    alertWebhookUrl: null,
+    alertOnFailureCount: 3,
+    maxConsecutiveFailures: 10,
+    consecutiveFailures: 0,
+    autoDisabledAt: null,
+    nextRunAt: isoTime(NOON + MINUTE),
+    lastRunAt: null,
+    lastRunId: null,
+    lastRunStatus: null,
+    runCount: 0,
+    openRuns: 0,
+    createdBy: user.userId,
+    createdAt: isoTime(NOON),
+    updatedAt: isoTime(NOON),
+    deletedAt: null,
     ...settings,
   };
   const store = new ScheduleStore(deps, user.workspaceId);
@@ -118,7 +119,7 @@ async function world(settings: Partial<Schedule> = {}): Promise<World> {
     async events() {
       const events = await store.listEvents(schedule.id, { limit: 100, offset: 0 });
       return events
-        .map(({ event_type, message }) => `${event_type}: ${message}`)
+        .map(({ type, message }) => `${type}: ${message}`)
         .reverse()
         .slice(1);
     },
@@ -140,11 +141,11 @@ describe('a due minute', () => {
     await fire(NOON + MINUTE);
     expect(await runs()).toEqual([{ status: 'completed', error: null }]);
     expect(await now()).toMatchObject({
-      run_count: 1,
-      open_runs: 0,
-      next_run_at: isoTime(NOON + 2 * MINUTE),
-      last_run_at: isoTime(NOON + MINUTE),
-      last_run_status: 'completed',
+      runCount: 1,
+      openRuns: 0,
+      nextRunAt: isoTime(NOON + 2 * MINUTE),
+      lastRunAt: isoTime(NOON + MINUTE),
+      lastRunStatus: 'completed',
     });
   });
 
@@ -168,7 +169,7 @@ describe('a due minute', () => {
     expect(await events()).toEqual([
       'missed: 3 runs were missed, from 2035-06-01T12:01:00.000Z to 2035-06-01T12:03:00.000Z.',
     ]);
-    expect((await now()).next_run_at).toBe(isoTime(NOON + 5 * MINUTE));
+    expect((await now()).nextRunAt).toBe(isoTime(NOON + 5 * MINUTE));
     // Deliveries that come after all find nothing to do.
     for (const late of [1, 2, 3, 4]) await fire(NOON + late * MINUTE);
     expect(await runs()).toHaveLength(1);
@@ -176,13 +177,13 @@ describe('a due minute', () => {
 
   test('is missed when it is further back', async () => {
     const { deps, fire, runs, events, now } = await world({
-      cron_expression: '1 12 * * *',
+      cronExpression: '1 12 * * *',
     });
     await deps.clock.advance(6 * MINUTE + 1);
     await fire(NOON + MINUTE);
     expect(await runs()).toEqual([]);
     expect(await events()).toEqual(['missed: The run of 2035-06-01T12:01:00.000Z was missed.']);
-    expect(await now()).toMatchObject({ run_count: 0, next_run_at: '2035-06-02T12:01:00.000Z' });
+    expect(await now()).toMatchObject({ runCount: 0, nextRunAt: '2035-06-02T12:01:00.000Z' });
   });
 
   test('does not come again when the clock is set back', async () => {
@@ -199,8 +200,8 @@ describe('a due minute', () => {
   test('does not run what is disabled, deleted or of another type', async () => {
     for (const change of [
       { enabled: false },
-      { deleted_at: isoTime(NOON) },
-      { schedule_type: 'webhook', cron_expression: null } as const,
+      { deletedAt: isoTime(NOON) },
+      { type: 'webhook', cronExpression: null } as const,
     ]) {
       const { deps, fire, runs } = await world(change);
       await deps.clock.advance(MINUTE);
@@ -210,11 +211,11 @@ describe('a due minute', () => {
   });
 
   test('gives a next run to an enabled schedule that lost it', async () => {
-    const { deps, fire, now } = await world({ next_run_at: null });
+    const { deps, fire, now } = await world({ nextRunAt: null });
     const due = await Array.fromAsync(listDue(deps, deps.clock.now()));
     expect(due).toHaveLength(1);
     await fire();
-    expect((await now()).next_run_at).toBe(isoTime(NOON + MINUTE));
+    expect((await now()).nextRunAt).toBe(isoTime(NOON + MINUTE));
     expect(await Array.fromAsync(listDue(deps, deps.clock.now()))).toEqual([]);
   });
 });
@@ -240,27 +241,27 @@ describe('a run that goes on', () => {
     expect(await events()).toEqual(timeline);
     ended.resolve('done');
     await first;
-    expect(await now()).toMatchObject({ open_runs: 0, run_count: count, next_run_at: isoTime(NOON + 3 * MINUTE) });
+    expect(await now()).toMatchObject({ openRuns: 0, runCount: count, nextRunAt: isoTime(NOON + 3 * MINUTE) });
   });
 });
 
 describe('failures', () => {
   test('are counted, reset by a success, and disable the schedule at last', async () => {
-    const { deps, fire, script, now, events, runs } = await world({ max_consecutive_failures: 2 });
+    const { deps, fire, script, now, events, runs } = await world({ maxConsecutiveFailures: 2 });
     const next = async (answer?: () => Promise<string>) => {
       if (answer) script.push(answer);
       await deps.clock.advance(MINUTE);
       await fire();
       return now();
     };
-    expect(await next(fails)).toMatchObject({ consecutive_failures: 1, last_run_status: 'failed', enabled: true });
-    expect(await next()).toMatchObject({ consecutive_failures: 0, last_run_status: 'completed' });
-    expect(await next(fails)).toMatchObject({ consecutive_failures: 1 });
+    expect(await next(fails)).toMatchObject({ consecutiveFailures: 1, lastRunStatus: 'failed', enabled: true });
+    expect(await next()).toMatchObject({ consecutiveFailures: 0, lastRunStatus: 'completed' });
+    expect(await next(fails)).toMatchObject({ consecutiveFailures: 1 });
     expect(await next(fails)).toMatchObject({
-      consecutive_failures: 2,
+      consecutiveFailures: 2,
       enabled: false,
-      next_run_at: null,
-      auto_disabled_at: isoTime(deps.clock.now()),
+      nextRunAt: null,
+      autoDisabledAt: isoTime(deps.clock.now()),
     });
     await next();
     expect(await runs()).toHaveLength(4);
@@ -276,7 +277,7 @@ describe('failures', () => {
 
   test('before the run could begin are runs, too', async () => {
     const { deps, schedule, removeAgent, fire, runs, now } = await world();
-    await new SecretStore(deps, schedule.workspace_id).remove('ANTHROPIC_API_KEY');
+    await new SecretStore(deps, schedule.workspaceId).remove('ANTHROPIC_API_KEY');
     await deps.clock.advance(MINUTE);
     await fire();
     await removeAgent();
@@ -286,7 +287,7 @@ describe('failures', () => {
       { status: 'failed', error: expect.stringContaining('was deleted') },
       { status: 'failed', error: expect.stringContaining('ANTHROPIC_API_KEY') },
     ]);
-    expect(await now()).toMatchObject({ consecutive_failures: 2, run_count: 2, open_runs: 0 });
+    expect(await now()).toMatchObject({ consecutiveFailures: 2, runCount: 2, openRuns: 0 });
   });
 });
 
@@ -302,14 +303,14 @@ describe('a crash', () => {
       const isWorkspace = ({ pk, sk }: Key) => sk === 'META' && pk.startsWith('WS#');
       await expect(crashing(deps, { get: isWorkspace }, fire)).rejects.toThrow('crash');
       expect(await runs()).toEqual([]);
-      expect(await now()).toMatchObject({ open_runs: 1 });
+      expect(await now()).toMatchObject({ openRuns: 1 });
       // Not yet: whoever has it may be alive.
       await sweepScheduleRuns(deps);
       expect(await runs()).toEqual([]);
       await deps.clock.advance(later);
       await Promise.all([sweepScheduleRuns(deps), sweepScheduleRuns(deps)]);
       expect((await runs()).map(({ status }) => status)).toEqual([expected]);
-      expect(await now()).toMatchObject({ open_runs: 0, run_count: 1, last_run_status: expected });
+      expect(await now()).toMatchObject({ openRuns: 0, runCount: 1, lastRunStatus: expected });
     }
   });
 
@@ -317,12 +318,12 @@ describe('a crash', () => {
     const { deps, schedule, publish, removeAgent, fire, events, now } = await world();
     await publish();
     if (what === 'deleted') await removeAgent();
-    expect((await now()).agent_version).toBe('v1');
+    expect((await now()).agentVersion).toBe('v1');
     await deps.clock.advance(MINUTE);
     await fire();
-    const { agent_version, last_run_id } = await now();
-    expect(agent_version).toBe('v2');
-    const run = await new RunStore(deps, schedule.workspace_id).find(last_run_id!);
+    const { agentVersion, lastRunId } = await now();
+    expect(agentVersion).toBe('v2');
+    const run = await new RunStore(deps, schedule.workspaceId).find(lastRunId!);
     expect(run).toMatchObject({ status: 'completed', agentVersion: 'v2' });
     expect(await events()).toEqual(['version_updated: Agent updated from v1 to v2']);
   });
@@ -334,11 +335,11 @@ describe('a crash', () => {
     let transactions = 0;
     await expect(crashing(deps, { transact: () => ++transactions === 2 }, fire)).rejects.toThrow('crash');
     expect(await runs()).toEqual([{ status: 'completed', error: null }]);
-    expect(await now()).toMatchObject({ open_runs: 1, last_run_status: 'running' });
+    expect(await now()).toMatchObject({ openRuns: 1, lastRunStatus: 'running' });
     await deps.clock.advance(MINUTE + 1);
     await Promise.all([sweepScheduleRuns(deps), sweepScheduleRuns(deps)]);
     await fire();
-    expect(await now()).toMatchObject({ open_runs: 0, run_count: 2, consecutive_failures: 0 });
+    expect(await now()).toMatchObject({ openRuns: 0, runCount: 2, consecutiveFailures: 0 });
   });
 });
 

@@ -1,7 +1,8 @@
 import { expect, test } from 'vitest';
 import { OperationCounter } from '#test/helpers/counting-table.ts';
 import { memoryDeps } from '#test/helpers/memory-deps.ts';
-import { type Schedule, type ScheduleFilter, ScheduleStore } from './store.ts';
+import type { Schedule } from './schedule.ts';
+import { type ScheduleFilter, ScheduleStore } from './store.ts';
 
 const WORKSPACE = '11111111-1111-4111-8111-111111111111';
 
@@ -14,18 +15,18 @@ async function filled(count: number) {
   for (let n = 0; n < count; n++) {
     const schedule = {
       id: deps.ids.uuid(),
-      workspace_id: WORKSPACE,
-      agent_org: n % 4 === 3 ? 'others' : 'acme',
-      agent_name: n % 3 === 2 ? 'digest' : 'reporter',
-      schedule_type: n % 2 === 1 ? 'webhook' : 'cron',
+      workspaceId: WORKSPACE,
+      agentOrg: n % 4 === 3 ? 'others' : 'acme',
+      agentName: n % 3 === 2 ? 'digest' : 'reporter',
+      type: n % 2 === 1 ? 'webhook' : 'cron',
       enabled: false,
-      created_at: new Date(Date.UTC(2035, 0, 1, 0, n)).toISOString(),
-      deleted_at: null,
+      createdAt: new Date(Date.UTC(2035, 0, 1, 0, n)).toISOString(),
+      deletedAt: null,
     } as Schedule;
     expect(await store.create(schedule, 1000)).toBe(true);
     made.push(schedule);
   }
-  return { store, counter, made };
+  return { deps, store, counter, made };
 }
 
 test('lists are those of the schedules that are left, newest first, by any filter', async () => {
@@ -43,10 +44,10 @@ test('lists are those of the schedules that are left, newest first, by any filte
   for (const filter of filters) {
     const ids = left
       .filter(
-        ({ agent_name, agent_org, schedule_type }) =>
-          agent_name === (filter.agentName ?? agent_name) &&
-          agent_org === (filter.agentOrg ?? agent_org) &&
-          schedule_type === (filter.type ?? schedule_type),
+        ({ agentName, agentOrg, type }) =>
+          agentName === (filter.agentName ?? agentName) &&
+          agentOrg === (filter.agentOrg ?? agentOrg) &&
+          type === (filter.type ?? type),
       )
       .map(({ id }) => id);
     for (const [limit, offset] of [
@@ -59,7 +60,7 @@ test('lists are those of the schedules that are left, newest first, by any filte
     }
   }
   expect(await store.idsOf('digest')).toEqual(
-    left.filter(({ agent_name }) => agent_name === 'digest').map(({ id }) => id),
+    left.filter(({ agentName }) => agentName === 'digest').map(({ id }) => id),
   );
 });
 
@@ -69,4 +70,12 @@ test('a page costs the same beside any number of schedules', async () => {
   expect((await store.list({}, { limit: 20, offset: 10 })).schedules).toHaveLength(20);
   // Thirty entries, twenty schedules and the count.
   expect(counter.items).toBeLessThanOrEqual(51);
+});
+
+test('items keep the names of their attributes, whatever the members of a schedule are called', async () => {
+  const { deps, store, made } = await filled(1);
+  const [schedule] = made;
+  const item = await deps.main.get({ pk: `WS#${WORKSPACE}#SCHEDULES`, sk: schedule!.id });
+  expect(item).toMatchObject({ workspace_id: WORKSPACE, agent_name: 'reporter', schedule_type: 'cron', revision: 1 });
+  expect(await store.find(schedule!.id)).toEqual(schedule);
 });

@@ -2,7 +2,8 @@ import { expect, test } from 'vitest';
 import type { Table } from '#core/ports/table.ts';
 import type { Timer, Timers } from '#core/ports/timers.ts';
 import { memoryDeps } from '#test/helpers/memory-deps.ts';
-import { type Schedule, ScheduleStore } from './store.ts';
+import type { Schedule } from './schedule.ts';
+import { ScheduleStore } from './store.ts';
 import { reconcileTimers, timerOf } from './timers.ts';
 
 const WORKSPACE = '11111111-1111-4111-8111-111111111111';
@@ -13,14 +14,14 @@ test('a schedule that the index does not show yet has its timer, one that is dis
   const create = async (enabled: boolean) => {
     const schedule = {
       id: deps.ids.uuid(),
-      workspace_id: WORKSPACE,
-      agent_name: 'reporter',
-      schedule_type: 'cron',
-      cron_expression: '* * * * *',
+      workspaceId: WORKSPACE,
+      agentName: 'reporter',
+      type: 'cron',
+      cronExpression: '* * * * *',
       timezone: 'UTC',
       enabled,
-      created_at: '2035-06-01T12:00:00.000Z',
-      deleted_at: null,
+      createdAt: '2035-06-01T12:00:00.000Z',
+      deletedAt: null,
     } as Schedule;
     await store.create(schedule, 10);
     return schedule;

@@ -12,8 +12,9 @@ import { memoryDeps } from '#test/helpers/memory-deps.ts';
 import { type ScriptedLlm, startScriptedLlm } from '#test/helpers/scripted-llm/server.ts';
 import { addUser } from '#test/helpers/users.ts';
 import { sweepScheduleRuns } from '../schedules/fire.ts';
-import { listOpenScheduleRuns, ScheduleStore } from '../schedules/store.ts';
-import { type DeliveryAnswer, receiveDelivery } from './deliver.ts';
+import { listOpenScheduleRuns } from '../schedules/open-runs.ts';
+import { ScheduleStore } from '../schedules/store.ts';
+import { receiveWebhook, type WebhookAnswer } from './receive.ts';
 
 /**
  * The process dies between any two things that it asks of its ports, once before and once after each has happened, while
@@ -68,8 +69,8 @@ async function setUp() {
     alert_webhook_url: 'https://hooks.example.com/x',
     alert_on_failure_count: 1,
   })) as { schedule: { id: string; webhook_url: string } };
-  const deliver = (on: AllDeps): Promise<DeliveryAnswer> =>
-    receiveDelivery(on, {
+  const deliver = (on: AllDeps): Promise<WebhookAnswer> =>
+    receiveWebhook(on, {
       scheduleId: schedule.id,
       secret: schedule.webhook_url.split('/').at(-1)!,
       key: 'evt-1',
@@ -145,11 +146,11 @@ async function crashAt(lifetime: number, lastOneHappens: boolean): Promise<{ isA
   expect(llm.requests.length, where).toBeLessThanOrEqual(1);
   const schedule = await new ScheduleStore(deps, workspaceId).find(scheduleId);
   expect(schedule, where).toMatchObject({
-    run_count: 1,
-    open_runs: 0,
-    consecutive_failures: hasFailed ? 1 : 0,
-    last_run_id: run!.id,
-    last_run_status: run!.status,
+    runCount: 1,
+    openRuns: 0,
+    consecutiveFailures: hasFailed ? 1 : 0,
+    lastRunId: run!.id,
+    lastRunStatus: run!.status,
   });
   expect(new Set(posted.map(({ headers }) => headers!['webhook-id'])).size, where).toBe(hasFailed ? 1 : 0);
   return { isAlive, asked: doomed.asked() };

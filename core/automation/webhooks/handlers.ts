@@ -3,7 +3,7 @@ import type { Handlers } from '#core/http/route.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { ScheduleStore } from '../schedules/store.ts';
 import { newWebhookSecret, webhookUrl } from '../schedules/webhook-secret.ts';
-import { receiveDelivery } from './deliver.ts';
+import { receiveWebhook } from './receive.ts';
 import type { webhookDeliveryRoutes, webhookRoutes } from './routes.ts';
 
 export const webhookHandlers = (
@@ -13,8 +13,8 @@ export const webhookHandlers = (
     const { secret, kept } = newWebhookSecret(deps.ids);
     let isWebhook = true;
     const changed = await new ScheduleStore(deps, caller.workspace.id).change(params.schedule_id, (schedule) => {
-      if (schedule.deleted_at !== null) return undefined;
-      isWebhook = schedule.schedule_type === 'webhook';
+      if (schedule.deletedAt !== null) return undefined;
+      isWebhook = schedule.type === 'webhook';
       if (!isWebhook) return undefined;
       return {
         set: kept,
@@ -35,7 +35,7 @@ export const webhookHandlers = (
 
 export const webhookDeliveryHandlers = (deps: Deps): Handlers<typeof webhookDeliveryRoutes> => ({
   async receiveWebhook({ params, headers, request, requestUuid, receivedAt, responseHeaders }) {
-    const answer = await receiveDelivery(deps, {
+    const answer = await receiveWebhook(deps, {
       scheduleId: params.schedule_id,
       secret: params.secret,
       key: headers['idempotency-key'],

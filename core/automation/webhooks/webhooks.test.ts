@@ -91,7 +91,7 @@ describe('the input of a run', () => {
 
 test('a secret is compared by its hash', () => {
   const { secret, kept } = newWebhookSecret(new SystemIds());
-  const hash = kept.webhook_secret_hash!;
+  const hash = kept.webhookSecretHash!;
   expect(isWebhookSecret(secret, hash)).toBe(true);
   for (const wrong of [
     '',

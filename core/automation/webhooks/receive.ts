@@ -2,43 +2,45 @@ import { PlatformError } from '#core/base/errors.ts';
 import type { Json } from '#core/base/json.ts';
 import { MAX_CALL_MS } from '#core/base/time-limits.ts';
 import type { Deps } from '#core/ports/deps.ts';
-
 import { idempotent } from '#core/running/idempotency/idempotent.ts';
 import type { KeptAnswer } from '#core/running/idempotency/kept-answer.ts';
 import type { Run } from '#core/runs/run.ts';
+import { preventRun } from '../schedules/open-runs.ts';
 import { answerFromRun, runNow, type ScheduleRunAnswer } from '../schedules/run.ts';
-import { findAnySchedule, preventRun, type Schedule } from '../schedules/store.ts';
+import type { Schedule } from '../schedules/schedule.ts';
+import { findAnySchedule } from '../schedules/store.ts';
 import { isWebhookSecret } from '../schedules/webhook-secret.ts';
 import { mergeInput, readPayload } from './payload.ts';
 
-/** What came to a webhook. */
-export interface Delivery {
+/** A request to the address of a webhook. */
+export interface WebhookCall {
   readonly scheduleId: string;
   readonly secret: string;
   /** `Idempotency-Key`. */
   readonly key: string | undefined;
   readonly request: Request;
-  /** Of the run that it would begin. */
+  /** Id of the run, if the call begins one. */
   readonly runId: string;
   /** Epoch milliseconds. */
   readonly receivedAt: number;
 }
 
-export interface DeliveryAnswer extends ScheduleRunAnswer {
-  /** Whether it is the result of an earlier delivery with the same key. */
+/** Body of the answer to a webhook call. */
+export interface WebhookAnswer extends ScheduleRunAnswer {
+  /** Whether it is the result of an earlier call with the same key. */
   readonly deduplicated: boolean;
 }
 
 /**
- * Runs the agent of a webhook and answers how that ended. Of deliveries with the same key within 24 hours one runs, and
- * the others wait for its result, whichever bodies they have; a run that was lost with its host is a result, too.
+ * Runs the agent of a webhook and waits for the end. Of calls with the same key within 24 hours only one runs, and the
+ * others wait for its result, even if their bodies differ. A run that was lost with its host is a result, too.
  *
  * Throws NOT_FOUND, FORBIDDEN for a wrong secret, CONFLICT while the schedule is disabled, and for a body what
- * {@link readPayload} throws: then nothing ran, and the key is free.
+ * {@link readPayload} throws. Then nothing has run, and the key is free.
  */
-export async function receiveDelivery(deps: Deps, delivery: Delivery): Promise<DeliveryAnswer> {
-  const { key, request, runId, receivedAt } = delivery;
-  const schedule = await findWebhook(deps, delivery);
+export async function receiveWebhook(deps: Deps, call: WebhookCall): Promise<WebhookAnswer> {
+  const { key, request, runId } = call;
+  const schedule = await findWebhook(deps, call);
   const { maxCallBodyBytes, maxDirectBodyBytes = maxCallBodyBytes } = deps.config;
   const payload = await readPayload(request, { bytes: Math.min(maxCallBodyBytes, maxDirectBodyBytes) });
   const run = async (): Promise<ScheduleRunAnswer> => {
@@ -47,38 +49,46 @@ export async function receiveDelivery(deps: Deps, delivery: Delivery): Promise<D
         hint: 'An owner of its workspace can enable the schedule.',
       });
     }
-    const input = mergeInput(schedule.input_data, payload);
+    const input = mergeInput(schedule.input, payload);
     const answer = await runNow(deps, schedule, { runId, source: 'webhook', input });
     if (answer === undefined) throw unknownWebhook();
     return answer;
   };
   // Not tied to the request: a run outlives its sender's connection, and a host that stops waits for it.
   if (key === undefined) return { ...(await inBackground(deps, run())), deduplicated: false };
+  return inBackground(deps, runOnce(deps, schedule, { ...call, key }, run));
+}
 
-  const work = idempotent(
+/** Runs, unless an earlier call had the same key: then answers with that call's result. */
+async function runOnce(
+  deps: Deps,
+  { id: scheduleId, workspaceId }: Schedule,
+  { key, runId, receivedAt }: WebhookCall,
+  run: () => Promise<ScheduleRunAnswer>,
+): Promise<WebhookAnswer> {
+  const outcome = await idempotent(
     deps,
     {
-      workspaceId: schedule.workspace_id,
-      // No header can hold a NUL, so no call's key is the same as a webhook's.
-      key: `webhook\0${schedule.id}\0${key}`,
-      // The key alone says what is the same delivery.
+      workspaceId,
+      // No header can hold a NUL, so this never equals the key of an agent call.
+      key: `webhook\0${scheduleId}\0${key}`,
+      // Two calls are the same if their keys are.
       fingerprint: '',
       runId,
       deadline: receivedAt + MAX_CALL_MS,
       answerFrom: keptAnswerFrom,
-      prevent: (run_id) => preventRun(deps, { schedule_id: schedule.id, run_id }),
+      prevent: (lostRunId) => preventRun(deps, { scheduleId, runId: lostRunId }),
     },
     async (keep) => keep(kept(await run())),
   );
-  const outcome = await inBackground(deps, work);
   const isFirst = 'result' in outcome;
   const { body } = isFirst ? outcome.result : outcome.replayed;
   return { ...(JSON.parse(body) as ScheduleRunAnswer), deduplicated: !isFirst };
 }
 
-async function findWebhook(deps: Deps, { scheduleId, secret }: Delivery): Promise<Schedule> {
+async function findWebhook(deps: Deps, { scheduleId, secret }: WebhookCall): Promise<Schedule> {
   const schedule = await findAnySchedule(deps, scheduleId);
-  const hash = schedule?.webhook_secret_hash ?? null;
+  const hash = schedule?.webhookSecretHash ?? null;
   if (schedule === undefined || hash === null) throw unknownWebhook();
   if (!isWebhookSecret(secret, hash)) {
     throw new PlatformError('FORBIDDEN', 'The secret in the address of this webhook is wrong.', {

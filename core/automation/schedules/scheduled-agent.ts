@@ -7,38 +7,45 @@ import { PlatformError } from '#core/base/errors.ts';
 import { providersOf } from '#core/models/providers.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import type { LlmProvider } from '#core/ports/llm.ts';
+import type { Schedule } from './schedule.ts';
 import type { NewScheduleBody } from './schema.ts';
-import type { Schedule } from './store.ts';
 
-type TargetDeps = Pick<Deps, 'main' | 'blobs' | 'clock' | 'ids'>;
+type AgentDeps = Pick<Deps, 'main' | 'blobs' | 'clock' | 'ids'>;
 
-/** The agent version that a new schedule is to run, and whether the caller named that very version to stay with it. */
-export interface ScheduleTarget {
+/** The agent version of a new schedule. */
+export interface ScheduledAgent {
   readonly agent: AgentVersion;
-  readonly isExplicit: boolean;
+  /** Whether the caller named this very version, and the schedule is to stay with it. */
+  readonly isPinned: boolean;
 }
 
 /**
- * Reads `agent_id`, else `agent` (`org/agent@v2`), else `agent_name` and `agent_version` (`contract.md` 7.3): clients that
- * send an id send a version beside it, which may be a mere default, so the id decides. Throws NOT_FOUND, INVALID_INPUT.
+ * Finds the agent version of a new schedule by `agent_id`, else by `agent` (`org/agent@v2`), else by `agent_name` and
+ * `agent_version`. The id wins, because clients that send one may add a version that is a mere default.
+ *
+ * Throws NOT_FOUND, INVALID_INPUT.
  */
-export async function resolveTarget(deps: TargetDeps, caller: Caller, body: NewScheduleBody): Promise<ScheduleTarget> {
-  const target = body.agent_id ? await byId(deps, caller, body.agent_id) : await byName(deps, caller, body);
-  if (target.agent.definition.execution_engine === null) {
-    throw new PlatformError('INVALID_INPUT', `${refOf(target.agent)} is a skill, which cannot be run by itself.`);
+export async function resolveScheduledAgent(
+  deps: AgentDeps,
+  caller: Caller,
+  body: NewScheduleBody,
+): Promise<ScheduledAgent> {
+  const found = body.agent_id ? await findById(deps, caller, body.agent_id) : await findByName(deps, caller, body);
+  if (found.agent.definition.execution_engine === null) {
+    throw new PlatformError('INVALID_INPUT', `${refOf(found.agent)} is a skill, which cannot be run by itself.`);
   }
-  return target;
+  return found;
 }
 
-async function byId(deps: TargetDeps, caller: Caller, id: string): Promise<ScheduleTarget> {
+async function findById(deps: AgentDeps, caller: Caller, id: string): Promise<ScheduledAgent> {
   const agent = await findAnyVersion(deps, id);
   if (agent === undefined || !(await maySchedule(deps, caller, agent))) {
     throw new PlatformError('NOT_FOUND', `There is no agent version with the id "${id.slice(0, 64)}".`);
   }
-  return { agent, isExplicit: false };
+  return { agent, isPinned: false };
 }
 
-async function byName(deps: TargetDeps, caller: Caller, body: NewScheduleBody): Promise<ScheduleTarget> {
+async function findByName(deps: AgentDeps, caller: Caller, body: NewScheduleBody): Promise<ScheduledAgent> {
   const reference = body.agent ?? body.agent_name;
   const parts = splitReference(reference ?? '');
   if (parts === undefined) {
@@ -57,23 +64,31 @@ async function byName(deps: TargetDeps, caller: Caller, body: NewScheduleBody): 
   if (agent === undefined || !(await maySchedule(deps, caller, agent))) {
     throw new PlatformError('NOT_FOUND', `There is no agent ${org}/${name} with a version ${version}.`.slice(0, 300));
   }
-  return { agent, isExplicit: named !== undefined && named !== 'latest' };
+  return { agent, isPinned: named !== undefined && named !== 'latest' };
 }
 
-/** Runs have no user to ask: a private agent of another workspace would be run for all members of this one. */
-const maySchedule = async (deps: TargetDeps, caller: Caller, agent: AgentVersion): Promise<boolean> =>
+/** All members of a workspace share its schedules, so an agent that only one member may see is refused. */
+const maySchedule = async (deps: AgentDeps, caller: Caller, agent: AgentVersion): Promise<boolean> =>
   (agent.definition.is_public || agent.workspaceId === caller.workspace.id) && maySee(deps, caller, agent);
 
-/** Another version of the agent of a schedule. Throws NOT_FOUND. */
-export async function otherVersion(deps: TargetDeps, schedule: Schedule, version: string): Promise<AgentVersion> {
+/** Finds another version of the agent of a schedule. Throws NOT_FOUND. */
+export async function findOtherVersion(deps: AgentDeps, schedule: Schedule, version: string): Promise<AgentVersion> {
   const number = parseVersion(/^\d/.test(version) ? `v${version}` : version);
-  const agents = new AgentStore(deps, schedule.agent_workspace_id);
-  const agent = number === undefined ? undefined : await agents.findVersion(schedule.agent_name, number);
-  if (agent === undefined || (agent.workspaceId !== schedule.workspace_id && !agent.definition.is_public)) {
-    const name = `${schedule.agent_org}/${schedule.agent_name}`;
+  const agents = new AgentStore(deps, schedule.agentWorkspaceId);
+  const agent = number === undefined ? undefined : await agents.findVersion(schedule.agentName, number);
+  if (agent === undefined || (agent.workspaceId !== schedule.workspaceId && !agent.definition.is_public)) {
+    const name = `${schedule.agentOrg}/${schedule.agentName}`;
     throw new PlatformError('NOT_FOUND', `There is no agent ${name} with a version ${version.slice(0, 20)}.`);
   }
   return agent;
+}
+
+/** Id of the version that schedules of this agent follow. */
+export async function currentVersionId(
+  deps: AgentDeps,
+  { workspaceId, name }: AgentVersion,
+): Promise<string | undefined> {
+  return (await new AgentStore(deps, workspaceId).findVersion(name, 'latest'))?.id;
 }
 
 /** Throws INVALID_INPUT for a provider that the agent does not support. Programs bring their own models. */
@@ -93,10 +108,10 @@ export function checkProvider(
 
 export const agentMembers = (
   agent: AgentVersion,
-): Pick<Schedule, 'agent_id' | 'agent_workspace_id' | 'agent_org' | 'agent_name' | 'agent_version'> => ({
-  agent_id: agent.id,
-  agent_workspace_id: agent.workspaceId,
-  agent_org: agent.orgSlug,
-  agent_name: agent.name,
-  agent_version: versionName(agent.version),
+): Pick<Schedule, 'agentId' | 'agentWorkspaceId' | 'agentOrg' | 'agentName' | 'agentVersion'> => ({
+  agentId: agent.id,
+  agentWorkspaceId: agent.workspaceId,
+  agentOrg: agent.orgSlug,
+  agentName: agent.name,
+  agentVersion: versionName(agent.version),
 });

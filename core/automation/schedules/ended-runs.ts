@@ -1,0 +1,81 @@
+import { type Delivery, deliveryOperation, tryDelivery } from '#core/outbound/deliveries.ts';
+import { isoTime } from '#core/ports/clock.ts';
+import type { Deps } from '#core/ports/deps.ts';
+import type { Run } from '#core/runs/run.ts';
+import { isAlertDue, streakOf } from '../alerts/failure-streak.ts';
+import { type AlertDeps, newAlert, scheduleAlertListener } from '../alerts/schedule-alerts.ts';
+import { closeRunOperation, type OpenScheduleRun } from './open-runs.ts';
+import type { NewScheduleEvent, Schedule } from './schedule.ts';
+import { type ScheduleChange, ScheduleStore } from './store.ts';
+
+type RunEnd = Pick<Run, 'status' | 'errorMessage'>;
+
+/**
+ * Counts a run that has ended, once: a success resets the consecutive failures, a failure adds one and disables the
+ * schedule when the maximum is reached. The alert that a failure makes due is written in the same transaction, and posted
+ * in the background.
+ */
+export async function countEndedRun(
+  deps: AlertDeps & Pick<Deps, 'background'>,
+  run: OpenScheduleRun,
+  end: RunEnd,
+): Promise<void> {
+  let alert: Delivery | undefined;
+  const counted = await new ScheduleStore(deps, run.workspaceId).change(run.scheduleId, (schedule) => {
+    const outcome = endRunChange(deps, schedule, run, end);
+    alert = outcome.alert;
+    return outcome.change;
+  });
+  if (counted && alert) deps.background(tryDelivery(deps, alert, scheduleAlertListener(deps)));
+}
+
+function endRunChange(
+  deps: AlertDeps,
+  schedule: Schedule,
+  run: OpenScheduleRun,
+  end: RunEnd,
+): { change: ScheduleChange; alert?: Delivery } {
+  const closed: Partial<Schedule> = {
+    openRuns: schedule.openRuns - 1,
+    ...(schedule.lastRunId === run.runId && { lastRunStatus: end.status }),
+    ...(end.status === 'completed' && { consecutiveFailures: 0 }),
+  };
+  const close = closeRunOperation(run);
+  if (end.status !== 'failed' && end.status !== 'timeout') return { change: { set: closed, alongside: [close] } };
+
+  const failures = schedule.consecutiveFailures + 1;
+  const autoDisabled = schedule.enabled && failures >= schedule.maxConsecutiveFailures;
+  const set = {
+    ...closed,
+    consecutiveFailures: failures,
+    ...(autoDisabled && { enabled: false, nextRunAt: null, autoDisabledAt: isoTime(deps.clock.now()) }),
+  };
+  const alert = alertOf(deps, { ...schedule, ...set }, { autoDisabled, lastError: end.errorMessage });
+  const alongside = alert ? [close, deliveryOperation(deps, alert)] : [close];
+  return {
+    change: { set, events: failureEvents(run, end, { failures, autoDisabled }), alongside },
+    ...(alert && { alert }),
+  };
+}
+
+/** The alert that the failure makes due, if any; the schedule is as the failure left it. */
+function alertOf(
+  deps: Pick<Deps, 'ids'>,
+  schedule: Schedule,
+  failure: { autoDisabled: boolean; lastError: string | null },
+): Delivery | undefined {
+  const { alertWebhookUrl } = schedule;
+  if (alertWebhookUrl === null || !isAlertDue(schedule, failure)) return undefined;
+  return newAlert(deps, streakOf(schedule, failure), alertWebhookUrl);
+}
+
+function failureEvents(
+  { runId }: OpenScheduleRun,
+  { errorMessage }: RunEnd,
+  { failures, autoDisabled }: { failures: number; autoDisabled: boolean },
+): NewScheduleEvent[] {
+  const message = `Run ${runId} failed: ${errorMessage ?? 'no reason was given'}`.slice(0, 500);
+  const failed: NewScheduleEvent = { type: 'run_failed', message };
+  if (!autoDisabled) return [failed];
+  return [failed, { type: 'auto_disabled', message: `Disabled after ${failures} failures in a row.` }];
+}

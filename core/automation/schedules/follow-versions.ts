@@ -1,0 +1,65 @@
+import { versionName } from '#core/agents/references.ts';
+import { AgentStore, findAnyVersion } from '#core/agents/store.ts';
+import type { AgentVersion } from '#core/agents/version.ts';
+import type { Deps } from '#core/ports/deps.ts';
+import type { Schedule } from './schedule.ts';
+import { type ScheduleChange, ScheduleStore } from './store.ts';
+
+const MOVE_CONCURRENCY = 20;
+
+type FollowDeps = Pick<Deps, 'main' | 'blobs' | 'clock' | 'ids' | 'config' | 'log'>;
+
+/** Whether a schedule moves to new versions of its agent: only to those of its own workspace. */
+export const followsVersions = ({ autoUpdate, agentWorkspaceId, workspaceId }: Schedule): boolean =>
+  autoUpdate && agentWorkspaceId === workspaceId;
+
+/** The change that moves a schedule to another version, with its timeline entry; `undefined` if it runs it already. */
+export function versionChange(schedule: Schedule, agent: AgentVersion): ScheduleChange | undefined {
+  if (schedule.agentId === agent.id) return undefined;
+  const agentVersion = versionName(agent.version);
+  const message = `Agent updated from ${schedule.agentVersion} to ${agentVersion}`;
+  return { set: { agentId: agent.id, agentVersion }, events: [{ type: 'version_updated', message }] };
+}
+
+const followTo = (agent: AgentVersion) => (schedule: Schedule) =>
+  schedule.enabled && followsVersions(schedule) ? versionChange(schedule, agent) : undefined;
+
+/**
+ * Moves the enabled schedules that follow an agent, in its own workspace, to its current version, after a version was
+ * published or deleted. Repeats if another version became current meanwhile. Never throws: the request has succeeded.
+ */
+export async function moveSchedulesToCurrentVersion(
+  deps: FollowDeps,
+  { workspaceId, name }: Pick<AgentVersion, 'workspaceId' | 'name'>,
+): Promise<void> {
+  try {
+    const store = new ScheduleStore(deps, workspaceId);
+    const ids = await store.idsOf(name);
+    const findCurrent = () => new AgentStore(deps, workspaceId).findVersion(name, 'latest');
+    let current = ids.length > 0 ? await findCurrent() : undefined;
+    while (current) {
+      const target = current;
+      for (let start = 0; start < ids.length; start += MOVE_CONCURRENCY) {
+        const batch = ids.slice(start, start + MOVE_CONCURRENCY);
+        await Promise.all(batch.map((id) => store.change(id, followTo(target))));
+      }
+      current = await findCurrent();
+      if (current?.id === target.id) return;
+    }
+  } catch (error) {
+    deps.log.error('schedules did not follow a new version', { agent: name, error: String(error) });
+  }
+}
+
+/**
+ * The version that a due schedule runs. A schedule that follows versions catches up here if the process that published or
+ * deleted one died before it had moved the schedule. Returns `undefined` if no version is left.
+ */
+export async function versionToRun(deps: FollowDeps, schedule: Schedule): Promise<AgentVersion | undefined> {
+  const agent = await findAnyVersion(deps, schedule.agentId);
+  const isBehind = agent === undefined || agent.supersededAt !== undefined;
+  if (!isBehind || !schedule.enabled || !followsVersions(schedule)) return agent;
+  const current = await new AgentStore(deps, schedule.workspaceId).findVersion(schedule.agentName, 'latest');
+  if (current) await new ScheduleStore(deps, schedule.workspaceId).change(schedule.id, followTo(current));
+  return current ?? agent;
+}

@@ -1,0 +1,66 @@
+import type { Deps } from '#core/ports/deps.ts';
+import { type Item, queryAll } from '#core/ports/table.ts';
+import type { Schedule } from './schedule.ts';
+
+/** Attribute of each member of a schedule in its item. */
+const ATTRIBUTES = {
+  id: 'id',
+  workspaceId: 'workspace_id',
+  agentId: 'agent_id',
+  agentWorkspaceId: 'agent_workspace_id',
+  agentOrg: 'agent_org',
+  agentName: 'agent_name',
+  agentVersion: 'agent_version',
+  type: 'schedule_type',
+  cronExpression: 'cron_expression',
+  timezone: 'timezone',
+  input: 'input_data',
+  llmProvider: 'llm_provider',
+  enabled: 'enabled',
+  autoUpdate: 'auto_update',
+  overlap: 'overlap',
+  webhookSecretHash: 'webhook_secret_hash',
+  webhookSecretPreview: 'webhook_secret_preview',
+  alertWebhookUrl: 'alert_webhook_url',
+  alertOnFailureCount: 'alert_on_failure_count',
+  maxConsecutiveFailures: 'max_consecutive_failures',
+  consecutiveFailures: 'consecutive_failures',
+  autoDisabledAt: 'auto_disabled_at',
+  nextRunAt: 'next_run_at',
+  lastRunAt: 'last_run_at',
+  lastRunId: 'last_run_id',
+  lastRunStatus: 'last_run_status',
+  runCount: 'run_count',
+  openRuns: 'open_runs',
+  createdBy: 'created_by',
+  createdAt: 'created_at',
+  updatedAt: 'updated_at',
+  deletedAt: 'deleted_at',
+} as const satisfies { readonly [Name in keyof Schedule]: string };
+
+const MEMBERS = Object.entries(ATTRIBUTES) as [keyof Schedule, string][];
+const DIGITS = '0123456789abcdef';
+
+export const scheduleFrom = (item: Item): Schedule =>
+  Object.fromEntries(MEMBERS.map(([member, attribute]) => [member, item[attribute]])) as unknown as Schedule;
+
+/** The attributes of a schedule's item, without keys. */
+export const attributesOf = (schedule: Schedule): Omit<Item, 'pk' | 'sk'> =>
+  Object.fromEntries(MEMBERS.map(([member, attribute]) => [attribute, schedule[member]]));
+
+export const metaKey = (scheduleId: string) => ({ pk: `SCHEDULE#${scheduleId}`, sk: 'META' });
+
+/** gsi2 has what is waited for in 16 partitions, by the first digit of an id. `until` is compared with the sort key. */
+export async function* listIndexed<T>(
+  main: Deps['main'],
+  {
+    kind,
+    until,
+    read,
+  }: { readonly kind: 'DUE' | 'OPENRUNS'; readonly until: string; readonly read: (item: Item) => T },
+): AsyncGenerator<T> {
+  for (const digit of DIGITS) {
+    const query = { index: 'gsi2', pk: `${kind}#${digit}`, sk: { lessThan: until }, limit: 500 } as const;
+    for await (const item of queryAll(main, query)) yield read(item);
+  }
+}

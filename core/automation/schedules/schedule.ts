@@ -1,0 +1,75 @@
+import type { Json } from '#core/base/json.ts';
+import type { LlmProvider } from '#core/ports/llm.ts';
+import type { RunStatus } from '#core/runs/run.ts';
+
+/** An agent that runs on a cron timetable, or when something posts to a webhook. Times are ISO texts. */
+export interface Schedule {
+  readonly id: string;
+  readonly workspaceId: string;
+  readonly agentId: string;
+  readonly agentWorkspaceId: string;
+  readonly agentOrg: string;
+  readonly agentName: string;
+  readonly agentVersion: string;
+  readonly type: 'cron' | 'webhook';
+  /** Null for webhooks. */
+  readonly cronExpression: string | null;
+  readonly timezone: string;
+  readonly input: ScheduleInput;
+  readonly llmProvider: LlmProvider | null;
+  readonly enabled: boolean;
+  /** Whether it follows new versions of its agent. */
+  readonly autoUpdate: boolean;
+  /** Whether a run begins while another one is open. */
+  readonly overlap: 'allow' | 'skip';
+  /** SHA-256, hexadecimal; null for crons. */
+  readonly webhookSecretHash: string | null;
+  readonly webhookSecretPreview: string | null;
+  readonly alertWebhookUrl: string | null;
+  readonly alertOnFailureCount: number;
+  readonly maxConsecutiveFailures: number;
+  readonly consecutiveFailures: number;
+  readonly autoDisabledAt: string | null;
+  /** The first minute that has not been handled, past or future; null for webhooks and while disabled. */
+  readonly nextRunAt: string | null;
+  readonly lastRunAt: string | null;
+  readonly lastRunId: string | null;
+  readonly lastRunStatus: RunStatus | null;
+  readonly runCount: number;
+  /** Runs that have begun and are not counted yet. */
+  readonly openRuns: number;
+  readonly createdBy: string;
+  readonly createdAt: string;
+  readonly updatedAt: string;
+  readonly deletedAt: string | null;
+}
+
+export type ScheduleInput = { readonly [member: string]: Json };
+
+type ScheduleEventType =
+  | 'created'
+  | 'updated'
+  | 'enabled'
+  | 'disabled'
+  | 'auto_disabled'
+  | 'version_updated'
+  | 'run_failed'
+  | 'missed'
+  | 'skipped_overlap'
+  | 'alert_sent'
+  | 'alert_failed'
+  | 'webhook_regenerated'
+  | 'deleted';
+
+/** An entry of a schedule's timeline. */
+export interface ScheduleEvent {
+  readonly id: string;
+  readonly type: ScheduleEventType;
+  readonly message: string | null;
+  readonly createdAt: string;
+}
+
+export interface NewScheduleEvent {
+  readonly type: ScheduleEventType;
+  readonly message: string;
+}

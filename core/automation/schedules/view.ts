@@ -1,0 +1,75 @@
+import type * as z from 'zod';
+import { isoTime } from '#core/ports/clock.ts';
+import type { Deps } from '#core/ports/deps.ts';
+import type { Run } from '#core/runs/run.ts';
+import type { Schedule, ScheduleEvent } from './schedule.ts';
+import type { scheduleEvent, scheduleRun, scheduleView } from './schema.ts';
+import { nextRun } from './settings.ts';
+import { webhookUrl } from './webhook-secret.ts';
+
+/** A schedule as the API answers it. `secret` only in the answer that makes it. */
+export function viewOf(
+  { config, clock }: Pick<Deps, 'config' | 'clock'>,
+  schedule: Schedule,
+  secret?: string,
+): z.output<typeof scheduleView> {
+  const { cronExpression, timezone, nextRunAt, webhookSecretPreview } = schedule;
+  const now = clock.now();
+  // A minute that is being handled is no longer the next one.
+  const isPast = nextRunAt !== null && nextRunAt <= isoTime(now);
+  return {
+    id: schedule.id,
+    workspace_id: schedule.workspaceId,
+    agent_id: schedule.agentId,
+    agent_name: schedule.agentName,
+    agent_version: schedule.agentVersion,
+    schedule_type: schedule.type,
+    type: schedule.type,
+    cron_expression: cronExpression,
+    timezone,
+    input_data: schedule.input,
+    llm_provider: schedule.llmProvider,
+    provider: schedule.llmProvider,
+    enabled: schedule.enabled,
+    auto_update: schedule.autoUpdate,
+    pin_version: !schedule.autoUpdate,
+    overlap: schedule.overlap,
+    ...(webhookSecretPreview !== null && { webhook_secret_preview: webhookSecretPreview }),
+    ...(secret !== undefined && { webhook_url: webhookUrl({ config }, schedule.id, secret) }),
+    next_run_at: isPast ? nextRun(cronExpression, timezone, now) : nextRunAt,
+    last_run_at: schedule.lastRunAt,
+    last_run_status: schedule.lastRunStatus,
+    run_count: schedule.runCount,
+    total_runs: schedule.runCount,
+    consecutive_failures: schedule.consecutiveFailures,
+    max_consecutive_failures: schedule.maxConsecutiveFailures,
+    auto_disabled_at: schedule.autoDisabledAt,
+    alert_webhook_url: schedule.alertWebhookUrl,
+    alert_on_failure_count: schedule.alertOnFailureCount,
+    created_at: schedule.createdAt,
+    updated_at: schedule.updatedAt,
+  };
+}
+
+export const eventView = ({ id, type, message, createdAt }: ScheduleEvent): z.output<typeof scheduleEvent> => ({
+  id,
+  event_type: type,
+  message,
+  created_at: createdAt,
+});
+
+/** A run in the history of a schedule; with `fields`, only those members of it. */
+export function runView(run: Run, fields: readonly string[] | undefined): Partial<z.output<typeof scheduleRun>> {
+  const view = {
+    id: run.id,
+    status: run.status,
+    error_message: run.errorMessage,
+    duration_ms: run.durationMs,
+    trigger_source: run.triggerSource,
+    started_at: run.startedAt,
+    completed_at: run.completedAt,
+    agent_version: run.agentVersion,
+  };
+  if (fields === undefined) return view;
+  return Object.fromEntries(Object.entries(view).filter(([name]) => fields.includes(name)));
+}
