@@ -21,7 +21,7 @@ const WORKSPACE: Workspace = {
 };
 const ELSEWHERE = '22222222-2222-4222-8222-222222222222';
 
-/** `ann/<name>@v1`, calling the agents named. */
+/** `ann/<name>@v1`, with the agents in `calls` as its dependencies. */
 function agent(
   name: string,
   calls: readonly string[] = [],
@@ -53,7 +53,7 @@ interface Started {
   readonly env: Record<string, string>;
 }
 
-/** Records a run as the pipeline does, and authenticates with its key. */
+/** Records a run as a call does, and authenticates with its key. */
 async function start(
   deps: MemoryDeps,
   version: AgentVersion,
@@ -110,8 +110,8 @@ const sdkHeaders = (env: Record<string, string>): Record<string, string> => ({
   'X-Platform-Request-Id': env.PLATFORM_REQUEST_ID!,
 });
 
-describe('what a called run gets', () => {
-  test('comes from the record of the calling one', async () => {
+describe('the lineage of a called run', () => {
+  test('comes from the record of the calling run', async () => {
     const deps = memoryDeps();
     const top = await start(deps, agent('top', ['mid'], { max_hops: 3, per_call_downstream_cap: 7 }));
     expect(top.env).toMatchObject({
@@ -150,7 +150,7 @@ describe('what a called run gets', () => {
     });
   });
 
-  test('strictness reaches all below', async () => {
+  test('is strict below a strict agent', async () => {
     const deps = memoryDeps();
     const top = await start(deps, agent('top', ['mid'], { orchestration_mode: 'strict' }));
     const mid = await start(
@@ -162,7 +162,7 @@ describe('what a called run gets', () => {
     expect((await call(deps, mid, agent('leaf'))).isStrict).toBe(true);
   });
 
-  test('headers make limits narrower, never wider', async () => {
+  test('has limits that headers can lower but not raise', async () => {
     const deps = memoryDeps();
     const top = await start(deps, agent('top', ['mid'], { max_hops: 3, per_call_downstream_cap: 7 }));
     const now = deps.clock.now();
@@ -192,8 +192,8 @@ describe('what a called run gets', () => {
   );
 });
 
-describe('the key', () => {
-  test('opens nothing once its run has ended, was lost or is past its deadline', async () => {
+describe('the service key of a run', () => {
+  test('is invalid once its run has ended, was lost or is past its deadline', async () => {
     const deps = memoryDeps();
     const { issued } = await start(deps, agent('top', ['mid']), undefined, 10);
     await deps.clock.advance(9_999);
@@ -207,7 +207,7 @@ describe('the key', () => {
     expect(await authenticateAgent(deps, other.issued.serviceKey)).toBeUndefined();
   });
 
-  test('is not made from what others know of the run', async () => {
+  test('cannot be guessed from the ids of the run', async () => {
     const deps = memoryDeps();
     const { issued } = await start(deps, agent('top', ['mid']));
     const forged = newRunKey(deps.ids, { workspaceId: WORKSPACE.id, runId: issued.runId });
@@ -216,14 +216,14 @@ describe('the key', () => {
     expect(await authenticateAgent(deps, nowhere)).toBeUndefined();
   });
 
-  test('is stored nowhere, and neither is it in the record', async () => {
+  test('is stored only as a hash', async () => {
     const deps = memoryDeps();
     const { issued } = await start(deps, agent('top', ['mid']));
     expect(JSON.stringify(issued.context)).not.toContain(issued.serviceKey.slice(60));
   });
 });
 
-describe('signatures', () => {
+describe('signed headers', () => {
   const all = [
     'X-Platform-Call-Chain',
     'X-Platform-Call-Chain-Sig',
@@ -231,7 +231,7 @@ describe('signatures', () => {
     'X-Platform-Billing-Org-Sig',
   ];
 
-  test('of another run, or made up, are refused', async () => {
+  test('are refused if they are forged or of another run', async () => {
     const deps = memoryDeps();
     const top = await start(deps, agent('top', ['mid']));
     const same = await start(deps, agent('top', ['mid']));
@@ -252,7 +252,7 @@ describe('signatures', () => {
     await expect(call(deps, top, agent('mid'), swapped)).rejects.toMatchObject({ code: 'FORBIDDEN' });
   });
 
-  test('come in pairs, and the chain with the billing organization', async () => {
+  test('need their signatures, and the chain needs the billing organization', async () => {
     const deps = memoryDeps();
     const top = await start(deps, agent('top', ['mid']));
     const good = sdkHeaders(top.env);
@@ -273,7 +273,7 @@ describe('signatures', () => {
   });
 });
 
-describe('which agents may be called', () => {
+describe('an agent may call', () => {
   const refusal = async (from: AgentVersion, to: AgentVersion, version = 'v1', lineage?: Lineage) => {
     const deps = memoryDeps();
     const top = await start(deps, from, lineage);
@@ -283,7 +283,7 @@ describe('which agents may be called', () => {
     );
   };
 
-  test('those of the manifest, at exactly their versions', async () => {
+  test('only the dependencies of its manifest, at exact versions', async () => {
     expect(await refusal(agent('top', ['mid']), agent('mid'))).toBe('ok');
     expect(await refusal(agent('top', ['mid']), agent('other'))).toBe('DEPENDENCY_NOT_ALLOWED');
     expect(await refusal(agent('top', ['mid']), { ...agent('mid'), version: 2 }, 'v2')).toBe('DEPENDENCY_NOT_ALLOWED');
@@ -292,7 +292,7 @@ describe('which agents may be called', () => {
     expect(await refusal(agent('top', ['mid']), { ...agent('mid'), orgSlug: 'annie' })).toBe('DEPENDENCY_NOT_ALLOWED');
   });
 
-  test("public ones, and those of the agent's or the paying workspace", async () => {
+  test('public agents, and private ones of its own or the paying workspace', async () => {
     const elsewhere = (is_public: boolean) => agent('mid', [], {}, { is_public }, ELSEWHERE);
     expect(await refusal(agent('top', ['mid']), elsewhere(true))).toBe('ok');
     expect(await refusal(agent('top', ['mid']), elsewhere(false))).toBe('FORBIDDEN');
@@ -300,11 +300,11 @@ describe('which agents may be called', () => {
     expect(await refusal(agent('top', ['mid'], {}, {}, ELSEWHERE), agent('mid'))).toBe('ok');
   });
 
-  test('those that are callable', async () => {
+  test('only callable agents', async () => {
     expect(await refusal(agent('top', ['mid']), agent('mid', [], {}, { callable: false }))).toBe('AGENT_NOT_CALLABLE');
   });
 
-  test('those that are not above, whichever version', async () => {
+  test('no agent above it in the chain, at any version', async () => {
     const below = (...chain: string[]): Lineage => ({ chain, maxHops: 5, budgets: [], isStrict: false });
     expect(await refusal(agent('mid', ['top']), agent('top'), 'v1', below('ann/top@v1'))).toBe('DEPENDENCY_CYCLE');
     expect(await refusal(agent('mid', ['top']), agent('top'), 'v1', below('ann/top@v7'))).toBe('DEPENDENCY_CYCLE');
@@ -314,7 +314,7 @@ describe('which agents may be called', () => {
 });
 
 describe('hops', () => {
-  test('end where the smallest limit above says', async () => {
+  test('are limited by the smallest limit above', async () => {
     const deps = memoryDeps();
     const tree = ['a', 'b', 'c', 'd'].map((name, index, all) => agent(name, all.slice(index + 1), { max_hops: 9 }));
     const run = async (hops?: number): Promise<string> => {
@@ -332,7 +332,7 @@ describe('hops', () => {
     expect(await run(0)).toBe('MAX_HOPS_EXCEEDED at b');
   });
 
-  test('an agent that needs more than there are is not called', async () => {
+  test('must suffice for the called agent', async () => {
     const deps = memoryDeps();
     const needy = agent('mid', ['leaf'], { min_required_hops: 2 });
     expect(() => topOfChain(needy, 1)).toThrow(expect.objectContaining({ code: 'MAX_HOPS_TOO_LOW' }));
@@ -367,7 +367,7 @@ describe('budgets', () => {
     await call(deps, sister, agent('low'));
   });
 
-  test('a refused call is counted nowhere', async () => {
+  test('do not count a refused call', async () => {
     const deps = memoryDeps();
     const top = await start(deps, agent('top', ['mid'], { per_call_downstream_cap: 2 }));
     const mid = await start(
@@ -384,7 +384,7 @@ describe('budgets', () => {
     await expect(call(deps, mid, agent('low'))).rejects.toMatchObject({ code: 'BUDGET_EXCEEDED' });
   });
 
-  test('are exact when 40 call at once', async () => {
+  test('are exact when 40 calls come at once', async () => {
     const deps = memoryDeps();
     const top = await start(deps, agent('top', ['mid'], { per_call_downstream_cap: 17 }));
     const mid = await start(deps, agent('mid', ['low']), await call(deps, top, agent('mid')));
@@ -393,7 +393,7 @@ describe('budgets', () => {
   });
 });
 
-test('a deadline that has passed is TIMEOUT', async () => {
+test('a call past its deadline is refused with TIMEOUT', async () => {
   const deps = memoryDeps();
   const top = await start(deps, agent('top', ['mid']));
   const headers = { 'X-Platform-Deadline-Ms': String(deps.clock.now()) };
