@@ -11,10 +11,10 @@ import { finishInBackground, startCall } from './call.ts';
 import { actingWorkspace } from './target.ts';
 
 /**
- * Runs the version of a former run once more, with the input that its record holds. Answers the id of the former run.
+ * Repeats a run: starts the same version with the recorded input, in the background. Returns the id of the former run.
  *
- * Throws NOT_FOUND, UNPROCESSABLE for what cannot be repeated (an installation, a run that got files or secrets, a version
- * that was deleted), FORBIDDEN for an agent that is no longer shared, and what `startCall` throws.
+ * Throws NOT_FOUND, UNPROCESSABLE for a run that cannot be repeated (an installation, a run with files or secrets in its
+ * input, a deleted version), FORBIDDEN for an agent that is no longer shared, and what `startCall` throws.
  */
 export async function replayRun(
   deps: Deps,
@@ -53,5 +53,5 @@ const hasFiles = ({ files }: { readonly [member: string]: Json }): boolean =>
   Array.isArray(files) &&
   files.some((file) => String((file as { path?: unknown } | null)?.path).startsWith(`${UPLOAD_FOLDER}/`));
 
-/** As `SecretMask` leaves it: the agent would be given the mask for the value. */
+/** Whether `SecretMask` replaced a value: the agent would get the mask instead of it. */
 const holdsMasked = (input: Json): boolean => /\[secret [A-Z][A-Z0-9_]*\]/.test(JSON.stringify(input));

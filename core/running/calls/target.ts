@@ -8,13 +8,13 @@ import type { Workspace } from '#core/base/workspace.ts';
 import { isoTime } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
 
-/** The version that a path names. Throws NOT_FOUND. */
+/** Finds the version that a path names. Throws NOT_FOUND. */
 export async function resolveForCall(
   deps: Deps,
   { org, agent: name, version }: { org: string; agent: string; version: string },
 ): Promise<AgentVersion> {
   const current = await resolveAgent(deps, org, name, version);
-  // While no version can run, the call of the newest says what it lacks.
+  // If no version can run, the newest is called: the error says what it lacks.
   const agent = current ?? (version === 'latest' ? await findNewest(deps, org, name) : undefined);
   if (agent === undefined) {
     throw new PlatformError('NOT_FOUND', `There is no agent ${org}/${name} with a version ${version}.`);
@@ -23,8 +23,10 @@ export async function resolveForCall(
 }
 
 /**
- * The workspace that a call acts in: the one that the caller named; else the agent's, for its members; else the
- * caller's personal one. Throws FORBIDDEN when the agent is private to a workspace that the caller is no member of.
+ * The workspace that owns a call's run: the one that the caller named; otherwise the agent's, if the caller is a member;
+ * otherwise the caller's. Throws FORBIDDEN if the agent is private to a workspace of which the caller is not a member.
+ *
+ * @param named Whether the caller named `caller.workspace`.
  */
 export async function actingWorkspace(
   deps: Deps,
@@ -32,7 +34,7 @@ export async function actingWorkspace(
   agent: AgentVersion,
   named: boolean,
 ): Promise<Workspace> {
-  // What an agent may call is in its manifest (`checkSubCall`); whatever it calls belongs to the workspace it runs for.
+  // `checkSubCall` decides what an agent may call. Its calls belong to the workspace that it runs for.
   if (caller.agent !== undefined) return caller.workspace;
   const isOwn = caller.workspace.id === agent.workspaceId;
   const membership = isOwn ? caller : await findMembership(deps, caller.userId, agent.workspaceId);
@@ -46,7 +48,10 @@ export async function actingWorkspace(
   return isMember && !named ? membership.workspace : caller.workspace;
 }
 
-/** `spec.md` *Versioning* 2 and 3. Throws NOT_FOUND for a version whose deprecation period is over. */
+/**
+ * The response headers for a deprecated version (`spec.md` *Versioning* 2 and 3); none for others. Throws NOT_FOUND once
+ * the deprecation period is over.
+ */
 export async function checkDeprecation(
   deps: Deps,
   agent: AgentVersion,

@@ -9,12 +9,13 @@ import type { EngineRun } from './engine.ts';
 
 export type AskDeps = Pick<Deps, 'llm' | 'clock' | 'config'>;
 
-/** What a model is asked, whichever it is. */
+/** The part of a request that does not depend on the model. */
 type Question = Pick<LlmRequest, 'system' | 'messages' | 'tools' | 'maxOutputTokens' | 'json' | 'signal'>;
 
 /**
- * The first answer of `models`, in order: only a provider that limits its rate makes way for the next. The text is shown
- * as it comes, and every step traced. Throws as {@link Llm.generate} does.
+ * Asks `models` in order until one answers. The next one is asked only if a provider limits its rate before its first
+ * text. Emits text as it comes and traces every step. Throws what {@link Llm.generate} throws, and LLM_RATE_LIMITED if all
+ * providers refused.
  */
 export async function askModels(
   deps: AskDeps,
@@ -28,7 +29,7 @@ export async function askModels(
     try {
       return { choice, answer: await ask(deps, run, choice, question(choice), progress) };
     } catch (error) {
-      // What was shown already cannot be taken back.
+      // Text that a client has seen cannot be taken back.
       if (!isPlatformError(error) || error.code !== 'LLM_RATE_LIMITED' || progress.hasBegun) throw error;
       refusals.push(error);
     }
@@ -94,7 +95,7 @@ async function ask(
   }
 }
 
-/** One error for all of them, which says what else the caller could use. */
+/** One error for all refusals, with the other providers that the caller could use. */
 function allRefused({ config }: AskDeps, run: EngineRun, refusals: readonly PlatformError[]): PlatformError {
   const used: LlmProvider[] = run.models.map(({ provider }) => provider);
   const others = providersOf(run.agent.definition, config).filter((provider) => !used.includes(provider));

@@ -50,7 +50,7 @@ function prepare(change: Partial<EngineRun> = {}, definition: Partial<AgentVersi
 }
 
 describe('runPrompt', () => {
-  test('one message, the answer as data, tokens and cost', async () => {
+  test('sends one message and returns the answer as data, with tokens and cost', async () => {
     server.queue({ text: '{"greeting": "Hello, Ada!"}', usage: { input: 1000, output: 100 } });
     const { deps, run, events } = prepare(
       { input: { document: { name: 'Ada' }, uploads: [], isMultipart: false } },
@@ -83,7 +83,7 @@ describe('runPrompt', () => {
     ]);
   });
 
-  test('a watched run shows the text as it comes, without secrets', async () => {
+  test('emits the text of a watched run as it comes, with secrets masked', async () => {
     const text = 'It is very-secret, they say, and very-secret again.';
     server.queue({ text });
     const { deps, run, events } = prepare({ isWatched: true });
@@ -96,7 +96,7 @@ describe('runPrompt', () => {
     expect(server.requests[0]!.stream).toBe(true);
   });
 
-  test('JSON mode for agents that promise an object, and prompts that speak of it', async () => {
+  test('asks for JSON mode if the output is an object and the prompt mentions JSON', async () => {
     const ask = async (definition: Partial<AgentVersion['definition']>) => {
       const { deps, run } = prepare({ models: [OPENAI] }, definition);
       await runPrompt(deps, run);
@@ -110,13 +110,13 @@ describe('runPrompt', () => {
     expect(await ask({ prompt: 'Answer.', output_schema: { type: 'object' } })).toBeUndefined();
   });
 
-  test('a cut answer comes with a warning', async () => {
+  test('warns about a truncated answer', async () => {
     server.queue({ text: '{"a": ', finish: 'length' });
     const { deps, run } = prepare();
     expect(await runPrompt(deps, run)).toMatchObject({ data: { result: '{"a": ' }, warnings: [{ code: 'TRUNCATED' }] });
   });
 
-  test('a refusal of the model is an error that has its cost', async () => {
+  test('returns an error with the cost if the model declines', async () => {
     server.queue({ text: 'I', finish: 'content_filter', usage: { input: 10, output: 1 } });
     const { deps, run } = prepare();
     const result = await runPrompt(deps, run);
@@ -124,13 +124,13 @@ describe('runPrompt', () => {
     expect(result.usage).toEqual({ input_tokens: 10, output_tokens: 1 });
   });
 
-  test('missing values', async () => {
+  test('throws MISSING_INPUT_FIELDS for missing values', async () => {
     const { deps, run } = prepare({}, { prompt: 'Greet {{name}}.' });
     await expect(runPrompt(deps, run)).rejects.toMatchObject({ code: 'MISSING_INPUT_FIELDS' });
     expect(server.requests).toHaveLength(0);
   });
 
-  test('an error of the provider is the error of the run, without secrets', async () => {
+  test('returns an error of the provider with secrets masked', async () => {
     server.queue({ status: 500, message: 'No very-secret today.' });
     const { deps, run } = prepare();
     const result = await runPrompt(deps, run);
@@ -144,7 +144,7 @@ describe('runPrompt', () => {
 });
 
 describe('a provider that limits its rate', () => {
-  test('makes way for the next', async () => {
+  test('is replaced by the next one', async () => {
     server.script({ key: ANTHROPIC.apiKey, turns: [{ status: 429 }] });
     server.script({ key: OPENAI.apiKey, turns: [{ text: 'Hello.', usage: { input: 5, output: 2 } }] });
     const { deps, run } = prepare({ models: [ANTHROPIC, OPENAI] });
@@ -163,7 +163,7 @@ describe('a provider that limits its rate', () => {
     expect(run.trace.events[2]!.payload).toMatchObject({ from: 'anthropic', to: 'openai' });
   });
 
-  test('when all do, the error says what else there is', async () => {
+  test('is named in the error with the other choices if all do', async () => {
     server.script({ key: ANTHROPIC.apiKey, turns: [{ status: 429, retryAfter: 30 }] });
     server.script({ key: OPENAI.apiKey, turns: [{ status: 429, retryAfter: 7 }] });
     const { deps, run } = prepare({ models: [ANTHROPIC, OPENAI] });
@@ -172,7 +172,7 @@ describe('a provider that limits its rate', () => {
     expect(error!.message).toMatch(/Anthropic.*OpenAI.*Gemini.*GEMINI_API_KEY/);
   });
 
-  test('any other error does not', async () => {
+  test('is replaced for no other error', async () => {
     server.queue({ status: 500 });
     const { deps, run } = prepare({ models: [ANTHROPIC, OPENAI] });
     expect((await runPrompt(deps, run)).error).toMatchObject({ code: 'LLM_ERROR' });
@@ -180,7 +180,7 @@ describe('a provider that limits its rate', () => {
   });
 });
 
-describe('the end of a run that waits', () => {
+describe('a run that waits for its model ends', () => {
   test('at the deadline', async () => {
     server.queue({ hang: true });
     const { deps, run } = prepare();
@@ -204,7 +204,7 @@ describe('the end of a run that waits', () => {
     expect(deps.clock.sleepers).toBe(0);
   });
 
-  test('before it began', async () => {
+  test('at once if it was cancelled before', async () => {
     const reason = new PlatformError('RUN_CANCELLED', 'The run was cancelled.');
     const { deps, run } = prepare({ signal: AbortSignal.abort(reason) });
     await expect(runPrompt(deps, run)).rejects.toBe(reason);

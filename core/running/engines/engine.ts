@@ -8,52 +8,52 @@ import type { CallInput } from '../input/call-input.ts';
 import type { Skill } from '../skills/skills.ts';
 import type { ProgressEvent, TokenUsage } from './progress.ts';
 
-/** What an engine is given: one run, checked and allowed. */
+/** One run, checked and admitted, as engines get it. */
 export interface EngineRun {
   readonly runId: string;
-  /** The workspace that the run, its secrets and its costs belong to. */
+  /** Owns the run, provides its secrets and pays for it. */
   readonly workspaceId: string;
   readonly agent: AgentVersion;
   readonly input: CallInput;
-  /** In the order in which they are to be given to the model. */
+  /** In the order in which the model gets them. */
   readonly skills: readonly Skill[];
-  /** Models to use, the first one unless its provider refuses; empty for engines that need none. */
+  /** Models in order of preference; the next one is for the case that a provider refuses. Empty for programs. */
   readonly models: readonly ModelChoice[];
-  /** Whether the agent must orchestrate strictly: its own mode, or that of an agent above it. */
+  /** Whether the agent, or one above it in the chain of calls, is in strict mode. */
   readonly isStrict: boolean;
-  /** To be written into the run's sandbox beside the uploads, such as the texts of skills; absolute paths. */
+  /** Files for the run's sandbox besides the uploads, such as skills, by absolute path. */
   readonly files: readonly { readonly path: string; readonly content: Uint8Array }[];
-  /** The environment of the run's sandbox: secrets and the platform's variables. */
+  /** Environment of the run's sandbox: secrets and the platform's variables. */
   readonly env: Readonly<Record<string, string>>;
   readonly mask: SecretMask;
-  /** Epoch milliseconds. Engines end by then, with TIMEOUT. */
+  /** Epoch milliseconds. Engines end with TIMEOUT by then. */
   readonly deadline: number;
-  /** Whether another run waits for this one: then its sandbox must not wait for others to end. */
+  /** Whether another run waits for this one: then its sandbox takes no turn. */
   readonly isSubCall?: boolean;
-  /** Aborted with a RUN_CANCELLED error when the run is cancelled. Engines pass it on to whatever they wait for. */
+  /** Aborted with a RUN_CANCELLED error when the run is cancelled. Engines pass it on to everything they wait for. */
   readonly signal: AbortSignal;
-  /** Shows what happens to whoever watches the run. The pipeline masks secrets in it. */
+  /** Sends an event to the client that watches the run. Secrets in it are masked on the way. */
   readonly emit: (event: ProgressEvent) => void;
-  /** Whether anybody does: a model whose words nobody follows answers at once, which costs less. */
+  /** Whether a client watches: otherwise the model answers without streaming, which costs less. */
   readonly isWatched?: boolean;
   readonly trace: Trace;
 }
 
-/** What came of a run. `error` or `data`; everything masked. */
+/** How a run ended: with `error` or with `data`. Secrets are masked. */
 export interface EngineResult {
   readonly data?: Json;
   readonly warnings: Warning[];
   readonly error?: PlatformError;
   readonly stdout: string;
   readonly stderr: string;
-  /** Of the program; null for engines that run none. */
+  /** Exit code of the program; null for other engines. */
   readonly exitCode: number | null;
   readonly executionMs: number;
-  /** Of all turns together, also of a run that failed; absent for engines without a model. */
+  /** Sum of all turns, also of a failed run; absent for programs. */
   readonly usage?: TokenUsage;
-  /** What the tokens were spent on. */
+  /** The model that was used last. */
   readonly model?: Pick<ModelChoice, 'provider' | 'model'>;
-  /** What the provider charges for them; absent where a price is not known. */
+  /** The provider's charge; absent if the price is unknown. */
   readonly costUsd?: number;
 }
 

@@ -38,7 +38,7 @@ afterAll(async () => {
 
 type Definition = Partial<AgentVersion['definition']> & { max_turns?: number };
 
-/** Sessions that were opened and not closed. */
+/** Sessions that are open. */
 const open = new Set<SandboxSession>();
 const counted: Sandbox = {
   status: () => sandbox.status(),
@@ -98,7 +98,7 @@ const call = (name: string, input: Record<string, unknown> = {}): ScriptedToolCa
 const bash = (command: string): ScriptedToolCall => call('bash', { command });
 const submit = (result: unknown = 'done'): ScriptedTurn => ({ toolCalls: [call('submit_result', { result })] });
 
-/** What the model was told of its tools in the last request it got. */
+/** The results of tools in the last request to the model. */
 function lastResults(): { text: string; isError: boolean }[] {
   const { content } = server.requests.at(-1)!.body.messages.at(-1);
   return (
@@ -112,7 +112,7 @@ function lastResults(): { text: string; isError: boolean }[] {
   );
 }
 
-/** Runs the tools in one turn, and submits in the next; answers what the model was told. */
+/** Runs the tools in one turn and submits in the next; returns the results that the model got. */
 async function resultsOf(calls: ScriptedToolCall[], change: Partial<EngineRun> = {}, definition: Definition = {}) {
   server.queue({ toolCalls: calls }, submit());
   const { deps, run } = prepare(change, definition);
@@ -131,7 +131,7 @@ const tool = (name: string, command: string, properties: Record<string, unknown>
 
 const withSandbox = describe.skipIf(problem !== undefined);
 
-test('a loop whose model answers at once: text as data, no tool, no waiting for a sandbox', async () => {
+test('a text without tool calls is the result, without waiting for the sandbox', async () => {
   server.queue({ text: '{"why": "because"}', usage: { input: 10, output: 5 } });
   const { deps, run, events } = prepare();
   const never = {
@@ -168,7 +168,7 @@ test('a loop whose model answers at once: text as data, no tool, no waiting for 
   expect(body.tools.at(-1).input_schema).toMatchObject({ properties: { result: { type: 'string' } } });
 });
 
-test('the model is told of its place, its tools, its skills and how to end, then what the author wrote', async () => {
+test("the system message has the platform's part, then skills, then the author's prompt", async () => {
   const skill = {
     org: 'a',
     name: 'brevity',
@@ -192,7 +192,7 @@ test('the model is told of its place, its tools, its skills and how to end, then
   expect(body.tools.at(-1)).toMatchObject({ name: 'submit_result', input_schema: output_schema });
 });
 
-test('a text that is cut comes with a warning; a refusal is an error with its cost', async () => {
+test('a truncated text has a warning, and declining is an error with its cost', async () => {
   server.queue({ text: 'half', finish: 'length' });
   const first = prepare();
   expect(await runLoop(first.deps, first.run)).toMatchObject({
@@ -215,13 +215,13 @@ describe('submit_result', () => {
     return runLoop(deps, run);
   };
 
-  test('its parameters are the result', async () => {
+  test('takes its parameters as the result', async () => {
     expect((await ask(null, { result: 'a text' })).data).toEqual({ result: 'a text' });
     const schema = { properties: { n: { type: 'integer' } }, required: ['n'] };
     expect((await ask(schema, { n: 1 })).data).toEqual({ n: 1 });
   });
 
-  test('or one of them, where the result is no object', async () => {
+  test('takes the parameter `result` if the schema is not an object', async () => {
     const schema = { type: 'array', items: { $ref: '#/$defs/item' }, $defs: { item: { type: 'string' } } };
     expect((await ask(schema, { result: ['a'] })).data).toEqual(['a']);
     const { input_schema } = server.requests.at(-1)!.body.tools.at(-1);
@@ -229,19 +229,19 @@ describe('submit_result', () => {
     expect((await ask({ anyOf: [{ type: 'object' }, { type: 'null' }] }, { result: null })).data).toBeNull();
   });
 
-  test('what does not match the schema goes back to the model', async () => {
+  test('returns an error to the model if the result does not match the schema', async () => {
     const schema = { type: 'object', properties: { n: { type: 'integer' } }, required: ['n'] };
     expect((await ask(schema, { n: 'one' }, { n: 1 })).data).toEqual({ n: 1 });
     expect(lastResults()).toEqual([{ text: expect.stringMatching(/^\[ERROR\] .*n must be integer/), isError: true }]);
   });
 
-  test('a secret in the result is masked', async () => {
+  test('masks secrets in the result', async () => {
     expect((await ask(null, { result: 'it is very-secret' })).data).toEqual({ result: 'it is [secret TOKEN]' });
   });
 });
 
 describe('turns', () => {
-  test('are counted, and when they are used up the run fails for good', async () => {
+  test('are limited: the run fails with UNPROCESSABLE after the last one', async () => {
     server.script({ default: { toolCalls: [call('nothing')], usage: { input: 1, output: 1 } } });
     const { deps, run, events } = prepare({}, { max_turns: 3 });
     const result = await runLoop(deps, run);
@@ -254,7 +254,7 @@ describe('turns', () => {
     expect(server.requests).toHaveLength(3);
   });
 
-  test('unknown tools and parameters that are none are errors that the model is told', async () => {
+  test('unknown tools and invalid parameters are errors for the model', async () => {
     const calls = [call('nothing'), call('bash', { cmd: 'x' }), call('read_file', { path: 1 })];
     expect(await resultsOf(calls)).toEqual([
       {
@@ -270,7 +270,7 @@ describe('turns', () => {
     expect(lastResults()[0]!.text).toMatch(/^\[ERROR\] .*no JSON, or were cut off/);
   });
 
-  test('a provider that limits its rate is replaced in any turn, for good', async () => {
+  test('a provider that limits its rate is replaced for all later turns', async () => {
     server.script({
       key: 'key-of-anthropic',
       turns: [{ thinking: 'hm', toolCalls: [call('nothing')] }, { status: 429 }],
@@ -283,7 +283,7 @@ describe('turns', () => {
     expect(run.trace.events).toContainEqual(expect.objectContaining({ event_type: 'fallback_transition' }));
   });
 
-  test('text is shown as it comes, without secrets', async () => {
+  test('text is emitted as it comes, with secrets masked', async () => {
     server.queue({ text: 'I look at very-secret things.', toolCalls: [call('nothing')] }, submit());
     const { deps, run, events } = prepare({ isWatched: true });
     await runLoop(deps, run);
@@ -312,7 +312,7 @@ describe('strict mode', () => {
   });
 
   withSandbox('with dependencies', () => {
-    test('takes no result before one was called with success', async () => {
+    test('accepts a result only after a dependency was called with success', async () => {
       const refused = submit();
       server.queue(
         refused,
@@ -340,13 +340,13 @@ describe('strict mode', () => {
     });
   });
 
-  test('inherited by an agent without dependencies asks for none', async () => {
+  test('inherited from above requires nothing of an agent without dependencies', async () => {
     server.queue(submit());
     const { deps, run } = prepare(strict);
     expect((await runLoop(deps, run)).data).toEqual({ result: 'done' });
   });
 
-  test('flexible agents with dependencies may do without', async () => {
+  test('is off by default: dependencies need not be called', async () => {
     server.queue(submit());
     const { deps, run } = prepare({}, dependent);
     expect((await runLoop(deps, run)).data).toEqual({ result: 'done' });
@@ -356,7 +356,7 @@ describe('strict mode', () => {
 withSandbox(`tools in a sandbox${problem === undefined ? '' : ` cannot work here: ${problem}`}`, () => {
   afterEach(() => vi.waitFor(() => expect(open.size).toBe(0)));
 
-  test('bash: output, errors, status, nothing', async () => {
+  test('bash returns output, errors and exit status', async () => {
     const commands = ['pwd', 'echo out; echo err >&2; exit 3', 'true', 'echo "[ERROR] mine"', 'printf "a\\0b"'];
     expect(await resultsOf(commands.map(bash))).toEqual([
       { text: '/home/user', isError: false },
@@ -367,7 +367,7 @@ withSandbox(`tools in a sandbox${problem === undefined ? '' : ` cannot work here
     ]);
   });
 
-  test('long output keeps its beginning and its end', async () => {
+  test('long output is shortened to its beginning and end', async () => {
     const [text] = await textsOf([bash('echo first; yes | head -c 1000000; echo last; exit 9')]);
     expect(text).toMatch(/^first\n[\s\S]*bytes left out[\s\S]*last\n\[exit code: 9\]$/);
     expect(Buffer.byteLength(text!)).toBeLessThanOrEqual(30 * 1024);
@@ -375,7 +375,7 @@ withSandbox(`tools in a sandbox${problem === undefined ? '' : ` cannot work here
     expect(flood).toMatch(/^\[ERROR\] The command printed more than 10 MB/);
   });
 
-  test('files: written, read, listed; those that cannot be, and those that never end', async () => {
+  test('files are written, read and listed; errors and endless files are handled', async () => {
     const results = await (async () => {
       server.queue(
         {
@@ -416,7 +416,7 @@ withSandbox(`tools in a sandbox${problem === undefined ? '' : ` cannot work here
     expect(server.requests[1]!.text).toContain('Wrote 8 bytes to notes/a b.txt.');
   });
 
-  test('uploads and further files lie there; of the environment, all but the keys of models', async () => {
+  test('the sandbox has uploads, further files and the environment without model keys', async () => {
     const upload = { path: '/tmp/uploads/0_a.txt', content: Buffer.from('up'), name: 'a', contentType: 'text/plain' };
     const env = {
       TOKEN: 'very-secret',
@@ -435,14 +435,14 @@ withSandbox(`tools in a sandbox${problem === undefined ? '' : ` cannot work here
     ]);
   });
 
-  test('tools of one turn run at the same time; their results are in the order of the calls', async () => {
+  test('tools of one turn run at the same time, with results in the order of the calls', async () => {
     // Each waits for a file of the other.
     const meet = (own: string, other: string) =>
       bash(`touch ${own}; until [ -e ${other} ]; do sleep 0.01; done; echo ${own}`);
     expect(await textsOf([meet('a', 'b'), meet('b', 'a')])).toEqual(['a', 'b']);
   });
 
-  test('a result that is submitted beside other calls waits for them', async () => {
+  test('a result submitted in the same turn waits for the other tools', async () => {
     server.queue({ toolCalls: [call('submit_result', { result: 'r' }), bash('sleep 0.2; echo very-secret')] });
     const { deps, run, events } = prepare();
     const result = await runLoop(deps, run);
@@ -482,7 +482,7 @@ withSandbox(`tools in a sandbox${problem === undefined ? '' : ` cannot work here
       tool('fails', 'echo no >&2; exit 4'),
     ];
 
-    test('get their parameters, whatever is in them, and run nothing else', async () => {
+    test('get their parameters unchanged, and no parameter runs as a command', async () => {
       const x = `'; touch /tmp/x; "$(touch /tmp/x)" \`touch /tmp/x\``;
       expect(await textsOf([call('show', { x })], {}, { custom_tools })).toEqual([
         `<${x}><${x}><${x}>${JSON.stringify({ x })}`,
@@ -491,20 +491,20 @@ withSandbox(`tools in a sandbox${problem === undefined ? '' : ` cannot work here
       expect(results).toMatch(/^\[ERROR\] the tool takes only a number or a boolean as "x"/);
     });
 
-    test('each its own, at the same time or in turn', async () => {
+    test('get their own parameters when several run in one turn', async () => {
       const calls = [1, 2, 3].map((n) => call('input', { n }));
       expect(await textsOf(calls, {}, { custom_tools })).toEqual(['{"n":1}', '{"n":2}', '{"n":3}']);
       const pair = [call('meet', { a: 'p', b: 'q' }), call('meet', { a: 'q', b: 'p' })];
       expect(await textsOf(pair, {}, { custom_tools })).toEqual(['{"a":"p","b":"q"}', '{"a":"q","b":"p"}']);
     });
 
-    test('may get more than a command line holds, in the file', async () => {
+    test('get parameters longer than a command line in the file', async () => {
       const more = tool('size', 'wc -c < /tmp/__tool_input.json');
       const [size] = await textsOf([call('size', { text: 'x'.repeat(500_000) })], {}, { custom_tools: [more] });
       expect(size).toBe(String(500_000 + '{"text":""}'.length));
     });
 
-    test('fail as commands do; parameters that do not fit are not run', async () => {
+    test('fail with their exit status, and do not run with invalid parameters', async () => {
       const calls = [call('fails'), call('input', { n: 'one' })];
       expect(await textsOf(calls, {}, { custom_tools })).toEqual([
         'STDERR:\nno\n[exit code: 4]',
@@ -512,7 +512,7 @@ withSandbox(`tools in a sandbox${problem === undefined ? '' : ` cannot work here
       ]);
     });
 
-    test('find the helpers when there is an agent to call', async () => {
+    test('find the helpers if the agent has dependencies', async () => {
       const manifest = { dependencies: [{ id: 'acme/fetch', version: 'v1' }] } as Definition['manifest'];
       const command = 'ls helpers; grep -c AgentClient /home/user/helpers/platform_call.py';
       const [text] = await textsOf([bash(command)], {}, { manifest });
@@ -523,7 +523,7 @@ withSandbox(`tools in a sandbox${problem === undefined ? '' : ` cannot work here
   describe('that do not end', () => {
     const HANG = `trap '' TERM; echo begun; echo "it is very-secret" >&2; while :; do sleep 1; done`;
 
-    test('are stopped at the deadline, and what they had printed is kept', async () => {
+    test('are stopped at the deadline, and the log keeps what they printed', async () => {
       server.queue({ toolCalls: [bash(HANG), bash('sleep 60')], usage: { input: 7, output: 2 } });
       const deadline = Date.now() + 1500;
       const { deps, run, events } = prepare({ deadline });
@@ -537,7 +537,7 @@ withSandbox(`tools in a sandbox${problem === undefined ? '' : ` cannot work here
       expect(events.at(-1)).toMatchObject({ type: 'error' });
     });
 
-    test('are gone within a second when the run is cancelled', async () => {
+    test('end within a second after the run is cancelled', async () => {
       server.queue({ toolCalls: [bash(HANG)] });
       const cancel = new AbortController();
       const { deps, run, events } = prepare({ signal: cancel.signal });
@@ -551,7 +551,7 @@ withSandbox(`tools in a sandbox${problem === undefined ? '' : ` cannot work here
     });
   });
 
-  test('that use up their memory end the run', async () => {
+  test('that run out of memory end the run', async () => {
     server.queue({ toolCalls: [bash('head -c 2000000000 /dev/zero | tail | wc -c')] }, submit());
     const { deps, run } = prepare();
     const result = await runLoop({ ...deps, config: { ...deps.config, sandboxMemoryBytes: 64 * 1024 ** 2 } }, run);
@@ -559,7 +559,7 @@ withSandbox(`tools in a sandbox${problem === undefined ? '' : ` cannot work here
   });
 });
 
-test('a model that does not answer is left at the deadline', async () => {
+test('a run ends at its deadline if the model does not answer', async () => {
   server.queue({ hang: true });
   const deadline = Date.now() + 300;
   const { deps, run } = prepare({ deadline });
@@ -568,7 +568,7 @@ test('a model that does not answer is left at the deadline', async () => {
   await vi.waitFor(() => expect(server.open).toBe(0));
 });
 
-test('without a sandbox on this host, a loop fails at its first tool and not before', async () => {
+test('without a sandbox on this host, a loop fails only at its first tool', async () => {
   server.queue(submit());
   const { deps, run } = prepare();
   const none = { ...deps, sandbox: memoryDeps().sandbox };

@@ -4,7 +4,7 @@ export interface TokenUsage {
   readonly output_tokens: number;
 }
 
-/** What a streamed call tells while it runs (`contract.md` 1.2), `text_delta` being ours. */
+/** The progress events of a streamed call (`contract.md` 1.2). `text_delta` is this platform's addition. */
 export type ProgressEvent =
   | { readonly type: 'sandbox_start' }
   | { readonly type: 'setup_step'; readonly name: string; readonly status: 'started' | 'completed' | 'failed' }

@@ -8,8 +8,9 @@ import type { EngineRun } from './engine.ts';
 const INSTALL_POLL_MS = 250;
 
 /**
- * A version of a program once its dependencies are installed; until then, and no longer than the deadline, the call
- * waits. Throws UNPROCESSABLE without a bundle, SANDBOX_ERROR when the installation failed, TIMEOUT.
+ * Waits until the dependencies of a program are installed, and returns the version as it is then. Throws UNPROCESSABLE
+ * without a bundle, SANDBOX_ERROR if the installation failed, TIMEOUT if it does not end before the deadline, NOT_FOUND if
+ * the version was deleted meanwhile, and the reason of `signal`.
  */
 export async function readyToRun(
   deps: Deps,

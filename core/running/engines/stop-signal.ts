@@ -5,11 +5,15 @@ import type { EngineRun } from './engine.ts';
 
 export interface StopSignal {
   readonly signal: AbortSignal;
-  /** Lets go of the run and of the clock. */
+  /** Stops the timer and the listener. */
   release(): void;
 }
 
-/** Aborted at the deadline of a run with TIMEOUT, or when it is cancelled, with the reason for that. */
+/**
+ * A signal that is aborted with TIMEOUT at the deadline of a run, or with the run's own reason if it is cancelled.
+ *
+ * @param whatHung Begins the message of TIMEOUT, such as `The model had not answered`.
+ */
 export function stopSignal(clock: Clock, run: Pick<EngineRun, 'deadline' | 'signal'>, whatHung: string): StopSignal {
   const stop = new AbortController();
   const onCancel = (): void => stop.abort(run.signal.reason);

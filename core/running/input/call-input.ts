@@ -8,22 +8,22 @@ import { type Multipart, readMultipart } from '#core/http/multipart.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { LLM_PROVIDERS, type LlmProvider } from '#core/ports/llm.ts';
 
-/** A caller's own provider key for this call. Never stored, logged or shown. */
+/** A caller's own provider, model and key for this call. The key is never stored, logged or shown. */
 export interface LlmCredentials {
   readonly api_key?: string;
   readonly provider?: LlmProvider;
   readonly model?: string;
 }
 
-/** A file of the call, under the path where the agent finds it. */
+/** A file of the call, with its path in the agent's sandbox. */
 export interface Upload {
   readonly path: string;
   readonly content: Uint8Array;
 }
 
-/** What a call brings (`contract.md` 1.1), without the reserved member `llm_credentials`. */
+/** The input of a call (`contract.md` 1.1). */
 export interface CallInput {
-  /** What the agent reads on stdin, and what the run's record shows. */
+  /** The agent's stdin, also shown in the run's record. Without the reserved member `llm_credentials`. */
   readonly document: { readonly [member: string]: Json };
   readonly uploads: readonly Upload[];
   readonly isMultipart: boolean;
@@ -31,10 +31,10 @@ export interface CallInput {
 }
 
 export const UPLOAD_FOLDER = '/tmp/uploads';
-/** The file system's limit is 255 bytes; the number in front needs some. */
+/** File systems allow 255 bytes; the number in front of the name needs a few. */
 const MAX_FILE_NAME_BYTES = 200;
 
-/** The media type of a body that names an upload, which is the input: `{"upload_id": "upl_..."}`. */
+/** Media type of a body that names an upload with the input: `{"upload_id": "upl_..."}`. */
 export const UPLOADED_JSON = 'application/vnd.platform.upload+json';
 const uploadedJson = z.strictObject({ upload_id: z.string() });
 const uploadedFiles = z
@@ -50,8 +50,8 @@ const uploadedFiles = z
 type InputDeps = Pick<Deps, 'config' | 'blobs' | 'clock'>;
 
 /**
- * Reads the body, and the uploads of `workspaceId` that it names. Throws INVALID_INPUT, NOT_FOUND, UNSUPPORTED_TYPE,
- * DOCUMENT_TOO_LARGE.
+ * Reads the body of a call, and the uploads of `workspaceId` that it names. Throws INVALID_INPUT, NOT_FOUND,
+ * UNSUPPORTED_TYPE, DOCUMENT_TOO_LARGE.
  */
 export async function readCallInput(deps: InputDeps, workspaceId: string, request: Request): Promise<CallInput> {
   const limit = directLimit(deps.config, deps.config.maxCallBodyBytes);
@@ -72,17 +72,42 @@ export async function readCallInput(deps: InputDeps, workspaceId: string, reques
   return { document: rest, uploads: [], isMultipart: false, llmCredentials };
 }
 
-async function fromMultipart(deps: InputDeps, workspaceId: string, { files, fields }: Multipart): Promise<CallInput> {
-  const unknown = [...files.map((file) => file.field), ...Object.keys(fields)].find(
-    (name) => !['file', 'files', 'files[]', 'uploads', 'metadata'].includes(name),
+async function fromMultipart(deps: InputDeps, workspaceId: string, form: Multipart): Promise<CallInput> {
+  checkParts(form);
+  const { metadata } = form.fields;
+  const { rest, llmCredentials } = splitCredentials(parseMetadata(metadata), 'metadata.llm_credentials');
+  const uploads = (await readFiles(deps, workspaceId, form)).map((file, index) => ({
+    ...file,
+    path: `${UPLOAD_FOLDER}/${index}_${safeName(file.name)}`,
+  }));
+  const files = uploads.map(({ path, name, contentType, content }) => ({
+    path,
+    original_name: name,
+    content_type: contentType,
+    size_bytes: content.byteLength,
+  }));
+  return {
+    document: { files, ...(metadata !== undefined && { metadata: rest }) },
+    uploads,
+    isMultipart: true,
+    llmCredentials,
+  };
+}
+
+const PARTS = ['file', 'files', 'files[]', 'uploads', 'metadata'];
+
+function checkParts({ files, fields }: Multipart): void {
+  const names = [...files.map((file) => file.field), ...Object.keys(fields)];
+  const unknown = names.find((name) => !PARTS.includes(name));
+  if (unknown === undefined) return;
+  throw new PlatformError(
+    'INVALID_INPUT',
+    `The multipart body has a part "${unknown}"; its parts are "file" or "files[]", "uploads" and "metadata".`,
   );
-  if (unknown !== undefined) {
-    throw new PlatformError(
-      'INVALID_INPUT',
-      `The multipart body has a part "${unknown}"; its parts are "file" or "files[]", "uploads" and "metadata".`,
-    );
-  }
-  const { rest, llmCredentials } = splitCredentials(parseMetadata(fields.metadata), 'metadata.llm_credentials');
+}
+
+/** The files in the body, then the uploads that the part "uploads" names. */
+async function readFiles(deps: InputDeps, workspaceId: string, { files, fields }: Multipart) {
   const direct = files.filter((file) => file.field !== 'metadata' && file.field !== 'uploads');
   const named =
     fields.uploads === undefined
@@ -94,24 +119,10 @@ async function fromMultipart(deps: InputDeps, workspaceId: string, { files, fiel
     limit: deps.config.maxCallBodyBytes,
     taken: direct.reduce((sum, { content }) => sum + content.byteLength, 0),
   });
-  const uploads = [
+  return [
     ...direct,
     ...named.map(({ name, content_type: contentType }, index) => ({ name, contentType, content: contents[index]! })),
-  ].map((file, index) => ({ ...file, path: `${UPLOAD_FOLDER}/${index}_${safeName(file.name)}` }));
-  return {
-    document: {
-      files: uploads.map((file) => ({
-        path: file.path,
-        original_name: file.name,
-        content_type: file.contentType,
-        size_bytes: file.content.byteLength,
-      })),
-      ...(fields.metadata !== undefined && { metadata: rest }),
-    },
-    uploads,
-    isMultipart: true,
-    llmCredentials,
-  };
+  ];
 }
 
 function parseMetadata(text: string | undefined): Record<string, Json> {
@@ -136,7 +147,7 @@ function asObject(value: unknown, what: string): Record<string, Json> {
   throw new PlatformError('INVALID_INPUT', `${what} must be a JSON object, but it is ${kind}.`);
 }
 
-/** Letters, digits, dot, dash and underscore of what the client named the file; agents learn the original beside it. */
+/** The client's file name with only letters, digits, dot, dash and underscore. The document has the original name. */
 function safeName(name: string): string {
   const base = name.split(/[/\\]/).at(-1)!.normalize('NFKD');
   const safe = base.replaceAll(/[^A-Za-z0-9._-]+/g, '_').slice(-MAX_FILE_NAME_BYTES);

@@ -38,7 +38,7 @@ async function setUp() {
 }
 
 describe('the skills of a run', () => {
-  test('come with their texts and files', async () => {
+  test('have their texts and files', async () => {
     const { publish, agent, resolve } = await setUp();
     await publish('acme', 'tone', { ...SKILL, skill_files: [{ path: 'words/list.txt', content: 'plain' }] });
     expect(await resolve(await agent({ default_skills: ['tone'] }))).toEqual([
@@ -53,7 +53,7 @@ describe('the skills of a run', () => {
     ]);
   });
 
-  test('cost no reads when there are none', async () => {
+  test('cost no reads if there are none', async () => {
     const { deps, agent } = await setUp();
     const version = await agent();
     const counter = new OperationCounter();
@@ -65,7 +65,7 @@ describe('the skills of a run', () => {
     expect(counter.items).toBe(0);
   });
 
-  test("are the defaults, then the header's; only the header's; or none", async () => {
+  test("are the defaults and the header's, only the header's, or none", async () => {
     const { publish, agent, refs } = await setUp();
     for (const name of ['one', 'two', 'three']) await publish('acme', name, PUBLIC);
     await publish('bolt', 'two', PUBLIC);
@@ -92,7 +92,7 @@ describe('the skills of a run', () => {
     expect(await refs(version, { skillsOnly: 'tone,acme/tone@latest,tone@v2' })).toEqual(['acme/tone@v2']);
   });
 
-  test('of a locked agent are its own, whatever the headers say', async () => {
+  test('are only its own if its skills are locked', async () => {
     const { publish, agent, refs } = await setUp();
     await publish('acme', 'tone', SKILL);
     const locked = await agent({ default_skills: ['tone'], skills_locked: true });
@@ -102,7 +102,7 @@ describe('the skills of a run', () => {
     expect(await refs(await agent({ skills_locked: true }), { skills: 'tone' })).toEqual([]);
   });
 
-  test('may be private to the workspace of whoever names them', async () => {
+  test('may be private to the workspace that names them', async () => {
     const { publish, agent, refs } = await setUp();
     await publish('acme', 'tone', SKILL);
     await publish('bolt', 'mine', SKILL);
@@ -148,7 +148,7 @@ describe('a reference in a header', () => {
     });
   });
 
-  test('to a skill without offered source is for prompts only, outside its workspace', async () => {
+  test('from another workspace needs an offered source unless the agent is a prompt', async () => {
     const { publish, agent, refs } = await setUp();
     await publish('acme', 'closed', { ...SKILL, is_public: true });
     const tool = { type: 'tool', required_secrets: [], is_public: true };
@@ -162,7 +162,7 @@ describe('a reference in a header', () => {
   });
 });
 
-test('a default skill that was deleted is the fault of the agent', async () => {
+test('a deleted default skill is UNPROCESSABLE', async () => {
   const { deps, publish, agent, resolve } = await setUp();
   const tone = await publish('acme', 'tone', SKILL);
   const version = await agent({ default_skills: ['tone'], is_public: true });
@@ -185,11 +185,11 @@ const skill = (more: Partial<Skill> = {}): Skill => ({
 });
 
 describe('in a sandbox', () => {
-  test('there are no files and no variable without skills', () => {
+  test('a run without skills has neither files nor variable', () => {
     expect([skillFiles([]), skillEnvironment([])]).toEqual([[], {}]);
   });
 
-  test('there is a file for each text, a folder for its files, and a manifest', () => {
+  test('a run with skills has a file for each text, a folder for its files, and a manifest', () => {
     const files = skillFiles([skill({ files: [{ path: 'words/list.txt', content: 'plain' }] })]);
     const text = Object.fromEntries(files.map(({ path, content }) => [path, Buffer.from(content).toString()]));
     expect(JSON.parse(text['/home/user/platform/skills/manifest.json']!)).toEqual([
@@ -203,7 +203,7 @@ describe('in a sandbox', () => {
     expect(skillEnvironment([skill()])).toEqual({ PLATFORM_SKILLS_DIR: '/home/user/platform/skills' });
   });
 
-  test('whatever a skill is called, its files lie in the folder of skills, and none on another', () => {
+  test('files of skills stay in their folder and never overlap, for any name', () => {
     const path = fc.string({ unit: fc.constantFrom('a', '.', '/', '\\', '~'), minLength: 1, maxLength: 8 });
     fc.assert(
       fc.property(fc.uniqueArray(path, { maxLength: 5 }), (paths) => {
@@ -216,7 +216,7 @@ describe('in a sandbox', () => {
         const files = skillFiles([skill({ files: paths.map((each) => ({ path: each, content: '' })) })]);
         for (const file of files) {
           expect(file.path).toMatch(/^\/home\/user\/platform\/skills\/./);
-          // No segment leads upwards: "a../b" is a folder with a strange name.
+          // `..` only as part of a name leads nowhere else.
           expect(posix.normalize(file.path)).toBe(file.path);
         }
         expect(new Set(files.map((file) => file.path)).size).toBe(files.length);

@@ -5,7 +5,7 @@ import { isPaid } from '#core/agents/views.ts';
 import { PlatformError } from '#core/base/errors.ts';
 import type { Deps } from '#core/ports/deps.ts';
 
-/** A skill that applies to a run, resolved and allowed. */
+/** A skill that applies to a run and that the run may use. */
 export interface Skill {
   readonly org: string;
   readonly name: string;
@@ -18,7 +18,7 @@ export interface Skill {
   readonly files: readonly { readonly path: string; readonly content: string }[];
 }
 
-/** The headers by which a caller chooses skills, as they came. */
+/** The values of the headers with which a caller chooses skills. */
 export interface SkillHeaders {
   /** `X-Platform-Skills`: references to add, separated by commas. */
   readonly skills?: string;
@@ -28,27 +28,27 @@ export interface SkillHeaders {
   readonly noSkills?: string;
 }
 
-/** Of one run. */
+/** Limits for one run. */
 const MAX_SKILLS = 20;
 const MAX_BYTES = 1024 * 1024;
 
-/** A reference, with the one who gave it. */
+/** A reference to a skill, and who gave it. */
 interface Wanted {
   readonly reference: string;
   readonly home: SkillHome;
-  /** The error when it leads nowhere. */
+  /** Makes the error for a reference that cannot be used. */
   readonly refuse: (problem: string) => PlatformError;
 }
 
 /**
  * The skills of a run, in the order in which they apply: the agent's `default_skills`, then those of the caller's headers
- * (`contract.md` 11.5); each version once. A locked agent's headers are ignored, whatever they say. Without a reference
- * nothing is read.
+ * (`contract.md` 11.5), each version once. Headers are ignored if the agent's skills are locked. Reads nothing if there is
+ * no reference.
  *
- * References of headers are seen from `caller`, the workspace that the run belongs to; `default_skills` from the agent's.
+ * References in headers are resolved from `caller`, the workspace that owns the run; `default_skills` from the agent's.
  *
- * Throws INVALID_INPUT for a reference in a header that leads to no skill that the caller may use, UNPROCESSABLE for such
- * a one in `default_skills`, and INVALID_INPUT for more than 20 skills or 1 MB of them.
+ * Throws INVALID_INPUT for a reference in a header that the caller may not use, UNPROCESSABLE for one in `default_skills`,
+ * and INVALID_INPUT for more than 20 skills or 1 MB of them.
  */
 export async function resolveSkills(
   deps: Pick<Deps, 'main' | 'blobs' | 'clock' | 'ids'>,
@@ -105,7 +105,7 @@ function fromHeader(name: string, value: string, home: SkillHome): Wanted[] {
     }));
 }
 
-/** Throws INVALID_INPUT for what is neither: a mistyped `true` would give a run skills that its caller did not want. */
+/** Throws INVALID_INPUT for other words: with a mistyped `true`, a run would get skills that its caller did not want. */
 function isTrue(value: string | undefined): boolean {
   const word = value?.trim().toLowerCase() ?? '';
   if (!['', 'true', 'false'].includes(word)) {
@@ -125,7 +125,7 @@ async function lookUp(
   const result = await findSkill(deps, reference, home);
   if ('problem' in result) throw refuse(result.problem);
   const { skill } = result;
-  // Programs and tools of loops find the text in files. A prompt's only reader is the model.
+  // Programs and tools can read the skill's files; of a prompt, only the model sees the text.
   const inSandbox = agent.definition.execution_engine !== 'direct_llm';
   const isOffered = skill.definition.allow_local_download && !isPaid(skill);
   if (inSandbox && !isOffered && skill.workspaceId !== home.workspaceId) {
