@@ -42,9 +42,11 @@ test('a run whose host died is finished after the grace period, and counted once
   await deps.clock.advance(LIMIT_MS + 29_000);
   expect(await sweepLostRuns(deps)).toBe(0);
   await deps.clock.advance(2000);
+  const runs = new RunStore(deps, WORKSPACE);
+  const { status, errorCode, errorMessage } = (await runs.find(run.id))!;
   expect(await sweepLostRuns(deps)).toBe(1);
   expect(await sweepLostRuns(deps)).toBe(0);
-  const runs = new RunStore(deps, WORKSPACE);
+  expect(await runs.find(run.id)).toMatchObject({ status, errorCode, errorMessage });
   expect(await runs.find(run.id)).toMatchObject({
     status: 'failed',
     errorCode: 'INTERNAL_ERROR',

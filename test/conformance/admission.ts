@@ -7,7 +7,7 @@ import { ManualClock } from '#test/helpers/manual-clock.ts';
 
 const DAY_MS = 24 * 3600 * 1000;
 
-/** What `core/accounts/limits/admission.ts` promises, on the tables of a host. */
+/** The rules of `core/accounts/limits/admission.ts`, on the tables of a host. */
 export function admissionSuite(makeCounters: (clock: ManualClock) => Promise<Table>): void {
   let deps: { counters: Table; clock: ManualClock; config: Config };
   let workspace: Workspace;
@@ -40,8 +40,8 @@ export function admissionSuite(makeCounters: (clock: ManualClock) => Promise<Tab
     workspace = { id: `ws-${runs}`, slug: 'acme', name: 'acme', type: 'team', createdAt: '', plan: 'free' };
   });
 
-  describe('a day', () => {
-    test('admits exactly as many calls as the plan says, of 200 at the same moment', async () => {
+  describe('the daily limit', () => {
+    test('admits exactly the calls of the plan out of 200 concurrent calls', async () => {
       await setUp({ daily_calls: 120, concurrent_calls: 200 });
       const answers = await askMany(200);
       const passed = admitted(answers);
@@ -49,12 +49,12 @@ export function admissionSuite(makeCounters: (clock: ManualClock) => Promise<Tab
       const left = passed.map(({ rateLimit }) => rateLimit!.remaining).sort((a, b) => a - b);
       expect(left).toEqual(Array.from({ length: 120 }, (_, i) => i));
       for (const error of refusals(answers)) expect(error).toMatchObject({ code: 'RATE_LIMITED' });
-      // What was refused took no place.
+      // Refused calls hold no lease.
       await Promise.all(passed.map((admission) => admission.release()));
       expect(await deps.counters.get({ pk: `WS#${workspace.id}#LIMITS`, sk: 'CALLS' })).toMatchObject({ active: 0 });
     });
 
-    test('ends at midnight, UTC, and says when that is', async () => {
+    test('starts again at midnight UTC, which the error names', async () => {
       await setUp({ daily_calls: 1 });
       await (await ask()).release();
       const refused = await ask().catch((error) => error);
@@ -75,7 +75,7 @@ export function admissionSuite(makeCounters: (clock: ManualClock) => Promise<Tab
       expect(Object.keys(item).filter((name) => name.startsWith('llm_'))).toHaveLength(1);
     });
 
-    test('counts the classes apart', async () => {
+    test('counts each class separately', async () => {
       await setUp({ daily_calls: 1, daily_sandbox_calls: 2, daily_paid_calls: 3 });
       const passed = [];
       for (const changes of [{ kind: 'llm' }, { kind: 'sandbox' }, { kind: 'llm', isPaid: true }] as const) {
@@ -85,12 +85,12 @@ export function admissionSuite(makeCounters: (clock: ManualClock) => Promise<Tab
       expect(await callsLeft(deps, workspace)).toMatchObject({ limit: 1, remaining: 0 });
     });
 
-    test('of a plan without calls has none', async () => {
+    test('of zero admits no call', async () => {
       await setUp({ daily_sandbox_calls: 0 });
       await expect(ask({ kind: 'sandbox' })).rejects.toMatchObject({ code: 'RATE_LIMITED' });
     });
 
-    test('does not count sub-calls, nor limit them', async () => {
+    test('neither counts nor limits sub-calls', async () => {
       await setUp({ daily_calls: 0, concurrent_calls: 1 });
       const answers = admitted(await askMany(5, { isCounted: false }));
       expect(answers.map(({ rateLimit }) => rateLimit)).toEqual(Array(5).fill(undefined));
@@ -98,8 +98,8 @@ export function admissionSuite(makeCounters: (clock: ManualClock) => Promise<Tab
     });
   });
 
-  describe('at once', () => {
-    test('as many calls as the plan says, of 200 at the same moment; the others are not counted', async () => {
+  describe('concurrency', () => {
+    test('admits exactly the concurrency of the plan out of 200 concurrent calls, and does not count the others', async () => {
       await setUp({ concurrent_calls: 37, daily_calls: 1000 });
       const answers = await askMany(200);
       expect(admitted(answers)).toHaveLength(37);
@@ -107,7 +107,7 @@ export function admissionSuite(makeCounters: (clock: ManualClock) => Promise<Tab
       expect(await callsLeft(deps, workspace)).toMatchObject({ limit: 1000, remaining: 963 });
     });
 
-    test('a call that ended leaves its place, once', async () => {
+    test('a call that has ended releases its lease once', async () => {
       await setUp({ concurrent_calls: 2 });
       const [first, second] = [await ask(), await ask()];
       await Promise.all([first.release(), first.release()]);
@@ -117,19 +117,19 @@ export function admissionSuite(makeCounters: (clock: ManualClock) => Promise<Tab
       expect(admitted(await askMany(3))).toHaveLength(1);
     });
 
-    test('calls whose host died leave their places at the deadline', async () => {
+    test('leases of calls whose host died expire after the deadline', async () => {
       await setUp({ concurrent_calls: 60 });
       const lost = admitted(await askMany(60));
       await deps.clock.advance(60_000);
       expect(admitted(await askMany(1))).toHaveLength(0);
       await deps.clock.advance(32_000);
       expect(admitted(await askMany(200))).toHaveLength(60);
-      // One that was only slow must not free the place of another.
+      // The late release of a slow call must not remove the lease of another call.
       await lost[0]!.release();
       expect(admitted(await askMany(1))).toHaveLength(0);
     });
 
-    test('200 calls that come and go all get their turn where there is room for all', async () => {
+    test('refuses none of 200 calls that come and go within the concurrency', async () => {
       await setUp({ concurrent_calls: 200, daily_calls: 600 });
       const answers = await Promise.allSettled(
         Array.from({ length: 200 }, async () => {
@@ -140,7 +140,7 @@ export function admissionSuite(makeCounters: (clock: ManualClock) => Promise<Tab
       expect(await callsLeft(deps, workspace)).toMatchObject({ remaining: 0 });
     });
 
-    test('a write that is sent again, its answer lost, counts once', async () => {
+    test('a write that is sent again because its answer was lost counts once', async () => {
       await setUp({ concurrent_calls: 2, daily_calls: 10 });
       const { counters } = deps;
       const twice: Table['update'] = async (...args) => {

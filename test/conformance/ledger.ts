@@ -20,7 +20,7 @@ import { RunStore } from '#core/runs/store.ts';
 
 type LedgerTables = { readonly main: Table; readonly runs: Table };
 
-/** What `core/billing/credits/ledger.ts` promises, on the tables of a host. `rounds` is how long the property test goes on. */
+/** The rules of `core/billing/credits/ledger.ts`, on the tables of a host. `rounds` of the property test. */
 export function ledgerSuite(makeTables: () => Promise<LedgerTables>, { rounds }: { rounds: number }): void {
   let deps: LedgerTables & Pick<Deps, 'clock' | 'ids'>;
   let workspaceId: string;
@@ -41,7 +41,7 @@ export function ledgerSuite(makeTables: () => Promise<LedgerTables>, { rounds }:
   const fill = (cents: number) => topUp(deps, workspaceId, { cents, description: 'a present' });
   const entries = () => listEntries(deps, workspaceId, { limit: 10_000, offset: 0 });
 
-  /** The books are right: every entry follows upon the one before, and none leads below zero. */
+  /** The books are correct: each entry continues the balance of the one before, and no balance is below zero. */
   const expectSound = async (): Promise<LedgerEntry[]> => {
     const all = (await entries()).reverse();
     let balance = 0;
@@ -54,7 +54,7 @@ export function ledgerSuite(makeTables: () => Promise<LedgerTables>, { rounds }:
     return all;
   };
 
-  test('a call that completes is paid for, one that fails is not', async () => {
+  test('a call that completes is charged, and a call that fails is refunded', async () => {
     expect(await fill(100)).toBe(100);
     const [good, bad] = [charge(30), charge(25)];
     await hold(deps, good);
@@ -74,7 +74,7 @@ export function ledgerSuite(makeTables: () => Promise<LedgerTables>, { rounds }:
     ).toEqual([-25, -30]);
   });
 
-  test('who has too little is told the price and the balance', async () => {
+  test('the error for a low balance names the price and the balance', async () => {
     await expect(hold(deps, charge(30))).rejects.toMatchObject({ code: 'INSUFFICIENT_CREDITS' });
     await fill(29);
     await expect(hold(deps, charge(30))).rejects.toMatchObject({
@@ -83,7 +83,7 @@ export function ledgerSuite(makeTables: () => Promise<LedgerTables>, { rounds }:
     expect(await entries()).toHaveLength(1);
   });
 
-  test('nothing happens twice for a run, whatever is repeated', async () => {
+  test('repeating a step of a payment changes nothing', async () => {
     await fill(50);
     const [first, second] = [charge(50), charge(20)];
     await Promise.all([hold(deps, first), hold(deps, first), hold(deps, first)]);
@@ -101,11 +101,11 @@ export function ledgerSuite(makeTables: () => Promise<LedgerTables>, { rounds }:
     await expectSound();
   });
 
-  test.each([0, -5, 1.5, Number.NaN])('%d cents cannot be added', async (cents) => {
+  test.each([0, -5, 1.5, Number.NaN])('refuses to add %d cents', async (cents) => {
     await expect(fill(cents)).rejects.toMatchObject({ code: 'INVALID_INPUT' });
   });
 
-  test('of 60 calls at the same moment, as many begin as there is money for', async () => {
+  test('60 concurrent calls spend exactly the balance', async () => {
     await fill(40 * 7 + 3);
     const held = await Promise.allSettled(Array.from({ length: 60 }, () => hold(deps, charge(7))));
     expect(held.filter(({ status }) => status === 'fulfilled')).toHaveLength(40);
@@ -160,7 +160,7 @@ export function ledgerSuite(makeTables: () => Promise<LedgerTables>, { rounds }:
     },
   );
 
-  test('whatever happens at once, the sum of the entries is the balance, and never below zero', async () => {
+  test('after concurrent steps, the balance is the sum of the entries, and never below zero', async () => {
     const step = fc.oneof(
       fc.record({ do: fc.constant('fill' as const), cents: fc.integer({ min: 1, max: 50 }) }),
       fc.record({ do: fc.constant('hold' as const), cents: fc.integer({ min: 1, max: 40 }), run: fc.nat(7) }),

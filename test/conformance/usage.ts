@@ -21,7 +21,7 @@ type Operation = (typeof usageRoutes)[number]['operationId'];
 // biome-ignore lint/suspicious/noExplicitAny: tests look into bodies of every shape.
 type Body = any;
 
-/** What `core/usage` promises, on the tables of a host: every number is that of the runs. */
+/** The rules of `core/billing/usage`, on the tables of a host: every number follows from the runs. */
 export function usageSuite(makeTables: (clock: Deps['clock']) => Promise<Pick<Deps, 'runs' | 'counters' | 'blobs'>>) {
   let deps: Pick<Deps, 'runs' | 'counters' | 'blobs' | 'clock' | 'config'>;
   let acme: Workspace;
@@ -45,7 +45,7 @@ export function usageSuite(makeTables: (clock: Deps['clock']) => Promise<Pick<De
     rival = workspace('rival');
   };
 
-  /** As the pipeline asks: with the defaults of the row, and nothing in the answer that the row does not name. */
+  /** Asks as the pipeline does: with the defaults of the row, and only the fields of the row in the answer. */
   async function ask(operationId: Operation, query: Record<string, string> = {}, workspace = acme): Promise<Body> {
     const row = usageRoutes.find((route) => route.operationId === operationId)!;
     const handle = usageHandlers(deps)[operationId] as (incoming: unknown) => Promise<{ body: unknown }>;
@@ -89,7 +89,7 @@ export function usageSuite(makeTables: (clock: Deps['clock']) => Promise<Pick<De
     return (await runs.find(started.id))!;
   };
 
-  describe('runs of every kind, all at once', () => {
+  describe('concurrent runs of every kind', () => {
     const DAYS = 10;
     let own: Run[];
     let others: Run[];
@@ -147,7 +147,7 @@ export function usageSuite(makeTables: (clock: Deps['clock']) => Promise<Pick<De
       });
     });
 
-    test.each(['day', 'hour'])('points by %s: every one, and together the sums', async (granularity) => {
+    test.each(['day', 'hour'])('points by %s: none is missing, and they add up to the sums', async (granularity) => {
       const { points } = await ask('getUsageTimeseries', { days: String(DAYS), granularity });
       expect(points).toHaveLength(granularity === 'day' ? DAYS : (DAYS - 1) * 24 + 13);
       for (const { date, ...counted } of points) {
@@ -181,7 +181,7 @@ export function usageSuite(makeTables: (clock: Deps['clock']) => Promise<Pick<De
       }
     });
 
-    test('by tenant, the busiest first, in pages', async () => {
+    test('by tenant, most calls first, in pages', async () => {
       const all = await ask('listUsageTenants', { days: String(DAYS) });
       expect(all.total).toBe(3);
       for (const tenant of all.tenants) {
@@ -195,7 +195,7 @@ export function usageSuite(makeTables: (clock: Deps['clock']) => Promise<Pick<De
       expect(second).toEqual({ tenants: [all.tenants[1]], total: 3 });
     });
 
-    test('compute: sub-calls, too', async () => {
+    test('compute includes sub-calls', async () => {
       const runs = own.filter(({ engine }) => engine !== 'direct_llm');
       const compute = await ask('getComputeUsage', { days: String(DAYS) });
       expect(compute).toMatchObject({ total_executions: runs.length, executions_remaining: 50 });
@@ -207,7 +207,7 @@ export function usageSuite(makeTables: (clock: Deps['clock']) => Promise<Pick<De
       }
     });
 
-    test('what others ran is theirs to pay and the author’s to see: every run is a call to him', async () => {
+    test('other workspaces pay for their runs of an agent, and its author sees each of them as a call', async () => {
       const days = { days: String(DAYS) };
       const sums = {
         total_calls: others.length,
@@ -254,7 +254,7 @@ export function usageSuite(makeTables: (clock: Deps['clock']) => Promise<Pick<De
       expect(logs.map(({ run_id }) => run_id)).toEqual(newestFirst(own.filter(holds)));
     });
 
-    test('a log entry is its run', async () => {
+    test('a log entry has the values of its run', async () => {
       const byId = new Map(own.map((each) => [each.id, each]));
       for (const entry of await pages('listUsageLogs')) {
         const run = byId.get(entry.run_id)!;
@@ -273,7 +273,7 @@ export function usageSuite(makeTables: (clock: Deps['clock']) => Promise<Pick<De
       }
     });
 
-    test("an author's logs: every run of others, without whose it was, what went in and what came out", async () => {
+    test("an author's logs: every run of other workspaces, without their names, inputs and outputs", async () => {
       const logs = await pages('listAuthorUsageLogs');
       expect(logs.map(({ run_id }) => run_id)).toEqual(newestFirst(others));
       expect(Object.keys(logs[0]).sort()).toEqual(
@@ -297,7 +297,7 @@ export function usageSuite(makeTables: (clock: Deps['clock']) => Promise<Pick<De
     });
   });
 
-  test('a run that two hosts end counts once', async () => {
+  test('a run that two hosts finish counts once', async () => {
     newWorkspaces();
     const started = newRun();
     const runs = new RunStore(deps, acme.id);
@@ -312,7 +312,7 @@ export function usageSuite(makeTables: (clock: Deps['clock']) => Promise<Pick<De
     expect((await ask('listUsageLogs')).total).toBe(1);
   });
 
-  test('an installation is nobody’s call', async () => {
+  test('an installation is not a call', async () => {
     newWorkspaces();
     await run(acme, newRun({ triggerSource: 'install', engine: 'code_runtime' }));
     await run(acme, newRun());
@@ -322,7 +322,7 @@ export function usageSuite(makeTables: (clock: Deps['clock']) => Promise<Pick<De
     expect([logs.length, total]).toEqual([1, 1]);
   });
 
-  test('a year is counted; logs go back as far as runs are kept', async () => {
+  test('usage covers a year; logs cover the retention of runs', async () => {
     newWorkspaces();
     const ages = [0, 29, 40, 364, 365];
     for (const age of ages) await run(acme, newRun({ startedAt: NOW - age * DAY_MS }));
@@ -333,7 +333,7 @@ export function usageSuite(makeTables: (clock: Deps['clock']) => Promise<Pick<De
     expect([logs.length, total]).toEqual([2, 2]);
   });
 
-  test('a tenant of two months is one', async () => {
+  test('a tenant with calls in two months is listed once', async () => {
     newWorkspaces();
     const at = (date: string) => Date.parse(date);
     for (const startedAt of ['2035-05-31T23:59:59Z', '2035-06-01T00:00:00Z', '2035-06-14T10:00:00Z']) {
@@ -345,7 +345,7 @@ export function usageSuite(makeTables: (clock: Deps['clock']) => Promise<Pick<De
     expect(await ask('listUsageTenants', { days: '1' })).toEqual({ tenants: [], total: 0 });
   });
 
-  test('a call of an own agent without a tenant costs one operation beside the end of its run', async () => {
+  test('a call of an own agent without a tenant adds one operation to the end of its run', async () => {
     newWorkspaces();
     const counted: number[] = [];
     const runs: Table = new Proxy(deps.runs, {

@@ -94,7 +94,7 @@ export async function admit(deps: AdmissionDeps, request: AdmissionRequest): Pro
     if (numberOf(item, 'active') >= plan.concurrent_calls && !(await dropExpired(deps, workspace.id, item))) break;
   }
   throw limitError(
-    `The workspace "${workspace.slug}" has ${plan.concurrent_calls} calls under way, the most at once with its plan "${plan.name}".`,
+    `The workspace "${workspace.slug}" has ${plan.concurrent_calls} calls under way, the maximum of its plan "${plan.name}".`,
     left(used),
     now,
     1,

@@ -51,7 +51,7 @@ function ownHandlers(deps: WorkspaceDeps): Omit<WorkspaceHandlers, MemberOperati
       if (slug === undefined || (wanted !== undefined && wanted !== slug)) {
         throw new PlatformError(
           'INVALID_INPUT',
-          `body.slug: "${wanted ?? name}" makes no slug, or a reserved one: send another.`,
+          `body.slug: "${wanted ?? name}" is not a valid slug, or it is reserved: send another.`,
         );
       }
       const { clock, ids } = deps;

@@ -139,7 +139,7 @@ export async function hold(deps: LedgerDeps, charge: Charge): Promise<void> {
     'INSUFFICIENT_CREDITS',
     `A call of ${agentRef} costs ${cents} cents, and the workspace "${workspace.slug}" has ${booked.balance}.`,
     {
-      hint: 'Credits are added by whoever runs the platform; GET /billing/transactions lists what they were spent on.',
+      hint: 'The operator of the platform adds credits; GET /billing/transactions lists what they were spent on.',
     },
   );
 }
