@@ -36,7 +36,7 @@ function makeTask(deps: DataStore): (n: number) => Promise<unknown> {
         project: `project-${n % 10}`,
         status: STATUSES[Math.floor(n / 10) % 4],
         priority: PRIORITIES[Math.floor(n / 40) % 4],
-        due_date: new Date(deps.clock.now() + ((n % 730) - 365) * DAY_MS).toISOString().slice(0, 10),
+        dueDate: new Date(deps.clock.now() + ((n % 730) - 365) * DAY_MS).toISOString().slice(0, 10),
       },
       'bench',
     );

@@ -5,6 +5,7 @@ import type { Handlers, Incoming } from '#core/http/route.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import type { messageRoutes } from './routes.ts';
 import { type Message, MessageStore } from './store.ts';
+import { messageView } from './view.ts';
 
 type ListRow = Extract<(typeof messageRoutes)[number], { operationId: 'listMessages' }>;
 
@@ -13,7 +14,8 @@ export const messageHandlers = (deps: Pick<Deps, 'main' | 'clock' | 'ids'>): Han
 
   async function list({ caller, query }: Pick<Incoming<ListRow>, 'caller' | 'query'>) {
     const { limit, offset, level, agent_name: agentName } = query;
-    return { status: 200, body: await storeOf(caller).list({ level, agentName }, { limit, offset }) } as const;
+    const { messages, total } = await storeOf(caller).list({ level, agentName }, { limit, offset });
+    return { status: 200, body: { messages: messages.map(messageView), total } } as const;
   }
 
   return {
@@ -22,10 +24,10 @@ export const messageHandlers = (deps: Pick<Deps, 'main' | 'clock' | 'ids'>): Han
         title,
         body,
         level,
-        agent_name: agent_name ?? (caller.agent ? agentNameOf(caller.agent) : null),
+        agentName: agent_name ?? (caller.agent ? agentNameOf(caller.agent) : null),
         metadata: (metadata ?? null) as Message['metadata'],
       });
-      return { status: 201, body: message };
+      return { status: 201, body: messageView(message) };
     },
 
     listMessages: list,

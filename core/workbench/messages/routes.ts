@@ -4,7 +4,7 @@ import { defineRoutes } from '#core/http/route.ts';
 export const LEVELS = ['info', 'success', 'warning', 'error'] as const;
 
 const level = z.enum(LEVELS);
-/** Part of keys, which know no half of a surrogate pair. */
+/** Part of keys, which cannot hold half of a surrogate pair. */
 const agentName = z
   .string()
   .trim()
@@ -19,7 +19,7 @@ const sent = z.object({
   level,
   created_at: z.iso.datetime(),
 });
-const message = sent.extend({ body: z.string(), metadata: z.record(z.string(), z.unknown()).nullable() });
+export const messageSchema = sent.extend({ body: z.string(), metadata: z.record(z.string(), z.unknown()).nullable() });
 
 const query = z.object({
   limit: z.coerce.number().int().min(1).max(200).default(50),
@@ -28,7 +28,7 @@ const query = z.object({
   agent_name: agentName.optional(),
 });
 const page = z.object({
-  messages: z.array(message),
+  messages: z.array(messageSchema),
   total: z.int().describe('How many the filters leave, over all pages.'),
 });
 

@@ -10,16 +10,16 @@ import { LEVELS } from './routes.ts';
  *
  * - `WS#<workspace id>#MESSAGES / <message id>`: the message. gsi1 has it in the list of its level, gsi2 in the same of its
  *   agent, both by time;
- * - `WS#<workspace id>#MESSAGE_COUNTS / ALL` and `AGENT#<agent name>`: how long these lists are, by level.
+ * - `WS#<workspace id>#MESSAGE_COUNTS / ALL` and `AGENT#<agent name>`: the lengths of these lists, by level.
  */
 export interface Message {
   readonly id: string;
-  readonly agent_name: string | null;
+  readonly agentName: string | null;
   readonly title: string;
   readonly body: string;
   readonly level: Level;
   readonly metadata: { readonly [member: string]: Json } | null;
-  readonly created_at: string;
+  readonly createdAt: string;
 }
 
 type Level = (typeof LEVELS)[number];
@@ -34,25 +34,24 @@ export class MessageStore {
     this.#partition = `WS#${workspaceId}`;
   }
 
-  async send(members: Omit<Message, 'id' | 'created_at'>): Promise<Message> {
+  async send(members: Omit<Message, 'id' | 'createdAt'>): Promise<Message> {
     const { clock, ids } = this.#deps;
-    const message: Message = { ...members, id: ids.uuid(), created_at: isoTime(clock.now()) };
-    const place = `${message.created_at}#${message.id}`;
-    const { level, agent_name } = message;
+    const message: Message = { ...members, id: ids.uuid(), createdAt: isoTime(clock.now()) };
+    const place = `${message.createdAt}#${message.id}`;
+    const { level, agentName } = message;
     const item: Item = {
       ...this.#key(message.id),
-      ...message,
-      metadata: message.metadata as Json,
+      ...attributesOf(message),
       gsi1pk: this.#listPartition(level),
       gsi1sk: place,
-      ...(agent_name !== null && { gsi2pk: this.#listPartition(level, agent_name), gsi2sk: place }),
+      ...(agentName !== null && { gsi2pk: this.#listPartition(level, agentName), gsi2sk: place }),
     };
     const put: TransactOperation = { op: 'put', item, condition: absent() };
     await this.#retry(async () => (await this.#write(put, message, 1)) || undefined);
     return message;
   }
 
-  /** False when there is no such message. */
+  /** Returns false if there is no such message. */
   async delete(id: string): Promise<boolean> {
     return this.#retry(async () => {
       const item = await this.#deps.main.get(this.#key(id));
@@ -62,7 +61,7 @@ export class MessageStore {
     });
   }
 
-  /** The newest first. */
+  /** A page, the newest first, and the total of all pages. */
   async list(
     { level, agentName }: { readonly level?: Level; readonly agentName?: string },
     { limit, offset }: { readonly limit: number; readonly offset: number },
@@ -78,23 +77,23 @@ export class MessageStore {
     };
   }
 
-  async #newest(level: Level, agentName: string | undefined, most: number): Promise<Item[]> {
+  async #newest(level: Level, agentName: string | undefined, max: number): Promise<Item[]> {
     const items: Item[] = [];
     const found = queryAll(this.#deps.main, {
       index: agentName === undefined ? 'gsi1' : 'gsi2',
       pk: this.#listPartition(level, agentName),
       reverse: true,
-      limit: Math.min(most, 1000),
+      limit: Math.min(max, 1000),
     });
     for await (const item of found) {
-      if (items.push(item) === most) break;
+      if (items.push(item) === max) break;
     }
     return items;
   }
 
-  /** False when another writer was faster. */
-  async #write(write: TransactOperation, { level, agent_name }: Message, amount: 1 | -1): Promise<boolean> {
-    const scopes = agent_name === null ? [undefined] : [undefined, agent_name];
+  /** Returns false if another process wrote first. */
+  async #write(write: TransactOperation, { level, agentName }: Message, amount: 1 | -1): Promise<boolean> {
+    const scopes = agentName === null ? [undefined] : [undefined, agentName];
     const counts = scopes.map(
       (scope): TransactOperation => ({
         op: 'update',
@@ -128,10 +127,17 @@ export class MessageStore {
 
 const fromItem = (item: Item): Message => ({
   id: item.id as string,
-  agent_name: item.agent_name as string | null,
+  agentName: item.agent_name as string | null,
   title: item.title as string,
   body: item.body as string,
   level: item.level as Level,
   metadata: item.metadata as Message['metadata'],
-  created_at: item.created_at as string,
+  createdAt: item.created_at as string,
+});
+
+const attributesOf = ({ agentName, createdAt, metadata, ...message }: Message) => ({
+  ...message,
+  agent_name: agentName,
+  created_at: createdAt,
+  metadata: metadata as Json,
 });

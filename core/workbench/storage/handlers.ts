@@ -7,6 +7,7 @@ import type { Handlers } from '#core/http/route.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import type { storageRoutes } from './routes.ts';
 import { type Document, DocumentStore, type DocumentWrite } from './store.ts';
+import { documentView } from './view.ts';
 
 type StorageDeps = Pick<Deps, 'main' | 'blobs' | 'clock' | 'ids' | 'log' | 'config'>;
 
@@ -16,8 +17,8 @@ export const storageHandlers = (deps: StorageDeps): Handlers<typeof storageRoute
 
   /** An object, or an array where it may be one. */
   async function readValue(request: Request, caller: Caller): Promise<Json> {
-    const { storage_document_bytes: most } = quotaOf(caller);
-    const value = await readJson(request, { bytes: Math.min(most, deps.config.maxDirectBodyBytes ?? most) });
+    const { storage_document_bytes: maxBytes } = quotaOf(caller);
+    const value = await readJson(request, { bytes: Math.min(maxBytes, deps.config.maxDirectBodyBytes ?? maxBytes) });
     if (typeof value === 'object' && value !== null) return value;
     throw new PlatformError(
       'INVALID_INPUT',
@@ -35,7 +36,7 @@ export const storageHandlers = (deps: StorageDeps): Handlers<typeof storageRoute
     const { document, usedBytes } = await storeOf(caller).write(namespace, key, { ...what, updatedBy, quota });
     const { storage_bytes: limit } = quota;
     const room = { 'x-storage-used': String(usedBytes), ...(limit !== null && { 'x-storage-limit': String(limit) }) };
-    return { status: 200, body: document, headers: { ...etagOf(document), ...room } } as const;
+    return { status: 200, body: documentView(document), headers: { ...etagOf(document), ...room } } as const;
   }
 
   return {
@@ -53,7 +54,7 @@ export const storageHandlers = (deps: StorageDeps): Handlers<typeof storageRoute
     async getDocument({ caller, params: { namespace, key } }) {
       const document = await storeOf(caller).get(namespace, key);
       if (document === undefined) throw notFound(caller, namespace, key);
-      return { status: 200, body: document, headers: etagOf(document) };
+      return { status: 200, body: documentView(document), headers: etagOf(document) };
     },
 
     async putDocument({ caller, params, headers, request }) {

@@ -11,7 +11,7 @@ const key = z
     'must be 1 to 256 letters, digits, dots, underscores and hyphens, beginning with a letter or digit',
   );
 
-const document = z.object({
+export const documentSchema = z.object({
   namespace: z.string(),
   key: z.string(),
   value: z.unknown(),
@@ -64,7 +64,7 @@ export const storageRoutes = defineRoutes([
     auth: 'key',
     agents: true,
     request: { params: z.object({ namespace, key }) },
-    response: { 200: document },
+    response: { 200: documentSchema },
     errors: ['NOT_FOUND'],
   },
   {
@@ -88,7 +88,7 @@ export const storageRoutes = defineRoutes([
       }),
       body: raw('application/json'),
     },
-    response: { 200: document },
+    response: { 200: documentSchema },
     errors: ['CONFLICT', 'STORAGE_QUOTA_EXCEEDED'],
   },
   {
@@ -100,7 +100,7 @@ export const storageRoutes = defineRoutes([
     auth: 'key',
     agents: true,
     request: { params: z.object({ namespace, key }), headers: z.object(writerHeaders), body: raw('application/json') },
-    response: { 200: document },
+    response: { 200: documentSchema },
     errors: ['NOT_FOUND', 'STORAGE_QUOTA_EXCEEDED'],
   },
   {

@@ -23,7 +23,7 @@ function setUp(limits: Partial<Plan> = {}) {
 }
 const large = (letter: string) => ({ text: letter.repeat(200_000) });
 
-test('what many write at once stays within the quotas, and is counted right', async () => {
+test('concurrent writes stay within the quotas and are counted correctly', async () => {
   const { store, put, total } = setUp({ storage_namespaces: 3, storage_documents: 4, storage_bytes: 60 });
   const names = ['a', 'b', 'c', 'd', 'e', 'f'];
   const results = await Promise.allSettled(
@@ -46,7 +46,7 @@ test('what many write at once stays within the quotas, and is counted right', as
   expect(await total()).toEqual([0, 0]);
 });
 
-test('a reader sees one version whole, while it is written again and again', async () => {
+test('a reader sees one whole version while the document is written repeatedly', async () => {
   const { store, put } = setUp();
   await put('a', 'b', large('a'));
   let isWriting = true;
@@ -67,7 +67,7 @@ test('a reader sees one version whole, while it is written again and again', asy
   await Promise.all([write(), read(), read()]);
 });
 
-test('no value outlives its document, and what was not written leaves none', async () => {
+test('values of deleted documents and of failed writes are removed', async () => {
   const { store, put, blobs } = setUp({ storage_bytes: 500_000 });
   await put('a', 'one', large('x'));
   await put('a', 'two', large('x'));

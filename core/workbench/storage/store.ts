@@ -20,40 +20,40 @@ import {
 import { untilWritten } from '#core/ports/until-written.ts';
 
 /**
- * JSON documents of a workspace, in namespaces. Main table, what belongs together written together:
+ * A JSON document of a workspace, in a namespace. Main table, written in one transaction:
  *
- * - `WS#<workspace id>#STORAGE#<namespace> / KEY#<key>`: what is known of a document, so that keys are listed without
+ * - `WS#<workspace id>#STORAGE#<namespace> / KEY#<key>`: the document without its value, so that keys are listed without
  *   reading values;
- * - the same `/ VALUE#<key>`: its value. A large one lies in `Blobs`, `storage/<workspace id>/<uuid>`, which `KEY` names;
- * - `WS#<workspace id>#STORAGE / NS#<namespace>`: how many documents there are; nothing when there are none;
- * - `WS#<workspace id>#STORAGE / TOTAL`: bytes and namespaces, which the quotas are held against.
+ * - the same `/ VALUE#<key>`: its value. A large value lies in `Blobs`, at `storage/<workspace id>/<uuid>`, named by `KEY`;
+ * - `WS#<workspace id>#STORAGE / NS#<namespace>`: the number of its documents; absent for an empty namespace;
+ * - `WS#<workspace id>#STORAGE / TOTAL`: the bytes and namespaces of the workspace, for the quotas.
  */
 export interface Document {
   readonly namespace: string;
   readonly key: string;
   readonly value: Json;
   readonly version: number;
-  readonly size_bytes: number;
-  readonly created_at: string;
-  readonly updated_at: string;
-  readonly updated_by: string;
+  readonly sizeBytes: number;
+  readonly createdAt: string;
+  readonly updatedAt: string;
+  readonly updatedBy: string;
 }
 
 export interface DocumentWrite {
-  /** What the value shall be; given what it is, `undefined` where there is no such document. May be asked again. */
+  /** Returns the new value for the present one; `undefined` is a new document. May be called again. */
   readonly change: (value: Json | undefined) => Json;
-  /** Throws CONFLICT where the document has another version; 0 is that of one that is not there. */
+  /** The write throws CONFLICT if the document has another version; 0 stands for a new document. */
   readonly expectedVersion?: number;
   readonly updatedBy: string;
   readonly quota: Plan;
 }
 
-/** Each takes two operations, and the counts two more. */
-const DELETED_AT_ONCE = 4;
+/** Each document takes two of the ten operations of a transaction, and the counts take two. */
+const DELETE_BATCH = 4;
 
 type StorageDeps = Pick<Deps, 'main' | 'blobs' | 'clock' | 'ids' | 'log'>;
 
-/** The documents of one workspace. Namespaces and keys are valid: the rows check them. */
+/** The documents of one workspace. The routes have checked namespaces and keys. */
 export class DocumentStore {
   readonly #deps: StorageDeps;
   readonly #workspaceId: string;
@@ -70,12 +70,12 @@ export class DocumentStore {
     return (await Array.fromAsync(items)).map(({ sk }) => sk.slice('NS#'.length));
   }
 
-  /** In the order of their bytes, those after the key `after`. */
+  /** Keys after the key `after`, in byte order. */
   async keys(
     namespace: string,
     { prefix, after, limit }: { readonly prefix: string; readonly after?: string; readonly limit: number },
   ): Promise<{ keys: string[]; hasMore: boolean }> {
-    // A space is before, a tilde past every character of a key.
+    // A space sorts before every character of a key, a tilde after.
     const first = after !== undefined && after >= prefix ? `${after} ` : prefix;
     const { items, cursor } = await this.#deps.main.query({
       pk: `${this.#partition}#${namespace}`,
@@ -97,8 +97,8 @@ export class DocumentStore {
   }
 
   /**
-   * Answers the document, and the bytes that the workspace stores now. Throws what its `change` throws, CONFLICT,
-   * DOCUMENT_TOO_LARGE and STORAGE_QUOTA_EXCEEDED.
+   * Creates or replaces a document. `usedBytes` are those that the workspace stores afterwards. Throws what `change`
+   * throws, CONFLICT, DOCUMENT_TOO_LARGE and STORAGE_QUOTA_EXCEEDED.
    */
   async write(
     namespace: string,
@@ -107,27 +107,21 @@ export class DocumentStore {
   ): Promise<{ document: Document; usedBytes: number }> {
     const keys = this.#keysOf(namespace, key);
     return this.#retry(async () => {
-      const [head, valueItem, space, total] = await this.#deps.main.batchGet([
+      const [head, valueItem, namespaceItem, total] = await this.#deps.main.batchGet([
         keys.head,
         keys.value,
-        this.#spaceKey(namespace),
+        this.#namespaceKey(namespace),
         this.#totalKey(),
       ]);
       const version = (head?.version as number | undefined) ?? 0;
-      if (expectedVersion !== undefined && expectedVersion !== version) {
-        const is = version === 0 ? 'does not exist' : `has version ${version}`;
-        throw new PlatformError(
-          'CONFLICT',
-          `The document "${key}" ${is}, not version ${expectedVersion}: read it again, and write what follows from that.`,
-        );
-      }
+      checkVersion(key, version, expectedVersion);
       const current = head && (await this.#valueOf(head, valueItem));
       if (head && !current) return undefined;
       const value = change(current?.value);
       const text = JSON.stringify(value);
       const size = Buffer.byteLength(text);
       const growth = size - ((head?.size_bytes as number | undefined) ?? 0);
-      checkQuota(quota, { size, growth, isNew: !head, space, total });
+      checkQuota(quota, { size, growth, isNew: !head, namespaceItem, total });
 
       const now = isoTime(this.#deps.clock.now());
       const blobKey = `storage/${this.#workspaceId}/${this.#deps.ids.uuid()}`;
@@ -146,18 +140,18 @@ export class DocumentStore {
         blob === undefined
           ? { op: 'put', item: { ...keys.value, version: version + 1, value } }
           : { op: 'delete', key: keys.value },
-        ...(head ? [] : [this.#addDocument(namespace, space, quota)]),
-        this.#addToTotal({ growth, isNewSpace: !head && !space }, quota),
+        ...(head ? [] : [this.#addDocument(namespace, namespaceItem, quota)]),
+        this.#addToTotal({ growth, isNewNamespace: !head && !namespaceItem }, quota),
       ];
       const { ok } = await this.#deps.main.transact(operations);
-      await this.#forgetBlobs(ok ? head?.blob : blob);
+      await this.#deleteBlobs(ok ? head?.blob : blob);
       if (!ok) return undefined;
       const usedBytes = ((total?.bytes as number | undefined) ?? 0) + growth;
       return { document: documentFrom(namespace, key, item, value), usedBytes };
     });
   }
 
-  /** False when there is no such document. */
+  /** Returns false if there is no such document. */
   async delete(namespace: string, key: string): Promise<boolean> {
     return this.#retry(async () => {
       const head = await this.#deps.main.get(this.#keysOf(namespace, key).head);
@@ -165,7 +159,7 @@ export class DocumentStore {
     });
   }
 
-  /** How many documents there were. */
+  /** Returns the number of deleted documents. */
   async deleteNamespace(namespace: string): Promise<number> {
     let deleted = 0;
     for (;;) {
@@ -173,7 +167,7 @@ export class DocumentStore {
         const { items } = await this.#deps.main.query({
           pk: `${this.#partition}#${namespace}`,
           sk: { beginsWith: 'KEY#' },
-          limit: DELETED_AT_ONCE,
+          limit: DELETE_BATCH,
         });
         if (items.length === 0) return 0;
         return (await this.#deleteAll(namespace, items)) ? items.length : undefined;
@@ -183,11 +177,11 @@ export class DocumentStore {
     }
   }
 
-  /** False when somebody else was faster. */
+  /** Returns false if another process changed a document or the namespace first. */
   async #deleteAll(namespace: string, heads: readonly Item[]): Promise<boolean> {
-    const space = await this.#deps.main.get(this.#spaceKey(namespace));
-    if (space === undefined) return false;
-    const documents = space.documents as number;
+    const namespaceItem = await this.#deps.main.get(this.#namespaceKey(namespace));
+    if (namespaceItem === undefined) return false;
+    const documents = namespaceItem.documents as number;
     const isLast = documents === heads.length;
     const condition = equals('documents', documents);
     const { ok } = await this.#deps.main.transact([
@@ -196,8 +190,13 @@ export class DocumentStore {
         { op: 'delete', key: { pk, sk: sk.replace(/^KEY#/, 'VALUE#') } },
       ]),
       isLast
-        ? { op: 'delete', key: this.#spaceKey(namespace), condition }
-        : { op: 'update', key: this.#spaceKey(namespace), changes: { add: { documents: -heads.length } }, condition },
+        ? { op: 'delete', key: this.#namespaceKey(namespace), condition }
+        : {
+            op: 'update',
+            key: this.#namespaceKey(namespace),
+            changes: { add: { documents: -heads.length } },
+            condition,
+          },
       {
         op: 'update',
         key: this.#totalKey(),
@@ -209,11 +208,11 @@ export class DocumentStore {
         },
       },
     ]);
-    if (ok) await this.#forgetBlobs(...heads.map(({ blob }) => blob));
+    if (ok) await this.#deleteBlobs(...heads.map(({ blob }) => blob));
     return ok;
   }
 
-  /** `undefined` when it was written between the reading of the two. */
+  /** Returns `undefined` if the document was written between the reads of head and value. */
   async #valueOf(head: Item, value: Item | undefined): Promise<{ value: Json } | undefined> {
     if (head.blob !== undefined) {
       const text = await getLarge(this.#deps, head.blob as string);
@@ -222,28 +221,33 @@ export class DocumentStore {
     return value?.version === head.version ? { value: value!.value as Json } : undefined;
   }
 
-  #addDocument(namespace: string, space: Item | undefined, { storage_documents: most }: Plan): TransactOperation {
-    const key = this.#spaceKey(namespace);
-    if (space === undefined) return { op: 'put', item: { ...key, documents: 1 }, condition: absent() };
-    const condition = most === null ? exists() : lessThan('documents', most);
+  #addDocument(
+    namespace: string,
+    namespaceItem: Item | undefined,
+    { storage_documents: max }: Plan,
+  ): TransactOperation {
+    const key = this.#namespaceKey(namespace);
+    if (namespaceItem === undefined) return { op: 'put', item: { ...key, documents: 1 }, condition: absent() };
+    const condition = max === null ? exists() : lessThan('documents', max);
     return { op: 'update', key, changes: { add: { documents: 1 } }, condition };
   }
 
-  /** What two writers add at once is held against the quota once more. */
-  #addToTotal({ growth, isNewSpace }: { growth: number; isNewSpace: boolean }, quota: Plan): TransactOperation {
+  /** The condition checks the quota again, because another process may add at the same time. */
+  #addToTotal({ growth, isNewNamespace }: { growth: number; isNewNamespace: boolean }, quota: Plan): TransactOperation {
     const within: Condition[] = [];
     if (growth > 0 && quota.storage_bytes !== null) within.push(lessThan('bytes', quota.storage_bytes - growth + 1));
-    if (isNewSpace && quota.storage_namespaces !== null) within.push(lessThan('namespaces', quota.storage_namespaces));
+    if (isNewNamespace && quota.storage_namespaces !== null)
+      within.push(lessThan('namespaces', quota.storage_namespaces));
     return {
       op: 'update',
       key: this.#totalKey(),
-      changes: { add: { bytes: growth, namespaces: isNewSpace ? 1 : 0 } },
+      changes: { add: { bytes: growth, namespaces: isNewNamespace ? 1 : 0 } },
       ...(within.length > 0 && { condition: anyOf(absent(), allOf(...within)) }),
     };
   }
 
-  /** What stays behind costs room and nothing else. */
-  async #forgetBlobs(...keys: (Json | undefined)[]): Promise<void> {
+  /** Never throws: a blob that is left over only costs room. */
+  async #deleteBlobs(...keys: (Json | undefined)[]): Promise<void> {
     for (const key of keys.filter((key) => typeof key === 'string')) {
       await this.#deps.blobs.delete(key).catch((error: unknown) => {
         this.#deps.log.warn('value of a document not deleted', { key, error: String(error) });
@@ -256,7 +260,7 @@ export class DocumentStore {
     return { head: { pk, sk: `KEY#${key}` }, value: { pk, sk: `VALUE#${key}` } };
   }
 
-  #spaceKey(namespace: string): Key {
+  #namespaceKey(namespace: string): Key {
     return { pk: this.#partition, sk: `NS#${namespace}` };
   }
 
@@ -269,6 +273,16 @@ export class DocumentStore {
   }
 }
 
+/** Throws CONFLICT. */
+function checkVersion(key: string, version: number, expected: number | undefined): void {
+  if (expected === undefined || expected === version) return;
+  const is = version === 0 ? 'does not exist' : `has version ${version}`;
+  throw new PlatformError(
+    'CONFLICT',
+    `The document "${key}" ${is}, not version ${expected}: read it again, and write what follows from that.`,
+  );
+}
+
 /** Throws DOCUMENT_TOO_LARGE and STORAGE_QUOTA_EXCEEDED. */
 function checkQuota(
   quota: Plan & { readonly name?: string },
@@ -276,9 +290,9 @@ function checkQuota(
     size,
     growth,
     isNew,
-    space,
+    namespaceItem,
     total,
-  }: { size: number; growth: number; isNew: boolean; space: Item | undefined; total: Item | undefined },
+  }: { size: number; growth: number; isNew: boolean; namespaceItem: Item | undefined; total: Item | undefined },
 ): void {
   const { storage_document_bytes, storage_bytes, storage_documents, storage_namespaces } = quota;
   if (size > storage_document_bytes) {
@@ -287,17 +301,21 @@ function checkQuota(
       `The document would have ${size} bytes, and a document may have ${storage_document_bytes}.`,
     );
   }
-  const refuse = (most: number, what: string): PlatformError =>
-    new PlatformError('STORAGE_QUOTA_EXCEEDED', `The plan of the workspace allows ${most} ${what}: delete some first.`);
+  const refuse = (max: number, what: string): PlatformError =>
+    new PlatformError('STORAGE_QUOTA_EXCEEDED', `The plan of the workspace allows ${max} ${what}: delete some first.`);
   const stored = (total?.bytes as number | undefined) ?? 0;
   if (storage_bytes !== null && growth > 0 && stored + growth > storage_bytes) {
     throw refuse(storage_bytes, `bytes of documents, and it stores ${stored}`);
   }
   if (!isNew) return;
-  if (storage_documents !== null && ((space?.documents as number | undefined) ?? 0) >= storage_documents) {
+  if (storage_documents !== null && ((namespaceItem?.documents as number | undefined) ?? 0) >= storage_documents) {
     throw refuse(storage_documents, 'documents in a namespace');
   }
-  if (storage_namespaces !== null && !space && ((total?.namespaces as number | undefined) ?? 0) >= storage_namespaces) {
+  if (
+    storage_namespaces !== null &&
+    !namespaceItem &&
+    ((total?.namespaces as number | undefined) ?? 0) >= storage_namespaces
+  ) {
     throw refuse(storage_namespaces, 'namespaces');
   }
 }
@@ -307,8 +325,8 @@ const documentFrom = (namespace: string, key: string, head: Item, value: Json): 
   key,
   value,
   version: head.version as number,
-  size_bytes: head.size_bytes as number,
-  created_at: head.created_at as string,
-  updated_at: head.updated_at as string,
-  updated_by: head.updated_by as string,
+  sizeBytes: head.size_bytes as number,
+  createdAt: head.created_at as string,
+  updatedAt: head.updated_at as string,
+  updatedBy: head.updated_by as string,
 });

@@ -6,6 +6,7 @@ import type { Handlers, Incoming } from '#core/http/route.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import type { taskRoutes } from './routes.ts';
 import { TaskStore } from './store.ts';
+import { membersFrom, taskView } from './view.ts';
 
 type ListRow = Extract<(typeof taskRoutes)[number], { operationId: 'listTasks' }>;
 
@@ -18,12 +19,14 @@ export const taskHandlers = (deps: Pick<Deps, 'main' | 'clock' | 'ids'>): Handle
   async function list({ caller, query }: Pick<Incoming<ListRow>, 'caller' | 'query'>) {
     const { limit, offset, overdue, ...filter } = query;
     const dueBefore = overdue ? dateIn(deps.clock.now(), caller.workspace.timezone) : undefined;
-    return { status: 200, body: await storeOf(caller).list({ ...filter, dueBefore }, { limit, offset }) } as const;
+    const { tasks, total } = await storeOf(caller).list({ ...filter, dueBefore }, { limit, offset });
+    return { status: 200, body: { tasks: tasks.map(taskView), total } } as const;
   }
 
   return {
     async createTask({ caller, body }) {
-      return { status: 201, body: await storeOf(caller).create(body, await creatorOf(caller)) };
+      const task = await storeOf(caller).create(membersFrom(body), await creatorOf(caller));
+      return { status: 201, body: taskView(task) };
     },
 
     listTasks: list,
@@ -32,13 +35,13 @@ export const taskHandlers = (deps: Pick<Deps, 'main' | 'clock' | 'ids'>): Handle
     async getTask({ caller, params }) {
       const task = await storeOf(caller).get(params.task_id);
       if (task === undefined) throw notFound(caller, params.task_id);
-      return { status: 200, body: task };
+      return { status: 200, body: taskView(task) };
     },
 
     async updateTask({ caller, params, body }) {
-      const task = await storeOf(caller).update(params.task_id, body);
+      const task = await storeOf(caller).update(params.task_id, membersFrom(body));
       if (task === undefined) throw notFound(caller, params.task_id);
-      return { status: 200, body: task };
+      return { status: 200, body: taskView(task) };
     },
 
     async deleteTask({ caller, params }) {
@@ -51,6 +54,6 @@ export const taskHandlers = (deps: Pick<Deps, 'main' | 'clock' | 'ids'>): Handle
 const notFound = ({ workspace }: Caller, id: string): PlatformError =>
   new PlatformError('NOT_FOUND', `The workspace "${workspace.slug}" has no task "${id.slice(0, 64)}".`);
 
-/** The day that it is in a zone, as `2026-11-21`. */
+/** The current date in a zone, as `2026-11-21`. */
 const dateIn = (epochMs: number, timeZone = 'UTC'): string =>
   new Intl.DateTimeFormat('en-CA', { timeZone, year: 'numeric', month: '2-digit', day: '2-digit' }).format(epochMs);

@@ -7,7 +7,7 @@ export const PRIORITIES = ['urgent', 'high', 'normal', 'low'] as const;
 
 const status = z.enum(STATUSES);
 const priority = z.enum(PRIORITIES);
-/** Part of keys, which know no half of a surrogate pair. */
+/** Part of keys, which cannot hold half of a surrogate pair. */
 const project = z
   .string()
   .trim()
@@ -18,7 +18,7 @@ const dueDate = z.iso
   .date('must be a date of the form YYYY-MM-DD')
   .refine((date) => date >= '2000' && date < '3000', 'must be a date of the years 2000 to 2999');
 
-/** `null` clears a member; one that always has a value has its default then. */
+/** `null` resets a member that always has a value to its default. */
 const orDefault = <T extends z.ZodType>(type: T, value: z.output<T>) =>
   type.nullish().transform((given) => (given === null ? value : given));
 
@@ -31,7 +31,8 @@ const members = z.object({
   status: orDefault(status, 'open'),
 });
 
-const task = z.object({
+/** A task as the API answers it. */
+export const taskSchema = z.object({
   id: z.uuid(),
   title: z.string(),
   description: z.string().nullable(),
@@ -58,7 +59,10 @@ const query = z.object({
     .default(false)
     .describe('Only open tasks whose due date has passed in the workspace’s time zone.'),
 });
-const page = z.object({ tasks: z.array(task), total: z.int().describe('How many the filters leave, over all pages.') });
+const page = z.object({
+  tasks: z.array(taskSchema),
+  total: z.int().describe('How many the filters leave, over all pages.'),
+});
 
 export const taskRoutes = defineRoutes([
   {
@@ -70,7 +74,7 @@ export const taskRoutes = defineRoutes([
     auth: 'key',
     agents: true,
     request: { body: members },
-    response: { 201: task },
+    response: { 201: taskSchema },
   },
   {
     operationId: 'listTasks',
@@ -102,7 +106,7 @@ export const taskRoutes = defineRoutes([
     fn: 'tasks',
     auth: 'key',
     agents: true,
-    response: { 200: task },
+    response: { 200: taskSchema },
     errors: ['NOT_FOUND'],
   },
   {
@@ -114,7 +118,7 @@ export const taskRoutes = defineRoutes([
     auth: 'key',
     agents: true,
     request: { body: members.partial() },
-    response: { 200: task },
+    response: { 200: taskSchema },
     errors: ['NOT_FOUND'],
   },
   {

@@ -14,7 +14,7 @@ const orNull = <T>(values: readonly T[]) => fc.constantFrom(null, ...values);
 const anyMembers: fc.Arbitrary<TaskMembers> = fc.record(
   {
     title: fc.string({ minLength: 1 }),
-    due_date: orNull(DATES),
+    dueDate: orNull(DATES),
     project: orNull(PROJECTS),
     priority: fc.constantFrom(...PRIORITIES),
     status: fc.constantFrom(...STATUSES),
@@ -36,20 +36,20 @@ const anyFilter: fc.Arbitrary<TaskFilter> = fc.record(
   { requiredKeys: [] },
 );
 
-/** What a list must be, found by looking at every task. */
+/** The list for a filter, found by looking at every task. */
 function expected(tasks: Iterable<Task>, { status, priority, project, dueBefore }: TaskFilter): Task[] {
   const wanted = [...tasks].filter(
     (task) =>
       (status === undefined || task.status === status) &&
       (priority === undefined || task.priority === priority) &&
       (project === undefined || task.project === project) &&
-      (dueBefore === undefined || (task.status === 'open' && task.due_date !== null && task.due_date < dueBefore)),
+      (dueBefore === undefined || (task.status === 'open' && task.dueDate !== null && task.dueDate < dueBefore)),
   );
-  const place = ({ status, priority, due_date, created_at }: Task) => [
+  const place = ({ status, priority, dueDate, createdAt }: Task) => [
     STATUSES.indexOf(status),
     PRIORITIES.indexOf(priority),
-    status === 'open' || status === 'in_progress' ? Date.parse(due_date ?? '9999-01-01') : 0,
-    -Date.parse(created_at),
+    status === 'open' || status === 'in_progress' ? Date.parse(dueDate ?? '9999-01-01') : 0,
+    -Date.parse(createdAt),
   ];
   return wanted.sort((a, b) => {
     const [x, y] = [place(a), place(b)];
@@ -58,7 +58,7 @@ function expected(tasks: Iterable<Task>, { status, priority, project, dueBefore 
   });
 }
 
-test('lists and totals are those of the tasks, whatever was done to them', async () => {
+test('lists and totals match the tasks after any sequence of changes', async () => {
   await fc.assert(
     fc.asyncProperty(
       fc.array(step, { maxLength: 25 }),
@@ -92,10 +92,10 @@ test('lists and totals are those of the tasks, whatever was done to them', async
   );
 });
 
-describe('at once', () => {
-  test('changes of one task are all counted, one after the other', async () => {
+describe('concurrent writes', () => {
+  test('all changes of one task are counted, one after the other', async () => {
     const store = new TaskStore({ ...memoryDeps(), clock: new SystemClock() }, WORKSPACE);
-    const { id } = await store.create({ title: 'busy', project: 'ops', due_date: '2035-05-31' }, null);
+    const { id } = await store.create({ title: 'busy', project: 'ops', dueDate: '2035-05-31' }, null);
     const changes = STATUSES.flatMap((status) => PRIORITIES.map((priority) => store.update(id, { status, priority })));
     const [deleted] = await Promise.all([store.delete(id), ...changes]);
     expect(deleted).toBe(true);
@@ -105,7 +105,7 @@ describe('at once', () => {
   });
 });
 
-test('a page costs the same beside any number of tasks', async () => {
+test('the cost of a page does not depend on the number of tasks', async () => {
   const deps = memoryDeps();
   const counter = new OperationCounter();
   const store = new TaskStore({ ...deps, main: counter.count(deps.main) }, WORKSPACE);
@@ -116,7 +116,7 @@ test('a page costs the same beside any number of tasks', async () => {
         priority: PRIORITIES[n % 4],
         status: STATUSES[n % 3],
         project: `p${n % 8 < 4 ? 0 : 1}`,
-        due_date: DATES[n % 5],
+        dueDate: DATES[n % 5],
       },
       null,
     );

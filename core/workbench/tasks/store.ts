@@ -5,46 +5,46 @@ import { untilWritten } from '#core/ports/until-written.ts';
 import { PRIORITIES, STATUSES } from './routes.ts';
 
 /**
- * Main table, all written in the transaction that changes a task, so that a page of any filter and its total cost no more
- * beside many tasks than beside few:
+ * Main table, all written in the transaction that changes a task, so that the cost of a page of any filter and of its total
+ * does not grow with the number of tasks:
  *
  * - `WS#<workspace id>#TASKS / <task id>`: the task. gsi1 has it in the list of its status and priority, gsi2 in the same of
- *   its project: what is due first, then the newest;
- * - `WS#<workspace id>#TASK_COUNTS / ALL` and `PROJECT#<project>`: how long these lists are, `<status>_<priority>`;
- * - `WS#<workspace id>#TASKS_DUE / <month>` and `WS#<workspace id>#TASKS_DUE#<project> / <month>`: how many open tasks are
- *   due on a day, `<day>_<priority>`.
+ *   its project, by due date, then the newest first;
+ * - `WS#<workspace id>#TASK_COUNTS / ALL` and `PROJECT#<project>`: the lengths of these lists, `<status>_<priority>`;
+ * - `WS#<workspace id>#TASKS_DUE / <month>` and `WS#<workspace id>#TASKS_DUE#<project> / <month>`: the number of open
+ *   tasks due on a day, `<day>_<priority>`.
  */
 export interface Task {
   readonly id: string;
   readonly title: string;
   readonly description: string | null;
   /** `2026-11-21`. */
-  readonly due_date: string | null;
+  readonly dueDate: string | null;
   readonly project: string | null;
   readonly priority: Priority;
   readonly status: Status;
-  readonly created_by: string | null;
-  readonly created_at: string;
-  readonly completed_at: string | null;
+  readonly createdBy: string | null;
+  readonly createdAt: string;
+  readonly completedAt: string | null;
 }
 
 type Status = (typeof STATUSES)[number];
 type Priority = (typeof PRIORITIES)[number];
 
-/** What users and agents say about a task; of what is `undefined`, nothing is said. */
+/** What users and agents set of a task. Undefined members are left unchanged, or get their default in a new task. */
 export type TaskMembers = {
-  readonly [Name in 'title' | 'description' | 'due_date' | 'project' | 'priority' | 'status']?: Task[Name] | undefined;
+  readonly [Name in 'title' | 'description' | 'dueDate' | 'project' | 'priority' | 'status']?: Task[Name] | undefined;
 };
 
 export interface TaskFilter {
   readonly status?: Status;
   readonly priority?: Priority;
   readonly project?: string;
-  /** A date: only open tasks that were due before it. */
+  /** Only open tasks whose due date is before this date. */
   readonly dueBefore?: string;
 }
 
-/** Tasks of one status and priority, and how many of them there are. */
+/** The tasks of one status and priority, and their number. */
 interface List {
   readonly status: Status;
   readonly priority: Priority;
@@ -68,7 +68,7 @@ export class TaskStore {
     {
       title,
       description = null,
-      due_date = null,
+      dueDate = null,
       project = null,
       priority = 'normal',
       status = 'open',
@@ -82,13 +82,13 @@ export class TaskStore {
       id: this.#deps.ids.uuid(),
       title,
       description,
-      due_date,
+      dueDate,
       project,
       priority,
       status,
-      created_by: createdBy,
-      created_at: now,
-      completed_at: status === 'done' ? now : null,
+      createdBy: createdBy,
+      createdAt: now,
+      completedAt: status === 'done' ? now : null,
     };
     await this.#retry(async () => (await this.#write({ task, revision: 0 }, undefined)) || undefined);
     return task;
@@ -98,18 +98,18 @@ export class TaskStore {
     return (await this.#find(id))?.task;
   }
 
-  /** `undefined` when there is no such task. */
+  /** Returns `undefined` if there is no such task. */
   async update(id: string, changes: TaskMembers): Promise<Task | undefined> {
     return this.#retry(async () => {
       const before = await this.#find(id);
       if (before === undefined) return { task: undefined };
       const task = { ...before.task, ...withoutUndefined(changes) };
-      const after = { ...task, completed_at: this.#completedAt(before.task, task.status) };
+      const after = { ...task, completedAt: this.#completedAt(before.task, task.status) };
       return (await this.#write({ task: after, revision: before.revision + 1 }, before)) ? { task: after } : undefined;
     }).then(({ task }) => task);
   }
 
-  /** False when there is no such task. */
+  /** Returns false if there is no such task. */
   async delete(id: string): Promise<boolean> {
     return this.#retry(async () => {
       const before = await this.#find(id);
@@ -118,7 +118,7 @@ export class TaskStore {
     });
   }
 
-  /** The most pressing first: by status, then by priority; of these, what is due first, then the newest. */
+  /** A page, the most pressing first: by status, priority, due date, then the newest; and the total of all pages. */
   async list(
     filter: TaskFilter,
     { limit, offset }: { readonly limit: number; readonly offset: number },
@@ -194,14 +194,14 @@ export class TaskStore {
     return item && { task: fromItem(item), revision: item.revision as number };
   }
 
-  /** Set when the task becomes done, cleared when it is to be worked on again (`spec.md` *Task status*). */
+  /** Set when the task becomes done, cleared when it is reopened. */
   #completedAt(before: Task, status: Status): string | null {
     if (status === 'open' || status === 'in_progress') return null;
     if (status === 'done' && before.status !== 'done') return isoTime(this.#deps.clock.now());
-    return before.completed_at;
+    return before.completedAt;
   }
 
-  /** False when somebody else was faster. */
+  /** Returns false if another process changed the task first. */
   async #write(after: Stored | undefined, before: Stored | undefined): Promise<boolean> {
     const condition = before ? equals('revision', before.revision) : absent();
     const { id } = (after ?? before)!.task;
@@ -213,15 +213,15 @@ export class TaskStore {
   }
 
   #item({ task, revision }: Stored): Item {
-    const { id, status, priority, project, due_date, created_at } = task;
+    const { id, status, priority, project, dueDate, createdAt } = task;
     const isPending = status === 'open' || status === 'in_progress';
-    const newestFirst = String(LAST_MS - Date.parse(created_at)).padStart(13, '0');
-    // The tilde is past every digit.
-    const place = `${(isPending && due_date) || '~'}#${newestFirst}#${id}`;
+    const newestFirst = String(LAST_MS - Date.parse(createdAt)).padStart(13, '0');
+    // The tilde sorts after every digit.
+    const place = `${(isPending && dueDate) || '~'}#${newestFirst}#${id}`;
     return {
       pk: `${this.#partition}#TASKS`,
       sk: id,
-      ...task,
+      ...attributesOf(task),
       revision,
       gsi1pk: this.#listPartition({ status, priority }),
       gsi1sk: place,
@@ -248,12 +248,12 @@ export class TaskStore {
       .map(({ key, add }) => ({ op: 'update', key, changes: { add } }));
   }
 
-  #countedIn({ status, priority, project, due_date }: Task): { key: Key; attribute: string }[] {
+  #countedIn({ status, priority, project, dueDate }: Task): { key: Key; attribute: string }[] {
     const scopes = project === null ? [undefined] : [undefined, project];
     return scopes.flatMap((scope) => [
       { key: this.#countsKey(scope), attribute: `${status}_${priority}` },
-      ...(status === 'open' && due_date !== null
-        ? [{ key: this.#dueKey(scope, due_date), attribute: `${due_date.slice(8)}_${priority}` }]
+      ...(status === 'open' && dueDate !== null
+        ? [{ key: this.#dueKey(scope, dueDate), attribute: `${dueDate.slice(8)}_${priority}` }]
         : []),
     ]);
   }
@@ -277,7 +277,7 @@ export class TaskStore {
   }
 }
 
-/** A task and how often it was changed. */
+/** A task, and the number of its changes. */
 interface Stored {
   readonly task: Task;
   readonly revision: number;
@@ -288,15 +288,23 @@ function fromItem(item: Item): Task {
     id: item.id as string,
     title: item.title as string,
     description: item.description as string | null,
-    due_date: item.due_date as string | null,
+    dueDate: item.due_date as string | null,
     project: item.project as string | null,
     priority: item.priority as Priority,
     status: item.status as Status,
-    created_by: item.created_by as string | null,
-    created_at: item.created_at as string,
-    completed_at: item.completed_at as string | null,
+    createdBy: item.created_by as string | null,
+    createdAt: item.created_at as string,
+    completedAt: item.completed_at as string | null,
   };
 }
+
+const attributesOf = ({ dueDate, createdBy, createdAt, completedAt, ...task }: Task) => ({
+  ...task,
+  due_date: dueDate,
+  created_by: createdBy,
+  created_at: createdAt,
+  completed_at: completedAt,
+});
 
 const withoutUndefined = (members: TaskMembers): Partial<Task> =>
   Object.fromEntries(Object.entries(members).filter(([, value]) => value !== undefined));
