@@ -45,7 +45,7 @@ describe('the body', () => {
     });
   });
 
-  test('of a loop has its prompt, and no code goes with it', async () => {
+  test('of a loop has its prompt and no code', async () => {
     write({ 'agent.json': tool({ type: 'agent', loop: { max_turns: 3 } }), 'prompt.md': 'Search.', 'main.py': '' });
     expect(await readAgentFolder(folder)).toEqual({
       body: { ...JSON.parse(tool()), type: 'agent', loop: { max_turns: 3 }, prompt: 'Search.' },
@@ -95,7 +95,7 @@ describe('the body', () => {
 });
 
 describe('the bundle', () => {
-  test('holds the code and what installs it, and nothing else', async () => {
+  test('holds only the code and the files that install it', async () => {
     write({
       'agent.json': tool(),
       'main.py': 'print(1)',
@@ -144,7 +144,7 @@ describe('the bundle', () => {
     expect((await readAgentFolder(folder)).bundle).toEqual(first.bundle);
   });
 
-  test('is one that the platform takes, and keeps what may be executed', async () => {
+  test('is accepted by the platform and keeps executable bits', async () => {
     write({ 'agent.json': tool(), 'run.sh': '#!/bin/sh\n', 'größe.py': 'print(1)\n' });
     chmodSync(join(folder, 'run.sh'), 0o755);
     const { bundle } = await readAgentFolder(folder);
@@ -154,7 +154,7 @@ describe('the bundle', () => {
     ]);
   });
 
-  test('that is too large says what makes it so', async () => {
+  test('that is too large names the largest files', async () => {
     write({ 'agent.json': tool(), 'main.py': '' });
     writeFileSync(join(folder, 'noise.bin'), randomBytes(26 * 1024 * 1024));
     await expect(readAgentFolder(folder)).rejects.toThrow(

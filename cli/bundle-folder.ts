@@ -5,7 +5,7 @@ import { type Zippable, zipSync } from 'fflate';
 import { checkSkillFiles, parseSkill } from '#core/agents/skills/skill.ts';
 import { hasCode } from '#core/base/errors.ts';
 
-/** What a client leaves out of a bundle unless the manifest's `bundle.include` asks for it (`contract.md` 12). */
+/** Left out of a bundle unless the manifest's `bundle.include` matches (`contract.md` 12). */
 const EXCLUDED = [
   'agent.json',
   '**/{__pycache__,venv,env,site-packages,node_modules}/**',
@@ -23,10 +23,10 @@ const ENGINES_OF_PROGRAMS = ['tool', 'code'];
 const SCRIPT = /\.[cm]?[jt]s$/;
 const MAX_FILES = 10_000;
 const MB = 1024 * 1024;
-/** What POST /agents/{id}/upload takes: expanded, and as a zip. */
+/** Limits of POST /agents/{id}/upload: expanded, and as a zip. */
 const MAX_EXPANDED_BYTES = 250 * MB;
 const MAX_ZIP_BYTES = 25 * MB;
-/** Zips begin in 1980: the same files always make the same bytes. */
+/** The earliest time of a zip: the same files always give the same bytes. */
 const FIXED_TIME = new Date('1980-01-01T00:00:00');
 const UNIX = 3;
 const REGULAR_FILE = 0o100000;
@@ -34,7 +34,7 @@ const REGULAR_FILE = 0o100000;
 export interface AgentFolder {
   /** The body of POST /agents. */
   readonly body: Record<string, unknown>;
-  /** The zip for POST /agents/{id}/upload; only of programs. */
+  /** The zip for POST /agents/{id}/upload; only for programs. */
   readonly bundle?: Uint8Array;
 }
 
@@ -46,16 +46,16 @@ interface SourceFile {
 }
 
 /**
- * Reads an agent's folder as it is published: `agent.json`, the schemas of `schema.json`, and the text of `prompt.md`,
- * or for a program its code as a zip. The manifest's `bundle.include` brings back what is left out by default or by
- * `bundle.exclude`; a pattern without a slash is meant for every folder, and one that fits a folder for all below it.
+ * Reads an agent's folder for a publish: `agent.json`, the schemas of `schema.json`, and the text of `prompt.md`, or for a
+ * program its code as a zip. The manifest's `bundle.include` brings back files that are left out by default or by
+ * `bundle.exclude`. A pattern without a slash applies in every folder; one that matches a folder applies to all below it.
  * Links, dot files, `node_modules` and `__pycache__` are never packed, `requirements.txt` always is, and `package.json`
  * with its lock is when the bundle holds a script for Node: `npm ci` needs both.
  *
- * A folder with a SKILL.md is a skill, whatever else it holds: all text files beside it go with it, but for dot files, the
- * README, CHANGELOG and LICENSE that are for people, and an `agent.json`.
+ * A folder with a SKILL.md is always a skill, and the text files beside it belong to it, except for dot files, README,
+ * CHANGELOG, LICENSE and `agent.json`.
  *
- * Throws an error for people that names the file and what to do.
+ * Throws an Error whose message names the file and what to do.
  */
 export async function readAgentFolder(folder: string): Promise<AgentFolder> {
   const skill = await readText(folder, 'SKILL.md');
@@ -139,17 +139,17 @@ function selectFiles(all: readonly SourceFile[], { include, exclude }: { include
   const kept = all.filter(
     ({ path }) =>
       path === 'requirements.txt' ||
-      asksFor(include, path) ||
-      !(EXCLUDED.some((glob) => matchesGlob(path, glob)) || asksFor(exclude, path)),
+      matchesAny(include, path) ||
+      !(EXCLUDED.some((glob) => matchesGlob(path, glob)) || matchesAny(exclude, path)),
   );
   if (kept.some(({ path }) => SCRIPT.test(path))) {
     return all.filter((file) => kept.includes(file) || /^package(-lock)?\.json$/.test(file.path));
   }
-  return kept.filter(({ path }) => !/^package(-lock)?\.json$/.test(path) || asksFor(include, path));
+  return kept.filter(({ path }) => !/^package(-lock)?\.json$/.test(path) || matchesAny(include, path));
 }
 
-/** Whether an author's pattern fits a path or a folder that it lies in. */
-function asksFor(globs: readonly string[], path: string): boolean {
+/** Whether an author's pattern matches a path or a folder above it. */
+function matchesAny(globs: readonly string[], path: string): boolean {
   const parts = path.split('/');
   return globs.some((given) => {
     const glob = given.replace(/^\.?\//, '').replace(/\/$/, '');
@@ -210,7 +210,7 @@ async function readJsonObject(folder: string, name: string): Promise<Record<stri
   return value as Record<string, unknown>;
 }
 
-/** Adds the files below `prefix`, in the order of their names' code units, which no locale changes. */
+/** Adds the files below `prefix` to `found`, sorted by code units: the order is the same in every locale. */
 async function listFiles(folder: string, prefix: string, found: SourceFile[]): Promise<void> {
   const entries = await readdir(join(folder, prefix), { withFileTypes: true });
   for (const entry of entries.sort((a, b) => (a.name < b.name ? -1 : 1))) {

@@ -8,7 +8,7 @@ const target = await startLocalTarget({ PLATFORM_MAX_DIRECT_BODY_MB: '4', PLATFO
 afterAll(() => target.close());
 const client = clientOf(target);
 
-/** A bundle of about so many bytes. */
+/** A bundle of about this many bytes. */
 const bundleOf = (bytes: number): Uint8Array =>
   zip([
     { name: 'main.py', content: 'print("{}")' },
@@ -18,7 +18,7 @@ const bundleOf = (bytes: number): Uint8Array =>
 test.each([
   ['small', 1000],
   ['large', 5 * MB],
-])('a %s bundle is uploaded, whatever way it takes', async (name, bytes) => {
+])('a %s bundle is uploaded', async (name, bytes) => {
   const bundle = bundleOf(bytes);
   const body = { name, type: 'tool', description: 'is uploaded', required_secrets: [] };
   const { agent } = await client.createAgent({ body });
@@ -27,7 +27,7 @@ test.each([
   expect(Buffer.from(await stored.arrayBuffer()).equals(bundle)).toBe(true);
 });
 
-test('one that the platform does not take is not sent', async () => {
+test("a bundle above the platform's limit is not sent", async () => {
   const bundle = bundleOf(6 * MB);
   await expect(uploadBundle(client, crypto.randomUUID(), bundle)).rejects.toThrow(
     `The bundle has ${bundle.byteLength} bytes, but the platform takes ${6 * MB}.`,

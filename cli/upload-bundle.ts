@@ -1,9 +1,9 @@
 import type { Client } from '#core/api/client.ts';
 
-/** What is larger is uploaded ahead of the request: gateways take 4 MB. */
+/** Larger bundles are uploaded ahead of the request: gateways accept 4 MB. */
 const MAX_DIRECT_BYTES = 3 * 1024 * 1024;
 
-/** Uploads the code of a version. Throws `ApiError`, and Error when the upload itself is refused. */
+/** Uploads the code of a version. Throws `ApiError`, and Error if the bundle is too large or its upload is refused. */
 export async function uploadBundle(
   client: Client,
   agentId: string,

@@ -4,8 +4,8 @@ export type AgentType = 'prompt' | 'tool' | 'agent' | 'skill';
 export type ExecutionEngine = 'direct_llm' | 'code_runtime' | 'managed_loop';
 
 /**
- * What is published: the manifest (`spec.md` *Agent manifest*, `contract.md` 6.3) with every default filled in and every
- * older form brought into the present one. Checking a definition again gives the same definition.
+ * The manifest as it is published (`spec.md` *Agent manifest*, `contract.md` 6.3): with all defaults, and with older forms
+ * converted to the current one. Checking a definition again returns the same definition.
  */
 export type AgentDefinition = {
   /** 2-50 lower-case letters, digits, single hyphens; unique in its workspace. */
@@ -13,18 +13,18 @@ export type AgentDefinition = {
   /** `code` and `agentic` have become `tool` and `agent`. */
   readonly type: AgentType;
   readonly run_mode: 'on_demand' | 'always_on';
-  /** By the type, unless `runtime` or `loop` says otherwise; null for a skill, which is not run. */
+  /** Follows from `runtime` or `loop`, else from the type; null for a skill, which is not run. */
   readonly execution_engine: ExecutionEngine | null;
   /** Whether other agents may call it. */
   readonly callable: boolean;
   readonly description: string;
   /** Prompt template, instructions of the loop, or body of SKILL.md; null where the engine needs none. */
   readonly prompt: string | null;
-  /** Only of code_runtime. Members beside `command` are kept as they came. */
+  /** Only for code_runtime. Members beside `command` are kept unchanged. */
   readonly runtime: { command?: string; [member: string]: unknown } | null;
-  /** Only of managed_loop. `max_turns` is 1-50; custom tools are in `custom_tools`. */
+  /** Only for managed_loop. `max_turns` is 1-50; custom tools are in `custom_tools`. */
   readonly loop: { max_turns: number; [member: string]: unknown } | null;
-  /** Only of managed_loop. */
+  /** Only for managed_loop. */
   readonly custom_tools: CustomTool[];
   /** JSON Schema. */
   readonly input_schema: Record<string, unknown> | null;
@@ -46,7 +46,7 @@ export type AgentDefinition = {
   readonly skills_locked: boolean;
   /** Names in the vault; a run without one of them is refused. */
   readonly required_secrets: string[];
-  /** Names in the vault; injected when they are there. Never also in `required_secrets`. */
+  /** Names in the vault; a run gets those that exist. Never also in `required_secrets`. */
   readonly optional_secrets: string[];
   /** Path in the bundle. */
   readonly entrypoint: string | null;
@@ -56,17 +56,17 @@ export type AgentDefinition = {
   readonly pip_package: string | null;
   /** Shell command; `runtime.command` comes before it. */
   readonly run_command: string | null;
-  /** Of an agent that is served elsewhere, too; addresses under `.internal` mean "none" and have become null. */
+  /** Where the agent is served elsewhere. An address under `.internal` means "none" and becomes null. */
   readonly url: string | null;
-  /** Glob patterns by which the client packs the bundle. */
+  /** Glob patterns for the client that packs the bundle. */
   readonly bundle: { include: string[]; exclude: string[] } | null;
   /** How it calls other agents. */
   readonly manifest: Orchestration | null;
-  /** Only of skills: the files beside SKILL.md. */
+  /** Only for skills: the files beside SKILL.md. */
   readonly skill_files: SkillFile[];
-  /** Whether others may read its source; false: it runs on the server only. */
+  /** Whether others may download its source; false: it runs on the server only. */
   readonly allow_local_download: boolean;
-  /** Wishes for the sandbox. */
+  /** Requested interpreter versions, and flags of the installers. */
   readonly environment: {
     python_version?: string;
     node_version?: string;
@@ -81,7 +81,7 @@ export type AgentDefinition = {
   readonly price_per_call_cents: number | null;
 };
 
-/** An agent version that another one calls. */
+/** An agent version that another version may call. */
 export type Dependency = {
   /** `org/agent`. */
   id: string;
@@ -113,7 +113,7 @@ export type Orchestration = {
   timeout_ms?: number;
   /** Budget that each dependency call gets. */
   per_call_downstream_cap: number;
-  /** Only of managed-loop agents with dependencies. */
+  /** Only for managed-loop agents with dependencies. */
   orchestration_mode?: 'strict' | 'flexible';
   min_required_hops?: number;
   region?: string;
@@ -123,7 +123,7 @@ export type Orchestration = {
   downstream_spend_cap?: number;
 };
 
-/** A further file of a skill. */
+/** A file beside SKILL.md. */
 export type SkillFile = {
   path: string;
   content: string;

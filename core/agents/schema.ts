@@ -13,7 +13,7 @@ const manifestView = z.looseObject({
   environment: anyObject.optional(),
 });
 
-/** What anybody may see of an agent version (`contract.md` 2.2). */
+/** The public view of an agent version (`contract.md` 2.2). */
 export const publicAgent = z.object({
   id: z.uuid(),
   org_id: z.uuid(),
@@ -50,7 +50,7 @@ export const publicAgent = z.object({
   price_per_call_cents: z.int().nullable(),
 });
 
-/** What the owners of an agent see of a version (`contract.md` 6.2). */
+/** The view for the agent's own workspace (`contract.md` 6.2). */
 export const agentRecord = publicAgent.extend({
   updated_at: z.iso.datetime(),
   is_public: z.boolean(),

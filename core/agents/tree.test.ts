@@ -9,7 +9,7 @@ interface Given {
   readonly locked?: boolean;
 }
 
-/** The members that the tree looks at. `ref` is `org/agent@v1`. */
+/** The members that the tree reads. `ref` is `org/agent@v1`. */
 function version(ref: string, { calls = [], skills = [], locked = false }: Given): AgentVersion {
   const [, orgSlug, name, number] = /^(.*)\/(.*)@v(\d+)$/.exec(ref)!;
   const dependencies = calls.map((call) => ({ id: call.split('@')[0]!, version: call.split('@')[1]! }));
@@ -39,7 +39,7 @@ const node = (agent: string, more: object = {}) => ({
   ...more,
 });
 
-test('an agent without dependencies is its own tree', async () => {
+test('an agent without dependencies is a tree of one', async () => {
   expect(await treeAmong({ 'a/root@v2': { skills: ['tone', 'b/facts@v1'] } })).toEqual({
     agent: 'a/root@v2',
     type: 'tool',
@@ -50,7 +50,7 @@ test('an agent without dependencies is its own tree', async () => {
   });
 });
 
-test('dependencies are shown with theirs, what occurs again without, what may not be seen as such', async () => {
+test('a repeated agent has no dependencies of its own, and an inaccessible one is marked', async () => {
   const tree = await treeAmong({
     'a/root@v2': { calls: ['a/left@v1', 'b/right@v3', 'c/hidden@v1'], skills: ['tone'] },
     'a/left@v1': { calls: ['b/right@v3', 'a/leaf@v1'] },
@@ -68,7 +68,7 @@ test('dependencies are shown with theirs, what occurs again without, what may no
   expect(tree.summary).toEqual({ total_agents: 5, total_skills: 2, max_depth: 2, has_locked_skills: true });
 });
 
-test('a way back ends', async () => {
+test('a cycle ends', async () => {
   const tree = await treeAmong({ 'a/root@v2': { calls: ['a/leaf@v1'] }, 'a/leaf@v1': { calls: ['a/root@v2'] } });
   expect(tree.dependencies).toEqual([node('a/leaf@v1', { dependencies: [node('a/root@v2', { repeated: true })] })]);
 });

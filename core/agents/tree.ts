@@ -5,16 +5,16 @@ import { withOrg } from './skills/skill-refs.ts';
 import type { AgentVersion } from './version.ts';
 
 type Tree = z.input<typeof agentTree>;
-/** The schema names one level only: a recursive one cannot be part of an OpenAPI document. */
+/** The schema names one level only: the OpenAPI document has no recursive schemas. */
 type Node = Omit<Tree['dependencies'][number], 'dependencies'> & { readonly dependencies: Node[] };
 
 /** Finds a live version that the caller may see. */
 export type FindVisible = (address: AgentAddress) => Promise<AgentVersion | undefined>;
 
 /**
- * An agent with all that it calls, directly or not, and the skills of each (`contract.md` 15.2). A version that occurs
- * more than once is shown with its own dependencies where it is nearest to the root, and marked `repeated` elsewhere:
- * trees of agents that share much would grow without bound.
+ * An agent with its direct and indirect dependencies, and the skills of each (`contract.md` 15.2). A version that occurs
+ * more than once has its dependencies only where it is nearest to the root, and is marked `repeated` elsewhere: otherwise
+ * agents with many common dependencies would have very large trees.
  */
 export async function treeOf(root: AgentVersion, find: FindVisible): Promise<Tree> {
   const shown = new Set([refOf(root)]);

@@ -9,7 +9,7 @@ type AgentRecord = z.input<typeof agentRecord>;
 
 export const isPaid = ({ definition }: AgentVersion): boolean => (definition.price_per_call_cents ?? 0) > 0;
 
-/** Addresses that only mean "there is none" are not shown (`contract.md` 2.2, 6.3). */
+/** Addresses under `.internal` mean "none" and are not shown (`contract.md` 2.2, 6.3). */
 function shownUrl(url: string | null): string | null {
   const host = url !== null && URL.canParse(url) ? new URL(url).hostname : '';
   return host.endsWith('.internal') ? null : url;
@@ -22,7 +22,7 @@ const manifestView = ({ definition }: AgentVersion) => ({
   ...(definition.environment && { environment: definition.environment }),
 });
 
-/** What anybody may see; without prompt, manifest and skill files for server-only and paid agents (`spec.md` *Public*). */
+/** The public view; without prompt, manifest and skill files for server-only and paid agents (`spec.md` *Public*). */
 export function publicView(version: AgentVersion): PublicAgent {
   const { definition } = version;
   const sourceAvailable = definition.allow_local_download && !isPaid(version);

@@ -67,7 +67,7 @@ describe('a sound bundle', () => {
     expect(seen).toEqual(['a/', 'a/b/', 'a/b/c 200000', 'main.py 11']);
   });
 
-  test('that is not read to its end was not checked', async () => {
+  test('must be read to its end', async () => {
     const ignore = { onFolder() {}, async onFile() {} };
     await expect(expandBundle(zip([good]), ignore)).rejects.toThrow('not read to its end');
   });
@@ -193,7 +193,7 @@ describe('a refused bundle', () => {
   }
 });
 
-test('textOf refuses what is not UTF-8, and what is large', async () => {
+test('textOf refuses files that are large or not UTF-8', async () => {
   const report = await inspectBundle(
     zip([
       { name: 'requirements.txt', content: Uint8Array.of(0xff, 0xfe, 0x61, 0) },
@@ -206,7 +206,7 @@ test('textOf refuses what is not UTF-8, and what is large', async () => {
   expect(report.textOf('package.json')).toBe('{}');
 });
 
-describe('whatever is uploaded', () => {
+describe('random uploads', () => {
   const seed = zip([
     good,
     { name: 'src/a.py', content: 'x = 1\n'.repeat(50) },

@@ -7,7 +7,7 @@ import { pathProblem } from './safe-path.ts';
 
 const MB = 1024 * 1024;
 const MAX_FILES = 10_000;
-/** With those that only paths of files imply: each costs an inode, too. */
+/** Counts folders that only file paths imply, too: each costs an inode. */
 const MAX_FOLDERS = 10_000;
 const MAX_EXPANDED_BYTES = 250 * MB;
 const MAX_TEXT_BYTES = 8 * MB;
@@ -33,22 +33,22 @@ interface BundleFile {
 export interface BundleReport {
   /** In the order of the archive. */
   readonly files: readonly BundleFile[];
-  /** All folders, with those that only paths of files imply; parents first. */
+  /** All folders, also those that only file paths imply; parents first. */
   readonly folders: readonly string[];
-  /** Of all files, expanded. */
+  /** Expanded size of all files. */
   readonly totalBytes: number;
-  /** Of the zip, hex. */
+  /** Hash of the zip, hex. */
   readonly sha256: string;
   /** The zip. */
   readonly bytes: Uint8Array;
   /**
-   * The text of a file at exactly that path; `undefined` when there is none.
-   * Throws INVALID_INPUT when it is not UTF-8 or larger than 8 MB.
+   * The text of the file at exactly that path; `undefined` if there is no such file.
+   * Throws INVALID_INPUT if it is not UTF-8 or larger than 8 MB.
    */
   textOf(path: string): string | undefined;
 }
 
-/** Where {@link expandBundle} puts what it finds. */
+/** Receives what {@link expandBundle} finds. */
 export interface BundleTarget {
   /** Every folder, parents first, before any file. */
   onFolder(path: string): Promise<void> | void;
@@ -67,9 +67,9 @@ const refusedEntry = (path: string, reason: string): PlatformError =>
   refused(`has the entry ${quote(path)}, ${reason}`);
 
 /**
- * Checks a code bundle: a zip of plain files and folders that expands to what it declares, within bounds.
- * Throws INVALID_INPUT with the first problem. Whoever unpacks it again must use {@link expandBundle}: other readers
- * may see other files in the same archive.
+ * Checks a code bundle: a zip of plain files and folders that expands to the declared sizes, within limits.
+ * Throws INVALID_INPUT with the first problem. Code that unpacks the bundle again must use {@link expandBundle}: other
+ * readers may see other files in the same archive.
  */
 export const inspectBundle = (bytes: Uint8Array): Promise<BundleReport> =>
   expandBundle(bytes, {
@@ -80,8 +80,8 @@ export const inspectBundle = (bytes: Uint8Array): Promise<BundleReport> =>
   });
 
 /**
- * Expands a bundle, with all checks of {@link inspectBundle}. Names and structure are checked before `target` hears of
- * anything; sizes and checksums while a file is read, so that after a throw the target holds rubbish to throw away.
+ * Expands a bundle, with all checks of {@link inspectBundle}. Names and structure are checked before the first call of
+ * `target`, sizes and checksums while a file is read: after an error the target must discard what it received.
  * Memory: the zip itself and some chunks.
  */
 export async function expandBundle(bytes: Uint8Array, target: BundleTarget): Promise<BundleReport> {
@@ -117,7 +117,7 @@ function textOf({ path, size, method, compressed }: ZipMember): string {
   }
 }
 
-/** Yields the bytes of a file; the declared size is never trusted, only held against what comes. */
+/** Yields the bytes of a file, and throws if their number or checksum differs from the declared one. */
 async function* contentOf(file: ZipMember, state: { ended: boolean }): AsyncGenerator<Uint8Array> {
   let size = 0;
   let checksum = 0;
@@ -149,7 +149,7 @@ async function* inflate({ path, compressed }: ZipMember): AsyncGenerator<Uint8Ar
   }
 }
 
-/** Everything that can be checked without expanding. */
+/** Reads and checks the directory of the zip, without expanding a file. */
 async function readDirectory(zip: Buffer): Promise<{ files: ZipMember[]; folders: string[] }> {
   if (zip.toString('latin1', 0, 2) !== 'PK') throw refused('is not a zip archive');
   try {
@@ -212,7 +212,7 @@ async function readEntries(archive: ZipFile, zip: Buffer): Promise<{ files: ZipM
 
 function entryName(entry: Entry): string {
   try {
-    // Whatever the flags say: every tool of today writes UTF-8, some without the flag for it.
+    // The flags are ignored: current tools all write UTF-8, some without the flag for it.
     return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(entry.fileNameRaw);
   } catch {
     throw refused(`has an entry whose name is not UTF-8 (${quote(entry.fileNameRaw.toString('latin1'))})`);
@@ -241,7 +241,7 @@ function parentsOf(path: string): string[] {
   return names.slice(1).map((_, index) => names.slice(0, names.length - 1 - index).join('/'));
 }
 
-/** Where an entry lies. Its two headers must agree, lest another reader sees another file here. */
+/** The position of an entry. Its two headers must agree: otherwise another reader could see another file here. */
 async function locate(archive: ZipFile, entry: Entry, path: string) {
   const local = await archive.readLocalFileHeaderPromise(entry);
   const same = (declared: number, central: number): boolean => declared === central || declared === ZIP64;
@@ -258,7 +258,7 @@ async function locate(archive: ZipFile, entry: Entry, path: string) {
   return { path, start, end: local.fileDataStart + entry.compressedSize };
 }
 
-/** Entries that share bytes make small archives expand to a lot. */
+/** Entries that share bytes could make a small archive expand without limit. */
 function checkExtents(extents: { path: string; start: number; end: number }[], directoryStart: number): void {
   let end = 0;
   for (const extent of extents.toSorted((a, b) => a.start - b.start)) {
@@ -269,7 +269,7 @@ function checkExtents(extents: { path: string; start: number; end: number }[], d
   }
 }
 
-/** Where the declared number of entries ends, the directory must end, too: readers that do not count see the rest. */
+/** The directory must end after the declared number of entries: a reader that does not count would see further ones. */
 function checkEndOfDirectory(zip: Buffer, cursor: number): void {
   const signature = cursor + 4 <= zip.byteLength ? zip.readUInt32LE(cursor) : 0;
   if (signature !== 0x06054b50 && signature !== 0x06064b50) {

@@ -4,7 +4,7 @@ import { quote } from '../manifest/field-error.ts';
 import type { BundleReport } from './bundle.ts';
 import { pathProblem } from './safe-path.ts';
 
-/** File names at the root that are an entrypoint, first come first taken (`contract.md` 11.2, 12). */
+/** Names of entrypoints at the root, in order of preference (`contract.md` 11.2, 12). */
 const ENTRYPOINTS = [
   'main.py',
   'app.py',
@@ -28,11 +28,11 @@ const EXTENSIONS = '.py, .js, .mjs, .cjs, .ts, .mts or .cts';
 
 type Commands = Pick<AgentDefinition, 'runtime' | 'run_command' | 'entrypoint'>;
 
-/** The command that the author wrote. */
+/** The author's own command. */
 const ownCommand = ({ runtime, run_command }: Commands): string | undefined =>
   runtime?.command ?? run_command ?? undefined;
 
-/** Why a file cannot be an entrypoint; `undefined` when it can. Completes "the entrypoint ...". */
+/** Why a file cannot be an entrypoint, as the end of "the entrypoint ..."; `undefined` if it can. */
 export function entrypointProblem(path: string): string | undefined {
   const problem = pathProblem(path);
   if (problem !== undefined) return problem;
@@ -61,7 +61,7 @@ export function detectEntrypoint(
   ] as const) {
     if (path === undefined) continue;
     if (!paths.has(path)) {
-      // Beside a command the manifest's entrypoint is only a note; what an upload names is meant.
+      // With a command, the entrypoint in the manifest is only a note. One that the upload names must exist.
       if (command !== undefined && path !== named) break;
       throw new PlatformError('INVALID_INPUT', `${source} is ${quote(path)}, which is not in the bundle.`);
     }
@@ -84,7 +84,7 @@ export function detectEntrypoint(
  * The shell line that runs a code_runtime agent: `runtime.command`, else `run_command`, else the interpreter for
  * `entrypoint`, which is what {@link detectEntrypoint} found in the bundle (`contract.md` 11.2).
  *
- * Throws UNPROCESSABLE when there is none of them.
+ * Throws UNPROCESSABLE if there is none of these.
  */
 export function entrypointCommand(definition: Commands, entrypoint: string | null): string {
   const command = ownCommand(definition);
@@ -101,6 +101,6 @@ export function entrypointCommand(definition: Commands, entrypoint: string | nul
   return `${interpreter} ${shellQuote(path.startsWith('-') ? `./${path}` : path)}`;
 }
 
-/** As one word of a shell line. */
+/** Quotes a text as one word of a shell line. */
 export const shellQuote = (text: string): string =>
   /^[\w./:@%+=,-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;

@@ -1,15 +1,15 @@
-/** Linux, and every file system we may unpack to, allow 255 bytes for a name. */
+/** The limit of Linux and of its file systems. */
 const MAX_NAME_BYTES = 255;
 const MAX_PATH_BYTES = 1024;
 
 /**
- * Why `path` is not a plain relative file path that stays inside its folder on every operating system; `undefined` when
- * it is one. The reason completes the sentence "the path ...".
+ * Why `path` is not a plain relative file path that stays inside its folder on every operating system, as the end of
+ * "the path ..."; `undefined` if it is one.
  */
 export function pathProblem(path: string): string | undefined {
   if (path === '') return 'is empty';
   if (Buffer.byteLength(path) > MAX_PATH_BYTES) return `is longer than ${MAX_PATH_BYTES} bytes`;
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for.
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: the pattern searches for them.
   if (/[\u0000-\u001f\u007f]/.test(path) || !path.isWellFormed()) return 'has a control character in it';
   if (path.includes('\\')) return 'has a backslash in it: separate folders by "/"';
   if (path.startsWith('/') || /^[A-Za-z]:/.test(path)) return 'is absolute: it must be relative to the root';

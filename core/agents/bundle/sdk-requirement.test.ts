@@ -48,7 +48,7 @@ describe('package.json', () => {
     },
   );
 
-  test('the lock file goes on to agree', () => {
+  test('the lock file still agrees', () => {
     const packages = {
       '': { name: 'a', dependencies: { 'agent-platform-sdk': 'file:../sdk/js', ms: '2.1.3' } },
       '../sdk/js': { name: 'agent-platform-sdk', version: '0.1.0' },
@@ -66,7 +66,7 @@ describe('package.json', () => {
     });
   });
 
-  test('what npm would refuse stays for npm to refuse', () => {
+  test('a file that npm would refuse is unchanged', () => {
     for (const text of ['', 'null', '[]', '{"dependencies":[]}', '{"dependencies":{"agent-platform-sdk":1}}']) {
       expect(packagesWithoutSdk(text, '{').packageJson).toBe(text);
     }

@@ -1,16 +1,17 @@
 import { posix } from 'node:path';
 
-/** What pip and npm call the platform's own package (`sdk/python`, `sdk/js`), which every sandbox has. */
+/** Name of the platform's own package (`sdk/python`, `sdk/js`) in pip and npm. Every sandbox has the package. */
 export const SDK_NAME = 'agent-platform-sdk';
 
 /**
- * A line that names the package, spelt in any way pip takes for the same, with what its continuation lines hold. One that
- * says where else it comes from stays, but for the absolute path that `pip freeze` writes after `pip install ./sdk/python`.
+ * Matches a line that names the package, in any spelling that pip treats as equal, with its continuation lines. A line
+ * that names another source does not match, except for the absolute path that `pip freeze` writes after
+ * `pip install ./sdk/python`.
  */
 const REQUIREMENT =
   /^[ \t]*agent[-_.]+platform[-_.]+sdk(?=[\s[<>=!~;#\\@]|$)(?![ \t]*(?:\[[^\]\n]*\])?[ \t]*@(?![ \t]*file:\/))(?:[^\n\\]|\\\r?\n|\\)*\n?/gim;
 
-/** The requirements but for the platform's own package: a public registry must not decide what stands behind its name. */
+/** Removes the platform's own package: a public registry must not decide what its name installs. */
 export const requirementsWithoutSdk = (text: string): string => text.replace(REQUIREMENT, '');
 
 interface Dependencies {
@@ -25,14 +26,17 @@ interface Lock {
   readonly dependencies?: { readonly [name: string]: unknown };
 }
 
-/** A version range, or a path out of the bundle, as npm writes it after `npm install <the platform's folder>/sdk/js`. */
+/**
+ * Whether a dependency of that name is the platform's: it has a version range, or a path out of the bundle, as npm writes
+ * it after `npm install <the platform's folder>/sdk/js`.
+ */
 function isOurs(wanted: unknown): boolean {
   if (typeof wanted !== 'string') return false;
   const path = /^(?:file:|link:|(?=\.{0,2}\/))(.*)$/.exec(wanted)?.[1];
   return path === undefined ? !/[:/]/.test(wanted) : /^(\.\.(\/|$)|\/)/.test(posix.normalize(path));
 }
 
-/** The same for `package.json`, and for the lock file that must agree with it. What cannot be read stays for npm to judge. */
+/** Removes it from `package.json` and from the lock file, which must agree. npm reports files that are not JSON. */
 export function packagesWithoutSdk(packageJson: string, lock?: string): { packageJson: string; lock?: string } {
   const given = parseObject<PackageJson>(packageJson);
   if (given === undefined || !MEMBERS.some((member) => isOurs(given[member]?.[SDK_NAME]))) return { packageJson, lock };

@@ -62,7 +62,7 @@ describe('accepted', () => {
     expect((await check(own, published)).errors).toEqual([]);
   });
 
-  test('a version that many need is looked up once', async () => {
+  test('a version that several agents call is looked up once', async () => {
     const published = { 'a/b@v1': program(['a/d@v1']), 'a/c@v1': program(['a/d@v1']), 'a/d@v1': program([]) };
     const { lookedUp } = await check(program(['a/b@v1', 'a/c@v1']), published);
     expect(lookedUp).toEqual(['a/b@v1', 'a/c@v1', 'a/d@v1']);
@@ -119,7 +119,7 @@ describe('refused', () => {
     expect(lookedUp.length).toBeLessThanOrEqual(200);
   });
 
-  test('each of several, at its place', async () => {
+  test('each wrong dependency, with its own index', async () => {
     const own = program(['a/good@v1', 'a/gone@v1', 'a/loop@v1']);
     const { errors } = await check(own, { 'a/good@v1': program([]), 'a/loop@v1': program(['acme/self@v1']) });
     expect(errors.map(({ field }) => field)).toEqual(['manifest.dependencies[1]', 'manifest.dependencies[2]']);

@@ -2,29 +2,29 @@ import type { AgentDefinition } from '../definition.ts';
 import { type AgentAddress, addressOf, dependencyRef } from '../references.ts';
 import type { FieldError } from './field-error.ts';
 
-/** What the look-up of a dependency finds. */
+/** A dependency that exists. */
 export interface DependencyNode {
   readonly definition: AgentDefinition;
-  /** Whether the workspace that publishes may call it. */
+  /** Whether the publishing workspace may call it. */
   readonly accessible: boolean;
 }
 
 /** Finds a live version. */
 export type LookUpDependency = (address: AgentAddress) => Promise<DependencyNode | undefined>;
 
-/** Longest way from an agent to the end of its dependencies, and most versions on all ways: what a publish looks at. */
+/** Limits of a publish: levels of dependencies, and versions on all levels together. */
 const MAX_DEPTH = 16;
 const MAX_VERSIONS = 200;
 
 const dependenciesOf = (definition: AgentDefinition) => definition.manifest?.dependencies ?? [];
 
 /**
- * The rules of `manifest.dependencies` that need other agents (`spec.md` *Validation on publish*): they exist, may be
- * called by this workspace and by agents at all, are no skills, and do not lead back to the agent itself.
+ * The rules of `manifest.dependencies` that need other agents (`spec.md` *Validation on publish*): each dependency exists,
+ * may be called by this workspace and by agents at all, is no skill, and does not lead back to the agent itself.
  *
- * A way back counts whichever version of the agent it reaches: pins can only name older versions, so that no cycle
- * of versions could ever be published, but one of agents calls itself all the same. What lies behind the direct
- * dependencies was checked when they were published; of it only the ways back matter.
+ * Any version of the agent counts as a cycle: pins name only older versions, so a cycle of exact versions cannot be
+ * published, but an agent that reaches an older version of itself calls itself all the same. The direct dependencies'
+ * own dependencies were checked when those were published: here they are only searched for cycles.
  */
 export async function checkDependencyGraph(
   definition: AgentDefinition,
@@ -74,7 +74,7 @@ export async function checkDependencyGraph(
 
 function directProblem(node: DependencyNode | undefined, depth: number): string | undefined {
   if (depth > 1) return undefined;
-  // One message for both: whether a private agent exists is its workspace's business.
+  // One message for both: only its workspace may know whether a private agent exists.
   if (!node?.accessible) return 'does not exist, or this workspace may not call it';
   if (node.definition.type === 'skill') return 'is a skill; name it in default_skills';
   if (!node.definition.callable) return 'no agent may call ("callable" is false)';

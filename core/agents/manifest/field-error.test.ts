@@ -34,7 +34,7 @@ test.each<[unknown, string, string]>([
   expect(showKind(value)).toBe(kind);
 });
 
-test('a long text is shown at once', () => {
+test('showing a long text takes no time', () => {
   const started = performance.now();
   expect(show('x'.repeat(2_000_000))).toBe(`"${'x'.repeat(59)}…"`);
   expect(performance.now() - started).toBeLessThan(1000);

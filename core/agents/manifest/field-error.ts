@@ -1,14 +1,21 @@
-/** One thing that is wrong with a document: where, and what is allowed there. */
+/** A problem of a document: where it is, and what is allowed there. */
 export interface FieldError {
   /** Path of the member, e.g. `custom_tools[0].name`; empty for the document itself. */
   readonly field: string;
-  /** Follows the path in a sentence, e.g. `must be a string, but is a number`. No stop at the end. */
+  /** Follows the path in a sentence, e.g. `must be a string, but is a number`. No full stop at the end. */
   readonly message: string;
 }
 
+/** The problems of a document found so far. */
+export interface Found {
+  readonly errors: FieldError[];
+  /** Sentences for the author. */
+  readonly warnings: string[];
+}
+
 const MAX_SHOWN_LENGTH = 60;
-/** Of a text, what is looked at before it is shown: the pattern takes time with the square of it. */
-const MAX_CHECKED_LENGTH = 200;
+/** Longest prefix that is searched for a secret: the pattern is quadratic. */
+const MAX_SEARCHED_LENGTH = 200;
 const IDENTIFIER = /^[A-Za-z_$][\w$-]*$/;
 
 /** `['tools', 0, 'a b']` -> `tools[0]["a b"]`. Names come from users: long ones are cut. */
@@ -24,21 +31,21 @@ export function fieldName(path: readonly PropertyKey[]): string {
 const shorten = (text: string): string =>
   text.length > MAX_SHOWN_LENGTH ? `${text.slice(0, MAX_SHOWN_LENGTH - 1)}…` : text;
 
-/** Beginnings of well-known credentials, and unbroken runs of letters with digits, which is how the others look. */
+/** Prefixes of well-known credentials, a password in a URL, or a long word of letters and digits. */
 const SECRET =
   /\b(sk[-_]|[rp]k_|AKIA|gh[a-z]_|github_pat|xox|eyJ|BEGIN )|:\/\/[^/]*@|(?=\w*\d)(?=\w*[A-Za-z])[\w+/=]{20,}/;
 
-/** A value as a message may show it: short, and never what may be a secret. */
+/** A value for a message: shortened, and without its text if that may be a secret. */
 export function show(value: unknown): string {
   if (typeof value !== 'string') return showKind(value);
-  if (SECRET.test(value.slice(0, MAX_CHECKED_LENGTH))) return `${showKind(value)} that looks like a secret`;
+  if (SECRET.test(value.slice(0, MAX_SEARCHED_LENGTH))) return `${showKind(value)} that looks like a secret`;
   return quote(value);
 }
 
 /** A name from a user in quotes, short. */
 export const quote = (text: string): string => JSON.stringify(shorten(text));
 
-/** As {@link show} for members whose strings are not to be shown at all. */
+/** Like {@link show}, for members whose text is never shown. */
 export function showKind(value: unknown): string {
   if (value === undefined) return 'missing';
   if (value === null || typeof value === 'number' || typeof value === 'boolean') return String(value);

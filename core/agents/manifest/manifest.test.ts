@@ -361,7 +361,7 @@ describe('is refused:', () => {
       'supported_providers: must be only "anthropic" for an agent, but has openai, too',
     ],
     [
-      'a model of nobody',
+      'a model of an unknown provider',
       { ...prompt, default_models: { azure: 'x' } },
       'default_models.azure: must be one of anthropic,',
     ],
@@ -570,7 +570,7 @@ describe('is refused:', () => {
     expect(errorsOf(body).join('\n')).toContain(expected);
   });
 
-  test('everything at once, each once', () => {
+  test('with all problems, each named once', () => {
     const body = {
       name: '',
       type: 'tool',
@@ -590,7 +590,7 @@ describe('is refused:', () => {
     ]);
   });
 
-  test('without repeating what may be a secret', () => {
+  test('without showing a text that may be a secret', () => {
     const secrets = [
       'sk_live_abcdef',
       'AKIAIOSFODNN7EXAMPLE',
@@ -652,7 +652,7 @@ describe('a warning is given for', () => {
     expect(accept(body).warnings.join('\n')).toContain(expected);
   });
 
-  test('what is too long is cut', () => {
+  test('a timeout above the limit becomes the limit', () => {
     expect(accept({ ...tool, timeout_seconds: 900 }).definition.timeout_seconds).toBe(300);
   });
 });
@@ -714,7 +714,7 @@ test.each([prompt, tool, agent, skill])('checking a definition again changes not
   expect(checkDefinition(JSON.parse(JSON.stringify(definition)))).toEqual({ definition, errors: [], warnings: [] });
 });
 
-test('whatever is sent gets an answer, and what is accepted stays accepted', () => {
+test('any body gets an answer, and an accepted definition is accepted again', () => {
   const names = [...Object.keys(accept(agent).definition), 'pricing_mode', 'max_turns', 'model', '__proto__'];
   const member = fc.tuple(fc.constantFrom(...names), fc.jsonValue({ maxDepth: 3 }));
   fc.assert(

@@ -1,10 +1,9 @@
 import type * as z from 'zod';
 import type { AgentDefinition, AgentType } from '../definition.ts';
-import { type FieldError, fieldName, isObject, show, showKind } from './field-error.ts';
+import { type FieldError, type Found, fieldName, isObject, show, showKind } from './field-error.ts';
 import { IGNORED, MEMBERS, type MemberName, type Members, UNSHOWN } from './members.ts';
 import { checkCustomTools, checkOrchestration, ORCHESTRATION_MEMBERS } from './orchestration.ts';
 import {
-  type Found,
   isAbsent,
   modelTasksOf,
   priceOf,
@@ -24,7 +23,7 @@ interface CheckedDefinition {
   readonly warnings: string[];
 }
 
-/** `contract.md` 6.5, and the price, which is as little a part of the program as `is_public`. */
+/** The members that say how a version is shown and offered, not what it does (`contract.md` 6.5). */
 const CHANGEABLE_MEMBERS = [
   'description',
   'tags',
@@ -42,8 +41,7 @@ const ENGINE_OF_TYPE = { prompt: 'direct_llm', tool: 'code_runtime', agent: 'man
 const DEFAULT_MAX_TURNS = 25;
 
 /**
- * Checks the body of POST /agents by every rule that needs nothing but the body, and names everything that is wrong
- * with it at once.
+ * Checks the body of POST /agents by every rule that needs only the body, and returns all problems at once.
  */
 export function checkDefinition(body: unknown): CheckedDefinition {
   if (!isObject(body)) {
@@ -97,8 +95,8 @@ export function checkDefinition(body: unknown): CheckedDefinition {
 }
 
 /**
- * Checks the body of PATCH /agents/{id} and gives the changed definition. Null sets a member to its default.
- * A published version runs as it was published: what it does cannot be changed, only how it is shown and offered.
+ * Checks the body of PATCH /agents/{id} and returns the changed definition. Null sets a member to its default.
+ * What a published version does cannot be changed, only how it is shown and offered.
  */
 export function checkUpdate(current: AgentDefinition, patch: unknown): CheckedDefinition {
   if (!isObject(patch)) {
@@ -123,7 +121,7 @@ export function checkUpdate(current: AgentDefinition, patch: unknown): CheckedDe
 const withoutNulls = (object: Record<string, unknown>) =>
   Object.fromEntries(Object.entries(object).filter(([, value]) => value != null));
 
-/** Each member on its own, so that one wrong shape does not hide what is wrong with the others. */
+/** Parses each member separately: a wrong shape does not hide the problems of other members. */
 function readMembers(body: Record<string, unknown>, { errors }: Found): Members {
   const members: Record<string, unknown> = {};
   for (const [name, shape] of Object.entries<z.ZodType>(MEMBERS)) {
@@ -158,7 +156,7 @@ function checkOtherMembers(body: Record<string, unknown>, { errors, warnings }: 
     if (name === 'custom_tools' && isObject(body.loop) && body.loop.custom_tools != null) continue;
     warnings.push(`manifest.${name} is ignored: its place is beside "manifest".`);
   }
-  // Whoever declares none loses nothing by it; some old manifests do.
+  // Some old manifests have an empty list here. Ignoring it loses nothing.
   const declaresNone = Array.isArray(body.dependencies) && body.dependencies.length === 0;
   for (const name of Object.keys(body)) {
     if (Object.hasOwn(MEMBERS, name) || IGNORED.includes(name) || body[name] == null) continue;

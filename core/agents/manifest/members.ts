@@ -24,7 +24,7 @@ const text = (max: number) =>
     .refine((given) => given.trim() !== '', 'must not be empty');
 
 const line = (max: number) =>
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is refused.
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: the rule refuses them.
   text(max).regex(/^[^\u0000-\u0008\u000b-\u001f\u007f]*$/, 'must not have control characters in it');
 
 const matching = (rule: string, pattern: RegExp, max = 200) =>
@@ -45,15 +45,15 @@ const webAddress = (schemes: string[], rule: string) =>
   }, rule);
 
 const version = matching('must be a version such as "3.11"', /^\d+(\.\d+){0,2}$/, 20);
-// The flags end up in a shell line.
+// The flags become part of a shell line.
 const flags = matching('must be command-line flags without shell characters', /^[\w ./:=,+@~<>-]*$/, 500);
 
 const ref = 'must be "skill", "org/skill" or "org/skill@v1"';
 const provider = z.enum([...LLM_PROVIDERS, 'any'], `must be one of ${LLM_PROVIDERS.join(', ')} or any`);
 
 /**
- * The members of the body of POST /agents and their shapes; a message completes "<member> ...". A member that is null
- * counts as absent. What depends on more than one member is in `manifest.ts`.
+ * The members of the body of POST /agents and their shapes; a message is the end of "<member> ...". A member that is null
+ * counts as absent. Rules about several members are in `manifest.ts`.
  */
 export const MEMBERS = {
   name: agentName,
@@ -159,7 +159,7 @@ export const UNSHOWN: readonly string[] = [
   'skill_files',
 ];
 
-/** Members of records and manifest files that mean nothing in a publish, and are no mistake either. */
+/** Members of records and manifest files that a publish ignores without a warning. */
 export const IGNORED: readonly string[] = [
   'version',
   'execution_engine',

@@ -1,7 +1,7 @@
 import * as z from 'zod';
 import { type CustomTool, type Dependency, MAX_HOPS, type Orchestration } from '../definition.ts';
 import { AGENT_ID, dependencyRef, EXACT_VERSION } from '../references.ts';
-import { type FieldError, isObject, show } from './field-error.ts';
+import { type Found, isObject, show } from './field-error.ts';
 import { checkSchema } from './schema-validation.ts';
 import { commandProblems } from './tool-command.ts';
 
@@ -27,7 +27,7 @@ const dependency = z.object(
   'must be an object with id and version',
 );
 
-/** Shapes only; {@link checkOrchestration} has the rules. */
+/** The shape of the section; {@link checkOrchestration} has the rules. */
 export const orchestrationShape = z.looseObject(
   {
     manifest_version: z.literal(1, 'must be 1').nullish(),
@@ -48,7 +48,7 @@ export const orchestrationShape = z.looseObject(
   'must be an object',
 );
 
-/** Members that only mean something inside `manifest`; authors put them beside it. */
+/** Members that belong inside `manifest`; some authors put them beside it. */
 export const ORCHESTRATION_MEMBERS = Object.keys(orchestrationShape.shape);
 
 const line = (max: number) =>
@@ -74,12 +74,7 @@ export const customToolsShape = z
   )
   .max(MAX_TOOLS, `must be at most ${MAX_TOOLS}`);
 
-interface Found {
-  errors: FieldError[];
-  warnings: string[];
-}
-
-/** The rules of custom tools past their shape (`spec.md` *Agent-type fields*). */
+/** The rules of custom tools beyond their shape (`spec.md` *Agent-type fields*). */
 export function checkCustomTools(tools: z.output<typeof customToolsShape>, { errors, warnings }: Found): CustomTool[] {
   const names = new Set<string>();
   return tools.map(({ input_schema, ...tool }, index) => {
@@ -130,9 +125,8 @@ function isNumberOrBoolean(schema: unknown): boolean {
 export const callsDependency = (command: string): boolean => command.search(PLATFORM_CALL) >= 0;
 
 /**
- * The rules of the orchestration section past its shape; `null` when it says nothing. `tools` is absent when they could
- * not be read.
- * Existence, access and cycles of the dependencies are the rules of `dependency-graph.ts`.
+ * The rules of the orchestration section beyond its shape. Returns `null` for an empty section. `tools` is absent if the
+ * shape of the custom tools is wrong. `dependency-graph.ts` checks existence, access and cycles of the dependencies.
  */
 export function checkOrchestration(
   section: z.output<typeof orchestrationShape>,
@@ -142,7 +136,7 @@ export function checkOrchestration(
   const given = Object.fromEntries(
     Object.entries(section).filter(([, value]) => value !== undefined && value !== null),
   );
-  // These two only lie here in records that were read back (contract.md 6.2); their place is beside.
+  // Agent records show these inside (contract.md 6.2), but their place in a manifest is beside the section.
   const { custom_tools: _tools, environment: _environment, runtime: _runtime, loop: _loop, ...rest } = given;
   const dependencies = section.dependencies ?? [];
   if (tools) checkCalls(tools, dependencies, isManagedLoop, { errors, warnings });

@@ -2,19 +2,13 @@ import { MAX_TIMEOUT_SECONDS } from '#core/base/time-limits.ts';
 import { LLM_PROVIDERS } from '#core/ports/llm.ts';
 import type { AgentDefinition, AgentType, ExecutionEngine } from '../definition.ts';
 import { checkSkillFiles, hasFrontMatter, parseSkill } from '../skills/skill.ts';
-import { type FieldError, fieldName, show, showKind } from './field-error.ts';
+import { type Found, fieldName, show, showKind } from './field-error.ts';
 import type { MemberName, Members } from './members.ts';
 import { checkSchema } from './schema-validation.ts';
 
-/** Set by the platform in every sandbox (`contract.md` 11.1): a secret of that name would never arrive. */
+/** Variables that the platform sets in every sandbox (`contract.md` 11.1), in place of a secret of that name. */
 const RESERVED_VARIABLE =
   /^(PLATFORM_(?!API_KEY$).*|PATH|HOME|USER|LANG|SHELL|TERM|PWD|TMPDIR|PORT|PYTHONPATH|LLM_PROVIDER|LLM_MODEL)$/;
-
-/** What a check has found so far. */
-export interface Found {
-  readonly errors: FieldError[];
-  readonly warnings: string[];
-}
 
 export const isAbsent = (body: Record<string, unknown>, name: MemberName): boolean => body[name] == null;
 

@@ -7,19 +7,19 @@ import ajvFormats from 'ajv-formats';
 import { hasCode } from '#core/base/errors.ts';
 import { type FieldError, fieldName, isObject } from './field-error.ts';
 
-/** Of the schema's JSON text. */
+/** Max length of a schema's JSON text. */
 const MAX_SCHEMA_BYTES = 100 * 1024;
 const MAX_ERRORS = 20;
 /**
- * Schemas and values come from strangers, and this thread serves others, too: a pattern that backtracks for ever, or
- * references that fan out, must end. Patterns stay JavaScript's; a linear engine would refuse look-ahead and more.
+ * Schemas and values are untrusted, and this thread serves other requests: patterns that backtrack and references that
+ * fan out must be ended. Patterns stay JavaScript's: an engine in linear time has no look-ahead, for one.
  */
 const MAX_MILLISECONDS = 1000;
 /** Larger values are checked up to the first error only: a million errors would be a million objects. */
 const SMALL_VALUE_NODES = 10_000;
 const CACHED_SCHEMAS = 100;
 
-/** What can take longer than schema size times value size. The watch costs half a millisecond, so it is kept for these. */
+/** Keywords that can take longer than schema size times value size. Only they need the time limit, which costs 0.5 ms. */
 const CAN_RUN_AWAY = /"(pattern|patternProperties|format|uniqueItems|\$\w*[Rr]ef)"/;
 
 type Draft = '2020-12' | '2019-09' | 'draft-07';
@@ -33,14 +33,14 @@ interface Compiled {
   all(value: unknown): readonly ErrorObject[];
 }
 
-/** By hash of the schema's text; the first is the one that was used longest ago. */
+/** Key: hash of the schema's text. The least recently used schema is the first. */
 const cache = new Map<string, Compiled>();
 const metaValidators = new Map<Draft, Ajv>();
 
 /**
- * What is wrong with a JSON Schema, its fields beginning with `field`; empty when it can be used. Drafts 2020-12,
- * 2019-09 and 07 are read, as `$schema` says; without it 2020-12, or 07 where only that fits. Unknown keywords and
- * formats are accepted. References must stay within the schema.
+ * The problems of a JSON Schema, in fields that begin with `field`; empty if it can be used. `$schema` chooses between the
+ * drafts 2020-12, 2019-09 and 07; the default is 2020-12, or 07 if only that fits. Unknown keywords and formats are
+ * accepted. References must stay within the schema.
  */
 export function checkSchema(schema: unknown, field: string): FieldError[] {
   if (!isObject(schema)) return [{ field, message: 'must be a JSON Schema (an object)' }];
@@ -57,15 +57,15 @@ export function checkSchema(schema: unknown, field: string): FieldError[] {
 }
 
 /**
- * Where `value` does not match `schema`: at most 20 places, in words for the person who sent it; empty when it matches.
- * A check that takes more than a second fails. Throws for a schema that {@link checkSchema} refuses.
+ * At most 20 places where `value` does not match `schema`, described for its sender; empty if it matches. A check that
+ * takes more than a second fails. Throws for a schema that {@link checkSchema} refuses.
  */
 export function validateAgainst(schema: Readonly<Record<string, unknown>>, value: unknown): FieldError[] {
   const compiled = compile(schema);
   const small = isSmall(value);
   const validate = () => describe(small ? compiled.all(value) : compiled.first(value), value);
   try {
-    return small && !compiled.canRunAway ? validate() : watched(validate);
+    return small && !compiled.canRunAway ? validate() : withTimeLimit(validate);
   } catch (error) {
     if (hasCode(error, 'ERR_SCRIPT_EXECUTION_TIMEOUT')) {
       return [{ field: '', message: `could not be checked within ${MAX_MILLISECONDS / 1000} s` }];
@@ -114,10 +114,10 @@ function stringify(schema: unknown): string {
 function compileNew(schema: Readonly<Record<string, unknown>>, text: string): Compiled {
   const { $schema: dialect, ...body } = schema;
   const drafts = draftsOf(dialect);
-  // Those are compiled on first use, outside of the watch: they are shared, and must not be left half done.
+  // These are shared and compiled on first use. Under the time limit, one could stay half compiled.
   const checks = drafts.map((draft) => [draft, metaValidator(draft)] as const);
   try {
-    return watched(() => {
+    return withTimeLimit(() => {
       const draft = checks.find(([, ajv]) => ajv.validateSchema(body))?.[0];
       if (draft === undefined) {
         const [, ajv] = checks[0]!;
@@ -159,7 +159,7 @@ function draftsOf(dialect: unknown): Draft[] {
   return ['2020-12', 'draft-07'];
 }
 
-/** JSON Schema means Unicode patterns, but many are written that only the older syntax allows, such as `\-`. */
+/** Patterns of JSON Schema are Unicode patterns, but many need the older syntax, which allows `\-` for one. */
 function toRegExp(pattern: string): RegExp {
   try {
     return new RegExp(pattern, 'u');
@@ -182,7 +182,7 @@ function metaValidator(draft: Draft): Ajv {
   return ajv;
 }
 
-/** A fresh Ajv each: one that compiled a schema remembers its `$id`s, which others could then meet or refer to. */
+/** A new Ajv for each schema: an instance remembers the `$id`s of its schemas, and others could clash with them. */
 function compileWith(draft: Draft, schema: Record<string, unknown>, allErrors: boolean): Compiled['all'] {
   const options: Options = { ...BASE_OPTIONS, allErrors, verbose: true, validateSchema: false, meta: false };
   // Inlined, references to one large definition would multiply the code.
@@ -192,16 +192,16 @@ function compileWith(draft: Draft, schema: Record<string, unknown>, allErrors: b
   return (value) => (validate(value) ? [] : (validate.errors ?? []));
 }
 
-const watchedContext = createContext({ task: (): unknown => undefined });
-const watchedScript = new Script('task()');
+const limitedContext = createContext({ task: (): unknown => undefined });
+const limitedScript = new Script('task()');
 
-/** Runs `task` and throws ERR_SCRIPT_EXECUTION_TIMEOUT when it takes too long, wherever in it that happens. */
-function watched<T>(task: () => T): T {
-  watchedContext.task = task;
+/** Runs a synchronous task. Throws ERR_SCRIPT_EXECUTION_TIMEOUT if it takes too long. */
+function withTimeLimit<T>(task: () => T): T {
+  limitedContext.task = task;
   try {
-    return watchedScript.runInContext(watchedContext, { timeout: MAX_MILLISECONDS }) as T;
+    return limitedScript.runInContext(limitedContext, { timeout: MAX_MILLISECONDS }) as T;
   } finally {
-    watchedContext.task = undefined;
+    limitedContext.task = undefined;
   }
 }
 
@@ -221,7 +221,7 @@ function isSmall(value: unknown): boolean {
 function describe(errors: readonly ErrorObject[], value: unknown): FieldError[] {
   const found = new Map<string, FieldError>();
   for (const error of errors) {
-    // It only repeats that what stands under "then" or "else" failed.
+    // It only repeats that the schema under "then" or "else" failed.
     if (error.keyword === 'if') continue;
     const [extraPath, message] = explain(error);
     const field = fieldName([...pathOf(error.instancePath, value), ...extraPath]);
@@ -245,7 +245,7 @@ function pathOf(pointer: string, value: unknown): PropertyKey[] {
     });
 }
 
-/** The rest of the path, and the message. Shows numbers of the value, but never its text. */
+/** The rest of the path, and the message, which may show numbers of the value but never its text. */
 function explain({ keyword, params, message, data }: ErrorObject): [path: PropertyKey[], message: string] {
   switch (keyword) {
     case 'required':

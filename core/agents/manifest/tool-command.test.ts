@@ -12,14 +12,14 @@ afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
 const SHOW = `show() { printf '%s\\0' "$@"; }\n`;
 
-/** What the function `show` was given in the filled command; the folder must stay empty. */
+/** The arguments that the function `show` got from the filled command; the folder must stay empty. */
 function run(command: string, values: Record<string, Json>): string[] {
   const filled = fillCommand(command, values);
   if ('problem' in filled) throw new Error(filled.problem);
   const { stdout, stderr, status } = spawnSync('bash', ['-c', SHOW + filled.command], {
     cwd: folder,
     encoding: 'utf8',
-    // Where its input is a socket, as Node's pipes are, bash may read the files that a login does.
+    // With a socket as input, such as Node's pipes, bash may read the files of a login shell.
     stdio: ['ignore', 'pipe', 'pipe'],
   });
   expect({ stderr, status }).toEqual({ stderr: '', status: 0 });
@@ -61,7 +61,7 @@ const HOSTILE = [
   '\u00a0\ufeff',
 ];
 
-/** Commands and what `show` is to get for a value. */
+/** Commands, and the arguments that `show` must get for a value. */
 const CONTEXTS: [command: string, expected: (value: string) => string[]][] = [
   ['show {{x}}', (value) => [value]],
   ['show a{{x}}b', (value) => [`a${value}b`]],
@@ -93,12 +93,12 @@ const CONTEXTS: [command: string, expected: (value: string) => string[]][] = [
   ['f() { show "$1"; }; f {{x}}', (value) => [value]],
   ['bash -c \'printf %s\\\\0 "$1"\' tool {{x}}', (value) => [value]],
   ['env A=1 bash -c \'printf %s\\\\0 "$@"\' tool {{x}}', (value) => [value]],
-  // Not a comment's.
+  // This is not the quote of a comment.
   ['show {{x}} # why\nshow {{x}}', (value) => [value, value]],
   ['set -u; cd . && (show {{x}}) || { show no; }', (value) => [value]],
 ];
 
-describe('a value is one argument as it stands, and nothing else runs', () => {
+describe('a value becomes one unchanged argument, and nothing else runs', () => {
   test.each(CONTEXTS)('%s', (command, expected) => {
     expect(commandProblems(command)).toEqual([]);
     for (const value of HOSTILE) expect(run(command, { x: value })).toEqual(expected(value));
@@ -106,7 +106,7 @@ describe('a value is one argument as it stands, and nothing else runs', () => {
 
   test('random values in random contexts', () => {
     const pieces = [...HOSTILE, '"', "'", '`', '$(', ')', '${', '}', '\\', '\n', 'EOF\n', '#', '&', '$((', ' ', '-'];
-    // A seed of its own each time, shown when it fails.
+    // Each run has another seed, which a failure shows.
     let seed = Date.now() % 2 ** 31;
     const random = (below: number) => {
       seed = (seed * 1_103_515_245 + 12_345) % 2 ** 31;
@@ -131,15 +131,15 @@ describe('values', () => {
     expect(run('show {{x}}', { x: value })).toEqual([shown]);
   });
 
-  test('placeholders without one are empty, names of prototypes included', () => {
+  test('placeholders without a value are empty, also if an object prototype has the name', () => {
     expect(run('show a {{x}} "{{y}}" b{{toString}}', { y: null })).toEqual(['a', '', 'b']);
   });
 
-  test('a value is not filled in a second time', () => {
+  test('a placeholder inside a value is not filled in', () => {
     expect(run('show {{x}} {{y}}', { x: '{{y}}', y: '{{x}}' })).toEqual(['{{y}}', '{{x}}']);
   });
 
-  test('a NUL character and what fits on no command line are problems that the model is told', () => {
+  test('the model is told of a NUL character and of a command line that is too long', () => {
     expect(fillCommand('show {{x}}', { x: 'a\0b' })).toEqual({
       problem: '"x" holds a NUL character, which no command line can hold.',
     });
@@ -239,7 +239,7 @@ describe('places where an expanded text would be parsed again take numbers only'
     ['v={{x}}; echo "${v:-none}" "${#v}"; [ -n {{x}} ] && [ "$v" = {{f}} ]'],
     ['find . -name {{x}} -newer {{f}}; bash -e tool.sh {{x}}; command grep {{x}} {{f}}; printf -- "%s" {{x}}'],
     ['curl -s "https://example.org/?q={{x}}" | jq \'.[] | select(.name == "a")\' > {{f}}'],
-  ])('but these take any: %s', (command) => {
+  ])('any value is accepted in: %s', (command) => {
     expect(commandProblems(command)).toEqual([]);
   });
 
@@ -247,14 +247,14 @@ describe('places where an expanded text would be parsed again take numbers only'
     expect(commandProblems('[ {{x}} {{f}} ]')).toEqual([{ name: 'x', problem: 'where an operator is expected' }]);
   });
 
-  test.each(['$(', '${', '((', 'f() ', '`', '{'])('%s, thousands of them: refused at once', (opening) => {
+  test.each(['$(', '${', '((', 'f() ', '`', '{'])('thousands of %s are refused at once', (opening) => {
     const startedAt = performance.now();
     const [found] = commandProblems(`echo {{x}} ${opening.repeat(9000 / opening.length)}`);
     expect(found!.problem).toContain('brackets');
     expect(performance.now() - startedAt).toBeLessThan(1000);
   });
 
-  test('numbers are put in as they are', () => {
+  test('numbers are filled in unchanged', () => {
     expect(run("show $(({{x}} * 2)) \"$(printf 'a\\nb\\nc\\n' | sed -n '{{x}}p')\"", { x: 2 })).toEqual(['4', 'b']);
   });
 });

@@ -3,13 +3,13 @@ import type { Json } from '#core/base/json.ts';
 import { shellQuote } from '../bundle/entrypoint.ts';
 
 /**
- * Commands of custom tools (`contract.md` 11.3): how a model's values get into the places that the author marked with
- * `{{name}}`, whatever the author quoted, without any of them ever being read as shell.
+ * Fills the placeholders `{{name}}` in commands of custom tools with a model's values (`contract.md` 11.3). However the
+ * author quoted a placeholder, the shell never parses a value.
  *
- * A value is assigned to a variable, quoted, in a line before the command; in the command stands a reference to that
- * variable, which the shell expands after it has parsed. So a mistake about the quotes around a placeholder could make an
- * argument wrong, but could not make a value a command. Left are the places where an expanded value is parsed again: by
- * `eval`, by arithmetic, by the program text of an interpreter. Only numbers and booleans may stand there.
+ * A value is assigned to a variable, quoted, in a line before the command, and a reference to the variable replaces the
+ * placeholder. The shell expands references after it has parsed: a mistake about the quotes around a placeholder can make
+ * an argument wrong, but cannot make a value a command. Some places parse an expanded value again: `eval`, arithmetic, the
+ * program text of an interpreter. Only numbers and booleans may stand there.
  */
 
 const PLACEHOLDER = /\{\{(\w+)\}\}/g;
@@ -17,20 +17,20 @@ const PLACEHOLDER = /\{\{(\w+)\}\}/g;
 /** The kernel takes 128 KB in one argument, and the shell line is one. */
 const MAX_COMMAND_BYTES = 120_000;
 
-/** Commands come from strangers, and the parser follows them into every level. A placeholder has two of these. */
+/** Commands are untrusted, and the parser recurses into every level. A placeholder has two brackets. */
 const MAX_BRACKETS = 500;
 
 interface Place {
   readonly name: string;
   readonly pos: number;
   readonly end: number;
-  /** What stands for the value there. */
+  /** The shell text that replaces the placeholder. */
   reference?: (variable: string) => string;
-  /** Why no text can stand there; the rest of a sentence that begins with where it is. */
+  /** Why no text can stand there, as the end of "{{name}} stands ...". */
   problem?: string;
 }
 
-/** What is wrong with a command's placeholders, by name; empty for one that can be filled in with any values. */
+/** The placeholders of a command that cannot take every value, with the reason. */
 export function commandProblems(command: string): { readonly name: string; readonly problem: string }[] {
   return placesIn(command).flatMap(({ name, problem }) => (problem === undefined ? [] : [{ name, problem }]));
 }
@@ -54,7 +54,7 @@ export function fillCommand(
     const text = typeof value === 'string' ? value : JSON.stringify(value);
     if (text.includes('\0')) return { problem: `"${name}" holds a NUL character, which no command line can hold.` };
     if (reference === undefined) {
-      // Digits, a dot, a sign, true and false mean the same wherever they stand.
+      // Digits, a dot, a sign, true and false mean the same everywhere.
       if (typeof value !== 'number' && typeof value !== 'boolean') {
         return {
           problem: `the tool takes only a number or a boolean as "${name}": its placeholder stands ${problem}.`,
@@ -76,7 +76,7 @@ export function fillCommand(
     : { command: whole };
 }
 
-/** In order. The command is parsed with words of the same length in the places of the placeholders. */
+/** The placeholders in order. For parsing, a word of the same length replaces each. */
 function placesIn(command: string): Place[] {
   const places: Place[] = [...command.matchAll(PLACEHOLDER)].map((match) => ({
     name: match[1]!,
@@ -99,7 +99,7 @@ const IN_DOUBLE_QUOTES = (variable: string): string => `\${${variable}}`;
 const IN_SINGLE_QUOTES = (variable: string): string => `'"\${${variable}}"'`;
 const IN_ANSI_QUOTES = (variable: string): string => `'"\${${variable}}"$'`;
 
-/** Decides of each place what can stand there; those that it does not come to stay refused. */
+/** Decides for each place what can stand there. Places that it does not visit stay refused. */
 class Marker {
   readonly #command: string;
   readonly #places: readonly Place[];
@@ -113,7 +113,7 @@ class Marker {
   }
 
   visit(node: SyntaxNode): void {
-    // Backquotes within backquotes are parsed from a text of their own, which has other positions.
+    // Nested backquotes are parsed from a separate text, whose positions differ.
     if (node.type === 'Script' && node.source !== undefined) return;
     const problem = problemOf(node);
     if (problem !== undefined) this.#refuse(node, problem);
@@ -130,7 +130,7 @@ class Marker {
     }
   }
 
-  /** A value in a variable is as good or bad as the places where the variable stands. */
+  /** Refuses values in variables whose own values are parsed again. */
   followVariables(): void {
     for (const { name, value } of this.#assignments) {
       const problem = this.#evaluated.get(name);
@@ -161,7 +161,7 @@ class Marker {
       place.problem = problem;
       place.reference = undefined;
     }
-    // In expansions nothing is parsed again; they are refused because no reference can stand in them.
+    // Expansions parse nothing again: they are refused because no reference can stand in them.
     if (!/^(Parameter|Simple|Brace)Expansion$/.test(node.type)) this.#collectVariables(node, problem);
   }
 
@@ -186,7 +186,7 @@ class Marker {
   }
 }
 
-/** Why no text can stand anywhere in a node. */
+/** Why no text can stand in any part of a node. */
 function problemOf(node: SyntaxNode): string | undefined {
   switch (node.type) {
     case 'Script':
@@ -245,16 +245,16 @@ function refusedChildren(node: SyntaxNode, hasPlace: (word: Word) => boolean): R
   }
 }
 
-/** The shell parses them again by itself. */
+/** Variables that the shell itself parses again. */
 const EVALUATED_VARIABLE = /^(BASH_ENV|ENV|PS\d|PROMPT_COMMAND)$/;
-/** Builtins that parse their arguments again, or take names in them that may hold subscripts. */
+/** Builtins that parse their arguments again, or take names, which may have subscripts. */
 const EVALUATES =
   /^(eval|source|\.|trap|let|declare|typeset|local|readonly|unset|alias|read|mapfile|readarray|getopts|compgen|complete|bind|enable|wait)$/;
-/** Run the command that stands in their arguments. */
+/** Programs that run a command from their arguments. */
 const RUNS_OTHERS =
   /^(exec|env|xargs|timeout|nohup|nice|ionice|sudo|doas|su|time|stdbuf|setsid|unshare|nsenter|chroot|strace|find|parallel|watch|flock|busybox|ssh|uv|uvx|npx|poetry|pipenv|docker|podman)$/;
 const INTERPRETER = /^((ba|da|k|z|a)?sh|su|script|(python|pypy)[\d.]*|node(js)?|deno|bun|perl|ruby|php|lua|Rscript)$/;
-/** Take no options after a program text; all others do. */
+/** Interpreters that take no options after a program text. */
 const ONE_PROGRAM = /^((ba|da|k|z|a)?sh|su|script|(python|pypy)[\d.]*)$/;
 const PROGRAM_FLAG = /^(-[A-Za-z]*[ceEpr]|--eval|--print|--command|eval)$/;
 const ATTACHED_PROGRAM = /^(-[A-Za-z]*[ceEpr]\W|--eval=|--print=|--command=)/;
@@ -268,7 +268,7 @@ function refusedParts({ name, args, redirects }: Command, hasPlace: (word: Word)
   const refused: Refused = new Map();
   if (name === undefined) return refused;
   const all = [name, ...args.filter((word) => word.type === 'Word')];
-  // These two change nothing about the command that follows them.
+  // `command` and `builtin` only run the command that follows.
   let first = 0;
   while (
     all[first + 1] &&
@@ -290,7 +290,7 @@ function refusedParts({ name, args, redirects }: Command, hasPlace: (word: Word)
   for (const [index, word] of words.entries()) {
     const isName = (isTest || program === 'printf') && /^-[vR]$/.test(words[index - 1]?.value ?? '');
     if (isName) refused.set(word, 'where a name is expected');
-    // What stands before another value could be an operator that takes a name.
+    // The first of two values could be an operator that takes a name.
     const next = words[index + 1];
     if (isTest && next && hasPlace(word) && hasPlace(next)) refused.set(word, 'where an operator is expected');
   }
@@ -306,7 +306,7 @@ function refusedParts({ name, args, redirects }: Command, hasPlace: (word: Word)
 
 const baseName = ({ value }: Word): string => value.slice(value.lastIndexOf('/') + 1);
 
-/** What an interpreter runs as a program: some of its arguments, its input, or a file (none). */
+/** The arguments that an interpreter runs as programs; none if it runs a file, `stdin` if it runs its input. */
 function programTexts(name: string, args: readonly Word[]): Word[] | 'stdin' {
   if (FILTER.test(name)) return filterTexts(args);
   if (!INTERPRETER.test(name)) return [];
@@ -316,7 +316,7 @@ function programTexts(name: string, args: readonly Word[]): Word[] | 'stdin' {
     const next = args[index + 1];
     if (PROGRAM_FLAG.test(word.value) && next) {
       texts.push(next);
-      // Some flags only look like it: bash -e -c TEXT.
+      // This flag has no value: bash -e -c TEXT.
       if (/^-/.test(next.value)) continue;
       if (ONE_PROGRAM.test(name)) return texts;
       index++;
@@ -328,7 +328,7 @@ function programTexts(name: string, args: readonly Word[]): Word[] | 'stdin' {
   return texts.length > 0 ? texts : 'stdin';
 }
 
-/** Programs of awk and sed: those in options, wherever they stand; without any, the first argument. */
+/** Programs of awk and sed: the values of their options; without such options, the first argument. */
 function filterTexts(args: readonly Word[]): Word[] {
   const texts: Word[] = [];
   let first: Word | undefined;

@@ -5,7 +5,7 @@ import { parseVersion, REFERENCE, splitReference } from '../references.ts';
 import { AgentStore, resolveAgent } from '../store.ts';
 import type { AgentVersion } from '../version.ts';
 
-/** Where a reference without an organization leads, and whose private skills may be named. */
+/** The workspace that a reference without an organization means. References may name its private skills. */
 export interface SkillHome {
   readonly workspaceId: string;
   readonly slug: string;
@@ -31,7 +31,7 @@ export async function findSkill(
     org === home.slug
       ? await new AgentStore(deps, home.workspaceId).findVersion(name, parseVersion(version)!)
       : await resolveAgent(deps, org, name, version);
-  // One message for both: the existence of a private skill is known to its workspace only.
+  // One message for both: only its workspace may know whether a private skill exists.
   if (!found || !(found.definition.is_public || found.workspaceId === home.workspaceId)) {
     return { problem: `does not exist, or the workspace "${home.slug}" may not use it` };
   }
@@ -39,7 +39,7 @@ export async function findSkill(
   return { skill: found };
 }
 
-/** What is wrong with a manifest's `default_skills`, seen from the workspace that the agent is published in. */
+/** Problems of a manifest's `default_skills` for `home`, the workspace that publishes it. */
 export async function checkDefaultSkills(
   deps: StoreDeps,
   { default_skills }: AgentDefinition,
@@ -53,6 +53,6 @@ export async function checkDefaultSkills(
   );
 }
 
-/** The references as they read from everywhere: with the organization that they mean in `org`. */
+/** Adds the organization `org` to references without one: the result means the same everywhere. */
 export const withOrg = (references: readonly string[], org: string): string[] =>
   references.map((reference) => (reference.includes('/') ? reference : `${org}/${reference}`));

@@ -57,7 +57,7 @@ function readYaml(text: string, errors: FieldError[]): Record<string, unknown> {
   return {};
 }
 
-/** The files of a skill beside SKILL.md: safe paths, text only, at most 20 and 500,000 bytes (`contract.md` 6.3). */
+/** Checks the files beside SKILL.md: safe paths, text only, at most 20 files and 500,000 bytes (`contract.md` 6.3). */
 export function checkSkillFiles(
   files: readonly { path: string; content: string }[],
   field: string,

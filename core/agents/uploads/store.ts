@@ -3,8 +3,8 @@ import { epochSeconds, isoTime } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
 
 /**
- * Blobs: `uploads/<workspace id>/<purpose>/<upload id>`. The id says when it expires, so there is no record of an upload
- * beside its blob; whose it is and what for are in the key, where no id can change them.
+ * Blobs: `uploads/<workspace id>/<purpose>/<upload id>`. The id contains the time of expiry, so an upload needs no record
+ * beside its blob. Workspace and purpose are in the key, where an id cannot change them.
  */
 const keyOf = (workspaceId: string, purpose: UploadPurpose, id: string): string =>
   `${FOLDER}${workspaceId}/${purpose}/${id}`;
@@ -13,10 +13,10 @@ export type UploadPurpose = 'call' | 'bundle';
 
 const FOLDER = 'uploads/';
 const ID = /^upl_(\d{10})_[0-9a-f]{32}$/;
-/** Long enough for 25 MB on a slow line, and for sending the request again that names it. */
+/** Long enough for 25 MB on a slow line, and for retries of the request that names the upload. */
 const LIFETIME_SECONDS = 3600;
 
-/** A new upload of the workspace, with the form that takes it. */
+/** A new upload of the workspace, with the form for its content. */
 export async function createUpload(
   { uploadForms, ids, clock, config }: Pick<Deps, 'uploadForms' | 'ids' | 'clock' | 'config'>,
   workspaceId: string,
@@ -31,8 +31,8 @@ export async function createUpload(
 }
 
 /**
- * What was uploaded in this workspace for `purpose` under these ids, in their order. Throws INVALID_INPUT for what is no
- * id, NOT_FOUND, and DOCUMENT_TOO_LARGE as soon as it is more than `limit` bytes together.
+ * The contents of a workspace's uploads for `purpose`, in the order of `ids`. Throws INVALID_INPUT for a malformed id,
+ * NOT_FOUND, and DOCUMENT_TOO_LARGE as soon as the contents have more than `limit` bytes together.
  */
 export async function readUploads(
   { blobs, clock }: Pick<Deps, 'blobs' | 'clock'>,
@@ -46,7 +46,7 @@ export async function readUploads(
     readonly purpose: UploadPurpose;
     readonly ids: readonly string[];
     readonly limit: number;
-    /** Bytes of the limit that the request itself has. */
+    /** Bytes of the limit that the request itself takes. */
     readonly taken?: number;
   },
 ): Promise<Uint8Array[]> {
@@ -71,7 +71,7 @@ export async function readUploads(
   );
 }
 
-/** Deletes what has expired, where the host does not do so by itself. */
+/** Deletes expired uploads, on a host that does not do so by itself. */
 export async function purgeUploads({ blobs, clock }: Pick<Deps, 'blobs' | 'clock'>): Promise<void> {
   const now = epochSeconds(clock.now());
   for await (const key of blobs.list(FOLDER)) {
