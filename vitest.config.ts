@@ -25,66 +25,87 @@ class SlowestFirst extends BaseSequencer {
 
 const NEVER = ['**/node_modules/**', 'dist/**', 'cdk.out/**'];
 
+/** Files that start the local server in their own process, which then has the server's `Request` and `Response`. */
+const PLATFORMS = ['test/{e2e,examples,routes,sdk}/**/*.test.ts', 'cli/upload-bundle.test.ts'];
+const HEAVY = '**/*.heavy.test.ts';
+
+const unit = {
+  test: {
+    name: 'unit',
+    include: ['**/*.test.ts'],
+    exclude: [...PLATFORMS, HEAVY, '**/*.aws.test.ts', 'examples/**', ...NEVER],
+    // Files share the modules of their worker: none of them replaces a module or a global.
+    isolate: false,
+    testTimeout: 30_000,
+    hookTimeout: 60_000,
+  },
+};
+
+/** Every change relates to what starts a platform: while you write, `vitest related <file>` plays the routes alone. */
+const isRelated = process.argv.includes('related');
+
+const platform = {
+  test: {
+    name: 'platform',
+    include: isRelated ? ['test/routes/*.test.ts'] : PLATFORMS,
+    exclude: [HEAVY, ...NEVER],
+    isolate: false,
+    testTimeout: 30_000,
+    hookTimeout: 60_000,
+  },
+};
+
+const others = [
+  {
+    test: {
+      // Crashes under load, large uploads, most seeds of the simulations, real registries. Each fills the machine.
+      name: 'heavy',
+      include: [HEAVY],
+      exclude: NEVER,
+      fileParallelism: false,
+      testTimeout: 30_000,
+      hookTimeout: 60_000,
+    },
+  },
+  {
+    test: {
+      name: 'aws',
+      include: ['**/*.aws.test.ts'],
+      exclude: ['test/rehearsal/**', ...NEVER],
+      globalSetup: ['test/helpers/aws-emulators.ts'],
+      testTimeout: 60_000,
+      hookTimeout: 120_000,
+    },
+  },
+  {
+    test: {
+      // The deployed form of the platform, see docs/architecture.md.
+      name: 'rehearsal',
+      include: ['test/rehearsal/*.rehearsal.ts', 'test/rehearsal/*.aws.test.ts'],
+      globalSetup: ['test/helpers/aws-emulators.ts'],
+      // Each is a deployment: they build the same bundles, and fill the machine.
+      fileParallelism: false,
+      testTimeout: 240_000,
+      hookTimeout: 120_000,
+    },
+  },
+  {
+    test: {
+      // A platform that is running, see scripts/e2e.ts.
+      name: 'elsewhere',
+      include: ['test/e2e/remote.e2e.ts'],
+      runner: './test/e2e/remote-runner.ts',
+      testTimeout: 120_000,
+      hookTimeout: 120_000,
+    },
+  },
+];
+
 export default defineConfig({
   test: {
     // By default Vitest leaves one core free: on two cores that is one worker.
     maxWorkers: '100%',
     sequence: { sequencer: SlowestFirst },
-    projects: [
-      {
-        test: {
-          name: 'local',
-          include: ['**/*.test.ts'],
-          exclude: ['**/*.aws.test.ts', '**/*.heavy.test.ts', ...NEVER, 'examples/**'],
-          // Files share the modules of their worker: no file replaces a module or a global.
-          isolate: false,
-          testTimeout: 30_000,
-          hookTimeout: 60_000,
-        },
-      },
-      {
-        test: {
-          // Crashes under load, large uploads and real registries: one file at a time, each may fill the machine.
-          name: 'heavy',
-          include: ['**/*.heavy.test.ts'],
-          exclude: [...NEVER],
-          fileParallelism: false,
-          testTimeout: 120_000,
-          hookTimeout: 60_000,
-        },
-      },
-      {
-        test: {
-          name: 'aws',
-          include: ['**/*.aws.test.ts'],
-          exclude: ['test/rehearsal/**', ...NEVER],
-          globalSetup: ['test/helpers/aws-emulators.ts'],
-          testTimeout: 60_000,
-          hookTimeout: 120_000,
-        },
-      },
-      {
-        test: {
-          // The deployed form of the platform, see docs/architecture.md.
-          name: 'rehearsal',
-          include: ['test/rehearsal/*.rehearsal.ts', 'test/rehearsal/*.aws.test.ts'],
-          globalSetup: ['test/helpers/aws-emulators.ts'],
-          // Each is a deployment: they build the same bundles, and fill the machine.
-          fileParallelism: false,
-          testTimeout: 240_000,
-          hookTimeout: 120_000,
-        },
-      },
-      {
-        test: {
-          // A platform that is running, see scripts/e2e.ts.
-          name: 'elsewhere',
-          include: ['test/e2e/remote.e2e.ts'],
-          runner: './test/e2e/remote-runner.ts',
-          testTimeout: 120_000,
-          hookTimeout: 120_000,
-        },
-      },
-    ],
+    projects: isRelated ? [unit, platform] : [unit, platform, ...others],
   },
 });

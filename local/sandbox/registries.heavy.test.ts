@@ -17,7 +17,7 @@ function registryProblem(): string | undefined {
 }
 const noRegistry = registryProblem();
 
-test.for(KINDS)('%s: pip and npm install packages in an installation', async (kind, { skip }) => {
+test.for(KINDS)('%s: pip and npm install packages in an installation', { timeout: 120_000 }, async (kind, { skip }) => {
   skip(noRegistry !== undefined, noRegistry);
   const folder = mkdtempSync(join(tmpdir(), 'sandbox-registries-'));
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }));

@@ -1,6 +1,6 @@
 import { type Style, simulate } from './scenario.ts';
 
-/** `SEED=17 npx vitest run --project local test/simulation/local.test.ts` plays that one only, and tells what happened. */
+/** `SEED=17 npx vitest run test/simulation/local.test.ts` plays that one only, and tells what happened. */
 const ONLY = process.env.SEED;
 
 /** `npm test` plays the first seeds of each style, `npm run test:heavy` the others. */
