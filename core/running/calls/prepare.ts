@@ -64,7 +64,7 @@ export async function prepareCall(deps: Deps, call: Call): Promise<PreparedCall>
   const { agent, input, workspace, runId, lineage } = call;
   const deadline = deadlineOf(deps, call);
   if (deadline <= deps.clock.now()) throw new PlatformError('TIMEOUT', 'The deadline of this call has passed already.');
-  checkCallable(agent);
+  checkIsNoSkill(agent);
   const inputWarnings = await checkInput(agent, input);
   const skills = await resolveSkills(deps, {
     agent,
@@ -99,7 +99,7 @@ export function deadlineOf(deps: Pick<Deps, 'config'>, call: Call): number {
 /** Whether the agent has no sandbox. */
 export const isPrompt = ({ definition }: AgentVersion): boolean => definition.execution_engine === 'direct_llm';
 
-function checkCallable(agent: AgentVersion): void {
+function checkIsNoSkill(agent: AgentVersion): void {
   if (agent.definition.execution_engine !== null) return;
   throw new PlatformError(
     'UNPROCESSABLE',

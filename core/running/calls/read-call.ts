@@ -1,6 +1,6 @@
 import type { Incoming } from '#core/http/route.ts';
 import type { Deps } from '#core/ports/deps.ts';
-import { readCallInput } from '../input/call-input.ts';
+import { readCallInput } from '../input/read-input.ts';
 import { topOfChain } from '../sub-calls/lineage.ts';
 import { checkSubCall } from '../sub-calls/sub-call.ts';
 import type { Call } from './prepare.ts';

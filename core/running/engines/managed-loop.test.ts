@@ -470,7 +470,7 @@ withSandbox(`tools in a sandbox${problem === undefined ? '' : ` cannot work here
     ]);
   });
 
-  describe('of the author', () => {
+  describe('custom tools', () => {
     const custom_tools = [
       tool('show', `printf '<%s>' '{{x}}' "{{x}}" {{x}} {{y}}; cat "$PLATFORM_TOOL_INPUT"`, { x: {}, y: {} }),
       tool('input', 'sleep 0.1; cat /tmp/__tool_input.json', { n: { type: 'integer' } }),
@@ -520,7 +520,7 @@ withSandbox(`tools in a sandbox${problem === undefined ? '' : ` cannot work here
     });
   });
 
-  describe('that do not end', () => {
+  describe('tools that do not end', () => {
     const HANG = `trap '' TERM; echo begun; echo "it is very-secret" >&2; while :; do sleep 1; done`;
 
     test('are stopped at the deadline, and the log keeps what they printed', async () => {
@@ -551,7 +551,7 @@ withSandbox(`tools in a sandbox${problem === undefined ? '' : ` cannot work here
     });
   });
 
-  test('that run out of memory end the run', async () => {
+  test('tools that run out of memory end the run', async () => {
     server.queue({ toolCalls: [bash('head -c 2000000000 /dev/zero | tail | wc -c')] }, submit());
     const { deps, run } = prepare();
     const result = await runLoop({ ...deps, config: { ...deps.config, sandboxMemoryBytes: 64 * 1024 ** 2 } }, run);

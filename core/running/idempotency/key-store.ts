@@ -18,7 +18,7 @@ export interface ClaimedKey {
 }
 
 /** A call that claims a key. */
-export interface Claim {
+interface Claim {
   readonly workspaceId: string;
   readonly key: string;
   readonly fingerprint: string;

@@ -1,0 +1,35 @@
+import * as z from 'zod';
+import { readUploads } from '#core/agents/uploads/store.ts';
+import { mediaType, parseJson, readJson } from '#core/http/body.ts';
+import { directLimit } from '#core/http/direct-limit.ts';
+import { readMultipart } from '#core/http/multipart.ts';
+import type { CallInput } from './call-input.ts';
+import { asObject, checkShape, splitCredentials } from './members.ts';
+import { fromMultipart, type InputDeps } from './multipart-input.ts';
+
+/** Media type of a body that names an upload with the input: `{"upload_id": "upl_..."}`. */
+const UPLOADED_JSON = 'application/vnd.platform.upload+json';
+const uploadedJson = z.strictObject({ upload_id: z.string() });
+
+/**
+ * Reads the body of a call, and the uploads of `workspaceId` that it names. Throws INVALID_INPUT, NOT_FOUND,
+ * UNSUPPORTED_TYPE, DOCUMENT_TOO_LARGE.
+ */
+export async function readCallInput(deps: InputDeps, workspaceId: string, request: Request): Promise<CallInput> {
+  const limit = directLimit(deps.config, deps.config.maxCallBodyBytes);
+  const type = mediaType(request);
+  if (type === 'multipart/form-data') return fromMultipart(deps, workspaceId, await readMultipart(request, limit));
+  let body = await readJson(request, limit);
+  if (type === UPLOADED_JSON) {
+    const { upload_id } = checkShape(uploadedJson, body, 'The body');
+    const [content] = await readUploads(deps, workspaceId, {
+      purpose: 'call',
+      ids: [upload_id],
+      limit: deps.config.maxCallBodyBytes,
+    });
+    body = parseJson(content!, 'The upload');
+  }
+  const document = body === undefined ? {} : asObject(body, 'The body');
+  const { rest, llmCredentials } = splitCredentials(document, 'llm_credentials');
+  return { document: rest, uploads: [], isMultipart: false, llmCredentials };
+}
