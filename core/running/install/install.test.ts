@@ -4,6 +4,7 @@ import { allHandlers } from '#core/api/handlers.ts';
 import { agentListeners } from '#core/api/listeners.ts';
 import { routes } from '#core/api/routes.ts';
 import type { InstallJob } from '#core/ports/deps.ts';
+import type { Sandbox } from '#core/ports/sandbox.ts';
 import { memoryDeps } from '#test/helpers/memory-deps.ts';
 import { bundleForm, zipOf } from '#test/helpers/platform.ts';
 import { addUser } from '#test/helpers/users.ts';
@@ -29,11 +30,12 @@ async function setUp(take: (job: InstallJob) => Promise<void>) {
     return post(`/agents/${id}/upload`, bundleForm(BUNDLE));
   };
   const opened: string[] = [];
-  const sandbox = {
-    ...deps.sandbox,
-    open: () => {
+  const sandbox: Sandbox = {
+    status: () => deps.sandbox.status(),
+    close: () => deps.sandbox.close(),
+    open: (spec) => {
       opened.push('sandbox');
-      return deps.sandbox.open({} as never);
+      return deps.sandbox.open(spec);
     },
   };
   return { deps: { ...deps, sandbox }, opened, publish };
