@@ -2,6 +2,7 @@ import {
   type ExecEvent,
   type ExecExit,
   type ExecRequest,
+  KILLED_EXIT_CODE,
   type SandboxFile,
   SandboxFileError,
   type SandboxSession,
@@ -16,19 +17,17 @@ import {
   SILENCE_MS,
 } from './protocol.ts';
 
-/** Where a runner is reached. */
+/** How to reach a runner. */
 export interface RunnerTarget {
   /** E.g. `http://10.0.3.7:8080`. */
   readonly baseUrl: string;
-  /** What the way there needs besides, such as a proxy's own token. */
+  /** Further headers that a proxy on the way needs. */
   readonly headers?: Readonly<Record<string, string>>;
   /** @default the global one */
   readonly fetch?: typeof fetch;
 }
 
-const KILLED = 137;
-
-/** Throws when nobody answers within `timeoutMs`. */
+/** Throws when the runner does not answer within `timeoutMs`. */
 export async function runnerHealth(target: RunnerTarget, timeoutMs: number): Promise<RunnerHealth> {
   const response = await ask(target, 'GET', '/health', { signal: AbortSignal.timeout(timeoutMs) });
   if (!response.ok) throw await problemOf(response);
@@ -36,8 +35,8 @@ export async function runnerHealth(target: RunnerTarget, timeoutMs: number): Pro
 }
 
 /**
- * The one session of a runner, over HTTP (`protocol.ts`). It holds nothing but the address and the token, so any process
- * that knows both can go on with a session that another one opened.
+ * The one session of a runner, over HTTP (`protocol.ts`). It holds only the address and the token, so any process that
+ * knows both can use a session that another process opened.
  */
 export class RunnerSession implements SandboxSession {
   readonly #target: RunnerTarget;
@@ -50,8 +49,8 @@ export class RunnerSession implements SandboxSession {
   }
 
   /**
-   * Claims the runner and waits until bundle and layer are in place. Throws an error with the `code` CLAIMED when it was
-   * not the first, {@link SandboxUnavailableError}, or what the network threw.
+   * Claims the runner and waits until bundle and layer are in place. Throws an error with the `code` CLAIMED when the
+   * runner has a session already, {@link SandboxUnavailableError}, or the network's error.
    */
   static async open(target: RunnerTarget, job: RunnerJob, signal?: AbortSignal): Promise<RunnerSession> {
     const body = Buffer.from(JSON.stringify(job));
@@ -65,7 +64,7 @@ export class RunnerSession implements SandboxSession {
     const startedAt = performance.now();
     const exit = (reason: ExecExit['reason']): ExecEvent => ({
       type: 'exit',
-      exit: { reason, exitCode: KILLED, durationMs: performance.now() - startedAt },
+      exit: { reason, exitCode: KILLED_EXIT_CODE, durationMs: performance.now() - startedAt },
     });
     const { signal, stdin, ...head } = request;
     if (signal?.aborted) return void (yield exit('aborted'));
@@ -87,12 +86,12 @@ export class RunnerSession implements SandboxSession {
         if (event.type === 'exit') return;
       }
     } catch (error) {
-      // What the runner refused is a mistake of ours; all else is a runner or a network that is gone.
+      // A refusal is a mistake of the platform. After any other error the runner or the network is gone.
       if ((error as { code?: unknown }).code === 'BAD_REQUEST') throw error;
     } finally {
       clearTimeout(silence);
       signal?.removeEventListener('abort', onAbort);
-      // An end before the exit event tells the runner to kill.
+      // A request that ends before the exit event tells the runner to kill.
       stop.abort();
     }
     yield exit(signal?.aborted ? 'aborted' : 'sandbox_lost');
@@ -134,7 +133,7 @@ export class RunnerSession implements SandboxSession {
     return files;
   }
 
-  /** A runner that does not answer ends by itself, at its lifetime's end. */
+  /** Never throws: a runner that does not answer ends by itself when its lifetime is over. */
   close(): Promise<void> {
     this.#closing ??= this.#ask('DELETE', '/session', { signal: AbortSignal.timeout(SILENCE_MS) }).then(
       async (response) => response.body?.cancel(),
@@ -177,7 +176,7 @@ function ask(
 ): Promise<Response> {
   const send = target.fetch ?? fetch;
   const headers = { ...target.headers, ...(token !== undefined && { authorization: `Bearer ${token}` }) };
-  // What streams needs to say so; the types of Node do not know it yet.
+  // A streamed body needs `duplex`, which Node's types do not have yet.
   return send(new URL(path, target.baseUrl), { method, headers, body, signal, duplex: 'half' } as RequestInit);
 }
 
@@ -192,7 +191,7 @@ async function problemOf(response: Response): Promise<Error> {
   try {
     problem = JSON.parse(text);
   } catch {
-    // Not from a runner, but from something on the way.
+    // The answer comes from a proxy on the way, not from a runner.
   }
   const { code, message = `status ${response.status}: ${text.slice(0, 200)}` } = problem.error ?? {};
   if (code === 'SANDBOX_FILE') return new SandboxFileError(message);

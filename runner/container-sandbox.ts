@@ -6,37 +6,37 @@ import type { Blobs } from '#core/ports/blobs.ts';
 import type { SandboxSession, SandboxSpec } from '#core/ports/sandbox.ts';
 import { linkSdk, unpackBundle, unpackLayer } from './content-cache.ts';
 import { Launcher } from './launcher.ts';
-import { type Network, openBox, portsOf } from './open-box.ts';
+import { type Network, openProcessSession, portsOf } from './open-session.ts';
 
 const LAUNCHER = fileURLToPath(new URL('launcher.pl', import.meta.url));
 const BUNDLE = '/home/user/agent';
 const LAYER = '/layer';
 /** The launcher, init and one supervisor. */
-const PROCESSES = 3;
+const OWN_PROCESSES = 3;
 
 interface ContainerSandboxOptions {
-  /** Whether this process must be process 1, so that its end is the end of all else. */
+  /** Whether this process must be process 1, so that all others end with it. */
   readonly isProcess1: boolean;
   readonly blobs: Pick<Blobs, 'get' | 'stream'>;
-  /** Absolute. */
+  /** Absolute path. */
   readonly perl: string;
   readonly scratchFolder: string;
-  /** Called when the job has ended its own sandbox, or memory did. */
+  /** Called when the job or the memory limit has ended the sandbox. */
   onLost(): void;
   log(line: string): void;
 }
 
 /**
- * One sandbox in a container that is nobody else's, such as a Fargate task: the container isolates, and goes when the
- * runner ends. The runner and its job are the same user, so that neither needs a privilege. What keeps them apart: the
- * runner is process 1, which no signal from inside ends or stops; it cannot be traced or read; and when it ends, so does
- * all else. What a job can do is end itself. In a VM, where the runner may not be process 1, a job can end it and stand in
- * its place: it would answer for its own run, which prints what it likes anyway, until the VM is ended from outside.
+ * One sandbox in a container of its own, such as a Fargate task. The container isolates, and it ends with the runner. The
+ * runner and its job are the same user, so that neither needs a privilege. The job cannot touch the runner: the runner is
+ * process 1, which no signal from inside ends or stops; it cannot be traced or read; and all other processes end with it.
+ * A job can only end itself. In a VM the runner may not be process 1: there a job can kill the runner and answer in its
+ * place until the VM is ended from outside. It could only forge the output of its own run, which it controls anyway.
  */
 export class ContainerSandbox {
   readonly #options: ContainerSandboxOptions;
 
-  /** Throws when this process is not what the protection rests on. */
+  /** Throws when this process lacks the protection described above. */
   constructor(options: ContainerSandboxOptions) {
     this.#options = options;
     if (options.isProcess1 && process.pid !== 1) {
@@ -66,17 +66,17 @@ export class ContainerSandbox {
       sources: [],
       log,
     });
-    const box = await launcher.start({
+    const sandbox = await launcher.startSandbox({
       ports: portsOf(spec.egress, network),
       diskBytes: spec.limits.diskBytes,
-      how: () => ['container'],
+      setup: () => ['container'],
     });
-    void box.gone.then(onLost);
-    return openBox(box, spec, network, () => {}, { ownProcesses: PROCESSES + threads() });
+    void sandbox.gone.then(onLost);
+    return openProcessSession(sandbox, spec, network, () => {}, { ownProcesses: OWN_PROCESSES + threads() });
   }
 }
 
-/** Of this process: they count against its user's limit. */
+/** Threads of this process, which count against its user's process limit. */
 const threads = (): number => Number(/^Threads:\t(\d+)$/m.exec(readFileSync('/proc/self/status', 'utf8'))?.[1]);
 
 async function makeReadOnly(folder: string): Promise<void> {

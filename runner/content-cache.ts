@@ -9,23 +9,23 @@ import { expandBundle } from '#core/agents/bundle/bundle.ts';
 import { hasCode } from '#core/base/errors.ts';
 import type { Blobs } from '#core/ports/blobs.ts';
 import { SDK, SDK_NODE_MODULES } from './host-runtime.ts';
-import { isAlive } from './process-names.ts';
+import { isOwnerAlive } from './owner-process.ts';
 
 const MAX_BYTES = 5 * 1024 ** 3;
 
 type Source = Pick<Blobs, 'get' | 'stream'>;
 
-/** A folder that stays until it is let go of. */
+/** A folder that stays at least until it is released. */
 export interface CachedFolder {
   readonly path: string;
   release(): void;
 }
 
 /**
- * Bundles and layers, expanded once for each content and then shown read-only to any number of sandboxes. The folders
- * used longest ago go when all together pass 5 GB.
+ * Bundles and layers, each expanded once and shown read-only to any number of sandboxes. The least recently used folders
+ * go when all together pass 5 GB.
  *
- * Sandboxes run under other uids, so everything in here is readable for all; the folder around it is not.
+ * Sandboxes run under other uids, so every file here is readable for all; the folder around the cache is not.
  */
 export class ContentCache {
   readonly #folder: string;
@@ -38,12 +38,12 @@ export class ContentCache {
     this.#blobs = blobs;
   }
 
-  /** Makes the folder and removes what a crash left half expanded in it. */
+  /** Creates the folder and removes contents that a crash left half expanded. */
   static async open(folder: string, blobs: Source): Promise<ContentCache> {
     await mkdir(join(folder, 'expanded'), { recursive: true });
     await mkdir(join(folder, 'tmp'), { recursive: true });
     for (const name of await readdir(join(folder, 'tmp'))) {
-      if (!isAlive(name)) await rm(join(folder, 'tmp', name), { recursive: true, force: true });
+      if (!isOwnerAlive(name)) await rm(join(folder, 'tmp', name), { recursive: true, force: true });
     }
     return new ContentCache(folder, blobs);
   }
@@ -114,7 +114,7 @@ export class ContentCache {
     for (const { name, size } of entries.sort((a, b) => a.usedAt - b.usedAt)) {
       if (total <= MAX_BYTES) return;
       if (this.#inUse.has(name)) continue;
-      // Renamed first: half a folder must not be found under this name.
+      // Renamed first, so that no half-removed folder is found under this name.
       const removed = join(this.#folder, 'tmp', `${process.pid}-${randomBytes(6).toString('hex')}`);
       await rename(join(root, name), removed);
       await rm(removed, { recursive: true, force: true });
@@ -131,7 +131,7 @@ function once(action: () => void): () => void {
   };
 }
 
-/** Into the folder `target`, which is there; answers the size in bytes. Throws when there is no such bundle. */
+/** Unpacks into the existing folder `target`. Returns the size in bytes. Throws when there is no such bundle. */
 export async function unpackBundle(blobs: Source, key: string, target: string): Promise<number> {
   const bytes = await blobs.get(key);
   if (!bytes) throw new Error(`there is no bundle ${key}`);
@@ -148,7 +148,7 @@ export async function unpackBundle(blobs: Source, key: string, target: string): 
   return size;
 }
 
-/** Into the folder `target`, which is there; answers the size in bytes. Throws when there is no such layer. */
+/** Unpacks into the existing folder `target`. Returns the size in bytes. Throws when there is no such layer. */
 export async function unpackLayer(blobs: Source, key: string, target: string): Promise<number> {
   const archive = await blobs.stream(key);
   if (!archive) throw new Error(`there is no layer ${key}`);
@@ -158,7 +158,7 @@ export async function unpackLayer(blobs: Source, key: string, target: string): P
   return size;
 }
 
-/** Node looks in one folder only past those of the bundle: packages that no layer has are found through it. */
+/** Links the platform's packages into the layer, the only folder that Node searches besides the bundle's own. */
 export async function linkSdk(layer: string): Promise<void> {
   const { name } = SDK.node;
   await mkdir(join(layer, 'node_modules'), { recursive: true });
@@ -168,7 +168,7 @@ export async function linkSdk(layer: string): Promise<void> {
   });
 }
 
-/** GNU tar keeps members inside `target`, also against links that the archive itself brings. */
+/** GNU tar keeps members inside `target`, even against links in the archive. */
 async function extractTar(archive: AsyncIterable<Uint8Array>, target: string): Promise<void> {
   const tar = spawn('tar', ['-xz', '--no-same-owner', '--no-same-permissions', '-C', target], {
     stdio: ['pipe', 'ignore', 'pipe'],
@@ -182,7 +182,7 @@ async function extractTar(archive: AsyncIterable<Uint8Array>, target: string): P
   if (code !== 0) throw new Error(`a layer cannot be unpacked: ${stderr.trim()}`);
 }
 
-/** Makes everything readable for other uids and refuses devices; answers the size in bytes. */
+/** Makes everything readable for other uids and refuses devices. Returns the size in bytes. */
 async function tidy(folder: string): Promise<number> {
   let size = 0;
   for (const entry of await readdir(folder, { withFileTypes: true })) {

@@ -13,11 +13,11 @@ export interface Gateway {
   readonly port: number;
 }
 
-/** What installations may use besides. */
+/** Package registries that installations may use, and runs may not. */
 export interface Registries {
-  /** E.g. `PIP_INDEX_URL`, `npm_config_registry`, `PIP_CERT`; files must lie in /etc/ssl/certs. */
+  /** Variables such as `PIP_INDEX_URL`, `npm_config_registry`, `PIP_CERT`. Files must lie in /etc/ssl/certs. */
   readonly env: Readonly<Record<string, string>>;
-  /** Names that may resolve to private addresses, and that an allowlist need not hold; `*.example.org` for subdomains. */
+  /** Hosts that may have private addresses and need not be on an allowlist; `*.example.org` for subdomains. */
   readonly allowHosts: readonly string[];
 }
 
@@ -33,12 +33,12 @@ interface Target {
 }
 
 const CONNECT_TIMEOUT_MS = 30_000;
-/** Between two hops only; `transfer-encoding` is Node's to choose. */
+/** Headers that hold for one hop only. Node sets `transfer-encoding` itself. */
 const HOP_HEADERS = ['connection', 'keep-alive', 'proxy-authorization', 'proxy-connection', 'te', 'trailer', 'upgrade'];
 
 /**
- * The one way out of a sandbox: an HTTP proxy (forward and CONNECT) in the trusted process, one for each sandbox. It
- * resolves names itself and connects to the very address it checked, so that a name cannot change its mind in between.
+ * The only way out of a sandbox: an HTTP proxy (forward and CONNECT) in the trusted process, one for each sandbox. It
+ * resolves names itself and connects to the very address it checked, so a name cannot lead elsewhere in between.
  */
 export class EgressProxy {
   readonly #policy: EgressPolicy;
@@ -52,13 +52,13 @@ export class EgressProxy {
     this.#server.on('connect', (incoming, socket, head) => void this.#tunnel(incoming, socket, head));
   }
 
-  /** Serves a connection from inside as a proxy's client. */
+  /** Serves a connection from inside as a client of the proxy. */
   accept(socket: Socket): void {
     this.#keep(socket);
     this.#server.emit('connection', socket);
   }
 
-  /** Leads a connection from inside to the platform. */
+  /** Connects a connection from inside to the platform. */
   acceptForGateway(socket: Socket): void {
     this.#keep(socket);
     const { gateway } = this.#policy;
@@ -129,7 +129,7 @@ export class EgressProxy {
     throw new Error(`${target.host} cannot be reached: ${(problem as Error).message}`);
   }
 
-  /** Addresses that the policy allows for this target, at least one. */
+  /** Returns the addresses that the policy allows for this target, at least one. Throws when there is none. */
   async #resolve({ host, port }: Target): Promise<string[]> {
     const { egress, gateway, allowHosts = [] } = this.#policy;
     if (gateway && host === gateway.host && port === gateway.port) return [host];
@@ -148,7 +148,7 @@ export class EgressProxy {
   #keep<S extends Duplex>(socket: S): S {
     this.#sockets.add(socket);
     socket.on('close', () => this.#sockets.delete(socket));
-    // Whoever uses it sees the end; an unheard error would end the platform.
+    // Users of the socket see its end. An error without a listener would end the platform.
     socket.on('error', () => {});
     return socket;
   }
@@ -163,7 +163,7 @@ function refusalOf(error: unknown): { status: string; message: string } {
     : { status: '502 Bad Gateway', message };
 }
 
-/** The URL parser turns every spelling of an IPv4 address into the usual one. */
+/** The URL parser normalises every spelling of an IPv4 address. */
 function parseTarget(url: string): Target {
   const parsed = URL.parse(url);
   if (!parsed?.hostname) throw new EgressError('the address cannot be read');
@@ -171,7 +171,7 @@ function parseTarget(url: string): Target {
   return { host, port: Number(parsed.port) || (parsed.protocol === 'https:' ? 443 : 80) };
 }
 
-/** Each end of one is passed on to the other; an error of one ends both. */
+/** Passes the data and the end of each stream to the other. An error of one ends both. */
 function join(one: Duplex, other: Duplex): void {
   const end = () => {
     one.destroy();

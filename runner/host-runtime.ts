@@ -7,7 +7,7 @@ import { promisify } from 'node:util';
 
 const run = promisify(execFile);
 
-/** A line of the file system that a sandbox sees: `bind` shows `from` read-only, `link` is a symbolic link to `from`. */
+/** One entry of a sandbox's file system: `bind` shows `from` read-only, `link` is a symbolic link to `from`. */
 export interface RootEntry {
   readonly operation: 'bind' | 'link';
   readonly at: string;
@@ -16,9 +16,9 @@ export interface RootEntry {
 
 export interface HostRuntime {
   readonly interpreters: { readonly python?: string; readonly node?: string };
-  /** What every sandbox sees, real paths only. */
+  /** Entries that every sandbox sees; real paths only. */
   readonly root: readonly RootEntry[];
-  /** Found on the host's PATH; absolute. */
+  /** Absolute paths of programs found on the host's PATH. */
   readonly perl?: string;
   readonly bubblewrap?: string;
 }
@@ -28,13 +28,13 @@ export const SDK = {
   node: { name: 'agent-platform-sdk', folder: fileURLToPath(new URL('../sdk/js', import.meta.url)) },
   python: { name: 'agent_platform', folder: fileURLToPath(new URL('../sdk/python', import.meta.url)) },
 } as const;
-/** The programs by which tools of loops call other agents. */
+/** Programs with which tools of loops call other agents. */
 const HELPERS = fileURLToPath(new URL('../sdk/helpers', import.meta.url));
-/** Where sandboxes see them. */
+/** Paths of the packages inside a sandbox. */
 export const SDK_NODE_MODULES = '/runtime/node_modules';
 export const SDK_PYTHONPATH = '/runtime/python';
 
-/** Of /etc: what programs need to start, to trust certificates and to tell the time. Nothing particular to the host. */
+/** Parts of /etc that programs need to start, to trust certificates and to tell the time. None is particular to the host. */
 const ETC_FOLDERS = ['alternatives', 'ca-certificates', 'crypto-policies', 'pki/ca-trust', 'pki/tls', 'ssl/certs'];
 const ETC_COPIES = ['ld.so.cache', 'localtime', 'mime.types', 'protocols', 'services', 'ssl/openssl.cnf', 'timezone'];
 
@@ -43,14 +43,14 @@ const ETC_FILES: Readonly<Record<string, string>> = {
   group: 'user:x:1000:\nnogroup:x:65534:\n',
   hostname: 'sandbox\n',
   hosts: '127.0.0.1 localhost sandbox\n::1 localhost\n',
-  // Names are resolved by the egress proxy; a look-up inside fails at once instead of waiting for a server.
+  // The egress proxy resolves names. A look-up inside fails at once instead of waiting for a server.
   'resolv.conf': 'nameserver 127.0.0.1\noptions timeout:1 attempts:1\n',
   'nsswitch.conf': 'passwd: files\ngroup: files\nhosts: files\n',
   // Debian marks its Python as managed by apt, which stops `pip install` into the home as well.
   'pip.conf': '[global]\nbreak-system-packages = true\ndisable-pip-version-check = true\n',
 };
 
-/** Finds the language runtimes of this host. `folder` takes the files that are made for the sandbox; it must stay. */
+/** Finds the language runtimes of this host. Files made for the sandbox go into `folder`, which must stay. */
 export async function findHostRuntime(folder: string, node = process.execPath): Promise<HostRuntime> {
   const root: RootEntry[] = [{ operation: 'bind', at: '/usr', from: '/usr' }];
   for (const name of ['bin', 'sbin', 'lib', 'lib32', 'lib64', 'libx32']) {
@@ -90,8 +90,8 @@ function bind(root: RootEntry[], at: string, from: string): void {
 const isUnderUsr = (path: string): boolean => path === '/usr' || path.startsWith('/usr/');
 
 /**
- * npm takes the nearest folder with a package.json or packages for the project that it works on. That must not be the
- * root, which has packages only so that programs find them, and cannot be written.
+ * npm takes the nearest folder with a package.json or packages as its project. That must not be the root folder, which is
+ * read-only and has packages only for programs to find.
  */
 const npmScript = (cli: string): string => `#!/bin/sh
 folder=$PWD
@@ -102,7 +102,7 @@ done
 exec node ${cli} --prefix "$PWD" "$@"
 `;
 
-/** npm is a folder of JavaScript, found through its command; ours runs it with our Node. */
+/** npm is a folder of JavaScript, found through its command. The script made here runs it with the sandbox's Node. */
 async function addNpm(root: RootEntry[], scripts: string): Promise<void> {
   const command = await which('npm');
   if (!command) return;
@@ -116,7 +116,7 @@ async function addNpm(root: RootEntry[], scripts: string): Promise<void> {
   root.push({ operation: 'link', at: '/runtime/bin/npx', from: `${shown}/bin/npx-cli.js` });
 }
 
-/** The version, or `undefined` where there is no Python 3. A `python3` that is a wrapper or a venv leads to the real one. */
+/** Returns the version, or `undefined` without Python 3. Where `python3` is a wrapper or a venv, finds the real one. */
 async function addPython(root: RootEntry[], folder: string): Promise<string | undefined> {
   const script =
     'import json, os, sys; print(json.dumps(["%d.%d.%d" % sys.version_info[:3],' +
@@ -139,7 +139,7 @@ async function addPython(root: RootEntry[], folder: string): Promise<string | un
   return version;
 }
 
-/** Asks the shell, which knows the PATH that the platform was started with. */
+/** Asks the shell, which searches the PATH of the platform. */
 async function which(program: string): Promise<string | undefined> {
   const found = await run('sh', ['-c', 'command -v "$1"', 'sh', program]).catch(() => undefined);
   return found && realpathSync(found.stdout.trim());

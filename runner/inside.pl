@@ -1,25 +1,27 @@
 #!/usr/bin/perl
-# What runs inside a sandbox, in Perl because every Debian has it and it can make system calls:
+# The platform's programs inside a sandbox. They are in Perl because every Debian has it and it can make system calls.
 #
-#   init       one per sandbox, process 1: starts commands, carries proxied connections out. It has no privilege left
-#              when it meets untrusted code.
-#   supervisor one per command, a fork of init: gives the command real pipes, reports its exit, ends its process tree.
+#   init       One per sandbox, process 1. Starts commands and carries proxied connections out. It has dropped all
+#              privileges before untrusted code runs.
+#   supervisor One per command, a fork of init. Gives the command real pipes, reports its exit, kills its process tree.
 #
 # Forked by launcher.pl, or started as bubblewrap's command.
 #
-# Every channel is a Unix socket of the platform (its "door"), which a process dials with the line "<kind> <token>".
-# Requests are records: a 32-bit length, then fields joined by NUL. Lengths are big-endian everywhere.
+# Every channel is a connection to the host's Unix socket (host-socket.ts). A process dials it and sends the greeting
+# "<kind> <token>" as a line. Requests are records: a 32-bit length, then fields joined by NUL. Supervisors send frames: a
+# letter, a 32-bit length, data (frames.ts). Lengths are big-endian.
 use strict;
 use warnings;
 use Config;
 
-my %ARCHITECTURES = (    # audit: AUDIT_ARCH_* as seccomp sees it.
+# System call numbers. audit is AUDIT_ARCH_* as seccomp sees it.
+my %ARCHITECTURES = (
     x86_64 => {
         audit => 0xC000003E, unshare => 272, mount => 165, umount2 => 166, pivot_root => 155, prctl => 157, capset => 126,
         setgroups => 116, setresuid => 117, setresgid => 119, sethostname => 170, prlimit64 => 302, dup3 => 292, setsid => 112,
         statfs => 137, keyctl => 250, socket => 41, clone => 56, ioctl => 16,
         exit_group => 231, clock_gettime => 228,
-        # The rest is only ever denied.
+        # The filter denies these; no code here calls them.
         add_key => 248, request_key => 249, ptrace => 101, process_vm_readv => 310, process_vm_writev => 311, setns => 308,
         bpf => 321, perf_event_open => 298, userfaultfd => 323, kexec_load => 246, kexec_file_load => 320, init_module => 175,
         finit_module => 313, delete_module => 176, swapon => 167, swapoff => 168, reboot => 169, acct => 163, syslog => 103,
@@ -39,15 +41,16 @@ my %ARCHITECTURES = (    # audit: AUDIT_ARCH_* as seccomp sees it.
         clock_adjtime => 266, adjtimex => 171, memfd_create => 279, shmget => 194, lookup_dcookie => 18, kcmp => 272,
     },
 );
-# Since Linux 5.1 new calls have one number everywhere: io_uring_*, open_tree .. fspick, clone3, mount_setattr,
-# memfd_secret.
+# Since Linux 5.1 a new call has the same number on all architectures. These are io_uring_*, open_tree .. fspick,
+# mount_setattr and memfd_secret.
 my @NEW_DENIED = (425 .. 427, 428 .. 433, 442, 447);
 our ($PIDFD_SEND_SIGNAL, $PIDFD_OPEN, $CLONE3, $MOUNT_SETATTR) = (424, 434, 435, 442);
 
 my ($architecture) = $Config{archname} =~ /^(x86_64|aarch64)/ or die "the sandbox knows x86_64 and aarch64 only\n";
 our $SYS = $ARCHITECTURES{$architecture};
 
-# Works on copies of its arguments, since syscall() wants strings that it may write to. A call that does needs syscall().
+# Dies when the call fails. Passes copies of its arguments, because syscall() needs writable strings; use syscall() itself
+# for a call that returns data in its arguments.
 sub sys {
     my ($name, @arguments) = @_;
     my $result = syscall($name =~ /^\d+$/ ? 0 + $name : $SYS->{$name}, @arguments);
@@ -66,7 +69,7 @@ use constant {
 
 sub nonblocking { my ($handle) = @_; fcntl $handle, F_SETFL, fcntl($handle, F_GETFL, 0) | O_NONBLOCK; return $handle }
 
-# Takes one whole record off the front of $$buffer, as a list of fields.
+# Removes the first complete record from $$buffer. Returns its fields, or nothing.
 sub take_record {
     my ($buffer) = @_;
     return if length $$buffer < 4;
@@ -88,16 +91,16 @@ sub write_all {
     return 1;
 }
 
-# A connection to the platform. The door is held open by its folder entry's descriptor, since no path leads out of the sandbox.
+# Connects to the platform. $host_socket is an open descriptor of the socket's file, since no path leads out of the sandbox.
 sub dial {
-    my ($door, $hello) = @_;
+    my ($host_socket, $greeting) = @_;
     socket my $socket, 1, 1, 0 or die "socket: $!\n";
-    connect $socket, pack 'S a108', 1, "/proc/self/fd/$door" or die "cannot reach the platform: $!\n";
-    write_all($socket, "$hello\n");
+    connect $socket, pack 'S a108', 1, "/proc/self/fd/$host_socket" or die "cannot reach the platform: $!\n";
+    write_all($socket, "$greeting\n");
     return $socket;
 }
 
-# select() over lists of handles; answers the sets of ready descriptors.
+# select() over lists of handles. Returns the sets of ready descriptors.
 sub wait_for {
     my ($readers, $writers, $timeout) = @_;
     my ($read, $write) = ('', '');
@@ -107,14 +110,14 @@ sub wait_for {
     return $count > 0 ? ($read, $write) : ('', '');
 }
 
-# Ends the process at once: Perl's own exit first takes the copied interpreter apart, at several times the cost of the fork.
+# Ends the process at once. Perl's own exit first frees the copied interpreter, which costs several times as much as a fork.
 sub leave { my ($code) = @_; syscall $SYS->{exit_group}, $code }
 
 sub is_in { my ($set, $handle) = @_; return vec $set, fileno $handle, 1 }
 
-# What stays open to an unprivileged process in its own namespaces but has no use in an agent: kernel interfaces with a
-# history of holes, memory that no limit counts (memfd, SysV), and address families that no network namespace confines
-# (a virtual machine's vsock leads to its host).
+# Denies interfaces that an unprivileged process in its own namespaces could use and that agents do not need: kernel
+# interfaces with a history of vulnerabilities, memory that no limit counts (memfd, SysV), and address families that no
+# network namespace confines (a virtual machine's vsock leads to its host).
 sub seccomp_filter {
     my ($has_network) = @_;
     my $EPERM = 0x00050001;
@@ -136,7 +139,7 @@ sub seccomp_filter {
         $add->($EQUAL, 0, 1, $number);
         $return->($EPERM);
     }
-    $add->($EQUAL, 0, 1, $CLONE3);    # Its flags lie in memory; C libraries then fall back to clone.
+    $add->($EQUAL, 0, 1, $CLONE3);    # A filter cannot read clone3's flags, which lie in memory. C libraries fall back to clone.
     $return->($ENOSYS);
     $add->($EQUAL, 0, 4, $SYS->{clone});
     $load->(16);
@@ -159,27 +162,27 @@ sub seccomp_filter {
     return join '', @program;
 }
 
-# Made once, for all the sandboxes that the launcher will fork.
+# Built once for all sandboxes that the launcher forks.
 my $FILTER = seccomp_filter(1);
 
 # --- init: process 1 inside ------------------------------------------------------------------------------------------
 
 sub run_init {
-    my ($door, $token, $ports, $is_container) = @_;
+    my ($host_socket, $token, $ports, $is_container) = @_;
     $0 = 'init';
     my $filter = $FILTER;
     if ($is_container) {
-        # Orphans come here, where they are found again; the runner is process 1. What holds this container together may
-        # forbid keyrings altogether. Its network is not empty, so a sandbox without network gets no sockets of it.
+        # The runner is process 1, so init must collect orphans itself to find them again. The container's engine may
+        # forbid keyrings altogether. The container has a network, so a sandbox without network is denied its sockets.
         sys('prctl', PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
         syscall $SYS->{keyctl}, 1, 0;
         $filter = seccomp_filter(length $ports);
     }
-    else { sys('keyctl', 1, 0) }    # A session keyring of its own: the platform's is inherited otherwise.
+    else { sys('keyctl', 1, 0) }    # A new session keyring: otherwise init inherits the platform's.
     sys('prctl', PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
     sys('prctl', PR_SET_SECCOMP, 2, pack('S x6 P', length($filter) / 8, $filter), 0, 0);
     $SIG{PIPE} = 'IGNORE';
-    $SIG{CHLD} = 'IGNORE';    # The kernel collects orphans.
+    $SIG{CHLD} = 'IGNORE';    # The kernel reaps ended children.
 
     my @listeners;    # { socket, kind }
     for (split /,/, $ports) {
@@ -189,9 +192,9 @@ sub run_init {
         listen $socket, 128;
         push @listeners, { socket => $socket, kind => $kind };
     }
-    my $control = dial($door, "init $token");
+    my $control = dial($host_socket, "init $token");
     my $requests = '';
-    my @pumps;    # { from, to, data, ended }: one direction of a proxied connection.
+    my @pumps;    # { from, to, data, ended, closed, back }: one direction of a proxied connection; back is the other one.
 
     while (1) {
         my @readers = ($control, map { $_->{from} } grep { !$_->{ended} && !length $_->{data} } @pumps);
@@ -200,17 +203,17 @@ sub run_init {
 
         if (is_in($readable, $control)) {
             my $count = sysread $control, $requests, CHUNK, length $requests;
-            leave(0) if defined $count ? !$count : $! != EINTR;    # The platform is gone; so is the sandbox, with process 1.
+            leave(0) if defined $count ? !$count : $! != EINTR;    # The platform is gone. The sandbox ends with process 1.
             while (my ($request, @fields) = take_record(\$requests)) {
                 if ($request eq 'killall') { $is_container ? kill_tree() : kill 'KILL', -1 }
                 elsif ($request eq 'exec') {
-                    # Commands have init's uid: without this they could read and trace it. Not sooner, since the
-                    # launcher looks in first.
+                    # Commands have init's uid and could otherwise read and trace it. Not set earlier, because the
+                    # launcher must first open init's /proc entries.
                     sys('prctl', PR_SET_DUMPABLE, 0, 0, 0, 0);
                     my $pid = fork;
                     next if $pid;
-                    if (defined $pid) { supervise($door, @fields); leave(0) }
-                    eval { my $socket = dial($door, "exec $fields[0]"); frame($socket, 'f', "cannot start a process: $!") };
+                    if (defined $pid) { supervise($host_socket, @fields); leave(0) }
+                    eval { my $socket = dial($host_socket, "exec $fields[0]"); frame($socket, 'f', "cannot start a process: $!") };
                 }
             }
         }
@@ -226,12 +229,12 @@ sub run_init {
             }
             if ($pump->{ended} && !length $pump->{data} && !$pump->{closed}) { shutdown $pump->{to}, 1; $pump->{closed} = 1 }
         }
-        # A connection goes when both its directions are done.
+        # A connection is removed when both its directions are closed.
         @pumps = grep { !($_->{closed} && $_->{back}{closed}) || do { delete $_->{back}; 0 } } @pumps
             if grep { $_->{closed} } @pumps;
         for my $listener (@listeners) {
             next unless is_in($readable, $listener->{socket}) && accept my $inner, $listener->{socket};
-            my $outer = eval { dial($door, "$listener->{kind} $token") } or next;
+            my $outer = eval { dial($host_socket, "$listener->{kind} $token") } or next;
             nonblocking($_) for $inner, $outer;
             my $there = { from => $inner, to => $outer, data => '' };
             my $back = { from => $outer, to => $inner, data => '', back => $there };
@@ -258,7 +261,8 @@ sub descendants {
     return @found;
 }
 
-# Stops everyone first: a stopped process cannot fork, and fills a place under the process limit, so the search ends.
+# Stops all processes before it kills them: a stopped process cannot fork and still counts against the process limit, so
+# the search ends.
 sub kill_tree {
     my %stopped;
     while (my @new = grep { !$stopped{$_}++ } descendants()) { kill 'STOP', @new }
@@ -267,10 +271,10 @@ sub kill_tree {
 
 # Fields: token, has stdin, limits (comma list: cpu, file, processes, memory), kind, cwd, argument, NAME=value ...
 sub supervise {
-    my ($door, $token, $has_stdin, $limits, $kind, $cwd, $argument, @environment) = @_;
-    my $output = dial($door, "exec $token");
+    my ($host_socket, $token, $has_stdin, $limits, $kind, $cwd, $argument, @environment) = @_;
+    my $output = dial($host_socket, "exec $token");
     sys('prctl', PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
-    my $input = $has_stdin ? dial($door, "stdin $token") : undef;
+    my $input = $has_stdin ? dial($host_socket, "stdin $token") : undef;
     my ($stdin_reader, $stdin_writer);
     if ($input) { pipe $stdin_reader, $stdin_writer or die }
     else        { open $stdin_reader, '<', '/dev/null' or die }
@@ -287,12 +291,12 @@ sub supervise {
         sys('dup3', fileno $stdin_reader, 0, 0);
         sys('dup3', fileno $stdout_writer, 1, 0);
         sys('dup3', fileno $stderr_writer, 2, 0);
-        # A file operation starts no program, so nothing closes these for it: with its own writer it never sees the end.
+        # A file operation starts no program, so no exec closes these. With the writer open, it would never see the end.
         close $_ for grep { defined } $stdin_writer, $input, $output, $stdout, $stderr;
         my ($cpu, $file, $processes, $memory) = split /,/, $limits;
         set_limit(0, $cpu, $cpu + 1); # CPU: SIGXCPU, a second later SIGKILL
         set_limit(1, $file);
-        set_limit(2, $memory + (2 << 30)); # DATA: V8 reserves up to a gigabyte; the launcher counts what is really used
+        set_limit(2, $memory + (2 << 30)); # DATA: V8 reserves up to a gigabyte. The launcher counts the memory in use.
         set_limit(4, 0);              # CORE
         set_limit(6, $processes);     # NPROC
         set_limit(7, 1024);           # NOFILE
@@ -301,7 +305,7 @@ sub supervise {
     close $_ for $stdin_reader, $stdout_writer, $stderr_writer;
     nonblocking($_) for $output, $stdout, $stderr, $input ? ($input, $stdin_writer) : ();
 
-    open my $main_end, '<&=', sys($PIDFD_OPEN, $main, 0) or die;    # Readable when it has ended.
+    open my $main_end, '<&=', sys($PIDFD_OPEN, $main, 0) or die;    # Readable when the command has ended.
 
     my ($sending, $feed) = ('', '');
     my %streams = (o => $stdout, e => $stderr);
@@ -310,7 +314,7 @@ sub supervise {
         while ((my $pid = waitpid -1, WNOHANG) > 0) { $status = $? if $pid == $main }
         if (defined $status && $main_end) {
             kill_tree() if $is_ending;
-            # What it wrote last is still in the pipes, whose end may never come: children that go on hold them open.
+            # Read the last output from the pipes now: children that go on may hold them open for ever.
             for my $type (keys %streams) {
                 for (1 .. MAX_PIPE_BYTES / CHUNK) {
                     last unless sysread $streams{$type}, my $data, CHUNK;
@@ -338,7 +342,7 @@ sub supervise {
         }
         if ($output && is_in($readable, $output)) {
             my $count = sysread $output, my $orders, 16;
-            if (!$count) { kill_tree(); leave(0) }    # Nobody listens any more.
+            if (!$count) { kill_tree(); leave(0) }    # The platform has closed the connection.
             $is_ending = 1;
             if ($orders =~ /K/) { kill_tree() } else { kill 'TERM', descendants() }
         }
@@ -351,7 +355,7 @@ sub supervise {
         if (length $feed && is_in($writable, $stdin_writer)) {
             my $count = syswrite $stdin_writer, $feed;
             if (defined $count) { substr $feed, 0, $count, '' }
-            elsif ($! != EAGAIN && $! != EINTR) { $feed = ''; undef $stdin_writer; undef $input }    # It does not read.
+            elsif ($! != EAGAIN && $! != EINTR) { $feed = ''; undef $stdin_writer; undef $input }    # The command does not read its input.
         }
         elsif ($input && !length $feed && is_in($readable, $input)) {
             my $count = sysread $input, $feed, CHUNK;
@@ -362,7 +366,7 @@ sub supervise {
 
 sub set_limit { my ($which, $soft, $hard) = @_; sys('prlimit64', 0, $which, pack('Q2', $soft, $hard // $soft), 0) }
 
-# In the command's own process. The file operations run here too, so a planted link leads nowhere but into the sandbox.
+# Runs in the command's own process, file operations included, so a planted link leads only into the sandbox.
 sub run_command {
     my ($kind, $cwd, $argument, @environment) = @_;
     my $failed = sub { syswrite STDERR, $_[0]; leave(127) };
@@ -397,7 +401,7 @@ sub make_parents {
 sub write_stdin_to {
     my ($path) = @_;
     make_parents($path);
-    # Not blocking on a named pipe.
+    # Must not block on a named pipe.
     sysopen my $file, $path, 01 | 0100 | 01000 | O_NONBLOCK, 0644 or return;    # O_WRONLY | O_CREAT | O_TRUNC
     if (!-f $file) { $! = 22; return }
     return copy(\*STDIN, $file);
@@ -411,7 +415,7 @@ sub print_file {
     return copy($file, \*STDOUT);
 }
 
-# Prints type, size and path of each entry, each ended by NUL; links are not followed.
+# Prints type, size and path of each entry, each ended by NUL. Does not follow links.
 sub list {
     my ($root, $is_recursive) = @_;
     my @folders = ('');
@@ -427,13 +431,13 @@ sub list {
     return 1;
 }
 
-if (!caller) {    # Bubblewrap's command: status and door are descriptors.
-    my ($status, $door, $token, $ports) = @ARGV;
+if (!caller) {    # Bubblewrap's command: $status and $host_socket are descriptors.
+    my ($status, $host_socket, $token, $ports) = @ARGV;
     open my $handle, '>&=', $status or die;
     syswrite $handle, "ready\n";
     close $handle;
     open STDERR, '>', '/dev/null';
-    run_init($door, $token, $ports);
+    run_init($host_socket, $token, $ports);
 }
 
 1;

@@ -1,12 +1,12 @@
 #!/usr/bin/perl
-# The launcher: one per platform process, outside. It forks sandboxes, watches their memory and kills them. Forking from
-# here is much cheaper than starting a program from a process of Node's size, and needs no program that Debian lacks.
-# Arguments: its scratch folder, which holds the door, and as root the sources to stage.
+# The launcher: one per platform process, outside all sandboxes. It forks sandboxes, watches their memory and kills them. A
+# fork from here is much cheaper than a spawn from Node's large process, and needs no program that Debian lacks.
+# Arguments: its scratch folder, which holds the host's socket, and as root the sources to stage.
 use strict;
 use warnings;
 
 our ($SYS, $PIDFD_SEND_SIGNAL, $PIDFD_OPEN, $MOUNT_SETATTR);
-BEGIN { require(__FILE__ =~ s{[^/]*$}{inside.pl}r) }    # Its init is what a sandbox runs; its helpers serve here, too.
+BEGIN { require(__FILE__ =~ s{[^/]*$}{inside.pl}r) }    # A sandbox runs its init; its helpers are used here, too.
 
 use constant {
     MS_RDONLY => 1, MS_NOSUID => 2, MS_NODEV => 4, MS_NOEXEC => 8, MS_REMOUNT => 32, MS_BIND => 4096, MS_REC => 16384,
@@ -34,17 +34,17 @@ sub bind_mount {
     eval { sys('mount', $source, $target, 0, MS_BIND | MS_REC, 0); 1 } or die "cannot show $source at $target: $@";
 }
 
-# Recursive, and keeps the flags that are there: what an ordinary user's remount may not drop.
+# Recursive. Keeps existing flags, which an ordinary user's remount may not drop.
 sub set_mount_flags {
     my ($path, $flags) = @_;
     sys($MOUNT_SETATTR, -100, $path, 0x8000, pack('Q4', $flags, 0, 0, 0), 32);
 }
 
-# Builds the file system from nothing and moves into it. $plan: [operation, argument, ...] as host-runtime.ts makes it.
+# Builds the file system from nothing and moves into it. $plan: a list of [operation, at, from] (host-runtime.ts).
 sub build_root {
     my ($plan, $disk_bytes) = @_;
     sys('mount', 'none', '/', 0, MS_SLAVE | MS_REC, 0);
-    # Over /tmp only because it is always there; pivot_root lifts it off again.
+    # Mounted over /tmp because that always exists. After pivot_root, the mount covers nothing.
     sys('mount', 'sandbox', '/tmp', 'tmpfs', MS_NOSUID | MS_NODEV, 'mode=755,size=1m');
     mkdir '/tmp/old', 0755;
     chdir '/tmp';
@@ -52,7 +52,7 @@ sub build_root {
     chdir '/';
 
     mkdir '/rw', 0755;
-    # A file takes a page at least, so this many inodes never bind before the bytes do, but keep empty files countable.
+    # A file with content takes at least a page, so the bytes run out before the inodes do. The inodes bound empty files.
     my $inodes = int($disk_bytes / 4096) + 1000;
     sys('mount', 'files', '/rw', 'tmpfs', MS_NOSUID | MS_NODEV, "mode=755,size=$disk_bytes,nr_inodes=$inodes");
     for ([ 'home', '/home/user', 0755 ], [ 'tmp', '/tmp', 01777 ], [ 'shm', '/dev/shm', 01777 ]) {
@@ -112,8 +112,8 @@ sub loopback_up {
 
 # --- starting, watching, killing -------------------------------------------------------------------------------------
 
-# As root, everything a sandbox is to see is laid out where any uid may pass, in a mount namespace that only the launcher
-# and its children have; so each sandbox can be built by an unprivileged uid.
+# As root, mounts all sources of sandboxes where any uid can reach them, in a mount namespace that only the launcher and its
+# children have. So an unprivileged uid can build each sandbox.
 sub stage {
     my (@sources) = @_;
     sys('unshare', NEW_MOUNT);
@@ -127,30 +127,30 @@ sub open_path { my ($path) = @_; sysopen my $handle, $path, O_PATH or die "canno
 
 sub become { my ($id) = @_; sys('setgroups', 0, 0); sys('setresgid', $id, $id, $id); sys('setresuid', $id, $id, $id) }
 
-# In a process of its own. @how: the path of bubblewrap and its arguments, or the plan, three fields an entry, or the word
-# 'container' where the container around the runner is the sandbox already.
+# Runs in a process of its own. @setup: the path of bubblewrap and its arguments, or the plan with three fields per entry, or
+# the word 'container' where the container around the runner is the sandbox already.
 sub start_sandbox {
-    my ($status, $door, $token, $ports, $disk_bytes, @how) = @_;
-    if ($how[0] eq 'container') {
+    my ($status, $host_socket, $token, $ports, $disk_bytes, @setup) = @_;
+    if ($setup[0] eq 'container') {
         open STDIN, '<', '/dev/null' or die;
         open STDOUT, '>', '/dev/null' or die;
         syswrite $status, "\"child-pid\": $$\nready\n";
         close $status;
-        run_init(fileno $door, $token, $ports, 1);
+        run_init(fileno $host_socket, $token, $ports, 1);
     }
     if ($> == 0) {
-        # A host uid of its own for each sandbox, from a range that no host assigns.
+        # Each sandbox has a host uid of its own, from a range that no host assigns.
         become(1_900_000_000 + $$);
-        sys('prctl', PR_SET_DUMPABLE, 1, 0, 0, 0);    # Else /proc/self belongs to root, and the uid map cannot be written.
+        sys('prctl', PR_SET_DUMPABLE, 1, 0, 0, 0);    # Otherwise /proc/self belongs to root, and the uid map cannot be written.
     }
     open STDIN, '<', '/dev/null' or die;
     open STDOUT, '>', '/dev/null' or die;
-    if ($how[0] =~ m{^/}) {
+    if ($setup[0] =~ m{^/}) {
         open STDERR, '>&', $status;
         open my $info, '>&', $status or die;           # Bubblewrap closes this one.
-        fcntl $_, F_SETFD, 0 for $status, $info, $door;
-        my %descriptor = ('@status' => fileno $status, '@info' => fileno $info, '@door' => fileno $door);
-        exec { $how[0] } map { $descriptor{$_} // $_ } @how or die "cannot start bwrap: $!\n";
+        fcntl $_, F_SETFD, 0 for $status, $info, $host_socket;
+        my %descriptor = ('@status' => fileno $status, '@info' => fileno $info, '@host' => fileno $host_socket);
+        exec { $setup[0] } map { $descriptor{$_} // $_ } @setup or die "cannot start bwrap: $!\n";
     }
     my ($uid, $gid) = ($>, $) + 0);
     sys('unshare', NEW_USER);
@@ -161,17 +161,17 @@ sub start_sandbox {
     my $pid = fork // die "fork: $!\n";
     if ($pid) { syswrite $status, "\"child-pid\": $pid\n"; leave(0) }
     my @plan;
-    while (@how) { push @plan, [ splice @how, 0, 3 ] }
+    while (@setup) { push @plan, [ splice @setup, 0, 3 ] }
     build_root(\@plan, $disk_bytes);
     sys('sethostname', 'sandbox', 7);
     loopback_up();
     drop_capabilities();
     syswrite $status, "ready\n";
     close $status;
-    run_init(fileno $door, $token, $ports);
+    run_init(fileno $host_socket, $token, $ports);
 }
 
-# Bytes that the files of a sandbox hold. Each file system is counted once.
+# Bytes in the files of a sandbox. Counts each file system once.
 sub files_of {
     my ($root) = @_;
     my (%seen, $bytes);
@@ -186,8 +186,8 @@ sub files_of {
     return $bytes;
 }
 
-# Bytes that the processes of a sandbox hold, with $files. The cheap count takes shared pages once for each sharer, so one
-# that is over the limit is checked against the kernel's proportional one. A process may hide that one from its own user.
+# Bytes in the processes of a sandbox, plus $files. The cheap count counts a shared page once for each sharer, so a result
+# over the limit is checked against the kernel's proportional count, which a process may hide from its own user.
 sub memory_of {
     my ($root, $files, $limit) = @_;
     my $path = '/proc/self/fd/' . fileno $root;
@@ -207,74 +207,77 @@ sub memory_of {
     $bytes += 1024 * $resident->($_) for @pids;
     return $bytes if $bytes <= $limit;
     $bytes = $files;
-    # What has ended meanwhile has neither.
+    # A process that has ended meanwhile has neither.
     $bytes += 1024 * ($proportional->($_) // $resident->($_)) for @pids;
     return $bytes;
 }
 
-# In a container the launcher and the runner are among the processes that are seen. Elsewhere these numbers are others'.
+# In a container, the visible processes include the launcher and the runner. Elsewhere the ids are of another namespace.
 my $is_container;
 sub is_ours { my ($pid) = @_; return $is_container && ($pid == $$ || $pid == getppid) }
 
-# Requests on stdin, events on stdout. Its end of file is the platform's death, and the sandboxes' with it.
+# Reads requests from stdin and writes events to stdout. When stdin ends, the platform is gone, and all sandboxes are killed.
 sub run_launcher {
     my ($scratch, @sources) = @_;
     $0 = 'platform-sandbox-launcher';
     umask 022;
     $SIG{PIPE} = 'IGNORE';
-    my $door = open_path("$scratch/door");
+    my $host_socket = open_path("$scratch/host.sock");
     stage(@sources) if $> == 0;
     sys('prctl', PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
     my $tell = sub { my $text = join "\0", @_; write_all(\*STDOUT, pack 'N/a*', $text) };
     my $next_look = 0;
-    my %boxes;    # id => { status, said, pid, end, root, limit, over }
+    # id => { status, said, root, had, end, limit, disk, over }: status is the pipe of one that starts, said is its text so
+    # far; root is its folder, had are the bytes in its files before it started; end is readable when it has ended; limit
+    # and disk are its limits in bytes; over counts the looks at which it was over them.
+    my %sandboxes;
     my $requests = '';
 
     $tell->('started');
     while (1) {
         1 while waitpid(-1, WNOHANG) > 0;
-        my @boxes = values %boxes;
-        my $wait = (grep { $_->{limit} } @boxes) ? ($next_look - milliseconds()) / 1000 : undef;
-        my $handles = [ \*STDIN, map { grep { $_ } $_->{status}, $_->{end} } @boxes ];
+        my @all = values %sandboxes;
+        my $wait = (grep { $_->{limit} } @all) ? ($next_look - milliseconds()) / 1000 : undef;
+        my $handles = [ \*STDIN, map { grep { $_ } $_->{status}, $_->{end} } @all ];
         my ($readable) = wait_for($handles, [], defined $wait && $wait < 0 ? 0 : $wait);
         my $is_time = milliseconds() >= $next_look;
         $next_look = milliseconds() + WATCH_INTERVAL_MS if $is_time;
 
-        for my $id (keys %boxes) {
-            my $box = $boxes{$id};
-            if ($box->{status} && is_in($readable, $box->{status})) {
-                my $count = sysread $box->{status}, $box->{said}, CHUNK, length $box->{said};
-                my ($pid) = $box->{said} =~ /"child-pid": (\d+)/;
-                if ($pid && $box->{said} =~ /^ready$/m) {
+        for my $id (keys %sandboxes) {
+            my $sandbox = $sandboxes{$id};
+            if ($sandbox->{status} && is_in($readable, $sandbox->{status})) {
+                my $count = sysread $sandbox->{status}, $sandbox->{said}, CHUNK, length $sandbox->{said};
+                my ($pid) = $sandbox->{said} =~ /"child-pid": (\d+)/;
+                if ($pid && $sandbox->{said} =~ /^ready$/m) {
                     my $ok = eval {
-                        $box->{root} = open_path($is_container ? '/' : "/proc/$pid/root");
-                        $box->{had} = $is_container ? files_of($box->{root}) : 0;
-                        open $box->{end}, '<&=', sys($PIDFD_OPEN, 0 + $pid, 0) or die;
+                        $sandbox->{root} = open_path($is_container ? '/' : "/proc/$pid/root");
+                        $sandbox->{had} = $is_container ? files_of($sandbox->{root}) : 0;
+                        open $sandbox->{end}, '<&=', sys($PIDFD_OPEN, 0 + $pid, 0) or die;
                         1;
                     };
-                    delete $box->{status};
+                    delete $sandbox->{status};
                     if ($ok) { $tell->('ready', $id) }
-                    else     { $tell->('failed', $id, $@); delete $boxes{$id} }
+                    else     { $tell->('failed', $id, $@); delete $sandboxes{$id} }
                 }
-                elsif (!$count) { $tell->('failed', $id, $box->{said}); delete $boxes{$id} }
+                elsif (!$count) { $tell->('failed', $id, $sandbox->{said}); delete $sandboxes{$id} }
             }
-            elsif ($box->{end} && is_in($readable, $box->{end})) { $tell->('gone', $id); delete $boxes{$id} }
-            elsif ($box->{limit} && $is_time) {
+            elsif ($sandbox->{end} && is_in($readable, $sandbox->{end})) { $tell->('gone', $id); delete $sandboxes{$id} }
+            elsif ($sandbox->{limit} && $is_time) {
                 my $bytes = eval {
-                    my $files = files_of($box->{root}) - $box->{had};
-                    # Where no file system of its own stops it, the limit of its files does here.
-                    $files > $box->{disk} ? $box->{limit} + 1 : memory_of($box->{root}, $files, $box->{limit});
+                    my $files = files_of($sandbox->{root}) - $sandbox->{had};
+                    # Enforces the disk limit where the sandbox has no file system of its own that does.
+                    $files > $sandbox->{disk} ? $sandbox->{limit} + 1 : memory_of($sandbox->{root}, $files, $sandbox->{limit});
                 };
-                # What cannot be watched must not run. Mostly it is ending already, which is no matter of memory.
-                if (!defined $bytes) { kill_box($box) }
-                elsif ($bytes <= $box->{limit}) { $box->{over} = 0 }
-                elsif (!$box->{over}++) { $tell->('memory', $id) }
-                elsif ($box->{over} > 5) { kill_box($box) }
+                # A sandbox that cannot be watched must not run. Usually it is ending already, so memory is not blamed.
+                if (!defined $bytes) { kill_sandbox($sandbox) }
+                elsif ($bytes <= $sandbox->{limit}) { $sandbox->{over} = 0 }
+                elsif (!$sandbox->{over}++) { $tell->('memory', $id) }
+                elsif ($sandbox->{over} > 5) { kill_sandbox($sandbox) }
             }
         }
         if (is_in($readable, \*STDIN)) {
             if (!sysread STDIN, $requests, CHUNK, length $requests) {
-                kill_box($_) for values %boxes;
+                kill_sandbox($_) for values %sandboxes;
                 unlink glob "$scratch/*";
                 rmdir $scratch;
                 exit 0;
@@ -283,28 +286,28 @@ sub run_launcher {
                 if ($request eq 'start') {
                     pipe my $status, my $status_writer or die;
                     if ($fields[3] eq 'container') {
-                        # Its commands have our uid: without this they could read and trace us.
+                        # Commands have the launcher's uid and could otherwise read and trace it.
                         sys('prctl', PR_SET_DUMPABLE, 0, 0, 0, 0);
                         $is_container = 1;
                     }
-                    $boxes{$id} = { status => $status, said => '' };
+                    $sandboxes{$id} = { status => $status, said => '' };
                     my $pid = fork // next;
                     next if $pid;
-                    eval { start_sandbox($status_writer, $door, @fields); 1 } or syswrite $status_writer, $@;
+                    eval { start_sandbox($status_writer, $host_socket, @fields); 1 } or syswrite $status_writer, $@;
                     leave(1);
                 }
-                elsif ($request eq 'watch') { @{ $boxes{$id} }{qw(limit disk)} = @fields if $boxes{$id} }
-                elsif ($request eq 'kill')  { kill_box($boxes{$id}) if $boxes{$id} }
+                elsif ($request eq 'watch') { @{ $sandboxes{$id} }{qw(limit disk)} = @fields if $sandboxes{$id} }
+                elsif ($request eq 'kill')  { kill_sandbox($sandboxes{$id}) if $sandboxes{$id} }
             }
         }
     }
 }
 
-sub kill_box {
-    my ($box) = @_;
-    return unless $box->{end};
-    syscall $PIDFD_SEND_SIGNAL, fileno $box->{end}, 9, 0, 0;
-    # What it leaves behind is ours then, as no namespace ends with it.
+sub kill_sandbox {
+    my ($sandbox) = @_;
+    return unless $sandbox->{end};
+    syscall $PIDFD_SEND_SIGNAL, fileno $sandbox->{end}, 9, 0, 0;
+    # No namespace ends with its init, so its other processes are now children of the launcher.
     kill_tree() if $is_container;
 }
 

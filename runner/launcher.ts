@@ -4,37 +4,37 @@ import { EventEmitter, once } from 'node:events';
 import type { Socket } from 'node:net';
 import type { Readable, Writable } from 'node:stream';
 import type { SandboxLimits } from '#core/ports/sandbox.ts';
-import { Door, record } from './door.ts';
+import { decodeRecords, encodeRecord } from './frames.ts';
+import { HostSocket } from './host-socket.ts';
 
-export interface BoxSpec {
-  /** What init listens on and dials the platform for: `egress=3128,gateway=4280`, or empty. */
+export interface SandboxProcessSpec {
+  /** Ports on which init accepts connections for the platform: `egress=3128,gateway=4280`, or empty. */
   readonly ports: string;
   readonly diskBytes: number;
-  /** The plan, bubblewrap's command line, or `container`, as `launcher.pl` takes it; given the token of the sandbox. */
-  how(token: string): readonly string[];
+  /** Returns the plan, bubblewrap's command line, or `container`, as `launcher.pl` takes it. */
+  setup(token: string): readonly string[];
 }
 
-/** A started sandbox, used or waiting. */
-export class Box {
+/** A started sandbox: its init process and everything below it. */
+export class SandboxProcess {
   readonly token: string;
-  readonly door: Door;
-  /** Resolves when no process of it is left. */
+  readonly hostSocket: HostSocket;
+  /** Resolves when no process of the sandbox is left. */
   readonly gone: Promise<void>;
-  /** Set when its memory passed the limit. */
+  /** Set when the sandbox's memory passed its limit. */
   isOverMemory = false;
   readonly #launcher: Writable;
   readonly #control: Socket;
 
-  constructor(token: string, door: Door, control: Socket, launcher: Writable, gone: Promise<void>) {
+  constructor(token: string, hostSocket: HostSocket, control: Socket, launcher: Writable, gone: Promise<void>) {
     this.token = token;
-    this.door = door;
+    this.hostSocket = hostSocket;
     this.#control = control;
     this.#launcher = launcher;
     this.gone = gone;
   }
 
-  /** False when it has died. */
-  get isOpen(): boolean {
+  get isAlive(): boolean {
     return !this.#control.destroyed;
   }
 
@@ -44,37 +44,38 @@ export class Box {
   }
 
   request(...fields: (string | number)[]): void {
-    this.#control.write(record(...fields));
+    this.#control.write(encodeRecord(...fields));
   }
 
   watch({ memoryBytes, diskBytes }: Pick<SandboxLimits, 'memoryBytes' | 'diskBytes'>): void {
-    this.#launcher.write(record('watch', this.token, memoryBytes, diskBytes));
+    this.#launcher.write(encodeRecord('watch', this.token, memoryBytes, diskBytes));
   }
 
   async kill(): Promise<void> {
     this.#control.destroy();
-    this.#launcher.write(record('kill', this.token));
+    this.#launcher.write(encodeRecord('kill', this.token));
     await this.gone;
   }
 }
 
-/** The one Perl process that forks sandboxes: much cheaper than a spawn from a process of Node's size. */
+/** The one Perl process that forks sandboxes. A fork from it is much cheaper than a spawn from Node's large process. */
 export class Launcher {
   readonly #process: ChildProcess;
   readonly #stdin: Writable;
-  readonly #door: Door;
+  readonly #hostSocket: HostSocket;
   readonly #events = new EventEmitter().setMaxListeners(0);
-  readonly #boxes = new Map<string, Box>();
+  readonly #sandboxes = new Map<string, SandboxProcess>();
 
-  private constructor(child: ChildProcess, door: Door) {
+  private constructor(child: ChildProcess, hostSocket: HostSocket) {
     this.#process = child;
     this.#stdin = child.stdin!;
-    this.#door = door;
+    this.#hostSocket = hostSocket;
   }
 
   /**
-   * `scratch` is a folder of the launcher's own, removed with it. As root, `sources` are laid out as /mnt/0, /mnt/1, ...
-   * for it and its children alone. Throws with the reason when it cannot start.
+   * Throws with the reason when the launcher cannot start.
+   * @param options.scratch folder of this launcher alone, removed at its end
+   * @param options.sources as root, mounted as /mnt/0, /mnt/1, ... for the launcher and its children alone
    */
   static async start(options: {
     perl: string;
@@ -83,16 +84,16 @@ export class Launcher {
     sources: readonly string[];
     log: (line: string) => void;
   }): Promise<Launcher> {
-    const door = await Door.open(`${options.scratch}/door`);
+    const hostSocket = await HostSocket.open(`${options.scratch}/host.sock`);
     const child = spawn(options.perl, [options.script, options.scratch, ...options.sources], {
       cwd: '/',
-      // Nothing of the platform's environment can leak from where it never was.
+      // The launcher never has the platform's environment, so it cannot leak it.
       env: { PATH: '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin' },
-      // A session of its own: a Ctrl-C in the platform's terminal is the platform's to handle.
+      // In a session of its own, the launcher gets no Ctrl-C from the platform's terminal: the platform handles it.
       detached: true,
       stdio: ['pipe', 'pipe', 'pipe'],
     });
-    const launcher = new Launcher(child, door);
+    const launcher = new Launcher(child, hostSocket);
     let stderr = '';
     child.stderr.on('data', (chunk) => {
       stderr = (stderr + chunk).slice(-2000);
@@ -108,7 +109,7 @@ export class Launcher {
         throw error;
       }),
     ]);
-    launcher.#listen(child.stdout);
+    void launcher.#listen(child.stdout);
     await started;
     return launcher;
   }
@@ -117,34 +118,35 @@ export class Launcher {
     return this.#process.exitCode === null && this.#process.signalCode === null;
   }
 
-  async start(spec: BoxSpec): Promise<Box> {
+  /** Throws with the reason when the sandbox cannot start. */
+  async startSandbox(spec: SandboxProcessSpec): Promise<SandboxProcess> {
     const token = randomBytes(16).toString('hex');
     const greeting = `init ${token}`;
     let stopListening = () => {};
     const control = new Promise<Socket>((resolve) => {
-      stopListening = this.#door.on(greeting, resolve);
+      stopListening = this.#hostSocket.on(greeting, resolve);
     });
     const gone = new Promise<void>((resolve) => this.#events.once(`gone ${token}`, () => resolve()));
     const ready = new Promise<void>((resolve, reject) => {
       this.#events.once(`ready ${token}`, resolve);
       this.#events.once(`failed ${token}`, (reason) => reject(new Error(reason.trim() || 'the sandbox did not start')));
     });
-    this.#stdin.write(record('start', token, token, spec.ports, spec.diskBytes, ...spec.how(token)));
+    this.#stdin.write(encodeRecord('start', token, token, spec.ports, spec.diskBytes, ...spec.setup(token)));
     try {
-      // It may go between the two, and then neither would ever be heard of.
+      // A sandbox that ends before both events came would otherwise be waited for without end.
       const lost = gone.then(() => {
         throw new Error('the sandbox ended while it started');
       });
       const [socket] = await Promise.race([Promise.all([control, ready]), lost]);
       socket.on('readable', () => socket.read());
       socket.on('end', () => socket.destroy());
-      const box = new Box(token, this.#door, socket, this.#stdin, gone);
-      this.#boxes.set(token, box);
+      const sandbox = new SandboxProcess(token, this.#hostSocket, socket, this.#stdin, gone);
+      this.#sandboxes.set(token, sandbox);
       void gone.then(() => {
         socket.destroy();
-        this.#boxes.delete(token);
+        this.#sandboxes.delete(token);
       });
-      return box;
+      return sandbox;
     } finally {
       stopListening();
       this.#events.removeAllListeners(`ready ${token}`);
@@ -157,33 +159,29 @@ export class Launcher {
     const exited = this.isRunning ? once(this.#process, 'exit') : undefined;
     this.#stdin.end();
     await exited;
-    this.#door.close();
+    this.#hostSocket.close();
   }
 
-  #listen(stdout: Readable): void {
-    let buffer = Buffer.alloc(0);
-    stdout.on('data', (chunk: Buffer) => {
-      buffer = Buffer.concat([buffer, chunk]);
-      while (buffer.length >= 4 && buffer.length >= 4 + buffer.readUInt32BE()) {
-        const [event, token, detail] = buffer.toString('utf8', 4, 4 + buffer.readUInt32BE()).split('\0');
-        buffer = buffer.subarray(4 + buffer.readUInt32BE());
+  async #listen(stdout: Readable): Promise<void> {
+    try {
+      for await (const [event, token, detail] of decodeRecords(stdout)) {
         if (event === 'memory') this.#onMemory(token!);
         this.#events.emit(token === undefined ? event! : `${event} ${token}`, detail ?? '');
       }
-    });
-    stdout.on('close', () => {
-      for (const name of this.#events.eventNames()) {
-        const [event] = String(name).split(' ');
-        if (event === 'gone' || event === 'failed') this.#events.emit(name, 'the sandbox launcher ended');
-      }
-    });
+    } catch {
+      // An error of the pipe is the launcher's end.
+    }
+    for (const name of this.#events.eventNames()) {
+      const [event] = String(name).split(' ');
+      if (event === 'gone' || event === 'failed') this.#events.emit(name, 'the sandbox launcher ended');
+    }
   }
 
-  /** Only the commands die, at first; the launcher ends a sandbox that stays over. */
+  /** At first only the commands die. The launcher ends a sandbox that stays over its limit. */
   #onMemory(token: string): void {
-    const box = this.#boxes.get(token);
-    if (!box) return;
-    box.isOverMemory = true;
-    box.request('killall');
+    const sandbox = this.#sandboxes.get(token);
+    if (!sandbox) return;
+    sandbox.isOverMemory = true;
+    sandbox.request('killall');
   }
 }

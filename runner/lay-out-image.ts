@@ -3,8 +3,8 @@ import { dirname, join } from 'node:path';
 import { findHostRuntime } from './host-runtime.ts';
 
 /**
- * Runs once, as root, while the image is built: makes it look inside as a sandbox of the local host does, from the same
- * table (`host-runtime.ts`).
+ * Runs once, as root, while the image is built. Gives the image the file system of a sandbox on the local host, from the
+ * same table (`host-runtime.ts`).
  */
 const LOADERS = ['/lib64/ld-linux-x86-64.so.2', '/lib/ld-linux-aarch64.so.1'];
 
@@ -19,8 +19,8 @@ symlinkSync('/layer/node_modules', '/node_modules');
 for (const name of ['passwd', 'group', 'pip.conf'])
   copyFileSync(join('/platform/runtime/etc', name), join('/etc', name));
 
-// Who runs a program that he cannot read gets a process that nobody of the same user may read or trace: jobs are that
-// user. Run through this copy of the dynamic loader, Node becomes one.
+// A process whose program file is unreadable cannot be read or traced by processes of the same user, and jobs are the
+// same user. Started through this execute-only copy of the dynamic loader, the runner's Node is such a process.
 const loader = LOADERS.find((path) => existsSync(path));
 if (!loader) throw new Error(`none of ${LOADERS.join(', ')} is there`);
 copyFileSync(loader, '/platform/loader');

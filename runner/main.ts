@@ -7,7 +7,7 @@ import { ContentCache } from './content-cache.ts';
 import { findHostRuntime } from './host-runtime.ts';
 import { LinkedBlobs } from './linked-blobs.ts';
 import { serveHooks } from './microvm-hooks.ts';
-import { createNamespaceSandbox, SCRATCH } from './namespace-sandbox.ts';
+import { createNamespaceSandbox, SCRATCH_PREFIX } from './namespace-sandbox.ts';
 import { RUNNER_PORT } from './protocol.ts';
 import { RunnerServer } from './server.ts';
 
@@ -16,16 +16,17 @@ const settings = z
   .object({
     /** A port, 0 for any, or the path of a Unix socket. */
     PLATFORM_RUNNER_LISTEN: z.string().default(String(RUNNER_PORT)),
-    /** How long a runner waits to be claimed, then it ends. Without one it waits for ever. */
+    /** A runner that is not claimed for so long ends. @default never */
     PLATFORM_RUNNER_LEASE_SECONDS: z.coerce.number().positive().max(2_000_000).optional(),
-    /** In a Lambda MicroVM the port of its hooks, one of which starts the runner. */
+    /** Only in a Lambda MicroVM: the port of its hooks, one of which starts the runner. */
     PLATFORM_RUNNER_HOOKS_PORT: z.coerce.number().int().min(0).max(65535).optional(),
     /**
-     * `auto`: where no namespaces can be had, the container around the runner is the sandbox, and the runner its process 1.
-     * `vm` is the same where the runner is not process 1, because the VM is ended from outside. Only the image says so.
+     * `auto`: where namespaces do not work, the container around the runner is the sandbox, and the runner must be its
+     * process 1. `vm`: the same, but the runner need not be process 1, because the VM is ended from outside. Only the image
+     * sets these two.
      */
     PLATFORM_RUNNER_ISOLATION: z.enum(['namespaces', 'auto', 'vm']).default('namespaces'),
-    /** For jobs. The runner's own is started in a way that leaves no trace of where it lies. */
+    /** Node for jobs. The loader that starts the runner hides the path of the runner's own Node. */
     PLATFORM_RUNNER_NODE: z.string().default(process.execPath),
   })
   // biome-ignore lint/style/noProcessEnv: the one place that reads the environment of a runner.
@@ -39,16 +40,16 @@ const {
   PLATFORM_RUNNER_NODE: node,
 } = settings;
 if (hooksPort !== undefined) {
-  // biome-ignore lint/style/noProcessEnv: the runner gets it all, but for what makes it this listener.
+  // biome-ignore lint/style/noProcessEnv: the runner gets all variables but the one that makes it a listener.
   const { PLATFORM_RUNNER_HOOKS_PORT: _, ...env } = process.env;
   if (isolation === 'auto') env.PLATFORM_RUNNER_ISOLATION = 'vm';
-  // In the image this is the loader, which runs Node.
+  // In the image, execPath is the loader, which runs Node.
   const args = node === process.execPath ? [process.argv[1]!] : [node, process.argv[1]!];
   process.exit(await serveHooks(hooksPort, { command: process.execPath, args, env }, say));
 }
 
-const folder = await mkdtemp(join(tmpdir(), `${SCRATCH}${process.pid}-runner-`));
-// Sandboxes run under other uids, and the folder that mkdtemp makes is ours alone; this one they may pass.
+const folder = await mkdtemp(join(tmpdir(), `${SCRATCH_PREFIX}${process.pid}-runner-`));
+// Sandboxes run under other uids and cannot enter the folder that mkdtemp makes, but can enter one inside it.
 const cacheFolder = join(folder, 'cache');
 const runtime = await findHostRuntime(join(cacheFolder, 'runtime'), node);
 const blobs = new LinkedBlobs();

@@ -6,10 +6,10 @@ import type { AddressInfo } from 'node:net';
 import { createInterface } from 'node:readline';
 import { buffer } from 'node:stream/consumers';
 
-/** Where Lambda calls a VM's hooks (docs.aws.amazon.com/lambda/latest/dg/microvms-launching.html, "Lifecycle hooks"). */
+/** Path under which Lambda calls a VM's hooks (docs.aws.amazon.com/lambda/latest/dg/microvms-launching.html, "Lifecycle hooks"). */
 const PREFIX = '/aws/lambda-microvms/runtime/v1';
 
-/** A runner's program; it says "listening" in a JSON line once it does. */
+/** The runner's command line. It prints a JSON line once it listens. */
 export interface RunnerProgram {
   readonly command: string;
   readonly args: readonly string[];
@@ -17,11 +17,11 @@ export interface RunnerProgram {
 }
 
 /**
- * Answers the hooks of a Lambda MicroVM, until the runner that they started has ended; its exit code.
+ * Answers the hooks of a Lambda MicroVM until the runner that they started has ended. Returns the runner's exit code.
  *
- * All VMs of an image go on from one snapshot, memory included, so two of them would draw the same "random" numbers from
- * what a process had gathered before. Only this listener is in the snapshot. Each VM starts a runner of its own, when
- * the kernel knows that it is another machine, and after what the platform drew for this VM is mixed in.
+ * All VMs of an image resume from one snapshot of memory. A process in the snapshot would have the same random state in
+ * all of them, so only this listener is in it. Each VM starts a runner of its own, after its kernel knows that it is
+ * another machine and after random bytes that the platform drew for this VM are mixed in.
  */
 export async function serveHooks(
   port: number,
@@ -32,13 +32,13 @@ export async function serveHooks(
   let started: Promise<void> | undefined;
   const hooks: Readonly<Record<string, (request: IncomingMessage) => Promise<void>>> = {
     async ready() {},
-    /** On a VM for trying: what is read of the snapshot here is fetched ahead for those that come. */
+    /** Called on a trial VM. Parts of the snapshot that are read here are fetched ahead for later VMs. */
     async validate() {
       const { listening, end } = startRunner({ ...program, env: { ...program.env, PLATFORM_RUNNER_LISTEN: '0' } });
       await listening;
       await end();
     },
-    /** The job can reach this, too: whatever comes after the first changes nothing. */
+    /** Only the first call has an effect, because the job can reach this port, too. */
     async run(request) {
       started ??= (async () => {
         await writeFile('/dev/urandom', await buffer(request));
@@ -66,7 +66,7 @@ export async function serveHooks(
   await once(server, 'listening');
   say('hooks', { port: (server.address() as AddressInfo).port });
   const code = await ended.promise;
-  // A hook that fails with its runner is answered first.
+  // A hook that failed because its runner ended is answered first.
   const closed = once(server, 'close');
   server.close();
   await closed;

@@ -5,12 +5,12 @@ import { fileURLToPath } from 'node:url';
 import type { Sandbox, SandboxSession, SandboxSpec, SandboxStatus } from '#core/ports/sandbox.ts';
 import type { CachedFolder, ContentCache } from './content-cache.ts';
 import { type HostRuntime, type RootEntry, SDK_NODE_MODULES } from './host-runtime.ts';
-import { type Box, Launcher } from './launcher.ts';
-import { type Network, openBox, portsOf } from './open-box.ts';
-import { isAlive } from './process-names.ts';
+import { Launcher, type SandboxProcess } from './launcher.ts';
+import { type Network, openProcessSession, portsOf } from './open-session.ts';
+import { isOwnerAlive } from './owner-process.ts';
 
 interface NamespaceSandboxOptions extends Network {
-  /** Absolute; that of {@link NamespaceSandboxOptions.cache}. */
+  /** Absolute path of {@link NamespaceSandboxOptions.cache}. */
   readonly cacheFolder: string;
   readonly cache: ContentCache;
   readonly runtime: HostRuntime;
@@ -21,23 +21,27 @@ interface NamespaceSandboxOptions extends Network {
 
 type Kind = 'bubblewrap' | 'unshare';
 
-/** A started sandbox that nobody uses yet. */
-interface Waiting {
-  readonly key: string;
-  readonly box: Box;
+interface Started {
+  readonly sandbox: SandboxProcess;
+  /** Lets go of the cached folders that the sandbox shows. */
   release(): void;
+}
+
+/** A started sandbox without a session yet. */
+interface Prestarted extends Started {
+  readonly key: string;
 }
 
 const LAUNCHER = fileURLToPath(new URL('launcher.pl', import.meta.url));
 const INSIDE = fileURLToPath(new URL('inside.pl', import.meta.url));
-/** What the names of scratch folders begin with; the process comes next, so that those of the dead are removed. */
-export const SCRATCH = 'platform-sandbox-';
-/** What `df` may show in /dev/shm under bubblewrap, where it cannot share the limit of the home folder. */
+/** Prefix of scratch folders. The id of the owning process follows, so that folders of dead processes are removed. */
+export const SCRATCH_PREFIX = 'platform-sandbox-';
+/** Size of /dev/shm under bubblewrap, where it cannot share the limit of the home folder. */
 const BUBBLEWRAP_SHM_BYTES = 64 * 1024 * 1024;
 
 /**
- * The first of `kinds` that works here, else the reasons why none does.
- * `kinds` are by default `unshare`, which costs half of what bubblewrap does, then bubblewrap.
+ * Returns a sandbox of the first of `kinds` that works here, else the reason for each kind that does not.
+ * By default `unshare` comes first, which costs half of what bubblewrap does.
  */
 export async function createNamespaceSandbox({
   kinds = ['unshare', 'bubblewrap'],
@@ -55,26 +59,26 @@ export async function createNamespaceSandbox({
   return problems;
 }
 
-/** Of platform processes that were killed. */
+/** Removes scratch folders of platform processes that were killed. */
 async function removeLeftovers(): Promise<void> {
   for (const name of await readdir(tmpdir())) {
-    if (!name.startsWith(SCRATCH) || isAlive(name.slice(SCRATCH.length))) continue;
+    if (!name.startsWith(SCRATCH_PREFIX) || isOwnerAlive(name.slice(SCRATCH_PREFIX.length))) continue;
     await rm(join(tmpdir(), name), { recursive: true, force: true }).catch(() => {});
   }
 }
 
-/** One process's sandboxes, in the kernel's namespaces: made by `launcher.pl`, or by bubblewrap for it. */
+/** The sandboxes of one platform process, in kernel namespaces made by `launcher.pl` or by bubblewrap. */
 class NamespaceSandbox implements Sandbox {
   readonly #options: NamespaceSandboxOptions & { kind: Kind };
   readonly #cache: ContentCache;
   readonly #runtime: HostRuntime;
-  /** What lies where only root may pass; see `stage` in `launcher.pl`. */
+  /** Paths that sandboxes see and that only root may reach (`stage` in `launcher.pl`). */
   readonly #staged: readonly string[];
   readonly #prestart: number;
   readonly #log: (line: string) => void;
   #launcher: Promise<Launcher> | undefined;
   /** Oldest first. */
-  readonly #waiting: Waiting[] = [];
+  readonly #prestarted: Prestarted[] = [];
   #starting = 0;
   #isClosed = false;
 
@@ -93,15 +97,15 @@ class NamespaceSandbox implements Sandbox {
         : [];
   }
 
-  /** Starts a sandbox and ends it. Answers the reason when that does not work. */
+  /** Starts a sandbox and ends it. Returns the reason when that does not work. */
   async probe(): Promise<string | undefined> {
     const { perl, bubblewrap } = this.#runtime;
     if (process.platform !== 'linux') return `it needs Linux, this is ${process.platform}`;
     if (!perl) return 'perl was not found';
     if (this.#options.kind === 'bubblewrap' && !bubblewrap) return 'bwrap was not found';
     try {
-      const { box, release } = await this.#start({ ports: portsOf('open', this.#options), diskBytes: 1024 * 1024 });
-      await box.kill();
+      const { sandbox, release } = await this.#start({ ports: portsOf('open', this.#options), diskBytes: 1024 * 1024 });
+      await sandbox.kill();
       release();
     } catch (error) {
       return (error as Error).message;
@@ -118,45 +122,47 @@ class NamespaceSandbox implements Sandbox {
 
   async open(spec: SandboxSpec, network: Network = this.#options): Promise<SandboxSession> {
     const needs = needsOf(spec, network);
-    const { box, release } = this.#take(keyOf(needs)) ?? (await this.#start(needs));
+    const { sandbox, release } = this.#take(keyOf(needs)) ?? (await this.#start(needs));
     if (spec.purpose === 'run') void this.#startAhead(needs);
-    return openBox(box, spec, network, release);
+    return openProcessSession(sandbox, spec, network, release);
   }
 
   async close(): Promise<void> {
     this.#isClosed = true;
-    for (const { release } of this.#waiting.splice(0)) release();
+    for (const { release } of this.#prestarted.splice(0)) release();
     const launcher = await this.#launcher?.catch(() => undefined);
     await launcher?.close();
   }
 
-  #take(key: string): Waiting | undefined {
-    for (let index = this.#waiting.length - 1; index >= 0; index--) {
-      const candidate = this.#waiting[index]!;
+  #take(key: string): Prestarted | undefined {
+    for (let index = this.#prestarted.length - 1; index >= 0; index--) {
+      const candidate = this.#prestarted[index]!;
       if (candidate.key !== key) continue;
-      this.#waiting.splice(index, 1);
-      if (candidate.box.isOpen) return candidate;
+      this.#prestarted.splice(index, 1);
+      if (candidate.sandbox.isAlive) return candidate;
       candidate.release();
     }
     return undefined;
   }
 
-  /** An agent that was just used is likely to be used again; the one not used for longest gives its place. */
+  /** Starts a sandbox for the agent that was just used, which is likely to be used again. The oldest ones make room. */
   async #startAhead(needs: Needs): Promise<void> {
     if (this.#starting >= this.#prestart) return;
     this.#starting++;
     try {
-      this.#waiting.push({ key: keyOf(needs), ...(await this.#start(needs)) });
+      this.#prestarted.push({ key: keyOf(needs), ...(await this.#start(needs)) });
     } catch (error) {
       if (!this.#isClosed) this.#log(`a sandbox could not be started ahead: ${(error as Error).message}`);
     } finally {
       this.#starting--;
     }
-    const surplus = this.#isClosed ? this.#waiting.length : this.#waiting.length - this.#prestart;
-    for (const { box, release } of this.#waiting.splice(0, Math.max(surplus, 0))) void box.kill().then(release);
+    const surplus = this.#isClosed ? this.#prestarted.length : this.#prestarted.length - this.#prestart;
+    for (const { sandbox, release } of this.#prestarted.splice(0, Math.max(surplus, 0))) {
+      void sandbox.kill().then(release);
+    }
   }
 
-  async #start(needs: Needs): Promise<{ box: Box; release(): void }> {
+  async #start(needs: Needs): Promise<Started> {
     const folders: CachedFolder[] = [];
     const release = () => {
       for (const folder of folders) folder.release();
@@ -173,30 +179,30 @@ class NamespaceSandbox implements Sandbox {
         folders.push(layer);
         plan.push({ operation: 'bind', at: '/layer', from: layer.path });
       }
-      // Where Node looks from any folder, for `import` as for `require`. A layer leads on to the platform's packages.
+      // Node looks here from any folder, for `import` and `require`. A layer links to the platform's packages.
       const packages = needs.layer === undefined ? SDK_NODE_MODULES : '/layer/node_modules';
       plan.push({ operation: 'link', at: '/node_modules', from: packages });
-      const seen = plan.map((entry) =>
-        entry.operation === 'bind' ? { ...entry, from: this.#seen(entry.from) } : entry,
+      const visible = plan.map((entry) =>
+        entry.operation === 'bind' ? { ...entry, from: this.#visiblePath(entry.from) } : entry,
       );
       const launcher = await this.#launch();
-      const box = await launcher.start({
+      const sandbox = await launcher.startSandbox({
         ports: needs.ports,
         diskBytes: needs.diskBytes,
-        how: (token) =>
+        setup: (token) =>
           this.#options.kind === 'unshare'
-            ? seen.flatMap(({ operation, at, from }) => [operation, at, from])
-            : this.#bubblewrapCommand(seen, needs, token),
+            ? visible.flatMap(({ operation, at, from }) => [operation, at, from])
+            : this.#bubblewrapCommand(visible, needs, token),
       });
-      return { box, release };
+      return { sandbox, release };
     } catch (error) {
       release();
       throw error;
     }
   }
 
-  /** Where the launcher's children see `path`. */
-  #seen(path: string): string {
+  /** The path at which the launcher's children see `path`. */
+  #visiblePath(path: string): string {
     const index = this.#staged.findIndex((source) => isInside(path, source));
     return index < 0 ? path : `/mnt/${index}${path.slice(this.#staged[index]!.length)}`;
   }
@@ -206,7 +212,7 @@ class NamespaceSandbox implements Sandbox {
     const running = await this.#launcher?.catch(() => undefined);
     if (running?.isRunning) return running;
     this.#launcher = (async () => {
-      const scratch = await mkdtemp(join(tmpdir(), `${SCRATCH}${process.pid}-`));
+      const scratch = await mkdtemp(join(tmpdir(), `${SCRATCH_PREFIX}${process.pid}-`));
       return Launcher.start({
         perl: this.#runtime.perl!,
         script: LAUNCHER,
@@ -234,17 +240,17 @@ class NamespaceSandbox implements Sandbox {
       ...plan.flatMap(({ operation, at, from }) =>
         operation === 'bind' ? ['--ro-bind', from, at] : ['--symlink', from, at],
       ),
-      ...['--ro-bind', this.#seen(INSIDE), '/.inside.pl', '--remount-ro', '/'],
-      ...[perl!, '/.inside.pl', '@status', '@door', token, needs.ports],
+      ...['--ro-bind', this.#visiblePath(INSIDE), '/.inside.pl', '--remount-ro', '/'],
+      ...[perl!, '/.inside.pl', '@status', '@host', token, needs.ports],
     ];
   }
 }
 
-/** What decides which started sandbox fits. */
+/** A sandbox that was started ahead fits a spec with the same needs. */
 interface Needs {
   readonly bundle?: string;
   readonly layer?: string;
-  /** Which ports lead out, as `inside.pl` takes them; empty where none does. */
+  /** The ports that lead out, as `inside.pl` takes them; empty where none does. */
   readonly ports: string;
   readonly diskBytes: number;
 }

@@ -18,16 +18,16 @@ import {
 
 const MAX_JOB_BYTES = 1024 * 1024;
 const MAX_EXEC_BYTES = 64 * 1024 * 1024;
-/** What is still being sent when the session ends gets this long. */
-const FAREWELL_MS = 1_000;
+/** How long answers may still be sent after the session has ended. */
+const CLOSE_GRACE_MS = 1_000;
 
 export interface RunnerOptions {
   readonly health: Omit<RunnerHealth, 'state'>;
-  /** Called once at most. */
+  /** Called at most once. */
   openSession(job: RunnerJob): Promise<SandboxSession>;
   /** A port, 0 for any, or the path of a Unix socket. */
   readonly listen: number | string;
-  /** Ends a runner that nobody claims for so long. @default never */
+  /** Ends a runner that is not claimed for so long. @default never */
   readonly leaseMs?: number;
 }
 
@@ -50,7 +50,7 @@ class Refusal extends Error {
   }
 }
 
-/** The HTTP face of one sandbox, used once (`protocol.ts`). */
+/** Serves one session of one sandbox over HTTP (`protocol.ts`). */
 export class RunnerServer {
   readonly #options: RunnerOptions;
   readonly #server: Server;
@@ -61,13 +61,13 @@ export class RunnerServer {
 
   constructor(options: RunnerOptions) {
     this.#options = options;
-    // A command may be silent and a layer slow for longer than Node lets requests take; the lifetime ends them all.
+    // A silent command or a slow layer may take longer than Node's request timeout. The lifetime ends all requests.
     this.#server = createServer({ requestTimeout: 0, keepAliveTimeout: 0 }, (request, response) => {
       this.#serve(request, response).catch((error) => answerProblem(request, response, error));
     });
   }
 
-  /** Answers the port. */
+  /** Returns the port. */
   async start(): Promise<number | undefined> {
     const { listen, leaseMs } = this.#options;
     this.#server.listen(listen);
@@ -76,7 +76,7 @@ export class RunnerServer {
     return (this.#server.address() as AddressInfo).port;
   }
 
-  /** Resolves with the reason once this runner has no more to do: the process is to end then. */
+  /** Resolves with the reason when this runner has nothing more to do and its process should end. */
   get ended(): Promise<string> {
     return this.#ended.promise;
   }
@@ -85,7 +85,7 @@ export class RunnerServer {
     this.#ended.resolve(reason);
   }
 
-  /** Kills what runs. */
+  /** Kills everything that runs. */
   async close(): Promise<void> {
     clearTimeout(this.#end);
     this.#opening ??= Promise.reject(new Refusal('CLAIMED', 'this runner ends'));
@@ -94,7 +94,7 @@ export class RunnerServer {
     const closed = once(this.#server, 'close');
     this.#server.close();
     this.#server.closeIdleConnections();
-    const late = setTimeout(() => this.#server.closeAllConnections(), FAREWELL_MS);
+    const late = setTimeout(() => this.#server.closeAllConnections(), CLOSE_GRACE_MS);
     await closed;
     clearTimeout(late);
   }
@@ -153,7 +153,7 @@ export class RunnerServer {
       response.on('close', () => this.end('the session did not open'));
       throw error;
     }
-    // Whoever asked is gone, and with him the only one who knows the token.
+    // The caller has left, and no one else knows the token.
     if (response.destroyed) return this.end('the session was given up');
     answer(response, 201);
   }
@@ -189,7 +189,7 @@ async function exec(session: SandboxSession, request: IncomingMessage, response:
     }
     response.end();
   } catch {
-    // Nobody listens any more; leaving the loop has ended the command.
+    // The client has left. Leaving the loop has ended the command.
     response.destroy();
   } finally {
     clearInterval(heartbeat);
@@ -217,7 +217,7 @@ function jsonOf(text: string): unknown {
   }
 }
 
-/** The problem names the field, never its value: a job holds secrets. */
+/** The problem names the field and never shows its value: a job holds secrets. */
 function parse<T>(schema: z.ZodType<T>, value: unknown): T {
   const parsed = schema.safeParse(value);
   if (parsed.success) return parsed.data;
@@ -234,7 +234,7 @@ function answerProblem(request: IncomingMessage, response: ServerResponse, error
   const { code, message } = error as { code?: unknown; message: string };
   const known = typeof code === 'string' && code in STATUS ? (code as Code) : 'FAILED';
   if (response.headersSent) return void response.destroy();
-  // A client that still sends would see a reset instead of the answer.
+  // A client that is still sending would see a reset instead of the answer.
   request.resume();
   const send = () => answer(response, STATUS[known], { error: { code: known, message } } satisfies RunnerProblem);
   if (request.complete || request.destroyed) send();

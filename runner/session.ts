@@ -4,32 +4,31 @@ import { posix } from 'node:path';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import {
+  DEFAULT_MAX_OUTPUT_BYTES,
   type ExecEvent,
   type ExecExit,
   type ExecRequest,
+  KILLED_EXIT_CODE,
   type SandboxFile,
   SandboxFileError,
   type SandboxSession,
   type SandboxSpec,
+  TERM_GRACE_MS,
 } from '#core/ports/sandbox.ts';
-import type { Box } from './launcher.ts';
+import { decodeFrames, type Frame } from './frames.ts';
+import type { SandboxProcess } from './launcher.ts';
 
-const DEFAULT_MAX_OUTPUT_BYTES = 10 * 1024 * 1024;
-const TERM_GRACE_MS = 2000;
-/** How long a supervisor may take to end what it was told to kill, before the whole sandbox is ended instead. */
+/** How long a supervisor may take to kill its command before the whole sandbox is killed. */
 const KILL_GRACE_MS = 2000;
 const FILE_TIMEOUT_MS = 120_000;
 const MAX_LISTING_BYTES = 8 * 1024 * 1024;
-const KILLED = 137;
-/** Frames from a supervisor: type, length, data (see `inside.pl`). */
-const FRAME_HEAD_BYTES = 5;
 
 export interface SessionOptions {
-  readonly box: Box;
+  readonly sandbox: SandboxProcess;
   readonly spec: SandboxSpec;
-  /** Complete, with PATH and all. */
+  /** Complete, PATH included. */
   readonly env: Readonly<Record<string, string>>;
-  /** Processes and threads of ours that count against the same limit. @default 2, init and one supervisor */
+  /** The platform's own processes and threads that count against the same limit. @default 2, init and one supervisor */
   readonly ownProcesses?: number;
   onClose(): void;
 }
@@ -44,16 +43,17 @@ interface Run {
   readonly signal?: AbortSignal;
 }
 
-export class BoxSession implements SandboxSession {
-  readonly #box: Box;
+/** Runs commands in a sandbox of this machine: each is a supervisor that dials the host's socket (`inside.pl`). */
+export class ProcessSession implements SandboxSession {
+  readonly #sandbox: SandboxProcess;
   readonly #home: string;
   readonly #limits: string;
   readonly #env: readonly string[];
   readonly #onClose: () => void;
   #closing: Promise<void> | undefined;
 
-  constructor({ box, spec, env, ownProcesses = 2, onClose }: SessionOptions) {
-    this.#box = box;
+  constructor({ sandbox, spec, env, ownProcesses = 2, onClose }: SessionOptions) {
+    this.#sandbox = sandbox;
     this.#home = spec.bundle === undefined ? '/home/user' : '/home/user/agent';
     const { cpuSeconds, fileBytes, processes, memoryBytes } = spec.limits;
     this.#limits = [Math.ceil(cpuSeconds), fileBytes, processes + ownProcesses, memoryBytes].join(',');
@@ -90,7 +90,7 @@ export class BoxSession implements SandboxSession {
   async readFile(path: string): Promise<AsyncIterable<Uint8Array>> {
     const events = this.#fileRun('read', path)[Symbol.asyncIterator]();
     const failed = (reason: string) => `cannot read ${path}: ${reason}`;
-    // The first chunk tells whether the file can be read at all.
+    // The first chunk shows whether the file can be read at all.
     const first = await events.next();
     const rest = (async function* () {
       if (!first.done) yield first.value;
@@ -113,7 +113,7 @@ export class BoxSession implements SandboxSession {
   }
 
   close(): Promise<void> {
-    this.#closing ??= this.#box.kill().then(this.#onClose);
+    this.#closing ??= this.#sandbox.kill().then(this.#onClose);
     return this.#closing;
   }
 
@@ -130,7 +130,7 @@ export class BoxSession implements SandboxSession {
   }
 
   async *#run(run: Run): AsyncGenerator<ExecEvent> {
-    const box = this.#box;
+    const sandbox = this.#sandbox;
     const startedAt = performance.now();
     const token = randomBytes(16).toString('hex');
     let reason: ExecExit['reason'] | undefined;
@@ -144,7 +144,7 @@ export class BoxSession implements SandboxSession {
 
     const killNow = () => {
       socket?.write('K');
-      after(KILL_GRACE_MS, () => void box.kill());
+      after(KILL_GRACE_MS, () => void sandbox.kill());
     };
     const stop = (why: ExecExit['reason']) => {
       if (reason !== undefined) return;
@@ -154,20 +154,20 @@ export class BoxSession implements SandboxSession {
       after(TERM_GRACE_MS, killNow);
     };
     const onAbort = () => stop('aborted');
-    if (run.signal?.aborted) return void (yield exit(KILLED, 'aborted'));
+    if (run.signal?.aborted) return void (yield exit(KILLED_EXIT_CODE, 'aborted'));
     run.signal?.addEventListener('abort', onAbort);
     after(run.timeoutMs, () => stop('timeout'));
-    const stopListening = box.door.on(`stdin ${token}`, (stdin) => {
-      // A command that does not read its input closes this connection; that is its affair.
+    const stopListening = sandbox.hostSocket.on(`stdin ${token}`, (stdin) => {
+      // A command that does not read its input closes this connection, which is no error.
       pipeline(Readable.from(run.stdin instanceof Uint8Array ? [run.stdin] : run.stdin!), stdin).catch(() => {});
     });
 
     try {
       socket = await this.#start(run, token);
-      if (!socket) return void (yield exit(KILLED, this.#lossReason()));
+      if (!socket) return void (yield exit(KILLED_EXIT_CODE, this.#lossReason()));
       if (reason !== undefined) socket.write(reason === 'timeout' ? 'T' : 'K');
       let outputBytes = 0;
-      for await (const { type, data } of frames(socket)) {
+      for await (const { type, data } of framesOf(socket)) {
         if (type === 'x') return void (yield exit(data.readUInt32BE(), 'exited'));
         if (type === 'f') {
           yield { type: 'stderr', data };
@@ -178,53 +178,45 @@ export class BoxSession implements SandboxSession {
         if (room > 0) yield { type: type === 'o' ? 'stdout' : 'stderr', data: data.subarray(0, room) };
         if (outputBytes > run.maxOutputBytes) stop('output_limit');
       }
-      // The supervisor died with its command, or was killed by it; then nobody watches over that command's processes.
-      if (!box.isOverMemory) void box.kill();
-      yield exit(KILLED, this.#lossReason());
+      // The supervisor died with its command, or the command killed it. Nothing else watches the command's processes.
+      if (!sandbox.isOverMemory) void sandbox.kill();
+      yield exit(KILLED_EXIT_CODE, this.#lossReason());
     } finally {
       stopListening();
       run.signal?.removeEventListener('abort', onAbort);
       for (const timer of timers) clearTimeout(timer);
-      // An end before the exit event tells the supervisor to kill.
+      // Without an exit event, the closed socket tells the supervisor to kill.
       socket?.destroy();
     }
   }
 
-  /** Answers the supervisor's connection; `undefined` when the sandbox dies before it comes. */
+  /** Returns the supervisor's connection, or `undefined` when the sandbox dies first. */
   #start(run: Run, token: string): Promise<Socket | undefined> {
-    const box = this.#box;
+    const sandbox = this.#sandbox;
     return new Promise((resolve) => {
       const settle = (socket?: Socket) => {
         stopListening();
         forgetLoss();
         resolve(socket);
       };
-      const stopListening = box.door.on(`exec ${token}`, settle);
-      const forgetLoss = box.onLost(() => settle());
-      if (!box.isOpen) return settle();
-      box.request('exec', token, run.stdin ? 1 : 0, this.#limits, run.kind, run.cwd, run.argument, ...this.#env);
+      const stopListening = sandbox.hostSocket.on(`exec ${token}`, settle);
+      const forgetLoss = sandbox.onLost(() => settle());
+      if (!sandbox.isAlive) return settle();
+      sandbox.request('exec', token, run.stdin ? 1 : 0, this.#limits, run.kind, run.cwd, run.argument, ...this.#env);
     });
   }
 
   #lossReason(): ExecExit['reason'] {
-    return this.#box.isOverMemory ? 'memory_limit' : 'sandbox_lost';
+    return this.#sandbox.isOverMemory ? 'memory_limit' : 'sandbox_lost';
   }
 }
 
-async function* frames(socket: Socket): AsyncGenerator<{ type: string; data: Buffer }> {
-  let buffer: Buffer = Buffer.alloc(0);
+/** A socket that is reset, or destroyed with the sandbox, ends the frames without an error. */
+async function* framesOf(socket: Socket): AsyncGenerator<Frame> {
   try {
-    for await (const chunk of socket as AsyncIterable<Buffer>) {
-      buffer = buffer.length === 0 ? chunk : Buffer.concat([buffer, chunk]);
-      while (buffer.length >= FRAME_HEAD_BYTES) {
-        const end = FRAME_HEAD_BYTES + buffer.readUInt32BE(1);
-        if (buffer.length < end) break;
-        yield { type: String.fromCharCode(buffer[0]!), data: buffer.subarray(FRAME_HEAD_BYTES, end) };
-        buffer = buffer.subarray(end);
-      }
-    }
+    yield* decodeFrames(socket);
   } catch {
-    // Reset, or destroyed with the sandbox: the same as an end.
+    // The caller sees that the exit is missing.
   }
 }
 

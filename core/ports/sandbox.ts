@@ -83,6 +83,13 @@ export interface SandboxTurn {
   readonly deadline: number;
 }
 
+/** Of a command that sets no bound of its own. */
+export const DEFAULT_MAX_OUTPUT_BYTES = 10 * 1024 * 1024;
+/** Between SIGTERM and SIGKILL for a command that passed its time limit. */
+export const TERM_GRACE_MS = 2000;
+/** 128 + SIGKILL: the exit code where no process reported one. */
+export const KILLED_EXIT_CODE = 137;
+
 export interface ExecRequest {
   /** A shell line, run by `bash -c` (`sh -c` where there is no bash). */
   readonly command: string;

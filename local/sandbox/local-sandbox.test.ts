@@ -223,7 +223,7 @@ for family, address in ((socket.AF_INET, ('127.0.0.1', ${servicePort})), (socket
             const place = mkdtempSync(join(tmpdir(), 'sandbox-user-'));
             const program = `
             import { createLocalSandbox } from ${JSON.stringify(fileURLToPath(new URL('local-sandbox.ts', import.meta.url)))};
-            import { execToEnd } from ${JSON.stringify(fileURLToPath(new URL('#core/ports/sandbox.ts', import.meta.url)))};
+            import { execToEnd } from ${JSON.stringify(fileURLToPath(new URL('../../core/ports/sandbox.ts', import.meta.url)))};
             const sandbox = await createLocalSandbox({ cacheFolder: ${JSON.stringify(join(place, 'cache'))}, blobs: {}, kind: '${kind}' });
             const session = await sandbox.open(${JSON.stringify(specOf({ limits: { ...specOf().limits, memoryBytes: 100 * 1024 * 1024 } }))});
             const run = async (command) => { const { stdout, exit } = await execToEnd(session, { command, timeoutMs: 20000 }); return [Buffer.from(stdout).toString(), exit.reason]; };

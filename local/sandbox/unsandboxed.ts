@@ -7,6 +7,7 @@ import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { hasCode } from '#core/base/errors.ts';
 import {
+  DEFAULT_MAX_OUTPUT_BYTES,
   type ExecEvent,
   type ExecExit,
   type ExecRequest,
@@ -16,17 +17,15 @@ import {
   type SandboxSession,
   type SandboxSpec,
   type SandboxStatus,
+  TERM_GRACE_MS,
 } from '#core/ports/sandbox.ts';
 import type { CachedFolder, ContentCache } from '#runner/content-cache.ts';
 import { type HostRuntime, SDK } from '#runner/host-runtime.ts';
 
-const DEFAULT_MAX_OUTPUT_BYTES = 10 * 1024 * 1024;
-const TERM_GRACE_MS = 2000;
-
 /**
- * No sandbox at all: commands are processes of the platform's own user, in a fresh folder. Only for hosts where nothing
- * else works and agents whose code one would run by hand. Limits other than time and output do not hold, and absolute
- * paths in a command are the host's; `/home/user` and `/tmp` are mapped in file operations and `cwd` only.
+ * No isolation: commands are processes of the platform's own user, in a fresh folder. Only for hosts where no sandbox
+ * works, and for agents whose code the operator would run by hand. Only the limits of time and output hold. Absolute paths
+ * in a command are the host's; `/home/user` and `/tmp` are mapped in file operations and `cwd` only.
  */
 export class UnsandboxedSandbox implements Sandbox {
   readonly #cache: ContentCache;
@@ -47,7 +46,7 @@ export class UnsandboxedSandbox implements Sandbox {
     for (const name of ['home/user', 'tmp', 'bin']) await mkdir(join(folder, name), { recursive: true });
     for (const { operation, at, from } of this.#runtime.root) {
       const isProgram = dirname(at) === '/runtime/bin' && (operation === 'bind' || !from.startsWith('/runtime/'));
-      // Ours knows only where npm lies in a sandbox; the host's own is on the PATH.
+      // The npm script of the runtime knows only the paths inside a sandbox; the host's own npm is on the PATH.
       if (isProgram && basename(at) !== 'npm') await symlink(from, join(folder, 'bin', basename(at)));
     }
     await mkdir(join(folder, 'node_modules'));
@@ -55,7 +54,7 @@ export class UnsandboxedSandbox implements Sandbox {
     const folders: CachedFolder[] = [];
     if (spec.bundle !== undefined) {
       const bundle = await this.#cache.bundle(spec.bundle);
-      // A copy: nothing else keeps the agent from changing what other runs share.
+      // A copy, because other runs share the cached folder and nothing keeps the agent from changing it.
       await cp(bundle.path, join(folder, 'home/user/agent'), { recursive: true });
       bundle.release();
     }
@@ -222,7 +221,7 @@ class UnsandboxedSession implements SandboxSession {
   }
 }
 
-/** The group may be gone already. */
+/** Does nothing when the group is gone. */
 function signalGroup(child: ChildProcess, signal: NodeJS.Signals): void {
   try {
     if (child.pid !== undefined) process.kill(-child.pid, signal);

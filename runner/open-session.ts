@@ -1,13 +1,13 @@
 import type { Egress, SandboxSession, SandboxSpec } from '#core/ports/sandbox.ts';
 import { EgressProxy, type Gateway, type Registries } from './egress-proxy.ts';
 import { SDK_PYTHONPATH } from './host-runtime.ts';
-import type { Box } from './launcher.ts';
-import { BoxSession } from './session.ts';
+import type { SandboxProcess } from './launcher.ts';
+import { ProcessSession } from './session.ts';
 
 export interface Network {
   /** The platform's own address: the one private address that sandboxes with egress may reach. */
   readonly gateway?: Gateway;
-  /** What installations may use besides: variables that lead pip and npm to a registry, and hosts that may be private. */
+  /** Package registries that installations may use, and runs may not. */
   readonly registries?: Registries;
 }
 
@@ -15,27 +15,27 @@ const PROXY_PORT = 3128;
 const PROXY = `http://127.0.0.1:${PROXY_PORT}`;
 
 /**
- * Which ports lead out, as `inside.pl` takes them; empty where none does. Agents find the platform at the loopback address
- * that it listens on; below 1024 only root could listen.
+ * The ports that lead out of a sandbox, as `inside.pl` takes them; empty where none does. Agents find the platform at the
+ * loopback address that it listens on. A port below 1024 is left out, since only root could listen on it.
  */
 export function portsOf(egress: Egress, { gateway }: Network): string {
   if (egress === 'none') return '';
   return gateway && gateway.port >= 1024 ? `egress=${PROXY_PORT},gateway=${gateway.port}` : `egress=${PROXY_PORT}`;
 }
 
-/** Puts a started sandbox under the limits and the network of `spec`. `release` is called once it is gone. */
-export function openBox(
-  box: Box,
+/** Puts a started sandbox under the limits and the network of `spec`. `release` is called once the sandbox is gone. */
+export function openProcessSession(
+  sandbox: SandboxProcess,
   spec: SandboxSpec,
   network: Network,
   release: () => void,
   more: { ownProcesses?: number } = {},
 ): SandboxSession {
-  box.watch(spec.limits);
+  sandbox.watch(spec.limits);
   const registries = spec.purpose === 'install' ? network.registries : undefined;
-  const stopEgress = serveEgress(box, spec, { gateway: network.gateway, registries });
-  return new BoxSession({
-    box,
+  const stopEgress = serveEgress(sandbox, spec, { gateway: network.gateway, registries });
+  return new ProcessSession({
+    sandbox,
     spec,
     env: environmentOf(spec, registries?.env ?? {}),
     ...more,
@@ -46,17 +46,17 @@ export function openBox(
   });
 }
 
-function serveEgress(box: Box, { egress }: SandboxSpec, { gateway, registries }: Network): () => void {
+function serveEgress(sandbox: SandboxProcess, { egress }: SandboxSpec, { gateway, registries }: Network): () => void {
   if (egress === 'none') return () => {};
   let proxy: EgressProxy | undefined;
-  // Made when first used: most agents connect to nothing.
+  // Created at its first use: most agents connect to nothing.
   const get = () => {
     proxy ??= new EgressProxy({ egress, gateway, allowHosts: registries?.allowHosts });
     return proxy;
   };
   const stops = [
-    box.door.on(`egress ${box.token}`, (socket) => get().accept(socket)),
-    box.door.on(`gateway ${box.token}`, (socket) => get().acceptForGateway(socket)),
+    sandbox.hostSocket.on(`egress ${sandbox.token}`, (socket) => get().accept(socket)),
+    sandbox.hostSocket.on(`gateway ${sandbox.token}`, (socket) => get().acceptForGateway(socket)),
   ];
   return () => {
     for (const stop of stops) stop();
@@ -64,7 +64,7 @@ function serveEgress(box: Box, { egress }: SandboxSpec, { gateway, registries }:
   };
 }
 
-/** Ours come last: a secret named HOME must not lead a program astray. */
+/** The platform's own variables win: a secret named HOME must not lead a program astray. */
 function environmentOf(spec: SandboxSpec, registry: Readonly<Record<string, string>>): Record<string, string> {
   const layerPath = spec.layer === undefined ? [] : ['/layer/python/bin', '/layer/node_modules/.bin'];
   const python = [spec.env.PYTHONPATH, spec.layer === undefined ? undefined : '/layer/python', SDK_PYTHONPATH];

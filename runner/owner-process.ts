@@ -1,5 +1,5 @@
-/** True when `name`, of the form `<pid>-...`, belongs to a process that still runs. */
-export function isAlive(name: string): boolean {
+/** True when the process that owns `name`, of the form `<pid>-...`, still runs. */
+export function isOwnerAlive(name: string): boolean {
   try {
     process.kill(Number.parseInt(name, 10), 0);
     return true;

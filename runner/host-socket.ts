@@ -1,0 +1,57 @@
+import { chmod } from 'node:fs/promises';
+import { createServer, type Server, type Socket } from 'node:net';
+
+const MAX_GREETING_BYTES = 100;
+const NEWLINE = 10;
+
+/**
+ * The Unix socket that sandboxes dial. Each connection begins with a line `<kind> <token>`, its greeting. Tokens are
+ * secret: a greeting that no callback expects closes the connection.
+ */
+export class HostSocket {
+  readonly #server: Server;
+  readonly #callbacks = new Map<string, (socket: Socket) => void>();
+
+  private constructor(server: Server) {
+    this.#server = server;
+  }
+
+  static async open(path: string): Promise<HostSocket> {
+    const server = createServer({ allowHalfOpen: true });
+    const hostSocket = new HostSocket(server);
+    server.on('connection', (socket) => hostSocket.#readGreeting(socket));
+    await new Promise<void>((resolve, reject) => server.once('error', reject).listen(path, 511, resolve));
+    // Sandboxes run under other uids. Only this process can enter the folder around the socket.
+    await chmod(path, 0o666);
+    return hostSocket;
+  }
+
+  /** `callback` gets each connection with this greeting, until the returned function is called. */
+  on(greeting: string, callback: (socket: Socket) => void): () => void {
+    this.#callbacks.set(greeting, callback);
+    return () => this.#callbacks.delete(greeting);
+  }
+
+  close(): void {
+    this.#server.close();
+  }
+
+  #readGreeting(socket: Socket): void {
+    // A peer that dies shows as the socket's end; the error itself tells nothing more.
+    socket.on('error', () => socket.destroy());
+    let head = Buffer.alloc(0);
+    const read = () => {
+      for (let chunk = socket.read(); chunk !== null; chunk = socket.read()) {
+        head = Buffer.concat([head, chunk]);
+        const end = head.indexOf(NEWLINE);
+        if (end < 0 && head.length <= MAX_GREETING_BYTES) continue;
+        socket.off('readable', read);
+        const callback = this.#callbacks.get(head.toString('latin1', 0, Math.max(end, 0)));
+        if (!callback) return void socket.destroy();
+        if (end + 1 < head.length) socket.unshift(head.subarray(end + 1));
+        return callback(socket);
+      }
+    };
+    socket.on('readable', read);
+  }
+}
