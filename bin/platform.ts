@@ -6,7 +6,7 @@ import { buildRunner, RUNNER_CONTEXT } from '../scripts/build-runner.ts';
 
 const app = new App();
 const stage = await loadStage(String(app.node.tryGetContext('stage') ?? 'dev'));
-// A second or two each time; so what is deployed is never older than its source.
+// Built each time, in a second or two, so that bundles are never older than their sources.
 await buildFunctions();
 await buildRunner();
 addPlatform(app, { stage, bundles: BUNDLES, runnerContext: RUNNER_CONTEXT });

@@ -4,13 +4,13 @@ import type { FunctionName } from '#core/http/route.ts';
 import type { IndexName } from '#core/ports/table.ts';
 import type { TableName } from '#core/ports/table-rules.ts';
 
-/** DynamoDB actions on single items. A transaction needs those of its parts. */
+/** DynamoDB actions on single items. A transaction needs the actions of its parts. */
 type ItemAction = 'GetItem' | 'BatchGetItem' | 'PutItem' | 'UpdateItem' | 'DeleteItem';
 
-/** What a function does with a table: its single items, and what it queries. */
+/** Rights of a function on a table. */
 export interface TableAccess {
   readonly items: readonly ItemAction[];
-  /** @default - nothing */
+  /** The table itself or indexes that it queries. @default - none */
   readonly query?: readonly ('table' | IndexName)[];
 }
 
@@ -25,7 +25,7 @@ export interface BlobAccess {
   readonly remove?: readonly BlobFolder[];
 }
 
-/** What a deployed function is given, and nothing past it. */
+/** Size and rights of a deployed function. It has no other rights. */
 export interface FunctionSpec {
   readonly memoryMb: number;
   readonly timeoutSeconds: number;
@@ -35,42 +35,42 @@ export interface FunctionSpec {
   readonly blobs?: BlobAccess;
   /** @default - no secrets */
   readonly secrets?: 'read' | 'write';
-  /** Whether it sends e-mail, where the stage has an address to send from. @default false */
+  /** Whether it sends e-mail, if the stage has a sender address. @default false */
   readonly mail?: boolean;
   /** Functions that it calls. @default - none */
   readonly calls?: readonly BackgroundFunctionName[];
-  /** Whether it opens sandboxes, or has to know only which ones there are. @default - neither */
+  /** Whether it opens sandboxes, or only reports their kind. @default - neither */
   readonly sandbox?: 'open' | 'know';
-  /** EventBridge schedules that it sets and removes, or lists as well. @default - none */
+  /** Whether it sets and removes EventBridge schedules, or also lists them. @default - neither */
   readonly timers?: 'set' | 'list';
-  /** How it reads the queue that they send to. @default - not at all */
+  /** How it reads the queue of those schedules. @default - it does not */
   readonly timerQueue?: { readonly batchSize: number; readonly maxConcurrency: number };
 }
 
-/** Lambda's share of a processor grows with memory: a cold start at 512 MB takes twice as long. */
+/** CPU grows with memory: a cold start at 512 MB takes twice as long. */
 const MEMORY_MB = 1024;
-/** What waits for models and programs is billed by its memory meanwhile: docs/costs.md. It uses a quarter of this. */
+/** Functions that wait for models and programs pay for memory meanwhile (docs/costs.md). They use a quarter of this. */
 const WAITING_MEMORY_MB = 512;
-/** API Gateway gives a buffered integration up after 29 s. */
+/** API Gateway ends a buffered integration after 29 s. */
 const BUFFERED_SECONDS = 29;
-/** An installation may take its limit and the minute or two in which a sandbox starts, and is then written down. */
+/** The time limit of an installation, one or two minutes for the sandbox to start, and the writing of the record. */
 const INSTALL_SECONDS = 600;
 
-/** A run of a schedule may wait five minutes for its turn, and then take as long as a call. */
+/** A scheduled run may wait five minutes for its turn, and then takes as long as a call. */
 const SCHEDULE_SECONDS = 660;
 
-/** A caller's key and membership, and the time of the key's last use: `core/api/auth.ts`. */
+/** Reads a caller's key and membership, writes the key's last use: `core/api/auth.ts`. */
 const AUTHENTICATE: readonly ItemAction[] = ['GetItem', 'UpdateItem'];
-/** What a caller has left, and requests without a key: `core/limits`. */
+/** Counts requests of callers, and of addresses without a key: `core/accounts/limits`. */
 const LIMIT: readonly ItemAction[] = ['GetItem', 'UpdateItem'];
 
 /**
- * Lambda takes events of 6 MB, in which a multipart body is base64 and a JSON body is escaped: more cannot reach the
- * platform through API Gateway, and goes past it (`core/uploads`).
+ * Lambda accepts events of 6 MB, in which a multipart body is base64 and a JSON body is escaped. Larger bodies are uploaded
+ * to S3 first (`core/agents/uploads`).
  */
 export const MAX_BODY_MB = 4;
 
-/** What runs the agents of schedules: a call, without its caller, and the schedule's own records. */
+/** Functions that run schedules: rights of a call without a caller, and on the schedule's own records. */
 const RUN_SCHEDULES = {
   memoryMb: WAITING_MEMORY_MB,
   timeoutSeconds: SCHEDULE_SECONDS,
@@ -84,7 +84,10 @@ const RUN_SCHEDULES = {
   sandbox: 'open',
 } as const satisfies FunctionSpec;
 
-/** Every function of the route table and of the event table. `test/stacks` compares the policies made of this with a list of their own. */
+/**
+ * Every function of the route table and the background table. `test/stacks` compares the resulting policies with a second
+ * list, so that no right is granted by accident.
+ */
 export const FUNCTIONS: { readonly [Name in FunctionName | BackgroundFunctionName]: FunctionSpec } = {
   meta: { memoryMb: 512, timeoutSeconds: BUFFERED_SECONDS },
   agents: {
@@ -103,7 +106,7 @@ export const FUNCTIONS: { readonly [Name in FunctionName | BackgroundFunctionNam
     memoryMb: MEMORY_MB,
     timeoutSeconds: BUFFERED_SECONDS,
     tables: {
-      // Reading the balance ends the payments of runs that were lost.
+      // Reading the balance settles the payments of lost runs.
       main: { items: [...AUTHENTICATE, 'PutItem'], query: ['table', 'gsi1'] },
       runs: { items: ['GetItem'] },
       counters: { items: LIMIT },
@@ -113,11 +116,11 @@ export const FUNCTIONS: { readonly [Name in FunctionName | BackgroundFunctionNam
     memoryMb: WAITING_MEMORY_MB,
     timeoutSeconds: CALL_FUNCTION_SECONDS,
     tables: {
-      // Paid agents: the ledger. Schedules that are triggered: the run that is not counted yet.
+      // Paid agents write the ledger. A triggered schedule writes its open run.
       main: { items: [...AUTHENTICATE, 'PutItem', 'DeleteItem'], query: ['table', 'gsi1'] },
-      // A service key is looked up in the record of its run; a run to be replayed is found by the digits of its id.
+      // A service key is looked up in its run's record; a replayed run is found by the prefix of its id.
       runs: { items: ['GetItem', 'PutItem', 'UpdateItem'], query: ['table'] },
-      // Admission, the budgets of sub-calls, and the answers of calls with an Idempotency-Key.
+      // Admission, budgets of sub-calls, answers of calls with an Idempotency-Key.
       counters: { items: [...LIMIT, 'PutItem', 'DeleteItem'] },
     },
     blobs: { read: ['definitions', 'runs', 'uploads'], write: ['runs'] },
@@ -129,7 +132,7 @@ export const FUNCTIONS: { readonly [Name in FunctionName | BackgroundFunctionNam
     timeoutSeconds: BUFFERED_SECONDS,
     tables: {
       main: { items: AUTHENTICATE, query: ['gsi2'] },
-      // Agents look agents up, too.
+      // Agents read the catalog, too: the record of an agent's run holds its key.
       runs: { items: ['GetItem'] },
       counters: { items: LIMIT },
     },
@@ -145,7 +148,7 @@ export const FUNCTIONS: { readonly [Name in FunctionName | BackgroundFunctionNam
     memoryMb: 512,
     timeoutSeconds: INSTALL_SECONDS,
     tables: {
-      // Schedules follow a version that can run.
+      // Schedules follow a version once it can run.
       main: { items: ['GetItem', 'PutItem', 'UpdateItem'], query: ['table'] },
       runs: { items: ['GetItem', 'PutItem', 'UpdateItem'] },
     },
@@ -202,7 +205,7 @@ export const FUNCTIONS: { readonly [Name in FunctionName | BackgroundFunctionNam
     memoryMb: 512,
     timeoutSeconds: 60,
     tables: {
-      // Credits that lost runs held; alerts, and what the timeline of their schedule says of them.
+      // Payments of lost runs; deliveries, and their entries in the schedule's timeline.
       main: { items: ['GetItem', 'PutItem', 'UpdateItem', 'DeleteItem'], query: ['gsi2'] },
       runs: { items: ['GetItem', 'PutItem', 'UpdateItem'], query: ['gsi1'] },
     },
@@ -215,7 +218,7 @@ export const FUNCTIONS: { readonly [Name in FunctionName | BackgroundFunctionNam
     timeoutSeconds: BUFFERED_SECONDS,
     tables: {
       main: { items: [...AUTHENTICATE, 'BatchGetItem', 'PutItem', 'DeleteItem'], query: ['table'] },
-      // The key of an agent's run.
+      // The record of an agent's run holds its key.
       runs: { items: ['GetItem'] },
       counters: { items: LIMIT },
     },
@@ -226,7 +229,7 @@ export const FUNCTIONS: { readonly [Name in FunctionName | BackgroundFunctionNam
     timeoutSeconds: BUFFERED_SECONDS,
     tables: {
       main: { items: [...AUTHENTICATE, 'PutItem', 'DeleteItem'], query: ['table', 'gsi1', 'gsi2'] },
-      // The key of an agent's run.
+      // The record of an agent's run holds its key.
       runs: { items: ['GetItem'] },
       counters: { items: LIMIT },
     },
@@ -241,7 +244,7 @@ export const FUNCTIONS: { readonly [Name in FunctionName | BackgroundFunctionNam
     memoryMb: MEMORY_MB,
     timeoutSeconds: BUFFERED_SECONDS,
     tables: { main: { items: AUTHENTICATE }, runs: { items: ['GetItem'] }, counters: { items: LIMIT } },
-    // A form that is signed with this right may do no more than it.
+    // A signed form has no more rights than its signer.
     blobs: { read: [], write: ['uploads'] },
   },
   usage: {
@@ -266,9 +269,9 @@ export const FUNCTIONS: { readonly [Name in FunctionName | BackgroundFunctionNam
 
 export type PoolFunctionName = 'sandbox-dispatch' | 'pool-keeper';
 
-/** What the pool of tasks on Fargate is kept with and reached by, see `aws/fargate`. */
+/** Functions that manage the pool of Fargate tasks, and call its tasks: `aws/fargate`. */
 export const POOL_FUNCTIONS = {
-  // It waits while a program runs, as long as the function that called it does.
+  // It waits as long as its caller while a program runs.
   'sandbox-dispatch': {
     memoryMb: 256,
     timeoutSeconds: INSTALL_SECONDS,
@@ -281,7 +284,7 @@ export const POOL_FUNCTIONS = {
   },
 } as const satisfies Record<PoolFunctionName, FunctionSpec>;
 
-/** What looks after the MicroVMs, see `aws/microvm`. */
+/** Functions that manage MicroVMs: `aws/microvm`. */
 export const MICROVM_FUNCTIONS = {
   'microvm-sweeper': { memoryMb: 256, timeoutSeconds: 60 },
 } as const satisfies Record<string, FunctionSpec>;

@@ -1,9 +1,9 @@
 import { type ErrorCode, isRetryable } from '#core/base/errors.ts';
 import { MAX_BODY_MB } from './functions.ts';
 
-/** What API Gateway answers by itself, by its response type, in the words of `core/base/errors.ts`. */
+/** API Gateway's own errors, by response type, with the platform's codes and texts. */
 export const GATEWAY_ERRORS: Readonly<Record<string, { readonly code: ErrorCode; readonly message: string }>> = {
-  // Its name for a path or method that it does not have.
+  // API Gateway's name for an unknown path or method.
   MISSING_AUTHENTICATION_TOKEN: {
     code: 'NOT_FOUND',
     message: 'There is nothing at this path; see GET /openapi.json.',
@@ -21,7 +21,7 @@ export const GATEWAY_ERRORS: Readonly<Record<string, { readonly code: ErrorCode;
   },
 };
 
-/** The envelope of `core/http/envelope.ts`; `requestId` may be a variable that the gateway fills in. */
+/** The envelope of `core/http/envelope.ts`. `requestId` may be a variable of the gateway. */
 export function gatewayErrorBody(type: string, requestId: string): string {
   const { code, message } = GATEWAY_ERRORS[type]!;
   return JSON.stringify({

@@ -6,13 +6,13 @@ import type { Stage } from '../config.ts';
 export interface FirewallProps {
   readonly stage: Stage;
   readonly requestsPerFiveMinutes: number;
-  /** What it stands before. */
+  /** REST API that it protects. */
   readonly restApiId: string;
 }
 
 /**
- * A web ACL before the stage of a REST API: it refuses addresses that send too much, or that are known for attacks.
- * None of its rules looks into bodies: agents are sent any text.
+ * A web ACL in front of a REST API's stage. It refuses addresses that send too many requests, or that AWS lists as
+ * malicious. No rule inspects bodies, because agents may receive any text.
  */
 export class Firewall extends Construct {
   constructor(scope: Construct, id: string, { stage, requestsPerFiveMinutes, restApiId }: FirewallProps) {
@@ -27,7 +27,7 @@ export class Firewall extends Construct {
       scope: 'REGIONAL',
       defaultAction: { allow: {} },
       visibilityConfig: visibility('firewall'),
-      // WAF's own answer has no envelope.
+      // In the platform's error envelope, which WAF's own answer lacks.
       customResponseBodies: { refused: { contentType: 'APPLICATION_JSON', content: REFUSED } },
       rules: [
         {
@@ -59,7 +59,7 @@ export class Firewall extends Construct {
   }
 }
 
-/** WAF knows no request id that it could write into a body. */
+/** Without a request id: WAF cannot write one into a body. */
 const REFUSED = JSON.stringify({
   error: {
     code: 'RATE_LIMITED',

@@ -9,18 +9,17 @@ import { type MicrovmSettings, managedConnectorOf, microvmImageNameOf, type Stag
 export interface MicrovmImageProps {
   readonly stage: Stage;
   readonly settings: MicrovmSettings;
-  /** Folder with a Dockerfile and all that it needs. */
+  /** Docker build context. */
   readonly context: string;
 }
 
 const HOOKS_PORT = 9000;
-/** A VM whose runner nobody comes for ends: whoever started it died. */
+/** A VM whose runner gets no connection in this time ends: its starter has died. */
 const LEASE_SECONDS = 60;
 
 /**
- * The image of the sandboxes as MicroVMs have it: AWS builds it from a folder, starts it, and keeps its memory and disk
- * as they are then; each VM goes on from there. Nobody who deploys needs Docker. The deployment waits for the build, and
- * fails with it; the log says why.
+ * The image of sandboxes in MicroVMs. AWS builds it from a folder, starts it, and takes a snapshot of memory and disk, from
+ * which each VM starts. Deploying needs no Docker. The deployment waits for the build and fails with it; see its log.
  */
 export class MicrovmImage extends Construct {
   constructor(scope: Construct, id: string, { stage, settings, context }: MicrovmImageProps) {
@@ -39,7 +38,7 @@ export class MicrovmImage extends Construct {
     role.addToPolicy(
       new PolicyStatement({ actions: ['s3:GetObject'], resources: [asset.bucket.arnForObjects(asset.s3ObjectKey)] }),
     );
-    // Without it a build that fails leaves no word.
+    // The only place with the reason of a failed build.
     logGroup.grantWrite(role);
     const image = new CfnMicrovmImage(this, 'image', {
       name: microvmImageNameOf(stage),
@@ -68,7 +67,7 @@ export class MicrovmImage extends Construct {
       },
       logging: { cloudWatch: { logGroup: logGroup.logGroupName } },
     });
-    // The role may be used once it may read and write what it needs.
+    // The build starts only after the role has its rights.
     image.node.addDependency(role);
   }
 }

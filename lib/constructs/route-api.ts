@@ -20,7 +20,7 @@ import { FUNCTION_NAMES, type FunctionName, type Route } from '#core/http/route.
 import type { Stage } from '../config.ts';
 import { GATEWAY_ERRORS, gatewayErrorBody } from '../gateway-errors.ts';
 
-/** Past the longest call, and past the 300 s without a byte at which API Gateway cuts a stream anyway. */
+/** Above the longest call, and above the 300 s without a byte after which API Gateway cuts a stream. */
 const STREAM_TIMEOUT = Duration.seconds(CALL_FUNCTION_SECONDS);
 const BUFFERED_TIMEOUT = Duration.seconds(29);
 
@@ -31,8 +31,8 @@ export interface RouteApiProps {
 }
 
 /**
- * The route table as an API Gateway REST API: a method a row, which its function answers, as a stream where the row says
- * so. Any other method of a path goes to `meta`, which knows the table and says what is allowed there.
+ * The route table as an API Gateway REST API: one method per row, integrated with the row's function, streaming if the row
+ * says so. Every other method of a path goes to `meta`, which answers 405 with the allowed methods.
  */
 export class RouteApi extends Construct {
   readonly restApi: RestApi;
@@ -52,7 +52,7 @@ export class RouteApi extends Construct {
       cloudWatchRole: true,
       deployOptions: {
         stageName: stage.name,
-        // The gateway's traces would show paths, and that of a webhook holds its secret; functions make traces of their own.
+        // The gateway's traces would show paths, and a webhook's path holds its secret. Functions write their own traces.
         tracingEnabled: false,
         throttlingRateLimit: stage.throttle.requestsPerSecond,
         throttlingBurstLimit: stage.throttle.burst,
@@ -72,7 +72,7 @@ export class RouteApi extends Construct {
       FUNCTION_NAMES.map((fn) => {
         const isStream = routes.some((route) => route.fn === fn && route.stream);
         const integration = new LambdaIntegration(functionOf(fn), {
-          // One permission a function instead of two a method: the API stays far below 500 resources.
+          // One permission per function instead of two per method: the API stays far below 500 resources.
           scopePermissionToMethod: false,
           responseTransferMode: isStream ? ResponseTransferMode.STREAM : ResponseTransferMode.BUFFERED,
           timeout: isStream ? STREAM_TIMEOUT : BUFFERED_TIMEOUT,
@@ -90,7 +90,7 @@ export class RouteApi extends Construct {
     }
   }
 
-  /** API Gateway would make it, and it would stay for ever. */
+  /** Otherwise API Gateway creates this log group, and it is never deleted. */
   #addExecutionLog(stage: Stage): void {
     const log = new LogGroup(this, 'ExecutionLog', {
       logGroupName: `API-Gateway-Execution-Logs_${this.restApi.restApiId}/${stage.name}`,
@@ -113,37 +113,37 @@ export class RouteApi extends Construct {
 
   #acknowledge(): void {
     const keysAreOurs =
-      'Requests carry an API key, which core/api/auth.ts checks: it must end at once when it is revoked, and the same on both hosts.';
+      'core/api/auth.ts checks the API key of each request, on both hosts: a revoked key must stop working at once.';
     Validations.of(this).acknowledge(
       {
         id: 'AwsSolutions-APIG2',
-        reason: 'core/api/app.ts checks every request by the schemas of its row, the same on both hosts.',
+        reason: 'core/api/app.ts checks every request against the schemas of its row, on both hosts.',
       },
       {
         id: 'AwsSolutions-APIG3',
-        reason: 'A web ACL costs by the month and by the request: the stage file may ask for one.',
+        reason: 'A web ACL costs money per month and request: the stage file may ask for one.',
       },
       { id: 'AwsSolutions-APIG4', reason: keysAreOurs },
       { id: 'AwsSolutions-COG4', reason: keysAreOurs },
       {
         id: 'AwsSolutions-IAM4[Policy::arn:<AWS::Partition>:iam::aws:policy/service-role/AmazonAPIGatewayPushToCloudWatchLogs]',
-        reason: 'The role by which API Gateway writes its logs is one for the account and Region; this is its policy.',
+        reason: 'API Gateway writes its logs with one role per account and Region; this is its policy.',
       },
     );
   }
 }
 
-/** As of the platform's own answers, in the notation of API Gateway; it cannot know whether a browser asks. */
+/** CORS headers of the platform's own answers, in the notation of API Gateway. */
 const CORS = { 'Access-Control-Allow-Origin': "'*'", 'Access-Control-Expose-Headers': "'*'" };
 
-/** The limit that was reached is of all callers together, for a second. */
+/** The stage's throttle counts all callers together, per second. */
 const throttled = ({ throttle }: Stage): Record<string, string> => ({
   'Retry-After': "'1'",
   'X-RateLimit-Limit': `'${throttle.requestsPerSecond}'`,
   'X-RateLimit-Remaining': "'0'",
 });
 
-/** No query and no headers: they may hold what is secret. */
+/** Without query and headers: they may hold secrets. */
 const ACCESS_LOG = AccessLogFormat.custom(
   JSON.stringify({
     time: AccessLogField.contextRequestTime(),

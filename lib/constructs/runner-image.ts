@@ -18,7 +18,7 @@ import type { Stage } from '../config.ts';
 
 export interface RunnerImageProps {
   readonly stage: Stage;
-  /** Folder with a Dockerfile and all that it needs. */
+  /** Docker build context. */
   readonly context: string;
 }
 
@@ -27,12 +27,12 @@ const BUILD_LIMIT_SECONDS = 1800;
 const KEPT_IMAGES = 5;
 
 /**
- * The image of the sandboxes, built by CodeBuild from a folder, so that nobody who deploys needs Docker. It is tagged by
- * what the folder holds. The deployment waits for it, and fails with it.
+ * The image of the sandboxes, built by CodeBuild from a folder, so that deploying needs no Docker. Its tag is a hash of the
+ * folder. The deployment waits for the build and fails with it.
  */
 export class RunnerImage extends Construct {
   readonly image: ContainerImage;
-  /** What needs the image waits for this. */
+  /** Resources that need the image depend on this. */
   readonly ready: CfnWaitCondition;
 
   constructor(scope: Construct, id: string, { stage, context }: RunnerImageProps) {
@@ -44,7 +44,7 @@ export class RunnerImage extends Construct {
       imageTagMutability: TagMutability.IMMUTABLE,
       imageScanOnPush: true,
       lifecycleRules: [{ maxImageCount: KEPT_IMAGES }],
-      // It can be built again at any time.
+      // Images can be rebuilt at any time.
       removalPolicy: RemovalPolicy.DESTROY,
       emptyOnDelete: true,
     });
@@ -74,7 +74,7 @@ export class RunnerImage extends Construct {
     repository.grantPullPush(project);
     repository.grant(project, 'ecr:DescribeImages');
 
-    // Each image has a signal of its own: one that was waited for once is not waited for again.
+    // A signal per image: CloudFormation waits for a signal only once.
     const handle = new CfnWaitConditionHandle(this, `signal-${tag}`);
     const start = {
       service: 'CodeBuild',
@@ -87,7 +87,7 @@ export class RunnerImage extends Construct {
         ],
       },
       physicalResourceId: PhysicalResourceId.of(tag),
-      // The answer has the signal's address in it, and is of no use.
+      // The response holds the signal's URL, and nothing that we need.
       outputPaths: ['build.id'],
     };
     const build = new AwsCustomResource(this, 'start', {
@@ -111,7 +111,7 @@ export class RunnerImage extends Construct {
   }
 }
 
-/** A tag names its content: what is there need not be built again. */
+/** A tag names its content: an existing tag is not built again. */
 const BUILD = {
   version: '0.2',
   phases: {
@@ -120,7 +120,7 @@ const BUILD = {
         'aws ecr describe-images --repository-name "$NAME" --image-ids imageTag="$TAG" || (aws ecr get-login-password | docker login --username AWS --password-stdin "$REGISTRY" && docker build --tag "$REGISTRY/$NAME:$TAG" . && docker push "$REGISTRY/$NAME:$TAG")',
       ],
     },
-    // Comes also after a build that failed.
+    // Runs after a failed build, too.
     post_build: {
       commands: [
         'if [ "$CODEBUILD_BUILD_SUCCEEDING" = 1 ]; then STATUS=SUCCESS; else STATUS=FAILURE; fi',
@@ -130,7 +130,7 @@ const BUILD = {
   },
 };
 
-/** What CDK's own grants make of it, and what the build cannot do without. */
+/** Acknowledges findings about CDK's own grants and about rights that the build needs. */
 function acknowledge(scope: RunnerImage, project: Project): void {
   const { stack } = project;
   const projectId = stack.getLogicalId(project.node.defaultChild as CfnProject);
@@ -138,16 +138,16 @@ function acknowledge(scope: RunnerImage, project: Project): void {
   const reasons = {
     CB3: 'Building an image takes a privileged container.',
     CB4: 'The build makes no artifact but the image, which ECR encrypts.',
-    'IAM5[Action::s3:GetBucket*]': 'CDK: to read the one asset that is built.',
-    'IAM5[Action::s3:GetObject*]': 'CDK: to read the one asset that is built.',
-    'IAM5[Action::s3:List*]': 'CDK: to read the one asset that is built.',
-    'IAM5[Resource::*]': 'ecr:GetAuthorizationToken knows no resource.',
+    'IAM5[Action::s3:GetBucket*]': 'CDK: the build reads its one asset.',
+    'IAM5[Action::s3:GetObject*]': 'CDK: the build reads its one asset.',
+    'IAM5[Action::s3:List*]': 'CDK: the build reads its one asset.',
+    'IAM5[Resource::*]': 'ecr:GetAuthorizationToken has no narrower resource.',
     [`IAM5[Resource::${logs}]`]: "CDK: the project's own log.",
   };
   for (const [rule, reason] of Object.entries(reasons)) {
     Validations.of(scope).acknowledge({ id: `AwsSolutions-${rule}`, reason });
   }
-  // One for the whole stack, outside of this construct.
+  // Shared by the whole stack, outside of this construct.
   const provider = stack.node.tryFindChild('AWS679f53fac002430cb0da5b7982bd2287');
   if (provider === undefined) throw new Error('CDK keeps the function of AwsCustomResource under another name');
   for (const [rule, reason] of Object.entries({

@@ -14,13 +14,13 @@ import { LogGroup } from 'aws-cdk-lib/aws-logs';
 import { Construct } from 'constructs';
 import type { Stage } from '../config.ts';
 
-/** What every task listens on. */
+/** Port of every task. */
 const TASK_PORT = 8080;
 
 /**
- * The network of the sandboxes, with nothing else in it: security groups forbid nothing by name, so that what is not
- * here is what a program cannot reach. Without NAT: tasks have public addresses, at which nothing is let in, and the
- * function that speaks to them has no way out but to them, to DynamoDB and to S3.
+ * The network of the sandboxes. Nothing else is in it, because security groups cannot deny addresses: programs must find
+ * nothing here. It has no NAT: tasks have public addresses that accept no connection, and the function that calls them
+ * reaches only tasks, DynamoDB and S3.
  */
 export class SandboxNetwork extends Construct {
   readonly vpc: Vpc;
@@ -37,7 +37,7 @@ export class SandboxNetwork extends Construct {
         { name: 'tasks', subnetType: SubnetType.PUBLIC, cidrMask: 23, mapPublicIpOnLaunch: false },
         { name: 'dispatch', subnetType: SubnetType.PRIVATE_ISOLATED, cidrMask: 25 },
       ],
-      // It would take a function of its own to close the default group, which nothing here is in.
+      // Nothing is in the default group, and closing it would take another function.
       restrictDefaultSecurityGroup: false,
       gatewayEndpoints: {
         s3: { service: GatewayVpcEndpointAwsService.S3 },
@@ -47,7 +47,7 @@ export class SandboxNetwork extends Construct {
         },
       },
     });
-    // What was let through is most of it, and paid by the gigabyte; what was refused is what an attack looks like.
+    // Accepted traffic is most of the volume, which costs by the gigabyte; attacks show in rejected traffic.
     this.vpc.addFlowLog('refused', {
       trafficType: FlowLogTrafficType.REJECT,
       destination: FlowLogDestination.toCloudWatchLogs(
@@ -72,7 +72,7 @@ export class SandboxNetwork extends Construct {
     this.taskGroup.addIngressRule(this.dispatchGroup, Port.tcp(TASK_PORT), 'jobs');
     this.taskGroup.addEgressRule(Peer.anyIpv4(), Port.tcp(443), 'HTTPS, the image and its log included');
     this.dispatchGroup.addEgressRule(this.taskGroup, Port.tcp(TASK_PORT), 'jobs');
-    // Its subnets have a route to these two services and to no other address past the network.
+    // Outside the network, its subnets have routes to these two services only.
     this.dispatchGroup.addEgressRule(Peer.anyIpv4(), Port.tcp(443), 'DynamoDB and S3 by their endpoints');
   }
 }

@@ -10,25 +10,25 @@ import { FUNCTION_NAMES, type FunctionName, type Route } from '#core/http/route.
 import type { TableName } from '#core/ports/table-rules.ts';
 import type { Stage } from '../config.ts';
 import { Firewall } from '../constructs/firewall.ts';
-import { HouseFunction } from '../constructs/house-function.ts';
+import { PlatformFunction } from '../constructs/platform-function.ts';
 import { RouteApi } from '../constructs/route-api.ts';
 import { FUNCTIONS, MAX_BODY_MB, type TableAccess } from '../functions.ts';
 
 export interface ApiStackProps extends StackProps {
   readonly stage: Stage;
   readonly routes: readonly Route[];
-  /** Folder that holds a bundle a function, made by scripts/build-functions.ts. */
+  /** Folder with one bundle per function, built by scripts/build-functions.ts. */
   readonly bundles: string;
 }
 
-/** The HTTP API: API Gateway and a Lambda function for each group of rows. */
+/** The HTTP API: API Gateway, and one Lambda function per `fn` of the route table and the background table. */
 export class ApiStack extends Stack {
   constructor(scope: Construct, id: string, props: ApiStackProps) {
     super(scope, id, props);
     const { stage, routes } = props;
     const functions = new Map(FUNCTION_NAMES.map((fn) => [fn, this.#addFunction(fn, props)]));
     const { restApi } = new RouteApi(this, 'api', { stage, routes, functionOf: (fn) => functions.get(fn)!.lambda });
-    // Not `restApi.url`: it is of the deployment, which waits for the functions.
+    // Not `restApi.url`: it depends on the deployment, which depends on the functions.
     const baseUrl =
       stage.baseUrl ??
       (stage.domain && `https://${stage.domain.name}`) ??
@@ -40,21 +40,21 @@ export class ApiStack extends Stack {
       const { lambda } = this.#addFunction(name, props);
       lambda.addEnvironment('PLATFORM_BASE_URL', baseUrl);
       if (everyMinutes === undefined) {
-        // What is done again by asking again is not done again unasked.
+        // Its caller or its queue retries; Lambda must not retry as well.
         lambda.configureAsyncInvoke({ retryAttempts: 0 });
         continue;
       }
       new Rule(this, `${name}-clock`, {
         description: about,
         schedule: Schedule.rate(Duration.minutes(everyMinutes)),
-        // What one call misses the next one does.
+        // The next tick does what this one missed.
         targets: [new LambdaTarget(lambda, { retryAttempts: 0 })],
       });
     }
     for (const { lambda } of functions.values()) lambda.addEnvironment('PLATFORM_BASE_URL', baseUrl);
     new CfnOutput(this, 'BaseUrl', { value: baseUrl });
     new CfnOutput(this, 'FirstKey', {
-      description: "Makes the first workspace and prints its owner's API key, once.",
+      description: "Creates the first workspace and prints its owner's API key, once.",
       value: `AWS_REGION=${this.region} npm run aws:key -- ${stage.name}`,
     });
   }
@@ -68,12 +68,12 @@ export class ApiStack extends Stack {
     });
     domain.addBasePathMapping(restApi);
     new CfnOutput(this, 'DomainTarget', {
-      description: `What ${name} is to be an alias (or a CNAME) of.`,
+      description: `Target of the alias or CNAME record of ${name}.`,
       value: domain.domainNameAliasDomainName,
     });
   }
 
-  #addFunction(fn: FunctionName | BackgroundFunctionName, { stage, bundles }: ApiStackProps): HouseFunction {
+  #addFunction(fn: FunctionName | BackgroundFunctionName, { stage, bundles }: ApiStackProps): PlatformFunction {
     const {
       memoryMb,
       timeoutSeconds,
@@ -86,7 +86,7 @@ export class ApiStack extends Stack {
       timers,
       timerQueue,
     } = FUNCTIONS[fn];
-    const house = new HouseFunction(this, fn, {
+    const platformFunction = new PlatformFunction(this, fn, {
       stage,
       bundle: join(bundles, fn),
       memoryMb,
@@ -97,14 +97,15 @@ export class ApiStack extends Stack {
         ...stage.settings,
       },
     });
-    for (const [name, access] of Object.entries(tables)) house.useTable(name as TableName, access as TableAccess);
-    if (blobs) house.useBlobs(blobs);
-    if (secrets) house.useSecrets(secrets);
-    if (mail && stage.mailFrom) house.useMail(stage.mailFrom);
-    if (calls) house.useFunctions(calls);
-    if (sandbox) house.useSandbox(stage.sandbox, sandbox);
-    if (timers) house.useTimers(timers);
-    if (timerQueue) house.readTimerQueue(timerQueue);
-    return house;
+    for (const [name, access] of Object.entries(tables))
+      platformFunction.useTable(name as TableName, access as TableAccess);
+    if (blobs) platformFunction.useBlobs(blobs);
+    if (secrets) platformFunction.useSecrets(secrets);
+    if (mail && stage.mailFrom) platformFunction.useMail(stage.mailFrom);
+    if (calls) platformFunction.useFunctions(calls);
+    if (sandbox) platformFunction.useSandbox(stage.sandbox, sandbox);
+    if (timers) platformFunction.useTimers(timers);
+    if (timerQueue) platformFunction.readTimerQueue(timerQueue);
+    return platformFunction;
   }
 }

@@ -18,7 +18,7 @@ import { PolicyStatement } from 'aws-cdk-lib/aws-iam';
 import { LogGroup } from 'aws-cdk-lib/aws-logs';
 import type { Construct } from 'constructs';
 import type { FargateSettings, Stage } from '../config.ts';
-import { HouseFunction } from '../constructs/house-function.ts';
+import { PlatformFunction } from '../constructs/platform-function.ts';
 import { RunnerImage } from '../constructs/runner-image.ts';
 import { SandboxNetwork } from '../constructs/sandbox-network.ts';
 import { POOL_FUNCTIONS, type PoolFunctionName } from '../functions.ts';
@@ -26,22 +26,19 @@ import { POOL_FUNCTIONS, type PoolFunctionName } from '../functions.ts';
 export interface ComputeStackProps extends StackProps {
   readonly stage: Stage;
   readonly settings: FargateSettings;
-  /** Folder that holds a bundle a function, made by scripts/build-functions.ts. */
+  /** Folder with one bundle per function, built by scripts/build-functions.ts. */
   readonly bundles: string;
-  /** Folder with the runner's Dockerfile and all that it needs. */
+  /** Docker build context of the runner. */
   readonly runnerContext: string;
 }
 
-/** An idle task ends by itself after so long, and is replaced: nothing in the pool is older. */
+/** Maximum age of an idle task. It then ends by itself and is replaced. */
 const LEASE_SECONDS = 3600;
 const LOG_STREAM_PREFIX = 'task';
-/** What is not read-only, by the names of its volumes: where runner/Dockerfile has its own. */
+/** Volume -> writable path, where runner/Dockerfile has a volume. Everything else is read-only. */
 const WRITABLE = { home: '/home/user', layer: '/layer', tmp: '/tmp' };
 
-/**
- * Sandboxes on Fargate: their network, the cluster, what its tasks are, and the functions that keep them and speak to
- * them. One stack, for none of it is of use without the rest.
- */
+/** Sandboxes on Fargate: their network, the cluster, the task definition, and the functions that manage and call tasks. */
 export class ComputeStack extends Stack {
   readonly #props: ComputeStackProps;
   readonly #network: SandboxNetwork;
@@ -60,7 +57,7 @@ export class ComputeStack extends Stack {
     });
     Validations.of(cluster).acknowledge({
       id: 'AwsSolutions-ECS4',
-      reason: 'Tasks live for seconds or minutes: their insights would cost more than they do.',
+      reason: 'Tasks live for seconds or minutes: their insights would cost more than the tasks.',
     });
     const task = this.#addTask();
 
@@ -78,7 +75,7 @@ export class ComputeStack extends Stack {
     this.#addCleaner(keeper, cluster);
     const target = new LambdaTarget(keeper.lambda, { retryAttempts: 0 });
     new Rule(this, 'task-states', {
-      description: 'A sandbox runs, or has ended',
+      description: 'A sandbox has started or ended.',
       eventPattern: {
         source: ['aws.ecs'],
         detailType: ['ECS Task State Change'],
@@ -87,7 +84,7 @@ export class ComputeStack extends Stack {
       targets: [target],
     });
     new Rule(this, 'pool-clock', {
-      description: 'Compares the pool with the tasks that there are',
+      description: 'Compares the pool with the tasks of the cluster.',
       schedule: Schedule.rate(Duration.minutes(1)),
       targets: [target],
     });
@@ -100,26 +97,26 @@ export class ComputeStack extends Stack {
       family: `platform-${stage.name}-sandbox`,
       cpu: settings.cpu,
       memoryLimitMiB: settings.memoryMb,
-      // As the functions, so that what is installed for a program runs where it was installed.
+      // As the functions: installed dependencies run on the architecture that they were installed on.
       runtimePlatform: { cpuArchitecture: CpuArchitecture.ARM64, operatingSystemFamily: OperatingSystemFamily.LINUX },
       volumes: Object.keys(WRITABLE).map((name) => ({ name })),
     });
     task.node.addDependency(image.ready);
-    // CDK makes a task role that nobody asked for, and Fargate hands its credentials to whatever runs in the task.
+    // CDK adds a task role, and Fargate gives its credentials to every program in the task.
     task.node.tryRemoveChild('TaskRole');
     (task.node.defaultChild as CfnTaskDefinition).addPropertyDeletionOverride('TaskRoleArn');
-    // No init before it: the runner is process 1, which nothing inside can signal.
+    // No init process: the runner is process 1, which no process inside can signal.
     const linuxParameters = new LinuxParameters(this, 'linux');
     linuxParameters.dropCapabilities(Capability.ALL);
     const container = task.addContainer('runner', {
       image: image.image,
-      // Of the image: neither root nor anybody who can become it.
+      // The image's user: not root, and unable to become root.
       user: '1000:1000',
       readonlyRootFilesystem: true,
       linuxParameters,
       stopTimeout: Duration.seconds(2),
       portMappings: [{ containerPort: 8080 }],
-      // DescribeTasks shows these: nothing secret may ever be among them.
+      // DescribeTasks shows these values: none may be secret.
       environment: { PLATFORM_RUNNER_LEASE_SECONDS: String(LEASE_SECONDS) },
       logging: LogDriver.awsLogs({
         streamPrefix: LOG_STREAM_PREFIX,
@@ -138,19 +135,19 @@ export class ComputeStack extends Stack {
       })),
     );
     for (const [rule, reason] of [
-      ['ECS2', 'What stands in the environment is how long to wait for a job.'],
-      ['IAM5[Resource::*]', 'ecr:GetAuthorizationToken knows no resource.'],
+      ['ECS2', 'The only variable says how long to wait for a job.'],
+      ['IAM5[Resource::*]', 'ecr:GetAuthorizationToken has no narrower resource.'],
     ]) {
       Validations.of(task).acknowledge({ id: `AwsSolutions-${rule}`, reason: reason! });
     }
     return task;
   }
 
-  #addFunction(name: PoolFunctionName, environment: Record<string, string>): HouseFunction {
+  #addFunction(name: PoolFunctionName, environment: Record<string, string>): PlatformFunction {
     const { stage, bundles } = this.#props;
     const network = this.#network;
     const { tables, ...spec } = POOL_FUNCTIONS[name];
-    const house = new HouseFunction(this, name, {
+    const platformFunction = new PlatformFunction(this, name, {
       stage,
       bundle: join(bundles, name),
       ...spec,
@@ -164,14 +161,14 @@ export class ComputeStack extends Stack {
             }
           : undefined,
     });
-    house.useTable('counters', tables.counters);
-    return house;
+    platformFunction.useTable('counters', tables.counters);
+    return platformFunction;
   }
 
-  /** Stops all tasks when the stack is deleted: once nothing starts further ones, and before what they are in goes. */
-  #addCleaner(keeper: HouseFunction, cluster: Cluster): void {
+  /** Stops all tasks when the stack is deleted: after the keeper is gone, before the cluster and its network. */
+  #addCleaner(keeper: PlatformFunction, cluster: Cluster): void {
     const { stage, bundles } = this.#props;
-    const cleaner = new HouseFunction(this, 'pool-cleaner', {
+    const cleaner = new PlatformFunction(this, 'pool-cleaner', {
       stage,
       bundle: join(bundles, 'pool-cleaner'),
       memoryMb: 256,
@@ -188,7 +185,7 @@ export class ComputeStack extends Stack {
     keeper.node.addDependency(resource);
   }
 
-  #allowKeeper(keeper: HouseFunction, clusterName: string, task: FargateTaskDefinition): void {
+  #allowKeeper(keeper: PlatformFunction, clusterName: string, task: FargateTaskDefinition): void {
     this.#allow(keeper, ['ecs:RunTask'], task.taskDefinitionArn, this.#ofCluster(clusterName));
     this.#allowTasks(keeper, clusterName);
     this.#allow(keeper, ['iam:PassRole'], task.executionRole!.roleArn, {
@@ -196,19 +193,24 @@ export class ComputeStack extends Stack {
     });
   }
 
-  /** To look at the tasks of the cluster, and to stop them. */
-  #allowTasks(house: HouseFunction, clusterName: string): void {
-    this.#allow(house, ['ecs:DescribeTasks', 'ecs:StopTask'], this.#arnOf(`task/${clusterName}/*`));
-    // It knows no narrower resource.
-    this.#allow(house, ['ecs:ListTasks'], '*', this.#ofCluster(clusterName));
-    Validations.of(house).acknowledge({
+  /** Rights to look at the tasks of the cluster, and to stop them. */
+  #allowTasks(platformFunction: PlatformFunction, clusterName: string): void {
+    this.#allow(platformFunction, ['ecs:DescribeTasks', 'ecs:StopTask'], this.#arnOf(`task/${clusterName}/*`));
+    // It has no narrower resource.
+    this.#allow(platformFunction, ['ecs:ListTasks'], '*', this.#ofCluster(clusterName));
+    Validations.of(platformFunction).acknowledge({
       id: `AwsSolutions-IAM5[Resource::arn:<AWS::Partition>:ecs:<AWS::Region>:<AWS::AccountId>:task/${clusterName}/*]`,
-      reason: 'Tasks of this cluster: they get their names when they start.',
+      reason: 'Tasks of this cluster: their names are not known before they start.',
     });
   }
 
-  #allow(house: HouseFunction, actions: string[], resource: string, conditions?: Record<string, object>): void {
-    house.lambda.addToRolePolicy(new PolicyStatement({ actions, resources: [resource], conditions }));
+  #allow(
+    platformFunction: PlatformFunction,
+    actions: string[],
+    resource: string,
+    conditions?: Record<string, object>,
+  ): void {
+    platformFunction.lambda.addToRolePolicy(new PolicyStatement({ actions, resources: [resource], conditions }));
   }
 
   #ofCluster(clusterName: string) {

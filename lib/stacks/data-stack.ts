@@ -5,23 +5,23 @@ import { BlockPublicAccess, Bucket, BucketEncryption } from 'aws-cdk-lib/aws-s3'
 import type { Construct } from 'constructs';
 import { PROJECTIONS, TABLE_NAMES, TABLE_SCHEMA, type TableName } from '#core/ports/table-rules.ts';
 import { bucketNameOf, type Stage, tablePrefixOf } from '../config.ts';
-import { HouseFunction } from '../constructs/house-function.ts';
+import { PlatformFunction } from '../constructs/platform-function.ts';
 
-/** As `aws/empty-stage.ts` reads it. */
+/** `aws/empty-stage.ts` reads it. */
 const DISPOSABLE_TAG = 'platform:disposable';
 const RECOVERY_DAYS = 35;
-/** How long a blob that was deleted or replaced can still be brought back. */
+/** Time in which a deleted or replaced blob can be restored. */
 const UNDELETE = Duration.days(30);
 
 export interface DataStackProps extends StackProps {
   readonly stage: Stage;
-  /** Folder that holds a bundle a function, made by scripts/build-functions.ts. */
+  /** Folder with one bundle per function, built by scripts/build-functions.ts. */
   readonly bundles: string;
 }
 
 /**
- * What the platform remembers: three tables and a bucket. A stage that keeps its data keeps all of it when the stack is
- * deleted; of any other nothing stays that costs, not even what was made at run time.
+ * The data: three tables and a bucket. When the stack is deleted, a stage with `keepsData` keeps all of it; any other stage
+ * loses all of it, including the secrets created at run time.
  */
 export class DataStack extends Stack {
   readonly #stage: Stage;
@@ -38,7 +38,7 @@ export class DataStack extends Stack {
     return this.#stage.keepsData ? RemovalPolicy.RETAIN : RemovalPolicy.DESTROY;
   }
 
-  /** Runs and counters expire by themselves: only what is in `main` cannot be had again. */
+  /** Only `main` can be restored: items of the other tables expire by themselves. */
   #addTable(name: TableName): void {
     const { keepsData } = this.#stage;
     const isPrecious = name === 'main';
@@ -65,33 +65,33 @@ export class DataStack extends Stack {
   }
 
   #addBlobs(): Bucket {
-    const house = {
+    const defaults = {
       encryption: BucketEncryption.S3_MANAGED,
       enforceSSL: true,
       blockPublicAccess: BlockPublicAccess.BLOCK_ALL,
       removalPolicy: this.#removalPolicy,
     };
-    // Its lines come for hours after the last request, so that it could not be deleted with the stack.
+    // Its lines arrive hours after the last request, so it could not be deleted with the stack.
     const accessLog =
       this.#stage.keepsData &&
       new Bucket(this, 'blobs-access-log', {
-        ...house,
+        ...defaults,
         lifecycleRules: [{ expiration: Duration.days(this.#stage.logRetentionDays) }],
       });
     const blobs = new Bucket(this, 'blobs', {
-      ...house,
+      ...defaults,
       bucketName: Fn.sub(bucketNameOf(this.#stage)),
       versioned: true,
       ...(accessLog && { serverAccessLogsBucket: accessLog }),
       lifecycleRules: [
         { abortIncompleteMultipartUploadAfter: Duration.days(1) },
-        // Longer than an upload can be used: an hour; or what is on its way into a sandbox: a quarter of an hour.
+        // An upload can be used for an hour, a transfer into a sandbox takes at most a quarter of an hour.
         ...['uploads/', 'transfers/'].map((prefix) => ({
           prefix,
           expiration: Duration.days(1),
           noncurrentVersionExpiration: Duration.days(1),
         })),
-        // What runs took and gave goes with their records, and does not linger as an old version.
+        // Inputs and outputs of runs expire with the records of the runs, old versions included.
         {
           prefix: 'runs/',
           expiration: Duration.days(this.#stage.runRetentionDays),
@@ -101,16 +101,16 @@ export class DataStack extends Stack {
       ],
     });
     if (!accessLog) {
-      const reason = 'A stage to try things in: who read a blob is not kept, and no bucket stays behind.';
+      const reason = 'A stage for trials has no access log, so that no bucket stays behind.';
       Validations.of(blobs).acknowledge({ id: 'AwsSolutions-S1', reason });
     }
     return blobs;
   }
 
-  /** CloudFormation deletes no bucket that holds something, and no secret that it did not make. */
+  /** CloudFormation deletes no bucket with objects, and no secret that it did not create. */
   #addCleaner(blobs: Bucket, { stage, bundles }: DataStackProps): void {
     Tags.of(blobs).add(DISPOSABLE_TAG, 'true');
-    const cleaner = new HouseFunction(this, 'cleaner', {
+    const cleaner = new PlatformFunction(this, 'cleaner', {
       stage,
       bundle: join(bundles, 'cleaner'),
       memoryMb: 512,

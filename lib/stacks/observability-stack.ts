@@ -23,14 +23,14 @@ import { FUNCTIONS, MICROVM_FUNCTIONS, POOL_FUNCTIONS } from '../functions.ts';
 
 const PERIOD = Duration.minutes(5);
 
-/** What looks after sandboxes, by their kind. */
+/** Functions that manage sandboxes, by kind of sandbox. */
 const SANDBOX_FUNCTIONS = {
   none: [],
   fargate: Object.keys(POOL_FUNCTIONS),
   microvm: Object.keys(MICROVM_FUNCTIONS),
 } satisfies Record<Stage['sandbox']['kind'], string[]>;
 
-/** What the keeper of the pool writes each minute, and when ECS refuses it a task: `aws/fargate/keeper.ts`. */
+/** Log lines of the pool's keeper (`aws/fargate/keeper.ts`): one each minute, and one when ECS refuses a task. */
 const POOL_LINES = {
   SandboxesIdle: { pattern: FilterPattern.stringValue('$.message', '=', 'pool'), value: '$.idle' },
   SandboxesClaimed: { pattern: FilterPattern.stringValue('$.message', '=', 'pool'), value: '$.claimed' },
@@ -38,23 +38,22 @@ const POOL_LINES = {
   TasksNotStarted: { pattern: FilterPattern.stringValue('$.message', '=', 'task not started'), value: '1' },
 } as const;
 
-/** What is watched, and when somebody should look. Each has a section in `docs/operate.md`. */
+/** A metric with its alarm. Each has a section in `docs/operate.md`. */
 interface Watch {
-  /** Of the alarm, after `platform-<stage>-`. */
+  /** Name of the alarm, after `platform-<stage>-`. */
   readonly name: string;
   /** What happened, as a sentence. */
   readonly what: string;
   readonly metric: IMetric;
-  /** The alarm goes off above it. */
+  /** Threshold: the alarm goes off above it. */
   readonly above: number;
-  /** In how many of the last three periods. @default 1 */
+  /** Number of the last three periods that must be above. @default 1 */
   readonly periods?: 1 | 2 | 3;
 }
 
 /**
- * A dashboard, and alarms where the stage file asks for them. Everything is found by its name, so nothing depends on
- * this stack. The numbers are those that AWS counts anyway, and some that are made of log lines: nothing is sent anywhere
- * inside a request.
+ * A dashboard, and alarms if the stage asks for them. It refers to resources by name, so no stack depends on it. Metrics
+ * come from AWS or from log lines: no request sends any.
  */
 export class ObservabilityStack extends Stack {
   readonly #stage: Stage;
@@ -92,7 +91,7 @@ export class ObservabilityStack extends Stack {
     return this.#stage.sandbox.kind === 'fargate';
   }
 
-  /** All functions into one number; the log says which. */
+  /** One metric for all functions; the log says which function failed. */
   #countFailures(): void {
     const filterPattern = FilterPattern.stringValue('$.level', '=', 'ERROR');
     for (const fn of [...FUNCTION_NAMES, ...this.#withoutRequests]) {
@@ -123,7 +122,7 @@ export class ObservabilityStack extends Stack {
       },
       {
         name: 'failures',
-        what: 'The platform met errors that it does not know.',
+        what: 'Unexpected errors occurred.',
         metric: this.#failures(),
         above: 5,
       },
@@ -148,7 +147,7 @@ export class ObservabilityStack extends Stack {
         above: slowSeconds(fn) * 1000,
         periods: 3 as const,
       })),
-      // A stream that breaks off has its status already, and what the clock calls has nobody who would see an answer.
+      // A broken stream has sent its status already, and no client sees errors of background work.
       ...[...FUNCTION_NAMES.filter(isSlowByNature), ...this.#withoutRequests].map((fn) => ({
         name: `broken-${fn}`,
         what: `The function "${fn}" ended with an error, ran out of memory or took too long.`,
@@ -158,7 +157,7 @@ export class ObservabilityStack extends Stack {
       })),
       {
         name: 'dead-fires',
-        what: 'Schedules were due and could not be run: their messages lie in the dead-letter queue.',
+        what: 'Due schedules could not be run: their messages are in the dead-letter queue.',
         metric: new Metric({
           namespace: 'AWS/SQS',
           metricName: 'ApproximateNumberOfMessagesVisible',
@@ -176,14 +175,14 @@ export class ObservabilityStack extends Stack {
     return [
       {
         name: 'pool-empty',
-        what: 'Calls waited for a sandbox for minutes, or were refused for want of one.',
+        what: 'Calls waited minutes for a sandbox, or were refused because none was free.',
         metric: this.#ours('CallsWaiting', Stats.MAXIMUM),
         above: 0,
         periods: 2,
       },
       {
         name: 'tasks-not-started',
-        what: 'ECS did not start the tasks that sandboxes are.',
+        what: 'ECS did not start tasks for sandboxes.',
         metric: this.#ours('TasksNotStarted', Stats.SUM),
         above: 2,
         periods: 2,
@@ -191,7 +190,7 @@ export class ObservabilityStack extends Stack {
     ];
   }
 
-  /** Called by a clock, an event or another function. */
+  /** Functions that a clock, an event or another function calls. */
   get #withoutRequests(): string[] {
     return [...BACKGROUND_FUNCTIONS, ...SANDBOX_FUNCTIONS[this.#stage.sandbox.kind]];
   }
@@ -246,7 +245,7 @@ export class ObservabilityStack extends Stack {
     return new Metric({ namespace: 'AWS/ApiGateway', metricName, dimensionsMap, statistic, period: PERIOD });
   }
 
-  /** Without `fn`, of the whole account in this Region. */
+  /** Without `fn`: all functions of the account in this Region. */
   #lambda(metricName: string, statistic: string, fn?: string): Metric {
     const dimensionsMap = fn === undefined ? undefined : { FunctionName: functionNameOf(this.#stage, fn) };
     return new Metric({
@@ -293,8 +292,8 @@ export class ObservabilityStack extends Stack {
   }
 }
 
-/** An upload waits 10 s for its installation. */
+/** An upload waits up to 10 s for its installation. */
 const slowSeconds = (fn: FunctionName): number => (fn === 'agents' ? 12 : 3);
 
-/** `slow-keys` and `slow-runs` are one section. */
+/** Alarms such as `slow-keys` and `slow-runs` share a section. */
 const sectionOf = (name: string): string => name.replace(/^(slow|broken|throttled-table)-.*/, '$1');

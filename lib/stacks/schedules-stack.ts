@@ -6,27 +6,27 @@ import type { Construct } from 'constructs';
 import { type Stage, timerNamesOf } from '../config.ts';
 import { FUNCTIONS } from '../functions.ts';
 
-/** A minute that is late by more than five is missed, so what waits for longer is of no use. */
+/** Well above the five minutes after which a scheduled run counts as missed. */
 const RETENTION = Duration.hours(6);
-/** How long what failed can be looked at. */
+/** Time to look at failed messages. */
 const DEAD_RETENTION = Duration.days(14);
 const MAX_RECEIVES = 5;
-/** What AWS advises for a queue that a function reads: batches wait for a free function meanwhile. */
+/** AWS's recommendation for a queue that a function reads: batches may wait for a free function. */
 const VISIBILITY_FACTOR = 6;
 
-/** What wakes the platform for schedules: a group of EventBridge schedules, which the platform fills, and their queue. */
+/** Timers of schedules: the group of EventBridge schedules that the platform creates at run time, and their queue. */
 export class SchedulesStack extends Stack {
   constructor(scope: Construct, id: string, props: StackProps & { readonly stage: Stage }) {
     super(scope, id, props);
     const names = timerNamesOf(props.stage);
-    const house = { encryption: QueueEncryption.SQS_MANAGED, enforceSSL: true };
+    const defaults = { encryption: QueueEncryption.SQS_MANAGED, enforceSSL: true };
     const dead = new Queue(this, 'fires-dead', {
-      ...house,
+      ...defaults,
       queueName: names.deadQueue,
       retentionPeriod: DEAD_RETENTION,
     });
     const fires = new Queue(this, 'fires', {
-      ...house,
+      ...defaults,
       queueName: names.queue,
       retentionPeriod: RETENTION,
       visibilityTimeout: Duration.seconds(FUNCTIONS['schedule-fired'].timeoutSeconds * VISIBILITY_FACTOR),
@@ -35,8 +35,8 @@ export class SchedulesStack extends Stack {
     const group = new CfnScheduleGroup(this, 'timers', { name: names.group });
     new Role(this, 'timer-role', {
       roleName: names.role,
-      description: 'By which EventBridge Scheduler sends what is due to the queue.',
-      // Not whoever else has schedules in EventBridge: only this group of this account.
+      description: 'EventBridge Scheduler sends due schedules to the queue with this role.',
+      // Only this group of this account may take the role.
       assumedBy: new ServicePrincipal('scheduler.amazonaws.com', {
         conditions: {
           StringEquals: { 'aws:SourceAccount': this.account },

@@ -314,7 +314,7 @@ describe('alarms', () => {
 describe('functions', () => {
   const { api } = stages.prod;
 
-  test.each(FUNCTION_NAMES)('%s has the house defaults', (fn) => {
+  test.each(FUNCTION_NAMES)('%s has the defaults of a platform function', (fn) => {
     const { Properties } = api.Resources[functionIdOf(api, fn)]!;
     const { Variables } = Properties.Environment;
     expect(Variables).toMatchObject({ POWERTOOLS_SERVICE_NAME: fn, POWERTOOLS_METRICS_NAMESPACE: 'platform/prod' });

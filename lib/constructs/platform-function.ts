@@ -26,28 +26,37 @@ import {
 } from '../config.ts';
 import type { BlobAccess, BlobFolder, TableAccess } from '../functions.ts';
 
-export interface HouseFunctionProps {
+export interface PlatformFunctionProps {
   readonly stage: Stage;
-  /** Folder with `index.mjs`, whose export `handler` is called. */
+  /** Folder with `index.mjs`; Lambda calls its export `handler`. */
   readonly bundle: string;
   readonly memoryMb: number;
   readonly timeoutSeconds: number;
-  /** Settings beside those that the `use...` methods add. */
+  /** Environment variables, besides the defaults and those that the `use...` methods add. */
   readonly environment: Readonly<Record<string, string>>;
-  /** The network that it is in, and can reach nothing past of. @default - none: it reaches the internet */
+  /**
+   * Network that the function runs in. It then reaches this network only.
+   *
+   * @default - none: the function reaches the internet
+   */
   readonly network?: Pick<FunctionProps, 'vpc' | 'vpcSubnets' | 'securityGroups'>;
 }
 
 /**
- * A Lambda function with the house's defaults: Node 24 on arm64, X-Ray, a log group that forgets, and a
- * role of its own that may write these logs and traces. Each `use...` method adds a setting and the grant that belongs
- * to it, so that neither is without the other.
+ * A Lambda function with the platform's defaults:
+ *
+ * - name `platform-<stage>-<id>`, Node 24 on arm64, handler `index.handler`
+ * - a log group `/aws/lambda/<name>` with the stage's retention, kept if the stage keeps its data
+ * - a role of its own that may only write these logs and X-Ray traces; active tracing
+ * - environment: `POWERTOOLS_SERVICE_NAME` (the id), `POWERTOOLS_METRICS_NAMESPACE`, `PLATFORM_LOG_LEVEL`
+ *
+ * Each `use...` method adds a setting together with the rights that it needs.
  */
-export class HouseFunction extends Construct {
+export class PlatformFunction extends Construct {
   readonly lambda: LambdaFunction;
   readonly #stage: Stage;
 
-  constructor(scope: Construct, id: string, props: HouseFunctionProps) {
+  constructor(scope: Construct, id: string, props: PlatformFunctionProps) {
     super(scope, id);
     const { stage } = props;
     this.#stage = stage;
@@ -80,17 +89,13 @@ export class HouseFunction extends Construct {
       },
     });
     if (props.network) {
-      // Lambda makes its way into the network with these, before the function runs; from inside, EC2 is not reached.
+      // Lambda attaches the function to the network with these, before it runs. From inside, EC2 is out of reach.
       const actions = ['Create', 'Describe', 'Delete'].map(
         (verb) => `ec2:${verb}NetworkInterface${verb === 'Describe' ? 's' : ''}`,
       );
       this.lambda.addToRolePolicy(new PolicyStatement({ actions, resources: ['*'] }));
     }
-    acknowledgeWildcard(
-      this,
-      '*',
-      'X-Ray takes traces for no particular resource: its two actions know no narrower one.',
-    );
+    acknowledgeWildcard(this, '*', 'The two actions of X-Ray have no narrower resource.');
   }
 
   useTable(name: TableName, { items, query = [] }: TableAccess): void {
@@ -114,8 +119,8 @@ export class HouseFunction extends Construct {
     this.lambda.addEnvironment('PLATFORM_BUCKET', Fn.sub(bucket));
     const arn = `arn:\${AWS::Partition}:s3:::${bucket}`;
     const inFolders = (folders: readonly BlobFolder[]) => folders.map((folder) => `${arn}/${folder}/*`);
-    const reason = 'Blobs of one kind: their keys are made at run time, so only the folder is known.';
-    // Without listing, S3 answers for an object that is not there that it is forbidden.
+    const reason = 'Blobs of one kind: only their folder is known before run time.';
+    // Without this right, S3 answers 403 for a missing object.
     if (read.length > 0) this.#allow(['s3:ListBucket'], [arn]);
     this.#allow(['s3:GetObject'], inFolders(read), reason);
     this.#allow(['s3:PutObject'], inFolders(write), reason);
@@ -129,18 +134,18 @@ export class HouseFunction extends Construct {
     this.#allow(
       actions.map((action) => `secretsmanager:${action}`),
       [`arn:\${AWS::Partition}:secretsmanager:\${AWS::Region}:\${AWS::AccountId}:secret:${prefix}/*`],
-      'The vaults of this stage, one a workspace: they are made at run time, so only their prefix is known.',
+      'The vaults of this stage, one per workspace: only their prefix is known before run time.',
     );
   }
 
   useMail(from: string): void {
     this.lambda.addEnvironment('PLATFORM_MAIL_FROM', from);
     const prefix = `arn:\${AWS::Partition}:ses:\${AWS::Region}:\${AWS::AccountId}:identity/`;
-    // Verified is the address or its domain.
+    // Either the address is verified, or its domain.
     this.#allow(['ses:SendEmail'], [prefix + from, prefix + from.split('@')[1]]);
   }
 
-  /** What opens sandboxes gives them leave to read what they run. */
+  /** A function that opens sandboxes also signs links to what they read. */
   useSandbox({ kind }: Stage['sandbox'], use: 'open' | 'know'): void {
     this.lambda.addEnvironment('PLATFORM_HOSTED_SANDBOX', kind);
     if (use === 'know' || kind === 'none') return;
@@ -157,7 +162,7 @@ export class HouseFunction extends Construct {
     }
   }
 
-  /** What is done to a VM is a right on its image. */
+  /** IAM grants actions on a MicroVM by its image. */
   useMicrovms(actions: readonly string[]): void {
     const image = microvmImageArnOf(this.#stage);
     this.lambda.addEnvironment('PLATFORM_MICROVM_IMAGE', Fn.sub(image));
@@ -167,7 +172,7 @@ export class HouseFunction extends Construct {
       [image, `${image}:*`],
       'The versions of the one image.',
     );
-    // Listing knows no resource; the house acknowledges it with the traces.
+    // Has no narrower resource; the constructor acknowledged the wildcard.
     if (actions.some(isListing)) this.#allow(['lambda:ListMicrovms'], ['*']);
   }
 
@@ -180,7 +185,7 @@ export class HouseFunction extends Construct {
     );
   }
 
-  /** To find and delete every version of every blob. */
+  /** Rights to find and delete every version of every blob. */
   emptyBlobs(): void {
     const bucket = bucketNameOf(this.#stage);
     this.lambda.addEnvironment('PLATFORM_BUCKET', Fn.sub(bucket));
@@ -189,15 +194,15 @@ export class HouseFunction extends Construct {
     this.#allow(['s3:DeleteObject', 's3:DeleteObjectVersion'], [`${arn}/*`], 'Every blob of this stage.');
   }
 
-  /** To find and delete every vault. */
+  /** Rights to find and delete every vault. */
   deleteSecrets(): void {
     const prefix = secretPrefixOf(this.#stage);
     this.lambda.addEnvironment('PLATFORM_SECRET_PREFIX', prefix);
-    this.#allow(['secretsmanager:ListSecrets'], ['*'], 'Listing knows no narrower resource.');
+    this.#allow(['secretsmanager:ListSecrets'], ['*'], 'Listing has no narrower resource.');
     this.#allow(
       ['secretsmanager:DeleteSecret'],
       [`arn:\${AWS::Partition}:secretsmanager:\${AWS::Region}:\${AWS::AccountId}:secret:${prefix}/*`],
-      'The vaults of this stage, one a workspace: they are made at run time, so only their prefix is known.',
+      'The vaults of this stage, one per workspace: only their prefix is known before run time.',
     );
   }
 
@@ -212,7 +217,7 @@ export class HouseFunction extends Construct {
     this.#allow(
       ['scheduler:CreateSchedule', 'scheduler:DeleteSchedule'],
       [`arn:\${AWS::Partition}:scheduler:\${AWS::Region}:\${AWS::AccountId}:schedule/${group}/*`],
-      'The timers of this stage, which are made at run time: only their group is known.',
+      'The timers of this stage: only their group is known before run time.',
     );
     this.lambda.addToRolePolicy(
       new PolicyStatement({
@@ -221,11 +226,11 @@ export class HouseFunction extends Construct {
         conditions: { StringEquals: { 'iam:PassedToService': 'scheduler.amazonaws.com' } },
       }),
     );
-    // Knows no narrower resource, like the traces; acknowledged with them.
+    // Has no narrower resource; the constructor acknowledged the wildcard.
     if (access === 'list') this.#allow(['scheduler:ListSchedules'], ['*']);
   }
 
-  /** Reads the queue of {@link useTimers}. */
+  /** Makes the queue of {@link useTimers} invoke the function. */
   readTimerQueue({ batchSize, maxConcurrency }: { readonly batchSize: number; readonly maxConcurrency: number }): void {
     const { queue } = timerNamesOf(this.#stage);
     const arn = Fn.sub(`arn:\${AWS::Partition}:sqs:\${AWS::Region}:\${AWS::AccountId}:${queue}`);
@@ -235,7 +240,7 @@ export class HouseFunction extends Construct {
     );
   }
 
-  /** ARNs in `Fn::Sub` notation; `reason` for those that end with a wildcard. */
+  /** ARNs in `Fn::Sub` notation. `reason` acknowledges a wildcard in them. */
   #allow(actions: string[], arns: string[], reason?: string): void {
     if (actions.length === 0 || arns.length === 0) return;
     this.lambda.addToRolePolicy(new PolicyStatement({ actions, resources: arns.map(substituted) }));
