@@ -86,8 +86,8 @@ export function loadedAtStart({ outputs }: Metafile, file: string): { bytes: num
 
 async function buildFunction(name: string, folder: string, outdir: string, parts: Parts): Promise<Metafile> {
   const apart = new Map<string, string>();
-  const plugins = [ownRows(name), writtenDocument, oneLocale, bundledApart(apart)];
-  const metafiles = [await bundle(join(folder, 'index.ts'), outdir, plugins)];
+  const plugins = [ownRows(name), ownHandlers(name), writtenDocument, oneLocale, bundledApart(apart)];
+  const metafiles = [withoutUnused(await bundle(join(folder, 'index.ts'), outdir, plugins))];
   const imported = new Set(
     Object.values(metafiles[0]!.outputs).flatMap(({ imports }) => imports.map(({ path }) => path)),
   );
@@ -95,6 +95,19 @@ async function buildFunction(name: string, folder: string, outdir: string, parts
     if (imported.has(partPath(part))) metafiles.push(await parts.copy(part, file, outdir));
   }
   return merged(metafiles);
+}
+
+/**
+ * Deletes the outputs that `index.mjs` does not reach: esbuild writes a chunk for every dynamic import that it has read, also
+ * for those in code that it dropped as unused.
+ */
+function withoutUnused({ inputs, outputs }: Metafile): Metafile {
+  const paths = Object.keys(outputs);
+  const used = new Set(paths.filter((path) => path.endsWith('/index.mjs')));
+  for (const path of used) for (const { path: part } of outputs[path]!.imports) if (part in outputs) used.add(part);
+  const isUsed = (path: string) => used.has(path.replace(/\.map$/, ''));
+  for (const path of paths) if (!isUsed(path)) rmSync(join(ROOT, path));
+  return { inputs, outputs: Object.fromEntries(Object.entries(outputs).filter(([path]) => isUsed(path))) };
 }
 
 async function bundle(entry: string, outdir: string, plugins: Plugin[]): Promise<Metafile> {
@@ -152,6 +165,30 @@ const ownRows = (fn: string): Plugin => ({
         }
       }
       return { contents: parts.join('\n') + source.replaceAll(ROUTES_IMPORT, ''), loader: 'ts' };
+    });
+  },
+});
+
+/** `import { keyHandlers } from '#core/accounts/keys/handlers.ts';`, also over several lines. */
+const IMPORT = /^import \{([^}]+)\} from '[^']+';$/gm;
+
+/**
+ * The table of handlers as one function needs it: its own export, and what that imports. Tree shaking alone would still
+ * read the imports of all other handlers, and share code with what these load dynamically.
+ */
+const ownHandlers = (fn: string): Plugin => ({
+  name: 'own-handlers',
+  setup({ onLoad }) {
+    const table = join(ROOT, 'core/api/handlers.ts');
+    onLoad({ filter: exactly(table) }, () => {
+      const [head, ...exported] = readFileSync(table, 'utf8').split(/^export const /m);
+      const own = exported.find((text) => text.startsWith(`${fn} =`));
+      if (own === undefined) throw new Error(`${table} has no handlers of ${fn}`);
+      const words = new Set(own.match(/\w+/g));
+      const imports = [...head!.matchAll(IMPORT)].filter(([, names]) =>
+        names!.match(/\w+/g)!.some((name) => words.has(name)),
+      );
+      return { contents: [...imports.map(([text]) => text), `export const ${own}`].join('\n'), loader: 'ts' };
     });
   },
 });

@@ -13,6 +13,7 @@ import { scheduleTriggerHandlers } from '#core/automation/schedules/trigger.ts';
 import { webhookDeliveryHandlers, webhookHandlers } from '#core/automation/webhooks/handlers.ts';
 import { creditHandlers } from '#core/billing/credits/handlers.ts';
 import { usageHandlers } from '#core/billing/usage/handlers.ts';
+import type { Handlers } from '#core/http/route.ts';
 import type { AllDeps } from '#core/ports/deps.ts';
 import { callHandlers } from '#core/running/calls/handlers.ts';
 import { agentLogHandlers } from '#core/runs/agent-logs/handlers.ts';
@@ -22,29 +23,69 @@ import { storageHandlers } from '#core/workbench/storage/handlers.ts';
 import { taskHandlers } from '#core/workbench/tasks/handlers.ts';
 import { agentListeners } from './listeners.ts';
 import { metaHandlers } from './meta/handlers.ts';
+import type { routes } from './routes.ts';
 
-/** Every handler of the route table, for a host that serves it whole. */
-export const allHandlers = (deps: AllDeps) => ({
-  ...metaHandlers(deps),
-  ...keyHandlers(deps),
-  ...workspaceHandlers(deps),
-  ...secretHandlers(deps),
-  ...taskHandlers(deps),
-  ...messageHandlers(deps),
-  ...storageHandlers(deps),
-  ...usageHandlers(deps),
-  ...creditHandlers(deps),
-  ...catalogHandlers(deps),
+/** The dependencies of several functions together. */
+type DepsOf<F extends (deps: never) => unknown> = (
+  F extends (deps: infer D) => unknown
+    ? (deps: D) => void
+    : never
+) extends (deps: infer All) => void
+  ? All
+  : never;
+
+/*
+ * The handlers of each deployed function, under its name: `fn` of their rows. Each is an export of its own, so that a
+ * function's bundle holds only its handlers.
+ */
+export const meta = metaHandlers;
+export const agents = (
+  deps: DepsOf<typeof agentLogHandlers | typeof agentListeners> &
+    Omit<DepsOf<typeof agentHandlers>, 'listeners'> &
+    Parameters<typeof serviceKeyHandlers>[0],
+) => ({
   ...agentHandlers({ ...deps, listeners: agentListeners(deps) }),
   ...agentLogHandlers(deps),
   ...serviceKeyHandlers(deps, findOwn),
-  ...downloadHandlers(deps),
-  ...runHandlers(deps),
+});
+export const billing = creditHandlers;
+export const calls = (
+  deps: DepsOf<typeof callHandlers | typeof scheduleTriggerHandlers | typeof webhookDeliveryHandlers>,
+) => ({ ...callHandlers(deps), ...scheduleTriggerHandlers(deps), ...webhookDeliveryHandlers(deps) });
+export const catalog = catalogHandlers;
+export const downloads = downloadHandlers;
+export const keys = keyHandlers;
+export const runs = runHandlers;
+export const schedules = (deps: DepsOf<typeof scheduleHandlers | typeof alertHandlers | typeof webhookHandlers>) => ({
   ...scheduleHandlers(deps),
   ...alertHandlers(deps),
   ...webhookHandlers(deps),
-  ...webhookDeliveryHandlers(deps),
-  ...scheduleTriggerHandlers(deps),
-  ...uploadHandlers(deps),
-  ...callHandlers(deps),
+});
+export const secrets = secretHandlers;
+export const storage = storageHandlers;
+export const tasks = (deps: DepsOf<typeof taskHandlers | typeof messageHandlers>) => ({
+  ...taskHandlers(deps),
+  ...messageHandlers(deps),
+});
+export const uploads = uploadHandlers;
+export const usage = usageHandlers;
+export const workspaces = workspaceHandlers;
+
+/** Every handler of the route table, for a host that serves all of it. */
+export const allHandlers = (deps: AllDeps): Handlers<typeof routes> => ({
+  ...meta(deps),
+  ...agents(deps),
+  ...billing(deps),
+  ...calls(deps),
+  ...catalog(deps),
+  ...downloads(deps),
+  ...keys(deps),
+  ...runs(deps),
+  ...schedules(deps),
+  ...secrets(deps),
+  ...storage(deps),
+  ...tasks(deps),
+  ...uploads(deps),
+  ...usage(deps),
+  ...workspaces(deps),
 });

@@ -1,7 +1,7 @@
 import { tableParts } from '#aws/deps.ts';
-import { creditHandlers } from '#core/billing/credits/handlers.ts';
+import { billing } from '#core/api/handlers.ts';
 import { host, observe } from '../host.ts';
 import { createHandler } from '../lambda.ts';
 
 const deps = { ...host, ...tableParts(host) };
-export const handler = createHandler('billing', deps, creditHandlers(deps)).use(observe);
+export const handler = createHandler('billing', deps, billing(deps)).use(observe);

@@ -1,10 +1,7 @@
 import { awsDeps } from '#aws/all-deps.ts';
-import { scheduleTriggerHandlers } from '#core/automation/schedules/trigger.ts';
-import { webhookDeliveryHandlers } from '#core/automation/webhooks/handlers.ts';
-import { callHandlers } from '#core/running/calls/handlers.ts';
+import { calls } from '#core/api/handlers.ts';
 import { host, observe } from '../host.ts';
 import { createHandler } from '../lambda.ts';
 
 const deps = awsDeps(host.config);
-const handlers = { ...callHandlers(deps), ...scheduleTriggerHandlers(deps), ...webhookDeliveryHandlers(deps) };
-export const handler = createHandler('calls', deps, handlers).use(observe);
+export const handler = createHandler('calls', deps, calls(deps)).use(observe);

@@ -1,7 +1,7 @@
 import { blobParts, tableParts } from '#aws/deps.ts';
-import { catalogHandlers } from '#core/agents/catalog/handlers.ts';
+import { catalog } from '#core/api/handlers.ts';
 import { host, observe } from '../host.ts';
 import { createHandler } from '../lambda.ts';
 
 const deps = { ...host, ...tableParts(host), ...blobParts(host) };
-export const handler = createHandler('catalog', deps, catalogHandlers(deps)).use(observe);
+export const handler = createHandler('catalog', deps, catalog(deps)).use(observe);

@@ -1,7 +1,7 @@
 import { blobParts, tableParts } from '#aws/deps.ts';
-import { downloadHandlers } from '#core/agents/downloads/handlers.ts';
+import { downloads } from '#core/api/handlers.ts';
 import { host, observe } from '../host.ts';
 import { createHandler } from '../lambda.ts';
 
 const deps = { ...host, ...tableParts(host), ...blobParts(host) };
-export const handler = createHandler('downloads', deps, downloadHandlers(deps)).use(observe);
+export const handler = createHandler('downloads', deps, downloads(deps)).use(observe);

@@ -1,7 +1,7 @@
 import { blobParts, tableParts } from '#aws/deps.ts';
-import { storageHandlers } from '#core/workbench/storage/handlers.ts';
+import { storage } from '#core/api/handlers.ts';
 import { host, observe } from '../host.ts';
 import { createHandler } from '../lambda.ts';
 
 const deps = { ...host, ...tableParts(host), ...blobParts(host) };
-export const handler = createHandler('storage', deps, storageHandlers(deps)).use(observe);
+export const handler = createHandler('storage', deps, storage(deps)).use(observe);

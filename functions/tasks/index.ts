@@ -1,8 +1,7 @@
 import { tableParts } from '#aws/deps.ts';
-import { messageHandlers } from '#core/workbench/messages/handlers.ts';
-import { taskHandlers } from '#core/workbench/tasks/handlers.ts';
+import { tasks } from '#core/api/handlers.ts';
 import { host, observe } from '../host.ts';
 import { createHandler } from '../lambda.ts';
 
 const deps = { ...host, ...tableParts(host) };
-export const handler = createHandler('tasks', deps, { ...taskHandlers(deps), ...messageHandlers(deps) }).use(observe);
+export const handler = createHandler('tasks', deps, tasks(deps)).use(observe);

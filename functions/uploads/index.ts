@@ -1,7 +1,7 @@
 import { tableParts, uploadFormParts } from '#aws/deps.ts';
-import { uploadHandlers } from '#core/agents/uploads/handlers.ts';
+import { uploads } from '#core/api/handlers.ts';
 import { host, observe } from '../host.ts';
 import { createHandler } from '../lambda.ts';
 
 const deps = { ...host, ...tableParts(host), ...uploadFormParts(host) };
-export const handler = createHandler('uploads', deps, uploadHandlers(deps)).use(observe);
+export const handler = createHandler('uploads', deps, uploads(deps)).use(observe);

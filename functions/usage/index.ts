@@ -1,7 +1,7 @@
 import { tableParts } from '#aws/deps.ts';
-import { usageHandlers } from '#core/billing/usage/handlers.ts';
+import { usage } from '#core/api/handlers.ts';
 import { host, observe } from '../host.ts';
 import { createHandler } from '../lambda.ts';
 
 const deps = { ...host, ...tableParts(host) };
-export const handler = createHandler('usage', deps, usageHandlers(deps)).use(observe);
+export const handler = createHandler('usage', deps, usage(deps)).use(observe);
