@@ -33,7 +33,7 @@ interface Received {
   readonly body: string;
 }
 
-/** A receiver that answers as `answer` says, 204 by default. */
+/** A receiver that answers with `answer`, by default 204. */
 async function receiver(
   answer: (response: ServerResponse, request: IncomingMessage) => void = (response) => response.writeHead(204).end(),
 ) {
@@ -86,7 +86,7 @@ test('checks the certificate for the name, not for the address that it connects 
   expect(await post('other.example.com')).toMatchObject({ ok: false, problem: expect.stringContaining('ALTNAME') });
 });
 
-test.each([400, 401, 404, 410, 429, 500, 503])('an answer of %i is a failure that may pass', async (status) => {
+test.each([400, 401, 404, 410, 429, 500, 503])('an answer of %i is a failure that may be retried', async (status) => {
   const { url } = await receiver((response) => response.writeHead(status).end('a page with a secret'));
   expect(await outbound({ ownHosts: OWN }).post({ url, body: BODY })).toEqual({
     ok: false,
@@ -95,7 +95,7 @@ test.each([400, 401, 404, 410, 429, 500, 503])('an answer of %i is a failure tha
   });
 });
 
-test('nobody there is a failure that may pass', async () => {
+test('a refused connection is a failure that may be retried', async () => {
   const { server, url } = await receiver();
   server.close();
   expect(await outbound({ ownHosts: OWN }).post({ url, body: BODY })).toEqual({
@@ -105,7 +105,7 @@ test('nobody there is a failure that may pass', async () => {
   });
 });
 
-test('a name that nobody knows is a failure that may pass', async () => {
+test('an unknown name is a failure that may be retried', async () => {
   const resolve = () => Promise.reject(Object.assign(new Error('x'), { code: 'ENOTFOUND' }));
   expect(await outbound({ resolve }).post({ url: 'https://gone.example.com/', body: BODY })).toEqual({
     ok: false,
@@ -143,7 +143,7 @@ test('of a name with public and private addresses only the public ones are tried
   const tried: string[] = [];
   const dial = (address: string) => {
     tried.push(address);
-    // Nobody listens there.
+    // No server listens there.
     return connect({ host: '127.0.0.1', port: 1 });
   };
   const resolve = async () => ['10.0.0.1', PUBLIC, '127.0.0.1', '2606:4700:4700::1111'];
@@ -151,7 +151,7 @@ test('of a name with public and private addresses only the public ones are tried
   expect(tried).toEqual([PUBLIC, '2606:4700:4700::1111']);
 });
 
-/** A DNS server that answers each question for an A record with the next of `addresses`, the last one again and again. */
+/** A DNS server that answers each question for an A record with the next of `addresses`, then repeats the last one. */
 async function dnsServer(addresses: readonly string[]) {
   const socket = createSocket('udp4');
   let asked = 0;
@@ -170,7 +170,7 @@ async function dnsServer(addresses: readonly string[]) {
   return { resolve: (host: string) => resolver.resolve4(host), asked: () => asked };
 }
 
-test('a name that turns private after it was checked is asked for once, and leads to what was checked', async () => {
+test('a name is resolved once a try, so a name that turns private after the check leads to the checked address', async () => {
   const { received, port } = await receiver();
   const dns = await dnsServer([PUBLIC, '127.0.0.1']);
   const tried: string[] = [];
@@ -182,7 +182,7 @@ test('a name that turns private after it was checked is asked for once, and lead
   const client = outbound({ resolve: dns.resolve, connect: dial });
   expect(await client.post(target)).toMatchObject({ ok: false, isFinal: false });
   expect([tried, dns.asked()]).toEqual([[PUBLIC], 1]);
-  // The next try asks again, and is told the private address.
+  // The next try resolves the name again, to the private address.
   expect(await client.post(target)).toMatchObject({ ok: false, isFinal: true });
   expect([tried, dns.asked(), received]).toEqual([[PUBLIC], 2, []]);
 });
@@ -194,7 +194,7 @@ test('a connection whose peer is not public is closed before anything is sent', 
   const closed = once(server, 'connection').then(([socket]) => once(socket, 'close'));
   const result = await outbound({
     resolve: async () => [PUBLIC],
-    // As a network would that rewrites addresses.
+    // Like a network that rewrites addresses.
     connect: () => connect({ host: '127.0.0.1', port }),
   }).post({ url: 'https://hooks.example.com/', body: BODY });
   expect(result).toEqual({
@@ -213,7 +213,7 @@ test('follows a redirect that repeats the POST', async () => {
   expect(end.received).toMatchObject([{ method: 'POST', body: BODY }]);
 });
 
-test.each([301, 302, 303])('does not follow a redirect of %i, which would make a GET of it', async (status) => {
+test.each([301, 302, 303])('does not follow a redirect of %i, which would turn the POST into a GET', async (status) => {
   const end = await receiver();
   const start = await receiver((response) => response.writeHead(status, { location: end.url }).end());
   expect(await outbound({ ownHosts: OWN }).post({ url: start.url, body: BODY })).toEqual({
@@ -246,7 +246,7 @@ test.each([
   expect(dialled).toEqual(['127.0.0.1']);
 });
 
-test('redirects that never end are given up', async () => {
+test('endless redirects are a failure', async () => {
   const { url, received } = await receiver((response, { url: path }) =>
     response.writeHead(308, { location: path }).end(),
   );
@@ -255,7 +255,7 @@ test('redirects that never end are given up', async () => {
   expect(received).toHaveLength(4);
 });
 
-test('an answer without an end is not read, and its connection is closed', async () => {
+test('an endless body is not read, and its connection is closed', async () => {
   const closed = Promise.withResolvers<void>();
   const { url } = await receiver((response) => {
     response.writeHead(200);
@@ -270,7 +270,7 @@ test('an answer without an end is not read, and its connection is closed', async
   await closed.promise;
 });
 
-test('headers without an end are given up', async () => {
+test('endless headers are a failure', async () => {
   const server = createTcpServer((socket) => {
     socket.on('error', () => {});
     socket.write(`HTTP/1.1 200 OK\r\nx-long: ${'x'.repeat(100_000)}`);
@@ -282,7 +282,7 @@ test('headers without an end are given up', async () => {
   });
 });
 
-test('what is not HTTP is a failure', async () => {
+test('an answer that is not HTTP is a failure', async () => {
   const server = createTcpServer((socket) => {
     socket.on('error', () => {});
     socket.end('220 mail.example.com ESMTP\r\n');
@@ -315,7 +315,7 @@ test.each([
   expect(clock.sleepers).toBe(0);
 });
 
-test('a resolver that does not answer is given up after 10 seconds', async () => {
+test('a try ends after 10 seconds if the resolver does not answer', async () => {
   const clock = new ManualClock();
   const result = outbound({ clock, resolve: () => new Promise(() => {}) }).post({
     url: 'https://hooks.example.com/',
@@ -325,7 +325,7 @@ test('a resolver that does not answer is given up after 10 seconds', async () =>
   expect(await result).toMatchObject({ ok: false, problem: 'it did not answer within 10 seconds' });
 });
 
-test('a body past the limit is a fault of the caller', async () => {
+test('a body over the limit throws', async () => {
   await expect(outbound().post({ url: 'https://hooks.example.com/', body: 'x'.repeat(65_537) })).rejects.toThrow(
     '65536',
   );

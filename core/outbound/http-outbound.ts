@@ -11,10 +11,10 @@ import { isPublicAddress } from './public-address.ts';
 
 const TRY_MS = 10_000;
 const MAX_REDIRECTS = 3;
-/** They repeat the POST elsewhere; the other redirects would make a GET of it. */
+/** They repeat the POST elsewhere; other redirects would turn it into a GET. */
 const REPEATING_REDIRECTS = [307, 308];
 const MAX_HEADER_BYTES = 16 * 1024;
-/** More addresses of one name than anybody needs. */
+/** Further addresses of a name are not tried. */
 const MAX_ADDRESSES = 8;
 
 export interface HttpOutboundOptions {
@@ -28,8 +28,8 @@ export interface HttpOutboundOptions {
 }
 
 /**
- * {@link Outbound} over Node's own HTTP, on both hosts. Each try resolves the name once, connects to the very address
- * that it checked, and looks at the peer of the connection before anything is sent.
+ * {@link Outbound} over Node's own HTTP, on both hosts. Each try resolves the name once, connects to the address that it
+ * checked, and checks the peer of the connection before it sends anything.
  */
 export class HttpOutbound implements Outbound {
   readonly #clock: Clock;
@@ -58,7 +58,7 @@ export class HttpOutbound implements Outbound {
     } catch (error) {
       return { ok: false, problem: problemOf(error, over.signal), isFinal: isRefusal(error) };
     } finally {
-      // Ends the timer, and the connection with whatever the other side would still send.
+      // Ends the timer and the connection, also while the receiver is still sending.
       over.abort(new Error('done'));
       await tooLate;
     }
@@ -78,7 +78,7 @@ export class HttpOutbound implements Outbound {
     }
   }
 
-  /** A connection whose peer may be spoken to. */
+  /** Opens a connection to an allowed peer. */
   async #open({ url, host, port, isOwn }: OutboundUrl, signal: AbortSignal): Promise<Socket> {
     const found = isIP(host) ? [host] : await abortable(this.#resolve(host), signal);
     const allowed = found.filter((address) => isOwn || isPublicAddress(address)).slice(0, MAX_ADDRESSES);
@@ -110,7 +110,7 @@ export class HttpOutbound implements Outbound {
   }
 }
 
-/** The address must not be used; to try again is no use. */
+/** The address is forbidden; a retry would be refused, too. */
 class RefusedError extends Error {
   readonly code = 'OUTBOUND_REFUSED';
 }
@@ -123,7 +123,7 @@ async function resolveAll(host: string): Promise<string[]> {
 
 const connectTo = (host: string, port: number): Socket => connectTcp({ host, port });
 
-/** Ends with the signal. An error that nobody waits for must not end the process. */
+/** Destroys the socket when the signal aborts, and handles late errors, which would end the process. */
 function guarded<S extends Socket>(socket: S, signal: AbortSignal): S {
   const end = () => socket.destroy();
   signal.addEventListener('abort', end, { once: true });
@@ -145,7 +145,7 @@ async function abortable<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
   }
 }
 
-/** The head of the answer; its body ends with the connection. */
+/** Returns the head of the answer; the body is not read. */
 async function send(
   { url }: OutboundUrl,
   socket: Socket,
@@ -169,7 +169,7 @@ async function send(
   });
   const answered = new Promise<IncomingMessage>((resolve, reject) => {
     sent.once('response', resolve);
-    // For good: what fails after the answer must not end the process.
+    // Stays attached: an error after the answer must not end the process.
     sent.on('error', reject);
   });
   sent.end(body);
@@ -178,7 +178,7 @@ async function send(
   return message;
 }
 
-/** Ours, or the code of Node's error: its text may show more than the address that the user gave. */
+/** Our own text, or the code of Node's error, whose text may show more than the address that the user gave. */
 function problemOf(error: unknown, signal: AbortSignal): string {
   if (signal.aborted) return (signal.reason as Error).message;
   if (isRefusal(error)) return (error as Error).message.replace(/\.$/, '');

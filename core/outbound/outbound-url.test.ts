@@ -73,7 +73,7 @@ test('a refusal is INVALID_INPUT, names the field, and shows neither path nor pa
   );
 });
 
-test('hosts of the operator’s own network may be plain, private and at any port; no others become so', () => {
+test('only hosts of the operator’s own network may use http, private addresses and any port', () => {
   const own = ['127.0.0.1', '*.corp.example.org'];
   expect(check('http://127.0.0.1:99/x', own)).toMatchObject({ port: 99, isOwn: true });
   expect(check('http://127.1/', own)).toMatchObject({ host: '127.0.0.1', port: 80, isOwn: true });

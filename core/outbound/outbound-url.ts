@@ -4,28 +4,27 @@ import { isOnHostList } from './host-list.ts';
 import { isPublicAddress } from './public-address.ts';
 
 const MAX_LENGTH = 2048;
-/** Ports below are those of other protocols. */
+/** Lower ports belong to other protocols. */
 const FIRST_FREE_PORT = 1024;
 
-/** An address that the platform may POST to, as far as the text of it tells: a name still has to be resolved. */
+/** An address that the platform may POST to, checked by its text: a name still has to be resolved. */
 export interface OutboundUrl {
   readonly url: URL;
   /** A name without a dot at its end, or an address without brackets. */
   readonly host: string;
   readonly port: number;
-  /** Of the operator's own network: it may be private. */
+  /** Whether the host is of the operator's own network, and may be private. */
   readonly isOwn: boolean;
 }
 
 /**
- * Reads an address that a user gave in `field`. It must be https, at port 443 or one from 1024 up, without user and
- * password, and not an address that is not public; hosts on `ownHosts` (`PLATFORM_OUTBOUND_HOSTS`) may also be reached
- * by http, at any port, and wherever they are.
+ * Reads an address that a user gave in `field`. It must be https, at port 443 or from 1024 up, without user and password,
+ * and public. Hosts on `ownHosts` (`PLATFORM_OUTBOUND_HOSTS`) may also use http and any port, and may be private.
  *
- * The URL parser has turned every spelling of an IPv4 address (`127.1`, `0x7f.1`, `2130706433`) and of a name (full-width
- * letters, ideographic dots) into the usual one before the host is looked at.
+ * The URL parser normalises every spelling of an IPv4 address (`127.1`, `0x7f.1`, `2130706433`) and of a name (full-width
+ * letters, ideographic dots) before the host is checked.
  *
- * Throws INVALID_INPUT, whose message repeats at most the host: the rest may hold what is secret.
+ * Throws INVALID_INPUT, whose message repeats at most the host: the rest of the address may be secret.
  */
 export function checkOutboundUrl(text: string, ownHosts: readonly string[], field: string): OutboundUrl {
   const refuse = (why: string) =>
@@ -33,7 +32,7 @@ export function checkOutboundUrl(text: string, ownHosts: readonly string[], fiel
       hint: 'Give an address such as https://hooks.example.com/alerts.',
     });
   if (text.length > MAX_LENGTH) throw refuse(`the address has ${text.length} characters, at most ${MAX_LENGTH} may be`);
-  // The parser would leave out tabs and line ends, and take \ for /.
+  // The parser would drop tabs and line ends, and read \ as /.
   const url = /[\s\\\p{Cc}]/u.test(text) ? null : URL.parse(text);
   if (url === null) throw refuse('this is not a web address');
   const host = url.hostname.replace(/^\[|\]$/g, '').replace(/\.$/, '');
@@ -53,5 +52,5 @@ export function checkOutboundUrl(text: string, ownHosts: readonly string[], fiel
   return { url, host, port, isOwn };
 }
 
-/** Names that no public resolver answers for (RFC 6761, RFC 6762, and what clouds use). */
+/** Names that no public resolver answers: those of RFC 6761 and RFC 6762, and those of clouds. */
 const isLocalName = (host: string): boolean => /(^|\.)(localhost|local|internal|home\.arpa)$/.test(host);

@@ -1,6 +1,6 @@
 import { BlockList, isIPv4, isIPv6 } from 'node:net';
 
-/** IANA's special-purpose IPv4 blocks that are not globally reachable, and what clouds hide behind a public address. */
+/** IANA's special-purpose IPv4 blocks that are not globally reachable, and public addresses that clouds use internally. */
 const SPECIAL_IPV4 = [
   '0.0.0.0/8',
   '10.0.0.0/8',
@@ -47,7 +47,7 @@ function blockList(subnets: readonly string[], family: 'ipv4' | 'ipv6'): BlockLi
  * odd spellings (`0x7f.1`, `2130706433`), zones, and loopback, private, link-local, shared (CGNAT), metadata, multicast,
  * reserved and documentation addresses, also where an IPv6 address embeds an IPv4 one.
  *
- * Check the address that is connected to, not an earlier answer of the resolver.
+ * Check the address of the connection, not an earlier answer of the resolver.
  */
 export function isPublicAddress(address: string): boolean {
   if (isIPv4(address)) return !specialIpv4.check(address, 'ipv4');

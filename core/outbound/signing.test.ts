@@ -6,14 +6,14 @@ import { messageHeaders, rotateSigningSecret } from './signing.ts';
 const MESSAGE = { id: 'msg_1', body: '{"event":"x"}' };
 const HOUR_MS = 3_600_000;
 
-/** As a receiver computes it, from the text of the standard. */
+/** The signature as a receiver computes it by the standard. */
 function signature(secret: string, headers: Record<string, string>, body = MESSAGE.body): string {
   const key = Buffer.from(secret.replace('whsec_', ''), 'base64');
   const signed = `${headers['webhook-id']}.${headers['webhook-timestamp']}.${body}`;
   return `v1,${createHmac('sha256', key).update(signed).digest('base64')}`;
 }
 
-test('nothing is signed before there is a secret', async () => {
+test('a message is not signed before there is a secret', async () => {
   const deps = memoryDeps();
   expect(await messageHeaders(deps, 'ws', MESSAGE)).toEqual({
     'webhook-id': 'msg_1',
@@ -31,7 +31,7 @@ test('a message is signed with the secret of its workspace', async () => {
   expect(await messageHeaders(deps, 'other', MESSAGE)).not.toHaveProperty('webhook-signature');
 });
 
-test('a replaced secret signs beside its successor for 24 hours, and one before that no longer', async () => {
+test('a replaced secret signs beside its successor for 24 hours, but its own predecessor stops signing', async () => {
   const deps = memoryDeps();
   const first = await rotateSigningSecret(deps, 'ws');
   const second = await rotateSigningSecret(deps, 'ws');

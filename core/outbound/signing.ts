@@ -1,12 +1,12 @@
 import type { Deps } from '#core/ports/deps.ts';
 
-/** No agent can declare it and no user can set it: their names are upper case. */
+/** Lower case, so that no agent can declare it and no user can set it: names of secrets are upper case. */
 const VAULT_NAME = 'outbound-signing';
 const SECRET_BYTES = 32;
-/** How long a replaced secret goes on signing beside its successor, so that receivers can change over. */
+/** How long a replaced secret still signs beside its successor, so that receivers can switch. */
 const PREVIOUS_VALID_MS = 24 * 3_600_000;
 
-/** The signing secrets of a workspace, as its vault holds them. */
+/** The signing secrets of a workspace in its vault. */
 interface SigningSecrets {
   readonly current: string;
   /** `until` in epoch milliseconds. */
@@ -14,10 +14,10 @@ interface SigningSecrets {
 }
 
 /**
- * Makes or replaces the secret that signs what the platform POSTs for a workspace. Answers the new one, the only time
- * that it is shown, and until when its predecessor signs as well (epoch milliseconds).
+ * Creates or replaces the secret that signs the POSTs of a workspace. On AWS other processes may sign with the predecessor
+ * alone for up to a minute.
  *
- * On AWS other processes may sign with the predecessor alone for up to a minute.
+ * @returns the new secret, which is shown only here, and the end of its predecessor (epoch milliseconds).
  */
 export async function rotateSigningSecret(
   deps: Pick<Deps, 'vault' | 'clock' | 'ids'>,
@@ -32,8 +32,8 @@ export async function rotateSigningSecret(
 }
 
 /**
- * Headers by which a receiver knows the sender and a repeated message (https://www.standardwebhooks.com): one signature for
- * each secret that is valid, and none before the workspace has made one. `id` stays the same for all tries of a message.
+ * Headers by which a receiver verifies the sender and recognises a repeated message (https://www.standardwebhooks.com): one
+ * signature for each valid secret, none before the workspace has created one. All tries of a message have the same `id`.
  */
 export async function messageHeaders(
   deps: Pick<Deps, 'vault' | 'clock'>,
@@ -45,7 +45,7 @@ export async function messageHeaders(
   const valid = [current, previous !== undefined && previous.until > now && previous.secret].filter(
     (secret): secret is string => typeof secret === 'string',
   );
-  // Loaded with the first message: most processes never send one. A bundled CommonJS package has a default export only.
+  // Loaded with the first message, which many processes never send. A bundled CommonJS package only has a default export.
   const { Webhook } = (await import('standardwebhooks')).default;
   const signatures = valid.map((secret) => new Webhook(secret).sign(id, new Date(now), body));
   return {

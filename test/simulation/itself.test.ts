@@ -4,7 +4,7 @@ import { type Style, simulate } from './scenario.ts';
 
 const STYLES = ['local', 'queue'] as const satisfies Style[];
 
-test.each(STYLES)('%s: a seed plays the same again', async (style) => {
+test.each(STYLES)('%s: a seed replays identically', async (style) => {
   for (const seed of [3, 17]) {
     const told = await simulate(style, seed, { isTraced: true });
     expect(told.length).toBeGreaterThan(50);
@@ -12,7 +12,7 @@ test.each(STYLES)('%s: a seed plays the same again', async (style) => {
   }
 });
 
-test.each(STYLES)('%s: a table that loses one write is found out', async (style) => {
+test.each(STYLES)('%s: a table that loses a write is detected', async (style) => {
   const found: string[] = [];
   for (let seed = 1; seed <= 12; seed++) {
     let writes = 0;
@@ -22,7 +22,7 @@ test.each(STYLES)('%s: a table that loses one write is found out', async (style)
     });
     await simulate(style, seed, { faulty }).catch((error: Error) => found.push(error.message));
   }
-  // In the others it was a write of no account, or there were not so many.
+  // In the other seeds the write did not matter, or there were fewer writes.
   expect(found.length).toBeGreaterThan(3);
   expect(found[0]).toMatch(new RegExp(`^${style} seed \\d+: `));
 });

@@ -3,18 +3,18 @@ import { operationKey, PROJECTIONS, TABLE_SCHEMA } from '#core/ports/table-rules
 
 interface Lag {
   readonly name: 'main' | 'runs';
-  /** An empty table, for what the indexes show. */
+  /** An empty table that holds what the indexes show. */
   readonly copy: Table;
   /** How long a write takes to show. */
   readonly lagMs: () => number;
-  /** Milliseconds, by a time that nobody sets. */
+  /** Milliseconds of a monotonic clock. */
   readonly elapsed: () => number;
 }
 
-/** A table as DynamoDB has it: what was written shows in its indexes after a while, each item for itself. */
+/** A table like DynamoDB's: each written item shows in the indexes after a delay of its own. */
 export function laggingTable(table: Table, { name, copy, lagMs, elapsed }: Lag): Table {
   let coming: { readonly at: number; readonly key: Key }[] = [];
-  /** Asking for what cannot be there would take most of a simulation's time. */
+  /** Queries of empty partitions are skipped: they would take most of a simulation's time. */
   const partitions = new Set<string>();
   const wrote = (key: Key): void => void coming.push({ at: elapsed() + lagMs(), key });
 
@@ -26,7 +26,7 @@ export function laggingTable(table: Table, { name, copy, lagMs, elapsed }: Lag):
       const item = await table.get(key);
       const shown = [item?.gsi1pk, item?.gsi2pk].filter((pk) => pk !== undefined);
       for (const pk of shown) partitions.add(pk);
-      // Not awaited: it is done at once, and time must not pass.
+      // Not awaited: it happens at once, and time must not pass.
       void (item && shown.length > 0 ? copy.put(item) : copy.delete(key));
     }
   }
@@ -36,7 +36,7 @@ export function laggingTable(table: Table, { name, copy, lagMs, elapsed }: Lag):
     if (!partitions.has(query.pk)) return { items: [] };
     const page = await copy.query(query);
     if (PROJECTIONS[name] === 'ALL') return page;
-    // Such an index has keys only: the items are those of now, at the places that the index shows.
+    // Such an index has keys only: the items are current, at the places that the index shows.
     const items = await Promise.all(page.items.map((shown) => table.get(shown)));
     const { partitionKey, sortKey } = TABLE_SCHEMA.indexes[query.index];
     const placed = items.flatMap((item, i) =>

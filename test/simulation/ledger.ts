@@ -21,13 +21,13 @@ interface Commit {
   readonly counted: string | undefined;
   readonly alerts: number;
   readonly events: readonly { readonly event_type: string; readonly message: string }[];
-  /** When it was asked for. */
+  /** When it was requested. */
   readonly at: number;
 }
 
 /**
- * Sees every write that happens, and holds it against what schedules promise: each minute of the timetable is dealt with
- * once, in order, as its lateness says; each run is begun once and counted once, after it has ended, as it ended.
+ * Sees every write, and checks it against the promises of schedules: each minute of the timetable is handled once, in order
+ * and according to its lateness; each run is begun once, and counted once after its end, with its outcome.
  */
 export class Ledger {
   readonly problems: string[] = [];
@@ -37,9 +37,9 @@ export class Ledger {
   /** Runs that a schedule began, by id. */
   readonly begun = new Map<string, OpenScheduleRun>();
   readonly counted = new Set<string>();
-  /** `<schedule> <minute>`: what became of it. */
+  /** Outcome of each minute, by `<schedule> <minute>`. */
   readonly minutes = new Map<string, string>();
-  /** Alerts that were due, and those of which a timeline says how they went. */
+  /** Alerts that became due, and those whose outcome a timeline shows. */
   readonly alerts = { due: 0, concluded: 0 };
   /** Partitions of indexes that ever held something. */
   readonly #indexed = new Set<string>();
@@ -49,12 +49,12 @@ export class Ledger {
     this.#now = now;
   }
 
-  /** Whether everything that began has come to its end. */
+  /** Whether everything that began has ended. */
   get isQuiet(): boolean {
     return this.counted.size === this.begun.size && this.alerts.concluded === this.alerts.due;
   }
 
-  /** A table whose writes are seen. */
+  /** A table that reports its writes to this ledger. */
   watched(table: Table): Table {
     const see = (operations: readonly TransactOperation[], at: number) => {
       try {
@@ -66,7 +66,7 @@ export class Ledger {
     return {
       get: (key) => table.get(key),
       batchGet: (keys) => table.batchGet(keys),
-      // Asking for what cannot be there would take most of a simulation's time.
+      // Queries of empty partitions are skipped: they would take most of a simulation's time.
       query: async (query) => (query.index && !this.#indexed.has(query.pk) ? { items: [] } : table.query(query)),
       delete: (key, condition) => table.delete(key, condition),
       put: async (item, condition) => {
@@ -160,9 +160,9 @@ export class Ledger {
     const isSame = before?.enabled && before.cronExpression === expression && before.timezone === timezone;
     if (!isSame || before.nextRunAt === null) {
       const expected = timetable.next(at);
-      // A process that stood still looked at the clock a while ago.
+      // A stalled process read the clock a while ago.
       const isRight = next === expected || (next <= at && timetable.names(next));
-      // After the clock was set back, minutes that had their turn may come again: whoever changes a schedule says so.
+      // After the clock was set back, a change of the schedule may repeat minutes that were handled.
       this.#forget(id, next);
       this.#expect(isRight, `${id}: next run at ${after.nextRunAt}, not ${new Date(expected).toISOString()}`);
       return;
@@ -232,7 +232,7 @@ export class Ledger {
   }
 }
 
-/** Whether the timeline says that these minutes were missed, and no others. */
+/** Whether the timeline shows exactly these minutes as missed. */
 function missedBy(texts: readonly string[], missed: readonly number[]): boolean {
   const text = texts.find((each) => each.includes('missed'));
   const [first, last] = [missed[0], missed.at(-1)].map((time) => new Date(time ?? 0).toISOString());

@@ -2,21 +2,21 @@ import { setImmediate } from 'node:timers/promises';
 import type { Clock } from '#core/ports/clock.ts';
 import type { Random } from './random.ts';
 
-/** What may happen to a call of a port, each with a probability. */
+/** Faults of a port's call, each with a probability. */
 export interface Weather {
   /** The process dies, before the call has its effect or after it. */
   readonly crash: number;
   /** The call waits while others go on. */
   readonly hold: number;
-  /** The process stands still for a while, as one that is frozen. */
+  /** The process stalls for a while, like a frozen one. */
   readonly stall: number;
 }
 
-/** What runs the platform's code. Once dead, nothing that it asked for is ever answered. */
+/** Runs the platform's code. Once it is dead, none of its calls is answered. */
 export class Process {
   readonly name: string;
   isDead = false;
-  /** On the clock that nobody sets. */
+  /** Milliseconds of {@link Machine.elapsed}. */
   stalledUntil = 0;
   readonly #death = Promise.withResolvers<void>();
   readonly died = this.#death.promise;
@@ -41,7 +41,7 @@ interface Call {
 interface Sleeper {
   readonly process: Process;
   readonly wakeAt: number;
-  /** Polls wake when something else happens: as on a machine that has much to do. */
+  /** Polls wake when something else happens, as on a busy machine. */
   readonly isExact: boolean;
   readonly wake: () => void;
 }
@@ -51,8 +51,8 @@ const SHORT_MS = 20;
 const LONG_MS = 5_000;
 
 /**
- * Runs processes step by step: whatever they ask of their ports waits here, and is done in an order that the seed
- * decides. Time passes only when there is nothing else to do.
+ * Runs processes step by step: their calls of ports wait here and are made in an order that the seed decides. Time passes
+ * only when no call waits.
  */
 export class Machine {
   weather: Weather = { crash: 0, hold: 0, stall: 0 };
@@ -60,7 +60,6 @@ export class Machine {
   readonly #random: Random;
   readonly #calls = new Set<Call>();
   readonly #sleepers = new Set<Sleeper>();
-  /** Milliseconds since the beginning. */
   #elapsed = 0;
   #start: number;
 
@@ -70,14 +69,15 @@ export class Machine {
     if (isTraced) this.trace = [];
   }
 
+  /** Milliseconds since the beginning; no jump of the clock changes them. */
   get elapsed(): number {
     return this.#elapsed;
   }
 
-  /** What clocks show, in epoch milliseconds. */
+  /** The time that clocks show, in epoch milliseconds. */
   readonly now = (): number => Math.floor(this.#start + this.#elapsed);
 
-  /** Sets the clock. Who sleeps does not wake earlier or later for it. */
+  /** Sets the clock. Sleeping processes wake neither earlier nor later. */
   jump(ms: number): void {
     this.#start += ms;
     this.note(`clock set by ${ms / 1000} s`);
@@ -112,7 +112,7 @@ export class Machine {
     };
   }
 
-  /** A port as a process has it. Methods in `direct` are answered at once. */
+  /** The port of a process. Methods in `direct` are answered at once. */
   port<Port extends object>(process: Process, name: string, port: Port, direct: readonly string[] = []): Port {
     return new Proxy(port, {
       get: (target, member) => {
@@ -130,7 +130,7 @@ export class Machine {
     });
   }
 
-  /** What it asked for may yet happen, but nobody is told. */
+  /** Its waiting calls may still take effect, but are not answered. */
   kill(process: Process): void {
     process.die();
     this.note(`${process.name} DIES`);
@@ -142,7 +142,7 @@ export class Machine {
     }
   }
 
-  /** Lets everybody go on until all wait for time to pass. */
+  /** Makes waiting calls until all processes wait for time to pass. */
   async settle(): Promise<void> {
     for (;;) {
       await setImmediate();
@@ -177,7 +177,7 @@ export class Machine {
     }
   }
 
-  /** Lets time pass; who sleeps exactly, wakes at that time. */
+  /** Lets time pass; exact sleepers wake at their time. */
   async advance(ms: number): Promise<void> {
     const end = this.#elapsed + ms;
     await this.settle();

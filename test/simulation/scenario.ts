@@ -17,7 +17,7 @@ const MINUTE_MS = 60_000;
 const MENDED_MS = 3 * MINUTE_MS;
 const QUIET_MS = 9 * MINUTE_MS;
 
-/** When clocks are changed, forward and back, and what they show around it. */
+/** When clocks change, forward and back. */
 const CHANGES = [
   { zone: 'Europe/Berlin', forward: '2035-03-25T01:00Z', back: '2035-10-28T01:00Z' },
   { zone: 'America/New_York', forward: '2035-03-11T07:00Z', back: '2035-11-04T06:00Z' },
@@ -40,10 +40,10 @@ const CRONS = [
   '*/20 2 1-31/2 * 0',
 ] as const;
 
-/** The sender of one event, which delivers it again and again. */
+/** The sender of one event, which it delivers repeatedly. */
 interface Sender {
   readonly scheduleId: string;
-  /** Absent: each delivery is one of its own. */
+  /** Without a key, each delivery counts as a new event. */
   readonly key: string | undefined;
   readonly marker: string;
   readonly runIds: string[];
@@ -56,7 +56,7 @@ export type Style = 'local' | 'queue';
 export async function simulate(style: Style, seed: number, props: Partial<WorldProps> = {}): Promise<string[]> {
   const random = new Random(seed);
   const { random: systemRandom } = Math;
-  // Pauses of the code under test are by chance, too.
+  // The code under test has random pauses, too.
   Math.random = () => random.next();
   const change = random.pick(CHANGES);
   const at = Date.parse(random.pick([change.forward, change.back]));
@@ -92,7 +92,7 @@ class Scenario {
   #minute: number;
   /** The newest version that was published, as far as its publisher knows. */
   #version = 'v1';
-  /** Schedules whose last change was not answered: whoever sent it has to send it again. */
+  /** Schedules whose last change was not answered: its client has to repeat it. */
   readonly #unanswered = new Set<string>();
   /** By how much clocks were set back, in milliseconds. */
   #setBack = 0;
@@ -124,7 +124,7 @@ class Scenario {
     this.#host.mend();
     // Some clocks stay wrong.
     if (this.#setBack > 0 && random.chance(0.5)) machine.jump(this.#putRight());
-    // Long enough for every sweep; for what was under way, as long as a run may take until it counts as lost.
+    // Long enough for every sweep; for open runs, until they count as lost.
     const end = machine.elapsed + MENDED_MS;
     const last = machine.elapsed + QUIET_MS;
     while (machine.elapsed < end || (machine.elapsed < last && !this.#world.ledger.isQuiet)) await this.#step();
@@ -183,7 +183,7 @@ class Scenario {
     }
   }
 
-  /** Whoever enables a schedule while its agent is published. */
+  /** Enables a schedule while a version of its agent is published. */
   #planMeeting(id: string, at: number): void {
     this.#script.push(
       { at, happen: () => void this.#edit(id, { enabled: false }) },
@@ -192,7 +192,7 @@ class Scenario {
     );
   }
 
-  /** To the next thing that happens: a minute, a line of the script, or just a while. */
+  /** Advances to the next event: a minute, a line of the script, or some idle time. */
   async #step(): Promise<void> {
     const { machine, ledger } = this.#world;
     const random = this.#random;
@@ -201,7 +201,7 @@ class Scenario {
     const next = Math.min(idle, ...this.#script.map(({ at }) => Math.max(0, at - machine.elapsed)));
     await machine.advance(next);
     const minute = Math.floor(machine.now() / MINUTE_MS);
-    // What a jump of the clock leaves out, timers elsewhere have nothing to do with.
+    // A jump of the clock does not affect timers outside: the minutes that it skips do not begin.
     if (minute !== this.#minute) this.#host.minute(minute * MINUTE_MS);
     this.#minute = minute;
     const due = this.#script.filter(({ at }) => at <= machine.elapsed);
@@ -217,7 +217,7 @@ class Scenario {
     if (found.length > 0) throw new Error(found.join('\n'));
   }
 
-  /** Sends a request; nothing comes of it when nobody listens or the process dies. */
+  /** Sends a request; returns `undefined` if no process listens, the process dies, or the request is refused. */
   async #send<T>(what: string, work: (deps: World['deps']) => Promise<T>): Promise<T | undefined> {
     const place = this.#host.request();
     if (place === undefined) return undefined;
@@ -311,7 +311,7 @@ class Scenario {
     await new ScheduleStore(deps, caller.workspace.id).change(id, ({ enabled, cronExpression }) =>
       enabled && cronExpression !== null ? { set: { nextRunAt: null } } : undefined,
     );
-    // The ledger is right to complain.
+    // The ledger rightly reports this write.
     ledger.problems.length = seen;
   }
 
@@ -329,7 +329,7 @@ class Scenario {
     if (seconds < 0) this.#setBack -= seconds * 1_000;
   }
 
-  /** What was never answered is delivered until it is: at once, for whatever stood in its way is over. */
+  /** Repeats unanswered deliveries: they must be answered at once, because all faults are over. */
   async #deliverAgain(): Promise<void> {
     const { ledger } = this.#world;
     for (const sender of this.#senders) {
@@ -369,7 +369,7 @@ class Scenario {
       const { next_run_at: shown } = viewOf(deps, schedule);
       const isTimed = schedule.enabled && schedule.cronExpression !== null;
       const timetable = isTimed ? Timetable.of(schedule.cronExpression, schedule.timezone) : undefined;
-      // Minutes that had passed do not come again while a clock is behind.
+      // Minutes that have passed do not come again while a clock is behind.
       const since = this.#setBack > 0 ? Date.parse(shown ?? '') - 1 : machine.now();
       const next = timetable && new Date(timetable.next(since)).toISOString();
       expect(shown === (next ?? null), `${id}: next run shown ${shown}, not ${next}`);
@@ -385,8 +385,8 @@ class Scenario {
     expect(ran === ledger.runs.size, `usage has ${ran} runs of ${ledger.runs.size}`);
 
     const { due, concluded } = ledger.alerts;
-    // While a clock is behind, so are tries that had to wait.
-    expect(this.#setBack > 0 || due === concluded, `${due} alerts, of which timelines tell ${concluded}`);
+    // While a clock is behind, delayed tries are, too.
+    expect(this.#setBack > 0 || due === concluded, `${due} alerts, of which timelines show ${concluded}`);
     expect(posted.size <= due, `${posted.size} alerts posted, ${due} due`);
 
     for (const [marker, times] of asked) expect(times === 1, `${marker} ran ${times} times`);

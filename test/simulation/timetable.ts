@@ -1,11 +1,11 @@
 const MINUTE_MS = 60_000;
 const HALF_HOUR_MS = 30 * MINUTE_MS;
-/** Longer than any pause between two minutes that simulated schedules name. */
+/** Longer than any pause between two minutes of a simulated schedule. */
 const HORIZON_MS = 15 * 24 * 60 * MINUTE_MS;
 
 /**
- * Which minutes a cron expression names, found by looking at every minute of the zone's clocks: shares nothing with
- * `core/schedules`. Knows numbers, lists, ranges and steps.
+ * The minutes of a cron expression, found by looking at every minute of the zone's clocks: shares no code with
+ * `core/automation`. Knows numbers, lists, ranges and steps.
  */
 export class Timetable {
   static readonly #known = new Map<string, Timetable>();
@@ -29,18 +29,18 @@ export class Timetable {
     this.#isEither = !texts[2]!.startsWith('*') && !texts[4]!.startsWith('*');
   }
 
-  /** Whether this instant is a minute of it: of two that clocks show alike, only the first. */
+  /** Whether this instant is one of its minutes: of two that clocks show alike, only the first. */
   names(instant: number): boolean {
     const shown = instant + offsetOf(this.#zone, instant);
     if (instant % MINUTE_MS !== 0 || !this.#matches(new Date(shown))) return false;
-    // Clocks are put back by an hour at most.
+    // Clocks are set back by at most an hour.
     for (let back = HALF_HOUR_MS; back <= 2 * HALF_HOUR_MS; back += HALF_HOUR_MS) {
       if (instant - back + offsetOf(this.#zone, instant - back) === shown) return false;
     }
     return true;
   }
 
-  /** The first minute past `after`. */
+  /** The first minute after `after`. */
   next(after: number): number {
     const first = Math.floor(after / MINUTE_MS) * MINUTE_MS + MINUTE_MS;
     for (let minute = first; minute < first + HORIZON_MS; minute += MINUTE_MS) if (this.names(minute)) return minute;
@@ -82,7 +82,7 @@ function valuesOf(part: string, end: number): number[] {
 const offsets = new Map<string, number>();
 const formats = new Map<string, Intl.DateTimeFormat>();
 
-/** Milliseconds that clocks are ahead of UTC; all zones change theirs on a half hour of UTC. */
+/** Milliseconds that clocks are ahead of UTC; all zones change their offset on a half hour of UTC. */
 function offsetOf(zone: string, instant: number): number {
   const half = Math.floor(instant / HALF_HOUR_MS);
   const name = `${zone} ${half}`;

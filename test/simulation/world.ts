@@ -29,7 +29,7 @@ import type { Random } from './random.ts';
 import { Timetable } from './timetable.ts';
 
 const MINUTE_MS = 60_000;
-/** Of the timers of one machine, and a little. */
+/** The interval of the local timers, and a margin. */
 const TICK_MS = 1_100;
 const SWEEP_MS = 30_000;
 const MAX_RECEIVES = 5;
@@ -43,26 +43,26 @@ export interface WorldProps {
   /** Epoch milliseconds. */
   readonly start: number;
   readonly isTraced?: boolean;
-  /** Of calls in the workspace. */
+  /** Maximum of concurrent calls in the workspace. */
   readonly concurrency?: number;
-  /** What the processes have in place of the main table, to see that faults of it are found. */
+  /** Replaces the main table of the processes, to test that faults are found. */
   readonly faulty?: (main: Table) => Table;
   /** Whether indexes lag behind their tables. */
   readonly isLagging?: boolean;
 }
 
-/** One platform's tables and outside world, whatever runs on it. */
+/** One platform's tables and outside world, for any kind of host. */
 export class World {
   readonly random: Random;
   readonly machine: Machine;
   readonly ledger: Ledger;
-  /** Without anything between: for looking, and for setting up. */
+  /** Direct access without faults, to set up and to check. */
   readonly deps: AllDeps;
-  /** Times that the model was asked with a text, by the text's marker. */
+  /** Requests to the model, by the marker in their text. */
   readonly asked = new Map<string, number>();
-  /** `webhook-id`s of what was posted. */
+  /** `webhook-id`s of posted messages. */
   readonly posted = new Set<string>();
-  /** Models answer at once, and receivers take everything. */
+  /** Models answer at once, and receivers accept everything. */
   isKind = false;
   caller!: Caller;
   agent!: AgentVersion;
@@ -77,8 +77,7 @@ export class World {
     this.machine = new Machine(random, start, isTraced);
     const { machine } = this;
     this.ledger = new Ledger(machine.now);
-    const nobody = new Process('test');
-    const clock = machine.clockOf(nobody);
+    const clock = machine.clockOf(new Process('test'));
     const table = (name: 'main' | 'runs' | 'counters') => new SqliteTable(this.#database, name, clock);
     const lagMs = () => (this.isKind ? 0 : random.pick(LAGS_MS));
     const indexed = (name: 'main' | 'runs'): Table => {
@@ -139,14 +138,14 @@ export class World {
     });
   }
 
-  /** What a process of its own has, and all that it began beside its answers. */
+  /** Starts a process: its ports, and `settled`, which waits for its background work. */
   start(name: string, timers: (process: Process, deps: () => AllDeps) => Timers) {
     const { machine } = this;
     const process = new Process(`${name}-${++this.#processes}`);
     const background = new Set<Promise<void>>();
     const clock = machine.clockOf(process);
     const { main, runs, counters } = this.#tables;
-    // An index is read between the calls around it, as good as in any moment of them.
+    // A query happens between the calls around it, so it need not wait for its turn.
     const table = (port: string, of: Table) => machine.port(process, port, of, ['query']);
     const deps: AllDeps = {
       ...this.deps,
@@ -208,15 +207,15 @@ export class World {
 
 /** What a kind of host does by itself, and where requests arrive. */
 export interface Host {
-  /** Where a request arrives now; `undefined` while nothing listens. `release` when it is answered. */
+  /** The process that takes a request now; `undefined` while none listens. Call `release` after the answer. */
   request(): { readonly deps: AllDeps; readonly process: Process; release(): void } | undefined;
-  /** To be called when a minute begins, once. */
+  /** Call it once when a minute begins. */
   minute(minute: number): void;
-  /** Nothing runs for so long. */
+  /** Stops the host for this long. */
   breakDown(ms: number): void;
-  /** Nothing breaks from now on; whatever is to be there is started. */
+  /** Ends all faults, and starts what should run. */
   mend(): void;
-  /** What should be so whenever the machine has settled. */
+  /** Checks the host once the machine has settled; returns the problem, if any. */
   check(): string | undefined;
 }
 
@@ -225,7 +224,7 @@ export class LocalHost implements Host {
   readonly #world: World;
   #running: { process: Process; deps: AllDeps; isUp: boolean } | undefined;
   #downUntil = 0;
-  /** Schedules that are due, and the minute. */
+  /** When each due minute of a schedule was first seen. */
   #lateSince = new Map<string, number>();
 
   constructor(world: World) {
@@ -300,14 +299,14 @@ export class LocalHost implements Host {
   }
 }
 
-/** A process for each event: timers outside that send to a queue, which delivers at least once; and the sweepers. */
+/** A process for each event: outside timers send to a queue that delivers at least once, and sweepers run by the clock. */
 export class QueueHost implements Host {
   readonly #world: World;
-  /** What EventBridge has. */
+  /** The timers of EventBridge. */
   readonly #set = new Map<string, Timer>();
   #downUntil = 0;
   #problem: string | undefined;
-  /** Things that will happen, by the time that nobody sets. */
+  /** Future events, by {@link Machine.elapsed}. */
   #coming: { readonly at: number; readonly happen: () => void }[] = [];
 
   constructor(world: World) {
@@ -352,7 +351,7 @@ export class QueueHost implements Host {
     return this.#problem;
   }
 
-  /** What EventBridge has and should not have, or lacks. */
+  /** Timers that EventBridge lacks, and those that it should not have. */
   wrongTimers(): string[] {
     const wanted = [...this.#world.ledger.schedules.values()]
       .filter(({ enabled, cronExpression }) => enabled && cronExpression !== null)
@@ -408,7 +407,7 @@ export class QueueHost implements Host {
     };
   }
 
-  /** Answers what came of it; `undefined` when it died, or nothing runs. */
+  /** Returns the result; `undefined` if the process died, or the host is down. */
   async #invoke<T>(name: string, work: (deps: AllDeps) => Promise<T>): Promise<{ result: T } | undefined> {
     if (this.#isDown) return undefined;
     const { process, deps, settled } = this.#start(name);
@@ -438,7 +437,7 @@ export class QueueHost implements Host {
       Promise.all([fireOverdue(deps), sweepScheduleRuns(deps)]),
     );
     if (done === undefined) return;
-    // Once all that is written has been seen.
+    // Once the ledger has seen all writes.
     this.#later(0, () => {
       for (const { id, enabled, nextRunAt } of ledger.schedules.values()) {
         if (!enabled || !before.has(id) || nextRunAt === null || Date.parse(nextRunAt) >= overdue) continue;

@@ -111,7 +111,7 @@ describe('a failure', () => {
         .slice(1)
         .map((each) => each.body),
     ).toEqual([{ ...body, consecutive_failures: 5, auto_disabled: true }]);
-    // Of a disabled schedule, which can still be triggered.
+    // A disabled schedule can still be triggered.
     await fail(3);
     expect(receiver.at('/ok')).toHaveLength(2);
     expect(await timeline()).toEqual([
@@ -120,7 +120,7 @@ describe('a failure', () => {
     ]);
   });
 
-  test('is reported anew after a success', async () => {
+  test('is reported again after a success', async () => {
     const { fail, begin, count } = await setUp({ alertOnFailureCount: 1 });
     await fail(2);
     await count(await begin(), 'completed');
@@ -128,7 +128,7 @@ describe('a failure', () => {
     expect(receiver.at('/ok').map(({ body }) => body.consecutive_failures)).toEqual([1, 1]);
   });
 
-  test('is also a timeout, and no cancelled run', async () => {
+  test('is also a timeout, but not a cancelled run', async () => {
     const { settled, begin, count } = await setUp({ alertOnFailureCount: 1 });
     await count(await begin(), 'cancelled');
     await settled();
@@ -164,7 +164,7 @@ describe('a failure', () => {
 });
 
 describe('an alert', () => {
-  test('that is not taken is tried again after a minute, and five minutes later, with the same id', async () => {
+  test('that the receiver refuses is retried after one minute and again after five, with the same id', async () => {
     const { deps, fail, timeline, change } = await setUp();
     await change({ alertWebhookUrl: `${receiver.url}/503/down`, alertOnFailureCount: 1 });
     await fail();
@@ -187,9 +187,9 @@ describe('an alert', () => {
     expect(times[2]! - times[0]!).toBe(360);
   });
 
-  test('that arrives at the second try is sent', async () => {
+  test('that arrives at the second try is recorded as sent', async () => {
     const { deps, fail, timeline, change } = await setUp();
-    // An alert goes where the schedule said when it was due.
+    // An alert keeps the address that the schedule had when it became due.
     await change({ alertWebhookUrl: `${receiver.url}/500/then-200`, alertOnFailureCount: 1 });
     await fail();
     const [item] = (await deps.main.query({ index: 'gsi2', pk: await partitionOf(deps), limit: 10 })).items;
@@ -201,7 +201,7 @@ describe('an alert', () => {
     expect(await partitionOf(deps)).toBeUndefined();
   });
 
-  test('to an address that must not be used is not tried again', async () => {
+  test('to a forbidden address is not retried', async () => {
     const { deps, fail, timeline } = await setUp({
       alertWebhookUrl: 'https://169.254.169.254/latest',
       alertOnFailureCount: 1,
@@ -216,7 +216,7 @@ describe('an alert', () => {
     expect(await partitionOf(deps)).toBeUndefined();
   });
 
-  test('whose process died before the first try is sent by the sweep, by one of many', async () => {
+  test('whose process died before the first try is sent by one of several concurrent sweeps', async () => {
     const { deps, begin, timeline } = await setUp({ alertOnFailureCount: 1 });
     const dead = { ...deps, background: async () => {}, outbound: { post: () => new Promise<never>(() => {}) } };
     await countEndedRun(dead, await begin(), { status: 'failed', errorMessage: 'It broke.' });
@@ -232,7 +232,7 @@ describe('an alert', () => {
     expect(await timeline()).toEqual([['alert_sent', 'Alert sent.']]);
   });
 
-  test('whose process dies in each try is given up after the last', async () => {
+  test('whose process dies in each try is given up after the last try', async () => {
     const { deps, begin, timeline } = await setUp({ alertOnFailureCount: 1 });
     const dead = { ...deps, outbound: { post: () => Promise.reject(new Error('killed')) } };
     await countEndedRun(dead, await begin(), { status: 'failed', errorMessage: 'It broke.' });
@@ -245,7 +245,7 @@ describe('an alert', () => {
     ]);
   });
 
-  test('is in no log', async () => {
+  test('does not show in logs', async () => {
     const { deps, fail } = await setUp({
       alertWebhookUrl: `${receiver.url}/500/T0/hunter2`,
       alertOnFailureCount: 1,
@@ -255,7 +255,7 @@ describe('an alert', () => {
   });
 });
 
-/** Where the index has an alert that is on its way. */
+/** The index partition of an alert that is on its way. */
 async function partitionOf({ main }: MemoryDeps): Promise<string> {
   for (const digit of '0123456789abcdef') {
     const pk = `ALERTS#${digit}`;

@@ -1,10 +1,7 @@
 import { PlatformError } from '#core/base/errors.ts';
 import type { Cron, CronField } from './cron.ts';
 
-/**
- * An expression of EventBridge Scheduler. `dom` names days of the month or every day, `dow` days of the week: a cron
- * becomes one of each at most.
- */
+/** An expression of EventBridge Scheduler. `dom` names days of the month or every day, `dow` days of the week. */
 export interface AwsCron {
   readonly kind: 'dom' | 'dow';
   readonly expression: string;
@@ -15,11 +12,11 @@ const MAX_LENGTH = 256;
 const DAY_NAMES = ['SUN', 'MON', 'TUE', 'WED', 'THU', 'FRI', 'SAT'];
 
 /**
- * What EventBridge is to be told for a Unix expression. Together the answers name each of its minutes; where Unix wants a
- * day to match both of the day fields, which EventBridge cannot say, they name more, and whoever is woken asks the Unix
- * expression again. Where both of two name a minute it is named twice.
+ * Translates a Unix expression for EventBridge, into at most one expression of each kind. Together they name all of its
+ * minutes, some of them twice. They name further minutes if both day fields must match, which EventBridge cannot express:
+ * the woken process therefore checks the Unix expression again.
  *
- * Throws INVALID_INPUT for an expression too long for EventBridge, so on both hosts.
+ * Throws INVALID_INPUT for an expression that is too long for EventBridge, on both hosts.
  */
 export function toAwsCrons(cron: Cron): AwsCron[] {
   const [minutes, hours, months] = [render(cron.minutes, 59), render(cron.hours, 23), render(cron.months, 12)];
@@ -52,7 +49,7 @@ export function toAwsCrons(cron: Cron): AwsCron[] {
   return crons;
 }
 
-/** EventBridge takes lists, ranges and `a/n`, but no range with a step. */
+/** EventBridge accepts lists, ranges and `a/n`, but no range with a step. */
 function render({ values, isFull }: CronField, max: number): string {
   if (isFull) return '*';
   const [first, second] = values as [number, number?];

@@ -1,16 +1,17 @@
 import { PlatformError } from '#core/base/errors.ts';
 import type { WallTime, Zone } from '#core/base/zone.ts';
 
-/** One field of an expression: what it names, in ascending order. */
+/** One field of an expression. */
 export interface CronField {
+  /** Ascending. */
   readonly values: readonly number[];
-  /** Whether it names all that there are. */
+  /** Whether the field names every value of its range. */
   readonly isFull: boolean;
-  /** Whether it begins with `*`, as `*` does and `*` with a step: see {@link Cron.isEither}. */
+  /** Whether the field begins with `*`, alone or with a step: see {@link Cron.isEither}. */
   readonly isStar: boolean;
 }
 
-/** A five-field Unix cron expression (`spec.md` *Schedule*). */
+/** A five-field Unix cron expression. */
 export interface Cron {
   readonly expression: string;
   readonly minutes: CronField;
@@ -20,8 +21,8 @@ export interface Cron {
   /** 0 is Sunday. */
   readonly daysOfWeek: CronField;
   /**
-   * Whether a day need match only one of the two day fields: so it is, as in cron since Vixie's, when neither begins
-   * with `*`.
+   * Whether a day needs to match only one of the two day fields. As in Vixie's cron, this holds if neither begins with
+   * `*`.
    */
   readonly isEither: boolean;
 }
@@ -58,10 +59,10 @@ const MAX_LENGTH = 200;
 const MAX_MONTH_DAYS = [31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
 /** 29 February on one day of the week: 28 years apart, and 40 over a century that is no leap year. */
 const HORIZON_DAYS = 41 * 366;
-/** Clocks are put back by no more than this. */
+/** Clocks are set back by at most this. */
 const LONGEST_REPEAT_MS = 3 * 3600_000;
 
-/** Throws INVALID_INPUT that says what is wrong and shows a right one; also for what never occurs. */
+/** Throws INVALID_INPUT with the cause and a correct example, also for an expression that never occurs. */
 export function parseCron(expression: string): Cron {
   const text = expression.trim();
   if (text.length > MAX_LENGTH)
@@ -105,7 +106,7 @@ function parseField(text: string, field: string, rule: FieldRule): CronField {
   return { values, isFull: values.length === rule.max - rule.min + 1, isStar: field.startsWith('*') };
 }
 
-/** `*`, `a`, `a-b`, each with `/n`; `a/n` goes on to the field's end. */
+/** `*`, `a`, `a-b`, each with `/n`; `a/n` continues to the field's end. */
 function parsePart(text: string, part: string, rule: FieldRule): number[] {
   const { name, min, max } = rule;
   const [, range = '', step] = /^([^/]+)(?:\/(\d{1,4}))?$/.exec(part) ?? [];
@@ -128,7 +129,7 @@ function parsePart(text: string, part: string, rule: FieldRule): number[] {
   return values;
 }
 
-/** A day of the week may be called 7, but `*` and `5/2` end with Saturday. */
+/** Sunday may be written as 7, but `*` and `5/2` end with Saturday. */
 const lastOf = ({ max, names }: FieldRule): number => (names === DAY_NAMES ? max - 1 : max);
 const upTo = (first: number, last: number): string => (first === last ? String(first) : `${first}-${last}`);
 
@@ -146,12 +147,12 @@ function withSundayAsZero({ values, isStar }: CronField): CronField {
   return { values: days, isFull: days.length === 7, isStar };
 }
 
-/** Only days of the month can be missing: a month has each day of the week. */
+/** Throws for a day that its months do not have. Days of the week occur in every month. */
 function checkOccurs(cron: Cron): void {
   const { daysOfMonth, months, expression } = cron;
   if (cron.isEither || daysOfMonth.isFull) return;
-  const exists = months.values.some((month) => daysOfMonth.values[0]! <= MAX_MONTH_DAYS[month - 1]!);
-  if (exists) return;
+  const occurs = months.values.some((month) => daysOfMonth.values[0]! <= MAX_MONTH_DAYS[month - 1]!);
+  if (occurs) return;
   const month = months.values.map((value) => MONTH_NAMES[value - 1]).join(', ');
   const last = Math.max(...months.values.map((value) => MAX_MONTH_DAYS[value - 1]!));
   throw wrong(
@@ -160,9 +161,9 @@ function checkOccurs(cron: Cron): void {
   );
 }
 
-/** The first instant past `after` that an expression names, in epoch milliseconds. */
+/** The first instant after `after` that an expression names, in epoch milliseconds. */
 export function nextTime(cron: Cron, zone: Zone, after: number): number | undefined {
-  // Instants rise with wall times, so no earlier wall time can follow `after`.
+  // Instants rise with wall times, so an earlier wall time cannot follow `after`.
   const from = Math.floor(zone.wallTime(after) / MINUTE_MS) * MINUTE_MS + MINUTE_MS;
   for (const wall of wallTimesFrom(cron, from)) {
     const instant = zone.instantOf(wall);
@@ -171,10 +172,10 @@ export function nextTime(cron: Cron, zone: Zone, after: number): number | undefi
   return undefined;
 }
 
-/** The last instant up to and including `until` that an expression names. */
+/** The last instant up to and including `until` that an expression names, in epoch milliseconds. */
 export function previousTime(cron: Cron, zone: Zone, until: number): number | undefined {
   const wall = Math.floor(zone.wallTime(until) / MINUTE_MS) * MINUTE_MS;
-  // While clocks show times a second time, later ones lie behind us.
+  // While clocks show times a second time, later wall times may have passed.
   const from = zone.isIrregular(wall) ? wall + LONGEST_REPEAT_MS : wall;
   for (const candidate of wallTimesUntil(cron, from)) {
     const instant = zone.instantOf(candidate);
@@ -183,7 +184,7 @@ export function previousTime(cron: Cron, zone: Zone, until: number): number | un
   return undefined;
 }
 
-/** Whether an expression names this very instant. */
+/** Whether an expression names exactly this instant. */
 export function occursAt(cron: Cron, zone: Zone, instant: number): boolean {
   const wall = zone.wallTime(instant);
   const date = new Date(wall);

@@ -23,11 +23,11 @@ const MINUTE = 60_000;
 interface World {
   readonly deps: MemoryDeps;
   readonly schedule: Schedule;
-  /** What the model answers, one a request; then `ok`. An error is thrown. */
+  /** The model's answers, one a request; then `ok`. */
   readonly script: (() => Promise<string>)[];
   readonly asked: number[];
 
-  /** Another version, and nothing else: schedules are not told. */
+  /** Publishes another version without moving schedules. */
   publish(): Promise<AgentVersion>;
   removeAgent(): Promise<void>;
   now(): Promise<Schedule>;
@@ -36,7 +36,7 @@ interface World {
   fire(scheduledFor?: number): Promise<void>;
 }
 
-/** A schedule of a prompt agent, every minute if nothing else is said, whose first minute is 12:01. */
+/** A schedule of a prompt agent, every minute by default, whose first minute is 12:01. */
 async function world(settings: Partial<Schedule> = {}): Promise<World> {
   const base = memoryDeps();
   const script: World['script'] = [];
@@ -132,7 +132,7 @@ const fails = async (): Promise<string> => {
 };
 
 describe('a due minute', () => {
-  test('runs once, whoever asks how often', async () => {
+  test('runs once, however often and concurrently it is fired', async () => {
     const { deps, fire, runs, now } = await world();
     await fire();
     expect(await runs()).toEqual([]);
@@ -149,7 +149,7 @@ describe('a due minute', () => {
     });
   });
 
-  test('is taken from a timer whose clock is ahead of ours, though not from one that is wrong', async () => {
+  test('runs for a timer whose clock is slightly ahead, but not for one that is wrong', async () => {
     const { deps, fire, runs } = await world();
     await deps.clock.advance(MINUTE - 20);
     await fire(NOON + 10 * MINUTE);
@@ -161,7 +161,7 @@ describe('a due minute', () => {
     expect(await runs()).toHaveLength(1);
   });
 
-  test('runs up to five minutes late, and those before it are missed', async () => {
+  test('runs up to five minutes late, and earlier ones are missed', async () => {
     const { deps, fire, runs, events, now } = await world();
     await deps.clock.advance(4 * MINUTE + 30_000);
     await fire(NOON + 2 * MINUTE);
@@ -170,12 +170,12 @@ describe('a due minute', () => {
       'missed: 3 runs were missed, from 2035-06-01T12:01:00.000Z to 2035-06-01T12:03:00.000Z.',
     ]);
     expect((await now()).nextRunAt).toBe(isoTime(NOON + 5 * MINUTE));
-    // Deliveries that come after all find nothing to do.
+    // Late deliveries find nothing to do.
     for (const late of [1, 2, 3, 4]) await fire(NOON + late * MINUTE);
     expect(await runs()).toHaveLength(1);
   });
 
-  test('is missed when it is further back', async () => {
+  test('is missed when it is more than five minutes back', async () => {
     const { deps, fire, runs, events, now } = await world({
       cronExpression: '1 12 * * *',
     });
@@ -186,7 +186,7 @@ describe('a due minute', () => {
     expect(await now()).toMatchObject({ runCount: 0, nextRunAt: '2035-06-02T12:01:00.000Z' });
   });
 
-  test('does not come again when the clock is set back', async () => {
+  test('does not run again when the clock is set back', async () => {
     const { deps, fire, runs } = await world();
     await deps.clock.advance(MINUTE);
     await fire();
@@ -197,7 +197,7 @@ describe('a due minute', () => {
     expect(await runs()).toHaveLength(1);
   });
 
-  test('does not run what is disabled, deleted or of another type', async () => {
+  test('does not run for a schedule that is disabled, deleted or a webhook', async () => {
     for (const change of [
       { enabled: false },
       { deletedAt: isoTime(NOON) },
@@ -210,7 +210,7 @@ describe('a due minute', () => {
     }
   });
 
-  test('gives a next run to an enabled schedule that lost it', async () => {
+  test('restores the lost next run of an enabled schedule', async () => {
     const { deps, fire, now } = await world({ nextRunAt: null });
     const due = await Array.fromAsync(listDue(deps, deps.clock.now()));
     expect(due).toHaveLength(1);
@@ -220,7 +220,7 @@ describe('a due minute', () => {
   });
 });
 
-describe('a run that goes on', () => {
+describe('a run that is under way', () => {
   test.each([
     ['allow', 2, []],
     [
@@ -246,7 +246,7 @@ describe('a run that goes on', () => {
 });
 
 describe('failures', () => {
-  test('are counted, reset by a success, and disable the schedule at last', async () => {
+  test('are counted, reset by a success, and disable the schedule at the maximum', async () => {
     const { deps, fire, script, now, events, runs } = await world({ maxConsecutiveFailures: 2 });
     const next = async (answer?: () => Promise<string>) => {
       if (answer) script.push(answer);
@@ -275,7 +275,7 @@ describe('failures', () => {
     expect(timeline[0]).toMatch('down');
   });
 
-  test('before the run could begin are runs, too', async () => {
+  test('before the run could begin are recorded as runs', async () => {
     const { deps, schedule, removeAgent, fire, runs, now } = await world();
     await new SecretStore(deps, schedule.workspaceId).remove('ANTHROPIC_API_KEY');
     await deps.clock.advance(MINUTE);
@@ -292,7 +292,7 @@ describe('failures', () => {
 });
 
 describe('a crash', () => {
-  test('before the run began lets another process begin it, or note that it was too late', async () => {
+  test('before the run began lets another process begin it, or record that it was too late', async () => {
     for (const [later, expected] of [
       [61_000, 'completed'],
       [6 * MINUTE, 'failed'],
@@ -304,7 +304,7 @@ describe('a crash', () => {
       await expect(crashing(deps, { get: isWorkspace }, fire)).rejects.toThrow('crash');
       expect(await runs()).toEqual([]);
       expect(await now()).toMatchObject({ openRuns: 1 });
-      // Not yet: whoever has it may be alive.
+      // Not yet: its process may be alive.
       await sweepScheduleRuns(deps);
       expect(await runs()).toEqual([]);
       await deps.clock.advance(later);
@@ -343,7 +343,7 @@ describe('a crash', () => {
   });
 });
 
-/** Does `work` on a main table that fails where it is told to. */
+/** Does `work` on a main table that fails at the operations that `dies` selects. */
 async function crashing(
   { main }: MemoryDeps,
   dies: { get?: (key: Key) => boolean; transact?: () => boolean },

@@ -7,7 +7,7 @@ import type { TransactOperation } from '#core/ports/table.ts';
 import { memoryDeps } from '#test/helpers/memory-deps.ts';
 import { addUser } from '#test/helpers/users.ts';
 
-/** Two versions are published and a schedule is written, one of them while the other is under way. */
+/** Publishes a version while a request that writes a schedule is under way, or the other way round. */
 async function setUp() {
   const deps = memoryDeps();
   const { key, workspaceId } = await addUser(deps, 'acme');
@@ -47,7 +47,7 @@ async function setUp() {
     path,
     send,
     publish,
-    /** Sends what is held up, before it writes a schedule, until another version is published. */
+    /** Sends a request that waits, before it writes a schedule, until another version is published. */
     overtaken(...request: Parameters<typeof send>) {
       meanwhile = publish;
       return slowly(...request);
@@ -68,13 +68,16 @@ test('a schedule that is created while a version is published follows it', async
 test.each([
   [{ enabled: false }, { enabled: true }],
   [{ auto_update: false }, { auto_update: true }],
-])('one with %j that begins to follow by %j while a version is published follows it', async (settings, changes) => {
-  const { path, send, overtaken } = await setUp();
-  const { schedule } = await send('POST', path, { ...DAILY, ...settings });
-  expect((await overtaken('PATCH', `${path}/${schedule.id}`, changes)).schedule.agent_version).toBe('v2');
-});
+])(
+  'a schedule with %j that starts to follow by %j while a version is published follows it',
+  async (settings, changes) => {
+    const { path, send, overtaken } = await setUp();
+    const { schedule } = await send('POST', path, { ...DAILY, ...settings });
+    expect((await overtaken('PATCH', `${path}/${schedule.id}`, changes)).schedule.agent_version).toBe('v2');
+  },
+);
 
-test('of two versions that are published at once, the newest is followed', async () => {
+test('of two versions that are published concurrently, the newest is followed', async () => {
   const { path, send, overtakenPublish } = await setUp();
   const { schedule } = await send('POST', path, DAILY);
   await overtakenPublish();

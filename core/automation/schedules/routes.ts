@@ -95,7 +95,7 @@ export const scheduleRoutes = defineRoutes([
   },
 ]);
 
-/** What runs agents, and so needs the privileges of calls. */
+/** Routes that run agents, so they need the privileges of `calls`. */
 export const scheduleTriggerRoutes = defineRoutes([
   {
     operationId: 'triggerSchedule',

@@ -7,7 +7,7 @@ const scheduleType = z.enum(['cron', 'webhook']);
 const provider = z.enum(LLM_PROVIDERS);
 const count = z.coerce.number().int();
 
-/** `contract.md` 7.1: what clients read, and the names that the specification has for the same. */
+/** A schedule. Some members have two names, for clients of either. */
 export const scheduleView = z.object({
   id: z.uuid(),
   workspace_id: z.uuid(),
@@ -49,7 +49,7 @@ const alertUrl = z
   .string()
   .describe('Where failures are reported: an https:// address of the public internet, or an empty string for nowhere.');
 
-/** What creating and changing a schedule have in common. `null` means what leaving it out means. */
+/** Shared by the bodies that create and change a schedule. `null` means the same as leaving the member out. */
 const settings = {
   cron_expression: z.string().nullish().describe('Five fields: minute, hour, day of month, month, day of week.'),
   timezone: z.string().nullish().describe('An IANA time zone such as Europe/Berlin. By default UTC.'),
@@ -111,7 +111,7 @@ export const scheduleRun = z.object({
 const RUN_FIELDS = Object.keys(scheduleRun.shape);
 
 export const runsQuery = z.object({
-  // Clients know more words than there are states here.
+  // Clients also send states that no run has here.
   status: z.enum([...runStatus.options, 'claimed', 'dead_letter']).optional(),
   limit: count.min(1).max(200).default(20),
   offset: count.min(0).default(0),
@@ -135,7 +135,6 @@ export const scheduleEvent = z.object({
   created_at: time,
 });
 
-/** `spec.md` *Run*. */
 export const runAnswer = z.object({
   run_id: z.uuid(),
   status: z.enum(['success', 'error', 'timeout']),

@@ -6,7 +6,7 @@ import { type ScheduleFilter, ScheduleStore } from './store.ts';
 
 const WORKSPACE = '11111111-1111-4111-8111-111111111111';
 
-/** `count` schedules, the newest last: every third of another agent, every fourth of another org, every second a webhook. */
+/** `count` schedules, the newest last: every third has another agent, every fourth another org, every second is a webhook. */
 async function filled(count: number) {
   const deps = memoryDeps();
   const counter = new OperationCounter();
@@ -29,7 +29,7 @@ async function filled(count: number) {
   return { deps, store, counter, made };
 }
 
-test('lists are those of the schedules that are left, newest first, by any filter', async () => {
+test('lists have the schedules that are left, newest first, by any filter', async () => {
   const { store, made } = await filled(40);
   for (const { id } of made.filter((_, n) => n % 5 === 0)) await store.remove(id);
   const left = made.filter((_, n) => n % 5 !== 0).reverse();
@@ -64,7 +64,7 @@ test('lists are those of the schedules that are left, newest first, by any filte
   );
 });
 
-test('a page costs the same beside any number of schedules', async () => {
+test('the cost of a page does not depend on the number of schedules', async () => {
   const { store, counter } = await filled(300);
   counter.operations.length = 0;
   expect((await store.list({}, { limit: 20, offset: 10 })).schedules).toHaveLength(20);
@@ -72,7 +72,7 @@ test('a page costs the same beside any number of schedules', async () => {
   expect(counter.items).toBeLessThanOrEqual(51);
 });
 
-test('items keep the names of their attributes, whatever the members of a schedule are called', async () => {
+test('an item has the attribute names of older items', async () => {
   const { deps, store, made } = await filled(1);
   const [schedule] = made;
   const item = await deps.main.get({ pk: `WS#${WORKSPACE}#SCHEDULES`, sk: schedule!.id });

@@ -8,7 +8,7 @@ import { reconcileTimers, timerOf } from './timers.ts';
 
 const WORKSPACE = '11111111-1111-4111-8111-111111111111';
 
-test('a schedule that the index does not show yet has its timer, one that is disabled or deleted has none', async () => {
+test('a schedule that the index does not show yet keeps its timer, a disabled or deleted one has none', async () => {
   const deps = memoryDeps();
   const store = new ScheduleStore(deps, WORKSPACE);
   const create = async (enabled: boolean) => {

@@ -17,8 +17,8 @@ import { ScheduleStore } from '../schedules/store.ts';
 import { receiveWebhook, type WebhookAnswer } from './receive.ts';
 
 /**
- * The process dies between any two things that it asks of its ports, once before and once after each has happened, while
- * two deliveries with one key are under way. Then another process starts, and the sender delivers again.
+ * The process dies at each call of a port, once before and once after its effect, while two calls of a webhook with one key
+ * are under way. Then another process starts, and the sender calls again.
  */
 
 const MINUTE_MS = 60_000;
@@ -83,7 +83,7 @@ async function setUp() {
 
 type Deps = Awaited<ReturnType<typeof setUp>>['deps'];
 
-/** A process that asks its ports `lifetime` times and then is dead: nothing it asked for is ever answered. */
+/** A process that dies at its call number `lifetime` of a port: this call and later ones are never answered. */
 function mortal(deps: Deps, lifetime: number, lastOneHappens: boolean) {
   const death = Promise.withResolvers<void>();
   let asked = 0;
@@ -156,7 +156,7 @@ async function crashAt(lifetime: number, lastOneHappens: boolean): Promise<{ isA
   return { isAlive, asked: doomed.asked() };
 }
 
-test('every delivery has one run, counted and reported once, wherever the process dies', async () => {
+test('every webhook call has one run, counted and reported once, at whichever port call the process dies', async () => {
   const { asked } = await crashAt(Number.POSITIVE_INFINITY, false);
   expect(asked).toBeGreaterThan(15);
   let crashes = 0;

@@ -5,10 +5,10 @@ import { type BodyLimit, mediaType, parseJson, readBounded } from '#core/http/bo
 type JsonObject = { readonly [member: string]: Json };
 
 /**
- * What a delivery brings; `undefined` without a body. Senders need no header (`spec.md` *Authentication* 3): what is JSON
- * is taken for JSON, whatever its content type says.
+ * Reads the payload of a webhook; `undefined` without a body. Senders need no header: a JSON body is accepted with any
+ * content type.
  *
- * Throws INVALID_INPUT for a body that is not JSON, UNSUPPORTED_TYPE where its content type says so as well,
+ * Throws INVALID_INPUT for a body that is not JSON, UNSUPPORTED_TYPE if its content type is not JSON either,
  * DOCUMENT_TOO_LARGE.
  */
 export async function readPayload(request: Request, limit: BodyLimit): Promise<Json | undefined> {
@@ -27,7 +27,7 @@ export async function readPayload(request: Request, limit: BodyLimit): Promise<J
   }
 }
 
-/** The input of the run (`spec.md` *Webhook trigger*): members of the payload win; what is no object becomes `data`. */
+/** The input of the run: members of the payload override stored ones; a payload that is not an object becomes `data`. */
 export function mergeInput(input: JsonObject, payload: Json | undefined): JsonObject {
   if (payload === undefined) return input;
   const isObject = typeof payload === 'object' && payload !== null && !Array.isArray(payload);

@@ -16,7 +16,7 @@ export const webhookRoutes = defineRoutes([
   },
 ]);
 
-/** What runs agents, and so needs the privileges of calls. */
+/** Routes that run agents, so they need the privileges of `calls`. */
 export const webhookDeliveryRoutes = defineRoutes([
   {
     operationId: 'receiveWebhook',
@@ -35,7 +35,7 @@ export const webhookDeliveryRoutes = defineRoutes([
           .optional()
           .describe('A delivery with the same key gets the result of the first one and runs nothing, for 24 hours.'),
       }),
-      // Senders put any content type on it.
+      // Senders use any content type.
       body: raw('application/json'),
     },
     response: { 200: runAnswer },

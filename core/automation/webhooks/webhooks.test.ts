@@ -29,7 +29,7 @@ describe('a payload', () => {
     'application/cloudevents+json',
     'text/plain',
     'application/x-www-form-urlencoded',
-  ])('that is JSON is taken with the content type %s', async (contentType) => {
+  ])('that is JSON is accepted with the content type %s', async (contentType) => {
     expect(await send('{"a":1}', contentType)).toEqual({ a: 1 });
   });
 
@@ -38,7 +38,7 @@ describe('a payload', () => {
     ['multipart/form-data; boundary=x', '--x--'],
     ['text/xml', '<a/>'],
     ['application/octet-stream', 'PK'],
-  ])('of %s that is no JSON is of an unsupported type', async (contentType, body) => {
+  ])('of %s that is not JSON has an unsupported type', async (contentType, body) => {
     await expect(send(body, contentType)).rejects.toMatchObject({ code: 'UNSUPPORTED_TYPE' });
   });
 
@@ -57,7 +57,7 @@ describe('a payload', () => {
     }
   });
 
-  test('has a limit', async () => {
+  test('has a size limit', async () => {
     await expect(send(`"${'x'.repeat(10_000)}"`, 'application/json')).rejects.toMatchObject({
       code: 'DOCUMENT_TOO_LARGE',
     });
@@ -70,7 +70,7 @@ describe('the input of a run', () => {
   test.each([
     ['nothing', undefined, stored],
     ['an empty object', {}, stored],
-    ['an object, whose members win whole', { b: { d: 3 }, e: 4 }, { a: 1, b: { d: 3 }, e: 4 }],
+    ['an object, whose members replace stored ones', { b: { d: 3 }, e: 4 }, { a: 1, b: { d: 3 }, e: 4 }],
     ['a null member', { a: null }, { a: null, b: { c: 2 } }],
     ['an array', [1], { ...stored, data: [1] }],
     ['a text', 'x', { ...stored, data: 'x' }],
@@ -81,7 +81,7 @@ describe('the input of a run', () => {
     expect(stored).toEqual({ a: 1, b: { c: 2 } });
   });
 
-  test('has no way to the prototype of objects', () => {
+  test('cannot change the prototype of objects', () => {
     const merged = mergeInput({}, JSON.parse('{"__proto__":{"isAdmin":true},"constructor":1}'));
     expect((merged as { isAdmin?: unknown }).isAdmin).toBeUndefined();
     expect(({} as { isAdmin?: unknown }).isAdmin).toBeUndefined();

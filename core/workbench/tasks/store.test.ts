@@ -132,7 +132,7 @@ test('the cost of a page does not depend on the number of tasks', async () => {
     counter.operations.length = 0;
     const { tasks } = await store.list(filter, { limit: 20, offset: 10 });
     expect(tasks).toHaveLength(20);
-    // Thirty tasks at most, and the counts: of due dates three months.
+    // At most thirty tasks, and the counts: three months of due dates.
     expect(counter.items, JSON.stringify(filter)).toBeLessThanOrEqual(35);
   }
 });

@@ -229,7 +229,7 @@ export class TaskStore {
     };
   }
 
-  /** At most seven: the counts of all, of two projects, and of two months of each. */
+  /** At most seven operations: the counts of all tasks and of two projects, and two months of each. */
   #countChanges(before: Task | undefined, after: Task | undefined): TransactOperation[] {
     const changes = new Map<string, { key: Key; add: Record<string, number> }>();
     for (const [task, amount] of [[before, -1] as const, [after, 1] as const]) {
