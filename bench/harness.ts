@@ -119,7 +119,7 @@ export interface Bench {
   readonly client: Client;
   /** Without a slash at the end. */
   readonly llmUrl: string;
-  /** For whatever the measurement writes. */
+  /** Scratch folder of the measurement. */
   readonly folder: string;
 }
 

@@ -123,7 +123,7 @@ export function sandboxConformance(setUp: () => Promise<SandboxHarness>, { isCon
   const layer = 'layers/conformance.tar.gz';
 
   describe('commands', () => {
-    test('say what they print and how they end', async () => {
+    test('return their output and exit status', async () => {
       const session = await open({ bundle });
       const { out, err, exit } = await ran(session, 'python3 main.py; echo oh >&2; exit 3', {
         stdin: Buffer.from('{"a": 1}'),
@@ -135,7 +135,7 @@ export function sandboxConformance(setUp: () => Promise<SandboxHarness>, { isCon
       });
     });
 
-    test('show their output as it comes, the exit last', async () => {
+    test('stream their output while they run, the exit last', async () => {
       const session = await open();
       const types: string[] = [];
       for await (const event of session.exec({
@@ -154,7 +154,7 @@ export function sandboxConformance(setUp: () => Promise<SandboxHarness>, { isCon
       expect(exit).toMatchObject({ reason: 'exited', exitCode: 139 });
     });
 
-    test('start in the bundle, or where they are told to', async () => {
+    test('start in the bundle, or in the requested folder', async () => {
       const session = await open({ bundle });
       expect((await ran(session, 'pwd; echo $PWD')).out).toBe('/home/user/agent\n/home/user/agent\n');
       expect((await ran(session, 'pwd', { cwd: '/tmp' })).out).toBe('/tmp\n');
@@ -253,7 +253,7 @@ export function sandboxConformance(setUp: () => Promise<SandboxHarness>, { isCon
       expect(out).toBe('bye\n');
     });
 
-    test('comes 2 s after the deadline for what ignores SIGTERM', async () => {
+    test('comes 2 s after the deadline for processes that ignore SIGTERM', async () => {
       const { exit } = await oncePython(
         'import signal, time\nfor s in range(1, 32):\n  if s not in (9, 19): signal.signal(s, signal.SIG_IGN)\nwhile 1: time.sleep(1)',
         {},
@@ -265,7 +265,7 @@ export function sandboxConformance(setUp: () => Promise<SandboxHarness>, { isCon
       expect(exit.durationMs).toBeLessThan(7200);
     });
 
-    test('takes double-forked daemons along', async () => {
+    test('also ends double-forked daemons', async () => {
       const session = await open();
       const daemon = `trap "" TERM; (setsid setsid sh -c 'trap "" TERM; sleep 777' &) ; sleep 776`;
       expect((await ran(session, daemon, { timeoutMs: 500 })).exit.reason).toBe('timeout');
@@ -286,7 +286,7 @@ export function sandboxConformance(setUp: () => Promise<SandboxHarness>, { isCon
       expect(before).toMatchObject({ out: '', exit: { reason: 'aborted' } });
     });
 
-    test('comes when nobody listens any more', async () => {
+    test('comes when the reader stops reading', async () => {
       const session = await open();
       for await (const _ of session.exec({ command: 'echo on; sleep 778', timeoutMs: 60_000 })) break;
       const gone =
@@ -424,7 +424,7 @@ export function sandboxConformance(setUp: () => Promise<SandboxHarness>, { isCon
       });
     });
 
-    test('knows its user, who is nobody special', async () => {
+    test('runs as an ordinary user without capabilities', async () => {
       const { out } = await once('id -u; id -un; id -G; echo ~; grep -E "^(Cap|NoNewPrivs)" /proc/self/status');
       const zero = '0000000000000000';
       expect(out).toBe(
@@ -478,7 +478,7 @@ export function sandboxConformance(setUp: () => Promise<SandboxHarness>, { isCon
       expect(err).toMatch(/mv: /);
     });
 
-    test('cannot end process 1, and ends itself at most', async () => {
+    test('cannot kill process 1 or processes of other sandboxes', async () => {
       const session = await open();
       expect((await ran(session, 'kill -9 1; kill -STOP 1; echo still')).out).toBe('still\n');
       expect((await ran(session, 'kill -9 -1; sleep 5; echo never')).out).toBe('');
@@ -521,7 +521,7 @@ call('fsopen', 430, 430, b'tmpfs', 0)
       expect((await once('unshare -Ur true')).exit.exitCode).not.toBe(0);
     });
 
-    test('cannot use kernel interfaces that agents have no use for', async () => {
+    test('cannot use kernel interfaces that agents do not need', async () => {
       const { out } = await oncePython(`${SYSCALLS}
 call('bpf', 321, 280, 0, 0, 0)
 call('perf_event_open', 298, 241, 0, 0, 0, 0, 0)
@@ -548,8 +548,8 @@ except OSError as e: print('raw', errno.errorcode[e.errno])
       expect(out).toMatch(/^raw (EPERM|EAFNOSUPPORT)$/m);
     });
 
-    test('gains nothing from setuid programs', async () => {
-      // A container cannot mount; there the privileges that nobody may gain stand alone, as everywhere after them.
+    test('gains no privilege from setuid programs', async () => {
+      // A container cannot mount with nosuid; there only no_new_privs protects.
       const mounts = isContainer ? 'true' : 'grep -vE "nosuid" /proc/self/mounts | grep -vE " /dev/[a-z]+ "';
       const { out } = await once(
         `cp /usr/bin/id /tmp/id && chmod 4755 /tmp/id && /tmp/id -u; ${mounts}; find / -xdev -perm -4000 -type f 2>/dev/null | head -3 | wc -l`,
@@ -567,7 +567,7 @@ except OSError as e: print('raw', errno.errorcode[e.errno])
       expect(out).toBe('end\n');
     });
 
-    test('has no terminal and no devices to abuse', async () => {
+    test('has no terminal and only harmless devices', async () => {
       const session = await open();
       const { out } = await python(
         session,
@@ -680,7 +680,7 @@ print('done')
       expect(Number(shm.out)).toBeLessThanOrEqual(LIMITS.diskBytes);
     });
 
-    test('cannot spin for ever', async () => {
+    test('cannot use the CPU past its limit', async () => {
       const limits = { ...LIMITS, cpuSeconds: 1 };
       const { exit } = await once('while :; do :; done', { limits });
       expect(exit.reason).toBe('exited');
@@ -731,7 +731,7 @@ for target in ${JSON.stringify(targets)}:
       );
     });
 
-    test('open: no private address, however it is spelled', async () => {
+    test('open: private addresses are refused in every spelling', async () => {
       const targets = [
         '127.0.0.1:80',
         'localhost:80',
@@ -764,7 +764,7 @@ for target in ${JSON.stringify(targets)}:
       expect(out).toBe(targets.map((target) => `${target} 403 403\n`).join(''));
     });
 
-    test('a list: nothing else, and no private address because it is listed', async () => {
+    test('a list: unlisted hosts are refused, and so are private addresses that are listed', async () => {
       const targets = [
         'other.example:80',
         'example.org.evil.example:80',

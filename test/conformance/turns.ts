@@ -109,7 +109,7 @@ export function turnsConformance(setUp: (max: number) => Promise<TurnsHarness>):
       expect(open()).toEqual(['a3', 'b2', 'c1']);
     });
 
-    test('of a workspace that calls a lot hold up nobody else', async () => {
+    test('of a busy workspace do not delay those of others', async () => {
       const { askAll, close, open } = await start(4);
       const burst = await askAll(...Array(20).fill('a'));
       const [quiet] = await askAll('b');

@@ -138,7 +138,7 @@ export function agentsSuite(target: () => Target): void {
       expectError(await call('GET', '/agents/preview', { key }), 400, 'INVALID_INPUT', 'query.name');
     });
 
-    test('warns of what is ignored or cut', async () => {
+    test('warns of fields that are ignored or shortened', async () => {
       const { key } = await target().addUser('pub-warn');
       const json = { ...TOOL, name: 'warned', timeout_seconds: 301, model: 'x', colour: 'red' };
       const { agent, warnings } = expectOk(await publish(key, json), 201);
@@ -146,7 +146,7 @@ export function agentsSuite(target: () => Target): void {
       for (const name of ['timeout_seconds', 'model', 'colour']) expect(warnings.join('\n')).toContain(name);
     });
 
-    test('50 at once get 50 versions without gap or double', async () => {
+    test('50 at once get 50 consecutive version numbers', async () => {
       const { key } = await target().addUser('pub-fifty');
       const answers = await Promise.all(Array.from({ length: 50 }, () => publish(key, { ...PROMPT, name: 'fifty' })));
       const versions = answers.map((answer) => Number(expectOk(answer, 201).agent.version.slice(1)));
@@ -156,7 +156,7 @@ export function agentsSuite(target: () => Target): void {
       expect(new Set(listed.map(({ id }: { id: string }) => id)).size).toBe(50);
     });
 
-    test('is for owners', async () => {
+    test('needs the role owner', async () => {
       const [owner, member] = await Promise.all(['pub-owner', 'pub-member'].map((slug) => target().addUser(slug)));
       await target().addMember(member!, owner!.workspaceId);
       const options = { key: member!.key, headers: { 'x-workspace-id': owner!.workspaceId } };
@@ -185,7 +185,7 @@ export function agentsSuite(target: () => Target): void {
       }
     });
 
-    test('can be changed in how it is shown, and in nothing else', async () => {
+    test('takes changes of its display fields only', async () => {
       const { key } = await target().addUser('own-patch');
       const agent = await published(key, { ...PROMPT, name: 'patched' });
       const patch = (json: unknown) => call('PATCH', `/agents/${agent.id}`, { key, json });
@@ -209,7 +209,7 @@ export function agentsSuite(target: () => Target): void {
       expect(expectOk(await call('GET', `/agents/${agent.id}`, { key }))).toEqual(changed);
     });
 
-    test('is deleted one version at a time; a later publish gets a new number', async () => {
+    test('is deleted one version at a time, and no version number is used twice', async () => {
       const { key } = await target().addUser('own-delete');
       const versions = [];
       for (let n = 0; n < 3; n += 1) versions.push(await published(key, { ...PROMPT, name: 'gone', is_public: true }));
@@ -249,7 +249,7 @@ export function agentsSuite(target: () => Target): void {
   });
 
   describe.concurrent('forking', () => {
-    test('copies a public, source-available agent, which then needs a confirmation to be deleted', async () => {
+    test('copies a public agent with open source, whose deletion then needs a confirmation', async () => {
       const [ann, bob] = await Promise.all(['fork-ann', 'fork-bob'].map((slug) => target().addUser(slug)));
       const open = { ...PROMPT, is_public: true, allow_local_download: true };
       const source = await published(ann!.key, { ...open, name: 'open' });
@@ -282,7 +282,7 @@ export function agentsSuite(target: () => Target): void {
       expectOk(await call('GET', `/agents/${agent.id}`, { key: bob!.key }));
     });
 
-    test('is refused for what is private, closed, paid or incomplete', async () => {
+    test('is refused for private, closed-source, paid or incomplete agents', async () => {
       const [ann, bob] = await Promise.all(['fork-cat', 'fork-dan'].map((slug) => target().addUser(slug)));
       const fork = async (agent: { id: string }, key = bob!.key) =>
         call('POST', `/agents/${agent.id}/fork`, { key, json: {} });
@@ -364,7 +364,7 @@ export function agentsSuite(target: () => Target): void {
     const upload = (key: string, id: string, body: FormData, headers?: Record<string, string>) =>
       call('POST', `/agents/${id}/upload`, { key, body, headers });
 
-    test('is uploaded, shown, downloaded as it was, and never changed', async () => {
+    test('is uploaded, shown, downloaded unchanged, and never replaced', async () => {
       const { key } = await target().addUser('up-life');
       const agent = await published(key, { ...TOOL, name: 'tool', is_public: true, allow_local_download: true });
       expect(agent).toMatchObject({ code_bundle_url: null, entrypoint: null, runnable: false });
@@ -407,7 +407,7 @@ export function agentsSuite(target: () => Target): void {
       expectError(await upload(key, agent.id, other), 409, 'CONFLICT', 'publish a new version');
     });
 
-    test('may come in a part named bundle, and name its entrypoint', async () => {
+    test('may be sent in a form part named bundle, with its entrypoint', async () => {
       const { key } = await target().addUser('up-forms');
       const agent = await published(key, { ...TOOL, name: 'tool' });
       const zip = zipOf({ 'main.py': '', 'src/start.js': '' });
@@ -419,7 +419,7 @@ export function agentsSuite(target: () => Target): void {
       expect(expectOk(await send('src/start.js')).entrypoint).toBe('src/start.js');
     });
 
-    test('is refused when it is none, or in the wrong place', async () => {
+    test('is refused when it is not a zip, or the agent cannot take one', async () => {
       const { key } = await target().addUser('up-wrong');
       const tool = await published(key, { ...TOOL, name: 'tool' });
       const prompt = await published(key, { ...PROMPT, name: 'prompt' });

@@ -77,7 +77,7 @@ export function alertsSuite(target: () => Target): void {
       await arrived('/streak', 3);
     });
 
-    test('are one where the failure that is reported also disables the schedule', async () => {
+    test('are sent once when the reported failure also disables the schedule', async () => {
       const id = await makeSchedule({
         alert_webhook_url: `${receiver.url}/both`,
         alert_on_failure_count: 1,
@@ -89,7 +89,7 @@ export function alertsSuite(target: () => Target): void {
       await vi.waitFor(async () => expect(await kindsOf(id)).toContain('alert_sent'), { timeout: 15_000 });
     });
 
-    test('go nowhere without an address', async () => {
+    test('are not sent without an address', async () => {
       const id = await makeSchedule({ alert_on_failure_count: 1, max_consecutive_failures: 1 });
       expect(await trigger(id)).toBe('error');
       const kinds = await kindsOf(id);
@@ -98,7 +98,7 @@ export function alertsSuite(target: () => Target): void {
       expectError(await api('POST', `/schedules/${id}/test-alert`), 409, 'CONFLICT', 'alert_webhook_url');
     });
 
-    test('can be tried, and the timeline says how it went', async () => {
+    test('can be tested, and the timeline shows the result', async () => {
       const id = await makeSchedule({ alert_webhook_url: `${receiver.url}/try` });
       expect(expectOk(await api('POST', `/schedules/${id}/test-alert`))).toEqual({ success: true });
       expect(receiver.at('/try').map(({ body }) => body)).toEqual([
@@ -122,7 +122,7 @@ export function alertsSuite(target: () => Target): void {
       expect(schedule).toMatchObject({ enabled: true, consecutive_failures: 0 });
     });
 
-    test('are tried by owners only, and of schedules that there are', async () => {
+    test('can be tested by owners only, and for existing schedules only', async () => {
       const id = await makeSchedule({ alert_webhook_url: `${receiver.url}/roles` });
       const member = await target().addUser('alerts-member');
       await target().addMember(member, user.workspaceId);

@@ -12,7 +12,7 @@ describe('a burst of programs', async () => {
   const { python } = target.interpreters;
   afterAll(() => target.close());
 
-  test.skipIf(python === undefined)('waits for itself, not others for it', async () => {
+  test.skipIf(python === undefined)('queues behind itself and does not delay another workspace', async () => {
     const [a, b] = [await target.addUser('a-burst'), await target.addUser('b-quiet')];
     const code = { 'main.py': 'import time\ntime.sleep(0.3)\nprint("{}")' };
     for (const user of [a, b]) await publishCode(clientOf(target, user.key), 'nap', code, { timeout_seconds: 10 });
@@ -33,7 +33,7 @@ describe('a burst of programs', async () => {
     expectOk(await call(a));
   });
 
-  test.skipIf(python === undefined)('does not keep agents from those that they wait for', async () => {
+  test.skipIf(python === undefined)('leaves room for the sub-calls that its runs wait for', async () => {
     const user = await target.addUser('nested');
     const client = clientOf(target, user.key);
     await publishCode(client, 'leaf', { 'main.py': 'print("{}")' });

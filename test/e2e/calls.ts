@@ -176,7 +176,7 @@ export function callsSuite(target: () => Target, has: Languages): void {
         });
       });
 
-      test('no body at all is an empty object', async () => {
+      test('a missing body is an empty object', async () => {
         expect(expectOk(await run(undefined)).data).toEqual({ got: {} });
       });
 
@@ -193,7 +193,7 @@ export function callsSuite(target: () => Target, has: Languages): void {
         expect(verbose).toMatchObject({ data: { a: 1 }, metadata: { stdout: '{"a":1}', stderr: 'hello' } });
       });
 
-      test("the environment is the run's own", async () => {
+      test("the environment holds only the run's own variables", async () => {
         const { env, cwd } = expectOk(await run({ mode: 'env' })).data;
         expect(cwd).toBe('/home/user/agent');
         expect(env).toMatchObject({ HOME: '/home/user', USER: 'user' });
@@ -224,7 +224,7 @@ export function callsSuite(target: () => Target, has: Languages): void {
         expect(body.warnings?.map(({ code }: { code: string }) => code)).toEqual(warning && [warning]);
       });
 
-      test('a program that ends with another status than 0 failed, and says why', async () => {
+      test('a non-zero exit status fails the run with the program’s own message', async () => {
         const stdout = '{"error":"the file is damaged"}';
         const answer = await run({ mode: 'print', stdout, stderr: 'Traceback: deep', exit: 3 });
         const error = expectError(answer, 500, 'SANDBOX_ERROR', /^the file is damaged$/);
@@ -251,7 +251,7 @@ export function callsSuite(target: () => Target, has: Languages): void {
         expect(log.stderr).toMatch(/^first x+\n\[\.\.\. \d+ bytes left out \.\.\.\]\nx+ last$/);
       });
 
-      test('a program without end is stopped at its timeout, also when it does not listen', async () => {
+      test('a program that ignores SIGTERM is killed at its timeout', async () => {
         let started = 0;
         const answer = await whenThereIsRoom(() => {
           started = Date.now();
@@ -264,7 +264,7 @@ export function callsSuite(target: () => Target, has: Languages): void {
         expect(log).toMatchObject({ status: 'timeout', error_message: expect.stringContaining('deadline') });
       });
 
-      test("the caller's deadline counts, too", async () => {
+      test("the caller's deadline ends the run", async () => {
         let started = 0;
         const call = (inMs: number) =>
           whenThereIsRoom(() => {
@@ -279,7 +279,7 @@ export function callsSuite(target: () => Target, has: Languages): void {
         expectError(wrong, 400, 'INVALID_INPUT', 'header.x-platform-deadline-ms');
       });
 
-      test('what it leaves running does not hold up the answer', async () => {
+      test('background processes do not delay the answer', async () => {
         const started = Date.now();
         expect(expectOk(await run({ mode: 'fork' })).data).toEqual({ forked: true });
         expect(Date.now() - started).toBeLessThan(45_000);
@@ -290,7 +290,7 @@ export function callsSuite(target: () => Target, has: Languages): void {
         expect(data).toMatchObject({ full: true });
       });
 
-      test('it cannot eat all memory', async () => {
+      test('it cannot use more memory than its limit', async () => {
         const error = expectError(await run({ mode: 'memory' }), 500, 'SANDBOX_ERROR');
         expect(error.category).toBe('code_error');
       });
@@ -324,7 +324,7 @@ export function callsSuite(target: () => Target, has: Languages): void {
         expect(got.metadata).toEqual({ mode: 'ignored' });
       });
 
-      test('files can be read, and metadata may come alone', async () => {
+      test('files can be read, and metadata may be sent without files', async () => {
         const files = `import json,sys\nd=json.load(sys.stdin)\nprint(json.dumps([open(f["path"]).read() for f in d["files"]]))`;
         const code: Files =
           short === 'py'
@@ -343,7 +343,7 @@ export function callsSuite(target: () => Target, has: Languages): void {
         });
       });
 
-      test("a caller's own key goes to the program's environment and nowhere else", async () => {
+      test("the caller's own model key reaches the program's environment and nothing else", async () => {
         const llm_credentials = { api_key: 'sk-ant-callers-own-key', provider: 'anthropic', model: 'some-model' };
         const path = `/acme/${probe}/v1/run?verbose=true`;
         const answer = await post(path, { json: { mode: 'env', llm_credentials } });
@@ -417,7 +417,7 @@ export function callsSuite(target: () => Target, has: Languages): void {
       });
 
       // Of this test: it polls while others run.
-      test('a run goes on when its client has gone', async ({ expect }) => {
+      test('a run continues after its client disconnects', async ({ expect }) => {
         const { agent } = await publishCode(client, `${probe}-alone`, files);
         const json = { mode: 'sleep', seconds: 2 };
         const { connection, answered } = startCall(target(), `/acme/${probe}-alone/v1/run`, json);
@@ -433,7 +433,7 @@ export function callsSuite(target: () => Target, has: Languages): void {
           .toMatchObject([{ status: 'success', stdout: '{"slept": true}\n' }]);
       });
 
-      test('twenty at once get their own answers', async () => {
+      test('twenty concurrent calls each get their own answer', async () => {
         const answers = await Promise.all(Array.from({ length: 20 }, (_, n) => run({ n })));
         expect(answers.map((answer) => expectOk(answer).data.got.n)).toEqual(Array.from({ length: 20 }, (_, n) => n));
         expect(new Set(answers.map((answer) => answer.headers.get('x-run-id'))).size).toBe(20);
@@ -507,7 +507,7 @@ export function callsSuite(target: () => Target, has: Languages): void {
       expect(Date.now() - started).toBeLessThan(5_000);
     });
 
-    test('are held against the input schema, by the name of the member', async () => {
+    test('are checked against the input schema, and errors name the member', async () => {
       const call = (json: unknown) => post('/acme/strict/v1/run', { json });
       expectError(await call({}), 400, 'INVALID_INPUT', 'text: is required');
       expectError(await call({ text: 7 }), 400, 'INVALID_INPUT', 'text: must be string');
@@ -521,7 +521,7 @@ export function callsSuite(target: () => Target, has: Languages): void {
       ]);
     });
 
-    test('of nothing that exists are 404', async () => {
+    test('of unknown agents, versions or endpoints are 404', async () => {
       for (const path of [
         '/nobody/echo/v1/run',
         '/acme/nothing/v1/run',
@@ -533,7 +533,7 @@ export function callsSuite(target: () => Target, has: Languages): void {
       }
     });
 
-    test("of another's agents need them to be public, and free", async () => {
+    test("of another workspace's agents need the agent to be public, and credits if it is paid", async () => {
       const stranger = await target().addUser('caller');
       const call = (name: string) => post(`/acme/${name}/v1/run`, { key: stranger.key, json: { a: 1 } });
       await publishCode(client, 'echo-public', echo, { is_public: true });
@@ -554,7 +554,7 @@ export function callsSuite(target: () => Target, has: Languages): void {
       expect(logs[0]).not.toHaveProperty('input');
     });
 
-    test('of a version without code say so', async () => {
+    test('of a version without code are refused with the reason', async () => {
       const { agent } = await client.createAgent({
         body: { name: 'no-code', type: 'tool', description: 'x', required_secrets: [] },
       });
@@ -568,7 +568,7 @@ export function callsSuite(target: () => Target, has: Languages): void {
       expectError(await post('/acme/no-code/latest/run', { json: {} }), 422, 'UNPROCESSABLE', 'no code bundle');
     });
 
-    test('of an old version are told its successor and its last day', async () => {
+    test('of a deprecated version name its successor and its last day in headers', async () => {
       await publishCode(client, 'aging', echo);
       const young = await post('/acme/aging/v1/run', { json: {} });
       expect(expectOk(young) && young.headers.get('deprecation')).toBeNull();
@@ -585,7 +585,7 @@ export function callsSuite(target: () => Target, has: Languages): void {
       expect([expectOk(latest).metadata.version, latest.headers.get('deprecation')]).toEqual(['v3', null]);
     });
 
-    test('of programs that leave their input unread succeed', async () => {
+    test('succeed when the program does not read its input', async () => {
       const quick: Files = has.node
         ? { 'main.js': `console.log('{"ok":true}')` }
         : { 'main.py': `print('{"ok":true}')` };
@@ -594,7 +594,7 @@ export function callsSuite(target: () => Target, has: Languages): void {
       expect(expectOk(await post('/acme/quick/v1/run', { json: big })).data).toEqual({ ok: true });
     });
 
-    test('of large bodies come back whole', async () => {
+    test('return large bodies whole', async () => {
       const big = { text: 'ü'.repeat(1024 * 1024) };
       expect(expectOk(await post('/acme/echo/v1/run', { json: big })).data).toEqual(big);
     });

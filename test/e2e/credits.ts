@@ -33,7 +33,7 @@ export function creditsSuite(target: () => Target): void {
   }
 
   describe.concurrent('credits', () => {
-    test('a call is paid for when it completes, and not when it fails', async () => {
+    test('a completed call is charged, a failed one is not', async () => {
       const { seller, user, call, get } = await market('cr-author', 'cr-buyer', 60);
       const answer = await call();
       expectOk(answer);
@@ -60,19 +60,19 @@ export function creditsSuite(target: () => Target): void {
       const run = await get(`/workspaces/${user.workspaceId}/runs/${answer.headers.get('x-run-id')}`);
       expect(run).toMatchObject({ status: 'completed' });
       expect(await get('/usage')).toMatchObject({ total_calls: 2, credits_cents: 25 });
-      // Nobody else's are shown, and an author's own calls are free.
+      // Only a workspace's own credits are shown, and an author's own calls are free.
       const own = await request(target(), 'GET', '/billing/credits', { key: seller.key });
       expect(expectOk(own)).toEqual({ balance_cents: 0, currency: 'usd', recent_transactions: [] });
       expectOk(await call('why', seller));
     });
 
-    test('who has too little is told the price', async () => {
+    test('a call with too few credits is refused with its price', async () => {
       const { call, get } = await market('cr-dear', 'cr-poor', 24);
       expectError(await call(), 402, 'INSUFFICIENT_CREDITS', /costs 25 cents.* has 24\./);
       expect(await get('/billing/balance')).toMatchObject({ balance_cents: 24 });
     });
 
-    test('of ten calls at once, as many run as there is money for', async () => {
+    test('of ten concurrent calls, only those that the credits cover run', async () => {
       const { call, get } = await market('cr-rush', 'cr-few', 4 * 25);
       const slow = '[[llm {"delayMs": 500}]]';
       const answers = await Promise.all(Array.from({ length: 10 }, () => call(slow)));

@@ -71,7 +71,7 @@ export function idempotencySuite(target: () => Target): void {
     });
     const isReplayed = ({ headers }: { headers: Headers }) => headers.get('idempotent-replayed') === 'true';
 
-    test('sent again get the first answer, to the byte, and nothing runs', async () => {
+    test('sent again get the first answer byte for byte, without a second run', async () => {
       const input = { name: 'Ada of the first test' };
       const first = await send('first', input);
       expect([first.status, isReplayed(first)]).toEqual([200, false]);
@@ -86,7 +86,7 @@ export function idempotencySuite(target: () => Target): void {
       expect(askedFor(input.name)).toBe(1);
     });
 
-    test('sent 50 times at once run once', async () => {
+    test('sent 50 times concurrently run once', async () => {
       const input = { name: 'fifty [[llm {"text":"hello to all","delayMs":700}]]' };
       const answers = await Promise.all(Array.from({ length: 50 }, () => send('fifty', input)));
       expect(new Set(answers.map(({ status, text }) => `${status} ${text}`)).size).toBe(1);
@@ -96,7 +96,7 @@ export function idempotencySuite(target: () => Target): void {
       expect(askedFor('fifty')).toBe(1);
     });
 
-    test('that failed while they ran fail again, alike, without running', async () => {
+    test('that failed during the run repeat that failure without a second run', async () => {
       const input = { name: 'broken [[llm {"status":400,"message":"no such thing"}]]' };
       const first = await send('failing', input);
       expect(first.status).toBeGreaterThanOrEqual(400);
@@ -107,13 +107,13 @@ export function idempotencySuite(target: () => Target): void {
       expect(askedFor('broken')).toBe(asked);
     });
 
-    test('that were refused before they ran may be corrected', async () => {
+    test('that were refused before the run may be corrected under the same key', async () => {
       expectError(parsed(await send('corrected', { name: 7 })), 400, 'INVALID_INPUT');
       const answer = await send('corrected', { name: 'now right' });
       expect([answer.status, isReplayed(answer)]).toEqual([200, false]);
     });
 
-    test('are a conflict with another body, path or query', async () => {
+    test('with a used key and another body, path or query are a conflict', async () => {
       await send('taken', { name: 'x' });
       expectError(parsed(await send('taken', { name: 'y' })), 409, 'CONFLICT', 'another request');
       expectError(parsed(await send('taken', { name: 'x' }, { query: '?verbose=true' })), 409, 'CONFLICT');
@@ -125,7 +125,7 @@ export function idempotencySuite(target: () => Target): void {
       expectError(elsewhere, 409, 'CONFLICT');
     });
 
-    test('are nobody else’s: keys belong to the workspace', async () => {
+    test('use keys of their own workspace: another workspace may use the same key', async () => {
       const other = await target().addUser('idem-other');
       const secret = { name: 'ANTHROPIC_API_KEY', value: llmKey };
       expectOk(
@@ -160,7 +160,7 @@ export function idempotencySuite(target: () => Target): void {
       expect(askedFor('streamed')).toBe(1);
     });
 
-    test('that nobody waits for name the same run', async () => {
+    test('with respond-async name the same run', async () => {
       const input = { name: 'asynchronous' };
       const headers = { prefer: 'respond-async' };
       const first = await send('async', input, { headers });
@@ -172,7 +172,7 @@ export function idempotencySuite(target: () => Target): void {
       expect(isReplayed(second)).toBe(true);
     });
 
-    test('of files are the same whatever the boundary between them', async () => {
+    test('with files are the same call under any multipart boundary', async () => {
       const form = (text: string) => {
         const body = new FormData();
         body.set('file', new Blob([text], { type: 'text/plain' }), 'a.txt');

@@ -8,7 +8,7 @@ export function identitySuite(target: () => Target): void {
     request(target(), method, path, options);
 
   describe.concurrent('API keys', () => {
-    test('are created, shown once, listed and revoked, which holds at once', async () => {
+    test('are created, shown once, listed, and refused as soon as they are revoked', async () => {
       const { key } = await target().addUser('keys-life');
       const created = expectOk(await call('POST', '/api-keys', { key, json: { name: '  laptop ' } }), 201);
       expect(created).toEqual({
@@ -47,13 +47,13 @@ export function identitySuite(target: () => Target): void {
       expectError(await call('GET', '/org', { key }), 401, 'UNAUTHORIZED');
     });
 
-    test('of another user are out of reach', async () => {
+    test('of another user can be neither seen nor revoked', async () => {
       const [ann, bob] = await Promise.all(['keys-ann', 'keys-bob'].map((slug) => target().addUser(slug)));
       expectError(await call('DELETE', `/api-keys/${bob!.keyId}`, { key: ann!.key }), 404, 'NOT_FOUND');
       expectOk(await call('GET', '/org', { key: bob!.key }));
     });
 
-    test('with a typing error are refused', async () => {
+    test('with a typo are refused', async () => {
       const { key } = await target().addUser('keys-typo');
       const typo = key.slice(0, 20) + (key[20] === 'a' ? 'b' : 'a') + key.slice(21);
       expectError(await call('GET', '/org', { key: typo }), 401, 'UNAUTHORIZED', 'not valid');
@@ -68,7 +68,7 @@ export function identitySuite(target: () => Target): void {
   });
 
   describe.concurrent('workspaces', () => {
-    test('a user has one of his own, which his requests act in', async () => {
+    test('a user has a personal workspace, which requests act in by default', async () => {
       const user = await target().addUser('ws-own');
       const { key, workspaceId, userId } = user;
       expect(expectOk(await call('GET', '/workspaces', { key }))).toEqual({
@@ -100,7 +100,7 @@ export function identitySuite(target: () => Target): void {
       expect(workspaces).toContainEqual(expect.objectContaining({ slug: 'ws-host', role: 'member', member_count: 2 }));
     });
 
-    test('another is refused alike, whether or not it exists', async () => {
+    test('a foreign workspace and an unknown one are refused with the same answer', async () => {
       const [ann, bob] = await Promise.all(['ws-ann', 'ws-bob'].map((slug) => target().addUser(slug)));
       const messages = [bob!.workspaceId, '3f2504e0-4f89-41d3-9a0c-0305e82c3301', 'nonsense', '../x'].map(
         async (id) => {

@@ -32,7 +32,7 @@ export function installsSuite(target: () => Target, has: Languages): void {
   }
 
   describe.skipIf(!has.python)('dependencies of Python (skipped without Python on this machine)', () => {
-    test('that cannot be installed: the answer and the log have what pip said', { timeout: 90_000 }, async () => {
+    test('that cannot be installed: the answer and the log show the output of pip', { timeout: 90_000 }, async () => {
       const { agent: version, upload } = await publish('pip-broken', {
         'main.py': 'print(1)',
         'requirements.txt': './not-there\n',
@@ -68,7 +68,7 @@ export function installsSuite(target: () => Target, has: Languages): void {
       expect(expectOk(await call('POST', '/acme/pip-broken/v1/run', { json: {} })).data).toBe(7);
     });
 
-    test("that are only the platform's own package need no installation: it is there", async () => {
+    test("that are only the platform's own package need no installation", async () => {
       const { upload } = await publish('pip-sdk', {
         'main.py': 'import agent_platform, json; print(json.dumps(agent_platform.AgentClient.__name__))',
         'requirements.txt': 'agent-platform-sdk>=0.1\n',
@@ -96,7 +96,7 @@ export function installsSuite(target: () => Target, has: Languages): void {
       expect((await again.upload()).answer).toMatchObject({ status: 'active', environment_status: 'ready' });
     });
 
-    test("beside the platform's own package, which is there and not installed", { timeout: 90_000 }, async () => {
+    test("beside the platform's own package are installed without it", { timeout: 90_000 }, async () => {
       const { upload } = await publish('npm-sdk', {
         ...LOCAL_PACKAGE,
         'main.js': `import greeter from 'greeter'; import { AgentClient } from 'agent-platform-sdk';
@@ -112,7 +112,7 @@ export function installsSuite(target: () => Target, has: Languages): void {
       expect(expectOk(await call('POST', '/acme/npm-sdk/v1/run', { json: {} })).data).toEqual(['hello', 'AgentClient']);
     });
 
-    test('that cannot be installed: the answer and the log have what npm said', { timeout: 90_000 }, async () => {
+    test('that cannot be installed: the answer and the log show the output of npm', { timeout: 90_000 }, async () => {
       const broken = { ...LOCAL_PACKAGE, 'package.json': '{"dependencies":{"greeter":"file:./not-there"}}' };
       const { upload } = await publish('npm-broken', broken);
       const { agent, log } = await upload();

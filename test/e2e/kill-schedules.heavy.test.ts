@@ -17,7 +17,7 @@ interface Shown {
 }
 
 /** In real time: it waits for the next minute, and does nothing meanwhile. */
-test('kill -9 in the middle of a minute, twice: each of 1,000 schedules ran once for each of its minutes', async () => {
+test('after kill -9 in two consecutive minutes each of 1,000 schedules ran exactly once for each minute', async () => {
   const folder = dataFolder();
   const llm = await startScriptedLlm();
   onTestFinished(() => llm.close());

@@ -5,7 +5,7 @@ import { startReceiver } from '#test/helpers/receiver.ts';
 import { startScriptedLlm } from '#test/helpers/scripted-llm/server.ts';
 import { expectOk } from './expect.ts';
 
-test('after kill -9 usage is that of the runs, and a call with a key is made once more', async () => {
+test('after kill -9 usage equals the records of runs, and a call with an Idempotency-Key runs once more', async () => {
   const folder = dataFolder();
   const llm = await startScriptedLlm();
   onTestFinished(() => llm.close());
@@ -56,7 +56,7 @@ test('after kill -9 usage is that of the runs, and a call with a key is made onc
   expect((await get('/usage')).total_calls).toBe(total + 1);
 });
 
-test('after kill -9 a delivery that was running is answered as failed, never run again, and the failure is reported', async () => {
+test('after kill -9 an interrupted delivery is answered as failed, never run again, and reported', async () => {
   const folder = dataFolder();
   const llm = await startScriptedLlm();
   onTestFinished(() => llm.close());
@@ -107,7 +107,7 @@ test('after kill -9 a delivery that was running is answered as failed, never run
   expect(schedule).toMatchObject({ run_count: 1, consecutive_failures: 1, last_run_status: 'failed' });
 });
 
-test('after kill -9 the calls that were under way take up no place any more', async () => {
+test('after kill -9 interrupted calls do not count as concurrent calls', async () => {
   const folder = dataFolder();
   const llm = await startScriptedLlm();
   onTestFinished(() => llm.close());

@@ -4,7 +4,7 @@ import { expectOk } from './expect.ts';
 import { expectWait, leftOf } from './limits.ts';
 
 describe('without a key', () => {
-  test('an address may knock so often a minute, whatever it says about itself', async () => {
+  test('requests are limited per address and minute, and X-Forwarded-For does not change the address', async () => {
     const target = await startLocalTarget({ PLATFORM_ADDRESS_LIMIT: '20', PLATFORM_SANDBOX_PRESTART: '0' });
     try {
       const knock = (i: number) =>
@@ -19,7 +19,7 @@ describe('without a key', () => {
         expect(expectWait(answer)).toBeLessThanOrEqual(60);
         expect(leftOf(answer)).toMatchObject({ limit: 20, remaining: 0 });
       }
-      // Neither who has a key nor whoever watches over the platform is held up.
+      // Requests with a key and health checks are not limited.
       expectOk(await request(target, 'GET', '/org', { key: target.key }));
       expectOk(await request(target, 'GET', '/public/agents', { key: target.key }));
       expectOk(await request(target, 'GET', '/health'));
@@ -28,7 +28,7 @@ describe('without a key', () => {
     }
   });
 
-  test('behind a proxy, the address is the one that the proxy saw', async () => {
+  test('behind a trusted proxy the address is the last one in X-Forwarded-For', async () => {
     const target = await startLocalTarget({
       PLATFORM_ADDRESS_LIMIT: '3',
       PLATFORM_TRUST_PROXY: 'true',

@@ -38,7 +38,7 @@ export function limitsSuite(target: () => Target): void {
   }
 
   describe.concurrent('limits', () => {
-    test('every answer says what its caller has left, until midnight UTC', async () => {
+    test('every answer shows the remaining daily calls and their reset at midnight UTC', async () => {
       const { user, call } = await prompter('lim-head', 'free');
       const midnight = (Math.floor(Date.now() / DAY_MS) + 1) * (DAY_MS / 1000);
       const { key } = user;
@@ -67,7 +67,7 @@ export function limitsSuite(target: () => Target): void {
       ];
       expect(others.map(({ status }) => status)).toEqual([403, 401, 200, 405]);
       for (const answer of others) expect(leftOf(answer).reset - Date.now() / 1000).toBeLessThanOrEqual(61);
-      // Whoever reads what is public with a key is known.
+      // With a key, public reads count for the workspace and not for the address.
       expect(leftOf(await request(target(), 'GET', '/public/agents', { key })).limit).toBe(1000);
       expect(leftOf(await request(target(), 'GET', '/public/agents', { key: 'sk_live_x' })).limit).not.toBe(1000);
     });
@@ -91,7 +91,7 @@ export function limitsSuite(target: () => Target): void {
       if (after.reset === before.reset) expect(after.remaining).toBeLessThan(before.remaining);
     });
 
-    test("a plan's calls a day are all answered, and none more", async () => {
+    test("exactly the plan's daily calls are answered", async () => {
       const user = await target().addUser('lim-day');
       await target().setPlan(user.workspaceId, 'free');
       await publishCode(clientOf(target(), user.key), 'echo', { 'main.py': 'print("{}")' });
@@ -113,7 +113,7 @@ export function limitsSuite(target: () => Target): void {
       expect(leftOf(await request(target(), 'GET', '/org', { key: user.key }))).toMatchObject({ remaining: 1000 });
     });
 
-    test('of more calls at once than the plan allows, as many run as it allows', async () => {
+    test('no more calls run concurrently than the plan allows', async () => {
       const { user, call } = await prompter('lim-burst', 'free');
       const refused: Answer[] = [];
       const calls = Array.from({ length: 30 }, async () => {
@@ -129,7 +129,7 @@ export function limitsSuite(target: () => Target): void {
       expectOk(await call());
     });
 
-    test('a burst of one workspace does no harm to another', async () => {
+    test('a burst of one workspace does not limit another', async () => {
       const [burst, other] = [await prompter('lim-noisy', 'free'), await prompter('lim-quiet', 'free')];
       const slow = { name: '[[llm {"waitFor": "the quiet one"}]]' };
       const flood = Promise.all(Array.from({ length: 60 }, () => burst.call(slow)));

@@ -44,7 +44,7 @@ export function loopsSuite(target: () => Target, has: Languages): void {
     request(target(), 'POST', `/loops/${name}/v1/run?verbose=true`, { key: user.key, json });
 
   describe.concurrent('loops', () => {
-    test('a model that answers at once', async () => {
+    test('a model may answer without any tool', async () => {
       await publish('at-once', [{ text: '{"a": 1}', usage: { input: 20, output: 4 } }]);
       const answer = await run('at-once', { q: 1 });
       expect(expectOk(answer)).toMatchObject({
@@ -53,7 +53,7 @@ export function loopsSuite(target: () => Target, has: Languages): void {
       });
     });
 
-    test('a result that does not match is corrected', async () => {
+    test('a result that does not match the schema goes back to the model', async () => {
       const output_schema = { type: 'object', properties: { n: { type: 'integer' } }, required: ['n'] };
       const turns = [
         { toolCalls: [call('submit_result', { n: 'x' })] },
@@ -72,19 +72,19 @@ export function loopsSuite(target: () => Target, has: Languages): void {
       expect(error.is_retryable).toBe(false);
     });
 
-    test('a model that does not answer is left at the deadline', async () => {
+    test('a model that does not answer is abandoned at the deadline', async () => {
       await publish('hangs', [{ hang: true }], { timeout_seconds: 3 });
       expectError(await run('hangs'), 504, 'TIMEOUT', 'still at work');
     });
 
-    test('a provider that fails, or limits its rate', async () => {
+    test('a failing provider and a rate limit are reported', async () => {
       await publish('fails', [{ status: 500 }]);
       expectError(await run('fails'), 502, 'LLM_ERROR');
       await publish('busy', [{ status: 429, retryAfter: 7 }]);
       expect(expectError(await run('busy'), 429, 'LLM_RATE_LIMITED').suggested_wait_time).toBe(7);
     });
 
-    test('without a key there is no run', async () => {
+    test('a loop without a key of its provider is refused', async () => {
       const { key } = await target().addUser('loops-keyless');
       const json = {
         name: 'keyless',
@@ -121,7 +121,7 @@ export function loopsSuite(target: () => Target, has: Languages): void {
 
   const hasSandbox = has.python || has.node;
   describe.skipIf(!hasSandbox).concurrent('tools of loops (skipped without a sandbox on this host)', () => {
-    test('work in one sandbox, and are watched', async () => {
+    test('share one sandbox, and each call is an event', async () => {
       const turns = [
         {
           text: `The token is ${TOKEN}.`,
@@ -221,7 +221,7 @@ print(json.dumps({"sum": numbers["a"] + numbers["b"]}))`;
       expectOk(await publish('loop-child', [{ toolCalls: [bash('id')] }, { echo: true }]), 201);
     });
 
-    test('strictly: no bash, no result before a dependency was called, each call with its own input', async () => {
+    test('strict mode: no bash, and no result before a dependency was called', async () => {
       const add = (a: number, b: number) => call('ask_loop_add', { a, b });
       const turns = [
         { toolCalls: [bash('id'), submit('early')] },
@@ -238,7 +238,7 @@ print(json.dumps({"sum": numbers["a"] + numbers["b"]}))`;
       expect(text).toMatch(/\{"sum": 3\}[\s\S]*\{"sum": 7\}/);
     });
 
-    test('flexibly: bash calls agents, too; strictness is inherited, and ends nobody', async () => {
+    test('flexible mode: bash calls agents, too; a sub-agent of a strict loop has no bash', async () => {
       const command = `echo '{"a": 5, "b": 6}' > in.json; PLATFORM_TOOL_INPUT=in.json ${HELPER} loops/loop-add@v1`;
       const flexible = orchestrates(['loop-add'], 'flexible');
       expectOk(await publish('flexible', [{ toolCalls: [bash(command)] }, { echo: true }], flexible), 201);

@@ -30,7 +30,7 @@ export function messagesSuite(target: () => Target): void {
       expect(expectOk(await call('GET'))).toEqual({ messages: [], total: 0 });
     });
 
-    test('are found by level and agent, in pages', async () => {
+    test('are filtered by level and agent, and paged', async () => {
       const { user, call } = await setUp('message-lists');
       for (const [title, level, agent_name] of [
         ['a', 'info', 'one'],

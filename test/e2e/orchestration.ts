@@ -167,7 +167,7 @@ export function orchestrationSuite(target: () => Target, hasPython: boolean): vo
       await client.uploadBundle({ params: { id: agent.id }, body: bundleForm(zipOf(files)) });
     });
 
-    test('a chain: every run knows those above, and nothing grows on the way down', async () => {
+    test('every run of a chain knows its callers, and limits only shrink on the way down', async () => {
       const before = Date.now();
       const answer = await send('/acme/top/v1/run', target().key, {
         calls: [
@@ -201,7 +201,7 @@ export function orchestrationSuite(target: () => Target, hasPython: boolean): vo
       expect(new Set([first, second, third, beside].map(({ env }) => env.PLATFORM_SERVICE_KEY)).size).toBe(4);
     });
 
-    test('the runs of a chain are a tree, whichever of them is asked', async () => {
+    test('the run tree is the same for every run of a chain', async () => {
       const answer = await send('/acme/top/v1/run', target().key, {
         calls: [{ path: MID, json: { calls: [{ path: LEAF }] } }, { path: LEAF }],
       });
@@ -225,7 +225,7 @@ export function orchestrationSuite(target: () => Target, hasPython: boolean): vo
       expect(await dagOf(mid.children[0].run_id)).toEqual(dag);
     });
 
-    test('cancelling a run ends what it called', async () => {
+    test('cancelling a run ends its sub-calls', async () => {
       await publishCode(client, 'sleeper', { 'main.py': 'import time\ntime.sleep(60)' });
       await publish(client, 'waiter', ['acme/sleeper']);
       const json = { calls: [{ path: '/acme/sleeper/v1/run' }] };
@@ -244,7 +244,7 @@ export function orchestrationSuite(target: () => Target, hasPython: boolean): vo
       expect(Date.now() - asked).toBeLessThan(5000);
     });
 
-    test('the key of a run never stays in what is kept or shown', async () => {
+    test('the key of a run is masked in records and answers', async () => {
       const { agent } = await publishCode(client, 'teller', {
         'main.py': 'import json, os\nprint(json.dumps({"key": os.environ["PLATFORM_SERVICE_KEY"]}))',
       });
@@ -253,7 +253,7 @@ export function orchestrationSuite(target: () => Target, hasPython: boolean): vo
       expect(JSON.stringify(await client.listAgentLogs({ params: { id: agent.id } }))).not.toContain('sk_agent_');
     });
 
-    test('only declared dependencies at their exact versions', async () => {
+    test('only declared dependencies can be called, at their exact versions', async () => {
       const paths = [
         '/acme/lone/v1/run',
         '/acme/leaf/latest/run',
@@ -267,7 +267,7 @@ export function orchestrationSuite(target: () => Target, hasPython: boolean): vo
       expect(output.results[0]!.body.error.message).toContain('acme/mid@v1, acme/leaf@v1');
     });
 
-    test('a forged chain, a forged billing organization, half of either', async () => {
+    test('a forged or incomplete chain or billing organization is refused', async () => {
       const forged: Record<string, string | null>[] = [
         { 'X-Platform-Call-Chain': 'acme/leaf@v1' },
         { 'X-Platform-Call-Chain': '' },
@@ -291,7 +291,7 @@ export function orchestrationSuite(target: () => Target, hasPython: boolean): vo
       expect(output.results.slice(0, 9).map(({ status }) => status)).toEqual(Array(9).fill(403));
     });
 
-    test("another run's key brings that run's rights, never a mixture", async () => {
+    test("another run's key brings the rights of that run alone", async () => {
       const headers = {
         'X-Platform-Call-Chain': '$PLATFORM_CALL_CHAIN',
         'X-Platform-Call-Chain-Sig': '$PLATFORM_CALL_CHAIN_SIG',
@@ -315,12 +315,12 @@ export function orchestrationSuite(target: () => Target, hasPython: boolean): vo
       expect(codes(outputOf(results[0]!))).toEqual(['FORBIDDEN', 'FORBIDDEN', 'ok', 'DEPENDENCY_NOT_ALLOWED']);
     });
 
-    test('the key of an ended run opens nothing', async () => {
+    test('the key of an ended run is refused', async () => {
       const { env } = await top([]);
       expectError(await send(LEAF, env.PLATFORM_SERVICE_KEY!, {}), 401, 'UNAUTHORIZED', 'its run has ended');
     });
 
-    test('hops: the smallest limit above counts, whatever an agent asks for', async () => {
+    test('max hops: the smallest limit of the chain holds', async () => {
       const deep = [{ path: MID, json: { calls: [{ path: LEAF, headers: { 'X-Platform-Max-Hops': '99' } }] } }];
       const hops = (n: number) => ({ 'x-platform-max-hops': String(n) });
       expect(codes(await top([{ path: MID, plain: true }], hops(0)))).toEqual(['MAX_HOPS_EXCEEDED']);
@@ -332,7 +332,7 @@ export function orchestrationSuite(target: () => Target, hasPython: boolean): vo
       expectError(needy, 400, 'MAX_HOPS_TOO_LOW', 'at least 2');
     });
 
-    test('budget: a dependency call makes as many calls as its caller allows, however they are made', async () => {
+    test('budget: a sub-call makes at most the calls that its caller allows', async () => {
       const five = Array.from({ length: 5 }, () => ({
         path: LEAF,
         headers: { 'X-Platform-Downstream-Remaining': '999' },
@@ -347,7 +347,7 @@ export function orchestrationSuite(target: () => Target, hasPython: boolean): vo
       expect(codes(await top(five))).toEqual(Array(5).fill('ok'));
     });
 
-    test('deadline: a later one is cut, one that has passed is TIMEOUT', async () => {
+    test('deadline: a later one than the chain’s is cut, a past one is TIMEOUT', async () => {
       const deadline = Date.now() + 30_000;
       const { results, env } = await top(
         [
@@ -363,7 +363,7 @@ export function orchestrationSuite(target: () => Target, hasPython: boolean): vo
       expect(results[2]).toMatchObject({ status: 504, body: { error: { code: 'TIMEOUT' } } });
     });
 
-    test('a service key does nothing but calls', async () => {
+    test('a service key may only make calls', async () => {
       const { agent } = await publish(client, 'climber');
       const attempts: SubCall[] = [
         { path: '/api-keys', method: 'GET' },
@@ -381,7 +381,7 @@ export function orchestrationSuite(target: () => Target, hasPython: boolean): vo
       }
     });
 
-    test("another workspace's public agent calls its own private one, for the caller and at his cost", async () => {
+    test("another workspace's public agent may call its own private agent, at the caller's cost", async () => {
       const theirs = clientOf(target(), other.key);
       await publish(theirs, 'hidden');
       const open = await publish(theirs, 'open', ['orchestra/hidden']);
@@ -390,12 +390,12 @@ export function orchestrationSuite(target: () => Target, hasPython: boolean): vo
       expectError(await send(hidden, target().key, {}), 403, 'FORBIDDEN');
       const output = outputOf(await send('/orchestra/open/v1/run', target().key, { calls: [{ path: hidden }] }));
       expect(outputOf(output.results[0]!).env.PLATFORM_BILLING_ORG_ID).toBe(workspaceId);
-      // Nobody else declares it, whoever publishes: runs have no user who could be a member.
+      // No other workspace may declare it: a run has no user whose membership could count.
       await target().addMember(other, workspaceId);
       await expect(publish(theirs, 'reacher', ['acme/leaf'])).rejects.toMatchObject({ code: 'INVALID_INPUT' });
     });
 
-    test('agents that would call themselves in the end cannot be published', async () => {
+    test('agents whose dependencies form a circle cannot be published', async () => {
       await publish(client, 'ring-a');
       await publish(client, 'ring-b', ['acme/ring-a']);
       await expect(publish(client, 'ring-a', ['acme/ring-b'])).rejects.toMatchObject({
@@ -411,7 +411,7 @@ export function orchestrationSuite(target: () => Target, hasPython: boolean): vo
     describe('static keys', () => {
       const keysOf = (id: string) => client.listServiceKeys({ params: { id } });
 
-      test('come with the first version that has dependencies, and call those at the top of a chain', async () => {
+      test('are made with the first version that has dependencies, and start chains', async () => {
         expect(topKey).toMatch(/^sk_agent_\w{50}$/);
         const [agent] = (await client.listAgents({})).filter(({ name }) => name === 'top');
         const { keys } = await keysOf(agent!.id);

@@ -60,7 +60,7 @@ describe('calls of prompt agents', () => {
     expect(published.status).toBe(201);
   });
 
-  test('with the key of the workspace', async () => {
+  test('use the key of the workspace', async () => {
     server.queue({ text: '{"greeting": "Hello, Ada!"}', usage: { input: 12, output: 8 } });
     expect(await call({ name: 'Ada' })).toMatchObject({
       status: 200,
@@ -73,14 +73,14 @@ describe('calls of prompt agents', () => {
     expect(server.requests[0]!.text).toMatch(/^Greet Ada\. Answer in JSON\.\n\nInput:/);
   });
 
-  test('with a key, provider and model of the caller', async () => {
+  test('use the key, provider and model of the caller', async () => {
     const llm_credentials = { api_key: CALLER_KEY, provider: 'gemini', model: 'gemini-2.5-pro' };
     expect((await call({ name: 'Ada', llm_credentials })).status).toBe(200);
     expect(server.requests).toMatchObject([{ provider: 'gemini', apiKey: CALLER_KEY, model: 'gemini-2.5-pro' }]);
     expect(server.requests[0]!.text).not.toContain('llm_credentials');
   });
 
-  test('the next provider when one limits its rate', async () => {
+  test('use the next provider when one is rate-limited', async () => {
     await send('PUT', `/workspaces/${workspaceId}/secrets`, { name: 'OPENAI_API_KEY', value: 'sk-openai-1' });
     server.script({ key: VAULT_KEY, turns: [{ status: 429 }] });
     server.script({ key: 'sk-openai-1', turns: [{ text: '{"greeting": "Hi"}' }] });
@@ -98,7 +98,7 @@ describe('calls of prompt agents', () => {
     expect(await call(input)).toMatchObject({ status, body: { error: { code } } });
   });
 
-  test('a stream of what the model says', async () => {
+  test("stream the model's text", async () => {
     server.queue({ text: '{"greeting": "Hello, Ada, and a good morning to you!"}' });
     const response = await send('POST', '/ann/greeter/v1/run', { name: 'Ada' }, { accept: 'text/event-stream' });
     const text = await response.text();

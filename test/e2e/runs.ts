@@ -35,7 +35,7 @@ export function runsSuite(target: () => Target, hasSandbox: boolean): void {
       agentId = agent.id;
     });
 
-    test('what does not exist is not found, and other workspaces are closed', async () => {
+    test('unknown runs and runs of other workspaces are not found', async () => {
       const unknown = '0123456789abcdef';
       for (const path of ['', '/logs', '/dag', '/trace']) {
         expectError(await api('GET', `/runs/${unknown}${path}`), 404, 'NOT_FOUND', unknown);
@@ -107,7 +107,7 @@ export function runsSuite(target: () => Target, hasSandbox: boolean): void {
         expect(await events('limit=1&cursor=1')).toMatchObject({ next_cursor: null, events: [all.events[1]] });
       });
 
-      test('of any size are kept and repeated', async () => {
+      test('of any size are kept and can be replayed', async () => {
         const input = { text: 'large', more: 'x'.repeat(200_000) };
         const id = (await ask(input)).headers.get('x-run-id')!;
         expect((await runOf(id)).input_data).toEqual(input);
@@ -116,7 +116,7 @@ export function runsSuite(target: () => Target, hasSandbox: boolean): void {
         await expect.poll(() => runOf(again)).toMatchObject({ status: 'completed', input_data: input });
       });
 
-      test('end when they are cancelled, with their request to the model', async () => {
+      test('end when they are cancelled, and so does the request to the model', async () => {
         const text = `hold on ${crypto.randomUUID()}`;
         const input = { text: `${text} [[llm {"hang":true}]]` };
         const { run_id: id } = expectOk(await ask(input, { prefer: 'respond-async' }), 202);
@@ -140,7 +140,7 @@ export function runsSuite(target: () => Target, hasSandbox: boolean): void {
       };
       const runOf = async (id: string) => expectOk(await api('GET', `/runs/${id}`));
 
-      test('a run has what went in, came out and was printed', async () => {
+      test('a run shows its input, output and printed text', async () => {
         const id = await call({ n: 7 }, { 'x-platform-tenant': 'customer-1' });
         expect(await runOf(id)).toEqual({
           id,
@@ -218,7 +218,7 @@ export function runsSuite(target: () => Target, hasSandbox: boolean): void {
         expect(again).toMatchObject({ status: 'cancelled', error_code: 'RUN_CANCELLED', output_data: null });
       });
 
-      test('whoever waits for a cancelled run is told', async () => {
+      test('the caller of a cancelled run gets RUN_CANCELLED', async () => {
         const waiting = request(target(), 'POST', '/acme/recorded/v1/run', { key: target().key, json: { slow: 2 } });
         const running = async () => expectOk(await api('GET', '/runs?agent_name=recorded&status=running')).runs;
         await expect.poll(running, { timeout: 30_000 }).toHaveLength(1);
@@ -242,7 +242,7 @@ export function runsSuite(target: () => Target, hasSandbox: boolean): void {
           });
       });
 
-      test('what got files cannot be repeated', async () => {
+      test('a run with files cannot be replayed', async () => {
         const body = new FormData();
         body.append('files[]', new Blob(['text']), 'a.txt');
         const answer = await request(target(), 'POST', '/acme/recorded/v1/run', { key: target().key, body });
@@ -250,7 +250,7 @@ export function runsSuite(target: () => Target, hasSandbox: boolean): void {
         expectError(await api('POST', `/runs/${id}/replay`), 422, 'UNPROCESSABLE', 'files');
       });
 
-      test('what got the value of a secret cannot be repeated: the record has a mask in its place', async () => {
+      test('a run whose input held a secret cannot be replayed, because its record is masked', async () => {
         const value = 'replayed-b7c1';
         await request(target(), 'PUT', `/workspaces/${workspaceId}/secrets`, {
           key: target().key,
@@ -269,7 +269,7 @@ export function runsSuite(target: () => Target, hasSandbox: boolean): void {
         expectError(await api('POST', `/runs/${id}/replay`), 422, 'UNPROCESSABLE', 'secret');
       });
 
-      test("a deleted version's runs stay, and cannot be repeated", async () => {
+      test('the runs of a deleted version stay, and cannot be replayed', async () => {
         const { agent } = await publishCode(
           client,
           'passing',
@@ -283,7 +283,7 @@ export function runsSuite(target: () => Target, hasSandbox: boolean): void {
         expectError(await api('POST', `/runs/${id}/replay`), 422, 'UNPROCESSABLE', 'deleted');
       });
 
-      test("the agent's logs have its finished runs", async () => {
+      test("the agent's logs list its finished runs", async () => {
         const id = await call({});
         const logs = await client.listAgentLogs({ params: { id: agentId }, query: { limit: 1 } });
         expect(logs).toMatchObject([{ id, status: 'success' }]);

@@ -6,7 +6,7 @@ import { expectOk } from './expect.ts';
 /** One schedule from its first run over its failure to the next version of its agent. */
 export function scheduleLifeSuite(target: () => Target): void {
   describe('the life of a schedule', () => {
-    test('it runs, fails, reports, is disabled, mended, enabled, and follows its agent', async () => {
+    test('it runs, fails, alerts, is disabled, repaired, enabled, and follows its agent', async () => {
       needsModel(target());
       const owner = await target().addUser('sched-life');
       const receiver = await startReceiver();

@@ -33,7 +33,7 @@ export function schedulesSuite(target: () => Target): void {
       await publish('reporter');
     });
 
-    test('a cron schedule has every field under the names of all clients', async () => {
+    test('a cron schedule has every field under each name that clients use', async () => {
       const { id: agentId } = await publish('complete');
       const schedule = await create({
         agent_id: agentId,
@@ -134,7 +134,7 @@ export function schedulesSuite(target: () => Target): void {
       expectError(await api('POST', '', { ...daily, ...wrong }), 400, 'INVALID_INPUT', message);
     });
 
-    test('what may not be run cannot be scheduled', async () => {
+    test('an agent that the caller may not run cannot be scheduled', async () => {
       expectError(await api('POST', '', { ...daily, agent: 'nothing' }), 404, 'NOT_FOUND');
       expectError(await api('POST', '', { ...daily, agent: 'reporter@v7' }), 404, 'NOT_FOUND');
       const stranger = await target().addUser('sched-stranger');
@@ -147,7 +147,7 @@ export function schedulesSuite(target: () => Target): void {
       expectError(await api('POST', '', { ...daily, agent: 'fragment' }), 400, 'INVALID_INPUT', 'skill');
     });
 
-    test('nobody without a key learns anything, and the size of an agent does not matter', async () => {
+    test('without a key every request is refused, also for agents of any size', async () => {
       await publish('long', { prompt: `Report {{topic}}. ${'x'.repeat(110_000)}` });
       const { id } = await create({ ...daily, agent: 'long' });
       expectError(
@@ -157,7 +157,7 @@ export function schedulesSuite(target: () => Target): void {
       );
     });
 
-    test('members look, owners act', async () => {
+    test('members may read schedules, owners may change them', async () => {
       const { id } = await create(daily);
       for (const path of ['', `/${id}`, `/${id}/runs`, `/${id}/events`]) {
         expectOk(await api('GET', path, undefined, member.key));
@@ -173,7 +173,7 @@ export function schedulesSuite(target: () => Target): void {
       }
     });
 
-    test('a change moves the next run, and is in the timeline', async () => {
+    test('a change moves the next run and is recorded in the timeline', async () => {
       const { id } = await create({ ...daily, llm_provider: 'anthropic' });
       const change = async (json: object) => expectOk(await api('PATCH', `/${id}`, json)).schedule;
       expect((await change({ timezone: 'Asia/Kolkata' })).next_run_at).toMatch('T03:30:00');
@@ -205,7 +205,7 @@ export function schedulesSuite(target: () => Target): void {
       expect(expectOk(await api('GET', `/${id}/events?limit=1&offset=2`)).events).toEqual([events[2]]);
     });
 
-    test('new versions are followed by enabled schedules, until one is pinned', async () => {
+    test('enabled schedules follow new versions until a version is pinned', async () => {
       await publish('moving');
       const cron = { cron_expression: '0 9 * * *' };
       const following = await create({ ...cron, agent: 'moving' });
@@ -229,7 +229,7 @@ export function schedulesSuite(target: () => Target): void {
       expect(await Promise.all([following, pinned, off, flagged].map(version))).toEqual(['v1', 'v3', 'v3', 'v1']);
     });
 
-    test('a version that is deleted is followed to the one that is the newest then', async () => {
+    test('when a version is deleted, its schedules follow the newest remaining one', async () => {
       await publish('shrinking');
       const [following, pinned] = [
         await create({ ...daily, agent: 'shrinking' }),
@@ -245,7 +245,7 @@ export function schedulesSuite(target: () => Target): void {
       expect(await eventsOf(pinned.id)).toHaveLength(1);
     });
 
-    test("another workspace's agent is not followed", async () => {
+    test("schedules do not follow versions of another workspace's agent", async () => {
       const author = await target().addUser('sched-author');
       const body = { name: 'shared', type: 'prompt', description: 'x', prompt: 'x', is_public: true };
       await clientOf(target(), author.key).createAgent({ body });
@@ -254,7 +254,7 @@ export function schedulesSuite(target: () => Target): void {
       expect(await find(id)).toMatchObject({ agent_version: 'v1', auto_update: true });
     });
 
-    test('a trigger runs it now and answers the run', async () => {
+    test('a trigger runs the schedule now and answers with the run', async () => {
       needsModel(target());
       const { id } = await create({ ...daily, input_data: { topic: 'news' } });
       const topics: unknown[] = [];
@@ -277,7 +277,7 @@ export function schedulesSuite(target: () => Target): void {
       expect(await find(id)).toMatchObject({ run_count: 3, last_run_status: 'completed', consecutive_failures: 0 });
     });
 
-    test('a trigger that is sent again while the first goes on gets its answer', async () => {
+    test('a repeated trigger gets the answer of the running one', async () => {
       needsModel(target());
       const { id } = await create(daily);
       const topic = `once ${crypto.randomUUID()} [[llm {"waitFor":"two more triggers"}]]`;
@@ -293,7 +293,7 @@ export function schedulesSuite(target: () => Target): void {
       expect(await runsOf(id)).toMatchObject({ total: 3 });
     });
 
-    test('failures are counted, shown, and disable it in the end; enabling it begins anew', async () => {
+    test('repeated failures disable the schedule, and enabling it resets the count', async () => {
       needsModel(target());
       const { id } = await create({ ...daily, max_consecutive_failures: 2 });
       const trigger = async (topic: string) => expectOk(await api('POST', `/${id}/trigger`, { topic }));
@@ -329,7 +329,7 @@ export function schedulesSuite(target: () => Target): void {
       expectError(await api('GET', `/${id}/runs?fields=id,secret`), 400, 'INVALID_INPUT', 'trigger_source');
     });
 
-    test('what cannot begin is a failed run', async () => {
+    test('a run that cannot begin is recorded as failed', async () => {
       const poor = await target().addUser('sched-poor');
       const body = {
         name: 'keyless',
@@ -348,7 +348,7 @@ export function schedulesSuite(target: () => Target): void {
       expect(runs).toMatchObject([{ id: run.run_id, status: 'failed', error_message: run.error }]);
     });
 
-    test("the host's timers run what is due, once", async () => {
+    test("the host's timers run each due schedule once", async () => {
       const { id } = await create(everyMinute);
       await target().fire(owner.workspaceId, id);
       await expect.poll(async () => (await find(id)).last_run_status, { timeout: 15_000 }).toBe('completed');
@@ -359,7 +359,7 @@ export function schedulesSuite(target: () => Target): void {
       expectOk(await api('PATCH', `/${id}`, { enabled: false }));
     });
 
-    test.each(['allow', 'skip'])('a run that goes on when the next is due: %s', async (overlap) => {
+    test.each(['allow', 'skip'])('a run still running when the next is due: %s', async (overlap) => {
       const { id } = await create({ ...everyMinute, overlap, input_data: { topic: '[[llm {"delayMs":4000}]]' } });
       const running = async () => (await runsOf(id, '?status=running')).total;
       const skipped = async () =>
@@ -374,7 +374,7 @@ export function schedulesSuite(target: () => Target): void {
       expectOk(await api('PATCH', `/${id}`, { enabled: false }));
     });
 
-    test('history outlives the schedule', async () => {
+    test('runs stay readable after the schedule is deleted', async () => {
       const { id } = await create(daily);
       const { run_id } = expectOk(await api('POST', `/${id}/trigger`, { topic: 'last words' }));
       expect(expectOk(await api('DELETE', `/${id}`))).toEqual({ deleted: true });
@@ -387,7 +387,7 @@ export function schedulesSuite(target: () => Target): void {
       expect(expectOk(await api('GET', '')).schedules.map((schedule: { id: string }) => schedule.id)).not.toContain(id);
     });
 
-    test('the plan says how many there may be, however many are made at once', async () => {
+    test('the plan limits the number of schedules, also of concurrent creations', async () => {
       const small = await target().addUser('sched-small');
       await clientOf(target(), small.key).createAgent({
         body: { name: 'mine', type: 'prompt', description: 'x', prompt: 'x' },

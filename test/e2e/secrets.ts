@@ -61,7 +61,7 @@ export function secretsSuite(target: () => Target): void {
       expectError(await call('DELETE', `/${secret.id}`), 404, 'NOT_FOUND');
     });
 
-    test('keys of providers are known by their name', async () => {
+    test('keys of model providers are recognised by their name', async () => {
       const { call } = await setUp('sec-llm');
       const { secret } = expectOk(await call('PUT', '', { name: 'ANTHROPIC_API_KEY', value: 'sk-ant-x' }));
       expect(secret).toMatchObject({ secret_type: 'llm_key', llm_provider: 'anthropic' });
@@ -94,7 +94,7 @@ export function secretsSuite(target: () => Target): void {
       expect(message).not.toMatch(/12345|hidden-value|üü/);
     });
 
-    test('have room for 8,192 bytes each, and 64 KB together', async () => {
+    test('are limited to 8,192 bytes each and 64 KB together', async () => {
       const { call } = await setUp('sec-full');
       const put = (n: number) => call('PUT', '', { name: `S${n}`, value: 'x'.repeat(8192) });
       for (let n = 0; n < 7; n += 1) expectOk(await put(n));
@@ -104,7 +104,7 @@ export function secretsSuite(target: () => Target): void {
       expectOk(await put(7));
     });
 
-    test('put at once all survive', async () => {
+    test('that are put concurrently are all kept', async () => {
       const { call } = await setUp('sec-at-once');
       const names = Array.from({ length: 20 }, (_, n) => `S${String(n).padStart(2, '0')}`);
       for (const answer of await Promise.all(names.map((name) => call('PUT', '', { name, value: 'v' }))))
@@ -113,7 +113,7 @@ export function secretsSuite(target: () => Target): void {
       expect(secrets.map(({ name }: { name: string }) => name)).toEqual(names);
     });
 
-    test('a member sees their names and changes none', async () => {
+    test('members may read their names and change none', async () => {
       const { call, user } = await setUp('sec-roles');
       const member = await target().addUser('sec-roles-member');
       await target().addMember(member, user.workspaceId);
@@ -129,7 +129,7 @@ export function secretsSuite(target: () => Target): void {
       }
     });
 
-    test('that sign alerts are made by an owner, shown once, replaced in peace, and no agent’s', async () => {
+    test('for signing alerts are made by owners, shown once, rotated with an overlap, and kept from agents', async () => {
       const { call, user } = await setUp('sec-signing');
       const path = `/workspaces/${user.workspaceId}/signing-secret`;
       const rotate = (key = user.key) => request(target(), 'POST', path, { key });
@@ -145,7 +145,7 @@ export function secretsSuite(target: () => Target): void {
       expectError(await rotate(member.key), 403, 'FORBIDDEN', 'Only an owner');
     });
 
-    test('of another workspace are out of reach, by name and by id', async () => {
+    test('of another workspace are not found, by name or by id', async () => {
       const { call, user } = await setUp('sec-mine');
       const { secret } = expectOk(await call('PUT', '', { name: 'A', value: 'v' }));
       const stranger = await target().addUser('sec-stranger');

@@ -53,13 +53,13 @@ async function startWithRun() {
   return { server, statusesAfter };
 }
 
-test('a server that stops waits for the run of a client that hung up', async () => {
+test('a stopping server waits for the run of a disconnected client', async () => {
   const { server, statusesAfter } = await startWithRun();
   await server.close();
   expect(await statusesAfter()).toEqual(['completed']);
 });
 
-test('a server that stops at once ends the run, and says so in its record', async () => {
+test('a server that stops at once ends the run and records the reason', async () => {
   const { server, statusesAfter } = await startWithRun();
   const started = Date.now();
   await server.close(true);

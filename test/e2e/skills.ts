@@ -44,7 +44,7 @@ export function skillsSuite(target: () => Target, hasPython: boolean): void {
   const published = async (key: string, json: Record<string, unknown>) => expectOk(await publish(key, json), 201).agent;
 
   describe.concurrent('a skill', () => {
-    test('is published as a whole SKILL.md with further files, and downloaded', async () => {
+    test('is published from a whole SKILL.md with further files, and downloaded', async () => {
       const { key } = await target().addUser('skill-whole');
       const json = {
         name: 'house-style',
@@ -81,7 +81,7 @@ export function skillsSuite(target: () => Target, hasPython: boolean): void {
       expect(again).toMatchObject({ version: 'v2', prompt: body.replace('Be brief', 'Be kind') });
     });
 
-    test('whose author does not offer the source hides text and files', async () => {
+    test('with closed source hides its text and files', async () => {
       const { key } = await target().addUser('skill-closed');
       const skill = { ...SKILL, name: 'closed', prompt: 'secret-text', is_public: true };
       await published(key, { ...skill, skill_files: [{ path: 'a.md', content: 'secret-file' }] });
@@ -92,7 +92,7 @@ export function skillsSuite(target: () => Target, hasPython: boolean): void {
       expectError(await call('GET', `${path}/download`), 403, 'DOWNLOAD_DISABLED');
     });
 
-    test('with what is wrong in it is refused, and every mistake named', async () => {
+    test('with mistakes is refused, and every mistake is named', async () => {
       const { key } = await target().addUser('skill-wrong');
       const refused = async (json: Record<string, unknown>, message: string) => {
         const body = { name: 'house-style', type: 'skill', ...json };
@@ -193,7 +193,7 @@ export function skillsSuite(target: () => Target, hasPython: boolean): void {
       });
     });
 
-    test('gets those of the headers, too, only those, or none', async () => {
+    test('gets the skills that the headers add, select or switch off', async () => {
       const names = async (agent: string, headers: Record<string, string>) =>
         (await run(agent, headers)).manifest?.map(({ name }: { name: string }) => name);
       expect(await names('skill-reader', { 'x-platform-skills': 'tone' })).toEqual(['house-style', 'tone']);
@@ -206,7 +206,7 @@ export function skillsSuite(target: () => Target, hasPython: boolean): void {
       ]);
     });
 
-    test("of another's workspace: names in headers are the caller's own; a wrong one is refused", async () => {
+    test("of another workspace gets skills from the caller's workspace by header, and unknown names are refused", async () => {
       const { key } = await target().addUser('skill-caller');
       await published(key, { ...SKILL, name: 'tone' });
       const { manifest } = await run('skill-reader', { 'x-platform-skills': 'tone' }, key);
@@ -225,7 +225,7 @@ export function skillsSuite(target: () => Target, hasPython: boolean): void {
       manifest: { manifest_version: 1, dependencies: [{ id, version }], max_hops: 2, timeout_ms: 10_000 },
     });
 
-    test('shows what it calls and the skills of each', async () => {
+    test('shows the agents that it calls and the skills of each', async () => {
       const { key } = await target().addUser('tree-own');
       await published(key, { ...SKILL, name: 'tone' });
       await published(key, { ...PROMPT, name: 'leaf', default_skills: ['tone'], skills_locked: true });
@@ -252,7 +252,7 @@ export function skillsSuite(target: () => Target, hasPython: boolean): void {
       expectError(await call('GET', '/agents/tree-own/root/v9/tree', { key }), 404, 'NOT_FOUND');
     });
 
-    test('does not tell what is private to others', async () => {
+    test('hides private agents from other workspaces', async () => {
       const author = await target().addUser('tree-author');
       await published(author.key, { ...PROMPT, name: 'inner' });
       const outer = { ...PROMPT, name: 'outer', is_public: true, ...calling('tree-author/inner') };

@@ -14,7 +14,7 @@ export function storageSuite(target: () => Target): void {
   const random = (slug: string) => `${slug}-${Math.random().toString(36).slice(2)}`;
 
   describe.concurrent('storage', () => {
-    test('keeps documents: written, read, changed, listed, deleted', async () => {
+    test('writes, reads, changes, lists and deletes documents', async () => {
       const { call } = await setUp('store-life');
       const written = await call('PUT', '/notes/a.b_c-1', { n: 1, list: ['ü', null] });
       const first = expectOk(written);
@@ -73,7 +73,7 @@ export function storageSuite(target: () => Target): void {
       expect(answers.map(({ status }) => status).sort()).toEqual([200, ...Array(9).fill(409)]);
     });
 
-    test('loses no patch of many at once', async () => {
+    test('keeps every one of many concurrent patches', async () => {
       const { call, put } = await setUp('store-race');
       await put('/a/b', {});
       const members = Array.from({ length: 12 }, (_, n) => `m${n}`);
@@ -105,7 +105,7 @@ export function storageSuite(target: () => Target): void {
       expect(expectOk(await call('GET', '/many?prefix=%F0%9F%98%80&cursor=%F0%9F%98%80')).keys).toEqual([]);
     });
 
-    test('keeps large documents, and small ones in their place', async () => {
+    test('keeps large documents, and small ones written over them', async () => {
       const { call, put } = await setUp('store-large');
       const large = { text: 'ü'.repeat(300_000) };
       expect((await put('/a/b', large)).size_bytes).toBe(600_011);
@@ -118,7 +118,7 @@ export function storageSuite(target: () => Target): void {
       expectError(await call('GET', '/a/c'), 404, 'NOT_FOUND');
     });
 
-    test('keeps to the quotas of the plan', async () => {
+    test('enforces the quotas of the plan', async () => {
       const { user, call, put } = await setUp('store-quota');
       await target().setPlan(user.workspaceId, 'free');
       expectError(await call('PUT', '/a/b', { x: 'x'.repeat(103_000) }), 413, 'DOCUMENT_TOO_LARGE', '100 KB');
@@ -154,7 +154,7 @@ export function storageSuite(target: () => Target): void {
       expect(written.headers.get('x-storage-used')).toBe('2');
     });
 
-    test('of another workspace is out of reach', async () => {
+    test('of another workspace is not found', async () => {
       const { user, put } = await setUp('store-mine');
       await put('/a/b', { secret: 1 });
       const stranger = await target().addUser('store-stranger');
@@ -165,18 +165,18 @@ export function storageSuite(target: () => Target): void {
       }
     });
 
-    test.each(['1a', 'A', 'a_b', 'a'.repeat(65), 'ü', '-'])('has no namespace %s', async (name) => {
+    test.each(['1a', 'A', 'a_b', 'a'.repeat(65), 'ü', '-'])('refuses the namespace %s', async (name) => {
       const { call } = await setUp(random('store-ns'));
       expectError(await call('PUT', `/${encodeURIComponent(name)}/k`, {}), 400, 'INVALID_INPUT', 'path.namespace: ');
     });
 
-    test.each(['-a', '.', '_', 'a b', 'ü', 'a'.repeat(257)])('has no key %s', async (name) => {
+    test.each(['-a', '.', '_', 'a b', 'ü', 'a'.repeat(257)])('refuses the key %s', async (name) => {
       const { call } = await setUp(random('store-key'));
       const answer = await call('PUT', `/a/${name === '.' ? '%2E' : encodeURIComponent(name)}`, {});
       expect([400, 404]).toContain(answer.status);
     });
 
-    test.each([[1], ['x'], [null], [true]])('takes no value %j', async (value) => {
+    test.each([[1], ['x'], [null], [true]])('refuses the value %j', async (value) => {
       const { call } = await setUp(random('store-value'));
       expectError(await call('PUT', '/a/b', value), 400, 'INVALID_INPUT', 'object or array');
     });

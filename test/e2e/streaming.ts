@@ -42,7 +42,7 @@ export function streamingSuite(target: () => Target, hasSandbox: boolean): void 
       );
     });
 
-    test('events come as they happen, the answer last', async () => {
+    test('events arrive while the run goes on, the answer last', async () => {
       const call = await stream({});
       expect(call.status).toBe(200);
       expect(call.headers.get('content-type')).toBe('text/event-stream');
@@ -55,7 +55,7 @@ export function streamingSuite(target: () => Target, hasSandbox: boolean): void 
       }
       const types = seen.map(({ type }) => type);
       expect([types[0], types[1], types.at(-1)]).toEqual(['sandbox_start', 'stderr', 'done']);
-      // Which of the two streams is read first is nobody's promise.
+      // The order of the two streams is not defined.
       expect(types.slice(2, -1).sort()).toEqual(['stderr', 'stdout']);
       expect(seen[2]!.at - seen[1]!.at).toBeGreaterThan(500);
       expect(last).toMatchObject({ event: 'result', data: { data: { ok: true }, metadata: { version: 'v1' } } });
@@ -72,7 +72,7 @@ export function streamingSuite(target: () => Target, hasSandbox: boolean): void 
       });
     });
 
-    test('what is wrong before the run begins is an ordinary answer', async () => {
+    test('an error before the run begins is an ordinary answer', async () => {
       const headers = { accept: 'text/event-stream' };
       const unknown = await request(target(), 'POST', '/acme/no-such/v1/run', { key: target().key, json: {}, headers });
       expectError(unknown, 404, 'NOT_FOUND');
@@ -80,7 +80,7 @@ export function streamingSuite(target: () => Target, hasSandbox: boolean): void 
       expectError(array, 400, 'INVALID_INPUT');
     });
 
-    test('of very long output the beginning is shown, and that there is more', async () => {
+    test('very long output is shown up to its limit, with a note that it was cut', async () => {
       const call = await stream({ what: 'flood' });
       const records = await Array.fromAsync(call.records);
       expect(call.text().length).toBeLessThan(2_000_000);
@@ -88,7 +88,7 @@ export function streamingSuite(target: () => Target, hasSandbox: boolean): void 
       expect(records.at(-1)).toMatchObject({ event: 'result', data: { data: { ok: true } } });
     });
 
-    test('a run goes on when its reader leaves', async () => {
+    test('a run continues after its reader disconnects', async () => {
       const call = await stream({});
       await call.records.next();
       call.leave();

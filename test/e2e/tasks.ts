@@ -38,7 +38,7 @@ export function tasksSuite(target: () => Target): void {
       const changes = { description: '**now**', due_date: null, project: null, priority: 'urgent' };
       expect(expectOk(await call('PATCH', path, changes))).toEqual({ ...created, ...changes });
       expect(expectOk(await call('PATCH', path, {}))).toEqual({ ...created, ...changes });
-      // Clients that send every member send null for what nobody said.
+      // Some clients send null for members that the user left out.
       const cleared = { ...changes, priority: null, status: null };
       expect(expectOk(await call('PATCH', path, cleared))).toEqual({ ...created, ...changes, priority: 'normal' });
       expectError(await call('PATCH', path, { title: null }), 400, 'INVALID_INPUT', 'title');
@@ -52,7 +52,7 @@ export function tasksSuite(target: () => Target): void {
       expectError(await request(target(), 'GET', '/tasks'), 401, 'UNAUTHORIZED');
     });
 
-    test('know when they were done', async () => {
+    test('record when they were completed', async () => {
       const { call, create } = await setUp('task-done');
       const { id, completed_at } = await create({ title: 'done already', status: 'done' });
       expect(completed_at).toMatch(ISO_TIME);
@@ -65,7 +65,7 @@ export function tasksSuite(target: () => Target): void {
       expect(await turn('open')).toBeNull();
     });
 
-    test('are listed with the most pressing first, in pages, by any filter', async () => {
+    test('are listed by urgency, paged and filtered', async () => {
       const { create, titles } = await setUp('task-lists');
       await create({ title: 'a', priority: 'low' });
       await create({ title: 'b', priority: 'high', project: 'x', due_date: day(30) });
@@ -96,7 +96,7 @@ export function tasksSuite(target: () => Target): void {
       }
     });
 
-    test('of a workspace are the same under its own address, and its members may work on them', async () => {
+    test("of a workspace are also under the workspace's own path, and members may change them", async () => {
       const { user, create } = await setUp('task-scopes');
       const task = await create({ title: 'shared' });
       const member = await target().addUser('task-member');
@@ -122,7 +122,7 @@ export function tasksSuite(target: () => Target): void {
       );
     });
 
-    test('created at once are all there', async () => {
+    test('that are created concurrently are all kept', async () => {
       const { create, titles } = await setUp('task-at-once');
       const all = Array.from({ length: 20 }, (_, n) => String(n));
       await Promise.all(all.map((title) => create({ title, project: 'x', due_date: day(-1) })));

@@ -45,7 +45,7 @@ export function uploadsSuite(target: () => Target, hasPython: boolean): void {
       expectOk(await request(target(), 'GET', `/workspaces/${user.workspaceId}/runs/${runId}`, { key: user.key }))
         .input_data;
 
-    test('a form says where to, how much and how long', async () => {
+    test('a form names its address, maximum size and expiry', async () => {
       const form = await client.createUpload({ body: { purpose: 'call' } });
       expect(form).toEqual({
         upload_id: expect.stringMatching(/^upl_\d{10}_[0-9a-f]{32}$/),
@@ -61,12 +61,12 @@ export function uploadsSuite(target: () => Target, hasPython: boolean): void {
       expect(JSON.stringify(form)).not.toContain(user.key);
     });
 
-    test('a purpose that there is not is refused', async () => {
+    test('an unknown purpose is refused', async () => {
       const answer = await request(target(), 'POST', '/uploads', { key: user.key, json: { purpose: 'other' } });
       expectError(answer, 400, 'INVALID_INPUT', 'body.purpose');
     });
 
-    test('files of a call come after those that it brings, with the names that it gives them', async () => {
+    test('uploaded files follow the files of the request, under the names that the call gives them', async () => {
       needsModel(target());
       const id = await upload(client, new Uint8Array(6 * MB));
       const body = naming([{ upload_id: id, name: '../große.bin', content_type: 'image/x' }, { upload_id: id }]);
@@ -95,7 +95,7 @@ export function uploadsSuite(target: () => Target, hasPython: boolean): void {
       });
     });
 
-    test.skipIf(!hasPython)('a program reads them', async () => {
+    test.skipIf(!hasPython)('a program reads uploaded files', async () => {
       const code = `import json,sys\nd=json.load(sys.stdin)\nprint(json.dumps([open(f["path"]).read() for f in d["files"]]))`;
       await publishCode(client, 'opens', { 'main.py': code });
       const ids = [await upload(client, 'one ü'), await upload(client, 'two')];
@@ -103,7 +103,7 @@ export function uploadsSuite(target: () => Target, hasPython: boolean): void {
       expect(expectOk(answer).data).toEqual(['one ü', 'two']);
     });
 
-    test('the JSON input itself', async () => {
+    test('an upload may be the JSON input itself', async () => {
       needsModel(target());
       const name = `N${'n'.repeat(5 * MB)}`;
       const id = await upload(client, JSON.stringify({ name, llm_credentials: { api_key: 'sk-ant-uploads' } }));
@@ -121,7 +121,7 @@ export function uploadsSuite(target: () => Target, hasPython: boolean): void {
       expect(await inputOf(answer.headers.get('x-run-id'))).toEqual({ upload_id: 'upl_mine' });
     });
 
-    test('an upload that is no JSON object is no input', async () => {
+    test('an upload that is not a JSON object is refused as input', async () => {
       for (const [content, message] of [
         ['{"password":"hunter2', 'The upload is not valid JSON'],
         ['[1]', 'an array'],
@@ -131,7 +131,7 @@ export function uploadsSuite(target: () => Target, hasPython: boolean): void {
       }
     });
 
-    test('a call may be sent again with its upload, and not with another content', async () => {
+    test('a call may be repeated with its upload, but not with other content', async () => {
       needsModel(target());
       const form = await client.createUpload({ body: { purpose: 'call' } });
       const send = () =>
@@ -146,7 +146,7 @@ export function uploadsSuite(target: () => Target, hasPython: boolean): void {
       expectError(await send(), 409, 'CONFLICT');
     });
 
-    test('a bundle', async () => {
+    test('an upload may be a bundle', async () => {
       const body = { name: 'large-tool', type: 'tool', description: 'is large', required_secrets: [] };
       const { agent } = await client.createAgent({ body });
       const noise = Buffer.from(crypto.getRandomValues(new Uint8Array(60_000))).toString('hex');
@@ -172,7 +172,7 @@ export function uploadsSuite(target: () => Target, hasPython: boolean): void {
       expectError(await send({ upload_id: await upload(client, 'no zip', 'bundle') }), 400, 'INVALID_INPUT');
     });
 
-    test('what is not there, has expired, is for something else or of another workspace, is not found', async () => {
+    test('a missing or expired upload, or one for another purpose or workspace, is not found', async () => {
       needsModel(target());
       const hex = '0'.repeat(32);
       const form = await client.createUpload({ body: { purpose: 'call' } });
@@ -194,7 +194,7 @@ export function uploadsSuite(target: () => Target, hasPython: boolean): void {
       expectOk(await call('reads', naming([{ upload_id: foreign }]), {}, stranger.key));
     });
 
-    test('no id leads out of the folder of uploads', async () => {
+    test('no upload id escapes the folder of uploads', async () => {
       const hex = '0'.repeat(32);
       for (const id of [
         '../../bundles/x',
@@ -218,7 +218,7 @@ export function uploadsSuite(target: () => Target, hasPython: boolean): void {
       expectError(await call('reads', naming(uploads)), 400, 'INVALID_INPUT', message);
     });
 
-    test('a call has 25 MB, however they come and whatever they claim', async () => {
+    test('the files of a call are limited to 25 MB in all', async () => {
       needsModel(target());
       const id = await upload(client, new Uint8Array(9 * MB));
       const body = naming(Array.from({ length: 3 }, () => ({ upload_id: id })));
@@ -231,7 +231,7 @@ export function uploadsSuite(target: () => Target, hasPython: boolean): void {
       expectError(await call('reads', naming([{ upload_id: form.upload_id }])), 404, 'NOT_FOUND');
     });
 
-    test('no form is changed to lead elsewhere', async () => {
+    test('a form whose key was changed is refused', async () => {
       const form = await client.createUpload({ body: { purpose: 'call' } });
       for (const [name, value] of Object.entries(form.fields)) {
         if (!value.includes(user.workspaceId)) continue;

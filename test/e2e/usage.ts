@@ -51,7 +51,7 @@ export function usageSuite(target: () => Target): void {
       expectError(await call('greet', 'x', 'not a tenant!'), 400, 'INVALID_INPUT');
     });
 
-    test('in sum', async () => {
+    test('is summed over all calls', async () => {
       const usage = await get('/usage');
       expect(usage).toMatchObject({ total_calls: 22, total_errors: 3, credits_cents: 0 });
       expect(usage.calls_remaining).toBeGreaterThan(0);
@@ -62,7 +62,7 @@ export function usageSuite(target: () => Target): void {
       expect(await get('/usage', author)).toMatchObject({ total_calls: 2, total_errors: 0 });
     });
 
-    test('by day and hour', async () => {
+    test('is grouped by day and hour', async () => {
       const sum = (points: { calls: number }[]) => points.reduce((all, { calls }) => all + calls, 0);
       const days = await get('/usage/timeseries?days=7');
       expect(days.points).toHaveLength(7);
@@ -72,7 +72,7 @@ export function usageSuite(target: () => Target): void {
       expect(sum(hours.points)).toBe(9);
     });
 
-    test('by agent and tenant', async () => {
+    test('is grouped by agent and tenant', async () => {
       const { by_agent } = await get('/usage/breakdown');
       expect(by_agent).toMatchObject([
         { org_slug: 'usage-author', agent_name: 'greet', calls: 15, errors: 0 },
@@ -87,7 +87,7 @@ export function usageSuite(target: () => Target): void {
       });
     });
 
-    test('as logs, in pages', async () => {
+    test('is listed call by call, in pages', async () => {
       const { logs, total } = await get('/usage/logs?limit=20');
       expect([logs.length, total]).toEqual([20, 22]);
       const rest = await get('/usage/logs?limit=20&offset=20');
@@ -103,7 +103,7 @@ export function usageSuite(target: () => Target): void {
       expect(failed.logs[0].http_status).toBeGreaterThanOrEqual(400);
     });
 
-    test('of sandboxes, when there were any', async () => {
+    test('includes sandbox time', async () => {
       expect(await get('/usage/compute')).toMatchObject({
         total_executions: 0,
         total_compute_seconds: 0,
@@ -111,7 +111,7 @@ export function usageSuite(target: () => Target): void {
       });
     });
 
-    test('of an author’s agents by others, without tenants and texts', async () => {
+    test('shows authors the calls of others, without tenants and texts', async () => {
       expect(await get('/author-usage', author)).toMatchObject({ total_calls: 22, total_errors: 3 });
       expect((await get('/author-usage/timeseries?days=3', author)).points).toHaveLength(3);
       expect((await get('/author-usage/breakdown', author)).by_agent).toMatchObject([

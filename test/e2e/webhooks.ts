@@ -13,7 +13,7 @@ interface Hook {
   readonly url: string;
 }
 
-/** `POST /webhooks/{schedule_id}/{secret}`, as GitHub, Stripe and whoever has the address send to it. */
+/** `POST /webhooks/{schedule_id}/{secret}`, as GitHub, Stripe and other holders of the address send to it. */
 export function webhooksSuite(target: () => Target): void {
   describe('webhooks', () => {
     let user: TestUser;
@@ -62,7 +62,7 @@ export function webhooksSuite(target: () => Target): void {
     const JSON_TYPE = { 'content-type': 'application/json' };
     const runsOf = async ({ id }: Hook) => expectOk(await api('GET', `/${id}/runs`)).runs;
 
-    test('run the agent and answer the run', async () => {
+    test('run the agent and answer with the run', async () => {
       needsModel(target());
       const hook = await makeHook({ input_data: { greeting: 'good morning' } });
       const answer = await post(hook, '{"name":"Ada [[llm {\\"text\\":\\"hello\\"}]]"}', JSON_TYPE);
@@ -96,7 +96,7 @@ export function webhooksSuite(target: () => Target): void {
       expect(expectOk(run).input_data).toEqual(input);
     });
 
-    test('take what GitHub sends', async () => {
+    test('accept a delivery of GitHub', async () => {
       const hook = await makeHook();
       const body = fixture('github-push.json');
       const headers = {
@@ -112,7 +112,7 @@ export function webhooksSuite(target: () => Target): void {
       expect(asked('0d1a26e67d8f5eaf1f6ba5c57fc3c7d91ac0fd1c')).toHaveLength(1);
     });
 
-    test('tell GitHub’s forms what to change', async () => {
+    test('refuse GitHub’s form encoding with the setting to change', async () => {
       const hook = await makeHook();
       const form = new URLSearchParams({ payload: fixture('github-push.json') }).toString();
       const answer = await post(hook, form, { 'content-type': 'application/x-www-form-urlencoded' });
@@ -121,7 +121,7 @@ export function webhooksSuite(target: () => Target): void {
       expect(await runsOf(hook)).toEqual([]);
     });
 
-    test('take what Stripe sends, whose own `data` is kept', async () => {
+    test('accept a delivery of Stripe and keep its own `data`', async () => {
       const hook = await makeHook({ input_data: { data: 'of the schedule', shop: 'main' } });
       const body = fixture('stripe-payment-intent.json');
       const headers = {
@@ -133,7 +133,7 @@ export function webhooksSuite(target: () => Target): void {
       expect(expectOk(run).input_data).toEqual({ shop: 'main', ...JSON.parse(body) });
     });
 
-    test('with a key run once, whatever comes later', async () => {
+    test('with a key run once, also when the body changes', async () => {
       const hook = await makeHook();
       const headers = { ...JSON_TYPE, 'idempotency-key': 'evt-1' };
       const first = expectOk(await post(hook, '{"note":"first delivery"}', headers));
@@ -148,7 +148,7 @@ export function webhooksSuite(target: () => Target): void {
       expect(expectOk(await post(other, '{}', headers)).deduplicated).toBe(false);
     });
 
-    test('sent ten times at once with a key run once', async () => {
+    test('sent ten times concurrently with a key run once', async () => {
       const hook = await makeHook({ input_data: { note: 'ten at once [[llm {"text":"done","delayMs":500}]]' } });
       const answers = await Promise.all(
         Array.from({ length: 10 }, () => post(hook, undefined, { 'idempotency-key': 'evt-2' })),
@@ -160,7 +160,7 @@ export function webhooksSuite(target: () => Target): void {
       expect(await runsOf(hook)).toHaveLength(1);
     });
 
-    test('sent twelve times at once without a key run twelve times, and are counted', async () => {
+    test('sent twelve times concurrently without a key run twelve times, and are counted', async () => {
       needsModel(target());
       const hook = await makeHook();
       const answers = await Promise.all(Array.from({ length: 12 }, (_, n) => post(hook, `{"n":${n}}`)));
@@ -172,7 +172,7 @@ export function webhooksSuite(target: () => Target): void {
       expect(schedule).toMatchObject({ run_count: 12, consecutive_failures: 0, last_run_status: 'completed' });
     });
 
-    test('answer a failed run as a run, and again so with its key', async () => {
+    test('answer with the failed run, and again with its key', async () => {
       needsModel(target());
       const hook = await makeHook({ agent: 'hooks/strict' });
       const headers = { 'idempotency-key': 'evt-3' };
@@ -201,7 +201,7 @@ export function webhooksSuite(target: () => Target): void {
       expect(await runsOf(hook)).toEqual([]);
     });
 
-    test.each(['GET', 'PUT', 'DELETE'])('are not there for %s', async (method) => {
+    test.each(['GET', 'PUT', 'DELETE'])('are not found for the method %s', async (method) => {
       const hook = await makeHook();
       const answer = await post(hook, undefined, {}, method);
       expectError(answer, 405, 'METHOD_NOT_ALLOWED', 'POST');
@@ -216,7 +216,7 @@ export function webhooksSuite(target: () => Target): void {
       expectError(await post(hook, '{}', { 'idempotency-key': key }), 400, 'INVALID_INPUT', 'idempotency-key');
     });
 
-    test('need their secret, and show nothing without it', async () => {
+    test('are refused without their secret', async () => {
       const hook = await makeHook();
       const secret = hook.url.split('/').at(-1)!;
       const wrong = secret.slice(0, -1) + (secret.endsWith('A') ? 'B' : 'A');
@@ -230,7 +230,7 @@ export function webhooksSuite(target: () => Target): void {
       expect(await runsOf(hook)).toEqual([]);
     });
 
-    test('of another schedule do not open this one; a cron schedule has none', async () => {
+    test('secrets open their own schedule only, and a cron schedule has none', async () => {
       const [one, other] = [await makeHook(), await makeHook()];
       expectError(await post({ url: one.url.replace(one.id, other.id) }, '{}'), 403, 'FORBIDDEN');
       const cron = await api('POST', '', { agent: 'hooks/reader', cron_expression: '0 9 * * *' });
@@ -240,7 +240,7 @@ export function webhooksSuite(target: () => Target): void {
       expectError(await api('POST', `/${schedule.id}/regenerate-webhook`), 409, 'CONFLICT', 'no webhook');
     });
 
-    test('that are disabled run nothing, but know what ran before', async () => {
+    test('that are disabled run nothing, but repeat earlier answers by key', async () => {
       const hook = await makeHook();
       const keyed = { 'idempotency-key': 'evt-4' };
       const before = expectOk(await post(hook, '{}', keyed));
@@ -267,7 +267,7 @@ export function webhooksSuite(target: () => Target): void {
       for (const answer of seen) expect(JSON.stringify(expectOk(answer))).not.toContain(secret);
     });
 
-    test('get another address from an owner, and the one before is dead', async () => {
+    test('get a new address from an owner, and the old one is refused', async () => {
       const hook = await makeHook();
       const member = await target().addUser('hooks-member');
       await target().addMember(member, user.workspaceId);

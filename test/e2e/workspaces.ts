@@ -54,7 +54,7 @@ export function workspacesSuite(target: () => Target): void {
       expectError(await call(owner.key, 'PATCH', '/org', { timezone: 'EST' }), 400, 'INVALID_INPUT', 'timezone');
     });
 
-    test('do not share a slug, nor have one of the API', async () => {
+    test('have unique slugs, none of which the API reserves', async () => {
       const { owner } = await setUp('wsp-slugs');
       const create = (json: object) => call(owner.key, 'POST', '/workspaces', json);
       expectOk(await create({ name: 'x', slug: 'wsp-slugs-own' }), 201);
@@ -127,7 +127,7 @@ export function workspacesSuite(target: () => Target): void {
       }
     });
 
-    test('revoke invitations, and replace older ones', async () => {
+    test('revoke invitations, and a new invitation replaces the older one', async () => {
       const { users, owner, base, invite, accept, members } = await setUp('wsp-rev', 'wsp-rev-ann');
       const first = await invite('x@example.com');
       const second = await invite('X@example.com', 'owner');
@@ -139,7 +139,7 @@ export function workspacesSuite(target: () => Target): void {
       expectError(await request(target(), 'GET', tokenPath(second.invite_url)), 404, 'NOT_FOUND');
     });
 
-    test('take in people who are no users yet', async () => {
+    test('invite people who are not users yet', async () => {
       const { workspace, invite, members } = await setUp('wsp-new');
       const { invite_url } = await invite('wsp-newcomer@example.com', 'owner');
       const join = () => request(target(), 'POST', `${tokenPath(invite_url)}/join`, { json: { name: 'Nell' } });
@@ -161,7 +161,7 @@ export function workspacesSuite(target: () => Target): void {
       expect(namesake.personal_workspace.slug).toMatch(/^wsp-newcomer-[0-9a-f]{6}$/);
     });
 
-    test('lose a member at once, and keep one owner', async () => {
+    test('refuse a removed member at once, and keep one owner', async () => {
       const { users, owner, workspace, base, join, members } = await setUp(
         'wsp-leave',
         'wsp-leave-ann',
@@ -199,7 +199,7 @@ export function workspacesSuite(target: () => Target): void {
       expect((await members(ann!.key)).members.map(({ id }: { id: string }) => id)).toEqual([ann!.userId]);
     });
 
-    test('that are personal keep their user', async () => {
+    test('keep their user when they are personal', async () => {
       const [own, guest] = await Promise.all(['wsp-personal', 'wsp-guest'].map((slug) => target().addUser(slug)));
       await target().addMember(guest!, own!.workspaceId);
       const base = `/workspaces/${own!.workspaceId}/members`;
@@ -211,7 +211,7 @@ export function workspacesSuite(target: () => Target): void {
       expectOk(await call(guest!.key, 'DELETE', `${base}/${guest!.userId}`));
     });
 
-    test.each([1, 2, 3])('keep an owner when all of them leave at once (%i)', async (round) => {
+    test.each([1, 2, 3])('keep an owner when all owners leave concurrently (%i)', async (round) => {
       const slugs = Array.from({ length: 4 }, (_, n) => `wsp-race-${round}-${n}`) as [string, ...string[]];
       const { users, base, join } = await setUp(...slugs);
       for (const user of users.slice(1)) await join(user, 'owner');
@@ -229,7 +229,7 @@ export function workspacesSuite(target: () => Target): void {
       expect(owners.map(({ id }: { id: string }) => id)).toEqual([last.userId]);
     });
 
-    test('begin their days in their own zone', async () => {
+    test('start their days in their own time zone', async () => {
       const { key } = await target().addUser('wsp-zone');
       // It is tomorrow on one side of the earth as long as it is today on the other.
       const dateIn = (timeZone: string) => new Intl.DateTimeFormat('en-CA', { timeZone }).format(Date.now());

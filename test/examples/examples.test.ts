@@ -15,7 +15,7 @@ import { modelAnswers } from './model-answers.ts';
 /** Not the one in the manifests: dependencies must follow. */
 const ORG = 'bakery';
 const NODE_FOLDER = dirname(process.execPath);
-/** Where the SDK is for whoever installed nothing. */
+/** The SDK of this repository, for authors who installed nothing. */
 const PYTHONPATH = join(EXAMPLES_FOLDER, '..', 'sdk', 'python');
 const hasPython = spawnSync('python3', ['--version']).status === 0;
 

@@ -72,7 +72,7 @@ function start(command: string, args: string[], variables: Record<string, string
   const kill = () => child.kill('SIGKILL');
   process.once('exit', kill);
   return {
-    /** Resolves once there is an HTTP answer, whatever it says. */
+    /** Resolves at the first HTTP answer of any status. */
     async answers(url: string): Promise<void> {
       for (let waited = 0; waited < START_LIMIT_MS && child.exitCode === null; waited += 50) {
         try {

@@ -34,7 +34,7 @@ export async function createTables(
   return Object.fromEntries(names) as Record<TableName, string>;
 }
 
-/** Three tables that nobody else has. */
+/** Three tables of this test alone. */
 export async function newTables(clock: Clock, client = dynamoDbClient()): Promise<Record<TableName, DynamoTable>> {
   const tables = Object.entries(await createTables(client)) as [TableName, string][];
   return Object.fromEntries(

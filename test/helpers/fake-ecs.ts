@@ -213,7 +213,7 @@ export async function startFakeEcs(options: FakeEcsOptions): Promise<FakeEcs> {
     },
   };
 
-  // Whoever keeps a connection and does not try again must not find it closed.
+  // Clients keep connections and do not retry: an idle one must not be closed.
   const server = createServer({ keepAliveTimeout: 0 }, async (request, response) => {
     const body = Buffer.concat(await request.toArray()).toString();
     const answer = (status: number, value: object) =>

@@ -29,7 +29,7 @@ export async function startFakeLambda(
   let broken = 0;
   let failing = 0;
   const running = new Set<Promise<unknown>>();
-  // Whoever keeps a connection and does not try again must not find it closed.
+  // Clients keep connections and do not retry: an idle one must not be closed.
   const server = createServer({ keepAliveTimeout: 0 }, async (request, response) => {
     const body = Buffer.concat(await request.toArray());
     const [, name = '', path] = /^\/20\d\d-\d\d-\d\d\/functions\/([^/]+)\/([a-z-]+)$/.exec(request.url!) ?? [];
@@ -59,7 +59,7 @@ export async function startFakeLambda(
     }
     if (path === 'response-streaming-invocations') {
       response.writeHead(200, { 'content-type': 'application/vnd.amazon.eventstream' });
-      // A function works on when nobody listens any more.
+      // A function continues after its client disconnects.
       await stream(response, work, broken > 0);
       broken = Math.max(0, broken - 1);
       return;

@@ -143,7 +143,7 @@ export async function startFakeMicrovms(now: () => number = Date.now): Promise<F
     return vm;
   };
 
-  // Whoever keeps a connection and does not try again must not find it closed.
+  // Clients keep connections and do not retry: an idle one must not be closed.
   const server = createServer({ keepAliveTimeout: 0 }, async (request, response) => {
     try {
       const { pathname } = new URL(request.url!, 'http://aws');

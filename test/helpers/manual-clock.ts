@@ -51,7 +51,7 @@ export class ManualClock implements Clock {
       await setImmediate();
     }
     this.#now = end;
-    // Also when nobody sleeps: what has to be committed is at the end of the turn.
+    // Also without a sleeper: commits happen at the end of the turn.
     await setImmediate();
   }
 }

@@ -41,7 +41,7 @@ function builtRunner(): Promise<string> {
 
 /** The real runner as a process of this machine, on a port of its own; it isolates its job as the local host does. */
 export async function startRunner(env: Readonly<Record<string, string>> = {}): Promise<RunnerProcess> {
-  // It does not outlive whoever started it, however that ends.
+  // It dies with the process that started it.
   const child = spawn('setpriv', ['--pdeathsig', 'KILL', process.execPath, await builtRunner()], {
     env: { PATH: process.env.PATH, PLATFORM_RUNNER_LISTEN: '0', ...env },
     stdio: ['ignore', 'pipe', 'pipe'],

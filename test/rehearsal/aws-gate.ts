@@ -103,7 +103,7 @@ export async function startAwsGate(
   // Processes that are frozen learn late that a connection has been closed.
   const server = createServer({ keepAliveTimeout: 0 }, (incoming, response) => {
     serve(incoming, response).catch((error) => {
-      // Whoever asked has left, which breaks nothing.
+      // The client has disconnected, which is harmless.
       if (response.destroyed) return;
       process.stderr.write(`aws gate: ${error instanceof Error ? error.stack : error}\n`);
       response.headersSent ? response.destroy() : response.writeHead(500).end();

@@ -79,7 +79,7 @@ export function chaosSuite(target: () => Rehearsal): void {
     const logsOf = async (id: string | null) =>
       expectOk(await request(target(), 'GET', `/workspaces/${workspaceId}/runs/${id}/logs`, { key: target().key }));
 
-    test('all idle tasks die and nobody tells: the call is answered from others', async () => {
+    test('all idle tasks die without an event: the call is answered by new tasks', async () => {
       target().chaos.onTaskEvent = () => {};
       await killIdle();
       expect(expectOk(await withClock(call({ n: 1 }))).data).toEqual({ n: 1 });

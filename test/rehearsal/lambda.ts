@@ -114,7 +114,7 @@ export function startLambda(
 
   /**
    * An idle environment, or a new one. A burst does not start all the processes at once that it would in Lambda, which has
-   * more processors: whoever waits takes the first that is there, and no event waits for one that does not end.
+   * more processors: an event takes the first free one, and no event waits for one that does not end.
    */
   function environmentFor(fn: Deployed): Promise<LambdaEnvironment> {
     const pool = poolOf(fn);

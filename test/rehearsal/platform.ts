@@ -59,14 +59,14 @@ export interface Rehearsal extends Target {
 }
 
 interface Chaos {
-  /** Is told of each call of a function by another one before it is made. @default - nobody */
+  /** Called before a function invokes another one. @default - nothing */
   // biome-ignore lint/suspicious/noExplicitAny: an event of any function.
   onCall?: (functionName: string, event: any) => void;
   /** What becomes of an event of a task. @default - it is delivered once */
   onTaskEvent?: (deliver: () => Promise<void>) => unknown;
 }
 
-/** Nobody may send from it in SES before a test verifies it. */
+/** SES refuses this sender until a test verifies it. */
 export const SENDER = 'platform@sender.example.com';
 /** Tasks are processes of this machine, and start in a second or two. */
 export const POOL = { idle: 3, max: 20, startSeconds: 1 };

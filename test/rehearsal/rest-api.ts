@@ -249,7 +249,7 @@ async function buffered(payload: AsyncIterable<Uint8Array>): Promise<HttpAnswer>
   return { statusCode, headers: headers as Record<string, string>, body: [Buffer.from(body)] };
 }
 
-/** Headers that the gateway passes on under another name, whatever a function says. */
+/** Response headers that the gateway renames. */
 const REMAPPED = new Set(['authorization', 'connection', 'content-md5', 'date', 'server', 'www-authenticate']);
 
 const remapped = (headers: Readonly<Record<string, string>>): Record<string, string> =>

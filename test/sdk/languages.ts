@@ -55,5 +55,8 @@ export function languages(): Language[] {
   } catch {
     return [javaScript];
   }
-  return [javaScript, language('Python', ['python3', pathOf('driver.py')], { PYTHONPATH: pathOf('../../sdk/python') })];
+  return [
+    javaScript,
+    language('Python', ['python3', '-S', pathOf('driver.py')], { PYTHONPATH: pathOf('../../sdk/python') }),
+  ];
 }

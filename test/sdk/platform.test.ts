@@ -128,7 +128,7 @@ describe.each(languages())('the SDK for $name, on a running platform', ({ name, 
     expect(refused.error).toMatchObject({ type: 'PlatformError', code: 'DOCUMENT_TOO_LARGE', status: 413 });
   });
 
-  test('says when a document is too large, though nobody reads it to its end', async () => {
+  test('reports a document that is too large, although the server stops reading it', async () => {
     const args = ['notes', 'large', { text: 'x'.repeat(12_000_000) }];
     const { error } = await run({ module: 'storage', method: 'set', args }, env);
     expect(error).toMatchObject({ type: 'StorageQuotaError', code: 'DOCUMENT_TOO_LARGE', status: 413 });

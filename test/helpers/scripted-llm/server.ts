@@ -18,7 +18,7 @@ import { type Answer, type Asked, fillIn, type ScriptedTurn, type Wire } from '.
  * | local | `/ollama/v1` | `POST /chat/completions` | as OpenAI's, without a key |
  *
  * All of them: whole and streamed answers; errors in the provider's own form (a missing key, a key with `refused` in it,
- * conversations that the provider would not take, whatever status is scripted, `Retry-After`); and the faults of
+ * conversations that the provider would not take, also when another status is scripted, `Retry-After`); and the faults of
  * {@link ScriptedTurn}. Not covered: images, files, tools that run at the provider, log probabilities, batches.
  *
  * What is answered to a request, the first that there is:
@@ -42,7 +42,7 @@ export interface ScriptedLlm {
   /** Requests that are being answered. */
   readonly open: number;
   script(script: Script): void;
-  /** Answers these turns next, whoever asks. */
+  /** Answers the next requests with these turns, in order. */
   queue(...turns: ScriptedTurn[]): void;
   /** Lets turns that wait for this name answer, also those that come later. */
   release(name: string): void;
@@ -55,7 +55,7 @@ export interface Script {
   readonly turns?: readonly ScriptedTurn[];
   /** API key whose requests the turns are for. @default any */
   readonly key?: string;
-  /** The last turn answers whatever comes after it. */
+  /** The last turn also answers all later requests. */
   readonly rules?: readonly { readonly marker: string; readonly turns: readonly ScriptedTurn[] }[];
   readonly default?: ScriptedTurn;
 }
