@@ -23,7 +23,7 @@ const RUNNER = `
   process.on('SIGTERM', () => clearInterval(timer));
 `;
 
-test('a runner is started by the hook "run", once, and its end is that of the listener', async () => {
+test('the hook "run" starts one runner, and the listener ends with it', async () => {
   const marks = `${RUNNER} setTimeout(() => process.exit(7), 1000);`;
   const { ended, call } = await start(marks);
   expect(await call(`${PREFIX}/ready`)).toBe(200);
@@ -31,7 +31,7 @@ test('a runner is started by the hook "run", once, and its end is that of the li
   expect(await ended).toBe(7);
 });
 
-test('the hook "validate" tries a runner and ends it', async () => {
+test('the hook "validate" starts a trial runner and ends it', async () => {
   const { ended, call } = await start(`${RUNNER} if (process.env.PLATFORM_RUNNER_LISTEN !== '0') process.exit(3);`);
   expect(await call(`${PREFIX}/validate`)).toBe(200);
   // The VM that goes on from here starts a runner with the port that it has always.
@@ -39,14 +39,14 @@ test('the hook "validate" tries a runner and ends it', async () => {
   expect(await ended).toBe(3);
 });
 
-test('a runner that does not start fails the hook, and ends the VM', async () => {
+test('a runner that does not start fails the hook and ends the VM', async () => {
   const { said, ended, call } = await start('process.exit(2)');
   expect(await call(`${PREFIX}/run`)).toBe(500);
   expect(await ended).toBe(2);
   expect(said.at(-1)).toMatchObject({ message: 'hook failed', hook: 'run' });
 });
 
-test('nothing else is answered', async () => {
+test('other requests are not found', async () => {
   const { ended, call } = await start('process.exit(0)');
   for (const path of ['/ready', `${PREFIX}/terminate`, `${PREFIX}/constructor`, `${PREFIX}/`, '/']) {
     expect([path, await call(path)]).toEqual([path, 404]);

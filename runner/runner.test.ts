@@ -42,7 +42,7 @@ describe('a runner', { timeout: 120_000 }, () => {
   const scratchOf = ({ pid }: RunnerProcess) =>
     readdirSync(tmpdir()).filter((name) => name.startsWith(`platform-sandbox-${pid}-`));
 
-  test('serves one session, and ends with it, leaving nothing', async () => {
+  test('serves one session, ends with it, and leaves nothing behind', async () => {
     const runner = await start();
     const target = { baseUrl: runner.url };
     expect(await runnerHealth(target, 5_000)).toMatchObject({
@@ -60,7 +60,7 @@ describe('a runner', { timeout: 120_000 }, () => {
     await expect(session.readFile('x')).rejects.toMatchObject({ code: 'SANDBOX_FILE' });
   });
 
-  test('gives its session to one of two who race', async () => {
+  test('gives its session to only one of two clients that race', async () => {
     const { url } = await start();
     const tries = await Promise.allSettled(
       [1, 2, 3, 4].map(() => RunnerSession.open({ baseUrl: url }, jobFor(specOf(), none))),
@@ -88,7 +88,7 @@ describe('a runner', { timeout: 120_000 }, () => {
     expect(await session.listFiles('.')).toEqual([{ path: 'mine', isFolder: false, sizeBytes: 1 }]);
   });
 
-  test('says what is wrong with a request, and never a value of the job', async () => {
+  test('names the wrong field of a request without its value', async () => {
     const { url } = await start();
     const post = async (body: string) => {
       const response = await fetch(`${url}/session`, { method: 'POST', body });
@@ -123,7 +123,7 @@ describe('a runner', { timeout: 120_000 }, () => {
     }
   });
 
-  test('ends when nobody claims it in time, or its time is over', async () => {
+  test('ends when it is not claimed in time, and when its lifetime is over', async () => {
     const unclaimed = await start({ PLATFORM_RUNNER_LEASE_SECONDS: '0.2' });
     expect(await unclaimed.ended).toBe(0);
     const claimed = await start();
@@ -133,7 +133,7 @@ describe('a runner', { timeout: 120_000 }, () => {
     expect(await claimed.ended).toBe(0);
   });
 
-  test('that is killed takes its job along; the session is lost', async () => {
+  test('that is killed takes its job along, and the session is lost', async () => {
     const runner = await start();
     const session = await RunnerSession.open({ baseUrl: runner.url }, jobFor(specOf(), none));
     const mark = `63${process.pid}`;
@@ -152,7 +152,7 @@ describe('a runner', { timeout: 120_000 }, () => {
     );
   });
 
-  test('ends at SIGTERM, as a task is told to', async () => {
+  test('ends at SIGTERM, which ECS sends to stop a task', async () => {
     const runner = await start();
     await RunnerSession.open({ baseUrl: runner.url }, jobFor(specOf(), none));
     await runner.kill('SIGTERM');

@@ -72,7 +72,7 @@ export class RunnerServer {
     const { listen, leaseMs } = this.#options;
     this.#server.listen(listen);
     await once(this.#server, 'listening');
-    if (leaseMs !== undefined) this.#endAfter(leaseMs, 'nobody came');
+    if (leaseMs !== undefined) this.#endAfter(leaseMs, 'it was not claimed');
     return (this.#server.address() as AddressInfo).port;
   }
 

@@ -98,13 +98,13 @@ describe('the pool', () => {
     expect(slot).toMatchObject({ address: expect.stringMatching(/^127\./), taskArn: ecs.tasks[0]!.taskArn });
   });
 
-  test('that is empty by default costs nothing', async () => {
+  test('without idle tasks in the stage stays empty', async () => {
     const { minute, ecs } = await setUp();
     await minute();
     expect(ecs.requests).toEqual([]);
   });
 
-  test('is filled again when tasks are claimed, grows with demand, and shrinks without', async () => {
+  test('refills when tasks are claimed, grows with demand, and shrinks without', async () => {
     const { minute, upAndRunning, pool, states, running, clock } = await setUp({ idle: 1 });
     await minute();
     await upAndRunning();
@@ -122,7 +122,7 @@ describe('the pool', () => {
     expect(running()).toHaveLength(1);
   });
 
-  test('never has more tasks than it may, with however many keepers', async () => {
+  test('never has more tasks than its maximum, however many keepers run', async () => {
     const { keeperOf, upAndRunning, ecs, states } = await setUp({ idle: 6, max: 4 });
     await Promise.all([keeperOf().refill(), keeperOf().refill(), keeperOf().refill()]);
     await upAndRunning();
@@ -130,7 +130,7 @@ describe('the pool', () => {
     expect(await states()).toEqual(['idle', 'idle', 'idle', 'idle']);
   });
 
-  test('after a deployment has tasks of the new revision only', async () => {
+  test('has only tasks of the new revision after a deployment', async () => {
     const { minute, upAndRunning, keeperOf, running } = await setUp({ idle: 2 });
     await minute();
     await upAndRunning();
@@ -181,7 +181,7 @@ describe('when things go wrong', () => {
     expect(await states()).toEqual(['idle', 'idle']);
   });
 
-  test('an answer of RunTask is lost: its task is found, not started twice', async () => {
+  test('the answer of RunTask is lost: its task is found, and not started twice', async () => {
     const { minute, upAndRunning, ecs, states, clock } = await setUp({ idle: 1 }, 'never');
     ecs.loseAnswers(1);
     await minute();
@@ -193,7 +193,7 @@ describe('when things go wrong', () => {
     expect(ecs.tasks).toHaveLength(1);
   });
 
-  test('RunTask failed with no word whether it started anything: the slot is free a minute later', async () => {
+  test('RunTask fails without saying whether a task started: the slot is free a minute later', async () => {
     const { minute, upAndRunning, ecs, states, clock } = await setUp({ idle: 1 });
     ecs.refuse(1, 'error');
     await minute();
@@ -217,7 +217,7 @@ describe('when things go wrong', () => {
     expect(await states()).toEqual(['idle', 'idle']);
   });
 
-  test('a claimed task that nobody ended is stopped after its deadline, not before', async () => {
+  test('a claimed task that its call did not end is stopped after its deadline, not before', async () => {
     const { minute, upAndRunning, ecs, states, running, clock, pool } = await setUp({ idle: 1 });
     await minute();
     await upAndRunning();
@@ -233,7 +233,7 @@ describe('when things go wrong', () => {
     expect(await states()).not.toContain('claimed');
   });
 
-  test('a task that was used and did not end by itself is stopped', async () => {
+  test('a used task that did not end by itself is stopped', async () => {
     const { minute, upAndRunning, running, clock, pool, ecs } = await setUp({ idle: 1 });
     await minute();
     await upAndRunning();
@@ -246,7 +246,7 @@ describe('when things go wrong', () => {
     expect((await pool.read()).slots.map(({ id }) => id)).not.toContain(slot.id);
   });
 
-  test('a task that never gets ready is stopped', async () => {
+  test('a task that never becomes ready is stopped', async () => {
     const { minute, clock, pool, running } = await setUp({ idle: 1 }, 'once', false);
     await minute();
     const slot = (await pool.read()).slots[0]!;

@@ -12,7 +12,7 @@ function setUp(max = 8) {
   return {
     ...deps,
     pool,
-    /** So many further tasks, ready to be claimed. */
+    /** Adds `count` tasks that are ready to be claimed. */
     async addIdle(count: number): Promise<Slot[]> {
       const numbers = pool.free(await pool.read()).slice(0, count);
       return Promise.all(
@@ -34,7 +34,7 @@ function setUp(max = 8) {
 }
 
 describe('a claim', () => {
-  test('gets a task of its own, and the same one when it is made again', async () => {
+  test('gets a task of its own, and the same task when it is repeated', async () => {
     const { pool, addIdle, claimOf } = setUp();
     await addIdle(2);
     const claim = claimOf('a');
@@ -44,7 +44,7 @@ describe('a claim', () => {
     expect((await pool.read()).slots.map(({ state }) => state).sort()).toEqual(['claimed', 'idle']);
   });
 
-  test.each([1, 2, 5])('of ten at once gets a task that no other has, %i idle', async (idle) => {
+  test.each([1, 2, 5])('never shares its task: ten claims at once, %i idle tasks', async (idle) => {
     const { pool, addIdle, claimOf } = setUp(20);
     await addIdle(idle);
     const answers = await Promise.all(Array.from({ length: 10 }, (_, i) => pool.claim(claimOf(`owner-${i}`))));
@@ -56,7 +56,7 @@ describe('a claim', () => {
     expect(waits).toHaveLength(10 - idle);
   });
 
-  test('that waits is told how long a task takes, gets one that came, and stops waiting', async () => {
+  test('that waits is told how long a task takes, gets a task once one is ready, and stops waiting', async () => {
     const { pool, addIdle, claimOf, clock } = setUp();
     const claim = claimOf('a');
     expect(await pool.claim(claim)).toEqual({ readyInMs: START_MS });
@@ -68,7 +68,7 @@ describe('a claim', () => {
     expect((await pool.read()).waits).toEqual([]);
   });
 
-  test('that is not asked for again is forgotten', async () => {
+  test('whose call stops asking is forgotten', async () => {
     const { pool, claimOf, clock } = setUp();
     await pool.claim(claimOf('a'));
     expect((await pool.read()).waits).toHaveLength(1);
@@ -76,7 +76,7 @@ describe('a claim', () => {
     expect((await pool.read()).waits).toEqual([]);
   });
 
-  test('that is asked for again after it was forgotten has its place in the row, and is not counted twice', async () => {
+  test('that is repeated after it was forgotten keeps its place in the queue, and is not counted twice', async () => {
     const { pool, addIdle, claimOf, clock } = setUp();
     const first = claimOf('a');
     await pool.claim(first);
@@ -90,7 +90,7 @@ describe('a claim', () => {
     expect((await pool.read()).demand).toBe(2);
   });
 
-  test('that would wait for longer than it can does not wait', async () => {
+  test('whose patience ends before a task is ready does not wait', async () => {
     const { pool, claimOf, clock } = setUp();
     const claim = { ...claimOf('a'), patience: clock.now() + START_MS + 5000 };
     expect(await pool.claim(claim)).toEqual({ readyInMs: START_MS });
@@ -100,7 +100,7 @@ describe('a claim', () => {
     expect((await pool.read()).waits).toEqual([]);
   });
 
-  test('never gets a task that starts, has ended, or is gone', async () => {
+  test('never gets a task that is starting, has ended, or is gone', async () => {
     const { pool, addIdle, claimOf } = setUp();
     await pool.reserve(5, DEFINITION);
     const [ended, gone] = await addIdle(2);
@@ -110,39 +110,7 @@ describe('a claim', () => {
   });
 });
 
-describe('turns', () => {
-  test('whoever has fewest tasks comes first, however many calls another one makes', async () => {
-    const { pool, addIdle, claimOf, clock } = setUp(20);
-    await addIdle(2);
-    const busy = Array.from({ length: 6 }, () => claimOf('busy'));
-    for (const claim of busy) {
-      await pool.claim(claim);
-      await clock.advance(10);
-    }
-    const other = claimOf('other');
-    expect(await pool.claim(other)).toHaveProperty('readyInMs');
-    await addIdle(1);
-    // Each asks again; only one may have it.
-    for (const claim of busy.slice(2)) expect(await pool.claim(claim)).toHaveProperty('readyInMs');
-    expect(await pool.claim(other)).toHaveProperty('slot');
-  });
-
-  test('a quarter of the tasks is kept for those that take no turn', async () => {
-    const { pool, addIdle, claimOf } = setUp(4);
-    await addIdle(4);
-    for (const owner of ['a', 'b', 'c']) expect(await pool.claim(claimOf(owner))).toHaveProperty('slot');
-    expect(await pool.claim(claimOf('d'))).toHaveProperty('readyInMs');
-    expect(await pool.claim(claimOf())).toHaveProperty('slot');
-  });
-
-  test('even the smallest pool has room for a call', async () => {
-    const { pool, addIdle, claimOf } = setUp(1);
-    await addIdle(1);
-    expect(await pool.claim(claimOf('a'))).toHaveProperty('slot');
-  });
-});
-
-test('a slot is reserved once, and nothing that its last task does touches the next one', async () => {
+test('a slot is reserved once, and late events of its last task do not touch the next task', async () => {
   const { pool } = setUp();
   const [first, second] = await Promise.all([pool.reserve(0, DEFINITION), pool.reserve(0, DEFINITION)]);
   expect([first, second].filter(Boolean)).toHaveLength(1);
@@ -157,7 +125,7 @@ test('a slot is reserved once, and nothing that its last task does touches the n
   expect((await pool.read()).slots).toEqual([next]);
 });
 
-test('the busiest of the last five minutes says what is wanted', async () => {
+test('demand is that of the busiest of the last five minutes', async () => {
   const { pool, claimOf, clock } = setUp();
   for (let i = 0; i < 4; i++) await pool.claim(claimOf('a'));
   await clock.advance(60_000);

@@ -16,12 +16,12 @@ async function start(options: Omit<FargateOptions, 'folder'> = {}): Promise<Farg
   onTestFinished(() => fargate.close());
   return fargate;
 }
-/** With that much time left. */
+/** A spec whose deadline is so many seconds from now. */
 const within = (seconds: number) => specOf({ deadline: Date.now() + seconds * 1000 });
 const states = async ({ pool }: Fargate) => (await pool.read()).slots.map(({ state }) => state).sort();
 
 describe('a session', () => {
-  test('is a task of its own, and each request one call of the function', async () => {
+  test('has a task of its own, and each request is one call of the function', async () => {
     const fargate = await start({ pool: { idle: 1 } });
     await fargate.idle(1);
     const session = await fargate.sandbox.open(within(60));
@@ -38,7 +38,7 @@ describe('a session', () => {
     await expect.poll(() => fargate.ecs.tasks[0]!.lastStatus).toBe('STOPPED');
   });
 
-  test('takes and gives more than an event holds', async () => {
+  test('takes and returns more bytes than an event can hold', async () => {
     const fargate = await start({ pool: { idle: 1 } });
     await fargate.idle(1);
     const session = await fargate.sandbox.open(within(60));
@@ -51,7 +51,7 @@ describe('a session', () => {
     await session.close();
   });
 
-  test('shows nothing of its job to ECS, which shows it to others', async () => {
+  test('keeps its job out of ECS, the log and the table', async () => {
     const fargate = await start({ pool: { idle: 1 } });
     await fargate.idle(1);
     const session = await fargate.sandbox.open({ ...within(60), env: { TOKEN: 'hush-hush' } });
@@ -62,7 +62,7 @@ describe('a session', () => {
 });
 
 describe('when no task is idle', () => {
-  test('a call with time starts one and gets it', async () => {
+  test('a call with enough time starts a task and gets it', async () => {
     const fargate = await start();
     const session = await fargate.sandbox.open(within(300));
     expect((await ran(session, 'echo cold')).out).toBe('cold\n');
@@ -70,7 +70,7 @@ describe('when no task is idle', () => {
     expect(fargate.lambda.calls).toContain('Event pool-keeper');
   });
 
-  test('a call without is told when to come again, and finds one then', async () => {
+  test('a call with little time is told when to call again, and finds a task then', async () => {
     const fargate = await start();
     await expect(fargate.sandbox.open(within(30))).rejects.toMatchObject({
       code: 'RATE_LIMITED',
@@ -97,7 +97,7 @@ describe('when no task is idle', () => {
     await expect(opening).rejects.toThrow('cancelled');
   });
 
-  test('a call that is cancelled while it gets a task gives it back', async () => {
+  test('a call that is cancelled while it claims a task gives the task back', async () => {
     const stop = new AbortController();
     const fargate = await start({ pool: { idle: 1 } });
     await fargate.idle(1);
@@ -111,7 +111,7 @@ describe('when no task is idle', () => {
   });
 });
 
-test('a task that takes no session is given up at the deadline', async () => {
+test('a task that does not answer is given up at the deadline', async () => {
   const silent = createServer(() => {});
   const fargate = await start({
     pool: { idle: 1 },
@@ -127,7 +127,7 @@ test('a task that takes no session is given up at the deadline', async () => {
 });
 
 describe('chaos', () => {
-  test('a task dies before it is claimed, and nobody has told: the call gets another one', async () => {
+  test('a task dies before it is claimed, without an event: the call gets another task', async () => {
     let isSilent = false;
     const fargate = await start({ pool: { idle: 2 }, onEvent: (_, deliver) => (isSilent ? undefined : deliver()) });
     await fargate.idle(2);
@@ -145,7 +145,7 @@ describe('chaos', () => {
     expect((await fargate.pool.read()).slots.map(({ id }) => id)).not.toContain(first.id);
   });
 
-  test('a task dies between its claim and its job: the run is told so, at once', async () => {
+  test('a task dies between its claim and its job: the run fails at once', async () => {
     const fargate = await start({ pool: { idle: 1 } });
     await fargate.idle(1);
     const session = await fargate.sandbox.open(within(60));
@@ -156,7 +156,7 @@ describe('chaos', () => {
     await session.close();
   });
 
-  test('a task dies during its job: the run ends, and what it printed is kept', async () => {
+  test('a task dies during its job: the run ends, and its output so far is kept', async () => {
     const fargate = await start({ pool: { idle: 1 } });
     await fargate.idle(1);
     const session = await fargate.sandbox.open(within(60));
@@ -184,7 +184,7 @@ describe('chaos', () => {
     await expect.poll(() => fargate.ecs.tasks[0]!.lastStatus).toBe('STOPPED');
   });
 
-  test('the dispatcher dies while it opens a session: the call gets another one', async () => {
+  test('the dispatcher dies while it opens a session: the call gets another task', async () => {
     const fargate = await start({ pool: { idle: 2 } });
     await fargate.idle(2);
     fargate.lambda.fail(1);
@@ -193,7 +193,7 @@ describe('chaos', () => {
     await session.close();
   });
 
-  test('Lambda is busy: what was not begun is asked for again', async () => {
+  test('Lambda is busy: requests that did not run are sent again', async () => {
     const fargate = await start({ pool: { idle: 1 } });
     await fargate.idle(1);
     const session = await fargate.sandbox.open(within(60));

@@ -31,19 +31,19 @@ async function clusterWith(count: number) {
   return { ecs, client };
 }
 
-test('every task of a cluster is stopped, and gone when that is said', async () => {
+test('stops every task of a cluster, and resolves when all are gone', async () => {
   const { ecs, client } = await clusterWith(3);
   await stopAllTasks(client, CLUSTER);
   expect(ecs.tasks.map(({ lastStatus }) => lastStatus)).toEqual(['STOPPED', 'STOPPED', 'STOPPED']);
 });
 
-test('without tasks there is nothing to do', async () => {
+test('does nothing without tasks', async () => {
   const { ecs, client } = await clusterWith(0);
   await stopAllTasks(client, CLUSTER);
   expect(ecs.requests).toEqual(['ListTasks']);
 });
 
-test('what cannot be stopped is an error', async () => {
+test('throws when a task cannot be stopped', async () => {
   const { client } = await clusterWith(0);
   await expect(stopAllTasks(client, 'another')).rejects.toThrow('Cluster not found');
 });

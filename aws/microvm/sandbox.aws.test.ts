@@ -80,13 +80,13 @@ describe('MicroVMs, each with the real runner', { timeout: 120_000 }, () => {
   });
 });
 
-test('is what a stage with MicroVMs gives programs', async () => {
+test('is the sandbox of a stage with MicroVMs', async () => {
   const { sandbox } = awsDeps(parseAwsConfig({ PLATFORM_HOSTED_SANDBOX: 'microvm' }));
   expect(await sandbox.status()).toEqual({ kind: 'microvm', interpreters: { python: '3.12', node: '24' } });
 });
 
 describe('a session', () => {
-  test('is a VM of its own, without a role, that ends with it', async () => {
+  test('has a VM of its own, without a role, that ends with it', async () => {
     const { aws, sandbox, within } = await setUp();
     const sessions = await Promise.all([sandbox.open(within(60_000)), sandbox.open(within(60_000))]);
     expect(aws.vms).toHaveLength(2);
@@ -115,7 +115,7 @@ describe('a session', () => {
     expect((await ran(sessions[1]!, 'true')).exit.reason).toBe('sandbox_lost');
   });
 
-  test('is answered by nobody without the token of the proxy and that of the session', async () => {
+  test('needs the token of the proxy and the token of the session', async () => {
     const { aws, client, sandbox, within } = await setUp();
     const session = await sandbox.open(within(60_000));
     const microvmIdentifier = aws.vms[0]!.id;
@@ -130,7 +130,7 @@ describe('a session', () => {
     await session.close();
   });
 
-  test('goes on past the life of a token', async () => {
+  test('goes on after a token has expired', async () => {
     const { aws, clock, sandbox, within } = await setUp();
     const session = await sandbox.open(within(2 * TOKEN_LIFE_MS));
     const tokens = () => aws.asked.filter((operation) => operation === 'CreateMicrovmAuthToken').length;
@@ -144,7 +144,7 @@ describe('a session', () => {
     await session.close();
   });
 
-  test('tells nobody its secrets: they are in no request to AWS and in no log line', async () => {
+  test('has no secrets in requests to AWS or in log lines', async () => {
     const { aws, sandbox, within } = await setUp();
     const session = await sandbox.open(within(60_000, { env: { API_KEY: 'hidden-value' } }));
     expect((await ran(session, 'echo $API_KEY')).out).toBe('hidden-value\n');
@@ -185,7 +185,7 @@ describe('when AWS or a VM fails', { timeout: 60_000 }, () => {
     expect(aws.vms).toEqual([]);
   });
 
-  test('what AWS never allows is not tried again', async () => {
+  test('an error that a retry does not mend is not retried', async () => {
     const { aws, sandbox, within } = await setUp();
     aws.failNext('RunMicrovm', 'AccessDeniedException');
     await expect(sandbox.open(within(60_000))).rejects.toMatchObject({ name: 'AccessDeniedException' });
@@ -204,7 +204,7 @@ describe('when AWS or a VM fails', { timeout: 60_000 }, () => {
     expect(aws.vms.every(({ state }) => state === 'TERMINATED')).toBe(true);
   });
 
-  test('VMs whose runner does not start: the second is the last, and none stays', async () => {
+  test('VMs whose runner does not start: two are tried, and none stays', async () => {
     const { aws, sandbox, within } = await setUp();
     aws.breakNext(2);
     await expect(sandbox.open(within(60_000))).rejects.toMatchObject({ code: 'INTERNAL_ERROR' });
@@ -219,13 +219,13 @@ describe('when AWS or a VM fails', { timeout: 60_000 }, () => {
     expect(aws.vms.map(({ state }) => state)).toEqual(['TERMINATED', 'TERMINATED']);
   });
 
-  test('a bundle that is not there is no reason for another VM', async () => {
+  test('a missing bundle does not start another VM', async () => {
     const { aws, sandbox, within } = await setUp();
     await expect(sandbox.open(within(60_000, { bundle: 'bundles/gone.zip' }))).rejects.toThrow('bundles/gone.zip');
     expect(aws.vms.map(({ state }) => state)).toEqual(['TERMINATED']);
   });
 
-  test('a VM that dies during the job: the session is lost, and says so at once', async () => {
+  test('a VM that dies during the job: the command ends at once as lost', async () => {
     await blobs.put('bundles/dies.zip', zip([{ name: 'main.sh', content: 'echo on; exec sleep 1000' }]));
     const { aws, sandbox, within } = await setUp();
     const session = await sandbox.open(within(60_000, { bundle: 'bundles/dies.zip' }));
@@ -237,7 +237,7 @@ describe('when AWS or a VM fails', { timeout: 60_000 }, () => {
     expect(aws.vms).toHaveLength(1);
   });
 
-  test('a VM that AWS does not end runs nothing any more', async () => {
+  test('a VM that AWS does not end runs no more processes', async () => {
     const { aws, sandbox, within } = await setUp();
     const session = await sandbox.open(within(60_000));
     aws.failNext('TerminateMicrovm', 'ThrottlingException');
@@ -247,7 +247,7 @@ describe('when AWS or a VM fails', { timeout: 60_000 }, () => {
     expect(lines.join('\n')).toContain(`microvm not terminated {"microvm":"${aws.vms[0]!.id}"`);
   });
 
-  test('the sweep ends what outlived its time, and nothing else', async () => {
+  test('the sweep ends only VMs that outlived their time', async () => {
     const { aws, client, clock, sandbox, within } = await setUp();
     await sandbox.open(within(10 * TOKEN_LIFE_MS));
     clock.shift += TOKEN_LIFE_MS + 31_000;

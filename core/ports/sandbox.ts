@@ -1,16 +1,16 @@
 /**
  * One fresh, isolated place to run untrusted commands in.
  *
- * What every adapter must hold (`design.md` section 6), proven by `test/conformance/sandbox.ts`: a writable home that
- * nobody used before, bundle and layer read-only; no other run's files, no host files beyond the language runtimes, none
- * of the platform's environment; not root, no capabilities, no new privileges; CPU, memory, processes, file size and
- * wall clock capped; the whole process tree gone at the deadline and at {@link SandboxSession.close}; egress as the
- * policy says: never loopback, private, link-local or metadata addresses of the host.
+ * What every adapter must hold (`design.md` section 6), proven by `test/conformance/sandbox.ts`: a fresh writable home;
+ * bundle and layer read-only; no other run's files, no host files beyond the language runtimes, none of the platform's
+ * environment; not root, no capabilities, no new privileges; CPU, memory, processes, file size and
+ * wall clock capped; the whole process tree killed at the deadline and at {@link SandboxSession.close}; egress by policy:
+ * never loopback, private, link-local or metadata addresses of the host.
  *
  * Inside: home and `HOME` are `/home/user` (user name `user`), the bundle lies at `/home/user/agent`, a layer at
  * `/layer` (`/layer/python` on `PYTHONPATH`, `/layer/node_modules` found by Node from any folder, both `bin` folders on
  * `PATH`), uploads at `/tmp/uploads`; `/tmp` is writable. The platform's own packages, `sdk/js` as `agent-platform-sdk`
- * and `sdk/python` as `agent_platform`, are imported from any folder; where bundle or layer bring their own, that wins.
+ * and `sdk/python` as `agent_platform`, can be imported from any folder; a copy in the bundle or layer wins.
  * The helpers of tools (`sdk/helpers`) lie in `/runtime/helpers`.
  * `python`, `python3`, `pip`, `node`, `npm`, `bash` and `sh` are on `PATH` where the host has them.
  */
@@ -20,7 +20,7 @@ export interface Sandbox {
    * Throws {@link SandboxUnavailableError} when this host cannot isolate a process.
    */
   open(spec: SandboxSpec): Promise<SandboxSession>;
-  /** Which kind runs here and, where none can, why and what to install. */
+  /** The kind that runs here; where none can, the reason and what to install. */
   status(): Promise<SandboxStatus>;
   /** Stops every session and helper process. */
   close(): Promise<void>;
@@ -35,9 +35,9 @@ export interface SandboxStatus {
 }
 
 /**
- * `open`: public addresses only. `none`: nothing. A list: these host names (`*.example.org` for subdomains) and no other,
- * and of these too only public addresses. The platform's own gateway is reached with all but `none`. Programs find the
- * way out in `HTTP_PROXY` and its like, which Python, pip, npm, curl and Node's `fetch` follow; names resolve only there.
+ * `open`: public addresses only. `none`: nothing. A list: only these host names (`*.example.org` for subdomains), and only
+ * their public addresses. All but `none` also reach the platform's own gateway. Programs find the proxy in `HTTP_PROXY` and
+ * similar variables, which Python, pip, npm, curl and Node's `fetch` follow; names resolve only in the proxy.
  */
 export type Egress = 'open' | 'none' | { readonly allow: readonly string[] };
 
@@ -65,7 +65,7 @@ export interface SandboxSpec {
   readonly purpose: 'run' | 'install';
   readonly limits: SandboxLimits;
   /**
-   * Epoch milliseconds after which whoever opened it has no use for it: where sandboxes are paid for, it ends soon after.
+   * Epoch milliseconds after which the caller does not use the session. Where sandboxes cost money, it ends soon after.
    * @default - an hour from now
    */
   readonly deadline?: number;
@@ -97,9 +97,9 @@ export interface ExecRequest {
   readonly cwd?: string;
   /** Written to stdin, then EOF. A command that does not read it is not an error. @default empty */
   readonly stdin?: Uint8Array;
-  /** Wall clock; at its end the whole process tree of the command is killed (SIGTERM, 2 s later SIGKILL). */
+  /** Wall clock. Then the whole process tree of the command is killed (SIGTERM, 2 s later SIGKILL). */
   readonly timeoutMs: number;
-  /** stdout + stderr together; what comes after is dropped and the command killed. @default 10 MB */
+  /** stdout + stderr together. Output past it is dropped, and the command is killed. @default 10 MB */
   readonly maxOutputBytes?: number;
   /** Kills the process tree at once. */
   readonly signal?: AbortSignal;
@@ -134,14 +134,14 @@ export interface SandboxFile {
   readonly sizeBytes: number;
 }
 
-/** Everything a command printed, gathered. */
+/** All output of a command, and how it ended. */
 export interface ExecOutcome {
   readonly stdout: Uint8Array;
   readonly stderr: Uint8Array;
   readonly exit: ExecExit;
 }
 
-/** Runs a command to its end and gathers what it printed. */
+/** Runs a command to its end and gathers its output. */
 export async function execToEnd(session: SandboxSession, request: ExecRequest): Promise<ExecOutcome> {
   const stdout: Uint8Array[] = [];
   const stderr: Uint8Array[] = [];

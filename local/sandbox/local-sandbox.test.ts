@@ -77,7 +77,7 @@ for (const kind of ['bubblewrap', 'unshare'] as const) {
           }
         };
 
-        test('neither a loopback service nor an abstract socket is reached', async () => {
+        test('loopback services and abstract sockets cannot be reached', async () => {
           const program = `import socket
 for family, address in ((socket.AF_INET, ('127.0.0.1', ${servicePort})), (socket.AF_UNIX, '\\0${abstractName.slice(1)}')):
     s = socket.socket(family)
@@ -88,14 +88,14 @@ for family, address in ((socket.AF_INET, ('127.0.0.1', ${servicePort})), (socket
           expect(out).toBe('refused\nrefused\n');
         });
 
-        test('files of the platform are out of sight', async () => {
+        test('files of the platform cannot be seen', async () => {
           const secret = join(folder, 'platform.sqlite');
           writeFileSync(secret, 'secret data', { mode: 0o644 });
           const command = `cat ${secret} /proc/1/root${secret} /proc/*/root${secret} /proc/*/cwd/* 2>/dev/null; ls ${root} ${join(folder, 'cache')} 2>/dev/null | cat`;
           expect((await inSession({}, (session) => ran(session, command))).out).not.toMatch(/secret data|expanded/);
         });
 
-        test('processes of the host are out of sight and reach', async () => {
+        test('processes of the host cannot be seen or signalled', async () => {
           const victim = spawn('sleep', ['1000']);
           const command = `for p in $(seq 2 400) ${victim.pid} ${process.pid}; do kill -9 $p 2>/dev/null && [ $p != $$ ] && echo killed $p; done; cat /proc/[0-9]*/cmdline`;
           const { out } = await inSession({}, (session) => ran(session, command));
@@ -148,7 +148,7 @@ for family, address in ((socket.AF_INET, ('127.0.0.1', ${servicePort})), (socket
           }
         });
 
-        test('the gateway is reached, from Python, curl and Node; not with egress none, and nothing else', async () => {
+        test('only the gateway can be reached, from Python, curl and Node, and not with egress none', async () => {
           const { createServer: createHttpServer } = await import('node:http');
           const web = createHttpServer((_, response) => response.end('gateway\n')).listen(0, '127.0.0.1');
           await once(web, 'listening');
@@ -175,7 +175,7 @@ for family, address in ((socket.AF_INET, ('127.0.0.1', ${servicePort})), (socket
           expect(outs).toEqual(['gateway\ngateway\ngateway\n', 'gateway\ngateway\ngateway\n', 'no\n']);
         });
 
-        test('sandboxes die with a platform process that is killed, and the next start clears up', async () => {
+        test('sandboxes die with a killed platform process, and the next start removes their files', async () => {
           const mark = `62${process.pid}${kind === 'unshare' ? 1 : 2}`;
           const program = `
           import { createLocalSandbox } from ${JSON.stringify(fileURLToPath(new URL('local-sandbox.ts', import.meta.url)))};
@@ -197,7 +197,7 @@ for family, address in ((socket.AF_INET, ('127.0.0.1', ${servicePort})), (socket
           await vi.waitFor(() => expect(scratch()).toEqual([]), { timeout: 10_000, interval: 20 });
         });
 
-        test('an agent that was expanded is expanded once, whoever asks', async () => {
+        test('a bundle that several sessions ask for at once is expanded once', async () => {
           let reads = 0;
           const counting = Object.assign(Object.create(blobs), {
             get(key: string) {
@@ -283,8 +283,8 @@ function unprivilegedProblem(): string | undefined {
   return probe.status === 0 ? undefined : 'this checkout is not readable for others';
 }
 
-describe('where nothing can be isolated', () => {
-  test('the sandbox is made all the same, and says what to install', () => {
+describe('where no sandbox works', () => {
+  test('the platform starts, and the status says what to install', () => {
     const program = `
       import { createLocalSandbox } from ${JSON.stringify(fileURLToPath(new URL('local-sandbox.ts', import.meta.url)))};
       const sandbox = await createLocalSandbox({ cacheFolder: ${JSON.stringify(join(root, 'none'))}, blobs: {} });

@@ -22,7 +22,7 @@ afterAll(async () => {
   rmSync(root, { recursive: true });
 });
 
-test('runs commands in a folder of their own, which goes with the session', async () => {
+test('runs commands in a folder of their own, which is removed with the session', async () => {
   expect((await sandbox.status()).kind).toBe('unsandboxed');
   const session = await sandbox.open(specOf({ bundle: 'bundles/a.zip', layer: 'layers/a.tar.gz', env: { A: '1' } }));
   const { out, exit } = await ran(session, 'python3 main.py; echo $A; cat; pwd; exit 3', {
@@ -45,7 +45,7 @@ test("imports the platform's packages, with a layer and without", async () => {
   }
 });
 
-test('keeps time and output within limits', async () => {
+test('limits time and output', async () => {
   const session = await sandbox.open(specOf());
   const late = await ran(session, 'trap "" TERM; while :; do sleep 0.1; done', { timeoutMs: 100 });
   expect(late.exit).toMatchObject({ reason: 'timeout', exitCode: 137 });
@@ -54,7 +54,7 @@ test('keeps time and output within limits', async () => {
   expect(aborted.exit.reason).toBe('aborted');
 });
 
-test('reads, writes and lists files as if it were a sandbox', async () => {
+test('reads, writes and lists files like a sandbox', async () => {
   const session = await sandbox.open(specOf());
   await session.writeFile('/tmp/uploads/a.txt', Buffer.from('abc'));
   await session.writeFile('notes/b.txt', Buffer.from('de'));

@@ -23,7 +23,7 @@ export interface SandboxHarness {
   readonly blobs: Blobs;
 }
 
-/** What a command did, with its output as text. */
+/** The outcome of a command, with its output as text. */
 export interface Ran {
   readonly out: string;
   readonly err: string;
@@ -35,7 +35,7 @@ export async function ran(session: SandboxSession, command: string, more: Partia
   return { out: Buffer.from(stdout).toString(), err: Buffer.from(stderr).toString(), exit };
 }
 
-/** Runs a Python program given as text; what it prints is the answer. */
+/** Runs a Python program given as text, and returns its outcome. */
 export const python = (session: SandboxSession, program: string, more: Partial<ExecRequest> = {}): Promise<Ran> =>
   ran(session, 'python3 -', { ...more, stdin: Buffer.from(program) });
 
@@ -47,7 +47,7 @@ export const specOf = (more: Partial<SandboxSpec> = {}): SandboxSpec => ({
   limits: { ...LIMITS, ...more.limits },
 });
 
-/** A program's way to call the kernel past the C library: prints `ok` or the name of the error. */
+/** Python that makes a system call past the C library, and prints `ok` or the name of the error. */
 const SYSCALLS = `
 import ctypes, errno, os, platform
 libc = ctypes.CDLL(None, use_errno=True)
@@ -57,11 +57,11 @@ def call(name, x86, arm, *args):
 `;
 
 export interface SandboxKind {
-  /** The sandbox is all of a container without privileges, which cannot mount nor have a network of its own. */
+  /** The sandbox is a whole container without privileges, which can neither mount nor have a network of its own. */
   readonly isContainer?: boolean;
 }
 
-/** What every adapter of {@link Sandbox} must do for its user, and hold against an attacker. */
+/** What every adapter of {@link Sandbox} must do for its users and withstand from attackers. */
 export function sandboxConformance(setUp: () => Promise<SandboxHarness>, { isContainer }: SandboxKind = {}): void {
   let harness: SandboxHarness;
   const sessions: SandboxSession[] = [];
@@ -162,7 +162,7 @@ export function sandboxConformance(setUp: () => Promise<SandboxHarness>, { isCon
       expect((await once('pwd')).out).toBe('/home/user\n');
     });
 
-    test('have the bundle with its modes, and what a layer brings', async () => {
+    test('see the bundle with its file modes, and the layer', async () => {
       const session = await open({ bundle, layer });
       expect((await ran(session, 'bin/tool.sh 1')).out).toBe('tool 1\n');
       expect((await ran(session, 'greet; python3 -c "import greeting; print(greeting.text)"')).out).toBe(
@@ -204,7 +204,7 @@ export function sandboxConformance(setUp: () => Promise<SandboxHarness>, { isCon
       expect(never.exit.reason).toBe('timeout');
     });
 
-    test('get 5 MB of input whole and give it back whole', async () => {
+    test('read 5 MB of input and return it unchanged', async () => {
       const stdin = Buffer.from(Uint8Array.from({ length: 5 * MB }, (_, index) => (index * 7) % 251));
       const session = await open();
       const { stdout } = await execToEnd(session, { command: 'cat', stdin, timeoutMs: 20_000 });
@@ -227,14 +227,14 @@ export function sandboxConformance(setUp: () => Promise<SandboxHarness>, { isCon
       expect(waited.out).toBe('hi\n');
     });
 
-    test('leave background processes behind, which do not hold up the end', async () => {
+    test('end without waiting for their background processes', async () => {
       const session = await open();
       const started = await ran(session, 'sleep 1000 & echo $! > pid');
       expect(started.exit.reason).toBe('exited');
       expect((await ran(session, 'kill -0 $(cat pid) && echo alive')).out).toBe('alive\n');
     });
 
-    test('print from the background without harm after their end', async () => {
+    test('may have background processes that print after their end', async () => {
       const session = await open();
       await ran(session, '(until [ -e go ]; do sleep 0.01; done; echo late && touch fine) &');
       await session.writeFile('go', new Uint8Array());
@@ -303,7 +303,7 @@ export function sandboxConformance(setUp: () => Promise<SandboxHarness>, { isCon
       expect(small.out.length).toBe(1000);
     });
 
-    test('is reported when the session is closed meanwhile or was before', async () => {
+    test('is reported when the session is closed during the command or was closed before', async () => {
       const session = await open();
       const running = ran(session, 'sleep 100');
       await ran(session, 'true');
@@ -342,7 +342,7 @@ export function sandboxConformance(setUp: () => Promise<SandboxHarness>, { isCon
       ]);
     });
 
-    test('that cannot be had are named', async () => {
+    test('that cannot be read, written or listed are named in the error', async () => {
       const session = await open({ bundle });
       const fails = (work: Promise<unknown>, message: RegExp) =>
         expect(work).rejects.toMatchObject({ code: 'SANDBOX_FILE', message: expect.stringMatching(message) });
@@ -359,7 +359,7 @@ export function sandboxConformance(setUp: () => Promise<SandboxHarness>, { isCon
       await fails(session.writeFile('pipe', Buffer.from('x')), /cannot write pipe: /);
     });
 
-    test('given by a source that fails make the write fail', async () => {
+    test('whose source fails make the write fail', async () => {
       const session = await open();
       const broken = (async function* () {
         yield Buffer.from('half');
@@ -398,13 +398,13 @@ export function sandboxConformance(setUp: () => Promise<SandboxHarness>, { isCon
       expect((await ran(second, 'ls -A ~ /tmp/ /dev/shm/')).out).not.toContain('mine');
     });
 
-    test('of a bundle that is missing keep a session from opening', async () => {
+    test('of a missing bundle make opening fail', async () => {
       await expect(open({ bundle: 'bundles/missing.zip' })).rejects.toThrow('bundles/missing.zip');
     });
   });
 
-  describe('the place', () => {
-    test('has the environment that was given, and the standard variables', async () => {
+  describe('the environment', () => {
+    test('has the given variables and the standard ones', async () => {
       const { out } = await oncePython('import json, os; print(json.dumps(dict(os.environ)))', {
         env: { TOKEN: 'a=b c\nd', HOME: '/elsewhere', EMPTY: '' },
       });
@@ -587,7 +587,7 @@ print(*sorted(set(devices) - {'null', 'zero', 'full', 'random', 'urandom', 'tty'
       expect(out).toBe('no terminal\nrefused\nrefused\nrefused\nrefused\n\n');
     });
 
-    test('cannot drown the host in processes', async () => {
+    test('cannot exhaust the processes of the host', async () => {
       const session = await open();
       const bomb = await ran(session, 'bomb() { bomb | bomb & }; bomb; while :; do sleep 0.1; done', {
         timeoutMs: 1500,
@@ -608,7 +608,7 @@ except OSError as e: print(n < 70, e.errno)
       expect(out).toBe('True 11\n');
     });
 
-    describe('cannot use more memory than it has', () => {
+    describe('cannot use more memory than its limit', () => {
       const limits = { ...LIMITS, memoryBytes: 128 * MB };
       const stays = 'import time\nwhile True: time.sleep(1)\n';
 
@@ -622,7 +622,7 @@ except OSError as e: print(n < 70, e.errno)
         expect((await oncePython(program, { limits })).exit.reason).toBe('memory_limit');
       });
 
-      test('in memory that it shares', async () => {
+      test('in shared memory', async () => {
         const program = `import mmap\nm = mmap.mmap(-1, 1 << 30)\nfor i in range(0, 1 << 30, 4096): m[i] = 1\n${stays}`;
         expect((await oncePython(program, { limits })).exit.reason).toBe('memory_limit');
       });
@@ -636,7 +636,7 @@ ${stays}`;
         expect(exit.reason).toBe('memory_limit');
       });
 
-      test('while forks that share a large heap are counted once', async () => {
+      test('but shares a large heap between forks, which counts once', async () => {
         const program = `import os, time
 a = bytearray(60 << 20)
 pids = []
@@ -650,7 +650,7 @@ print('done')
         expect((await oncePython(program, { limits })).out).toBe('done\n');
       });
 
-      test('and can go on with another command', async () => {
+      test('and can run another command afterwards', async () => {
         const session = await open({ limits });
         await python(session, `a = []\nwhile True: a.append(bytearray(1 << 20))\n`);
         expect((await ran(session, 'echo on')).out).toBe('on\n');
@@ -778,7 +778,7 @@ for target in ${JSON.stringify(targets)}:
       expect(out).toBe(targets.map((target) => `${target} 403 403\n`).join(''));
     });
 
-    test('the proxy survives nonsense', async () => {
+    test('the proxy survives malformed requests', async () => {
       const program = `import os, socket, urllib.parse
 proxy = urllib.parse.urlsplit(os.environ['HTTPS_PROXY'])
 for text in (b'\\x00' * 5000, b'GET / HTTP/1.1\\r\\nHost: x\\r\\n\\r\\n', b'CONNECT x HTTP/1.1\\r\\n\\r\\n', b'CONNECT [ HTTP/1.1\\r\\nHost: x\\r\\n\\r\\n', b'GET ftp://x/ HTTP/1.1\\r\\nHost: x\\r\\n\\r\\n', b''):
