@@ -3,12 +3,12 @@
 // The input is the JSON object in /tmp/__tool_input.json, or in the file that PLATFORM_TOOL_INPUT names. Prints the
 // dependency's data as JSON; after a failure {"error": text}, and ends with status 1.
 
-// A tool of a loop has 120 s; its model shall still learn why a call failed.
+// A tool of a loop has 120 s: the call must fail earlier, so that the model gets the reason.
 const TIMEOUT_MS = 115_000;
 
 async function main([ref, ...rest]) {
   if (ref === undefined || rest.length > 0) throw new Error('usage: platform_call.js org/agent@v1');
-  // Imported this way, the file runs as a module and as a script alike: nothing beside it says which of them it is.
+  // With import(), the file runs both as a module and as a script: no package.json beside it says which one it is.
   const { readFile } = await import('node:fs/promises');
   const { AgentClient } = await import('agent-platform-sdk');
   const input = JSON.parse(await readFile(process.env.PLATFORM_TOOL_INPUT || '/tmp/__tool_input.json', 'utf8'));

@@ -10,7 +10,7 @@ import sys
 
 from agent_platform import AgentClient, PlatformError
 
-# A tool of a loop has 120 s; its model shall still learn why a call failed.
+# A tool of a loop has 120 s: the call must fail earlier, so that the model gets the reason.
 TIMEOUT_SECONDS = 115
 
 

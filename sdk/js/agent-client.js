@@ -7,7 +7,7 @@ const DEFAULT_TIMEOUT_MS = 30_000;
 const REFERENCE = /^([a-z0-9][a-z0-9-]*)\/([a-z0-9][a-z0-9._-]*)@(v\d+(?:\.\d+){0,2})$/;
 
 /**
- * Where in a chain of calls this agent stands. The platform makes it; a changed one is refused. Each member is also a
+ * The agent's position in a chain of calls. The platform signs it and refuses a changed one. Each member is also a
  * variable of a run (`callChain`: `PLATFORM_CALL_CHAIN`) and a header of a call (`X-Platform-Call-Chain`).
  */
 const CONTEXT = /** @type {const} */ ([
@@ -23,13 +23,13 @@ const CONTEXT = /** @type {const} */ ([
 ]);
 
 /**
- * @typedef {object} AgentClientOptions What is not given comes from the run's environment.
+ * @typedef {object} AgentClientOptions The defaults come from the run's environment.
  * @property {string} [serviceKey]
  * @property {string} [gatewayUrl]
  * @property {string | readonly string[] | null} [callChain] References; the last one is the running agent's own.
  * @property {string | null} [callChainSig]
  * @property {number | string | null} [deadlineMs] Epoch milliseconds.
- * @property {number | string | null} [maxHops] How many more calls the chain may go down from here.
+ * @property {number | string | null} [maxHops] Max levels of calls below this agent.
  * @property {number | string | null} [downstreamRemaining]
  * @property {string | null} [requestId]
  * @property {string | null} [billingOrgId]
@@ -39,8 +39,8 @@ const CONTEXT = /** @type {const} */ ([
 
 /**
  * @typedef {object} AgentCallOptions
- * @property {string} [endpoint] `run` if not given.
- * @property {number} [timeout] Milliseconds, 30 000 if not given. Never ends after the deadline of the run.
+ * @property {string} [endpoint] Default: `run`.
+ * @property {number} [timeout] Milliseconds, default 30 000. The deadline of the run limits it.
  */
 
 /** Calls other agents from within an agent. */
@@ -64,7 +64,7 @@ export class AgentClient {
   }
 
   /**
-   * A client that goes on with the chain of a call that came in. Takes requests of `node:http`, of Express and of fetch.
+   * A client that continues the chain of an incoming call. Accepts requests of `node:http`, Express and fetch.
    *
    * @param {{ headers: Headers | Record<string, string | string[] | undefined> }} request
    * @param {Pick<AgentClientOptions, 'serviceKey' | 'gatewayUrl'>} [options]
@@ -78,7 +78,7 @@ export class AgentClient {
   }
 
   /**
-   * Calls `org/agent@v1` and answers its data. Any number of calls may run at once.
+   * Calls `org/agent@v1` and returns its data. Any number of calls may run at once.
    *
    * @param {string} agent
    * @param {object} [input]
@@ -135,7 +135,7 @@ export class AgentClient {
   }
 
   /**
-   * The hops that the called agent is left with.
+   * The hops that remain for the called agent.
    *
    * @param {string} agent
    */

@@ -18,16 +18,16 @@ export class PlatformError extends Error {
   constructor(message, failure) {
     super(message);
     this.name = new.target.name;
-    /** One of the platform's codes, or `NETWORK_ERROR`, or `HTTP_<status>` where something else answered. */
+    /** One of the platform's codes, or `NETWORK_ERROR`, or `HTTP_<status>` if something other than the platform answered. */
     this.code = failure.code;
-    /** Of the response; null where none came. */
+    /** HTTP status; null without a response. */
     this.status = failure.status ?? null;
     this.isRetryable = failure.isRetryable ?? false;
     /** Seconds. */
     this.suggestedWaitTime = failure.suggestedWaitTime ?? null;
     this.hint = failure.hint ?? null;
     this.requestId = failure.requestId ?? null;
-    /** The parsed JSON, or the text. */
+    /** Parsed JSON, or text. */
     this.responseBody = failure.responseBody ?? null;
   }
 }
@@ -39,20 +39,20 @@ export class DependencyCallError extends PlatformError {
   }
 }
 
-/** The deadline has passed, or no answer came in time. */
+/** The deadline has passed, or the answer did not come in time. */
 export class TimeoutExceededError extends PlatformError {}
 
-/** The agent to call is one of those that wait for this one. */
+/** The called agent is already in the chain of calls, waiting for this one. */
 export class CallChainCycleError extends PlatformError {}
 
-/** The chain of calls may not get any longer. */
+/** The chain of calls has its max length. */
 export class MaxHopsExceededError extends PlatformError {}
 
-/** An agent that was run on this machine failed. */
+/** An agent on this machine failed. */
 export class LocalExecutionError extends PlatformError {
   /**
    * @param {string} message
-   * @param {number | null} exitCode null where it could not be started
+   * @param {number | null} exitCode null if it could not be started
    */
   constructor(message, exitCode) {
     super(message, { code: 'SANDBOX_ERROR' });
@@ -64,16 +64,16 @@ export class StorageError extends PlatformError {}
 
 export class StorageNotFoundError extends StorageError {}
 
-/** The document has another version than the one expected. */
+/** The document's version is not the expected one. */
 export class StorageConflictError extends StorageError {}
 
 /** The document is too large, or the workspace's storage is full. */
 export class StorageQuotaError extends StorageError {}
 
 /**
- * What an answer that is no success tells: the error envelope, or whatever came instead.
+ * The message and details of an error response, whether or not it has the error envelope.
  *
- * @param {number | null} status null where the status came before the failure
+ * @param {number | null} status null if the failure came after the status
  * @param {unknown} body
  * @returns {[message: string, failure: Failure]}
  */

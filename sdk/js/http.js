@@ -19,7 +19,7 @@ import { describeFailure, PlatformError, TimeoutExceededError } from './errors.j
 export async function open(request) {
   const { method, url, headers, body, signal } = request;
   try {
-    // The platform never redirects: whoever does shall not get what was sent.
+    // The platform never redirects: another server must not get the request.
     const response = await fetch(url, { method, headers, body, signal, redirect: 'error' });
     if (response.ok) return response;
     throw makeError(request, describeFailure(response.status, parse(await response.text())));
@@ -56,7 +56,7 @@ export function asPlatformError(error, request) {
       isRetryable: true,
     });
   }
-  // What fetch throws says "fetch failed", and why in its cause.
+  // The message of a fetch error is only "fetch failed"; its cause has the reason.
   const { cause, message } = /** @type {Error} */ (error);
   const reason = cause instanceof Error && cause.message ? cause.message : message;
   return makeError(request, [`${method} ${url} failed: ${reason}`, { code: 'NETWORK_ERROR', isRetryable: true }]);

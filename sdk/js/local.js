@@ -4,8 +4,8 @@ import { join } from 'node:path';
 import { LocalExecutionError, TimeoutExceededError } from './errors.js';
 
 /**
- * Runs the agent in `PLATFORM_AGENTS_DIR/org/name/version` as the platform would: JSON in, JSON out. For agents on the
- * author's own machine, where the command line tool runs them instead of the platform.
+ * Runs the agent in `PLATFORM_AGENTS_DIR/org/name/version` as the platform would: JSON in, JSON out. For agents that the
+ * command line tool runs on the author's own machine.
  *
  * @param {{ agent: string, folder: string[], input: object, chain?: string, hops?: number, timeout: number }} call
  */
@@ -29,7 +29,7 @@ export async function runLocally({ agent, folder, input, chain, hops, timeout })
       ...(hops !== undefined && { PLATFORM_MAX_HOPS: String(hops) }),
     },
   });
-  // An agent that does not read its input is no failure.
+  // An agent may ignore its input.
   child.stdin.on('error', () => {});
   child.stdin.end(JSON.stringify(input));
   let output = '';

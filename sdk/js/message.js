@@ -9,7 +9,7 @@ import { request } from './workspace.js';
  *   level?: 'info' | 'success' | 'warning' | 'error',
  *   agentName?: string,
  *   metadata?: Record<string, unknown>,
- * }} [options] `level` is info if not given, `agentName` the running agent's.
+ * }} [options] Defaults: `level` info, `agentName` the running agent's.
  * @returns {Promise<{ id: string, agent_name: string | null, title: string, level: string, created_at: string }>}
  */
 export const send = (title, body, { level = 'info', agentName, metadata } = {}) =>

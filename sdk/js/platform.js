@@ -10,7 +10,7 @@ const POLL_MS = 500;
 const REFERENCE = /^([a-z0-9][a-z0-9-]*)\/([a-z0-9][a-z0-9._-]*)(?:@(v\d+|latest))?$/;
 
 /**
- * @typedef {object} Answer What came of a call.
+ * @typedef {object} Answer The result of a call.
  * @property {any} data
  * @property {{ code: string, field?: string, message: string }[]} warnings
  * @property {Record<string, any>} metadata
@@ -18,19 +18,19 @@ const REFERENCE = /^([a-z0-9][a-z0-9-]*)\/([a-z0-9][a-z0-9._-]*)(?:@(v\d+|latest
  */
 
 /**
- * @typedef {object} Run A call that goes on without its caller.
+ * @typedef {object} Run A call that continues without its caller.
  * @property {string} id
  * @property {string} url
  */
 
 /**
  * @typedef {object} CallOptions
- * @property {string} [endpoint] `run` if not given.
+ * @property {string} [endpoint] Default: `run`.
  * @property {readonly (string | { name: string, content: string | Uint8Array | Blob })[]} [files] Paths, or names and
  * contents. With files, the input reaches the agent as `metadata` beside them.
- * @property {string} [idempotencyKey] A call that is repeated with the same key is answered as the first one was.
- * @property {Record<string, string>} [headers] Further ones, such as `X-Platform-Skills`.
- * @property {number} [timeout] Milliseconds, 300 000 if not given.
+ * @property {string} [idempotencyKey] A repeated call with the same key gets the answer of the first.
+ * @property {Record<string, string>} [headers] Additional headers, such as `X-Platform-Skills`.
+ * @property {number} [timeout] Milliseconds, default 300 000.
  */
 
 /** @typedef {{ type: string, [member: string]: any }} Progress */
@@ -48,7 +48,7 @@ export class Platform {
 
   /**
    * @param {{ apiKey?: string, url?: string, workspaceId?: string }} [options] `apiKey` and `url` come from
-   * `PLATFORM_API_KEY` and `PLATFORM_API_URL` where they are not given.
+   * `PLATFORM_API_KEY` and `PLATFORM_API_URL` by default.
    */
   constructor({ apiKey = process.env.PLATFORM_API_KEY, url = process.env.PLATFORM_API_URL, workspaceId } = {}) {
     if (!apiKey || !url) throw new TypeError('Platform needs apiKey and url, or PLATFORM_API_KEY and PLATFORM_API_URL');
@@ -70,8 +70,8 @@ export class Platform {
   }
 
   /**
-   * Calls an agent and tells what happens: events, at last one of the type `result`. The call goes on when nobody
-   * listens any more.
+   * Calls an agent and yields its events; the last one has the type `result`. The call continues if the caller stops
+   * reading.
    *
    * @param {string} agent
    * @param {object} [input]
@@ -115,7 +115,7 @@ export class Platform {
   }
 
   /**
-   * The answer of a started call, once it is there.
+   * Waits for the answer of a started call.
    *
    * @param {Run} run
    * @param {{ timeout?: number }} [options]
@@ -142,7 +142,7 @@ export class Platform {
   }
 
   /**
-   * Ends a started call and all it has called. Nothing happens to one that has ended.
+   * Cancels a started call and the calls below it. Does nothing if the call has ended.
    *
    * @param {Run} run
    * @returns {Promise<void>}
@@ -215,7 +215,7 @@ async function readNamed(file) {
 }
 
 /**
- * The records of a stream of server-sent events; comments and records without data are left out.
+ * The records of a stream of server-sent events; comments and records without data are skipped.
  *
  * @param {Response} response
  */

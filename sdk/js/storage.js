@@ -30,7 +30,7 @@ const request = (method, path, options) =>
 /**
  * @template T
  * @param {Promise<T>} answer
- * @param {T} otherwise What it is where there is no such document.
+ * @param {T} otherwise The result if there is no such document.
  */
 const orIfAbsent = (answer, otherwise) =>
   answer.catch((error) => {
@@ -46,8 +46,8 @@ const orIfAbsent = (answer, otherwise) =>
 export const get = (namespace, key) => orIfAbsent(request('GET', [namespace, key]), null);
 
 /**
- * Writes an object or an array. With `version`, only while the document has that version, 0 being that of one that does
- * not exist; else it throws a StorageConflictError.
+ * Writes an object or an array. With `version`, throws a StorageConflictError unless the document has that version; a
+ * document that does not exist has version 0.
  *
  * @param {string} namespace
  * @param {string} key
@@ -62,13 +62,13 @@ export const set = (namespace, key, value, { version } = {}) =>
   });
 
 /**
- * Writes what `change` makes of the value, which is null where there is no document. When somebody else writes in
+ * Writes the result of `change`, which gets the current value, or null without a document. If another process writes in
  * between, `change` is called again with the new value.
  *
  * @param {string} namespace
  * @param {string} key
  * @param {(value: any) => object | Promise<object>} change
- * @param {{ retries?: number }} [options] 5 if not given.
+ * @param {{ retries?: number }} [options] Default: 5.
  * @returns {Promise<Document>}
  */
 export async function update(namespace, key, change, { retries = 5 } = {}) {
@@ -115,7 +115,7 @@ export async function list(namespace) {
 export const namespaces = async () => (await request('GET', [])).namespaces;
 
 /**
- * Answers whether there was one.
+ * Returns whether there was such a document.
  *
  * @param {string} namespace
  * @param {string} key
@@ -127,7 +127,7 @@ const remove = async (namespace, key) =>
 export { remove as delete };
 
 /**
- * Answers how many documents there were.
+ * Returns the number of deleted documents.
  *
  * @param {string} namespace
  * @returns {Promise<number>}

@@ -23,7 +23,7 @@ import { request } from './workspace.js';
 export const create = (members) => request('POST', ['tasks'], { body: members });
 
 /**
- * One page of tasks: 50 if no `limit` is given, 200 at most. `overdue`: only open ones whose due date has passed.
+ * One page of tasks: `limit` is 50 by default, at most 200. `overdue`: only open ones whose due date has passed.
  *
  * @param {{
  *   limit?: number,

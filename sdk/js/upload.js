@@ -2,12 +2,12 @@ import { PlatformError } from './errors.js';
 import { open, send } from './http.js';
 
 /**
- * What is larger is uploaded ahead of the request. Gateways take 4 MB at the least, and write the quotes and backslashes
- * of a text twice.
+ * Larger bodies are uploaded ahead of the request. Every gateway accepts 4 MB, but escapes quotes and backslashes of a
+ * text, which doubles them.
  */
 const MAX_DIRECT_BYTES = 2 * 1024 * 1024;
 
-/** The media type of a body that names an upload, which is the input. */
+/** Media type of a body that names an upload as the input. */
 const UPLOADED_JSON = 'application/vnd.platform.upload+json';
 
 /** @typedef {{ name: string, content: Blob }} NamedFile */
@@ -15,7 +15,7 @@ const UPLOADED_JSON = 'application/vnd.platform.upload+json';
 /** @typedef {Pick<import('./http.js').Request, 'headers' | 'signal' | 'makeError'> & { url: string }} Access */
 
 /**
- * The body of a call whose input is this, uploaded ahead where it is large.
+ * The body of a call with this input. A large input is uploaded ahead.
  *
  * @param {Access} access The platform's address, and the headers with the key.
  * @param {unknown} input
@@ -23,7 +23,7 @@ const UPLOADED_JSON = 'application/vnd.platform.upload+json';
  */
 export async function jsonBody(access, input) {
   const text = JSON.stringify(input);
-  // A character has up to three bytes; most texts need not be measured.
+  // A character has at most three bytes: most texts need not be measured.
   if (text.length * 3 <= MAX_DIRECT_BYTES || new Blob([text]).size <= MAX_DIRECT_BYTES) {
     return { body: text, headers: { 'Content-Type': 'application/json' } };
   }
@@ -32,7 +32,7 @@ export async function jsonBody(access, input) {
 }
 
 /**
- * The body of a call with these files, which are uploaded ahead where they are large together.
+ * The body of a call with these files. They are uploaded ahead if they are large together.
  *
  * @param {Access} access
  * @param {readonly NamedFile[]} files
@@ -54,7 +54,7 @@ export async function formBody(access, files, metadata) {
     form.append('uploads', JSON.stringify(uploads));
   }
   if (metadata !== undefined) form.append('metadata', JSON.stringify(metadata));
-  // A form says itself how its parts are divided.
+  // fetch sets the content type of a form, with its boundary.
   return { body: form, headers: {} };
 }
 
@@ -83,7 +83,7 @@ async function upload({ url, headers, signal, makeError }, content) {
   const body = new FormData();
   for (const [name, value] of Object.entries(form.fields)) body.append(name, /** @type {string} */ (value));
   body.append('file', content, 'file');
-  // The form is its own key: the platform's stays here.
+  // The form needs no key, so the platform's key is not sent.
   await open({ method: 'POST', url: form.url, headers: {}, body, signal, makeError });
   return form.upload_id;
 }

@@ -4,8 +4,7 @@ import { send } from './http.js';
 const TIMEOUT_MS = 30_000;
 
 /**
- * A request about the workspace that the key of the environment belongs to. Members of `query` that are undefined are
- * left out.
+ * A request about the workspace of the key in the environment. Undefined members of `query` are left out.
  *
  * @param {string} method
  * @param {readonly string[]} path

@@ -11,7 +11,7 @@ export type AgentClientOptions = {
      */
     deadlineMs?: number | string | null;
     /**
-     * How many more calls the chain may go down from here.
+     * Max levels of calls below this agent.
      */
     maxHops?: number | string | null;
     downstreamRemaining?: number | string | null;
@@ -22,22 +22,22 @@ export type AgentClientOptions = {
 };
 export type AgentCallOptions = {
     /**
-     * `run` if not given.
+     * Default: `run`.
      */
     endpoint?: string;
     /**
-     * Milliseconds, 30 000 if not given. Never ends after the deadline of the run.
+     * Milliseconds, default 30 000. The deadline of the run limits it.
      */
     timeout?: number;
 };
 /**
- * @typedef {object} AgentClientOptions What is not given comes from the run's environment.
+ * @typedef {object} AgentClientOptions The defaults come from the run's environment.
  * @property {string} [serviceKey]
  * @property {string} [gatewayUrl]
  * @property {string | readonly string[] | null} [callChain] References; the last one is the running agent's own.
  * @property {string | null} [callChainSig]
  * @property {number | string | null} [deadlineMs] Epoch milliseconds.
- * @property {number | string | null} [maxHops] How many more calls the chain may go down from here.
+ * @property {number | string | null} [maxHops] Max levels of calls below this agent.
  * @property {number | string | null} [downstreamRemaining]
  * @property {string | null} [requestId]
  * @property {string | null} [billingOrgId]
@@ -46,8 +46,8 @@ export type AgentCallOptions = {
  */
 /**
  * @typedef {object} AgentCallOptions
- * @property {string} [endpoint] `run` if not given.
- * @property {number} [timeout] Milliseconds, 30 000 if not given. Never ends after the deadline of the run.
+ * @property {string} [endpoint] Default: `run`.
+ * @property {number} [timeout] Milliseconds, default 30 000. The deadline of the run limits it.
  */
 /** Calls other agents from within an agent. */
 export declare class AgentClient {
@@ -55,7 +55,7 @@ export declare class AgentClient {
     /** @param {AgentClientOptions} [options] */
     constructor(options?: AgentClientOptions);
     /**
-     * A client that goes on with the chain of a call that came in. Takes requests of `node:http`, of Express and of fetch.
+     * A client that continues the chain of an incoming call. Accepts requests of `node:http`, Express and fetch.
      *
      * @param {{ headers: Headers | Record<string, string | string[] | undefined> }} request
      * @param {Pick<AgentClientOptions, 'serviceKey' | 'gatewayUrl'>} [options]
@@ -64,7 +64,7 @@ export declare class AgentClient {
         headers: Headers | Record<string, string | string[] | undefined>;
     }, options?: Pick<AgentClientOptions, 'serviceKey' | 'gatewayUrl'>): AgentClient;
     /**
-     * Calls `org/agent@v1` and answers its data. Any number of calls may run at once.
+     * Calls `org/agent@v1` and returns its data. Any number of calls may run at once.
      *
      * @param {string} agent
      * @param {object} [input]

@@ -19,16 +19,16 @@ export type Failure = {
 };
 /** A request that the platform refused or that did not reach it. */
 export declare class PlatformError extends Error {
-    /** One of the platform's codes, or `NETWORK_ERROR`, or `HTTP_<status>` where something else answered. */
+    /** One of the platform's codes, or `NETWORK_ERROR`, or `HTTP_<status>` if something other than the platform answered. */
     code: string;
-    /** Of the response; null where none came. */
+    /** HTTP status; null without a response. */
     status: number | null;
     isRetryable: boolean;
     /** Seconds. */
     suggestedWaitTime: number | null;
     hint: string | null;
     requestId: string | null;
-    /** The parsed JSON, or the text. */
+    /** Parsed JSON, or text. */
     responseBody: {} | null;
     /**
      * @param {string} message
@@ -40,21 +40,21 @@ export declare class PlatformError extends Error {
 export declare class DependencyCallError extends PlatformError {
     get statusCode(): number | null;
 }
-/** The deadline has passed, or no answer came in time. */
+/** The deadline has passed, or the answer did not come in time. */
 export declare class TimeoutExceededError extends PlatformError {
 }
-/** The agent to call is one of those that wait for this one. */
+/** The called agent is already in the chain of calls, waiting for this one. */
 export declare class CallChainCycleError extends PlatformError {
 }
-/** The chain of calls may not get any longer. */
+/** The chain of calls has its max length. */
 export declare class MaxHopsExceededError extends PlatformError {
 }
-/** An agent that was run on this machine failed. */
+/** An agent on this machine failed. */
 export declare class LocalExecutionError extends PlatformError {
     exitCode: number | null;
     /**
      * @param {string} message
-     * @param {number | null} exitCode null where it could not be started
+     * @param {number | null} exitCode null if it could not be started
      */
     constructor(message: string, exitCode: number | null);
 }
@@ -62,16 +62,16 @@ export declare class StorageError extends PlatformError {
 }
 export declare class StorageNotFoundError extends StorageError {
 }
-/** The document has another version than the one expected. */
+/** The document's version is not the expected one. */
 export declare class StorageConflictError extends StorageError {
 }
 /** The document is too large, or the workspace's storage is full. */
 export declare class StorageQuotaError extends StorageError {
 }
 /**
- * What an answer that is no success tells: the error envelope, or whatever came instead.
+ * The message and details of an error response, whether or not it has the error envelope.
  *
- * @param {number | null} status null where the status came before the failure
+ * @param {number | null} status null if the failure came after the status
  * @param {unknown} body
  * @returns {[message: string, failure: Failure]}
  */

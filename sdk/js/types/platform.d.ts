@@ -17,7 +17,7 @@ export type Run = {
 };
 export type CallOptions = {
     /**
-     * `run` if not given.
+     * Default: `run`.
      */
     endpoint?: string;
     /**
@@ -29,15 +29,15 @@ export type CallOptions = {
         content: string | Uint8Array | Blob;
     })[];
     /**
-     * A call that is repeated with the same key is answered as the first one was.
+     * A repeated call with the same key gets the answer of the first.
      */
     idempotencyKey?: string;
     /**
-     * Further ones, such as `X-Platform-Skills`.
+     * Additional headers, such as `X-Platform-Skills`.
      */
     headers?: Record<string, string>;
     /**
-     * Milliseconds, 300 000 if not given.
+     * Milliseconds, default 300 000.
      */
     timeout?: number;
 };
@@ -49,25 +49,25 @@ export type Result = {
     type: 'result';
 } & Answer;
 /**
- * @typedef {object} Answer What came of a call.
+ * @typedef {object} Answer The result of a call.
  * @property {any} data
  * @property {{ code: string, field?: string, message: string }[]} warnings
  * @property {Record<string, any>} metadata
  * @property {string | null} runId Names the run in the workspace's logs.
  */
 /**
- * @typedef {object} Run A call that goes on without its caller.
+ * @typedef {object} Run A call that continues without its caller.
  * @property {string} id
  * @property {string} url
  */
 /**
  * @typedef {object} CallOptions
- * @property {string} [endpoint] `run` if not given.
+ * @property {string} [endpoint] Default: `run`.
  * @property {readonly (string | { name: string, content: string | Uint8Array | Blob })[]} [files] Paths, or names and
  * contents. With files, the input reaches the agent as `metadata` beside them.
- * @property {string} [idempotencyKey] A call that is repeated with the same key is answered as the first one was.
- * @property {Record<string, string>} [headers] Further ones, such as `X-Platform-Skills`.
- * @property {number} [timeout] Milliseconds, 300 000 if not given.
+ * @property {string} [idempotencyKey] A repeated call with the same key gets the answer of the first.
+ * @property {Record<string, string>} [headers] Additional headers, such as `X-Platform-Skills`.
+ * @property {number} [timeout] Milliseconds, default 300 000.
  */
 /** @typedef {{ type: string, [member: string]: any }} Progress */
 /** @typedef {{ type: 'result' } & Answer} Result */
@@ -79,7 +79,7 @@ export declare class Platform {
     #private;
     /**
      * @param {{ apiKey?: string, url?: string, workspaceId?: string }} [options] `apiKey` and `url` come from
-     * `PLATFORM_API_KEY` and `PLATFORM_API_URL` where they are not given.
+     * `PLATFORM_API_KEY` and `PLATFORM_API_URL` by default.
      */
     constructor({ apiKey, url, workspaceId }?: {
         apiKey?: string;
@@ -96,8 +96,8 @@ export declare class Platform {
      */
     call(agent: string, input?: object, options?: CallOptions): Promise<Answer>;
     /**
-     * Calls an agent and tells what happens: events, at last one of the type `result`. The call goes on when nobody
-     * listens any more.
+     * Calls an agent and yields its events; the last one has the type `result`. The call continues if the caller stops
+     * reading.
      *
      * @param {string} agent
      * @param {object} [input]
@@ -115,7 +115,7 @@ export declare class Platform {
      */
     start(agent: string, input?: object, options?: CallOptions): Promise<Run>;
     /**
-     * The answer of a started call, once it is there.
+     * Waits for the answer of a started call.
      *
      * @param {Run} run
      * @param {{ timeout?: number }} [options]
@@ -125,7 +125,7 @@ export declare class Platform {
         timeout?: number;
     }): Promise<Answer>;
     /**
-     * Ends a started call and all it has called. Nothing happens to one that has ended.
+     * Cancels a started call and the calls below it. Does nothing if the call has ended.
      *
      * @param {Run} run
      * @returns {Promise<void>}

@@ -15,8 +15,8 @@ export type Document = {
  */
 export declare const get: (namespace: string, key: string) => Promise<Document | null>;
 /**
- * Writes an object or an array. With `version`, only while the document has that version, 0 being that of one that does
- * not exist; else it throws a StorageConflictError.
+ * Writes an object or an array. With `version`, throws a StorageConflictError unless the document has that version; a
+ * document that does not exist has version 0.
  *
  * @param {string} namespace
  * @param {string} key
@@ -28,13 +28,13 @@ export declare const set: (namespace: string, key: string, value: object, { vers
     version?: number;
 }) => Promise<Document>;
 /**
- * Writes what `change` makes of the value, which is null where there is no document. When somebody else writes in
+ * Writes the result of `change`, which gets the current value, or null without a document. If another process writes in
  * between, `change` is called again with the new value.
  *
  * @param {string} namespace
  * @param {string} key
  * @param {(value: any) => object | Promise<object>} change
- * @param {{ retries?: number }} [options] 5 if not given.
+ * @param {{ retries?: number }} [options] Default: 5.
  * @returns {Promise<Document>}
  */
 export declare function update(namespace: string, key: string, change: (value: any) => object | Promise<object>, { retries }?: {
@@ -58,7 +58,7 @@ export declare function list(namespace: string): Promise<string[]>;
 /** @returns {Promise<string[]>} */
 export declare const namespaces: () => Promise<string[]>;
 /**
- * Answers whether there was one.
+ * Returns whether there was such a document.
  *
  * @param {string} namespace
  * @param {string} key
@@ -67,7 +67,7 @@ export declare const namespaces: () => Promise<string[]>;
 declare const remove: (namespace: string, key: string) => Promise<boolean>;
 export { remove as delete };
 /**
- * Answers how many documents there were.
+ * Returns the number of deleted documents.
  *
  * @param {string} namespace
  * @returns {Promise<number>}

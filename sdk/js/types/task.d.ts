@@ -36,7 +36,7 @@ export declare const create: (members: TaskMembers & {
     title: string;
 }) => Promise<Task>;
 /**
- * One page of tasks: 50 if no `limit` is given, 200 at most. `overdue`: only open ones whose due date has passed.
+ * One page of tasks: `limit` is 50 by default, at most 200. `overdue`: only open ones whose due date has passed.
  *
  * @param {{
  *   limit?: number,

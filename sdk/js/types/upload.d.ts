@@ -13,7 +13,7 @@ export type Access = Pick<import('./http.js').Request, 'headers' | 'signal' | 'm
 /** @typedef {{ body: string | FormData, headers: Record<string, string> }} Body */
 /** @typedef {Pick<import('./http.js').Request, 'headers' | 'signal' | 'makeError'> & { url: string }} Access */
 /**
- * The body of a call whose input is this, uploaded ahead where it is large.
+ * The body of a call with this input. A large input is uploaded ahead.
  *
  * @param {Access} access The platform's address, and the headers with the key.
  * @param {unknown} input
@@ -21,7 +21,7 @@ export type Access = Pick<import('./http.js').Request, 'headers' | 'signal' | 'm
  */
 export declare function jsonBody(access: Access, input: unknown): Promise<Body>;
 /**
- * The body of a call with these files, which are uploaded ahead where they are large together.
+ * The body of a call with these files. They are uploaded ahead if they are large together.
  *
  * @param {Access} access
  * @param {readonly NamedFile[]} files

@@ -1,6 +1,5 @@
 /**
- * A request about the workspace that the key of the environment belongs to. Members of `query` that are undefined are
- * left out.
+ * A request about the workspace of the key in the environment. Undefined members of `query` are left out.
  *
  * @param {string} method
  * @param {readonly string[]} path

@@ -18,22 +18,22 @@ if TYPE_CHECKING:
     import asyncio
 
 T = TypeVar("T")
-#: What makes an error: a class, or a function that chooses one. Takes the arguments of PlatformError.
+#: Makes an error: a class, or a function that chooses one. Takes the arguments of PlatformError.
 Failure = Callable[..., PlatformError]
-#: Before Python 3.10 the timeout of a socket is a class of its own.
+#: Before Python 3.10 the timeout of a socket is another class.
 TIMEOUTS = (TimeoutError, socket.timeout)
 _CHUNK_BYTES = 65536
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """The platform never redirects, and urllib would take the key along to wherever somebody else leads it."""
+    """The platform never redirects, and urllib would send the key to another server's redirect target."""
 
     def redirect_request(self, *_args: Any, **_more: Any) -> None:
         return None
 
 
 class _Patient(HTTPConnection):
-    """What is refused before its body was read to the end breaks the pipe; why it was is in the answer all the same."""
+    """A server that refuses a request before it has read the body breaks the pipe, but its answer has the reason."""
 
     def request(self, *args: Any, **more: Any) -> None:
         try:
@@ -63,10 +63,10 @@ def open_response(
     timeout: float,
     failure: Failure,
 ) -> HTTPResponse:
-    """The answer's head. ``timeout`` is in seconds. Raises ``failure`` or :class:`TimeoutExceededError`."""
+    """Opens a response. ``timeout`` is in seconds. Raises ``failure`` or :class:`TimeoutExceededError`."""
     request = urllib.request.Request(url, data=body, headers=dict(headers), method=method)
     try:
-        # Made anew each time: the proxies of the environment are read here.
+        # A new opener for each request: it reads the proxies of the environment.
         response: HTTPResponse = urllib.request.build_opener(_NoRedirect, _PatientHandler).open(request, timeout=timeout)
         return response
     except urllib.error.HTTPError as error:
@@ -95,7 +95,7 @@ def send(
 
 
 def _read(response: Any, end: float) -> bytes:
-    """All of it. The timeout of a socket is that of one read; an answer that drips must end in time, too."""
+    """Reads the whole answer. The timeout of a socket applies to one read: a slow answer needs a limit of its own."""
     chunks = []
     while chunk := response.read1(_CHUNK_BYTES) if hasattr(response, "read1") else response.read():
         chunks.append(chunk)
@@ -121,8 +121,8 @@ def _as_platform_error(error: Exception, method: str, url: str, timeout: float, 
 
 
 async def in_thread(work: Callable[[], T]) -> T:
-    """Like ``asyncio.to_thread``, but any number at once, and one that nobody waits for does not hold up the exit."""
-    # Takes a third of the time that importing this package takes, and not every program needs it.
+    """Like ``asyncio.to_thread``, but with any number of threads, and without delaying the exit of the program."""
+    # A third of this package's import time, and not every program needs it.
     import asyncio
 
     loop = asyncio.get_running_loop()
@@ -140,7 +140,7 @@ async def in_thread(work: Callable[[], T]) -> T:
         try:
             loop.call_soon_threadsafe(settle, setter, outcome)
         except RuntimeError:
-            pass  # The loop was closed: nobody waits any more.
+            pass  # The loop was closed: no task waits any more.
 
     threading.Thread(target=run, daemon=True, name="agent-platform-call").start()
     return await future

@@ -1,4 +1,4 @@
-"""Agents on the author's own machine, where the command line tool runs them instead of the platform."""
+"""Agents that the command line tool runs on the author's own machine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bodies of calls. What is large is uploaded ahead of the request."""
+"""Bodies of calls. Large ones are uploaded ahead of the request."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 from ._http import Failure, send
 from .errors import PlatformError
 
-#: Gateways take 4 MB at the least, and write the quotes and backslashes of a text twice.
+#: Every gateway accepts 4 MB, but escapes quotes and backslashes of a text, which doubles them.
 MAX_DIRECT_BYTES = 2 * 1024 * 1024
-#: The media type of a body that names an upload, which is the input.
+#: Media type of a body that names an upload as the input.
 _UPLOADED_JSON = "application/vnd.platform.upload+json"
 _UPLOADS_AT_ONCE = 4
 
@@ -24,17 +24,17 @@ class Access(NamedTuple):
 
     url: str
     headers: Mapping[str, str]
-    #: When it must be done, as ``time.monotonic()`` says it.
+    #: Deadline, in the time of ``time.monotonic()``.
     end: float
     failure: Failure = PlatformError
 
     def left(self) -> float:
-        """Seconds; never none, so that the next request says itself that it is too late."""
+        """Seconds that are left; never 0, so that the next request itself raises the timeout."""
         return max(self.end - time.monotonic(), 0.001)
 
 
 def json_body(access: Access, input: Any) -> tuple[str, bytes]:
-    """Content type and body of a call whose input is this."""
+    """Content type and body of a call with this input."""
     content = json.dumps(input).encode()
     if len(content) <= MAX_DIRECT_BYTES:
         return "application/json", content
@@ -47,7 +47,7 @@ def form_body(access: Access, files: list[tuple[str, bytes]], metadata: Mapping[
     if sum(len(content) for _, content in files) <= MAX_DIRECT_BYTES:
         parts = [("files[]", name, _content_type(name), content) for name, content in files]
     else:
-        # Not every program needs it, and it takes time to import.
+        # Slow to import, and not every program needs it.
         from concurrent.futures import ThreadPoolExecutor
 
         with ThreadPoolExecutor(_UPLOADS_AT_ONCE) as pool:
@@ -63,7 +63,7 @@ def form_body(access: Access, files: list[tuple[str, bytes]], metadata: Mapping[
 
 
 def _upload(access: Access, content: bytes) -> str:
-    """Its upload_id."""
+    """Uploads a file and returns its upload_id."""
     headers = {**access.headers, "Content-Type": "application/json"}
     url = f"{access.url}/uploads"
     form, _ = send("POST", url, headers, b'{"purpose":"call"}', access.left(), access.failure)
@@ -72,7 +72,7 @@ def _upload(access: Access, content: bytes) -> str:
         raise access.failure(message, code="DOCUMENT_TOO_LARGE", status=413)
     parts = [(name, None, None, value.encode()) for name, value in form["fields"].items()]
     content_type, body = _multipart([*parts, ("file", "file", "application/octet-stream", content)])
-    # The form is its own key: the platform's stays here.
+    # The form needs no key, so the platform's key is not sent.
     send("POST", form["url"], {"Content-Type": content_type}, body, access.left(), access.failure)
     return str(form["upload_id"])
 
@@ -82,13 +82,13 @@ def _content_type(name: str) -> str:
 
 
 def _multipart(parts: Iterable[tuple[str, str | None, str | None, bytes]]) -> tuple[str, bytes]:
-    """Of names, file names, types and contents."""
+    """Encodes parts of a form: names, file names, types and contents."""
     boundary = secrets.token_hex(16)
     lines: list[bytes] = []
     for name, file_name, content_type, content in parts:
         head = f'--{boundary}\r\nContent-Disposition: form-data; name="{name}"'
         if file_name is not None:
-            # As browsers write names in forms.
+            # Escaped as browsers do.
             safe_name = file_name.replace('"', "%22").replace("\r", "%0D").replace("\n", "%0A")
             head += f'; filename="{safe_name}"'
         if content_type is not None:

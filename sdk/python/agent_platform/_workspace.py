@@ -1,4 +1,4 @@
-"""Requests about the workspace that the key of the environment belongs to."""
+"""Requests about the workspace of the key in the environment."""
 
 from __future__ import annotations
 

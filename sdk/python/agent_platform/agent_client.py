@@ -19,14 +19,14 @@ _REFERENCE = re.compile(r"([a-z0-9][a-z0-9-]*)/([a-z0-9][a-z0-9._-]*)@(v\d+(?:\.
 
 @dataclass(frozen=True)
 class CallContext:
-    """Where in a chain of calls this agent stands. The platform makes it; a changed one is refused."""
+    """The agent's position in a chain of calls. The platform signs it and refuses a changed one."""
 
     #: References, separated by commas; the last one is the running agent's own.
     call_chain: str | None = None
     call_chain_sig: str | None = None
     #: Epoch milliseconds.
     deadline_ms: str | None = None
-    #: How many more calls the chain may go down from here.
+    #: Max levels of calls below this agent.
     max_hops: str | None = None
     downstream_remaining: str | None = None
     request_id: str | None = None
@@ -36,12 +36,12 @@ class CallContext:
 
     @classmethod
     def from_environment(cls) -> CallContext:
-        """From the variables that the platform gives to a run, such as ``PLATFORM_CALL_CHAIN``."""
+        """Reads the variables that the platform gives to a run, such as ``PLATFORM_CALL_CHAIN``."""
         return cls(**{name: os.environ.get(f"PLATFORM_{name.upper()}") or None for name in _context_names()})
 
     @classmethod
     def from_headers(cls, headers: Mapping[str, str]) -> CallContext:
-        """From the headers of a call that came in, such as ``X-Platform-Call-Chain``."""
+        """Reads the headers of an incoming call, such as ``X-Platform-Call-Chain``."""
         given = {name.lower(): value for name, value in headers.items()}
         return cls(**{name: given.get(_header(name).lower()) or None for name in _context_names()})
 
@@ -61,7 +61,7 @@ def _header(name: str) -> str:
 class AgentClient:
     """Calls other agents from within an agent.
 
-    What is not given comes from the run's environment: ``PLATFORM_SERVICE_KEY``, ``PLATFORM_GATEWAY_URL`` and the
+    The defaults come from the run's environment: ``PLATFORM_SERVICE_KEY``, ``PLATFORM_GATEWAY_URL`` and the
     variables of :class:`CallContext`.
     """
 
@@ -80,7 +80,7 @@ class AgentClient:
     def from_request(
         cls, request: Any, *, service_key: str | None = None, gateway_url: str | None = None
     ) -> AgentClient:
-        """A client that goes on with the chain of a call that came in.
+        """A client that continues the chain of an incoming call.
 
         ``request`` has ``headers``, as those of Flask, Django and Starlette do.
         """
@@ -96,8 +96,7 @@ class AgentClient:
     ) -> Any:
         """Calls ``org/agent@v1`` and returns its data. Any number of calls may run at once.
 
-        ``timeout`` is in seconds, 30 if not given, and never ends after the deadline of the run. ``endpoint`` is
-        ``run`` if not given.
+        ``timeout`` is in seconds, 30 by default; the deadline of the run limits it. ``endpoint`` is ``run`` by default.
 
         Raises :class:`DependencyCallError`, :class:`TimeoutExceededError`, :class:`CallChainCycleError`,
         :class:`MaxHopsExceededError`; ``ValueError`` for a reference of another form.
@@ -137,7 +136,7 @@ class AgentClient:
         return body["data"] if isinstance(body, dict) and "data" in body and "metadata" in body else body
 
     def _check_chain(self, agent: str) -> int | None:
-        """The hops that the called agent is left with."""
+        """The hops that remain for the called agent."""
         chain = [ref.strip() for ref in (self._context.call_chain or "").split(",")]
         if agent in chain:
             raise CallChainCycleError(

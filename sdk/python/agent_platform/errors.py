@@ -8,8 +8,8 @@ from typing import Any
 class PlatformError(Exception):
     """A request that the platform refused or that did not reach it.
 
-    ``code`` is one of the platform's error codes, or ``NETWORK_ERROR``, or ``HTTP_<status>`` where something else than
-    the platform answered; ``status`` is ``None`` where nothing did. ``suggested_wait_time`` is in seconds.
+    ``code`` is one of the platform's error codes, or ``NETWORK_ERROR``, or ``HTTP_<status>`` if something other
+    than the platform answered; ``status`` is ``None`` without an answer. ``suggested_wait_time`` is in seconds.
     """
 
     def __init__(
@@ -36,7 +36,7 @@ class PlatformError(Exception):
 
 
 class DependencyCallError(PlatformError):
-    """A call of another agent that failed. ``status_code`` is ``None`` where no answer came."""
+    """A call of another agent that failed. ``status_code`` is ``None`` without an answer."""
 
     @property
     def status_code(self) -> int | None:
@@ -44,19 +44,19 @@ class DependencyCallError(PlatformError):
 
 
 class TimeoutExceededError(PlatformError):
-    """The deadline has passed, or no answer came in time."""
+    """The deadline has passed, or the answer did not come in time."""
 
 
 class CallChainCycleError(PlatformError):
-    """The agent to call is one of those that wait for this one."""
+    """The called agent is already in the chain of calls, waiting for this one."""
 
 
 class MaxHopsExceededError(PlatformError):
-    """The chain of calls may not get any longer."""
+    """The chain of calls has its max length."""
 
 
 class LocalExecutionError(PlatformError):
-    """An agent that was run on this machine failed. ``exit_code`` is ``None`` where it could not be started."""
+    """An agent on this machine failed. ``exit_code`` is ``None`` if it could not be started."""
 
     def __init__(self, message: str, *, exit_code: int | None) -> None:
         super().__init__(message, code="SANDBOX_ERROR")
@@ -72,7 +72,7 @@ class StorageNotFoundError(StorageError):
 
 
 class StorageConflictError(StorageError):
-    """The document has another version than the one expected."""
+    """The document's version is not the expected one."""
 
 
 class StorageQuotaError(StorageError):
@@ -80,7 +80,7 @@ class StorageQuotaError(StorageError):
 
 
 def describe_failure(status: int | None, body: Any) -> Mapping[str, Any]:
-    """The arguments of a :class:`PlatformError` for an answer: the error envelope, or whatever came instead."""
+    """The arguments of a :class:`PlatformError` for an error response, whether or not it has the error envelope."""
     envelope = body if isinstance(body, dict) else {}
     error = envelope.get("error")
     if not isinstance(error, dict):

@@ -16,7 +16,7 @@ def send(
     agent_name: str | None = None,
     metadata: dict[str, Any] | None = None,
 ) -> Message:
-    """Sends one; ``level`` is info, success, warning or error. ``agent_name`` is the running agent's if not given.
+    """Sends a message. ``level`` is info, success, warning or error. ``agent_name`` defaults to the running agent's.
 
     Returns its ``id``, ``agent_name``, ``title``, ``level`` and ``created_at``. Raises :class:`PlatformError`.
     """

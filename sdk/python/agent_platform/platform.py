@@ -25,7 +25,7 @@ _ENDED_CODES = {"timeout": "TIMEOUT", "cancelled": "RUN_CANCELLED"}
 
 @dataclass(frozen=True)
 class Answer:
-    """What came of a call. ``run_id`` names the run in the workspace's logs."""
+    """The result of a call. ``run_id`` names the run in the workspace's logs."""
 
     data: Any
     warnings: list[dict[str, Any]]
@@ -35,7 +35,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class Run:
-    """A call that goes on without its caller."""
+    """A call that continues without its caller."""
 
     id: str
     url: str
@@ -44,7 +44,7 @@ class Run:
 class Platform:
     """Calls agents from outside, with a person's API key.
 
-    ``api_key`` and ``url`` come from ``PLATFORM_API_KEY`` and ``PLATFORM_API_URL`` where they are not given.
+    ``api_key`` and ``url`` come from ``PLATFORM_API_KEY`` and ``PLATFORM_API_URL`` by default.
     Agents are named ``org/agent`` (its latest version) or ``org/agent@v1``. ``timeout`` is in seconds.
 
     Every method raises :class:`PlatformError`, among them :class:`TimeoutExceededError`.
@@ -73,9 +73,8 @@ class Platform:
     ) -> Answer:
         """Calls an agent and waits for its answer.
 
-        With ``files``, ``input`` reaches the agent as ``metadata`` beside them. A call that is repeated with the same
-        ``idempotency_key`` is answered as the first one was. ``headers`` are further ones, such as
-        ``X-Platform-Skills``.
+        With ``files``, ``input`` reaches the agent as ``metadata`` beside them. A repeated call with the same
+        ``idempotency_key`` gets the answer of the first. ``headers`` are additional ones, such as ``X-Platform-Skills``.
         """
         url, sent, body, left = self._prepare(agent, input, endpoint, files, idempotency_key, headers, timeout)
         answer, received = send("POST", url, sent, body, left)
@@ -92,9 +91,9 @@ class Platform:
         headers: Mapping[str, str] | None = None,
         timeout: float = DEFAULT_TIMEOUT_SECONDS,
     ) -> Iterator[Union[dict[str, Any], Answer]]:
-        """Calls an agent and tells what happens: dictionaries with a ``type``, at last the :class:`Answer`.
+        """Calls an agent and yields its events: dictionaries with a ``type``, and last the :class:`Answer`.
 
-        The call goes on when nobody listens any more.
+        The call continues if the caller stops reading.
         """
         url, sent, body, left = self._prepare(agent, input, endpoint, files, idempotency_key, headers, timeout)
         sent["Accept"] = "text/event-stream"
@@ -140,7 +139,7 @@ class Platform:
         return Run(answer["run_id"], answer["url"])
 
     def wait(self, run: Run, *, timeout: float = DEFAULT_TIMEOUT_SECONDS) -> Answer:
-        """The answer of a started call, once it is there."""
+        """Waits for the answer of a started call."""
         end = time.monotonic() + timeout
         while True:
             record, _ = send("GET", self._address(run), self._headers, None, max(end - time.monotonic(), 1))
@@ -157,7 +156,7 @@ class Platform:
             time.sleep(_POLL_SECONDS)
 
     def cancel(self, run: Run) -> None:
-        """Ends a started call and all it has called. Nothing happens to one that has ended."""
+        """Cancels a started call and the calls below it. Does nothing if the call has ended."""
         send("DELETE", self._address(run), self._headers, None, DEFAULT_TIMEOUT_SECONDS)
 
     def _address(self, run: Run) -> str:
@@ -197,7 +196,7 @@ def _read(file: File) -> tuple[str, bytes]:
 
 
 def _events(lines: Iterable[bytes]) -> Iterator[tuple[str, str]]:
-    """The records of a stream of server-sent events; comments and records without data are left out."""
+    """The records of a stream of server-sent events; comments and records without data are skipped."""
     event, data = "message", []
     for line in lines:
         field, _, value = line.decode("utf-8").rstrip("\r\n").partition(":")

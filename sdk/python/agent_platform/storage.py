@@ -36,17 +36,17 @@ def get(namespace: str, key: str) -> Document | None:
 def set(namespace: str, key: str, value: Any, version: int | None = None) -> Document:
     """Writes an object or an array, and returns the document.
 
-    With ``version``, only while the document has that version, 0 being that of one that does not exist; else
-    :class:`StorageConflictError`.
+    With ``version``, raises :class:`StorageConflictError` unless the document has that version; a missing document has
+    version 0.
     """
     headers = None if version is None else {"If-Match": str(version)}
     return _request("PUT", namespace, key, body=value, headers=headers)  # type: ignore[no-any-return]
 
 
 def update(namespace: str, key: str, change: Callable[[Any], Any], retries: int = 5) -> Document:
-    """Writes ``change(value)``, the value being ``None`` where there is no document.
+    """Writes ``change(value)``; the value is ``None`` without a document.
 
-    When somebody else writes in between, ``change`` is called again with the new value.
+    If another process writes in between, ``change`` is called again with the new value.
     """
     for left in range(retries, -1, -1):
         document = get(namespace, key)
@@ -81,7 +81,7 @@ def namespaces() -> builtins.list[str]:
 
 
 def delete(namespace: str, key: str) -> bool:
-    """Whether there was one."""
+    """Returns whether there was such a document."""
     try:
         return _request("DELETE", namespace, key)["deleted"] is not False
     except StorageNotFoundError:
@@ -89,7 +89,7 @@ def delete(namespace: str, key: str) -> bool:
 
 
 def delete_namespace(namespace: str) -> int:
-    """How many documents there were."""
+    """Returns the number of deleted documents."""
     try:
         return int(_request("DELETE", namespace)["documents_deleted"])
     except StorageNotFoundError:
