@@ -2,7 +2,7 @@ import { findMembership } from '#core/accounts/workspaces/store.ts';
 import type { Caller } from '#core/base/caller.ts';
 import { PlatformError } from '#core/base/errors.ts';
 import type { Deps } from '#core/ports/deps.ts';
-import { type AgentAddress, agentIdOf } from './references.ts';
+import { type AgentAddress, fullNameOf } from './references.ts';
 import { AgentStore, resolveAgent } from './store.ts';
 import type { AgentVersion } from './version.ts';
 import { isPaid } from './views.ts';
@@ -40,7 +40,7 @@ export async function findPublic(deps: AccessDeps, { org, agent, version }: Agen
 /** A public version whose source everyone may download. Throws NOT_FOUND, PAID_AGENT_SERVER_ONLY, DOWNLOAD_DISABLED. */
 export async function findDownloadable(deps: AccessDeps, address: AgentAddress): Promise<AgentVersion> {
   const found = await findPublic(deps, address);
-  const name = agentIdOf(found);
+  const name = fullNameOf(found);
   if (isPaid(found)) {
     throw new PlatformError('PAID_AGENT_SERVER_ONLY', `${name} is a paid agent and runs on the server only.`);
   }

@@ -5,7 +5,7 @@ import type { Workspace } from '#core/base/workspace.ts';
 import { maySee } from './access.ts';
 import { invalidManifest, loadManifestRules } from './check.ts';
 import { type PublishDeps, publish } from './publish.ts';
-import { agentIdOf, versionName } from './references.ts';
+import { fullNameOf, versionName } from './references.ts';
 import { withOrg } from './skills/skill-refs.ts';
 import { AgentStore, findAnyVersion } from './store.ts';
 import type { AgentVersion } from './version.ts';
@@ -43,7 +43,7 @@ async function findSource(deps: PublishDeps, caller: Caller, id: string): Promis
   if (source === undefined || !(await maySee(deps, caller, source))) {
     throw new PlatformError('NOT_FOUND', `There is no agent version with the id "${id.slice(0, 64)}".`);
   }
-  const name = agentIdOf(source);
+  const name = fullNameOf(source);
   if (!source.definition.is_public) {
     throw new PlatformError('INVALID_INPUT', `${name} is not public: only public agents can be forked.`);
   }

@@ -11,8 +11,8 @@ export interface AgentAddress {
 const NAME = '[a-z0-9][a-z0-9-]*';
 const NUMBERED = String.raw`v[1-9]\d{0,4}`;
 
-/** `org/agent`. */
-export const AGENT_ID = new RegExp(`^${NAME}/${NAME}$`);
+/** `org/agent`, the full name of an agent. */
+export const FULL_NAME = new RegExp(`^${NAME}/${NAME}$`);
 /** `v1`, `v2`, ... */
 export const EXACT_VERSION = new RegExp(`^${NUMBERED}$`);
 /** `agent`, `org/agent`, `org/agent@v1` or `org/agent@latest`. */
@@ -35,7 +35,7 @@ export function splitReference(
   return name === undefined ? undefined : { org, name, version };
 }
 
-/** Where a dependency is found; its id must be an {@link AGENT_ID}. */
+/** Where a dependency is found; its id must be an {@link FULL_NAME}. */
 export function addressOf({ id, version }: Dependency): AgentAddress {
   const [org, agent] = id.split('/') as [string, string];
   return { org, agent, version };
@@ -45,11 +45,11 @@ export function addressOf({ id, version }: Dependency): AgentAddress {
 export const versionName = (version: number): string => `v${version}`;
 
 /** `org/agent`. */
-export const agentIdOf = ({ orgSlug, name }: Pick<AgentVersion, 'orgSlug' | 'name'>): string => `${orgSlug}/${name}`;
+export const fullNameOf = ({ orgSlug, name }: Pick<AgentVersion, 'orgSlug' | 'name'>): string => `${orgSlug}/${name}`;
 
 /** `org/agent@v1`. */
 export const refOf = (agent: Pick<AgentVersion, 'orgSlug' | 'name' | 'version'>): string =>
-  `${agentIdOf(agent)}@${versionName(agent.version)}`;
+  `${fullNameOf(agent)}@${versionName(agent.version)}`;
 
 /** `org/agent@v1`. */
 export const dependencyRef = ({ id, version }: Dependency): string => `${id}@${version}`;

@@ -2,6 +2,7 @@ import type * as z from 'zod';
 import type { Handlers } from '#core/http/route.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { findDownloadable, findPublic } from '../access.ts';
+import { fullNameOf } from '../references.ts';
 import type { AgentVersion } from '../version.ts';
 import { downloadView, publicView } from '../views.ts';
 import type { catalogQuery, catalogRoutes } from './routes.ts';
@@ -55,8 +56,9 @@ function matcherOf(query: z.output<typeof catalogQuery>): (version: AgentVersion
       .filter((tag) => tag !== '') ?? [];
   const types = query.type === undefined ? undefined : (TYPE_WORDS[query.type] ?? [query.type]);
   const search = query.search?.toLowerCase();
-  return ({ definition, name, orgSlug }) => {
-    const text = `${orgSlug}/${name} ${definition.description ?? ''} ${definition.tags.join(' ')}`.toLowerCase();
+  return (version) => {
+    const { definition } = version;
+    const text = `${fullNameOf(version)} ${definition.description ?? ''} ${definition.tags.join(' ')}`.toLowerCase();
     const own = definition.tags.map((tag) => tag.toLowerCase());
     return (
       (search === undefined || text.includes(search)) &&

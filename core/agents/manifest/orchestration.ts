@@ -1,6 +1,6 @@
 import * as z from 'zod';
 import { type CustomTool, type Dependency, MAX_HOPS, type Orchestration } from '../definition.ts';
-import { AGENT_ID, dependencyRef, EXACT_VERSION } from '../references.ts';
+import { dependencyRef, EXACT_VERSION, FULL_NAME } from '../references.ts';
 import { type Found, isObject, show } from './field-error.ts';
 import { checkSchema } from './schema-validation.ts';
 import { commandProblems } from './tool-command.ts';
@@ -19,7 +19,7 @@ const dependency = z.object(
   {
     id: z
       .string('must be "org/agent"')
-      .regex(AGENT_ID, 'must be "org/agent" in lower-case letters, digits and hyphens'),
+      .regex(FULL_NAME, 'must be "org/agent" in lower-case letters, digits and hyphens'),
     version: z
       .string('must be an exact version such as "v1"')
       .regex(EXACT_VERSION, 'must be an exact version such as "v1"'),

@@ -1,5 +1,5 @@
 import { findMembership } from '#core/accounts/workspaces/store.ts';
-import { versionName } from '#core/agents/references.ts';
+import { fullNameOf, versionName } from '#core/agents/references.ts';
 import { AgentStore, findNewest, resolveAgent } from '#core/agents/store.ts';
 import { type AgentVersion, sunsetOf } from '#core/agents/version.ts';
 import type { Caller } from '#core/base/caller.ts';
@@ -40,10 +40,7 @@ export async function actingWorkspace(
   const membership = isOwn ? caller : await findMembership(deps, caller.userId, agent.workspaceId);
   const isMember = membership !== undefined;
   if (!isMember && !agent.definition.is_public) {
-    throw new PlatformError(
-      'FORBIDDEN',
-      `You may not call ${agent.orgSlug}/${agent.name}: it is private to its workspace.`,
-    );
+    throw new PlatformError('FORBIDDEN', `You may not call ${fullNameOf(agent)}: it is private to its workspace.`);
   }
   return isMember && !named ? membership.workspace : caller.workspace;
 }
@@ -60,9 +57,9 @@ export async function checkDeprecation(
   const sunset = sunsetOf(agent);
   if (sunset === undefined) return {};
   const current = await new AgentStore(deps, agent.workspaceId).findVersion(agent.name, 'latest');
-  const address = `/${agent.orgSlug}/${agent.name}/${current ? versionName(current.version) : 'latest'}/${encodeURIComponent(endpoint)}`;
+  const address = `/${fullNameOf(agent)}/${current ? versionName(current.version) : 'latest'}/${encodeURIComponent(endpoint)}`;
   if (sunset < deps.clock.now()) {
-    const name = `${agent.orgSlug}/${agent.name} ${versionName(agent.version)}`;
+    const name = `${fullNameOf(agent)} ${versionName(agent.version)}`;
     throw new PlatformError('NOT_FOUND', `${name} was retired on ${isoTime(sunset)}; call ${address}.`);
   }
   return {

@@ -1,4 +1,4 @@
-import { refOf, versionName } from '#core/agents/references.ts';
+import { fullNameOf, refOf, versionName } from '#core/agents/references.ts';
 import type { AgentVersion } from '#core/agents/version.ts';
 import type { CallingAgent } from '#core/base/caller.ts';
 import { PlatformError } from '#core/base/errors.ts';
@@ -21,7 +21,7 @@ export function checkDependency(caller: CallingAgent, { version, agent }: Callee
   if (version !== versionName(agent.version)) {
     throw new PlatformError(
       'DEPENDENCY_NOT_ALLOWED',
-      `${own} asked for version "${version}" of ${agent.orgSlug}/${agent.name}: agents call exact versions, such as ${ref}.`,
+      `${own} asked for version "${version}" of ${fullNameOf(agent)}: agents call exact versions, such as ${ref}.`,
     );
   }
   if (!caller.dependencies.includes(ref)) {
@@ -43,10 +43,10 @@ export function checkDependency(caller: CallingAgent, { version, agent }: Callee
     throw new PlatformError('AGENT_NOT_CALLABLE', `${ref} may not be called by agents: its "callable" is false.`);
   }
   // Another version of an agent above is a cycle too, as in dependency-graph.ts.
-  if (caller.chain.some((above) => above.startsWith(`${agent.orgSlug}/${agent.name}@`))) {
+  if (caller.chain.some((above) => above.startsWith(`${fullNameOf(agent)}@`))) {
     throw new PlatformError(
       'DEPENDENCY_CYCLE',
-      `${agent.orgSlug}/${agent.name} is in this chain of calls already: ${[...caller.chain, ref].join(' -> ')}.`,
+      `${fullNameOf(agent)} is in this chain of calls already: ${[...caller.chain, ref].join(' -> ')}.`,
     );
   }
 }
