@@ -19,7 +19,7 @@ import {
 import type { Load } from './load.ts';
 import { median } from './statistics.ts';
 
-/** Publishing agents, looking them up, calling those that are programs; and the start of a platform that has them. */
+/** Publishing and finding agents, calling programs, and starting a platform with many agents. */
 export async function benchAgents({ platform, client, folder }: Bench): Promise<Row[]> {
   await publishProgram(client, 'bench-trivial', TRIVIAL_AGENT);
   const found = await benchGetAgent(platform, client);
@@ -66,7 +66,7 @@ const promptAgent = (name: string) => ({
   supported_providers: ['any'],
 });
 
-/** The very interpreter that the sandbox uses, so that a version manager's wrapper does not slow the other side. */
+/** The interpreter that the sandbox uses: a version manager's wrapper would slow the other side. */
 const realPython = (): string =>
   execFileSync('python3', ['-c', 'import sys; print(sys.executable)'], { encoding: 'utf8' }).trim();
 

@@ -1,6 +1,6 @@
 import { Agent, createServer, request as httpRequest } from 'node:http';
 
-/** The ceiling: `node:http` that makes the LLM call and hands its text on, nothing more: `node bare-proxy.ts LLM_URL MODEL`. */
+/** The baseline: `node:http` that only calls the LLM and returns its text: `node bare-proxy.ts LLM_URL MODEL`. */
 const [llmUrl, model] = process.argv.slice(2);
 const agent = new Agent({ keepAlive: true, maxSockets: 1000 });
 const headers = {

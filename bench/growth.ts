@@ -5,22 +5,22 @@ import { ask, ms, type Platform, type Row, startPlatform, timed } from './harnes
 import { type MakeOne, prepareData } from './prepared-data.ts';
 import { median } from './statistics.ts';
 
-/** Each once before it counts. */
+/** Measured requests of each path, after one of warm-up. */
 const TIMES = 40;
 
 interface Growth {
-  /** Of what there are few and many: `tasks`. */
+  /** The resource whose count differs: `tasks`. */
   readonly what: string;
   readonly few: number;
   readonly many: number;
   readonly makeOne: MakeOne;
   /** Paths. */
   readonly queries: readonly string[];
-  /** How many times as long it may take with many. */
+  /** Maximum ratio of the times, many to few. */
   readonly most: number;
 }
 
-/** The same requests to a platform that has few of something and to one that has many, over HTTP, in turn. */
+/** Alternates the same HTTP requests between a platform with few items and one with many. */
 export async function benchGrowth({ what, few, many, makeOne, queries, most }: Growth): Promise<Row[]> {
   const folder = mkdtempSync(join(tmpdir(), 'platform-bench-growth-'));
   const platforms: Platform[] = [];

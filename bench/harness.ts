@@ -9,7 +9,7 @@ import { strToU8, zipSync } from 'fflate';
 import { type Client, createClient } from '#core/api/client.ts';
 import type { Load } from './load.ts';
 
-/** One line of the table: what was measured beside what, and what it has to reach. */
+/** One line of the table: a measurement, its baseline, their ratio and the bound on it. */
 export interface Row {
   readonly what: string;
   readonly ours: string;
@@ -32,12 +32,12 @@ export async function timed(work: () => Promise<unknown>): Promise<number> {
   return performance.now() - started;
 }
 
-/** What `npm start` runs, with its flags. */
+/** The command of `npm start`. */
 const START = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'))
   .scripts.start.split(' ')
   .slice(1);
 
-/** A platform as users start it: another process. */
+/** A platform in a process of its own, started as users start it. */
 export interface Platform {
   readonly url: string;
   readonly process: ChildProcess;
@@ -73,7 +73,7 @@ export async function startPlatform(dataFolder: string, settings: Record<string,
   };
 }
 
-/** What a platform answers to a GET, which must succeed. */
+/** The answer of a platform to a GET. Throws unless it succeeds. */
 export async function ask({ url, key }: Pick<Platform, 'url' | 'key'>, path: string): Promise<unknown> {
   const response = await fetch(url + path, { headers: { authorization: `Bearer ${key}` } });
   if (!response.ok) throw new Error(`GET ${path}: ${response.status}`);
@@ -85,13 +85,13 @@ interface LoadOptions {
   readonly connections?: number;
   /** @default 3 */
   readonly seconds?: number;
-  /** Requests a second, of all connections together. @default as many as there can be */
+  /** Requests per second over all connections. @default unlimited */
   readonly rate?: number;
-  /** A POST when there is one. */
+  /** With a body the request is a POST. */
   readonly body?: string;
 }
 
-/** The same request again and again, by another process. */
+/** Repeats one request from another process. */
 export async function load(
   url: string,
   headers: readonly string[],
@@ -113,7 +113,7 @@ export async function startProgram(
   return { port: Number(String(line).trim()), process: child };
 }
 
-/** A platform with data of its own, a key of a model provider among it, and the model: `bench/llm-server.ts`. */
+/** A platform with its own data and a provider key, and its model, `bench/llm-server.ts`. */
 export interface Bench {
   readonly platform: Platform;
   readonly client: Client;
@@ -143,7 +143,7 @@ export async function withPlatform<Result>(work: (bench: Bench) => Promise<Resul
   }
 }
 
-/** An agent that is a Python program. */
+/** Publishes a Python program as an agent. */
 export async function publishProgram(client: Client, name: string, code: string, more: object = {}): Promise<void> {
   const { agent } = await client.createAgent({
     body: {
@@ -162,7 +162,7 @@ export async function publishProgram(client: Client, name: string, code: string,
   await client.uploadBundle({ params: { id: agent.id }, body: form });
 }
 
-/** Of a process and all its descendants; shared pages counted once a process. */
+/** Memory of a process and its descendants; shared pages count once per process. */
 export function residentBytes(pid: number): number {
   const status = readFileSync(`/proc/${pid}/status`, 'utf8');
   const own = Number(/^VmRSS:\s+(\d+) kB/m.exec(status)?.[1] ?? 0) * 1024;
@@ -174,9 +174,9 @@ export function residentBytes(pid: number): number {
 
 const TICK_MS = 10;
 
-/** Processor time that a process has taken so far. */
+/** CPU time of a process so far. */
 export function processorMs(pid: number): number {
-  // The name before it may have spaces; the fields after it begin with the state.
+  // The process name may contain spaces; the fields after it begin with the state.
   const fields = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ').at(-1)!.split(' ');
   return (Number(fields[11]) + Number(fields[12])) * TICK_MS;
 }

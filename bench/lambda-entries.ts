@@ -10,14 +10,14 @@ import { median } from './statistics.ts';
 
 export interface LambdaEntry {
   readonly name: string;
-  /** Of what its import loads, minified: `index.mjs` and the parts that it imports at once. */
+  /** Minified size of `index.mjs` and its static imports. */
   readonly bytes: number;
-  /** From the start of the import to its end, in a fresh process: the code's part of a cold start. */
+  /** Duration of the import in a fresh process: the code's part of a cold start. */
   readonly importMs: number;
 }
 
 const ROUNDS = 9;
-/** As Lambda's runtime has it; timed inside, for the start of Node is the same for every function. */
+/** Imports as Lambda's runtime does. Timed inside the process: Node's own start is the same for every function. */
 const IMPORT = `
 globalThis.awslambda = { streamifyResponse: (handler) => handler, HttpResponseStream: {} };
 const started = performance.now();

@@ -18,7 +18,7 @@ export interface Load {
 const HEADER_END = Buffer.from('\r\n\r\n');
 const LAST_CHUNK = Buffer.from('0\r\n\r\n');
 
-/** Where the answer in `bytes` ends, if it is there whole. */
+/** End of the answer in `bytes`, undefined while it is incomplete. */
 function endOfAnswer(bytes: Buffer): number | undefined {
   const bodyAt = bytes.indexOf(HEADER_END) + HEADER_END.length;
   if (bodyAt < HEADER_END.length) return undefined;

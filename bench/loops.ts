@@ -10,7 +10,7 @@ const BODY = '{"name":"Ada"}';
 const [FEW_TURNS, MANY_TURNS] = [2, 12];
 const CALLS = 20;
 
-/** What a loop of model and tools costs, the tool being one that does nothing. */
+/** The platform's overhead in a tool loop whose tool does nothing. */
 export async function benchLoops({ platform, client, llmUrl, folder }: Bench): Promise<Row[]> {
   const publish = async (name: string, model: string): Promise<Side> => {
     await publishLoop(client, name, model);
@@ -61,7 +61,7 @@ const publishLoop = (client: Client, name: string, model: string) =>
     },
   });
 
-/** Of two calls with different numbers of turns the difference: what is done once a call is no part of it. */
+/** Difference between two calls with different numbers of turns: work done once per call cancels out. */
 async function benchTurn(few: () => Promise<void>, many: () => Promise<void>, llmUrl: string): Promise<Row> {
   const bare = async (): Promise<void> => {
     await once(spawn('bash', ['-c', 'true'], { stdio: 'ignore' }), 'close');

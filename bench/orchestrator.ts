@@ -6,7 +6,7 @@ const CALLS = 10;
 const PROMPT = 'bench-slow-prompt';
 const PROGRAM = 'bench-slow-program';
 
-/** Half a second of waiting, as the model of the prompt agent has it. */
+/** Waits half a second, like the model of the prompt agent. */
 const SLOW = `
 import json, time
 time.sleep(0.5)
@@ -24,7 +24,7 @@ async def main():
 asyncio.run(main())
 `;
 
-/** An agent with four sub-calls at once, two prompts and two programs, beside the slowest of them alone. */
+/** An agent with four concurrent sub-calls, two prompts and two programs, beside the slowest of them alone. */
 export async function benchOrchestrator({ platform, client }: Bench): Promise<Row[]> {
   await publishPrompt(client, PROMPT, 'claude-bench-500');
   await publishProgram(client, PROGRAM, SLOW);

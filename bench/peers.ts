@@ -3,7 +3,7 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { PEERS, startProgram } from './harness.ts';
 
-/** One of those that are measured in turn. */
+/** A system that is measured in turn with the others. */
 export interface Side {
   readonly name: string;
   readonly url: string;
@@ -18,7 +18,7 @@ export interface Peers {
   stop(): void;
 }
 
-/** What `npm run bench:peers` installed, running; nothing where it was not. */
+/** The peers that `npm run bench:peers` installed, running; empty if it never ran. */
 export async function startPeers(llmUrl: string, folder: string): Promise<Peers> {
   if (!existsSync(join(PEERS, 'node_modules'))) {
     process.stderr.write('the peers are not installed: npm run bench:peers\n');

@@ -8,7 +8,7 @@ import { FolderBlobs } from '#local/folder-blobs.ts';
 import { SqliteTable } from '#local/sqlite-table.ts';
 import { ask, startPlatform } from './harness.ts';
 
-/** What stores are made of, on the data of a platform that does not run, and its first workspace. */
+/** Dependencies of stores over the data of a stopped platform, and its first workspace. */
 export interface DataStore {
   readonly workspaceId: string;
   readonly config: Config;
@@ -19,10 +19,10 @@ export interface DataStore {
   readonly blobs: FolderBlobs;
 }
 
-/** Answers what writes the one with the number `n` of `count`, 0 being the first. */
+/** Returns a function that writes item `n`, counted from 0, of `count`. */
 export type MakeOne = (store: DataStore, count: number) => (n: number) => Promise<unknown>;
 
-/** Items that are made at once: the database commits once for all of them. */
+/** Batch size: the database commits once per batch. */
 const LANES = 500;
 const TOLD_EACH = 100_000;
 

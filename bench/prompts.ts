@@ -7,7 +7,7 @@ import { median } from './statistics.ts';
 
 const BODY = '{"name":"Ada"}';
 
-/** A prompt agent that greets whom it is given, with a schema. */
+/** A prompt agent with a schema that greets the given name. */
 export const publishPrompt = (client: Client, name: string, model: string, more: object = {}) =>
   client.createAgent({
     body: {
@@ -55,7 +55,7 @@ export async function benchPrompts({ platform, client, llmUrl, folder }: Bench):
   const proxy = (port: number): Side => ({ name: 'bare proxy', url: `http://127.0.0.1:${port}/`, headers: [] });
   const peers = await startPeers(llmUrl, folder);
   try {
-    // Warm-up, for everybody.
+    // Warm-up of all systems.
     for (const side of [ours, proxy(bare.port), ...peers.sides]) {
       await load(side.url, side.headers, { connections: 10, body: BODY });
     }

@@ -27,15 +27,15 @@ import { median } from './statistics.ts';
 
 const MINUTE_MS = 60_000;
 const DAY_MS = 24 * 60 * MINUTE_MS;
-/** A platform that was started has still to do. */
+/** Pause after a start, while the platform still works through its first tasks. */
 const SETTLING_MS = 10_000;
-/** Minutes that are measured; one before them warms everybody up. */
+/** Minutes that are measured, after one of warm-up. */
 const ROUNDS = 3;
-/** The most that one workspace may have under way at once, by the default plan. */
+/** Concurrent calls of one workspace in the default plan. */
 const AT_ONCE = 200;
 const seconds = (milliseconds: number): string => `${(milliseconds / 1000).toFixed(2)} s`;
 
-/** Many schedules that are due at once, and many that are not. */
+/** Many schedules due in the same minute, and many that are not due. */
 export async function benchSchedules(): Promise<Row[]> {
   const folder = mkdtempSync(join(tmpdir(), 'platform-bench-schedules-'));
   const llm = await startProgram(join(ROOT, 'bench/llm-server.ts'));
@@ -57,7 +57,7 @@ interface Scene {
 const startWith = (dataFolder: string, llmUrl: string): Promise<Platform> =>
   startPlatform(dataFolder, { PLATFORM_ANTHROPIC_URL: `${llmUrl}/v1` });
 
-/** Beside timers of a library, set for the middle of the minute, each of which makes the LLM call and nothing else. */
+/** Baseline: timers of a library, set for the middle of the minute, that only call the LLM. */
 async function benchThousand({ folder, llmUrl }: Scene): Promise<Row> {
   const count = 1_000;
   const prepared = { count, workspaces: count / AT_ONCE, model: 'claude-bench-500' };
@@ -92,7 +92,7 @@ async function benchThousand({ folder, llmUrl }: Scene): Promise<Row> {
   };
 }
 
-/** Beside as many writes to a table, one after the other. */
+/** Baseline: as many sequential writes to a table. */
 async function benchTenThousand({ folder, llmUrl }: Scene): Promise<Row> {
   const count = 10_000;
   // On a busy machine their runs may go on for longer than a minute.
@@ -124,7 +124,7 @@ async function benchTenThousand({ folder, llmUrl }: Scene): Promise<Row> {
   };
 }
 
-/** What 100,000 schedules cost that are due on other days, and one that is due each minute; beside none. */
+/** The cost of 100,000 schedules due on other days and one due each minute, beside no schedules. */
 async function benchIdle({ folder, llmUrl }: Scene): Promise<Row[]> {
   const count = 100_000;
   const dataFolder = await prepareSchedules(folder, { count, workspaces: 1, vary: onAnotherDay });
@@ -181,11 +181,11 @@ async function benchIdle({ folder, llmUrl }: Scene): Promise<Row[]> {
 }
 
 interface Start {
-  /** From the start of the process to an answer of GET /health. */
+  /** From the start of the process to the first answer of GET /health. */
   readonly healthyMs: number;
-  /** To the run of a schedule that was due before. */
+  /** From the start of the process to the run of an overdue schedule. */
   readonly armedMs: number;
-  /** To an answer of a platform without schedules. */
+  /** The first answer of a platform without schedules. */
   readonly emptyMs: number;
 }
 
@@ -196,7 +196,7 @@ function onAnotherDay(first: Schedule, n: number): Schedule {
   return { ...first, cronExpression: cron, nextRunAt: next.toISOString() };
 }
 
-/** The part of a core that a platform takes over a minute. */
+/** CPU use of a platform over a minute, in cores. */
 async function idleShare({ process: { pid } }: Platform): Promise<number> {
   const before = processorMs(pid!);
   await setTimeout(MINUTE_MS);
@@ -206,9 +206,9 @@ async function idleShare({ process: { pid } }: Platform): Promise<number> {
 interface Burst {
   /** From the minute to the last call of the model. */
   readonly lastMs: number;
-  /** Of the processor, until then. */
+  /** CPU time until then. */
   readonly processorMs: number;
-  /** Of GET /health, in the seconds after the minute. */
+  /** Latencies of GET /health in the seconds after the minute. */
   readonly healthMs: number;
 }
 
@@ -218,10 +218,10 @@ function describe(bursts: readonly Burst[], count: number): string {
   return `the last asks the model after ${seconds(of('lastMs'))}, ${each}; GET /health meanwhile p99 ${ms(of('healthMs'))}`;
 }
 
-/** Of those that `every` divides. */
+/** The next full minute that `every` divides, in epoch milliseconds. */
 const nextMinute = (every = 1): number => Math.ceil(Date.now() / (every * MINUTE_MS)) * every * MINUTE_MS;
 
-/** What happens when so many are due at `minute`. */
+/** Measures a minute in which `count` schedules are due. */
 async function burstOf(platform: Platform, llmUrl: string, minute: number, count: number): Promise<Burst> {
   const last = lastAsked(llmUrl, minute, count);
   await setTimeout(minute - Date.now());
@@ -259,11 +259,11 @@ interface Prepared {
   readonly model?: string;
   /** @default every minute */
   readonly cron?: string;
-  /** Makes another one of the first that a workspace has. @default one like it */
+  /** Makes the further schedules of a workspace from its first. @default a copy */
   readonly vary?: (first: Schedule, n: number) => Schedule;
 }
 
-/** The data of a platform with schedules in so many workspaces; answers its folder. */
+/** Writes the data of a platform with schedules in this many workspaces; returns its folder. */
 async function prepareSchedules(
   folder: string,
   { count, workspaces, model = 'claude-bench', cron = '* * * * *', vary = (first) => first }: Prepared,

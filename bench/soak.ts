@@ -8,7 +8,7 @@ const MINUTES = 10;
 const WARM_UP_MINUTES = 4;
 const BODY = '{"name":"Ada"}';
 
-/** Ten minutes of prompt calls at half of what is possible: whether memory goes on growing once everything is warm. */
+/** Ten minutes of prompt calls at half the maximum rate: does memory keep growing after warm-up? */
 export async function benchSoak({ platform, client }: Bench): Promise<Row[]> {
   await publishPrompt(client, 'bench-soak', 'claude-bench');
   const url = `${platform.url}/main/bench-soak/v1/run`;
@@ -44,7 +44,7 @@ export async function benchSoak({ platform, client }: Bench): Promise<Row[]> {
   ];
 }
 
-/** Of the line through values that are one apart, by least squares. */
+/** Slope of the least-squares line through equidistant values. */
 function slope(values: readonly number[]): number {
   const middle = (values.length - 1) / 2;
   const mean = values.reduce((sum, value) => sum + value, 0) / values.length;

@@ -7,8 +7,8 @@ const BODY = '{"name":"Ada"}';
 const SHORT_SECONDS = 2;
 
 /**
- * The same agent by its webhook and by a call, one after the other. A delivery finds its schedule, and counts its run
- * there, beside all that a call does.
+ * The same agent by its webhook and by a call, alternating. Beside the work of a call, a delivery finds its schedule and
+ * counts its run there.
  */
 export async function benchWebhooks({ platform, client }: Bench): Promise<Row[]> {
   await publishPrompt(client, 'bench-hook', 'claude-bench');

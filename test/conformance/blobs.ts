@@ -8,7 +8,7 @@ async function* chunks(...parts: Uint8Array[]): AsyncGenerator<Uint8Array> {
   yield* parts;
 }
 
-/** What every adapter of {@link Blobs} must do, begun with an empty one. */
+/** Rules for every adapter of {@link Blobs}, starting with an empty one. */
 export function blobsConformance(open: () => Promise<Blobs>): void {
   let blobs: Blobs;
   const read = async (key: string) => {

@@ -20,13 +20,13 @@ import type { ManualClock } from '#test/helpers/manual-clock.ts';
 
 export interface TableUnderTest {
   readonly table: Table;
-  /** The clock that the table goes by. */
+  /** The clock of the table. */
   readonly clock: ManualClock;
 }
 
 const misuse = { code: 'TABLE_USAGE' };
 
-/** What every adapter of {@link Table} must do. Each test works in partitions of its own. */
+/** Rules for every adapter of {@link Table}. Each test uses its own partitions. */
 export function tableConformance(open: () => Promise<TableUnderTest>): void {
   let table: Table;
   let clock: ManualClock;
@@ -232,7 +232,7 @@ export function tableConformance(open: () => Promise<TableUnderTest>): void {
       await refused({ set: { x: 1 }, remove: ['x'] });
       await refused({ remove: ['x', 'x'] });
       await refused({ set: { x: 'x'.repeat(MAX_ITEM_BYTES) } }, equals('text', 'never'));
-      // A condition that does not hold comes before a change that cannot be.
+      // A failed condition takes precedence over an invalid change.
       expect(await table.update(key('a'), { add: { text: 1 } }, equals('text', 'y'))).toEqual({ ok: false });
       expect(await table.get(key('a'))).toEqual({ ...key('a'), text: 'x', nothing: null, n: 9e125 });
     });

@@ -8,11 +8,11 @@ export interface UploadFormsHost {
   readonly blobs: Blobs;
   /** Epoch milliseconds. */
   now(): number;
-  /** Sends a form, and answers the status. */
+  /** Sends a form and returns the status. */
   post(url: string, body: FormData): Promise<number>;
 }
 
-/** What every adapter of the port {@link UploadForms} must do. */
+/** Rules for every adapter of the port {@link UploadForms}. */
 export function uploadFormsConformance(make: () => Promise<UploadFormsHost> | UploadFormsHost): void {
   describe.concurrent('forms for uploads', () => {
     let host: UploadFormsHost;
@@ -68,14 +68,14 @@ export function uploadFormsConformance(make: () => Promise<UploadFormsHost> | Up
       const { key, form } = await newForm();
       const other = (await newForm({ maxBytes: 200 })).form;
       for (const [name, value] of Object.entries(form.fields)) {
-        // S3 goes by the bucket of the address.
+        // S3 takes the bucket from the address.
         if (name === 'bucket') continue;
         const changed = value.slice(0, -2) + (value.endsWith('AA') ? 'BB' : 'AA');
         const { [name]: _, ...without } = form.fields;
         for (const fields of [{ ...form.fields, [name]: changed }, without]) {
           expect(await send({ ...form, fields }, 'forged'), name).toBeOneOf([400, 403]);
         }
-        // What both forms have is no forgery.
+        // A field that both forms share is not a forgery.
         if (other.fields[name] === value) continue;
         const fields = { ...form.fields, [name]: other.fields[name]! };
         expect(await send({ ...form, fields }, 'forged'), name).toBeOneOf([400, 403]);

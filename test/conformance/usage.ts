@@ -13,7 +13,7 @@ import { RunStore } from '#core/runs/store.ts';
 
 const HOUR_MS = 3600 * 1000;
 const DAY_MS = 24 * HOUR_MS;
-/** Far enough ahead that no host removes anything by its own clock. */
+/** Far enough ahead that no host's clock expires anything. */
 const NOW = Date.parse('2035-06-15T12:30:00Z');
 const RETENTION_DAYS = 30;
 
@@ -45,7 +45,7 @@ export function usageSuite(makeTables: (clock: Deps['clock']) => Promise<Pick<De
     rival = workspace('rival');
   };
 
-  /** Asks as the pipeline does: with the defaults of the row, and only the fields of the row in the answer. */
+  /** Calls as the pipeline does: with the row's defaults, and only the row's fields in the answer. */
   async function ask(operationId: Operation, query: Record<string, string> = {}, workspace = acme): Promise<Body> {
     const row = usageRoutes.find((route) => route.operationId === operationId)!;
     const handle = usageHandlers(deps)[operationId] as (incoming: unknown) => Promise<{ body: unknown }>;

@@ -5,7 +5,7 @@ import { type Receiver, startReceiver } from '#test/helpers/receiver.ts';
 import type { TestUser } from '#test/helpers/users.ts';
 import { expectError, expectOk } from './expect.ts';
 
-/** What a schedule reports when it fails again and again. The target must let alerts go to 127.0.0.1. */
+/** Alerts of failing schedules. The target must allow alerts to 127.0.0.1. */
 export function alertsSuite(target: () => Target): void {
   describe('alerts', () => {
     let user: TestUser;
@@ -14,7 +14,7 @@ export function alertsSuite(target: () => Target): void {
       request(target(), method, `/workspaces/${user.workspaceId}${path}`, { key, json });
 
     beforeAll(async () => {
-      // Where its models are here, what it posts comes here, too.
+      // A target that reaches a model on this machine also reaches a receiver here.
       needsModel(target());
       user = await target().addUser('alerts');
       receiver = await startReceiver();
@@ -41,7 +41,7 @@ export function alertsSuite(target: () => Target): void {
     const eventsOf = async (id: string): Promise<{ event_type: string; message: string }[]> =>
       expectOk(await api('GET', `/schedules/${id}/events`)).events;
     const kindsOf = async (id: string) => (await eventsOf(id)).map(({ event_type }) => event_type);
-    /** Alerts are sent beside the run. */
+    /** Alerts are sent asynchronously. */
     const arrived = (path: string, count: number) =>
       vi.waitFor(() => expect(receiver.at(path)).toHaveLength(count), { timeout: 15_000, interval: 50 });
 
@@ -152,7 +152,7 @@ export function alertsSuite(target: () => Target): void {
       expect(unsigned.headers['webhook-signature']).toBeUndefined();
 
       const first = expectOk(await api('POST', '/signing-secret')).signing_secret;
-      // On AWS another process may go on with what it read for up to a minute.
+      // On AWS another process may use a cached secret for up to a minute.
       const signed = await vi.waitUntil(
         async () => {
           const sent = await send();

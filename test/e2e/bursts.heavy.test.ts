@@ -52,7 +52,7 @@ print("{}")
     };
     await publishCode(client, 'top', { 'main.py': program }, { manifest, timeout_seconds: 20 });
     const call = () => request(target, 'POST', '/nested/top/v1/run', { key: user.key, json: {} });
-    // Three of them hold all that a workspace may have, and each waits for another.
+    // Three of them fill the workspace's share of sandboxes, and each waits for a sub-call.
     for (const answer of await Promise.all(Array.from({ length: 6 }, call))) expectOk(answer);
   });
 });

@@ -5,7 +5,7 @@ import type { Client } from '#core/api/client.ts';
 import { type Answer, clientOf, publishCode, request, type Target } from '#test/helpers/platform.ts';
 import { expectError, expectOk, ISO_TIME } from './expect.ts';
 
-/** Does what its input says, so that most cases need no agent of their own. The same in two languages. */
+/** Test program controlled by its input, so that most cases share one agent. The same in two languages. */
 const PYTHON = `
 import json, os, signal, sys, time
 d = json.load(sys.stdin)
@@ -416,7 +416,7 @@ export function callsSuite(target: () => Target, has: Languages): void {
         }
       });
 
-      // Of this test: it polls while others run.
+      // An agent of this test alone: it polls while other tests run.
       test('a run continues after its client disconnects', async ({ expect }) => {
         const { agent } = await publishCode(client, `${probe}-alone`, files);
         const json = { mode: 'sleep', seconds: 2 };
@@ -601,7 +601,7 @@ export function callsSuite(target: () => Target, has: Languages): void {
   });
 }
 
-/** Where sandboxes take a while to start, a call with little time is told to come again, or was over before it had one. */
+/** Retries a call that got no sandbox in time: on some hosts sandboxes start slowly. */
 async function whenThereIsRoom(call: () => Promise<Answer>): Promise<Answer> {
   for (;;) {
     const answer = await call();
@@ -610,7 +610,7 @@ async function whenThereIsRoom(call: () => Promise<Answer>): Promise<Answer> {
   }
 }
 
-/** A call whose connection can be ended before its answer. */
+/** A call whose connection can be closed before its answer. */
 function startCall(target: Target, path: string, json: unknown): { connection: ClientRequest; answered(): boolean } {
   let isAnswered = false;
   const headers = { authorization: `Bearer ${target.key}`, 'content-type': 'application/json' };

@@ -8,7 +8,7 @@ const CREDENTIALS = { api_key: 'a-key', provider: 'anthropic' };
 
 /** Paid agents, and the credits that they are paid with. */
 export function creditsSuite(target: () => Target): void {
-  /** An author with an agent at 25 cents a call, and somebody who has so many cents. */
+  /** An author with an agent at 25 cents a call, and a user with this many cents. */
   async function market(author: string, buyer: string, cents: number) {
     const [seller, user] = await Promise.all([target().addUser(author), target().addUser(buyer)]);
     await clientOf(target(), seller.key).createAgent({
@@ -37,7 +37,7 @@ export function creditsSuite(target: () => Target): void {
       const { seller, user, call, get } = await market('cr-author', 'cr-buyer', 60);
       const answer = await call();
       expectOk(answer);
-      // Counted apart from the calls of the plan.
+      // Paid calls have a daily counter of their own.
       expect(leftOf(answer)).toMatchObject({ limit: 100_000, remaining: 99_999 });
       expectError(await call('[[llm {"status": 500}]]'), 502, 'LLM_ERROR');
       expectError(await call(''), 400, 'MISSING_INPUT_FIELDS');

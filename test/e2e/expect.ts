@@ -1,7 +1,7 @@
 import { expect } from 'vitest';
 import type { Answer } from '#test/helpers/platform.ts';
 
-/** Holds an answer against the error envelope (`spec.md` *Errors*), and gives its `error` back. */
+/** Checks an answer against the error envelope (`spec.md` *Errors*) and returns its `error`. */
 export function expectError(answer: Answer, status: number, code: string, message?: string | RegExp) {
   expect(answer.body, `HTTP ${answer.status}`).toMatchObject({ error: { code } });
   expect(answer.status).toBe(status);
@@ -15,7 +15,7 @@ export function expectError(answer: Answer, status: number, code: string, messag
   return answer.body.error;
 }
 
-/** The body of an answer that must be a success. */
+/** Returns the body of an answer. Throws unless it is a success. */
 export function expectOk(answer: Answer, status = 200) {
   expect(answer, JSON.stringify(answer.body)).toMatchObject({ status });
   return answer.body;

@@ -42,7 +42,7 @@ export function idempotencySuite(target: () => Target): void {
       });
     });
 
-    /** The answer as it came. */
+    /** The answer as received. */
     async function send(
       key: string,
       input: unknown,

@@ -21,7 +21,7 @@ export function installsSuite(target: () => Target, has: Languages): void {
     const { agent } = await clientOf(target()).createAgent({ body: { ...TOOL, name } });
     return { agent, upload: () => upload(agent.id, files) };
   }
-  /** The answer of an upload, and the version once its installation has ended. */
+  /** The answer of an upload, and the version after its installation. */
   async function upload(id: string, files: Readonly<Record<string, string>>) {
     const client = clientOf(target());
     const answer = await client.uploadBundle({ params: { id }, body: bundleForm(zipOf(files)) });
@@ -59,7 +59,7 @@ export function installsSuite(target: () => Target, has: Languages): void {
       );
       expect(error).toMatchObject({ category: 'setup_error', is_retryable: false });
 
-      // The same version takes other code, as it never ran.
+      // The version never ran, so it takes new code.
       const repaired = await clientOf(target()).uploadBundle({
         params: { id: version.id },
         body: bundleForm(zipOf({ 'main.py': 'print(7)' })),
@@ -91,7 +91,7 @@ export function installsSuite(target: () => Target, has: Languages): void {
       expect(agent).toMatchObject({ environment_status: 'ready', runnable: true });
       const run = async () => expectOk(await call('POST', '/acme/npm-local/v1/run', { json: {} })).data;
       expect(await Promise.all([run(), run()])).toEqual([{ greeting: 'hello' }, { greeting: 'hello' }]);
-      // The same bundle in a new version finds the layer that is there.
+      // The same bundle in a new version uses the existing layer.
       const again = await publish('npm-local', LOCAL_PACKAGE);
       expect((await again.upload()).answer).toMatchObject({ status: 'active', environment_status: 'ready' });
     });

@@ -16,7 +16,7 @@ interface Shown {
   readonly last_run_status: string | null;
 }
 
-/** In real time: it waits for the next minute, and does nothing meanwhile. */
+/** Runs in real time and idles until the next minute. */
 test('after kill -9 in two consecutive minutes each of 1,000 schedules ran exactly once for each minute', async () => {
   const folder = dataFolder();
   const llm = await startScriptedLlm();
@@ -27,13 +27,13 @@ test('after kill -9 in two consecutive minutes each of 1,000 schedules ran exact
   let { platform } = started;
   const schedules = `/workspaces/${workspaceId}/schedules`;
 
-  /** The first minute of each, by id. */
+  /** The first due minute of each schedule, by id. */
   const firsts = new Map<string, number>();
   const create = async (): Promise<void> => {
-    // Long enough that a minute's runs do not end all at once.
+    // Long enough that the runs of a minute end at different times.
     const json = { agent: 'main/greet', cron_expression: '* * * * *', input_data: { text: '[[llm {"delayMs":500}]]' } };
     const { schedule } = expectOk(await request(platform, 'POST', schedules, { key, json }), 201);
-    // Not `next_run_at`: in an answer that was on its way when the minute came, that is the one after it.
+    // Not `next_run_at`: an answer sent as the minute began names the following one.
     firsts.set(schedule.id, (Math.floor(Date.parse(schedule.created_at) / MINUTE_MS) + 1) * MINUTE_MS);
   };
   for (let made = 0; made < COUNT; made += AT_ONCE) await Promise.all(Array.from({ length: AT_ONCE }, create));
@@ -46,7 +46,7 @@ test('after kill -9 in two consecutive minutes each of 1,000 schedules ran exact
     }
     return pages;
   };
-  /** How far it is from each having run once for each of its minutes, and each run having been counted. */
+  /** Deviations from one run per schedule and minute, each of them counted. All zero when everything is correct. */
   const lacking = async () => {
     const all = await shown();
     const runs = all.reduce((sum, { run_count }) => sum + run_count, 0);
@@ -74,6 +74,6 @@ test('after kill -9 in two consecutive minutes each of 1,000 schedules ran exact
   await expect.poll(lacking, { timeout: MINUTE_MS, interval: 500 }).toEqual(nothing);
   const { total_calls: runs, total_errors: interrupted } = expectOk(await request(platform, 'GET', '/usage', { key }));
   expect(interrupted).toBeGreaterThan(0);
-  // Nor was anyone's model asked twice.
+  // No model was asked twice.
   expect(llm.requests.length).toBeLessThanOrEqual(runs);
 }, 300_000);

@@ -10,7 +10,7 @@ describe('without a key', () => {
       const knock = (i: number) =>
         request(target, 'GET', '/org', { key: 'wrong', headers: { 'x-forwarded-for': `203.0.113.${i}` } });
       const answers = await Promise.all(Array.from({ length: 100 }, (_, i) => knock(i)));
-      // A minute may end meanwhile.
+      // The minute may end during the test.
       const passed = answers.filter(({ status }) => status === 401).length;
       expect([20, 40]).toContain(passed);
       const refused = answers.filter(({ status }) => status === 429);

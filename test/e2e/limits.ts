@@ -6,7 +6,7 @@ import { expectError, expectOk } from './expect.ts';
 const CREDENTIALS = { api_key: 'a-key', provider: 'anthropic' };
 const DAY_MS = 24 * 3600 * 1000;
 
-/** What an answer says that its caller has left. */
+/** The rate-limit headers of an answer. */
 export function leftOf({ headers }: Answer) {
   const [limit, remaining, reset] = ['limit', 'remaining', 'reset'].map((name) => {
     const value = headers.get(`x-ratelimit-${name}`);
@@ -23,7 +23,7 @@ export function expectWait(answer: Answer): number {
   return wait;
 }
 
-/** Limits of plans, credits, and what answers say about them. */
+/** Limits of plans, and the headers that show them. */
 export function limitsSuite(target: () => Target): void {
   async function prompter(slug: string, plan?: 'free' | 'pro', body: Record<string, unknown> = {}) {
     const user = await target().addUser(slug);
@@ -109,7 +109,7 @@ export function limitsSuite(target: () => Target): void {
       expect([limit, remaining]).toEqual([50, 0]);
       expect(Math.abs(reset - Date.now() / 1000 - wait)).toBeLessThan(3);
       expect(refused.body.error.message).toContain(new Date(reset * 1000).toISOString());
-      // Prompt agents are counted apart.
+      // Prompt agents have a counter of their own.
       expect(leftOf(await request(target(), 'GET', '/org', { key: user.key }))).toMatchObject({ remaining: 1000 });
     });
 
@@ -119,7 +119,7 @@ export function limitsSuite(target: () => Target): void {
       const calls = Array.from({ length: 30 }, async () => {
         const answer = await call({ name: '[[llm {"waitFor": "the rest of the burst"}]]' });
         if (answer.status !== 200) refused.push(answer);
-        // Those that run, run until all others are refused.
+        // The admitted calls run until all others are refused.
         if (refused.length >= 20) target().llm.release('the rest of the burst');
         return answer.status;
       });

@@ -27,7 +27,7 @@ export function loopsSuite(target: () => Target, has: Languages): void {
     }
   });
 
-  /** An agent whose model says this, turn by turn. */
+  /** Publishes an agent whose model answers with these turns. */
   async function publish(name: string, turns: readonly ScriptedTurn[], manifest: Record<string, unknown> = {}) {
     const prompt = `Do it. [[llm ${JSON.stringify(turns)}]]`;
     const json = {

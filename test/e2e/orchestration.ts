@@ -61,7 +61,7 @@ interface SubCall {
   readonly path: string;
   /** Without the chain headers. */
   readonly plain?: boolean;
-  /** Instead of those of the SDK; null leaves one out. */
+  /** Replace the SDK's headers; null omits one. */
   readonly headers?: Record<string, string | null>;
   readonly key?: string;
   readonly method?: string;
@@ -72,7 +72,7 @@ interface Output {
   readonly env: Record<string, string>;
 }
 
-/** What a run of the program answered, its variables the right way round. */
+/** The answer of the program, its variables reversed back. */
 function outputOf({ body, status }: Pick<Answer, 'status' | 'body'>): Output {
   expect(status, JSON.stringify(body)).toBe(200);
   const env = Object.entries(body.data.env as Record<string, string>);
@@ -143,7 +143,7 @@ export function orchestrationSuite(target: () => Target, hasPython: boolean): vo
     /** Calls `top`, which makes these calls. */
     const top = async (calls: readonly SubCall[], headers: Record<string, string> = {}): Promise<Output> =>
       outputOf(await send('/acme/top/v1/run', target().key, { calls }, headers));
-    /** The same one level deeper. */
+    /** Calls `top`, which calls `mid`, which makes these calls. */
     const mid = async (calls: readonly SubCall[], headers: Record<string, string> = {}): Promise<Output> =>
       outputOf((await top([{ path: MID, json: { calls } }], headers)).results[0]!);
 
@@ -343,7 +343,7 @@ export function orchestrationSuite(target: () => Target, hasPython: boolean): vo
         status: 429,
         body: { error: { is_retryable: false, message: expect.stringContaining('acme/mid@v1') } },
       });
-      // The agent on top is not limited by what it allows others.
+      // The top agent's own limit applies to its sub-calls, not to itself.
       expect(codes(await top(five))).toEqual(Array(5).fill('ok'));
     });
 

@@ -18,7 +18,7 @@ afterAll(() => server.close());
 const VAULT_KEY = 'sk-ant-vault-5f2a9c';
 const CALLER_KEY = 'caller-key-77d1e0';
 
-// Not in the suite of every host: this one looks into logs and records.
+// Not in the suite for every host: it reads logs and records directly.
 describe('calls of prompt agents', () => {
   let deps: MemoryDeps;
   let app: (request: Request) => Promise<Response>;

@@ -1,7 +1,7 @@
 import { type RunnerTask, TestRunner } from 'vitest';
 import { NOT_HERE } from './remote-target.ts';
 
-/** Runs tests, and counts as skipped, with the reason, what needs something that a platform elsewhere does not offer. */
+/** A test runner that skips, with the reason, tests that need an operation the remote platform does not offer. */
 export default class RemoteRunner extends TestRunner {
   onTaskFinished(test: RunnerTask): void {
     skipWhatIsNotHere(test);
@@ -9,7 +9,7 @@ export default class RemoteRunner extends TestRunner {
 
   override async onAfterRunSuite(suite: Parameters<TestRunner['onAfterRunSuite']>[0]): Promise<void> {
     await super.onAfterRunSuite(suite);
-    // Its `beforeAll` needed it, so none of its tests ran. Not a whole file: then nothing would have been tested.
+    // A failed `beforeAll`: skip its suite, but never a whole file, which would test nothing.
     if (!('filepath' in suite)) skipWhatIsNotHere(suite);
   }
 }

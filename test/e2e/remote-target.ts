@@ -3,7 +3,7 @@ import type { Target } from '#test/helpers/platform.ts';
 import { startScriptedLlm } from '#test/helpers/scripted-llm/server.ts';
 import type { TestUser } from '#test/helpers/users.ts';
 
-/** How errors begin of what a platform elsewhere does not offer to tests. */
+/** Prefix of errors about operations that a remote platform does not offer. */
 export const NOT_HERE = 'not on a platform elsewhere: ';
 
 const notHere = (what: string): never => {
@@ -20,7 +20,7 @@ export async function remoteTarget(address: string, key: string, modelPort?: num
   const as = (userKey: string): Client => createClient({ baseUrl: url, key: userKey });
   const llm = modelPort === undefined ? undefined : await startScriptedLlm({ port: modelPort });
   const owner = as(key);
-  /** Whose workspace it is. */
+  /** Keys of workspace owners by workspace id. */
   const keyOf = new Map([[(await owner.getOrg({})).id, key]]);
   const { workspace: door } = await owner.createWorkspace({ body: { name: 'door', slug: 'door' } });
 

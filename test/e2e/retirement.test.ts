@@ -7,7 +7,7 @@ import { addUser } from '#test/helpers/users.ts';
 
 const DAY = 24 * 3600 * 1000;
 
-// Not in the suite of every host: this one needs a clock that can be moved.
+// Not in the suite for every host: it needs a manual clock.
 test('a superseded version answers for 60 days, then its address is gone', async () => {
   const deps = memoryDeps();
   const app = createApp(deps, routes, allHandlers(deps));
@@ -29,7 +29,7 @@ test('a superseded version answers for 60 days, then its address is gone', async
   await publish();
 
   await deps.clock.advance(60 * DAY - 1000);
-  // Nothing runs prompts here: what matters is that the call gets that far.
+  // No model runs here: reaching it is enough.
   expect((await call('v1')).body.error.code).not.toBe('NOT_FOUND');
   expect((await call('v1')).headers.get('sunset')).toBe(new Date(deps.clock.now() + 1000).toUTCString());
 

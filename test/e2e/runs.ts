@@ -10,7 +10,7 @@ case "$input" in *slow*) sleep 60 ;; esac
 echo '{"ok": true}'
 `;
 
-/** Records of runs: found, read, cancelled and repeated. */
+/** Records of runs: list, read, cancel and replay. */
 export function runsSuite(target: () => Target, hasSandbox: boolean): void {
   describe('records of runs', () => {
     let client: Client;
@@ -82,7 +82,7 @@ export function runsSuite(target: () => Target, hasSandbox: boolean): void {
         const answers = [await ask({ text: 'one' }), await ask({ text: '[[llm {"status":400}]]' })];
         const [good, bad] = answers.map(({ headers }) => headers.get('x-run-id')!);
         const list = async (query: string) => expectOk(await send('GET', ofAuthor(`/runs?${query}`)));
-        // Indexes of the deployed tables may lag behind.
+        // Indexes of the deployed tables are eventually consistent.
         await expect.poll(() => list('')).toMatchObject({ total: 2, runs: [{ id: bad }, { id: good }] });
         await expect
           .poll(() => list('status=failed'))

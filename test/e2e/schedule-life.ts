@@ -19,7 +19,7 @@ export function scheduleLifeSuite(target: () => Target): void {
       };
       await client.putSecret({ params: workspace, body: { name: 'ANTHROPIC_API_KEY', value: 'sk-ant-made-up' } });
       await publish('A digest of {{topic}}.');
-      // So far off that it comes by itself neither before nor during the test.
+      // Far enough away that it never fires by itself during the test.
       const hour = (new Date().getUTCHours() + 12) % 24;
       const { schedule } = await client.createSchedule({
         params: workspace,
@@ -61,7 +61,7 @@ export function scheduleLifeSuite(target: () => Target): void {
         [1, false],
         [2, true],
       ]);
-      // Its agent's new versions are none of a disabled schedule's business.
+      // Disabled schedules do not follow new versions.
       await publish('A digest of {{topic}}, please.');
       expect(await find()).toMatchObject({ agent_version: 'v1' });
       await change({ input_data: { topic: 'the weather' } });

@@ -4,7 +4,7 @@ import { clientOf, needsModel, request, type Target } from '#test/helpers/platfo
 import type { TestUser } from '#test/helpers/users.ts';
 import { expectError, expectOk, ISO_TIME, UUID } from './expect.ts';
 
-/** Schedules: what a client makes of them, and what the host's timers do with them. */
+/** Schedules: requests of clients, and runs by the host's timers. */
 export function schedulesSuite(target: () => Target): void {
   describe('schedules', () => {
     let owner: TestUser;
@@ -220,7 +220,7 @@ export function schedulesSuite(target: () => Target): void {
         event_type: 'version_updated',
         message: 'Agent updated from v1 to v2',
       });
-      // Those that begin to follow, do so at once.
+      // A schedule that starts to follow takes the current version at once.
       expectOk(await api('PATCH', `/${off.id}`, { enabled: true }));
       expectOk(await api('PATCH', `/${pinned.id}`, { auto_update: true }));
       const back = expectOk(await api('PATCH', `/${following.id}`, { agent_version: 'v1' })).schedule;
@@ -283,7 +283,7 @@ export function schedulesSuite(target: () => Target): void {
       const topic = `once ${crypto.randomUUID()} [[llm {"waitFor":"two more triggers"}]]`;
       const trigger = (body: object) => api('POST', `/${id}/trigger`, body);
       const answers = [1, 2, 3].map(() => trigger({ topic }));
-      // Sent after them and answered: by then they have found the first under way.
+      // Answered after the repeated triggers were sent: they have joined the running one.
       for (let n = 0; n < 2; n++) expectOk(await trigger({ topic: `other ${n}` }));
       target().llm.release('two more triggers');
       const runs = (await Promise.all(answers)).map((answer) => expectOk(answer));
@@ -367,7 +367,7 @@ export function schedulesSuite(target: () => Target): void {
       const first = target().fire(owner.workspaceId, id);
       await expect.poll(running, { timeout: 15_000 }).toBe(1);
       const second = target().fire(owner.workspaceId, id);
-      // The first takes four seconds.
+      // The first run takes four seconds.
       await expect.poll(overlap === 'allow' ? running : skipped, { timeout: 3500 }).toBe(overlap === 'allow' ? 2 : 1);
       expect(await running()).toBe(overlap === 'allow' ? 2 : 1);
       await Promise.all([first, second]);

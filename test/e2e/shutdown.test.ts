@@ -21,13 +21,13 @@ const isRunning = (commandLine: string): boolean =>
     }
   });
 
-/** Starts a server and a call of an agent that takes a second, and hangs up once its program runs. */
+/** Starts a server and a one-second call, and disconnects once the program runs. */
 async function startWithRun() {
   const dataFolder = mkdtempSync(join(tmpdir(), 'platform-shutdown-'));
   const config = { ...parseLocalConfig({ PLATFORM_LOG_LEVEL: 'error' }), port: 0, dataFolder, sandboxPrestart: 0 };
   const server = await startLocalServer(config);
   const key = (await bootstrap(server.deps))!;
-  // Found among the processes of this machine by its arguments.
+  // The sandboxed program is visible among this machine's processes by its arguments.
   const seconds = `1.5${process.pid}${count++}`;
   const command = `sleep ${seconds}; echo 1`;
   const { agent } = await publishCode(
@@ -42,7 +42,7 @@ async function startWithRun() {
   await expect.poll(() => isRunning(`sleep\0${seconds}\0`), { timeout: 10_000, interval: 20 }).toBe(true);
   call.destroy();
 
-  /** Statuses of the runs as the next start finds them. */
+  /** Statuses of the runs after the next start. */
   const statusesAfter = async () => {
     const deps = await localDeps(config, config);
     const found = await listAgentRuns(deps, agent.id, { limit: 10 });

@@ -23,7 +23,7 @@ const SKILL = { type: 'skill', description: 'How we write.', prompt: 'Be brief.'
 const PROMPT = { type: 'prompt', description: 'says it', prompt: 'Say it.' };
 const TOOL = { type: 'tool', description: 'calls others', required_secrets: [] };
 
-/** Answers with the files of its skills, as an author would read them. */
+/** Returns the files of its skills, read as an author would. */
 const READER = `
 import json, os, sys
 folder = os.environ.get("PLATFORM_SKILLS_DIR")

@@ -4,7 +4,7 @@ import { streamCall } from '#test/helpers/events.ts';
 import { clientOf, publishCode, request, type Target } from '#test/helpers/platform.ts';
 import { expectError, expectOk, UUID } from './expect.ts';
 
-/** Prints, waits for a second, prints again, and answers or fails as it is told. */
+/** Prints, waits for a second, prints again, then answers or fails as requested. */
 const STEPS = `read -r input
 echo first step >&2
 sleep 1
@@ -17,7 +17,7 @@ esac
 `;
 const TOKEN = 'tok-stream-5f2a';
 
-/** Calls that are answered otherwise than at their end: `Accept: text/event-stream`, `Prefer: respond-async`. */
+/** Calls that are answered before their end: `Accept: text/event-stream`, `Prefer: respond-async`. */
 export function streamingSuite(target: () => Target, hasSandbox: boolean): void {
   const skip = !hasSandbox;
 

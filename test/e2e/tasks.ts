@@ -112,7 +112,7 @@ export function tasksSuite(target: () => Target): void {
         json: { status: 'done' },
       });
       expect(expectOk(changed)).toMatchObject({ status: 'done', created_by: 'task-scopes@example.com' });
-      // In his own workspace there is none.
+      // The member's own workspace has no such task.
       expectError(await request(target(), 'GET', `/tasks/${task.id}`, { key: member.key }), 404, 'NOT_FOUND');
       const stranger = await target().addUser('task-stranger');
       expectError(

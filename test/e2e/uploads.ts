@@ -8,7 +8,7 @@ import { expectError, expectOk, ISO_TIME } from './expect.ts';
 const MB = 1024 ** 2;
 const UPLOADED_JSON = { 'content-type': 'application/vnd.platform.upload+json' };
 
-/** What is too large for a request: uploaded ahead of it, then named in it. */
+/** Content too large for a request: uploaded first, then named in the request. */
 export function uploadsSuite(target: () => Target, hasPython: boolean): void {
   describe.concurrent('uploads', () => {
     let user: TestUser;

@@ -3,7 +3,7 @@ import { clientOf, needsModel, request, type Target } from '#test/helpers/platfo
 import type { TestUser } from '#test/helpers/users.ts';
 import { expectError, expectOk, ISO_TIME } from './expect.ts';
 
-/** `/usage` and `/author-usage`: what was called is what is counted. */
+/** `/usage` and `/author-usage` count every call. */
 export function usageSuite(target: () => Target): void {
   describe('usage', () => {
     let author: TestUser;
@@ -39,7 +39,7 @@ export function usageSuite(target: () => Target): void {
           },
         });
       }
-      // What others do at the same time is on the same items.
+      // Concurrent calls of others change the same items.
       await Promise.all([
         ...Array.from({ length: 9 }, () => call('greet', 'a caller of a tenant', 'eu')),
         ...Array.from({ length: 4 }, () => call('thank', 'a caller of a tenant', 'us')),

@@ -9,7 +9,7 @@ const fixture = (name: string): string => readFileSync(join(import.meta.dirname,
 
 interface Hook {
   readonly id: string;
-  /** As it was shown when the schedule was made. */
+  /** The address shown when the schedule was created. */
   readonly url: string;
 }
 
@@ -21,7 +21,7 @@ export function webhooksSuite(target: () => Target): void {
     const schedules = () => `/workspaces/${user.workspaceId}/schedules`;
     const api = (method: string, path: string, json?: unknown, key = user.key) =>
       request(target(), method, `${schedules()}${path}`, { key, json });
-    /** Texts that the model was asked with. */
+    /** Texts of the requests to the model. */
     const asked = (text: string): string[] =>
       target()
         .llm.requests.filter((each) => each.apiKey === llmKey && each.text.includes(text))

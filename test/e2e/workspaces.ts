@@ -7,7 +7,7 @@ export function workspacesSuite(target: () => Target): void {
   const call = (key: string, method: string, path: string, json?: unknown, headers?: Record<string, string>) =>
     request(target(), method, path, { key, json, headers });
 
-  /** Users, and a workspace of the first. */
+  /** Users, and a workspace of the first of them. */
   async function setUp(...slugs: [string, ...string[]]) {
     const users = await Promise.all(slugs.map((slug) => target().addUser(slug)));
     const owner = users[0]!;
@@ -44,7 +44,7 @@ export function workspacesSuite(target: () => Target): void {
       const changes = { name: 'The Team', timezone: 'Pacific/Kiritimati' };
       expect(expectOk(await call(owner.key, 'PATCH', '/org', changes, headers))).toMatchObject(changes);
       expect(expectOk(await call(owner.key, 'GET', '/org', undefined, headers))).toMatchObject(changes);
-      // His own stays as it is; and is changed alike.
+      // The personal workspace is unchanged, and can be renamed in the same way.
       expect(expectOk(await call(owner.key, 'GET', '/org')).timezone).toBe('UTC');
       expectOk(await call(owner.key, 'PATCH', '/org', { timezone: 'Europe/Berlin' }));
       expect(expectOk(await call(owner.key, 'GET', '/org'))).toMatchObject({
@@ -114,7 +114,7 @@ export function workspacesSuite(target: () => Target): void {
         invites: [],
       });
       expectError(await accept(ann!, await invite('again@example.com')), 409, 'CONFLICT', 'already');
-      // What is for owners is not shown to members.
+      // Members do not see invitations.
       expect((await members(ann!.key)).invites).toEqual([]);
       expectError(
         await call(owner.key, 'POST', `${base}/invites`, { email: 'WSP-inv-ann@example.com' }),
@@ -155,7 +155,7 @@ export function workspacesSuite(target: () => Target): void {
       const listed = expectOk(await call(body.api_key, 'GET', '/workspaces')).workspaces;
       expect(listed.map(({ slug }: { slug: string }) => slug).sort()).toEqual(['wsp-new-team', 'wsp-newcomer']);
       expect((await members(body.api_key)).members).toHaveLength(2);
-      // Whose personal workspace would have a slug that is taken gets another.
+      // A user whose slug is taken gets another one for the personal workspace.
       const { invite_url: other } = await invite('wsp-newcomer@example.org');
       const namesake = expectOk(await request(target(), 'POST', `${tokenPath(other)}/join`, { json: {} }), 201);
       expect(namesake.personal_workspace.slug).toMatch(/^wsp-newcomer-[0-9a-f]{6}$/);
@@ -231,7 +231,7 @@ export function workspacesSuite(target: () => Target): void {
 
     test('start their days in their own time zone', async () => {
       const { key } = await target().addUser('wsp-zone');
-      // It is tomorrow on one side of the earth as long as it is today on the other.
+      // At any time two zones of the earth have different dates.
       const dateIn = (timeZone: string) => new Intl.DateTimeFormat('en-CA', { timeZone }).format(Date.now());
       const [east, west] = ['Pacific/Kiritimati', 'Pacific/Pago_Pago'];
       expectOk(await call(key, 'POST', '/tasks', { title: 'due', due_date: dateIn(west!) }), 201);

@@ -12,7 +12,7 @@ import { type LocalServer, startLocalServer } from '#local/server.ts';
 import { type ScriptedLlm, startScriptedLlm } from '#test/helpers/scripted-llm/server.ts';
 import { modelAnswers } from './model-answers.ts';
 
-/** Not the one in the manifests: dependencies must follow. */
+/** Differs from the manifests' org: dependencies must be rewritten. */
 const ORG = 'bakery';
 const NODE_FOLDER = dirname(process.execPath);
 /** The SDK of this repository, for authors who installed nothing. */
@@ -93,7 +93,7 @@ describe.each(programs)('$name, as its author runs it', (example) => {
     if (isPython(example) && !hasPython) lacks = 'there is no python3 on this machine';
     if (!dependencies) return;
     folder = mkdtempSync(join(tmpdir(), `${name}-`));
-    // Not what was installed by hand: the lock must do.
+    // Without a manual installation: the lock file must suffice.
     const filter = (path: string) => basename(path) !== 'node_modules';
     cpSync(join(EXAMPLES_FOLDER, name), folder, { recursive: true, filter });
     const { status } = start('npm ci --no-audit --no-fund --prefer-offline --fetch-retries=0');
@@ -245,7 +245,7 @@ describe('on the platform', () => {
     const needsSandbox = example.command !== undefined || example.type === 'agent';
     const { kind } = await server.deps.sandbox.status();
     skip(needsSandbox && kind === 'none', 'no sandbox works on this machine');
-    // What the platform says without a registry is the e2e suite's matter.
+    // The e2e suite covers the platform's answer without a registry.
     const isUnpublished = lines.some((line) => line.includes('not published'));
     skip(example.name === 'html-to-markdown' && isUnpublished, 'no npm registry in reach');
   }

@@ -5,7 +5,7 @@ const triage = (marker: string, answer: object) => ({ marker, turns: [{ text: JS
 const FILES = { gateway: '/tmp/uploads/0_gateway.log', orders: '/tmp/uploads/1_orders.log' };
 const tool = (name: string, input: Record<string, unknown>) => ({ name, input });
 
-/** What the scripted model says to the examples; `shown` gives the answer in an example's README. */
+/** The scripted model's answers to the examples; `shown` returns the answer in an example's README. */
 export const modelAnswers = (shown: (example: string) => Record<string, unknown>): Script => ({
   rules: [
     triage('customers charged twice!!', shown('ticket-triage')),
@@ -30,7 +30,7 @@ export const modelAnswers = (shown: (example: string) => Record<string, unknown>
       suspicious: true,
       reply: 'You would like other fonts in your shop. The shop team notes the wish.\n\nKind regards\nShop',
     }),
-    // In a fence, as models like to have it, and of a team that is not there.
+    // In a code fence, as models often answer, and with an unknown team.
     {
       marker: 'Sundays although',
       turns: [

@@ -1,8 +1,8 @@
-/** Where templates are taken to be deployed, and what emulators take for themselves. */
+/** The account and region of templates and emulators. */
 export const TEST_REGION = 'eu-west-1';
 export const TEST_ACCOUNT = '111122223333';
 
-/** What every SDK client of a test needs beside its endpoint. */
+/** Settings of every SDK client in tests, without its endpoint. */
 export const AWS_TEST_ACCOUNT = {
   region: 'us-east-1',
   credentials: { accessKeyId: 'test', secretAccessKey: 'test' },

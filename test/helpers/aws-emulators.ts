@@ -25,7 +25,7 @@ const START_LIMIT_MS = 60_000;
 
 /** Vitest's global set-up of project `aws`: the emulators for as long as the tests run. */
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
-  // Here, so that no two tests compile it at the same time.
+  // Here, because concurrent tests must not compile it twice.
   if (project.name === 'rehearsal') fetchLambdaRuntime();
   const { endpoints, stop } = await startAwsEmulators();
   project.provide('awsEndpoints', endpoints);

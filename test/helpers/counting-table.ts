@@ -1,7 +1,7 @@
 import type { Table } from '#core/ports/table.ts';
 
 interface CountedOperation {
-  /** As it was called when it began to be counted. */
+  /** The name that it was counted under. */
   readonly table: string;
   readonly method: string;
   /** Items read or written, at least one. */
@@ -10,7 +10,7 @@ interface CountedOperation {
   readonly stage: number;
 }
 
-/** What is done to tables, and how much of it has to happen one after the other. */
+/** Counts table operations and the longest chain of dependent ones. */
 export class OperationCounter {
   readonly operations: CountedOperation[] = [];
   #ended = 0;
@@ -19,7 +19,7 @@ export class OperationCounter {
     return this.operations.reduce((sum, { items }) => sum + items, 0);
   }
 
-  /** How many operations waited for another's end, one after the other, so far. */
+  /** Length of the longest chain of dependent operations so far. */
   get stages(): number {
     return this.#ended;
   }
@@ -33,7 +33,7 @@ export class OperationCounter {
       ) =>
       async (...args: Args): Promise<Result> => {
         const stage = this.#ended + 1;
-        // What was begun together is under way together, as over a network.
+        // Operations begun together run together, as over a network.
         await new Promise(setImmediate);
         const result = await call(...args);
         this.operations.push({ table: name, method, items: itemsOf(args, result), stage });

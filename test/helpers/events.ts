@@ -10,11 +10,11 @@ export interface StreamedRecord {
 export interface StreamedCall {
   readonly status: number;
   readonly headers: Headers;
-  /** As they come. */
+  /** The records as they arrive. */
   readonly records: AsyncGenerator<StreamedRecord>;
-  /** The text so far, as it was sent. */
+  /** The raw text received so far. */
   text(): string;
-  /** Hangs up. */
+  /** Closes the connection. */
   leave(): void;
 }
 

@@ -4,15 +4,15 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { TEST_ACCOUNT, TEST_REGION } from './templates.ts';
 
-/** A task's only container, started. */
+/** The running container of a task. */
 export interface FakeContainer {
-  /** Settles when it has ended, however it did. */
+  /** Settles when the container has ended in any way. */
   readonly exited: Promise<void>;
-  /** SIGKILL: what a lost host looks like, too. */
+  /** SIGKILL, also used to simulate a lost host. */
   kill(): void;
 }
 
-/** As much of the event as a function may rely on, as EventBridge sends it. */
+/** The part of EventBridge's event that functions may rely on. */
 export interface TaskStateEvent {
   readonly id: string;
   readonly source: 'aws.ecs';
@@ -41,29 +41,29 @@ export interface FakeTask {
 
 export interface FakeEcsOptions {
   readonly cluster: string;
-  /** ARNs of the revisions that there are. */
+  /** ARNs of the existing revisions. */
   readonly taskDefinitions: readonly string[];
-  /** Starts what the image would start, so that it listens on port 8080 of `address`, an address of this machine. */
+  /** Starts the image's program, listening on port 8080 of `address`, an address of this machine. */
   start(task: FakeTask, address: string): Promise<FakeContainer>;
-  /** Gets every event once, in order; may throw. */
+  /** Called once per event, in order; may throw. */
   onEvent?(event: TaskStateEvent): unknown;
 }
 
 export interface FakeEcs {
   readonly url: string;
-  /** All tasks ever started, newest last, as they are now. */
+  /** All tasks ever started in their current state, newest last. */
   readonly tasks: readonly FakeTask[];
-  /** The names of the actions that were asked for, in order. */
+  /** Names of the requested actions, in order. */
   readonly requests: readonly string[];
-  /** The next so many calls of RunTask are refused, or answered with a failure to place the task. */
+  /** Refuses the next `count` RunTask calls, or answers them with a placement failure. */
   refuse(count: number, how: 'throttle' | 'failure' | 'error'): void;
   /** From now on RunTask starts tasks again. */
   stopRefusing(): void;
-  /** The next so many calls of RunTask start their task, and their answer is lost. */
+  /** Starts the tasks of the next `count` RunTask calls and loses the answers. */
   loseAnswers(count: number): void;
-  /** The host of a task dies. */
+  /** Simulates the death of a task's host. */
   kill(taskArn: string): void;
-  /** Resolves once all events of what has happened were delivered. */
+  /** Resolves when all pending events are delivered. */
   settled(): Promise<void>;
   close(): Promise<void>;
 }
@@ -83,7 +83,7 @@ type Input = any;
 /** Task ids of ECS are a UUID without dashes. */
 const taskId = () => randomUUID().replaceAll('-', '');
 let lastAddress = Math.floor(Math.random() * 2 ** 16) + 256;
-/** Another address of this machine for every task, so that each has the port 8080 to itself, as on AWS. */
+/** A different loopback address per task: each has its own port 8080, as on AWS. */
 const nextAddress = (): string => {
   lastAddress = (lastAddress + 1) % 2 ** 20;
   return `127.${100 + ((lastAddress >> 16) & 0x0f)}.${(lastAddress >> 8) & 0xff}.${lastAddress & 0xff}`;
@@ -282,7 +282,7 @@ const attachmentsOf = (address: string | undefined, status: string): FakeTask['a
   },
 ];
 
-/** What AWS checks, by its API reference. */
+/** The checks of AWS's API reference. */
 function checkRunTask(input: Input, taskDefinitions: readonly string[]): void {
   if (!taskDefinitions.includes(input.taskDefinition)) throw invalid('TaskDefinition not found.');
   if (input.launchType !== 'FARGATE') throw invalid('launchType: nothing but FARGATE here');

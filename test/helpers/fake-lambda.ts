@@ -10,17 +10,17 @@ const MAX_ASYNC_EVENT_BYTES = 1024 * 1024;
 
 export interface FakeLambda {
   readonly url: string;
-  /** `<how> <function>` of every call, in order. */
+  /** `<invocation type> <function>` of every call, in order. */
   readonly calls: readonly string[];
-  /** The next so many calls are refused, or break off with the second piece of their answer. */
+  /** Throttles the next `count` calls, or breaks their answers off at the second chunk. */
   throttle(count: number): void;
   breakOff(count: number): void;
-  /** The next so many calls are carried out, and their answers are lost. */
+  /** Runs the next `count` calls and loses their answers. */
   fail(count: number): void;
   close(): Promise<void>;
 }
 
-/** Lambda's API as far as functions call each other: Invoke, in its three ways, on the SDK's wire protocol. */
+/** Lambda's Invoke in its three invocation types, on the SDK's wire protocol. */
 export async function startFakeLambda(
   invoke: (functionName: string, event: unknown, how: string) => Promise<Invocation>,
 ): Promise<FakeLambda> {

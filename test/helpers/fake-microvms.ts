@@ -26,24 +26,24 @@ export interface FakeVm {
   /** Of its proxy. */
   readonly url: string;
   readonly maximumDurationInSeconds: number;
-  /** As RunMicrovm was asked. */
+  /** The request of RunMicrovm. */
   readonly request: z.output<typeof runRequest>;
-  /** Resolves once nothing of it runs any more. */
+  /** Resolves when all its processes have ended. */
   readonly ended: Promise<void>;
 }
 
 export interface FakeMicrovms {
   /** Of the API, without a slash at the end. */
   readonly url: string;
-  /** All that were ever started, oldest first. */
+  /** All VMs ever started, oldest first. */
   readonly vms: readonly FakeVm[];
-  /** Operations that were asked for, such as `RunMicrovm`. */
+  /** Requested operations, such as `RunMicrovm`. */
   readonly asked: readonly string[];
-  /** The next requests of these operations fail with these errors, each once. */
+  /** Errors for the next requests of these operations, each used once. */
   failNext(operation: string, ...errors: string[]): void;
-  /** The runners of the next VMs end at once. */
+  /** Ends the runners of the next `count` VMs immediately. */
   breakNext(count: number): void;
-  /** As AWS does when a host fails: without a word. */
+  /** Ends a VM without an event, as AWS does when a host fails. */
   kill(vm: FakeVm): Promise<void>;
   close(): Promise<void>;
 }
@@ -79,7 +79,7 @@ const OPERATIONS: Readonly<Record<string, string>> = {
   'POST id auth-token': 'CreateMicrovmAuthToken',
 };
 
-/** Status of each error as the service's model has it. */
+/** HTTP status of each error in the service's model. */
 const STATUS: Readonly<Record<string, number>> = {
   ValidationException: 400,
   AccessDeniedException: 403,
@@ -181,7 +181,7 @@ export async function startFakeMicrovms(now: () => number = Date.now): Promise<F
   };
 }
 
-/** What a VM goes on from: the listener of the image, started and ready. A VM of AWS has it at once. */
+/** The snapshot that a VM resumes from: the image's listener, started and ready. */
 class Snapshot {
   readonly exited: Promise<unknown>;
   readonly #process: ChildProcess;

@@ -21,11 +21,11 @@ const DEFINITION = 'arn:aws:ecs:eu-west-1:111122223333:task-definition/sandbox:1
 const ACCOUNT = { region: 'eu-west-1', credentials: { accessKeyId: 'test', secretAccessKey: 'test' }, maxAttempts: 1 };
 
 export interface FargateOptions {
-  /** Where blobs are kept. */
+  /** Folder of the blobs. */
   readonly folder: string;
   readonly pool?: Partial<Pick<PoolSettings, 'idle' | 'max'>>;
   readonly config?: Partial<AwsConfig>;
-  /** What becomes of an event. @default - the keeper gets it once */
+  /** Handles an event. @default - the keeper gets it once */
   readonly onEvent?: (
     event: Parameters<NonNullable<FakeEcsOptions['onEvent']>>[0],
     deliver: () => Promise<void>,
@@ -41,9 +41,9 @@ export interface Fargate {
   readonly ecs: FakeEcs;
   readonly lambda: FakeLambda;
   readonly log: readonly string[];
-  /** What the clock does every minute. */
+  /** Runs the keeper's work of one minute. */
   minute(): Promise<void>;
-  /** Until so many tasks are idle. */
+  /** Waits until this many tasks are idle. */
   idle(count: number): Promise<void>;
   close(): Promise<void>;
 }

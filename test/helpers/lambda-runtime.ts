@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { PassThrough, Readable, type Writable } from 'node:stream';
 
-/** What a handler answered: a JSON value, or what it streamed, its prelude in front. */
+/** The result of a handler: a JSON value, or its stream including the prelude. */
 export interface Invocation {
   readonly isStream: boolean;
   readonly payload: AsyncIterable<Uint8Array>;
@@ -17,7 +17,7 @@ export interface HttpAnswer {
 type Handler = (...args: any[]) => unknown;
 
 const STREAMING = Symbol('streaming');
-/** Between the prelude of a streamed HTTP answer and its body. */
+/** Separator between the prelude and the body of a streamed answer. */
 const DELIMITER = new Uint8Array(8);
 
 /** The global that Lambda's Node runtime has for functions that stream, as it writes to the wire. */
@@ -34,7 +34,7 @@ Object.assign(globalThis, {
   },
 });
 
-/** Calls a handler as Lambda does. Rejects, or breaks the payload off, as the handler fails. */
+/** Calls a handler as Lambda does. A failing handler rejects or truncates the payload. */
 export async function invoke(handler: Handler, event: unknown): Promise<Invocation> {
   const context = {
     awsRequestId: randomUUID(),
@@ -54,7 +54,7 @@ export async function invoke(handler: Handler, event: unknown): Promise<Invocati
   return { isStream: true, payload: stream };
 }
 
-/** Status and headers of a streamed answer, and what follows. Throws when it ends before its body begins. */
+/** Status, headers and body of a streamed answer. Throws if it ends before the body. */
 export async function splitPrelude(payload: AsyncIterable<Uint8Array>): Promise<HttpAnswer> {
   const chunks = payload[Symbol.asyncIterator]();
   let head = Buffer.alloc(0);

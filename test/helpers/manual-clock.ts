@@ -1,7 +1,7 @@
 import { setImmediate } from 'node:timers/promises';
 import type { Clock } from '#core/ports/clock.ts';
 
-/** Far enough ahead that DynamoDB's own TTL, which goes by real time, removes nothing of a test. */
+/** Far enough ahead that DynamoDB's TTL, which uses real time, removes no test data. */
 const START = Date.parse('2035-06-01T12:00:00Z');
 
 /** A clock that stands still until a test moves it. */
@@ -13,7 +13,7 @@ export class ManualClock implements Clock {
     this.#now = startMs;
   }
 
-  /** How many calls of `sleep` are waiting: what a test polls to know that the code has come to its pause. */
+  /** Number of waiting `sleep` calls; tests poll it until the code under test pauses. */
   get sleepers(): number {
     return this.#sleepers.size;
   }

@@ -19,7 +19,7 @@ import { FolderBlobs } from '#local/folder-blobs.ts';
 import { SqliteTable } from '#local/sqlite-table.ts';
 import { ManualClock } from './manual-clock.ts';
 
-/** Every line that was logged. */
+/** All logged lines. */
 export interface LogLine {
   readonly level: string;
   readonly message: string;
@@ -32,7 +32,7 @@ export interface MemoryDeps extends AllDeps {
   readonly lines: LogLine[];
 }
 
-/** The local parts without a server and without a sandbox, with a clock that stands still; gone with the test. */
+/** The local adapters without server and sandbox, with a manual clock; removed with the test. */
 export function memoryDeps(settings: Partial<Config> = {}): MemoryDeps {
   const folder = mkdtempSync(join(tmpdir(), 'platform-test-'));
   const database = openDatabase(':memory:');

@@ -9,14 +9,14 @@ import { clientOf } from './platform.ts';
 
 const START = join(import.meta.dirname, '../../local/start.ts');
 
-/** For several processes, one after the other; gone with the test. */
+/** A data folder for consecutive processes, removed with the test. */
 export function dataFolder(): string {
   const folder = mkdtempSync(join(tmpdir(), 'platform-kill-'));
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
   return folder;
 }
 
-/** A platform in a process of its own, until it has said where it listens. */
+/** Starts a platform in its own process and waits until it listens. */
 export async function startProcess(folder: string, settings: Record<string, string>) {
   const child = spawn(process.execPath, [START, '--no-examples'], {
     env: {

@@ -13,25 +13,25 @@ import { makeDue } from './schedules.ts';
 import { type ScriptedLlm, startScriptedLlm } from './scripted-llm/server.ts';
 import { addMember, addUser, type TestUser } from './users.ts';
 
-/** A platform under test: what a suite of `test/e2e` needs to know of it. */
+/** A platform under test, as the suites of `test/e2e` see it. */
 export interface Target {
   /** Without a slash at the end. */
   readonly url: string;
   /** API key of the owner of the workspace {@link Target.slug}. */
   readonly key: string;
   readonly slug: string;
-  /** Makes another user with a workspace of his own. */
+  /** Creates another user with a personal workspace. */
   addUser(slug: string): Promise<TestUser>;
   addMember(user: TestUser, workspaceId: string): Promise<void>;
   /** As an operator. */
   setPlan(workspaceId: string, plan: PlanName): Promise<void>;
   /** As an operator, in cents. */
   grantCredits(slug: string, cents: number): Promise<void>;
-  /** Has the host's own timers fire a schedule as if the present minute were one of its own. */
+  /** Makes the host's timers fire a schedule as if it were due in the current minute. */
   fire(workspaceId: string, scheduleId: string): Promise<void>;
-  /** What it asks for all providers. */
+  /** The scripted model behind all providers. */
   readonly llm: ScriptedLlm;
-  /** Interpreters in the sandbox: tests of a missing one are skipped by name. */
+  /** Interpreters in the sandbox; tests of a missing one are skipped. */
   readonly interpreters: { readonly python?: string; readonly node?: string };
   close(): Promise<void>;
 }
@@ -52,9 +52,9 @@ export async function startLocalTarget(
     PLATFORM_DATA: folder,
     PLATFORM_LOG_LEVEL: 'error',
     PLATFORM_WORKSPACE: 'acme',
-    // Tests are one client that knocks without a key again and again.
+    // All tests are one address that sends many requests without a key.
     PLATFORM_ADDRESS_LIMIT: '100000',
-    // Receivers of tests are on this machine.
+    // Receivers of tests listen on this machine.
     PLATFORM_OUTBOUND_HOSTS: '127.0.0.1',
     ...llm.settings,
     ...settings,
@@ -82,7 +82,7 @@ export async function startLocalTarget(
   };
 }
 
-/** Has a test, or the tests of a `describe`, skipped where the platform does not ask the scripted model. */
+/** Skips a test or `describe` on platforms that do not use the scripted model. */
 export const needsModel = (target: Target): unknown => target.llm;
 
 /** A zip of text files. */

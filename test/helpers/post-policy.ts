@@ -2,11 +2,11 @@ import { createHmac } from 'node:crypto';
 import { readMultipart } from '#core/http/multipart.ts';
 import { AWS_TEST_ACCOUNT } from './aws-account.ts';
 
-/** What a POST of a form asks S3 for. */
+/** The object that a POST of a form would create in S3. */
 interface FormPost {
   readonly bucket: string;
   readonly key: string;
-  /** As S3 answers it; absent when the form's policy allows what was sent. */
+  /** S3's refusal; absent when the policy allows the form. */
   readonly refusal?: { readonly status: number; readonly code: string };
 }
 

@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { createServer, type IncomingHttpHeaders } from 'node:http';
 import type { AddressInfo } from 'node:net';
 
-/** One POST that came in. */
+/** One received POST. */
 export interface Received {
   readonly path: string;
   readonly headers: IncomingHttpHeaders;
@@ -11,16 +11,16 @@ export interface Received {
   readonly body: any;
 }
 
-/** Somebody else's server, where the platform posts to. */
+/** A user's server that the platform posts to. */
 export interface Receiver {
   /** Without a slash at the end. */
   readonly url: string;
-  /** What came to paths that begin with `path`, oldest first. */
+  /** Requests to paths that begin with `path`, oldest first. */
   at(path: string): readonly Received[];
   close(): void;
 }
 
-/** Answers 204, and paths with a number in them, such as `/500/x`, that status. */
+/** Answers 204; a path such as `/500/x` gets that status. */
 export async function startReceiver(): Promise<Receiver> {
   const received: Received[] = [];
   const server = createServer(async (request, response) => {

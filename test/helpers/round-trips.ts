@@ -7,11 +7,11 @@ import { OperationCounter } from './counting-table.ts';
 import { addUser } from './users.ts';
 
 export interface RoundTrips {
-  /** Items read or written, what goes on after the answer included. */
+  /** Items read or written, including work after the answer. */
   readonly items: number;
-  /** Operations that had to wait for one another before the model was asked. */
+  /** Length of the chain of dependent operations before the model is asked. */
   readonly stagesBeforeLlm: number;
-  /** What was done to which table, such as `main.get`, in the order in which it ended. */
+  /** Operations such as `main.get`, in order of completion. */
   readonly operations: readonly string[];
 }
 
@@ -59,7 +59,7 @@ export async function countPromptCall(deps: AllDeps): Promise<RoundTrips> {
     supported_providers: ['anthropic'],
     input_schema: { type: 'object', properties: { name: { type: 'string' } }, required: ['name'] },
   });
-  // The first call of a process learns which workspace the slug is, which never changes.
+  // The first call of a process looks the slug up and caches it.
   await send(counted, 'POST', `/${slug}/greeter/v1/run`, { name: 'Ada' });
   await Promise.all(background);
   const before = { items: counter.items, stages: counter.stages, operations: counter.operations.length };

@@ -3,7 +3,7 @@ import { connect, createServer, type Socket } from 'node:net';
 import type { FakeContainer } from './fake-ecs.ts';
 import { startRunner } from './runner.ts';
 
-/** The real runner, as a task's container: on port 8080 of an address of its own. */
+/** The real runner as a task's container, on port 8080 of its own address. */
 export async function startRunnerTask(_: unknown, address: string): Promise<FakeContainer> {
   const runner = await startRunner({ PLATFORM_RUNNER_LEASE_SECONDS: '600' });
   const port = Number(new URL(runner.url).port);

@@ -28,7 +28,7 @@ export interface RunnerProcess {
 
 let built: Promise<string> | undefined;
 
-/** The program of the runner's image, built once a worker: reading its TypeScript would be most of each start. */
+/** The bundled runner of the image, built once per worker: loading TypeScript would dominate every start. */
 function builtRunner(): Promise<string> {
   built ??= (async () => {
     const folder = mkdtempSync(join(tmpdir(), 'runner-built-'));
@@ -39,7 +39,7 @@ function builtRunner(): Promise<string> {
   return built;
 }
 
-/** The real runner as a process of this machine, on a port of its own; it isolates its job as the local host does. */
+/** Starts the real runner as a local process on a free port; it isolates its job as the local host does. */
 export async function startRunner(env: Readonly<Record<string, string>> = {}): Promise<RunnerProcess> {
   // It dies with the process that started it.
   const child = spawn('setpriv', ['--pdeathsig', 'KILL', process.execPath, await builtRunner()], {
@@ -90,7 +90,7 @@ export async function serveBlobs(
   };
 }
 
-/** What a dispatcher sends for `spec`. */
+/** The job that a dispatcher sends for `spec`. */
 export const jobFor = (
   { turn: _, bundle, layer, ...spec }: SandboxSpec,
   linkTo: (key: string) => string,
@@ -104,7 +104,7 @@ export const jobFor = (
   ...more,
 });
 
-/** A sandbox whose sessions are runners, each started for it. */
+/** A sandbox that starts a runner for each session. */
 export class RunnerSandbox implements Sandbox {
   readonly #linkTo: (key: string) => string;
   readonly #start: () => Promise<Pick<RunnerProcess, 'url' | 'kill'>>;

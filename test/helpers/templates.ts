@@ -34,7 +34,7 @@ export interface Synthesis {
   readonly observability: Template;
   /** Only where programs run on Fargate or in MicroVMs. */
   readonly compute?: Template;
-  /** Where it lies, with its assets. */
+  /** Folder of the assembly with its assets. */
   readonly folder: string;
   readonly stacks: readonly { readonly name: string; readonly template: Template }[];
 }
@@ -109,7 +109,7 @@ export const functionIdOf = (template: Template, fn: string): string =>
     Properties.FunctionName?.endsWith(`-${fn}`),
   )![0];
 
-/** The environment that a function is given. */
+/** Environment variables of a function. */
 export function environmentOf(template: Template, fn: string): Record<string, string> {
   const { Variables } = template.Resources[functionIdOf(template, fn)]!.Properties.Environment;
   return Object.fromEntries(

@@ -9,7 +9,7 @@ export function filledForm({ fields }: UploadForm, content: string | Uint8Array)
   return form;
 }
 
-/** Sends a form, and answers the status. */
+/** Sends a form and returns the status. */
 export async function postForm(url: string, body: RequestInit['body']): Promise<number> {
   const response = await fetch(url, { method: 'POST', body });
   await response.arrayBuffer();

@@ -97,9 +97,9 @@ export async function startRehearsal(
     baseUrl: api.url,
     mailFrom: SENDER,
     settings: {
-      // Tests are one client that knocks without a key again and again.
+      // All tests are one address that sends many requests without a key.
       PLATFORM_ADDRESS_LIMIT: '100000',
-      // Receivers of tests are on this machine.
+      // Receivers of tests listen on this machine.
       PLATFORM_OUTBOUND_HOSTS: '127.0.0.1',
       PLATFORM_POOL_START_SECONDS: String(POOL.startSeconds),
       ...llm.settings,

@@ -8,7 +8,7 @@ export interface Job {
   readonly method: string;
   readonly args?: readonly unknown[];
   readonly options?: Readonly<Record<string, unknown>>;
-  /** Of a request to make the client from. */
+  /** Headers of the request that the client is made from. */
   readonly headers?: Readonly<Record<string, string>>;
 }
 
@@ -26,7 +26,7 @@ export interface Outcome {
 
 export interface Language {
   readonly name: 'JavaScript' | 'Python';
-  /** Does a job in a process that has these variables and no others of the platform. */
+  /** Runs a job in a process with these variables of the platform and no others. */
   run(job: Job, env: Readonly<Record<string, string>>): Promise<Outcome>;
 }
 
@@ -47,7 +47,7 @@ function language(name: Language['name'], command: readonly string[], variables:
   };
 }
 
-/** Python is missing where the machine has none. */
+/** Without Python if the machine has none. */
 export function languages(): Language[] {
   const javaScript = language('JavaScript', [process.execPath, pathOf('driver.js')], {});
   try {

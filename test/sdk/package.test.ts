@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url';
 import { expect, test } from 'vitest';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
-/** Run in the folder, because a tsconfig.json where it is run would count. */
+/** Runs in the folder: tsc would use a tsconfig.json of the current folder. */
 const tsc = (cwd: string, ...args: string[]) =>
   execFileSync(process.execPath, [join(ROOT, 'node_modules/typescript/bin/tsc'), ...args], { cwd });
 

@@ -4,7 +4,7 @@ import { routes } from '#core/api/routes.ts';
 import { clientOf, publishCode, startLocalTarget } from '#test/helpers/platform.ts';
 import { type Job, languages } from './languages.ts';
 
-/** As on AWS: what is larger than this must not come with the request. */
+/** Maximum body, as on AWS: larger content must be uploaded first. */
 const target = await startLocalTarget({ PLATFORM_MAX_DIRECT_BODY_MB: '2.1' });
 const LARGE = 'ü"'.repeat(1_500_000);
 afterAll(() => target.close());
@@ -21,7 +21,7 @@ await publishCode(client, 'add', { 'main.js': ADD });
 const WAIT = `setTimeout(() => console.log('{}'), 60_000)`;
 await publishCode(client, 'wait', { 'main.js': WAIT });
 
-/** What an agent needs to call `acme/add@v1`. */
+/** Environment of an agent that may call `acme/add@v1`. */
 const orchestrates = (command: string) => ({
   runtime: { command },
   manifest: {
@@ -32,7 +32,7 @@ const orchestrates = (command: string) => ({
   },
 });
 
-/** Each adds three pairs at once, one of which is none, and says what became of them. */
+/** Each adds three pairs concurrently, one of them invalid, and reports the results. */
 const PROGRAMS = {
   JavaScript: {
     files: {

@@ -24,7 +24,7 @@ export function json(response: ServerResponse, status: number, body: unknown): v
   response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body));
 }
 
-/** A server on loopback that remembers what it was asked. */
+/** A loopback server that records its requests. */
 export async function startRecorder(): Promise<Recorder> {
   const server = createServer(async (incoming, response) => {
     const content = await text(incoming);

@@ -5,7 +5,7 @@ import { beforeEach, describe, expect, test } from 'vitest';
 import { type Job, languages } from './languages.ts';
 import { json, type Recorder, startRecorder } from './recorder.ts';
 
-/** What both SDKs put on the wire, and what they make of answers (`contract.md` 1.1 to 1.3, 3, 15.4, 15.5, 17). */
+/** The requests of both SDKs, and their handling of answers (`contract.md` 1.1 to 1.3, 3, 15.4, 15.5, 17). */
 describe.each(languages())('the SDK for $name', ({ run }) => {
   let gateway: Recorder;
   beforeEach(async () => {

@@ -5,7 +5,7 @@ const target = await startLocalTarget();
 afterAll(() => target.close());
 const client = clientOf(target);
 
-/** Each does the same from inside its sandbox, with nothing but what every run has. */
+/** The same program in both languages, using only what every run has. */
 const PROGRAMS = {
   javascript: {
     'main.mjs': `import { message, storage, task } from 'agent-platform-sdk';
@@ -75,7 +75,7 @@ const { python, node } = target.interpreters;
 test.skipIf(!node).each([['javascript', 'node main.mjs', 'JavaScript']] as const)('%s', run);
 test.skipIf(!python).each([['python', 'python3 main.py', 'Python']] as const)('%s', run);
 
-/** A run's own key is all that the SDK needs; the run's workspace is the one it works in. */
+/** The SDK needs only the run's own key, and works in the run's workspace. */
 async function run(language: keyof typeof PROGRAMS, command: string, shown: string): Promise<void> {
   const name = `sdk-${language}`;
   await publishCode(client, name, PROGRAMS[language], { runtime: { command } });

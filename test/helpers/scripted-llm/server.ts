@@ -37,14 +37,14 @@ export interface ScriptedLlm {
   readonly url: string;
   /** The platform's settings for it. */
   readonly settings: Readonly<Record<string, string>>;
-  /** What was asked, oldest first; the last 1000. */
+  /** The last 1000 requests, oldest first. */
   readonly requests: readonly RecordedRequest[];
-  /** Requests that are being answered. */
+  /** Requests in progress. */
   readonly open: number;
   script(script: Script): void;
   /** Answers the next requests with these turns, in order. */
   queue(...turns: ScriptedTurn[]): void;
-  /** Lets turns that wait for this name answer, also those that come later. */
+  /** Releases all current and later turns that wait for this name. */
   release(name: string): void;
   /** Forgets scripts and requests. */
   reset(): void;
@@ -72,7 +72,7 @@ export interface RecordedRequest {
   // biome-ignore lint/suspicious/noExplicitAny: bodies of four APIs.
   readonly body: any;
   readonly headers: IncomingMessage['headers'];
-  /** How it went: `gone` when the client left before the end. */
+  /** The outcome: `gone` if the client disconnected before the end. */
   outcome: 'open' | 'answered' | 'failed' | 'gone';
 }
 
@@ -125,7 +125,7 @@ class ScriptedModel {
   #default: ScriptedTurn = {};
   #gates = new Map<string, PromiseWithResolvers<void>>();
 
-  /** Open once it is resolved. */
+  /** Resolved when the gate opens. */
   gate(name: string): PromiseWithResolvers<void> {
     if (!this.#gates.has(name)) this.#gates.set(name, Promise.withResolvers());
     return this.#gates.get(name)!;
@@ -133,7 +133,7 @@ class ScriptedModel {
 
   script({ turns = [], key = ANY_KEY, rules = [], default: fallback }: Script): void {
     this.#queues.set(key, [...(this.#queues.get(key) ?? []), ...turns]);
-    // The newest first: a test may replace a rule.
+    // The newest rule wins: a test may replace an older one.
     this.#rules = [...rules, ...this.#rules];
     if (fallback) this.#default = fallback;
   }
@@ -221,7 +221,7 @@ function readBody(request: IncomingMessage): Promise<string> {
   });
 }
 
-/** What a provider answers before its model is asked. */
+/** The provider's answer before its model is asked. */
 function refusal(provider: string, apiKey: string | undefined, { problem }: Asked): ScriptedTurn | undefined {
   if (provider !== 'ollama') {
     // Google calls a wrong key a bad request.
@@ -234,7 +234,7 @@ function refusal(provider: string, apiKey: string | undefined, { problem }: Aske
 
 const DIRECTIVE = '[[llm ';
 
-/** The first directive that can be read: the same text stands escaped in the JSON of the input, too. */
+/** The first directive that parses: the input's JSON contains an escaped copy of the text. */
 function directiveIn(text: string): readonly ScriptedTurn[] | undefined {
   for (let at = text.indexOf(DIRECTIVE); at >= 0; at = text.indexOf(DIRECTIVE, at + 1)) {
     for (let end = text.indexOf(']]', at); end >= 0; end = text.indexOf(']]', end + 1)) {

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 
-/** What the scripted model answers to one request, or how it fails to. */
+/** The scripted answer or failure for one request. */
 export interface ScriptedTurn {
   /** @default 'ok', or nothing beside tool calls */
   readonly text?: string;
@@ -119,7 +119,7 @@ export function fillIn(turn: ScriptedTurn, asked: Asked): Answer {
   };
 }
 
-/** Near enough, and always the same. */
+/** A rough, deterministic token count. */
 const tokens = (text: string): number => Math.max(1, Math.ceil(text.length / 4));
 
 /** Pieces as a model streams them: a few letters each. */
@@ -127,7 +127,7 @@ export function pieces(text: string): string[] {
   return text.match(/[\s\S]{1,8}/g) ?? [];
 }
 
-/** Proves that a thought comes back as it went out. */
+/** Signature that proves that a thought was sent back unchanged. */
 export const signatureOf = (thinking: string): string =>
   createHash('sha256').update(`scripted ${thinking}`).digest('base64');
 
