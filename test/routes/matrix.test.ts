@@ -3,12 +3,11 @@ import { routes } from '#core/api/routes.ts';
 import { pathParameters, type Route } from '#core/http/route.ts';
 import { type Answer, clientOf, type LocalTarget, request, startLocalTarget } from '#test/helpers/platform.ts';
 import type { TestUser } from '#test/helpers/users.ts';
-import { goodBody, UNKNOWN_ID, UPSERTS, withQuery } from './rows.ts';
+import { goodBody, jsonBody, UNKNOWN_ID, UPSERTS, withQuery } from './rows.ts';
 
 /**
- * Every row x who asks x whose things are asked for: the status, and that nothing of a workspace shows in an answer to
- * somebody who is not of it. Made from the route table: what a new row does is known from its `auth`, `agents`, `role` and
- * parameters.
+ * Every row x actor x owner of the thing asked for: checks the status, and that no answer shows a workspace's data to an
+ * outsider. Made from the route table: `auth`, `agents`, `role` and parameters of a row tell what to expect.
  */
 const rows = routes as readonly Route[];
 const ACTORS = [
@@ -25,7 +24,7 @@ const ACTORS = [
 const TARGETS = ['own', 'foreign', 'unknown'] as const;
 type Actor = (typeof ACTORS)[number];
 
-/** Of all that a workspace holds. */
+/** Each tenant's data hold its mark. */
 const MARKS = { home: 'zebra-crossing', away: 'pelican-crossing' };
 
 interface Tenant {
@@ -97,11 +96,11 @@ async function agentKey({ user }: Tenant): Promise<string> {
   return (await client.createServiceKey({ params: { id: agent!.id } })).key;
 }
 
-/** Makes a thing of a tenant that a parameter leads to; a new one each time, for some rows delete them. */
+/** Parameter -> makes a thing of the tenant, and returns the value that names it. A new one each time, because some rows delete it. */
 const MAKERS: Record<string, (tenant: Tenant, row: Route, made: Record<string, string>) => Promise<string>> = {
   workspace_id: async ({ user }) => user.workspaceId,
   async id({ user, mark }, row) {
-    // There it is the org.
+    // Here `id` is the org.
     if (row.path.startsWith('/agents/{id}/{agent}')) return user.slug;
     const client = clientOf(target, user.key);
     if (row.path.startsWith('/api-keys')) return (await client.createApiKey({ body: { name: mark } })).id;
@@ -134,9 +133,6 @@ const MAKERS: Record<string, (tenant: Tenant, row: Route, made: Record<string, s
     await clientOf(target, user.key).putSecret({ params, body: { name, value: mark, description: mark } });
     return name;
   },
-  task_id: async ({ user, mark }) => (await clientOf(target, user.key).createTask({ body: { title: mark } })).id,
-  message_id: async ({ user, mark }) =>
-    (await clientOf(target, user.key).sendMessage({ body: { title: mark, body: mark } })).id,
   async namespace({ user, mark }) {
     const namespace = `n-${unique()}`;
     await clientOf(target, user.key).putDocument({ params: { namespace, key: 'note' }, body: { mark } });
@@ -158,10 +154,30 @@ const MAKERS: Record<string, (tenant: Tenant, row: Route, made: Record<string, s
   run_id: async ({ runId }) => runId,
   trace_id: async ({ runId }) => runId,
 };
+
+/** Maker of every other parameter: the POST row of its collection, which must answer the `id`. */
+async function makeByPost(
+  name: string,
+  { user, mark }: Tenant,
+  { path }: Route,
+  made: Record<string, string>,
+): Promise<string> {
+  const collection = path.slice(0, path.indexOf(`/{${name}}`));
+  const row = rows.find((each) => each.method === 'POST' && each.path === collection);
+  if (row === undefined) throw new Error(`{${name}} of ${path} has no maker: add one to MAKERS`);
+  const json = jsonBody(row, mark);
+  const answer = await request(target, 'POST', fill(collection, made), { key: user.key, json });
+  expect(answer.body.id, JSON.stringify(answer.body)).toEqual(expect.any(String));
+  return answer.body.id;
+}
+
+const fill = (path: string, params: Record<string, string>): string =>
+  path.replaceAll(/\{(\w+)\}/g, (_, name: string) => encodeURIComponent(params[name]!));
+
 const webhookSecrets = new Map<string, string>();
 const unique = (): string => crypto.randomUUID().replaceAll('-', '').slice(0, 12);
 
-/** What leads nowhere; of names, what nobody has. */
+/** Values that name nothing, where a UUID will not do. */
 const NOWHERE: Record<string, string> = {
   name: 'NOT_THERE',
   org: 'nobody',
@@ -173,7 +189,7 @@ const NOWHERE: Record<string, string> = {
 async function paramsOf(row: Route, actor: Actor, of: (typeof TARGETS)[number]): Promise<Record<string, string>> {
   const params: Record<string, string> = {};
   const names = pathParameters(row.path);
-  // Of a workspace's things one that is not there; where there is nothing but the workspace, that.
+  // `unknown` means a missing thing of the own workspace, or a missing workspace if the path names nothing else.
   const isOnlyWorkspace = names.length === 1 && names[0] === 'workspace_id';
   for (const name of names) {
     if (of === 'unknown') {
@@ -188,9 +204,7 @@ async function paramsOf(row: Route, actor: Actor, of: (typeof TARGETS)[number]):
         key: name === 'id' && row.path.startsWith('/api-keys') ? ownKey(actor) : home.user.key,
       };
       const tenant = of === 'own' ? { ...home, user: owner } : away;
-      const make = MAKERS[name];
-      if (make === undefined) throw new Error(`{${name}} of ${row.path} has no maker: add one to MAKERS`);
-      params[name] = await make(tenant, row, params);
+      params[name] = await (MAKERS[name]?.(tenant, row, params) ?? makeByPost(name, tenant, row, params));
     }
   }
   return params;
@@ -199,24 +213,23 @@ const ownKey = (actor: Actor): string => (actor === 'member' ? keys.member! : ho
 
 const ask = async (row: Route, actor: Actor, of: (typeof TARGETS)[number]): Promise<Answer> => {
   const params = await paramsOf(row, actor, of);
-  const path = row.path.replaceAll(/\{(\w+)\}/g, (_, name: string) => encodeURIComponent(params[name]!));
-  return request(target, row.method, withQuery(row, path), {
+  return request(target, row.method, withQuery(row, fill(row.path, params)), {
     ...goodBody(row),
     key: keys[actor],
     headers: { 'x-workspace-id': home.user.workspaceId },
   });
 };
 
-/** Rows that answer 404 about what is there, for it holds nothing. */
+/** Rows that answer 404 because the thing exists but is empty. */
 const EMPTY = ['downloadOwnBundle', 'getRunDag'];
-/** The key is what gives the right, whoever has it. */
+/** The secret in the path gives the right, regardless of the caller. */
 const isBearer = (row: Route) => row.path.includes('{token}') || row.auth === 'webhook';
 
-/** The path, not the header, says where a request acts. */
+/** The path names the agent's own workspace; the header does not matter then. */
 const isAtHomeAway = (row: Route, actor: Actor, of: (typeof TARGETS)[number]): boolean =>
   actor === 'foreign agent' && of === 'foreign' && row.agents === true && row.path.includes('{workspace_id}');
 
-/** The statuses that an answer may have. */
+/** Tells which statuses the answer may have. */
 function expectedOf(row: Route, actor: Actor, of: (typeof TARGETS)[number]): (status: number) => boolean {
   const only =
     (...statuses: number[]) =>
@@ -224,14 +237,13 @@ function expectedOf(row: Route, actor: Actor, of: (typeof TARGETS)[number]): (st
       statuses.includes(status);
   const served = (status: number) => status < 500 && ![401, 403, 404].includes(status);
   if (actor === 'nobody' || actor === 'revoked') return only(401);
-  // It asks for what is its own there.
   if (isAtHomeAway(row, actor, of)) return served;
   if (actor === 'outsider' || actor === 'former member' || actor === 'foreign agent') return only(403);
-  // What is no row of agents does not ask whose key it is.
+  // Rows that do not admit agents refuse any agent's key without looking it up.
   if (actor === 'revoked agent') return only(row.agents ? 401 : 403);
   if (actor === 'agent' && !row.agents) return only(403);
   if (actor === 'member' && row.role === 'owner') return only(403);
-  // Static keys call what their agent declares.
+  // A static key may call only the agents that its agent declares.
   if (actor === 'agent' && row.operationId === 'callAgent') return only(403, 404);
   const names = pathParameters(row.path);
   if (of === 'own' || names.length === 0) {
@@ -247,7 +259,7 @@ const cells = rows
   .filter((row) => row.auth === 'key')
   .flatMap((row) => ACTORS.map((actor) => [`${row.method} ${row.path}`, actor, row] as const));
 
-describe.concurrent('who may do what with whose things', () => {
+describe.concurrent('access by actor and owner', () => {
   test.for(cells)('%s by %s', async ([, actor, row]) => {
     for (const of of TARGETS) {
       if (isBearer(row) && of === 'foreign') continue;
@@ -263,7 +275,7 @@ describe.concurrent('who may do what with whose things', () => {
 
 describe.concurrent('rows without a key', () => {
   test.for(rows.filter((row) => row.auth !== 'key').map((row) => [`${row.method} ${row.path}`, row] as const))(
-    '%s answers everybody alike',
+    '%s answers every caller alike',
     async ([, row]) => {
       for (const of of TARGETS) {
         const plain = await ask(row, 'nobody', of);
@@ -281,7 +293,7 @@ describe.concurrent('rows without a key', () => {
   );
 });
 
-test('everything that is of a workspace was there', async () => {
+test('every kind of thing existed in the workspace', async () => {
   const { user, mark } = home;
   const client = clientOf(target, user.key);
   const params = { workspace_id: user.workspaceId };

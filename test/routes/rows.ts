@@ -1,38 +1,66 @@
-import type { Route } from '#core/http/route.ts';
+import * as z from 'zod';
+import { isRaw, type Route } from '#core/http/route.ts';
 import type { request } from '#test/helpers/platform.ts';
 
-/** What suites that are made of the route table have to know of single rows. */
+/** What the suites made from the route table must know about single rows. */
 export const UNKNOWN_ID = '3f2504e0-4f89-41d3-9a0c-0305e82c3301';
 
-/** What a name that nobody has used yet is for. */
+/** Rows that accept a name that is not used yet. */
 export const UPSERTS: readonly string[] = ['listDocuments', 'putDocument'];
+
+/** Bodies that the schema alone does not tell. */
+const BODIES: Readonly<Record<string, () => object>> = {
+  createWorkspace: () => ({ name: `made ${crypto.randomUUID()}` }),
+  updateMember: () => ({ role: 'member' }),
+  putSecret: () => ({ name: 'A', value: 'v' }),
+  createSecret: () => ({ name: 'A', value: 'v' }),
+  createAgent: () => ({ name: 'made', type: 'prompt', description: 'x', prompt: 'x' }),
+  validateAgent: () => ({ name: 'made', type: 'prompt', description: 'x', prompt: 'x' }),
+  updateAgent: () => ({ description: 'x' }),
+  createSchedule: () => ({ agent: 'secretive', cron_expression: '0 9 * * *' }),
+};
+
+interface Shape {
+  readonly type?: string;
+  readonly format?: string;
+  readonly enum?: readonly unknown[];
+  readonly anyOf?: readonly Shape[];
+  readonly minimum?: number;
+  readonly properties?: Readonly<Record<string, Shape>>;
+  readonly required?: readonly string[];
+}
+
+/** The smallest value of a JSON schema, with `text` in its strings. */
+function smallest(shape: Shape, text: string): unknown {
+  if (shape.enum) return shape.enum[0];
+  if (shape.anyOf) return smallest(shape.anyOf[0]!, text);
+  if (shape.type === 'object') {
+    const required = (shape.required ?? []).map((name) => [name, smallest(shape.properties![name]!, text)]);
+    return Object.fromEntries(required);
+  }
+  if (shape.type === 'array') return [];
+  if (shape.type === 'string') return { email: 'x@example.com', uuid: UNKNOWN_ID }[shape.format ?? ''] ?? text;
+  return shape.type === 'boolean' ? true : (shape.minimum ?? 1);
+}
+
+/** The smallest JSON body that the row accepts, with `text` in its strings. */
+export function jsonBody({ request, operationId }: Route, text = 'x'): unknown {
+  if (request?.body === undefined || isRaw(request.body)) return undefined;
+  return (
+    BODIES[operationId]?.() ??
+    smallest(z.toJSONSchema(request.body, { io: 'input', unrepresentable: 'any' }) as Shape, text)
+  );
+}
 
 /** A body that the row accepts, so that nothing but the thing under test is wrong. */
 export function goodBody(row: Route): Pick<Parameters<typeof request>[3] & object, 'json' | 'body'> {
-  const bodies: Record<string, unknown> = {
-    createApiKey: { name: 'x' },
-    createTask: { title: 'x' },
-    createWorkspace: { name: `made ${crypto.randomUUID()}` },
-    inviteMember: { email: 'x@example.com' },
-    createInvite: { email: 'x@example.com' },
-    updateMember: { role: 'member' },
-    sendMessage: { title: 'x', body: 'x' },
-    putSecret: { name: 'A', value: 'v' },
-    createSecret: { name: 'A', value: 'v' },
-    updateSecret: { value: 'v' },
-    createAgent: { name: 'made', type: 'prompt', description: 'x', prompt: 'x' },
-    validateAgent: { name: 'made', type: 'prompt', description: 'x', prompt: 'x' },
-    updateAgent: { description: 'x' },
-    createUpload: { purpose: 'call' },
-    createSchedule: { agent: 'secretive', cron_expression: '0 9 * * *' },
-  };
   if (row.operationId === 'patchDocument' || row.operationId === 'putDocument') return { json: {} };
   if (row.operationId === 'uploadBundle') {
     const body = new FormData();
     body.set('file', new Blob(['PK']), 'bundle.zip');
     return { body };
   }
-  return row.request?.body === undefined ? {} : { json: bodies[row.operationId] ?? {} };
+  return row.request?.body === undefined ? {} : { json: jsonBody(row) ?? {} };
 }
 export const withQuery = (row: Route, path: string): string =>
   row.operationId === 'previewAgent' ? `${path}?name=xx` : path;

@@ -24,7 +24,7 @@ const table: readonly Route[] = routes;
 const stages = { dev: synthesise(dev), prod: synthesise(prod) };
 
 describe.each(Object.entries(stages))('%s', (name, { app, data, api, observability }) => {
-  test('cdk-nag has nothing to say that is not acknowledged', () => {
+  test('every finding of cdk-nag is acknowledged', () => {
     expect(new AwsSolutionsChecks().validateScope(app).violations).toEqual([]);
   });
 
@@ -34,42 +34,18 @@ describe.each(Object.entries(stages))('%s', (name, { app, data, api, observabili
     expect(Object.keys(api.Resources).length).toBeLessThan(400);
   });
 
-  test('no account and no key is written into a template', () => {
+  test('no template holds an account id or a key', () => {
     const text = JSON.stringify([data, api, observability]);
     expect(text).not.toMatch(/(?<![\w.-])\d{12}(?![\w.-])/);
     expect(text).not.toMatch(/sk_live_|AKIA[A-Z0-9]{16}|SecretString/);
   });
 
-  test("each function's settings are ones that the platform takes", () => {
+  test("each function's settings are valid", () => {
     for (const fn of FUNCTION_NAMES) {
       const config = parseAwsConfig(environmentOf(api, fn));
       expect(config.logLevel).toBe(name === 'dev' ? 'debug' : 'info');
       expect(config.baseUrl).toMatch(`.execute-api.eu-west-1.amazonaws.com/${name}`);
     }
-  });
-
-  test('a function is told of those tables, buckets and secrets only that it may use', () => {
-    const told = FUNCTION_NAMES.map((fn) => {
-      const config = parseAwsConfig(environmentOf(api, fn));
-      return [fn, [config.tablePrefix, config.bucket, config.secretPrefix].map(Boolean)];
-    });
-    expect(Object.fromEntries(told)).toEqual({
-      meta: [false, false, false],
-      agents: [true, true, false],
-      billing: [true, false, false],
-      calls: [true, true, true],
-      catalog: [true, true, false],
-      downloads: [true, true, false],
-      keys: [true, false, false],
-      runs: [true, true, false],
-      schedules: [true, true, true],
-      secrets: [true, false, true],
-      storage: [true, true, false],
-      tasks: [true, false, false],
-      uploads: [true, true, false],
-      usage: [true, false, false],
-      workspaces: [true, false, false],
-    });
   });
 });
 
@@ -81,7 +57,7 @@ describe('API', () => {
   }));
   const byKey = new Map(methods.map((method) => [method.key, method]));
 
-  test('is the route table, and what says 405 beside it', () => {
+  test('has one method per row, and one per path that answers 405', () => {
     const rows = table.map(({ method, path }) => `${method} ${path}`);
     const others = new Set(table.map(({ path }) => `ANY ${path}`));
     expect([...byKey.keys()].sort()).toEqual([...rows, ...others].sort());
@@ -109,12 +85,12 @@ describe('API', () => {
     },
   );
 
-  test.each(FUNCTION_NAMES)('%s serves rows, all of one kind', (fn) => {
+  test.each(FUNCTION_NAMES)('%s serves rows, either all streamed or none', (fn) => {
     const kinds = new Set(table.filter((route) => route.fn === fn).map((route) => route.stream ?? false));
     expect(kinds.size).toBe(1);
   });
 
-  test('has fewer paths than an API may have without asking for more', () => {
+  test('has fewer paths than the default quota of an API', () => {
     expect(resourcesOf(api, 'AWS::ApiGateway::Resource').length).toBeLessThan(300);
   });
 
@@ -137,7 +113,7 @@ describe('API', () => {
     }
   });
 
-  test('names the command that makes the first key', () => {
+  test('outputs the command that makes the first key', () => {
     const { Outputs } = api as { Outputs: Record<string, { Value: unknown }> };
     expect(rendered(Outputs.FirstKey!.Value)).toBe('AWS_REGION=eu-west-1 npm run aws:key -- prod');
   });
@@ -196,14 +172,14 @@ describe('API', () => {
   });
 });
 
-describe('what a stage file may ask for', () => {
+describe('options of a stage', () => {
   const { app, api, observability } = synthesise(everythingAsked);
 
-  test('is free of findings, too', () => {
+  test('every finding of cdk-nag is acknowledged', () => {
     expect(new AwsSolutionsChecks().validateScope(app).violations).toEqual([]);
   });
 
-  test('a name of its own', () => {
+  test('a custom domain', () => {
     const [[id, { Properties }]] = resourcesOf(api, 'AWS::ApiGateway::DomainName') as [[string, Resource]];
     expect(Properties).toMatchObject({
       DomainName: 'agents.example.org',
@@ -215,7 +191,7 @@ describe('what a stage file may ask for', () => {
     expect(parseAwsConfig(environmentOf(api, 'calls')).baseUrl).toBe('https://agents.example.org');
   });
 
-  test('a firewall before the stage of the API', () => {
+  test('a firewall in front of the stage of the API', () => {
     const [[id, { Properties }]] = resourcesOf(api, 'AWS::WAFv2::WebACL') as [[string, Resource]];
     const [[, association]] = resourcesOf(api, 'AWS::WAFv2::WebACLAssociation') as [[string, Resource]];
     expect(Properties.Rules[0].Statement.RateBasedStatement).toMatchObject({ Limit: 3000, AggregateKeyType: 'IP' });
@@ -228,12 +204,12 @@ describe('what a stage file may ask for', () => {
     ]);
   });
 
-  test('mails to who operates it', () => {
+  test('e-mail to the operator', () => {
     const [[, { Properties }]] = resourcesOf(observability, 'AWS::SNS::Subscription') as [[string, Resource]];
     expect(Properties).toMatchObject({ Protocol: 'email', Endpoint: 'operator@example.org' });
   });
 
-  test('nothing that it does not know, and nothing wrong', () => {
+  test('unknown and invalid members are refused', () => {
     const wrong = { ...prod, domain: { name: 'x y', certificateArn: 'mine' }, alarm: {} } as unknown as typeof prod;
     expect(() => defineStage(wrong)).toThrow(
       /"prod"[\s\S]*"alarm"[\s\S]*domain.name[\s\S]*must be the ARN of a certificate/,
@@ -246,7 +222,7 @@ describe('alarms', () => {
     ([, { Properties }]) => Properties,
   );
 
-  test('are there in prod, and in dev none', () => {
+  test('exist in prod, but not in dev', () => {
     const names = alarms.map(({ AlarmName }) => AlarmName.replace('platform-prod-', ''));
     expect(names).toEqual(
       expect.arrayContaining(['api-5xx', 'failures', 'throttled-functions', 'throttled-table-main', 'broken-calls']),
@@ -258,7 +234,7 @@ describe('alarms', () => {
   });
 
   test.each(alarms.map((alarm) => [alarm.AlarmName, alarm]))(
-    '%s says what happened, and where to read on',
+    '%s says what happened, and names its section of docs/operate.md',
     (_, alarm) => {
       const [, section] = /^[A-Z].+\. What to do: docs\/operate\.md, "([\w-]+)"\.$/.exec(alarm.AlarmDescription)!;
       const page = readFileSync(new URL('../../docs/operate.md', import.meta.url), 'utf8');
@@ -268,14 +244,14 @@ describe('alarms', () => {
     },
   );
 
-  test('are all that the page tells of', () => {
+  test('are exactly the sections of docs/operate.md', () => {
     const page = readFileSync(new URL('../../docs/operate.md', import.meta.url), 'utf8');
     const sections = [...page.matchAll(/^## (.+)$/gm)].map(([, title]) => title);
     const told = new Set(alarms.map(({ AlarmDescription }) => /"([\w-]+)"\.$/.exec(AlarmDescription)![1]));
     expect(sections.filter((title) => !told.has(title))).toEqual(['Where to look', 'Routine work']);
   });
 
-  test('watch what is there', () => {
+  test('watch functions, tables and APIs that exist', () => {
     const names = new Set(
       [stages.prod.api, stages.prod.data, stages.prod.compute!].flatMap(({ Resources }) =>
         Object.values(Resources).flatMap(({ Properties: { FunctionName, TableName, Name } = {} }) =>
@@ -290,7 +266,7 @@ describe('alarms', () => {
     for (const [, name] of watched) expect(names).toContain(name);
   });
 
-  test('errors in the log of any function are counted', () => {
+  test('errors in the log of every function are counted', () => {
     const [failures] = alarms.filter(({ AlarmName }) => AlarmName.endsWith('-failures'));
     const { api, compute, observability } = stages.prod;
     // The CDK's own have no name, and when the cleaner fails, so does the deletion that it is part of.
@@ -336,7 +312,7 @@ describe('functions', () => {
     });
   });
 
-  test('calls run as long as a call may take, others no longer than the gateway waits', () => {
+  test('only calls and downloads may run longer than the gateway waits for a buffered answer', () => {
     const timeouts = FUNCTION_NAMES.map((fn) => [fn, api.Resources[functionIdOf(api, fn)]!.Properties.Timeout]);
     expect(Object.fromEntries(timeouts)).toEqual({
       ...Object.fromEntries(FUNCTION_NAMES.map((fn) => [fn, 29])),
@@ -346,19 +322,16 @@ describe('functions', () => {
   });
 
   const clocks = BACKGROUND_FUNCTIONS.map((name) => [name, backgroundFunction(name).everyMinutes] as const);
-  test.each(clocks.filter(([, minutes]) => minutes !== undefined))(
-    '%s is called by a clock of its own',
-    (name, minutes) => {
-      const [, { Properties }] = resourcesOf(api, 'AWS::Events::Rule').find(([id]) =>
-        id.startsWith(name.replaceAll('-', '')),
-      )!;
-      expect(Properties.ScheduleExpression).toBe(minutes === 1 ? 'rate(1 minute)' : `rate(${minutes} minutes)`);
-      expect(Properties.State).toBe('ENABLED');
-      expect(Properties.Targets.map((target: { Arn: unknown }) => rendered(target.Arn))).toEqual([
-        `<${functionIdOf(api, name)}.Arn>`,
-      ]);
-    },
-  );
+  test.each(clocks.filter(([, minutes]) => minutes !== undefined))('%s has its own clock', (name, minutes) => {
+    const [, { Properties }] = resourcesOf(api, 'AWS::Events::Rule').find(([id]) =>
+      id.startsWith(name.replaceAll('-', '')),
+    )!;
+    expect(Properties.ScheduleExpression).toBe(minutes === 1 ? 'rate(1 minute)' : `rate(${minutes} minutes)`);
+    expect(Properties.State).toBe('ENABLED');
+    expect(Properties.Targets.map((target: { Arn: unknown }) => rendered(target.Arn))).toEqual([
+      `<${functionIdOf(api, name)}.Arn>`,
+    ]);
+  });
 
   const TABLES = 'arn:aws:dynamodb:eu-west-1:111122223333:table/platform-prod-';
   const BLOBS = 'arn:aws:s3:::platform-prod-111122223333-eu-west-1';
@@ -373,7 +346,7 @@ describe('functions', () => {
   };
   const LIMIT = { [`${TABLES}counters`]: ['dynamodb:GetItem', 'dynamodb:UpdateItem'] };
   const FUNCTION = 'arn:aws:lambda:eu-west-1:111122223333:function:platform-prod-';
-  /** What opens sandboxes on Fargate. */
+  /** Rights of functions that open sandboxes on Fargate. */
   const SANDBOXES = {
     [`${FUNCTION}sandbox-dispatch`]: ['lambda:InvokeFunction'],
     [`${FUNCTION}pool-keeper`]: ['lambda:InvokeFunction'],
@@ -392,7 +365,7 @@ describe('functions', () => {
     [`${BLOBS}/bundles/*`]: ['s3:GetObject'],
     [`${BLOBS}/layers/*`]: ['s3:GetObject'],
   };
-  /** Resource -> actions. Written out here once more, so that a right is never given by the way. */
+  /** Resource -> actions: a second opinion on lib/functions.ts, so that no right is granted by accident. */
   const ALLOWED: Record<FunctionName | BackgroundFunctionName, Record<string, string[]>> = {
     meta: {},
     agents: {
@@ -564,7 +537,13 @@ describe('functions', () => {
     },
   };
 
-  test.each([...FUNCTION_NAMES, ...BACKGROUND_FUNCTIONS])('%s may do what is listed here, and nothing else', (fn) => {
+  test.each(FUNCTION_NAMES)('%s gets the names of tables, bucket and secrets only if it may use them', (fn) => {
+    const { tablePrefix, bucket, secretPrefix } = parseAwsConfig(environmentOf(api, fn));
+    const mayUse = (prefix: string) => Object.keys(ALLOWED[fn]).some((arn) => arn.startsWith(prefix));
+    expect([tablePrefix, bucket, secretPrefix].map(Boolean)).toEqual([TABLES, BLOBS, SECRETS].map(mayUse));
+  });
+
+  test.each([...FUNCTION_NAMES, ...BACKGROUND_FUNCTIONS])('%s has exactly the rights listed here', (fn) => {
     const { role, allowed } = policyOf(api, fn);
     expect(role.ManagedPolicyArns ?? []).toEqual([]);
     expect(role.Policies ?? []).toEqual([]);
@@ -579,7 +558,7 @@ describe('functions', () => {
   });
 });
 
-test('a stage with an address to send from may send e-mail as that, and the functions of no other', () => {
+test('only workspaces may send e-mail, only with the address of the stage', () => {
   const { api } = synthesise({ ...dev, name: 'mail', mailFrom: 'platform@example.com' });
   const prefix = 'arn:aws:ses:eu-west-1:111122223333:identity/';
   for (const fn of FUNCTION_NAMES) {
@@ -594,7 +573,7 @@ describe('schedules', () => {
   const { schedules, api } = stages.prod;
   const only = (type: string) => resourcesOf(schedules, type).map(([, { Properties }]) => Properties);
 
-  test('what is due goes to a queue that keeps what fails', () => {
+  test('due schedules go to a queue that keeps failed messages', () => {
     const queues = only('AWS::SQS::Queue');
     expect(queues.map(({ QueueName, SqsManagedSseEnabled }) => [QueueName, SqsManagedSseEnabled]).sort()).toEqual([
       ['platform-prod-fires', true],
@@ -612,7 +591,7 @@ describe('schedules', () => {
     expect(rendered(mapping.Properties.EventSourceArn)).toBe('arn:aws:sqs:eu-west-1:111122223333:platform-prod-fires');
   });
 
-  test('only the group of this account takes the role, which may do nothing but send there', () => {
+  test('only the schedule group of this account may assume the role, which may only send to the queues', () => {
     expect(only('AWS::Scheduler::ScheduleGroup')).toMatchObject([{ Name: 'platform-prod' }]);
     const [role] = only('AWS::IAM::Role');
     expect(role.RoleName).toBe('platform-prod-timers');
@@ -682,7 +661,7 @@ describe('data', () => {
     }
   });
 
-  test('old versions, unfinished uploads and expired runs do not stay', () => {
+  test('old versions, unfinished uploads and expired runs are deleted', () => {
     const [, { Properties }] = resourcesOf(stages.prod.data, 'AWS::S3::Bucket').find(
       ([, bucket]) => bucket.Properties.VersioningConfiguration?.Status === 'Enabled',
     )!;
