@@ -13,7 +13,7 @@ import {
   vaultParts,
 } from './deps.ts';
 
-/** All parts of {@link Deps}, apart from those that smaller functions take: their bundles hold no model providers. */
+/** All of {@link Deps}. Smaller functions take single parts from `deps.ts`, so that their bundles hold no model providers. */
 export function awsDeps(config: AwsConfig): Deps & HostDeps {
   const host = hostParts(config);
   const tables = tableParts(host);

@@ -13,19 +13,18 @@ import { LazyBlobs, LazySandbox, LazyTimers, LazyUploadForms, LazyVault } from '
 import { sourceStack } from './source-stack.ts';
 
 /**
- * The parts of {@link Deps} on AWS, each in a function of its own: a Lambda function takes the parts that its handlers'
- * types ask for, and its bundle then holds no other SDK client. Regions, credentials and endpoints are found by the SDK
- * in its standard variables.
+ * The parts of {@link Deps} on AWS, one function each: a Lambda function takes the parts that its handlers' types ask for,
+ * and its bundle holds no other SDK client. The SDK reads Region, credentials and endpoints from its standard variables.
  */
 export interface HostDeps extends Pick<Deps, 'clock' | 'ids' | 'log' | 'background' | 'runSignals' | 'outbound'> {
   readonly config: AwsConfig;
-  /** The same as `log`, with what only the Lambda entry tells it. */
+  /** The logger behind `log`, for the middleware of Lambda entries. */
   readonly logger: Logger;
-  /** Waits for all background work: a Lambda function that has answered is frozen, with whatever it does. */
+  /** Waits for all background work: Lambda freezes a process that has answered. */
   settled(): Promise<void>;
 }
 
-/** What every function has; no SDK. */
+/** Parts that every function has. They need no SDK client. */
 export function hostParts(config: AwsConfig): HostDeps {
   const logger = new Logger({ logLevel: config.logLevel });
   const clock = new SystemClock();
@@ -67,10 +66,10 @@ export const blobParts = ({ config }: HostDeps): Pick<Deps, 'blobs'> => ({
   }),
 });
 
-/** An upload's function ends with its answer: installations have a function of their own. */
+/** Installations have their own function, because the upload's function ends with its answer. */
 export const installParts = ({ config }: HostDeps): Pick<Deps, 'startInstall'> => ({
   async startInstall(job) {
-    // Few uploads need it, and no call.
+    // Loaded on use: few uploads need it, and no call.
     const { InvokeCommand, LambdaClient } = await import('@aws-sdk/client-lambda');
     await new LambdaClient().send(
       new InvokeCommand({
@@ -82,7 +81,7 @@ export const installParts = ({ config }: HostDeps): Pick<Deps, 'startInstall'> =
   },
 });
 
-/** What the stage chose for programs to run in. */
+/** The kind of sandbox that the stage chose. */
 export const sandboxParts = (deps: HostDeps & Pick<Deps, 'blobs'>): Pick<Deps, 'sandbox'> => ({
   sandbox: new LazySandbox(async () => {
     if (deps.config.hostedSandbox === 'fargate') {
@@ -134,7 +133,7 @@ export const mailParts = ({ config }: HostDeps): Pick<Deps, 'mail'> => ({
   mail: {
     async send(message) {
       if (config.mailFrom === undefined) return false;
-      // Few requests need it.
+      // Loaded on use: few requests need it.
       const { createSesMail } = await import('./ses-mail.ts');
       return createSesMail(config.mailFrom).send(message);
     },

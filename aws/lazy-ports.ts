@@ -5,8 +5,8 @@ import type { UploadForm, UploadForms } from '#core/ports/upload-forms.ts';
 import type { Vault } from '#core/ports/vault.ts';
 
 /**
- * Ports whose clients are loaded at their first use: a client takes as long to load as the rest of a function, and most
- * requests touch neither S3 nor Secrets Manager.
+ * Ports that load their SDK client on first use: a client takes as long to load as the rest of a function, and most requests
+ * use neither S3 nor Secrets Manager.
  */
 export class LazyBlobs implements Blobs {
   readonly #load: () => Promise<Blobs>;

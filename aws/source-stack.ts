@@ -4,8 +4,8 @@ import { SourceMap } from 'node:module';
 const PLACE = /file:\/\/(\/[^\s()]+\.mjs):(\d+):(\d+)/g;
 
 /**
- * An error's stack in the places of our source, where its files have source maps beside them. Node does the same with
- * `--enable-source-maps`, but reads every map when it loads a file: a fifth of a cold start, for errors that are rare.
+ * Maps an error's stack to our sources, for files with source maps beside them. Node's `--enable-source-maps` does the same,
+ * but reads every map at load: a fifth of a cold start.
  */
 export function sourceStack(stack: string): string {
   const maps = new Map<string, SourceMap | undefined>();
@@ -21,7 +21,7 @@ function readMap(file: string): SourceMap | undefined {
   try {
     return new SourceMap(JSON.parse(readFileSync(file, 'utf8')));
   } catch {
-    // An error without its places is worth more than none.
+    // An unmapped stack is better than none.
     return undefined;
   }
 }

@@ -2,7 +2,7 @@ import * as z from 'zod';
 import { fireDue } from '#core/automation/schedules/fire.ts';
 import type { Deps } from '#core/ports/deps.ts';
 
-/** What a timer sends, in JSON: `EventBridgeTimers` writes it. */
+/** JSON message of a timer; `EventBridgeTimers` writes it. */
 const timerEvent = z.object({
   workspace_id: z.uuid(),
   schedule_id: z.uuid(),
@@ -12,8 +12,9 @@ const timerEvent = z.object({
 export type TimerEvent = z.input<typeof timerEvent>;
 
 /**
- * Deals with messages of the queue, all at once, each apart from the others, and waits for the runs. Answers the ids of
- * those that must be delivered again: nothing was done for them.
+ * Runs the schedules of all messages concurrently, and waits for the runs. One failure does not affect other messages.
+ *
+ * @returns the ids of messages to deliver again, because nothing was done for them.
  */
 export async function fireFromQueue(
   deps: Deps,

@@ -2,8 +2,8 @@ import type { CloudFormationCustomResourceEvent } from 'aws-lambda';
 import { host } from './host.ts';
 
 /**
- * The handler of a custom resource of CloudFormation that does its work when it is deleted. It answers in any case, or
- * the stack would wait for an hour.
+ * Handler of a CloudFormation custom resource that works when it is deleted. It always answers: without an answer the stack
+ * waits for an hour.
  */
 export const onDelete =
   (work: () => Promise<void>) =>

@@ -6,19 +6,19 @@ import * as z from 'zod';
 import { parseAwsConfig } from '#aws/config.ts';
 import { hostParts } from '#aws/deps.ts';
 
-// Compiling a shape pays after a thousand values; most functions that are started see fewer.
+// Compiling a schema pays off after a thousand values; most processes see fewer.
 z.config({ jitless: true });
 
 /** This function's settings and logger, made once per process. */
 // biome-ignore lint/style/noProcessEnv: the one place that reads the environment of a Lambda function.
 export const host = hostParts(parseAwsConfig(process.env));
 
-/** What nobody but a function itself can count, as log lines that CloudWatch reads: one number, whatever function it is of. */
+/** Metrics that only the process itself can count, as log lines that CloudWatch reads. All functions share them. */
 const metrics = new Metrics({ serviceName: 'platform' });
 
 /**
- * Log lines say which invocation wrote them, and under which id the gateway's access log has the request. The first one of
- * a process says that somebody waited for its start.
+ * Adds the invocation's id and the id of the gateway's access log to each log line. The first request of a process counts
+ * a cold start.
  */
 export const observe: MiddlewareObj<APIGatewayProxyEvent>[] = [
   injectLambdaContext(host.logger, { resetKeys: true }) as MiddlewareObj<APIGatewayProxyEvent>,

@@ -9,9 +9,9 @@ import type { FunctionName, Route } from '#core/http/route.ts';
 
 /**
  * The rows of one function as a Lambda handler for proxy events of an API Gateway REST API. A function with `stream` rows
- * answers as a stream, any other at once.
+ * streams its answers, any other buffers them.
  *
- * Throws when one of the rows has no handler.
+ * Throws if a row has no handler.
  */
 export function createHandler(
   fn: FunctionName,
@@ -25,13 +25,13 @@ export function createHandler(
   return middy(
     async (event: APIGatewayProxyEvent) => {
       const response = await app(toRequest(event), event.requestContext.identity.sourceIp);
-      // Not a trickle: the gateway forwards nothing until status and headers are there, and the app knows them by then.
+      // The gateway forwards nothing before status and headers, and the app knows these by now.
       const body = isStream ? (response.body ?? '') : await response.text();
       return { statusCode: response.status, headers: Object.fromEntries(response.headers), body };
     },
     {
       executionMode: isStream ? executionModeStreamifyResponse : executionModeStandard,
-      // A streamed answer is with the client by now, or the client has left: what it began goes on to its end.
+      // The client has the streamed answer, or has left. Background work still runs to its end.
       requestEnd: () => deps.settled?.(),
     },
   );
@@ -44,11 +44,11 @@ export function toRequest(event: APIGatewayProxyEvent): Request {
     for (const value of values) headers.append(name, value);
   }
   const url = new URL(`https://${event.requestContext.domainName ?? 'localhost'}${pathOf(event)}`);
-  // REST APIs pass the path as it was sent, but decode the query.
+  // REST APIs pass the path as sent, but decode the query.
   for (const [name, values = []] of Object.entries(event.multiValueQueryStringParameters ?? {})) {
     for (const value of values) url.searchParams.append(name, value);
   }
-  // A `Request` refuses a body that HTTP gives no meaning to.
+  // `Request` refuses a body of a GET or HEAD.
   const hasBody = event.body !== null && event.httpMethod !== 'GET' && event.httpMethod !== 'HEAD';
   return new Request(url, {
     method: event.httpMethod,

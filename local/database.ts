@@ -7,11 +7,11 @@ const SQLITE_BUSY = 5;
 
 /** The one database file of a local host, held by one process. */
 export interface Database {
-  /** For reading; what writes goes through {@link Database.write}. */
+  /** For reading. Writes go through {@link Database.write}. */
   readonly db: DatabaseSync;
   /**
-   * Does `work` at once, in the one transaction of all that is written in this turn of the event loop; ends when that is
-   * committed. A commit costs as much as several writes. When any of them fails, all of them do.
+   * Runs `work` synchronously, in one transaction with all other writes of this turn of the event loop, and resolves after
+   * the commit. A commit costs as much as several writes. If one write fails, all of them fail.
    */
   write(work: () => void): Promise<void>;
   /** Closes the file and lets another process have it. */
@@ -19,13 +19,13 @@ export interface Database {
 }
 
 /**
- * Opens the database file, `:memory:` for one that lives as long as its connection.
+ * Opens the database file. `:memory:` opens a database that lives as long as its connection.
  *
- * The process keeps the file's lock of the operating system until it ends, however it ends: a second one is refused, and
- * a crash leaves nothing to clean up. That no one else writes also lets the tables read and then write without more
- * ado. The process id stands beside the file for the error message only.
+ * The process holds the operating system's lock on the file until it ends, so a second process is refused, and a crash
+ * leaves no lock behind. Since no other process writes, tables may read and then write without further locks. The process
+ * id beside the file serves the error message only.
  *
- * Throws {@link DatabaseInUseError} when another process has it.
+ * Throws {@link DatabaseInUseError} if another process has it.
  */
 export function openDatabase(path: string): Database {
   if (path === ':memory:') {
@@ -39,11 +39,11 @@ export function openDatabase(path: string): Database {
   const pidPath = `${path}.pid`;
   const db = new DatabaseSync(path);
   try {
-    // NORMAL keeps everything over a crash of the process; a power cut may lose the last moments but breaks nothing.
+    // NORMAL survives a crash of the process; a power cut may lose the last moments, but corrupts nothing.
     db.exec('PRAGMA locking_mode = EXCLUSIVE; PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL');
-    // Pages that are written again and again, those of indexes above all, reach the file once for many commits.
+    // Pages that change often, above all those of indexes, are written to the file once for many commits.
     db.exec('PRAGMA wal_autocheckpoint = 8000; PRAGMA cache_size = -16000');
-    // The lock is taken by the first transaction and never given back.
+    // The first transaction takes the lock; it is never released.
     db.exec('BEGIN IMMEDIATE; COMMIT');
   } catch (error) {
     db.close();
@@ -113,7 +113,7 @@ class GroupedWrites {
 
   #giveUp(group: PromiseWithResolvers<void>, error: unknown): void {
     this.#group = undefined;
-    // SQLite may have done it by itself, as for a full disk.
+    // SQLite may have rolled back already, for example when the disk is full.
     if (this.#db.isTransaction) this.#db.exec('ROLLBACK');
     group.reject(error);
   }

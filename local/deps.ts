@@ -19,22 +19,22 @@ import { createLocalSandbox } from './sandbox/local-sandbox.ts';
 import { SqliteTable } from './sqlite-table.ts';
 import { LocalUploadForms } from './upload-forms.ts';
 
-/** A small batch each time keeps requests from waiting for it. */
+/** Often, so that each batch of expired items is small and no request waits for it. */
 const PURGE_INTERVAL_MS = 5_000;
 
-/** Without sandboxes, background work has only to write down how it ended. */
+/** After the sandboxes have ended, background work only writes its records. */
 const CLOSING_MS = 5_000;
 
 export interface LocalDeps extends AllDeps {
   readonly uploadForms: LocalUploadForms;
-  /** They wake nobody until they are started. */
+  /** They fire only after `start`. */
   readonly timers: ClockTimers;
-  /** Waits for background work, ends every sandbox and lets go of the data folder; `force` ends them first. */
+  /** Waits for background work, ends every sandbox and releases the data folder; `force` ends the sandboxes first. */
   close(force?: boolean): Promise<void>;
 }
 
 /**
- * Everything on one machine, in `config.dataFolder`. Throws `DATABASE_IN_USE` when another process runs on that folder.
+ * All ports on one machine, in `config.dataFolder`. Throws `DATABASE_IN_USE` if another process uses that folder.
  * `listening` is the platform's own address, the one private address that sandboxed agents may reach.
  */
 export async function localDeps(config: LocalConfig, listening: { host: string; port: number }): Promise<LocalDeps> {
@@ -53,7 +53,7 @@ export async function localDeps(config: LocalConfig, listening: { host: string; 
     { blobs, clock, ids },
     {
       baseUrl: config.baseUrl ?? addressOf(listening),
-      mostBytes: Math.max(config.maxCallBodyBytes, config.maxBundleBytes),
+      maxBytes: Math.max(config.maxCallBodyBytes, config.maxBundleBytes),
     },
   );
   const isolated = await createLocalSandbox({
@@ -109,7 +109,7 @@ export async function localDeps(config: LocalConfig, listening: { host: string; 
 export const addressOf = ({ host, port }: { host: string; port: number }): string =>
   `http://${host.includes(':') ? `[${host}]` : host}:${port}`;
 
-/** Debian's trust store. Installations trust what this machine trusts, not what pip and npm bring along. */
+/** Debian's trust store. Installations use it instead of the certificates that pip and npm bundle. */
 const CERTIFICATES = '/etc/ssl/certs/ca-certificates.crt';
 
 const registryEnvironment = ({ pipIndexUrl, npmRegistry }: LocalConfig): Record<string, string> => ({

@@ -9,12 +9,12 @@ import { type ApiError, type Client, createClient } from '#core/api/client.ts';
 import type { LocalServer } from './server.ts';
 
 export const EXAMPLES_FOLDER = join(import.meta.dirname, '..', 'examples');
-/** Main table: that the examples were published once; whoever deletes them shall not get them back. */
+/** Main table: marks the examples as published, so that deleted ones are not published again. */
 const PUBLISHED = { pk: 'PLATFORM', sk: 'EXAMPLES' };
 /** The organization that the manifests name in their dependencies. */
 const AUTHOR = 'main';
 
-/** What whoever wants to call the examples that ask a model has to do. */
+/** How to call the examples that need a model. */
 export const KEY_HINT = 'How to give it: examples/README.md, "Keys of model providers".';
 
 interface Example {
@@ -62,8 +62,8 @@ const manifestOf = (name: string): Manifest =>
     : (JSON.parse(readFileSync(join(EXAMPLES_FOLDER, name, 'agent.json'), 'utf8')) as Manifest);
 
 /**
- * Publishes the agents of `examples/`, once in the life of a data folder; after a start that was interrupted, those that
- * are missing. `report` gets a line for each. One that cannot be published here does not stop the others.
+ * Publishes the agents of `examples/`, once per data folder; after an interrupted start, the missing ones. `report` gets a
+ * line for each. A failure does not stop the others.
  */
 export async function publishExamples(server: LocalServer, report: (line: string) => void): Promise<void> {
   const { main, config } = server.deps;
@@ -97,7 +97,7 @@ async function publish(client: Client, name: string, org: string): Promise<void>
   throw new Error(`its dependencies could not be installed:\n${problem}`);
 }
 
-/** The folder as it is published in `org`: its dependencies are that organization's, too. */
+/** The folder with its dependencies renamed to `org`. */
 async function readFor(org: string, name: string) {
   const folder = join(EXAMPLES_FOLDER, name);
   const dependencies = manifestOf(name).manifest?.dependencies ?? [];

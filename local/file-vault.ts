@@ -13,7 +13,7 @@ import {
 import { ifThere, replaceFile } from './files.ts';
 
 const SUFFIX = '.vault';
-/** Vaults kept in memory; each has 64 KB at most. */
+/** Maximum number of vaults in memory, of at most 64 KB each. */
 const MAX_OPENED = 500;
 const VERSION = 1;
 const KEY_BYTES = 32;
@@ -24,26 +24,26 @@ const HEADER_BYTES = 1 + KEY_ID_BYTES + NONCE_BYTES + TAG_BYTES;
 
 interface VaultKey {
   readonly bytes: Buffer;
-  /** Tells a file of another key from a damaged one. */
+  /** Distinguishes a file of another key from a damaged file. */
   readonly id: Buffer;
 }
 
 /**
- * {@link Vault} as one AES-256-GCM file a workspace: version, key id, nonce, tag, then the encrypted JSON. Version and
+ * {@link Vault} as one AES-256-GCM file per workspace: version, key id, nonce, tag, then the encrypted JSON. Version and
  * workspace are authenticated, so a file cannot be passed off as another workspace's.
  *
- * The key file is made by the first write, and never again while there are vaults: without their key nothing is written.
- * One process at a time, which `openDatabase` sees to.
+ * The first write creates the key file. While vaults exist it is never created again: without their key, writes fail.
+ * `openDatabase` ensures that only one process uses the vault.
  */
 export class FileVault implements Vault {
   readonly #folder: string;
   readonly #keyFile: string;
   #key: VaultKey | undefined;
   #writes: Promise<void> = Promise.resolve();
-  /** Nobody else writes the files, so what was read once stays true until it is written here. */
+  /** No other process writes the files, so a cached vault stays valid until this process writes it. */
   readonly #opened = new Map<string, Promise<VaultValues>>();
 
-  /** `keyFile` may lie elsewhere than `folder`, so that a copy of one does not hold the other. */
+  /** `keyFile` may lie outside `folder`, so that a copy of the folder does not contain the key. */
   constructor(folder: string, keyFile: string) {
     this.#folder = folder;
     this.#keyFile = keyFile;
@@ -67,7 +67,7 @@ export class FileVault implements Vault {
     );
   }
 
-  /** One change after the other, for each begins with what the one before left. */
+  /** Runs changes one after another, each on the result of the one before. */
   #change(workspaceId: string, change: (values: VaultValues) => VaultValues | undefined): Promise<void> {
     const done = this.#writes.then(async () => {
       const values = change(await this.#load(workspaceId));
@@ -120,7 +120,7 @@ export class FileVault implements Vault {
       id: hash('sha256', Buffer.concat([Buffer.from('id'), bytes]), 'buffer').subarray(0, KEY_ID_BYTES),
     };
     if (text === undefined) await replaceFile(this.#keyFile, `${bytes.toString('hex')}\n`, dirname(this.#keyFile));
-    // A workspace without a vault would else begin one under the wrong key.
+    // Otherwise a workspace without a vault would get one under the wrong key.
     else if (anyVault) checkKeyId(await readFile(join(this.#folder, anyVault)), key);
     this.#key = key;
     return key;

@@ -4,8 +4,8 @@ import { dirname, join } from 'node:path';
 import { hasCode } from '#core/base/errors.ts';
 
 /**
- * Writes a file that only its owner may read, whole or not at all, also when power fails: under another name in
- * `temporaryFolder` (of the same file system), then renamed.
+ * Writes a file that only its owner may read, atomically even if power fails: under another name in `temporaryFolder` (on
+ * the same file system), then renamed.
  */
 export async function replaceFile(
   path: string,
@@ -18,7 +18,7 @@ export async function replaceFile(
     const file = await open(temporary, 'wx', 0o600);
     try {
       await file.writeFile(body);
-      // Else the new name might come to stand before an empty file.
+      // Otherwise a power cut could leave the new name with an empty file.
       await file.sync();
     } finally {
       await file.close();
@@ -40,7 +40,7 @@ async function moveInto(temporary: string, path: string): Promise<void> {
       await rename(temporary, path);
       break;
     } catch (error) {
-      // Someone may clear away the folder, empty as it still is.
+      // A concurrent delete may remove the folder while it is empty.
       if (left === 0 || !hasCode(error, 'ENOENT')) throw error;
     }
   }
@@ -55,7 +55,7 @@ async function moveInto(temporary: string, path: string): Promise<void> {
   }
 }
 
-/** `undefined` when there is no such file or folder. */
+/** Undefined if there is no such file or folder. */
 export async function ifThere<T>(result: Promise<T>): Promise<T | undefined> {
   try {
     return await result;

@@ -4,14 +4,14 @@ import { dirname, join, resolve } from 'node:path';
 import { assertBlobKey, assertBlobPrefix, type Blobs } from '#core/ports/blobs.ts';
 import { ifThere, replaceFile } from './files.ts';
 
-/** No key has this character: it tells the folder of `a/b` from the file of `a`, and work in progress from both. */
+/** Not allowed in keys: separates the folder of `a/b` from the file of `a`, and both from unfinished files. */
 const FOLDER_MARK = '+';
 const TEMPORARY = `${FOLDER_MARK}tmp`;
 
 /**
  * {@link Blobs} as files in one folder: key `runs/r1/input` is the file `runs+/r1+/input`.
  *
- * Make one only after `openDatabase` let the process in: it clears away what a crash left half written.
+ * Create it only after `openDatabase` has succeeded: it deletes unfinished files of a crashed process.
  */
 export class FolderBlobs implements Blobs {
   readonly #root: string;
@@ -54,7 +54,7 @@ export class FolderBlobs implements Blobs {
     return this.#place(key);
   }
 
-  /** The file of a valid key, or the folder of the beginning of one. */
+  /** The file of a valid key, or the folder of a key prefix. */
   #place(key: string): string {
     return join(this.#root, key.replaceAll('/', `${FOLDER_MARK}/`));
   }
@@ -80,7 +80,7 @@ export class FolderBlobs implements Blobs {
       try {
         await rmdir(path);
       } catch {
-        // It holds something else, or another delete was faster.
+        // It is not empty, or another delete has removed it.
         return;
       }
     }

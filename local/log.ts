@@ -3,7 +3,7 @@ import type { Log } from '#core/ports/deps.ts';
 const LEVELS = ['debug', 'info', 'warn', 'error'] as const;
 type Level = (typeof LEVELS)[number];
 
-/** JSON lines on stderr, from `least` on. */
+/** Writes JSON lines to stderr, of level `least` and above. */
 export function createLog(least: Level): Log {
   const at =
     (level: Level) =>

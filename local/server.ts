@@ -15,10 +15,10 @@ import { addressOf, type LocalDeps, localDeps } from './deps.ts';
 const SHUTDOWN_MS = 300_000;
 
 export interface LocalServer {
-  /** Without a slash at the end. */
+  /** Without a trailing slash. */
   readonly url: string;
   readonly deps: LocalDeps;
-  /** Takes no more requests, waits for those under way, and lets go of everything; `force` does not wait. */
+  /** Stops accepting requests, waits for those in progress, and releases everything; `force` does not wait. */
   close(force?: boolean): Promise<void>;
 }
 
@@ -32,7 +32,7 @@ export async function startLocalServer(config: LocalConfig): Promise<LocalServer
       return response;
     },
   }) as Server;
-  // Idle connections stay open longer than those of common proxies and clients, which then never reuse a closing one.
+  // Longer than common proxies and clients keep idle connections, so that they never reuse a closing one.
   server.keepAliveTimeout = 65_000;
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject);
@@ -94,7 +94,7 @@ function runInBackground(deps: LocalDeps, name: string, work: Promise<void>): vo
   void deps.background(work.catch(failed));
 }
 
-/** A proxy appends the address that it was reached from; what stands before that, clients may have made up. */
+/** A proxy appends the address of its client. Earlier entries may be forged. */
 function addressOfClient(
   { socket, headers }: Pick<IncomingMessage, 'socket' | 'headers'>,
   trustProxy: boolean,
@@ -104,8 +104,8 @@ function addressOfClient(
 }
 
 /**
- * Ends with the present turn of the event loop. Answers that wait for it leave together and wake the receiving side
- * once, not once each: a third more requests a second (`npm run bench`, first row).
+ * Resolves at the end of this turn of the event loop. Answers that wait for it are sent together and wake the receiver once:
+ * a third more requests per second (`npm run bench`, first row).
  */
 function endOfTurn(): Promise<void> {
   turn ??= new Promise((resolve) =>

@@ -47,7 +47,7 @@ function options() {
   }
 }
 
-/** Does what an operator asks for, on the data of a platform that does not run, and says what came of it. */
+/** Runs an operator's command on the data of a stopped platform, and prints its result. */
 async function operate(config: LocalConfig, order: (deps: Deps) => Promise<string>): Promise<void> {
   const deps = await localDeps({ ...config, sandboxPrestart: 0 }, config);
   try {
@@ -75,7 +75,7 @@ async function start(config: LocalConfig, withExamples: boolean): Promise<void> 
   if (kind === 'unsandboxed') say('WARNING: PLATFORM_SANDBOX=unsandboxed: agents run with all rights of this user.');
   if (problem) say(`WARNING: agents that are programs cannot run here. ${problem}`);
   const key = await bootstrap(deps);
-  // At once: whoever stops the first start early must not lose it.
+  // Printed at once, so that it is not lost if the first start is interrupted.
   if (key) say(`API key:   ${key}   <- shown this once; keep it`);
   if (withExamples) await publishExamples(server, say);
 

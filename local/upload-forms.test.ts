@@ -17,7 +17,7 @@ afterAll(() => rmSync(folder, { recursive: true, force: true }));
 const clock = new ManualClock();
 const blobs = new FolderBlobs(folder);
 const ids = new SystemIds();
-const make = () => new LocalUploadForms({ blobs, clock, ids }, { baseUrl: 'http://platform.test', mostBytes: 10 * MB });
+const make = () => new LocalUploadForms({ blobs, clock, ids }, { baseUrl: 'http://platform.test', maxBytes: 10 * MB });
 const forms = make();
 /** As it comes over the wire: with a body of bytes, whatever it was made of. */
 async function accept(body: RequestInit['body'], headers: Record<string, string> = {}, to = forms) {

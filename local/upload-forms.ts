@@ -9,9 +9,9 @@ import type { Clock } from '#core/ports/clock.ts';
 import type { Ids } from '#core/ports/ids.ts';
 import type { UploadForm, UploadForms } from '#core/ports/upload-forms.ts';
 
-/** No route of the API: where clients of the AWS host meet S3. */
+/** Not a route of the API: on AWS, clients send these forms to S3. */
 const PATH = '/uploads/form';
-/** Names and boundaries of the parts. */
+/** Allowance for names and boundaries of the parts. */
 const OVERHEAD_BYTES = 64 * 1024;
 
 /** What a form allows, signed in its field `policy`. */
@@ -21,25 +21,25 @@ interface Policy {
   readonly expiresAt: number;
 }
 
-/** {@link UploadForms} that this process takes itself, as S3 does: forms end with the process that signed them. */
+/** {@link UploadForms} that this process accepts itself. Forms become invalid when the process ends. */
 export class LocalUploadForms implements UploadForms {
   readonly #blobs: Blobs;
   readonly #clock: Clock;
   readonly #ids: Ids;
   readonly #url: string;
-  readonly #mostBytes: number;
+  readonly #maxBytes: number;
   readonly #secret = randomBytes(32);
 
-  /** `baseUrl` is where clients reach this host, `mostBytes` the most that any form allows. */
+  /** `baseUrl` is where clients reach this host, `maxBytes` the largest size that any form allows. */
   constructor(
     { blobs, clock, ids }: { readonly blobs: Blobs; readonly clock: Clock; readonly ids: Ids },
-    { baseUrl, mostBytes }: { readonly baseUrl: string; readonly mostBytes: number },
+    { baseUrl, maxBytes }: { readonly baseUrl: string; readonly maxBytes: number },
   ) {
     this.#blobs = blobs;
     this.#clock = clock;
     this.#ids = ids;
     this.#url = baseUrl + PATH;
-    this.#mostBytes = mostBytes;
+    this.#maxBytes = maxBytes;
   }
 
   async create(allowed: Policy): Promise<UploadForm> {
@@ -53,7 +53,7 @@ export class LocalUploadForms implements UploadForms {
     return method === 'POST' && url.endsWith(PATH) && new URL(url).pathname === PATH;
   }
 
-  /** 204 when the file is stored; else the error envelope: FORBIDDEN, DOCUMENT_TOO_LARGE, INVALID_INPUT. */
+  /** Answers 204 if the file was stored, otherwise the error envelope: FORBIDDEN, DOCUMENT_TOO_LARGE, INVALID_INPUT. */
   async accept(request: Request): Promise<Response> {
     const requestUuid = this.#ids.uuid();
     try {
@@ -76,17 +76,17 @@ export class LocalUploadForms implements UploadForms {
         fields[name] = value;
       });
       parser.on('file', (_, file) => {
-        // Fails with the parser, also when nobody reads it any more; unheard that would end the process.
+        // Emitted when the parser fails, even if nothing reads the file. Without a listener it would end the process.
         file.on('error', ignore);
         stored = this.#store(fields, file);
         stored.catch((error) => parser.destroy(error));
       });
-      await pipeline(boundedChunks(request, { bytes: this.#mostBytes + OVERHEAD_BYTES }), parser);
+      await pipeline(boundedChunks(request, { bytes: this.#maxBytes + OVERHEAD_BYTES }), parser);
       if (stored === undefined) throw new Error('it has no part "file" with a file name');
       await stored;
     } catch (error) {
       const cause = await Promise.resolve(stored).then(() => error, asIs);
-      // The disk's errors are no client's fault.
+      // Errors of the disk are not the client's fault.
       if (isPlatformError(cause) || !(cause instanceof Error) || 'errno' in cause) throw cause;
       throw new PlatformError('INVALID_INPUT', `The body is not a whole multipart/form-data: ${cause.message}.`);
     }

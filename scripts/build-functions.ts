@@ -7,7 +7,7 @@ import { openApiDocument } from '#core/api/openapi.ts';
 import type { Route } from '#core/http/route.ts';
 
 const ROOT = join(import.meta.dirname, '..');
-/** One folder a function, each with `index.mjs`, its parts and source maps. */
+/** One folder per function, with `index.mjs`, its parts and source maps. */
 export const BUNDLES = join(ROOT, 'dist/functions');
 
 /** Some CommonJS packages call `require`, which an ES module does not have. */
@@ -28,9 +28,8 @@ const UNUSED_CREDENTIAL_PROVIDERS = [
 ];
 
 /**
- * Bundles every Lambda function, each by itself: what it imports only when it is needed (clients, the providers of
- * language models) becomes files beside its `index.mjs`, which are in its folder and nobody else's. How long a function
- * takes to load is above all how many bytes its `index.mjs` and what that imports at once have.
+ * Bundles every Lambda function separately. Dynamic imports (SDK clients, model providers) become files beside its
+ * `index.mjs`. Load time depends above all on the bytes of `index.mjs` and its static imports.
  */
 export async function buildFunctions(into = BUNDLES): Promise<Metafile> {
   const functions = join(ROOT, 'functions');
@@ -44,7 +43,7 @@ export async function buildFunctions(into = BUNDLES): Promise<Metafile> {
   return merged(metafiles);
 }
 
-/** Bundles that several functions have a copy of, each built once. */
+/** Bundles that several functions contain, each built once and copied. */
 class Parts {
   readonly #folder = mkdtempSync(join(tmpdir(), 'platform-parts-'));
   readonly #built = new Map<string, Promise<Metafile>>();
@@ -67,7 +66,7 @@ const merged = (metafiles: readonly Metafile[]): Metafile => ({
   outputs: Object.assign({}, ...metafiles.map(({ outputs }) => outputs)),
 });
 
-/** What importing a function's `index.mjs` loads: that and the parts that it imports at once, and of which sources they are. */
+/** Bytes and sources that importing a function's `index.mjs` loads: the file and its static imports. */
 export function loadedAtStart({ outputs }: Metafile, file: string): { bytes: number; sources: string[] } {
   const loaded = new Set<string>();
   const load = (path: string) => {
@@ -200,8 +199,8 @@ function exactly(file: string): RegExp {
 }
 
 /**
- * What is loaded only when it is needed, and shares much with what always is: adapters of `aws/`, and clients. What they
- * need of a library would be in the part that is always loaded. So each is a bundle of its own, with its own copy.
+ * Dynamic imports that share libraries with the code that is always loaded: adapters of `aws/`, and clients. Splitting would
+ * move what they need of a library into the part that is always loaded, so each is a bundle with its own copy.
  */
 const APART = /^(\.\.?\/[\w/-]+\.ts$|@ai-sdk\/|@aws-sdk\/client-|@smithy\/core\/event-streams$)/;
 
@@ -221,7 +220,7 @@ const bundledApart = (found: Map<string, string>): Plugin => ({
   },
 });
 
-/** The libraries that import zod as a whole get its errors in every language: two thirds of it. */
+/** Libraries that import all of zod get its errors in every language, two thirds of its size. Keep English only. */
 const oneLocale: Plugin = {
   name: 'one-locale',
   setup({ onLoad }) {
@@ -232,8 +231,8 @@ const oneLocale: Plugin = {
 };
 
 /**
- * An import of a module of Node's asks it for everything that it exports, some of which Node loads only when it is asked
- * for: with `http` comes the whole of `fetch`. Here only what is used is asked for.
+ * An ES import of a Node module reads all of its exports, and Node loads some of them lazily: `http` then loads all of `fetch`.
+ * This reads only the exports that are used.
  */
 const lazyBuiltins: Plugin = {
   name: 'lazy-builtins',
@@ -255,7 +254,7 @@ const lazyBuiltins: Plugin = {
   },
 };
 
-/** The API's document as it is when the functions are built: without all rows none of them could make it. */
+/** The API's document, generated at build time: at run time no function has all rows. */
 const writtenDocument: Plugin = {
   name: 'written-document',
   setup({ onLoad }) {

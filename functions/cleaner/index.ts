@@ -7,5 +7,5 @@ import { host } from '../host.ts';
 const clients = { s3: new S3Client(), secrets: new SecretsManagerClient() };
 const { bucket, secretPrefix } = host.config;
 
-/** With it goes what its stage holds. */
+/** Deletes the stage's data together with the stack. */
 export const handler = onDelete(() => emptyStage(clients, { bucket, secretPrefix }));

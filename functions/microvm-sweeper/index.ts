@@ -4,5 +4,5 @@ import { host } from '../host.ts';
 
 const client = new LambdaMicrovmsClient();
 
-/** Called by the clock. One that fails is followed by the next. */
+/** Called by a clock. The next tick tries again after a failure. */
 export const handler = (): Promise<void> => sweepMicrovms({ ...host, client }, host.config.microvmImage);

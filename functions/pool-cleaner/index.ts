@@ -3,5 +3,5 @@ import { stopAllTasks } from '#aws/fargate/stop-all-tasks.ts';
 import { onDelete } from '../custom-resource.ts';
 import { host } from '../host.ts';
 
-/** With it goes the pool, so that the cluster and its network can. */
+/** Stops all tasks together with the stack, so that the cluster and its network can be deleted. */
 export const handler = onDelete(() => stopAllTasks(new ECSClient(), host.config.ecsCluster));

@@ -24,7 +24,7 @@ interface KeeperEvent {
   readonly detail?: Task;
 }
 
-/** Called when a task changes its state, every minute, and when a call waits. One that fails is followed by the next. */
+/** Called when a task changes its state, every minute, and when a call waits. The next call tries again after a failure. */
 export async function handler({ 'detail-type': type, detail }: KeeperEvent): Promise<void> {
   if (type === 'ECS Task State Change') await keeper.onTask(detail!);
   if (type === 'Scheduled Event') await keeper.reconcile();

@@ -5,7 +5,7 @@ import { host } from '../host.ts';
 
 const deps = awsDeps(host.config);
 
-/** Called with what EventBridge Scheduler sent to the queue. Answers which of it must be delivered again. */
+/** Called with messages of EventBridge Scheduler from the queue. Returns those that must be delivered again. */
 export async function handler(event: SQSEvent): Promise<SQSBatchResponse> {
   const failed = await fireFromQueue(deps, event.Records);
   await deps.settled();
