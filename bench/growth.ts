@@ -17,11 +17,11 @@ interface Growth {
   /** Paths. */
   readonly queries: readonly string[];
   /** Maximum ratio of the times, many to few. */
-  readonly most: number;
+  readonly maxRatio: number;
 }
 
 /** Alternates the same HTTP requests between a platform with few items and one with many. */
-export async function benchGrowth({ what, few, many, makeOne, queries, most }: Growth): Promise<Row[]> {
+export async function benchGrowth({ what, few, many, makeOne, queries, maxRatio }: Growth): Promise<Row[]> {
   const folder = mkdtempSync(join(tmpdir(), 'platform-bench-growth-'));
   const platforms: Platform[] = [];
   try {
@@ -46,8 +46,8 @@ export async function benchGrowth({ what, few, many, makeOne, queries, most }: G
         ours: ms(ours),
         beside: `with ${few.toLocaleString('en')}: ${ms(beside)}`,
         result: `${ratio.toFixed(2)} x`,
-        reach: `at most ${most} x`,
-        reached: ratio <= most,
+        bound: `at most ${maxRatio} x`,
+        isMet: ratio <= maxRatio,
       });
     }
     return rows;

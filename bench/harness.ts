@@ -15,8 +15,8 @@ export interface Row {
   readonly ours: string;
   readonly beside: string;
   readonly result: string;
-  readonly reach: string;
-  readonly reached: boolean;
+  readonly bound: string;
+  readonly isMet: boolean;
 }
 
 export const ROUNDS = 5;

@@ -24,8 +24,8 @@ export async function benchRoundTrips(): Promise<Row[]> {
         ours: operations.join(', '),
         beside: '-',
         result: `${items}, ${stagesBeforeLlm} in sequence before the model is asked`,
-        reach: 'at most 7, at most 4',
-        reached: items <= 7 && stagesBeforeLlm <= 4,
+        bound: 'at most 7, at most 4',
+        isMet: items <= 7 && stagesBeforeLlm <= 4,
       },
     ];
   } finally {

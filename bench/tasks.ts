@@ -12,7 +12,7 @@ export const benchTasks = (): Promise<Row[]> =>
     what: 'tasks',
     few: 100,
     many: 100_000,
-    most: 3,
+    maxRatio: 3,
     makeOne: makeTask,
     queries: [
       '/tasks',

@@ -12,7 +12,7 @@ export const benchUsage = (): Promise<Row[]> =>
     what: 'runs recorded',
     few: 1_000,
     many: 1_000_000,
-    most: 2,
+    maxRatio: 2,
     makeOne: recordRun,
     queries: [
       '/usage',

@@ -22,7 +22,7 @@ export async function remoteTarget(address: string, key: string, modelPort?: num
   const owner = as(key);
   /** Keys of workspace owners by workspace id. */
   const keyOf = new Map([[(await owner.getOrg({})).id, key]]);
-  const { workspace: door } = await owner.createWorkspace({ body: { name: 'door', slug: 'door' } });
+  const { workspace: lobby } = await owner.createWorkspace({ body: { name: 'lobby', slug: 'lobby' } });
 
   const invite = async (ownerKey: string, workspaceId: string, slug: string): Promise<string> => {
     const { invite } = await as(ownerKey).inviteMember({
@@ -33,14 +33,14 @@ export async function remoteTarget(address: string, key: string, modelPort?: num
   };
 
   async function addUser(slug: string): Promise<TestUser> {
-    const token = await invite(key, door.id, slug);
+    const token = await invite(key, lobby.id, slug);
     const joined = await owner.joinByInvite({ params: { token }, body: { name: slug } });
     const { id: workspaceId, slug: given } = joined.personal_workspace;
     if (given !== slug)
       throw new Error(`the slug ${slug} is taken: this suite needs a platform that holds nothing yet`);
     const first = as(joined.api_key);
     const userId = joined.user.id;
-    await first.removeMember({ params: { workspace_id: door.id, user_id: userId } });
+    await first.removeMember({ params: { workspace_id: lobby.id, user_id: userId } });
     const created = await first.createApiKey({ body: { name: `key of ${slug}` } });
     const user = as(created.key);
     for (const { id } of await user.listApiKeys({})) {

@@ -9,21 +9,21 @@ export interface Deployed {
   readonly type: string;
   // biome-ignore lint/suspicious/noExplicitAny: what CloudFormation knows of a resource is not typed here.
   readonly properties: any;
-  /** What the resource is called in policies and targets. */
+  /** The ARN or name that policies and targets use. */
   readonly arn: string;
   readonly stack: string;
 }
 
-/** What `cdk synth` wrote: every resource of every stack, as a deployment would make them. */
+/** The output of `cdk synth`: every resource of every stack, as a deployment would create it. */
 export interface Assembly {
   readonly resources: readonly Deployed[];
-  /** Those of one CloudFormation type. */
+  /** The resources of one CloudFormation type. */
   of(type: string): Deployed[];
-  /** The folder of an asset, by the key under which it lies in the bucket of the bootstrap. */
+  /** The folder of an asset by its key in the bootstrap bucket. */
   assetFolder(s3Key: string): string;
 }
 
-/** Reads stacks that were synthesised into `folder`. */
+/** Reads the stacks synthesised into `folder`. */
 export function readAssembly(folder: string, stacks: readonly { name: string; template: Template }[]): Assembly {
   const resources = stacks.flatMap(({ name, template }) => {
     const resolve = resolverOf(template);
@@ -66,7 +66,7 @@ const PSEUDO: Readonly<Record<string, string>> = {
   'AWS::NoValue': '',
 };
 
-/** Types whose `Ref` is the name that the template gives them, and how their ARN is made of it. */
+/** Types whose `Ref` is their name in the template, with the ARN for a name. */
 const NAMED: Readonly<Record<string, readonly [property: string, arn: (name: string) => string]>> = {
   'AWS::Lambda::Function': ['FunctionName', (name) => regional('lambda', `function:${name}`)],
   'AWS::DynamoDB::GlobalTable': ['TableName', (name) => regional('dynamodb', `table/${name}`)],

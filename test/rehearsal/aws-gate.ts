@@ -6,30 +6,30 @@ import { judgeFormPost } from '#test/helpers/post-policy.ts';
 import { type Ask, allowing, type Statement } from './iam.ts';
 import { type Reader, WIRE, type WireRequest } from './wire.ts';
 
-/** What answers the requests of a service: an emulator at an address, or code of the rehearsal. */
+/** The backend of a service: an emulator's address, or code of the rehearsal. */
 export type Service = string | ((request: WireRequest, response: ServerResponse) => Promise<void>);
 
-/** Of a principal: letters only, as DynamoDB Local wants them. */
+/** The access key of a principal: letters only, as DynamoDB Local requires. */
 export const accessKeyOf = (principal: string): string => principal.replaceAll('-', '');
 
-/** A request that was let through. */
+/** An allowed request. */
 export interface AwsCall {
-  /** Who signed it. */
+  /** The principal that signed it. */
   readonly principal: string;
   readonly service: string;
-  /** As IAM names it, such as `s3:GetObject`; of a transaction, its first part's. */
+  /** The IAM action, such as `s3:GetObject`; for a transaction, the action of its first part. */
   readonly action: string;
   readonly status: number;
-  /** Of DynamoDB: what it says it consumed. */
+  /** The consumed capacity that DynamoDB reports. */
   readonly readUnits: number;
   readonly writeUnits: number;
 }
 
 export interface AwsGate {
   readonly url: string;
-  /** `<principal> <action> <resource>` of everything that was refused. */
+  /** `<principal> <action> <resource>` of every refused request. */
   readonly refused: ReadonlySet<string>;
-  /** `<principal> <action> <resource>`, as policies name them, of everything that was allowed. */
+  /** `<principal> <action> <resource>`, as policies name them, of every allowed request. */
   readonly used: ReadonlySet<string>;
   readonly calls: readonly AwsCall[];
   close(): Promise<void>;
@@ -100,7 +100,7 @@ export async function startAwsGate(
     calls.push({ principal, service, action, status: response.statusCode, ...units });
   }
 
-  // Processes that are frozen learn late that a connection has been closed.
+  // Frozen processes notice a closed connection late.
   const server = createServer({ keepAliveTimeout: 0 }, (incoming, response) => {
     serve(incoming, response).catch((error) => {
       // The client has disconnected, which is harmless.
@@ -123,7 +123,7 @@ export async function startAwsGate(
   };
 }
 
-/** Who asks whom, by the signature. Presigned forms are S3's only. */
+/** Principal and service, from the signature. Only S3 has presigned forms. */
 function signerOf({ url, headers, body }: WireRequest): { accessKey: string; service: string } {
   const inForm = () =>
     /name="x-amz-credential"\r\n\r\n([^\r]+)/i.exec(body.subarray(0, 16_384).toString('latin1'))?.[1];
@@ -140,7 +140,7 @@ function refuse(response: ServerResponse, message: string): void {
   response.end(JSON.stringify({ __type: 'AccessDeniedException', message }));
 }
 
-/** Passes a request to an emulator and its answer back; of DynamoDB, asks for what the request consumes. */
+/** Forwards a request to an emulator and returns its answer; asks DynamoDB for the consumed capacity. */
 async function forward(
   upstream: string,
   service: string,
@@ -163,7 +163,7 @@ async function forward(
     redirect: 'manual',
   });
   if (service === 'lambda') {
-    // What a function streams is passed on as it comes.
+    // Streamed answers are passed on chunk by chunk.
     response.writeHead(answer.status, Object.fromEntries(answer.headers));
     response.flushHeaders();
     await pipeline(answer.body ?? [], response);

@@ -5,21 +5,21 @@ import { streamCall } from '#test/helpers/events.ts';
 import { type Answer, clientOf, publishCode, request } from '#test/helpers/platform.ts';
 import { POOL, type Rehearsal } from './platform.ts';
 
-/** Says that it has begun, and answers with what it was given. */
+/** Prints that it has begun, and returns its input. */
 const ECHO = `read -r input
 echo begun >&2
 case "$input" in *wait*) sleep 60 ;; esac
 echo "$input"
 `;
-/** More than the keeper asks for in a test. */
+/** More RunTask calls than the keeper makes in a test. */
 const REFUSALS = 1000;
 
-/** Tasks die, ECS refuses, events go astray: what becomes of calls, and what is left behind. */
+/** Tasks die, ECS refuses, events are lost: results of the calls, and nothing left behind. */
 export function chaosSuite(target: () => Rehearsal): void {
   describe('chaos in the sandboxes', () => {
     let workspaceId: string;
     let pool: SandboxPool;
-    /** Addresses of tasks, one for each command that was sent to a task. */
+    /** Address of the task for each command sent. */
     let commands: string[];
     const runIds: string[] = [];
 
@@ -65,7 +65,7 @@ export function chaosSuite(target: () => Rehearsal): void {
       runIds.push(answer.headers.get('x-run-id')!);
       return answer;
     }
-    /** Lets the clock go on until a call is answered. */
+    /** Advances the clock until a call is answered. */
     async function withClock<Result>(work: Promise<Result>): Promise<Result> {
       let isOver = false;
       const over = work.finally(() => {
@@ -116,7 +116,7 @@ export function chaosSuite(target: () => Rehearsal): void {
 
     test('RunTask throttles: who cannot wait is told when to come again, who can is answered', async () => {
       target().ecs.refuse(REFUSALS, 'throttle');
-      // Also those that were starting when the others were killed.
+      // Includes tasks that were starting when the others were killed.
       const left = async () => {
         await killIdle();
         return (await pool.read()).slots.filter(({ state }) => state === 'idle' || state === 'starting').length;
@@ -144,7 +144,7 @@ export function chaosSuite(target: () => Rehearsal): void {
       for (const deliver of late) await deliver();
       await untilIdle();
       const addresses = (await pool.read()).slots.map(({ address }) => address);
-      // Nothing that is over has come back.
+      // No ended task has come back.
       expect(commands.filter((address) => addresses.includes(address))).toEqual([]);
     });
 

@@ -3,14 +3,14 @@ import { streamCall } from '#test/helpers/events.ts';
 import { clientOf, publishCode, request } from '#test/helpers/platform.ts';
 import { POOL, type Rehearsal } from './platform.ts';
 
-/** What one request of a client makes AWS do, all that goes on after its answer included. */
+/** The AWS usage of one client request, including work after its answer. */
 export interface Counted {
   readonly what: string;
   /** What waits for models. */
   readonly waits: Waits;
-  /** Requests that come to API Gateway: those of agents, too. */
+  /** Requests to API Gateway, including those of agents. */
   readonly gatewayRequests: number;
-  /** Tasks that were used, each for this request only. */
+  /** Tasks used by this request alone. */
   readonly tasks: number;
   readonly invocations: Rehearsal['lambda']['invocations'];
   readonly readUnits: number;
@@ -23,22 +23,22 @@ export interface Counted {
   readonly others: readonly string[];
 }
 
-/** Turns of models that are waited for. Two that wait for the same turn at the same time both count. */
+/** Model turns that are waited for. Two functions that wait for the same turn both count. */
 export interface Waits {
-  /** Turns one after the other: what the caller waits. */
+  /** Sequential turns: the caller's wait. */
   readonly turns: number;
-  /** Turns that a function `calls` waits. */
+  /** Turns that a `calls` function waits for. */
   readonly calls: number;
-  /** Turns that a function `sandbox-dispatch` waits. @default 0 */
+  /** Turns that a `sandbox-dispatch` function waits for. @default 0 */
   readonly dispatch?: number;
-  /** Turns that a task waits. @default 0 */
+  /** Turns that a task waits for. @default 0 */
   readonly task?: number;
 }
 
 const NO_WAIT: Waits = { turns: 0, calls: 0 };
 const ONE_TURN: Waits = { turns: 1, calls: 1 };
 export const SUB_CALLS = 5;
-/** Asks all at once. */
+/** Sends all requests concurrently. */
 const ORCHESTRATOR = `
 import('agent-platform-sdk').then(async ({ AgentClient }) => {
   const client = new AgentClient();
@@ -49,10 +49,10 @@ import('agent-platform-sdk').then(async ({ AgentClient }) => {
 
 const MODEL_KEY = { name: 'ANTHROPIC_API_KEY', value: 'sk-ant-made-up' };
 
-/** Until then V8 still compiles: the processor works several times as long as it does for all that come after. */
+/** Warm-up requests: while V8 compiles, requests take several times the CPU time of later ones. */
 const WARM_UP = 10;
 
-/** Makes each kind of request some times and counts the last: by then the function runs and knows what it keeps in memory. */
+/** Makes each kind of request several times and counts the last one: the function is warm and its caches are filled. */
 export async function countRequests(target: Rehearsal): Promise<Counted[]> {
   const { gate, lambda, ecs, chaos } = target;
   const { key, slug, workspaceId } = await target.addUser('costs');
@@ -107,7 +107,7 @@ export async function countRequests(target: Rehearsal): Promise<Counted[]> {
 
   const counted: Counted[] = [];
   const pool = new SandboxPool(target.deps, { max: POOL.max, startMs: POOL.startSeconds * 1000 });
-  /** Until what was used has been replaced, and nothing goes on. */
+  /** Waits until used tasks are replaced and all work has ended. */
   const settled = async (): Promise<void> => {
     do {
       await lambda.settled();
@@ -164,7 +164,7 @@ export async function countRequests(target: Rehearsal): Promise<Counted[]> {
   await count('prompt call with an `Idempotency-Key`', ONE_TURN, () =>
     send('POST', path, { json, headers: { 'idempotency-key': `costs-${repeats++}` } }),
   );
-  // Each of these takes a task, which starts anew.
+  // Each of these requests uses a task, which is then replaced.
   const few = { warmUp: 2 };
   await count('code run (warm pool)', NO_WAIT, () => send('POST', `/${slug}/adder/v1/run`, { json: { a: 1 } }), few);
   await count(

@@ -3,7 +3,7 @@ import { TEST_ACCOUNT, TEST_REGION } from '#test/helpers/aws-account.ts';
 import type { Assembly } from './assembly.ts';
 import type { Lambda } from './lambda.ts';
 
-/** What a service of AWS says has happened. */
+/** An event of an AWS service. */
 export interface BusEvent {
   readonly source: string;
   readonly 'detail-type': string;
@@ -12,9 +12,9 @@ export interface BusEvent {
 }
 
 export interface EventBridge {
-  /** Delivers an event to the targets of the rules whose pattern it fits. */
+  /** Delivers an event to the targets of the rules that match it. */
   put(event: BusEvent): Promise<void>;
-  /** Lets the scheduled rules fire once that have this function as a target. Throws when there is none. */
+  /** Fires the scheduled rules that target this function. Throws if there are none. */
   tick(functionName: string): Promise<void>;
 }
 

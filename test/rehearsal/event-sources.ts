@@ -5,7 +5,7 @@ import type { Assembly } from './assembly.ts';
 import type { Lambda } from './lambda.ts';
 
 export interface EventSources {
-  /** Hands the functions what lies in the queues that they read, until nothing is there to be seen. Answers what failed. */
+  /** Delivers the visible messages of all queues to their functions until the queues are empty. Returns the failures. */
   deliver(): Promise<SQSRecord[]>;
 }
 
@@ -21,7 +21,7 @@ export function startEventSources(
 ): EventSources {
   const sources = assembly.of('AWS::Lambda::EventSourceMapping').map(({ properties }) => properties);
 
-  /** `undefined` when there is nothing in the queue, else what failed of the batch. */
+  /** The failures of the batch, `undefined` if the queue is empty. */
   async function deliverBatch({ FunctionName, EventSourceArn, BatchSize = 10, FunctionResponseTypes = [] }: Source) {
     const sqs = clientOf(FunctionName.split(':').at(-1)!);
     const [account, queue] = EventSourceArn.split(':').slice(-2);

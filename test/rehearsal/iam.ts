@@ -19,10 +19,10 @@ export const NOTHING: Statement = {
   condition: {},
 };
 
-/** What a request asks for, as IAM names it. */
+/** A request in IAM's terms. */
 export interface Ask {
   readonly action: string;
-  /** `*` for an action that knows no resources. */
+  /** `*` for an action without resources. */
   readonly resource: string;
   /** Condition keys of the request and their values. @default {} */
   readonly context?: Readonly<Record<string, readonly string[]>>;
@@ -56,13 +56,13 @@ function statementOf({ Effect, Action, NotAction, Resource, NotResource, Conditi
   };
 }
 
-/** What of a policy allows a request, as the policy names it. */
+/** The entry of a policy that allows a request. */
 export interface Grant {
   readonly action: string;
   readonly resource: string;
 }
 
-/** What allows a request, by IAM's rules: what one statement denies no other allows. */
+/** The entry that allows a request by IAM's rules: an explicit deny wins. */
 export function allowing(statements: readonly Statement[], ask: Ask): Grant | undefined {
   const matching = statements.filter((statement) => matches(statement, ask));
   const [first] = matching;

@@ -5,7 +5,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { AddressInfo } from 'node:net';
 import { PassThrough } from 'node:stream';
 
-/** How a function's process is to be started. */
+/** Start settings of a function's process. */
 export interface EnvironmentSpec {
   /** The file of the runtime client. */
   readonly runtime: string;
@@ -13,7 +13,7 @@ export interface EnvironmentSpec {
   readonly variables: Readonly<Record<string, string>>;
 }
 
-/** One event on its way to a function. */
+/** One invocation of a function. */
 export interface Invoke {
   readonly requestId: string;
   readonly functionArn: string;
@@ -21,19 +21,19 @@ export interface Invoke {
   readonly timeoutMs: number;
 }
 
-/** What a function answers: JSON, or what it streams. */
+/** The answer of a function: JSON or a stream. */
 export interface Invocation {
   readonly isStream: boolean;
-  /** Breaks off with an error when a streaming function fails, is too slow or dies. */
+  /** Errors when a streaming function fails, times out or dies. */
   readonly payload: AsyncIterable<Uint8Array>;
 }
 
-/** A function that threw, was too slow or died before it began to answer. */
+/** A function threw, timed out or died before it began to answer. */
 export class FunctionError extends Error {
   readonly code = 'FUNCTION_ERROR';
 }
 
-/** Lambda gives a function 10 s to get ready, on a machine that does nothing else. */
+/** Lambda allows 10 s for initialisation, on an otherwise idle machine. */
 const INIT_LIMIT_MS = 60_000;
 const OUTPUT_KEPT = 20_000;
 
@@ -47,14 +47,14 @@ export class LambdaEnvironment {
   readonly #process: ChildProcess;
   readonly #exited: Promise<unknown>;
   #output = '';
-  /** The request for the next event, while the process waits for one. */
+  /** The pending request for the next event, while the process is idle. */
   #idle: ServerResponse | undefined;
   #waiting = Promise.withResolvers<void>();
   #current: Current | undefined;
   #initError: string | undefined;
   #isDead = false;
 
-  /** Starts the process, and resolves when it asks for its first event. */
+  /** Starts the process. Resolves when it requests its first event. */
   static async start(spec: EnvironmentSpec): Promise<LambdaEnvironment> {
     // A call may take minutes; and a frozen process keeps its connection, as the Runtime API does.
     const server = createServer({ requestTimeout: 0, keepAliveTimeout: 0 }).listen(0, '127.0.0.1');
@@ -75,7 +75,7 @@ export class LambdaEnvironment {
       this.#serve(request, response).catch((error) => response.destroy(error));
     });
     const runtimeApi = `127.0.0.1:${(server.address() as AddressInfo).port}`;
-    // A frozen process hears of nothing: the kernel ends it with the process that started it.
+    // A frozen process cannot react: the kernel ends it with its parent.
     this.#process = spawn('setpriv', ['--pdeathsig', 'KILL', process.execPath, runtime], {
       cwd: folder,
       env: { ...variables, AWS_LAMBDA_RUNTIME_API: runtimeApi },
@@ -94,17 +94,17 @@ export class LambdaEnvironment {
     return this.#isDead;
   }
 
-  /** Resolves once it has done all it does for its event, and stands still or is dead. */
+  /** Resolves when all work for the event is done and the process is frozen or dead. */
   get ended(): Promise<void> {
     return this.#waiting.promise.catch(() => {});
   }
 
-  /** Of its last output: what is read when something went wrong. */
+  /** The end of its output, for error messages. */
   get output(): string {
     return this.#output;
   }
 
-  /** Processor time of all its threads, and the most memory that it ever had. Of an environment that stands still. */
+  /** CPU time of all threads and peak memory. Only of a frozen environment. */
   get used(): { readonly cpuMs: number; readonly peakMb: number } {
     if (this.#isDead) return { cpuMs: 0, peakMb: 0 };
     const of = (path: string) => readFileSync(`/proc/${this.#process.pid}/${path}`, 'utf8');
@@ -116,7 +116,7 @@ export class LambdaEnvironment {
     };
   }
 
-  /** Hands an event over. Throws {@link FunctionError} when the function fails before it answers. */
+  /** Invokes the function. Throws {@link FunctionError} if it fails before it answers. */
   invoke({ requestId, functionArn, event, timeoutMs }: Invoke): Promise<Invocation> {
     const idle = this.#idle;
     if (idle === undefined || this.#isDead) throw new Error('this environment takes no event now');
@@ -174,7 +174,7 @@ export class LambdaEnvironment {
       current.answer.resolve({ isStream: false, payload: fromArray(payload) });
       return;
     }
-    // A reader that leaves breaks nothing: the function is told nothing, and goes on.
+    // The function does not notice when its reader disconnects.
     const stream = new PassThrough({ highWaterMark: 1024 * 1024 });
     stream.on('error', () => {});
     current.stream = stream;

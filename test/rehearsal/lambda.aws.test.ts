@@ -6,7 +6,7 @@ import { fetchLambdaRuntime } from '../../scripts/fetch-aws-emulators.ts';
 import type { Assembly } from './assembly.ts';
 import { type Lambda, startLambda } from './lambda.ts';
 
-/** Functions of two kinds; each does what its event says. */
+/** A buffered and a streaming function, each controlled by its event. */
 const BUFFERED = `export const handler = async (event) => {
   if (event.fail) throw new Error('as told, ' + process.pid);
   if (event.exit) process.exit(7);

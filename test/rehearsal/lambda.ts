@@ -9,7 +9,7 @@ const MAX_PAYLOAD_BYTES = 6_291_556;
 const MAX_ASYNC_BYTES = 1_048_576;
 /** Lambda tries an asynchronous event again twice, after 1 and 2 minutes, unless the function says otherwise. */
 const ASYNC_RETRIES = 2;
-/** Processes that get ready at the same time: more would all be slow on a small machine. */
+/** Maximum of processes that start concurrently: more would all be slow on a small machine. */
 const STARTS_AT_ONCE = 2;
 /** Past so many of a function, one more is started only when none has become free for a while: calls may wait for one another. */
 const MANY = 12;
@@ -21,16 +21,16 @@ export interface Lambda {
    * `RequestTooLargeException`, `ResourceNotFoundException`, or `FUNCTION_ERROR`.
    */
   invoke(functionName: string, event: unknown, onBegin?: () => void): Promise<Invocation>;
-  /** Takes an event as `InvocationType: Event` does: answers at once, and tries again what fails. */
+  /** Invokes as `InvocationType: Event`: returns at once, and retries failures. */
   invokeLater(functionName: string, event: unknown): void;
-  /** Has as many environments of a function started ahead: what provisioned concurrency is. */
+  /** Provisioned concurrency: starts this many environments of a function ahead. */
   warm(functionName: string, environments: number): Promise<void>;
   /** Whether a permission of the template lets a service call a function on behalf of a resource. */
   allows(functionName: string, principal: string, sourceArn: string): boolean;
   readonly invocations: readonly Invoked[];
-  /** What a function's processes needed: the longest time of the processor to get ready, and the most memory. */
+  /** Maximum CPU time of initialisation and maximum memory over a function's processes. */
   readonly needs: ReadonlyMap<string, { readonly initCpuMs: number; readonly peakMb: number }>;
-  /** Resolves once no function does anything any more. */
+  /** Resolves when all functions are idle. */
   settled(): Promise<void>;
   close(): Promise<void>;
 }
@@ -39,7 +39,7 @@ export interface Invoked {
   readonly fn: string;
   /** From the event to the end of all work for it. */
   readonly ms: number;
-  /** Of that, what the processor worked. */
+  /** CPU time within it. */
   readonly cpuMs: number;
   readonly memoryMb: number;
 }
@@ -47,7 +47,7 @@ export interface Invoked {
 interface Pool {
   readonly idle: LambdaEnvironment[];
   readonly waiting: PromiseWithResolvers<LambdaEnvironment>[];
-  /** Of {@link size}, those that get ready. */
+  /** The part of {@link size} that is still starting. */
   starting: number;
   size: number;
   releasedAt: number;
@@ -264,7 +264,7 @@ export function startLambda(
   };
 }
 
-/** Passes a buffered answer on, as long as Lambda would. */
+/** Passes a buffered answer on if it fits Lambda's limit. */
 async function* atMost(payload: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
   let bytes = 0;
   for await (const chunk of payload) {

@@ -5,7 +5,7 @@ import { streamingSuite } from '#test/e2e/streaming.ts';
 import { clientOf, publishCode, request } from '#test/helpers/platform.ts';
 import { startRehearsal } from './platform.ts';
 
-/** A stage whose sandboxes are MicroVMs; what does not depend on that is shown in platform.rehearsal.ts. */
+/** A stage whose sandboxes are MicroVMs; platform.rehearsal.ts covers everything else. */
 const target = await startRehearsal(inject('awsEndpoints'), { sandbox: 'microvm' });
 const has = { python: target.interpreters.python !== undefined, node: target.interpreters.node !== undefined };
 

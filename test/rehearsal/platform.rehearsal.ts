@@ -232,7 +232,7 @@ test('no function needed what its policy does not allow', () => {
 });
 
 test('no function may do what it never needs', () => {
-  /** What is needed for reasons that no test here brings about. */
+  /** Rights that no test here exercises, with the reason for each. */
   const rare = [
     // What deployments call when a stage is removed: aws/empty-stage.ts and aws/fargate/stop-all-tasks.ts have tests.
     /^(pool-)?cleaner /,

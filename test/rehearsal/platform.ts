@@ -47,14 +47,14 @@ export interface Rehearsal extends Target {
   readonly timerGroup: string;
   /** Rights that nothing has used yet: `<principal> <action> <resource>`. */
   unused(): string[];
-  /** With the rights of an operator. */
+  /** Has the rights of an operator. */
   readonly deps: Deps;
-  /** Lets the clock call the function of an event. */
+  /** Invokes the function of a timed event. */
   tick(name: BackgroundFunctionName | PoolFunctionName | keyof typeof MICROVM_FUNCTIONS): Promise<void>;
   readonly ecs: FakeEcs;
   /** Where programs run in MicroVMs. */
   readonly microvms?: FakeMicrovms;
-  /** What a test does to what is on its way. */
+  /** Faults that a test injects. */
   readonly chaos: Chaos;
 }
 
@@ -62,7 +62,7 @@ interface Chaos {
   /** Called before a function invokes another one. @default - nothing */
   // biome-ignore lint/suspicious/noExplicitAny: an event of any function.
   onCall?: (functionName: string, event: any) => void;
-  /** What becomes of an event of a task. @default - it is delivered once */
+  /** Handles an event of a task. @default - it is delivered once */
   onTaskEvent?: (deliver: () => Promise<void>) => unknown;
 }
 
