@@ -5,7 +5,9 @@ import { type Zippable, zipSync } from 'fflate';
 import { checkSkillFiles, parseSkill } from '#core/agents/skills/skill.ts';
 import { hasCode } from '#core/base/errors.ts';
 
-/** Left out of a bundle unless the manifest's `bundle.include` matches (`contract.md` 12). */
+/**
+ * Left out of a bundle unless the manifest's `bundle.include` matches (`docs/interface/agents.md#what-a-client-packs`).
+ */
 const EXCLUDED = [
   'agent.json',
   '**/{__pycache__,venv,env,site-packages,node_modules}/**',
@@ -72,7 +74,7 @@ export async function readAgentFolder(folder: string): Promise<AgentFolder> {
   return { body: prompt === undefined ? body : { ...body, prompt: prompt.toString() } };
 }
 
-/** `contract.md` 12. */
+/** The publish body of a folder with a SKILL.md (`docs/interface/skills.md#skillmd`). */
 async function readSkill(folder: string, text: string): Promise<Record<string, unknown>> {
   const { skill, errors } = parseSkill(text);
   const found: SourceFile[] = [];

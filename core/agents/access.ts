@@ -30,7 +30,8 @@ export async function findOwn(deps: AccessDeps, caller: Caller, id: string): Pro
 /** A public version. Throws NOT_FOUND. */
 export async function findPublic(deps: AccessDeps, { org, agent, version }: AgentAddress): Promise<AgentVersion> {
   const found = await resolveAgent(deps, org, agent, version);
-  // A private agent reads as absent: clients then look among their own (contract.md 2.2).
+  // A private agent reads as absent: clients then look among their own
+  // (docs/interface/authentication.md#access-to-agents).
   if (!found?.definition.is_public) {
     throw new PlatformError('NOT_FOUND', `There is no public agent ${org}/${agent} with a version ${version}.`);
   }

@@ -4,7 +4,7 @@ export type AgentType = 'prompt' | 'tool' | 'agent' | 'skill';
 export type ExecutionEngine = 'direct_llm' | 'code_runtime' | 'managed_loop';
 
 /**
- * The manifest as it is published (`spec.md` *Agent manifest*, `contract.md` 6.3): with all defaults, and with older forms
+ * The manifest as it is published (`docs/interface/manifest.md`): with all defaults, and with older forms
  * converted to the current one. Checking a definition again returns the same definition.
  */
 export type AgentDefinition = {
@@ -102,7 +102,7 @@ export type CustomTool = {
 /** No chain of calls is longer, whatever a manifest or a caller allows: one transaction counts a call at every level. */
 export const MAX_HOPS = 10;
 
-/** The member `manifest`: how an agent calls others (`spec.md` *Manifest section*). */
+/** The member `manifest`: how an agent calls others (`docs/interface/manifest.md#orchestration-section`). */
 export type Orchestration = {
   manifest_version: 1;
   /** Pinned, each once. */

@@ -3,7 +3,7 @@ import { type PublishDeps, removeVersions } from './publish.ts';
 import { AgentStore } from './store.ts';
 import type { AgentVersion } from './version.ts';
 
-/** `contract.md` 6.5. */
+/** See `docs/interface/agents.md#deletion`. */
 const FORKS_THAT_NEED_CONFIRMATION = 1;
 
 /** Which versions of an agent a deletion is about: the one that is named, or every one. */

@@ -20,7 +20,7 @@ import {
 import { AgentStore } from './store.ts';
 import type { AgentVersion } from './version.ts';
 
-/** `spec.md` *Limits*. */
+/** See `docs/interface/agents.md#deletion`. */
 const DELETION_RETENTION_SECONDS = 30 * 24 * 3600;
 
 /** Every change here to an agent's current version tells the listeners. */

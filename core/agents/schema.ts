@@ -6,14 +6,14 @@ const strings = z.array(z.string());
 
 const dependencies = z.object({ id: z.string(), version: z.string() });
 
-/** The orchestration section, with the members that clients look for inside it (`contract.md` 6.2). */
+/** The orchestration section, with the members that clients look for inside it (`docs/interface/agents.md#records`). */
 const manifestView = z.looseObject({
   dependencies: z.array(dependencies).optional(),
   custom_tools: z.array(anyObject).optional(),
   environment: anyObject.optional(),
 });
 
-/** The public view of an agent version (`contract.md` 2.2). */
+/** The public view of an agent version (`docs/interface/agents.md#records`). */
 export const publicAgent = z.object({
   id: z.uuid(),
   org_id: z.uuid(),
@@ -50,7 +50,7 @@ export const publicAgent = z.object({
   price_per_call_cents: z.int().nullable(),
 });
 
-/** The view for the agent's own workspace (`contract.md` 6.2). */
+/** The view for the agent's own workspace (`docs/interface/agents.md#records`). */
 export const agentRecord = publicAgent.extend({
   updated_at: z.iso.datetime(),
   is_public: z.boolean(),
@@ -83,7 +83,7 @@ export const uploadedBundle = z.object({
   services_updated: z.int(),
 });
 
-/** `GET /public/agents/{org}/{agent}/{version}/download` (`contract.md` 2.3). */
+/** `GET /public/agents/{org}/{agent}/{version}/download` (`docs/interface/agents.md#catalog`). */
 export const download = z.object({
   id: z.uuid(),
   type: publicAgent.shape.type,
@@ -119,7 +119,7 @@ const treeMembers = {
   skills_locked: z.boolean(),
 };
 
-/** `GET /agents/{org}/{agent}/{version}/tree` (`contract.md` 15.2). */
+/** `GET /agents/{org}/{agent}/{version}/tree` (`docs/interface/agents.md#tree`). */
 export const agentTree = z.object({
   agent: z.string().describe('`org/agent@v1`.'),
   ...treeMembers,

@@ -12,9 +12,9 @@ type Node = Omit<Tree['dependencies'][number], 'dependencies'> & { readonly depe
 export type FindVisible = (address: AgentAddress) => Promise<AgentVersion | undefined>;
 
 /**
- * An agent with its direct and indirect dependencies, and the skills of each (`contract.md` 15.2). A version that occurs
- * more than once has its dependencies only where it is nearest to the root, and is marked `repeated` elsewhere: otherwise
- * agents with many common dependencies would have very large trees.
+ * An agent with its direct and indirect dependencies, and the skills of each (`docs/interface/agents.md#tree`). A
+ * version that occurs more than once has its dependencies only where it is nearest to the root, and is marked
+ * `repeated` elsewhere: otherwise agents with many common dependencies would have very large trees.
  */
 export async function treeOf(root: AgentVersion, find: FindVisible): Promise<Tree> {
   const shown = new Set([refOf(root)]);

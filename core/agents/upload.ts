@@ -15,7 +15,7 @@ import { type AgentVersion, type Bundle, bundleKey, type Install } from './versi
 
 /** Multipart adds some lines around the file. */
 const MULTIPART_OVERHEAD_BYTES = 64 * 1024;
-/** Clients give up on an upload after 15 s (`contract.md` 0.2); an installation that takes longer goes on. */
+/** Clients give up on an upload after 15 s; an installation that takes longer goes on. */
 const UPLOAD_WAIT_MS = 10_000;
 /** How often the record is read while another process installs. */
 const UPLOAD_POLL_MS = 500;

@@ -1,6 +1,6 @@
 import type { AgentDefinition } from './definition.ts';
 
-/** `spec.md` *Versioning* 2. */
+/** See `docs/interface/versions.md#deprecation`. */
 const DEPRECATION_PERIOD_MS = 60 * 24 * 3600 * 1000;
 
 /** A published version of an agent. */
@@ -18,7 +18,10 @@ export interface AgentVersion {
   readonly runnable: boolean;
   readonly bundle?: Bundle;
   readonly install?: Install;
-  /** When a newer version became current; the deprecation period runs from then (`spec.md` *Versioning* 2). */
+  /**
+   * When a newer version became current; the deprecation period runs from then
+   * (`docs/interface/versions.md#deprecation`).
+   */
   readonly supersededAt?: string;
   /** Id of the version that this one is a copy of. */
   readonly forkedFrom?: string;

@@ -9,20 +9,26 @@ type AgentRecord = z.input<typeof agentRecord>;
 
 export const isPaid = ({ definition }: AgentVersion): boolean => (definition.price_per_call_cents ?? 0) > 0;
 
-/** Addresses under `.internal` mean "none" and are not shown (`contract.md` 2.2, 6.3). */
+/** Addresses under `.internal` mean "none" and are not shown (`docs/interface/manifest.md#members`). */
 function shownUrl(url: string | null): string | null {
   const host = url !== null && URL.canParse(url) ? new URL(url).hostname : '';
   return host.endsWith('.internal') ? null : url;
 }
 
-/** The orchestration section, with custom tools and environment inside it, where clients look (`contract.md` 6.2). */
+/**
+ * The orchestration section, with custom tools and environment inside it, where clients look
+ * (`docs/interface/agents.md#records`).
+ */
 const manifestView = ({ definition }: AgentVersion) => ({
   ...definition.manifest,
   ...(definition.custom_tools.length > 0 && { custom_tools: definition.custom_tools }),
   ...(definition.environment && { environment: definition.environment }),
 });
 
-/** The public view; without prompt, manifest and skill files for server-only and paid agents (`spec.md` *Public*). */
+/**
+ * The public view; without prompt, manifest and skill files for server-only and paid agents
+ * (`docs/interface/agents.md#records`).
+ */
 export function publicView(version: AgentVersion): PublicAgent {
   const { definition } = version;
   const sourceAvailable = definition.allow_local_download && !isPaid(version);

@@ -7,8 +7,8 @@ import { PlatformError } from '#core/base/errors.ts';
 import { authenticateAgent, type ServiceKeyDeps } from './agent-caller.ts';
 
 /**
- * The caller of a request (`spec.md` *Authentication*). A user acts in `workspaceId` (from the path), else in the workspace
- * of `X-Workspace-Id`, else in the user's personal workspace. An agent acts in the workspace of its key.
+ * The caller of a request (`docs/interface/authentication.md`). A user acts in `workspaceId` (from the path), else in
+ * the workspace of `X-Workspace-Id`, else in the user's personal workspace. An agent acts in the workspace of its key.
  *
  * Throws UNAUTHORIZED for a missing, malformed, unknown or revoked key, and for a service key whose run has ended.
  * Throws FORBIDDEN if the caller is not a member of the workspace, whether or not it exists, and for a service key on a

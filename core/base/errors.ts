@@ -1,6 +1,6 @@
 /**
- * The closed list of error codes: status and whether a client may retry follow from the code (`spec.md` *Errors*,
- * `contract.md` 1.1 for the codes past the spec's table).
+ * The closed list of error codes: status and whether a client may retry follow from the code
+ * (`docs/interface/errors.md#codes`).
  */
 const CODES = {
   INVALID_INPUT: { status: 400, retryable: false },
@@ -42,7 +42,7 @@ export const ERROR_CODES = Object.keys(CODES) as ErrorCode[];
 export const httpStatusOf = (code: ErrorCode | null): number => (code === null ? 200 : CODES[code].status);
 export const isRetryable = (code: ErrorCode): boolean => CODES[code].retryable;
 
-/** Further members of `error` that clients read (`contract.md` 1.1). */
+/** Further members of `error` that clients read (`docs/interface/errors.md#error-envelope`). */
 export interface ErrorExtra {
   /** What to do about it. */
   readonly hint?: string;

@@ -1,7 +1,10 @@
 import * as z from 'zod';
 import { MAX_TIMEOUT_SECONDS } from './time-limits.ts';
 
-/** Plans of workspaces. `free` and `pro` are part of the interface (`spec.md` *Limits*), `team` and `enterprise` are ours. */
+/**
+ * Plans of workspaces. `free` and `pro` are part of the interface (`docs/interface/limits.md#plans`), `team` and
+ * `enterprise` are ours.
+ */
 export const PLAN_NAMES = ['free', 'pro', 'team', 'enterprise'] as const;
 export type PlanName = (typeof PLAN_NAMES)[number];
 
@@ -27,13 +30,13 @@ const plan = () => {
     daily_paid_calls: perDay,
     /** Calls of every kind that run at the same moment. */
     concurrent_calls: z.int().min(1).max(MAX_CONCURRENT_CALLS),
-    /** Schedules that a workspace may have (`spec.md` *Limits*: not part of the free plan). */
+    /** Schedules that a workspace may have (not part of the free plan). */
     schedules: z.int().min(0).max(1_000_000),
     /** Longest call of a prompt agent. */
     timeout_seconds: seconds,
     /** Longest call of an agent with a sandbox. */
     sandbox_timeout_seconds: seconds,
-    /** Namespaces of stored documents (`contract.md` 15.4); null: no limit. */
+    /** Namespaces of stored documents (`docs/interface/limits.md#plans`); null: no limit. */
     storage_namespaces: quota.nullable(),
     /** Documents in one namespace; null: no limit. */
     storage_documents: quota.nullable(),

@@ -1,7 +1,10 @@
 import { httpStatusOf, isPlatformError, isRetryable, PlatformError } from '#core/base/errors.ts';
 import { requestIdOf } from './request-id.ts';
 
-/** The error envelope (`spec.md` *Errors*). The text of unexpected errors is only logged, under the request id. */
+/**
+ * The error envelope (`docs/interface/errors.md#error-envelope`). The text of unexpected errors is only logged, under
+ * the request id.
+ */
 export function errorEnvelope(error: unknown, requestUuid: string) {
   const shown = isPlatformError(error)
     ? error

@@ -2,9 +2,9 @@
 const MAX_QUEUED_CHARACTERS = 1024 * 1024;
 
 /**
- * A stream of server-sent events (`contract.md` 1.2): LF only, `event: NAME` and `data: TEXT` with one space, a blank
- * line after each. Writers never wait: once 1 MB is buffered, {@link EventStream.offer} drops further events, so use it
- * only for events that may be lost. A reader that leaves ends only the stream.
+ * A stream of server-sent events (`docs/interface/calls.md#streams`): LF only, `event: NAME` and `data: TEXT` with one
+ * space, a blank line after each. Writers never wait: once 1 MB is buffered, {@link EventStream.offer} drops further
+ * events, so use it only for events that may be lost. A reader that leaves ends only the stream.
  */
 export class EventStream implements AsyncIterable<Uint8Array> {
   #queue: string[] = [];

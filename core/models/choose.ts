@@ -11,7 +11,7 @@ export interface ModelChoice {
   readonly apiKey?: string;
 }
 
-/** Used where neither the caller nor the agent names a model (`spec.md`, *Agent manifest*). */
+/** Used where neither the caller nor the agent names a model (`docs/interface/calls.md#models`). */
 const DEFAULT_MODELS: { readonly [Provider in LlmProvider]: string } = {
   anthropic: 'claude-sonnet-5-5',
   openai: 'gpt-6-sol',
@@ -118,7 +118,7 @@ function keyRequired(providers: readonly LlmProvider[]): PlatformError {
   );
 }
 
-/** Caller, agent, platform: the first that names one (`spec.md`, *Agent manifest*). */
+/** Caller, agent, platform: the first that names one (`docs/interface/calls.md#models`). */
 function modelFor(provider: LlmProvider, { default_models }: ModelWishes, wanted: string | undefined): string {
   const model = wanted ?? default_models[provider] ?? DEFAULT_MODELS[provider];
   if (MODEL_ID.test(model)) return model;

@@ -9,7 +9,9 @@ export const PROVIDER_NAMES: { readonly [Provider in LlmProvider]: string } = {
   ollama: 'the local model server',
 };
 
-/** Workspace secrets that hold the providers' keys (`contract.md` 1.1). A local model server needs none. */
+/**
+ * Workspace secrets that hold the providers' keys (`docs/interface/calls.md#models`). A local model server needs none.
+ */
 export const KEY_SECRETS = {
   anthropic: 'ANTHROPIC_API_KEY',
   openai: 'OPENAI_API_KEY',

@@ -6,7 +6,7 @@ export interface Clock {
   sleep(ms: number, signal?: AbortSignal): Promise<void>;
 }
 
-/** ISO 8601 in UTC with `Z` (`contract.md` 0.5). */
+/** ISO 8601 in UTC with `Z` (`docs/interface/identifiers.md#formats`). */
 export const isoTime = (epochMs: number): string => new Date(epochMs).toISOString();
 /** The UTC day, such as `2026-11-21`. */
 export const dayOf = (epochMs: number): string => isoTime(epochMs).slice(0, 10);

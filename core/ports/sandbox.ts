@@ -1,10 +1,10 @@
 /**
  * One fresh, isolated place to run untrusted commands in.
  *
- * What every adapter must hold (`design.md` section 6), proven by `test/conformance/sandbox.ts`: a fresh writable home;
- * bundle and layer read-only; no other run's files, no host files beyond the language runtimes, none of the platform's
- * environment; not root, no capabilities, no new privileges; CPU, memory, processes, file size and
- * wall clock capped; the whole process tree killed at the deadline and at {@link SandboxSession.close}; egress by policy:
+ * What every adapter must hold (`docs/interface/sandbox.md#promises`), proven by `test/conformance/sandbox.ts`: a fresh
+ * writable home; bundle and layer read-only; no other run's files, no host files beyond the language runtimes, none of
+ * the platform's environment; not root, no capabilities, no new privileges; CPU, memory, processes, file size and wall
+ * clock capped; the whole process tree killed at the deadline and at {@link SandboxSession.close}; egress by policy:
  * never loopback, private, link-local or metadata addresses of the host.
  *
  * Inside: home and `HOME` are `/home/user` (user name `user`), the bundle lies at `/home/user/agent`, a layer at

@@ -1,7 +1,7 @@
 import type { Json } from '#core/base/json.ts';
 
 /**
- * The part of DynamoDB that both hosts honour (`design.md` section 5).
+ * The part of DynamoDB that both hosts honour (`docs/architecture.md#data`).
  *
  * An adapter is a dumb store: keys, meaning and tenancy live in the `store.ts` files, which are written once over this
  * port. `test/conformance/table.ts` and its property test say what every adapter must do.

@@ -1,7 +1,7 @@
 import type { Run } from './run.ts';
 import type { TraceEvent } from './trace.ts';
 
-/** A run in its chain, with its sub-calls (`contract.md` 15.6). */
+/** A run in its chain, with its sub-calls (`docs/interface/runs.md#call-tree`). */
 export interface RunNode {
   run_id: string;
   agent_name: string;

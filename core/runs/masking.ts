@@ -92,7 +92,7 @@ export class LiveMask {
   }
 }
 
-/** `contract.md` 11.2 point 8. */
+/** Of each stream of a run's log (`docs/interface/runs.md#records`). */
 const MAX_LOG_BYTES = 10 * 1024;
 
 /** Shortens a log to the kept size: its beginning and its end, where errors are. */

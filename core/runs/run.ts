@@ -45,7 +45,7 @@ export interface Run {
   readonly creditsCents: number;
 }
 
-/** `contract.md` 7.4. */
+/** See `docs/interface/runs.md#run-status`. */
 export type RunStatus = 'queued' | 'running' | 'completed' | 'failed' | 'timeout' | 'cancelled';
 
 export interface RunBody {

@@ -142,8 +142,8 @@ export class RunStore {
   }
 
   /**
-   * Finds a run by its id, its request id (`req_...`), or the first 7 or more digits of either (`contract.md` 0.5).
-   * Throws NOT_FOUND, and CONFLICT if several runs begin with these digits.
+   * Finds a run by its id, its request id (`req_...`), or the first 7 or more digits of either
+   * (`docs/interface/identifiers.md#run-ids`). Throws NOT_FOUND, and CONFLICT if several runs begin with these digits.
    */
   async findByName(name: string): Promise<Run> {
     const digits = digitsOf(name);

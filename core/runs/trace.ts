@@ -1,7 +1,7 @@
 import type { Json } from '#core/base/json.ts';
 import type { Clock } from '#core/ports/clock.ts';
 
-/** `contract.md` 15.6. */
+/** See `docs/interface/runs.md#trace`. */
 export type TraceEventType =
   | `${'llm_call' | 'tool_call'}_${'started' | 'succeeded' | 'failed'}`
   | 'decision'

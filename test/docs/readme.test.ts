@@ -66,6 +66,9 @@ test('every page of docs that another file names exists, with its heading', () =
   expect(named.length).toBeGreaterThan(10);
   const problems = named.flatMap(({ file, target }) => problemOf(target)?.replace(/^/, `${file}: `) ?? []);
   expect(problems).toEqual([]);
+  // Documents outside the repository, which no reader could open.
+  const elsewhere = sources.filter((file) => /\b(?:spec|contract|design)\.md\b/.test(read(file)));
+  expect(elsewhere.filter((file) => file !== 'test/docs/readme.test.ts')).toEqual([]);
 });
 
 const lengthOf = (page: string): number => read(page).trimEnd().split('\n').length;

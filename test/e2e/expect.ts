@@ -1,7 +1,7 @@
 import { expect } from 'vitest';
 import type { Answer } from '#test/helpers/platform.ts';
 
-/** Checks an answer against the error envelope (`spec.md` *Errors*) and returns its `error`. */
+/** Checks an answer against the error envelope (`docs/interface/errors.md#error-envelope`) and returns its `error`. */
 export function expectError(answer: Answer, status: number, code: string, message?: string | RegExp) {
   expect(answer.body, `HTTP ${answer.status}`).toMatchObject({ error: { code } });
   expect(answer.status).toBe(status);

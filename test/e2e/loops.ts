@@ -14,7 +14,7 @@ const call = (name: string, input: Record<string, unknown> = {}) => ({ name, inp
 const bash = (command: string) => call('bash', { command });
 const submit = (result: unknown) => call('submit_result', { result });
 
-/** Agents that are a loop of a model and its tools (`contract.md` 11.3). */
+/** Agents that are a loop of a model and its tools (`docs/interface/loops.md`). */
 export function loopsSuite(target: () => Target, has: Languages): void {
   let user: TestUser;
 

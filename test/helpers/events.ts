@@ -18,7 +18,7 @@ export interface StreamedCall {
   leave(): void;
 }
 
-/** Calls an agent for its events. The parser is as strict as the known clients' (`contract.md` 1.2). */
+/** Calls an agent for its events. The parser is as strict as the known clients' (`docs/interface/calls.md#streams`). */
 export async function streamCall(
   target: Pick<Target, 'url'>,
   path: string,

@@ -5,7 +5,10 @@ import { beforeEach, describe, expect, test } from 'vitest';
 import { type Job, languages } from './languages.ts';
 import { json, type Recorder, startRecorder } from './recorder.ts';
 
-/** The requests of both SDKs, and their handling of answers (`contract.md` 1.1 to 1.3, 3, 15.4, 15.5, 17). */
+/**
+ * The requests of both SDKs, and their handling of answers (`docs/interface/calls.md`,
+ * `docs/interface/orchestration.md#chain-headers`).
+ */
 describe.each(languages())('the SDK for $name', ({ run }) => {
   let gateway: Recorder;
   beforeEach(async () => {

@@ -11,7 +11,7 @@ export interface RateLimit {
 
 const DAY_MS = 24 * 3600 * 1000;
 
-/** `spec.md` *Limits*. */
+/** See `docs/interface/limits.md#rate-limit-headers`. */
 export const rateLimitHeaders = ({ limit, remaining, resetAt }: RateLimit): Record<string, string> => ({
   'x-ratelimit-limit': String(limit),
   'x-ratelimit-remaining': String(remaining),

@@ -3,7 +3,7 @@ import { defineRoutes } from '#core/http/route.ts';
 
 const prefix = z.string().describe('The first 12 characters of the key.');
 
-/** `contract.md` 15.3. */
+/** See `docs/interface/agents.md#service-keys`. */
 export const serviceKeyRoutes = defineRoutes([
   {
     operationId: 'listServiceKeys',

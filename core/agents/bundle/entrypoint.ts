@@ -4,7 +4,7 @@ import { quote } from '../manifest/field-error.ts';
 import type { BundleReport } from './bundle.ts';
 import { pathProblem } from './safe-path.ts';
 
-/** Names of entrypoints at the root, in order of preference (`contract.md` 11.2, 12). */
+/** Names of entrypoints at the root, in order of preference (`docs/interface/agents.md#entrypoint`). */
 const ENTRYPOINTS = [
   'main.py',
   'app.py',
@@ -82,7 +82,7 @@ export function detectEntrypoint(
 
 /**
  * The shell line that runs a code_runtime agent: `runtime.command`, else `run_command`, else the interpreter for
- * `entrypoint`, which is what {@link detectEntrypoint} found in the bundle (`contract.md` 11.2).
+ * `entrypoint`, which is what {@link detectEntrypoint} found in the bundle (`docs/interface/agents.md#entrypoint`).
  *
  * Throws UNPROCESSABLE if there is none of these.
  */

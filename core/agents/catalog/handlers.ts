@@ -8,7 +8,7 @@ import { downloadView, publicView } from '../views.ts';
 import type { catalogQuery, catalogRoutes } from './routes.ts';
 import { listPublicVersions } from './store.ts';
 
-/** Type words of older clients (`contract.md` 2.1). */
+/** Type words of older clients (`docs/interface/agents.md#catalog`). */
 const TYPE_WORDS: Record<string, readonly string[]> = {
   agents: ['prompt', 'tool', 'agent'],
   skills: ['skill'],

@@ -19,8 +19,9 @@ const MAX_VERSIONS = 200;
 const dependenciesOf = (definition: AgentDefinition) => definition.manifest?.dependencies ?? [];
 
 /**
- * The rules of `manifest.dependencies` that need other agents (`spec.md` *Validation on publish*): each dependency exists,
- * may be called by this workspace and by agents at all, is no skill, and does not lead back to the agent itself.
+ * The rules of `manifest.dependencies` that need other agents (`docs/interface/manifest.md#orchestration-section`):
+ * each dependency exists, may be called by this workspace and by agents at all, is no skill, and does not lead back to
+ * the agent itself.
  *
  * Any version of the agent counts as a cycle: pins name only older versions, so a cycle of exact versions cannot be
  * published, but an agent that reaches an older version of itself calls itself all the same. The direct dependencies'

@@ -23,7 +23,7 @@ interface CheckedDefinition {
   readonly warnings: string[];
 }
 
-/** The members that say how a version is shown and offered, not what it does (`contract.md` 6.5). */
+/** The members that say how a version is shown and offered, not what it does (`docs/interface/manifest.md#immutable-members`). */
 const CHANGEABLE_MEMBERS = [
   'description',
   'tags',

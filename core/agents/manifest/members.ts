@@ -8,7 +8,7 @@ const SECRET_NAME = /^[A-Z][A-Z0-9_]{0,127}$/;
 
 const NAME_RULE = 'must be 2-50 lower-case letters, digits and single hyphens, with no hyphen at either end';
 
-/** `contract.md` 0.5. */
+/** See `docs/interface/identifiers.md#formats`. */
 const agentName = z
   .string(NAME_RULE)
   .min(2, NAME_RULE)

@@ -7,10 +7,10 @@ import { commandProblems } from './tool-command.ts';
 
 const MAX_DEPENDENCIES = 50;
 const MAX_TOOLS = 50;
-/** `spec.md` *Agent-type fields*. */
+/** Names that no custom tool may have. */
 const BUILT_IN_TOOLS = ['bash', 'read_file', 'write_file', 'list_files', 'submit_result'];
 const PLACEHOLDER = /\{\{(\w+)\}\}/g;
-/** How custom tools call dependencies (`contract.md` 11.3). */
+/** How custom tools call dependencies (`docs/interface/loops.md#dependencies`). */
 const PLATFORM_CALL = /platform_call(?:\.py|\.js)?["']?\s+["']?([a-z0-9][a-z0-9-]*\/[a-z0-9][a-z0-9-]*)(?:@(v\d+))?/g;
 
 const count = (min: number) => z.int('must be a whole number').min(min, `must be at least ${min}`);
@@ -74,7 +74,7 @@ export const customToolsShape = z
   )
   .max(MAX_TOOLS, `must be at most ${MAX_TOOLS}`);
 
-/** The rules of custom tools beyond their shape (`spec.md` *Agent-type fields*). */
+/** The rules of custom tools beyond their shape (`docs/interface/manifest.md#custom-tools`). */
 export function checkCustomTools(tools: z.output<typeof customToolsShape>, { errors, warnings }: Found): CustomTool[] {
   const names = new Set<string>();
   return tools.map(({ input_schema, ...tool }, index) => {
@@ -136,7 +136,8 @@ export function checkOrchestration(
   const given = Object.fromEntries(
     Object.entries(section).filter(([, value]) => value !== undefined && value !== null),
   );
-  // Agent records show these inside (contract.md 6.2), but their place in a manifest is beside the section.
+  // Agent records show these inside (docs/interface/agents.md#records), but their place in a manifest is beside the
+  // section.
   const { custom_tools: _tools, environment: _environment, runtime: _runtime, loop: _loop, ...rest } = given;
   const dependencies = section.dependencies ?? [];
   if (tools) checkCalls(tools, dependencies, isManagedLoop, { errors, warnings });

@@ -6,7 +6,10 @@ import { type Found, fieldName, show, showKind } from './field-error.ts';
 import type { MemberName, Members } from './members.ts';
 import { checkSchema } from './schema-validation.ts';
 
-/** Variables that the platform sets in every sandbox (`contract.md` 11.1), in place of a secret of that name. */
+/**
+ * Variables that the platform sets in every sandbox (`docs/interface/sandbox.md#variables`), in place of a secret of
+ * that name.
+ */
 const RESERVED_VARIABLE =
   /^(PLATFORM_(?!API_KEY$).*|PATH|HOME|USER|LANG|SHELL|TERM|PWD|TMPDIR|PORT|PYTHONPATH|LLM_PROVIDER|LLM_MODEL)$/;
 

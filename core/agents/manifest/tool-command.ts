@@ -3,8 +3,8 @@ import type { Json } from '#core/base/json.ts';
 import { shellQuote } from '../bundle/entrypoint.ts';
 
 /**
- * Fills the placeholders `{{name}}` in commands of custom tools with a model's values (`contract.md` 11.3). However the
- * author quoted a placeholder, the shell never parses a value.
+ * Fills the placeholders `{{name}}` in commands of custom tools with a model's values (`docs/interface/loops.md#custom-tools`).
+ * However the author quoted a placeholder, the shell never parses a value.
  *
  * A value is assigned to a variable, quoted, in a line before the command, and a reference to the variable replaces the
  * placeholder. The shell expands references after it has parsed: a mistake about the quotes around a placeholder can make

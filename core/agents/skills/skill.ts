@@ -10,17 +10,20 @@ export interface SkillText {
   readonly body: string;
 }
 
-/** `contract.md` 12. */
+/** In SKILL.md (`docs/interface/skills.md#skillmd`). */
 const MAX_NAME_LENGTH = 64;
 const MAX_DESCRIPTION_LENGTH = 1024;
-/** `contract.md` 6.3. */
+/** Of further files (`docs/interface/skills.md#skillmd`). */
 const MAX_FILES = 20;
 const MAX_FILE_BYTES = 500_000;
 const FRONT_MATTER = /^---[ \t]*\r?\n([\s\S]*?)\r?\n---[ \t]*(?:\r?\n|$)/;
 
 export const hasFrontMatter = (text: string): boolean => text.startsWith('---');
 
-/** Reads a SKILL.md: YAML with `name` and `description` between two `---` lines, then Markdown (`contract.md` 12). */
+/**
+ * Reads a SKILL.md: YAML with `name` and `description` between two `---` lines, then Markdown
+ * (`docs/interface/skills.md#skillmd`).
+ */
 export function parseSkill(text: string): { skill?: SkillText; errors: FieldError[] } {
   const match = FRONT_MATTER.exec(text.replace(/^\ufeff/, ''));
   if (match === null) {
@@ -57,7 +60,10 @@ function readYaml(text: string, errors: FieldError[]): Record<string, unknown> {
   return {};
 }
 
-/** Checks the files beside SKILL.md: safe paths, text only, at most 20 files and 500,000 bytes (`contract.md` 6.3). */
+/**
+ * Checks the files beside SKILL.md: safe paths, text only, at most 20 files and 500,000 bytes
+ * (`docs/interface/skills.md#skillmd`).
+ */
 export function checkSkillFiles(
   files: readonly { path: string; content: string }[],
   field: string,

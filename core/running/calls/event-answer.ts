@@ -13,8 +13,8 @@ import type { CallRequest } from './read-call.ts';
 const HEARTBEAT_MS = 15_000;
 
 /**
- * Answers with a stream of events (`contract.md` 1.2): `progress` while the run goes on, then `result` or `error`. The run
- * goes on if the client disconnects.
+ * Answers with a stream of events (`docs/interface/calls.md#streams`): `progress` while the run goes on, then `result`
+ * or `error`. The run goes on if the client disconnects.
  */
 export function answerWithEvents(
   deps: Deps,

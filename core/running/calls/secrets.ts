@@ -11,8 +11,9 @@ import type { LlmCredentials } from '../input/call-input.ts';
 type Secrets = Readonly<Record<string, string>>;
 
 /**
- * The secrets that the agent declares, by name, and no others of the workspace (`contract.md` 11.1). A program that names
- * its providers also gets their keys; loops and prompts never do. Throws MISSING_SECRETS if a required one is absent.
+ * The secrets that the agent declares, by name, and no others of the workspace (`docs/interface/sandbox.md#variables`).
+ * A program that names its providers also gets their keys; loops and prompts never do. Throws MISSING_SECRETS if a
+ * required one is absent.
  */
 export async function declaredSecrets(deps: Deps, { definition }: AgentVersion, workspaceId: string): Promise<Secrets> {
   const { required_secrets: required, optional_secrets: optional, supported_providers: providers } = definition;
@@ -21,7 +22,7 @@ export async function declaredSecrets(deps: Deps, { definition }: AgentVersion, 
   const values = await new SecretStore(deps, workspaceId).values([...required, ...optional, ...providerKeys]);
   const missing = required.filter((name) => !(name in values));
   if (missing.length > 0) {
-    // Clients read the names between "not found in workspace: " and the full stop (contract.md 1.1).
+    // Clients read the names between "not found in workspace: " and the full stop (docs/interface/errors.md#codes).
     throw new PlatformError('MISSING_SECRETS', `Secrets not found in workspace: ${missing.join(', ')}.`, {
       hint: 'Add them with PUT /workspaces/{id}/secrets.',
     });

@@ -46,8 +46,8 @@ export async function actingWorkspace(
 }
 
 /**
- * The response headers for a deprecated version (`spec.md` *Versioning* 2 and 3); none for others. Throws NOT_FOUND once
- * the deprecation period is over.
+ * The response headers for a deprecated version (`docs/interface/versions.md#deprecation`); none for others. Throws
+ * NOT_FOUND once the deprecation period is over.
  */
 export async function checkDeprecation(
   deps: Deps,

@@ -12,8 +12,8 @@ const MAX_LIVE_CHARACTERS = 1024 * 1024;
 
 /**
  * Runs an agent's program once, in a fresh sandbox: one JSON document on stdin, one JSON value on stdout, the exit code
- * decides (`contract.md` 11.2). The version must be runnable. Throws TIMEOUT, SANDBOX_ERROR without a sandbox, and the
- * reason of `run.signal` once it is aborted; failures of the program are in the result.
+ * decides (`docs/interface/sandbox.md#program-protocol`). The version must be runnable. Throws TIMEOUT, SANDBOX_ERROR
+ * without a sandbox, and the reason of `run.signal` once it is aborted; failures of the program are in the result.
  */
 export async function runCode(deps: Deps, run: EngineRun): Promise<EngineResult> {
   const { agent, input } = run;

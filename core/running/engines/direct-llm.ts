@@ -7,15 +7,15 @@ import { outputOfReply } from './reply.ts';
 import { spendingOf } from './spending.ts';
 import { type StopSignal, stopSignal } from './stop-signal.ts';
 
-/** `contract.md` 11.4. */
+/** See `docs/interface/prompts.md#output-limit`. */
 const MAX_OUTPUT_TOKENS = 4096;
 /** For providers that count the model's reasoning as output. */
 const MAX_OUTPUT_TOKENS_WITH_REASONING = 16_384;
 
 /**
- * Runs a prompt agent: one message to a model, its reply as JSON (`contract.md` 11.4). If a provider limits its rate, the
- * next of `run.models` is asked. Throws MISSING_INPUT_FIELDS, and the reason of `run.signal` once that is aborted; other
- * failures are in the result.
+ * Runs a prompt agent: one message to a model, its reply as JSON (`docs/interface/prompts.md`). If a provider limits
+ * its rate, the next of `run.models` is asked. Throws MISSING_INPUT_FIELDS, and the reason of `run.signal` once that is
+ * aborted; other failures are in the result.
  */
 export async function runPrompt(deps: AskDeps, run: EngineRun): Promise<EngineResult> {
   const startedAt = deps.clock.now();

@@ -18,16 +18,17 @@ import { outputOfReply } from './reply.ts';
 import { addSpending, noSpending, type Spending, spendingOf } from './spending.ts';
 import { type StopSignal, stopSignal } from './stop-signal.ts';
 
-/** `contract.md` 11.3. */
+/** Of one turn (`docs/interface/loops.md#messages`). */
 const MAX_OUTPUT_TOKENS = 16_384;
-/** Length of an error in progress events (`contract.md` 1.2). */
+/** Length of an error in progress events (`docs/interface/calls.md#streams`). */
 const SHOWN_ERROR_CHARACTERS = 200;
 
 type LoopDeps = Pick<Deps, 'llm' | 'sandbox' | 'config' | 'clock' | 'log' | 'background'>;
 
 /**
- * Runs an agent as a loop of a model and its tools (`contract.md` 11.3): each turn, the model answers and the tools that
- * it called run, until it submits a result. The loop and the keys stay here; only the tools run in the sandbox.
+ * Runs an agent as a loop of a model and its tools (`docs/interface/loops.md`): each turn, the model answers and the
+ * tools that it called run, until it submits a result. The loop and the keys stay here; only the tools run in the
+ * sandbox.
  *
  * Failures are in the result, with the spending until then: UNPROCESSABLE if the turns are used up, TIMEOUT,
  * RUN_CANCELLED, LLM_ERROR, LLM_RATE_LIMITED, SANDBOX_ERROR, INTERNAL_ERROR.

@@ -1,10 +1,12 @@
-/** `contract.md` 1.1. */
+/** `metadata.usage` of an answer. */
 export interface TokenUsage {
   readonly input_tokens: number;
   readonly output_tokens: number;
 }
 
-/** The progress events of a streamed call (`contract.md` 1.2). `text_delta` is this platform's addition. */
+/**
+ * The progress events of a streamed call (`docs/interface/calls.md#streams`). `text_delta` is this platform's addition.
+ */
 export type ProgressEvent =
   | { readonly type: 'sandbox_start' }
   | { readonly type: 'setup_step'; readonly name: string; readonly status: 'started' | 'completed' | 'failed' }

@@ -18,9 +18,9 @@ export function checkPlaceholders(prompt: string, input: Input): void {
 }
 
 /**
- * The message to a prompt agent's model (`contract.md` 11.4): skills, each followed by a rule; the author's prompt with
- * the input's values in place of its `{{placeholders}}`; the whole input as JSON, unless it is empty. Placeholders inside
- * values are not replaced.
+ * The message to a prompt agent's model (`docs/interface/prompts.md#message`): skills, each followed by a rule; the
+ * author's prompt with the input's values in place of its `{{placeholders}}`; the whole input as JSON, unless it is
+ * empty. Placeholders inside values are not replaced.
  *
  * Throws MISSING_INPUT_FIELDS.
  */

@@ -20,7 +20,7 @@ export function outputOfReply(
 
 /**
  * The JSON value of a model's reply: the whole text, also inside a code fence. With `expectsJson`, also the only JSON
- * block among other text. Any other reply is `{"result": text}` (`contract.md` 11.4).
+ * block among other text. Any other reply is `{"result": text}` (`docs/interface/prompts.md#reply`).
  */
 export function parseReply(reply: string, expectsJson: boolean): Json {
   const text = reply.trim();

@@ -14,7 +14,7 @@ interface Upload {
   readonly content: Uint8Array;
 }
 
-/** The input of a call (`contract.md` 1.1). */
+/** The input of a call (`docs/interface/calls.md#input`). */
 export interface CallInput {
   /** The agent's stdin, also shown in the run's record. Without the reserved member `llm_credentials`. */
   readonly document: { readonly [member: string]: Json };

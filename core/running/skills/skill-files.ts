@@ -1,10 +1,10 @@
 import type { Skill } from './skills.ts';
 
-/** The value of `PLATFORM_SKILLS_DIR` (`contract.md` 11.1). */
+/** The value of `PLATFORM_SKILLS_DIR` (`docs/interface/sandbox.md#variables`). */
 const SKILLS_FOLDER = '/home/user/platform/skills';
 
 /**
- * The files of a run's skills in its sandbox (`contract.md` 11.5): a `manifest.json`, each text as
+ * The files of a run's skills in its sandbox (`docs/interface/skills.md#files`): a `manifest.json`, each text as
  * `<org>_<name>_<version>.md`, and the skill's other files in a folder of that name.
  */
 export function skillFiles(skills: readonly Skill[]): { path: string; content: Uint8Array }[] {

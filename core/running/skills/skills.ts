@@ -41,9 +41,9 @@ interface Wanted {
 }
 
 /**
- * The skills of a run, in the order in which they apply: the agent's `default_skills`, then those of the caller's headers
- * (`contract.md` 11.5), each version once. Headers are ignored if the agent's skills are locked. Reads nothing if there is
- * no reference.
+ * The skills of a run, in the order in which they apply: the agent's `default_skills`, then those of the caller's
+ * headers (`docs/interface/skills.md#headers`), each version once. Headers are ignored if the agent's skills are
+ * locked. Reads nothing if there is no reference.
  *
  * References in headers are resolved from `caller`, the workspace that owns the run; `default_skills` from the agent's.
  *

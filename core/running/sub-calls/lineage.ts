@@ -25,7 +25,7 @@ export interface Lineage {
   readonly deadline?: number;
 }
 
-/** The default of `manifest.per_call_downstream_cap` (`spec.md` *Manifest section*). */
+/** The default of `manifest.per_call_downstream_cap` (`docs/interface/manifest.md#orchestration-section`). */
 const DEFAULT_CAP = 50;
 
 /**

@@ -43,7 +43,10 @@ export function newContext(
   };
 }
 
-/** The variables with which a program, or the SDK in it, calls the agent's dependencies (`contract.md` 11.1). */
+/**
+ * The variables with which a program, or the SDK in it, calls the agent's dependencies
+ * (`docs/interface/sandbox.md#variables`).
+ */
 export function contextEnvironment(
   { runId, context, serviceKey }: IssuedContext,
   { gatewayUrl, deadline }: { readonly gatewayUrl: string; readonly deadline: number },

@@ -97,7 +97,7 @@ const call = (
   version = 'v1',
 ) => checkSubCall(deps, from.caller, new Headers(headers), { version, agent: to });
 
-/** What the SDK sends (`contract.md` 1.3). */
+/** What the SDK sends (`docs/interface/orchestration.md#chain-headers`). */
 const sdkHeaders = (env: Record<string, string>): Record<string, string> => ({
   'X-Platform-Call-Chain': env.PLATFORM_CALL_CHAIN!,
   'X-Platform-Call-Chain-Sig': env.PLATFORM_CALL_CHAIN_SIG!,

@@ -12,9 +12,9 @@ import { callingAgent, checkRequiredHops, type Lineage } from './lineage.ts';
 import { checkSignatures } from './signed-headers.ts';
 
 /**
- * Checks that an agent may make this call, and returns the lineage of the called run (`spec.md` *Limits*, `contract.md`
- * 1.3). The record of the calling run decides. Of the headers that the agent sends, signed ones must be genuine, and
- * numbers can only lower the limits.
+ * Checks that an agent may make this call, and returns the lineage of the called run
+ * (`docs/interface/orchestration.md`). The record of the calling run decides. Of the headers that the agent sends,
+ * signed ones must be genuine, and numbers can only lower the limits.
  *
  * Throws FORBIDDEN for a chain or billing organization that the platform did not sign and for another workspace's private
  * agent, MISSING_BILLING_ORG, INVALID_INPUT for headers that are no numbers, TIMEOUT, DEPENDENCY_NOT_ALLOWED,

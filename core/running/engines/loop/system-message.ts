@@ -4,8 +4,8 @@ import { SUBMIT } from './submit.ts';
 import { COMMAND_SECONDS, MAX_RESULT_BYTES } from './tool-outcome.ts';
 
 /**
- * The system message of a loop (`contract.md` 11.3): the platform's own part, the skills that apply, the author's prompt.
- * One of the tools in `required` must succeed before a result is accepted.
+ * The system message of a loop (`docs/interface/loops.md#messages`): the platform's own part, the skills that apply,
+ * the author's prompt. One of the tools in `required` must succeed before a result is accepted.
  */
 export function systemMessage(
   { agent, skills }: EngineRun,

@@ -2,11 +2,11 @@ import { PlatformError } from '#core/base/errors.ts';
 import type { ExecOutcome } from '#core/ports/sandbox.ts';
 import { shortenTo } from '#core/runs/masking.ts';
 
-/** Time limit of one command of a tool (`contract.md` 11.3). */
+/** Time limit of one command of a tool (`docs/interface/loops.md#built-in-tools`). */
 export const COMMAND_SECONDS = 120;
 /** Size limit of one result, as the model gets it. */
 export const MAX_RESULT_BYTES = 30 * 1024;
-/** A result that begins with this is an error to the model (`contract.md` 11.3). */
+/** A result that begins with this is an error to the model (`docs/interface/loops.md#built-in-tools`). */
 export const ERROR = '[ERROR]';
 
 export interface ToolOutcome {

@@ -61,7 +61,10 @@ export class ToolReporter {
   }
 }
 
-/** A call's parameters in short, for progress events (`contract.md` 1.2). Masked before they are cut: part of a secret is one. */
+/**
+ * A call's parameters in short, for progress events (`docs/interface/calls.md#streams`). Masked before they are cut:
+ * part of a secret is one.
+ */
 function briefOf({ name, input }: LlmToolCall, mask: (text: string) => string): string {
   if (name === SUBMIT) return '';
   const { command, path, content } = (input ?? {}) as { [name: string]: Json };

@@ -12,7 +12,7 @@ export type ToolSandboxDeps = Pick<Deps, 'sandbox' | 'config' | 'clock'>;
 /** Opens the sandbox that the tools of a run share. Throws what {@link openRunSandbox} throws. */
 export async function openToolSandbox(deps: ToolSandboxDeps, run: EngineRun): Promise<SandboxSession> {
   const session = await openRunSandbox(deps, run, toolEnvironment(run));
-  // Commands of tools find the helpers for sub-calls in their home (contract.md 11.3).
+  // Commands of tools find the helpers for sub-calls in their home (docs/interface/loops.md#dependencies).
   const hasDependencies = (run.agent.definition.manifest?.dependencies.length ?? 0) > 0;
   if (hasDependencies) await runToolCommand(session, { command: 'ln -s /runtime/helpers "$HOME/helpers"' });
   return session;

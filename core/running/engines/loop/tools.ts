@@ -15,8 +15,8 @@ import { openToolSandbox, runToolCommand, type ToolSandboxDeps } from './tool-sa
 type Parameters = { readonly [name: string]: Json };
 
 /**
- * The tools of one run that work in its sandbox (`contract.md` 11.3): all but `submit_result`. The sandbox is opened at
- * once, to be ready at the model's first answer; only the first tool waits for it.
+ * The tools of one run that work in its sandbox (`docs/interface/loops.md`): all but `submit_result`. The sandbox is
+ * opened at once, to be ready at the model's first answer; only the first tool waits for it.
  */
 export class LoopTools {
   /** Without `submit_result`. */
