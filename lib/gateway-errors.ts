@@ -10,7 +10,7 @@ export const GATEWAY_ERRORS: Readonly<Record<string, { readonly code: ErrorCode;
   },
   REQUEST_TOO_LARGE: {
     code: 'DOCUMENT_TOO_LARGE',
-    message: `The request body is larger than ${MAX_BODY_MB} MB, the most that a request may bring: upload what is larger, POST /uploads answers how.`,
+    message: `The request body is larger than ${MAX_BODY_MB} MB, the maximum of a request: upload larger files, POST /uploads answers how.`,
   },
   THROTTLED: { code: 'RATE_LIMITED', message: 'Too many requests: wait a second and try again.' },
   INTEGRATION_TIMEOUT: { code: 'TIMEOUT', message: 'The platform did not answer in time.' },

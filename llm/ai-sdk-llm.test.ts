@@ -246,7 +246,7 @@ describe.each(PROVIDERS.flatMap((provider) => [false, true].map((stream) => ({ p
       }
     });
 
-    test('an aborted signal asks nobody', async () => {
+    test('an aborted signal sends no request', async () => {
       const reason = new Error('too late');
       await expect(ask({ signal: AbortSignal.abort(reason) })).rejects.toBe(reason);
       expect(server.requests).toHaveLength(0);

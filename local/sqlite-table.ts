@@ -251,10 +251,10 @@ export class SqliteTable implements Table {
 
 /**
  * Items that were read or written lately, so that looking up the same key, agent or membership for each request costs
- * neither a query nor a parse. Always true, as nobody else writes. What is in it is frozen, as more than one reader has it.
+ * neither a query nor a parse. Always current, because no other process writes. Items are frozen, because readers share them.
  */
 class ItemCache {
-  /** Text until somebody reads it. */
+  /** JSON text until its first read. */
   readonly #items = new Map<string, Item | string>();
 
   get(key: Key): Item | undefined {
@@ -291,7 +291,7 @@ class ItemCache {
   }
 }
 
-/** 8 MB at the very most. */
+/** At most 8 MB. */
 const MAX_REMEMBERED = 1_000;
 const MAX_REMEMBERED_LENGTH = 8_192;
 

@@ -122,8 +122,8 @@ async function* atMost(limit: number, chunks: AsyncIterable<Uint8Array>): AsyncG
   for await (const chunk of chunks) {
     size += chunk.byteLength;
     if (size > limit) {
-      const most = `${Math.floor(limit / 1024 ** 2)} MB`;
-      throw new PlatformError('DOCUMENT_TOO_LARGE', `The file is larger than ${most}, the most that this form takes.`);
+      const max = `${Math.floor(limit / 1024 ** 2)} MB`;
+      throw new PlatformError('DOCUMENT_TOO_LARGE', `The file is larger than ${max}, the maximum of this form.`);
     }
     yield chunk;
   }

@@ -21,7 +21,7 @@ afterAll(() => {
 });
 
 const none = (key: string): string => {
-  throw new Error(`nobody serves ${key}`);
+  throw new Error(`no server has ${key}`);
 };
 
 // Each session starts a process of Node, on what may be a busy machine.

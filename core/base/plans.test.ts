@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { parseConfig } from './config.ts';
 import { planOf } from './plans.ts';
 
-test('plans are those of the spec, and whoever runs the platform is not cut off', () => {
+test('free and pro have the limits of the interface, and the default plan does not limit the operator', () => {
   const { plans, defaultPlan } = parseConfig({});
   expect(defaultPlan).toBe('enterprise');
   expect(plans.free).toMatchObject({ daily_calls: 1000, daily_sandbox_calls: 50, concurrent_calls: 10 });

@@ -96,7 +96,7 @@ describe('readJson', () => {
     const undeclared = request(endless, 'application/json');
     await expect(readJson(undeclared, LIMIT)).rejects.toMatchObject({
       code: 'DOCUMENT_TOO_LARGE',
-      message: 'The request body is larger than 9 KB, the most that is accepted here.',
+      message: 'The request body is larger than 9 KB, the maximum that is accepted here.',
     });
     expect(pulled).toBe(11);
   });
@@ -107,7 +107,7 @@ const openPart = (name: string, filename?: string): string =>
   `--B\r\ncontent-disposition: form-data; name="${name}"${filename === undefined ? '' : `; filename="${filename}"`}\r\n\r\n`;
 const part = (name: string, content: string, filename?: string): string => `${openPart(name, filename)}${content}\r\n`;
 
-// Vitest fails on errors that nobody caught: a broken body must never reach the process.
+// Vitest fails on uncaught errors: an error of a broken body must not reach the process.
 describe('readMultipart', () => {
   test('reads files and fields', async () => {
     const body = `${part('file', 'a,b', 'täble.csv')}${part('metadata', '{"a":1}')}--B--\r\n`;

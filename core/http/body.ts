@@ -15,7 +15,7 @@ const tooLarge = ({ bytes, hint }: BodyLimit): PlatformError => {
   const size = bytes >= MB ? `${Math.floor(bytes / MB)} MB` : `${Math.floor(bytes / 1024)} KB`;
   return new PlatformError(
     'DOCUMENT_TOO_LARGE',
-    `The request body is larger than ${size}, the most that is accepted here.`,
+    `The request body is larger than ${size}, the maximum that is accepted here.`,
     { hint },
   );
 };

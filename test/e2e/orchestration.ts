@@ -7,9 +7,8 @@ import type { TestUser } from '#test/helpers/users.ts';
 import { expectError, expectOk, ISO_TIME, UUID } from './expect.ts';
 
 /**
- * Sends the requests that its input lists, as the SDK would or otherwise, with nothing but Python's own library. In
- * their members `$NAME` stands for a variable of the run. Its answer shows the run's variables, backwards: whoever has
- * the key of a run would not let it be masked either.
+ * Sends the requests that its input lists, with Python's standard library only. In their members `$NAME` stands for a
+ * variable of the run. Its answer shows the run's variables in reverse, because masking would hide the run's key.
  */
 const PROGRAM = `
 import concurrent.futures, json, os, sys, urllib.error, urllib.request

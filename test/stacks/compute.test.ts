@@ -26,7 +26,7 @@ test('a stage without programs has none of it', () => {
 });
 
 describe('the network', () => {
-  test('has nothing that is paid for while nobody calls, and no way from one place to another', () => {
+  test('costs nothing while there are no calls, and has no route between its parts', () => {
     const types = Object.values(compute.Resources).map(({ Type }) => Type);
     expect(types).not.toContain('AWS::EC2::NatGateway');
     expect(types).not.toContain('AWS::EC2::EIP');

@@ -27,7 +27,7 @@ const COSTS = [
   'AWS::Scheduler::ScheduleGroup',
   'AWS::WAFv2::WebACL',
 ];
-/** What costs nothing while nobody uses it. */
+/** Resource types that cost nothing while they are not used. */
 const FREE =
   /^(Custom::\w+|AWS::(ApiGateway::\w+|CDK::Metadata|CloudFormation::WaitCondition(Handle)?|CodeBuild::Project|EC2::(FlowLog|InternetGateway|Route|RouteTable|SecurityGroup(Egress|Ingress)?|Subnet|SubnetRouteTableAssociation|VPCEndpoint|VPCGatewayAttachment)|ECS::TaskDefinition|Events::Rule|IAM::(Policy|Role)|Lambda::(EventInvokeConfig|EventSourceMapping|Function|Permission)|Logs::MetricFilter|S3::BucketPolicy|SNS::(Subscription|Topic|TopicPolicy)|SQS::QueuePolicy|WAFv2::WebACLAssociation))$/;
 
@@ -42,7 +42,7 @@ const allOf = ({ stacks }: Synthesis): [id: string, resource: Resource][] =>
   stacks.flatMap(({ template }) => Object.entries((template as Template).Resources));
 
 test.each(Object.entries({ ...disposable, ...kept }))(
-  '%s has nothing whose costs nobody thought of',
+  '%s has only resources whose idle costs are known',
   (_, synthesis) => {
     const types = new Set(allOf(synthesis).map(([, { Type }]) => Type));
     expect([...types].filter((type) => !HOLDS.includes(type) && !COSTS.includes(type) && !FREE.test(type))).toEqual([]);
@@ -104,7 +104,7 @@ describe.each(Object.entries(kept))('of %s nothing is lost', (_, synthesis) => {
     ]);
   });
 
-  test('nothing empties it, and nobody deletes the stack by mistake', () => {
+  test('nothing empties it, and the stack cannot be deleted by mistake', () => {
     const { data, app } = synthesis;
     expect(resourcesOf(data, 'Custom::EmptyStage')).toEqual([]);
     expect(JSON.stringify(data)).not.toContain(DISPOSABLE_TAG);

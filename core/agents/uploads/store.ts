@@ -92,5 +92,5 @@ const notThere = (id: string, purpose: UploadPurpose, isOver: boolean): Platform
 const tooLarge = (limit: number): PlatformError =>
   new PlatformError(
     'DOCUMENT_TOO_LARGE',
-    `The request has more than ${Math.floor(limit / 1024 ** 2)} MB with its uploads, the most that is accepted here.`,
+    `The request has more than ${Math.floor(limit / 1024 ** 2)} MB with its uploads, the maximum that is accepted here.`,
   );
