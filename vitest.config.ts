@@ -49,7 +49,6 @@ const platform = {
     name: 'platform',
     include: isRelated ? ['test/routes/*.test.ts'] : PLATFORMS,
     exclude: [HEAVY, ...NEVER],
-    isolate: false,
     testTimeout: 30_000,
     hookTimeout: 60_000,
   },
