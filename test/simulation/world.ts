@@ -1,3 +1,5 @@
+// Loaded ahead: signing imports it on first use, and while a module loads the simulated clock would go on.
+import 'standardwebhooks';
 import { fireFromQueue } from '#aws/timer-queue.ts';
 import { findWorkspace } from '#core/accounts/workspaces/store.ts';
 import { checkDefinition } from '#core/agents/manifest/manifest.ts';
