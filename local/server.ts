@@ -1,5 +1,6 @@
 import type { IncomingMessage, Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import type { Readable } from 'node:stream';
 import { createAdaptorServer } from '@hono/node-server';
 import { type App, createApp } from '#core/api/app.ts';
 import { BACKGROUND, type BackgroundRow, type LocalClockName } from '#core/api/background.ts';
@@ -13,6 +14,9 @@ import { addressOf, type LocalDeps, localDeps } from './deps.ts';
 
 /** Longer than the longest call, so that a call can end before the server does. */
 const SHUTDOWN_MS = 300_000;
+/** A little more than the largest body that a route accepts. */
+const MAX_DRAINED_BYTES = 32 * 1024 * 1024;
+const DRAIN_MS = 2_000;
 
 export interface LocalServer {
   /** Without a trailing slash. */
@@ -28,6 +32,7 @@ export async function startLocalServer(config: LocalConfig): Promise<LocalServer
   const server = createAdaptorServer({
     async fetch(request, { incoming }) {
       const response = await answer!(request, addressOfClient(incoming, config.trustProxy));
+      if (!incoming.complete && !(await drain(incoming))) response.headers.set('connection', 'close');
       await endOfTurn();
       return response;
     },
@@ -92,6 +97,30 @@ function startClocks(deps: LocalDeps): NodeJS.Timeout[] {
 function runInBackground(deps: LocalDeps, name: string, work: Promise<void>): void {
   const failed = (error: unknown) => deps.log.error('background work failed', { work: name, error: String(error) });
   void deps.background(work.catch(failed));
+}
+
+/**
+ * Reads and drops the rest of a body that its answer did not need, such as one that is too large. A connection that is
+ * closed with unread bytes loses the answer, and one that is kept with them cannot be reused. Returns false if the rest
+ * is too long or too slow.
+ */
+async function drain(incoming: Readable & { readonly complete: boolean }): Promise<boolean> {
+  const { promise, resolve } = Promise.withResolvers<boolean>();
+  const timer = setTimeout(() => resolve(false), DRAIN_MS);
+  let bytes = 0;
+  const count = (chunk: Buffer) => {
+    bytes += chunk.length;
+    if (bytes > MAX_DRAINED_BYTES) resolve(false);
+  };
+  incoming.on('data', count).once('close', () => resolve(incoming.complete));
+  incoming.once('end', () => resolve(true));
+  incoming.resume();
+  try {
+    return await promise;
+  } finally {
+    clearTimeout(timer);
+    incoming.off('data', count);
+  }
 }
 
 /** A proxy appends the address of its client. Earlier entries may be forged. */
