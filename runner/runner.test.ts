@@ -3,8 +3,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest';
 import { FolderBlobs } from '#local/folder-blobs.ts';
-import { ran, sandboxConformance, specOf } from '#test/conformance/sandbox.ts';
-import { jobFor, type RunnerProcess, RunnerSandbox, serveBlobs, startRunner } from '#test/helpers/runner.ts';
+import { ran, specOf } from '#test/conformance/sandbox.ts';
+import { jobFor, type RunnerProcess, serveBlobs, startRunner } from '#test/helpers/runner.ts';
 import { zip } from '#test/helpers/zip.ts';
 import { RunnerSession, runnerHealth } from './client.ts';
 import { encodeExec, type RunnerProblem } from './protocol.ts';
@@ -23,11 +23,6 @@ afterAll(() => {
 const none = (key: string): string => {
   throw new Error(`no server has ${key}`);
 };
-
-// Each session starts a process of Node, on what may be a busy machine.
-describe('a runner with namespaces of its own', { timeout: 120_000 }, () => {
-  sandboxConformance(async () => ({ sandbox: new RunnerSandbox((key) => links.linkTo(key)), blobs }));
-});
 
 describe('a runner', { timeout: 120_000 }, () => {
   const runners: RunnerProcess[] = [];

@@ -1,0 +1,23 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe } from 'vitest';
+import { FolderBlobs } from '#local/folder-blobs.ts';
+import { sandboxConformance } from '#test/conformance/sandbox.ts';
+import { RunnerSandbox, serveBlobs } from '#test/helpers/runner.ts';
+
+const root = mkdtempSync(join(tmpdir(), 'runner-sandbox-test-'));
+const blobs = new FolderBlobs(join(root, 'blobs'));
+let links: Awaited<ReturnType<typeof serveBlobs>>;
+beforeAll(async () => {
+  links = await serveBlobs(blobs);
+});
+afterAll(() => {
+  links.close();
+  rmSync(root, { recursive: true });
+});
+
+// Heavy, because each session starts a process of Node. `npm test` plays the same suite on the local sandbox.
+describe('a runner with namespaces of its own', { timeout: 120_000 }, () => {
+  sandboxConformance(async () => ({ sandbox: new RunnerSandbox((key) => links.linkTo(key)), blobs }));
+});
