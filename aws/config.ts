@@ -32,7 +32,7 @@ export const AWS_SETTINGS = {
     'Idle tasks kept ready. Demand raises this number for five minutes.',
   ),
   poolMax: setting(
-    'PLATFORM_POOL_MOST',
+    'PLATFORM_POOL_MAX',
     () => z.coerce.number().int().min(1).default(20),
     'Maximum number of tasks, idle or not. A quarter of them is kept for sub-calls and installations.',
   ),

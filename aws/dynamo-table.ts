@@ -53,12 +53,12 @@ import {
 
 type Attributes = Record<string, AttributeValue>;
 
-/** Tries after the first, beyond those of the SDK, with a pause that doubles from 25 ms: under a second in all. */
+/** Further tries after those of the SDK, with exponential backoff from 25 ms: under a second in all. */
 const RETRIES = 5;
 const FIRST_PAUSE_MS = 25;
 
 /**
- * {@link Table} in DynamoDB, in a table made as `TABLE_SCHEMA` says. Scalars are stored as DynamoDB's own, objects and
+ * {@link Table} in a DynamoDB table of the form `TABLE_SCHEMA`. Scalars are stored as DynamoDB's own types, objects and
  * arrays as a map whose one member holds their JSON text (see `Attribute`).
  */
 export class DynamoTable implements Table {
@@ -67,7 +67,7 @@ export class DynamoTable implements Table {
   readonly #clock: Clock;
   readonly #projection: Projection;
 
-  /** `projection` is that of the table's indexes. */
+  /** `projection`: of the table's indexes. */
   constructor(client: DynamoDBClient, tableName: string, clock: Clock, projection: Projection) {
     this.#client = client;
     this.#tableName = tableName;
@@ -85,7 +85,7 @@ export class DynamoTable implements Table {
 
   async batchGet(keys: readonly Key[]): Promise<(Item | undefined)[]> {
     checkBatch(keys);
-    // DynamoDB refuses doubled keys.
+    // DynamoDB refuses duplicate keys.
     let left = [...new Map(keys.map((key) => [idOf(key), keyAttributes(key)])).values()];
     const found = new Map<string, Item>();
     for (let idle = 0; left.length > 0; ) {
@@ -98,7 +98,7 @@ export class DynamoTable implements Table {
         if (item) found.set(idOf(item), item);
       }
       left = UnprocessedKeys?.[this.#tableName]?.Keys ?? [];
-      // One answer has 16 MB at most: what is left then can be asked for at once.
+      // One answer has at most 16 MB. The remaining keys can be requested immediately.
       idle = items.length > 0 ? 0 : idle + 1;
       if (idle > RETRIES) throw new Error(`DynamoDB left ${left.length} keys of a batch unread`);
       if (left.length > 0 && idle > 0) await pause(idle);
@@ -159,14 +159,14 @@ export class DynamoTable implements Table {
     const plan = planQuery(query);
     const items: Item[] = [];
     let startKey = startKeyOf(plan);
-    // One more than asked for tells whether another page follows. Expired items and the 1 MB of an answer make several
-    // turns of it.
+    // One item more than requested shows whether another page follows. Expired items and the limit of 1 MB an answer may
+    // need several queries.
     do {
       const answer = await this.#client.send(
         new QueryCommand({
           TableName: this.#tableName,
           IndexName: plan.index,
-          // Indexes have no consistent reads.
+          // Indexes do not support consistent reads.
           ConsistentRead: plan.index === undefined,
           ScanIndexForward: !plan.reverse,
           Limit: plan.limit + 1 - items.length,
@@ -182,7 +182,7 @@ export class DynamoTable implements Table {
     return { items, cursor: plan.cursorAfter(items.at(-1)!) };
   }
 
-  /** What is to be seen of the items of a query's answer. */
+  /** The visible items of a query's answer. */
   async #itemsOf({ index, pk }: QueryPlan, found: readonly Attributes[]): Promise<Item[]> {
     if (index === undefined || this.#projection === 'ALL') {
       return found.map((attributes) => this.#visible(attributes)).filter((item) => item !== undefined);
@@ -190,7 +190,7 @@ export class DynamoTable implements Table {
     const entries = found.map(itemOf);
     const items = await getAll(this, entries);
     const { partitionKey, sortKey } = TABLE_SCHEMA.indexes[index];
-    // The index lags behind: an item may have left the partition, and its place is the one that a cursor goes on from.
+    // The index lags behind the table: the item may have left the partition, but the cursor needs its indexed position.
     return items.flatMap((item, position) =>
       item?.[partitionKey] === pk ? [{ ...item, [sortKey]: entries[position]![sortKey] }] : [],
     );
@@ -201,7 +201,7 @@ export class DynamoTable implements Table {
     const TransactItems = operations.map((operation) => this.#transactItem(operation));
     for (let tries = 0; ; tries += 1) {
       try {
-        // The SDK gives each command a token, by which DynamoDB knows its own retries of a lost answer.
+        // The SDK gives each command a token, by which DynamoDB recognises retries after a lost answer.
         await this.#client.send(new TransactWriteItemsCommand({ TransactItems }));
         return { ok: true };
       } catch (error) {
@@ -242,7 +242,7 @@ export class DynamoTable implements Table {
   }
 }
 
-/** Sends one write. A failed condition is an answer; a transaction that holds the item is waited for. */
+/** Sends one write. A failed condition is a result. Waits for a transaction that holds the item. */
 async function write<T>(send: () => Promise<T>): Promise<T | { ok: false }> {
   for (let tries = 0; ; tries += 1) {
     try {
@@ -255,20 +255,20 @@ async function write<T>(send: () => Promise<T>): Promise<T | { ok: false }> {
   }
 }
 
-/** Whether a condition failed only because an earlier try of the same put, whose answer was lost, had stored the item. */
+/** Whether the condition failed because an earlier try of the same put stored the item and its answer was lost. */
 function wasPutBefore(error: unknown, stored: Attributes): boolean {
   if (!isNamed(error, 'ConditionalCheckFailedException')) return false;
   const { $metadata, Item } = error as ConditionalCheckFailedException;
   return ($metadata.attempts ?? 1) > 1 && Item !== undefined && isDeepStrictEqual(itemOf(Item), itemOf(stored));
 }
 
-/** The back-off of this adapter is that of the SDK beside it, by real time, whatever clock expiry goes by. */
+/** Waits in real time, like the SDK's own backoff, even if tests set the clock. */
 const pause = (round: number): Promise<void> =>
   setTimeout(FIRST_PAUSE_MS * 2 ** (round - 1) * (0.5 + Math.random() / 2));
 
 const isNamed = (error: unknown, name: string): boolean => error instanceof Error && error.name === name;
 
-/** What only the stored item tells: a sum of what is no number, an update that makes the item too large. */
+/** Errors that depend on the stored item: an `add` to a non-number, an update that makes the item too large. */
 const asUsageError = (error: unknown): unknown =>
   isNamed(error, 'ValidationException') ? new TableUsageError((error as Error).message) : error;
 
@@ -322,7 +322,7 @@ class Placeholders {
     return placeholder;
   }
 
-  /** DynamoDB refuses empty ones. */
+  /** `undefined` if there are none: DynamoDB refuses empty maps. */
   get members() {
     return {
       ExpressionAttributeNames: this.#names.length > 0 ? Object.fromEntries(this.#names) : undefined,
@@ -333,7 +333,7 @@ class Placeholders {
 
 function expression({ condition, changes }: { condition?: Condition; changes?: EncodedChanges }) {
   const placeholders = new Placeholders();
-  // `string` as transactions have it, where an expression that is missing does not type.
+  // Typed `string`, because the types of transactions require an expression.
   return {
     UpdateExpression: (changes && updateText(changes, placeholders)) as string,
     ConditionExpression: (condition && conditionText(condition, placeholders)) as string,

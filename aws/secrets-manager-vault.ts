@@ -20,33 +20,33 @@ import {
 
 const CACHE_MS = 60_000;
 const MAX_CACHED_WORKSPACES = 200;
-/** A request that takes longer is broken off, so that no writer outlives its lock: it makes two. */
+/** Timeout of a request. A writer makes two, so it never outlives its lock. */
 const REQUEST_LIMIT_MS = 10_000;
 const LOCK_SECONDS = 30;
 const LOCK_WAIT_MS = 15_000;
-/** Between two tries for the lock, about: many writers must neither slow the one that has it nor stay in step. */
+/** Average pause between two tries for the lock, with jitter, so that many waiting writers do not slow its holder. */
 const LOCK_PAUSE_MS = 200;
 
 export interface SecretsManagerVaultProps {
   readonly client: SecretsManagerClient;
   /** Secrets are named `<prefix>/<workspaceId>`. */
   readonly prefix: string;
-  /** Where writers lock a workspace: the counters table. */
+  /** The counters table, in which writers lock a workspace. */
   readonly locks: Table;
   readonly clock: Clock;
   readonly ids: Ids;
 }
 
-/** With a client whose Region and credentials are those of the environment. */
+/** The client takes its Region and credentials from the environment. */
 export const createVault = (props: Omit<SecretsManagerVaultProps, 'client'>): SecretsManagerVault =>
   new SecretsManagerVault({ ...props, client: new SecretsManagerClient() });
 
 /**
- * {@link Vault} in AWS Secrets Manager, one JSON secret a workspace, made by the first write and kept when empty.
+ * {@link Vault} in AWS Secrets Manager, one JSON secret a workspace, created by the first write and kept when empty.
  *
- * What another process changed or removed may still be read for 60 seconds; a name that is not in the cache is looked up.
- * Secrets Manager keeps at most 100 versions made within 24 hours, so a value that stays the same is not written, and
- * past the limit a write throws `RATE_LIMITED`.
+ * Values are cached: a change by another process may be visible only after 60 seconds. Uncached names are looked up.
+ * Secrets Manager allows 100 new versions of a secret in 24 hours. So unchanged values are not written, and beyond the
+ * limit a write throws `RATE_LIMITED`.
  */
 export class SecretsManagerVault implements Vault {
   readonly #props: SecretsManagerVaultProps;
@@ -64,14 +64,14 @@ export class SecretsManagerVault implements Vault {
       return pickValues(cached.values, names);
     }
     const values = (await this.#fetch(workspaceId)) ?? new Map();
-    // A write that ended meanwhile knows better.
+    // A write that ended meanwhile has newer values.
     if (this.#cache.get(workspaceId) === cached) this.#keep(workspaceId, values);
     return pickValues(values, names);
   }
 
   /**
-   * Throws {@link PlatformError} `CONFLICT` when other writers keep the workspace locked for 15 seconds, and
-   * `RATE_LIMITED` when its secrets were changed too often.
+   * Throws {@link PlatformError} `CONFLICT` if other writers keep the workspace locked for 15 seconds, and `RATE_LIMITED`
+   * if its secrets were changed too often.
    */
   async write(workspaceId: string, name: string, value: string): Promise<void> {
     assertSecretValue(name, value);
@@ -80,14 +80,14 @@ export class SecretsManagerVault implements Vault {
     );
   }
 
-  /** Throws as {@link SecretsManagerVault.write}. */
+  /** Throws like {@link SecretsManagerVault.write}. */
   async remove(workspaceId: string, name: string): Promise<void> {
     await this.#change(workspaceId, (values) =>
       values.has(name) ? new Map([...values].filter(([other]) => other !== name)) : values,
     );
   }
 
-  /** Writers of this process queue here, those of others at the lock. `change` answers with the same map for no change. */
+  /** Writers of this process queue here, writers of other processes at the lock. `change` returns the same map for no change. */
   async #change(workspaceId: string, change: (values: VaultValues) => VaultValues): Promise<void> {
     assertWorkspaceId(workspaceId);
     const done = this.#writes.then(() =>
@@ -123,7 +123,7 @@ export class SecretsManagerVault implements Vault {
     }
   }
 
-  /** `undefined` when the workspace has no secret yet. */
+  /** Returns `undefined` if the workspace has no secret yet. */
   async #fetch(workspaceId: string): Promise<VaultValues | undefined> {
     try {
       const command = new GetSecretValueCommand({ SecretId: this.#nameOf(workspaceId) });
@@ -137,7 +137,7 @@ export class SecretsManagerVault implements Vault {
   async #store(workspaceId: string, values: VaultValues, isNew: boolean): Promise<void> {
     const { client, ids } = this.#props;
     const name = this.#nameOf(workspaceId);
-    // The token makes the SDK's retries one version.
+    // With the token, retries of the SDK create only one version.
     const content = { SecretString: encodeVault(values), ClientRequestToken: ids.uuid() };
     try {
       if (isNew) await client.send(new CreateSecretCommand({ Name: name, ...content }), requestLimit());

@@ -34,7 +34,7 @@ const stageSchema = z.strictObject({
         /** Idle tasks kept ready at all times, which cost money. */
         idle: z.int().min(0).max(200).default(0),
         /** Maximum number of tasks, idle or not: bounds the bill. */
-        most: z.int().min(1).max(200).default(20),
+        max: z.int().min(1).max(200).default(20),
         /** CPU of one task, in 1,024ths of a processor. */
         cpu: z.literal([256, 512, 1024, 2048, 4096]).default(512),
         /** Memory of one task; installations may use 2 GB. Fargate allows certain sizes for each `cpu`. */

@@ -7,8 +7,8 @@ import { EXAMPLES_FOLDER, KEY_HINT, listExamples, publishExamples } from './exam
 import { type LocalServer, startLocalServer } from './server.ts';
 
 /**
- * `npm run demo`: a platform in a temporary folder on a free port, the examples published to it and each called over
- * HTTP with its sample input, but for those that ask a language model: there is no key in a new vault. Ends with status 1
+ * `npm run demo`: starts a platform in a temporary folder on a free port, publishes the examples and calls each over HTTP
+ * with its sample input, except those that ask a language model, because a new vault has no key. Exits with status 1
  * unless every example that this machine can run answered.
  */
 const MAX_SHOWN_LINES = 25;

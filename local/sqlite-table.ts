@@ -35,11 +35,11 @@ import {
 import type { Database } from './database.ts';
 
 /**
- * {@link Table} in a SQLite database: the item as JSON text beside the columns that are looked up.
+ * {@link Table} in a SQLite database: an item's JSON text, beside the columns that queries use.
  *
- * Its methods do their work before they return the promise, and `openDatabase` lets no other process in, so a read and
- * the write that follows from it are never apart. One object for each table of a file: it remembers what it read and wrote.
- * SQLite compares text by its UTF-8 bytes, as DynamoDB does.
+ * Methods work synchronously before they return the promise, and `openDatabase` lets no other process in, so a read and
+ * its following write are atomic. Make one object per table and file, because it caches items. SQLite compares text by
+ * its UTF-8 bytes, as DynamoDB does.
  */
 export class SqliteTable implements Table {
   readonly #database: Database;
@@ -49,7 +49,7 @@ export class SqliteTable implements Table {
   readonly #put: StatementSync;
   readonly #delete: StatementSync;
   readonly #purge: StatementSync;
-  /** By their SQL. */
+  /** SQL text -> statement. */
   readonly #prepared = new Map<string, StatementSync>();
   readonly #remembered = new ItemCache();
 
@@ -146,7 +146,7 @@ export class SqliteTable implements Table {
       if (operation.op === 'put') writes.push(() => this.#change(operation.item, put!, current, put!));
       if (operation.op === 'delete') writes.push(() => this.#remove(key));
       if (operation.op === 'update' && met) {
-        // Here, before any write, for a wrong change must leave everything as it was.
+        // Before any write, so that an invalid change leaves everything unchanged.
         const { item, text } = applyChanges(key, current, update!);
         writes.push(() => this.#change(item, text, current, item));
       }
@@ -158,7 +158,7 @@ export class SqliteTable implements Table {
     return { ok: true };
   }
 
-  /** Removes at most `limit` expired items and says how many they were: call again while it is `limit`. */
+  /** Removes at most `limit` expired items and returns their number. Call it again while it returns `limit`. */
   purgeExpired(limit = 500): number {
     const { changes } = this.#purge.run(epochSeconds(this.#clock.now()), limit);
     if (changes > 0) this.#remembered.clear();
@@ -177,7 +177,7 @@ export class SqliteTable implements Table {
     return item && !isExpired(item, this.#clock) ? item : undefined;
   }
 
-  /** What was read in between must not be remembered when it was never committed. */
+  /** Items that were read inside must not stay in the cache if they were never committed. */
   async #durably(work: () => void): Promise<void> {
     try {
       await this.#database.write(work);
@@ -197,8 +197,8 @@ export class SqliteTable implements Table {
   }
 
   /**
-   * An index costs as much to write as the table: those that stay as they are, are left alone. `kept` is what is
-   * remembered: the item itself where no caller has it.
+   * Writing an index costs as much as writing the table, so unchanged indexes are left alone. `kept` goes into the cache:
+   * the item itself, unless a caller has it.
    */
   #change(item: Item, text: string, before: Item | undefined, kept: Item | string): void {
     this.#remembered.set(item, text, kept);
@@ -229,7 +229,7 @@ export class SqliteTable implements Table {
     const where = [`${partitionKey} = ?`, '(ttl IS NULL OR ttl > ?)'];
     const values: SQLInputValue[] = [pk, epochSeconds(this.#clock.now())];
     for (const [comparison, bound] of sk ? bounds(sk) : []) {
-      // A later page begins where the earlier one ended, not at the bound: the plus keeps SQLite from seeking that.
+      // A later page begins at the end of the earlier one, not at the bound: the plus stops SQLite from seeking the bound.
       const isPassed = after !== undefined && comparison.startsWith(beyond);
       where.push(`${isPassed ? '+' : ''}${sortKey} ${comparison} ?`);
       values.push(bound);
@@ -243,15 +243,15 @@ export class SqliteTable implements Table {
     }
     const order = index ? [sortKey, 'pk', 'sk'] : ['sk'];
     const orderBy = order.map((column) => `${column} ${direction}`).join(', ');
-    // One more than asked for tells whether another page follows.
+    // One item more than requested shows whether another page follows.
     values.push(limit + 1);
     return { sql: `SELECT item FROM ${this.#name} WHERE ${where.join(' AND ')} ORDER BY ${orderBy} LIMIT ?`, values };
   }
 }
 
 /**
- * Items that were read or written lately, so that looking up the same key, agent or membership for each request costs
- * neither a query nor a parse. Always current, because no other process writes. Items are frozen, because readers share them.
+ * Recently read or written items, so that looking up the same key, agent or membership for each request costs neither a
+ * query nor a parse. Always current, because no other process writes. Items are frozen, because readers share them.
  */
 class ItemCache {
   /** JSON text until its first read. */
@@ -268,7 +268,7 @@ class ItemCache {
     return item;
   }
 
-  /** `value` is `text`, or the item that it is of. */
+  /** `value`: `text`, or its parsed item. */
   set(key: Key, text: string, value: Item | string): void {
     if (text.length > MAX_REMEMBERED_LENGTH) this.forget(key);
     else this.#keep(key, deepFreeze(value));
@@ -295,7 +295,7 @@ class ItemCache {
 const MAX_REMEMBERED = 1_000;
 const MAX_REMEMBERED_LENGTH = 8_192;
 
-/** The length in front keeps two keys apart whatever characters they hold. */
+/** The length in front makes names unique, whatever characters the keys contain. */
 const nameOf = ({ pk, sk }: Key): string => `${pk.length}:${pk}${sk}`;
 
 function deepFreeze<T>(value: T): T {
@@ -308,7 +308,7 @@ function deepFreeze<T>(value: T): T {
 
 type Column = 'ttl' | 'gsi1pk' | 'gsi1sk' | 'gsi2pk' | 'gsi2sk';
 
-/** What stands beside the item, in the table's order. An item stands in an index only when it has both keys of it. */
+/** Values of the other columns, in the table's order. An item is in an index only if it has both of its keys. */
 function columnsOf({ ttl, gsi1pk, gsi1sk, gsi2pk, gsi2sk }: Item): Record<Column, string | number | null> {
   const isIn1 = gsi1pk !== undefined && gsi1sk !== undefined;
   const isIn2 = gsi2pk !== undefined && gsi2sk !== undefined;
@@ -336,12 +336,12 @@ function bounds(range: SortKeyRange): (readonly [comparison: '<' | '<=' | '>' | 
 
 const LAST_CODE_POINT = 0x10ffff;
 
-/** The least text past all that begin with `prefix`: its last code point, one higher. The order of code points is that of UTF-8. */
+/** The smallest text after all texts with this prefix: its last code point plus one. Code points sort like UTF-8. */
 function endOfPrefix(prefix: string): string | undefined {
   const points = [...prefix].map((character) => character.codePointAt(0)!);
   while (points.at(-1) === LAST_CODE_POINT) points.pop();
   const last = points.pop();
   if (last === undefined) return undefined;
-  // Surrogates are no characters.
+  // Surrogates are not characters.
   return String.fromCodePoint(...points, last === 0xd7ff ? 0xe000 : last + 1);
 }

@@ -1,6 +1,6 @@
 /**
- * `npm run costs`: counts in the rehearsal what each kind of request makes AWS do, prices it, and writes `docs/costs.md`.
- * Processor times are those of this machine.
+ * `npm run costs`: counts the AWS requests of each kind of call in the rehearsal, prices them, and writes `docs/costs.md`.
+ * Processor times are measured on this machine.
  */
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -36,37 +36,37 @@ const PRICES = {
   agentCoreGbSecond: 0.00945 / 3600,
 };
 const MODEL_SECONDS = 5;
-/** Taken for what a program does; those that are counted do nothing. */
+/** Assumed duration of a program; the counted programs do nothing. */
 const PROGRAM_SECONDS = 1;
-/** Taken for a request to DynamoDB in the same Region. */
+/** Assumed latency of DynamoDB in the same Region. */
 const TABLE_REQUEST_SECONDS = 0.005;
-/** At this much memory a function has one processor, and a share of it below: docs.aws.amazon.com/lambda/latest/dg/configuration-memory.html. */
+/** Memory with which a function has one processor; with less it has a share: docs.aws.amazon.com/lambda/latest/dg/configuration-memory.html. */
 const MB_A_PROCESSOR = 1769;
-/** Peak memory of a small agent in AgentCore, which bills what is used and not what is set. */
+/** Peak memory of a small agent. AgentCore bills used memory, not configured memory. */
 const AGENT_CORE_GB = 0.25;
 const MILLION = 1e6;
 const ALL_FUNCTIONS = { ...FUNCTIONS, ...POOL_FUNCTIONS };
 
 const gb = (memoryMb: number): number => memoryMb / 1024;
-/** Of a function: its processor time, at the share of a processor that it has. */
+/** Duration of a function: its processor time divided by its share of a processor. */
 const workSeconds = ({ cpuMs, memoryMb }: Counted['invocations'][number]): number =>
   (cpuMs / 1000) * Math.max(1, MB_A_PROCESSOR / memoryMb);
 const tableSeconds = ({ tableRequests }: Counted): number => tableRequests * TABLE_REQUEST_SECONDS;
 const ownSeconds = (counted: Counted): number =>
   counted.invocations.reduce((sum, each) => sum + workSeconds(each), tableSeconds(counted));
-/** What a task may use, as stages have it unless they say otherwise. */
+/** Default size of a task. */
 const TASK = taskOf('costs');
 const taskSecond =
   (TASK.cpu / 1024) * PRICES.fargateCpuSecond + gb(TASK.memoryMb) * PRICES.fargateGbSecond + PRICES.addressSecond;
-/** From the pull of its image until it can be claimed. */
+/** From the pull of a task's image until it can be claimed. */
 const TASK_START_SECONDS = 45;
 const TASK_LEAST_SECONDS = 60;
 
 const programSeconds = ({ tasks }: Counted): number => tasks * PROGRAM_SECONDS;
-/** What waits while a program runs. */
+/** Functions that wait while a program runs. */
 const BESIDE_A_PROGRAM: Waits = { turns: 0, calls: 1, dispatch: 1 };
 
-/** Of one request, in dollars, apart from waiting for models. */
+/** Costs of one request in dollars, without waiting for models. */
 const platformCost = (counted: Counted): number =>
   counted.gatewayRequests * PRICES.gatewayRequest +
   counted.invocations.length * PRICES.invocation +
@@ -83,7 +83,7 @@ const waitGb = ({ calls, dispatch = 0 }: Waits): number =>
   calls * gb(FUNCTIONS.calls.memoryMb) + dispatch * gb(POOL_FUNCTIONS['sandbox-dispatch'].memoryMb);
 const waitCost = ({ waits }: Counted): number => waitGb(waits) * MODEL_SECONDS * PRICES.lambdaGbSecond;
 
-/** From the start of its tasks to their end, what they wait for models included, but not what they wait in the pool. */
+/** From start to end of its tasks, with waiting for models, without waiting in the pool. */
 const taskCost = ({ tasks, waits: { task = 0 } }: Counted): number => {
   const seconds = tasks * (TASK_START_SECONDS + PROGRAM_SECONDS) + task * MODEL_SECONDS;
   return Math.max(tasks * TASK_LEAST_SECONDS, seconds) * taskSecond;
@@ -91,7 +91,7 @@ const taskCost = ({ tasks, waits: { task = 0 } }: Counted): number => {
 
 const waitsOrRuns = ({ waits, tasks }: Counted): boolean => waits.turns > 0 || tasks > 0;
 
-/** The same as functions behind API Gateway that do nothing but ask models, or what programs do. */
+/** For comparison: plain functions behind API Gateway that only ask models, or do the program's work. */
 const bareCost = (counted: Counted): number => {
   const seconds = programSeconds(counted) + counted.waits.calls * MODEL_SECONDS;
   return (
@@ -100,7 +100,7 @@ const bareCost = (counted: Counted): number => {
   );
 };
 
-/** The same processor time and waiting in AgentCore sessions that are stopped at once; each bills a second at least. */
+/** For comparison: AgentCore sessions with the same processor time and waiting, stopped at once; each bills at least a second. */
 const agentCoreCost = (counted: Counted): number => {
   const own = programSeconds(counted) || ownSeconds(counted);
   const seconds = Math.max(counted.gatewayRequests, own + counted.waits.calls * MODEL_SECONDS);
@@ -117,7 +117,7 @@ const dollars = (amount: number): string => `$${(amount * MILLION).toFixed(2)}`;
 const table = (head: string[], rows: string[][]): string =>
   [head, head.map((_, i) => (i === 0 ? '---' : '--:')), ...rows].map((row) => `| ${row.join(' | ')} |`).join('\n');
 
-/** `lambda:InvokeFunction x 3`, and so on. */
+/** Such as `lambda:InvokeFunction x 3`. */
 function othersOf({ others }: Counted): string {
   const counts = Map.groupBy(others, (action) => action);
   return [...counts].map(([action, { length }]) => (length === 1 ? action : `${action} x ${length}`)).join(', ') || '-';

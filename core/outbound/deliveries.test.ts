@@ -29,8 +29,8 @@ async function lostDelivery(kind: string) {
   const delivery = newDelivery(deps, message);
   await deps.main.transact([deliveryOperation(deps, delivery)]);
   await deps.clock.advance(30_001);
-  const key = { pk: `ALERT#${delivery.id}`, sk: 'META' };
-  return { deps, posted, key, item: () => deps.main.get(key) };
+  const key = { pk: `DELIVERY#${delivery.id}`, sk: 'META' };
+  return { deps, posted, item: () => deps.main.get(key) };
 }
 
 /** Records each outcome in a table of its own, in the transaction that ends the delivery. */
@@ -65,14 +65,4 @@ test('a delivery ends also if no listener records it', async () => {
     expect(posted).toHaveLength(1);
     expect(await item()).toBeUndefined();
   }
-});
-
-test('an older item without a kind is about a schedule', async () => {
-  const { deps, key, item } = await lostDelivery('budget');
-  const { kind, ...older } = (await item())!;
-  await deps.main.put(older);
-  const { ended, listener } = recorder(deps.main);
-  await sweepDeliveries(deps, { schedule: listener });
-  expect(ended).toMatchObject([[{ kind: 'schedule', subjectId: older.scheduleId }, { ok: true }]]);
-  expect(await deps.main.get(key)).toBeUndefined();
 });

@@ -5,7 +5,7 @@ import { absent, equals, type Item, queryAll, type TransactOperation } from '#co
 import { messageHeaders } from './signing.ts';
 
 /**
- * A message on its way to an address that a user named. Main table: `ALERT#<id> / META`, from the transaction that makes
+ * A message on its way to an address that a user named. Main table: `DELIVERY#<id> / META`, from the transaction that makes
  * it due until the one that records how it ended; gsi2 has it by the time of its next try. So no crash loses a message,
  * and receivers recognise a repeated one by its `webhook-id`.
  */
@@ -55,8 +55,8 @@ const DIGITS = '0123456789abcdef';
 
 export type DeliveryDeps = Pick<Deps, 'main' | 'vault' | 'outbound' | 'clock' | 'log'>;
 
-const keyOf = (id: string) => ({ pk: `ALERT#${id}`, sk: 'META' });
-const dueIndex = (id: string, at: number) => ({ gsi2pk: `ALERTS#${id[0]}`, gsi2sk: `${isoTime(at)}#${id}` });
+const keyOf = (id: string) => ({ pk: `DELIVERY#${id}`, sk: 'META' });
+const dueIndex = (id: string, at: number) => ({ gsi2pk: `DELIVERIES#${id[0]}`, gsi2sk: `${isoTime(at)}#${id}` });
 
 export const newDelivery = ({ ids }: Pick<Deps, 'ids'>, message: Omit<Delivery, 'id' | 'tries'>): Delivery => ({
   ...message,
@@ -108,7 +108,7 @@ export async function tryDelivery(
 export async function sweepDeliveries(deps: DeliveryDeps, listeners: DeliveryListeners): Promise<void> {
   const until = deps.clock.now() + MAX_SWEEP_MS;
   for (const digit of DIGITS) {
-    const query = { index: 'gsi2', pk: `ALERTS#${digit}`, sk: { lessThan: isoTime(deps.clock.now()) } } as const;
+    const query = { index: 'gsi2', pk: `DELIVERIES#${digit}`, sk: { lessThan: isoTime(deps.clock.now()) } } as const;
     const due = (await Array.fromAsync(queryAll(deps.main, query))).map(deliveryFrom);
     for (let start = 0; start < due.length && deps.clock.now() < until; start += SWEEP_CONCURRENCY) {
       const batch = due.slice(start, start + SWEEP_CONCURRENCY);
@@ -138,14 +138,16 @@ async function conclude(
   if (!isRecorded) await main.delete(end.key, end.condition);
 }
 
-/** The kind of older items, which have none. The attribute name `scheduleId` comes from the same time. */
-const FIRST_KIND = 'schedule';
-
-const itemFrom = ({ subjectId, ...delivery }: Delivery): Item => ({
-  ...keyOf(delivery.id),
-  ...delivery,
-  scheduleId: subjectId,
+const itemFrom = ({ id, workspaceId, kind, subjectId, url, body, tries }: Delivery): Item => ({
+  ...keyOf(id),
+  id,
+  workspace_id: workspaceId,
+  kind,
+  subject_id: subjectId,
+  url,
+  body,
+  tries,
 });
 
-const deliveryFrom = ({ id, workspaceId, kind = FIRST_KIND, scheduleId, url, body, tries }: Item): Delivery =>
-  ({ id, workspaceId, kind, subjectId: scheduleId, url, body, tries }) as Delivery;
+const deliveryFrom = ({ id, workspace_id, kind, subject_id, url, body, tries }: Item): Delivery =>
+  ({ id, workspaceId: workspace_id, kind, subjectId: subject_id, url, body, tries }) as Delivery;

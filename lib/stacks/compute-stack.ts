@@ -61,7 +61,7 @@ export class ComputeStack extends Stack {
     });
     const task = this.#addTask();
 
-    const environment = { PLATFORM_POOL_MOST: String(settings.most), ...stage.settings };
+    const environment = { PLATFORM_POOL_MAX: String(settings.max), ...stage.settings };
     this.#addFunction('sandbox-dispatch', environment);
     const keeper = this.#addFunction('pool-keeper', {
       ...environment,

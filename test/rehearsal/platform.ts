@@ -104,7 +104,7 @@ export async function startRehearsal(
       PLATFORM_POOL_START_SECONDS: String(POOL.startSeconds),
       ...llm.settings,
     },
-    sandbox: sandbox === 'fargate' ? { kind: 'fargate', idle: POOL.idle, most: POOL.max } : { kind: 'microvm' },
+    sandbox: sandbox === 'fargate' ? { kind: 'fargate', idle: POOL.idle, max: POOL.max } : { kind: 'microvm' },
   });
   const { folder, stacks } = synthesise(stage, BUNDLES);
   const assembly = readAssembly(folder, stacks);

@@ -109,7 +109,7 @@ export class Ledger {
       after,
       begun: begun && openRunFrom(begun),
       counted,
-      alerts: items.filter(({ pk }) => pk.startsWith('ALERT#')).length,
+      alerts: items.filter(({ pk }) => pk.startsWith('DELIVERY#')).length,
       events: items.filter(({ sk }) => sk.startsWith('EVENT#')) as never,
       at,
     });

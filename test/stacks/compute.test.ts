@@ -13,7 +13,7 @@ import {
 } from '#test/helpers/templates.ts';
 import { stage as dev } from '../../stages/dev.ts';
 
-const stage = defineStage({ ...dev, sandbox: { kind: 'fargate', idle: 2, most: 30 } });
+const stage = defineStage({ ...dev, sandbox: { kind: 'fargate', idle: 2, max: 30 } });
 const { app, api, compute } = synthesise(stage) as Required<ReturnType<typeof synthesise>>;
 const the = (type: string) => resourcesOf(compute, type)[0]![1].Properties;
 

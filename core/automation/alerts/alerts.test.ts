@@ -258,7 +258,7 @@ describe('an alert', () => {
 /** The index partition of an alert that is on its way. */
 async function partitionOf({ main }: MemoryDeps): Promise<string> {
   for (const digit of '0123456789abcdef') {
-    const pk = `ALERTS#${digit}`;
+    const pk = `DELIVERIES#${digit}`;
     if ((await main.query({ index: 'gsi2', pk })).items.length > 0) return pk;
   }
   return undefined as unknown as string;
