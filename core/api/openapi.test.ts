@@ -1,7 +1,6 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import { parseConfig } from '#core/base/config.ts';
-import { isReservedSlug } from '#core/base/reserved-slugs.ts';
 import { pathParameters, type Route } from '#core/http/route.ts';
 import { openApiPage } from '../../scripts/write-docs.ts';
 import { metaHandlers } from './meta/handlers.ts';
@@ -35,13 +34,19 @@ test('operations have one name each, and addresses are one each', () => {
   expect(new Set(rows.map(({ method, path }) => `${method} ${path}`)).size).toBe(rows.length);
 });
 
-test('no org can take the first segment of a fixed path', () => {
-  for (const { path } of rows) {
-    const [, first] = path.split('/');
-    if (!first!.startsWith('{')) expect(isReservedSlug(first!)).toBe(true);
+test('every reference resolves from the root of the document', () => {
+  const document = openApiDocument();
+  const references = [...JSON.stringify(document).matchAll(/"\$ref":"([^"]+)"/g)].map(([, reference]) => reference!);
+  expect(references.length).toBeGreaterThan(100);
+  for (const reference of new Set(references)) {
+    const [root, ...names] = reference.split('/');
+    expect(root).toBe('#');
+    const target = names.reduce<unknown>(
+      (value, name) => (value as Record<string, unknown> | undefined)?.[name],
+      document,
+    );
+    expect(target, reference).toBeTypeOf('object');
   }
-  expect(isReservedSlug('v1')).toBe(true);
-  expect(isReservedSlug('main')).toBe(false);
 });
 
 test('says where it is served', async () => {

@@ -5,20 +5,34 @@ import { routes } from './routes.ts';
 
 type JsonObject = Record<string, unknown>;
 
-const schemaOf = (schema: z.ZodType, io: 'input' | 'output'): JsonObject => {
-  const { $schema: _, ...rest } = z.toJSONSchema(schema, { io, unrepresentable: 'any' });
-  return rest;
-};
+/** Name -> schema. Recursive schemas refer to themselves by name, so they have an `id`. */
+type Components = Record<string, unknown>;
 
-function content(body: z.ZodType | RawBody, io: 'input' | 'output'): JsonObject {
-  if (!isRaw(body)) return { 'application/json': { schema: schemaOf(body, io) } };
+/**
+ * The JSON Schema of a shape. References must resolve from the root of the document, so definitions go into `components`.
+ * Throws if a recursive shape has no `id`, because its generated name would not be unique.
+ */
+function schemaOf(schema: z.ZodType, io: 'input' | 'output', components: Components): JsonObject {
+  const { $schema: _, $defs = {}, ...rest } = z.toJSONSchema(schema, { io, unrepresentable: 'any' });
+  for (const [name, { id: __, ...definition }] of Object.entries($defs)) {
+    if (name.startsWith('__')) throw new Error('a recursive shape needs a name: register it in z.globalRegistry');
+    components[name] = atRoot(definition);
+  }
+  return atRoot(rest);
+}
+
+const atRoot = <T extends object>(schema: T): T =>
+  JSON.parse(JSON.stringify(schema).replaceAll('"#/$defs/', '"#/components/schemas/'));
+
+function content(body: z.ZodType | RawBody, io: 'input' | 'output', components: Components): JsonObject {
+  if (!isRaw(body)) return { 'application/json': { schema: schemaOf(body, io, components) } };
   return Object.fromEntries(body.raw.map((type) => [type, {}]));
 }
 
-function parameters(route: Route): JsonObject[] {
+function parameters(route: Route, components: Components): JsonObject[] {
   const listed = (place: 'query' | 'header', schema: z.ZodObject | undefined): JsonObject[] =>
     Object.entries(schema?.shape ?? {}).map(([name, field]) => {
-      const { description, ...rest } = schemaOf(field as z.ZodType, 'input');
+      const { description, ...rest } = schemaOf(field as z.ZodType, 'input', components);
       const optional = (field as z.ZodType).safeParse(undefined).success;
       return { name, in: place, required: !optional, ...(description !== undefined && { description }), schema: rest };
     });
@@ -29,11 +43,11 @@ function parameters(route: Route): JsonObject[] {
   ];
 }
 
-function responses(route: Route): JsonObject {
+function responses(route: Route, components: Components): JsonObject {
   const byStatus = Map.groupBy<number, ErrorCode>([...commonErrors(route), ...(route.errors ?? [])], httpStatusOf);
   const answers = Object.entries(route.response).map(([status, body]) => [
     status,
-    { description: 'Success', content: content(body, 'output') },
+    { description: 'Success', content: content(body, 'output', components) },
   ]);
   const errors = [...byStatus].map(([status, codes]) => [
     status,
@@ -73,6 +87,7 @@ const errorSchema: JsonObject = {
 /** The OpenAPI 3.1 document of the route table. `docs/openapi.json` is a copy that a test compares. */
 export function openApiDocument(): JsonObject {
   const paths: Record<string, JsonObject> = {};
+  const components: Components = { Error: errorSchema };
   for (const route of routes as readonly Route[]) {
     const body = route.request?.body;
     paths[route.path] = {
@@ -82,9 +97,9 @@ export function openApiDocument(): JsonObject {
         summary: route.summary,
         tags: [route.fn],
         ...(route.auth !== 'key' && { security: [] }),
-        parameters: parameters(route),
-        ...(body && { requestBody: { content: content(body, 'input') } }),
-        responses: responses(route),
+        parameters: parameters(route, components),
+        ...(body && { requestBody: { content: content(body, 'input', components) } }),
+        responses: responses(route, components),
       },
     };
   }
@@ -95,7 +110,7 @@ export function openApiDocument(): JsonObject {
     paths,
     components: {
       securitySchemes: { apiKey: { type: 'http', scheme: 'bearer' } },
-      schemas: { Error: errorSchema },
+      schemas: components,
     },
   };
 }

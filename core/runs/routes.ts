@@ -59,6 +59,8 @@ const node = z.object({
     return z.array(node);
   },
 });
+// The OpenAPI document refers to it by name.
+node.register(z.globalRegistry, { id: 'RunNode' });
 
 const event = z.object({
   id: z.string(),

@@ -355,6 +355,7 @@ export function agentsSuite(target: () => Target): void {
       expect(await names('&limit=1&offset=1')).toEqual(['bb-second v2']);
       expect(await names('&search=needles')).toEqual(['bb-second v2']);
       expect(await names('&type=skills')).toEqual(['cc-third v1']);
+      expect(await names('&type=constructor')).toEqual([]);
       expect(expectOk(await call('GET', '/public/agents?tags=cat-search,%20RED'))).toHaveLength(1);
       expectError(await call('GET', '/public/agents?limit=0'), 400, 'INVALID_INPUT', 'query.limit');
     });

@@ -102,7 +102,11 @@ export function storageSuite(target: () => Target): void {
       expect(first.keys).toEqual(['a', 'a-1']);
       const rest = expectOk(await call('GET', `/many?prefix=a&cursor=${first.cursor}`));
       expect(rest).toEqual({ keys: ['a.1', 'a.2', 'a_1'], cursor: null, has_more: false });
-      expect(expectOk(await call('GET', '/many?prefix=%F0%9F%98%80&cursor=%F0%9F%98%80')).keys).toEqual([]);
+      expect(expectOk(await call('GET', '/many?prefix=%F0%9F%98%80')).keys).toEqual([]);
+      // `enp6` is the key `zzz`, which does not begin with the prefix.
+      for (const query of ['prefix=a&cursor=enp6', 'prefix=b&cursor=%F0%9F%98%80', 'cursor=%25']) {
+        expectError(await call('GET', `/many?${query}`), 400, 'INVALID_INPUT', 'query.cursor');
+      }
     });
 
     test('keeps large documents, and small ones written over them', async () => {

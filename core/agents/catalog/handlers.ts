@@ -9,12 +9,12 @@ import type { catalogQuery, catalogRoutes } from './routes.ts';
 import { listPublicVersions } from './store.ts';
 
 /** Type words of older clients (`docs/interface/agents.md#catalog`). */
-const TYPE_WORDS: Record<string, readonly string[]> = {
-  agents: ['prompt', 'tool', 'agent'],
-  skills: ['skill'],
-  code: ['tool'],
-  agentic: ['agent'],
-};
+const TYPE_WORDS: ReadonlyMap<string, readonly string[]> = new Map([
+  ['agents', ['prompt', 'tool', 'agent']],
+  ['skills', ['skill']],
+  ['code', ['tool']],
+  ['agentic', ['agent']],
+]);
 
 export const catalogHandlers = (
   deps: Pick<Deps, 'main' | 'blobs' | 'clock' | 'ids'>,
@@ -54,7 +54,7 @@ function matcherOf(query: z.output<typeof catalogQuery>): (version: AgentVersion
       ?.split(',')
       .map((tag) => tag.trim().toLowerCase())
       .filter((tag) => tag !== '') ?? [];
-  const types = query.type === undefined ? undefined : (TYPE_WORDS[query.type] ?? [query.type]);
+  const types = query.type === undefined ? undefined : (TYPE_WORDS.get(query.type) ?? [query.type]);
   const search = query.search?.toLowerCase();
   return (version) => {
     const { definition } = version;

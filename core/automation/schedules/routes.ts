@@ -2,6 +2,7 @@ import * as z from 'zod';
 import { defineRoutes } from '#core/http/route.ts';
 import {
   eventsQuery,
+  jsonValue,
   listQuery,
   newSchedule,
   runAnswer,
@@ -106,7 +107,7 @@ export const scheduleTriggerRoutes = defineRoutes([
     auth: 'key',
     role: 'owner',
     stream: true,
-    request: { body: z.record(z.string(), z.json()) },
+    request: { body: z.record(z.string(), jsonValue) },
     response: { 200: runAnswer },
     errors: ['NOT_FOUND'],
   },

@@ -6,6 +6,8 @@ const runStatus = z.enum(['queued', 'running', 'completed', 'failed', 'timeout',
 const scheduleType = z.enum(['cron', 'webhook']);
 const provider = z.enum(LLM_PROVIDERS);
 const count = z.coerce.number().int();
+/** The OpenAPI document refers to it by name. */
+export const jsonValue = z.json().register(z.globalRegistry, { id: 'Json' });
 
 /** A schedule. Some members have two names, for clients of either. */
 export const scheduleView = z.object({
@@ -43,7 +45,7 @@ export const scheduleView = z.object({
 
 const MAX_INPUT_BYTES = 100 * 1024;
 const inputData = z
-  .record(z.string(), z.json())
+  .record(z.string(), jsonValue)
   .refine((input) => Buffer.byteLength(JSON.stringify(input)) <= MAX_INPUT_BYTES, 'must have at most 100 KB');
 const alertUrl = z
   .string()

@@ -45,9 +45,9 @@ export const storageHandlers = (deps: StorageDeps): Handlers<typeof storageRoute
     },
 
     async listDocuments({ caller, params, query: { prefix, limit, cursor } }) {
-      const after = cursor === undefined ? undefined : Buffer.from(cursor, 'base64url').toString();
+      const after = cursor === undefined ? undefined : keyOfCursor(cursor, prefix);
       const { keys, hasMore } = await storeOf(caller).keys(params.namespace, { prefix, after, limit });
-      const next = hasMore ? Buffer.from(keys.at(-1)!).toString('base64url') : null;
+      const next = hasMore ? cursorOf(keys.at(-1)!) : null;
       return { status: 200, body: { keys, cursor: next, has_more: hasMore } };
     },
 
@@ -100,6 +100,15 @@ const isObject = (value: Json): value is { [member: string]: Json } =>
   typeof value === 'object' && !Array.isArray(value);
 
 const etagOf = ({ version }: Document) => ({ etag: `"${version}"` });
+
+const cursorOf = (key: string): string => Buffer.from(key).toString('base64url');
+
+/** The key after which a page begins. Throws INVALID_INPUT for a cursor of another list. */
+function keyOfCursor(cursor: string, prefix: string): string {
+  const key = Buffer.from(cursor, 'base64url').toString();
+  if (key.startsWith(prefix) && cursorOf(key) === cursor) return key;
+  throw new PlatformError('INVALID_INPUT', 'query.cursor: is no cursor of this list; send the one of the page before.');
+}
 
 const notFound = ({ workspace }: Caller, namespace: string, key: string): PlatformError =>
   new PlatformError('NOT_FOUND', `The workspace "${workspace.slug}" has no document "${key}" in "${namespace}".`);

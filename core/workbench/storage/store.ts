@@ -70,13 +70,13 @@ export class DocumentStore {
     return (await Array.fromAsync(items)).map(({ sk }) => sk.slice('NS#'.length));
   }
 
-  /** Keys after the key `after`, in byte order. */
+  /** Keys after the key `after`, which begins with `prefix`, in byte order. */
   async keys(
     namespace: string,
     { prefix, after, limit }: { readonly prefix: string; readonly after?: string; readonly limit: number },
   ): Promise<{ keys: string[]; hasMore: boolean }> {
     // A space sorts before every character of a key, a tilde after.
-    const first = after !== undefined && after >= prefix ? `${after} ` : prefix;
+    const first = after === undefined ? prefix : `${after} `;
     const { items, cursor } = await this.#deps.main.query({
       pk: `${this.#partition}#${namespace}`,
       sk: { between: [`KEY#${first}`, `KEY#${prefix}~`] },
