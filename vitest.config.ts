@@ -57,7 +57,8 @@ const platform = {
 const others = [
   {
     test: {
-      // Crashes under load, large uploads, most seeds of the simulations, real registries. Each fills the machine.
+      // Crashes under load, large uploads, most seeds of the simulations, real registries, the sandbox suite on the runner.
+      // Each fills the machine.
       name: 'heavy',
       include: [HEAVY],
       exclude: NEVER,

@@ -105,6 +105,8 @@ function runInBackground(deps: LocalDeps, name: string, work: Promise<void>): vo
  * is too long or too slow.
  */
 async function drain(incoming: Readable & { readonly complete: boolean }): Promise<boolean> {
+  // It has closed already, so neither event below would come.
+  if (incoming.destroyed) return incoming.complete;
   const { promise, resolve } = Promise.withResolvers<boolean>();
   const timer = setTimeout(() => resolve(false), DRAIN_MS);
   let bytes = 0;
@@ -112,6 +114,8 @@ async function drain(incoming: Readable & { readonly complete: boolean }): Promi
     bytes += chunk.length;
     if (bytes > MAX_DRAINED_BYTES) resolve(false);
   };
+  // A handler that stopped reading left a listener, which pauses the stream after each chunk.
+  incoming.removeAllListeners('data');
   incoming.on('data', count).once('close', () => resolve(incoming.complete));
   incoming.once('end', () => resolve(true));
   incoming.resume();

@@ -44,6 +44,25 @@ test('after a body that is too large, the connection serves the next request', a
   expect(await text(socket)).toMatch(/^HTTP\/1\.1 200 /);
 });
 
+test('a body without a declared length that is too large does not delay its answer', async () => {
+  const { hostname, port } = new URL(target.url);
+  const socket = connect(Number(port), hostname);
+  await once(socket, 'connect');
+  const head = [
+    'PATCH /org HTTP/1.1',
+    'Host: x',
+    `Authorization: Bearer ${target.key}`,
+    'Content-Type: application/json',
+  ];
+  socket.write([...head, 'Transfer-Encoding: chunked', '\r\n'].join('\r\n'));
+  socket.write(`${LENGTH.toString(16)}\r\n`);
+  socket.write(Buffer.alloc(LENGTH, 'x'));
+  socket.write('\r\n0\r\n\r\n');
+  // The connection is kept, so all of the body was read.
+  expect(await nextText(socket)).toMatch(/^HTTP\/1\.1 413 (?![\s\S]*\r\nconnection: close\r\n)/i);
+  socket.destroy();
+});
+
 test('a client that never sends its body gets the answer, which says that the connection ends', async () => {
   const socket = await openRequest(LENGTH);
   expect(await text(socket)).toMatch(/^HTTP\/1\.1 413 [\s\S]*\r\nconnection: close\r\n/i);
