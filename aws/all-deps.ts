@@ -1,5 +1,6 @@
+import { LayeredModelTable } from '#core/models/model-table.ts';
 import type { Deps } from '#core/ports/deps.ts';
-import { createAiSdkLlm } from '#llm/ai-sdk-llm.ts';
+import { createMcpToolServers } from '#mcp/tool-servers.ts';
 import type { AwsConfig } from './config.ts';
 import {
   blobParts,
@@ -12,6 +13,8 @@ import {
   uploadFormParts,
   vaultParts,
 } from './deps.ts';
+import { LazyLlm } from './lazy-ports.ts';
+import { awsModels } from './model-source.ts';
 
 /** All of {@link Deps}. Smaller functions take single parts from `deps.ts`, so that their bundles hold no model providers. */
 export function awsDeps(config: AwsConfig): Deps & HostDeps {
@@ -27,7 +30,12 @@ export function awsDeps(config: AwsConfig): Deps & HostDeps {
     ...installParts(host),
     ...mailParts(host),
     ...sandboxParts({ ...host, ...blobs }),
-    llm: createAiSdkLlm(config),
+    llm: new LazyLlm(async () => (await import('#llm/ai-sdk-llm.ts')).createAiSdkLlm(config, host.log)),
+    toolServers: createMcpToolServers(host),
+    modelTable: new LayeredModelTable({
+      ...host,
+      source: config.models === undefined ? undefined : awsModels(host.outbound, config.models),
+    }),
     gatewayUrl: config.baseUrl ?? '',
   };
 }

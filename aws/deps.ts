@@ -6,6 +6,7 @@ import type { AllDeps, Deps } from '#core/ports/deps.ts';
 import { SystemIds } from '#core/ports/ids.ts';
 import { NoSandbox } from '#core/ports/no-sandbox.ts';
 import { ProcessRunSignals } from '#core/ports/run-signals.ts';
+import { endlessSpace } from '#core/ports/space.ts';
 import { PROJECTIONS, type TableName } from '#core/ports/table-rules.ts';
 import type { AwsConfig } from './config.ts';
 import { DynamoTable } from './dynamo-table.ts';
@@ -16,7 +17,8 @@ import { sourceStack } from './source-stack.ts';
  * The parts of {@link Deps} on AWS, one function each: a Lambda function takes the parts that its handlers' types ask for,
  * and its bundle holds no other SDK client. The SDK reads Region, credentials and endpoints from its standard variables.
  */
-export interface HostDeps extends Pick<Deps, 'clock' | 'ids' | 'log' | 'background' | 'runSignals' | 'outbound'> {
+export interface HostDeps extends Pick<Deps, 'clock' | 'ids' | 'log' | 'background' | 'runSignals' | 'space'> {
+  readonly outbound: HttpOutbound;
   readonly config: AwsConfig;
   /** The logger behind `log`, for the middleware of Lambda entries. */
   readonly logger: Logger;
@@ -34,6 +36,7 @@ export function hostParts(config: AwsConfig): HostDeps {
     clock,
     ids: new SystemIds(),
     runSignals: new ProcessRunSignals(),
+    space: endlessSpace,
     outbound: new HttpOutbound({ clock, ownHosts: config.outboundHosts }),
     logger,
     log: {

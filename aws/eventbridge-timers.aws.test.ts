@@ -12,15 +12,20 @@ import { EventBridgeTimers } from './eventbridge-timers.ts';
 
 const client = new SchedulerClient({ ...AWS_TEST_ACCOUNT, endpoint: inject('awsEndpoints').moto });
 
-async function newTimers() {
+async function newGroup(): Promise<string> {
   const group = `group-${randomUUID()}`;
   await client.send(new CreateScheduleGroupCommand({ Name: group }));
+  return group;
+}
+
+async function newTimers({ group, role = 'timers' }: { group?: string; role?: string } = {}) {
+  group ??= await newGroup();
   const timers = new EventBridgeTimers({
     client,
     group,
     queueArn: 'arn:aws:sqs:us-east-1:111122223333:fires',
     deadQueueArn: 'arn:aws:sqs:us-east-1:111122223333:fires-dead',
-    roleArn: 'arn:aws:iam::111122223333:role/timers',
+    roleArn: `arn:aws:iam::111122223333:role/${role}`,
   });
   const found = async () => {
     const { Schedules = [] } = await client.send(new ListSchedulesCommand({ GroupName: group }));
@@ -93,6 +98,20 @@ test('what is missing is set and what is left over removed', async () => {
   expect(await timers.reconcile(wanted, current)).toEqual({ set: 2, removed: 1 });
   expect(await expressions()).toEqual(['cron(1 * * * ? *)', 'cron(3 * * * ? *)', 'cron(4 * * * ? *)']);
   expect(await timers.reconcile(wanted, current)).toEqual({ set: 0, removed: 0 });
+});
+
+test('a deployment that sends with another role replaces the timers of the one before', async () => {
+  const group = await newGroup();
+  const [before, after] = [await newTimers({ group }), await newTimers({ group, role: 'timers-eu-west-1' })];
+  const each = timer('1 * * * *');
+  await before.timers.set(each);
+  async function* wanted() {
+    yield each;
+  }
+  expect(await after.timers.reconcile(wanted, async () => each)).toEqual({ set: 1, removed: 1 });
+  expect((await after.found()).map(({ Target }) => Target!.RoleArn)).toEqual([
+    'arn:aws:iam::111122223333:role/timers-eu-west-1',
+  ]);
 });
 
 test('what the list does not show yet is not removed', async () => {

@@ -40,11 +40,11 @@ export class EventBridgeTimers implements Timers {
   }
 
   async set(timer: Timer): Promise<void> {
-    for (const each of partsOf(timer)) await this.#create(timer, each);
+    for (const each of this.#partsOf(timer)) await this.#create(timer, each);
   }
 
   async remove(timer: Timer): Promise<void> {
-    for (const { name } of partsOf(timer)) await this.#delete(name);
+    for (const { name } of this.#partsOf(timer)) await this.#delete(name);
   }
 
   async reconcile(
@@ -55,7 +55,7 @@ export class EventBridgeTimers implements Timers {
     const left = new Set(await Array.fromAsync(this.#names()));
     let set = 0;
     for await (const timer of wanted()) {
-      for (const each of partsOf(timer)) {
+      for (const each of this.#partsOf(timer)) {
         if (left.delete(each.name)) continue;
         await this.#create(timer, each);
         set++;
@@ -64,11 +64,20 @@ export class EventBridgeTimers implements Timers {
     let removed = 0;
     for (const name of left) {
       const timer = await current(name.slice(0, UUID_LENGTH));
-      if (timer && partsOf(timer).some((part) => part.name === name)) continue;
+      if (timer && this.#partsOf(timer).some((part) => part.name === name)) continue;
       await this.#delete(name);
       removed++;
     }
     return { set, removed };
+  }
+
+  #partsOf({ scheduleId, cronExpression, timezone }: Timer): Part[] {
+    const { queueArn, deadQueueArn, roleArn } = this.#props;
+    return toAwsCrons(parseCron(cronExpression)).map(({ kind, expression }) => {
+      const content = [timezone, expression, queueArn, deadQueueArn, roleArn].join('\n');
+      const hash = createHash('sha256').update(content).digest('hex').slice(0, 12);
+      return { name: `${scheduleId}-${hash}-${kind}`, expression };
+    });
   }
 
   async #create({ workspaceId, scheduleId, timezone }: Timer, { name, expression }: Part): Promise<void> {
@@ -123,13 +132,6 @@ export class EventBridgeTimers implements Timers {
 interface Part {
   readonly name: string;
   readonly expression: string;
-}
-
-function partsOf({ scheduleId, cronExpression, timezone }: Timer): Part[] {
-  return toAwsCrons(parseCron(cronExpression)).map(({ kind, expression }) => {
-    const hash = createHash('sha256').update(`${timezone}\n${expression}`).digest('hex').slice(0, 12);
-    return { name: `${scheduleId}-${hash}-${kind}`, expression };
-  });
 }
 
 const isNamed = (error: unknown, name: string): boolean => error instanceof Error && error.name === name;

@@ -1,4 +1,5 @@
 import type { Blobs } from '#core/ports/blobs.ts';
+import type { Llm, LlmAnswer, LlmRequest } from '#core/ports/llm.ts';
 import type { Sandbox, SandboxSession, SandboxSpec, SandboxStatus } from '#core/ports/sandbox.ts';
 import type { Timer, Timers } from '#core/ports/timers.ts';
 import type { UploadForm, UploadForms } from '#core/ports/upload-forms.ts';
@@ -32,6 +33,19 @@ export class LazyBlobs implements Blobs {
   }
   async *list(prefix: string): AsyncGenerator<string> {
     yield* (await this.#load()).list(prefix);
+  }
+}
+
+/** See {@link LazyBlobs}. */
+export class LazyLlm implements Llm {
+  readonly #load: () => Promise<Llm>;
+
+  constructor(load: () => Promise<Llm>) {
+    this.#load = once(load);
+  }
+
+  async generate(request: LlmRequest): Promise<LlmAnswer> {
+    return (await this.#load()).generate(request);
   }
 }
 
@@ -73,8 +87,8 @@ export class LazyVault implements Vault {
     this.#load = once(load);
   }
 
-  async read(workspaceId: string, names: readonly string[]): Promise<Record<string, string>> {
-    return (await this.#load()).read(workspaceId, names);
+  async read(workspaceId: string, names: readonly string[], areSomeEnough?: boolean): Promise<Record<string, string>> {
+    return (await this.#load()).read(workspaceId, names, areSomeEnough);
   }
   async write(workspaceId: string, name: string, value: string): Promise<void> {
     return (await this.#load()).write(workspaceId, name, value);

@@ -1,4 +1,5 @@
 import { isIP } from 'node:net';
+import { registryTargets } from '#core/agents/bundle/registries.ts';
 import type { Config } from '#core/base/config.ts';
 import type { SandboxSpec } from '#core/ports/sandbox.ts';
 import type { BlobLink, RunnerJob } from '#runner/protocol.ts';
@@ -21,7 +22,7 @@ export const LIFETIME_GRACE_MS = 30_000;
 /** A session as a runner takes it, with links to bundle and layer. */
 export async function runnerJob(
   { config, links }: { readonly config: Config; readonly links: BlobLinks },
-  { bundle, layer, env, egress, purpose, limits }: SandboxSpec,
+  { bundle, layer, layerSha256, env, egress, purpose, limits }: SandboxSpec,
   { token, lifetimeMs }: Pick<RunnerJob, 'token' | 'lifetimeMs'>,
 ): Promise<RunnerJob> {
   const linkTo = async (key: string | undefined): Promise<BlobLink | undefined> =>
@@ -32,6 +33,7 @@ export async function runnerJob(
     lifetimeMs,
     bundle: bundleLink,
     layer: layerLink,
+    layerSha256,
     env,
     egress,
     purpose,
@@ -49,12 +51,12 @@ function gatewayOf({ baseUrl }: Config): RunnerJob['gateway'] {
   return { host: hostname, port: Number(port || (protocol === 'https:' ? 443 : 80)) };
 }
 
-const registriesOf = ({ pipIndexUrl, npmRegistry, installHosts }: Config): RunnerJob['registries'] => ({
+const registriesOf = (config: Config): RunnerJob['registries'] => ({
   env: {
     PIP_CERT: CERTIFICATES,
     npm_config_cafile: CERTIFICATES,
-    ...(pipIndexUrl && { PIP_INDEX_URL: pipIndexUrl }),
-    ...(npmRegistry && { npm_config_registry: npmRegistry }),
+    ...(config.pipIndexUrl && { PIP_INDEX_URL: config.pipIndexUrl }),
+    ...(config.npmRegistry && { npm_config_registry: config.npmRegistry }),
   },
-  allowHosts: installHosts,
+  allowHosts: registryTargets(config),
 });

@@ -70,6 +70,17 @@ export class S3Blobs implements Blobs {
 /** With a client whose Region and credentials are those of the environment. */
 export const createS3Blobs = (bucket: string): S3Blobs => new S3Blobs(new S3Client(), bucket);
 
+/** The text of an object of any bucket. Throws an Error whose message says why it cannot be had. */
+export async function readObject(
+  bucket: string,
+  key: string,
+  { maxBytes, client = new S3Client() }: { readonly maxBytes: number; readonly client?: S3Client },
+): Promise<string> {
+  const { Body, ContentLength = 0 } = await client.send(new GetObjectCommand({ Bucket: bucket, Key: key }));
+  if (ContentLength > maxBytes) throw new Error(`the object has more than ${maxBytes} bytes`);
+  return Body!.transformToString();
+}
+
 /** `undefined` when there is no such object; HEAD has no body to name the error otherwise. */
 async function ifThere<T>(answer: Promise<T>): Promise<T | undefined> {
   try {

@@ -36,16 +36,37 @@ describe('SecretsManagerVault', () => {
       store = await openStore(clock);
     });
 
-    test('reads what another process changed after at most 60 seconds', async () => {
+    test('reads at once what another process changed or deleted', async () => {
       const [one, other] = [another(), another()];
       await one.write('cached', 'A', '1');
       expect(await other.read('cached', ['A'])).toEqual({ A: '1' });
       await one.write('cached', 'A', '2');
-      expect(await one.read('cached', ['A'])).toEqual({ A: '2' });
-      await clock.advance(59_999);
-      expect(await other.read('cached', ['A'])).toEqual({ A: '1' });
-      await clock.advance(1);
       expect(await other.read('cached', ['A'])).toEqual({ A: '2' });
+      await one.remove('cached', 'A');
+      expect(await other.read('cached', ['A'])).toEqual({});
+    });
+
+    test('asks Secrets Manager once a minute while nothing changes', async () => {
+      let asked = 0;
+      const send: SecretsManagerClient['send'] = store.client.send.bind(store.client);
+      const client = Object.assign(Object.create(store.client), {
+        send: (...args: Parameters<typeof send>) => {
+          asked++;
+          return send(...args);
+        },
+      });
+      await another().write('asked', 'A', '1');
+      const vault = new SecretsManagerVault({ ...store, client });
+      for (let n = 0; n < 3; n++) expect(await vault.read('asked', ['A'])).toEqual({ A: '1' });
+      expect(asked).toBe(1);
+      await clock.advance(60_000);
+      await vault.read('asked', ['A']);
+      expect(asked).toBe(2);
+      for (let n = 0; n < 3; n++) expect(await vault.read('asked', ['A', 'B'], true)).toEqual({ A: '1' });
+      expect(asked).toBe(2);
+      await vault.read('asked', ['A', 'B']);
+      await vault.read('asked', ['B'], true);
+      expect(asked).toBe(4);
     });
 
     test('keeps an empty secret, and writes no version that says the same', async () => {

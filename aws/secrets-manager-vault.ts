@@ -19,6 +19,8 @@ import {
 } from '#core/ports/vault.ts';
 
 const CACHE_MS = 60_000;
+/** A stamp outlives every cached value. */
+const STAMP_SECONDS = 3600;
 const MAX_CACHED_WORKSPACES = 200;
 /** Timeout of a request. A writer makes two, so it never outlives its lock. */
 const REQUEST_LIMIT_MS = 10_000;
@@ -31,10 +33,18 @@ export interface SecretsManagerVaultProps {
   readonly client: SecretsManagerClient;
   /** Secrets are named `<prefix>/<workspaceId>`. */
   readonly prefix: string;
-  /** The counters table, in which writers lock a workspace. */
+  /** The counters table, in which writers lock a workspace, and leave a stamp with each change. */
   readonly locks: Table;
   readonly clock: Clock;
   readonly ids: Ids;
+}
+
+interface Cached {
+  readonly values: VaultValues;
+  /** That of the last change before they were read; absent if there was none of late. */
+  readonly stamp: string | undefined;
+  /** Epoch milliseconds. */
+  readonly until: number;
 }
 
 /** The client takes its Region and credentials from the environment. */
@@ -44,28 +54,33 @@ export const createVault = (props: Omit<SecretsManagerVaultProps, 'client'>): Se
 /**
  * {@link Vault} in AWS Secrets Manager, one JSON secret a workspace, created by the first write and kept when empty.
  *
- * Values are cached: a change by another process may be visible only after 60 seconds. Uncached names are looked up.
+ * Values are cached for a minute, and used only while the workspace's stamp in the table is what it was when they were
+ * read: a changed or deleted secret is never given out again once its write has been answered. Names that are not
+ * among them are looked up.
  * Secrets Manager allows 100 new versions of a secret in 24 hours. So unchanged values are not written, and beyond the
  * limit a write throws `RATE_LIMITED`.
  */
 export class SecretsManagerVault implements Vault {
   readonly #props: SecretsManagerVaultProps;
-  readonly #cache = new Map<string, { readonly values: VaultValues; readonly until: number }>();
+  readonly #cache = new Map<string, Cached>();
   #writes: Promise<void> = Promise.resolve();
 
   constructor(props: SecretsManagerVaultProps) {
     this.#props = props;
   }
 
-  async read(workspaceId: string, names: readonly string[]): Promise<Record<string, string>> {
+  async read(workspaceId: string, names: readonly string[], areSomeEnough = false): Promise<Record<string, string>> {
     assertWorkspaceId(workspaceId);
+    // Before the values: what is read afterwards is at least as new.
+    const stamp = await this.#stampOf(workspaceId);
     const cached = this.#cache.get(workspaceId);
-    if (cached && cached.until > this.#props.clock.now() && names.every((name) => cached.values.has(name))) {
-      return pickValues(cached.values, names);
+    if (cached && cached.stamp === stamp && cached.until > this.#props.clock.now()) {
+      const isThere = (name: string): boolean => cached.values.has(name);
+      if (areSomeEnough ? names.some(isThere) : names.every(isThere)) return pickValues(cached.values, names);
     }
     const values = (await this.#fetch(workspaceId)) ?? new Map();
     // A write that ended meanwhile has newer values.
-    if (this.#cache.get(workspaceId) === cached) this.#keep(workspaceId, values);
+    if (this.#cache.get(workspaceId) === cached) this.#keep(workspaceId, { values, stamp });
     return pickValues(values, names);
   }
 
@@ -95,7 +110,8 @@ export class SecretsManagerVault implements Vault {
         const before = await this.#fetch(workspaceId);
         const values = change(before ?? new Map());
         if (before ? values !== before : values.size > 0) await this.#store(workspaceId, values, before === undefined);
-        this.#keep(workspaceId, values);
+        // Also without a change: the one before may have died between the two writes.
+        this.#keep(workspaceId, { values, stamp: await this.#newStamp(workspaceId) });
       }),
     );
     this.#writes = done.catch(() => {});
@@ -148,17 +164,30 @@ export class SecretsManagerVault implements Vault {
     }
   }
 
-  #keep(workspaceId: string, values: VaultValues): void {
+  async #stampOf(workspaceId: string): Promise<string | undefined> {
+    return (await this.#props.locks.get(stampKey(workspaceId)))?.stamp as string | undefined;
+  }
+
+  async #newStamp(workspaceId: string): Promise<string> {
+    const { locks, clock, ids } = this.#props;
+    const stamp = ids.uuid();
+    await locks.put({ ...stampKey(workspaceId), stamp, ttl: epochSeconds(clock.now()) + STAMP_SECONDS });
+    return stamp;
+  }
+
+  #keep(workspaceId: string, read: Pick<Cached, 'values' | 'stamp'>): void {
     this.#cache.delete(workspaceId);
     const [oldest] = this.#cache.keys();
     if (oldest !== undefined && this.#cache.size >= MAX_CACHED_WORKSPACES) this.#cache.delete(oldest);
-    this.#cache.set(workspaceId, { values, until: this.#props.clock.now() + CACHE_MS });
+    this.#cache.set(workspaceId, { ...read, until: this.#props.clock.now() + CACHE_MS });
   }
 
   #nameOf(workspaceId: string): string {
     return `${this.#props.prefix}/${workspaceId}`;
   }
 }
+
+const stampKey = (workspaceId: string) => ({ pk: `VAULT#${workspaceId}`, sk: 'STAMP' });
 
 const requestLimit = () => ({ abortSignal: AbortSignal.timeout(REQUEST_LIMIT_MS) });
 

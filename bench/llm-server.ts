@@ -7,7 +7,12 @@ import { createServer } from 'node:http';
  * A GET answers when it was asked since the last GET: a list of epoch milliseconds.
  */
 const TEXT = { type: 'text', text: '{"greeting":"Hello, Ada!"}' };
-const toolUse = (turn: number) => ({ type: 'tool_use', id: `toolu_${turn}`, name: 'echo', input: { text: 'again' } });
+const toolUse = (turn: number) => ({
+  type: 'tool_use',
+  id: `toolu_${turn}`,
+  name: 'echo',
+  input: { text: `again, ${turn}` },
+});
 
 const answer = (content: object, stopReason: string): Buffer =>
   Buffer.from(

@@ -102,6 +102,7 @@ describe('the bundle', () => {
       'src/util.py': '',
       'src/test_util.py': '',
       'requirements.txt': 'six',
+      'pyproject.toml': '[project]',
       'README.md': 'x',
       'tests/fixture-1.json': '',
       'src/__pycache__/util.pyc': '',
@@ -113,7 +114,7 @@ describe('the bundle', () => {
     });
     symlinkSync('/etc/passwd', join(folder, 'link.py'));
     symlinkSync(tmpdir(), join(folder, 'linked-folder'));
-    expect(await packed()).toEqual(['main.py', 'requirements.txt', 'src/util.py']);
+    expect(await packed()).toEqual(['main.py', 'pyproject.toml', 'requirements.txt', 'src/util.py']);
   });
 
   test.each([

@@ -13,7 +13,7 @@ const EXCLUDED = [
   '**/{__pycache__,venv,env,site-packages,node_modules}/**',
   '**/*.pyc',
   '{dist,build,docs,scripts,tests,test,__tests__}/**',
-  '{pyproject.toml,setup.py,setup.cfg,tsconfig.json}',
+  '{setup.py,setup.cfg,tsconfig.json}',
   '{yarn.lock,pnpm-lock.yaml,poetry.lock,Pipfile.lock,uv.lock}',
   '{README,CHANGELOG,LICENSE}*',
   '{Dockerfile*,docker-compose*,Makefile}',

@@ -1,6 +1,7 @@
 import { readdirSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import * as z from 'zod';
+import { transportsSchema } from '#core/base/transports.ts';
 
 /** Retention times of CloudWatch Logs that a stage may choose, in days. */
 const RETENTION_DAYS = [7, 14, 30, 90, 180, 365] as const;
@@ -39,6 +40,11 @@ const stageSchema = z.strictObject({
         cpu: z.literal([256, 512, 1024, 2048, 4096]).default(512),
         /** Memory of one task; installations may use 2 GB. Fargate allows certain sizes for each `cpu`. */
         memoryMb: z.int().multipleOf(512).min(512).max(30_720).default(2048),
+        /** Availability Zones of the tasks. Some, such as `us-east-1e`, lack services. @default - two that AWS chooses */
+        zones: z
+          .array(z.string().regex(/^[a-z]{2}(-[a-z]+)+-\d[a-z]$/, 'must be a zone such as us-east-1a'))
+          .min(1)
+          .optional(),
       }),
       z.strictObject({
         kind: z.literal('microvm'),
@@ -55,10 +61,34 @@ const stageSchema = z.strictObject({
   firewall: z.strictObject({ requestsPerFiveMinutes: z.int().min(10).max(2_000_000_000) }).optional(),
   /** Alarms (10 cents a month each), and who receives them, after confirming the subscription. @default - no alarms */
   alarms: z.strictObject({ email: z.email().optional() }).optional(),
+  /** Qualifier that the account was bootstrapped with (docs/deploy.md). @default - that of the CDK, hnb659fds */
+  bootstrapQualifier: z
+    .string()
+    .regex(/^[a-z0-9]{1,10}$/, 'must be at most 10 lower-case letters and digits')
+    .optional(),
+  /** Name of a policy that the account demands as permissions boundary of every role. @default - none */
+  permissionsBoundary: z
+    .string()
+    .regex(/^[\w+=,.@-]{1,128}$/, 'must be the name of a policy, not its ARN')
+    .optional(),
+  /** Whether the stacks set the role with which API Gateway writes logs. An account has one in a Region, for all its APIs. */
+  setsLoggingRole: z.boolean().default(true),
   /** Sender of invitations: an address that SES has verified, itself or its domain. @default - no e-mail is sent */
   mailFrom: z.email().optional(),
   /** Further settings of the platform, such as its plans: `docs/settings.md`. */
-  settings: z.record(z.string().startsWith('PLATFORM_'), z.string()).default({}),
+  settings: z
+    .record(z.string().startsWith('PLATFORM_'), z.string())
+    .refine(({ PLATFORM_MODELS: place = 'https://' }) => /^(https:\/\/|s3:\/\/[\w.-]+\/[^*?]+$)/.test(place), {
+      path: ['PLATFORM_MODELS'],
+      error: 'must be https://... or s3://bucket/key',
+    })
+    .superRefine(({ PLATFORM_TRANSPORTS: text }, context) => {
+      const { error } = transportsSchema().optional().safeParse(text);
+      for (const { message } of error?.issues ?? []) {
+        context.addIssue({ code: 'custom', path: ['PLATFORM_TRANSPORTS'], message });
+      }
+    })
+    .default({}),
 });
 
 export type Stage = z.output<typeof stageSchema>;
@@ -97,7 +127,8 @@ export const timerNamesOf = ({ name }: Stage) => ({
   group: `platform-${name}`,
   queue: `platform-${name}-fires`,
   deadQueue: `platform-${name}-fires-dead`,
-  role: `platform-${name}-timers`,
+  /** Of the whole account, so it names its Region; in `Fn::Sub` notation. */
+  role: `platform-${name}-timers-\${AWS::Region}`,
 });
 export const functionNameOf = (stage: Stage, fn: string): string => `platform-${stage.name}-${fn}`;
 export const microvmImageNameOf = (stage: Stage): string => `platform-${stage.name}-sandbox`;

@@ -15,7 +15,8 @@ export interface TableAccess {
 }
 
 /** First segments of blob keys. */
-export type BlobFolder = 'bundles' | 'definitions' | 'layers' | 'runs' | 'storage' | 'transfers' | 'uploads';
+export const BLOB_FOLDERS = ['bundles', 'definitions', 'layers', 'runs', 'storage', 'transfers', 'uploads'] as const;
+export type BlobFolder = (typeof BLOB_FOLDERS)[number];
 
 export interface BlobAccess {
   readonly read: readonly BlobFolder[];
@@ -35,6 +36,8 @@ export interface FunctionSpec {
   readonly blobs?: BlobAccess;
   /** @default - no secrets */
   readonly secrets?: 'read' | 'write';
+  /** Whether it asks models: on Bedrock, and with a table of the operator, if the stage has these. @default false */
+  readonly models?: boolean;
   /** Whether it sends e-mail, if the stage has a sender address. @default false */
   readonly mail?: boolean;
   /** Functions that it calls. @default - none */
@@ -81,6 +84,7 @@ const RUN_SCHEDULES = {
   },
   blobs: { read: ['definitions', 'runs'], write: ['runs'] },
   secrets: 'read',
+  models: true,
   sandbox: 'open',
 } as const satisfies FunctionSpec;
 
@@ -98,7 +102,7 @@ export const FUNCTIONS: { readonly [Name in FunctionName | BackgroundFunctionNam
       runs: { items: ['GetItem'], query: ['gsi1'] },
       counters: { items: LIMIT },
     },
-    blobs: { read: ['definitions', 'layers', 'runs', 'uploads'], write: ['bundles', 'definitions'] },
+    blobs: { read: ['definitions', 'runs', 'uploads'], write: ['bundles', 'definitions'] },
     calls: ['install'],
     sandbox: 'know',
   },
@@ -125,6 +129,7 @@ export const FUNCTIONS: { readonly [Name in FunctionName | BackgroundFunctionNam
     },
     blobs: { read: ['definitions', 'runs', 'uploads'], write: ['runs'] },
     secrets: 'read',
+    models: true,
     sandbox: 'open',
   },
   catalog: {
@@ -138,6 +143,15 @@ export const FUNCTIONS: { readonly [Name in FunctionName | BackgroundFunctionNam
     },
     blobs: { read: ['definitions'] },
   },
+  collector: {
+    memoryMb: 512,
+    timeoutSeconds: 600,
+    // Deleted versions, holders of blobs, and what workspaces use.
+    tables: {
+      main: { items: ['GetItem', 'PutItem', 'UpdateItem', 'DeleteItem'], query: ['table', 'gsi1', 'gsi2'] },
+    },
+    blobs: { read: [], remove: ['bundles', 'definitions', 'layers'] },
+  },
   downloads: {
     memoryMb: MEMORY_MB,
     timeoutSeconds: 60,
@@ -149,10 +163,13 @@ export const FUNCTIONS: { readonly [Name in FunctionName | BackgroundFunctionNam
     timeoutSeconds: INSTALL_SECONDS,
     tables: {
       // Schedules follow a version once it can run.
-      main: { items: ['GetItem', 'PutItem', 'UpdateItem'], query: ['table'] },
+      main: { items: ['GetItem', 'PutItem', 'UpdateItem', 'DeleteItem'], query: ['table'] },
       runs: { items: ['GetItem', 'PutItem', 'UpdateItem'] },
+      // Its place among the installations of its workspace.
+      counters: { items: ['UpdateItem'] },
     },
-    blobs: { read: ['bundles', 'definitions', 'runs'], write: ['layers', 'runs'] },
+    // The size of a layer is read once it is written.
+    blobs: { read: ['bundles', 'definitions', 'layers', 'runs'], write: ['layers', 'runs'] },
     sandbox: 'open',
   },
   keys: {
@@ -201,6 +218,15 @@ export const FUNCTIONS: { readonly [Name in FunctionName | BackgroundFunctionNam
     },
     secrets: 'write',
   },
+  services: {
+    memoryMb: MEMORY_MB,
+    timeoutSeconds: BUFFERED_SECONDS,
+    tables: {
+      main: { items: [...AUTHENTICATE, 'PutItem', 'DeleteItem'], query: ['table'] },
+      counters: { items: LIMIT },
+    },
+    blobs: { read: ['definitions'] },
+  },
   sweeper: {
     memoryMb: 512,
     timeoutSeconds: 60,
@@ -208,6 +234,8 @@ export const FUNCTIONS: { readonly [Name in FunctionName | BackgroundFunctionNam
       // Payments of lost runs; deliveries, and their entries in the schedule's timeline.
       main: { items: ['GetItem', 'PutItem', 'UpdateItem', 'DeleteItem'], query: ['gsi2'] },
       runs: { items: ['GetItem', 'PutItem', 'UpdateItem'], query: ['gsi1'] },
+      // The stamp of the secrets that it keeps in memory.
+      counters: { items: ['GetItem'] },
     },
     blobs: { read: ['runs'], write: ['runs'] },
     // Alerts are signed.

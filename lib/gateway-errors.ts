@@ -1,8 +1,17 @@
 import { type ErrorCode, isRetryable } from '#core/base/errors.ts';
 import { MAX_BODY_MB } from './functions.ts';
 
-/** API Gateway's own errors, by response type, with the platform's codes and texts. */
-export const GATEWAY_ERRORS: Readonly<Record<string, { readonly code: ErrorCode; readonly message: string }>> = {
+interface GatewayError {
+  readonly code: ErrorCode;
+  readonly message: string;
+  /** Seconds after which the request may be repeated. */
+  readonly waitSeconds?: number;
+  /** Whether the request may have been carried out. Clients repeat what is retryable. @default false */
+  readonly mayHaveRun?: boolean;
+}
+
+/** API Gateway's own errors, by response type, with the platform's codes and texts (`docs/interface/errors.md#api-gateway`). */
+export const GATEWAY_ERRORS: Readonly<Record<string, GatewayError>> = {
   // API Gateway's name for an unknown path or method.
   MISSING_AUTHENTICATION_TOKEN: {
     code: 'NOT_FOUND',
@@ -12,20 +21,38 @@ export const GATEWAY_ERRORS: Readonly<Record<string, { readonly code: ErrorCode;
     code: 'DOCUMENT_TOO_LARGE',
     message: `The request body is larger than ${MAX_BODY_MB} MB, the maximum of a request: upload larger files, POST /uploads answers how.`,
   },
-  THROTTLED: { code: 'RATE_LIMITED', message: 'Too many requests: wait a second and try again.' },
-  INTEGRATION_TIMEOUT: { code: 'TIMEOUT', message: 'The platform did not answer in time.' },
+  THROTTLED: { code: 'RATE_LIMITED', message: 'Too many requests: wait a second and try again.', waitSeconds: 1 },
+  // Lambda refused to start the function: the account's limit of concurrent executions is reached.
+  INTEGRATION_FAILURE: {
+    code: 'RATE_LIMITED',
+    message: 'The platform has no room for this request at the moment: wait two seconds and try again.',
+    waitSeconds: 2,
+  },
+  INTEGRATION_TIMEOUT: {
+    code: 'TIMEOUT',
+    message: 'The platform did not answer in time. The request may have been carried out: look before you repeat it.',
+    mayHaveRun: true,
+  },
   DEFAULT_4XX: { code: 'INVALID_INPUT', message: 'The request is not valid HTTP for this API.' },
+  // A function that began, and ended without an answer, too.
   DEFAULT_5XX: {
     code: 'INTERNAL_ERROR',
-    message: 'Something went wrong on our side. Try again; if it stays, report the request id.',
+    message:
+      'Something went wrong on our side. The request may have been carried out: look before you repeat it. If it stays, report the request id.',
+    mayHaveRun: true,
   },
 };
 
 /** The envelope of `core/http/envelope.ts`. `requestId` may be a variable of the gateway. */
 export function gatewayErrorBody(type: string, requestId: string): string {
-  const { code, message } = GATEWAY_ERRORS[type]!;
+  const { code, message, waitSeconds, mayHaveRun = false } = GATEWAY_ERRORS[type]!;
   return JSON.stringify({
-    error: { code, message, is_retryable: isRetryable(code) },
+    error: {
+      code,
+      message,
+      is_retryable: isRetryable(code) && !mayHaveRun,
+      ...(waitSeconds !== undefined && { suggested_wait_time: waitSeconds }),
+    },
     metadata: { request_id: `req_${requestId}` },
   });
 }

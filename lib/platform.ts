@@ -1,4 +1,4 @@
-import { type App, Tags, Validations } from 'aws-cdk-lib';
+import { type App, PERMISSIONS_BOUNDARY_CONTEXT_KEY, Tags, Validations } from 'aws-cdk-lib';
 import { AwsSolutionsChecks } from 'cdk-nag';
 import { routes } from '#core/api/routes.ts';
 import type { Stage } from './config.ts';
@@ -20,6 +20,7 @@ export function addPlatform(
   observability: ObservabilityStack;
   compute?: ComputeStack | MicrovmStack;
 } {
+  setBootstrap(app, stage);
   const data = new DataStack(app, `platform-${stage.name}-data`, {
     stage,
     bundles,
@@ -36,6 +37,12 @@ export function addPlatform(
   Tags.of(app).add('platform:stage', stage.name);
   Validations.of(app).addPlugins(new AwsSolutionsChecks(app));
   return { data, schedules, api, observability, ...sandbox };
+}
+
+/** What `cdk bootstrap` decided for the account: the CDK reads both from the context of the app. */
+function setBootstrap(app: App, { bootstrapQualifier, permissionsBoundary }: Stage): void {
+  if (bootstrapQualifier) app.node.setContext('@aws-cdk/core:bootstrapQualifier', bootstrapQualifier);
+  if (permissionsBoundary) app.node.setContext(PERMISSIONS_BOUNDARY_CONTEXT_KEY, { name: permissionsBoundary });
 }
 
 function addSandbox(

@@ -25,6 +25,15 @@ export const LOCAL_SETTINGS = {
     () => z.stringbool().default(false),
     "Whether the last address in `X-Forwarded-For` is the client's. Set it to `true` only behind your own proxy: clients can send that header, too.",
   ),
+  servicesDomain: setting(
+    'PLATFORM_SERVICES_DOMAIN',
+    () =>
+      z
+        .string()
+        .regex(/^[a-z0-9-]+(\.[a-z0-9-]+)*$/, 'must be a domain in lower case, such as services.example.com')
+        .default('localhost'),
+    'Domain below which each service has its host name. Browsers and curl resolve `*.localhost` themselves; on a server, a wildcard DNS entry leads here, and the proxy in front passes the `Host` header on.',
+  ),
   maxSandboxes: setting(
     'PLATFORM_MAX_SANDBOXES',
     () => z.coerce.number().int().min(2).max(1000).optional(),
@@ -34,6 +43,16 @@ export const LOCAL_SETTINGS = {
     'PLATFORM_DATA',
     () => z.string().default('.data'),
     'Folder for the database, bundles and the encrypted vault.',
+  ),
+  minFreeBytes: setting(
+    'PLATFORM_MIN_FREE_MB',
+    () =>
+      z.coerce
+        .number()
+        .min(0)
+        .transform((mb) => mb * 1024 ** 2)
+        .optional(),
+    'Space that is kept free on the disk of the data folder, in MB: while less is free, nothing new is stored (docs/limits.md). By default the larger of 1,000 MB and 2%, at most a tenth of the disk; 0 turns this off.',
   ),
   vaultKeyFile: setting(
     'PLATFORM_VAULT_KEY_FILE',

@@ -1,21 +1,33 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
+import { registryTargets } from '#core/agents/bundle/registries.ts';
 import { install } from '#core/api/install.ts';
+import { LayeredModelTable } from '#core/models/model-table.ts';
 import { HttpOutbound } from '#core/outbound/http-outbound.ts';
 import { SystemClock } from '#core/ports/clock.ts';
 import type { AllDeps } from '#core/ports/deps.ts';
 import { SystemIds } from '#core/ports/ids.ts';
 import { noMail } from '#core/ports/mail.ts';
 import { ProcessRunSignals } from '#core/ports/run-signals.ts';
+import type { Sandbox } from '#core/ports/sandbox.ts';
+import { applyServices } from '#core/services/apply.ts';
+import { bootDocument } from '#core/services/boot.ts';
+import { takeReports } from '#core/services/reports.ts';
 import { createAiSdkLlm } from '#llm/ai-sdk-llm.ts';
+import { createMcpToolServers } from '#mcp/tool-servers.ts';
+import type { Gateway } from '#runner/egress-proxy.ts';
+import { NamespaceSandbox } from '#runner/namespace-sandbox.ts';
 import { type ClockTimers, clockTimers } from './clock-timers.ts';
 import type { LocalConfig } from './config.ts';
 import { openDatabase } from './database.ts';
 import { FileVault } from './file-vault.ts';
 import { FolderBlobs } from './folder-blobs.ts';
+import { FreeSpace } from './free-space.ts';
 import { createLog } from './log.ts';
+import { localModels } from './model-source.ts';
 import { defaultMaxSandboxes, FairSandbox } from './sandbox/fair-sandbox.ts';
 import { createLocalSandbox } from './sandbox/local-sandbox.ts';
+import { LocalServiceHost } from './services/local-service-host.ts';
 import { SqliteTable } from './sqlite-table.ts';
 import { LocalUploadForms } from './upload-forms.ts';
 
@@ -26,9 +38,11 @@ const PURGE_INTERVAL_MS = 5_000;
 const CLOSING_MS = 5_000;
 
 export interface LocalDeps extends AllDeps {
+  readonly blobs: FolderBlobs;
   readonly uploadForms: LocalUploadForms;
   /** They fire only after `start`. */
   readonly timers: ClockTimers;
+  readonly serviceHost: LocalServiceHost;
   /** Waits for background work, ends every sandbox and releases the data folder; `force` ends the sandboxes first. */
   close(force?: boolean): Promise<void>;
 }
@@ -37,7 +51,7 @@ export interface LocalDeps extends AllDeps {
  * All ports on one machine, in `config.dataFolder`. Throws `DATABASE_IN_USE` if another process uses that folder.
  * `listening` is the platform's own address, the one private address that sandboxed agents may reach.
  */
-export async function localDeps(config: LocalConfig, listening: { host: string; port: number }): Promise<LocalDeps> {
+export async function localDeps(config: LocalConfig, listening: Gateway): Promise<LocalDeps> {
   const folder = config.dataFolder;
   const clock = new SystemClock();
   const log = createLog(config.logLevel);
@@ -48,9 +62,10 @@ export async function localDeps(config: LocalConfig, listening: { host: string; 
     counters: new SqliteTable(database, 'counters', clock),
   };
   const blobs = new FolderBlobs(join(folder, 'blobs'));
+  const space = new FreeSpace({ folder, minFreeBytes: config.minFreeBytes, clock, log });
   const ids = new SystemIds();
   const uploadForms = new LocalUploadForms(
-    { blobs, clock, ids },
+    { blobs, space, clock, ids },
     {
       baseUrl: config.baseUrl ?? addressOf(listening),
       maxBytes: Math.max(config.maxCallBodyBytes, config.maxBundleBytes),
@@ -59,55 +74,95 @@ export async function localDeps(config: LocalConfig, listening: { host: string; 
   const isolated = await createLocalSandbox({
     cacheFolder: join(folder, 'cache'),
     blobs,
+    space,
     kind: config.sandboxKind,
     gateway: listening,
     prestart: config.sandboxPrestart,
-    registries: { env: registryEnvironment(config), allowHosts: config.installHosts },
+    registries: { env: registryEnvironment(config), allowHosts: registryTargets(config) },
     log: (line) => log.warn(line),
   });
   const sandbox = new FairSandbox(isolated, { maxConcurrent: config.maxSandboxes ?? defaultMaxSandboxes(), clock });
+  const serviceHost = new LocalServiceHost({
+    sandbox: isolated instanceof NamespaceSandbox ? isolated : { problem: await noServices(isolated) },
+    folder: join(folder, 'services'),
+    ...{ clock, ids, log },
+    addressOf: (label) => serviceAddress(config, listening, label),
+    boot: (serviceId, token) => bootDocument(deps, serviceId, token),
+    take: (reports) => takeReports(deps, reports),
+  });
   const purge = setInterval(() => {
     for (const table of Object.values(tables)) table.purgeExpired();
   }, PURGE_INTERVAL_MS).unref();
 
-  const background = new Set<Promise<void>>();
+  const outbound = new HttpOutbound({ clock, ownHosts: config.outboundHosts });
+  const pending = new Set<Promise<void>>();
+  const background = (work: Promise<void>): Promise<void> => {
+    pending.add(work);
+    return work.finally(() => pending.delete(work));
+  };
   const deps: LocalDeps = {
     config,
     ...tables,
     blobs,
+    space,
     uploadForms,
     vault: new FileVault(join(folder, 'vault'), config.vaultKeyFile ?? join(folder, 'vault.key')),
     sandbox,
     timers: clockTimers(clock, () => deps),
+    serviceHost,
+    async wakeServices(serviceIds) {
+      void background(applyServices(deps, serviceIds));
+    },
     runSignals: new ProcessRunSignals(),
-    llm: createAiSdkLlm(config),
-    outbound: new HttpOutbound({ clock, ownHosts: config.outboundHosts }),
+    llm: createAiSdkLlm(config, log),
+    modelTable: new LayeredModelTable({
+      clock,
+      log,
+      background,
+      source: config.models === undefined ? undefined : localModels(outbound, config.models),
+    }),
+    outbound,
+    toolServers: createMcpToolServers({ outbound, clock }),
     gatewayUrl: addressOf(listening),
     mail: noMail,
     clock,
     ids,
     log,
-    background(work) {
-      background.add(work);
-      return work.finally(() => background.delete(work));
-    },
-    startInstall: (job) => deps.background(install(deps, job)),
+    background,
+    startInstall: (job) => background(install(deps, job)),
     async close(force = false) {
       clearInterval(purge);
-      if (!force) await Promise.allSettled(background);
+      await serviceHost.close();
+      if (!force) await Promise.allSettled(pending);
       await sandbox.close();
       const ended = new AbortController();
       const tooLong = clock.sleep(CLOSING_MS, ended.signal).catch(() => {});
-      await Promise.race([Promise.allSettled(background), tooLong]);
+      await Promise.race([Promise.allSettled(pending), tooLong]);
       ended.abort();
       database.close();
     },
   };
+  void deps.modelTable.refresh();
   return deps;
 }
 
 export const addressOf = ({ host, port }: { host: string; port: number }): string =>
   `http://${host.includes(':') ? `[${host}]` : host}:${port}`;
+
+/** Where clients reach a service. */
+function serviceAddress(config: LocalConfig, listening: Gateway, label: string): string {
+  const isHere = config.servicesDomain === 'localhost';
+  const url = new URL((isHere ? undefined : config.baseUrl) ?? addressOf(listening));
+  url.hostname = `${label}.${config.servicesDomain}`;
+  return url.origin;
+}
+
+/** Why this machine can run no services, for the user who deploys one. */
+async function noServices(sandbox: Sandbox): Promise<string> {
+  const { kind, problem } = await sandbox.status();
+  if (kind !== 'unsandboxed') return problem ?? 'No sandbox works on this machine.';
+  return 'Services run in sandboxes alone, and PLATFORM_SANDBOX is "unsandboxed". Start the platform without that setting.';
+}
 
 /** Debian's trust store. Installations use it instead of the certificates that pip and npm bundle. */
 const CERTIFICATES = '/etc/ssl/certs/ca-certificates.crt';

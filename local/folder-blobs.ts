@@ -1,5 +1,5 @@
 import { rmSync } from 'node:fs';
-import { open, readdir, readFile, rm, rmdir, stat } from 'node:fs/promises';
+import { open, opendir, readdir, readFile, rm, rmdir, stat } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
 import { assertBlobKey, assertBlobPrefix, type Blobs } from '#core/ports/blobs.ts';
 import { ifThere, replaceFile } from './files.ts';
@@ -47,6 +47,24 @@ export class FolderBlobs implements Blobs {
   async *list(prefix: string): AsyncGenerator<string> {
     assertBlobPrefix(prefix);
     yield* this.#walk(prefix.slice(0, prefix.lastIndexOf('/') + 1), prefix);
+  }
+
+  /** Deletes the blobs below `prefix`, which ends with a slash, that were written before `time` (epoch milliseconds). */
+  async deleteWrittenBefore(prefix: string, time: number): Promise<void> {
+    assertBlobPrefix(prefix);
+    await this.#deleteWrittenBefore(this.#place(prefix), time);
+  }
+
+  async #deleteWrittenBefore(folder: string, time: number): Promise<void> {
+    // Read by pieces: a busy workspace has very many runs.
+    const entries = await ifThere(opendir(folder));
+    if (entries === undefined) return;
+    for await (const entry of entries) {
+      const path = join(folder, entry.name);
+      if (entry.isDirectory()) await this.#deleteWrittenBefore(path, time);
+      else if (((await ifThere(stat(path)))?.mtimeMs ?? time) < time) await rm(path, { force: true });
+    }
+    await this.#removeEmptyFolders(folder);
   }
 
   #path(key: string): string {

@@ -1,4 +1,4 @@
-import type { IncomingMessage, Server } from 'node:http';
+import type { IncomingMessage, RequestListener, Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { Readable } from 'node:stream';
 import { createAdaptorServer } from '@hono/node-server';
@@ -11,6 +11,8 @@ import { listOpenScheduleRuns } from '#core/automation/schedules/open-runs.ts';
 import { sweepLostRuns } from '#core/runs/sweep.ts';
 import type { LocalConfig } from './config.ts';
 import { addressOf, type LocalDeps, localDeps } from './deps.ts';
+import { GatewayClients } from './gateway-clients.ts';
+import { ServiceFront } from './services/front.ts';
 
 /** Longer than the longest call, so that a call can end before the server does. */
 const SHUTDOWN_MS = 300_000;
@@ -29,14 +31,25 @@ export interface LocalServer {
 /** The whole platform on one machine. Throws what `listen` throws (`EADDRINUSE`), and `DATABASE_IN_USE`. */
 export async function startLocalServer(config: LocalConfig): Promise<LocalServer> {
   let answer: App | undefined;
+  let services: ServiceFront | undefined;
+  const gatewayClients = new GatewayClients();
   const server = createAdaptorServer({
     async fetch(request, { incoming }) {
-      const response = await answer!(request, addressOfClient(incoming, config.trustProxy));
+      if (!answer) return new Response('The platform is starting.\n', { status: 503, headers: { 'retry-after': '1' } });
+      const response = await answer(request, addressOfClient(incoming, gatewayClients, config.trustProxy));
       if (!incoming.complete && !(await drain(incoming))) response.headers.set('connection', 'close');
       await endOfTurn();
       return response;
     },
+    // Some clients offer HTTP/2 with every request. What is not for a service is answered as if they had not.
+    serverOptions: { shouldUpgradeCallback: (request: IncomingMessage) => services?.mayUpgrade(request) ?? false },
   }) as Server;
+  const [api] = server.listeners('request') as [RequestListener];
+  server.removeAllListeners('request');
+  server.on('request', (request, response) => {
+    if (!services?.request(request, response)) api(request, response);
+  });
+  server.on('upgrade', (request, socket, head) => services?.upgrade(request, socket, head));
   // Longer than common proxies and clients keep idle connections, so that they never reuse a closing one.
   server.keepAliveTimeout = 65_000;
   await new Promise<void>((resolve, reject) => {
@@ -47,12 +60,21 @@ export async function startLocalServer(config: LocalConfig): Promise<LocalServer
   const url = config.baseUrl ?? addressOf({ host: config.host, port });
   let deps: LocalDeps;
   try {
-    deps = await localDeps({ ...config, port, baseUrl: url }, { host: config.host, port });
+    deps = await localDeps(
+      { ...config, port, baseUrl: url },
+      { host: config.host, port, onConnect: gatewayClients.add },
+    );
   } catch (error) {
     server.close();
     throw error;
   }
+  services = new ServiceFront({
+    host: deps.serviceHost,
+    domain: config.servicesDomain,
+    trustProxy: config.trustProxy,
+  });
   await recover(deps);
+  runInBackground(deps, 'keepServices', allWork.keepServices(deps).finally(services.isComplete));
   const clocks = startClocks(deps);
   const app = createApp(deps, routes, allHandlers(deps));
   const { uploadForms } = deps;
@@ -66,6 +88,8 @@ export async function startLocalServer(config: LocalConfig): Promise<LocalServer
     async close(force = false) {
       for (const clock of clocks) clearInterval(clock);
       await deps.timers.stop();
+      // Their requests and connections have no end of their own.
+      await deps.serviceHost.close();
       const closed = new Promise<void>((resolve) => server.close(() => resolve()));
       if (force) server.closeAllConnections();
       const timer = setTimeout(() => server.closeAllConnections(), SHUTDOWN_MS).unref();
@@ -127,11 +151,17 @@ async function drain(incoming: Readable & { readonly complete: boolean }): Promi
   }
 }
 
-/** A proxy appends the address of its client. Earlier entries may be forged. */
+/**
+ * What a client's requests without a valid key are counted by. A proxy appends the address of its client; earlier entries may
+ * be forged. Sandboxes come from this machine, past any proxy.
+ */
 function addressOfClient(
   { socket, headers }: Pick<IncomingMessage, 'socket' | 'headers'>,
+  gatewayClients: GatewayClients,
   trustProxy: boolean,
 ): string | undefined {
+  const origin = gatewayClients.originOf(socket);
+  if (origin !== undefined) return origin;
   const forwarded = trustProxy ? String(headers['x-forwarded-for'] ?? '') : '';
   return forwarded.split(',').at(-1)!.trim() || socket.remoteAddress;
 }

@@ -71,7 +71,7 @@ async function start(config: LocalConfig, withExamples: boolean): Promise<void> 
   }
 
   const { deps, url } = server;
-  const { kind, problem, interpreters } = await deps.sandbox.status();
+  const { kind, problem, limits, interpreters } = await deps.sandbox.status();
   if (kind === 'unsandboxed') say('WARNING: PLATFORM_SANDBOX=unsandboxed: agents run with all rights of this user.');
   if (problem) say(`WARNING: agents that are programs cannot run here. ${problem}`);
   const key = await bootstrap(deps);
@@ -84,6 +84,7 @@ async function start(config: LocalConfig, withExamples: boolean): Promise<void> 
   say(`Platform:  ${url}`);
   say(`Data:      ${config.dataFolder}`);
   say(`Sandbox:   ${kind}${languages.length > 0 ? ` (${languages.join(', ')})` : ''}`);
+  if (limits) say(`Limits:    by ${limits.by === 'kernel' ? 'the kernel' : 'watching'} (${limits.detail})`);
   if (!key) say('API key:   as printed at the first start; a further one: npm start -- --new-key');
   if (!withExamples) return;
   const example = interpreters.python ? 'csv-insights' : 'html-to-markdown';

@@ -1,8 +1,9 @@
 import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, describe, expect, test } from 'vitest';
+import { afterAll, describe, expect, onTestFinished, test, vi } from 'vitest';
 import { createUpload, purgeUploads } from '#core/agents/uploads/store.ts';
+import type { Workspace } from '#core/base/workspace.ts';
 import { SystemIds } from '#core/ports/ids.ts';
 import { uploadFormsConformance } from '#test/conformance/upload-forms.ts';
 import { ManualClock } from '#test/helpers/manual-clock.ts';
@@ -17,7 +18,10 @@ afterAll(() => rmSync(folder, { recursive: true, force: true }));
 const clock = new ManualClock();
 const blobs = new FolderBlobs(folder);
 const ids = new SystemIds();
-const make = () => new LocalUploadForms({ blobs, clock, ids }, { baseUrl: 'http://platform.test', maxBytes: 10 * MB });
+let problem: string | undefined;
+const space = { problem: async () => problem };
+const make = () =>
+  new LocalUploadForms({ blobs, space, clock, ids }, { baseUrl: 'http://platform.test', maxBytes: 10 * MB });
 const forms = make();
 /** As it comes over the wire: with a body of bytes, whatever it was made of. */
 async function accept(body: RequestInit['body'], headers: Record<string, string> = {}, to = forms) {
@@ -86,6 +90,46 @@ describe('the local host', () => {
     expect(readdirSync(join(folder, '+tmp'))).toEqual([]);
   });
 
+  test('an upload stops when the disk is nearly full, and leaves nothing', async () => {
+    const form = await newForm('uploads/full');
+    const whole = new Response(filledForm(form, new Uint8Array(MB / 2)));
+    const headers = { 'content-type': whole.headers.get('content-type')! };
+    const bytes = new Uint8Array(await whole.arrayBuffer());
+    async function* fills() {
+      yield bytes.subarray(0, MB / 4);
+      problem = 'The disk is nearly full.';
+      yield bytes.subarray(MB / 4);
+    }
+    onTestFinished(() => {
+      problem = undefined;
+    });
+    await refused(await accept(ReadableStream.from(fills()), headers), 429, 'nearly full');
+    expect(await blobs.get('uploads/full')).toBeUndefined();
+    expect(readdirSync(join(folder, '+tmp'))).toEqual([]);
+    await refused(await accept(filledForm(form, 'x')), 429, 'nearly full');
+    problem = undefined;
+    expect((await accept(filledForm(form, 'x'))).status).toBe(204);
+  });
+
+  test('a form takes one upload at a time, so that no more is written than it allows', async () => {
+    const form = await newForm('uploads/twice');
+    const whole = new Response(filledForm(form, new Uint8Array(MB / 2)));
+    const headers = { 'content-type': whole.headers.get('content-type')! };
+    const bytes = new Uint8Array(await whole.arrayBuffer());
+    const second = Promise.withResolvers<void>();
+    async function* halves() {
+      yield bytes.subarray(0, MB / 4);
+      await second.promise;
+      yield bytes.subarray(MB / 4);
+    }
+    const first = accept(ReadableStream.from(halves()), headers);
+    await vi.waitUntil(() => readdirSync(join(folder, '+tmp')).length === 1);
+    await refused(await accept(filledForm(form, 'x')), 429, 'under way');
+    second.resolve();
+    expect((await first).status).toBe(204);
+    expect((await accept(filledForm(form, 'x'))).status).toBe(204);
+  });
+
   test('more than any form allows is refused before it is read', async () => {
     const answer = await accept('x', {
       'content-type': 'multipart/form-data; boundary=B',
@@ -103,10 +147,11 @@ describe('the local host', () => {
 
   test('what has expired is removed, what has not stays', async () => {
     const deps = { ...memoryDeps(), uploadForms: forms };
-    const uploads = [await createUpload(deps, 'w', 'call'), await createUpload(deps, 'w', 'bundle')];
+    const workspace: Workspace = { id: 'w', slug: 'w', name: 'w', type: 'team', createdAt: '' };
+    const uploads = [await createUpload(deps, workspace, 'call'), await createUpload(deps, workspace, 'bundle')];
     await deps.blobs.put(`uploads/w/call/${uploads[0]!.upload_id}`, Buffer.from('x'));
     await deps.clock.advance(1000);
-    const late = await createUpload(deps, 'w', 'call');
+    const late = await createUpload(deps, workspace, 'call');
     await deps.blobs.put(`uploads/w/call/${late.upload_id}`, Buffer.from('y'));
     await deps.blobs.put('bundles/x', Buffer.from('z'));
     await deps.clock.advance(Date.parse(uploads[0]!.expires_at) - deps.clock.now());

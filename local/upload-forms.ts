@@ -7,6 +7,7 @@ import { errorResponse } from '#core/http/envelope.ts';
 import { assertBlobKey, type Blobs } from '#core/ports/blobs.ts';
 import type { Clock } from '#core/ports/clock.ts';
 import type { Ids } from '#core/ports/ids.ts';
+import { checkSpace, type Space } from '#core/ports/space.ts';
 import type { UploadForm, UploadForms } from '#core/ports/upload-forms.ts';
 
 /** Not a route of the API: on AWS, clients send these forms to S3. */
@@ -24,18 +25,27 @@ interface Policy {
 /** {@link UploadForms} that this process accepts itself. Forms become invalid when the process ends. */
 export class LocalUploadForms implements UploadForms {
   readonly #blobs: Blobs;
+  readonly #space: Space;
   readonly #clock: Clock;
   readonly #ids: Ids;
   readonly #url: string;
   readonly #maxBytes: number;
   readonly #secret = randomBytes(32);
+  /** Keys of unfinished uploads. Together they would take more of the disk than the form, which the workspace's limit counts. */
+  readonly #storing = new Set<string>();
 
   /** `baseUrl` is where clients reach this host, `maxBytes` the largest size that any form allows. */
   constructor(
-    { blobs, clock, ids }: { readonly blobs: Blobs; readonly clock: Clock; readonly ids: Ids },
+    {
+      blobs,
+      space,
+      clock,
+      ids,
+    }: { readonly blobs: Blobs; readonly space: Space; readonly clock: Clock; readonly ids: Ids },
     { baseUrl, maxBytes }: { readonly baseUrl: string; readonly maxBytes: number },
   ) {
     this.#blobs = blobs;
+    this.#space = space;
     this.#clock = clock;
     this.#ids = ids;
     this.#url = baseUrl + PATH;
@@ -53,7 +63,7 @@ export class LocalUploadForms implements UploadForms {
     return method === 'POST' && url.endsWith(PATH) && new URL(url).pathname === PATH;
   }
 
-  /** Answers 204 if the file was stored, otherwise the error envelope: FORBIDDEN, DOCUMENT_TOO_LARGE, INVALID_INPUT. */
+  /** Answers 204 if the file was stored, otherwise the error envelope: FORBIDDEN, DOCUMENT_TOO_LARGE, INVALID_INPUT, RATE_LIMITED. */
   async accept(request: Request): Promise<Response> {
     const requestUuid = this.#ids.uuid();
     try {
@@ -106,7 +116,24 @@ export class LocalUploadForms implements UploadForms {
     }
     const { key, maxBytes, expiresAt } = JSON.parse(Buffer.from(policy, 'base64url').toString()) as Policy;
     if (expiresAt <= this.#clock.now()) throw new PlatformError('FORBIDDEN', 'The form has expired.');
-    await this.#blobs.put(key, atMost(maxBytes, file));
+    if (this.#storing.has(key)) {
+      throw new PlatformError('RATE_LIMITED', 'Another upload with this form is under way.', {
+        suggested_wait_time: 1,
+      });
+    }
+    this.#storing.add(key);
+    try {
+      await this.#blobs.put(key, this.#whileThereIsSpace(atMost(maxBytes, file)));
+    } finally {
+      this.#storing.delete(key);
+    }
+  }
+
+  async *#whileThereIsSpace(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
+    for await (const chunk of chunks) {
+      await checkSpace({ space: this.#space });
+      yield chunk;
+    }
   }
 
   #sign(policy: string): Buffer {

@@ -1,3 +1,4 @@
+import { LayerError } from '#core/agents/bundle/layer-reader.ts';
 import {
   type ExecEvent,
   type ExecExit,
@@ -195,6 +196,7 @@ async function problemOf(response: Response): Promise<Error> {
   }
   const { code, message = `status ${response.status}: ${text.slice(0, 200)}` } = problem.error ?? {};
   if (code === 'SANDBOX_FILE') return new SandboxFileError(message);
+  if (code === 'SANDBOX_LAYER') return new LayerError(message);
   if (code === 'SANDBOX_UNAVAILABLE') return new SandboxUnavailableError(message);
   return Object.assign(new Error(`a runner refused: ${message}`), { code });
 }

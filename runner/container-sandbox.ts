@@ -3,10 +3,11 @@ import { chmod, lstat, mkdir, mkdtemp, readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { Blobs } from '#core/ports/blobs.ts';
-import type { SandboxSession, SandboxSpec } from '#core/ports/sandbox.ts';
-import { linkSdk, unpackBundle, unpackLayer } from './content-cache.ts';
+import type { SandboxSpec } from '#core/ports/sandbox.ts';
 import { Launcher } from './launcher.ts';
 import { type Network, openProcessSession, portsOf } from './open-session.ts';
+import type { ProcessSession } from './session.ts';
+import { linkSdk, unpackBundle, unpackLayer } from './unpack.ts';
 
 const LAUNCHER = fileURLToPath(new URL('launcher.pl', import.meta.url));
 const BUNDLE = '/home/user/agent';
@@ -49,7 +50,7 @@ export class ContainerSandbox {
     }
   }
 
-  async open(spec: SandboxSpec, network: Network): Promise<SandboxSession> {
+  async open(spec: SandboxSpec, network: Network): Promise<ProcessSession> {
     const { blobs, perl, scratchFolder, log, onLost } = this.#options;
     if (spec.bundle !== undefined) {
       await mkdir(BUNDLE);
@@ -57,7 +58,7 @@ export class ContainerSandbox {
       await makeReadOnly(BUNDLE);
     }
     if (spec.layer === undefined) await linkSdk(LAYER);
-    else await unpackLayer(blobs, spec.layer, LAYER);
+    else await unpackLayer(blobs, { key: spec.layer, sha256: spec.layerSha256 }, LAYER);
     await makeReadOnly(LAYER);
     const launcher = await Launcher.start({
       perl,

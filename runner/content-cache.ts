@@ -1,19 +1,21 @@
-import { spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
-import { createWriteStream } from 'node:fs';
-import { chmod, lstat, mkdir, readdir, readFile, rename, rm, stat, symlink, utimes, writeFile } from 'node:fs/promises';
+import { lstat, mkdir, readdir, readFile, rename, rm, utimes, writeFile } from 'node:fs/promises';
 import { basename, join } from 'node:path';
-import { Readable } from 'node:stream';
-import { pipeline } from 'node:stream/promises';
-import { expandBundle } from '#core/agents/bundle/bundle.ts';
-import { hasCode } from '#core/base/errors.ts';
-import type { Blobs } from '#core/ports/blobs.ts';
-import { SDK, SDK_NODE_MODULES } from './host-runtime.ts';
-import { isOwnerAlive } from './owner-process.ts';
+import type { LayerError } from '#core/agents/bundle/layer-reader.ts';
+import { hasCode, PlatformError } from '#core/base/errors.ts';
+import { checkSpace, endlessSpace, type Space } from '#core/ports/space.ts';
+import { isOwnerAlive, ownerName } from './owner-process.ts';
+import { type BundlesAndLayers, type OnBytes, unpackBundle, unpackLayer } from './unpack.ts';
 
-const MAX_BYTES = 5 * 1024 ** 3;
+const GB = 1024 ** 3;
+const WAIT_SECONDS = 10;
 
-type Source = Pick<Blobs, 'get' | 'stream'>;
+export interface ContentCacheOptions {
+  /** @default 5 GB */
+  readonly maxBytes?: number;
+  /** Of the folder's disk. @default - endless */
+  readonly space?: Space;
+}
 
 /** A folder that stays at least until it is released. */
 export interface CachedFolder {
@@ -21,52 +23,113 @@ export interface CachedFolder {
   release(): void;
 }
 
+/** A bundle or layer that is there, or being unpacked. */
+interface Entry {
+  bytes: number;
+  /** How many times each owner uses it. */
+  readonly users: Map<string, number>;
+}
+
 /**
  * Bundles and layers, each expanded once and shown read-only to any number of sandboxes. The least recently used folders
- * go when all together pass 5 GB.
+ * go when all together, with what is being unpacked, pass the maximum. What is in use stays. If that alone passes the
+ * maximum, owners who use more than an equal share of it get nothing further unpacked, and all others do
+ * (`docs/interface/limits.md#unpacked-code`).
  *
- * Sandboxes run under other uids, so every file here is readable for all; the folder around the cache is not.
+ * One process has the folder. Sandboxes run under other uids, so every file here is readable for all; the folder around
+ * the cache is not.
  */
 export class ContentCache {
   readonly #folder: string;
-  readonly #blobs: Source;
-  readonly #inUse = new Map<string, number>();
+  readonly #blobs: BundlesAndLayers;
+  readonly #maxBytes: number;
+  readonly #space: Space;
+  /** The least recently used ones first. */
+  readonly #entries = new Map<string, Entry>();
+  /** Of all entries. */
+  #bytes = 0;
   readonly #expanding = new Map<string, Promise<string>>();
+  readonly #removing = new Map<string, Promise<void>>();
 
-  private constructor(folder: string, blobs: Source) {
+  private constructor(folder: string, blobs: BundlesAndLayers, options: ContentCacheOptions) {
     this.#folder = folder;
     this.#blobs = blobs;
+    this.#maxBytes = options.maxBytes ?? 5 * GB;
+    this.#space = options.space ?? endlessSpace;
   }
 
   /** Creates the folder and removes contents that a crash left half expanded. */
-  static async open(folder: string, blobs: Source): Promise<ContentCache> {
+  static async open(folder: string, blobs: BundlesAndLayers, options: ContentCacheOptions = {}): Promise<ContentCache> {
     await mkdir(join(folder, 'expanded'), { recursive: true });
     await mkdir(join(folder, 'tmp'), { recursive: true });
     for (const name of await readdir(join(folder, 'tmp'))) {
       if (!isOwnerAlive(name)) await rm(join(folder, 'tmp', name), { recursive: true, force: true });
     }
-    return new ContentCache(folder, blobs);
+    const cache = new ContentCache(folder, blobs, options);
+    await cache.#readEntries();
+    return cache;
   }
 
-  bundle(key: string): Promise<CachedFolder> {
-    return this.#open(`bundle-${basename(key)}`, (target) => unpackBundle(this.#blobs, key, target));
+  /** `owner` is whom the content counts for while it is in use. Throws RATE_LIMITED when there is no room for it. */
+  bundle(key: string, owner = ''): Promise<CachedFolder> {
+    return this.#open({ name: `bundle-${basename(key)}`, owner }, (target, onBytes) =>
+      unpackBundle(this.#blobs, key, target, onBytes),
+    );
   }
 
-  layer(key: string): Promise<CachedFolder> {
-    return this.#open(`layer-${basename(key)}`, (target) => unpackLayer(this.#blobs, key, target));
+  /**
+   * As {@link ContentCache.bundle}. Throws {@link LayerError} for a layer that is none, or not the one with the hash
+   * `sha256`. Layers that were expanded before there was a check have other names.
+   */
+  layer(key: string, sha256?: string, owner = ''): Promise<CachedFolder> {
+    const name = ['checked-layer', ...(sha256 === undefined ? [] : [sha256]), basename(key)].join('-');
+    return this.#open({ name, owner }, (target, onBytes) => unpackLayer(this.#blobs, { key, sha256 }, target, onBytes));
   }
 
-  async #open(name: string, fill: (folder: string) => Promise<number>): Promise<CachedFolder> {
-    this.#inUse.set(name, (this.#inUse.get(name) ?? 0) + 1);
-    const release = once(() => {
-      const left = this.#inUse.get(name)! - 1;
-      if (left === 0) this.#inUse.delete(name);
-      else this.#inUse.set(name, left);
+  async #readEntries(): Promise<void> {
+    const root = join(this.#folder, 'expanded');
+    const found = await Promise.all(
+      (await readdir(root)).map(async (name) => {
+        const bytes = Number(await readFile(join(root, name, 'size'), 'utf8').catch(() => '0')) || 0;
+        // One that cannot be read is useless, and goes first.
+        const usedAt = await lstat(join(root, name)).then(
+          ({ mtimeMs }) => mtimeMs,
+          () => 0,
+        );
+        return { name, bytes, usedAt };
+      }),
+    );
+    for (const { name, bytes } of found.sort((a, b) => a.usedAt - b.usedAt)) this.#resize(this.#entry(name), bytes);
+  }
+
+  /** The entry, as the one used last. */
+  #entry(name: string): Entry {
+    const entry = this.#entries.get(name) ?? { bytes: 0, users: new Map() };
+    this.#entries.delete(name);
+    this.#entries.set(name, entry);
+    return entry;
+  }
+
+  #resize(entry: Entry, bytes: number): void {
+    this.#bytes += bytes - entry.bytes;
+    entry.bytes = bytes;
+  }
+
+  async #open(
+    { name, owner }: { readonly name: string; readonly owner: string },
+    fill: (folder: string, onBytes: OnBytes) => Promise<number>,
+  ): Promise<CachedFolder> {
+    const entry = this.#entry(name);
+    entry.users.set(owner, (entry.users.get(owner) ?? 0) + 1);
+    const release = onlyOnce(() => {
+      const left = entry.users.get(owner)! - 1;
+      if (left === 0) entry.users.delete(owner);
+      else entry.users.set(owner, left);
     });
     try {
       let path = this.#expanding.get(name);
       if (!path) {
-        path = this.#find(name, fill).finally(() => this.#expanding.delete(name));
+        path = this.#find(name, entry, fill).finally(() => this.#expanding.delete(name));
         this.#expanding.set(name, path);
       }
       return { path: await path, release };
@@ -76,129 +139,95 @@ export class ContentCache {
     }
   }
 
-  async #find(name: string, fill: (folder: string) => Promise<number>): Promise<string> {
-    const entry = join(this.#folder, 'expanded', name);
-    const content = join(entry, 'content');
+  async #find(
+    name: string,
+    entry: Entry,
+    fill: (folder: string, onBytes: OnBytes) => Promise<number>,
+  ): Promise<string> {
+    await this.#removing.get(name);
+    const place = join(this.#folder, 'expanded', name);
+    const content = join(place, 'content');
     const now = new Date();
     try {
-      await utimes(entry, now, now);
+      await utimes(place, now, now);
       return content;
     } catch (error) {
       if (!hasCode(error, 'ENOENT')) throw error;
     }
-    const temporary = join(this.#folder, 'tmp', `${process.pid}-${randomBytes(6).toString('hex')}`);
+    const temporary = this.#temporary();
     await mkdir(join(temporary, 'content'), { recursive: true });
     try {
-      const size = await fill(join(temporary, 'content'));
-      await writeFile(join(temporary, 'size'), String(size));
-      await rename(temporary, entry).catch((error) => {
-        // Another process was faster, with the same content.
-        if (!hasCode(error, 'ENOTEMPTY') && !hasCode(error, 'EEXIST')) throw error;
-      });
+      const onBytes = (bytes: number) => this.#grow(entry, bytes);
+      const bytes = await fill(join(temporary, 'content'), onBytes);
+      await onBytes(bytes);
+      await writeFile(join(temporary, 'size'), String(bytes));
+      await rename(temporary, place);
+    } catch (error) {
+      this.#resize(entry, 0);
+      this.#entries.delete(name);
+      throw error;
     } finally {
       await rm(temporary, { recursive: true, force: true });
     }
-    await this.#evict();
     return content;
   }
 
-  async #evict(): Promise<void> {
-    const root = join(this.#folder, 'expanded');
-    const entries = await Promise.all(
-      (await readdir(root)).map(async (name) => {
-        const size = Number(await readFile(join(root, name, 'size'), 'utf8').catch(() => '0'));
-        return { name, size, usedAt: (await stat(join(root, name))).mtimeMs };
-      }),
-    );
-    let total = entries.reduce((sum, { size }) => sum + size, 0);
-    for (const { name, size } of entries.sort((a, b) => a.usedAt - b.usedAt)) {
-      if (total <= MAX_BYTES) return;
-      if (this.#inUse.has(name)) continue;
-      // Renamed first, so that no half-removed folder is found under this name.
-      const removed = join(this.#folder, 'tmp', `${process.pid}-${randomBytes(6).toString('hex')}`);
-      await rename(join(root, name), removed);
-      await rm(removed, { recursive: true, force: true });
-      total -= size;
+  /** Makes room for an entry that is being unpacked. Throws RATE_LIMITED when there is none. */
+  async #grow(entry: Entry, bytes: number): Promise<void> {
+    this.#resize(entry, bytes);
+    if ((await this.#space.problem()) !== undefined) {
+      await this.#evict(0);
+      await checkSpace({ space: this.#space });
     }
+    if (this.#bytes > this.#maxBytes) await this.#evict(this.#maxBytes);
+    if (this.#bytes <= this.#maxBytes || !this.#isOverShare(entry)) return;
+    throw new PlatformError(
+      'RATE_LIMITED',
+      `The agents that run at the moment use all of the ${Math.round(this.#maxBytes / GB)} GB for unpacked code and dependencies, and this workspace uses more than its share.`,
+      { suggested_wait_time: WAIT_SECONDS },
+    );
+  }
+
+  /** Whether every owner who uses the entry uses more than an equal share of the maximum. */
+  #isOverShare(entry: Entry): boolean {
+    const used = new Map<string, number>();
+    for (const { bytes, users } of this.#entries.values()) {
+      for (const owner of users.keys()) used.set(owner, (used.get(owner) ?? 0) + bytes);
+    }
+    return [...entry.users.keys()].every((owner) => used.get(owner)! > this.#maxBytes / used.size);
+  }
+
+  /** Never throws: who opens a folder is not answerable for the others. */
+  async #evict(maxBytes: number): Promise<void> {
+    for (const [name, entry] of this.#entries) {
+      if (this.#bytes <= maxBytes) return;
+      if (entry.users.size > 0) continue;
+      this.#resize(entry, 0);
+      this.#entries.delete(name);
+      const removal = this.#remove(name).finally(() => this.#removing.delete(name));
+      // Every later `open` of it waits for this.
+      this.#removing.set(name, removal);
+      await removal;
+    }
+  }
+
+  async #remove(name: string): Promise<void> {
+    const removed = this.#temporary();
+    // Renamed first, so that no half-removed folder is found under this name after a crash.
+    await rename(join(this.#folder, 'expanded', name), removed)
+      .then(() => rm(removed, { recursive: true, force: true }))
+      .catch(() => {});
+  }
+
+  #temporary(): string {
+    return join(this.#folder, 'tmp', `${ownerName()}-${randomBytes(6).toString('hex')}`);
   }
 }
 
-function once(action: () => void): () => void {
+function onlyOnce(action: () => void): () => void {
   let isDone = false;
   return () => {
     if (!isDone) action();
     isDone = true;
   };
-}
-
-/** Unpacks into the existing folder `target`. Returns the size in bytes. Throws when there is no such bundle. */
-export async function unpackBundle(blobs: Source, key: string, target: string): Promise<number> {
-  const bytes = await blobs.get(key);
-  if (!bytes) throw new Error(`there is no bundle ${key}`);
-  let size = 0;
-  await expandBundle(bytes, {
-    async onFolder(path) {
-      await mkdir(join(target, path));
-    },
-    async onFile({ path, size: bytes, executable }, content) {
-      size += bytes;
-      await pipeline(content, createWriteStream(join(target, path), { mode: executable ? 0o755 : 0o644 }));
-    },
-  });
-  return size;
-}
-
-/** Unpacks into the existing folder `target`. Returns the size in bytes. Throws when there is no such layer. */
-export async function unpackLayer(blobs: Source, key: string, target: string): Promise<number> {
-  const archive = await blobs.stream(key);
-  if (!archive) throw new Error(`there is no layer ${key}`);
-  await extractTar(archive, target);
-  const size = await tidy(target);
-  await linkSdk(target);
-  return size;
-}
-
-/** Links the platform's packages into the layer, the only folder that Node searches besides the bundle's own. */
-export async function linkSdk(layer: string): Promise<void> {
-  const { name } = SDK.node;
-  await mkdir(join(layer, 'node_modules'), { recursive: true });
-  await symlink(`${SDK_NODE_MODULES}/${name}`, join(layer, 'node_modules', name)).catch((error) => {
-    // The agent brings its own.
-    if (!hasCode(error, 'EEXIST')) throw error;
-  });
-}
-
-/** GNU tar keeps members inside `target`, even against links in the archive. */
-async function extractTar(archive: AsyncIterable<Uint8Array>, target: string): Promise<void> {
-  const tar = spawn('tar', ['-xz', '--no-same-owner', '--no-same-permissions', '-C', target], {
-    stdio: ['pipe', 'ignore', 'pipe'],
-  });
-  let stderr = '';
-  tar.stderr.on('data', (chunk) => {
-    stderr = (stderr + chunk).slice(-2000);
-  });
-  const ended = new Promise<number | null>((resolve, reject) => tar.on('error', reject).on('close', resolve));
-  const [code] = await Promise.all([ended, pipeline(Readable.from(archive), tar.stdin).catch(() => {})]);
-  if (code !== 0) throw new Error(`a layer cannot be unpacked: ${stderr.trim()}`);
-}
-
-/** Makes everything readable for other uids and refuses devices. Returns the size in bytes. */
-async function tidy(folder: string): Promise<number> {
-  let size = 0;
-  for (const entry of await readdir(folder, { withFileTypes: true })) {
-    const path = join(folder, entry.name);
-    if (entry.isSymbolicLink()) continue;
-    const { mode, size: bytes } = await lstat(path);
-    if (entry.isDirectory()) {
-      if ((mode & 0o755) !== 0o755) await chmod(path, 0o755);
-      size += 4096 + (await tidy(path));
-    } else if (entry.isFile()) {
-      const wanted = mode & 0o100 ? 0o755 : 0o644;
-      if ((mode & wanted) !== wanted) await chmod(path, wanted);
-      size += bytes;
-    } else {
-      throw new Error(`a layer holds ${entry.name}, which is neither file, folder nor link`);
-    }
-  }
-  return size;
 }

@@ -3,7 +3,7 @@ import { createServer, type IncomingMessage, request, type Server, type ServerRe
 import { connect, isIP, type Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
-import { isOnHostList } from '#core/outbound/host-list.ts';
+import { isOnHostList, isOnTargetList } from '#core/outbound/host-list.ts';
 import { isPublicAddress } from '#core/outbound/public-address.ts';
 import type { Egress } from '#core/ports/sandbox.ts';
 
@@ -11,19 +11,23 @@ import type { Egress } from '#core/ports/sandbox.ts';
 export interface Gateway {
   readonly host: string;
   readonly port: number;
+  /** Told of each connection for a sandbox, before its first byte, where the platform is the same process. */
+  readonly onConnect?: (socket: Socket, origin: string) => void;
 }
 
 /** Package registries that installations may use, and runs may not. */
 export interface Registries {
   /** Variables such as `PIP_INDEX_URL`, `npm_config_registry`, `PIP_CERT`. Files must lie in /etc/ssl/certs. */
   readonly env: Readonly<Record<string, string>>;
-  /** Hosts that may have private addresses and need not be on an allowlist; `*.example.org` for subdomains. */
+  /** `host:port` that may be a private address, and need not be on an allowlist (`isOnTargetList`). */
   readonly allowHosts: readonly string[];
 }
 
 export interface EgressPolicy {
   readonly egress: Exclude<Egress, 'none'>;
   readonly gateway?: Gateway;
+  /** What {@link Gateway.onConnect} calls the sandbox. */
+  readonly origin?: string;
   readonly allowHosts?: readonly string[];
 }
 
@@ -32,7 +36,11 @@ interface Target {
   readonly port: number;
 }
 
+/** A tunnel carries anything. Services that are no web servers are reached at other ports (`docs/interface/sandbox.md#network`). */
+const WEB_PORTS = [80, 443];
 const CONNECT_TIMEOUT_MS = 30_000;
+/** For the first request of a connection, and from each answer to the next request. */
+const REQUEST_TIMEOUT_MS = 60_000;
 /** Headers that hold for one hop only. Node sets `transfer-encoding` itself. */
 const HOP_HEADERS = ['connection', 'keep-alive', 'proxy-authorization', 'proxy-connection', 'te', 'trailer', 'upgrade'];
 
@@ -44,17 +52,32 @@ export class EgressProxy {
   readonly #policy: EgressPolicy;
   readonly #server: Server;
   readonly #sockets = new Set<Duplex>();
+  /** Requests under way of each connection from inside, or what closes it. */
+  readonly #clients = new Map<Duplex, { requests: number; timer?: NodeJS.Timeout }>();
 
   constructor(policy: EgressPolicy) {
     this.#policy = policy;
-    this.#server = createServer({ requestTimeout: 0, keepAliveTimeout: 60_000 });
-    this.#server.on('request', (incoming, response) => void this.#forward(incoming, response));
-    this.#server.on('connect', (incoming, socket, head) => void this.#tunnel(incoming, socket, head));
+    this.#server = createServer({ requestTimeout: 0, keepAliveTimeout: REQUEST_TIMEOUT_MS });
+    this.#server.on('request', (incoming, response) => {
+      this.#count(incoming.socket, 1);
+      response.once('close', () => this.#count(incoming.socket, -1));
+      void this.#forward(incoming, response);
+    });
+    this.#server.on('connect', (incoming, socket, head) => {
+      this.#count(socket, 1);
+      void this.#tunnel(incoming, socket, head);
+    });
   }
 
   /** Serves a connection from inside as a client of the proxy. */
   accept(socket: Socket): void {
     this.#keep(socket);
+    this.#clients.set(socket, { requests: 0 });
+    socket.once('close', () => {
+      clearTimeout(this.#clients.get(socket)?.timer);
+      this.#clients.delete(socket);
+    });
+    this.#count(socket, 0);
     this.#server.emit('connection', socket);
   }
 
@@ -63,12 +86,23 @@ export class EgressProxy {
     this.#keep(socket);
     const { gateway } = this.#policy;
     if (!gateway) return void socket.destroy();
-    join(socket, this.#keep(connect(gateway)));
+    const upstream = this.#keep(connect({ host: gateway.host, port: gateway.port }));
+    upstream.once('connect', () => this.#report(upstream, gateway));
+    join(socket, upstream);
   }
 
   close(): void {
     for (const socket of this.#sockets) socket.destroy();
     this.#server.close();
+  }
+
+  /** A server that does not listen itself has no time limit for the headers of a request. */
+  #count(socket: Duplex, change: number): void {
+    const client = this.#clients.get(socket);
+    if (!client) return;
+    client.requests += change;
+    clearTimeout(client.timer);
+    if (client.requests === 0) client.timer = setTimeout(() => socket.destroy(), REQUEST_TIMEOUT_MS).unref();
   }
 
   async #tunnel(incoming: IncomingMessage, client: Duplex, head: Buffer): Promise<void> {
@@ -121,6 +155,7 @@ export class EgressProxy {
       try {
         await new Promise((resolve, reject) => socket.once('connect', resolve).once('error', reject));
         socket.setTimeout(0);
+        if (this.#isGateway(target)) this.#report(socket, this.#policy.gateway!);
         return socket;
       } catch (error) {
         problem = error;
@@ -130,10 +165,16 @@ export class EgressProxy {
   }
 
   /** Returns the addresses that the policy allows for this target, at least one. Throws when there is none. */
-  async #resolve({ host, port }: Target): Promise<string[]> {
-    const { egress, gateway, allowHosts = [] } = this.#policy;
-    if (gateway && host === gateway.host && port === gateway.port) return [host];
-    const isRegistry = isOnHostList(host, allowHosts);
+  async #resolve(target: Target): Promise<string[]> {
+    const { host, port } = target;
+    const { egress, allowHosts = [] } = this.#policy;
+    if (this.#isGateway(target)) return [host];
+    const isRegistry = isOnTargetList(target, allowHosts);
+    if (!isRegistry && !WEB_PORTS.includes(port)) {
+      throw new EgressError(
+        `${host} was asked for at port ${port}; agents may connect to the ports 80 (HTTP) and 443 (HTTPS) only`,
+      );
+    }
     if (typeof egress === 'object' && !isRegistry && !isOnHostList(host, egress.allow)) {
       throw new EgressError(`${host} is not on the list of hosts that agents may connect to`);
     }
@@ -143,6 +184,15 @@ export class EgressProxy {
       throw new EgressError(`${host} is not a public address; agents may connect to the public internet only`);
     }
     return allowed;
+  }
+
+  #isGateway({ host, port }: Target): boolean {
+    const { gateway } = this.#policy;
+    return host === gateway?.host && port === gateway.port;
+  }
+
+  #report(socket: Socket, { onConnect }: Gateway): void {
+    onConnect?.(socket, this.#policy.origin ?? 'sandbox');
   }
 
   #keep<S extends Duplex>(socket: S): S {

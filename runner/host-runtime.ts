@@ -1,6 +1,6 @@
 import { execFile } from 'node:child_process';
 import { existsSync, lstatSync, readlinkSync, realpathSync } from 'node:fs';
-import { copyFile, mkdir, rm, writeFile } from 'node:fs/promises';
+import { copyFile, glob, mkdir, rm, writeFile } from 'node:fs/promises';
 import { dirname, join, sep } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
@@ -33,6 +33,10 @@ const HELPERS = fileURLToPath(new URL('../sdk/helpers', import.meta.url));
 /** Paths of the packages inside a sandbox. */
 export const SDK_NODE_MODULES = '/runtime/node_modules';
 export const SDK_PYTHONPATH = '/runtime/python';
+/** pip, the one package of the host's Python that is shown: `python3 -m pip` must work. */
+export const PIP_PACKAGE = `${SDK_PYTHONPATH}/pip`;
+/** Name of the empty folder that is shown in the place of the host's Python packages. */
+export const NOTHING = 'nothing';
 
 /** Parts of /etc that programs need to start, to trust certificates and to tell the time. None is particular to the host. */
 const ETC_FOLDERS = ['alternatives', 'ca-certificates', 'crypto-policies', 'pki/ca-trust', 'pki/tls', 'ssl/certs'];
@@ -116,14 +120,37 @@ async function addNpm(root: RootEntry[], scripts: string): Promise<void> {
   root.push({ operation: 'link', at: '/runtime/bin/npx', from: `${shown}/bin/npx-cli.js` });
 }
 
-/** Returns the version, or `undefined` without Python 3. Where `python3` is a wrapper or a venv, finds the real one. */
+/** Tells about the real interpreter, also where `python3` is a wrapper or a venv. */
+const PYTHON_PROBE = `
+import importlib.util, json, os, site, sys
+prefixes = [sys.base_prefix, sys.base_exec_prefix]
+pip = importlib.util.find_spec('pip')
+print(json.dumps({
+    'version': '%d.%d.%d' % sys.version_info[:3],
+    'executable': os.path.realpath(getattr(sys, '_base_executable', None) or sys.executable),
+    'prefixes': prefixes,
+    'packages': site.getsitepackages(prefixes),
+    'pip': pip and os.path.dirname(pip.origin),
+}))
+`;
+
+interface PythonFacts {
+  readonly version: string;
+  readonly executable: string;
+  readonly prefixes: readonly string[];
+  /** Folders of installed packages, which need not exist. */
+  readonly packages: readonly string[];
+  readonly pip: string | null;
+}
+
+/** Where further versions of Python below /usr have packages. */
+const PACKAGES_BELOW_USR = '/usr/{lib,lib64,local/lib,local/lib64}/python3*/{site,dist}-packages';
+
+/** Returns the version, or `undefined` without Python 3. */
 async function addPython(root: RootEntry[], folder: string): Promise<string | undefined> {
-  const script =
-    'import json, os, sys; print(json.dumps(["%d.%d.%d" % sys.version_info[:3],' +
-    ' os.path.realpath(getattr(sys, "_base_executable", None) or sys.executable), sys.base_prefix, sys.base_exec_prefix]))';
-  const found = await run('python3', ['-I', '-c', script]).catch(() => undefined);
+  const found = await run('python3', ['-I', '-c', PYTHON_PROBE]).catch(() => undefined);
   if (!found) return undefined;
-  const [version, executable, ...prefixes]: string[] = JSON.parse(found.stdout);
+  const { version, executable, prefixes, packages, pip: pipPackage }: PythonFacts = JSON.parse(found.stdout);
   for (const prefix of new Set(prefixes.map((path) => realpathSync(path)))) {
     if (isUnderUsr(prefix)) continue;
     // A prefix this high would show more of the host than an interpreter.
@@ -134,7 +161,15 @@ async function addPython(root: RootEntry[], folder: string): Promise<string | un
   await writeFile(pip, '#!/bin/sh\nexec python3 -m pip "$@"\n', { mode: 0o755 });
   for (const name of ['pip', 'pip3']) root.push({ operation: 'bind', at: `/runtime/bin/${name}`, from: pip });
   for (const name of ['python', 'python3']) {
-    root.push({ operation: 'link', at: `/runtime/bin/${name}`, from: executable! });
+    root.push({ operation: 'link', at: `/runtime/bin/${name}`, from: executable });
+  }
+  if (pipPackage) bind(root, PIP_PACKAGE, pipPackage);
+  // What works here because the host happens to have a package would fail elsewhere, and with another version.
+  const hidden = [...packages, ...(await Array.fromAsync(glob(PACKAGES_BELOW_USR)))];
+  const nothing = join(folder, NOTHING);
+  await mkdir(nothing, { recursive: true });
+  for (const at of new Set(hidden.filter((path) => existsSync(path)).map((path) => realpathSync(path)))) {
+    root.push({ operation: 'bind', at, from: nothing });
   }
   return version;
 }

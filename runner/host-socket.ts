@@ -2,15 +2,21 @@ import { chmod } from 'node:fs/promises';
 import { createServer, type Server, type Socket } from 'node:net';
 
 const MAX_GREETING_BYTES = 100;
+/** The platform's programs send their greeting as soon as they are connected. */
+const GREETING_TIMEOUT_MS = 5000;
+/** How many connections may be without their greeting at once. */
+const MAX_UNGREETED = 128;
 const NEWLINE = 10;
 
 /**
  * The Unix socket that sandboxes dial. Each connection begins with a line `<kind> <token>`, its greeting. Tokens are
- * secret: a greeting that no callback expects closes the connection.
+ * secret: a greeting that no callback expects closes the connection, and so does one that does not come in time.
  */
 export class HostSocket {
   readonly #server: Server;
   readonly #callbacks = new Map<string, (socket: Socket) => void>();
+  /** Connections that have not sent their greeting, oldest first. */
+  readonly #ungreeted = new Set<Socket>();
 
   private constructor(server: Server) {
     this.#server = server;
@@ -39,19 +45,32 @@ export class HostSocket {
   #readGreeting(socket: Socket): void {
     // A peer that dies shows as the socket's end; the error itself tells nothing more.
     socket.on('error', () => socket.destroy());
+    const drop = () => void socket.destroy();
+    const deadline = setTimeout(drop, GREETING_TIMEOUT_MS);
+    const settle = () => {
+      clearTimeout(deadline);
+      this.#ungreeted.delete(socket);
+      socket.off('readable', read).off('end', drop).off('close', settle);
+    };
     let head = Buffer.alloc(0);
     const read = () => {
       for (let chunk = socket.read(); chunk !== null; chunk = socket.read()) {
         head = Buffer.concat([head, chunk]);
         const end = head.indexOf(NEWLINE);
         if (end < 0 && head.length <= MAX_GREETING_BYTES) continue;
-        socket.off('readable', read);
+        settle();
         const callback = this.#callbacks.get(head.toString('latin1', 0, Math.max(end, 0)));
-        if (!callback) return void socket.destroy();
+        if (!callback) return drop();
         if (end + 1 < head.length) socket.unshift(head.subarray(end + 1));
         return callback(socket);
       }
     };
-    socket.on('readable', read);
+    socket.on('readable', read).on('end', drop).on('close', settle);
+    this.#ungreeted.add(socket);
+    // The oldest goes: a connection of ours is ungreeted for a moment only, so it is among the newest.
+    if (this.#ungreeted.size > MAX_UNGREETED) {
+      const [oldest] = this.#ungreeted;
+      oldest!.destroy();
+    }
   }
 }

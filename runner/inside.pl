@@ -1,8 +1,8 @@
 #!/usr/bin/perl
 # The platform's programs inside a sandbox. They are in Perl because every Debian has it and it can make system calls.
 #
-#   init       One per sandbox, process 1. Starts commands and carries proxied connections out. It has dropped all
-#              privileges before untrusted code runs.
+#   init       One per sandbox, process 1. Starts commands and carries proxied connections out, and connections to
+#              services in. It has dropped all privileges before untrusted code runs.
 #   supervisor One per command, a fork of init. Gives the command real pipes, reports its exit, kills its process tree.
 #
 # Forked by launcher.pl, or started as bubblewrap's command.
@@ -19,11 +19,12 @@ my %ARCHITECTURES = (
     x86_64 => {
         audit => 0xC000003E, unshare => 272, mount => 165, umount2 => 166, pivot_root => 155, prctl => 157, capset => 126,
         setgroups => 116, setresuid => 117, setresgid => 119, sethostname => 170, prlimit64 => 302, dup3 => 292, setsid => 112,
-        statfs => 137, keyctl => 250, socket => 41, clone => 56, ioctl => 16,
+        statfs => 137, keyctl => 250, socket => 41, socketpair => 53, clone => 56, ioctl => 16, fcntl => 72, close => 3,
         exit_group => 231, clock_gettime => 228,
         # The filter denies these; no code here calls them.
         add_key => 248, request_key => 249, ptrace => 101, process_vm_readv => 310, process_vm_writev => 311, setns => 308,
         bpf => 321, perf_event_open => 298, userfaultfd => 323, kexec_load => 246, kexec_file_load => 320, init_module => 175,
+        msgget => 68, semget => 64, mq_open => 240, vmsplice => 278,
         finit_module => 313, delete_module => 176, swapon => 167, swapoff => 168, reboot => 169, acct => 163, syslog => 103,
         quotactl => 179, open_by_handle_at => 304, name_to_handle_at => 303, settimeofday => 164, clock_settime => 227,
         clock_adjtime => 305, adjtimex => 159, memfd_create => 319, shmget => 29, lookup_dcookie => 212, iopl => 172, ioperm => 173,
@@ -32,10 +33,11 @@ my %ARCHITECTURES = (
     aarch64 => {
         audit => 0xC00000B7, unshare => 97, mount => 40, umount2 => 39, pivot_root => 41, prctl => 167, capset => 91,
         setgroups => 159, setresuid => 147, setresgid => 149, sethostname => 161, prlimit64 => 261, dup3 => 24, setsid => 157,
-        statfs => 43, keyctl => 219, socket => 198, clone => 220, ioctl => 29,
+        statfs => 43, keyctl => 219, socket => 198, socketpair => 199, clone => 220, ioctl => 29, fcntl => 25, close => 57,
         exit_group => 94, clock_gettime => 113,
         add_key => 217, request_key => 218, ptrace => 117, process_vm_readv => 270, process_vm_writev => 271, setns => 268,
         bpf => 280, perf_event_open => 241, userfaultfd => 282, kexec_load => 104, kexec_file_load => 294, init_module => 105,
+        msgget => 186, semget => 190, mq_open => 180, vmsplice => 75,
         finit_module => 273, delete_module => 106, swapon => 224, swapoff => 225, reboot => 142, acct => 89, syslog => 116,
         quotactl => 60, open_by_handle_at => 265, name_to_handle_at => 264, settimeofday => 170, clock_settime => 112,
         clock_adjtime => 266, adjtimex => 171, memfd_create => 279, shmget => 194, lookup_dcookie => 18, kcmp => 272,
@@ -44,7 +46,7 @@ my %ARCHITECTURES = (
 # Since Linux 5.1 a new call has the same number on all architectures. These are io_uring_*, open_tree .. fspick,
 # mount_setattr and memfd_secret.
 my @NEW_DENIED = (425 .. 427, 428 .. 433, 442, 447);
-our ($PIDFD_SEND_SIGNAL, $PIDFD_OPEN, $CLONE3, $MOUNT_SETATTR) = (424, 434, 435, 442);
+our ($PIDFD_SEND_SIGNAL, $PIDFD_OPEN, $CLONE3, $CLOSE_RANGE, $MOUNT_SETATTR) = (424, 434, 435, 436, 442);
 
 my ($architecture) = $Config{archname} =~ /^(x86_64|aarch64)/ or die "the sandbox knows x86_64 and aarch64 only\n";
 our $SYS = $ARCHITECTURES{$architecture};
@@ -61,8 +63,10 @@ sub sys {
 use constant {
     PR_SET_DUMPABLE => 4, PR_SET_SECCOMP => 22, PR_SET_CHILD_SUBREAPER => 36, PR_SET_NO_NEW_PRIVS => 38,
     ANY_NEW_NAMESPACE => 0x7E020000,
-    O_NONBLOCK => 2048, F_GETFL => 3, F_SETFL => 4, WNOHANG => 1, EAGAIN => 11, EINTR => 4,
+    O_NONBLOCK => 2048, F_GETFL => 3, F_SETFL => 4, WNOHANG => 1, EAGAIN => 11, EINTR => 4, EINPROGRESS => 115,
     MAX_PROXIED => 200, CHUNK => 65536, BACKLOG_BYTES => 1 << 20, MAX_PIPE_BYTES => 1 << 20,
+    AF_INET => 2, AF_INET6 => 10, SOL_SOCKET => 1, SO_ERROR => 4, IPPROTO_TCP => 6, TCP_SYNCNT => 7,
+    STDERR_HEAD_BYTES => 1 << 20, STDERR_TAIL_BYTES => 65536, LOG_BYTES_A_SECOND => 1 << 20, LOG_BURST_BYTES => 1 << 22,
 };
 
 # --- small helpers ---------------------------------------------------------------------------------------------------
@@ -113,15 +117,50 @@ sub wait_for {
 # Ends the process at once. Perl's own exit first frees the copied interpreter, which costs several times as much as a fork.
 sub leave { my ($code) = @_; syscall $SYS->{exit_group}, $code }
 
+sub min { my ($one, $other) = @_; return $one < $other ? $one : $other }
+
 sub is_in { my ($set, $handle) = @_; return vec $set, fileno $handle, 1 }
 
+# The numbers of the open descriptors above 2.
+sub open_descriptors {
+    opendir my $folder, '/proc/self/fd' or die "cannot list the open descriptors: $!\n";
+    return grep { /^\d+$/ && $_ > 2 && $_ != fileno $folder } readdir $folder;
+}
+
+# Closes every descriptor above 2 but @keep, also those that Perl does not know. Perl counts the users of a number: one
+# that it knows and that it opens again afterwards would never be closed. So this comes before all others are opened, or
+# last.
+sub close_all_but {
+    my (@keep) = sort { $a <=> $b } @_;
+    my $first = 3;
+    my $is_closed = 1;
+    for my $kept (@keep, 1 << 32) {
+        $is_closed &&= $first >= $kept || syscall($CLOSE_RANGE, $first, $kept - 1, 0) == 0;
+        $first = $kept + 1;
+    }
+    return if $is_closed;
+    # A container's engine may forbid the call.
+    my %keep = map { $_ => 1 } @keep;
+    syscall $SYS->{close}, 0 + $_ for grep { !$keep{$_} } open_descriptors();
+}
+
+# Dies unless this is process 1 of a pid namespace other than $outer, the launcher's.
+sub check_is_process_1 {
+    my ($outer) = @_;
+    my $own = readlink('/proc/self/ns/pid') // die "init cannot see its pid namespace: $!\n";
+    die "init is process $$ of $own, and the launcher is in $outer: it starts and kills nothing\n" if $$ != 1 || $own eq $outer;
+}
+
+# Kills every process of the sandbox. Called anywhere else, this would kill the host's.
+sub kill_all { my ($outer) = @_; check_is_process_1($outer); kill 'KILL', -1 }
+
 # Denies interfaces that an unprivileged process in its own namespaces could use and that agents do not need: kernel
-# interfaces with a history of vulnerabilities, memory that no limit counts (memfd, SysV), and address families that no
-# network namespace confines (a virtual machine's vsock leads to its host).
+# interfaces with a history of vulnerabilities, memory that no limit counts (memfd, SysV, message queues, pages given to a
+# pipe), and address families that no network namespace confines (a virtual machine's vsock leads to its host).
 sub seccomp_filter {
     my ($has_network) = @_;
     my $EPERM = 0x00050001;
-    my ($ENOSYS, $EAFNOSUPPORT, $ALLOW) = (0x00050000 | 38, 0x00050000 | 97, 0x7FFF0000);
+    my ($ENOSYS, $EAFNOSUPPORT, $DONE, $ALLOW) = (0x00050000 | 38, 0x00050000 | 97, 0x00050000, 0x7FFF0000);
     my ($LOAD, $EQUAL, $AT_LEAST, $ANY_BIT, $RETURN) = (0x20, 0x15, 0x35, 0x45, 0x06);
     my @program;
     my $add = sub { push @program, pack 'S C C L', @_ };
@@ -134,7 +173,7 @@ sub seccomp_filter {
     $load->(0);    # number; x32 calls have bit 30 set
     $add->($AT_LEAST, 0, 1, 0x40000000);
     $return->($ENOSYS);
-    my %used = map { $_ => 1 } qw(audit prctl capset setgroups setresuid setresgid sethostname prlimit64 dup3 setsid statfs socket clone ioctl exit_group clock_gettime);
+    my %used = map { $_ => 1 } qw(audit prctl capset setgroups setresuid setresgid sethostname prlimit64 dup3 setsid statfs socket socketpair clone ioctl fcntl close exit_group clock_gettime);
     for my $number (sort { $a <=> $b } (map { $SYS->{$_} } grep { !$used{$_} } keys %$SYS), @NEW_DENIED) {
         $add->($EQUAL, 0, 1, $number);
         $return->($EPERM);
@@ -146,19 +185,42 @@ sub seccomp_filter {
     $add->($ANY_BIT, 0, 1, ANY_NEW_NAMESPACE);
     $return->($EPERM);
     $return->($ALLOW);
-    $add->($EQUAL, 0, 5, $SYS->{ioctl});
+    # Node makes the pipes of its output non-blocking, and a program that then writes to them itself fails with EAGAIN. For
+    # descriptors 1 and 2 the request is answered as done and changes nothing (docs/interface/sandbox.md#program-protocol).
+    my $unless_output = sub { $load->(16); $add->($EQUAL, 1, 0, 1); $add->($EQUAL, 0, 1, 2); $return->($DONE); $return->($ALLOW) };
+    $add->($EQUAL, 0, 10, $SYS->{ioctl});
     $load->(24);
-    $add->($EQUAL, 1, 0, 0x5412);     # TIOCSTI
-    $add->($EQUAL, 0, 1, 0x541C);     # TIOCLINUX
+    $add->($EQUAL, 2, 0, 0x5412);     # TIOCSTI
+    $add->($EQUAL, 1, 0, 0x541C);     # TIOCLINUX
+    $add->($EQUAL, 1, 5, 0x5421);     # FIONBIO
     $return->($EPERM);
-    $return->($ALLOW);
-    my @families = (1, 16, $has_network ? (2, 10) : ());    # AF_UNIX; AF_NETLINK, for getifaddrs; AF_INET, AF_INET6
-    $add->($EQUAL, 0, @families + 3, $SYS->{socket});
+    $unless_output->();
+    $add->($EQUAL, 0, 9, $SYS->{fcntl});
+    $load->(24);
+    $add->($EQUAL, 0, 6, F_SETFL);
+    $load->(32);
+    $add->($ANY_BIT, 0, 4, O_NONBLOCK);
+    $unless_output->();
+    $add->($EQUAL, 0, 4, $SYS->{socketpair});
     $load->(16);
-    $add->($EQUAL, @families - $_, 0, $families[$_]) for 0 .. $#families;
+    $add->($EQUAL, 1, 0, 1);          # AF_UNIX
     $return->($EAFNOSUPPORT);
     $return->($ALLOW);
+    $add->($EQUAL, 1, 0, $SYS->{socket});
     $return->($ALLOW);
+    # AF_UNIX; AF_INET and AF_INET6 with the protocols TCP and UDP, whose buffers the watcher counts; AF_NETLINK with
+    # NETLINK_ROUTE, for getifaddrs.
+    my %protocols = (1 => [ 0, 1 ], 16 => [0], $has_network ? (2 => [ 0, 6, 17 ], 10 => [ 0, 6, 17 ]) : ());
+    for my $family (sort { $a <=> $b } keys %protocols) {
+        my @allowed = @{ $protocols{$family} };
+        $load->(16);
+        $add->($EQUAL, 0, @allowed + 3, $family);
+        $load->(32);
+        $add->($EQUAL, @allowed - $_, 0, $allowed[$_]) for 0 .. $#allowed;
+        $return->($EAFNOSUPPORT);
+        $return->($ALLOW);
+    }
+    $return->($EAFNOSUPPORT);
     return join '', @program;
 }
 
@@ -167,8 +229,10 @@ my $FILTER = seccomp_filter(1);
 
 # --- init: process 1 inside ------------------------------------------------------------------------------------------
 
+# $outer: the launcher's pid namespace, or undef where the container around the runner is the sandbox.
 sub run_init {
-    my ($host_socket, $token, $ports, $is_container) = @_;
+    my ($host_socket, $token, $ports, $outer, $entrance) = @_;
+    my $is_container = !defined $outer;
     $0 = 'init';
     my $filter = $FILTER;
     if ($is_container) {
@@ -195,24 +259,44 @@ sub run_init {
     my $control = dial($host_socket, "init $token");
     my $requests = '';
     my @pumps;    # { from, to, data, ended, closed, back }: one direction of a proxied connection; back is the other one.
+    my $pump = sub {
+        my ($one, $other) = @_;
+        nonblocking($_) for $one, $other;
+        my $there = { from => $one, to => $other, data => '' };
+        my $back = { from => $other, to => $one, data => '', back => $there };
+        $there->{back} = $back;
+        push @pumps, $there, $back;
+    };
+    my @dialing;    # { name, port, family, socket }: connections to a port inside that are being made.
 
     while (1) {
         my @readers = ($control, map { $_->{from} } grep { !$_->{ended} && !length $_->{data} } @pumps);
         push @readers, map { $_->{socket} } @listeners if @pumps < 2 * MAX_PROXIED;
-        my ($readable, $writable) = wait_for(\@readers, [ map { $_->{to} } grep { length $_->{data} } @pumps ]);
+        my @writers = ((map { $_->{to} } grep { length $_->{data} } @pumps), map { $_->{socket} } @dialing);
+        my ($readable, $writable) = wait_for(\@readers, \@writers);
 
         if (is_in($readable, $control)) {
             my $count = sysread $control, $requests, CHUNK, length $requests;
             leave(0) if defined $count ? !$count : $! != EINTR;    # The platform is gone. The sandbox ends with process 1.
             while (my ($request, @fields) = take_record(\$requests)) {
-                if ($request eq 'killall') { $is_container ? kill_tree() : kill 'KILL', -1 }
+                if ($request eq 'killall') { $is_container ? kill_tree() : kill_all($outer) }
+                elsif ($request eq 'connect') {
+                    my ($name, $port) = @fields;
+                    my $dialed = { name => $name, port => $port, family => AF_INET };
+                    if (dial_inside($dialed)) { push @dialing, $dialed }
+                    else                      { refuse($host_socket, $name) }
+                }
                 elsif ($request eq 'exec') {
                     # Commands have init's uid and could otherwise read and trace it. Not set earlier, because the
                     # launcher must first open init's /proc entries.
                     sys('prctl', PR_SET_DUMPABLE, 0, 0, 0, 0);
                     my $pid = fork;
                     next if $pid;
-                    if (defined $pid) { supervise($host_socket, @fields); leave(0) }
+                    if (defined $pid) {
+                        close $_ for $control, (map { $_->{socket} } @listeners, @dialing), map { $_->{from} } @pumps;
+                        supervise($host_socket, $entrance, @fields);
+                        leave(0);
+                    }
                     eval { my $socket = dial($host_socket, "exec $fields[0]"); frame($socket, 'f', "cannot start a process: $!") };
                 }
             }
@@ -235,14 +319,40 @@ sub run_init {
         for my $listener (@listeners) {
             next unless is_in($readable, $listener->{socket}) && accept my $inner, $listener->{socket};
             my $outer = eval { dial($host_socket, "$listener->{kind} $token") } or next;
-            nonblocking($_) for $inner, $outer;
-            my $there = { from => $inner, to => $outer, data => '' };
-            my $back = { from => $outer, to => $inner, data => '', back => $there };
-            $there->{back} = $back;
-            push @pumps, $there, $back;
+            $pump->($inner, $outer);
+        }
+        for my $dialed (splice @dialing) {
+            if (!is_in($writable, $dialed->{socket})) { push @dialing, $dialed; next }
+            if (unpack 'i', getsockopt $dialed->{socket}, SOL_SOCKET, SO_ERROR) {
+                if (dial_inside($dialed)) { push @dialing, $dialed }
+                else                      { refuse($host_socket, $dialed->{name}) }
+            }
+            else {
+                my $outer = eval { dial($host_socket, "inbound $dialed->{name}") } or next;
+                $pump->($dialed->{socket}, $outer);
+            }
         }
     }
 }
+
+# Begins a connection to a program of this sandbox, at 127.0.0.1 and after that at ::1. Returns nothing when both refuse.
+# Never waits: a program that does not accept must not stop init.
+sub dial_inside {
+    my ($dialed) = @_;
+    while (my $family = delete $dialed->{family}) {
+        $dialed->{family} = AF_INET6 if $family == AF_INET;
+        socket my $socket, $family, 1, 0 or next;
+        nonblocking($socket);
+        setsockopt $socket, IPPROTO_TCP, TCP_SYNCNT, 2;    # An attempt ends within ten seconds.
+        my $address = $family == AF_INET ? pack('S n a4 x8', $family, $dialed->{port}, "\x7f\0\0\1") : pack('S n N a16 N', $family, $dialed->{port}, 0, "\0" x 15 . "\1", 0);
+        next unless connect($socket, $address) || $! == EINPROGRESS;
+        $dialed->{socket} = $socket;
+        return 1;
+    }
+    return;
+}
+
+sub refuse { my ($host_socket, $name) = @_; eval { dial($host_socket, "refused $name") } }
 
 # --- supervisor: one per command -------------------------------------------------------------------------------------
 
@@ -269,9 +379,51 @@ sub kill_tree {
     kill 'KILL', keys %stopped;
 }
 
-# Fields: token, has stdin, limits (comma list: cpu, file, processes, memory), kind, cwd, argument, NAME=value ...
+# The part of $$data that $room still has space for, removed from it. Ends with a line, if one ends in $$data: part of a
+# secret could not be masked.
+sub take_head {
+    my ($data, $room) = @_;
+    return substr $$data, 0, length $$data, '' if length $$data < $room;
+    return substr $$data, 0, 1 + rindex($$data, "\n", $room - 1) || 1 + index($$data, "\n", $room) || $room, '';
+}
+
+# The end of $tail that is kept, with a note about $left_out bytes before it and about those that it leaves out itself.
+sub noted_tail {
+    my ($tail, $left_out) = @_;
+    return $tail if !$left_out && length $tail <= STDERR_TAIL_BYTES;
+    my $kept = substr $tail, -min(length $tail, STDERR_TAIL_BYTES);
+    my $line = 1 + index $kept, "\n";
+    $kept = substr $kept, $line if $line < length $kept;
+    $left_out += length($tail) - length $kept;
+    return "\n[... $left_out bytes left out ...]\n$kept";
+}
+
+# The part of the log of a service that is sent on: whole lines, a bounded number of bytes in a second. A program that
+# writes more is never stopped or slowed for it.
+sub log_part {
+    my ($log, $data) = @_;
+    my $now = time;
+    $log->{room} = min(LOG_BURST_BYTES, $log->{room} + ($now - $log->{at}) * LOG_BYTES_A_SECOND);
+    $log->{at} = $now;
+    my $note = '';
+    if ($log->{left_out}) {
+        # Goes on at the beginning of a line, once there is room for a second's worth.
+        my $line = $log->{room} < LOG_BYTES_A_SECOND ? 0 : 1 + index $data, "\n";
+        $log->{left_out} += $line || length $data;
+        return '' if !$line;
+        $data = substr $data, $line;
+        $note = "[... $log->{left_out} bytes left out: a service may log 1 MB a second ...]\n";
+        $log->{left_out} = 0;
+    }
+    my $part = take_head(\$data, $log->{room});
+    $log->{room} -= min($log->{room}, length $part);
+    $log->{left_out} = length $data;
+    return $note . $part;
+}
+
+# $entrance: the descriptor through which the command enters its cgroup. Fields: token, has stdin, limits (comma list: cpu, file, processes, memory), kind, cwd, argument, NAME=value ...
 sub supervise {
-    my ($host_socket, $token, $has_stdin, $limits, $kind, $cwd, $argument, @environment) = @_;
+    my ($host_socket, $entrance, $token, $has_stdin, $limits, $kind, $cwd, $argument, @environment) = @_;
     my $output = dial($host_socket, "exec $token");
     sys('prctl', PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
     my $input = $has_stdin ? dial($host_socket, "stdin $token") : undef;
@@ -288,11 +440,11 @@ sub supervise {
     if (!$main) {
         $SIG{PIPE} = 'DEFAULT';
         sys('setsid');
+        if ($entrance) { open my $group, '>&=', $entrance or die; syswrite $group, 0 or leave(126) }
         sys('dup3', fileno $stdin_reader, 0, 0);
         sys('dup3', fileno $stdout_writer, 1, 0);
         sys('dup3', fileno $stderr_writer, 2, 0);
-        # A file operation starts no program, so no exec closes these. With the writer open, it would never see the end.
-        close $_ for grep { defined } $stdin_writer, $input, $output, $stdout, $stderr;
+        close_all_but();    # A file operation starts no program, so no exec would close them.
         my ($cpu, $file, $processes, $memory) = split /,/, $limits;
         set_limit(0, $cpu, $cpu + 1); # CPU: SIGXCPU, a second later SIGKILL
         set_limit(1, $file);
@@ -300,6 +452,7 @@ sub supervise {
         set_limit(4, 0);              # CORE
         set_limit(6, $processes);     # NPROC
         set_limit(7, 1024);           # NOFILE
+        set_limit(12, 0);             # MSGQUEUE
         run_command($kind, $cwd, $argument, @environment);
     }
     close $_ for $stdin_reader, $stdout_writer, $stderr_writer;
@@ -308,19 +461,37 @@ sub supervise {
     open my $main_end, '<&=', sys($PIDFD_OPEN, $main, 0) or die;    # Readable when the command has ended.
 
     my ($sending, $feed) = ('', '');
+    # stderr is never a reason to end a command. What follows its head is not sent on, but for the last of it.
+    my ($room, $tail, $left_out) = (STDERR_HEAD_BYTES, '', 0);
+    my $send = sub { my ($type, $data) = @_; $sending .= pack('a N', $type, length $data) . $data if length $data };
+    my %logs = map { $_ => { room => LOG_BURST_BYTES, at => time, left_out => 0 } } qw(o e);
+    my $take = sub {
+        my ($type, $data) = @_;
+        return $send->($type, log_part($logs{$type}, $data)) if $kind eq 'service';
+        return $send->('o', $data) if $type eq 'o';
+        if ($room) {
+            my $count = length $data;
+            $send->('e', take_head(\$data, $room));
+            $room = length $data || $count > $room ? 0 : $room - $count;
+        }
+        $tail .= $data;
+        my $surplus = length($tail) - STDERR_TAIL_BYTES;
+        if ($surplus > STDERR_TAIL_BYTES) { substr $tail, 0, $surplus, ''; $left_out += $surplus }
+    };
     my %streams = (o => $stdout, e => $stderr);
     my ($is_ending, $status);
     while (1) {
         while ((my $pid = waitpid -1, WNOHANG) > 0) { $status = $? if $pid == $main }
         if (defined $status && $main_end) {
-            kill_tree() if $is_ending;
+            kill_tree() if $is_ending || $kind eq 'job' || $kind eq 'service';
             # Read the last output from the pipes now: children that go on may hold them open for ever.
             for my $type (keys %streams) {
                 for (1 .. MAX_PIPE_BYTES / CHUNK) {
                     last unless sysread $streams{$type}, my $data, CHUNK;
-                    $sending .= pack('a N', $type, length $data) . $data;
+                    $take->($type, $data);
                 }
             }
+            $send->('e', noted_tail($tail, $left_out));
             $sending .= pack 'a N N', 'x', 4, $status & 127 ? 128 + ($status & 127) : $status >> 8;
             undef $_ for $main_end, $input, $stdin_writer;
             $feed = '';
@@ -349,7 +520,7 @@ sub supervise {
         for my $type (keys %streams) {
             next unless is_in($readable, $streams{$type});
             my $count = sysread $streams{$type}, my $data, CHUNK;
-            if ($count) { $sending .= pack('a N', $type, $count) . $data if $main_end }
+            if ($count) { $take->($type, $data) if $main_end }
             elsif (defined $count || $! != EAGAIN && $! != EINTR) { delete $streams{$type} }
         }
         if (length $feed && is_in($writable, $stdin_writer)) {
@@ -370,7 +541,7 @@ sub set_limit { my ($which, $soft, $hard) = @_; sys('prlimit64', 0, $which, pack
 sub run_command {
     my ($kind, $cwd, $argument, @environment) = @_;
     my $failed = sub { syswrite STDERR, $_[0]; leave(127) };
-    if ($kind eq 'sh') {
+    if ($kind eq 'sh' || $kind eq 'job' || $kind eq 'service') {
         chdir $cwd or $failed->("cannot enter $cwd: $!\n");
         %ENV = map { split /=/, $_, 2 } @environment;
         $ENV{PWD} = $cwd;
@@ -432,12 +603,14 @@ sub list {
 }
 
 if (!caller) {    # Bubblewrap's command: $status and $host_socket are descriptors.
-    my ($status, $host_socket, $token, $ports) = @ARGV;
+    my ($status, $host_socket, $outer, $token, $ports, $entrance) = @ARGV;
+    close_all_but($status, $host_socket, grep { length } $entrance);
+    check_is_process_1($outer);
     open my $handle, '>&=', $status or die;
     syswrite $handle, "ready\n";
     close $handle;
     open STDERR, '>', '/dev/null';
-    run_init($host_socket, $token, $ports);
+    run_init($host_socket, $token, $ports, $outer, $entrance);
 }
 
 1;

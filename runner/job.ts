@@ -12,6 +12,7 @@ export const jobSchema: z.ZodType<RunnerJob> = z.strictObject({
   lifetimeMs: z.number().positive().max(MAX_TIMER_MS),
   bundle: link.optional(),
   layer: link.optional(),
+  layerSha256: z.string().optional(),
   env: variables,
   egress: z.union([z.enum(['open', 'none']), z.strictObject({ allow: z.array(z.string()) })]),
   purpose: z.enum(['run', 'install']),
@@ -35,4 +36,5 @@ export const execSchema: z.ZodType<ExecHead> = z.strictObject({
     .optional(),
   timeoutMs: z.number().max(MAX_TIMER_MS),
   maxOutputBytes: z.number().positive().optional(),
+  endsAll: z.boolean().optional(),
 });

@@ -1,26 +1,26 @@
 #!/usr/bin/perl
-# The launcher: one per platform process, outside all sandboxes. It forks sandboxes, watches their memory and kills them. A
+# The launcher: one per platform process, outside all sandboxes. It forks sandboxes and their watchers, and kills them. A
 # fork from here is much cheaper than a spawn from Node's large process, and needs no program that Debian lacks.
-# Arguments: its scratch folder, which holds the host's socket, and as root the sources to stage.
+# Arguments: its scratch folder, which holds the host's socket; the cgroup in which sandboxes get theirs, or nothing; and as root
+# the sources to stage.
 use strict;
 use warnings;
 
 our ($SYS, $PIDFD_SEND_SIGNAL, $PIDFD_OPEN, $MOUNT_SETATTR);
-BEGIN { require(__FILE__ =~ s{[^/]*$}{inside.pl}r) }    # A sandbox runs its init; its helpers are used here, too.
+BEGIN {
+    require(__FILE__ =~ s{[^/]*$}{inside.pl}r);    # A sandbox runs its init; its helpers are used here, too.
+    require(__FILE__ =~ s{[^/]*$}{watcher.pl}r);
+    require(__FILE__ =~ s{[^/]*$}{cgroup.pl}r);
+}
 
 use constant {
     MS_RDONLY => 1, MS_NOSUID => 2, MS_NODEV => 4, MS_NOEXEC => 8, MS_REMOUNT => 32, MS_BIND => 4096, MS_REC => 16384,
     MS_SLAVE => 1 << 19, MNT_DETACH => 2,
     NEW_USER => 0x10000000, NEW_MOUNT => 0x00020000, NEW_OTHERS => 0x20000000 | 0x40000000 | 0x08000000 | 0x04000000 | 0x02000000,
-    PR_CAPBSET_DROP => 24, O_PATH => 010000000, F_SETFD => 2, WATCH_INTERVAL_MS => 100,
+    PR_CAPBSET_DROP => 24, O_PATH => 010000000, O_CLOEXEC => 02000000, F_SETFD => 2,
+    # Each sandbox has a host uid of its own, from a range that no host assigns.
+    FIRST_UID => 1_900_000_000,
 };
-
-sub milliseconds {
-    my $time = "\0" x 16;
-    syscall $SYS->{clock_gettime}, 1, $time;    # CLOCK_MONOTONIC
-    my ($seconds, $nanoseconds) = unpack 'q2', $time;
-    return $seconds * 1000 + int($nanoseconds / 1e6);
-}
 
 # --- building a sandbox ----------------------------------------------------------------------------------------------
 
@@ -33,6 +33,31 @@ sub bind_mount {
     else            { touch($target) unless -e $target }
     eval { sys('mount', $source, $target, 0, MS_BIND | MS_REC, 0); 1 } or die "cannot show $source at $target: $@";
 }
+
+# Mounts each folder that holds sources of $plan where their paths do not show, and returns the mounts: folder => mount.
+# /proc/self/mountinfo names the whole path of what is bound, but of an overlay only what it was given as its folders, here
+# ".". Sources that have the same path inside are left out, and all of them where the kernel refuses.
+sub hide_paths {
+    my ($plan) = @_;
+    my %folders = map { -d $_ ? ($_ => 1) : (s{/[^/]+$}{}r => 1) }
+        map { "/old$$_[2]" } grep { $$_[0] eq 'bind' && $$_[1] ne $$_[2] } @$plan;
+    my %mounts;
+    # An overlay of a single folder would need a writable one. This second one stays: without it, folders are listed empty.
+    mkdir $_, 0755 for '/hidden', '/.nothing';
+    for my $folder (sort keys %folders) {
+        next if grep { inside($folder, $_) } keys %mounts;
+        my $at = '/hidden/' . keys %mounts;
+        mkdir $at, 0755;
+        chdir $folder or die "cannot enter $folder: $!\n";
+        my $is_mounted = eval { sys('mount', 'host', $at, 'overlay', MS_RDONLY | MS_NOSUID | MS_NODEV, 'lowerdir=.:/.nothing'); 1 };
+        chdir '/';
+        last unless $is_mounted;
+        $mounts{$folder} = $at;
+    }
+    return \%mounts;
+}
+
+sub inside { my ($path, $folder) = @_; return $path eq $folder || index($path, "$folder/") == 0 }
 
 # Recursive. Keeps existing flags, which an ordinary user's remount may not drop.
 sub set_mount_flags {
@@ -79,17 +104,20 @@ sub build_root {
         set_mount_flags($path, MS_RDONLY);
     }
 
+    my $hidden = hide_paths($plan);
     for (@$plan) {
         my ($operation, $at, $from) = @$_;
         if ($operation eq 'bind') {
-            bind_mount("/old$from", $at);
+            my $source = "/old$from";
+            my ($folder) = $at eq $from ? () : grep { inside($source, $_) } keys %$hidden;
+            bind_mount($folder ? $hidden->{$folder} . substr($source, length $folder) : $source, $at);
             set_mount_flags($at, MS_RDONLY | MS_NOSUID | MS_NODEV);
         }
         else { make_parents($at); symlink $from, $at or die "cannot link $at: $!\n" }
     }
 
-    sys('umount2', '/old', MNT_DETACH);
-    rmdir '/old';
+    sys('umount2', $_, MNT_DETACH) for '/old', values %$hidden;
+    rmdir for '/old', values %$hidden, '/hidden';
     sys('mount', 'none', '/', 0, MS_REMOUNT | MS_BIND | MS_RDONLY | MS_NOSUID | MS_NODEV, 0);
 }
 
@@ -110,7 +138,7 @@ sub loopback_up {
     ioctl $socket, 0x8914, $request or die "cannot bring loopback up: $!\n";
 }
 
-# --- starting, watching, killing -------------------------------------------------------------------------------------
+# --- starting and killing -------------------------------------------------------------------------------------
 
 # As root, mounts all sources of sandboxes where any uid can reach them, in a mount namespace that only the launcher and its
 # children have. So an unprivileged uid can build each sandbox.
@@ -127,20 +155,44 @@ sub open_path { my ($path) = @_; sysopen my $handle, $path, O_PATH or die "canno
 
 sub become { my ($id) = @_; sys('setgroups', 0, 0); sys('setresgid', $id, $id, $id); sys('setresuid', $id, $id, $id) }
 
-# Runs in a process of its own. @setup: the path of bubblewrap and its arguments, or the plan with three fields per entry, or
-# the word 'container' where the container around the runner is the sandbox already.
+# In a fork of the launcher: lets go of everything but the standard three and @handles. What the launcher knows of other
+# sandboxes leads into them. What has no handle in %$sandboxes gets /dev/null in its place, because Perl may know the number
+# (close_all_but).
+sub keep_only {
+    my ($sandboxes, @handles) = @_;
+    close $_ for map { grep { ref eq 'GLOB' } values %$_ } values %$sandboxes;
+    open my $nothing, '<', '/dev/null' or die "cannot open /dev/null: $!\n";
+    my %keep = map { fileno($_) => 1 } $nothing, @handles;
+    sys('dup3', fileno $nothing, 0 + $_, O_CLOEXEC) for grep { !$keep{$_} } open_descriptors();
+}
+
+# The launcher and its watchers must also run when sandboxes keep all processors busy.
+sub go_first {
+    setpriority 0, 0, -5;
+    if (open my $group, '>', '/proc/self/autogroup') { syswrite $group, -5 }
+}
+
+# The session and the nice value of a sandbox. The scheduler shares between sessions where it groups by them (autogroup).
+sub go_last {
+    sys('setsid');
+    setpriority 0, 0, BASE_NICE;
+    if (open my $group, '>', '/proc/self/autogroup') { syswrite $group, BASE_NICE }
+}
+
+# Runs in a process of its own. $outer: the launcher's pid namespace. @setup: the path of bubblewrap and its arguments, or the
+# plan with three fields per entry, or the word 'container' where the container around the runner is the sandbox already.
 sub start_sandbox {
-    my ($status, $host_socket, $token, $ports, $disk_bytes, @setup) = @_;
+    my ($status, $host_socket, $outer, $entrance, $token, $ports, $disk_bytes, @setup) = @_;
     if ($setup[0] eq 'container') {
         open STDIN, '<', '/dev/null' or die;
         open STDOUT, '>', '/dev/null' or die;
         syswrite $status, "\"child-pid\": $$\nready\n";
         close $status;
-        run_init(fileno $host_socket, $token, $ports, 1);
+        run_init(fileno $host_socket, $token, $ports);
     }
+    go_last();
     if ($> == 0) {
-        # Each sandbox has a host uid of its own, from a range that no host assigns.
-        become(1_900_000_000 + $$);
+        become(FIRST_UID + $$);
         sys('prctl', PR_SET_DUMPABLE, 1, 0, 0, 0);    # Otherwise /proc/self belongs to root, and the uid map cannot be written.
     }
     open STDIN, '<', '/dev/null' or die;
@@ -148,9 +200,10 @@ sub start_sandbox {
     if ($setup[0] =~ m{^/}) {
         open STDERR, '>&', $status;
         open my $info, '>&', $status or die;           # Bubblewrap closes this one.
-        fcntl $_, F_SETFD, 0 for $status, $info, $host_socket;
-        my %descriptor = ('@status' => fileno $status, '@info' => fileno $info, '@host' => fileno $host_socket);
-        exec { $setup[0] } map { $descriptor{$_} // $_ } @setup or die "cannot start bwrap: $!\n";
+        fcntl $_, F_SETFD, 0 for $status, $info, $host_socket, $entrance ? $entrance : ();
+        my %value = ('@status' => fileno $status, '@info' => fileno $info, '@host' => fileno $host_socket, '@outer' => $outer);
+        $value{'@entrance'} = $entrance ? fileno $entrance : '';
+        exec { $setup[0] } map { $value{$_} // $_ } @setup or die "cannot start bwrap: $!\n";
     }
     my ($uid, $gid) = ($>, $) + 0);
     sys('unshare', NEW_USER);
@@ -166,9 +219,10 @@ sub start_sandbox {
     sys('sethostname', 'sandbox', 7);
     loopback_up();
     drop_capabilities();
+    check_is_process_1($outer);
     syswrite $status, "ready\n";
     close $status;
-    run_init(fileno $host_socket, $token, $ports);
+    run_init(fileno $host_socket, $token, $ports, $outer, $entrance && fileno $entrance);
 }
 
 # Bytes in the files of a sandbox. Counts each file system once.
@@ -186,62 +240,48 @@ sub files_of {
     return $bytes;
 }
 
-# Bytes in the processes of a sandbox, plus $files. The cheap count counts a shared page once for each sharer, so a result
-# over the limit is checked against the kernel's proportional count, which a process may hide from its own user.
-sub memory_of {
-    my ($root, $files, $limit) = @_;
-    my $path = '/proc/self/fd/' . fileno $root;
-    opendir my $folder, "$path/proc" or die "cannot look into a sandbox: $!\n";
-    my @pids = grep { /^\d+$/ && !is_ours($_) } readdir $folder;
-    my $kilobytes_of = sub {
-        my ($pid, $name, $pattern) = @_;
-        open my $file, '<', "$path/proc/$pid/$name" or return;
-        my $text = do { local $/; <$file> } // return;
-        my $kilobytes = 0;
-        $kilobytes += $1 while $text =~ /$pattern/g;
-        return $kilobytes;
-    };
-    my $resident = sub { $kilobytes_of->($_[0], 'status', qr/^Rss(?:Anon|Shmem):\s+(\d+)/m) // 0 };
-    my $proportional = sub { $kilobytes_of->($_[0], 'smaps_rollup', qr/^Pss_(?:Anon|Shmem):\s+(\d+)/m) };
-    my $bytes = $files;
-    $bytes += 1024 * $resident->($_) for @pids;
-    return $bytes if $bytes <= $limit;
-    $bytes = $files;
-    # A process that has ended meanwhile has neither.
-    $bytes += 1024 * ($proportional->($_) // $resident->($_)) for @pids;
-    return $bytes;
-}
-
-# In a container, the visible processes include the launcher and the runner. Elsewhere the ids are of another namespace.
 my $is_container;
-sub is_ours { my ($pid) = @_; return $is_container && ($pid == $$ || $pid == getppid) }
 
 # Reads requests from stdin and writes events to stdout. When stdin ends, the platform is gone, and all sandboxes are killed.
 sub run_launcher {
-    my ($scratch, @sources) = @_;
+    my ($scratch, $group, @sources) = @_;
     $0 = 'platform-sandbox-launcher';
+    close_all_but();
+    my $namespace = readlink('/proc/self/ns/pid') // die "cannot see the pid namespace: $!\n";
     umask 022;
     $SIG{PIPE} = 'IGNORE';
     my $host_socket = open_path("$scratch/host.sock");
     stage(@sources) if $> == 0;
+    go_first() if $> == 0;
     sys('prctl', PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
     my $tell = sub { my $text = join "\0", @_; write_all(\*STDOUT, pack 'N/a*', $text) };
-    my $next_look = 0;
-    # id => { status, said, root, had, end, limit, disk, over }: status is the pipe of one that starts, said is its text so
-    # far; root is its folder, had are the bytes in its files before it started; end is readable when it has ended; limit
-    # and disk are its limits in bytes; over counts the looks at which it was over them.
+    # id => { status, said, group, kills, root, net, uid, had, end, limit, disk, watcher }: status is the pipe of one that
+    # starts, said is its text so far; root is its folder, net its network, uid its user on the host; had are the bytes in its files before it
+    # started; end is readable when it has ended; limit and disk are its limits in bytes; watcher is the pipe of its watcher.
+    # Or, instead of the watcher: group is its cgroup, kills is how often the kernel has ended processes for their memory.
     my %sandboxes;
+    my @ended_groups;
     my $requests = '';
+    my $tell_kills = sub {
+        my ($id) = @_;
+        my $sandbox = $sandboxes{$id};
+        return if !$sandbox->{group} || !defined $sandbox->{kills};
+        my $kills = memory_kills($sandbox->{group});
+        $tell->('memory', $id) if $kills > $sandbox->{kills};
+        $sandbox->{kills} = $kills;
+    };
+    my $forget = sub {
+        my ($id) = @_;
+        my $sandbox = delete $sandboxes{$id};
+        push @ended_groups, $sandbox->{group} if $sandbox->{group};
+    };
 
     $tell->('started');
     while (1) {
         1 while waitpid(-1, WNOHANG) > 0;
-        my @all = values %sandboxes;
-        my $wait = (grep { $_->{limit} } @all) ? ($next_look - milliseconds()) / 1000 : undef;
-        my $handles = [ \*STDIN, map { grep { $_ } $_->{status}, $_->{end} } @all ];
-        my ($readable) = wait_for($handles, [], defined $wait && $wait < 0 ? 0 : $wait);
-        my $is_time = milliseconds() >= $next_look;
-        $next_look = milliseconds() + WATCH_INTERVAL_MS if $is_time;
+        @ended_groups = grep { !remove_group($_) } @ended_groups;
+        my $handles = [ \*STDIN, map { grep { $_ } @$_{qw(status end watcher)} } values %sandboxes ];
+        my ($readable) = wait_for($handles, [], @ended_groups ? 0.1 : undef);
 
         for my $id (keys %sandboxes) {
             my $sandbox = $sandboxes{$id};
@@ -251,28 +291,27 @@ sub run_launcher {
                 if ($pid && $sandbox->{said} =~ /^ready$/m) {
                     my $ok = eval {
                         $sandbox->{root} = open_path($is_container ? '/' : "/proc/$pid/root");
+                        if (!$is_container) { open $sandbox->{net}, '<', "/proc/$pid/ns/net" or die "cannot see a sandbox's network: $!\n" }
                         $sandbox->{had} = $is_container ? files_of($sandbox->{root}) : 0;
                         open $sandbox->{end}, '<&=', sys($PIDFD_OPEN, 0 + $pid, 0) or die;
                         1;
                     };
                     delete $sandbox->{status};
                     if ($ok) { $tell->('ready', $id) }
-                    else     { $tell->('failed', $id, $@); delete $sandboxes{$id} }
+                    else     { $tell->('failed', $id, $@); kill_sandbox($sandbox); $forget->($id) }
                 }
-                elsif (!$count) { $tell->('failed', $id, $sandbox->{said}); delete $sandboxes{$id} }
+                elsif (!$count) { $tell->('failed', $id, $sandbox->{said}); $forget->($id) }
             }
-            elsif ($sandbox->{end} && is_in($readable, $sandbox->{end})) { $tell->('gone', $id); delete $sandboxes{$id} }
-            elsif ($sandbox->{limit} && $is_time) {
-                my $bytes = eval {
-                    my $files = files_of($sandbox->{root}) - $sandbox->{had};
-                    # Enforces the disk limit where the sandbox has no file system of its own that does.
-                    $files > $sandbox->{disk} ? $sandbox->{limit} + 1 : memory_of($sandbox->{root}, $files, $sandbox->{limit});
-                };
-                # A sandbox that cannot be watched must not run. Usually it is ending already, so memory is not blamed.
-                if (!defined $bytes) { kill_sandbox($sandbox) }
-                elsif ($bytes <= $sandbox->{limit}) { $sandbox->{over} = 0 }
-                elsif (!$sandbox->{over}++) { $tell->('memory', $id) }
-                elsif ($sandbox->{over} > 5) { kill_sandbox($sandbox) }
+            elsif ($sandbox->{end} && is_in($readable, $sandbox->{end})) {
+                $tell_kills->($id);
+                $tell->('gone', $id);
+                $forget->($id);
+            }
+            elsif ($sandbox->{watcher} && is_in($readable, $sandbox->{watcher})) {
+                sysread $sandbox->{watcher}, my $report, 1;
+                if ($report eq 'm') { $tell->('memory', $id) }
+                # Also when the watcher has died: a sandbox that is not watched must not run.
+                else { delete $sandbox->{watcher}; kill_sandbox($sandbox) }
             }
         }
         if (is_in($readable, \*STDIN)) {
@@ -280,6 +319,7 @@ sub run_launcher {
                 kill_sandbox($_) for values %sandboxes;
                 unlink glob "$scratch/*";
                 rmdir $scratch;
+                remove_all($group, @ended_groups, map { $_->{group} // () } values %sandboxes) if length $group;
                 exit 0;
             }
             while (my ($request, $id, @fields) = take_record(\$requests)) {
@@ -291,12 +331,42 @@ sub run_launcher {
                         $is_container = 1;
                     }
                     $sandboxes{$id} = { status => $status, said => '' };
+                    my $entrance;
+                    if (length $group) {
+                        $sandboxes{$id}{group} = "$group/$id";
+                        $entrance = eval { make_group("$group/$id") } or syswrite $status_writer, $@;
+                        next if !$entrance;
+                    }
                     my $pid = fork // next;
+                    $sandboxes{$id}{uid} = FIRST_UID + $pid;
                     next if $pid;
-                    eval { start_sandbox($status_writer, $host_socket, @fields); 1 } or syswrite $status_writer, $@;
+                    eval {
+                        keep_only(\%sandboxes, $status_writer, $host_socket, $entrance ? $entrance : ());
+                        enter_own_group("$group/$id") if $entrance;
+                        start_sandbox($status_writer, $host_socket, $namespace, $entrance, @fields);
+                        1;
+                    } or syswrite $status_writer, $@;
                     leave(1);
                 }
-                elsif ($request eq 'watch') { @{ $sandboxes{$id} }{qw(limit disk)} = @fields if $sandboxes{$id} }
+                elsif ($request eq 'watch') {
+                    my $sandbox = $sandboxes{$id} or next;
+                    my $processes;
+                    (@$sandbox{qw(limit disk)}, $processes) = @fields;
+                    if ($sandbox->{group}) {
+                        $sandbox->{kills} = 0;
+                        eval { limit_group($sandbox->{group}, $sandbox->{limit}, $processes); 1 } or kill_sandbox($sandbox);
+                        next;
+                    }
+                    # In a container, the visible processes include the launcher and the runner. Elsewhere the ids are of
+                    # another namespace.
+                    my $forget = sub {
+                        my %others = map { $_ => $sandboxes{$_} } grep { $_ ne $id } keys %sandboxes;
+                        keep_only(\%others, grep { $_ } @$sandbox{qw(root net end)}, @_);
+                    };
+                    $sandbox->{watcher} = start_watcher($sandbox, $is_container ? [ $$, getppid ] : [], $forget);
+                    kill_sandbox($sandbox) unless $sandbox->{watcher};
+                }
+                elsif ($request eq 'look') { $tell_kills->($id) if $sandboxes{$id}; $tell->('looked', $id) }
                 elsif ($request eq 'kill')  { kill_sandbox($sandboxes{$id}) if $sandboxes{$id} }
             }
         }
@@ -305,6 +375,7 @@ sub run_launcher {
 
 sub kill_sandbox {
     my ($sandbox) = @_;
+    kill_group($sandbox->{group}) if $sandbox->{group};
     return unless $sandbox->{end};
     syscall $PIDFD_SEND_SIGNAL, fileno $sandbox->{end}, 9, 0, 0;
     # No namespace ends with its init, so its other processes are now children of the launcher.

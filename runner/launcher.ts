@@ -23,14 +23,24 @@ export class SandboxProcess {
   readonly gone: Promise<void>;
   /** Set when the sandbox's memory passed its limit. */
   isOverMemory = false;
+  /** How often that has happened. */
+  memoryEvents = 0;
   readonly #launcher: Writable;
   readonly #control: Socket;
+  readonly #events: EventEmitter;
 
-  constructor(token: string, hostSocket: HostSocket, control: Socket, launcher: Writable, gone: Promise<void>) {
+  constructor(
+    token: string,
+    hostSocket: HostSocket,
+    control: Socket,
+    launcher: { stdin: Writable; events: EventEmitter },
+    gone: Promise<void>,
+  ) {
     this.token = token;
     this.hostSocket = hostSocket;
     this.#control = control;
-    this.#launcher = launcher;
+    this.#launcher = launcher.stdin;
+    this.#events = launcher.events;
     this.gone = gone;
   }
 
@@ -47,8 +57,40 @@ export class SandboxProcess {
     this.#control.write(encodeRecord(...fields));
   }
 
-  watch({ memoryBytes, diskBytes }: Pick<SandboxLimits, 'memoryBytes' | 'diskBytes'>): void {
-    this.#launcher.write(encodeRecord('watch', this.token, memoryBytes, diskBytes));
+  /**
+   * Connects to a program inside that listens on `port`; `undefined` if none does, or when the sandbox is lost. Settles
+   * within twenty seconds, also if a program listens that accepts nothing.
+   */
+  connect(port: number): Promise<Socket | undefined> {
+    const name = randomBytes(16).toString('hex');
+    return new Promise((resolve) => {
+      const settle = (socket?: Socket) => {
+        for (const stop of stops) stop();
+        resolve(socket);
+      };
+      const refuse = (socket: Socket) => {
+        socket.destroy();
+        settle();
+      };
+      const stops = [
+        this.hostSocket.on(`inbound ${name}`, settle),
+        this.hostSocket.on(`refused ${name}`, refuse),
+        this.onLost(() => settle()),
+      ];
+      if (!this.isAlive) return settle();
+      this.request('connect', name, port);
+    });
+  }
+
+  watch({ memoryBytes, diskBytes, processes }: SandboxLimits): void {
+    this.#launcher.write(encodeRecord('watch', this.token, memoryBytes, diskBytes, processes));
+  }
+
+  /** Resolves once {@link memoryEvents} counts what has happened up to now. A kernel that ends processes tells nobody. */
+  async look(): Promise<void> {
+    const looked = once(this.#events, `looked ${this.token}`);
+    this.#launcher.write(encodeRecord('look', this.token));
+    await Promise.race([looked, this.gone]);
   }
 
   async kill(): Promise<void> {
@@ -75,17 +117,19 @@ export class Launcher {
   /**
    * Throws with the reason when the launcher cannot start.
    * @param options.scratch folder of this launcher alone, removed at its end
+   * @param options.group the cgroup in which sandboxes get theirs, made for this launcher; without it, watchers hold the limits
    * @param options.sources as root, mounted as /mnt/0, /mnt/1, ... for the launcher and its children alone
    */
   static async start(options: {
     perl: string;
     script: string;
     scratch: string;
+    group?: string;
     sources: readonly string[];
     log: (line: string) => void;
   }): Promise<Launcher> {
     const hostSocket = await HostSocket.open(`${options.scratch}/host.sock`);
-    const child = spawn(options.perl, [options.script, options.scratch, ...options.sources], {
+    const child = spawn(options.perl, [options.script, options.scratch, options.group ?? '', ...options.sources], {
       cwd: '/',
       // The launcher never has the platform's environment, so it cannot leak it.
       env: { PATH: '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin' },
@@ -138,9 +182,17 @@ export class Launcher {
         throw new Error('the sandbox ended while it started');
       });
       const [socket] = await Promise.race([Promise.all([control, ready]), lost]);
+      // One listener for each command and connection that begins.
+      socket.setMaxListeners(0);
       socket.on('readable', () => socket.read());
       socket.on('end', () => socket.destroy());
-      const sandbox = new SandboxProcess(token, this.#hostSocket, socket, this.#stdin, gone);
+      const sandbox = new SandboxProcess(
+        token,
+        this.#hostSocket,
+        socket,
+        { stdin: this.#stdin, events: this.#events },
+        gone,
+      );
       this.#sandboxes.set(token, sandbox);
       void gone.then(() => {
         socket.destroy();
@@ -182,6 +234,7 @@ export class Launcher {
     const sandbox = this.#sandboxes.get(token);
     if (!sandbox) return;
     sandbox.isOverMemory = true;
+    sandbox.memoryEvents++;
     sandbox.request('killall');
   }
 }

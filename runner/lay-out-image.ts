@@ -1,6 +1,6 @@
-import { chmodSync, copyFileSync, existsSync, mkdirSync, symlinkSync } from 'node:fs';
+import { chmodSync, copyFileSync, cpSync, existsSync, mkdirSync, rmSync, symlinkSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { findHostRuntime } from './host-runtime.ts';
+import { findHostRuntime, NOTHING, PIP_PACKAGE } from './host-runtime.ts';
 
 /**
  * Runs once, as root, while the image is built. Gives the image the file system of a sandbox on the local host, from the
@@ -8,16 +8,23 @@ import { findHostRuntime } from './host-runtime.ts';
  */
 const LOADERS = ['/lib64/ld-linux-x86-64.so.2', '/lib/ld-linux-aarch64.so.1'];
 
-const { root } = await findHostRuntime('/platform/runtime');
+const RUNTIME = '/platform/runtime';
+
+const { root } = await findHostRuntime(RUNTIME);
 for (const { at, from } of root) {
+  if (from === join(RUNTIME, NOTHING)) {
+    rmSync(at, { recursive: true });
+    mkdirSync(at);
+  }
   if (!at.startsWith('/runtime/')) continue;
   mkdirSync(dirname(at), { recursive: true });
-  symlinkSync(from, at);
+  // pip is found in a folder that is emptied afterwards.
+  if (at === PIP_PACKAGE) cpSync(from, at, { recursive: true });
+  else symlinkSync(from, at);
 }
 symlinkSync('/layer/node_modules', '/node_modules');
 // The rest of /etc is the image's own, or the container engine's.
-for (const name of ['passwd', 'group', 'pip.conf'])
-  copyFileSync(join('/platform/runtime/etc', name), join('/etc', name));
+for (const name of ['passwd', 'group', 'pip.conf']) copyFileSync(join(RUNTIME, 'etc', name), join('/etc', name));
 
 // A process whose program file is unreadable cannot be read or traced by processes of the same user, and jobs are the
 // same user. Started through this execute-only copy of the dynamic loader, the runner's Node is such a process.

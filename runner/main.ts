@@ -1,5 +1,4 @@
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import * as z from 'zod';
 import { ContainerSandbox } from './container-sandbox.ts';
@@ -7,8 +6,9 @@ import { ContentCache } from './content-cache.ts';
 import { findHostRuntime } from './host-runtime.ts';
 import { LinkedBlobs } from './linked-blobs.ts';
 import { serveHooks } from './microvm-hooks.ts';
-import { createNamespaceSandbox, SCRATCH_PREFIX } from './namespace-sandbox.ts';
+import { createNamespaceSandbox } from './namespace-sandbox.ts';
 import { RUNNER_PORT } from './protocol.ts';
+import { makeScratchFolder } from './scratch.ts';
 import { RunnerServer } from './server.ts';
 
 /** The program of a sandbox's task or VM: serves one session, then ends. */
@@ -48,8 +48,8 @@ if (hooksPort !== undefined) {
   process.exit(await serveHooks(hooksPort, { command: process.execPath, args, env }, say));
 }
 
-const folder = await mkdtemp(join(tmpdir(), `${SCRATCH_PREFIX}${process.pid}-runner-`));
-// Sandboxes run under other uids and cannot enter the folder that mkdtemp makes, but can enter one inside it.
+const folder = await makeScratchFolder();
+// Sandboxes run under other uids and cannot enter this folder, but can enter one inside it.
 const cacheFolder = join(folder, 'cache');
 const runtime = await findHostRuntime(join(cacheFolder, 'runtime'), node);
 const blobs = new LinkedBlobs();
@@ -75,9 +75,9 @@ const server = new RunnerServer({
     interpreters: runtime.interpreters,
     isolation: Array.isArray(namespaces) ? 'container' : namespaces.kind,
   },
-  openSession({ bundle, layer, env, egress, purpose, limits, gateway, registries }) {
+  openSession({ bundle, layer, layerSha256, env, egress, purpose, limits, gateway, registries }) {
     blobs.links = [bundle, layer].filter((link) => link !== undefined);
-    const spec = { bundle: bundle?.key, layer: layer?.key, env, egress, purpose, limits };
+    const spec = { bundle: bundle?.key, layer: layer?.key, layerSha256, env, egress, purpose, limits };
     return sandbox.open(spec, { gateway, registries });
   },
   listen: /^\d+$/.test(listen) ? Number(listen) : listen,

@@ -1,13 +1,16 @@
-import { mkdtemp, readdir, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { statSync } from 'node:fs';
+import { dirname } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import type { Sandbox, SandboxSession, SandboxSpec, SandboxStatus } from '#core/ports/sandbox.ts';
+import { hasCode } from '#core/base/errors.ts';
+import type { Sandbox, SandboxSpec, SandboxStatus } from '#core/ports/sandbox.ts';
+import { GATEWAY_PORT } from '#core/ports/service-host.ts';
+import { type DelegatedGroup, delegatedGroup, makeLauncherGroup } from './cgroup.ts';
 import type { CachedFolder, ContentCache } from './content-cache.ts';
 import { type HostRuntime, type RootEntry, SDK_NODE_MODULES } from './host-runtime.ts';
 import { Launcher, type SandboxProcess } from './launcher.ts';
 import { type Network, openProcessSession, portsOf } from './open-session.ts';
-import { isOwnerAlive } from './owner-process.ts';
+import { makeScratchFolder } from './scratch.ts';
+import type { ProcessSession } from './session.ts';
 
 interface NamespaceSandboxOptions extends Network {
   /** Absolute path of {@link NamespaceSandboxOptions.cache}. */
@@ -34,8 +37,6 @@ interface Prestarted extends Started {
 
 const LAUNCHER = fileURLToPath(new URL('launcher.pl', import.meta.url));
 const INSIDE = fileURLToPath(new URL('inside.pl', import.meta.url));
-/** Prefix of scratch folders. The id of the owning process follows, so that folders of dead processes are removed. */
-export const SCRATCH_PREFIX = 'platform-sandbox-';
 /** Size of /dev/shm under bubblewrap, where it cannot share the limit of the home folder. */
 const BUBBLEWRAP_SHM_BYTES = 64 * 1024 * 1024;
 
@@ -47,29 +48,38 @@ export async function createNamespaceSandbox({
   kinds = ['unshare', 'bubblewrap'],
   ...options
 }: NamespaceSandboxOptions & { readonly kinds?: readonly Kind[] }): Promise<NamespaceSandbox | string[]> {
-  await removeLeftovers();
   const problems: string[] = [];
+  const group = process.platform === 'linux' ? delegatedGroup() : 'this is not Linux';
+  let noGroup = typeof group === 'string' ? group : undefined;
   for (const kind of kinds) {
-    const sandbox = new NamespaceSandbox({ ...options, kind });
-    const problem = await sandbox.probe();
-    if (problem === undefined) return sandbox;
-    problems.push(`${kind}: ${problem}`);
-    await sandbox.close();
+    // A group that can be made may still not hold a sandbox. Then its limits are watched, as where there is none.
+    for (const tried of typeof group === 'string' ? [undefined] : [group, undefined]) {
+      const sandbox = new NamespaceSandbox({ ...options, kind, limits: limitsOf(tried, noGroup), group: tried });
+      const problem = await sandbox.probe();
+      if (problem === undefined) return sandbox;
+      if (tried) noGroup = `a sandbox cannot start in its cgroup v2: ${problem}`;
+      else problems.push(`${kind}: ${problem}`);
+      await sandbox.close();
+    }
   }
   return problems;
 }
 
-/** Removes scratch folders of platform processes that were killed. */
-async function removeLeftovers(): Promise<void> {
-  for (const name of await readdir(tmpdir())) {
-    if (!name.startsWith(SCRATCH_PREFIX) || isOwnerAlive(name.slice(SCRATCH_PREFIX.length))) continue;
-    await rm(join(tmpdir(), name), { recursive: true, force: true }).catch(() => {});
-  }
+const limitsOf = (group: DelegatedGroup | undefined, noGroup: string | undefined): SandboxStatus['limits'] =>
+  group
+    ? { by: 'kernel', detail: `a cgroup each in ${group.folder}: ${group.controllers.join(', ')}` }
+    : { by: 'watcher', detail: `a watcher each, because ${noGroup}` };
+
+interface Options extends NamespaceSandboxOptions {
+  readonly kind: Kind;
+  readonly limits: SandboxStatus['limits'];
+  /** Where sandboxes get their cgroups. Without it, watchers hold their limits. */
+  readonly group: DelegatedGroup | undefined;
 }
 
 /** The sandboxes of one platform process, in kernel namespaces made by `launcher.pl` or by bubblewrap. */
-class NamespaceSandbox implements Sandbox {
-  readonly #options: NamespaceSandboxOptions & { kind: Kind };
+export class NamespaceSandbox implements Sandbox {
+  readonly #options: Options;
   readonly #cache: ContentCache;
   readonly #runtime: HostRuntime;
   /** Paths that sandboxes see and that only root may reach (`stage` in `launcher.pl`). */
@@ -82,7 +92,7 @@ class NamespaceSandbox implements Sandbox {
   #starting = 0;
   #isClosed = false;
 
-  constructor(options: NamespaceSandboxOptions & { kind: Kind }) {
+  constructor(options: Options) {
     this.#options = options;
     this.#cache = options.cache;
     this.#runtime = options.runtime;
@@ -90,7 +100,9 @@ class NamespaceSandbox implements Sandbox {
     this.#log = options.log ?? (() => {});
     const isSystem = (path: string) => /^\/(usr|etc|bin|sbin|lib\w*)(\/|$)/.test(path);
     const binds = options.runtime.root.flatMap(({ operation, from }) => (operation === 'bind' ? [from] : []));
-    const sources = [options.cacheFolder, INSIDE, ...binds.filter((path) => !isSystem(path))];
+    // The folder of a file, because the launcher shows it by an overlay, which would not show what is mounted on a file.
+    const folderOf = (path: string) => (statSync(path).isDirectory() ? path : dirname(path));
+    const sources = [options.cacheFolder, INSIDE, ...binds.filter((path) => !isSystem(path))].map(folderOf);
     this.#staged =
       process.getuid?.() === 0
         ? sources.filter((path, index) => !sources.some((other, at) => at < index && isInside(path, other)))
@@ -117,12 +129,12 @@ class NamespaceSandbox implements Sandbox {
   }
 
   async status(): Promise<SandboxStatus> {
-    return { kind: this.kind, interpreters: this.#runtime.interpreters };
+    return { kind: this.kind, limits: this.#options.limits, interpreters: this.#runtime.interpreters };
   }
 
-  async open(spec: SandboxSpec, network: Network = this.#options): Promise<SandboxSession> {
+  async open(spec: SandboxSpec, network: Network = this.#options): Promise<ProcessSession> {
     const needs = needsOf(spec, network);
-    const { sandbox, release } = this.#take(keyOf(needs)) ?? (await this.#start(needs));
+    const { sandbox, release } = this.#take(keyOf(needs)) ?? (await this.#startInRoom(needs));
     if (spec.purpose === 'run') void this.#startAhead(needs);
     return openProcessSession(sandbox, spec, network, release);
   }
@@ -157,8 +169,21 @@ class NamespaceSandbox implements Sandbox {
       this.#starting--;
     }
     const surplus = this.#isClosed ? this.#prestarted.length : this.#prestarted.length - this.#prestart;
-    for (const { sandbox, release } of this.#prestarted.splice(0, Math.max(surplus, 0))) {
-      void sandbox.kill().then(release);
+    void this.#dropPrestarted(Math.max(surplus, 0));
+  }
+
+  async #dropPrestarted(count: number): Promise<void> {
+    await Promise.all(this.#prestarted.splice(0, count).map(({ sandbox, release }) => sandbox.kill().then(release)));
+  }
+
+  /** Sandboxes that were started ahead hold what they show. They go before a run is refused for lack of room. */
+  async #startInRoom(needs: Needs): Promise<Started> {
+    try {
+      return await this.#start(needs);
+    } catch (error) {
+      if (!hasCode(error, 'RATE_LIMITED') || this.#prestarted.length === 0) throw error;
+      await this.#dropPrestarted(this.#prestarted.length);
+      return this.#start(needs);
     }
   }
 
@@ -170,12 +195,12 @@ class NamespaceSandbox implements Sandbox {
     try {
       const plan = [...this.#runtime.root];
       if (needs.bundle !== undefined) {
-        const bundle = await this.#cache.bundle(needs.bundle);
+        const bundle = await this.#cache.bundle(needs.bundle, needs.owner);
         folders.push(bundle);
         plan.push({ operation: 'bind', at: '/home/user/agent', from: bundle.path });
       }
       if (needs.layer !== undefined) {
-        const layer = await this.#cache.layer(needs.layer);
+        const layer = await this.#cache.layer(needs.layer, needs.layerSha256, needs.owner);
         folders.push(layer);
         plan.push({ operation: 'bind', at: '/layer', from: layer.path });
       }
@@ -212,11 +237,12 @@ class NamespaceSandbox implements Sandbox {
     const running = await this.#launcher?.catch(() => undefined);
     if (running?.isRunning) return running;
     this.#launcher = (async () => {
-      const scratch = await mkdtemp(join(tmpdir(), `${SCRATCH_PREFIX}${process.pid}-`));
+      const scratch = await makeScratchFolder();
       return Launcher.start({
         perl: this.#runtime.perl!,
         script: LAUNCHER,
         scratch,
+        group: this.#options.group && makeLauncherGroup(this.#options.group),
         sources: this.#staged,
         log: this.#log,
       });
@@ -241,7 +267,7 @@ class NamespaceSandbox implements Sandbox {
         operation === 'bind' ? ['--ro-bind', from, at] : ['--symlink', from, at],
       ),
       ...['--ro-bind', this.#visiblePath(INSIDE), '/.inside.pl', '--remount-ro', '/'],
-      ...[perl!, '/.inside.pl', '@status', '@host', token, needs.ports],
+      ...[perl!, '/.inside.pl', '@status', '@host', '@outer', token, needs.ports, '@entrance'],
     ];
   }
 }
@@ -250,6 +276,9 @@ class NamespaceSandbox implements Sandbox {
 interface Needs {
   readonly bundle?: string;
   readonly layer?: string;
+  readonly layerSha256?: string;
+  /** Whom it counts for. Others may get the sandbox as well. */
+  readonly owner?: string;
   /** The ports that lead out, as `inside.pl` takes them; empty where none does. */
   readonly ports: string;
   readonly diskBytes: number;
@@ -258,10 +287,15 @@ interface Needs {
 const needsOf = (spec: SandboxSpec, network: Network): Needs => ({
   bundle: spec.bundle,
   layer: spec.layer,
-  ports: portsOf(spec.egress, network),
+  layerSha256: spec.layerSha256,
+  owner: spec.owner,
+  ports: [portsOf(spec.egress, network), spec.purpose === 'service' && `taken=${GATEWAY_PORT}`]
+    .filter(Boolean)
+    .join(','),
   diskBytes: spec.limits.diskBytes,
 });
 
-const keyOf = ({ bundle, layer, ports, diskBytes }: Needs): string => JSON.stringify([bundle, layer, ports, diskBytes]);
+const keyOf = ({ bundle, layer, layerSha256, ports, diskBytes }: Needs): string =>
+  JSON.stringify([bundle, layer, layerSha256, ports, diskBytes]);
 
 const isInside = (path: string, folder: string): boolean => path === folder || path.startsWith(`${folder}/`);

@@ -1,4 +1,5 @@
-import type { Egress, SandboxSession, SandboxSpec } from '#core/ports/sandbox.ts';
+import { randomUUID } from 'node:crypto';
+import type { Egress, SandboxSpec } from '#core/ports/sandbox.ts';
 import { EgressProxy, type Gateway, type Registries } from './egress-proxy.ts';
 import { SDK_PYTHONPATH } from './host-runtime.ts';
 import type { SandboxProcess } from './launcher.ts';
@@ -30,7 +31,7 @@ export function openProcessSession(
   network: Network,
   release: () => void,
   more: { ownProcesses?: number } = {},
-): SandboxSession {
+): ProcessSession {
   sandbox.watch(spec.limits);
   const registries = spec.purpose === 'install' ? network.registries : undefined;
   const stopEgress = serveEgress(sandbox, spec, { gateway: network.gateway, registries });
@@ -51,7 +52,12 @@ function serveEgress(sandbox: SandboxProcess, { egress }: SandboxSpec, { gateway
   let proxy: EgressProxy | undefined;
   // Created at its first use: most agents connect to nothing.
   const get = () => {
-    proxy ??= new EgressProxy({ egress, gateway, allowHosts: registries?.allowHosts });
+    proxy ??= new EgressProxy({
+      egress,
+      gateway,
+      origin: `sandbox ${randomUUID()}`,
+      allowHosts: registries?.allowHosts,
+    });
     return proxy;
   };
   const stops = [

@@ -1,9 +1,34 @@
-/** True when the process that owns `name`, of the form `<pid>-...`, still runs. */
+import { readFileSync } from 'node:fs';
+
+/**
+ * What begins the names of things that a process leaves behind if it is killed: `<pid>.<time of its start>`. The number
+ * alone would not do: in a container the platform has the same one after each start.
+ */
+export function ownerName(pid = process.pid): string {
+  const startedAt = startOf(pid);
+  return startedAt === undefined ? String(pid) : `${pid}.${startedAt}`;
+}
+
+/** True when the process that owns `name`, which begins with its {@link ownerName} and a hyphen, still runs. */
 export function isOwnerAlive(name: string): boolean {
+  const [pid, startedAt] = name.split('-')[0]!.split('.');
   try {
-    process.kill(Number.parseInt(name, 10), 0);
-    return true;
+    process.kill(Number(pid), 0);
   } catch (error) {
-    return (error as NodeJS.ErrnoException).code === 'EPERM';
+    if ((error as NodeJS.ErrnoException).code !== 'EPERM') return false;
+  }
+  const found = startOf(Number(pid));
+  return startedAt === undefined || found === undefined || found === startedAt;
+}
+
+/** Field 22 of https://man7.org/linux/man-pages/man5/proc_pid_stat.5.html, in few characters; `undefined` where there is no such file. */
+function startOf(pid: number): string | undefined {
+  try {
+    const stat = readFileSync(`/proc/${pid}/stat`, 'latin1');
+    // The second field, the program's name, may hold spaces and parentheses.
+    const ticks = stat.slice(stat.lastIndexOf(')') + 2).split(' ')[19];
+    return Number(ticks).toString(36);
+  } catch {
+    return undefined;
   }
 }

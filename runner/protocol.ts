@@ -25,6 +25,8 @@ export interface RunnerJob {
   readonly lifetimeMs: number;
   readonly bundle?: BlobLink;
   readonly layer?: BlobLink;
+  /** See {@link SandboxSpec.layerSha256}. */
+  readonly layerSha256?: string;
   readonly env: Readonly<Record<string, string>>;
   readonly egress: Egress;
   readonly purpose: SandboxSpec['purpose'];
@@ -49,7 +51,14 @@ export interface RunnerHealth {
 
 export interface RunnerProblem {
   readonly error: {
-    readonly code: 'SANDBOX_FILE' | 'SANDBOX_UNAVAILABLE' | 'CLAIMED' | 'UNAUTHORIZED' | 'BAD_REQUEST' | 'FAILED';
+    readonly code:
+      | 'SANDBOX_FILE'
+      | 'SANDBOX_LAYER'
+      | 'SANDBOX_UNAVAILABLE'
+      | 'CLAIMED'
+      | 'UNAUTHORIZED'
+      | 'BAD_REQUEST'
+      | 'FAILED';
     readonly message: string;
   };
 }
@@ -58,6 +67,7 @@ export interface ExecHead {
   readonly command: string;
   readonly cwd?: string;
   readonly timeoutMs: number;
+  readonly endsAll?: boolean;
   readonly maxOutputBytes?: number;
 }
 

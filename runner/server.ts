@@ -38,6 +38,7 @@ const STATUS: Readonly<Record<Code, number>> = {
   UNAUTHORIZED: 401,
   CLAIMED: 409,
   SANDBOX_FILE: 422,
+  SANDBOX_LAYER: 422,
   FAILED: 500,
   SANDBOX_UNAVAILABLE: 503,
 };

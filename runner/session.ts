@@ -33,14 +33,30 @@ export interface SessionOptions {
   onClose(): void;
 }
 
+/** A program that is to run for ever. */
+export interface ServeRequest {
+  /** A shell line, as of {@link ExecRequest}. It runs in the folder of the bundle. */
+  readonly command: string;
+  /** Ends the program: SIGTERM to the whole process tree, and SIGKILL `graceMs` later. */
+  readonly stop: AbortSignal;
+  readonly graceMs: number;
+}
+
 interface Run {
-  readonly kind: 'sh' | 'write' | 'read' | 'list' | 'tree';
+  /**
+   * - `job`: as `sh`, and everything that the command has started is killed when it ends
+   * - `service`: as `job`, and stderr is sent on like stdout; of each at most a megabyte a second, in whole lines
+   */
+  readonly kind: 'sh' | 'job' | 'service' | 'write' | 'read' | 'list' | 'tree';
   readonly argument: string;
   readonly cwd: string;
   readonly stdin?: Uint8Array | AsyncIterable<Uint8Array>;
+  /** May be infinite. */
   readonly timeoutMs: number;
   readonly maxOutputBytes: number;
   readonly signal?: AbortSignal;
+  /** Between SIGTERM and SIGKILL once `signal` is aborted. @default 0, no SIGTERM */
+  readonly graceMs?: number;
 }
 
 /** Runs commands in a sandbox of this machine: each is a supervisor that dials the host's socket (`inside.pl`). */
@@ -63,7 +79,7 @@ export class ProcessSession implements SandboxSession {
 
   exec(request: ExecRequest): AsyncIterable<ExecEvent> {
     return this.#run({
-      kind: 'sh',
+      kind: request.endsAll ? 'job' : 'sh',
       argument: request.command,
       cwd: request.cwd ?? this.#home,
       stdin: request.stdin?.byteLength ? request.stdin : undefined,
@@ -71,6 +87,29 @@ export class ProcessSession implements SandboxSession {
       maxOutputBytes: request.maxOutputBytes ?? DEFAULT_MAX_OUTPUT_BYTES,
       signal: request.signal,
     });
+  }
+
+  /** Runs a program without limits of time and output. The last event is `exit`, after which nothing of it is left. */
+  serve({ command, stop, graceMs }: ServeRequest): AsyncIterable<ExecEvent> {
+    return this.#run({
+      kind: 'service',
+      argument: command,
+      cwd: this.#home,
+      timeoutMs: Number.POSITIVE_INFINITY,
+      maxOutputBytes: Number.POSITIVE_INFINITY,
+      signal: stop,
+      graceMs,
+    });
+  }
+
+  /** See {@link SandboxProcess.connect}. */
+  connect(port: number): Promise<Socket | undefined> {
+    return this.#sandbox.connect(port);
+  }
+
+  /** Resolves when nothing of the session is left, whether it was closed or lost. */
+  get gone(): Promise<void> {
+    return this.#sandbox.gone;
   }
 
   async writeFile(path: string, content: Uint8Array | AsyncIterable<Uint8Array>): Promise<void> {
@@ -117,7 +156,11 @@ export class ProcessSession implements SandboxSession {
     return this.#closing;
   }
 
-  #fileRun(kind: Exclude<Run['kind'], 'sh'>, path: string, more: Partial<Run> = {}): AsyncIterable<ExecEvent> {
+  #fileRun(
+    kind: Exclude<Run['kind'], 'sh' | 'job' | 'service'>,
+    path: string,
+    more: Partial<Run> = {},
+  ): AsyncIterable<ExecEvent> {
     if (path.includes('\0')) throw new SandboxFileError('a path cannot hold a NUL character');
     return this.#run({
       kind,
@@ -132,31 +175,39 @@ export class ProcessSession implements SandboxSession {
   async *#run(run: Run): AsyncGenerator<ExecEvent> {
     const sandbox = this.#sandbox;
     const startedAt = performance.now();
+    const memoryEvents = sandbox.memoryEvents;
     const token = randomBytes(16).toString('hex');
     let reason: ExecExit['reason'] | undefined;
     let socket: Socket | undefined;
     const timers = new Set<NodeJS.Timeout>();
-    const after = (ms: number, action: () => void) => timers.add(setTimeout(action, Math.min(ms, 2 ** 31 - 1)));
+    const after = (ms: number, action: () => void) => {
+      if (ms !== Number.POSITIVE_INFINITY) timers.add(setTimeout(action, Math.min(ms, 2 ** 31 - 1)));
+    };
     const exit = (exitCode: number, otherwise: ExecExit['reason']): ExecEvent => ({
       type: 'exit',
       exit: { reason: reason ?? otherwise, exitCode, durationMs: performance.now() - startedAt },
     });
 
+    let order: 'T' | 'K' | undefined;
+    const send = (next: 'T' | 'K') => {
+      order = next;
+      socket?.write(next);
+    };
     const killNow = () => {
-      socket?.write('K');
+      send('K');
       after(KILL_GRACE_MS, () => void sandbox.kill());
     };
-    const stop = (why: ExecExit['reason']) => {
+    const stop = (why: ExecExit['reason'], graceMs = 0) => {
       if (reason !== undefined) return;
       reason = why;
-      if (why !== 'timeout') return killNow();
-      socket?.write('T');
-      after(TERM_GRACE_MS, killNow);
+      if (graceMs === 0) return killNow();
+      send('T');
+      after(graceMs, killNow);
     };
-    const onAbort = () => stop('aborted');
+    const onAbort = () => stop('aborted', run.graceMs);
     if (run.signal?.aborted) return void (yield exit(KILLED_EXIT_CODE, 'aborted'));
     run.signal?.addEventListener('abort', onAbort);
-    after(run.timeoutMs, () => stop('timeout'));
+    after(run.timeoutMs, () => stop('timeout', TERM_GRACE_MS));
     const stopListening = sandbox.hostSocket.on(`stdin ${token}`, (stdin) => {
       // A command that does not read its input closes this connection, which is no error.
       pipeline(Readable.from(run.stdin instanceof Uint8Array ? [run.stdin] : run.stdin!), stdin).catch(() => {});
@@ -164,21 +215,33 @@ export class ProcessSession implements SandboxSession {
 
     try {
       socket = await this.#start(run, token);
-      if (!socket) return void (yield exit(KILLED_EXIT_CODE, this.#lossReason()));
-      if (reason !== undefined) socket.write(reason === 'timeout' ? 'T' : 'K');
-      let outputBytes = 0;
+      if (!socket) {
+        await sandbox.look();
+        return void (yield exit(KILLED_EXIT_CODE, this.#lossReason()));
+      }
+      if (order !== undefined) socket.write(order);
+      let stdoutBytes = 0;
       for await (const { type, data } of framesOf(socket)) {
-        if (type === 'x') return void (yield exit(data.readUInt32BE(), 'exited'));
+        if (type === 'x') {
+          const code = data.readUInt32BE();
+          if (code === KILLED_EXIT_CODE && reason === undefined) await sandbox.look();
+          return void (yield exit(code, sandbox.memoryEvents > memoryEvents ? 'memory_limit' : 'exited'));
+        }
         if (type === 'f') {
           yield { type: 'stderr', data };
           return void (yield exit(126, 'exited'));
         }
-        const room = run.maxOutputBytes - outputBytes;
-        outputBytes += data.byteLength;
-        if (room > 0) yield { type: type === 'o' ? 'stdout' : 'stderr', data: data.subarray(0, room) };
-        if (outputBytes > run.maxOutputBytes) stop('output_limit');
+        if (type === 'e') {
+          yield { type: 'stderr', data };
+          continue;
+        }
+        const room = run.maxOutputBytes - stdoutBytes;
+        stdoutBytes += data.byteLength;
+        if (room > 0) yield { type: 'stdout', data: data.subarray(0, room) };
+        if (stdoutBytes > run.maxOutputBytes) stop('output_limit');
       }
       // The supervisor died with its command, or the command killed it. Nothing else watches the command's processes.
+      await sandbox.look();
       if (!sandbox.isOverMemory) void sandbox.kill();
       yield exit(KILLED_EXIT_CODE, this.#lossReason());
     } finally {

@@ -199,10 +199,13 @@ function exactly(file: string): RegExp {
 }
 
 /**
- * Dynamic imports that share libraries with the code that is always loaded: adapters of `aws/`, and clients. Splitting would
+ * Dynamic imports that share libraries with the code that is always loaded: adapters of `aws/` and `llm/`, and clients. Splitting would
  * move what they need of a library into the part that is always loaded, so each is a bundle with its own copy.
  */
-const APART = /^(\.\.?\/[\w/-]+\.ts$|@ai-sdk\/|@aws-sdk\/client-|@smithy\/core\/event-streams$)/;
+const APART =
+  /^(\.\.?\/[\w/-]+\.ts$|@ai-sdk\/|@modelcontextprotocol\/|@aws-sdk\/client-|@smithy\/core\/event-streams$)/;
+
+const ADAPTERS = [join(ROOT, 'aws'), join(ROOT, 'llm')];
 
 const partPath = (part: string): string => `./${part}/index.mjs`;
 
@@ -211,7 +214,8 @@ const bundledApart = (found: Map<string, string>): Plugin => ({
   setup({ onResolve, resolve }) {
     onResolve({ filter: APART }, async ({ path, kind, resolveDir }) => {
       const isOurs = path.startsWith('.');
-      if (kind !== 'dynamic-import' || (isOurs && !resolveDir.startsWith(join(ROOT, 'aws')))) return undefined;
+      if (kind !== 'dynamic-import' || (isOurs && !ADAPTERS.some((folder) => resolveDir.startsWith(folder))))
+        return undefined;
       const { path: file } = await resolve(path, { kind: 'import-statement', resolveDir });
       const part = (isOurs ? relative(ROOT, file) : path).replaceAll(/\W+/g, '-').replace(/^-|-ts$/g, '');
       found.set(part, file);

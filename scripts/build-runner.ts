@@ -29,7 +29,9 @@ export async function buildRunner(folder = RUNNER_CONTEXT): Promise<void> {
     legalComments: 'none',
     logLevel: 'warning',
   });
-  for (const name of ['inside.pl', 'launcher.pl']) cpSync(join(runner, name), join(folder, 'runner', name));
+  for (const name of ['inside.pl', 'launcher.pl', 'watcher.pl', 'cgroup.pl']) {
+    cpSync(join(runner, name), join(folder, 'runner', name));
+  }
   cpSync(join(runner, 'Dockerfile'), join(folder, 'Dockerfile'));
   cpSync(join(ROOT, 'sdk'), join(folder, 'sdk'), {
     recursive: true,

@@ -19,6 +19,7 @@ export const WINGS = [
   'billing',
   'running',
   'automation',
+  'services',
   'workbench',
   'api',
 ] as const;
@@ -28,10 +29,11 @@ const STRANGERS: readonly string[] = ['automation', 'services', 'workbench'];
 const FOLDERS: { readonly [folder: string]: readonly string[] } = {
   core: [],
   llm: ['core'],
+  mcp: ['core'],
   runner: ['core'],
   cli: ['core'],
-  aws: ['core', 'llm', 'runner'],
-  local: ['core', 'cli', 'llm', 'runner'],
+  aws: ['core', 'llm', 'mcp', 'runner'],
+  local: ['core', 'cli', 'llm', 'mcp', 'runner'],
   functions: ['core', 'aws'],
   lib: ['core'],
   // The stacks need the functions' bundles and the runner's image, which scripts build.
@@ -41,8 +43,14 @@ const FOLDERS: { readonly [folder: string]: readonly string[] } = {
 
 /** Packages that only the named folders may load: vendors' SDKs stay behind the ports, CDK stays out of the runtime. */
 const PACKAGES: readonly { readonly name: RegExp; readonly folders: readonly string[] }[] = [
-  { name: /^@aws-sdk\/|^@middy\/|^@aws-lambda-powertools\//, folders: ['aws', 'functions'] },
+  // Requests to Amazon Bedrock are signed.
+  { name: /^@aws-sdk\/credential-provider-node$|^@smithy\/signature-v4$/, folders: ['llm'] },
+  {
+    name: /^@aws-sdk\/(?!credential-provider-node$)|^@middy\/|^@aws-lambda-powertools\//,
+    folders: ['aws', 'functions'],
+  },
   { name: /^@ai-sdk\//, folders: ['llm'] },
+  { name: /^@modelcontextprotocol\//, folders: ['mcp'] },
   { name: /^(aws-cdk-lib|constructs|cdk-nag)(\/|$)/, folders: ['lib', 'bin', 'stages'] },
 ];
 

@@ -3,7 +3,7 @@ import { expect, test } from 'vitest';
 import { AWS_SETTINGS } from '#aws/config.ts';
 import { CORE_SETTINGS } from '#core/base/config.ts';
 import { LOCAL_SETTINGS } from '#local/config.ts';
-import { settingsPage } from './write-docs.ts';
+import { modelsPage, settingsPage } from './write-docs.ts';
 
 test('variables have one form, and each belongs to one setting', () => {
   const tables = [CORE_SETTINGS, LOCAL_SETTINGS, AWS_SETTINGS];
@@ -15,4 +15,10 @@ test('variables have one form, and each belongs to one setting', () => {
 test('docs/settings.md is what npm run docs writes', () => {
   const file = new URL('../docs/settings.md', import.meta.url);
   expect(existsSync(file) && readFileSync(file, 'utf8')).toBe(settingsPage());
+});
+
+test('the table of docs/models.md is what npm run docs writes', () => {
+  const page = readFileSync(new URL('../docs/models.md', import.meta.url), 'utf8');
+  expect(page).toBe(modelsPage());
+  expect(page).toContain('| `gemini-3.8-flash` |');
 });

@@ -1,9 +1,10 @@
 /** `npm run docs`: writes the pages of `docs/` that are generated from the code. Tests compare them. */
-import { mkdirSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import * as z from 'zod';
 import { AWS_SETTINGS } from '#aws/config.ts';
 import { openApiDocument } from '#core/api/openapi.ts';
 import { CORE_SETTINGS, type Settings } from '#core/base/config.ts';
+import { parseModels } from '#core/models/model-facts.ts';
 import { LOCAL_SETTINGS } from '#local/config.ts';
 
 const DOCS = new URL('../docs/', import.meta.url);
@@ -39,8 +40,33 @@ export function settingsPage(): string {
 
 export const openApiPage = (): string => `${JSON.stringify(openApiDocument(), null, 2)}\n`;
 
+const MODELS = new URL('../core/models/models.json', import.meta.url);
+const MODELS_TABLE = /(?<=<!-- models -->\n)[\s\S]*(?=<!-- \/models -->)/;
+
+/** `docs/models.md` with its table written anew; the rest of the page is written by hand. */
+export function modelsPage(page = readFileSync(new URL('models.md', DOCS), 'utf8')): string {
+  const rows = Object.entries(parseModels(readFileSync(MODELS, 'utf8'))).flatMap(([id, facts]) => {
+    const size = (tokens: number | undefined): string => tokens?.toLocaleString('en') ?? '';
+    const prices = (facts.price ?? []).map(({ from, above, input, output, cache_read, cache_write }) => {
+      const when = [from && `from ${from}`, above && `above ${size(above)} tokens`].filter(Boolean).join(', ');
+      return { when, cells: [input, output, cache_read, cache_write].join(' | ') };
+    });
+    const first = prices.shift()?.cells ?? ' |  |  | ';
+    return [
+      `| \`${id}\` | ${size(facts.window)} | ${size(facts.max_output)} | ${first} |`,
+      ...prices.map(({ when, cells }) => `| – ${when} |  |  | ${cells} |`),
+    ];
+  });
+  const head = [
+    '| model | window | answer | input | output | cache read | cache write |',
+    '|---|---|---|---|---|---|---|',
+  ];
+  return page.replace(MODELS_TABLE, `\n${[...head, ...rows].join('\n')}\n\n`);
+}
+
 if (import.meta.main) {
   mkdirSync(DOCS, { recursive: true });
   writeFileSync(new URL('settings.md', DOCS), settingsPage());
   writeFileSync(new URL('openapi.json', DOCS), openApiPage());
+  writeFileSync(new URL('models.md', DOCS), modelsPage());
 }

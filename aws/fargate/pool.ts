@@ -41,6 +41,7 @@ export interface Slot {
   readonly claim?: string;
   /** The call's workspace; absent for work that takes no turn. */
   readonly owner?: string;
+  readonly isInstall?: boolean;
   /** Epoch milliseconds at which a claimed task loses its use. */
   readonly until?: number;
 }
@@ -50,6 +51,7 @@ export interface Claim {
   readonly id: string;
   /** The workspace whose turn it takes; absent for work that takes no turn. */
   readonly owner?: string;
+  readonly isInstall?: boolean;
   /** Epoch milliseconds after which the call does not use the task. */
   readonly until: number;
   /** Epoch milliseconds after which the call does not wait. */
@@ -66,6 +68,7 @@ export type ClaimAnswer = { readonly slot: Slot } | { readonly readyInMs: number
 interface Wait {
   readonly claim: string;
   readonly owner?: string;
+  readonly isInstall?: boolean;
   readonly since: number;
 }
 
@@ -111,8 +114,10 @@ export class SandboxPool {
     for await (const item of queryAll(this.#table, { pk: PARTITION, limit: 1000 })) {
       const [kind, name] = item.sk.split('#') as [string, string];
       if (kind === 'SLOT') slots.push(slotOf(item));
-      else if (kind === 'WAIT') waits.push({ claim: name, owner: item.owner as string, since: item.since as number });
-      else if (Number(name) >= oldest) demand = Math.max(demand, item.claims as number);
+      else if (kind === 'WAIT') {
+        const { owner, isInstall, since } = item as unknown as Omit<Wait, 'claim'>;
+        waits.push({ claim: name, owner, isInstall, since });
+      } else if (Number(name) >= oldest) demand = Math.max(demand, item.claims as number);
     }
     return { slots, waits, demand };
   }
@@ -127,7 +132,8 @@ export class SandboxPool {
     if (mine !== undefined) return { slot: mine };
     const known = snapshot.waits.find((wait) => wait.claim === claim.id);
     const counted = claim.isRepeated ? undefined : this.#count();
-    const me: Wait = { claim: claim.id, owner: claim.owner, since: claim.since };
+    const { owner, isInstall, since } = claim;
+    const me: Wait = { claim: claim.id, owner, isInstall, since };
     try {
       for (let attempt = 0; attempt < MAX_ATTEMPTS; attempt++) {
         if (attempt > 0) snapshot = await this.read();
@@ -144,7 +150,7 @@ export class SandboxPool {
       const readyInMs = this.#readyIn(snapshot, me);
       if (now + readyInMs < claim.patience) {
         const ttl = epochSeconds(now) + WAIT_SECONDS;
-        await this.#table.put({ ...waitKey(claim.id), owner: me.owner, since: me.since, ttl });
+        await this.#table.put({ ...waitKey(claim.id), owner, isInstall, since, ttl });
       } else if (known) await this.#table.delete(waitKey(claim.id));
       return { readyInMs };
     } finally {
@@ -156,7 +162,7 @@ export class SandboxPool {
   async end({ number, id }: Pick<Slot, 'number' | 'id'>): Promise<void> {
     await this.#table.update(
       slotKey(number),
-      { set: { state: 'ended' }, remove: ['claim', 'owner', 'until'] },
+      { set: { state: 'ended' }, remove: ['claim', 'owner', 'isInstall', 'until'] },
       equals('id', id),
     );
   }
@@ -217,10 +223,10 @@ export class SandboxPool {
     );
   }
 
-  async #take({ number, id }: Slot, { id: claim, owner, until }: Claim): Promise<Slot | undefined> {
+  async #take({ number, id }: Slot, { id: claim, owner, isInstall, until }: Claim): Promise<Slot | undefined> {
     const written = await this.#table.update(
       slotKey(number),
-      { set: { state: 'claimed', claim, owner, until } },
+      { set: { state: 'claimed', claim, owner, isInstall, until } },
       allOf(equals('id', id), equals('state', 'idle')),
     );
     const item = written.ok ? written.item : await this.#table.get(slotKey(number));

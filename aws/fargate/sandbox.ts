@@ -77,6 +77,7 @@ export class FargateSandbox implements Sandbox {
     const claim: Claim = {
       id: randomHex(ids, 16),
       owner: spec.turn?.owner,
+      ...(spec.purpose === 'install' && { isInstall: true }),
       until: deadline,
       patience: patienceUntil(clock.now(), deadline),
       since: clock.now(),

@@ -60,7 +60,7 @@ const REFUSED_FOR_NOW = [
 /** Errors that a retry does not mend. */
 const FORBIDDEN = ['AccessDeniedException', 'ValidationException'];
 /** A runner's errors about the job itself, which any other runner would return, too. */
-const FINAL = ['SANDBOX_UNAVAILABLE', 'BAD_REQUEST', 'FAILED'];
+const FINAL = ['SANDBOX_UNAVAILABLE', 'SANDBOX_LAYER', 'BAD_REQUEST', 'FAILED'];
 
 /**
  * {@link Sandbox} in Lambda MicroVMs: one VM per session, started from the image `config.microvmImage` and ended with the

@@ -3,7 +3,7 @@ import type { Caller } from '#core/base/caller.ts';
 import { PlatformError } from '#core/base/errors.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { type AgentAddress, fullNameOf } from './references.ts';
-import { AgentStore, resolveAgent } from './store.ts';
+import { AgentStore, findNewest, resolveAgent } from './store.ts';
 import type { AgentVersion } from './version.ts';
 import { isPaid } from './views.ts';
 
@@ -25,6 +25,20 @@ export async function findOwn(deps: AccessDeps, caller: Caller, id: string): Pro
     );
   }
   return version;
+}
+
+/** A version that the caller may see; `latest` is the newest while none can run. Throws NOT_FOUND. */
+export async function findVisible(
+  deps: AccessDeps,
+  caller: Caller,
+  { org, agent, version }: AgentAddress,
+): Promise<AgentVersion> {
+  const current = await resolveAgent(deps, org, agent, version);
+  const found = current ?? (version === 'latest' ? await findNewest(deps, org, agent) : undefined);
+  if (found === undefined || !(await maySee(deps, caller, found))) {
+    throw new PlatformError('NOT_FOUND', `There is no agent ${org}/${agent} with a version ${version}.`.slice(0, 300));
+  }
+  return found;
 }
 
 /** A public version. Throws NOT_FOUND. */

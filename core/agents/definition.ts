@@ -1,3 +1,4 @@
+import type { AgentSettings } from '#core/models/model-settings.ts';
 import type { LlmProvider } from '#core/ports/llm.ts';
 
 export type AgentType = 'prompt' | 'tool' | 'agent' | 'skill';
@@ -22,14 +23,20 @@ export type AgentDefinition = {
   readonly prompt: string | null;
   /** Only for code_runtime. Members beside `command` are kept unchanged. */
   readonly runtime: { command?: string; [member: string]: unknown } | null;
-  /** Only for managed_loop. `max_turns` is 1-50; custom tools are in `custom_tools`. */
-  readonly loop: { max_turns: number; [member: string]: unknown } | null;
+  /** Only for managed_loop; custom tools are in `custom_tools`. */
+  readonly loop: LoopLimits | null;
   /** Only for managed_loop. */
   readonly custom_tools: CustomTool[];
   /** JSON Schema. */
   readonly input_schema: Record<string, unknown> | null;
   /** JSON Schema. */
   readonly output_schema: Record<string, unknown> | null;
+  /** Whether calls may have files; null, and absent in older definitions: as `file-rules.ts` finds it. */
+  readonly accepts_files?: boolean | null;
+  /** Media types such as `image/*`, and extensions such as `.pdf`; null as above. */
+  readonly accept?: string[] | null;
+  /** Of one call; null as above. */
+  readonly max_files?: number | null;
   /** Not empty; an agent's is `['anthropic']`. */
   readonly supported_providers: (LlmProvider | 'any')[];
   /** Provider -> model id. */
@@ -73,6 +80,8 @@ export type AgentDefinition = {
     pip_flags?: string;
     npm_flags?: string;
   } | null;
+  /** How models are asked. @default - as the platform does by itself */
+  readonly model_settings?: AgentSettings | null;
   /** Task name -> model id, with the key `default`. */
   readonly model_tasks: Record<string, string> | null;
   /** Whether it uses the SDK. */
@@ -87,6 +96,43 @@ export type Dependency = {
   id: string;
   /** An exact version: `v1`. */
   version: string;
+};
+
+/** The platform's tools of a managed loop, without `submit_result`, which ends it. */
+export const LOOP_TOOLS = ['bash', 'read_file', 'write_file', 'list_files'] as const;
+export type LoopTool = (typeof LOOP_TOOLS)[number];
+
+/** A tool of an MCP server, as the model gets it. */
+export type McpToolName = `mcp__${string}`;
+
+export type LoopLimits = {
+  /** 1-50. */
+  max_turns: number;
+  /**
+   * Tools of the platform that the loop may use, beside its custom tools; if it names tools of MCP servers, only those of them.
+   * @default - all
+   */
+  tools?: readonly (LoopTool | McpToolName)[] | null;
+  /** Up to 8. Absent if there are none. */
+  mcp_servers?: readonly McpServer[] | null;
+  /** For the requests to models of one run, in US dollars. @default - no limit */
+  max_cost_usd?: number | null;
+  [member: string]: unknown;
+};
+
+/** A server of the Model Context Protocol whose tools a loop may use (`docs/interface/mcp-servers.md`). */
+export type McpServer = {
+  /** Lower-case letters, digits, single hyphens; part of the names of its tools. */
+  name: string;
+  url: string;
+  /** `${NAME}` in a value stands for a declared secret. */
+  headers: Record<string, string>;
+  /** Names on the server: no others are offered. */
+  tools: string[];
+  /** The author says that these tools change nothing: strict mode has no others. */
+  read_only: boolean;
+  /** A run goes on without this server when it cannot be used. */
+  optional: boolean;
 };
 
 /** A tool of a managed loop that the author wrote. */

@@ -2,8 +2,10 @@ import { findMembership } from '#core/accounts/workspaces/store.ts';
 import type { Caller } from '#core/base/caller.ts';
 import { PlatformError } from '#core/base/errors.ts';
 import type { Workspace } from '#core/base/workspace.ts';
+import type { Deps } from '#core/ports/deps.ts';
 import { maySee } from './access.ts';
-import { invalidManifest, loadManifestRules } from './check.ts';
+import { invalidManifest } from './check.ts';
+import { checkDefinition } from './checks/checks.ts';
 import { type PublishDeps, publish } from './publish.ts';
 import { fullNameOf, versionName } from './references.ts';
 import { withOrg } from './skills/skill-refs.ts';
@@ -16,15 +18,14 @@ import { isPaid } from './views.ts';
  * Throws NOT_FOUND, FORBIDDEN, INVALID_INPUT.
  */
 export async function forkAgent(
-  deps: PublishDeps,
+  deps: PublishDeps & Pick<Deps, 'config'>,
   caller: Caller,
   id: string,
   { workspaceId, newName }: { readonly workspaceId?: string; readonly newName?: string },
 ): Promise<AgentVersion> {
   const source = await findSource(deps, caller, id);
   const workspace = await findTarget(deps, caller, workspaceId);
-  const { checkDefinition } = await loadManifestRules();
-  const { definition, errors } = checkDefinition({
+  const { definition, errors } = await checkDefinition(deps, workspace, {
     ...source.definition,
     name: newName ?? source.name,
     is_public: false,
@@ -32,7 +33,7 @@ export async function forkAgent(
   });
   if (definition === undefined) throw invalidManifest(errors);
   const { runnable, bundle, install } = source;
-  const version = await publish(deps, workspace, definition, { runnable, bundle, install, forkedFrom: source.id });
+  const version = await publish(deps, workspace, definition, { runnable, bundle, install, copyOf: source });
   await new AgentStore(deps, source.workspaceId).addFork(source.name);
   return version;
 }

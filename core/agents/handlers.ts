@@ -8,6 +8,7 @@ import { findOwn, maySee } from './access.ts';
 import { changedDefinition, checkManifest, errorText, invalidManifest } from './check.ts';
 import { deleteAgent, needsConfirmation } from './deletion.ts';
 import { forkAgent } from './fork.ts';
+import { changeDefinition } from './kept/change-definition.ts';
 import type { AgentListeners } from './listeners.ts';
 import { publish } from './publish.ts';
 import { type AgentAddress, versionName } from './references.ts';
@@ -18,7 +19,7 @@ import { checkTakesBundle, readBundle, storeBundle } from './upload.ts';
 import type { AgentVersion } from './version.ts';
 import { ownerView, uploadView } from './views.ts';
 
-type AgentDeps = Omit<Deps, 'vault' | 'counters'> & { readonly listeners: AgentListeners };
+type AgentDeps = Omit<Deps, 'vault'> & { readonly listeners: AgentListeners };
 
 export const agentHandlers = (deps: AgentDeps): Handlers<typeof agentRoutes> => ({
   async listAgents({ caller, query }) {
@@ -39,7 +40,7 @@ export const agentHandlers = (deps: AgentDeps): Handlers<typeof agentRoutes> => 
         ...(await firstServiceKey(deps, version)),
         ...(mode && { orchestration_mode: mode }),
         warnings,
-        services_updated: 0,
+        services_updated: version.servicesUpdated,
       },
     };
   },
@@ -70,7 +71,7 @@ export const agentHandlers = (deps: AgentDeps): Handlers<typeof agentRoutes> => 
   async updateAgent({ caller, params, body }) {
     const version = await findOwn(deps, caller, params.id);
     const definition = await changedDefinition(deps, caller.workspace, version.definition, body);
-    const updated = await new AgentStore(deps, caller.workspace.id).update(version, definition);
+    const updated = await changeDefinition(deps, version, definition);
     return { status: 200, body: ownerView(updated ?? (await findOwn(deps, caller, params.id))) };
   },
 
@@ -110,7 +111,7 @@ export const agentHandlers = (deps: AgentDeps): Handlers<typeof agentRoutes> => 
     checkTakesBundle(version);
     const zip = await readBundle(deps, caller.workspace.id, request);
     const settings = { entrypoint: headers['x-entrypoint'], runId: requestUuid };
-    return { status: 200, body: uploadView(await storeBundle(deps, version, zip, settings)) };
+    return { status: 200, body: uploadView(await storeBundle(deps, caller.workspace, version, zip, settings)) };
   },
 
   async getAgentTree({ caller, params: { id: org, agent, version } }) {

@@ -3,8 +3,9 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import type { Workspace } from '#core/base/workspace.ts';
 import { type MemoryDeps, memoryDeps } from '#test/helpers/memory-deps.ts';
-import { listPublicVersions } from './catalog/store.ts';
+import { listPublicAgents } from './catalog/store.ts';
 import type { AgentDefinition } from './definition.ts';
+import { changeDefinition } from './kept/change-definition.ts';
 import { makeCurrent, type PublishDeps, publish as publishVersion, removeVersions } from './publish.ts';
 import { AgentStore } from './store.ts';
 import { type AgentVersion, sunsetOf } from './version.ts';
@@ -27,7 +28,12 @@ function publisherOf(base: Omit<PublishDeps, 'listeners'>) {
   const told: string[] = [];
   const deps = {
     ...base,
-    listeners: { currentVersionChanged: async ({ name }: { name: string }) => void told.push(name) },
+    listeners: {
+      async currentVersionChanged({ name }: { name: string }) {
+        told.push(name);
+        return { servicesUpdated: 0 };
+      },
+    },
   };
   return {
     told,
@@ -82,13 +88,26 @@ describe('publishing', () => {
     expect((await publish()).version).toBe(3);
   });
 
+  test('an agent whose versions were all deleted is another one when it is published again', async () => {
+    const { deps, store, publish, remove } = setUp();
+    const first = await publish();
+    await remove(first);
+    const [second, third] = [await publish(), await publish()];
+    expect([first, second, third].map(({ firstVersion }) => firstVersion)).toEqual([1, 2, 2]);
+    await remove(second);
+    expect((await store.findVersion('echo', 'latest'))!.firstVersion).toBe(2);
+    // Deleted at once, in any order.
+    await finish(deps, Promise.all([remove(third), remove(await publish()), remove(third)]));
+    expect((await publish()).firstVersion).toBe(5);
+  });
+
   test('a definition over 100 KB is read back whole', async () => {
     const { deps, store, publish } = setUp();
     const large = definition('big', { prompt: 'x'.repeat(900_000), is_public: true });
     const { id } = await publish('big', true, large);
     expect((await store.findVersion('big', 1))!.definition.prompt).toHaveLength(900_000);
-    expect((await Array.fromAsync(listPublicVersions(deps)))[0]!.definition.prompt).toHaveLength(900_000);
-    const changed = await store.update((await store.find(id))!, { ...large, prompt: 'short' });
+    expect((await Array.fromAsync(listPublicAgents(deps)))[0]!.definition.prompt).toHaveLength(900_000);
+    const changed = await changeDefinition(deps, (await store.find(id))!, { ...large, prompt: 'short' });
     expect(changed!.definition.prompt).toBe('short');
     expect((await store.find(id))!.definition.prompt).toBe('short');
   });
@@ -132,11 +151,11 @@ test('nothing finds a deleted version, and deleting it again changes nothing', a
   expect(await store.find(version.id)).toBeUndefined();
   expect(await store.findVersion('gone', 1)).toBeUndefined();
   expect(await store.findVersion('gone', 'latest')).toBeUndefined();
-  expect(await store.update(version, definition('gone'))).toBeUndefined();
+  expect(await changeDefinition(deps, version, definition('gone'))).toBeUndefined();
   await activate(version);
   expect(await store.findVersion('gone', 'latest')).toBeUndefined();
   expect(await store.listAll()).toEqual([]);
-  expect(await Array.fromAsync(listPublicVersions(deps))).toEqual([]);
+  expect(await Array.fromAsync(listPublicAgents(deps))).toEqual([]);
 });
 
 describe('the listeners are told', () => {

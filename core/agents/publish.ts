@@ -1,10 +1,16 @@
 import { revokeAllStaticKeys } from '#core/accounts/service-keys/store.ts';
+import { planOf } from '#core/base/plans.ts';
 import type { Workspace } from '#core/base/workspace.ts';
 import { epochSeconds, isoTime } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { absent, allOf, equals, exists, type TransactOperation } from '#core/ports/table.ts';
 import { untilWritten } from '#core/ports/until-written.ts';
 import type { AgentDefinition } from './definition.ts';
+import { announceBlob, furtherHolder, keepAnnounced } from './kept/blobs.ts';
+import { sameBuild } from './kept/builds.ts';
+import { layerOf, useLayer } from './kept/layers.ts';
+import { agentUse, bytesOfVersion, checkRoom, useOperation } from './kept/ledger.ts';
+import { deletedVersion } from './kept/removal.ts';
 import type { AgentListeners } from './listeners.ts';
 import {
   type Head,
@@ -18,13 +24,18 @@ import {
   versionKey,
 } from './record.ts';
 import { AgentStore } from './store.ts';
-import type { AgentVersion } from './version.ts';
+import type { AgentVersion, Install } from './version.ts';
 
 /** See `docs/interface/agents.md#deletion`. */
 const DELETION_RETENTION_SECONDS = 30 * 24 * 3600;
 
 /** Every change here to an agent's current version tells the listeners. */
-export type PublishDeps = Pick<Deps, 'main' | 'blobs' | 'clock' | 'ids'> & { readonly listeners: AgentListeners };
+export type PublishDeps = Pick<Deps, 'main' | 'blobs' | 'clock' | 'ids' | 'config'> & {
+  readonly listeners: AgentListeners;
+};
+
+/** A new version, and how many services moved to it. */
+export type Published = AgentVersion & { readonly servicesUpdated: number };
 
 /** An agent: all versions of one name in one workspace. */
 type Agent = Pick<AgentVersion, 'workspaceId' | 'name'>;
@@ -32,42 +43,77 @@ type Agent = Pick<AgentVersion, 'workspaceId' | 'name'>;
 /**
  * Publishes the next version of `definition.name` in `workspace`; a runnable one is current at once. Version numbers have
  * no gap and no double, also when several processes publish at once. The number of a deleted version is never assigned
- * again, so that an address never changes its meaning.
+ * again, so that an address never changes its meaning. Throws STORAGE_QUOTA_EXCEEDED if the plan of the workspace has no
+ * room for the version.
  */
 export async function publish(
   deps: PublishDeps,
   workspace: Workspace,
   definition: AgentDefinition,
   state: VersionState,
-): Promise<AgentVersion> {
+): Promise<Published> {
   const { main, clock, ids } = deps;
   const { name } = definition;
   const id = ids.uuid();
-  const stored = await storeDefinition(deps, id, definition);
+  const plan = planOf(deps, workspace);
+  const small = { versions: 1, bytes: state.bundle?.sizeBytes ?? 0 };
+  checkRoom(plan, await agentUse(deps, workspace.id), small);
+  let announced: string | undefined;
+  const stored = await storeDefinition(deps, id, definition, (blob) => {
+    announced = blob;
+    return announceBlob(deps, blob);
+  });
   const agent: Agent = { workspaceId: workspace.id, name };
 
   const published = await untilWritten(clock, `the agent ${name}`, async () => {
     const head = await readHead(deps, workspace.id, name);
     const version = head.assigned + 1;
     const now = isoTime(clock.now());
+    const copied = await copiedBlobs(deps, workspace.id, state);
     const item = newVersionItem(
-      { id, workspace, name, version },
-      { ...state, isPublic: definition.is_public, definition: stored, now },
+      { id, workspace, name, version, firstVersion: head.first_version },
+      { ...state, install: copied.install, isPublic: definition.is_public, definition: stored, now },
     );
+    const growth = { versions: 1, bytes: bytesOfVersion(item) + copied.growth };
+    checkRoom(plan, await agentUse(deps, workspace.id), growth);
     const result = await main.transact([
       { op: 'put', item, condition: absent() },
       { op: 'put', item: { ...idKey(id), workspace_id: workspace.id, name, version } },
       changeHead(agent, head, { assigned: version, ...(state.runnable && { current: version }) }),
       ...(state.runnable ? supersede(agent, head.current, now) : []),
+      useOperation(deps, workspace.id, growth, plan),
+      ...(announced === undefined ? [] : [keepAnnounced(announced)]),
+      ...copied.operations,
     ]);
     return result.ok ? readVersion(deps, item) : undefined;
   });
-  if (state.runnable) await deps.listeners.currentVersionChanged(agent);
-  return published;
+  const told = state.runnable ? await deps.listeners.currentVersionChanged(agent) : undefined;
+  return { ...published, servicesUpdated: told?.servicesUpdated ?? 0 };
 }
 
-/** Makes a version runnable and, unless a newer one is current, current. Safe to repeat, and for a deleted version. */
-export async function makeCurrent(deps: PublishDeps, version: AgentVersion): Promise<void> {
+/** How a new version of `workspaceId` uses the bundle and the layer of the version that it is a copy of. */
+async function copiedBlobs(
+  deps: Pick<PublishDeps, 'main'>,
+  workspaceId: string,
+  { bundle, install, copyOf }: VersionState,
+): Promise<{ readonly install?: Install; readonly growth: number; readonly operations: TransactOperation[] }> {
+  const operations = bundle?.key === undefined ? [] : [furtherHolder(bundle.key)];
+  const hash = install?.heldLayer;
+  if (hash === undefined || copyOf === undefined) return { install, growth: 0, operations };
+  const layer = await useLayer(deps, workspaceId, hash, await layerOf(deps, copyOf.workspaceId, hash));
+  if (layer === undefined) throw new Error(`the layer ${hash} of ${copyOf.workspaceId} is missing`);
+  return {
+    install: { ...install!, layer: layer.key, layerSha256: layer.sha256 },
+    growth: layer.growth,
+    operations: [...operations, ...layer.operations],
+  };
+}
+
+/**
+ * Makes a version runnable and, unless a newer one is current, current. Safe to repeat, and for a deleted version. Returns
+ * how many services moved to it.
+ */
+export async function makeCurrent(deps: PublishDeps, version: AgentVersion): Promise<number> {
   const { main, clock } = deps;
   const { workspaceId, name } = version;
   await untilWritten(clock, `the agent ${name}`, async () => {
@@ -89,7 +135,7 @@ export async function makeCurrent(deps: PublishDeps, version: AgentVersion): Pro
     ]);
     return result.ok || result.failed.includes(0) || undefined;
   });
-  await deps.listeners.currentVersionChanged(version);
+  return (await deps.listeners.currentVersionChanged(version)).servicesUpdated;
 }
 
 /**
@@ -112,11 +158,15 @@ export async function removeVersions(
 async function removeVersion(deps: Omit<PublishDeps, 'listeners'>, version: AgentVersion): Promise<void> {
   const { main, clock } = deps;
   const { workspaceId, name } = version;
+  await agentUse(deps, workspaceId);
   await untilWritten(clock, `the agent ${name}`, async () => {
+    const item = await main.get(versionKey(version));
+    if (item === undefined || item.deleted_at !== undefined) return true;
     const head = await readHead(deps, workspaceId, name);
     const isCurrent = head.current === version.version;
     const live = await new AgentStore(deps, workspaceId).listVersions(name);
     const next = isCurrent ? live.findLast((other) => other.runnable && other.version !== version.version) : undefined;
+    const isLast = live.every((other) => other.version === version.version);
     const now = clock.now();
     const ttl = epochSeconds(now) + DELETION_RETENTION_SECONDS;
     const result = await main.transact([
@@ -124,14 +174,17 @@ async function removeVersion(deps: Omit<PublishDeps, 'listeners'>, version: Agen
         op: 'update',
         key: versionKey(version),
         changes: { set: { deleted_at: isoTime(now), ttl }, remove: ['gsi1pk', 'gsi1sk', 'gsi2pk', 'gsi2sk'] },
-        condition: allOf(exists(), absent('deleted_at')),
+        condition: sameBuild(item),
       },
+      deletedVersion(item, ttl * 1000),
       { op: 'update', key: idKey(version.id), changes: { set: { ttl } } },
-      changeHead(version, head, isCurrent ? { current: next?.version ?? 0 } : {}),
+      changeHead(version, head, {
+        ...(isCurrent && { current: next?.version ?? 0 }),
+        ...(isLast && { first_version: head.assigned + 1 }),
+      }),
       ...(next ? [{ op: 'update' as const, key: versionKey(next), changes: { remove: ['superseded_at'] } }] : []),
     ]);
-    // Operation 0 fails for a version that was deleted already.
-    return result.ok || result.failed.includes(0) || undefined;
+    return result.ok || undefined;
   });
 }
 

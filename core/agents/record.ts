@@ -1,15 +1,15 @@
 import type { Json } from '#core/base/json.ts';
 import type { Workspace } from '#core/base/workspace.ts';
 import type { Deps } from '#core/ports/deps.ts';
-import { getLarge, putIfLarge } from '#core/ports/large-value.ts';
+import { getLarge, MAX_INLINE_BYTES, putIfLarge } from '#core/ports/large-value.ts';
 import type { Item } from '#core/ports/table.ts';
 import type { AgentDefinition } from './definition.ts';
 import type { AgentVersion, Bundle, Install } from './version.ts';
 
 /**
  * Main table:
- * - `WS#<workspace id>#AGENT#<name> / HEAD`: the highest version number ever assigned, the current version, and a
- *   revision that grows with every change to which versions there are and can run;
+ * - `WS#<workspace id>#AGENT#<name> / HEAD`: the highest version number ever assigned, the current version, the number with
+ *   which the agent began, and a revision that grows with every change to which versions there are and can run;
  * - `WS#<workspace id>#AGENT#<name> / V#00001`: a version (gsi1: all of a workspace; gsi2: the public ones);
  * - `AGENT#<version id> / META`: the workspace, name and number of the version with that id.
  *
@@ -23,19 +23,28 @@ export const versionKey = ({ workspaceId, name, version }: Pick<AgentVersion, 'w
   sk: `V#${String(version).padStart(5, '0')}`,
 });
 export const idKey = (id: string) => ({ pk: `AGENT#${id}`, sk: 'META' });
-const definitionKey = (id: string): string => `definitions/${id}.json`;
+export const definitionKey = (id: string): string => `definitions/${id}.json`;
 
-/** An agent's HEAD item; each number is 0 before its first change. */
+/** An agent's HEAD item; each number is 0 before its first change, and `first_version` 1. */
 export type Head = {
   readonly assigned: number;
   readonly current: number;
+  /** An agent whose versions were all deleted begins again with the next number. */
+  readonly first_version: number;
   readonly revision: number;
   readonly fork_count: number;
 };
 
 export async function readHead({ main }: Pick<Deps, 'main'>, workspaceId: string, name: string): Promise<Head> {
   const item = await main.get(headKey(workspaceId, name));
-  return { assigned: 0, current: 0, revision: 0, fork_count: 0, ...(item as Partial<Head> | undefined) };
+  return {
+    assigned: 0,
+    current: 0,
+    first_version: 1,
+    revision: 0,
+    fork_count: 0,
+    ...(item as Partial<Head> | undefined),
+  };
 }
 
 /** Index of all versions of a workspace, oldest first. */
@@ -47,14 +56,24 @@ export const publicIndexKey = (createdAt: string, id: string) => ({
   gsi2sk: `${createdAt}#${id}`,
 });
 
-/** The item's member `definition`. A large definition is written to a blob, and the member is `undefined`. */
+/** A definition as the members of its version's item. A large one is in a blob, and `definition` is `undefined`. */
+export interface StoredDefinition {
+  readonly definition: Json | undefined;
+  readonly definition_bytes: number;
+}
+
+/** Writes a large definition to a blob. `announce` is called with the key before. */
 export async function storeDefinition(
   deps: Pick<Deps, 'blobs'>,
   id: string,
   definition: AgentDefinition,
-): Promise<Json | undefined> {
-  const isLarge = await putIfLarge(deps, definitionKey(id), JSON.stringify(definition));
-  return isLarge ? undefined : (definition as unknown as Json);
+  announce: (blob: string) => Promise<void> = async () => {},
+): Promise<StoredDefinition> {
+  const text = JSON.stringify(definition);
+  const definition_bytes = Buffer.byteLength(text);
+  if (definition_bytes > MAX_INLINE_BYTES) await announce(definitionKey(id));
+  const isLarge = await putIfLarge(deps, definitionKey(id), text);
+  return { definition: isLarge ? undefined : (definition as unknown as Json), definition_bytes };
 }
 
 /** What publishing decides about a version besides its definition. */
@@ -62,15 +81,16 @@ export interface VersionState {
   readonly runnable: boolean;
   readonly bundle?: Bundle;
   readonly install?: Install;
-  readonly forkedFrom?: string;
+  /** The version that it is a copy of, whose bundle and layer it uses. */
+  readonly copyOf?: Pick<AgentVersion, 'id' | 'workspaceId'>;
 }
 
 /** The item of a new version. `definition` comes from {@link storeDefinition}. */
 export function newVersionItem(
-  place: { readonly id: string; readonly workspace: Workspace; readonly name: string; readonly version: number },
-  state: VersionState & { readonly isPublic: boolean; readonly definition: Json | undefined; readonly now: string },
+  place: Pick<AgentVersion, 'id' | 'name' | 'version' | 'firstVersion'> & { readonly workspace: Workspace },
+  state: VersionState & { readonly isPublic: boolean; readonly definition: StoredDefinition; readonly now: string },
 ): Item {
-  const { id, workspace, name, version } = place;
+  const { id, workspace, name, version, firstVersion } = place;
   const { now } = state;
   return {
     ...versionKey({ workspaceId: workspace.id, name, version }),
@@ -80,20 +100,21 @@ export function newVersionItem(
     org_name: workspace.name,
     name,
     version,
+    first_version: firstVersion,
     created_at: now,
     updated_at: now,
     runnable: state.runnable,
     bundle: state.bundle && bundleItem(state.bundle),
     install: state.install && installItem(state.install),
-    forked_from: state.forkedFrom,
-    definition: state.definition,
+    forked_from: state.copyOf?.id,
+    ...state.definition,
     gsi1pk: workspaceIndex(workspace.id),
     gsi1sk: `${now}#${id}`,
     ...(state.isPublic && publicIndexKey(now, id)),
   };
 }
 
-export async function readVersion(deps: Pick<Deps, 'blobs'>, item: Item): Promise<AgentVersion> {
+export async function readVersion(deps: Pick<Deps, 'blobs' | 'clock'>, item: Item): Promise<AgentVersion> {
   let definition = item.definition as unknown as AgentDefinition | undefined;
   if (definition === undefined) {
     const text = await getLarge(deps, definitionKey(item.id as string));
@@ -107,34 +128,52 @@ export async function readVersion(deps: Pick<Deps, 'blobs'>, item: Item): Promis
     orgName: item.org_name as string,
     name: item.name as string,
     version: item.version as number,
+    firstVersion: (item.first_version as number | undefined) ?? 1,
     definition,
     createdAt: item.created_at as string,
     updatedAt: item.updated_at as string,
     runnable: item.runnable as boolean,
     bundle: item.bundle === undefined ? undefined : readBundle(item.bundle as BundleItem),
-    install: item.install === undefined ? undefined : readInstall(item.install as InstallItem),
+    install: item.install === undefined ? undefined : readInstall(item.install as InstallItem, deps.clock.now()),
     supersededAt: item.superseded_at as string | undefined,
     forkedFrom: item.forked_from as string | undefined,
   };
 }
 
-type BundleItem = ReturnType<typeof bundleItem>;
-type InstallItem = ReturnType<typeof installItem>;
+export type BundleItem = ReturnType<typeof bundleItem>;
+export type InstallItem = ReturnType<typeof installItem>;
 
-export const bundleItem = ({ sha256, sizeBytes, entrypoint, uploadedAt }: Bundle) => ({
+export const bundleItem = ({ sha256, key, sizeBytes, entrypoint, uploadedAt }: Bundle) => ({
   sha256,
+  ...(key !== undefined && { key }),
   size_bytes: sizeBytes,
   entrypoint,
   uploaded_at: uploadedAt,
 });
 
-const readBundle = ({ sha256, size_bytes, entrypoint, uploaded_at }: BundleItem): Bundle => ({
+const readBundle = ({ sha256, key, size_bytes, entrypoint, uploaded_at }: BundleItem): Bundle => ({
   sha256,
+  key,
   sizeBytes: size_bytes,
   entrypoint,
   uploadedAt: uploaded_at,
 });
 
-export const installItem = ({ runId, ...install }: Install) => ({ ...install, run_id: runId });
+export const installItem = ({ runId, heldLayer, layerSha256, ...install }: Install) => ({
+  ...install,
+  run_id: runId,
+  ...(heldLayer !== undefined && { held_layer: heldLayer }),
+  ...(layerSha256 !== undefined && { layer_sha256: layerSha256 }),
+});
 
-const readInstall = ({ run_id, ...install }: InstallItem): Install => ({ ...install, runId: run_id });
+/** Of an installation whose process has died. */
+const INTERRUPTED =
+  'The installation was interrupted: the process that ran it ended before its time was up. Upload the bundle again.';
+
+const readInstall = ({ run_id, held_layer, layer_sha256, ...install }: InstallItem, now: number): Install => ({
+  ...install,
+  ...(install.status === 'building' && install.deadline <= now && { status: 'failed', error: INTERRUPTED }),
+  runId: run_id,
+  heldLayer: held_layer,
+  layerSha256: layer_sha256,
+});

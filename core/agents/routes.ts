@@ -3,7 +3,9 @@ import { defineRoutes, raw } from '#core/http/route.ts';
 import { agentRecord, agentTree, uploadedBundle } from './schema.ts';
 
 /** `manifest/manifest.ts` checks the body: it names every problem at once and accepts the legacy forms. */
-const manifestBody = z.looseObject({}).describe('The manifest; see docs/manifest.md.');
+const manifestBody = z
+  .looseObject({})
+  .meta({ description: 'The manifest; see docs/manifest.md.', required: ['name', 'description'] });
 const newAgent = z.object({
   agent: agentRecord,
   service_key: z.string().optional(),
@@ -60,6 +62,7 @@ export const agentRoutes = defineRoutes([
   {
     operationId: 'validateAgent',
     method: 'POST',
+    storesNothing: true,
     path: '/agents/validate',
     summary: 'Check a manifest as publishing would; nothing is stored',
     fn: 'agents',
@@ -143,7 +146,7 @@ export const agentRoutes = defineRoutes([
       body: raw('multipart/form-data', 'application/json'),
     },
     response: { 200: uploadedBundle },
-    errors: ['NOT_FOUND', 'CONFLICT', 'UNPROCESSABLE'],
+    errors: ['NOT_FOUND', 'CONFLICT', 'UNPROCESSABLE', 'RATE_LIMITED'],
   },
   {
     operationId: 'getAgentTree',

@@ -32,6 +32,9 @@ export const publicAgent = z.object({
   timeout_seconds: z.number().describe('Seconds.'),
   input_schema: anyObject.nullable(),
   output_schema: anyObject.nullable(),
+  accepts_files: z.boolean(),
+  accept: strings.describe('Media types such as `image/*` and extensions such as `.pdf`; empty: all.'),
+  max_files: z.int().nullable().describe('Of one call.'),
   required_secrets: strings,
   optional_secrets: strings,
   default_skills: strings,
@@ -50,6 +53,13 @@ export const publicAgent = z.object({
   price_per_call_cents: z.int().nullable(),
 });
 
+const environment_error = z
+  .string()
+  .nullable()
+  .describe(
+    'For a failed installation: the line of pip or npm that says why, then the beginning and the end of their output.',
+  );
+
 /** The view for the agent's own workspace (`docs/interface/agents.md#records`). */
 export const agentRecord = publicAgent.extend({
   updated_at: z.iso.datetime(),
@@ -57,6 +67,7 @@ export const agentRecord = publicAgent.extend({
   runtime: anyObject.nullable(),
   loop: anyObject.nullable(),
   default_models: z.record(z.string(), z.string()),
+  model_settings: anyObject.nullable(),
   model_tasks: z.record(z.string(), z.string()).nullable(),
   environment: anyObject.nullable(),
   pip_package: z.string().nullable(),
@@ -64,6 +75,7 @@ export const agentRecord = publicAgent.extend({
   code_bundle_url: z.string().nullable().describe('Where the owners download the code bundle; null without one.'),
   runnable: z.boolean().describe('False while the code bundle or its dependencies are missing.'),
   environment_status: z.enum(['building', 'ready', 'failed']).nullable().describe('Of the installed dependencies.'),
+  environment_error,
   forked_from: z.string().nullable(),
 });
 
@@ -78,7 +90,8 @@ export const uploadedBundle = z.object({
   entrypoint: z.string().nullable(),
   status: z.enum(['processing', 'active', 'error']),
   environment_status: z.enum(['building', 'ready', 'failed']).nullable(),
-  environment_error: z.string().nullable().describe('The last lines of pip or npm.'),
+  environment_error,
+  warnings: strings.describe('Sentences about what looks like a mistake.'),
   uploaded_at: z.iso.datetime(),
   services_updated: z.int(),
 });
@@ -100,6 +113,7 @@ export const download = z.object({
   output_schema: anyObject.nullable(),
   supported_providers: strings,
   default_models: z.record(z.string(), z.string()),
+  model_settings: anyObject.nullable(),
   default_skills: strings,
   skills_locked: z.boolean(),
   dependencies: z.array(dependencies),

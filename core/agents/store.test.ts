@@ -2,8 +2,9 @@ import { describe, expect, test } from 'vitest';
 import type { Workspace } from '#core/base/workspace.ts';
 import { withoutListeners } from '#test/helpers/agents.ts';
 import { memoryDeps } from '#test/helpers/memory-deps.ts';
-import { listPublicVersions } from './catalog/store.ts';
+import { listPublicAgents } from './catalog/store.ts';
 import type { AgentDefinition } from './definition.ts';
+import { changeDefinition } from './kept/change-definition.ts';
 import { publish as publishVersion } from './publish.ts';
 import { AgentStore, findAnyVersion, resolveAgent } from './store.ts';
 
@@ -54,22 +55,9 @@ describe('finding', () => {
       await publish(name, true, name !== 'b');
     }
     await publish('private');
-    expect((await Array.fromAsync(listPublicVersions(deps))).map(({ name }) => name)).toEqual(['c', 'a']);
+    expect((await Array.fromAsync(listPublicAgents(deps))).map(({ name }) => name)).toEqual(['c', 'a']);
     const a = (await store.findVersion('a', 1))!;
-    await store.update(a, definition('a'));
-    expect((await Array.fromAsync(listPublicVersions(deps))).map(({ name }) => name)).toEqual(['c']);
+    await changeDefinition(deps, a, definition('a'));
+    expect((await Array.fromAsync(listPublicAgents(deps))).map(({ name }) => name)).toEqual(['c']);
   });
-});
-
-test('a build is read as it was set, and removed with the next bundle that needs no installation', async () => {
-  const { deps, store, publish } = setUp();
-  const version = await publish('echo', false, false);
-  const bundle = { sha256: 'ab', sizeBytes: 3, entrypoint: 'main.py', uploadedAt: '2035-06-01T12:00:00.000Z' };
-  const install = { status: 'building', layer: 'layers/x.tar.gz', runId: 'r', deadline: 5 } as const;
-  await store.setBuild(version, { bundle, install });
-  expect(await store.find(version.id)).toMatchObject({ bundle, install });
-  const item = await deps.main.get({ pk: `WS#${WORKSPACE.id}#AGENT#echo`, sk: 'V#00001' });
-  expect(item).toMatchObject({ bundle: { size_bytes: 3, uploaded_at: bundle.uploadedAt }, install: { run_id: 'r' } });
-  await store.setBuild(version, { bundle });
-  expect((await store.find(version.id))!.install).toBeUndefined();
 });

@@ -1,24 +1,9 @@
 import { findWorkspaceIdBySlug } from '#core/accounts/workspaces/store.ts';
-import type { Json } from '#core/base/json.ts';
-import { isoTime } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
-import { absent, allOf, exists, type Item, queryAll } from '#core/ports/table.ts';
-import type { AgentDefinition } from './definition.ts';
-import {
-  bundleItem,
-  headKey,
-  idKey,
-  installItem,
-  partitionOf,
-  publicIndexKey,
-  readHead,
-  readVersion,
-  storeDefinition,
-  versionKey,
-  workspaceIndex,
-} from './record.ts';
+import { exists, type Item, queryAll } from '#core/ports/table.ts';
+import { headKey, idKey, partitionOf, readHead, readVersion, versionKey, workspaceIndex } from './record.ts';
 import { parseVersion } from './references.ts';
-import type { AgentVersion, Bundle, Install } from './version.ts';
+import type { AgentVersion } from './version.ts';
 
 const MAX_NAME_LENGTH = 50;
 
@@ -32,45 +17,6 @@ export class AgentStore {
   constructor(deps: StoreDeps, workspaceId: string) {
     this.#deps = deps;
     this.#workspaceId = workspaceId;
-  }
-
-  /** Records a version's bundle and its installation. Without an installation, a former one is removed. */
-  async setBuild(
-    version: AgentVersion,
-    { bundle, install }: { bundle: Bundle; install?: Install },
-  ): Promise<AgentVersion> {
-    const result = await this.#deps.main.update(
-      versionKey(version),
-      {
-        set: {
-          bundle: bundleItem(bundle),
-          ...(install && { install: installItem(install) }),
-          updated_at: isoTime(this.#deps.clock.now()),
-        },
-        remove: install === undefined ? ['install'] : [],
-      },
-      exists(),
-    );
-    return result.ok ? readVersion(this.#deps, result.item) : version;
-  }
-
-  /** Replaces the changeable part of a definition. `undefined` when the version was deleted meanwhile. */
-  async update(version: AgentVersion, definition: AgentDefinition): Promise<AgentVersion | undefined> {
-    const stored = await storeDefinition(this.#deps, version.id, definition);
-    const listed = definition.is_public ? publicIndexKey(version.createdAt, version.id) : undefined;
-    const result = await this.#deps.main.update(
-      versionKey(version),
-      {
-        set: {
-          updated_at: isoTime(this.#deps.clock.now()),
-          ...(stored !== undefined && { definition: stored }),
-          ...listed,
-        } satisfies Record<string, Json>,
-        remove: [...(stored === undefined ? ['definition'] : []), ...(listed ? [] : ['gsi2pk', 'gsi2sk'])],
-      },
-      allOf(exists(), absent('deleted_at')),
-    );
-    return result.ok ? readVersion(this.#deps, result.item) : undefined;
   }
 
   /** Counts a fork of the agent, for the confirmation that deleting it needs. */

@@ -1,17 +1,22 @@
+import { beginInstallation, endInstallation } from '#core/accounts/limits/installations.ts';
 import { PlatformError } from '#core/base/errors.ts';
+import type { Workspace } from '#core/base/workspace.ts';
 import { mediaType, readJson } from '#core/http/body.ts';
 import { directLimit } from '#core/http/direct-limit.ts';
 import { readMultipart } from '#core/http/multipart.ts';
 import { isoTime } from '#core/ports/clock.ts';
 import type { Deps, InstallJob } from '#core/ports/deps.ts';
-import { type BundleReport, inspectBundle } from './bundle/bundle.ts';
-import { detectEntrypoint } from './bundle/entrypoint.ts';
-import { planInstall } from './bundle/install-plan.ts';
+import type { BundleContents } from './bundle/bundle-contents.ts';
+import { registryTargets } from './bundle/registries.ts';
+import { checkBundle } from './checks/checks.ts';
+import { announceBlob } from './kept/blobs.ts';
+import { attachBundle, attachLayer } from './kept/builds.ts';
+import { layerOf } from './kept/layers.ts';
 import { makeCurrent, type PublishDeps } from './publish.ts';
 import { versionName } from './references.ts';
 import { AgentStore } from './store.ts';
 import { readUploads } from './uploads/store.ts';
-import { type AgentVersion, type Bundle, bundleKey, type Install } from './version.ts';
+import { type AgentVersion, type Bundle, type Install, newBundleKey, newLayerKey } from './version.ts';
 
 /** Multipart adds some lines around the file. */
 const MULTIPART_OVERHEAD_BYTES = 64 * 1024;
@@ -20,7 +25,7 @@ const UPLOAD_WAIT_MS = 10_000;
 /** How often the record is read while another process installs. */
 const UPLOAD_POLL_MS = 500;
 
-type UploadDeps = PublishDeps & Pick<Deps, 'config' | 'sandbox' | 'startInstall'>;
+type UploadDeps = PublishDeps & Pick<Deps, 'config' | 'counters' | 'sandbox' | 'startInstall'>;
 
 /**
  * The zip in the body of an upload: the part `file` or `bundle` of a multipart body, or the earlier upload of the
@@ -72,45 +77,79 @@ export function checkTakesBundle({ definition: { execution_engine: engine } }: A
 
 /** A version's code after an upload; `install` is absent when there is nothing to install. */
 export interface StoredBundle {
-  readonly report: BundleReport;
+  readonly contents: BundleContents;
   readonly bundle: Bundle;
   readonly install?: Install;
+  /** How many services moved to the version with this upload. */
+  readonly servicesUpdated: number;
 }
 
 /**
  * Checks a zip, stores it as the code of a version and installs its dependencies; the run `runId` shows the installation.
- * Returns once the version can run or has failed, or after ten seconds. Throws INVALID_INPUT, CONFLICT.
+ * Returns once the version can run or has failed, or after ten seconds. Throws INVALID_INPUT, CONFLICT, NOT_FOUND,
+ * STORAGE_QUOTA_EXCEEDED; RATE_LIMITED, with nothing stored, when the workspace has too many installations under way or
+ * its time for checks is used up.
+ *
+ * @param workspace that of the version
  */
 export async function storeBundle(
   deps: UploadDeps,
+  workspace: Workspace,
   version: AgentVersion,
   zip: Uint8Array,
   { entrypoint, runId }: { readonly entrypoint: string | undefined; readonly runId: string },
 ): Promise<StoredBundle> {
-  const report = await inspectBundle(zip);
-  const isBuilding = version.install?.status === 'building' && version.install.deadline > deps.clock.now();
-  checkSameCode(version, report, isBuilding);
-  if (isBuilding) return { report, bundle: version.bundle!, install: version.install };
+  const { interpreters } = await deps.sandbox.status();
+  const use = { version, entrypoint, interpreters, registries: registryTargets(deps.config) };
+  const contents = await checkBundle(deps, workspace, zip, use);
+  const isBuilding = version.install?.status === 'building';
+  checkSameCode(version, contents, isBuilding);
+  if (isBuilding) return { contents, bundle: version.bundle!, install: version.install, servicesUpdated: 0 };
 
+  const { sha256, layerHash: hash } = contents;
+  const known = version.bundle?.sha256 === sha256 ? version.bundle.key : undefined;
+  const key = known ?? newBundleKey(sha256, runId);
   const bundle: Bundle = {
-    sha256: report.sha256,
-    sizeBytes: report.bytes.byteLength,
-    entrypoint: detectEntrypoint(report, version.definition, entrypoint) ?? null,
+    sha256,
+    key,
+    sizeBytes: zip.byteLength,
+    entrypoint: contents.entrypoint,
     uploadedAt: isoTime(deps.clock.now()),
   };
-  await deps.blobs.put(bundleKey(bundle.sha256), report.bytes);
-  const install = await newInstall(deps, version, report, runId);
-  const stored = await new AgentStore(deps, version.workspaceId).setBuild(version, { bundle, install });
-  if (install?.status === 'building') {
-    return { report, bundle, install: await waitForInstall(deps, stored, { versionId: version.id, runId }) };
+  const install = hash === undefined ? undefined : newInstall(deps, version, hash, runId);
+  const store = async () => {
+    if (known === undefined) {
+      await announceBlob(deps, key);
+      await deps.blobs.put(key, zip);
+    }
+    return attachBundle(deps, version, { bundle, install });
+  };
+  const isBuilt = install?.status !== 'building' || (await layerOf(deps, version.workspaceId, hash!)) !== undefined;
+  let stored: AgentVersion | undefined;
+  if (isBuilt) {
+    stored = await store();
+    const ready = install?.status === 'building' ? await attachLayer(deps, stored, hash!) : stored;
+    if (ready !== undefined) {
+      const servicesUpdated = await makeCurrent(deps, ready);
+      return { contents, bundle, install: ready.install, servicesUpdated };
+    }
+    // The layer's last version has just been removed for good.
   }
-  await makeCurrent(deps, stored);
-  return { report, bundle, install };
+  await beginInstallation(deps, workspace, install!);
+  try {
+    const job = { versionId: version.id, runId };
+    const ended = await waitForInstall(deps, stored ?? (await store()), job);
+    // The installation moves them, also after this answer.
+    return { contents, bundle, install: ended, servicesUpdated: 0 };
+  } catch (error) {
+    await endInstallation(deps, workspace.id, runId);
+    throw error;
+  }
 }
 
 /** A version's code does not change: a second upload must bring the same bytes, or replace code that cannot run. */
-function checkSameCode(version: AgentVersion, report: BundleReport, isBuilding: boolean): void {
-  if (version.bundle === undefined || version.bundle.sha256 === report.sha256) return;
+function checkSameCode(version: AgentVersion, { sha256 }: BundleContents, isBuilding: boolean): void {
+  if (version.bundle === undefined || version.bundle.sha256 === sha256) return;
   const name = `${version.name} ${versionName(version.version)}`;
   if (version.runnable) {
     throw new PlatformError('CONFLICT', `${name} has other code already: publish a new version for this one.`);
@@ -120,21 +159,11 @@ function checkSameCode(version: AgentVersion, report: BundleReport, isBuilding: 
   }
 }
 
-/** The installation that a bundle needs: `ready` when its layer exists already, `undefined` when it needs none. */
-async function newInstall(
-  deps: UploadDeps,
-  version: AgentVersion,
-  report: BundleReport,
-  runId: string,
-): Promise<Install | undefined> {
-  const plan = await planInstall(deps, version, report);
-  if (plan === undefined) return undefined;
-  return {
-    status: (await deps.blobs.size(plan.layer)) === undefined ? 'building' : 'ready',
-    layer: plan.layer,
-    runId,
-    deadline: deps.clock.now() + deps.config.installTimeoutMs,
-  };
+/** The installation of a layer with this hash: the present one, or one to begin. */
+function newInstall(deps: UploadDeps, version: AgentVersion, hash: string, runId: string): Install {
+  if (version.install?.heldLayer === hash) return version.install;
+  const deadline = deps.clock.now() + deps.config.installTimeoutMs;
+  return { status: 'building', layer: newLayerKey(hash, runId), runId, deadline };
 }
 
 /** Starts an installation, and returns its state when it has ended, or after ten seconds. */

@@ -11,6 +11,8 @@ export interface AgentVersion {
   readonly orgName: string;
   readonly name: string;
   readonly version: number;
+  /** The number with which its agent began: more than 1 where an agent of the same name was deleted before. */
+  readonly firstVersion: number;
   readonly definition: AgentDefinition;
   readonly createdAt: string;
   readonly updatedAt: string;
@@ -28,8 +30,10 @@ export interface AgentVersion {
 }
 
 export interface Bundle {
-  /** Hex; also the last segment of the blob key. */
+  /** Hex. */
   readonly sha256: string;
+  /** Blob key; absent for bundles of version 0.1.0. */
+  readonly key?: string;
   readonly sizeBytes: number;
   readonly entrypoint: string | null;
   readonly uploadedAt: string;
@@ -40,15 +44,22 @@ export interface Install {
   readonly status: 'building' | 'ready' | 'failed';
   /** Blob key of the layer. */
   readonly layer: string;
+  /** SHA-256 of that blob, hex; absent until it is there, and for layers of version 0.1.0. */
+  readonly layerSha256?: string;
+  /** Hash of what decides the layer's content, once the version counts as using it (`core/agents/kept`). */
+  readonly heldLayer?: string;
   /** The run that shows what pip or npm printed. */
   readonly runId: string;
-  /** For `failed`: the last lines. */
+  /** For `failed`: the line that says why; then, where there was output, an empty line and its beginning and end. */
   readonly error?: string;
-  /** For `building`: epoch milliseconds; past it, the installing process has died. */
+  /** Epoch milliseconds. Who has not installed until then has died: a later reader gets `failed` instead of `building`. */
   readonly deadline: number;
 }
 
-export const bundleKey = (sha256: string): string => `bundles/${sha256}.zip`;
+/** The last segment stands for the content: caches of bundles use it. */
+export const newBundleKey = (sha256: string, uploadId: string): string => `bundles/${uploadId}/${sha256}.zip`;
+export const bundleKey = ({ sha256, key }: Pick<Bundle, 'sha256' | 'key'>): string => key ?? `bundles/${sha256}.zip`;
+export const newLayerKey = (hash: string, runId: string): string => `layers/${hash}-${runId}.tar.gz`;
 
 /** When a superseded version stops answering. */
 export const sunsetOf = (version: AgentVersion): number | undefined =>

@@ -1,4 +1,5 @@
 import type * as z from 'zod';
+import { fileRulesOf } from './file-rules.ts';
 import { versionName } from './references.ts';
 import type { agentRecord, download, publicAgent, uploadedBundle } from './schema.ts';
 import type { StoredBundle } from './upload.ts';
@@ -32,6 +33,7 @@ const manifestView = ({ definition }: AgentVersion) => ({
 export function publicView(version: AgentVersion): PublicAgent {
   const { definition } = version;
   const sourceAvailable = definition.allow_local_download && !isPaid(version);
+  const files = fileRulesOf(definition);
   return {
     id: version.id,
     org_id: version.workspaceId,
@@ -50,6 +52,9 @@ export function publicView(version: AgentVersion): PublicAgent {
     timeout_seconds: definition.timeout_seconds,
     input_schema: definition.input_schema,
     output_schema: definition.output_schema,
+    accepts_files: files.accepts,
+    accept: [...files.accept],
+    max_files: files.max,
     required_secrets: definition.required_secrets,
     optional_secrets: definition.optional_secrets,
     default_skills: definition.default_skills,
@@ -83,6 +88,7 @@ export function ownerView(version: AgentVersion): AgentRecord {
     runtime: definition.runtime,
     loop: definition.loop && { ...definition.loop, custom_tools: definition.custom_tools },
     default_models: definition.default_models,
+    model_settings: definition.model_settings ? { ...definition.model_settings } : null,
     model_tasks: definition.model_tasks,
     environment: definition.environment,
     pip_package: definition.pip_package,
@@ -90,6 +96,7 @@ export function ownerView(version: AgentVersion): AgentRecord {
     code_bundle_url: version.bundle ? `/agents/${version.id}/bundle` : null,
     runnable: version.runnable,
     environment_status: version.install?.status ?? null,
+    environment_error: version.install?.error ?? null,
     forked_from: version.forkedFrom ?? null,
   };
 }
@@ -107,17 +114,23 @@ export function downloadView(version: AgentVersion): z.input<typeof download> {
   };
 }
 
-export const uploadView = ({ report, bundle, install }: StoredBundle): z.input<typeof uploadedBundle> => ({
+export const uploadView = ({
+  contents,
+  bundle,
+  install,
+  servicesUpdated,
+}: StoredBundle): z.input<typeof uploadedBundle> => ({
   success: true,
   code_hash: bundle.sha256,
   bundle_id: bundle.sha256,
   bundle_size_bytes: bundle.sizeBytes,
   size_bytes: bundle.sizeBytes,
-  file_count: report.files.length,
+  file_count: contents.fileCount,
   entrypoint: bundle.entrypoint,
   status: install?.status === 'failed' ? 'error' : install?.status === 'building' ? 'processing' : 'active',
   environment_status: install?.status ?? null,
   environment_error: install?.error ?? null,
+  warnings: [...contents.warnings],
   uploaded_at: bundle.uploadedAt,
-  services_updated: 0,
+  services_updated: servicesUpdated,
 });

@@ -26,7 +26,10 @@ async function ofRun(
   if (found === undefined || context === undefined || !isSame(hashKey(presented), context.keyHash)) return undefined;
   const { status, deadline } = found.run;
   if (status !== 'running' || deadline <= deps.clock.now()) return undefined;
-  return { kind: 'run', runId, deadline, context, workspace: context.workspace, name: context.chain.at(-1)! };
+  // Runs that began before there were grants have no list.
+  const { foreign = [] } = context as Partial<RunContext>;
+  const name = context.chain.at(-1)!;
+  return { kind: 'run', runId, deadline, context: { ...context, foreign }, workspace: context.workspace, name };
 }
 
 async function ofStaticKey(deps: ServiceKeyDeps, presented: string): Promise<StaticCaller | undefined> {

@@ -1,7 +1,9 @@
 import { Hono } from 'hono';
 import type * as z from 'zod';
+import { checkScope } from '#core/accounts/grants/rights.ts';
 import { AddressLimits } from '#core/accounts/limits/address.ts';
 import { callsLeft } from '#core/accounts/limits/admission.ts';
+import { refuseWithoutTime } from '#core/accounts/limits/check-time.ts';
 import { type LimitError, type RateLimit, rateLimitHeaders } from '#core/accounts/limits/rate-limit.ts';
 import type { Caller } from '#core/base/caller.ts';
 import { isPlatformError, PlatformError } from '#core/base/errors.ts';
@@ -9,8 +11,9 @@ import type { Workspace } from '#core/base/workspace.ts';
 import { readJson } from '#core/http/body.ts';
 import { errorResponse } from '#core/http/envelope.ts';
 import { requestIdOf } from '#core/http/request-id.ts';
-import { type Incoming, isCountedByAddress, isRaw, type RawAnswer, type Route } from '#core/http/route.ts';
+import { type Incoming, isCountedByAddress, isRaw, type RawAnswer, type Route, stores } from '#core/http/route.ts';
 import type { Deps } from '#core/ports/deps.ts';
+import { checkSpace } from '#core/ports/space.ts';
 import { authenticate } from './auth.ts';
 
 /** For management routes. Calls and uploads read their bodies under limits of their own. */
@@ -31,7 +34,7 @@ interface AnyOutgoing {
 export type App = (request: Request, address?: string) => Promise<Response>;
 
 /** Dependencies of the pipeline itself; handlers have their own. */
-type AppDeps = Pick<Deps, 'config' | 'main' | 'runs' | 'counters' | 'clock' | 'ids' | 'log'>;
+type AppDeps = Pick<Deps, 'config' | 'main' | 'runs' | 'counters' | 'clock' | 'ids' | 'log' | 'space'>;
 
 /**
  * The API as one function, the same on Lambda and locally. Every request passes the same steps: request id, match,
@@ -114,9 +117,10 @@ async function serve(
 ): Promise<Response> {
   const receivedAt = deps.clock.now();
   const caller = await identify(deps, route, request.headers, params.workspace_id, exchange);
+  if (route.admits && caller) await refuseWithoutTime(deps, caller.workspace);
   const showLeft = async () => caller && showCallsLeft(deps, caller.workspace, exchange);
   const [answer] = await Promise.allSettled([
-    handle(route, handler, request, { params, caller, receivedAt, ...exchange }),
+    handle(deps, route, handler, request, { params, caller, receivedAt, ...exchange }),
     route.admits || showLeft(),
   ]);
   const limit = answer.status === 'rejected' ? limitIn(answer.reason) : undefined;
@@ -129,11 +133,13 @@ async function serve(
 
 /** Parses, authorises, and calls the handler. */
 async function handle(
+  deps: Pick<AppDeps, 'main' | 'space'>,
   route: Route,
   handler: AnyHandlers[string],
   request: Request,
   { params, caller, ...rest }: Exchange & { params: Record<string, string>; caller?: Caller; receivedAt: number },
 ): Promise<AnyOutgoing> {
+  if (stores(route)) await checkSpace(deps);
   const schemas = route.request ?? {};
   const query = schemas.query && parse('query', schemas.query, queryOf(request.url));
   const headers = schemas.headers && parse('header', schemas.headers, Object.fromEntries(request.headers));
@@ -142,6 +148,7 @@ async function handle(
   if (route.role === 'owner' && caller?.role !== 'owner') {
     throw new PlatformError('FORBIDDEN', `Only an owner of the workspace "${caller?.workspace.slug}" may do this.`);
   }
+  if (route.scope !== undefined && caller?.agent) await checkScope(deps, caller.agent, route.scope);
   return handler({
     params,
     query,
@@ -290,21 +297,38 @@ function methodNotAllowed(method: string, there: readonly Route[], exchange: Exc
 }
 
 /**
- * Whether a path matches a row, whatever the method. First segments of fixed paths never stand for an org: otherwise a
- * mistyped management path would be answered as the call of an agent.
+ * Whether a row is among those of a path, whatever the method. Rows of the most specific address count alone: nothing
+ * else is at `/agents/validate`, although it looks like `/agents/{id}`. First segments of fixed paths never stand for an
+ * org: otherwise a mistyped management path would be answered as the call of an agent.
  */
 function pathMatcher(routes: readonly Route[]): (route: Route, path: string) => boolean {
   const isFree = (segment: string) => segment.startsWith('{');
   const fixed = new Set(routes.map((route) => route.path.split('/')[1]!).filter((first) => !isFree(first)));
-  const segments = new Map(routes.map((route) => [route, route.path.split('/')]));
-  return (route, path) => {
-    const wanted = segments.get(route)!;
-    const given = path.split('/');
+  const addresses = new Map(routes.map(({ path }) => [path, path.split('/')]));
+  const fits = (wanted: readonly string[], given: readonly string[]): boolean => {
     if (wanted.length !== given.length || (isFree(wanted[1]!) && fixed.has(given[1]!))) return false;
     return wanted.every((segment, i) => {
       const { length } = given[i]!;
       return isFree(segment) ? length > 0 && length <= MAX_SEGMENT_LENGTH : segment === given[i];
     });
+  };
+  const moreSpecific = new Map(
+    [...addresses].map(([path, segments]) => {
+      const covers = (other: readonly string[]) =>
+        other.length === segments.length &&
+        segments.every((segment, i) => segment === other[i] || (i > 1 && isFree(segment)));
+      return [
+        path,
+        [...addresses].filter(([other, there]) => other !== path && covers(there)).map(([, there]) => there),
+      ];
+    }),
+  );
+  return (route, path) => {
+    const given = path.split('/');
+    return (
+      fits(addresses.get(route.path)!, given) &&
+      !moreSpecific.get(route.path)!.some((segments) => fits(segments, given))
+    );
   };
 }
 

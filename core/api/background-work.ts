@@ -1,18 +1,25 @@
+import { collectGarbage } from '#core/agents/kept/removal.ts';
 import { purgeUploads } from '#core/agents/uploads/store.ts';
 import { fireDue, fireOverdue, sweepScheduleRuns } from '#core/automation/schedules/fire.ts';
 import { reconcileTimers } from '#core/automation/schedules/timers.ts';
+import { applyServices } from '#core/services/apply.ts';
+import { keepServices } from '#core/services/sweep.ts';
 import type { BackgroundName } from './background.ts';
 import { install } from './install.ts';
-import { finishLostRuns, retryDeliveries } from './sweeps.ts';
+import { deleteExpiredBlobs, finishLostRuns, retryDeliveries } from './sweeps.ts';
 
 /** The code of every row of the background table, for a host that runs them all. Deployed functions import their own. */
 export const allWork = {
   finishLostRuns,
   retryDeliveries,
   deleteExpiredUploads: purgeUploads,
+  deleteExpiredBlobs,
+  collectGarbage,
   runDueSchedule: fireDue,
   runOverdueSchedules: fireOverdue,
   resumeScheduleRuns: sweepScheduleRuns,
   repairTimers: reconcileTimers,
+  keepServices,
+  applyServices,
   install,
 } satisfies Record<BackgroundName, unknown>;

@@ -36,6 +36,16 @@ export const BACKGROUND = {
     local: { everySeconds: 30 },
     aws: { notNeeded: "the bucket's lifecycle rule deletes them (lib/stacks/data-stack.ts)" },
   },
+  deleteExpiredBlobs: {
+    about: 'Deletes bodies of runs, kept answers and uploads that are older than their records.',
+    local: { everySeconds: 3600 },
+    aws: { notNeeded: "the bucket's lifecycle rules delete them (lib/stacks/data-stack.ts)" },
+  },
+  collectGarbage: {
+    about: 'Removes for good what deleted agents leave, and recounts what workspaces use.',
+    local: { everySeconds: 600 },
+    aws: { everyMinutes: 30, fn: 'collector' },
+  },
   runDueSchedule: {
     about: 'Runs a schedule whose timer fired.',
     local: { by: 'ClockTimers' },
@@ -55,6 +65,16 @@ export const BACKGROUND = {
     about: 'Brings EventBridge schedules into line with the table.',
     local: { notNeeded: 'ClockTimers keeps no timers beside the table' },
     aws: { everyMinutes: 30, fn: 'timer-sweeper' },
+  },
+  keepServices: {
+    about: 'Compares services with what the host has, repairs what differs, and meters what runs.',
+    local: { everySeconds: 60 },
+    aws: { notNeeded: 'AWS keeps no services yet' },
+  },
+  applyServices: {
+    about: 'Tells the host about services that another function has changed.',
+    local: { by: 'wakeServices' },
+    aws: { notNeeded: 'AWS keeps no services yet' },
   },
   install: {
     about: "Installs an uploaded bundle's dependencies, which may take longer than the upload's answer may.",

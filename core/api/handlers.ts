@@ -1,14 +1,18 @@
+import { grantHandlers } from '#core/accounts/grants/handlers.ts';
 import { keyHandlers } from '#core/accounts/keys/handlers.ts';
+import { resourceHandlers } from '#core/accounts/resources/handlers.ts';
 import { secretHandlers } from '#core/accounts/secrets/handlers.ts';
 import { serviceKeyHandlers } from '#core/accounts/service-keys/handlers.ts';
 import { workspaceHandlers } from '#core/accounts/workspaces/handlers.ts';
-import { findOwn } from '#core/agents/access.ts';
+import { findOwn, findVisible } from '#core/agents/access.ts';
 import { catalogHandlers } from '#core/agents/catalog/handlers.ts';
 import { downloadHandlers } from '#core/agents/downloads/handlers.ts';
 import { agentHandlers } from '#core/agents/handlers.ts';
+import { agentUseReader } from '#core/agents/kept/ledger.ts';
 import { uploadHandlers } from '#core/agents/uploads/handlers.ts';
 import { alertHandlers } from '#core/automation/alerts/handlers.ts';
 import { scheduleHandlers } from '#core/automation/schedules/handlers.ts';
+import { scheduleUse } from '#core/automation/schedules/store.ts';
 import { scheduleTriggerHandlers } from '#core/automation/schedules/trigger.ts';
 import { webhookDeliveryHandlers, webhookHandlers } from '#core/automation/webhooks/handlers.ts';
 import { creditHandlers } from '#core/billing/credits/handlers.ts';
@@ -18,10 +22,13 @@ import type { AllDeps } from '#core/ports/deps.ts';
 import { callHandlers } from '#core/running/calls/handlers.ts';
 import { agentLogHandlers } from '#core/runs/agent-logs/handlers.ts';
 import { runHandlers } from '#core/runs/handlers.ts';
+import { serviceHandlers } from '#core/services/handlers.ts';
+import { serviceUse } from '#core/services/store.ts';
 import { messageHandlers } from '#core/workbench/messages/handlers.ts';
 import { storageHandlers } from '#core/workbench/storage/handlers.ts';
+import { documentUse } from '#core/workbench/storage/store.ts';
 import { taskHandlers } from '#core/workbench/tasks/handlers.ts';
-import { agentListeners } from './listeners.ts';
+import { agentListeners, secretListeners } from './listeners.ts';
 import { metaHandlers } from './meta/handlers.ts';
 import type { routes } from './routes.ts';
 
@@ -47,6 +54,7 @@ export const agents = (
   ...agentHandlers({ ...deps, listeners: agentListeners(deps) }),
   ...agentLogHandlers(deps),
   ...serviceKeyHandlers(deps, findOwn),
+  ...grantHandlers(deps, findVisible),
 });
 export const billing = creditHandlers;
 export const calls = (
@@ -61,7 +69,9 @@ export const schedules = (deps: DepsOf<typeof scheduleHandlers | typeof alertHan
   ...alertHandlers(deps),
   ...webhookHandlers(deps),
 });
-export const secrets = secretHandlers;
+export const secrets = (deps: Parameters<typeof secretHandlers>[0] & Parameters<typeof secretListeners>[0]) =>
+  secretHandlers(deps, secretListeners(deps));
+export const services = serviceHandlers;
 export const storage = storageHandlers;
 export const tasks = (deps: DepsOf<typeof taskHandlers | typeof messageHandlers>) => ({
   ...taskHandlers(deps),
@@ -69,7 +79,10 @@ export const tasks = (deps: DepsOf<typeof taskHandlers | typeof messageHandlers>
 });
 export const uploads = uploadHandlers;
 export const usage = usageHandlers;
-export const workspaces = workspaceHandlers;
+export const workspaces = (deps: DepsOf<typeof workspaceHandlers> & Parameters<typeof resourceHandlers>[0]) => ({
+  ...workspaceHandlers(deps),
+  ...resourceHandlers(deps, [agentUseReader(deps), scheduleUse(deps), serviceUse(deps), documentUse(deps)]),
+});
 
 /** Every handler of the route table, for a host that serves all of it. */
 export const allHandlers = (deps: AllDeps): Handlers<typeof routes> => ({
@@ -83,6 +96,7 @@ export const allHandlers = (deps: AllDeps): Handlers<typeof routes> => ({
   ...runs(deps),
   ...schedules(deps),
   ...secrets(deps),
+  ...services(deps),
   ...storage(deps),
   ...tasks(deps),
   ...uploads(deps),

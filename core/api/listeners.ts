@@ -1,16 +1,33 @@
+import type { SecretListeners } from '#core/accounts/secrets/listeners.ts';
 import type { AgentListeners } from '#core/agents/listeners.ts';
 import { SCHEDULE_ALERT, scheduleAlertListener } from '#core/automation/alerts/schedule-alerts.ts';
 import { moveSchedulesToCurrentVersion } from '#core/automation/schedules/follow-versions.ts';
 import type { DeliveryListeners } from '#core/outbound/deliveries.ts';
 import type { Deps } from '#core/ports/deps.ts';
+import { SERVICE_ALERT, serviceAlertListener } from '#core/services/alerts.ts';
+import { moveServicesToCurrentVersion } from '#core/services/follow-versions.ts';
+import { restartUsersOf } from '#core/services/secret-changes.ts';
 
 /** Connects what changes in a lower wing with what higher wings do about it. */
 export const agentListeners = (
-  deps: Pick<Deps, 'main' | 'blobs' | 'clock' | 'ids' | 'config' | 'log'>,
+  deps: Pick<Deps, 'main' | 'blobs' | 'clock' | 'ids' | 'config' | 'log' | 'wakeServices'>,
 ): AgentListeners => ({
-  currentVersionChanged: (agent) => moveSchedulesToCurrentVersion(deps, agent),
+  async currentVersionChanged(agent) {
+    const [, servicesUpdated] = await Promise.all([
+      moveSchedulesToCurrentVersion(deps, agent),
+      moveServicesToCurrentVersion(deps, agent),
+    ]);
+    return { servicesUpdated };
+  },
+});
+
+export const secretListeners = (
+  deps: Pick<Deps, 'main' | 'clock' | 'ids' | 'config' | 'log' | 'wakeServices'>,
+): SecretListeners => ({
+  secretChanged: (workspaceId, name) => restartUsersOf(deps, workspaceId, name),
 });
 
 export const deliveryListeners = (deps: Pick<Deps, 'main' | 'clock' | 'ids' | 'config'>): DeliveryListeners => ({
   [SCHEDULE_ALERT]: scheduleAlertListener(deps),
+  [SERVICE_ALERT]: serviceAlertListener(deps),
 });

@@ -2,6 +2,7 @@ import { existsSync, readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import { parseConfig } from '#core/base/config.ts';
 import { pathParameters, type Route } from '#core/http/route.ts';
+import { endlessSpace } from '#core/ports/space.ts';
 import { openApiPage } from '../../scripts/write-docs.ts';
 import { metaHandlers } from './meta/handlers.ts';
 import { openApiDocument } from './openapi.ts';
@@ -50,7 +51,10 @@ test('every reference resolves from the root of the document', () => {
 });
 
 test('says where it is served', async () => {
-  const { getOpenApi } = metaHandlers({ config: parseConfig({ PLATFORM_BASE_URL: 'https://agents.example.org' }) });
+  const { getOpenApi } = metaHandlers({
+    config: parseConfig({ PLATFORM_BASE_URL: 'https://agents.example.org' }),
+    space: endlessSpace,
+  });
   const { body } = await getOpenApi({} as Parameters<typeof getOpenApi>[0]);
   expect(body).toMatchObject({ servers: [{ url: 'https://agents.example.org' }] });
 });

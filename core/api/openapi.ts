@@ -26,8 +26,19 @@ const atRoot = <T extends object>(schema: T): T =>
 
 function content(body: z.ZodType | RawBody, io: 'input' | 'output', components: Components): JsonObject {
   if (!isRaw(body)) return { 'application/json': { schema: schemaOf(body, io, components) } };
-  return Object.fromEntries(body.raw.map((type) => [type, {}]));
+  // Client generators leave out operations with a body that has no schema.
+  const schemaFor = (mediaType: string): JsonObject => {
+    if (mediaType === 'multipart/form-data') return { type: 'object' };
+    if (!mediaType.endsWith('json')) return { type: 'string', format: 'binary' };
+    const shape = body.shapes?.[mediaType];
+    return shape ? schemaOf(shape, io, components) : {};
+  };
+  return Object.fromEntries(body.raw.map((type) => [type, { schema: schemaFor(type) }]));
 }
+
+/** A missing JSON body counts as an empty object (`core/api/app.ts`). */
+const isOptional = (body: z.ZodType | RawBody): boolean =>
+  isRaw(body) ? body.optional === true : body.safeParse({}).success;
 
 function parameters(route: Route, components: Components): JsonObject[] {
   const listed = (place: 'query' | 'header', schema: z.ZodObject | undefined): JsonObject[] =>
@@ -37,7 +48,11 @@ function parameters(route: Route, components: Components): JsonObject[] {
       return { name, in: place, required: !optional, ...(description !== undefined && { description }), schema: rest };
     });
   return [
-    ...pathParameters(route.path).map((name) => ({ name, in: 'path', required: true, schema: { type: 'string' } })),
+    ...pathParameters(route.path).map((name) => {
+      const shape = route.request?.params?.shape[name] as z.ZodType | undefined;
+      const schema = shape ? schemaOf(shape, 'input', components) : { type: 'string' };
+      return { name, in: 'path', required: true, schema };
+    }),
     ...listed('query', route.request?.query),
     ...listed('header', route.request?.headers),
   ];
@@ -76,8 +91,19 @@ const errorSchema: JsonObject = {
         suggested_wait_time: { type: 'integer', description: 'Seconds.' },
         hint: { type: 'string' },
         category: { enum: ['code_error', 'setup_error'] },
+        cause: { enum: ['max_turns', 'max_cost_usd', 'stuck'] },
         user_message: { type: 'string' },
-        stderr_tail: { type: 'string' },
+        stderr_tail: { type: 'string', description: 'The last 500 characters.' },
+        details: {
+          type: 'object',
+          description: 'What a program left behind.',
+          required: ['log'],
+          properties: {
+            exit_code: { type: 'integer' },
+            stderr: { type: 'string', description: 'Its beginning and its end, 4 KB.' },
+            log: { type: 'string', description: "Path of the run's log." },
+          },
+        },
       },
     },
     metadata: { type: 'object', required: ['request_id'], properties: { request_id: { type: 'string' } } },
@@ -98,7 +124,9 @@ export function openApiDocument(): JsonObject {
         tags: [route.fn],
         ...(route.auth !== 'key' && { security: [] }),
         parameters: parameters(route, components),
-        ...(body && { requestBody: { content: content(body, 'input', components) } }),
+        ...(body && {
+          requestBody: { required: !isOptional(body), content: content(body, 'input', components) },
+        }),
         responses: responses(route, components),
       },
     };

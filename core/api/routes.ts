@@ -1,4 +1,6 @@
+import { grantRoutes } from '#core/accounts/grants/routes.ts';
 import { keyRoutes } from '#core/accounts/keys/routes.ts';
+import { resourceRoutes } from '#core/accounts/resources/routes.ts';
 import { secretRoutes } from '#core/accounts/secrets/routes.ts';
 import { serviceKeyRoutes } from '#core/accounts/service-keys/routes.ts';
 import { workspaceRoutes } from '#core/accounts/workspaces/routes.ts';
@@ -15,6 +17,7 @@ import type { Route } from '#core/http/route.ts';
 import { callRoutes } from '#core/running/calls/routes.ts';
 import { agentLogRoutes } from '#core/runs/agent-logs/routes.ts';
 import { runRoutes } from '#core/runs/routes.ts';
+import { serviceRoutes } from '#core/services/routes.ts';
 import { messageRoutes } from '#core/workbench/messages/routes.ts';
 import { storageRoutes } from '#core/workbench/storage/routes.ts';
 import { taskRoutes } from '#core/workbench/tasks/routes.ts';
@@ -25,7 +28,9 @@ export const routes = [
   ...metaRoutes,
   ...keyRoutes,
   ...workspaceRoutes,
+  ...resourceRoutes,
   ...secretRoutes,
+  ...grantRoutes,
   ...taskRoutes,
   ...messageRoutes,
   ...storageRoutes,
@@ -42,6 +47,7 @@ export const routes = [
   ...webhookRoutes,
   ...webhookDeliveryRoutes,
   ...scheduleTriggerRoutes,
+  ...serviceRoutes,
   ...uploadRoutes,
   ...callRoutes,
 ] as const satisfies readonly Route[];

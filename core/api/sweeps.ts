@@ -1,5 +1,8 @@
+import type { Config } from '#core/base/config.ts';
 import { sweepHolds } from '#core/billing/credits/ledger.ts';
 import { sweepDeliveries } from '#core/outbound/deliveries.ts';
+import { blobLifetimes } from '#core/ports/blob-lifetimes.ts';
+import type { Clock } from '#core/ports/clock.ts';
 import { sweepLostRuns } from '#core/runs/sweep.ts';
 import { deliveryListeners } from './listeners.ts';
 
@@ -14,3 +17,20 @@ export async function finishLostRuns(deps: DepsOf<typeof sweepLostRuns> & DepsOf
 export const retryDeliveries = (
   deps: DepsOf<typeof sweepDeliveries> & DepsOf<typeof deliveryListeners>,
 ): Promise<void> => sweepDeliveries(deps, deliveryListeners(deps));
+
+const DAY_MS = 86_400_000;
+
+/** Deletes blobs past their lifetime, on a host that does not do so by itself. */
+export async function deleteExpiredBlobs({
+  blobs,
+  clock,
+  config,
+}: {
+  readonly blobs: { deleteWrittenBefore(prefix: string, time: number): Promise<void> };
+  readonly clock: Clock;
+  readonly config: Pick<Config, 'runRetentionDays'>;
+}): Promise<void> {
+  for (const { prefix, days } of blobLifetimes(config.runRetentionDays)) {
+    await blobs.deleteWrittenBefore(prefix, clock.now() - days * DAY_MS);
+  }
+}

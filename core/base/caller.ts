@@ -50,6 +50,18 @@ export interface Budget {
   readonly cap: number;
 }
 
+/** A version of an agent that runs for another workspace than its own. */
+export interface ForeignAgent {
+  /** The agent's own. */
+  readonly workspaceId: string;
+  /** Slug of that workspace. */
+  readonly org: string;
+  readonly name: string;
+  readonly version: number;
+  /** Its agent began with this version: an agent of the same name that was deleted before had smaller numbers. */
+  readonly firstVersion: number;
+}
+
 /** A calling agent: what its sub-calls are checked against. */
 export interface CallingAgent {
   /** The chain of calls, which ends in the agent itself: `org/agent@v1`. */
@@ -67,6 +79,11 @@ export interface CallingAgent {
   /** The budgets that its own calls count against. */
   readonly budgets: readonly Budget[];
   readonly isStrict: boolean;
+  /**
+   * The agents of other workspaces in its chain, itself included. What they were not granted of `workspace` is closed to
+   * it (`docs/interface/grants.md#chains`).
+   */
+  readonly foreign: readonly ForeignAgent[];
 }
 
 /** Part of a run's record: sub-calls are checked against it, not against what the agent sends. */

@@ -1,6 +1,7 @@
 import * as z from 'zod';
 import { PLAN_NAMES, plansSchema } from './plans.ts';
 import { isReservedSlug } from './reserved-slugs.ts';
+import { transportsSchema } from './transports.ts';
 
 const MB = 1024 * 1024;
 const megabytes = () => z.coerce.number().positive();
@@ -11,6 +12,8 @@ export const listOf = (text: string): string[] =>
     .map((part) => part.trim())
     .filter((part) => part !== '');
 const withoutSlash = (url: string): string => url.replace(/\/+$/, '');
+const target = () =>
+  z.string().regex(/^(\[[\da-f:.]+\]|[\w.*-]+)(:\d{1,5})?$/i, 'must be host or host:port, without a scheme');
 const address = () => z.url().transform(withoutSlash);
 const slug = () => z.string().regex(/^[a-z0-9][a-z0-9-]*$/, 'must be lower-case letters, digits and hyphens');
 
@@ -88,7 +91,7 @@ export const CORE_SETTINGS = {
         .string()
         .default('open')
         .transform((text) => (text === 'open' || text === 'none' ? text : listOf(text))),
-    'What running agents may connect to: `open` (any public address), `none` (agents with dependencies still reach the platform), or a comma-separated list of host names (`*.example.org` for subdomains). Private, loopback and metadata addresses are never reachable.',
+    'What running agents may connect to: `open` (any public address), `none` (agents with dependencies still reach the platform), or a comma-separated list of host names (`*.example.org` for subdomains). Private, loopback and metadata addresses are never reachable. MCP servers of loops must be at these hosts, too.',
   ),
   sandboxMemoryBytes: setting(
     'PLATFORM_SANDBOX_MEMORY_MB',
@@ -147,23 +150,28 @@ export const CORE_SETTINGS = {
 
   installHosts: setting(
     'PLATFORM_INSTALL_HOSTS',
-    () => z.string().default('registry.npmjs.org,pypi.org,files.pythonhosted.org').transform(listOf),
-    'Hosts of package registries. Installations reach them regardless of `PLATFORM_SANDBOX_EGRESS`, even at private addresses, as mirrors have.',
+    () =>
+      z
+        .string()
+        .default('registry.npmjs.org,pypi.org,files.pythonhosted.org')
+        .transform(listOf)
+        .pipe(z.array(target())),
+    'Package registries, and the hosts that they lead to: `host:port`, `*.example.org:443` for subdomains; without a port, 443. Installations reach exactly these, beside what `PLATFORM_SANDBOX_EGRESS` allows, even at private addresses, as mirrors have.',
   ),
   outboundHosts: setting(
     'PLATFORM_OUTBOUND_HOSTS',
     () => z.string().default('').transform(listOf),
-    'Hosts of your own network that alerts may be posted to: they may have private addresses, any port, and plain http. Names, `*.example.org` for subdomains, or addresses such as `127.0.0.1`. Everything else must be https at a public address.',
+    'Hosts of your own network that alerts may be posted to, and where MCP servers of loops may be: they may have private addresses, any port, and plain http. Names, `*.example.org` for subdomains, or addresses such as `127.0.0.1`. Everything else must be https at a public address.',
   ),
   pipIndexUrl: setting(
     'PLATFORM_PIP_INDEX_URL',
     () => z.url().optional(),
-    'Package index for pip, instead of its own default. Its host must be in `PLATFORM_INSTALL_HOSTS` if it is not public.',
+    'Package index for pip, instead of its own default. Installations reach its host at its port. If its files are elsewhere, add that host to `PLATFORM_INSTALL_HOSTS`.',
   ),
   npmRegistry: setting(
     'PLATFORM_NPM_REGISTRY',
     () => z.url().optional(),
-    'Registry for npm, instead of its own default. Its host must be in `PLATFORM_INSTALL_HOSTS` if it is not public.',
+    'Registry for npm, instead of its own default. Installations reach its host at its port. If its files are elsewhere, add that host to `PLATFORM_INSTALL_HOSTS`.',
   ),
 
   anthropicUrl: setting(
@@ -185,6 +193,26 @@ export const CORE_SETTINGS = {
     'PLATFORM_OLLAMA_URL',
     () => address().optional(),
     "A model server of your own that speaks OpenAI's chat completions, such as `http://127.0.0.1:11434/v1`. With it, agents may use the provider `ollama`, without a key.",
+  ),
+  ollamaSchemas: setting(
+    'PLATFORM_OLLAMA_SCHEMAS',
+    () => z.stringbool().default(false),
+    'Whether that server takes a JSON Schema as `response_format`, and holds the model to it, as vLLM, llama.cpp and Ollama do. Otherwise the schema of an output is part of the message.',
+  ),
+  transports: setting(
+    'PLATFORM_TRANSPORTS',
+    () => transportsSchema().optional(),
+    'JSON: providers that are reached in another way than by their own API, and what their models are called there (docs/models.md). `anthropic` may go via `bedrock`, with the AWS credentials of the platform and without a key, `openai` via `azure`.',
+  ),
+  bedrockUrl: setting(
+    'PLATFORM_BEDROCK_URL',
+    () => address().optional(),
+    'Endpoint of Amazon Bedrock, if it is not `https://bedrock-runtime.<region>.amazonaws.com`.',
+  ),
+  models: setting(
+    'PLATFORM_MODELS',
+    () => z.string().optional(),
+    'A table of models of your own, over the built-in one: new models, prices and limits without a new release (docs/models.md). The address of a JSON file, `https://...`, or locally its path, on AWS an object, `s3://bucket/key`. Read at the first use, then hourly.',
   ),
 } satisfies Settings;
 

@@ -48,9 +48,21 @@ export interface ErrorExtra {
   readonly hint?: string;
   /** `SANDBOX_ERROR`: the author's code failed, or setting it up did. */
   readonly category?: 'code_error' | 'setup_error';
+  /** `UNPROCESSABLE` of a tool loop: the limit that it reached, or that it repeated itself. */
+  readonly cause?: 'max_turns' | 'max_cost_usd' | 'stuck';
   /** The explanation that a client prefers to `message`. */
   readonly user_message?: string;
   readonly stderr_tail?: string;
+  /** What a program left behind. */
+  readonly details?: {
+    readonly exit_code?: number;
+    /** Its beginning and its end, 4 KB. */
+    readonly stderr?: string;
+    /** Path of the run's log. */
+    readonly log: string;
+  };
+  /** Where the code alone would say that a retry may help, and it does not. */
+  readonly is_retryable?: false;
   /** Seconds. */
   readonly suggested_wait_time?: number;
 }

@@ -10,6 +10,15 @@ test('free and pro have the limits of the interface, and the default plan does n
   expect([plans.free.sandbox_timeout_seconds, plans.pro.sandbox_timeout_seconds]).toEqual([30, 300]);
 });
 
+test('in every plan, what a workspace keeps ends somewhere, unless the operator says otherwise', () => {
+  const kept = ['agent_versions', 'agent_bytes', 'upload_bytes', 'storage_bytes', 'workspaces'] as const;
+  for (const plan of Object.values(parseConfig({}).plans)) {
+    for (const member of kept) expect(plan[member]).toBeTypeOf('number');
+  }
+  const { plans } = parseConfig({ PLATFORM_PLANS: '{"enterprise":{"storage_bytes":null}}' });
+  expect(plans.enterprise.storage_bytes).toBeNull();
+});
+
 test('numbers of a plan are changed one by one', () => {
   const config = parseConfig({
     PLATFORM_PLANS: '{"free":{"daily_calls":7},"pro":{"concurrent_calls":200}}',

@@ -1,4 +1,5 @@
 import * as z from 'zod';
+import { jsonText } from './json-text.ts';
 import { MAX_TIMEOUT_SECONDS } from './time-limits.ts';
 
 /**
@@ -10,9 +11,12 @@ export type PlanName = (typeof PLAN_NAMES)[number];
 
 const KB = 1024;
 const MB = 1024 * KB;
+const GB = 1024 * MB;
 
 /** Each running call has a lease in one item, which must stay small (`core/accounts/limits/admission.ts`). */
 const MAX_CONCURRENT_CALLS = 200;
+/** So has each installation (`core/accounts/limits/installations.ts`). */
+const MAX_CONCURRENT_INSTALLS = 100;
 
 const plan = () => {
   const perDay = z.int().min(0).max(1_000_000_000);
@@ -30,8 +34,16 @@ const plan = () => {
     daily_paid_calls: perDay,
     /** Calls of every kind that run at the same moment. */
     concurrent_calls: z.int().min(1).max(MAX_CONCURRENT_CALLS),
+    /** Installations of dependencies, after uploads, that run at the same moment. */
+    concurrent_installs: z.int().min(1).max(MAX_CONCURRENT_INSTALLS),
     /** Schedules that a workspace may have (not part of the free plan). */
     schedules: z.int().min(0).max(1_000_000),
+    /** Services that a workspace may have, paused ones included (not part of the free plan). */
+    services: z.int().min(0).max(100_000),
+    /** Instances of one service. */
+    service_instances: z.int().min(1).max(1_000),
+    /** Time for checks of schemas, manifests, bundles and refused calls (`docs/interface/limits.md#checks`). */
+    validation_ms_per_minute: quota,
     /** Longest call of a prompt agent. */
     timeout_seconds: seconds,
     /** Longest call of an agent with a sandbox. */
@@ -42,6 +54,14 @@ const plan = () => {
     storage_documents: quota.nullable(),
     storage_document_bytes: quota,
     storage_bytes: quota.nullable(),
+    /** Versions of agents, deleted ones included until they are removed for good; null: no limit. */
+    agent_versions: quota.nullable(),
+    /** Definitions, bundles and layers of these versions; null: no limit. */
+    agent_bytes: quota.nullable(),
+    /** Sizes that the forms of `POST /uploads` allow, until they expire; null: no limit. */
+    upload_bytes: quota.nullable(),
+    /** Workspaces that a user may create, by the plan of the user's personal workspace; null: no limit. */
+    workspaces: quota.nullable(),
   });
 };
 export type Plan = Readonly<z.output<ReturnType<typeof plan>>>;
@@ -53,52 +73,84 @@ const DEFAULT_PLANS: Plans = {
     daily_sandbox_calls: 50,
     daily_paid_calls: 100_000,
     concurrent_calls: 10,
+    concurrent_installs: 2,
     schedules: 0,
+    services: 0,
+    service_instances: 1,
+    validation_ms_per_minute: 10_000,
     timeout_seconds: MAX_TIMEOUT_SECONDS,
     sandbox_timeout_seconds: 30,
     storage_namespaces: 5,
     storage_documents: 100,
     storage_document_bytes: 100 * KB,
     storage_bytes: 10 * MB,
+    agent_versions: 500,
+    agent_bytes: GB,
+    upload_bytes: 500 * MB,
+    workspaces: 5,
   },
   pro: {
     daily_calls: 10_000,
     daily_sandbox_calls: 500,
     daily_paid_calls: 100_000,
     concurrent_calls: 50,
+    concurrent_installs: 4,
     schedules: 20,
+    services: 5,
+    service_instances: 3,
+    validation_ms_per_minute: 20_000,
     timeout_seconds: MAX_TIMEOUT_SECONDS,
     sandbox_timeout_seconds: MAX_TIMEOUT_SECONDS,
     storage_namespaces: 25,
     storage_documents: 1_000,
     storage_document_bytes: MB,
     storage_bytes: 100 * MB,
+    agent_versions: 5_000,
+    agent_bytes: 10 * GB,
+    upload_bytes: 2_500 * MB,
+    workspaces: 20,
   },
   team: {
     daily_calls: 50_000,
     daily_sandbox_calls: 2_000,
     daily_paid_calls: 100_000,
     concurrent_calls: 100,
+    concurrent_installs: 8,
     schedules: 100,
+    services: 20,
+    service_instances: 10,
+    validation_ms_per_minute: 40_000,
     timeout_seconds: MAX_TIMEOUT_SECONDS,
     sandbox_timeout_seconds: MAX_TIMEOUT_SECONDS,
     storage_namespaces: 100,
     storage_documents: 10_000,
     storage_document_bytes: 5 * MB,
-    storage_bytes: 1024 * MB,
+    storage_bytes: GB,
+    agent_versions: 20_000,
+    agent_bytes: 50 * GB,
+    upload_bytes: 10 * GB,
+    workspaces: 100,
   },
   enterprise: {
     daily_calls: 10_000_000,
     daily_sandbox_calls: 10_000_000,
     daily_paid_calls: 100_000,
     concurrent_calls: MAX_CONCURRENT_CALLS,
+    concurrent_installs: 20,
     schedules: 1_000_000,
+    services: 1_000,
+    service_instances: 100,
+    validation_ms_per_minute: 60_000,
     timeout_seconds: MAX_TIMEOUT_SECONDS,
     sandbox_timeout_seconds: MAX_TIMEOUT_SECONDS,
     storage_namespaces: null,
     storage_documents: null,
     storage_document_bytes: 10 * MB,
-    storage_bytes: null,
+    storage_bytes: 100 * GB,
+    agent_versions: 200_000,
+    agent_bytes: 500 * GB,
+    upload_bytes: 100 * GB,
+    workspaces: 1_000,
   },
 };
 
@@ -109,26 +161,12 @@ const changes = () => {
 
 /** JSON overrides of the default plans: `{"free": {"daily_calls": 2000}}`. Errors name each wrong member. */
 export const plansSchema = () =>
-  z
-    .string()
-    .transform((text, context): Plans => {
-      const changed = changes().safeParse(jsonOf(text));
-      for (const { path, message } of changed.error?.issues ?? []) {
-        context.addIssue({ code: 'custom', message: path.length > 0 ? `${path.join('.')}: ${message}` : message });
-      }
-      if (!changed.success) return z.NEVER;
-      const merged = PLAN_NAMES.map((name) => [name, { ...DEFAULT_PLANS[name], ...changed.data[name] }]);
-      return Object.fromEntries(merged) as Plans;
-    })
+  jsonText(changes)
+    .transform(
+      (changed) =>
+        Object.fromEntries(PLAN_NAMES.map((name) => [name, { ...DEFAULT_PLANS[name], ...changed[name] }])) as Plans,
+    )
     .default(DEFAULT_PLANS);
-
-function jsonOf(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return text;
-  }
-}
 
 /** The limits of a workspace's plan. A workspace without a plan of its own has the default plan. */
 export function planOf(

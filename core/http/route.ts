@@ -19,8 +19,15 @@ export interface Route {
   readonly auth: 'key' | 'public' | 'webhook';
   /** Whether agents may call it with their service keys. @default false */
   readonly agents?: boolean;
+  /**
+   * The part of the workspace that the route opens to agents. An agent of another workspace needs a grant of it. Only with
+   * `agents`. @default - none
+   */
+  readonly scope?: 'messages' | 'tasks';
   /** Minimum role in the workspace. @default member */
   readonly role?: 'member' | 'owner';
+  /** A `POST`, `PUT` or `PATCH` that is served also while there is no space for anything new. @default false */
+  readonly storesNothing?: boolean;
   /** Whether the route calls an agent: its admission then sets the rate limit headers. @default false */
   readonly admits?: boolean;
   readonly request?: {
@@ -54,6 +61,7 @@ export const FUNCTION_NAMES = [
   'runs',
   'schedules',
   'secrets',
+  'services',
   'storage',
   'tasks',
   'uploads',
@@ -62,9 +70,13 @@ export const FUNCTION_NAMES = [
 ] as const;
 export type FunctionName = (typeof FUNCTION_NAMES)[number];
 
-/** A body that is not (only) JSON, with its media types. */
+/** A body that is not (only) JSON, or that the handler checks itself, with its media types. */
 export interface RawBody {
   readonly raw: readonly string[];
+  /** Media type -> shape of its JSON, for the OpenAPI document alone. @default - any JSON value */
+  readonly shapes?: Readonly<Record<string, z.ZodType>>;
+  /** Whether a request may have no body. @default false */
+  readonly optional?: boolean;
 }
 export const raw = (...mediaTypes: string[]): RawBody => ({ raw: mediaTypes });
 export const isRaw = (body: z.ZodType | RawBody): body is RawBody => 'raw' in body;
@@ -80,6 +92,10 @@ export const defineRoutes = <const Rows extends readonly Route[]>(rows: Rows): R
 
 /** Requests for health and the OpenAPI document touch no data, so they do not count against an address. */
 export const isCountedByAddress = (route: Route): boolean => route.fn !== 'meta';
+
+/** Whether the route is refused while there is no space for anything new. */
+export const stores = ({ method, storesNothing = false }: Route): boolean =>
+  method !== 'GET' && method !== 'DELETE' && !storesNothing;
 
 /** Codes that every route with these features can answer. */
 export function commonErrors(route: Route): ErrorCode[] {

@@ -1,26 +1,32 @@
 import { PlatformError } from '#core/base/errors.ts';
 import type { Deps } from '#core/ports/deps.ts';
-import type { LlmProvider } from '#core/ports/llm.ts';
-import { either, KEY_SECRETS, type ModelWishes, PROVIDER_NAMES, providersOf, secretNames } from './providers.ts';
+import type { LlmProvider, LlmRequest } from '#core/ports/llm.ts';
+import {
+  ADDRESS_SECRETS,
+  either,
+  KEY_SECRETS,
+  type ModelWishes,
+  PROVIDER_NAMES,
+  providersOf,
+  secretNames,
+} from './providers.ts';
+import { type Access, accessTo, mappedModel, transportOf } from './transports.ts';
 
-/** A model to ask, with the key for it. */
-export interface ModelChoice {
-  readonly provider: LlmProvider;
-  readonly model: string;
-  /** Absent only for a local model server. */
-  readonly apiKey?: string;
-}
+/** A model to ask, with the key for it and the way to it. */
+export type ModelChoice = Pick<LlmRequest, 'provider' | 'model' | 'apiKey' | 'transport'>;
 
 /** Used where neither the caller nor the agent names a model (`docs/interface/calls.md#models`). */
 const DEFAULT_MODELS: { readonly [Provider in LlmProvider]: string } = {
   anthropic: 'claude-sonnet-5-5',
-  openai: 'gpt-6-sol',
+  openai: 'gpt-6.2-sol',
   gemini: 'gemini-3.8-flash',
   ollama: 'llama3.2',
 };
 
 /** A model id becomes part of a URL that is requested with a key: no `..`, nothing that ends the path. */
 const MODEL_ID = /^(?!.*\.\.)[A-Za-z0-9][\w.:/@-]{0,199}$/;
+/** Gemini's URL has the id as it is, and `:` begins the method: another path would be another resource of the key's owner. */
+const GEMINI_MODEL_ID = /^(models\/|tunedModels\/)?(?!.*\.\.)[A-Za-z0-9][\w.@-]{0,199}$/;
 
 /** A caller's `llm_credentials`. */
 interface Credentials {
@@ -31,27 +37,48 @@ interface Credentials {
 
 /**
  * The models to run an agent with, each with a key: the one that the caller asks for, else one for each of the agent's
- * providers that the workspace has a key for, to fall back on.
+ * providers that the workspace has a key for, or that needs none, to fall back on.
  *
- * Throws LLM_KEY_REQUIRED when there is no key for any, INVALID_INPUT for a wish that the agent does not allow,
- * UNPROCESSABLE when the agent's own model is no model id.
+ * Throws LLM_KEY_REQUIRED when there is no key for any, INVALID_INPUT for a wish that the agent or the platform does not
+ * allow and for a wrong address beside a key, UNPROCESSABLE when the agent's own model is no model id or not to be had.
  */
 export async function chooseModels(
-  { vault, config }: Pick<Deps, 'vault' | 'config'>,
+  { vault, config, modelTable }: Pick<Deps, 'vault' | 'config' | 'modelTable'>,
   { workspaceId, wishes, credentials = {} }: { workspaceId: string; wishes: ModelWishes; credentials?: Credentials },
 ): Promise<ModelChoice[]> {
   const supported = providersOf(wishes, config);
   const wanted = wantedProvider(credentials, supported);
   const providers = wanted === undefined ? supported : [wanted];
-  const own = wanted !== undefined && credentials.api_key ? { [wanted]: credentials.api_key } : undefined;
-  const keys = own ?? (await readKeys(vault, workspaceId, providers));
-  const usable = providers.filter((provider) => provider === 'ollama' || keys[provider] !== undefined);
-  if (usable.length === 0) throw keyRequired(providers);
-  return usable.map((provider, index) => ({
-    provider,
-    model: modelFor(provider, wishes, index === 0 ? credentials.model : undefined),
-    apiKey: keys[provider],
-  }));
+  // Their key is for the provider itself, and never goes to an address of the workspace.
+  const own = wanted !== undefined && credentials.api_key ? { [wanted]: { apiKey: credentials.api_key } } : undefined;
+  const [keys] = await Promise.all([own ?? readKeys(vault, workspaceId, providers), modelTable.refresh()]);
+  const choices: ModelChoice[] = [];
+  let unmapped: PlatformError | undefined;
+  for (const provider of providers) {
+    const access = accessTo(provider, keys[provider], config);
+    if (access === undefined) continue;
+    const asked = choices.length === 0 ? credentials.model : undefined;
+    const choice = choiceOf(provider, access, { wishes, asked });
+    if ('problem' in choice) unmapped ??= choice.problem;
+    else choices.push(choice);
+    // Another provider does not have the model that the caller named.
+    if (unmapped !== undefined && asked !== undefined) throw unmapped;
+  }
+  if (choices.length === 0) throw unmapped ?? keyRequired(providers);
+  return choices;
+}
+
+/** The model of a provider, or why it cannot be had there. */
+function choiceOf(
+  provider: LlmProvider,
+  access: Access,
+  { wishes, asked }: { readonly wishes: ModelWishes; readonly asked: string | undefined },
+): ModelChoice | { readonly problem: PlatformError } {
+  const { apiKey } = access;
+  const model = modelFor(provider, wishes, { asked, access });
+  const transport = transportOf(access, model);
+  if (transport !== 'unmapped') return { provider, model, apiKey, transport };
+  return { problem: isNotReached(provider, model, { access, isAsked: asked !== undefined }) };
 }
 
 /** The caller's provider: named, or told by the form of the key, or the model's. */
@@ -92,16 +119,24 @@ const MODEL_FORMS: { readonly [Provider in LlmProvider]?: RegExp } = {
   gemini: /^gemini-/,
 };
 
-type Keys = { readonly [Provider in LlmProvider]?: string };
+type Keys = { readonly [Provider in LlmProvider]?: { readonly apiKey: string; readonly address?: string } };
 
+/** The keys of a workspace, and the addresses that they are for: one request for both. */
 async function readKeys(vault: Deps['vault'], workspaceId: string, providers: readonly LlmProvider[]): Promise<Keys> {
   const hosted = providers.filter((provider) => provider !== 'ollama');
   if (hosted.length === 0) return {};
   const values = await vault.read(
     workspaceId,
-    hosted.map((provider) => KEY_SECRETS[provider]),
+    hosted.flatMap((provider) => [KEY_SECRETS[provider], ADDRESS_SECRETS[provider]]),
+    true,
   );
-  return Object.fromEntries(hosted.map((provider) => [provider, values[KEY_SECRETS[provider]]?.trim() || undefined]));
+  const keys: { [Provider in LlmProvider]?: NonNullable<Keys[Provider]> } = {};
+  for (const provider of hosted) {
+    const apiKey = values[KEY_SECRETS[provider]]?.trim();
+    const address = values[ADDRESS_SECRETS[provider]]?.trim() || undefined;
+    if (apiKey) keys[provider] = { apiKey, address };
+  }
+  return keys;
 }
 
 function keyRequired(providers: readonly LlmProvider[]): PlatformError {
@@ -118,11 +153,32 @@ function keyRequired(providers: readonly LlmProvider[]): PlatformError {
   );
 }
 
+/** The model of a provider for callers who name none. */
+export const defaultModel = (provider: LlmProvider, { default_models }: ModelWishes): string =>
+  default_models[provider] ?? DEFAULT_MODELS[provider];
+
 /** Caller, agent, platform: the first that names one (`docs/interface/calls.md#models`). */
-function modelFor(provider: LlmProvider, { default_models }: ModelWishes, wanted: string | undefined): string {
-  const model = wanted ?? default_models[provider] ?? DEFAULT_MODELS[provider];
-  if (MODEL_ID.test(model)) return model;
-  throw wanted === undefined
+function modelFor(
+  provider: LlmProvider,
+  { default_models }: ModelWishes,
+  { asked, access }: { readonly asked: string | undefined; readonly access: Access },
+): string {
+  const model = asked ?? default_models[provider] ?? mappedModel(access, DEFAULT_MODELS[provider]);
+  if ((provider === 'gemini' ? GEMINI_MODEL_ID : MODEL_ID).test(model)) return model;
+  throw asked === undefined
     ? new PlatformError('UNPROCESSABLE', `The agent's default_models.${provider} is no model id.`)
     : new PlatformError('INVALID_INPUT', '"llm_credentials.model" must be a model id: letters, digits and . _ : / @ -');
+}
+
+function isNotReached(
+  provider: LlmProvider,
+  model: string,
+  { access, isAsked }: { readonly access: Access; readonly isAsked: boolean },
+): PlatformError {
+  const names = Object.keys(access.setting?.models ?? {});
+  return new PlatformError(
+    isAsked ? 'INVALID_INPUT' : 'UNPROCESSABLE',
+    `${isAsked ? '"llm_credentials.model"' : `The agent's default_models.${provider}`} is ${model}, which the operator of this platform has not set up. There is ${either(names)}.`,
+    { hint: 'Name one of these models, or have the operator add it to PLATFORM_TRANSPORTS.' },
+  );
 }

@@ -3,7 +3,6 @@ import type { AgentVersion } from '#core/agents/version.ts';
 import type { Config } from '#core/base/config.ts';
 import { memoryDeps } from '#test/helpers/memory-deps.ts';
 import { chooseModels } from './choose.ts';
-import { costOf } from './prices.ts';
 
 const WORKSPACE = 'ws-1';
 
@@ -25,7 +24,7 @@ async function choose(
     },
   });
   const models = await chooseModels(
-    { config: deps.config, vault },
+    { config: deps.config, vault, modelTable: deps.modelTable },
     { workspaceId: WORKSPACE, wishes: agent.definition, credentials },
   );
   expect(reads).toBeLessThanOrEqual(1);
@@ -39,7 +38,7 @@ describe('without a wish', () => {
   test('one model for each provider that there is a key for, in the order of the agent', async () => {
     expect(await choose(agentWith(['gemini', 'openai', 'anthropic']), undefined, { secrets: ALL_KEYS })).toEqual([
       { provider: 'gemini', model: 'gemini-3.8-flash', apiKey: 'AIza3' },
-      { provider: 'openai', model: 'gpt-6-sol', apiKey: 'sk-2' },
+      { provider: 'openai', model: 'gpt-6.2-sol', apiKey: 'sk-2' },
       { provider: 'anthropic', model: 'claude-sonnet-5-5', apiKey: 'sk-ant-1' },
     ]);
   });
@@ -57,15 +56,15 @@ describe('without a wish', () => {
   });
 
   test('the models that the agent names', async () => {
-    const agent = agentWith(['any'], { openai: 'gpt-4o', gemini: 'tuned/model:1' });
+    const agent = agentWith(['any'], { openai: 'gpt-4o', gemini: 'tunedModels/one' });
     const models = await choose(agent, undefined, { secrets: ALL_KEYS });
-    expect(models.map(({ model }) => model)).toEqual(['claude-sonnet-5-5', 'gpt-4o', 'tuned/model:1']);
+    expect(models.map(({ model }) => model)).toEqual(['claude-sonnet-5-5', 'gpt-4o', 'tunedModels/one']);
   });
 
   test('a provider without a key is left out', async () => {
     const secrets = { OPENAI_API_KEY: ' sk-2\n', GEMINI_API_KEY: ' ' };
     expect(await choose(agentWith(['any']), undefined, { secrets })).toEqual([
-      { provider: 'openai', model: 'gpt-6-sol', apiKey: 'sk-2' },
+      { provider: 'openai', model: 'gpt-6.2-sol', apiKey: 'sk-2' },
     ]);
   });
 
@@ -95,7 +94,7 @@ describe('no key at all', () => {
 describe("the caller's wish", () => {
   test('a provider, with its key or the key of the workspace', async () => {
     expect(await choose(agentWith(['any']), { provider: 'openai', api_key: 'mine' }, { secrets: ALL_KEYS })).toEqual([
-      { provider: 'openai', model: 'gpt-6-sol', apiKey: 'mine' },
+      { provider: 'openai', model: 'gpt-6.2-sol', apiKey: 'mine' },
     ]);
     expect(await choose(agentWith(['any']), { provider: 'gemini' }, { secrets: ALL_KEYS })).toEqual([
       { provider: 'gemini', model: 'gemini-3.8-flash', apiKey: 'AIza3' },
@@ -135,12 +134,25 @@ describe("the caller's wish", () => {
 
   test('a model, for the first choice only', async () => {
     const models = await choose(agentWith(['anthropic', 'openai']), { model: 'my-model' }, { secrets: ALL_KEYS });
-    expect(models.map(({ model }) => model)).toEqual(['my-model', 'gpt-6-sol']);
+    expect(models.map(({ model }) => model)).toEqual(['my-model', 'gpt-6.2-sol']);
   });
 
   test('a model whose name tells the provider', async () => {
     const models = await choose(agentWith(['any']), { model: 'gpt-4o' }, { secrets: ALL_KEYS });
     expect(models).toEqual([{ provider: 'openai', model: 'gpt-4o', apiKey: 'sk-2' }]);
+  });
+
+  test.each(['files/x', 'gemini-3.8-flash:generateContent/x', 'cachedContents/x', 'models/../files/x'])(
+    '%j is no model of Gemini, whose URL has the id as it is',
+    async (model) => {
+      const chosen = choose(agentWith(['gemini']), { model }, { secrets: ALL_KEYS });
+      await expect(chosen).rejects.toMatchObject({ code: 'INVALID_INPUT' });
+    },
+  );
+
+  test('a tuned model of Gemini', async () => {
+    const models = await choose(agentWith(['gemini']), { model: 'tunedModels/mine-1' }, { secrets: ALL_KEYS });
+    expect(models.map(({ model }) => model)).toEqual(['tunedModels/mine-1']);
   });
 
   test.each(['../files', 'a?b=c', 'a b', 'a#b', '', '..', 'x/../y'])('%j is no model', async (model) => {
@@ -153,31 +165,9 @@ describe("the caller's wish", () => {
   });
 });
 
-describe('costOf', () => {
-  const usage = { inputTokens: 1_000_000, outputTokens: 100_000 };
-
-  test('of known models, whatever their edition', () => {
-    expect(costOf('anthropic', 'claude-haiku-4-5-20251001', usage)).toBeCloseTo(1.5);
-    expect(costOf('openai', 'gpt-5-mini-2025-08-07', usage)).toBeCloseTo(0.45);
-    expect(costOf('gemini', 'gemini-2.5-flash', usage)).toBeCloseTo(0.55);
-  });
-
-  test('tokens of the cache have prices of their own', () => {
-    const cached = { ...usage, cacheReadTokens: 500_000, cacheWriteTokens: 100_000 };
-    expect(costOf('anthropic', 'claude-haiku-4-5', cached)).toBeCloseTo(0.4 + 0.05 + 0.125 + 0.5);
-  });
-
-  test('nothing for a local model, unknown for an unknown one', () => {
-    expect(costOf('ollama', 'llama3.2', usage)).toBe(0);
-    expect(costOf('openai', 'gpt-99', usage)).toBeUndefined();
-    expect(costOf('openai', 'constructor', usage)).toBeUndefined();
-  });
-
-  test('every default model has a price', async () => {
-    for (const { provider, model } of await choose(agentWith(['any']), undefined, {
-      secrets: ALL_KEYS,
-      settings: OLLAMA,
-    }))
-      expect(costOf(provider, model, usage)).toBeTypeOf('number');
-  });
+test('every default model has a price', async () => {
+  const { modelTable } = memoryDeps();
+  const models = await choose(agentWith(['any']), undefined, { secrets: ALL_KEYS, settings: OLLAMA });
+  for (const { provider, model } of models)
+    expect(modelTable.costOf(provider, model, { inputTokens: 1, outputTokens: 1 })).toBeTypeOf('number');
 });

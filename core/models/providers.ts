@@ -1,5 +1,5 @@
 import type { Config } from '#core/base/config.ts';
-import { LLM_PROVIDERS, type LlmProvider } from '#core/ports/llm.ts';
+import { LLM_PROVIDERS, type LlmProvider, type LlmRequest } from '#core/ports/llm.ts';
 
 /** Names of the providers for messages. */
 export const PROVIDER_NAMES: { readonly [Provider in LlmProvider]: string } = {
@@ -17,6 +17,36 @@ export const KEY_SECRETS = {
   openai: 'OPENAI_API_KEY',
   gemini: 'GEMINI_API_KEY',
 } as const;
+
+/** Providers with keys. */
+export const HOSTED_PROVIDERS = ['anthropic', 'openai', 'gemini'] as const satisfies readonly LlmProvider[];
+
+/** Secrets with the address that the key beside them is for (`docs/interface/transports.md`). */
+export const ADDRESS_SECRETS = {
+  anthropic: 'ANTHROPIC_BASE_URL',
+  openai: 'OPENAI_BASE_URL',
+  gemini: 'GEMINI_BASE_URL',
+} as const;
+
+/** What answers a request, for messages. */
+export function answererOf({ provider, transport }: Pick<LlmRequest, 'provider' | 'transport'>): string {
+  switch (transport?.via) {
+    case 'bedrock':
+      return 'Amazon Bedrock';
+    case 'azure':
+      return 'Azure OpenAI';
+    case 'gateway':
+      return provider === 'ollama' ? PROVIDER_NAMES.ollama : `the gateway of ${ADDRESS_SECRETS[provider]}`;
+    default:
+      return PROVIDER_NAMES[provider];
+  }
+}
+
+/** Suffixes of editions of the same model: `-20251001`, `-2025-08-07`, `-latest`. */
+const EDITION = /-(\d{8}|\d{4}-\d{2}-\d{2}|latest)$/;
+
+/** The id of the model that a dated id is an edition of. */
+export const withoutEdition = (model: string): string => model.replace(EDITION, '');
 
 /** The part of an agent's definition that chooses models. */
 export interface ModelWishes {

@@ -5,3 +5,14 @@ export function isOnHostList(host: string, list: readonly string[]): boolean {
     return wanted.startsWith('*.') ? host.endsWith(wanted.slice(1)) && host !== wanted.slice(2) : host === wanted;
   });
 }
+
+/**
+ * Whether a host and its port are on a list of `host:port`: `*.example.org:443` stands for all subdomains, an address of
+ * IPv6 has brackets, and an entry without a port means port 443.
+ */
+export function isOnTargetList({ host, port }: { host: string; port: number }, list: readonly string[]): boolean {
+  return list.some((entry) => {
+    const [, pattern = '', number = '443'] = /^(\[.*\]|[^:]*)(?::(\d+))?$/.exec(entry) ?? [];
+    return port === Number(number) && isOnHostList(host, [pattern.replace(/^\[|\]$/g, '')]);
+  });
+}

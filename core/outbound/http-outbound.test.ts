@@ -7,7 +7,7 @@ import { createServer as createSecureServer } from 'node:https';
 import { type AddressInfo, connect, createServer as createTcpServer, type Server, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { getCACertificates, setDefaultCACertificates } from 'node:tls';
-import { expect, onTestFinished, test, vi } from 'vitest';
+import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { SystemClock } from '#core/ports/clock.ts';
 import { ManualClock } from '#test/helpers/manual-clock.ts';
 import { HttpOutbound, type HttpOutboundOptions } from './http-outbound.ts';
@@ -329,4 +329,132 @@ test('a body over the limit throws', async () => {
   await expect(outbound().post({ url: 'https://hooks.example.com/', body: 'x'.repeat(65_537) })).rejects.toThrow(
     '65536',
   );
+});
+
+describe('GET', () => {
+  const read = (url: string, maxBytes = 100, options: Partial<HttpOutboundOptions> = { ownHosts: OWN }) =>
+    outbound(options).get(url, maxBytes);
+
+  test('returns the body, after any redirect', async () => {
+    const { url, received } = await receiver((response, { url: path }) => {
+      if (path === '/hook?x=1') response.writeHead(301, { location: '/there' }).end('moved');
+      else response.writeHead(200).end('{"ä": 1}');
+    });
+    expect(await read(url)).toBe('{"ä": 1}');
+    expect(received.map(({ method, url: path, body }) => [method, path, body])).toEqual([
+      ['GET', '/hook?x=1', ''],
+      ['GET', '/there', ''],
+    ]);
+    expect(received[0]!.headers).not.toHaveProperty('content-length');
+  });
+
+  test('refuses a body that is too long, without reading its end', async () => {
+    const { url } = await receiver((response) => {
+      response.writeHead(200);
+      response.write('x'.repeat(101));
+    });
+    await expect(read(url)).rejects.toThrow('it answered more than 100 bytes');
+  });
+
+  test('a body that breaks off is a failure', async () => {
+    const { url } = await receiver((response) => {
+      response.writeHead(200, { 'content-length': '50' });
+      response.write('half', () => response.destroy());
+    });
+    await expect(read(url)).rejects.toThrow('it cannot be reached (ECONNRESET)');
+  });
+
+  test('other answers are failures, without their text', async () => {
+    const { url } = await receiver((response) => response.writeHead(403).end('a page with a secret'));
+    await expect(read(url)).rejects.toThrow(/^it answered 403$/);
+  });
+
+  test('a redirect to a private address is refused', async () => {
+    const { url } = await receiver((response) => response.writeHead(302, { location: 'https://10.0.0.1/' }).end());
+    await expect(read(url)).rejects.toThrow('10.0.0.1 is not an address of the public internet');
+  });
+
+  test('what does not end is given up after ten seconds', async () => {
+    const clock = new ManualClock();
+    const { url, received } = await receiver((response) => {
+      response.writeHead(200);
+      response.write('{');
+    });
+    const reading = read(url, 100, { ownHosts: OWN, clock });
+    const failed = expect(reading).rejects.toThrow('it did not answer within 10 seconds');
+    await expect.poll(() => received.length).toBe(1);
+    await clock.advance(10_000);
+    await failed;
+    expect(clock.sleepers).toBe(0);
+  });
+});
+
+describe('an exchange', () => {
+  const exchange = (url: string, options: Partial<HttpOutboundOptions> = {}, signal = new AbortController().signal) =>
+    outbound({ ownHosts: OWN, ...options }).exchange({
+      method: 'POST',
+      url,
+      headers: { 'x-a': '1' },
+      body: BODY,
+      signal,
+    });
+  const textOf = async (body: AsyncIterable<Uint8Array>) => Buffer.concat(await Array.fromAsync(body)).toString();
+
+  test('returns the answer, whatever its status', async () => {
+    const { url, received } = await receiver((response) => response.writeHead(418, { 'X-B': ['1', '2'] }).end('short'));
+    const { status, headers, body } = await exchange(url);
+    expect({ status, text: await textOf(body) }).toEqual({ status: 418, text: 'short' });
+    expect(headers).toMatchObject({ 'x-b': '1, 2' });
+    expect(received).toMatchObject([{ method: 'POST', body: BODY, headers: { 'x-a': '1' } }]);
+  });
+
+  test('does not follow redirects', async () => {
+    const target = await receiver();
+    const { url } = await receiver((response) => response.writeHead(307, { location: target.url }).end());
+    expect((await exchange(url)).status).toBe(307);
+    expect(target.received).toEqual([]);
+  });
+
+  test.each([
+    ['http://example.com/', {}, 'must begin with https://'],
+    ['https://10.0.0.1/', {}, '10.0.0.1 is not an address of the public internet'],
+    [
+      'https://example.com/',
+      { resolve: async () => ['127.0.0.1'] },
+      'example.com is not an address of the public internet',
+    ],
+  ])('with %s is refused', async (url, options, message) => {
+    await expect(exchange(url, options)).rejects.toMatchObject({
+      code: 'OUTBOUND_FAILED',
+      isFinal: true,
+      message: expect.stringContaining(message),
+    });
+  });
+
+  test('that breaks off says so while its body is read', async () => {
+    const { url } = await receiver((response) => response.write('first', () => response.destroy()));
+    const { body } = await exchange(url);
+    await expect(textOf(body)).rejects.toMatchObject({ code: 'OUTBOUND_FAILED', isFinal: false });
+  });
+
+  test.each(['before the answer', 'in the answer'])('is ended by the signal %s', async (when) => {
+    const stop = new AbortController();
+    const { url, server } = await receiver((response) => {
+      if (when === 'in the answer') response.write('first');
+      else stop.abort(new Error('enough'));
+    });
+    const reading = exchange(url, {}, stop.signal).then(async ({ body }) => {
+      for await (const _ of body) stop.abort(new Error('enough'));
+    });
+    await expect(reading).rejects.toThrow('enough');
+    const connections = () => new Promise((resolve) => server.getConnections((_, count) => resolve(count)));
+    await expect.poll(connections, { timeout: 10_000 }).toBe(0);
+  });
+
+  test('whose body is not read to its end closes its connection', async () => {
+    const { url, server } = await receiver((response) => response.write('x'.repeat(100_000)));
+    for await (const _ of (await exchange(url)).body) break;
+    const connections = () => new Promise((resolve) => server.getConnections((_, count) => resolve(count)));
+    await expect.poll(connections, { timeout: 10_000 }).toBe(0);
+  });
 });

@@ -1,11 +1,25 @@
-import { lookup } from 'node:dns/promises';
 import { once } from 'node:events';
-import { type IncomingMessage, request as startRequest } from 'node:http';
+import {
+  type IncomingMessage,
+  type OutgoingHttpHeaders,
+  type RequestOptions,
+  request as startRequest,
+} from 'node:http';
 import { connect as connectTcp, isIP, type Socket } from 'node:net';
 import { connect as connectTls } from 'node:tls';
 import { hasCode, isPlatformError } from '#core/base/errors.ts';
 import type { Clock } from '#core/ports/clock.ts';
-import { MAX_OUTBOUND_BYTES, type Outbound, type OutboundRequest, type OutboundResult } from '#core/ports/outbound.ts';
+import {
+  MAX_OUTBOUND_BYTES,
+  type Outbound,
+  type OutboundAnswer,
+  type OutboundExchange,
+  type OutboundExchanges,
+  OutboundFailure,
+  type OutboundRequest,
+  type OutboundResult,
+} from '#core/ports/outbound.ts';
+import { allowedAddresses, RefusedError, resolveAll } from './allowed-addresses.ts';
 import { checkOutboundUrl, type OutboundUrl } from './outbound-url.ts';
 import { isPublicAddress } from './public-address.ts';
 
@@ -13,6 +27,7 @@ const TRY_MS = 10_000;
 const MAX_REDIRECTS = 3;
 /** They repeat the POST elsewhere; other redirects would turn it into a GET. */
 const REPEATING_REDIRECTS = [307, 308];
+const READING_REDIRECTS = [301, 302, 303, ...REPEATING_REDIRECTS];
 const MAX_HEADER_BYTES = 16 * 1024;
 /** Further addresses of a name are not tried. */
 const MAX_ADDRESSES = 8;
@@ -28,10 +43,10 @@ export interface HttpOutboundOptions {
 }
 
 /**
- * {@link Outbound} over Node's own HTTP, on both hosts. Each try resolves the name once, connects to the address that it
+ * {@link Outbound} and {@link OutboundExchanges} over Node's own HTTP, on both hosts. Each try resolves the name once, connects to the address that it
  * checked, and checks the peer of the connection before it sends anything.
  */
-export class HttpOutbound implements Outbound {
+export class HttpOutbound implements Outbound, OutboundExchanges {
   readonly #clock: Clock;
   readonly #ownHosts: readonly string[];
   readonly #resolve: (host: string) => Promise<readonly string[]>;
@@ -48,15 +63,62 @@ export class HttpOutbound implements Outbound {
     if (Buffer.byteLength(request.body) > MAX_OUTBOUND_BYTES) {
       throw new Error(`an outbound body has at most ${MAX_OUTBOUND_BYTES} bytes`);
     }
+    try {
+      const status = await this.#timed(async (signal) => {
+        const { statusCode = 0 } = await this.#follow(request.url, REPEATING_REDIRECTS, post(request, signal), signal);
+        return statusCode;
+      });
+      return { ok: true, status };
+    } catch (error) {
+      const { message, isFinal } = error as OutboundFailure;
+      return { ok: false, problem: message, isFinal };
+    }
+  }
+
+  /**
+   * The body of an answer to GET, as text: one attempt of at most 10 seconds, under the same rules as a POST. Not part of
+   * the port: only addresses that the operator names are read.
+   *
+   * Throws an Error whose message is a sentence for the operator, and contains nothing that the other side sent.
+   */
+  get(url: string, maxBytes: number): Promise<string> {
+    return this.#timed(async (signal) => {
+      const answer = await this.#follow(url, READING_REDIRECTS, get(signal), signal);
+      const chunks: Buffer[] = [];
+      let bytes = 0;
+      for await (const chunk of answer) {
+        bytes += (chunk as Buffer).length;
+        if (bytes > maxBytes) throw new OutboundFailure(`it answered more than ${maxBytes} bytes`, false);
+        chunks.push(chunk as Buffer);
+      }
+      return Buffer.concat(chunks).toString();
+    });
+  }
+
+  async exchange({ url, method, headers, body, signal }: OutboundExchange): Promise<OutboundAnswer> {
+    try {
+      const target = checkOutboundUrl(url, this.#ownHosts, 'address');
+      const socket = await this.#open(target, signal);
+      const length = body === undefined ? {} : { 'content-length': Buffer.byteLength(body) };
+      const answer = await exchange(target, socket, { method, headers: { ...headers, ...length }, signal }, body);
+      return { status: answer.statusCode!, headers: headersOf(answer), body: bodyOf(answer, signal) };
+    } catch (error) {
+      throw failureOf(error, signal);
+    }
+  }
+
+  /** Ends `work` after {@link TRY_MS}. Throws {@link OutboundFailure} only. */
+  async #timed<T>(work: (signal: AbortSignal) => Promise<T>): Promise<T> {
     const over = new AbortController();
     const tooLate = this.#clock.sleep(TRY_MS, over.signal).then(
       () => over.abort(new Error(`it did not answer within ${TRY_MS / 1000} seconds`)),
       () => {},
     );
     try {
-      return await this.#follow(request, over.signal);
+      return await work(over.signal);
     } catch (error) {
-      return { ok: false, problem: problemOf(error, over.signal), isFinal: isRefusal(error) };
+      if (error instanceof OutboundFailure) throw error;
+      throw new OutboundFailure(problemOf(error, over.signal), isRefusal(error));
     } finally {
       // Ends the timer and the connection, also while the receiver is still sending.
       over.abort(new Error('done'));
@@ -64,16 +126,23 @@ export class HttpOutbound implements Outbound {
     }
   }
 
-  async #follow(request: OutboundRequest, signal: AbortSignal): Promise<OutboundResult> {
-    let text = request.url;
+  /** The answer of a status of 200 to 299, after redirects; its body is not read. */
+  async #follow(
+    address: string,
+    redirecting: readonly number[],
+    send: Send,
+    signal: AbortSignal,
+  ): Promise<IncomingMessage> {
+    let text = address;
     for (let redirects = 0; ; redirects++) {
       const target = checkOutboundUrl(text, this.#ownHosts, redirects === 0 ? 'address' : 'redirect');
-      const { statusCode: status = 0, headers } = await send(target, await this.#open(target, signal), request, signal);
-      if (status >= 200 && status < 300) return { ok: true, status };
-      if (!REPEATING_REDIRECTS.includes(status) || headers.location === undefined) {
-        return { ok: false, problem: `it answered ${status}`, isFinal: false };
+      const answer = await send(target, await this.#open(target, signal));
+      const { statusCode: status = 0, headers } = answer;
+      if (status >= 200 && status < 300) return answer;
+      if (!redirecting.includes(status) || headers.location === undefined) {
+        throw new OutboundFailure(`it answered ${status}`, false);
       }
-      if (redirects === MAX_REDIRECTS) return { ok: false, problem: 'it redirected too often', isFinal: false };
+      if (redirects === MAX_REDIRECTS) throw new OutboundFailure('it redirected too often', false);
       text = URL.parse(headers.location, target.url.href)?.href ?? headers.location;
     }
   }
@@ -81,8 +150,7 @@ export class HttpOutbound implements Outbound {
   /** Opens a connection to an allowed peer. */
   async #open({ url, host, port, isOwn }: OutboundUrl, signal: AbortSignal): Promise<Socket> {
     const found = isIP(host) ? [host] : await abortable(this.#resolve(host), signal);
-    const allowed = found.filter((address) => isOwn || isPublicAddress(address)).slice(0, MAX_ADDRESSES);
-    if (allowed.length === 0) throw new RefusedError(`${host} is not an address of the public internet`);
+    const allowed = allowedAddresses({ host, isOwn }, found).slice(0, MAX_ADDRESSES);
     const socket = await this.#connectFirst(allowed, port, signal);
     if (!isOwn && !isPublicAddress(socket.remoteAddress ?? '')) {
       socket.destroy();
@@ -110,16 +178,7 @@ export class HttpOutbound implements Outbound {
   }
 }
 
-/** The address is forbidden; a retry would be refused, too. */
-class RefusedError extends Error {
-  readonly code = 'OUTBOUND_REFUSED';
-}
-
 const isRefusal = (error: unknown): boolean => isPlatformError(error) || hasCode(error, 'OUTBOUND_REFUSED');
-
-async function resolveAll(host: string): Promise<string[]> {
-  return (await lookup(host, { all: true })).map(({ address }) => address);
-}
 
 const connectTo = (host: string, port: number): Socket => connectTcp({ host, port });
 
@@ -145,27 +204,33 @@ async function abortable<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
   }
 }
 
+type Send = (target: OutboundUrl, socket: Socket) => Promise<IncomingMessage>;
+
+const post =
+  ({ headers, body }: OutboundRequest, signal: AbortSignal): Send =>
+  (target, socket) => {
+    const length = { 'content-type': 'application/json', 'content-length': Buffer.byteLength(body) };
+    return exchange(target, socket, { method: 'POST', headers: { ...headers, ...length }, signal }, body);
+  };
+
+const get =
+  (signal: AbortSignal): Send =>
+  (target, socket) =>
+    exchange(target, socket, { method: 'GET', headers: { accept: 'application/json' }, signal });
+
 /** Returns the head of the answer; the body is not read. */
-async function send(
+async function exchange(
   { url }: OutboundUrl,
   socket: Socket,
-  { headers, body }: OutboundRequest,
-  signal: AbortSignal,
+  { headers, ...options }: Pick<RequestOptions, 'method' | 'signal'> & { readonly headers: OutgoingHttpHeaders },
+  body?: string,
 ): Promise<IncomingMessage> {
   const sent = startRequest({
     createConnection: () => socket,
-    method: 'POST',
     path: url.pathname + url.search,
-    headers: {
-      'user-agent': 'agent-platform',
-      ...headers,
-      host: url.host,
-      'content-type': 'application/json',
-      'content-length': Buffer.byteLength(body),
-      connection: 'close',
-    },
+    headers: { 'user-agent': 'agent-platform', ...headers, host: url.host, connection: 'close' },
     maxHeaderSize: MAX_HEADER_BYTES,
-    signal,
+    ...options,
   });
   const answered = new Promise<IncomingMessage>((resolve, reject) => {
     sent.once('response', resolve);
@@ -176,6 +241,23 @@ async function send(
   const message = await answered;
   message.on('error', () => {});
   return message;
+}
+
+const headersOf = ({ headers }: IncomingMessage): Record<string, string> =>
+  Object.fromEntries(Object.entries(headers).map(([name, value]) => [name, [value].flat().join(', ')]));
+
+async function* bodyOf(answer: IncomingMessage, signal: AbortSignal): AsyncGenerator<Uint8Array> {
+  try {
+    yield* answer;
+  } catch (error) {
+    throw failureOf(error, signal);
+  }
+}
+
+/** What `exchange` throws for an error. */
+function failureOf(error: unknown, signal: AbortSignal): unknown {
+  if (signal.aborted) return signal.reason;
+  return new OutboundFailure(problemOf(error, signal), isRefusal(error));
 }
 
 /** Our own text, or the code of Node's error, whose text may show more than the address that the user gave. */

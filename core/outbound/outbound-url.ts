@@ -7,7 +7,7 @@ const MAX_LENGTH = 2048;
 /** Lower ports belong to other protocols. */
 const FIRST_FREE_PORT = 1024;
 
-/** An address that the platform may POST to, checked by its text: a name still has to be resolved. */
+/** An address that the platform may send to, checked by its text: a name still has to be resolved. */
 export interface OutboundUrl {
   readonly url: URL;
   /** A name without a dot at its end, or an address without brackets. */
@@ -18,36 +18,51 @@ export interface OutboundUrl {
 }
 
 /**
- * Reads an address that a user gave in `field`. It must be https, at port 443 or from 1024 up, without user and password,
- * and public. Hosts on `ownHosts` (`PLATFORM_OUTBOUND_HOSTS`) may also use http and any port, and may be private.
+ * Reads an address that a user gave in `field`, by the rules of {@link readOutboundUrl}. Throws INVALID_INPUT, whose message
+ * repeats at most the host: the rest of the address may be secret.
+ */
+export function checkOutboundUrl(
+  text: string,
+  ownHosts: readonly string[],
+  field: string,
+  example = 'https://hooks.example.com/alerts',
+): OutboundUrl {
+  const read = readOutboundUrl(text, ownHosts);
+  if (!('problem' in read)) return read;
+  throw new PlatformError('INVALID_INPUT', `${field}: ${read.problem}.`, {
+    hint: `Give an address such as ${example}.`,
+  });
+}
+
+/**
+ * Reads an address. It must be https, at port 443 or from 1024 up, without user and password, and public. Hosts on
+ * `ownHosts` (`PLATFORM_OUTBOUND_HOSTS`) may also use http and any port, and may be private.
  *
  * The URL parser normalises every spelling of an IPv4 address (`127.1`, `0x7f.1`, `2130706433`) and of a name (full-width
  * letters, ideographic dots) before the host is checked.
- *
- * Throws INVALID_INPUT, whose message repeats at most the host: the rest of the address may be secret.
  */
-export function checkOutboundUrl(text: string, ownHosts: readonly string[], field: string): OutboundUrl {
-  const refuse = (why: string) =>
-    new PlatformError('INVALID_INPUT', `${field}: ${why}.`, {
-      hint: 'Give an address such as https://hooks.example.com/alerts.',
-    });
-  if (text.length > MAX_LENGTH) throw refuse(`the address has ${text.length} characters, at most ${MAX_LENGTH} may be`);
+export function readOutboundUrl(text: string, ownHosts: readonly string[]): OutboundUrl | { readonly problem: string } {
+  if (text.length > MAX_LENGTH) {
+    return { problem: `the address has ${text.length} characters, at most ${MAX_LENGTH} may be` };
+  }
   // The parser would drop tabs and line ends, and read \ as /.
   const url = /[\s\\\p{Cc}]/u.test(text) ? null : URL.parse(text);
-  if (url === null) throw refuse('this is not a web address');
+  if (url === null) return { problem: 'this is not a web address' };
   const host = url.hostname.replace(/^\[|\]$/g, '').replace(/\.$/, '');
   const isOwn = isOnHostList(host, ownHosts);
   const isPlain = url.protocol === 'http:';
   if (url.protocol !== 'https:' && !(isPlain && isOwn)) {
-    throw refuse(`the address must begin with https://, not ${url.protocol.slice(0, 20)}//`);
+    return { problem: `the address must begin with https://, not ${url.protocol.slice(0, 20)}//` };
   }
-  if (url.username !== '' || url.password !== '') throw refuse('the address must not have a user or a password in it');
+  if (url.username !== '' || url.password !== '') {
+    return { problem: 'the address must not have a user or a password in it' };
+  }
   const port = url.port === '' ? (isPlain ? 80 : 443) : Number(url.port);
   if (!isOwn && port !== 443 && port < FIRST_FREE_PORT) {
-    throw refuse(`port ${port} is not one for https: use 443, or one from ${FIRST_FREE_PORT} up`);
+    return { problem: `port ${port} is not one for https: use 443, or one from ${FIRST_FREE_PORT} up` };
   }
   if (!isOwn && (isLocalName(host) || (isIP(host) && !isPublicAddress(host)))) {
-    throw refuse(`${host} is not an address of the public internet`);
+    return { problem: `${host} is not an address of the public internet` };
   }
   return { url, host, port, isOwn };
 }

@@ -4,11 +4,15 @@ import type { Clock } from './clock.ts';
 import type { Ids } from './ids.ts';
 import type { Llm } from './llm.ts';
 import type { Mail } from './mail.ts';
+import type { ModelTable } from './model-table.ts';
 import type { Outbound } from './outbound.ts';
 import type { RunSignals } from './run-signals.ts';
 import type { Sandbox } from './sandbox.ts';
+import type { ServiceHost } from './service-host.ts';
+import type { Space } from './space.ts';
 import type { Table } from './table.ts';
 import type { Timers } from './timers.ts';
+import type { ToolServers } from './tool-servers.ts';
 import type { UploadForms } from './upload-forms.ts';
 import type { Vault } from './vault.ts';
 
@@ -19,12 +23,15 @@ export interface Deps {
   readonly runs: Table;
   readonly counters: Table;
   readonly blobs: Blobs;
+  readonly space: Space;
   readonly uploadForms: UploadForms;
   readonly vault: Vault;
   readonly sandbox: Sandbox;
   readonly runSignals: RunSignals;
   readonly llm: Llm;
+  readonly modelTable: ModelTable;
   readonly outbound: Outbound;
+  readonly toolServers: ToolServers;
   /** Where sandboxed agents reach the API, which is not always where clients do; no slash at the end. */
   readonly gatewayUrl: string;
   readonly mail: Mail;
@@ -41,11 +48,18 @@ export interface Deps {
    * process has it to do.
    */
   readonly startInstall: (job: InstallJob) => Promise<void>;
+  /**
+   * Has the host brought into line with the records of these services, soon and by the process that may do it. The records
+   * alone say what is to be done: a lost call is made up for by the next sweep. Absent where the host keeps no services.
+   */
+  readonly wakeServices?: (serviceIds: readonly string[]) => Promise<void>;
 }
 
 /** With what few functions need: the bundles of all others are without it on AWS. */
 export interface AllDeps extends Deps {
   readonly timers: Timers;
+  /** Absent where the host keeps no services. */
+  readonly serviceHost?: ServiceHost;
 }
 
 /** One JSON line each. Never pass inputs, outputs or headers. */

@@ -30,6 +30,11 @@ export interface SandboxStatus {
   readonly kind: 'bubblewrap' | 'unshare' | 'fargate' | 'microvm' | 'unsandboxed' | 'none';
   /** For `none`: the reason and the remedy, fit to be shown to a user. */
   readonly problem?: string;
+  /**
+   * Who holds the limits of memory and processes on this machine: the kernel by a cgroup each, or a process that watches each.
+   * `detail` says where, and why; fit to be shown to an operator.
+   */
+  readonly limits?: { readonly by: 'kernel' | 'watcher'; readonly detail: string };
   /** Interpreters found, e.g. `{ python: '3.11.2', node: '24.21.0' }`; a missing one is absent. */
   readonly interpreters: { readonly python?: string; readonly node?: string };
 }
@@ -58,18 +63,28 @@ export interface SandboxSpec {
   readonly bundle?: string;
   /** Blob key of a layer archive (tar.gz with `python/` and/or `node_modules/` at its root), content-addressed. */
   readonly layer?: string;
+  /** SHA-256 of that archive, hex: any other is refused. Layers of version 0.1.0 have none. */
+  readonly layerSha256?: string;
+  /**
+   * Workspace for which the session is. On one machine, what its sessions have unpacked counts for it
+   * (`docs/interface/limits.md#unpacked-code`).
+   */
+  readonly owner?: string;
   /** The complete environment beside PATH, PYTHONPATH, HOME, USER, LANG, SHELL, TERM, PWD and TMPDIR. */
   readonly env: Readonly<Record<string, string>>;
   readonly egress: Egress;
-  /** `install` may also reach the package registries that the operator configured. */
-  readonly purpose: 'run' | 'install';
+  /**
+   * - `install` may also reach the package registries that the operator configured
+   * - `service`: the sandbox's port 8080 is taken, as it is where a gateway listens there (`docs/interface/services.md`)
+   */
+  readonly purpose: 'run' | 'install' | 'service';
   readonly limits: SandboxLimits;
   /**
    * Epoch milliseconds after which the caller does not use the session. Where sandboxes cost money, it ends soon after.
    * @default - an hour from now
    */
   readonly deadline?: number;
-  /** The run waits for its turn when sandboxes are few. Without one, work goes first (`core/running/turns.ts`). */
+  /** The run or installation waits for its turn when sandboxes are few. Without one, work goes first (`core/running/turns.ts`). */
   readonly turn?: SandboxTurn;
   /** Once it is aborted, `open` waits no longer and throws its reason. */
   readonly signal?: AbortSignal;
@@ -99,10 +114,18 @@ export interface ExecRequest {
   readonly stdin?: Uint8Array;
   /** Wall clock. Then the whole process tree of the command is killed (SIGTERM, 2 s later SIGKILL). */
   readonly timeoutMs: number;
-  /** stdout + stderr together. Output past it is dropped, and the command is killed. @default 10 MB */
+  /**
+   * Of stdout. Output past it is dropped, and the command is killed. stderr has no such limit: the sandbox passes on its
+   * beginning as it comes and its end with the exit (`docs/interface/sandbox.md#program-protocol`). @default 10 MB
+   */
   readonly maxOutputBytes?: number;
   /** Kills the process tree at once. */
   readonly signal?: AbortSignal;
+  /**
+   * Kills everything that the command has started once it ends, before its `exit`.
+   * @default false: what it left in the background goes on until the session is closed
+   */
+  readonly endsAll?: boolean;
 }
 
 export type ExecEvent =

@@ -4,8 +4,13 @@
  * JSON `{NAME: value}` (the limit of one Secrets Manager secret).
  */
 export interface Vault {
-  /** Values of the `names` that exist. */
-  read(workspaceId: string, names: readonly string[]): Promise<Record<string, string>>;
+  /**
+   * Values of the `names` that exist.
+   *
+   * @param areSomeEnough The caller can do with some of them: then a vault that keeps values in memory need not look for
+   * those that were not there a short time ago.
+   */
+  read(workspaceId: string, names: readonly string[], areSomeEnough?: boolean): Promise<Record<string, string>>;
   /**
    * Creates or replaces one value; simultaneous writes of different names all survive.
    * Throws {@link VaultFullError} when the workspace's vault would pass 64 KB.

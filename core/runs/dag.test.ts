@@ -31,6 +31,8 @@ const run = (id: string, parentRunId: string | null, second: number, more: Parti
   errorMessage: null,
   inputTokens: null,
   outputTokens: null,
+  cacheReadTokens: null,
+  cacheWriteTokens: null,
   llmProvider: null,
   llmModel: null,
   costUsd: null,

@@ -160,6 +160,8 @@ async function detail(runs: RunStore, run: Run) {
     tenant_id: run.tenantId,
     input_tokens: run.inputTokens,
     output_tokens: run.outputTokens,
+    cache_read_tokens: run.cacheReadTokens,
+    cache_write_tokens: run.cacheWriteTokens,
     llm_provider: run.llmProvider,
     llm_model: run.llmModel,
     cost_usd: run.costUsd,

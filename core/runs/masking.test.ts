@@ -41,6 +41,34 @@ describe('text', () => {
     expect(masked).not.toContain('ud83d');
   });
 
+  describe('masks other forms of a value', () => {
+    const value = `p&ss "w'rd" \\ /+é`;
+    const hidden = new SecretMask({ A: value });
+    test.each([
+      ['hex', Buffer.from(value).toString('hex')],
+      ['HEX', Buffer.from(value).toString('hex').toUpperCase()],
+      ['a URL', `https://example.org/?q=${encodeURIComponent(value)}`],
+      ['a form', new URLSearchParams({ q: value }).toString()],
+      ['JSON in JSON', JSON.stringify(JSON.stringify(value))],
+      ['a shell argument', `'${value.replaceAll("'", `'\\''`)}'`],
+      ['HTML', '<p>p&amp;ss &quot;w&#39;rd&quot; \\ /+é</p>'],
+      ["Python's repr", `'p&ss "w\\'rd" \\\\ /+é'`],
+      ...['', 'u', 'us', 'user', 'user:'].flatMap((before): [string, string][] => [
+        [`Base64 behind "${before}"`, Buffer.from(`${before}${value} and more`).toString('base64')],
+        [`Base64 of URLs behind "${before}"`, Buffer.from(`${before}${value}`).toString('base64url')],
+      ]),
+    ])('%s', (_, text) => {
+      expect(hidden.text(text)).toContain('[secret A]');
+      const live = new LiveMask(hidden);
+      expect([...text].map((char) => live.push(char)).join('') + live.end()).toBe(hidden.text(text));
+    });
+
+    test('but no ordinary text for short values', () => {
+      const short = new SecretMask({ PIN: 'abcd' });
+      expect(short.text('61626364 YWJjZA==')).toBe('61626364 YWJjZA==');
+    });
+  });
+
   test('masks a value that is stored with a trailing newline', () => {
     expect(new SecretMask({ A: 'value-of-a\n' }).text('<value-of-a>')).toBe('<[secret A]>');
   });

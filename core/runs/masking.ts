@@ -1,13 +1,71 @@
 import type { Json } from '#core/base/json.ts';
+import { endOf, startOf } from '#core/base/text.ts';
 
 /** Shorter values are not masked: they protect nothing, and masking them would destroy ordinary text. */
 const MIN_LENGTH = 4;
 /** Lines of a secret (a PEM key) from this length on are also masked one by one: programs print them line by line. */
 const MIN_LINE_LENGTH = 16;
 
+/** The encodings of shorter values are found in ordinary text. */
+const MIN_ENCODED_BYTES = 8;
+
 /** Escapes as Python's `json.dumps` does. */
 const escapeNonAscii = (text: string): string =>
   text.replace(/[\u007f-\uffff]/g, (char) => `\\u${char.charCodeAt(0).toString(16).padStart(4, '0')}`);
+
+const inJson = (text: string): string => JSON.stringify(text).slice(1, -1);
+
+/** The forms in which programs print a value without meaning to hide it (`docs/interface/runs.md#masking`). */
+function formsOf(value: string): Set<string> {
+  const quoted = inJson(value);
+  const percent = inUrl(value);
+  const forms = new Set([
+    value,
+    quoted,
+    // Python writes JSON in ASCII.
+    escapeNonAscii(quoted),
+    inJson(quoted),
+    value.replaceAll('\\', '\\\\').replaceAll("'", "\\'"),
+    value.replaceAll("'", `'\\''`),
+    ...percent,
+    ...percent.map((form) => form.replaceAll('%20', '+')),
+    value.replace(/[&<>"']/g, (char) => ENTITIES[char]!),
+  ]);
+  const bytes = Buffer.from(value);
+  if (bytes.byteLength < MIN_ENCODED_BYTES) return forms;
+  const hex = bytes.toString('hex');
+  for (const form of [hex, hex.toUpperCase(), ...inBase64(bytes)]) forms.add(form);
+  return forms;
+}
+
+/** JavaScript leaves some marks as they are, forms and Python encode them; the case of the digits is free. */
+function inUrl(value: string): string[] {
+  const loose = encodeURIComponent(value.toWellFormed());
+  const strict = loose.replace(/[!'()*~]/g, (char) => `%${char.charCodeAt(0).toString(16).toUpperCase()}`);
+  const inLowerCase = (form: string) => form.replace(/%[0-9A-F]{2}/g, (code) => code.toLowerCase());
+  return [loose, strict, inLowerCase(loose), inLowerCase(strict)];
+}
+
+const ENTITIES: Readonly<Record<string, string>> = {
+  '&': '&amp;',
+  '<': '&lt;',
+  '>': '&gt;',
+  '"': '&quot;',
+  "'": '&#39;',
+};
+
+/**
+ * The characters of Base64 text that depend on these bytes alone, wherever they stand in it: behind 0, 1 or 2 bytes of a group
+ * of three, such as the user name of an `Authorization: Basic` header.
+ */
+function inBase64(bytes: Uint8Array): string[] {
+  return [0, 1, 2].flatMap((before) => {
+    const text = Buffer.concat([new Uint8Array(before), bytes]).toString('base64');
+    const whole = Math.floor(((before + bytes.byteLength) * 8) / 6);
+    const own = text.slice(Math.ceil((before * 8) / 6), whole);
+    return [own, own.replaceAll('+', '-').replaceAll('/', '_')];
+  });
+}
 
 /** Replaces the values of secrets by `[secret NAME]` in everything that is kept or shown of a run. */
 export class SecretMask {
@@ -19,9 +77,7 @@ export class SecretMask {
       const lines = value.split(/\r?\n/).map((line) => line.trim());
       for (const part of [value, value.trim(), ...lines.filter((line) => line.length >= MIN_LINE_LENGTH)]) {
         if (part.length < MIN_LENGTH) continue;
-        // As plain text, in JSON text, and in JSON text in ASCII, which Python writes.
-        const quoted = JSON.stringify(part).slice(1, -1);
-        for (const needle of [part, quoted, escapeNonAscii(quoted)]) replacements.set(needle, `[secret ${name}]`);
+        for (const needle of formsOf(part)) replacements.set(needle, `[secret ${name}]`);
       }
     }
     // Longest first: a secret may be part of another.
@@ -103,12 +159,7 @@ export function shortenTo(maxBytes: number, text: string): string {
   const bytes = Buffer.from(text);
   if (bytes.byteLength <= maxBytes) return text;
   const note = `\n[... ${bytes.byteLength - maxBytes} bytes left out ...]\n`;
-  let headEnd = maxBytes / 4;
-  let tailStart = bytes.byteLength - (maxBytes - headEnd - Buffer.byteLength(note));
-  while (isInsideCharacter(bytes[headEnd]!)) headEnd--;
-  while (isInsideCharacter(bytes[tailStart]!)) tailStart++;
-  return bytes.subarray(0, headEnd).toString() + note + bytes.subarray(tailStart).toString();
+  const head = startOf(bytes, maxBytes / 4);
+  const tail = endOf(bytes, maxBytes - head.byteLength - Buffer.byteLength(note));
+  return Buffer.concat([head, Buffer.from(note), tail]).toString();
 }
-
-/** Whether this is a byte of a UTF-8 character other than its first. */
-const isInsideCharacter = (byte: number): boolean => (byte & 0xc0) === 0x80;

@@ -46,6 +46,8 @@ export interface Totals {
   readonly compute_ms?: number;
   readonly input_tokens?: number;
   readonly output_tokens?: number;
+  readonly cache_read_tokens?: number;
+  readonly cache_write_tokens?: number;
   readonly credits_cents?: number;
 }
 
@@ -105,6 +107,7 @@ const rollupKey = (pk: string, run: NewRun): Key => ({
 
 function totalsOf(run: NewRun, result: RunResult, endedAt: number): Record<string, number> {
   const { status, executionMs, inputTokens = 0, outputTokens = 0, creditsCents } = result;
+  const { cacheReadTokens = 0, cacheWriteTokens = 0 } = result;
   const isSandboxed = run.engine === 'code_runtime' || run.engine === 'managed_loop';
   const isError = status !== 'completed';
   const hour = `h${isoTime(run.startedAt).slice(11, 13)}`;
@@ -121,6 +124,8 @@ function totalsOf(run: NewRun, result: RunResult, endedAt: number): Record<strin
     ...(isSandboxed && { executions: 1, compute_ms: executionMs ?? 0 }),
     input_tokens: inputTokens,
     output_tokens: outputTokens,
+    cache_read_tokens: cacheReadTokens,
+    cache_write_tokens: cacheWriteTokens,
     credits_cents: creditsCents,
     [`${hour}_credits_cents`]: creditsCents,
   };

@@ -37,6 +37,9 @@ export interface Run {
   readonly errorMessage: string | null;
   readonly inputTokens: number | null;
   readonly outputTokens: number | null;
+  /** Parts of the input that the provider read from its cache, and wrote to it. */
+  readonly cacheReadTokens: number | null;
+  readonly cacheWriteTokens: number | null;
   readonly llmProvider: string | null;
   readonly llmModel: string | null;
   /** US dollars that the provider charges for the tokens; null if the price is not known. */
@@ -65,6 +68,8 @@ export interface RunResult extends RunBody {
   readonly errorMessage: string | null;
   readonly inputTokens?: number;
   readonly outputTokens?: number;
+  readonly cacheReadTokens?: number;
+  readonly cacheWriteTokens?: number;
   readonly llmProvider?: string;
   readonly llmModel?: string;
   readonly costUsd?: number;

@@ -6,6 +6,8 @@ export type TraceEventType =
   | `${'llm_call' | 'tool_call'}_${'started' | 'succeeded' | 'failed'}`
   | 'decision'
   | 'fallback_transition'
+  | 'output_repair'
+  | 'context_compacted'
   | 'policy_violation'
   | 'error';
 

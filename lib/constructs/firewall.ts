@@ -1,4 +1,5 @@
 import { Fn } from 'aws-cdk-lib';
+import type { IStage } from 'aws-cdk-lib/aws-apigateway';
 import { CfnWebACL, CfnWebACLAssociation } from 'aws-cdk-lib/aws-wafv2';
 import { Construct } from 'constructs';
 import type { Stage } from '../config.ts';
@@ -6,8 +7,8 @@ import type { Stage } from '../config.ts';
 export interface FirewallProps {
   readonly stage: Stage;
   readonly requestsPerFiveMinutes: number;
-  /** REST API that it protects. */
-  readonly restApiId: string;
+  /** Deployed stage that it protects. */
+  readonly apiStage: IStage;
 }
 
 /**
@@ -15,7 +16,7 @@ export interface FirewallProps {
  * malicious. No rule inspects bodies, because agents may receive any text.
  */
 export class Firewall extends Construct {
-  constructor(scope: Construct, id: string, { stage, requestsPerFiveMinutes, restApiId }: FirewallProps) {
+  constructor(scope: Construct, id: string, { stage, requestsPerFiveMinutes, apiStage }: FirewallProps) {
     super(scope, id);
     const visibility = (metricName: string) => ({
       metricName: `platform-${stage.name}-${metricName}`,
@@ -52,8 +53,10 @@ export class Firewall extends Construct {
     });
     new CfnWebACLAssociation(this, 'Association', {
       webAclArn: acl.attrArn,
-      resourceArn: Fn.sub(`arn:\${AWS::Partition}:apigateway:\${AWS::Region}::/restapis/\${api}/stages/${stage.name}`, {
-        api: restApiId,
+      // The reference makes CloudFormation wait for the stage.
+      resourceArn: Fn.sub(`arn:\${AWS::Partition}:apigateway:\${AWS::Region}::/restapis/\${api}/stages/\${stage}`, {
+        api: apiStage.restApi.restApiId,
+        stage: apiStage.stageName,
       }),
     });
   }

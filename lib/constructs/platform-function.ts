@@ -1,4 +1,4 @@
-import { Duration, Fn, RemovalPolicy, Validations } from 'aws-cdk-lib';
+import { Duration, Fn, Validations } from 'aws-cdk-lib';
 import { PolicyStatement, Role, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
 import {
   Architecture,
@@ -12,6 +12,7 @@ import { SqsEventSource } from 'aws-cdk-lib/aws-lambda-event-sources';
 import { LogGroup } from 'aws-cdk-lib/aws-logs';
 import { Queue } from 'aws-cdk-lib/aws-sqs';
 import { Construct } from 'constructs';
+import type { Transports } from '#core/base/transports.ts';
 import { PROJECTIONS, type TableName } from '#core/ports/table-rules.ts';
 import {
   bucketNameOf,
@@ -25,6 +26,7 @@ import {
   timerNamesOf,
 } from '../config.ts';
 import type { BlobAccess, BlobFolder, TableAccess } from '../functions.ts';
+import { removalPolicyOf } from '../removal.ts';
 
 export interface PlatformFunctionProps {
   readonly stage: Stage;
@@ -64,7 +66,7 @@ export class PlatformFunction extends Construct {
     const logGroup = new LogGroup(this, 'Logs', {
       logGroupName: `/aws/lambda/${functionName}`,
       retention: stage.logRetentionDays,
-      removalPolicy: stage.keepsData ? RemovalPolicy.RETAIN : RemovalPolicy.DESTROY,
+      removalPolicy: removalPolicyOf(stage),
     });
     // Not Lambda's managed policy, which lets a function write to every log group.
     const role = new Role(this, 'Role', { assumedBy: new ServicePrincipal('lambda.amazonaws.com') });
@@ -135,6 +137,29 @@ export class PlatformFunction extends Construct {
       actions.map((action) => `secretsmanager:${action}`),
       [`arn:\${AWS::Partition}:secretsmanager:\${AWS::Region}:\${AWS::AccountId}:secret:${prefix}/*`],
       'The vaults of this stage, one per workspace: only their prefix is known before run time.',
+    );
+  }
+
+  /** `PLATFORM_MODELS`, which the settings of the stage have: an object of any bucket needs a right, a web address none. */
+  useModels(place: string): void {
+    const object = place.replace(/^s3:\/\//, '');
+    if (object !== place) this.#allow(['s3:GetObject'], [`arn:\${AWS::Partition}:s3:::${object}`]);
+  }
+
+  /** `PLATFORM_TRANSPORTS`, which the settings of the stage have: rights on the models of Amazon Bedrock that it names. */
+  useTransports({ anthropic }: Transports): void {
+    if (anthropic === undefined) return;
+    const actions = ['bedrock:InvokeModel', 'bedrock:InvokeModelWithResponseStream'];
+    const arns = new Set(Object.values(anthropic.models).flatMap((model) => bedrockArns(anthropic.region, model)));
+    const isWide = (arn: string) => arn.includes('*');
+    this.#allow(
+      actions,
+      [...arns].filter((arn) => !isWide(arn)),
+    );
+    this.#allow(
+      actions,
+      [...arns].filter(isWide),
+      'Only AWS knows to which Regions an inference profile sends requests.',
     );
   }
 
@@ -246,6 +271,18 @@ export class PlatformFunction extends Construct {
     this.lambda.addToRolePolicy(new PolicyStatement({ actions, resources: arns.map(substituted) }));
     if (reason) for (const arn of arns) acknowledgeWildcard(this, arn, reason);
   }
+}
+
+/**
+ * What a request to a model on Bedrock needs rights on: with an inference profile both the profile and its model, in every
+ * Region that the profile uses, else the model (docs.aws.amazon.com/bedrock/latest/userguide/inference-profiles-prereq.html).
+ */
+function bedrockArns(region: string, model: string): string[] {
+  const models = (where: string, name: string) => `arn:\${AWS::Partition}:bedrock:${where}::foundation-model/${name}`;
+  if (model.startsWith('arn:')) return [model, models('*', 'anthropic.*')];
+  const name = model.slice(model.indexOf('anthropic.'));
+  if (name === model) return [models(region, name)];
+  return [`arn:\${AWS::Partition}:bedrock:${region}:\${AWS::AccountId}:inference-profile/${model}`, models('*', name)];
 }
 
 const substituted = (arn: string): string => (arn.includes('${') ? Fn.sub(arn) : arn);

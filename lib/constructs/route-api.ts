@@ -19,6 +19,7 @@ import { CALL_FUNCTION_SECONDS } from '#core/base/time-limits.ts';
 import { FUNCTION_NAMES, type FunctionName, type Route } from '#core/http/route.ts';
 import type { Stage } from '../config.ts';
 import { GATEWAY_ERRORS, gatewayErrorBody } from '../gateway-errors.ts';
+import { removalPolicyOf } from '../removal.ts';
 
 /** Above the longest call, and above the 300 s without a byte after which API Gateway cuts a stream. */
 const STREAM_TIMEOUT = Duration.seconds(CALL_FUNCTION_SECONDS);
@@ -42,14 +43,15 @@ export class RouteApi extends Construct {
     const accessLog = new LogGroup(this, 'AccessLog', {
       logGroupName: `/aws/apigateway/platform-${stage.name}`,
       retention: stage.logRetentionDays,
-      removalPolicy: stage.keepsData ? RemovalPolicy.RETAIN : RemovalPolicy.DESTROY,
+      removalPolicy: removalPolicyOf(stage),
     });
     this.restApi = new RestApi(this, 'Rest', {
       restApiName: `platform-${stage.name}`,
       endpointTypes: [EndpointType.REGIONAL],
       // Listed, not `*/*`: only these bodies are not text.
       binaryMediaTypes: ['multipart/form-data'],
-      cloudWatchRole: true,
+      cloudWatchRole: stage.setsLoggingRole,
+      ...(stage.setsLoggingRole && { cloudWatchRoleRemovalPolicy: RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE }),
       deployOptions: {
         stageName: stage.name,
         // The gateway's traces would show paths, and a webhook's path holds its secret. Functions write their own traces.
@@ -95,17 +97,21 @@ export class RouteApi extends Construct {
     const log = new LogGroup(this, 'ExecutionLog', {
       logGroupName: `API-Gateway-Execution-Logs_${this.restApi.restApiId}/${stage.name}`,
       retention: stage.logRetentionDays,
-      removalPolicy: stage.keepsData ? RemovalPolicy.RETAIN : RemovalPolicy.DESTROY,
+      removalPolicy: removalPolicyOf(stage),
     });
     this.restApi.deploymentStage.node.addDependency(log);
   }
 
   #addGatewayErrors(stage: Stage): void {
-    for (const [type, { code }] of Object.entries(GATEWAY_ERRORS)) {
+    for (const [type, { code, waitSeconds }] of Object.entries(GATEWAY_ERRORS)) {
       this.restApi.addGatewayResponse(type, {
         type: ResponseType.of(type),
         statusCode: String(httpStatusOf(code)),
-        responseHeaders: { ...CORS, ...(code === 'RATE_LIMITED' && throttled(stage)) },
+        responseHeaders: {
+          ...CORS,
+          ...(waitSeconds !== undefined && { 'Retry-After': `'${waitSeconds}'` }),
+          ...(type === 'THROTTLED' && throttled(stage)),
+        },
         templates: { 'application/json': gatewayErrorBody(type, '$context.requestId') },
       });
     }
@@ -138,7 +144,6 @@ const CORS = { 'Access-Control-Allow-Origin': "'*'", 'Access-Control-Expose-Head
 
 /** The stage's throttle counts all callers together, per second. */
 const throttled = ({ throttle }: Stage): Record<string, string> => ({
-  'Retry-After': "'1'",
   'X-RateLimit-Limit': `'${throttle.requestsPerSecond}'`,
   'X-RateLimit-Remaining': "'0'",
 });

@@ -1,4 +1,3 @@
-import { RemovalPolicy } from 'aws-cdk-lib';
 import {
   FlowLogDestination,
   FlowLogTrafficType,
@@ -13,9 +12,16 @@ import {
 import { LogGroup } from 'aws-cdk-lib/aws-logs';
 import { Construct } from 'constructs';
 import type { Stage } from '../config.ts';
+import { removalPolicyOf } from '../removal.ts';
 
 /** Port of every task. */
 const TASK_PORT = 8080;
+
+export interface SandboxNetworkProps {
+  readonly stage: Stage;
+  /** Availability Zones. @default - two that AWS chooses */
+  readonly zones?: readonly string[] | undefined;
+}
 
 /**
  * The network of the sandboxes. Nothing else is in it, because security groups cannot deny addresses: programs must find
@@ -27,11 +33,11 @@ export class SandboxNetwork extends Construct {
   readonly taskGroup: SecurityGroup;
   readonly dispatchGroup: SecurityGroup;
 
-  constructor(scope: Construct, id: string, { stage }: { readonly stage: Stage }) {
+  constructor(scope: Construct, id: string, { stage, zones }: SandboxNetworkProps) {
     super(scope, id);
     this.vpc = new Vpc(this, 'vpc', {
       ipAddresses: IpAddresses.cidr('10.64.0.0/20'),
-      maxAzs: 2,
+      ...(zones ? { availabilityZones: [...zones] } : { maxAzs: 2 }),
       natGateways: 0,
       subnetConfiguration: [
         { name: 'tasks', subnetType: SubnetType.PUBLIC, cidrMask: 23, mapPublicIpOnLaunch: false },
@@ -48,16 +54,18 @@ export class SandboxNetwork extends Construct {
       },
     });
     // Accepted traffic is most of the volume, which costs by the gigabyte; attacks show in rejected traffic.
-    this.vpc.addFlowLog('refused', {
+    const flowLog = this.vpc.addFlowLog('refused', {
       trafficType: FlowLogTrafficType.REJECT,
       destination: FlowLogDestination.toCloudWatchLogs(
         new LogGroup(this, 'flow-log', {
           logGroupName: `/platform/${stage.name}/sandbox-network`,
           retention: stage.logRetentionDays,
-          removalPolicy: stage.keepsData ? RemovalPolicy.RETAIN : RemovalPolicy.DESTROY,
+          removalPolicy: removalPolicyOf(stage),
         }),
       ),
     });
+    // It needs the rights of its role, not only the role.
+    flowLog.node.defaultChild!.node.addDependency(flowLog.iamRole!);
 
     this.taskGroup = new SecurityGroup(this, 'tasks', {
       vpc: this.vpc,

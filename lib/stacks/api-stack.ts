@@ -6,6 +6,7 @@ import { Rule, Schedule } from 'aws-cdk-lib/aws-events';
 import { LambdaFunction as LambdaTarget } from 'aws-cdk-lib/aws-events-targets';
 import type { Construct } from 'constructs';
 import { BACKGROUND_FUNCTIONS, type BackgroundFunctionName, backgroundFunction } from '#core/api/background.ts';
+import { transportsSchema } from '#core/base/transports.ts';
 import { FUNCTION_NAMES, type FunctionName, type Route } from '#core/http/route.ts';
 import type { TableName } from '#core/ports/table-rules.ts';
 import type { Stage } from '../config.ts';
@@ -34,7 +35,7 @@ export class ApiStack extends Stack {
       (stage.domain && `https://${stage.domain.name}`) ??
       `https://${restApi.restApiId}.execute-api.${this.region}.${this.urlSuffix}/${stage.name}`;
     if (stage.domain) this.#addDomain(restApi, stage.domain);
-    if (stage.firewall) new Firewall(this, 'firewall', { stage, ...stage.firewall, restApiId: restApi.restApiId });
+    if (stage.firewall) new Firewall(this, 'firewall', { stage, ...stage.firewall, apiStage: restApi.deploymentStage });
     for (const name of BACKGROUND_FUNCTIONS) {
       const { everyMinutes, about } = backgroundFunction(name);
       const { lambda } = this.#addFunction(name, props);
@@ -80,6 +81,7 @@ export class ApiStack extends Stack {
       tables = {},
       blobs,
       secrets,
+      models,
       calls,
       mail,
       sandbox,
@@ -101,6 +103,11 @@ export class ApiStack extends Stack {
       platformFunction.useTable(name as TableName, access as TableAccess);
     if (blobs) platformFunction.useBlobs(blobs);
     if (secrets) platformFunction.useSecrets(secrets);
+    if (models) {
+      const { PLATFORM_MODELS: table, PLATFORM_TRANSPORTS: transports } = stage.settings;
+      if (table) platformFunction.useModels(table);
+      if (transports) platformFunction.useTransports(transportsSchema().parse(transports));
+    }
     if (mail && stage.mailFrom) platformFunction.useMail(stage.mailFrom);
     if (calls) platformFunction.useFunctions(calls);
     if (sandbox) platformFunction.useSandbox(stage.sandbox, sandbox);

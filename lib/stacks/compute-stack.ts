@@ -1,5 +1,5 @@
 import { join } from 'node:path';
-import { CustomResource, Duration, RemovalPolicy, Stack, type StackProps, Validations } from 'aws-cdk-lib';
+import { CustomResource, Duration, Stack, type StackProps, Validations } from 'aws-cdk-lib';
 import { SubnetType } from 'aws-cdk-lib/aws-ec2';
 import {
   Capability,
@@ -22,6 +22,7 @@ import { PlatformFunction } from '../constructs/platform-function.ts';
 import { RunnerImage } from '../constructs/runner-image.ts';
 import { SandboxNetwork } from '../constructs/sandbox-network.ts';
 import { POOL_FUNCTIONS, type PoolFunctionName } from '../functions.ts';
+import { removalPolicyOf } from '../removal.ts';
 
 export interface ComputeStackProps extends StackProps {
   readonly stage: Stage;
@@ -48,7 +49,7 @@ export class ComputeStack extends Stack {
     this.#props = props;
     const { stage, settings } = props;
     const clusterName = `platform-${stage.name}-sandbox`;
-    const network = new SandboxNetwork(this, 'network', { stage });
+    const network = new SandboxNetwork(this, 'network', { stage, zones: settings.zones });
     this.#network = network;
     const cluster = new Cluster(this, 'cluster', {
       clusterName,
@@ -123,7 +124,7 @@ export class ComputeStack extends Stack {
         logGroup: new LogGroup(this, 'log', {
           logGroupName: `/platform/${stage.name}/sandbox`,
           retention: stage.logRetentionDays,
-          removalPolicy: stage.keepsData ? RemovalPolicy.RETAIN : RemovalPolicy.DESTROY,
+          removalPolicy: removalPolicyOf(stage),
         }),
       }),
     });
@@ -187,6 +188,10 @@ export class ComputeStack extends Stack {
 
   #allowKeeper(keeper: PlatformFunction, clusterName: string, task: FargateTaskDefinition): void {
     this.#allow(keeper, ['ecs:RunTask'], task.taskDefinitionArn, this.#ofCluster(clusterName));
+    // Tasks get the tags of their definition: who runs them, tags them.
+    this.#allow(keeper, ['ecs:TagResource'], this.#arnOf(`task/${clusterName}/*`), {
+      StringEquals: { 'ecs:CreateAction': 'RunTask' },
+    });
     this.#allowTasks(keeper, clusterName);
     this.#allow(keeper, ['iam:PassRole'], task.executionRole!.roleArn, {
       StringEquals: { 'iam:PassedToService': 'ecs-tasks.amazonaws.com' },

@@ -1,17 +1,21 @@
 import { join } from 'node:path';
-import { CustomResource, Duration, Fn, RemovalPolicy, Stack, type StackProps, Tags, Validations } from 'aws-cdk-lib';
+import { CustomResource, Duration, Fn, Stack, type StackProps, Tags, Validations } from 'aws-cdk-lib';
 import { AttributeType, Billing, ProjectionType, TableV2 } from 'aws-cdk-lib/aws-dynamodb';
 import { BlockPublicAccess, Bucket, BucketEncryption } from 'aws-cdk-lib/aws-s3';
 import type { Construct } from 'constructs';
+import { blobLifetimes } from '#core/ports/blob-lifetimes.ts';
 import { PROJECTIONS, TABLE_NAMES, TABLE_SCHEMA, type TableName } from '#core/ports/table-rules.ts';
 import { bucketNameOf, type Stage, tablePrefixOf } from '../config.ts';
 import { PlatformFunction } from '../constructs/platform-function.ts';
+import { removalPolicyOf } from '../removal.ts';
 
 /** `aws/empty-stage.ts` reads it. */
 const DISPOSABLE_TAG = 'platform:disposable';
 const RECOVERY_DAYS = 35;
 /** Time in which a deleted or replaced blob can be restored. */
 const UNDELETE = Duration.days(30);
+/** Shorter: each write of a large document leaves an old version, and no limit counts them. */
+const UNDELETE_DOCUMENTS = Duration.days(7);
 
 export interface DataStackProps extends StackProps {
   readonly stage: Stage;
@@ -29,22 +33,21 @@ export class DataStack extends Stack {
   constructor(scope: Construct, id: string, props: DataStackProps) {
     super(scope, id, props);
     this.#stage = props.stage;
-    for (const name of TABLE_NAMES) this.#addTable(name);
+    const tables = new Map(TABLE_NAMES.map((name) => [name, this.#addTable(name)]));
     const blobs = this.#addBlobs();
+    // `main` comes last: a deployment that fails deletes what it created, and cannot delete what is protected.
+    const main = tables.get('main')!;
+    main.node.addDependency(...this.node.children.filter((child) => child !== main));
     if (!props.stage.keepsData) this.#addCleaner(blobs, props);
   }
 
-  get #removalPolicy(): RemovalPolicy {
-    return this.#stage.keepsData ? RemovalPolicy.RETAIN : RemovalPolicy.DESTROY;
-  }
-
   /** Only `main` can be restored: items of the other tables expire by themselves. */
-  #addTable(name: TableName): void {
+  #addTable(name: TableName): TableV2 {
     const { keepsData } = this.#stage;
     const isPrecious = name === 'main';
     const { partitionKey, sortKey, ttl, indexes } = TABLE_SCHEMA;
     const key = (attribute: string) => ({ name: attribute, type: AttributeType.STRING });
-    new TableV2(this, name, {
+    return new TableV2(this, name, {
       tableName: tablePrefixOf(this.#stage) + name,
       partitionKey: key(partitionKey),
       sortKey: key(sortKey),
@@ -60,7 +63,7 @@ export class DataStack extends Stack {
         ? { pointInTimeRecoveryEnabled: true, recoveryPeriodInDays: RECOVERY_DAYS }
         : undefined,
       deletionProtection: keepsData && isPrecious,
-      removalPolicy: this.#removalPolicy,
+      removalPolicy: removalPolicyOf(this.#stage),
     });
   }
 
@@ -69,7 +72,7 @@ export class DataStack extends Stack {
       encryption: BucketEncryption.S3_MANAGED,
       enforceSSL: true,
       blockPublicAccess: BlockPublicAccess.BLOCK_ALL,
-      removalPolicy: this.#removalPolicy,
+      removalPolicy: removalPolicyOf(this.#stage),
     };
     // Its lines arrive hours after the last request, so it could not be deleted with the stack.
     const accessLog =
@@ -85,19 +88,13 @@ export class DataStack extends Stack {
       ...(accessLog && { serverAccessLogsBucket: accessLog }),
       lifecycleRules: [
         { abortIncompleteMultipartUploadAfter: Duration.days(1) },
-        // An upload can be used for an hour, a transfer into a sandbox takes at most a quarter of an hour.
-        ...['uploads/', 'transfers/'].map((prefix) => ({
+        ...blobLifetimes(this.#stage.runRetentionDays).map(({ prefix, days }) => ({
           prefix,
-          expiration: Duration.days(1),
+          expiration: Duration.days(days),
           noncurrentVersionExpiration: Duration.days(1),
         })),
-        // Inputs and outputs of runs expire with the records of the runs, old versions included.
-        {
-          prefix: 'runs/',
-          expiration: Duration.days(this.#stage.runRetentionDays),
-          noncurrentVersionExpiration: Duration.days(1),
-        },
         ...['bundles/', 'definitions/', 'layers/'].map((prefix) => ({ prefix, noncurrentVersionExpiration: UNDELETE })),
+        { prefix: 'storage/', noncurrentVersionExpiration: UNDELETE_DOCUMENTS },
       ],
     });
     if (!accessLog) {

@@ -198,7 +198,9 @@ export class ObservabilityStack extends Stack {
   #addDashboard(): void {
     const graph = (title: string, left: IMetric[], right: IMetric[] = []) =>
       new GraphWidget({ title, left, right, width: 12 });
-    const dashboard = new Dashboard(this, 'dashboard', { dashboardName: `platform-${this.#stage.name}` });
+    // Dashboards are of the whole account.
+    const dashboardName = `platform-${this.#stage.name}-${this.region}`;
+    const dashboard = new Dashboard(this, 'dashboard', { dashboardName });
     dashboard.addWidgets(
       graph(
         'Requests, and those that failed',

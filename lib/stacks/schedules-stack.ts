@@ -34,7 +34,7 @@ export class SchedulesStack extends Stack {
     });
     const group = new CfnScheduleGroup(this, 'timers', { name: names.group });
     new Role(this, 'timer-role', {
-      roleName: names.role,
+      roleName: Fn.sub(names.role),
       description: 'EventBridge Scheduler sends due schedules to the queue with this role.',
       // Only this group of this account may take the role.
       assumedBy: new ServicePrincipal('scheduler.amazonaws.com', {

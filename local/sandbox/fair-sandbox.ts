@@ -39,7 +39,7 @@ export class FairSandbox implements Sandbox {
 
   /** Throws RATE_LIMITED when no turn came within half of the time until the deadline. */
   async open({ turn, ...spec }: SandboxSpec): Promise<SandboxSession> {
-    const work: Work = turn === undefined ? {} : await this.#takeTurn(turn, spec.signal);
+    const work: Work = turn === undefined ? {} : await this.#takeTurn(turn, spec);
     this.#open.add(work);
     let session: SandboxSession;
     try {
@@ -72,12 +72,16 @@ export class FairSandbox implements Sandbox {
   }
 
   /** Resolves with a place that is counted as open already. */
-  async #takeTurn({ owner, deadline }: SandboxTurn, signal: AbortSignal | undefined): Promise<Work> {
+  async #takeTurn(
+    { owner, deadline }: SandboxTurn,
+    { purpose, signal }: Pick<SandboxSpec, 'purpose' | 'signal'>,
+  ): Promise<Work> {
     signal?.throwIfAborted();
     const { promise, resolve } = Promise.withResolvers<void>();
     const started = new AbortController();
     const waiter: Waiter = {
       owner,
+      isInstall: purpose === 'install',
       start: () => {
         started.abort();
         resolve();

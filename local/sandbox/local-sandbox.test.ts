@@ -3,11 +3,11 @@ import { once } from 'node:events';
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer, type Server } from 'node:net';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import type { Sandbox, SandboxSpec } from '#core/ports/sandbox.ts';
-import { python, ran, sandboxConformance, specOf } from '#test/conformance/sandbox.ts';
+import { python, ran, sandboxConformance, specOf, tarOf } from '#test/conformance/sandbox.ts';
 import { zip } from '#test/helpers/zip.ts';
 import { FolderBlobs } from '../folder-blobs.ts';
 import { createLocalSandbox } from './local-sandbox.ts';
@@ -93,6 +93,19 @@ for family, address in ((socket.AF_INET, ('127.0.0.1', ${servicePort})), (socket
           writeFileSync(secret, 'secret data', { mode: 0o644 });
           const command = `cat ${secret} /proc/1/root${secret} /proc/*/root${secret} /proc/*/cwd/* 2>/dev/null; ls ${root} ${join(folder, 'cache')} 2>/dev/null | cat`;
           expect((await inSession({}, (session) => ran(session, command))).out).not.toMatch(/secret data|expanded/);
+        });
+
+        // Bubblewrap can only bind (docs/interface/sandbox.md#what-stays-visible).
+        test.skipIf(kind === 'bubblewrap')('paths of the host do not show in the list of mounts', async () => {
+          const [bundle, layer] = ['bundles/mounts.zip', 'layers/mounts.tar.gz'];
+          await blobs.put(bundle, zip([{ name: 'a.txt', content: 'in the bundle\n' }]));
+          await blobs.put(layer, tarOf({ 'python/b.txt': 'in the layer\n' }));
+          const command =
+            'cat a.txt /layer/python/b.txt; cat /proc/self/mountinfo /proc/self/mounts /proc/self/mountstats';
+          const { out } = await inSession({ bundle, layer }, (session) => ran(session, command));
+          expect(out).toMatch(/^in the bundle\nin the layer\n\d+ /);
+          const paths = [root, fileURLToPath(new URL('../..', import.meta.url)), dirname(process.execPath)];
+          expect(out.split('\n').filter((line) => paths.some((path) => line.includes(path)))).toEqual([]);
         });
 
         test('processes of the host cannot be seen or signalled', async () => {
@@ -197,6 +210,88 @@ for family, address in ((socket.AF_INET, ('127.0.0.1', ${servicePort})), (socket
           await vi.waitFor(() => expect(scratch()).toEqual([]), { timeout: 10_000, interval: 20 });
         });
 
+        test('nothing that the platform was started with is open in runs, installations and tools', () => {
+          // 251 is past the descriptors that Node itself closes for its children.
+          const program = `
+          import { createLocalSandbox } from ${JSON.stringify(fileURLToPath(new URL('local-sandbox.ts', import.meta.url)))};
+          import { execToEnd } from ${JSON.stringify(fileURLToPath(new URL('../../core/ports/sandbox.ts', import.meta.url)))};
+          const sandbox = await createLocalSandbox({ cacheFolder: ${JSON.stringify(join(folder, 'cache2'))}, blobs: {}, kind: '${kind}' });
+          const says = [];
+          for (const purpose of ['run', 'install']) {
+            const session = await sandbox.open({ ...${JSON.stringify(specOf())}, purpose });
+            const list = 'import os\\nfor n in range(3, 1024):\\n  try: os.fchdir(n); print(n, os.listdir())\\n  except OSError: pass\\nprint(len(os.listdir("/proc/self/fd")))';
+            for (const cwd of ['/home/user', '/tmp']) {
+              const { stdout } = await execToEnd(session, { command: 'python3 -', cwd, stdin: Buffer.from(list), timeoutMs: 20000 });
+              says.push(Buffer.from(stdout).toString());
+            }
+            for (const number of [29, 251]) says.push(await session.listFiles('/proc/self/fd/' + number).catch(({ code }) => code));
+            await session.close();
+          }
+          console.log(JSON.stringify(says));
+          await sandbox.close();
+        `;
+          const { stdout, stderr } = spawnSync(
+            'bash',
+            ['-c', 'exec "$0" --input-type=module -e "$1" 29</usr/share 251</etc', process.execPath, program],
+            { encoding: 'utf8' },
+          );
+          expect(stderr).toBe('');
+          // The fourth descriptor is the list itself.
+          const each = ['4\n', '4\n', 'SANDBOX_FILE', 'SANDBOX_FILE'];
+          expect(JSON.parse(stdout)).toEqual([...each, ...each]);
+        });
+
+        test('the status says who holds the limits, and where or why', async () => {
+          const { limits } = await sandbox.status();
+          const detail = limits!.by === 'kernel' ? /^a cgroup each in \// : /^a watcher each, because ./;
+          expect(limits!.detail).toMatch(detail);
+        });
+
+        test('a run of many busy sessions leaves another run its share of the processors', async () => {
+          // In each of its sessions the scheduler might see a user of its own.
+          const count = `import os, time
+def burn(): 
+    end = time.monotonic() + 4
+    while time.monotonic() < end: pass
+    os._exit(0)
+N = %d
+for _ in range(N):
+    if os.fork() == 0:
+        os.setsid()
+        burn()
+for _ in range(N): os.wait()
+t = os.times()
+print(t.children_user + t.children_system)`;
+          const burn = (processes: number) =>
+            inSession({ limits: { ...specOf().limits, processes: 64 } }, (session) =>
+              python(session, count.replace('%d', String(processes))),
+            );
+          const [many, few] = await Promise.all([burn(40), burn(2)]);
+          // By processes it would be 20 to 1. Two that find a processor each get as much as they can use.
+          if (isRoot) expect(Number(many.out) / Number(few.out)).toBeLessThan(10);
+        });
+
+        test('idle processes that share memory take little of the processors from others', async () => {
+          const share = `import mmap, os, time
+shared = mmap.mmap(-1, 48 << 20)
+for page in range(0, len(shared), 4096): shared[page] = 1
+for _ in range(20):
+    if os.fork() == 0:
+        sum(shared[page] for page in range(0, len(shared), 4096))
+        time.sleep(1.5)
+        os._exit(0)
+for _ in range(20): os.wait()`;
+          const before = processorSeconds();
+          const [{ exit }, after] = await inSession(
+            {},
+            // The watcher ends with the session.
+            async (session) => [await python(session, share), processorSeconds()] as const,
+          );
+          expect(exit).toMatchObject({ reason: 'exited', exitCode: 0 });
+          expect(after.launcher - before.launcher).toBeLessThan(0.3);
+          expect(after.watchers - before.watchers).toBeLessThan(0.3 * (exit.durationMs / 1000));
+        });
+
         test('a bundle that several sessions ask for at once is expanded once', async () => {
           let reads = 0;
           const counting = Object.assign(Object.create(blobs), {
@@ -281,6 +376,29 @@ function unprivilegedProblem(): string | undefined {
   const probe = spawnSync('setpriv', [...user, 'sh', '-c', 'test -r "$1" && test -x "$2"', 'sh', ...files]);
   if (probe.error) return 'setpriv was not found';
   return probe.status === 0 ? undefined : 'this checkout is not readable for others';
+}
+
+/** The processor time that the launchers of this process, and the watchers of these, have used so far. */
+function processorSeconds(): { launcher: number; watchers: number } {
+  const processes = readdirSync('/proc').flatMap((pid) => {
+    try {
+      const title = readFileSync(`/proc/${pid}/cmdline`, 'utf8');
+      // Behind the name in brackets: state, parent, ..., user and system time in hundredths of a second.
+      const fields = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ').at(-1)!.split(' ');
+      return [{ pid, title, parent: fields[1], seconds: (Number(fields[11]) + Number(fields[12])) / 100 }];
+    } catch {
+      // No process, or it has ended.
+      return [];
+    }
+  });
+  const launchers = processes.filter(
+    ({ title, parent }) => title.startsWith('platform-sandbox-launcher') && parent === String(process.pid),
+  );
+  const watchers = processes.filter(
+    ({ title, parent }) => title.startsWith('platform-sandbox-watcher') && launchers.some(({ pid }) => pid === parent),
+  );
+  const sum = (all: typeof processes) => all.reduce((total, { seconds }) => total + seconds, 0);
+  return { launcher: sum(launchers), watchers: sum(watchers) };
 }
 
 describe('where no sandbox works', () => {

@@ -2,10 +2,12 @@ import { join, resolve } from 'node:path';
 import type { Blobs } from '#core/ports/blobs.ts';
 import { NoSandbox } from '#core/ports/no-sandbox.ts';
 import type { Sandbox } from '#core/ports/sandbox.ts';
+import type { Space } from '#core/ports/space.ts';
 import { ContentCache } from '#runner/content-cache.ts';
 import type { Gateway, Registries } from '#runner/egress-proxy.ts';
 import { findHostRuntime, type HostRuntime } from '#runner/host-runtime.ts';
 import { createNamespaceSandbox } from '#runner/namespace-sandbox.ts';
+import { removeLeftovers } from '#runner/scratch.ts';
 import { UnsandboxedSandbox } from './unsandboxed.ts';
 
 export interface LocalSandboxOptions {
@@ -13,6 +15,8 @@ export interface LocalSandboxOptions {
   readonly cacheFolder: string;
   /** Where bundles and layers come from. */
   readonly blobs: Blobs;
+  /** Of the disk of the cache. @default - endless */
+  readonly space?: Space;
   /** @default 'auto': unshare where it works, at half of bubblewrap's cost, else bubblewrap */
   readonly kind?: 'auto' | 'bubblewrap' | 'unshare' | 'unsandboxed';
   /** The platform's own address: the one private address that sandboxes with egress may reach. */
@@ -26,8 +30,9 @@ export interface LocalSandboxOptions {
 
 /** Starts even where the host cannot isolate; then `status` says why, and `open` throws. */
 export async function createLocalSandbox(options: LocalSandboxOptions): Promise<Sandbox> {
+  await removeLeftovers();
   const cacheFolder = resolve(options.cacheFolder);
-  const cache = await ContentCache.open(cacheFolder, options.blobs);
+  const cache = await ContentCache.open(cacheFolder, options.blobs, { space: options.space });
   const runtime = await findHostRuntime(join(cacheFolder, 'runtime'));
   if (options.kind === 'unsandboxed') return new UnsandboxedSandbox(cache, runtime);
   const kinds = options.kind === undefined || options.kind === 'auto' ? undefined : [options.kind];

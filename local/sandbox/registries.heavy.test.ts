@@ -25,7 +25,7 @@ test.for(KINDS)('%s: pip and npm install packages in an installation', { timeout
   const certificates = '/etc/ssl/certs/ca-certificates.crt';
   const registries = {
     env: { PIP_CERT: certificates, NODE_EXTRA_CA_CERTS: certificates },
-    allowHosts: ['*.org', '*.com'],
+    allowHosts: ['*.org:443', '*.com:443'],
   };
   const blobs = new FolderBlobs(join(folder, 'blobs'));
   const sandbox = await createLocalSandbox({

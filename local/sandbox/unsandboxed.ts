@@ -1,7 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { createReadStream, createWriteStream, existsSync } from 'node:fs';
-import { cp, mkdir, mkdtemp, readdir, rm, stat, symlink } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { cp, mkdir, readdir, rm, stat, symlink } from 'node:fs/promises';
 import { basename, dirname, join, posix, relative } from 'node:path';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
@@ -21,6 +20,8 @@ import {
 } from '#core/ports/sandbox.ts';
 import type { CachedFolder, ContentCache } from '#runner/content-cache.ts';
 import { type HostRuntime, SDK } from '#runner/host-runtime.ts';
+import { makeScratchFolder } from '#runner/scratch.ts';
+import { KeptStderr } from './kept-stderr.ts';
 
 /**
  * No isolation: commands are processes of the platform's own user, in a fresh folder. Only for hosts where no sandbox
@@ -42,7 +43,7 @@ export class UnsandboxedSandbox implements Sandbox {
   }
 
   async open(spec: SandboxSpec): Promise<SandboxSession> {
-    const folder = await mkdtemp(join(tmpdir(), 'platform-unsandboxed-'));
+    const folder = await makeScratchFolder();
     for (const name of ['home/user', 'tmp', 'bin']) await mkdir(join(folder, name), { recursive: true });
     for (const { operation, at, from } of this.#runtime.root) {
       const isProgram = dirname(at) === '/runtime/bin' && (operation === 'bind' || !from.startsWith('/runtime/'));
@@ -53,14 +54,14 @@ export class UnsandboxedSandbox implements Sandbox {
     await symlink(SDK.node.folder, join(folder, 'node_modules', SDK.node.name));
     const folders: CachedFolder[] = [];
     if (spec.bundle !== undefined) {
-      const bundle = await this.#cache.bundle(spec.bundle);
+      const bundle = await this.#cache.bundle(spec.bundle, spec.owner);
       // A copy, because other runs share the cached folder and nothing keeps the agent from changing it.
       await cp(bundle.path, join(folder, 'home/user/agent'), { recursive: true });
       bundle.release();
     }
     let layer: string | undefined;
     if (spec.layer !== undefined) {
-      const cached = await this.#cache.layer(spec.layer);
+      const cached = await this.#cache.layer(spec.layer, spec.layerSha256, spec.owner);
       folders.push(cached);
       layer = cached.path;
       await symlink(join(layer, 'node_modules'), join(folder, 'home/node_modules'));
@@ -123,18 +124,25 @@ class UnsandboxedSession implements SandboxSession {
     const events: ExecEvent[] = [];
     let wake = () => {};
     let room = request.maxOutputBytes ?? DEFAULT_MAX_OUTPUT_BYTES;
-    for (const type of ['stdout', 'stderr'] as const) {
-      child[type].on('data', (data: Buffer) => {
-        if (room > 0) events.push({ type, data: data.subarray(0, room) });
-        room -= data.byteLength;
-        if (room < 0) stop('output_limit');
-        wake();
-      });
-    }
+    child.stdout.on('data', (data: Buffer) => {
+      if (room > 0) events.push({ type: 'stdout', data: data.subarray(0, room) });
+      room -= data.byteLength;
+      if (room < 0) stop('output_limit');
+      wake();
+    });
+    const stderr = new KeptStderr();
+    const pushStderr = (data: Buffer) => {
+      if (data.length > 0) events.push({ type: 'stderr', data });
+    };
+    child.stderr.on('data', (data: Buffer) => {
+      pushStderr(stderr.take(data));
+      wake();
+    });
     child.on('error', (error) => {
       events.push({ type: 'stderr', data: Buffer.from(`${error.message}\n`) });
     });
     child.on('close', (code, signal) => {
+      pushStderr(stderr.end());
       const exitCode = code ?? 128 + (signal === 'SIGTERM' ? 15 : 9);
       events.push({ type: 'exit', exit: { reason, exitCode, durationMs: performance.now() - startedAt } });
       wake();

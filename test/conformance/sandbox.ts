@@ -1,4 +1,5 @@
 import { spawnSync } from 'node:child_process';
+import { createHash } from 'node:crypto';
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
@@ -54,6 +55,17 @@ libc = ctypes.CDLL(None, use_errno=True)
 def call(name, x86, arm, *args):
     result = libc.syscall(x86 if platform.machine() == 'x86_64' else arm, *args)
     print(name, 'ok' if result >= 0 else errno.errorcode[ctypes.get_errno()])
+`;
+
+/** Asks the proxy for a tunnel to each target, word for word, and for each over plain HTTP; prints the statuses. */
+const throughProxy = (targets: readonly string[]) => `import os, socket, urllib.parse
+proxy = urllib.parse.urlsplit(os.environ['HTTPS_PROXY'])
+def ask(text):
+    s = socket.create_connection((proxy.hostname, proxy.port), 10)
+    s.sendall(text.encode())
+    return s.recv(100).decode().split(' ')[1:2]
+for target in ${JSON.stringify(targets)}:
+    print(target, *ask(f'CONNECT {target} HTTP/1.1\\r\\nHost: {target}\\r\\n\\r\\n'), *ask(f'GET http://{target}/ HTTP/1.1\\r\\nHost: {target}\\r\\nConnection: close\\r\\n\\r\\n'))
 `;
 
 export interface SandboxKind {
@@ -135,6 +147,19 @@ export function sandboxConformance(setUp: () => Promise<SandboxHarness>, { isCon
       });
     });
 
+    test('that end all they have started leave nothing running, not even what left their session', async () => {
+      const session = await open();
+      const ticking = (seconds: number) =>
+        `trap '' TERM HUP; (setsid setsid sh -c 'while :; do date +%s%N > ~/next${seconds} && mv ~/next${seconds} ~/tick${seconds}; sleep 0.01; done' > /dev/null 2>&1 &); until [ -s ~/tick${seconds} ]; do sleep 0.01; done`;
+      const ticks = (seconds: number) => ran(session, `cat ~/tick${seconds}; sleep 0.3; cat ~/tick${seconds}`);
+      await ran(session, ticking(1));
+      const [first, second] = (await ticks(1)).out.trim().split('\n');
+      expect(first).not.toBe(second);
+      expect((await ran(session, `${ticking(2)}; exit 4`, { endsAll: true })).exit.exitCode).toBe(4);
+      const [third, fourth] = (await ticks(2)).out.trim().split('\n');
+      expect(third).toBe(fourth);
+    });
+
     test('stream their output while they run, the exit last', async () => {
       const session = await open();
       const types: string[] = [];
@@ -174,6 +199,20 @@ export function sandboxConformance(setUp: () => Promise<SandboxHarness>, { isCon
       expect((await ran(session, node)).out).toBe('hello from node\nhello from node\n');
     });
 
+    test('get no layer but the one that was installed', async () => {
+      const layer = 'layers/hashed.tar.gz';
+      const archive = tarOf({ 'python/greeting.py': 'text = "hashed"\n' });
+      await harness.blobs.put(layer, archive);
+      const layerSha256 = createHash('sha256').update(archive).digest('hex');
+      const greeting = 'python3 -c "import greeting; print(greeting.text)"';
+      expect((await once(greeting, { layer, layerSha256 })).out).toBe('hashed\n');
+      const other = { layer: 'layers/conformance.tar.gz', layerSha256 };
+      await expect(open(other)).rejects.toMatchObject({
+        code: 'SANDBOX_LAYER',
+        message: expect.stringContaining('not those that were installed'),
+      });
+    });
+
     test("import the platform's packages from any folder, unless the agent brings its own", async () => {
       const imports = `cd /tmp
         python3 -c 'import agent_platform; print(agent_platform.AgentClient)'
@@ -183,6 +222,34 @@ export function sandboxConformance(setUp: () => Promise<SandboxHarness>, { isCon
       const ours = `<class 'agent_platform.agent_client.AgentClient'>\n${inNode}${inNode}`;
       for (const spec of [{}, { bundle }, { bundle, layer }]) expect((await once(imports, spec)).out).toBe(ours);
       expect((await once(imports, { layer: 'layers/own-sdk.tar.gz' })).out).toBe('own\nown\nown\n');
+    });
+
+    test("import nothing of the host's packages", async () => {
+      const listed = `import pkgutil, sysconfig
+standard = (sysconfig.get_path('stdlib'), sysconfig.get_path('platstdlib'))
+def is_added(path): return not path.startswith(standard) or 'site-packages' in path or 'dist-packages' in path
+print(sorted(m.name for m in pkgutil.iter_modules() if is_added(m.module_finder.path)))
+`;
+      const pythons =
+        'for p in python3 $(ls /usr/bin/python3 /usr/bin/python3.* /usr/local/bin/python3 2>/dev/null | grep -v config); do';
+      for (const spec of [{ layer }, { purpose: 'install', egress: 'open' }] as const) {
+        const session = await open(spec);
+        await session.writeFile('/tmp/listed/list.py', Buffer.from(listed));
+        const { out } = await ran(session, `${pythons} $p /tmp/listed/list.py; done`);
+        const own = ['agent_platform', ...('layer' in spec ? ['greeting'] : []), 'list', 'pip'];
+        const lines = new Set(out.trim().split('\n'));
+        expect([...lines].map((line) => JSON.parse(line.replaceAll("'", '"')))).toEqual([own]);
+      }
+      const inNode = `const { readdirSync } = require('fs');
+        for (const folder of ['/usr/lib/node_modules', '/usr/local/lib/node_modules', '/usr/share/nodejs', '/usr/lib/nodejs']) {
+          let names = [];
+          try { names = readdirSync(folder); } catch {}
+          for (const name of names) {
+            if (require('module').isBuiltin(name)) continue;
+            try { console.log(require.resolve(name)); } catch {}
+          }
+        }`;
+      expect((await once('node -', { layer }, { stdin: Buffer.from(inNode), cwd: '/tmp' })).out).toBe('');
     });
 
     test('find the interpreters that the status names', async () => {
@@ -209,6 +276,51 @@ export function sandboxConformance(setUp: () => Promise<SandboxHarness>, { isCon
       const session = await open();
       const { stdout } = await execToEnd(session, { command: 'cat', stdin, timeoutMs: 20_000 });
       expect(Buffer.from(stdout).equals(stdin)).toBe(true);
+    });
+
+    test('may print any amount to stderr, of which the beginning and the end are kept', async () => {
+      const { out, err, exit } = await once(
+        'echo first >&2; yes "a line of 20 bytes." | head -n 1000000 >&2; echo last >&2; echo out',
+      );
+      expect([out, exit.reason, exit.exitCode]).toEqual(['out\n', 'exited', 0]);
+      const [, leftOut] = /\n\n\[\.\.\. (\d+) bytes left out \.\.\.\]\n/.exec(err)!;
+      const kept = err.replace(/\n\[\.\.\. .* \.\.\.\]\n/, '');
+      expect(kept.length + Number(leftOut)).toBe('first\nlast\n'.length + 20_000_000);
+      expect(kept.length).toBeGreaterThan(MB);
+      expect(kept.length).toBeLessThan(1.2 * MB);
+      // No line is cut in two: a secret in it could not be masked.
+      expect(new Set(kept.split('\n'))).toEqual(new Set(['first', 'a line of 20 bytes.', 'last', '']));
+    });
+
+    test('print no line to stderr that is cut in two at the end of the beginning', async () => {
+      // 8 bytes are left of the first megabyte when the long line comes.
+      const { err } = await once(
+        'yes 0123456 | head -c 1048568 >&2; sleep 0.3; echo the line with a secret >&2; yes 0123456 | head -c 200000 >&2',
+      );
+      const lines = new Set(err.split('\n').filter((line) => !line.includes('left out')));
+      expect([...lines].toSorted()).toEqual(['', '0123456', 'the line with a secret']);
+    });
+
+    test('keep the end of stderr also at their deadline', async () => {
+      const command = 'yes "a line" | head -c 3000000 >&2; echo last >&2; sleep 100';
+      const { err, exit } = await once(command, {}, { timeoutMs: 2000 });
+      expect(exit.reason).toBe('timeout');
+      expect(err).toMatch(/last\n$/);
+    });
+
+    // Node makes the pipes of its output non-blocking; what a program then writes to them itself could fail (EAGAIN).
+    test.each([1, 2])('write 3 MB from Node to descriptor %i, with and without its streams', async (descriptor) => {
+      const program = `console.log('out'); console.error('err');
+        const data = Buffer.alloc(3e6, 'x');
+        for (let at = 0; at < data.length; ) at += require('fs').writeSync(${descriptor}, data, at);
+        process.${descriptor === 1 ? 'stdout' : 'stderr'}.write('y'.repeat(3e6));
+        process.exit(3);`;
+      const { out, err, exit } = await once('node -', {}, { stdin: Buffer.from(program) });
+      expect(exit).toMatchObject({ reason: 'exited', exitCode: 3 });
+      const [big, small] = descriptor === 1 ? [out, err] : [err, out];
+      expect(small).toMatch(/^(out|err)\n$/);
+      if (descriptor === 1) expect(big.length).toBe(4 + 6e6);
+      else expect(big).toMatch(/^err\nx+\n\[\.\.\. \d+ bytes left out \.\.\.\]\ny+$/);
     });
 
     test('write to /dev/stdout, /dev/stderr and /dev/null, read from /dev/stdin', async () => {
@@ -294,7 +406,7 @@ export function sandboxConformance(setUp: () => Promise<SandboxHarness>, { isCon
       expect((await ran(session, gone)).out).toBe('gone\n');
     });
 
-    test('comes at 10 MB of output', async () => {
+    test('comes at 10 MB of stdout', async () => {
       const { out, exit } = await once('head -c 100000000 /dev/zero; echo never >&2');
       expect(exit.reason).toBe('output_limit');
       expect(out.length).toBe(10 * MB);
@@ -446,6 +558,27 @@ export function sandboxConformance(setUp: () => Promise<SandboxHarness>, { isCon
       expect((await ran(session, 'cat /etc/passwd')).out).not.toContain('root');
     });
 
+    test('has only stdin, stdout and stderr open', async () => {
+      const program = `import os
+print(*[n for n in os.listdir('/proc/self/fd') if os.path.exists('/proc/self/fd/' + n)])
+for n in range(3, 1024):
+    try: os.fstat(n); print('open', n)
+    except OSError: pass
+`;
+      for (const purpose of ['run', 'install'] as const) {
+        const session = await open({ purpose, egress: 'open' });
+        for (const command of ['python3 /tmp/fds.py', 'cd /tmp; (python3 fds.py)']) {
+          await session.writeFile('/tmp/fds.py', Buffer.from(program));
+          expect((await ran(session, command, { cwd: '/tmp' })).out).toBe('0 1 2\n');
+        }
+      }
+    });
+
+    test('has a path of its own in every cgroup', async () => {
+      const { out } = await once('cat /proc/self/cgroup');
+      if (!isContainer) expect(out).toMatch(/^(\d+:.*:\/\n)+$/);
+    });
+
     test('shows only its own processes, with nothing of the platform in them', async () => {
       const { out } = await once(
         'ls /proc | grep -c "^[0-9]"; cat /proc/[0-9]*/environ /proc/[0-9]*/cmdline | tr "\\0" "\\n"',
@@ -501,6 +634,41 @@ for name in ('mem', 'environ', 'maps', 'fd', 'cwd', 'root', 'exe'):
       );
     });
 
+    test('reaches no other sandbox and no host through descriptors that the platform has open', async () => {
+      const other = await open();
+      await other.writeFile('mine', Buffer.from('another run'));
+      // Limits of its own, so that it is not one that was started ahead of the other.
+      const session = await open({ limits: { ...LIMITS, diskBytes: 95 * MB } });
+      await ran(session, 'for n in $(seq 3 39); do ln -s /proc/self/fd/$n fd$n; done');
+      for (let number = 3; number < 40; number++) {
+        for (const path of [`fd${number}/home/user/mine`, `/proc/self/fd/${number}/../../etc/hostname`]) {
+          await expect(session.readFile(path)).rejects.toMatchObject({ code: 'SANDBOX_FILE' });
+        }
+      }
+    });
+
+    test('that opens many connections and says nothing leaves other runs theirs', async () => {
+      const session = await open({ egress: 'open' });
+      const silent = await python(
+        session,
+        `import os, socket, time
+for _ in range(24):
+    if os.fork() == 0:
+        held = []
+        while len(held) < 60:
+            s = socket.socket(); s.setblocking(False); s.connect_ex(('127.0.0.1', 3128)); held.append(s)
+        open(f'/tmp/held-{os.getpid()}', 'w').close()
+        time.sleep(1000)
+while len([n for n in os.listdir('/tmp') if n.startswith('held-')]) < 24: time.sleep(0.01)
+print('held')
+`,
+      );
+      expect(silent.out).toBe('held\n');
+      expect((await ran(session, 'echo on')).out).toBe('on\n');
+      const program = throughProxy(['127.0.0.1:80']);
+      expect((await oncePython(program, { egress: 'open' })).out).toBe('127.0.0.1:80 403 403\n');
+    });
+
     test('cannot mount, change root, make devices or namespaces', async () => {
       const { out } = await oncePython(`${SYSCALLS}
 call('mount', 165, 40, b'none', b'/tmp', b'tmpfs', 0, None)
@@ -532,6 +700,12 @@ call('add_key', 248, 217, b'user', b'a', b'b', 1, -3)
 call('request_key', 249, 218, b'user', b'a', 0, -3)
 call('memfd_create', 319, 279, b'a', 0)
 call('shmget', 29, 194, 0, 4096, 0o1600)
+call('msgget', 68, 186, 0, 0o1600)
+call('semget', 64, 190, 0, 1, 0o1600)
+call('mq_open', 240, 180, b'a', 0o102, 0o600, 0)
+call('vmsplice', 278, 75, -1, 0, 0, 0)
+call('socketpair', 53, 199, 30, 1, 0, 0)
+call('netlink sock_diag', 41, 198, 16, 3, 4)
 call('syslog', 103, 116, 3, 0, 0)
 call('reboot', 169, 142, 0, 0, 0, 0)
 call('init_module', 175, 105, 0, 0, 0)
@@ -636,6 +810,54 @@ ${stays}`;
         expect(exit.reason).toBe('memory_limit');
       });
 
+      test('in page tables', async () => {
+        // One byte read in each 2 MB makes a page of page tables, and no other memory.
+        const program = `import ctypes, mmap
+m = mmap.mmap(-1, 120 << 30, flags=mmap.MAP_PRIVATE | 0x4000, prot=mmap.PROT_READ)
+m.madvise(15)
+for i in range(0, 120 << 30, 2 << 20): m[i]
+print('all')
+${stays}`;
+        const { out, exit } = await oncePython(program, { limits });
+        expect({ out, reason: exit.reason }).toEqual({ out: expect.any(String), reason: 'memory_limit' });
+      });
+
+      test.each([
+        ['streams', 'socket.socketpair()'],
+        ['datagrams', 'socket.socketpair(type=socket.SOCK_DGRAM)'],
+        ['streams whose sender is closed', 'closing()'],
+        ['connections to itself', 'looped()'],
+      ])('in the buffers of sockets: %s', async (_, pair) => {
+        const program = `import os, socket, time
+def looped():
+    server = socket.create_server(('127.0.0.1', 0))
+    a = socket.create_connection(server.getsockname()); b, _ = server.accept()
+    return a, b
+def closing():
+    a, b = socket.socketpair()
+    a.setblocking(False)
+    try:
+        while True: a.send(b'x')
+    except BlockingIOError: pass
+    a.close()
+    return b,
+for _ in range(3): os.fork()
+kept = []
+try:
+    for _ in range(100):
+        ends = ${pair}
+        kept.append(ends)
+        if len(ends) == 2:
+            ends[0].setblocking(False)
+            try:
+                while True: ends[0].send(b'x' * 32768)
+            except BlockingIOError: pass
+except OSError as e: print(e)
+${stays}`;
+        const { out, exit } = await oncePython(program, { limits });
+        expect({ out, reason: exit.reason }).toEqual({ out: expect.any(String), reason: 'memory_limit' });
+      });
+
       test('but shares a large heap between forks, which counts once', async () => {
         const program = `import os, time
 a = bytearray(60 << 20)
@@ -706,17 +928,6 @@ try: socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b'x', ('1.1.1.1', 5
 except OSError: pass
 print('end')
 `;
-    /** Asks the proxy for a tunnel to each target, word for word, and for each over plain HTTP; prints the statuses. */
-    const throughProxy = (targets: readonly string[]) => `import os, socket, urllib.parse
-proxy = urllib.parse.urlsplit(os.environ['HTTPS_PROXY'])
-def ask(text):
-    s = socket.create_connection((proxy.hostname, proxy.port), 10)
-    s.sendall(text.encode())
-    return s.recv(100).decode().split(' ')[1:2]
-for target in ${JSON.stringify(targets)}:
-    print(target, *ask(f'CONNECT {target} HTTP/1.1\\r\\nHost: {target}\\r\\n\\r\\n'), *ask(f'GET http://{target}/ HTTP/1.1\\r\\nHost: {target}\\r\\nConnection: close\\r\\n\\r\\n'))
-`;
-
     // In a container, what does not ask the proxy is a matter of the network around it.
     test.each(isContainer ? (['none'] as const) : (['none', 'open', { allow: ['example.org'] }] as const))(
       '%j: nothing is reached past the proxy',

@@ -299,7 +299,9 @@ const changes: Arbitrary<Changes> = fc
     remove: fc.option(fc.uniqueArray(anyName, { maxLength: 2 }), { nil: undefined }),
     asDrawn: fc.nat(30).map((n) => n === 0),
   })
-  .map(({ asDrawn, ...drawn }): Changes => {
+  .map(({ asDrawn, ...all }): Changes => {
+    // DynamoDB Local counts a byte more for a sum that ends in 0 than for the same number that was put.
+    const drawn = all.set && FILLER in all.set ? { ...all, add: undefined } : all;
     // Mostly apart, for an attribute in two of them is refused and shows nothing else.
     if (asDrawn) return drawn as Changes;
     const taken = new Set([...Object.keys(drawn.add ?? {}), ...(drawn.remove ?? [])]);

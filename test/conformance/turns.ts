@@ -37,12 +37,16 @@ export function turnsConformance(setUp: (max: number) => Promise<TurnsHarness>):
         await settle();
       }
     };
-    /** Asks for a sandbox. The owner is the first letter of the name; without a name the work takes no turn. */
+    /**
+     * Asks for a sandbox, one for an installation if the name ends with a plus. The owner is the first letter of the name;
+     * without a name the work takes no turn.
+     */
     const ask = async (name?: string, seconds = 600): Promise<Asked> => {
       const deadline = clock.now() + seconds * 1000;
       const asked: Asked = { name: name ?? 'no turn', cancel: new AbortController() };
       const turn = name === undefined ? undefined : { owner: name.slice(0, 1), deadline };
-      sandbox.open(specOf({ deadline, turn, signal: asked.cancel.signal })).then(
+      const purpose = name?.endsWith('+') ? 'install' : 'run';
+      sandbox.open(specOf({ deadline, turn, purpose, signal: asked.cancel.signal })).then(
         (session) => {
           asked.session = session;
         },
@@ -122,7 +126,41 @@ export function turnsConformance(setUp: (max: number) => Promise<TurnsHarness>):
     });
   });
 
-  describe('sub-calls and installations', () => {
+  describe('installations', () => {
+    test('hold at most half of the places that runs leave, and at least one', async () => {
+      for (const [max, installations] of [
+        [16, 2],
+        [8, 1],
+        [4, 1],
+      ] as const) {
+        const { askAll, open } = await start(max);
+        await askAll('a1+', 'b1+', 'c1+', 'd1+');
+        expect(open()).toHaveLength(installations);
+      }
+    });
+
+    test('of a busy workspace leave all others their turns: installations, runs and sub-calls', async () => {
+      const { ask, askAll, close, open } = await start(16);
+      const burst = await askAll(...Array.from({ length: 40 }, (_, n) => `a${n}+`));
+      expect(open()).toEqual(['a0+', 'a1+']);
+      await askAll('b+', ...Array(13).fill('c'));
+      expect(open()).toEqual(['a0+', 'a1+', ...Array(12).fill('c')]);
+      await ask();
+      await ask();
+      expect(open().slice(-2)).toEqual(['no turn', 'no turn']);
+      await close(burst[0]!);
+      expect(open()).toContain('b+');
+      expect(open()).not.toContain('a2+');
+    });
+
+    test('find a place however many runs wait', async () => {
+      const { askAll, open } = await start(4);
+      await askAll('a', 'a', 'b', 'c', 'd', 'e+');
+      expect(open()).toEqual(['a', 'a', 'b', 'e+']);
+    });
+  });
+
+  describe('sub-calls', () => {
     test('find the last quarter free, however many runs wait', async () => {
       const { ask, askAll, open } = await start(4);
       await askAll('a', 'b', 'c', 'd');

@@ -101,7 +101,11 @@ export function usageSuite(makeTables: (clock: Deps['clock']) => Promise<Pick<De
       newWorkspaces();
       const random = <T>(...choices: T[]): T => choices[Math.floor(Math.random() * choices.length)]!;
       const randomResult = () => {
-        const tokens = { inputTokens: Math.floor(Math.random() * 900), outputTokens: random(0, 7) };
+        const tokens = {
+          inputTokens: Math.floor(Math.random() * 900),
+          outputTokens: random(0, 7),
+          ...random({}, { cacheReadTokens: 60 }, { cacheReadTokens: 7, cacheWriteTokens: 5 }),
+        };
         const executionMs = random(0, 12, 1234);
         const creditsCents = random(0, 0, 25);
         return random(
@@ -142,6 +146,8 @@ export function usageSuite(makeTables: (clock: Deps['clock']) => Promise<Pick<De
         calls_remaining: 1000,
         input_tokens: sum(runs, ({ inputTokens }) => inputTokens),
         output_tokens: sum(runs, ({ outputTokens }) => outputTokens),
+        cache_read_tokens: sum(runs, ({ cacheReadTokens }) => cacheReadTokens),
+        cache_write_tokens: sum(runs, ({ cacheWriteTokens }) => cacheWriteTokens),
         period_start: '2035-06-06T00:00:00.000Z',
         period_end: '2035-06-15T12:30:00.000Z',
       });

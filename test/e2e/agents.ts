@@ -385,6 +385,7 @@ export function agentsSuite(target: () => Target): void {
         status: 'active',
         environment_status: null,
         environment_error: null,
+        warnings: [],
         uploaded_at: expect.stringMatching(ISO_TIME),
         services_updated: 0,
       });

@@ -203,8 +203,8 @@ export function callsSuite(target: () => Target, has: Languages): void {
       });
 
       test.each([
-        ['empty output', '', {}, undefined],
-        ['white space', ' \n', {}, undefined],
+        ['empty output', '', {}, 'VALIDATION_SKIPPED'],
+        ['white space', ' \n', {}, 'VALIDATION_SKIPPED'],
         ['a number', '42', 42, undefined],
         ['null', 'null', null, undefined],
         ['indented JSON', '{\n  "a": [\n    1\n  ]\n}\n', { a: [1] }, undefined],
@@ -240,7 +240,8 @@ export function callsSuite(target: () => Target, has: Languages): void {
           error_message: 'the file is damaged',
           stderr: 'Traceback: deep',
         });
-        expectError(await run({ mode: 'print', stdout: 'x', exit: 1 }), 500, 'SANDBOX_ERROR', 'ended with status 1');
+        const silent = await run({ mode: 'print', stdout: 'x', exit: 1 });
+        expectError(silent, 500, 'SANDBOX_ERROR', /^The agent ended with status 1\.$/);
       });
 
       test('logs keep 10 KB of a stream, its beginning and its end', async () => {
@@ -378,6 +379,11 @@ export function callsSuite(target: () => Target, has: Languages): void {
             json: { name, value },
           });
 
+        expectError(await call({}), 400, 'MISSING_SECRETS', /not found in workspace: PEM, TOKEN\./);
+        await clientOf(target(), caller.key).putGrant({
+          params: { workspace_id: caller.workspaceId, org: 'acme', agent: `${probe}-secret` },
+          body: { version: 'v1', secrets: ['PEM', 'TOKEN', 'OPTIONAL', 'UNDECLARED'] },
+        });
         expectError(await call({}), 400, 'MISSING_SECRETS', /not found in workspace: PEM, TOKEN\./);
         expectOk(await put('TOKEN', TOKEN));
         expectError(await call({}), 400, 'MISSING_SECRETS', /not found in workspace: PEM\./);
@@ -521,6 +527,30 @@ export function callsSuite(target: () => Target, has: Languages): void {
       ]);
     });
 
+    test("get the defaults of the schema; the run's record has what was sent", async () => {
+      const properties = {
+        text: { type: 'string' },
+        language: { type: 'string', default: 'en' },
+        options: { type: 'object', properties: { depth: { type: 'integer', default: 2 } } },
+        old: { default: 1, deprecated: true },
+      };
+      await publishCode(client, 'defaults', echo, { input_schema: { properties, required: ['text', 'language'] } });
+      const call = (json: unknown) => post('/acme/defaults/v1/run', { json });
+      const answer = await call({ text: 'a', options: {} });
+      const { data, warnings } = expectOk(answer);
+      expect(data).toEqual({ text: 'a', language: 'en', options: { depth: 2 }, old: 1 });
+      expect(warnings).toBeUndefined();
+      const workspaceId = (await client.listWorkspaces({})).workspaces.find(({ slug }) => slug === 'acme')!.id;
+      const run = await client.getRun({
+        params: { workspace_id: workspaceId, run_id: answer.headers.get('x-run-id')! },
+      });
+      expect(run.input_data).toEqual({ text: 'a', options: {} });
+      expect(expectOk(await call({ text: 'a', language: 'de', options: { depth: 1 }, old: 0 })).data).toMatchObject({
+        language: 'de',
+      });
+      expectError(await call({ options: {} }), 400, 'INVALID_INPUT', 'text: is required');
+    });
+
     test('of unknown agents, versions or endpoints are 404', async () => {
       for (const path of [
         '/nobody/echo/v1/run',
@@ -592,6 +622,111 @@ export function callsSuite(target: () => Target, has: Languages): void {
       await publishCode(client, 'quick', quick);
       const big = { text: 'x'.repeat(2 * 1024 * 1024) };
       expect(expectOk(await post('/acme/quick/v1/run', { json: big })).data).toEqual({ ok: true });
+    });
+
+    /** Publishes a program of one file and calls it. */
+    const callOf = async (name: string, files: Files, manifest: Readonly<Record<string, unknown>> = {}) => {
+      await publishCode(client, name, files, manifest);
+      return post(`/acme/${name}/v1/run`, { json: {} });
+    };
+
+    test.skipIf(!has.node)(
+      'of a Node program that throws are answered with its message, though a stack follows',
+      async () => {
+        const deep = `const fail = (n) => { if (n > 0) return fail(n - 1); throw new Error('the pump ' + process.env.PLATFORM_SERVICE_KEY + ' is dry'); };`;
+        const answer = await callOf('throws-js', {
+          'main.js': `console.error('first words'); ${deep} Promise.resolve().then(() => fail(20));`,
+        });
+        const message = 'The agent ended with status 1: Error: the pump [secret PLATFORM_SERVICE_KEY] is dry';
+        const { details, ...error } = expectError(answer, 500, 'SANDBOX_ERROR');
+        expect(error).toMatchObject({
+          message,
+          user_message: message,
+          stderr_tail: expect.stringContaining('    at '),
+        });
+        expect(details.exit_code).toBe(1);
+        expect(details.stderr).toMatch(/^first words\n[\s\S]*the pump \[secret [\s\S]*\nNode\.js v\d[\d.]+\s*$/);
+        const log = expectOk(await request(target(), 'GET', details.log, { key: target().key }));
+        expect(log).toMatchObject({ error_message: message, stderr: details.stderr });
+      },
+    );
+
+    test.skipIf(!has.python)(
+      'of a Python program that raises are answered with the last exception of the chain',
+      async () => {
+        const code = `import sys\nsys.stderr.write("begin" + "x" * 9000 + "\\n")\ntry:\n  int("x")\nexcept Exception as e:\n  raise RuntimeError("no such order") from e\n`;
+        const answer = await callOf('raises-py', { 'main.py': code });
+        const { details } = expectError(
+          answer,
+          500,
+          'SANDBOX_ERROR',
+          /^The agent ended with status 1: RuntimeError: no such order$/,
+        );
+        expect(details.stderr.length).toBeLessThanOrEqual(4096);
+        expect(details.stderr).toMatch(
+          /^beginx+\n\[\.\.\. \d+ bytes left out \.\.\.\][\s\S]*direct cause[\s\S]*no such order\s*$/,
+        );
+      },
+    );
+
+    test.each([
+      [
+        'has no such program',
+        'nosuch --fast',
+        {},
+        /status 127: there is no program "nosuch" in the sandbox\. It has python3,/,
+      ],
+      [
+        'names a file that is not there',
+        './src/go.sh',
+        {},
+        /status 127: there is no \.\/src\/go\.sh in the bundle\. Paths begin/,
+      ],
+      [
+        'names a file without its executable bit',
+        './go.sh',
+        { 'go.sh': '#!/bin/sh\necho 1\n' },
+        /status 126: .*"bash \.\/go\.sh", or set/,
+      ],
+      [
+        'has Windows line endings',
+        'bash go.sh',
+        { 'go.sh': 'if true; then\r\necho 1\r\nfi\r\n' },
+        /status 2: go\.sh has Windows line/,
+      ],
+      [
+        'fits another interpreter',
+        'bash go.py',
+        { 'go.py': 'import json\nprint(1)\n' },
+        /status 2: the command starts go\.py with bash\. Start it with python3/,
+      ],
+    ] as const)('of a command that %s say so, and what to do', async (_, command, files, message) => {
+      const name = `start-${command.replaceAll(/[^a-z]+/g, '-').replaceAll(/^-|-$/g, '')}`;
+      const answer = await callOf(name, { 'read.me': 'x', ...files }, { runtime: { command } });
+      expect(expectError(answer, 500, 'SANDBOX_ERROR', message).category).toBe('code_error');
+    });
+
+    test('of a handler that nothing calls succeed with a warning that says what was expected', async () => {
+      const files: Files = has.node
+        ? { 'index.js': 'exports.handler = async (event) => ({ ok: true });\n' }
+        : { 'main.py': 'def handler(event, context):\n  return {"ok": True}\n' };
+      const { data, warnings } = expectOk(await callOf('lambda-style', files));
+      expect(data).toEqual({});
+      expect(warnings).toEqual([{ code: 'VALIDATION_SKIPPED', message: expect.stringContaining('defines handler') }]);
+      expect(warnings[0].message).toContain('prints its result to stdout as one JSON value');
+    });
+
+    test('of a server are told why they were not answered, and that a retry does not help', async () => {
+      const files: Files = has.node
+        ? { 'main.js': `require('http').createServer().listen(3000, () => console.error('listening on port 3000'));` }
+        : {
+            'main.py': `import http.server, sys\nsys.stderr.write("Serving HTTP on 0.0.0.0 port 8000\\n")\nhttp.server.HTTPServer(("", 8000), http.server.SimpleHTTPRequestHandler).serve_forever()`,
+          };
+      await publishCode(client, 'serves', files, { timeout_seconds: 4 });
+      const answer = await whenThereIsRoom(() => post('/acme/serves/v1/run', { json: {} }));
+      const error = expectError(answer, 504, 'TIMEOUT', 'timeout_seconds is 4');
+      expect(error).toMatchObject({ is_retryable: false, hint: expect.stringContaining('listens on a port') });
+      expect(error.details.stderr).toMatch(/port \d+/);
     });
 
     test('return large bodies whole', async () => {

@@ -34,10 +34,10 @@ export function idempotencySuite(target: () => Target): void {
       await clientOf(target(), user.key).createAgent({
         body: {
           name: 'reader',
-          type: 'prompt',
+          type: 'agent',
           description: 'Reads.',
           prompt: 'Read.',
-          supported_providers: ['anthropic'],
+          required_secrets: [],
         },
       });
     });

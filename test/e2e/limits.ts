@@ -38,6 +38,16 @@ export function limitsSuite(target: () => Target): void {
   }
 
   describe.concurrent('limits', () => {
+    test('a pattern that backtracks ends its own call only', async () => {
+      const input_schema = { properties: { name: { type: 'string', pattern: '^(a|a)*$' } } };
+      const { call } = await prompter('lim-pattern', undefined, { input_schema });
+      const hostile = call({ name: `${'a'.repeat(60)}!` });
+      const others = await Promise.all(Array.from({ length: 5 }, () => request(target(), 'GET', '/health')));
+      expect(others.map(({ status }) => status)).toEqual([200, 200, 200, 200, 200]);
+      expect(expectError(await hostile, 400, 'INVALID_INPUT').message).toContain('could not be checked within 1 s');
+      expectOk(await call({ name: 'aaa' }));
+    });
+
     test('every answer shows the remaining daily calls and their reset at midnight UTC', async () => {
       const { user, call } = await prompter('lim-head', 'free');
       const midnight = (Math.floor(Date.now() / DAY_MS) + 1) * (DAY_MS / 1000);

@@ -1,7 +1,7 @@
 import { beforeAll, describe, expect, test } from 'vitest';
 import { streamCall } from '#test/helpers/events.ts';
 import { clientOf, needsModel, publishCode, request, type Target } from '#test/helpers/platform.ts';
-import type { ScriptedTurn } from '#test/helpers/scripted-llm/turns.ts';
+import { ONLY_TOOLS, type ScriptedTurn } from '#test/helpers/scripted-llm/turns.ts';
 import type { TestUser } from '#test/helpers/users.ts';
 import type { Languages } from './calls.ts';
 import { expectError, expectOk } from './expect.ts';
@@ -53,6 +53,16 @@ export function loopsSuite(target: () => Target, has: Languages): void {
       });
     });
 
+    test('a model that used up its tokens thinking is asked again with more; the tokens of both count', async () => {
+      await publish('thinker', [{ thinkingTokens: 40_000, text: '{"a": 1}', usage: { input: 10 } }]);
+      const { data, metadata } = expectOk(await run('thinker'));
+      expect(data).toEqual({ a: 1 });
+      expect(metadata.usage).toEqual({ input_tokens: 20, output_tokens: 32_000 + 40_002 });
+      await publish('dreamer', [{ thinkingTokens: 70_000 }]);
+      const error = expectError(await run('dreamer'), 502, 'LLM_ERROR');
+      expect(error).toMatchObject({ message: expect.stringContaining('used up its tokens'), is_retryable: false });
+    });
+
     test('a result that does not match the schema goes back to the model', async () => {
       const output_schema = { type: 'object', properties: { n: { type: 'integer' } }, required: ['n'] };
       const turns = [
@@ -66,10 +76,25 @@ export function loopsSuite(target: () => Target, has: Languages): void {
       expect(body.metadata.stderr).toMatch(/^turn 1: submit_result error, \d+ ms\nturn 2: submit_result ok, \d+ ms\n$/);
     });
 
-    test('turns are limited', async () => {
-      await publish('limited', [{ toolCalls: [call('nothing')] }], { loop: { max_turns: 2 } });
+    test('turns are limited; the last ones are for the result', async () => {
+      await publish('limited', [ONLY_TOOLS], { loop: { max_turns: 2 } });
       const error = expectError(await run('limited'), 422, 'UNPROCESSABLE', 'reached maximum turns (2)');
-      expect(error.is_retryable).toBe(false);
+      expect(error).toMatchObject({ is_retryable: false, cause: 'max_turns' });
+      await publish('late', [ONLY_TOOLS, ONLY_TOOLS, { toolCalls: [submit('late')] }], { loop: { max_turns: 2 } });
+      expect(expectOk(await run('late')).data).toEqual({ result: 'late' });
+    });
+
+    test('a loop that goes in circles, or spends too much, is ended', async () => {
+      await publish('circles', [{ toolCalls: [call('nothing')] }]);
+      expect(expectError(await run('circles'), 422, 'UNPROCESSABLE', 'is stuck')).toMatchObject({ cause: 'stuck' });
+      const turn = { ...ONLY_TOOLS, usage: { input: 500_000, output: 0 } };
+      await publish('spends', [turn], { loop: { max_cost_usd: 3 } });
+      const error = expectError(await run('spends'), 422, 'UNPROCESSABLE', 'reached its limit of cost ($3)');
+      expect(error).toMatchObject({ cause: 'max_cost_usd' });
+      const unpriced = { default_models: { anthropic: 'claude-of-tomorrow' }, loop: { max_cost_usd: 3 } };
+      expect(expectOk(await publish('unpriced', [{}], unpriced), 201).warnings).toEqual([
+        'loop.max_cost_usd does not hold with claude-of-tomorrow: no price is known of that model.',
+      ]);
     });
 
     test('a model that does not answer is abandoned at the deadline', async () => {
@@ -77,11 +102,101 @@ export function loopsSuite(target: () => Target, has: Languages): void {
       expectError(await run('hangs'), 504, 'TIMEOUT', 'still at work');
     });
 
+    test('a turn that fails for a moment is asked again', async () => {
+      await publish('stumbles', [
+        { toolCalls: [call('nothing')] },
+        { text: 'Half of it.', breakOff: 'end', times: 1 },
+        { status: 529, retryAfter: 0, times: 1 },
+        { toolCalls: [submit('done')] },
+      ]);
+      const streamed = await streamCall(target(), '/loops/stumbles/v1/run', { key: user.key, json: {} });
+      const records = await Array.fromAsync(streamed.records);
+      const retry = { type: 'retry', turn: 2, reason: 'LLM_ERROR', wait_ms: expect.any(Number), discard_text: true };
+      expect(records.flatMap(({ data }) => (data.type === 'retry' ? [data] : []))).toEqual([
+        { ...retry, attempt: 2 },
+        { ...retry, attempt: 3 },
+      ]);
+      expect(records.at(-1)).toMatchObject({ event: 'result', data: { data: { result: 'done' } } });
+    });
+
+    test('settings come from the author and, where the author allows it, from the caller', async () => {
+      const model_settings = {
+        effort: 'high',
+        temperature: 0.1,
+        anthropic: { stop: ['THE END'] },
+        callers_may_set: ['effort'],
+      };
+      const published = await publish('set', [{ thinking: 'Hm.', text: '{"a": 1}' }], { model_settings });
+      expect(expectOk(published, 201).warnings).toEqual([
+        'model_settings: claude-sonnet-5-5 takes no temperature: it is left out.',
+      ]);
+      const answer = await run('set', { llm_credentials: { settings: { effort: 'low' } } });
+      expect(expectOk(answer).data).toEqual({ a: 1 });
+      const path = `/workspaces/${user.workspaceId}/traces/${answer.headers.get('x-run-id')}/events`;
+      const { events } = expectOk(await request(target(), 'GET', path, { key: user.key }));
+      expect(events[1].payload).toEqual({ warnings: ['claude-sonnet-5-5 takes no temperature: it is left out.'] });
+      const { body } = target().llm.requests.findLast(({ body }) => JSON.stringify(body).includes('THE END'))!;
+      expect(body).toMatchObject({ output_config: { effort: 'low' }, stop_sequences: ['THE END'] });
+      const refused = await run('set', { llm_credentials: { settings: { seed: 1 } } });
+      expectError(refused, 400, 'INVALID_INPUT', 'its author allows only effort');
+      const wrong = await run('set', { llm_credentials: { settings: { effort: 'most' } } });
+      expectError(wrong, 400, 'INVALID_INPUT', '"llm_credentials.settings.effort" must be one of none, low');
+      const unknown = await run('set', { llm_credentials: { settings: { efort: 'low' } } });
+      expectError(unknown, 400, 'INVALID_INPUT', '"llm_credentials.settings" has no setting "efort"');
+    });
+
+    test('what the model thinks is shown to a client that watches', async () => {
+      await publish('ponders', [{ thinking: `Is it ${TOKEN}?`, text: '{"a": 1}' }]);
+      const streamed = await streamCall(target(), '/loops/ponders/v1/run', { key: user.key, json: {} });
+      const records = await Array.fromAsync(streamed.records);
+      const thoughts = records.flatMap(({ data }) => (data.type === 'reasoning_delta' ? data.text : [])).join('');
+      expect(thoughts).toBe('Is it [secret TOKEN]?');
+      expect(records.at(-1)).toMatchObject({ event: 'result', data: { data: { a: 1 } } });
+    });
+
+    test('what was read before is read from the cache: answer, run, trace and usage say so', async () => {
+      const turns = [
+        { toolCalls: [call('nothing')] },
+        { toolCalls: [call('nothing')] },
+        { toolCalls: [submit('done')] },
+      ];
+      const prompt = `${'x'.repeat(8000)} [[llm ${JSON.stringify(turns)}]]`;
+      await publish('caches', turns, { prompt });
+      const answer = await run('caches');
+      const { usage } = expectOk(answer).metadata;
+      const { cache_read_tokens: read, cache_write_tokens: write, input_tokens: input } = usage;
+      expect(read).toBeGreaterThan(4000);
+      expect(write).toBeGreaterThan(2000);
+      expect(read + write).toBeLessThanOrEqual(input);
+      const runId = answer.headers.get('x-run-id');
+      const get = async (path: string) => expectOk(await request(target(), 'GET', path, { key: user.key }));
+      const record = await get(`/workspaces/${user.workspaceId}/runs/${runId}`);
+      expect(record).toMatchObject({ input_tokens: input, cache_read_tokens: read, cache_write_tokens: write });
+      // Claude Sonnet 5.5, in US dollars per million tokens.
+      const rest = input - read - write;
+      expect(record.cost_usd).toBeCloseTo((rest * 2 + read * 0.1 + write * 2.5 + usage.output_tokens * 10) / 1e6, 9);
+      const { events } = await get(`/workspaces/${user.workspaceId}/traces/${runId}/events`);
+      const asked = events.filter((event: { event_type: string }) => event.event_type === 'llm_call_succeeded');
+      const sum = (name: string) =>
+        asked.reduce((all: number, event: Record<string, number>) => all + (event[name] ?? 0), 0);
+      expect([sum('cache_read_tokens'), sum('cache_write_tokens')]).toEqual([read, write]);
+      expect((await get('/usage')).cache_read_tokens).toBeGreaterThanOrEqual(read);
+      expect((await get('/usage')).cache_write_tokens).toBeGreaterThanOrEqual(write);
+    });
+
+    test('what cannot succeed is not to be repeated', async () => {
+      // Prompts, which need no sandbox: both engines ask in the same way.
+      await publish('overflows', [{ refusal: 'overflow' }], { type: 'prompt' });
+      expect(expectError(await run('overflows'), 422, 'UNPROCESSABLE', 'longer than').is_retryable).toBe(false);
+      await publish('locked-out', [{ status: 401 }], { type: 'prompt' });
+      expect(expectError(await run('locked-out'), 400, 'LLM_KEY_REQUIRED').is_retryable).toBe(false);
+    });
+
     test('a failing provider and a rate limit are reported', async () => {
       await publish('fails', [{ status: 500 }]);
       expectError(await run('fails'), 502, 'LLM_ERROR');
-      await publish('busy', [{ status: 429, retryAfter: 7 }]);
-      expect(expectError(await run('busy'), 429, 'LLM_RATE_LIMITED').suggested_wait_time).toBe(7);
+      await publish('busy', [{ status: 429, retryAfter: 27 }]);
+      expect(expectError(await run('busy'), 429, 'LLM_RATE_LIMITED').suggested_wait_time).toBe(27);
     });
 
     test('a loop without a key of its provider is refused', async () => {

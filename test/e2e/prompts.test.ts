@@ -1,4 +1,4 @@
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import { createApp } from '#core/api/app.ts';
 import { allHandlers } from '#core/api/handlers.ts';
 import { routes } from '#core/api/routes.ts';
@@ -45,6 +45,9 @@ describe('calls of prompt agents', () => {
       openaiUrl: `${server.url}/openai/v1`,
       geminiUrl: `${server.url}/gemini/v1beta`,
     });
+    // Waits before retries take a tenth of their time.
+    const hurry = setInterval(() => void deps.clock.advance(50), 5);
+    onTestFinished(() => clearInterval(hurry));
     app = createApp(deps, routes, allHandlers(deps));
     const user = await addUser(deps, 'ann');
     apiKey = user.key;
@@ -73,6 +76,21 @@ describe('calls of prompt agents', () => {
     expect(server.requests[0]!.text).toMatch(/^Greet Ada\. Answer in JSON\.\n\nInput:/);
   });
 
+  test("fill placeholders with the schema's defaults, and send the model the whole input", async () => {
+    const properties = { name: { type: 'string' }, language: { type: 'string', default: 'German' } };
+    const published = await send('POST', '/agents', {
+      name: 'polyglot',
+      type: 'prompt',
+      description: 'Greets.',
+      prompt: 'Greet {{name}} in {{language}}.',
+      input_schema: { type: 'object', properties, required: ['name'] },
+    });
+    expect(await published.json()).toMatchObject({ warnings: [] });
+    server.queue({ text: 'Hallo Ada' });
+    expect((await call({ name: 'Ada' }, 'polyglot')).status).toBe(200);
+    expect(server.requests[0]!.text).toMatch(/^Greet Ada in German\.[\s\S]*"language": "German"/);
+  });
+
   test('use the key, provider and model of the caller', async () => {
     const llm_credentials = { api_key: CALLER_KEY, provider: 'gemini', model: 'gemini-2.5-pro' };
     expect((await call({ name: 'Ada', llm_credentials })).status).toBe(200);
@@ -93,6 +111,8 @@ describe('calls of prompt agents', () => {
     [{ name: 'Ada', llm_credentials: { api_key: 'who-knows' } }, 400, 'INVALID_INPUT'],
     [{ name: '[[llm {"status":429,"retryAfter":9}]]' }, 429, 'LLM_RATE_LIMITED'],
     [{ name: '[[llm {"status":529}]]' }, 502, 'LLM_ERROR'],
+    [{ name: '[[llm {"refusal":"overflow"}]]' }, 422, 'UNPROCESSABLE'],
+    [{ name: '[[llm {"status":401}]]' }, 400, 'LLM_KEY_REQUIRED'],
     [{ name: '[[llm {"breakOff":"reset"}]]' }, 502, 'LLM_ERROR'],
   ])('%j: %s %s', async (input, status, code) => {
     expect(await call(input)).toMatchObject({ status, body: { error: { code } } });
@@ -118,14 +138,14 @@ describe('calls of prompt agents', () => {
     ];
     const seen: string[] = [];
     for (const turn of turns(VAULT_KEY)) {
-      server.queue(turn);
+      server.script({ default: turn });
       seen.push(JSON.stringify(await call({ name: 'Ada' })));
     }
     for (const turn of turns(CALLER_KEY)) {
-      server.queue(turn);
+      server.script({ default: turn });
       seen.push(JSON.stringify(await call({ name: 'Ada', llm_credentials })));
     }
-    expect(server.requests).toHaveLength(seen.length);
+    expect(server.requests.length).toBeGreaterThanOrEqual(seen.length);
     seen.push(JSON.stringify(await Array.fromAsync(queryAll(deps.runs, { pk: `WS#${workspaceId}#RUN` }))));
     seen.push(JSON.stringify(deps.lines));
     for (const text of seen) {

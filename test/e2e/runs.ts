@@ -161,6 +161,8 @@ export function runsSuite(target: () => Target, hasSandbox: boolean): void {
           tenant_id: 'customer-1',
           input_tokens: null,
           output_tokens: null,
+          cache_read_tokens: null,
+          cache_write_tokens: null,
           llm_provider: null,
           llm_model: null,
           cost_usd: null,

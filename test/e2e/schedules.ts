@@ -130,6 +130,7 @@ export function schedulesSuite(target: () => Target): void {
       [{ agent: undefined }, 'name the agent'],
       [{ webhook: true }, 'a webhook schedule has none'],
       [{ input_data: { text: 'x'.repeat(103_000) } }, '100 KB'],
+      [{ input_data: { llm_credentials: { api_key: 'sk-made-up' } } }, 'secrets of the workspace'],
     ])('%j is refused', async (wrong, message) => {
       expectError(await api('POST', '', { ...daily, ...wrong }), 400, 'INVALID_INPUT', message);
     });

@@ -59,6 +59,35 @@ export function storageSuite(target: () => Target): void {
       expectError(await request(target(), 'GET', '/storage'), 401, 'UNAUTHORIZED');
     });
 
+    test('every answer shows the bytes in use, and the limit of the plan', async () => {
+      const { user, call } = await setUp('store-room');
+      await target().setPlan(user.workspaceId, 'free');
+      const answers = [
+        [0, await call('GET')],
+        [0, await call('GET', '/a/b')],
+        [7, await call('PUT', '/a/b', { n: 1 })],
+        [7, await call('PUT', '/a/b', { n: 2 }, { 'If-Match': '7' })],
+        [7, await call('GET')],
+        [7, await call('GET', '/a')],
+        [7, await call('GET', '/a/b')],
+        [13, await call('PATCH', '/a/b', { m: 1 })],
+        [20, await call('PUT', '/a/c', { n: 1 })],
+        [20, await call('PUT', '/a/d', { x: 'x'.repeat(103_000) })],
+        [7, await call('DELETE', '/a/b')],
+        [0, await call('DELETE', '/a')],
+        [0, await call('DELETE', '/a')],
+      ] as const;
+      expect(answers.map(([, { status }]) => status)).toEqual([
+        200, 404, 200, 409, 200, 200, 200, 200, 200, 413, 200, 200, 404,
+      ]);
+      for (const [used, { headers }] of answers) {
+        expect(headers.get('x-storage-used')).toBe(String(used));
+        expect(headers.get('x-storage-limit')).toBe(String(10 * 1024 * 1024));
+      }
+      await target().setPlan(user.workspaceId, 'enterprise');
+      expect((await call('GET')).headers.get('x-storage-limit')).toBe(String(100 * 1024 ** 3));
+    });
+
     test('writes over the expected version only', async () => {
       const { call, put } = await setUp('store-cas');
       const cas = (version: string) => call('PUT', '/a/b', { v: version }, { 'If-Match': version });

@@ -24,9 +24,14 @@ export function uploadsSuite(target: () => Target, hasPython: boolean): void {
         expectOk(await request(target(), 'PUT', `/workspaces/${workspaceId}/secrets`, { key, json }));
       }
       const prompt = { type: 'prompt', supported_providers: ['anthropic'], is_public: true };
-      await client.createAgent({ body: { ...prompt, name: 'reads', description: 'Reads.', prompt: 'Read.' } });
+      const loop = { type: 'agent', required_secrets: [], is_public: true };
+      await client.createAgent({ body: { ...loop, name: 'reads', description: 'Reads.', prompt: 'Read.' } });
       await client.createAgent({
-        body: { ...prompt, name: 'greets', description: 'Greets.', prompt: 'Say {{name}}.' },
+        body: {
+          ...{ ...prompt, name: 'greets', description: 'Greets.', prompt: 'Say {{name}}.' },
+          // The input is longer than models read.
+          default_models: { anthropic: 'reader-window-9000000' },
+        },
       });
     });
 

@@ -4,7 +4,7 @@ import { createServer } from 'node:net';
 import { delimiter, join } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
 import type { TestProject } from 'vitest/node';
-import { fetchAwsEmulators, fetchLambdaRuntime } from '../../scripts/fetch-aws-emulators.ts';
+import { fetchAwsEmulators, fetchLambdaRuntime } from '../../scripts/fetch-test-tools.ts';
 import { TEST_ACCOUNT } from './aws-account.ts';
 
 declare module 'vitest' {

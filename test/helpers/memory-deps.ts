@@ -4,12 +4,14 @@ import { join } from 'node:path';
 import { onTestFinished } from 'vitest';
 import { agentListeners } from '#core/api/listeners.ts';
 import { type Config, parseConfig } from '#core/base/config.ts';
+import { LayeredModelTable } from '#core/models/model-table.ts';
 import { HttpOutbound } from '#core/outbound/http-outbound.ts';
 import type { AllDeps } from '#core/ports/deps.ts';
 import { SystemIds } from '#core/ports/ids.ts';
 import { noMail } from '#core/ports/mail.ts';
 import { NoSandbox } from '#core/ports/no-sandbox.ts';
 import { ProcessRunSignals } from '#core/ports/run-signals.ts';
+import { endlessSpace } from '#core/ports/space.ts';
 import { runInstall } from '#core/running/install/install.ts';
 import { createAiSdkLlm } from '#llm/ai-sdk-llm.ts';
 import { type ClockTimers, clockTimers } from '#local/clock-timers.ts';
@@ -17,6 +19,7 @@ import { openDatabase } from '#local/database.ts';
 import { FileVault } from '#local/file-vault.ts';
 import { FolderBlobs } from '#local/folder-blobs.ts';
 import { SqliteTable } from '#local/sqlite-table.ts';
+import { createMcpToolServers } from '#mcp/tool-servers.ts';
 import { ManualClock } from './manual-clock.ts';
 
 /** All logged lines. */
@@ -33,41 +36,46 @@ export interface MemoryDeps extends AllDeps {
 }
 
 /** The local adapters without server and sandbox, with a manual clock; removed with the test. */
-export function memoryDeps(settings: Partial<Config> = {}): MemoryDeps {
+export function memoryDeps(settings: Partial<Config> = {}, clock = new ManualClock()): MemoryDeps {
   const folder = mkdtempSync(join(tmpdir(), 'platform-test-'));
   const database = openDatabase(':memory:');
   onTestFinished(() => {
     database.close();
     rmSync(folder, { recursive: true, force: true });
   });
-  const clock = new ManualClock();
   const lines: LogLine[] = [];
   const at =
     (level: string) =>
     (message: string, fields: Record<string, unknown> = {}) => {
       lines.push({ level, message, fields });
     };
+  const log = { debug: at('debug'), info: at('info'), warn: at('warn'), error: at('error') };
+  const background = (work: Promise<void>): Promise<void> => work;
   const config = { ...parseConfig({}), ...settings };
+  const outbound = new HttpOutbound({ clock, ownHosts: config.outboundHosts });
   const deps: MemoryDeps = {
     config,
     main: new SqliteTable(database, 'main', clock),
     runs: new SqliteTable(database, 'runs', clock),
     counters: new SqliteTable(database, 'counters', clock),
     blobs: new FolderBlobs(join(folder, 'blobs')),
+    space: endlessSpace,
     uploadForms: { create: () => Promise.reject(new Error('there are no upload forms in this test')) },
     vault: new FileVault(join(folder, 'vault'), join(folder, 'vault.key')),
     timers: clockTimers(clock, () => deps),
     runSignals: new ProcessRunSignals(),
     sandbox: new NoSandbox('there is no sandbox in this test'),
-    llm: createAiSdkLlm(config),
-    outbound: new HttpOutbound({ clock, ownHosts: config.outboundHosts }),
+    llm: createAiSdkLlm(config, log),
+    modelTable: new LayeredModelTable({ clock, log, background }),
+    outbound,
+    toolServers: createMcpToolServers({ outbound, clock }),
     gatewayUrl: 'http://127.0.0.1:4280',
     mail: noMail,
     clock,
     ids: new SystemIds(),
-    log: { debug: at('debug'), info: at('info'), warn: at('warn'), error: at('error') },
+    log,
     lines,
-    background: (work) => work,
+    background,
     startInstall: (job) => runInstall({ ...deps, listeners: agentListeners(deps) }, job),
   };
   return deps;

@@ -6,7 +6,7 @@ import { bootstrap } from '#core/accounts/workspaces/bootstrap.ts';
 import { type Client, createClient } from '#core/api/client.ts';
 import type { PlanName } from '#core/base/plans.ts';
 import { grantCreditsTo, setPlan } from '#core/billing/operator.ts';
-import type { Deps } from '#core/ports/deps.ts';
+import type { AllDeps } from '#core/ports/deps.ts';
 import { type LocalConfig, parseLocalConfig } from '#local/config.ts';
 import { startLocalServer } from '#local/server.ts';
 import { makeDue } from './schedules.ts';
@@ -37,7 +37,7 @@ export interface Target {
 }
 
 export interface LocalTarget extends Target {
-  readonly deps: Deps;
+  readonly deps: AllDeps;
 }
 
 /** A whole platform on a free port, with a data folder of its own. Quiet: its log level is `error`. */
@@ -85,9 +85,12 @@ export async function startLocalTarget(
 /** Skips a test or `describe` on platforms that do not use the scripted model. */
 export const needsModel = (target: Target): unknown => target.llm;
 
-/** A zip of text files. */
+/** A zip of text files: the same files always give the same bytes. */
 export const zipOf = (files: Readonly<Record<string, string>>): Uint8Array =>
-  zipSync(Object.fromEntries(Object.entries(files).map(([path, text]) => [path, strToU8(text)])), { level: 1 });
+  zipSync(Object.fromEntries(Object.entries(files).map(([path, text]) => [path, strToU8(text)])), {
+    level: 1,
+    mtime: new Date('1980-01-01T00:00:00'),
+  });
 
 export const clientOf = (target: Pick<Target, 'url' | 'key'>, key = target.key, workspaceId?: string): Client =>
   createClient({ baseUrl: target.url, key, workspaceId });

@@ -41,8 +41,9 @@ function builtRunner(): Promise<string> {
 
 /** Starts the real runner as a local process on a free port; it isolates its job as the local host does. */
 export async function startRunner(env: Readonly<Record<string, string>> = {}): Promise<RunnerProcess> {
-  // It dies with the process that started it.
-  const child = spawn('setpriv', ['--pdeathsig', 'KILL', process.execPath, await builtRunner()], {
+  // It dies with the process that started it. What it is started with, here 29 and 251, must not reach its job.
+  const command = ['setpriv', '--pdeathsig', 'KILL', process.execPath, await builtRunner()];
+  const child = spawn('bash', ['-c', 'exec "$0" "$@" 29</usr/share 251</etc', ...command], {
     env: { PATH: process.env.PATH, PLATFORM_RUNNER_LISTEN: '0', ...env },
     stdio: ['ignore', 'pipe', 'pipe'],
   });

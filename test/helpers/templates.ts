@@ -87,18 +87,19 @@ const PSEUDO: Record<string, string> = {
 };
 
 /** The text that CloudFormation would make of a value; `<Id>` or `<Id.Attribute>` where only the deployment knows. */
-export function rendered(value: unknown): string {
+export function rendered(value: unknown, region = TEST_REGION): string {
   if (typeof value !== 'object' || value === null) return String(value);
   const [[intrinsic, argument] = []] = Object.entries(value);
+  const inRegion = (part: unknown) => rendered(part, region);
   switch (intrinsic) {
     case 'Ref':
-      return PSEUDO[argument] ?? `<${argument}>`;
+      return argument === 'AWS::Region' ? region : (PSEUDO[argument] ?? `<${argument}>`);
     case 'Fn::GetAtt':
       return `<${argument.join('.')}>`;
     case 'Fn::Join':
-      return argument[1].map(rendered).join(argument[0]);
+      return argument[1].map(inRegion).join(argument[0]);
     case 'Fn::Sub':
-      return argument.replaceAll(/\$\{([\w:]+)\}/g, (_: string, name: string) => rendered({ Ref: name }));
+      return argument.replaceAll(/\$\{([\w:]+)\}/g, (_: string, name: string) => inRegion({ Ref: name }));
     default:
       throw new Error(`no text for ${JSON.stringify(value)}`);
   }

@@ -30,7 +30,7 @@ test('nested budgets are exact on DynamoDB when two runs of one chain call at on
   const inner: Budget = { id: ids.uuid(), ref: 'ann/low@v1', cap: 9 };
 
   const callsOf = async (name: string, budgets: readonly Budget[]): Promise<string[]> => {
-    const lineage = { chain: [], maxHops: 3, budgets, isStrict: false };
+    const lineage = { chain: [], maxHops: 3, budgets, isStrict: false, foreign: [] };
     const runId = ids.uuid();
     const { context } = newContext(deps, { agent: agent(name, ['leaf']), runId, workspace: WORKSPACE, lineage });
     const deadline = clock.now() + 60_000;

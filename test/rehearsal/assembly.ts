@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { TEST_ACCOUNT, TEST_REGION } from '#test/helpers/aws-account.ts';
+import { creationOrder } from '#test/helpers/creation-order.ts';
 import type { Resource, Template } from '#test/helpers/templates.ts';
 
 /** A resource of a synthesised stack, its references resolved. */
@@ -14,7 +15,7 @@ export interface Deployed {
   readonly stack: string;
 }
 
-/** The output of `cdk synth`: every resource of every stack, as a deployment would create it. */
+/** The output of `cdk synth`: every resource of every stack, in an order in which a deployment may create them. */
 export interface Assembly {
   readonly resources: readonly Deployed[];
   /** The resources of one CloudFormation type. */
@@ -27,10 +28,10 @@ export interface Assembly {
 export function readAssembly(folder: string, stacks: readonly { name: string; template: Template }[]): Assembly {
   const resources = stacks.flatMap(({ name, template }) => {
     const resolve = resolverOf(template);
-    return Object.entries(template.Resources).map(([id, resource]) => ({
+    return creationOrder(template).map((id) => ({
       id,
-      type: resource.Type,
-      properties: resolve(resource.Properties ?? {}),
+      type: template.Resources[id]!.Type,
+      properties: resolve(template.Resources[id]!.Properties ?? {}),
       arn: String(resolve({ 'Fn::GetAtt': [id, 'Arn'] })),
       stack: name,
     }));

@@ -1,13 +1,25 @@
 import { once } from 'node:events';
-import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import { createServer, type IncomingMessage, type ServerResponse, request as startRequest } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { pipeline } from 'node:stream/promises';
 import { judgeFormPost } from '#test/helpers/post-policy.ts';
+import { type KeysOfResources, withKeys } from './dependent-actions.ts';
 import { type Ask, allowing, type Statement } from './iam.ts';
 import { type Reader, WIRE, type WireRequest } from './wire.ts';
 
 /** The backend of a service: an emulator's address, or code of the rehearsal. */
 export type Service = string | ((request: WireRequest, response: ServerResponse) => Promise<void>);
+
+/** A backend that checks signatures itself: requests reach it as they came, with the name of the host that was signed. */
+export const withSignature =
+  (upstream: string): Service =>
+  async ({ method, url, headers, body }, response) => {
+    const sent = startRequest(upstream + url.pathname + url.search, { method, headers });
+    sent.end(body);
+    const [answer] = (await once(sent, 'response')) as [IncomingMessage];
+    response.writeHead(answer.statusCode!, answer.headers);
+    await pipeline(answer, response);
+  };
 
 /** The access key of a principal: letters only, as DynamoDB Local requires. */
 export const accessKeyOf = (principal: string): string => principal.replaceAll('-', '');
@@ -41,11 +53,13 @@ export interface AwsGate {
  * policies of the one whose access key it is do not allow is refused, the rest goes to the emulator of the service.
  *
  * @param policies by principal, whose access key is {@link accessKeyOf}
+ * @param keys that encrypt resources: who uses these needs rights on them
  */
 export async function startAwsGate(
   services: Readonly<Record<string, Service>>,
   policies: Readonly<Record<string, readonly Statement[]>>,
   wire: Readonly<Record<string, Reader>> = WIRE,
+  keys: KeysOfResources = new Map(),
 ): Promise<AwsGate> {
   const refused = new Set<string>();
   const used = new Set<string>();
@@ -85,7 +99,7 @@ export async function startAwsGate(
     const asks = form
       ? [{ action: 's3:PutObject', resource: `arn:aws:s3:::${form.bucket}/${form.key}` }]
       : read(request);
-    const denied = asks.filter((ask) => !isAllowed(principal, ask));
+    const denied = withKeys(asks, keys).filter((ask) => !isAllowed(principal, ask));
     if (denied.length > 0) {
       const what = denied.map(({ action, resource }) => `${action} on ${resource}`).join(', ');
       return refuse(response, `not authorized to perform: ${what}`);

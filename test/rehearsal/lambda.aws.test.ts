@@ -2,7 +2,7 @@ import { mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { fetchLambdaRuntime } from '../../scripts/fetch-aws-emulators.ts';
+import { fetchLambdaRuntime } from '../../scripts/fetch-test-tools.ts';
 import type { Assembly } from './assembly.ts';
 import { type Lambda, startLambda } from './lambda.ts';
 

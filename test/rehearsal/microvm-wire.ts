@@ -1,4 +1,5 @@
 import type { FakeMicrovms } from '#test/helpers/fake-microvms.ts';
+import { withDependent } from './dependent-actions.ts';
 import type { Ask } from './iam.ts';
 import type { WireRequest } from './wire.ts';
 
@@ -9,10 +10,11 @@ export const microvmReader =
     const [, , , id, part] = url.pathname.split('/').map(decodeURIComponent);
     if (id === undefined && method === 'GET') return [{ action: 'lambda:ListMicrovms', resource: '*' }];
     if (id === undefined) {
-      const { imageIdentifier, ingressNetworkConnectors = [], egressNetworkConnectors = [] } = JSON.parse(`${body}`);
+      const input = JSON.parse(`${body}`);
+      const { imageIdentifier, ingressNetworkConnectors = [], egressNetworkConnectors = [] } = input;
       const connectors: string[] = [...ingressNetworkConnectors, ...egressNetworkConnectors];
       return [
-        { action: 'lambda:RunMicrovm', resource: imageIdentifier },
+        ...withDependent([{ action: 'lambda:RunMicrovm', resource: imageIdentifier }], input),
         ...connectors.map((resource) => ({ action: 'lambda:PassNetworkConnector', resource })),
       ];
     }

@@ -5,7 +5,10 @@ import { streamingSuite } from '#test/e2e/streaming.ts';
 import { clientOf, publishCode, request } from '#test/helpers/platform.ts';
 import { startRehearsal } from './platform.ts';
 
-/** A stage whose sandboxes are MicroVMs; platform.rehearsal.ts covers everything else. */
+/**
+ * A stage whose sandboxes are MicroVMs and whose Claude is that of Amazon Bedrock; platform.rehearsal.ts covers everything
+ * else.
+ */
 const target = await startRehearsal(inject('awsEndpoints'), { sandbox: 'microvm' });
 const has = { python: target.interpreters.python !== undefined, node: target.interpreters.node !== undefined };
 
@@ -48,6 +51,65 @@ echo "$input"
     await target.tick('microvm-sweeper');
     const running = () => target.microvms!.vms.filter(({ state }) => state !== 'TERMINATED');
     await expect.poll(running, { timeout: 30_000 }).toEqual([]);
+  });
+});
+
+describe('Claude on Amazon Bedrock', () => {
+  const CALL = 'arn:aws:bedrock:eu-central-1:111122223333:inference-profile/eu.anthropic.claude-sonnet-5-5';
+  const MODEL = 'arn:aws:bedrock:*::foundation-model/anthropic.claude-sonnet-5-5';
+  const asked = () => target.llm!.requests.filter(({ text }) => text.includes('on-bedrock'));
+
+  test('a workspace without a key asks it with the role of the function: prompts, loops and schedules', async () => {
+    const owner = await target.addUser('vm-bedrock');
+    const client = clientOf(target, owner.key);
+    const supported_providers = ['anthropic'];
+    const described = { description: 'x', supported_providers, required_secrets: [] };
+    await client.createAgent({ body: { ...described, name: 'prompt', type: 'prompt', prompt: 'Answer on-bedrock.' } });
+    const loop = {
+      loop: { max_turns: 3 },
+      prompt: 'Work on-bedrock. [[llm {"toolCalls": [{"name": "submit_result", "input": {"result": "five"}}]}]]',
+    };
+    await client.createAgent({ body: { ...described, ...loop, name: 'loop', type: 'agent' } });
+    const call = (agent: string) =>
+      request(target, 'POST', `/vm-bedrock/${agent}/v1/run`, { key: owner.key, json: {} });
+    expect(expectOk(await call('prompt')).data).toEqual({ result: 'ok' });
+    const answer = await call('loop');
+    expect(expectOk(answer).data).toEqual({ result: 'five' });
+    expect(asked()).toMatchObject([
+      { provider: 'bedrock', model: 'eu.anthropic.claude-sonnet-5-5', stream: false, outcome: 'answered' },
+      { provider: 'bedrock', model: 'eu.anthropic.claude-sonnet-5-5', stream: true, outcome: 'answered' },
+    ]);
+    const params = { workspace_id: owner.workspaceId };
+    const run = await client.getRun({ params: { ...params, run_id: answer.headers.get('x-run-id')! } });
+    expect(run).toMatchObject({ llm_provider: 'anthropic', llm_model: 'claude-sonnet-5-5', cost_usd: null });
+
+    const { schedule } = await client.createSchedule({
+      params,
+      body: { agent: 'prompt', cron_expression: '* * * * *' },
+    });
+    await target.fire(owner.workspaceId, schedule.id);
+    expect(asked()).toHaveLength(3);
+    for (const grant of [
+      `calls bedrock:InvokeModel ${CALL}`,
+      `calls bedrock:InvokeModel ${MODEL}`,
+      `calls bedrock:InvokeModelWithResponseStream ${CALL}`,
+      `calls bedrock:InvokeModelWithResponseStream ${MODEL}`,
+      `schedule-fired bedrock:InvokeModel ${CALL}`,
+    ]) {
+      expect(target.gate.used).toContain(grant);
+    }
+  });
+
+  test('a key of the workspace is used at Anthropic itself', async () => {
+    const owner = await target.addUser('vm-keyed');
+    const client = clientOf(target, owner.key);
+    const params = { workspace_id: owner.workspaceId };
+    await client.putSecret({ params, body: { name: 'ANTHROPIC_API_KEY', value: 'sk-ant-made-up' } });
+    const prompt = { type: 'prompt' as const, description: 'x', prompt: 'Answer with-a-key.' };
+    await client.createAgent({ body: { ...prompt, name: 'prompt', supported_providers: ['anthropic'] } });
+    expectOk(await request(target, 'POST', '/vm-keyed/prompt/v1/run', { key: owner.key, json: {} }));
+    const [sent] = target.llm!.requests.filter(({ text }) => text.includes('with-a-key'));
+    expect(sent).toMatchObject({ provider: 'anthropic', apiKey: 'sk-ant-made-up', model: 'claude-sonnet-5-5' });
   });
 });
 

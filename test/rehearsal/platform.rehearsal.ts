@@ -1,6 +1,7 @@
 import { DeleteScheduleCommand, SchedulerClient } from '@aws-sdk/client-scheduler';
 import { CreateEmailIdentityCommand, SESv2Client } from '@aws-sdk/client-sesv2';
 import { afterAll, describe, expect, inject, onTestFinished, test } from 'vitest';
+import { findAnyVersion } from '#core/agents/store.ts';
 import { bundleKey } from '#core/agents/version.ts';
 import { streakOf } from '#core/automation/alerts/failure-streak.ts';
 import { newAlert } from '#core/automation/alerts/schedule-alerts.ts';
@@ -39,9 +40,10 @@ describe.concurrent('API Gateway', () => {
   });
 
   test('a bundle of more than a buffered answer can hold is downloaded whole', async () => {
-    const { agent, upload } = await publishCode(client, 'aws-bundle', { 'main.py': 'print(1)' });
+    const { agent } = await publishCode(client, 'aws-bundle', { 'main.py': 'print(1)' });
     const bytes = Buffer.alloc(7 * 1024 * 1024, 'zip');
-    await target.deps.blobs.put(bundleKey(upload.code_hash), bytes);
+    const { bundle } = (await findAnyVersion(target.deps, agent.id))!;
+    await target.deps.blobs.put(bundleKey(bundle!), bytes);
     const headers = { authorization: `Bearer ${target.key}` };
     const response = await fetch(`${target.url}/agents/${agent.id}/bundle`, { headers });
     expect(response.headers.get('content-type')).toBe('application/zip');
@@ -213,6 +215,33 @@ describe('the clock', () => {
   });
 });
 
+test('what a deleted agent leaves is removed for good, and its workspace recounted', async () => {
+  const { main, blobs } = target.deps;
+  const { agent } = await publishCode(client, 'aws-leaves', { 'main.py': 'print(1)' });
+  const { workspaceId, bundle } = (await findAnyVersion(target.deps, agent.id))!;
+  await client.deleteAgent({ params: { id: agent.id } });
+  const use = { pk: `WS#${workspaceId}#RESOURCES`, sk: 'AGENTS' };
+  const { versions } = (await main.get(use))!;
+  const longAgo = '2020-01-01T00:00:00.000Z';
+  await main.update({ pk: `WS#${workspaceId}#DELETED`, sk: agent.id }, { set: { gsi2sk: longAgo } });
+  await target.tick('collector');
+  await target.tick('collector');
+  expect(await blobs.size(bundleKey(bundle!))).toBeUndefined();
+  expect((await main.get(use))!.versions).toBe((versions as number) - 1);
+  await main.update(use, { add: { versions: 5 }, set: { gsi2sk: longAgo, changed_at: 0 } });
+  await target.tick('collector');
+  expect((await main.get(use))!.versions).toBe((versions as number) - 1);
+});
+
+test('services are listed, and a deploy says that none can run here yet', async () => {
+  const { key, workspaceId } = await target.addUser('serving');
+  const { agent } = await publishCode(clientOf(target, key), 'bot', { 'main.js': '' });
+  const path = `/workspaces/${workspaceId}/services`;
+  expect((await request(target, 'GET', path, { key })).body).toEqual({ services: [], total: 0 });
+  const deployed = await request(target, 'POST', path, { key, json: { agent_id: agent.id } });
+  expect([deployed.status, deployed.body.error.code]).toEqual([422, 'UNPROCESSABLE']);
+});
+
 test('what a request costs is counted, and a prompt call is cheap', async () => {
   const counted = await countRequests(target);
   const of = (what: string) => counted.find((each) => each.what === what)!;
@@ -249,9 +278,14 @@ test('no function may do what it never needs', () => {
     /^schedule-(fired|sweeper) s3:GetObject .*\/(layers|runs)\/\*$/,
     // What does not fit into one call of `sandbox-dispatch`.
     / s3:(Get|Put)Object .*\/transfers\/\*$/,
+    // Services cannot be deployed here: none is written, no definition is read, and a few requests count in memory.
+    /^services dynamodb:((Put|Delete|Update)Item .*-main|UpdateItem .*-counters)$/,
+    /^services s3:GetObject .*\/definitions\/\*$/,
     // What is kept of runs and definitions in the bucket, as it is large: of these functions' it is not.
     /^agents s3:GetObject .*\/runs\/\*$/,
     /^install s3:(Get|Put)Object .*\/(definitions|layers|runs)\/\*$/,
+    // Deleted agents had no dependencies here.
+    /^collector s3:DeleteObject .*\/layers\/\*$/,
     // A schedule that follows a version once it is installed.
     /^install dynamodb:PutItem .*-main$/,
     // A call that finds no task waiting.

@@ -25,9 +25,10 @@ import { startScriptedLlm } from '#test/helpers/scripted-llm/server.ts';
 import { synthesise } from '#test/helpers/templates.ts';
 import { addMember, addUser } from '#test/helpers/users.ts';
 import { BUNDLES, buildFunctions } from '../../scripts/build-functions.ts';
-import { fetchLambdaRuntime } from '../../scripts/fetch-aws-emulators.ts';
+import { fetchLambdaRuntime } from '../../scripts/fetch-test-tools.ts';
 import { type Assembly, type Deployed, readAssembly } from './assembly.ts';
-import { type AwsGate, accessKeyOf, startAwsGate } from './aws-gate.ts';
+import { type AwsGate, accessKeyOf, startAwsGate, withSignature } from './aws-gate.ts';
+import { keysOf } from './dependent-actions.ts';
 import { type EventBridge, startEventBridge } from './event-bridge.ts';
 import { type EventSources, startEventSources } from './event-sources.ts';
 import { NOTHING, policiesOf, type Statement } from './iam.ts';
@@ -70,6 +71,12 @@ interface Chaos {
 export const SENDER = 'platform@sender.example.com';
 /** Tasks are processes of this machine, and start in a second or two. */
 export const POOL = { idle: 3, max: 20, startSeconds: 1 };
+/** Where Claude is asked in the stage with MicroVMs, in another Region than that of the stage. */
+const BEDROCK = {
+  via: 'bedrock',
+  region: 'eu-central-1',
+  models: { 'claude-sonnet-5-5': 'eu.anthropic.claude-sonnet-5-5' },
+};
 const OPERATOR = 'operator';
 const EVERYTHING: Statement = { ...NOTHING, actions: ['*'], resources: ['*'] };
 
@@ -84,7 +91,9 @@ export async function startRehearsal(
   { sandbox = 'fargate' }: { sandbox?: 'fargate' | 'microvm' } = {},
 ): Promise<Rehearsal> {
   const runtime = fetchLambdaRuntime();
-  const llm = await startScriptedLlm();
+  const llm = await startScriptedLlm({
+    aws: { region: BEDROCK.region, secretOf: () => AWS_TEST_ACCOUNT.credentials.secretAccessKey },
+  });
   await buildFunctions();
   const api = await startRestApi();
   const stage = defineStage({
@@ -103,6 +112,7 @@ export async function startRehearsal(
       PLATFORM_OUTBOUND_HOSTS: '127.0.0.1',
       PLATFORM_POOL_START_SECONDS: String(POOL.startSeconds),
       ...llm.settings,
+      ...(sandbox === 'microvm' && { PLATFORM_TRANSPORTS: JSON.stringify({ anthropic: BEDROCK }) }),
     },
     sandbox: sandbox === 'fargate' ? { kind: 'fargate', idle: POOL.idle, max: POOL.max } : { kind: 'microvm' },
   });
@@ -148,6 +158,7 @@ export async function startRehearsal(
       scheduler: emulators.moto,
       ses: emulators.moto,
       lambda: lambdaApi.url,
+      bedrock: withSignature(llm.url),
       ...(microvms && { microvms: microvms.url }),
     },
     { ...policies, [OPERATOR]: [EVERYTHING] },
@@ -156,8 +167,12 @@ export async function startRehearsal(
       ecs: ecsReader(assembly.of('AWS::ECS::TaskDefinition')),
       ...(microvms && { microvms: microvmReader(microvms) }),
     },
+    keysOf(assembly),
   );
-  const lambda = startLambda(assembly, runtime, (fn) => accountOf(gate, shortName(fn.properties.FunctionName)));
+  const lambda = startLambda(assembly, runtime, (fn) => ({
+    ...accountOf(gate, shortName(fn.properties.FunctionName)),
+    PLATFORM_BEDROCK_URL: gate.url,
+  }));
   api.serve(assembly, async (functionArn, event, sourceArn, onBegin) => {
     if (lambda.allows(functionArn, 'apigateway.amazonaws.com', sourceArn)) {
       return lambda.invoke(functionArn, event, onBegin);
@@ -237,8 +252,9 @@ async function interpretersHere(): Promise<Target['interpreters']> {
 const functionsOf = (assembly: Assembly): Deployed[] =>
   assembly.of('AWS::Lambda::Function').filter(({ properties }) => properties.FunctionName !== undefined);
 
-/** Without the names of the platform and the stage. */
-const shortName = (physicalName: string): string => physicalName.split('-').slice(2).join('-');
+/** Without the names of the platform, the stage and the Region. */
+const shortName = (physicalName: string): string =>
+  physicalName.split('-').slice(2).join('-').replace(`-${TEST_REGION}`, '');
 
 /** Who may do what: functions, and the roles that EventBridge Scheduler takes. */
 function policiesByPrincipal(assembly: Assembly): Record<string, Statement[]> {
@@ -281,36 +297,36 @@ const grantsOf = (policies: Readonly<Record<string, readonly Statement[]>>): str
       ),
   );
 
-async function createData(assembly: Assembly, { dynamoDb, moto }: AwsEndpoints): Promise<void> {
+/** Creates what the emulators hold, in the order of the templates' dependencies. */
+async function createData({ resources }: Assembly, { dynamoDb, moto }: AwsEndpoints): Promise<void> {
   const account = accountFor('deployment');
   const tables = new DynamoDBClient({ ...account, endpoint: dynamoDb });
-  for (const { properties } of assembly.of('AWS::DynamoDB::GlobalTable')) {
-    const { TableName, BillingMode, AttributeDefinitions, KeySchema, GlobalSecondaryIndexes } = properties;
-    await tables.send(
-      new CreateTableCommand({ TableName, BillingMode, AttributeDefinitions, KeySchema, GlobalSecondaryIndexes }),
-    );
-  }
   const s3 = new S3Client({ ...account, endpoint: moto, forcePathStyle: true });
-  for (const { properties } of assembly.of('AWS::S3::Bucket')) {
-    if (properties.BucketName === undefined) continue;
-    const CreateBucketConfiguration = { LocationConstraint: TEST_REGION } as const;
-    await s3.send(new CreateBucketCommand({ Bucket: properties.BucketName, CreateBucketConfiguration }));
-  }
   const sqs = new SQSClient({ ...account, endpoint: moto });
-  // Queues of what failed first: others name them.
-  const queues = assembly
-    .of('AWS::SQS::Queue')
-    .sort((a, b) => Number('RedrivePolicy' in a.properties) - Number('RedrivePolicy' in b.properties));
-  for (const { properties } of queues) {
-    const { QueueName, VisibilityTimeout, RedrivePolicy } = properties;
-    const Attributes = {
-      ...(VisibilityTimeout !== undefined && { VisibilityTimeout: String(VisibilityTimeout) }),
-      ...(RedrivePolicy !== undefined && { RedrivePolicy: JSON.stringify(RedrivePolicy) }),
-    };
-    await sqs.send(new CreateQueueCommand({ QueueName, Attributes }));
-  }
   const scheduler = new SchedulerClient({ ...account, endpoint: moto });
-  for (const { properties } of assembly.of('AWS::Scheduler::ScheduleGroup')) {
-    await scheduler.send(new CreateScheduleGroupCommand({ Name: properties.Name }));
-  }
+  const creators: Readonly<Record<string, (properties: Deployed['properties']) => Promise<unknown>>> = {
+    'AWS::DynamoDB::GlobalTable': ({
+      TableName,
+      BillingMode,
+      AttributeDefinitions,
+      KeySchema,
+      GlobalSecondaryIndexes,
+    }) =>
+      tables.send(
+        new CreateTableCommand({ TableName, BillingMode, AttributeDefinitions, KeySchema, GlobalSecondaryIndexes }),
+      ),
+    'AWS::S3::Bucket': async ({ BucketName: Bucket }) => {
+      const CreateBucketConfiguration = { LocationConstraint: TEST_REGION } as const;
+      if (Bucket !== undefined) await s3.send(new CreateBucketCommand({ Bucket, CreateBucketConfiguration }));
+    },
+    'AWS::SQS::Queue': ({ QueueName, VisibilityTimeout, RedrivePolicy }) => {
+      const Attributes = {
+        ...(VisibilityTimeout !== undefined && { VisibilityTimeout: String(VisibilityTimeout) }),
+        ...(RedrivePolicy !== undefined && { RedrivePolicy: JSON.stringify(RedrivePolicy) }),
+      };
+      return sqs.send(new CreateQueueCommand({ QueueName, Attributes }));
+    },
+    'AWS::Scheduler::ScheduleGroup': ({ Name }) => scheduler.send(new CreateScheduleGroupCommand({ Name })),
+  };
+  for (const { type, properties } of resources) await creators[type]?.(properties);
 }

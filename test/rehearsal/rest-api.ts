@@ -141,6 +141,8 @@ class Api {
       answer = await within(late.signal, isStream ? splitPrelude(payload) : buffered(payload));
     } catch (error) {
       if (late.signal.aborted) return refuse('INTEGRATION_TIMEOUT', 504);
+      // Lambda did not start the function.
+      if ((error as { code?: string }).code === 'TooManyRequestsException') return refuse('INTEGRATION_FAILURE', 504);
       // What Lambda does not take is larger than it looked to API Gateway.
       if ((error as { code?: string }).code === 'RequestTooLargeException') return refuse('REQUEST_TOO_LARGE', 413);
       process.stderr.write(

@@ -1,5 +1,6 @@
 import { TEST_ACCOUNT, TEST_REGION } from '#test/helpers/aws-account.ts';
 import type { Deployed } from './assembly.ts';
+import { passing, withDependent } from './dependent-actions.ts';
 import type { Ask } from './iam.ts';
 
 /** A request as it came over the wire. */
@@ -20,11 +21,14 @@ export type Reader = (request: WireRequest) => Ask[];
 /** A service whose requests name their action in `X-Amz-Target`, with a JSON body. */
 const jsonService =
   (service: string, asksOf: (action: string, input: Input) => Ask[]): Reader =>
-  ({ headers, body }) =>
-    asksOf(String(headers['x-amz-target']).split('.').at(-1)!, JSON.parse(body.toString())).map((ask) => ({
+  ({ headers, body }) => {
+    const input: Input = JSON.parse(body.toString());
+    const asks = asksOf(String(headers['x-amz-target']).split('.').at(-1)!, input).map((ask) => ({
       ...ask,
       action: ask.action.includes(':') ? ask.action : `${service}:${ask.action}`,
     }));
+    return withDependent(asks, input);
+  };
 
 /**
  * What a request asks for, as IAM names it, by the signing name of its service. A service that the platform begins to use
@@ -55,10 +59,10 @@ export const WIRE: Readonly<Record<string, Reader>> = {
       return [{ action: url.searchParams.has('uploadId') ? 's3:AbortMultipartUpload' : 's3:DeleteObject', resource }];
     }
     const source = headers['x-amz-copy-source'];
-    const put = { action: 's3:PutObject', resource };
-    if (source === undefined) return [put];
+    const put = withDependent([{ action: 's3:PutObject', resource }], { headers });
+    if (source === undefined) return put;
     const from = decodeURIComponent(String(source)).replace(/^\//, '');
-    return [put, { action: 's3:GetObject', resource: `arn:aws:s3:::${from}` }];
+    return [...put, { action: 's3:GetObject', resource: `arn:aws:s3:::${from}` }];
   },
   secretsmanager: jsonService('secretsmanager', (action, input) => {
     if (action === 'ListSecrets') return [{ action, resource: '*' }];
@@ -84,13 +88,28 @@ export const WIRE: Readonly<Record<string, Reader>> = {
     const group = input.GroupName ?? url.searchParams.get('groupName') ?? 'default';
     const verb = { POST: 'Create', PUT: 'Update', DELETE: 'Delete', GET: 'Get' }[method];
     if (collection === 'schedule-groups') {
-      return [{ action: `scheduler:${verb}ScheduleGroup`, resource: regional('scheduler', `schedule-group/${name}`) }];
+      const resource = regional('scheduler', `schedule-group/${name}`);
+      return withDependent([{ action: `scheduler:${verb}ScheduleGroup`, resource }], input);
     }
     // Knows no resource.
     if (name === undefined) return [{ action: 'scheduler:ListSchedules', resource: '*' }];
     const action = `scheduler:${verb}Schedule`;
     const resource = regional('scheduler', `schedule/${group}/${name}`);
-    return [{ action, resource }, ...passing(input.Target?.RoleArn, 'scheduler.amazonaws.com')];
+    return withDependent([{ action, resource }], input);
+  },
+  bedrock: ({ url, headers, body }) => {
+    if (url.pathname !== '/anthropic/v1/messages') return [{ action: `bedrock:${url.pathname}`, resource: '*' }];
+    const { model, stream } = JSON.parse(body.toString());
+    const action = `bedrock:InvokeModel${stream ? 'WithResponseStream' : ''}`;
+    const [, region] = /Credential=[^/]+\/\d+\/([^/]+)/.exec(String(headers.authorization))!;
+    // An inference profile needs rights on its model, too, in every Region that it may send the request to.
+    const destinations = [region, 'eu-north-1', 'eu-west-3'];
+    return [
+      { action, resource: `arn:aws:bedrock:${region}:${TEST_ACCOUNT}:inference-profile/${model}` },
+      ...destinations.map((destination) => {
+        return { action, resource: `arn:aws:bedrock:${destination}::foundation-model/${model.replace(/^eu\./, '')}` };
+      }),
+    ];
   },
   ses: ({ url, body }) => {
     if (url.pathname !== '/v2/email/outbound-emails') return [{ action: `ses:${url.pathname}`, resource: '*' }];
@@ -107,22 +126,27 @@ export const WIRE: Readonly<Record<string, Reader>> = {
 
 const secretArn = (name: string): string => fullArn(name, (plain) => regional('secretsmanager', `secret:${plain}`));
 
-/** Giving a role to a service is a right of its own. */
-const passing = (roleArn: string | undefined, service: string): Ask[] =>
-  roleArn === undefined
-    ? []
-    : [{ action: 'iam:PassRole', resource: roleArn, context: { 'iam:PassedToService': [service] } }];
-
-/** What requests to ECS ask for. Who runs a task passes on the roles that its definition names. */
-export const ecsReader = (definitions: readonly Deployed[]): Reader =>
-  jsonService('ecs', (action, input) => {
-    const { TaskRoleArn, ExecutionRoleArn } =
-      definitions.find(({ arn }) => arn === input.taskDefinition)?.properties ?? {};
+/**
+ * What requests to ECS ask for. Who runs a task passes on the roles that its definition names, and gives the task the tags
+ * of the definition if the request says so.
+ */
+export const ecsReader =
+  (definitions: readonly Deployed[]): Reader =>
+  ({ headers, body }) => {
+    const action = String(headers['x-amz-target']).split('.').at(-1)!;
+    const input: Input = JSON.parse(body.toString());
+    const {
+      TaskRoleArn,
+      ExecutionRoleArn,
+      Tags = [],
+    } = definitions.find(({ arn }) => arn === input.taskDefinition)?.properties ?? {};
+    const tags = [...(input.tags ?? []), ...(input.propagateTags === 'TASK_DEFINITION' ? Tags : [])];
+    const asks = ecsAsks(action, input).map((ask) => ({ ...ask, action: `ecs:${ask.action}` }));
     return [
-      ...ecsAsks(action, input),
+      ...withDependent(asks, { ...input, tags }),
       ...[TaskRoleArn, ExecutionRoleArn].flatMap((role) => passing(role, 'ecs-tasks.amazonaws.com')),
     ];
-  });
+  };
 
 function ecsAsks(action: string, input: Input): Ask[] {
   const cluster = fullArn(input.cluster ?? 'default', (name) => regional('ecs', `cluster/${name}`));
@@ -133,11 +157,7 @@ function ecsAsks(action: string, input: Input): Ask[] {
   switch (action) {
     case 'RunTask': {
       const task = fullArn(input.taskDefinition, (name) => regional('ecs', `task-definition/${name}`));
-      return [
-        { action, resource: task, context },
-        ...passing(input.overrides?.taskRoleArn, 'ecs-tasks.amazonaws.com'),
-        ...passing(input.overrides?.executionRoleArn, 'ecs-tasks.amazonaws.com'),
-      ];
+      return [{ action, resource: task, context }];
     }
     case 'DescribeTasks':
       return input.tasks.map((task: string) => ({ action, resource: of('task', task), context }));

@@ -2,8 +2,9 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { routes } from '#core/api/routes.ts';
 import { pathParameters, type Route } from '#core/http/route.ts';
 import { type Answer, clientOf, type LocalTarget, request, startLocalTarget } from '#test/helpers/platform.ts';
-import type { TestUser } from '#test/helpers/users.ts';
-import { goodBody, jsonBody, UNKNOWN_ID, UPSERTS, withQuery } from './rows.ts';
+import { keepInMemory } from '#test/helpers/services.ts';
+import { goodBody, UNKNOWN_ID, UPSERTS, withQuery } from './rows.ts';
+import { fill, makeThing, newTenant, type Tenant, unique } from './things.ts';
 
 /**
  * Every row x actor x owner of the thing asked for: checks the status, and that no answer shows a workspace's data to an
@@ -27,43 +28,17 @@ type Actor = (typeof ACTORS)[number];
 /** Each tenant's data hold its mark. */
 const MARKS = { home: 'zebra-crossing', away: 'pelican-crossing' };
 
-interface Tenant {
-  readonly user: TestUser;
-  readonly mark: string;
-  readonly runId: string;
-}
-
 let target: LocalTarget;
 let home: Tenant;
 let away: Tenant;
 /** Their keys, as seen from `home`; `nobody` has none. */
 const keys: Partial<Record<Actor, string>> = {};
 
-async function newTenant(slug: string, mark: string): Promise<Tenant> {
-  const user = await target.addUser(slug);
-  const client = clientOf(target, user.key);
-  const workspace_id = user.workspaceId;
-  await client.putSecret({ params: { workspace_id }, body: { name: 'ANTHROPIC_API_KEY', value: 'sk-ant-test' } });
-  const prompt = { type: 'prompt', description: mark, prompt: mark, supported_providers: ['anthropic'] };
-  await client.createAgent({ body: { name: 'secretive', ...prompt } });
-  const answer = await request(target, 'POST', `/${slug}/secretive/v1/run`, { key: user.key, json: { mark } });
-  expect(answer.status, JSON.stringify(answer.body)).toBe(200);
-  await client.createTask({ body: { title: mark, project: mark, due_date: '2020-01-01' } });
-  await client.sendMessage({ body: { title: mark, body: mark, agent_name: mark } });
-  await client.putDocument({ params: { namespace: mark, key: mark }, body: { mark } });
-  await client.inviteMember({ params: { workspace_id }, body: { email: `${mark}@example.com` } });
-  await client.createSchedule({
-    params: { workspace_id },
-    body: { agent: 'secretive', cron_expression: '0 0 1 1 *', input_data: { mark } },
-  });
-  await request(target, 'PATCH', '/org', { key: user.key, json: { name: mark } });
-  return { user, mark, runId: answer.headers.get('x-run-id')! };
-}
-
 beforeAll(async () => {
   target = await startLocalTarget({ PLATFORM_SANDBOX_PRESTART: '0' });
-  home = await newTenant('home', MARKS.home);
-  away = await newTenant('away', MARKS.away);
+  keepInMemory(target);
+  home = await newTenant(target, 'home', MARKS.home);
+  away = await newTenant(target, 'away', MARKS.away);
   const [outsider, former, member] = await Promise.all(
     ['outsider', 'former-colleague', 'colleague'].map((slug) => target.addUser(slug)),
   );
@@ -96,87 +71,6 @@ async function agentKey({ user }: Tenant): Promise<string> {
   return (await client.createServiceKey({ params: { id: agent!.id } })).key;
 }
 
-/** Parameter -> makes a thing of the tenant, and returns the value that names it. A new one each time, because some rows delete it. */
-const MAKERS: Record<string, (tenant: Tenant, row: Route, made: Record<string, string>) => Promise<string>> = {
-  workspace_id: async ({ user }) => user.workspaceId,
-  async id({ user, mark }, row) {
-    // Here `id` is the org.
-    if (row.path.startsWith('/agents/{id}/{agent}')) return user.slug;
-    const client = clientOf(target, user.key);
-    if (row.path.startsWith('/api-keys')) return (await client.createApiKey({ body: { name: mark } })).id;
-    const body = { name: `a-${unique()}`, type: 'prompt', description: mark, prompt: mark };
-    return (await client.createAgent({ body })).agent.id;
-  },
-  async key_id({ user }, _, { id }) {
-    const client = clientOf(target, user.key);
-    await client.createServiceKey({ params: { id: id! } });
-    return (await client.listServiceKeys({ params: { id: id! } })).keys[0]!.id;
-  },
-  async user_id({ user }) {
-    const member = await target.addUser(`member-${unique()}`);
-    await target.addMember(member, user.workspaceId);
-    return member.userId;
-  },
-  async invite_id({ user }) {
-    const params = { workspace_id: user.workspaceId };
-    const body = { email: `${unique()}@example.com` };
-    return (await clientOf(target, user.key).inviteMember({ params, body })).invite.id;
-  },
-  async token({ user }) {
-    const params = { workspace_id: user.workspaceId };
-    const body = { email: `${unique()}@example.com` };
-    return (await clientOf(target, user.key).inviteMember({ params, body })).invite.invite_url.split('/').at(-1)!;
-  },
-  async name({ user, mark }) {
-    const name = `S_${unique().toUpperCase()}`;
-    const params = { workspace_id: user.workspaceId };
-    await clientOf(target, user.key).putSecret({ params, body: { name, value: mark, description: mark } });
-    return name;
-  },
-  async namespace({ user, mark }) {
-    const namespace = `n-${unique()}`;
-    await clientOf(target, user.key).putDocument({ params: { namespace, key: 'note' }, body: { mark } });
-    return namespace;
-  },
-  key: async () => 'note',
-  async schedule_id({ user, mark }) {
-    const json = { agent: 'secretive', webhook: true, input_data: { mark } };
-    const answer = await request(target, 'POST', `/workspaces/${user.workspaceId}/schedules`, { key: user.key, json });
-    const { id, webhook_url } = answer.body.schedule;
-    webhookSecrets.set(id, webhook_url.split('/').at(-1));
-    return id;
-  },
-  secret: async (_, __, { schedule_id }) => webhookSecrets.get(schedule_id!)!,
-  org: async ({ user }) => user.slug,
-  agent: async () => 'secretive',
-  version: async () => 'v1',
-  endpoint: async () => 'run',
-  run_id: async ({ runId }) => runId,
-  trace_id: async ({ runId }) => runId,
-};
-
-/** Maker of every other parameter: the POST row of its collection, which must answer the `id`. */
-async function makeByPost(
-  name: string,
-  { user, mark }: Tenant,
-  { path }: Route,
-  made: Record<string, string>,
-): Promise<string> {
-  const collection = path.slice(0, path.indexOf(`/{${name}}`));
-  const row = rows.find((each) => each.method === 'POST' && each.path === collection);
-  if (row === undefined) throw new Error(`{${name}} of ${path} has no maker: add one to MAKERS`);
-  const json = jsonBody(row, mark);
-  const answer = await request(target, 'POST', fill(collection, made), { key: user.key, json });
-  expect(answer.body.id, JSON.stringify(answer.body)).toEqual(expect.any(String));
-  return answer.body.id;
-}
-
-const fill = (path: string, params: Record<string, string>): string =>
-  path.replaceAll(/\{(\w+)\}/g, (_, name: string) => encodeURIComponent(params[name]!));
-
-const webhookSecrets = new Map<string, string>();
-const unique = (): string => crypto.randomUUID().replaceAll('-', '').slice(0, 12);
-
 /** Values that name nothing, where a UUID will not do. */
 const NOWHERE: Record<string, string> = {
   name: 'NOT_THERE',
@@ -204,7 +98,7 @@ async function paramsOf(row: Route, actor: Actor, of: (typeof TARGETS)[number]):
         key: name === 'id' && row.path.startsWith('/api-keys') ? ownKey(actor) : home.user.key,
       };
       const tenant = of === 'own' ? { ...home, user: owner } : away;
-      params[name] = await (MAKERS[name]?.(tenant, row, params) ?? makeByPost(name, tenant, row, params));
+      params[name] = await makeThing(name, target, tenant, row, params);
     }
   }
   return params;
@@ -304,6 +198,7 @@ test('every kind of thing existed in the workspace', async () => {
     client.listNamespaces({}),
     client.listMembers({ params }),
     client.listSchedules({ params }),
+    client.listServices({ params }),
     client.getOrg({}),
     client.getRun({ params: { ...params, run_id: home.runId } }),
   ]);

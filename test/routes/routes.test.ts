@@ -109,6 +109,12 @@ function expectRefusal(row: Route, answer: Answer, status: number, code: string)
   expectSound(row, answer);
 }
 
+test('every route for agents asks foreign ones for a grant, or opens nothing of the workspace to them', () => {
+  const open = rows.filter(({ agents, scope }) => agents && scope === undefined);
+  // Calls and their uploads, and documents, of which `documents-of.ts` gives foreign agents their own.
+  expect(new Set(open.map(({ fn }) => fn))).toEqual(new Set(['calls', 'storage', 'uploads']));
+});
+
 describe.concurrent('without a valid key', () => {
   test.for(named(keyRows))('%s is refused', async ([, row]) => {
     const { key } = await clientOf(target, victim.key).createApiKey({ body: { name: label(row).slice(0, 100) } });

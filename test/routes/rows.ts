@@ -14,9 +14,11 @@ const BODIES: Readonly<Record<string, () => object>> = {
   updateMember: () => ({ role: 'member' }),
   putSecret: () => ({ name: 'A', value: 'v' }),
   createSecret: () => ({ name: 'A', value: 'v' }),
+  putGrant: () => ({ version: 'v1' }),
   createAgent: () => ({ name: 'made', type: 'prompt', description: 'x', prompt: 'x' }),
   validateAgent: () => ({ name: 'made', type: 'prompt', description: 'x', prompt: 'x' }),
   updateAgent: () => ({ description: 'x' }),
+  deployService: () => ({ agent: 'hosted' }),
   createSchedule: () => ({ agent: 'secretive', cron_expression: '0 9 * * *' }),
 };
 

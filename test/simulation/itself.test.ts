@@ -18,7 +18,7 @@ test.each(STYLES)('%s: a table that loses a write is detected', async (style) =>
     let writes = 0;
     const faulty = (main: Table): Table => ({
       ...main,
-      transact: async (operations) => (++writes === 8 ? { ok: true } : main.transact(operations)),
+      transact: async (operations) => (++writes === 10 ? { ok: true } : main.transact(operations)),
     });
     await simulate(style, seed, { faulty }).catch((error: Error) => found.push(error.message));
   }

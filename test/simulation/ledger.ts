@@ -10,6 +10,7 @@ interface RecordedRun {
   readonly id: string;
   readonly status: string;
   readonly hasEnded: boolean;
+  readonly errorCode?: string | undefined;
 }
 
 /** What a transaction did to one schedule. */
@@ -122,11 +123,11 @@ export class Ledger {
       this.#expect(!this.runs.has(id), `run ${id} was recorded twice`);
       this.runs.set(id, { id, status: 'running', hasEnded: false });
     }
-    const status = operation.op === 'update' ? operation.changes.set?.status : undefined;
+    const { status, error_code: errorCode } = operation.op === 'update' ? (operation.changes.set ?? {}) : {};
     const run = status === undefined ? undefined : this.runs.get(dashed(keyOf(operation).sk));
     if (run === undefined) return;
     this.#expect(!run.hasEnded, `run ${run.id} ended twice`);
-    Object.assign(run, { status, hasEnded: true });
+    Object.assign(run, { status, errorCode, hasEnded: true });
   }
 
   #check(commit: Commit): void {
@@ -200,8 +201,8 @@ export class Ledger {
     }
   }
 
-  #checkCounts({ before, after, begun, counted }: Commit): void {
-    const runs = (before?.runCount ?? 0) + (begun ? 1 : 0);
+  #checkCounts({ before, after, begun, counted, events }: Commit): void {
+    const runs = (before?.runCount ?? 0) + (begun ? 1 : 0) - (isMissed(events, counted) ? 1 : 0);
     const open = (before?.openRuns ?? 0) + (begun ? 1 : 0) - (counted ? 1 : 0);
     const is = `${after.runCount} runs, ${after.openRuns} open`;
     this.#expect(after.runCount === runs && after.openRuns === open, `${after.id}: ${is}, not ${runs}, ${open}`);
@@ -211,18 +212,26 @@ export class Ledger {
     const run = this.runs.get(runId);
     this.#expect(this.begun.has(runId) && !this.counted.has(runId), `run ${runId} was counted twice`);
     this.counted.add(runId);
+    if (isMissed(events, runId)) {
+      this.#expect(run === undefined, `run ${runId} was recorded and missed`);
+      this.#expect(alerts === 0 && after.enabled === before!.enabled, `${after.id}: a missed run is no failure`);
+      this.#expect(after.consecutiveFailures === before!.consecutiveFailures, `${after.id}: a missed run was counted`);
+      return;
+    }
     this.#expect(run?.hasEnded === true, `run ${runId} was counted before its end was recorded`);
     const isFailure = run?.status === 'failed' || run?.status === 'timeout';
+    // Lack of room is nobody's failure.
+    const isCounted = isFailure && run?.errorCode !== 'RATE_LIMITED';
     const failures = isFailure ? before!.consecutiveFailures + 1 : 0;
-    const expected = run?.status === 'cancelled' ? before!.consecutiveFailures : failures;
+    const expected = run?.status === 'cancelled' || isFailure !== isCounted ? before!.consecutiveFailures : failures;
     const is = `${after.consecutiveFailures} failures after a run that ${run?.status}`;
     this.#expect(after.consecutiveFailures === expected, `${after.id}: ${is}, ${expected} expected`);
-    const mustEnd = before!.enabled && isFailure && failures >= before!.maxConsecutiveFailures;
+    const mustEnd = before!.enabled && isCounted && failures >= before!.maxConsecutiveFailures;
     this.#expect(after.enabled === (before!.enabled && !mustEnd), `${after.id}: enabled ${after.enabled} after ${is}`);
     const kinds = events.map(({ event_type }) => event_type);
     this.#expect(kinds.includes('run_failed') === isFailure, `${after.id}: ${kinds.join()} after ${is}`);
     this.#expect(kinds.includes('auto_disabled') === mustEnd, `${after.id}: ${kinds.join()} after ${is}`);
-    const isReported = isFailure && after.deletedAt === null && (mustEnd || failures === before!.alertOnFailureCount);
+    const isReported = isCounted && after.deletedAt === null && (mustEnd || failures === before!.alertOnFailureCount);
     const due = isReported && after.alertWebhookUrl !== null;
     this.#expect(alerts === Number(due), `${after.id}: ${alerts} alerts with ${is}`);
   }
@@ -231,6 +240,10 @@ export class Ledger {
     if (!holds) this.problems.push(problem);
   }
 }
+
+/** Whether a run that ended never began: there was no room for it until it was too late. */
+const isMissed = (events: Commit['events'], counted: string | undefined): boolean =>
+  counted !== undefined && events.some(({ event_type }) => event_type === 'missed');
 
 /** Whether the timeline shows exactly these minutes as missed. */
 function missedBy(texts: readonly string[], missed: readonly number[]): boolean {

@@ -17,6 +17,7 @@ import type { AllDeps } from '#core/ports/deps.ts';
 import { noMail } from '#core/ports/mail.ts';
 import type { Outbound } from '#core/ports/outbound.ts';
 import { ProcessRunSignals } from '#core/ports/run-signals.ts';
+import { endlessSpace } from '#core/ports/space.ts';
 import type { Table } from '#core/ports/table.ts';
 import type { Timer, Timers } from '#core/ports/timers.ts';
 import { sweepLostRuns } from '#core/runs/sweep.ts';
@@ -97,6 +98,7 @@ export class World {
       ...this.#tables,
       main,
       blobs: { put: absent('blob'), get: absent('blob') } as never,
+      space: endlessSpace,
       uploadForms: { create: absent('form') },
       vault: {
         read: async (_, names) => Object.fromEntries(Object.entries(vault).filter(([name]) => names.includes(name))),
@@ -107,7 +109,9 @@ export class World {
       runSignals: new ProcessRunSignals(),
       sandbox: { open: absent('sandbox') } as never,
       llm: { generate: absent('model') },
+      modelTable: { factsOf: () => ({}), costOf: () => 0, refresh: async () => {} },
       outbound: { post: absent('receiver') },
+      toolServers: { open: absent('tool server') },
       gatewayUrl: 'http://127.0.0.1',
       mail: noMail,
       clock,
@@ -182,7 +186,9 @@ export class World {
 
   #model(clock: AllDeps['clock']): AllDeps['llm'] {
     return {
-      generate: async ({ messages, signal }) => {
+      generate: async ({ messages, signal, onSign }) => {
+        // It may be silent from now on, as a model that thinks: it is not asked again for that.
+        onSign?.('sent');
         const text = JSON.stringify(messages);
         const marker = /once-[0-9a-z-]+/.exec(text)?.[0];
         if (marker) this.asked.set(marker, (this.asked.get(marker) ?? 0) + 1);

@@ -147,14 +147,18 @@ describe('the functions', () => {
     expect(withoutLogs('pool-keeper')).toEqual({
       [POOL]: ITEMS,
       [`<${taskId}>`]: ['ecs:RunTask'],
-      'arn:aws:ecs:eu-west-1:111122223333:task/platform-dev-sandbox/*': ['ecs:DescribeTasks', 'ecs:StopTask'],
+      'arn:aws:ecs:eu-west-1:111122223333:task/platform-dev-sandbox/*': [
+        'ecs:DescribeTasks',
+        'ecs:StopTask',
+        'ecs:TagResource',
+      ],
       '*': ['ecs:ListTasks'],
       [`<${roleId}.Arn>`]: ['iam:PassRole'],
     });
     const statements = resourcesOf(compute, 'AWS::IAM::Policy').flatMap(
       ([, { Properties }]) => Properties.PolicyDocument.Statement,
     );
-    for (const action of ['ecs:RunTask', 'ecs:ListTasks', 'iam:PassRole']) {
+    for (const action of ['ecs:RunTask', 'ecs:TagResource', 'ecs:ListTasks', 'iam:PassRole']) {
       expect(statements.find(({ Action }) => Action === action).Condition).toBeDefined();
     }
   });

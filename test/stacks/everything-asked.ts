@@ -9,6 +9,17 @@ export const everythingAsked = defineStage({
     certificateArn: 'arn:aws:acm:eu-west-1:111122223333:certificate/0a1b2c3d-0000-4000-8000-000000000000',
   },
   firewall: { requestsPerFiveMinutes: 3000 },
-  sandbox: { kind: 'fargate', idle: 1 },
+  sandbox: { kind: 'fargate', idle: 1, zones: ['eu-west-1a', 'eu-west-1b'] },
+  bootstrapQualifier: 'agents',
+  permissionsBoundary: 'AgentPlatformBoundary',
+  settings: {
+    PLATFORM_TRANSPORTS: JSON.stringify({
+      anthropic: {
+        via: 'bedrock',
+        region: 'eu-west-1',
+        models: { 'claude-sonnet-5-5': 'eu.anthropic.claude-sonnet-5-5' },
+      },
+    }),
+  },
   alarms: { email: 'operator@example.org' },
 });

@@ -45,7 +45,7 @@ describe('a stage with MicroVMs', () => {
     const { BaseImageArn, CodeArtifact, EgressNetworkConnectors } = Properties;
     expect(rendered(BaseImageArn)).toBe('arn:aws:lambda:eu-west-1:aws:microvm-image:al2023-1');
     expect(rendered(CodeArtifact.Uri)).toMatch(/^s3:\/\/.+\.zip$/);
-    expect(EgressNetworkConnectors.map(rendered)).toEqual([`${CONNECTORS}:INTERNET_EGRESS`]);
+    expect(EgressNetworkConnectors.map((each: unknown) => rendered(each))).toEqual([`${CONNECTORS}:INTERNET_EGRESS`]);
   });
 
   test('is built by a role that reads the one folder and writes the one log', () => {

@@ -6,6 +6,7 @@ import { BACKGROUND_FUNCTIONS, type BackgroundFunctionName, backgroundFunction }
 import { routes } from '#core/api/routes.ts';
 import { FUNCTION_NAMES, type FunctionName, isRaw, type Route } from '#core/http/route.ts';
 import { defineStage } from '#lib/config.ts';
+import { BLOB_FOLDERS } from '#lib/functions.ts';
 import {
   environmentOf,
   functionIdOf,
@@ -31,7 +32,7 @@ describe.each(Object.entries(stages))('%s', (name, { app, data, api, observabili
   test('a stack stays far below the 500 resources that it may have', () => {
     expect(Object.keys(data.Resources).length).toBeLessThan(50);
     expect(Object.keys(observability.Resources).length).toBeLessThan(100);
-    expect(Object.keys(api.Resources).length).toBeLessThan(400);
+    expect(Object.keys(api.Resources).length).toBeLessThan(425);
   });
 
   test('no template holds an account id or a key', () => {
@@ -153,18 +154,26 @@ describe('API', () => {
       });
       if (error.code === 'RATE_LIMITED') {
         expect(Properties.ResponseParameters).toMatchObject({
-          'gatewayresponse.header.Retry-After': "'1'",
+          'gatewayresponse.header.Retry-After': `'${error.suggested_wait_time}'`,
+        });
+        expect(error.is_retryable).toBe(true);
+      }
+      // The function may have done its work, and clients repeat what is retryable.
+      if (Number(Properties.StatusCode) >= 500) expect(error.is_retryable).toBe(false);
+      if (Properties.ResponseType === 'THROTTLED') {
+        expect(Properties.ResponseParameters).toMatchObject({
           'gatewayresponse.header.X-RateLimit-Limit': `'${prod.throttle.requestsPerSecond}'`,
           'gatewayresponse.header.X-RateLimit-Remaining': "'0'",
         });
       }
-      expect(error).toEqual({ code: error.code, message: expect.any(String), is_retryable: expect.any(Boolean) });
+      expect(error).toMatchObject({ message: expect.any(String), is_retryable: expect.any(Boolean) });
       return [Properties.ResponseType, `${Properties.StatusCode} ${error.code}`];
     });
     expect(Object.fromEntries(answers)).toEqual({
       MISSING_AUTHENTICATION_TOKEN: '404 NOT_FOUND',
       REQUEST_TOO_LARGE: '413 DOCUMENT_TOO_LARGE',
       THROTTLED: '429 RATE_LIMITED',
+      INTEGRATION_FAILURE: '429 RATE_LIMITED',
       INTEGRATION_TIMEOUT: '504 TIMEOUT',
       DEFAULT_4XX: '400 INVALID_INPUT',
       DEFAULT_5XX: '500 INTERNAL_ERROR',
@@ -199,8 +208,8 @@ describe('options of a stage', () => {
     expect(association.Properties.WebACLArn).toEqual({ 'Fn::GetAtt': [id, 'Arn'] });
     const [[apiId]] = resourcesOf(api, 'AWS::ApiGateway::RestApi') as [[string, Resource]];
     expect(association.Properties.ResourceArn['Fn::Sub']).toEqual([
-      expect.stringMatching(/:\/restapis\/\$\{api\}\/stages\/prod$/),
-      { api: { Ref: apiId } },
+      expect.stringMatching(/:\/restapis\/\$\{api\}\/stages\/\$\{stage\}$/),
+      { api: { Ref: apiId }, stage: { Ref: expect.stringContaining('Stage') } },
     ]);
   });
 
@@ -342,7 +351,7 @@ describe('functions', () => {
       'scheduler:CreateSchedule',
       'scheduler:DeleteSchedule',
     ],
-    'arn:aws:iam::111122223333:role/platform-prod-timers': ['iam:PassRole'],
+    'arn:aws:iam::111122223333:role/platform-prod-timers-eu-west-1': ['iam:PassRole'],
   };
   const LIMIT = { [`${TABLES}counters`]: ['dynamodb:GetItem', 'dynamodb:UpdateItem'] };
   const FUNCTION = 'arn:aws:lambda:eu-west-1:111122223333:function:platform-prod-';
@@ -384,7 +393,6 @@ describe('functions', () => {
       [BLOBS]: ['s3:ListBucket'],
       [`${BLOBS}/bundles/*`]: ['s3:PutObject'],
       [`${BLOBS}/definitions/*`]: ['s3:GetObject', 's3:PutObject'],
-      [`${BLOBS}/layers/*`]: ['s3:GetObject'],
       [`${BLOBS}/runs/*`]: ['s3:GetObject'],
       [`${BLOBS}/uploads/*`]: ['s3:GetObject'],
     },
@@ -416,6 +424,14 @@ describe('functions', () => {
       [BLOBS]: ['s3:ListBucket'],
       [`${BLOBS}/definitions/*`]: ['s3:GetObject'],
     },
+    collector: {
+      [`${TABLES}main`]: [...AUTHENTICATE, 'dynamodb:PutItem', 'dynamodb:DeleteItem', 'dynamodb:Query'],
+      [`${TABLES}main/index/gsi1`]: ['dynamodb:Query'],
+      [`${TABLES}main/index/gsi2`]: ['dynamodb:Query'],
+      [`${BLOBS}/bundles/*`]: ['s3:DeleteObject'],
+      [`${BLOBS}/definitions/*`]: ['s3:DeleteObject'],
+      [`${BLOBS}/layers/*`]: ['s3:DeleteObject'],
+    },
     downloads: {
       ...LIMIT,
       [`${TABLES}main`]: AUTHENTICATE,
@@ -425,8 +441,9 @@ describe('functions', () => {
       [`${BLOBS}/definitions/*`]: ['s3:GetObject'],
     },
     install: {
-      [`${TABLES}main`]: ['dynamodb:GetItem', 'dynamodb:PutItem', 'dynamodb:UpdateItem', 'dynamodb:Query'],
+      [`${TABLES}main`]: [...AUTHENTICATE, 'dynamodb:PutItem', 'dynamodb:DeleteItem', 'dynamodb:Query'],
       [`${TABLES}runs`]: ['dynamodb:GetItem', 'dynamodb:PutItem', 'dynamodb:UpdateItem'],
+      [`${TABLES}counters`]: ['dynamodb:UpdateItem'],
       [BLOBS]: ['s3:ListBucket'],
       [`${BLOBS}/bundles/*`]: ['s3:GetObject'],
       [`${BLOBS}/definitions/*`]: ['s3:GetObject'],
@@ -483,7 +500,14 @@ describe('functions', () => {
       [`${TABLES}counters`]: ['dynamodb:GetItem', 'dynamodb:UpdateItem', 'dynamodb:PutItem', 'dynamodb:DeleteItem'],
       [SECRETS]: ['secretsmanager:GetSecretValue', 'secretsmanager:CreateSecret', 'secretsmanager:PutSecretValue'],
     },
+    services: {
+      ...LIMIT,
+      [`${TABLES}main`]: [...AUTHENTICATE, 'dynamodb:PutItem', 'dynamodb:DeleteItem', 'dynamodb:Query'],
+      [BLOBS]: ['s3:ListBucket'],
+      [`${BLOBS}/definitions/*`]: ['s3:GetObject'],
+    },
     sweeper: {
+      [`${TABLES}counters`]: ['dynamodb:GetItem'],
       [`${TABLES}main`]: ['dynamodb:GetItem', 'dynamodb:PutItem', 'dynamodb:UpdateItem', 'dynamodb:DeleteItem'],
       [`${TABLES}main/index/gsi2`]: ['dynamodb:Query'],
       [`${TABLES}runs`]: ['dynamodb:GetItem', 'dynamodb:BatchGetItem', 'dynamodb:PutItem', 'dynamodb:UpdateItem'],
@@ -558,6 +582,70 @@ describe('functions', () => {
   });
 });
 
+test('an own table of models may be read by the functions that ask models, and nothing else of its bucket', () => {
+  const readers = (place: string) => {
+    const { api } = synthesise({ ...dev, name: 'models', settings: { PLATFORM_MODELS: place } });
+    const arn = 'arn:aws:s3:::tables-of-acme/platform/models.json';
+    for (const fn of FUNCTION_NAMES) expect(parseAwsConfig(environmentOf(api, fn)).models).toBe(place);
+    return [...FUNCTION_NAMES, ...BACKGROUND_FUNCTIONS].flatMap((fn) => {
+      const { allowed } = policyOf(api, fn);
+      expect(Object.keys(allowed).filter((key) => key.includes('tables-of-acme') && key !== arn)).toEqual([]);
+      return allowed[arn] === undefined ? [] : [[fn, allowed[arn]]];
+    });
+  };
+  const read = ['s3:GetObject'];
+  expect(readers('s3://tables-of-acme/platform/models.json').toSorted()).toEqual([
+    ['calls', read],
+    ['schedule-fired', read],
+    ['schedule-sweeper', read],
+  ]);
+  expect(readers('https://example.com/models.json')).toEqual([]);
+  for (const place of ['/var/models.json', 'http://example.com/models.json', 's3://bucket', 's3://bucket/*'])
+    expect(() => defineStage({ ...dev, settings: { PLATFORM_MODELS: place } })).toThrow(/PLATFORM_MODELS/);
+});
+
+describe('models on Amazon Bedrock', () => {
+  const ARN = 'arn:aws:bedrock:eu-central-1:444455556666:application-inference-profile/abc123';
+  const settings = (models: Record<string, string>) => ({
+    PLATFORM_TRANSPORTS: JSON.stringify({ anthropic: { via: 'bedrock', region: 'eu-central-1', models } }),
+  });
+
+  test('may be asked by the functions that ask models, and only those that the stage names', () => {
+    const models = {
+      'claude-sonnet-5-5': 'eu.anthropic.claude-sonnet-5-5',
+      'claude-haiku-4-5': 'anthropic.claude-haiku-4-5-20251001-v1:0',
+      'claude-opus-5-5': ARN,
+    };
+    const { api, compute } = synthesise({ ...dev, name: 'claude', settings: settings(models) });
+    const asked = ['bedrock:InvokeModel', 'bedrock:InvokeModelWithResponseStream'];
+    const rights = (fn: (typeof FUNCTION_NAMES)[number] | (typeof BACKGROUND_FUNCTIONS)[number]) =>
+      Object.entries(policyOf(api, fn).allowed).filter(([arn, actions]) => /bedrock:/.test(`${arn} ${actions}`));
+    const having = [...FUNCTION_NAMES, ...BACKGROUND_FUNCTIONS].filter((fn) => rights(fn).length > 0);
+    expect(having.toSorted()).toEqual(['calls', 'schedule-fired', 'schedule-sweeper']);
+    for (const fn of having) {
+      expect(Object.fromEntries(rights(fn))).toEqual({
+        'arn:aws:bedrock:eu-central-1:111122223333:inference-profile/eu.anthropic.claude-sonnet-5-5': asked,
+        'arn:aws:bedrock:*::foundation-model/anthropic.claude-sonnet-5-5': asked,
+        'arn:aws:bedrock:eu-central-1::foundation-model/anthropic.claude-haiku-4-5-20251001-v1:0': asked,
+        [ARN]: asked,
+        'arn:aws:bedrock:*::foundation-model/anthropic.*': asked,
+      });
+    }
+    expect(JSON.stringify(compute!.Resources)).not.toContain('bedrock:Invoke');
+  });
+
+  test('may be asked by nothing unless the stage says so', () => {
+    for (const { template } of stages.prod.stacks) expect(JSON.stringify(template)).not.toContain('bedrock:');
+  });
+
+  test('are checked when the stage is read', () => {
+    const wrong = settings({ 'claude-sonnet-5-5': 'claude-sonnet-5-5' });
+    expect(() => defineStage({ ...dev, settings: wrong })).toThrow(
+      /anthropic\.models\.claude-sonnet-5-5: must be the id of one of Anthropic's models on Bedrock[\s\S]*settings\.PLATFORM_TRANSPORTS/,
+    );
+  });
+});
+
 test('only workspaces may send e-mail, only with the address of the stage', () => {
   const { api } = synthesise({ ...dev, name: 'mail', mailFrom: 'platform@example.com' });
   const prefix = 'arn:aws:ses:eu-west-1:111122223333:identity/';
@@ -594,7 +682,7 @@ describe('schedules', () => {
   test('only the schedule group of this account may assume the role, which may only send to the queues', () => {
     expect(only('AWS::Scheduler::ScheduleGroup')).toMatchObject([{ Name: 'platform-prod' }]);
     const [role] = only('AWS::IAM::Role');
-    expect(role.RoleName).toBe('platform-prod-timers');
+    expect(rendered(role.RoleName)).toBe('platform-prod-timers-eu-west-1');
     const [trust] = role.AssumeRolePolicyDocument.Statement;
     expect(trust.Principal).toEqual({ Service: 'scheduler.amazonaws.com' });
     expect(rendered(trust.Condition.StringEquals['aws:SourceAccount'])).toBe('111122223333');
@@ -639,7 +727,7 @@ describe('data', () => {
       const [replica] = Properties.Replicas;
       expect(replica.PointInTimeRecoverySpecification).toEqual(recovery);
       expect(replica.DeletionProtectionEnabled ?? false).toBe(name === 'prod');
-      expect(DeletionPolicy).toBe(name === 'prod' ? 'Retain' : 'Delete');
+      expect(DeletionPolicy).toBe(name === 'prod' ? 'RetainExceptOnCreate' : 'Delete');
     }
   });
 
@@ -650,7 +738,7 @@ describe('data', () => {
       // The second has the access log of the first.
       expect(buckets).toHaveLength(name === 'prod' ? 2 : 1);
       for (const [id, { Properties, DeletionPolicy }] of buckets) {
-        expect(DeletionPolicy).toBe(name === 'prod' ? 'Retain' : 'Delete');
+        expect(DeletionPolicy).toBe(name === 'prod' ? 'RetainExceptOnCreate' : 'Delete');
         expect(Properties.BucketEncryption.ServerSideEncryptionConfiguration).toHaveLength(1);
         expect(Object.values(Properties.PublicAccessBlockConfiguration)).toEqual([true, true, true, true]);
         const { PolicyDocument } = policies.find((policy) => rendered(policy.Bucket) === `<${id}>`);
@@ -680,6 +768,11 @@ describe('data', () => {
       NoncurrentVersionExpiration: { NoncurrentDays: 1 },
       Status: 'Enabled',
     });
+    // No folder keeps old versions for ever.
+    for (const folder of BLOB_FOLDERS) {
+      const rule = rules.find(({ Prefix }: { Prefix?: string }) => Prefix === `${folder}/`);
+      expect(rule?.NoncurrentVersionExpiration?.NoncurrentDays, folder).toBeLessThanOrEqual(30);
+    }
   });
 });
 

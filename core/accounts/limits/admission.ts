@@ -116,6 +116,23 @@ export async function callsLeft(
   );
 }
 
+/** What a workspace uses today of the limits that this file counts, by members of the plan. */
+export async function callsInUse(
+  { counters, clock }: Pick<AdmissionDeps, 'counters' | 'clock'>,
+  workspaceId: string,
+): Promise<Pick<Plan, 'daily_calls' | 'daily_sandbox_calls' | 'daily_paid_calls' | 'concurrent_calls'>> {
+  const item = (await counters.get(callsKey(workspaceId))) ?? callsKey(workspaceId);
+  const now = clock.now();
+  const today = (callClass: CallClass) => numberOf(item, `${callClass}_${dayOf(now)}`);
+  const expired = Object.keys(item).filter((name) => name.startsWith('run_') && numberOf(item, name) < now / 1000);
+  return {
+    daily_calls: today('llm'),
+    daily_sandbox_calls: today('sandbox'),
+    daily_paid_calls: today('paid'),
+    concurrent_calls: numberOf(item, 'active') - expired.length,
+  };
+}
+
 /** Releases the lease of a call whose host is known to have died, before it expires. */
 export const forgetCall = (deps: AdmissionDeps, workspaceId: string, runId: string): Promise<void> =>
   release(deps, workspaceId, leaseOf(runId), []);

@@ -30,6 +30,9 @@ export const endOfDay = (now: number): number => (Math.floor(now / DAY_MS) + 1) 
 /** A RATE_LIMITED error with the limit for the headers of the answer. */
 export type LimitError = PlatformError & { readonly rateLimit: RateLimit };
 
+/** Whether an error says that the day's calls are used up, and not that too much is under way at the moment. */
+export const isUsedUp = (error: PlatformError): boolean => (error as Partial<LimitError>).rateLimit?.remaining === 0;
+
 /** `message` says which limit was exceeded. Without `waitSeconds`, the caller must wait for the reset. */
 export function limitError(message: string, rateLimit: RateLimit, now: number, waitSeconds?: number): LimitError {
   const { resetAt } = rateLimit;

@@ -4,10 +4,14 @@ import type { Handlers } from '#core/http/route.ts';
 import { rotateSigningSecret } from '#core/outbound/signing.ts';
 import { isoTime } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
+import type { SecretListeners } from './listeners.ts';
 import type { secretRoutes } from './routes.ts';
 import { type Secret, SecretStore } from './store.ts';
 
-export const secretHandlers = (deps: Pick<Deps, 'main' | 'vault' | 'clock' | 'ids'>): Handlers<typeof secretRoutes> => {
+export const secretHandlers = (
+  deps: Pick<Deps, 'main' | 'vault' | 'clock' | 'ids'>,
+  listeners: SecretListeners,
+): Handlers<typeof secretRoutes> => {
   const storeOf = (caller: Caller) => new SecretStore(deps, caller.workspace.id);
 
   async function put(caller: Caller, body: { name: string; value: string; description?: string | null }) {
@@ -27,13 +31,17 @@ export const secretHandlers = (deps: Pick<Deps, 'main' | 'vault' | 'clock' | 'id
     return secret;
   }
 
+  const restarted = async (caller: Caller, name: string) =>
+    (await listeners.secretChanged(caller.workspace.id, name)).map((service_name) => ({ service_name }));
+
   return {
     async listSecrets({ caller }) {
       return { status: 200, body: { secrets: await storeOf(caller).list() } };
     },
 
     async putSecret({ caller, body }) {
-      return { status: 200, body: { ...(await put(caller, body)), restarted_services: [] } };
+      const written = await put(caller, body);
+      return { status: 200, body: { ...written, restarted_services: await restarted(caller, body.name) } };
     },
 
     async createSecret({ caller, body }) {
@@ -47,7 +55,7 @@ export const secretHandlers = (deps: Pick<Deps, 'main' | 'vault' | 'clock' | 'id
     async updateSecret({ caller, params, body }) {
       const { name } = await find(caller, params.name);
       await put(caller, { name, ...body });
-      return { status: 200, body: { updated: true, restarted_services: [] } };
+      return { status: 200, body: { updated: true, restarted_services: await restarted(caller, name) } };
     },
 
     async deleteSecret({ caller, params }) {

@@ -105,3 +105,9 @@ export class SecretStore {
     return names.length === 0 ? {} : this.#deps.vault.read(this.#workspaceId, names);
   }
 }
+
+/** Names of the secrets of a workspace, without a right to their values. */
+export async function secretNamesOf({ main }: Pick<Deps, 'main'>, workspaceId: string): Promise<Set<string>> {
+  const items = queryAll(main, { pk: `WS#${workspaceId}`, sk: { beginsWith: 'SECRET#' }, limit: 1000 });
+  return new Set((await Array.fromAsync(items)).map(({ name }) => name as string));
+}

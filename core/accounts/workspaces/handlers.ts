@@ -5,6 +5,8 @@ import { Zone } from '#core/base/zone.ts';
 import type { Handlers } from '#core/http/route.ts';
 import { isoTime } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
+import { untilWritten } from '#core/ports/until-written.ts';
+import { countNewWorkspace } from '../resources/created-workspaces.ts';
 import { changeWorkspace } from './change.ts';
 import {
   acceptInvite,
@@ -56,9 +58,13 @@ function ownHandlers(deps: WorkspaceDeps): Omit<WorkspaceHandlers, MemberOperati
       }
       const { clock, ids } = deps;
       const workspace: Workspace = { id: ids.uuid(), slug, name, type: 'team', createdAt: isoTime(clock.now()) };
-      if (!(await deps.main.transact(newWorkspaceOperations(caller.userId, workspace))).ok) {
+      const creation = newWorkspaceOperations(caller.userId, workspace);
+      await untilWritten(clock, `the workspaces of ${caller.userId}`, async () => {
+        const result = await deps.main.transact([...creation, await countNewWorkspace(deps, caller.userId)]);
+        if (result.ok) return true;
+        if (!result.failed.includes(0)) return undefined;
         throw new PlatformError('CONFLICT', `The slug "${slug}" is taken: send another in "slug".`);
-      }
+      });
       return { status: 201, body: { workspace: { ...workspace, role: 'owner', member_count: 1 } } };
     },
 
@@ -177,9 +183,10 @@ function inviteHandlers(deps: WorkspaceDeps): Pick<WorkspaceHandlers, InviteOper
 
 /** Sends an invitation by e-mail. Returns false if e-mail is not set up, or fails: the inviter must share the link. */
 async function sendInvite(deps: WorkspaceDeps, workspace: Workspace, { email }: Invite, url: string): Promise<boolean> {
-  const text = `You are invited to the workspace "${workspace.name}":\n\n${url}\n\nThe link works once, within seven days.\n`;
+  // The name may be any text, and strangers would get it in an e-mail of the platform; a slug can be no link and no line end.
+  const text = `You are invited to the workspace "${workspace.slug}":\n\n${url}\n\nThe link works once, within seven days.\n`;
   try {
-    return await deps.mail.send({ to: email, subject: `Invitation to ${workspace.name}`, text });
+    return await deps.mail.send({ to: email, subject: `Invitation to the workspace ${workspace.slug}`, text });
   } catch (error) {
     deps.log.warn('invitation not sent', { workspace_id: workspace.id, error: String(error) });
     return false;

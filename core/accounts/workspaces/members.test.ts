@@ -2,8 +2,10 @@ import { expect, test } from 'vitest';
 import type { Workspace } from '#core/base/workspace.ts';
 import { SystemClock } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
+import type { Message } from '#core/ports/mail.ts';
 import { type MemoryDeps, memoryDeps } from '#test/helpers/memory-deps.ts';
 import { addUser } from '#test/helpers/users.ts';
+import { workspaceHandlers } from './handlers.ts';
 import { acceptInvite, createInvite, joinByInvite, listInvites, openInvite } from './invites.ts';
 import { addMember, changeRole, listMemberRecords, removeMember } from './members.ts';
 import { newWorkspaceOperations, workspaceKey } from './store.ts';
@@ -56,6 +58,24 @@ test('after concurrent changes, the number of owners is correct and never zero',
     expect(counted).toBe(await owners(world));
     expect(counted).toBeGreaterThan(0);
   }
+});
+
+test('the e-mail of an invitation shows no text that the inviter chose', async () => {
+  const { deps, workspace } = await setUp();
+  const mails: Message[] = [];
+  const mail = { send: async (sent: Message) => mails.push(sent) > 0 };
+  const named = { ...workspace, name: 'You won\r\nBcc: all@example.com https://evil.example' };
+  const { inviteMember } = workspaceHandlers({ ...deps, mail, gatewayUrl: 'https://platform.example' });
+  const incoming = { caller: { workspace: named }, body: { email: 'x@example.com', role: 'member' } };
+  await inviteMember(incoming as unknown as Parameters<typeof inviteMember>[0]);
+  expect(mails).toEqual([
+    {
+      to: 'x@example.com',
+      subject: 'Invitation to the workspace team',
+      text: expect.stringMatching(/"team":\n\nhttps:\/\/platform.example\/invites\/\S+\n/),
+    },
+  ]);
+  expect(JSON.stringify(mails)).not.toContain('evil');
 });
 
 test('an invitation expires after seven days', async () => {

@@ -84,7 +84,7 @@ export const workspaceRoutes = defineRoutes([
       }),
     },
     response: { 201: z.object({ workspace }) },
-    errors: ['CONFLICT'],
+    errors: ['CONFLICT', 'STORAGE_QUOTA_EXCEEDED'],
   },
   {
     operationId: 'listMembers',

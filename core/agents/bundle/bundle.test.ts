@@ -4,6 +4,7 @@ import fc from 'fast-check';
 import { zipSync } from 'fflate';
 import { describe, expect, test } from 'vitest';
 import { isPlatformError } from '#core/base/errors.ts';
+import { onThisThread } from '#test/helpers/checks.ts';
 import { type ZipEntry, type ZipOptions, zip } from '#test/helpers/zip.ts';
 import { expandBundle, inspectBundle } from './bundle.ts';
 
@@ -261,4 +262,12 @@ describe('random uploads', () => {
       { numRuns: 500 },
     );
   });
+});
+
+test('a path takes time in proportion to its length, also when many files share its folders', async () => {
+  const bytes = zip(Array.from({ length: 1_000 }, (_, i) => ({ name: `${'a/'.repeat(500)}${i}` })));
+  // Twice as many levels took four times as long: here, a second.
+  const { ms, result } = await onThisThread(() => inspectBundle(bytes));
+  expect(result.folders).toHaveLength(500);
+  expect(ms).toBeLessThan(500);
 });

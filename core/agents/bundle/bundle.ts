@@ -180,7 +180,8 @@ async function readEntries(archive: ZipFile, zip: Buffer): Promise<{ files: ZipM
     checkEntry(entry, path, isFolder);
     if (paths.has(path)) throw refusedEntry(path, 'twice');
     paths.add(path);
-    for (const folder of isFolder ? [path, ...parentsOf(path)] : parentsOf(path)) {
+    for (const folder of foldersOf(path, isFolder)) {
+      // Then its parents are known, too: a long path that many entries share is cut once.
       if (folders.has(folder)) break;
       folders.add(folder);
       if (folders.size > MAX_FOLDERS) throw refused(`has more than ${MAX_FOLDERS} folders`);
@@ -235,10 +236,10 @@ function checkEntry(entry: Entry, path: string, isFolder: boolean): void {
   if (isFolder && entry.uncompressedSize > 0) throw refusedEntry(path, 'a folder with content of its own');
 }
 
-/** Parents of `a/b/c`, nearest first: `a/b`, `a`. */
-function parentsOf(path: string): string[] {
-  const names = path.split('/');
-  return names.slice(1).map((_, index) => names.slice(0, names.length - 1 - index).join('/'));
+/** Folders of the file `a/b/c`, nearest first: `a/b`, `a`. */
+function* foldersOf(path: string, isFolder: boolean): Generator<string> {
+  if (isFolder) yield path;
+  for (let end = path.lastIndexOf('/'); end > 0; end = path.lastIndexOf('/', end - 1)) yield path.slice(0, end);
 }
 
 /** The position of an entry. Its two headers must agree: otherwise another reader could see another file here. */

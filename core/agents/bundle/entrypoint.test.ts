@@ -1,6 +1,6 @@
 import { execFileSync } from 'node:child_process';
 import { describe, expect, test } from 'vitest';
-import { detectEntrypoint, entrypointCommand } from './entrypoint.ts';
+import { detectEntrypoint, entrypointCommand, zippedFolderWarning } from './entrypoint.ts';
 
 type Commands = Parameters<typeof entrypointCommand>[0];
 const none: Commands = { runtime: null, run_command: null, entrypoint: null };
@@ -83,4 +83,42 @@ describe('entrypointCommand', () => {
       expect(execFileSync('sh', ['-c', line], { encoding: 'utf8' })).toBe(`${path}|`);
     },
   );
+});
+
+test.each([
+  ['one folder', ['app/main.py', 'app/lib/x.py']],
+  ['one folder, zipped by macOS', ['app/main.py', '__MACOSX/app/._main.py', '.DS_Store']],
+])('a bundle with %s asks whether the folder was zipped', (_, paths) => {
+  const files = paths.map((path) => ({ path, size: 1, executable: false }));
+  const none = { runtime: null, run_command: null, entrypoint: null };
+  const asks = /everything in the folder "app": did you zip the folder\? .*x-entrypoint/;
+  expect(() => detectEntrypoint({ files }, none)).toThrow(asks);
+  expect(() => detectEntrypoint({ files }, { ...none, entrypoint: 'main.py' })).toThrow(asks);
+  expect(detectEntrypoint({ files }, none, 'app/main.py')).toBe('app/main.py');
+});
+
+test('a bundle with two folders does not', () => {
+  const files = ['a/x.py', 'b/y.py'].map((path) => ({ path, size: 1, executable: false }));
+  expect(() => detectEntrypoint({ files }, { runtime: null, run_command: null, entrypoint: null })).toThrow(
+    /^(?!.*did you zip)/,
+  );
+});
+
+test.each([
+  ['python3 main.py', 'main.py'],
+  ['node ./main.py --fast', 'main.py'],
+  ["cd lib && sh -c 'python3 lib/x.py'", 'lib/x.py'],
+  ['python3 app/main.py', undefined],
+  ['python3 other.py', undefined],
+])('the command %s of a bundle with one folder misses %s', (command, missing) => {
+  const files = ['app/main.py', 'app/lib/x.py', '.DS_Store'].map((path) => ({ path, size: 1, executable: false }));
+  const warning = zippedFolderWarning({ files }, { runtime: { command }, run_command: null, entrypoint: null });
+  if (missing === undefined) expect(warning).toBeUndefined();
+  else expect(warning).toMatch(new RegExp(`names "${missing}".*in the folder "app".*did you zip the folder\\?`));
+});
+
+test('a command whose file is at the root is not warned about', () => {
+  const files = ['main.py', 'app/main.py'].map((path) => ({ path, size: 1, executable: false }));
+  const commands = { runtime: { command: 'python3 main.py' }, run_command: null, entrypoint: null };
+  expect(zippedFolderWarning({ files }, commands)).toBeUndefined();
 });

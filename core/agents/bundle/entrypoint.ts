@@ -68,7 +68,10 @@ export function detectEntrypoint(
     if (!paths.has(path)) {
       // With a command, the entrypoint in the manifest is only a note. One that the upload names must exist.
       if (command !== undefined && path !== named) break;
-      throw new PlatformError('INVALID_INPUT', `${source} is ${quote(path)}, which is not in the bundle.`);
+      throw new PlatformError(
+        'INVALID_INPUT',
+        `${source} is ${quote(path)}, which is not in the bundle.${zippedFolderHint(paths)}`,
+      );
     }
     if (command === undefined && interpreterOf(path) === undefined) {
       throw new PlatformError('INVALID_INPUT', `${source} is ${quote(path)}, but must end in ${EXTENSIONS}.`);
@@ -79,10 +82,41 @@ export function detectEntrypoint(
   if (found === undefined && command === undefined) {
     throw new PlatformError(
       'INVALID_INPUT',
-      `The bundle has nothing to run: name a file with the header x-entrypoint or a command as runtime.command in the manifest, or add one of ${ENTRYPOINTS.join(', ')} at the root.`,
+      `The bundle has nothing to run: name a file with the header x-entrypoint or a command as runtime.command in the manifest, or add one of ${ENTRYPOINTS.join(', ')} at the root.${zippedFolderHint(paths)}`,
     );
   }
   return found;
+}
+
+/** Not made by the author: what macOS adds to a zip, and dot files. */
+const IGNORED = /^(?:__MACOSX\/|\.)/;
+
+/** The folder that holds everything. */
+function onlyFolder(paths: ReadonlySet<string>): string | undefined {
+  const own = [...paths].filter((path) => !IGNORED.test(path));
+  const folder = own[0]?.split('/', 1)[0];
+  return own.length > 0 && own.every((path) => path.startsWith(`${folder}/`)) ? folder : undefined;
+}
+
+/** A question, where one folder holds all files; else empty. */
+function zippedFolderHint(paths: ReadonlySet<string>): string {
+  const folder = onlyFolder(paths);
+  if (folder === undefined) return '';
+  return ` The bundle has everything in the folder ${quote(folder)}: did you zip the folder? Zip what is in it instead, or name a file in it with x-entrypoint.`;
+}
+
+/**
+ * A warning where the manifest's command names a file that lies in the bundle's only folder instead of at the root. The
+ * command is read word by word; what a shell would make of it is not known.
+ */
+export function zippedFolderWarning(bundle: Pick<BundleReport, 'files'>, definition: Commands): string | undefined {
+  const paths = new Set(bundle.files.map((file) => file.path));
+  const folder = onlyFolder(paths);
+  if (folder === undefined) return undefined;
+  const words = (ownCommand(definition) ?? '').split(/[\s"';&|<>()]+/).map((word) => word.replace(/^\.\//, ''));
+  const missing = words.find((word) => !paths.has(word) && paths.has(`${folder}/${word}`));
+  if (missing === undefined) return undefined;
+  return `The command names ${quote(missing)}, which is not at the root of the bundle but in the folder ${quote(folder)}, with everything else: did you zip the folder? Zip what is in it instead, or let the command name "${folder}/${missing}".`;
 }
 
 /**

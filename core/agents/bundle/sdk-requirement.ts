@@ -9,7 +9,7 @@ export const SDK_NAME = 'agent-platform-sdk';
  * `pip install ./sdk/python`.
  */
 const REQUIREMENT =
-  /^[ \t]*agent[-_.]+platform[-_.]+sdk(?=[\s[<>=!~;#\\@]|$)(?![ \t]*(?:\[[^\]\n]*\])?[ \t]*@(?![ \t]*file:\/))(?:[^\n\\]|\\\r?\n|\\)*\n?/gim;
+  /^[ \t]*agent[-_.]+platform[-_.]+sdk(?=[\s[<>=!~;#\\@]|$)(?![ \t]*(?:\[[^\]\n]*\][ \t]*)?@(?![ \t]*file:\/))(?:[^\n\\]+|\\\r?\n|\\)*\n?/gim;
 
 /** Removes the platform's own package: a public registry must not decide what its name installs. */
 export const requirementsWithoutSdk = (text: string): string => text.replace(REQUIREMENT, '');

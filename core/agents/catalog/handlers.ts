@@ -6,7 +6,7 @@ import { fullNameOf } from '../references.ts';
 import type { AgentVersion } from '../version.ts';
 import { downloadView, publicView } from '../views.ts';
 import type { catalogQuery, catalogRoutes } from './routes.ts';
-import { listPublicVersions } from './store.ts';
+import { listPublicAgents } from './store.ts';
 
 /** Type words of older clients (`docs/interface/agents.md#catalog`). */
 const TYPE_WORDS: ReadonlyMap<string, readonly string[]> = new Map([
@@ -21,9 +21,15 @@ export const catalogHandlers = (
 ): Handlers<typeof catalogRoutes> => {
   return {
     async listPublicAgents({ query }) {
-      const matching = (await newestVersions(deps)).filter(matcherOf(query));
-      if (query.sort === 'name') matching.sort((a, b) => a.name.localeCompare(b.name));
-      const page = matching.slice(query.offset, query.offset + query.limit);
+      const { sort, offset, limit } = query;
+      const matches = matcherOf(query);
+      const matching: AgentVersion[] = [];
+      for await (const version of listPublicAgents(deps)) {
+        if (matches(version)) matching.push(version);
+        if (sort !== 'name' && matching.length === offset + limit) break;
+      }
+      if (sort === 'name') matching.sort((a, b) => a.name.localeCompare(b.name));
+      const page = matching.slice(offset, offset + limit);
       return { status: 200, body: page.map(publicView) };
     },
 
@@ -36,17 +42,6 @@ export const catalogHandlers = (
     },
   };
 };
-
-/** The newest public version of each agent; the agent with the newest publication first. */
-async function newestVersions(deps: Pick<Deps, 'main' | 'blobs'>): Promise<AgentVersion[]> {
-  const newest = new Map<string, AgentVersion>();
-  for await (const version of listPublicVersions(deps)) {
-    const agent = `${version.workspaceId}/${version.name}`;
-    const known = newest.get(agent);
-    if (known === undefined || known.version < version.version) newest.set(agent, version);
-  }
-  return [...newest.values()];
-}
 
 function matcherOf(query: z.output<typeof catalogQuery>): (version: AgentVersion) => boolean {
   const tags =

@@ -3,9 +3,24 @@ import { queryAll } from '#core/ports/table.ts';
 import { PUBLIC_INDEX, readVersion } from '../record.ts';
 import type { AgentVersion } from '../version.ts';
 
-/** Every runnable public version of all workspaces, newest first. */
-export async function* listPublicVersions(deps: Pick<Deps, 'main' | 'blobs'>): AsyncGenerator<AgentVersion> {
-  for await (const item of queryAll(deps.main, { index: 'gsi2', pk: PUBLIC_INDEX, reverse: true, limit: 1000 })) {
-    if (item.runnable === true && item.deleted_at === undefined) yield readVersion(deps, item);
+const PAGE_SIZE = 200;
+/** Anybody may list, without a key: what one request reads is bounded. */
+const MAX_READ = 2000;
+
+/**
+ * The newest runnable public version of each agent, of all workspaces, the agent with the newest publication first; among
+ * the newest 2,000 versions. Reads page by page: stop when there are enough.
+ */
+export async function* listPublicAgents(deps: Pick<Deps, 'main' | 'blobs' | 'clock'>): AsyncGenerator<AgentVersion> {
+  const seen = new Set<string>();
+  let read = 0;
+  const newestFirst = { index: 'gsi2', pk: PUBLIC_INDEX, reverse: true, limit: PAGE_SIZE } as const;
+  for await (const item of queryAll(deps.main, newestFirst)) {
+    const agent = `${item.workspace_id}/${item.name}`;
+    if (item.runnable === true && item.deleted_at === undefined && !seen.has(agent)) {
+      seen.add(agent);
+      yield await readVersion(deps, item);
+    }
+    if (++read === MAX_READ) return;
   }
 }

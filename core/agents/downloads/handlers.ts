@@ -20,7 +20,7 @@ export const downloadHandlers = (
 
 /** Body and headers. Throws NOT_FOUND for a version without code. */
 async function bundleAnswer({ blobs }: Pick<Deps, 'blobs'>, version: AgentVersion) {
-  const stream = version.bundle && (await blobs.stream(bundleKey(version.bundle.sha256)));
+  const stream = version.bundle && (await blobs.stream(bundleKey(version.bundle)));
   if (stream === undefined) {
     throw new PlatformError('NOT_FOUND', `${version.name} ${versionName(version.version)} has no code bundle.`);
   }

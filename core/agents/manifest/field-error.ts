@@ -6,6 +6,14 @@ export interface FieldError {
   readonly message: string;
 }
 
+const UNCHECKED = 'could not be checked';
+
+/** A document whose check did not come to its end; `why` ends the sentence. */
+export const unchecked = (why: string): FieldError => ({ field: '', message: `${UNCHECKED}${why}` });
+
+/** Whether {@link unchecked} made it: then nothing is known of the document. */
+export const isUnchecked = ({ message }: FieldError): boolean => message.startsWith(UNCHECKED);
+
 /** The problems of a document found so far. */
 export interface Found {
   readonly errors: FieldError[];

@@ -64,6 +64,9 @@ test('a prompt with every default', () => {
     custom_tools: [],
     input_schema: null,
     output_schema: null,
+    accepts_files: null,
+    accept: null,
+    max_files: null,
     supported_providers: ['any'],
     default_models: {},
     default_endpoint: 'run',
@@ -84,11 +87,16 @@ test('a prompt with every default', () => {
     skill_files: [],
     allow_local_download: false,
     environment: null,
+    model_settings: null,
     model_tasks: null,
     sdk_compatible: false,
     price_per_call_cents: null,
   });
 });
+
+/** A SKILL.md of the prompt's name, with a description of this length. */
+const skillText = (length: number): string =>
+  `---\nname: ${prompt.name}\ndescription: ${'d'.repeat(length)}\n---\n\nWrite well.`;
 
 describe('is published as', () => {
   test.each<[string, Body, Body]>([
@@ -115,6 +123,11 @@ describe('is published as', () => {
       'older custom tools and turns beside it',
       { ...agent, loop: undefined, max_turns: 7, custom_tools: [callTool] },
       { loop: { max_turns: 7 }, custom_tools: [callTool] },
+    ],
+    [
+      'a loop may do with some tools of the platform',
+      { ...agent, loop: { max_turns: 10, tools: ['read_file'], custom_tools: [callTool] } },
+      { loop: { max_turns: 10, tools: ['read_file'] }, custom_tools: [callTool] },
     ],
     ['null is absent', { ...prompt, runtime: null, loop: null, tags: null, timeout_seconds: null }, { tags: [] }],
     ['always_on with a loop', { ...agent, run_mode: 'always_on' }, { run_mode: 'always_on', timeout_seconds: 0 }],
@@ -344,6 +357,14 @@ describe('is refused:', () => {
     ['0 turns', { ...agent, loop: { max_turns: 0 } }, 'loop.max_turns: must be from 1 to 50, but is 0'],
     ['51 turns', { ...agent, loop: { max_turns: 51 } }, 'loop.max_turns: must be from 1 to 50, but is 51'],
     ['half a turn', { ...agent, loop: { max_turns: 1.5 } }, 'loop.max_turns: must be a whole number'],
+    [
+      'an unknown tool of the platform',
+      { ...agent, loop: { tools: ['read_file', 'web_search'] } },
+      'loop.tools[1]: must be one of bash, read_file, write_file, list_files, or a tool of mcp_servers: submit_result and your own tools are there in any case, but is "web_search"',
+    ],
+    ['tools that are no list', { ...agent, loop: { tools: 'bash' } }, 'loop.tools: must be an array'],
+    ['no money', { ...agent, loop: { max_cost_usd: 0 } }, 'loop.max_cost_usd: must be more than 0: leave it out'],
+    ['money as text', { ...agent, loop: { max_cost_usd: '$1' } }, 'loop.max_cost_usd: must be a number of US dollars'],
     ['51 older turns', { ...agent, max_turns: 51 }, 'max_turns: must be from 1 to 50'],
     ['no time', { ...tool, timeout_seconds: 0 }, 'timeout_seconds: must be more than 0; only always_on'],
     ['negative time', { ...tool, timeout_seconds: -1 }, 'timeout_seconds: must not be negative, but is -1'],
@@ -590,6 +611,28 @@ describe('is refused:', () => {
     ]);
   });
 
+  test.each([
+    ['in the manifest', { description: 'd'.repeat(3000) }, 'description: must be at most 2,000'],
+    ['for a skill', { type: 'skill', description: 'd'.repeat(1500) }, 'description: must be at most 1,024'],
+    [
+      'in SKILL.md',
+      { type: 'skill', description: undefined, prompt: skillText(1500) },
+      'SKILL.md description: must be 1-1024',
+    ],
+    [
+      'in both',
+      { type: 'skill', description: 'd'.repeat(1500), prompt: skillText(1500) },
+      'SKILL.md description: must be 1-1024',
+    ],
+    [
+      'far, in both',
+      { type: 'skill', description: 'd'.repeat(3000), prompt: skillText(3000) },
+      'description: must be at most 2,000',
+    ],
+  ])('with one problem for a description that is too long %s', (_, members, expected) => {
+    expect(errorsOf({ ...prompt, ...members })).toEqual([expect.stringContaining(expected)]);
+  });
+
   test('without showing a text that may be a secret', () => {
     const secrets = [
       'sk_live_abcdef',
@@ -620,14 +663,71 @@ describe('is refused:', () => {
 describe('a warning is given for', () => {
   test.each<[string, Body, string]>([
     ['a model', { ...prompt, model: 'x' }, '"model" is ignored'],
-    ['an unknown member', { ...prompt, promt: 'x' }, '"promt" is no member of a manifest'],
+    [
+      'an unknown member',
+      { ...prompt, promt: 'x' },
+      '"promt" is no member of a manifest and is ignored: did you mean "prompt"?',
+    ],
+    [
+      'a misspelt member of runtime',
+      { ...tool, runtime: { comand: 'x' } },
+      'runtime.comand has no effect: runtime has no such member: did you mean "command"?',
+    ],
+    [
+      'a member of runtime whose place is beside it',
+      { ...tool, runtime: { command: 'x', timeout_seconds: 5 } },
+      'runtime.timeout_seconds has no effect: its place is beside "runtime".',
+    ],
+    [
+      'an unknown member of loop',
+      { ...agent, loop: { maxTurns: 5, custom_tools: [callTool] } },
+      'loop.maxTurns has no effect: loop has no such member: did you mean "max_turns"?',
+    ],
+    [
+      'an unknown member of the section',
+      { ...agent, manifest: { ...(agent.manifest as Body), maxhops: 2 } },
+      'manifest.maxhops has no effect: manifest has no such member: did you mean "max_hops"?',
+    ],
+    [
+      'an unknown member of a dependency',
+      {
+        ...agent,
+        manifest: { ...(agent.manifest as Body), dependencies: [{ id: 'acme/other', version: 'v1', name: 'x' }] },
+      },
+      'manifest.dependencies[0].name has no effect',
+    ],
+    [
+      'an unknown member of a tool',
+      { ...agent, custom_tools: [{ ...callTool, schema: {} }] },
+      'custom_tools[0].schema has no effect: custom_tools[0] has no such member: did you mean "input_schema"?',
+    ],
+    [
+      'an unknown member of environment',
+      { ...tool, environment: { python: '3.11' } },
+      'did you mean "python_version"?',
+    ],
+    ['an unknown member of bundle', { ...tool, bundle: { exlude: ['a'] } }, 'did you mean "exclude"?'],
+    [
+      'a placeholder that the input schema misspells',
+      { ...prompt, prompt: 'Hi {{nmae}}', input_schema: { properties: { name: {} } } },
+      'The prompt has the placeholder {{nmae}}, which input_schema does not name: did you mean {{name}}?',
+    ],
+    [
+      'a placeholder that calls may leave out',
+      { ...prompt, prompt: 'In {{language}}', input_schema: { properties: { language: { type: 'string' } } } },
+      'placeholder {{language}}, for which input_schema has no default and which it does not require: calls without it are refused.',
+    ],
     [
       'more than 300 s',
       { ...tool, timeout_seconds: 900 },
       'timeout_seconds is 900, but the platform ends every call after 300',
     ],
     ['any provider for an agent', { ...agent, supported_providers: ['any'] }, 'taken as "anthropic"'],
-    ['custom tools without a loop', { ...tool, custom_tools: [callTool] }, 'Custom tools and max_turns are ignored'],
+    [
+      'custom tools without a loop',
+      { ...tool, custom_tools: [callTool] },
+      'Custom tools, mcp_servers and max_turns are ignored',
+    ],
     ['files of no skill', { ...tool, skill_files: [{ path: 'a', content: '' }] }, 'skill_files are ignored'],
     [
       'tools inside the section',
@@ -650,6 +750,37 @@ describe('a warning is given for', () => {
     ],
   ])('%s', (_, body, expected) => {
     expect(accept(body).warnings.join('\n')).toContain(expected);
+  });
+
+  test.each<[string, Body]>([
+    [
+      'placeholders with a value in every call',
+      { prompt: '{{a}} {{ b }}', input_schema: { properties: { a: {}, b: { default: 1 } }, required: ['a'] } },
+    ],
+    ['placeholders without a schema', { prompt: '{{a}}' }],
+    [
+      'placeholders that parts of the schema may name',
+      { prompt: '{{a}}', input_schema: { $ref: '#/$defs/x', $defs: { x: {} } } },
+    ],
+    [
+      'what records show',
+      {
+        id: 'x',
+        version: 'v1',
+        runtime: null,
+        environment: { pip_flags: '-q', node_version: null },
+        manifest: { environment: null, custom_tools: null },
+      },
+    ],
+  ])('and none for %s', (_, members) => {
+    expect(accept({ ...prompt, ...members }).warnings).toEqual([]);
+  });
+
+  test('and at most fifty for members that are none, however many there are', () => {
+    const many = Object.fromEntries(Array.from({ length: 20_000 }, (_, n) => [`member${n}`, 1]));
+    const started = performance.now();
+    expect(accept({ ...tool, ...many, runtime: many }).warnings.length).toBeLessThan(80);
+    expect(performance.now() - started).toBeLessThan(1000);
   });
 
   test('a timeout above the limit becomes the limit', () => {
@@ -725,4 +856,52 @@ test('any body gets an answer, and an accepted definition is accepted again', ()
     }),
     { numRuns: 500 },
   );
+});
+
+describe('model_settings', () => {
+  test('are kept without members that are null', () => {
+    const model_settings = {
+      effort: 'low',
+      seed: null,
+      anthropic: { temperature: null, stop: ['x'] },
+      callers_may_set: ['effort'],
+    };
+    const { definition, warnings } = accept({ ...prompt, model_settings });
+    expect(definition!.model_settings).toEqual({
+      effort: 'low',
+      anthropic: { stop: ['x'] },
+      callers_may_set: ['effort'],
+    });
+    expect(warnings).toEqual([]);
+    expect(accept(definition as Body).definition).toEqual(definition);
+  });
+
+  test.each<[unknown, string, string]>([
+    ['low', 'model_settings', 'must be an object'],
+    [{ effort: 'xhigh' }, 'model_settings.effort', 'must be one of none, low, medium, high, max'],
+    [{ openai: { temperature: 3 } }, 'model_settings.openai.temperature', 'must be a number from 0 to 2'],
+    [{ max_output_tokens: 0 }, 'model_settings.max_output_tokens', 'must be a whole number from 1 to 1,000,000'],
+    [{ stop: [' '] }, 'model_settings.stop[0]', 'must be a text of 1 to 100 characters'],
+    [{ stop: ['a', 'b', 'c', 'd', 'e'] }, 'model_settings.stop', 'must be at most 4'],
+    [{ seed: -1 }, 'model_settings.seed', 'must be a whole number from 0'],
+    [{ parallel_tool_calls: 'no' }, 'model_settings.parallel_tool_calls', 'must be true or false'],
+    [{ callers_may_set: ['tools'] }, 'model_settings.callers_may_set[0]', 'must be one of effort'],
+  ])('%j is refused', (model_settings, field, message) => {
+    const { errors } = checkDefinition({ ...prompt, model_settings });
+    expect(errors).toEqual([{ field, message: expect.stringContaining(message) }]);
+  });
+
+  test('without an effect are warned about', () => {
+    const warningsOf = (body: Body, model_settings: unknown) => checkDefinition({ ...body, model_settings }).warnings;
+    expect(warningsOf(prompt, { parallel_tool_calls: false })).toEqual([
+      expect.stringContaining('a prompt has no tools'),
+    ]);
+    expect(warningsOf(agent, { parallel_tool_calls: false })).toEqual([]);
+    expect(warningsOf(tool, { effort: 'low' })).toEqual([expect.stringContaining('only prompts and loops')]);
+    expect(warningsOf(agent, { gemini: { seed: 1 } })).toEqual([expect.stringContaining('does not run with gemini')]);
+    expect(warningsOf(prompt, { temprature: 1, ollama: { sed: 1 } })).toEqual([
+      expect.stringMatching(/^model_settings\.temprature has no effect: .*"temperature"/),
+      expect.stringMatching(/^model_settings\.ollama\.sed has no effect: .*"seed"/),
+    ]);
+  });
 });

@@ -1,8 +1,12 @@
 import type * as z from 'zod';
 import type { AgentDefinition, AgentType } from '../definition.ts';
+import { suggestion } from './did-you-mean.ts';
 import { type FieldError, type Found, fieldName, isObject, show, showKind } from './field-error.ts';
+import { checkMcpServers } from './mcp-servers.ts';
 import { IGNORED, MEMBERS, type MemberName, type Members, UNSHOWN } from './members.ts';
+import { agentSettingsOf, settingWarnings } from './model-settings.ts';
 import { checkCustomTools, checkOrchestration, ORCHESTRATION_MEMBERS } from './orchestration.ts';
+import { placeholderWarnings } from './placeholders.ts';
 import {
   isAbsent,
   modelTasksOf,
@@ -14,6 +18,7 @@ import {
   timeoutOf,
   unique,
 } from './rules.ts';
+import { unknownMembers } from './unknown-members.ts';
 
 interface CheckedDefinition {
   /** Only when there are no errors. */
@@ -39,6 +44,8 @@ const CHANGEABLE_MEMBERS = [
 
 const ENGINE_OF_TYPE = { prompt: 'direct_llm', tool: 'code_runtime', agent: 'managed_loop', skill: null } as const;
 const DEFAULT_MAX_TURNS = 25;
+/** How many members that are none are reported. */
+const MAX_OTHER_MEMBERS = 50;
 
 /**
  * Checks the body of POST /agents by every rule that needs only the body, and returns all problems at once.
@@ -53,6 +60,7 @@ export function checkDefinition(body: unknown): CheckedDefinition {
   const found = { errors: [] as FieldError[], warnings: [] as string[] };
   const given = readMembers(body, found);
   checkOtherMembers(body, found);
+  found.warnings.push(...unknownMembers(body));
 
   const type = typeOf(given);
   const execution = executionOf(type, given, body, found);
@@ -67,6 +75,9 @@ export function checkDefinition(body: unknown): CheckedDefinition {
     ...textsOf(type, engine, given, body, found),
     input_schema: schemaOf('input_schema', given, found),
     output_schema: schemaOf('output_schema', given, found),
+    accepts_files: given.accepts_files ?? null,
+    accept: given.accept?.map((entry) => entry.trim().toLowerCase()) ?? null,
+    max_files: given.max_files ?? null,
     ...providersOf(type, engine, given, found),
     default_endpoint: given.default_endpoint ?? 'run',
     tags: unique(given.tags?.map((tag) => tag.trim())),
@@ -87,10 +98,15 @@ export function checkDefinition(body: unknown): CheckedDefinition {
     ),
     allow_local_download: given.allow_local_download ?? false,
     environment: given.environment ? withoutNulls(given.environment) : null,
+    model_settings: given.model_settings ? agentSettingsOf(given.model_settings) : null,
     model_tasks: modelTasksOf(given, found),
     sdk_compatible: given.sdk_compatible ?? false,
     price_per_call_cents: priceOf(type, given, found),
   };
+  found.warnings.push(...settingWarnings(definition));
+  if (engine === 'direct_llm' && definition.input_schema !== null) {
+    found.warnings.push(...placeholderWarnings(definition.prompt ?? '', definition.input_schema));
+  }
   return found.errors.length > 0 ? found : { ...found, definition };
 }
 
@@ -158,12 +174,14 @@ function checkOtherMembers(body: Record<string, unknown>, { errors, warnings }: 
   }
   // Some old manifests have an empty list here. Ignoring it loses nothing.
   const declaresNone = Array.isArray(body.dependencies) && body.dependencies.length === 0;
-  for (const name of Object.keys(body)) {
-    if (Object.hasOwn(MEMBERS, name) || IGNORED.includes(name) || body[name] == null) continue;
+  const others = Object.keys(body).filter(
+    (name) => !Object.hasOwn(MEMBERS, name) && !IGNORED.includes(name) && body[name] != null,
+  );
+  for (const name of others.slice(0, MAX_OTHER_MEMBERS)) {
     if (name === 'model') {
       warnings.push('"model" is ignored: name a model for each provider in default_models.');
     } else if (!ORCHESTRATION_MEMBERS.includes(name)) {
-      warnings.push(`${show(name)} is no member of a manifest and is ignored.`);
+      warnings.push(`${show(name)} is no member of a manifest and is ignored${suggestion(name, Object.keys(MEMBERS))}`);
     } else if (declaresNone) {
       warnings.push(`"${name}" is ignored: its place is inside "manifest".`);
     } else {
@@ -195,11 +213,13 @@ function executionOf(type: AgentType, given: Members, body: Record<string, unkno
   const engine =
     type === 'skill' ? null : hasRuntime ? 'code_runtime' : hasLoop ? 'managed_loop' : ENGINE_OF_TYPE[type];
 
-  const { max_turns, custom_tools: ownTools, ...loop } = given.loop ?? {};
+  const { max_turns, custom_tools: ownTools, mcp_servers: ownServers, ...loop } = given.loop ?? {};
   const rawTools = ownTools ?? given.custom_tools ?? [];
+  const rawServers = ownServers ?? given.mcp_servers ?? [];
   const turns = max_turns ?? given.max_turns ?? DEFAULT_MAX_TURNS;
-  if (engine !== 'managed_loop' && (rawTools.length > 0 || given.max_turns !== undefined)) {
-    warnings.push(`Custom tools and max_turns are ignored: ${engine ?? 'a skill'} has no loop.`);
+  const hasLoopMembers = rawTools.length > 0 || rawServers.length > 0 || given.max_turns !== undefined;
+  if (engine !== 'managed_loop' && hasLoopMembers) {
+    warnings.push(`Custom tools, mcp_servers and max_turns are ignored: ${engine ?? 'a skill'} has no loop.`);
   }
   if (run_mode === 'always_on') {
     if (engine === null || engine === 'direct_llm') {
@@ -210,12 +230,15 @@ function executionOf(type: AgentType, given: Members, body: Record<string, unkno
       errors.push({ field: 'run_mode', message: 'must be on_demand without a runtime.command: always_on needs one' });
     }
   }
+  const isLoop = engine === 'managed_loop';
+  const customTools = isLoop ? checkCustomTools(rawTools, found) : [];
+  const servers = isLoop ? checkMcpServers(rawServers, { given, customTools }, found) : [];
   return {
     run_mode,
     execution_engine: engine,
     runtime: engine === 'code_runtime' && given.runtime ? withoutNulls(given.runtime) : null,
-    loop: engine === 'managed_loop' ? { ...loop, max_turns: turns } : null,
-    custom_tools: engine === 'managed_loop' ? checkCustomTools(rawTools, found) : [],
+    loop: isLoop ? { ...loop, max_turns: turns, ...(servers.length > 0 && { mcp_servers: servers }) } : null,
+    custom_tools: customTools,
     timeout_seconds: timeoutOf(run_mode, given, found),
   };
 }

@@ -1,7 +1,11 @@
 import * as z from 'zod';
 import { LLM_PROVIDERS } from '#core/ports/llm.ts';
 import { entrypointProblem } from '../bundle/entrypoint.ts';
+import { LOOP_TOOLS } from '../definition.ts';
+import { isAcceptEntry } from '../file-rules.ts';
 import { REFERENCE } from '../references.ts';
+import { mcpServersShape } from './mcp-servers.ts';
+import { modelSettingsShape } from './model-settings.ts';
 import { customToolsShape, orchestrationShape } from './orchestration.ts';
 
 const SECRET_NAME = /^[A-Z][A-Z0-9_]{0,127}$/;
@@ -48,6 +52,7 @@ const version = matching('must be a version such as "3.11"', /^\d+(\.\d+){0,2}$/
 // The flags become part of a shell line.
 const flags = matching('must be command-line flags without shell characters', /^[\w ./:=,+@~<>-]*$/, 500);
 
+const ACCEPT_RULE = 'must be a media type such as "application/pdf" or "image/*", or an extension such as ".pdf"';
 const ref = 'must be "skill", "org/skill" or "org/skill@v1"';
 const provider = z.enum([...LLM_PROVIDERS, 'any'], `must be one of ${LLM_PROVIDERS.join(', ')} or any`);
 
@@ -70,7 +75,19 @@ export const MEMBERS = {
         .min(1, 'must be from 1 to 50')
         .max(50, 'must be from 1 to 50')
         .nullish(),
+      max_cost_usd: z
+        .number('must be a number of US dollars')
+        .positive('must be more than 0: leave it out for no limit')
+        .nullish(),
       custom_tools: customToolsShape.nullish(),
+      tools: list(
+        z.union(
+          [z.enum(LOOP_TOOLS), z.templateLiteral(['mcp__', z.string().max(64)])],
+          `must be one of ${LOOP_TOOLS.join(', ')}, or a tool of mcp_servers: submit_result and your own tools are there in any case`,
+        ),
+        100,
+      ).nullish(),
+      mcp_servers: mcpServersShape.nullish(),
     },
     'must be an object',
   ),
@@ -79,12 +96,19 @@ export const MEMBERS = {
     .min(1, 'must be from 1 to 50')
     .max(50, 'must be from 1 to 50'),
   custom_tools: customToolsShape,
+  mcp_servers: mcpServersShape,
   callable: boolean,
   description: text(2000),
   prompt: z.string('must be a string').max(200_000, 'must be at most 200,000 characters'),
   prompt_template: z.string('must be a string').max(200_000, 'must be at most 200,000 characters'),
   input_schema: z.unknown(),
   output_schema: z.unknown(),
+  accepts_files: boolean,
+  accept: list(z.string(ACCEPT_RULE).refine(isAcceptEntry, ACCEPT_RULE), 50),
+  max_files: z
+    .int('must be a whole number from 1 to 100')
+    .min(1, 'must be from 1 to 100')
+    .max(100, 'must be from 1 to 100'),
   tags: list(line(50), 30),
   is_public: boolean,
   supported_providers: list(provider, 10),
@@ -133,6 +157,7 @@ export const MEMBERS = {
     },
     'must be an object',
   ),
+  model_settings: modelSettingsShape,
   model_tasks: z.record(z.string(), line(200), 'must be an object of task -> model id'),
   pricing_mode: z.enum(['free', 'per_call'], 'must be free or per_call'),
   price_per_call_cents: z

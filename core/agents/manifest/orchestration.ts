@@ -1,5 +1,5 @@
 import * as z from 'zod';
-import { type CustomTool, type Dependency, MAX_HOPS, type Orchestration } from '../definition.ts';
+import { type CustomTool, type Dependency, LOOP_TOOLS, MAX_HOPS, type Orchestration } from '../definition.ts';
 import { dependencyRef, EXACT_VERSION, FULL_NAME } from '../references.ts';
 import { type Found, isObject, show } from './field-error.ts';
 import { checkSchema } from './schema-validation.ts';
@@ -8,7 +8,7 @@ import { commandProblems } from './tool-command.ts';
 const MAX_DEPENDENCIES = 50;
 const MAX_TOOLS = 50;
 /** Names that no custom tool may have. */
-const BUILT_IN_TOOLS = ['bash', 'read_file', 'write_file', 'list_files', 'submit_result'];
+const BUILT_IN_TOOLS: readonly string[] = [...LOOP_TOOLS, 'submit_result'];
 const PLACEHOLDER = /\{\{(\w+)\}\}/g;
 /** How custom tools call dependencies (`docs/interface/loops.md#dependencies`). */
 const PLATFORM_CALL = /platform_call(?:\.py|\.js)?["']?\s+["']?([a-z0-9][a-z0-9-]*\/[a-z0-9][a-z0-9-]*)(?:@(v\d+))?/g;

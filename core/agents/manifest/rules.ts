@@ -45,7 +45,8 @@ export function textsOf(
   let description = given.description;
   if (type === 'skill' && prompt !== undefined && hasFrontMatter(prompt)) {
     const { skill, errors: problems } = parseSkill(prompt);
-    errors.push(...problems);
+    const isReported = errors.some(({ field }) => field === 'description');
+    errors.push(...problems.filter(({ field }) => !isReported || field !== 'SKILL.md description'));
     if (skill && given.name !== undefined && skill.name !== given.name) {
       errors.push({
         field: 'name',
@@ -55,10 +56,12 @@ export function textsOf(
     description ??= skill?.description;
     prompt = skill?.body ?? prompt;
   }
-  if (description === undefined && isAbsent(body, 'description')) {
+  // One text that is too long would be reported for the front matter and for the manifest, or as missing.
+  const hasWrongDescription = errors.some(({ field }) => field === 'SKILL.md description');
+  if (description === undefined && !hasWrongDescription && isAbsent(body, 'description')) {
     errors.push({ field: 'description', message: 'must be a text that says what the agent does, but is missing' });
   }
-  if (type === 'skill' && (description?.length ?? 0) > 1024) {
+  if (type === 'skill' && !hasWrongDescription && (description?.length ?? 0) > 1024) {
     errors.push({ field: 'description', message: 'must be at most 1,024 characters for a skill' });
   }
   if (isAbsent(body, 'name')) errors.push({ field: 'name', message: 'must be the name of the agent, but is missing' });

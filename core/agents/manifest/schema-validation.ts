@@ -1,23 +1,23 @@
-import { createHash } from 'node:crypto';
-import { createContext, Script } from 'node:vm';
+import { type Context, createContext, Script } from 'node:vm';
 import { Ajv, type ErrorObject, type Options, type ValidateFunction } from 'ajv';
 import { Ajv2019 } from 'ajv/dist/2019.js';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import ajvFormats from 'ajv-formats';
 import { hasCode } from '#core/base/errors.ts';
-import { type FieldError, fieldName, isObject } from './field-error.ts';
+import { type FieldError, fieldName, isObject, unchecked } from './field-error.ts';
 
 /** Max length of a schema's JSON text. */
 const MAX_SCHEMA_BYTES = 100 * 1024;
 const MAX_ERRORS = 20;
 /**
- * Schemas and values are untrusted, and this thread serves other requests: patterns that backtrack and references that
- * fan out must be ended. Patterns stay JavaScript's: an engine in linear time has no look-ahead, for one.
+ * Schemas and values are untrusted: patterns that backtrack and references that fan out must be ended. Patterns stay
+ * JavaScript's: an engine in linear time has no look-ahead, for one.
  */
 const MAX_MILLISECONDS = 1000;
 /** Larger values are checked up to the first error only: a million errors would be a million objects. */
 const SMALL_VALUE_NODES = 10_000;
-const CACHED_SCHEMAS = 100;
+/** Of the schemas that are kept compiled, each of which takes many times the memory of its text. */
+const CACHED_CHARACTERS = 2 * 1024 * 1024;
 
 /** Keywords that can take longer than schema size times value size. Only they need the time limit, which costs 0.5 ms. */
 const CAN_RUN_AWAY = /"(pattern|patternProperties|format|uniqueItems|\$\w*[Rr]ef)"/;
@@ -33,8 +33,9 @@ interface Compiled {
   all(value: unknown): readonly ErrorObject[];
 }
 
-/** Key: hash of the schema's text. The least recently used schema is the first. */
+/** Key: the schema's text. The least recently used schema is the first. */
 const cache = new Map<string, Compiled>();
+let cachedCharacters = 0;
 const metaValidators = new Map<Draft, Ajv>();
 
 /**
@@ -45,7 +46,7 @@ const metaValidators = new Map<Draft, Ajv>();
 export function checkSchema(schema: unknown, field: string): FieldError[] {
   if (!isObject(schema)) return [{ field, message: 'must be a JSON Schema (an object)' }];
   try {
-    compile(schema);
+    compile(schema, stringify(schema), withTimeLimit);
     return [];
   } catch (error) {
     if (!isSchemaError(error)) throw error;
@@ -58,22 +59,38 @@ export function checkSchema(schema: unknown, field: string): FieldError[] {
 
 /**
  * At most 20 places where `value` does not match `schema`, described for its sender; empty if it matches. A check that
- * takes more than a second fails. Throws for a schema that {@link checkSchema} refuses.
+ * takes more than a second fails, and so does one by a schema that {@link checkSchema} refuses.
  */
 export function validateAgainst(schema: Readonly<Record<string, unknown>>, value: unknown): FieldError[] {
-  const compiled = compile(schema);
+  let compiled: Compiled;
+  try {
+    compiled = compile(schema, stringify(schema), withTimeLimit);
+  } catch (error) {
+    if (!isSchemaError(error)) throw error;
+    return [unchecked(`: its schema ${error.message}`)];
+  }
   const small = isSmall(value);
   const validate = () => describe(small ? compiled.all(value) : compiled.first(value), value);
   try {
     return small && !compiled.canRunAway ? validate() : withTimeLimit(validate);
   } catch (error) {
     if (hasCode(error, 'ERR_SCRIPT_EXECUTION_TIMEOUT')) {
-      return [{ field: '', message: `could not be checked within ${MAX_MILLISECONDS / 1000} s` }];
+      return [unchecked(` within ${MAX_MILLISECONDS / 1000} s`)];
     }
     if (isStackOverflow(error)) return [{ field: '', message: 'is nested too deeply to be checked' }];
     throw error;
   }
 }
+
+/**
+ * Like {@link validateAgainst}, without its time limit, for a simple schema and a value that is small for it
+ * (`checks/simple-schema.ts`); `text` is the schema's JSON.
+ */
+export const validateSimple = (schema: Readonly<Record<string, unknown>>, text: string, value: unknown): FieldError[] =>
+  describe(compile(schema, text, (task) => task()).all(value), value);
+
+/** Whether the schema of this text has been compiled, so that {@link validateSimple} is quick. */
+export const isCompiled = (text: string): boolean => cache.has(text);
 
 class SchemaError extends Error {
   readonly code = 'BAD_SCHEMA';
@@ -89,14 +106,17 @@ class SchemaError extends Error {
 const isSchemaError = (error: unknown): error is SchemaError => hasCode(error, 'BAD_SCHEMA');
 const isStackOverflow = (error: unknown): boolean => (error as Error | undefined)?.name === 'RangeError';
 
-function compile(schema: Readonly<Record<string, unknown>>): Compiled {
-  const text = stringify(schema);
-  const key = createHash('sha256').update(text).digest('base64');
-  const known = cache.get(key);
-  const compiled = known ?? compileNew(schema, text);
-  cache.delete(key);
-  cache.set(key, compiled);
-  if (cache.size > CACHED_SCHEMAS) cache.delete(cache.keys().next().value!);
+function compile(schema: Readonly<Record<string, unknown>>, text: string, limited: typeof withTimeLimit): Compiled {
+  const known = cache.get(text);
+  const compiled = known ?? compileNew(schema, text, limited);
+  cache.delete(text);
+  cache.set(text, compiled);
+  if (known === undefined) cachedCharacters += text.length;
+  while (cachedCharacters > CACHED_CHARACTERS) {
+    const oldest: string = cache.keys().next().value!;
+    cache.delete(oldest);
+    cachedCharacters -= oldest.length;
+  }
   return compiled;
 }
 
@@ -111,13 +131,13 @@ function stringify(schema: unknown): string {
   throw new SchemaError([{ field: '', message: `is larger than ${MAX_SCHEMA_BYTES / 1024} KB` }]);
 }
 
-function compileNew(schema: Readonly<Record<string, unknown>>, text: string): Compiled {
+function compileNew(schema: Readonly<Record<string, unknown>>, text: string, limited: typeof withTimeLimit): Compiled {
   const { $schema: dialect, ...body } = schema;
   const drafts = draftsOf(dialect);
   // These are shared and compiled on first use. Under the time limit, one could stay half compiled.
   const checks = drafts.map((draft) => [draft, metaValidator(draft)] as const);
   try {
-    return withTimeLimit(() => {
+    return limited(() => {
       const draft = checks.find(([, ajv]) => ajv.validateSchema(body))?.[0];
       if (draft === undefined) {
         const [, ajv] = checks[0]!;
@@ -192,16 +212,18 @@ function compileWith(draft: Draft, schema: Record<string, unknown>, allErrors: b
   return (value) => (validate(value) ? [] : (validate.errors ?? []));
 }
 
-const limitedContext = createContext({ task: (): unknown => undefined });
-const limitedScript = new Script('task()');
+let limited: { readonly context: Context; readonly script: Script } | undefined;
 
 /** Runs a synchronous task. Throws ERR_SCRIPT_EXECUTION_TIMEOUT if it takes too long. */
 function withTimeLimit<T>(task: () => T): T {
-  limitedContext.task = task;
+  // Made on use: simple schemas never need it.
+  limited ??= { context: createContext({}), script: new Script('task()') };
+  const { context, script } = limited;
+  context.task = task;
   try {
-    return limitedScript.runInContext(limitedContext, { timeout: MAX_MILLISECONDS }) as T;
+    return script.runInContext(context, { timeout: MAX_MILLISECONDS }) as T;
   } finally {
-    limitedContext.task = undefined;
+    context.task = undefined;
   }
 }
 

@@ -5,18 +5,29 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, test } from 'vitest';
 import type { Json } from '#core/base/json.ts';
-import { commandProblems, fillCommand } from './tool-command.ts';
+import { onThisThread, repeated } from '#test/helpers/checks.ts';
+import { fillCommand as fill } from './fill-command.ts';
+import { commandProblems, placesIn } from './tool-command.ts';
+
+const fillCommand = (command: string, values: Record<string, Json>) => fill(command, placesIn(command), values);
 
 const folder = mkdtempSync(join(tmpdir(), 'tool-command-'));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
-const SHOW = `show() { printf '%s\\0' "$@"; }\n`;
+/** In commands of tests, `show` prints its arguments. */
+const shell = (command: string): string => command.replaceAll(/\bshow\b/g, "printf '%s\\0'");
 
-/** The arguments that the function `show` got from the filled command; the folder must stay empty. */
-function run(command: string, values: Record<string, Json>): string[] {
-  const filled = fillCommand(command, values);
-  if ('problem' in filled) throw new Error(filled.problem);
-  const { stdout, stderr, status } = spawnSync('bash', ['-c', SHOW + filled.command], {
+/** Printed between two commands of one shell. */
+const NEXT = '\u0001next\u0001';
+
+/** For each of the values, the arguments that `show` got from the filled command; the folder must stay empty. */
+function runAll(command: string, all: readonly Record<string, Json>[]): string[][] {
+  const commands = all.map((values) => {
+    const filled = fillCommand(shell(command), values);
+    if ('problem' in filled) throw new Error(filled.problem);
+    return `(\n${filled.command}\n) || exit\nprintf %s '${NEXT}'\n`;
+  });
+  const { stdout, stderr, status } = spawnSync('bash', ['-c', commands.join('')], {
     cwd: folder,
     encoding: 'utf8',
     // With a socket as input, such as Node's pipes, bash may read the files of a login shell.
@@ -24,8 +35,11 @@ function run(command: string, values: Record<string, Json>): string[] {
   });
   expect({ stderr, status }).toEqual({ stderr: '', status: 0 });
   expect(readdirSync(folder)).toEqual([]);
-  return stdout.split('\0').slice(0, -1);
+  const printed = stdout.split(NEXT).slice(0, -1);
+  return printed.map((text) => text.split('\0').slice(0, -1));
 }
+
+const run = (command: string, values: Record<string, Json>): string[] => runAll(command, [values])[0]!;
 
 const HOSTILE = [
   '',
@@ -71,14 +85,14 @@ const CONTEXTS: [command: string, expected: (value: string) => string[]][] = [
   ['show "a {{x}}b" {{x}}', (value) => [`a ${value}b`, value]],
   ["show $'\\t{{x}}\\t'", (value) => [`\t${value}\t`]],
   ['show --pattern={{x}} k="{{x}}"', (value) => [`--pattern=${value}`, `k=${value}`]],
-  ['show "$(show_nothing() { :; }; printf %s. {{x}})"', (value) => [`${value}.`]],
+  ['show "$(nothing() { :; }; printf %s. {{x}})"', (value) => [`${value}.`]],
   ['show "$(printf %s. "{{x}}")"', (value) => [`${value}.`]],
   ['show "$(printf %s. \'{{x}}\')"', (value) => [`${value}.`]],
   ['show "$(echo "$(printf %s. {{x}})")"', (value) => [`${value}.`]],
   ['show "`printf %s. {{x}}`"', (value) => [`${value}.`]],
   ['v=`printf %s. \'{{x}}\'`; show "$v"', (value) => [`${value}.`]],
   ['v={{x}}; show "$v"', (value) => [value]],
-  ['export V="{{x}}"; show "$V"', (value) => [value]],
+  ['export X="{{x}}"; show "$X"', (value) => [value]],
   ['v=({{x}} "{{x}}"); show "${v[@]}"', (value) => [value, value]],
   ['show "$(cat <<EOF\n{{x}}.\nEOF\n)"', (value) => [`${value}.`]],
   ['show "$(cat <<EOF\n"{{x}}" \'{{x}}\' $(printf %s {{x}}.)\nEOF\n)"', (value) => [`"${value}" '${value}' ${value}.`]],
@@ -90,7 +104,6 @@ const CONTEXTS: [command: string, expected: (value: string) => string[]][] = [
   ['if [[ {{x}} == "{{x}}" && a{{x}} =~ {{x}} ]]; then show {{x}}; fi', (value) => [value]],
   ['case {{x}} in {{x}}) show {{x}} ;; *) show no ;; esac', (value) => [value]],
   ['for v in {{x}} "{{x}}"; do show "$v"; done', (value) => [value, value]],
-  ['f() { show "$1"; }; f {{x}}', (value) => [value]],
   ['bash -c \'printf %s\\\\0 "$1"\' tool {{x}}', (value) => [value]],
   ['env A=1 bash -c \'printf %s\\\\0 "$@"\' tool {{x}}', (value) => [value]],
   // This is not the quote of a comment.
@@ -100,8 +113,12 @@ const CONTEXTS: [command: string, expected: (value: string) => string[]][] = [
 
 describe('a value becomes one unchanged argument, and nothing else runs', () => {
   test.each(CONTEXTS)('%s', (command, expected) => {
-    expect(commandProblems(command)).toEqual([]);
-    for (const value of HOSTILE) expect(run(command, { x: value })).toEqual(expected(value));
+    expect(commandProblems(shell(command))).toEqual([]);
+    const printed = runAll(
+      command,
+      HOSTILE.map((x) => ({ x })),
+    );
+    expect(printed).toEqual(HOSTILE.map(expected));
   });
 
   test('random values in random contexts', () => {
@@ -140,49 +157,114 @@ describe('values', () => {
   });
 
   test('the model is told of a NUL character and of a command line that is too long', () => {
-    expect(fillCommand('show {{x}}', { x: 'a\0b' })).toEqual({
+    expect(fillCommand('echo {{x}}', { x: 'a\0b' })).toEqual({
       problem: '"x" holds a NUL character, which no command line can hold.',
     });
-    expect(fillCommand('show {{x}}', { x: 'a'.repeat(200_000) })).toMatchObject({
+    expect(fillCommand('echo {{x}}', { x: 'a'.repeat(200_000) })).toMatchObject({
       problem: expect.stringContaining('at most 120000 fit'),
     });
     expect(run('show "$(printf %s {{x}} | wc -c)"', { x: 'a'.repeat(100_000) })[0]!.trim()).toBe('100000');
   });
 });
 
-describe('places where an expanded text would be parsed again take numbers only', () => {
+describe('a text that begins with "-"', () => {
+  test.each([
+    'grep {{x}} f',
+    "grep '{{x}}' f",
+    'python3 tool.py "{{x}}"',
+    './tool.sh {{x}}',
+    'v={{x}}; grep "$v" f',
+    'v={{x}}; w="$v"; grep "$w" f',
+    'cat {{y}}{{x}}',
+  ])('is refused where it would be an option: %s', (command) => {
+    expect(commandProblems(command)).toEqual([]);
+    expect(fillCommand(command, { x: '-rf' })).toEqual({
+      problem: expect.stringContaining('"x" begins with "-", which the program would take for an option'),
+    });
+    expect(fillCommand(command, { x: 'text' })).toHaveProperty('command');
+    expect(fillCommand(command, { x: -5 })).toHaveProperty('command');
+  });
+
+  test.each([
+    'grep -- {{x}} f',
+    'grep -e {{x}} -- f',
+    'find . -name {{x}}',
+    'curl -d {{x}} https://example.org',
+    'jq --arg v {{x}} .',
+    'python3 tool.py --name={{x}}',
+    'python3 tool.py -- {{x}}',
+    'cat <<< {{x}}',
+  ])('is accepted where it cannot be one: %s', (command) => {
+    expect(fillCommand(command, { x: '-rf' })).toHaveProperty('command');
+  });
+});
+
+describe('places that are not known to be safe take numbers only', () => {
   test.each([
     ['eval "show {{x}}"', 'in the arguments of eval'],
     ['eval show {{x}}', 'in the arguments of eval'],
     ['source {{x}}', 'in the arguments of source'],
     ['let n={{x}}', 'in the arguments of let'],
-    ['declare -i n={{x}}; declare {{x}}=1', 'in the arguments of declare'],
+    ['declare -i n={{x}}; declare {{x}}=1', 'where the shell takes no values'],
     ['echo $(({{x}} + 1))', 'in an arithmetic expression'],
     ['(( {{x}} > 1 )) && echo', 'in an arithmetic expression'],
     ['for ((i = 0; i < {{x}}; i++)); do echo; done', 'in an arithmetic expression'],
     ['[[ {{x}} -gt 1 ]]', 'in a comparison of numbers'],
     ['[[ -v {{x}} ]]', 'where a name is expected'],
-    ['[ -v {{x}} ]', 'where a name is expected'],
-    ['printf -v {{x}} a', 'where a name is expected'],
+    ['[ -v {{x}} ]', 'where an operator or a name is expected'],
+    ['printf -v {{x}} a', 'in the format of printf'],
     ['printf {{x}} a', 'in the format of printf'],
     ["printf '{{x}}\\n' a", 'in the format of printf'],
     ['command printf {{x}} a', 'in the format of printf'],
     ['command eval {{x}}', 'in the arguments of eval'],
     ['builtin eval {{x}}', 'in the arguments of eval'],
-    ['command -p {{x}} a', 'where the name of the program stands'],
+    ['command -p {{x}} a', 'in the arguments of command'],
     ['compgen -W {{x}}', 'in the arguments of compgen'],
-    ['BASH_ENV={{x}} bash tool.sh', 'in BASH_ENV, which the shell evaluates'],
-    ['PS4={{x}}; set -x', 'in PS4, which the shell evaluates'],
-    ['v={{x}}; echo $((v + 1))', 'in the variable v, which stands in an arithmetic expression'],
-    ['v={{x}}; (( $v > 1 )) && echo', 'in the variable v, which stands in an arithmetic expression'],
-    ['v="a{{x}}"; [[ $v -gt 1 ]]', 'in the variable v, which stands in a comparison of numbers'],
-    ['v={{x}}; eval "echo $v"', 'in the variable v, which stands in the arguments of eval'],
-    ['v={{x}}; bash -c "echo ${v}"', 'in the variable v, which stands in the program text of bash'],
-    ['v={{x}}; python3 -c "print(\'$v\')"', 'in the variable v, which stands in the program text of python3'],
-    ['v={{x}}; $v', 'in the variable v, which stands where the name of the program stands'],
+    ['BASH_ENV={{x}} bash tool.sh', 'in BASH_ENV, which programs may read as a setting'],
+    ['PS4={{x}}; set -x', 'in PS4, which programs may read as a setting'],
+    ['v={{x}}; echo $((v + 1))', 'in the variable v, which takes no text'],
+    ['v={{x}}; (( $v > 1 )) && echo', 'in the variable v, which takes no text'],
+    ['v="a{{x}}"; [[ $v -gt 1 ]]', 'in the variable v, which takes no text'],
+    ['v={{x}}; eval "echo $v"', 'in the variable v, which takes no text'],
+    ['v={{x}}; bash -c "echo ${v}"', 'in the variable v, which takes no text'],
+    ['v={{x}}; python3 -c "print(\'$v\')"', 'in the variable v, which takes no text'],
+    ['v={{x}}; $v', 'in the variable v, which takes no text'],
+    ['v={{x}}; grep $v f', 'in the variable v, which takes no text'],
+    ['v={{x}}; echo "${v@P}"', 'in the variable v, which takes no text'],
+    ['v={{x}}; echo "${!v}"', 'in the variable v, which takes no text'],
+    ['v={{x}}; a[v]=1', 'in the variable v, which takes no text'],
+    ['v={{x}}; let v+1', 'in the variable v, which takes no text'],
+    ['v={{x}}; xargs "$v"', 'in the variable v, which takes no text'],
+    ['v={{x}}; w="a$v"; eval "$w"', 'in the variable w, which takes no text'],
+    ['w="$v"; v={{x}}; unshare $w', 'in the variable w, which takes no text'],
+    ['for v in {{x}}; do $v; done', 'in the variable v, which takes no text'],
+    ['env {{x}}', 'where the name of the program stands'],
+    ['env BASH_ENV={{x}} bash tool.sh', 'in the arguments of env'],
+    ['nice {{x}}', 'where the name of the program stands'],
+    ['exec {{x}}', 'where the name of the program stands'],
+    ['timeout 5 {{x}}', 'where the name of the program stands'],
+    ['timeout {{x}} ls', 'in the arguments of timeout'],
+    ['echo a | xargs {{x}}', 'in the arguments of xargs'],
+    ["flock -c '{{x}}'", 'in the arguments of flock'],
+    ['LD_PRELOAD={{x}} ls', 'in LD_PRELOAD, which programs may read as a setting'],
+    ['https_proxy={{x}} curl https://example.org', 'in https_proxy, which programs may read as a setting'],
+    ['X_OPTIONS={{x}} ls', 'in X_OPTIONS, which programs may read as a setting'],
+    ['f() { eval "$1"; }; f {{x}}', 'in the arguments of f'],
+    ['set -- {{x}}; eval "$1"', 'in the arguments of set'],
+    ['python3 -m timeit {{x}}', 'in the arguments of timeit'],
+    ['echo {{x}} | bash', 'in a pipe into something that might run it'],
+    ['echo {{x}} | cat | xargs ls', 'in a pipe into something that might run it'],
+    ['echo {{x}} | while read -r v; do eval "$v"; done', 'in a pipe into something that might run it'],
+    ['while read -r v; do eval "$v"; done <<< {{x}}', 'in the input of a compound command'],
+    ['grep $(echo {{x}}) f', 'in $( ) without quotes'],
+    ['grep "$(echo {{x}})" f', 'in $( ) at the beginning of an argument'],
+    ['tar --to-command={{x}} -xf a.tar', 'in an argument that tar runs'],
+    ['tar -xI {{x}} -f a.tar', 'in an argument that tar runs'],
+    ['rg --pre {{x}} a', 'in an argument that rg runs'],
+    ['git -c core.pager={{x}} log', 'in an argument that git runs'],
     ["bash -e -c 'grep {{x}} f'", 'in the program text of bash'],
     ["bash --rcfile f -c 'grep {{x}} f'", 'in the program text of bash'],
-    ["unshare sh -c 'grep {{x}} f'", 'in the program text of sh'],
+    ["unshare sh -c 'grep {{x}} f'", 'in the arguments of unshare'],
     ["python3 -Wignore -c 'print({{x}})'", 'in the program text of python3'],
     ["uv run python -c 'print({{x}})'", 'in the program text of python'],
     ["node -r ./a.js -e '{{x}}'", 'in the program text of node'],
@@ -198,13 +280,13 @@ describe('places where an expanded text would be parsed again take numbers only'
     ['{{x}} --version', 'where the name of the program stands'],
     ['echo | "{{x}}"', 'where the name of the program stands'],
     ['{{x}}() { :; }', 'where a name is expected'],
-    ['for {{x}} in a; do :; done', 'where a name is expected'],
+    ['for {{x}} in a; do :; done', 'where the shell takes no values'],
     ["bash -c 'grep {{x}} f'", 'in the program text of bash'],
     ['sh -ec "grep {{x}} f"', 'in the program text of sh'],
     ["/bin/bash -o pipefail -lc 'grep {{x}} f'", 'in the program text of bash'],
     ["env A=b timeout 5 bash -c 'grep {{x}} f'", 'in the program text of bash'],
-    ["ls | xargs -I % sh -c 'echo % {{x}}'", 'in the program text of sh'],
-    ["find . -exec sh -c 'echo {{x}}' \\;", 'in the program text of sh'],
+    ["ls | xargs -I % sh -c 'echo % {{x}}'", 'in the arguments of xargs'],
+    ["find . -exec sh -c 'echo {{x}}' \\;", 'in an argument that find runs'],
     ['bash <<EOF\necho {{x}}\nEOF', 'in the program text of bash'],
     ['bash <<< "{{x}}"', 'in the program text of bash'],
     ['python3 - <<EOF\nprint("{{x}}")\nEOF', 'in the program text of python3'],
@@ -235,7 +317,7 @@ describe('places where an expanded text would be parsed again take numbers only'
     ["python3 -c 'import sys; print(sys.argv)' {{x}}"],
     ["sed -n -e 1p {{f}}; grep -e '{{x}}' node -e {{f}}"],
     ['exec python3 /home/user/helpers/platform_call.py acme/fetch@v1'],
-    ['V={{x}} bash -c \'echo "$V"\' && V={{x}} python3 -c \'import os; print(os.environ["V"])\''],
+    ['TOOL_V={{x}} bash -c \'echo "$TOOL_V"\' && X={{x}} python3 -c \'import os; print(os.environ["X"])\''],
     ['v={{x}}; echo "${v:-none}" "${#v}"; [ -n {{x}} ] && [ "$v" = {{f}} ]'],
     ['find . -name {{x}} -newer {{f}}; bash -e tool.sh {{x}}; command grep {{x}} {{f}}; printf -- "%s" {{x}}'],
     ['curl -s "https://example.org/?q={{x}}" | jq \'.[] | select(.name == "a")\' > {{f}}'],
@@ -244,7 +326,9 @@ describe('places where an expanded text would be parsed again take numbers only'
   });
 
   test('an operator of test', () => {
-    expect(commandProblems('[ {{x}} {{f}} ]')).toEqual([{ name: 'x', problem: 'where an operator is expected' }]);
+    expect(commandProblems('[ {{x}} {{f}} ]')).toEqual([
+      { name: 'x', problem: 'where an operator or a name is expected' },
+    ]);
   });
 
   test.each(['$(', '${', '((', 'f() ', '`', '{'])('thousands of %s are refused at once', (opening) => {
@@ -257,4 +341,15 @@ describe('places where an expanded text would be parsed again take numbers only'
   test('numbers are filled in unchanged', () => {
     expect(run("show $(({{x}} * 2)) \"$(printf 'a\\nb\\nc\\n' | sed -n '{{x}}p')\"", { x: 2 })).toEqual(['4', 'b']);
   });
+});
+
+test('a value is quoted once, however often the command names it', async () => {
+  const command = `echo ${'{{x}} '.repeat(240)}`;
+  const places = placesIn(command);
+  // Quoted at each place: a fifth of a gigabyte.
+  const { ms, result } = await onThisThread(async () =>
+    fill(command, places, { x: repeated(60_000, (i) => `it's ${i}`) }),
+  );
+  expect(result).toEqual({ problem: expect.stringContaining('at most 120000 fit') });
+  expect(ms).toBeLessThan(200);
 });

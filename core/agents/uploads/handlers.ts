@@ -3,10 +3,10 @@ import type { Deps } from '#core/ports/deps.ts';
 import type { uploadRoutes } from './routes.ts';
 import { createUpload } from './store.ts';
 
-type UploadDeps = Pick<Deps, 'uploadForms' | 'ids' | 'clock' | 'config'>;
+type UploadDeps = Pick<Deps, 'uploadForms' | 'counters' | 'ids' | 'clock' | 'config'>;
 
 export const uploadHandlers = (deps: UploadDeps): Handlers<typeof uploadRoutes> => ({
   async createUpload({ caller, body }) {
-    return { status: 201, body: await createUpload(deps, caller.workspace.id, body.purpose) };
+    return { status: 201, body: await createUpload(deps, caller.workspace, body.purpose) };
   },
 });

@@ -1,4 +1,7 @@
+import { reserveUpload } from '#core/accounts/resources/waiting-uploads.ts';
 import { PlatformError } from '#core/base/errors.ts';
+import { planOf } from '#core/base/plans.ts';
+import type { Workspace } from '#core/base/workspace.ts';
 import { epochSeconds, isoTime } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
 
@@ -16,16 +19,22 @@ const ID = /^upl_(\d{10})_[0-9a-f]{32}$/;
 /** Long enough for 25 MB on a slow line, and for retries of the request that names the upload. */
 const LIFETIME_SECONDS = 3600;
 
-/** A new upload of the workspace, with the form for its content. */
+/**
+ * A new upload of the workspace, with the form for its content. Throws RATE_LIMITED if the forms that wait hold as much as
+ * the plan allows.
+ */
 export async function createUpload(
-  { uploadForms, ids, clock, config }: Pick<Deps, 'uploadForms' | 'ids' | 'clock' | 'config'>,
-  workspaceId: string,
+  deps: Pick<Deps, 'uploadForms' | 'counters' | 'ids' | 'clock' | 'config'>,
+  workspace: Workspace,
   purpose: UploadPurpose,
 ) {
+  const { uploadForms, ids, clock, config } = deps;
   const expires = epochSeconds(clock.now()) + LIFETIME_SECONDS;
   const id = `upl_${expires}_${Buffer.from(ids.randomBytes(16)).toString('hex')}`;
-  const maxBytes = purpose === 'bundle' ? config.maxBundleBytes : config.maxCallBodyBytes;
-  const key = keyOf(workspaceId, purpose, id);
+  const allowed = planOf(deps, workspace).upload_bytes ?? Number.POSITIVE_INFINITY;
+  const maxBytes = Math.min(purpose === 'bundle' ? config.maxBundleBytes : config.maxCallBodyBytes, allowed);
+  const key = keyOf(workspace.id, purpose, id);
+  await reserveUpload(deps, workspace, { bytes: maxBytes, expiresAt: expires * 1000 });
   const { url, fields } = await uploadForms.create({ key, maxBytes, expiresAt: expires * 1000 });
   return { upload_id: id, url, fields: { ...fields }, max_bytes: maxBytes, expires_at: isoTime(expires * 1000) };
 }

@@ -2,9 +2,10 @@ import type { Handlers } from '#core/http/route.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import type { metaRoutes } from './routes.ts';
 
-export const metaHandlers = (deps: Pick<Deps, 'config'>): Handlers<typeof metaRoutes> => ({
+export const metaHandlers = (deps: Pick<Deps, 'config' | 'space'>): Handlers<typeof metaRoutes> => ({
   async getHealth() {
-    return { status: 200, body: { status: 'ok' } };
+    const problem = await deps.space.problem();
+    return { status: 200, body: problem === undefined ? { status: 'ok' } : { status: 'disk_nearly_full', problem } };
   },
 
   async getOpenApi() {

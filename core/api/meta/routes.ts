@@ -9,7 +9,14 @@ export const metaRoutes = defineRoutes([
     summary: 'Tell that the platform answers',
     fn: 'meta',
     auth: 'public',
-    response: { 200: z.object({ status: z.literal('ok') }) },
+    response: {
+      200: z.object({
+        status: z
+          .enum(['ok', 'disk_nearly_full'])
+          .describe('`disk_nearly_full`: requests that would store something are refused.'),
+        problem: z.string().optional(),
+      }),
+    },
   },
   {
     operationId: 'getOpenApi',

@@ -56,6 +56,7 @@ async function setUp(changes: Partial<Schedule> = {}) {
     lastRunStatus: null,
     runCount: 0,
     openRuns: 0,
+    lackedGrants: null,
     createdBy: deps.ids.uuid(),
     createdAt: new Date(deps.clock.now()).toISOString(),
     updatedAt: new Date(deps.clock.now()).toISOString(),
@@ -74,7 +75,7 @@ async function setUp(changes: Partial<Schedule> = {}) {
     return run;
   };
   const count = async (run: OpenScheduleRun, status: 'failed' | 'completed' | 'timeout' | 'cancelled' = 'failed') =>
-    countEndedRun(deps, run, { status, errorMessage: status === 'completed' ? null : 'It broke.' });
+    countEndedRun(deps, run, { status, errorCode: null, errorMessage: status === 'completed' ? null : 'It broke.' });
   const fail = async (times = 1) => {
     for (let n = 0; n < times; n++) await count(await begin());
     await Promise.all(work);
@@ -157,7 +158,7 @@ describe('a failure', () => {
 
   test('with a long error is cut', async () => {
     const { deps, begin, settled } = await setUp({ alertOnFailureCount: 1 });
-    await countEndedRun(deps, await begin(), { status: 'failed', errorMessage: 'x'.repeat(100_000) });
+    await countEndedRun(deps, await begin(), { status: 'failed', errorCode: null, errorMessage: 'x'.repeat(100_000) });
     await settled();
     expect(receiver.at('/ok')[0]!.body.last_error).toHaveLength(2000);
   });
@@ -219,7 +220,7 @@ describe('an alert', () => {
   test('whose process died before the first try is sent by one of several concurrent sweeps', async () => {
     const { deps, begin, timeline } = await setUp({ alertOnFailureCount: 1 });
     const dead = { ...deps, background: async () => {}, outbound: { post: () => new Promise<never>(() => {}) } };
-    await countEndedRun(dead, await begin(), { status: 'failed', errorMessage: 'It broke.' });
+    await countEndedRun(dead, await begin(), { status: 'failed', errorCode: null, errorMessage: 'It broke.' });
     await sweepDeliveries(deps, deliveryListeners(deps));
     expect(receiver.at('/')).toEqual([]);
     await deps.clock.advance(30_001);
@@ -235,7 +236,7 @@ describe('an alert', () => {
   test('whose process dies in each try is given up after the last try', async () => {
     const { deps, begin, timeline } = await setUp({ alertOnFailureCount: 1 });
     const dead = { ...deps, outbound: { post: () => Promise.reject(new Error('killed')) } };
-    await countEndedRun(dead, await begin(), { status: 'failed', errorMessage: 'It broke.' });
+    await countEndedRun(dead, await begin(), { status: 'failed', errorCode: null, errorMessage: 'It broke.' });
     for (let minute = 0; minute < 10; minute++) {
       await deps.clock.advance(MINUTE_MS);
       await sweepDeliveries(dead, deliveryListeners(dead));

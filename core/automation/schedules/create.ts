@@ -5,6 +5,7 @@ import { Zone } from '#core/base/zone.ts';
 import { isoTime } from '#core/ports/clock.ts';
 import type { AllDeps, Deps } from '#core/ports/deps.ts';
 import { followsVersions, moveSchedulesToCurrentVersion } from './follow-versions.ts';
+import { checkScheduleGrants } from './grants.ts';
 import type { Schedule } from './schedule.ts';
 import {
   agentMembers,
@@ -28,7 +29,10 @@ interface CreatedSchedule {
   readonly secret: string | undefined;
 }
 
-/** Throws NOT_FOUND and INVALID_INPUT for the body, FORBIDDEN if the plan allows no further schedule. */
+/**
+ * Throws NOT_FOUND and INVALID_INPUT for the body, MISSING_SECRETS for a foreign agent without its grants, FORBIDDEN if the
+ * plan allows no further schedule.
+ */
 export async function createSchedule(
   deps: Pick<AllDeps, 'config' | 'main' | 'blobs' | 'clock' | 'ids' | 'log' | 'timers'>,
   caller: Caller,
@@ -36,6 +40,7 @@ export async function createSchedule(
 ): Promise<CreatedSchedule> {
   const scheduled = await resolveScheduledAgent(deps, caller, body);
   const { agent } = scheduled;
+  if (body.enabled ?? true) await checkScheduleGrants(deps, caller.workspace.id, agent);
   const currentId = await currentVersionId(deps, agent);
   const created = newSchedule(deps, { caller, body, scheduled });
   const { schedule, secret } = created;
@@ -95,6 +100,7 @@ function newSchedule(
     lastRunStatus: null,
     runCount: 0,
     openRuns: 0,
+    lackedGrants: null,
     createdBy: caller.userId,
     createdAt: isoTime(now),
     updatedAt: isoTime(now),

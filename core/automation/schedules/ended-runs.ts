@@ -8,12 +8,14 @@ import { closeRunOperation, type OpenScheduleRun } from './open-runs.ts';
 import type { NewScheduleEvent, Schedule } from './schedule.ts';
 import { type ScheduleChange, ScheduleStore } from './store.ts';
 
-type RunEnd = Pick<Run, 'status' | 'errorMessage'>;
+/** `errorCode` `RATE_LIMITED`: the platform, or the workspace, had no room for the run. */
+type RunEnd = Pick<Run, 'status' | 'errorCode' | 'errorMessage'>;
 
 /**
  * Counts a run that has ended, once: a success resets the consecutive failures, a failure adds one and disables the
- * schedule when the maximum is reached. The alert that a failure makes due is written in the same transaction, and posted
- * in the background.
+ * schedule when the maximum is reached, unless a grant lacks (`docs/interface/grants.md#schedules`). A run for which there
+ * was no room changes neither (`docs/interface/schedules.md#room`). The alert that a failure makes due is written in the
+ * same transaction, and posted in the background.
  */
 export async function countEndedRun(
   deps: AlertDeps & Pick<Deps, 'background'>,
@@ -29,6 +31,21 @@ export async function countEndedRun(
   if (counted && alert) deps.background(tryDelivery(deps, alert, scheduleAlertListener(deps)));
 }
 
+/** Counts a minute as missed whose run found no room until it was too late. There is no run then: it never began. */
+export async function countMissedRun(deps: AlertDeps, run: OpenScheduleRun): Promise<void> {
+  await new ScheduleStore(deps, run.workspaceId).change(run.scheduleId, (schedule) => ({
+    set: {
+      openRuns: schedule.openRuns - 1,
+      runCount: schedule.runCount - 1,
+      ...(schedule.lastRunId === run.runId && run.before),
+    },
+    events: [
+      { type: 'missed', message: `The run of ${isoTime(run.scheduledFor!)} was missed: there was no room for it.` },
+    ],
+    alongside: [closeRunOperation(run)],
+  }));
+}
+
 function endRunChange(
   deps: AlertDeps,
   schedule: Schedule,
@@ -42,9 +59,14 @@ function endRunChange(
   };
   const close = closeRunOperation(run);
   if (end.status !== 'failed' && end.status !== 'timeout') return { change: { set: closed, alongside: [close] } };
+  if (end.errorCode === 'RATE_LIMITED') {
+    const events = failureEvents(run, end, { failures: schedule.consecutiveFailures, autoDisabled: false });
+    return { change: { set: closed, events, alongside: [close] } };
+  }
 
   const failures = schedule.consecutiveFailures + 1;
-  const autoDisabled = schedule.enabled && failures >= schedule.maxConsecutiveFailures;
+  const lacksGrant = end.errorCode === 'MISSING_SECRETS' && (schedule.lackedGrants ?? null) !== null;
+  const autoDisabled = schedule.enabled && failures >= schedule.maxConsecutiveFailures && !lacksGrant;
   const set = {
     ...closed,
     consecutiveFailures: failures,

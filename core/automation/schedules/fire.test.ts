@@ -1,10 +1,12 @@
 import { describe, expect, test } from 'vitest';
+import { admit } from '#core/accounts/limits/admission.ts';
 import { SecretStore } from '#core/accounts/secrets/store.ts';
 import { findWorkspace } from '#core/accounts/workspaces/store.ts';
 import { checkDefinition } from '#core/agents/manifest/manifest.ts';
 import { publish as publishVersion, removeVersions } from '#core/agents/publish.ts';
 import { AgentStore } from '#core/agents/store.ts';
 import type { AgentVersion } from '#core/agents/version.ts';
+import { planOf } from '#core/base/plans.ts';
 import { isoTime } from '#core/ports/clock.ts';
 import type { Key } from '#core/ports/table.ts';
 import { RunStore } from '#core/runs/store.ts';
@@ -12,6 +14,7 @@ import { withoutListeners } from '#test/helpers/agents.ts';
 import { type MemoryDeps, memoryDeps } from '#test/helpers/memory-deps.ts';
 import { addUser } from '#test/helpers/users.ts';
 import { fireDue, sweepScheduleRuns } from './fire.ts';
+import { runNow } from './run.ts';
 import type { Schedule } from './schedule.ts';
 import { agentMembers } from './scheduled-agent.ts';
 import { listDue, ScheduleStore } from './store.ts';
@@ -93,6 +96,7 @@ async function world(settings: Partial<Schedule> = {}): Promise<World> {
     lastRunStatus: null,
     runCount: 0,
     openRuns: 0,
+    lackedGrants: null,
     createdBy: user.userId,
     createdAt: isoTime(NOON),
     updatedAt: isoTime(NOON),
@@ -288,6 +292,105 @@ describe('failures', () => {
       { status: 'failed', error: expect.stringContaining('ANTHROPIC_API_KEY') },
     ]);
     expect(await now()).toMatchObject({ consecutiveFailures: 2, runCount: 2, openRuns: 0 });
+  });
+});
+
+describe('a run for which there is no room', () => {
+  /** Begins as many calls of the workspace as its plan allows at once. Returns what ends them. */
+  async function fill({ deps, schedule }: World): Promise<() => Promise<void>> {
+    const workspace = (await findWorkspace(deps, schedule.workspaceId))!;
+    const deadline = deps.clock.now() + 60 * MINUTE;
+    const calls = Array.from({ length: planOf(deps, workspace).concurrent_calls }, () => {
+      const call = {
+        workspace,
+        kind: 'llm',
+        isPaid: false,
+        isCounted: true,
+        runId: deps.ids.uuid(),
+        deadline,
+      } as const;
+      return admit(deps, call);
+    });
+    const admitted = await Promise.all(calls);
+    return async () => void (await Promise.all(admitted.map(({ release }) => release())));
+  }
+  /** Moves the clock while `work` waits. */
+  async function during(deps: MemoryDeps, work: Promise<void>, minutes: number): Promise<void> {
+    for (let seconds = 0; seconds < minutes * 60; seconds += 5) {
+      await deps.clock.advance(5000);
+      await new Promise(setImmediate);
+    }
+    await work;
+  }
+
+  test('is late', async () => {
+    const it = await world();
+    const empty = await fill(it);
+    await it.deps.clock.advance(MINUTE);
+    const fired = it.fire();
+    await during(it.deps, Promise.resolve(), 3);
+    expect(await it.runs()).toEqual([]);
+    await empty();
+    await during(it.deps, fired, 1);
+    expect(await it.runs()).toEqual([{ status: 'completed', error: null }]);
+    expect(await it.now()).toMatchObject({ runCount: 1, openRuns: 0, lastRunStatus: 'completed' });
+  });
+
+  test('is missed after five minutes, which is no failure', async () => {
+    const it = await world({ maxConsecutiveFailures: 1, lastRunStatus: 'completed', lastRunId: 'x', runCount: 7 });
+    await fill(it);
+    await it.deps.clock.advance(MINUTE);
+    await during(it.deps, it.fire(), 6);
+    expect(await it.runs()).toEqual([]);
+    expect(await it.events()).toEqual([
+      `missed: The run of ${isoTime(NOON + MINUTE)} was missed: there was no room for it.`,
+    ]);
+    expect(await it.now()).toMatchObject({
+      enabled: true,
+      consecutiveFailures: 0,
+      runCount: 7,
+      openRuns: 0,
+      lastRunId: 'x',
+      lastRunStatus: 'completed',
+    });
+  });
+
+  test('is late while the disk is full, too', async () => {
+    const it = await world();
+    let problem: string | undefined = 'The disk is nearly full.';
+    const deps = { ...it.deps, space: { problem: async () => problem } };
+    await it.deps.clock.advance(MINUTE);
+    const fired = fireDue(deps, { ...it.schedule, scheduleId: it.schedule.id, scheduledFor: NOON + MINUTE });
+    await during(it.deps, Promise.resolve(), 3);
+    expect(await it.runs()).toEqual([]);
+    problem = undefined;
+    await during(it.deps, fired, 1);
+    expect(await it.runs()).toEqual([{ status: 'completed', error: null }]);
+  });
+
+  test('is refused when somebody asks for it, which is no failure of the schedule either', async () => {
+    const it = await world({ maxConsecutiveFailures: 1 });
+    await fill(it);
+    const runId = it.deps.ids.uuid();
+    const answer = await runNow(it.deps, it.schedule, { runId, source: 'manual', input: {} });
+    expect(answer).toMatchObject({ status: 'error', error: expect.stringContaining('calls under way') });
+    expect(await it.runs()).toMatchObject([{ status: 'failed' }]);
+    expect(await it.now()).toMatchObject({
+      enabled: true,
+      consecutiveFailures: 0,
+      openRuns: 0,
+      lastRunStatus: 'failed',
+    });
+  });
+
+  test('differs from one whose workspace has used up its day', async () => {
+    const it = await world();
+    const plans = Object.entries(it.deps.config.plans).map(([name, plan]) => [name, { ...plan, daily_calls: 0 }]);
+    Object.assign(it.deps.config, { plans: Object.fromEntries(plans) });
+    await it.deps.clock.advance(MINUTE);
+    await it.fire();
+    expect(await it.runs()).toEqual([{ status: 'failed', error: expect.stringContaining('used up') }]);
+    expect(await it.now()).toMatchObject({ consecutiveFailures: 1, runCount: 1 });
   });
 });
 

@@ -63,7 +63,9 @@ function takeDueMinutes(
     return { change: { set, events: [...missed, { type: 'skipped_overlap', message }] } };
   }
   const { id: scheduleId, workspaceId } = schedule;
-  const run: OpenScheduleRun = { scheduleId, workspaceId, runId, source: 'schedule', scheduledFor: newest };
+  const { lastRunAt, lastRunId, lastRunStatus } = schedule;
+  const before = { lastRunAt, lastRunId, lastRunStatus };
+  const run: OpenScheduleRun = { scheduleId, workspaceId, runId, source: 'schedule', scheduledFor: newest, before };
   const begin = beginRunChange(deps, schedule, run);
   return { change: { ...begin, set: { ...begin.set, ...set }, events: missed }, run };
 }

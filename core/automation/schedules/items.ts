@@ -32,6 +32,7 @@ const ATTRIBUTES = {
   lastRunStatus: 'last_run_status',
   runCount: 'run_count',
   openRuns: 'open_runs',
+  lackedGrants: 'lacked_grants',
   createdBy: 'created_by',
   createdAt: 'created_at',
   updatedAt: 'updated_at',

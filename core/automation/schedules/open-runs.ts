@@ -3,6 +3,7 @@ import type { Deps } from '#core/ports/deps.ts';
 import { absent, anyOf, equals, exists, type Item, type TransactOperation } from '#core/ports/table.ts';
 import { hexOf } from '#core/runs/items.ts';
 import { listIndexed, metaKey } from './items.ts';
+import type { Schedule } from './schedule.ts';
 
 /**
  * A run of a schedule that has begun, or is about to begin, and is not counted yet. Main table:
@@ -15,10 +16,13 @@ export interface OpenScheduleRun {
   readonly source: 'schedule' | 'manual' | 'webhook';
   /** Epoch milliseconds of its minute, for `schedule`. */
   readonly scheduledFor?: number;
+  /** What the schedule said of its last run when this one began, for `schedule`. */
+  readonly before?: LastRun;
   /** Its place in the index when it was listed, see {@link takeOverRun}. */
   readonly listedAs?: string;
 }
 
+export type LastRun = Pick<Schedule, 'lastRunAt' | 'lastRunId' | 'lastRunStatus'>;
 type OpenRunId = Pick<OpenScheduleRun, 'scheduleId' | 'runId'>;
 type RunDeps = Pick<Deps, 'main' | 'clock'>;
 
@@ -40,6 +44,7 @@ export const openRunFrom = (item: Item): OpenScheduleRun => ({
   runId: item.run_id as string,
   source: item.source as OpenScheduleRun['source'],
   ...(item.scheduled_for !== undefined && { scheduledFor: item.scheduled_for as number }),
+  ...(item.before !== undefined && { before: item.before as unknown as LastRun }),
   ...(item.gsi2sk !== undefined && { listedAs: item.gsi2sk }),
 });
 
@@ -49,6 +54,7 @@ const attributesOf = (run: OpenScheduleRun) => ({
   run_id: run.runId,
   source: run.source,
   ...(run.scheduledFor !== undefined && { scheduled_for: run.scheduledFor }),
+  ...(run.before !== undefined && { before: { ...run.before } }),
 });
 
 /** Runs of all workspaces whose check is due; with `all` every open one. */

@@ -37,7 +37,7 @@ export const scheduleRoutes = defineRoutes([
     role: 'owner',
     request: { body: newSchedule },
     response: { 201: one },
-    errors: ['NOT_FOUND'],
+    errors: ['NOT_FOUND', 'MISSING_SECRETS'],
   },
   {
     ...row,
@@ -57,7 +57,7 @@ export const scheduleRoutes = defineRoutes([
     role: 'owner',
     request: { body: scheduleChanges },
     response: { 200: one },
-    errors: ['NOT_FOUND'],
+    errors: ['NOT_FOUND', 'MISSING_SECRETS'],
   },
   {
     ...row,

@@ -1,3 +1,4 @@
+import { isUsedUp } from '#core/accounts/limits/rate-limit.ts';
 import { findWorkspace } from '#core/accounts/workspaces/store.ts';
 import type { AgentVersion } from '#core/agents/version.ts';
 import { isPlatformError, PlatformError } from '#core/base/errors.ts';
@@ -9,8 +10,9 @@ import type { CallAnswer } from '#core/running/calls/finish.ts';
 import { checkDeprecation } from '#core/running/calls/target.ts';
 import { topOfChain } from '#core/running/sub-calls/lineage.ts';
 import { endedWith, type Run } from '#core/runs/run.ts';
-import { countEndedRun } from './ended-runs.ts';
+import { countEndedRun, countMissedRun } from './ended-runs.ts';
 import { versionToRun } from './follow-versions.ts';
+import { noteLackingGrants } from './grants.ts';
 import { type OpenScheduleRun, openRunOperation, sendHeartbeat } from './open-runs.ts';
 import { recordRefusedRun } from './refused-runs.ts';
 import type { Schedule, ScheduleInput } from './schedule.ts';
@@ -27,15 +29,12 @@ export interface ScheduleRunAnswer {
 
 interface RunSettings {
   readonly input: ScheduleInput;
-  /** Epoch milliseconds: how long the run may wait while the workspace has too many calls under way. */
+  /** Epoch milliseconds: how long the run may wait while there is no room for it. */
   readonly waitUntil: number;
 }
 
 /** A call that was refused for the workspace's concurrency is retried after about this long. */
 const RETRY_MS = 1000;
-/** A longer suggested wait means that the daily limit is reached. */
-const MAX_RETRY_SECONDS = 2;
-
 /**
  * Runs a schedule now, with `input` in place of its own, and waits for the end. A run that could not begin is recorded as
  * failed. Returns `undefined` if the schedule was deleted meanwhile.
@@ -107,10 +106,13 @@ export async function executeRun(
   } catch (error) {
     if (!isPlatformError(error)) throw error;
     failure = error;
-    if (call === undefined) await recordRefusedRun(deps, schedule, run, { input, error, startedAt });
+    if (call === undefined && !isMissed(run, error))
+      await recordRefusedRun(deps, schedule, run, { input, error, startedAt });
   }
   const end = endedWith(failure);
-  await countEndedRun(deps, run, end);
+  if (call === undefined && failure !== undefined && isMissed(run, failure)) await countMissedRun(deps, run);
+  // What the day's calls are used up for was no lack of room.
+  else await countEndedRun(deps, run, failure && isUsedUp(failure) ? { ...end, errorCode: null } : end);
   return {
     run_id: run.runId,
     status: answerStatus(end.status),
@@ -120,6 +122,13 @@ export async function executeRun(
   };
 }
 
+/** There is no room now, but soon there may be. */
+const lacksRoom = (error: PlatformError): boolean => error.code === 'RATE_LIMITED' && !isUsedUp(error);
+
+/** Whether the run is missed: it began by the timetable, and there was no room. Other runs are answered with their error. */
+const isMissed = ({ source }: OpenScheduleRun, error: PlatformError): boolean =>
+  source === 'schedule' && lacksRoom(error);
+
 async function startWhenAdmitted(
   deps: Deps,
   schedule: Schedule,
@@ -128,10 +137,9 @@ async function startWhenAdmitted(
 ): Promise<StartedCall> {
   for (;;) {
     try {
-      return await startScheduledCall(deps, schedule, run, input);
+      return await startScheduledCall(deps, schedule, run, { input, waitUntil });
     } catch (error) {
-      const mayWait = isPlatformError(error) && error.code === 'RATE_LIMITED' && deps.clock.now() < waitUntil;
-      if (!mayWait || (error.extra.suggested_wait_time ?? 0) > MAX_RETRY_SECONDS) throw error;
+      if (!isPlatformError(error) || !lacksRoom(error) || deps.clock.now() >= waitUntil) throw error;
       await sendHeartbeat(deps, run);
       await deps.clock.sleep(RETRY_MS * (0.5 + Math.random()));
     }
@@ -142,7 +150,7 @@ async function startScheduledCall(
   deps: Deps,
   schedule: Schedule,
   run: OpenScheduleRun,
-  input: ScheduleInput,
+  { input, waitUntil }: RunSettings,
 ): Promise<StartedCall> {
   const [agent, workspace] = await Promise.all([
     versionToRun(deps, schedule),
@@ -150,6 +158,7 @@ async function startScheduledCall(
   ]);
   if (workspace === undefined) throw new Error(`workspace ${schedule.workspaceId} has a schedule but no record`);
   checkStillShared(agent, schedule);
+  await noteLackingGrants(deps, schedule, agent);
   const endpoint = agent.definition.default_endpoint;
   await checkDeprecation(deps, agent, endpoint);
   return startCall(deps, {
@@ -165,6 +174,7 @@ async function startScheduledCall(
     runId: run.runId,
     triggerSource: run.source,
     receivedAt: deps.clock.now(),
+    mayBeginUntil: waitUntil,
     lineage: topOfChain(agent),
     skillHeaders: {},
     scheduleId: schedule.id,

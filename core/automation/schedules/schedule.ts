@@ -38,6 +38,8 @@ export interface Schedule {
   readonly runCount: number;
   /** Runs that have begun and are not counted yet. */
   readonly openRuns: number;
+  /** Secrets that its agent asked for and was not granted when it last ran, for the timeline. Null: none. */
+  readonly lackedGrants: string | null;
   readonly createdBy: string;
   readonly createdAt: string;
   readonly updatedAt: string;
@@ -54,6 +56,7 @@ type ScheduleEventType =
   | 'auto_disabled'
   | 'version_updated'
   | 'run_failed'
+  | 'grant_missing'
   | 'missed'
   | 'skipped_overlap'
   | 'alert_sent'

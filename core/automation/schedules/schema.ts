@@ -1,4 +1,5 @@
 import * as z from 'zod';
+import type { Json } from '#core/base/json.ts';
 import { LLM_PROVIDERS } from '#core/ports/llm.ts';
 
 const time = z.iso.datetime();
@@ -6,8 +7,8 @@ const runStatus = z.enum(['queued', 'running', 'completed', 'failed', 'timeout',
 const scheduleType = z.enum(['cron', 'webhook']);
 const provider = z.enum(LLM_PROVIDERS);
 const count = z.coerce.number().int();
-/** The OpenAPI document refers to it by name. */
-export const jsonValue = z.json().register(z.globalRegistry, { id: 'Json' });
+/** Any JSON value. Bodies come from `JSON.parse`, so there is nothing to check but that one is there. */
+export const jsonValue = z.custom<Json>((value) => value !== undefined, 'must be a JSON value');
 
 /** A schedule. Some members have two names, for clients of either. */
 export const scheduleView = z.object({
@@ -46,7 +47,11 @@ export const scheduleView = z.object({
 const MAX_INPUT_BYTES = 100 * 1024;
 const inputData = z
   .record(z.string(), jsonValue)
-  .refine((input) => Buffer.byteLength(JSON.stringify(input)) <= MAX_INPUT_BYTES, 'must have at most 100 KB');
+  .refine((input) => Buffer.byteLength(JSON.stringify(input)) <= MAX_INPUT_BYTES, 'must have at most 100 KB')
+  .refine(
+    (input) => !('llm_credentials' in input),
+    'must not have llm_credentials: a schedule uses the keys among the secrets of the workspace, and llm_provider chooses one',
+  );
 const alertUrl = z
   .string()
   .describe('Where failures are reported: an https:// address of the public internet, or an empty string for nowhere.');
@@ -111,6 +116,7 @@ export const scheduleRun = z.object({
 });
 
 const RUN_FIELDS = Object.keys(scheduleRun.shape);
+const FIELD = RUN_FIELDS.join('|');
 
 export const runsQuery = z.object({
   // Clients also send states that no run has here.
@@ -119,8 +125,8 @@ export const runsQuery = z.object({
   offset: count.min(0).default(0),
   fields: z
     .string()
+    .regex(new RegExp(`^ *(${FIELD})( *, *(${FIELD}))* *$`), `may name ${RUN_FIELDS.join(', ')}`)
     .transform((text) => text.split(',').map((name) => name.trim()))
-    .refine((names) => names.every((name) => RUN_FIELDS.includes(name)), `may name ${RUN_FIELDS.join(', ')}`)
     .optional()
     .describe('Members to answer of each run, separated by commas. By default all.'),
 });

@@ -1,3 +1,4 @@
+import type { UseReader } from '#core/accounts/resources/quota.ts';
 import { epochSeconds, isoTime } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import {
@@ -52,6 +53,11 @@ const MAX_PAGE = 1000;
 type StoreDeps = Pick<Deps, 'main' | 'clock' | 'ids' | 'config'>;
 
 const partitionOf = (workspaceId: string): string => `WS#${workspaceId}#SCHEDULES`;
+/** Reads how many schedules a workspace has. */
+export const scheduleUse =
+  ({ main }: Pick<Deps, 'main'>): UseReader =>
+  async (workspaceId) => ({ schedules: ((await main.get(countKey(workspaceId)))?.count as number | undefined) ?? 0 });
+
 const countKey = (workspaceId: string) => ({ pk: partitionOf(workspaceId), sk: 'COUNT' });
 const listPartition = (workspaceId: string, agentName?: string): string =>
   `WS#${workspaceId}#SCHEDULE_LIST${agentName === undefined ? '' : `#${agentName}`}`;

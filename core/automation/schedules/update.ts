@@ -6,6 +6,7 @@ import { isoTime } from '#core/ports/clock.ts';
 import type { AllDeps, Deps } from '#core/ports/deps.ts';
 import { findSchedule, scheduleNotFound } from './find.ts';
 import { followsVersions, moveSchedulesToCurrentVersion, versionChange } from './follow-versions.ts';
+import { checkChangedGrants } from './grants.ts';
 import type { NewScheduleEvent, Schedule } from './schedule.ts';
 import { checkProvider, currentVersionId, findOtherVersion } from './scheduled-agent.ts';
 import type { ScheduleChangesBody } from './schema.ts';
@@ -13,7 +14,10 @@ import { autoUpdateIn, checkAlertUrl, checkCron, checkNoCron, nextRun } from './
 import { type ScheduleChange, ScheduleStore } from './store.ts';
 import { adjustTimers } from './timers.ts';
 
-/** Returns the schedule after the change. Throws NOT_FOUND, and INVALID_INPUT for the body. */
+/**
+ * Returns the schedule after the change. Throws NOT_FOUND, INVALID_INPUT for the body, and MISSING_SECRETS if the schedule
+ * would run a foreign agent without its grants.
+ */
 export async function updateSchedule(
   deps: Pick<AllDeps, 'config' | 'main' | 'blobs' | 'clock' | 'ids' | 'log' | 'timers'>,
   caller: Caller,
@@ -23,6 +27,7 @@ export async function updateSchedule(
   const store = new ScheduleStore(deps, caller.workspace.id);
   const before = await findSchedule(deps, caller, id);
   const version = await findVersionFor(deps, before, body);
+  if (body.enabled ?? before.enabled) await checkChangedGrants(deps, before, version);
   const alertWebhookUrl = checkAlertUrl(deps, body.alert_webhook_url);
   const after = await store.change(before.id, (schedule) =>
     schedule.deletedAt === null

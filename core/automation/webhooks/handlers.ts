@@ -3,7 +3,6 @@ import type { Handlers } from '#core/http/route.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { ScheduleStore } from '../schedules/store.ts';
 import { newWebhookSecret, webhookUrl } from '../schedules/webhook-secret.ts';
-import { receiveWebhook } from './receive.ts';
 import type { webhookDeliveryRoutes, webhookRoutes } from './routes.ts';
 
 export const webhookHandlers = (
@@ -35,6 +34,8 @@ export const webhookHandlers = (
 
 export const webhookDeliveryHandlers = (deps: Deps): Handlers<typeof webhookDeliveryRoutes> => ({
   async receiveWebhook({ params, headers, request, requestUuid, receivedAt, responseHeaders }) {
+    // Loaded when needed: the cold start of other calls need not wait for schedules.
+    const { receiveWebhook } = await import('./receive.ts');
     const answer = await receiveWebhook(deps, {
       scheduleId: params.schedule_id,
       secret: params.secret,

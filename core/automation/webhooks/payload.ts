@@ -27,9 +27,13 @@ export async function readPayload(request: Request, limit: BodyLimit): Promise<J
   }
 }
 
-/** The input of the run: members of the payload override stored ones; a payload that is not an object becomes `data`. */
+/**
+ * The input of the run: members of the payload override stored ones; a payload that is not an object becomes `data`. A sender
+ * chooses no model: `llm_credentials` is left out, so that no record keeps a key that was sent by mistake.
+ */
 export function mergeInput(input: JsonObject, payload: Json | undefined): JsonObject {
   if (payload === undefined) return input;
   const isObject = typeof payload === 'object' && payload !== null && !Array.isArray(payload);
-  return { ...input, ...(isObject ? payload : { data: payload }) };
+  const { llm_credentials: _, ...members } = isObject ? payload : { data: payload };
+  return { ...input, ...members };
 }

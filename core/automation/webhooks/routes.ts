@@ -36,7 +36,7 @@ export const webhookDeliveryRoutes = defineRoutes([
           .describe('A delivery with the same key gets the result of the first one and runs nothing, for 24 hours.'),
       }),
       // Senders use any content type.
-      body: raw('application/json'),
+      body: { ...raw('application/json'), optional: true },
     },
     response: { 200: runAnswer },
     errors: ['NOT_FOUND', 'FORBIDDEN', 'CONFLICT'],

@@ -81,6 +81,10 @@ describe('the input of a run', () => {
     expect(stored).toEqual({ a: 1, b: { c: 2 } });
   });
 
+  test('never with a key that the sender put into it', () => {
+    expect(mergeInput(stored, { d: 1, llm_credentials: { api_key: 'sk-made-up' } })).toEqual({ ...stored, d: 1 });
+  });
+
   test('cannot change the prototype of objects', () => {
     const merged = mergeInput({}, JSON.parse('{"__proto__":{"isAdmin":true},"constructor":1}'));
     expect((merged as { isAdmin?: unknown }).isAdmin).toBeUndefined();

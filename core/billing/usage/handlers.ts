@@ -5,6 +5,7 @@ import { isoTime } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { lastDays, type Period } from './period.ts';
 import type { usageRoutes } from './routes.ts';
+import { readServiceMinutes } from './service-minutes.ts';
 import { type LogEntry, type Rollup, UsageStore } from './store.ts';
 import { breakdownOf, computeOf, pointsOf, sumOf } from './sums.ts';
 
@@ -37,6 +38,8 @@ function ownUsage(deps: UsageDeps): Omit<UsageHandlers, AuthorOperation> {
           calls_remaining: remaining,
           input_tokens: sumOf(rollups, 'input_tokens'),
           output_tokens: sumOf(rollups, 'output_tokens'),
+          cache_read_tokens: sumOf(rollups, 'cache_read_tokens'),
+          cache_write_tokens: sumOf(rollups, 'cache_write_tokens'),
           ...bounds(span),
         },
       };
@@ -75,9 +78,10 @@ function ownUsage(deps: UsageDeps): Omit<UsageHandlers, AuthorOperation> {
 
     async getComputeUsage({ caller: { workspace }, query }) {
       const span = periodOf(deps, query.days);
-      const [rollups, { remaining }] = await Promise.all([
+      const [rollups, { remaining }, services] = await Promise.all([
         new UsageStore(deps, workspace.id).rollups(span),
         callsLeft(deps, workspace, 'sandbox'),
+        readServiceMinutes(deps, workspace.id, span),
       ]);
       return {
         status: 200,
@@ -87,6 +91,13 @@ function ownUsage(deps: UsageDeps): Omit<UsageHandlers, AuthorOperation> {
           total_compute_seconds: sumOf(rollups, 'compute_ms') / 1000,
           ...bounds(span),
           by_agent: computeOf(rollups),
+          total_service_minutes: minutes(services.reduce((sum, { ms }) => sum + ms, 0)),
+          by_service: services.map(({ serviceId, serviceName, agentName, ms }) => ({
+            service_id: serviceId,
+            service_name: serviceName,
+            agent_name: agentName,
+            runtime_minutes: minutes(ms),
+          })),
         },
       };
     },
@@ -122,6 +133,9 @@ function authorUsage(deps: UsageDeps): Pick<UsageHandlers, AuthorOperation> {
     },
   };
 }
+
+/** Rounded to thousandths. */
+const minutes = (ms: number): number => Math.round(ms / 60) / 1000;
 
 const bounds = ({ start, end }: Period) => ({ period_start: isoTime(start), period_end: isoTime(end) });
 

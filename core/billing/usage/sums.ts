@@ -4,7 +4,7 @@ import type { Rollup } from './store.ts';
 /** Computes the answers of `core/billing/usage/routes.ts` from roll-ups. */
 
 type SumName = 'runs' | 'calls' | 'errors' | 'duration_ms' | 'executions' | 'compute_ms' | TokenSum | 'credits_cents';
-type TokenSum = 'input_tokens' | 'output_tokens';
+type TokenSum = 'input_tokens' | 'output_tokens' | 'cache_read_tokens' | 'cache_write_tokens';
 
 export const sumOf = (rollups: readonly Rollup[], name: SumName): number =>
   rollups.reduce((sum, { totals }) => sum + (totals[name] ?? 0), 0);

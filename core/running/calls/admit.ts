@@ -3,6 +3,7 @@ import type { RateLimit } from '#core/accounts/limits/rate-limit.ts';
 import type { Json } from '#core/base/json.ts';
 import { type Payment, payFor, priceFor } from '#core/billing/credits/payment.ts';
 import type { Deps } from '#core/ports/deps.ts';
+import { checkSpace } from '#core/ports/space.ts';
 import { type NewRun, newRunOf } from '#core/runs/run.ts';
 import { RunStore } from '#core/runs/store.ts';
 import { isPrompt, type PreparedCall } from './prepare.ts';
@@ -23,6 +24,8 @@ export interface Admitted {
  * one of these fails, the earlier ones are undone, except the count. Throws RATE_LIMITED, INSUFFICIENT_CREDITS.
  */
 export async function admitCall(deps: Deps, call: PreparedCall): Promise<Admitted> {
+  // Calls that no request asks for come here, too.
+  await checkSpace(deps);
   const { agent, workspace, runId, deadline } = call;
   const record = recordOf(call);
   const admission = await admit(deps, {

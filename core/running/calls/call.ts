@@ -1,3 +1,4 @@
+import { countIfRefused } from '#core/accounts/limits/check-time.ts';
 import type { RateLimit } from '#core/accounts/limits/rate-limit.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { Trace } from '#core/runs/trace.ts';
@@ -19,11 +20,14 @@ export interface StartedCall {
  * Takes a call through its steps. The first one, `target.ts`, is the caller's: requests, schedules and replays find their
  * version in different ways.
  *
- * Throws what {@link prepareCall} and {@link admitCall} throw; then there is no run.
+ * Throws what {@link prepareCall} and {@link admitCall} throw, and RATE_LIMITED for a workspace that was refused too
+ * often; then there is no run.
  */
 export async function startCall(deps: Deps, call: Call): Promise<StartedCall> {
-  const prepared = await prepareCall(deps, call);
-  const admitted = await admitCall(deps, prepared);
+  const [prepared, admitted] = await countIfRefused(deps, call.workspace, async () => {
+    const checked = await prepareCall(deps, call);
+    return [checked, await admitCall(deps, checked)] as const;
+  });
   return {
     rateLimit: admitted.rateLimit,
     async finish(emit) {

@@ -45,7 +45,7 @@ export async function finishCall(
   if (!isRecorded) throw await recordedError(runs, record.id);
   if (result.error) throw result.error;
   const { executionMs, stdout, stderr, usage } = result;
-  const warnings = [...inputWarnings, ...result.warnings, ...(await checkOutput(agent, output))];
+  const warnings = [...inputWarnings, ...result.warnings, ...(await checkOutput(deps, workspace, agent, result))];
   return { data: output, warnings, executionMs, stdout, stderr, usage };
 }
 
@@ -57,6 +57,8 @@ const endOf = (result: EngineResult): Omit<RunResult, 'input' | 'output' | 'trac
   executionMs: result.executionMs,
   inputTokens: result.usage?.input_tokens,
   outputTokens: result.usage?.output_tokens,
+  cacheReadTokens: result.usage?.cache_read_tokens,
+  cacheWriteTokens: result.usage?.cache_write_tokens,
   llmProvider: result.model?.provider,
   llmModel: result.model?.model,
   costUsd: result.costUsd,

@@ -1,3 +1,4 @@
+import { countIfRefused } from '#core/accounts/limits/check-time.ts';
 import { rateLimitHeaders } from '#core/accounts/limits/rate-limit.ts';
 import type { Handlers, Outgoing } from '#core/http/route.ts';
 import type { Deps } from '#core/ports/deps.ts';
@@ -15,7 +16,7 @@ type Answer = Outgoing<CallRoute>;
 
 export const callHandlers = (deps: Deps): Handlers<typeof callRoutes> => ({
   async callAgent(incoming) {
-    const call = await readCall(deps, incoming);
+    const call = await countIfRefused(deps, incoming.caller.workspace, () => readCall(deps, incoming));
     const key = incoming.headers['idempotency-key'];
     return key === undefined ? answerCall(deps, incoming, call) : answerOnce(deps, incoming, call, key);
   },
@@ -47,7 +48,7 @@ async function answerOnce(deps: Deps, incoming: CallRequest, call: Call, key: st
 
 /** Makes the call, and answers as the client wants it. `keep` stores the answer for retries. */
 async function answerCall(deps: Deps, incoming: CallRequest, call: Call, keep?: Keep): Promise<Answer> {
-  const started = await startCall(deps, call);
+  const started = await startAndCount(deps, incoming, call);
   const { responseHeaders } = incoming;
   responseHeaders['x-run-id'] = call.runId;
   responseHeaders['x-platform-run-id'] = call.runId;
@@ -56,6 +57,12 @@ async function answerCall(deps: Deps, incoming: CallRequest, call: Call, keep?: 
   if (wantsEvents(incoming)) return answerWithEvents(deps, incoming, call, { started, keep });
   return answerAtEnd(deps, incoming, call, { started, keep });
 }
+
+/** A refused call counts for the workspace of the caller, too, if it acts in another one: that may have no time left to count. */
+const startAndCount = (deps: Deps, { caller }: CallRequest, call: Call): Promise<StartedCall> =>
+  caller.workspace.id === call.workspace.id
+    ? startCall(deps, call)
+    : countIfRefused(deps, caller.workspace, () => startCall(deps, call));
 
 const wantsEvents = ({ headers }: CallRequest): boolean => /\btext\/event-stream\b/i.test(headers.accept ?? '');
 const wantsNoWait = ({ headers }: CallRequest): boolean => /\brespond-async\b/i.test(headers.prefer ?? '');

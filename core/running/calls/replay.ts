@@ -5,7 +5,6 @@ import { PlatformError } from '#core/base/errors.ts';
 import type { Json } from '#core/base/json.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { RunStore } from '#core/runs/store.ts';
-import { UPLOAD_FOLDER } from '../input/call-input.ts';
 import { topOfChain } from '../sub-calls/lineage.ts';
 import { finishInBackground, startCall } from './call.ts';
 import { actingWorkspace } from './target.ts';
@@ -49,9 +48,13 @@ export async function replayRun(
   return run.id;
 }
 
+/** Whether the input lists files of its call, as those of programs and loops do, with their paths, and those of prompts. */
 const hasFiles = ({ files }: { readonly [member: string]: Json }): boolean =>
   Array.isArray(files) &&
-  files.some((file) => String((file as { path?: unknown } | null)?.path).startsWith(`${UPLOAD_FOLDER}/`));
+  files.some((file) => {
+    const { original_name, content_type, size_bytes } = (file ?? {}) as { [member: string]: Json };
+    return typeof original_name === 'string' && typeof content_type === 'string' && Number.isInteger(size_bytes);
+  });
 
 /** Whether `SecretMask` replaced a value: the agent would get the mask instead of it. */
 const holdsMasked = (input: Json): boolean => /\[secret [A-Z][A-Z0-9_]*\]/.test(JSON.stringify(input));

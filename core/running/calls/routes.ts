@@ -1,4 +1,5 @@
 import * as z from 'zod';
+import { flag } from '#core/http/flag.ts';
 import { defineRoutes, raw } from '#core/http/route.ts';
 
 const warning = z.object({
@@ -7,7 +8,19 @@ const warning = z.object({
   message: z.string(),
 });
 
-const usage = z.object({ input_tokens: z.int(), output_tokens: z.int() });
+const usage = z.object({
+  input_tokens: z.int(),
+  output_tokens: z.int(),
+  cache_read_tokens: z.int().optional(),
+  cache_write_tokens: z.int().optional(),
+});
+
+/** Media type of a body that names an upload with the input. */
+export const UPLOADED_JSON = 'application/vnd.platform.upload+json';
+/** Generated clients name it by its title. */
+export const uploadedJson = z
+  .strictObject({ upload_id: z.string().describe('As `POST /uploads` answers it.') })
+  .meta({ title: 'UploadedInput' });
 
 export const callRoutes = defineRoutes([
   {
@@ -40,7 +53,7 @@ export const callRoutes = defineRoutes([
     admits: true,
     stream: true,
     request: {
-      query: z.object({ verbose: z.stringbool().default(false).describe('Also answer what the agent printed.') }),
+      query: z.object({ verbose: flag.default(false).describe('Also answer what the agent printed.') }),
       headers: z.object({
         'x-platform-deadline-ms': z.coerce
           .number()
@@ -75,7 +88,14 @@ export const callRoutes = defineRoutes([
           .optional()
           .describe('`respond-async` asks for an answer at once, with the address of the run (RFC 7240).'),
       }),
-      body: raw('application/json', 'multipart/form-data', 'application/vnd.platform.upload+json'),
+      body: {
+        ...raw('application/json', 'multipart/form-data', UPLOADED_JSON),
+        shapes: {
+          'application/json': z.record(z.string(), z.unknown()),
+          [UPLOADED_JSON]: uploadedJson,
+        },
+        optional: true,
+      },
     },
     response: {
       200: z.object({

@@ -1,3 +1,4 @@
+import { fillToolCommand, validateInRun } from '#core/agents/checks/checks.ts';
 import type { Json } from '#core/base/json.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { watchForCancel } from '#core/runs/cancellation.ts';
@@ -8,9 +9,16 @@ import { runEngine } from '../engines/run-engine.ts';
 import { skillEnvironment, skillFiles } from '../skills/skill-files.ts';
 import { contextEnvironment } from '../sub-calls/run-context.ts';
 import { isPrompt, type PreparedCall } from './prepare.ts';
-import { credentialEnvironment } from './secrets.ts';
+import { ownerOfChecks } from './schema-checks.ts';
+import { secretEnvironment } from './secrets.ts';
 
-/** Runs the agent of an admitted call, until it ends or is cancelled. Never throws. */
+/** Pause before a run that found no sandbox begins again. */
+const RETRY_MS = 1000;
+
+/**
+ * Runs the agent of an admitted call, until it ends or is cancelled. A run that may begin late, and for which there was no
+ * sandbox, begins again until then. Never throws.
+ */
 export async function runAgent(
   deps: Deps,
   call: PreparedCall,
@@ -18,16 +26,20 @@ export async function runAgent(
 ): Promise<EngineResult> {
   const { runId, workspace, lineage, agent, mask, skills, issued } = call;
   const cancellation = watchForCancel(deps, workspace.id, { id: runId, parentRunId: lineage.parentRunId });
+  const owner = ownerOfChecks(agent, workspace);
   const run: EngineRun = {
     runId,
     workspaceId: workspace.id,
     agent,
-    input: call.input,
+    validate: (schema, value) => validateInRun(deps, owner, schema, value),
+    fillCommand: (command, values) => fillToolCommand(deps, owner, command, values),
+    input: { ...call.input, document: call.document },
+    promptFiles: call.promptFiles,
     skills,
     models: call.models,
     isStrict: issued?.context.isStrict ?? false,
     files: isPrompt(agent) ? [] : skillFiles(skills),
-    env: sandboxEnvironment(deps, call),
+    env: {},
     mask,
     deadline: call.deadline,
     signal: cancellation.signal,
@@ -36,15 +48,32 @@ export async function runAgent(
     emit: (event) => emit?.(mask.json(event as Json) as unknown as ProgressEvent),
     trace,
   };
-  return runEngine(deps, run).finally(() => cancellation.stop());
+  const attempt = () => {
+    const deadline = Math.min(call.deadline, deps.clock.now() + call.timeoutMs);
+    return runEngine(deps, { ...run, deadline, env: sandboxEnvironment(deps, call, deadline) });
+  };
+  try {
+    let result = await attempt();
+    while (foundNoSandbox(result) && deps.clock.now() < (call.mayBeginUntil ?? 0) && !cancellation.signal.aborted) {
+      await deps.clock.sleep(RETRY_MS * (0.5 + Math.random()), cancellation.signal).catch(() => {});
+      result = await attempt();
+    }
+    return result;
+  } finally {
+    cancellation.stop();
+  }
 }
+
+/** Nothing has run: a loop whose model has been asked has spent something. */
+const foundNoSandbox = ({ error, usage }: EngineResult): boolean =>
+  error?.code === 'RATE_LIMITED' && usage === undefined;
 
 const sandboxEnvironment = (
   { gatewayUrl }: Pick<Deps, 'gatewayUrl'>,
-  { secrets, input, skills, issued, deadline }: PreparedCall,
+  { secrets, input, skills, issued }: PreparedCall,
+  deadline: number,
 ): Record<string, string> => ({
-  ...secrets,
-  ...credentialEnvironment(input.llmCredentials),
+  ...secretEnvironment(secrets, input.llmCredentials),
   ...skillEnvironment(skills),
   ...(issued && contextEnvironment(issued, { gatewayUrl, deadline })),
 });

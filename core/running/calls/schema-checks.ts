@@ -1,23 +1,38 @@
+import type { TimeOwner } from '#core/accounts/limits/check-time.ts';
+import { type CheckDeps, validate, validateInRun } from '#core/agents/checks/checks.ts';
 import type { AgentVersion } from '#core/agents/version.ts';
 import { PlatformError } from '#core/base/errors.ts';
-import type { Json } from '#core/base/json.ts';
-import type { Warning } from '../engines/engine.ts';
+import type { Workspace } from '#core/base/workspace.ts';
+import type { EngineResult, Warning } from '../engines/engine.ts';
 import type { CallInput } from '../input/call-input.ts';
 
-/** Loaded when needed: the cold start of an agent without schemas does not wait for ajv. */
-const loadValidation = () => import('#core/agents/manifest/schema-validation.ts');
-
-/** Checks the input against the agent's schema. Returns warnings about deprecated fields. Throws INVALID_INPUT. */
-export async function checkInput(agent: AgentVersion, input: CallInput): Promise<Warning[]> {
+/**
+ * Checks `document`, the input with the schema's defaults, against the agent's schema, in the time of `workspace`. Returns
+ * warnings about deprecated fields that the caller sent. Throws INVALID_INPUT, RATE_LIMITED.
+ */
+export async function checkInput(
+  deps: CheckDeps,
+  {
+    agent,
+    input,
+    workspace,
+  }: { readonly agent: AgentVersion; readonly input: CallInput; readonly workspace: Workspace },
+  document: CallInput['document'],
+): Promise<Warning[]> {
   const schema = agent.definition.input_schema;
   if (schema === null) return [];
-  if (input.isMultipart) {
+  const isPrompt = agent.definition.execution_engine === 'direct_llm';
+  if (input.isMultipart && !isPrompt) {
     return [
       { code: 'VALIDATION_SKIPPED', message: 'The input schema is applied to JSON bodies, not to uploaded files.' },
     ];
   }
-  const { validateAgainst } = await loadValidation();
-  const problems = validateAgainst(schema, input.document);
+  const problems = await validate(
+    deps,
+    workspace,
+    schema,
+    input.isMultipart ? asDescribed(schema, document) : document,
+  );
   if (problems.length > 0) {
     const text = problems.map(({ field, message }) => (field === '' ? message : `${field}: ${message}`)).join('; ');
     throw new PlatformError('INVALID_INPUT', `The input does not match the agent's input schema: ${text}`);
@@ -32,12 +47,34 @@ export async function checkInput(agent: AgentVersion, input: CallInput): Promise
     }));
 }
 
+/** Without the list of files, unless the schema describes it. */
+function asDescribed(
+  schema: Readonly<Record<string, unknown>>,
+  document: CallInput['document'],
+): CallInput['document'] {
+  if (Object.hasOwn((schema.properties as object | undefined) ?? {}, 'files')) return document;
+  const { files, ...rest } = document;
+  return rest;
+}
+
+/**
+ * Whose time checks of a run take: what the author wrote decides how long they last. In runs of other workspaces it is a time of
+ * its own, so that strangers do not use up the author's (`docs/interface/limits.md#checks`).
+ */
+export const ownerOfChecks = (agent: AgentVersion, workspace: Workspace): TimeOwner =>
+  agent.workspaceId === workspace.id ? workspace : { id: `${agent.workspaceId}#others`, slug: agent.orgSlug };
+
 /** Returns a warning for each way in which the output does not match the agent's schema. */
-export async function checkOutput(agent: AgentVersion, output: Json): Promise<Warning[]> {
+export async function checkOutput(
+  deps: CheckDeps,
+  workspace: Workspace,
+  agent: AgentVersion,
+  { data = null, dataProblems }: Pick<EngineResult, 'data' | 'dataProblems'>,
+): Promise<Warning[]> {
   const schema = agent.definition.output_schema;
   if (schema === null) return [];
-  const { validateAgainst } = await loadValidation();
-  return validateAgainst(schema, output).map(({ field, message }) => ({
+  const problems = dataProblems ?? (await validateInRun(deps, ownerOfChecks(agent, workspace), schema, data));
+  return problems.map(({ field, message }) => ({
     code: 'VALIDATION_SKIPPED',
     ...(field !== '' && { field }),
     message: `The output does not match the agent's output schema: ${message}`,

@@ -1,8 +1,10 @@
+import { grantedSecrets } from '#core/accounts/grants/rights.ts';
 import { SecretStore } from '#core/accounts/secrets/store.ts';
 import type { AgentVersion } from '#core/agents/version.ts';
+import type { ForeignAgent } from '#core/base/caller.ts';
 import { PlatformError } from '#core/base/errors.ts';
 import type { ModelChoice } from '#core/models/choose.ts';
-import { secretNames } from '#core/models/providers.ts';
+import { ADDRESS_SECRETS, HOSTED_PROVIDERS, KEY_SECRETS, secretNames } from '#core/models/providers.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import type { LlmProvider } from '#core/ports/llm.ts';
 import { SecretMask } from '#core/runs/masking.ts';
@@ -10,24 +12,76 @@ import type { LlmCredentials } from '../input/call-input.ts';
 
 type Secrets = Readonly<Record<string, string>>;
 
+/** Whose secrets a run gets. */
+interface SecretSource {
+  /** The workspace that pays. */
+  readonly workspaceId: string;
+  /** The agents of other workspaces in the run's chain, its own included. */
+  readonly foreign: readonly ForeignAgent[];
+}
+
 /**
- * The secrets that the agent declares, by name, and no others of the workspace (`docs/interface/sandbox.md#variables`).
- * A program that names its providers also gets their keys; loops and prompts never do. Throws MISSING_SECRETS if a
- * required one is absent.
+ * The names of the secrets that an agent declares, each once (`docs/interface/sandbox.md#variables`). A program that names
+ * its providers also gets their keys; loops and prompts never do.
  */
-export async function declaredSecrets(deps: Deps, { definition }: AgentVersion, workspaceId: string): Promise<Secrets> {
+export function declaredNames({ definition }: AgentVersion): string[] {
   const { required_secrets: required, optional_secrets: optional, supported_providers: providers } = definition;
   const isProgram = definition.execution_engine === 'code_runtime';
   const providerKeys = isProgram && !providers.includes('any') ? secretNames(providers as LlmProvider[]) : [];
-  const values = await new SecretStore(deps, workspaceId).values([...required, ...optional, ...providerKeys]);
-  const missing = required.filter((name) => !(name in values));
-  if (missing.length > 0) {
-    // Clients read the names between "not found in workspace: " and the full stop (docs/interface/errors.md#codes).
-    throw new PlatformError('MISSING_SECRETS', `Secrets not found in workspace: ${missing.join(', ')}.`, {
-      hint: 'Add them with PUT /workspaces/{id}/secrets.',
+  return [...new Set([...required, ...optional, ...providerKeys])];
+}
+
+/**
+ * The secrets that the agent declares, by name, and no others of the workspace; for agents of other workspaces those that
+ * were granted (`docs/interface/grants.md#secrets`). Throws MISSING_SECRETS if a required one is absent.
+ */
+export async function declaredSecrets(
+  deps: Deps,
+  agent: AgentVersion,
+  { workspaceId, foreign }: SecretSource,
+): Promise<Secrets> {
+  const { granted, requestsFor } = await grantedSecrets(deps, workspaceId, foreign, declaredNames(agent));
+  const values = await new SecretStore(deps, workspaceId).values([...granted, ...addressNames(granted)]);
+  const missing = agent.definition.required_secrets.filter((name) => !(name in values));
+  if (missing.length > 0)
+    throw missingSecrets(missing, {
+      requests: requestsFor(missing),
+      isAbsent: missing.some((name) => granted.includes(name)),
     });
-  }
   return values;
+}
+
+/** The secrets with the addresses that provider keys of these names are for: a key goes nowhere else. */
+const addressNames = (names: readonly string[]): string[] =>
+  HOSTED_PROVIDERS.filter((provider) => names.includes(KEY_SECRETS[provider])).map(
+    (provider) => ADDRESS_SECRETS[provider],
+  );
+
+/** Throws MISSING_SECRETS if a required secret was not granted, whether or not there is one. */
+export async function checkGranted(deps: Pick<Deps, 'main'>, agent: AgentVersion, source: SecretSource): Promise<void> {
+  const required = agent.definition.required_secrets;
+  const { lacking, requestsFor } = await grantedSecrets(deps, source.workspaceId, source.foreign, required);
+  if (lacking.length > 0) throw missingSecrets(lacking, { requests: requestsFor(lacking), isAbsent: false });
+}
+
+/**
+ * The error for required secrets that a program would lack.
+ *
+ * @param requests Those that would grant what was not granted.
+ * @param isAbsent Whether some were granted, or need no grant, and do not exist.
+ */
+export function missingSecrets(
+  names: readonly string[],
+  { requests, isAbsent }: { readonly requests: readonly string[]; readonly isAbsent: boolean },
+): PlatformError {
+  const hints = [
+    ...(requests.length > 0 ? [`An owner of the workspace grants them: ${requests.join('; ')}`] : []),
+    ...(isAbsent ? ['Add them with PUT /workspaces/{id}/secrets.'] : []),
+  ];
+  // Clients read the names between "not found in workspace: " and the full stop (docs/interface/errors.md#codes).
+  return new PlatformError('MISSING_SECRETS', `Secrets not found in workspace: ${names.join(', ')}.`, {
+    hint: hints.join(' '),
+  });
 }
 
 /** Masks every secret that the run could print: its own, the caller's provider key, the models' keys, its service key. */
@@ -49,10 +103,16 @@ export const maskFor = ({
     ...(serviceKey !== undefined && { PLATFORM_SERVICE_KEY: serviceKey }),
   });
 
-/** Variables of a sandbox with the caller's choice of provider and model, and the caller's key. */
-export function credentialEnvironment(credentials: LlmCredentials | undefined): Secrets {
+/**
+ * Variables of a sandbox with the secrets, and the caller's choice of provider and model, and the caller's key. The address
+ * of the workspace's own key is none for the caller's.
+ */
+export function secretEnvironment(secrets: Secrets, credentials: LlmCredentials | undefined): Secrets {
   const { api_key, provider, model } = credentials ?? {};
+  const hasOwnKey = (name: string) =>
+    api_key && provider && provider !== 'ollama' && name === ADDRESS_SECRETS[provider];
   return {
+    ...Object.fromEntries(Object.entries(secrets).filter(([name]) => !hasOwnKey(name))),
     ...(provider && { LLM_PROVIDER: provider }),
     ...(model && { LLM_MODEL: model }),
     ...(provider && api_key && { [`${provider.toUpperCase()}_API_KEY`]: api_key }),

@@ -1,82 +1,141 @@
-import type { AgentDefinition } from '#core/agents/definition.ts';
+import { constants } from 'node:os';
 import { PlatformError } from '#core/base/errors.ts';
 import { parseJsonValue } from '#core/base/json.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import type { ExecOutcome } from '#core/ports/sandbox.ts';
-import { type SecretMask, shortenLog } from '#core/runs/masking.ts';
+import { type SecretMask, shortenLog, shortenTo } from '#core/runs/masking.ts';
 import type { EngineResult, EngineRun } from './engine.ts';
+import { failureLine } from './program/failure-line.ts';
+import { startProblem } from './program/start-problem.ts';
+import { emptyOutputWarning, isServer, runningHint, type Script } from './program/unanswered.ts';
 
 /** Length of the end of stderr in error messages. */
 const STDERR_TAIL_CHARACTERS = 500;
+/** Of stderr in an error's details (`docs/interface/errors.md#error-envelope`). */
+const DETAILS_BYTES = 4 * 1024;
 /** Length of an error message that the program wrote itself. */
 const MAX_ERROR_CHARACTERS = 2000;
+
+type ProgramRun = Pick<EngineRun, 'mask' | 'deadline' | 'agent' | 'runId' | 'workspaceId'>;
+
+/** A command that has ended. */
+interface EndedCommand {
+  /** The shell line. */
+  readonly command: string;
+  readonly outcome: ExecOutcome;
+  /** The file that it starts, where that explains the outcome. */
+  readonly script: Script | undefined;
+}
+
+/** Its output as text, stderr masked. */
+interface Printed {
+  readonly stdout: string;
+  readonly stderr: string;
+}
 
 /** What the exit of a program and its output mean, masked. */
 export function resultOfProgram(
   config: Pick<Deps['config'], 'sandboxMemoryBytes'>,
-  { mask, deadline, agent }: Pick<EngineRun, 'mask' | 'deadline' | 'agent'>,
-  outcome: ExecOutcome,
+  run: ProgramRun,
+  ended: EndedCommand,
 ): EngineResult {
-  const { exit } = outcome;
-  const printed = Buffer.from(outcome.stdout).toString();
-  const stderr = mask.text(Buffer.from(outcome.stderr).toString());
+  const { mask } = run;
+  const { exit, stdout, stderr } = ended.outcome;
+  const printed = { stdout: Buffer.from(stdout).toString(), stderr: mask.text(Buffer.from(stderr).toString()) };
   const kept = {
     warnings: [],
-    stdout: shortenLog(mask.text(printed)),
-    stderr: shortenLog(stderr),
+    stdout: shortenLog(mask.text(printed.stdout)),
+    stderr: shortenLog(printed.stderr),
     exitCode: exit.exitCode,
     executionMs: Math.round(exit.durationMs),
   };
+  if (exit.reason === 'exited' && exit.exitCode === 0) return { ...kept, ...readOutput(printed.stdout, run, ended) };
+  return { ...kept, error: errorOf(config, run, ended, printed) };
+}
+
+function errorOf(
+  config: Pick<Deps['config'], 'sandboxMemoryBytes'>,
+  run: ProgramRun,
+  ended: EndedCommand,
+  printed: Printed,
+): PlatformError {
+  const { exit } = ended.outcome;
+  const failure = (message: string) => programError(message, run, exit.exitCode, printed);
   switch (exit.reason) {
     case 'timeout':
     case 'aborted':
-      return { ...kept, error: timeoutError(agent.definition, deadline) };
+      return timeoutError(run, printed);
     case 'output_limit':
-      return { ...kept, error: programError('The agent printed more than 10 MB and was stopped.', stderr) };
+      return failure('The agent printed more than 10 MB and was stopped.');
     case 'memory_limit': {
       const limit = Math.floor(config.sandboxMemoryBytes / 1024 ** 2);
-      return {
-        ...kept,
-        error: programError(`The agent used more than ${limit} MB of memory and was stopped.`, stderr),
-      };
+      return failure(`The agent used more than ${limit} MB of memory and was stopped.`);
     }
     case 'sandbox_lost':
-      return { ...kept, error: new PlatformError('INTERNAL_ERROR', 'the sandbox was lost') };
+      return new PlatformError('INTERNAL_ERROR', 'the sandbox was lost');
     case 'exited':
-      if (exit.exitCode === 0) return { ...kept, ...readOutput(printed, mask) };
-      return { ...kept, error: programError(exitMessage(printed, exit.exitCode, mask), stderr) };
+      return failure(ownMessage(printed.stdout, run.mask) ?? run.mask.text(exitMessage(ended, printed.stderr)));
   }
 }
 
-function timeoutError({ timeout_seconds: own }: AgentDefinition, deadline: number): PlatformError {
+function timeoutError(run: ProgramRun, printed: Printed): PlatformError {
+  const { timeout_seconds: own } = run.agent.definition;
   const limit =
     own > 0 ? ` (timeout_seconds is ${own}; the caller's deadline and the platform's limit count, too)` : '';
+  const isServing = isServer(printed.stderr) || isServer(printed.stdout);
   return new PlatformError(
     'TIMEOUT',
-    `The agent was still running at its deadline, ${new Date(deadline).toISOString()}, and was stopped${limit}.`,
+    `The agent was still running at its deadline, ${new Date(run.deadline).toISOString()}, and was stopped${limit}.`,
+    {
+      hint: runningHint(isServing),
+      details: detailsOf(run, printed),
+      ...(isServing && { is_retryable: false }),
+    },
   );
 }
 
-function programError(message: string, stderr: string): PlatformError {
-  const tail = stderr.trim().slice(-STDERR_TAIL_CHARACTERS);
+function programError(message: string, run: ProgramRun, exitCode: number, printed: Printed): PlatformError {
+  const tail = printed.stderr.trim().slice(-STDERR_TAIL_CHARACTERS);
   return new PlatformError('SANDBOX_ERROR', message, {
     category: 'code_error',
     user_message: message,
     ...(tail !== '' && { stderr_tail: tail }),
+    details: { exit_code: exitCode, ...detailsOf(run, printed) },
   });
 }
 
-/** The member `error` of the JSON that the program printed, or a message with its exit code. */
-function exitMessage(printed: string, exitCode: number, mask: SecretMask): string {
-  const { error } = (parseJsonValue(printed) ?? {}) as { error?: unknown };
-  return typeof error === 'string' && error !== ''
-    ? mask.text(error).slice(0, MAX_ERROR_CHARACTERS)
-    : `The agent ended with status ${exitCode}.`;
+function detailsOf({ workspaceId, runId }: ProgramRun, { stderr }: Printed) {
+  const log = `/workspaces/${workspaceId}/runs/${runId}/logs`;
+  return stderr.trim() === '' ? { log } : { stderr: shortenTo(DETAILS_BYTES, stderr), log };
 }
 
-/** The JSON value that a program printed. Other text becomes `{"result": text}`, with a warning. */
-function readOutput(printed: string, mask: SecretMask): Pick<EngineResult, 'data' | 'warnings'> {
-  if (printed.trim() === '') return { data: {}, warnings: [] };
+/** The member `error` of the JSON that the program printed. */
+function ownMessage(printed: string, mask: SecretMask): string | undefined {
+  const { error } = (parseJsonValue(printed) ?? {}) as { error?: unknown };
+  return typeof error === 'string' && error !== '' ? mask.text(error).slice(0, MAX_ERROR_CHARACTERS) : undefined;
+}
+
+/** The exit code with its cause: why the program did not start, or the exception that ended it. */
+function exitMessage({ command, outcome, script }: EndedCommand, stderr: string): string {
+  const { exitCode } = outcome.exit;
+  const cause = startProblem({ command, exitCode, stderr, script: script?.text }) ?? failureLine(stderr);
+  const status = `The agent ended with status ${exitCode}${signalOf(exitCode)}`;
+  return cause === undefined ? `${status}.` : `${status}: ${cause}`;
+}
+
+/** Shells report a signal as 128 and its number. */
+function signalOf(exitCode: number): string {
+  const name = Object.entries(constants.signals).find(([, number]) => number === exitCode - 128)?.[0];
+  return name === undefined ? '' : ` (${name})`;
+}
+
+/** The JSON value that a program printed. Other text becomes `{"result": text}`, nothing `{}`, each with a warning. */
+function readOutput(
+  printed: string,
+  { mask }: ProgramRun,
+  { script }: EndedCommand,
+): Pick<EngineResult, 'data' | 'warnings'> {
+  if (printed.trim() === '') return { data: {}, warnings: [emptyOutputWarning(script)] };
   const value = parseJsonValue(printed);
   if (value !== undefined) return { data: mask.json(value), warnings: [] };
   return {

@@ -5,6 +5,7 @@ import type { ExecOutcome, ExecRequest, SandboxSession } from '#core/ports/sandb
 import { LiveMask } from '#core/runs/masking.ts';
 import { resultOfProgram } from './code-result.ts';
 import type { EngineResult, EngineRun } from './engine.ts';
+import { scriptToExplain } from './program/script.ts';
 import { openRunSandbox } from './run-sandbox.ts';
 
 /** Limit of one run's live output. The run's log has its own limit. */
@@ -21,14 +22,16 @@ export async function runCode(deps: Deps, run: EngineRun): Promise<EngineResult>
   try {
     const timeoutMs = run.deadline - deps.clock.now();
     if (timeoutMs <= 0) throw new PlatformError('TIMEOUT', 'The deadline passed before the agent could be started.');
+    const command = entrypointCommand(agent.definition, agent.bundle!.entrypoint);
     const outcome = await execLive(session, run, {
-      command: entrypointCommand(agent.definition, agent.bundle!.entrypoint),
+      command,
       stdin: Buffer.from(JSON.stringify(input.document)),
       timeoutMs,
       signal: run.signal,
     });
     run.signal.throwIfAborted();
-    const result = resultOfProgram(deps.config, run, outcome);
+    const script = await scriptToExplain(session, command, outcome);
+    const result = resultOfProgram(deps.config, run, { command, outcome, script });
     run.emit({ type: 'done', exit_code: outcome.exit.exitCode, execution_time_ms: result.executionMs });
     return result;
   } finally {

@@ -1,45 +1,38 @@
 import { isPlatformError, PlatformError } from '#core/base/errors.ts';
-import { PROVIDER_NAMES } from '#core/models/providers.ts';
-import { type AskDeps, askModels } from './ask-model.ts';
+import type { LlmMessage, LlmRequest } from '#core/ports/llm.ts';
 import type { EngineResult, EngineRun } from './engine.ts';
-import { renderPrompt } from './prompt.ts';
-import { outputOfReply } from './reply.ts';
-import { spendingOf } from './spending.ts';
-import { type StopSignal, stopSignal } from './stop-signal.ts';
-
-/** See `docs/interface/prompts.md#output-limit`. */
-const MAX_OUTPUT_TOKENS = 4096;
-/** For providers that count the model's reasoning as output. */
-const MAX_OUTPUT_TOKENS_WITH_REASONING = 16_384;
+import { type AskDeps, ModelCalls } from './model-calls.ts';
+import { correctionOf, isBetter, isRepairable, repairDeadline, tracedProblems } from './output-repair.ts';
+import { objectSchema, saysForm } from './output-schema.ts';
+import { type PromptMessage, renderPrompt } from './prompt.ts';
+import { promptCacheOf } from './repeated-prompts.ts';
+import { type ReadReply, readReply } from './reply.ts';
+import { type RoomyAnswer, RoomyModels } from './roomy-models.ts';
+import { stopSignal } from './stop-signal.ts';
 
 /**
- * Runs a prompt agent: one message to a model, its reply as JSON (`docs/interface/prompts.md`). If a provider limits
- * its rate, the next of `run.models` is asked. Throws MISSING_INPUT_FIELDS, and the reason of `run.signal` once that is
- * aborted; other failures are in the result.
+ * Runs a prompt agent: one message to a model, its reply as JSON (`docs/interface/prompts.md`). An answer that does not match
+ * the agent's schema is asked for once more. Throws MISSING_INPUT_FIELDS; other failures are in the result, with what was
+ * spent until then.
  */
 export async function runPrompt(deps: AskDeps, run: EngineRun): Promise<EngineResult> {
   const startedAt = deps.clock.now();
-  const text = renderPrompt(run.skills, run.agent.definition.prompt ?? '', run.input.document);
+  const message = renderPrompt(run.skills, run.agent.definition.prompt ?? '', run.input.document, run.promptFiles);
   const stop = stopSignal(deps.clock, run, 'The model had not answered');
+  const calls = new ModelCalls(deps, run);
+  const prompt = new Prompt(deps, run, calls, message);
   try {
-    const outcome = await askOnce(deps, run, text, stop);
-    const result = withoutProgram(outcome, deps.clock.now() - startedAt);
-    if (result.error === undefined) {
-      run.emit({ type: 'done', usage: result.usage, execution_time_ms: result.executionMs });
-    }
+    const { isJson, ...output } = await prompt.answer(startedAt, stop.signal);
+    const result = withoutProgram({ ...output, ...calls.spending }, deps.clock.now() - startedAt);
+    run.emit({ type: 'done', usage: result.usage, execution_time_ms: result.executionMs });
     return result;
-  } catch (error) {
-    run.signal.throwIfAborted();
+  } catch (cause) {
+    const error = stop.signal.aborted ? stop.signal.reason : cause;
     if (!isPlatformError(error)) throw error;
-    const { provider, model } = run.models[0]!;
-    return withoutProgram(
-      {
-        warnings: [],
-        error: new PlatformError(error.code, run.mask.text(error.message), error.extra),
-        model: { provider, model },
-      },
-      deps.clock.now() - startedAt,
-    );
+    const failed = new PlatformError(error.code, run.mask.text(error.message), error.extra);
+    const { model, ...spent } = calls.spending;
+    const hasSpent = spent.usage.input_tokens > 0;
+    return withoutProgram({ warnings: [], error: failed, model, ...(hasSpent && spent) }, deps.clock.now() - startedAt);
   } finally {
     stop.release();
   }
@@ -55,23 +48,74 @@ const withoutProgram = (outcome: ModelOutcome, executionMs: number): EngineResul
   ...outcome,
 });
 
-async function askOnce(deps: AskDeps, run: EngineRun, text: string, stop: StopSignal): Promise<ModelOutcome> {
-  const { choice, answer } = await askModels(deps, run, run.models, ({ provider }) => ({
-    messages: [{ role: 'user', text }],
-    maxOutputTokens: provider === 'anthropic' ? MAX_OUTPUT_TOKENS : MAX_OUTPUT_TOKENS_WITH_REASONING,
-    json: wantsJsonMode(run, text),
-    signal: stop.signal,
-  }));
-  const spending = spendingOf(choice, answer.usage);
-  if (answer.finishReason === 'content_filter') {
-    const message = `The model of ${PROVIDER_NAMES[choice.provider]} declined to answer.`;
-    return { warnings: [], error: new PlatformError('LLM_ERROR', message), ...spending };
+type Asked = Pick<LlmRequest, 'json' | 'outputSchema' | 'cache'>;
+
+class Prompt {
+  readonly #deps: AskDeps;
+  readonly #run: EngineRun;
+  readonly #roomy: RoomyModels;
+  readonly #message: PromptMessage;
+  /** The same in every request of the run. */
+  readonly #asked: Asked;
+
+  constructor(deps: AskDeps, run: EngineRun, calls: ModelCalls, message: PromptMessage) {
+    this.#deps = deps;
+    this.#run = run;
+    this.#roomy = new RoomyModels(deps, run, calls);
+    this.#message = message;
+    this.#asked = { ...formOf(run, message), cache: promptCacheOf(deps.clock, run, message) };
   }
-  return { ...outputOfReply(run, answer), ...spending };
+
+  async answer(startedAt: number, signal: AbortSignal): Promise<ReadReply> {
+    const question = { ...this.#asked, messages: [this.#message] };
+    const asked = await this.#roomy.ask(this.#run.models, () => question, { signal });
+    const first = await readReply(this.#run, asked.answer);
+    const deadline = repairDeadline(this.#run, startedAt, this.#deps.clock.now());
+    if (!isRepairable(first) || deadline === undefined) return first;
+    const second = await this.#corrected(asked, first, deadline);
+    const { provider, model } = asked.choice;
+    this.#run.trace.add({
+      event_type: 'output_repair',
+      payload: { problems: tracedProblems(first, this.#run.mask), ok: second?.dataProblems?.length === 0 },
+      provider,
+      model,
+    });
+    return second !== undefined && isBetter(second, first) ? second : first;
+  }
+
+  /** The answer to a first one that does not match; `undefined` if the provider fails: then the first one stands. */
+  async #corrected(
+    { choice, answer }: RoomyAnswer,
+    first: ReadReply,
+    deadline: number,
+  ): Promise<ReadReply | undefined> {
+    const { emit, signal } = this.#run;
+    emit({ type: 'retry', turn: 1, attempt: 2, reason: 'VALIDATION_SKIPPED', wait_ms: 0, discard_text: true });
+    const messages: LlmMessage[] = [
+      this.#message,
+      // Providers refuse an empty message.
+      ...(answer.text === '' ? [] : [answer.message]),
+      { role: 'user', text: correctionOf(first) },
+    ];
+    const stop = stopSignal(this.#deps.clock, { deadline, signal }, 'The model had not corrected its answer');
+    try {
+      const question = { ...this.#asked, messages };
+      const asked = await this.#roomy.ask([choice], () => question, { signal: stop.signal, isUnseen: true });
+      return await readReply(this.#run, asked.answer);
+    } catch (error) {
+      signal.throwIfAborted();
+      if (!stop.signal.aborted && !isPlatformError(error)) throw error;
+      return undefined;
+    } finally {
+      stop.release();
+    }
+  }
 }
 
-/** Providers accept JSON mode only for objects, and only if the prompt mentions JSON. */
-function wantsJsonMode({ agent }: EngineRun, text: string): boolean {
+/** A schema that says nothing of the form leaves it to the prompt. Then JSON mode is for objects, and needs the word. */
+function formOf({ agent }: EngineRun, { shared = '', text }: PromptMessage): Omit<Asked, 'cache'> {
   const schema = agent.definition.output_schema;
-  return schema !== null && (schema.type ?? 'object') === 'object' && /json/i.test(text);
+  if (schema === null) return {};
+  if (saysForm(schema)) return { outputSchema: objectSchema(schema) };
+  return { json: (schema.type ?? 'object') === 'object' && (/json/i.test(text) || /json/i.test(shared)) };
 }

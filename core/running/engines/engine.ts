@@ -1,3 +1,4 @@
+import type { FieldError } from '#core/agents/manifest/field-error.ts';
 import type { AgentVersion } from '#core/agents/version.ts';
 import type { PlatformError } from '#core/base/errors.ts';
 import type { Json } from '#core/base/json.ts';
@@ -5,6 +6,7 @@ import type { ModelChoice } from '#core/models/choose.ts';
 import type { SecretMask } from '#core/runs/masking.ts';
 import type { Trace } from '#core/runs/trace.ts';
 import type { CallInput } from '../input/call-input.ts';
+import type { PromptFiles } from '../input/prompt-input.ts';
 import type { Skill } from '../skills/skills.ts';
 import type { ProgressEvent, TokenUsage } from './progress.ts';
 
@@ -14,10 +16,19 @@ export interface EngineRun {
   /** Owns the run, provides its secrets and pays for it. */
   readonly workspaceId: string;
   readonly agent: AgentVersion;
+  /** Places where a value does not match a schema of the agent, each as text for the model. */
+  readonly validate: (schema: Readonly<Record<string, unknown>>, value: Json) => Promise<readonly FieldError[]>;
+  /** The command of a tool of the agent with a model's values; `problem` is for the model. */
+  readonly fillCommand: (
+    command: string,
+    values: Readonly<Record<string, Json>>,
+  ) => Promise<{ readonly command: string } | { readonly problem: string }>;
   readonly input: CallInput;
+  /** What a prompt gets of the files of its call beside the input. */
+  readonly promptFiles?: PromptFiles;
   /** In the order in which the model gets them. */
   readonly skills: readonly Skill[];
-  /** Models in order of preference; the next one is for the case that a provider refuses. Empty for programs. */
+  /** Models in order of preference; the next one is for the case that a provider fails. Empty for programs. */
   readonly models: readonly ModelChoice[];
   /** Whether the agent, or one above it in the chain of calls, is in strict mode. */
   readonly isStrict: boolean;
@@ -34,7 +45,7 @@ export interface EngineRun {
   readonly signal: AbortSignal;
   /** Sends an event to the client that watches the run. Secrets in it are masked on the way. */
   readonly emit: (event: ProgressEvent) => void;
-  /** Whether a client watches: otherwise the model answers without streaming, which costs less. */
+  /** Whether a client watches: otherwise the model answers a prompt without streaming, which costs less. */
   readonly isWatched?: boolean;
   readonly trace: Trace;
 }
@@ -42,6 +53,8 @@ export interface EngineRun {
 /** How a run ended: with `error` or with `data`. Secrets are masked. */
 export interface EngineResult {
   readonly data?: Json;
+  /** Places where `data` does not match the agent's schema, if the engine has checked it. */
+  readonly dataProblems?: readonly FieldError[];
   readonly warnings: Warning[];
   readonly error?: PlatformError;
   readonly stdout: string;
@@ -49,7 +62,7 @@ export interface EngineResult {
   /** Exit code of the program; null for other engines. */
   readonly exitCode: number | null;
   readonly executionMs: number;
-  /** Sum of all turns, also of a failed run; absent for programs. */
+  /** Sum of all requests, also of a failed run; absent for programs. */
   readonly usage?: TokenUsage;
   /** The model that was used last. */
   readonly model?: Pick<ModelChoice, 'provider' | 'model'>;

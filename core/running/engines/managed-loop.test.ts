@@ -2,6 +2,10 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest';
+import type { LoopLimits } from '#core/agents/definition.ts';
+import { fillCommand } from '#core/agents/manifest/fill-command.ts';
+import { validateAgainst } from '#core/agents/manifest/schema-validation.ts';
+import { placesIn } from '#core/agents/manifest/tool-command.ts';
 import type { AgentVersion } from '#core/agents/version.ts';
 import { PlatformError } from '#core/base/errors.ts';
 import type { ModelChoice } from '#core/models/choose.ts';
@@ -36,7 +40,7 @@ afterAll(async () => {
   rmSync(folder, { recursive: true, force: true });
 });
 
-type Definition = Partial<AgentVersion['definition']> & { max_turns?: number };
+type Definition = Partial<AgentVersion['definition']> & Partial<LoopLimits>;
 
 /** Sessions that are open. */
 const open = new Set<SandboxSession>();
@@ -52,7 +56,7 @@ const counted: Sandbox = {
   },
 };
 
-function prepare(change: Partial<EngineRun> = {}, { max_turns = 25, ...definition }: Definition = {}) {
+function prepare(change: Partial<EngineRun> = {}, { max_turns = 25, tools, ...definition }: Definition = {}) {
   const deps = {
     ...memoryDeps({
       anthropicUrl: `${server.url}/anthropic/v1`,
@@ -67,6 +71,8 @@ function prepare(change: Partial<EngineRun> = {}, { max_turns = 25, ...definitio
   const run: EngineRun = {
     runId: 'r',
     workspaceId: 'w',
+    validate: async (schema, value) => validateAgainst(schema, value),
+    fillCommand: async (command, values) => fillCommand(command, placesIn(command), values),
     agent: {
       definition: {
         prompt: 'Do it.',
@@ -74,7 +80,7 @@ function prepare(change: Partial<EngineRun> = {}, { max_turns = 25, ...definitio
         supported_providers: ['any'],
         custom_tools: [],
         manifest: null,
-        loop: { max_turns },
+        loop: { max_turns, tools },
         ...definition,
       },
     } as unknown as AgentVersion,
@@ -99,8 +105,11 @@ const bash = (command: string): ScriptedToolCall => call('bash', { command });
 const submit = (result: unknown = 'done'): ScriptedTurn => ({ toolCalls: [call('submit_result', { result })] });
 
 /** The results of tools in the last request to the model. */
-function lastResults(): { text: string; isError: boolean }[] {
-  const { content } = server.requests.at(-1)!.body.messages.at(-1);
+const lastResults = () => resultsIn(server.requests.length - 1);
+
+/** The results of tools in the last message of a request, counted from 0. */
+function resultsIn(request: number): { text: string; isError: boolean }[] {
+  const { content } = server.requests[request]!.body.messages.at(-1);
   return (
     content
       .filter(({ type }: { type: string }) => type === 'tool_result')
@@ -129,7 +138,91 @@ const tool = (name: string, command: string, properties: Record<string, unknown>
   input_schema: { type: 'object', properties },
 });
 
+describe('a turn that is all thought', () => {
+  const SONNET: ModelChoice = { ...ANTHROPIC, model: 'claude-sonnet-5-5' };
+
+  test('is asked for again with more room, and is no turn of its own', async () => {
+    const thought: ScriptedTurn = { thinkingTokens: 40_000, ...submit(), usage: { input: 100 } };
+    server.queue(thought, thought);
+    const { deps, run, events } = prepare({ models: [SONNET] });
+    const result = await runLoop(deps, run);
+    expect(result).toMatchObject({ data: { result: 'done' }, usage: { input_tokens: 200, output_tokens: 72_001 } });
+    const [first, second] = server.requests.map(({ body }) => body);
+    expect([first.max_tokens, second.max_tokens]).toEqual([32_000, 64_000]);
+    expect(second.output_config).toEqual({ effort: 'low' });
+    expect(second.messages).toEqual(first.messages);
+    expect(events.filter(({ type }) => type === 'turn_start')).toHaveLength(1);
+  });
+
+  test('twice ends the run, with the tokens of both', async () => {
+    const thought: ScriptedTurn = { thinkingTokens: 70_000, usage: { input: 100 } };
+    server.queue(thought, thought);
+    const { deps, run } = prepare({ models: [SONNET] });
+    const { error, usage } = await runLoop(deps, run);
+    expect(error).toMatchObject({
+      code: 'LLM_ERROR',
+      message: expect.stringMatching(/used up its tokens thinking\.$/),
+    });
+    expect(usage).toEqual({ input_tokens: 200, output_tokens: 96_000 });
+    expect(server.requests).toHaveLength(2);
+  });
+});
+
+test('what a provider said about its limit of output tokens holds for later turns', async () => {
+  server.queue({ toolCalls: [call('nothing')] }, { toolCalls: [call('nothing')] }, submit());
+  const { deps, run } = prepare({ models: [{ ...ANTHROPIC, model: 'small-max-8192' }] });
+  expect((await runLoop(deps, run)).error).toBeUndefined();
+  expect(server.requests.map(({ body }) => body.max_tokens)).toEqual([32_000, 8192, 8192, 8192]);
+});
+
 const withSandbox = describe.skipIf(problem !== undefined);
+
+describe('a text that does not match the schema of the output', () => {
+  const output_schema = {
+    type: 'object',
+    properties: { n: { type: 'integer' }, why: { type: 'string' } },
+    required: ['n', 'why'],
+  };
+  const wrong: ScriptedTurn = { text: '{"n": "five"}', usage: { input: 10, output: 5 } };
+  const right: ScriptedTurn = { toolCalls: [call('submit_result', { n: 5, why: 'so' })] };
+  const repairs = (run: EngineRun) => run.trace.events.filter(({ event_type }) => event_type === 'output_repair');
+
+  test('is corrected once, by a result', async () => {
+    server.queue(wrong, right);
+    const { deps, run } = prepare({}, { output_schema });
+    expect(await runLoop(deps, run)).toMatchObject({ data: { n: 5, why: 'so' }, warnings: [] });
+    expect(server.requests.at(-1)!.text).toContain(
+      'Your answer does not match its schema: why is required; n must be integer, but is string. Call submit_result with the corrected result.',
+    );
+    expect(repairs(run)).toMatchObject([{ payload: { ok: true } }]);
+  });
+
+  test('is the output if the next one is no better', async () => {
+    server.queue(wrong, { text: 'I cannot say.' });
+    const { deps, run } = prepare({}, { output_schema });
+    const { data, dataProblems, error } = await runLoop(deps, run);
+    expect({ data, error }).toEqual({ data: { n: 'five' }, error: undefined });
+    expect(dataProblems).toHaveLength(2);
+    expect(server.requests).toHaveLength(2);
+    expect(repairs(run)).toMatchObject([{ payload: { ok: false } }]);
+  });
+
+  test.each<[string, ScriptedTurn[]]>([
+    ['the provider fails', [{ status: 400, message: 'no' }]],
+    ['the turns are used up', [{ toolCalls: [call('nothing')] }, { toolCalls: [call('nothing')] }]],
+  ])('is the output if %s afterwards', async (_, turns) => {
+    server.queue(wrong, ...turns);
+    const { deps, run } = prepare({}, { output_schema, max_turns: 2 });
+    expect(await runLoop(deps, run)).toMatchObject({ data: { n: 'five' } });
+  });
+
+  test('is the output if no time is left for another one', async () => {
+    server.queue(wrong);
+    const { deps, run } = prepare({ deadline: Date.now() + 1000 }, { output_schema });
+    expect(await runLoop(deps, run)).toMatchObject({ data: { n: 'five' } });
+    expect(server.requests).toHaveLength(1);
+  });
+});
 
 test('a text without tool calls is the result, without waiting for the sandbox', async () => {
   server.queue({ text: '{"why": "because"}', usage: { input: 10, output: 5 } });
@@ -156,7 +249,7 @@ test('a text without tool calls is the result, without waiting for the sandbox',
     { type: 'done', usage: { input_tokens: 10, output_tokens: 5 } },
   ]);
   const { body } = server.requests[0]!;
-  expect(body.max_tokens).toBe(16_384);
+  expect(body.max_tokens).toBe(32_000);
   expect(body.messages).toEqual([{ role: 'user', content: [{ type: 'text', text: '{\n  "question": "why?"\n}' }] }]);
   expect(body.tools.map(({ name }: { name: string }) => name)).toEqual([
     'bash',
@@ -190,6 +283,27 @@ test("the system message has the platform's part, then skills, then the author's
     /\/home\/user[\s\S]*\/tmp\/uploads\/[\s\S]*7 turns[\s\S]*- count: count it[\s\S]*- brevity: How to be brief\.[\s\S]*submit_result[\s\S]*"answer"[\s\S]*\n---\n\nBe brief\.\n\n---\n\nDo it\.$/,
   );
   expect(body.tools.at(-1)).toMatchObject({ name: 'submit_result', input_schema: output_schema });
+});
+
+describe('the list of allowed tools', () => {
+  const limited: Definition = { tools: ['read_file', 'list_files'], custom_tools: [tool('count', 'wc')] };
+
+  test('leaves the others out, and keeps custom tools and submit_result', async () => {
+    const [refused] = await resultsOf([bash('id')], {}, limited);
+    const text =
+      '[ERROR] There is no tool "bash". The tools are read_file, list_files, count, submit_result: call one of these.';
+    expect(refused).toEqual({ text, isError: true });
+    const { body, text: asked } = server.requests[0]!;
+    const names = body.tools.map(({ name }: { name: string }) => name);
+    expect(names).toEqual(['read_file', 'list_files', 'count', 'submit_result']);
+    expect(asked).toContain('- Of the platform: read_file, list_files, submit_result\n');
+  });
+
+  test('may be empty', async () => {
+    await resultsOf([bash('id')], {}, { tools: [] });
+    expect(server.requests[0]!.body.tools).toMatchObject([{ name: 'submit_result' }]);
+    expect(server.requests[0]!.text).toContain('- Of the platform: submit_result\n');
+  });
 });
 
 test('a truncated text has a warning, and declining is an error with its cost', async () => {
@@ -235,25 +349,34 @@ describe('submit_result', () => {
     expect(lastResults()).toEqual([{ text: expect.stringMatching(/^\[ERROR\] .*n must be integer/), isError: true }]);
   });
 
+  test('is strict where its schema fits, custom tools never are; a null for what was left out is none', async () => {
+    const schema = {
+      type: 'object',
+      properties: { n: { type: 'integer' }, note: { type: 'string' } },
+      required: ['n'],
+    };
+    const custom_tools = [{ name: 'count', description: 'count it', command: 'true' }] as Definition['custom_tools'];
+    const OPENAI: ModelChoice = { provider: 'openai', model: 'gpt-6.2-sol', apiKey: 'key-of-openai' };
+    for (const models of [[ANTHROPIC], [OPENAI]]) {
+      // The first one is refused by the platform: the tools stay as they were.
+      server.queue({ toolCalls: [call('submit_result', { n: null, note: null })] });
+      server.queue({ toolCalls: [call('submit_result', { n: 1, note: null })] });
+      const { deps, run } = prepare({ models }, { output_schema: schema, custom_tools });
+      expect((await runLoop(deps, run)).data).toEqual({ n: 1 });
+      const [first, second] = server.requests.map(({ body }) => body.tools as { name: string; strict?: boolean }[]);
+      expect(second).toEqual(first);
+      const strict = first!.filter((tool) => tool.strict).map(({ name }) => name);
+      expect(strict).toEqual(['submit_result']);
+      server.reset();
+    }
+  });
+
   test('masks secrets in the result', async () => {
     expect((await ask(null, { result: 'it is very-secret' })).data).toEqual({ result: 'it is [secret TOKEN]' });
   });
 });
 
 describe('turns', () => {
-  test('are limited: the run fails with UNPROCESSABLE after the last one', async () => {
-    server.script({ default: { toolCalls: [call('nothing')], usage: { input: 1, output: 1 } } });
-    const { deps, run, events } = prepare({}, { max_turns: 3 });
-    const result = await runLoop(deps, run);
-    expect(result.error).toMatchObject({
-      code: 'UNPROCESSABLE',
-      message: expect.stringContaining('reached maximum turns (3)'),
-    });
-    expect(result.usage).toEqual({ input_tokens: 3, output_tokens: 3 });
-    expect(events.filter(({ type }) => type === 'turn_start')).toHaveLength(3);
-    expect(server.requests).toHaveLength(3);
-  });
-
   test('unknown tools and invalid parameters are errors for the model', async () => {
     const calls = [call('nothing'), call('bash', { cmd: 'x' }), call('read_file', { path: 1 })];
     expect(await resultsOf(calls)).toEqual([
@@ -283,12 +406,106 @@ describe('turns', () => {
     expect(run.trace.events).toContainEqual(expect.objectContaining({ event_type: 'fallback_transition' }));
   });
 
+  test('that repeat themselves are told so in the result, and end the run', async () => {
+    server.script({ default: { toolCalls: [call('nothing'), bash('true')] } });
+    const { deps, run } = prepare({}, { tools: [] });
+    const { error, stderr } = await runLoop(deps, run);
+    expect(error).toMatchObject({ code: 'UNPROCESSABLE', extra: { cause: 'stuck' } });
+    expect(error!.message).toBe(
+      'The agent is stuck: it called nothing 5 times with the same parameters and the same result.',
+    );
+    expect(server.requests).toHaveLength(5);
+    expect(lastResults()[0]!.text).toMatch(
+      /^\[ERROR\] There is no tool "nothing".*\n\[You called this with the same result 3 times before\. /,
+    );
+    expect(stderr.match(/turn \d: /g)).toHaveLength(10);
+  });
+
   test('text is emitted as it comes, with secrets masked', async () => {
     server.queue({ text: 'I look at very-secret things.', toolCalls: [call('nothing')] }, submit());
     const { deps, run, events } = prepare({ isWatched: true });
     await runLoop(deps, run);
     const shown = events.flatMap((event) => (event.type === 'text_delta' ? event.text : [])).join('');
     expect(shown).toBe('I look at [secret TOKEN] things.');
+  });
+});
+
+describe('a turn that fails', () => {
+  const turn: ScriptedTurn = { thinking: 'hm', text: 'I look at it.', toolCalls: [call('nothing')] };
+
+  test.each<ScriptedTurn>([
+    { status: 529, retryAfter: 0 },
+    { errorFirst: true },
+    { ...turn, streamError: true },
+    { ...turn, breakOff: 'reset' },
+    { ...turn, breakOff: 'end' },
+    { resetBeforeHeaders: true },
+  ])('%j is asked again with the same messages', async (fault) => {
+    server.queue(turn, fault, turn, submit());
+    const { deps, run, events } = prepare({ isWatched: true });
+    const result = await runLoop(deps, run);
+    expect(result.data).toEqual({ result: 'done' });
+    expect(server.asked).toBe(4);
+    const [, failed, again] = server.requests.map(({ body }) => body);
+    expect(again).toEqual(failed);
+    const retries = events.filter(({ type }) => type === 'retry');
+    expect(retries).toEqual([
+      {
+        type: 'retry',
+        turn: 2,
+        attempt: 2,
+        reason: 'LLM_ERROR',
+        wait_ms: expect.any(Number),
+        discard_text: true,
+      },
+    ]);
+    // Each tool ran once, and no turn was counted twice.
+    expect(events.filter(({ type }) => type === 'tool_call')).toHaveLength(3);
+    expect(events.filter(({ type }) => type === 'turn_start')).toHaveLength(3);
+    const failures = run.trace.events.filter(({ event_type }) => event_type === 'llm_call_failed');
+    expect(failures).toMatchObject([{ payload: { retried_after_ms: expect.any(Number) } }]);
+  });
+
+  test('counts the tokens of the broken answer', async () => {
+    const spent = { input: 1000, output: 10 };
+    server.queue(
+      { ...turn, usage: spent },
+      { ...turn, usage: spent, breakOff: 'reset' },
+      { ...submit(), usage: spent },
+    );
+    const { deps, run } = prepare();
+    const { usage, costUsd } = await runLoop(deps, run);
+    expect(usage!.input_tokens).toBe(3000);
+    const traced = run.trace.events.map(({ cost_usd }) => cost_usd ?? 0);
+    expect(costUsd).toBeCloseTo(traced.reduce((sum, cost) => sum + cost, 0));
+    expect(costUsd).toBeGreaterThan(0.003);
+  });
+
+  test('goes on with another provider after two requests', async () => {
+    server.script({ key: 'key-of-anthropic', turns: [turn, { ...turn, breakOff: 'end', times: 2 }] });
+    server.script({ key: 'key-of-openai', turns: [{ toolCalls: [call('nothing')] }, submit()] });
+    const { deps, run, events } = prepare({ models: [ANTHROPIC, OPENAI], isWatched: true });
+    expect((await runLoop(deps, run)).data).toEqual({ result: 'done' });
+    const asked = server.requests.map(({ provider }) => provider);
+    expect(asked).toEqual(['anthropic', 'anthropic', 'anthropic', 'openai', 'openai']);
+    expect(events.filter(({ type }) => type === 'retry')).toMatchObject([{ attempt: 2 }, { attempt: 3, wait_ms: 0 }]);
+  });
+
+  test('for good ends the run with what was spent', async () => {
+    // For the turn, then for its notes.
+    server.queue({ ...turn, usage: { input: 70, output: 7 } }, { refusal: 'overflow' }, { refusal: 'overflow' });
+    const { deps, run } = prepare();
+    const { error, usage } = await runLoop(deps, run);
+    expect(error).toMatchObject({ code: 'UNPROCESSABLE', extra: { hint: expect.any(String) } });
+    expect(usage).toEqual({ input_tokens: 70, output_tokens: 7 });
+    expect(server.asked).toBe(3);
+  });
+
+  test('is seen at once: answers are streamed, watched or not', async () => {
+    server.queue(submit());
+    const { deps, run } = prepare();
+    await runLoop(deps, run);
+    expect(server.requests[0]!.stream).toBe(true);
   });
 });
 
@@ -340,6 +557,16 @@ describe('strict mode', () => {
     });
   });
 
+  withSandbox('with dependencies, in the last turn', () => {
+    test('calls one, and submits in one turn more', async () => {
+      server.queue(submit(), { toolCalls: [call('fetch', { code: 0 })] }, submit());
+      const { deps, run } = prepare(strict, { ...dependent, max_turns: 2 });
+      expect((await runLoop(deps, run)).data).toEqual({ result: 'done' });
+      const choices = server.requests.map(({ body }) => body.tool_choice?.name);
+      expect(choices).toEqual([undefined, undefined, 'submit_result']);
+    });
+  });
+
   test('inherited from above requires nothing of an agent without dependencies', async () => {
     server.queue(submit());
     const { deps, run } = prepare(strict);
@@ -367,12 +594,99 @@ withSandbox(`tools in a sandbox${problem === undefined ? '' : ` cannot work here
     ]);
   });
 
-  test('long output is shortened to its beginning and end', async () => {
-    const [text] = await textsOf([bash('echo first; yes | head -c 1000000; echo last; exit 9')]);
-    expect(text).toMatch(/^first\n[\s\S]*bytes left out[\s\S]*last\n\[exit code: 9\]$/);
-    expect(Buffer.byteLength(text!)).toBeLessThanOrEqual(30 * 1024);
+  test('of a long result the model gets beginning and end; a file of the sandbox has all of it, with secrets masked', async () => {
+    server.queue(
+      { toolCalls: [bash('echo first $TOKEN; yes grüße | head -c 1000000; echo last $TOKEN; exit 9')] },
+      {
+        toolCalls: [
+          call('read_file', { path: '/tmp/tool_output/1-1.txt', limit: 2 }),
+          bash('wc -lc < /tmp/tool_output/1-1.txt; tail -n 2 /tmp/tool_output/1-1.txt'),
+        ],
+      },
+      submit(),
+    );
+    const { deps, run } = prepare();
+    expect((await runLoop(deps, run)).error).toBeUndefined();
+    const [long] = resultsIn(1);
+    const note = '[... 961 KB left out; all of it: /tmp/tool_output/1-1.txt ...]';
+    const [head, tail] = long!.text.split(`\n${note}\n`);
+    expect(head).toMatch(/^first very-secret\ngrüße\n/);
+    expect(tail).toMatch(/grüße\nlast very-secret\n\[exit code: 9\]$/);
+    expect(long!.text).not.toContain('\uFFFD');
+    expect(Buffer.byteLength(head!) / 1024).toBeCloseTo(6, 0);
+    expect(Buffer.byteLength(tail!) / 1024).toBeCloseTo(10, 0);
+    expect(Buffer.byteLength(long!.text)).toBeLessThanOrEqual(16 * 1024);
+    expect(lastResults().map(({ text }) => text)).toEqual([
+      'first [secret TOKEN]\ngrüße\n[... the file goes on: offset 3 ...]',
+      expect.stringMatching(/^ *125002 +1000055\nlast \[secret TOKEN\]\n\[exit code: 9\]$/),
+    ]);
+  });
+
+  test('the results of one turn share their limit: short ones stay whole', async () => {
+    const calls = [bash('echo short'), ...Array.from({ length: 5 }, () => bash('yes | head -c 15000; echo end'))];
+    const texts = await textsOf(calls);
+    expect(texts[0]).toBe('short');
+    for (const [index, text] of texts.slice(1).entries()) {
+      expect(text).toMatch(new RegExp(`left out; all of it: /tmp/tool_output/1-${index + 2}.txt[\\s\\S]*y\nend$`));
+      expect(Buffer.byteLength(text) / 1024).toBeCloseTo(48 / 5, 0);
+    }
+    expect(Buffer.byteLength(texts.join(''))).toBeLessThanOrEqual(48 * 1024);
+  });
+
+  test('a result that cannot be kept is shortened all the same', async () => {
+    const [, blocked] = await textsOf([
+      bash('touch /tmp/tool_output; touch ready'),
+      bash('until [ -e ready ]; do sleep 0.01; done; yes | head -c 20000'),
+    ]);
+    expect(blocked).toMatch(/^y\n[\s\S]*\n\[\.\.\. \d+ KB left out \.\.\.\]\n[\s\S]*y$/);
+  });
+
+  test('a command that prints too much is stopped', async () => {
     const [flood] = await textsOf([bash('yes')]);
     expect(flood).toMatch(/^\[ERROR\] The command printed more than 10 MB/);
+  });
+
+  test('read_file goes on at any line, and within a line', async () => {
+    server.queue(
+      {
+        toolCalls: [
+          bash(`seq 20000 > lines; printf 'a\\n%s\\nend' "$(yes 12345678 | head -n 3000 | tr -d '\\n')" > wide`),
+        ],
+      },
+      {
+        toolCalls: [
+          call('read_file', { path: 'lines' }),
+          call('read_file', { path: 'lines', offset: 19_998 }),
+          call('read_file', { path: 'lines', offset: 10, limit: 2 }),
+          call('read_file', { path: 'lines', offset: 20_001 }),
+          call('read_file', { path: 'wide', offset: 4 }),
+        ],
+      },
+      {
+        toolCalls: [
+          call('read_file', { path: 'wide', offset: 2 }),
+          call('read_file', { path: 'wide', offset: 2, column: 16_285 }),
+          call('read_file', { path: 'wide', offset: 2, column: 24_002 }),
+          call('read_file', { path: 'wide', offset: 0 }),
+        ],
+      },
+      submit(),
+    );
+    const { deps, run } = prepare();
+    expect((await runLoop(deps, run)).error).toBeUndefined();
+    const [long, end, few, ...beyond] = resultsIn(2).map(({ text }) => text);
+    const numbers = long!.split('\n');
+    const next = Number(/^\[\.\.\. the file goes on: offset (\d+) \.\.\.\]$/.exec(numbers.pop()!)![1]);
+    expect(numbers).toEqual(Array.from({ length: next - 1 }, (_, index) => String(index + 1)));
+    expect(Buffer.byteLength(long!)).toBeLessThanOrEqual(16 * 1024);
+    expect(end).toBe('19998\n19999\n20000\n');
+    expect(few).toBe('10\n11\n[... the file goes on: offset 12 ...]');
+    expect(beyond).toEqual(['[ERROR] lines has 20000 lines, no line 20001.', '[ERROR] wide has 3 lines, no line 4.']);
+    const [start, rest, past, zero] = lastResults().map(({ text }) => text);
+    expect(start).toBe(`${'12345678'.repeat(2035)}1234\n[... the file goes on: offset 2, column 16285 ...]`);
+    expect(rest).toBe(`5678${'12345678'.repeat(964)}\nend`);
+    expect(past).toBe('[ERROR] Line 2 has 24000 characters.');
+    expect(zero).toMatch(/^\[ERROR\] The parameters of read_file .*offset/);
   });
 
   test('files are written, read and listed; errors and endless files are handled', async () => {
@@ -412,7 +726,7 @@ withSandbox(`tools in a sandbox${problem === undefined ? '' : ` cannot work here
     for (const { text, isError } of [none!, zeros!, endless!, pipe!, noFolder!, refused!, nul!]) {
       expect({ text, isError }).toEqual({ text: expect.stringMatching(/^\[ERROR\] /), isError: true });
     }
-    expect(long!.text).toMatch(/^1\n2\n[\s\S]*\n\[\.\.\. the file goes on/);
+    expect(long!.text).toMatch(/^1\n2\n[\s\S]*\n\[\.\.\. the file goes on: offset 3\d\d\d /);
     expect(server.requests[1]!.text).toContain('Wrote 8 bytes to notes/a b.txt.');
   });
 
@@ -440,6 +754,17 @@ withSandbox(`tools in a sandbox${problem === undefined ? '' : ` cannot work here
     const meet = (own: string, other: string) =>
       bash(`touch ${own}; until [ -e ${other} ]; do sleep 0.01; done; echo ${own}`);
     expect(await textsOf([meet('a', 'b'), meet('b', 'a')])).toEqual(['a', 'b']);
+  });
+
+  test('at most eight tools of a turn run at the same time', async () => {
+    const counting = (n: number) =>
+      bash(
+        `mkdir -p up; touch up/${n}; until [ "$(ls up | wc -l)" -ge 8 ] || [ -e full ]; do sleep 0.1; done
+         touch full; sleep 0.05; ls up | wc -l; rm up/${n}`,
+      );
+    const counts = await textsOf(Array.from({ length: 12 }, (_, n) => counting(n)));
+    expect(counts).toHaveLength(12);
+    expect(Math.max(...counts.map(Number))).toBe(8);
   });
 
   test('a result submitted in the same turn waits for the other tools', async () => {

@@ -1,43 +1,56 @@
 import { isPlatformError, PlatformError } from '#core/base/errors.ts';
 import type { Json } from '#core/base/json.ts';
 import type { ModelChoice } from '#core/models/choose.ts';
-import { PROVIDER_NAMES } from '#core/models/providers.ts';
 import type { Deps } from '#core/ports/deps.ts';
-import type { LlmAnswer, LlmMessage, LlmTool, LlmToolCall } from '#core/ports/llm.ts';
+import { isOverflow, type LlmAnswer, type LlmTool, type LlmToolCall } from '#core/ports/llm.ts';
 import { shortenLog } from '#core/runs/masking.ts';
-import { askModels } from './ask-model.ts';
-import type { EngineResult, EngineRun, Warning } from './engine.ts';
+import type { EngineResult, EngineRun } from './engine.ts';
+import { atMostAtOnce } from './loop/at-once.ts';
+import { Compaction } from './loop/compaction.ts';
+import { Conversation } from './loop/conversation.ts';
+import { dependencyRequired, LAST_TURN, LoopEnding } from './loop/ending.ts';
+import { LoopFiles } from './loop/loop-files.ts';
+import { Repeats } from './loop/repeats.ts';
 import { SUBMIT, submitTool, submittedResult } from './loop/submit.ts';
 import { systemMessage } from './loop/system-message.ts';
 import { parameterProblem } from './loop/tool-definitions.ts';
-import { errorOutcome, outcomeOf, type ToolOutcome } from './loop/tool-outcome.ts';
+import { errorOutcome, outcomeOf } from './loop/tool-outcome.ts';
+import type { BoundOutcome } from './loop/tool-output.ts';
 import { ToolReporter } from './loop/tool-reporter.ts';
 import { LoopTools } from './loop/tools.ts';
 import { unlessStopped } from './loop/unless-stopped.ts';
-import { outputOfReply } from './reply.ts';
-import { addSpending, noSpending, type Spending, spendingOf } from './spending.ts';
+import { ModelCalls } from './model-calls.ts';
+import { faultOf, isBetter, isRepairable, repairDeadline, tracedProblems } from './output-repair.ts';
+import { withoutForbiddenNulls } from './output-schema.ts';
+import { type ReadReply, readReply } from './reply.ts';
+import { RoomyModels } from './roomy-models.ts';
+import type { Spending } from './spending.ts';
 import { type StopSignal, stopSignal } from './stop-signal.ts';
 
-/** Of one turn (`docs/interface/loops.md#messages`). */
-const MAX_OUTPUT_TOKENS = 16_384;
 /** Length of an error in progress events (`docs/interface/calls.md#streams`). */
 const SHOWN_ERROR_CHARACTERS = 200;
+/** Tools of one turn that run at the same time (`docs/interface/loops.md#built-in-tools`). */
+const MAX_AT_ONCE = 8;
 
-type LoopDeps = Pick<Deps, 'llm' | 'sandbox' | 'config' | 'clock' | 'log' | 'background'>;
+type LoopDeps = Pick<
+  Deps,
+  'llm' | 'modelTable' | 'sandbox' | 'toolServers' | 'config' | 'clock' | 'log' | 'background'
+>;
 
 /**
  * Runs an agent as a loop of a model and its tools (`docs/interface/loops.md`): each turn, the model answers and the
  * tools that it called run, until it submits a result. The loop and the keys stay here; only the tools run in the
  * sandbox.
  *
- * Failures are in the result, with the spending until then: UNPROCESSABLE if the turns are used up, TIMEOUT,
- * RUN_CANCELLED, LLM_ERROR, LLM_RATE_LIMITED, SANDBOX_ERROR, INTERNAL_ERROR.
+ * Failures are in the result, with the spending until then: UNPROCESSABLE if the turns, the money or the model's window are
+ * used up or the model goes in circles, TIMEOUT, RUN_CANCELLED, LLM_ERROR, LLM_RATE_LIMITED, LLM_KEY_REQUIRED,
+ * SANDBOX_ERROR, INTERNAL_ERROR.
  */
 export async function runLoop(deps: LoopDeps, run: EngineRun): Promise<EngineResult> {
   const startedAt = deps.clock.now();
   const stop = stopSignal(deps.clock, run, 'The agent was still at work');
   const loop = new Loop(deps, run, stop);
-  const result = (outcome: Pick<EngineResult, 'data' | 'warnings' | 'error'>): EngineResult => ({
+  const result = (outcome: Pick<EngineResult, 'data' | 'dataProblems' | 'warnings' | 'error'>): EngineResult => ({
     ...outcome,
     ...loop.spending,
     stdout: '',
@@ -65,64 +78,130 @@ export async function runLoop(deps: LoopDeps, run: EngineRun): Promise<EngineRes
   }
 }
 
+type LoopOutput = Pick<EngineResult, 'data' | 'dataProblems' | 'warnings'>;
+type Question = Pick<Conversation, 'system' | 'tools' | 'messages'>;
+
 class Loop {
   readonly #deps: LoopDeps;
   readonly #run: EngineRun;
   readonly #stop: StopSignal;
+  readonly #files: LoopFiles;
   readonly #tools: LoopTools;
   readonly #submit: LlmTool;
-  readonly #maxTurns: number;
+  readonly #ending: LoopEnding;
+  readonly #repeats = new Repeats();
   readonly #reporter: ToolReporter;
-  /** Models that no provider refused in an earlier turn. */
+  readonly #roomy: RoomyModels;
+  /** Models without those that failed in an earlier turn. */
   #models: readonly ModelChoice[];
-  #spending: Spending;
+  readonly #calls: ModelCalls;
+  readonly #startedAt: number;
+  /** A text that does not match the schema of the output, and that the model was told to correct. */
+  #faulty: ReadReply | undefined;
 
   constructor(deps: LoopDeps, run: EngineRun, stop: StopSignal) {
+    this.#startedAt = deps.clock.now();
     this.#deps = deps;
     this.#run = run;
     this.#stop = stop;
-    this.#tools = new LoopTools(deps, run, stop.signal);
+    this.#files = new LoopFiles(deps, run);
+    this.#tools = new LoopTools(deps, run, stop.signal, this.#files);
     this.#submit = submitTool(run.agent.definition.output_schema);
-    this.#maxTurns = run.agent.definition.loop!.max_turns;
+    this.#ending = new LoopEnding(deps.clock, run);
     this.#reporter = new ToolReporter(deps.clock, run, stop.signal);
     this.#models = run.models;
-    this.#spending = noSpending(run.models[0]!);
+    this.#calls = new ModelCalls(deps, run);
+    this.#roomy = new RoomyModels(deps, run, this.#calls);
   }
 
   get spending(): Spending {
-    return this.#spending;
+    return this.#calls.spending;
   }
 
   get log(): string {
-    return this.#reporter.log.join('');
+    return [...this.#tools.log, ...this.#reporter.log].join('');
   }
 
-  async run(): Promise<{ data: Json; warnings: Warning[] }> {
-    const { input, mask, emit } = this.#run;
+  /** A model that does not manage to correct its text has answered with it. */
+  async run(): Promise<LoopOutput> {
+    try {
+      const output = await this.#converse();
+      this.#traceCorrection(output.dataProblems === undefined || output.dataProblems.length === 0);
+      return output;
+    } catch (error) {
+      if (this.#faulty === undefined || this.#run.signal.aborted) throw error;
+      this.#traceCorrection(false);
+      return outputOf(this.#faulty);
+    }
+  }
+
+  async #converse(): Promise<LoopOutput> {
+    const { input, mask, emit, agent } = this.#run;
+    const { max_turns } = agent.definition.loop!;
+    const ending = this.#ending;
+    await this.#tools.openServers();
     const tools = [...this.#tools.definitions, this.#submit];
     const required = this.#tools.required;
-    const system = systemMessage(this.#run, { tools, required, maxTurns: this.#maxTurns });
-    const messages: LlmMessage[] = [{ role: 'user', text: JSON.stringify(input.document, null, 2) }];
-    for (let turn = 1; turn <= this.#maxTurns; turn++) {
-      emit({ type: 'turn_start', turn, max_turns: this.#maxTurns });
-      const answer = await this.#ask({ system, messages, tools });
-      if (answer.toolCalls.length > 0) {
-        const { results, submitted } = await this.#callTools(turn, answer.toolCalls);
-        if (submitted !== undefined) return { data: mask.json(submitted), warnings: [] };
-        messages.push(answer.message, { role: 'tool', results });
-        continue;
+    const system = systemMessage(this.#run, { tools, required, maxTurns: max_turns });
+    const text = JSON.stringify(input.document, null, 2);
+    const first = { role: 'user', text, files: this.#files.uploaded(input) } as const;
+    const conversation = new Conversation({ system, tools, first });
+    const compaction = this.#compactionOf(conversation);
+    const notify = (turn: number): void => {
+      const text = ending.noticeAfter(turn, this.#tools.required);
+      if (text !== undefined) conversation.add({ role: 'user', text });
+    };
+    notify(0);
+    let isForResult = false;
+    for (let turn = 1; ; turn++) {
+      emit({ type: 'turn_start', turn, max_turns });
+      await compaction.compactIfLong(turn);
+      if (!isForResult && ending.takesOnlyResult(turn, this.#tools.required)) {
+        isForResult = true;
+        conversation.add({ role: 'only', tool: SUBMIT });
       }
-      const stillRequired = this.#tools.required;
-      if (stillRequired.length === 0) return outputOfReply(this.#run, answer);
-      // Providers refuse an empty message.
-      if (answer.text !== '') messages.push(answer.message);
-      messages.push({ role: 'user', text: `${dependencyRequired(stillRequired)} Then call ${SUBMIT}.` });
+      const answer = await this.#askUnlessFull(turn, conversation, compaction);
+      conversation.addAnswer(answer);
+      if (answer.toolCalls.length > 0) {
+        const maxBytes = compaction.resultBytes(turn);
+        const { results, submitted } = await this.#callTools(turn, answer.toolCalls, { isForResult, maxBytes });
+        if (submitted !== undefined) return { data: mask.json(submitted), warnings: [] };
+        conversation.add({ role: 'tool', results });
+      } else {
+        const stillRequired = this.#tools.required;
+        if (stillRequired.length === 0) {
+          const reply = await readReply(this.#run, answer);
+          if (!this.#mayCorrect(turn, reply)) return this.#bestOf(reply);
+          this.#faulty = reply;
+          conversation.add({ role: 'user', text: `${faultOf(reply)} Call ${SUBMIT} with the corrected result.` });
+        } else conversation.add({ role: 'user', text: `${dependencyRequired(stillRequired)} Then call ${SUBMIT}.` });
+      }
+      ending.countCost(turn, this.spending.costUsd);
+      if (ending.isOver(turn, this.#tools.required)) throw ending.error;
+      notify(turn);
     }
-    throw new PlatformError(
-      'UNPROCESSABLE',
-      `The agent reached maximum turns (${this.#maxTurns}) and had not submitted a result.`,
-      { hint: 'Its author can raise loop.max_turns, up to 50, or give it less to do in one call.' },
+  }
+
+  /** Once in a run, if a turn and time are left for it. */
+  #mayCorrect(turn: number, reply: ReadReply): boolean {
+    return (
+      this.#faulty === undefined &&
+      isRepairable(reply) &&
+      !this.#ending.isOver(turn, []) &&
+      repairDeadline(this.#run, this.#startedAt, this.#deps.clock.now()) !== undefined
     );
+  }
+
+  #bestOf(reply: ReadReply): LoopOutput {
+    const isKept = this.#faulty !== undefined && reply.dataProblems?.length !== 0 && !isBetter(reply, this.#faulty);
+    return outputOf(isKept ? this.#faulty! : reply);
+  }
+
+  #traceCorrection(ok: boolean): void {
+    if (this.#faulty === undefined) return;
+    const payload = { problems: tracedProblems(this.#faulty, this.#run.mask), ok };
+    const { provider, model } = this.#models[0]!;
+    this.#run.trace.add({ event_type: 'output_repair', payload, provider, model });
   }
 
   /** Closes the sandbox. Tools that still run are not reported any more. */
@@ -131,56 +210,92 @@ class Loop {
     return this.#tools.close();
   }
 
-  /** One answer of the model. Throws LLM_ERROR if it declines, and what {@link askModels} throws. */
-  async #ask(question: {
-    readonly system: string;
-    readonly messages: readonly LlmMessage[];
-    readonly tools: readonly LlmTool[];
-  }): Promise<LlmAnswer> {
-    const { choice, answer } = await askModels(this.#deps, this.#run, this.#models, () => ({
-      ...question,
-      maxOutputTokens: MAX_OUTPUT_TOKENS,
-      signal: this.#stop.signal,
-    }));
-    // A provider that refused is not asked again in later turns.
-    this.#models = this.#models.slice(this.#models.indexOf(choice));
-    this.#spending = addSpending(this.#spending, spendingOf(choice, answer.usage));
-    if (answer.finishReason === 'content_filter') {
-      throw new PlatformError('LLM_ERROR', `The model of ${PROVIDER_NAMES[choice.provider]} declined to answer.`);
+  #compactionOf(conversation: Conversation): Compaction {
+    return new Compaction({
+      deps: this.#deps,
+      run: this.#run,
+      conversation,
+      tools: this.#tools,
+      turnsAfter: (turn) => this.#ending.turnsAfter(turn),
+      model: () => this.#models[0]!.model,
+      ask: (turn, messages) => this.#ask(turn, { ...questionOf(conversation), messages }, true),
+      spending: () => this.spending,
+      log: this.#reporter.log,
+    });
+  }
+
+  /** As {@link #ask}; if the model's window is full, asks once more in a new beginning. */
+  async #askUnlessFull(turn: number, conversation: Conversation, compaction: Compaction): Promise<LlmAnswer> {
+    try {
+      return await this.#ask(turn, questionOf(conversation));
+    } catch (error) {
+      if (!isOverflow(error) || !(await compaction.compactFull(turn))) throw error;
+      return this.#ask(turn, questionOf(conversation));
     }
+  }
+
+  /** One answer of the model. Throws what {@link RoomyModels} throws. */
+  async #ask(turn: number, question: Question, isUnseen = false): Promise<LlmAnswer> {
+    const at = { signal: this.#stop.signal, turn, isUnseen };
+    const cached = (choice: ModelChoice) => {
+      const fromTokens = this.#deps.modelTable.factsOf(choice.model).cache_from;
+      const messages = this.#files.messagesFor(choice, question.messages);
+      return { ...question, messages, cache: { key: this.#run.runId, again: 'conversation' as const, fromTokens } };
+    };
+    const { choice, answer } = await this.#roomy.ask(this.#models, cached, at);
+    // A provider that failed is not asked again in later turns.
+    this.#models = this.#models.slice(this.#models.indexOf(choice));
     return answer;
   }
 
   /** Results in the order of the calls. A result is submitted after all other tools of the turn have ended. */
-  async #callTools(turn: number, calls: readonly LlmToolCall[]) {
-    const outcomes = new Map<LlmToolCall, ToolOutcome>();
-    const working = calls
-      .filter(({ name }) => name !== SUBMIT)
-      .map(async (call) => {
-        outcomes.set(call, await this.#reporter.report(turn, call, () => this.#tools.call(call)));
-      });
-    await unlessStopped(this.#deps.clock, this.#stop.signal, Promise.all(working));
+  async #callTools(
+    turn: number,
+    calls: readonly LlmToolCall[],
+    { isForResult, maxBytes }: { readonly isForResult: boolean; readonly maxBytes: number },
+  ) {
+    const outcomes = new Map<LlmToolCall, BoundOutcome>();
+    const { signal } = this.#stop;
+    const others = calls.filter(({ name }) => name !== SUBMIT);
+    const working = atMostAtOnce(MAX_AT_ONCE, others, signal, async (call) => {
+      const at = { turn, number: calls.indexOf(call) + 1 };
+      const work = async (): Promise<BoundOutcome> =>
+        isForResult ? errorOutcome(LAST_TURN) : this.#tools.call(call, at);
+      outcomes.set(call, await this.#reporter.report(turn, call, work));
+    });
+    await unlessStopped(this.#deps.clock, signal, working);
     let submitted: Json | undefined;
     for (const call of calls.filter(({ name }) => name === SUBMIT)) {
       const outcome = await this.#reporter.report(turn, call, async () => {
-        const refusal = this.#refusal(call);
+        const input =
+          call.input === undefined ? undefined : withoutForbiddenNulls(this.#submit.inputSchema, call.input);
+        const refusal = await this.#refusal(input);
         if (refusal !== undefined) return errorOutcome(refusal);
-        submitted ??= submittedResult(this.#run.agent.definition.output_schema, call.input!);
+        submitted ??= submittedResult(this.#run.agent.definition.output_schema, input!);
         return outcomeOf('The result was accepted.');
       });
       outcomes.set(call, outcome);
     }
-    const results = calls.map((call) => ({ id: call.id, name: call.name, ...outcomes.get(call)! }));
+    const unbounded = calls.map((call) => outcomes.get(call)!);
+    const notes = submitted === undefined && !isForResult ? this.#repeats.count(calls, unbounded) : [];
+    const bounded = this.#tools.output.share(turn, unbounded, maxBytes);
+    const shared = await unlessStopped(this.#deps.clock, this.#stop.signal, bounded);
+    const results = calls.map(({ id, name }, index) => {
+      const { text, isError, files } = shared[index]!;
+      const note = notes[index];
+      return { id, name, text: note === undefined ? text : `${text}\n${note}`, isError, files };
+    });
     return { results, submitted };
   }
 
   /** Why a submitted result is not accepted. */
-  #refusal({ input }: LlmToolCall): string | undefined {
+  async #refusal(input: Json | undefined): Promise<string | undefined> {
     const { required } = this.#tools;
     if (required.length > 0) return `STRICT_MODE_DEPENDENCY_REQUIRED: ${dependencyRequired(required)}`;
-    return parameterProblem(this.#submit, input);
+    return parameterProblem(this.#run, this.#submit, input);
   }
 }
 
-const dependencyRequired = (tools: readonly string[]): string =>
-  `Before a result is accepted, a call of one of these tools must succeed: ${tools.join(', ')}.`;
+const outputOf = ({ isJson, ...output }: ReadReply): LoopOutput => output;
+
+const questionOf = ({ system, tools, messages }: Conversation): Question => ({ system, tools, messages });

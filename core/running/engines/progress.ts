@@ -2,10 +2,14 @@
 export interface TokenUsage {
   readonly input_tokens: number;
   readonly output_tokens: number;
+  /** Part of `input_tokens`, as is the next; absent if none was. */
+  readonly cache_read_tokens?: number;
+  readonly cache_write_tokens?: number;
 }
 
 /**
- * The progress events of a streamed call (`docs/interface/calls.md#streams`). `text_delta` is this platform's addition.
+ * The progress events of a streamed call (`docs/interface/calls.md#streams`). `text_delta`, `retry` and
+ * `context_compacted` are this platform's additions.
  */
 export type ProgressEvent =
   | { readonly type: 'sandbox_start' }
@@ -13,8 +17,25 @@ export type ProgressEvent =
   | { readonly type: 'stdout' | 'stderr'; readonly text: string }
   | { readonly type: 'heartbeat' }
   | { readonly type: 'output_truncated' }
-  | { readonly type: 'text_delta'; readonly text: string }
+  | { readonly type: 'text_delta' | 'reasoning_delta'; readonly text: string }
   | { readonly type: 'turn_start'; readonly turn: number; readonly max_turns: number }
+  | {
+      readonly type: 'retry';
+      readonly turn: number;
+      readonly attempt: number;
+      readonly reason: string;
+      readonly wait_ms: number;
+      /** The text of the turn so far is void: it comes again. */
+      readonly discard_text: true;
+    }
+  | {
+      readonly type: 'context_compacted';
+      readonly turn: number;
+      /** Input tokens of a request, by estimate. */
+      readonly before_tokens: number;
+      readonly after_tokens: number;
+      readonly cost_usd?: number;
+    }
   | { readonly type: 'tool_call'; readonly turn: number; readonly tool: string; readonly args_brief: string }
   | { readonly type: 'tool_result'; readonly turn: number; readonly tool: string; readonly status: 'ok' | 'error' }
   | {

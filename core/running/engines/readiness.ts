@@ -18,7 +18,7 @@ export async function readyToRun(
   { deadline, signal }: Pick<EngineRun, 'deadline' | 'signal'>,
 ): Promise<AgentVersion> {
   let agent = version;
-  while (agent.install?.status === 'building' && agent.install.deadline > deps.clock.now()) {
+  while (agent.install?.status === 'building') {
     if (deps.clock.now() + INSTALL_POLL_MS >= deadline) {
       throw new PlatformError('TIMEOUT', `The dependencies of ${refOf(agent)} are still being installed.`);
     }
@@ -33,9 +33,11 @@ export async function readyToRun(
     });
   }
   if (!agent.runnable) {
-    const reason = agent.install?.error ?? 'the installation was interrupted';
+    const error = agent.install?.error ?? 'nothing is known of an installation';
+    const [reason] = error.split('\n', 1);
     throw new PlatformError('SANDBOX_ERROR', `The dependencies of ${refOf(agent)} could not be installed: ${reason}`, {
       category: 'setup_error',
+      details: { stderr: error, log: `/agents/${agent.id}/logs` },
       hint: 'Correct requirements.txt or package.json and publish a new version, or upload the bundle again.',
     });
   }

@@ -1,9 +1,6 @@
 import { isPlatformError, PlatformError } from '#core/base/errors.ts';
 import type { Deps } from '#core/ports/deps.ts';
-import { runCode } from './code-runtime.ts';
-import { runPrompt } from './direct-llm.ts';
 import type { EngineResult, EngineRun } from './engine.ts';
-import { readyToRun } from './readiness.ts';
 
 /** Runs an agent with its engine. Never throws: every failure is in the result, so that the run gets recorded. */
 export async function runEngine(deps: Deps, run: EngineRun): Promise<EngineResult> {
@@ -28,12 +25,16 @@ export async function runEngine(deps: Deps, run: EngineRun): Promise<EngineResul
 async function engineOf(deps: Deps, run: EngineRun): Promise<EngineResult> {
   const { agent } = run;
   switch (agent.definition.execution_engine) {
-    case 'code_runtime':
+    // An engine is loaded when it is needed: the cold start of other agents need not wait for it.
+    case 'code_runtime': {
+      const [{ runCode }, { readyToRun }] = await Promise.all([import('./code-runtime.ts'), import('./readiness.ts')]);
       return runCode(deps, { ...run, agent: await readyToRun(deps, agent, run) });
-    case 'direct_llm':
+    }
+    case 'direct_llm': {
+      const { runPrompt } = await import('./direct-llm.ts');
       return runPrompt(deps, run);
+    }
     case 'managed_loop': {
-      // Loaded when needed: it brings the schema validator, for which the cold start of other agents need not wait.
       const { runLoop } = await import('./managed-loop.ts');
       return runLoop(deps, run);
     }

@@ -1,3 +1,4 @@
+import { refOf } from '#core/agents/references.ts';
 import { bundleKey } from '#core/agents/version.ts';
 import { hasCode, PlatformError } from '#core/base/errors.ts';
 import type { Deps } from '#core/ports/deps.ts';
@@ -7,7 +8,8 @@ import type { EngineRun } from './engine.ts';
 
 /**
  * Opens the sandbox of a run and writes the run's uploads and further files into it. The caller closes it. Throws
- * SANDBOX_ERROR if this host has no sandbox.
+ * SANDBOX_ERROR if this host has no sandbox, or
+ * the agent's layer is broken.
  */
 export async function openRunSandbox(
   { sandbox, config, clock }: Pick<Deps, 'sandbox' | 'config' | 'clock'>,
@@ -18,8 +20,10 @@ export async function openRunSandbox(
   run.emit({ type: 'sandbox_start' });
   const session = await sandbox
     .open({
-      bundle: agent.bundle && bundleKey(agent.bundle.sha256),
+      bundle: agent.bundle && bundleKey(agent.bundle),
       layer: agent.install?.layer,
+      layerSha256: agent.install?.layerSha256,
+      owner: run.workspaceId,
       env,
       egress: runEgress(config, agent),
       purpose: 'run',
@@ -35,8 +39,19 @@ export async function openRunSandbox(
       },
     })
     .catch((error: unknown) => {
-      if (!hasCode(error, 'SANDBOX_UNAVAILABLE')) throw error;
-      throw new PlatformError('SANDBOX_ERROR', (error as Error).message, { category: 'setup_error' });
+      const { message } = error as Error;
+      if (hasCode(error, 'SANDBOX_UNAVAILABLE')) {
+        throw new PlatformError('SANDBOX_ERROR', message, { category: 'setup_error' });
+      }
+      if (!hasCode(error, 'SANDBOX_LAYER')) throw error;
+      throw new PlatformError(
+        'SANDBOX_ERROR',
+        `The installed dependencies of ${refOf(agent)} cannot be used: ${message}.`,
+        {
+          category: 'setup_error',
+          hint: 'Publish a new version with other dependencies: the same ones would be the same layer.',
+        },
+      );
     });
   try {
     for (const { path, content } of [...run.files, ...input.uploads]) await session.writeFile(path, content);

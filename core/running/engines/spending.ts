@@ -1,7 +1,9 @@
 import type { ModelChoice } from '#core/models/choose.ts';
-import { costOf } from '#core/models/prices.ts';
+import { pricedId } from '#core/models/transports.ts';
+import type { Deps } from '#core/ports/deps.ts';
 import type { LlmUsage } from '#core/ports/llm.ts';
 import type { EngineResult } from './engine.ts';
+import type { TokenUsage } from './progress.ts';
 
 /** The tokens of a run, the model that used them last, and their cost where a price is known. */
 export type Spending = Required<Pick<EngineResult, 'usage' | 'model'>> & Pick<EngineResult, 'costUsd'>;
@@ -14,18 +16,35 @@ export const noSpending = ({ provider, model }: ModelChoice): Spending => ({
 });
 
 /** Spending of one answer. */
-export const spendingOf = ({ provider, model }: ModelChoice, usage: LlmUsage): Spending => ({
-  usage: { input_tokens: usage.inputTokens, output_tokens: usage.outputTokens },
-  model: { provider, model },
-  costUsd: costOf(provider, model, usage),
+export const spendingOf = (
+  { modelTable }: Pick<Deps, 'modelTable'>,
+  choice: ModelChoice,
+  usage: LlmUsage,
+): Spending => ({
+  usage: {
+    input_tokens: usage.inputTokens,
+    output_tokens: usage.outputTokens,
+    ...(usage.cacheReadTokens && { cache_read_tokens: usage.cacheReadTokens }),
+    ...(usage.cacheWriteTokens && { cache_write_tokens: usage.cacheWriteTokens }),
+  },
+  model: { provider: choice.provider, model: choice.model },
+  costUsd: modelTable.costOf(choice.provider, pricedId(choice), usage),
 });
 
 /** The sum has no cost if a part has none. */
 export const addSpending = (before: Spending, added: Spending): Spending => ({
-  usage: {
-    input_tokens: before.usage.input_tokens + added.usage.input_tokens,
-    output_tokens: before.usage.output_tokens + added.usage.output_tokens,
-  },
+  usage: addUsage(before.usage, added.usage),
   model: added.model,
   costUsd: before.costUsd === undefined || added.costUsd === undefined ? undefined : before.costUsd + added.costUsd,
 });
+
+function addUsage(before: TokenUsage, added: TokenUsage): TokenUsage {
+  const read = (before.cache_read_tokens ?? 0) + (added.cache_read_tokens ?? 0);
+  const write = (before.cache_write_tokens ?? 0) + (added.cache_write_tokens ?? 0);
+  return {
+    input_tokens: before.input_tokens + added.input_tokens,
+    output_tokens: before.output_tokens + added.output_tokens,
+    ...(read > 0 && { cache_read_tokens: read }),
+    ...(write > 0 && { cache_write_tokens: write }),
+  };
+}

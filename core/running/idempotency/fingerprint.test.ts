@@ -10,7 +10,9 @@ describe('fingerprintOf', () => {
     isMultipart: false,
     ...changes,
   });
-  const upload = (text: string) => [{ path: '/tmp/uploads/0_a.txt', content: Buffer.from(text) }];
+  const upload = (text: string) => [
+    { name: 'a', contentType: 'text/plain', path: '/tmp/uploads/0_a.txt', content: Buffer.from(text) },
+  ];
 
   test.each([
     ['another path', 'http://a/acme/echo/v2/run?verbose=true', input()],

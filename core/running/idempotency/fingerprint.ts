@@ -2,14 +2,14 @@ import { createHash } from 'node:crypto';
 import type { CallInput } from '../input/call-input.ts';
 
 /**
- * Hash of what a call asks for: path, query, input and model. Equal for equal requests. The host and the caller's provider
+ * Hash of what a call asks for: path, query, input, model and its settings. Equal for equal requests. The host and the caller's provider
  * key are not part of it.
  */
 export function fingerprintOf(url: string, { document, uploads, isMultipart, llmCredentials }: CallInput): string {
   const { pathname, search } = new URL(url);
-  const { provider, model } = llmCredentials ?? {};
+  const { provider, model, settings } = llmCredentials ?? {};
   // The document lists the uploads by name, type and size.
-  const text = JSON.stringify([pathname, search, isMultipart, document, provider, model]);
+  const text = JSON.stringify([pathname, search, isMultipart, document, provider, model, settings]);
   const hash = createHash('sha256').update(text);
   for (const { content } of uploads) hash.update(content);
   return hash.digest('hex');

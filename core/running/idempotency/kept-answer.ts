@@ -34,7 +34,12 @@ const resultAnswer = (run: Run, data: unknown): KeptAnswer => ({
       version: run.agentVersion,
       execution_time_ms: run.executionMs ?? 0,
       ...(run.inputTokens !== null && {
-        usage: { input_tokens: run.inputTokens, output_tokens: run.outputTokens ?? 0 },
+        usage: {
+          input_tokens: run.inputTokens,
+          output_tokens: run.outputTokens ?? 0,
+          ...(run.cacheReadTokens !== null && { cache_read_tokens: run.cacheReadTokens }),
+          ...(run.cacheWriteTokens !== null && { cache_write_tokens: run.cacheWriteTokens }),
+        },
       }),
     },
   }),

@@ -1,6 +1,8 @@
 import type * as z from 'zod';
+import { callerSettingsShape } from '#core/agents/manifest/model-settings.ts';
 import { PlatformError } from '#core/base/errors.ts';
 import type { Json } from '#core/base/json.ts';
+import type { ModelSettings } from '#core/models/model-settings.ts';
 import { LLM_PROVIDERS } from '#core/ports/llm.ts';
 import type { LlmCredentials } from './call-input.ts';
 
@@ -26,7 +28,7 @@ export function asObject(value: unknown, what: string): Record<string, Json> {
 export function splitCredentials(document: Record<string, Json>, field: string) {
   const { llm_credentials: given, ...rest } = document;
   if (given === undefined) return { rest, llmCredentials: undefined };
-  const { api_key, provider, model } = asObject(given, `"${field}"`);
+  const { api_key, provider, model, settings } = asObject(given, `"${field}"`);
   for (const [name, value] of Object.entries({ api_key, provider, model })) {
     if (value !== undefined && typeof value !== 'string') {
       throw new PlatformError('INVALID_INPUT', `"${field}.${name}" must be a string.`);
@@ -38,5 +40,14 @@ export function splitCredentials(document: Record<string, Json>, field: string) 
       `"${field}.provider" is "${String(provider).slice(0, 40)}"; it may be ${LLM_PROVIDERS.join(', ')}.`,
     );
   }
-  return { rest, llmCredentials: { api_key, provider, model } as LlmCredentials };
+  const checked = settings === undefined ? {} : { settings: checkSettings(settings, `"${field}.settings`) };
+  return { rest, llmCredentials: { api_key, provider, model, ...checked } as LlmCredentials };
+}
+
+/** Throws INVALID_INPUT, which names the setting that is wrong. `what` begins with a quotation mark. */
+function checkSettings(value: Json, what: string): ModelSettings {
+  const { data, error } = callerSettingsShape.safeParse(value);
+  if (error === undefined) return data;
+  const { path, message } = error.issues[0]!;
+  throw new PlatformError('INVALID_INPUT', `${[what, ...path].join('.')}" ${message}.`);
 }

@@ -1,15 +1,11 @@
-import * as z from 'zod';
 import { readUploads } from '#core/agents/uploads/store.ts';
 import { mediaType, parseJson, readJson } from '#core/http/body.ts';
 import { directLimit } from '#core/http/direct-limit.ts';
 import { readMultipart } from '#core/http/multipart.ts';
+import { UPLOADED_JSON, uploadedJson } from '../calls/routes.ts';
 import type { CallInput } from './call-input.ts';
 import { asObject, checkShape, splitCredentials } from './members.ts';
 import { fromMultipart, type InputDeps } from './multipart-input.ts';
-
-/** Media type of a body that names an upload with the input: `{"upload_id": "upl_..."}`. */
-const UPLOADED_JSON = 'application/vnd.platform.upload+json';
-const uploadedJson = z.strictObject({ upload_id: z.string() });
 
 /**
  * Reads the body of a call, and the uploads of `workspaceId` that it names. Throws INVALID_INPUT, NOT_FOUND,

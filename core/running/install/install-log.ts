@@ -2,11 +2,10 @@ import type { Clock } from '#core/ports/clock.ts';
 import { shortenLog } from '#core/runs/masking.ts';
 import { emptyBody, type RunBody } from '#core/runs/run.ts';
 import type { RunStore } from '#core/runs/store.ts';
+import { installerError } from './installer-error.ts';
 
 /** Minimum time between two writes of a running installation's output. */
 const PROGRESS_INTERVAL_MS = 1000;
-/** Length of the output that the error of a failed installation quotes. */
-const ERROR_TAIL_CHARACTERS = 2000;
 
 /** Collects what an installation prints, and writes it to the run's record while it runs. */
 export class InstallLog {
@@ -32,13 +31,18 @@ export class InstallLog {
     await this.#runs.saveProgress(this.#run.id, this.#run.startedAt, this.body());
   }
 
+  /** Adds a line of the platform's own to stdout. */
+  note(line: string): void {
+    this.#text.stdout += `${line}\n`;
+  }
+
   body(): RunBody {
     const { stdout, stderr } = this.#text;
     return { ...emptyBody(null), stdout: shortenLog(stdout), stderr: shortenLog(stderr) };
   }
 
-  /** The last lines of stderr, where pip and npm write errors, or of stdout if stderr is empty. */
-  tail(): string {
-    return (this.#text.stderr.trim() || this.#text.stdout.trim()).slice(-ERROR_TAIL_CHARACTERS);
+  /** What the installer gives as its reason, by stderr, where pip and npm write errors, or by stdout if stderr is empty. */
+  problem(): string {
+    return installerError(this.#text.stderr.trim() || this.#text.stdout);
   }
 }

@@ -18,10 +18,11 @@ async function setUp(take: (job: InstallJob) => Promise<void>) {
   const host = { ...deps, startInstall: take };
   const app = createApp(host, routes, allHandlers(host));
   const { key } = await addUser(deps, 'acme');
-  const post = async (path: string, body: string | FormData, headers = {}): Promise<unknown> => {
-    const all = { authorization: `Bearer ${key}`, ...headers };
-    return (await app(new Request(`http://platform.test${path}`, { method: 'POST', headers: all, body }))).json();
+  const ask = async (path: string, init: RequestInit = {}): Promise<unknown> => {
+    const headers = { authorization: `Bearer ${key}`, ...init.headers };
+    return (await app(new Request(`http://platform.test${path}`, { ...init, headers }))).json();
   };
+  const post = (path: string, body: string | FormData, headers = {}) => ask(path, { method: 'POST', body, headers });
   /** Returns the answer to the upload of the code. */
   const publish = async (name: string) => {
     const agent = { name, type: 'tool', description: 'x', required_secrets: [] };
@@ -38,7 +39,7 @@ async function setUp(take: (job: InstallJob) => Promise<void>) {
       return deps.sandbox.open(spec);
     },
   };
-  return { deps: { ...deps, sandbox }, opened, publish };
+  return { deps: { ...deps, sandbox }, opened, publish, ask, post };
 }
 
 test('an upload waits for the installation in another process and returns its result', async () => {
@@ -71,4 +72,36 @@ test('an upload is answered after ten seconds even if the installation still run
   await expect.poll(() => deps.clock.sleepers).toBe(2);
   await deps.clock.advance(11_000);
   expect(await uploading).toMatchObject({ status: 'processing', environment_status: 'building' });
+});
+
+test('an installation whose process died has failed once its time is up, and may be repeated', async () => {
+  const jobs: InstallJob[] = [];
+  const { deps, publish, ask, post } = await setUp(async (job) => void jobs.push(job));
+  const uploading = publish('died');
+  await expect.poll(() => deps.clock.sleepers).toBe(2);
+  await deps.clock.advance(11_000);
+  expect(await uploading).toMatchObject({ environment_status: 'building', environment_error: null });
+  const [{ versionId } = { versionId: '' }] = jobs;
+
+  await deps.clock.advance(deps.config.installTimeoutMs);
+  const failed = {
+    environment_status: 'failed',
+    environment_error: expect.stringMatching(/^The installation was interrupted: .* Upload the bundle again\.$/),
+  };
+  expect(await ask(`/agents/${versionId}`)).toMatchObject(failed);
+  expect(await ask('/agents')).toMatchObject([failed]);
+  const call = await post('/acme/died/v1/run', '{}', { 'content-type': 'application/json' });
+  expect(call).toMatchObject({
+    error: { code: 'SANDBOX_ERROR', message: expect.stringContaining('The installation was interrupted') },
+  });
+  // Late work of the dead process changes nothing.
+  await runInstall({ ...deps, listeners: agentListeners(deps) }, jobs[0]!);
+  expect(await ask(`/agents/${versionId}`)).toMatchObject(failed);
+
+  const again = post(`/agents/${versionId}/upload`, bundleForm(BUNDLE));
+  await expect.poll(() => jobs.length).toBe(2);
+  await runInstall({ ...deps, listeners: agentListeners(deps) }, jobs[1]!);
+  await expect.poll(() => deps.clock.sleepers).toBeGreaterThan(0);
+  await deps.clock.advance(1000);
+  expect(await again).toMatchObject({ environment_error: 'there is no sandbox in this test' });
 });

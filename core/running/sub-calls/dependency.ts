@@ -34,10 +34,8 @@ export function checkDependency(caller: CallingAgent, { version, agent }: Callee
       }.`,
     );
   }
-  const isVisible =
-    agent.definition.is_public ||
-    agent.workspaceId === caller.agentWorkspaceId ||
-    agent.workspaceId === caller.workspace.id;
+  // Not the paying workspace's: a foreign agent must not reach what is private there.
+  const isVisible = agent.definition.is_public || agent.workspaceId === caller.agentWorkspaceId;
   if (!isVisible) throw new PlatformError('FORBIDDEN', `${own} may not call ${ref}: it is private to its workspace.`);
   if (!agent.definition.callable) {
     throw new PlatformError('AGENT_NOT_CALLABLE', `${ref} may not be called by agents: its "callable" is false.`);

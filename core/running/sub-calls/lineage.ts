@@ -1,7 +1,8 @@
 import { MAX_HOPS } from '#core/agents/definition.ts';
 import { dependencyRef, refOf } from '#core/agents/references.ts';
+import type { SkillHome } from '#core/agents/skills/skill-refs.ts';
 import type { AgentVersion } from '#core/agents/version.ts';
-import type { Budget, CallingAgent } from '#core/base/caller.ts';
+import type { Budget, CallingAgent, ForeignAgent } from '#core/base/caller.ts';
 import { PlatformError } from '#core/base/errors.ts';
 import type { Workspace } from '#core/base/workspace.ts';
 
@@ -21,6 +22,10 @@ export interface Lineage {
   readonly budgets: readonly Budget[];
   /** Whether an agent above orchestrates strictly. */
   readonly isStrict: boolean;
+  /** The agents above that belong to other workspaces than the one that pays. */
+  readonly foreign: readonly ForeignAgent[];
+  /** The workspace of the calling agent, from which it names skills; absent at the top of a chain. */
+  readonly skillHome?: SkillHome;
   /** The caller waits until then, in epoch milliseconds. */
   readonly deadline?: number;
 }
@@ -34,7 +39,13 @@ const DEFAULT_CAP = 50;
  * @param maxHops The header `X-Platform-Max-Hops`.
  */
 export function topOfChain(agent: AgentVersion, maxHops?: number): Lineage {
-  const lineage = { chain: [], maxHops: Math.min(maxHops ?? MAX_HOPS, MAX_HOPS), budgets: [], isStrict: false };
+  const lineage = {
+    chain: [],
+    maxHops: Math.min(maxHops ?? MAX_HOPS, MAX_HOPS),
+    budgets: [],
+    isStrict: false,
+    foreign: [],
+  };
   checkRequiredHops(agent, lineage.maxHops);
   return lineage;
 }
@@ -62,5 +73,16 @@ export function callingAgent(agent: AgentVersion, workspace: Workspace, lineage:
     perCallCap: manifest?.per_call_downstream_cap ?? DEFAULT_CAP,
     budgets: lineage.budgets,
     isStrict: lineage.isStrict || manifest?.orchestration_mode === 'strict',
+    foreign: foreignAgents(agent, workspace, lineage),
   };
+}
+
+/** The foreign agents of a run's chain, the called agent included. `workspace` pays for the run. */
+export function foreignAgents(
+  { workspaceId, orgSlug: org, name, version, firstVersion }: AgentVersion,
+  workspace: Pick<Workspace, 'id'>,
+  lineage: Pick<Lineage, 'foreign'>,
+): readonly ForeignAgent[] {
+  if (workspaceId === workspace.id) return lineage.foreign;
+  return [...lineage.foreign, { workspaceId, org, name, version, firstVersion }];
 }

@@ -3,9 +3,10 @@ import { newRunKey } from '#core/accounts/service-keys/key-format.ts';
 import type { AgentDefinition, Orchestration } from '#core/agents/definition.ts';
 import type { AgentVersion } from '#core/agents/version.ts';
 import { authenticateAgent } from '#core/api/agent-caller.ts';
-import type { AgentCaller } from '#core/base/caller.ts';
+import type { AgentCaller, RunContext } from '#core/base/caller.ts';
 import type { Json } from '#core/base/json.ts';
 import type { Workspace } from '#core/base/workspace.ts';
+import { headKey } from '#core/runs/items.ts';
 import { RunStore } from '#core/runs/store.ts';
 import { type MemoryDeps, memoryDeps } from '#test/helpers/memory-deps.ts';
 import { type Lineage, topOfChain } from './lineage.ts';
@@ -43,6 +44,7 @@ function agent(
     orgSlug: 'ann',
     name,
     version: 1,
+    firstVersion: 1,
     definition: definition as unknown as AgentDefinition,
   } as AgentVersion;
 }
@@ -130,6 +132,8 @@ describe('the lineage of a called run', () => {
       maxHops: 2,
       budgets: [{ id: expect.any(String), ref: 'ann/mid@v1', cap: 7 }],
       isStrict: false,
+      foreign: [],
+      skillHome: { workspaceId: WORKSPACE.id, slug: 'ann' },
       deadline: deps.clock.now() + 60_000,
     });
     const signed = await call(deps, top, agent('mid', ['leaf']), sdkHeaders(top.env));
@@ -148,6 +152,35 @@ describe('the lineage of a called run', () => {
       rootRunId: top.issued.runId,
       maxHops: 1,
     });
+  });
+
+  test('has the agents of other workspaces above it, down to any depth', async () => {
+    const deps = memoryDeps();
+    const stranger = (name: string, calls: string[]) => agent(name, calls, {}, { is_public: true }, ELSEWHERE);
+    const entry = (name: string) => ({ workspaceId: ELSEWHERE, org: 'ann', name, version: 1, firstVersion: 1 });
+    const top = await start(deps, agent('top', ['a']));
+    expect(top.issued.context.foreign).toEqual([]);
+    const a = await start(deps, stranger('a', ['own']), await call(deps, top, stranger('a', [])));
+    expect(a.issued.context.foreign).toEqual([entry('a')]);
+    const own = agent('own', ['b'], {}, { is_public: true });
+    const below = await start(deps, own, await call(deps, a, own));
+    expect(below.issued.context.foreign).toEqual([entry('a')]);
+    const lineage = await call(deps, below, stranger('b', []));
+    const b = await start(deps, stranger('b', []), lineage);
+    expect(b.issued.context.foreign).toEqual([entry('a'), entry('b')]);
+    // Skills in headers are named from where the calling agent is at home.
+    expect(lineage.skillHome?.workspaceId).toBe(WORKSPACE.id);
+    expect((await call(deps, a, own)).skillHome?.workspaceId).toBe(ELSEWHERE);
+  });
+
+  test('below a run that began before there were grants has no foreign agents', async () => {
+    const deps = memoryDeps();
+    const { issued } = await start(deps, agent('top', ['mid']));
+    const item = await deps.runs.get(headKey(WORKSPACE.id, issued.runId));
+    const { foreign: _, ...context } = item!.context as unknown as RunContext;
+    await deps.runs.put({ ...item!, context: context as unknown as Json });
+    const caller = await authenticateAgent(deps, issued.serviceKey);
+    expect((await call(deps, { caller: caller! } as Started, agent('mid'))).foreign).toEqual([]);
   });
 
   test('is strict below a strict agent', async () => {
@@ -292,12 +325,12 @@ describe('an agent may call', () => {
     expect(await refusal(agent('top', ['mid']), { ...agent('mid'), orgSlug: 'annie' })).toBe('DEPENDENCY_NOT_ALLOWED');
   });
 
-  test('public agents, and private ones of its own or the paying workspace', async () => {
+  test('public agents, and private ones of its own workspace, not of the paying one', async () => {
     const elsewhere = (is_public: boolean) => agent('mid', [], {}, { is_public }, ELSEWHERE);
     expect(await refusal(agent('top', ['mid']), elsewhere(true))).toBe('ok');
     expect(await refusal(agent('top', ['mid']), elsewhere(false))).toBe('FORBIDDEN');
     expect(await refusal(agent('top', ['mid'], {}, {}, ELSEWHERE), elsewhere(false))).toBe('ok');
-    expect(await refusal(agent('top', ['mid'], {}, {}, ELSEWHERE), agent('mid'))).toBe('ok');
+    expect(await refusal(agent('top', ['mid'], {}, {}, ELSEWHERE), agent('mid'))).toBe('FORBIDDEN');
   });
 
   test('only callable agents', async () => {
@@ -305,7 +338,7 @@ describe('an agent may call', () => {
   });
 
   test('no agent above it in the chain, at any version', async () => {
-    const below = (...chain: string[]): Lineage => ({ chain, maxHops: 5, budgets: [], isStrict: false });
+    const below = (...chain: string[]): Lineage => ({ chain, maxHops: 5, budgets: [], isStrict: false, foreign: [] });
     expect(await refusal(agent('mid', ['top']), agent('top'), 'v1', below('ann/top@v1'))).toBe('DEPENDENCY_CYCLE');
     expect(await refusal(agent('mid', ['top']), agent('top'), 'v1', below('ann/top@v7'))).toBe('DEPENDENCY_CYCLE');
     expect(await refusal(agent('mid', ['top']), agent('top'), 'v1', below('ann/topmost@v1'))).toBe('ok');

@@ -47,6 +47,8 @@ export async function checkSubCall(
     maxHops,
     budgets: [...calling.budgets, { id: deps.ids.uuid(), ref: refOf(callee.agent), cap }],
     isStrict: calling.isStrict,
+    foreign: calling.foreign,
+    skillHome: { workspaceId: calling.agentWorkspaceId, slug: calling.chain.at(-1)!.split('/')[0]! },
     deadline,
   };
 }
@@ -59,7 +61,7 @@ async function currentVersion(
   const agents = new AgentStore(deps, workspace.id);
   const agent = (await agents.findVersion(agentName, 'latest')) ?? (await agents.listVersions(agentName)).at(-1);
   if (agent === undefined) throw new PlatformError('UNAUTHORIZED', `${name}, the agent of this service key, is gone.`);
-  return callingAgent(agent, workspace, { chain: [], maxHops: MAX_HOPS, budgets: [], isStrict: false });
+  return callingAgent(agent, workspace, { chain: [], maxHops: MAX_HOPS, budgets: [], isStrict: false, foreign: [] });
 }
 
 /** Maximum number of levels below the called agent: one less than the caller's, or what the SDK's header asks for. */

@@ -41,6 +41,7 @@ export const messageRoutes = defineRoutes([
     fn: 'tasks',
     auth: 'key',
     agents: true,
+    scope: 'messages',
     request: {
       body: z.object({
         title: z.string().trim().min(1, 'must not be empty').max(500, 'must have at most 500 characters'),
@@ -64,6 +65,7 @@ export const messageRoutes = defineRoutes([
     fn: 'tasks',
     auth: 'key',
     agents: true,
+    scope: 'messages',
     request: { query },
     response: { 200: page },
   },
@@ -75,6 +77,7 @@ export const messageRoutes = defineRoutes([
     fn: 'tasks',
     auth: 'key',
     agents: true,
+    scope: 'messages',
     request: { query },
     response: { 200: page },
   },
@@ -86,6 +89,7 @@ export const messageRoutes = defineRoutes([
     fn: 'tasks',
     auth: 'key',
     agents: true,
+    scope: 'messages',
     response: { 200: z.object({ deleted: z.literal(true), id: z.string() }) },
     errors: ['NOT_FOUND'],
   },

@@ -3,8 +3,9 @@ import { PlatformError } from '#core/base/errors.ts';
 import type { Json } from '#core/base/json.ts';
 import { planOf } from '#core/base/plans.ts';
 import { readJson } from '#core/http/body.ts';
-import type { Handlers } from '#core/http/route.ts';
+import type { Handlers, Incoming } from '#core/http/route.ts';
 import type { Deps } from '#core/ports/deps.ts';
+import { documentsOf } from './documents-of.ts';
 import type { storageRoutes } from './routes.ts';
 import { type Document, DocumentStore, type DocumentWrite } from './store.ts';
 import { documentView } from './view.ts';
@@ -12,7 +13,7 @@ import { documentView } from './view.ts';
 type StorageDeps = Pick<Deps, 'main' | 'blobs' | 'clock' | 'ids' | 'log' | 'config'>;
 
 export const storageHandlers = (deps: StorageDeps): Handlers<typeof storageRoutes> => {
-  const storeOf = ({ workspace }: Caller) => new DocumentStore(deps, workspace.id);
+  const storeOf = (caller: Caller, namespace = '') => documentsOf(deps, caller, namespace);
   const quotaOf = ({ workspace }: Caller) => planOf(deps, workspace);
 
   /** An object, or an array where it may be one. */
@@ -33,26 +34,27 @@ export const storageHandlers = (deps: StorageDeps): Handlers<typeof storageRoute
   ) {
     const quota = quotaOf(caller);
     const updatedBy = caller.agent?.name ?? (client === 'cli' ? 'cli' : 'api');
-    const { document, usedBytes } = await storeOf(caller).write(namespace, key, { ...what, updatedBy, quota });
-    const { storage_bytes: limit } = quota;
-    const room = { 'x-storage-used': String(usedBytes), ...(limit !== null && { 'x-storage-limit': String(limit) }) };
-    return { status: 200, body: documentView(document), headers: { ...etagOf(document), ...room } } as const;
+    const store = await storeOf(caller, namespace);
+    const document = await store.write(namespace, key, { ...what, updatedBy, quota });
+    return { status: 200, body: documentView(document), headers: etagOf(document) } as const;
   }
 
-  return {
+  const documentHandlers: Handlers<typeof storageRoutes> = {
     async listNamespaces({ caller }) {
-      return { status: 200, body: { namespaces: await storeOf(caller).namespaces() } };
+      return { status: 200, body: { namespaces: await (await storeOf(caller)).namespaces() } };
     },
 
     async listDocuments({ caller, params, query: { prefix, limit, cursor } }) {
       const after = cursor === undefined ? undefined : keyOfCursor(cursor, prefix);
-      const { keys, hasMore } = await storeOf(caller).keys(params.namespace, { prefix, after, limit });
+      const store = await storeOf(caller, params.namespace);
+      const { keys, hasMore } = await store.keys(params.namespace, { prefix, after, limit });
       const next = hasMore ? cursorOf(keys.at(-1)!) : null;
       return { status: 200, body: { keys, cursor: next, has_more: hasMore } };
     },
 
     async getDocument({ caller, params: { namespace, key } }) {
-      const document = await storeOf(caller).get(namespace, key);
+      const store = await storeOf(caller, namespace);
+      const document = await store.get(namespace, key);
       if (document === undefined) throw notFound(caller, namespace, key);
       return { status: 200, body: documentView(document), headers: etagOf(document) };
     },
@@ -79,12 +81,14 @@ export const storageHandlers = (deps: StorageDeps): Handlers<typeof storageRoute
     },
 
     async deleteDocument({ caller, params: { namespace, key } }) {
-      if (!(await storeOf(caller).delete(namespace, key))) throw notFound(caller, namespace, key);
+      const store = await storeOf(caller, namespace);
+      if (!(await store.delete(namespace, key))) throw notFound(caller, namespace, key);
       return { status: 200, body: { deleted: true, namespace, key } };
     },
 
     async deleteNamespace({ caller, params: { namespace } }) {
-      const documents = await storeOf(caller).deleteNamespace(namespace);
+      const store = await storeOf(caller, namespace);
+      const documents = await store.deleteNamespace(namespace);
       if (documents === 0) {
         throw new PlatformError(
           'NOT_FOUND',
@@ -93,6 +97,30 @@ export const storageHandlers = (deps: StorageDeps): Handlers<typeof storageRoute
       }
       return { status: 200, body: { deleted: true, namespace, documents_deleted: documents } };
     },
+  };
+
+  /** Shows the bytes in use in the headers of every answer, errors included (`docs/interface/storage.md#room`). */
+  async function withRoom<Answer>(
+    { caller, responseHeaders }: Pick<Incoming<(typeof storageRoutes)[number]>, 'caller' | 'responseHeaders'>,
+    answer: Promise<Answer>,
+  ): Promise<Answer> {
+    try {
+      return await answer;
+    } finally {
+      const { storage_bytes: limit } = quotaOf(caller);
+      responseHeaders['x-storage-used'] = String(await new DocumentStore(deps, caller.workspace.id).usedBytes());
+      if (limit !== null) responseHeaders['x-storage-limit'] = String(limit);
+    }
+  }
+
+  return {
+    listNamespaces: (incoming) => withRoom(incoming, documentHandlers.listNamespaces(incoming)),
+    listDocuments: (incoming) => withRoom(incoming, documentHandlers.listDocuments(incoming)),
+    getDocument: (incoming) => withRoom(incoming, documentHandlers.getDocument(incoming)),
+    putDocument: (incoming) => withRoom(incoming, documentHandlers.putDocument(incoming)),
+    patchDocument: (incoming) => withRoom(incoming, documentHandlers.patchDocument(incoming)),
+    deleteDocument: (incoming) => withRoom(incoming, documentHandlers.deleteDocument(incoming)),
+    deleteNamespace: (incoming) => withRoom(incoming, documentHandlers.deleteNamespace(incoming)),
   };
 };
 

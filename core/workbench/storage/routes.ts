@@ -3,7 +3,10 @@ import { defineRoutes, raw } from '#core/http/route.ts';
 
 const namespace = z
   .string()
-  .regex(/^[a-z][a-z0-9-]{0,63}$/, 'must be 1 to 64 lower-case letters, digits and hyphens, beginning with a letter');
+  .regex(
+    /^(?:[a-z0-9-]{1,64}\.[a-z0-9-]{1,64}\.)?[a-z][a-z0-9-]{0,63}$/,
+    'must be 1 to 64 lower-case letters, digits and hyphens, beginning with a letter; after org.agent. for the namespace of an agent of another workspace',
+  );
 const key = z
   .string()
   .regex(
@@ -21,6 +24,10 @@ export const documentSchema = z.object({
   updated_at: z.iso.datetime(),
   updated_by: z.string().describe('The agent that wrote it, as `org/agent@v1`; else `cli` or `api`.'),
 });
+
+const anyObject = z.record(z.string(), z.unknown());
+/** The handler checks it: it knows the limits of the plan. */
+const documentBody = (shape: z.ZodType) => ({ ...raw('application/json'), shapes: { 'application/json': shape } });
 
 const writerHeaders = { 'x-platform-client': z.string().optional() };
 
@@ -86,7 +93,7 @@ export const storageRoutes = defineRoutes([
           .optional()
           .describe('Write only over this version; 0: only if there is no such document.'),
       }),
-      body: raw('application/json'),
+      body: documentBody(z.union([anyObject, z.array(z.unknown())])),
     },
     response: { 200: documentSchema },
     errors: ['CONFLICT', 'STORAGE_QUOTA_EXCEEDED'],
@@ -99,7 +106,11 @@ export const storageRoutes = defineRoutes([
     fn: 'storage',
     auth: 'key',
     agents: true,
-    request: { params: z.object({ namespace, key }), headers: z.object(writerHeaders), body: raw('application/json') },
+    request: {
+      params: z.object({ namespace, key }),
+      headers: z.object(writerHeaders),
+      body: documentBody(anyObject),
+    },
     response: { 200: documentSchema },
     errors: ['NOT_FOUND', 'STORAGE_QUOTA_EXCEEDED'],
   },

@@ -1,3 +1,4 @@
+import type { UseReader } from '#core/accounts/resources/quota.ts';
 import { PlatformError } from '#core/base/errors.ts';
 import type { Json } from '#core/base/json.ts';
 import type { Plan } from '#core/base/plans.ts';
@@ -53,21 +54,44 @@ const DELETE_BATCH = 4;
 
 type StorageDeps = Pick<Deps, 'main' | 'blobs' | 'clock' | 'ids' | 'log'>;
 
-/** The documents of one workspace. The routes have checked namespaces and keys. */
+/** Reads what the documents of a workspace take. */
+export const documentUse =
+  ({ main }: Pick<Deps, 'main'>): UseReader =>
+  async (workspaceId) => {
+    const total = await main.get(totalKey(workspaceId));
+    return {
+      storage_bytes: (total?.bytes as number | undefined) ?? 0,
+      storage_namespaces: (total?.namespaces as number | undefined) ?? 0,
+    };
+  };
+
+const partitionOf = (workspaceId: string): string => `WS#${workspaceId}#STORAGE`;
+const totalKey = (workspaceId: string): Key => ({ pk: partitionOf(workspaceId), sk: 'TOTAL' });
+
+/** The documents of one workspace, or of one agent in it. The routes have checked namespaces and keys. */
 export class DocumentStore {
   readonly #deps: StorageDeps;
   readonly #workspaceId: string;
   readonly #partition: string;
+  readonly #prefix: string;
 
-  constructor(deps: StorageDeps, workspaceId: string) {
+  /** @param prefix Of all namespaces here; not part of their names in arguments and results. */
+  constructor(deps: StorageDeps, workspaceId: string, prefix = '') {
     this.#deps = deps;
     this.#workspaceId = workspaceId;
-    this.#partition = `WS#${workspaceId}#STORAGE`;
+    this.#partition = partitionOf(workspaceId);
+    this.#prefix = prefix;
+  }
+
+  /** Bytes of all documents. */
+  async usedBytes(): Promise<number> {
+    return ((await this.#deps.main.get(this.#totalKey()))?.bytes as number | undefined) ?? 0;
   }
 
   async namespaces(): Promise<string[]> {
-    const items = queryAll(this.#deps.main, { pk: this.#partition, sk: { beginsWith: 'NS#' }, limit: 1000 });
-    return (await Array.fromAsync(items)).map(({ sk }) => sk.slice('NS#'.length));
+    const { pk, sk: beginsWith } = this.#namespaceKey('');
+    const items = queryAll(this.#deps.main, { pk, sk: { beginsWith }, limit: 1000 });
+    return (await Array.fromAsync(items)).map(({ sk }) => sk.slice(beginsWith.length));
   }
 
   /** Keys after the key `after`, which begins with `prefix`, in byte order. */
@@ -78,7 +102,7 @@ export class DocumentStore {
     // A space sorts before every character of a key, a tilde after.
     const first = after === undefined ? prefix : `${after} `;
     const { items, cursor } = await this.#deps.main.query({
-      pk: `${this.#partition}#${namespace}`,
+      pk: this.#partitionOf(namespace),
       sk: { between: [`KEY#${first}`, `KEY#${prefix}~`] },
       limit,
     });
@@ -97,14 +121,14 @@ export class DocumentStore {
   }
 
   /**
-   * Creates or replaces a document. `usedBytes` are those that the workspace stores afterwards. Throws what `change`
-   * throws, CONFLICT, DOCUMENT_TOO_LARGE and STORAGE_QUOTA_EXCEEDED.
+   * Creates or replaces a document. Throws what `change` throws, CONFLICT, DOCUMENT_TOO_LARGE and
+   * STORAGE_QUOTA_EXCEEDED.
    */
   async write(
     namespace: string,
     key: string,
     { change, expectedVersion, updatedBy, quota }: DocumentWrite,
-  ): Promise<{ document: Document; usedBytes: number }> {
+  ): Promise<Document> {
     const keys = this.#keysOf(namespace, key);
     return this.#retry(async () => {
       const [head, valueItem, namespaceItem, total] = await this.#deps.main.batchGet([
@@ -145,9 +169,7 @@ export class DocumentStore {
       ];
       const { ok } = await this.#deps.main.transact(operations);
       await this.#deleteBlobs(ok ? head?.blob : blob);
-      if (!ok) return undefined;
-      const usedBytes = ((total?.bytes as number | undefined) ?? 0) + growth;
-      return { document: documentFrom(namespace, key, item, value), usedBytes };
+      return ok ? documentFrom(namespace, key, item, value) : undefined;
     });
   }
 
@@ -165,7 +187,7 @@ export class DocumentStore {
     for (;;) {
       const count = await this.#retry(async () => {
         const { items } = await this.#deps.main.query({
-          pk: `${this.#partition}#${namespace}`,
+          pk: this.#partitionOf(namespace),
           sk: { beginsWith: 'KEY#' },
           limit: DELETE_BATCH,
         });
@@ -256,16 +278,20 @@ export class DocumentStore {
   }
 
   #keysOf(namespace: string, key: string): { head: Key; value: Key } {
-    const pk = `${this.#partition}#${namespace}`;
+    const pk = this.#partitionOf(namespace);
     return { head: { pk, sk: `KEY#${key}` }, value: { pk, sk: `VALUE#${key}` } };
   }
 
+  #partitionOf(namespace: string): string {
+    return `${this.#partition}#${this.#prefix}${namespace}`;
+  }
+
   #namespaceKey(namespace: string): Key {
-    return { pk: this.#partition, sk: `NS#${namespace}` };
+    return { pk: this.#partition, sk: `NS#${this.#prefix}${namespace}` };
   }
 
   #totalKey(): Key {
-    return { pk: this.#partition, sk: 'TOTAL' };
+    return totalKey(this.#workspaceId);
   }
 
   #retry<T>(attempt: () => Promise<T | undefined>): Promise<T> {

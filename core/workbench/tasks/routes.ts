@@ -1,4 +1,5 @@
 import * as z from 'zod';
+import { flag } from '#core/http/flag.ts';
 import { defineRoutes } from '#core/http/route.ts';
 
 export const STATUSES = ['open', 'in_progress', 'done', 'cancelled'] as const;
@@ -16,7 +17,7 @@ const project = z
   .transform((text) => text.toWellFormed());
 const dueDate = z.iso
   .date('must be a date of the form YYYY-MM-DD')
-  .refine((date) => date >= '2000' && date < '3000', 'must be a date of the years 2000 to 2999');
+  .regex(/^2/, 'must be a date of the years 2000 to 2999');
 
 /** `null` resets a member that always has a value to its default. */
 const orDefault = <T extends z.ZodType>(type: T, value: z.output<T>) =>
@@ -54,10 +55,7 @@ const query = z.object({
   status: status.optional(),
   project: project.optional(),
   priority: priority.optional(),
-  overdue: z
-    .stringbool()
-    .default(false)
-    .describe('Only open tasks whose due date has passed in the workspace’s time zone.'),
+  overdue: flag.default(false).describe('Only open tasks whose due date has passed in the workspace’s time zone.'),
 });
 const page = z.object({
   tasks: z.array(taskSchema),
@@ -73,6 +71,7 @@ export const taskRoutes = defineRoutes([
     fn: 'tasks',
     auth: 'key',
     agents: true,
+    scope: 'tasks',
     request: { body: members },
     response: { 201: taskSchema },
   },
@@ -84,6 +83,7 @@ export const taskRoutes = defineRoutes([
     fn: 'tasks',
     auth: 'key',
     agents: true,
+    scope: 'tasks',
     request: { query },
     response: { 200: page },
   },
@@ -95,6 +95,7 @@ export const taskRoutes = defineRoutes([
     fn: 'tasks',
     auth: 'key',
     agents: true,
+    scope: 'tasks',
     request: { query },
     response: { 200: page },
   },
@@ -106,6 +107,7 @@ export const taskRoutes = defineRoutes([
     fn: 'tasks',
     auth: 'key',
     agents: true,
+    scope: 'tasks',
     response: { 200: taskSchema },
     errors: ['NOT_FOUND'],
   },
@@ -117,6 +119,7 @@ export const taskRoutes = defineRoutes([
     fn: 'tasks',
     auth: 'key',
     agents: true,
+    scope: 'tasks',
     request: { body: members.partial() },
     response: { 200: taskSchema },
     errors: ['NOT_FOUND'],
@@ -129,6 +132,7 @@ export const taskRoutes = defineRoutes([
     fn: 'tasks',
     auth: 'key',
     agents: true,
+    scope: 'tasks',
     response: { 200: z.object({ deleted: z.literal(true), id: z.string() }) },
     errors: ['NOT_FOUND'],
   },

@@ -1,31 +1,52 @@
-import { type Answer, type Asked, bearer, joined, pieces, ToolLedger, type Wire } from './turns.ts';
+import { FileLedger } from './files.ts';
+import { openaiSchemaProblem } from './schema-rules.ts';
+import { toolChoiceOf } from './tool-choice.ts';
+import { type Answer, bearer, joined, pieces, type Read, ToolLedger, type Wire } from './turns.ts';
 
 /** OpenAI's chat completions, which local model servers speak: `POST /chat/completions`. */
 export const openaiChat: Wire = {
   keyOf: bearer,
 
-  read(body): Asked {
+  read(body): Read {
     const messages: Message[] = body.messages ?? [];
     const ledger = new ToolLedger();
+    const files = new FileLedger();
+    let isWrongResult = false;
     for (const message of messages) {
-      if (message.role === 'tool') ledger.result(message.tool_call_id!);
-      else ledger.settle();
+      if (message.role === 'tool') {
+        ledger.result(message.tool_call_id!);
+        // A file that became JSON.
+        isWrongResult ||= typeof message.content !== 'string' || /"0":\d+,"1":\d+/.test(message.content);
+      } else ledger.settle();
+      for (const part of typeof message.content === 'string' ? [] : (message.content ?? [])) addFile(files, part);
       for (const call of message.tool_calls ?? []) ledger.call(call.id);
     }
     ledger.settle();
     const texts = messages.map(({ content }) => textOf(content));
     const text = joined(texts);
-    let problem = ledger.problem;
+    const model = String(body.model);
+    const declared = (body.tools ?? []).map((tool: { function: { name: string } }) => tool.function.name);
+    const chosen = body.tool_choice?.function && { type: 'tool', name: body.tool_choice.function.name };
+    const choice = toolChoiceOf(model, declared, chosen);
+    let problem = choice.problem ?? ledger.problem ?? files.problem;
+    if (isWrongResult) problem ??= "Invalid type for 'messages.content' of a tool: expected the text of its result.";
     if (messages.length === 0) problem ??= "Invalid 'messages': empty array.";
     if (body.response_format?.type === 'json_object' && !/json/i.test(text))
       problem ??=
         "'messages' must contain the word 'json' in some form, to use 'response_format' of type 'json_object'.";
+    const { json_schema: format } = body.response_format ?? {};
+    // Servers of one's own take more than OpenAI does.
+    if (format !== undefined) problem ??= openaiSchemaProblem(`response_format '${format.name}'`, format.schema, false);
     return {
-      model: String(body.model),
+      model,
+      files: files.files,
       stream: body.stream === true,
       text,
       lastText: texts.at(-1) ?? '',
+      maxTokens: body.max_completion_tokens ?? body.max_tokens,
+      parts: [body.tools ?? [], ...messages],
       turns: messages.filter(({ role }) => role === 'assistant').length,
+      forced: choice.forced,
       problem,
     };
   },
@@ -42,7 +63,7 @@ export const openaiChat: Wire = {
           ...(answer.toolCalls.length > 0 && { tool_calls: answer.toolCalls.map(callOf) }),
         },
         logprobs: null,
-        finish_reason: answer.finish,
+        finish_reason: finishOf(answer),
       },
     ],
     usage: usageOf(answer),
@@ -61,14 +82,28 @@ export const openaiChat: Wire = {
         chunk({ tool_calls: [{ index, ...callOf({ ...call, json: '' }) }] }),
         ...pieces(call.json).map((json) => chunk({ tool_calls: [{ index, function: { arguments: json } }] })),
       ]),
-      chunk({}, answer.finish),
+      chunk({}, finishOf(answer)),
       data({ ...head(answer, 'chat.completion.chunk'), choices: [], usage: usageOf(answer) }),
       'data: [DONE]\n\n',
     ];
   },
 
   error: (status, message) => ({ error: errorOf(status, message) }),
+  tooManyTokens: ({ maxTokens }, most) =>
+    `max_tokens is too large: ${maxTokens}. This model supports at most ${most} completion tokens, whereas you provided ${maxTokens}.`,
   errorFrame: (message) => data({ error: errorOf(500, message) }),
+  refusals: {
+    overflow: [
+      400,
+      {
+        error: {
+          code: 400,
+          message: 'the request exceeds the available context size, try increasing it',
+          type: 'exceed_context_size_error',
+        },
+      },
+    ],
+  },
 };
 
 /** Also of the Responses API. */
@@ -79,9 +114,29 @@ export const errorOf = (status: number, message: string) => ({
   code: status === 401 ? 'invalid_api_key' : status === 429 ? 'rate_limit_exceeded' : null,
 });
 
+interface Part {
+  readonly type?: string;
+  readonly text?: string;
+  readonly image_url?: { readonly url: string };
+  readonly input_audio?: { readonly data: string; readonly format: string };
+}
+
+/** What the servers of open models have in common: images, and recordings in two formats. */
+function addFile(files: FileLedger, { type, image_url, input_audio }: Part): void {
+  if (type === 'text') return;
+  const [, mediaType, data = ''] = /^data:(image\/[a-z]+);base64,(.*)$/s.exec(image_url?.url ?? '') ?? [];
+  const audioType = { wav: 'audio/wav', mp3: 'audio/mpeg' }[input_audio?.format ?? ''];
+  files.add(input_audio?.data ?? data, { isResult: false }, (file) => {
+    if (image_url === undefined && input_audio === undefined) return `unsupported content[].type: ${type}`;
+    return file !== undefined && file.mediaType === (audioType ?? mediaType)
+      ? undefined
+      : 'Failed to load image or audio file';
+  });
+}
+
 interface Message {
   readonly role: string;
-  readonly content?: string | { readonly text?: string }[] | null;
+  readonly content?: string | Part[] | null;
   readonly tool_calls?: { readonly id: string }[];
   readonly tool_call_id?: string;
 }
@@ -90,6 +145,8 @@ const textOf = (content: Message['content']): string =>
   typeof content === 'string' ? content : (content ?? []).map(({ text }) => text ?? '').join('\n');
 
 const data = (value: unknown): string => `data: ${JSON.stringify(value)}\n\n`;
+
+const finishOf = ({ finish }: Answer): string => (finish === 'window' ? 'length' : finish);
 
 const head = ({ id, model }: Answer, object: string) => ({
   id: `chatcmpl-${id}`,

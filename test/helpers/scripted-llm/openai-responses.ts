@@ -1,15 +1,35 @@
+import { FileLedger } from './files.ts';
 import { errorOf } from './openai-chat.ts';
-import { type Answer, type Asked, bearer, joined, pieces, signatureOf, sse, ToolLedger, type Wire } from './turns.ts';
+import { openaiSchemaProblem } from './schema-rules.ts';
+import { toolChoiceOf } from './tool-choice.ts';
+import {
+  type Answer,
+  bearer,
+  isSigned,
+  joined,
+  pieces,
+  type Read,
+  type Signed,
+  signatureOf,
+  sse,
+  ToolLedger,
+  type Wire,
+} from './turns.ts';
 
 /** OpenAI's Responses API: `POST /responses`. */
 export const openaiResponses: Wire = {
-  keyOf: bearer,
+  // Azure's header comes without the other one.
+  keyOf: (headers) => bearer(headers) ?? headers['api-key']?.toString(),
 
-  read(body): Asked {
+  read(body): Read {
     const items: Item[] = typeof body.input === 'string' ? [{ role: 'user', content: body.input }] : (body.input ?? []);
     const ledger = new ToolLedger();
+    const files = new FileLedger();
     const texts: string[] = [body.instructions ?? ''];
-    let problem: string | undefined;
+    const parts: unknown[] = [body.tools ?? [], body.instructions ?? ''];
+    const signed: Signed[] = [];
+    const { forced, problem: choiceProblem } = toolChoiceOf(String(body.model), namesOf(body.tools), chosenIn(body));
+    let problem = choiceProblem;
     let turns = 0;
     let inTurn = false;
     for (const item of items) {
@@ -19,12 +39,14 @@ export const openaiResponses: Wire = {
       if (item.type === 'function_call_output') ledger.result(item.call_id!);
       else if (item.type === 'function_call') ledger.call(item.call_id!);
       else ledger.settle();
-      if (
-        item.type === 'reasoning' &&
-        item.encrypted_content !== signatureOf((item.summary ?? []).map(({ text }) => text).join(''))
-      )
-        problem ??= 'The encrypted content of a reasoning item could not be verified.';
+      if (item.type === 'reasoning') {
+        signed.push({ part: parts.length, signature: item.encrypted_content ?? '' });
+        if (!isSigned((item.summary ?? []).map(({ text }) => text).join(''), item.encrypted_content))
+          problem ??= 'The encrypted content of a reasoning item could not be verified.';
+      }
+      parts.push(item);
       texts.push(textOf(item.content ?? item.output));
+      for (const part of partsOf(item.content ?? item.output)) addFile(files, part, item.output !== undefined);
     }
     ledger.settle();
     const text = joined(texts);
@@ -32,12 +54,24 @@ export const openaiResponses: Wire = {
     if (body.text?.format?.type === 'json_object' && !/json/i.test(text))
       problem ??=
         "Response input messages must contain the word 'json' in some form to use 'text.format' of type 'json_object'.";
+    problem ??= files.problem;
+    const { format } = body.text ?? {};
+    if (format?.type === 'json_schema')
+      problem ??= openaiSchemaProblem(`response_format '${format.name}'`, format.schema, format.strict);
+    for (const tool of body.tools ?? [])
+      problem ??= openaiSchemaProblem(`function '${tool.name}'`, tool.parameters, tool.strict);
     return {
       model: String(body.model),
+      files: files.files,
       stream: body.stream === true,
       text,
       lastText: texts.at(-1)!,
+      maxTokens: body.max_output_tokens,
       turns,
+      forced,
+      parts,
+      signed,
+      cache: { kind: 'prefix', route: body.prompt_cache_key },
       problem: problem ?? ledger.problem,
     };
   },
@@ -92,20 +126,94 @@ export const openaiResponses: Wire = {
   },
 
   error: (status, message) => ({ error: errorOf(status, message) }),
+  tooManyTokens: ({ maxTokens }, most) =>
+    `Invalid 'max_output_tokens': integer above maximum value. Expected a value <= ${most}, but got ${maxTokens} instead.`,
   errorFrame: (message) =>
     sse('error', {
       type: 'error',
       sequence_number: 99,
       error: { type: 'server_error', code: 'server_error', message, param: null },
     }),
+  refusals: {
+    quota: refused(
+      429,
+      'You exceeded your current quota, please check your plan and billing details.',
+      'insufficient_quota',
+    ),
+    spend: refused(429, 'Your credit balance is exhausted.', 'credit_balance_exhausted'),
+    'too-large': refused(
+      429,
+      'Request too large for gpt-6-sol in organization org-1 on tokens per min (TPM): Limit 30000, Requested 41000.',
+      'rate_limit_exceeded',
+      'tokens',
+    ),
+    overflow: refused(
+      400,
+      'Your input exceeds the context window of this model. Please adjust your input and try again.',
+      'context_length_exceeded',
+      'invalid_request_error',
+    ),
+  },
 };
+
+function refused(status: number, message: string, code: string, type = code): [number, unknown] {
+  return [status, { error: { message, type, param: null, code } }];
+}
+
+interface Tool {
+  readonly name: string;
+}
+
+const namesOf = (tools: readonly Tool[] = []): string[] => tools.map(({ name }) => name);
+
+/** Of `allowed_tools`, only what leaves one tool and requires it is a choice here. */
+function chosenIn({
+  tool_choice: choice,
+}: {
+  tool_choice?: { type: string; name?: string; mode?: string; tools?: Tool[] };
+}) {
+  if (choice?.type === 'function') return { type: 'tool', name: choice.name! };
+  const allowed = choice?.type === 'allowed_tools' && choice.mode === 'required' ? namesOf(choice.tools) : [];
+  return allowed.length === 1 ? { type: 'tool', name: allowed[0]! } : undefined;
+}
+
+interface Part {
+  readonly type?: string;
+  readonly text?: string;
+  readonly image_url?: string;
+  readonly filename?: string;
+  readonly file_data?: string;
+}
+
+const partsOf = (content: Item['content']): readonly Part[] => (typeof content === 'string' ? [] : (content ?? []));
+
+const IMAGE_URL = /^data:(image\/[a-z]+);base64,(.*)$/s;
+const FILE_DATA = /^data:(application\/pdf);base64,(.*)$/s;
+
+function addFile(files: FileLedger, { type, image_url = '', filename, file_data = '' }: Part, isResult: boolean): void {
+  if (type !== 'input_image' && type !== 'input_file') return;
+  const isImage = type === 'input_image';
+  const [, mediaType, data = ''] = (isImage ? IMAGE_URL.exec(image_url) : FILE_DATA.exec(file_data)) ?? [];
+  files.add(data, { name: filename, isResult }, (file) => {
+    if (isImage) {
+      const isTaken = ['image/png', 'image/jpeg', 'image/gif', 'image/webp'].includes(mediaType!);
+      if (isTaken && file?.mediaType === mediaType) return undefined;
+      return "You uploaded an unsupported image. Please make sure your image has of one of the following formats: ['png', 'jpeg', 'gif', 'webp'].";
+    }
+    if (!filename) return "Missing required parameter: 'input[0].content[0].filename'.";
+    if (!/\.pdf$/i.test(filename)) {
+      return `Invalid input: Expected context stuffing file type to be a supported format: .pdf but got ${filename}.`;
+    }
+    return file?.mediaType === mediaType ? undefined : 'The file you uploaded is not a valid PDF.';
+  });
+}
 
 interface Item {
   readonly type?: string;
   readonly role?: string;
   readonly call_id?: string;
-  readonly content?: string | { readonly text?: string }[];
-  readonly output?: string | { readonly text?: string }[];
+  readonly content?: string | Part[];
+  readonly output?: string | Part[];
   readonly summary?: { readonly text: string }[];
   readonly encrypted_content?: string | null;
 }
@@ -120,9 +228,9 @@ const EMPTY: Record<string, object> = {
   reasoning: { summary: [] },
 };
 
-const isCut = ({ finish }: Answer): boolean => finish === 'length' || finish === 'content_filter';
+const isCut = ({ finish }: Answer): boolean => ['length', 'window', 'content_filter'].includes(finish);
 
-const outputOf = ({ id, thinking, text, toolCalls, finish }: Answer) => [
+const outputOf = ({ id, thinking, text, toolCalls, finish, prefix }: Answer) => [
   ...(thinking === undefined
     ? []
     : [
@@ -130,7 +238,7 @@ const outputOf = ({ id, thinking, text, toolCalls, finish }: Answer) => [
           type: 'reasoning' as const,
           id: `rs_${id}`,
           summary: [{ type: 'summary_text', text: thinking }],
-          encrypted_content: signatureOf(thinking),
+          encrypted_content: signatureOf(thinking, prefix),
         },
       ]),
   ...(text === ''
@@ -140,7 +248,7 @@ const outputOf = ({ id, thinking, text, toolCalls, finish }: Answer) => [
           type: 'message' as const,
           id: `msg_${id}`,
           role: 'assistant',
-          status: finish === 'length' ? 'incomplete' : 'completed',
+          status: finish === 'length' || finish === 'window' ? 'incomplete' : 'completed',
           content: [{ type: 'output_text', text, annotations: [], logprobs: [] }],
         },
       ]),
@@ -161,7 +269,9 @@ const responseOf = (answer: Answer, output: readonly object[], isDone: boolean) 
   status: !isDone ? 'in_progress' : isCut(answer) ? 'incomplete' : 'completed',
   error: null,
   incomplete_details:
-    isDone && isCut(answer) ? { reason: answer.finish === 'length' ? 'max_output_tokens' : 'content_filter' } : null,
+    isDone && isCut(answer)
+      ? { reason: answer.finish === 'content_filter' ? 'content_filter' : 'max_output_tokens' }
+      : null,
   model: answer.model,
   output,
   parallel_tool_calls: true,
@@ -169,7 +279,10 @@ const responseOf = (answer: Answer, output: readonly object[], isDone: boolean) 
   usage: isDone
     ? {
         input_tokens: answer.usage.input,
-        input_tokens_details: { cached_tokens: answer.usage.cacheRead },
+        input_tokens_details: {
+          cached_tokens: answer.usage.cacheRead,
+          cache_write_tokens: answer.usage.cacheWrite,
+        },
         output_tokens: answer.usage.output,
         output_tokens_details: { reasoning_tokens: 0 },
         total_tokens: answer.usage.input + answer.usage.output,

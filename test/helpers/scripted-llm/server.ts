@@ -1,11 +1,28 @@
+import { createHash } from 'node:crypto';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { setTimeout } from 'node:timers/promises';
+import models from '#core/models/models.json' with { type: 'json' };
+import type { ModelFacts } from '#core/ports/model-table.ts';
+import { answer, statusOf } from './answer.ts';
 import { anthropic } from './anthropic.ts';
+import { type BedrockAccount, bedrock, isSigned, signatureProblem } from './bedrock.ts';
+import { type Faults, ScriptedFaults } from './faults.ts';
+import { lineOf } from './files.ts';
 import { gemini } from './gemini.ts';
 import { openaiChat } from './openai-chat.ts';
 import { openaiResponses } from './openai-responses.ts';
-import { type Answer, type Asked, fillIn, type ScriptedTurn, type Wire } from './turns.ts';
+import { PromptCache } from './prompt-cache.ts';
+import { settingProblem } from './settings.ts';
+import {
+  type Asked,
+  endsOf,
+  prefixesOf,
+  prefixIn,
+  type Read,
+  type ScriptedTurn,
+  type Usage,
+  type Wire,
+} from './turns.ts';
 
 /**
  * A language model that says what it is told to, over HTTP in the wire formats of the real ones:
@@ -14,20 +31,34 @@ import { type Answer, type Asked, fillIn, type ScriptedTurn, type Wire } from '.
  * |---|---|---|---|
  * | Anthropic | `/anthropic/v1` | `POST /messages` | text, `tool_use` (parallel), thinking with a checked signature, stop reasons, cache tokens, named events with `ping` |
  * | OpenAI | `/openai/v1` | `POST /responses`, `POST /chat/completions` | text, function calls (parallel), reasoning items with checked content, `incomplete`, JSON mode with its rule on the word "json", cached tokens |
+ * | Bedrock | `/anthropic/v1`, signed | `POST /messages` | as Anthropic's, with the signature checked; 403 for a wrong one |
  * | Gemini | `/gemini/v1beta` | `POST /models/{model}:generateContent`, `:streamGenerateContent` | text, function calls (parallel) with checked thought signatures, thoughts, finish reasons, cached tokens, CRLF framing |
  * | local | `/ollama/v1` | `POST /chat/completions` | as OpenAI's, without a key |
  *
  * All of them: whole and streamed answers; errors in the provider's own form (a missing key, a key with `refused` in it,
  * conversations that the provider would not take, also when another status is scripted, `Retry-After`); and the faults of
- * {@link ScriptedTurn}. Not covered: images, files, tools that run at the provider, log probabilities, batches.
+ * {@link ScriptedTurn}. Answers are cut at the request's limit of output tokens, for which thoughts count; a limit above what
+ * the model can write is refused, and so are settings that the model does not take. A conversation longer than the model's window is refused, and an answer that fills it is
+ * cut. A signed thought (of Anthropic and OpenAI's Responses; OpenAI itself drops it without a word) behind a conversation
+ * that was changed is refused. Input is read from caches and written to them as the providers do it, by key and model:
+ * Anthropic's by breakpoints, at most four, that look back 20 parts; OpenAI's and Gemini's by the longest prefix; all from a
+ * number of tokens on, and for a time.
+ * A request that forces a tool (a named choice, or `allowed_tools`) gets a call of that tool, and is refused by models that take
+ * no forced choice; so is a removal of tools inside a conversation that Anthropic would not take. Images, PDFs and recordings
+ * are decoded, and refused in the words of the provider if they are of a wrong type, too large or too many; the turn `look` says
+ * what was seen. A schema that a provider is to hold its model to is refused where the provider would refuse it; Anthropic's model
+ * answers by the tool `json`, if it is told to and the text is a JSON object. Not covered: grammars (a text is sent as it is
+ * scripted, whatever the schema says), files by address or id, tools that run at the provider, log probabilities, batches.
  *
  * What is answered to a request, the first that there is:
  * 1. a directive in the conversation's text: `[[llm TURN]]` or `[[llm [TURN, TURN, ...]]]`, TURN being a
  *    {@link ScriptedTurn} in JSON; of several, the nth turn of the model in the conversation;
  * 2. the rule whose marker is in the conversation's text, in the same way: neither keeps a state, so calls at the same
- *    time do not mix;
+ *    time do not mix. Only a turn with `times` is remembered, by key and conversation;
  * 3. the next turn of the queue of the request's API key, then of the queue for any key;
  * 4. the default, the text `ok`.
+ *
+ * `faults` come before all of these: a part of all requests, chosen by a seed.
  *
  * From another process: `POST /script` {@link Script}, `GET /requests` (newest last), `DELETE /script` forgets
  * everything, `GET /health`.
@@ -39,6 +70,8 @@ export interface ScriptedLlm {
   readonly settings: Readonly<Record<string, string>>;
   /** The last 1000 requests, oldest first. */
   readonly requests: readonly RecordedRequest[];
+  /** Number of all requests to models. */
+  readonly asked: number;
   /** Requests in progress. */
   readonly open: number;
   script(script: Script): void;
@@ -58,10 +91,11 @@ export interface Script {
   /** The last turn also answers all later requests. */
   readonly rules?: readonly { readonly marker: string; readonly turns: readonly ScriptedTurn[] }[];
   readonly default?: ScriptedTurn;
+  readonly faults?: Faults;
 }
 
 export interface RecordedRequest {
-  /** First segment of the path: `anthropic`, `openai`, `gemini`, `ollama`. */
+  /** First segment of the path: `anthropic`, `openai`, `gemini`, `ollama`; `bedrock` if the request is signed. */
   readonly provider: string;
   readonly path: string;
   readonly apiKey: string | undefined;
@@ -69,17 +103,42 @@ export interface RecordedRequest {
   readonly stream: boolean;
   /** All text of the conversation. */
   readonly text: string;
+  /** Images, PDFs and recordings of the conversation, each as {@link lineOf} has it. */
+  readonly files: readonly string[];
   // biome-ignore lint/suspicious/noExplicitAny: bodies of four APIs.
   readonly body: any;
   readonly headers: IncomingMessage['headers'];
+  /** Size of the body. */
+  readonly bytes: number;
+  /**
+   * A hash for each part that the model reads (tools, system message, parts of messages), of it and all parts before it:
+   * a conversation that was only appended to begins with the hashes of the request before.
+   */
+  readonly prefixes: readonly string[];
+  /** Tokens of the answer, also of one that broke off. */
+  usage?: Usage;
   /** The outcome: `gone` if the client disconnected before the end. */
   outcome: 'open' | 'answered' | 'failed' | 'gone';
 }
 
 const MAX_RECORDED = 1000;
 
-export async function startScriptedLlm({ port = 0, host = '127.0.0.1' } = {}): Promise<ScriptedLlm> {
-  const model = new ScriptedModel();
+interface ScriptedLlmOptions {
+  readonly port?: number;
+  readonly host?: string;
+  /** Epoch milliseconds, for the lives of what caches keep. */
+  readonly now?: () => number;
+  /** The AWS account of signed requests. @default - none: all are refused */
+  readonly aws?: BedrockAccount;
+}
+
+export async function startScriptedLlm({
+  port = 0,
+  host = '127.0.0.1',
+  now = Date.now,
+  aws,
+}: ScriptedLlmOptions = {}): Promise<ScriptedLlm> {
+  const model = new ScriptedModel(now, aws);
   const server = createServer((request, response) => {
     model.handle(request, response).catch((error: unknown) => response.destroy(error as Error));
   });
@@ -99,6 +158,9 @@ export async function startScriptedLlm({ port = 0, host = '127.0.0.1' } = {}): P
     },
     get requests() {
       return model.requests;
+    },
+    get asked() {
+      return model.asked;
     },
     get open() {
       return model.requests.filter(({ outcome }) => outcome === 'open').length;
@@ -124,6 +186,18 @@ class ScriptedModel {
   #rules: NonNullable<Script['rules']> = [];
   #default: ScriptedTurn = {};
   #gates = new Map<string, PromiseWithResolvers<void>>();
+  /** How often each turn with `times` has failed. */
+  #failed = new Map<string, number>();
+  #faults: ScriptedFaults | undefined;
+  readonly #cache: PromptCache;
+  /** All requests to models since the last reset. */
+  asked = 0;
+  readonly #aws: BedrockAccount | undefined;
+
+  constructor(now: () => number, aws: BedrockAccount | undefined) {
+    this.#cache = new PromptCache(now);
+    this.#aws = aws;
+  }
 
   /** Resolved when the gate opens. */
   gate(name: string): PromiseWithResolvers<void> {
@@ -131,7 +205,8 @@ class ScriptedModel {
     return this.#gates.get(name)!;
   }
 
-  script({ turns = [], key = ANY_KEY, rules = [], default: fallback }: Script): void {
+  script({ turns = [], key = ANY_KEY, rules = [], default: fallback, faults }: Script): void {
+    if (faults) this.#faults = new ScriptedFaults(faults);
     this.#queues.set(key, [...(this.#queues.get(key) ?? []), ...turns]);
     // The newest rule wins: a test may replace an older one.
     this.#rules = [...rules, ...this.#rules];
@@ -143,12 +218,17 @@ class ScriptedModel {
     this.#queues.clear();
     this.#rules = [];
     this.#default = {};
+    this.#failed.clear();
+    this.#faults = undefined;
+    this.#cache.clear();
+    this.asked = 0;
   }
 
   async handle(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const url = new URL(request.url!, 'http://scripted');
     const text = await readBody(request);
-    const wire = request.method === 'POST' ? wireOf(url.pathname) : undefined;
+    const signed = isSigned(request);
+    const wire = request.method === 'POST' ? (signed ? bedrock : wireOf(url.pathname)) : undefined;
     if (wire === undefined) {
       this.#control(request.method!, url.pathname, text, response);
       return;
@@ -156,8 +236,8 @@ class ScriptedModel {
 
     const body = JSON.parse(text);
     const apiKey = wire.keyOf(request.headers);
-    const asked = wire.read(body, url, request.headers);
-    const provider = url.pathname.split('/')[1]!;
+    const asked = askedOf(wire.read(body, url, request.headers));
+    const provider = signed ? 'bedrock' : url.pathname.split('/')[1]!;
     const record: RecordedRequest = {
       provider,
       path: url.pathname,
@@ -165,31 +245,74 @@ class ScriptedModel {
       model: asked.model,
       stream: asked.stream,
       text: asked.text,
+      files: asked.files.map(lineOf),
       body,
       headers: request.headers,
+      bytes: Buffer.byteLength(text),
+      prefixes: asked.prefixes,
       outcome: 'open',
     };
     this.requests.push(record);
+    this.asked++;
     if (this.requests.length > 2 * MAX_RECORDED) this.requests = this.requests.slice(-MAX_RECORDED);
     const gone = new AbortController();
     response.once('close', () => {
       if (record.outcome === 'open') record.outcome = 'gone';
       gone.abort();
     });
-    const turn = refusal(provider, apiKey, asked) ?? this.#choose(asked, apiKey);
+    const problem = signed ? this.#signatureProblem(request, text) : undefined;
+    const forbidden: ScriptedTurn | undefined = problem === undefined ? undefined : { status: 403, message: problem };
+    const turn = forbidden ?? refusal(wire, record, asked) ?? this.#faults?.next() ?? this.#choose(asked, apiKey);
     try {
       if (turn.waitFor !== undefined) await this.gate(turn.waitFor).promise;
-      await answer(wire, turn, asked, apiKey, response, gone.signal);
-      if (record.outcome === 'open') record.outcome = turn.status === undefined ? 'answered' : 'failed';
+      const account = () => this.#account(`${provider} ${apiKey}`, asked);
+      record.usage = await answer(wire, turn, asked, account, apiKey, response, gone.signal);
+      if (record.outcome === 'open') record.outcome = statusOf(turn, asked) === undefined ? 'answered' : 'failed';
     } catch (error) {
       if (!gone.signal.aborted) throw error;
     }
   }
 
+  #account(account: string, asked: Asked): Omit<Usage, 'output'> {
+    if (asked.cache === undefined) return { input: asked.inputTokens, cacheRead: 0, cacheWrite: 0 };
+    const { rest, read, write } = this.#cache.account(account, asked, asked.cache);
+    return { input: asked.cache.kind === 'marks' ? rest : rest + read + write, cacheRead: read, cacheWrite: write };
+  }
+
+  #signatureProblem(request: IncomingMessage, body: string): string | undefined {
+    return this.#aws ? signatureProblem(request, body, this.#aws) : 'There is no AWS account here.';
+  }
+
   #choose(asked: Asked, apiKey: string | undefined): ScriptedTurn {
     const scripted = directiveIn(asked.text) ?? this.#rules.find(({ marker }) => asked.text.includes(marker))?.turns;
-    if (scripted !== undefined) return scripted[Math.min(asked.turns, scripted.length - 1)] ?? {};
-    return this.#queues.get(apiKey ?? ANY_KEY)?.shift() ?? this.#queues.get(ANY_KEY)?.shift() ?? this.#default;
+    if (scripted !== undefined) return this.#turnOf(scripted, asked, apiKey);
+    const queue = [this.#queues.get(apiKey ?? ANY_KEY), this.#queues.get(ANY_KEY)].find((turns) => turns?.length);
+    const [turn] = queue ?? [];
+    if (turn?.times === undefined) return queue?.shift() ?? this.#default;
+    if (turn.times > 1) queue![0] = { ...turn, times: turn.times - 1 };
+    else queue!.shift();
+    return turn;
+  }
+
+  /** The turn of a list that the conversation has come to. */
+  #turnOf(scripted: readonly ScriptedTurn[], asked: Asked, apiKey: string | undefined): ScriptedTurn {
+    let turns = 0;
+    let last: ScriptedTurn = {};
+    for (const [index, turn] of scripted.entries()) {
+      if (turn.times === undefined) {
+        if (turns === asked.turns) return turn;
+        turns++;
+        last = turn;
+      } else if (turns === asked.turns) {
+        const place = createHash('sha256')
+          .update(JSON.stringify([apiKey, index, asked.text]))
+          .digest('base64');
+        const failed = this.#failed.get(place) ?? 0;
+        this.#failed.set(place, failed + 1);
+        if (failed < turn.times) return turn;
+      }
+    }
+    return last;
   }
 
   #control(method: string, path: string, text: string, response: ServerResponse): void {
@@ -222,14 +345,53 @@ function readBody(request: IncomingMessage): Promise<string> {
 }
 
 /** The provider's answer before its model is asked. */
-function refusal(provider: string, apiKey: string | undefined, { problem }: Asked): ScriptedTurn | undefined {
-  if (provider !== 'ollama') {
+function refusal(wire: Wire, { provider, apiKey, body }: RecordedRequest, asked: Asked): ScriptedTurn | undefined {
+  if (provider !== 'ollama' && provider !== 'bedrock') {
     // Google calls a wrong key a bad request.
     const status = provider === 'gemini' ? 400 : 401;
     if (apiKey === undefined) return { status, message: 'No API key was given.' };
     if (apiKey.includes('refused')) return { status, message: 'API key not valid: $KEY.' };
   }
+  if (asked.inputTokens > asked.window) return { refusal: 'overflow' };
+  const most = mostTokensOf(asked.model);
+  const isTooMuch = asked.maxTokens !== undefined && asked.maxTokens > most;
+  const problem =
+    asked.problem ??
+    settingProblem(provider, asked.model, body) ??
+    (isTooMuch ? wire.tooManyTokens(asked, most) : undefined);
   return problem === undefined ? undefined : { status: 400, message: problem };
+}
+
+/** The request with what follows from the model and from the conversation's order. */
+function askedOf({ parts, signed = [], ...read }: Read): Asked {
+  const prefixes = prefixesOf(parts);
+  const ends = endsOf(parts);
+  const moved = signed.find(({ part, signature }) => prefixIn(signature) !== prefixes[part - 1]);
+  return {
+    ...read,
+    window: windowOf(read.model),
+    parts,
+    ends,
+    inputTokens: ends.at(-1) ?? 1,
+    prefixes,
+    prefix: prefixes.at(-1) ?? '',
+    problem: read.problem ?? (moved && `A thinking block (part ${moved.part}) is bound to a different conversation.`),
+  };
+}
+
+/** Input and output of a model together: as the platform's table has it, or `20000` of a name with `-window-20000`. */
+function windowOf(model: string): number {
+  const told = /-window-(\d+)/.exec(model)?.[1];
+  const known = models as Record<string, ModelFacts>;
+  return told === undefined ? (known[model]?.window ?? Number.POSITIVE_INFINITY) : Number(told);
+}
+
+/** What a model can write: as the platform's table has it, or `8192` of a name that ends with `-max-8192`. */
+function mostTokensOf(model: string): number {
+  const told = /-max-(\d+)$/.exec(model)?.[1];
+  const known = models as Record<string, ModelFacts>;
+  const name = model.replace(/^(.*\.)?anthropic\./, '');
+  return told === undefined ? (known[name]?.max_output ?? Number.POSITIVE_INFINITY) : Number(told);
 }
 
 const DIRECTIVE = '[[llm ';
@@ -248,74 +410,4 @@ function directiveIn(text: string): readonly ScriptedTurn[] | undefined {
     }
   }
   return undefined;
-}
-
-async function answer(
-  wire: Wire,
-  turn: ScriptedTurn,
-  asked: Asked,
-  apiKey: string | undefined,
-  response: ServerResponse,
-  gone: AbortSignal,
-): Promise<void> {
-  if (turn.hang) {
-    await new Promise<void>((resolve) => gone.addEventListener('abort', () => resolve()));
-    return;
-  }
-  if (turn.delayMs) await setTimeout(turn.delayMs, undefined, { signal: gone });
-  if (turn.contentType !== undefined) {
-    response.writeHead(turn.status ?? 200, { 'content-type': turn.contentType });
-    response.end('<html><body>This is not the API that you are looking for.</body></html>');
-    return;
-  }
-  if (turn.status !== undefined) {
-    const { status, retryAfter, message = `Scripted error ${status}.` } = turn;
-    response.writeHead(status, {
-      'content-type': 'application/json',
-      ...(retryAfter !== undefined && { 'retry-after': String(retryAfter) }),
-    });
-    response.end(JSON.stringify(wire.error(status, message.replaceAll('$KEY', apiKey ?? ''), retryAfter)));
-    return;
-  }
-  const filled = fillIn(turn, asked);
-  if (asked.stream) await writeStream(wire, turn, filled, response, gone);
-  else writeWhole(wire, turn, filled, response);
-}
-
-function writeWhole(wire: Wire, turn: ScriptedTurn, filled: Answer, response: ServerResponse): void {
-  const body = Buffer.from(JSON.stringify(wire.body(filled)));
-  const half = body.subarray(0, body.byteLength >> 1);
-  if (turn.breakOff === 'reset') {
-    response.writeHead(200, { 'content-type': 'application/json', 'content-length': body.byteLength });
-    response.write(half, () => response.socket?.resetAndDestroy());
-    return;
-  }
-  const sent = turn.malformed || turn.breakOff === 'end' ? half : body;
-  response.writeHead(200, { 'content-type': 'application/json', 'content-length': sent.byteLength });
-  response.end(sent);
-}
-
-async function writeStream(
-  wire: Wire,
-  turn: ScriptedTurn,
-  filled: Answer,
-  response: ServerResponse,
-  gone: AbortSignal,
-): Promise<void> {
-  response.writeHead(200, { 'content-type': 'text/event-stream; charset=utf-8', 'cache-control': 'no-cache' });
-  const all = wire.frames(filled);
-  const isCut = turn.breakOff !== undefined || turn.malformed || turn.streamError;
-  const frames = isCut ? all.slice(0, all.length >> 1) : all;
-  if (turn.malformed) frames.push(all[all.length >> 1]!.slice(0, -10).concat('\n\n'));
-  if (turn.streamError) frames.push(wire.errorFrame('Overloaded'));
-  if (turn.chunkDelayMs) {
-    for (const [index, frame] of frames.entries()) {
-      if (index > 0) await setTimeout(turn.chunkDelayMs, undefined, { signal: gone });
-      response.write(frame);
-    }
-  } else {
-    response.write(frames.join(''));
-  }
-  if (turn.breakOff === 'reset') response.write('', () => response.socket?.resetAndDestroy());
-  else response.end();
 }

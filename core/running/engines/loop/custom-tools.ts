@@ -1,7 +1,8 @@
 import type { CustomTool } from '#core/agents/definition.ts';
 import { callsDependency } from '#core/agents/manifest/orchestration.ts';
-import { fillCommand } from '#core/agents/manifest/tool-command.ts';
+import type { Json } from '#core/base/json.ts';
 import type { ExecOutcome, SandboxSession } from '#core/ports/sandbox.ts';
+import type { EngineRun } from '../engine.ts';
 import { commandOutcome, errorOutcome, type ToolOutcome } from './tool-outcome.ts';
 import { runToolCommand } from './tool-sandbox.ts';
 
@@ -13,14 +14,16 @@ const INPUT_VARIABLE = 'PLATFORM_TOOL_INPUT';
 export class CustomTools {
   readonly #session: Promise<SandboxSession>;
   readonly #signal: AbortSignal;
+  readonly #fill: EngineRun['fillCommand'];
   /** The last command that uses {@link SHARED_INPUT}: the next one waits for it. */
   #lastShared: Promise<unknown> = Promise.resolve();
   #inputs = 0;
   #hasCalledDependency = false;
 
-  constructor(session: Promise<SandboxSession>, signal: AbortSignal) {
+  constructor(session: Promise<SandboxSession>, signal: AbortSignal, { fillCommand }: Pick<EngineRun, 'fillCommand'>) {
     this.#session = session;
     this.#signal = signal;
+    this.#fill = fillCommand;
   }
 
   /** Whether a tool that calls another agent has succeeded. */
@@ -28,8 +31,8 @@ export class CustomTools {
     return this.#hasCalledDependency;
   }
 
-  async call(tool: CustomTool, parameters: Parameters<typeof fillCommand>[1]): Promise<ToolOutcome> {
-    const filled = fillCommand(tool.command, parameters);
+  async call(tool: CustomTool, parameters: Readonly<Record<string, Json>>): Promise<ToolOutcome> {
+    const filled = await this.#fill(tool.command, parameters);
     if ('problem' in filled) return errorOutcome(filled.problem);
     const session = await this.#session;
     const stdin = Buffer.from(JSON.stringify(parameters));

@@ -1,27 +1,133 @@
+import { type FileType, SIGNATURE_BYTES, signedTypeOf } from '#core/base/file-type.ts';
+import { startOf } from '#core/base/text.ts';
+import { type ModelFile, modelFileOf } from '#core/models/file-limits.ts';
 import type { SandboxSession } from '#core/ports/sandbox.ts';
-import { shortenTo } from '#core/runs/masking.ts';
-import { ERROR, MAX_RESULT_BYTES } from './tool-outcome.ts';
+import { MAX_SHOWN_BYTES } from './loop-files.ts';
+import { ERROR } from './tool-outcome.ts';
+import { MAX_RESULT_BYTES } from './tool-output.ts';
 
 /** Length of a file's beginning that is searched for a NUL byte, the sign of a binary file. */
 const SNIFFED_BYTES = 8192;
 
-/** Reads at most the size limit of a result, even from endless files. */
-export async function readFile(session: SandboxSession, path: string): Promise<string> {
-  const chunks: Uint8Array[] = [];
-  let size = 0;
-  for await (const chunk of await session.readFile(path)) {
-    chunks.push(chunk);
-    size += chunk.byteLength;
-    if (size > MAX_RESULT_BYTES) break;
-  }
-  const bytes = Buffer.concat(chunks);
-  if (bytes.subarray(0, SNIFFED_BYTES).includes(0)) return `${ERROR} ${path} is not a text file.`;
-  if (size === 0) return '(empty file)';
-  if (size <= MAX_RESULT_BYTES) return bytes.toString();
-  // With `stream`, the decoder drops a character that is cut in two.
-  const beginning = new TextDecoder().decode(bytes.subarray(0, MAX_RESULT_BYTES), { stream: true });
-  return `${beginning}\n[... the file goes on; these are its first ${MAX_RESULT_BYTES / 1024} KB ...]`;
+/** Length of a file that is searched for a line. The files of results are shorter (`docs/interface/loops.md#bounds`). */
+const MAX_READ_BYTES = 16 * 1024 * 1024;
+const NEWLINE = 0x0a;
+/** Room for the line about how to go on. */
+const NOTE_BYTES = 100;
+
+export interface ReadPlace {
+  /** Line that is read first, from 1. */
+  readonly offset?: number;
+  /** Character of that line that is read first, from 1. */
+  readonly column?: number;
+  /** Lines that are read at most. */
+  readonly limit?: number;
 }
+
+/** The text of a file, or an image or PDF itself. */
+export async function readFile(session: SandboxSession, path: string, place: ReadPlace): Promise<string | ModelFile> {
+  const { beginning, chunks } = await peek(await session.readFile(path));
+  const type = signedTypeOf(beginning);
+  const isShown = type?.kind === 'image' || type?.kind === 'pdf';
+  return isShown ? readWhole(chunks, type, path) : readText(chunks, path, place);
+}
+
+/** The chunks of a file, and the beginning of it, which has all bytes of a signature if the file has. */
+async function peek(file: AsyncIterable<Uint8Array>) {
+  const rest = file[Symbol.asyncIterator]();
+  let beginning = Buffer.alloc(0);
+  while (beginning.byteLength < SIGNATURE_BYTES) {
+    const { done, value } = await rest.next();
+    if (done) break;
+    beginning = Buffer.concat([beginning, value]);
+  }
+  async function* chunks() {
+    try {
+      if (beginning.byteLength > 0) yield beginning;
+      yield* { [Symbol.asyncIterator]: () => rest };
+    } finally {
+      await rest.return?.();
+    }
+  }
+  return { beginning, chunks: chunks() };
+}
+
+/** A file that is shown as it is; a sentence for one that is too large. */
+async function readWhole(chunks: AsyncIterable<Uint8Array>, type: FileType, path: string): Promise<string | ModelFile> {
+  const parts: Uint8Array[] = [];
+  let size = 0;
+  for await (const chunk of chunks) {
+    parts.push(chunk);
+    size += chunk.byteLength;
+    if (size <= MAX_SHOWN_BYTES) continue;
+    return `${path} is ${type.mediaType} of more than ${MAX_SHOWN_BYTES / 1024 ** 2} MB.\n[It is not shown: make a smaller one of it.]`;
+  }
+  return modelFileOf(Buffer.concat(parts), type, { title: path, path })!;
+}
+
+/** Reads at most the size limit of a result, even from endless files, and says where to go on. */
+async function readText(chunks: AsyncIterable<Uint8Array>, path: string, place: ReadPlace): Promise<string> {
+  const { offset = 1, column = 1, limit = Number.POSITIVE_INFINITY } = place;
+  const decoder = new TextDecoder();
+  let size = 0;
+  let line = 1;
+  let endsLine = false;
+  /** From the beginning of line `offset`. */
+  let found = '';
+  for await (const chunk of chunks) {
+    if (size < SNIFFED_BYTES && chunk.subarray(0, SNIFFED_BYTES - size).includes(0)) {
+      return `${ERROR} ${path} is not a text file.`;
+    }
+    size += chunk.byteLength;
+    endsLine = chunk.at(-1) === NEWLINE;
+    const text = decoder.decode(chunk, { stream: true });
+    let at = 0;
+    while (line < offset) {
+      const end = text.indexOf('\n', at);
+      at = end + 1;
+      if (end < 0) break;
+      line++;
+    }
+    if (line === offset) found += text.slice(at);
+    if (found.length > column + MAX_RESULT_BYTES) break;
+    if (size > MAX_READ_BYTES) {
+      return `${ERROR} Line ${offset}, column ${column} is not in the first ${MAX_READ_BYTES / 1024 / 1024} MB of ${path}.`;
+    }
+  }
+  if (size === 0) return '(empty file)';
+  if (found === '') return `${ERROR} ${path} has ${endsLine ? line - 1 : line} lines, no line ${offset}.`;
+  return shownFrom(found, { offset, column, limit });
+}
+
+/** @param text From the beginning of line `offset`. */
+function shownFrom(text: string, { offset, column, limit }: Required<ReadPlace>): string {
+  const lineEnd = text.indexOf('\n');
+  const length = lineEnd < 0 ? text.length : lineEnd;
+  if (column > length + 1) return `${ERROR} Line ${offset} has ${length} characters.`;
+  const rest = firstLines(text.slice(column - 1).toWellFormed(), limit);
+  const isCut = Buffer.byteLength(rest) > MAX_RESULT_BYTES;
+  const shown = isCut
+    ? wholeLines(Buffer.from(startOf(Buffer.from(rest), MAX_RESULT_BYTES - NOTE_BYTES)).toString())
+    : rest;
+  if (column - 1 + shown.length === text.length) return shown;
+  const lines = shown.split('\n');
+  const next = offset + lines.length - 1;
+  const inLine = lines.at(-1)!.length + (lines.length === 1 ? column - 1 : 0);
+  const goOn = inLine === 0 ? `offset ${next}` : `offset ${next}, column ${inLine + 1}`;
+  return `${shown.replace(/\n$/, '')}\n[... the file goes on: ${goOn} ...]`;
+}
+
+function firstLines(text: string, count: number): string {
+  let end = 0;
+  for (let lines = 0; lines < count; lines++) {
+    end = text.indexOf('\n', end) + 1;
+    if (end === 0) return text;
+  }
+  return text.slice(0, end);
+}
+
+/** Without the beginning of a line at the end, unless there is no other. */
+const wholeLines = (text: string): string => text.slice(0, text.lastIndexOf('\n') + 1) || text;
 
 export async function writeFile(session: SandboxSession, path: string, content: string): Promise<string> {
   const bytes = Buffer.from(content);
@@ -33,5 +139,5 @@ export async function listFiles(session: SandboxSession, path: string, recursive
   const files = await session.listFiles(path, { recursive });
   const shown = files.filter((file) => !recursive || !file.path.split('/').some((name) => name.startsWith('.')));
   const lines = shown.map((file) => (file.isFolder ? `${file.path}/` : file.path));
-  return lines.length === 0 ? '(empty folder)' : shortenTo(MAX_RESULT_BYTES, lines.join('\n'));
+  return lines.length === 0 ? '(empty folder)' : lines.join('\n');
 }

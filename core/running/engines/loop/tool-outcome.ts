@@ -1,17 +1,17 @@
 import { PlatformError } from '#core/base/errors.ts';
+import type { LlmFile } from '#core/ports/llm.ts';
 import type { ExecOutcome } from '#core/ports/sandbox.ts';
-import { shortenTo } from '#core/runs/masking.ts';
 
 /** Time limit of one command of a tool (`docs/interface/loops.md#built-in-tools`). */
 export const COMMAND_SECONDS = 120;
-/** Size limit of one result, as the model gets it. */
-export const MAX_RESULT_BYTES = 30 * 1024;
 /** A result that begins with this is an error to the model (`docs/interface/loops.md#built-in-tools`). */
 export const ERROR = '[ERROR]';
 
 export interface ToolOutcome {
   readonly text: string;
   readonly isError: boolean;
+  /** What the model is shown beside the text. */
+  readonly files?: readonly LlmFile[];
 }
 
 export const outcomeOf = (text: string): ToolOutcome => ({ text, isError: text.startsWith(ERROR) });
@@ -29,13 +29,17 @@ export function commandOutcome({ stdout, stderr, exit }: ExecOutcome): ToolOutco
       if (exit.exitCode !== 0) printed.push(`[exit code: ${exit.exitCode}]`);
       break;
     case 'timeout':
-      printed.unshift(`${ERROR} The command ran for more than ${COMMAND_SECONDS} seconds and was stopped.`);
+      printed.unshift(
+        `${ERROR} The command ran for more than ${COMMAND_SECONDS} seconds and was stopped. Let it do less at once, or run in the background with its output in a file.`,
+      );
       break;
     case 'aborted':
       printed.unshift(`${ERROR} The command was stopped, because the run ended.`);
       break;
     case 'output_limit':
-      printed.unshift(`${ERROR} The command printed more than 10 MB and was stopped.`);
+      printed.unshift(
+        `${ERROR} The command printed more than 10 MB and was stopped. Send its output to a file and read a part of it.`,
+      );
       break;
     case 'memory_limit':
       throw new PlatformError('SANDBOX_ERROR', "The agent's tools used up their memory and were stopped.", {
@@ -44,8 +48,10 @@ export function commandOutcome({ stdout, stderr, exit }: ExecOutcome): ToolOutco
     case 'sandbox_lost':
       throw new PlatformError('INTERNAL_ERROR', 'the sandbox was lost');
   }
-  return outcomeOf(printed.length === 0 ? '(no output)' : shortenTo(MAX_RESULT_BYTES, printed.join('\n')));
+  return outcomeOf(printed.length === 0 ? '(no output)' : printed.join('\n'));
 }
 
+const readable = (bytes: Uint8Array): string => withoutNul(Buffer.from(bytes).toString()).trimEnd();
+
 /** Replaces NUL characters, which providers refuse. */
-const readable = (bytes: Uint8Array): string => Buffer.from(bytes).toString().replaceAll('\0', '\uFFFD').trimEnd();
+export const withoutNul = (text: string): string => text.replaceAll('\0', '\uFFFD');

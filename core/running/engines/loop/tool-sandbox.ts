@@ -1,4 +1,5 @@
-import { KEY_SECRETS } from '#core/models/providers.ts';
+import { headerSecrets } from '#core/agents/manifest/mcp-servers.ts';
+import { ADDRESS_SECRETS, KEY_SECRETS } from '#core/models/providers.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { type ExecOutcome, execToEnd, type SandboxSession } from '#core/ports/sandbox.ts';
 import type { EngineRun } from '../engine.ts';
@@ -25,13 +26,19 @@ export const runToolCommand = (
 ): Promise<ExecOutcome> => execToEnd(session, { ...request, cwd: HOME, timeoutMs: COMMAND_SECONDS * 1000 });
 
 /**
- * The environment of the tools, without the keys of the models that this loop uses, even if the author declared them as
- * secrets: only the platform calls those models.
+ * The environment of the tools, without the keys of the models that this loop uses and their addresses, even if the author
+ * declared them as secrets: only the platform calls those models. It also calls the MCP servers, so their headers' secrets
+ * stay out, too.
  */
-function toolEnvironment({ env, models }: EngineRun): Record<string, string> {
-  const names: string[] = models.flatMap(({ provider }) => (provider === 'ollama' ? [] : [KEY_SECRETS[provider]]));
+function toolEnvironment({ agent, env, models }: EngineRun): Record<string, string> {
+  const names: string[] = models.flatMap(({ provider }) =>
+    provider === 'ollama' ? [] : [KEY_SECRETS[provider], ADDRESS_SECRETS[provider]],
+  );
+  const ofServers = headerSecrets(agent.definition.loop?.mcp_servers ?? []);
   const keys = models.map(({ apiKey }) => apiKey);
-  const allowed = Object.entries(env).filter(([name, value]) => !names.includes(name) && !keys.includes(value));
+  const allowed = Object.entries(env).filter(
+    ([name, value]) => !names.includes(name) && !ofServers.includes(name) && !keys.includes(value),
+  );
   const { provider, model } = models[0]!;
   return { ...Object.fromEntries(allowed), LLM_PROVIDER: provider, LLM_MODEL: model };
 }

@@ -1,7 +1,7 @@
 /**
- * Fetches what the tests of the AWS adapters run against, into `.cache/` of the checkout: DynamoDB Local from Maven
- * Central, moto from PyPI, and Lambda's runtime client from npm, whose native part is compiled here. Quick when they are
- * there. `npm run test:aws` does it by itself; run this file to do it ahead. DynamoDB Local's licence allows use but no
+ * Fetches what `npm run test:aws` and the rehearsal run against, into `.cache/` of the checkout: DynamoDB Local from Maven
+ * Central, moto from PyPI, and Lambda's runtime client from npm, whose native part is compiled here; and generators of
+ * clients and requests that read the OpenAPI document. Quick when they are there. `npm run test:aws` does it by itself; run this file to do it ahead. DynamoDB Local's licence allows use but no
  * passing on, so it must never be committed.
  */
 import { spawnSync } from 'node:child_process';
@@ -11,9 +11,12 @@ import { join } from 'node:path';
 const DYNAMODB_LOCAL = '2.6.1';
 const MOTO = '5.2.5';
 const LAMBDA_RUNTIME = '4.0.2';
+const SCHEMATHESIS = '4.32.5';
+const PYTHON_CLIENT_GENERATOR = '0.29.1';
+const TYPESCRIPT_CLIENT_GENERATOR = '7.13.0';
 const MAVEN_DEPENDENCY_PLUGIN = '3.8.1';
 
-const CACHE = join(import.meta.dirname, '..', '.cache', 'aws-emulators');
+const CACHE = join(import.meta.dirname, '..', '.cache', 'test-tools');
 
 export interface AwsEmulators {
   /** A folder of jars and native libraries. */
@@ -27,7 +30,11 @@ export function fetchAwsEmulators(): AwsEmulators {
   needs('java', ['-version'], 'Java 17 or newer (Debian: apt-get install openjdk-17-jre-headless)');
   return {
     dynamoDbLocal: fetchOnce(`dynamodb-local-${DYNAMODB_LOCAL}`, fetchDynamoDbLocal),
-    python: join(fetchOnce(`moto-${MOTO}`, fetchMoto), 'bin', 'python'),
+    python: join(
+      fetchOnce(`moto-${MOTO}`, (folder) => fetchPython(folder, `moto[server]==${MOTO}`)),
+      'bin',
+      'python',
+    ),
   };
 }
 
@@ -44,13 +51,27 @@ export function fetchLambdaRuntime(): string {
         'a C++ compiler (Debian: apt-get install autoconf automake libtool cmake g++ make python3)',
       );
     }
-    mkdirSync(unfinished);
-    const manifest = { private: true, allowScripts: { 'aws-lambda-ric': true } };
-    writeFileSync(join(unfinished, 'package.json'), JSON.stringify(manifest));
-    const quiet = ['--no-audit', '--no-fund', '--loglevel=error'];
-    run('npm', ['install', ...quiet, '--prefix', unfinished, `aws-lambda-ric@${LAMBDA_RUNTIME}`]);
+    fetchNode(unfinished, `aws-lambda-ric@${LAMBDA_RUNTIME}`);
   });
   return join(folder, 'node_modules/aws-lambda-ric/index.mjs');
+}
+
+export interface ApiTools {
+  /** A Python interpreter that has `schemathesis.cli` and `openapi_python_client`. */
+  readonly python: string;
+  /** The program `openapi-typescript`. Outside our lockfile, as it works with an older TypeScript only. */
+  readonly openapiTypescript: string;
+}
+
+/** What reads the OpenAPI document as its users do. Throws with what is missing on this machine and how to get it. */
+export function fetchApiTools(): ApiTools {
+  const python = fetchOnce(`schemathesis-${SCHEMATHESIS}-${PYTHON_CLIENT_GENERATOR}`, (folder) =>
+    fetchPython(folder, `schemathesis==${SCHEMATHESIS}`, `openapi-python-client==${PYTHON_CLIENT_GENERATOR}`),
+  );
+  const node = fetchOnce(`openapi-typescript-${TYPESCRIPT_CLIENT_GENERATOR}`, (folder) =>
+    fetchNode(folder, `openapi-typescript@${TYPESCRIPT_CLIENT_GENERATOR}`, 'typescript@5'),
+  );
+  return { python: join(python, 'bin/python'), openapiTypescript: join(node, 'node_modules/.bin/openapi-typescript') };
 }
 
 /** Filled under another name first: neither a fetch that broke off nor one at the same time leaves half of it. */
@@ -96,10 +117,17 @@ function fetchDynamoDbLocal(folder: string): void {
   ]);
 }
 
-function fetchMoto(folder: string): void {
+function fetchPython(folder: string, ...packages: string[]): void {
   needs('python3', ['-c', 'import venv, ensurepip'], 'Python 3 with venv (Debian: apt-get install python3-venv)');
   run('python3', ['-m', 'venv', folder]);
-  run(join(folder, 'bin', 'python'), ['-m', 'pip', 'install', '--quiet', `moto[server]==${MOTO}`]);
+  run(join(folder, 'bin', 'python'), ['-m', 'pip', 'install', '--quiet', ...packages]);
+}
+
+function fetchNode(folder: string, ...packages: string[]): void {
+  mkdirSync(folder);
+  const manifest = { private: true, allowScripts: { 'aws-lambda-ric': true } };
+  writeFileSync(join(folder, 'package.json'), JSON.stringify(manifest));
+  run('npm', ['install', '--no-audit', '--no-fund', '--loglevel=error', '--prefix', folder, ...packages]);
 }
 
 function needs(command: string, args: string[], what: string): void {
@@ -116,4 +144,5 @@ function run(command: string, args: string[]): void {
 if (import.meta.main) {
   fetchAwsEmulators();
   fetchLambdaRuntime();
+  fetchApiTools();
 }

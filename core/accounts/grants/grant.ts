@@ -1,0 +1,48 @@
+import type { ForeignAgent } from '#core/base/caller.ts';
+
+/** Parts of a workspace that the key of a run can reach. */
+export const SCOPES = ['messages', 'storage', 'tasks'] as const;
+export type Scope = (typeof SCOPES)[number];
+
+/** What an owner of a workspace allows an agent of another one (`docs/interface/grants.md`). */
+export interface Grant {
+  /** `org/agent`. */
+  readonly agent: string;
+  readonly agentWorkspaceId: string;
+  /** See {@link ForeignAgent.firstVersion}. */
+  readonly firstVersion: number;
+  readonly version: number | 'all';
+  /** Names of secrets, sorted. */
+  readonly secrets: readonly string[];
+  /** Sorted. */
+  readonly scopes: readonly Scope[];
+  /** Id of a user. */
+  readonly grantedBy: string;
+  /** ISO 8601. */
+  readonly grantedAt: string;
+  /** Another UUID after each change. */
+  readonly revision: string;
+}
+
+/** Whether the grant is for this version of the agent, and not for an earlier agent of the same name. */
+export const isFor = ({ version, firstVersion }: Grant, agent: ForeignAgent): boolean =>
+  firstVersion === agent.firstVersion && (version === 'all' || version === agent.version);
+
+/** The request that would grant an agent what it lacks, and keeps what it was granted. */
+export function grantRequest(
+  workspaceId: string,
+  agent: ForeignAgent,
+  { grant, secrets = [], scopes = [] }: { grant?: Grant; secrets?: readonly string[]; scopes?: readonly Scope[] },
+): string {
+  const current = grant && isFor(grant, agent) ? grant : undefined;
+  const body = {
+    version: current?.version === 'all' ? 'all' : `v${agent.version}`,
+    secrets: union(current?.secrets, secrets),
+    scopes: union(current?.scopes, scopes),
+  };
+  return `PUT /workspaces/${workspaceId}/grants/${agent.org}/${agent.name} with ${JSON.stringify(body)}`;
+}
+
+/** Sorted, each once. */
+export const union = <T extends string>(one: readonly T[] = [], other: readonly T[] = []): T[] =>
+  [...new Set([...one, ...other])].sort();

@@ -1,0 +1,114 @@
+import type { Caller } from '#core/base/caller.ts';
+import { PlatformError } from '#core/base/errors.ts';
+import type { Handlers } from '#core/http/route.ts';
+import type { Deps } from '#core/ports/deps.ts';
+import { findWorkspaceIdBySlug } from '../workspaces/store.ts';
+import { type Grant, union } from './grant.ts';
+import type { grantRoutes } from './routes.ts';
+import { GrantStore } from './store.ts';
+
+type GrantDeps = Pick<Deps, 'main' | 'blobs' | 'clock' | 'ids'>;
+
+/** A version that may be granted something. */
+interface GrantableVersion {
+  readonly workspaceId: string;
+  readonly orgSlug: string;
+  readonly name: string;
+  readonly firstVersion: number;
+  /** Until it is, its code can still change. */
+  readonly runnable: boolean;
+  readonly definition: { readonly execution_engine: string | null };
+}
+
+/**
+ * Finds the version that the caller may see; `latest` is the newest while none can run. Throws NOT_FOUND. Passed in, as
+ * the wing of agents is above this one.
+ */
+type FindAgent = (
+  deps: GrantDeps,
+  caller: Caller,
+  address: { readonly org: string; readonly agent: string; readonly version: string },
+) => Promise<GrantableVersion>;
+
+export const grantHandlers = (deps: GrantDeps, findAgent: FindAgent): Handlers<typeof grantRoutes> => {
+  const storeOf = ({ workspace }: Caller) => new GrantStore(deps, workspace.id);
+
+  /** The key of a grant that may outlive its agent. */
+  async function agentOf(caller: Caller, { org, agent }: { org: string; agent: string }) {
+    const workspaceId = await findWorkspaceIdBySlug(deps, org);
+    if (workspaceId === undefined) throw notFound(caller, org, agent);
+    return { workspaceId, name: agent };
+  }
+
+  return {
+    async listGrants({ caller }) {
+      return { status: 200, body: { grants: (await storeOf(caller).list()).map(viewOf) } };
+    },
+
+    async getGrant({ caller, params }) {
+      const grant = await storeOf(caller).find(await agentOf(caller, params));
+      if (grant === undefined) throw notFound(caller, params.org, params.agent);
+      return { status: 200, body: { grant: viewOf(grant) }, headers: etagOf(grant) };
+    },
+
+    async putGrant({ caller, params, headers, body: { version: named, secrets, scopes } }) {
+      const version = await findAgent(deps, caller, { ...params, version: named === 'all' ? 'latest' : named });
+      checkGrantable(caller, version, named);
+      const { grant, created } = await storeOf(caller).put(
+        {
+          agent: `${version.orgSlug}/${version.name}`,
+          agentWorkspaceId: version.workspaceId,
+          firstVersion: version.firstVersion,
+          version: named === 'all' ? named : Number(named.slice(1)),
+          secrets: union(secrets),
+          scopes: union(scopes),
+        },
+        { userId: caller.userId, expectedRevision: headers['if-match'] },
+      );
+      return { status: 200, body: { grant: viewOf(grant), created }, headers: etagOf(grant) };
+    },
+
+    async deleteGrant({ caller, params, headers }) {
+      const agent = await agentOf(caller, params);
+      if (!(await storeOf(caller).remove(agent, headers['if-match']))) {
+        throw notFound(caller, params.org, params.agent);
+      }
+      return { status: 200, body: { deleted: true } };
+    },
+  };
+};
+
+/** Throws INVALID_INPUT. */
+function checkGrantable({ workspace }: Caller, version: GrantableVersion, named: string): void {
+  const agent = `${version.orgSlug}/${version.name}`;
+  const refuse = (message: string) => new PlatformError('INVALID_INPUT', message);
+  if (version.workspaceId === workspace.id) {
+    throw refuse(`${agent} belongs to this workspace: it gets what it declares, without a grant.`);
+  }
+  if (version.definition.execution_engine === null) {
+    throw refuse(
+      `${agent} is a skill, which has the rights of the agent that it is given to: grant them to that agent.`,
+    );
+  }
+  if (named !== 'all' && !version.runnable) {
+    throw refuse(`body.version: ${agent} ${named} has no code yet, or not all of it: grant it once it can run.`);
+  }
+}
+
+const viewOf = ({ agent, version, secrets, scopes, grantedBy, grantedAt, revision }: Grant) => ({
+  agent,
+  version: version === 'all' ? version : `v${version}`,
+  secrets: [...secrets],
+  scopes: [...scopes],
+  granted_by: grantedBy,
+  granted_at: grantedAt,
+  revision,
+});
+
+const etagOf = ({ revision }: Grant) => ({ etag: `"${revision}"` });
+
+const notFound = ({ workspace }: Caller, org: string, agent: string): PlatformError =>
+  new PlatformError(
+    'NOT_FOUND',
+    `The workspace "${workspace.slug}" grants nothing to an agent ${org}/${agent}.`.slice(0, 300),
+  );

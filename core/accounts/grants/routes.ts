@@ -1,0 +1,88 @@
+import * as z from 'zod';
+import { defineRoutes } from '#core/http/route.ts';
+import { SCOPES } from './grant.ts';
+
+const scope = z.enum(SCOPES);
+const grant = z.object({
+  agent: z.string().describe('`org/agent`.'),
+  version: z.string().describe('`v1`, or `all`.'),
+  secrets: z.array(z.string()),
+  scopes: z.array(scope),
+  granted_by: z.string().describe('The id of the user.'),
+  granted_at: z.iso.datetime(),
+  revision: z.string().describe('Another one after each change; the header ETag has it, too.'),
+});
+const one = z.object({ grant });
+
+const GRANTS = '/workspaces/{workspace_id}/grants';
+const GRANT = `${GRANTS}/{org}/{agent}` as const;
+const headers = z.object({
+  'if-match': z
+    .string()
+    .regex(/^(W\/)?"?[0-9a-f-]{36}"?$/, 'must be the revision of a grant')
+    .transform((text) => /[0-9a-f-]{36}/.exec(text)![0])
+    .optional()
+    .describe('Only if the grant still has this revision.'),
+});
+const row = { fn: 'agents', auth: 'key', role: 'owner' } as const;
+
+/** See `docs/interface/grants.md`. */
+export const grantRoutes = defineRoutes([
+  {
+    ...row,
+    operationId: 'listGrants',
+    method: 'GET',
+    path: GRANTS,
+    summary: 'List what the workspace grants to agents of other workspaces',
+    response: { 200: z.object({ grants: z.array(grant) }) },
+  },
+  {
+    ...row,
+    operationId: 'getGrant',
+    method: 'GET',
+    path: GRANT,
+    summary: 'Show what an agent of another workspace is granted',
+    response: { 200: one },
+    errors: ['NOT_FOUND'],
+  },
+  {
+    ...row,
+    operationId: 'putGrant',
+    method: 'PUT',
+    path: GRANT,
+    summary:
+      'Grant secrets and parts of the workspace to an agent of another workspace, in place of what it was granted',
+    request: {
+      headers,
+      body: z.strictObject({
+        version: z
+          .string()
+          .regex(/^(v[1-9]\d{0,4}|all)$/, 'must be a version such as "v1", or "all" for those to come, too')
+          .describe('`v1` for that version, or `all` for those to come, too.'),
+        secrets: z
+          .array(
+            z
+              .string()
+              .max(128)
+              .regex(/^[A-Z][A-Z0-9_]*$/, 'must be the name of a secret'),
+          )
+          .max(200)
+          .default([])
+          .describe('Names of secrets. A run gets those that its agent declares.'),
+        scopes: z.array(scope).max(10).default([]).describe('What the keys of its runs may use.'),
+      }),
+    },
+    response: { 200: z.object({ grant, created: z.boolean() }) },
+    errors: ['NOT_FOUND', 'CONFLICT'],
+  },
+  {
+    ...row,
+    operationId: 'deleteGrant',
+    method: 'DELETE',
+    path: GRANT,
+    summary: 'Take back what an agent of another workspace was granted',
+    request: { headers },
+    response: { 200: z.object({ deleted: z.literal(true) }) },
+    errors: ['NOT_FOUND', 'CONFLICT'],
+  },
+]);

@@ -1,0 +1,80 @@
+import { PlatformError } from '#core/base/errors.ts';
+import { planOf } from '#core/base/plans.ts';
+import type { Workspace } from '#core/base/workspace.ts';
+import { epochSeconds } from '#core/ports/clock.ts';
+import type { Deps } from '#core/ports/deps.ts';
+import { absent, equals, exists, type Item } from '#core/ports/table.ts';
+import { untilWritten } from '#core/ports/until-written.ts';
+
+/**
+ * Counters table: `WS#<workspace id>#LIMITS / INSTALLS` has a lease for each installation of a workspace that is under way:
+ * `run_<first 12 digits of the run id>`, with its expiry in epoch seconds. `revision` grows with each new one, so that two
+ * at the same moment do not both take the last place.
+ */
+const installsKey = (workspaceId: string) => ({ pk: `WS#${workspaceId}#LIMITS`, sk: 'INSTALLS' });
+const leaseOf = (runId: string): string => `run_${runId.replaceAll('-', '').slice(0, 12)}`;
+
+/** An installation takes a minute more often than an hour. */
+const WAIT_SECONDS = 30;
+
+type InstallationDeps = Pick<Deps, 'counters' | 'clock' | 'config'>;
+
+/**
+ * Takes a place of the workspace's plan (`concurrent_installs`) for the installation that is the run `runId`. It is free
+ * again after {@link endInstallation}, or at `deadline` (epoch milliseconds) if its host dies. Throws RATE_LIMITED, and
+ * changes nothing, if all are taken.
+ */
+export async function beginInstallation(
+  deps: InstallationDeps,
+  workspace: Workspace,
+  { runId, deadline }: { readonly runId: string; readonly deadline: number },
+): Promise<void> {
+  const { counters, clock } = deps;
+  const plan = planOf(deps, workspace);
+  const key = installsKey(workspace.id);
+  await untilWritten(clock, `the installations of ${workspace.id}`, async () => {
+    const item = await counters.get(key);
+    const { running, expired } = leasesOf(item, epochSeconds(clock.now()));
+    if (running.length >= plan.concurrent_installs) {
+      throw new PlatformError(
+        'RATE_LIMITED',
+        `The workspace "${workspace.slug}" has ${running.length} installations of dependencies under way, the maximum of its plan "${plan.name}" (concurrent_installs). Nothing was stored: upload again when one has ended.`,
+        { suggested_wait_time: WAIT_SECONDS },
+      );
+    }
+    const revision = item?.revision as number | undefined;
+    const { ok } = await counters.update(
+      key,
+      {
+        add: { revision: 1 },
+        set: { [leaseOf(runId)]: epochSeconds(deadline) },
+        remove: expired,
+      },
+      revision === undefined ? absent('revision') : equals('revision', revision),
+    );
+    return ok || undefined;
+  });
+}
+
+/** Safe to repeat. */
+export async function endInstallation(
+  { counters }: Pick<InstallationDeps, 'counters'>,
+  workspaceId: string,
+  runId: string,
+): Promise<void> {
+  await counters.update(installsKey(workspaceId), { remove: [leaseOf(runId)] }, exists(leaseOf(runId)));
+}
+
+/** How many installations of a workspace are under way. */
+export async function installationsInUse(
+  { counters, clock }: Pick<InstallationDeps, 'counters' | 'clock'>,
+  workspaceId: string,
+): Promise<number> {
+  return leasesOf(await counters.get(installsKey(workspaceId)), epochSeconds(clock.now())).running.length;
+}
+
+function leasesOf(item: Item | undefined, now: number): { running: string[]; expired: string[] } {
+  const leases = Object.keys(item ?? {}).filter((name) => name.startsWith('run_'));
+  const isRunning = (name: string) => (item![name] as number) > now;
+  return { running: leases.filter(isRunning), expired: leases.filter((name) => !isRunning(name)) };
+}

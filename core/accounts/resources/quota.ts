@@ -1,0 +1,51 @@
+import { PlatformError } from '#core/base/errors.ts';
+import type { Plan } from '#core/base/plans.ts';
+import { sizeText } from '#core/base/size-text.ts';
+
+/** What is used of some limits of a plan. */
+export type Use = { readonly [Name in keyof Plan]?: number };
+/** Reads what a workspace uses; higher wings have readers of their own. */
+export type UseReader = (workspaceId: string) => Promise<Use>;
+
+/** Members of a plan that limit what is kept. */
+export type QuotaName = 'agent_bytes' | 'agent_versions' | 'upload_bytes' | 'workspaces';
+
+const DELETE_VERSIONS =
+  'Delete versions that you do not need: they count until they are removed for good, 30 days later. Or ask the operator for a larger plan.';
+const QUOTAS: Record<QuotaName, { readonly holder: string; readonly what: string; readonly fix: string }> = {
+  agent_bytes: {
+    holder: 'The workspace',
+    what: 'of definitions, bundles and dependencies of agents',
+    fix: DELETE_VERSIONS,
+  },
+  agent_versions: { holder: 'The workspace', what: 'versions of agents', fix: DELETE_VERSIONS },
+  upload_bytes: {
+    holder: 'The workspace',
+    what: 'of uploads that have not expired',
+    fix: 'A form counts with the size that it allows until it expires, an hour after POST /uploads.',
+  },
+  workspaces: {
+    holder: 'You',
+    what: 'workspaces that you created',
+    fix: 'Use a workspace that you have, or ask the operator for a larger plan of your personal workspace.',
+  },
+};
+
+/**
+ * The error for growth past a limit of the plan: STORAGE_QUOTA_EXCEEDED; DOCUMENT_TOO_LARGE for one thing that is larger
+ * than the whole limit; RATE_LIMITED where waiting `waitSeconds` helps.
+ */
+export function quotaError(
+  name: QuotaName,
+  plan: Plan & { readonly name: string },
+  { used, growth, waitSeconds }: { readonly used: number; readonly growth: number; readonly waitSeconds?: number },
+): PlatformError {
+  const { holder, what, fix: hint } = QUOTAS[name];
+  const limit = plan[name]!;
+  const shown = (amount: number) => (name.endsWith('_bytes') ? sizeText(amount) : amount.toLocaleString('en'));
+  const message = `${holder} ${holder === 'You' ? 'have' : 'has'} ${shown(used)} ${what}, this adds ${shown(growth)}, and the plan "${plan.name}" allows ${shown(limit)} (${name}).`;
+  if (waitSeconds !== undefined) {
+    return new PlatformError('RATE_LIMITED', message, { hint, suggested_wait_time: waitSeconds });
+  }
+  return new PlatformError(growth > limit ? 'DOCUMENT_TOO_LARGE' : 'STORAGE_QUOTA_EXCEEDED', message, { hint });
+}

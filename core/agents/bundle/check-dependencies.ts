@@ -1,0 +1,46 @@
+import { hasCode } from '#core/base/errors.ts';
+import type { AgentDefinition } from '../definition.ts';
+import type { BundleReport } from './bundle.ts';
+import { DependencySources } from './dependency-sources.ts';
+import { type PythonProject, readPythonProject } from './python-project.ts';
+
+/**
+ * Checks what a bundle says about its dependencies, before anything is installed. Returns warnings for the author. Throws
+ * INVALID_INPUT for a file that cannot be read, and for a source that installations do not use
+ * (`docs/interface/agents.md#dependencies`).
+ *
+ * @param registries `host:port` each
+ */
+export async function checkDependencies(
+  bundle: BundleReport,
+  { environment }: Pick<AgentDefinition, 'environment'>,
+  registries: readonly string[],
+): Promise<string[]> {
+  const sources = new DependencySources(bundle, registries);
+  sources.checkFlags(environment);
+  sources.checkPackages();
+  if (bundle.textOf('requirements.txt') === undefined) {
+    const text = bundle.textOf('pyproject.toml');
+    if (text === undefined) return [];
+    const { dependencies, warning } = await readPythonProject(text);
+    sources.checkProject(text, dependencies);
+    return warning === undefined ? [] : [warning];
+  }
+  sources.checkRequirements('requirements.txt');
+  const project = await unusedProject(bundle);
+  return project?.dependencies.length ? [BOTH] : [];
+}
+
+const BOTH =
+  'Only the dependencies of requirements.txt are installed, although pyproject.toml names dependencies, too: delete one of both.';
+
+/** Whatever is wrong with it does not matter. */
+async function unusedProject(bundle: BundleReport): Promise<PythonProject | undefined> {
+  try {
+    const text = bundle.textOf('pyproject.toml');
+    return text === undefined ? undefined : await readPythonProject(text);
+  } catch (error) {
+    if (!hasCode(error, 'INVALID_INPUT')) throw error;
+    return undefined;
+  }
+}

@@ -1,0 +1,196 @@
+import { describe, expect, test } from 'vitest';
+import { zip } from '#test/helpers/zip.ts';
+import { inspectBundle } from './bundle.ts';
+import { checkDependencies } from './check-dependencies.ts';
+
+const REGISTRIES = ['registry.npmjs.org', 'pypi.org', 'files.pythonhosted.org', 'mirror.example:8443'];
+
+/** What the check of a bundle with these files answers or throws. */
+async function check(files: Readonly<Record<string, string>>, environment: object | null = null): Promise<string[]> {
+  const bundle = await inspectBundle(zip(Object.entries(files).map(([name, content]) => ({ name, content }))));
+  return checkDependencies(bundle, { environment } as never, REGISTRIES);
+}
+const requirements = (text: string) => check({ 'requirements.txt': text });
+const packages = (file: object | string, lock?: object) =>
+  check({
+    'package.json': typeof file === 'string' ? file : JSON.stringify(file),
+    ...(lock && { 'package-lock.json': JSON.stringify(lock, null, 1) }),
+  });
+
+describe('requirements.txt', () => {
+  test.each([
+    ['git', 'six\ngit+https://github.com/o/r.git@main', 'line 2: names a repository'],
+    ['git by name', '# one\n\npkg @ git+ssh://git@github.com/o/r', 'line 3: names a repository'],
+    ['git in place', '-e git+https://github.com/o/r#egg=r', 'line 1: names a repository'],
+    ['another index', '--index-url https://token@index.example/simple\nsix', 'line 1: .*"index.example"'],
+    ['an extra index', 'six\n--extra-index-url=https://index.example:81/simple', 'line 2: .*"index.example:81"'],
+    ['a short index', '-i http://pypi.org/simple', 'line 1: .*"pypi.org"'],
+    ['a page of links', '-fhttps://links.example/x', 'line 1: .*"links.example"'],
+    ['an address', 'six\\\n  ==1\nhttps://files.example/x-1.whl ; python_version > "3"', 'line 3: .*"files.example"'],
+    ['an address by name', 'x @ https://files.example/x.whl --hash=sha256:00', 'line 1: .*"files.example"'],
+    // biome-ignore lint/suspicious/noTemplateCurlyInString: pip replaces it.
+    ['a variable', '--index-url ${INDEX}://x/y', 'line 1: names an address'],
+    ['an absolute path', '/opt/x', 'line 1: names the path "/opt/x"'],
+    ['a path out', './a/../../x[extra]', 'line 1: names the path'],
+    ['a home', '-e ~/x', 'line 1: names the path'],
+    ['a file address', 'x @ file:///opt/x', 'line 1: names the path "/opt/x"'],
+    ['requirements elsewhere', '-r ../base.txt', 'line 1: names the path "../base.txt"'],
+  ])('with %s is refused', async (_, text, message) => {
+    await expect(requirements(text)).rejects.toMatchObject({
+      code: 'INVALID_INPUT',
+      message: expect.stringMatching(new RegExp(`^requirements.txt, ${message}`)),
+      extra: { hint: expect.stringContaining('"./vendor/name"') },
+    });
+    await expect(requirements(text)).rejects.not.toThrow(/token|simple/);
+  });
+
+  test.each([
+    ['releases', 'six==1.17.0\nrequests[socks]>=2,<3 ; python_version > "3" # https://x.example\n'],
+    ['comments', '# -i https://x.example\n'],
+    ['the registry', '--index-url https://pypi.org/simple\n--extra-index-url https://mirror.example:8443/simple\nx'],
+    ['files of the registry', 'x @ https://files.pythonhosted.org/packages/x-1.whl'],
+    ['paths in the bundle', './vendor/x\n-e ./y\nvendor/z.whl\n-f ./wheels\nfile:./w\nv @ file:///home/user/agent/v'],
+    ['hashes', 'x==1 \\\n --hash=sha256:00 \\\n --hash=sha256:11\n'],
+    ['our own package as pip freeze names it', 'agent-platform-sdk @ file:///opt/platform/sdk/python\n'],
+  ])('with %s is accepted', async (_, text) => {
+    expect(await requirements(text)).toEqual([]);
+  });
+
+  test('is followed to the files that it names', async () => {
+    const files = {
+      'requirements.txt': '-r more/base.txt',
+      'more/base.txt': '-c c.txt\n-r base.txt',
+      'more/c.txt': 'x',
+    };
+    expect(await check(files)).toEqual([]);
+    const wrong = check({ ...files, 'more/c.txt': 'x\n-i https://index.example' });
+    await expect(wrong).rejects.toThrow('more/c.txt, line 2: names an address of "index.example"');
+    const many = Object.fromEntries(Array.from({ length: 30 }, (_, n) => [`r${n}.txt`, `-r r${n + 1}.txt`]));
+    await expect(check({ ...many, 'requirements.txt': '-r r0.txt' })).rejects.toThrow('more than 1 MB or 20 files');
+  });
+});
+
+describe('package.json', () => {
+  test.each([
+    ['git+https://github.com/o/r.git', 'names a repository'],
+    ['git://github.com/o/r.git', 'names a repository'],
+    ['git@github.com:o/r.git', 'names a repository'],
+    ['github:o/r', 'names a repository'],
+    ['o/r#main', 'names a repository'],
+    ['https://files.example/x.tgz', 'names an address of "files.example"'],
+    ['file:../x', 'names the path "../x"'],
+    ['/opt/x', 'names the path "/opt/x"'],
+  ])('with the dependency %s is refused', async (wanted, message) => {
+    const text = JSON.stringify({ name: 'a', dependencies: { b: '^1.0.0', x: wanted } }, null, 2);
+    await expect(packages(text)).rejects.toMatchObject({
+      code: 'INVALID_INPUT',
+      message: expect.stringContaining(`package.json, line 5, "x": ${message}`),
+    });
+    await expect(packages({ devDependencies: { x: wanted } })).rejects.toThrow(message);
+    await expect(packages({ overrides: { a: { x: wanted } } })).rejects.toThrow(message);
+  });
+
+  test('with releases, names for releases, and packages of the bundle is accepted', async () => {
+    const dependencies = { a: '^1', b: 'npm:@s/b@2', c: 'latest', d: 'file:./d', e: './e', f: '1 - 2', g: '' };
+    expect(await packages({ dependencies, overrides: { h: '$a' } })).toEqual([]);
+    expect(await packages({ dependencies: { x: 'https://registry.npmjs.org/x/-/x-1.tgz' } })).toEqual([]);
+    expect(await packages({ dependencies: { 'agent-platform-sdk': 'file:../platform/sdk/js' } })).toEqual([]);
+    expect(await packages('{')).toEqual([]);
+  });
+
+  test('and its lock file: what is installed counts', async () => {
+    const entry = (resolved: string, more = {}) => ({ packages: { '': {}, 'node_modules/x': { resolved, ...more } } });
+    const git = 'git+ssh://git@github.com/o/r.git#abc';
+    const other = 'https://npm.example/x/-/x-1.tgz';
+    await expect(packages({}, entry(git))).rejects.toThrow(
+      /^package-lock.json, line \d, "node_modules\/x": names a rep/,
+    );
+    await expect(packages({}, entry(other))).rejects.toThrow('an address of "npm.example"');
+    const old = {
+      lockfileVersion: 1,
+      dependencies: { a: { version: '1.0.0', dependencies: { x: { version: git } } } },
+    };
+    await expect(packages({}, old)).rejects.toThrow('"x": names a repository');
+    expect(await packages({ devDependencies: { x: git } }, entry(git, { dev: true }))).toEqual([]);
+    expect(await packages({}, entry('https://registry.npmjs.org/x/-/x-1.tgz'))).toEqual([]);
+  });
+
+  test('and other registries in .npmrc and in flags of the manifest', async () => {
+    const npmrc = (text: string) => check({ 'package.json': '{}', '.npmrc': text });
+    await expect(npmrc('a=b\n@acme:registry=https://npm.example/')).rejects.toThrow(
+      /^\.npmrc, line 2: .*"npm.example"/,
+    );
+    expect(await npmrc('registry=https://registry.npmjs.org/')).toEqual([]);
+    const flags = check({ 'main.py': '' }, { pip_flags: '--extra-index-url=https://index.example/x' });
+    await expect(flags).rejects.toThrow(/^environment.pip_flags of the manifest: .*"index.example"/);
+  });
+});
+
+describe('pyproject.toml', () => {
+  const project = (text: string, more = {}) => check({ 'pyproject.toml': text, ...more });
+
+  test('that names repositories is refused', async () => {
+    const text = '[project]\ndependencies = [\n  "six",\n  "x @ git+https://github.com/o/r",\n]';
+    await expect(project(text)).rejects.toThrow(/^pyproject.toml, line 4: names a repository/);
+  });
+
+  test.each([
+    ['is no TOML', '[project\n', /^pyproject.toml is not valid TOML in line 1: /],
+    ['has no array', '[project]\ndependencies = "six"', /no array of texts/],
+    ['has no texts', '[project]\ndependencies = [1]', /1 as project.dependencies\[0\], which is no requirement/],
+    ['has an option', '[project]\ndependencies = ["six", "-r x"]', /"-r x" as project.dependencies\[1\]/],
+    ['has line ends', '[project]\ndependencies = ["six\\n-r x"]', /project.dependencies\[0\]/],
+    ['is nested too deeply', `a=${'['.repeat(20_000)}`, /not valid TOML/],
+    ['is too large', '#'.repeat(65 * 1024), /larger than 64 KB/],
+  ])('that %s is refused', async (_, text, message) => {
+    await expect(project(text)).rejects.toThrow(message);
+    await expect(project(text)).rejects.toMatchObject({ code: 'INVALID_INPUT' });
+    expect(await project(text, { 'requirements.txt': 'six' })).toEqual([]);
+  });
+
+  test.each([
+    ['a dynamic list', '[project]\ndynamic = ["version", "dependencies"]', /dynamic/],
+    ['a list of Poetry only', '[tool.poetry.dependencies]\npython = "^3"\nsix = "*"', /tool\.poetry\.dependencies/],
+  ])('with %s is warned about', async (_, text, warning) => {
+    expect(await project(text)).toEqual([expect.stringMatching(warning)]);
+    expect(await project(text, { 'requirements.txt': 'six' })).toEqual([]);
+  });
+
+  test('beside requirements.txt is warned about where it names dependencies', async () => {
+    const more = { 'requirements.txt': 'six' };
+    expect(await project('[project]\ndependencies = ["six"]', more)).toEqual([
+      expect.stringContaining('Only the dependencies of requirements.txt are installed'),
+    ]);
+    expect(await project('[tool.ruff]\nline-length = 100', more)).toEqual([]);
+    expect(await project('[tool.poetry.dependencies]\npython = "^3"')).toEqual([]);
+  });
+});
+
+/** Processor time, in milliseconds: other processes of the machine do not count. */
+async function processorMs(work: () => Promise<unknown>): Promise<number> {
+  const before = process.threadCpuUsage();
+  await work();
+  const { user, system } = process.threadCpuUsage(before);
+  return (user + system) / 1000;
+}
+
+// Reading such a file twice for each line takes minutes.
+test.each([
+  ['spaces', `x${' '.repeat(300_000)}y`],
+  ['words', 'a:'.repeat(150_000)],
+  ['a word', 'x'.repeat(300_000)],
+  ['joined lines', 'x\\\n'.repeat(100_000)],
+  ['comments', '#\n'.repeat(150_000)],
+  ['hashes', ' #'.repeat(150_000)],
+])('a file with many %s is read in proportion to its size', async (_, text) => {
+  expect(await processorMs(() => requirements(text))).toBeLessThan(1000);
+});
+
+test('a lock file with many packages is read in proportion to its size', async () => {
+  const entries = Array.from({ length: 50_000 }, (_, n) => [
+    `node_modules/${n}`,
+    { resolved: `https://pypi.org/${n}` },
+  ]);
+  const lock = { packages: Object.fromEntries(entries) };
+  expect(await processorMs(() => packages({}, lock))).toBeLessThan(3000);
+});

@@ -1,0 +1,16 @@
+/** The beginning of a UTF-8 text: at most `maxBytes`, and whole characters only. */
+export function startOf(bytes: Uint8Array, maxBytes: number): Uint8Array {
+  let end = Math.min(maxBytes, bytes.byteLength);
+  while (end > 0 && isInsideCharacter(bytes[end])) end--;
+  return bytes.subarray(0, end);
+}
+
+/** The end of a UTF-8 text: at most `maxBytes`, and whole characters only. */
+export function endOf(bytes: Uint8Array, maxBytes: number): Uint8Array {
+  let start = Math.max(0, bytes.byteLength - maxBytes);
+  while (isInsideCharacter(bytes[start])) start++;
+  return bytes.subarray(start);
+}
+
+/** Whether this is a byte of a UTF-8 character other than its first. */
+const isInsideCharacter = (byte: number | undefined): boolean => byte !== undefined && (byte & 0xc0) === 0x80;

@@ -1,0 +1,84 @@
+import { dayOf, epochSeconds } from '#core/ports/clock.ts';
+import type { Deps } from '#core/ports/deps.ts';
+import { absent, anyOf, lessThan, queryAll } from '#core/ports/table.ts';
+import type { Period } from './period.ts';
+
+/**
+ * How long instances of services ran. Runs table: `WS#<workspace id>#SERVICE_USAGE / <day>#<service id>#<instance id>`, with
+ * the instance's milliseconds of that UTC day. A row holds the sum itself and only grows, so writing it twice, late or
+ * in another order counts nothing twice.
+ */
+const partitionOf = (workspaceId: string): string => `WS#${workspaceId}#SERVICE_USAGE`;
+
+const DAY_MS = 24 * 3_600_000;
+/** As long as the usage of runs is kept. */
+const KEPT_SECONDS = 400 * 24 * 3600;
+
+/** An instance of a service, from its start until a moment when it was known to run. Epoch milliseconds. */
+export interface InstanceSpan {
+  readonly workspaceId: string;
+  readonly serviceId: string;
+  readonly serviceName: string;
+  readonly agentName: string;
+  readonly instanceId: string;
+  readonly startedAt: number;
+  readonly until: number;
+  /** Days up to this one are written already. */
+  readonly writtenDay: string | null;
+}
+
+/** Writes the days of a span. Returns the last day that is over: it need not be written again. */
+export async function writeSpan({ runs }: Pick<Deps, 'runs'>, span: InstanceSpan): Promise<string | null> {
+  const { startedAt, until, writtenDay } = span;
+  let complete = writtenDay;
+  for (let midnight = Math.floor(startedAt / DAY_MS) * DAY_MS; midnight <= until; midnight += DAY_MS) {
+    const day = dayOf(midnight);
+    if (writtenDay !== null && day <= writtenDay) continue;
+    const ms = Math.min(until, midnight + DAY_MS) - Math.max(startedAt, midnight);
+    if (ms > 0) {
+      await runs.update(
+        { pk: partitionOf(span.workspaceId), sk: `${day}#${span.serviceId}#${span.instanceId}` },
+        {
+          set: {
+            service_id: span.serviceId,
+            service_name: span.serviceName,
+            agent_name: span.agentName,
+            ms,
+            ttl: epochSeconds(midnight) + KEPT_SECONDS,
+          },
+        },
+        anyOf(absent('ms'), lessThan('ms', ms)),
+      );
+    }
+    if (until >= midnight + DAY_MS) complete = day;
+  }
+  return complete;
+}
+
+export interface ServiceMinutes {
+  readonly serviceId: string;
+  readonly serviceName: string;
+  readonly agentName: string;
+  readonly ms: number;
+}
+
+/** What the services of a workspace ran in a period, longest first. */
+export async function readServiceMinutes(
+  { runs }: Pick<Deps, 'runs'>,
+  workspaceId: string,
+  { days }: Period,
+): Promise<ServiceMinutes[]> {
+  const sums = new Map<string, ServiceMinutes>();
+  const sk = { between: [days[0]!, `${days.at(-1)}$`] } as const;
+  for await (const item of queryAll(runs, { pk: partitionOf(workspaceId), sk, limit: 1000 })) {
+    const serviceId = item.service_id as string;
+    const ms = (sums.get(serviceId)?.ms ?? 0) + (item.ms as number);
+    sums.set(serviceId, {
+      serviceId,
+      serviceName: item.service_name as string,
+      agentName: item.agent_name as string,
+      ms,
+    });
+  }
+  return [...sums.values()].sort((a, b) => b.ms - a.ms);
+}

@@ -1,0 +1,156 @@
+import { type FileType, type ImageSize, imageSizeOf, pdfPagesOf } from '#core/base/file-type.ts';
+import { sizeText } from '#core/base/size-text.ts';
+import type { LlmFile, LlmProvider } from '#core/ports/llm.ts';
+import type { ModelFacts } from '#core/ports/model-table.ts';
+import type { ModelChoice } from './choose.ts';
+import { either, PROVIDER_NAMES } from './providers.ts';
+
+/** A file for a model, with what its provider limits. */
+export interface ModelFile extends LlmFile {
+  readonly kind: 'image' | 'pdf' | 'audio';
+  /** As its sender called it: for errors. */
+  readonly title: string;
+  readonly size?: ImageSize;
+  /** Of a PDF, as far as it shows them. */
+  readonly pages?: number;
+}
+
+interface FileLimits {
+  /** Media types. */
+  readonly image: readonly string[];
+  readonly pdf: readonly string[];
+  readonly audio: readonly string[];
+  /** Of one image. */
+  readonly imageBytes?: number;
+  /** On each side of an image; the second one holds from 21 images on. */
+  readonly imagePixels?: readonly [few: number, many: number];
+  /** Of one request, for a large and for a small window. */
+  readonly images?: readonly [number, number];
+  /** The second one holds for Bedrock, too. */
+  readonly pages?: readonly [number, number];
+}
+
+const PDF = ['application/pdf'];
+const MANY_IMAGES = 20;
+const SMALL_WINDOW = 200_000;
+
+/**
+ * What providers take as their pages have it (`docs/models.md#files`). Total sizes are not here: the platform's own limit
+ * of a request is below all of them.
+ */
+const LIMITS: { readonly [Provider in LlmProvider]: FileLimits } = {
+  anthropic: {
+    image: ['image/png', 'image/jpeg', 'image/gif', 'image/webp'],
+    pdf: PDF,
+    audio: [],
+    // 5 MB in base64.
+    imageBytes: 3.75 * 1024 ** 2,
+    imagePixels: [8000, 2000],
+    images: [600, 100],
+    pages: [600, 100],
+  },
+  openai: { image: ['image/png', 'image/jpeg', 'image/gif', 'image/webp'], pdf: PDF, audio: [] },
+  gemini: {
+    image: ['image/png', 'image/jpeg', 'image/webp', 'image/heic'],
+    pdf: PDF,
+    audio: ['audio/wav', 'audio/mpeg', 'audio/flac', 'audio/ogg', 'audio/aiff', 'audio/aac'],
+    images: [3000, 3000],
+    pages: [1000, 1000],
+  },
+  // What the servers have in common; a PDF is for those whose models are said to read it.
+  ollama: {
+    image: ['image/png', 'image/jpeg', 'image/gif', 'image/webp'],
+    pdf: PDF,
+    audio: ['audio/wav', 'audio/mpeg'],
+  },
+};
+
+/** Of a model that the table does not have. */
+const USUAL_INPUTS: { readonly [Provider in LlmProvider]: NonNullable<ModelFacts['inputs']> } = {
+  anthropic: ['image', 'pdf'],
+  openai: ['image', 'pdf'],
+  gemini: ['image', 'pdf', 'audio'],
+  ollama: ['image'],
+};
+
+const KIND_NAMES = { image: 'images', pdf: 'PDF', audio: 'audio' };
+
+export interface FileProblem {
+  readonly code: 'UNSUPPORTED_TYPE' | 'DOCUMENT_TOO_LARGE';
+  /** Names the file, the provider and its limit. */
+  readonly message: string;
+}
+
+/** Why these files cannot be part of one request to the model; `undefined` if they can. */
+export function fileProblem(
+  { provider, model, transport }: Pick<ModelChoice, 'provider' | 'model' | 'transport'>,
+  { inputs = USUAL_INPUTS[provider], window = Number.POSITIVE_INFINITY }: ModelFacts,
+  files: readonly ModelFile[],
+): FileProblem | undefined {
+  const limits = LIMITS[provider];
+  const name = PROVIDER_NAMES[provider];
+  const fits = window > SMALL_WINDOW ? 0 : 1;
+  const images = files.filter(({ kind }) => kind === 'image');
+  for (const file of files) {
+    const shown = shownName(file.title);
+    const types = limits[file.kind];
+    if (types.length === 0) return unsupported(`${name} takes no ${KIND_NAMES[file.kind]}, which ${shown} is.`);
+    if (!inputs.includes(file.kind)) {
+      return unsupported(`The model ${model} of ${name} takes no ${KIND_NAMES[file.kind]}, which ${shown} is.`);
+    }
+    if (!types.includes(file.mediaType)) {
+      return unsupported(`${shown} is ${file.mediaType}; ${name} takes ${either(types)}.`);
+    }
+    if (file.kind !== 'image') continue;
+    const { imageBytes = Number.POSITIVE_INFINITY, imagePixels } = limits;
+    if (file.bytes.byteLength > imageBytes) {
+      const size = sizeText(file.bytes.byteLength);
+      return tooLarge(`${shown} has ${size}; ${name} takes images of ${imageBytes / 1024 ** 2} MB at most.`);
+    }
+    const most = imagePixels?.[images.length > MANY_IMAGES ? 1 : 0] ?? Number.POSITIVE_INFINITY;
+    const { width = 0, height = 0 } = file.size ?? {};
+    if (Math.max(width, height) > most) {
+      const reason = images.length > MANY_IMAGES ? ` in a request of more than ${MANY_IMAGES} images` : '';
+      return tooLarge(`${shown} has ${width}x${height} pixels; ${name} takes ${most} on each side at most${reason}.`);
+    }
+  }
+  const mostImages = limits.images?.[fits] ?? Number.POSITIVE_INFINITY;
+  if (images.length > mostImages) {
+    return tooLarge(`There are ${images.length} images; ${name} takes ${mostImages} in a request of ${model} at most.`);
+  }
+  const mostPages = limits.pages?.[transport?.via === 'bedrock' ? 1 : fits] ?? Number.POSITIVE_INFINITY;
+  const pages = files.reduce((sum, file) => sum + (file.pages ?? 0), 0);
+  if (pages > mostPages) {
+    const longest = files.reduce((most, file) => ((file.pages ?? 0) > (most.pages ?? 0) ? file : most));
+    const list = `${shownName(longest.title)}${files.filter((file) => file.pages).length > 1 ? ' and the other PDFs have' : ' has'}`;
+    return tooLarge(`${list} ${pages} pages; ${name} takes ${mostPages} in a request of ${model} at most.`);
+  }
+  return undefined;
+}
+
+const unsupported = (message: string): FileProblem => ({ code: 'UNSUPPORTED_TYPE', message });
+const tooLarge = (message: string): FileProblem => ({ code: 'DOCUMENT_TOO_LARGE', message });
+
+/** The sender's name of a file in quotes, on one line. */
+export const shownName = (title: string): string =>
+  JSON.stringify(title.length > 100 ? `${title.slice(0, 99)}…` : title);
+
+/** A file of this type for a model; `undefined` if no model takes it as it is. `path` names it safely. */
+export function modelFileOf(
+  bytes: Uint8Array,
+  { kind, mediaType }: FileType,
+  { title, path }: { readonly title: string; readonly path: string },
+): ModelFile | undefined {
+  if (kind === 'text' || kind === 'other') return undefined;
+  const name = path.slice(path.lastIndexOf('/') + 1);
+  return {
+    // OpenAI looks at the extension, too.
+    name: kind === 'pdf' && !/\.pdf$/i.test(name) ? `${name}.pdf` : name,
+    mediaType,
+    bytes,
+    kind,
+    title,
+    ...(kind === 'image' && { size: imageSizeOf(bytes, mediaType) }),
+    ...(kind === 'pdf' && { pages: pdfPagesOf(bytes) }),
+  };
+}

@@ -1,0 +1,51 @@
+import * as z from 'zod';
+import { EFFORTS } from '#core/ports/llm.ts';
+import { MODEL_INPUTS, type ModelFacts, TEMPERATURES } from '#core/ports/model-table.ts';
+
+const tokens = () => z.int().positive();
+const dollars = () => z.number().min(0);
+
+const priceSchema = z.strictObject({
+  from: z.iso.date().optional(),
+  above: tokens().optional(),
+  input: dollars(),
+  output: dollars(),
+  cache_read: dollars(),
+  cache_write: dollars(),
+});
+
+const factsSchema = z.strictObject({
+  window: tokens().optional(),
+  max_output: tokens().optional(),
+  cache_from: tokens().optional(),
+  price: z.array(priceSchema).optional(),
+  inputs: z.array(z.enum(MODEL_INPUTS)).optional(),
+  forced_tools: z.boolean().optional(),
+  effort: z.array(z.enum(EFFORTS)).optional(),
+  temperature: z.enum(TEMPERATURES).optional(),
+  thoughts: z.boolean().optional(),
+}) satisfies z.ZodType<ModelFacts>;
+
+/** Model id -> facts. */
+export type ModelFactsById = Readonly<Record<string, ModelFacts>>;
+
+/** At most this many problems are named: the text is for a line of the log. */
+const MAX_PROBLEMS = 3;
+
+/**
+ * A table of models from its JSON text (`docs/models.md#the-table`). Throws an Error that names the members that are
+ * wrong, and the reason.
+ */
+export function parseModels(text: string): ModelFactsById {
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch (error) {
+    throw new Error(`it is no JSON: ${(error as Error).message}`);
+  }
+  const { data, error } = z.record(z.string(), factsSchema).safeParse(value);
+  if (data !== undefined) return data;
+  const problems = error.issues.map(({ path, message }) => `${path.join('.') || 'the table'}: ${message}`);
+  const more = problems.length > MAX_PROBLEMS ? `, and ${problems.length - MAX_PROBLEMS} more` : '';
+  throw new Error(problems.slice(0, MAX_PROBLEMS).join(', ') + more);
+}

@@ -1,0 +1,14 @@
+import type { HttpOutbound } from '#core/outbound/http-outbound.ts';
+import type { ModelSource } from './model-table.ts';
+
+/** More than all models of all providers need. */
+export const MAX_MODELS_BYTES = 4 * 1024 * 1024;
+
+/** A table of models at a web address, under the rules for requests to the outside (`docs/models.md#your-own-table`). */
+export const webModels = (outbound: HttpOutbound, address: string): ModelSource => ({
+  // A query may hold a signature.
+  name: address.replace(/[?#].*$/s, ''),
+  read: () => outbound.get(address, MAX_MODELS_BYTES),
+});
+
+export const isWebAddress = (address: string): boolean => /^https?:\/\//i.test(address);

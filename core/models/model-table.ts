@@ -1,0 +1,105 @@
+import { dayOf } from '#core/ports/clock.ts';
+import type { Deps } from '#core/ports/deps.ts';
+import type { LlmProvider, LlmUsage } from '#core/ports/llm.ts';
+import type { ModelFacts, ModelPrice, ModelTable } from '#core/ports/model-table.ts';
+import builtIn from './models.json' with { type: 'json' };
+import { withoutEdition } from './providers.ts';
+
+/** An operator's table, as the host reads it. */
+export interface ModelSource {
+  /** For the log: without what may be secret in an address. */
+  readonly name: string;
+  /** The JSON text; rejects with an Error whose message says why it cannot be had. */
+  readonly read: () => Promise<string>;
+}
+
+interface ModelTableOptions extends Pick<Deps, 'clock' | 'log' | 'background'> {
+  /** `PLATFORM_MODELS`. @default - only the platform's own table */
+  readonly source?: ModelSource;
+}
+
+const HOUR_MS = 3_600_000;
+/** Callers choose ids: what is remembered of them is bounded. */
+const MAX_UNPRICED = 100;
+
+/** {@link ModelTable} of `models.json` and an operator's source. */
+export class LayeredModelTable implements ModelTable {
+  readonly #options: ModelTableOptions;
+  #facts: ReadonlyMap<string, ModelFacts> = new Map(Object.entries(builtIn as Record<string, ModelFacts>));
+  #first: Promise<void> | undefined;
+  #readAt = Number.NEGATIVE_INFINITY;
+  /** The day, and the models without a price that were logged on it. */
+  #unpriced = { day: '', models: new Set<string>() };
+
+  constructor(options: ModelTableOptions) {
+    this.#options = options;
+  }
+
+  factsOf(model: string): ModelFacts {
+    const name = model.replace(/^models\//, '');
+    return this.#facts.get(name) ?? this.#facts.get(withoutEdition(name)) ?? {};
+  }
+
+  costOf(provider: LlmProvider, model: string, usage: LlmUsage): number | undefined {
+    if (provider === 'ollama') return 0;
+    const day = dayOf(this.#options.clock.now());
+    const price = priceFor(this.factsOf(model).price ?? [], day, usage.inputTokens);
+    if (price === undefined) {
+      this.#logUnpriced(day, provider, model);
+      return undefined;
+    }
+    const { inputTokens, outputTokens, cacheReadTokens = 0, cacheWriteTokens = 0 } = usage;
+    const microdollars =
+      (inputTokens - cacheReadTokens - cacheWriteTokens) * price.input +
+      cacheReadTokens * price.cache_read +
+      cacheWriteTokens * price.cache_write +
+      outputTokens * price.output;
+    return microdollars / 1e6;
+  }
+
+  async refresh(): Promise<void> {
+    const { source, clock, background } = this.#options;
+    if (source === undefined) return;
+    if (clock.now() - this.#readAt >= HOUR_MS) {
+      this.#readAt = clock.now();
+      const reading = background(this.#read(source));
+      this.#first ??= reading;
+    }
+    await this.#first;
+  }
+
+  async #read({ name, read }: ModelSource): Promise<void> {
+    try {
+      const text = await read();
+      // Loaded on use: few operators have a table of their own.
+      const { parseModels } = await import('./model-facts.ts');
+      const own = Object.entries(parseModels(text));
+      const facts = new Map(Object.entries(builtIn as Record<string, ModelFacts>));
+      for (const [id, members] of own) facts.set(id, { ...facts.get(id), ...members });
+      this.#facts = facts;
+    } catch (error) {
+      const problem = (error as Error).message;
+      this.#options.log.warn('the table of models was not read: the last good one stays', { source: name, problem });
+    }
+  }
+
+  #logUnpriced(day: string, provider: LlmProvider, model: string): void {
+    if (this.#unpriced.day !== day) this.#unpriced = { day, models: new Set() };
+    const { models } = this.#unpriced;
+    if (models.has(model) || models.size === MAX_UNPRICED) return;
+    models.add(model);
+    this.#options.log.warn('no price is known of a model: its runs have no cost', { provider, model });
+  }
+}
+
+/** Of the prices of the newest day that has begun, that of the highest band that the request is above. */
+function priceFor(prices: readonly ModelPrice[], day: string, inputTokens: number): ModelPrice | undefined {
+  const begun = prices.filter(({ from = '' }) => from <= day);
+  const newest = begun.reduce((latest, { from = '' }) => (from > latest ? from : latest), '');
+  return begun
+    .filter(({ from = '', above = 0 }) => from === newest && (above === 0 || inputTokens > above))
+    .reduce<ModelPrice | undefined>(
+      (best, price) => ((price.above ?? 0) >= (best?.above ?? 0) ? price : best),
+      undefined,
+    );
+}

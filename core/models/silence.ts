@@ -1,0 +1,72 @@
+import type { Clock } from '#core/ports/clock.ts';
+import { LlmFailure, type LlmProvider, type LlmRequest } from '#core/ports/llm.ts';
+import { PROVIDER_NAMES } from './providers.ts';
+
+/** To connect and send the request (`docs/interface/calls.md#tries`). */
+const SEND_MS = 30_000;
+/** Sending files takes longer: they have time for a line of about a megabit a second. */
+const FILE_BYTES_PER_MS = 128;
+/** Between two signs of an answer. Anthropic sends some while its model thinks; the others need not. */
+const SILENCE_MS: { readonly [Provider in LlmProvider]: number } = {
+  anthropic: 90_000,
+  openai: 180_000,
+  gemini: 180_000,
+  ollama: 180_000,
+};
+
+const ENDED = new Error('the request has ended');
+
+/**
+ * Sends a request with `send`, and gives it up with a transient {@link LlmFailure} when its provider is silent for too
+ * long. A provider that answers as a whole may be silent until its answer begins.
+ */
+export async function unlessSilent<Answer>(
+  clock: Clock,
+  {
+    provider,
+    signal,
+    isStreamed,
+    fileBytes,
+  }: { provider: LlmProvider; signal: AbortSignal; isStreamed: boolean; fileBytes: number },
+  send: (watched: Required<Pick<LlmRequest, 'signal' | 'onSign'>>) => Promise<Answer>,
+): Promise<Answer> {
+  const stop = new AbortController();
+  const ended = new AbortController();
+  const sendMs = SEND_MS + Math.round(fileBytes / FILE_BYTES_PER_MS / 1000) * 1000;
+  let stage: 'sending' | 'sent' | 'received' = 'sending';
+  let since = clock.now();
+  const onSign = (sign: 'sent' | 'received'): void => {
+    // A provider may answer before it has read everything.
+    if (stage !== 'received') stage = sign;
+    since = clock.now();
+  };
+  const watch = async (): Promise<void> => {
+    while (!ended.signal.aborted) {
+      const limit = stage === 'sending' ? sendMs : SILENCE_MS[provider];
+      const left = since + limit - clock.now();
+      const mayBeSilent = stage === 'sent' && !isStreamed;
+      if (left <= 0 && !mayBeSilent) return stop.abort(silenceOf(provider, stage, limit));
+      await clock.sleep(left > 0 ? left : limit, ended.signal);
+    }
+  };
+  const onAbort = (): void => stop.abort(signal.reason);
+  if (signal.aborted) onAbort();
+  signal.addEventListener('abort', onAbort);
+  watch().catch(() => {});
+  try {
+    return await send({ signal: stop.signal, onSign });
+  } finally {
+    ended.abort(ENDED);
+    signal.removeEventListener('abort', onAbort);
+  }
+}
+
+function silenceOf(provider: LlmProvider, stage: string, limitMs: number): LlmFailure {
+  const name = PROVIDER_NAMES[provider];
+  const span = `${limitMs / 1000} seconds`;
+  const message =
+    stage === 'sending'
+      ? `The request could not be sent to ${name} within ${span}.`
+      : `The answer of ${name} stopped: nothing came for ${span}.`;
+  return new LlmFailure('transient', message);
+}

@@ -1,0 +1,186 @@
+import { isPlatformError } from '#core/base/errors.ts';
+import type { Deps } from '#core/ports/deps.ts';
+import { isOverflow, type LlmAnswer, type LlmMessage, type LlmToolCall, type LlmToolResult } from '#core/ports/llm.ts';
+import type { ModelFacts } from '#core/ports/model-table.ts';
+import type { EngineRun } from '../engine.ts';
+import type { Spending } from '../spending.ts';
+import { type Conversation, TOKEN_BYTES } from './conversation.ts';
+import { MAX_TURN_BYTES } from './tool-output.ts';
+import type { LoopTools } from './tools.ts';
+
+/** See `docs/interface/loops.md#compaction`. */
+const MAX_COMPACTIONS = 3;
+/** Input tokens of a request from which the conversation begins anew: the smallest of these. */
+const MAX_TOKENS = 150_000;
+const WINDOW_PART = 0.6;
+/** The same in text, whose tokens may be long ones: all of it is sent in each turn. */
+const MAX_TEXT_BYTES = 400 * 1024;
+/** Distance from the size at which the price of the whole request is higher. */
+const BELOW_DEARER_TOKENS = 20_000;
+/** Notes take a request of their own: they are not worth it at the end of a run. */
+const MIN_TURNS_AFTER = 2;
+const MIN_TIME_LEFT_MS = 60_000;
+/** Of the results of a turn, however little room is left. */
+const MIN_TURN_BYTES = 4 * 1024;
+/** A call's parameters, as they stand beside its result in the new beginning. */
+const MAX_CALL_CHARACTERS = 300;
+const MAX_FILE_NAMES = 100;
+/** Results that are not worth a file of their own. */
+const SHORT_RESULT_BYTES = 400;
+
+/** In place of an image or PDF that a tool read: it is in the sandbox already. */
+const NOT_SHOWN = '[It is not shown, because the conversation was full.]';
+
+const NOTES_WANTED = `This conversation has become long. It is replaced by your notes: what you do not write down now is lost, except the
+input and the results of your last turn. Call no tool. Write as text what you need to go on: the goal; what is done; what you
+found, with the names of files; what is still to do.`;
+
+interface CompactionOptions {
+  readonly deps: Pick<Deps, 'modelTable' | 'clock'>;
+  readonly run: EngineRun;
+  readonly conversation: Conversation;
+  readonly tools: LoopTools;
+  /** How many turns can follow a turn. */
+  readonly turnsAfter: (turn: number) => number;
+  /** The model that is asked next. */
+  readonly model: () => string;
+  /** Asks for notes, which the client does not see. */
+  readonly ask: (turn: number, messages: readonly LlmMessage[]) => Promise<LlmAnswer>;
+  readonly spending: () => Spending;
+  /** The run's log. */
+  readonly log: string[];
+}
+
+/**
+ * Lets a long conversation begin anew, with the model's own notes instead of what was said. No turn of the model survives:
+ * what is signed never follows something that was changed.
+ */
+export class Compaction {
+  readonly #options: CompactionOptions;
+  /** The first message as it was at the beginning of the run. */
+  readonly #first: Extract<LlmMessage, { role: 'user' }>;
+  #left = MAX_COMPACTIONS;
+
+  constructor(options: CompactionOptions) {
+    this.#options = options;
+    this.#first = options.conversation.messages[0] as Extract<LlmMessage, { role: 'user' }>;
+  }
+
+  /** Begins anew before a turn whose request would be too long, if enough of the run is left. */
+  async compactIfLong(turn: number): Promise<void> {
+    const { conversation, deps, run, turnsAfter } = this.#options;
+    // A new beginning that is hardly shorter is not worth its price.
+    const isLong = this.#isOver(conversation) && conversation.tokens > 2 * conversation.firstTokens;
+    const isEnding = turnsAfter(turn) < MIN_TURNS_AFTER || deps.clock.now() > run.deadline - MIN_TIME_LEFT_MS;
+    if (!isLong || isEnding || this.#left === 0) return;
+    try {
+      await this.#compact(turn);
+    } catch (error) {
+      // The conversation can go on as it is: a failure that stays ends its next request, too.
+      if (!isPlatformError(error)) throw error;
+    }
+  }
+
+  /**
+   * Begins anew after a provider said that the conversation is longer than its model reads. The results of the last turn,
+   * which no answer has followed, are replaced by the names of their files. Returns false if that did not help.
+   */
+  async compactFull(turn: number): Promise<boolean> {
+    const { conversation, tools } = this.#options;
+    if (this.#left === 0 || !conversation.canBeginAnew) return false;
+    const left = await Promise.all(
+      conversation.newest.results.map(async (result, index): Promise<[LlmToolResult, LlmToolResult]> => {
+        const { text, files = [] } = result;
+        if (files.length > 0) return [result, { ...result, text: `${text}\n${NOT_SHOWN}`, files: [] }];
+        if (Buffer.byteLength(text) < SHORT_RESULT_BYTES) return [result, result];
+        const notice = await tools.output.leaveOut(text, { turn: turn - 1, number: index + 1 });
+        return [result, { ...result, text: notice }];
+      }),
+    );
+    conversation.replaceNewest(new Map(left));
+    try {
+      return await this.#compact(turn);
+    } catch (error) {
+      if (isOverflow(error)) return false;
+      throw error;
+    }
+  }
+
+  /**
+   * Size limit of the results of a turn. Once a run has proven to be long, the turns that are left share the room that this
+   * conversation and those that may follow it have.
+   */
+  resultBytes(turn: number): number {
+    if (this.#left === MAX_COMPACTIONS) return MAX_TURN_BYTES;
+    const { conversation, turnsAfter } = this.#options;
+    const whole = Math.min(this.#limit * TOKEN_BYTES, MAX_TEXT_BYTES);
+    const room = whole - conversation.textBytes + this.#left * (whole - conversation.firstTokens * TOKEN_BYTES);
+    const share = room / Math.max(1, turnsAfter(turn));
+    return Math.floor(Math.min(MAX_TURN_BYTES, Math.max(MIN_TURN_BYTES, share)));
+  }
+
+  #isOver({ tokens, textBytes }: Conversation): boolean {
+    return tokens > this.#limit || textBytes > MAX_TEXT_BYTES;
+  }
+
+  get #limit(): number {
+    return limitOf(this.#options.deps.modelTable.factsOf(this.#options.model()));
+  }
+
+  /** Returns false if the model wrote no notes: then the conversation stays as it is. */
+  async #compact(turn: number): Promise<boolean> {
+    const { conversation, run, log, spending, ask } = this.#options;
+    this.#left--;
+    const costBefore = spending().costUsd;
+    const before_tokens = conversation.tokens;
+    // The newest may be that only one tool may be called from here on, which still holds afterwards.
+    const { restrictions, results } = conversation.newest;
+    const said = conversation.messages.filter((message) => !restrictions.includes(message));
+    const { text } = await ask(turn, [...said, { role: 'user', text: NOTES_WANTED }]);
+    if (text.trim() === '') return false;
+    const files = [...(this.#first.files ?? []), ...results.flatMap((result) => result.files ?? [])];
+    conversation.beginAnew({ ...this.#first, files, text: this.#beginning(text.trim()) }, restrictions);
+    const costAfter = spending().costUsd;
+    const cost_usd = costBefore === undefined || costAfter === undefined ? undefined : costAfter - costBefore;
+    const facts = {
+      turn,
+      before_tokens,
+      after_tokens: conversation.tokens,
+      ...(cost_usd !== undefined && { cost_usd }),
+    };
+    run.emit({ type: 'context_compacted', ...facts });
+    run.trace.add({ event_type: 'context_compacted', payload: facts });
+    log.push(`turn ${turn}: the conversation began anew, ${before_tokens} tokens became ${facts.after_tokens}\n`);
+    return true;
+  }
+
+  #beginning(notes: string): string {
+    const { conversation, tools } = this.#options;
+    const { calls, results, texts } = conversation.newest;
+    const files = [...tools.writtenFiles].slice(-MAX_FILE_NAMES);
+    return [
+      this.#first.text,
+      '---',
+      `You have worked on this already. The conversation was long and is replaced by the notes that you wrote:\n\n${notes}`,
+      ...(files.length > 0 ? [`Files that you wrote: ${files.join(', ')}`] : []),
+      ...(results.length > 0 ? [`The results of your last turn, as JSON:\n${lastResults(calls, results)}`] : []),
+      ...texts,
+    ].join('\n\n');
+  }
+}
+
+/** One line each. */
+function lastResults(calls: readonly LlmToolCall[], results: readonly LlmToolResult[]): string {
+  const lines = results.map(({ id, name, text }) => {
+    const input = calls.find((call) => call.id === id)?.input;
+    const call = JSON.stringify(input ?? {}).slice(0, MAX_CALL_CHARACTERS);
+    return JSON.stringify({ tool: name, parameters: call.toWellFormed(), result: text });
+  });
+  return lines.join('\n');
+}
+
+/** Input tokens from which a conversation with this model begins anew. */
+function limitOf({ window = Number.POSITIVE_INFINITY, price = [] }: ModelFacts): number {
+  const bands = price.flatMap(({ above }) => (above === undefined ? [] : above - BELOW_DEARER_TOKENS));
+  return Math.min(MAX_TOKENS, WINDOW_PART * window, ...bands);
+}

@@ -1,0 +1,131 @@
+import type { LlmAnswer, LlmMessage, LlmTool, LlmToolCall, LlmToolResult } from '#core/ports/llm.ts';
+
+/** Smaller than the tokens of most texts, so that estimates are high rather than low. */
+export const TOKEN_BYTES = 3;
+
+/** About those of an image, until the provider has counted them. */
+const FILE_TOKENS = 1600;
+
+type UserMessage = Extract<LlmMessage, { role: 'user' }>;
+
+/** What follows the model's last answer. */
+interface Newest {
+  readonly calls: readonly LlmToolCall[];
+  readonly results: readonly LlmToolResult[];
+  /** What the platform said. */
+  readonly texts: readonly string[];
+  /** That only one tool may be called from here on. */
+  readonly restrictions: readonly LlmMessage[];
+}
+
+/**
+ * The messages of a loop. They are only appended to, because providers bind a model's thoughts to everything before them;
+ * only what follows the last answer may change, and all of it may begin anew (`docs/interface/loops.md#compaction`).
+ */
+export class Conversation {
+  readonly system: string;
+  readonly tools: readonly LlmTool[];
+  #messages: LlmMessage[] = [];
+  #tokens = 0;
+  #firstTokens = 0;
+  #textBytes = 0;
+
+  constructor({
+    system,
+    tools,
+    first,
+  }: {
+    readonly system: string;
+    readonly tools: readonly LlmTool[];
+    readonly first: UserMessage;
+  }) {
+    this.system = system;
+    this.tools = tools;
+    this.beginAnew(first);
+  }
+
+  get messages(): readonly LlmMessage[] {
+    return this.#messages;
+  }
+
+  /** Input tokens of the next request: as the provider counted them last, and by estimate what was added since. */
+  get tokens(): number {
+    return Math.round(this.#tokens);
+  }
+
+  /** Of all messages, without files. */
+  get textBytes(): number {
+    return this.#textBytes;
+  }
+
+  /** Of the request that it began with, by estimate. */
+  get firstTokens(): number {
+    return this.#firstTokens;
+  }
+
+  /** Whether there is an answer to make notes of, and the model may still write them. */
+  get canBeginAnew(): boolean {
+    const at = this.#messages.findLastIndex(({ role }) => role === 'assistant');
+    return at >= 0 && !this.#messages.slice(0, at).some(({ role }) => role === 'only');
+  }
+
+  /** What follows the model's last answer, with the calls in that answer. */
+  get newest(): Newest {
+    const at = this.#messages.findLastIndex(({ role }) => role === 'assistant');
+    const answer = this.#messages[at];
+    const after = this.#messages.slice(at + 1);
+    return {
+      calls: answer?.role === 'assistant' ? answer.toolCalls : [],
+      results: after.flatMap((message) => (message.role === 'tool' ? message.results : [])),
+      texts: after.flatMap((message) => (message.role === 'user' ? message.text : [])),
+      restrictions: after.filter(({ role }) => role === 'only'),
+    };
+  }
+
+  add(message: LlmMessage): void {
+    this.#messages.push(message);
+    this.#tokens += tokensOf(message);
+    this.#textBytes += textBytesOf(message);
+  }
+
+  addAnswer({ message, usage, text, toolCalls }: LlmAnswer): void {
+    // Local servers need not count.
+    const isCounted = usage.inputTokens > 0;
+    const bytes = Buffer.byteLength(text + JSON.stringify(toolCalls));
+    this.#textBytes += bytes;
+    const written = bytes / TOKEN_BYTES;
+    this.#tokens = isCounted ? usage.inputTokens + usage.outputTokens : this.#tokens + written;
+    // Providers refuse an empty message.
+    if (text !== '' || toolCalls.length > 0) this.#messages.push(message);
+  }
+
+  /** Changes results that no answer has followed yet. */
+  replaceNewest(change: ReadonlyMap<LlmToolResult, LlmToolResult>): void {
+    this.#messages = this.#messages.map((message) => {
+      if (message.role !== 'tool' || !message.results.some((result) => change.has(result))) return message;
+      const changed = { ...message, results: message.results.map((result) => change.get(result) ?? result) };
+      this.#tokens += tokensOf(changed) - tokensOf(message);
+      this.#textBytes += textBytesOf(changed) - textBytesOf(message);
+      return changed;
+    });
+  }
+
+  beginAnew(first: UserMessage, more: readonly LlmMessage[] = []): void {
+    this.#messages = [first, ...more];
+    const fixed = Buffer.byteLength(this.system + JSON.stringify(this.tools)) / TOKEN_BYTES;
+    this.#tokens = fixed + tokensOf(first);
+    this.#firstTokens = this.#tokens;
+    this.#textBytes = textBytesOf(first);
+  }
+}
+
+const partsOf = (message: LlmMessage): readonly (LlmMessage | LlmToolResult)[] =>
+  message.role === 'tool' ? message.results : [message];
+
+const textBytesOf = (message: LlmMessage): number =>
+  partsOf(message).reduce((bytes, part) => bytes + ('text' in part ? Buffer.byteLength(part.text) : 0), 0);
+
+function tokensOf(message: LlmMessage): number {
+  const files = partsOf(message).reduce((count, part) => count + ('files' in part ? (part.files?.length ?? 0) : 0), 0);
+  return textBytesOf(message) / TOKEN_BYTES + FILE_TOKENS * files;
+}

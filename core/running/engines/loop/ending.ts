@@ -1,0 +1,113 @@
+import { PlatformError } from '#core/base/errors.ts';
+import type { Clock } from '#core/ports/clock.ts';
+import type { EngineRun } from '../engine.ts';
+import { SUBMIT } from './submit.ts';
+
+/** From this many turns before the last one, the model is told after each turn how many are left. */
+const TOLD_TURNS = 2;
+/** The same from this part of the run's time. */
+const TOLD_TIME = 0.2;
+
+/** Why another tool is not called. */
+export const LAST_TURN = `This was the last turn; only ${SUBMIT} is taken.`;
+
+export const dependencyRequired = (tools: readonly string[]): string =>
+  `Before a result is accepted, a call of one of these tools must succeed: ${tools.join(', ')}.`;
+
+/**
+ * The end of a loop by its limits (`docs/interface/loops.md#the-last-turn`): which turn is the last one, what the model is
+ * told before it, and the error after it. `required` are the tools of which one must still succeed before a result is
+ * accepted: while there are any, the last turn is an ordinary one.
+ */
+export class LoopEnding {
+  readonly #clock: Clock;
+  readonly #run: EngineRun;
+  readonly #startedAt: number;
+  readonly #maxTurns: number;
+  readonly #maxCostUsd: number | undefined;
+  #last: { readonly turn: number; readonly limit: 'max_turns' | 'max_cost_usd' };
+  #costUsd = 0;
+  #isUnpriced = false;
+
+  constructor(clock: Clock, run: EngineRun) {
+    const { max_turns, max_cost_usd } = run.agent.definition.loop!;
+    this.#clock = clock;
+    this.#run = run;
+    this.#startedAt = clock.now();
+    this.#maxTurns = max_turns;
+    this.#maxCostUsd = max_cost_usd ?? undefined;
+    this.#last = { turn: max_turns, limit: 'max_turns' };
+  }
+
+  /** Whether this turn is for the result only. */
+  takesOnlyResult(turn: number, required: readonly string[]): boolean {
+    return turn >= this.#last.turn && required.length === 0;
+  }
+
+  /** How many turns can follow this one, without the one that is for the result only. */
+  turnsAfter(turn: number): number {
+    return this.#last.turn - turn;
+  }
+
+  /** Whether no turn follows this one, which had no result. One more than the last one does, if a result would be accepted. */
+  isOver(turn: number, required: readonly string[]): boolean {
+    return turn > this.#last.turn || (turn === this.#last.turn && required.length > 0);
+  }
+
+  /**
+   * The next turn becomes the last one if another like this one would reach the limit.
+   *
+   * @param costUsd Of the run so far; `undefined` if a price is not known.
+   */
+  countCost(turn: number, costUsd: number | undefined): void {
+    if (this.#maxCostUsd === undefined || turn >= this.#last.turn) return;
+    const { trace } = this.#run;
+    if (costUsd === undefined) {
+      if (this.#isUnpriced) return;
+      this.#isUnpriced = true;
+      trace.add({ event_type: 'decision', payload: { reason: 'no price is known: no limit of cost' } });
+      return;
+    }
+    const next = costUsd + (costUsd - this.#costUsd);
+    this.#costUsd = costUsd;
+    if (next < this.#maxCostUsd) return;
+    if (turn + 1 < this.#maxTurns) this.#last = { turn: turn + 1, limit: 'max_cost_usd' };
+    trace.add({ event_type: 'decision', payload: { reason: 'limit of cost', last_turn: this.#last.turn } });
+  }
+
+  /** What the model is told after this turn, or before the first one (0). */
+  noticeAfter(turn: number, required: readonly string[]): string | undefined {
+    const say = this.#advice(turn, required);
+    if (say === undefined) return undefined;
+    const left = Math.max(0, Math.round((this.#run.deadline - this.#clock.now()) / 1000));
+    return `[turn ${turn} of ${this.#maxTurns}, ${left} s left] ${say}`;
+  }
+
+  get error(): PlatformError {
+    const isTurns = this.#last.limit === 'max_turns';
+    const limit = isTurns ? `maximum turns (${this.#maxTurns})` : `its limit of cost ($${this.#maxCostUsd})`;
+    const raise = isTurns ? 'loop.max_turns, up to 50,' : 'loop.max_cost_usd';
+    return new PlatformError('UNPROCESSABLE', `The agent reached ${limit} and had not submitted a result.`, {
+      cause: this.#last.limit,
+      hint: `Its author can raise ${raise} or give it less to do in one call.`,
+    });
+  }
+
+  #advice(turn: number, required: readonly string[]): string | undefined {
+    const { turn: last, limit } = this.#last;
+    if (turn === last) return `One turn more, for the result only: call ${SUBMIT} now.`;
+    if (turn + 1 === last) {
+      const why = limit === 'max_cost_usd' ? 'The money for this run is nearly spent. ' : '';
+      const what =
+        required.length > 0
+          ? `${dependencyRequired(required)} Do that and call ${SUBMIT} in it.`
+          : `Call ${SUBMIT} now; no other tool is taken.`;
+      return `${why}The next turn is the last one. ${what}`;
+    }
+    const now = this.#clock.now();
+    const isLate = this.#run.deadline - now <= TOLD_TIME * (this.#run.deadline - this.#startedAt);
+    if (turn === 0 || (turn < last - TOLD_TURNS && !isLate)) return undefined;
+    const first = required.length > 0 ? `${dependencyRequired(required)} ` : '';
+    return `${first}Call ${SUBMIT} now or in the next turn.`;
+  }
+}

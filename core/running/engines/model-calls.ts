@@ -1,0 +1,235 @@
+import { isPlatformError, isRetryable, PlatformError } from '#core/base/errors.ts';
+import type { ModelChoice } from '#core/models/choose.ts';
+import { either, PROVIDER_NAMES, providersOf, secretNames } from '#core/models/providers.ts';
+import { type NextTry, type Question, SteadyLlm } from '#core/models/steady-llm.ts';
+import { pricedId } from '#core/models/transports.ts';
+import type { Deps } from '#core/ports/deps.ts';
+import { isLlmFailure, isOverflow, type LlmAnswer, type LlmUsage } from '#core/ports/llm.ts';
+import { LiveMask } from '#core/runs/masking.ts';
+import type { EngineRun } from './engine.ts';
+import { addSpending, noSpending, type Spending, spendingOf } from './spending.ts';
+
+export type AskDeps = Pick<Deps, 'llm' | 'modelTable' | 'clock' | 'config'>;
+
+/** Where in a run a question is asked. */
+export interface AskedAt {
+  readonly signal: AbortSignal;
+  /** Of a loop. */
+  readonly turn?: number;
+  /** The answer is not for the client. */
+  readonly isUnseen?: boolean;
+}
+
+/** The questions of one run to its models: emits text as it comes, traces every request and counts what was spent. */
+export class ModelCalls {
+  readonly #deps: AskDeps;
+  readonly #run: EngineRun;
+  readonly #steady: SteadyLlm;
+  #spending: Spending;
+  /** Warnings that the trace has, or gets with the next answer. */
+  readonly #warned = new Set<string>();
+  #toTrace: string[] = [];
+
+  constructor(deps: AskDeps, run: EngineRun) {
+    this.#deps = deps;
+    this.#run = run;
+    this.#steady = new SteadyLlm(deps, run);
+    this.#spending = noSpending(run.models[0]!);
+  }
+
+  /** Of all requests so far, with those that failed. */
+  get spending(): Spending {
+    return this.#spending;
+  }
+
+  /** Has these in the trace of the next answer, each once in a run. */
+  warn(texts: readonly string[]): void {
+    for (const text of texts) {
+      if (this.#warned.has(text)) continue;
+      this.#warned.add(text);
+      this.#toTrace.push(text);
+    }
+  }
+
+  /**
+   * Asks `models` in order until one answers ({@link SteadyLlm}). The answer of a `turn` of a loop is streamed in any
+   * case, to see whether the provider is alive, and may begin anew: the client is told to forget its text. Throws an
+   * error of the last kind that may pass, with the messages of all providers that failed, or the reason of `signal`.
+   */
+  async ask(
+    models: readonly ModelChoice[],
+    question: (choice: ModelChoice) => Omit<Question, 'onText' | 'onThought'>,
+    { signal, turn, isUnseen = false }: AskedAt,
+  ): Promise<{ choice: ModelChoice; answer: LlmAnswer }> {
+    const { clock } = this.#deps;
+    const failures: PlatformError[] = [];
+    const isStreamed = (this.#run.isWatched && !isUnseen) || turn !== undefined;
+    let attempt = 0;
+    let startedAt = 0;
+    let shown = new ShownText(this.#run, 'text_delta', isUnseen);
+    let thoughts = new ShownText(this.#run, 'reasoning_delta', isUnseen);
+    try {
+      const answered = await this.#steady.ask(models, {
+        signal,
+        question: (choice) => ({
+          ...question(choice),
+          ...(isStreamed && { onText: (piece: string) => shown.push(piece) }),
+          ...(this.#run.isWatched && !isUnseen && { onThought: (piece: string) => thoughts.push(piece) }),
+        }),
+        mayRepeat: () => turn !== undefined || !shown.hasBegun,
+        onStart: ({ provider, model, transport }) => {
+          attempt++;
+          startedAt = clock.now();
+          shown = new ShownText(this.#run, 'text_delta', isUnseen);
+          thoughts = new ShownText(this.#run, 'reasoning_delta', isUnseen);
+          const payload =
+            attempt > 1 || transport !== undefined
+              ? { ...(attempt > 1 && { attempt }), ...(transport && { via: transport.via }) }
+              : undefined;
+          this.#run.trace.add({ event_type: 'llm_call_started', provider, model, payload });
+        },
+        onSkip: (choice, other) => this.#traceFallback(choice, other, 'CIRCUIT_OPEN'),
+        onFailure: (choice, error, spent, next) => {
+          if (isPlatformError(error) && !isSameModel(next)) failures.push(error);
+          this.#traceFailure(choice, error, { spent, next, durationMs: clock.now() - startedAt });
+          if (next !== undefined && turn !== undefined) this.#tellRetry(error, next, { turn, attempt: attempt + 1 });
+        },
+      });
+      thoughts.end();
+      shown.end();
+      this.warn(answered.answer.warnings ?? []);
+      this.#count(answered.choice, answered.answer.usage, clock.now() - startedAt);
+      return answered;
+    } catch (error) {
+      signal.throwIfAborted();
+      // It is asked again: with fewer tokens, with all tools, without its settings, with the schema in another form or, in a
+      // loop, with a shorter conversation.
+      const isAskedAgain =
+        isLlmFailure(error) &&
+        (error.maxOutputTokens !== undefined || error.refusesOnly || error.refusesSettings || error.isSchemaRefusal);
+      if (isAskedAgain || (isOverflow(error) && turn !== undefined)) throw error;
+      throw isPlatformError(error) ? this.#sumOf(failures) : error;
+    }
+  }
+
+  #count(choice: ModelChoice, usage: LlmUsage, durationMs: number): void {
+    const { provider, model } = choice;
+    const warnings = this.#toTrace.map((text) => this.#run.mask.text(text));
+    this.#toTrace = [];
+    this.#spending = addSpending(this.#spending, spendingOf(this.#deps, choice, usage));
+    this.#run.trace.add({
+      event_type: 'llm_call_succeeded',
+      provider,
+      model,
+      ...(warnings.length > 0 && { payload: { warnings } }),
+      ...this.#traced(choice, usage),
+      duration_ms: durationMs,
+    });
+  }
+
+  #traceFailure(
+    choice: ModelChoice,
+    error: unknown,
+    {
+      spent,
+      next,
+      durationMs,
+    }: { readonly spent: LlmUsage | undefined; readonly next: NextTry; readonly durationMs: number },
+  ): void {
+    const { trace, mask } = this.#run;
+    const { provider, model } = choice;
+    if (spent !== undefined) this.#spending = addSpending(this.#spending, spendingOf(this.#deps, choice, spent));
+    const payload = {
+      ...(spent !== undefined && { estimated: true }),
+      ...(isSameModel(next) && { retried_after_ms: next.waitMs }),
+    };
+    trace.add({
+      event_type: 'llm_call_failed',
+      provider,
+      model,
+      ...(Object.keys(payload).length > 0 && { payload }),
+      ...(spent !== undefined && this.#traced(choice, spent)),
+      duration_ms: durationMs,
+      ...(isPlatformError(error) && { error_type: error.code, error_message: mask.text(error.message) }),
+    });
+    if (next === undefined || isSameModel(next)) return;
+    this.#traceFallback(choice, next.other, (error as PlatformError).code);
+  }
+
+  #traceFallback({ provider: from }: ModelChoice, { provider, model }: ModelChoice, reason: string): void {
+    const payload = { from, to: provider, reason };
+    this.#run.trace.add({ event_type: 'fallback_transition', payload, provider, model });
+  }
+
+  #traced(choice: ModelChoice, usage: LlmUsage) {
+    return {
+      token_input: usage.inputTokens,
+      token_output: usage.outputTokens,
+      cache_read_tokens: usage.cacheReadTokens,
+      cache_write_tokens: usage.cacheWriteTokens,
+      cost_usd: this.#deps.modelTable.costOf(choice.provider, pricedId(choice), usage),
+    };
+  }
+
+  #tellRetry(error: unknown, next: NextTry, at: { readonly turn: number; readonly attempt: number }): void {
+    const reason = (error as PlatformError).code;
+    const wait_ms = isSameModel(next) ? next.waitMs : 0;
+    this.#run.emit({ type: 'retry', ...at, reason, wait_ms, discard_text: true });
+  }
+
+  /** One error for all providers that failed, with the others that the caller could use if they limit their rates. */
+  #sumOf(failures: readonly PlatformError[]): PlatformError {
+    const mayPass = ({ code, extra }: PlatformError): boolean => isRetryable(code) && extra.is_retryable !== false;
+    const { code, extra } = failures.findLast(mayPass) ?? failures.at(-1)!;
+    const waits = failures.flatMap((failure) => failure.extra.suggested_wait_time ?? []);
+    const advice = code === 'LLM_RATE_LIMITED' ? this.#advice() : '';
+    return new PlatformError(code, failures.map(({ message }) => message).join(' ') + advice, {
+      ...extra,
+      ...(waits.length > 0 && { suggested_wait_time: Math.min(...waits) }),
+    });
+  }
+
+  #advice(): string {
+    const { agent, models } = this.#run;
+    const others = providersOf(agent.definition, this.#deps.config).filter(
+      (provider) => !models.some((used) => used.provider === provider),
+    );
+    if (others.length === 0) return '';
+    const names = secretNames(others);
+    const orSecret = names.length > 0 ? `, or add ${either(names)} to the secrets of the workspace` : '';
+    return ` The agent runs on ${either(others.map((provider) => PROVIDER_NAMES[provider]))}, too: send llm_credentials for it${orSecret}.`;
+  }
+}
+
+const isSameModel = (next: NextTry): next is { readonly waitMs: number } => next !== undefined && 'waitMs' in next;
+
+/** The text or the thoughts of one answer on their way to a client, masked. */
+class ShownText {
+  readonly #run: EngineRun;
+  readonly #live: LiveMask;
+  readonly #type: 'text_delta' | 'reasoning_delta';
+  readonly #isWanted: boolean;
+  /** Whether a client has got any of it. */
+  hasBegun = false;
+
+  constructor(run: EngineRun, type: 'text_delta' | 'reasoning_delta', isUnseen: boolean) {
+    this.#run = run;
+    this.#type = type;
+    this.#isWanted = run.isWatched === true && !isUnseen;
+    this.#live = new LiveMask(run.mask);
+  }
+
+  push(piece: string): void {
+    if (this.#isWanted) this.#show(this.#live.push(piece));
+  }
+
+  end(): void {
+    this.#show(this.#live.end());
+  }
+
+  #show(text: string): void {
+    if (text === '') return;
+    this.hasBegun = true;
+    this.#run.emit({ type: this.#type, text });
+  }
+}

@@ -1,0 +1,162 @@
+import { hash } from 'node:crypto';
+import { hashKey } from '#core/accounts/keys/key-format.ts';
+import type { Config } from '#core/base/config.ts';
+import { hasCode } from '#core/base/errors.ts';
+import type { AllDeps } from '#core/ports/deps.ts';
+import { randomHex } from '#core/ports/ids.ts';
+import type { ServiceHost, ServiceLimits, ServiceOrder, ServiceRef } from '#core/ports/service-host.ts';
+import type { Applied, BootToken, Service } from './service.ts';
+import { instancesOf, isDue, stateOf } from './state.ts';
+import { type ServiceStore, storeOfService } from './store.ts';
+
+export type ApplyDeps = Pick<AllDeps, 'main' | 'clock' | 'ids' | 'config' | 'log' | 'serviceHost'>;
+
+/** Longer than a host takes to accept an order: one that has not ended by then was lost with its process. */
+const ORDER_LOST_MS = 60_000;
+const TOKEN_BYTES = 32;
+/** Tokens of orders whose answer was lost stay good; older ones than these do not. */
+const MAX_TOKENS = 20;
+const CONCURRENCY = 10;
+
+/** {@link applyService} for several services. Never throws. */
+export async function applyServices(deps: ApplyDeps, ids: readonly string[]): Promise<void> {
+  for (let start = 0; start < ids.length; start += CONCURRENCY) {
+    await Promise.all(
+      ids.slice(start, start + CONCURRENCY).map((id) =>
+        applyService(deps, id).catch((error: unknown) => {
+          // The sweep tries it again.
+          deps.log.error('order for a service not given', { service_id: id, error: String(error) });
+        }),
+      ),
+    );
+  }
+}
+
+/**
+ * Tells the host how a service is to be, until record and host agree. Safe to repeat, and at the same time by several
+ * processes: one gives orders, the others leave it to that one. A final refusal is recorded as the failure of the revision;
+ * throws what else the host threw.
+ */
+export async function applyService(deps: ApplyDeps, id: string): Promise<void> {
+  const host = deps.serviceHost;
+  const store = await storeOfService(deps, id);
+  if (host === undefined || store === undefined) return;
+  for (;;) {
+    const claimed = await claim(deps, store, id);
+    if (claimed === undefined) return;
+    const { service, by } = claimed;
+    const order = orderOf(deps, service, claimed.token);
+    let refusal: string | undefined;
+    try {
+      await giveOrder(host, service, order);
+    } catch (error) {
+      if (!hasCode(error, 'SERVICE_HOST') || !(error as { isFinal?: boolean }).isFinal) {
+        await release(store, id, by);
+        throw error;
+      }
+      refusal = (error as Error).message.slice(0, 500);
+    }
+    const address = service.desired === 'deleted' ? undefined : await host.address(order).catch(() => undefined);
+    const after = await settle(deps, store, { order, desired: service.desired, by, refusal, address });
+    if (after === undefined || !isDue(after)) return;
+  }
+}
+
+/** Takes the right to give the next order, and makes its token. */
+async function claim(
+  { clock, ids }: ApplyDeps,
+  store: ServiceStore,
+  id: string,
+): Promise<{ readonly service: Service; readonly token: string; readonly by: string } | undefined> {
+  const by = ids.uuid();
+  const token = randomHex(ids, TOKEN_BYTES);
+  const service = await store.change(id, (current) => {
+    const now = clock.now();
+    if (!isDue(current) || (current.applying !== null && current.applying.until > now)) return undefined;
+    const applying = { by, until: now + ORDER_LOST_MS };
+    return { service: { ...current, applying, tokens: tokensFor(current, hashKey(token)) } };
+  });
+  return service && { service, token, by };
+}
+
+/** A token is good until the last instance of its revision is gone; none is good for a service that is not to run. */
+function tokensFor(service: Service, tokenHash: string): BootToken[] {
+  if (service.desired !== 'running') return [];
+  const alive = new Set(instancesOf(service).flatMap(({ phase, revision }) => (phase === 'gone' ? [] : [revision])));
+  const kept = service.tokens.filter(({ revision }) => revision === service.revision || alive.has(revision));
+  return [...kept, { revision: service.revision, hash: tokenHash }].slice(-MAX_TOKENS);
+}
+
+const release = (store: ServiceStore, id: string, by: string): Promise<Service | undefined> =>
+  store.change(id, (current) =>
+    current.applying?.by === by ? { service: { ...current, applying: null } } : undefined,
+  );
+
+/** What came of an order. */
+interface Outcome {
+  readonly order: ServiceOrder;
+  readonly desired: Service['desired'];
+  readonly by: string;
+  /** Why the host will never follow it. */
+  readonly refusal: string | undefined;
+  readonly address: string | undefined;
+}
+
+async function settle(
+  { clock }: ApplyDeps,
+  store: ServiceStore,
+  { order, desired, by, refusal, address }: Outcome,
+): Promise<Service | undefined> {
+  const { id, revision } = order;
+  return store.change(id, (current) => {
+    const now = clock.now();
+    const isRefused = refusal !== undefined;
+    const { isRunning = false, shape = '' } = current.applied ?? {};
+    const applied: Applied = isRefused
+      ? { revision, at: now, isRunning, shape }
+      : { revision, at: now, isRunning: desired === 'running', shape: shapeOf(order) };
+    const next = {
+      ...current,
+      applied,
+      applying: current.applying?.by === by ? null : current.applying,
+      address: address ?? current.address,
+    };
+    if (isRefused && current.revision === revision) {
+      const failure = { refusal: { revision, message: refusal }, lastError: { at: now, message: refusal } };
+      return { service: { ...next, ...failure }, events: [{ type: 'deploy_failed', message: refusal }] };
+    }
+    const isGone = stateOf(next) === 'deleted';
+    return { service: next, events: isGone ? [{ type: 'deleted', message: 'Service deleted.' }] : [] };
+  });
+}
+
+/** The one call that brings the host from what it was told to what is wanted. */
+async function giveOrder(host: ServiceHost, { desired, applied }: Service, order: ServiceOrder): Promise<void> {
+  if (desired === 'deleted') return host.remove(order);
+  if (desired === 'stopped') return host.pause(order);
+  if (applied === null) return host.deploy(order);
+  if (!applied.isRunning) return host.resume(order);
+  return applied.shape === shapeOf(order) && applied.revision > 0 ? host.restart(order) : host.update(order);
+}
+
+/** Everything in an order but revision and token. */
+const shapeOf = (order: ServiceOrder): string => hash('sha256', JSON.stringify({ ...order, revision: 0, token: '' }));
+
+export const refOf = ({ id, workspaceId, label }: Service): ServiceRef => ({ id, workspaceId, label });
+
+const orderOf = ({ config }: Pick<ApplyDeps, 'config'>, service: Service, token: string): ServiceOrder => ({
+  ...refOf(service),
+  revision: service.revision,
+  token,
+  minInstances: service.minInstances,
+  maxInstances: service.maxInstances,
+  overlap: service.overlap,
+  limits: limitsOf(config),
+});
+
+export const limitsOf = (config: Config): ServiceLimits => ({
+  memoryBytes: config.sandboxMemoryBytes,
+  diskBytes: config.sandboxDiskBytes,
+  fileBytes: config.sandboxDiskBytes,
+  processes: config.sandboxProcesses,
+});

@@ -1,0 +1,114 @@
+import { hashKey } from '#core/accounts/keys/key-format.ts';
+import { SecretStore } from '#core/accounts/secrets/store.ts';
+import { shellQuote } from '#core/agents/bundle/entrypoint.ts';
+import { refOf } from '#core/agents/references.ts';
+import { findAnyVersion } from '#core/agents/store.ts';
+import { type AgentVersion, bundleKey } from '#core/agents/version.ts';
+import { PlatformError } from '#core/base/errors.ts';
+import type { Deps } from '#core/ports/deps.ts';
+import type { BootDocument, ServiceApp } from '#core/ports/service-host.ts';
+import { missingSecrets } from '#core/running/calls/secrets.ts';
+import { runEgress } from '#core/running/egress.ts';
+import { limitsOf } from './apply.ts';
+import { appEnvironment, appPort } from './environment.ts';
+import { grantsFor } from './hosted-agent.ts';
+import { requiredNames, type Service } from './service.ts';
+import { instancesOf } from './state.ts';
+import { storeOfService } from './store.ts';
+
+type BootDeps = Pick<Deps, 'main' | 'blobs' | 'vault' | 'clock' | 'ids' | 'config' | 'gatewayUrl'>;
+
+/** Where the agent names none: the first of these files in the bundle (`docs/interface/service-instances.md#entrypoint`). */
+const ENTRYPOINTS = [
+  ...['main.py', 'app.py', 'bot.py', 'server.py', 'index.py'],
+  ...['index.js', 'main.js', 'app.js', 'bot.js', 'server.js'],
+];
+
+/**
+ * What an instance needs to start, for the token of its revision. Throws UNAUTHORIZED for any other token, and for that of
+ * a revision that has no instance any more; NOT_FOUND if the agent's version was deleted, MISSING_SECRETS.
+ */
+export async function bootDocument(deps: BootDeps, serviceId: string, token: string): Promise<BootDocument> {
+  const { service, revision } = await authenticateInstance(deps, serviceId, token);
+  const agent = await findAnyVersion(deps, service.agentId);
+  if (agent?.bundle === undefined) {
+    throw new PlatformError('NOT_FOUND', `The version ${service.agentVersion} of ${service.agentName} was deleted.`);
+  }
+  const layer = agent.install?.status === 'ready' ? agent.install : undefined;
+  return {
+    serviceId,
+    workspaceId: service.workspaceId,
+    revision,
+    agent: refOf(agent),
+    app: appOf(service, agent),
+    env: appEnvironment(service.env, {
+      PLATFORM_SERVICE_ID: serviceId,
+      PLATFORM_SERVICE_NAME: service.name,
+      PLATFORM_GATEWAY_URL: deps.gatewayUrl,
+    }),
+    secrets: await secretsFor(deps, service, agent),
+    port: appPort(service.env),
+    bundle: { key: bundleKey(agent.bundle), sha256: agent.bundle.sha256 },
+    ...(layer && { layer: { key: layer.layer, sha256: layer.layerSha256 } }),
+    egress: runEgress(deps.config, agent),
+    limits: limitsOf(deps.config),
+  };
+}
+
+/** The service and the revision that a token opens. Throws UNAUTHORIZED. */
+export async function authenticateInstance(
+  deps: Pick<Deps, 'main' | 'clock' | 'ids' | 'config'>,
+  serviceId: string,
+  token: string,
+): Promise<{ readonly service: Service; readonly revision: number }> {
+  const service = await (await storeOfService(deps, serviceId))?.find(serviceId);
+  const tokenHash = hashKey(token);
+  const revision = service?.tokens.find(({ hash }) => hash === tokenHash)?.revision;
+  if (service === undefined || revision === undefined || !isGood(service, revision)) {
+    throw new PlatformError('UNAUTHORIZED', 'This token opens no service that is to run.');
+  }
+  return { service, revision };
+}
+
+/** Until the last instance of the revision is gone, and only while the service is to run. */
+const isGood = (service: Service, revision: number): boolean =>
+  service.desired === 'running' &&
+  (revision === service.revision ||
+    instancesOf(service).some((instance) => instance.revision === revision && instance.phase !== 'gone'));
+
+function appOf({ command, args }: Service, { definition, bundle }: AgentVersion): ServiceApp {
+  if (command !== null) {
+    return args.length > 0 ? { kind: 'argv', argv: [command, ...args] } : { kind: 'shell', line: command };
+  }
+  if (definition.execution_engine === 'managed_loop') return { kind: 'loop' };
+  const own = definition.run_command ?? definition.runtime?.command;
+  if (own != null) return { kind: 'shell', line: own };
+  // A name that the author gave comes before the list, one that the upload found after it.
+  const { entrypoint } = definition;
+  const found = bundle?.entrypoint ?? null;
+  const files = [entrypoint, ...ENTRYPOINTS, found].filter((file) => file !== null);
+  return { kind: 'shell', line: firstOf([...new Set(files)]) };
+}
+
+/** A shell line that runs the first of the files that exists, in the place of the shell itself. */
+function firstOf(files: readonly string[]): string {
+  const attempts = files.map((file) => {
+    const path = shellQuote(`./${file}`);
+    return `[ -f ${path} ] && exec ${file.endsWith('.py') ? 'python' : 'node'} ${path}`;
+  });
+  const problem = `The bundle has nothing to run: name a command, or add one of ${ENTRYPOINTS.join(', ')} at its root.`;
+  return [...attempts, `echo ${shellQuote(problem)} >&2`, 'exit 127'].join('; ');
+}
+
+/** Throws MISSING_SECRETS if one that the service requires does not exist, or is not granted to a foreign agent. */
+async function secretsFor(deps: BootDeps, service: Service, agent: AgentVersion): Promise<Record<string, string>> {
+  const { workspaceId, optionalSecrets } = service;
+  const required = requiredNames(service);
+  const names = [...new Set([...required, ...optionalSecrets])];
+  const { granted, requestsFor } = await grantsFor(deps, workspaceId, agent, names);
+  const values = await new SecretStore(deps, workspaceId).values(granted);
+  const missing = required.filter((name) => !(name in values));
+  if (missing.length === 0) return values;
+  const isAbsent = missing.some((name) => granted.includes(name));
+  throw missingSecrets(missing, { requests: requestsFor(missing), isAbsent });
+}

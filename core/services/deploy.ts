@@ -1,0 +1,135 @@
+import type { Caller } from '#core/base/caller.ts';
+import { PlatformError } from '#core/base/errors.ts';
+import { planOf } from '#core/base/plans.ts';
+import type { AllDeps } from '#core/ports/deps.ts';
+import { randomHex } from '#core/ports/ids.ts';
+import { type ApplyDeps, applyService } from './apply.ts';
+import { checkEnvironment, checkSecretNames } from './environment.ts';
+import { currentVersionId, followsVersions, moveServicesToCurrentVersion } from './follow-versions.ts';
+import {
+  type AgentDeps,
+  agentMembers,
+  checkHostable,
+  checkServiceSecrets,
+  resolveHostedAgent,
+} from './hosted-agent.ts';
+import type { NewServiceBody } from './schema.ts';
+import { requiredNames, type Service } from './service.ts';
+import { checkAlertUrl, checkCommand, checkHost, checkInstances } from './settings.ts';
+import { deleted, stateOf } from './state.ts';
+import { ServiceStore } from './store.ts';
+
+export const DEFAULT_MAX_RESTART_FAILURES = 5;
+const MAX_LABEL_LENGTH = 43;
+const LABEL_SUFFIX_BYTES = 3;
+const LABEL_TRIES = 5;
+
+export type CommandDeps = AgentDeps & ApplyDeps & Pick<AllDeps, 'wakeServices'>;
+
+/**
+ * Creates a service and orders its first instances.
+ *
+ * Throws NOT_FOUND and INVALID_INPUT for the body, MISSING_SECRETS, FORBIDDEN if the plan allows no further service,
+ * UNPROCESSABLE if the host keeps no services, or not this one.
+ */
+export async function deployService(deps: CommandDeps, caller: Caller, body: NewServiceBody): Promise<Service> {
+  const { workspace } = caller;
+  const agent = await resolveHostedAgent(deps, caller, body);
+  checkHostable(agent, workspace.id);
+  const currentId = await currentVersionId(deps, agent);
+  const env = body.env ?? {};
+  checkEnvironment(env);
+  const members = agentMembers(agent, checkSecretNames(body.secret_names ?? [], env));
+  await checkServiceSecrets(deps, workspace.id, agent, requiredNames(members));
+  const minInstances = body.min_instances ?? 1;
+  const now = deps.clock.now();
+  const name = body.service_name ?? body.name ?? agent.name;
+  const service: Service = {
+    id: deps.ids.uuid(),
+    workspaceId: workspace.id,
+    name,
+    label: newLabel(deps, name),
+    ...members,
+    command: body.command ?? null,
+    args: body.args ?? [],
+    env,
+    minInstances,
+    maxInstances: body.max_instances ?? minInstances,
+    overlap: body.overlap ?? true,
+    autoUpdate: body.auto_update ?? true,
+    alertWebhookUrl: checkAlertUrl(deps, body.alert_webhook_url),
+    maxRestartFailures: body.max_restart_failures ?? DEFAULT_MAX_RESTART_FAILURES,
+    desired: 'running',
+    revision: 1,
+    applied: null,
+    applying: null,
+    tokens: [],
+    refusal: null,
+    address: null,
+    instances: {},
+    hasRun: false,
+    readyRevision: 0,
+    countedFrom: 1,
+    consecutiveFailures: 0,
+    isWarned: false,
+    pastRestarts: 0,
+    lastError: null,
+    lastRestartAt: null,
+    lastDeployedAt: now,
+    autoPausedAt: null,
+    createdBy: caller.userId,
+    createdAt: now,
+    updatedAt: now,
+  };
+  checkCommand(service);
+  checkInstances(deps, workspace, service);
+  checkHost(deps);
+  const store = new ServiceStore(deps, workspace.id);
+  await create(deps, caller, store, service);
+  // A version that was published meanwhile found no service to move.
+  const isBehind = followsVersions(service) && (await currentVersionId(deps, agent)) !== currentId;
+  if (isBehind) await moveServicesToCurrentVersion(deps, agent);
+  await applyNow(deps, service.id);
+  const deployed = (await store.find(service.id)) ?? service;
+  if (stateOf(deployed) !== 'failed') return deployed;
+  // Nothing of it ever ran: it does not stay.
+  await store.change(service.id, (current) => ({ service: deleted(current) }));
+  await applyNow(deps, service.id);
+  throw new PlatformError('UNPROCESSABLE', deployed.refusal!.message);
+}
+
+async function create(deps: CommandDeps, caller: Caller, store: ServiceStore, service: Service): Promise<void> {
+  const { slug } = caller.workspace;
+  const { name: plan, services: limit } = planOf(deps, caller.workspace);
+  const event = { type: 'deployed', message: `Deployed ${service.agentName} ${service.agentVersion}.` } as const;
+  let label = service.label;
+  for (let tries = 1; ; tries++) {
+    const result = await store.create({ ...service, label }, limit, event);
+    if (result === 'created') return;
+    if (result === 'full') {
+      throw new PlatformError(
+        'FORBIDDEN',
+        `The workspace "${slug}" may have ${limit} services with its plan "${plan}": delete one, or ask for another plan.`,
+      );
+    }
+    if (tries === LABEL_TRIES) throw new Error(`no label is free for a service named ${service.name}`);
+    label = newLabel(deps, service.name);
+  }
+}
+
+/** A part of a host name that nothing else has: `my-bot-1a2b3c`. */
+function newLabel({ ids }: Pick<CommandDeps, 'ids'>, name: string): string {
+  const slug = name
+    .toLowerCase()
+    .replaceAll(/[^a-z0-9]+/g, '-')
+    .slice(0, MAX_LABEL_LENGTH)
+    .replaceAll(/^-+|-+$/g, '');
+  return `${slug || 'service'}-${randomHex(ids, LABEL_SUFFIX_BYTES)}`;
+}
+
+/** Tells the host at once; if that fails for a moment, the sweep does. */
+export async function applyNow(deps: CommandDeps, id: string): Promise<void> {
+  await applyService(deps, id).catch((error: unknown) => {
+    deps.log.warn('order for a service not given', { service_id: id, error: String(error) });
+  });
+}

@@ -1,0 +1,89 @@
+import { PlatformError } from '#core/base/errors.ts';
+import { GATEWAY_PORT } from '#core/ports/service-host.ts';
+
+/** Where the app listens unless its environment says otherwise. */
+const DEFAULT_APP_PORT = 3000;
+const PORT_VARIABLE = 'PLATFORM_HTTP_PORT';
+
+const NAME = /^[A-Za-z_][A-Za-z0-9_]{0,127}$/;
+/** See `docs/interface/services.md#environment`. */
+const SENSITIVE = /secret|token|password|api_key|credential|private_key/i;
+const SECRET_NAME = /^[A-Z][A-Z0-9_]{0,127}$/;
+const MAX_VARIABLES = 200;
+/** Of names and values together. With it, the record of a service stays far below the largest item. */
+const MAX_BYTES = 64 * 1024;
+
+type Environment = Readonly<Record<string, string>>;
+
+/** Whether the platform sets the variable itself. */
+const isReserved = (name: string): boolean => name === 'PORT' || (/^PLATFORM_/i.test(name) && name !== PORT_VARIABLE);
+
+/** Throws INVALID_INPUT for plain variables that a service may not have. */
+export function checkEnvironment(env: Environment): void {
+  const names = Object.keys(env);
+  for (const name of names) {
+    const shown = JSON.stringify(name.slice(0, 128));
+    if (!NAME.test(name)) {
+      throw refuse(`${shown} must be letters, digits and underscores, not beginning with a digit`);
+    }
+    if (SENSITIVE.test(name)) {
+      throw refuse(
+        `${shown} looks like a secret, and plain variables are shown to all members`,
+        'Store it with PUT /workspaces/{id}/secrets, and name it in secret_names.',
+      );
+    }
+    if (isReserved(name)) {
+      throw refuse(`${shown} is set by the platform`, `To choose the port of the app, set ${PORT_VARIABLE}.`);
+    }
+    if (env[name]!.includes('\0')) throw refuse(`the value of ${shown} must not have a NUL character`);
+  }
+  if (names.length > MAX_VARIABLES) throw refuse(`${names.length} variables are more than ${MAX_VARIABLES}`);
+  const bytes = Buffer.byteLength(JSON.stringify(env));
+  if (bytes > MAX_BYTES) throw refuse(`names and values have ${bytes} bytes together, at most ${MAX_BYTES} may be`);
+  checkPort(env[PORT_VARIABLE]);
+}
+
+function checkPort(given: string | undefined): void {
+  if (given === undefined) return;
+  const port = Number(given);
+  const isPort = /^\d{1,5}$/.test(given) && port >= 1024 && port <= 65_535;
+  if (!isPort) throw refuse(`${PORT_VARIABLE} must be a port from 1024 to 65535`);
+  if (port === GATEWAY_PORT) {
+    throw refuse(`${PORT_VARIABLE} must not be ${GATEWAY_PORT}, which is the platform's own gateway`);
+  }
+}
+
+/** Throws INVALID_INPUT for names that a service may not have as secrets. Returns them, each once. */
+export function checkSecretNames(names: readonly string[], env: Environment): string[] {
+  for (const name of names) {
+    const shown = JSON.stringify(name.slice(0, 128));
+    if (!SECRET_NAME.test(name)) {
+      throw new PlatformError(
+        'INVALID_INPUT',
+        `secret_names: ${shown} must be upper-case letters, digits and underscores, beginning with a letter.`,
+      );
+    }
+    if (isReserved(name) || name === PORT_VARIABLE) {
+      throw new PlatformError('INVALID_INPUT', `secret_names: ${shown} is set by the platform; leave it out.`);
+    }
+    if (name in env) {
+      throw new PlatformError(
+        'INVALID_INPUT',
+        `secret_names: ${shown} is in env as well; leave it out of one of them.`,
+      );
+    }
+  }
+  return [...new Set(names)];
+}
+
+/** The port that the app listens on. */
+export const appPort = (env: Environment): number => Number(env[PORT_VARIABLE] ?? DEFAULT_APP_PORT);
+
+/** The plain variables of a service's app, with those that the platform sets. */
+export function appEnvironment(env: Environment, own: Environment): Environment {
+  const port = String(appPort(env));
+  return { ...env, ...own, PORT: port, [PORT_VARIABLE]: port, PLATFORM_HEALTH_PORT: String(GATEWAY_PORT) };
+}
+
+const refuse = (why: string, hint?: string): PlatformError =>
+  new PlatformError('INVALID_INPUT', `env: ${why}.`, { ...(hint && { hint }) });

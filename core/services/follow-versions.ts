@@ -1,0 +1,96 @@
+import { versionName } from '#core/agents/references.ts';
+import { listServed } from '#core/agents/served.ts';
+import { AgentStore } from '#core/agents/store.ts';
+import type { AgentVersion } from '#core/agents/version.ts';
+import { isPlatformError } from '#core/base/errors.ts';
+import type { Deps } from '#core/ports/deps.ts';
+import { type AgentDeps, agentMembers, checkServiceSecrets, hostingProblem } from './hosted-agent.ts';
+import type { NewServiceEvent, Service } from './service.ts';
+import { requiredNames } from './service.ts';
+import { changed } from './state.ts';
+import { type ServiceChange, ServiceStore } from './store.ts';
+
+type FollowDeps = AgentDeps & Pick<Deps, 'config' | 'log' | 'wakeServices'>;
+
+/** Whether a service moves to new versions of its agent: only to those of its own workspace. */
+export const followsVersions = ({ autoUpdate, agentWorkspaceId, workspaceId }: Service): boolean =>
+  autoUpdate && agentWorkspaceId === workspaceId;
+
+/** Id of the version that services of this agent follow. */
+export async function currentVersionId(
+  deps: AgentDeps,
+  { workspaceId, name }: Pick<AgentVersion, 'workspaceId' | 'name'>,
+): Promise<string | undefined> {
+  return (await new AgentStore(deps, workspaceId).findVersion(name, 'latest'))?.id;
+}
+
+/** The change that moves a service to another version; `undefined` if it runs it already. */
+export function versionChange(service: Service, agent: AgentVersion, now: number): ServiceChange | undefined {
+  if (service.agentId === agent.id || service.desired === 'deleted') return undefined;
+  const message = `Agent updated from ${service.agentVersion} to ${versionName(agent.version)}.`;
+  const moved = { ...service, ...agentMembers(agent, service.extraSecrets), lastDeployedAt: now, updatedAt: now };
+  return { service: changed(moved), events: [{ type: 'version_updated', message }] };
+}
+
+/**
+ * Moves the services that follow an agent, in its own workspace, to its current version, after that version could run. A
+ * version that cannot be hosted, or whose secrets are missing, is skipped, and the timeline says why. Repeats if another
+ * version became current meanwhile. Never throws: the request has succeeded.
+ *
+ * @returns how many services moved
+ */
+export async function moveServicesToCurrentVersion(
+  deps: FollowDeps,
+  { workspaceId, name }: Pick<AgentVersion, 'workspaceId' | 'name'>,
+): Promise<number> {
+  const moved = new Set<string>();
+  try {
+    const served = await listServed(deps, { workspaceId, agentWorkspaceId: workspaceId, agentName: name });
+    const findCurrent = () => new AgentStore(deps, workspaceId).findVersion(name, 'latest');
+    let current = served.length > 0 ? await findCurrent() : undefined;
+    while (current) {
+      const target = current;
+      await Promise.all(
+        served.map(async ({ serviceId }) => {
+          if (await moveTo(deps, workspaceId, serviceId, target)) moved.add(serviceId);
+        }),
+      );
+      current = await findCurrent();
+      if (current?.id === target.id) break;
+    }
+    if (moved.size > 0) await deps.wakeServices?.([...moved]);
+  } catch (error) {
+    deps.log.error('services did not follow a new version', { agent: name, error: String(error) });
+  }
+  return moved.size;
+}
+
+async function moveTo(deps: FollowDeps, workspaceId: string, id: string, agent: AgentVersion): Promise<boolean> {
+  const store = new ServiceStore(deps, workspaceId);
+  const service = await store.find(id);
+  if (service === undefined || !followsVersions(service) || service.agentId === agent.id) return false;
+  const problem = await problemOf(deps, service, agent);
+  if (problem !== undefined) {
+    const skipped: NewServiceEvent = { type: 'version_skipped', message: problem.slice(0, 500) };
+    await store.change(id, (current) => ({ service: current, events: [skipped] }));
+    return false;
+  }
+  const after = await store.change(id, (current) =>
+    followsVersions(current) ? versionChange(current, agent, deps.clock.now()) : undefined,
+  );
+  return after !== undefined;
+}
+
+/** Why a service cannot move to a version. */
+async function problemOf(deps: FollowDeps, service: Service, agent: AgentVersion): Promise<string | undefined> {
+  const { workspaceId } = service;
+  const problem = hostingProblem(agent, workspaceId);
+  if (problem !== undefined) return problem;
+  try {
+    await checkServiceSecrets(deps, workspaceId, agent, requiredNames(agentMembers(agent, service.extraSecrets)));
+    return undefined;
+  } catch (error) {
+    if (!isPlatformError(error)) throw error;
+    return error.message;
+  }
+}

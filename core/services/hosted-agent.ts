@@ -1,0 +1,149 @@
+import { grantedSecrets } from '#core/accounts/grants/rights.ts';
+import { secretNamesOf } from '#core/accounts/secrets/store.ts';
+import { maySee } from '#core/agents/access.ts';
+import { fullNameOf, parseVersion, refOf, splitReference, versionName } from '#core/agents/references.ts';
+import { AgentStore, findAnyVersion, findNewest, resolveAgent } from '#core/agents/store.ts';
+import type { AgentVersion } from '#core/agents/version.ts';
+import { isPaid } from '#core/agents/views.ts';
+import type { Caller } from '#core/base/caller.ts';
+import { PlatformError } from '#core/base/errors.ts';
+import type { Deps } from '#core/ports/deps.ts';
+import { declaredNames, missingSecrets } from '#core/running/calls/secrets.ts';
+import { foreignAgents } from '#core/running/sub-calls/lineage.ts';
+import type { NewServiceBody } from './schema.ts';
+import type { Service } from './service.ts';
+
+export type AgentDeps = Pick<Deps, 'main' | 'blobs' | 'clock' | 'ids'>;
+
+/**
+ * Finds the agent version of a new service by `agent_id`, else by `agent` (`org/agent@v2`), else by `agent_name`; an
+ * `agent_version` beside them selects another version of the same agent. Throws NOT_FOUND for an agent that there is not,
+ * INVALID_INPUT for a version that it does not have.
+ */
+export async function resolveHostedAgent(deps: AgentDeps, caller: Caller, body: NewServiceBody): Promise<AgentVersion> {
+  if (body.agent_id) {
+    const named = await findAnyVersion(deps, body.agent_id);
+    if (named === undefined || !(await mayHost(deps, caller, named))) {
+      throw new PlatformError('NOT_FOUND', `There is no agent version with the id "${body.agent_id.slice(0, 64)}".`);
+    }
+    const { agent_version: version } = body;
+    return version ? findVersion(deps, caller, named, version) : named;
+  }
+  const reference = body.agent ?? body.agent_name;
+  const parts = splitReference(reference ?? '');
+  if (parts === undefined) {
+    throw new PlatformError(
+      'INVALID_INPUT',
+      reference
+        ? `agent: "${reference.slice(0, 100)}" must be an agent such as acme/bot, or acme/bot@v2 for that version.`
+        : 'agent_id: give the id of an agent version, or name the agent as in "agent": "acme/bot".',
+    );
+  }
+  const { org = caller.workspace.slug, name } = parts;
+  const newest = (await resolveAgent(deps, org, name, 'latest')) ?? (await findNewest(deps, org, name));
+  if (newest === undefined || !(await mayHost(deps, caller, newest))) {
+    throw new PlatformError('NOT_FOUND', `There is no agent ${org}/${name}.`.slice(0, 300));
+  }
+  return findVersion(deps, caller, newest, parts.version ?? body.agent_version ?? 'latest');
+}
+
+/** All members of a workspace share its services, so an agent that only one member may see is refused. */
+const mayHost = async (deps: AgentDeps, caller: Caller, agent: AgentVersion): Promise<boolean> =>
+  (agent.definition.is_public || agent.workspaceId === caller.workspace.id) && maySee(deps, caller, agent);
+
+async function findVersion(
+  deps: AgentDeps,
+  caller: Caller,
+  agent: AgentVersion,
+  version: string,
+): Promise<AgentVersion> {
+  const number = parseVersion(/^\d/.test(version) ? `v${version}` : version);
+  const store = new AgentStore(deps, agent.workspaceId);
+  const found =
+    (number === undefined ? undefined : await store.findVersion(agent.name, number)) ??
+    // If no version can run, the newest: the error says what it lacks.
+    (number === 'latest' ? (await store.listVersions(agent.name)).at(-1) : undefined);
+  if (found !== undefined && (await mayHost(deps, caller, found))) return found;
+  throw new PlatformError(
+    'INVALID_INPUT',
+    `agent_version: there is no version ${version.slice(0, 20)} of ${fullNameOf(agent)}.`,
+  );
+}
+
+/** Why a version cannot be hosted as a service of a workspace, as a sentence; `undefined` if it can. */
+export function hostingProblem(agent: AgentVersion, workspaceId: string): string | undefined {
+  const { definition, bundle, install, runnable } = agent;
+  const name = refOf(agent);
+  if (definition.execution_engine === null || definition.execution_engine === 'direct_llm') {
+    return `${name} has no process to keep running: a service needs an agent of type tool or agent with runtime.command or loop, and this one is of type ${definition.type}.`;
+  }
+  if (agent.workspaceId !== workspaceId && isPaid(agent)) {
+    return `${name} is paid by the call, so other workspaces cannot keep it running as a service.`;
+  }
+  if (bundle === undefined) {
+    return `${name} has no published code bundle: upload one with POST /agents/${agent.id}/upload.`;
+  }
+  if (install?.status === 'failed') return `The dependencies of ${name} could not be installed: ${install.error}`;
+  if (!runnable) return `The dependencies of ${name} are still being installed: deploy it once they are.`;
+  return undefined;
+}
+
+/** Throws INVALID_INPUT for a version that cannot be hosted. */
+export function checkHostable(agent: AgentVersion, workspaceId: string): void {
+  const problem = hostingProblem(agent, workspaceId);
+  if (problem !== undefined) throw new PlatformError('INVALID_INPUT', `agent_id: ${problem}`);
+}
+
+/** What a service takes over from the version that it runs. */
+export const agentMembers = (
+  agent: AgentVersion,
+  extraSecrets: readonly string[],
+): Pick<
+  Service,
+  | 'agentId'
+  | 'agentWorkspaceId'
+  | 'agentOrg'
+  | 'agentName'
+  | 'agentVersion'
+  | 'requiredSecrets'
+  | 'optionalSecrets'
+  | 'extraSecrets'
+> => {
+  const { required_secrets: required } = agent.definition;
+  return {
+    agentId: agent.id,
+    agentWorkspaceId: agent.workspaceId,
+    agentOrg: agent.orgSlug,
+    agentName: agent.name,
+    agentVersion: versionName(agent.version),
+    requiredSecrets: required,
+    optionalSecrets: declaredNames(agent).filter((name) => !required.includes(name)),
+    // Clients send back the whole merge.
+    extraSecrets: extraSecrets.filter((name) => !required.includes(name)),
+  };
+};
+
+/** Throws MISSING_SECRETS if a secret that the service requires does not exist, or was not granted to a foreign agent. */
+export async function checkServiceSecrets(
+  deps: Pick<Deps, 'main'>,
+  workspaceId: string,
+  agent: AgentVersion,
+  names: readonly string[],
+): Promise<void> {
+  if (names.length === 0) return;
+  const { lacking, requestsFor } = await grantsFor(deps, workspaceId, agent, names);
+  const present = await secretNamesOf(deps, workspaceId);
+  const missing = names.filter((name) => !present.has(name) || lacking.includes(name));
+  if (missing.length === 0) return;
+  const isAbsent = missing.some((name) => !lacking.includes(name));
+  throw missingSecrets(missing, { requests: requestsFor(missing), isAbsent });
+}
+
+/** Which secrets of the workspace the agent may have: all of them, if it is the workspace's own. */
+export const grantsFor = (
+  deps: Pick<Deps, 'main'>,
+  workspaceId: string,
+  agent: AgentVersion,
+  names: readonly string[],
+): ReturnType<typeof grantedSecrets> =>
+  grantedSecrets(deps, workspaceId, foreignAgents(agent, { id: workspaceId }, { foreign: [] }), names);

@@ -1,0 +1,91 @@
+import * as z from 'zod';
+import { defineRoutes } from '#core/http/route.ts';
+import { listQuery, logLine, logsQuery, newService, serviceChanges, serviceEvent, serviceView } from './schema.ts';
+
+const SERVICES = '/workspaces/{workspace_id}/services';
+const SERVICE = `${SERVICES}/{service_id}` as const;
+const one = z.object({ service: serviceView });
+const row = { fn: 'services', auth: 'key' } as const;
+
+export const serviceRoutes = defineRoutes([
+  {
+    ...row,
+    operationId: 'listServices',
+    method: 'GET',
+    path: SERVICES,
+    summary: 'List the services of a workspace, newest first',
+    request: { query: listQuery },
+    response: { 200: z.object({ services: z.array(serviceView), total: z.int() }) },
+  },
+  {
+    ...row,
+    operationId: 'deployService',
+    method: 'POST',
+    path: SERVICES,
+    summary: "Keep an agent's process running, with a public address",
+    role: 'owner',
+    request: { body: newService },
+    response: { 201: one },
+    errors: ['NOT_FOUND', 'MISSING_SECRETS', 'UNPROCESSABLE'],
+  },
+  {
+    ...row,
+    operationId: 'getService',
+    method: 'GET',
+    path: SERVICE,
+    summary: 'A service, with the newest entries of its timeline',
+    response: { 200: z.object({ service: serviceView.extend({ events: z.array(serviceEvent) }) }) },
+    errors: ['NOT_FOUND'],
+  },
+  {
+    ...row,
+    operationId: 'updateService',
+    method: 'PATCH',
+    path: SERVICE,
+    summary: 'Change a service: while it runs it restarts, while it is paused the change waits for its start',
+    role: 'owner',
+    request: { body: serviceChanges },
+    response: { 200: one },
+    errors: ['NOT_FOUND', 'MISSING_SECRETS', 'UNPROCESSABLE'],
+  },
+  {
+    ...row,
+    operationId: 'restartService',
+    method: 'POST',
+    path: `${SERVICE}/restart`,
+    summary: 'Start the same version again, also if the service is paused; failed restarts count from zero',
+    role: 'owner',
+    response: { 200: one },
+    errors: ['NOT_FOUND', 'MISSING_SECRETS', 'UNPROCESSABLE'],
+  },
+  {
+    ...row,
+    operationId: 'updateServiceVersion',
+    method: 'POST',
+    path: `${SERVICE}/update-version`,
+    summary: 'Move a service to the current version of its agent',
+    role: 'owner',
+    response: { 200: one.extend({ updated_to: z.string().optional().describe('Absent if it ran that one already.') }) },
+    errors: ['NOT_FOUND', 'INVALID_INPUT', 'MISSING_SECRETS', 'UNPROCESSABLE'],
+  },
+  {
+    ...row,
+    operationId: 'deleteService',
+    method: 'DELETE',
+    path: SERVICE,
+    summary: 'Delete a service with its logs; its name is free at once',
+    role: 'owner',
+    response: { 200: z.object({ deleted: z.literal(true), service: serviceView }) },
+    errors: ['NOT_FOUND'],
+  },
+  {
+    ...row,
+    operationId: 'listServiceLogs',
+    method: 'GET',
+    path: `${SERVICE}/logs`,
+    summary: 'The newest lines of the log of a service, oldest first',
+    request: { query: logsQuery },
+    response: { 200: z.object({ logs: z.array(logLine) }) },
+    errors: ['NOT_FOUND'],
+  },
+]);

@@ -1,0 +1,54 @@
+import { PlatformError } from '#core/base/errors.ts';
+import { planOf } from '#core/base/plans.ts';
+import type { Workspace } from '#core/base/workspace.ts';
+import { checkOutboundUrl } from '#core/outbound/outbound-url.ts';
+import type { AllDeps, Deps } from '#core/ports/deps.ts';
+import type { Service } from './service.ts';
+
+type Instances = Pick<Service, 'minInstances' | 'maxInstances'>;
+
+/** Throws INVALID_INPUT for counts that contradict each other, or are beyond the plan of the workspace. */
+export function checkInstances(
+  deps: Pick<Deps, 'config'>,
+  workspace: Workspace,
+  { minInstances, maxInstances }: Instances,
+): void {
+  if (minInstances > maxInstances) {
+    throw new PlatformError(
+      'INVALID_INPUT',
+      `min_instances: ${minInstances} is more than max_instances, which is ${maxInstances}.`,
+    );
+  }
+  const { name, service_instances: limit } = planOf(deps, workspace);
+  if (maxInstances > limit) {
+    throw new PlatformError(
+      'INVALID_INPUT',
+      `max_instances: the plan "${name}" of the workspace "${workspace.slug}" allows ${limit} for one service, not ${maxInstances}.`,
+    );
+  }
+}
+
+/** Returns the address as it is stored: null for none. Throws INVALID_INPUT. */
+export function checkAlertUrl({ config }: Pick<Deps, 'config'>, given: string | null | undefined): string | null {
+  if (!given) return null;
+  checkOutboundUrl(given, config.outboundHosts, 'alert_webhook_url');
+  return given;
+}
+
+/** Throws INVALID_INPUT for arguments without a program. */
+export function checkCommand({ command, args }: Pick<Service, 'command' | 'args'>): void {
+  if (args.length > 0 && command === null) {
+    throw new PlatformError('INVALID_INPUT', 'args: there is no program for them; send it as "command".');
+  }
+  if ([command ?? '', ...args].some((word) => word.includes('\0'))) {
+    throw new PlatformError('INVALID_INPUT', 'command: a command must not have a NUL character.');
+  }
+}
+
+/** Throws UNPROCESSABLE where the host keeps no services. */
+export function checkHost({ serviceHost }: Pick<AllDeps, 'serviceHost'>): void {
+  if (serviceHost !== undefined) return;
+  throw new PlatformError('UNPROCESSABLE', 'This platform keeps no services running: its host cannot.', {
+    hint: 'Call the agent, or run it on a schedule.',
+  });
+}

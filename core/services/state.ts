@@ -1,0 +1,244 @@
+import type { InstanceEnd, InstanceReport, ServiceReport } from '#core/ports/service-host.ts';
+import type { Instance, NewServiceEvent, Service, ServiceHealth, ServiceState } from './service.ts';
+
+/*
+ * The state machine of a service, as functions of the record alone. What is wanted (`desired`, `revision`) changes by
+ * commands only; what is known of the instances changes by reports only, and a pause for a crash loop is the one command
+ * that reports give. An instance's newest report replaces its older ones, and its end is final, so lost, doubled and late
+ * reports lead to the same record (`state.test.ts`).
+ */
+
+/** A record after a change, with what is written along with it. */
+export interface Step {
+  readonly service: Service;
+  readonly events: readonly NewServiceEvent[];
+  /** An alert that the change makes due. */
+  readonly alert?: { readonly isPaused: boolean };
+}
+
+/** How long a gone instance is remembered. Reports about unknown instances that are older are ignored. */
+const REMEMBERED_MS = 3_600_000;
+const MAX_MESSAGE_LENGTH = 500;
+
+export const instancesOf = ({ instances }: Service): Instance[] => Object.values(instances);
+const isAlive = ({ phase }: Instance): boolean => phase !== 'gone';
+const isReady = ({ phase }: Instance): boolean => phase === 'ready';
+
+export function stateOf(service: Service): ServiceState {
+  const { desired, applied, revision, refusal, hasRun } = service;
+  if (desired === 'deleted') return applied?.revision === revision ? 'deleted' : 'deleting';
+  if (desired === 'stopped') return 'paused';
+  if (refusal?.revision === revision && !instancesOf(service).some(isReady)) return 'failed';
+  return hasRun ? 'running' : 'provisioning';
+}
+
+export function healthOf(service: Service): ServiceHealth {
+  if (service.desired !== 'running') return 'unknown';
+  const ready = instancesOf(service).filter(isReady).length;
+  if (ready >= service.minInstances) return 'healthy';
+  if (ready > 0) return 'degraded';
+  return service.hasRun ? 'unhealthy' : 'unknown';
+}
+
+/** Restarts after crashes, and on request. */
+export const restartsOf = (service: Service): number =>
+  instancesOf(service).reduce((sum, instance) => sum + restartsIn(instance), service.pastRestarts);
+
+const restartsIn = ({ restarts, hasCrashed }: Instance): number => restarts + Number(hasCrashed);
+
+/** Failed restarts at which a service is warned of: half of the maximum, rounded up. */
+export const warningCount = ({ maxRestartFailures }: Pick<Service, 'maxRestartFailures'>): number =>
+  Math.ceil(maxRestartFailures / 2);
+
+/**
+ * Failed restarts in a row since `countedFrom`. An instance counts by itself until it has been ready for 60 seconds. One
+ * that is gone counts until an instance that started after it has been.
+ */
+function failuresOf(service: Service): number {
+  const counted = instancesOf(service).filter(({ revision }) => revision >= service.countedFrom);
+  const steadyStarts = counted.filter(({ steadyAt }) => steadyAt !== null).map(({ startedAt }) => startedAt);
+  const clearedUntil = Math.max(Number.NEGATIVE_INFINITY, ...steadyStarts);
+  return counted
+    .filter((instance) => isAlive(instance) || instance.seenAt > clearedUntil)
+    .reduce((sum, { failures, hasCrashed }) => sum + failures + Number(hasCrashed), 0);
+}
+
+/** The record after reports, in whichever order they came. */
+export function afterReports(before: Service, reports: readonly ServiceReport[], now: number): Step {
+  if (before.desired === 'deleted' && stateOf(before) === 'deleted') return { service: before, events: [] };
+  const events: NewServiceEvent[] = [];
+  let service = before;
+  for (const report of reports) {
+    if (report.revision > service.revision) continue;
+    if (report.type === 'failed') {
+      service = afterFailure(service, report, events);
+      continue;
+    }
+    const known = service.instances[report.instanceId];
+    if (known === undefined && report.at < now - REMEMBERED_MS) continue;
+    const instance = report.type === 'ended' ? ended(known, report) : reported(known, report);
+    if (instance === known) continue;
+    service = afterInstance(service, { id: report.instanceId, known, instance, report }, events);
+  }
+  return counted(service, events, now);
+}
+
+function reported(known: Instance | undefined, report: InstanceReport): Instance {
+  if (known !== undefined && known.sequence >= report.sequence) return known;
+  const { revision, startedAt, sequence, isWorker, restarts, failures, steadyAt, lastEnd, phase, at } = report;
+  const newest = { sequence, isWorker, restarts, failures, steadyAt, lastEnd };
+  if (known?.phase === 'gone') return { ...known, ...newest };
+  const seenAt = Math.max(known?.seenAt ?? 0, at);
+  const { meteredDay = null } = known ?? {};
+  return { revision, startedAt, ...newest, phase, seenAt, hasCrashed: false, meteredDay, isMetered: false };
+}
+
+/** The host may tell more of an end that the comparison with its list has shown already. */
+function ended(known: Instance | undefined, { revision, startedAt, at, reason }: InstanceEnd): Instance {
+  const none = { sequence: 0, isWorker: false, restarts: 0, failures: 0, steadyAt: null, lastEnd: null };
+  const before = known ?? { ...none, revision, startedAt, seenAt: at, hasCrashed: false, meteredDay: null };
+  const seenAt = Math.max(before.seenAt, at);
+  const hasCrashed = before.hasCrashed || reason === 'crashed';
+  const isSame = known?.phase === 'gone' && known.seenAt === seenAt && known.hasCrashed === hasCrashed;
+  return isSame ? known : { ...before, phase: 'gone', seenAt, hasCrashed, isMetered: false };
+}
+
+function afterFailure(
+  service: Service,
+  { revision, at, message }: Extract<ServiceReport, { type: 'failed' }>,
+  events: NewServiceEvent[],
+): Service {
+  const isOld = revision < service.revision || service.refusal?.revision === revision;
+  if (isOld || service.desired !== 'running') return service;
+  const text = message.slice(0, MAX_MESSAGE_LENGTH);
+  events.push({ type: 'deploy_failed', message: text });
+  return { ...service, refusal: { revision, message: text }, lastError: { at, message: text } };
+}
+
+function afterInstance(
+  service: Service,
+  {
+    id,
+    known,
+    instance,
+    report,
+  }: {
+    readonly id: string;
+    readonly known: Instance | undefined;
+    readonly instance: Instance;
+    readonly report: InstanceReport | InstanceEnd;
+  },
+  events: NewServiceEvent[],
+): Service {
+  const wasReady = report.type === 'instance' && report.phase === 'ready';
+  const isFirstReady = wasReady && report.revision > service.readyRevision;
+  const end = newEndOf(known, instance, report);
+  let { lastError, lastRestartAt } = service;
+  if (isFirstReady) events.push({ type: 'running', message: `Version ${service.agentVersion} runs.` });
+  if (end !== undefined) {
+    const isFailure = instance.failures > (known?.failures ?? 0) || report.type === 'ended';
+    const message = end.message.slice(0, MAX_MESSAGE_LENGTH);
+    events.push({ type: isFailure ? 'restart_failed' : 'crashed', message });
+    if (lastError === null || lastError.at <= end.at) lastError = { at: end.at, message };
+    if (restartsIn(instance) > (known ? restartsIn(known) : 0)) lastRestartAt = Math.max(lastRestartAt ?? 0, end.at);
+  }
+  return {
+    ...service,
+    instances: { ...service.instances, [id]: instance },
+    hasRun: service.hasRun || wasReady || instance.steadyAt !== null,
+    readyRevision: isFirstReady ? report.revision : service.readyRevision,
+    lastError,
+    lastRestartAt,
+  };
+}
+
+/** The end of an app, or of its instance, of which a report is the first to tell. */
+function newEndOf(
+  known: Instance | undefined,
+  { lastEnd, hasCrashed }: Instance,
+  report: InstanceReport | InstanceEnd,
+): { readonly at: number; readonly message: string } | undefined {
+  if (report.type === 'ended') {
+    const isNew = hasCrashed && known?.hasCrashed !== true;
+    return isNew ? { at: report.at, message: report.message } : undefined;
+  }
+  if (lastEnd === null || lastEnd.at <= (known?.lastEnd?.at ?? Number.NEGATIVE_INFINITY)) return undefined;
+  return lastEnd;
+}
+
+/** Counts failed restarts anew: at half of the maximum the service is warned of, at the maximum it is paused. */
+function counted(service: Service, events: NewServiceEvent[], now: number): Step {
+  const kept = withoutForgotten(service, now);
+  if (kept.desired !== 'running') return { service: kept, events };
+  const failures = failuresOf(kept);
+  const next = { ...kept, consecutiveFailures: failures, isWarned: kept.isWarned && failures > 0 };
+  const max = kept.maxRestartFailures;
+  if (failures >= max) {
+    events.push({ type: 'auto_paused', message: `Paused after ${failures} failed restarts in a row.` });
+    return { service: { ...stopped(next), autoPausedAt: now }, events, alert: { isPaused: true } };
+  }
+  if (failures < warningCount(kept) || next.isWarned) return { service: next, events };
+  const message = `${failures} failed restarts in a row; after ${max} the service is paused.`;
+  events.push({ type: 'crash_loop_warning', message });
+  return { service: { ...next, isWarned: true }, events, alert: { isPaused: false } };
+}
+
+/** Drops instances that are long gone, once they are metered and no longer count. */
+function withoutForgotten(service: Service, now: number): Service {
+  const before = failuresOf(service);
+  const entries = Object.entries(service.instances);
+  const old = entries.filter(
+    ([, { phase, isMetered, seenAt }]) => phase === 'gone' && isMetered && seenAt < now - REMEMBERED_MS,
+  );
+  if (old.length === 0) return service;
+  const instances = Object.fromEntries(entries.filter((entry) => !old.includes(entry)));
+  const restarts = old.reduce((sum, [, instance]) => sum + restartsIn(instance), 0);
+  const without = { ...service, instances, pastRestarts: service.pastRestarts + restarts };
+  return failuresOf(without) === before ? without : service;
+}
+
+const stopped = (service: Service): Service => ({
+  ...service,
+  desired: 'stopped',
+  revision: service.revision + 1,
+  refusal: null,
+});
+
+/** A fresh revision, whose failures count from zero. */
+const renewed = (service: Service): Service => {
+  const revision = service.revision + 1;
+  return { ...service, revision, countedFrom: revision, consecutiveFailures: 0, isWarned: false, refusal: null };
+};
+
+/** New instances with the record as it is, if the service runs; else it waits for its start. */
+export const changed = (service: Service): Service => (service.desired === 'running' ? renewed(service) : service);
+
+/** Starts a paused service, or replaces the instances of a running one. */
+export const restarted = (service: Service, now: number): Service =>
+  service.desired === 'deleted'
+    ? service
+    : {
+        ...renewed(service),
+        desired: 'running',
+        autoPausedAt: null,
+        pastRestarts: service.pastRestarts + 1,
+        lastRestartAt: now,
+      };
+
+export const resumed = (service: Service): Service =>
+  service.desired === 'stopped' ? { ...renewed(service), desired: 'running', autoPausedAt: null } : service;
+
+export const paused = (service: Service): Service => (service.desired === 'running' ? stopped(service) : service);
+
+/** Nothing starts a deleted service again. */
+export const deleted = (service: Service): Service =>
+  service.desired === 'deleted' ? service : { ...stopped(service), desired: 'deleted' };
+
+/** Whether the host has yet to be told something. */
+export const isDue = ({ revision, applied }: Service): boolean => applied?.revision !== revision;
+
+/** The host has lost, or never got, what it was told: it is told again. */
+export const unapplied = (service: Service): Service => ({
+  ...service,
+  applied: service.applied && { ...service.applied, revision: 0 },
+});

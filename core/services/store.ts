@@ -1,0 +1,226 @@
+import type { UseReader } from '#core/accounts/resources/quota.ts';
+import { notServedOperation, servedOperation } from '#core/agents/served.ts';
+import { epochSeconds, isoTime } from '#core/ports/clock.ts';
+import type { Deps } from '#core/ports/deps.ts';
+import { absent, anyOf, equals, type Item, lessThan, queryAll, type TransactOperation } from '#core/ports/table.ts';
+import { untilWritten } from '#core/ports/until-written.ts';
+import type { NewServiceEvent, Service, ServiceEvent } from './service.ts';
+import { isDue, stateOf } from './state.ts';
+
+/*
+ * Main table:
+ * - `WS#<workspace id>#SERVICES / <id>`: a service, for a day after its end (gsi2, until then: `SERVICES#<first digit>`
+ *   by `DUE#<id>` while the host has yet to be told something, else `KEPT#<id>`);
+ * - `SERVICE#<id> / META`: the workspace it belongs to;
+ * - `SERVICE#<id> / EVENT#<time>#<number of the change>#...`: an entry of its timeline, with expiry;
+ * - `SERVICE_LABEL#<label> / META`: the service whose host name it is;
+ * - `WS#<workspace id> / SERVICE_COUNT`: how many services there are;
+ * - where agents are served: `core/agents/served.ts`.
+ *
+ * Every change of a service is conditional on the number of its last change, and one transaction with what belongs to it:
+ * the timeline, an alert.
+ */
+
+/** A change of a service, and what is written with it. */
+export interface ServiceChange {
+  readonly service: Service;
+  readonly events?: readonly NewServiceEvent[];
+  /** At most three, on the main table; if one of their conditions fails, nothing is written. */
+  readonly alongside?: readonly TransactOperation[];
+}
+
+type StoreDeps = Pick<Deps, 'main' | 'clock' | 'ids' | 'config'>;
+
+const DIGITS = '0123456789abcdef';
+/** How long a deleted service can be looked up. */
+const DELETED_SECONDS = 24 * 3600;
+/** Of one change: two reports of many ends would not fit into a transaction. */
+const MAX_EVENTS = 4;
+export const MAX_EVENTS_SHOWN = 50;
+
+const isId = (id: string): boolean => /^[0-9a-f-]{36}$/.test(id);
+const partitionOf = (workspaceId: string): string => `WS#${workspaceId}#SERVICES`;
+const countKey = (workspaceId: string) => ({ pk: `WS#${workspaceId}`, sk: 'SERVICE_COUNT' });
+const metaKey = (id: string) => ({ pk: `SERVICE#${id}`, sk: 'META' });
+const labelKey = (label: string) => ({ pk: `SERVICE_LABEL#${label}`, sk: 'META' });
+
+/** Reads how many services a workspace has. */
+export const serviceUse =
+  ({ main }: Pick<Deps, 'main'>): UseReader =>
+  async (workspaceId) => ({ services: ((await main.get(countKey(workspaceId)))?.count as number | undefined) ?? 0 });
+
+/** The services of one workspace. */
+export class ServiceStore {
+  readonly #deps: StoreDeps;
+  readonly #workspaceId: string;
+
+  constructor(deps: StoreDeps, workspaceId: string) {
+    this.#deps = deps;
+    this.#workspaceId = workspaceId;
+  }
+
+  /** `full` if the workspace has `limit` services already, however many are created at once; `taken` for its label. */
+  async create(service: Service, limit: number, event: NewServiceEvent): Promise<'created' | 'full' | 'taken'> {
+    const { main, clock } = this.#deps;
+    if (limit < 1) return 'full';
+    return untilWritten(clock, `the services of workspace ${this.#workspaceId}`, async () => {
+      const created = await main.transact([
+        {
+          op: 'update',
+          key: countKey(this.#workspaceId),
+          changes: { add: { count: 1 } },
+          condition: anyOf(absent('count'), lessThan('count', limit)),
+        },
+        { op: 'put', item: { ...labelKey(service.label), service_id: service.id }, condition: absent() },
+        { op: 'put', item: this.#item(service, 1), condition: absent() },
+        { op: 'put', item: { ...metaKey(service.id), workspace_id: this.#workspaceId } },
+        servedOperation(servedFrom(service)),
+        ...this.#eventOperations(service.id, 1, [event]),
+      ]);
+      if (created.ok) return 'created';
+      if (created.failed.includes(0)) return 'full';
+      return created.failed.includes(1) ? 'taken' : undefined;
+    });
+  }
+
+  /** Also finds a service that was deleted a short time ago. */
+  async find(id: string): Promise<Service | undefined> {
+    const item = isId(id) ? await this.#deps.main.get(this.#key(id)) : undefined;
+    return item && serviceFrom(item);
+  }
+
+  /** All services, also deleted ones for a day, newest first. One query. */
+  async list(): Promise<Service[]> {
+    const query = { pk: partitionOf(this.#workspaceId), limit: 1000 };
+    const services = (await Array.fromAsync(queryAll(this.#deps.main, query))).map(serviceFrom);
+    return services.sort((a, b) => b.createdAt - a.createdAt || (a.id < b.id ? 1 : -1));
+  }
+
+  /**
+   * Changes a service. `decide` gets the service as it is at that moment, and may be called again after a concurrent
+   * change; `undefined` leaves the service as it is.
+   *
+   * @returns the changed service; `undefined` if there is none, `decide` returned `undefined`, or an operation in
+   * `alongside` was refused.
+   */
+  async change(id: string, decide: (service: Service) => ServiceChange | undefined): Promise<Service | undefined> {
+    const { main, clock } = this.#deps;
+    const changed = await untilWritten(clock, `service ${id}`, async () => {
+      const item = isId(id) ? await main.get(this.#key(id)) : undefined;
+      if (item === undefined) return null;
+      const before = serviceFrom(item);
+      const change = decide(before);
+      if (change === undefined) return null;
+      const { service: after, alongside = [], events = [] } = change;
+      const number = item.change_number as number;
+      const put: TransactOperation = {
+        op: 'put',
+        item: this.#item(after, number + 1),
+        condition: equals('change_number', number),
+      };
+      const written = await main.transact([
+        put,
+        ...alongside,
+        ...this.#sideOperations(before, after),
+        ...this.#eventOperations(id, number + 1, events.slice(-MAX_EVENTS)),
+      ]);
+      if (written.ok) return after;
+      return written.failed.some((position) => position > 0 && position <= alongside.length) ? null : undefined;
+    });
+    return changed ?? undefined;
+  }
+
+  /** The timeline, newest first. */
+  async listEvents(id: string): Promise<ServiceEvent[]> {
+    const query = { pk: metaKey(id).pk, sk: { beginsWith: 'EVENT#' }, reverse: true, limit: MAX_EVENTS_SHOWN };
+    return (await this.#deps.main.query(query)).items.map(eventFrom);
+  }
+
+  /** What a change means for the items beside the service's own. */
+  #sideOperations(before: Service, after: Service): TransactOperation[] {
+    const operations: TransactOperation[] = [];
+    const isEnded = (service: Service) => service.desired === 'deleted';
+    if (isEnded(after) && !isEnded(before)) {
+      operations.push(
+        { op: 'update', key: countKey(this.#workspaceId), changes: { add: { count: -1 } } },
+        notServedOperation(servedFrom(after)),
+      );
+    } else if (!isEnded(after) && (before.address !== after.address || before.name !== after.name)) {
+      operations.push(servedOperation(servedFrom(after)));
+    }
+    if (stateOf(after) === 'deleted' && stateOf(before) !== 'deleted') {
+      operations.push(
+        { op: 'delete', key: labelKey(after.label) },
+        { op: 'update', key: metaKey(after.id), changes: { set: { ttl: this.#deletedTtl() } } },
+      );
+    }
+    return operations;
+  }
+
+  #eventOperations(id: string, change: number, events: readonly NewServiceEvent[]): TransactOperation[] {
+    const { clock, ids, config } = this.#deps;
+    const now = clock.now();
+    const ttl = epochSeconds(now) + config.runRetentionDays * 24 * 3600;
+    return events.map(({ type, message }, i) => {
+      const eventId = ids.uuid();
+      const key = { pk: metaKey(id).pk, sk: `EVENT#${isoTime(now)}#${String(change).padStart(9, '0')}#${i}` };
+      return { op: 'put', item: { ...key, id: eventId, event_type: type, message, created_at: now, ttl } };
+    });
+  }
+
+  #deletedTtl(): number {
+    return epochSeconds(this.#deps.clock.now()) + DELETED_SECONDS;
+  }
+
+  #key(id: string) {
+    return { pk: partitionOf(this.#workspaceId), sk: id };
+  }
+
+  #item(service: Service, number: number): Item {
+    const isGone = stateOf(service) === 'deleted';
+    return {
+      ...this.#key(service.id),
+      change_number: number,
+      // An interface does not pass as JSON.
+      service: { ...service } as unknown as Item['service'],
+      ...(isGone && { ttl: this.#deletedTtl() }),
+      ...(!isGone && {
+        gsi2pk: `SERVICES#${service.id[0]}`,
+        gsi2sk: `${isDue(service) ? 'DUE' : 'KEPT'}#${service.id}`,
+      }),
+    };
+  }
+}
+
+const serviceFrom = (item: Item): Service => item.service as unknown as Service;
+
+const servedFrom = ({ workspaceId, agentWorkspaceId, agentName, id, name, address }: Service) => ({
+  workspaceId,
+  agentWorkspaceId,
+  agentName,
+  serviceId: id,
+  serviceName: name,
+  address,
+});
+
+const eventFrom = (item: Item): ServiceEvent => ({
+  id: item.id as string,
+  type: item.event_type as ServiceEvent['type'],
+  message: item.message as string,
+  createdAt: item.created_at as number,
+});
+
+/** The store of the workspace that a service belongs to: for the platform itself, or with the service's own token. */
+export async function storeOfService(deps: StoreDeps, id: string): Promise<ServiceStore | undefined> {
+  const meta = isId(id) ? await deps.main.get(metaKey(id)) : undefined;
+  return meta && new ServiceStore(deps, meta.workspace_id as string);
+}
+
+/** Services of all workspaces that the host still has, or should have. The index may be slightly behind. */
+export async function* listAllServices({ main }: Pick<Deps, 'main'>): AsyncGenerator<Service> {
+  for (const digit of DIGITS) {
+    for await (const item of queryAll(main, { index: 'gsi2', pk: `SERVICES#${digit}`, limit: 500 })) {
+      yield serviceFrom(item);
+    }
+  }
+}

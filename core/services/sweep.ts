@@ -1,0 +1,125 @@
+import type { HostedService, InstanceReport, ServiceReport } from '#core/ports/service-host.ts';
+import { type ApplyDeps, applyServices } from './apply.ts';
+import { meter, meterGone, type ReportDeps, takeReports } from './reports.ts';
+import type { Service } from './service.ts';
+import { isDue, unapplied } from './state.ts';
+import { listAllServices, type ServiceStore, storeOfService } from './store.ts';
+
+/** Few at a time, so that services that all start again, after a restart of the machine, do not slow each other down. */
+const CONCURRENCY = 4;
+
+/**
+ * Compares the records with what the host has, both ways, and meters what runs. Repairs what lost reports, lost orders and
+ * dead processes leave. Call it at the start and every minute; safe to run several at the same time.
+ */
+export async function keepServices(deps: ApplyDeps & ReportDeps): Promise<void> {
+  const { serviceHost: host, clock, log } = deps;
+  if (host === undefined) return;
+  const listedAt = clock.now();
+  const hosted = new Map<string, HostedService>();
+  for await (const service of host.list()) hosted.set(service.serviceId, service);
+  const ids: string[] = [];
+  for await (const { id } of listAllServices(deps)) ids.push(id);
+  // A new service may be missing in the index for a moment.
+  const all = [...new Set([...ids, ...hosted.keys()])];
+  for (let start = 0; start < all.length; start += CONCURRENCY) {
+    await Promise.all(
+      all.slice(start, start + CONCURRENCY).map((id) =>
+        keepService(deps, id, hosted.get(id), listedAt).catch((error: unknown) => {
+          log.error('service not compared with its host', { service_id: id, error: String(error) });
+        }),
+      ),
+    );
+  }
+}
+
+async function keepService(
+  deps: ApplyDeps & ReportDeps,
+  id: string,
+  hosted: HostedService | undefined,
+  listedAt: number,
+): Promise<void> {
+  const store = await storeOfService(deps, id);
+  const service = await store?.find(id);
+  if (store === undefined || service === undefined) {
+    if (hosted) await deps.serviceHost?.remove({ id, workspaceId: hosted.workspaceId, label: '' });
+    return;
+  }
+  await takeReports(deps, [...reportsOf(service, hosted, listedAt)]);
+  await store.change(id, (current) =>
+    isLost(current, hosted, listedAt) ? { service: unapplied(current) } : undefined,
+  );
+  await applyServices(deps, [id]);
+  const current = await store.find(id);
+  if (current === undefined) return;
+  await meterRunning(deps, store, current, { hosted, listedAt });
+  await meterGone(deps, store, current);
+}
+
+/** What the host's list tells of the instances, as reports. */
+function* reportsOf(service: Service, hosted: HostedService | undefined, listedAt: number): Generator<ServiceReport> {
+  const listed = new Set<string>();
+  for (const { instanceId, revision, startedAt, report } of hosted?.instances ?? []) {
+    listed.add(instanceId);
+    yield report ?? firstReport({ serviceId: service.id, instanceId, revision, startedAt, at: listedAt });
+  }
+  for (const [instanceId, { phase, startedAt, seenAt, revision }] of Object.entries(service.instances)) {
+    if (phase === 'gone' || listed.has(instanceId) || startedAt >= listedAt || seenAt >= listedAt) continue;
+    const message = 'The instance is gone.';
+    yield {
+      type: 'ended',
+      serviceId: service.id,
+      instanceId,
+      revision,
+      startedAt,
+      at: seenAt,
+      reason: 'stopped',
+      message,
+    };
+  }
+}
+
+/** An instance that has not reported yet. Any report of its own is newer. */
+const firstReport = (
+  known: Pick<InstanceReport, 'serviceId' | 'instanceId' | 'revision' | 'startedAt' | 'at'>,
+): InstanceReport => ({
+  ...known,
+  type: 'instance',
+  sequence: 0,
+  phase: 'starting',
+  isWorker: false,
+  restarts: 0,
+  failures: 0,
+  steadyAt: null,
+  lastEnd: null,
+});
+
+/** Whether the host has something else than it was told, and not because it was told in this moment. */
+function isLost(service: Service, hosted: HostedService | undefined, listedAt: number): boolean {
+  const { desired, applied, applying, refusal, revision } = service;
+  if (isDue(service) || applying !== null || applied === null || applied.at >= listedAt) return false;
+  if (desired !== 'running') {
+    const isPaused = hosted?.isPaused === true && hosted.instances.length === 0;
+    return hosted !== undefined && !(isPaused && desired === 'stopped');
+  }
+  if (refusal?.revision === revision) return false;
+  return hosted === undefined || hosted.isPaused || hosted.revision < revision;
+}
+
+async function meterRunning(
+  deps: ReportDeps,
+  store: ServiceStore,
+  service: Service,
+  { hosted, listedAt }: { readonly hosted: HostedService | undefined; readonly listedAt: number },
+): Promise<void> {
+  for (const { instanceId: id } of hosted?.instances ?? []) {
+    const instance = service.instances[id];
+    if (instance === undefined || instance.phase === 'gone') continue;
+    const meteredDay = await meter(deps, service, { id, instance, until: listedAt });
+    if (meteredDay === instance.meteredDay) continue;
+    await store.change(service.id, (current) => {
+      const known = current.instances[id];
+      return known && { service: { ...current, instances: { ...current.instances, [id]: { ...known, meteredDay } } } };
+    });
+  }
+}

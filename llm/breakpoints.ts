@@ -1,0 +1,57 @@
+import type { LlmFile, LlmMessage, LlmRequest } from '#core/ports/llm.ts';
+
+/** Rough size of a token in a request. */
+const TOKEN_CHARACTERS = 3.5;
+const FROM_TOKENS = 1024;
+/** Of an image that is not small. */
+const FILE_CHARACTERS = 1_000 * TOKEN_CHARACTERS;
+
+/** Parts of a request that Anthropic's cache keeps, each with everything before it (`docs/models.md#caching`). */
+export interface Breakpoints {
+  /** With the tools, which come before it. */
+  readonly system: boolean;
+  /** The part that the first message shares with other requests. */
+  readonly shared: boolean;
+  /** Up to the last part of these. */
+  readonly messages: ReadonlySet<LlmMessage>;
+}
+
+const NONE: Breakpoints = { system: false, shared: false, messages: new Set() };
+
+/**
+ * The breakpoints of a request, three at most; none for other providers, which find what comes again by themselves. A conversation has one at the end of the newest user turn, and again one at
+ * the end of the turn before it, where the last request had it: Anthropic looks for an earlier one only 20 blocks back,
+ * fewer than ten parallel calls with their results. Nothing is marked that is too short to be kept.
+ */
+export function breakpointsOf({ provider, cache, system = '', tools = [], messages }: LlmRequest): Breakpoints {
+  const { again, fromTokens = FROM_TOKENS } = cache ?? {};
+  if (provider !== 'anthropic' || again === undefined) return NONE;
+  if (again === 'shared') return { ...NONE, shared: true };
+  const minimum = fromTokens * TOKEN_CHARACTERS;
+  let size = system.length + JSON.stringify(tools).length;
+  const isSystemLong = system !== '' && size >= minimum;
+  const ends = messages.filter((message, index) => {
+    if (size < minimum) size += sizeOf(message);
+    const next = messages[index + 1];
+    const isEnd = isUsers(message) && (next === undefined || !isUsers(next));
+    return isEnd && size >= minimum;
+  });
+  return { ...NONE, system: isSystemLong, messages: new Set(ends.slice(-2)) };
+}
+
+const isUsers = ({ role }: LlmMessage): boolean => role === 'user' || role === 'tool';
+
+function sizeOf(message: LlmMessage): number {
+  switch (message.role) {
+    case 'user':
+      return (message.shared ?? '').length + message.text.length + sizeOfFiles(message);
+    case 'assistant':
+      return message.text.length + JSON.stringify(message.toolCalls).length;
+    case 'tool':
+      return message.results.reduce((size, result) => size + result.text.length + sizeOfFiles(result), 0);
+    case 'only':
+      return 0;
+  }
+}
+
+const sizeOfFiles = ({ files = [] }: { readonly files?: readonly LlmFile[] }): number => files.length * FILE_CHARACTERS;

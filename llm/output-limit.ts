@@ -1,0 +1,37 @@
+/**
+ * What providers and model servers say to a limit of output tokens that is too high. Each pattern's number, or the first
+ * less the second, is the highest that they take.
+ */
+const FORMS: readonly RegExp[] = [
+  // Anthropic: "max_tokens: 32000 > 8192, which is the maximum allowed number of output tokens for ..."
+  /max_tokens: \d+ > (\d+),/,
+  // OpenAI: "Expected a value <= 16384, but got 32000 instead."
+  /max\w*_tokens[\s\S]*expected a value <= (\d+)/i,
+  // OpenAI's chat completions: "max_tokens is too large: 32000. This model supports at most 16384 completion tokens, ..."
+  /supports at most (\d+) completion tokens/,
+  // vLLM: "... is too large: 32000. This model's maximum context length is 8192 tokens and your request has 25 input tokens (32000 > 8192 - 25)"
+  /max\w*_tokens[\s\S]*\(\d+ > (\d+) - (\d+)\)/,
+  // vLLM before 0.10: "This model's maximum context length is 4096 tokens. However, you requested 32025 tokens (25 in the messages, 32000 in the completion)."
+  /maximum context length is (\d+) tokens\. However, you requested \d+ tokens \((\d+) in the messages/,
+];
+/** Google: "... has a maxOutputTokens value of 100000 but the supported range is from 1 (inclusive) to 65537 (exclusive)." */
+const EXCLUSIVE = /maxOutputTokens[\s\S]* to (\d+) \(exclusive\)/;
+/** Anthropic: "input length and `max_tokens` exceed context limit: 188240 + 32000 > 200000". */
+const SUM = /exceed context limit: (\d+) \+ \d+ > (\d+)/;
+
+/** The highest limit of output tokens that a refusal names, if it is lower than the one that was `sent`. */
+export function outputLimitIn(text: string, sent: number): number | undefined {
+  const most = limitIn(text);
+  return most !== undefined && most > 0 && most < sent ? most : undefined;
+}
+
+function limitIn(text: string): number | undefined {
+  for (const form of FORMS) {
+    const found = form.exec(text);
+    if (found !== null) return Number(found[1]) - Number(found[2] ?? 0);
+  }
+  const exclusive = EXCLUSIVE.exec(text);
+  if (exclusive !== null) return Number(exclusive[1]) - 1;
+  const sum = SUM.exec(text);
+  return sum === null ? undefined : Number(sum[2]) - Number(sum[1]);
+}

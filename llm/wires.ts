@@ -1,0 +1,85 @@
+import type { Config } from '#core/base/config.ts';
+import { PlatformError } from '#core/base/errors.ts';
+import type { LlmRequest } from '#core/ports/llm.ts';
+import { addressGuard } from './address-guard.ts';
+import { createHttpFetch, type OutgoingRequest } from './http-fetch.ts';
+
+export type WireConfig = Pick<
+  Config,
+  'anthropicUrl' | 'openaiUrl' | 'geminiUrl' | 'ollamaUrl' | 'bedrockUrl' | 'outboundHosts'
+>;
+
+/** Where a request goes, and what carries it: options of every provider of the AI SDK. */
+interface Wire {
+  readonly baseURL: string;
+  readonly apiKey: string | undefined;
+  readonly fetch: typeof fetch;
+}
+
+type Signer = (request: OutgoingRequest) => Promise<OutgoingRequest>;
+
+/** The SDK would look for a key in the environment if it got none. It is taken out of each request. */
+const NO_KEY = 'none';
+
+/** The wire of each request: to the provider itself, or by its transport. */
+export function createWires(config: WireConfig): (request: LlmRequest) => Wire {
+  const fetchFor = createHttpFetch();
+  const guardedFetchFor = createHttpFetch(addressGuard(config.outboundHosts));
+  const signers = new Map<string, Promise<Signer>>();
+  const signerFor = (region: string): Promise<Signer> => {
+    const known = signers.get(region);
+    if (known !== undefined) return known;
+    // Loaded on use: few platforms have this transport.
+    const signer = import('./bedrock-signer.ts').then(({ createBedrockSigner }) => createBedrockSigner(region));
+    signers.set(region, signer);
+    return signer;
+  };
+  return ({ provider, transport, apiKey, onSign }) => {
+    switch (transport?.via) {
+      case 'bedrock': {
+        const { region, model } = transport;
+        const prepare = async (request: OutgoingRequest) =>
+          (await signerFor(region))(withoutHeader(withModel(request, model), 'x-api-key'));
+        const endpoint = config.bedrockUrl ?? `https://bedrock-runtime.${region}.${suffixOf(region)}`;
+        return { baseURL: `${endpoint}/anthropic/v1`, apiKey: NO_KEY, fetch: fetchFor({ onSign, prepare }) };
+      }
+      case 'azure': {
+        const { url, auth, model } = transport;
+        const prepare = (request: OutgoingRequest) => {
+          const renamed = withModel(request, model);
+          if (auth === 'bearer') return renamed;
+          const bare = withoutHeader(renamed, 'authorization');
+          return { ...bare, headers: { ...bare.headers, 'api-key': apiKey! } };
+        };
+        return { baseURL: url, apiKey, fetch: fetchFor({ onSign, prepare }) };
+      }
+      case 'gateway':
+        return { baseURL: transport.url, apiKey, fetch: guardedFetchFor({ onSign }) };
+      default: {
+        const urls = {
+          anthropic: config.anthropicUrl,
+          openai: config.openaiUrl,
+          gemini: config.geminiUrl,
+          ollama: config.ollamaUrl,
+        };
+        const baseURL = urls[provider];
+        if (baseURL === undefined) throw new PlatformError('LLM_ERROR', 'There is no local model server here.');
+        return { baseURL, apiKey, fetch: fetchFor({ onSign }) };
+      }
+    }
+  };
+}
+
+/** Not the SDK's own model id, by which it knows what a model takes. */
+const withModel = (request: OutgoingRequest, model: string): OutgoingRequest => ({
+  ...request,
+  body: JSON.stringify({ ...JSON.parse(request.body), model }),
+});
+
+function withoutHeader({ headers, ...request }: OutgoingRequest, name: string): OutgoingRequest {
+  const { [name]: _, ...kept } = headers;
+  return { ...request, headers: kept };
+}
+
+/** China is a partition of its own. */
+const suffixOf = (region: string): string => (region.startsWith('cn-') ? 'amazonaws.com.cn' : 'amazonaws.com');

@@ -1,0 +1,28 @@
+import type { Socket } from 'node:net';
+
+/**
+ * Which connections to the local server come from sandboxes. All of them come from this machine's own address: without
+ * this, the requests of one run would count against the limit of every other (`docs/interface/limits.md#addresses`), and behind a
+ * trusted proxy a run could choose the address that it counts for.
+ */
+export class GatewayClients {
+  readonly #origins = new Map<string, string>();
+
+  /** `socket` is the platform's own end, connected for the sandbox `origin`. */
+  readonly add = (socket: Socket, origin: string): void => {
+    const key = keyOf(socket.localAddress, socket.localPort);
+    this.#origins.set(key, origin);
+    // Two pipelines on one socket leave no room in Node's default of ten listeners.
+    socket.setMaxListeners(socket.getMaxListeners() + 1);
+    socket.once('close', () => this.#origins.delete(key));
+  };
+
+  /** The sandbox behind a connection that the server accepted; `undefined` for clients from outside. */
+  originOf({ remoteAddress, remotePort }: Pick<Socket, 'remoteAddress' | 'remotePort'>): string | undefined {
+    return this.#origins.get(keyOf(remoteAddress, remotePort));
+  }
+}
+
+/** A server on all addresses sees IPv4 clients at mapped addresses. */
+const keyOf = (address: string | undefined, port: number | undefined): string =>
+  `${address?.replace(/^::ffff:/, '')} ${port}`;

@@ -1,0 +1,132 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { Duplex } from 'node:stream';
+import { isKey } from '#core/accounts/keys/key-format.ts';
+import type { Via } from '#runner/service/gateway.ts';
+import { answerWith, endWith, GatewayError } from '#runner/service/gateway-error.ts';
+import type { ServiceInstance } from '#runner/service/instance.ts';
+import type { LocalServiceHost } from './local-service-host.ts';
+
+export interface ServiceFrontOptions {
+  readonly host: Pick<LocalServiceHost, 'idOf' | 'instanceFor'>;
+  /** The end of the services' host names, such as `localhost`. */
+  readonly domain: string;
+  /** Whether requests come through a proxy of the operator's own, whose forwarding headers are right. */
+  readonly trustProxy: boolean;
+}
+
+/** A request for a service: who answers it, and how it is carried there. */
+interface Addressed {
+  readonly instance: ServiceInstance;
+  readonly via: Via;
+}
+
+const PATH = /^\/services\/([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})(?=[/?]|$)/;
+const LOOPBACK = /^(127\.|::1$|::ffff:127\.)/;
+
+/**
+ * Answers what is addressed to services on one machine, before the API sees it (`docs/interface/service-instances.md#address`):
+ *
+ * - `http://<label>.<domain>/...`: an origin of its own, so the platform's cookies never come here
+ * - `/services/<id>/...` of the platform's own address, for programs that cannot resolve `*.localhost`. It has the origin of
+ *   the API: it is for loopback alone, browsers are refused, and cookies and keys of the platform pass in neither direction
+ */
+export class ServiceFront {
+  readonly #options: ServiceFrontOptions;
+  #mayBeMissing = true;
+
+  constructor(options: ServiceFrontOptions) {
+    this.#options = options;
+  }
+
+  /** After a start, services are ordered anew. Until this is called, one that is not there may still come. */
+  readonly isComplete = (): void => {
+    this.#mayBeMissing = false;
+  };
+
+  /** Whether the request is for a service; then it is answered. */
+  request(incoming: IncomingMessage, response: ServerResponse): boolean {
+    try {
+      const addressed = this.#addressOf(incoming);
+      addressed?.instance.request(incoming, response, addressed.via);
+      return addressed !== undefined;
+    } catch (error) {
+      answerWith(response, error);
+      return true;
+    }
+  }
+
+  /** Whether a request that offers to upgrade its connection is for a service, and offers more than another HTTP. */
+  mayUpgrade(incoming: IncomingMessage): boolean {
+    if (incoming.headers.upgrade?.toLowerCase() === 'h2c') return false;
+    return this.#labelOf(incoming) !== undefined || PATH.test(incoming.url ?? '');
+  }
+
+  /** Carries a connection that is to be upgraded. */
+  upgrade(incoming: IncomingMessage, socket: Duplex, head: Buffer): void {
+    try {
+      const addressed = this.#addressOf(incoming);
+      if (!addressed) throw new GatewayError(404, 'No service runs at this address.');
+      addressed.instance.upgrade(incoming, socket, head, addressed.via);
+    } catch (error) {
+      endWith(socket, error);
+    }
+  }
+
+  /** Throws {@link GatewayError} for a service that is not there, and for a request that may not use a path. */
+  #addressOf(incoming: IncomingMessage): Addressed | undefined {
+    const label = this.#labelOf(incoming);
+    if (label !== undefined) {
+      return { instance: this.#instanceOf(this.#options.host.idOf(label)), via: this.#viaOf(incoming) };
+    }
+    const path = PATH.exec(incoming.url ?? '');
+    if (!path) return undefined;
+    this.#checkMayUsePath(incoming);
+    const [prefix, id] = path;
+    const instance = this.#instanceOf(id);
+    const rest = incoming.url!.slice(prefix.length);
+    incoming.url = rest.startsWith('/') ? rest : `/${rest}`;
+    const isOwnKey = isKey((incoming.headers.authorization ?? '').replace(/^Bearer\s+/i, ''));
+    const withheld = new Set(['cookie', 'set-cookie', ...(isOwnKey ? ['authorization'] : [])]);
+    return {
+      instance,
+      via: { ...this.#viaOf(incoming), prefix, withheld, answerHeaders: ['content-security-policy', 'sandbox'] },
+    };
+  }
+
+  /** The part of the host name before the services' domain. */
+  #labelOf({ headers }: IncomingMessage): string | undefined {
+    const end = `.${this.#options.domain}`;
+    const hostname = (headers.host ?? '').toLowerCase().replace(/:\d*$/, '');
+    return hostname.endsWith(end) ? hostname.slice(0, -end.length) : undefined;
+  }
+
+  #instanceOf(id: string | undefined): ServiceInstance {
+    const found = id === undefined ? undefined : this.#options.host.instanceFor(id);
+    if (found === undefined) {
+      throw this.#mayBeMissing
+        ? new GatewayError(503, 'The platform has just started, and starts its services again.')
+        : new GatewayError(404, 'No service runs at this address.');
+    }
+    if ('absence' in found) throw new GatewayError(503, found.absence);
+    return found;
+  }
+
+  #checkMayUsePath({ socket, headers }: IncomingMessage): void {
+    const isNear = LOOPBACK.test(socket.remoteAddress ?? '') && headers['x-forwarded-for'] === undefined;
+    if (isNear && headers['sec-fetch-site'] === undefined) return;
+    throw new GatewayError(
+      403,
+      'This path is for programs of the same machine. Use the host name of the service: GET /workspaces/{id}/services has it as service_url.',
+    );
+  }
+
+  #viaOf({ socket, headers }: IncomingMessage): Via {
+    const own = socket.remoteAddress ?? '';
+    if (!this.#options.trustProxy) return { addresses: own, proto: 'http' };
+    const before = headers['x-forwarded-for'];
+    return {
+      addresses: before === undefined ? own : `${before}, ${own}`,
+      proto: headers['x-forwarded-proto'] === 'https' ? 'https' : 'http',
+    };
+  }
+}

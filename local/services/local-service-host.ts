@@ -1,0 +1,354 @@
+import { join } from 'node:path';
+import { hasCode } from '#core/base/errors.ts';
+import type { Clock } from '#core/ports/clock.ts';
+import type { Log } from '#core/ports/deps.ts';
+import type { Ids } from '#core/ports/ids.ts';
+import {
+  type BootDocument,
+  type HostedService,
+  type ServiceHost,
+  ServiceHostError,
+  type ServiceLogLine,
+  type ServiceLogQuery,
+  type ServiceOrder,
+  type ServiceRef,
+  type ServiceReport,
+} from '#core/ports/service-host.ts';
+import type { NamespaceSandbox } from '#runner/namespace-sandbox.ts';
+import { restartDelay } from '#runner/service/backoff.ts';
+import { ServiceInstance } from '#runner/service/instance.ts';
+import { LogFile } from './log-file.ts';
+import { Reporter } from './reporter.ts';
+
+/** Between SIGTERM and SIGKILL. */
+const GRACE_MS = 10_000;
+/** Until an instance is started again whose token was refused. */
+const REFUSED_MS = 5000;
+/** Instances that start at once: after a restart of the machine, all of them would. */
+const MAX_STARTING = 4;
+/** Services have no limit of processor time. The kernel counts it in nanoseconds, which is why this is not endless. */
+const CPU_SECONDS = 10 * 365 * 24 * 3600;
+
+export interface LocalServiceHostOptions {
+  /** Where apps run; or why none can. */
+  readonly sandbox: NamespaceSandbox | { readonly problem: string };
+  /** Of the logs, with a folder for each service. */
+  readonly folder: string;
+  readonly clock: Clock;
+  readonly ids: Ids;
+  readonly log: Log;
+  /** The public address of a service with this label, without a slash at the end. */
+  addressOf(label: string): string;
+  boot(serviceId: string, token: string): Promise<BootDocument>;
+  take(reports: readonly ServiceReport[]): Promise<void>;
+}
+
+/** A service that the host has, and its instances. */
+interface Hosted {
+  order: ServiceOrder;
+  isPaused: boolean;
+  isRemoved: boolean;
+  readonly instances: Set<Running>;
+  readonly log: LogFile;
+  /** Instances in a row that were lost before they were ready; each next one waits longer. */
+  losses: number;
+  notBefore: number;
+  /** The loop that brings it to what was ordered. */
+  work: Promise<void>;
+  wake: () => void;
+  turn: number;
+}
+
+interface Running {
+  readonly id: string;
+  readonly revision: number;
+  readonly startedAt: number;
+  /** Absent until its sandbox is open. */
+  instance?: ServiceInstance;
+  isEnding: boolean;
+  readonly stop: AbortController;
+  /** Resolves when nothing of it is left. */
+  readonly ended: Promise<void>;
+}
+
+/**
+ * {@link ServiceHost} on one machine: apps run in sandboxes of their own, as runs do, and are ended with the platform's
+ * process, however that ends. Nothing but logs is stored: after a start there are no services, and the records have them
+ * ordered again.
+ */
+export class LocalServiceHost implements ServiceHost {
+  readonly #options: LocalServiceHostOptions;
+  readonly #reporter: Reporter;
+  readonly #services = new Map<string, Hosted>();
+  readonly #byLabel = new Map<string, string>();
+  #starting = 0;
+  readonly #waitingToStart: (() => void)[] = [];
+
+  constructor(options: LocalServiceHostOptions) {
+    this.#options = options;
+    this.#reporter = new Reporter((reports) => options.take(reports), options);
+  }
+
+  deploy(order: ServiceOrder): Promise<void> {
+    return this.#follow(order);
+  }
+
+  update(order: ServiceOrder): Promise<void> {
+    return this.#follow(order);
+  }
+
+  restart(order: ServiceOrder): Promise<void> {
+    return this.#follow(order);
+  }
+
+  resume(order: ServiceOrder): Promise<void> {
+    return this.#follow(order);
+  }
+
+  async #follow(order: ServiceOrder): Promise<void> {
+    const { sandbox } = this.#options;
+    if ('problem' in sandbox) throw new ServiceHostError(sandbox.problem, { isFinal: true });
+    const known = this.#services.get(order.id);
+    if (known && known.order.revision > order.revision) return;
+    if (known) {
+      if (known.order.revision !== order.revision) Object.assign(known, { losses: 0, notBefore: 0 });
+      Object.assign(known, { order, isPaused: false });
+      known.wake();
+      return;
+    }
+    const hosted: Hosted = {
+      order,
+      isPaused: false,
+      isRemoved: false,
+      instances: new Set(),
+      log: new LogFile(join(this.#options.folder, order.id)),
+      losses: 0,
+      notBefore: 0,
+      work: Promise.resolve(),
+      wake: () => {},
+      turn: 0,
+    };
+    this.#services.set(order.id, hosted);
+    this.#byLabel.set(order.label, order.id);
+    hosted.work = this.#keep(hosted);
+  }
+
+  async pause({ id }: ServiceRef): Promise<void> {
+    const hosted = this.#services.get(id);
+    if (!hosted) return;
+    hosted.isPaused = true;
+    hosted.wake();
+  }
+
+  async remove({ id }: ServiceRef): Promise<void> {
+    const hosted = this.#services.get(id);
+    if (!hosted) return new LogFile(join(this.#options.folder, id)).remove();
+    hosted.isRemoved = true;
+    hosted.wake();
+    await hosted.work;
+    this.#services.delete(id);
+    if (this.#byLabel.get(hosted.order.label) === id) this.#byLabel.delete(hosted.order.label);
+    await hosted.log.remove();
+  }
+
+  async address({ label }: ServiceRef): Promise<string> {
+    return this.#options.addressOf(label);
+  }
+
+  logs({ id }: ServiceRef, query: ServiceLogQuery): Promise<ServiceLogLine[]> {
+    const log = this.#services.get(id)?.log ?? new LogFile(join(this.#options.folder, id));
+    return log.read(query);
+  }
+
+  async *list(): AsyncGenerator<HostedService> {
+    for (const { order, isPaused, isRemoved, instances } of this.#services.values()) {
+      if (isRemoved) continue;
+      yield {
+        serviceId: order.id,
+        workspaceId: order.workspaceId,
+        revision: order.revision,
+        isPaused,
+        instances: [...instances].map(({ id, revision, startedAt, instance }) => ({
+          instanceId: id,
+          revision,
+          startedAt,
+          ...(instance && { report: instance.reportNow() }),
+        })),
+      };
+    }
+  }
+
+  /** The id of the service with this label, `undefined` if the host has none. */
+  idOf(label: string): string | undefined {
+    return this.#byLabel.get(label);
+  }
+
+  /** The instance for the next request, in turns; or why there is none. */
+  instanceFor(serviceId: string): ServiceInstance | { readonly absence: string } | undefined {
+    const hosted = this.#services.get(serviceId);
+    if (!hosted) return undefined;
+    const alive = [...hosted.instances].flatMap(({ instance, isEnding }) => (instance && !isEnding ? [instance] : []));
+    const ready = alive.filter(({ isReady }) => isReady);
+    const from = ready.length > 0 ? ready : alive;
+    hosted.turn += 1;
+    return (
+      from[hosted.turn % from.length] ?? {
+        absence: hosted.isPaused ? 'The service is paused.' : 'The service is starting.',
+      }
+    );
+  }
+
+  /** Ends all apps. */
+  async close(): Promise<void> {
+    const all = [...this.#services.values()];
+    for (const hosted of all) {
+      hosted.isPaused = true;
+      hosted.isRemoved = true;
+      hosted.wake();
+    }
+    await Promise.all(all.map(({ work }) => work));
+    await Promise.all([this.#reporter.settled(), ...all.map(({ log }) => log.flush())]);
+  }
+
+  /** Brings a service to what was ordered, whenever something has changed, until it is removed. */
+  async #keep(hosted: Hosted): Promise<void> {
+    for (;;) {
+      const changed = new Promise<void>((resolve) => {
+        hosted.wake = resolve;
+      });
+      const { order, isPaused, isRemoved } = hosted;
+      const alive = [...hosted.instances].filter(({ isEnding }) => !isEnding);
+      if (isPaused || isRemoved) {
+        for (const running of alive) this.#end(running);
+        await Promise.all([...hosted.instances].map(({ ended }) => ended));
+        if (isRemoved) return;
+      } else {
+        const old = alive.filter(({ revision }) => revision !== order.revision);
+        const current = alive.filter(({ revision }) => revision === order.revision);
+        const ready = current.filter(({ instance }) => instance?.isReady);
+        if (!order.overlap || ready.length >= order.minInstances) for (const running of old) this.#end(running);
+        for (const running of current.slice(order.minInstances)) this.#end(running);
+        const isBlocked = !order.overlap && [...hosted.instances].some(({ revision }) => revision !== order.revision);
+        if (!isBlocked) {
+          const missing = order.minInstances - current.length;
+          const waitMs = hosted.notBefore - this.#options.clock.now();
+          if (missing > 0 && waitMs > 0) void this.#options.clock.sleep(waitMs).then(() => hosted.wake());
+          else for (let count = 0; count < missing; count++) this.#start(hosted);
+        }
+      }
+      await changed;
+    }
+  }
+
+  #start(hosted: Hosted): void {
+    const { clock, ids } = this.#options;
+    const stop = new AbortController();
+    const { promise: ended, resolve } = Promise.withResolvers<void>();
+    const { order } = hosted;
+    const running: Running = {
+      id: ids.uuid(),
+      revision: order.revision,
+      startedAt: clock.now(),
+      isEnding: false,
+      stop,
+      ended,
+    };
+    hosted.instances.add(running);
+    void this.#run(hosted, running, order).then((loss) => {
+      hosted.instances.delete(running);
+      if (loss !== undefined) {
+        hosted.losses += 1;
+        hosted.notBefore = clock.now() + restartDelay(hosted.losses, Math.random());
+        hosted.log.write({ at: clock.now(), severity: 'ERROR', message: `[platform] ${loss}` });
+      }
+      this.#reporter.add({
+        type: 'ended',
+        serviceId: order.id,
+        instanceId: running.id,
+        revision: running.revision,
+        startedAt: running.startedAt,
+        at: clock.now(),
+        reason: loss === undefined ? 'stopped' : 'crashed',
+        message: loss ?? 'Stopped.',
+      });
+      resolve();
+      hosted.wake();
+    });
+  }
+
+  /** Resolves when nothing of the instance is left; with a message if it was not to end. */
+  async #run(hosted: Hosted, running: Running, order: ServiceOrder): Promise<string | undefined> {
+    const { clock, boot, log, sandbox } = this.#options;
+    try {
+      const { instance, session } = await this.#inTurn(async () => {
+        const document = await boot(order.id, order.token);
+        if (running.isEnding) return {};
+        const session = await (sandbox as NamespaceSandbox).open({
+          bundle: document.bundle.key,
+          layer: document.layer?.key,
+          layerSha256: document.layer?.sha256,
+          owner: document.workspaceId,
+          env: { ...document.env, ...document.secrets },
+          egress: document.egress,
+          purpose: 'service',
+          limits: { ...document.limits, cpuSeconds: CPU_SECONDS },
+        });
+        const instance = new ServiceInstance({
+          id: running.id,
+          boot: document,
+          place: session,
+          clock,
+          graceMs: GRACE_MS,
+          random: Math.random,
+          log: (line) => hosted.log.write(line),
+          report: (report) => {
+            if (report.phase === 'ready') hosted.losses = 0;
+            this.#reporter.add(report);
+            hosted.wake();
+          },
+        });
+        return { instance, session };
+      });
+      if (!instance) return undefined;
+      running.instance = instance;
+      if (!running.isEnding) await Promise.race([instance.run(), aborted(running.stop.signal)]);
+      const wasEnding = running.isEnding;
+      await instance.stop();
+      await session.close();
+      return wasEnding ? undefined : 'The sandbox of the app ended, and a new one is started.';
+    } catch (error) {
+      if (running.isEnding) return undefined;
+      if (hasCode(error, 'UNAUTHORIZED')) {
+        // The records want something else already, and order it.
+        hosted.notBefore = clock.now() + REFUSED_MS;
+        return undefined;
+      }
+      log.error('instance of a service not started', { service_id: order.id, error: String(error) });
+      return `The instance did not start: ${(error as Error).message}`.slice(0, 2000);
+    }
+  }
+
+  #end(running: Running): void {
+    running.isEnding = true;
+    running.stop.abort();
+  }
+
+  /** Runs a start when fewer than {@link MAX_STARTING} others run. */
+  async #inTurn<T>(work: () => Promise<T>): Promise<T> {
+    if (this.#starting >= MAX_STARTING) await new Promise<void>((resolve) => this.#waitingToStart.push(resolve));
+    else this.#starting += 1;
+    try {
+      return await work();
+    } finally {
+      const next = this.#waitingToStart.shift();
+      if (next) next();
+      else this.#starting -= 1;
+    }
+  }
+}
+
+const aborted = (signal: AbortSignal): Promise<void> =>
+  new Promise((resolve) => {
+    if (signal.aborted) resolve();
+    else signal.addEventListener('abort', () => resolve(), { once: true });
+  });

@@ -1,0 +1,49 @@
+import type { Clock } from '#core/ports/clock.ts';
+import type { Log } from '#core/ports/deps.ts';
+import type { ServiceReport } from '#core/ports/service-host.ts';
+
+const RETRY_MS = 1000;
+
+/** Hands reports on, one batch after the other, again and again until they are taken. */
+export class Reporter {
+  readonly #take: (reports: readonly ServiceReport[]) => Promise<void>;
+  readonly #clock: Clock;
+  readonly #log: Log;
+  /** The newest of each instance: it holds all that earlier ones said. */
+  #waiting = new Map<string, ServiceReport>();
+  #work: Promise<void> | undefined;
+
+  constructor(take: (reports: readonly ServiceReport[]) => Promise<void>, { clock, log }: { clock: Clock; log: Log }) {
+    this.#take = take;
+    this.#clock = clock;
+    this.#log = log;
+  }
+
+  add(report: ServiceReport): void {
+    const key = report.type === 'failed' ? `${report.serviceId} ${report.revision}` : report.instanceId;
+    this.#waiting.set(key, report);
+    this.#work ??= this.#handOn().finally(() => {
+      this.#work = undefined;
+    });
+  }
+
+  /** Resolves when everything up to now is taken. */
+  async settled(): Promise<void> {
+    while (this.#work) await this.#work;
+  }
+
+  async #handOn(): Promise<void> {
+    while (this.#waiting.size > 0) {
+      const batch = this.#waiting;
+      this.#waiting = new Map();
+      try {
+        await this.#take([...batch.values()]);
+      } catch (error) {
+        this.#log.error('reports of services not taken', { error: String(error) });
+        // A newer one that came meanwhile stays.
+        this.#waiting = new Map([...batch, ...this.#waiting]);
+        await this.#clock.sleep(RETRY_MS);
+      }
+    }
+  }
+}

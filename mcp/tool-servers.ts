@@ -1,0 +1,14 @@
+import type { ToolServers } from '#core/ports/tool-servers.ts';
+import type { SessionDeps } from './sdk-session.ts';
+
+/**
+ * {@link ToolServers} over the client of MCP's TypeScript SDK. All of it is loaded at first use: few runs have tool
+ * servers.
+ */
+export const createMcpToolServers = (deps: SessionDeps): ToolServers => ({
+  async open(address, signal) {
+    signal.throwIfAborted();
+    const { openSession } = await import('./sdk-session.ts');
+    return openSession(deps, address, signal);
+  },
+});

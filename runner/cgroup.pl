@@ -1,0 +1,55 @@
+# The cgroup of one sandbox, where the platform has a cgroup v2 to make groups in (cgroup.ts). It has the limits, and two
+# groups: `own` for init and its supervisors, `commands` for the rest, which the kernel ends together when the memory is used
+# up, so that the sandbox lives on. https://docs.kernel.org/admin-guide/cgroup-v2.html
+use strict;
+use warnings;
+
+sub set_group { my ($group, $name, $value) = @_; write_file("$group/$name", $value) }
+
+# Makes the groups. Returns the handle through which a command enters its own, whichever user it has become.
+sub make_group {
+    my ($group) = @_;
+    for my $path ($group, "$group/own", "$group/commands") { mkdir $path or die "cannot make $path: $!\n" }
+    set_group($group, 'cgroup.subtree_control', '+memory +pids') if -e "$group/cgroup.subtree_control";
+    set_group("$group/commands", 'memory.oom.group', 1);
+    open my $entrance, '>', "$group/commands/cgroup.procs" or die "cannot open the group of commands: $!\n";
+    return $entrance;
+}
+
+sub enter_own_group { my ($group) = @_; set_group("$group/own", 'cgroup.procs', 0) }
+
+sub limit_group {
+    my ($group, $memory, $processes) = @_;
+    set_group($group, 'memory.max', $memory);
+    set_group($group, 'memory.swap.max', 0) if -e "$group/memory.swap.max";
+    set_group("$group/commands", 'pids.max', $processes);
+}
+
+# How often the kernel has ended a process of the group because the memory was used up.
+sub memory_kills {
+    my ($group) = @_;
+    open my $file, '<', "$group/memory.events" or return 0;
+    my $text = do { local $/; <$file> } // '';
+    return $text =~ /^oom_kill (\d+)$/m ? $1 : 0;
+}
+
+sub kill_group { my ($group) = @_; eval { set_group($group, 'cgroup.kill', 1) } }
+
+# Returns whether it is gone. Processes that are ending keep it for a moment.
+sub remove_group {
+    my ($group) = @_;
+    rmdir $_ for "$group/commands", "$group/own", $group;
+    return !-e $group;
+}
+
+# At the launcher's end. Waits a second for processes that are ending; the platform's next start removes the rest.
+sub remove_all {
+    my ($parent, @groups) = @_;
+    for (1 .. 100) {
+        @groups = grep { !remove_group($_) } @groups;
+        last if !@groups && rmdir $parent;
+        select undef, undef, undef, 0.01;
+    }
+}
+
+1;

@@ -1,0 +1,116 @@
+import { once } from 'node:events';
+import { type AddressInfo, connect, createServer, type Server } from 'node:net';
+import { expect, onTestFinished, test, vi } from 'vitest';
+import { type EgressPolicy, EgressProxy } from './egress-proxy.ts';
+
+async function listening(server: Server): Promise<number> {
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  onTestFinished(() => void server.close());
+  return (server.address() as AddressInfo).port;
+}
+
+/** A service that answers each connection with 200. */
+const service = () =>
+  listening(createServer((socket) => socket.end('HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n')));
+
+/** Returns the status of each request to the proxy: as a tunnel, and as plain HTTP. */
+async function asker(policy: EgressPolicy) {
+  const proxy = new EgressProxy(policy);
+  onTestFinished(() => proxy.close());
+  const port = await listening(createServer((socket) => proxy.accept(socket)));
+  const ask = async (text: string) => {
+    const socket = connect(port, '127.0.0.1').setEncoding('utf8');
+    socket.write(text);
+    let answer = '';
+    for await (const chunk of socket) {
+      answer += chunk;
+      if (answer.includes('\r\n\r\n')) break;
+    }
+    return { status: answer.split(' ')[1], answer };
+  };
+  return async (target: string) => {
+    const tunnel = await ask(`CONNECT ${target} HTTP/1.1\r\nHost: ${target}\r\n\r\n`);
+    const plain = await ask(`GET http://${target}/ HTTP/1.1\r\nHost: ${target}\r\nConnection: close\r\n\r\n`);
+    return { statuses: [tunnel.status, plain.status], answer: plain.answer };
+  };
+}
+
+test('a registry is reached at its own port alone, even at a private address', async () => {
+  const [registry, other] = [await service(), await service()];
+  const ask = await asker({ egress: { allow: [] }, allowHosts: [`127.0.0.1:${registry}`] });
+  expect((await ask(`127.0.0.1:${registry}`)).statuses).toEqual(['200', '200']);
+  expect((await ask(`127.0.0.1:${other}`)).statuses).toEqual(['403', '403']);
+});
+
+test('a registry without a port is reached at port 443', async () => {
+  const port = await service();
+  const ask = await asker({ egress: { allow: [] }, allowHosts: ['127.0.0.1', '*.registry.invalid', '[::1]:8081'] });
+  expect((await ask(`127.0.0.1:${port}`)).statuses).toEqual(['403', '403']);
+  expect((await ask('127.0.0.1:443')).statuses).not.toContain('403');
+  expect((await ask('npm.registry.invalid:443')).statuses).not.toContain('403');
+  expect((await ask('npm.registry.invalid:80')).statuses).toEqual(['403', '403']);
+  expect((await ask('[::1]:8081')).statuses).not.toContain('403');
+});
+
+test('everything else is reached at the ports of HTTP and HTTPS', async () => {
+  const gateway = { host: '127.0.0.1', port: await service() };
+  for (const egress of ['open', { allow: ['mail.invalid'] }] as const) {
+    const ask = await asker({ egress, gateway });
+    for (const port of [22, 25, 465, 3306, 8443]) {
+      const { statuses, answer } = await ask(`mail.invalid:${port}`);
+      expect(statuses).toEqual(['403', '403']);
+      expect(answer).toContain(`port ${port}`);
+      expect(answer).toContain('80 (HTTP) and 443 (HTTPS)');
+    }
+    for (const port of [80, 443]) expect((await ask(`mail.invalid:${port}`)).statuses).toEqual(['502', '502']);
+    expect((await ask(`127.0.0.1:${gateway.port}`)).statuses).toEqual(['200', '200']);
+  }
+});
+
+test('a connection that sends no whole request within a minute is closed, at first and between requests', async () => {
+  // Sockets have timers of their own.
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+  onTestFinished(() => void vi.useRealTimers());
+  const answers = createServer((socket) => {
+    socket.on('data', (data) => {
+      if (!String(data).includes('/slow')) socket.end('HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n');
+    });
+  });
+  const gateway = { host: '127.0.0.1', port: await listening(answers) };
+  const proxy = new EgressProxy({ egress: 'open', gateway });
+  onTestFinished(() => proxy.close());
+  let accepted = 0;
+  const port = await listening(
+    createServer((socket) => {
+      proxy.accept(socket);
+      accepted += 1;
+    }),
+  );
+  const closed: string[] = [];
+  const open = async (name: string, text = '', answered = false) => {
+    const socket = connect(port, '127.0.0.1', () => socket.write(text));
+    onTestFinished(() => void socket.destroy());
+    socket.on('error', () => {}).on('close', () => closed.push(name));
+    const count = accepted + 1;
+    if (answered) await once(socket, 'data');
+    else await vi.waitUntil(() => accepted === count);
+    return socket;
+  };
+  const get = (path: string) => `GET http://127.0.0.1:${gateway.port}${path} HTTP/1.1\r\nHost: x\r\n`;
+  await open('silent');
+  await open('half', get('/'));
+  const idle = await open('idle', `${get('/')}\r\n`, true);
+  await open('slow', `${get('/slow')}\r\n`);
+  await open('pipelined', `${get('/')}\r\n${get('/slow')}\r\n`, true);
+  await open('tunnel', `CONNECT 127.0.0.1:${gateway.port} HTTP/1.1\r\n\r\n`, true);
+  await vi.advanceTimersByTimeAsync(40_000);
+  idle.write(`${get('/')}\r\n`);
+  await once(idle, 'data');
+  await vi.advanceTimersByTimeAsync(30_000);
+  await vi.waitUntil(() => closed.length >= 2);
+  expect(closed.sort()).toEqual(['half', 'silent']);
+  await vi.advanceTimersByTimeAsync(40_000);
+  await vi.waitUntil(() => closed.length >= 3);
+  expect(closed).toEqual(['half', 'silent', 'idle']);
+});

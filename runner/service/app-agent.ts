@@ -1,0 +1,54 @@
+import { Agent } from 'node:http';
+import type { Socket } from 'node:net';
+import type { Duplex } from 'node:stream';
+import { GatewayError } from './gateway-error.ts';
+
+/** An instance's connections to its app at once, upgraded ones included. */
+const MAX_CONNECTIONS = 200;
+/** Connections kept for further requests: a little shorter than servers keep them that tell no time of their own. */
+const IDLE_MS = 4000;
+const MAX_IDLE = 32;
+
+export interface App {
+  /** A connection to the app; `undefined` if it does not listen. */
+  connect(): Promise<Socket | undefined>;
+  /** What a client is told while the app does not listen, such as "The app has ended and is started again." */
+  absence(): string;
+}
+
+/** Keeps connections to the app of one instance. */
+export class AppAgent extends Agent {
+  readonly #app: App;
+  #open = 0;
+
+  constructor(app: App) {
+    super({ keepAlive: true, maxFreeSockets: MAX_IDLE, timeout: IDLE_MS, scheduling: 'lifo' });
+    this.#app = app;
+  }
+
+  override createConnection(_: object, done?: (error: Error | null, socket: Duplex) => void): undefined {
+    void this.#dial().then(
+      (socket) => done?.(null, socket),
+      (error) => done?.(error, undefined as never),
+    );
+  }
+
+  async #dial(): Promise<Duplex> {
+    if (this.#open >= MAX_CONNECTIONS) {
+      throw new GatewayError(
+        503,
+        `The service has ${MAX_CONNECTIONS} connections, as many as an instance may have at once.`,
+      );
+    }
+    this.#open += 1;
+    const socket = await this.#app.connect().catch(() => undefined);
+    if (socket === undefined) {
+      this.#open -= 1;
+      throw new GatewayError(503, this.#app.absence());
+    }
+    socket.once('close', () => {
+      this.#open -= 1;
+    });
+    return socket;
+  }
+}

@@ -1,0 +1,63 @@
+import { randomUUID } from 'node:crypto';
+import { type ServerResponse, STATUS_CODES } from 'node:http';
+import type { Duplex } from 'node:stream';
+import { requestIdOf } from '#core/http/request-id.ts';
+
+/** Until an app that is started again may listen. */
+const RETRY_AFTER_SECONDS = 2;
+
+const CODES = {
+  403: 'FORBIDDEN',
+  404: 'NOT_FOUND',
+  502: 'SERVICE_ERROR',
+  503: 'SERVICE_UNAVAILABLE',
+  504: 'TIMEOUT',
+} as const;
+
+/** Why the platform answers in the place of a service's app (`docs/interface/service-instances.md#gateway`). */
+export class GatewayError extends Error {
+  readonly status: keyof typeof CODES;
+
+  constructor(status: keyof typeof CODES, message: string) {
+    super(message);
+    this.name = 'GatewayError';
+    this.status = status;
+  }
+}
+
+function parts(error: unknown) {
+  const { status, message } =
+    error instanceof GatewayError
+      ? error
+      : new GatewayError(502, 'The app closed the connection before it had answered, or its answer is not HTTP.');
+  const body = JSON.stringify({
+    error: { code: CODES[status], message, is_retryable: status === 503 },
+    metadata: { request_id: requestIdOf(randomUUID()) },
+  });
+  const headers = [
+    ...['content-type', 'application/json', 'content-length', String(Buffer.byteLength(body))],
+    ...(status === 503 ? ['retry-after', String(RETRY_AFTER_SECONDS)] : []),
+    ...['connection', 'close'],
+  ];
+  return { status, headers, body };
+}
+
+/** Answers with the error; an answer that has begun is broken off instead. */
+export function answerWith(response: ServerResponse, error: unknown): void {
+  if (response.headersSent || response.destroyed) return void response.destroy();
+  const { status, headers, body } = parts(error);
+  response.writeHead(status, headers).end(body);
+}
+
+/** The same on a connection that was to be upgraded. */
+export function endWith(socket: Duplex, error: unknown): void {
+  if (!socket.writable) return void socket.destroy();
+  const { status, headers, body } = parts(error);
+  socket.end(headOf(status, STATUS_CODES[status], headers) + body);
+}
+
+/** The first line and the headers of an answer. `headers`: names and values in turn. */
+export function headOf(status: number, text: string | undefined, headers: readonly string[]): string {
+  const lines = headers.flatMap((name, index) => (index % 2 === 0 ? [`${name}: ${headers[index + 1]}`] : []));
+  return [`HTTP/1.1 ${status} ${text ?? ''}`, ...lines, '', ''].join('\r\n');
+}

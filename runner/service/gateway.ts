@@ -1,0 +1,202 @@
+import { type ClientRequest, request as httpRequest, type IncomingMessage, type ServerResponse } from 'node:http';
+import type { Socket } from 'node:net';
+import { type Duplex, pipeline } from 'node:stream';
+import { hasCode } from '#core/base/errors.ts';
+import { type App, AppAgent } from './app-agent.ts';
+import { answerWith, endWith, GatewayError, headOf } from './gateway-error.ts';
+
+/** From the end of a request to the first byte of its answer. AWS load balancers wait as long. */
+const FIRST_BYTE_MS = 60_000;
+/** Without a byte in either direction. */
+const SILENT_MS = 10 * 60_000;
+
+/** RFC 9110, section 7.6.1. `te` and `trailer` are about the body, which goes on as it is. */
+const HOP_BY_HOP: ReadonlySet<string> = new Set([
+  ...['connection', 'keep-alive', 'proxy-connection', 'proxy-authenticate', 'proxy-authorization'],
+  ...['transfer-encoding', 'upgrade'],
+]);
+const FORWARDED: ReadonlySet<string> = new Set([
+  ...['forwarded', 'x-forwarded-for', 'x-forwarded-host', 'x-forwarded-prefix', 'x-forwarded-proto'],
+]);
+
+/** What the host knows of a request besides what the client sent. */
+export interface Via {
+  /** Addresses for `X-Forwarded-For`, the client's first. */
+  readonly addresses: string;
+  readonly proto: 'http' | 'https';
+  /** Beginning of the path that the app does not see, for `X-Forwarded-Prefix`. */
+  readonly prefix?: string;
+  /** Headers that pass in neither direction, in lower case. */
+  readonly withheld?: ReadonlySet<string>;
+  /** Further headers of the answer: names and values in turn. */
+  readonly answerHeaders?: readonly string[];
+}
+
+/**
+ * Carries requests of any kind to the app of one instance (`docs/interface/service-instances.md#gateway`): bodies of any length in
+ * both directions as they come, trailers, event streams, and connections that are upgraded. A client gets 503 while the app
+ * does not listen, 502 if it ends before it has answered, 504 if it does not answer. Own code, because the proxy libraries
+ * for Node drop trailers, pass hop-by-hop headers on, and upgrade to WebSocket alone.
+ */
+export class ServiceGateway {
+  readonly #agent: AppAgent;
+  readonly #upgraded = new Set<Duplex>();
+  #underWay = 0;
+  #onIdle = () => {};
+
+  constructor(app: App) {
+    this.#agent = new AppAgent(app);
+  }
+
+  request(incoming: IncomingMessage, response: ServerResponse, via: Via): void {
+    this.#underWay += 1;
+    response.once('close', () => {
+      this.#underWay -= 1;
+      if (this.#underWay === 0) this.#onIdle();
+    });
+    const { headers } = incoming;
+    const isChunked = headers['transfer-encoding'] !== undefined;
+    const hasBody = isChunked || Number(headers['content-length'] ?? 0) > 0;
+    const send = (mayRepeat: boolean) => {
+      const outgoing = this.#begin(incoming, via, isChunked ? ['transfer-encoding', 'chunked'] : []);
+      const wait = waitForAnswer(outgoing);
+      outgoing.on('response', (answer) => passOn(answer, response, via));
+      // Nothing asked for this here.
+      outgoing.on('upgrade', (_, socket) => socket.destroy());
+      outgoing.on('error', (error) => {
+        // The app closed a kept connection in the moment in which it was used again, and has not seen the request.
+        const isStale = outgoing.reusedSocket && hasCode(error, 'ECONNRESET') && !response.headersSent;
+        if (isStale && mayRepeat && !hasBody && !response.destroyed) send(false);
+        else answerWith(response, error);
+      });
+      response.once('close', () => {
+        if (!response.writableFinished) outgoing.destroy();
+      });
+      if (!hasBody) return void outgoing.end();
+      incoming.on('data', wait.restart);
+      incoming.once('end', () => {
+        if (incoming.rawTrailers.length > 0) outgoing.addTrailers(pairsOf(incoming.rawTrailers));
+      });
+      incoming.once('close', () => {
+        if (!incoming.complete) outgoing.destroy();
+      });
+      incoming.pipe(outgoing);
+    };
+    send(true);
+  }
+
+  /** Carries a connection that the client wants to upgrade, such as a WebSocket. */
+  upgrade(incoming: IncomingMessage, socket: Duplex, head: Buffer, via: Via): void {
+    const asUpgrade = ({ headers: { upgrade } }: IncomingMessage) => [
+      'connection',
+      'upgrade',
+      'upgrade',
+      upgrade ?? '',
+    ];
+    const outgoing = this.#begin(incoming, via, asUpgrade(incoming));
+    waitForAnswer(outgoing);
+    socket.on('error', () => socket.destroy());
+    socket.once('close', () => outgoing.destroy());
+    outgoing.on('upgrade', (answer, appSocket: Duplex, appHead) => {
+      socket.write(headOf(101, answer.statusMessage, [...passed(answer, via), ...asUpgrade(answer)]));
+      socket.write(appHead);
+      appSocket.write(head);
+      this.#upgraded.add(socket);
+      (appSocket as Socket).setTimeout(SILENT_MS, () => appSocket.destroy());
+      pipeline(socket, appSocket, socket, () => {
+        this.#upgraded.delete(socket);
+        socket.destroy();
+      });
+    });
+    // The app declines. Its answer ends with the connection.
+    outgoing.on('response', (answer) => {
+      const { 'content-length': length } = answer.headers;
+      const ending = ['connection', 'close', ...(length === undefined ? [] : ['content-length', length])];
+      const headers = passed(answer, via, (name) => name === 'content-length');
+      socket.write(headOf(answer.statusCode!, answer.statusMessage, [...headers, ...ending]));
+      pipeline(answer, socket, () => socket.destroy());
+    });
+    outgoing.on('error', (error) => endWith(socket, error));
+    outgoing.end();
+  }
+
+  /** Resolves once no request is under way. For an instance that gets no further ones, and not for upgraded connections. */
+  async idle(): Promise<void> {
+    if (this.#underWay === 0) return;
+    await new Promise<void>((resolve) => {
+      this.#onIdle = resolve;
+    });
+  }
+
+  /** Breaks off all connections to the app. */
+  close(): void {
+    this.#agent.destroy();
+    for (const socket of this.#upgraded) socket.destroy();
+  }
+
+  #begin(incoming: IncomingMessage, via: Via, more: readonly string[]): ClientRequest {
+    const headers = [
+      ...passed(incoming, via, (name) => FORWARDED.has(name)),
+      ...['x-forwarded-for', via.addresses, 'x-forwarded-proto', via.proto],
+      ...['x-forwarded-host', incoming.headers.host ?? ''],
+      ...(via.prefix === undefined ? [] : ['x-forwarded-prefix', via.prefix]),
+      ...more,
+    ];
+    return httpRequest({ agent: this.#agent, method: incoming.method, path: incoming.url, setHost: false, headers });
+  }
+}
+
+/** Ends the request if no answer comes, and later if nothing comes any more. */
+function waitForAnswer(outgoing: ClientRequest): { restart(): void } {
+  const timer = setTimeout(
+    () => outgoing.destroy(new GatewayError(504, `The app did not answer within ${FIRST_BYTE_MS / 1000} seconds.`)),
+    FIRST_BYTE_MS,
+  );
+  outgoing.once('close', () => clearTimeout(timer));
+  outgoing.once('response', () => {
+    clearTimeout(timer);
+    outgoing.setTimeout(SILENT_MS, () => outgoing.destroy());
+  });
+  outgoing.once('upgrade', () => clearTimeout(timer));
+  return { restart: () => timer.refresh() };
+}
+
+function passOn(answer: IncomingMessage, response: ServerResponse, via: Via): void {
+  if (response.destroyed) return void answer.destroy();
+  response.sendDate = false;
+  try {
+    response.writeHead(answer.statusCode!, answer.statusMessage, passed(answer, via));
+  } catch {
+    answer.destroy();
+    answerWith(response, undefined);
+    return;
+  }
+  response.flushHeaders();
+  answer.once('end', () => {
+    if (answer.rawTrailers.length > 0) response.addTrailers(pairsOf(answer.rawTrailers));
+  });
+  // Where the app breaks off, so does the answer: a client must not take a part for the whole.
+  pipeline(answer, response, () => {});
+}
+
+/** The headers that go on: names and values in turn, in their order. */
+function passed(
+  message: IncomingMessage,
+  { withheld, answerHeaders = [] }: Via,
+  isLeftOut: (name: string) => boolean = () => false,
+): string[] {
+  const named = (message.headers.connection ?? '')
+    .toLowerCase()
+    .split(',')
+    .map((name) => name.trim());
+  const headers: string[] = [];
+  for (let index = 0; index < message.rawHeaders.length; index += 2) {
+    const name = message.rawHeaders[index]!.toLowerCase();
+    if (HOP_BY_HOP.has(name) || named.includes(name) || withheld?.has(name) || isLeftOut(name)) continue;
+    headers.push(message.rawHeaders[index]!, message.rawHeaders[index + 1]!);
+  }
+  return message.statusCode == null ? headers : [...headers, ...answerHeaders];
+}
+
+const pairsOf = (raw: readonly string[]): [string, string][] =>
+  raw.flatMap((name, index) => (index % 2 === 0 ? [[name, raw[index + 1]!] as [string, string]] : []));

@@ -1,0 +1,304 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { Socket } from 'node:net';
+import type { Duplex } from 'node:stream';
+import { shellQuote } from '#core/agents/bundle/entrypoint.ts';
+import type { Clock } from '#core/ports/clock.ts';
+import type { ExecEvent, ExecExit } from '#core/ports/sandbox.ts';
+import {
+  type BootDocument,
+  GATEWAY_PORT,
+  type InstanceReport,
+  type ServiceApp,
+  type ServiceLogLine,
+} from '#core/ports/service-host.ts';
+import { failureLine } from '#core/running/engines/program/failure-line.ts';
+import { SecretMask } from '#core/runs/masking.ts';
+import type { ServeRequest } from '../session.ts';
+import { AppLog } from './app-log.ts';
+import { restartDelay, STEADY_MS } from './backoff.ts';
+import { ServiceGateway, type Via } from './gateway.ts';
+import { answerWith, GatewayError } from './gateway-error.ts';
+
+/** How long an app that is to end goes on with requests that it has begun. */
+const DRAIN_MS = 5000;
+/** How often an app that does not listen yet is tried. */
+const PROBE_MS = 250;
+/** An app that does not listen after so long is taken for a worker, and is tried less often. */
+const LISTEN_MS = 60_000;
+const WORKER_PROBE_MS = 5000;
+/** Between reports of an instance about which there is nothing new. */
+const REPORT_MS = 60_000;
+/** Of an app's last output, searched for why it ended. */
+const TAIL_CHARACTERS = 16 * 1024;
+const MAX_MESSAGE_CHARACTERS = 2000;
+
+/** The place in which an app runs. */
+export interface AppPlace {
+  serve(request: ServeRequest): AsyncIterable<ExecEvent>;
+  connect(port: number): Promise<Socket | undefined>;
+  /** Resolves when the place is no more. */
+  readonly gone: Promise<void>;
+}
+
+export interface InstanceOptions {
+  readonly id: string;
+  readonly boot: BootDocument;
+  readonly place: AppPlace;
+  readonly clock: Clock;
+  /** Between SIGTERM and SIGKILL. */
+  readonly graceMs: number;
+  /** From 0 to 1. */
+  readonly random: () => number;
+  /** Answers the requests of an app of the kind `loop`, which has no process. */
+  readonly answerLoop?: (incoming: IncomingMessage, response: ServerResponse) => void;
+  log(line: ServiceLogLine): void;
+  report(report: InstanceReport): void;
+}
+
+/**
+ * One instance of a service: starts its app, starts it again when it ends, tells how it is, and carries requests to it
+ * (`docs/interface/service-instances.md#restarts`).
+ */
+export class ServiceInstance {
+  readonly #options: InstanceOptions;
+  readonly #gateway: ServiceGateway;
+  readonly #mask: SecretMask;
+  readonly #stop = new AbortController();
+  readonly #startedAt: number;
+  #life: Promise<void> | undefined;
+  #phase: InstanceReport['phase'] = 'starting';
+  #isWorker = false;
+  #restarts = 0;
+  #failures = 0;
+  #steadyAt: number | null = null;
+  #lastEnd: InstanceReport['lastEnd'] = null;
+  #sequence = 0;
+  /** The end of the app's output, masked. */
+  #tail = '';
+
+  constructor(options: InstanceOptions) {
+    const { boot, place, clock } = options;
+    this.#options = options;
+    this.#mask = new SecretMask(boot.secrets);
+    this.#startedAt = clock.now();
+    this.#gateway = new ServiceGateway({ connect: () => place.connect(boot.port), absence: () => this.#absence() });
+    void place.gone.then(() => this.#stop.abort());
+  }
+
+  get id(): string {
+    return this.#options.id;
+  }
+
+  get revision(): number {
+    return this.#options.boot.revision;
+  }
+
+  get isReady(): boolean {
+    return this.#phase === 'ready';
+  }
+
+  /** Resolves when the instance has been stopped, or its place is gone. */
+  run(): Promise<void> {
+    this.#life ??= this.#live();
+    return this.#life;
+  }
+
+  /** Ends the app, after requests that are under way and for at most `DRAIN_MS`. Resolves when it has ended. */
+  async stop(): Promise<void> {
+    if (!this.#stop.signal.aborted) {
+      this.#become('stopping');
+      const idle = this.#gateway.idle();
+      await Promise.race([idle, this.#options.clock.sleep(DRAIN_MS, this.#stop.signal).catch(() => {})]);
+    }
+    this.#stop.abort();
+    await this.run();
+    this.#gateway.close();
+  }
+
+  request(incoming: IncomingMessage, response: ServerResponse, via: Via): void {
+    const { answerLoop, boot } = this.#options;
+    if (/^\/health(\?|$)/.test(incoming.url ?? '')) this.#answerHealth(response);
+    else if (boot.app.kind !== 'loop') this.#gateway.request(incoming, response, via);
+    else if (answerLoop) answerLoop(incoming, response);
+    else answerWith(response, new GatewayError(503, 'This host runs no loops as services.'));
+  }
+
+  upgrade(incoming: IncomingMessage, socket: Duplex, head: Buffer, via: Via): void {
+    this.#gateway.upgrade(incoming, socket, head, via);
+  }
+
+  /** As the gateway tells it to load balancers: 200 once the app listens, or is known to need no port. */
+  #answerHealth(response: ServerResponse): void {
+    if (!this.isReady) answerWith(response, new GatewayError(503, this.#absence()));
+    else response.writeHead(200, { 'content-type': 'application/json' }).end('{"status":"ok"}');
+  }
+
+  async #live(): Promise<void> {
+    const { clock, boot, random } = this.#options;
+    const { signal } = this.#stop;
+    this.#become('starting');
+    void this.#reportAlways(signal);
+    if (boot.app.kind === 'loop') {
+      this.#become('ready');
+      await aborted(signal);
+    }
+    while (!signal.aborted) {
+      await this.#runApp(boot.app as Exclude<ServiceApp, { kind: 'loop' }>);
+      if (signal.aborted) break;
+      this.#become('waiting');
+      await clock.sleep(restartDelay(this.#failures, random()), signal).catch(() => {});
+      if (signal.aborted) break;
+      this.#restarts += 1;
+      this.#isWorker = false;
+      this.#become('starting');
+    }
+  }
+
+  /** Runs the app to its end. */
+  async #runApp(app: Exclude<ServiceApp, { kind: 'loop' }>): Promise<void> {
+    const { clock, place, graceMs, log } = this.#options;
+    const ended = new AbortController();
+    const begunAt = clock.now();
+    void this.#watch(ended.signal);
+    const write = (line: ServiceLogLine) => {
+      this.#tail = `${this.#tail}${line.message}\n`.slice(-TAIL_CHARACTERS);
+      log(line);
+    };
+    const now = () => clock.now();
+    const streams = {
+      stdout: new AppLog(this.#mask, { otherwise: 'INFO', now, write }),
+      stderr: new AppLog(this.#mask, { otherwise: 'ERROR', now, write }),
+    };
+    this.#tail = '';
+    for await (const event of place.serve({ command: commandOf(app), stop: this.#stop.signal, graceMs })) {
+      if (event.type !== 'exit') {
+        streams[event.type].push(event.data);
+        continue;
+      }
+      streams.stdout.end();
+      streams.stderr.end();
+      ended.abort();
+      if (this.#stop.signal.aborted) return;
+      if (this.#steadyAt === null || this.#steadyAt < begunAt) this.#failures += 1;
+      this.#lastEnd = { at: clock.now(), exitCode: event.exit.exitCode, message: this.#reasonOf(event.exit) };
+      log({ at: clock.now(), severity: 'WARNING', message: `[platform] ${this.#lastEnd.message}` });
+    }
+  }
+
+  /** Follows an app from its start until it ends. */
+  async #watch(ended: AbortSignal): Promise<void> {
+    const { clock } = this.#options;
+    const sleep = (ms: number) => clock.sleep(ms, ended);
+    const beSteady = async () => {
+      await sleep(STEADY_MS);
+      this.#failures = 0;
+      this.#steadyAt = clock.now();
+      this.#report();
+    };
+    try {
+      const giveUpAt = clock.now() + LISTEN_MS;
+      while (!(await this.#listens())) {
+        if (clock.now() >= giveUpAt && !this.#isWorker) {
+          this.#isWorker = true;
+          this.#become('ready');
+          void beSteady().catch(() => {});
+        }
+        await sleep(this.#isWorker ? WORKER_PROBE_MS : PROBE_MS);
+      }
+      ended.throwIfAborted();
+      const wasReady = this.#isWorker;
+      this.#isWorker = false;
+      this.#become('ready');
+      if (!wasReady) void beSteady().catch(() => {});
+    } catch (error) {
+      if (!ended.aborted) throw error;
+    }
+  }
+
+  async #listens(): Promise<boolean> {
+    const socket = await this.#options.place.connect(this.#options.boot.port);
+    socket?.destroy();
+    return socket !== undefined;
+  }
+
+  /** Why the app ended, and what to do about it. */
+  #reasonOf({ reason, exitCode }: ExecExit): string {
+    const { boot } = this.#options;
+    const line = failureLine(this.#tail);
+    const said = line === undefined ? 'It printed nothing.' : `Its last words: ${line}`;
+    const text =
+      reason === 'memory_limit'
+        ? `The app used more than its ${Math.round(boot.limits.memoryBytes / 1024 ** 2)} MB of memory and was ended. ${said}`
+        : exitCode === 0
+          ? `The app ended with exit code 0. A service has to go on running. ${said}`
+          : `The app ended with exit code ${exitCode}. ${said}`;
+    const isPortTaken =
+      /EADDRINUSE|address already in use/i.test(this.#tail) && this.#tail.includes(String(GATEWAY_PORT));
+    const hint = isPortTaken
+      ? ` Port ${GATEWAY_PORT} belongs to the platform: listen on the port in the variable PORT, ${boot.port}.`
+      : '';
+    return `${text}${hint}`.slice(0, MAX_MESSAGE_CHARACTERS);
+  }
+
+  #absence(): string {
+    const { port } = this.#options.boot;
+    switch (this.#phase) {
+      case 'waiting':
+        return 'The app has ended and is started again in a moment.';
+      case 'stopping':
+        return 'The service is being stopped.';
+      case 'ready':
+        return `The app runs, and does not listen on port ${port} (the variable PORT).`;
+      case 'starting':
+        return `The app is starting, and does not listen on port ${port} (the variable PORT) yet.`;
+    }
+  }
+
+  #become(phase: InstanceReport['phase']): void {
+    this.#phase = phase;
+    this.#report();
+  }
+
+  async #reportAlways(signal: AbortSignal): Promise<void> {
+    for (;;) {
+      await this.#options.clock.sleep(REPORT_MS, signal).catch(() => {});
+      if (signal.aborted) return;
+      this.#report();
+    }
+  }
+
+  #report(): void {
+    this.#sequence += 1;
+    this.#options.report(this.reportNow());
+  }
+
+  /** How the instance is. */
+  reportNow(): InstanceReport {
+    const { id, boot, clock } = this.#options;
+    return {
+      type: 'instance',
+      serviceId: boot.serviceId,
+      instanceId: id,
+      revision: boot.revision,
+      sequence: this.#sequence,
+      at: clock.now(),
+      startedAt: this.#startedAt,
+      phase: this.#phase,
+      isWorker: this.#isWorker,
+      restarts: this.#restarts,
+      failures: this.#failures,
+      steadyAt: this.#steadyAt,
+      lastEnd: this.#lastEnd,
+    };
+  }
+}
+
+function commandOf(app: Exclude<ServiceApp, { kind: 'loop' }>): string {
+  return app.kind === 'shell' ? app.line : `exec ${app.argv.map(shellQuote).join(' ')}`;
+}
+
+const aborted = (signal: AbortSignal): Promise<void> =>
+  new Promise((resolve) => {
+    if (signal.aborted) resolve();
+    else signal.addEventListener('abort', () => resolve(), { once: true });
+  });

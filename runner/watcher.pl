@@ -1,0 +1,259 @@
+# Holds the limits of one sandbox where no cgroup does. Each sandbox has a watcher of its own, a fork of the launcher, so
+# that one with thousands of processes or mappings delays neither the launcher nor the watching of others. It looks at the
+# sandbox ten times a second, or less often, so that it uses at most a fifth of a processor.
+use strict;
+use warnings;
+
+our ($SYS);
+
+use constant {
+    LOOK_MS => 100, LOOKS_BEFORE_KILL => 5,
+    # A sandbox whose memory cannot be counted exactly in this time is over its limit. Long, for a busy machine.
+    EXACT_COUNT_LOOKS => 50,
+    # So many times its limit may a sandbox use if memory is counted once for each process that shares it. It bounds the work
+    # of the exact count.
+    MOST_SHARED => 16,
+    # A process with more descriptors than this pays for each place in its table what a pipe may hold there: half of two
+    # pages, and the kernel's records of it.
+    FREE_DESCRIPTORS => 256, DESCRIPTOR_BYTES => 6144,
+    # The most that one sender can leave in the queue of a socket, as Linux sets it by default (net.core.wmem_max, doubled);
+    # and senders of a datagram socket's queue (net.unix.max_dgram_qlen).
+    SENDER_BYTES => 425_984, DATAGRAM_SENDERS => 11,
+    PR_SET_PDEATHSIG => 1, NS_GET_USERNS => 0xB701, NEW_NET => 0x40000000, PRIO_USER => 2, BASE_NICE => 3,
+};
+
+# Forks the watcher of $sandbox, a record of the launcher with root, net, end, had and the limits. Returns the pipe of its
+# reports, or nothing. `m`: over the memory or disk limit; `k`, or the pipe's end: the sandbox must be killed.
+# $forget lets go of all handles of the launcher but this sandbox's and its arguments: the memory of other sandboxes would
+# otherwise live as long as this process.
+sub start_watcher {
+    my ($sandbox, $ours, $forget) = @_;
+    pipe my $reports, my $writer or return;
+    my $pid = fork // return;
+    return $reports if $pid;
+    my $launcher = getppid;
+    sys('prctl', PR_SET_PDEATHSIG, 9, 0, 0, 0);
+    leave(0) if getppid != $launcher;
+    $0 = 'platform-sandbox-watcher';
+    $forget->($writer);
+    open STDIN, '<', '/dev/null';
+    open STDOUT, '>', '/dev/null';
+    eval { watch({ %$sandbox, nice => BASE_NICE, ours => { map { $_ => 1 } @$ours, $$ } }, $writer) };
+    leave(0);
+}
+
+sub watch {
+    my ($sandbox, $writer) = @_;
+    my $diagnosis = open_diagnosis($sandbox->{net});
+    my $over = 0;
+    while (1) {
+        my $began = processor_ms();
+        my $is_over = eval { is_over($sandbox, $diagnosis) ? 1 : 0 };
+        # A sandbox that cannot be watched must not run. Usually it is ending already, so memory is not blamed.
+        $over = defined $is_over ? $is_over && $over + 1 : LOOKS_BEFORE_KILL + 1;
+        if ($over > LOOKS_BEFORE_KILL) { syswrite $writer, 'k'; return }
+        syswrite $writer, 'm' if $over == 1;
+        my $pause = 4 * (processor_ms() - $began);
+        my ($ended) = wait_for([ $sandbox->{end} ], [], ($pause > LOOK_MS ? $pause : LOOK_MS) / 1000);
+        return if is_in($ended, $sandbox->{end});
+    }
+}
+
+# Processor time of this process and its ended children.
+sub processor_ms {
+    my $time = "\0" x 16;
+    syscall $SYS->{clock_gettime}, 2, $time;    # CLOCK_PROCESS_CPUTIME_ID
+    my ($seconds, $nanoseconds) = unpack 'q2', $time;
+    my (undef, undef, $user, $system) = times;
+    return $seconds * 1000 + $nanoseconds / 1e6 + ($user + $system) * 1000;
+}
+
+# --- memory ----------------------------------------------------------------------------------------------------------
+
+sub is_over {
+    my ($sandbox, $diagnosis) = @_;
+    my ($is_over, $own, $pids) = rough_count($sandbox, $diagnosis);
+    return $is_over if defined $is_over;
+    my $pause = sub { (rough_count($sandbox, $diagnosis))[0] };
+    return $own + exact_count($sandbox->{root}, $pids, $pause) > $sandbox->{limit};
+}
+
+# Whether the sandbox is over its limit; or undef where sharing decides, then the bytes that nobody shares, and the processes.
+sub rough_count {
+    my ($sandbox, $diagnosis) = @_;
+    my ($limit, $root) = @$sandbox{qw(limit root)};
+    my $files = files_of($root) - $sandbox->{had};
+    # Enforces the disk limit where the sandbox has no file system of its own that does.
+    return 1 if $files > $sandbox->{disk};
+    my $processes = processes_of($root, $sandbox->{ours});
+    share_processor($sandbox, $processes);
+    my ($own, $shared) = ($files + socket_bytes($diagnosis), 0);
+    for my $process (values %$processes) {
+        my $descriptors = $process->{FDSize} - FREE_DESCRIPTORS;
+        $own += 1024 * $process->{VmPTE} + ($descriptors > 0 ? $descriptors * DESCRIPTOR_BYTES : 0);
+        $shared += 1024 * ($process->{RssAnon} + $process->{RssShmem} + $process->{VmSwap});
+    }
+    return 0 if $own + $shared <= $limit;
+    return 1 if $own > $limit || $shared > MOST_SHARED * $limit;
+    return (undef, $own, [ keys %$processes ]);
+}
+
+# The state of each process from the one file whose cost does not depend on the process: { id => { State, VmPTE, ... } }.
+sub processes_of {
+    my ($root, $ours) = @_;
+    my $path = '/proc/self/fd/' . fileno($root) . '/proc';
+    opendir my $folder, $path or die "cannot look into a sandbox: $!\n";
+    my %processes;
+    for my $pid (grep { /^\d+$/ && !$ours->{$_} } readdir $folder) {
+        open my $file, '<', "$path/$pid/status" or next;
+        my $text = do { local $/; <$file> } // next;
+        $processes{$pid} = {
+            (map { $_ => 0 } qw(VmPTE RssAnon RssShmem VmSwap FDSize Threads)),
+            $text =~ /^(State|VmPTE|RssAnon|RssShmem|VmSwap|FDSize|Threads|NSsid):\s+(\w+)/mg,
+        };
+    }
+    return \%processes;
+}
+
+# Bytes in the memory of @$pids, where a page that several share counts once. The kernel walks all their mappings for it, and
+# waits while one of them changes its own. So a child asks, which can be ended, also when $is_over meanwhile.
+sub exact_count {
+    my ($root, $pids, $is_over) = @_;
+    pipe my $reader, my $writer or die "pipe: $!\n";
+    my $child = fork // die "fork: $!\n";
+    if (!$child) {
+        my $path = '/proc/self/fd/' . fileno($root) . '/proc';
+        my $kilobytes = 0;
+        for my $pid (@$pids) {
+            # A process that has ended meanwhile has none.
+            open my $file, '<', "$path/$pid/smaps_rollup" or next;
+            my $text = do { local $/; <$file> } // next;
+            $kilobytes += $1 while $text =~ /^(?:Pss_Anon|Pss_Shmem|SwapPss):\s+(\d+)/mg;
+        }
+        syswrite $writer, 1024 * $kilobytes;
+        leave(0);
+    }
+    close $writer;
+    my $bytes;
+    for (1 .. EXACT_COUNT_LOOKS) {
+        my ($answered) = wait_for([$reader], [], LOOK_MS / 1000);
+        if (is_in($answered, $reader)) { sysread $reader, $bytes, 32; last }
+        last if $is_over->();
+    }
+    kill 'KILL', $child;
+    waitpid $child, 0;
+    return length $bytes ? $bytes : 9e18;
+}
+
+# --- sockets ---------------------------------------------------------------------------------------------------------
+
+# A netlink socket that lists the sockets of the sandbox's network, or of this one's where it has none of its own.
+sub open_diagnosis {
+    my ($net) = @_;
+    if ($net) {
+        if ($> != 0) {
+            # Only a member of the user namespace that owns the network may enter it. Its maker may join.
+            my $owner = ioctl($net, NS_GET_USERNS, 0) or die "cannot find a sandbox's user namespace: $!\n";
+            sys('setns', 0 + $owner, 0);
+        }
+        sys('setns', fileno $net, NEW_NET);
+    }
+    socket my $socket, 16, 3, 4 or die "cannot list sockets: $!\n";    # AF_NETLINK, SOCK_RAW, NETLINK_SOCK_DIAG
+    return $socket;
+}
+
+# Bytes that the kernel holds for sockets: what was sent and not read yet, with the kernel's records of it.
+sub socket_bytes {
+    my ($socket) = @_;
+    my $bytes = 0;
+    # struct unix_diag_req: all states; the peer, the lengths of queues and memory.
+    dump_sockets($socket, pack('C C S L L L L2', 1, 0, 0, 0xFFFFFFFF, 0, 0x34, -1, -1), 16, sub {
+        my ($type, $attributes) = @_;
+        my @memory = unpack 'L*', $attributes->{5} // '';
+        $bytes += ($memory[0] // 0) + ($memory[2] // 0);    # Counts with the sender.
+        # What closed senders have sent is not told, except that it is there. A closed peer has no inode.
+        my ($queue) = unpack 'L', $attributes->{4} // '';
+        my ($peer) = unpack 'L', $attributes->{2} // '';
+        $bytes += SENDER_BYTES * ($type == 2 ? DATAGRAM_SENDERS : 1) if $queue && !$peer;
+    });
+    for my $family (2, 10) {
+        for my $protocol (6, 17) {
+            # struct inet_diag_req_v2: all states; memory.
+            dump_sockets($socket, pack('C4 L x48', $family, $protocol, 1 << 6, 0, 0xFFFFFFFF), 72, sub {
+                my @memory = unpack 'L*', $_[1]{7} // return;
+                $bytes += $memory[0] + ($memory[2] > $memory[5] ? $memory[2] : $memory[5]) + ($memory[7] // 0);
+            });
+        }
+    }
+    return $bytes;
+}
+
+# Calls $each with the type and the attributes, { number => bytes }, of each socket that the kernel lists for $request.
+sub dump_sockets {
+    my ($socket, $request, $header_bytes, $each) = @_;
+    send $socket, pack('L S S L L', 16 + length $request, 20, 0x301, 1, 0) . $request, 0 or die "cannot list sockets: $!\n";
+    while (1) {
+        my ($ready) = wait_for([$socket], [], 1);
+        is_in($ready, $socket) or die "cannot list sockets: no answer\n";
+        recv $socket, my $data, 1 << 16, 0 // die "cannot list sockets: $!\n";
+        for (my $at = 0; $at + 16 <= length $data;) {
+            my ($length, $type) = unpack 'L S', substr $data, $at, 6;
+            return if $type == 2 || $type == 3 || $length < 16;    # The end, or a kernel without such sockets.
+            my $end = $at + $length;
+            my %attributes;
+            for (my $from = $at + 16 + $header_bytes; $from + 4 <= $end;) {
+                my ($bytes, $number) = unpack 'S S', substr $data, $from, 4;
+                last if $bytes < 4;
+                $attributes{$number} = substr $data, $from + 4, $bytes - 4;
+                $from += ($bytes + 3) & ~3;
+            }
+            $each->(ord(substr $data, $at + 17, 1), \%attributes);
+            $at = ($end + 3) & ~3;
+        }
+    }
+}
+
+# --- processor -------------------------------------------------------------------------------------------------------
+
+# Gives a sandbox the weight of one process, however many it runs: the kernel's scheduler shares between processes, or
+# between sessions where it groups them by session (autogroup), and knows no sandboxes. Only root may lower a nice value
+# again, and as root each sandbox has a host user of its own.
+sub share_processor {
+    my ($sandbox, $processes) = @_;
+    return if $> != 0 || !$sandbox->{net};
+    my $path = '/proc/self/fd/' . fileno($sandbox->{root}) . '/proc';
+    my ($running, %sessions) = (0);
+    for my $pid (keys %$processes) {
+        my $process = $processes->{$pid};
+        $sessions{ $process->{NSsid} // 0 } = $pid;
+        $running += $process->{Threads} > 1 ? running_threads("$path/$pid/task") : $process->{State} eq 'R';
+    }
+    my $nice = nice_of(BASE_NICE, $running);
+    if ($sandbox->{nice} != $nice) { setpriority PRIO_USER, $sandbox->{uid}, $nice; $sandbox->{nice} = $nice }
+    my $group_nice = nice_of(BASE_NICE, scalar keys %sessions);
+    for my $pid (values %sessions) {
+        open my $file, '+<', "$path/$pid/autogroup" or next;
+        my $line = <$file> // next;
+        syswrite $file, $group_nice unless $line =~ / nice $group_nice$/;
+    }
+}
+
+sub running_threads {
+    my ($path) = @_;
+    opendir my $folder, $path or return 0;
+    my $running = 0;
+    for my $id (grep { /^\d+$/ } readdir $folder) {
+        open my $file, '<', "$path/$id/stat" or next;
+        $running++ if (<$file> // '') =~ /.*\) R/s;
+    }
+    return $running;
+}
+
+# The nice value at which $count together weigh what one does at $base, as far as nice values go: each weighs 1.25 times the next.
+sub nice_of {
+    my ($base, $count) = @_;
+    my $nice = $base + int(0.99 + log($count > 1 ? $count : 1) / log 1.25);
+    return $nice > 19 ? 19 : $nice;
+}
+
+1;

@@ -1,0 +1,168 @@
+import { type ExecFileOptions, execFile, spawnSync } from 'node:child_process';
+import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { promisify } from 'node:util';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { clientOf, type LocalTarget, startLocalTarget } from '#test/helpers/platform.ts';
+import { type Receiver, startReceiver } from '#test/helpers/receiver.ts';
+import { type Block, blocksOf, COMMAND_PAGES, NOT_RUN, ROOT } from './pages.ts';
+import { publishWorld, reportKey } from './world.ts';
+
+const has = (program: string): boolean => spawnSync(program, ['--version']).status === 0;
+const canRun = has('curl') && has('python3') && has('bash');
+
+/** What installs, deploys or goes on is never run from a page, whatever the page says: this is somebody's machine. */
+const REFUSED = ['npm', 'npx', 'cdk', 'docker', 'aws'];
+const PRELUDE = [
+  'set -euo pipefail',
+  // Fails where the answer is an error, and shows it.
+  'curl() { command curl --fail-with-body -sS "$@"; }',
+  ...REFUSED.map((name) => `${name}() { echo "${name} is not run by this test: fence it as sh no-run" >&2; exit 1; }`),
+];
+const MARK = '@@block';
+/** Pages start dozens of small processes, slow on a machine with other work. */
+const TIMEOUT_MS = 90_000;
+/** Pages whose programs are whole. Those of others are parts of larger ones. */
+const CODE_PAGES = ['docs/storage.md', 'docs/tasks.md', 'docs/messages.md'];
+
+const blocks = COMMAND_PAGES.flatMap(blocksOf);
+const commands = blocks.filter(({ info }) => info === 'sh');
+const named = ({ page, line }: Block): string => `${page}:${line}`;
+
+describe('the blocks of pages', () => {
+  test('name their language, so that no command hides in a block that does not run', () => {
+    expect(blocks.filter(({ info }) => info === '').map(named)).toEqual([]);
+    const others = blocks.filter(({ info }) => !info.startsWith('sh'));
+    expect(others.filter(({ text }) => /^\s*(\$ |curl |npm |npx )/m.test(text)).map(named)).toEqual([]);
+  });
+
+  test('that are not run are listed, each with its reason', () => {
+    const marked = blocks.filter(({ info }) => info === 'sh no-run');
+    const listed = NOT_RUN.map(({ page, begins }) => `${page}: ${begins}`);
+    const found = marked.map(({ page, text }) => {
+      const entry = NOT_RUN.find(({ page: other, begins }) => other === page && text.startsWith(begins));
+      return `${page}: ${entry?.begins ?? text}`;
+    });
+    expect(found.sort()).toEqual(listed.sort());
+    expect(
+      blocks.filter(({ info }) => info.startsWith('sh') && !['sh', 'sh no-run'].includes(info)).map(named),
+    ).toEqual([]);
+  });
+
+  test('that run start nothing that installs, deploys or goes on', () => {
+    const starts = new RegExp(`(?:^|[;&|(]|\\bcommand)\\s*(?:${REFUSED.join('|')})\\s`, 'm');
+    expect(starts.test('npm ci')).toBe(true);
+    expect(commands.filter(({ text }) => starts.test(text)).map(named)).toEqual([]);
+  });
+
+  test('use the variables that the README explains, under the same names', () => {
+    const foreign = /\$\{?(URL|KEY|WORKSPACE|API|TOKEN|AGENT|SCHEDULE|BASE_URL|base|url|key|workspace|org)\b/;
+    expect(commands.filter(({ text }) => foreign.test(text)).map(named)).toEqual([]);
+  });
+});
+
+describe.skipIf(!canRun)('the commands of (skipped without curl, python3 and bash)', { timeout: TIMEOUT_MS }, () => {
+  let target: LocalTarget;
+  let receiver: Receiver;
+  let variables: Record<string, string>;
+  beforeAll(async () => {
+    target = await startLocalTarget({ PLATFORM_WORKSPACE: 'main' });
+    receiver = await startReceiver();
+    await publishWorld(target);
+    const { id } = await clientOf(target).getOrg({});
+    variables = {
+      PLATFORM_API_KEY: target.key,
+      PLATFORM_API_URL: target.url,
+      PLATFORM_GATEWAY_URL: target.url,
+      PLATFORM_SERVICE_KEY: await reportKey(target),
+      PYTHONPATH: join(ROOT, 'sdk/python'),
+      api: target.url,
+      auth: `Authorization: Bearer ${target.key}`,
+      ws: id,
+    };
+  });
+  afterAll(async () => {
+    await target?.close();
+    await receiver?.close();
+  });
+
+  const pages = COMMAND_PAGES.filter((page) => commands.some((block) => block.page === page));
+  test.concurrent.each(pages)('%s succeed in its order, and answer what it shows', async (page) => {
+    const own = blocksOf(page);
+    const answers = await run(own.filter(({ info }) => info === 'sh'));
+    for (const [index, block] of own.entries()) {
+      const before = own[index - 1];
+      if (block.info !== 'json' || before?.info !== 'sh' || before.line + lengthOf(before) + 3 < block.line) continue;
+      expect(membersOf(JSON.parse(answers.get(before.line)!)), named(block)).toEqual(
+        expect.arrayContaining(membersOf(JSON.parse(block.text))),
+      );
+    }
+  });
+
+  test.concurrent.each(CODE_PAGES)('%s has code that runs', async (page) => {
+    const codes = blocksOf(page).filter(({ info }) => info === 'python' || info === 'js');
+    expect(codes.length).toBeGreaterThan(0);
+    await inFolder(async (cwd) => {
+      for (const { info, text } of codes) {
+        const [program, file] = info === 'python' ? ['python3', 'main.py'] : ['node', 'main.mjs'];
+        writeFileSync(join(cwd, file!), text);
+        await execute(program!, [file!], { cwd, env: environment(), timeout: TIMEOUT_MS - 5000 });
+      }
+    });
+  });
+
+  const environment = () => ({ PATH: `${dirname(process.execPath)}:${process.env.PATH}`, ...variables });
+
+  /** A folder for commands, with the files that pages name. */
+  async function inFolder<T>(use: (folder: string) => Promise<T>): Promise<T> {
+    const folder = mkdtempSync(join(tmpdir(), 'platform-docs-'));
+    try {
+      symlinkSync(join(ROOT, 'examples'), join(folder, 'examples'));
+      mkdirSync(join(folder, 'node_modules'));
+      symlinkSync(join(ROOT, 'sdk/js'), join(folder, 'node_modules/agent-platform-sdk'));
+      writeFileSync(join(folder, 'scan.pdf'), '%PDF-1.7\n');
+      return await use(folder);
+    } finally {
+      rmSync(folder, { recursive: true });
+    }
+  }
+
+  /** Runs blocks in one shell, in a folder of their own. Returns what each printed, by its line. */
+  async function run(script: readonly Block[]): Promise<Map<number, string>> {
+    const text = script.flatMap(({ line, text: block }) => [`printf '\\n${MARK} ${line}\\n'`, here(block)]);
+    const lines = [...PRELUDE, ...text].join('\n');
+    const stdout = await inFolder((cwd) =>
+      execute('bash', ['--norc', '--noprofile', '-c', lines], { cwd, env: environment(), timeout: TIMEOUT_MS - 5000 }),
+    );
+    const parts = stdout.split(new RegExp(`\\n${MARK} (\\d+)\\n`)).slice(1);
+    return new Map(
+      parts.flatMap((part, index) => (index % 2 === 0 ? [[Number(part), parts[index + 1]!.trim()] as const] : [])),
+    );
+  }
+
+  /** The addresses of the pages are those of the platform under test and of a receiver on this machine. */
+  const here = (text: string): string =>
+    text.replaceAll('http://127.0.0.1:4280', target.url).replaceAll('https://hooks.example.com', receiver.url);
+});
+
+const lengthOf = ({ text }: Block): number => text.split('\n').length;
+
+async function execute(file: string, args: string[], options: ExecFileOptions): Promise<string> {
+  try {
+    const { stdout } = await promisify(execFile)(file, args, { ...options, encoding: 'utf8' });
+    return stdout;
+  } catch (error) {
+    const { stdout, stderr } = error as { stdout?: string; stderr?: string };
+    throw new Error(`${file} failed: ${(error as Error).message.slice(0, 200)}\n${stdout}\n${stderr}`);
+  }
+}
+
+/** The paths of an answer's members, such as `error.code`; `...` in an example stands for further ones. */
+function membersOf(value: unknown, path = ''): string[] {
+  if (typeof value !== 'object' || value === null) return [];
+  if (Array.isArray(value)) return value.flatMap((element) => membersOf(element, `${path}[]`));
+  return Object.entries(value).flatMap(([name, member]) =>
+    name === '...' ? [] : [`${path}.${name}`, ...membersOf(member, `${path}.${name}`)],
+  );
+}

@@ -1,0 +1,57 @@
+import { globSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+
+export const ROOT = join(import.meta.dirname, '../..');
+
+/** The pages whose commands a test runs: a reader types them. */
+export const COMMAND_PAGES = ['README.md', 'examples/README.md', ...globSync('docs/*.md', { cwd: ROOT }).sort()];
+
+/** A fenced block of a page. */
+export interface Block {
+  readonly page: string;
+  /** Of its opening fence, from 1. */
+  readonly line: number;
+  /** What stands behind the fence: `sh`, `sh no-run`, `json` and the like. */
+  readonly info: string;
+  readonly text: string;
+}
+
+/** The fenced blocks of a page, in its order; those in lists without their indentation. */
+export function blocksOf(page: string): Block[] {
+  const blocks: Block[] = [];
+  let open: { indent: number; line: number; info: string; lines: string[] } | undefined;
+  for (const [index, line] of readFileSync(join(ROOT, page), 'utf8').split('\n').entries()) {
+    const fence = /^( *)```(.*)$/.exec(line);
+    if (fence === null) open?.lines.push(line.slice(open.indent));
+    else if (open === undefined)
+      open = { indent: fence[1]!.length, line: index + 1, info: fence[2]!.trim(), lines: [] };
+    else {
+      blocks.push({ page, line: open.line, info: open.info, text: `${open.lines.join('\n')}\n` });
+      open = undefined;
+    }
+  }
+  return blocks;
+}
+
+/** The commands that no test runs: where they begin, and why. */
+export const NOT_RUN: readonly { readonly page: string; readonly begins: string; readonly reason: string }[] = [
+  { page: 'README.md', begins: 'npm ci && npm run demo', reason: 'installs the packages that this test runs with' },
+  { page: 'README.md', begins: 'npm ci && npm test', reason: 'runs this test' },
+  { page: 'README.md', begins: 'npm start', reason: 'goes on for ever; the commands below it run on such a platform' },
+  { page: 'docs/keys.md', begins: 'npm start -- --new-key', reason: 'needs a platform that is stopped' },
+  { page: 'docs/aws.md', begins: 'npm ci', reason: 'deploys to an AWS account' },
+  { page: 'docs/aws.md', begins: 'npm run e2e', reason: 'needs a deployed platform' },
+  { page: 'docs/aws.md', begins: 'm=http://127.0.0.1:4990', reason: 'runs the whole end-to-end suite' },
+  { page: 'docs/deploy.md', begins: 'npx cdk bootstrap', reason: 'changes an AWS account' },
+  { page: 'docs/limits.md', begins: 'npm start -- --set-plan', reason: 'needs a platform that is stopped' },
+  { page: 'docs/limits.md', begins: 'npm run aws:workspace', reason: 'needs an AWS account' },
+  { page: 'docs/limits.md', begins: 'npm start -- --grant-credits', reason: 'needs a platform that is stopped' },
+  { page: 'docs/models.md', begins: 'curl -fsSo api.json', reason: 'downloads a table of all models, and goes on' },
+  {
+    page: 'docs/models.md',
+    begins: 'curl -s -X PUT $api/workspaces/$ws/secrets',
+    reason: 'sends later requests to a gateway that is not there',
+  },
+  { page: 'docs/models.md', begins: 'export PLATFORM_TRANSPORTS=', reason: 'needs an AWS account' },
+  { page: 'docs/sandbox.md', begins: 'npm run build:runner', reason: 'needs a Docker engine' },
+];

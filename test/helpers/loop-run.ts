@@ -1,0 +1,48 @@
+import { fillCommand } from '#core/agents/manifest/fill-command.ts';
+import { validateAgainst } from '#core/agents/manifest/schema-validation.ts';
+import { placesIn } from '#core/agents/manifest/tool-command.ts';
+import type { AgentVersion } from '#core/agents/version.ts';
+import type { Clock } from '#core/ports/clock.ts';
+import type { EngineRun } from '#core/running/engines/engine.ts';
+import type { ProgressEvent } from '#core/running/engines/progress.ts';
+import { SecretMask } from '#core/runs/masking.ts';
+import { Trace } from '#core/runs/trace.ts';
+
+interface LoopRunOptions {
+  readonly clock: Clock;
+  readonly maxTurns: number;
+  readonly change: Pick<EngineRun, 'models'> & Partial<EngineRun>;
+}
+
+/** A run of a loop with the platform's own tools, as the engine gets it, and the progress that it tells. */
+export function loopRun({ clock, maxTurns, change }: LoopRunOptions): { run: EngineRun; events: ProgressEvent[] } {
+  const events: ProgressEvent[] = [];
+  const definition = {
+    prompt: 'Do it.',
+    output_schema: null,
+    supported_providers: ['any'],
+    custom_tools: [],
+    manifest: null,
+    loop: { max_turns: maxTurns },
+  };
+  const run: EngineRun = {
+    runId: 'r',
+    workspaceId: 'w',
+    validate: async (schema, value) => validateAgainst(schema, value),
+    fillCommand: async (command, values) => fillCommand(command, placesIn(command), values),
+    agent: { definition } as unknown as AgentVersion,
+    input: { document: { question: 'why?' }, uploads: [], isMultipart: false },
+    skills: [],
+    isStrict: false,
+    files: [],
+    env: {},
+    mask: new SecretMask({}),
+    deadline: clock.now() + 240_000,
+    signal: new AbortController().signal,
+    emit: (event) => events.push(event),
+    isWatched: true,
+    trace: new Trace(clock),
+    ...change,
+  };
+  return { run, events };
+}

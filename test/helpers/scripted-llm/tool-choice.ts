@@ -1,0 +1,63 @@
+import models from '#core/models/models.json' with { type: 'json' };
+import type { ModelFacts } from '#core/ports/model-table.ts';
+
+/** What a request says about which tools its model may call. */
+export interface ToolChoice {
+  /** The one tool that the model has to call. */
+  readonly forced?: string;
+  /** Why the provider would refuse it. */
+  readonly problem?: string;
+}
+
+/** The choice in Anthropic's form, to which the other wire formats bring theirs. */
+export function toolChoiceOf(
+  model: string,
+  declared: readonly string[],
+  choice: { readonly type: string; readonly name?: string } | undefined,
+): ToolChoice {
+  if (choice?.type !== 'tool' && choice?.type !== 'any') return {};
+  if (refusesForcing(model)) return { problem: `tool_choice: forced tool use is not supported by ${model}.` };
+  if (choice.type === 'any') return {};
+  const forced = choice.name!;
+  if (!declared.includes(forced)) return { problem: `tool_choice: there is no tool ${forced} in the request.` };
+  return { forced };
+}
+
+/** As the platform's table has it, and every model with `-unforced` in its name. */
+function refusesForcing(model: string): boolean {
+  const known = models as Record<string, ModelFacts>;
+  return model.includes('-unforced') || known[model]?.forced_tools === false;
+}
+
+/** Models of Anthropic that take system messages, and changes of tools in them, inside a conversation. */
+const TAKES_SYSTEM = /^claude-(fable-5|opus-5|opus-4-8|sonnet-5-5|haiku-5-5)/;
+const TOOL_CHANGES = 'mid-conversation-tool-changes-2026-07-01';
+
+interface Message {
+  readonly role: string;
+  readonly content: string | readonly { readonly type: string; readonly tool?: { readonly name: string } }[];
+}
+
+/**
+ * Why Anthropic would refuse the system messages inside a conversation
+ * (https://platform.claude.com/docs/en/build-with-claude/mid-conversation-system-messages).
+ */
+export function systemProblem(
+  messages: readonly Message[],
+  { model, declared, betas }: { readonly model: string; readonly declared: readonly string[]; readonly betas: string },
+): string | undefined {
+  for (const [index, { role, content }] of messages.entries()) {
+    if (role !== 'system') continue;
+    const at = `messages.${index}`;
+    if (!TAKES_SYSTEM.test(model)) return `${at}: role 'system' is not supported by ${model}.`;
+    if (messages[index - 1]?.role !== 'user') return `${at}: a system message must follow a user message.`;
+    const next = messages[index + 1]?.role;
+    if (next !== undefined && next !== 'assistant') return `${at}: a system message must precede an assistant message.`;
+    for (const { type, tool } of typeof content === 'string' ? [] : content) {
+      if (type !== 'tool_removal') continue;
+      if (!betas.includes(TOOL_CHANGES)) return `${at}: tool_removal needs the anthropic-beta header ${TOOL_CHANGES}.`;
+      if (!declared.includes(tool!.name)) return `${at}: there is no tool ${tool!.name} in the request.`;
+    }
+  }
+  return undefined;
+}

@@ -1,0 +1,120 @@
+import { TEST_ACCOUNT, TEST_REGION } from '#test/helpers/aws-account.ts';
+import type { Assembly } from './assembly.ts';
+import type { Ask } from './iam.ts';
+
+// biome-ignore lint/suspicious/noExplicitAny: the input of any action.
+type Input = any;
+
+const regional = (service: string, rest: string): string => `arn:aws:${service}:${TEST_REGION}:${TEST_ACCOUNT}:${rest}`;
+const hasTags = ({ tags, Tags }: Input): boolean => Object.keys(tags ?? Tags ?? {}).length > 0;
+
+/** Giving a role to a service is a right of its own. */
+export const passing = (roleArn: string | undefined, service: string): Ask[] =>
+  roleArn === undefined
+    ? []
+    : [{ action: 'iam:PassRole', resource: roleArn, context: { 'iam:PassedToService': [service] } }];
+
+/** What is tagged as it is created needs the right to tag, which may hold for this creation only. */
+const tagging = (action: string, resource: string, createAction: string): Ask => ({
+  action,
+  resource,
+  context: { [`${action.split(':')[0]}:CreateAction`]: [createAction] },
+});
+
+const withKey = (key: string | undefined, actions: readonly string[]): Ask[] =>
+  key === undefined ? [] : actions.map((action) => ({ action: `kms:${action}`, resource: fullKey(key) }));
+const fullKey = (key: string): string => (key.startsWith('arn:') ? key : regional('kms', `key/${key}`));
+
+/**
+ * Rights that AWS demands beside that of the request itself, by what the request contains: the column "Dependent actions"
+ * of the Service Authorization Reference, and the pages on tags and on encryption of each service. Who lacks one of them is
+ * refused. An action that the platform begins to use, with tags, roles or keys, gets a row here.
+ *
+ * @param resource of the request itself
+ */
+const DEPENDENT: Readonly<Record<string, (input: Input, resource: string) => Ask[]>> = {
+  'ecs:RunTask': (input) => [
+    ...(hasTags(input) || input.enableECSManagedTags ? [taggingOfTask(input)] : []),
+    ...passing(input.overrides?.taskRoleArn, 'ecs-tasks.amazonaws.com'),
+    ...passing(input.overrides?.executionRoleArn, 'ecs-tasks.amazonaws.com'),
+  ],
+  'ecs:CreateService': (input, resource) => [
+    ...(hasTags(input) ? [tagging('ecs:TagResource', resource, 'CreateService')] : []),
+    ...passing(input.role, 'ecs.amazonaws.com'),
+  ],
+  'scheduler:CreateScheduleGroup': (input, resource) =>
+    hasTags(input) ? [{ action: 'scheduler:TagResource', resource }] : [],
+  'scheduler:CreateSchedule': scheduleNeeds,
+  'scheduler:UpdateSchedule': scheduleNeeds,
+  'secretsmanager:CreateSecret': (input, resource) => [
+    ...(hasTags(input) ? [{ action: 'secretsmanager:TagResource', resource }] : []),
+    ...withKey(input.KmsKeyId, ['GenerateDataKey', 'Decrypt']),
+  ],
+  's3:PutObject': ({ headers }, resource) => [
+    ...(headers['x-amz-tagging'] ? [{ action: 's3:PutObjectTagging', resource }] : []),
+    ...(headers['x-amz-acl'] ? [{ action: 's3:PutObjectAcl', resource }] : []),
+    ...withKey(headers['x-amz-server-side-encryption-aws-kms-key-id'], ['GenerateDataKey', 'Decrypt']),
+  ],
+  'sqs:CreateQueue': (input, resource) => (hasTags(input) ? [{ action: 'sqs:TagQueue', resource }] : []),
+  'lambda:RunMicrovm': ({ executionRoleArn, tags }, resource) => [
+    ...(hasTags({ tags }) ? [{ action: 'lambda:TagResource', resource }] : []),
+    ...passing(executionRoleArn, 'lambda.amazonaws.com'),
+  ],
+};
+
+/** The names of tasks are not known before they run. */
+function taggingOfTask({ cluster = 'default' }: Input): Ask {
+  const task = regional('ecs', `task/${cluster.split('/').at(-1)}/*`);
+  return tagging('ecs:TagResource', task, 'RunTask');
+}
+
+function scheduleNeeds({ Target, KmsKeyArn }: Input): Ask[] {
+  return [
+    ...passing(Target?.RoleArn, 'scheduler.amazonaws.com'),
+    ...withKey(KmsKeyArn, ['DescribeKey', 'GenerateDataKey', 'Decrypt']),
+  ];
+}
+
+/** Actions that read and that write what a customer's key encrypts, by service. */
+const ENCRYPTED_ACTIONS: readonly (readonly [RegExp, readonly string[]])[] = [
+  [/^dynamodb:/, ['Decrypt']],
+  [/^s3:(GetObject|AbortMultipartUpload)$/, ['Decrypt']],
+  [/^s3:PutObject$/, ['GenerateDataKey', 'Decrypt']],
+  [/^sqs:SendMessage$/, ['GenerateDataKey', 'Decrypt']],
+  [/^sqs:ReceiveMessage$/, ['Decrypt']],
+  [/^secretsmanager:GetSecretValue$/, ['Decrypt']],
+  [/^secretsmanager:PutSecretValue$/, ['GenerateDataKey', 'Decrypt']],
+];
+
+/** The request's own rights, and those that depend on what it contains. */
+export const withDependent = (asks: readonly Ask[], input: Input): Ask[] =>
+  asks.flatMap((ask) => [ask, ...(DEPENDENT[ask.action]?.(input, ask.resource) ?? [])]);
+
+/** ARN of a table, bucket, queue or secret -> the customer's key that encrypts it. */
+export type KeysOfResources = ReadonlyMap<string, string>;
+
+/** The rights, and those on the keys of what they are about. */
+export const withKeys = (asks: readonly Ask[], keys: KeysOfResources): Ask[] =>
+  asks.flatMap((ask) => {
+    const encrypted = ask.resource.replace(/(^arn:aws:s3:::[^/]+)\/.*/, '$1').replace(/\/index\/.*/, '');
+    const [, actions = []] = ENCRYPTED_ACTIONS.find(([pattern]) => pattern.test(ask.action)) ?? [];
+    return [ask, ...withKey(keys.get(encrypted), actions)];
+  });
+
+/** The customer's keys of an assembly. Keys that AWS owns or manages need no rights. */
+export function keysOf(assembly: Assembly): KeysOfResources {
+  const keyOf: Readonly<Record<string, (properties: Input) => string | undefined>> = {
+    'AWS::DynamoDB::GlobalTable': ({ Replicas }) => Replicas?.[0]?.SSESpecification?.KMSMasterKeyId,
+    'AWS::DynamoDB::Table': ({ SSESpecification }) => SSESpecification?.KMSMasterKeyId,
+    'AWS::S3::Bucket': ({ BucketEncryption }) =>
+      BucketEncryption?.ServerSideEncryptionConfiguration?.[0]?.ServerSideEncryptionByDefault?.KMSMasterKeyID,
+    'AWS::SQS::Queue': ({ KmsMasterKeyId }) => KmsMasterKeyId,
+    'AWS::SecretsManager::Secret': ({ KmsKeyId }) => KmsKeyId,
+  };
+  const keys = new Map<string, string>();
+  for (const { type, arn, properties } of assembly.resources) {
+    const key = keyOf[type]?.(properties);
+    if (key !== undefined && !key.includes('alias/aws/')) keys.set(arn, key);
+  }
+  return keys;
+}

@@ -1,0 +1,137 @@
+import { execFile, spawnSync } from 'node:child_process';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { routes } from '#core/api/routes.ts';
+import { pathParameters, type Route } from '#core/http/route.ts';
+import { type LocalTarget, startLocalTarget } from '#test/helpers/platform.ts';
+import { keepInMemory } from '#test/helpers/services.ts';
+import { type ApiTools, fetchApiTools } from '../../scripts/fetch-test-tools.ts';
+import { makeThing, newTenant, type Tenant } from './things.ts';
+
+/** The OpenAPI document as its users read it: generators of clients, and a generator of requests. */
+const rows = routes as readonly Route[];
+const run = promisify(execFile);
+
+let tools: ApiTools;
+let target: LocalTarget;
+let home: Tenant;
+let folder: string;
+
+beforeAll(async () => {
+  tools = fetchApiTools();
+  folder = mkdtempSync(join(tmpdir(), 'platform-document-'));
+  target = await startLocalTarget({ PLATFORM_SANDBOX_PRESTART: '0' });
+  keepInMemory(target);
+  home = await newTenant(target, 'home', 'mark');
+}, 300_000);
+afterAll(async () => {
+  await target?.close();
+  rmSync(folder, { recursive: true, force: true });
+});
+
+/** What a program printed. If it fails, the error tells it. */
+const succeed = async (program: string, args: readonly string[]): Promise<string> => {
+  const { stdout, stderr } = await run(program, args, { cwd: folder, maxBuffer: 1 << 26 }).catch((error) => {
+    throw new Error(`${error.message}\n${error.stdout}`);
+  });
+  return stdout + stderr;
+};
+
+test('a Python client is generated from every operation, and works', { timeout: 120_000 }, async () => {
+  const config = join(folder, 'config.json');
+  writeFileSync(
+    config,
+    // It knows bytes under this one name.
+    JSON.stringify({ content_type_overrides: { 'application/zip': 'application/octet-stream' }, post_hooks: [] }),
+  );
+  const options = ['--meta', 'none', '--fail-on-warning', '--config', config, '--output-path', join(folder, 'client')];
+  await succeed(tools.python, [
+    ...['-m', 'openapi_python_client', 'generate', '--url', `${target.url}/openapi.json`],
+    ...options,
+  ]);
+  const program = `
+from client import AuthenticatedClient
+from client.api.tasks import create_task, list_tasks
+from client.models import CreateTaskBody
+client = AuthenticatedClient(base_url="${target.url}", token="${home.user.key}", raise_on_unexpected_status=True)
+create_task.sync(client=client, body=CreateTaskBody(title="from Python"))
+print([task.title for task in list_tasks.sync(client=client).tasks])
+`;
+  expect(await succeed(tools.python, ['-c', program])).toContain("'from Python'");
+});
+
+test('TypeScript types are generated that a strict compiler accepts', { timeout: 120_000 }, async () => {
+  const types = join(folder, 'api.ts');
+  await succeed(tools.openapiTypescript, [`${target.url}/openapi.json`, '--output', types]);
+  const use = join(folder, 'use.ts');
+  writeFileSync(
+    use,
+    `import type { operations } from './api.ts';
+     type Task = operations['getTask']['responses'][200]['content']['application/json'];
+     export const title = (task: Task): string => task.title;
+     // @ts-expect-error: a task has no such member
+     export const wrong = (task: Task): string => task.nothing;`,
+  );
+  const compiler = join(import.meta.dirname, '../../node_modules/.bin/tsc');
+  const { status, stdout } = spawnSync(
+    process.execPath,
+    [compiler, '--noEmit', '--strict', '--allowImportingTsExtensions', '--ignoreConfig', use],
+    { encoding: 'utf8' },
+  );
+  expect([status, stdout]).toEqual([0, '']);
+});
+
+/** Operations with rules that JSON Schema cannot tell: requests that fit the schema may be refused. */
+const FURTHER_RULES: Readonly<Record<string, string>> = {
+  listDocuments: 'a cursor comes from the page before',
+  callAgent: 'uploads that exist; the input schema of the agent',
+  createAgent: 'manifests: docs/manifest.md',
+  updateAgent: 'manifests: docs/manifest.md',
+  forkAgent: 'only public agents can be forked',
+  uploadBundle: 'the file is a zip with an entrypoint',
+  updateOrg: 'names of time zones',
+  deployService: 'references to agents, names of variables and secrets, numbers of the plan',
+  updateService: 'names of variables and secrets, numbers of the plan, addresses for alerts',
+  createSchedule: 'names of time zones, cron expressions, references to agents',
+  updateSchedule: 'names of time zones, cron expressions, providers of the agent',
+  inviteMember: 'nobody is invited twice',
+  createInvite: 'nobody is invited twice',
+};
+
+/** Settings of Schemathesis: the things that paths name exist. */
+async function settingsOf(row: Route): Promise<string> {
+  const made: Record<string, string> = {};
+  for (const name of pathParameters(row.path)) made[name] = await makeThing(name, target, home, row, made);
+  const given = Object.entries(made).map(([name, value]) => [`path.${name}`, value]);
+  // A deadline in the past is answered 504.
+  if (row.operationId === 'callAgent') given.push(['header.x-platform-deadline-ms', '4102444800000']);
+  return [
+    '[[operations]]',
+    `include-operation-id = "${row.operationId}"`,
+    `parameters = { ${given.map(([name, value]) => `"${name}" = "${value}"`).join(', ')} }`,
+    ...(row.operationId in FURTHER_RULES ? ['checks.positive_data_acceptance.enabled = false'] : []),
+  ].join('\n');
+}
+
+test('operations with further rules exist', () => {
+  expect(rows.map(({ operationId }) => operationId)).toEqual(expect.arrayContaining(Object.keys(FURTHER_RULES)));
+});
+
+test('requests that the document allows are served, and answers are as it says', { timeout: 240_000 }, async () => {
+  const config = join(folder, 'schemathesis.toml');
+  const settings: string[] = [];
+  for (const row of rows) settings.push(await settingsOf(row));
+  writeFileSync(config, settings.join('\n\n'));
+  const output = await succeed(tools.python, [
+    ...['-m', 'schemathesis.cli', '--config-file', config, 'run', `${target.url}/openapi.json`],
+    ...['-H', `Authorization: Bearer ${home.user.key}`, '-H', `X-Workspace-Id: ${home.user.workspaceId}`],
+    // Unknown parameters, repeated ones and unusual e-mail addresses are accepted.
+    ...['--exclude-checks', 'negative_data_rejection', '--phases', 'examples,coverage,fuzzing'],
+    ...['--max-examples', '5', '--continue-on-failure', '--no-color', '--seed', '1'],
+  ]);
+  const tested = Number(/Tested: (\d+)/.exec(output)?.[1]);
+  expect(tested).toBe(rows.length);
+});

@@ -1,0 +1,142 @@
+import { expect } from 'vitest';
+import { routes } from '#core/api/routes.ts';
+import type { Route } from '#core/http/route.ts';
+import { clientOf, type LocalTarget, publishCode, request } from '#test/helpers/platform.ts';
+import type { TestUser } from '#test/helpers/users.ts';
+import { jsonBody } from './rows.ts';
+
+const rows = routes as readonly Route[];
+
+/** A workspace with its owner. Its things show the mark. */
+export interface Tenant {
+  readonly user: TestUser;
+  readonly mark: string;
+  readonly runId: string;
+}
+
+/** A workspace with a thing of every kind that shows `mark`. */
+export async function newTenant(target: LocalTarget, slug: string, mark: string): Promise<Tenant> {
+  const user = await target.addUser(slug);
+  const client = clientOf(target, user.key);
+  const workspace_id = user.workspaceId;
+  await client.putSecret({ params: { workspace_id }, body: { name: 'ANTHROPIC_API_KEY', value: 'sk-ant-test' } });
+  const prompt = { type: 'prompt', description: mark, prompt: mark, supported_providers: ['anthropic'] };
+  await client.createAgent({ body: { name: 'secretive', ...prompt } });
+  const answer = await request(target, 'POST', `/${slug}/secretive/v1/run`, { key: user.key, json: { mark } });
+  expect(answer.status, JSON.stringify(answer.body)).toBe(200);
+  const runtime = { command: 'node index.js' };
+  await publishCode(client, 'hosted', { 'index.js': '' }, { description: mark, runtime, run_mode: 'always_on' });
+  await client.deployService({ params: { workspace_id }, body: { agent: 'hosted', service_name: mark } });
+  await client.createTask({ body: { title: mark, project: mark, due_date: '2020-01-01' } });
+  await client.sendMessage({ body: { title: mark, body: mark, agent_name: mark } });
+  await client.putDocument({ params: { namespace: mark, key: mark }, body: { mark } });
+  await client.inviteMember({ params: { workspace_id }, body: { email: `${mark}@example.com` } });
+  await client.createSchedule({
+    params: { workspace_id },
+    body: { agent: 'secretive', cron_expression: '0 0 1 1 *', input_data: { mark } },
+  });
+  await request(target, 'PATCH', '/org', { key: user.key, json: { name: mark } });
+  return { user, mark, runId: answer.headers.get('x-run-id')! };
+}
+
+type Maker = (target: LocalTarget, tenant: Tenant, row: Route, made: Record<string, string>) => Promise<string>;
+/** Parameter -> makes a thing of the tenant, and returns the value that names it. A new one each time, because some rows delete it. */
+const MAKERS: Record<string, Maker> = {
+  workspace_id: async (_, { user }) => user.workspaceId,
+  async id(target, { user, mark }, row) {
+    // Here `id` is the org.
+    if (row.path.startsWith('/agents/{id}/{agent}')) return user.slug;
+    const client = clientOf(target, user.key);
+    if (row.path.startsWith('/api-keys')) return (await client.createApiKey({ body: { name: mark } })).id;
+    const body = { name: `a-${unique()}`, type: 'prompt', description: mark, prompt: mark };
+    return (await client.createAgent({ body })).agent.id;
+  },
+  async key_id(target, { user }, _, { id }) {
+    const client = clientOf(target, user.key);
+    await client.createServiceKey({ params: { id: id! } });
+    return (await client.listServiceKeys({ params: { id: id! } })).keys[0]!.id;
+  },
+  async user_id(target, { user }) {
+    const member = await target.addUser(`member-${unique()}`);
+    await target.addMember(member, user.workspaceId);
+    return member.userId;
+  },
+  async invite_id(target, { user }) {
+    const params = { workspace_id: user.workspaceId };
+    const body = { email: `${unique()}@example.com` };
+    return (await clientOf(target, user.key).inviteMember({ params, body })).invite.id;
+  },
+  async token(target, { user }) {
+    const params = { workspace_id: user.workspaceId };
+    const body = { email: `${unique()}@example.com` };
+    return (await clientOf(target, user.key).inviteMember({ params, body })).invite.invite_url.split('/').at(-1)!;
+  },
+  async name(target, { user, mark }) {
+    const name = `S_${unique().toUpperCase()}`;
+    const params = { workspace_id: user.workspaceId };
+    await clientOf(target, user.key).putSecret({ params, body: { name, value: mark, description: mark } });
+    return name;
+  },
+  async namespace(target, { user, mark }) {
+    const namespace = `n-${unique()}`;
+    await clientOf(target, user.key).putDocument({ params: { namespace, key: 'note' }, body: { mark } });
+    return namespace;
+  },
+  key: async () => 'note',
+  async schedule_id(target, { user, mark }) {
+    const json = { agent: 'secretive', webhook: true, input_data: { mark } };
+    const answer = await request(target, 'POST', `/workspaces/${user.workspaceId}/schedules`, { key: user.key, json });
+    const { id, webhook_url } = answer.body.schedule;
+    webhookSecrets.set(id, webhook_url.split('/').at(-1));
+    return id;
+  },
+  async service_id(target, { user, mark }) {
+    const json = { agent: 'hosted', env: { MARK: mark } };
+    const answer = await request(target, 'POST', `/workspaces/${user.workspaceId}/services`, { key: user.key, json });
+    return answer.body.service.id;
+  },
+  secret: async (_, __, ___, { schedule_id }) => webhookSecrets.get(schedule_id!)!,
+  async org(target, { user, mark }, { path }, { workspace_id }) {
+    if (!path.includes('/grants/')) return user.slug;
+    const author = await target.addUser(`author-${unique()}`);
+    const body = { name: 'secretive', type: 'prompt', description: 'x', prompt: 'x', is_public: true };
+    await clientOf(target, author.key).createAgent({ body });
+    const params = { workspace_id: workspace_id!, org: author.slug, agent: 'secretive' };
+    const grant = { version: 'all', secrets: [mark.toUpperCase().replaceAll(/\W/g, '_')] };
+    await clientOf(target, user.key).putGrant({ params, body: grant });
+    return author.slug;
+  },
+  agent: async () => 'secretive',
+  version: async () => 'v1',
+  endpoint: async () => 'run',
+  run_id: async (_, { runId }) => runId,
+  trace_id: async (_, { runId }) => runId,
+};
+
+/** Maker of every other parameter: the POST row of its collection, which must answer the `id`. */
+async function makeByPost(
+  name: string,
+  target: LocalTarget,
+  { user, mark }: Tenant,
+  { path }: Route,
+  made: Record<string, string>,
+): Promise<string> {
+  const collection = path.slice(0, path.indexOf(`/{${name}}`));
+  const row = rows.find((each) => each.method === 'POST' && each.path === collection);
+  if (row === undefined) throw new Error(`{${name}} of ${path} has no maker: add one to MAKERS`);
+  const json = jsonBody(row, mark);
+  const answer = await request(target, 'POST', fill(collection, made), { key: user.key, json });
+  expect(answer.body.id, JSON.stringify(answer.body)).toEqual(expect.any(String));
+  return answer.body.id;
+}
+
+/** Makes the thing that `{name}` in the row's path stands for, and returns the value that names it. */
+export const makeThing = (name: string, ...rest: Parameters<Maker>): Promise<string> =>
+  MAKERS[name]?.(...rest) ?? makeByPost(name, ...rest);
+
+/** The address of a row. */
+export const fill = (path: string, params: Record<string, string>): string =>
+  path.replaceAll(/\{(\w+)\}/g, (_, name: string) => encodeURIComponent(params[name]!));
+
+const webhookSecrets = new Map<string, string>();
+export const unique = (): string => crypto.randomUUID().replaceAll('-', '').slice(0, 12);

@@ -1,0 +1,194 @@
+import { readFileSync } from 'node:fs';
+import { describe, expect, test } from 'vitest';
+import { defineStage } from '#lib/config.ts';
+import { createdBefore } from '#test/helpers/creation-order.ts';
+import { type Resource, rendered, type Synthesis, synthesise, type Template } from '#test/helpers/templates.ts';
+import { type Assembly, type Deployed, readAssembly } from '#test/rehearsal/assembly.ts';
+import { stage as dev } from '../../stages/dev.ts';
+import { everythingAsked } from './everything-asked.ts';
+
+/** What an account would refuse, by rules that no service checks before a deployment. */
+const stages: Record<string, Synthesis> = {
+  'a stage to try things in': synthesise(dev),
+  'a stage with all that it may ask for': synthesise(everythingAsked),
+  'a stage with MicroVMs': synthesise(
+    defineStage({ ...dev, name: 'vms', sandbox: { kind: 'microvm' }, setsLoggingRole: false }),
+  ),
+};
+
+type Named = readonly [id: string, resource: Resource, template: Template];
+const allOf = ({ stacks }: Synthesis): Named[] =>
+  stacks.flatMap(({ template }) =>
+    Object.entries(template.Resources).map(([id, each]) => [id, each, template] as const),
+  );
+
+/** Names that a resource has of its own, in the template's notation: `RoleName` of a role, `Name`, also one level down. */
+function namesOf({ Type, Properties = {} }: Resource): unknown[] {
+  const own = `${Type.split('::').at(-1)}Name`;
+  const isName = (key: string) => ['Name', own, 'TableName'].includes(key);
+  const named = (properties: object) => Object.entries(properties).filter(([key]) => isName(key));
+  const configs = Object.entries(Properties).filter(([key]) => key.endsWith('Config'));
+  return [...named(Properties), ...configs.flatMap(([, config]) => named(config as object))].map(([, name]) => name);
+}
+
+/** Services whose names are of the whole account, or of the whole world, not of a Region. */
+const ACCOUNT_WIDE = /^AWS::(Budgets|CloudFront|IAM|Route53|S3)::|^AWS::CloudWatch::Dashboard$/;
+/** Written into the role or bucket that they belong to. */
+const PART_OF_ANOTHER = /^AWS::(IAM::Policy|S3::BucketPolicy)$/;
+
+describe.each(Object.entries(stages))('%s', (_, synthesis) => {
+  test('can be deployed in a second Region of the account', () => {
+    const namesIn = (region: string) =>
+      allOf(synthesis)
+        .filter(([, { Type }]) => ACCOUNT_WIDE.test(Type) && !PART_OF_ANOTHER.test(Type))
+        .flatMap(([, resource]) => namesOf(resource))
+        .map((name) => rendered(name, region));
+    const names = namesIn('eu-west-1');
+    expect(names.length).toBeGreaterThan(0);
+    expect(namesIn('us-east-1').filter((name) => names.includes(name))).toEqual([]);
+  });
+
+  test('can be deployed again after a deployment that failed', () => {
+    // What a failed deployment leaves behind under a name of its own is in the way of the next.
+    const left = allOf(synthesis).filter(
+      ([, { DeletionPolicy = 'Delete', ...resource }]) =>
+        !['Delete', 'RetainExceptOnCreate'].includes(DeletionPolicy) && namesOf(resource).length > 0,
+    );
+    expect(left.map(([id]) => id)).toEqual([]);
+  });
+
+  test('creates last what a failed deployment could not delete', () => {
+    const isProtected = ({ Properties }: Resource) =>
+      JSON.stringify(Properties ?? {}).includes('"DeletionProtectionEnabled":true');
+    for (const [id, resource, template] of allOf(synthesis)) {
+      if (!isProtected(resource)) continue;
+      const others = Object.keys(template.Resources).filter(
+        (other) => other !== id && template.Resources[other]!.Type !== 'AWS::CDK::Metadata',
+      );
+      expect([...createdBefore(template, id)].sort()).toEqual(others.sort());
+    }
+  });
+});
+
+/** What must exist before a resource is created although the resource itself need not say so, and why. */
+const NEEDS: Readonly<Record<string, (resource: Deployed, assembly: Assembly) => Deployed[]>> = {
+  // WAF looks the stage up by its ARN.
+  'AWS::WAFv2::WebACLAssociation': ({ properties }, { of }) =>
+    of('AWS::ApiGateway::Stage').filter(({ properties: { RestApiId, StageName } }) =>
+      properties.ResourceArn.endsWith(`/restapis/${RestApiId}/stages/${StageName}`),
+    ),
+  // A deployment is a snapshot: what is not there is not deployed.
+  'AWS::ApiGateway::Deployment': ({ stack }, { of }) =>
+    [...of('AWS::ApiGateway::Method'), ...of('AWS::ApiGateway::GatewayResponse')].filter(
+      (each) => each.stack === stack,
+    ),
+  'AWS::ApiGateway::BasePathMapping': (_, { of }) => of('AWS::ApiGateway::Stage'),
+  // A stage that logs is refused while the account has no role for it.
+  'AWS::ApiGateway::Stage': (_, { of }) => of('AWS::ApiGateway::Account'),
+  'AWS::EC2::Route': ({ properties }, { of }) =>
+    properties.GatewayId === undefined ? [] : of('AWS::EC2::VPCGatewayAttachment'),
+  'AWS::EC2::FlowLog': ({ properties }, assembly) => rightsOf(properties.DeliverLogsPermissionArn, assembly),
+  // Lambda attaches it to the network with its own rights.
+  'AWS::Lambda::Function': ({ properties }, assembly) =>
+    properties.VpcConfig === undefined ? [] : rightsOf(properties.Role, assembly),
+  'AWS::Lambda::EventSourceMapping': ({ properties }, assembly) => [
+    ...assembly.of('AWS::SQS::Queue').filter(({ arn }) => arn === properties.EventSourceArn),
+    ...rightsOfFunction(properties.FunctionName, assembly),
+  ],
+  'AWS::Lambda::MicrovmImage': ({ properties }, assembly) => rightsOf(properties.BuildRoleArn, assembly),
+  'AWS::Logs::MetricFilter': ({ properties }, { of }) =>
+    of('AWS::Logs::LogGroup').filter((group) => group.properties.LogGroupName === properties.LogGroupName),
+  // What signals is started by another resource.
+  'AWS::CloudFormation::WaitCondition': (_, { of }) => of('Custom::AWS'),
+};
+/** CloudFormation calls its function at once. */
+const needsOfCustomResource = ({ properties }: Deployed, assembly: Assembly): Deployed[] =>
+  rightsOfFunction(properties.ServiceToken, assembly);
+
+const rightsOf = (role: string, { of }: Assembly): Deployed[] => {
+  const found = of('AWS::IAM::Role').find(({ arn }) => arn === role)!;
+  const name = found.arn.split('/').at(-1)!;
+  return of('AWS::IAM::Policy').filter(
+    ({ stack, properties }) => stack === found.stack && properties.Roles.includes(name),
+  );
+};
+const rightsOfFunction = (name: string, assembly: Assembly): Deployed[] => {
+  const fn = assembly
+    .of('AWS::Lambda::Function')
+    .find(({ id, arn }) => [arn, id, arn.split(':').at(-1)].includes(name));
+  return rightsOf(fn!.properties.Role, assembly);
+};
+
+describe.each(Object.entries(stages))('%s is created in an order in which', (_, { folder, stacks, app }) => {
+  const assembly = readAssembly(folder, stacks);
+  const stacksBefore = (name: string): string[] => {
+    const { dependencies } = app.synth().getStackByName(name);
+    return dependencies.flatMap(({ id }) => [id, ...(stacks.some((each) => each.name === id) ? stacksBefore(id) : [])]);
+  };
+
+  test('everything exists that a resource needs', () => {
+    const missing: string[] = [];
+    let checked = 0;
+    for (const resource of assembly.resources) {
+      const needs = resource.type.startsWith('Custom::') ? needsOfCustomResource : NEEDS[resource.type];
+      if (needs === undefined) continue;
+      const { template } = stacks.find(({ name }) => name === resource.stack)!;
+      const before = createdBefore(template, resource.id);
+      const earlier = stacksBefore(resource.stack);
+      for (const needed of needs(resource, assembly)) {
+        checked++;
+        const exists = needed.stack === resource.stack ? before.has(needed.id) : earlier.includes(needed.stack);
+        if (!exists) missing.push(`${resource.type} ${resource.id} needs ${needed.type} ${needed.id}`);
+      }
+    }
+    expect(missing).toEqual([]);
+    expect(checked).toBeGreaterThan(50);
+  });
+});
+
+describe('the account', () => {
+  const { stacks, compute } = stages['a stage with all that it may ask for']!;
+  const rolesOf = (from: Synthesis['stacks']) =>
+    from.flatMap(({ template }) => Object.values(template.Resources).filter(({ Type }) => Type === 'AWS::IAM::Role'));
+
+  test('may demand a permissions boundary of every role', () => {
+    const roles = rolesOf(stacks);
+    expect(roles.length).toBeGreaterThan(20);
+    for (const { Properties } of roles) {
+      expect(rendered(Properties.PermissionsBoundary)).toBe('arn:aws:iam::111122223333:policy/AgentPlatformBoundary');
+    }
+    for (const { Properties } of rolesOf(stages['a stage to try things in']!.stacks)) {
+      expect(Properties.PermissionsBoundary).toBeUndefined();
+    }
+  });
+
+  test('may have been bootstrapped under a qualifier', () => {
+    for (const { template } of stacks) {
+      const { Parameters } = template as Template & { Parameters: Record<string, { Default: string }> };
+      expect(Parameters.BootstrapVersion!.Default).toBe('/cdk-bootstrap/agents/version');
+    }
+  });
+
+  test('may have a role already with which API Gateway writes logs', () => {
+    const { api } = stages['a stage with MicroVMs']!;
+    const types = Object.values(api.Resources).map(({ Type }) => Type);
+    expect(types).not.toContain('AWS::ApiGateway::Account');
+  });
+
+  test('may offer the services in certain zones only', () => {
+    const zones = ['eu-west-1a', 'eu-west-1b'];
+    const subnets = Object.values(compute!.Resources).filter(({ Type }) => Type === 'AWS::EC2::Subnet');
+    expect(subnets.map(({ Properties }) => Properties.AvailabilityZone).sort()).toEqual([...zones, ...zones].sort());
+  });
+});
+
+test('the bootstrap that docs/deploy.md tells leaves the bootstrap of other apps alone', () => {
+  const page = readFileSync(new URL('../../docs/deploy.md', import.meta.url), 'utf8');
+  // A qualifier renames roles and bucket, but the stack that holds them is CDKToolkit for everybody.
+  const commands = [...page.matchAll(/cdk bootstrap aws:[^`]+/g)].map(([command]) => command);
+  expect(commands.length).toBeGreaterThan(1);
+  for (const command of commands) {
+    expect(command).toContain('--qualifier agents');
+    expect(command).toContain('--toolkit-stack-name CDKToolkit-agents');
+  }
+});
