@@ -8,6 +8,7 @@ import {
   setting,
   type ValuesOf,
 } from '#core/base/config.ts';
+import { serviceLogsSchema, servicesSchema } from './services/settings.ts';
 
 /** Settings that only the AWS host has. */
 export const AWS_SETTINGS = {
@@ -61,6 +62,16 @@ export const AWS_SETTINGS = {
     'PLATFORM_ECS_SECURITY_GROUP',
     () => z.string().default(''),
     'Id of the security group of the tasks.',
+  ),
+  services: setting(
+    'PLATFORM_SERVICES',
+    () => servicesSchema().optional(),
+    'Where always-on services run and how they are reached, as JSON. Only the function that orders them has it.',
+  ),
+  serviceLogs: setting(
+    'PLATFORM_SERVICES_LOGS',
+    () => serviceLogsSchema().optional(),
+    'Where the logs of services are, as JSON. Without it, the platform keeps no services.',
   ),
   timerGroup: setting(
     'PLATFORM_TIMER_GROUP',
