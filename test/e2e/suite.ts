@@ -20,6 +20,7 @@ import { runsSuite } from './runs.ts';
 import { scheduleLifeSuite } from './schedule-life.ts';
 import { schedulesSuite } from './schedules.ts';
 import { secretsSuite } from './secrets.ts';
+import { servicesSuite } from './services.ts';
 import { skillsSuite } from './skills.ts';
 import { storageSuite } from './storage.ts';
 import { streamingSuite } from './streaming.ts';
@@ -62,4 +63,5 @@ export function platformSuite(target: () => Target, has: Languages): void {
   creditsSuite(target);
   webhooksSuite(target);
   alertsSuite(target);
+  servicesSuite(target);
 }

@@ -33,6 +33,11 @@ export interface Target {
   readonly llm: ScriptedLlm;
   /** Interpreters in the sandbox; tests of a missing one are skipped. */
   readonly interpreters: { readonly python?: string; readonly node?: string };
+  /** How services are reached; tests of services that run are skipped without it. */
+  readonly services?: {
+    /** Where the host of an address listens, in plain HTTP. */
+    connection(address: URL): { readonly host: string; readonly port: number };
+  };
   close(): Promise<void>;
 }
 
@@ -62,6 +67,7 @@ export async function startLocalTarget(
   const server = await startLocalServer({ ...config, ...change });
   const { deps } = server;
   const key = await bootstrap(deps);
+  const { kind, interpreters } = await deps.sandbox.status();
   return {
     url: server.url,
     key: key!,
@@ -73,7 +79,9 @@ export async function startLocalTarget(
     grantCredits: async (slug, cents) => void (await grantCreditsTo(deps, `${slug}=${cents}`)),
     fire: async (workspaceId, scheduleId) => void (await makeDue(deps, workspaceId, scheduleId)),
     llm,
-    interpreters: (await deps.sandbox.status()).interpreters,
+    interpreters,
+    // As a browser would: `*.localhost` is this machine.
+    services: kind === 'none' ? undefined : { connection: ({ port }) => ({ host: '127.0.0.1', port: Number(port) }) },
     async close() {
       await server.close(true);
       await llm.close();
