@@ -10,7 +10,7 @@ import { endlessSpace } from '#core/ports/space.ts';
 import { PROJECTIONS, type TableName } from '#core/ports/table-rules.ts';
 import type { AwsConfig } from './config.ts';
 import { DynamoTable } from './dynamo-table.ts';
-import { LazyBlobs, LazySandbox, LazyTimers, LazyUploadForms, LazyVault } from './lazy-ports.ts';
+import { LazyBlobLinks, LazyBlobs, LazySandbox, LazyTimers, LazyUploadForms, LazyVault } from './lazy-ports.ts';
 import { sourceStack } from './source-stack.ts';
 
 /**
@@ -66,6 +66,13 @@ export const blobParts = ({ config }: HostDeps): Pick<Deps, 'blobs'> => ({
   blobs: new LazyBlobs(async () => {
     const { createS3Blobs } = await import('./s3-blobs.ts');
     return createS3Blobs(config.bucket);
+  }),
+});
+
+export const blobLinkParts = ({ config }: HostDeps): Pick<AllDeps, 'blobLinks'> => ({
+  blobLinks: new LazyBlobLinks(async () => {
+    const { createS3Links } = await import('./s3-links.ts');
+    return createS3Links(config.bucket);
   }),
 });
 

@@ -1,4 +1,4 @@
-import type { Blobs } from '#core/ports/blobs.ts';
+import type { BlobLinks, Blobs } from '#core/ports/blobs.ts';
 import type { Llm, LlmAnswer, LlmRequest } from '#core/ports/llm.ts';
 import type { Sandbox, SandboxSession, SandboxSpec, SandboxStatus } from '#core/ports/sandbox.ts';
 import type { Timer, Timers } from '#core/ports/timers.ts';
@@ -33,6 +33,19 @@ export class LazyBlobs implements Blobs {
   }
   async *list(prefix: string): AsyncGenerator<string> {
     yield* (await this.#load()).list(prefix);
+  }
+}
+
+/** See {@link LazyBlobs}. */
+export class LazyBlobLinks implements BlobLinks {
+  readonly #load: () => Promise<BlobLinks>;
+
+  constructor(load: () => Promise<BlobLinks>) {
+    this.#load = once(load);
+  }
+
+  async get(key: string): Promise<string> {
+    return (await this.#load()).get(key);
   }
 }
 

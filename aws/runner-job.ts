@@ -1,13 +1,9 @@
 import { isIP } from 'node:net';
 import { registryTargets } from '#core/agents/bundle/registries.ts';
 import type { Config } from '#core/base/config.ts';
+import type { BlobLinks } from '#core/ports/blobs.ts';
 import type { SandboxSpec } from '#core/ports/sandbox.ts';
 import type { BlobLink, RunnerJob } from '#runner/protocol.ts';
-
-/** Makes addresses by which a runner, which has no rights of its own, gets a blob. */
-export interface BlobLinks {
-  get(key: string): Promise<string>;
-}
 
 /** Interpreters of the runner's image: part of a layer's name, and shown by `status`. */
 export const IMAGE_INTERPRETERS = { python: '3.12', node: '24' } as const;

@@ -1,7 +1,6 @@
 import { GetObjectCommand, S3Client } from '@aws-sdk/client-s3';
 import { getSignedUrl } from '@aws-sdk/s3-request-presigner';
-import { assertBlobKey } from '#core/ports/blobs.ts';
-import type { BlobLinks } from './runner-job.ts';
+import { assertBlobKey, type BlobLinks } from '#core/ports/blobs.ts';
 
 /** As long as it takes to open a session, an expired one of Lambda's own credentials included. */
 const EXPIRES_SECONDS = 900;

@@ -218,6 +218,18 @@ export const FUNCTIONS: { readonly [Name in FunctionName | BackgroundFunctionNam
     },
     secrets: 'write',
   },
+  'service-instances': {
+    memoryMb: MEMORY_MB,
+    timeoutSeconds: BUFFERED_SECONDS,
+    tables: {
+      // A report changes the service, its timeline and alerts.
+      main: { items: ['GetItem', 'PutItem', 'UpdateItem', 'DeleteItem'] },
+      counters: { items: LIMIT },
+    },
+    // A link has no more rights than its signer.
+    blobs: { read: ['bundles', 'definitions', 'layers'] },
+    secrets: 'read',
+  },
   services: {
     memoryMb: MEMORY_MB,
     timeoutSeconds: BUFFERED_SECONDS,

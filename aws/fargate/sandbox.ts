@@ -1,6 +1,6 @@
 import { InvokeCommand, LambdaClient } from '@aws-sdk/client-lambda';
 import { PlatformError } from '#core/base/errors.ts';
-import type { Blobs } from '#core/ports/blobs.ts';
+import type { BlobLinks, Blobs } from '#core/ports/blobs.ts';
 import type { Clock } from '#core/ports/clock.ts';
 import type { Deps, Log } from '#core/ports/deps.ts';
 import { type Ids, randomHex } from '#core/ports/ids.ts';
@@ -8,7 +8,7 @@ import type { Sandbox, SandboxSession, SandboxSpec, SandboxStatus } from '#core/
 import { noPlaceError, patienceUntil } from '#core/running/turns.ts';
 import { RunnerSession } from '#runner/client.ts';
 import type { AwsConfig } from '../config.ts';
-import { type BlobLinks, IMAGE_INTERPRETERS, LIFETIME_GRACE_MS, MAX_USE_MS, runnerJob } from '../runner-job.ts';
+import { IMAGE_INTERPRETERS, LIFETIME_GRACE_MS, MAX_USE_MS, runnerJob } from '../runner-job.ts';
 import { createS3Links } from '../s3-links.ts';
 import type { DispatchedSlot, DispatchHead, DispatchRequest } from './dispatch.ts';
 import { invokeStreaming, type StreamedAnswer } from './invoke.ts';

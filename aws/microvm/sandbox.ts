@@ -6,6 +6,7 @@ import {
   TerminateMicrovmCommand,
 } from '@aws-sdk/client-lambda-microvms';
 import { PlatformError } from '#core/base/errors.ts';
+import type { BlobLinks } from '#core/ports/blobs.ts';
 import type { Clock } from '#core/ports/clock.ts';
 import type { Log } from '#core/ports/deps.ts';
 import { type Ids, randomHex } from '#core/ports/ids.ts';
@@ -14,7 +15,7 @@ import { patienceUntil } from '#core/running/turns.ts';
 import { RunnerSession, type RunnerTarget, runnerHealth } from '#runner/client.ts';
 import { RUNNER_PORT } from '#runner/protocol.ts';
 import type { AwsConfig } from '../config.ts';
-import { type BlobLinks, IMAGE_INTERPRETERS, LIFETIME_GRACE_MS, MAX_USE_MS, runnerJob } from '../runner-job.ts';
+import { IMAGE_INTERPRETERS, LIFETIME_GRACE_MS, MAX_USE_MS, runnerJob } from '../runner-job.ts';
 import { createS3Links } from '../s3-links.ts';
 
 export interface MicrovmSandboxOptions {

@@ -58,6 +58,15 @@ const rows = defineRoutes([
     errors: ['FORBIDDEN', 'NOT_FOUND'],
   },
   {
+    operationId: 'instance',
+    method: 'POST',
+    path: '/instances/{id}',
+    summary: '',
+    fn: 'service-instances',
+    auth: 'instance',
+    response: { 200: z.object({ ok: z.literal(true) }) },
+  },
+  {
     operationId: 'wildcard',
     method: 'POST',
     path: '/{org}/{agent}/{version}/{endpoint}',
@@ -99,6 +108,10 @@ function testApp(settings: Parameters<typeof memoryDeps>[0] = {}): {
       if (params.id !== 'known') throw new PlatformError('NOT_FOUND', 'no such hook');
       if (params.secret !== 'right') throw new PlatformError('FORBIDDEN', 'wrong secret');
       return { status: 200, body: { ok: true } };
+    },
+    instance: async ({ request }) => {
+      if (request.headers.get('authorization') === 'Bearer right') return { status: 200, body: { ok: true } };
+      throw new PlatformError('UNAUTHORIZED', 'wrong token');
     },
     wildcard: async ({ params }) => ({ status: 200, body: { endpoint: params.endpoint } }),
   });
@@ -314,6 +327,20 @@ describe('webhooks', () => {
     const headers = { authorization: 'Bearer sk_live_wrong' };
     expect((await request('POST', '/hooks/known/right', { headers })).status).toBe(200);
   });
+});
+
+test('instances are limited by address for wrong tokens, and never for right ones', async () => {
+  const { app } = testApp({ addressRequestsPerMinute: 2 });
+  const send = async (token: string) => {
+    const init = { method: 'POST', headers: { authorization: `Bearer ${token}` } };
+    const response = await app(new Request('http://platform.test/instances/x', init), '203.0.113.9');
+    return [response.status, response.headers.get('x-ratelimit-remaining')];
+  };
+  expect(await send('right')).toEqual([200, '2']);
+  expect(await send('wrong')).toEqual([401, '1']);
+  expect(await send('wrong')).toEqual([401, '0']);
+  expect(await send('wrong')).toEqual([429, '0']);
+  expect(await send('right')).toEqual([200, '2']);
 });
 
 test('a row without a handler is noticed at the start', () => {

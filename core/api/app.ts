@@ -162,7 +162,7 @@ async function handle(
 
 /**
  * The caller of a request; `undefined` on routes without a key. Callers without a valid key are limited by address, those
- * of webhooks only once {@link serve} knows that the secret is wrong.
+ * of webhooks and instances only once {@link serve} knows that the secret is wrong.
  * Throws RATE_LIMITED, and on routes with a key what {@link authenticate} throws.
  */
 async function identify(
@@ -175,7 +175,7 @@ async function identify(
   const { addresses } = deps;
   const needsKey = route.auth === 'key';
   let refused: PlatformError | undefined;
-  if (needsKey || (isCountedByAddress(route) && headers.has('authorization'))) {
+  if (needsKey || (route.auth !== 'instance' && isCountedByAddress(route) && headers.has('authorization'))) {
     try {
       return await authenticate(deps, headers, workspaceId, needsKey ? route : { agents: true });
     } catch (error) {
@@ -183,7 +183,7 @@ async function identify(
       refused = error;
     }
   }
-  if (exchange.address === undefined || !isCountedByAddress(route) || route.auth === 'webhook') {
+  if (exchange.address === undefined || !isCountedByAddress(route) || hasOwnSecret(route)) {
     show(exchange, addresses.all());
   } else if (refused?.code === 'FORBIDDEN') {
     // The key is valid, but not for this route or workspace.
@@ -195,9 +195,13 @@ async function identify(
   return undefined;
 }
 
-/** A webhook's secret serves as its key: requests with the right one are never limited by address. */
-const isRefusedSecret = (route: Route, error: unknown): boolean =>
-  route.auth === 'webhook' && isPlatformError(error) && (error.code === 'FORBIDDEN' || error.code === 'NOT_FOUND');
+/** The secret of a webhook or an instance serves as its key: requests with the right one are never limited by address. */
+const hasOwnSecret = ({ auth }: Route): boolean => auth === 'webhook' || auth === 'instance';
+const isRefusedSecret = ({ auth }: Route, error: unknown): boolean => {
+  if (!isPlatformError(error)) return false;
+  if (auth === 'instance') return error.code === 'UNAUTHORIZED';
+  return auth === 'webhook' && (error.code === 'FORBIDDEN' || error.code === 'NOT_FOUND');
+};
 
 /** Throws RATE_LIMITED. */
 async function countAddress({ addresses }: ServeDeps, exchange: Exchange): Promise<void> {

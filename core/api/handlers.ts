@@ -23,6 +23,7 @@ import { callHandlers } from '#core/running/calls/handlers.ts';
 import { agentLogHandlers } from '#core/runs/agent-logs/handlers.ts';
 import { runHandlers } from '#core/runs/handlers.ts';
 import { serviceHandlers } from '#core/services/handlers.ts';
+import { instanceHandlers } from '#core/services/instances/handlers.ts';
 import { serviceUse } from '#core/services/store.ts';
 import { messageHandlers } from '#core/workbench/messages/handlers.ts';
 import { storageHandlers } from '#core/workbench/storage/handlers.ts';
@@ -42,7 +43,7 @@ type DepsOf<F extends (deps: never) => unknown> = (
   : never;
 
 /*
- * The handlers of each deployed function, under its name: `fn` of their rows. Each is an export of its own, so that a
+ * The handlers of each deployed function, under its name: `fn` of their rows, in camel case. Each is an export of its own, so that a
  * function's bundle holds only its handlers.
  */
 export const meta = metaHandlers;
@@ -72,6 +73,7 @@ export const schedules = (deps: DepsOf<typeof scheduleHandlers | typeof alertHan
 export const secrets = (deps: Parameters<typeof secretHandlers>[0] & Parameters<typeof secretListeners>[0]) =>
   secretHandlers(deps, secretListeners(deps));
 export const services = serviceHandlers;
+export const serviceInstances = instanceHandlers;
 export const storage = storageHandlers;
 export const tasks = (deps: DepsOf<typeof taskHandlers | typeof messageHandlers>) => ({
   ...taskHandlers(deps),
@@ -97,6 +99,7 @@ export const allHandlers = (deps: AllDeps): Handlers<typeof routes> => ({
   ...schedules(deps),
   ...secrets(deps),
   ...services(deps),
+  ...serviceInstances(deps),
   ...storage(deps),
   ...tasks(deps),
   ...uploads(deps),

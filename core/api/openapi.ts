@@ -122,7 +122,9 @@ export function openApiDocument(): JsonObject {
         operationId: route.operationId,
         summary: route.summary,
         tags: [route.fn],
-        ...(route.auth !== 'key' && { security: [] }),
+        ...(route.auth !== 'key' && { security: route.auth === 'instance' ? [{ instanceToken: [] }] : [] }),
+        // What makes pages and clients of the document leaves these out.
+        ...(route.auth === 'instance' && { 'x-internal': true }),
         parameters: parameters(route, components),
         ...(body && {
           requestBody: { required: !isOptional(body), content: content(body, 'input', components) },
@@ -137,7 +139,10 @@ export function openApiDocument(): JsonObject {
     security: [{ apiKey: [] }],
     paths,
     components: {
-      securitySchemes: { apiKey: { type: 'http', scheme: 'bearer' } },
+      securitySchemes: {
+        apiKey: { type: 'http', scheme: 'bearer' },
+        instanceToken: { type: 'http', scheme: 'bearer', description: "For the platform's own programs." },
+      },
       schemas: components,
     },
   };

@@ -17,6 +17,7 @@ import type { Route } from '#core/http/route.ts';
 import { callRoutes } from '#core/running/calls/routes.ts';
 import { agentLogRoutes } from '#core/runs/agent-logs/routes.ts';
 import { runRoutes } from '#core/runs/routes.ts';
+import { instanceRoutes } from '#core/services/instances/routes.ts';
 import { serviceRoutes } from '#core/services/routes.ts';
 import { messageRoutes } from '#core/workbench/messages/routes.ts';
 import { storageRoutes } from '#core/workbench/storage/routes.ts';
@@ -48,6 +49,7 @@ export const routes = [
   ...webhookDeliveryRoutes,
   ...scheduleTriggerRoutes,
   ...serviceRoutes,
+  ...instanceRoutes,
   ...uploadRoutes,
   ...callRoutes,
 ] as const satisfies readonly Route[];

@@ -17,11 +17,11 @@ const RESERVED: ReadonlySet<string> = new Set([
     'org',
     'public',
   ],
-  ...['storage', 'tasks', 'uploads', 'usage', 'users', 'webhooks', 'workspaces'],
+  ...['runner', 'storage', 'tasks', 'uploads', 'usage', 'users', 'webhooks', 'workspaces'],
   // Known to clients.
   ...['environments', 'github', 'integrations', 'llm-keys', 'security'],
   // Needed by routes to come.
-  ...['a2a', 'auth', 'budgets', 'catalog', 'dashboard', 'docs', 'grants', 'mcp', 'metrics', 'operator', 'r', 'runner'],
+  ...['a2a', 'auth', 'budgets', 'catalog', 'dashboard', 'docs', 'grants', 'mcp', 'metrics', 'operator', 'r'],
   ...['schedules', 'schemas', 'services'],
 ]);
 

@@ -15,8 +15,12 @@ export interface Route {
   readonly summary: string;
   /** The deployed function that serves the route. Routes that need the same privileges share one. */
   readonly fn: FunctionName;
-  /** `key`: a bearer API key. `public`: nothing. `webhook`: the secret in the path. */
-  readonly auth: 'key' | 'public' | 'webhook';
+  /**
+   * `key`: a bearer API key. `public`: nothing. `webhook`: the secret in the path. `instance`: the bearer token of a
+   * service's revision, for the platform's own runners; it opens one service and nothing else, so it has no scope. The
+   * handlers of the last two check it themselves.
+   */
+  readonly auth: 'key' | 'public' | 'webhook' | 'instance';
   /** Whether agents may call it with their service keys. @default false */
   readonly agents?: boolean;
   /**
@@ -61,6 +65,7 @@ export const FUNCTION_NAMES = [
   'runs',
   'schedules',
   'secrets',
+  'service-instances',
   'services',
   'storage',
   'tasks',
@@ -102,6 +107,7 @@ export function commonErrors(route: Route): ErrorCode[] {
   const codes: ErrorCode[] = ['INTERNAL_ERROR'];
   if (isCountedByAddress(route)) codes.push('RATE_LIMITED');
   if (route.auth === 'key') codes.push('UNAUTHORIZED', 'FORBIDDEN');
+  if (route.auth === 'instance') codes.push('UNAUTHORIZED');
   const { params, query, headers, body } = route.request ?? {};
   if (params || query || headers || body) codes.push('INVALID_INPUT');
   if (body) codes.push('DOCUMENT_TOO_LARGE', 'UNSUPPORTED_TYPE');

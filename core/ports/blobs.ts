@@ -24,6 +24,12 @@ export interface Blobs {
   list(prefix: string): AsyncIterable<string>;
 }
 
+/** Makes addresses by which a program without rights of its own reads a blob, for some minutes. */
+export interface BlobLinks {
+  /** Whoever has the address may read the blob: it is a secret. */
+  get(key: string): Promise<string>;
+}
+
 const SEGMENT = /^(?!\.{1,2}$)[A-Za-z0-9._-]{1,200}$/;
 const MAX_KEY_LENGTH = 512;
 

@@ -1,5 +1,5 @@
 import type { Config } from '#core/base/config.ts';
-import type { Blobs } from './blobs.ts';
+import type { BlobLinks, Blobs } from './blobs.ts';
 import type { Clock } from './clock.ts';
 import type { Ids } from './ids.ts';
 import type { Llm } from './llm.ts';
@@ -60,6 +60,8 @@ export interface AllDeps extends Deps {
   readonly timers: Timers;
   /** Absent where the host keeps no services. */
   readonly serviceHost?: ServiceHost;
+  /** Absent where instances of services read the platform's own blobs. */
+  readonly blobLinks?: BlobLinks;
 }
 
 /** One JSON line each. Never pass inputs, outputs or headers. */

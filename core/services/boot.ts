@@ -16,7 +16,7 @@ import { requiredNames, type Service } from './service.ts';
 import { instancesOf } from './state.ts';
 import { storeOfService } from './store.ts';
 
-type BootDeps = Pick<Deps, 'main' | 'blobs' | 'vault' | 'clock' | 'ids' | 'config' | 'gatewayUrl'>;
+export type BootDeps = Pick<Deps, 'main' | 'blobs' | 'vault' | 'clock' | 'ids' | 'config' | 'gatewayUrl'>;
 
 /** Where the agent names none: the first of these files in the bundle (`docs/interface/service-instances.md#entrypoint`). */
 const ENTRYPOINTS = [

@@ -32,7 +32,8 @@ async function takeReportsOf(deps: ReportDeps, id: string, reports: readonly Ser
   if (service === undefined) return;
   if (alert) deps.background(tryDelivery(deps, alert, serviceAlertListener(deps)));
   if (isDue(service)) await deps.wakeServices?.([id]);
-  await meterGone(deps, store, service);
+  // Without an end among the reports, none is new: the sweep completes what was left undone.
+  if (reports.some(({ type }) => type === 'ended')) await meterGone(deps, store, service);
 }
 
 /** Whether reports said no more than that instances are alive. They come each minute, and are not written. */

@@ -119,6 +119,12 @@ export class MemoryServiceHost implements ServiceHost {
     this.kill();
   }
 
+  /** The newest order of a service. */
+  orderOf = (serviceId: string): ServiceOrder | undefined => this.services.get(serviceId)?.order;
+
+  /** The newest report of an instance. */
+  reportOf = (serviceId: string, index = 0): InstanceReport => this.#instance(serviceId, index).report;
+
   /** What the instance's runner would get at its start. */
   bootDocument(serviceId: string, index = 0): Promise<BootDocument> {
     return this.#boot!(serviceId, this.#instance(serviceId, index).token);

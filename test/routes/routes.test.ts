@@ -11,6 +11,7 @@ import { goodBody, UNKNOWN_ID, UPSERTS, withQuery } from './rows.ts';
 /** What every row of the route table must do, made from the table. What a route does beyond is in `test/e2e`. */
 const rows = routes as readonly Route[];
 const keyRows = rows.filter((row) => row.auth === 'key');
+const instanceRows = rows.filter((row) => row.auth === 'instance');
 const publicRows = rows.filter((row) => row.auth === 'public');
 const jsonRows = rows.filter((row) => row.request?.body !== undefined && !isRaw(row.request.body));
 const label = (row: Route): string => `${row.method} ${row.path}`;
@@ -103,6 +104,8 @@ function expectSound(row: Route, answer: Answer): void {
   expect(answer.body.metadata.request_id).toBe(answer.headers.get('x-request-id'));
   expect(answer.headers.get('content-type')).toBe('application/json');
 }
+/** Statuses that show nothing to a stranger. */
+const refusals = ({ auth }: Route): number[] => (auth === 'instance' ? [401] : [403, 404]);
 function expectRefusal(row: Route, answer: Answer, status: number, code: string): void {
   expect(answer.body).toMatchObject({ error: { code, is_retryable: false } });
   expect(answer.status).toBe(status);
@@ -116,7 +119,7 @@ test('every route for agents asks foreign ones for a grant, or opens nothing of 
 });
 
 describe.concurrent('without a valid key', () => {
-  test.for(named(keyRows))('%s is refused', async ([, row]) => {
+  test.for(named([...keyRows, ...instanceRows]))('%s is refused', async ([, row]) => {
     const { key } = await clientOf(target, victim.key).createApiKey({ body: { name: label(row).slice(0, 100) } });
     const [{ id } = { id: '' }] = (await clientOf(target, key).listApiKeys({})).filter(
       ({ prefix }) => prefix === key.slice(0, 12),
@@ -166,7 +169,7 @@ describe.concurrent("another workspace's things", () => {
       const answer = await send(row, victimParams(row), row.auth === 'key' ? { key: stranger.key } : {});
       expectSound(row, answer);
       // His own documents of that name.
-      expect(row.fn === 'storage' ? [200, 403, 404] : [403, 404]).toContain(answer.status);
+      expect(row.fn === 'storage' ? [200, 403, 404] : refusals(row)).toContain(answer.status);
       expect(JSON.stringify({ ...answer.body, namespace: undefined, key: undefined })).not.toMatch(
         new RegExp(`${MARK}|sk_live`),
       );
@@ -183,7 +186,9 @@ describe.concurrent("another workspace's things", () => {
 
 describe.concurrent('what does not exist', () => {
   const leadingNowhere = rows.filter((row) => pathParameters(row.path).some((name) => name !== 'workspace_id'));
-  const notFound = leadingNowhere.filter(({ operationId }) => !UPSERTS.includes(operationId));
+  const notFound = leadingNowhere.filter(
+    ({ operationId, auth }) => !UPSERTS.includes(operationId) && auth !== 'instance',
+  );
   test.for(named(notFound))('%s is not found', async ([, row]) => {
     const options = row.auth === 'key' ? { key: stranger.key } : {};
     expectRefusal(row, await send(row, unknownParams(stranger), options), 404, 'NOT_FOUND');
@@ -209,7 +214,9 @@ describe.concurrent('what does not exist', () => {
       const answer = await request(target, row.method, path, { ...goodBody(row), key: stranger.key });
       // So long a path is that of no row.
       if (name.length < 2000) expectSound(row, answer);
-      expect(row.request?.params ? [400, 404] : [404]).toContain(answer.status);
+      expect(row.request?.params ? [400, 404] : [404, ...(row.auth === 'instance' ? [401] : [])]).toContain(
+        answer.status,
+      );
     }
   });
 });

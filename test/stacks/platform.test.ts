@@ -32,7 +32,7 @@ describe.each(Object.entries(stages))('%s', (name, { app, data, api, observabili
   test('a stack stays far below the 500 resources that it may have', () => {
     expect(Object.keys(data.Resources).length).toBeLessThan(50);
     expect(Object.keys(observability.Resources).length).toBeLessThan(100);
-    expect(Object.keys(api.Resources).length).toBeLessThan(425);
+    expect(Object.keys(api.Resources).length).toBeLessThan(450);
   });
 
   test('no template holds an account id or a key', () => {
@@ -499,6 +499,15 @@ describe('functions', () => {
       [`${TABLES}main`]: [...AUTHENTICATE, 'dynamodb:PutItem', 'dynamodb:DeleteItem', 'dynamodb:Query'],
       [`${TABLES}counters`]: ['dynamodb:GetItem', 'dynamodb:UpdateItem', 'dynamodb:PutItem', 'dynamodb:DeleteItem'],
       [SECRETS]: ['secretsmanager:GetSecretValue', 'secretsmanager:CreateSecret', 'secretsmanager:PutSecretValue'],
+    },
+    'service-instances': {
+      ...LIMIT,
+      [`${TABLES}main`]: ['dynamodb:GetItem', 'dynamodb:PutItem', 'dynamodb:UpdateItem', 'dynamodb:DeleteItem'],
+      [BLOBS]: ['s3:ListBucket'],
+      [`${BLOBS}/bundles/*`]: ['s3:GetObject'],
+      [`${BLOBS}/definitions/*`]: ['s3:GetObject'],
+      [`${BLOBS}/layers/*`]: ['s3:GetObject'],
+      [SECRETS]: ['secretsmanager:GetSecretValue'],
     },
     services: {
       ...LIMIT,

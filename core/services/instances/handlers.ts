@@ -1,0 +1,51 @@
+import { PlatformError } from '#core/base/errors.ts';
+import type { Handlers } from '#core/http/route.ts';
+import type { BlobLinks } from '#core/ports/blobs.ts';
+import type { AllDeps } from '#core/ports/deps.ts';
+import type { BootBlob } from '#core/ports/service-host.ts';
+import { authenticateInstance, type BootDeps, bootDocument } from '../boot.ts';
+import { type ReportDeps, takeReports } from '../reports.ts';
+import type { instanceRoutes } from './routes.ts';
+
+export const instanceHandlers = (
+  deps: BootDeps & ReportDeps & Pick<AllDeps, 'blobLinks'>,
+): Handlers<typeof instanceRoutes> => ({
+  async bootInstance({ params, request }) {
+    const document = await bootDocument(deps, params.service_id, tokenOf(request));
+    const { bundle, layer } = document;
+    return {
+      status: 200,
+      body: {
+        ...document,
+        bundle: await linked(deps.blobLinks, bundle),
+        ...(layer && { layer: await linked(deps.blobLinks, layer) }),
+      },
+      headers: { 'cache-control': 'no-store' },
+    };
+  },
+
+  async reportInstance({ params, request, body: { reports } }) {
+    const { service, revision } = await authenticateInstance(deps, params.service_id, tokenOf(request));
+    for (const { serviceId, revision: told } of reports) {
+      if (serviceId !== service.id) throw refuse('serviceId', 'must be the service of the path, whose token was sent');
+      if (told !== revision && told !== 0) throw refuse('revision', 'must be that of the token, or 0');
+    }
+    const now = deps.clock.now();
+    // Usage is counted by these times, and the clock of the instance may be ahead.
+    await takeReports(
+      deps,
+      reports.map((report) => ({ ...report, revision, at: Math.min(report.at, now) })),
+    );
+    return { status: 200, body: {} };
+  },
+});
+
+/** An empty one opens nothing. */
+const tokenOf = ({ headers }: Request): string =>
+  /^Bearer +(\S+)$/i.exec(headers.get('authorization') ?? '')?.[1] ?? '';
+
+const linked = async (links: BlobLinks | undefined, blob: BootBlob): Promise<BootBlob> =>
+  links === undefined ? blob : { ...blob, url: await links.get(blob.key) };
+
+const refuse = (field: string, why: string): PlatformError =>
+  new PlatformError('INVALID_INPUT', `body.reports: ${field} ${why}.`);

@@ -1,0 +1,52 @@
+import * as z from 'zod';
+import type { BootDocument, InstanceReport } from '#core/ports/service-host.ts';
+
+/*
+ * What an instance on another machine gets and tells, as JSON. Members are named as in `core/ports/service-host.ts`: only the
+ * platform's own programs read them. An instance may be of an older version than the API for as long as its service runs, so
+ * later versions add members alone.
+ */
+
+const time = z.int().nonnegative();
+const count = z.int().nonnegative();
+const variables = z.record(z.string(), z.string());
+const blob = z.object({ key: z.string(), sha256: z.string().optional(), url: z.string().optional() });
+
+/** {@link BootDocument}. */
+export const bootDocumentShape: z.ZodType<BootDocument, BootDocument> = z.object({
+  serviceId: z.string(),
+  workspaceId: z.string(),
+  revision: count,
+  agent: z.string(),
+  app: z.discriminatedUnion('kind', [
+    z.object({ kind: z.literal('argv'), argv: z.array(z.string()) }),
+    z.object({ kind: z.literal('shell'), line: z.string() }),
+    z.object({ kind: z.literal('loop') }),
+  ]),
+  env: variables,
+  secrets: variables,
+  port: z.int(),
+  bundle: blob,
+  layer: blob.optional(),
+  egress: z.union([z.literal(['open', 'none']), z.object({ allow: z.array(z.string()) })]),
+  limits: z.object({ memoryBytes: count, diskBytes: count, fileBytes: count, processes: count }),
+});
+
+/** {@link InstanceReport}. `revision` is 0 while the instance has no document yet. */
+const instanceReportShape: z.ZodType<InstanceReport, InstanceReport> = z.object({
+  type: z.literal('instance'),
+  serviceId: z.string().max(64),
+  instanceId: z.string().min(1).max(64),
+  revision: count,
+  sequence: count,
+  at: time,
+  startedAt: time,
+  phase: z.enum(['starting', 'ready', 'waiting', 'stopping']),
+  isWorker: z.boolean(),
+  restarts: count,
+  failures: count,
+  steadyAt: time.nullable(),
+  lastEnd: z.object({ at: time, exitCode: z.int(), message: z.string().max(2000) }).nullable(),
+});
+
+export const reportsShape = z.object({ reports: z.array(instanceReportShape).max(100) });

@@ -1,0 +1,15 @@
+import { blobLinkParts, blobParts, tableParts, vaultParts } from '#aws/deps.ts';
+import { serviceInstances } from '#core/api/handlers.ts';
+import { host, observe } from '../host.ts';
+import { createHandler } from '../lambda.ts';
+
+const tables = tableParts(host);
+const deps = {
+  ...host,
+  ...tables,
+  ...blobParts(host),
+  ...blobLinkParts(host),
+  ...vaultParts({ ...host, ...tables }),
+  gatewayUrl: host.config.baseUrl ?? '',
+};
+export const handler = createHandler('service-instances', deps, serviceInstances(deps)).use(observe);
