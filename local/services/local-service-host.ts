@@ -15,10 +15,10 @@ import {
   type ServiceReport,
 } from '#core/ports/service-host.ts';
 import type { NamespaceSandbox } from '#runner/namespace-sandbox.ts';
-import { restartDelay } from '#runner/service/backoff.ts';
-import { ServiceInstance } from '#runner/service/instance.ts';
+import { type Opened, ServiceInstance } from '#runner/service/instance.ts';
+import { specOf } from '#runner/service/place.ts';
+import { Reporter } from '#runner/service/reporter.ts';
 import { LogFile } from './log-file.ts';
-import { Reporter } from './reporter.ts';
 
 /** Between SIGTERM and SIGKILL. */
 const GRACE_MS = 10_000;
@@ -26,8 +26,6 @@ const GRACE_MS = 10_000;
 const REFUSED_MS = 5000;
 /** Instances that start at once: after a restart of the machine, all of them would. */
 const MAX_STARTING = 4;
-/** Services have no limit of processor time. The kernel counts it in nanoseconds, which is why this is not endless. */
-const CPU_SECONDS = 10 * 365 * 24 * 3600;
 
 export interface LocalServiceHostOptions {
   /** Where apps run; or why none can. */
@@ -50,8 +48,7 @@ interface Hosted {
   isRemoved: boolean;
   readonly instances: Set<Running>;
   readonly log: LogFile;
-  /** Instances in a row that were lost before they were ready; each next one waits longer. */
-  losses: number;
+  /** No instance is started until then. */
   notBefore: number;
   /** The loop that brings it to what was ordered. */
   work: Promise<void>;
@@ -63,10 +60,8 @@ interface Running {
   readonly id: string;
   readonly revision: number;
   readonly startedAt: number;
-  /** Absent until its sandbox is open. */
-  instance?: ServiceInstance;
+  readonly instance: ServiceInstance;
   isEnding: boolean;
-  readonly stop: AbortController;
   /** Resolves when nothing of it is left. */
   readonly ended: Promise<void>;
 }
@@ -111,7 +106,7 @@ export class LocalServiceHost implements ServiceHost {
     const known = this.#services.get(order.id);
     if (known && known.order.revision > order.revision) return;
     if (known) {
-      if (known.order.revision !== order.revision) Object.assign(known, { losses: 0, notBefore: 0 });
+      if (known.order.revision !== order.revision) known.notBefore = 0;
       Object.assign(known, { order, isPaused: false });
       known.wake();
       return;
@@ -122,7 +117,6 @@ export class LocalServiceHost implements ServiceHost {
       isRemoved: false,
       instances: new Set(),
       log: new LogFile(join(this.#options.folder, order.id)),
-      losses: 0,
       notBefore: 0,
       work: Promise.resolve(),
       wake: () => {},
@@ -172,7 +166,7 @@ export class LocalServiceHost implements ServiceHost {
           instanceId: id,
           revision,
           startedAt,
-          ...(instance && { report: instance.reportNow() }),
+          report: instance.reportNow(),
         })),
       };
     }
@@ -187,7 +181,7 @@ export class LocalServiceHost implements ServiceHost {
   instanceFor(serviceId: string): ServiceInstance | { readonly absence: string } | undefined {
     const hosted = this.#services.get(serviceId);
     if (!hosted) return undefined;
-    const alive = [...hosted.instances].flatMap(({ instance, isEnding }) => (instance && !isEnding ? [instance] : []));
+    const alive = [...hosted.instances].flatMap(({ instance, isEnding }) => (isEnding ? [] : [instance]));
     const ready = alive.filter(({ isReady }) => isReady);
     const from = ready.length > 0 ? ready : alive;
     hosted.turn += 1;
@@ -225,7 +219,7 @@ export class LocalServiceHost implements ServiceHost {
       } else {
         const old = alive.filter(({ revision }) => revision !== order.revision);
         const current = alive.filter(({ revision }) => revision === order.revision);
-        const ready = current.filter(({ instance }) => instance?.isReady);
+        const ready = current.filter(({ instance }) => instance.isReady);
         if (!order.overlap || ready.length >= order.minInstances) for (const running of old) this.#end(running);
         for (const running of current.slice(order.minInstances)) this.#end(running);
         const isBlocked = !order.overlap && [...hosted.instances].some(({ revision }) => revision !== order.revision);
@@ -242,95 +236,58 @@ export class LocalServiceHost implements ServiceHost {
 
   #start(hosted: Hosted): void {
     const { clock, ids } = this.#options;
-    const stop = new AbortController();
     const { promise: ended, resolve } = Promise.withResolvers<void>();
     const { order } = hosted;
-    const running: Running = {
-      id: ids.uuid(),
-      revision: order.revision,
-      startedAt: clock.now(),
-      isEnding: false,
-      stop,
-      ended,
-    };
+    const { id: serviceId, revision } = order;
+    const id = ids.uuid();
+    const startedAt = clock.now();
+    const instance = new ServiceInstance({
+      ...{ id, serviceId, revision, clock },
+      open: () => this.#inTurn(() => this.#open(order)),
+      graceMs: GRACE_MS,
+      random: Math.random,
+      log: (line) => hosted.log.write(line),
+      report: (report) => {
+        this.#reporter.add(report);
+        hosted.wake();
+      },
+    });
+    const running: Running = { id, revision, startedAt, instance, isEnding: false, ended };
     hosted.instances.add(running);
-    void this.#run(hosted, running, order).then((loss) => {
+    void instance.run().then(async () => {
+      // Its token was refused: the records want something else already, and order it.
+      if (!running.isEnding) hosted.notBefore = clock.now() + REFUSED_MS;
+      await instance.stop();
       hosted.instances.delete(running);
-      if (loss !== undefined) {
-        hosted.losses += 1;
-        hosted.notBefore = clock.now() + restartDelay(hosted.losses, Math.random());
-        hosted.log.write({ at: clock.now(), severity: 'ERROR', message: `[platform] ${loss}` });
-      }
       this.#reporter.add({
         type: 'ended',
-        serviceId: order.id,
-        instanceId: running.id,
-        revision: running.revision,
-        startedAt: running.startedAt,
+        ...{ serviceId, instanceId: id, revision, startedAt },
         at: clock.now(),
-        reason: loss === undefined ? 'stopped' : 'crashed',
-        message: loss ?? 'Stopped.',
+        reason: 'stopped',
+        message: 'Stopped.',
       });
       resolve();
       hosted.wake();
     });
   }
 
-  /** Resolves when nothing of the instance is left; with a message if it was not to end. */
-  async #run(hosted: Hosted, running: Running, order: ServiceOrder): Promise<string | undefined> {
-    const { clock, boot, log, sandbox } = this.#options;
+  async #open({ id, token }: ServiceOrder): Promise<Opened> {
+    const { sandbox, log } = this.#options;
     try {
-      const { instance, session } = await this.#inTurn(async () => {
-        const document = await boot(order.id, order.token);
-        if (running.isEnding) return {};
-        const session = await (sandbox as NamespaceSandbox).open({
-          bundle: document.bundle.key,
-          layer: document.layer?.key,
-          layerSha256: document.layer?.sha256,
-          owner: document.workspaceId,
-          env: { ...document.env, ...document.secrets },
-          egress: document.egress,
-          purpose: 'service',
-          limits: { ...document.limits, cpuSeconds: CPU_SECONDS },
-        });
-        const instance = new ServiceInstance({
-          id: running.id,
-          boot: document,
-          place: session,
-          clock,
-          graceMs: GRACE_MS,
-          random: Math.random,
-          log: (line) => hosted.log.write(line),
-          report: (report) => {
-            if (report.phase === 'ready') hosted.losses = 0;
-            this.#reporter.add(report);
-            hosted.wake();
-          },
-        });
-        return { instance, session };
-      });
-      if (!instance) return undefined;
-      running.instance = instance;
-      if (!running.isEnding) await Promise.race([instance.run(), aborted(running.stop.signal)]);
-      const wasEnding = running.isEnding;
-      await instance.stop();
-      await session.close();
-      return wasEnding ? undefined : 'The sandbox of the app ended, and a new one is started.';
+      const boot = await this.#options.boot(id, token);
+      const place = await (sandbox as NamespaceSandbox).open(specOf(boot));
+      return { boot, place };
     } catch (error) {
-      if (running.isEnding) return undefined;
-      if (hasCode(error, 'UNAUTHORIZED')) {
-        // The records want something else already, and order it.
-        hosted.notBefore = clock.now() + REFUSED_MS;
-        return undefined;
+      if (!hasCode(error, 'UNAUTHORIZED')) {
+        log.error('instance of a service not started', { service_id: id, error: String(error) });
       }
-      log.error('instance of a service not started', { service_id: order.id, error: String(error) });
-      return `The instance did not start: ${(error as Error).message}`.slice(0, 2000);
+      throw error;
     }
   }
 
   #end(running: Running): void {
     running.isEnding = true;
-    running.stop.abort();
+    void running.instance.stop();
   }
 
   /** Runs a start when fewer than {@link MAX_STARTING} others run. */
@@ -346,9 +303,3 @@ export class LocalServiceHost implements ServiceHost {
     }
   }
 }
-
-const aborted = (signal: AbortSignal): Promise<void> =>
-  new Promise((resolve) => {
-    if (signal.aborted) resolve();
-    else signal.addEventListener('abort', () => resolve(), { once: true });
-  });

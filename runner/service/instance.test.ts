@@ -1,10 +1,11 @@
 import type { Socket } from 'node:net';
 import { afterEach, describe, expect, test } from 'vitest';
+import { PlatformError } from '#core/base/errors.ts';
 import type { ExecEvent, ExecExit } from '#core/ports/sandbox.ts';
 import type { BootDocument, InstanceReport, ServiceLogLine } from '#core/ports/service-host.ts';
 import { ManualClock } from '#test/helpers/manual-clock.ts';
 import type { ServeRequest } from '../session.ts';
-import { ServiceInstance } from './instance.ts';
+import { type Opened, ServiceInstance } from './instance.ts';
 
 const BOOT: BootDocument = {
   serviceId: 'f3c7c9f0-0000-4000-8000-000000000001',
@@ -25,7 +26,9 @@ class ScriptedPlace {
   readonly commands: string[] = [];
   /** Whether it accepts connections. */
   listens = false;
-  gone = new Promise<void>(() => {});
+  isClosed = false;
+  readonly #gone = Promise.withResolvers<void>();
+  readonly gone = this.#gone.promise;
   #emit: ((event: ExecEvent) => void) | undefined;
 
   async *serve({ command, stop }: ServeRequest): AsyncGenerator<ExecEvent> {
@@ -52,6 +55,17 @@ class ScriptedPlace {
     return this.listens ? ({ destroy() {} } as Socket) : undefined;
   }
 
+  async close(): Promise<void> {
+    this.isClosed = true;
+    this.#gone.resolve();
+  }
+
+  /** The place ends, and the app with it. */
+  lose(reason: ExecExit['reason']): void {
+    this.#gone.resolve();
+    this.end({ reason, exitCode: 137 });
+  }
+
   print(type: 'stdout' | 'stderr', text: string): void {
     this.#emit?.({ type, data: Buffer.from(text) });
   }
@@ -66,14 +80,25 @@ afterEach(async () => {
   for (const instance of running.splice(0)) await instance.stop();
 });
 
-function start(boot: Partial<BootDocument> = {}) {
-  const [clock, place] = [new ManualClock(), new ScriptedPlace()];
+/** `opening`: what comes of each attempt to open a place, in turn; after that, a place of its own each. */
+function start(boot: Partial<BootDocument> = {}, opening: (Error | ScriptedPlace | Promise<Opened>)[] = []) {
+  const clock = new ManualClock();
+  const places = opening.length > 0 ? [] : [new ScriptedPlace()];
+  const place = places[0]!;
+  const plan = opening.length > 0 ? opening : [...places];
   const reports: InstanceReport[] = [];
   const lines: ServiceLogLine[] = [];
   const instance = new ServiceInstance({
     id: 'i',
-    boot: { ...BOOT, ...boot },
-    place,
+    serviceId: BOOT.serviceId,
+    revision: 0,
+    async open() {
+      const next = plan.shift() ?? new ScriptedPlace();
+      if (next instanceof Error) throw next;
+      if (next instanceof Promise) return next;
+      if (next !== place) places.push(next);
+      return { boot: { ...BOOT, ...boot }, place: next };
+    },
     clock,
     graceMs: 10_000,
     random: () => 0.5,
@@ -85,6 +110,7 @@ function start(boot: Partial<BootDocument> = {}) {
   return {
     clock,
     place,
+    places,
     instance,
     reports,
     lines,
@@ -108,6 +134,7 @@ describe('an app', () => {
 
   test('that listens nowhere for a minute is a worker, until it listens after all', async () => {
     const { clock, place, last } = start();
+    await clock.advance(0);
     await clock.advance(59_000);
     expect(last().phase).toBe('starting');
     await clock.advance(2000);
@@ -204,6 +231,64 @@ describe('an app', () => {
     await instance.stop();
     await clock.advance(120_000);
     expect(place.commands).toHaveLength(1);
+  });
+});
+
+describe('a place', () => {
+  test.each([
+    ['memory_limit', /more than its 512 MB of memory/],
+    ['sandbox_lost', /sandbox of the app ended, and a new one is started/],
+  ] as const)('that is lost with %s is opened anew, and that is one failed start', async (reason, message) => {
+    const { clock, place, places, last } = start();
+    await clock.advance(0);
+    place.lose(reason);
+    await clock.advance(0);
+    expect(last()).toMatchObject({ phase: 'waiting', failures: 1, restarts: 0 });
+    expect(last().lastEnd!.message).toMatch(message);
+    await clock.advance(1000);
+    expect(place.isClosed).toBe(true);
+    expect(places).toHaveLength(2);
+    expect(places[1]!.commands).toHaveLength(1);
+    expect(last()).toMatchObject({ phase: 'starting', failures: 1, restarts: 1 });
+  });
+
+  test('that cannot be opened is a failed start with the reason, of a revision that is not known yet', async () => {
+    const problem = new PlatformError('MISSING_SECRETS', 'The secret BOT_KEY is missing.');
+    const { clock, places, last, lines } = start({}, [problem, problem]);
+    await clock.advance(0);
+    expect(last()).toMatchObject({
+      phase: 'waiting',
+      revision: 0,
+      failures: 1,
+      lastEnd: { message: 'The instance did not start: The secret BOT_KEY is missing.' },
+    });
+    expect(lines.at(-1)!.message).toBe('[platform] The instance did not start: The secret BOT_KEY is missing.');
+    await clock.advance(1000);
+    expect(last()).toMatchObject({ phase: 'waiting', failures: 2 });
+    await clock.advance(2000);
+    expect(last()).toMatchObject({ phase: 'starting', failures: 2, restarts: 2 });
+    places[0]!.listens = true;
+    await clock.advance(61_000);
+    expect(last()).toMatchObject({ phase: 'ready', revision: 3, failures: 0 });
+  });
+
+  test('whose token is refused ends the instance, without a failure', async () => {
+    const { clock, instance, last } = start({}, [new PlatformError('UNAUTHORIZED', 'This token opens nothing.')]);
+    await clock.advance(0);
+    await instance.run();
+    expect(last()).toMatchObject({ phase: 'starting', failures: 0, lastEnd: null });
+  });
+
+  test('that opens while the instance is stopped is closed, and nothing is started in it', async () => {
+    const late = new ScriptedPlace();
+    const opening = Promise.withResolvers<Opened>();
+    const { clock, instance } = start({}, [opening.promise]);
+    await clock.advance(0);
+    const stopped = instance.stop();
+    await clock.advance(5000);
+    opening.resolve({ boot: BOOT, place: late });
+    await stopped;
+    expect(late).toMatchObject({ isClosed: true, commands: [] });
   });
 });
 

@@ -2,6 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { shellQuote } from '#core/agents/bundle/entrypoint.ts';
+import { hasCode } from '#core/base/errors.ts';
 import type { Clock } from '#core/ports/clock.ts';
 import type { ExecEvent, ExecExit } from '#core/ports/sandbox.ts';
 import {
@@ -32,18 +33,34 @@ const REPORT_MS = 60_000;
 const TAIL_CHARACTERS = 16 * 1024;
 const MAX_MESSAGE_CHARACTERS = 2000;
 
+const LOST = 'The sandbox of the app ended, and a new one is started.';
+
 /** The place in which an app runs. */
 export interface AppPlace {
   serve(request: ServeRequest): AsyncIterable<ExecEvent>;
   connect(port: number): Promise<Socket | undefined>;
   /** Resolves when the place is no more. */
   readonly gone: Promise<void>;
+  close(): Promise<void>;
+}
+
+/** What an app is started with. */
+export interface Opened {
+  readonly boot: BootDocument;
+  readonly place: AppPlace;
 }
 
 export interface InstanceOptions {
   readonly id: string;
-  readonly boot: BootDocument;
-  readonly place: AppPlace;
+  readonly serviceId: string;
+  /** 0 if the document alone tells it. */
+  readonly revision: number;
+  /**
+   * Gets the document and opens a place for its app: at the start, and again when the place is lost. An error is a failed
+   * start, whose message users see; one with the code UNAUTHORIZED ends the instance. The signal is that of the
+   * instance's end.
+   */
+  open(signal: AbortSignal): Promise<Opened>;
   readonly clock: Clock;
   /** Between SIGTERM and SIGKILL. */
   readonly graceMs: number;
@@ -62,9 +79,13 @@ export interface InstanceOptions {
 export class ServiceInstance {
   readonly #options: InstanceOptions;
   readonly #gateway: ServiceGateway;
-  readonly #mask: SecretMask;
+  /** Aborted when the app is to end, and nothing is to be started any more. */
   readonly #stop = new AbortController();
   readonly #startedAt: number;
+  /** Absent before the first start, and after the loss of the place. */
+  #opened: Opened | undefined;
+  /** The newest document, also after the loss of its place. */
+  #boot: BootDocument | undefined;
   #life: Promise<void> | undefined;
   #phase: InstanceReport['phase'] = 'starting';
   #isWorker = false;
@@ -77,27 +98,20 @@ export class ServiceInstance {
   #tail = '';
 
   constructor(options: InstanceOptions) {
-    const { boot, place, clock } = options;
     this.#options = options;
-    this.#mask = new SecretMask(boot.secrets);
-    this.#startedAt = clock.now();
-    this.#gateway = new ServiceGateway({ connect: () => place.connect(boot.port), absence: () => this.#absence() });
-    void place.gone.then(() => this.#stop.abort());
+    this.#startedAt = options.clock.now();
+    this.#gateway = new ServiceGateway({ connect: () => this.#connect(), absence: () => this.#absence() });
   }
 
   get id(): string {
     return this.#options.id;
   }
 
-  get revision(): number {
-    return this.#options.boot.revision;
-  }
-
   get isReady(): boolean {
     return this.#phase === 'ready';
   }
 
-  /** Resolves when the instance has been stopped, or its place is gone. */
+  /** Resolves when the instance has been stopped, or its token is refused. Nothing of it is left then. */
   run(): Promise<void> {
     this.#life ??= this.#live();
     return this.#life;
@@ -116,9 +130,9 @@ export class ServiceInstance {
   }
 
   request(incoming: IncomingMessage, response: ServerResponse, via: Via): void {
-    const { answerLoop, boot } = this.#options;
+    const { answerLoop } = this.#options;
     if (/^\/health(\?|$)/.test(incoming.url ?? '')) this.#answerHealth(response);
-    else if (boot.app.kind !== 'loop') this.#gateway.request(incoming, response, via);
+    else if (this.#boot?.app.kind !== 'loop') this.#gateway.request(incoming, response, via);
     else if (answerLoop) answerLoop(incoming, response);
     else answerWith(response, new GatewayError(503, 'This host runs no loops as services.'));
   }
@@ -134,16 +148,13 @@ export class ServiceInstance {
   }
 
   async #live(): Promise<void> {
-    const { clock, boot, random } = this.#options;
+    const { clock, random } = this.#options;
     const { signal } = this.#stop;
     this.#become('starting');
     void this.#reportAlways(signal);
-    if (boot.app.kind === 'loop') {
-      this.#become('ready');
-      await aborted(signal);
-    }
     while (!signal.aborted) {
-      await this.#runApp(boot.app as Exclude<ServiceApp, { kind: 'loop' }>);
+      const opened = await this.#open(signal);
+      if (opened) await this.#serve(opened);
       if (signal.aborted) break;
       this.#become('waiting');
       await clock.sleep(restartDelay(this.#failures, random()), signal).catch(() => {});
@@ -152,13 +163,46 @@ export class ServiceInstance {
       this.#isWorker = false;
       this.#become('starting');
     }
+    await this.#opened?.place.close();
   }
 
-  /** Runs the app to its end. */
-  async #runApp(app: Exclude<ServiceApp, { kind: 'loop' }>): Promise<void> {
-    const { clock, place, graceMs, log } = this.#options;
+  /** Opens the place unless it is there. `undefined` after a failed start, and when the instance is to end. */
+  async #open(signal: AbortSignal): Promise<Opened | undefined> {
+    if (this.#opened) return this.#opened;
+    try {
+      const opened = await this.#options.open(signal);
+      this.#opened = opened;
+      this.#boot = opened.boot;
+      void opened.place.gone.then(() => {
+        if (this.#opened === opened) this.#opened = undefined;
+        void opened.place.close();
+      });
+      return signal.aborted ? undefined : opened;
+    } catch (error) {
+      if (hasCode(error, 'UNAUTHORIZED')) this.#stop.abort();
+      if (!signal.aborted) {
+        this.#failures += 1;
+        this.#ended(1, `The instance did not start: ${(error as Error).message}`);
+      }
+      return undefined;
+    }
+  }
+
+  /** Runs the app to its end, or to that of its place. */
+  async #serve({ boot, place }: Opened): Promise<void> {
+    const { signal } = this.#stop;
+    if (boot.app.kind !== 'loop') return this.#runApp(boot.app, { boot, place });
+    this.#become('ready');
+    await Promise.race([aborted(signal), place.gone]);
+    if (!signal.aborted) this.#ended(1, LOST);
+  }
+
+  async #runApp(app: Exclude<ServiceApp, { kind: 'loop' }>, { boot, place }: Opened): Promise<void> {
+    const { clock, graceMs, log } = this.#options;
+    const { signal } = this.#stop;
     const ended = new AbortController();
     const begunAt = clock.now();
+    const mask = new SecretMask(boot.secrets);
     void this.#watch(ended.signal);
     const write = (line: ServiceLogLine) => {
       this.#tail = `${this.#tail}${line.message}\n`.slice(-TAIL_CHARACTERS);
@@ -166,11 +210,11 @@ export class ServiceInstance {
     };
     const now = () => clock.now();
     const streams = {
-      stdout: new AppLog(this.#mask, { otherwise: 'INFO', now, write }),
-      stderr: new AppLog(this.#mask, { otherwise: 'ERROR', now, write }),
+      stdout: new AppLog(mask, { otherwise: 'INFO', now, write }),
+      stderr: new AppLog(mask, { otherwise: 'ERROR', now, write }),
     };
     this.#tail = '';
-    for await (const event of place.serve({ command: commandOf(app), stop: this.#stop.signal, graceMs })) {
+    for await (const event of place.serve({ command: commandOf(app), stop: signal, graceMs })) {
       if (event.type !== 'exit') {
         streams[event.type].push(event.data);
         continue;
@@ -178,11 +222,16 @@ export class ServiceInstance {
       streams.stdout.end();
       streams.stderr.end();
       ended.abort();
-      if (this.#stop.signal.aborted) return;
+      if (signal.aborted) return;
       if (this.#steadyAt === null || this.#steadyAt < begunAt) this.#failures += 1;
-      this.#lastEnd = { at: clock.now(), exitCode: event.exit.exitCode, message: this.#reasonOf(event.exit) };
-      log({ at: clock.now(), severity: 'WARNING', message: `[platform] ${this.#lastEnd.message}` });
+      this.#ended(event.exit.exitCode, this.#reasonOf(event.exit, boot));
     }
+  }
+
+  #ended(exitCode: number, message: string): void {
+    const { clock, log } = this.#options;
+    this.#lastEnd = { at: clock.now(), exitCode, message: message.slice(0, MAX_MESSAGE_CHARACTERS) };
+    log({ at: clock.now(), severity: 'WARNING', message: `[platform] ${this.#lastEnd.message}` });
   }
 
   /** Follows an app from its start until it ends. */
@@ -216,14 +265,18 @@ export class ServiceInstance {
   }
 
   async #listens(): Promise<boolean> {
-    const socket = await this.#options.place.connect(this.#options.boot.port);
+    const socket = await this.#connect();
     socket?.destroy();
     return socket !== undefined;
   }
 
+  async #connect(): Promise<Socket | undefined> {
+    return this.#opened?.place.connect(this.#opened.boot.port);
+  }
+
   /** Why the app ended, and what to do about it. */
-  #reasonOf({ reason, exitCode }: ExecExit): string {
-    const { boot } = this.#options;
+  #reasonOf({ reason, exitCode }: ExecExit, boot: BootDocument): string {
+    if (reason === 'sandbox_lost') return LOST;
     const line = failureLine(this.#tail);
     const said = line === undefined ? 'It printed nothing.' : `Its last words: ${line}`;
     const text =
@@ -237,11 +290,12 @@ export class ServiceInstance {
     const hint = isPortTaken
       ? ` Port ${GATEWAY_PORT} belongs to the platform: listen on the port in the variable PORT, ${boot.port}.`
       : '';
-    return `${text}${hint}`.slice(0, MAX_MESSAGE_CHARACTERS);
+    return `${text}${hint}`;
   }
 
   #absence(): string {
-    const { port } = this.#options.boot;
+    const port = this.#boot?.port;
+    if (port === undefined && this.#phase === 'starting') return 'The instance is starting.';
     switch (this.#phase) {
       case 'waiting':
         return 'The app has ended and is started again in a moment.';
@@ -274,12 +328,12 @@ export class ServiceInstance {
 
   /** How the instance is. */
   reportNow(): InstanceReport {
-    const { id, boot, clock } = this.#options;
+    const { id, serviceId, revision, clock } = this.#options;
     return {
       type: 'instance',
-      serviceId: boot.serviceId,
+      serviceId,
       instanceId: id,
-      revision: boot.revision,
+      revision: this.#boot?.revision ?? revision,
       sequence: this.#sequence,
       at: clock.now(),
       startedAt: this.#startedAt,

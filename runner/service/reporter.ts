@@ -1,8 +1,7 @@
 import type { Clock } from '#core/ports/clock.ts';
 import type { Log } from '#core/ports/deps.ts';
 import type { ServiceReport } from '#core/ports/service-host.ts';
-
-const RETRY_MS = 1000;
+import { restartDelay } from './backoff.ts';
 
 /** Hands reports on, one batch after the other, again and again until they are taken. */
 export class Reporter {
@@ -33,16 +32,18 @@ export class Reporter {
   }
 
   async #handOn(): Promise<void> {
-    while (this.#waiting.size > 0) {
+    for (let failures = 0; this.#waiting.size > 0; ) {
       const batch = this.#waiting;
       this.#waiting = new Map();
       try {
         await this.#take([...batch.values()]);
+        failures = 0;
       } catch (error) {
         this.#log.error('reports of services not taken', { error: String(error) });
         // A newer one that came meanwhile stays.
         this.#waiting = new Map([...batch, ...this.#waiting]);
-        await this.#clock.sleep(RETRY_MS);
+        failures += 1;
+        await this.#clock.sleep(restartDelay(failures, Math.random()));
       }
     }
   }

@@ -1,0 +1,17 @@
+import type { SandboxSpec } from '#core/ports/sandbox.ts';
+import type { BootDocument } from '#core/ports/service-host.ts';
+
+/** Services have no limit of processor time. The kernel counts it in nanoseconds, which is why this is not endless. */
+const CPU_SECONDS = 10 * 365 * 24 * 3600;
+
+/** The sandbox in which an app runs. */
+export const specOf = (boot: BootDocument): SandboxSpec => ({
+  bundle: boot.bundle.key,
+  layer: boot.layer?.key,
+  layerSha256: boot.layer?.sha256,
+  owner: boot.workspaceId,
+  env: { ...boot.env, ...boot.secrets },
+  egress: boot.egress,
+  purpose: 'service',
+  limits: { ...boot.limits, cpuSeconds: CPU_SECONDS },
+});
