@@ -122,6 +122,8 @@ export default defineConfig({
     sequence: { sequencer: SlowestFirst },
     // Processes, sockets and processors are real here: a machine that stalls for a second is no fault of the code.
     retry: 1,
+    // For the same reason: what does not come fails by this, and what comes ends the wait.
+    expect: { poll: { timeout: 20_000 } },
     reporters: ['default', new SecondTries()],
     projects: isRelated ? [unit, platform] : [unit, platform, ...others],
   },

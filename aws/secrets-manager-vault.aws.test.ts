@@ -90,7 +90,7 @@ describe('SecretsManagerVault', () => {
         .finally(() => {
           ended = true;
         });
-      await expect.poll(() => clock.advance(500).then(() => ended), { interval: 5, timeout: 20_000 }).toBe(true);
+      await expect.poll(() => clock.advance(500).then(() => ended), { interval: 5 }).toBe(true);
       return outcome;
     }
 

@@ -1,7 +1,7 @@
 import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, describe, expect, onTestFinished, test, vi } from 'vitest';
+import { afterAll, describe, expect, onTestFinished, test } from 'vitest';
 import { createUpload, purgeUploads } from '#core/agents/uploads/store.ts';
 import type { Workspace } from '#core/base/workspace.ts';
 import { SystemIds } from '#core/ports/ids.ts';
@@ -123,7 +123,7 @@ describe('the local host', () => {
       yield bytes.subarray(MB / 4);
     }
     const first = accept(ReadableStream.from(halves()), headers);
-    await vi.waitUntil(() => readdirSync(join(folder, '+tmp')).length === 1);
+    await expect.poll(() => readdirSync(join(folder, '+tmp'))).toHaveLength(1);
     await refused(await accept(filledForm(form, 'x')), 429, 'under way');
     second.resolve();
     expect((await first).status).toBe(204);

@@ -141,7 +141,7 @@ describe.each(EVERY_SERVER)('a server of revision $revision that answers with $a
       await expect(called).rejects.toThrow('enough');
       if (told !== undefined) expect((await told).body.params.requestId).toBe((await asked).body.id);
       await session.close();
-      await expect.poll(() => server.connections(), { timeout: 10_000 }).toBe(0);
+      await expect.poll(() => server.connections()).toBe(0);
     },
   );
 });
@@ -174,7 +174,7 @@ describe('opening a server', () => {
       isTransient,
       message: expect.stringMatching(message),
     });
-    await expect.poll(() => server.connections(), { timeout: 10_000 }).toBe(0);
+    await expect.poll(() => server.connections()).toBe(0);
   });
 
   test('whose list has no end', async () => {
@@ -192,7 +192,7 @@ describe('opening a server', () => {
     await asked;
     stop.abort(new Error('enough'));
     await expect(opened).rejects.toThrow('enough');
-    await expect.poll(() => server.connections(), { timeout: 10_000 }).toBe(0);
+    await expect.poll(() => server.connections()).toBe(0);
   });
 
   test('that is not there, or at a private address', async () => {
@@ -223,7 +223,7 @@ test('the end of a session waits two seconds for a server that does not answer',
   await asked;
   await manual.advance(2000);
   await closed;
-  await expect.poll(() => server.connections(), { timeout: 10_000 }).toBe(0);
+  await expect.poll(() => server.connections()).toBe(0);
 });
 
 test('results of every kind', async () => {

@@ -94,7 +94,7 @@ test('a connection that sends no whole request within a minute is closed, at fir
     socket.on('error', () => {}).on('close', () => closed.push(name));
     const count = accepted + 1;
     if (answered) await once(socket, 'data');
-    else await vi.waitUntil(() => accepted === count);
+    else await vi.waitUntil(() => accepted === count, { timeout: 20_000 });
     return socket;
   };
   const get = (path: string) => `GET http://127.0.0.1:${gateway.port}${path} HTTP/1.1\r\nHost: x\r\n`;
@@ -108,9 +108,9 @@ test('a connection that sends no whole request within a minute is closed, at fir
   idle.write(`${get('/')}\r\n`);
   await once(idle, 'data');
   await vi.advanceTimersByTimeAsync(30_000);
-  await vi.waitUntil(() => closed.length >= 2);
+  await vi.waitUntil(() => closed.length >= 2, { timeout: 20_000 });
   expect(closed.sort()).toEqual(['half', 'silent']);
   await vi.advanceTimersByTimeAsync(40_000);
-  await vi.waitUntil(() => closed.length >= 3);
+  await vi.waitUntil(() => closed.length >= 3, { timeout: 20_000 });
   expect(closed).toEqual(['half', 'silent', 'idle']);
 });

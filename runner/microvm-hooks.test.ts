@@ -8,7 +8,7 @@ async function start(code: string) {
   const said: { message: string; port?: number }[] = [];
   const program = { command: process.execPath, args: ['-e', code], env: { PATH: process.env.PATH } };
   const ended = serveHooks(0, program, (message, more) => void said.push({ message, ...more }));
-  await expect.poll(() => said[0]?.message, { timeout: 15_000 }).toBe('hooks');
+  await expect.poll(() => said[0]?.message).toBe('hooks');
   const url = `http://127.0.0.1:${said[0]!.port}`;
   const call = async (path: string, method = 'POST') =>
     (await fetch(url + path, { method, ...(method === 'POST' && { body: '{"microvmId":"m","runHookPayload":"ab"}' }) }))

@@ -1,7 +1,7 @@
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest';
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { FolderBlobs } from '#local/folder-blobs.ts';
 import { ran, specOf } from '#test/conformance/sandbox.ts';
 import { jobFor, type RunnerProcess, serveBlobs, startRunner } from '#test/helpers/runner.ts';
@@ -138,13 +138,8 @@ describe('a runner', { timeout: 120_000 }, () => {
     expect((await events.next()).value).toMatchObject({ exit: { reason: 'sandbox_lost', exitCode: 137 } });
     expect((await ran(session, 'true')).exit.reason).toBe('sandbox_lost');
     await session.close();
-    await vi.waitFor(
-      () => {
-        const lines = readdirSync('/proc').filter((name) => /^\d+$/.test(name));
-        expect(lines.some((pid) => commandLineOf(pid) === `sleep ${mark} `)).toBe(false);
-      },
-      { timeout: 10_000, interval: 20 },
-    );
+    const isThere = () => readdirSync('/proc').some((name) => commandLineOf(name) === `sleep ${mark} `);
+    await expect.poll(isThere, { interval: 20 }).toBe(false);
   });
 
   test('ends at SIGTERM, which ECS sends to stop a task', async () => {

@@ -106,8 +106,8 @@ describe('when no task is idle', () => {
     await expect.poll(() => states(fargate), { interval: 5 }).toContain('claimed');
     stop.abort(new Error('cancelled'));
     await expect(opening).rejects.toThrow('cancelled');
-    await expect.poll(() => states(fargate), { timeout: 20_000 }).not.toContain('claimed');
-    await expect.poll(() => fargate.ecs.tasks[0]!.lastStatus, { timeout: 20_000 }).toBe('STOPPED');
+    await expect.poll(() => states(fargate)).not.toContain('claimed');
+    await expect.poll(() => fargate.ecs.tasks[0]!.lastStatus).toBe('STOPPED');
   });
 });
 

@@ -195,7 +195,7 @@ describe('when AWS or a VM fails', { timeout: 60_000 }, () => {
   test('a VM that dies before its session is open is replaced', async () => {
     const { aws, sandbox, within } = await setUp();
     const opening = sandbox.open(within(60_000));
-    await expect.poll(() => aws.vms, { timeout: 15_000 }).toHaveLength(1);
+    await expect.poll(() => aws.vms).toHaveLength(1);
     await aws.kill(aws.vms[0]!);
     const session = await opening;
     expect((await ran(session, 'echo on')).out).toBe('on\n');

@@ -198,7 +198,7 @@ describe('questions', () => {
     server.script({ key: CLAUDE.apiKey, turns: [{ waitFor: 'the end' }] });
     const stop = new AbortController();
     const probe = ask([CLAUDE, GPT], stop.signal);
-    await expect.poll(() => server.open, { timeout: 10_000 }).toBe(1);
+    await expect.poll(() => server.open).toBe(1);
     for (let i = 0; i < 3; i++) expect(await answerer(CLAUDE, GPT)).toEqual(['openai', 'openai']);
     stop.abort(new Error('cancelled'));
     await expect(probe).rejects.toThrow('cancelled');

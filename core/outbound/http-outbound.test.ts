@@ -448,13 +448,13 @@ describe('an exchange', () => {
     });
     await expect(reading).rejects.toThrow('enough');
     const connections = () => new Promise((resolve) => server.getConnections((_, count) => resolve(count)));
-    await expect.poll(connections, { timeout: 10_000 }).toBe(0);
+    await expect.poll(connections).toBe(0);
   });
 
   test('whose body is not read to its end closes its connection', async () => {
     const { url, server } = await receiver((response) => response.write('x'.repeat(100_000)));
     for await (const _ of (await exchange(url)).body) break;
     const connections = () => new Promise((resolve) => server.getConnections((_, count) => resolve(count)));
-    await expect.poll(connections, { timeout: 10_000 }).toBe(0);
+    await expect.poll(connections).toBe(0);
   });
 });

@@ -46,7 +46,7 @@ describe('crash loops', () => {
       desired_state: 'stopped',
     });
     expect(host.orders).toEqual(['deploy 1', 'pause']);
-    await expect.poll(() => receiver.at('/alerts').length, { timeout: 20_000 }).toBe(2);
+    await expect.poll(() => receiver.at('/alerts').length).toBe(2);
     const common = {
       event: 'service.crash_loop',
       service_id: id,
@@ -95,7 +95,7 @@ describe('crash loops', () => {
     });
     await host.crash(id);
     for (let tries = 1; tries <= 3; tries++) {
-      await expect.poll(() => receiver.at('/500').length, { timeout: 20_000 }).toBe(tries);
+      await expect.poll(() => receiver.at('/500').length).toBe(tries);
       await deps.clock.advance(10 * MINUTE);
       await retryDeliveries(deps);
     }

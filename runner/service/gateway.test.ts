@@ -255,7 +255,7 @@ describe('the gateway itself answers', () => {
     const waiting: (() => void)[] = [];
     const { port } = await behind((_, response) => waiting.push(() => response.end('ok')));
     const calls = Array.from({ length: 201 }, () => ask(port));
-    await expect.poll(() => waiting.length, { timeout: 20_000 }).toBe(200);
+    await expect.poll(() => waiting.length).toBe(200);
     const refused = await Promise.race(calls);
     expect(refused.statusCode).toBe(503);
     for (const end of waiting) end();
@@ -292,12 +292,12 @@ describe('an upgraded connection', () => {
   test('of any protocol is carried in both directions', async () => {
     const { port } = await echo();
     const { socket, received } = await dial(port, '/');
-    await expect.poll(received, { timeout: 10_000 }).toContain('welcome first ');
+    await expect.poll(received).toContain('welcome first ');
     expect(received()).toMatch(/^HTTP\/1.1 101 Switching Protocols\r\n/);
     expect(received()).toContain('X-For: 192.0.2.7\r\n');
     expect(received()).toContain('upgrade: chat/2\r\n');
     socket.write('second');
-    await expect.poll(received, { timeout: 10_000 }).toContain('first second');
+    await expect.poll(received).toContain('first second');
     socket.end();
     await once(socket, 'close');
   });
@@ -324,9 +324,9 @@ describe('an upgraded connection', () => {
   test('ends with its client, and with the gateway', async () => {
     const { port, dialled, gateway } = await echo();
     const [one, other] = [await dial(port, '/'), await dial(port, '/')];
-    await expect.poll(() => one.received() && other.received(), { timeout: 10_000 }).toContain('welcome');
+    await expect.poll(() => one.received() && other.received()).toContain('welcome');
     one.socket.destroy();
-    await expect.poll(() => dialled.filter((socket) => socket.destroyed).length, { timeout: 10_000 }).toBe(1);
+    await expect.poll(() => dialled.filter((socket) => socket.destroyed).length).toBe(1);
     gateway.close();
     await once(other.socket, 'close');
   });

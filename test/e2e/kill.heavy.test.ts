@@ -24,7 +24,7 @@ test('after kill -9 usage equals the records of runs, and a call with an Idempot
     call(first.url, keyed, { 'idempotency-key': 'once' }),
   ];
   for (const each of lost) each.catch(() => {});
-  await expect.poll(asked, { timeout: 10_000 }).toBe(6);
+  await expect.poll(asked).toBe(6);
   // Some of these are between their run and its record when the process dies.
   const racing = Array.from({ length: 20 }, () => call(first.url, { text: 'racing' }));
   for (const each of racing) each.catch(() => {});
@@ -82,7 +82,7 @@ test('after kill -9 an interrupted delivery is answered as failed, never run aga
   llm.script({ rules: [{ marker: 'will be lost', turns: [{ hang: true }] }] });
   const lost = [deliver(first.url), deliver(first.url)];
   for (const each of lost) each.catch(() => {});
-  await expect.poll(asked, { timeout: 10_000 }).toBe(1);
+  await expect.poll(asked).toBe(1);
   await kill(first.child);
 
   const second = await startProcess(folder, settings);
@@ -101,7 +101,7 @@ test('after kill -9 an interrupted delivery is answered as failed, never run aga
     });
   }
   expect(asked()).toBe(1);
-  await expect.poll(() => receiver.at('/alerts').length, { timeout: 10_000 }).toBe(1);
+  await expect.poll(() => receiver.at('/alerts').length).toBe(1);
   expect(receiver.at('/alerts')[0]!.body).toMatchObject({ schedule_id: id, consecutive_failures: 1 });
   const { schedule } = expectOk(await request(second, 'GET', `${schedules}/${id}`, { key }));
   expect(schedule).toMatchObject({ run_count: 1, consecutive_failures: 1, last_run_status: 'failed' });
@@ -117,7 +117,7 @@ test('after kill -9 interrupted calls do not count as concurrent calls', async (
   const call = (url: string, text: string) => request({ url }, 'POST', '/main/greet/v1/run', { key, json: { text } });
   llm.script({ rules: [{ marker: 'will be lost', turns: [{ hang: true }] }] });
   for (let n = 0; n < 2; n++) call(first.url, 'will be lost').catch(() => {});
-  await expect.poll(() => llm.requests.length, { timeout: 10_000 }).toBe(2);
+  await expect.poll(() => llm.requests.length).toBe(2);
   expect((await call(first.url, 'too many')).status).toBe(429);
   await kill(first.child);
 

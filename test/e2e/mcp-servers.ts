@@ -73,7 +73,7 @@ export function mcpServersSuite(target: () => Target, has: Languages): void {
         name: 'search',
         arguments: { q: 'cats' },
       });
-      await expect.poll(() => server.methods, { timeout: 10_000 }).toContain('DELETE');
+      await expect.poll(() => server.methods).toContain('DELETE');
     });
 
     test('that cannot be used end the run with their name', async () => {

@@ -225,7 +225,7 @@ export function orchestrationSuite(target: () => Target, hasPython: boolean): vo
     });
 
     test('cancelling a run ends its sub-calls', async () => {
-      await publishCode(client, 'sleeper', { 'main.py': 'import time\ntime.sleep(60)' });
+      await publishCode(client, 'sleeper', { 'main.py': 'import time\ntime.sleep(600)' });
       await publish(client, 'waiter', ['acme/sleeper']);
       const json = { calls: [{ path: '/acme/sleeper/v1/run' }] };
       const { run_id: root } = expectOk(
@@ -234,13 +234,11 @@ export function orchestrationSuite(target: () => Target, hasPython: boolean): vo
       );
       const path = `/workspaces/${workspaceId}/runs/${root}`;
       const dag = async () => (await request(target(), 'GET', `${path}/dag`, { key: target().key })).body;
-      await expect.poll(dag, { timeout: 15_000 }).toMatchObject({ is_live: true, active_count: 2 });
-      const asked = Date.now();
+      await expect.poll(dag).toMatchObject({ is_live: true, active_count: 2 });
       expectOk(await request(target(), 'DELETE', path, { key: target().key }));
       await expect
-        .poll(dag, { timeout: 5000, interval: 50 })
+        .poll(dag)
         .toMatchObject({ is_live: false, tree: { status: 'cancelled', children: [{ status: 'cancelled' }] } });
-      expect(Date.now() - asked).toBeLessThan(5000);
     });
 
     test('the key of a run is masked in records and answers', async () => {

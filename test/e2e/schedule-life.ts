@@ -41,14 +41,14 @@ export function scheduleLifeSuite(target: () => Target): void {
       const fire = async () => {
         fired++;
         await target().fire(owner.workspaceId, schedule.id);
-        await vi.waitFor(async () => expect(await find()).toMatchObject({ run_count: fired }), { timeout: 15_000 });
+        await vi.waitFor(async () => expect(await find()).toMatchObject({ run_count: fired }), { timeout: 20_000 });
         return vi.waitFor(
           async () => {
             const now = await find();
             expect(now.last_run_status).toMatch(/^(completed|failed)$/);
             return now;
           },
-          { timeout: 15_000 },
+          { timeout: 20_000 },
         );
       };
 
@@ -56,7 +56,7 @@ export function scheduleLifeSuite(target: () => Target): void {
       await change({ input_data: { topic: '[[llm {"status":400,"message":"no such topic"}]]' } });
       expect(await fire()).toMatchObject({ last_run_status: 'failed', consecutive_failures: 1, enabled: true });
       expect(await fire()).toMatchObject({ consecutive_failures: 2, enabled: false, next_run_at: null });
-      await vi.waitFor(() => expect(receiver.at('/life')).toHaveLength(2), { timeout: 15_000 });
+      await vi.waitFor(() => expect(receiver.at('/life')).toHaveLength(2), { timeout: 20_000 });
       expect(receiver.at('/life').map(({ body }) => [body.consecutive_failures, body.auto_disabled])).toEqual([
         [1, false],
         [2, true],

@@ -61,7 +61,7 @@ export function uploadsSuite(target: () => Target, hasPython: boolean): void {
       });
       const lifetime = Date.parse(form.expires_at) - Date.now();
       expect(lifetime).toBeGreaterThan(3_500_000);
-      expect(lifetime).toBeLessThan(3_610_000);
+      expect(lifetime).toBeLessThan(3_700_000);
       expect((await client.createUpload({ body: { purpose: 'bundle' } })).max_bytes).toBe(25 * MB);
       expect(JSON.stringify(form)).not.toContain(user.key);
     });

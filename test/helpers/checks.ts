@@ -1,3 +1,5 @@
+import { Worker } from 'node:worker_threads';
+import { vi } from 'vitest';
 import { parseConfig } from '#core/base/config.ts';
 import type { PlanName } from '#core/base/plans.ts';
 import type { Workspace } from '#core/base/workspace.ts';
@@ -19,19 +21,17 @@ export const withLittleTime = (defaultPlan: PlanName = 'enterprise'): MemoryDeps
 /** A schema and a value: the check takes a second, which is where its own limit ends it. */
 export const hostilePattern = [{ pattern: '^(a|a)*$' }, `${'a'.repeat(60)}!`] as const;
 
-/**
- * The milliseconds of a processor that this thread took for `work`: unlike time, they are the same on a busy machine. Without
- * those of the garbage collector, which are a matter of the tests before.
- */
-export async function onThisThread<T>(work: () => Promise<T>): Promise<{ readonly ms: number; readonly result: T }> {
-  const collections = new PerformanceObserver(() => {});
-  collections.observe({ entryTypes: ['gc'] });
-  const before = process.threadCpuUsage();
-  const result = await work();
-  const { user, system } = process.threadCpuUsage(before);
-  const collected = collections.takeRecords().reduce((sum, { duration }) => sum + duration, 0);
-  collections.disconnect();
-  return { ms: (user + system) / 1000 - collected, result };
+/** What `work` comes to, and the tasks that threads got meanwhile. */
+export async function withThreads<T>(
+  work: () => Promise<T>,
+): Promise<{ readonly tasks: readonly string[]; readonly result: T }> {
+  const sent = vi.spyOn(Worker.prototype, 'postMessage');
+  try {
+    const result = await work();
+    return { tasks: sent.mock.calls.map(([request]) => (request as { task: string }).task), result };
+  } finally {
+    sent.mockRestore();
+  }
 }
 
 export const repeated = <T>(length: number, make: (index: number) => T): T[] =>

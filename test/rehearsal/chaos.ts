@@ -58,7 +58,7 @@ export function chaosSuite(target: () => Rehearsal): void {
       const idle = (await pool.read()).slots.filter(({ state }) => state === 'idle').map(({ taskArn }) => taskArn!);
       for (const taskArn of idle) target().ecs.kill(taskArn);
       const left = () => running().filter(({ taskArn }) => idle.includes(taskArn)).length;
-      await expect.poll(left, { timeout: 10_000 }).toBe(0);
+      await expect.poll(left).toBe(0);
     }
     async function call(json: object, agent = 'survivor'): Promise<Answer> {
       const answer = await request(target(), 'POST', `/acme/${agent}/v1/run`, { key: target().key, json });

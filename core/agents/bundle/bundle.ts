@@ -180,9 +180,7 @@ async function readEntries(archive: ZipFile, zip: Buffer): Promise<{ files: ZipM
     checkEntry(entry, path, isFolder);
     if (paths.has(path)) throw refusedEntry(path, 'twice');
     paths.add(path);
-    for (const folder of foldersOf(path, isFolder)) {
-      // Then its parents are known, too: a long path that many entries share is cut once.
-      if (folders.has(folder)) break;
+    for (const folder of newFolders(path, isFolder, folders)) {
       folders.add(folder);
       if (folders.size > MAX_FOLDERS) throw refused(`has more than ${MAX_FOLDERS} folders`);
     }
@@ -236,10 +234,16 @@ function checkEntry(entry: Entry, path: string, isFolder: boolean): void {
   if (isFolder && entry.uncompressedSize > 0) throw refusedEntry(path, 'a folder with content of its own');
 }
 
-/** Folders of the file `a/b/c`, nearest first: `a/b`, `a`. */
-function* foldersOf(path: string, isFolder: boolean): Generator<string> {
-  if (isFolder) yield path;
-  for (let end = path.lastIndexOf('/'); end > 0; end = path.lastIndexOf('/', end - 1)) yield path.slice(0, end);
+/**
+ * Folders of the file `a/b/c`, nearest first (`a/b`, `a`), up to the first that is `known`: then its parents are, too, and a
+ * long path that many entries share is cut once.
+ */
+export function* newFolders(path: string, isFolder: boolean, known: Pick<Set<string>, 'has'>): Generator<string> {
+  for (let end = isFolder ? path.length : path.lastIndexOf('/'); end > 0; end = path.lastIndexOf('/', end - 1)) {
+    const folder = path.slice(0, end);
+    if (known.has(folder)) return;
+    yield folder;
+  }
 }
 
 /** The position of an entry. Its two headers must agree: otherwise another reader could see another file here. */

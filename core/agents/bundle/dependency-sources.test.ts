@@ -166,31 +166,26 @@ describe('pyproject.toml', () => {
   });
 });
 
-/** Processor time, in milliseconds: other processes of the machine do not count. */
-async function processorMs(work: () => Promise<unknown>): Promise<number> {
-  const before = process.threadCpuUsage();
-  await work();
-  const { user, system } = process.threadCpuUsage(before);
-  return (user + system) / 1000;
-}
+/** Characters. Reading such a file again from each of its lines or words would take many minutes. */
+const N = 1_000_000;
 
-// Reading such a file twice for each line takes minutes.
 test.each([
-  ['spaces', `x${' '.repeat(300_000)}y`],
-  ['words', 'a:'.repeat(150_000)],
-  ['a word', 'x'.repeat(300_000)],
-  ['joined lines', 'x\\\n'.repeat(100_000)],
-  ['comments', '#\n'.repeat(150_000)],
-  ['hashes', ' #'.repeat(150_000)],
+  ['spaces', `x${' '.repeat(N)}y`],
+  ['words', 'a:'.repeat(N / 2)],
+  ['a word', 'x'.repeat(N)],
+  ['joined lines', 'x\\\n'.repeat(N / 4)],
+  ['comments', '#\n'.repeat(N / 2)],
+  ['hashes', ' #'.repeat(N / 2)],
 ])('a file with many %s is read in proportion to its size', async (_, text) => {
-  expect(await processorMs(() => requirements(text))).toBeLessThan(1000);
+  await requirements(text);
 });
 
+// Searching the file for the line of each would take many minutes.
 test('a lock file with many packages is read in proportion to its size', async () => {
-  const entries = Array.from({ length: 50_000 }, (_, n) => [
+  const entries = Array.from({ length: 100_000 }, (_, n) => [
     `node_modules/${n}`,
     { resolved: `https://pypi.org/${n}` },
   ]);
   const lock = { packages: Object.fromEntries(entries) };
-  expect(await processorMs(() => packages({}, lock))).toBeLessThan(3000);
+  await packages({}, lock);
 });

@@ -1,20 +1,18 @@
-import { expect, test } from 'vitest';
+import { test } from 'vitest';
 import { zip } from '#test/helpers/zip.ts';
 import { inspectBundle } from './bundle.ts';
 import { planInstall } from './install-plan.ts';
 
-/** Milliseconds that the plan of a bundle with this file takes. */
-async function planned(name: string, content: string): Promise<number> {
+/** Plans the installation of a bundle with this file. */
+async function plan(name: string, content: string): Promise<void> {
   const report = await inspectBundle(zip([{ name, content }]));
-  const startedAt = performance.now();
   await planInstall({}, { workspaceId: 'w', definition: {} as never }, report);
-  return performance.now() - startedAt;
 }
 
-/** Many, so that a quadratic pattern takes ten seconds. */
-const N = 100_000;
+/** Many, so that a quadratic pattern would take many minutes. */
+const N = 1_000_000;
 
-// Each took seconds while a pattern could try the same spaces from every line. Reading the text takes about a millisecond.
+// Each took seconds for a tenth of this while a pattern could try the same spaces from every line.
 test.each<[string, string, string]>([
   ['empty lines', 'requirements.txt', `x${'\n'.repeat(N)}`],
   ['carriage returns', 'requirements.txt', `x${'\r'.repeat(N)}`],
@@ -28,5 +26,5 @@ test.each<[string, string, string]>([
   ['at signs', 'requirements.txt', `x ${'@ '.repeat(N)}`],
   ['spaces in package.json', 'package.json', `{"dependencies":{"a":"1"},"x":"${'\\"workspaces\\"  '.repeat(N / 20)}"}`],
 ])('a plan of %s takes time in proportion to its size', async (_, name, content) => {
-  expect(await planned(name, content)).toBeLessThan(500);
+  await plan(name, content);
 });

@@ -56,10 +56,9 @@ test.each<[string, Record<string, unknown>, { [name: string]: Json }, Json]>([
   if (JSON.stringify(document) === JSON.stringify(filled)) expect(result).toBe(document);
 });
 
+// Copying the document for each member would take many minutes.
 test('takes linear time for a schema of many members', () => {
-  const names = Array.from({ length: 4000 }, (_, n) => `m${n}`);
+  const names = Array.from({ length: 200_000 }, (_, n) => `m${n}`);
   const schema = object(Object.fromEntries(names.map((name) => [name, { default: 1 }])));
-  const started = performance.now();
-  expect(Object.keys(withDefaults(schema, {}))).toHaveLength(4000);
-  expect(performance.now() - started).toBeLessThan(200);
+  expect(Object.keys(withDefaults(schema, {}))).toHaveLength(200_000);
 });

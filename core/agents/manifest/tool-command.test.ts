@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, test } from 'vitest';
 import type { Json } from '#core/base/json.ts';
-import { onThisThread, repeated } from '#test/helpers/checks.ts';
+import { repeated } from '#test/helpers/checks.ts';
 import { fillCommand as fill } from './fill-command.ts';
 import { commandProblems, placesIn } from './tool-command.ts';
 
@@ -331,11 +331,9 @@ describe('places that are not known to be safe take numbers only', () => {
     ]);
   });
 
-  test.each(['$(', '${', '((', 'f() ', '`', '{'])('thousands of %s are refused at once', (opening) => {
-    const startedAt = performance.now();
+  test.each(['$(', '${', '((', 'f() ', '`', '{'])('thousands of %s are refused without being parsed', (opening) => {
     const [found] = commandProblems(`echo {{x}} ${opening.repeat(9000 / opening.length)}`);
     expect(found!.problem).toContain('brackets');
-    expect(performance.now() - startedAt).toBeLessThan(1000);
   });
 
   test('numbers are filled in unchanged', () => {
@@ -343,13 +341,17 @@ describe('places that are not known to be safe take numbers only', () => {
   });
 });
 
-test('a value is quoted once, however often the command names it', async () => {
+test('a value is written and quoted once, however often the command names it', () => {
   const command = `echo ${'{{x}} '.repeat(240)}`;
-  const places = placesIn(command);
-  // Quoted at each place: a fifth of a gigabyte.
-  const { ms, result } = await onThisThread(async () =>
-    fill(command, places, { x: repeated(60_000, (i) => `it's ${i}`) }),
-  );
-  expect(result).toEqual({ problem: expect.stringContaining('at most 120000 fit') });
-  expect(ms).toBeLessThan(200);
+  let written = 0;
+  const x = {
+    toJSON() {
+      written += 1;
+      return repeated(60_000, (i) => `it's ${i}`);
+    },
+  };
+  expect(fillCommand(command, { x: x as unknown as Json })).toEqual({
+    problem: expect.stringContaining('at most 120000 fit'),
+  });
+  expect(written).toBe(1);
 });

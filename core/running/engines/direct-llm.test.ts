@@ -643,7 +643,7 @@ describe('an output with a schema', () => {
     server.queue(wrong, { hang: true });
     const { deps, run } = prepare({}, { output_schema: SCHEMA });
     const result = runPrompt(deps, run);
-    await expect.poll(() => server.asked, { timeout: 10_000 }).toBe(2);
+    await expect.poll(() => server.asked).toBe(2);
     await deps.clock.advance(59_500);
     expect(await result).toMatchObject({ data: { n: 'five' }, dataProblems: [{ field: 'n' }] });
     expect(deps.clock.sleepers).toBe(0);
@@ -654,7 +654,7 @@ describe('an output with a schema', () => {
     const cancel = new AbortController();
     const { deps, run } = prepare({ signal: cancel.signal }, { output_schema: SCHEMA });
     const result = runPrompt(deps, run);
-    await expect.poll(() => server.asked, { timeout: 10_000 }).toBe(2);
+    await expect.poll(() => server.asked).toBe(2);
     cancel.abort(new PlatformError('RUN_CANCELLED', 'The run was cancelled.'));
     expect((await result).error).toMatchObject({ code: 'RUN_CANCELLED' });
   });

@@ -61,9 +61,7 @@ describe('jsonIn', () => {
 });
 
 test('reads a reply in time that is proportional to its length', () => {
-  const startedAt = performance.now();
-  // A pattern that looks for the end of each block took a minute.
-  const reply = '```json\n'.repeat(50_000);
+  // For a tenth of it, a pattern that looks for the end of each block took a minute.
+  const reply = '```json\n'.repeat(500_000);
   expect(jsonIn(reply, OBJECT)).toBeUndefined();
-  expect(performance.now() - startedAt).toBeLessThan(1000);
 });

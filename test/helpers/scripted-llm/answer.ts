@@ -60,7 +60,10 @@ function waitHeaders({ retryAfter, retryForm = 'seconds' }: ScriptedTurn): Recor
     case 'seconds':
       return { 'retry-after': String(retryAfter) };
     case 'date':
-      return { 'retry-after': new Date(Date.now() + retryAfter * 1000).toUTCString() };
+      return {
+        date: new Date(0).toUTCString(),
+        'retry-after': new Date(retryAfter * 1000).toUTCString(),
+      };
     case 'ms':
       // The other one is for clients that do not know this one, and rounded.
       return { 'retry-after-ms': String(retryAfter * 1000), 'retry-after': String(Math.ceil(retryAfter)) };

@@ -165,8 +165,8 @@ describe('a model that calls only tools', () => {
     server.script({ turns: [ONLY_TOOLS, { ...ONLY_TOOLS, breakOff: 'end', times: 1 }, SUBMIT] });
     const played = play(SONNET, { max_turns: 2 });
     const running = played.result();
-    await expect.poll(() => server.asked, { timeout: 15_000 }).toBe(2);
-    await expect.poll(() => played.events.some(({ type }) => type === 'retry'), { timeout: 15_000 }).toBe(true);
+    await expect.poll(() => server.asked).toBe(2);
+    await expect.poll(() => played.events.some(({ type }) => type === 'retry')).toBe(true);
     await played.deps.clock.advance(8_000);
     expect((await running).data).toEqual({ result: 'done' });
     const [, broken, again] = server.requests.map(({ body }) => body);

@@ -133,7 +133,7 @@ test('the tools that the manifest names are offered, called and left', async () 
     arguments: { q: 'cats' },
   });
   expect(server.requests.every(({ headers }) => headers['x-absent'] === undefined)).toBe(true);
-  await expect.poll(() => server.methods.at(-1), { timeout: 10_000 }).toBe('DELETE');
+  await expect.poll(() => server.methods.at(-1)).toBe('DELETE');
   expect(stderr).toMatch(/^mcp docs: 1 tool\nturn 1: mcp__docs__search ok, \d+ ms\n/);
   expect(JSON.stringify([run.trace.events, llm.requests.map(({ body }) => body)])).not.toContain('very-secret-key');
 });
@@ -318,7 +318,7 @@ describe('time', () => {
     await asking;
     asking = server.asked('server/discover');
     await clock.advance(10_000);
-    await expect.poll(() => clock.sleepers, { timeout: 10_000 }).toBeGreaterThan(0);
+    await expect.poll(() => clock.sleepers).toBeGreaterThan(0);
     await clock.advance(500);
     await asking;
     await clock.advance(10_000);
@@ -358,6 +358,6 @@ describe('time', () => {
     else await clock.advance(20_000);
     await clock.advance(300);
     expect((await result).error?.code).toBe(code);
-    await expect.poll(() => server.connections(), { timeout: 10_000 }).toBe(0);
+    await expect.poll(() => server.connections()).toBe(0);
   });
 });

@@ -41,12 +41,11 @@ test.each(['started at 10:45', 'running job 17 of 3000', 'listening to 45 topics
   (line) => expect(isServer(line)).toBe(false),
 );
 
+// A pattern that tries each place anew would take many minutes.
 test('takes linear time', () => {
-  const started = performance.now();
   for (const part of ['running ', 'listening on ', 'def a(event', 'exports.', 'port ']) {
-    const text = part.repeat(200_000 / part.length);
+    const text = part.repeat(2_000_000 / part.length);
     isServer(text);
-    emptyOutputWarning({ name: 'a.py', text: text.slice(0, 64 * 1024) });
+    emptyOutputWarning({ name: 'a.py', text });
   }
-  expect(performance.now() - started).toBeLessThan(1000);
 });
