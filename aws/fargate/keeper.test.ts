@@ -1,7 +1,8 @@
 import { ECSClient } from '@aws-sdk/client-ecs';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import type { Clock } from '#core/ports/clock.ts';
-import { type FakeTask, startFakeEcs, type TaskStateEvent } from '#test/helpers/fake-ecs.ts';
+import { type FakeEvent, startFakeEcs } from '#test/helpers/fake-ecs/fake-ecs.ts';
+import type { FakeTask } from '#test/helpers/fake-ecs/tasks.ts';
 import { memoryDeps } from '#test/helpers/memory-deps.ts';
 import { PoolKeeper, type PoolSettings } from './keeper.ts';
 import { SandboxPool } from './pool.ts';
@@ -25,14 +26,14 @@ async function setUp(
   starts = true,
 ) {
   const deps = memoryDeps();
-  const late: TaskStateEvent[] = [];
+  const late: FakeEvent[] = [];
   const ecs = await startFakeEcs({
-    cluster: SETTINGS.cluster,
+    clusters: [SETTINGS.cluster],
     taskDefinitions: [DEFINITION, NEXT_DEFINITION],
     async start() {
       const { promise, resolve } = Promise.withResolvers<void>();
       if (!starts) await promise;
-      return { exited: promise, kill: resolve };
+      return { exited: promise, kill: () => resolve() };
     },
     async onEvent(event) {
       if (deliver === 'late') late.push(event);

@@ -118,7 +118,7 @@ test('a task that does not answer is given up at the deadline', async () => {
     async start(_, address) {
       silent.listen(8080, address);
       const exited = Promise.withResolvers<void>();
-      return { exited: exited.promise, kill: exited.resolve };
+      return { exited: exited.promise, kill: () => exited.resolve() };
     },
   });
   onTestFinished(() => void silent.close().closeAllConnections());

@@ -1,6 +1,6 @@
 import { ECSClient, RunTaskCommand } from '@aws-sdk/client-ecs';
 import { expect, onTestFinished, test } from 'vitest';
-import { startFakeEcs } from '#test/helpers/fake-ecs.ts';
+import { startFakeEcs } from '#test/helpers/fake-ecs/fake-ecs.ts';
 import { stopAllTasks } from './stop-all-tasks.ts';
 
 const CLUSTER = 'sandboxes';
@@ -8,11 +8,11 @@ const DEFINITION = 'arn:aws:ecs:eu-west-1:111122223333:task-definition/sandbox:1
 
 async function clusterWith(count: number) {
   const ecs = await startFakeEcs({
-    cluster: CLUSTER,
+    clusters: [CLUSTER],
     taskDefinitions: [DEFINITION],
     async start() {
       const { promise, resolve } = Promise.withResolvers<void>();
-      return { exited: promise, kill: resolve };
+      return { exited: promise, kill: () => resolve() };
     },
   });
   onTestFinished(() => ecs.close());

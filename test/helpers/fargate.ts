@@ -12,7 +12,7 @@ import { SystemIds } from '#core/ports/ids.ts';
 import { openDatabase } from '#local/database.ts';
 import { FolderBlobs } from '#local/folder-blobs.ts';
 import { SqliteTable } from '#local/sqlite-table.ts';
-import { type FakeEcs, type FakeEcsOptions, startFakeEcs } from './fake-ecs.ts';
+import { type FakeEcs, type FakeEcsOptions, startFakeEcs } from './fake-ecs/fake-ecs.ts';
 import { type FakeLambda, startFakeLambda } from './fake-lambda.ts';
 import { serveBlobs } from './runner.ts';
 import { startRunnerTask } from './runner-task.ts';
@@ -80,7 +80,7 @@ export async function startFargate({
     ...size,
   };
   const ecs = await startFakeEcs({
-    cluster: settings.cluster,
+    clusters: [settings.cluster],
     taskDefinitions: [DEFINITION],
     start: start ?? startRunnerTask,
     async onEvent(event) {

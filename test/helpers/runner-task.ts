@@ -1,6 +1,6 @@
 import { once } from 'node:events';
 import { connect, createServer, type Socket } from 'node:net';
-import type { FakeContainer } from './fake-ecs.ts';
+import type { FakeContainer } from './fake-ecs/tasks.ts';
 import { startRunner } from './runner.ts';
 
 /** The real runner as a task's container, on port 8080 of its own address. */

@@ -14,7 +14,7 @@ import type { MICROVM_FUNCTIONS, PoolFunctionName } from '#lib/functions.ts';
 import { runnerHealth } from '#runner/client.ts';
 import { AWS_TEST_ACCOUNT, TEST_REGION } from '#test/helpers/aws-account.ts';
 import type { AwsEndpoints } from '#test/helpers/aws-emulators.ts';
-import { type FakeEcs, startFakeEcs } from '#test/helpers/fake-ecs.ts';
+import { type FakeEcs, startFakeEcs } from '#test/helpers/fake-ecs/fake-ecs.ts';
 import { startFakeLambda } from '#test/helpers/fake-lambda.ts';
 import { type FakeMicrovms, startFakeMicrovms } from '#test/helpers/fake-microvms.ts';
 import type { Target } from '#test/helpers/platform.ts';
@@ -132,7 +132,7 @@ export async function startRehearsal(
     return { isStream: false, payload: Readable.from([]) };
   });
   const ecs = await startFakeEcs({
-    cluster: assembly.of('AWS::ECS::Cluster')[0]?.properties.ClusterName ?? 'none',
+    clusters: assembly.of('AWS::ECS::Cluster').map(({ properties }) => properties.ClusterName),
     taskDefinitions: assembly.of('AWS::ECS::TaskDefinition').map(({ arn }) => arn),
     start(task, address) {
       const row = started++ % starting.length;
