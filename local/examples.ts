@@ -23,6 +23,8 @@ interface Example {
   readonly type: string;
   /** The shell line of a program. */
   readonly command?: string;
+  /** Whether it is to be kept running as a service, and is not called. */
+  readonly isService: boolean;
   /** Whether it asks a language model, itself or through what it calls. */
   readonly asksModel: boolean;
 }
@@ -37,8 +39,9 @@ export function listExamples(): Example[] {
     const needs = [...(manifest.manifest?.dependencies ?? []).map(({ id }) => id), ...(manifest.default_skills ?? [])];
     const needed = needs.map((reference) => add(reference.split('/').at(-1)!.split('@')[0]!));
     const { type, runtime } = manifest;
+    const isService = manifest.run_mode === 'always_on';
     const asksModel = type === 'prompt' || type === 'agent' || needed.some((other) => other.asksModel);
-    const example = { name, type, command: runtime?.command, asksModel };
+    const example = { name, type, command: runtime?.command, isService, asksModel };
     found.set(name, example);
     return example;
   };
@@ -51,6 +54,7 @@ const isExample = (name: string): boolean => has(name, 'agent.json') || has(name
 
 interface Manifest {
   readonly type: string;
+  readonly run_mode?: string;
   readonly runtime?: { readonly command: string };
   readonly default_skills?: readonly string[];
   readonly manifest?: { readonly dependencies: readonly { readonly id: string; readonly version: string }[] };

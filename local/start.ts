@@ -97,6 +97,8 @@ async function start(config: LocalConfig, withExamples: boolean): Promise<void> 
   say('');
   say(`Agents that need a key of a model provider: ${others.map(({ name }) => name).join(', ')}.`);
   say(KEY_HINT);
+  const services = listExamples().filter(({ isService }) => isService);
+  say(`Services to deploy: ${services.map(({ name }) => name).join(', ')}. How: the README.md of each in examples/.`);
 }
 
 try {

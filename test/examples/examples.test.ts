@@ -22,7 +22,7 @@ const hasPython = spawnSync('python3', ['--version']).status === 0;
 const read = (...path: string[]): string => readFileSync(join(EXAMPLES_FOLDER, ...path), 'utf8');
 const has = (...path: string[]): boolean => existsSync(join(EXAMPLES_FOLDER, ...path));
 const examples = listExamples();
-const agents = examples.filter(({ type }) => type !== 'skill');
+const agents = examples.filter(({ type, isService }) => type !== 'skill' && !isService);
 const isPython = ({ command }: (typeof examples)[number]): boolean => command?.startsWith('python3') ?? false;
 const fixturesOf = (name: string): string[] =>
   readdirSync(join(EXAMPLES_FOLDER, name, 'tests')).filter((file) => /^fixture-.*\.json$/.test(file));
