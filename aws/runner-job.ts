@@ -1,8 +1,8 @@
-import { isIP } from 'node:net';
 import { registryTargets } from '#core/agents/bundle/registries.ts';
 import type { Config } from '#core/base/config.ts';
 import type { BlobLinks } from '#core/ports/blobs.ts';
 import type { SandboxSpec } from '#core/ports/sandbox.ts';
+import { gatewayOf } from '#runner/gateway-address.ts';
 import type { BlobLink, RunnerJob } from '#runner/protocol.ts';
 
 /** Interpreters of the runner's image: part of a layer's name, and shown by `status`. */
@@ -34,17 +34,9 @@ export async function runnerJob(
     egress,
     purpose,
     limits,
-    gateway: gatewayOf(config),
+    gateway: gatewayOf(config.baseUrl),
     registries: purpose === 'install' ? registriesOf(config) : undefined,
   };
-}
-
-/** Egress rules may close a numeric address, so it is named as the gateway. A name leads to API Gateway, which is public. */
-function gatewayOf({ baseUrl }: Config): RunnerJob['gateway'] {
-  if (baseUrl === undefined) return undefined;
-  const { hostname, port, protocol } = new URL(baseUrl);
-  if (isIP(hostname) === 0) return undefined;
-  return { host: hostname, port: Number(port || (protocol === 'https:' ? 443 : 80)) };
 }
 
 const registriesOf = (config: Config): RunnerJob['registries'] => ({

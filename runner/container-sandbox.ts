@@ -1,5 +1,6 @@
 import { readFileSync, statSync } from 'node:fs';
-import { chmod, lstat, mkdir, mkdtemp, readdir } from 'node:fs/promises';
+import { chmod, lstat, mkdir, mkdtemp, readdir, rm } from 'node:fs/promises';
+import { connect, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { Blobs } from '#core/ports/blobs.ts';
@@ -14,6 +15,8 @@ const BUNDLE = '/home/user/agent';
 const LAYER = '/layer';
 /** The launcher, init and one supervisor. */
 const OWN_PROCESSES = 3;
+/** Until a program that listens and accepts nothing counts as absent. */
+const CONNECT_MS = 10_000;
 
 interface ContainerSandboxOptions {
   /** Whether this process must be process 1, so that all others end with it. */
@@ -36,6 +39,9 @@ interface ContainerSandboxOptions {
  */
 export class ContainerSandbox {
   readonly #options: ContainerSandboxOptions;
+  #launcher: Launcher | undefined;
+  /** What the container has; it is unpacked once. */
+  #unpacked: string | undefined;
 
   /** Throws when this process lacks the protection described above. */
   constructor(options: ContainerSandboxOptions) {
@@ -50,35 +56,78 @@ export class ContainerSandbox {
     }
   }
 
+  /** One at a time. A further one has the same bundle and layer, and finds the files that those before it have left. */
   async open(spec: SandboxSpec, network: Network): Promise<ProcessSession> {
-    const { blobs, perl, scratchFolder, log, onLost } = this.#options;
-    if (spec.bundle !== undefined) {
-      await mkdir(BUNDLE);
-      await unpackBundle(blobs, spec.bundle, BUNDLE);
-      await makeReadOnly(BUNDLE);
+    const { perl, scratchFolder, log, onLost } = this.#options;
+    if (spec.purpose === 'service' && spec.egress === 'none') {
+      throw new Error(
+        'PLATFORM_SANDBOX_EGRESS is "none", which a task cannot keep for a service: an app without network cannot listen either. Set it to "open" or to a list of hosts.',
+      );
     }
-    if (spec.layer === undefined) await linkSdk(LAYER);
-    else await unpackLayer(blobs, { key: spec.layer, sha256: spec.layerSha256 }, LAYER);
-    await makeReadOnly(LAYER);
-    const launcher = await Launcher.start({
-      perl,
-      script: LAUNCHER,
-      scratch: await mkdtemp(join(scratchFolder, 'launcher-')),
-      sources: [],
-      log,
-    });
-    const sandbox = await launcher.startSandbox({
+    await this.#unpack(spec);
+    if (!this.#launcher?.isRunning) {
+      this.#launcher = await Launcher.start({
+        perl,
+        script: LAUNCHER,
+        scratch: await mkdtemp(join(scratchFolder, 'launcher-')),
+        sources: [],
+        log,
+      });
+    }
+    const sandbox = await this.#launcher.startSandbox({
       ports: portsOf(spec.egress, network),
       diskBytes: spec.limits.diskBytes,
       setup: () => ['container'],
     });
     void sandbox.gone.then(onLost);
-    return openProcessSession(sandbox, spec, network, () => {}, { ownProcesses: OWN_PROCESSES + threads() });
+    return openProcessSession(sandbox, spec, network, () => {}, {
+      ownProcesses: OWN_PROCESSES + threads(),
+      connect: connectHere,
+    });
   }
+
+  async #unpack({ bundle, layer, layerSha256 }: SandboxSpec): Promise<void> {
+    const { blobs } = this.#options;
+    const content = JSON.stringify([bundle, layer]);
+    if (this.#unpacked === content) return;
+    // An attempt that broke off leaves a part.
+    await mkdir(BUNDLE, { recursive: true });
+    await Promise.all([clear(BUNDLE), clear(LAYER)]);
+    if (bundle !== undefined) await unpackBundle(blobs, bundle, BUNDLE);
+    if (layer === undefined) await linkSdk(LAYER);
+    else await unpackLayer(blobs, { key: layer, sha256: layerSha256 }, LAYER);
+    await Promise.all([makeReadOnly(BUNDLE), makeReadOnly(LAYER)]);
+    this.#unpacked = content;
+  }
+}
+
+/** The program has the network of this process: 127.0.0.1, else ::1. */
+async function connectHere(port: number): Promise<Socket | undefined> {
+  for (const host of ['127.0.0.1', '::1']) {
+    const socket = connect({ host, port, noDelay: true });
+    const isOpen = await new Promise<boolean>((resolve) => {
+      socket.setTimeout(CONNECT_MS, () => resolve(false));
+      socket.once('connect', () => resolve(true)).once('error', () => resolve(false));
+    });
+    socket.setTimeout(0).removeAllListeners('timeout');
+    if (isOpen) return socket;
+    socket.destroy();
+  }
+  return undefined;
 }
 
 /** Threads of this process, which count against its user's process limit. */
 const threads = (): number => Number(/^Threads:\t(\d+)$/m.exec(readFileSync('/proc/self/status', 'utf8'))?.[1]);
+
+/** Only a folder that may be written can be emptied. */
+async function clear(folder: string): Promise<void> {
+  await chmod(folder, 0o755);
+  for (const entry of await readdir(folder, { withFileTypes: true })) {
+    const path = join(folder, entry.name);
+    if (entry.isDirectory()) await clear(path);
+    await rm(path, { recursive: true });
+  }
+}
 
 async function makeReadOnly(folder: string): Promise<void> {
   for (const entry of await readdir(folder, { withFileTypes: true })) {

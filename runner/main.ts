@@ -10,12 +10,20 @@ import { createNamespaceSandbox } from './namespace-sandbox.ts';
 import { RUNNER_PORT } from './protocol.ts';
 import { makeScratchFolder } from './scratch.ts';
 import { RunnerServer } from './server.ts';
+import { LogLines } from './service/log-lines.ts';
+import { runTask } from './service/task.ts';
 
-/** The program of a sandbox's task or VM: serves one session, then ends. */
+/**
+ * The program of a sandbox's task or VM, which serves one session and ends; and of a service's task, which runs one instance
+ * until it is told to end.
+ */
 const settings = z
   .object({
     /** A port, 0 for any, or the path of a Unix socket. */
-    PLATFORM_RUNNER_LISTEN: z.string().default(String(RUNNER_PORT)),
+    PLATFORM_RUNNER_LISTEN: z
+      .string()
+      .default(String(RUNNER_PORT))
+      .transform((text) => (/^\d+$/.test(text) ? Number(text) : text)),
     /** A runner that is not claimed for so long ends. @default never */
     PLATFORM_RUNNER_LEASE_SECONDS: z.coerce.number().positive().max(2_000_000).optional(),
     /** Only in a Lambda MicroVM: the port of its hooks, one of which starts the runner. */
@@ -28,17 +36,38 @@ const settings = z
     PLATFORM_RUNNER_ISOLATION: z.enum(['namespaces', 'auto', 'vm']).default('namespaces'),
     /** Node for jobs. The loader that starts the runner hides the path of the runner's own Node. */
     PLATFORM_RUNNER_NODE: z.string().default(process.execPath),
+    /** Id of the service whose instance this is. @default - none, the runner serves a session */
+    PLATFORM_RUNNER_SERVICE: z.string().optional(),
+    /** Of the service's revision. */
+    PLATFORM_RUNNER_SERVICE_TOKEN: z.string().optional(),
+    /** Where the instance reaches the platform's API, without a slash at the end. */
+    PLATFORM_RUNNER_API_URL: z.url().optional(),
+    /** ECS sets it in its tasks. */
+    ECS_CONTAINER_METADATA_URI_V4: z.url().optional(),
   })
   // biome-ignore lint/style/noProcessEnv: the one place that reads the environment of a runner.
   .parse(process.env);
-
-const say = (message: string, more: object = {}) => console.log(JSON.stringify({ message, ...more }));
 
 const {
   PLATFORM_RUNNER_HOOKS_PORT: hooksPort,
   PLATFORM_RUNNER_ISOLATION: isolation,
   PLATFORM_RUNNER_NODE: node,
+  PLATFORM_RUNNER_LISTEN: listen,
+  PLATFORM_RUNNER_LEASE_SECONDS: leaseSeconds,
+  PLATFORM_RUNNER_SERVICE: serviceId,
+  PLATFORM_RUNNER_SERVICE_TOKEN: token,
+  PLATFORM_RUNNER_API_URL: apiUrl,
+  ECS_CONTAINER_METADATA_URI_V4: metadataUrl,
 } = settings;
+
+// The tokens of services are for this process alone.
+// biome-ignore lint/style/noProcessEnv: programs that it starts would get what is left here.
+delete process.env.PLATFORM_RUNNER_SERVICE_TOKEN;
+
+const lines = serviceId === undefined ? undefined : new LogLines(1);
+const say = (message: string, more: object = {}) =>
+  lines ? lines.say(message, 'INFO', more) : console.log(JSON.stringify({ message, ...more }));
+
 if (hooksPort !== undefined) {
   // biome-ignore lint/style/noProcessEnv: the runner gets all variables but the one that makes it a listener.
   const { PLATFORM_RUNNER_HOOKS_PORT: _, ...env } = process.env;
@@ -48,6 +77,9 @@ if (hooksPort !== undefined) {
   process.exit(await serveHooks(hooksPort, { command: process.execPath, args, env }, say));
 }
 
+const stopped = new Promise<string>((resolve) => {
+  for (const signal of ['SIGTERM', 'SIGINT'] as const) process.once(signal, () => resolve(signal));
+});
 const folder = await makeScratchFolder();
 // Sandboxes run under other uids and cannot enter this folder, but can enter one inside it.
 const cacheFolder = join(folder, 'cache');
@@ -58,38 +90,51 @@ const namespaces = await createNamespaceSandbox({ cacheFolder, cache, runtime, p
 if (Array.isArray(namespaces) && isolation === 'namespaces') {
   throw new Error(`no sandbox works here: ${namespaces.join('; ')}`);
 }
+const lost = Promise.withResolvers<string>();
 const sandbox = Array.isArray(namespaces)
   ? new ContainerSandbox({
       isProcess1: isolation === 'auto',
       blobs,
       perl: runtime.perl!,
       scratchFolder: folder,
-      onLost: () => server.end('the sandbox ended'),
+      onLost: () => lost.resolve('the sandbox ended'),
       log: say,
     })
   : namespaces;
 
-const listen = settings.PLATFORM_RUNNER_LISTEN;
-const server = new RunnerServer({
-  health: {
-    interpreters: runtime.interpreters,
-    isolation: Array.isArray(namespaces) ? 'container' : namespaces.kind,
-  },
-  openSession({ bundle, layer, layerSha256, env, egress, purpose, limits, gateway, registries }) {
-    blobs.links = [bundle, layer].filter((link) => link !== undefined);
-    const spec = { bundle: bundle?.key, layer: layer?.key, layerSha256, env, egress, purpose, limits };
-    return sandbox.open(spec, { gateway, registries });
-  },
-  listen: /^\d+$/.test(listen) ? Number(listen) : listen,
-  leaseMs: settings.PLATFORM_RUNNER_LEASE_SECONDS && settings.PLATFORM_RUNNER_LEASE_SECONDS * 1000,
-});
-say('listening', { port: await server.start() });
-
-const stopped = new Promise<string>((resolve) => {
-  for (const signal of ['SIGTERM', 'SIGINT'] as const) process.once(signal, () => resolve(signal));
-});
-say('ending', { reason: await Promise.race([server.ended, stopped]) });
-await server.close();
+if (lines && serviceId !== undefined) await runService({ lines, serviceId });
+else await serveSession();
 if (!Array.isArray(namespaces)) await namespaces.close();
 await rm(folder, { recursive: true, force: true });
 process.exit(0);
+
+async function runService(given: { readonly lines: LogLines; readonly serviceId: string }): Promise<void> {
+  if (token === undefined || apiUrl === undefined) {
+    throw new Error(
+      'PLATFORM_RUNNER_SERVICE needs PLATFORM_RUNNER_SERVICE_TOKEN and PLATFORM_RUNNER_API_URL beside it',
+    );
+  }
+  await runTask(
+    { serviceId: given.serviceId, token, apiUrl: apiUrl.replace(/\/$/, ''), listen, metadataUrl },
+    { blobs, lines: given.lines, stopped, open: (spec, network) => sandbox.open(spec, network) },
+  );
+}
+
+async function serveSession(): Promise<void> {
+  const server = new RunnerServer({
+    health: {
+      interpreters: runtime.interpreters,
+      isolation: Array.isArray(namespaces) ? 'container' : namespaces.kind,
+    },
+    openSession({ bundle, layer, layerSha256, env, egress, purpose, limits, gateway, registries }) {
+      blobs.links = [bundle, layer].filter((link) => link !== undefined);
+      const spec = { bundle: bundle?.key, layer: layer?.key, layerSha256, env, egress, purpose, limits };
+      return sandbox.open(spec, { gateway, registries });
+    },
+    listen,
+    leaseMs: leaseSeconds && leaseSeconds * 1000,
+  });
+  say('listening', { port: await server.start() });
+  say('ending', { reason: await Promise.race([server.ended, lost.promise, stopped]) });
+  await server.close();
+}

@@ -3,7 +3,7 @@ import type { Egress, SandboxSpec } from '#core/ports/sandbox.ts';
 import { EgressProxy, type Gateway, type Registries } from './egress-proxy.ts';
 import { SDK_PYTHONPATH } from './host-runtime.ts';
 import type { SandboxProcess } from './launcher.ts';
-import { ProcessSession } from './session.ts';
+import { ProcessSession, type SessionOptions } from './session.ts';
 
 export interface Network {
   /** The platform's own address: the one private address that sandboxes with egress may reach. */
@@ -30,7 +30,7 @@ export function openProcessSession(
   spec: SandboxSpec,
   network: Network,
   release: () => void,
-  more: { ownProcesses?: number } = {},
+  more: Pick<SessionOptions, 'ownProcesses' | 'connect'> = {},
 ): ProcessSession {
   sandbox.watch(spec.limits);
   const registries = spec.purpose === 'install' ? network.registries : undefined;

@@ -30,6 +30,8 @@ export interface SessionOptions {
   readonly env: Readonly<Record<string, string>>;
   /** The platform's own processes and threads that count against the same limit. @default 2, init and one supervisor */
   readonly ownProcesses?: number;
+  /** Connects to a program inside. @default {@link SandboxProcess.connect} */
+  readonly connect?: (port: number) => Promise<Socket | undefined>;
   onClose(): void;
 }
 
@@ -65,15 +67,17 @@ export class ProcessSession implements SandboxSession {
   readonly #home: string;
   readonly #limits: string;
   readonly #env: readonly string[];
+  readonly #connect: (port: number) => Promise<Socket | undefined>;
   readonly #onClose: () => void;
   #closing: Promise<void> | undefined;
 
-  constructor({ sandbox, spec, env, ownProcesses = 2, onClose }: SessionOptions) {
+  constructor({ sandbox, spec, env, ownProcesses = 2, connect, onClose }: SessionOptions) {
     this.#sandbox = sandbox;
     this.#home = spec.bundle === undefined ? '/home/user' : '/home/user/agent';
     const { cpuSeconds, fileBytes, processes, memoryBytes } = spec.limits;
     this.#limits = [Math.ceil(cpuSeconds), fileBytes, processes + ownProcesses, memoryBytes].join(',');
     this.#env = Object.entries(env).map(([name, value]) => `${name}=${value}`);
+    this.#connect = connect ?? ((port) => sandbox.connect(port));
     this.#onClose = onClose;
   }
 
@@ -104,7 +108,7 @@ export class ProcessSession implements SandboxSession {
 
   /** See {@link SandboxProcess.connect}. */
   connect(port: number): Promise<Socket | undefined> {
-    return this.#sandbox.connect(port);
+    return this.#connect(port);
   }
 
   /** Resolves when nothing of the session is left, whether it was closed or lost. */

@@ -7,12 +7,15 @@ import { restartDelay } from './backoff.ts';
 export class Reporter {
   readonly #take: (reports: readonly ServiceReport[]) => Promise<void>;
   readonly #clock: Clock;
-  readonly #log: Log;
+  readonly #log: Pick<Log, 'error'>;
   /** The newest of each instance: it holds all that earlier ones said. */
   #waiting = new Map<string, ServiceReport>();
   #work: Promise<void> | undefined;
 
-  constructor(take: (reports: readonly ServiceReport[]) => Promise<void>, { clock, log }: { clock: Clock; log: Log }) {
+  constructor(
+    take: (reports: readonly ServiceReport[]) => Promise<void>,
+    { clock, log }: { clock: Clock; log: Pick<Log, 'error'> },
+  ) {
     this.#take = take;
     this.#clock = clock;
     this.#log = log;

@@ -23,6 +23,8 @@ export interface RunnerProcess {
   readonly pid: number;
   /** Resolves with the exit code once the process has ended, -1 when it was killed. */
   readonly ended: Promise<number>;
+  /** What it has printed on stdout. */
+  readonly lines: readonly string[];
   kill(signal?: NodeJS.Signals): Promise<void>;
 }
 
@@ -52,15 +54,22 @@ export async function startRunner(env: Readonly<Record<string, string>> = {}): P
   child.stderr.on('data', (chunk) => {
     stderr += chunk;
   });
-  const lines = createInterface(child.stdout);
-  const [line] = await Promise.race([
-    once(lines, 'line'),
+  const lines: string[] = [];
+  const listening = Promise.withResolvers<number>();
+  createInterface(child.stdout).on('line', (line) => {
+    lines.push(line);
+    const { port } = JSON.parse(line);
+    if (port !== undefined) listening.resolve(port);
+  });
+  const port = await Promise.race([
+    listening.promise,
     ended.then((code) => {
       throw new Error(`the runner ended with ${code} before it listened: ${stderr}`);
     }),
   ]);
   return {
-    url: `http://127.0.0.1:${JSON.parse(line).port}`,
+    url: `http://127.0.0.1:${port}`,
+    lines,
     pid: child.pid!,
     ended,
     async kill(signal = 'SIGKILL') {

@@ -1,0 +1,43 @@
+import { createWriteStream, type WriteStream } from 'node:fs';
+import { finished } from 'node:stream/promises';
+import type { ServiceLogLine } from '#core/ports/service-host.ts';
+
+/** Lines that wait for a reader who is too slow, such as a log driver whose service does not answer. */
+const MAX_WAITING_CHARACTERS = 8 * 1024 * 1024;
+
+/**
+ * The log of an instance on its stdout, a JSON object a line: `at` in epoch milliseconds, `severity`, `message`, and `platform`
+ * in lines that are the runner's own. Never waits and never fails: a log is no reason to stop a service.
+ */
+export class LogLines {
+  readonly #out: WriteStream;
+  #lost = 0;
+
+  /** @param fd nothing else may write to it */
+  constructor(fd: number) {
+    // Not `process.stdout`, which waits for the reader of a pipe.
+    this.#out = createWriteStream('', { fd, autoClose: false }).on('error', () => {});
+  }
+
+  write(line: ServiceLogLine, more: object = {}): void {
+    if (this.#out.writableLength > MAX_WAITING_CHARACTERS) {
+      this.#lost += 1;
+      return;
+    }
+    const lost = this.#lost;
+    this.#lost = 0;
+    if (lost > 0) this.say(`${lost} lines were lost: the log was too slow for them.`, 'WARNING');
+    this.#out.write(`${JSON.stringify({ ...line, ...more })}\n`);
+  }
+
+  /** A line of the runner itself. */
+  say(message: string, severity: ServiceLogLine['severity'] = 'INFO', more: object = {}): void {
+    this.write({ at: Date.now(), severity, message: `[platform] ${message}` }, { platform: true, ...more });
+  }
+
+  /** Resolves when everything is written. */
+  async end(): Promise<void> {
+    this.#out.end();
+    await finished(this.#out).catch(() => {});
+  }
+}

@@ -1,0 +1,308 @@
+import { randomUUID } from 'node:crypto';
+import { once } from 'node:events';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { createServer, request as httpRequest, type IncomingMessage, type RequestOptions } from 'node:http';
+import { type AddressInfo, connect } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { json, text } from 'node:stream/consumers';
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import type { BootDocument, InstanceReport } from '#core/ports/service-host.ts';
+import { FolderBlobs } from '#local/folder-blobs.ts';
+import { type RunnerProcess, serveBlobs, startRunner } from '#test/helpers/runner.ts';
+import { zip } from '#test/helpers/zip.ts';
+
+const TOKEN = 'made-up-token-of-a-revision-0123456789abcdef';
+const TASK = '0123456789abcdef0123456789abcdef';
+const UNAUTHORIZED = { status: 401, body: { error: { code: 'UNAUTHORIZED', message: 'no', is_retryable: false } } };
+
+const APP = `
+const { readdirSync, readFileSync } = require('node:fs');
+const held = new Set();
+console.log('WARNING key ' + process.env.KEY);
+require('node:http').createServer((request, response) => {
+  const { method, url, headers } = request;
+  if (url === '/crash') process.exit(7);
+  if (url === '/echo') return request.pipe(response);
+  if (url === '/hold') { response.write('held '); held.add(response); return; }
+  if (url === '/let-go') { for (const each of held) each.end('let go'); return response.end(String(held.size)); }
+  if (url === '/events') { response.writeHead(200, { 'content-type': 'text/event-stream' }); response.write('data: 1\\n\\n'); held.add(response); return; }
+  if (url === '/processes') {
+    const seen = readdirSync('/proc').filter((name) => /^\\d+$/.test(name)).map((pid) => {
+      try { return readFileSync('/proc/' + pid + '/environ', 'latin1') + readFileSync('/proc/' + pid + '/cmdline', 'latin1'); } catch { return ''; }
+    });
+    return response.end(JSON.stringify({ env: process.env, seen }));
+  }
+  response.end(JSON.stringify({ method, url, headers }));
+}).on('upgrade', (request, socket, head) => {
+  socket.write('HTTP/1.1 101 Switching Protocols\\r\\nConnection: upgrade\\r\\nUpgrade: echo\\r\\n\\r\\n');
+  socket.pipe(socket);
+}).listen(process.env.PORT);
+`;
+
+const root = mkdtempSync(join(tmpdir(), 'service-task-test-'));
+const blobs = new FolderBlobs(join(root, 'blobs'));
+let links: Awaited<ReturnType<typeof serveBlobs>>;
+const closing: (() => unknown)[] = [];
+beforeAll(async () => {
+  links = await serveBlobs(blobs);
+  await blobs.put('bundles/app', zip([{ name: 'app.js', content: APP }]));
+});
+afterEach(async () => {
+  for (const close of closing.splice(0)) await close();
+});
+afterAll(() => {
+  links.close();
+  rmSync(root, { recursive: true });
+});
+
+const until = <T>(look: () => T) => expect.poll(look, { timeout: 60_000, interval: 20 });
+
+/** What the platform answers with, in place of taking the request. */
+interface Answer {
+  readonly status: number;
+  readonly body?: object;
+}
+
+/** A small HTTP server that plays the platform, and the task metadata of ECS. */
+async function startPlatform(document: Partial<BootDocument> = {}) {
+  const serviceId = randomUUID();
+  const boot: BootDocument = {
+    serviceId,
+    workspaceId: 'w',
+    revision: 4,
+    agent: 'acme/bot@v1',
+    app: { kind: 'argv', argv: ['node', 'app.js'] },
+    env: { PORT: '3000', PLATFORM_HTTP_PORT: '3000' },
+    secrets: { KEY: 'made-up-secret' },
+    port: 3000,
+    bundle: { key: 'bundles/app', url: links.linkTo('bundles/app') },
+    egress: 'none',
+    limits: { memoryBytes: 256 * 1024 ** 2, diskBytes: 32 * 1024 ** 2, fileBytes: 32 * 1024 ** 2, processes: 64 },
+    ...document,
+  };
+  const platform = {
+    serviceId,
+    reports: [] as InstanceReport[],
+    requests: [] as string[],
+    /** Answers of the next requests for the document. */
+    boots: [] as (Answer | Partial<BootDocument>)[],
+    /** Answer to reports, while there is one. */
+    refusal: undefined as Answer | undefined,
+    url: '',
+    last: () => platform.reports.at(-1),
+  };
+  const server = createServer(async (request, response) => {
+    const answer = ({ status, body = {} }: Answer) =>
+      response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body));
+    platform.requests.push(request.url!);
+    if (request.url === '/metadata/task') {
+      const TaskARN = `arn:aws:ecs:eu-west-1:111122223333:task/services/${TASK}`;
+      return answer({ status: 200, body: { TaskARN } });
+    }
+    if (request.headers.authorization !== `Bearer ${TOKEN}`) return answer(UNAUTHORIZED);
+    const body = (await json(request)) as { reports?: InstanceReport[] };
+    if (request.url === `/runner/services/${serviceId}/boot`) {
+      const next = platform.boots.shift() ?? {};
+      return answer('status' in next ? next : { status: 200, body: { ...boot, ...next } });
+    }
+    if (request.url !== `/runner/services/${serviceId}/reports`) return answer({ status: 404 });
+    if (platform.refusal) return answer(platform.refusal);
+    platform.reports.push(...body.reports!);
+    answer({ status: 200 });
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  platform.url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  closing.push(() => void server.close().closeAllConnections());
+  return platform;
+}
+
+type Platform = Awaited<ReturnType<typeof startPlatform>>;
+
+async function startTask({ url, serviceId }: Platform): Promise<RunnerProcess> {
+  const runner = await startRunner({
+    PLATFORM_RUNNER_SERVICE: serviceId,
+    PLATFORM_RUNNER_SERVICE_TOKEN: TOKEN,
+    PLATFORM_RUNNER_API_URL: url,
+    ECS_CONTAINER_METADATA_URI_V4: `${url}/metadata`,
+  });
+  closing.push(() => runner.kill());
+  return runner;
+}
+
+async function started(document: Partial<BootDocument> = {}) {
+  const platform = await startPlatform(document);
+  const runner = await startTask(platform);
+  await until(() => platform.last()?.phase).toBe('ready');
+  return { platform, runner };
+}
+
+async function begin({ url }: RunnerProcess, path: string, options: RequestOptions = {}, body?: string) {
+  const request = httpRequest(url + path, { agent: false, ...options });
+  request.end(body);
+  const [answer] = (await once(request, 'response')) as [IncomingMessage];
+  return answer;
+}
+
+async function ask(...request: Parameters<typeof begin>) {
+  const answer = await begin(...request);
+  return { status: answer.statusCode, content: await text(answer) };
+}
+
+describe('an instance in a task of its own', { timeout: 120_000 }, () => {
+  test('boots, reports, and carries requests, streams and upgraded connections', async () => {
+    const { platform, runner } = await started();
+    expect(platform.last()).toMatchObject({
+      serviceId: platform.serviceId,
+      instanceId: TASK,
+      revision: 4,
+      isWorker: false,
+      failures: 0,
+    });
+    expect(await ask(runner, '/health')).toEqual({ status: 200, content: '{"status":"ok"}' });
+
+    const headers = {
+      host: 'bot.example.com',
+      'x-forwarded-for': '198.51.100.7, 203.0.113.9',
+      'x-forwarded-proto': 'https',
+    };
+    const { content } = await ask(runner, '/a?b', { headers });
+    expect(JSON.parse(content)).toMatchObject({
+      url: '/a?b',
+      headers: { ...headers, 'x-forwarded-host': 'bot.example.com' },
+    });
+    const direct = JSON.parse((await ask(runner, '/')).content).headers;
+    expect(direct).toMatchObject({
+      'x-forwarded-for': expect.stringContaining('127.0.0.1'),
+      'x-forwarded-proto': 'http',
+    });
+    const long = 'x'.repeat(3_000_000);
+    expect((await ask(runner, '/echo', { method: 'POST' }, long)).content).toBe(long);
+
+    const events = await begin(runner, '/events');
+    expect(String((await once(events, 'data'))[0])).toBe('data: 1\n\n');
+    events.destroy();
+
+    const socket = connect(Number(new URL(runner.url).port), '127.0.0.1');
+    let received = '';
+    socket.on('data', (chunk) => {
+      received += chunk;
+    });
+    socket.write('GET /ws HTTP/1.1\r\nHost: bot\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n');
+    await until(() => received).toContain('101 Switching Protocols');
+    socket.write('hello');
+    await until(() => received).toMatch(/hello$/);
+    socket.destroy();
+
+    const lines = runner.lines.map((line) => JSON.parse(line));
+    expect(lines).toContainEqual({ at: expect.any(Number), severity: 'WARNING', message: 'WARNING key [secret KEY]' });
+    expect(lines[0]).toMatchObject({
+      severity: 'INFO',
+      message: expect.stringMatching(/^\[platform\]/),
+      platform: true,
+    });
+  });
+
+  test('keeps its token from the app', async () => {
+    const { runner } = await started();
+    const { env, seen } = JSON.parse((await ask(runner, '/processes')).content);
+    expect(env).toMatchObject({ PORT: '3000', KEY: 'made-up-secret' });
+    expect(Object.keys(env).filter((name) => name.startsWith('PLATFORM_RUNNER') || name.startsWith('ECS_'))).toEqual(
+      [],
+    );
+    // It sees its own process at least, so it has looked.
+    expect(seen.join('')).toContain('made-up-secret');
+    expect(JSON.stringify([env, seen])).not.toContain(TOKEN);
+    expect(runner.lines.join('\n')).not.toContain(TOKEN);
+  });
+
+  test('starts a crashed app again, and answers for it meanwhile', async () => {
+    const { platform, runner } = await started();
+    expect((await ask(runner, '/crash')).status).toBe(502);
+    await until(() => platform.last()).toMatchObject({ phase: 'ready', restarts: 1, failures: 1 });
+    expect(platform.last()!.lastEnd).toMatchObject({ exitCode: 7, message: expect.stringContaining('exit code 7') });
+    expect((await ask(runner, '/')).status).toBe(200);
+    const sequences = platform.reports.map(({ sequence }) => sequence);
+    expect(sequences).toEqual([...new Set(sequences)].sort((a, b) => a - b));
+  });
+
+  test('asks until the platform answers, and reports what it could not report', async () => {
+    const platform = await startPlatform();
+    platform.boots.push({ status: 500 }, { status: 403, body: { message: 'of a firewall' } }, { status: 503 });
+    const runner = await startTask(platform);
+    expect((await ask(runner, '/')).status).toBe(503);
+    expect((await ask(runner, '/health')).status).toBe(503);
+    await until(() => platform.last()?.phase).toBe('ready');
+    expect(platform.last()).toMatchObject({ failures: 0, restarts: 0, lastEnd: null });
+
+    platform.refusal = { status: 503 };
+    await ask(runner, '/crash');
+    const reportsAsked = () => platform.requests.filter((url) => url.endsWith('/reports')).length;
+    const before = reportsAsked();
+    await until(reportsAsked).toBeGreaterThan(before + 1);
+    await until(async () => (await ask(runner, '/')).status).toBe(200);
+    platform.refusal = undefined;
+    await until(() => platform.last()).toMatchObject({ phase: 'ready', restarts: 1, failures: 1 });
+  });
+
+  test('counts a refused document as a failed start, with the reason', async () => {
+    const platform = await startPlatform();
+    const error = { code: 'MISSING_SECRETS', message: 'The secret BOT_KEY is missing.', is_retryable: false };
+    platform.boots.push({ status: 400, body: { error } });
+    await startTask(platform);
+    await until(() => platform.reports.find(({ phase }) => phase === 'waiting')).toMatchObject({
+      revision: 0,
+      failures: 1,
+      lastEnd: { message: 'The instance did not start: The secret BOT_KEY is missing.' },
+    });
+    await until(() => platform.last()).toMatchObject({ phase: 'ready', revision: 4, failures: 1, restarts: 1 });
+  });
+
+  test('asks for the document again when a link is no longer good', async () => {
+    const refusing = createServer((_, response) => response.writeHead(403).end());
+    refusing.listen(0, '127.0.0.1');
+    await once(refusing, 'listening');
+    closing.push(() => void refusing.close().closeAllConnections());
+    const url = `http://127.0.0.1:${(refusing.address() as AddressInfo).port}/old?signature=made-up`;
+    const platform = await startPlatform();
+    platform.boots.push({ bundle: { key: 'bundles/app', url } });
+    const runner = await startTask(platform);
+    await until(() => platform.last()?.phase).toBe('ready');
+    expect(platform.last()).toMatchObject({ failures: 0 });
+    expect(runner.lines.join('\n')).not.toContain('signature');
+  });
+
+  test.each(['document', 'reports'])('ends when its token is refused for its %s', async (what) => {
+    const platform = await startPlatform();
+    if (what === 'document') platform.boots.push(UNAUTHORIZED);
+    const runner = await startTask(platform);
+    if (what === 'reports') {
+      await until(() => platform.last()?.phase).toBe('ready');
+      platform.refusal = UNAUTHORIZED;
+      await ask(runner, '/crash');
+    }
+    expect(await runner.ended).toBe(0);
+    expect(runner.lines.at(-1)).toContain('its token is no longer good');
+  });
+
+  test('is told to end: requests that have begun are finished, and it ends without an error', async () => {
+    const { platform, runner } = await started();
+    const held = await begin(runner, '/hold');
+    process.kill(runner.pid, 'SIGTERM');
+    await until(() => platform.last()?.phase).toBe('stopping');
+    expect((await ask(runner, '/health')).status).toBe(503);
+    expect(await ask(runner, '/let-go')).toEqual({ status: 200, content: '1' });
+    expect(await text(held)).toBe('held let go');
+    expect(await runner.ended).toBe(0);
+  });
+
+  test('is told to end before the platform has answered', async () => {
+    const platform = await startPlatform();
+    platform.boots.push(...Array.from({ length: 100 }, () => ({ status: 500 })));
+    const runner = await startTask(platform);
+    await until(() => platform.requests.length).toBeGreaterThan(1);
+    process.kill(runner.pid, 'SIGTERM');
+    expect(await runner.ended).toBe(0);
+  });
+});

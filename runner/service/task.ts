@@ -1,0 +1,144 @@
+import { once } from 'node:events';
+import { createServer, type IncomingMessage, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { hasCode } from '#core/base/errors.ts';
+import { SystemClock } from '#core/ports/clock.ts';
+import { SystemIds } from '#core/ports/ids.ts';
+import type { SandboxSpec } from '#core/ports/sandbox.ts';
+import { gatewayOf } from '../gateway-address.ts';
+import type { LinkedBlobs } from '../linked-blobs.ts';
+import type { Network } from '../open-session.ts';
+import { restartDelay } from './backoff.ts';
+import type { Via } from './gateway.ts';
+import { type AppPlace, type Opened, ServiceInstance } from './instance.ts';
+import type { LogLines } from './log-lines.ts';
+import { specOf } from './place.ts';
+import { PlatformApi } from './platform-api.ts';
+import { Reporter } from './reporter.ts';
+
+/** Between SIGTERM and SIGKILL. With the time for requests that have begun, less than the 30 seconds that ECS gives a task. */
+const GRACE_MS = 20_000;
+/** For the last report. */
+const LAST_REPORT_MS = 2000;
+const LAST_LINES_MS = 1000;
+/** Longer than load balancers keep idle connections, so that they never reuse a closing one. */
+const KEEP_ALIVE_MS = 75_000;
+const METADATA_MS = 5000;
+const METADATA_TRIES = 3;
+/** Until blobs that cannot be read are a failed start. */
+const OPEN_TRIES = 5;
+
+export interface TaskSettings {
+  readonly serviceId: string;
+  readonly token: string;
+  /** Of the platform's API, without a slash at the end. */
+  readonly apiUrl: string;
+  /** A port, 0 for any, or the path of a Unix socket. */
+  readonly listen: number | string;
+  /** Where a task on ECS learns its own name. Absent elsewhere. */
+  readonly metadataUrl?: string;
+}
+
+export interface TaskParts {
+  readonly blobs: LinkedBlobs;
+  readonly lines: LogLines;
+  /** Resolves with the reason when the host ends the task. */
+  readonly stopped: Promise<string>;
+  /** Opens a place for the app. */
+  open(spec: SandboxSpec, network: Network): Promise<AppPlace>;
+}
+
+/**
+ * One instance of a service, in a task of its own: gets its document from the platform, runs its app, carries requests from
+ * the load balancer to it, and reports. Ends when the host ends the task, or the token is refused.
+ */
+export async function runTask(settings: TaskSettings, { blobs, lines, stopped, open }: TaskParts): Promise<void> {
+  const clock = new SystemClock();
+  const api = new PlatformApi({
+    ...{ url: settings.apiUrl, serviceId: settings.serviceId, token: settings.token, clock },
+    say: (message) => lines.say(message, 'WARNING'),
+  });
+  const refused = Promise.withResolvers<string>();
+  const reporter = new Reporter(
+    (reports) =>
+      api.report(reports).catch((error: unknown) => {
+        if (!hasCode(error, 'UNAUTHORIZED')) throw error;
+        refused.resolve('its token is no longer good');
+      }),
+    { clock, log: { error: (message, fields) => lines.say(`${message}: ${fields?.error}`, 'WARNING') } },
+  );
+  const instance = new ServiceInstance({
+    ...{ id: await instanceId(settings), serviceId: settings.serviceId, revision: 0 },
+    ...{ clock, graceMs: GRACE_MS, random: Math.random },
+    open: (signal) => openApp({ api, blobs, clock, open }, signal),
+    log: (line) => lines.write(line),
+    report: (report) => reporter.add(report),
+  });
+  const server = await listen(instance, settings.listen);
+  lines.say('The instance starts.', 'INFO', { port: (server.address() as AddressInfo).port });
+
+  const ended = instance.run().then(() => 'its token is no longer good');
+  lines.say(`The instance ends: ${await Promise.race([ended, refused.promise, stopped])}.`);
+  await instance.stop();
+  server.close();
+  server.closeAllConnections();
+  await Promise.race([reporter.settled(), refused.promise, clock.sleep(LAST_REPORT_MS)]);
+  await Promise.race([lines.end(), clock.sleep(LAST_LINES_MS)]);
+}
+
+/** The last part of the task's ARN, by which the host knows the instance; a UUID where there is no ECS. */
+async function instanceId({ metadataUrl }: TaskSettings): Promise<string> {
+  if (metadataUrl === undefined) return new SystemIds().uuid();
+  for (let tries = 1; ; tries++) {
+    try {
+      const response = await fetch(`${metadataUrl}/task`, { signal: AbortSignal.timeout(METADATA_MS) });
+      const { TaskARN: arn } = (await response.json()) as { TaskARN: string };
+      return arn.split('/').at(-1)!;
+    } catch (error) {
+      // Under another name the task would be taken for a second instance.
+      if (tries === METADATA_TRIES) throw new Error('the task does not learn its name', { cause: error });
+    }
+  }
+}
+
+/** Links to blobs are good for some minutes: when one is refused, the document is asked for again. */
+async function openApp(
+  { api, blobs, clock, open }: { api: PlatformApi; clock: SystemClock } & Pick<TaskParts, 'blobs' | 'open'>,
+  signal: AbortSignal,
+): Promise<Opened> {
+  for (let tries = 1; ; tries++) {
+    const boot = await api.boot(signal);
+    blobs.links = [boot.bundle, boot.layer].flatMap((blob) => (blob?.url ? [{ key: blob.key, url: blob.url }] : []));
+    try {
+      return { boot, place: await open(specOf(boot), { gateway: gatewayOf(boot.env.PLATFORM_GATEWAY_URL) }) };
+    } catch (error) {
+      if (!hasCode(error, 'BLOB_UNREADABLE') || tries === OPEN_TRIES) throw error;
+    }
+    await clock.sleep(restartDelay(tries, Math.random()), signal);
+  }
+}
+
+/** Bodies and answers may take as long as they like; the instance ends those that stand still. */
+async function listen(instance: ServiceInstance, at: number | string): Promise<Server> {
+  const server = createServer(
+    {
+      requestTimeout: 0,
+      keepAliveTimeout: KEEP_ALIVE_MS,
+      shouldUpgradeCallback: ({ headers }) => headers.upgrade?.toLowerCase() !== 'h2c',
+    },
+    (incoming, response) => instance.request(incoming, response, viaOf(incoming)),
+  );
+  server.on('upgrade', (incoming, socket, head) => instance.upgrade(incoming, socket, head, viaOf(incoming)));
+  server.listen(at);
+  await once(server, 'listening');
+  return server;
+}
+
+/**
+ * Only the load balancer reaches a task, so what it forwards is right. It has added the address that it was asked from: the
+ * last one, as on a host without a load balancer.
+ */
+const viaOf = ({ headers, socket }: IncomingMessage): Via => ({
+  addresses: String(headers['x-forwarded-for'] ?? socket.remoteAddress ?? ''),
+  proto: headers['x-forwarded-proto'] === 'https' ? 'https' : 'http',
+});
