@@ -86,6 +86,7 @@ export async function localDeps(config: LocalConfig, listening: Gateway): Promis
     sandbox: isolated instanceof NamespaceSandbox ? isolated : { problem: await noServices(isolated) },
     folder: join(folder, 'services'),
     ...{ clock, ids, log },
+    platformUrl: addressOf(listening),
     addressOf: (label) => serviceAddress(config, listening, label),
     boot: (serviceId, token) => bootDocument(deps, serviceId, token),
     take: (reports) => takeReports(deps, reports),

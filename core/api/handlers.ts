@@ -24,6 +24,7 @@ import { agentLogHandlers } from '#core/runs/agent-logs/handlers.ts';
 import { runHandlers } from '#core/runs/handlers.ts';
 import { serviceHandlers } from '#core/services/handlers.ts';
 import { instanceHandlers } from '#core/services/instances/handlers.ts';
+import { loopCallHandlers } from '#core/services/loop-calls/handlers.ts';
 import { serviceUse } from '#core/services/store.ts';
 import { messageHandlers } from '#core/workbench/messages/handlers.ts';
 import { storageHandlers } from '#core/workbench/storage/handlers.ts';
@@ -59,8 +60,15 @@ export const agents = (
 });
 export const billing = creditHandlers;
 export const calls = (
-  deps: DepsOf<typeof callHandlers | typeof scheduleTriggerHandlers | typeof webhookDeliveryHandlers>,
-) => ({ ...callHandlers(deps), ...scheduleTriggerHandlers(deps), ...webhookDeliveryHandlers(deps) });
+  deps: DepsOf<
+    typeof callHandlers | typeof loopCallHandlers | typeof scheduleTriggerHandlers | typeof webhookDeliveryHandlers
+  >,
+) => ({
+  ...callHandlers(deps),
+  ...loopCallHandlers(deps),
+  ...scheduleTriggerHandlers(deps),
+  ...webhookDeliveryHandlers(deps),
+});
 export const catalog = catalogHandlers;
 export const downloads = downloadHandlers;
 export const keys = keyHandlers;

@@ -18,6 +18,7 @@ import { callRoutes } from '#core/running/calls/routes.ts';
 import { agentLogRoutes } from '#core/runs/agent-logs/routes.ts';
 import { runRoutes } from '#core/runs/routes.ts';
 import { instanceRoutes } from '#core/services/instances/routes.ts';
+import { loopCallRoutes } from '#core/services/loop-calls/routes.ts';
 import { serviceRoutes } from '#core/services/routes.ts';
 import { messageRoutes } from '#core/workbench/messages/routes.ts';
 import { storageRoutes } from '#core/workbench/storage/routes.ts';
@@ -50,6 +51,7 @@ export const routes = [
   ...scheduleTriggerRoutes,
   ...serviceRoutes,
   ...instanceRoutes,
+  ...loopCallRoutes,
   ...uploadRoutes,
   ...callRoutes,
 ] as const satisfies readonly Route[];

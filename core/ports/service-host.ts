@@ -101,7 +101,8 @@ export interface BootDocument {
   readonly secrets: Readonly<Record<string, string>>;
   /** Where the app listens, inside the instance. Same as `PORT`. */
   readonly port: number;
-  readonly bundle: BootBlob;
+  /** Absent for a loop, which has none. */
+  readonly bundle?: BootBlob;
   readonly layer?: BootBlob;
   readonly egress: Egress;
   readonly limits: ServiceLimits;
@@ -112,12 +113,12 @@ export interface BootDocument {
  *
  * - `argv`: a program with its arguments, without a shell
  * - `shell`: a line for `bash -c`
- * - `loop`: no program. The gateway passes the JSON body of each `POST` on as a call of the agent
+ * - `loop`: no program, and so no place to run in. The gateway passes each `POST` on as a call of the agent
  */
 export type ServiceApp =
   | { readonly kind: 'argv'; readonly argv: readonly string[] }
   | { readonly kind: 'shell'; readonly line: string }
-  | { readonly kind: 'loop' };
+  | { readonly kind: 'loop'; readonly inputSchema: Readonly<Record<string, unknown>> | null };
 
 /** A blob to unpack. `url` is a link of some minutes, for instances that do not share the platform's blob store. */
 export interface BootBlob {

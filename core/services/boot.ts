@@ -10,12 +10,13 @@ import type { BootDocument, ServiceApp } from '#core/ports/service-host.ts';
 import { missingSecrets } from '#core/running/calls/secrets.ts';
 import { runEgress } from '#core/running/egress.ts';
 import { limitsOf } from './apply.ts';
-import { appEnvironment, appPort } from './environment.ts';
-import { grantsFor } from './hosted-agent.ts';
+import { appEnvironment, appPort, ownVariables } from './environment.ts';
+import { grantsFor, isLoop } from './hosted-agent.ts';
 import { requiredNames, type Service } from './service.ts';
 import { instancesOf } from './state.ts';
 import { storeOfService } from './store.ts';
 
+type SecretDeps = Pick<Deps, 'main' | 'vault' | 'clock' | 'ids'>;
 export type BootDeps = Pick<Deps, 'main' | 'blobs' | 'vault' | 'clock' | 'ids' | 'config' | 'gatewayUrl'>;
 
 /** Where the agent names none: the first of these files in the bundle (`docs/interface/service-instances.md#entrypoint`). */
@@ -31,7 +32,7 @@ const ENTRYPOINTS = [
 export async function bootDocument(deps: BootDeps, serviceId: string, token: string): Promise<BootDocument> {
   const { service, revision } = await authenticateInstance(deps, serviceId, token);
   const agent = await findAnyVersion(deps, service.agentId);
-  if (agent?.bundle === undefined) {
+  if (agent === undefined) {
     throw new PlatformError('NOT_FOUND', `The version ${service.agentVersion} of ${service.agentName} was deleted.`);
   }
   const layer = agent.install?.status === 'ready' ? agent.install : undefined;
@@ -42,18 +43,24 @@ export async function bootDocument(deps: BootDeps, serviceId: string, token: str
     agent: refOf(agent),
     app: appOf(service, agent),
     env: appEnvironment(service.env, {
-      PLATFORM_SERVICE_ID: serviceId,
-      PLATFORM_SERVICE_NAME: service.name,
+      ...ownVariables(service),
       PLATFORM_GATEWAY_URL: deps.gatewayUrl,
     }),
-    secrets: await secretsFor(deps, service, agent),
+    secrets: await secretValues(deps, service.workspaceId, agent, {
+      required: requiredNames(service),
+      optional: service.optionalSecrets,
+    }),
     port: appPort(service.env),
-    bundle: { key: bundleKey(agent.bundle), sha256: agent.bundle.sha256 },
+    ...(agent.bundle && { bundle: { key: bundleKey(agent.bundle), sha256: agent.bundle.sha256 } }),
     ...(layer && { layer: { key: layer.layer, sha256: layer.layerSha256 } }),
     egress: runEgress(deps.config, agent),
     limits: limitsOf(deps.config),
   };
 }
+
+/** The token of a request; an empty one opens nothing. */
+export const tokenOf = ({ headers }: Request): string =>
+  /^Bearer +(\S+)$/i.exec(headers.get('authorization') ?? '')?.[1] ?? '';
 
 /** The service and the revision that a token opens. Throws UNAUTHORIZED. */
 export async function authenticateInstance(
@@ -76,11 +83,11 @@ const isGood = (service: Service, revision: number): boolean =>
   (revision === service.revision ||
     instancesOf(service).some((instance) => instance.revision === revision && instance.phase !== 'gone'));
 
-function appOf({ command, args }: Service, { definition, bundle }: AgentVersion): ServiceApp {
+export function appOf({ command, args }: Service, { definition, bundle }: AgentVersion): ServiceApp {
+  if (isLoop(definition)) return { kind: 'loop', inputSchema: definition.input_schema };
   if (command !== null) {
     return args.length > 0 ? { kind: 'argv', argv: [command, ...args] } : { kind: 'shell', line: command };
   }
-  if (definition.execution_engine === 'managed_loop') return { kind: 'loop' };
   const own = definition.run_command ?? definition.runtime?.command;
   if (own != null) return { kind: 'shell', line: own };
   // A name that the author gave comes before the list, one that the upload found after it.
@@ -100,11 +107,23 @@ function firstOf(files: readonly string[]): string {
   return [...attempts, `echo ${shellQuote(problem)} >&2`, 'exit 127'].join('; ');
 }
 
-/** Throws MISSING_SECRETS if one that the service requires does not exist, or is not granted to a foreign agent. */
-async function secretsFor(deps: BootDeps, service: Service, agent: AgentVersion): Promise<Record<string, string>> {
-  const { workspaceId, optionalSecrets } = service;
-  const required = requiredNames(service);
-  const names = [...new Set([...required, ...optionalSecrets])];
+/** Values of the secrets that were added to those of the agent. Throws MISSING_SECRETS. */
+export const extraSecretsOf = (
+  deps: SecretDeps,
+  service: Service,
+  agent: AgentVersion,
+): Promise<Record<string, string>> =>
+  secretValues(deps, service.workspaceId, agent, { required: service.extraSecrets });
+
+/** Throws MISSING_SECRETS if one that is required does not exist, or is not granted to a foreign agent. */
+async function secretValues(
+  deps: SecretDeps,
+  workspaceId: string,
+  agent: AgentVersion,
+  { required, optional = [] }: { readonly required: readonly string[]; readonly optional?: readonly string[] },
+): Promise<Record<string, string>> {
+  const names = [...new Set([...required, ...optional])];
+  if (names.length === 0) return {};
   const { granted, requestsFor } = await grantsFor(deps, workspaceId, agent, names);
   const values = await new SecretStore(deps, workspaceId).values(granted);
   const missing = required.filter((name) => !(name in values));

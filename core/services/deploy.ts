@@ -81,7 +81,7 @@ export async function deployService(deps: CommandDeps, caller: Caller, body: New
     createdAt: now,
     updatedAt: now,
   };
-  checkCommand(service);
+  checkCommand(service, agent);
   checkInstances(deps, workspace, service);
   checkHost(deps);
   const store = new ServiceStore(deps, workspace.id);

@@ -10,6 +10,8 @@ const NAME = /^[A-Za-z_][A-Za-z0-9_]{0,127}$/;
 const SENSITIVE = /secret|token|password|api_key|credential|private_key/i;
 const SECRET_NAME = /^[A-Z][A-Z0-9_]{0,127}$/;
 const MAX_VARIABLES = 200;
+/** The secret of a loop's service that its callers have to send. The loop itself does not get it. */
+export const ACCESS_KEY = 'SERVICE_ACCESS_KEY';
 /** Of names and values together. With it, the record of a service stays far below the largest item. */
 const MAX_BYTES = 64 * 1024;
 
@@ -78,6 +80,12 @@ export function checkSecretNames(names: readonly string[], env: Environment): st
 
 /** The port that the app listens on. */
 export const appPort = (env: Environment): number => Number(env[PORT_VARIABLE] ?? DEFAULT_APP_PORT);
+
+/** What the platform tells every service about itself. */
+export const ownVariables = ({ id, name }: { readonly id: string; readonly name: string }): Environment => ({
+  PLATFORM_SERVICE_ID: id,
+  PLATFORM_SERVICE_NAME: name,
+});
 
 /** The plain variables of a service's app, with those that the platform sets. */
 export function appEnvironment(env: Environment, own: Environment): Environment {

@@ -80,13 +80,17 @@ export function hostingProblem(agent: AgentVersion, workspaceId: string): string
   if (agent.workspaceId !== workspaceId && isPaid(agent)) {
     return `${name} is paid by the call, so other workspaces cannot keep it running as a service.`;
   }
-  if (bundle === undefined) {
+  if (bundle === undefined && !isLoop(definition)) {
     return `${name} has no published code bundle: upload one with POST /agents/${agent.id}/upload.`;
   }
   if (install?.status === 'failed') return `The dependencies of ${name} could not be installed: ${install.error}`;
   if (!runnable) return `The dependencies of ${name} are still being installed: deploy it once they are.`;
   return undefined;
 }
+
+/** A loop has no code, and so no bundle and no command: its tools run in a sandbox of each call. */
+export const isLoop = ({ execution_engine }: AgentVersion['definition']): boolean =>
+  execution_engine === 'managed_loop';
 
 /** Throws INVALID_INPUT for a version that cannot be hosted. */
 export function checkHostable(agent: AgentVersion, workspaceId: string): void {

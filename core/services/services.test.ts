@@ -82,7 +82,7 @@ describe('deploying', () => {
       ['an unknown version', { agent: 'bot', agent_version: 'v7' }, 400, /agent_version: there is no version v7/],
       ['a prompt', { agent: 'prompt' }, 400, /agent_id: acme\/prompt@v1 has no process .* type prompt/],
       ['no bundle', { agent: 'bare' }, 400, /bare@v1 has no published code bundle/],
-      ['a loop without a bundle', { agent: 'loop' }, 400, /loop@v1 has no published code bundle/],
+      ['a loop with a command', { agent: 'loop', command: 'node a.js' }, 400, /command: acme\/loop@v1 is a loop/],
       ['a missing secret of the agent', { agent: 'needy' }, 400, /not found in workspace: DB_URL\./],
       ['a missing further secret', { agent: 'bot', secret_names: ['A', 'B'] }, 400, /not found in workspace: A, B\./],
       ['a secret in plain', { agent: 'bot', env: { My_Api_Key: 'x' } }, 400, /env: "My_Api_Key" looks like a secret/],

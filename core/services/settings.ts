@@ -1,8 +1,11 @@
+import { refOf } from '#core/agents/references.ts';
+import type { AgentVersion } from '#core/agents/version.ts';
 import { PlatformError } from '#core/base/errors.ts';
 import { planOf } from '#core/base/plans.ts';
 import type { Workspace } from '#core/base/workspace.ts';
 import { checkOutboundUrl } from '#core/outbound/outbound-url.ts';
 import type { AllDeps, Deps } from '#core/ports/deps.ts';
+import { isLoop } from './hosted-agent.ts';
 import type { Service } from './service.ts';
 
 type Instances = Pick<Service, 'minInstances' | 'maxInstances'>;
@@ -35,8 +38,17 @@ export function checkAlertUrl({ config }: Pick<Deps, 'config'>, given: string | 
   return given;
 }
 
-/** Throws INVALID_INPUT for arguments without a program. */
-export function checkCommand({ command, args }: Pick<Service, 'command' | 'args'>): void {
+/** Throws INVALID_INPUT for arguments without a program, and for a command of a loop. `agent`: absent if it was deleted. */
+export function checkCommand(
+  { command, args }: Pick<Service, 'command' | 'args'>,
+  agent: AgentVersion | undefined,
+): void {
+  if (agent && command !== null && isLoop(agent.definition)) {
+    throw new PlatformError(
+      'INVALID_INPUT',
+      `command: ${refOf(agent)} is a loop, which runs no program; leave it out.`,
+    );
+  }
   if (args.length > 0 && command === null) {
     throw new PlatformError('INVALID_INPUT', 'args: there is no program for them; send it as "command".');
   }

@@ -60,8 +60,12 @@ export async function updateService(
   const before = await findService(deps, caller, id);
   const wanted = settingsFrom(deps, before, body);
   checkInstances(deps, caller.workspace, wanted);
-  checkCommand(wanted);
-  if (body.env || body.secret_names) await checkSecrets(deps, wanted);
+  const concernsAgent = body.env ?? body.secret_names ?? body.command ?? body.args;
+  const version = concernsAgent ? await findAnyVersion(deps, before.agentId) : undefined;
+  checkCommand(wanted, version);
+  if (version && (body.env || body.secret_names)) {
+    await checkServiceSecrets(deps, wanted.workspaceId, version, requiredNames(wanted));
+  }
   if (body.desired_state === 'running') checkHost(deps);
   const after = await changeService(deps, caller, id, (service) => {
     const next = settingsFrom(deps, service, body);
@@ -136,11 +140,6 @@ function changeEvents(before: Service, after: Service, body: ServiceChangesBody)
     events.push({ type: 'resumed', message: 'Started on request.' });
   }
   return events;
-}
-
-async function checkSecrets(deps: CommandDeps, service: Service): Promise<void> {
-  const agent = await findAnyVersion(deps, service.agentId);
-  if (agent) await checkServiceSecrets(deps, service.workspaceId, agent, requiredNames(service));
 }
 
 /**

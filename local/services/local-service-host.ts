@@ -35,6 +35,8 @@ export interface LocalServiceHostOptions {
   readonly clock: Clock;
   readonly ids: Ids;
   readonly log: Log;
+  /** Of the platform itself, without a slash at the end. */
+  readonly platformUrl: string;
   /** The public address of a service with this label, without a slash at the end. */
   addressOf(label: string): string;
   boot(serviceId: string, token: string): Promise<BootDocument>;
@@ -235,7 +237,7 @@ export class LocalServiceHost implements ServiceHost {
   }
 
   #start(hosted: Hosted): void {
-    const { clock, ids } = this.#options;
+    const { clock, ids, platformUrl: url } = this.#options;
     const { promise: ended, resolve } = Promise.withResolvers<void>();
     const { order } = hosted;
     const { id: serviceId, revision } = order;
@@ -244,6 +246,7 @@ export class LocalServiceHost implements ServiceHost {
     const instance = new ServiceInstance({
       ...{ id, serviceId, revision, clock },
       open: () => this.#inTurn(() => this.#open(order)),
+      platform: { url, token: order.token },
       graceMs: GRACE_MS,
       random: Math.random,
       log: (line) => hosted.log.write(line),
@@ -275,8 +278,8 @@ export class LocalServiceHost implements ServiceHost {
     const { sandbox, log } = this.#options;
     try {
       const boot = await this.#options.boot(id, token);
-      const place = await (sandbox as NamespaceSandbox).open(specOf(boot));
-      return { boot, place };
+      if (boot.app.kind === 'loop') return { boot };
+      return { boot, place: await (sandbox as NamespaceSandbox).open(specOf(boot)) };
     } catch (error) {
       if (!hasCode(error, 'UNAUTHORIZED')) {
         log.error('instance of a service not started', { service_id: id, error: String(error) });

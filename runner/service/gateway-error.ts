@@ -7,8 +7,10 @@ import { requestIdOf } from '#core/http/request-id.ts';
 const RETRY_AFTER_SECONDS = 2;
 
 const CODES = {
+  401: 'UNAUTHORIZED',
   403: 'FORBIDDEN',
   404: 'NOT_FOUND',
+  405: 'METHOD_NOT_ALLOWED',
   502: 'SERVICE_ERROR',
   503: 'SERVICE_UNAVAILABLE',
   504: 'TIMEOUT',
@@ -17,19 +19,25 @@ const CODES = {
 /** Why the platform answers in the place of a service's app (`docs/interface/service-instances.md#gateway`). */
 export class GatewayError extends Error {
   readonly status: keyof typeof CODES;
+  /** Further headers of the answer. */
+  readonly headers: Readonly<Record<string, string>>;
 
-  constructor(status: keyof typeof CODES, message: string) {
+  constructor(status: keyof typeof CODES, message: string, headers: Readonly<Record<string, string>> = {}) {
     super(message);
     this.name = 'GatewayError';
     this.status = status;
+    this.headers = headers;
   }
 }
 
 function parts(error: unknown) {
-  const { status, message } =
-    error instanceof GatewayError
-      ? error
-      : new GatewayError(502, 'The app closed the connection before it had answered, or its answer is not HTTP.');
+  const {
+    status,
+    message,
+    headers: more,
+  } = error instanceof GatewayError
+    ? error
+    : new GatewayError(502, 'The app closed the connection before it had answered, or its answer is not HTTP.');
   const body = JSON.stringify({
     error: { code: CODES[status], message, is_retryable: status === 503 },
     metadata: { request_id: requestIdOf(randomUUID()) },
@@ -37,6 +45,7 @@ function parts(error: unknown) {
   const headers = [
     ...['content-type', 'application/json', 'content-length', String(Buffer.byteLength(body))],
     ...(status === 503 ? ['retry-after', String(RETRY_AFTER_SECONDS)] : []),
+    ...Object.entries(more).flat(),
     ...['connection', 'close'],
   ];
   return { status, headers, body };

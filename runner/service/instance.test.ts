@@ -100,6 +100,7 @@ function start(boot: Partial<BootDocument> = {}, opening: (Error | ScriptedPlace
       return { boot: { ...BOOT, ...boot }, place: next };
     },
     clock,
+    platform: { url: 'http://127.0.0.1:9', token: 'made-up-token' },
     graceMs: 10_000,
     random: () => 0.5,
     log: (line) => lines.push(line),

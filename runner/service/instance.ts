@@ -18,7 +18,8 @@ import type { ServeRequest } from '../session.ts';
 import { AppLog } from './app-log.ts';
 import { restartDelay, STEADY_MS } from './backoff.ts';
 import { ServiceGateway, type Via } from './gateway.ts';
-import { answerWith, GatewayError } from './gateway-error.ts';
+import { answerWith, endWith, GatewayError } from './gateway-error.ts';
+import { LoopGateway, type PlatformAccess } from './loop-gateway.ts';
 
 /** How long an app that is to end goes on with requests that it has begun. */
 const DRAIN_MS = 5000;
@@ -47,7 +48,8 @@ export interface AppPlace {
 /** What an app is started with. */
 export interface Opened {
   readonly boot: BootDocument;
-  readonly place: AppPlace;
+  /** Absent for a loop, which has no process. */
+  readonly place?: AppPlace | undefined;
 }
 
 export interface InstanceOptions {
@@ -66,8 +68,8 @@ export interface InstanceOptions {
   readonly graceMs: number;
   /** From 0 to 1. */
   readonly random: () => number;
-  /** Answers the requests of an app of the kind `loop`, which has no process. */
-  readonly answerLoop?: (incoming: IncomingMessage, response: ServerResponse) => void;
+  /** For the calls of a loop. */
+  readonly platform: PlatformAccess;
   log(line: ServiceLogLine): void;
   report(report: InstanceReport): void;
 }
@@ -79,6 +81,8 @@ export interface InstanceOptions {
 export class ServiceInstance {
   readonly #options: InstanceOptions;
   readonly #gateway: ServiceGateway;
+  /** Of a loop, once its document is there. */
+  #loop: LoopGateway | undefined;
   /** Aborted when the app is to end, and nothing is to be started any more. */
   readonly #stop = new AbortController();
   readonly #startedAt: number;
@@ -117,12 +121,17 @@ export class ServiceInstance {
     return this.#life;
   }
 
-  /** Ends the app, after requests that are under way and for at most `DRAIN_MS`. Resolves when it has ended. */
+  /**
+   * Ends the app, after requests that are under way and for at most `DRAIN_MS`; of a loop, whose calls take longer and which
+   * needs no grace period, for as long as that. Resolves when it has ended.
+   */
   async stop(): Promise<void> {
+    const { clock, graceMs } = this.#options;
     if (!this.#stop.signal.aborted) {
       this.#become('stopping');
-      const idle = this.#gateway.idle();
-      await Promise.race([idle, this.#options.clock.sleep(DRAIN_MS, this.#stop.signal).catch(() => {})]);
+      const idle = this.#loop?.idle() ?? this.#gateway.idle();
+      const drainMs = this.#loop ? graceMs : DRAIN_MS;
+      await Promise.race([idle, clock.sleep(drainMs, this.#stop.signal).catch(() => {})]);
     }
     this.#stop.abort();
     await this.run();
@@ -130,15 +139,14 @@ export class ServiceInstance {
   }
 
   request(incoming: IncomingMessage, response: ServerResponse, via: Via): void {
-    const { answerLoop } = this.#options;
     if (/^\/health(\?|$)/.test(incoming.url ?? '')) this.#answerHealth(response);
-    else if (this.#boot?.app.kind !== 'loop') this.#gateway.request(incoming, response, via);
-    else if (answerLoop) answerLoop(incoming, response);
-    else answerWith(response, new GatewayError(503, 'This host runs no loops as services.'));
+    else if (this.#loop) this.#loop.request(incoming, response);
+    else this.#gateway.request(incoming, response, via);
   }
 
   upgrade(incoming: IncomingMessage, socket: Duplex, head: Buffer, via: Via): void {
-    this.#gateway.upgrade(incoming, socket, head, via);
+    if (!this.#loop) this.#gateway.upgrade(incoming, socket, head, via);
+    else endWith(socket, new GatewayError(404, 'A loop has no connections to upgrade: send POST / with a JSON body.'));
   }
 
   /** As the gateway tells it to load balancers: 200 once the app listens, or is known to need no port. */
@@ -163,19 +171,22 @@ export class ServiceInstance {
       this.#isWorker = false;
       this.#become('starting');
     }
-    await this.#opened?.place.close();
+    await this.#opened?.place?.close();
   }
 
   /** Opens the place unless it is there. `undefined` after a failed start, and when the instance is to end. */
   async #open(signal: AbortSignal): Promise<Opened | undefined> {
     if (this.#opened) return this.#opened;
     try {
-      const opened = await this.#options.open(signal);
+      const { open, platform } = this.#options;
+      const opened = await open(signal);
+      const { boot, place } = opened;
       this.#opened = opened;
-      this.#boot = opened.boot;
-      void opened.place.gone.then(() => {
+      this.#boot = boot;
+      this.#loop = boot.app.kind === 'loop' ? new LoopGateway(boot, platform) : undefined;
+      void place?.gone.then(() => {
         if (this.#opened === opened) this.#opened = undefined;
-        void opened.place.close();
+        void place.close();
       });
       return signal.aborted ? undefined : opened;
     } catch (error) {
@@ -191,13 +202,15 @@ export class ServiceInstance {
   /** Runs the app to its end, or to that of its place. */
   async #serve({ boot, place }: Opened): Promise<void> {
     const { signal } = this.#stop;
-    if (boot.app.kind !== 'loop') return this.#runApp(boot.app, { boot, place });
+    if (boot.app.kind !== 'loop') return this.#runApp(boot.app, { boot, place: place! });
     this.#become('ready');
-    await Promise.race([aborted(signal), place.gone]);
-    if (!signal.aborted) this.#ended(1, LOST);
+    await aborted(signal);
   }
 
-  async #runApp(app: Exclude<ServiceApp, { kind: 'loop' }>, { boot, place }: Opened): Promise<void> {
+  async #runApp(
+    app: Exclude<ServiceApp, { kind: 'loop' }>,
+    { boot, place }: { readonly boot: BootDocument; readonly place: AppPlace },
+  ): Promise<void> {
     const { clock, graceMs, log } = this.#options;
     const { signal } = this.#stop;
     const ended = new AbortController();
@@ -271,7 +284,7 @@ export class ServiceInstance {
   }
 
   async #connect(): Promise<Socket | undefined> {
-    return this.#opened?.place.connect(this.#opened.boot.port);
+    return this.#opened?.place?.connect(this.#opened.boot.port);
   }
 
   /** Why the app ended, and what to do about it. */

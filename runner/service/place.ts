@@ -6,7 +6,7 @@ const CPU_SECONDS = 10 * 365 * 24 * 3600;
 
 /** The sandbox in which an app runs. */
 export const specOf = (boot: BootDocument): SandboxSpec => ({
-  bundle: boot.bundle.key,
+  bundle: boot.bundle?.key,
   layer: boot.layer?.key,
   layerSha256: boot.layer?.sha256,
   owner: boot.workspaceId,

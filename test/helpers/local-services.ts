@@ -55,6 +55,7 @@ export async function startServiceHost() {
     clock: new SystemClock(),
     ids: new SystemIds(),
     log: silent,
+    platformUrl: 'http://127.0.0.1:9',
     addressOf: (label) => `http://${label}.localhost:4280`,
     async boot(serviceId, token) {
       const document = documents.get(token);

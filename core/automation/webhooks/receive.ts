@@ -4,13 +4,13 @@ import { MAX_CALL_MS } from '#core/base/time-limits.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { idempotent } from '#core/running/idempotency/idempotent.ts';
 import type { KeptAnswer } from '#core/running/idempotency/kept-answer.ts';
+import { mergeInput, readPayload } from '#core/running/input/payload.ts';
 import type { Run } from '#core/runs/run.ts';
 import { preventRun } from '../schedules/open-runs.ts';
 import { answerFromRun, runNow, type ScheduleRunAnswer } from '../schedules/run.ts';
 import type { Schedule } from '../schedules/schedule.ts';
 import { findAnySchedule } from '../schedules/store.ts';
 import { isWebhookSecret } from '../schedules/webhook-secret.ts';
-import { mergeInput, readPayload } from './payload.ts';
 
 /** A request to the address of a webhook. */
 export interface WebhookCall {

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { SystemIds } from '#core/ports/ids.ts';
+import { mergeInput, readPayload } from '#core/running/input/payload.ts';
 import { isWebhookSecret, newWebhookSecret } from '../schedules/webhook-secret.ts';
-import { mergeInput, readPayload } from './payload.ts';
 
 const send = (body: string | Uint8Array<ArrayBuffer>, contentType?: string, limit = 10_000) => {
   const headers = new Headers(contentType === undefined ? {} : { 'content-type': contentType });

@@ -7,10 +7,18 @@ import type { CallAnswer } from './finish.ts';
 import type { Call } from './prepare.ts';
 import type { CallRequest } from './read-call.ts';
 
+/** What of a request decides how its call is answered. */
+export interface AnswerableRequest
+  extends Pick<CallRequest, 'request' | 'requestUuid' | 'receivedAt' | 'responseHeaders' | 'query'> {
+  readonly headers: Pick<CallRequest['headers'], 'accept' | 'prefer' | 'idempotency-key'>;
+  /** Absent if the caller has no workspace of its own, such as the instance of a service. */
+  readonly caller?: Pick<CallRequest['caller'], 'workspace'>;
+}
+
 /** The body of a call that succeeded. */
 export function resultBody(
   deps: Pick<Deps, 'clock'>,
-  { query, requestUuid, receivedAt }: CallRequest,
+  { query, requestUuid, receivedAt }: Pick<AnswerableRequest, 'query' | 'requestUuid' | 'receivedAt'>,
   { agent }: Call,
   { data, warnings, executionMs, usage, stdout, stderr }: CallAnswer,
 ) {

@@ -4,10 +4,9 @@ import { EventStream } from '#core/http/event-stream.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import type { ProgressEvent } from '../engines/progress.ts';
 import type { Keep } from '../idempotency/idempotent.ts';
-import { resultBody } from './answers.ts';
+import { type AnswerableRequest, resultBody } from './answers.ts';
 import type { StartedCall } from './call.ts';
 import type { Call } from './prepare.ts';
-import type { CallRequest } from './read-call.ts';
 
 /** Shorter than the idle limits of common proxies. */
 const HEARTBEAT_MS = 15_000;
@@ -18,7 +17,7 @@ const HEARTBEAT_MS = 15_000;
  */
 export function answerWithEvents(
   deps: Deps,
-  incoming: CallRequest,
+  incoming: AnswerableRequest,
   call: Call,
   { started, keep }: { readonly started: StartedCall; readonly keep?: Keep },
 ) {

@@ -29,7 +29,7 @@ export interface Call {
   readonly workspace: Workspace;
   /** A UUID. */
   readonly runId: string;
-  readonly triggerSource: 'api' | 'cli' | 'agent' | 'replay' | 'schedule' | 'manual' | 'webhook';
+  readonly triggerSource: 'api' | 'cli' | 'agent' | 'replay' | 'schedule' | 'manual' | 'webhook' | 'service';
   /** Epoch milliseconds. */
   readonly receivedAt: number;
   /** The caller's wish in epoch milliseconds, see {@link deadlineOf}. */
@@ -46,6 +46,11 @@ export interface Call {
   readonly replayOf?: string;
   /** The schedule that started the run. */
   readonly scheduleId?: string;
+  /** What the service at whose address the call arrived gives its sandbox, beside what the agent declares. */
+  readonly service?: {
+    readonly env: Readonly<Record<string, string>>;
+    readonly secrets: Readonly<Record<string, string>>;
+  };
 }
 
 /** A call that passed every check except limits and credits, with what its run needs. */
@@ -95,7 +100,8 @@ export async function prepareCall(deps: Deps, call: Call): Promise<PreparedCall>
   });
   if (isPrompt(agent)) checkPlaceholders(agent.definition.prompt ?? '', document);
   const foreign = foreignAgents(agent, workspace, lineage);
-  const secrets = await declaredSecrets(deps, agent, { workspaceId: workspace.id, foreign });
+  const declared = await declaredSecrets(deps, agent, { workspaceId: workspace.id, foreign });
+  const secrets = { ...call.service?.secrets, ...declared };
   const models = await withFiles(deps, await modelsFor(deps, call), promptFiles?.files ?? []);
   const issued = isPrompt(agent) ? undefined : newContext(deps, { agent, runId, workspace, lineage });
   const mask = maskFor({ secrets, credentials: input.llmCredentials, models, serviceKey: issued?.serviceKey });
@@ -162,8 +168,8 @@ function checkIsNoSkill(agent: AgentVersion): void {
 }
 
 /** Throws UNPROCESSABLE for an always-on agent, with the addresses of its services in the workspace that calls it. */
-async function checkIsStartedByCalls(deps: Pick<Deps, 'main'>, { agent, workspace }: Call): Promise<void> {
-  if (agent.definition.run_mode !== 'always_on') return;
+async function checkIsStartedByCalls(deps: Pick<Deps, 'main'>, { agent, workspace, service }: Call): Promise<void> {
+  if (agent.definition.run_mode !== 'always_on' || service !== undefined) return;
   const { workspaceId: agentWorkspaceId, name: agentName } = agent;
   const served = await listServed(deps, { workspaceId: workspace.id, agentWorkspaceId, agentName });
   const places = served.map(({ serviceName, address }) => `${serviceName} at ${address ?? 'an address to come'}`);

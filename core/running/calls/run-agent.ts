@@ -70,9 +70,10 @@ const foundNoSandbox = ({ error, usage }: EngineResult): boolean =>
 
 const sandboxEnvironment = (
   { gatewayUrl }: Pick<Deps, 'gatewayUrl'>,
-  { secrets, input, skills, issued }: PreparedCall,
+  { secrets, input, skills, issued, service }: PreparedCall,
   deadline: number,
 ): Record<string, string> => ({
+  ...service?.env,
   ...secretEnvironment(secrets, input.llmCredentials),
   ...skillEnvironment(skills),
   ...(issued && contextEnvironment(issued, { gatewayUrl, deadline })),

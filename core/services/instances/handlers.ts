@@ -3,7 +3,7 @@ import type { Handlers } from '#core/http/route.ts';
 import type { BlobLinks } from '#core/ports/blobs.ts';
 import type { AllDeps } from '#core/ports/deps.ts';
 import type { BootBlob } from '#core/ports/service-host.ts';
-import { authenticateInstance, type BootDeps, bootDocument } from '../boot.ts';
+import { authenticateInstance, type BootDeps, bootDocument, tokenOf } from '../boot.ts';
 import { type ReportDeps, takeReports } from '../reports.ts';
 import type { instanceRoutes } from './routes.ts';
 
@@ -17,7 +17,7 @@ export const instanceHandlers = (
       status: 200,
       body: {
         ...document,
-        bundle: await linked(deps.blobLinks, bundle),
+        ...(bundle && { bundle: await linked(deps.blobLinks, bundle) }),
         ...(layer && { layer: await linked(deps.blobLinks, layer) }),
       },
       headers: { 'cache-control': 'no-store' },
@@ -39,10 +39,6 @@ export const instanceHandlers = (
     return { status: 200, body: {} };
   },
 });
-
-/** An empty one opens nothing. */
-const tokenOf = ({ headers }: Request): string =>
-  /^Bearer +(\S+)$/i.exec(headers.get('authorization') ?? '')?.[1] ?? '';
 
 const linked = async (links: BlobLinks | undefined, blob: BootBlob): Promise<BootBlob> =>
   links === undefined ? blob : { ...blob, url: await links.get(blob.key) };

@@ -1,0 +1,81 @@
+import { countIfRefused } from '#core/accounts/limits/check-time.ts';
+import { findWorkspace } from '#core/accounts/workspaces/store.ts';
+import { findAnyVersion } from '#core/agents/store.ts';
+import type { AgentVersion } from '#core/agents/version.ts';
+import { PlatformError } from '#core/base/errors.ts';
+import type { Workspace } from '#core/base/workspace.ts';
+import type { Handlers } from '#core/http/route.ts';
+import type { Deps } from '#core/ports/deps.ts';
+import { answerCall } from '#core/running/calls/answer-call.ts';
+import type { Call } from '#core/running/calls/prepare.ts';
+import { checkDeprecation } from '#core/running/calls/target.ts';
+import { mergeInput, readPayload } from '#core/running/input/payload.ts';
+import { topOfChain } from '#core/running/sub-calls/lineage.ts';
+import { appOf, authenticateInstance, extraSecretsOf, tokenOf } from '../boot.ts';
+import { ACCESS_KEY, ownVariables } from '../environment.ts';
+import type { Service } from '../service.ts';
+import type { loopCallRoutes } from './routes.ts';
+
+export const loopCallHandlers = (deps: Deps): Handlers<typeof loopCallRoutes> => ({
+  async callLoop(incoming) {
+    const { params, request, headers } = incoming;
+    const { service } = await authenticateInstance(deps, params.service_id, tokenOf(request));
+    const workspace = await findWorkspace(deps, service.workspaceId);
+    if (workspace === undefined) throw new Error(`workspace ${service.workspaceId} has a service but no record`);
+    const call = await countIfRefused(deps, workspace, () => callOf(deps, service, workspace, incoming));
+    const { 'idempotency-key': key } = headers;
+    // Keys of strangers never meet those of the workspace's own calls: no header can hold a NUL.
+    const own = key === undefined ? undefined : `service\0${service.id}\0${key}`;
+    return answerCall(
+      deps,
+      { ...incoming, caller: undefined, query: { verbose: false }, headers: { ...headers, 'idempotency-key': own } },
+      call,
+    );
+  },
+});
+
+/** The request as a call at the top of a chain, which the workspace of the service pays for. */
+async function callOf(
+  deps: Deps,
+  service: Service,
+  workspace: Workspace,
+  {
+    request,
+    requestUuid,
+    receivedAt,
+  }: { readonly request: Request; readonly requestUuid: string; readonly receivedAt: number },
+): Promise<Call> {
+  const agent = await findLoop(deps, service);
+  const { maxCallBodyBytes, maxDirectBodyBytes = maxCallBodyBytes } = deps.config;
+  const endpoint = agent.definition.default_endpoint;
+  await checkDeprecation(deps, agent, endpoint);
+  const [payload, { [ACCESS_KEY]: _, ...secrets }] = await Promise.all([
+    readPayload(request, { bytes: Math.min(maxCallBodyBytes, maxDirectBodyBytes) }),
+    extraSecretsOf(deps, service, agent),
+  ]);
+  return {
+    agent,
+    endpoint,
+    // As a webhook's: a stranger chooses no model.
+    input: { document: mergeInput({}, payload), uploads: [], isMultipart: false },
+    workspace,
+    runId: requestUuid,
+    triggerSource: 'service',
+    receivedAt,
+    lineage: topOfChain(agent),
+    skillHeaders: {},
+    service: { env: { ...service.env, ...ownVariables(service) }, secrets },
+  };
+}
+
+/** Throws NOT_FOUND, FORBIDDEN, UNPROCESSABLE for a version that the service may no longer run, or that is no loop. */
+async function findLoop(deps: Deps, service: Service): Promise<AgentVersion> {
+  const agent = await findAnyVersion(deps, service.agentId);
+  const name = `${service.agentOrg}/${service.agentName} ${service.agentVersion}`;
+  if (agent === undefined) throw new PlatformError('NOT_FOUND', `The agent ${name} of this service was deleted.`);
+  if (agent.workspaceId !== service.workspaceId && !agent.definition.is_public) {
+    throw new PlatformError('FORBIDDEN', `The agent ${name} of this service is no longer public.`);
+  }
+  if (appOf(service, agent).kind === 'loop') return agent;
+  throw new PlatformError('UNPROCESSABLE', 'This service runs a program, which answers its requests itself.');
+}

@@ -1,0 +1,149 @@
+import { hash, timingSafeEqual } from 'node:crypto';
+import { request as httpRequest, type IncomingMessage, type ServerResponse } from 'node:http';
+import { request as httpsRequest } from 'node:https';
+import { pipeline } from 'node:stream';
+import type { BootDocument } from '#core/ports/service-host.ts';
+import { ACCESS_KEY } from '#core/services/environment.ts';
+import { answerWith, GatewayError } from './gateway-error.ts';
+
+/** Calls of an instance at once, as many as connections to an app. */
+const MAX_CALLS = 200;
+/** Without a byte in either direction. Streams of events have one every 15 seconds, and a call takes less than this. */
+const SILENT_MS = 10 * 60_000;
+
+/** Headers of a client that say something about its call. */
+const PASSED_ON = ['accept', 'content-length', 'content-type', 'idempotency-key', 'prefer'] as const;
+/** Headers of the platform's answer that say something about the call. */
+const PASSED_BACK: ReadonlySet<string> = new Set([
+  ...['cache-control', 'content-length', 'content-type', 'idempotent-replayed', 'location', 'preference-applied'],
+  ...['retry-after', 'x-platform-run-id', 'x-request-id', 'x-run-id'],
+]);
+
+/** Where an instance reaches the platform, and the token of its revision. */
+export interface PlatformAccess {
+  /** Without a slash at the end. */
+  readonly url: string;
+  readonly token: string;
+}
+
+/**
+ * Answers the requests of a service that is a loop, and so has no process (`docs/interface/service-instances.md#loops`): each
+ * `POST` becomes a call of the agent, which the platform runs in a sandbox of its own.
+ */
+export class LoopGateway {
+  readonly #boot: BootDocument;
+  readonly #platform: PlatformAccess;
+  #underWay = 0;
+  #onIdle = () => {};
+
+  constructor(boot: BootDocument, platform: PlatformAccess) {
+    this.#boot = boot;
+    this.#platform = platform;
+  }
+
+  request(incoming: IncomingMessage, response: ServerResponse): void {
+    try {
+      this.#checkKey(incoming);
+      this.#answer(incoming, response);
+    } catch (error) {
+      answerWith(response, error);
+    }
+  }
+
+  /** Resolves once no call is under way. */
+  async idle(): Promise<void> {
+    if (this.#underWay === 0) return;
+    await new Promise<void>((resolve) => {
+      this.#onIdle = resolve;
+    });
+  }
+
+  #answer(incoming: IncomingMessage, response: ServerResponse): void {
+    if (!/^\/(\?|$)/.test(incoming.url ?? '/')) {
+      throw new GatewayError(404, `Nothing is here: ${this.#boot.agent} is a loop. Send POST / with a JSON body.`);
+    }
+    if (incoming.method === 'POST') this.#call(incoming, response);
+    else if (incoming.method === 'GET' || incoming.method === 'HEAD') this.#describe(response);
+    else {
+      throw new GatewayError(405, 'A loop takes POST with a JSON body, and GET for what it takes.', {
+        allow: 'GET, HEAD, POST',
+      });
+    }
+  }
+
+  #describe(response: ServerResponse): void {
+    const { agent, app } = this.#boot;
+    const body = JSON.stringify({
+      agent,
+      takes: {
+        method: 'POST',
+        path: '/',
+        content_type: 'application/json',
+        input_schema: app.kind === 'loop' ? app.inputSchema : null,
+      },
+      answers: ['application/json', 'text/event-stream'],
+    });
+    response
+      .writeHead(200, { 'content-type': 'application/json', 'content-length': Buffer.byteLength(body) })
+      .end(body);
+  }
+
+  /** Throws {@link GatewayError} without the key, if the service has one. */
+  #checkKey({ headers }: IncomingMessage): void {
+    const key = this.#boot.secrets[ACCESS_KEY];
+    if (key === undefined) return;
+    const given = /^Bearer +(\S+)$/i.exec(headers.authorization ?? '')?.[1] ?? '';
+    if (timingSafeEqual(hash('sha256', given, 'buffer'), hash('sha256', key, 'buffer'))) return;
+    throw new GatewayError(401, `This service asks for a key: send "Authorization: Bearer" with its ${ACCESS_KEY}.`, {
+      'www-authenticate': 'Bearer',
+    });
+  }
+
+  #call(incoming: IncomingMessage, response: ServerResponse): void {
+    if (this.#underWay >= MAX_CALLS) {
+      throw new GatewayError(503, `The service has ${MAX_CALLS} calls under way, as many as an instance may have.`);
+    }
+    this.#underWay += 1;
+    response.once('close', () => {
+      this.#underWay -= 1;
+      if (this.#underWay === 0) this.#onIdle();
+    });
+    const url = new URL(`${this.#platform.url}/runner/services/${this.#boot.serviceId}/calls`);
+    const given = PASSED_ON.flatMap((name) =>
+      incoming.headers[name] === undefined ? [] : [[name, incoming.headers[name]]],
+    );
+    const outgoing = (url.protocol === 'https:' ? httpsRequest : httpRequest)(url, {
+      method: 'POST',
+      headers: { ...Object.fromEntries(given), authorization: `Bearer ${this.#platform.token}` },
+    });
+    outgoing.setTimeout(SILENT_MS, () => outgoing.destroy(new Error('nothing came for ten minutes')));
+    outgoing.once('response', (answer) => passBack(answer, response));
+    outgoing.on('error', () => {
+      answerWith(response, new GatewayError(503, 'The platform cannot be reached at this moment.'));
+    });
+    response.once('close', () => {
+      if (!response.writableFinished) outgoing.destroy();
+    });
+    incoming.once('close', () => {
+      if (!incoming.complete) outgoing.destroy();
+    });
+    incoming.pipe(outgoing);
+  }
+}
+
+function passBack(answer: IncomingMessage, response: ServerResponse): void {
+  if (response.destroyed) {
+    answer.destroy();
+    return;
+  }
+  if (answer.statusCode === 401) {
+    answer.resume();
+    answerWith(response, new GatewayError(503, 'This instance of the service is being replaced or stopped.'));
+    return;
+  }
+  const headers = Object.entries(answer.headers).filter(([name]) => PASSED_BACK.has(name));
+  response.writeHead(answer.statusCode!, Object.fromEntries(headers));
+  response.flushHeaders();
+  // Where the platform breaks off, so does the answer: a client must not take a part for the whole.
+  pipeline(answer, response, () => {});
+}
