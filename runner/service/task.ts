@@ -70,6 +70,7 @@ export async function runTask(settings: TaskSettings, { blobs, lines, stopped, o
   const instance = new ServiceInstance({
     ...{ id: await instanceId(settings), serviceId: settings.serviceId, revision: 0 },
     ...{ clock, graceMs: GRACE_MS, random: Math.random },
+    platform: { url: settings.apiUrl, token: settings.token },
     open: (signal) => openApp({ api, blobs, clock, open }, signal),
     log: (line) => lines.write(line),
     report: (report) => reporter.add(report),
@@ -108,6 +109,8 @@ async function openApp(
 ): Promise<Opened> {
   for (let tries = 1; ; tries++) {
     const boot = await api.boot(signal);
+    // A loop has no process: its calls run elsewhere.
+    if (boot.app.kind === 'loop') return { boot };
     blobs.links = [boot.bundle, boot.layer].flatMap((blob) => (blob?.url ? [{ key: blob.key, url: blob.url }] : []));
     try {
       return { boot, place: await open(specOf(boot), { gateway: gatewayOf(boot.env.PLATFORM_GATEWAY_URL) }) };
