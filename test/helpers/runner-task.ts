@@ -1,11 +1,15 @@
 import { once } from 'node:events';
 import { connect, createServer, type Socket } from 'node:net';
 import type { FakeContainer } from './fake-ecs/tasks.ts';
-import { startRunner } from './runner.ts';
+import { type RunnerProcess, startRunner } from './runner.ts';
 
-/** The real runner as a task's container, on port 8080 of its own address. */
+/** The real runner as the container of a sandbox's task, on port 8080 of its own address. */
 export async function startRunnerTask(_: unknown, address: string): Promise<FakeContainer> {
-  const runner = await startRunner({ PLATFORM_RUNNER_LEASE_SECONDS: '600' });
+  return asContainer(await startRunner({ PLATFORM_RUNNER_LEASE_SECONDS: '600' }), address);
+}
+
+/** A runner that is reached at port 8080 of an address of its own. */
+export async function asContainer(runner: RunnerProcess, address: string): Promise<FakeContainer> {
   const port = Number(new URL(runner.url).port);
   const sockets = new Set<Socket>();
   const server = createServer((inside) => {
@@ -25,9 +29,10 @@ export async function startRunnerTask(_: unknown, address: string): Promise<Fake
   });
   server.listen(8080, address);
   await once(server, 'listening');
-  const exited = runner.ended.then(() => {
+  const exited = runner.ended.then((code) => {
     server.close();
     for (const socket of sockets) socket.destroy();
+    return code < 0 ? 137 : code;
   });
-  return { exited, kill: () => void runner.kill() };
+  return { exited, kill: (signal) => void runner.kill(signal) };
 }

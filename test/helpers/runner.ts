@@ -41,8 +41,15 @@ function builtRunner(): Promise<string> {
   return built;
 }
 
-/** Starts the real runner as a local process on a free port; it isolates its job as the local host does. */
-export async function startRunner(env: Readonly<Record<string, string>> = {}): Promise<RunnerProcess> {
+/**
+ * Starts the real runner as a local process on a free port; it isolates its job as the local host does.
+ *
+ * @param onLine called with every line that it prints on stdout
+ */
+export async function startRunner(
+  env: Readonly<Record<string, string>> = {},
+  onLine: (line: string) => void = () => {},
+): Promise<RunnerProcess> {
   // It dies with the process that started it. What it is started with, here 29 and 251, must not reach its job.
   const command = ['setpriv', '--pdeathsig', 'KILL', process.execPath, await builtRunner()];
   const child = spawn('bash', ['-c', 'exec "$0" "$@" 29</usr/share 251</etc', ...command], {
@@ -58,6 +65,7 @@ export async function startRunner(env: Readonly<Record<string, string>> = {}): P
   const listening = Promise.withResolvers<number>();
   createInterface(child.stdout).on('line', (line) => {
     lines.push(line);
+    onLine(line);
     const { port } = JSON.parse(line);
     if (port !== undefined) listening.resolve(port);
   });

@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { TEST_ACCOUNT, TEST_REGION } from '#test/helpers/aws-account.ts';
 import { creationOrder } from '#test/helpers/creation-order.ts';
+import { gatewayArnOf } from '#test/helpers/fake-ecs/gateways.ts';
 import type { Resource, Template } from '#test/helpers/templates.ts';
 
 /** A resource of a synthesised stack, its references resolved. */
@@ -77,6 +78,7 @@ const NAMED: Readonly<Record<string, readonly [property: string, arn: (name: str
   'AWS::SNS::Topic': ['TopicName', (name) => regional('sns', name)],
   'AWS::ECS::Cluster': ['ClusterName', (name) => regional('ecs', `cluster/${name}`)],
   'AWS::ECS::TaskDefinition': ['Family', (name) => regional('ecs', `task-definition/${name}:1`)],
+  'AWS::ECS::Gateway': ['GatewayName', gatewayArnOf],
   'AWS::Events::Rule': ['Name', (name) => regional('events', `rule/${name}`)],
   'AWS::Scheduler::ScheduleGroup': ['Name', (name) => regional('scheduler', `schedule-group/${name}`)],
   'AWS::IAM::Role': ['RoleName', (name) => `arn:aws:iam::${TEST_ACCOUNT}:role/${name}`],

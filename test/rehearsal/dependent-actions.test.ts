@@ -6,8 +6,9 @@ import { synthesise } from '#test/helpers/templates.ts';
 import { stage as dev } from '../../stages/dev.ts';
 import { type Assembly, readAssembly } from './assembly.ts';
 import { keysOf, withKeys } from './dependent-actions.ts';
+import { ecsReader } from './ecs-wire.ts';
 import { type Ask, allowing, policiesOf } from './iam.ts';
-import { ecsReader, WIRE, type WireRequest } from './wire.ts';
+import { WIRE, type WireRequest } from './wire.ts';
 
 const arn = (service: string, rest: string) => `arn:aws:${service}:${TEST_REGION}:${TEST_ACCOUNT}:${rest}`;
 const ROLE = `arn:aws:iam::${TEST_ACCOUNT}:role/r`;

@@ -15,10 +15,18 @@ export const passing = (roleArn: string | undefined, service: string): Ask[] =>
     : [{ action: 'iam:PassRole', resource: roleArn, context: { 'iam:PassedToService': [service] } }];
 
 /** What is tagged as it is created needs the right to tag, which may hold for this creation only. */
-const tagging = (action: string, resource: string, createAction: string): Ask => ({
+const tagging = (action: string, resource: string, createAction: string, tags: Input = []): Ask => ({
   action,
   resource,
-  context: { [`${action.split(':')[0]}:CreateAction`]: [createAction] },
+  context: { [`${action.split(':')[0]}:CreateAction`]: [createAction], ...requestTags(tags) },
+});
+
+/** Condition keys of a request that gives tags. */
+export const requestTags = (tags: Input = []): Record<string, string[]> => ({
+  'aws:TagKeys': tags.map(({ key, Key = key }: Input) => Key),
+  ...Object.fromEntries(
+    tags.map(({ key, value, Key = key, Value = value }: Input) => [`aws:RequestTag/${Key}`, [Value]]),
+  ),
 });
 
 const withKey = (key: string | undefined, actions: readonly string[]): Ask[] =>
@@ -39,8 +47,28 @@ const DEPENDENT: Readonly<Record<string, (input: Input, resource: string) => Ask
     ...passing(input.overrides?.executionRoleArn, 'ecs-tasks.amazonaws.com'),
   ],
   'ecs:CreateService': (input, resource) => [
-    ...(hasTags(input) ? [tagging('ecs:TagResource', resource, 'CreateService')] : []),
+    ...(hasTags(input) ? [tagging('ecs:TagResource', resource, 'CreateService', input.tags)] : []),
     ...passing(input.role, 'ecs.amazonaws.com'),
+  ],
+  'ecs:RegisterTaskDefinition': (input, resource) => [
+    ...(hasTags(input) ? [tagging('ecs:TagResource', resource, 'RegisterTaskDefinition', input.tags)] : []),
+    ...passing(input.taskRoleArn, 'ecs-tasks.amazonaws.com'),
+    ...passing(input.executionRoleArn, 'ecs-tasks.amazonaws.com'),
+  ],
+  'logs:CreateLogGroup': (input, resource) => (hasTags(input) ? [{ action: 'logs:TagResource', resource }] : []),
+  'elasticloadbalancing:CreateTargetGroup': ({ tags }, resource) =>
+    hasTags({ tags }) ? [tagging('elasticloadbalancing:AddTags', resource, 'CreateTargetGroup', tags)] : [],
+  'elasticloadbalancing:CreateRule': ({ tags }, resource) => {
+    const rule = resource.replace(':listener/', ':listener-rule/').concat('/*');
+    return hasTags({ tags }) ? [tagging('elasticloadbalancing:AddTags', rule, 'CreateRule', tags)] : [];
+  },
+  // Target tracking makes its alarms with the rights of the caller.
+  'application-autoscaling:PutScalingPolicy': ({ ResourceId }) => [
+    { action: 'cloudwatch:PutMetricAlarm', resource: regional('cloudwatch', `alarm:TargetTracking-${ResourceId}-x`) },
+    { action: 'cloudwatch:DescribeAlarms', resource: regional('cloudwatch', `alarm:TargetTracking-${ResourceId}-x`) },
+  ],
+  'application-autoscaling:DeregisterScalableTarget': ({ ResourceId }) => [
+    { action: 'cloudwatch:DeleteAlarms', resource: regional('cloudwatch', `alarm:TargetTracking-${ResourceId}-x`) },
   ],
   'scheduler:CreateScheduleGroup': (input, resource) =>
     hasTags(input) ? [{ action: 'scheduler:TagResource', resource }] : [],

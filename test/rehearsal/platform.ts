@@ -1,5 +1,7 @@
 import { Readable } from 'node:stream';
+import { setTimeout } from 'node:timers/promises';
 import { CreateTableCommand, DynamoDBClient } from '@aws-sdk/client-dynamodb';
+import { AssociateGatewayWithClusterCommand, CreateGatewayCommand, ECSClient } from '@aws-sdk/client-ecs';
 import { CreateBucketCommand, S3Client } from '@aws-sdk/client-s3';
 import { CreateScheduleGroupCommand, SchedulerClient } from '@aws-sdk/client-scheduler';
 import { CreateQueueCommand, SQSClient } from '@aws-sdk/client-sqs';
@@ -14,7 +16,7 @@ import type { MICROVM_FUNCTIONS, PoolFunctionName } from '#lib/functions.ts';
 import { runnerHealth } from '#runner/client.ts';
 import { AWS_TEST_ACCOUNT, TEST_REGION } from '#test/helpers/aws-account.ts';
 import type { AwsEndpoints } from '#test/helpers/aws-emulators.ts';
-import { type FakeEcs, startFakeEcs } from '#test/helpers/fake-ecs/fake-ecs.ts';
+import { type FakeEcs, type FakeEvent, startFakeEcs } from '#test/helpers/fake-ecs/fake-ecs.ts';
 import { startFakeLambda } from '#test/helpers/fake-lambda.ts';
 import { type FakeMicrovms, startFakeMicrovms } from '#test/helpers/fake-microvms.ts';
 import type { Target } from '#test/helpers/platform.ts';
@@ -29,14 +31,19 @@ import { fetchLambdaRuntime } from '../../scripts/fetch-test-tools.ts';
 import { type Assembly, type Deployed, readAssembly } from './assembly.ts';
 import { type AwsGate, accessKeyOf, startAwsGate, withSignature } from './aws-gate.ts';
 import { keysOf } from './dependent-actions.ts';
+import { ecsReader } from './ecs-wire.ts';
 import { type EventBridge, startEventBridge } from './event-bridge.ts';
 import { type EventSources, startEventSources } from './event-sources.ts';
 import { NOTHING, policiesOf, type Statement } from './iam.ts';
 import { type Lambda, startLambda } from './lambda.ts';
+import { startLoadBalancer } from './load-balancer.ts';
+import { Logs } from './logs.ts';
 import { microvmReader } from './microvm-wire.ts';
 import { startRestApi } from './rest-api.ts';
 import { type Scheduler, startScheduler } from './scheduler.ts';
-import { ecsReader, WIRE } from './wire.ts';
+import { startServiceTasks } from './service-tasks.ts';
+import { SERVICES_WIRE } from './services-wire.ts';
+import { WIRE } from './wire.ts';
 
 export interface Rehearsal extends Target {
   readonly gate: AwsGate;
@@ -53,6 +60,7 @@ export interface Rehearsal extends Target {
   /** Invokes the function of a timed event. */
   tick(name: BackgroundFunctionName | PoolFunctionName | keyof typeof MICROVM_FUNCTIONS): Promise<void>;
   readonly ecs: FakeEcs;
+  readonly logs: Logs;
   /** Where programs run in MicroVMs. */
   readonly microvms?: FakeMicrovms;
   /** Faults that a test injects. */
@@ -63,14 +71,20 @@ interface Chaos {
   /** Called before a function invokes another one. @default - nothing */
   // biome-ignore lint/suspicious/noExplicitAny: an event of any function.
   onCall?: (functionName: string, event: any) => void;
-  /** Handles an event of a task. @default - it is delivered once */
-  onTaskEvent?: (deliver: () => Promise<void>) => unknown;
+  /** Handles an event of ECS. @default - it is delivered once */
+  onTaskEvent?: (deliver: () => Promise<void>, event: FakeEvent) => unknown;
+  /** Whether the minutes of the keeper of services pass only as a test says. */
+  holdsServiceClock?: boolean;
 }
 
 /** SES refuses this sender until a test verifies it. */
 export const SENDER = 'platform@sender.example.com';
 /** Tasks are processes of this machine, and start in a second or two. */
 export const POOL = { idle: 3, max: 20, startSeconds: 1 };
+/** How long the address of a service takes to come. */
+const ROUTE_MS = 500;
+/** A minute of the keeper of services, while there are any. */
+const SERVICES_MINUTE_MS = 2000;
 /** Where Claude is asked in the stage with MicroVMs, in another Region than that of the stage. */
 const BEDROCK = {
   via: 'bedrock',
@@ -131,10 +145,19 @@ export async function startRehearsal(
     lambda.invokeLater(name, event);
     return { isStream: false, payload: Readable.from([]) };
   });
+  const logs = new Logs(emulators.moto);
+  const serviceTasks = await startServiceTasks(logs);
+  const loadBalancer = await startLoadBalancer({
+    route: async (host) => ecs.gateways.serviceAt(host),
+    targets: (serviceArn) => ecs.services.targetsOf(serviceArn),
+  });
   const ecs = await startFakeEcs({
     clusters: assembly.of('AWS::ECS::Cluster').map(({ properties }) => properties.ClusterName),
     taskDefinitions: assembly.of('AWS::ECS::TaskDefinition').map(({ arn }) => arn),
-    start(task, address) {
+    routeMs: ROUTE_MS,
+    drained: (address) => loadBalancer.drained(address),
+    start(task, address, definition) {
+      if (definition !== undefined) return serviceTasks.start(task, address, definition);
       const row = started++ % starting.length;
       const runner = starting[row]!.then(() => startRunnerTask(task, address));
       starting[row] = runner.catch(() => {});
@@ -142,7 +165,7 @@ export async function startRehearsal(
     },
     onEvent(event) {
       const deliver = () => events.put(event);
-      const delivered = Promise.resolve(chaos.onTaskEvent ? chaos.onTaskEvent(deliver) : deliver());
+      const delivered = Promise.resolve(chaos.onTaskEvent ? chaos.onTaskEvent(deliver, event) : deliver());
       // EventBridge does not wait for one before it delivers the next.
       delivered.catch((error) => process.stderr.write(`event not delivered: ${error}\n`));
     },
@@ -157,6 +180,9 @@ export async function startRehearsal(
       sqs: emulators.moto,
       scheduler: emulators.moto,
       ses: emulators.moto,
+      logs: logs.service,
+      elasticloadbalancing: emulators.moto,
+      'application-autoscaling': emulators.moto,
       lambda: lambdaApi.url,
       bedrock: withSignature(llm.url),
       ...(microvms && { microvms: microvms.url }),
@@ -164,6 +190,7 @@ export async function startRehearsal(
     { ...policies, [OPERATOR]: [EVERYTHING] },
     {
       ...WIRE,
+      ...SERVICES_WIRE,
       ecs: ecsReader(assembly.of('AWS::ECS::TaskDefinition')),
       ...(microvms && { microvms: microvmReader(microvms) }),
     },
@@ -196,6 +223,13 @@ export async function startRehearsal(
   // An upload waits ten seconds for its installation, which includes a process that starts.
   await lambda.warm(functionNameOf(stage, 'install'), 1);
   if (sandbox === 'fargate') await events.tick(functionNameOf(stage, 'pool-keeper'));
+  const hasServices = await createGateways(assembly, ecs);
+  const closing = new AbortController();
+  const minutes = passServiceMinutes(
+    () => !chaos.holdsServiceClock && ecs.services.names.length > 0,
+    () => events.tick(functionNameOf(stage, 'service-keeper')),
+    closing.signal,
+  );
   return {
     url: api.url,
     key: key!,
@@ -225,12 +259,18 @@ export async function startRehearsal(
     },
     llm,
     interpreters: await interpretersHere(),
+    services: hasServices ? { connection: () => ({ host: '127.0.0.1', port: loadBalancer.port }) } : undefined,
+    logs,
     unused: () => grantsOf(policies).filter((grant) => !gate.used.has(grant)),
     async close() {
+      closing.abort();
+      await minutes;
       await api.close();
+      await loadBalancer.close();
       // Tasks that end now need no successors.
       chaos.onTaskEvent = () => {};
       await ecs.close();
+      await serviceTasks.close();
       await lambda.close();
       await lambdaApi.close();
       await microvms?.close();
@@ -283,8 +323,8 @@ const accountOf = (gate: AwsGate, principal: string): Record<string, string> => 
   AWS_ENDPOINT_URL: gate.url,
 });
 
-/** Logs and traces are not rehearsed. */
-const NOT_REHEARSED = /^(logs|xray|ec2):/;
+/** The functions' own logs and traces are not rehearsed. */
+const NOT_REHEARSED = /^(logs:(CreateLogStream|PutLogEvents)|xray:|ec2:)/;
 
 const grantsOf = (policies: Readonly<Record<string, readonly Statement[]>>): string[] =>
   Object.entries(policies).flatMap(([principal, statements]) =>
@@ -296,6 +336,34 @@ const grantsOf = (policies: Readonly<Record<string, readonly Statement[]>>): str
           .flatMap((action) => resources.map((resource) => `${principal} ${action} ${resource}`)),
       ),
   );
+
+/** Creates the gateways of the templates, which lead to services. Returns whether there are any. */
+async function createGateways(assembly: Assembly, { url }: FakeEcs): Promise<boolean> {
+  const client = new ECSClient({ ...accountFor('deployment'), endpoint: url });
+  const gateways = assembly.of('AWS::ECS::Gateway');
+  for (const { properties } of gateways) {
+    const { GatewayName: name, InfrastructureRoleArn: infrastructureRoleArn } = properties;
+    const { Scheme: scheme } = properties.Configuration.HostSharedAlb;
+    const configuration = { hostSharedAlb: { scheme } };
+    const { DeletionProtection: deletionProtection } = properties;
+    await client.send(new CreateGatewayCommand({ name, infrastructureRoleArn, configuration, deletionProtection }));
+  }
+  for (const { properties } of assembly.of('AWS::ECS::GatewayClusterAssociations')) {
+    const { Gateway: gateway, Cluster: cluster } = properties;
+    await client.send(new AssociateGatewayWithClusterCommand({ gateway, cluster }));
+  }
+  return gateways.length > 0;
+}
+
+/** The clock of the keeper of services, which is busy only while there are some. */
+async function passServiceMinutes(isNeeded: () => boolean, tick: () => Promise<void>, signal: AbortSignal) {
+  while (!signal.aborted) {
+    await setTimeout(SERVICES_MINUTE_MS, undefined, { signal }).catch(() => {});
+    if (isNeeded() && !signal.aborted) {
+      await tick().catch((error) => process.stderr.write(`service-keeper: ${error}\n`));
+    }
+  }
+}
 
 /** Creates what the emulators hold, in the order of the templates' dependencies. */
 async function createData({ resources }: Assembly, { dynamoDb, moto }: AwsEndpoints): Promise<void> {

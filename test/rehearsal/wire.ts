@@ -1,6 +1,5 @@
 import { TEST_ACCOUNT, TEST_REGION } from '#test/helpers/aws-account.ts';
-import type { Deployed } from './assembly.ts';
-import { passing, withDependent } from './dependent-actions.ts';
+import { withDependent } from './dependent-actions.ts';
 import type { Ask } from './iam.ts';
 
 /** A request as it came over the wire. */
@@ -11,15 +10,17 @@ export interface WireRequest {
   readonly body: Buffer;
 }
 
-const regional = (service: string, rest: string): string => `arn:aws:${service}:${TEST_REGION}:${TEST_ACCOUNT}:${rest}`;
-const fullArn = (text: string, arn: (name: string) => string): string => (text.startsWith('arn:') ? text : arn(text));
+export const regional = (service: string, rest: string): string =>
+  `arn:aws:${service}:${TEST_REGION}:${TEST_ACCOUNT}:${rest}`;
+export const fullArn = (text: string, arn: (name: string) => string): string =>
+  text.startsWith('arn:') ? text : arn(text);
 
 // biome-ignore lint/suspicious/noExplicitAny: the input of any action.
 type Input = any;
 export type Reader = (request: WireRequest) => Ask[];
 
 /** A service whose requests name their action in `X-Amz-Target`, with a JSON body. */
-const jsonService =
+export const jsonService =
   (service: string, asksOf: (action: string, input: Input) => Ask[]): Reader =>
   ({ headers, body }) => {
     const input: Input = JSON.parse(body.toString());
@@ -125,54 +126,3 @@ export const WIRE: Readonly<Record<string, Reader>> = {
 };
 
 const secretArn = (name: string): string => fullArn(name, (plain) => regional('secretsmanager', `secret:${plain}`));
-
-/**
- * What requests to ECS ask for. Who runs a task passes on the roles that its definition names, and gives the task the tags
- * of the definition if the request says so.
- */
-export const ecsReader =
-  (definitions: readonly Deployed[]): Reader =>
-  ({ headers, body }) => {
-    const action = String(headers['x-amz-target']).split('.').at(-1)!;
-    const input: Input = JSON.parse(body.toString());
-    const {
-      TaskRoleArn,
-      ExecutionRoleArn,
-      Tags = [],
-    } = definitions.find(({ arn }) => arn === input.taskDefinition)?.properties ?? {};
-    const tags = [...(input.tags ?? []), ...(input.propagateTags === 'TASK_DEFINITION' ? Tags : [])];
-    const asks = ecsAsks(action, input).map((ask) => ({ ...ask, action: `ecs:${ask.action}` }));
-    return [
-      ...withDependent(asks, { ...input, tags }),
-      ...[TaskRoleArn, ExecutionRoleArn].flatMap((role) => passing(role, 'ecs-tasks.amazonaws.com')),
-    ];
-  };
-
-function ecsAsks(action: string, input: Input): Ask[] {
-  const cluster = fullArn(input.cluster ?? 'default', (name) => regional('ecs', `cluster/${name}`));
-  const clusterName = cluster.split('/').at(-1)!;
-  const context = { 'ecs:cluster': [cluster] };
-  const of = (kind: string, name: string): string =>
-    fullArn(name, (id) => regional('ecs', `${kind}/${clusterName}/${id}`));
-  switch (action) {
-    case 'RunTask': {
-      const task = fullArn(input.taskDefinition, (name) => regional('ecs', `task-definition/${name}`));
-      return [{ action, resource: task, context }];
-    }
-    case 'DescribeTasks':
-      return input.tasks.map((task: string) => ({ action, resource: of('task', task), context }));
-    case 'StopTask':
-      return [{ action, resource: of('task', input.task), context }];
-    case 'ListTasks':
-      // Without a container instance it knows no resource, only the condition.
-      return [{ action, resource: regional('ecs', `container-instance/${clusterName}/*`), context }];
-    case 'DescribeServices':
-      return input.services.map((service: string) => ({ action, resource: of('service', service), context }));
-    case 'UpdateService':
-    case 'DeleteService':
-    case 'CreateService':
-      return [{ action, resource: of('service', input.service ?? input.serviceName), context }];
-    default:
-      return [{ action, resource: '*', context }];
-  }
-}

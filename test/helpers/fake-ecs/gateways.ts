@@ -179,7 +179,7 @@ export function startGateways(delayMs: number, isThere = true): FakeGateways {
     attach(clusterArn, serviceArn, connectors) {
       const gatewayArn = activeGateway(clusterArn);
       if (connectors.length === 0 || gatewayArn === undefined) return;
-      const gatewayRouteArn = arnOf(`gateway-route/${nameIn(serviceArn)}/${randomBytes(16).toString('hex')}`);
+      const gatewayRouteArn = arnOf(`gateway-route/${gatewayArn.split('/')[1]}/${randomBytes(16).toString('hex')}`);
       const route: Route = {
         ...{ gatewayRouteArn, gatewayArn, clusterArn, serviceArn, status: 'CREATE_IN_PROGRESS' },
         serviceContainerPortName: connectors[0].portName,

@@ -183,7 +183,7 @@ export class FakeServices {
 
   #start(service: Service, deployment: Deployment): void {
     const { tasks, definitions } = this.#options;
-    const { propagateTags, launchType } = service.settings;
+    const { propagateTags, launchType, enableECSManagedTags } = service.settings;
     const definition = definitions.find(deployment.taskDefinition)!;
     const task = tasks.run({
       clusterArn: service.clusterArn,
@@ -191,7 +191,11 @@ export class FakeServices {
       startedBy: deployment.id,
       group: `service:${service.serviceName}`,
       launchType: launchType ?? 'FARGATE',
-      tags: propagateTags === 'SERVICE' ? service.tags : [],
+      tags: [
+        ...(propagateTags === 'SERVICE' ? service.tags : []),
+        ...(propagateTags === 'TASK_DEFINITION' ? definition.tags : []),
+        ...(enableECSManagedTags ? managedTags(service) : []),
+      ],
       definition,
     });
     this.#deploymentOf.set(task.taskArn, deployment);
@@ -495,6 +499,11 @@ function checkedTags(tags: Tag[]): Tag[] {
   }
   return tags;
 }
+
+const managedTags = ({ clusterArn, serviceName }: Service): Tag[] => [
+  { key: 'aws:ecs:clusterName', value: nameIn(clusterArn) },
+  { key: 'aws:ecs:serviceName', value: serviceName },
+];
 
 /** Failed tasks at which a deployment is given up: half of the wanted ones, within bounds, unless a count is given. */
 function thresholdOf({ desiredCount, settings }: Service): number {

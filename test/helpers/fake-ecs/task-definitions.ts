@@ -1,4 +1,5 @@
 import { type Actions, arnOf, client, type Input, invalid, nameIn, pageOf } from './errors.ts';
+import type { Tag } from './tasks.ts';
 
 /** A revision, as RegisterTaskDefinition got it. */
 export interface FakeTaskDefinition {
@@ -12,6 +13,7 @@ export interface FakeTaskDefinition {
   readonly executionRoleArn?: string;
   readonly taskRoleArn?: string;
   readonly networkMode: 'awsvpc';
+  readonly tags: readonly Tag[];
 }
 
 export interface ContainerDefinition {
@@ -88,7 +90,7 @@ export function startTaskDefinitions(): TaskDefinitions {
         newest.set(input.family, revision);
         const taskDefinitionArn = arnOf(`task-definition/${input.family}:${revision}`);
         const taskDefinition = { ...input, taskDefinitionArn, revision, status: 'ACTIVE' };
-        definitions.set(taskDefinitionArn, taskDefinition);
+        definitions.set(taskDefinitionArn, { ...taskDefinition, tags });
         return { taskDefinition, tags };
       },
       DescribeTaskDefinition: ({ taskDefinition }) => ({ taskDefinition: known(taskDefinition) }),
