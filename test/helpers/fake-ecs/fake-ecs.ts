@@ -1,12 +1,12 @@
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { type Actions, arnOf, EcsError, invalid, nameIn } from './errors.ts';
 import { type FakeGateways, startGateways } from './gateways.ts';
 import { checkInput } from './model.ts';
 import { type DeploymentStateEvent, FakeServices } from './services.ts';
 import { startTaskDefinitions, type TaskDefinitions } from './task-definitions.ts';
 import { type FakeTask, FakeTasks, type RunTaskFault, type StartContainer, type TaskStateEvent } from './tasks.ts';
+import { type Actions, arnOf, EcsError, invalid, nameIn } from './wire.ts';
 
 export type FakeEvent = TaskStateEvent | DeploymentStateEvent;
 

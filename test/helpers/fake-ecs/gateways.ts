@@ -1,6 +1,6 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { TEST_REGION } from '../aws-account.ts';
-import { type Actions, arnOf, client, EcsError, type Input, invalid, nameIn, pageOf } from './errors.ts';
+import { type Actions, arnOf, client, EcsError, type Input, invalid, nameIn, pageOf } from './wire.ts';
 
 interface Gateway {
   readonly gatewayArn: string;

@@ -1,5 +1,5 @@
 import * as sdk from '@aws-sdk/client-ecs';
-import { type Input, invalid } from './errors.ts';
+import { type Input, invalid } from './wire.ts';
 
 /** Kinds of the SDK's schemas: a structure, a list, a map, an operation. */
 const [LIST, MAP, STRUCTURE, OPERATION] = [1, 2, 3, 9];

@@ -1,8 +1,8 @@
 import { randomInt, randomUUID } from 'node:crypto';
-import { type Actions, arnOf, EcsError, type Input, invalid, nameIn, pageOf } from './errors.ts';
 import type { FakeGateways } from './gateways.ts';
 import type { FakeTaskDefinition, TaskDefinitions } from './task-definitions.ts';
-import { addressOf, checkNetwork, type FakeTask, type FakeTasks, type Tag } from './tasks.ts';
+import { addressOf, checkNetwork, type FakeTask, type FakeTasks } from './tasks.ts';
+import { type Actions, arnOf, EcsError, type Input, invalid, nameIn, pageOf, type Tag } from './wire.ts';
 
 /** The part of EventBridge's event that functions may rely on. */
 export interface DeploymentStateEvent {

@@ -1,5 +1,4 @@
-import { type Actions, arnOf, client, type Input, invalid, nameIn, pageOf } from './errors.ts';
-import type { Tag } from './tasks.ts';
+import { type Actions, arnOf, client, type Input, invalid, nameIn, pageOf, type Tag } from './wire.ts';
 
 /** A revision, as RegisterTaskDefinition got it. */
 export interface FakeTaskDefinition {

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
-import { type Actions, arnOf, EcsError, type Input, invalid, nameIn } from './errors.ts';
 import type { FakeTaskDefinition } from './task-definitions.ts';
+import { type Actions, arnOf, EcsError, type Input, invalid, nameIn, type Tag } from './wire.ts';
 
 /** The running container of a task. */
 export interface FakeContainer {
@@ -8,11 +8,6 @@ export interface FakeContainer {
   readonly exited: Promise<unknown>;
   /** By default SIGKILL, also used to simulate a lost host. */
   kill(signal?: 'SIGTERM' | 'SIGKILL'): void;
-}
-
-export interface Tag {
-  readonly key: string;
-  readonly value: string;
 }
 
 /** As DescribeTasks shows it, and EventBridge with times as ISO text. */

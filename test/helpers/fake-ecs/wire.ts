@@ -17,6 +17,11 @@ export const client = (message: string): EcsError => new EcsError('ClientExcepti
 export type Input = any;
 export type Actions = Readonly<Record<string, (input: Input) => object>>;
 
+export interface Tag {
+  readonly key: string;
+  readonly value: string;
+}
+
 export const arnOf = (rest: string): string => `arn:aws:ecs:${TEST_REGION}:${TEST_ACCOUNT}:${rest}`;
 /** The last part of an ARN, or the name itself. */
 export const nameIn = (arnOrName: string): string => arnOrName.split('/').at(-1)!;
