@@ -8,7 +8,6 @@ import {
   setting,
   type ValuesOf,
 } from '#core/base/config.ts';
-import { serviceLogsSchema, servicesSchema } from './services/settings.ts';
 
 /** Settings that only the AWS host has. */
 export const AWS_SETTINGS = {
@@ -65,12 +64,12 @@ export const AWS_SETTINGS = {
   ),
   services: setting(
     'PLATFORM_SERVICES',
-    () => servicesSchema().optional(),
-    'Where always-on services run and how they are reached, as JSON. Only the function that orders them has it.',
+    () => z.string().optional(),
+    'Where always-on services run and how they are reached, as JSON (`aws/services/settings.ts`). Only the function that orders them has it.',
   ),
   serviceLogs: setting(
     'PLATFORM_SERVICES_LOGS',
-    () => serviceLogsSchema().optional(),
+    () => z.string().optional(),
     'Where the logs of services are, as JSON. Without it, the platform keeps no services.',
   ),
   timerGroup: setting(

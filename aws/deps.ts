@@ -10,8 +10,21 @@ import { endlessSpace } from '#core/ports/space.ts';
 import { PROJECTIONS, type TableName } from '#core/ports/table-rules.ts';
 import type { AwsConfig } from './config.ts';
 import { DynamoTable } from './dynamo-table.ts';
-import { LazyBlobLinks, LazyBlobs, LazySandbox, LazyTimers, LazyUploadForms, LazyVault } from './lazy-ports.ts';
+import {
+  LazyBlobLinks,
+  LazyBlobs,
+  LazySandbox,
+  LazyServiceHost,
+  LazyServiceLogs,
+  LazyTimers,
+  LazyUploadForms,
+  LazyVault,
+} from './lazy-ports.ts';
+import type { EventfulServiceHost } from './services/ecs-events.ts';
 import { sourceStack } from './source-stack.ts';
+
+/** Of one event: far below what Lambda takes. */
+const WAKE_BATCH = 1000;
 
 /**
  * The parts of {@link Deps} on AWS, one function each: a Lambda function takes the parts that its handlers' types ask for,
@@ -78,18 +91,40 @@ export const blobLinkParts = ({ config }: HostDeps): Pick<AllDeps, 'blobLinks'> 
 
 /** Installations have their own function, because the upload's function ends with its answer. */
 export const installParts = ({ config }: HostDeps): Pick<Deps, 'startInstall'> => ({
-  async startInstall(job) {
-    // Loaded on use: few uploads need it, and no call.
-    const { InvokeCommand, LambdaClient } = await import('@aws-sdk/client-lambda');
-    await new LambdaClient().send(
-      new InvokeCommand({
-        FunctionName: `${config.functionPrefix}install`,
-        InvocationType: 'Event',
-        Payload: Buffer.from(JSON.stringify(job)),
-      }),
-    );
+  startInstall: (job) => invokeLater(config, 'install', job),
+});
+
+/** One function alone may order services. This asks it to. */
+export const wakeParts = ({ config }: HostDeps): Required<Pick<Deps, 'wakeServices'>> => ({
+  async wakeServices(serviceIds) {
+    for (let start = 0; start < serviceIds.length; start += WAKE_BATCH) {
+      await invokeLater(config, 'service-keeper', { service_ids: serviceIds.slice(start, start + WAKE_BATCH) });
+    }
   },
 });
+
+/** What requests about services need, if the stage keeps services. */
+export const serviceLogParts = (deps: HostDeps): Pick<AllDeps, 'serviceLogs' | 'wakeServices'> => {
+  const place = deps.config.serviceLogs;
+  if (place === undefined) return {};
+  const serviceLogs = new LazyServiceLogs(async () => {
+    const { createCloudWatchLogs } = await import('./services/logs.ts');
+    return createCloudWatchLogs(place, deps.clock);
+  });
+  return { serviceLogs, ...wakeParts(deps) };
+};
+
+/** For the function that orders services. Throws if the stage keeps none: then there is no such function. */
+export const serviceHostParts = ({ config, clock, log }: HostDeps): { readonly serviceHost: EventfulServiceHost } => {
+  const settings = config.services;
+  if (settings === undefined) throw new Error('PLATFORM_SERVICES is not set, so there is nothing to keep services on.');
+  return {
+    serviceHost: new LazyServiceHost(async () => {
+      const { createEcsServiceHost } = await import('./services/create-ecs-service-host.ts');
+      return createEcsServiceHost(settings, { clock, log });
+    }),
+  };
+};
 
 /** The kind of sandbox that the stage chose. */
 export const sandboxParts = (deps: HostDeps & Pick<Deps, 'blobs'>): Pick<Deps, 'sandbox'> => ({
@@ -149,3 +184,16 @@ export const mailParts = ({ config }: HostDeps): Pick<Deps, 'mail'> => ({
     },
   },
 });
+
+/** Ends once Lambda has the event. */
+async function invokeLater(config: AwsConfig, fn: 'install' | 'service-keeper', event: object): Promise<void> {
+  // Loaded on use: few requests need it, and no call.
+  const { InvokeCommand, LambdaClient } = await import('@aws-sdk/client-lambda');
+  await new LambdaClient().send(
+    new InvokeCommand({
+      FunctionName: config.functionPrefix + fn,
+      InvocationType: 'Event',
+      Payload: Buffer.from(JSON.stringify(event)),
+    }),
+  );
+}

@@ -50,6 +50,7 @@ import {
   type Scalar,
   TABLE_SCHEMA,
 } from '#core/ports/table-rules.ts';
+import { isNamed } from './named-error.ts';
 
 type Attributes = Record<string, AttributeValue>;
 
@@ -265,8 +266,6 @@ function wasPutBefore(error: unknown, stored: Attributes): boolean {
 /** Waits in real time, like the SDK's own backoff, even if tests set the clock. */
 const pause = (round: number): Promise<void> =>
   setTimeout(FIRST_PAUSE_MS * 2 ** (round - 1) * (0.5 + Math.random() / 2));
-
-const isNamed = (error: unknown, name: string): boolean => error instanceof Error && error.name === name;
 
 /** Errors that depend on the stored item: an `add` to a non-number, an update that makes the item too large. */
 const asUsageError = (error: unknown): unknown =>

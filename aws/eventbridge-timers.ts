@@ -8,6 +8,7 @@ import {
 import { toAwsCrons } from '#core/automation/schedules/aws-cron.ts';
 import { parseCron } from '#core/automation/schedules/cron.ts';
 import type { Timer, Timers } from '#core/ports/timers.ts';
+import { isNamed } from './named-error.ts';
 import type { TimerEvent } from './timer-queue.ts';
 
 export interface EventBridgeTimersProps {
@@ -133,8 +134,6 @@ interface Part {
   readonly name: string;
   readonly expression: string;
 }
-
-const isNamed = (error: unknown, name: string): boolean => error instanceof Error && error.name === name;
 
 /** With a client of its own, found by the SDK's standard variables. */
 export const createEventBridgeTimers = (props: Omit<EventBridgeTimersProps, 'client'>): EventBridgeTimers =>

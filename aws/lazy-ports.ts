@@ -1,9 +1,19 @@
 import type { BlobLinks, Blobs } from '#core/ports/blobs.ts';
 import type { Llm, LlmAnswer, LlmRequest } from '#core/ports/llm.ts';
 import type { Sandbox, SandboxSession, SandboxSpec, SandboxStatus } from '#core/ports/sandbox.ts';
+import type {
+  HostedService,
+  ServiceLogLine,
+  ServiceLogQuery,
+  ServiceLogs,
+  ServiceOrder,
+  ServiceRef,
+  ServiceReport,
+} from '#core/ports/service-host.ts';
 import type { Timer, Timers } from '#core/ports/timers.ts';
 import type { UploadForm, UploadForms } from '#core/ports/upload-forms.ts';
 import type { Vault } from '#core/ports/vault.ts';
+import type { EcsEvent, EventfulServiceHost } from './services/ecs-events.ts';
 
 /**
  * Ports that load their SDK client on first use: a client takes as long to load as the rest of a function, and most requests
@@ -77,6 +87,59 @@ export class LazySandbox implements Sandbox {
     return (await this.#load()).status();
   }
   async close(): Promise<void> {}
+}
+
+/** See {@link LazyBlobs}. */
+export class LazyServiceLogs implements ServiceLogs {
+  readonly #load: () => Promise<ServiceLogs>;
+
+  constructor(load: () => Promise<ServiceLogs>) {
+    this.#load = once(load);
+  }
+
+  async logs(service: ServiceRef, query: ServiceLogQuery): Promise<ServiceLogLine[]> {
+    return (await this.#load()).logs(service, query);
+  }
+}
+
+/** See {@link LazyBlobs}. */
+export class LazyServiceHost implements EventfulServiceHost {
+  readonly #load: () => Promise<EventfulServiceHost>;
+
+  constructor(load: () => Promise<EventfulServiceHost>) {
+    this.#load = once(load);
+  }
+
+  async deploy(order: ServiceOrder): Promise<void> {
+    return (await this.#load()).deploy(order);
+  }
+  async update(order: ServiceOrder): Promise<void> {
+    return (await this.#load()).update(order);
+  }
+  async restart(order: ServiceOrder): Promise<void> {
+    return (await this.#load()).restart(order);
+  }
+  async resume(order: ServiceOrder): Promise<void> {
+    return (await this.#load()).resume(order);
+  }
+  async pause(service: ServiceRef): Promise<void> {
+    return (await this.#load()).pause(service);
+  }
+  async remove(service: ServiceRef): Promise<void> {
+    return (await this.#load()).remove(service);
+  }
+  async address(service: ServiceRef): Promise<string | undefined> {
+    return (await this.#load()).address(service);
+  }
+  async logs(service: ServiceRef, query: ServiceLogQuery): Promise<ServiceLogLine[]> {
+    return (await this.#load()).logs(service, query);
+  }
+  async *list(): AsyncGenerator<HostedService> {
+    yield* (await this.#load()).list();
+  }
+  async reportsOf(event: EcsEvent): Promise<ServiceReport[]> {
+    return (await this.#load()).reportsOf(event);
+  }
 }
 
 /** See {@link LazyBlobs}. */

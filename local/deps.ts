@@ -111,6 +111,7 @@ export async function localDeps(config: LocalConfig, listening: Gateway): Promis
     sandbox,
     timers: clockTimers(clock, () => deps),
     serviceHost,
+    serviceLogs: serviceHost,
     async wakeServices(serviceIds) {
       void background(applyServices(deps, serviceIds));
     },

@@ -181,7 +181,8 @@ const ownHandlers = (fn: string): Plugin => ({
     const table = join(ROOT, 'core/api/handlers.ts');
     onLoad({ filter: exactly(table) }, () => {
       const [head, ...exported] = readFileSync(table, 'utf8').split(/^export const /m);
-      const own = exported.find((text) => text.startsWith(`${fn} =`));
+      const name = fn.replaceAll(/-(\w)/g, (_, letter: string) => letter.toUpperCase());
+      const own = exported.find((text) => text.startsWith(`${name} =`));
       if (own === undefined) throw new Error(`${table} has no handlers of ${fn}`);
       const words = new Set(own.match(/\w+/g));
       const imports = [...head!.matchAll(IMPORT)].filter(([, names]) =>

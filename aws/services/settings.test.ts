@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { parseAwsConfig } from '../config.ts';
+import { parseLogPlace, parseServiceSettings } from './settings.ts';
 
 const common = {
   cluster: 'platform-dev-services',
@@ -15,19 +15,18 @@ const common = {
   memory_mb: 1024,
   api_url: 'https://api.example.com/v1/',
 };
-const parse = (services: object) => parseAwsConfig({ PLATFORM_SERVICES: JSON.stringify(services) }).services;
+const parse = (services: object) => parseServiceSettings(JSON.stringify(services));
 
 test('services behind a gateway, or behind a load balancer of our own', () => {
   const gateway = { ...common, kind: 'ecs-gateway', gateway: 'arn:aws:ecs:eu-west-1:111122223333:gateway/dev' };
   expect(parse(gateway)).toEqual({ ...gateway, api_url: 'https://api.example.com/v1' });
   const alb = { ...common, kind: 'alb', listener: 'arn:listener', vpc: 'vpc-1', domain: 'services.example.com' };
   expect(parse(alb)).toMatchObject({ kind: 'alb', domain: 'services.example.com' });
-  expect(parseAwsConfig({}).services).toBeUndefined();
 });
 
 test('an error names the wrong members', () => {
   expect(() => parse({ ...common, kind: 'alb', listener: 'arn:listener', vpc: 'vpc-1', cpu: '256' })).toThrow(
     /cpu: .*number.*domain: /s,
   );
-  expect(() => parseAwsConfig({ PLATFORM_SERVICES_LOGS: '{}' })).toThrow(/log_group_prefix/);
+  expect(() => parseLogPlace('{}')).toThrow(/^PLATFORM_SERVICES_LOGS: log_group_prefix/);
 });

@@ -47,8 +47,21 @@ const services = () =>
     }),
   ]);
 
-/** Where services run and how they are reached, as JSON. */
-export const servicesSchema = () => jsonText(services);
+/** Where services run and how they are reached, from `PLATFORM_SERVICES`. Throws an error that names each wrong member. */
+export const parseServiceSettings = (text: string): ServiceSettings => parse('PLATFORM_SERVICES', services, text);
 
-/** Where the logs of services are, as JSON: for functions that only read them. */
-export const serviceLogsSchema = () => jsonText(() => z.strictObject({ log_group_prefix: common.log_group_prefix }));
+/** Where the logs of services are, from `PLATFORM_SERVICES_LOGS`, for functions that only read them. Throws the same. */
+export const parseLogPlace = (text: string): LogPlace => parse('PLATFORM_SERVICES_LOGS', logPlace, text);
+
+const logPlace = () => z.strictObject({ log_group_prefix: common.log_group_prefix });
+
+function parse<Schema extends z.ZodType>(variable: string, schema: () => Schema, text: string): z.output<Schema> {
+  const { data, error } = jsonText(schema).safeParse(text);
+  if (error) throw new Error(`${variable}: ${error.issues.map(({ message }) => message).join(', ')}`);
+  return data as z.output<Schema>;
+}
+
+export type LogPlace = z.output<ReturnType<typeof logPlace>>;
+export type ServiceSettings = z.output<ReturnType<typeof services>>;
+export type GatewaySettings = Extract<ServiceSettings, { kind: 'ecs-gateway' }>;
+export type AlbSettings = Extract<ServiceSettings, { kind: 'alb' }>;

@@ -8,7 +8,7 @@ import type { ModelTable } from './model-table.ts';
 import type { Outbound } from './outbound.ts';
 import type { RunSignals } from './run-signals.ts';
 import type { Sandbox } from './sandbox.ts';
-import type { ServiceHost } from './service-host.ts';
+import type { ServiceHost, ServiceLogs } from './service-host.ts';
 import type { Space } from './space.ts';
 import type { Table } from './table.ts';
 import type { Timers } from './timers.ts';
@@ -58,8 +58,10 @@ export interface Deps {
 /** With what few functions need: the bundles of all others are without it on AWS. */
 export interface AllDeps extends Deps {
   readonly timers: Timers;
-  /** Absent where the host keeps no services. */
+  /** Absent where the host keeps no services, or another process orders them ({@link Deps.wakeServices}). */
   readonly serviceHost?: ServiceHost;
+  /** Absent where the host keeps no services. */
+  readonly serviceLogs?: ServiceLogs;
   /** Absent where instances of services read the platform's own blobs. */
   readonly blobLinks?: BlobLinks;
 }

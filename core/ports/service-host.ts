@@ -23,7 +23,7 @@ import type { Egress, SandboxLimits } from './sandbox.ts';
  * ({@link BootDocument}). A repeated order of the same revision may have another token; both are good, and the host may
  * keep either.
  */
-export interface ServiceHost {
+export interface ServiceHost extends ServiceLogs {
   /** Makes the service and starts its instances. If the host has it already, the same as {@link update}. */
   deploy(order: ServiceOrder): Promise<void>;
   /**
@@ -45,13 +45,17 @@ export interface ServiceHost {
    * the host has not assigned one. It never changes between {@link deploy} and {@link remove}.
    */
   address(service: ServiceRef): Promise<string | undefined>;
-  /** A page of the log, oldest line first. A service without a line has none; that is no error. */
-  logs(service: ServiceRef, query: ServiceLogQuery): Promise<ServiceLogLine[]>;
   /**
    * Everything that the host has, of all workspaces, for the comparison with the records. A host that has lost its
    * services has none: they are then ordered again, some at a time.
    */
   list(): AsyncIterable<HostedService>;
+}
+
+/** The part of a host that functions without further rights have. */
+export interface ServiceLogs {
+  /** A page of the log, oldest line first. A service without a line has none; that is no error. */
+  logs(service: ServiceRef, query: ServiceLogQuery): Promise<ServiceLogLine[]>;
 }
 
 /** Where the gateway of an instance listens, in the instance: its app cannot. */
@@ -202,12 +206,15 @@ export interface HostedService {
   readonly isPaused: boolean;
   /** Instances that are not gone. One that is missing here and known to the records has ended. */
   readonly instances: readonly HostedInstance[];
+  /** What else the host still knows, and may have told in vain: ends of instances, and why it starts none. */
+  readonly reports?: readonly (InstanceEnd | RevisionFailure)[];
 }
 
 export interface HostedInstance {
   readonly instanceId: string;
   readonly revision: number;
-  readonly startedAt: number;
+  /** Null while the host prepares it: it has no time yet that counts. */
+  readonly startedAt: number | null;
   /** The runner's newest report, where the host has it. */
   readonly report?: InstanceReport;
 }

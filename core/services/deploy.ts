@@ -127,9 +127,10 @@ function newLabel({ ids }: Pick<CommandDeps, 'ids'>, name: string): string {
   return `${slug || 'service'}-${randomHex(ids, LABEL_SUFFIX_BYTES)}`;
 }
 
-/** Tells the host at once; if that fails for a moment, the sweep does. */
+/** Tells the host at once, or has the process tell it that may; if that fails for a moment, the sweep does. */
 export async function applyNow(deps: CommandDeps, id: string): Promise<void> {
-  await applyService(deps, id).catch((error: unknown) => {
+  const told = deps.serviceHost === undefined ? deps.wakeServices?.([id]) : applyService(deps, id);
+  await told?.catch((error: unknown) => {
     deps.log.warn('order for a service not given', { service_id: id, error: String(error) });
   });
 }

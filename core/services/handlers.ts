@@ -9,7 +9,7 @@ import { ServiceStore } from './store.ts';
 import { deleteService, findService, restartService, updateService, updateServiceVersion } from './update.ts';
 import { eventView, lineView, viewOf } from './view.ts';
 
-export const serviceHandlers = (deps: CommandDeps & Pick<AllDeps, 'serviceHost'>): Handlers<typeof serviceRoutes> => ({
+export const serviceHandlers = (deps: CommandDeps & Pick<AllDeps, 'serviceLogs'>): Handlers<typeof serviceRoutes> => ({
   async listServices({ caller, query: { status, limit, offset } }) {
     const all = await new ServiceStore(deps, caller.workspace.id).list();
     const found = all.filter((service) => {
@@ -53,7 +53,7 @@ export const serviceHandlers = (deps: CommandDeps & Pick<AllDeps, 'serviceHost'>
 
   async listServiceLogs({ caller, params, query: { limit, since, severity } }) {
     const service = await findService(deps, caller, params.service_id);
-    const lines = await deps.serviceHost?.logs(refOf(service), {
+    const lines = await deps.serviceLogs?.logs(refOf(service), {
       limit,
       ...(since !== undefined && { since: Date.parse(since) }),
       ...(severity !== undefined && { severity }),

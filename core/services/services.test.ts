@@ -129,7 +129,7 @@ describe('deploying', () => {
   test('where the host keeps no services, a deploy says so', async () => {
     const world = await serviceWorld();
     const { id: agent_id } = await world.publish();
-    Object.assign(world.deps, { serviceHost: undefined });
+    Object.assign(world.deps, { serviceHost: undefined, serviceLogs: undefined, wakeServices: undefined });
     const answer = await world.deploy({ agent_id });
     expect([answer.status, answer.error.code]).toEqual([422, 'UNPROCESSABLE']);
     expect((await world.service('GET', '')).total).toBe(0);

@@ -4,7 +4,7 @@ import { PlatformError } from '#core/base/errors.ts';
 import { planOf } from '#core/base/plans.ts';
 import type { Workspace } from '#core/base/workspace.ts';
 import { checkOutboundUrl } from '#core/outbound/outbound-url.ts';
-import type { AllDeps, Deps } from '#core/ports/deps.ts';
+import type { Deps } from '#core/ports/deps.ts';
 import { isLoop } from './hosted-agent.ts';
 import type { Service } from './service.ts';
 
@@ -58,8 +58,8 @@ export function checkCommand(
 }
 
 /** Throws UNPROCESSABLE where the host keeps no services. */
-export function checkHost({ serviceHost }: Pick<AllDeps, 'serviceHost'>): void {
-  if (serviceHost !== undefined) return;
+export function checkHost({ wakeServices }: Pick<Deps, 'wakeServices'>): void {
+  if (wakeServices !== undefined) return;
   throw new PlatformError('UNPROCESSABLE', 'This platform keeps no services running: its host cannot.', {
     hint: 'Call the agent, or run it on a schedule.',
   });

@@ -1,5 +1,5 @@
 import type { HostedService, InstanceReport, ServiceReport } from '#core/ports/service-host.ts';
-import { type ApplyDeps, applyServices } from './apply.ts';
+import { type ApplyDeps, applyServices, refOf } from './apply.ts';
 import { meter, meterGone, type ReportDeps, takeReports } from './reports.ts';
 import type { Service } from './service.ts';
 import { isDue, unapplied } from './state.ts';
@@ -54,13 +54,27 @@ async function keepService(
   if (current === undefined) return;
   await meterRunning(deps, store, current, { hosted, listedAt });
   await meterGone(deps, store, current);
+  await learnAddress(deps, store, current);
+}
+
+/** A host may take minutes to make an address. */
+async function learnAddress({ serviceHost }: ApplyDeps, store: ServiceStore, service: Service): Promise<void> {
+  if (service.address !== null || service.desired === 'deleted') return;
+  const address = await serviceHost?.address(refOf(service));
+  if (address === undefined) return;
+  await store.change(service.id, (current) =>
+    current.address === null ? { service: { ...current, address } } : undefined,
+  );
 }
 
 /** What the host's list tells of the instances, as reports. */
 function* reportsOf(service: Service, hosted: HostedService | undefined, listedAt: number): Generator<ServiceReport> {
+  // First, because an end that the host knows is exact.
+  yield* hosted?.reports ?? [];
   const listed = new Set<string>();
   for (const { instanceId, revision, startedAt, report } of hosted?.instances ?? []) {
     listed.add(instanceId);
+    if (startedAt === null) continue;
     yield report ?? firstReport({ serviceId: service.id, instanceId, revision, startedAt, at: listedAt });
   }
   for (const [instanceId, { phase, startedAt, seenAt, revision }] of Object.entries(service.instances)) {

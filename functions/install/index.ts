@@ -1,10 +1,10 @@
-import { blobParts, sandboxParts, tableParts } from '#aws/deps.ts';
+import { blobParts, sandboxParts, tableParts, wakeParts } from '#aws/deps.ts';
 import { install } from '#core/api/install.ts';
 import type { InstallJob } from '#core/ports/deps.ts';
 import { host } from '../host.ts';
 
 const blobs = blobParts(host);
-const deps = { ...host, ...tableParts(host), ...blobs, ...sandboxParts({ ...host, ...blobs }) };
+const deps = { ...host, ...tableParts(host), ...blobs, ...sandboxParts({ ...host, ...blobs }), ...wakeParts(host) };
 
 /** Called by `agents` after an upload. A job that is delivered twice installs once. */
 export const handler = (job: InstallJob): Promise<void> => install(deps, job);

@@ -1,8 +1,8 @@
-import { tableParts, vaultParts } from '#aws/deps.ts';
+import { tableParts, vaultParts, wakeParts } from '#aws/deps.ts';
 import { secrets } from '#core/api/handlers.ts';
 import { host, observe } from '../host.ts';
 import { createHandler } from '../lambda.ts';
 
 const tables = tableParts(host);
-const deps = { ...host, ...tables, ...vaultParts({ ...host, ...tables }) };
+const deps = { ...host, ...tables, ...vaultParts({ ...host, ...tables }), ...wakeParts(host) };
 export const handler = createHandler('secrets', deps, secrets(deps)).use(observe);

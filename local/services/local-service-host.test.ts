@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { connect } from 'node:net';
 import { afterAll, describe, expect, test } from 'vitest';
+import { serviceHostConformance } from '#test/conformance/service-host.ts';
 import { ECHO_APP, startServiceHost } from '#test/helpers/local-services.ts';
 
 const { problem, close, host, port, reports, bundleOf, newOrder, nextOrder, instancesOf, until, isReady, ask } =
@@ -8,6 +9,11 @@ const { problem, close, host, port, reports, bundleOf, newOrder, nextOrder, inst
 afterAll(close);
 
 describe.skipIf(problem !== undefined)('a service on this machine', () => {
+  serviceHostConformance(async () => {
+    const bundle = { key: await bundleOf({ 'app.js': 'setInterval(() => {}, 1000)' }) };
+    return { host, newOrder: async () => newOrder({ bundle }) };
+  });
+
   test('lives: deployed, asked, changed, paused, resumed, removed', async () => {
     const bundle = { key: await bundleOf({ 'app.js': ECHO_APP }) };
     const first = newOrder({ bundle, env: { VERSION: '1' }, secrets: { TOKEN: 'made-up-secret' } });

@@ -1,5 +1,7 @@
-import { expect, test } from 'vitest';
+import { randomUUID } from 'node:crypto';
+import { describe, expect, test } from 'vitest';
 import type { ServiceOrder, ServiceReport } from '#core/ports/service-host.ts';
+import { serviceHostConformance } from '#test/conformance/service-host.ts';
 import { ManualClock } from './manual-clock.ts';
 import { MemoryServiceHost } from './memory-service-host.ts';
 
@@ -27,4 +29,11 @@ test('an update replaces the instances, and an older order is ignored', async ()
   expect(reports.map(({ type, revision }) => `${type} ${revision}`)).toEqual(['instance 1', 'ended 1', 'instance 2']);
   const [service] = await Array.fromAsync(host.list());
   expect(service).toMatchObject({ revision: 2, isPaused: false, instances: [{ revision: 2 }] });
+});
+
+describe('MemoryServiceHost', () => {
+  serviceHostConformance(async () => ({
+    host: new MemoryServiceHost({ clock: new ManualClock(0), listener: async () => {} }),
+    newOrder: async () => ({ ...order, id: randomUUID() }),
+  }));
 });

@@ -65,7 +65,8 @@ export class MemoryServiceHost implements ServiceHost {
   async #follow(name: string, order: ServiceOrder): Promise<void> {
     this.#take(`${name} ${order.revision}`);
     const kept = this.services.get(order.id);
-    if (kept && kept.order.revision >= order.revision && !kept.isPaused) return;
+    if (kept && kept.order.revision > order.revision) return;
+    if (kept?.order.revision === order.revision && !kept.isPaused) return;
     const old = this.keepsOld ? [] : (kept?.instances ?? []);
     const started = Array.from({ length: order.minInstances }, () => this.#start(order));
     this.services.set(order.id, { order, isPaused: false, instances: started, log: kept?.log ?? [] });

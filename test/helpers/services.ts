@@ -64,7 +64,7 @@ const APP = 'export {};';
 /** Lets a platform under test keep its services in memory: suites made from the route table start no processes. */
 export function keepInMemory({ deps }: LocalTarget): void {
   const host = new MemoryServiceHost({ clock: deps.clock, listener: (reports) => takeReports(deps, reports) });
-  Object.assign(deps, { serviceHost: host });
+  Object.assign(deps, { serviceHost: host, serviceLogs: host });
 }
 
 /** A platform whose host keeps services in memory, with an owner, a member, and requests of both. */
@@ -78,6 +78,7 @@ export async function serviceWorld(settings: Partial<Config> = {}) {
   const deps: MemoryDeps = {
     ...plain,
     serviceHost: host,
+    serviceLogs: host,
     wakeServices: (ids) => applyServices(deps, ids),
   };
   const owner = await addUser(deps, 'acme');

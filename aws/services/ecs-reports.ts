@@ -1,0 +1,88 @@
+import type { Deployment, Service, Task } from '@aws-sdk/client-ecs';
+import type { HostedInstance, InstanceEnd, RevisionFailure } from '#core/ports/service-host.ts';
+import { explained } from './refusals.ts';
+import { readTags } from './tags.ts';
+
+/**
+ * Ends that are no failure: the service scheduler replaced or stopped the task, an operator did, or AWS moved it. Any other
+ * (`EssentialContainerExited`, `TaskFailedToStart`) is the runner's own.
+ */
+const NO_FAILURES: readonly (string | undefined)[] = [
+  'ServiceSchedulerInitiated',
+  'UserInitiated',
+  'SpotInterruption',
+  'TerminationNotice',
+  'InfrastructureHealth',
+];
+
+/** ECS's own id of a task: the last part of its ARN. */
+export const taskIdOf = ({ taskArn = '' }: Task): string => taskArn.split('/').at(-1)!;
+
+/** An instance of the platform's that is not gone. */
+export function instanceOf(task: Task): HostedInstance | undefined {
+  const tagged = readTags(task.tags);
+  if (tagged === undefined || task.lastStatus === 'STOPPED') return undefined;
+  const startedAt = task.startedAt?.getTime() ?? null;
+  return { instanceId: taskIdOf(task), revision: tagged.revision, startedAt };
+}
+
+/** The end of an instance, once ECS knows all about it. */
+export function endOf(task: Task): InstanceEnd | undefined {
+  const tagged = readTags(task.tags);
+  if (tagged === undefined || task.lastStatus !== 'STOPPED' || task.stoppedAt === undefined) return undefined;
+  const { serviceId, revision } = tagged;
+  const at = task.stoppedAt.getTime();
+  const isStopped = NO_FAILURES.includes(task.stopCode);
+  return {
+    type: 'ended',
+    serviceId,
+    instanceId: taskIdOf(task),
+    revision,
+    // One that never started has run for no time.
+    startedAt: task.startedAt?.getTime() ?? at,
+    at,
+    reason: isStopped ? 'stopped' : 'crashed',
+    message: isStopped ? 'Stopped.' : explained(reasonOf(task)),
+  };
+}
+
+function reasonOf({ stoppedReason = 'The task ended.', containers: [container] = [] }: Task): string {
+  const { exitCode, reason } = container ?? {};
+  return [stoppedReason, exitCode !== undefined && `Exit code ${exitCode}.`, reason].filter((part) => part).join(' ');
+}
+
+/** Besides what ECS says of the service. */
+interface FailureSigns {
+  /** Ends of its tasks, oldest first. */
+  readonly ends: readonly InstanceEnd[];
+  /** Why it has no address, if it gets none. */
+  readonly unreachable: string | undefined;
+  readonly at: number;
+}
+
+/** That ECS does not start instances of what it was told last, and why. */
+export function failureOf(service: Service, { ends, unreachable, at }: FailureSigns): RevisionFailure | undefined {
+  const tagged = readTags(service.tags);
+  const deployment = service.deployments?.find(({ status }) => status === 'PRIMARY');
+  if (tagged === undefined || deployment === undefined || service.desiredCount === 0) return undefined;
+  const { serviceId, revision } = tagged;
+  const lastEnd = ends.findLast((end) => end.revision === revision);
+  const message = unreachable ?? unplaced(service, deployment) ?? givenUp(deployment, lastEnd);
+  return message === undefined ? undefined : { type: 'failed', serviceId, revision, at, message };
+}
+
+function givenUp({ rolloutState, rolloutStateReason }: Deployment, last: InstanceEnd | undefined): string | undefined {
+  if (rolloutState !== 'FAILED') return undefined;
+  const why = last?.reason === 'crashed' ? last.message : explained(rolloutStateReason ?? '');
+  return `AWS started no instance that stayed. ${why}`.trim();
+}
+
+/** ECS tries for ever to place a task that the account has no room for, and says so in the service's events only. */
+function unplaced({ events = [] }: Service, deployment: Deployment): string | undefined {
+  const { runningCount = 0, pendingCount = 0, createdAt } = deployment;
+  if (runningCount + pendingCount > 0) return undefined;
+  const message = events.find((event) => event.createdAt! >= createdAt! && isOfQuota(event.message))?.message;
+  return message === undefined ? undefined : explained(message.replace(/^\(service [^)]*\) /, 'AWS '));
+}
+
+const isOfQuota = (message = ''): boolean => /limit on the number of vCPUs/i.test(message);

@@ -1,0 +1,79 @@
+import { ServiceHostError } from '#core/ports/service-host.ts';
+import { isNamed } from '../named-error.ts';
+
+const MAX_LENGTH = 500;
+
+/** What AWS says of tasks and orders, and what to do about it. The first that fits counts. */
+const REMEDIES: readonly (readonly [RegExp, string])[] = [
+  [
+    /limit on the number of vCPUs/i,
+    'The AWS account runs as much as it may: its quota "Fargate On-Demand vCPU resource count" (6 in a new account) counts the sandboxes, too. The operator asks AWS for a higher one (Service Quotas), or services are paused.',
+  ],
+  [
+    /CannotPullContainer|pull image/i,
+    "The runner's image is missing or cannot be pulled. The operator deploys the stage again.",
+  ],
+  [
+    /ResourceInitializationError/i,
+    'The task could not reach AWS before its start. The operator looks at the subnets of the services: their route to the internet, and public addresses.',
+  ],
+  [/OutOfMemory/i, 'It used more memory than an instance has (`services.memoryMb` in the stage file).'],
+  [
+    /health check/i,
+    'The app neither listened on its port (`PORT`) nor ran for a minute without listening, as workers do.',
+  ],
+];
+
+/** A reason that AWS gives, fit to be shown to users: without names of the account, and with the remedy. */
+export function explained(reason: string): string {
+  const remedy = REMEDIES.find(([pattern]) => pattern.test(reason))?.[1];
+  const text = reason.replaceAll(/arn:aws[\w-]*:\S+|\b\d{12}\b\S*/g, '…').trim();
+  return [text, remedy]
+    .filter((part) => part)
+    .join(' ')
+    .slice(0, MAX_LENGTH);
+}
+
+/** Errors of ECS and of load balancers that the same order would get again, and what to do. */
+const FINAL: readonly (readonly [name: string, remedy: string])[] = [
+  [
+    'UnsupportedFeatureException',
+    'This AWS Region has no ECS gateways. The operator sets `services.domain` in the stage file and deploys the stage again.',
+  ],
+  [
+    'AccessDeniedException',
+    'AWS denies the platform a right that it needs for services. The operator finds which in the log of the function service-keeper.',
+  ],
+  [
+    'TooManyRulesException',
+    'The load balancer of the services is full. The operator asks AWS for a higher quota "Rules per Application Load Balancer", or services are deleted.',
+  ],
+  [
+    'TooManyUniqueTargetGroupsPerLoadBalancerException',
+    'The load balancer of the services is full: it takes 100. Delete services.',
+  ],
+  [
+    'TooManyTargetGroupsException',
+    'The AWS account is full. The operator asks AWS for a higher quota "Target Groups per Region", or services are deleted.',
+  ],
+  [
+    'LimitExceededException',
+    'A quota of the AWS account is used up. The operator finds which in the log of the function service-keeper.',
+  ],
+];
+
+/** A name that is in use, or was until a moment ago: another order has made the service, or it is still being deleted. */
+const PASSING = /not idempotent|draining/i;
+
+/** The refusal for an error of AWS that is final; any other error as it is, for it is tried again. */
+export function asRefusal(error: unknown): unknown {
+  const known = FINAL.find(([name]) => isNamed(error, name));
+  if (known) return new ServiceHostError(known[1], { isFinal: true });
+  const isWrong = isNamed(
+    error,
+    ...['InvalidParameterException', 'PlatformUnknownException', 'PlatformTaskDefinitionIncompatibilityException'],
+  );
+  const { message } = error as Error;
+  if (!isWrong || PASSING.test(message)) return error;
+  return new ServiceHostError(`AWS refuses this service: ${explained(message)}`, { isFinal: true });
+}

@@ -1,0 +1,58 @@
+import {
+  type ApplicationAutoScalingClient,
+  DeregisterScalableTargetCommand,
+  PutScalingPolicyCommand,
+  RegisterScalableTargetCommand,
+} from '@aws-sdk/client-application-auto-scaling';
+import type { ServiceOrder } from '#core/ports/service-host.ts';
+import { isNamed } from '../named-error.ts';
+
+const CPU_PERCENT = 60;
+
+/** Lets AWS choose the number of instances of running services that may have more than their minimum. */
+export class Scaling {
+  readonly #client: ApplicationAutoScalingClient;
+  readonly #cluster: string;
+
+  constructor(client: ApplicationAutoScalingClient, cluster: string) {
+    this.#client = client;
+    this.#cluster = cluster;
+  }
+
+  async set({ id, minInstances, maxInstances }: ServiceOrder): Promise<void> {
+    if (maxInstances <= minInstances) return this.remove(id);
+    const target = this.#targetOf(id);
+    await this.#client.send(
+      new RegisterScalableTargetCommand({ ...target, MinCapacity: minInstances, MaxCapacity: maxInstances }),
+    );
+    await this.#client.send(
+      new PutScalingPolicyCommand({
+        ...target,
+        PolicyName: 'cpu',
+        PolicyType: 'TargetTrackingScaling',
+        TargetTrackingScalingPolicyConfiguration: {
+          TargetValue: CPU_PERCENT,
+          PredefinedMetricSpecification: { PredefinedMetricType: 'ECSServiceAverageCPUUtilization' },
+        },
+      }),
+    );
+  }
+
+  /** Also what a pause takes: AWS would start instances again. Its policy goes with the target. */
+  async remove(serviceId: string): Promise<void> {
+    try {
+      await this.#client.send(new DeregisterScalableTargetCommand(this.#targetOf(serviceId)));
+    } catch (error) {
+      const isNone = isNamed(error, 'ObjectNotFoundException') || /^No scalable target/.test((error as Error).message);
+      if (!isNone) throw error;
+    }
+  }
+
+  #targetOf(serviceId: string) {
+    return {
+      ServiceNamespace: 'ecs',
+      ResourceId: `service/${this.#cluster}/${serviceId}`,
+      ScalableDimension: 'ecs:service:DesiredCount',
+    } as const;
+  }
+}
