@@ -2,14 +2,14 @@ import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { createServer, request as httpRequest, type IncomingMessage, type RequestOptions } from 'node:http';
-import { type AddressInfo, connect } from 'node:net';
+import { type AddressInfo, connect, createServer as createSocketServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { json, text } from 'node:stream/consumers';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import type { BootDocument, InstanceReport } from '#core/ports/service-host.ts';
 import { FolderBlobs } from '#local/folder-blobs.ts';
-import { type RunnerProcess, serveBlobs, startRunner } from '#test/helpers/runner.ts';
+import { noContainer, type RunnerProcess, serveBlobs, startContainer, startRunner } from '#test/helpers/runner.ts';
 import { zip } from '#test/helpers/zip.ts';
 
 const TOKEN = 'made-up-token-of-a-revision-0123456789abcdef';
@@ -17,21 +17,25 @@ const TASK = '0123456789abcdef0123456789abcdef';
 const UNAUTHORIZED = { status: 401, body: { error: { code: 'UNAUTHORIZED', message: 'no', is_retryable: false } } };
 
 const APP = `
-const { readdirSync, readFileSync } = require('node:fs');
+const { closeSync, openSync, readdirSync, readFileSync } = require('node:fs');
 const held = new Set();
 console.log('WARNING key ' + process.env.KEY);
 require('node:http').createServer((request, response) => {
   const { method, url, headers } = request;
   if (url === '/crash') process.exit(7);
+  if (url === '/kill-all') process.kill(-1, 'SIGKILL');
+  if (url === '/fill-memory') { const all = []; setInterval(() => all.push(Buffer.alloc(32e6, 1)), 5); return; }
   if (url === '/echo') return request.pipe(response);
   if (url === '/hold') { response.write('held '); held.add(response); return; }
   if (url === '/let-go') { for (const each of held) each.end('let go'); return response.end(String(held.size)); }
   if (url === '/events') { response.writeHead(200, { 'content-type': 'text/event-stream' }); response.write('data: 1\\n\\n'); held.add(response); return; }
   if (url === '/processes') {
-    const seen = readdirSync('/proc').filter((name) => /^\\d+$/.test(name)).map((pid) => {
-      try { return readFileSync('/proc/' + pid + '/environ', 'latin1') + readFileSync('/proc/' + pid + '/cmdline', 'latin1'); } catch { return ''; }
-    });
-    return response.end(JSON.stringify({ env: process.env, seen }));
+    const seen = {};
+    const attempts = [(path) => readFileSync(path + '/environ', 'latin1'), (path) => closeSync(openSync(path + '/mem', 'r')) ?? 'opened', (path) => readdirSync(path + '/fd').join()];
+    for (const pid of readdirSync('/proc').filter((name) => /^\\d+$/.test(name))) {
+      seen[pid] = attempts.map((attempt) => { try { return attempt('/proc/' + pid); } catch { return null; } });
+    }
+    return response.end(JSON.stringify({ env: process.env, own: process.pid, seen }));
   }
   response.end(JSON.stringify({ method, url, headers }));
 }).on('upgrade', (request, socket, head) => {
@@ -56,6 +60,24 @@ afterAll(() => {
   rmSync(root, { recursive: true });
 });
 
+/**
+ * Ways to start the runner: as the local host isolates apps, and as Fargate runs the image. The second needs bubblewrap, and
+ * is left out where that cannot make it.
+ */
+const KINDS = [
+  { kind: 'with namespaces', start: startRunner, egress: 'none', problem: undefined },
+  { kind: 'in a container', start: startContainer, egress: 'open', problem: await noContainer() },
+] as const;
+
+/** In a container, the app has the machine's network here. */
+async function freePort(): Promise<number> {
+  const server = createSocketServer().listen(0);
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+  await new Promise((resolve) => server.close(resolve));
+  return port;
+}
+
 const until = <T>(look: () => T) => expect.poll(look, { timeout: 60_000, interval: 20 });
 
 /** What the platform answers with, in place of taking the request. */
@@ -67,15 +89,16 @@ interface Answer {
 /** A small HTTP server that plays the platform, and the task metadata of ECS. */
 async function startPlatform(document: Partial<BootDocument> = {}) {
   const serviceId = randomUUID();
+  const port = await freePort();
   const boot: BootDocument = {
     serviceId,
     workspaceId: 'w',
     revision: 4,
     agent: 'acme/bot@v1',
     app: { kind: 'argv', argv: ['node', 'app.js'] },
-    env: { PORT: '3000', PLATFORM_HTTP_PORT: '3000' },
+    env: { PORT: String(port) },
     secrets: { KEY: 'made-up-secret' },
-    port: 3000,
+    port,
     bundle: { key: 'bundles/app', url: links.linkTo('bundles/app') },
     egress: 'none',
     limits: { memoryBytes: 256 * 1024 ** 2, diskBytes: 32 * 1024 ** 2, fileBytes: 32 * 1024 ** 2, processes: 64 },
@@ -120,8 +143,8 @@ async function startPlatform(document: Partial<BootDocument> = {}) {
 
 type Platform = Awaited<ReturnType<typeof startPlatform>>;
 
-async function startTask({ url, serviceId }: Platform): Promise<RunnerProcess> {
-  const runner = await startRunner({
+async function startTask({ url, serviceId }: Platform, start = startRunner): Promise<RunnerProcess> {
+  const runner = await start({
     PLATFORM_RUNNER_SERVICE: serviceId,
     PLATFORM_RUNNER_SERVICE_TOKEN: TOKEN,
     PLATFORM_RUNNER_API_URL: url,
@@ -131,9 +154,9 @@ async function startTask({ url, serviceId }: Platform): Promise<RunnerProcess> {
   return runner;
 }
 
-async function started(document: Partial<BootDocument> = {}) {
-  const platform = await startPlatform(document);
-  const runner = await startTask(platform);
+async function started({ start, egress }: Pick<(typeof KINDS)[number], 'start' | 'egress'> = KINDS[0]) {
+  const platform = await startPlatform({ egress });
+  const runner = await startTask(platform, start);
   await until(() => platform.last()?.phase).toBe('ready');
   return { platform, runner };
 }
@@ -150,83 +173,116 @@ async function ask(...request: Parameters<typeof begin>) {
   return { status: answer.statusCode, content: await text(answer) };
 }
 
+describe.each(KINDS.filter(({ problem }) => problem === undefined))(
+  'an instance $kind',
+  { timeout: 120_000 },
+  (kind) => {
+    test('boots, reports, and carries requests, streams and upgraded connections', async () => {
+      const { platform, runner } = await started(kind);
+      expect(platform.last()).toMatchObject({
+        serviceId: platform.serviceId,
+        instanceId: TASK,
+        revision: 4,
+        isWorker: false,
+        failures: 0,
+      });
+      expect(await ask(runner, '/health')).toEqual({ status: 200, content: '{"status":"ok"}' });
+
+      const headers = {
+        host: 'bot.example.com',
+        'x-forwarded-for': '198.51.100.7, 203.0.113.9',
+        'x-forwarded-proto': 'https',
+      };
+      const { content } = await ask(runner, '/a?b', { headers });
+      expect(JSON.parse(content)).toMatchObject({
+        url: '/a?b',
+        headers: { ...headers, 'x-forwarded-host': 'bot.example.com' },
+      });
+      const direct = JSON.parse((await ask(runner, '/')).content).headers;
+      expect(direct).toMatchObject({
+        'x-forwarded-for': expect.stringContaining('127.0.0.1'),
+        'x-forwarded-proto': 'http',
+      });
+      const long = 'x'.repeat(3_000_000);
+      expect((await ask(runner, '/echo', { method: 'POST' }, long)).content).toBe(long);
+
+      const events = await begin(runner, '/events');
+      expect(String((await once(events, 'data'))[0])).toBe('data: 1\n\n');
+      events.destroy();
+
+      const socket = connect(Number(new URL(runner.url).port), '127.0.0.1');
+      let received = '';
+      socket.on('data', (chunk) => {
+        received += chunk;
+      });
+      socket.write('GET /ws HTTP/1.1\r\nHost: bot\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n');
+      await until(() => received).toContain('101 Switching Protocols');
+      socket.write('hello');
+      await until(() => received).toMatch(/hello$/);
+      socket.destroy();
+
+      const lines = runner.lines.map((line) => JSON.parse(line));
+      expect(lines).toContainEqual({
+        at: expect.any(Number),
+        severity: 'WARNING',
+        message: 'WARNING key [secret KEY]',
+      });
+      expect(lines[0]).toMatchObject({
+        severity: 'INFO',
+        message: expect.stringMatching(/^\[platform\]/),
+        platform: true,
+      });
+    });
+
+    test('keeps its token from the app', async () => {
+      const { runner } = await started(kind);
+      const { env, own, seen } = JSON.parse((await ask(runner, '/processes')).content);
+      expect(env).toMatchObject({ PORT: expect.any(String), KEY: 'made-up-secret' });
+      expect(Object.keys(env).filter((name) => name.startsWith('PLATFORM_RUNNER') || name.startsWith('ECS_'))).toEqual(
+        [],
+      );
+      const { [own]: itself, ...others } = seen;
+      expect(itself).toEqual([expect.stringContaining('made-up-secret'), 'opened', expect.any(String)]);
+      expect(Object.keys(others)).toContain('1');
+      expect(new Set(Object.values(others).map(String))).toEqual(new Set([',,']));
+      expect(runner.lines.join('\n')).not.toContain(TOKEN);
+    });
+
+    test('starts a crashed app again, and answers for it meanwhile', async () => {
+      const { platform, runner } = await started(kind);
+      expect((await ask(runner, '/crash')).status).toBe(502);
+      await until(() => platform.last()).toMatchObject({ phase: 'ready', restarts: 1, failures: 1 });
+      expect(platform.last()!.lastEnd).toMatchObject({ exitCode: 7, message: expect.stringContaining('exit code 7') });
+      expect((await ask(runner, '/')).status).toBe(200);
+      const sequences = platform.reports.map(({ sequence }) => sequence);
+      expect(sequences).toEqual([...new Set(sequences)].sort((a, b) => a - b));
+    });
+
+    test.each([
+      ['/kill-all', /sandbox of the app ended|exit code 137/],
+      ['/fill-memory', /more than its 256 MB of memory/],
+    ])('opens another place in the same task after %s', async (path, message) => {
+      const { platform, runner } = await started(kind);
+      await ask(runner, path);
+      await until(() => platform.last()).toMatchObject({ phase: 'ready', instanceId: TASK, restarts: 1, failures: 1 });
+      expect(platform.last()!.lastEnd!.message).toMatch(message);
+      expect((await ask(runner, '/echo', { method: 'POST' }, 'again')).content).toBe('again');
+    });
+
+    test('is told to end: requests that have begun are finished, and it ends without an error', async () => {
+      const { platform, runner } = await started(kind);
+      const held = await begin(runner, '/hold');
+      process.kill(runner.pid, 'SIGTERM');
+      await until(() => platform.last()?.phase).toBe('stopping');
+      expect((await ask(runner, '/health')).status).toBe(503);
+      expect(await ask(runner, '/let-go')).toEqual({ status: 200, content: '1' });
+      expect(await text(held)).toBe('held let go');
+      expect(await runner.ended).toBe(0);
+    });
+  },
+);
+
 describe('an instance in a task of its own', { timeout: 120_000 }, () => {
-  test('boots, reports, and carries requests, streams and upgraded connections', async () => {
-    const { platform, runner } = await started();
-    expect(platform.last()).toMatchObject({
-      serviceId: platform.serviceId,
-      instanceId: TASK,
-      revision: 4,
-      isWorker: false,
-      failures: 0,
-    });
-    expect(await ask(runner, '/health')).toEqual({ status: 200, content: '{"status":"ok"}' });
-
-    const headers = {
-      host: 'bot.example.com',
-      'x-forwarded-for': '198.51.100.7, 203.0.113.9',
-      'x-forwarded-proto': 'https',
-    };
-    const { content } = await ask(runner, '/a?b', { headers });
-    expect(JSON.parse(content)).toMatchObject({
-      url: '/a?b',
-      headers: { ...headers, 'x-forwarded-host': 'bot.example.com' },
-    });
-    const direct = JSON.parse((await ask(runner, '/')).content).headers;
-    expect(direct).toMatchObject({
-      'x-forwarded-for': expect.stringContaining('127.0.0.1'),
-      'x-forwarded-proto': 'http',
-    });
-    const long = 'x'.repeat(3_000_000);
-    expect((await ask(runner, '/echo', { method: 'POST' }, long)).content).toBe(long);
-
-    const events = await begin(runner, '/events');
-    expect(String((await once(events, 'data'))[0])).toBe('data: 1\n\n');
-    events.destroy();
-
-    const socket = connect(Number(new URL(runner.url).port), '127.0.0.1');
-    let received = '';
-    socket.on('data', (chunk) => {
-      received += chunk;
-    });
-    socket.write('GET /ws HTTP/1.1\r\nHost: bot\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n');
-    await until(() => received).toContain('101 Switching Protocols');
-    socket.write('hello');
-    await until(() => received).toMatch(/hello$/);
-    socket.destroy();
-
-    const lines = runner.lines.map((line) => JSON.parse(line));
-    expect(lines).toContainEqual({ at: expect.any(Number), severity: 'WARNING', message: 'WARNING key [secret KEY]' });
-    expect(lines[0]).toMatchObject({
-      severity: 'INFO',
-      message: expect.stringMatching(/^\[platform\]/),
-      platform: true,
-    });
-  });
-
-  test('keeps its token from the app', async () => {
-    const { runner } = await started();
-    const { env, seen } = JSON.parse((await ask(runner, '/processes')).content);
-    expect(env).toMatchObject({ PORT: '3000', KEY: 'made-up-secret' });
-    expect(Object.keys(env).filter((name) => name.startsWith('PLATFORM_RUNNER') || name.startsWith('ECS_'))).toEqual(
-      [],
-    );
-    // It sees its own process at least, so it has looked.
-    expect(seen.join('')).toContain('made-up-secret');
-    expect(JSON.stringify([env, seen])).not.toContain(TOKEN);
-    expect(runner.lines.join('\n')).not.toContain(TOKEN);
-  });
-
-  test('starts a crashed app again, and answers for it meanwhile', async () => {
-    const { platform, runner } = await started();
-    expect((await ask(runner, '/crash')).status).toBe(502);
-    await until(() => platform.last()).toMatchObject({ phase: 'ready', restarts: 1, failures: 1 });
-    expect(platform.last()!.lastEnd).toMatchObject({ exitCode: 7, message: expect.stringContaining('exit code 7') });
-    expect((await ask(runner, '/')).status).toBe(200);
-    const sequences = platform.reports.map(({ sequence }) => sequence);
-    expect(sequences).toEqual([...new Set(sequences)].sort((a, b) => a - b));
-  });
-
   test('asks until the platform answers, and reports what it could not report', async () => {
     const platform = await startPlatform();
     platform.boots.push({ status: 500 }, { status: 403, body: { message: 'of a firewall' } }, { status: 503 });
@@ -284,17 +340,6 @@ describe('an instance in a task of its own', { timeout: 120_000 }, () => {
     }
     expect(await runner.ended).toBe(0);
     expect(runner.lines.at(-1)).toContain('its token is no longer good');
-  });
-
-  test('is told to end: requests that have begun are finished, and it ends without an error', async () => {
-    const { platform, runner } = await started();
-    const held = await begin(runner, '/hold');
-    process.kill(runner.pid, 'SIGTERM');
-    await until(() => platform.last()?.phase).toBe('stopping');
-    expect((await ask(runner, '/health')).status).toBe(503);
-    expect(await ask(runner, '/let-go')).toEqual({ status: 200, content: '1' });
-    expect(await text(held)).toBe('held let go');
-    expect(await runner.ended).toBe(0);
   });
 
   test('is told to end before the platform has answered', async () => {

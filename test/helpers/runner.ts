@@ -1,7 +1,7 @@
-import { spawn } from 'node:child_process';
+import { execFile, spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
-import { mkdtempSync, rmSync } from 'node:fs';
+import { chmodSync, constants, copyFileSync, existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -9,6 +9,7 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
+import { promisify } from 'node:util';
 import type { Blobs } from '#core/ports/blobs.ts';
 import type { Sandbox, SandboxSession, SandboxSpec } from '#core/ports/sandbox.ts';
 import { RunnerSession, runnerHealth } from '#runner/client.ts';
@@ -20,6 +21,7 @@ const LIFETIME_MS = 600_000;
 export interface RunnerProcess {
   /** Without a slash at the end. */
   readonly url: string;
+  /** Of the runner's own process. */
   readonly pid: number;
   /** Resolves with the exit code once the process has ended, -1 when it was killed. */
   readonly ended: Promise<number>;
@@ -36,9 +38,51 @@ function builtRunner(): Promise<string> {
     const folder = mkdtempSync(join(tmpdir(), 'runner-built-'));
     process.once('exit', () => rmSync(folder, { recursive: true, force: true }));
     await buildRunner(folder);
-    return join(folder, 'runner/main.mjs');
+    return folder;
   })();
   return built;
+}
+
+const LOADERS = ['/lib64/ld-linux-x86-64.so.2', '/lib/ld-linux-aarch64.so.1'];
+let laidOut: Promise<string> | undefined;
+
+/** The folder `/platform` of the image, readable for all, with Node and the loader that nobody can read. */
+function imageFolder(): Promise<string> {
+  laidOut ??= (async () => {
+    const folder = await builtRunner();
+    copyFileSync(process.execPath, join(folder, 'node'), constants.COPYFILE_FICLONE);
+    copyFileSync(LOADERS.find((path) => existsSync(path))!, join(folder, 'loader'));
+    chmodSync(join(folder, 'loader'), 0o111);
+    chmodSync(folder, 0o755);
+    return folder;
+  })();
+  return laidOut;
+}
+
+/** A container as Fargate makes it, by bubblewrap: process 1, one user without rights, no namespaces; the network is the machine's. */
+async function containerCommand(env: Readonly<Record<string, string>>, program: readonly string[]): Promise<string[]> {
+  // Root would be the user inside, who may read everything.
+  const asNobody = process.getuid?.() === 0 ? ['--reuid', '12345', '--regid', '12345', '--clear-groups'] : [];
+  return [
+    ...['setpriv', '--pdeathsig', 'KILL', ...asNobody, 'bwrap', '--die-with-parent', '--as-pid-1', '--clearenv'],
+    ...['--unshare-user', '--unshare-pid', '--unshare-ipc', '--uid', '1000', '--gid', '1000'],
+    ...['--disable-userns', '--cap-drop', 'ALL', '--proc', '/proc', '--dev', '/dev'],
+    ...['--ro-bind', '/usr', '/usr', '--ro-bind', '/etc', '/etc'],
+    ...['bin', 'lib', 'lib64'].flatMap((name) => ['--symlink', `usr/${name}`, `/${name}`]),
+    ...['--tmpfs', '/home', '--dir', '/home/user', '--tmpfs', '/layer', '--tmpfs', '/tmp'],
+    ...['--ro-bind', await imageFolder(), '/platform', '--symlink', '/platform/node', '/runtime/bin/node'],
+    ...Object.entries(env).flatMap(([name, value]) => ['--setenv', name, value]),
+    ...program,
+  ];
+}
+
+/** Why the runner cannot be started in a container here; `undefined` if it can. */
+export async function noContainer(): Promise<string | undefined> {
+  const [command, ...args] = await containerCommand({}, ['/bin/true']);
+  return promisify(execFile)(command!, args).then(
+    () => undefined,
+    (error) => String(error.stderr || error.message).trim(),
+  );
 }
 
 /**
@@ -48,11 +92,34 @@ function builtRunner(): Promise<string> {
  */
 export async function startRunner(
   env: Readonly<Record<string, string>> = {},
-  onLine: (line: string) => void = () => {},
+  onLine?: (line: string) => void,
 ): Promise<RunnerProcess> {
   // It dies with the process that started it. What it is started with, here 29 and 251, must not reach its job.
-  const command = ['setpriv', '--pdeathsig', 'KILL', process.execPath, await builtRunner()];
-  const child = spawn('bash', ['-c', 'exec "$0" "$@" 29</usr/share 251</etc', ...command], {
+  const program = join(await builtRunner(), 'runner/main.mjs');
+  const command = ['setpriv', '--pdeathsig', 'KILL', process.execPath, program];
+  return startProgram(['bash', '-c', 'exec "$0" "$@" 29</usr/share 251</etc', ...command], { env, onLine });
+}
+
+/** Starts the real runner in a container of its own, which is the sandbox of its job ({@link noContainer}). */
+export async function startContainer(env: Readonly<Record<string, string>> = {}): Promise<RunnerProcess> {
+  const variables = {
+    PATH: '/usr/bin:/bin',
+    PLATFORM_RUNNER_ISOLATION: 'auto',
+    PLATFORM_RUNNER_NODE: '/platform/node',
+    PLATFORM_RUNNER_LISTEN: '0',
+    ...env,
+  };
+  const program = ['/platform/loader', '/platform/node', '/platform/runner/main.mjs'];
+  const container = await startProgram(await containerCommand(variables, program));
+  const { pid } = container;
+  return { ...container, pid: Number(readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8')) };
+}
+
+async function startProgram(
+  [command, ...args]: readonly string[],
+  { env = {}, onLine }: { env?: Readonly<Record<string, string>>; onLine?: (line: string) => void } = {},
+): Promise<RunnerProcess> {
+  const child = spawn(command!, args, {
     env: { PATH: process.env.PATH, PLATFORM_RUNNER_LISTEN: '0', ...env },
     stdio: ['ignore', 'pipe', 'pipe'],
   });
@@ -65,7 +132,7 @@ export async function startRunner(
   const listening = Promise.withResolvers<number>();
   createInterface(child.stdout).on('line', (line) => {
     lines.push(line);
-    onLine(line);
+    onLine?.(line);
     const { port } = JSON.parse(line);
     if (port !== undefined) listening.resolve(port);
   });
