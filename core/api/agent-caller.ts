@@ -1,19 +1,46 @@
 import { hashKey } from '#core/accounts/keys/key-format.ts';
-import { type RunKeyParts, readRunKey } from '#core/accounts/service-keys/key-format.ts';
+import { type RunKeyParts, readRunKey, readServiceKey } from '#core/accounts/service-keys/key-format.ts';
 import { findStaticKey, touchStaticKey } from '#core/accounts/service-keys/store.ts';
 import { findWorkspace } from '#core/accounts/workspaces/store.ts';
-import type { AgentCaller, RunCaller, RunContext, StaticCaller } from '#core/base/caller.ts';
+import type { AgentCaller, RunCaller, RunContext, ServiceCaller, StaticCaller } from '#core/base/caller.ts';
 import type { Deps } from '#core/ports/deps.ts';
+import { foreignAgents } from '#core/running/sub-calls/lineage.ts';
 import { isSame } from '#core/running/sub-calls/run-context.ts';
 import { findRunContext } from '#core/runs/lookup.ts';
+import { findByServiceKey } from '#core/services/boot-tokens.ts';
 
 /** Dependencies for looking up a key. */
-export type ServiceKeyDeps = Pick<Deps, 'main' | 'runs' | 'clock'>;
+export type ServiceKeyDeps = Pick<Deps, 'main' | 'runs' | 'clock' | 'ids' | 'config'>;
 
-/** The agent of a service key. Returns `undefined` for an unknown or revoked key, and for one of a run that has ended. */
+/** The agent of a service key. Returns `undefined` for an unknown or revoked key, and for one of a run that has ended or a
+ * service that is not to run. */
 export async function authenticateAgent(deps: ServiceKeyDeps, presented: string): Promise<AgentCaller | undefined> {
   const parts = readRunKey(presented);
-  return parts === undefined ? ofStaticKey(deps, presented) : ofRun(deps, parts, presented);
+  if (parts !== undefined) return ofRun(deps, parts, presented);
+  return readServiceKey(presented) === undefined ? ofStaticKey(deps, presented) : ofService(deps, presented);
+}
+
+async function ofService(deps: ServiceKeyDeps, presented: string): Promise<ServiceCaller | undefined> {
+  const service = await findByServiceKey(deps, presented);
+  const workspace = service && (await findWorkspace(deps, service.workspaceId));
+  if (workspace === undefined) return undefined;
+  const {
+    id: serviceId,
+    agentId,
+    agentWorkspaceId,
+    agentOrg: org,
+    agentName,
+    agentVersion,
+    agentFirstVersion,
+  } = service!;
+  const agent = {
+    workspaceId: agentWorkspaceId,
+    orgSlug: org,
+    name: agentName,
+    version: Number(agentVersion.slice(1)),
+  };
+  const foreign = foreignAgents({ ...agent, firstVersion: agentFirstVersion }, workspace, { foreign: [] });
+  return { kind: 'service', serviceId, agentId, workspace, foreign, name: `${org}/${agentName}@${agentVersion}` };
 }
 
 async function ofRun(

@@ -2,7 +2,7 @@ import { hashKey, isKey } from '#core/accounts/keys/key-format.ts';
 import { type ApiKey, findKey, touchKey } from '#core/accounts/keys/store.ts';
 import { isServiceKey } from '#core/accounts/service-keys/key-format.ts';
 import { findMembership, type Membership } from '#core/accounts/workspaces/store.ts';
-import type { Caller } from '#core/base/caller.ts';
+import type { AgentCaller, Caller } from '#core/base/caller.ts';
 import { PlatformError } from '#core/base/errors.ts';
 import { authenticateAgent, type ServiceKeyDeps } from './agent-caller.ts';
 
@@ -56,12 +56,17 @@ async function authenticateWithServiceKey(
 ): Promise<Caller> {
   const agent = await authenticateAgent(deps, presented);
   if (agent === undefined) {
-    throw new PlatformError('UNAUTHORIZED', 'The service key is not valid, it was revoked, or its run has ended.');
+    throw new PlatformError(
+      'UNAUTHORIZED',
+      'The service key is not valid, it was revoked, or its run or service has ended.',
+    );
   }
   if (wanted !== undefined && wanted !== agent.workspace.id) throw notAMember(wanted);
-  const keyId = agent.kind === 'run' ? agent.runId : agent.keyId;
-  return { userId: `agent:${agent.name}`, keyId, workspace: agent.workspace, role: 'member', agent };
+  return { userId: `agent:${agent.name}`, keyId: keyIdOf(agent), workspace: agent.workspace, role: 'member', agent };
 }
+
+const keyIdOf = (agent: AgentCaller): string =>
+  agent.kind === 'run' ? agent.runId : agent.kind === 'service' ? agent.serviceId : agent.keyId;
 
 const notAMember = (workspaceId = ''): PlatformError =>
   new PlatformError('FORBIDDEN', `You are not a member of a workspace with the id "${workspaceId.slice(0, 64)}".`);

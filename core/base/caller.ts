@@ -13,8 +13,8 @@ export interface Caller {
   readonly agent?: AgentCaller;
 }
 
-/** An agent that sends a request: one of its runs, or a holder of its static key. */
-export type AgentCaller = RunCaller | StaticCaller;
+/** An agent that sends a request: one of its runs, a service that it runs as, or a holder of its static key. */
+export type AgentCaller = RunCaller | ServiceCaller | StaticCaller;
 
 export interface RunCaller {
   readonly kind: 'run';
@@ -24,6 +24,20 @@ export interface RunCaller {
   readonly context: RunContext;
   /** The workspace that pays for the run and for all that it calls. */
   readonly workspace: Workspace;
+  /** `org/agent@v1`. */
+  readonly name: string;
+}
+
+/** The app of an always-on service. */
+export interface ServiceCaller {
+  readonly kind: 'service';
+  readonly serviceId: string;
+  /** Of the version that the service runs. */
+  readonly agentId: string;
+  /** That of the service, which pays for what it calls. */
+  readonly workspace: Workspace;
+  /** The agent, if it belongs to another workspace. */
+  readonly foreign: readonly ForeignAgent[];
   /** `org/agent@v1`. */
   readonly name: string;
 }

@@ -1,10 +1,10 @@
 import { hash } from 'node:crypto';
-import { hashKey } from '#core/accounts/keys/key-format.ts';
 import type { Config } from '#core/base/config.ts';
 import { hasCode } from '#core/base/errors.ts';
 import type { AllDeps } from '#core/ports/deps.ts';
 import { randomHex } from '#core/ports/ids.ts';
 import type { ServiceHost, ServiceLimits, ServiceOrder, ServiceRef } from '#core/ports/service-host.ts';
+import { bootToken } from './boot-tokens.ts';
 import type { Applied, BootToken, Service } from './service.ts';
 import { instancesOf, isDue, stateOf } from './state.ts';
 import { type ServiceStore, storeOfService } from './store.ts';
@@ -74,17 +74,17 @@ async function claim(
     const now = clock.now();
     if (!isDue(current) || (current.applying !== null && current.applying.until > now)) return undefined;
     const applying = { by, until: now + ORDER_LOST_MS };
-    return { service: { ...current, applying, tokens: tokensFor(current, hashKey(token)) } };
+    return { service: { ...current, applying, tokens: tokensFor(current, token) } };
   });
   return service && { service, token, by };
 }
 
 /** A token is good until the last instance of its revision is gone; none is good for a service that is not to run. */
-function tokensFor(service: Service, tokenHash: string): BootToken[] {
+function tokensFor(service: Service, token: string): BootToken[] {
   if (service.desired !== 'running') return [];
   const alive = new Set(instancesOf(service).flatMap(({ phase, revision }) => (phase === 'gone' ? [] : [revision])));
   const kept = service.tokens.filter(({ revision }) => revision === service.revision || alive.has(revision));
-  return [...kept, { revision: service.revision, hash: tokenHash }].slice(-MAX_TOKENS);
+  return [...kept, bootToken(service.id, service.revision, token)].slice(-MAX_TOKENS);
 }
 
 const release = (store: ServiceStore, id: string, by: string): Promise<Service | undefined> =>

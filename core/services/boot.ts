@@ -1,4 +1,3 @@
-import { hashKey } from '#core/accounts/keys/key-format.ts';
 import { SecretStore } from '#core/accounts/secrets/store.ts';
 import { shellQuote } from '#core/agents/bundle/entrypoint.ts';
 import { refOf } from '#core/agents/references.ts';
@@ -10,11 +9,10 @@ import type { BootDocument, ServiceApp } from '#core/ports/service-host.ts';
 import { missingSecrets } from '#core/running/calls/secrets.ts';
 import { runEgress } from '#core/running/egress.ts';
 import { limitsOf } from './apply.ts';
+import { authenticateInstance, serviceKeyOf } from './boot-tokens.ts';
 import { appEnvironment, appPort, ownVariables } from './environment.ts';
 import { grantsFor, isLoop } from './hosted-agent.ts';
 import { requiredNames, type Service } from './service.ts';
-import { instancesOf } from './state.ts';
-import { storeOfService } from './store.ts';
 
 type SecretDeps = Pick<Deps, 'main' | 'vault' | 'clock' | 'ids'>;
 export type BootDeps = Pick<Deps, 'main' | 'blobs' | 'vault' | 'clock' | 'ids' | 'config' | 'gatewayUrl'>;
@@ -46,10 +44,13 @@ export async function bootDocument(deps: BootDeps, serviceId: string, token: str
       ...ownVariables(service),
       PLATFORM_GATEWAY_URL: deps.gatewayUrl,
     }),
-    secrets: await secretValues(deps, service.workspaceId, agent, {
-      required: requiredNames(service),
-      optional: service.optionalSecrets,
-    }),
+    secrets: {
+      ...(await secretValues(deps, service.workspaceId, agent, {
+        required: requiredNames(service),
+        optional: service.optionalSecrets,
+      })),
+      PLATFORM_SERVICE_KEY: serviceKeyOf(serviceId, token),
+    },
     port: appPort(service.env),
     ...(agent.bundle && { bundle: { key: bundleKey(agent.bundle), sha256: agent.bundle.sha256 } }),
     ...(layer && { layer: { key: layer.layer, sha256: layer.layerSha256 } }),
@@ -57,31 +58,6 @@ export async function bootDocument(deps: BootDeps, serviceId: string, token: str
     limits: limitsOf(deps.config),
   };
 }
-
-/** The token of a request; an empty one opens nothing. */
-export const tokenOf = ({ headers }: Request): string =>
-  /^Bearer +(\S+)$/i.exec(headers.get('authorization') ?? '')?.[1] ?? '';
-
-/** The service and the revision that a token opens. Throws UNAUTHORIZED. */
-export async function authenticateInstance(
-  deps: Pick<Deps, 'main' | 'clock' | 'ids' | 'config'>,
-  serviceId: string,
-  token: string,
-): Promise<{ readonly service: Service; readonly revision: number }> {
-  const service = await (await storeOfService(deps, serviceId))?.find(serviceId);
-  const tokenHash = hashKey(token);
-  const revision = service?.tokens.find(({ hash }) => hash === tokenHash)?.revision;
-  if (service === undefined || revision === undefined || !isGood(service, revision)) {
-    throw new PlatformError('UNAUTHORIZED', 'This token opens no service that is to run.');
-  }
-  return { service, revision };
-}
-
-/** Until the last instance of the revision is gone, and only while the service is to run. */
-const isGood = (service: Service, revision: number): boolean =>
-  service.desired === 'running' &&
-  (revision === service.revision ||
-    instancesOf(service).some((instance) => instance.revision === revision && instance.phase !== 'gone'));
 
 export function appOf({ command, args }: Service, { definition, bundle }: AgentVersion): ServiceApp {
   if (isLoop(definition)) return { kind: 'loop', inputSchema: definition.input_schema };

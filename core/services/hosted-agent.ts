@@ -109,6 +109,7 @@ export const agentMembers = (
   | 'agentOrg'
   | 'agentName'
   | 'agentVersion'
+  | 'agentFirstVersion'
   | 'requiredSecrets'
   | 'optionalSecrets'
   | 'extraSecrets'
@@ -120,6 +121,7 @@ export const agentMembers = (
     agentOrg: agent.orgSlug,
     agentName: agent.name,
     agentVersion: versionName(agent.version),
+    agentFirstVersion: agent.firstVersion,
     requiredSecrets: required,
     optionalSecrets: declaredNames(agent).filter((name) => !required.includes(name)),
     // Clients send back the whole merge.

@@ -15,6 +15,8 @@ export interface Service {
   readonly agentOrg: string;
   readonly agentName: string;
   readonly agentVersion: string;
+  /** The agent began with this version. */
+  readonly agentFirstVersion: number;
   /** A program if there are `args`, else a shell line; null: the agent's own command. */
   readonly command: string | null;
   readonly args: readonly string[];
@@ -85,6 +87,8 @@ export interface BootToken {
   readonly revision: number;
   /** SHA-256, hexadecimal. */
   readonly hash: string;
+  /** The same of the key that follows from it. */
+  readonly keyHash: string;
 }
 
 /** An instance by its newest report. */

@@ -51,6 +51,16 @@ server.on('upgrade', (request, socket) => {
 });
 server.listen(process.env.PORT);`;
 
+/** Calls the agent that its path names, and answers with what came of it. */
+const CALLING_APP = `
+const { PLATFORM_GATEWAY_URL: url, PLATFORM_SERVICE_KEY: key, PORT } = process.env;
+console.log('INFO my key is ' + key);
+require('node:http').createServer(async (request, response) => {
+  const headers = { authorization: 'Bearer ' + key, 'content-type': 'application/json' };
+  const answer = await fetch(url + request.url, { method: 'POST', headers, body: '{}' });
+  response.end(JSON.stringify({ called: answer.status, ...(await answer.json()) }));
+}).listen(PORT);`;
+
 /** Services that are kept running. Targets without {@link Target.services} skip what needs one that runs. */
 export function servicesSuite(target: () => Target): void {
   const runs = { skip: target().services === undefined, timeout: TEST_LIMIT_MS };
@@ -129,7 +139,7 @@ export function servicesSuite(target: () => Target): void {
       expect(upload.from).toMatch(/^[0-9a-f.:]+(, *[0-9a-f.:]+)*$/);
       expect(upload.own).toEqual([
         ...['PLATFORM_GATEWAY_URL', 'PLATFORM_HEALTH_PORT', 'PLATFORM_HTTP_PORT'],
-        ...['PLATFORM_SERVICE_ID', 'PLATFORM_SERVICE_NAME'],
+        ...['PLATFORM_SERVICE_ID', 'PLATFORM_SERVICE_KEY', 'PLATFORM_SERVICE_NAME'],
       ]);
       // The service has paths of its own, whatever the API calls the same, but for the gateway's.
       expect(await ask(address, '/org')).toMatchObject({ status: 200, version: 1 });
@@ -239,6 +249,64 @@ export function servicesSuite(target: () => Target): void {
       expect(services.filter((each: { id: string }) => each.id === again)).toHaveLength(1);
       await shows(() => read(id), { current_state: 'deleted' });
       await remove(again);
+    });
+
+    test('call the agents that theirs depends on, with a key that ends with them', runs, async () => {
+      needsModel(target());
+      const { user, slug, api, setSecret, publish, deploy, addressOf, messagesOf, remove } = await setUp('serve-calls');
+      expectOk(await setSecret('ANTHROPIC_API_KEY', 'sk-ant-services-0123456789'));
+      const prompt = { type: 'prompt', description: 'x', prompt: 'Do it. [[llm {"text":"{\\"n\\":7}"}]]' };
+      for (const name of ['known', 'unknown']) {
+        expectOk(await request(target(), 'POST', '/agents', { key: user.key, json: { name, ...prompt } }), 201);
+      }
+      const dependencies = [{ id: `${slug}/known`, version: 'v1' }];
+      const manifest = { manifest_version: 1, dependencies, max_hops: 1, timeout_ms: 60_000 };
+      await publish('bot', { 'server.js': CALLING_APP }, { manifest });
+      const id = await deploy({ agent: `${slug}/bot` });
+      const address = await addressOf(id);
+      await shows(() => ask(address, `/${slug}/known/v1/run`), { status: 200, called: 200, data: { n: 7 } });
+      expect(await ask(address, `/${slug}/unknown/v1/run`)).toMatchObject({ called: 403 });
+      await until(async () => expect(await messagesOf(id)).toContain('INFO my key is [secret PLATFORM_SERVICE_KEY]'));
+      const { runs: made } = expectOk(await api('GET', '/runs'));
+      expect(made).toMatchObject([{ agent_name: 'known', status: 'completed', trigger_source: 'agent' }]);
+      await remove(id);
+    });
+
+    test('that are loops run for each request at their address', runs, async () => {
+      needsModel(target());
+      const { user, slug, api, setSecret, deploy, addressOf, remove } = await setUp('serve-loops');
+      expectOk(await setSecret('ANTHROPIC_API_KEY', 'sk-ant-services-0123456789'));
+      const turns = [{ toolCalls: [{ name: 'bash', input: { command: 'echo "word: $WORD"' } }] }, { echo: true }];
+      const prompt = `Do it. [[llm ${JSON.stringify(turns)}]]`;
+      const loop = {
+        name: 'loop',
+        type: 'agent',
+        run_mode: 'always_on',
+        description: 'x',
+        prompt,
+        required_secrets: [],
+      };
+      expectOk(await request(target(), 'POST', '/agents', { key: user.key, json: loop }), 201);
+      const id = await deploy({ agent: `${slug}/loop`, env: { WORD: 'one' } });
+      const address = await addressOf(id);
+      await shows(() => ask(address), { status: 200, agent: `${slug}/loop@v1` });
+      const post = (headers = {}) =>
+        ask(
+          address,
+          '/',
+          { method: 'POST', headers: { 'content-type': 'application/json', ...headers } },
+          Buffer.from('{}'),
+        );
+      const answer = await post();
+      expect(answer.status, JSON.stringify(answer)).toBe(200);
+      expect(JSON.stringify(answer.data)).toContain('word: one');
+      const stream = open(address, '/', { method: 'POST', headers: { accept: 'text/event-stream' } });
+      stream.end('{}');
+      const [events] = (await once(stream, 'response')) as [IncomingMessage];
+      expect(await text(events)).toMatch(/event: progress\n[\s\S]*event: result\ndata: /);
+      const { runs: made } = expectOk(await api('GET', '/runs'));
+      expect(made).toMatchObject(Array(2).fill({ agent_name: 'loop', status: 'completed', trigger_source: 'service' }));
+      await remove(id);
     });
 
     test('that crash again and again are warned of, then paused, until their owner restarts them', runs, async () => {

@@ -23,6 +23,7 @@ export const newServiceRecord = (change: Partial<Service> = {}): Service => ({
   agentOrg: 'acme',
   agentName: 'bot',
   agentVersion: 'v1',
+  agentFirstVersion: 1,
   command: null,
   args: [],
   env: {},

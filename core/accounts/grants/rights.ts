@@ -69,7 +69,8 @@ interface Found {
 async function lackingScope(deps: Pick<Deps, 'main'>, caller: AgentCaller, scope: Scope): Promise<Found[]> {
   // A static key acts in its agent's own workspace, at the top of a chain.
   if (caller.kind === 'static') return [];
-  const found = await readGrants(deps, caller.workspace.id, caller.context.foreign);
+  const { foreign } = caller.kind === 'service' ? caller : caller.context;
+  const found = await readGrants(deps, caller.workspace.id, foreign);
   return found.filter(({ agent, grant }) => !holds(grant, agent)?.scopes.includes(scope));
 }
 

@@ -2,14 +2,16 @@ import type { Ids } from '#core/ports/ids.ts';
 import { decodeKey, encodeKey, isKeyOf } from '../keys/key-format.ts';
 
 /**
- * The two kinds of service keys of agents, which differ in length. A _run key_ belongs to one run and becomes invalid with
- * it; it contains the run's id, so it needs no item of its own. A _static key_ belongs to an agent until it is revoked,
- * and is found by its hash like a user's key.
+ * The kinds of service keys of agents, which differ in length. A _run key_ belongs to one run and becomes invalid with it; it
+ * contains the run's id, so it needs no item of its own. The key of an always-on _service_ contains the service's id in the
+ * same way, and is good for one revision of it. A _static key_ belongs to an agent until it is revoked, and is found by its
+ * hash like a user's key.
  */
 const PREFIX = 'sk_agent_';
 const UUID_BYTES = 16;
 const SECRET_BYTES = 32;
 const RUN_KEY_BYTES = 2 * UUID_BYTES + SECRET_BYTES;
+const SERVICE_KEY_BYTES = UUID_BYTES + SECRET_BYTES;
 
 export interface RunKeyParts {
   readonly workspaceId: string;
@@ -18,6 +20,16 @@ export interface RunKeyParts {
 
 export function newRunKey(ids: Ids, { workspaceId, runId }: RunKeyParts): string {
   return encodeKey(PREFIX, Buffer.concat([uuidBytes(workspaceId), uuidBytes(runId), ids.randomBytes(SECRET_BYTES)]));
+}
+
+/** @param secret 32 bytes. */
+export const newServiceKey = (serviceId: string, secret: Uint8Array): string =>
+  encodeKey(PREFIX, Buffer.concat([uuidBytes(serviceId), secret]));
+
+/** The id of the service that its key names; `undefined` for any other text. */
+export function readServiceKey(text: string): string | undefined {
+  const bytes = decodeKey(PREFIX, SERVICE_KEY_BYTES, text);
+  return bytes && uuidOf(bytes.subarray(0, UUID_BYTES));
 }
 
 export const newStaticKey = (ids: Ids): string => encodeKey(PREFIX, ids.randomBytes(SECRET_BYTES));
@@ -34,8 +46,9 @@ export function readRunKey(text: string): RunKeyParts | undefined {
 
 export const isStaticKey = (text: string): boolean => isKeyOf(PREFIX, SECRET_BYTES, text);
 
-/** Whether a text has the form of a service key of either kind. */
-export const isServiceKey = (text: string): boolean => isStaticKey(text) || isKeyOf(PREFIX, RUN_KEY_BYTES, text);
+/** Whether a text has the form of a service key of any kind. */
+export const isServiceKey = (text: string): boolean =>
+  [SECRET_BYTES, RUN_KEY_BYTES, SERVICE_KEY_BYTES].some((bytes) => isKeyOf(PREFIX, bytes, text));
 
 const uuidBytes = (uuid: string): Uint8Array => Buffer.from(uuid.replaceAll('-', ''), 'hex');
 

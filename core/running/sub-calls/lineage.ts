@@ -79,7 +79,13 @@ export function callingAgent(agent: AgentVersion, workspace: Workspace, lineage:
 
 /** The foreign agents of a run's chain, the called agent included. `workspace` pays for the run. */
 export function foreignAgents(
-  { workspaceId, orgSlug: org, name, version, firstVersion }: AgentVersion,
+  {
+    workspaceId,
+    orgSlug: org,
+    name,
+    version,
+    firstVersion,
+  }: Pick<AgentVersion, 'workspaceId' | 'orgSlug' | 'name' | 'version' | 'firstVersion'>,
   workspace: Pick<Workspace, 'id'>,
   lineage: Pick<Lineage, 'foreign'>,
 ): readonly ForeignAgent[] {

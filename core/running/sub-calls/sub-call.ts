@@ -1,6 +1,6 @@
 import { MAX_HOPS } from '#core/agents/definition.ts';
 import { refOf } from '#core/agents/references.ts';
-import { AgentStore } from '#core/agents/store.ts';
+import { AgentStore, findAnyVersion } from '#core/agents/store.ts';
 import type { AgentVersion } from '#core/agents/version.ts';
 import type { AgentCaller, CallingAgent } from '#core/base/caller.ts';
 import { PlatformError } from '#core/base/errors.ts';
@@ -36,7 +36,7 @@ export async function checkSubCall(
   if (deadline !== undefined && deadline <= now) {
     throw new PlatformError('TIMEOUT', `The deadline of this call, ${isoTime(deadline)}, has passed.`);
   }
-  const calling = caller.kind === 'run' ? caller.context : await currentVersion(deps, caller);
+  const calling = caller.kind === 'run' ? caller.context : await topCaller(deps, caller);
   checkDependency(calling, callee);
   const maxHops = hopsBelow(calling, headers, callee.agent);
   const cap = minDefined(numberIn(headers, 'X-Platform-Downstream-Remaining'), calling.perCallCap)!;
@@ -53,15 +53,25 @@ export async function checkSubCall(
   };
 }
 
+/** The agent of a key that belongs to no run, at the top of a chain. */
+async function topCaller(
+  deps: Pick<Deps, 'main' | 'blobs' | 'clock' | 'ids'>,
+  caller: Exclude<AgentCaller, { readonly kind: 'run' }>,
+): Promise<CallingAgent> {
+  const { workspace, name } = caller;
+  const agent =
+    caller.kind === 'service' ? await findAnyVersion(deps, caller.agentId) : await currentVersion(deps, caller);
+  if (agent === undefined) throw new PlatformError('UNAUTHORIZED', `${name}, the agent of this service key, is gone.`);
+  return callingAgent(agent, workspace, { chain: [], maxHops: MAX_HOPS, budgets: [], isStrict: false, foreign: [] });
+}
+
 /** A static key acts as the agent's current version or, while no version can run, as the newest. */
 async function currentVersion(
   deps: Pick<Deps, 'main' | 'blobs' | 'clock' | 'ids'>,
-  { workspace, agentName, name }: AgentCaller & { readonly kind: 'static' },
-): Promise<CallingAgent> {
+  { workspace, agentName }: AgentCaller & { readonly kind: 'static' },
+): Promise<AgentVersion | undefined> {
   const agents = new AgentStore(deps, workspace.id);
-  const agent = (await agents.findVersion(agentName, 'latest')) ?? (await agents.listVersions(agentName)).at(-1);
-  if (agent === undefined) throw new PlatformError('UNAUTHORIZED', `${name}, the agent of this service key, is gone.`);
-  return callingAgent(agent, workspace, { chain: [], maxHops: MAX_HOPS, budgets: [], isStrict: false, foreign: [] });
+  return (await agents.findVersion(agentName, 'latest')) ?? (await agents.listVersions(agentName)).at(-1);
 }
 
 /** Maximum number of levels below the called agent: one less than the caller's, or what the SDK's header asks for. */

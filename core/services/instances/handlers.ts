@@ -3,7 +3,8 @@ import type { Handlers } from '#core/http/route.ts';
 import type { BlobLinks } from '#core/ports/blobs.ts';
 import type { AllDeps } from '#core/ports/deps.ts';
 import type { BootBlob } from '#core/ports/service-host.ts';
-import { authenticateInstance, type BootDeps, bootDocument, tokenOf } from '../boot.ts';
+import { type BootDeps, bootDocument } from '../boot.ts';
+import { authenticateInstance, tokenOf } from '../boot-tokens.ts';
 import { type ReportDeps, takeReports } from '../reports.ts';
 import type { instanceRoutes } from './routes.ts';
 

@@ -1,0 +1,68 @@
+import { hash } from 'node:crypto';
+import { hashKey } from '#core/accounts/keys/key-format.ts';
+import { newServiceKey, readServiceKey } from '#core/accounts/service-keys/key-format.ts';
+import { PlatformError } from '#core/base/errors.ts';
+import type { Deps } from '#core/ports/deps.ts';
+import type { BootToken, Service } from './service.ts';
+import { instancesOf } from './state.ts';
+import { storeOfService } from './store.ts';
+
+type TokenDeps = Pick<Deps, 'main' | 'clock' | 'ids' | 'config'>;
+
+/** A service, and the revision for which a token or a key is good. */
+interface Opened {
+  readonly service: Service;
+  readonly revision: number;
+}
+
+/** The token of a request; an empty one opens nothing. */
+export const tokenOf = ({ headers }: Request): string =>
+  /^Bearer +(\S+)$/i.exec(headers.get('authorization') ?? '')?.[1] ?? '';
+
+/**
+ * The key with which the app of a service calls the platform. It follows from the token of its revision, so that every
+ * instance of that has the same one, and is stored nowhere.
+ */
+export const serviceKeyOf = (serviceId: string, token: string): string =>
+  newServiceKey(serviceId, hash('sha256', `service key\n${token}`, 'buffer'));
+
+/** What the record keeps of a token. */
+export const bootToken = (serviceId: string, revision: number, token: string): BootToken => ({
+  revision,
+  hash: hashKey(token),
+  keyHash: hashKey(serviceKeyOf(serviceId, token)),
+});
+
+/** The service and the revision that a token opens. Throws UNAUTHORIZED. */
+export async function authenticateInstance(deps: TokenDeps, serviceId: string, token: string): Promise<Opened> {
+  const tokenHash = hashKey(token);
+  const opened = await openedBy(deps, serviceId, ({ hash: own }) => own === tokenHash);
+  if (opened === undefined) throw new PlatformError('UNAUTHORIZED', 'This token opens no service that is to run.');
+  return opened;
+}
+
+/** The service whose app has this key; `undefined` for any other text, and for a key that is no longer good. */
+export async function findByServiceKey(deps: TokenDeps, key: string): Promise<Service | undefined> {
+  const serviceId = readServiceKey(key);
+  if (serviceId === undefined) return undefined;
+  const wanted = hashKey(key);
+  return (await openedBy(deps, serviceId, ({ keyHash }) => keyHash === wanted))?.service;
+}
+
+async function openedBy(
+  deps: TokenDeps,
+  serviceId: string,
+  isIt: (token: BootToken) => boolean,
+): Promise<Opened | undefined> {
+  const service = await (await storeOfService(deps, serviceId))?.find(serviceId);
+  const revision = service?.tokens.find(isIt)?.revision;
+  return service === undefined || revision === undefined || !isGood(service, revision)
+    ? undefined
+    : { service, revision };
+}
+
+/** Until the last instance of the revision is gone, and only while the service is to run. */
+const isGood = (service: Service, revision: number): boolean =>
+  service.desired === 'running' &&
+  (revision === service.revision ||
+    instancesOf(service).some((instance) => instance.revision === revision && instance.phase !== 'gone'));
