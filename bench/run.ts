@@ -9,6 +9,7 @@ import { benchLoops } from './loops.ts';
 import { benchOrchestrator } from './orchestrator.ts';
 import { benchPrompts } from './prompts.ts';
 import { benchRoundTrips } from './round-trips.ts';
+import { benchSandboxes } from './sandboxes.ts';
 import { benchSchedules } from './schedules.ts';
 import { benchSoak } from './soak.ts';
 import { benchTasks } from './tasks.ts';
@@ -29,6 +30,7 @@ const SECTIONS: { readonly [name: string]: () => Promise<Row[]> } = {
   tasks: benchTasks,
   webhooks: () => withPlatform(benchWebhooks),
   schedules: benchSchedules,
+  sandboxes: benchSandboxes,
   soak: () => withPlatform(benchSoak),
   lambda: benchLambda,
 };

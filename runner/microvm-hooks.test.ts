@@ -1,4 +1,7 @@
-import { expect, test } from 'vitest';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { expect, onTestFinished, test } from 'vitest';
 import { serveHooks } from './microvm-hooks.ts';
 
 const PREFIX = '/aws/lambda-microvms/runtime/v1';
@@ -24,11 +27,20 @@ const RUNNER = `
 `;
 
 test('the hook "run" starts one runner, and the listener ends with it', async () => {
-  const marks = `${RUNNER} setTimeout(() => process.exit(7), 1000);`;
-  const { ended, call } = await start(marks);
+  const folder = mkdtempSync(join(tmpdir(), 'microvm-hooks-'));
+  onTestFinished(() => rmSync(folder, { recursive: true }));
+  const end = join(folder, 'end');
+  // A second one writes to the file, too.
+  const asked = join(folder, 'asked');
+  const { ended, call } = await start(`${RUNNER}
+    const { appendFileSync, existsSync } = require('node:fs');
+    appendFileSync(${JSON.stringify(asked)}, 'started ');
+    setInterval(() => existsSync(${JSON.stringify(end)}) && process.exit(7), 20);`);
   expect(await call(`${PREFIX}/ready`)).toBe(200);
   expect(await Promise.all([call(`${PREFIX}/run`), call(`${PREFIX}/run`)])).toEqual([200, 200]);
+  writeFileSync(end, '');
   expect(await ended).toBe(7);
+  expect(readFileSync(asked, 'utf8')).toBe('started ');
 });
 
 test('the hook "validate" starts a trial runner and ends it', async () => {

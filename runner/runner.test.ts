@@ -122,7 +122,7 @@ describe('a runner', { timeout: 120_000 }, () => {
     const unclaimed = await start({ PLATFORM_RUNNER_LEASE_SECONDS: '0.2' });
     expect(await unclaimed.ended).toBe(0);
     const claimed = await start();
-    const session = await RunnerSession.open({ baseUrl: claimed.url }, jobFor(specOf(), none, { lifetimeMs: 1500 }));
+    const session = await RunnerSession.open({ baseUrl: claimed.url }, jobFor(specOf(), none, { lifetimeMs: 4000 }));
     const { exit } = await ran(session, 'trap "" TERM; sleep 1000');
     expect(exit.reason).toBe('sandbox_lost');
     expect(await claimed.ended).toBe(0);

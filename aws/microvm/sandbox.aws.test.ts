@@ -104,7 +104,7 @@ describe('a session', () => {
       clientToken: expect.any(String),
     });
     expect(other!.runHookPayload).not.toBe(one!.runHookPayload);
-    expect(one!.maximumDurationInSeconds).toBeGreaterThan(85);
+    expect(one!.maximumDurationInSeconds).toBeGreaterThan(45);
     expect(one!.maximumDurationInSeconds).toBeLessThanOrEqual(90);
 
     await Promise.all(sessions.map((session) => session.close()));

@@ -2,7 +2,7 @@ import type { AddressInfo } from 'node:net';
 import { createServer, type Socket } from 'node:net';
 import { afterAll, afterEach, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { parseConfig } from '#core/base/config.ts';
-import type { LlmProvider, LlmUsage } from '#core/ports/llm.ts';
+import type { LlmProvider, LlmRequest, LlmUsage } from '#core/ports/llm.ts';
 import { createAiSdkLlm } from '#llm/ai-sdk-llm.ts';
 import { HastyClock } from '#test/helpers/hasty-clock.ts';
 import { type ScriptedLlm, startScriptedLlm } from '#test/helpers/scripted-llm/server.ts';
@@ -27,8 +27,17 @@ const PROVIDERS = Object.keys(MODELS) as LlmProvider[];
 
 function prepare({ seconds = 240, settings = server.settings }: { seconds?: number; settings?: object } = {}) {
   const clock = new HastyClock();
+  const llm = createAiSdkLlm(parseConfig({ ...settings }));
+  const signs: string[] = [];
+  const generate = (request: LlmRequest) => {
+    const onSign = (sign: 'sent' | 'received') => {
+      request.onSign?.(sign);
+      signs.push(sign);
+    };
+    return llm.generate({ ...request, onSign });
+  };
   const steady = new SteadyLlm(
-    { llm: createAiSdkLlm(parseConfig({ ...settings })), clock },
+    { llm: { generate }, clock },
     { workspaceId: 'ws-1', deadline: clock.now() + seconds * 1000 },
   );
   const nexts: NextTry[] = [];
@@ -56,7 +65,7 @@ function prepare({ seconds = 240, settings = server.settings }: { seconds?: numb
         },
       },
     );
-  return { clock, ask, nexts, spent, stop };
+  return { clock, ask, nexts, spent, stop, signs };
 }
 
 const TEXT = 'an answer that is long enough to be cut in two';
@@ -105,11 +114,11 @@ describe.each(PROVIDERS.flatMap((provider) => [false, true].map((isStreamed) => 
       for (const hangAfter of isStreamed ? [0, 3] : [0]) {
         server.reset();
         server.queue({ text: TEXT, hangAfter }, { text: 'second' });
-        const { ask, clock, spent } = prepare({ seconds: 400 });
+        const { ask, clock, spent, signs } = prepare({ seconds: 400 });
         const answered = ask([provider], { isStreamed });
-        await expect.poll(() => server.open).toBe(1);
-        // The answer's beginning arrives.
-        await new Promise((resolve) => setTimeout(resolve, 50));
+        // The answer's beginning arrives: its headers, then its events at once.
+        const begun = ['sent', 'received', ...(hangAfter > 0 ? ['received'] : [])];
+        await expect.poll(() => signs).toEqual(begun);
         await clock.advance(limit - 1000);
         expect(server.asked).toBe(1);
         await clock.advance(1000);

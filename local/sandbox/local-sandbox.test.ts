@@ -247,6 +247,7 @@ for family, address in ((socket.AF_INET, ('127.0.0.1', ${servicePort})), (socket
           expect(limits!.detail).toMatch(detail);
         });
 
+        // What it comes to is measured in bench/sandboxes.ts.
         test.skipIf(!isRoot)('a run of many busy sessions weighs about as much as one of two', async () => {
           const { by } = (await sandbox.status()).limits!;
           const mark = `busy-${process.pid}-${kind}`;

@@ -19,15 +19,19 @@ describe('a burst of programs', async () => {
     const call = ({ slug, key }: typeof a) => request(target, 'POST', `/${slug}/nap/v1/run`, { key, json: {} });
     expectOk(await call(a));
 
-    const burst = Promise.all(Array.from({ length: 100 }, () => call(a)));
-    const waits = [];
-    for (let i = 0; i < 3; i++) {
-      const started = performance.now();
-      expectOk(await call(b));
-      waits.push(performance.now() - started);
-    }
-    expect(Math.max(...waits)).toBeLessThan(4000);
+    let ran = 0;
+    const burst = Promise.all(
+      Array.from({ length: 100 }, async () => {
+        const answer = await call(a);
+        if (answer.status === 200) ran++;
+        return answer;
+      }),
+    );
+    for (let i = 0; i < 3; i++) expectOk(await call(b));
+    const ranBefore = ran;
     const answers = await burst;
+    // They waited for some that ran, and not for all that waited.
+    expect(ranBefore).toBeLessThan(ran);
     for (const answer of answers) if (answer.status !== 200) expectWait(answer);
     expect(answers.filter(({ status }) => status === 200).length).toBeGreaterThan(10);
     expectOk(await call(a));

@@ -218,8 +218,11 @@ describe('a text that does not match the schema of the output', () => {
 
   test('is the output if no time is left for another one', async () => {
     server.queue(wrong);
-    const { deps, run } = prepare({ deadline: Date.now() + 1000 }, { output_schema });
-    expect(await runLoop(deps, run)).toMatchObject({ data: { n: 'five' } });
+    const { deps, run } = prepare({ deadline: Date.now() + 60_000 }, { output_schema });
+    // The model takes 50 seconds.
+    const now = () => Date.now() + (server.requests.length > 0 ? 50_000 : 0);
+    const clock = Object.assign(new SystemClock(), { now });
+    expect(await runLoop({ ...deps, clock }, run)).toMatchObject({ data: { n: 'five' } });
     expect(server.requests).toHaveLength(1);
   });
 });
@@ -759,8 +762,10 @@ withSandbox(`tools in a sandbox${problem === undefined ? '' : ` cannot work here
   test('at most eight tools of a turn run at the same time', async () => {
     const counting = (n: number) =>
       bash(
-        `mkdir -p up; touch up/${n}; until [ "$(ls up | wc -l)" -ge 8 ] || [ -e full ]; do sleep 0.1; done
-         touch full; sleep 0.05; ls up | wc -l; rm up/${n}`,
+        `mkdir -p up; touch up/${n}
+         up() { ls up | wc -l; }
+         until n=$(up); [ $n -ge 8 ] || [ -e full ]; do sleep 0.1; done
+         touch full; sleep 0.05; more=$(up); echo $((n > more ? n : more)); rm up/${n}`,
       );
     const counts = await textsOf(Array.from({ length: 12 }, (_, n) => counting(n)));
     expect(counts).toHaveLength(12);
