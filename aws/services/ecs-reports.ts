@@ -32,7 +32,8 @@ export function endOf(task: Task): InstanceEnd | undefined {
   if (tagged === undefined || task.lastStatus !== 'STOPPED' || task.stoppedAt === undefined) return undefined;
   const { serviceId, revision } = tagged;
   const at = task.stoppedAt.getTime();
-  const isStopped = NO_FAILURES.includes(task.stopCode);
+  // A runner ends with 0 when it is told to, also by the platform, which refuses the token of a service that is not to run.
+  const isStopped = NO_FAILURES.includes(task.stopCode) || task.containers?.[0]?.exitCode === 0;
   return {
     type: 'ended',
     serviceId,
