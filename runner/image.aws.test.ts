@@ -7,6 +7,7 @@ import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { FolderBlobs } from '#local/folder-blobs.ts';
 import { python, ran, sandboxConformance, specOf } from '#test/conformance/sandbox.ts';
 import { jobFor, RunnerSandbox, serveBlobs } from '#test/helpers/runner.ts';
+import { INSTANCE_TOKEN, startServicePlatform, TASK_ID } from '#test/helpers/service-platform.ts';
 import { zip } from '#test/helpers/zip.ts';
 import { buildRunner, RUNNER_CONTEXT } from '../scripts/build-runner.ts';
 import { RunnerSession, runnerHealth } from './client.ts';
@@ -51,9 +52,12 @@ describe.skipIf(problem !== undefined)(
     const root = mkdtempSync(join(tmpdir(), 'runner-image-test-'));
     const blobs = new FolderBlobs(join(root, 'blobs'));
     let links: Awaited<ReturnType<typeof serveBlobs>>;
+    /** The address of this machine as containers see it. */
+    let here: string;
     beforeAll(async () => {
       const { id, kill } = await start();
-      links = await serveBlobs(blobs, docker('inspect', '--format', '{{.NetworkSettings.Gateway}}', id).stdout.trim());
+      here = docker('inspect', '--format', '{{.NetworkSettings.Gateway}}', id).stdout.trim();
+      links = await serveBlobs(blobs, here);
       await kill();
     });
     afterAll(() => {
@@ -63,12 +67,17 @@ describe.skipIf(problem !== undefined)(
     });
 
     const start = async (...more: string[]) => {
+      const container = await run(...more);
+      await vi.waitFor(() => runnerHealth({ baseUrl: container.url }, 2_000), { timeout: 60_000, interval: 50 });
+      return container;
+    };
+
+    const run = async (...more: string[]) => {
       const { stdout, stderr } = docker('run', '--detach', '--rm', ...AS_ON_FARGATE, ...more, TAG);
       const id = stdout.trim();
       const { stdout: address } = docker('inspect', '--format', '{{.NetworkSettings.IPAddress}}', id);
       if (!address.trim()) throw new Error(stderr);
       const url = `http://${address.trim()}:8080`;
-      await vi.waitFor(() => runnerHealth({ baseUrl: url }, 2_000), { timeout: 60_000, interval: 50 });
       const kill = async () => void docker('rm', '--force', '--volumes', id);
       return { url, kill, id };
     };
@@ -123,6 +132,32 @@ describe.skipIf(problem !== undefined)(
         expect(String(code)).toBe('0\n');
         await kill();
       }
+    });
+
+    test('runs an instance of a service, whose port no app can take', async () => {
+      const app = `
+const server = require('node:http').createServer((request, response) => {
+  if (request.url === '/take') return require('node:net').createServer().listen(8080);
+  let read; try { read = require('node:fs').readFileSync('/proc/1/environ', 'latin1'); } catch (error) { read = error.code; }
+  response.end(read);
+}).listen(process.env.PORT);`;
+      await blobs.put('bundles/app', zip([{ name: 'app.js', content: app }]));
+      const bundle = { key: 'bundles/app', url: links.linkTo('bundles/app') };
+      const platform = await startServicePlatform({ bundle, egress: 'open' }, here);
+      const variables = Object.entries(platform.env).flatMap(([name, value]) => ['--env', `${name}=${value}`]);
+      const { url, id, kill } = await run(...variables);
+      await vi.waitFor(() => expect(platform.last()).toMatchObject({ phase: 'ready', instanceId: TASK_ID }), 60_000);
+      expect(await (await fetch(url)).text()).toMatch(/^E(ACCES|PERM)$/);
+      await fetch(`${url}/take`).catch(() => {});
+      const message = expect.stringContaining('Port 8080 belongs to the platform');
+      await vi.waitFor(() => expect(platform.last()).toMatchObject({ phase: 'ready', lastEnd: { message } }), 60_000);
+      expect(docker('logs', id).stdout).not.toContain(INSTANCE_TOKEN);
+      const waiting = spawn('docker', ['wait', id]);
+      docker('kill', '--signal', 'TERM', id);
+      const [code] = await once(waiting.stdout, 'data');
+      expect(String(code)).toBe('0\n');
+      platform.close();
+      await kill();
     });
 
     test('keeps the token from the job, and takes no request without it', async () => {

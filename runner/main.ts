@@ -102,7 +102,7 @@ const sandbox = Array.isArray(namespaces)
     })
   : namespaces;
 
-if (lines && serviceId !== undefined) await runService({ lines, serviceId });
+if (lines && serviceId !== undefined) await runService({ lines, serviceId }).catch(failed);
 else await serveSession();
 if (!Array.isArray(namespaces)) await namespaces.close();
 await rm(folder, { recursive: true, force: true });
@@ -137,4 +137,11 @@ async function serveSession(): Promise<void> {
   say('listening', { port: await server.start() });
   say('ending', { reason: await Promise.race([server.ended, lost.promise, stopped]) });
   await server.close();
+}
+
+/** What a user of the service can read in its log. */
+async function failed(error: Error): Promise<never> {
+  lines?.say(`The instance ends: ${error.message}`, 'ERROR');
+  await lines?.end();
+  process.exit(1);
 }

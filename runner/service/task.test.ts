@@ -1,20 +1,16 @@
-import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { createServer, request as httpRequest, type IncomingMessage, type RequestOptions } from 'node:http';
-import { type AddressInfo, connect, createServer as createSocketServer } from 'node:net';
+import { type AddressInfo, connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { json, text } from 'node:stream/consumers';
+import { text } from 'node:stream/consumers';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
-import type { BootDocument, InstanceReport } from '#core/ports/service-host.ts';
+import type { BootDocument } from '#core/ports/service-host.ts';
 import { FolderBlobs } from '#local/folder-blobs.ts';
 import { noContainer, type RunnerProcess, serveBlobs, startContainer, startRunner } from '#test/helpers/runner.ts';
+import { INSTANCE_TOKEN, startServicePlatform, TASK_ID, UNAUTHORIZED } from '#test/helpers/service-platform.ts';
 import { zip } from '#test/helpers/zip.ts';
-
-const TOKEN = 'made-up-token-of-a-revision-0123456789abcdef';
-const TASK = '0123456789abcdef0123456789abcdef';
-const UNAUTHORIZED = { status: 401, body: { error: { code: 'UNAUTHORIZED', message: 'no', is_retryable: false } } };
 
 const APP = `
 const { closeSync, openSync, readdirSync, readFileSync } = require('node:fs');
@@ -69,87 +65,22 @@ const KINDS = [
   { kind: 'in a container', start: startContainer, egress: 'open', problem: await noContainer() },
 ] as const;
 
-/** In a container, the app has the machine's network here. */
-async function freePort(): Promise<number> {
-  const server = createSocketServer().listen(0);
-  await once(server, 'listening');
-  const { port } = server.address() as AddressInfo;
-  await new Promise((resolve) => server.close(resolve));
-  return port;
-}
-
 const until = <T>(look: () => T) => expect.poll(look, { timeout: 60_000, interval: 20 });
 
-/** What the platform answers with, in place of taking the request. */
-interface Answer {
-  readonly status: number;
-  readonly body?: object;
-}
-
-/** A small HTTP server that plays the platform, and the task metadata of ECS. */
 async function startPlatform(document: Partial<BootDocument> = {}) {
-  const serviceId = randomUUID();
-  const port = await freePort();
-  const boot: BootDocument = {
-    serviceId,
-    workspaceId: 'w',
-    revision: 4,
-    agent: 'acme/bot@v1',
-    app: { kind: 'argv', argv: ['node', 'app.js'] },
-    env: { PORT: String(port) },
-    secrets: { KEY: 'made-up-secret' },
-    port,
+  const platform = await startServicePlatform({
     bundle: { key: 'bundles/app', url: links.linkTo('bundles/app') },
-    egress: 'none',
-    limits: { memoryBytes: 256 * 1024 ** 2, diskBytes: 32 * 1024 ** 2, fileBytes: 32 * 1024 ** 2, processes: 64 },
     ...document,
-  };
-  const platform = {
-    serviceId,
-    reports: [] as InstanceReport[],
-    requests: [] as string[],
-    /** Answers of the next requests for the document. */
-    boots: [] as (Answer | Partial<BootDocument>)[],
-    /** Answer to reports, while there is one. */
-    refusal: undefined as Answer | undefined,
-    url: '',
-    last: () => platform.reports.at(-1),
-  };
-  const server = createServer(async (request, response) => {
-    const answer = ({ status, body = {} }: Answer) =>
-      response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body));
-    platform.requests.push(request.url!);
-    if (request.url === '/metadata/task') {
-      const TaskARN = `arn:aws:ecs:eu-west-1:111122223333:task/services/${TASK}`;
-      return answer({ status: 200, body: { TaskARN } });
-    }
-    if (request.headers.authorization !== `Bearer ${TOKEN}`) return answer(UNAUTHORIZED);
-    const body = (await json(request)) as { reports?: InstanceReport[] };
-    if (request.url === `/runner/services/${serviceId}/boot`) {
-      const next = platform.boots.shift() ?? {};
-      return answer('status' in next ? next : { status: 200, body: { ...boot, ...next } });
-    }
-    if (request.url !== `/runner/services/${serviceId}/reports`) return answer({ status: 404 });
-    if (platform.refusal) return answer(platform.refusal);
-    platform.reports.push(...body.reports!);
-    answer({ status: 200 });
   });
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  platform.url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
-  closing.push(() => void server.close().closeAllConnections());
+  closing.push(platform.close);
   return platform;
 }
 
-type Platform = Awaited<ReturnType<typeof startPlatform>>;
-
-async function startTask({ url, serviceId }: Platform, start = startRunner): Promise<RunnerProcess> {
-  const runner = await start({
-    PLATFORM_RUNNER_SERVICE: serviceId,
-    PLATFORM_RUNNER_SERVICE_TOKEN: TOKEN,
-    PLATFORM_RUNNER_API_URL: url,
-    ECS_CONTAINER_METADATA_URI_V4: `${url}/metadata`,
-  });
+async function startTask(
+  { env }: Awaited<ReturnType<typeof startPlatform>>,
+  start: (typeof KINDS)[number]['start'] = startRunner,
+): Promise<RunnerProcess> {
+  const runner = await start(env);
   closing.push(() => runner.kill());
   return runner;
 }
@@ -180,8 +111,8 @@ describe.each(KINDS.filter(({ problem }) => problem === undefined))(
     test('boots, reports, and carries requests, streams and upgraded connections', async () => {
       const { platform, runner } = await started(kind);
       expect(platform.last()).toMatchObject({
-        serviceId: platform.serviceId,
-        instanceId: TASK,
+        serviceId: platform.env.PLATFORM_RUNNER_SERVICE,
+        instanceId: TASK_ID,
         revision: 4,
         isWorker: false,
         failures: 0,
@@ -245,7 +176,7 @@ describe.each(KINDS.filter(({ problem }) => problem === undefined))(
       expect(itself).toEqual([expect.stringContaining('made-up-secret'), 'opened', expect.any(String)]);
       expect(Object.keys(others)).toContain('1');
       expect(new Set(Object.values(others).map(String))).toEqual(new Set([',,']));
-      expect(runner.lines.join('\n')).not.toContain(TOKEN);
+      expect(runner.lines.join('\n')).not.toContain(INSTANCE_TOKEN);
     });
 
     test('starts a crashed app again, and answers for it meanwhile', async () => {
@@ -264,7 +195,12 @@ describe.each(KINDS.filter(({ problem }) => problem === undefined))(
     ])('opens another place in the same task after %s', async (path, message) => {
       const { platform, runner } = await started(kind);
       await ask(runner, path);
-      await until(() => platform.last()).toMatchObject({ phase: 'ready', instanceId: TASK, restarts: 1, failures: 1 });
+      await until(() => platform.last()).toMatchObject({
+        phase: 'ready',
+        instanceId: TASK_ID,
+        restarts: 1,
+        failures: 1,
+      });
       expect(platform.last()!.lastEnd!.message).toMatch(message);
       expect((await ask(runner, '/echo', { method: 'POST' }, 'again')).content).toBe('again');
     });

@@ -139,7 +139,7 @@ async function startProgram(
   const port = await Promise.race([
     listening.promise,
     ended.then((code) => {
-      throw new Error(`the runner ended with ${code} before it listened: ${stderr}`);
+      throw new Error(`the runner ended with ${code} before it listened: ${stderr}${lines.join('\n')}`);
     }),
   ]);
   return {
