@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import type { Egress, SandboxSpec } from '#core/ports/sandbox.ts';
+import { EGRESS_PORT, type Egress, type SandboxSpec } from '#core/ports/sandbox.ts';
 import { EgressProxy, type Gateway, type Registries } from './egress-proxy.ts';
 import { SDK_PYTHONPATH } from './host-runtime.ts';
 import type { SandboxProcess } from './launcher.ts';
@@ -12,8 +12,7 @@ export interface Network {
   readonly registries?: Registries;
 }
 
-const PROXY_PORT = 3128;
-const PROXY = `http://127.0.0.1:${PROXY_PORT}`;
+const PROXY = `http://127.0.0.1:${EGRESS_PORT}`;
 
 /**
  * The ports that lead out of a sandbox, as `inside.pl` takes them; empty where none does. Agents find the platform at the
@@ -21,7 +20,7 @@ const PROXY = `http://127.0.0.1:${PROXY_PORT}`;
  */
 export function portsOf(egress: Egress, { gateway }: Network): string {
   if (egress === 'none') return '';
-  return gateway && gateway.port >= 1024 ? `egress=${PROXY_PORT},gateway=${gateway.port}` : `egress=${PROXY_PORT}`;
+  return gateway && gateway.port >= 1024 ? `egress=${EGRESS_PORT},gateway=${gateway.port}` : `egress=${EGRESS_PORT}`;
 }
 
 /** Puts a started sandbox under the limits and the network of `spec`. `release` is called once the sandbox is gone. */

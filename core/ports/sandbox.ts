@@ -45,6 +45,8 @@ export interface SandboxStatus {
  * similar variables, which Python, pip, npm, curl and Node's `fetch` follow; names resolve only in the proxy.
  */
 export type Egress = 'open' | 'none' | { readonly allow: readonly string[] };
+/** Where programs inside find the proxy that leads out: they cannot listen there. */
+export const EGRESS_PORT = 3128;
 
 export interface SandboxLimits {
   /** Of the whole process tree and its temporary files together. */

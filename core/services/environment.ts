@@ -1,4 +1,5 @@
 import { PlatformError } from '#core/base/errors.ts';
+import { EGRESS_PORT } from '#core/ports/sandbox.ts';
 import { GATEWAY_PORT } from '#core/ports/service-host.ts';
 
 /** Where the app listens unless its environment says otherwise. */
@@ -52,6 +53,10 @@ function checkPort(given: string | undefined): void {
   if (!isPort) throw refuse(`${PORT_VARIABLE} must be a port from 1024 to 65535`);
   if (port === GATEWAY_PORT) {
     throw refuse(`${PORT_VARIABLE} must not be ${GATEWAY_PORT}, which is the platform's own gateway`);
+  }
+  // Requests for the app would reach the proxy instead.
+  if (port === EGRESS_PORT) {
+    throw refuse(`${PORT_VARIABLE} must not be ${EGRESS_PORT}, where apps find the proxy that leads out`);
   }
 }
 

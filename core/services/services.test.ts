@@ -89,6 +89,7 @@ describe('deploying', () => {
       ['a private key in plain', { agent: 'bot', env: { PRIVATE_KEY: 'x' } }, 400, /"PRIVATE_KEY" looks like a secret/],
       ['PORT', { agent: 'bot', env: { PORT: '1' } }, 400, /env: "PORT" is set by the platform/],
       ['a reserved name', { agent: 'bot', env: { PLATFORM_X: '1' } }, 400, /"PLATFORM_X" is set by the platform/],
+      ['the port of the proxy', { agent: 'bot', env: { PLATFORM_HTTP_PORT: '3128' } }, 400, /must not be 3128/],
       ['the port of the gateway', { agent: 'bot', env: { PLATFORM_HTTP_PORT: '8080' } }, 400, /must not be 8080/],
       ['no port', { agent: 'bot', env: { PLATFORM_HTTP_PORT: 'web' } }, 400, /from 1024 to 65535/],
       ['a bad variable', { agent: 'bot', env: { 'A-B': '1' } }, 400, /"A-B" must be letters/],

@@ -8,7 +8,7 @@ export class Reporter {
   readonly #take: (reports: readonly ServiceReport[]) => Promise<void>;
   readonly #clock: Clock;
   readonly #log: Pick<Log, 'error'>;
-  /** The newest of each instance: it holds all that earlier ones said. */
+  /** The newest of each instance: it holds all that earlier ones said. An instance's end stands beside it. */
   #waiting = new Map<string, ServiceReport>();
   #work: Promise<void> | undefined;
 
@@ -22,8 +22,8 @@ export class Reporter {
   }
 
   add(report: ServiceReport): void {
-    const key = report.type === 'failed' ? `${report.serviceId} ${report.revision}` : report.instanceId;
-    this.#waiting.set(key, report);
+    const about = report.type === 'failed' ? `${report.serviceId} ${report.revision}` : report.instanceId;
+    this.#waiting.set(`${report.type} ${about}`, report);
     this.#work ??= this.#handOn().finally(() => {
       this.#work = undefined;
     });

@@ -18,6 +18,8 @@ import { Reporter } from './reporter.ts';
 
 /** Between SIGTERM and SIGKILL. With the time for requests that have begun, less than the 30 seconds that ECS gives a task. */
 const GRACE_MS = 20_000;
+/** After that, the end of the process ends what is left, such as a download. */
+const MAX_STOP_MS = 26_000;
 /** For the last report. */
 const LAST_REPORT_MS = 2000;
 const LAST_LINES_MS = 1000;
@@ -80,7 +82,7 @@ export async function runTask(settings: TaskSettings, { blobs, lines, stopped, o
 
   const ended = instance.run().then(() => 'its token is no longer good');
   lines.say(`The instance ends: ${await Promise.race([ended, refused.promise, stopped])}.`);
-  await instance.stop();
+  await Promise.race([instance.stop(), clock.sleep(MAX_STOP_MS)]);
   server.close();
   server.closeAllConnections();
   await Promise.race([reporter.settled(), refused.promise, clock.sleep(LAST_REPORT_MS)]);
