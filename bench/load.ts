@@ -38,7 +38,8 @@ async function run(
 ): Promise<Load> {
   const own = body === '' ? [] : ['Content-Type: application/json', `Content-Length: ${Buffer.byteLength(body)}`];
   const line = `${body === '' ? 'GET' : 'POST'} ${url.pathname} HTTP/1.1`;
-  const request = Buffer.from([line, `Host: ${url.host}`, ...own, ...headers, '', body].join('\r\n'));
+  const host = headers.some((header) => /^host:/i.test(header)) ? [] : [`Host: ${url.host}`];
+  const request = Buffer.from([line, ...host, ...own, ...headers, '', body].join('\r\n'));
   const latencies: number[] = [];
   let failed = 0;
   const started = performance.now();

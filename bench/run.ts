@@ -1,5 +1,5 @@
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
-import { availableParallelism, cpus, totalmem } from 'node:os';
+import { availableParallelism, cpus, loadavg, totalmem } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { benchAgents } from './agents.ts';
@@ -11,6 +11,7 @@ import { benchPrompts } from './prompts.ts';
 import { benchRoundTrips } from './round-trips.ts';
 import { benchSandboxes } from './sandboxes.ts';
 import { benchSchedules } from './schedules.ts';
+import { benchServices } from './services.ts';
 import { benchSoak } from './soak.ts';
 import { benchTasks } from './tasks.ts';
 import { benchUsage } from './usage.ts';
@@ -31,6 +32,7 @@ const SECTIONS: { readonly [name: string]: () => Promise<Row[]> } = {
   webhooks: () => withPlatform(benchWebhooks),
   schedules: benchSchedules,
   sandboxes: benchSandboxes,
+  services: () => withPlatform(benchServices),
   soak: () => withPlatform(benchSoak),
   lambda: benchLambda,
 };
@@ -64,6 +66,7 @@ function table(rows: readonly Row[]): string {
 }
 
 async function measure(sections: readonly string[]): Promise<void> {
+  const others = loadavg()[0]!.toFixed(1);
   const rows: Row[] = [];
   for (const name of sections) {
     for (const row of await SECTIONS[name]!()) {
@@ -76,7 +79,7 @@ async function measure(sections: readonly string[]): Promise<void> {
   const { version } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'));
   const page = [
     `# Measured ${new Date().toISOString().slice(0, 10)}, version ${version}`,
-    `On ${machine}. Medians of interleaved runs; \`npm run bench\` measures anew.`,
+    `On ${machine}, with a load of ${others} by others at the start. Medians of interleaved runs; \`npm run bench\` measures anew.`,
     table(rows),
     ...(leftOut.length > 0 ? [`Left out: ${leftOut.join(', ')} (\`npm run bench -- --help\`).`] : []),
   ].join('\n\n');

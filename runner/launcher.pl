@@ -20,6 +20,8 @@ use constant {
     PR_CAPBSET_DROP => 24, O_PATH => 010000000, O_CLOEXEC => 02000000, F_SETFD => 2,
     # Each sandbox has a host uid of its own, from a range that no host assigns.
     FIRST_UID => 1_900_000_000,
+    # This part of the machine's free memory has to go before the watchers of idle sandboxes look.
+    WAKE_PART => 1 / 16, MEMORY_LOOK_SECONDS => 0.2,
 };
 
 # --- building a sandbox ----------------------------------------------------------------------------------------------
@@ -225,6 +227,13 @@ sub start_sandbox {
     run_init(fileno $host_socket, $token, $ports, $outer, $entrance && fileno $entrance);
 }
 
+# Memory that the machine could still give to programs.
+sub available_kilobytes {
+    open my $file, '<', '/proc/meminfo' or return 0;
+    sysread $file, my $text, 256;
+    return $text =~ /^MemAvailable:\s+(\d+)/m ? $1 : 0;
+}
+
 # Bytes in the files of a sandbox. Counts each file system once.
 sub files_of {
     my ($root) = @_;
@@ -257,11 +266,13 @@ sub run_launcher {
     my $tell = sub { my $text = join "\0", @_; write_all(\*STDOUT, pack 'N/a*', $text) };
     # id => { status, said, group, kills, root, net, uid, had, end, limit, disk, watcher }: status is the pipe of one that
     # starts, said is its text so far; root is its folder, net its network, uid its user on the host; had are the bytes in its files before it
-    # started; end is readable when it has ended; limit and disk are its limits in bytes; watcher is the pipe of its watcher.
+    # started; end is readable when it has ended; limit and disk are its limits in bytes; watcher is the pipe of its watcher,
+    # watcher_id the watcher's process.
     # Or, instead of the watcher: group is its cgroup, kills is how often the kernel has ended processes for their memory.
     my %sandboxes;
     my @ended_groups;
     my $requests = '';
+    my $most_available = 0;
     my $tell_kills = sub {
         my ($id) = @_;
         my $sandbox = $sandboxes{$id};
@@ -281,7 +292,8 @@ sub run_launcher {
         1 while waitpid(-1, WNOHANG) > 0;
         @ended_groups = grep { !remove_group($_) } @ended_groups;
         my $handles = [ \*STDIN, map { grep { $_ } @$_{qw(status end watcher)} } values %sandboxes ];
-        my ($readable) = wait_for($handles, [], @ended_groups ? 0.1 : undef);
+        my $is_watched = grep { $_->{watcher} } values %sandboxes;
+        my ($readable) = wait_for($handles, [], @ended_groups ? 0.1 : $is_watched ? MEMORY_LOOK_SECONDS : undef);
 
         for my $id (keys %sandboxes) {
             my $sandbox = $sandboxes{$id};
@@ -314,6 +326,13 @@ sub run_launcher {
                 else { delete $sandbox->{watcher}; kill_sandbox($sandbox) }
             }
         }
+        # A sandbox that was idle may be what takes the machine's memory.
+        my $available = $is_watched ? available_kilobytes() : 0;
+        if ($available < $most_available * (1 - WAKE_PART)) {
+            kill 'USR1', map { $_->{watcher} ? $_->{watcher_id} : () } values %sandboxes;
+            $most_available = $available;
+        }
+        $most_available = $available if $available > $most_available;
         if (is_in($readable, \*STDIN)) {
             if (!sysread STDIN, $requests, CHUNK, length $requests) {
                 kill_sandbox($_) for values %sandboxes;
@@ -363,7 +382,7 @@ sub run_launcher {
                         my %others = map { $_ => $sandboxes{$_} } grep { $_ ne $id } keys %sandboxes;
                         keep_only(\%others, grep { $_ } @$sandbox{qw(root net end)}, @_);
                     };
-                    $sandbox->{watcher} = start_watcher($sandbox, $is_container ? [ $$, getppid ] : [], $forget);
+                    @$sandbox{qw(watcher watcher_id)} = start_watcher($sandbox, $is_container ? [ $$, getppid ] : [], $forget);
                     kill_sandbox($sandbox) unless $sandbox->{watcher};
                 }
                 elsif ($request eq 'look') { $tell_kills->($id) if $sandboxes{$id}; $tell->('looked', $id) }

@@ -1,13 +1,15 @@
 # Holds the limits of one sandbox where no cgroup does. Each sandbox has a watcher of its own, a fork of the launcher, so
 # that one with thousands of processes or mappings delays neither the launcher nor the watching of others. It looks at the
-# sandbox ten times a second, or less often, so that it uses at most a fifth of a processor.
+# sandbox ten times a second, or less often, so that it uses at most a fifth of a processor. While nothing runs in there, as
+# in a service that waits for requests, it only sees every other second whether that is still so; the launcher wakes it when
+# the machine's memory shrinks meanwhile.
 use strict;
 use warnings;
 
 our ($SYS);
 
 use constant {
-    LOOK_MS => 100, LOOKS_BEFORE_KILL => 5,
+    LOOK_MS => 100, LOOKS_BEFORE_KILL => 5, IDLE_LOOK_MS => 2000,
     # A sandbox whose memory cannot be counted exactly in this time is over its limit. Long, for a busy machine.
     EXACT_COUNT_LOOKS => 50,
     # So many times its limit may a sandbox use if memory is counted once for each process that shares it. It bounds the work
@@ -23,14 +25,15 @@ use constant {
 };
 
 # Forks the watcher of $sandbox, a record of the launcher with root, net, end, had and the limits. Returns the pipe of its
-# reports, or nothing. `m`: over the memory or disk limit; `k`, or the pipe's end: the sandbox must be killed.
+# reports and its id, or nothing. `m`: over the memory or disk limit; `k`, or the pipe's end: the sandbox must be killed.
 # $forget lets go of all handles of the launcher but this sandbox's and its arguments: the memory of other sandboxes would
 # otherwise live as long as this process.
 sub start_watcher {
     my ($sandbox, $ours, $forget) = @_;
     pipe my $reports, my $writer or return;
+    local $SIG{USR1} = 'IGNORE';    # The launcher wakes it, maybe before it runs.
     my $pid = fork // return;
-    return $reports if $pid;
+    return ($reports, $pid) if $pid;
     my $launcher = getppid;
     sys('prctl', PR_SET_PDEATHSIG, 9, 0, 0, 0);
     leave(0) if getppid != $launcher;
@@ -46,8 +49,20 @@ sub watch {
     my ($sandbox, $writer) = @_;
     my $diagnosis = open_diagnosis($sandbox->{net});
     my $over = 0;
+    my ($seen, $idle) = ('', LOOK_MS);
     while (1) {
         my $began = processor_ms();
+        my $used = eval { processor_use($sandbox->{root}) };
+        # Without the processor nothing in there gets memory, makes files or sends.
+        if (!$over && defined $used && $used eq $seen) {
+            $idle = min(2 * $idle, IDLE_LOOK_MS);
+            # At any other time, a signal would break off a look.
+            local $SIG{USR1} = sub { $seen = '' };
+            my ($ended) = wait_for([ $sandbox->{end} ], [], $idle / 1000);
+            return if is_in($ended, $sandbox->{end});
+            next;
+        }
+        ($seen, $idle) = ($used // '', LOOK_MS);
         my $is_over = eval { is_over($sandbox, $diagnosis) ? 1 : 0 };
         # A sandbox that cannot be watched must not run. Usually it is ending already, so memory is not blamed.
         $over = defined $is_over ? $is_over && $over + 1 : LOOKS_BEFORE_KILL + 1;
@@ -57,6 +72,21 @@ sub watch {
         my ($ended) = wait_for([ $sandbox->{end} ], [], ($pause > LOOK_MS ? $pause : LOOK_MS) / 1000);
         return if is_in($ended, $sandbox->{end});
     }
+}
+
+# The processes of a sandbox, the platform's own included, and the processor time of each: a text that stays the same while
+# none runs, or for less than a hundredth of a second.
+sub processor_use {
+    my ($root) = @_;
+    my $path = '/proc/self/fd/' . fileno($root) . '/proc';
+    opendir my $folder, $path or die "cannot look into a sandbox: $!\n";
+    my $use = '';
+    for my $pid (grep { /^\d+$/ } readdir $folder) {
+        open my $file, '<', "$path/$pid/stat" or next;
+        my ($user, $system) = (<$file> // '') =~ /.*\) \S+ (?:\S+ ){10}(\d+) (\d+)/s or next;
+        $use .= "$pid $user $system,";
+    }
+    return $use;
 }
 
 # Processor time of this process and its ended children.

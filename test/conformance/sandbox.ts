@@ -793,6 +793,11 @@ except OSError as e: print(n < 70, e.errno)
         expect(exit).toMatchObject({ reason: 'memory_limit', exitCode: 137 });
       });
 
+      test('in one process that did nothing for a long time before', async () => {
+        const program = `import time\ntime.sleep(6)\na = []\nwhile True: a.append(bytearray(1 << 20))\n`;
+        expect((await oncePython(program, { limits })).exit.reason).toBe('memory_limit');
+      });
+
       test('in many processes', async () => {
         const program = `import os\nfor _ in range(5): os.fork()\na = bytearray(20 << 20)\n${stays}`;
         expect((await oncePython(program, { limits })).exit.reason).toBe('memory_limit');
