@@ -34,15 +34,15 @@ export async function benchServices({ platform, client }: Bench): Promise<Row[]>
   const { id, target } = await services.deploy('bench-app');
   await untilStatus(target, 200);
   try {
-    return [
+    const rows = [
       await benchRequests(target, beside),
       await benchEcho(target, beside),
       await benchStream(platform, target, beside),
       await benchRestart(services, id, target),
       await benchDeploy(services),
-      ...(await benchIdle(platform, services)),
       await benchNeighbour(client, services, target),
     ];
+    return [...rows, ...(await benchIdle(platform, services))];
   } finally {
     bare.process.kill();
   }

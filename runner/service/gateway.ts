@@ -171,12 +171,24 @@ function passOn(answer: IncomingMessage, response: ServerResponse, via: Via): vo
     answerWith(response, undefined);
     return;
   }
+  // The head and what of the body came with it are sent together. If nothing came yet, the head does not wait for it.
+  const { socket } = response;
+  socket?.cork();
   response.flushHeaders();
+  setImmediate(() => socket?.uncork());
+  answer.on('data', (data) => {
+    if (response.write(data)) return;
+    answer.pause();
+    response.once('drain', () => answer.resume());
+  });
   answer.once('end', () => {
     if (answer.rawTrailers.length > 0) response.addTrailers(pairsOf(answer.rawTrailers));
+    response.end();
   });
   // Where the app breaks off, so does the answer: a client must not take a part for the whole.
-  pipeline(answer, response, () => {});
+  answer.once('close', () => {
+    if (!answer.complete) response.destroy();
+  });
 }
 
 /** The headers that go on: names and values in turn, in their order. */
