@@ -103,6 +103,11 @@ export const AWS_SETTINGS = {
     () => z.email().optional(),
     'Address that SES sends invitations from, set from `mailFrom` of the stage. Without it, the inviter must share the link.',
   ),
+  stripeSecret: setting(
+    'PLATFORM_STRIPE_SECRET',
+    () => z.string().optional(),
+    "Name of the secret in Secrets Manager with Stripe's key and signing secret (docs/billing.md), set from `stripe` of the stage. Without it, users cannot buy credits.",
+  ),
   secretPrefix: setting(
     'PLATFORM_SECRET_PREFIX',
     () => z.string().default(''),

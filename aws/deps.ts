@@ -5,6 +5,7 @@ import { SystemClock } from '#core/ports/clock.ts';
 import type { AllDeps, Deps } from '#core/ports/deps.ts';
 import { SystemIds } from '#core/ports/ids.ts';
 import { NoSandbox } from '#core/ports/no-sandbox.ts';
+import { lazyPayments, noPayments, type Payments } from '#core/ports/payments.ts';
 import { ProcessRunSignals } from '#core/ports/run-signals.ts';
 import { endlessSpace } from '#core/ports/space.ts';
 import { PROJECTIONS, type TableName } from '#core/ports/table-rules.ts';
@@ -173,6 +174,18 @@ export const vaultParts = ({
     return createVault({ prefix: config.secretPrefix, locks: counters, clock, ids });
   }),
 });
+
+export const paymentParts = ({ config, clock }: HostDeps): Pick<AllDeps, 'payments'> => {
+  const { stripeSecret: secretName, stripeUrl: url } = config;
+  if (secretName === undefined) return { payments: noPayments };
+  let stripe: Promise<() => Promise<Payments>> | undefined;
+  return {
+    payments: lazyPayments(async () => {
+      stripe ??= import('./stripe.ts').then(({ stripeOnAws }) => stripeOnAws({ secretName, url, clock }));
+      return (await stripe)();
+    }),
+  };
+};
 
 export const mailParts = ({ config }: HostDeps): Pick<Deps, 'mail'> => ({
   mail: {

@@ -75,6 +75,17 @@ const stageSchema = z.strictObject({
   setsLoggingRole: z.boolean().default(true),
   /** Sender of invitations: an address that SES has verified, itself or its domain. @default - no e-mail is sent */
   mailFrom: z.email().optional(),
+  /**
+   * Credits are bought by Stripe (docs/billing.md). The operator makes the secret, JSON with the members `key` and
+   * `webhook_secret`; no template holds its value. @default - users cannot buy credits
+   */
+  stripe: z
+    .strictObject({
+      secretName: z
+        .string()
+        .regex(/^[\w/+=.@-]{1,500}$/, 'must be the name of a secret in Secrets Manager, not its ARN'),
+    })
+    .optional(),
   /** Further settings of the platform, such as its plans: `docs/settings.md`. */
   settings: z
     .record(z.string().startsWith('PLATFORM_'), z.string())
@@ -82,7 +93,12 @@ const stageSchema = z.strictObject({
       path: ['PLATFORM_MODELS'],
       error: 'must be https://... or s3://bucket/key',
     })
-    .superRefine(({ PLATFORM_TRANSPORTS: text }, context) => {
+    .superRefine(({ PLATFORM_TRANSPORTS: text, ...others }, context) => {
+      for (const secret of ['PLATFORM_STRIPE_KEY', 'PLATFORM_STRIPE_WEBHOOK_SECRET']) {
+        if (!(secret in others)) continue;
+        const message = 'must not be in a template: make a secret in Secrets Manager and name it as stripe.secretName';
+        context.addIssue({ code: 'custom', path: [secret], message });
+      }
       const { error } = transportsSchema().optional().safeParse(text);
       for (const { message } of error?.issues ?? []) {
         context.addIssue({ code: 'custom', path: ['PLATFORM_TRANSPORTS'], message });

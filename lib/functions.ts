@@ -38,6 +38,8 @@ export interface FunctionSpec {
   readonly secrets?: 'read' | 'write';
   /** Whether it asks models: on Bedrock, and with a table of the operator, if the stage has these. @default false */
   readonly models?: boolean;
+  /** Whether it speaks with the payment provider, if the stage has one. @default false */
+  readonly payments?: boolean;
   /** Whether it sends e-mail, if the stage has a sender address. @default false */
   readonly mail?: boolean;
   /** Functions that it calls. @default - none */
@@ -115,6 +117,7 @@ export const FUNCTIONS: { readonly [Name in FunctionName | BackgroundFunctionNam
       runs: { items: ['GetItem'] },
       counters: { items: LIMIT },
     },
+    payments: true,
   },
   calls: {
     memoryMb: WAITING_MEMORY_MB,
@@ -179,6 +182,12 @@ export const FUNCTIONS: { readonly [Name in FunctionName | BackgroundFunctionNam
       main: { items: [...AUTHENTICATE, 'BatchGetItem', 'PutItem', 'DeleteItem'], query: ['table'] },
       counters: { items: LIMIT },
     },
+  },
+  reconciler: {
+    memoryMb: 512,
+    timeoutSeconds: 900,
+    tables: { main: { items: ['GetItem', 'PutItem', 'UpdateItem'], query: ['gsi2'] } },
+    payments: true,
   },
   runs: {
     memoryMb: MEMORY_MB,

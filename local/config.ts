@@ -44,6 +44,20 @@ export const LOCAL_SETTINGS = {
     () => z.string().default('.data'),
     'Folder for the database, bundles and the encrypted vault.',
   ),
+  stripeKey: setting(
+    'PLATFORM_STRIPE_KEY',
+    () =>
+      z
+        .string()
+        .regex(/^(sk|rk)_/, 'must be a secret or restricted key of Stripe: sk_... or rk_...')
+        .optional(),
+    'Key of Stripe, with which users buy credits (docs/billing.md). Without it, credits are bought with test cards that take no money, on a page that only this machine reaches.',
+  ),
+  stripeWebhookSecret: setting(
+    'PLATFORM_STRIPE_WEBHOOK_SECRET',
+    () => z.string().startsWith('whsec_').optional(),
+    "Signing secret of Stripe's endpoint `<PLATFORM_BASE_URL>/webhooks/stripe`. Without it, a purchase counts only once its buyer returns from Stripe, or within the hour.",
+  ),
   minFreeBytes: setting(
     'PLATFORM_MIN_FREE_MB',
     () =>

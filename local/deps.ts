@@ -25,6 +25,8 @@ import { FolderBlobs } from './folder-blobs.ts';
 import { FreeSpace } from './free-space.ts';
 import { createLog } from './log.ts';
 import { localModels } from './model-source.ts';
+import { localPayments } from './payments/local-payments.ts';
+import type { ScriptedStripeServer } from './payments/server.ts';
 import { defaultMaxSandboxes, FairSandbox } from './sandbox/fair-sandbox.ts';
 import { createLocalSandbox } from './sandbox/local-sandbox.ts';
 import { LocalServiceHost } from './services/local-service-host.ts';
@@ -43,6 +45,8 @@ export interface LocalDeps extends AllDeps {
   /** They fire only after `start`. */
   readonly timers: ClockTimers;
   readonly serviceHost: LocalServiceHost;
+  /** Where no key of Stripe is set. */
+  readonly scriptedStripe?: ScriptedStripeServer;
   /** Waits for background work, ends every sandbox and releases the data folder; `force` ends the sandboxes first. */
   close(force?: boolean): Promise<void>;
 }
@@ -95,6 +99,7 @@ export async function localDeps(config: LocalConfig, listening: Gateway): Promis
     for (const table of Object.values(tables)) table.purgeExpired();
   }, PURGE_INTERVAL_MS).unref();
 
+  const { payments, scripted: scriptedStripe } = await localPayments(config, clock);
   const outbound = new HttpOutbound({ clock, ownHosts: config.outboundHosts });
   const pending = new Set<Promise<void>>();
   const background = (work: Promise<void>): Promise<void> => {
@@ -115,6 +120,8 @@ export async function localDeps(config: LocalConfig, listening: Gateway): Promis
     async wakeServices(serviceIds) {
       void background(applyServices(deps, serviceIds));
     },
+    payments,
+    scriptedStripe,
     runSignals: new ProcessRunSignals(),
     llm: createAiSdkLlm(config, log),
     modelTable: new LayeredModelTable({
@@ -134,6 +141,7 @@ export async function localDeps(config: LocalConfig, listening: Gateway): Promis
     startInstall: (job) => background(install(deps, job)),
     async close(force = false) {
       clearInterval(purge);
+      await scriptedStripe?.close();
       await serviceHost.close();
       if (!force) await Promise.allSettled(pending);
       await sandbox.close();

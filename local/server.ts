@@ -80,6 +80,7 @@ export async function startLocalServer(config: LocalConfig): Promise<LocalServer
   const { uploadForms } = deps;
   answer = async (request, address) =>
     uploadForms.takes(request) ? uploadForms.accept(request) : app(request, address);
+  deps.scriptedStripe?.deliverTo(`${deps.gatewayUrl}/webhooks/stripe`);
   deps.timers.start((error) => deps.log.error('schedules not read', { error: String(error) }));
 
   return {

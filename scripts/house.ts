@@ -30,10 +30,11 @@ const FOLDERS: { readonly [folder: string]: readonly string[] } = {
   core: [],
   llm: ['core'],
   mcp: ['core'],
+  payments: ['core'],
   runner: ['core'],
   cli: ['core'],
-  aws: ['core', 'llm', 'mcp', 'runner'],
-  local: ['core', 'cli', 'llm', 'mcp', 'runner'],
+  aws: ['core', 'llm', 'mcp', 'payments', 'runner'],
+  local: ['core', 'cli', 'llm', 'mcp', 'payments', 'runner'],
   functions: ['core', 'aws'],
   lib: ['core'],
   // The stacks need the functions' bundles and the runner's image, which scripts build.
@@ -51,6 +52,7 @@ const PACKAGES: readonly { readonly name: RegExp; readonly folders: readonly str
   },
   { name: /^@ai-sdk\//, folders: ['llm'] },
   { name: /^@modelcontextprotocol\//, folders: ['mcp'] },
+  { name: /^stripe$/, folders: ['payments'] },
   { name: /^(aws-cdk-lib|constructs|cdk-nag)(\/|$)/, folders: ['lib', 'bin', 'stages'] },
 ];
 

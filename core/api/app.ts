@@ -6,7 +6,7 @@ import { callsLeft } from '#core/accounts/limits/admission.ts';
 import { refuseWithoutTime } from '#core/accounts/limits/check-time.ts';
 import { type LimitError, type RateLimit, rateLimitHeaders } from '#core/accounts/limits/rate-limit.ts';
 import type { Caller } from '#core/base/caller.ts';
-import { isPlatformError, PlatformError } from '#core/base/errors.ts';
+import { type ErrorCode, isPlatformError, PlatformError } from '#core/base/errors.ts';
 import type { Workspace } from '#core/base/workspace.ts';
 import { readJson } from '#core/http/body.ts';
 import { errorResponse } from '#core/http/envelope.ts';
@@ -162,7 +162,7 @@ async function handle(
 
 /**
  * The caller of a request; `undefined` on routes without a key. Callers without a valid key are limited by address, those
- * of webhooks and instances only once {@link serve} knows that the secret is wrong.
+ * of webhooks, instances and providers only once {@link serve} knows that the secret or signature is wrong.
  * Throws RATE_LIMITED, and on routes with a key what {@link authenticate} throws.
  */
 async function identify(
@@ -183,7 +183,7 @@ async function identify(
       refused = error;
     }
   }
-  if (exchange.address === undefined || !isCountedByAddress(route) || hasOwnSecret(route)) {
+  if (exchange.address === undefined || !isCountedByAddress(route) || route.auth in REFUSALS) {
     show(exchange, addresses.all());
   } else if (refused?.code === 'FORBIDDEN') {
     // The key is valid, but not for this route or workspace.
@@ -195,13 +195,18 @@ async function identify(
   return undefined;
 }
 
-/** The secret of a webhook or an instance serves as its key: requests with the right one are never limited by address. */
-const hasOwnSecret = ({ auth }: Route): boolean => auth === 'webhook' || auth === 'instance';
-const isRefusedSecret = ({ auth }: Route, error: unknown): boolean => {
-  if (!isPlatformError(error)) return false;
-  if (auth === 'instance') return error.code === 'UNAUTHORIZED';
-  return auth === 'webhook' && (error.code === 'FORBIDDEN' || error.code === 'NOT_FOUND');
+/**
+ * What the wrong secret or signature is answered, where one serves as the key: requests with the right one are never limited
+ * by address.
+ */
+const REFUSALS: { readonly [auth: string]: readonly ErrorCode[] } = {
+  webhook: ['FORBIDDEN', 'NOT_FOUND'],
+  instance: ['UNAUTHORIZED'],
+  signature: ['INVALID_INPUT'],
 };
+
+const isRefusedSecret = ({ auth }: Route, error: unknown): boolean =>
+  isPlatformError(error) && (REFUSALS[auth]?.includes(error.code) ?? false);
 
 /** Throws RATE_LIMITED. */
 async function countAddress({ addresses }: ServeDeps, exchange: Exchange): Promise<void> {

@@ -2,6 +2,7 @@ import { collectGarbage } from '#core/agents/kept/removal.ts';
 import { purgeUploads } from '#core/agents/uploads/store.ts';
 import { fireDue, fireOverdue, sweepScheduleRuns } from '#core/automation/schedules/fire.ts';
 import { reconcileTimers } from '#core/automation/schedules/timers.ts';
+import { reconcilePayments } from '#core/billing/top-ups/sync.ts';
 import { applyServices } from '#core/services/apply.ts';
 import { keepServices } from '#core/services/sweep.ts';
 import type { BackgroundName } from './background.ts';
@@ -21,5 +22,6 @@ export const allWork = {
   repairTimers: reconcileTimers,
   keepServices,
   applyServices,
+  reconcilePayments,
   install,
 } satisfies Record<BackgroundName, unknown>;

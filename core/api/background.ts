@@ -76,6 +76,11 @@ export const BACKGROUND = {
     local: { by: 'wakeServices' },
     aws: { notNeeded: 'AWS keeps no services yet' },
   },
+  reconcilePayments: {
+    about: 'Compares bought credits with what the payment provider knows, and repairs what events missed.',
+    local: { everySeconds: 3600 },
+    aws: { everyMinutes: 1440, fn: 'reconciler' },
+  },
   install: {
     about: "Installs an uploaded bundle's dependencies, which may take longer than the upload's answer may.",
     local: { by: 'startInstall' },

@@ -16,6 +16,8 @@ import { scheduleUse } from '#core/automation/schedules/store.ts';
 import { scheduleTriggerHandlers } from '#core/automation/schedules/trigger.ts';
 import { webhookDeliveryHandlers, webhookHandlers } from '#core/automation/webhooks/handlers.ts';
 import { creditHandlers } from '#core/billing/credits/handlers.ts';
+import { earningHandlers } from '#core/billing/earnings/handlers.ts';
+import { topUpHandlers } from '#core/billing/top-ups/handlers.ts';
 import { usageHandlers } from '#core/billing/usage/handlers.ts';
 import type { Handlers } from '#core/http/route.ts';
 import type { AllDeps } from '#core/ports/deps.ts';
@@ -58,7 +60,11 @@ export const agents = (
   ...serviceKeyHandlers(deps, findOwn),
   ...grantHandlers(deps, findVisible),
 });
-export const billing = creditHandlers;
+export const billing = (deps: DepsOf<typeof creditHandlers | typeof topUpHandlers>) => ({
+  ...creditHandlers(deps),
+  ...topUpHandlers(deps),
+  ...earningHandlers(deps),
+});
 export const calls = (
   deps: DepsOf<
     typeof callHandlers | typeof loopCallHandlers | typeof scheduleTriggerHandlers | typeof webhookDeliveryHandlers

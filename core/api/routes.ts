@@ -12,6 +12,8 @@ import { alertRoutes } from '#core/automation/alerts/routes.ts';
 import { scheduleRoutes, scheduleTriggerRoutes } from '#core/automation/schedules/routes.ts';
 import { webhookDeliveryRoutes, webhookRoutes } from '#core/automation/webhooks/routes.ts';
 import { creditRoutes } from '#core/billing/credits/routes.ts';
+import { earningRoutes } from '#core/billing/earnings/routes.ts';
+import { topUpRoutes } from '#core/billing/top-ups/routes.ts';
 import { usageRoutes } from '#core/billing/usage/routes.ts';
 import type { Route } from '#core/http/route.ts';
 import { callRoutes } from '#core/running/calls/routes.ts';
@@ -38,6 +40,8 @@ export const routes = [
   ...storageRoutes,
   ...usageRoutes,
   ...creditRoutes,
+  ...topUpRoutes,
+  ...earningRoutes,
   ...catalogRoutes,
   ...agentRoutes,
   ...agentLogRoutes,

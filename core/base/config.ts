@@ -142,6 +142,11 @@ export const CORE_SETTINGS = {
     () => plansSchema(),
     'JSON overrides of the default plans: `{"free": {"daily_calls": 2000}}` (docs/limits.md).',
   ),
+  feePercent: setting(
+    'PLATFORM_FEE_PERCENT',
+    () => z.coerce.number().min(0).max(100).default(0),
+    'What the platform keeps of the price of a paid call, in percent; the rest is the earnings of its author (docs/billing.md).',
+  ),
   addressRequestsPerMinute: setting(
     'PLATFORM_ADDRESS_LIMIT',
     () => z.coerce.number().int().positive().default(120),
@@ -208,6 +213,17 @@ export const CORE_SETTINGS = {
     'PLATFORM_BEDROCK_URL',
     () => address().optional(),
     'Endpoint of Amazon Bedrock, if it is not `https://bedrock-runtime.<region>.amazonaws.com`.',
+  ),
+  stripeUrl: setting(
+    'PLATFORM_STRIPE_URL',
+    () =>
+      address()
+        .refine(
+          (url) => new URL(url).pathname === '/',
+          'must be an origin, such as http://127.0.0.1:12111, without a path',
+        )
+        .optional(),
+    "Another server that speaks Stripe's API, such as a proxy or a test server, instead of `https://api.stripe.com`.",
   ),
   models: setting(
     'PLATFORM_MODELS',

@@ -2,7 +2,7 @@ import { changeWorkspace } from '#core/accounts/workspaces/change.ts';
 import { findWorkspaceIdBySlug } from '#core/accounts/workspaces/store.ts';
 import { PLAN_NAMES, type PlanName } from '#core/base/plans.ts';
 import type { Deps } from '#core/ports/deps.ts';
-import { topUp } from './credits/ledger.ts';
+import { grantCredits } from './credits/ledger.ts';
 
 /** Changes that the platform's operator makes to a workspace, with access to the tables. There are no routes for them. */
 type OperatorDeps = Pick<Deps, 'main' | 'runs' | 'clock' | 'ids'>;
@@ -27,8 +27,9 @@ export async function setPlanOf(deps: OperatorDeps, text: string): Promise<strin
 /** Adds credits given in cents as `acme=500`. Returns and throws like {@link setPlanOf}. */
 export async function grantCreditsTo(deps: OperatorDeps, text: string): Promise<string> {
   const { slug, value, workspaceId } = await parseSetting(deps, text);
-  const balance = await topUp(deps, workspaceId, { cents: Number(value), description: 'Added by the operator' });
-  return `The workspace "${slug}" has ${balance} cents.`;
+  const added = { cents: Number(value), description: 'Added by the operator' };
+  const { cents, debtCents } = await grantCredits(deps, workspaceId, added);
+  return `The workspace "${slug}" ${debtCents > 0 ? `still owes ${debtCents}` : `has ${cents}`} cents.`;
 }
 
 async function parseSetting(deps: OperatorDeps, text: string) {

@@ -17,10 +17,10 @@ export interface Route {
   readonly fn: FunctionName;
   /**
    * `key`: a bearer API key. `public`: nothing. `webhook`: the secret in the path. `instance`: the bearer token of a
-   * service's revision, for the platform's own runners; it opens one service and nothing else, so it has no scope. The
-   * handlers of the last two check it themselves.
+   * service's revision, for the platform's own runners; it opens one service and nothing else, so it has no scope.
+   * `signature`: a provider's, over the body; a wrong one is INVALID_INPUT. The handlers of the last three check it themselves.
    */
-  readonly auth: 'key' | 'public' | 'webhook' | 'instance';
+  readonly auth: 'key' | 'public' | 'webhook' | 'instance' | 'signature';
   /** Whether agents may call it with their service keys. @default false */
   readonly agents?: boolean;
   /**

@@ -6,6 +6,7 @@ import type { Llm } from './llm.ts';
 import type { Mail } from './mail.ts';
 import type { ModelTable } from './model-table.ts';
 import type { Outbound } from './outbound.ts';
+import type { Payments } from './payments.ts';
 import type { RunSignals } from './run-signals.ts';
 import type { Sandbox } from './sandbox.ts';
 import type { ServiceHost, ServiceLogs } from './service-host.ts';
@@ -57,6 +58,7 @@ export interface Deps {
 
 /** With what few functions need: the bundles of all others are without it on AWS. */
 export interface AllDeps extends Deps {
+  readonly payments: Payments;
   readonly timers: Timers;
   /** Absent where the host keeps no services, or another process orders them ({@link Deps.wakeServices}). */
   readonly serviceHost?: ServiceHost;

@@ -1,7 +1,7 @@
-import { tableParts } from '#aws/deps.ts';
+import { paymentParts, tableParts } from '#aws/deps.ts';
 import { billing } from '#core/api/handlers.ts';
 import { host, observe } from '../host.ts';
 import { createHandler } from '../lambda.ts';
 
-const deps = { ...host, ...tableParts(host) };
+const deps = { ...host, ...tableParts(host), ...paymentParts(host) };
 export const handler = createHandler('billing', deps, billing(deps)).use(observe);

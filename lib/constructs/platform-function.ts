@@ -170,6 +170,13 @@ export class PlatformFunction extends Construct {
     this.#allow(['ses:SendEmail'], [prefix + from, prefix + from.split('@')[1]]);
   }
 
+  /** Stripe's key and signing secret: one secret that the operator has made. */
+  usePayments(secretName: string): void {
+    this.lambda.addEnvironment('PLATFORM_STRIPE_SECRET', secretName);
+    const arn = `arn:\${AWS::Partition}:secretsmanager:\${AWS::Region}:\${AWS::AccountId}:secret:${secretName}-??????`;
+    this.#allow(['secretsmanager:GetSecretValue'], [arn], 'Secrets Manager adds six characters to the name.');
+  }
+
   /** A function that opens sandboxes also signs links to what they read. */
   useSandbox({ kind }: Stage['sandbox'], use: 'open' | 'know'): void {
     this.lambda.addEnvironment('PLATFORM_HOSTED_SANDBOX', kind);

@@ -84,6 +84,7 @@ export class ApiStack extends Stack {
       models,
       calls,
       mail,
+      payments,
       sandbox,
       timers,
       timerQueue,
@@ -109,6 +110,7 @@ export class ApiStack extends Stack {
       if (transports) platformFunction.useTransports(transportsSchema().parse(transports));
     }
     if (mail && stage.mailFrom) platformFunction.useMail(stage.mailFrom);
+    if (payments && stage.stripe) platformFunction.usePayments(stage.stripe.secretName);
     if (calls) platformFunction.useFunctions(calls);
     if (sandbox) platformFunction.useSandbox(stage.sandbox, sandbox);
     if (timers) platformFunction.useTimers(timers);

@@ -156,6 +156,12 @@ export class ObservabilityStack extends Stack {
         periods: 2 as const,
       })),
       {
+        name: 'payments-differ',
+        what: 'Bought credits differed from what the payment provider knows, or could not be compared.',
+        metric: this.#lambda('Errors', Stats.SUM, 'reconciler'),
+        above: 0,
+      },
+      {
         name: 'dead-fires',
         what: 'Due schedules could not be run: their messages are in the dead-letter queue.',
         metric: new Metric({

@@ -2,15 +2,15 @@ import fc from 'fast-check';
 import { beforeEach, expect, test } from 'vitest';
 import { parseConfig } from '#core/base/config.ts';
 import {
-  balanceOf,
   type Charge,
+  grantCredits,
   hold,
   type LedgerEntry,
   listEntries,
+  balanceOf as readBalance,
   refund,
   settle,
   sweepHolds,
-  topUp,
 } from '#core/billing/credits/ledger.ts';
 import { SystemClock } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
@@ -24,6 +24,7 @@ type LedgerTables = { readonly main: Table; readonly runs: Table };
 export function ledgerSuite(makeTables: () => Promise<LedgerTables>, { rounds }: { rounds: number }): void {
   let deps: LedgerTables & Pick<Deps, 'clock' | 'ids'>;
   let workspaceId: string;
+  const authorId = crypto.randomUUID();
 
   beforeEach(async () => {
     deps = { ...(await makeTables()), clock: new SystemClock(), ids: new SystemIds() };
@@ -35,10 +36,13 @@ export function ledgerSuite(makeTables: () => Promise<LedgerTables>, { rounds }:
     runId: crypto.randomUUID(),
     cents,
     agentRef: 'acme/oracle@v1',
+    author: { workspaceId: authorId, feeCents: 0 },
     expiresAt: Date.now() + 60_000,
     ...changes,
   });
-  const fill = (cents: number) => topUp(deps, workspaceId, { cents, description: 'a present' });
+  const balanceOf = async (on: typeof deps, id: string) => (await readBalance(on, id)).cents;
+  const fill = async (cents: number) =>
+    (await grantCredits(deps, workspaceId, { cents, description: 'a present' })).cents;
   const entries = () => listEntries(deps, workspaceId, { limit: 10_000, offset: 0 });
 
   /** The books are correct: each entry continues the balance of the one before, and no balance is below zero. */

@@ -41,7 +41,7 @@ export function creditsSuite(target: () => Target): void {
       expect(leftOf(answer)).toMatchObject({ limit: 100_000, remaining: 99_999 });
       expectError(await call('[[llm {"status": 500}]]'), 502, 'LLM_ERROR');
       expectError(await call(''), 400, 'MISSING_INPUT_FIELDS');
-      expect(await get('/billing/balance')).toEqual({ balance_cents: 35, currency: 'usd' });
+      expect(await get('/billing/balance')).toEqual({ balance_cents: 35, debt_cents: 0, currency: 'usd' });
       const transactions = await get('/billing/transactions');
       expect(transactions.map((each: Record<string, unknown>) => [each.type, each.amount_cents])).toEqual([
         ['refund', 25],
@@ -62,7 +62,12 @@ export function creditsSuite(target: () => Target): void {
       expect(await get('/usage')).toMatchObject({ total_calls: 2, credits_cents: 25 });
       // Only a workspace's own credits are shown, and an author's own calls are free.
       const own = await request(target(), 'GET', '/billing/credits', { key: seller.key });
-      expect(expectOk(own)).toEqual({ balance_cents: 0, currency: 'usd', recent_transactions: [] });
+      expect(expectOk(own)).toEqual({
+        balance_cents: 0,
+        debt_cents: 0,
+        currency: 'usd',
+        recent_transactions: [],
+      });
       expectOk(await call('why', seller));
     });
 

@@ -66,6 +66,9 @@ export async function remoteTarget(address: string, key: string, modelPort?: num
     get llm() {
       return llm ?? notHere('scripts a model');
     },
+    get stripe() {
+      return notHere('scripts payments');
+    },
     interpreters: {},
     async close() {
       await llm?.close();

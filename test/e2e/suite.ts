@@ -25,6 +25,7 @@ import { skillsSuite } from './skills.ts';
 import { storageSuite } from './storage.ts';
 import { streamingSuite } from './streaming.ts';
 import { tasksSuite } from './tasks.ts';
+import { topUpsSuite } from './top-ups.ts';
 import { uploadsSuite } from './uploads.ts';
 import { usageSuite } from './usage.ts';
 import { webhooksSuite } from './webhooks.ts';
@@ -61,6 +62,7 @@ export function platformSuite(target: () => Target, has: Languages): void {
   limitsSuite(target);
   resourcesSuite(target);
   creditsSuite(target);
+  topUpsSuite(target);
   webhooksSuite(target);
   alertsSuite(target);
   servicesSuite(target);

@@ -8,6 +8,7 @@ import type { PlanName } from '#core/base/plans.ts';
 import { grantCreditsTo, setPlan } from '#core/billing/operator.ts';
 import type { AllDeps } from '#core/ports/deps.ts';
 import { type LocalConfig, parseLocalConfig } from '#local/config.ts';
+import type { ScriptedStripeServer } from '#local/payments/server.ts';
 import { startLocalServer } from '#local/server.ts';
 import { makeDue } from './schedules.ts';
 import { type ScriptedLlm, startScriptedLlm } from './scripted-llm/server.ts';
@@ -31,6 +32,8 @@ export interface Target {
   fire(workspaceId: string, scheduleId: string): Promise<void>;
   /** The scripted model behind all providers. */
   readonly llm: ScriptedLlm;
+  /** The scripted provider that credits are bought from; tests of it are skipped elsewhere. */
+  readonly stripe: ScriptedStripeServer;
   /** Interpreters in the sandbox; tests of a missing one are skipped. */
   readonly interpreters: { readonly python?: string; readonly node?: string };
   /** How services are reached; tests of services that run are skipped without it. */
@@ -79,6 +82,7 @@ export async function startLocalTarget(
     grantCredits: async (slug, cents) => void (await grantCreditsTo(deps, `${slug}=${cents}`)),
     fire: async (workspaceId, scheduleId) => void (await makeDue(deps, workspaceId, scheduleId)),
     llm,
+    stripe: deps.scriptedStripe!,
     interpreters,
     // As a browser would: `*.localhost` is this machine.
     services: kind === 'none' ? undefined : { connection: ({ port }) => ({ host: '127.0.0.1', port: Number(port) }) },

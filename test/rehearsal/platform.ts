@@ -4,15 +4,18 @@ import { CreateTableCommand, DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import { AssociateGatewayWithClusterCommand, CreateGatewayCommand, ECSClient } from '@aws-sdk/client-ecs';
 import { CreateBucketCommand, S3Client } from '@aws-sdk/client-s3';
 import { CreateScheduleGroupCommand, SchedulerClient } from '@aws-sdk/client-scheduler';
+import { CreateSecretCommand, SecretsManagerClient } from '@aws-sdk/client-secrets-manager';
 import { CreateQueueCommand, SQSClient } from '@aws-sdk/client-sqs';
 import { awsDeps } from '#aws/all-deps.ts';
 import { parseAwsConfig } from '#aws/config.ts';
 import { bootstrap } from '#core/accounts/workspaces/bootstrap.ts';
 import type { BackgroundFunctionName } from '#core/api/background.ts';
 import { grantCreditsTo, setPlan } from '#core/billing/operator.ts';
+import { SystemClock } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { defineStage, functionNameOf, timerNamesOf } from '#lib/config.ts';
 import type { MICROVM_FUNCTIONS, PoolFunctionName } from '#lib/functions.ts';
+import { startScriptedStripe } from '#local/payments/server.ts';
 import { runnerHealth } from '#runner/client.ts';
 import { AWS_TEST_ACCOUNT, TEST_REGION } from '#test/helpers/aws-account.ts';
 import type { AwsEndpoints } from '#test/helpers/aws-emulators.ts';
@@ -91,6 +94,7 @@ const BEDROCK = {
   region: 'eu-central-1',
   models: { 'claude-sonnet-5-5': 'eu.anthropic.claude-sonnet-5-5' },
 };
+const STRIPE_SECRET = 'rehearsal/stripe';
 const OPERATOR = 'operator';
 const EVERYTHING: Statement = { ...NOTHING, actions: ['*'], resources: ['*'] };
 
@@ -108,6 +112,7 @@ export async function startRehearsal(
   const llm = await startScriptedLlm({
     aws: { region: BEDROCK.region, secretOf: () => AWS_TEST_ACCOUNT.credentials.secretAccessKey },
   });
+  const stripe = await startScriptedStripe({ clock: new SystemClock() });
   await buildFunctions();
   const api = await startRestApi();
   const stage = defineStage({
@@ -119,12 +124,14 @@ export async function startRehearsal(
     throttle: { requestsPerSecond: 10_000, burst: 5_000 },
     baseUrl: api.url,
     mailFrom: SENDER,
+    stripe: { secretName: STRIPE_SECRET },
     settings: {
       // All tests are one address that sends many requests without a key.
       PLATFORM_ADDRESS_LIMIT: '100000',
       // Receivers of tests listen on this machine.
       PLATFORM_OUTBOUND_HOSTS: '127.0.0.1',
       PLATFORM_POOL_START_SECONDS: String(POOL.startSeconds),
+      PLATFORM_STRIPE_URL: stripe.url,
       ...llm.settings,
       ...(sandbox === 'microvm' && { PLATFORM_TRANSPORTS: JSON.stringify({ anthropic: BEDROCK }) }),
     },
@@ -220,6 +227,13 @@ export async function startRehearsal(
   const calls = functions.find(({ properties }) => properties.FunctionName === functionNameOf(stage, 'calls'))!;
   const deps = awsDeps(parseAwsConfig({ ...calls.properties.Environment.Variables, PLATFORM_WORKSPACE: 'acme' }));
   const key = await bootstrap(deps);
+  await new SecretsManagerClient().send(
+    new CreateSecretCommand({
+      Name: STRIPE_SECRET,
+      SecretString: JSON.stringify({ key: stripe.key, webhook_secret: stripe.webhookSecret }),
+    }),
+  );
+  stripe.deliverTo(`${api.url}/webhooks/stripe`);
   // An upload waits ten seconds for its installation, which includes a process that starts.
   await lambda.warm(functionNameOf(stage, 'install'), 1);
   if (sandbox === 'fargate') await events.tick(functionNameOf(stage, 'pool-keeper'));
@@ -258,6 +272,7 @@ export async function startRehearsal(
       if (failed.length > 0) throw new Error(`the function gave messages back: ${failed.map(({ body }) => body)}`);
     },
     llm,
+    stripe,
     interpreters: await interpretersHere(),
     services: hasServices ? { connection: () => ({ host: '127.0.0.1', port: loadBalancer.port }) } : undefined,
     logs,
@@ -276,6 +291,7 @@ export async function startRehearsal(
       await microvms?.close();
       await gate.close();
       await llm.close();
+      await stripe.close();
     },
   };
 }

@@ -12,6 +12,8 @@ export const UPSERTS: readonly string[] = ['listDocuments', 'putDocument'];
 const BODIES: Readonly<Record<string, () => object>> = {
   createWorkspace: () => ({ name: `made ${crypto.randomUUID()}` }),
   updateMember: () => ({ role: 'member' }),
+  createCheckout: () => ({ amount_cents: 500 }),
+  addCredits: () => ({ amount_cents: 500 }),
   putSecret: () => ({ name: 'A', value: 'v' }),
   createSecret: () => ({ name: 'A', value: 'v' }),
   putGrant: () => ({ version: 'v1' }),

@@ -106,6 +106,9 @@ const MAKERS: Record<string, Maker> = {
     await clientOf(target, user.key).putGrant({ params, body: grant });
     return author.slug;
   },
+  async session_id(target, { user }) {
+    return (await clientOf(target, user.key).createCheckout({ body: { amount_cents: 500 } })).session_id;
+  },
   agent: async () => 'secretive',
   version: async () => 'v1',
   endpoint: async () => 'run',

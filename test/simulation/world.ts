@@ -16,6 +16,7 @@ import { sweepDeliveries } from '#core/outbound/deliveries.ts';
 import type { AllDeps } from '#core/ports/deps.ts';
 import { noMail } from '#core/ports/mail.ts';
 import type { Outbound } from '#core/ports/outbound.ts';
+import { noPayments } from '#core/ports/payments.ts';
 import { ProcessRunSignals } from '#core/ports/run-signals.ts';
 import { endlessSpace } from '#core/ports/space.ts';
 import type { Table } from '#core/ports/table.ts';
@@ -105,6 +106,7 @@ export class World {
         write: async () => {},
         remove: async () => {},
       },
+      payments: noPayments,
       timers: { set: async () => {}, remove: async () => {}, reconcile: async () => ({ set: 0, removed: 0 }) },
       runSignals: new ProcessRunSignals(),
       sandbox: { open: absent('sandbox') } as never,

@@ -32,7 +32,7 @@ describe.each(Object.entries(stages))('%s', (name, { app, data, api, observabili
   test('a stack stays far below the 500 resources that it may have', () => {
     expect(Object.keys(data.Resources).length).toBeLessThan(50);
     expect(Object.keys(observability.Resources).length).toBeLessThan(100);
-    expect(Object.keys(api.Resources).length).toBeLessThan(450);
+    expect(Object.keys(api.Resources).length).toBeLessThan(480);
   });
 
   test('no template holds an account id or a key', () => {
@@ -335,7 +335,8 @@ describe('functions', () => {
     const [, { Properties }] = resourcesOf(api, 'AWS::Events::Rule').find(([id]) =>
       id.startsWith(name.replaceAll('-', '')),
     )!;
-    expect(Properties.ScheduleExpression).toBe(minutes === 1 ? 'rate(1 minute)' : `rate(${minutes} minutes)`);
+    const rate = { 1: '1 minute', 1440: '1 day' }[minutes!] ?? `${minutes} minutes`;
+    expect(Properties.ScheduleExpression).toBe(`rate(${rate})`);
     expect(Properties.State).toBe('ENABLED');
     expect(Properties.Targets.map((target: { Arn: unknown }) => rendered(target.Arn))).toEqual([
       `<${functionIdOf(api, name)}.Arn>`,
@@ -460,6 +461,10 @@ describe('functions', () => {
         'dynamodb:DeleteItem',
         'dynamodb:Query',
       ],
+    },
+    reconciler: {
+      [`${TABLES}main`]: ['dynamodb:GetItem', 'dynamodb:PutItem', 'dynamodb:UpdateItem'],
+      [`${TABLES}main/index/gsi2`]: ['dynamodb:Query'],
     },
     runs: {
       ...LIMIT,
@@ -589,6 +594,21 @@ describe('functions', () => {
       }),
     );
   });
+});
+
+test('the secret of the payment provider may be read by the functions that speak with it, and is in no template', () => {
+  const { app, api } = synthesise({ ...dev, name: 'paid', stripe: { secretName: 'acme/stripe' } });
+  const arn = 'arn:aws:secretsmanager:eu-west-1:111122223333:secret:acme/stripe-??????';
+  const readers = [...FUNCTION_NAMES, ...BACKGROUND_FUNCTIONS].filter((fn) => {
+    const isReader = policyOf(api, fn).allowed[arn] !== undefined;
+    expect(parseAwsConfig(environmentOf(api, fn)).stripeSecret).toBe(isReader ? 'acme/stripe' : undefined);
+    return isReader;
+  });
+  expect(readers).toEqual(['billing', 'reconciler']);
+  expect(new AwsSolutionsChecks().validateScope(app).violations).toEqual([]);
+  for (const name of ['PLATFORM_STRIPE_KEY', 'PLATFORM_STRIPE_WEBHOOK_SECRET']) {
+    expect(() => defineStage({ ...dev, settings: { [name]: 'sk_test_made_up' } })).toThrow('stripe.secretName');
+  }
 });
 
 test('an own table of models may be read by the functions that ask models, and nothing else of its bucket', () => {

@@ -1,6 +1,6 @@
 import type { Handlers, Incoming } from '#core/http/route.ts';
 import type { Deps } from '#core/ports/deps.ts';
-import { balanceOf, type LedgerEntry, listEntries } from './ledger.ts';
+import { type Balance, balanceOf, type LedgerEntry, listEntries } from './ledger.ts';
 import type { creditRoutes } from './routes.ts';
 
 const RECENT_TRANSACTIONS = 20;
@@ -12,7 +12,7 @@ export function creditHandlers(deps: Pick<Deps, 'main' | 'runs' | 'clock' | 'ids
   });
   return {
     async getBalance({ caller }) {
-      return { status: 200, body: { balance_cents: await balanceOf(deps, caller.workspace.id), currency: 'usd' } };
+      return { status: 200, body: balanceView(await balanceOf(deps, caller.workspace.id)) };
     },
 
     async getCredits({ caller }) {
@@ -20,7 +20,7 @@ export function creditHandlers(deps: Pick<Deps, 'main' | 'runs' | 'clock' | 'ids
       const recent = await listEntries(deps, caller.workspace.id, { limit: RECENT_TRANSACTIONS, offset: 0 });
       return {
         status: 200,
-        body: { balance_cents: balance, currency: 'usd', recent_transactions: recent.map(view) },
+        body: { ...balanceView(balance), recent_transactions: recent.map(view) },
       };
     },
 
@@ -29,13 +29,18 @@ export function creditHandlers(deps: Pick<Deps, 'main' | 'runs' | 'clock' | 'ids
   };
 }
 
-const view = ({ id, type, amountCents, balanceAfterCents, description, referenceId, createdAt }: LedgerEntry) => ({
-  id,
-  type,
-  transaction_type: type,
-  amount_cents: amountCents,
-  balance_after_cents: balanceAfterCents,
-  description,
-  reference_id: referenceId,
-  created_at: createdAt,
+const balanceView = ({ cents, debtCents }: Balance) =>
+  ({ balance_cents: cents, debt_cents: debtCents, currency: 'usd' }) as const;
+
+const view = (entry: LedgerEntry) => ({
+  id: entry.id,
+  type: entry.type,
+  transaction_type: entry.kind,
+  amount_cents: entry.amountCents,
+  balance_after_cents: entry.balanceAfterCents,
+  debt_after_cents: entry.debtAfterCents,
+  description: entry.description,
+  reference_id: entry.referenceId,
+  receipt_url: entry.receiptUrl,
+  created_at: entry.createdAt,
 });

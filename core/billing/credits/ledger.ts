@@ -5,6 +5,7 @@ import type { Deps } from '#core/ports/deps.ts';
 import { absent, equals, type Item, type Query, queryAll, type TransactOperation } from '#core/ports/table.ts';
 import { untilWritten } from '#core/ports/until-written.ts';
 import { findRunContext } from '#core/runs/lookup.ts';
+import { earningOperations } from '../earnings/store.ts';
 
 /**
  * The prepaid credits of a workspace, in whole cents. Main table, `WS#<workspace id>#LEDGER`:
@@ -12,22 +13,56 @@ import { findRunContext } from '#core/runs/lookup.ts';
  * - `BALANCE` is the balance and the number of entries;
  * - `ENTRY#<number>` is one movement of money, and never changes: the balance is always the sum of the entries;
  * - `HOLD#<run id>` is the state of the payment of a call. While it is open, it is in gsi1 under its workspace and in gsi2
- *   under the first digit of the run id, both by the time at which it expires.
+ *   under the first digit of the run id, both by the time at which it expires;
+ * - `TOPUP#<id>` is the state of a purchase of credits: `../top-ups/store.ts`.
  *
  * The price of a call is charged before it runs, and refunded if it fails: a workspace with ten cents cannot start a
  * hundred calls at ten cents each. Each step is one transaction, and happens at most once for a run.
+ *
+ * No call brings the sum below zero. Money that goes back to the payer may: then the balance is zero, and what is missing is
+ * a debt, which blocks paid calls until later credits cover it.
  */
 export interface LedgerEntry {
   readonly id: string;
   readonly type: 'top_up' | 'charge' | 'refund';
-  /** Negative for charges. */
+  /** What moved the money, more exactly than `type`. */
+  readonly kind: EntryKind;
+  /** Negative where credits were taken. */
   readonly amountCents: number;
   readonly balanceAfterCents: number;
+  readonly debtAfterCents: number;
   readonly description: string;
-  /** The run of a charge or its refund; null for a top-up. */
+  /** The run of a charge or its refund, or the top-up; null for credits from the operator. */
   readonly referenceId: string | null;
+  /** The payment provider's receipt. */
+  readonly receiptUrl: string | null;
   readonly createdAt: string;
 }
+
+/** `refund`: of a call that failed. `top_up_refund`: credits that the payer got back, or did not get back after all. */
+export const ENTRY_KINDS = ['top_up', 'charge', 'refund', 'top_up_refund', 'dispute', 'dispute_release'] as const;
+export type EntryKind = (typeof ENTRY_KINDS)[number];
+
+/** The three types that clients know. */
+const TYPE_OF = {
+  top_up: 'top_up',
+  charge: 'charge',
+  refund: 'refund',
+  top_up_refund: 'refund',
+  dispute: 'charge',
+  dispute_release: 'refund',
+} as const satisfies Record<EntryKind, LedgerEntry['type']>;
+
+/** One of the two is zero. */
+export interface Balance {
+  readonly cents: number;
+  readonly debtCents: number;
+}
+
+/** A movement of money that is to be booked. */
+export type Movement = Pick<LedgerEntry, 'kind' | 'amountCents' | 'description' | 'referenceId'> & {
+  readonly receiptUrl?: string | null;
+};
 
 export interface Charge {
   readonly workspace: Pick<Workspace, 'id' | 'slug'>;
@@ -35,32 +70,35 @@ export interface Charge {
   readonly cents: number;
   /** `org/agent@v1`. */
   readonly agentRef: string;
+  /** Whose agent it is, and what the platform keeps of the price. */
+  readonly author: { readonly workspaceId: string; readonly feeCents: number };
   /** Epoch milliseconds. Past it, the run is lost and the charge is refunded. */
   readonly expiresAt: number;
 }
 
-type LedgerDeps = Pick<Deps, 'main' | 'runs' | 'clock' | 'ids'>;
+export type LedgerDeps = Pick<Deps, 'main' | 'runs' | 'clock' | 'ids'>;
+type BookDeps = Pick<Deps, 'main' | 'clock' | 'ids'>;
 
 /** How long the state of a closed payment is kept: longer than any run can take. */
 const CLOSED_HOLD_SECONDS = 7 * 24 * 3600;
 const DIGITS = '0123456789abcdef';
-/** Position of the additional operation in the transaction of {@link book}. */
-const ALONGSIDE = 2;
 
-const partition = (workspaceId: string): string => `WS#${workspaceId}#LEDGER`;
-const balanceKey = (workspaceId: string) => ({ pk: partition(workspaceId), sk: 'BALANCE' });
-const holdKey = (workspaceId: string, runId: string) => ({ pk: partition(workspaceId), sk: `HOLD#${runId}` });
+export const ledgerPartition = (workspaceId: string): string => `WS#${workspaceId}#LEDGER`;
+const balanceKey = (workspaceId: string) => ({ pk: ledgerPartition(workspaceId), sk: 'BALANCE' });
+const holdKey = (workspaceId: string, runId: string) => ({ pk: ledgerPartition(workspaceId), sk: `HOLD#${runId}` });
 /** Padded to twelve digits, numbers sort as text. */
 const entryKey = (workspaceId: string, number: number) => ({
-  pk: partition(workspaceId),
+  pk: ledgerPartition(workspaceId),
   sk: `ENTRY#${String(number).padStart(12, '0')}`,
 });
 
-/** Balance in cents, from which the prices of running calls are already taken. */
-export async function balanceOf(deps: LedgerDeps, workspaceId: string): Promise<number> {
+/** The balance, from which the prices of running calls are already taken. */
+export async function balanceOf(deps: LedgerDeps, workspaceId: string): Promise<Balance> {
   await resolveHolds(deps, expiredOf(deps, workspaceId));
-  return (await readBalance(deps, workspaceId)).cents;
+  return balanceFrom((await readSum(deps, workspaceId)).sum);
 }
+
+const balanceFrom = (sum: number): Balance => ({ cents: Math.max(0, sum), debtCents: Math.max(0, -sum) });
 
 /** Entries, newest first. */
 export async function listEntries(
@@ -69,38 +107,43 @@ export async function listEntries(
   { limit, offset }: { limit: number; offset: number },
 ): Promise<LedgerEntry[]> {
   const end = offset + limit;
-  const query: Query = { pk: partition(workspaceId), sk: { beginsWith: 'ENTRY#' }, reverse: true };
+  const query: Query = { pk: ledgerPartition(workspaceId), sk: { beginsWith: 'ENTRY#' }, reverse: true };
   const items: Item[] = [];
   for await (const item of queryAll(main, { ...query, limit: Math.min(end, 1000) })) {
     if (items.push(item) === end) break;
   }
-  return items.slice(offset).map((item) => ({
-    id: item.id as string,
-    type: item.type as LedgerEntry['type'],
-    amountCents: item.amount_cents as number,
-    balanceAfterCents: item.balance_after_cents as number,
-    description: item.description as string,
-    referenceId: item.reference_id as string | null,
-    createdAt: item.created_at as string,
-  }));
+  return items.slice(offset).map((item) => {
+    const after = balanceFrom(item.balance_after_cents as number);
+    const kind = item.type as EntryKind;
+    return {
+      id: item.id as string,
+      type: TYPE_OF[kind],
+      kind,
+      amountCents: item.amount_cents as number,
+      balanceAfterCents: after.cents,
+      debtAfterCents: after.debtCents,
+      description: item.description as string,
+      referenceId: item.reference_id as string | null,
+      receiptUrl: (item.receipt_url as string | null | undefined) ?? null,
+      createdAt: item.created_at as string,
+    };
+  });
 }
 
-/** Adds credits and returns the new balance. Throws INVALID_INPUT unless `cents` is a whole number of at least 1. */
-export async function topUp(
-  deps: LedgerDeps,
+/**
+ * Adds credits as the operator, and returns the new balance. Throws INVALID_INPUT unless `cents` is a whole number of at
+ * least 1.
+ */
+export async function grantCredits(
+  deps: BookDeps,
   workspaceId: string,
   { cents, description }: { cents: number; description: string },
-): Promise<number> {
+): Promise<Balance> {
   if (!Number.isSafeInteger(cents) || cents < 1) {
     throw new PlatformError('INVALID_INPUT', `Credits are a whole number of cents, at least 1, not ${cents}.`);
   }
-  const { balance } = await book(deps, workspaceId, {
-    type: 'top_up',
-    amountCents: cents,
-    description,
-    referenceId: null,
-  });
-  return balance;
+  const movement = { kind: 'top_up', amountCents: cents, description, referenceId: null } as const;
+  return (await book(deps, workspaceId, [movement], { mayOwe: true })).balance;
 }
 
 /**
@@ -109,7 +152,7 @@ export async function topUp(
  * run's record.
  */
 export async function hold(deps: LedgerDeps, charge: Charge): Promise<void> {
-  const { workspace, runId, cents, agentRef, expiresAt } = charge;
+  const { workspace, runId, cents, agentRef, author, expiresAt } = charge;
   const byExpiry = `${isoTime(expiresAt)}#${runId}`;
   const item: Item = {
     ...holdKey(workspace.id, runId),
@@ -118,52 +161,67 @@ export async function hold(deps: LedgerDeps, charge: Charge): Promise<void> {
     state: 'held',
     cents,
     agent: agentRef,
+    author_workspace_id: author.workspaceId,
+    fee_cents: author.feeCents,
     gsi1pk: `WS#${workspace.id}#HOLDS`,
     gsi1sk: byExpiry,
     gsi2pk: `HOLDS#${runId[0]}`,
     gsi2sk: byExpiry,
   };
-  const entry = {
-    type: 'charge',
+  const movement = {
+    kind: 'charge',
     amountCents: -cents,
     description: `Call of ${agentRef}`,
     referenceId: runId,
   } as const;
-  const charged = () => book(deps, workspace.id, entry, { op: 'put', item, condition: absent() });
+  const alongside: TransactOperation = { op: 'put', item, condition: absent() };
+  const charged = () => book(deps, workspace.id, [movement], { alongside });
   let booked = await charged();
   // Refunds of lost runs may raise the balance.
   if (booked.isShort && (await resolveHolds(deps, expiredOf(deps, workspace.id)))) booked = await charged();
   // A run that was charged before has paid.
   if (!booked.isShort || (await deps.main.get(holdKey(workspace.id, runId)))) return;
+  const { cents: left, debtCents } = booked.balance;
+  const has = debtCents > 0 ? `owes ${debtCents} for payments that went back to the payer` : `has ${left}`;
   throw new PlatformError(
     'INSUFFICIENT_CREDITS',
-    `A call of ${agentRef} costs ${cents} cents, and the workspace "${workspace.slug}" has ${booked.balance}.`,
+    `A call of ${agentRef} costs ${cents} cents, and the workspace "${workspace.slug}" ${has}.`,
     {
-      hint: 'The operator of the platform adds credits; GET /billing/transactions lists what they were spent on.',
+      hint: 'An owner buys credits by POST /billing/checkout; GET /billing/transactions lists what they were spent on.',
     },
   );
 }
 
-/** Closes the payment of a call that completed. Safe to repeat. */
+/** Closes the payment of a call that completed, and books what its author earned. Safe to repeat. */
 export async function settle({ main, clock }: LedgerDeps, workspaceId: string, runId: string): Promise<void> {
-  const { key, changes, condition } = closing(workspaceId, runId, 'settled', clock.now());
-  await main.update(key, changes, condition);
+  const held = await main.get(holdKey(workspaceId, runId));
+  if (held?.state !== 'held') return;
+  const authorId = held.author_workspace_id as string | undefined;
+  const priceCents = held.cents as number;
+  const earning = { runId, agentRef: held.agent as string, priceCents, feeCents: (held.fee_cents as number) ?? 0 };
+  const operations: TransactOperation[] = [
+    { op: 'update', ...closing(workspaceId, runId, 'settled', clock.now()) },
+    // Calls that were charged before there were earnings have no author.
+    ...(authorId === undefined ? [] : earningOperations({ clock }, authorId, earning)),
+  ];
+  await untilWritten(clock, `the payment of run ${runId}`, async () => {
+    const result = await main.transact(operations);
+    return result.ok || result.failed.includes(0) || undefined;
+  });
 }
 
 /** Gives back the price of a call that failed. Safe to repeat; does nothing for a run that was not charged. */
 export async function refund(deps: LedgerDeps, workspaceId: string, runId: string): Promise<void> {
   const held = await deps.main.get(holdKey(workspaceId, runId));
   if (held?.state !== 'held') return;
-  const entry = {
-    type: 'refund',
+  const movement = {
+    kind: 'refund',
     amountCents: held.cents as number,
     description: `Call of ${held.agent} that failed`,
     referenceId: runId,
   } as const;
-  await book(deps, workspaceId, entry, {
-    op: 'update',
-    ...closing(workspaceId, runId, 'refunded', deps.clock.now()),
-  });
+  const closed = closing(workspaceId, runId, 'refunded', deps.clock.now());
+  await book(deps, workspaceId, [movement], { alongside: { op: 'update', ...closed }, mayOwe: true });
 }
 
 /** Closes the expired payments of all workspaces, whose hosts have died. Call it periodically. */
@@ -200,51 +258,65 @@ const closing = (workspaceId: string, runId: string, state: 'settled' | 'refunde
   condition: equals('state', 'held'),
 });
 
-async function readBalance(
+/** The sum of all entries, which a debt brings below zero. */
+async function readSum(
   { main }: Pick<LedgerDeps, 'main'>,
   workspaceId: string,
-): Promise<{ cents: number; entries: number }> {
+): Promise<{ sum: number; entries: number }> {
   const item = await main.get(balanceKey(workspaceId));
-  return { cents: (item?.cents as number | undefined) ?? 0, entries: (item?.entries as number | undefined) ?? 0 };
+  return { sum: (item?.cents as number | undefined) ?? 0, entries: (item?.entries as number | undefined) ?? 0 };
+}
+
+export interface Booked {
+  readonly balance: Balance;
+  /** False if the balance is too low, or the condition of `alongside` failed: then nothing was written. */
+  readonly isWritten: boolean;
+  readonly isShort: boolean;
 }
 
 /**
- * Moves money: writes balance, next entry and `alongside` in one transaction. Writes nothing if the balance is too low
- * (`isShort`), or if the condition of `alongside` fails.
+ * Moves money: writes balance, entries and `alongside` in one transaction, or nothing. At most seven movements. With `mayOwe`
+ * the sum may be below zero afterwards.
  */
-async function book(
-  { main, clock, ids }: LedgerDeps,
+export async function book(
+  { main, clock, ids }: BookDeps,
   workspaceId: string,
-  { type, amountCents, description, referenceId }: Omit<LedgerEntry, 'id' | 'balanceAfterCents' | 'createdAt'>,
-  alongside?: TransactOperation,
-): Promise<{ readonly balance: number; readonly isShort: boolean }> {
+  movements: readonly Movement[],
+  { alongside, mayOwe = false }: { readonly alongside?: TransactOperation; readonly mayOwe?: boolean } = {},
+): Promise<Booked> {
   return untilWritten(clock, `the ledger of workspace ${workspaceId}`, async () => {
-    const { cents: before, entries } = await readBalance({ main }, workspaceId);
-    const after = before + amountCents;
-    if (after < 0) return { balance: before, isShort: true };
-    const written = await main.transact([
-      {
-        op: 'put',
-        item: { ...balanceKey(workspaceId), cents: after, entries: entries + 1 },
-        condition: entries === 0 ? absent() : equals('entries', entries),
+    const { sum: before, entries } = await readSum({ main }, workspaceId);
+    let after = before;
+    const written = movements.map(
+      ({ kind, amountCents, description, referenceId, receiptUrl }, i): TransactOperation => {
+        after += amountCents;
+        return {
+          op: 'put',
+          item: {
+            ...entryKey(workspaceId, entries + i + 1),
+            id: ids.uuid(),
+            type: kind,
+            amount_cents: amountCents,
+            balance_after_cents: after,
+            description,
+            reference_id: referenceId,
+            receipt_url: receiptUrl ?? undefined,
+            created_at: isoTime(clock.now()),
+          },
+          condition: absent(),
+        };
       },
-      {
-        op: 'put',
-        item: {
-          ...entryKey(workspaceId, entries + 1),
-          id: ids.uuid(),
-          type,
-          amount_cents: amountCents,
-          balance_after_cents: after,
-          description,
-          reference_id: referenceId,
-          created_at: isoTime(clock.now()),
-        },
-        condition: absent(),
-      },
-      ...(alongside ? [alongside] : []),
-    ]);
-    if (written.ok) return { balance: after, isShort: false };
-    return written.failed.includes(ALONGSIDE) ? { balance: before, isShort: false } : undefined;
+    );
+    const unwritten = { balance: balanceFrom(before), isWritten: false };
+    if (after < 0 && !mayOwe) return { ...unwritten, isShort: true };
+    const balance: TransactOperation = {
+      op: 'put',
+      item: { ...balanceKey(workspaceId), cents: after, entries: entries + movements.length },
+      condition: entries === 0 ? absent() : equals('entries', entries),
+    };
+    const { ok, ...rest } = await main.transact([...(alongside ? [alongside] : []), balance, ...written]);
+    if (ok) return { balance: balanceFrom(after), isWritten: true, isShort: false };
+    const isRefused = alongside !== undefined && 'failed' in rest && rest.failed.includes(0);
+    return isRefused ? { ...unwritten, isShort: false } : undefined;
   });
 }

@@ -18,7 +18,7 @@ export interface Payment {
 
 /** Charges the price of a call; a free call reads and writes nothing. Throws INSUFFICIENT_CREDITS. */
 export async function payFor(
-  deps: Pick<Deps, 'main' | 'runs' | 'clock' | 'ids'>,
+  deps: Pick<Deps, 'main' | 'runs' | 'clock' | 'ids' | 'config'>,
   {
     agent,
     workspace,
@@ -34,6 +34,8 @@ export async function payFor(
 ): Promise<Payment> {
   const cents = priceFor(agent, workspace);
   if (cents === 0) return { cents, end: async () => {} };
-  await hold(deps, { workspace, runId, cents, agentRef: refOf(agent), expiresAt: deadline + PAYMENT_GRACE_MS });
+  // In the author's favour: of one cent at 30%, the platform keeps nothing.
+  const author = { workspaceId: agent.workspaceId, feeCents: Math.floor((cents * deps.config.feePercent) / 100) };
+  await hold(deps, { workspace, runId, cents, agentRef: refOf(agent), author, expiresAt: deadline + PAYMENT_GRACE_MS });
   return { cents, end: (completed) => (completed ? settle : refund)(deps, workspace.id, runId) };
 }

@@ -6,13 +6,24 @@ const currency = z.literal('usd');
 const transaction = z.object({
   id: z.uuid(),
   type: z.enum(['top_up', 'charge', 'refund']),
-  transaction_type: z.enum(['top_up', 'charge', 'refund']).describe('The same as `type`.'),
-  amount_cents: cents.describe('Negative for charges.'),
+  transaction_type: z
+    .enum(['top_up', 'charge', 'refund', 'top_up_refund', 'dispute', 'dispute_release'])
+    .describe('More exactly than `type`.'),
+  amount_cents: cents.describe('Negative where credits were taken.'),
   balance_after_cents: cents,
+  debt_after_cents: cents,
   description: z.string(),
-  reference_id: z.string().nullable().describe('The run of a charge or its refund.'),
+  reference_id: z.string().nullable().describe('The run of a charge or its refund; the purchase of other credits.'),
+  receipt_url: z.url().nullable().describe("The payment provider's receipt."),
   created_at: z.iso.datetime(),
 });
+const balance = {
+  balance_cents: cents,
+  debt_cents: cents.describe(
+    'What refunds to the payer and disputes took beyond the balance. It blocks paid calls until later credits cover it.',
+  ),
+  currency,
+};
 const page = z.object({
   limit: z.coerce.number().int().min(1).max(200).default(50),
   offset: z.coerce.number().int().min(0).max(10_000).default(0),
@@ -27,7 +38,7 @@ export const creditRoutes = defineRoutes([
     summary: 'The balance of credits',
     fn: 'billing',
     auth: 'key',
-    response: { 200: z.object({ balance_cents: cents, currency }) },
+    response: { 200: z.object(balance) },
   },
   {
     operationId: 'getCredits',
@@ -36,7 +47,7 @@ export const creditRoutes = defineRoutes([
     summary: 'The balance of credits, with the latest transactions',
     fn: 'billing',
     auth: 'key',
-    response: { 200: z.object({ balance_cents: cents, currency, recent_transactions: z.array(transaction) }) },
+    response: { 200: z.object({ ...balance, recent_transactions: z.array(transaction) }) },
   },
   {
     operationId: 'listTransactions',

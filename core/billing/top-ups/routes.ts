@@ -1,0 +1,75 @@
+import * as z from 'zod';
+import { defineRoutes, raw } from '#core/http/route.ts';
+
+/** Of one purchase, in US cents. */
+export const MIN_TOP_UP_CENTS = 500;
+export const MAX_TOP_UP_CENTS = 1_000_000;
+
+const range = `from ${MIN_TOP_UP_CENTS / 100} to ${MAX_TOP_UP_CENTS / 100} US dollars`;
+const order = z.object({
+  amount_usd: z
+    .number()
+    .refine((dollars) => Math.abs(dollars * 100 - Math.round(dollars * 100)) < 1e-6, 'must be a whole number of cents')
+    .optional()
+    .describe(`${range}. Either this or \`amount_cents\`.`),
+  amount_cents: z.int().optional().describe('The same in cents.'),
+});
+const checkout = z.object({
+  checkout_url: z.url().describe("The payment provider's page, for a browser. It can be paid for two hours."),
+  session_id: z.string(),
+});
+
+/** See `docs/interface/billing.md#top-ups`. */
+export const topUpRoutes = defineRoutes([
+  {
+    operationId: 'createCheckout',
+    method: 'POST',
+    path: '/billing/checkout',
+    summary: "Buy credits: answers the address of the payment provider's page",
+    fn: 'billing',
+    auth: 'key',
+    role: 'owner',
+    request: { body: order },
+    response: { 200: checkout },
+    errors: ['UNPROCESSABLE'],
+  },
+  {
+    operationId: 'addCredits',
+    method: 'POST',
+    path: '/billing/add-credits',
+    summary: 'The same as /billing/checkout',
+    fn: 'billing',
+    auth: 'key',
+    role: 'owner',
+    request: { body: order },
+    response: { 200: checkout },
+    errors: ['UNPROCESSABLE'],
+  },
+  {
+    operationId: 'getCheckout',
+    method: 'GET',
+    path: '/billing/checkout/{session_id}',
+    summary: 'Where buyers return to from the payment provider: books the payment, if it was made',
+    fn: 'billing',
+    auth: 'public',
+    response: {
+      200: z.object({
+        session_id: z.string(),
+        status: z.enum(['open', 'processing', 'paid', 'closed']).describe('`paid`: the credits are there.'),
+        amount_cents: z.int(),
+      }),
+    },
+    alsoRaw: ['text/html'],
+    errors: ['NOT_FOUND'],
+  },
+  {
+    operationId: 'receivePaymentEvent',
+    method: 'POST',
+    path: '/webhooks/stripe',
+    summary: 'Events of the payment provider',
+    fn: 'billing',
+    auth: 'signature',
+    request: { body: raw('application/json') },
+    response: { 200: z.object({ received: z.literal(true) }) },
+  },
+]);
