@@ -10,6 +10,7 @@ import { deliveryOperation } from '#core/outbound/deliveries.ts';
 import { RunStore } from '#core/runs/store.ts';
 import { expectError, expectOk, ISO_TIME } from '#test/e2e/expect.ts';
 import { platformSuite } from '#test/e2e/suite.ts';
+import { payOnPage } from '#test/helpers/payments.ts';
 import { bundleForm, clientOf, publishCode, request } from '#test/helpers/platform.ts';
 import { startReceiver } from '#test/helpers/receiver.ts';
 import { chaosSuite } from './chaos.ts';
@@ -126,6 +127,19 @@ describe('the clock', () => {
       });
     }
     expect(await calls()).toBe(before + lost.length);
+  });
+
+  test('books payments that no event told of', async () => {
+    const { stripe } = target;
+    const { key } = await target.addUser('aws-lost-event');
+    const { checkout_url: url } = await clientOf(target, key).createCheckout({ body: { amount_cents: 700 } });
+    stripe.holdEvents();
+    onTestFinished(() => stripe.deliverTo(`${target.url}/webhooks/stripe`));
+    await payOnPage(url);
+    // That there was one raises the alarm of a function that failed.
+    await expect(target.tick('reconciler')).rejects.toThrow();
+    expect(expectOk(await request(target, 'GET', '/billing/balance', { key }))).toMatchObject({ balance_cents: 700 });
+    await target.tick('reconciler');
   });
 
   test('sends alerts whose process died', async () => {
