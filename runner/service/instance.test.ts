@@ -27,6 +27,8 @@ class ScriptedPlace {
   /** Whether it accepts connections. */
   listens = false;
   isClosed = false;
+  /** Whether it ends when it is told to. */
+  obeys = true;
   readonly #gone = Promise.withResolvers<void>();
   readonly gone = this.#gone.promise;
   #emit: ((event: ExecEvent) => void) | undefined;
@@ -39,7 +41,7 @@ class ScriptedPlace {
       events.push(event);
       wake();
     };
-    stop.addEventListener('abort', () => this.end({ reason: 'aborted', exitCode: 143 }));
+    stop.addEventListener('abort', () => this.obeys && this.end({ reason: 'aborted', exitCode: 143 }));
     for (;;) {
       for (let event = events.shift(); event; event = events.shift()) {
         yield event;
@@ -222,6 +224,18 @@ describe('an app', () => {
     expect(last()).toMatchObject({ phase: 'stopping', lastEnd: null });
     await clock.advance(120_000);
     expect(place.commands).toHaveLength(1);
+  });
+
+  test('that begins to listen while it is stopped is reported as stopping', async () => {
+    const { clock, place, instance, phases } = start();
+    place.obeys = false;
+    await clock.advance(0);
+    const stopped = instance.stop();
+    place.listens = true;
+    await clock.advance(1000);
+    place.end();
+    await stopped;
+    expect(phases()).toEqual(['starting', 'stopping']);
   });
 
   test('is not started again while it waits and is stopped', async () => {

@@ -321,7 +321,9 @@ export class ServiceInstance {
     }
   }
 
+  /** One that is to end stays so, whatever its app does until then. */
   #become(phase: InstanceReport['phase']): void {
+    if (this.#phase === 'stopping') return;
     this.#phase = phase;
     this.#report();
   }

@@ -3,7 +3,7 @@ import { finished } from 'node:stream/promises';
 import type { ServiceLogLine } from '#core/ports/service-host.ts';
 
 /** Lines that wait for a reader who is too slow, such as a log driver whose service does not answer. */
-const MAX_WAITING_CHARACTERS = 8 * 1024 * 1024;
+const MAX_WAITING_BYTES = 8 * 1024 * 1024;
 
 /**
  * The log of an instance on its stdout, a JSON object a line: `at` in epoch milliseconds, `severity`, `message`, and `platform`
@@ -20,7 +20,7 @@ export class LogLines {
   }
 
   write(line: ServiceLogLine, more: object = {}): void {
-    if (this.#out.writableLength > MAX_WAITING_CHARACTERS) {
+    if (this.#out.writableLength > MAX_WAITING_BYTES) {
       this.#lost += 1;
       return;
     }
