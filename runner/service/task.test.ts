@@ -15,6 +15,7 @@ import { zip } from '#test/helpers/zip.ts';
 const APP = `
 const { closeSync, openSync, readdirSync, readFileSync } = require('node:fs');
 const held = new Set();
+process.on('SIGTERM', () => setInterval(() => held.size === 0 && process.exit(0), 20));
 console.log('WARNING key ' + process.env.KEY);
 require('node:http').createServer((request, response) => {
   const { method, url, headers } = request;
@@ -23,7 +24,7 @@ require('node:http').createServer((request, response) => {
   if (url === '/fill-memory') { const all = []; setInterval(() => all.push(Buffer.alloc(32e6, 1)), 5); return; }
   if (url === '/echo') return request.pipe(response);
   if (url === '/hold') { response.write('held '); held.add(response); return; }
-  if (url === '/let-go') { for (const each of held) each.end('let go'); return response.end(String(held.size)); }
+  if (url === '/let-go') { for (const each of held) each.end('let go'); response.end(String(held.size)); return held.clear(); }
   if (url === '/events') { response.writeHead(200, { 'content-type': 'text/event-stream' }); response.write('data: 1\\n\\n'); held.add(response); return; }
   if (url === '/processes') {
     const seen = {};
