@@ -59,11 +59,15 @@ function imageFolder(): Promise<string> {
   return laidOut;
 }
 
-/** A container as Fargate makes it, by bubblewrap: process 1, one user without rights, no namespaces; the network is the machine's. */
+/**
+ * A container as Fargate makes it, by bubblewrap: process 1, one user without rights, no namespaces. The network is the
+ * machine's, and the port of the egress proxy is always the same one, so there is one container at a time.
+ */
 async function containerCommand(env: Readonly<Record<string, string>>, program: readonly string[]): Promise<string[]> {
   // Root would be the user inside, who may read everything.
   const asNobody = process.getuid?.() === 0 ? ['--reuid', '12345', '--regid', '12345', '--clear-groups'] : [];
   return [
+    ...['flock', '--no-fork', join(tmpdir(), 'runner-container-test.lock')],
     ...['setpriv', '--pdeathsig', 'KILL', ...asNobody, 'bwrap', '--die-with-parent', '--as-pid-1', '--clearenv'],
     ...['--unshare-user', '--unshare-pid', '--unshare-ipc', '--uid', '1000', '--gid', '1000'],
     ...['--disable-userns', '--cap-drop', 'ALL', '--proc', '/proc', '--dev', '/dev'],
@@ -79,7 +83,7 @@ async function containerCommand(env: Readonly<Record<string, string>>, program: 
 /** Why the runner cannot be started in a container here; `undefined` if it can. */
 export async function noContainer(): Promise<string | undefined> {
   const [command, ...args] = await containerCommand({}, ['/bin/true']);
-  return promisify(execFile)(command!, args).then(
+  return promisify(execFile)(command!, args, { timeout: 120_000 }).then(
     () => undefined,
     (error) => String(error.stderr || error.message).trim(),
   );
