@@ -50,7 +50,7 @@ const unit = {
     exclude: [...PLATFORMS, HEAVY, AWS, 'examples/**', ...NEVER],
     // Files share the modules of their worker: none of them replaces a module or a global.
     isolate: false,
-    testTimeout: 30_000,
+    testTimeout: 60_000,
     hookTimeout: 60_000,
   },
 };
@@ -63,7 +63,7 @@ const platform = {
     name: 'platform',
     include: isRelated ? ['test/routes/*.test.ts'] : PLATFORMS,
     exclude: [HEAVY, AWS, ...NEVER],
-    testTimeout: 30_000,
+    testTimeout: 60_000,
     hookTimeout: 60_000,
   },
 };
