@@ -9,6 +9,7 @@ import { allHandlers } from '#core/api/handlers.ts';
 import { routes } from '#core/api/routes.ts';
 import { listOpenScheduleRuns } from '#core/automation/schedules/open-runs.ts';
 import { sweepLostRuns } from '#core/runs/sweep.ts';
+import { recoverServices } from '#core/services/sweep.ts';
 import type { LocalConfig } from './config.ts';
 import { addressOf, type LocalDeps, localDeps } from './deps.ts';
 import { GatewayClients } from './gateway-clients.ts';
@@ -104,6 +105,7 @@ export async function startLocalServer(config: LocalConfig): Promise<LocalServer
 /** No other process has this database, so the last process left every run that is still open in it. */
 async function recover(deps: LocalDeps): Promise<void> {
   await sweepLostRuns(deps, { all: true });
+  await recoverServices(deps);
   const lost = await Array.fromAsync(listOpenScheduleRuns(deps, { all: true }));
   runInBackground(deps, 'resumeScheduleRuns', allWork.resumeScheduleRuns(deps, lost));
 }

@@ -6,6 +6,7 @@ import { startReceiver } from '#test/helpers/receiver.ts';
 import { serviceWorld } from '#test/helpers/services.ts';
 import { Random } from '#test/simulation/random.ts';
 import { takeReports } from './reports.ts';
+import { recoverServices } from './sweep.ts';
 
 const MINUTE = 60_000;
 
@@ -168,6 +169,27 @@ describe('the comparison with the host', () => {
     await deps.clock.advance(2 * MINUTE);
     await sweep();
     expect(host.orders).toEqual(['deploy 1', 'restart 2']);
+    die!(new Error('killed'));
+    await lost;
+  });
+
+  test('a host that starts anew learns of paused services, and orders that were under way do not keep it waiting', async () => {
+    const { host, id, service, sweep, deps, deploy, agent_id } = await deployed();
+    const other = (await deploy({ agent_id })).service.id as string;
+    await service('PATCH', other, { desired_state: 'stopped' });
+    let die: ((error: Error) => void) | undefined;
+    const { remove } = host;
+    host.remove = () => new Promise((_, reject) => (die = reject));
+    const lost = service('DELETE', id);
+    await expect.poll(() => die).toBeDefined();
+    Object.assign(host, { remove });
+    host.kill();
+    host.orders.length = 0;
+    await recoverServices(deps);
+    expect(host.orders).toEqual(['pause']);
+    await sweep();
+    expect((await service('GET', id)).service).toMatchObject({ current_state: 'deleted' });
+    expect((await service('GET', other)).service).toMatchObject({ current_state: 'paused' });
     die!(new Error('killed'));
     await lost;
   });

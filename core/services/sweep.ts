@@ -3,7 +3,7 @@ import { type ApplyDeps, applyServices, refOf } from './apply.ts';
 import { meter, meterGone, type ReportDeps, takeReports } from './reports.ts';
 import type { Service } from './service.ts';
 import { isDue, unapplied } from './state.ts';
-import { listAllServices, type ServiceStore, storeOfService } from './store.ts';
+import { listAllServices, ServiceStore, storeOfService } from './store.ts';
 
 /** Few at a time, so that services that all start again, after a restart of the machine, do not slow each other down. */
 const CONCURRENCY = 4;
@@ -30,6 +30,21 @@ export async function keepServices(deps: ApplyDeps & ReportDeps): Promise<void> 
         }),
       ),
     );
+  }
+}
+
+/**
+ * At the start of a host that has lost everything, on which no other process gives orders: those that were under way are
+ * forgotten, and the host learns which services are paused.
+ */
+export async function recoverServices(deps: ApplyDeps): Promise<void> {
+  for await (const { id, workspaceId } of listAllServices(deps)) {
+    const store = new ServiceStore(deps, workspaceId);
+    await store.change(id, (service) =>
+      service.applying === null ? undefined : { service: { ...service, applying: null } },
+    );
+    const service = await store.find(id);
+    if (service?.desired === 'stopped') await deps.serviceHost?.pause(refOf(service));
   }
 }
 

@@ -130,6 +130,23 @@ describe.skipIf(problem !== undefined)('a service on this machine', () => {
     await host.remove(order);
   });
 
+  test('one that was paused before the host started is known as that, until it is ordered', async () => {
+    const order = newOrder({ bundle: { key: await bundleOf({ 'app.js': ECHO_APP }) } });
+    expect((await ask(order)).status).toBe(404);
+    await host.pause(order);
+    expect((await ask(order)).json().error).toMatchObject({
+      code: 'SERVICE_UNAVAILABLE',
+      message: 'The service is paused.',
+    });
+    expect(await Array.fromAsync(host.list())).toMatchObject([
+      { serviceId: order.id, isPaused: true, instances: [], revision: 0 },
+    ]);
+    await host.resume(order);
+    await isReady(order);
+    expect((await ask(order)).status).toBe(200);
+    await host.remove(order);
+  });
+
   test('an order that is older than the one before, and a token that is refused, change nothing', async () => {
     const bundle = { key: await bundleOf({ 'app.js': ECHO_APP }) };
     const first = newOrder({ bundle, env: { VERSION: '1' } }, { revision: 5 });

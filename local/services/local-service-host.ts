@@ -43,6 +43,16 @@ export interface LocalServiceHostOptions {
   take(reports: readonly ServiceReport[]): Promise<void>;
 }
 
+/** What stands for the order of a service that has had none. */
+const NEVER_ORDERED = {
+  revision: 0,
+  token: '',
+  minInstances: 0,
+  maxInstances: 0,
+  overlap: true,
+  limits: { memoryBytes: 0, diskBytes: 0, fileBytes: 0, processes: 0 },
+};
+
 /** A service that the host has, and its instances. */
 interface Hosted {
   order: ServiceOrder;
@@ -113,9 +123,13 @@ export class LocalServiceHost implements ServiceHost {
       known.wake();
       return;
     }
+    this.#add(order, false);
+  }
+
+  #add(order: ServiceOrder, isPaused: boolean): void {
     const hosted: Hosted = {
       order,
-      isPaused: false,
+      isPaused,
       isRemoved: false,
       instances: new Set(),
       log: new LogFile(join(this.#options.folder, order.id)),
@@ -129,9 +143,10 @@ export class LocalServiceHost implements ServiceHost {
     hosted.work = this.#keep(hosted);
   }
 
-  async pause({ id }: ServiceRef): Promise<void> {
+  /** After a start the host learns of a paused service only by this. */
+  async pause({ id, workspaceId, label }: ServiceRef): Promise<void> {
     const hosted = this.#services.get(id);
-    if (!hosted) return;
+    if (!hosted) return this.#add({ ...NEVER_ORDERED, id, workspaceId, label }, true);
     hosted.isPaused = true;
     hosted.wake();
   }

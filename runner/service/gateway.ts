@@ -62,7 +62,10 @@ export class ServiceGateway {
       const wait = waitForAnswer(outgoing);
       outgoing.on('response', (answer) => passOn(answer, response, via));
       // Nothing asked for this here.
-      outgoing.on('upgrade', (_, socket) => socket.destroy());
+      outgoing.on('upgrade', (_, socket) => {
+        socket.destroy();
+        answerWith(response, undefined);
+      });
       outgoing.on('error', (error) => {
         // The app closed a kept connection in the moment in which it was used again, and has not seen the request.
         const isStale = outgoing.reusedSocket && hasCode(error, 'ECONNRESET') && !response.headersSent;

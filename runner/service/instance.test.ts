@@ -181,6 +181,20 @@ describe('an app', () => {
     expect(place.commands).toHaveLength(5);
   });
 
+  test('that crashes after an hour has not failed, nor has it the next time', async () => {
+    const { clock, place, last } = start();
+    place.listens = true;
+    for (let crash = 1; crash <= 6; crash++) {
+      await clock.advance(3_600_000);
+      expect(last()).toMatchObject({ phase: 'ready', restarts: crash - 1 });
+      place.end();
+      await clock.advance(0);
+      expect(last()).toMatchObject({ phase: 'waiting', failures: 0, lastEnd: { exitCode: 1 } });
+      await clock.advance(1000);
+      expect(place.commands).toHaveLength(crash + 1);
+    }
+  });
+
   test('is reported each minute, with numbers that rise', async () => {
     const { clock, place, reports } = start();
     place.listens = true;

@@ -1,0 +1,252 @@
+import { once } from 'node:events';
+import { createServer, request as httpRequest, type IncomingMessage, type RequestListener } from 'node:http';
+import { type AddressInfo, connect, createServer as createTcpServer, type Socket } from 'node:net';
+import { text } from 'node:stream/consumers';
+import { afterEach, describe, expect, test, vi } from 'vitest';
+import { ServiceGateway } from './gateway.ts';
+
+/* What apps and clients may do wrong, each with its outcome (`docs/interface/service-instances.md#gateway`). */
+
+const open: { close(): void }[] = [];
+afterEach(() => {
+  vi.useRealTimers();
+  for (const each of open.splice(0)) each.close();
+});
+
+const portOf = (server: { address(): unknown }): number => (server.address() as AddressInfo).port;
+
+async function listening<T extends { listen(port: number, host: string): T; close(): void }>(server: T): Promise<T> {
+  server.listen(0, '127.0.0.1');
+  await once(server as never, 'listening');
+  open.push(server);
+  return server;
+}
+
+/** A gateway before `app`. */
+async function gatewayTo(app: { address(): unknown }) {
+  const dialled: Socket[] = [];
+  const gateway = new ServiceGateway({
+    async connect() {
+      const socket = connect(portOf(app), '127.0.0.1');
+      dialled.push(socket);
+      await once(socket, 'connect');
+      return socket;
+    },
+    absence: () => 'The app has ended.',
+  });
+  const via = { addresses: '192.0.2.7', proto: 'http' } as const;
+  const front = await listening(createServer((request, response) => gateway.request(request, response, via)));
+  front.on('upgrade', (request, socket, head) => gateway.upgrade(request, socket, head, via));
+  open.push({ close: () => gateway.close() }, { close: () => front.closeAllConnections() });
+  return { port: portOf(front), dialled, gateway };
+}
+const behind = async (handler: RequestListener) => {
+  const app = await listening(createServer(handler));
+  open.push({ close: () => app.closeAllConnections() });
+  return gatewayTo(app);
+};
+/** An app that does with a connection what it likes, once something came. */
+const wild = async (behave: (socket: Socket) => void) =>
+  gatewayTo(
+    await listening(
+      createTcpServer((socket) => {
+        socket.on('error', () => {}).once('data', () => behave(socket));
+        open.push({ close: () => socket.destroy() });
+      }),
+    ),
+  );
+
+async function ask(port: number, path = '/', headers: Record<string, string> = {}) {
+  const request = httpRequest({ port, host: '127.0.0.1', path, headers, agent: false });
+  request.end();
+  const [answer] = (await once(request, 'response')) as [IncomingMessage];
+  const content = await text(answer);
+  return { status: answer.statusCode, content, code: content.startsWith('{') ? JSON.parse(content).error?.code : '' };
+}
+
+/** A connection of a client that does as it likes. */
+function dial(port: number) {
+  const socket = connect({ port, host: '127.0.0.1', allowHalfOpen: true }).on('error', () => {});
+  open.push({ close: () => socket.destroy() });
+  let received = '';
+  socket.on('data', (chunk) => {
+    received += chunk;
+  });
+  return { socket, received: () => received };
+}
+
+const until = <T>(look: () => T) => expect.poll(look, { timeout: 20_000 });
+
+describe('an app that', () => {
+  test('does not answer is given up after 60 seconds, its other requests go on', async () => {
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+    const reached = Promise.withResolvers<void>();
+    const { port } = await behind((request, response) => {
+      if (request.url === '/quick') return response.end('ok');
+      return reached.resolve();
+    });
+    const slow = ask(port, '/slow');
+    await reached.promise;
+    expect((await ask(port, '/quick')).content).toBe('ok');
+    vi.advanceTimersByTime(60_000);
+    expect(await slow).toMatchObject({ status: 504, code: 'TIMEOUT' });
+  });
+
+  test('half-closes before its answer is whole is seen to have broken off', async () => {
+    const { port } = await wild((socket) => socket.end('HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nhalf'));
+    await expect(ask(port)).rejects.toThrow('aborted');
+  });
+
+  test('ends its answer by closing the connection, as old ones do, has answered', async () => {
+    const { port } = await wild((socket) => socket.end('HTTP/1.0 200 OK\r\n\r\nall of it'));
+    expect(await ask(port)).toMatchObject({ status: 200, content: 'all of it' });
+  });
+
+  test('answers twice has answered once', async () => {
+    const one = 'HTTP/1.1 200 OK\r\ncontent-length: 3\r\n\r\none';
+    const { port } = await wild((socket) => socket.write(one + one.replace('one', 'two')));
+    for (let i = 0; i < 3; i++) expect(await ask(port)).toMatchObject({ status: 200, content: 'one' });
+  });
+
+  test.each([
+    ['headers of 64 KB', `HTTP/1.1 200 OK\r\nx-long: ${'x'.repeat(64 * 1024)}\r\n\r\n`],
+    ['two lengths', 'HTTP/1.1 200 OK\r\ncontent-length: 3\r\ncontent-length: 4\r\n\r\nabcd'],
+    ['a length and chunks', 'HTTP/1.1 200 OK\r\ncontent-length: 3\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n'],
+    ['bytes that are no text', '\x00\xff\x16\x03\x01\x02'],
+  ])('answers with %s is answered for with 502', async (_, answer) => {
+    const { port } = await wild((socket) => socket.write(answer, 'latin1'));
+    expect(await ask(port)).toMatchObject({ status: 502, code: 'SERVICE_ERROR' });
+  });
+
+  test('answers without end serves others meanwhile, and is broken off with the gateway', async () => {
+    const { port, gateway } = await behind((request, response) => {
+      if (request.url === '/quick') return response.end('ok');
+      const more = (): void => {
+        while (!response.destroyed && response.write('x'.repeat(10_000)));
+        if (!response.destroyed) response.once('drain', more);
+      };
+      return more();
+    });
+    const { socket, received } = dial(port);
+    socket.write('GET /endless HTTP/1.1\r\nHost: a\r\n\r\n');
+    await until(() => received().length).toBeGreaterThan(100_000);
+    expect((await ask(port, '/quick')).content).toBe('ok');
+    const closed = once(socket, 'close');
+    gateway.close();
+    socket.end();
+    await closed;
+  });
+
+  test('switches protocols where nothing asked for it is answered for with 502', async () => {
+    const { port } = await wild((socket) =>
+      socket.write('HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: x\r\n\r\n'),
+    );
+    expect(await ask(port)).toMatchObject({ status: 502, code: 'SERVICE_ERROR' });
+  });
+});
+
+describe('a client that', () => {
+  test('sends nothing holds no connection of the app', async () => {
+    const { port, dialled } = await behind((_, response) => response.end('ok'));
+    const idle = Array.from({ length: 300 }, () => dial(port));
+    await Promise.all(idle.map(({ socket }) => once(socket, 'connect')));
+    expect((await ask(port)).content).toBe('ok');
+    expect(dialled).toHaveLength(1);
+  });
+
+  test('sends half of a body is answered 504, and others meanwhile', async () => {
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+    const { port } = await behind((request, response) => {
+      request.on('error', () => {}).resume();
+      request.once('end', () => response.end('0'));
+    });
+    const { socket, received } = dial(port);
+    socket.write('POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\nhalf');
+    expect((await ask(port)).content).toBe('0');
+    await vi.waitFor(async () => {
+      vi.advanceTimersByTime(60_000);
+      await new Promise((resolve) => setImmediate(resolve));
+      expect(received()).toContain('HTTP/1.1 504 ');
+    });
+  });
+
+  test('half-closes has left: its request is broken off in the app, too', async () => {
+    const left = Promise.withResolvers<void>();
+    const { port } = await behind((request) => void request.once('close', () => left.resolve()));
+    const { socket, received } = dial(port);
+    socket.end('GET / HTTP/1.1\r\nHost: a\r\n\r\n');
+    await left.promise;
+    await until(() => socket.readableEnded).toBe(true);
+    expect(received()).toBe('');
+  });
+
+  test('reads nothing makes the app wait, and keeps nothing back from others', async () => {
+    let written = 0;
+    let waits = false;
+    const { port } = await behind((request, response) => {
+      if (request.url === '/quick') return response.end('ok');
+      const more = (): void => {
+        waits = false;
+        while (!waits && !response.destroyed) {
+          written += 64 * 1024;
+          waits = !response.write(Buffer.alloc(64 * 1024));
+        }
+        response.once('drain', more);
+      };
+      return more();
+    });
+    const { socket } = dial(port);
+    socket.pause();
+    socket.write('GET /endless HTTP/1.1\r\nHost: a\r\n\r\n');
+    let before = -1;
+    // Sockets and streams on the way are full at some point.
+    await until(() => {
+      const isStill = waits && written > 0 && written === before;
+      before = written;
+      return isStill;
+    }).toBe(true);
+    expect(written).toBeLessThan(64 * 1024 ** 2);
+    expect((await ask(port, '/quick')).content).toBe('ok');
+  });
+
+  test('sends headers of 64 KB is answered 431, and the app sees nothing of it', async () => {
+    const seen: string[] = [];
+    const { port } = await behind((request, response) => {
+      seen.push(request.url!);
+      response.end('ok');
+    });
+    const { socket, received } = dial(port);
+    socket.write(`GET /long HTTP/1.1\r\nHost: a\r\nX-Long: ${'x'.repeat(64 * 1024)}\r\n\r\n`);
+    await until(received).toContain('HTTP/1.1 431 ');
+    expect((await ask(port, '/next')).content).toBe('ok');
+    expect(seen).toEqual(['/next']);
+  });
+
+  test('upgrades and leaves takes its connection to the app along', async () => {
+    const app = await listening(createServer());
+    let ended = 0;
+    app.on('upgrade', (_, socket: Socket) => {
+      socket
+        .on('error', () => {})
+        .once('close', () => {
+          ended += 1;
+        });
+      socket.write('HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: chat\r\n\r\n');
+      socket.resume();
+      socket.once('end', () => socket.end());
+    });
+    const { port, dialled } = await gatewayTo(app);
+    for (let i = 0; i < 250; i++) {
+      const { socket, received } = dial(port);
+      socket.write('GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: chat\r\n\r\n');
+      // Also one that leaves before it is answered.
+      if (i % 2 === 0) await until(received).toContain('101 Switching');
+      socket.resetAndDestroy();
+    }
+    await until(() => [dialled.every(({ destroyed }) => destroyed), ended >= 125]).toEqual([true, true]);
+    // None of the 200 connections of an instance is held by those that left.
+    const { socket, received } = dial(port);
+    socket.write('GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: chat\r\n\r\n');
+    await until(received).toContain('101 Switching');
+  });
+});
