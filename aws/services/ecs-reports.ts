@@ -49,7 +49,8 @@ export function endOf(task: Task): InstanceEnd | undefined {
 
 function reasonOf({ stoppedReason = 'The task ended.', containers: [container] = [] }: Task): string {
   const { exitCode, reason } = container ?? {};
-  return [stoppedReason, exitCode !== undefined && `Exit code ${exitCode}.`, reason].filter((part) => part).join(' ');
+  const parts = [stoppedReason, exitCode !== undefined && `Exit code ${exitCode}`, reason];
+  return parts.flatMap((part) => (part ? `${part.replace(/\.$/, '')}.` : [])).join(' ');
 }
 
 /** Besides what ECS says of the service. */

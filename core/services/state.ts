@@ -63,9 +63,9 @@ function failuresOf(service: Service): number {
     .reduce((sum, { failures, hasCrashed }) => sum + failures + Number(hasCrashed), 0);
 }
 
-/** The record after reports, in whichever order they came. */
+/** The record after reports, in whichever order they came. Of a deleted service only the ends of its instances matter. */
 export function afterReports(before: Service, reports: readonly ServiceReport[], now: number): Step {
-  if (before.desired === 'deleted' && stateOf(before) === 'deleted') return { service: before, events: [] };
+  const isDeleted = stateOf(before) === 'deleted';
   const events: NewServiceEvent[] = [];
   let service = before;
   for (const report of reports) {
@@ -75,12 +75,13 @@ export function afterReports(before: Service, reports: readonly ServiceReport[],
       continue;
     }
     const known = service.instances[report.instanceId];
+    if (isDeleted && (known === undefined || report.type !== 'ended')) continue;
     if (known === undefined && report.at < now - REMEMBERED_MS) continue;
     const instance = report.type === 'ended' ? ended(known, report) : reported(known, report);
     if (instance === known) continue;
     service = afterInstance(service, { id: report.instanceId, known, instance, report }, events);
   }
-  return counted(service, events, now);
+  return isDeleted ? { service, events: [] } : counted(service, events, now);
 }
 
 function reported(known: Instance | undefined, report: InstanceReport): Instance {

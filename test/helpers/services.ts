@@ -7,6 +7,7 @@ import { bootDocument } from '#core/services/boot.ts';
 import { takeReports } from '#core/services/reports.ts';
 import type { Service } from '#core/services/service.ts';
 import { keepServices } from '#core/services/sweep.ts';
+import { ManualClock } from './manual-clock.ts';
 import { type MemoryDeps, memoryDeps } from './memory-deps.ts';
 import { MemoryServiceHost } from './memory-service-host.ts';
 import { bundleForm, type LocalTarget, zipOf } from './platform.ts';
@@ -69,8 +70,8 @@ export function keepInMemory({ deps }: LocalTarget): void {
 }
 
 /** A platform whose host keeps services in memory, with an owner, a member, and requests of both. */
-export async function serviceWorld(settings: Partial<Config> = {}) {
-  const plain = memoryDeps({ outboundHosts: ['127.0.0.1'], ...settings });
+export async function serviceWorld(settings: Partial<Config> = {}, clock = new ManualClock()) {
+  const plain = memoryDeps({ outboundHosts: ['127.0.0.1'], ...settings }, clock);
   const host = new MemoryServiceHost({
     clock: plain.clock,
     listener: (reports) => takeReports(deps, reports),
