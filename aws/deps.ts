@@ -95,11 +95,15 @@ export const installParts = ({ config }: HostDeps): Pick<Deps, 'startInstall'> =
   startInstall: (job) => invokeLater(config, 'install', job),
 });
 
-/** One function alone may order services. This asks it to. */
-export const wakeParts = ({ config }: HostDeps): Required<Pick<Deps, 'wakeServices'>> => ({
+/** One function alone may order services. This asks it to; if that fails, it does so at its next minute. */
+export const wakeParts = ({ config, log }: HostDeps): Required<Pick<Deps, 'wakeServices'>> => ({
   async wakeServices(serviceIds) {
-    for (let start = 0; start < serviceIds.length; start += WAKE_BATCH) {
-      await invokeLater(config, 'service-keeper', { service_ids: serviceIds.slice(start, start + WAKE_BATCH) });
+    try {
+      for (let start = 0; start < serviceIds.length; start += WAKE_BATCH) {
+        await invokeLater(config, 'service-keeper', { service_ids: serviceIds.slice(start, start + WAKE_BATCH) });
+      }
+    } catch (error) {
+      log.warn('services wait for the next minute', { error: String(error) });
     }
   },
 });

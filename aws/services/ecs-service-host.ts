@@ -74,7 +74,7 @@ interface Known extends Tagged {
  *
  * | call | actions |
  * | --- | --- |
- * | an order | `ecs:DescribeServices, CreateService, UpdateService, TagResource`; `ecs:RegisterTaskDefinition, ListTaskDefinitions, DeregisterTaskDefinition, DeleteTaskDefinitions`; `iam:PassRole` of the execution role; `logs:CreateLogGroup, PutRetentionPolicy, TagResource`; `application-autoscaling:RegisterScalableTarget, PutScalingPolicy, DeregisterScalableTarget` |
+ * | an order | `ecs:DescribeServices, CreateService, UpdateService, TagResource`; `ecs:RegisterTaskDefinition, ListTaskDefinitions, DeregisterTaskDefinition, DeleteTaskDefinitions`; `iam:PassRole` of the execution role; `logs:CreateLogGroup, PutRetentionPolicy, TagResource`; `application-autoscaling:RegisterScalableTarget, PutScalingPolicy, DeregisterScalableTarget`, which take `cloudwatch:PutMetricAlarm, DescribeAlarms, DeleteAlarms` and once `iam:CreateServiceLinkedRole` |
  * | a pause | `ecs:DescribeServices, UpdateService`; `application-autoscaling:DeregisterScalableTarget` |
  * | a removal | `ecs:DescribeServices, DeleteService, ListTaskDefinitions, DeregisterTaskDefinition, DeleteTaskDefinitions`; `application-autoscaling:DeregisterScalableTarget`; `logs:DeleteLogGroup` |
  * | the list, an event | `ecs:ListServices, DescribeServices, ListTasks, DescribeTasks` of the cluster |

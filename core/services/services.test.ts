@@ -136,6 +136,20 @@ describe('deploying', () => {
     expect((await world.service('GET', '')).total).toBe(0);
   });
 
+  test('where another process orders services, a deploy and a change wake it, and the answer does not wait', async () => {
+    const { deps, publish, deploy, service, host } = await serviceWorld();
+    const { id: agent_id } = await publish();
+    const woken: string[] = [];
+    Object.assign(deps, { serviceHost: undefined, wakeServices: async (ids: string[]) => void woken.push(...ids) });
+    const answer = await deploy({ agent_id });
+    const { id } = answer.service;
+    expect(answer).toMatchObject({ status: 201, service: { state: 'provisioning', service_url: null } });
+    expect((await service('PATCH', id, { env: { A: 'b' } })).status).toBe(200);
+    expect((await service('DELETE', id)).service.state).toBe('deleting');
+    expect(woken).toEqual([id, id, id]);
+    expect(host.orders).toEqual([]);
+  });
+
   test('a final refusal of the host is the answer, and leaves nothing', async () => {
     const { publish, host, deploy, service, deps } = await serviceWorld();
     const { id: agent_id } = await publish();
