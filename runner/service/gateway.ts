@@ -174,11 +174,16 @@ function passOn(answer: IncomingMessage, response: ServerResponse, via: Via): vo
     answerWith(response, undefined);
     return;
   }
-  // The head and what of the body came with it are sent together. If nothing came yet, the head does not wait for it.
+  // What came in one turn is sent together: the head does not wait for a body that comes later.
   const { socket } = response;
   socket?.cork();
   response.flushHeaders();
-  setImmediate(() => socket?.uncork());
+  let [isOver, isComplete] = [false, false];
+  atEndOfTurn(() => {
+    isOver = true;
+    if (isComplete) response.end();
+    else socket?.uncork();
+  });
   answer.on('data', (data) => {
     if (response.write(data)) return;
     answer.pause();
@@ -186,13 +191,25 @@ function passOn(answer: IncomingMessage, response: ServerResponse, via: Via): vo
   });
   answer.once('end', () => {
     if (answer.rawTrailers.length > 0) response.addTrailers(pairsOf(answer.rawTrailers));
-    response.end();
+    isComplete = true;
+    if (isOver) response.end();
   });
   // Where the app breaks off, so does the answer: a client must not take a part for the whole.
   answer.once('close', () => {
     if (!answer.complete) response.destroy();
   });
 }
+
+/** Runs the work of all callers at the end of this turn: a client that reads many answers is woken once for all of them. */
+function atEndOfTurn(work: () => void): void {
+  if (atEnd.length === 0) {
+    setImmediate(() => {
+      for (const each of atEnd.splice(0)) each();
+    });
+  }
+  atEnd.push(work);
+}
+const atEnd: (() => void)[] = [];
 
 /** The headers that go on: names and values in turn, in their order. */
 function passed(
