@@ -1,7 +1,7 @@
 # Holds the limits of one sandbox where no cgroup does. Each sandbox has a watcher of its own, a fork of the launcher, so
 # that one with thousands of processes or mappings delays neither the launcher nor the watching of others. It looks at the
 # sandbox ten times a second, or less often, so that it uses at most a fifth of a processor. While nothing runs in there, as
-# in a service that waits for requests, it only sees every other second whether that is still so; the launcher wakes it when
+# in a service that waits for requests, it only sees every fourth second whether that is still so; the launcher wakes it when
 # the machine's memory shrinks meanwhile.
 use strict;
 use warnings;
@@ -9,7 +9,7 @@ use warnings;
 our ($SYS);
 
 use constant {
-    LOOK_MS => 100, LOOKS_BEFORE_KILL => 5, IDLE_LOOK_MS => 2000,
+    LOOK_MS => 100, LOOKS_BEFORE_KILL => 5, IDLE_LOOK_MS => 4000,
     # A sandbox whose memory cannot be counted exactly in this time is over its limit. Long, for a busy machine.
     EXACT_COUNT_LOOKS => 50,
     # So many times its limit may a sandbox use if memory is counted once for each process that shares it. It bounds the work
