@@ -49,20 +49,22 @@ sub watch {
     my ($sandbox, $writer) = @_;
     my $diagnosis = open_diagnosis($sandbox->{net});
     my $over = 0;
-    my ($seen, $idle) = ('', LOOK_MS);
+    my ($seen, $idle, $is_woken) = ('', LOOK_MS, 0);
     while (1) {
         my $began = processor_ms();
         my $used = eval { processor_use($sandbox->{root}) };
         # Without the processor nothing in there gets memory, makes files or sends.
-        if (!$over && defined $used && $used eq $seen) {
+        my $is_idle = !$over && defined $used && $used eq $seen;
+        if ($is_idle && !$is_woken) {
             $idle = min(2 * $idle, IDLE_LOOK_MS);
             # At any other time, a signal would break off a look.
-            local $SIG{USR1} = sub { $seen = '' };
+            local $SIG{USR1} = sub { $is_woken = 1 };
             my ($ended) = wait_for([ $sandbox->{end} ], [], $idle / 1000);
             return if is_in($ended, $sandbox->{end});
             next;
         }
-        ($seen, $idle) = ($used // '', LOOK_MS);
+        $idle = LOOK_MS unless $is_idle;
+        ($seen, $is_woken) = ($used // '', 0);
         my $is_over = eval { is_over($sandbox, $diagnosis) ? 1 : 0 };
         # A sandbox that cannot be watched must not run. Usually it is ending already, so memory is not blamed.
         $over = defined $is_over ? $is_over && $over + 1 : LOOKS_BEFORE_KILL + 1;
