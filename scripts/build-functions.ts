@@ -85,7 +85,7 @@ export function loadedAtStart({ outputs }: Metafile, file: string): { bytes: num
 
 async function buildFunction(name: string, folder: string, outdir: string, parts: Parts): Promise<Metafile> {
   const apart = new Map<string, string>();
-  const plugins = [ownRows(name), ownHandlers(name), writtenDocument, oneLocale, bundledApart(apart)];
+  const plugins = [ownRows(name), ownHandlers(name), writtenDocument, bareSettings, oneLocale, bundledApart(apart)];
   const metafiles = [withoutUnused(await bundle(join(folder, 'index.ts'), outdir, plugins))];
   const imported = new Set(
     Object.values(metafiles[0]!.outputs).flatMap(({ imports }) => imports.map(({ path }) => path)),
@@ -256,6 +256,21 @@ const lazyBuiltins: Plugin = {
         ].join('\n'),
       };
     });
+  },
+};
+
+/** Settings without the sentences of `docs/settings.md`, which are the last argument of each. */
+const bareSettings: Plugin = {
+  name: 'bare-settings',
+  setup({ onLoad }) {
+    for (const file of ['core/base/config.ts', 'aws/config.ts'].map((path) => join(ROOT, path))) {
+      onLoad({ filter: exactly(file) }, () => {
+        const source = readFileSync(file, 'utf8');
+        const contents = source.replaceAll(/^ {4}(['"]).*\1,\n {2}\),$/gm, "    '',\n  ),");
+        if (contents === source) throw new Error(`${file} has no sentences of settings: update build-functions.ts`);
+        return { contents, loader: 'ts', resolveDir: dirname(file) };
+      });
+    }
   },
 };
 
