@@ -8,6 +8,7 @@ import { type Assembly, readAssembly } from './assembly.ts';
 import { keysOf, withKeys } from './dependent-actions.ts';
 import { ecsReader } from './ecs-wire.ts';
 import { type Ask, allowing, policiesOf } from './iam.ts';
+import { SERVICES_WIRE } from './services-wire.ts';
 import { WIRE, type WireRequest } from './wire.ts';
 
 const arn = (service: string, rest: string) => `arn:aws:${service}:${TEST_REGION}:${TEST_ACCOUNT}:${rest}`;
@@ -26,6 +27,8 @@ const put = (headers: Record<string, string>) =>
   request({}, { method: 'PUT', url: new URL('http://aws/bucket/runs/key'), headers });
 const create = (input: object, path = '/schedules/s') => request(input, { url: new URL(path, 'http://aws') });
 const ecs = ecsReader([]);
+const LISTENER = arn('elasticloadbalancing', 'listener/app/b/1/2');
+const form = (fields: Record<string, string>) => request({}, { body: Buffer.from(`${new URLSearchParams(fields)}`) });
 
 /** What a request needs beside the right of its own action, by AWS's documentation. */
 const cases: [what: string, Ask[], needed: string[]][] = [
@@ -45,6 +48,35 @@ const cases: [what: string, Ask[], needed: string[]][] = [
     'a service with tags and a role',
     ecs(json('CreateService', { serviceName: 's', tags: [{ key: 'a' }], role: ROLE })),
     ['ecs:TagResource', 'iam:PassRole'],
+  ],
+  [
+    'a task definition with tags and roles',
+    ecs(
+      json('RegisterTaskDefinition', { family: 'f', tags: [{ key: 'a' }], taskRoleArn: ROLE, executionRoleArn: ROLE }),
+    ),
+    ['ecs:TagResource', 'iam:PassRole', 'iam:PassRole'],
+  ],
+  [
+    'a log group with tags',
+    SERVICES_WIRE.logs!(json('CreateLogGroup', { logGroupName: 'g', tags: { a: 'b' } })),
+    ['logs:TagResource'],
+  ],
+  [
+    'a target group with tags',
+    SERVICES_WIRE.elasticloadbalancing!(form({ Action: 'CreateTargetGroup', Name: 'g', 'Tags.member.1.Key': 'a' })),
+    ['elasticloadbalancing:AddTags'],
+  ],
+  [
+    'a rule with tags',
+    SERVICES_WIRE.elasticloadbalancing!(
+      form({ Action: 'CreateRule', ListenerArn: LISTENER, 'Tags.member.1.Key': 'a' }),
+    ),
+    ['elasticloadbalancing:AddTags'],
+  ],
+  [
+    'scaling by a target',
+    SERVICES_WIRE['application-autoscaling']!(json('PutScalingPolicy', { ResourceId: 'service/c/s' })),
+    ['cloudwatch:PutMetricAlarm', 'cloudwatch:DescribeAlarms'],
   ],
   ['a schedule with a role', WIRE.scheduler!(create({ Target: { RoleArn: ROLE } })), ['iam:PassRole']],
   [

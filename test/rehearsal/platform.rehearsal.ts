@@ -1,3 +1,4 @@
+import { ECSClient } from '@aws-sdk/client-ecs';
 import { DeleteScheduleCommand, SchedulerClient } from '@aws-sdk/client-scheduler';
 import { CreateEmailIdentityCommand, SESv2Client } from '@aws-sdk/client-sesv2';
 import { afterAll, describe, expect, inject, onTestFinished, test } from 'vitest';
@@ -13,9 +14,11 @@ import { platformSuite } from '#test/e2e/suite.ts';
 import { payOnPage } from '#test/helpers/payments.ts';
 import { bundleForm, clientOf, publishCode, request } from '#test/helpers/platform.ts';
 import { startReceiver } from '#test/helpers/receiver.ts';
+import { accountFor } from './accounts.ts';
 import { chaosSuite } from './chaos.ts';
 import { countRequests } from './costs.ts';
 import { SENDER, startRehearsal } from './platform.ts';
+import { servicesChaosSuite, servicesDestroySuite } from './services-chaos.ts';
 
 const target = await startRehearsal(inject('awsEndpoints'));
 const client = clientOf(target);
@@ -23,6 +26,8 @@ const { python, node } = target.interpreters;
 
 platformSuite(() => target, { python: python !== undefined, node: node !== undefined });
 chaosSuite(() => target);
+const ecs = () => new ECSClient({ ...accountFor('deployment'), endpoint: target.ecs.url });
+servicesChaosSuite(() => target, ecs);
 
 describe.concurrent('API Gateway', () => {
   test('a body past the limits is refused, by the function or before it', async () => {
@@ -247,14 +252,17 @@ test('what a deleted agent leaves is removed for good, and its workspace recount
   expect((await main.get(use))!.versions).toBe((versions as number) - 1);
 });
 
-test('services are listed, and a deploy says that none can run here yet', async () => {
-  const { key, workspaceId } = await target.addUser('serving');
-  const { agent } = await publishCode(clientOf(target, key), 'bot', { 'main.js': '' });
-  const path = `/workspaces/${workspaceId}/services`;
-  expect((await request(target, 'GET', path, { key })).body).toEqual({ services: [], total: 0 });
-  const deployed = await request(target, 'POST', path, { key, json: { agent_id: agent.id } });
-  expect([deployed.status, deployed.body.error.code]).toEqual([422, 'UNPROCESSABLE']);
-});
+test.skipIf(target.services !== undefined)(
+  'services are listed, and a deploy says that none can run here yet',
+  async () => {
+    const { key, workspaceId } = await target.addUser('serving');
+    const { agent } = await publishCode(clientOf(target, key), 'bot', { 'main.js': '' });
+    const path = `/workspaces/${workspaceId}/services`;
+    expect((await request(target, 'GET', path, { key })).body).toEqual({ services: [], total: 0 });
+    const deployed = await request(target, 'POST', path, { key, json: { agent_id: agent.id } });
+    expect([deployed.status, deployed.body.error.code]).toEqual([422, 'UNPROCESSABLE']);
+  },
+);
 
 test('what a request costs is counted, and a prompt call is cheap', async () => {
   const counted = await countRequests(target);
@@ -269,6 +277,8 @@ test('what a request costs is counted, and a prompt call is cheap', async () => 
   expect(others).toEqual([]);
   expect(of('`GET /health`')).toMatchObject({ tableRequests: 0, s3Gets: 0, others: [] });
 });
+
+servicesDestroySuite(() => target, ecs);
 
 test('no function needed what its policy does not allow', () => {
   expect([...target.gate.refused]).toEqual([]);

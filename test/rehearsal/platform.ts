@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import { Readable } from 'node:stream';
 import { setTimeout } from 'node:timers/promises';
 import { CreateTableCommand, DynamoDBClient } from '@aws-sdk/client-dynamodb';
@@ -31,6 +32,7 @@ import { synthesise } from '#test/helpers/templates.ts';
 import { addMember, addUser } from '#test/helpers/users.ts';
 import { BUNDLES, buildFunctions } from '../../scripts/build-functions.ts';
 import { fetchLambdaRuntime } from '../../scripts/fetch-test-tools.ts';
+import { accountFor } from './accounts.ts';
 import { type Assembly, type Deployed, readAssembly } from './assembly.ts';
 import { type AwsGate, accessKeyOf, startAwsGate, withSignature } from './aws-gate.ts';
 import { keysOf } from './dependent-actions.ts';
@@ -62,6 +64,10 @@ export interface Rehearsal extends Target {
   readonly deps: Deps;
   /** Invokes the function of a timed event. */
   tick(name: BackgroundFunctionName | PoolFunctionName | keyof typeof MICROVM_FUNCTIONS): Promise<void>;
+  /** Lets a minute of the keeper of services pass. */
+  tickServices(): Promise<void>;
+  /** Does what CloudFormation does when it deletes a custom resource of this type; its answer goes to the address. */
+  deleteResource(type: string, answerTo: string): Promise<void>;
   readonly ecs: FakeEcs;
   readonly logs: Logs;
   /** Where programs run in MicroVMs. */
@@ -238,10 +244,11 @@ export async function startRehearsal(
   await lambda.warm(functionNameOf(stage, 'install'), 1);
   if (sandbox === 'fargate') await events.tick(functionNameOf(stage, 'pool-keeper'));
   const hasServices = await createGateways(assembly, ecs);
+  const tickServices = () => events.tick(functionNameOf(stage, 'service-keeper'));
   const closing = new AbortController();
   const minutes = passServiceMinutes(
     () => !chaos.holdsServiceClock && ecs.services.names.length > 0,
-    () => events.tick(functionNameOf(stage, 'service-keeper')),
+    tickServices,
     closing.signal,
   );
   return {
@@ -259,6 +266,17 @@ export async function startRehearsal(
     microvms,
     chaos,
     tick: (name) => events.tick(functionNameOf(stage, name)),
+    tickServices,
+    async deleteResource(type, answerTo) {
+      for (const { id, properties } of assembly.of(type)) {
+        const { ServiceToken, ...ResourceProperties } = properties;
+        const { payload } = await lambda.invoke(ServiceToken, {
+          ...{ RequestType: 'Delete', ResponseURL: answerTo, StackId: 'stack', RequestId: randomUUID() },
+          ...{ LogicalResourceId: id, PhysicalResourceId: id, ResourceType: type, ResourceProperties },
+        });
+        await Array.fromAsync(payload);
+      }
+    },
     addUser: (slug) => addUser(deps, slug),
     addMember: (user, workspaceId) => addMember(deps, user, workspaceId),
     setPlan: async (workspaceId, plan) => void (await setPlan(deps, workspaceId, plan)),
@@ -325,11 +343,6 @@ function policiesByPrincipal(assembly: Assembly): Record<string, Statement[]> {
     ...roles.map(({ arn, properties: { RoleName } }) => [shortName(RoleName), policiesOf(assembly, arn)]),
   ]);
 }
-
-const accountFor = (principal: string) => ({
-  region: TEST_REGION,
-  credentials: { ...AWS_TEST_ACCOUNT.credentials, accessKeyId: accessKeyOf(principal) },
-});
 
 /** Credentials by which the gate knows who asks. */
 const accountOf = (gate: AwsGate, principal: string): Record<string, string> => ({

@@ -31,6 +31,7 @@ interface Route {
 export interface FakeGateways {
   readonly actions: Actions;
   readonly routes: readonly Route[];
+  readonly associations: readonly Association[];
   /** Refuses a connector for which nothing can be made, as CreateService does. */
   check(clusterArn: string, connectors: readonly Input[], portNames: readonly string[]): void;
   /** Begins to make the route of a service. */
@@ -166,6 +167,9 @@ export function startGateways(delayMs: number, isThere = true): FakeGateways {
     actions: isThere ? actions : refusing(actions),
     get routes() {
       return [...routes.values()];
+    },
+    get associations() {
+      return [...associations];
     },
     check(clusterArn, connectors, portNames) {
       if (connectors.length === 0) return;
