@@ -3,10 +3,10 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { CloudFormationCustomResourceEvent } from 'aws-lambda';
 import { expect, onTestFinished, test } from 'vitest';
-import { onDelete } from './custom-resource.ts';
+import { type CustomResourceWork, customResource } from './custom-resource.ts';
 
 /** What CloudFormation is told. */
-async function answerTo(RequestType: 'Create' | 'Update' | 'Delete', work: () => Promise<void>) {
+async function answerTo(RequestType: 'Create' | 'Update' | 'Delete', work: CustomResourceWork) {
   const { promise, resolve } = Promise.withResolvers<unknown>();
   const server = createServer(async (request, response) => {
     resolve({ method: request.method, ...JSON.parse(Buffer.concat(await request.toArray()).toString()) });
@@ -16,7 +16,7 @@ async function answerTo(RequestType: 'Create' | 'Update' | 'Delete', work: () =>
   onTestFinished(() => void server.close());
   const ResponseURL = `http://127.0.0.1:${(server.address() as AddressInfo).port}/`;
   const event = { RequestType, ResponseURL, StackId: 'stack', RequestId: 'request', LogicalResourceId: 'clean' };
-  await onDelete(work)(event as CloudFormationCustomResourceEvent);
+  await customResource(work)(event as CloudFormationCustomResourceEvent);
   return promise;
 }
 const ANSWER = {
@@ -28,15 +28,20 @@ const ANSWER = {
   LogicalResourceId: 'clean',
 };
 
-test('the work is done when the resource is deleted, and at no other time', async () => {
+test('the work of each event is done at it, and at no other time', async () => {
   const done: string[] = [];
-  for (const type of ['Create', 'Update', 'Delete'] as const) {
-    expect(await answerTo(type, async () => void done.push(type))).toEqual(ANSWER);
-  }
+  const onDelete = async ({ RequestType }: { RequestType: string }) => void done.push(RequestType);
+  for (const type of ['Create', 'Update', 'Delete'] as const)
+    expect(await answerTo(type, { onDelete })).toEqual(ANSWER);
   expect(done).toEqual(['Delete']);
+  for (const type of ['Create', 'Update'] as const) {
+    expect(await answerTo(type, { onDelete, onUpdate: onDelete as CustomResourceWork['onUpdate'] })).toEqual(ANSWER);
+  }
+  expect(done).toEqual(['Delete', 'Update']);
 });
 
-test('work that fails fails the stack, with the reason', async () => {
-  const answer = await answerTo('Delete', () => Promise.reject(new Error('no rights')));
+test.each(['Update', 'Delete'] as const)('work that fails fails the stack, with the reason: %s', async (type) => {
+  const fail = () => Promise.reject(new Error('no rights'));
+  const answer = await answerTo(type, { onDelete: fail, onUpdate: fail });
   expect(answer).toEqual({ ...ANSWER, Status: 'FAILED', Reason: 'Error: no rights' });
 });

@@ -1,19 +1,29 @@
 import type { CloudFormationCustomResourceEvent } from 'aws-lambda';
 import { host } from './host.ts';
 
-/**
- * Handler of a CloudFormation custom resource that works when it is deleted. It always answers: without an answer the stack
- * waits for an hour.
- */
-export const onDelete =
-  (work: () => Promise<void>) =>
+type Event<Type extends CloudFormationCustomResourceEvent['RequestType']> = Extract<
+  CloudFormationCustomResourceEvent,
+  { RequestType: Type }
+>;
+
+/** What a custom resource does, by what happens to it. An error fails the stack's operation, with its message. */
+export interface CustomResourceWork {
+  readonly onDelete: (event: Event<'Delete'>) => Promise<void>;
+  /** @default - nothing */
+  readonly onUpdate?: (event: Event<'Update'>) => Promise<void>;
+}
+
+/** Handler of a CloudFormation custom resource. It always answers: without an answer the stack waits for an hour. */
+export const customResource =
+  ({ onDelete, onUpdate }: CustomResourceWork) =>
   async (event: CloudFormationCustomResourceEvent): Promise<void> => {
     let failure: string | undefined;
     try {
-      if (event.RequestType === 'Delete') await work();
+      if (event.RequestType === 'Delete') await onDelete(event);
+      if (event.RequestType === 'Update') await onUpdate?.(event);
     } catch (error) {
       failure = String(error);
-      host.log.error('not cleaned up', { error: failure });
+      host.log.error('custom resource failed', { request: event.RequestType, error: failure });
     }
     const { StackId, RequestId, LogicalResourceId } = event;
     await fetch(event.ResponseURL, {

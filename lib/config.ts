@@ -6,6 +6,71 @@ import { transportsSchema } from '#core/base/transports.ts';
 /** Retention times of CloudWatch Logs that a stage may choose, in days. */
 const RETENTION_DAYS = [7, 14, 30, 90, 180, 365] as const;
 
+/** An Availability Zone by its name. */
+const zone = () => z.string().regex(/^[a-z]{2}(-[a-z]+)+-\d[a-z]$/, 'must be a zone such as us-east-1a');
+
+/** A certificate of AWS Certificate Manager in the Region of the stacks. */
+const certificateArn = () =>
+  z.string().regex(/^arn:aws[\w-]*:acm:[\w-]+:\d{12}:certificate\/[\w-]+$/, 'must be the ARN of a certificate');
+
+const port = () => z.int().min(1).max(65_535);
+
+/** Memory in MB that Fargate offers for each CPU size: docs.aws.amazon.com/AmazonECS/latest/developerguide/fargate-tasks-services.html. */
+const FARGATE_MEMORY: {
+  readonly [cpu: number]: { readonly least: number; readonly most: number; readonly step: number };
+} = {
+  256: { least: 512, most: 2048, step: 512 },
+  512: { least: 1024, most: 4096, step: 1024 },
+  1024: { least: 2048, most: 8192, step: 1024 },
+  2048: { least: 4096, most: 16_384, step: 1024 },
+  4096: { least: 8192, most: 30_720, step: 1024 },
+};
+
+const servicesOn = z
+  .strictObject({
+    kind: z.literal('on').optional(),
+    /** CPU of one instance, in 1,024ths of a processor. */
+    cpu: z.literal([256, 512, 1024, 2048, 4096]).default(256),
+    /** Memory of one instance: the app's own (`PLATFORM_SANDBOX_MEMORY_MB`), and about 150 MB for the runner beside it. */
+    memoryMb: z.int().default(1024),
+    /** Load balancers that ECS may make, each for 25 services; they cost by the hour. Without effect with a `domain`. */
+    maxAlbs: z.int().min(1).max(10).default(4),
+    /** TCP ports that apps may connect to at any public address, beside 443, which the runner needs. */
+    outboundPorts: z
+      .array(z.union([port(), z.strictObject({ from: port(), to: port() })]))
+      .max(50)
+      .default([80]),
+    /** Availability Zones of the instances, two at least. @default - two that AWS chooses */
+    zones: z.array(zone()).min(2).optional(),
+    /**
+     * Services get names below a domain of yours, by a load balancer of the stage's own. Needed in Regions without ECS
+     * gateways. @default - each service gets a host name of an ECS gateway
+     */
+    domain: z
+      .strictObject({
+        name: z.hostname(),
+        /** Of a certificate for `*.<name>`. */
+        certificateArn: certificateArn(),
+        /** Hosted zone in Route 53 that the stacks write the wildcard record into. @default - you write it */
+        hostedZoneId: z
+          .string()
+          .regex(/^[A-Z0-9]{1,32}$/, 'must be the id of a hosted zone, such as Z0123456789ABC')
+          .optional(),
+      })
+      .optional(),
+  })
+  .superRefine(({ cpu, memoryMb, outboundPorts }, context) => {
+    const { least, most, step } = FARGATE_MEMORY[cpu]!;
+    if (memoryMb < least || memoryMb > most || memoryMb % step !== 0) {
+      const message = `Fargate offers ${least} to ${most} MB in steps of ${step} for ${cpu} CPU units`;
+      context.addIssue({ code: 'custom', path: ['memoryMb'], message });
+    }
+    outboundPorts.forEach((each, index) => {
+      if (typeof each === 'number' || each.from <= each.to) return;
+      context.addIssue({ code: 'custom', path: ['outboundPorts', index], message: '`from` must not be above `to`' });
+    });
+  });
+
 const stageSchema = z.strictObject({
   /** Part of every physical name, so that two stages can share an account. */
   name: z.string().regex(/^[a-z][a-z0-9]{0,11}$/, 'must be 1 to 12 lower-case letters and digits, a letter first'),
@@ -21,9 +86,7 @@ const stageSchema = z.strictObject({
   domain: z
     .strictObject({
       name: z.hostname(),
-      certificateArn: z
-        .string()
-        .regex(/^arn:aws[\w-]*:acm:[\w-]+:\d{12}:certificate\/[\w-]+$/, 'must be the ARN of a certificate'),
+      certificateArn: certificateArn(),
     })
     .optional(),
   /** Where programs run: tasks on Fargate, Lambda MicroVMs, or nowhere (docs/sandbox.md says when to choose which). */
@@ -41,10 +104,7 @@ const stageSchema = z.strictObject({
         /** Memory of one task; installations may use 2 GB. Fargate allows certain sizes for each `cpu`. */
         memoryMb: z.int().multipleOf(512).min(512).max(30_720).default(2048),
         /** Availability Zones of the tasks. Some, such as `us-east-1e`, lack services. @default - two that AWS chooses */
-        zones: z
-          .array(z.string().regex(/^[a-z]{2}(-[a-z]+)+-\d[a-z]$/, 'must be a zone such as us-east-1a'))
-          .min(1)
-          .optional(),
+        zones: z.array(zone()).min(1).optional(),
       }),
       z.strictObject({
         kind: z.literal('microvm'),
@@ -55,6 +115,8 @@ const stageSchema = z.strictObject({
       }),
     ])
     .prefault({ kind: 'none' }),
+  /** Always-on services: instances on Fargate, and how they are reached; or none (docs/services.md). */
+  services: z.discriminatedUnion('kind', [z.strictObject({ kind: z.literal('off') }), servicesOn]).prefault({}),
   /** Where clients reach the platform through a proxy. @default - `domain`, or else API Gateway's own address */
   baseUrl: z.url().optional(),
   /** A web ACL in front of the API (about 7 USD a month, 0.60 per million requests) with a limit per address. */
@@ -110,6 +172,7 @@ const stageSchema = z.strictObject({
 export type Stage = z.output<typeof stageSchema>;
 export type MicrovmSettings = Extract<Stage['sandbox'], { kind: 'microvm' }>;
 export type FargateSettings = Extract<Stage['sandbox'], { kind: 'fargate' }>;
+export type ServicesSettings = Exclude<Stage['services'], { kind: 'off' }>;
 
 /** Checks the export of a file of `stages/`. Throws one error that names every wrong member. */
 export function defineStage(stage: z.input<typeof stageSchema>): Stage {
@@ -130,7 +193,8 @@ export async function loadStage(name: string): Promise<Stage> {
 
 /**
  * Physical names. Settings and policies refer to tables, bucket and secrets by name, so no stack exports values to another:
- * an export cannot be changed while it is in use.
+ * an export cannot be changed while it is in use. The exception is the id of the API ({@link apiExportOf}), which AWS
+ * chooses, and which never changes as long as there is the API.
  */
 export const tablePrefixOf = (stage: Stage): string => `platform-${stage.name}-`;
 /** Unique worldwide; in `Fn::Sub` notation. */
@@ -154,3 +218,13 @@ export const microvmImageArnOf = (stage: Stage): string =>
 /** ARN of a network connector of MicroVMs that AWS manages; in `Fn::Sub` notation. */
 export const managedConnectorOf = (name: 'INTERNET_EGRESS' | 'HTTP_INGRESS'): string =>
   `arn:\${AWS::Partition}:lambda:\${AWS::Region}:aws:network-connector:aws-network-connector:${name}`;
+/** Export of the API's id: the stack of the services builds the API's address from it. Exported always, so never withdrawn while in use. */
+export const apiExportOf = (stage: Stage): string => `platform-${stage.name}-api-id`;
+/** Names around always-on services. What is made for each of them at run time has its id at the end. */
+export const serviceNamesOf = ({ name }: Stage) => ({
+  cluster: `platform-${name}-services`,
+  familyPrefix: `platform-${name}-svc-`,
+  logGroupPrefix: `/platform/${name}/services/`,
+  /** Events and calls that the keeper could not handle. */
+  deadQueue: `platform-${name}-services-dead`,
+});

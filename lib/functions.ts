@@ -1,8 +1,9 @@
-import type { BackgroundFunctionName } from '#core/api/background.ts';
+import { BACKGROUND_FUNCTIONS, type BackgroundFunctionName } from '#core/api/background.ts';
 import { CALL_FUNCTION_SECONDS } from '#core/base/time-limits.ts';
 import type { FunctionName } from '#core/http/route.ts';
 import type { IndexName } from '#core/ports/table.ts';
 import type { TableName } from '#core/ports/table-rules.ts';
+import type { Stage } from './config.ts';
 
 /** DynamoDB actions on single items. A transaction needs the actions of its parts. */
 type ItemAction = 'GetItem' | 'BatchGetItem' | 'PutItem' | 'UpdateItem' | 'DeleteItem';
@@ -44,6 +45,8 @@ export interface FunctionSpec {
   readonly mail?: boolean;
   /** Functions that it calls. @default - none */
   readonly calls?: readonly BackgroundFunctionName[];
+  /** Whether it reads the logs of services. @default false */
+  readonly serviceLogs?: boolean;
   /** Whether it opens sandboxes, or only reports their kind. @default - neither */
   readonly sandbox?: 'open' | 'know';
   /** Whether it sets and removes EventBridge schedules, or also lists them. @default - neither */
@@ -105,7 +108,8 @@ export const FUNCTIONS: { readonly [Name in FunctionName | BackgroundFunctionNam
       counters: { items: LIMIT },
     },
     blobs: { read: ['definitions', 'runs', 'uploads'], write: ['bundles', 'definitions'] },
-    calls: ['install'],
+    // Services follow a version.
+    calls: ['install', 'service-keeper'],
     sandbox: 'know',
   },
   billing: {
@@ -173,6 +177,8 @@ export const FUNCTIONS: { readonly [Name in FunctionName | BackgroundFunctionNam
     },
     // The size of a layer is read once it is written.
     blobs: { read: ['bundles', 'definitions', 'layers', 'runs'], write: ['layers', 'runs'] },
+    // Services follow the version, too.
+    calls: ['service-keeper'],
     sandbox: 'open',
   },
   keys: {
@@ -226,6 +232,23 @@ export const FUNCTIONS: { readonly [Name in FunctionName | BackgroundFunctionNam
       counters: { items: [...LIMIT, 'PutItem', 'DeleteItem'] },
     },
     secrets: 'write',
+    // Services that use a changed secret start again.
+    calls: ['service-keeper'],
+  },
+  'service-keeper': {
+    memoryMb: 512,
+    // ECS takes about one new task definition a second, and a tick may have to renew many services.
+    timeoutSeconds: 300,
+    tables: {
+      // Services of all workspaces with their timelines, and alerts about them.
+      main: { items: ['GetItem', 'PutItem', 'UpdateItem', 'DeleteItem'], query: ['gsi2'] },
+      // What instances ran.
+      runs: { items: ['UpdateItem'] },
+      // The stamp of the secrets that it keeps in memory.
+      counters: { items: ['GetItem'] },
+    },
+    // Alerts are signed.
+    secrets: 'read',
   },
   'service-instances': {
     memoryMb: MEMORY_MB,
@@ -233,8 +256,12 @@ export const FUNCTIONS: { readonly [Name in FunctionName | BackgroundFunctionNam
     tables: {
       // A report changes the service, its timeline and alerts.
       main: { items: ['GetItem', 'PutItem', 'UpdateItem', 'DeleteItem'] },
+      // What instances ran that are gone.
+      runs: { items: ['UpdateItem'] },
       counters: { items: LIMIT },
     },
+    // A crash loop pauses the service.
+    calls: ['service-keeper'],
     // A link has no more rights than its signer.
     blobs: { read: ['bundles', 'definitions', 'layers'] },
     secrets: 'read',
@@ -247,6 +274,8 @@ export const FUNCTIONS: { readonly [Name in FunctionName | BackgroundFunctionNam
       counters: { items: LIMIT },
     },
     blobs: { read: ['definitions'] },
+    calls: ['service-keeper'],
+    serviceLogs: true,
   },
   sweeper: {
     memoryMb: 512,
@@ -337,3 +366,20 @@ export const POOL_FUNCTIONS = {
 export const MICROVM_FUNCTIONS = {
   'microvm-sweeper': { memoryMb: 256, timeoutSeconds: 60 },
 } as const satisfies Record<string, FunctionSpec>;
+
+/** Functions of the table above that only a stage with services has, in the stack of the services. */
+const SERVICES_STACK_FUNCTIONS = ['service-keeper'] as const satisfies BackgroundFunctionName[];
+type ServicesStackFunctionName = (typeof SERVICES_STACK_FUNCTIONS)[number];
+
+const isForServices = (name: string): name is ServicesStackFunctionName =>
+  SERVICES_STACK_FUNCTIONS.some((each) => each === name);
+
+/** Background functions in the stack of the API. */
+export const API_STACK_FUNCTIONS = BACKGROUND_FUNCTIONS.filter((name) => !isForServices(name)) as readonly Exclude<
+  BackgroundFunctionName,
+  ServicesStackFunctionName
+>[];
+
+/** Whether a function of the table above is part of a stage. */
+export const hasFunction = ({ services }: Pick<Stage, 'services'>, name: string): boolean =>
+  services.kind !== 'off' || !isForServices(name);

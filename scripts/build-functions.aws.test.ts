@@ -24,6 +24,7 @@ describe('what functions load when they start', () => {
   const NEEDED: Record<string, RegExp | undefined> = {
     cleaner: /client-(s3|secrets-manager)/,
     'pool-cleaner': /client-ecs/,
+    'services-cleaner': /client-(application-auto-scaling|cloudwatch-logs|ecs|elastic-load-balancing-v2)/,
     'pool-keeper': /client-ecs/,
     'microvm-sweeper': /client-lambda-microvms/,
   };

@@ -10,6 +10,7 @@ import { startAwsEmulators } from '#test/helpers/aws-emulators.ts';
 import { type Counted, countRequests, SUB_CALLS, type Waits } from '#test/rehearsal/costs.ts';
 import type { Lambda } from '#test/rehearsal/lambda.ts';
 import { startRehearsal } from '#test/rehearsal/platform.ts';
+import { serviceCosts } from './service-costs.ts';
 
 /** US dollars of us-east-1, without free tiers. */
 const PRICES = {
@@ -221,8 +222,12 @@ ${table(
   }),
 )}
 
-Sources of the prices: the pricing pages of AWS for API Gateway, Lambda (arm64), DynamoDB (on demand), S3, Secrets Manager
-and Bedrock AgentCore. Look them up for your Region before you rely on them; \`scripts/write-costs.ts\` has them in one table.
+${serviceCosts()}
+## Sources
+
+The pricing pages of AWS for API Gateway, Lambda (arm64), DynamoDB (on demand), S3, Secrets Manager, Fargate, Elastic Load
+Balancing and Bedrock AgentCore. Look them up for your Region before you rely on them; \`scripts/write-costs.ts\` and
+\`scripts/service-costs.ts\` have them.
 `;
 }
 

@@ -10,8 +10,8 @@ export interface BackgroundRow {
   readonly about: string;
   readonly local: Start & { readonly everySeconds?: number };
   /**
-   * `fn` is the deployed function. Rows that need the same rights share one: then they also share its clock, and run side
-   * by side.
+   * `fn` is the deployed function. Rows that need the same rights share one: those with a clock then share it, and run
+   * side by side.
    */
   readonly aws: Start & { readonly everyMinutes?: number; readonly fn?: string };
 }
@@ -69,12 +69,12 @@ export const BACKGROUND = {
   keepServices: {
     about: 'Compares services with what the host has, repairs what differs, and meters what runs.',
     local: { everySeconds: 60 },
-    aws: { notNeeded: 'AWS keeps no services yet' },
+    aws: { everyMinutes: 1, fn: 'service-keeper' },
   },
   applyServices: {
     about: 'Tells the host about services that another function has changed.',
     local: { by: 'wakeServices' },
-    aws: { notNeeded: 'AWS keeps no services yet' },
+    aws: { by: 'wakeServices', fn: 'service-keeper' },
   },
   reconcilePayments: {
     about: 'Compares bought credits with what the payment provider knows, and repairs what events missed.',
@@ -112,5 +112,8 @@ export const BACKGROUND_FUNCTIONS = [
 /** The clock of a deployed function, if it has one, and what its rows do. */
 export function backgroundFunction(fn: BackgroundFunctionName): { everyMinutes: number | undefined; about: string } {
   const own = rows.filter(({ aws }) => aws.fn === fn);
-  return { everyMinutes: own[0]!.aws.everyMinutes, about: own.map(({ about }) => about).join(' ') };
+  return {
+    everyMinutes: own.find(({ aws }) => aws.everyMinutes !== undefined)?.aws.everyMinutes,
+    about: own.map(({ about }) => about).join(' '),
+  };
 }

@@ -22,6 +22,7 @@ import {
   microvmImageArnOf,
   type Stage,
   secretPrefixOf,
+  serviceNamesOf,
   tablePrefixOf,
   timerNamesOf,
 } from '../config.ts';
@@ -214,6 +215,17 @@ export class PlatformFunction extends Construct {
     this.#allow(
       ['lambda:InvokeFunction'],
       names.map((name) => prefix + functionNameOf(this.#stage, name)),
+    );
+  }
+
+  /** Rights to read the logs of services. */
+  useServiceLogs(): void {
+    const prefix = serviceNamesOf(this.#stage).logGroupPrefix;
+    this.lambda.addEnvironment('PLATFORM_SERVICES_LOGS', JSON.stringify({ log_group_prefix: prefix }));
+    this.#allow(
+      ['logs:FilterLogEvents'],
+      [`arn:\${AWS::Partition}:logs:\${AWS::Region}:\${AWS::AccountId}:log-group:${prefix}*`],
+      'The logs of the services of this stage: only their prefix is known before run time.',
     );
   }
 

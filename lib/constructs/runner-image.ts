@@ -1,4 +1,4 @@
-import { CfnWaitCondition, CfnWaitConditionHandle, Fn, RemovalPolicy, Validations } from 'aws-cdk-lib';
+import { Aws, CfnWaitCondition, CfnWaitConditionHandle, Fn, RemovalPolicy, Validations } from 'aws-cdk-lib';
 import {
   BuildSpec,
   type CfnProject,
@@ -18,44 +18,50 @@ import type { Stage } from '../config.ts';
 
 export interface RunnerImageProps {
   readonly stage: Stage;
+  /** What runs in it: part of the names of repository, build and log. */
+  readonly name: 'sandbox' | 'services';
+  /** How many images the repository keeps. Tasks can be started from these only. */
+  readonly kept: number;
   /** Docker build context. */
   readonly context: string;
 }
 
 /** A build takes two to four minutes. */
 const BUILD_LIMIT_SECONDS = 1800;
-const KEPT_IMAGES = 5;
 
 /**
- * The image of the sandboxes, built by CodeBuild from a folder, so that deploying needs no Docker. Its tag is a hash of the
- * folder. The deployment waits for the build and fails with it.
+ * The image of the runner, for sandboxes or for services, built by CodeBuild from a folder, so that deploying needs no
+ * Docker. Its tag is a hash of the folder. The deployment waits for the build and fails with it.
  */
 export class RunnerImage extends Construct {
   readonly image: ContainerImage;
+  readonly repository: Repository;
+  /** Of the image, with its tag. */
+  readonly uri: string;
   /** Resources that need the image depend on this. */
   readonly ready: CfnWaitCondition;
 
-  constructor(scope: Construct, id: string, { stage, context }: RunnerImageProps) {
+  constructor(scope: Construct, id: string, { stage, name, kept, context }: RunnerImageProps) {
     super(scope, id);
     const asset = new Asset(this, 'context', { path: context });
     const tag = asset.assetHash.slice(0, 16);
     const repository = new Repository(this, 'repository', {
-      repositoryName: `platform-${stage.name}-sandbox`,
+      repositoryName: `platform-${stage.name}-${name}`,
       imageTagMutability: TagMutability.IMMUTABLE,
       imageScanOnPush: true,
-      lifecycleRules: [{ maxImageCount: KEPT_IMAGES }],
+      lifecycleRules: [{ maxImageCount: kept }],
       // Images can be rebuilt at any time.
       removalPolicy: RemovalPolicy.DESTROY,
       emptyOnDelete: true,
     });
     const logGroup = new LogGroup(this, 'log', {
-      logGroupName: `/platform/${stage.name}/sandbox-image`,
+      logGroupName: `/platform/${stage.name}/${name}-image`,
       retention: stage.logRetentionDays,
       removalPolicy: RemovalPolicy.DESTROY,
     });
     const project = new Project(this, 'build', {
-      projectName: `platform-${stage.name}-sandbox-image`,
-      description: 'Builds the image of the sandboxes',
+      projectName: `platform-${stage.name}-${name}-image`,
+      description: `Builds the image of the runner (${name})`,
       source: Source.s3({ bucket: asset.bucket, path: asset.s3ObjectKey }),
       environment: {
         buildImage: LinuxArmBuildImage.AMAZON_LINUX_2023_STANDARD_3_0,
@@ -107,6 +113,8 @@ export class RunnerImage extends Construct {
     });
     this.ready.node.addDependency(build);
     this.image = ContainerImage.fromEcrRepository(repository, tag);
+    this.repository = repository;
+    this.uri = `${Aws.ACCOUNT_ID}.dkr.ecr.${Aws.REGION}.${Aws.URL_SUFFIX}/${repository.repositoryName}:${tag}`;
     acknowledge(this, project);
   }
 }

@@ -93,7 +93,7 @@ export class ComputeStack extends Stack {
 
   #addTask(): FargateTaskDefinition {
     const { stage, settings, runnerContext } = this.#props;
-    const image = new RunnerImage(this, 'image', { stage, context: runnerContext });
+    const image = new RunnerImage(this, 'image', { stage, name: 'sandbox', kept: 5, context: runnerContext });
     const task = new FargateTaskDefinition(this, 'task', {
       family: `platform-${stage.name}-sandbox`,
       cpu: settings.cpu,

@@ -18,8 +18,15 @@ import type { Construct } from 'constructs';
 import { BACKGROUND_FUNCTIONS } from '#core/api/background.ts';
 import { FUNCTION_NAMES, type FunctionName } from '#core/http/route.ts';
 import { TABLE_NAMES } from '#core/ports/table-rules.ts';
-import { functionNameOf, metricNamespaceOf, type Stage, tablePrefixOf, timerNamesOf } from '../config.ts';
-import { FUNCTIONS, MICROVM_FUNCTIONS, POOL_FUNCTIONS } from '../functions.ts';
+import {
+  functionNameOf,
+  metricNamespaceOf,
+  type Stage,
+  serviceNamesOf,
+  tablePrefixOf,
+  timerNamesOf,
+} from '../config.ts';
+import { FUNCTIONS, hasFunction, MICROVM_FUNCTIONS, POOL_FUNCTIONS } from '../functions.ts';
 
 const PERIOD = Duration.minutes(5);
 
@@ -89,6 +96,10 @@ export class ObservabilityStack extends Stack {
 
   get #hasPool(): boolean {
     return this.#stage.sandbox.kind === 'fargate';
+  }
+
+  get #hasServices(): boolean {
+    return this.#stage.services.kind !== 'off';
   }
 
   /** One metric for all functions; the log says which function failed. */
@@ -164,16 +175,22 @@ export class ObservabilityStack extends Stack {
       {
         name: 'dead-fires',
         what: 'Due schedules could not be run: their messages are in the dead-letter queue.',
-        metric: new Metric({
-          namespace: 'AWS/SQS',
-          metricName: 'ApproximateNumberOfMessagesVisible',
-          dimensionsMap: { QueueName: timerNamesOf(this.#stage).deadQueue },
-          statistic: Stats.MAXIMUM,
-          period: PERIOD,
-        }),
+        metric: this.#messages(timerNamesOf(this.#stage).deadQueue),
         above: 0,
       },
       ...(this.#hasPool ? this.#poolWatches() : []),
+      ...(this.#hasServices ? this.#serviceWatches() : []),
+    ];
+  }
+
+  #serviceWatches(): Watch[] {
+    return [
+      {
+        name: 'dead-service-events',
+        what: 'Changes of services could not be applied: their messages are in the dead-letter queue.',
+        metric: this.#messages(serviceNamesOf(this.#stage).deadQueue),
+        above: 0,
+      },
     ];
   }
 
@@ -198,7 +215,8 @@ export class ObservabilityStack extends Stack {
 
   /** Functions that a clock, an event or another function calls. */
   get #withoutRequests(): string[] {
-    return [...BACKGROUND_FUNCTIONS, ...SANDBOX_FUNCTIONS[this.#stage.sandbox.kind]];
+    const background = BACKGROUND_FUNCTIONS.filter((name) => hasFunction(this.#stage, name));
+    return [...background, ...SANDBOX_FUNCTIONS[this.#stage.sandbox.kind]];
   }
 
   #addDashboard(): void {
@@ -237,14 +255,38 @@ export class ObservabilityStack extends Stack {
         TABLE_NAMES.map((table) => this.#tableThrottles(table)),
       ),
     );
-    if (!this.#hasPool) return;
-    dashboard.addWidgets(
-      graph(
-        'Sandboxes, and calls that wait for one',
-        [this.#ours('SandboxesIdle', Stats.AVERAGE), this.#ours('SandboxesClaimed', Stats.MAXIMUM)],
-        [this.#ours('CallsWaiting', Stats.MAXIMUM), this.#ours('TasksNotStarted', Stats.SUM)],
-      ),
-    );
+    if (this.#hasPool) {
+      dashboard.addWidgets(
+        graph(
+          'Sandboxes, and calls that wait for one',
+          [this.#ours('SandboxesIdle', Stats.AVERAGE), this.#ours('SandboxesClaimed', Stats.MAXIMUM)],
+          [this.#ours('CallsWaiting', Stats.MAXIMUM), this.#ours('TasksNotStarted', Stats.SUM)],
+        ),
+      );
+    }
+    if (this.#hasServices) {
+      dashboard.addWidgets(
+        graph(
+          'Services: how often and how long they are looked at, and what failed',
+          [this.#lambda('Invocations', Stats.SUM, 'service-keeper')],
+          [
+            this.#lambda('Duration', Stats.MAXIMUM, 'service-keeper'),
+            this.#messages(serviceNamesOf(this.#stage).deadQueue),
+          ],
+        ),
+      );
+    }
+  }
+
+  /** Messages that wait in a queue. */
+  #messages(QueueName: string): Metric {
+    return new Metric({
+      namespace: 'AWS/SQS',
+      metricName: 'ApproximateNumberOfMessagesVisible',
+      dimensionsMap: { QueueName },
+      statistic: Stats.MAXIMUM,
+      period: PERIOD,
+    });
   }
 
   #api(metricName: string, statistic: string): Metric {

@@ -34,6 +34,8 @@ export interface Synthesis {
   readonly observability: Template;
   /** Only where programs run on Fargate or in MicroVMs. */
   readonly compute?: Template;
+  /** Only where services run. */
+  readonly services?: Template;
   /** Folder of the assembly with its assets. */
   readonly folder: string;
   readonly stacks: readonly { readonly name: string; readonly template: Template }[];
@@ -45,7 +47,11 @@ export function synthesise(stage: Stage, bundles = emptyBundles()): Synthesis {
   const app = new App({ context: cdkJson.context, outdir: folder });
   const runnerContext = mkdtempSync(join(tmpdir(), 'platform-runner-'));
   writeFileSync(join(runnerContext, 'Dockerfile'), 'FROM scratch\n');
-  const { data, schedules, api, observability, compute } = addPlatform(app, { stage, bundles, runnerContext });
+  const { data, schedules, api, observability, compute, services } = addPlatform(app, {
+    stage,
+    bundles,
+    runnerContext,
+  });
   const assembly = app.synth();
   const templateOf = (stack: Stack): Template => assembly.getStackByName(stack.stackName).template;
   return {
@@ -55,6 +61,7 @@ export function synthesise(stage: Stage, bundles = emptyBundles()): Synthesis {
     api: templateOf(api),
     observability: templateOf(observability),
     compute: compute && templateOf(compute),
+    services: services && templateOf(services),
     folder,
     stacks: assembly.stacks.map(({ stackName, template }) => ({ name: stackName, template })),
   };
@@ -68,6 +75,7 @@ function emptyBundles(): string {
     ...Object.keys({ ...POOL_FUNCTIONS, ...MICROVM_FUNCTIONS }),
     'cleaner',
     'pool-cleaner',
+    'services-cleaner',
   ];
   for (const fn of names) {
     mkdirSync(join(folder, fn));
@@ -98,6 +106,8 @@ export function rendered(value: unknown, region = TEST_REGION): string {
       return `<${argument.join('.')}>`;
     case 'Fn::Join':
       return argument[1].map(inRegion).join(argument[0]);
+    case 'Fn::ImportValue':
+      return `<${argument}>`;
     case 'Fn::Sub':
       return argument.replaceAll(/\$\{([\w:]+)\}/g, (_: string, name: string) => inRegion({ Ref: name }));
     default:

@@ -27,8 +27,14 @@ export interface Assembly {
 
 /** Reads the stacks synthesised into `folder`. */
 export function readAssembly(folder: string, stacks: readonly { name: string; template: Template }[]): Assembly {
+  const exports = new Map<string, unknown>();
+  for (const { template } of stacks) {
+    for (const { Export, Value } of Object.values((template.Outputs ?? {}) as Record<string, Output>)) {
+      if (Export !== undefined) exports.set(Export.Name, resolverOf(template, exports)(Value));
+    }
+  }
   const resources = stacks.flatMap(({ name, template }) => {
-    const resolve = resolverOf(template);
+    const resolve = resolverOf(template, exports);
     return creationOrder(template).map((id) => ({
       id,
       type: template.Resources[id]!.Type,
@@ -53,6 +59,11 @@ export function readAssembly(folder: string, stacks: readonly { name: string; te
       return found;
     },
   };
+}
+
+interface Output {
+  readonly Value: unknown;
+  readonly Export?: { readonly Name: string };
 }
 
 interface AssetFile {
@@ -92,7 +103,7 @@ const REF_IS_ARN = new Set(['AWS::SNS::Topic', 'AWS::ECS::TaskDefinition']);
  * Puts in for every intrinsic function what CloudFormation would, as far as the template decides it: what only a
  * deployment knows becomes its logical id, or `<id>.<attribute>`.
  */
-function resolverOf(template: Template): (value: unknown) => unknown {
+function resolverOf(template: Template, exports: ReadonlyMap<string, unknown>): (value: unknown) => unknown {
   const nameOf = (id: string, resource: Resource): string => {
     const property = NAMED[resource.Type]?.[0];
     const given = property === undefined ? undefined : resource.Properties?.[property];
@@ -127,6 +138,10 @@ function resolverOf(template: Template): (value: unknown) => unknown {
       Array.isArray(argument) ? substituted(argument[0], argument[1]) : substituted(argument, {}),
     'Fn::Select': ([index, list]) => (resolve(list) as unknown[])[Number(index)],
     'Fn::Split': ([separator, text]) => String(resolve(text)).split(separator),
+    'Fn::ImportValue': (name) => {
+      if (!exports.has(name)) throw new Error(`no stack exports ${name}`);
+      return exports.get(name);
+    },
     'Fn::GetAZs': () => ['a', 'b', 'c'].map((zone) => TEST_REGION + zone),
   };
   const resolve = (value: unknown): unknown => {

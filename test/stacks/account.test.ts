@@ -5,6 +5,7 @@ import { createdBefore } from '#test/helpers/creation-order.ts';
 import { type Resource, rendered, type Synthesis, synthesise, type Template } from '#test/helpers/templates.ts';
 import { type Assembly, type Deployed, readAssembly } from '#test/rehearsal/assembly.ts';
 import { stage as dev } from '../../stages/dev.ts';
+import { stage as prod } from '../../stages/prod.ts';
 import { everythingAsked } from './everything-asked.ts';
 
 /** What an account would refuse, by rules that no service checks before a deployment. */
@@ -14,6 +15,7 @@ const stages: Record<string, Synthesis> = {
   'a stage with MicroVMs': synthesise(
     defineStage({ ...dev, name: 'vms', sandbox: { kind: 'microvm' }, setsLoggingRole: false }),
   ),
+  'a stage that keeps its data, with addresses of AWS': synthesise(defineStage({ ...prod, name: 'kept' })),
 };
 
 type Named = readonly [id: string, resource: Resource, template: Template];
@@ -32,15 +34,15 @@ function namesOf({ Type, Properties = {} }: Resource): unknown[] {
 }
 
 /** Services whose names are of the whole account, or of the whole world, not of a Region. */
-const ACCOUNT_WIDE = /^AWS::(Budgets|CloudFront|IAM|Route53|S3)::|^AWS::CloudWatch::Dashboard$/;
-/** Written into the role or bucket that they belong to. */
-const PART_OF_ANOTHER = /^AWS::(IAM::Policy|S3::BucketPolicy)$/;
+const ACCOUNT_WIDE = /^AWS::(Budgets|CloudFront|IAM|Route53|S3)::|^AWS::(CloudWatch::Dashboard|ECS::Gateway)$/;
+/** Written into the role or bucket that they belong to, or named by the operator. */
+const NAMED_BY_ANOTHER = /^AWS::(IAM::Policy|Route53::RecordSet|S3::BucketPolicy)$/;
 
 describe.each(Object.entries(stages))('%s', (_, synthesis) => {
   test('can be deployed in a second Region of the account', () => {
     const namesIn = (region: string) =>
       allOf(synthesis)
-        .filter(([, { Type }]) => ACCOUNT_WIDE.test(Type) && !PART_OF_ANOTHER.test(Type))
+        .filter(([, { Type }]) => ACCOUNT_WIDE.test(Type) && !NAMED_BY_ANOTHER.test(Type))
         .flatMap(([, resource]) => namesOf(resource))
         .map((name) => rendered(name, region));
     const names = namesIn('eu-west-1');
@@ -55,6 +57,20 @@ describe.each(Object.entries(stages))('%s', (_, synthesis) => {
         !['Delete', 'RetainExceptOnCreate'].includes(DeletionPolicy) && namesOf(resource).length > 0,
     );
     expect(left.map(([id]) => id)).toEqual([]);
+  });
+
+  test('lifts the protection of a gateway first when a deployment fails', () => {
+    for (const [id, { Type, Properties }, template] of allOf(synthesis)) {
+      if (Type !== 'AWS::ECS::Gateway' || !Properties.DeletionProtection) continue;
+      const [lift] = Object.entries(template.Resources).find(([, each]) => each.Type === 'Custom::LiftProtection')!;
+      const before = createdBefore(template, id);
+      // What is created only then is deleted before, and so is what lifts it; it needs nothing that could fail meanwhile.
+      expect([...createdBefore(template, lift)].filter((each) => each !== id && !before.has(each))).toEqual([]);
+      const after = Object.keys(template.Resources).filter((other) => createdBefore(template, other).has(id));
+      for (const other of after.filter((each) => each !== lift)) {
+        expect(createdBefore(template, other).has(lift), other).toBe(true);
+      }
+    }
   });
 
   test('creates last what a failed deployment could not delete', () => {
@@ -85,8 +101,10 @@ const NEEDS: Readonly<Record<string, (resource: Deployed, assembly: Assembly) =>
   'AWS::ApiGateway::BasePathMapping': (_, { of }) => of('AWS::ApiGateway::Stage'),
   // A stage that logs is refused while the account has no role for it.
   'AWS::ApiGateway::Stage': (_, { of }) => of('AWS::ApiGateway::Account'),
-  'AWS::EC2::Route': ({ properties }, { of }) =>
-    properties.GatewayId === undefined ? [] : of('AWS::EC2::VPCGatewayAttachment'),
+  'AWS::EC2::Route': ({ properties, stack }, { of }) =>
+    properties.GatewayId === undefined
+      ? []
+      : of('AWS::EC2::VPCGatewayAttachment').filter((each) => each.stack === stack),
   'AWS::EC2::FlowLog': ({ properties }, assembly) => rightsOf(properties.DeliverLogsPermissionArn, assembly),
   // Lambda attaches it to the network with its own rights.
   'AWS::Lambda::Function': ({ properties }, assembly) =>
@@ -95,11 +113,18 @@ const NEEDS: Readonly<Record<string, (resource: Deployed, assembly: Assembly) =>
     ...assembly.of('AWS::SQS::Queue').filter(({ arn }) => arn === properties.EventSourceArn),
     ...rightsOfFunction(properties.FunctionName, assembly),
   ],
+  // Without a way to the internet, or the groups' rules, its load balancers reach nothing.
+  'AWS::ECS::Gateway': ({ stack }, { of }) =>
+    ['AWS::EC2::Route', 'AWS::EC2::SecurityGroupIngress', 'AWS::EC2::SecurityGroupEgress']
+      .flatMap((type) => of(type))
+      .filter((each) => each.stack === stack),
+  'AWS::ElasticLoadBalancingV2::LoadBalancer': ({ stack }, { of }) =>
+    of('AWS::EC2::Route').filter((each) => each.stack === stack),
   'AWS::Lambda::MicrovmImage': ({ properties }, assembly) => rightsOf(properties.BuildRoleArn, assembly),
   'AWS::Logs::MetricFilter': ({ properties }, { of }) =>
     of('AWS::Logs::LogGroup').filter((group) => group.properties.LogGroupName === properties.LogGroupName),
   // What signals is started by another resource.
-  'AWS::CloudFormation::WaitCondition': (_, { of }) => of('Custom::AWS'),
+  'AWS::CloudFormation::WaitCondition': ({ stack }, { of }) => of('Custom::AWS').filter((each) => each.stack === stack),
 };
 /** CloudFormation calls its function at once. */
 const needsOfCustomResource = ({ properties }: Deployed, assembly: Assembly): Deployed[] =>
@@ -119,6 +144,12 @@ const rightsOfFunction = (name: string, assembly: Assembly): Deployed[] => {
   return rightsOf(fn!.properties.Role, assembly);
 };
 
+/** With the resources of one stack first: what has no name of its own has the name of its template, as another stack's may. */
+const seenFrom = (assembly: Assembly, stack: string): Assembly => ({
+  ...assembly,
+  of: (type) => assembly.of(type).sort((a, b) => Number(b.stack === stack) - Number(a.stack === stack)),
+});
+
 describe.each(Object.entries(stages))('%s is created in an order in which', (_, { folder, stacks, app }) => {
   const assembly = readAssembly(folder, stacks);
   const stacksBefore = (name: string): string[] => {
@@ -135,7 +166,7 @@ describe.each(Object.entries(stages))('%s is created in an order in which', (_, 
       const { template } = stacks.find(({ name }) => name === resource.stack)!;
       const before = createdBefore(template, resource.id);
       const earlier = stacksBefore(resource.stack);
-      for (const needed of needs(resource, assembly)) {
+      for (const needed of needs(resource, seenFrom(assembly, resource.stack))) {
         checked++;
         const exists = needed.stack === resource.stack ? before.has(needed.id) : earlier.includes(needed.stack);
         if (!exists) missing.push(`${resource.type} ${resource.id} needs ${needed.type} ${needed.id}`);
@@ -147,7 +178,7 @@ describe.each(Object.entries(stages))('%s is created in an order in which', (_, 
 });
 
 describe('the account', () => {
-  const { stacks, compute } = stages['a stage with all that it may ask for']!;
+  const { stacks, compute, services } = stages['a stage with all that it may ask for']!;
   const rolesOf = (from: Synthesis['stacks']) =>
     from.flatMap(({ template }) => Object.values(template.Resources).filter(({ Type }) => Type === 'AWS::IAM::Role'));
 
@@ -177,8 +208,12 @@ describe('the account', () => {
 
   test('may offer the services in certain zones only', () => {
     const zones = ['eu-west-1a', 'eu-west-1b'];
-    const subnets = Object.values(compute!.Resources).filter(({ Type }) => Type === 'AWS::EC2::Subnet');
-    expect(subnets.map(({ Properties }) => Properties.AvailabilityZone).sort()).toEqual([...zones, ...zones].sort());
+    const zonesOf = (template: Template) =>
+      Object.values(template.Resources)
+        .filter(({ Type }) => Type === 'AWS::EC2::Subnet')
+        .map(({ Properties }) => Properties.AvailabilityZone);
+    expect(zonesOf(compute!).sort()).toEqual([...zones, ...zones].sort());
+    expect(zonesOf(services!).sort()).toEqual(zones);
   });
 });
 

@@ -13,7 +13,7 @@ import {
 } from '#test/helpers/templates.ts';
 import { stage as dev } from '../../stages/dev.ts';
 
-const stage = defineStage({ ...dev, sandbox: { kind: 'fargate', idle: 2, max: 30 } });
+const stage = defineStage({ ...dev, sandbox: { kind: 'fargate', idle: 2, max: 30 }, services: { kind: 'off' } });
 const { app, api, compute } = synthesise(stage) as Required<ReturnType<typeof synthesise>>;
 const the = (type: string) => resourcesOf(compute, type)[0]![1].Properties;
 
@@ -22,7 +22,9 @@ test('cdk-nag has nothing to say that is not acknowledged', () => {
 });
 
 test('a stage without programs has none of it', () => {
-  expect(synthesise(defineStage({ ...dev, sandbox: { kind: 'none' } })).compute).toBeUndefined();
+  expect(
+    synthesise(defineStage({ ...dev, sandbox: { kind: 'none' }, services: { kind: 'off' } })).compute,
+  ).toBeUndefined();
 });
 
 describe('the network', () => {

@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { DISPOSABLE_TAG } from '#aws/empty-stage.ts';
 import { defineStage } from '#lib/config.ts';
+import { createdBefore } from '#test/helpers/creation-order.ts';
 import {
   functionIdOf,
   policyOf,
@@ -22,6 +23,8 @@ const COSTS = [
   'AWS::EC2::VPC',
   'AWS::ECR::Repository',
   'AWS::ECS::Cluster',
+  'AWS::ECS::Gateway',
+  'AWS::ElasticLoadBalancingV2::LoadBalancer',
   'AWS::Lambda::MicrovmImage',
   'AWS::SQS::Queue',
   'AWS::Scheduler::ScheduleGroup',
@@ -29,7 +32,7 @@ const COSTS = [
 ];
 /** Resource types that cost nothing while they are not used. */
 const FREE =
-  /^(Custom::\w+|AWS::(ApiGateway::\w+|CDK::Metadata|CloudFormation::WaitCondition(Handle)?|CodeBuild::Project|EC2::(FlowLog|InternetGateway|Route|RouteTable|SecurityGroup(Egress|Ingress)?|Subnet|SubnetRouteTableAssociation|VPCEndpoint|VPCGatewayAttachment)|ECS::TaskDefinition|Events::Rule|IAM::(Policy|Role)|Lambda::(EventInvokeConfig|EventSourceMapping|Function|Permission)|Logs::MetricFilter|S3::BucketPolicy|SNS::(Subscription|Topic|TopicPolicy)|SQS::QueuePolicy|WAFv2::WebACLAssociation))$/;
+  /^(Custom::\w+|AWS::(ApiGateway::\w+|CDK::Metadata|CloudFormation::WaitCondition(Handle)?|CodeBuild::Project|EC2::(FlowLog|InternetGateway|Route|RouteTable|SecurityGroup(Egress|Ingress)?|Subnet|SubnetRouteTableAssociation|VPCEndpoint|VPCGatewayAttachment)|ECS::(GatewayClusterAssociations|TaskDefinition)|ElasticLoadBalancingV2::Listener|Events::Rule|IAM::(Policy|Role)|Lambda::(EventInvokeConfig|EventSourceMapping|Function|Permission)|Logs::MetricFilter|Route53::RecordSet|S3::BucketPolicy|SNS::(Subscription|Topic|TopicPolicy)|SQS::QueuePolicy|WAFv2::WebACLAssociation))$/;
 
 const disposable: Record<string, Synthesis> = {
   'a stage to try things in': synthesise(defineStage({ ...everythingAsked, name: 'tried', keepsData: dev.keepsData })),
@@ -37,6 +40,7 @@ const disposable: Record<string, Synthesis> = {
 };
 const kept: Record<string, Synthesis> = {
   'a stage that keeps its data': synthesise(everythingAsked),
+  'one with addresses of AWS': synthesise(defineStage({ ...everythingAsked, name: 'hosts', services: {} })),
 };
 const allOf = ({ stacks }: Synthesis): [id: string, resource: Resource][] =>
   stacks.flatMap(({ template }) => Object.entries((template as Template).Resources));
@@ -54,7 +58,7 @@ test.each(Object.entries({ ...disposable, ...kept }))(
 );
 
 describe.each(Object.entries(disposable))('of %s nothing stays that costs', (_, synthesis) => {
-  const { data, compute } = synthesis;
+  const { data, compute, services } = synthesis;
 
   test('CloudFormation deletes everything', () => {
     const stay = allOf(synthesis).filter(([, { DeletionPolicy = 'Delete' }]) => DeletionPolicy !== 'Delete');
@@ -86,9 +90,35 @@ describe.each(Object.entries(disposable))('of %s nothing stays that costs', (_, 
   });
 
   test('images go with their repository, and tasks before their cluster', () => {
-    const repositories = resourcesOf(compute!, 'AWS::ECR::Repository');
+    const repositories = [compute!, services!].flatMap((template) => resourcesOf(template, 'AWS::ECR::Repository'));
     for (const [, { Properties }] of repositories) expect(Properties.EmptyOnDelete).toBe(true);
     expect(resourcesOf(compute!, 'Custom::StopTasks')).toHaveLength(resourcesOf(compute!, 'AWS::ECS::Cluster').length);
+  });
+
+  test('services go after what could make new ones, and before all that they hold', () => {
+    const [[removal, { Properties, DependsOn }]] = resourcesOf(services!, 'Custom::RemoveServices') as [
+      [string, Resource],
+    ];
+    expect(createdBefore(services!, functionIdOf(services!, 'service-keeper'))).toContain(removal);
+    const held = [
+      ...['AWS::ECS::Cluster', 'AWS::ECS::Gateway', 'AWS::ECS::GatewayClusterAssociations'],
+      ...['AWS::ElasticLoadBalancingV2::LoadBalancer', 'AWS::ElasticLoadBalancingV2::Listener', 'AWS::IAM::Role'],
+      ...['AWS::EC2::VPC', 'AWS::EC2::Subnet', 'AWS::EC2::SecurityGroup', 'AWS::EC2::SecurityGroupIngress'],
+    ].flatMap((type) => resourcesOf(services!, type).map(([id]) => id));
+    const ofGateway = (id: string) => !/^(execution|servicekeeper|image|AWS679)/.test(id);
+    for (const id of held.filter(ofGateway)) expect(DependsOn, id).toContain(id);
+    for (const [, { Properties: gateway }] of resourcesOf(services!, 'AWS::ECS::Gateway')) {
+      expect(gateway.DeletionProtection).toBe(false);
+    }
+    const { name } = synthesis.stacks.find((stack) => stack.name.endsWith('-services'))!;
+    expect(Properties).toMatchObject({
+      Cluster: name,
+      FamilyPrefix: name.replace(/services$/, 'svc-'),
+      LogGroupPrefix: `/platform/${name.split('-')[1]}/services/`,
+    });
+    // It ends before CloudFormation, which waits as long as Lambda lets it work, gives it up.
+    expect(services!.Resources[functionIdOf(services!, 'services-cleaner')]!.Properties.Timeout).toBe(900);
+    expect(Properties.ServiceTimeout).toBe('900');
   });
 });
 
@@ -98,9 +128,10 @@ describe.each(Object.entries(kept))('of %s nothing is lost', (_, synthesis) => {
     const lost = holders.filter(
       ([, resource]) => resource.DeletionPolicy !== 'RetainExceptOnCreate' || resource.UpdateReplacePolicy !== 'Retain',
     );
-    // How an image was built.
-    expect(lost.map(([, { Properties }]) => Properties.LogGroupName)).toEqual([
+    // How images were built.
+    expect(lost.map(([, { Properties }]) => Properties.LogGroupName).sort()).toEqual([
       expect.stringMatching(/^\/platform\/\w+\/sandbox-image$/),
+      expect.stringMatching(/^\/platform\/\w+\/services-image$/),
     ]);
   });
 
@@ -108,7 +139,17 @@ describe.each(Object.entries(kept))('of %s nothing is lost', (_, synthesis) => {
     const { data, app } = synthesis;
     expect(resourcesOf(data, 'Custom::EmptyStage')).toEqual([]);
     expect(JSON.stringify(data)).not.toContain(DISPOSABLE_TAG);
-    const { name } = synthesis.stacks.find((stack) => stack.name.endsWith('-data'))!;
-    expect(app.node.findChild(name)).toMatchObject({ terminationProtection: true });
+    for (const kind of ['data', 'services']) {
+      const { name } = synthesis.stacks.find((stack) => stack.name.endsWith(`-${kind}`))!;
+      expect(app.node.findChild(name)).toMatchObject({ terminationProtection: true });
+    }
+  });
+
+  test('the logs of services stay when their stack goes', () => {
+    const [[, { Properties }]] = resourcesOf(synthesis.services!, 'Custom::RemoveServices') as [[string, Resource]];
+    expect(Properties.LogGroupPrefix).toBeUndefined();
+    expect(Object.values(policyOf(synthesis.services!, 'services-cleaner').allowed).flat()).not.toContain(
+      'logs:DeleteLogGroup',
+    );
   });
 });

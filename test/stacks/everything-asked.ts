@@ -10,6 +10,17 @@ export const everythingAsked = defineStage({
   },
   firewall: { requestsPerFiveMinutes: 3000 },
   sandbox: { kind: 'fargate', idle: 1, zones: ['eu-west-1a', 'eu-west-1b'] },
+  services: {
+    cpu: 512,
+    memoryMb: 2048,
+    outboundPorts: [80, 5432, { from: 6000, to: 6999 }],
+    zones: ['eu-west-1a', 'eu-west-1b'],
+    domain: {
+      name: 'services.example.org',
+      certificateArn: 'arn:aws:acm:eu-west-1:111122223333:certificate/5d6e7f80-0000-4000-8000-000000000000',
+      hostedZoneId: 'Z0123456789ABC',
+    },
+  },
   bootstrapQualifier: 'agents',
   permissionsBoundary: 'AgentPlatformBoundary',
   settings: {

@@ -12,6 +12,7 @@ const stage = defineStage({
   runRetentionDays: 7,
   throttle: { requestsPerSecond: 1, burst: 1 },
   sandbox: { kind: 'microvm' },
+  services: { kind: 'off' },
 });
 const { app, api, compute } = synthesise(stage);
 const IMAGE = 'arn:aws:lambda:eu-west-1:111122223333:microvm-image:platform-vms-sandbox';

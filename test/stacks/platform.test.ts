@@ -2,11 +2,11 @@ import { readFileSync } from 'node:fs';
 import { AwsSolutionsChecks } from 'cdk-nag';
 import { describe, expect, test } from 'vitest';
 import { parseAwsConfig } from '#aws/config.ts';
-import { BACKGROUND_FUNCTIONS, type BackgroundFunctionName, backgroundFunction } from '#core/api/background.ts';
+import { type BackgroundFunctionName, backgroundFunction } from '#core/api/background.ts';
 import { routes } from '#core/api/routes.ts';
 import { FUNCTION_NAMES, type FunctionName, isRaw, type Route } from '#core/http/route.ts';
-import { defineStage } from '#lib/config.ts';
-import { BLOB_FOLDERS } from '#lib/functions.ts';
+import { defineStage, type Stage } from '#lib/config.ts';
+import { API_STACK_FUNCTIONS, BLOB_FOLDERS } from '#lib/functions.ts';
 import {
   environmentOf,
   functionIdOf,
@@ -23,8 +23,10 @@ import { everythingAsked } from './everything-asked.ts';
 
 const table: readonly Route[] = routes;
 const stages = { dev: synthesise(dev), prod: synthesise(prod) };
+/** For what has nothing to do with them: it is synthesised faster. */
+const withoutServices: Stage = { ...dev, services: { kind: 'off' } };
 
-describe.each(Object.entries(stages))('%s', (name, { app, data, api, observability }) => {
+describe.each(Object.entries(stages))('%s', (name, { app, data, api, services, observability }) => {
   test('every finding of cdk-nag is acknowledged', () => {
     expect(new AwsSolutionsChecks().validateScope(app).violations).toEqual([]);
   });
@@ -33,10 +35,11 @@ describe.each(Object.entries(stages))('%s', (name, { app, data, api, observabili
     expect(Object.keys(data.Resources).length).toBeLessThan(50);
     expect(Object.keys(observability.Resources).length).toBeLessThan(100);
     expect(Object.keys(api.Resources).length).toBeLessThan(480);
+    expect(Object.keys(services!.Resources).length).toBeLessThan(75);
   });
 
   test('no template holds an account id or a key', () => {
-    const text = JSON.stringify([data, api, observability]);
+    const text = JSON.stringify([data, api, services, observability]);
     expect(text).not.toMatch(/(?<![\w.-])\d{12}(?![\w.-])/);
     expect(text).not.toMatch(/sk_live_|AKIA[A-Z0-9]{16}|SecretString/);
   });
@@ -237,7 +240,7 @@ describe('alarms', () => {
       expect.arrayContaining(['api-5xx', 'failures', 'throttled-functions', 'throttled-table-main', 'broken-calls']),
     );
     for (const fn of FUNCTION_NAMES) expect(names.some((name) => name.endsWith(`-${fn}`))).toBe(true);
-    for (const name of BACKGROUND_FUNCTIONS) expect(names).toContain(`broken-${name}`);
+    for (const name of [...API_STACK_FUNCTIONS, 'service-keeper']) expect(names).toContain(`broken-${name}`);
     expect(resourcesOf(stages.dev.observability, 'AWS::CloudWatch::Alarm')).toEqual([]);
     expect(resourcesOf(stages.dev.observability, 'AWS::CloudWatch::Dashboard')).toHaveLength(1);
   });
@@ -262,7 +265,7 @@ describe('alarms', () => {
 
   test('watch functions, tables and APIs that exist', () => {
     const names = new Set(
-      [stages.prod.api, stages.prod.data, stages.prod.compute!].flatMap(({ Resources }) =>
+      [stages.prod.api, stages.prod.data, stages.prod.compute!, stages.prod.services!].flatMap(({ Resources }) =>
         Object.values(Resources).flatMap(({ Properties: { FunctionName, TableName, Name } = {} }) =>
           [FunctionName, TableName, Name].filter((name) => typeof name === 'string'),
         ),
@@ -277,12 +280,12 @@ describe('alarms', () => {
 
   test('errors in the log of every function are counted', () => {
     const [failures] = alarms.filter(({ AlarmName }) => AlarmName.endsWith('-failures'));
-    const { api, compute, observability } = stages.prod;
-    // The CDK's own have no name, and when the cleaner fails, so does the deletion that it is part of.
-    const groups = [api, compute!]
+    const { api, compute, services, observability } = stages.prod;
+    // The CDK's own have no name, and when a cleaner fails, so does the deletion that it is part of.
+    const groups = [api, compute!, services!]
       .flatMap((stack) => resourcesOf(stack, 'AWS::Lambda::Function'))
       .map(([, { Properties }]) => Properties.FunctionName)
-      .filter((name) => name !== undefined && !name.endsWith('-pool-cleaner'))
+      .filter((name) => name !== undefined && !/-(pool|services)-cleaner$/.test(name))
       .map((name) => `/aws/lambda/${name}`);
     const filters = resourcesOf(observability, 'AWS::Logs::MetricFilter')
       .map(([, { Properties }]) => Properties)
@@ -330,7 +333,7 @@ describe('functions', () => {
     });
   });
 
-  const clocks = BACKGROUND_FUNCTIONS.map((name) => [name, backgroundFunction(name).everyMinutes] as const);
+  const clocks = API_STACK_FUNCTIONS.map((name) => [name, backgroundFunction(name).everyMinutes] as const);
   test.each(clocks.filter(([, minutes]) => minutes !== undefined))('%s has its own clock', (name, minutes) => {
     const [, { Properties }] = resourcesOf(api, 'AWS::Events::Rule').find(([id]) =>
       id.startsWith(name.replaceAll('-', '')),
@@ -362,6 +365,8 @@ describe('functions', () => {
     [`${FUNCTION}pool-keeper`]: ['lambda:InvokeFunction'],
     [`${BLOBS}/transfers/*`]: ['s3:GetObject', 's3:PutObject'],
   };
+  /** Rights of functions that change services: another one tells ECS. */
+  const KEEPER = { [`${FUNCTION}service-keeper`]: ['lambda:InvokeFunction'] };
   const RUN_SCHEDULES = {
     ...LIMIT,
     [`${TABLES}main`]: [...AUTHENTICATE, 'dynamodb:PutItem', 'dynamodb:DeleteItem', 'dynamodb:Query'],
@@ -376,10 +381,11 @@ describe('functions', () => {
     [`${BLOBS}/layers/*`]: ['s3:GetObject'],
   };
   /** Resource -> actions: a second opinion on lib/functions.ts, so that no right is granted by accident. */
-  const ALLOWED: Record<FunctionName | BackgroundFunctionName, Record<string, string[]>> = {
+  const ALLOWED: Record<FunctionName | Exclude<BackgroundFunctionName, 'service-keeper'>, Record<string, string[]>> = {
     meta: {},
     agents: {
       ...LIMIT,
+      ...KEEPER,
       [`${TABLES}main`]: [
         ...AUTHENTICATE,
         'dynamodb:BatchGetItem',
@@ -442,6 +448,7 @@ describe('functions', () => {
       [`${BLOBS}/definitions/*`]: ['s3:GetObject'],
     },
     install: {
+      ...KEEPER,
       [`${TABLES}main`]: [...AUTHENTICATE, 'dynamodb:PutItem', 'dynamodb:DeleteItem', 'dynamodb:Query'],
       [`${TABLES}runs`]: ['dynamodb:GetItem', 'dynamodb:PutItem', 'dynamodb:UpdateItem'],
       [`${TABLES}counters`]: ['dynamodb:UpdateItem'],
@@ -501,13 +508,16 @@ describe('functions', () => {
       [SECRETS]: ['secretsmanager:GetSecretValue'],
     },
     secrets: {
+      ...KEEPER,
       [`${TABLES}main`]: [...AUTHENTICATE, 'dynamodb:PutItem', 'dynamodb:DeleteItem', 'dynamodb:Query'],
       [`${TABLES}counters`]: ['dynamodb:GetItem', 'dynamodb:UpdateItem', 'dynamodb:PutItem', 'dynamodb:DeleteItem'],
       [SECRETS]: ['secretsmanager:GetSecretValue', 'secretsmanager:CreateSecret', 'secretsmanager:PutSecretValue'],
     },
     'service-instances': {
       ...LIMIT,
+      ...KEEPER,
       [`${TABLES}main`]: ['dynamodb:GetItem', 'dynamodb:PutItem', 'dynamodb:UpdateItem', 'dynamodb:DeleteItem'],
+      [`${TABLES}runs`]: ['dynamodb:UpdateItem'],
       [BLOBS]: ['s3:ListBucket'],
       [`${BLOBS}/bundles/*`]: ['s3:GetObject'],
       [`${BLOBS}/definitions/*`]: ['s3:GetObject'],
@@ -516,6 +526,8 @@ describe('functions', () => {
     },
     services: {
       ...LIMIT,
+      ...KEEPER,
+      'arn:aws:logs:eu-west-1:111122223333:log-group:/platform/prod/services/*': ['logs:FilterLogEvents'],
       [`${TABLES}main`]: [...AUTHENTICATE, 'dynamodb:PutItem', 'dynamodb:DeleteItem', 'dynamodb:Query'],
       [BLOBS]: ['s3:ListBucket'],
       [`${BLOBS}/definitions/*`]: ['s3:GetObject'],
@@ -581,7 +593,7 @@ describe('functions', () => {
     expect([tablePrefix, bucket, secretPrefix].map(Boolean)).toEqual([TABLES, BLOBS, SECRETS].map(mayUse));
   });
 
-  test.each([...FUNCTION_NAMES, ...BACKGROUND_FUNCTIONS])('%s has exactly the rights listed here', (fn) => {
+  test.each([...FUNCTION_NAMES, ...API_STACK_FUNCTIONS])('%s has exactly the rights listed here', (fn) => {
     const { role, allowed } = policyOf(api, fn);
     expect(role.ManagedPolicyArns ?? []).toEqual([]);
     expect(role.Policies ?? []).toEqual([]);
@@ -599,7 +611,7 @@ describe('functions', () => {
 test('the secret of the payment provider may be read by the functions that speak with it, and is in no template', () => {
   const { app, api } = synthesise({ ...dev, name: 'paid', stripe: { secretName: 'acme/stripe' } });
   const arn = 'arn:aws:secretsmanager:eu-west-1:111122223333:secret:acme/stripe-??????';
-  const readers = [...FUNCTION_NAMES, ...BACKGROUND_FUNCTIONS].filter((fn) => {
+  const readers = [...FUNCTION_NAMES, ...API_STACK_FUNCTIONS].filter((fn) => {
     const isReader = policyOf(api, fn).allowed[arn] !== undefined;
     expect(parseAwsConfig(environmentOf(api, fn)).stripeSecret).toBe(isReader ? 'acme/stripe' : undefined);
     return isReader;
@@ -613,10 +625,10 @@ test('the secret of the payment provider may be read by the functions that speak
 
 test('an own table of models may be read by the functions that ask models, and nothing else of its bucket', () => {
   const readers = (place: string) => {
-    const { api } = synthesise({ ...dev, name: 'models', settings: { PLATFORM_MODELS: place } });
+    const { api } = synthesise({ ...withoutServices, name: 'models', settings: { PLATFORM_MODELS: place } });
     const arn = 'arn:aws:s3:::tables-of-acme/platform/models.json';
     for (const fn of FUNCTION_NAMES) expect(parseAwsConfig(environmentOf(api, fn)).models).toBe(place);
-    return [...FUNCTION_NAMES, ...BACKGROUND_FUNCTIONS].flatMap((fn) => {
+    return [...FUNCTION_NAMES, ...API_STACK_FUNCTIONS].flatMap((fn) => {
       const { allowed } = policyOf(api, fn);
       expect(Object.keys(allowed).filter((key) => key.includes('tables-of-acme') && key !== arn)).toEqual([]);
       return allowed[arn] === undefined ? [] : [[fn, allowed[arn]]];
@@ -645,11 +657,11 @@ describe('models on Amazon Bedrock', () => {
       'claude-haiku-4-5': 'anthropic.claude-haiku-4-5-20251001-v1:0',
       'claude-opus-5-5': ARN,
     };
-    const { api, compute } = synthesise({ ...dev, name: 'claude', settings: settings(models) });
+    const { api, compute } = synthesise({ ...withoutServices, name: 'claude', settings: settings(models) });
     const asked = ['bedrock:InvokeModel', 'bedrock:InvokeModelWithResponseStream'];
-    const rights = (fn: (typeof FUNCTION_NAMES)[number] | (typeof BACKGROUND_FUNCTIONS)[number]) =>
+    const rights = (fn: (typeof FUNCTION_NAMES)[number] | BackgroundFunctionName) =>
       Object.entries(policyOf(api, fn).allowed).filter(([arn, actions]) => /bedrock:/.test(`${arn} ${actions}`));
-    const having = [...FUNCTION_NAMES, ...BACKGROUND_FUNCTIONS].filter((fn) => rights(fn).length > 0);
+    const having = [...FUNCTION_NAMES, ...API_STACK_FUNCTIONS].filter((fn) => rights(fn).length > 0);
     expect(having.toSorted()).toEqual(['calls', 'schedule-fired', 'schedule-sweeper']);
     for (const fn of having) {
       expect(Object.fromEntries(rights(fn))).toEqual({
@@ -676,7 +688,7 @@ describe('models on Amazon Bedrock', () => {
 });
 
 test('only workspaces may send e-mail, only with the address of the stage', () => {
-  const { api } = synthesise({ ...dev, name: 'mail', mailFrom: 'platform@example.com' });
+  const { api } = synthesise({ ...withoutServices, name: 'mail', mailFrom: 'platform@example.com' });
   const prefix = 'arn:aws:ses:eu-west-1:111122223333:identity/';
   for (const fn of FUNCTION_NAMES) {
     const { allowed } = policyOf(api, fn);

@@ -11,8 +11,13 @@ import { stage as dev } from '../../stages/dev.ts';
 import { everythingAsked } from './everything-asked.ts';
 
 const microvms = defineStage({ ...dev, sandbox: { kind: 'microvm' } });
+const ownDns = defineStage({
+  ...everythingAsked,
+  name: 'owndns',
+  services: { domain: { name: 'services.example.org', certificateArn: everythingAsked.domain!.certificateArn } },
+});
 /** Between them they have every resource. */
-const folders = [dev, everythingAsked, microvms].map((stage) => synthesise(stage).app.outdir);
+const folders = [dev, everythingAsked, microvms, ownDns].map((stage) => synthesise(stage).app.outdir);
 
 async function run(command: string, args: string[]): Promise<{ code: number; output: string }> {
   // Neither looks for an account, nor at what another version told this user.

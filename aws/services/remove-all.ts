@@ -1,0 +1,225 @@
+import {
+  type ApplicationAutoScalingClient,
+  DeregisterScalableTargetCommand,
+  paginateDescribeScalableTargets,
+} from '@aws-sdk/client-application-auto-scaling';
+import {
+  type CloudWatchLogsClient,
+  DeleteLogGroupCommand,
+  paginateDescribeLogGroups,
+} from '@aws-sdk/client-cloudwatch-logs';
+import {
+  DeleteServiceCommand,
+  DeleteTaskDefinitionsCommand,
+  DeregisterTaskDefinitionCommand,
+  DescribeClustersCommand,
+  DescribeGatewayCommand,
+  type ECSClient,
+  paginateListGatewayRoutes,
+  paginateListServices,
+  paginateListTaskDefinitionFamilies,
+  paginateListTaskDefinitions,
+  type TaskDefinitionStatus,
+  UpdateGatewayCommand,
+} from '@aws-sdk/client-ecs';
+import {
+  DeleteRuleCommand,
+  DeleteTargetGroupCommand,
+  type ElasticLoadBalancingV2Client,
+  paginateDescribeRules,
+  paginateDescribeTargetGroups,
+} from '@aws-sdk/client-elastic-load-balancing-v2';
+import type { Clock } from '#core/ports/clock.ts';
+import { unless } from '../named-error.ts';
+
+export interface RemovalClients {
+  readonly ecs: ECSClient;
+  readonly elb: ElasticLoadBalancingV2Client;
+  readonly logs: CloudWatchLogsClient;
+  readonly scaling: ApplicationAutoScalingClient;
+  readonly clock: Clock;
+}
+
+/** What the platform made for services at run time, and CloudFormation therefore would not delete. */
+export interface ServiceLeftovers {
+  readonly cluster: string;
+  /** Of the families of task definitions. */
+  readonly familyPrefix: string;
+  /** Of the logs. @default - they stay */
+  readonly logGroupPrefix?: string | undefined;
+  /** ARN of the gateway that leads to the services. */
+  readonly gateway?: string | undefined;
+  /** ARN of the listener that leads to them, and the id of the network that holds nothing but them. */
+  readonly listener?: string | undefined;
+  readonly vpc?: string | undefined;
+  /** No sooner is nothing left: until then a function that makes services may still run. Milliseconds. */
+  readonly settleMs: number;
+}
+
+const POLL_MS = 5000;
+/** Limit of DeleteTaskDefinitions. */
+const DELETE_BATCH = 10;
+
+/**
+ * Deletes all services of a cluster and what belongs to them, and waits until ECS has taken apart what it made itself: a
+ * cluster with services, a gateway with routes, and a network with the interfaces of instances cannot be deleted.
+ *
+ * Safe to repeat. Throws when the time `until` has come, or a route cannot be removed, with what is left; another call
+ * continues.
+ */
+export async function removeAllServices(
+  clients: RemovalClients,
+  leftovers: ServiceLeftovers,
+  until: number,
+): Promise<void> {
+  const { clock } = clients;
+  const settled = clock.now() + leftovers.settleMs;
+  for (;;) {
+    await deleteServices(clients, leftovers);
+    const left = await whatIsLeft(clients, leftovers);
+    if (left.things.length === 0 && clock.now() >= settled) break;
+    if (left.things.length > 0 && left.isStuck) {
+      throw new Error(`the gateway could not remove ${left.things.join(', ')}: see its failures in the ECS console`);
+    }
+    if (clock.now() >= until) throw outOfTime(left.things);
+    await clock.sleep(POLL_MS);
+  }
+  const steps = [removeWaysOfBalancer, removeScaling, removeLogs, removeTaskDefinitions];
+  for (const step of steps) {
+    for await (const _ of step(clients, leftovers))
+      if (clock.now() >= until) throw outOfTime(['what belonged to them']);
+  }
+}
+
+const outOfTime = (things: readonly string[]): Error =>
+  new Error(`services are still being removed (${things.join(', ')}): delete the stack again to go on`);
+
+async function deleteServices({ ecs }: RemovalClients, { cluster }: ServiceLeftovers): Promise<void> {
+  const arns: string[] = [];
+  const pages = paginateListServices({ client: ecs }, { cluster });
+  for await (const { serviceArns = [] } of pages) arns.push(...serviceArns);
+  for (const service of arns) {
+    await ecs
+      .send(new DeleteServiceCommand({ cluster, service, force: true }))
+      .catch(unless('ServiceNotFoundException', 'ServiceNotActiveException'));
+  }
+}
+
+/** Deleted services are listed nowhere, but counted while ECS ends their instances. */
+async function whatIsLeft(
+  { ecs }: RemovalClients,
+  { cluster, gateway }: ServiceLeftovers,
+): Promise<{ readonly things: string[]; readonly isStuck: boolean }> {
+  const described = await ecs.send(new DescribeClustersCommand({ clusters: [cluster], include: ['STATISTICS'] }));
+  const [found] = described.clusters ?? [];
+  const draining = (found?.statistics ?? [])
+    .filter(({ name = '' }) => name.startsWith('draining'))
+    .reduce((sum, { value }) => sum + Number(value), 0);
+  const services = (found?.activeServicesCount ?? 0) + draining;
+  const instances = (found?.runningTasksCount ?? 0) + (found?.pendingTasksCount ?? 0);
+  const routes = gateway === undefined ? [] : await routesOf(ecs, gateway);
+  const failed = routes.filter(({ status }) => status === 'DELETE_FAILED');
+  const counts = { services, instances, routes: routes.length };
+  const things = Object.entries(counts).flatMap(([name, count]) => (count === 0 ? [] : [`${name}: ${count}`]));
+  const isStuck = failed.length > 0 && failed.length === routes.length && services + instances === 0;
+  return { things: isStuck ? failed.map(({ gatewayRouteArn }) => String(gatewayRouteArn)) : things, isStuck };
+}
+
+async function routesOf(ecs: ECSClient, gateway: string) {
+  const pages = await Array.fromAsync(paginateListGatewayRoutes({ client: ecs }, { gateway }));
+  return pages.flatMap(({ gatewayRoutes = [] }) => gatewayRoutes);
+}
+
+/** Each step yields after each thing that it has removed. */
+async function* removeWaysOfBalancer(
+  { elb }: RemovalClients,
+  { listener, vpc }: ServiceLeftovers,
+): AsyncGenerator<void> {
+  if (listener === undefined) return;
+  const rules = await Array.fromAsync(paginateDescribeRules({ client: elb }, { ListenerArn: listener }));
+  for (const { RuleArn, IsDefault } of rules.flatMap(({ Rules = [] }) => Rules)) {
+    if (IsDefault) continue;
+    await elb.send(new DeleteRuleCommand({ RuleArn })).catch(unless('RuleNotFoundException'));
+    yield;
+  }
+  const groups = await Array.fromAsync(paginateDescribeTargetGroups({ client: elb }, {}));
+  for (const { TargetGroupArn, VpcId } of groups.flatMap(({ TargetGroups = [] }) => TargetGroups)) {
+    if (VpcId !== vpc) continue;
+    await elb.send(new DeleteTargetGroupCommand({ TargetGroupArn }));
+    yield;
+  }
+}
+
+/** The alarms of a target go with it. */
+async function* removeScaling({ scaling }: RemovalClients, { cluster }: ServiceLeftovers): AsyncGenerator<void> {
+  const pages = await Array.fromAsync(
+    paginateDescribeScalableTargets({ client: scaling }, { ServiceNamespace: 'ecs' }),
+  );
+  for (const target of pages.flatMap(({ ScalableTargets = [] }) => ScalableTargets)) {
+    const { ResourceId, ScalableDimension } = target;
+    if (!ResourceId?.startsWith(`service/${cluster}/`)) continue;
+    await scaling
+      .send(new DeregisterScalableTargetCommand({ ServiceNamespace: 'ecs', ResourceId, ScalableDimension }))
+      .catch(unless('ObjectNotFoundException'));
+    yield;
+  }
+}
+
+async function* removeLogs({ logs }: RemovalClients, { logGroupPrefix }: ServiceLeftovers): AsyncGenerator<void> {
+  if (logGroupPrefix === undefined) return;
+  const pages = await Array.fromAsync(
+    paginateDescribeLogGroups({ client: logs }, { logGroupNamePrefix: logGroupPrefix }),
+  );
+  for (const { logGroupName } of pages.flatMap(({ logGroups = [] }) => logGroups)) {
+    await logs.send(new DeleteLogGroupCommand({ logGroupName })).catch(unless('ResourceNotFoundException'));
+    yield;
+  }
+}
+
+/** ECS deletes only what is deregistered. */
+async function* removeTaskDefinitions(
+  { ecs }: RemovalClients,
+  { familyPrefix }: ServiceLeftovers,
+): AsyncGenerator<void> {
+  const pages = paginateListTaskDefinitionFamilies({ client: ecs }, { familyPrefix, status: 'ALL' });
+  const families = (await Array.fromAsync(pages)).flatMap(({ families: some = [] }) => some);
+  for (const family of families) {
+    for (const taskDefinition of await definitionsOf(ecs, family, 'ACTIVE')) {
+      await ecs.send(new DeregisterTaskDefinitionCommand({ taskDefinition }));
+      yield;
+    }
+    const inactive = await definitionsOf(ecs, family, 'INACTIVE');
+    for (let start = 0; start < inactive.length; start += DELETE_BATCH) {
+      await ecs.send(
+        new DeleteTaskDefinitionsCommand({ taskDefinitions: inactive.slice(start, start + DELETE_BATCH) }),
+      );
+      yield;
+    }
+  }
+}
+
+async function definitionsOf(ecs: ECSClient, familyPrefix: string, status: TaskDefinitionStatus): Promise<string[]> {
+  const pages = await Array.fromAsync(paginateListTaskDefinitions({ client: ecs }, { familyPrefix, status }));
+  return pages.flatMap(({ taskDefinitionArns = [] }) => taskDefinitionArns);
+}
+
+/**
+ * Lets a gateway and its load balancers be deleted, and waits for it. A gateway that is gone is none. Throws if ECS could
+ * not, or the time `until` has come.
+ */
+export async function liftProtection(
+  { ecs, clock }: Pick<RemovalClients, 'ecs' | 'clock'>,
+  gateway: string,
+  until: number,
+): Promise<void> {
+  const update = new UpdateGatewayCommand({ gateway, deletionProtection: false });
+  const begun = await ecs.send(update).catch(unless('GatewayNotFoundException'));
+  if (begun === undefined) return;
+  for (;;) {
+    const { status, statusReason } = (await ecs.send(new DescribeGatewayCommand({ gateway }))).gateway ?? {};
+    if (status === 'UPDATE_FAILED') throw new Error(`the gateway stays protected: ${statusReason}`);
+    if (status !== 'UPDATE_IN_PROGRESS') return;
+    if (clock.now() >= until) throw new Error('the gateway is still being changed: delete the stack again to go on');
+    await clock.sleep(POLL_MS);
+  }
+}

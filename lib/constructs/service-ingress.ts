@@ -1,0 +1,170 @@
+import { Aws, CfnOutput, CustomResource, Duration, Stack, Validations } from 'aws-cdk-lib';
+import { SubnetType } from 'aws-cdk-lib/aws-ec2';
+import { CfnGateway, CfnGatewayClusterAssociations, type Cluster } from 'aws-cdk-lib/aws-ecs';
+import {
+  ApplicationLoadBalancer,
+  ApplicationProtocol,
+  IpAddressType,
+  ListenerAction,
+  ListenerCertificate,
+  SslPolicy,
+} from 'aws-cdk-lib/aws-elasticloadbalancingv2';
+import { ManagedPolicy, Role, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
+import { ARecord, HostedZone, RecordTarget } from 'aws-cdk-lib/aws-route53';
+import { LoadBalancerTarget } from 'aws-cdk-lib/aws-route53-targets';
+import { Construct } from 'constructs';
+import type { ServicesSettings, Stage } from '../config.ts';
+import type { PlatformFunction } from './platform-function.ts';
+import type { ServicesNetwork } from './services-network.ts';
+
+/** How requests reach services: what the functions that keep them must know. */
+export interface ServiceIngress extends Construct {
+  /** Members of the setting `PLATFORM_SERVICES` (`aws/services/settings.ts`). */
+  readonly settings: Readonly<Record<string, string>>;
+  /** What `aws/services/remove-all.ts` must know. */
+  readonly toClean: Readonly<Record<string, string>>;
+}
+
+const GATEWAY_POLICY = 'AmazonECSInfrastructureRoleForGatewayHostSharedALB';
+
+export interface ServiceGatewayProps {
+  readonly stage: Stage;
+  readonly settings: ServicesSettings;
+  readonly network: ServicesNetwork;
+  readonly cluster: Cluster;
+  /** Lifts the deletion protection when the stack goes. */
+  readonly cleaner: PlatformFunction;
+}
+
+/**
+ * Addresses by an ECS gateway: each service gets a host name of AWS with a certificate. ECS makes the load balancers, of
+ * which there is none before the first service. A Region without ECS gateways refuses the deployment.
+ */
+export class ServiceGateway extends Construct implements ServiceIngress {
+  readonly settings;
+  readonly toClean;
+
+  constructor(scope: Construct, id: string, { stage, settings, network, cluster, cleaner }: ServiceGatewayProps) {
+    super(scope, id);
+    const { account, region, partition } = Stack.of(this);
+    const role = new Role(this, 'role', {
+      description: 'ECS makes the load balancers of services with this role.',
+      assumedBy: new ServicePrincipal('ecs.amazonaws.com', {
+        conditions: {
+          StringEquals: { 'aws:SourceAccount': account },
+          ArnLike: { 'aws:SourceArn': `arn:${partition}:ecs:${region}:${account}:*` },
+        },
+      }),
+      managedPolicies: [ManagedPolicy.fromAwsManagedPolicyName(GATEWAY_POLICY)],
+    });
+    Validations.of(role).acknowledge({
+      id: `AwsSolutions-IAM4[Policy::arn:<AWS::Partition>:iam::aws:policy/${GATEWAY_POLICY}]`,
+      reason: 'Only AWS knows what a gateway makes. The policy changes what has the tag AmazonECSManaged alone.',
+    });
+    const gateway = new CfnGateway(this, 'gateway', {
+      gatewayName: gatewayNameOf(stage),
+      infrastructureRoleArn: role.roleArn,
+      // Its load balancers are protected, too.
+      deletionProtection: stage.keepsData,
+      propagateTags: 'GATEWAY',
+      configuration: {
+        hostSharedAlb: {
+          scheme: 'internet-facing',
+          maxAlbCount: settings.maxAlbs,
+          networkConfiguration: {
+            ipAddressType: 'ipv4',
+            subnets: network.vpc.selectSubnets({ subnetType: SubnetType.PUBLIC }).subnetIds,
+            inboundSecurityGroup: network.inbound.securityGroupId,
+          },
+        },
+      },
+    });
+    const association = new CfnGatewayClusterAssociations(this, 'association', {
+      gateway: gateway.attrArn,
+      cluster: cluster.clusterArn,
+    });
+    if (stage.keepsData) {
+      // Created at once after the gateway, and so deleted right before it, also when a deployment fails half-way.
+      const protection = new CustomResource(this, 'protection', {
+        resourceType: 'Custom::LiftProtection',
+        serviceToken: cleaner.lambda.functionArn,
+        serviceTimeout: Duration.minutes(5),
+        properties: { Gateway: gateway.attrArn },
+      });
+      association.node.addDependency(protection);
+    }
+    this.settings = { kind: 'ecs-gateway', gateway: gateway.attrArn };
+    this.toClean = { Gateway: gateway.attrArn };
+  }
+}
+
+/** Of the whole account, so it names its Region. */
+export const gatewayNameOf = ({ name }: Stage): string => `platform-${name}-services-${Aws.REGION}`;
+
+export interface ServiceBalancerProps {
+  readonly stage: Stage;
+  readonly domain: NonNullable<ServicesSettings['domain']>;
+  readonly network: ServicesNetwork;
+}
+
+/** Answer while no rule knows the host: a service that is being made, or one that was deleted. */
+const NO_SERVICE = JSON.stringify({
+  error: {
+    code: 'SERVICE_UNAVAILABLE',
+    message: 'No service runs at this address, or it is only being started.',
+    is_retryable: true,
+  },
+  metadata: {},
+});
+
+/**
+ * Addresses below a domain of the operator: one load balancer, to which the platform adds a rule and a target group for
+ * each service. By AWS's limits these are 100, which can be raised to a few hundred rules but not target groups.
+ */
+export class ServiceBalancer extends Construct implements ServiceIngress {
+  readonly settings;
+  readonly toClean;
+
+  constructor(scope: Construct, id: string, { stage, domain, network }: ServiceBalancerProps) {
+    super(scope, id);
+    const { vpc } = network;
+    const loadBalancer = new ApplicationLoadBalancer(this, 'balancer', {
+      loadBalancerName: `platform-${stage.name}-services`,
+      vpc,
+      vpcSubnets: { subnetType: SubnetType.PUBLIC },
+      internetFacing: true,
+      securityGroup: network.inbound,
+      ipAddressType: IpAddressType.IPV4,
+      // As long as the runner's gateway keeps a silent connection: docs/interface/service-instances.md.
+      idleTimeout: Duration.minutes(10),
+    });
+    const listener = loadBalancer.addListener('https', {
+      port: 443,
+      protocol: ApplicationProtocol.HTTPS,
+      sslPolicy: SslPolicy.RECOMMENDED_TLS,
+      certificates: [ListenerCertificate.fromArn(domain.certificateArn)],
+      // The network has the group's rules.
+      open: false,
+      defaultAction: ListenerAction.fixedResponse(503, { contentType: 'application/json', messageBody: NO_SERVICE }),
+    });
+    Validations.of(loadBalancer).acknowledge({
+      id: 'AwsSolutions-ELB2',
+      reason: 'Who visits the apps of tenants is theirs to log; what the load balancer refuses shows in its metrics.',
+    });
+    const { name: zoneName, hostedZoneId } = domain;
+    if (hostedZoneId === undefined) {
+      new CfnOutput(this, 'Target', {
+        description: `Target of the alias or CNAME record of *.${zoneName}.`,
+        value: loadBalancer.loadBalancerDnsName,
+      });
+    } else {
+      new ARecord(this, 'record', {
+        zone: HostedZone.fromHostedZoneAttributes(this, 'zone', { hostedZoneId, zoneName }),
+        recordName: `*.${zoneName}.`,
+        target: RecordTarget.fromAlias(new LoadBalancerTarget(loadBalancer)),
+      });
+    }
+    this.settings = { kind: 'alb', listener: listener.listenerArn, vpc: vpc.vpcId, domain: zoneName };
+    this.toClean = { Listener: listener.listenerArn, Vpc: vpc.vpcId };
+  }
+}

@@ -1,0 +1,95 @@
+import { Tags, Validations } from 'aws-cdk-lib';
+import {
+  type CfnSecurityGroup,
+  FlowLogDestination,
+  FlowLogTrafficType,
+  IpAddresses,
+  Peer,
+  Port,
+  SecurityGroup,
+  SubnetType,
+  Vpc,
+} from 'aws-cdk-lib/aws-ec2';
+import { LogGroup } from 'aws-cdk-lib/aws-logs';
+import { Construct } from 'constructs';
+import type { ServicesSettings, Stage } from '../config.ts';
+import { removalPolicyOf } from '../removal.ts';
+
+/** Port of the runner in every instance: `GATEWAY_PORT` of core/ports/service-host.ts. */
+const INSTANCE_PORT = 8080;
+/** The image, the boot document, bundles and logs come and go by HTTPS. */
+const HTTPS = 443;
+
+export interface ServicesNetworkProps {
+  readonly stage: Stage;
+  readonly settings: ServicesSettings;
+}
+
+/**
+ * The network of always-on services. Nothing else is in it, because security groups cannot deny addresses: apps must find
+ * nothing here. Instances have public addresses, so there is no NAT; only load balancers with the group `inbound` reach
+ * them, and so tenants reach each other by public HTTPS alone.
+ *
+ * Addresses are IPv4 only. What apps connect to has IPv4 addresses, which with IPv6 would each need a second set of rules;
+ * clients with IPv6 alone reach IPv4 hosts by their provider's translation.
+ */
+export class ServicesNetwork extends Construct {
+  readonly vpc: Vpc;
+  /** Of load balancers. */
+  readonly inbound: SecurityGroup;
+  /** Of instances. */
+  readonly instances: SecurityGroup;
+
+  constructor(scope: Construct, id: string, { stage, settings }: ServicesNetworkProps) {
+    super(scope, id);
+    const { zones, outboundPorts } = settings;
+    this.vpc = new Vpc(this, 'vpc', {
+      ipAddresses: IpAddresses.cidr('10.65.0.0/20'),
+      ...(zones ? { availabilityZones: [...zones] } : { maxAzs: 2 }),
+      natGateways: 0,
+      subnetConfiguration: [
+        { name: 'instances', subnetType: SubnetType.PUBLIC, cidrMask: 22, mapPublicIpOnLaunch: false },
+      ],
+      // Nothing is in the default group, and closing it would take another function.
+      restrictDefaultSecurityGroup: false,
+    });
+    // Accepted traffic is most of the volume, which costs by the gigabyte; attacks show in rejected traffic.
+    const flowLog = this.vpc.addFlowLog('refused', {
+      trafficType: FlowLogTrafficType.REJECT,
+      destination: FlowLogDestination.toCloudWatchLogs(
+        new LogGroup(this, 'flow-log', {
+          logGroupName: `/platform/${stage.name}/services-network`,
+          retention: stage.logRetentionDays,
+          removalPolicy: removalPolicyOf(stage),
+        }),
+      ),
+    });
+    // It needs the rights of its role, not only the role.
+    flowLog.node.defaultChild!.node.addDependency(flowLog.iamRole!);
+
+    this.inbound = new SecurityGroup(this, 'inbound', {
+      vpc: this.vpc,
+      description: 'Load balancers of services: in by HTTPS, out to instances only',
+      allowAllOutbound: false,
+    });
+    this.instances = new SecurityGroup(this, 'instances', {
+      vpc: this.vpc,
+      description: 'Instances of services: in from their load balancers only',
+      allowAllOutbound: false,
+    });
+    this.inbound.addIngressRule(Peer.anyIpv4(), Port.tcp(HTTPS), 'clients');
+    this.inbound.addEgressRule(this.instances, Port.tcp(INSTANCE_PORT), 'requests');
+    this.instances.addIngressRule(this.inbound, Port.tcp(INSTANCE_PORT), 'requests');
+    for (const range of [HTTPS, ...outboundPorts.filter((each) => each !== HTTPS)]) {
+      const ports = typeof range === 'number' ? Port.tcp(range) : Port.tcpRange(range.from, range.to);
+      this.instances.addEgressRule(Peer.anyIpv4(), ports, 'apps');
+    }
+    // A gateway adds a rule of its own to this group, and its policy lets it remove rules of groups with this tag alone
+    // (AmazonECSInfrastructureRoleForGatewayHostSharedALB).
+    Tags.of(this.instances.node.defaultChild as CfnSecurityGroup).add('AmazonECSManaged', 'true');
+    Validations.of(this.inbound).acknowledge({
+      id: 'AwsSolutions-EC23',
+      reason: 'Addresses of services are public: docs/services.md. Only HTTPS comes in.',
+    });
+  }
+}
