@@ -141,7 +141,9 @@ describe('what a customer encrypts', () => {
 });
 
 describe('the role of pool-keeper', () => {
-  const { folder, stacks } = synthesise(defineStage({ ...dev, sandbox: { kind: 'fargate' }, services: { kind: 'off' } }));
+  const { folder, stacks } = synthesise(
+    defineStage({ ...dev, sandbox: { kind: 'fargate' }, services: { kind: 'off' } }),
+  );
   const assembly = readAssembly(folder, stacks);
   const definitions = assembly.of('AWS::ECS::TaskDefinition');
   const keeper = assembly.of('AWS::Lambda::Function').find(({ arn: name }) => name.endsWith('-pool-keeper'))!;
