@@ -252,18 +252,6 @@ test('what a deleted agent leaves is removed for good, and its workspace recount
   expect((await main.get(use))!.versions).toBe((versions as number) - 1);
 });
 
-test.skipIf(target.services !== undefined)(
-  'services are listed, and a deploy says that none can run here yet',
-  async () => {
-    const { key, workspaceId } = await target.addUser('serving');
-    const { agent } = await publishCode(clientOf(target, key), 'bot', { 'main.js': '' });
-    const path = `/workspaces/${workspaceId}/services`;
-    expect((await request(target, 'GET', path, { key })).body).toEqual({ services: [], total: 0 });
-    const deployed = await request(target, 'POST', path, { key, json: { agent_id: agent.id } });
-    expect([deployed.status, deployed.body.error.code]).toEqual([422, 'UNPROCESSABLE']);
-  },
-);
-
 test('what a request costs is counted, and a prompt call is cheap', async () => {
   const counted = await countRequests(target);
   const of = (what: string) => counted.find((each) => each.what === what)!;
@@ -302,9 +290,6 @@ test('no function may do what it never needs', () => {
     /^schedule-(fired|sweeper) s3:GetObject .*\/(layers|runs)\/\*$/,
     // What does not fit into one call of `sandbox-dispatch`.
     / s3:(Get|Put)Object .*\/transfers\/\*$/,
-    // Services cannot be deployed here: none is written, no definition is read, and a few requests count in memory.
-    /^services dynamodb:((Put|Delete|Update)Item .*-main|UpdateItem .*-counters)$/,
-    /^services s3:GetObject .*\/definitions\/\*$/,
     // What is kept of runs and definitions in the bucket, as it is large: of these functions' it is not.
     /^agents s3:GetObject .*\/runs\/\*$/,
     /^install s3:(Get|Put)Object .*\/(definitions|layers|runs)\/\*$/,
