@@ -62,7 +62,10 @@ async function keepService(
   }
   await takeReports(deps, [...reportsOf(service, hosted, listedAt)]);
   await store.change(id, (current) =>
-    isLost(current, hosted, listedAt) ? { service: unapplied(current) } : undefined,
+    isLost(current, hosted, listedAt)
+      ? // A host that has nothing of it any more may give it another address.
+        { service: { ...unapplied(current), address: hosted === undefined ? null : current.address } }
+      : undefined,
   );
   await applyServices(deps, [id]);
   const current = await store.find(id);

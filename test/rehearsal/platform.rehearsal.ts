@@ -290,6 +290,14 @@ test('no function may do what it never needs', () => {
     /^schedule-(fired|sweeper) s3:GetObject .*\/(layers|runs)\/\*$/,
     // What does not fit into one call of `sandbox-dispatch`.
     / s3:(Get|Put)Object .*\/transfers\/\*$/,
+    // Services of a range of instances, which moto has no alarms for: aws/services/ecs-service-host.aws.test.ts has them.
+    /^service-keeper (application-autoscaling:(PutScalingPolicy|RegisterScalableTarget)|cloudwatch:|iam:CreateServiceLinkedRole) /,
+    /^services-cleaner (application-autoscaling:DeregisterScalableTarget|cloudwatch:) /,
+    // Which of the resources that a request names or finds AWS looks at is not documented.
+    /^(service-keeper|services-cleaner) ecs:(ListGatewayRoutes|DescribeGatewayRoute) /,
+    // A dead call of the keeper, and what its slice reads of runs and secrets that no service here has.
+    /^service-keeper (sqs:SendMessage .*-services-dead|dynamodb:GetItem .*-counters|secretsmanager:GetSecretValue .*)$/,
+    /^service-instances (dynamodb:UpdateItem .*-runs|s3:GetObject .*\/(definitions|layers)\/\*)$/,
     // What is kept of runs and definitions in the bucket, as it is large: of these functions' it is not.
     /^agents s3:GetObject .*\/runs\/\*$/,
     /^install s3:(Get|Put)Object .*\/(definitions|layers|runs)\/\*$/,

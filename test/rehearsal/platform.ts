@@ -272,7 +272,9 @@ export async function startRehearsal(
         const { ServiceToken, ...ResourceProperties } = properties;
         const { payload } = await lambda.invoke(ServiceToken, {
           ...{ RequestType: 'Delete', ResponseURL: answerTo, StackId: 'stack', RequestId: randomUUID() },
-          ...{ LogicalResourceId: id, PhysicalResourceId: id, ResourceType: type, ResourceProperties },
+          ...{ LogicalResourceId: id, PhysicalResourceId: id, ResourceType: type },
+          // No keeper is under way here that would have to be waited for.
+          ResourceProperties: { ...ResourceProperties, SettleSeconds: '0' },
         });
         await Array.fromAsync(payload);
       }

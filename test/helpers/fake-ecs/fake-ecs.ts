@@ -51,7 +51,7 @@ export interface FakeEcs {
 }
 
 /** Actions that are about no cluster, or name one only where they need it. */
-const WITHOUT_CLUSTER = /TaskDefinition|Gateway|TagResource|UntagResource|TagsForResource/;
+const WITHOUT_CLUSTER = /DescribeClusters|TaskDefinition|Gateway|TagResource|UntagResource|TagsForResource/;
 
 /**
  * ECS on the SDK's wire protocol, as far as the platform needs it: tasks really start something and go through their

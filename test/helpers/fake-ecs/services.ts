@@ -426,6 +426,22 @@ export class FakeServices {
       };
     },
 
+    DescribeClusters: ({ clusters }) => ({
+      clusters: clusters.map((name: string) => {
+        const clusterArn = arnOf(`cluster/${nameIn(name)}`);
+        const own = this.#options.tasks.all.filter((task) => task.clusterArn === clusterArn);
+        const count = (isWanted: (status: string) => boolean) =>
+          own.filter(({ lastStatus }) => lastStatus !== 'STOPPED' && isWanted(lastStatus)).length;
+        return {
+          ...{ clusterArn, clusterName: nameIn(name), status: 'ACTIVE' },
+          activeServicesCount: this.#alive().filter((service) => service.clusterArn === clusterArn).length,
+          runningTasksCount: count((status) => status === 'RUNNING'),
+          pendingTasksCount: count((status) => status !== 'RUNNING'),
+        };
+      }),
+      failures: [],
+    }),
+
     ListServices: ({ cluster: clusterArn, maxResults = 10, ...input }) => {
       const arns = this.#alive()
         .filter((service) => service.clusterArn === clusterArn)
