@@ -314,7 +314,7 @@ export function orchestrationSuite(target: () => Target, hasPython: boolean): vo
 
     test('the key of an ended run is refused', async () => {
       const { env } = await top([]);
-      expectError(await send(LEAF, env.PLATFORM_SERVICE_KEY!, {}), 401, 'UNAUTHORIZED', 'its run has ended');
+      expectError(await send(LEAF, env.PLATFORM_SERVICE_KEY!, {}), 401, 'UNAUTHORIZED', 'its run or service has ended');
     });
 
     test('max hops: the smallest limit of the chain holds', async () => {
