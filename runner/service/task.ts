@@ -23,8 +23,8 @@ const MAX_STOP_MS = 26_000;
 /** For the last report. */
 const LAST_REPORT_MS = 2000;
 const LAST_LINES_MS = 1000;
-/** Longer than load balancers keep idle connections, so that they never reuse a closing one. */
-const KEEP_ALIVE_MS = 75_000;
+/** Longer than load balancers keep idle connections (ours: ten minutes), so that they never reuse a closing one. */
+const KEEP_ALIVE_MS = 11 * 60_000;
 const METADATA_MS = 5000;
 const METADATA_TRIES = 3;
 /** Until blobs that cannot be read are a failed start. */
