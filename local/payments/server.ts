@@ -123,6 +123,7 @@ async function post(url: string, { body, signature }: { body: string; signature:
 
 async function serve(provider: ScriptedStripe, request: IncomingMessage, response: ServerResponse): Promise<void> {
   const { method = 'GET', url: path = '/' } = request;
+  if (!isOwn(provider, request)) return void response.writeHead(403).end();
   const body = await readText(request);
   if (body === undefined) return void response.writeHead(413).end();
   const [, folder, id = ''] = path.split('?')[0]!.split('/');
@@ -148,6 +149,14 @@ async function serve(provider: ScriptedStripe, request: IncomingMessage, respons
   const paid = provider.pay(id, card as TestCard);
   if ('problem' in paid) return html(402, payPage(session, paid.problem));
   response.writeHead(303, { location: paid.goTo }).end();
+}
+
+/**
+ * Whether a request is addressed to this provider by its own name, and does not come from a page of another origin: a page
+ * that the operator opens in a browser could otherwise pay for whoever wrote it, also under a name that leads to this machine.
+ */
+function isOwn({ url }: ScriptedStripe, { headers: { host, origin } }: IncomingMessage): boolean {
+  return host === new URL(url).host && (origin === undefined || origin === url);
 }
 
 async function readText(request: IncomingMessage): Promise<string | undefined> {

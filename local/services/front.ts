@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { isKey } from '#core/accounts/keys/key-format.ts';
-import type { Via } from '#runner/service/gateway.ts';
+import { mayUpgrade, type Via } from '#runner/service/gateway.ts';
 import { answerWith, endWith, GatewayError } from '#runner/service/gateway-error.ts';
 import type { ServiceInstance } from '#runner/service/instance.ts';
 import type { LocalServiceHost } from './local-service-host.ts';
@@ -55,9 +55,9 @@ export class ServiceFront {
     }
   }
 
-  /** Whether a request that offers to upgrade its connection is for a service, and offers more than another HTTP. */
+  /** Whether a request that offers to upgrade its connection is for a service, and one that is upgraded. */
   mayUpgrade(incoming: IncomingMessage): boolean {
-    if (incoming.headers.upgrade?.toLowerCase() === 'h2c') return false;
+    if (!mayUpgrade(incoming)) return false;
     return this.#labelOf(incoming) !== undefined || PATH.test(incoming.url ?? '');
   }
 

@@ -3,7 +3,7 @@ import { createServer, request as httpRequest, type IncomingMessage, type Reques
 import { type AddressInfo, connect, createServer as createTcpServer, type Socket } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { afterEach, describe, expect, test, vi } from 'vitest';
-import { ServiceGateway } from './gateway.ts';
+import { mayUpgrade, ServiceGateway } from './gateway.ts';
 
 /* What apps and clients may do wrong, each with its outcome (`docs/interface/service-instances.md#gateway`). */
 
@@ -35,7 +35,9 @@ async function gatewayTo(app: { address(): unknown }) {
     absence: () => 'The app has ended.',
   });
   const via = { addresses: '192.0.2.7', proto: 'http' } as const;
-  const front = await listening(createServer((request, response) => gateway.request(request, response, via)));
+  const front = await listening(
+    createServer({ shouldUpgradeCallback: mayUpgrade }, (request, response) => gateway.request(request, response, via)),
+  );
   front.on('upgrade', (request, socket, head) => gateway.upgrade(request, socket, head, via));
   open.push({ close: () => gateway.close() }, { close: () => front.closeAllConnections() });
   return { port: portOf(front), dialled, gateway };
@@ -220,6 +222,48 @@ describe('a client that', () => {
     await until(received).toContain('HTTP/1.1 431 ');
     expect((await ask(port, '/next')).content).toBe('ok');
     expect(seen).toEqual(['/next']);
+  });
+
+  test.each(['GET', 'DELETE', 'OPTIONS', 'POST'])(
+    'hides the length of its body behind "Connection" smuggles no second request in: %s',
+    async (method) => {
+      const seen: string[] = [];
+      const { port } = await behind(async (request, response) => {
+        const { host, 'content-length': length } = request.headers;
+        const body = await text(request);
+        seen.push(`${request.method} ${request.url} ${host} ${length} ${body.length}`);
+        response.end('ok');
+      });
+      const inner = 'GET /smuggled HTTP/1.1\r\nHost: a\r\n\r\n';
+      const { socket, received } = dial(port);
+      socket.write(
+        `${method} / HTTP/1.1\r\nHost: a\r\nConnection: content-length, host\r\nContent-Length: ${inner.length}\r\n\r\n${inner}`,
+      );
+      await until(received).toContain('ok');
+      // On the same connection to the app: what was smuggled in would come before.
+      expect((await ask(port, '/next')).content).toBe('ok');
+      expect(seen).toEqual([
+        `${method} / a ${inner.length} ${inner.length}`,
+        `GET /next 127.0.0.1:${port} undefined 0`,
+      ]);
+    },
+  );
+
+  test('offers an upgrade with a body gets no part of the next request for it', async () => {
+    const seen: string[] = [];
+    const { port, dialled } = await behind((request, response) => {
+      seen.push(`${request.method} ${request.url}`);
+      // As apps do that do not look at the body.
+      response.end('ok');
+    });
+    const { socket, received } = dial(port);
+    const body = 'x'.repeat(30);
+    socket.write(
+      `POST / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: chat\r\nContent-Length: ${body.length}\r\n\r\n${body}`,
+    );
+    await until(received).toContain('ok');
+    expect((await ask(port, '/next')).content).toBe('ok');
+    expect([seen, dialled.length]).toEqual([['POST /', 'GET /next'], 1]);
   });
 
   test('upgrades and leaves takes its connection to the app along', async () => {

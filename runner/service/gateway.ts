@@ -15,6 +15,8 @@ const HOP_BY_HOP: ReadonlySet<string> = new Set([
   ...['connection', 'keep-alive', 'proxy-connection', 'proxy-authenticate', 'proxy-authorization'],
   ...['transfer-encoding', 'upgrade'],
 ]);
+/** `Connection` takes these from no request: without them the app would see another request than the gateway. */
+const END_TO_END: ReadonlySet<string> = new Set(['content-length', 'host']);
 const FORWARDED: ReadonlySet<string> = new Set([
   ...['forwarded', 'x-forwarded-for', 'x-forwarded-host', 'x-forwarded-prefix', 'x-forwarded-proto'],
 ]);
@@ -54,9 +56,8 @@ export class ServiceGateway {
       this.#underWay -= 1;
       if (this.#underWay === 0) this.#onIdle();
     });
-    const { headers } = incoming;
-    const isChunked = headers['transfer-encoding'] !== undefined;
-    const hasBody = isChunked || Number(headers['content-length'] ?? 0) > 0;
+    const isChunked = incoming.headers['transfer-encoding'] !== undefined;
+    const hasBody = mayHaveBody(incoming);
     const send = (mayRepeat: boolean) => {
       const outgoing = this.#begin(incoming, via, isChunked ? ['transfer-encoding', 'chunked'] : []);
       const wait = waitForAnswer(outgoing);
@@ -88,7 +89,7 @@ export class ServiceGateway {
     send(true);
   }
 
-  /** Carries a connection that the client wants to upgrade, such as a WebSocket. */
+  /** Carries a connection that the client wants to upgrade, such as a WebSocket, and {@link mayUpgrade}. */
   upgrade(incoming: IncomingMessage, socket: Duplex, head: Buffer, via: Via): void {
     const asUpgrade = ({ headers: { upgrade } }: IncomingMessage) => [
       'connection',
@@ -148,6 +149,16 @@ export class ServiceGateway {
     return httpRequest({ agent: this.#agent, method: incoming.method, path: incoming.url, setHost: false, headers });
   }
 }
+
+/**
+ * Whether a connection is to be upgraded as the client offers it. Not to another HTTP, and not with a body: an app that
+ * declines would wait for it, and take the next request on its connection for it. Such a request is answered without an upgrade.
+ */
+export const mayUpgrade = (incoming: IncomingMessage): boolean =>
+  incoming.headers.upgrade?.toLowerCase() !== 'h2c' && !mayHaveBody(incoming);
+
+const mayHaveBody = ({ headers }: IncomingMessage): boolean =>
+  headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > 0;
 
 /** Ends the request if no answer comes, and later if nothing comes any more. */
 function waitForAnswer(outgoing: ClientRequest): { restart(): void } {
@@ -220,7 +231,8 @@ function passed(
   const named = (message.headers.connection ?? '')
     .toLowerCase()
     .split(',')
-    .map((name) => name.trim());
+    .map((name) => name.trim())
+    .filter((name) => !END_TO_END.has(name));
   const headers: string[] = [];
   for (let index = 0; index < message.rawHeaders.length; index += 2) {
     const name = message.rawHeaders[index]!.toLowerCase();

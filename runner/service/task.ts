@@ -9,7 +9,7 @@ import { gatewayOf } from '../gateway-address.ts';
 import type { LinkedBlobs } from '../linked-blobs.ts';
 import type { Network } from '../open-session.ts';
 import { restartDelay } from './backoff.ts';
-import type { Via } from './gateway.ts';
+import { mayUpgrade, type Via } from './gateway.ts';
 import { type AppPlace, type Opened, ServiceInstance } from './instance.ts';
 import type { LogLines } from './log-lines.ts';
 import { specOf } from './place.ts';
@@ -129,7 +129,7 @@ async function listen(instance: ServiceInstance, at: number | string): Promise<S
     {
       requestTimeout: 0,
       keepAliveTimeout: KEEP_ALIVE_MS,
-      shouldUpgradeCallback: ({ headers }) => headers.upgrade?.toLowerCase() !== 'h2c',
+      shouldUpgradeCallback: mayUpgrade,
     },
     (incoming, response) => instance.request(incoming, response, viaOf(incoming)),
   );
