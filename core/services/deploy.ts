@@ -38,7 +38,7 @@ export async function deployService(deps: CommandDeps, caller: Caller, body: New
   checkHostable(agent, workspace.id);
   const currentId = await currentVersionId(deps, agent);
   const env = body.env ?? {};
-  checkEnvironment(env);
+  checkEnvironment(env, agent.definition.required_secrets);
   const members = agentMembers(agent, checkSecretNames(body.secret_names ?? [], env));
   await checkServiceSecrets(deps, workspace.id, agent, requiredNames(members));
   const minInstances = body.min_instances ?? 1;

@@ -21,8 +21,13 @@ type Environment = Readonly<Record<string, string>>;
 /** Whether the platform sets the variable itself. */
 const isReserved = (name: string): boolean => name === 'PORT' || (/^PLATFORM_/i.test(name) && name !== PORT_VARIABLE);
 
-/** Throws INVALID_INPUT for plain variables that a service may not have. */
-export function checkEnvironment(env: Environment): void {
+/**
+ * Throws INVALID_INPUT for plain variables that a service may not have.
+ *
+ * @param requiredSecrets names of the secrets that the agent requires: their values take the place of plain variables, so one
+ * of the same name would be lost without a word
+ */
+export function checkEnvironment(env: Environment, requiredSecrets: readonly string[]): void {
   const names = Object.keys(env);
   for (const name of names) {
     const shown = JSON.stringify(name.slice(0, 128));
@@ -37,6 +42,9 @@ export function checkEnvironment(env: Environment): void {
     }
     if (isReserved(name)) {
       throw refuse(`${shown} is set by the platform`, `To choose the port of the app, set ${PORT_VARIABLE}.`);
+    }
+    if (requiredSecrets.includes(name)) {
+      throw refuse(`${shown} is a secret of the agent, whose value the app gets`, 'Leave it out of env.');
     }
     if (env[name]!.includes('\0')) throw refuse(`the value of ${shown} must not have a NUL character`);
   }

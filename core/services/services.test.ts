@@ -93,6 +93,7 @@ describe('deploying', () => {
       ['the port of the gateway', { agent: 'bot', env: { PLATFORM_HTTP_PORT: '8080' } }, 400, /must not be 8080/],
       ['no port', { agent: 'bot', env: { PLATFORM_HTTP_PORT: 'web' } }, 400, /from 1024 to 65535/],
       ['a bad variable', { agent: 'bot', env: { 'A-B': '1' } }, 400, /"A-B" must be letters/],
+      ['a secret of the agent in plain', { agent: 'needy', env: { DB_URL: 'x' } }, 400, /env: "DB_URL" is a secret of/],
       ['a bad secret', { agent: 'bot', secret_names: ['a b'] }, 400, /secret_names: "a b" must be upper-case/],
       ['a secret that is reserved', { agent: 'bot', secret_names: ['PORT'] }, 400, /"PORT" is set by the platform/],
       ['more instances than the plan allows', { agent: 'bot', max_instances: 101 }, 400, /allows 100 for one service/],

@@ -93,8 +93,8 @@ const restartTime = ({ desired, lastRestartAt }: Service, now: number): number |
 /** The service with the settings of the body. Throws INVALID_INPUT. */
 function settingsFrom(deps: CommandDeps, service: Service, body: ServiceChangesBody): Service {
   const env = body.env ?? service.env;
-  if (body.env) checkEnvironment(env);
   const { requiredSecrets, extraSecrets } = service;
+  if (body.env) checkEnvironment(env, requiredSecrets);
   const names = checkSecretNames(body.secret_names ?? extraSecrets, env);
   const minInstances = body.min_instances ?? service.minInstances;
   const maxInstances = body.max_instances ?? Math.max(service.maxInstances, minInstances);
@@ -143,8 +143,8 @@ function changeEvents(before: Service, after: Service, body: ServiceChangesBody)
 }
 
 /**
- * Starts the same version again, with the secrets that it declares by now. Throws NOT_FOUND, MISSING_SECRETS, INVALID_INPUT
- * if the version was deleted, UNPROCESSABLE.
+ * Starts the same version again, with the secrets that it declares by now. Throws NOT_FOUND, MISSING_SECRETS, UNPROCESSABLE
+ * if the version was deleted or the host keeps no services.
  */
 export async function restartService(deps: CommandDeps, caller: Caller, id: string): Promise<Service> {
   const before = await findService(deps, caller, id);

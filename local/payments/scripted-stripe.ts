@@ -8,7 +8,7 @@ export const TEST_CARDS = {
   '4000000000000002': 'is declined',
   '4000000000000259': 'pays, and its owner disputes the payment at once',
   '4000000000005126': 'pays, and refunds to it fail later',
-  bank: 'pays by bank transfer, which arrives later: POST /v1/test/bank/<payment intent>/arrive or /bounce',
+  bank: 'pays later: this page then asks whether the money arrives',
 } as const;
 export type TestCard = keyof typeof TEST_CARDS;
 
@@ -241,6 +241,18 @@ export class ScriptedStripe {
     return session && this.#session(sessionId);
   }
 
+  /** Whether a session is paid by a bank transfer that is still on its way. */
+  isAwaited({ payment }: Pick<Session, 'payment'>): boolean {
+    return payment !== null && this.#props.state.payments[payment]?.status === 'processing';
+  }
+
+  /** Ends the bank transfer of a session, if one is on its way. Returns where the browser goes next. */
+  transfer(sessionId: string, hasArrived: boolean): { readonly goTo: string } {
+    const session = this.#session(sessionId);
+    if (this.isAwaited(session)) this.#endTransfer(this.#payment(session.payment!), hasArrived);
+    return { goTo: returnUrl(session) };
+  }
+
   /** Pays an open session as a user does on its page. Returns where the browser goes next, or why it stays. */
   pay(sessionId: string, card: TestCard): { readonly goTo: string } | { readonly problem: string } {
     const session = this.#session(sessionId);
@@ -259,7 +271,7 @@ export class ScriptedStripe {
     session.payment = payment.id;
     this.#tell('checkout.session.completed', this.#sessionView(session));
     if (card === '4000000000000259') this.#dispute(payment, payment.cents);
-    return { goTo: session.successUrl.replaceAll('{CHECKOUT_SESSION_ID}', session.id) };
+    return { goTo: returnUrl(session) };
   }
 
   #endTransfer(payment: Payment, hasArrived: boolean): unknown {
@@ -440,6 +452,8 @@ export class ScriptedStripe {
     return Math.floor(this.#props.clock.now() / 1000);
   }
 }
+
+const returnUrl = ({ id, successUrl }: Session): string => successUrl.replaceAll('{CHECKOUT_SESSION_ID}', id);
 
 const newId = (prefix: string, bytes: number): string => prefix + randomBytes(bytes).toString('hex');
 

@@ -143,12 +143,17 @@ async function serve(provider: ScriptedStripe, request: IncomingMessage, respons
   if (receipt) return html(200, receiptPage(receipt));
   const session = folder === 'pay' ? provider.find(id) : undefined;
   if (session === undefined) return html(404, '<p>There is no such page.</p>');
-  if (method !== 'POST') return html(200, payPage(session));
-  const card = new URLSearchParams(body).get('card') ?? '';
-  if (!(card in TEST_CARDS)) return html(400, payPage(session, 'Choose one of the cards.'));
-  const paid = provider.pay(id, card as TestCard);
-  if ('problem' in paid) return html(402, payPage(session, paid.problem));
-  response.writeHead(303, { location: paid.goTo }).end();
+  const shown = { ...session, isAwaited: provider.isAwaited(session) };
+  if (method !== 'POST') return html(200, payPage(shown));
+  const form = new URLSearchParams(body);
+  const transfer = form.get('transfer');
+  const card = form.get('card') ?? '';
+  if (transfer === null && !Object.hasOwn(TEST_CARDS, card)) {
+    return html(400, payPage(shown, 'Choose one of the cards.'));
+  }
+  const done = transfer === null ? provider.pay(id, card as TestCard) : provider.transfer(id, transfer === 'arrives');
+  if ('problem' in done) return html(402, payPage(shown, done.problem));
+  response.writeHead(303, { location: done.goTo }).end();
 }
 
 /**

@@ -301,7 +301,7 @@ export class ServiceInstance {
     const isPortTaken =
       /EADDRINUSE|address already in use/i.test(this.#tail) && this.#tail.includes(String(GATEWAY_PORT));
     const hint = isPortTaken
-      ? ` Port ${GATEWAY_PORT} belongs to the platform: listen on the port in the variable PORT, ${boot.port}.`
+      ? `. Port ${GATEWAY_PORT} belongs to the platform: listen on the port in the variable PORT, ${boot.port}.`
       : '';
     return `${text}${hint}`;
   }

@@ -55,7 +55,8 @@ export function paymentsSuite(
       receiptUrl: null,
     });
     const page = await (await fetch(first.url)).text();
-    expect(page).toContain('Credits of the workspace acme: $12.34');
+    expect(page).toContain('Credits of the workspace acme');
+    expect(page).toContain('$12.34');
   });
 
   test('orders that the provider refuses fail with its reason', async () => {

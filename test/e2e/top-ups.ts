@@ -125,9 +125,10 @@ export function topUpsSuite(target: () => Target): void {
     test.each([
       [{}, 'either'],
       [{ amount_usd: 5, amount_cents: 500 }, 'either'],
-      [{ amount_usd: 4.99 }, 'body.amount_usd: must be from 5 US dollars to 10000 US dollars'],
+      [{ amount_usd: 4.99 }, 'body.amount_usd: must be from 5 to 10000 US dollars'],
+      [{ amount_usd: 1e300 }, 'body.amount_usd: must be from 5 to 10000 US dollars'],
       [{ amount_usd: 5.005 }, 'whole number of cents'],
-      [{ amount_cents: 499 }, 'body.amount_cents: must be from 500 cents'],
+      [{ amount_cents: 499 }, 'body.amount_cents: must be from 500 to 1000000 cents'],
       [{ amount_cents: 1_000_001 }, 'body.amount_cents'],
       [{ amount_cents: 500.5 }, 'amount_cents'],
       [{ amount_usd: '5' }, 'amount_usd'],

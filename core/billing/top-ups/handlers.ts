@@ -4,7 +4,7 @@ import { readBounded } from '#core/http/body.ts';
 import type { Handlers, Incoming } from '#core/http/route.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { returnPage } from './return-page.ts';
-import { MAX_TOP_UP_CENTS, MIN_TOP_UP_CENTS, type topUpRoutes } from './routes.ts';
+import type { topUpRoutes } from './routes.ts';
 import { addTopUp, noteSession } from './store.ts';
 import { type SyncDeps, syncTopUp } from './sync.ts';
 
@@ -51,15 +51,7 @@ function centsOf({ amount_usd: usd, amount_cents: cents }: { amount_usd?: number
   if ((usd === undefined) === (cents === undefined)) {
     throw new PlatformError('INVALID_INPUT', 'body: give either amount_usd or amount_cents.');
   }
-  const [field, amount] = usd === undefined ? ['amount_cents', cents!] : ['amount_usd', Math.round(usd * 100)];
-  if (amount < MIN_TOP_UP_CENTS || amount > MAX_TOP_UP_CENTS) {
-    const text = (value: number) => (usd === undefined ? `${value} cents` : `${value / 100} US dollars`);
-    throw new PlatformError(
-      'INVALID_INPUT',
-      `body.${field}: must be from ${text(MIN_TOP_UP_CENTS)} to ${text(MAX_TOP_UP_CENTS)}.`,
-    );
-  }
-  return amount;
+  return usd === undefined ? cents! : Math.round(usd * 100);
 }
 
 async function createCheckout(deps: SyncDeps & Pick<Deps, 'config'>, { workspace }: Caller, cents: number) {

@@ -2,17 +2,25 @@ import * as z from 'zod';
 import { defineRoutes, raw } from '#core/http/route.ts';
 
 /** Of one purchase, in US cents. */
-export const MIN_TOP_UP_CENTS = 500;
-export const MAX_TOP_UP_CENTS = 1_000_000;
+const MIN_TOP_UP_CENTS = 500;
+const MAX_TOP_UP_CENTS = 1_000_000;
 
 const range = `from ${MIN_TOP_UP_CENTS / 100} to ${MAX_TOP_UP_CENTS / 100} US dollars`;
+const centsRange = `from ${MIN_TOP_UP_CENTS} to ${MAX_TOP_UP_CENTS} cents`;
 const order = z.object({
   amount_usd: z
     .number()
+    .min(MIN_TOP_UP_CENTS / 100, { error: `must be ${range}`, abort: true })
+    .max(MAX_TOP_UP_CENTS / 100, { error: `must be ${range}`, abort: true })
     .refine((dollars) => Math.abs(dollars * 100 - Math.round(dollars * 100)) < 1e-6, 'must be a whole number of cents')
     .optional()
     .describe(`${range}. Either this or \`amount_cents\`.`),
-  amount_cents: z.int().optional().describe('The same in cents.'),
+  amount_cents: z
+    .int()
+    .min(MIN_TOP_UP_CENTS, `must be ${centsRange}`)
+    .max(MAX_TOP_UP_CENTS, `must be ${centsRange}`)
+    .optional()
+    .describe('The same in cents.'),
 });
 const checkout = z.object({
   checkout_url: z.url().describe("The payment provider's page, for a browser. It can be paid for two hours."),
