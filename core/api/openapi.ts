@@ -60,9 +60,12 @@ function parameters(route: Route, components: Components): JsonObject[] {
 
 function responses(route: Route, components: Components): JsonObject {
   const byStatus = Map.groupBy<number, ErrorCode>([...commonErrors(route), ...(route.errors ?? [])], httpStatusOf);
+  const others = Object.fromEntries(
+    (route.alsoRaw ?? []).map((mediaType) => [mediaType, { schema: { type: 'string' } }]),
+  );
   const answers = Object.entries(route.response).map(([status, body]) => [
     status,
-    { description: 'Success', content: content(body, 'output', components) },
+    { description: 'Success', content: { ...content(body, 'output', components), ...(status === '200' && others) } },
   ]);
   const errors = [...byStatus].map(([status, codes]) => [
     status,

@@ -99,6 +99,9 @@ const FURTHER_RULES: Readonly<Record<string, string>> = {
   updateSchedule: 'names of time zones, cron expressions, providers of the agent',
   inviteMember: 'nobody is invited twice',
   createInvite: 'nobody is invited twice',
+  createCheckout: 'one of two members, which both mean the amount',
+  addCredits: 'one of two members, which both mean the amount',
+  receivePaymentEvent: 'signed by the payment provider',
 };
 
 /** Settings of Schemathesis: the things that paths name exist. */
