@@ -54,6 +54,9 @@ export const serviceView = z.object({
   updated_at: time,
 });
 
+/** The record of a service is one item of a table, beside its instances and environment. */
+const MAX_ARGS_BYTES = 64 * 1024;
+
 const env = variables.describe('Plain variables, shown to all members. All of them: what is not sent is removed.');
 const secretNames = z
   .array(z.string())
@@ -65,7 +68,11 @@ const command = z
   .min(1)
   .max(10_000)
   .describe("A shell line; with `args`, a program. Without it, the agent's own command.");
-const args = z.array(z.string().max(10_000)).max(100);
+const args = z
+  .array(z.string().max(10_000))
+  .max(100)
+  .refine((words) => Buffer.byteLength(words.join('')) <= MAX_ARGS_BYTES, 'must have at most 64 KB together')
+  .describe('At most 64 KB together.');
 const name = z
   .string()
   .max(63)
@@ -73,6 +80,7 @@ const name = z
 const maxFailures = z.int().min(1).max(50).describe('Failed restarts in a row that pause it. By default 5.');
 const alertUrl = z
   .string()
+  .max(2048)
   .describe(
     'Where crash loops are reported: an https:// address of the public internet, or an empty string for nowhere.',
   );

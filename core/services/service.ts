@@ -95,8 +95,10 @@ export interface BootToken {
 export interface Instance
   extends Pick<
     InstanceReport,
-    'revision' | 'startedAt' | 'sequence' | 'isWorker' | 'restarts' | 'failures' | 'steadyAt' | 'lastEnd'
+    'revision' | 'startedAt' | 'sequence' | 'isWorker' | 'restarts' | 'failures' | 'steadyAt'
   > {
+  /** When its app ended last. Its words are in the timeline: a record has room for many instances. */
+  readonly lastEndAt: number | null;
   readonly phase: InstanceReport['phase'] | 'gone';
   /** When it was last known to be alive; for one that is gone, its end. */
   readonly seenAt: number;

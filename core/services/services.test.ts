@@ -100,6 +100,13 @@ describe('deploying', () => {
       ['min over max', { agent: 'bot', min_instances: 3, max_instances: 2 }, 400, /min_instances: 3 is more/],
       ['arguments alone', { agent: 'bot', args: ['x'] }, 400, /args: there is no program/],
       [
+        'arguments that a record has no room for',
+        { agent: 'bot', command: 'node', args: Array(40).fill('x'.repeat(10_000)) },
+        400,
+        /args: must have at most 64 KB/,
+      ],
+      ['a long address', { agent: 'bot', alert_webhook_url: `https://a.example/${'x'.repeat(2048)}` }, 400, /2048/],
+      [
         'a private address for alerts',
         { agent: 'bot', alert_webhook_url: 'https://10.0.0.1/' },
         400,

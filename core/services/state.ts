@@ -19,6 +19,11 @@ export interface Step {
 /** How long a gone instance is remembered. Reports about unknown instances that are older are ignored. */
 const REMEMBERED_MS = 3_600_000;
 const MAX_MESSAGE_LENGTH = 500;
+/**
+ * Instances that a record has room for: 300 bytes each, and DynamoDB takes 400 KB of an item. What is told of further ones is
+ * ignored until older ones are forgotten; the host's list tells it again.
+ */
+export const MAX_KNOWN = 800;
 
 export const instancesOf = ({ instances }: Service): Instance[] => Object.values(instances);
 const isAlive = ({ phase }: Instance): boolean => phase !== 'gone';
@@ -77,6 +82,7 @@ export function afterReports(before: Service, reports: readonly ServiceReport[],
     const known = service.instances[report.instanceId];
     if (isDeleted && (known === undefined || report.type !== 'ended')) continue;
     if (known === undefined && report.at < now - REMEMBERED_MS) continue;
+    if (known === undefined && Object.keys(service.instances).length >= MAX_KNOWN) continue;
     const instance = report.type === 'ended' ? ended(known, report) : reported(known, report);
     if (instance === known) continue;
     service = afterInstance(service, { id: report.instanceId, known, instance, report }, events);
@@ -86,17 +92,19 @@ export function afterReports(before: Service, reports: readonly ServiceReport[],
 
 function reported(known: Instance | undefined, report: InstanceReport): Instance {
   if (known !== undefined && known.sequence >= report.sequence) return known;
-  const { revision, startedAt, sequence, isWorker, restarts, failures, steadyAt, lastEnd, phase, at } = report;
-  const newest = { sequence, isWorker, restarts, failures, steadyAt, lastEnd };
+  const { revision, sequence, isWorker, restarts, failures, steadyAt, lastEnd, phase, at } = report;
+  const newest = { sequence, isWorker, restarts, failures, steadyAt, lastEndAt: lastEnd?.at ?? null };
   if (known?.phase === 'gone') return { ...known, ...newest };
   const seenAt = Math.max(known?.seenAt ?? 0, at);
+  // Nothing that it tells later makes it younger: its minutes are paid for.
+  const startedAt = Math.min(known?.startedAt ?? report.startedAt, report.startedAt);
   const { meteredDay = null } = known ?? {};
   return { revision, startedAt, ...newest, phase, seenAt, hasCrashed: false, meteredDay, isMetered: false };
 }
 
 /** The host may tell more of an end that the comparison with its list has shown already. */
 function ended(known: Instance | undefined, { revision, startedAt, at, reason }: InstanceEnd): Instance {
-  const none = { sequence: 0, isWorker: false, restarts: 0, failures: 0, steadyAt: null, lastEnd: null };
+  const none = { sequence: 0, isWorker: false, restarts: 0, failures: 0, steadyAt: null, lastEndAt: null };
   const before = known ?? { ...none, revision, startedAt, seenAt: at, hasCrashed: false, meteredDay: null };
   const seenAt = Math.max(before.seenAt, at);
   const hasCrashed = before.hasCrashed || reason === 'crashed';
@@ -156,14 +164,15 @@ function afterInstance(
 /** The end of an app, or of its instance, of which a report is the first to tell. */
 function newEndOf(
   known: Instance | undefined,
-  { lastEnd, hasCrashed }: Instance,
+  { hasCrashed }: Instance,
   report: InstanceReport | InstanceEnd,
 ): { readonly at: number; readonly message: string } | undefined {
   if (report.type === 'ended') {
     const isNew = hasCrashed && known?.hasCrashed !== true;
     return isNew ? { at: report.at, message: report.message } : undefined;
   }
-  if (lastEnd === null || lastEnd.at <= (known?.lastEnd?.at ?? Number.NEGATIVE_INFINITY)) return undefined;
+  const { lastEnd } = report;
+  if (lastEnd === null || lastEnd.at <= (known?.lastEndAt ?? Number.NEGATIVE_INFINITY)) return undefined;
   return lastEnd;
 }
 

@@ -2,11 +2,14 @@ import { PlatformError } from '#core/base/errors.ts';
 import type { Handlers } from '#core/http/route.ts';
 import type { BlobLinks } from '#core/ports/blobs.ts';
 import type { AllDeps } from '#core/ports/deps.ts';
-import type { BootBlob } from '#core/ports/service-host.ts';
+import type { BootBlob, InstanceReport } from '#core/ports/service-host.ts';
 import { type BootDeps, bootDocument } from '../boot.ts';
 import { authenticateInstance, tokenOf } from '../boot-tokens.ts';
 import { type ReportDeps, takeReports } from '../reports.ts';
 import type { instanceRoutes } from './routes.ts';
+
+/** How far ahead the clock of an instance may be without making ends of its app one. */
+const MAX_AHEAD_MS = 300_000;
 
 export const instanceHandlers = (
   deps: BootDeps & ReportDeps & Pick<AllDeps, 'blobLinks'>,
@@ -32,14 +35,21 @@ export const instanceHandlers = (
       if (told !== revision && told !== 0) throw refuse('revision', 'must be that of the token, or 0');
     }
     const now = deps.clock.now();
-    // Usage is counted by these times, and the clock of the instance may be ahead.
     await takeReports(
       deps,
-      reports.map((report) => ({ ...report, revision, at: Math.min(report.at, now) })),
+      reports.map((report) => ({ ...withTimesFrom(report, service.createdAt, now), revision })),
     );
     return { status: 200, body: {} };
   },
 });
+
+/** Usage is counted by these times, and the clock of the instance may be wrong. */
+function withTimesFrom(report: InstanceReport, createdAt: number, now: number): InstanceReport {
+  const at = Math.min(report.at, now);
+  const startedAt = Math.max(createdAt, Math.min(report.startedAt, at));
+  const { lastEnd } = report;
+  return { ...report, at, startedAt, lastEnd: lastEnd && { ...lastEnd, at: Math.min(lastEnd.at, now + MAX_AHEAD_MS) } };
+}
 
 const linked = async (links: BlobLinks | undefined, blob: BootBlob): Promise<BootBlob> =>
   links === undefined ? blob : { ...blob, url: await links.get(blob.key) };

@@ -163,4 +163,39 @@ describe('reports', () => {
     const { by_service: services } = await send('GET', '/usage/compute');
     expect(services).toMatchObject([{ service_id: id, runtime_minutes: 1 }]);
   });
+
+  test('that lie about times and counts make no usage cheaper or dearer, and no record unreadable', async () => {
+    const { reports, report, token, deps, id, send, host, get } = await deployed();
+    const [start, farOff] = [deps.clock.now(), Number.MAX_SAFE_INTEGER];
+    const lastEnd = { at: farOff, exitCode: 1, message: 'made up' };
+    // Older than its service, then ever younger, then not yet born.
+    expect(await reports(token(), report({ startedAt: 0 }))).toEqual({ status: 200 });
+    for (let minute = 0; minute < 5; minute++) {
+      await deps.clock.advance(60_000);
+      expect(await reports(token(), report())).toEqual({ status: 200 });
+    }
+    const last = report({ startedAt: farOff, steadyAt: farOff, restarts: 1, failures: 1, lastEnd });
+    expect(await reports(token(), last)).toEqual({ status: 200 });
+    expect(await reports(token(), report({ restarts: farOff }))).toMatchObject({ status: 400 });
+    const { last_restart_at: restartedAt, restart_count: restarts } = await get();
+    expect([restarts, Date.parse(restartedAt) - deps.clock.now()]).toEqual([1, 300_000]);
+    await host.end(report(), 'stopped');
+    const { by_service: services } = await send('GET', '/usage/compute');
+    expect(services).toMatchObject([{ service_id: id, runtime_minutes: (deps.clock.now() - start) / 60_000 }]);
+  });
+
+  test('of ever more instances leave a record that its owner can still change', async () => {
+    const { reports, report, token, service, id, deps } = await deployed();
+    const lastEnd = { at: deps.clock.now(), exitCode: 1, message: '語'.repeat(2000) };
+    const uuid = (batch: number, i: number) =>
+      `${String(batch).padStart(8, '0')}-0000-4000-8000-${String(i).padStart(12, '0')}`;
+    for (let batch = 0; batch < 12; batch++) {
+      const list = Array.from({ length: 100 }, (_, i) => report({ instanceId: uuid(batch, i), lastEnd }));
+      expect(await reports(token(), ...list)).toEqual({ status: 200 });
+    }
+    const item = await deps.main.get({ pk: `WS#${(await service('GET', id)).service.workspace_id}#SERVICES`, sk: id });
+    // The limit of an item in DynamoDB, less what environment and arguments may take.
+    expect(Buffer.byteLength(JSON.stringify(item))).toBeLessThan((400 - 2 * 64) * 1024);
+    expect(await service('DELETE', id)).toMatchObject({ status: 200 });
+  });
 });

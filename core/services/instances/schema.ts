@@ -9,6 +9,8 @@ import type { BootDocument, InstanceReport } from '#core/ports/service-host.ts';
 
 const time = z.int().nonnegative();
 const count = z.int().nonnegative();
+/** Sums of these stay exact. */
+const failures = count.max(1_000_000_000);
 const variables = z.record(z.string(), z.string());
 const blob = z.object({ key: z.string(), sha256: z.string().optional(), url: z.string().optional() });
 
@@ -43,8 +45,8 @@ const instanceReportShape: z.ZodType<InstanceReport, InstanceReport> = z.object(
   startedAt: time,
   phase: z.enum(['starting', 'ready', 'waiting', 'stopping']),
   isWorker: z.boolean(),
-  restarts: count,
-  failures: count,
+  restarts: failures,
+  failures,
   steadyAt: time.nullable(),
   lastEnd: z.object({ at: time, exitCode: z.int(), message: z.string().max(2000) }).nullable(),
 });
