@@ -256,8 +256,6 @@ export const FUNCTIONS: { readonly [Name in FunctionName | BackgroundFunctionNam
     tables: {
       // A report changes the service, its timeline and alerts.
       main: { items: ['GetItem', 'PutItem', 'UpdateItem', 'DeleteItem'] },
-      // What instances ran that are gone.
-      runs: { items: ['UpdateItem'] },
       counters: { items: LIMIT },
     },
     // A crash loop pauses the service.

@@ -189,7 +189,8 @@ export function servicesSuite(target: () => Target): void {
       const { user, slug, api, setSecret, deploy, addressOf, remove } = await setUp('serve-loops');
       expectOk(await setSecret('ANTHROPIC_API_KEY', 'sk-ant-services-0123456789'));
       const turns = [{ toolCalls: [{ name: 'bash', input: { command: 'echo "word: $WORD"' } }] }, { echo: true }];
-      const prompt = `Do it. [[llm ${JSON.stringify(turns)}]]`;
+      // Too large for a record: all who read the definition need what is kept beside it.
+      const prompt = `Do it. [[llm ${JSON.stringify(turns)}]] ${'p'.repeat(150_000)}`;
       const loop = {
         name: 'loop',
         type: 'agent',

