@@ -1,6 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { isKey } from '#core/accounts/keys/key-format.ts';
+import { isServiceKey } from '#core/accounts/service-keys/key-format.ts';
 import { mayUpgrade, type Via } from '#runner/service/gateway.ts';
 import { answerWith, endWith, GatewayError } from '#runner/service/gateway-error.ts';
 import type { ServiceInstance } from '#runner/service/instance.ts';
@@ -22,6 +23,13 @@ interface Addressed {
 
 const PATH = /^\/services\/([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})(?=[/?]|$)/;
 const LOOPBACK = /^(127\.|::1$|::ffff:127\.)/;
+
+/** Whether a key of a user, an agent, a run or a service is in there, as `Bearer` or as a password. */
+function holdsKey(authorization: string): boolean {
+  const [, scheme = '', credentials = ''] = /^(\S+)\s+(.*?)\s*$/.exec(authorization) ?? [];
+  const words = /^basic$/i.test(scheme) ? Buffer.from(credentials, 'base64').toString().split(':') : [credentials];
+  return words.some((word) => isKey(word) || isServiceKey(word));
+}
 
 /**
  * Answers what is addressed to services on one machine, before the API sees it (`docs/interface/service-instances.md#address`):
@@ -85,8 +93,8 @@ export class ServiceFront {
     const instance = this.#instanceOf(id);
     const rest = incoming.url!.slice(prefix.length);
     incoming.url = rest.startsWith('/') ? rest : `/${rest}`;
-    const isOwnKey = isKey((incoming.headers.authorization ?? '').replace(/^Bearer\s+/i, ''));
-    const withheld = new Set(['cookie', 'set-cookie', ...(isOwnKey ? ['authorization'] : [])]);
+    const hasOwnKey = (incoming.headersDistinct.authorization ?? []).some(holdsKey);
+    const withheld = new Set(['cookie', 'set-cookie', ...(hasOwnKey ? ['authorization'] : [])]);
     return {
       instance,
       via: { ...this.#viaOf(incoming), prefix, withheld, answerHeaders: ['content-security-policy', 'sandbox'] },

@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { connect } from 'node:net';
 import { afterAll, describe, expect, test } from 'vitest';
+import { newServiceKey } from '#core/accounts/service-keys/key-format.ts';
 import { serviceHostConformance } from '#test/conformance/service-host.ts';
 import { ECHO_APP, startServiceHost } from '#test/helpers/local-services.ts';
 
@@ -115,6 +116,11 @@ describe.skipIf(problem !== undefined)('a service on this machine', () => {
     expect(answer.json().headers).not.toHaveProperty('cookie');
     expect(answer.headers).not.toHaveProperty('set-cookie');
     expect(answer.headers['content-security-policy']).toBe('sandbox');
+    const own = newServiceKey(order.id, Buffer.alloc(32, 7));
+    const basic = `Basic ${Buffer.from(`${own}:`).toString('base64')}`;
+    for (const authorization of [`Bearer ${own}`, `bearer  ${own} `, basic, ['Bearer app', `Bearer ${own}`]]) {
+      expect((await at('/', { authorization })).json().headers).not.toHaveProperty('authorization');
+    }
     expect((await at('')).json().url).toBe('/');
     expect((await at('/../../etc/passwd')).json().url).toBe('/../../etc/passwd');
     expect((await at('/', { 'sec-fetch-site': 'same-origin' })).json().error).toMatchObject({

@@ -107,6 +107,20 @@ describe('a request', () => {
     });
   });
 
+  test("tells no address or host of its own as the platform's, in whichever spelling", async () => {
+    const { port } = await behind((request, response) => response.end(JSON.stringify(Object.keys(request.headers))));
+    const strange = {
+      'x-forwarded-for': '10.0.0.1',
+      X_Forwarded_For: '10.0.0.1',
+      'X-Forwarded_Host': 'a',
+      Forwarded: 'for=a',
+    };
+    const names = JSON.parse(await text(await ask(port, { headers: { ...strange, 'x-real_ip': 'kept' } })));
+    const forwarded = names.filter((name: string) => name.includes('forwarded'));
+    expect(forwarded.sort()).toEqual(['x-forwarded-for', 'x-forwarded-host', 'x-forwarded-proto']);
+    expect(names).toContain('x-real_ip');
+  });
+
   test('is answered as the app answers', async () => {
     const { port } = await behind((_, response) => {
       response.writeHead(418, 'Short and stout', [
@@ -190,7 +204,7 @@ describe('a request', () => {
     expect(dialled).toHaveLength(1);
   });
 
-  test('is sent again where the app closed a kept connection unseen, unless it has a body', async () => {
+  test('is sent again where the app closed a kept connection unseen, unless it has a body or must not count twice', async () => {
     let served = 0;
     const app = await listening(
       createTcpServer((socket) => {
@@ -210,6 +224,13 @@ describe('a request', () => {
     expect(served).toBe(2);
     expect((await ask(port, { method: 'POST' }, 'x')).resume().statusCode).toBe(502);
     expect(served).toBe(2);
+    // An app that has seen one, and broke down over it, breaks off just so.
+    for (const method of ['POST', 'PATCH']) {
+      expect((await ask(port)).resume().statusCode).toBe(200);
+      const before = served;
+      const answer = await ask(port, { method, headers: { 'content-length': '0' } });
+      expect([answer.resume().statusCode, served]).toEqual([502, before]);
+    }
   });
 });
 

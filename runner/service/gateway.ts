@@ -21,6 +21,9 @@ const FORWARDED: ReadonlySet<string> = new Set([
   ...['forwarded', 'x-forwarded-for', 'x-forwarded-host', 'x-forwarded-prefix', 'x-forwarded-proto'],
 ]);
 
+/** Methods of which an app may get one request twice (RFC 9110, section 9.2.2). */
+const REPEATABLE: ReadonlySet<string> = new Set(['GET', 'HEAD', 'OPTIONS', 'TRACE', 'PUT', 'DELETE']);
+
 /** What the host knows of a request besides what the client sent. */
 export interface Via {
   /** Addresses for `X-Forwarded-For`, the client's first. */
@@ -68,9 +71,9 @@ export class ServiceGateway {
         answerWith(response, undefined);
       });
       outgoing.on('error', (error) => {
-        // The app closed a kept connection in the moment in which it was used again, and has not seen the request.
+        // The app closed a kept connection in the moment in which it was used again: most likely it has not seen the request.
         const isStale = outgoing.reusedSocket && hasCode(error, 'ECONNRESET') && !response.headersSent;
-        if (isStale && mayRepeat && !hasBody && !response.destroyed) send(false);
+        if (isStale && mayRepeat && !response.destroyed) send(false);
         else answerWith(response, error);
       });
       response.once('close', () => {
@@ -86,7 +89,7 @@ export class ServiceGateway {
       });
       incoming.pipe(outgoing);
     };
-    send(true);
+    send(!hasBody && REPEATABLE.has(incoming.method!));
   }
 
   /** Carries a connection that the client wants to upgrade, such as a WebSocket, and {@link mayUpgrade}. */
@@ -140,7 +143,8 @@ export class ServiceGateway {
 
   #begin(incoming: IncomingMessage, via: Via, more: readonly string[]): ClientRequest {
     const headers = [
-      ...passed(incoming, via, (name) => FORWARDED.has(name)),
+      // To CGI and WSGI apps, both spellings are the same.
+      ...passed(incoming, via, (name) => FORWARDED.has(name.replaceAll('_', '-'))),
       ...['x-forwarded-for', via.addresses, 'x-forwarded-proto', via.proto],
       ...['x-forwarded-host', incoming.headers.host ?? ''],
       ...(via.prefix === undefined ? [] : ['x-forwarded-prefix', via.prefix]),
