@@ -4,6 +4,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { AddressInfo } from 'node:net';
 import { pipeline } from 'node:stream/promises';
 import type { z } from 'zod';
+import { bearerOf } from '#core/http/bearer.ts';
 import type { SandboxSession } from '#core/ports/sandbox.ts';
 import { execSchema, jobSchema } from './job.ts';
 import {
@@ -160,7 +161,7 @@ export class RunnerServer {
   }
 
   async #session(request: IncomingMessage): Promise<SandboxSession> {
-    const given = /^Bearer (.+)$/.exec(request.headers.authorization ?? '')?.[1] ?? '';
+    const given = bearerOf(request.headers.authorization);
     if (!this.#opening || !this.#tokenHash || !timingSafeEqual(hash(given), this.#tokenHash)) {
       throw new Refusal('UNAUTHORIZED', 'this needs the token of the session');
     }

@@ -4,6 +4,7 @@ import { isServiceKey } from '#core/accounts/service-keys/key-format.ts';
 import { findMembership, type Membership } from '#core/accounts/workspaces/store.ts';
 import type { AgentCaller, Caller } from '#core/base/caller.ts';
 import { PlatformError } from '#core/base/errors.ts';
+import { bearerOf } from '#core/http/bearer.ts';
 import { authenticateAgent, type ServiceKeyDeps } from './agent-caller.ts';
 
 /**
@@ -20,8 +21,8 @@ export async function authenticate(
   workspaceId: string | undefined,
   { agents = false }: { readonly agents?: boolean } = {},
 ): Promise<Caller> {
-  const presented = /^Bearer +(\S+)$/i.exec(headers.get('authorization') ?? '')?.[1];
-  if (presented === undefined) {
+  const presented = bearerOf(headers.get('authorization'));
+  if (presented === '') {
     throw new PlatformError(
       'UNAUTHORIZED',
       'An API key is required: send the header "Authorization: Bearer <API key>".',

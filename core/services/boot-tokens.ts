@@ -15,10 +15,6 @@ interface Opened {
   readonly revision: number;
 }
 
-/** The token of a request; an empty one opens nothing. */
-export const tokenOf = ({ headers }: Request): string =>
-  /^Bearer +(\S+)$/i.exec(headers.get('authorization') ?? '')?.[1] ?? '';
-
 /**
  * The key with which the app of a service calls the platform. It follows from the token of its revision, so that every
  * instance of that has the same one, and is stored nowhere.

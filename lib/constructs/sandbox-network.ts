@@ -1,18 +1,7 @@
-import {
-  FlowLogDestination,
-  FlowLogTrafficType,
-  GatewayVpcEndpointAwsService,
-  IpAddresses,
-  Peer,
-  Port,
-  SecurityGroup,
-  SubnetType,
-  Vpc,
-} from 'aws-cdk-lib/aws-ec2';
-import { LogGroup } from 'aws-cdk-lib/aws-logs';
+import { GatewayVpcEndpointAwsService, Peer, Port, SecurityGroup, SubnetType, type Vpc } from 'aws-cdk-lib/aws-ec2';
 import { Construct } from 'constructs';
 import type { Stage } from '../config.ts';
-import { removalPolicyOf } from '../removal.ts';
+import { tenantVpc } from './tenant-vpc.ts';
 
 /** Port of every task. */
 const TASK_PORT = 8080;
@@ -35,16 +24,15 @@ export class SandboxNetwork extends Construct {
 
   constructor(scope: Construct, id: string, { stage, zones }: SandboxNetworkProps) {
     super(scope, id);
-    this.vpc = new Vpc(this, 'vpc', {
-      ipAddresses: IpAddresses.cidr('10.64.0.0/20'),
-      ...(zones ? { availabilityZones: [...zones] } : { maxAzs: 2 }),
-      natGateways: 0,
+    this.vpc = tenantVpc(this, {
+      stage,
+      name: 'sandbox-network',
+      cidr: '10.64.0.0/20',
+      zones,
       subnetConfiguration: [
         { name: 'tasks', subnetType: SubnetType.PUBLIC, cidrMask: 23, mapPublicIpOnLaunch: false },
         { name: 'dispatch', subnetType: SubnetType.PRIVATE_ISOLATED, cidrMask: 25 },
       ],
-      // Nothing is in the default group, and closing it would take another function.
-      restrictDefaultSecurityGroup: false,
       gatewayEndpoints: {
         s3: { service: GatewayVpcEndpointAwsService.S3 },
         dynamodb: {
@@ -53,19 +41,6 @@ export class SandboxNetwork extends Construct {
         },
       },
     });
-    // Accepted traffic is most of the volume, which costs by the gigabyte; attacks show in rejected traffic.
-    const flowLog = this.vpc.addFlowLog('refused', {
-      trafficType: FlowLogTrafficType.REJECT,
-      destination: FlowLogDestination.toCloudWatchLogs(
-        new LogGroup(this, 'flow-log', {
-          logGroupName: `/platform/${stage.name}/sandbox-network`,
-          retention: stage.logRetentionDays,
-          removalPolicy: removalPolicyOf(stage),
-        }),
-      ),
-    });
-    // It needs the rights of its role, not only the role.
-    flowLog.node.defaultChild!.node.addDependency(flowLog.iamRole!);
 
     this.taskGroup = new SecurityGroup(this, 'tasks', {
       vpc: this.vpc,

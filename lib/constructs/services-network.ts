@@ -1,19 +1,8 @@
 import { Tags, Validations } from 'aws-cdk-lib';
-import {
-  type CfnSecurityGroup,
-  FlowLogDestination,
-  FlowLogTrafficType,
-  IpAddresses,
-  Peer,
-  Port,
-  SecurityGroup,
-  SubnetType,
-  Vpc,
-} from 'aws-cdk-lib/aws-ec2';
-import { LogGroup } from 'aws-cdk-lib/aws-logs';
+import { type CfnSecurityGroup, Peer, Port, SecurityGroup, SubnetType, type Vpc } from 'aws-cdk-lib/aws-ec2';
 import { Construct } from 'constructs';
 import type { ServicesSettings, Stage } from '../config.ts';
-import { removalPolicyOf } from '../removal.ts';
+import { tenantVpc } from './tenant-vpc.ts';
 
 /** Port of the runner in every instance: `GATEWAY_PORT` of core/ports/service-host.ts. */
 const INSTANCE_PORT = 8080;
@@ -43,29 +32,15 @@ export class ServicesNetwork extends Construct {
   constructor(scope: Construct, id: string, { stage, settings }: ServicesNetworkProps) {
     super(scope, id);
     const { zones, outboundPorts } = settings;
-    this.vpc = new Vpc(this, 'vpc', {
-      ipAddresses: IpAddresses.cidr('10.65.0.0/20'),
-      ...(zones ? { availabilityZones: [...zones] } : { maxAzs: 2 }),
-      natGateways: 0,
+    this.vpc = tenantVpc(this, {
+      stage,
+      name: 'services-network',
+      cidr: '10.65.0.0/20',
+      zones,
       subnetConfiguration: [
         { name: 'instances', subnetType: SubnetType.PUBLIC, cidrMask: 22, mapPublicIpOnLaunch: false },
       ],
-      // Nothing is in the default group, and closing it would take another function.
-      restrictDefaultSecurityGroup: false,
     });
-    // Accepted traffic is most of the volume, which costs by the gigabyte; attacks show in rejected traffic.
-    const flowLog = this.vpc.addFlowLog('refused', {
-      trafficType: FlowLogTrafficType.REJECT,
-      destination: FlowLogDestination.toCloudWatchLogs(
-        new LogGroup(this, 'flow-log', {
-          logGroupName: `/platform/${stage.name}/services-network`,
-          retention: stage.logRetentionDays,
-          removalPolicy: removalPolicyOf(stage),
-        }),
-      ),
-    });
-    // It needs the rights of its role, not only the role.
-    flowLog.node.defaultChild!.node.addDependency(flowLog.iamRole!);
 
     this.inbound = new SecurityGroup(this, 'inbound', {
       vpc: this.vpc,

@@ -2,6 +2,7 @@ import { hash, timingSafeEqual } from 'node:crypto';
 import { request as httpRequest, type IncomingMessage, type ServerResponse } from 'node:http';
 import { request as httpsRequest } from 'node:https';
 import { pipeline } from 'node:stream';
+import { bearerOf } from '#core/http/bearer.ts';
 import type { BootDocument } from '#core/ports/service-host.ts';
 import { ACCESS_KEY } from '#core/services/environment.ts';
 import { answerWith, GatewayError } from './gateway-error.ts';
@@ -92,7 +93,7 @@ export class LoopGateway {
   #checkKey({ headers }: IncomingMessage): void {
     const key = this.#boot.secrets[ACCESS_KEY];
     if (key === undefined) return;
-    const given = /^Bearer +(\S+)$/i.exec(headers.authorization ?? '')?.[1] ?? '';
+    const given = bearerOf(headers.authorization);
     if (timingSafeEqual(hash('sha256', given, 'buffer'), hash('sha256', key, 'buffer'))) return;
     throw new GatewayError(401, `This service asks for a key: send "Authorization: Bearer" with its ${ACCESS_KEY}.`, {
       'www-authenticate': 'Bearer',

@@ -1,10 +1,11 @@
 import { PlatformError } from '#core/base/errors.ts';
+import { bearerOf } from '#core/http/bearer.ts';
 import type { Handlers } from '#core/http/route.ts';
 import type { BlobLinks } from '#core/ports/blobs.ts';
 import type { AllDeps } from '#core/ports/deps.ts';
 import type { BootBlob, InstanceReport } from '#core/ports/service-host.ts';
 import { type BootDeps, bootDocument } from '../boot.ts';
-import { authenticateInstance, tokenOf } from '../boot-tokens.ts';
+import { authenticateInstance } from '../boot-tokens.ts';
 import { type ReportDeps, takeReports } from '../reports.ts';
 import type { instanceRoutes } from './routes.ts';
 
@@ -15,7 +16,7 @@ export const instanceHandlers = (
   deps: BootDeps & ReportDeps & Pick<AllDeps, 'blobLinks'>,
 ): Handlers<typeof instanceRoutes> => ({
   async bootInstance({ params, request }) {
-    const document = await bootDocument(deps, params.service_id, tokenOf(request));
+    const document = await bootDocument(deps, params.service_id, bearerOf(request.headers.get('authorization')));
     const { bundle, layer } = document;
     return {
       status: 200,
@@ -29,7 +30,11 @@ export const instanceHandlers = (
   },
 
   async reportInstance({ params, request, body: { reports } }) {
-    const { service, revision } = await authenticateInstance(deps, params.service_id, tokenOf(request));
+    const { service, revision } = await authenticateInstance(
+      deps,
+      params.service_id,
+      bearerOf(request.headers.get('authorization')),
+    );
     for (const { serviceId, revision: told } of reports) {
       if (serviceId !== service.id) throw refuse('serviceId', 'must be the service of the path, whose token was sent');
       if (told !== revision && told !== 0) throw refuse('revision', 'must be that of the token, or 0');

@@ -4,6 +4,7 @@ import { findAnyVersion } from '#core/agents/store.ts';
 import type { AgentVersion } from '#core/agents/version.ts';
 import { PlatformError } from '#core/base/errors.ts';
 import type { Workspace } from '#core/base/workspace.ts';
+import { bearerOf } from '#core/http/bearer.ts';
 import type { Handlers } from '#core/http/route.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { answerCall } from '#core/running/calls/answer-call.ts';
@@ -12,7 +13,7 @@ import { checkDeprecation } from '#core/running/calls/target.ts';
 import { mergeInput, readPayload } from '#core/running/input/payload.ts';
 import { topOfChain } from '#core/running/sub-calls/lineage.ts';
 import { appOf, extraSecretsOf } from '../boot.ts';
-import { authenticateInstance, tokenOf } from '../boot-tokens.ts';
+import { authenticateInstance } from '../boot-tokens.ts';
 import { ACCESS_KEY, ownVariables } from '../environment.ts';
 import type { Service } from '../service.ts';
 import type { loopCallRoutes } from './routes.ts';
@@ -20,7 +21,11 @@ import type { loopCallRoutes } from './routes.ts';
 export const loopCallHandlers = (deps: Deps): Handlers<typeof loopCallRoutes> => ({
   async callLoop(incoming) {
     const { params, request, headers } = incoming;
-    const { service } = await authenticateInstance(deps, params.service_id, tokenOf(request));
+    const { service } = await authenticateInstance(
+      deps,
+      params.service_id,
+      bearerOf(request.headers.get('authorization')),
+    );
     const workspace = await findWorkspace(deps, service.workspaceId);
     if (workspace === undefined) throw new Error(`workspace ${service.workspaceId} has a service but no record`);
     const call = await countIfRefused(deps, workspace, () => callOf(deps, service, workspace, incoming));
