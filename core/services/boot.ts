@@ -11,6 +11,7 @@ import { runEgress } from '#core/running/egress.ts';
 import { limitsOf } from './apply.ts';
 import { authenticateInstance, serviceKeyOf } from './boot-tokens.ts';
 import { appEnvironment, appPort, ownVariables } from './environment.ts';
+import { checkMayRun } from './foreign-source.ts';
 import { grantsFor, isLoop } from './hosted-agent.ts';
 import { requiredNames, type Service } from './service.ts';
 
@@ -25,7 +26,7 @@ const ENTRYPOINTS = [
 
 /**
  * What an instance needs to start, for the token of its revision. Throws UNAUTHORIZED for any other token, and for that of
- * a revision that has no instance any more; NOT_FOUND if the agent's version was deleted, MISSING_SECRETS.
+ * a revision that has no instance any more; NOT_FOUND if the agent's version was deleted, FORBIDDEN, MISSING_SECRETS.
  */
 export async function bootDocument(deps: BootDeps, serviceId: string, token: string): Promise<BootDocument> {
   const { service, revision } = await authenticateInstance(deps, serviceId, token);
@@ -33,6 +34,7 @@ export async function bootDocument(deps: BootDeps, serviceId: string, token: str
   if (agent === undefined) {
     throw new PlatformError('NOT_FOUND', `The version ${service.agentVersion} of ${service.agentName} was deleted.`);
   }
+  checkMayRun(service, agent);
   const layer = agent.install?.status === 'ready' ? agent.install : undefined;
   return {
     serviceId,

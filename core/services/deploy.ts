@@ -6,6 +6,7 @@ import { randomHex } from '#core/ports/ids.ts';
 import { type ApplyDeps, applyService } from './apply.ts';
 import { checkEnvironment, checkSecretNames } from './environment.ts';
 import { currentVersionId, followsVersions, moveServicesToCurrentVersion } from './follow-versions.ts';
+import { checkKeepsSource } from './foreign-source.ts';
 import {
   type AgentDeps,
   agentMembers,
@@ -82,6 +83,7 @@ export async function deployService(deps: CommandDeps, caller: Caller, body: New
     updatedAt: now,
   };
   checkCommand(service, agent);
+  checkKeepsSource(service, agent);
   checkInstances(deps, workspace, service);
   checkHost(deps);
   const store = new ServiceStore(deps, workspace.id);

@@ -369,6 +369,55 @@ describe('what other changes do', () => {
   });
 });
 
+describe('an agent of another workspace', () => {
+  const foreign = async (manifest: object = {}) => {
+    const world = await serviceWorld();
+    const author = await addUser(world.deps, 'author');
+    const { id: agent_id } = await world.publish({ is_public: true, ...manifest }, author.key);
+    return { ...world, author, agent_id };
+  };
+  const forbidden = (message: RegExp) => ({
+    status: 403,
+    error: { code: 'FORBIDDEN', message: expect.stringMatching(message) },
+  });
+
+  test('whose source is not shown runs its own command, without variables that run other code', async () => {
+    const { deploy, service, agent_id, send, owner } = await foreign();
+    const text = { name: 'NODE_OPTIONS', value: '--import=data:text/javascript,made-up' };
+    await send('PUT', `/workspaces/${owner.workspaceId}/secrets`, text);
+    await send('PUT', `/workspaces/${owner.workspaceId}/grants/author/bot`, { version: 'v1', secrets: [text.name] });
+    expect(await deploy({ agent_id, command: 'cat index.js' })).toMatchObject(forbidden(/^command: .*its own command/));
+    expect(await deploy({ agent_id, command: 'cat', args: ['index.js'] })).toMatchObject(forbidden(/^command/));
+    for (const name of ['NODE_OPTIONS', 'LD_PRELOAD', 'PYTHONSTARTUP', 'BASH_ENV', 'npm_config_node_options']) {
+      expect(await deploy({ agent_id, env: { [name]: 'x' } })).toMatchObject(forbidden(/^env: .*can run other code/));
+    }
+    expect(await deploy({ agent_id, secret_names: [text.name] })).toMatchObject(forbidden(/^secret_names/));
+    const { service: made } = await deploy({ agent_id, env: { LOCALE: 'de', PYTHONUNBUFFERED: '1' } });
+    expect(await service('PATCH', made.id, { command: 'cat index.js' })).toMatchObject(forbidden(/^command/));
+    expect(await service('PATCH', made.id, { env: { NODE_OPTIONS: 'x' } })).toMatchObject(forbidden(/^env/));
+    expect((await service('GET', made.id)).service).toMatchObject({ command: null, env: { LOCALE: 'de' } });
+  });
+
+  test('whose source is shown runs with any command, until it is shown no more', async () => {
+    const { deploy, host, agent_id, send, author } = await foreign({ allow_local_download: true });
+    const { service } = await deploy({ agent_id, command: 'node index.js' });
+    expect(await host.bootDocument(service.id)).toMatchObject({ app: { line: 'node index.js' } });
+    await send('PATCH', `/agents/${agent_id}`, { allow_local_download: false }, author.key);
+    await expect(host.bootDocument(service.id)).rejects.toMatchObject({ code: 'FORBIDDEN' });
+  });
+
+  test('that is public no more starts no further instance', async () => {
+    const { deploy, host, agent_id, send, author } = await foreign();
+    const { service } = await deploy({ agent_id });
+    expect(await host.bootDocument(service.id)).toMatchObject({ agent: 'author/bot@v1' });
+    await send('PATCH', `/agents/${agent_id}`, { is_public: false }, author.key);
+    await expect(host.bootDocument(service.id)).rejects.toMatchObject({
+      code: 'FORBIDDEN',
+      message: expect.stringContaining('no longer public'),
+    });
+  });
+});
+
 describe('boot documents', () => {
   test('have the command, the environment, the secrets and the code of the revision', async () => {
     const { host, id } = await deployed({ env: { A: '1', PLATFORM_HTTP_PORT: '5000' } });

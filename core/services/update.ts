@@ -5,6 +5,7 @@ import { PlatformError } from '#core/base/errors.ts';
 import { applyNow, type CommandDeps } from './deploy.ts';
 import { checkEnvironment, checkSecretNames } from './environment.ts';
 import { currentVersionId, followsVersions, moveServicesToCurrentVersion, versionChange } from './follow-versions.ts';
+import { checkKeepsSource } from './foreign-source.ts';
 import { agentMembers, checkHostable, checkServiceSecrets } from './hosted-agent.ts';
 import type { ServiceChangesBody } from './schema.ts';
 import { type NewServiceEvent, requiredNames, type Service } from './service.ts';
@@ -49,7 +50,7 @@ async function changeService(
 
 /**
  * Changes the settings of a service. While it runs, new instances replace the old ones if the change concerns them.
- * Throws NOT_FOUND, INVALID_INPUT, MISSING_SECRETS; UNPROCESSABLE for a start where the host keeps no services.
+ * Throws NOT_FOUND, INVALID_INPUT, FORBIDDEN, MISSING_SECRETS; UNPROCESSABLE for a start where the host keeps no services.
  */
 export async function updateService(
   deps: CommandDeps,
@@ -63,6 +64,7 @@ export async function updateService(
   const concernsAgent = body.env ?? body.secret_names ?? body.command ?? body.args;
   const version = concernsAgent ? await findAnyVersion(deps, before.agentId) : undefined;
   checkCommand(wanted, version);
+  if (version) checkKeepsSource(wanted, version);
   if (version && (body.env || body.secret_names)) {
     await checkServiceSecrets(deps, wanted.workspaceId, version, requiredNames(wanted));
   }

@@ -12,7 +12,7 @@ export const instanceRoutes = defineRoutes([
     path: '/runner/services/{service_id}/boot',
     summary: 'What an instance of a service needs to start its app',
     response: { 200: bootDocumentShape },
-    errors: ['NOT_FOUND', 'MISSING_SECRETS'],
+    errors: ['NOT_FOUND', 'FORBIDDEN', 'MISSING_SECRETS'],
   },
   {
     ...row,

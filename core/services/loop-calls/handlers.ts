@@ -15,6 +15,7 @@ import { topOfChain } from '#core/running/sub-calls/lineage.ts';
 import { appOf, extraSecretsOf } from '../boot.ts';
 import { authenticateInstance } from '../boot-tokens.ts';
 import { ACCESS_KEY, ownVariables } from '../environment.ts';
+import { checkMayRun } from '../foreign-source.ts';
 import type { Service } from '../service.ts';
 import type { loopCallRoutes } from './routes.ts';
 
@@ -79,9 +80,7 @@ async function findLoop(deps: Deps, service: Service): Promise<AgentVersion> {
   const agent = await findAnyVersion(deps, service.agentId);
   const name = `${service.agentOrg}/${service.agentName} ${service.agentVersion}`;
   if (agent === undefined) throw new PlatformError('NOT_FOUND', `The agent ${name} of this service was deleted.`);
-  if (agent.workspaceId !== service.workspaceId && !agent.definition.is_public) {
-    throw new PlatformError('FORBIDDEN', `The agent ${name} of this service is no longer public.`);
-  }
+  checkMayRun(service, agent);
   if (appOf(service, agent).kind === 'loop') return agent;
   throw new PlatformError('UNPROCESSABLE', 'This service runs a program, which answers its requests itself.');
 }
