@@ -171,7 +171,7 @@ function serviceAddress(config: LocalConfig, listening: Gateway, label: string):
 async function noServices(sandbox: Sandbox): Promise<string> {
   const { kind, problem } = await sandbox.status();
   if (kind !== 'unsandboxed') return problem ?? 'No sandbox works on this machine.';
-  return 'Services run in sandboxes alone, and PLATFORM_SANDBOX is "unsandboxed". Start the platform without that setting.';
+  return 'Services need a sandbox, and PLATFORM_SANDBOX is "unsandboxed". Start the platform without that setting.';
 }
 
 /** Debian's trust store. Installations use it instead of the certificates that pip and npm bundle. */

@@ -43,7 +43,7 @@ export interface RemovalClients {
 /** What the platform made for services at run time, and CloudFormation therefore would not delete. */
 export interface ServiceLeftovers {
   readonly cluster: string;
-  /** Of the families of task definitions. */
+  /** Prefix of the families of task definitions. */
   readonly familyPrefix: string;
   /** Of the logs. @default - they stay */
   readonly logGroupPrefix?: string | undefined;

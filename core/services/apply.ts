@@ -11,10 +11,10 @@ import { type ServiceStore, storeOfService } from './store.ts';
 
 export type ApplyDeps = Pick<AllDeps, 'main' | 'clock' | 'ids' | 'config' | 'log' | 'serviceHost'>;
 
-/** Longer than a host takes to accept an order: one that has not ended by then was lost with its process. */
+/** Lease of an order, longer than a host takes to accept one. After it, the process that gave the order is taken for dead. */
 const ORDER_LOST_MS = 60_000;
 const TOKEN_BYTES = 32;
-/** Tokens of orders whose answer was lost stay good; older ones than these do not. */
+/** Maximum number of tokens kept. An order whose answer was lost may have started instances, so its token stays good. */
 const MAX_TOKENS = 20;
 const CONCURRENCY = 10;
 
@@ -92,7 +92,7 @@ const release = (store: ServiceStore, id: string, by: string): Promise<Service |
     current.applying?.by === by ? { service: { ...current, applying: null } } : undefined,
   );
 
-/** What came of an order. */
+/** Result of an order. */
 interface Outcome {
   readonly order: ServiceOrder;
   readonly desired: Service['desired'];

@@ -17,10 +17,10 @@ import {
 import type { NewServiceBody } from './schema.ts';
 import { requiredNames, type Service } from './service.ts';
 import { checkAlertUrl, checkCommand, checkHost, checkInstances } from './settings.ts';
-import { deleted, stateOf } from './state.ts';
+import { deleted, INITIAL_STATE, stateOf } from './state.ts';
 import { ServiceStore } from './store.ts';
 
-export const DEFAULT_MAX_RESTART_FAILURES = 5;
+const DEFAULT_MAX_RESTART_FAILURES = 5;
 const MAX_LABEL_LENGTH = 43;
 const LABEL_SUFFIX_BYTES = 3;
 const LABEL_TRIES = 5;
@@ -60,24 +60,8 @@ export async function deployService(deps: CommandDeps, caller: Caller, body: New
     autoUpdate: body.auto_update ?? true,
     alertWebhookUrl: checkAlertUrl(deps, body.alert_webhook_url),
     maxRestartFailures: body.max_restart_failures ?? DEFAULT_MAX_RESTART_FAILURES,
-    desired: 'running',
-    revision: 1,
-    applied: null,
-    applying: null,
-    tokens: [],
-    refusal: null,
-    address: null,
-    instances: {},
-    hasRun: false,
-    readyRevision: 0,
-    countedFrom: 1,
-    consecutiveFailures: 0,
-    isWarned: false,
-    pastRestarts: 0,
-    lastError: null,
-    lastRestartAt: null,
+    ...INITIAL_STATE,
     lastDeployedAt: now,
-    autoPausedAt: null,
     createdBy: caller.userId,
     createdAt: now,
     updatedAt: now,

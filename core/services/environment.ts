@@ -11,9 +11,9 @@ const NAME = /^[A-Za-z_][A-Za-z0-9_]{0,127}$/;
 const SENSITIVE = /secret|token|password|api_key|credential|private_key/i;
 const SECRET_NAME = /^[A-Z][A-Z0-9_]{0,127}$/;
 const MAX_VARIABLES = 200;
-/** The secret of a loop's service that its callers have to send. The loop itself does not get it. */
+/** Name of the secret that callers of a loop's service must send. The loop itself does not get it. */
 export const ACCESS_KEY = 'SERVICE_ACCESS_KEY';
-/** Of names and values together. With it, the record of a service stays far below the largest item. */
+/** Limit of names and values together. It keeps the record of a service far below the largest item of a table. */
 const MAX_BYTES = 64 * 1024;
 
 type Environment = Readonly<Record<string, string>>;

@@ -21,11 +21,11 @@ export interface Service {
   readonly command: string | null;
   readonly args: readonly string[];
   readonly env: Readonly<Record<string, string>>;
-  /** Names that the version requires. */
+  /** Names of secrets that the agent version requires. */
   readonly requiredSecrets: readonly string[];
-  /** Names that the version gets if they exist. */
+  /** Names of secrets that the agent version gets if the workspace has them. */
   readonly optionalSecrets: readonly string[];
-  /** Names that an owner of the workspace added. */
+  /** Names of secrets that an owner of the workspace added. */
   readonly extraSecrets: readonly string[];
   readonly minInstances: number;
   readonly maxInstances: number;
@@ -41,9 +41,9 @@ export interface Service {
   readonly revision: number;
   /** The newest order that the host has accepted. */
   readonly applied: Applied | null;
-  /** The process that is giving the host an order, until then. */
+  /** Lease of the process that is giving the host an order; `until` in epoch milliseconds. */
   readonly applying: { readonly by: string; readonly until: number } | null;
-  /** Of orders whose instances may still boot, newest last. */
+  /** Tokens of orders whose instances may still boot, newest last. */
   readonly tokens: readonly BootToken[];
   /** The revision that the host cannot run, and why. */
   readonly refusal: { readonly revision: number; readonly message: string } | null;
@@ -73,7 +73,7 @@ export interface Service {
   readonly updatedAt: number;
 }
 
-/** What the host was told last. */
+/** The newest order that the host accepted. */
 export interface Applied {
   readonly revision: number;
   /** When the host accepted it. */
@@ -87,7 +87,7 @@ export interface BootToken {
   readonly revision: number;
   /** SHA-256, hexadecimal. */
   readonly hash: string;
-  /** The same of the key that follows from it. */
+  /** SHA-256 of the service key that is derived from the token, hexadecimal. */
   readonly keyHash: string;
 }
 

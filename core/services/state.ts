@@ -25,6 +25,27 @@ const MAX_MESSAGE_LENGTH = 500;
  */
 export const MAX_KNOWN = 800;
 
+/** The state of a new service: it is to run, and the host knows nothing of it yet. */
+export const INITIAL_STATE = {
+  desired: 'running',
+  revision: 1,
+  applied: null,
+  applying: null,
+  tokens: [],
+  refusal: null,
+  address: null,
+  instances: {},
+  hasRun: false,
+  readyRevision: 0,
+  countedFrom: 1,
+  consecutiveFailures: 0,
+  isWarned: false,
+  pastRestarts: 0,
+  lastError: null,
+  lastRestartAt: null,
+  autoPausedAt: null,
+} as const satisfies Partial<Service>;
+
 export const instancesOf = ({ instances }: Service): Instance[] => Object.values(instances);
 const isAlive = ({ phase }: Instance): boolean => phase !== 'gone';
 const isReady = ({ phase }: Instance): boolean => phase === 'ready';

@@ -34,7 +34,7 @@ type StoreDeps = Pick<Deps, 'main' | 'clock' | 'ids' | 'config'>;
 const DIGITS = '0123456789abcdef';
 /** How long a deleted service can be looked up. */
 const DELETED_SECONDS = 24 * 3600;
-/** Of one change: two reports of many ends would not fit into a transaction. */
+/** Timeline entries written with one change, the newest ones: a transaction takes ten items. */
 const MAX_EVENTS = 4;
 export const MAX_EVENTS_SHOWN = 50;
 

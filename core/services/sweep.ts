@@ -5,7 +5,7 @@ import type { Service } from './service.ts';
 import { isDue, unapplied } from './state.ts';
 import { listAllServices, ServiceStore, storeOfService } from './store.ts';
 
-/** Few at a time, so that services that all start again, after a restart of the machine, do not slow each other down. */
+/** Services compared at once. After a restart of the machine all of them start again, and must not slow each other down. */
 const CONCURRENCY = 4;
 
 /**

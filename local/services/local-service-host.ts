@@ -22,20 +22,20 @@ import { LogFile } from './log-file.ts';
 
 /** Between SIGTERM and SIGKILL. */
 const GRACE_MS = 10_000;
-/** Until an instance is started again whose token was refused. */
+/** Pause before an instance whose token was refused is started again. */
 const REFUSED_MS = 5000;
-/** Instances that start at once: after a restart of the machine, all of them would. */
+/** Maximum number of instances that start at the same time: after a restart of the machine all of them are due. */
 const MAX_STARTING = 4;
 
 export interface LocalServiceHostOptions {
   /** Where apps run; or why none can. */
   readonly sandbox: NamespaceSandbox | { readonly problem: string };
-  /** Of the logs, with a folder for each service. */
+  /** Folder of the logs, with a folder for each service in it. */
   readonly folder: string;
   readonly clock: Clock;
   readonly ids: Ids;
   readonly log: Log;
-  /** Of the platform itself, without a slash at the end. */
+  /** Address of the platform's own API, without a slash at the end. */
   readonly platformUrl: string;
   /** The public address of a service with this label, without a slash at the end. */
   addressOf(label: string): string;

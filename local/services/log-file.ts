@@ -2,12 +2,12 @@ import { appendFile, mkdir, open, rename, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { LOG_SEVERITIES, type ServiceLogLine, type ServiceLogQuery } from '#core/ports/service-host.ts';
 
-/** Of one file. A service has this and the two before it (`docs/interface/service-instances.md#logs`). */
+/** Size of one log file. A service has the current one and two older ones (`docs/interface/service-instances.md#logs`). */
 const MAX_FILE_BYTES = 10 * 1024 * 1024;
 const FILES = ['log.jsonl', 'log.1.jsonl', 'log.2.jsonl'] as const;
 /** Lines are written together, this long after the first of them. */
 const WRITE_MS = 100;
-/** Of lines that wait to be written. A disk that is slower than a service loses the rest. */
+/** Limit of lines that wait to be written. A disk that is slower than the service loses further ones. */
 const MAX_WAITING_BYTES = 8 * 1024 * 1024;
 const READ_BYTES = 256 * 1024;
 const NEWLINE = 10;
@@ -105,7 +105,7 @@ export class LogFile {
   }
 }
 
-/** A line that was cut by a crash is none. */
+/** Returns undefined for a line that a crash cut. */
 function parsed(text: string): ServiceLogLine | undefined {
   try {
     return JSON.parse(text);

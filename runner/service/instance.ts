@@ -30,7 +30,7 @@ const LISTEN_MS = 60_000;
 const WORKER_PROBE_MS = 5000;
 /** Between reports of an instance about which there is nothing new. */
 const REPORT_MS = 60_000;
-/** Of an app's last output, searched for why it ended. */
+/** Longest end of an app's output that is searched for the reason of its end. */
 const TAIL_CHARACTERS = 16 * 1024;
 const MAX_MESSAGE_CHARACTERS = 2000;
 
@@ -55,7 +55,7 @@ export interface Opened {
 export interface InstanceOptions {
   readonly id: string;
   readonly serviceId: string;
-  /** 0 if the document alone tells it. */
+  /** 0 until the boot document names it. */
   readonly revision: number;
   /**
    * Gets the document and opens a place for its app: at the start, and again when the place is lost. An error is a failed
@@ -81,7 +81,7 @@ export interface InstanceOptions {
 export class ServiceInstance {
   readonly #options: InstanceOptions;
   readonly #gateway: ServiceGateway;
-  /** Of a loop, once its document is there. */
+  /** Present for a loop, once its boot document is there. */
   #loop: LoopGateway | undefined;
   /** Aborted when the app is to end, and nothing is to be started any more. */
   readonly #stop = new AbortController();

@@ -2,7 +2,7 @@ import { createWriteStream, type WriteStream } from 'node:fs';
 import { finished } from 'node:stream/promises';
 import type { ServiceLogLine } from '#core/ports/service-host.ts';
 
-/** Lines that wait for a reader who is too slow, such as a log driver whose service does not answer. */
+/** Limit of lines that wait for a slow reader, such as a log driver whose service does not answer. */
 const MAX_WAITING_BYTES = 8 * 1024 * 1024;
 
 /**

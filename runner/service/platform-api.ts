@@ -10,7 +10,7 @@ const REQUEST_MS = 35_000;
 const MAX_BOOT_DELAYS = 4;
 
 export interface PlatformApiOptions {
-  /** Of the API, without a slash at the end. */
+  /** Address of the API, without a slash at the end. */
   readonly url: string;
   readonly serviceId: string;
   readonly token: string;

@@ -18,9 +18,9 @@ import { Reporter } from './reporter.ts';
 
 /** Between SIGTERM and SIGKILL. With the time for requests that have begun, less than the 30 seconds that ECS gives a task. */
 const GRACE_MS = 20_000;
-/** After that, the end of the process ends what is left, such as a download. */
+/** Maximum time of an orderly stop. Then the process ends, and with it what is left, such as a download. */
 const MAX_STOP_MS = 26_000;
-/** For the last report. */
+/** Time for the last report to be taken. */
 const LAST_REPORT_MS = 2000;
 const LAST_LINES_MS = 1000;
 /** Longer than load balancers keep idle connections (ours: ten minutes), so that they never reuse a closing one. */
@@ -33,7 +33,7 @@ const OPEN_TRIES = 5;
 export interface TaskSettings {
   readonly serviceId: string;
   readonly token: string;
-  /** Of the platform's API, without a slash at the end. */
+  /** Address of the platform's API, without a slash at the end. */
   readonly apiUrl: string;
   /** A port, 0 for any, or the path of a Unix socket. */
   readonly listen: number | string;

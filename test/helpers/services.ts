@@ -6,6 +6,7 @@ import { applyServices } from '#core/services/apply.ts';
 import { bootDocument } from '#core/services/boot.ts';
 import { takeReports } from '#core/services/reports.ts';
 import type { Service } from '#core/services/service.ts';
+import { INITIAL_STATE } from '#core/services/state.ts';
 import { keepServices } from '#core/services/sweep.ts';
 import { ManualClock } from './manual-clock.ts';
 import { type MemoryDeps, memoryDeps } from './memory-deps.ts';
@@ -37,24 +38,8 @@ export const newServiceRecord = (change: Partial<Service> = {}): Service => ({
   autoUpdate: true,
   alertWebhookUrl: null,
   maxRestartFailures: 5,
-  desired: 'running',
-  revision: 1,
-  applied: null,
-  applying: null,
-  tokens: [],
-  refusal: null,
-  address: null,
-  instances: {},
-  hasRun: false,
-  readyRevision: 0,
-  countedFrom: 1,
-  consecutiveFailures: 0,
-  isWarned: false,
-  pastRestarts: 0,
-  lastError: null,
-  lastRestartAt: null,
+  ...INITIAL_STATE,
   lastDeployedAt: 0,
-  autoPausedAt: null,
   createdBy: 'user',
   createdAt: 0,
   updatedAt: 0,
