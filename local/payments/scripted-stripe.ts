@@ -237,8 +237,7 @@ export class ScriptedStripe {
 
   /** What the page shows; `undefined` if there is no such session. */
   find(sessionId: string): Readonly<Session> | undefined {
-    const session = this.#props.state.sessions[sessionId];
-    return session && this.#session(sessionId);
+    return Object.hasOwn(this.#props.state.sessions, sessionId) ? this.#session(sessionId) : undefined;
   }
 
   /** Whether a session is paid by a bank transfer that is still on its way. */

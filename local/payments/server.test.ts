@@ -51,3 +51,11 @@ test('its own page pays', async () => {
   expect(await send('POST', { origin: server.url })).toBe(303);
   expect(status()).toBe('complete');
 });
+
+test('names that every object has are no pages', async () => {
+  const { server } = await openPage();
+  for (const name of ['__proto__', 'constructor', 'toString']) {
+    expect((await fetch(`${server.url}/pay/${name}`)).status).toBe(404);
+    expect((await fetch(`${server.url}/pay/${name}`, { method: 'POST', body: 'card=bank' })).status).toBe(404);
+  }
+});
