@@ -44,7 +44,7 @@ export function limitsSuite(target: () => Target): void {
       const hostile = call({ name: `${'a'.repeat(60)}!` });
       const others = await Promise.all(Array.from({ length: 5 }, () => request(target(), 'GET', '/health')));
       expect(others.map(({ status }) => status)).toEqual([200, 200, 200, 200, 200]);
-      expect(expectError(await hostile, 400, 'INVALID_INPUT').message).toContain('could not be checked within 1 s');
+      expect(expectError(await hostile, 400, 'INVALID_INPUT').message).toContain('could not be checked');
       expectOk(await call({ name: 'aaa' }));
     });
 

@@ -305,6 +305,8 @@ export function servicesSuite(target: () => Target): void {
         expectError(await foreign(method, path, json), 404, 'NOT_FOUND', id);
       }
       expect(expectOk(await foreign('GET', ''))).toEqual({ services: [], total: 0 });
+      const anonymous = await request(target(), 'GET', `/workspaces/${user.workspaceId}/services/${id}`);
+      expectError(anonymous, 401, 'UNAUTHORIZED');
       await remove(id);
     });
 

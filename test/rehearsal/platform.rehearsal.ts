@@ -291,20 +291,22 @@ test('no function may do what it never needs', () => {
     // What does not fit into one call of `sandbox-dispatch`.
     / s3:(Get|Put)Object .*\/transfers\/\*$/,
     // Services of a range of instances, which moto has no alarms for: aws/services/ecs-service-host.aws.test.ts has them.
-    /^service-keeper (application-autoscaling:(PutScalingPolicy|RegisterScalableTarget)|cloudwatch:|iam:CreateServiceLinkedRole) /,
-    /^services-cleaner (application-autoscaling:DeregisterScalableTarget|cloudwatch:) /,
+    /^service-keeper (application-autoscaling:(PutScalingPolicy|RegisterScalableTarget)|iam:CreateServiceLinkedRole) /,
+    /^service-keeper cloudwatch:(DescribeAlarms|PutMetricAlarm) /,
+    /^services-cleaner (application-autoscaling:DeregisterScalableTarget|cloudwatch:(DeleteAlarms|DescribeAlarms)) /,
     // Which of the resources that a request names or finds AWS looks at is not documented.
     /^(service-keeper|services-cleaner) ecs:(ListGatewayRoutes|DescribeGatewayRoute) /,
     // A dead call of the keeper, and what its slice reads of runs and secrets that no service here has.
     /^service-keeper (sqs:SendMessage .*-services-dead|dynamodb:GetItem .*-counters|secretsmanager:GetSecretValue .*)$/,
-    /^service-instances (dynamodb:UpdateItem .*-runs|s3:GetObject .*\/(definitions|layers)\/\*)$/,
+    // An app whose dependencies were installed.
+    /^service-instances s3:GetObject .*\/layers\/\*$/,
     // What is kept of runs and definitions in the bucket, as it is large: of these functions' it is not.
     /^agents s3:GetObject .*\/runs\/\*$/,
     /^install s3:(Get|Put)Object .*\/(definitions|layers|runs)\/\*$/,
     // Deleted agents had no dependencies here.
     /^collector s3:DeleteObject .*\/layers\/\*$/,
-    // A schedule that follows a version once it is installed.
-    /^install dynamodb:PutItem .*-main$/,
+    // Schedules and services that follow a version once it is installed.
+    /^install (dynamodb:PutItem .*-main|lambda:InvokeFunction .*-service-keeper)$/,
     // A call that finds no task waiting.
     /^(install|schedule-fired|schedule-sweeper) lambda:InvokeFunction .*-pool-keeper$/,
     // What RunTask did when its answer was lost.
