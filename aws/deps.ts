@@ -1,5 +1,6 @@
 import { Logger } from '@aws-lambda-powertools/logger';
 import { DynamoDBClient } from '@aws-sdk/client-dynamodb';
+import { batchesOf } from '#core/base/batches.ts';
 import { HttpOutbound } from '#core/outbound/http-outbound.ts';
 import { SystemClock } from '#core/ports/clock.ts';
 import type { AllDeps, Deps } from '#core/ports/deps.ts';
@@ -99,8 +100,8 @@ export const installParts = ({ config }: HostDeps): Pick<Deps, 'startInstall'> =
 export const wakeParts = ({ config, log }: HostDeps): Required<Pick<Deps, 'wakeServices'>> => ({
   async wakeServices(serviceIds) {
     try {
-      for (let start = 0; start < serviceIds.length; start += WAKE_BATCH) {
-        await invokeLater(config, 'service-keeper', { service_ids: serviceIds.slice(start, start + WAKE_BATCH) });
+      for (const batch of batchesOf(serviceIds, WAKE_BATCH)) {
+        await invokeLater(config, 'service-keeper', { service_ids: batch });
       }
     } catch (error) {
       log.warn('services wait for the next minute', { error: String(error) });

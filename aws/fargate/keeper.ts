@@ -6,6 +6,7 @@ import {
   StopTaskCommand,
   type Task,
 } from '@aws-sdk/client-ecs';
+import { batchesOf } from '#core/base/batches.ts';
 import type { Log } from '#core/ports/deps.ts';
 import { type PoolDeps, type PoolLimits, SandboxPool, type Slot } from './pool.ts';
 
@@ -68,8 +69,8 @@ export class PoolKeeper {
     const { slots } = await this.#pool.read();
     const known = slots.filter(({ taskArn }) => taskArn !== undefined);
     const tasks = new Map<string, Task>();
-    for (let start = 0; start < known.length; start += DESCRIBE_BATCH) {
-      const arns = known.slice(start, start + DESCRIBE_BATCH).map(({ taskArn }) => taskArn!);
+    for (const batch of batchesOf(known, DESCRIBE_BATCH)) {
+      const arns = batch.map(({ taskArn }) => taskArn!);
       for (const task of await this.#describe(arns)) tasks.set(task.taskArn!, task);
     }
     for (const slot of slots) {

@@ -1,4 +1,5 @@
 import { type ECSClient, paginateListTasks, StopTaskCommand, waitUntilTasksStopped } from '@aws-sdk/client-ecs';
+import { batchesOf } from '#core/base/batches.ts';
 
 /** Limit of DescribeTasks. */
 const BATCH = 100;
@@ -15,11 +16,8 @@ export async function stopAllTasks(client: ECSClient, cluster: string): Promise<
     for await (const { taskArns = [] } of paginateListTasks({ client }, { cluster })) tasks.push(...taskArns);
     if (tasks.length === 0) return;
     for (const task of tasks) await client.send(new StopTaskCommand({ cluster, task, reason: 'the stack is deleted' }));
-    for (let start = 0; start < tasks.length; start += BATCH) {
-      await waitUntilTasksStopped(
-        { client, maxWaitTime: MAX_WAIT_SECONDS },
-        { cluster, tasks: tasks.slice(start, start + BATCH) },
-      );
+    for (const batch of batchesOf(tasks, BATCH)) {
+      await waitUntilTasksStopped({ client, maxWaitTime: MAX_WAIT_SECONDS }, { cluster, tasks: batch });
     }
   }
 }

@@ -16,6 +16,7 @@ import {
   type Task,
   UpdateServiceCommand,
 } from '@aws-sdk/client-ecs';
+import { batchesOf } from '#core/base/batches.ts';
 import type { Clock } from '#core/ports/clock.ts';
 import type { Log } from '#core/ports/deps.ts';
 import {
@@ -334,9 +335,3 @@ const deploymentOf = ({ overlap }: ServiceOrder): DeploymentConfiguration => ({
     thresholdConfiguration: { type: 'COUNT', value: MAX_FAILED_TASKS },
   },
 });
-
-function batchesOf<T>(all: readonly T[], size: number): T[][] {
-  return Array.from({ length: Math.ceil(all.length / size) }, (_, index) =>
-    all.slice(index * size, (index + 1) * size),
-  );
-}

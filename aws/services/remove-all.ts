@@ -29,6 +29,7 @@ import {
   paginateDescribeRules,
   paginateDescribeTargetGroups,
 } from '@aws-sdk/client-elastic-load-balancing-v2';
+import { batchesOf } from '#core/base/batches.ts';
 import type { Clock } from '#core/ports/clock.ts';
 import { unless } from '../named-error.ts';
 
@@ -189,10 +190,8 @@ async function* removeTaskDefinitions(
       yield;
     }
     const inactive = await definitionsOf(ecs, family, 'INACTIVE');
-    for (let start = 0; start < inactive.length; start += DELETE_BATCH) {
-      await ecs.send(
-        new DeleteTaskDefinitionsCommand({ taskDefinitions: inactive.slice(start, start + DELETE_BATCH) }),
-      );
+    for (const taskDefinitions of batchesOf(inactive, DELETE_BATCH)) {
+      await ecs.send(new DeleteTaskDefinitionsCommand({ taskDefinitions }));
       yield;
     }
   }

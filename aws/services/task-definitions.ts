@@ -7,6 +7,7 @@ import {
   RegisterTaskDefinitionCommand,
   type RegisterTaskDefinitionCommandInput,
 } from '@aws-sdk/client-ecs';
+import { batchesOf } from '#core/base/batches.ts';
 import { GATEWAY_PORT, type ServiceOrder } from '#core/ports/service-host.ts';
 import { CONTAINER_NAME, PORT_NAME } from './addresses.ts';
 import { logGroupOf } from './logs.ts';
@@ -59,8 +60,7 @@ export class TaskDefinitions {
       await this.#ecs.send(new DeregisterTaskDefinitionCommand({ taskDefinition }));
     }
     const inactive = await this.#list(serviceId, 'INACTIVE');
-    for (let start = 0; start < inactive.length; start += DELETE_BATCH) {
-      const taskDefinitions = inactive.slice(start, start + DELETE_BATCH);
+    for (const taskDefinitions of batchesOf(inactive, DELETE_BATCH)) {
       await this.#ecs.send(new DeleteTaskDefinitionsCommand({ taskDefinitions }));
     }
   }

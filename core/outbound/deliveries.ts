@@ -1,3 +1,4 @@
+import { batchesOf } from '#core/base/batches.ts';
 import { isoTime } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import type { OutboundResult } from '#core/ports/outbound.ts';
@@ -110,8 +111,8 @@ export async function sweepDeliveries(deps: DeliveryDeps, listeners: DeliveryLis
   for (const digit of DIGITS) {
     const query = { index: 'gsi2', pk: `DELIVERIES#${digit}`, sk: { lessThan: isoTime(deps.clock.now()) } } as const;
     const due = (await Array.fromAsync(queryAll(deps.main, query))).map(deliveryFrom);
-    for (let start = 0; start < due.length && deps.clock.now() < until; start += SWEEP_CONCURRENCY) {
-      const batch = due.slice(start, start + SWEEP_CONCURRENCY);
+    for (const batch of batchesOf(due, SWEEP_CONCURRENCY)) {
+      if (deps.clock.now() >= until) break;
       await Promise.all(batch.map((delivery) => tryDelivery(deps, delivery, listeners[delivery.kind])));
     }
   }

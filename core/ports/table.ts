@@ -1,3 +1,4 @@
+import { batchesOf } from '#core/base/batches.ts';
 import type { Json } from '#core/base/json.ts';
 
 /**
@@ -156,11 +157,7 @@ export async function* queryAll(table: Table, query: Query): AsyncGenerator<Item
 
 /** {@link Table.batchGet} for any number of keys. */
 export async function getAll(table: Table, keys: readonly Key[]): Promise<(Item | undefined)[]> {
-  const batches: Promise<(Item | undefined)[]>[] = [];
-  for (let start = 0; start < keys.length; start += MAX_BATCH_KEYS) {
-    batches.push(table.batchGet(keys.slice(start, start + MAX_BATCH_KEYS)));
-  }
-  return (await Promise.all(batches)).flat();
+  return (await Promise.all(batchesOf(keys, MAX_BATCH_KEYS).map((batch) => table.batchGet(batch)))).flat();
 }
 
 export const MAX_BATCH_KEYS = 100;

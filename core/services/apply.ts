@@ -1,4 +1,5 @@
 import { hash } from 'node:crypto';
+import { batchesOf } from '#core/base/batches.ts';
 import type { Config } from '#core/base/config.ts';
 import { hasCode } from '#core/base/errors.ts';
 import type { AllDeps } from '#core/ports/deps.ts';
@@ -20,9 +21,9 @@ const CONCURRENCY = 10;
 
 /** {@link applyService} for several services. Never throws. */
 export async function applyServices(deps: ApplyDeps, ids: readonly string[]): Promise<void> {
-  for (let start = 0; start < ids.length; start += CONCURRENCY) {
+  for (const batch of batchesOf(ids, CONCURRENCY)) {
     await Promise.all(
-      ids.slice(start, start + CONCURRENCY).map((id) =>
+      batch.map((id) =>
         applyService(deps, id).catch((error: unknown) => {
           // The sweep tries it again.
           deps.log.error('order for a service not given', { service_id: id, error: String(error) });

@@ -1,3 +1,4 @@
+import { batchesOf } from '#core/base/batches.ts';
 import type { HostedService, InstanceReport, ServiceReport } from '#core/ports/service-host.ts';
 import { type ApplyDeps, applyServices, refOf } from './apply.ts';
 import { meter, meterGone, type ReportDeps, takeReports } from './reports.ts';
@@ -22,9 +23,9 @@ export async function keepServices(deps: ApplyDeps & ReportDeps): Promise<void> 
   for await (const { id } of listAllServices(deps)) ids.push(id);
   // A new service may be missing in the index for a moment.
   const all = [...new Set([...ids, ...hosted.keys()])];
-  for (let start = 0; start < all.length; start += CONCURRENCY) {
+  for (const batch of batchesOf(all, CONCURRENCY)) {
     await Promise.all(
-      all.slice(start, start + CONCURRENCY).map((id) =>
+      batch.map((id) =>
         keepService(deps, id, hosted.get(id), listedAt).catch((error: unknown) => {
           log.error('service not compared with its host', { service_id: id, error: String(error) });
         }),

@@ -1,6 +1,7 @@
 import { versionName } from '#core/agents/references.ts';
 import { AgentStore, findAnyVersion } from '#core/agents/store.ts';
 import type { AgentVersion } from '#core/agents/version.ts';
+import { batchesOf } from '#core/base/batches.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import type { Schedule } from './schedule.ts';
 import { type ScheduleChange, ScheduleStore } from './store.ts';
@@ -39,8 +40,7 @@ export async function moveSchedulesToCurrentVersion(
     let current = ids.length > 0 ? await findCurrent() : undefined;
     while (current) {
       const target = current;
-      for (let start = 0; start < ids.length; start += MOVE_CONCURRENCY) {
-        const batch = ids.slice(start, start + MOVE_CONCURRENCY);
+      for (const batch of batchesOf(ids, MOVE_CONCURRENCY)) {
         await Promise.all(batch.map((id) => store.change(id, followTo(target))));
       }
       current = await findCurrent();
