@@ -139,6 +139,18 @@ describe('an app that', () => {
     await closed;
   });
 
+  test('sends chunks of one byte is carried in few pieces', async () => {
+    const count = 10_000;
+    const head = 'HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n';
+    const { port } = await wild((socket) => socket.write(`${head}${'1\r\nx\r\n'.repeat(count)}0\r\n\r\n`));
+    const { socket, received } = dial(port);
+    socket.write('GET / HTTP/1.1\r\nHost: a\r\n\r\n');
+    await until(received).toMatch(/\r\n0\r\n\r\n$/);
+    const [, ...pieces] = received().split(/\r\n[0-9a-f]+\r\n/);
+    expect(pieces.join('').replaceAll('\r\n', '')).toBe('x'.repeat(count));
+    expect(pieces.length).toBeLessThan(count / 10);
+  });
+
   test('switches protocols where nothing asked for it is answered for with 502', async () => {
     const { port } = await wild((socket) =>
       socket.write('HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: x\r\n\r\n'),

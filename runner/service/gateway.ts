@@ -199,11 +199,18 @@ function passOn(answer: IncomingMessage, response: ServerResponse, via: Via): vo
     if (isComplete) response.end();
     else socket?.uncork();
   });
-  answer.on('data', (data) => {
-    if (response.write(data)) return;
-    answer.pause();
-    response.once('drain', () => answer.resume());
-  });
+  // All that has come, in one piece: an app that sends chunks of one byte costs no more than one that does not.
+  let isFull = false;
+  const carry = () => {
+    const data = isFull ? null : answer.read();
+    if (data === null || response.write(data)) return;
+    isFull = true;
+    response.once('drain', () => {
+      isFull = false;
+      carry();
+    });
+  };
+  answer.on('readable', carry);
   answer.once('end', () => {
     if (answer.rawTrailers.length > 0) response.addTrailers(pairsOf(answer.rawTrailers));
     isComplete = true;
