@@ -282,31 +282,31 @@ test('no function may do what it never needs', () => {
     // The time of a key's last use, which another function noted shortly before.
     /^(calls|catalog|downloads|runs|uploads|usage) dynamodb:UpdateItem .*-main$/,
     // Credits that a lost run held, given back when the balance is read.
-    /^billing dynamodb:((Put|Update)Item .*-main|GetItem .*-runs)$/,
+    /^billing dynamodb:GetItem .*-runs$/,
     // What agents may do with the key of their run: those of the suite call these functions with keys of users.
-    /^(catalog|downloads|storage|tasks|uploads) dynamodb:GetItem .*-runs$/,
+    /^(catalog|downloads|uploads) dynamodb:GetItem .*-runs$/,
     // A run of a schedule is a call, whose every need the function `calls` has shown; here it is of two kinds of agents.
     /^schedule-(fired|sweeper) dynamodb:(Query .*-main(\/index\/gsi1)?|UpdateItem .*-main|GetItem .*-(runs|counters))$/,
     /^schedule-(fired|sweeper) s3:GetObject .*\/(layers|runs)\/\*$/,
     // What does not fit into one call of `sandbox-dispatch`.
-    / s3:(Get|Put)Object .*\/transfers\/\*$/,
+    /^(install|schedule-fired|schedule-sweeper) s3:(Get|Put)Object .*\/transfers\/\*$/,
     // Services of a range of instances, which moto has no alarms for: aws/services/ecs-service-host.aws.test.ts has them.
     /^service-keeper (application-autoscaling:(PutScalingPolicy|RegisterScalableTarget)|iam:CreateServiceLinkedRole) /,
     /^service-keeper cloudwatch:(DescribeAlarms|PutMetricAlarm) /,
     /^services-cleaner (application-autoscaling:DeregisterScalableTarget|cloudwatch:(DeleteAlarms|DescribeAlarms)) /,
     // Which of the resources that a request names or finds AWS looks at is not documented.
     /^(service-keeper|services-cleaner) ecs:(ListGatewayRoutes|DescribeGatewayRoute) /,
-    // A dead call of the keeper, and what its slice reads of runs and secrets that no service here has.
-    /^service-keeper (sqs:SendMessage .*-services-dead|dynamodb:GetItem .*-counters|secretsmanager:GetSecretValue .*)$/,
+    // A call of the keeper that failed three times: Lambda sends it there, as the keeper.
+    /^service-keeper sqs:SendMessage .*-services-dead$/,
     // An app whose dependencies were installed.
     /^service-instances s3:GetObject .*\/layers\/\*$/,
     // What is kept of runs and definitions in the bucket, as it is large: of these functions' it is not.
     /^agents s3:GetObject .*\/runs\/\*$/,
-    /^install s3:(Get|Put)Object .*\/(definitions|layers|runs)\/\*$/,
+    /^install s3:(GetObject .*\/(definitions|layers)|(Get|Put)Object .*\/runs)\/\*$/,
     // Deleted agents had no dependencies here.
     /^collector s3:DeleteObject .*\/layers\/\*$/,
-    // Schedules and services that follow a version once it is installed.
-    /^install (dynamodb:PutItem .*-main|lambda:InvokeFunction .*-service-keeper)$/,
+    // Services that follow a version once it is installed.
+    /^install lambda:InvokeFunction .*-service-keeper$/,
     // A call that finds no task waiting.
     /^(install|schedule-fired|schedule-sweeper) lambda:InvokeFunction .*-pool-keeper$/,
     // What RunTask did when its answer was lost.

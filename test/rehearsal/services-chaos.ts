@@ -13,6 +13,7 @@ import {
 import { afterEach, describe, expect, onTestFinished, test } from 'vitest';
 import { app, ask as askAt, serviceUser, shows, until } from '#test/e2e/service-user.ts';
 import type { FakeTask } from '#test/helpers/fake-ecs/tasks.ts';
+import { startReceiver } from '#test/helpers/receiver.ts';
 import type { Rehearsal } from './platform.ts';
 
 const TEST_LIMIT_MS = 240_000;
@@ -44,14 +45,20 @@ export function servicesChaosSuite(target: () => Rehearsal, ecsClient: () => ECS
     (await read(id)).events.map(({ event_type }) => event_type);
 
   describe.concurrent('chaos among services', () => {
-    test('a task dies: another takes its place, and the failure is counted once', limit, async () => {
-      const { id, address, read, remove } = await deployed('chaos-death');
+    test('a task dies: another takes its place, and one alert tells of it', limit, async ({ onTestFinished }) => {
+      const receiver = await startReceiver();
+      onTestFinished(() => receiver.close());
+      // The first failure of two is one to warn of.
+      const alerts = { max_restart_failures: 2, alert_webhook_url: `${receiver.url}/death` };
+      const { id, address, read, remove } = await deployed('chaos-death', alerts);
       const [dead] = running(id);
       target().ecs.kill(dead!.taskArn);
       await until(async () => expect(running(id).map(({ taskArn }) => taskArn)).not.toContain(dead!.taskArn));
       await shows(() => ask(address), { status: 200 });
       await shows(() => read(id), { current_state: 'running', health_status: 'healthy', restart_count: 1 });
+      await until(async () => expect(await typesOf(read, id)).toContain('alert_sent'));
       expect(await typesOf(read, id)).toContain('restart_failed');
+      expect(receiver.at('/death')).toMatchObject([{ body: { service_id: id, auto_paused: false, threshold: 2 } }]);
       await remove(id);
     });
 
