@@ -100,7 +100,6 @@ const BEDROCK = {
   region: 'eu-central-1',
   models: { 'claude-sonnet-5-5': 'eu.anthropic.claude-sonnet-5-5' },
 };
-const STRIPE_SECRET = 'rehearsal/stripe';
 const OPERATOR = 'operator';
 const EVERYTHING: Statement = { ...NOTHING, actions: ['*'], resources: ['*'] };
 
@@ -121,8 +120,10 @@ export async function startRehearsal(
   const stripe = await startScriptedStripe({ clock: new SystemClock() });
   await buildFunctions();
   const api = await startRestApi();
+  const name = sandbox === 'fargate' ? 'e2e' : 'vms';
+  const stripeSecret = `${name}/stripe`;
   const stage = defineStage({
-    name: sandbox === 'fargate' ? 'e2e' : 'vms',
+    name,
     keepsData: false,
     logLevel: 'error',
     logRetentionDays: 7,
@@ -130,7 +131,7 @@ export async function startRehearsal(
     throttle: { requestsPerSecond: 10_000, burst: 5_000 },
     baseUrl: api.url,
     mailFrom: SENDER,
-    stripe: { secretName: STRIPE_SECRET },
+    stripe: { secretName: stripeSecret },
     settings: {
       // All tests are one address that sends many requests without a key.
       PLATFORM_ADDRESS_LIMIT: '100000',
@@ -235,7 +236,7 @@ export async function startRehearsal(
   const key = await bootstrap(deps);
   await new SecretsManagerClient().send(
     new CreateSecretCommand({
-      Name: STRIPE_SECRET,
+      Name: stripeSecret,
       SecretString: JSON.stringify({ key: stripe.key, webhook_secret: stripe.webhookSecret }),
     }),
   );
