@@ -198,12 +198,14 @@ export class LocalServiceHost implements ServiceHost {
   instanceFor(serviceId: string): ServiceInstance | { readonly absence: string } | undefined {
     const hosted = this.#services.get(serviceId);
     if (!hosted) return undefined;
-    const alive = [...hosted.instances].flatMap(({ instance, isEnding }) => (isEnding ? [] : [instance]));
-    const ready = alive.filter(({ isReady }) => isReady);
-    const from = ready.length > 0 ? ready : alive;
+    const alive = [...hosted.instances].filter(({ isEnding }) => !isEnding);
+    const ready = alive.filter(({ instance }) => instance.isReady);
+    // An app may listen before that is noticed: the instances of the older revision do so first.
+    const oldest = Math.min(...alive.map(({ revision }) => revision));
+    const from = ready.length > 0 ? ready : alive.filter(({ revision }) => revision === oldest);
     hosted.turn += 1;
     return (
-      from[hosted.turn % from.length] ?? {
+      from[hosted.turn % from.length]?.instance ?? {
         absence: hosted.isPaused ? 'The service is paused.' : 'The service is starting.',
       }
     );

@@ -156,7 +156,7 @@ describe.skipIf(!canRun)('after kill -9 of the platform', { timeout: 180_000 }, 
     await killAndStart();
     await until(() => ask(id)).toMatchObject({ status: 200, word: 'new' });
     expect(processesWith(mark)).toHaveLength(1);
-    expect(await read(id)).toMatchObject({ current_state: 'running', consecutive_restart_failures: 0 });
+    await until(() => read(id)).toMatchObject({ current_state: 'running', consecutive_restart_failures: 0 });
   });
 
   test('one that crashed again and again stays paused with its count', async () => {
