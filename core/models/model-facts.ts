@@ -29,6 +29,8 @@ const factsSchema = z.strictObject({
 /** Model id -> facts. */
 export type ModelFactsById = Readonly<Record<string, ModelFacts>>;
 
+/** More than all providers have. Each may become an attribute of a day's sums (`core/runs/costs.ts`), which have a limit of size. */
+const MAX_MODELS = 2000;
 /** At most this many problems are named: the text is for a line of the log. */
 const MAX_PROBLEMS = 3;
 
@@ -44,7 +46,11 @@ export function parseModels(text: string): ModelFactsById {
     throw new Error(`it is no JSON: ${(error as Error).message}`);
   }
   const { data, error } = z.record(z.string(), factsSchema).safeParse(value);
-  if (data !== undefined) return data;
+  if (data !== undefined) {
+    const count = Object.keys(data).length;
+    if (count > MAX_MODELS) throw new Error(`it has ${count} models; at most ${MAX_MODELS} are allowed.`);
+    return data;
+  }
   const problems = error.issues.map(({ path, message }) => `${path.join('.') || 'the table'}: ${message}`);
   const more = problems.length > MAX_PROBLEMS ? `, and ${problems.length - MAX_PROBLEMS} more` : '';
   throw new Error(problems.slice(0, MAX_PROBLEMS).join(', ') + more);

@@ -142,6 +142,13 @@ describe('the cost of a request', () => {
     expect(await cost('2027-03-01', 101)).toBeCloseTo(303);
   });
 
+  test('a table of more models than all providers have is refused', () => {
+    const table = (count: number) =>
+      JSON.stringify(Object.fromEntries(Array.from({ length: count }, (_, index) => [`mine-${index}`, {}])));
+    expect(Object.keys(parseModels(table(2000)))).toHaveLength(2000);
+    expect(() => parseModels(table(2001))).toThrow('it has 2001 models; at most 2000 are allowed.');
+  });
+
   test('nothing for a local model', () => {
     const { table, lines } = prepare();
     expect(table.costOf('ollama', 'qwen3:8b', MILLION)).toBe(0);

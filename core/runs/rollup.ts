@@ -1,6 +1,7 @@
 import { httpStatusOf } from '#core/base/errors.ts';
 import { dayOf, epochSeconds, isoTime } from '#core/ports/clock.ts';
 import type { Item, Key, TransactOperation } from '#core/ports/table.ts';
+import { costDetails, costTotals } from './costs.ts';
 import type { NewRun, RunResult } from './run.ts';
 
 /**
@@ -13,6 +14,8 @@ import type { NewRun, RunResult } from './run.ts';
  * - log entries, `<started>#<run id>`, for runs that would be hard to find among all runs of a workspace:
  *   `WS#<workspace id>#FAILED_LOG` runs that did not complete, `WS#<workspace id>#TENANT_LOG#<tenant id>` runs of a tenant,
  *   `WS#<author's workspace id>#AUTHOR_LOG` other workspaces' runs of the author's agents, without their names.
+ *
+ * The first of an own agent, and the author's of another's, also say what the agent's runs cost (`costs.ts`).
  *
  * A run counts in the UTC day and hour in which it started.
  */
@@ -49,6 +52,10 @@ export interface Totals {
   readonly cache_read_tokens?: number;
   readonly cache_write_tokens?: number;
   readonly credits_cents?: number;
+  /** What the providers of models charge, in millionths of a US dollar; without what has no known price. */
+  readonly model_microusd?: number;
+  /** Runs that were answered by a model without a known price. */
+  readonly unpriced_runs?: number;
 }
 
 /** Longer than a year, so that the first day of the year is complete. */
@@ -79,7 +86,9 @@ export function usageOperations(
     op: 'put',
     item: logItem(pk, of, result, { endedAt, ttl: logTtl }),
   });
-  const operations = [add(rollupKey(usagePartition(workspaceId), run), run, totals)];
+  const isOwn = agentWorkspaceId === workspaceId;
+  const details = costDetails(result);
+  const operations = [add(rollupKey(usagePartition(workspaceId), run), run, { ...totals, ...(isOwn && details) })];
   if (result.status !== 'completed') operations.push(log(failedLogPartition(workspaceId), run));
   if (tenantId !== undefined) {
     operations.push(
@@ -88,10 +97,13 @@ export function usageOperations(
     );
     if (isCall(run)) operations.push(addToTenant(workspaceId, tenantId, run, result));
   }
-  if (agentWorkspaceId !== workspaceId) {
+  if (!isOwn) {
     const forAuthor = { ...run, parentRunId: undefined, tenantId: undefined };
     operations.push(
-      add(rollupKey(authorUsagePartition(agentWorkspaceId), run), run, totalsOf(forAuthor, result, endedAt)),
+      add(rollupKey(authorUsagePartition(agentWorkspaceId), run), run, {
+        ...totalsOf(forAuthor, result, endedAt),
+        ...details,
+      }),
       log(authorLogPartition(agentWorkspaceId), forAuthor),
     );
   }
@@ -127,6 +139,7 @@ function totalsOf(run: NewRun, result: RunResult, endedAt: number): Record<strin
     cache_read_tokens: cacheReadTokens,
     cache_write_tokens: cacheWriteTokens,
     credits_cents: creditsCents,
+    ...costTotals(result),
     [`${hour}_credits_cents`]: creditsCents,
   };
 }

@@ -4,6 +4,7 @@ import type { AgentVersion } from '#core/agents/version.ts';
 import { type ErrorCode, PlatformError } from '#core/base/errors.ts';
 import type { Json } from '#core/base/json.ts';
 import { RUN_GRACE_MS } from '#core/base/time-limits.ts';
+import type { LlmProvider } from '#core/ports/llm.ts';
 import type { TraceEvent } from './trace.ts';
 
 /** The record of a run. */
@@ -59,6 +60,14 @@ export interface RunBody {
   readonly trace: readonly TraceEvent[];
 }
 
+/** What a provider charges for all requests of a run to one model. */
+export interface ModelCost {
+  readonly provider: LlmProvider;
+  readonly model: string;
+  /** US dollars; absent if no price is known. */
+  readonly costUsd?: number;
+}
+
 /** How a run ended. All secrets in it must be masked. */
 export interface RunResult extends RunBody {
   readonly status: Exclude<RunStatus, 'queued' | 'running'>;
@@ -72,6 +81,8 @@ export interface RunResult extends RunBody {
   readonly cacheWriteTokens?: number;
   readonly llmProvider?: string;
   readonly llmModel?: string;
+  /** The models that answered, each at most once with a price and once without; absent for programs. */
+  readonly costs?: readonly ModelCost[];
   readonly costUsd?: number;
   readonly creditsCents: number;
 }

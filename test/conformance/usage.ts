@@ -5,10 +5,13 @@ import { httpStatusOf } from '#core/base/errors.ts';
 import type { Workspace } from '#core/base/workspace.ts';
 import { usageHandlers } from '#core/billing/usage/handlers.ts';
 import { usageRoutes } from '#core/billing/usage/routes.ts';
+import { type Rollup, UsageStore } from '#core/billing/usage/store.ts';
+import { sumOf } from '#core/billing/usage/sums.ts';
 import { isoTime, SystemClock } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import type { Table } from '#core/ports/table.ts';
-import type { NewRun, Run, RunResult } from '#core/runs/run.ts';
+import { percentile, readCosts } from '#core/runs/costs.ts';
+import type { ModelCost, NewRun, Run, RunResult } from '#core/runs/run.ts';
 import { RunStore } from '#core/runs/store.ts';
 
 const HOUR_MS = 3600 * 1000;
@@ -301,6 +304,159 @@ export function usageSuite(makeTables: (clock: Deps['clock']) => Promise<Pick<De
         newestFirst(others.filter(({ status }) => status === 'failed')),
       );
     });
+  });
+
+  describe('costs of models', () => {
+    const MODELS = [
+      ['anthropic', 'claude-opus-5'],
+      ['anthropic', 'claude-opus-5-20260101'],
+      ['openai', 'gpt-6'],
+      ['ollama', 'a-name-that-callers-choose'],
+    ] as const;
+    const NAMES = ['claude-opus-5', 'claude-opus-5', 'gpt-6', 'other'];
+    const PERIOD = { start: NOW, end: NOW, days: ['2035-06-14', '2035-06-15'] };
+    const micro = (costs: readonly ModelCost[]) =>
+      costs.reduce((all, { costUsd = 0 }) => all + Math.round(costUsd * 1e6), 0);
+    const whole = (costs: readonly ModelCost[]) =>
+      costs.some(({ costUsd }) => costUsd === undefined)
+        ? undefined
+        : costs.reduce((all, cost) => all + cost.costUsd!, 0);
+    const own: RunResult[] = [];
+    const others: RunResult[] = [];
+
+    beforeAll(async () => {
+      newWorkspaces();
+      const random = <T>(...choices: T[]): T => choices[Math.floor(Math.random() * choices.length)]!;
+      const randomCosts = (): ModelCost[] => {
+        const costs = MODELS.map(([provider, model]) => ({
+          provider,
+          model,
+          costUsd:
+            provider === 'ollama' ? 0 : random(undefined, 0, Math.random() / 1e4, Math.random(), Math.random() * 900),
+        }));
+        return costs.filter(() => Math.random() < 0.4);
+      };
+      const randomRun = async (workspace: Workspace, ended: RunResult[]) => {
+        const costs = randomCosts();
+        const isError = Math.random() < 0.2;
+        const end = result({
+          ...(isError && { status: 'failed', errorCode: 'LLM_ERROR', errorMessage: 'x' }),
+          ...(random(true, true, costs.length > 0) && {
+            costs,
+            costUsd: whole(costs),
+            llmProvider: costs.at(-1)?.provider,
+            llmModel: costs.at(-1)?.model,
+          }),
+        });
+        ended.push(end);
+        const startedAt = NOW - random(1000, DAY_MS);
+        await run(workspace, newRun({ startedAt, tenantId: random(undefined, 'eu') }), end);
+      };
+      await Promise.all(Array.from({ length: 60 }, () => randomRun(acme, own)));
+      await Promise.all(Array.from({ length: 60 }, () => randomRun(rival, others)));
+    });
+
+    const detailsOf = (rollups: readonly Rollup[]) => readCosts(rollups.map(({ totals }) => totals));
+    const costsOf = (ended: readonly RunResult[]) => ended.map(({ costs = [] }) => costs);
+
+    test('every roll-up has what is known of them, and how many runs have a part that is not', async () => {
+      const ofAuthor = await new UsageStore(deps, acme.id).authorRollups(PERIOD);
+      const ofOwn = await new UsageStore(deps, acme.id).rollups(PERIOD);
+      const ofRival = await new UsageStore(deps, rival.id).rollups(PERIOD);
+      for (const [rollups, ended] of [
+        [ofOwn, own],
+        [ofAuthor, others],
+        [ofRival, others],
+      ] as const) {
+        expect(sumOf(rollups, 'model_microusd')).toBe(micro(costsOf(ended).flat()));
+        expect(sumOf(rollups, 'unpriced_runs')).toBe(
+          costsOf(ended).filter((costs) => costs.some(({ costUsd }) => costUsd === undefined)).length,
+        );
+      }
+      const parts = await Promise.all([acme, rival].map(({ id }) => new UsageStore(deps, id).rollups(PERIOD, 'eu')));
+      for (const part of parts)
+        expect(sumOf(part, 'model_microusd')).toBeLessThan(micro(costsOf([...own, ...others]).flat()));
+      // The callers' own sums have no more than that.
+      expect(detailsOf(ofRival)).toEqual([]);
+      expect(detailsOf(parts.flat())).toEqual([]);
+    });
+
+    test("the author's have them by model, and by the provider that a run ended with", async () => {
+      const store = new UsageStore(deps, acme.id);
+      for (const [rollups, ended] of [
+        [await store.rollups(PERIOD), own],
+        [await store.authorRollups(PERIOD), others],
+      ] as const) {
+        const details = detailsOf(rollups);
+        for (const provider of ['anthropic', 'openai', 'ollama'] as const) {
+          const read = details.find((each) => each.provider === provider);
+          const finished = ended.filter(
+            ({ llmProvider, costs, costUsd }) => llmProvider === provider && costs?.length && costUsd !== undefined,
+          );
+          const amounts = finished.map(({ costs = [] }) => micro(costs)).sort((a, b) => a - b);
+          expect(read?.runs ?? 0).toBe(finished.length);
+          expect(read?.microUsd ?? 0).toBe(amounts.reduce((all, amount) => all + amount, 0));
+          for (const share of [0.5, 0.95]) {
+            if (amounts.length === 0) continue;
+            const exact = amounts[Math.ceil(share * amounts.length) - 1]!;
+            const found = percentile(read!.bins, share);
+            expect(found).toBeGreaterThanOrEqual(exact / 2 ** (1 / 8) - 1e-9);
+            expect(found).toBeLessThanOrEqual(exact * 2 ** (1 / 8) + 1e-9);
+          }
+          for (const name of new Set(NAMES.filter((_, index) => MODELS[index]![0] === provider))) {
+            const isOf = (cost: ModelCost) =>
+              cost.costUsd !== undefined && NAMES[MODELS.findIndex(([, model]) => model === cost.model)] === name;
+            const asked = costsOf(ended).filter((costs) => costs.some(isOf));
+            expect(read?.models.find(({ model }) => model === name) ?? { model: name, runs: 0, microUsd: 0 }).toEqual({
+              model: name,
+              runs: asked.length,
+              microUsd: micro(asked.flat().filter(isOf)),
+            });
+          }
+        }
+      }
+    });
+  });
+
+  test('the sums of a busy day of an agent with two models stay below two kilobytes', async () => {
+    newWorkspaces();
+    const hours = Array.from({ length: 24 }, (_, hour) => hour);
+    for (const hour of hours) {
+      for (const model of ['claude-opus-5', 'claude-haiku-4-5']) {
+        const costUsd = 0.001 * 10 ** (hour / 23);
+        const ended = result({
+          ...(hour % 2 === 0 && { status: 'failed', errorCode: 'LLM_ERROR', errorMessage: 'x' }),
+          creditsCents: 1234,
+          inputTokens: 123_456_789,
+          outputTokens: 12_345_678,
+          cacheReadTokens: 12_345_678,
+          cacheWriteTokens: 12_345_678,
+          llmProvider: 'anthropic',
+          llmModel: model,
+          costs: [{ provider: 'anthropic', model, costUsd }],
+          costUsd,
+        });
+        // One shard: the first digit of the id.
+        const id = `0${crypto.randomUUID().slice(1)}`;
+        const startedAt = Date.parse('2035-06-14T00:10:00Z') + hour * HOUR_MS;
+        await run(
+          acme,
+          newRun({ id, startedAt, agentName: 'a-name-of-a-common-length', engine: 'managed_loop' }),
+          ended,
+        );
+      }
+    }
+    const days = ['2035-06-14'];
+    const [rollup, ...further] = await new UsageStore(deps, acme.id).rollups({ start: NOW, end: NOW, days });
+    expect(further).toEqual([]);
+    // A number takes a byte for two digits, and one more.
+    const bytes = Object.entries(rollup!.totals).map(
+      ([name, value]) =>
+        name.length + (typeof value === 'number' ? 1 + Math.ceil(`${value}`.length / 2) : `${value}`.length),
+    );
+    const size = bytes.reduce((sum, each) => sum + each, 0);
+    expect(size).toBeGreaterThan(1024);
+    expect(size).toBeLessThan(2048);
   });
 
   test('a run that two hosts finish counts once', async () => {

@@ -1,12 +1,10 @@
+import type { Totals } from '#core/runs/rollup.ts';
 import type { Period } from './period.ts';
 import type { Rollup } from './store.ts';
 
 /** Computes the answers of `core/billing/usage/routes.ts` from roll-ups. */
 
-type SumName = 'runs' | 'calls' | 'errors' | 'duration_ms' | 'executions' | 'compute_ms' | TokenSum | 'credits_cents';
-type TokenSum = 'input_tokens' | 'output_tokens' | 'cache_read_tokens' | 'cache_write_tokens';
-
-export const sumOf = (rollups: readonly Rollup[], name: SumName): number =>
+export const sumOf = (rollups: readonly Rollup[], name: keyof Totals): number =>
   rollups.reduce((sum, { totals }) => sum + (totals[name] ?? 0), 0);
 
 /** One point for every day of the period, or for every hour that has begun. */

@@ -61,6 +61,7 @@ const endOf = (result: EngineResult): Omit<RunResult, 'input' | 'output' | 'trac
   cacheWriteTokens: result.usage?.cache_write_tokens,
   llmProvider: result.model?.provider,
   llmModel: result.model?.model,
+  costs: result.costs,
   costUsd: result.costUsd,
 });
 

@@ -4,6 +4,7 @@ import type { PlatformError } from '#core/base/errors.ts';
 import type { Json } from '#core/base/json.ts';
 import type { ModelChoice } from '#core/models/choose.ts';
 import type { SecretMask } from '#core/runs/masking.ts';
+import type { ModelCost } from '#core/runs/run.ts';
 import type { Trace } from '#core/runs/trace.ts';
 import type { CallInput } from '../input/call-input.ts';
 import type { PromptFiles } from '../input/prompt-input.ts';
@@ -66,7 +67,9 @@ export interface EngineResult {
   readonly usage?: TokenUsage;
   /** The model that was used last. */
   readonly model?: Pick<ModelChoice, 'provider' | 'model'>;
-  /** The provider's charge; absent if the price is unknown. */
+  /** The providers' charge for each model that was used; absent for programs. */
+  readonly costs?: readonly ModelCost[];
+  /** The sum of `costs`; absent if a price is unknown. */
   readonly costUsd?: number;
 }
 

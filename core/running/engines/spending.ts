@@ -2,41 +2,59 @@ import type { ModelChoice } from '#core/models/choose.ts';
 import { pricedId } from '#core/models/transports.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import type { LlmUsage } from '#core/ports/llm.ts';
+import type { ModelCost } from '#core/runs/run.ts';
 import type { EngineResult } from './engine.ts';
 import type { TokenUsage } from './progress.ts';
 
-/** The tokens of a run, the model that used them last, and their cost where a price is known. */
-export type Spending = Required<Pick<EngineResult, 'usage' | 'model'>> & Pick<EngineResult, 'costUsd'>;
+/** The tokens of a run, the model that used them last, and their cost where a price is known: by model, and together. */
+export type Spending = Required<Pick<EngineResult, 'usage' | 'model' | 'costs'>> & Pick<EngineResult, 'costUsd'>;
 
 /** Before the first answer of `choice`. */
 export const noSpending = ({ provider, model }: ModelChoice): Spending => ({
   usage: { input_tokens: 0, output_tokens: 0 },
   model: { provider, model },
+  costs: [],
   costUsd: 0,
 });
 
 /** Spending of one answer. */
-export const spendingOf = (
-  { modelTable }: Pick<Deps, 'modelTable'>,
-  choice: ModelChoice,
-  usage: LlmUsage,
-): Spending => ({
-  usage: {
-    input_tokens: usage.inputTokens,
-    output_tokens: usage.outputTokens,
-    ...(usage.cacheReadTokens && { cache_read_tokens: usage.cacheReadTokens }),
-    ...(usage.cacheWriteTokens && { cache_write_tokens: usage.cacheWriteTokens }),
-  },
-  model: { provider: choice.provider, model: choice.model },
-  costUsd: modelTable.costOf(choice.provider, pricedId(choice), usage),
-});
+export function spendingOf({ modelTable }: Pick<Deps, 'modelTable'>, choice: ModelChoice, usage: LlmUsage): Spending {
+  const { provider, model } = choice;
+  const costUsd = modelTable.costOf(provider, pricedId(choice), usage);
+  return {
+    usage: {
+      input_tokens: usage.inputTokens,
+      output_tokens: usage.outputTokens,
+      ...(usage.cacheReadTokens && { cache_read_tokens: usage.cacheReadTokens }),
+      ...(usage.cacheWriteTokens && { cache_write_tokens: usage.cacheWriteTokens }),
+    },
+    model: { provider, model },
+    costs: [{ provider, model, costUsd }],
+    costUsd,
+  };
+}
 
 /** The sum has no cost if a part has none. */
 export const addSpending = (before: Spending, added: Spending): Spending => ({
   usage: addUsage(before.usage, added.usage),
   model: added.model,
-  costUsd: before.costUsd === undefined || added.costUsd === undefined ? undefined : before.costUsd + added.costUsd,
+  costs: added.costs.reduce(addCost, before.costs),
+  costUsd: sumOf(before.costUsd, added.costUsd),
 });
+
+/** What has a price stays apart from what has none: it is known what it cost. */
+function addCost(costs: readonly ModelCost[], added: ModelCost): readonly ModelCost[] {
+  const { provider, model, costUsd } = added;
+  const index = costs.findIndex(
+    (cost) =>
+      cost.provider === provider && cost.model === model && (cost.costUsd === undefined) === (costUsd === undefined),
+  );
+  if (index < 0) return [...costs, added];
+  return costs.with(index, { provider, model, costUsd: sumOf(costs[index]!.costUsd, costUsd) });
+}
+
+const sumOf = (before: number | undefined, added: number | undefined): number | undefined =>
+  before === undefined || added === undefined ? undefined : before + added;
 
 function addUsage(before: TokenUsage, added: TokenUsage): TokenUsage {
   const read = (before.cache_read_tokens ?? 0) + (added.cache_read_tokens ?? 0);
