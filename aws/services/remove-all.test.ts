@@ -78,6 +78,7 @@ class Aws {
         sleep: async (ms: number) => {
           this.now += ms;
         },
+        after: () => () => {},
       },
     };
   }

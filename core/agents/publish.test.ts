@@ -259,4 +259,8 @@ function scheduled(table: MemoryDeps['main'], scheduler: fc.Scheduler): MemoryDe
   };
 }
 
-const noWait = ({ clock }: MemoryDeps) => ({ now: () => clock.now(), sleep: async () => {} });
+const noWait = ({ clock }: MemoryDeps) => ({
+  now: () => clock.now(),
+  sleep: async () => {},
+  after: clock.after.bind(clock),
+});

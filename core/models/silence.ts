@@ -14,8 +14,6 @@ const SILENCE_MS: { readonly [Provider in LlmProvider]: number } = {
   ollama: 180_000,
 };
 
-const ENDED = new Error('the request has ended');
-
 /**
  * Sends a request with `send`, and gives it up with a transient {@link LlmFailure} when its provider is silent for too
  * long. A provider that answers as a whole may be silent until its answer begins.
@@ -31,7 +29,6 @@ export async function unlessSilent<Answer>(
   send: (watched: Required<Pick<LlmRequest, 'signal' | 'onSign'>>) => Promise<Answer>,
 ): Promise<Answer> {
   const stop = new AbortController();
-  const ended = new AbortController();
   const sendMs = SEND_MS + Math.round(fileBytes / FILE_BYTES_PER_MS / 1000) * 1000;
   let stage: 'sending' | 'sent' | 'received' = 'sending';
   let since = clock.now();
@@ -40,23 +37,22 @@ export async function unlessSilent<Answer>(
     if (stage !== 'received') stage = sign;
     since = clock.now();
   };
-  const watch = async (): Promise<void> => {
-    while (!ended.signal.aborted) {
-      const limit = stage === 'sending' ? sendMs : SILENCE_MS[provider];
-      const left = since + limit - clock.now();
-      const mayBeSilent = stage === 'sent' && !isStreamed;
-      if (left <= 0 && !mayBeSilent) return stop.abort(silenceOf(provider, stage, limit));
-      await clock.sleep(left > 0 ? left : limit, ended.signal);
-    }
+  let cancelTimer = (): void => {};
+  const watch = (): void => {
+    const limit = stage === 'sending' ? sendMs : SILENCE_MS[provider];
+    const left = since + limit - clock.now();
+    const mayBeSilent = stage === 'sent' && !isStreamed;
+    if (left <= 0 && !mayBeSilent) stop.abort(silenceOf(provider, stage, limit));
+    else cancelTimer = clock.after(left > 0 ? left : limit, watch);
   };
   const onAbort = (): void => stop.abort(signal.reason);
   if (signal.aborted) onAbort();
   signal.addEventListener('abort', onAbort);
-  watch().catch(() => {});
+  watch();
   try {
     return await send({ signal: stop.signal, onSign });
   } finally {
-    ended.abort(ENDED);
+    cancelTimer();
     signal.removeEventListener('abort', onAbort);
   }
 }

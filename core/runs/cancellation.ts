@@ -1,4 +1,3 @@
-import type { Clock } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { cancelledError } from './run.ts';
 import { RunStore } from './store.ts';
@@ -24,12 +23,11 @@ export function watchForCancel(
   run: RecordedRun,
 ): { signal: AbortSignal; stop(): void } {
   const controller = deps.runSignals.open(run.id);
-  const ended = new AbortController();
-  void poll(deps, workspaceId, run, controller, ended.signal);
+  const stopPolling = poll(deps, workspaceId, run, controller);
   return {
     signal: controller.signal,
     stop: () => {
-      ended.abort(RUN_ENDED);
+      stopPolling();
       deps.runSignals.close(run.id);
     },
   };
@@ -57,9 +55,6 @@ async function cancelOne(deps: CancelDeps, runs: RunStore, runId: string): Promi
   return isMarked;
 }
 
-/** Reason of an internal abort. Without a reason, `abort` creates an error with a stack trace. */
-export const RUN_ENDED = 'the run has ended';
-
 /** `callers` maps each sub-call to its caller. */
 function isBelow(runId: string, topId: string, callers: ReadonlyMap<string, string>): boolean {
   for (let caller = callers.get(runId); caller !== undefined; caller = callers.get(caller)) {
@@ -68,24 +63,27 @@ function isBelow(runId: string, topId: string, callers: ReadonlyMap<string, stri
   return false;
 }
 
-async function poll(
+/** Reads the marks of a run and, once, of its caller, until the result is called. */
+function poll(
   deps: Omit<CancelDeps, 'runSignals'>,
   workspaceId: string,
   { id, parentRunId }: RecordedRun,
   controller: AbortController,
-  ended: AbortSignal,
-): Promise<void> {
+): () => void {
   const runs = new RunStore(deps, workspaceId);
-  // If a read fails, the next one may succeed.
-  const isCancelled = (runId: string) => runs.isCancelled(runId).catch(() => false);
-  if (parentRunId !== undefined && (await isCancelled(parentRunId))) return controller.abort(cancelledError());
-  while (await slept(deps.clock, ended)) {
-    if (await isCancelled(id)) return controller.abort(cancelledError());
-  }
+  let isOver = false;
+  let cancelTimer = (): void => {};
+  const look = async (runId: string): Promise<void> => {
+    // If a read fails, the next one may succeed.
+    const isCancelled = await runs.isCancelled(runId).catch(() => false);
+    if (isOver) return;
+    if (isCancelled) controller.abort(cancelledError());
+    else cancelTimer = deps.clock.after(POLL_MS, () => void look(id));
+  };
+  if (parentRunId === undefined) cancelTimer = deps.clock.after(POLL_MS, () => void look(id));
+  else void look(parentRunId);
+  return () => {
+    isOver = true;
+    cancelTimer();
+  };
 }
-
-const slept = (clock: Clock, ended: AbortSignal): Promise<boolean> =>
-  clock.sleep(POLL_MS, ended).then(
-    () => true,
-    () => false,
-  );

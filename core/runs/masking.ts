@@ -17,9 +17,21 @@ const inJson = (text: string): string => JSON.stringify(text).slice(1, -1);
 
 /** The forms in which programs print a value without meaning to hide it (`docs/interface/runs.md#masking`). */
 function formsOf(value: string): Set<string> {
+  const forms = PLAIN.test(value) ? new Set([value]) : escapedForms(value);
+  const bytes = Buffer.from(value);
+  if (bytes.byteLength < MIN_ENCODED_BYTES) return forms;
+  const hex = bytes.toString('hex');
+  for (const form of [hex, hex.toUpperCase(), ...inBase64(bytes)]) forms.add(form);
+  return forms;
+}
+
+/** Characters that nothing escapes: most keys have no others. */
+const PLAIN = /^[\w.-]+$/;
+
+function escapedForms(value: string): Set<string> {
   const quoted = inJson(value);
   const percent = inUrl(value);
-  const forms = new Set([
+  return new Set([
     value,
     quoted,
     // Python writes JSON in ASCII.
@@ -31,11 +43,6 @@ function formsOf(value: string): Set<string> {
     ...percent.map((form) => form.replaceAll('%20', '+')),
     value.replace(/[&<>"']/g, (char) => ENTITIES[char]!),
   ]);
-  const bytes = Buffer.from(value);
-  if (bytes.byteLength < MIN_ENCODED_BYTES) return forms;
-  const hex = bytes.toString('hex');
-  for (const form of [hex, hex.toUpperCase(), ...inBase64(bytes)]) forms.add(form);
-  return forms;
 }
 
 /** JavaScript leaves some marks as they are, forms and Python encode them; the case of the digits is free. */
@@ -75,7 +82,8 @@ export class SecretMask {
     const replacements = new Map<string, string>();
     for (const [name, value] of Object.entries(secrets)) {
       const lines = value.split(/\r?\n/).map((line) => line.trim());
-      for (const part of [value, value.trim(), ...lines.filter((line) => line.length >= MIN_LINE_LENGTH)]) {
+      const parts = new Set([value, value.trim(), ...lines.filter((line) => line.length >= MIN_LINE_LENGTH)]);
+      for (const part of parts) {
         if (part.length < MIN_LENGTH) continue;
         for (const needle of formsOf(part)) replacements.set(needle, `[secret ${name}]`);
       }

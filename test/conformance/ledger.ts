@@ -151,7 +151,7 @@ export function ledgerSuite(makeTables: () => Promise<LedgerTables>, { rounds }:
       const ended = { exitCode: null, errorCode: null, errorMessage: null, executionMs: 1, creditsCents: 10 };
       const body = { input: {}, output: {}, stdout: '', stderr: '', trace: [] };
       await runs.finish(record(completed), { status: 'completed', ...ended, ...body });
-      const later = { ...deps, clock: { now: () => Date.now() + 120_000, sleep: deps.clock.sleep.bind(deps.clock) } };
+      const later = { ...deps, clock: Object.assign(Object.create(deps.clock), { now: () => Date.now() + 120_000 }) };
 
       if (how === 'the next call') await hold(later, charge(20));
       if (how === 'a look at the balance') expect(await balanceOf(later, workspaceId)).toBe(20);

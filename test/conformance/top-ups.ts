@@ -29,7 +29,7 @@ export function topUpsSuite(
   { rounds }: { rounds: number },
 ): void {
   let offset = 0;
-  const clock = { now: () => Date.now() + offset, sleep: async () => {} };
+  const clock = { now: () => Date.now() + offset, sleep: async () => {}, after: () => () => {} };
   let deps: SyncDeps & { runs: Table; config: ReturnType<typeof parseConfig> };
   let payments: Payments;
   let server: ScriptedStripeServer;

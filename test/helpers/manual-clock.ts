@@ -13,7 +13,7 @@ export class ManualClock implements Clock {
     this.#now = startMs;
   }
 
-  /** Number of waiting `sleep` calls; tests poll it until the code under test pauses. */
+  /** Number of waiting calls of `sleep` and `after`; tests poll it until the code under test pauses. */
   get sleepers(): number {
     return this.#sleepers.size;
   }
@@ -35,6 +35,18 @@ export class ManualClock implements Clock {
       signal?.addEventListener('abort', onAbort);
       this.#sleepers.add(sleeper);
     });
+  }
+
+  after(ms: number, work: () => void): () => void {
+    const sleeper = {
+      wakeAt: this.#now + ms,
+      wake: () => {
+        this.#sleepers.delete(sleeper);
+        work();
+      },
+    };
+    this.#sleepers.add(sleeper);
+    return () => void this.#sleepers.delete(sleeper);
   }
 
   /**

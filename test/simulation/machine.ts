@@ -92,23 +92,29 @@ export class Machine {
   }
 
   clockOf(process: Process): Clock {
+    const sleep: Clock['sleep'] = (ms, signal) =>
+      new Promise((resolve, reject) => {
+        if (signal?.aborted) return reject(signal.reason);
+        const stop = (settle: () => void) => () => {
+          this.#sleepers.delete(sleeper);
+          signal?.removeEventListener('abort', onAbort);
+          settle();
+        };
+        const onAbort = stop(() => reject(signal?.reason));
+        const isExact = ms < SHORT_MS || ms >= LONG_MS;
+        const sleeper = { process, wakeAt: this.#elapsed + ms, isExact, wake: stop(resolve) };
+        if (process.isDead) return;
+        signal?.addEventListener('abort', onAbort);
+        this.#sleepers.add(sleeper);
+      });
     return {
       now: this.now,
-      sleep: (ms, signal) =>
-        new Promise((resolve, reject) => {
-          if (signal?.aborted) return reject(signal.reason);
-          const stop = (settle: () => void) => () => {
-            this.#sleepers.delete(sleeper);
-            signal?.removeEventListener('abort', onAbort);
-            settle();
-          };
-          const onAbort = stop(() => reject(signal?.reason));
-          const isExact = ms < SHORT_MS || ms >= LONG_MS;
-          const sleeper = { process, wakeAt: this.#elapsed + ms, isExact, wake: stop(resolve) };
-          if (process.isDead) return;
-          signal?.addEventListener('abort', onAbort);
-          this.#sleepers.add(sleeper);
-        }),
+      sleep,
+      after(ms, work) {
+        const cancelled = new AbortController();
+        sleep(ms, cancelled.signal).then(work, () => {});
+        return () => cancelled.abort();
+      },
     };
   }
 

@@ -1,11 +1,12 @@
 import { countCheckTime, mayCompileHere, requireCheckTime, type TimeOwner } from '#core/accounts/limits/check-time.ts';
 import { hasCode, PlatformError } from '#core/base/errors.ts';
+import { lazy } from '#core/base/lazy.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import type { BundleContents, BundleUse, UploadUse } from '../bundle/bundle-contents.ts';
 import type { InstallPlan } from '../bundle/install-plan.ts';
 import { type FieldError, unchecked } from '../manifest/field-error.ts';
 import { fillCommand, type Place } from '../manifest/fill-command.ts';
-import { isSmallCheck, weigh } from './simple-schema.ts';
+import { isSmallCheck, type SchemaWeight, weigh } from './simple-schema.ts';
 import type { Tasks } from './tasks.ts';
 import { Threads } from './threads.ts';
 
@@ -18,6 +19,28 @@ const BUNDLE_MS = 20_000;
 export type CheckDeps = Pick<Deps, 'config' | 'clock'>;
 
 const threads = new Threads();
+/** Loaded on use: the cold start of an agent without schemas does not wait for ajv. */
+const validation = lazy(() => import('../manifest/schema-validation.ts'));
+
+interface KnownSchema {
+  /** JSON. */
+  readonly text: string;
+  /** `undefined`: it is not simple. */
+  readonly weight: SchemaWeight | undefined;
+}
+
+/** Key: a schema, which never changes. Where a table keeps its items, the schema of an agent is the same object in each call. */
+const knownSchemas = new WeakMap<object, KnownSchema>();
+
+function known(schema: Readonly<Record<string, unknown>>): KnownSchema {
+  let found = knownSchemas.get(schema);
+  if (found === undefined) {
+    const text = JSON.stringify(schema);
+    found = { text, weight: weigh(schema, text) };
+    knownSchemas.set(schema, found);
+  }
+  return found;
+}
 
 /**
  * Checks of what authors and callers send. Each counts as time of `workspace`, and what is not known to be small runs in a
@@ -33,11 +56,9 @@ export async function validate(
   value: unknown,
 ): Promise<FieldError[]> {
   requireCheckTime(deps, workspace);
-  const text = JSON.stringify(schema);
-  const weight = weigh(schema, text);
+  const { text, weight } = known(schema);
   if (weight !== undefined && isSmallCheck(weight, value)) {
-    // Loaded on use: the cold start of an agent without schemas does not wait for ajv.
-    const { isCompiled, validateSimple } = await import('../manifest/schema-validation.ts');
+    const { isCompiled, validateSimple } = await validation();
     if (isCompiled(text) || mayCompileHere(deps, workspace)) {
       const startedAt = performance.now();
       const problems = validateSimple(schema, text, value);

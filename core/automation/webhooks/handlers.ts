@@ -1,4 +1,5 @@
 import { PlatformError } from '#core/base/errors.ts';
+import { lazy } from '#core/base/lazy.ts';
 import type { Handlers } from '#core/http/route.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { ScheduleStore } from '../schedules/store.ts';
@@ -32,10 +33,12 @@ export const webhookHandlers = (
   },
 });
 
+/** Loaded when needed: the cold start of other calls need not wait for schedules. */
+const receive = lazy(() => import('./receive.ts'));
+
 export const webhookDeliveryHandlers = (deps: Deps): Handlers<typeof webhookDeliveryRoutes> => ({
   async receiveWebhook({ params, headers, request, requestUuid, receivedAt, responseHeaders }) {
-    // Loaded when needed: the cold start of other calls need not wait for schedules.
-    const { receiveWebhook } = await import('./receive.ts');
+    const { receiveWebhook } = await receive();
     const answer = await receiveWebhook(deps, {
       scheduleId: params.schedule_id,
       secret: params.secret,

@@ -46,13 +46,13 @@ export function answerWithEvents(
 class ProgressStream {
   readonly events = new EventStream();
   readonly #clock: Deps['clock'];
-  readonly #stopped = new AbortController();
   #lastEventAt: number;
+  #cancelTimer: () => void;
 
   constructor({ clock }: Pick<Deps, 'clock'>) {
     this.#clock = clock;
     this.#lastEventAt = clock.now();
-    void this.#sendHeartbeats();
+    this.#cancelTimer = clock.after(HEARTBEAT_MS, this.#sendHeartbeat);
   }
 
   readonly emit = (event: ProgressEvent): void => {
@@ -62,15 +62,13 @@ class ProgressStream {
 
   /** Ends the heartbeats. */
   stop(): void {
-    this.#stopped.abort();
+    this.#cancelTimer();
   }
 
-  async #sendHeartbeats(): Promise<void> {
-    const { signal } = this.#stopped;
-    while (!signal.aborted) {
-      const quietMs = this.#clock.now() - this.#lastEventAt;
-      if (quietMs >= HEARTBEAT_MS) this.emit({ type: 'heartbeat' });
-      await this.#clock.sleep(Math.max(1, HEARTBEAT_MS - quietMs), signal).catch(() => {});
-    }
-  }
+  readonly #sendHeartbeat = (): void => {
+    const quietMs = this.#clock.now() - this.#lastEventAt;
+    const isDue = quietMs >= HEARTBEAT_MS;
+    if (isDue) this.emit({ type: 'heartbeat' });
+    this.#cancelTimer = this.#clock.after(isDue ? HEARTBEAT_MS : HEARTBEAT_MS - quietMs, this.#sendHeartbeat);
+  };
 }

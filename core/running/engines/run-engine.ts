@@ -1,6 +1,15 @@
 import { isPlatformError, PlatformError } from '#core/base/errors.ts';
+import { lazy } from '#core/base/lazy.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import type { EngineResult, EngineRun } from './engine.ts';
+
+/** An engine is loaded when it is needed: the cold start of other agents need not wait for it. */
+const engines = {
+  code: lazy(() => import('./code-runtime.ts')),
+  readiness: lazy(() => import('./readiness.ts')),
+  prompt: lazy(() => import('./direct-llm.ts')),
+  loop: lazy(() => import('./managed-loop.ts')),
+};
 
 /** Runs an agent with its engine. Never throws: every failure is in the result, so that the run gets recorded. */
 export async function runEngine(deps: Deps, run: EngineRun): Promise<EngineResult> {
@@ -25,17 +34,16 @@ export async function runEngine(deps: Deps, run: EngineRun): Promise<EngineResul
 async function engineOf(deps: Deps, run: EngineRun): Promise<EngineResult> {
   const { agent } = run;
   switch (agent.definition.execution_engine) {
-    // An engine is loaded when it is needed: the cold start of other agents need not wait for it.
     case 'code_runtime': {
-      const [{ runCode }, { readyToRun }] = await Promise.all([import('./code-runtime.ts'), import('./readiness.ts')]);
+      const [{ runCode }, { readyToRun }] = await Promise.all([engines.code(), engines.readiness()]);
       return runCode(deps, { ...run, agent: await readyToRun(deps, agent, run) });
     }
     case 'direct_llm': {
-      const { runPrompt } = await import('./direct-llm.ts');
+      const { runPrompt } = await engines.prompt();
       return runPrompt(deps, run);
     }
     case 'managed_loop': {
-      const { runLoop } = await import('./managed-loop.ts');
+      const { runLoop } = await engines.loop();
       return runLoop(deps, run);
     }
     default:

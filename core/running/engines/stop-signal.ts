@@ -1,6 +1,5 @@
 import { PlatformError } from '#core/base/errors.ts';
-import type { Clock } from '#core/ports/clock.ts';
-import { RUN_ENDED } from '#core/runs/cancellation.ts';
+import { type Clock, isoTime } from '#core/ports/clock.ts';
 import type { EngineRun } from './engine.ts';
 
 export interface StopSignal {
@@ -19,16 +18,14 @@ export function stopSignal(clock: Clock, run: Pick<EngineRun, 'deadline' | 'sign
   const onCancel = (): void => stop.abort(run.signal.reason);
   if (run.signal.aborted) onCancel();
   run.signal.addEventListener('abort', onCancel);
-  const released = new AbortController();
-  const deadline = new Date(run.deadline).toISOString();
-  clock.sleep(Math.max(0, run.deadline - clock.now()), released.signal).then(
-    () => stop.abort(new PlatformError('TIMEOUT', `${whatHung} at the deadline of the run, ${deadline}.`)),
-    () => {},
-  );
+  const cancelTimer = clock.after(Math.max(0, run.deadline - clock.now()), () => {
+    const message = `${whatHung} at the deadline of the run, ${isoTime(run.deadline)}.`;
+    stop.abort(new PlatformError('TIMEOUT', message));
+  });
   return {
     signal: stop.signal,
     release() {
-      released.abort(RUN_ENDED);
+      cancelTimer();
       run.signal.removeEventListener('abort', onCancel);
     },
   };
