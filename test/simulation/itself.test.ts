@@ -18,7 +18,11 @@ test.each(STYLES)('%s: a table that loses a write is detected', async (style) =>
     let writes = 0;
     const faulty = (main: Table): Table => ({
       ...main,
-      transact: async (operations) => (++writes === 10 ? { ok: true } : main.transact(operations)),
+      async transact(operations) {
+        // A transaction that only removes the note of a run may be lost: the sweep finds the note again.
+        const isPut = operations.some(({ op }) => op === 'put');
+        return isPut && ++writes === 10 ? { ok: true } : main.transact(operations);
+      },
     });
     await simulate(style, seed, { faulty }).catch((error: Error) => found.push(error.message));
   }

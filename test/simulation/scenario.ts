@@ -1,6 +1,8 @@
 import { followsVersions } from '#core/automation/schedules/follow-versions.ts';
 import { scheduleHandlers } from '#core/automation/schedules/handlers.ts';
+import { withLastStatus } from '#core/automation/schedules/last-run.ts';
 import { listOpenScheduleRuns } from '#core/automation/schedules/open-runs.ts';
+import type { Schedule } from '#core/automation/schedules/schedule.ts';
 import { ScheduleStore } from '#core/automation/schedules/store.ts';
 import { scheduleTriggerHandlers } from '#core/automation/schedules/trigger.ts';
 import { viewOf } from '#core/automation/schedules/view.ts';
@@ -357,7 +359,7 @@ class Scenario {
     for (const id of ledger.begun.keys()) expect(ledger.runs.has(id), `run ${id} was begun and never recorded`);
 
     for (const id of this.#scheduleIds) {
-      const schedule = (await store.findEver(id))!;
+      const [schedule] = (await withLastStatus(deps, await store.findAll([id]))) as [Schedule];
       const { runs, total } = await new RunStore(deps, workspaceId).listOfSchedule(id, { limit: 1000, offset: 0 });
       expect(total === schedule.runCount, `${id}: ${schedule.runCount} runs, but ${total} in its history`);
       const last = runs.find((run) => run.id === schedule.lastRunId);

@@ -55,7 +55,6 @@ async function setUp(changes: Partial<Schedule> = {}) {
     lastRunId: null,
     lastRunStatus: null,
     runCount: 0,
-    openRuns: 0,
     lackedGrants: null,
     createdBy: deps.ids.uuid(),
     createdAt: new Date(deps.clock.now()).toISOString(),

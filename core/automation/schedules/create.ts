@@ -99,7 +99,6 @@ function newSchedule(
     lastRunId: null,
     lastRunStatus: null,
     runCount: 0,
-    openRuns: 0,
     lackedGrants: null,
     createdBy: caller.userId,
     createdAt: isoTime(now),

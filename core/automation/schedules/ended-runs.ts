@@ -1,12 +1,13 @@
 import { type Delivery, deliveryOperation, tryDelivery } from '#core/outbound/deliveries.ts';
 import { isoTime } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
+import { allOf, equals } from '#core/ports/table.ts';
 import type { Run } from '#core/runs/run.ts';
 import { isAlertDue, streakOf } from '../alerts/failure-streak.ts';
 import { type AlertDeps, newAlert, scheduleAlertListener } from '../alerts/schedule-alerts.ts';
 import { closeRunOperation, type OpenScheduleRun } from './open-runs.ts';
 import type { NewScheduleEvent, Schedule } from './schedule.ts';
-import { type ScheduleChange, ScheduleStore } from './store.ts';
+import { checkSchedule, type ScheduleChange, ScheduleStore } from './store.ts';
 
 /** `errorCode` `RATE_LIMITED`: the platform, or the workspace, had no room for the run. */
 type RunEnd = Pick<Run, 'status' | 'errorCode' | 'errorMessage'>;
@@ -22,6 +23,7 @@ export async function countEndedRun(
   run: OpenScheduleRun,
   end: RunEnd,
 ): Promise<void> {
+  if (end.status === 'completed' && (await noteSuccess(deps, run))) return;
   let alert: Delivery | undefined;
   const counted = await new ScheduleStore(deps, run.workspaceId).change(run.scheduleId, (schedule) => {
     const outcome = endRunChange(deps, schedule, run, end);
@@ -31,11 +33,23 @@ export async function countEndedRun(
   if (counted && alert) deps.background(tryDelivery(deps, alert, scheduleAlertListener(deps)));
 }
 
+/**
+ * Counts a success by removing the note of its run, which saves a write of the schedule. Returns false if the schedule must
+ * be written, too: the success ends a streak of failures, or the end of the run changes what its next minute does.
+ */
+async function noteSuccess({ main }: Pick<Deps, 'main'>, run: OpenScheduleRun): Promise<boolean> {
+  const isUnchanged = allOf(equals('consecutive_failures', 0), equals('overlap', 'allow'));
+  const { ok } = await main.transact([
+    checkSchedule(run.workspaceId, run.scheduleId, isUnchanged),
+    closeRunOperation(run),
+  ]);
+  return ok;
+}
+
 /** Counts a minute as missed whose run found no room until it was too late. There is no run then: it never began. */
 export async function countMissedRun(deps: AlertDeps, run: OpenScheduleRun): Promise<void> {
   await new ScheduleStore(deps, run.workspaceId).change(run.scheduleId, (schedule) => ({
     set: {
-      openRuns: schedule.openRuns - 1,
       runCount: schedule.runCount - 1,
       ...(schedule.lastRunId === run.runId && run.before),
     },
@@ -53,7 +67,6 @@ function endRunChange(
   end: RunEnd,
 ): { change: ScheduleChange; alert?: Delivery } {
   const closed: Partial<Schedule> = {
-    openRuns: schedule.openRuns - 1,
     ...(schedule.lastRunId === run.runId && { lastRunStatus: end.status }),
     ...(end.status === 'completed' && { consecutiveFailures: 0 }),
   };

@@ -14,6 +14,8 @@ import { withoutListeners } from '#test/helpers/agents.ts';
 import { type MemoryDeps, memoryDeps } from '#test/helpers/memory-deps.ts';
 import { addUser } from '#test/helpers/users.ts';
 import { fireDue, sweepScheduleRuns } from './fire.ts';
+import { withLastStatus } from './last-run.ts';
+import { listOpenScheduleRuns } from './open-runs.ts';
 import { runNow } from './run.ts';
 import type { Schedule } from './schedule.ts';
 import { agentMembers } from './scheduled-agent.ts';
@@ -33,7 +35,7 @@ interface World {
   /** Publishes another version without moving schedules. */
   publish(): Promise<AgentVersion>;
   removeAgent(): Promise<void>;
-  now(): Promise<Schedule>;
+  now(): Promise<Schedule & { openRuns: number }>;
   runs(): Promise<{ status: string; error: string | null }[]>;
   events(): Promise<string[]>;
   fire(scheduledFor?: number): Promise<void>;
@@ -95,7 +97,6 @@ async function world(settings: Partial<Schedule> = {}): Promise<World> {
     lastRunId: null,
     lastRunStatus: null,
     runCount: 0,
-    openRuns: 0,
     lackedGrants: null,
     createdBy: user.userId,
     createdAt: isoTime(NOON),
@@ -112,7 +113,11 @@ async function world(settings: Partial<Schedule> = {}): Promise<World> {
     asked,
     publish,
     removeAgent,
-    now: async () => (await store.findEver(schedule.id))!,
+    async now() {
+      const [current] = (await withLastStatus(deps, await store.findAll([schedule.id]))) as [Schedule];
+      const open = await Array.fromAsync(listOpenScheduleRuns(deps, { all: true }));
+      return { ...current, openRuns: open.length };
+    },
     async runs() {
       const { runs } = await new RunStore(deps, user.workspaceId).listOfSchedule(schedule.id, {
         limit: 100,

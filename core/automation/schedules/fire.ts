@@ -4,7 +4,7 @@ import type { Deps } from '#core/ports/deps.ts';
 import { RunStore } from '#core/runs/store.ts';
 import { dueMinutes } from './due-minutes.ts';
 import { countEndedRun } from './ended-runs.ts';
-import { listOpenScheduleRuns, type OpenScheduleRun, takeOverRun } from './open-runs.ts';
+import { hasOpenRun, listOpenScheduleRuns, type OpenScheduleRun, takeOverRun } from './open-runs.ts';
 import { failUnstartedRun } from './refused-runs.ts';
 import { beginRunChange, executeRun } from './run.ts';
 import type { Schedule } from './schedule.ts';
@@ -38,8 +38,8 @@ export async function fireDue(
   const until = scheduledFor - now <= MAX_SKEW_MS ? Math.max(now, scheduledFor) : now;
   const runId = deps.ids.uuid();
   let run: OpenScheduleRun | undefined;
-  const changed = await new ScheduleStore(deps, workspaceId).change(scheduleId, (schedule) => {
-    const taken = takeDueMinutes(deps, schedule, { until, runId });
+  const changed = await new ScheduleStore(deps, workspaceId).change(scheduleId, async (schedule) => {
+    const taken = await takeDueMinutes(deps, schedule, { until, runId });
     run = taken?.run;
     return taken?.change;
   });
@@ -48,17 +48,17 @@ export async function fireDue(
 }
 
 /** The change that handles the minutes due by `until`, and the run that it begins; `undefined` if nothing is due. */
-function takeDueMinutes(
+async function takeDueMinutes(
   deps: Deps,
   schedule: Schedule,
   { until, runId }: { until: number; runId: string },
-): { change: ScheduleChange; run?: OpenScheduleRun } | undefined {
+): Promise<{ change: ScheduleChange; run?: OpenScheduleRun } | undefined> {
   const due = dueMinutes(schedule, until);
   if (due === undefined) return undefined;
   const { newest, missed, next } = due;
   const set = { nextRunAt: next === undefined ? null : isoTime(next) };
   if (newest === undefined) return { change: { set, events: missed } };
-  if (schedule.overlap === 'skip' && schedule.openRuns > 0) {
+  if (schedule.overlap === 'skip' && (await hasOpenRun(deps, schedule.id))) {
     const message = `The run of ${isoTime(newest)} was skipped: an earlier one was still under way.`;
     return { change: { set, events: [...missed, { type: 'skipped_overlap', message }] } };
   }

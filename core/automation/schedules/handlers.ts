@@ -7,7 +7,7 @@ import type { scheduleRoutes } from './routes.ts';
 import { ScheduleStore } from './store.ts';
 import { adjustTimers } from './timers.ts';
 import { updateSchedule } from './update.ts';
-import { eventView, runView, viewOf } from './view.ts';
+import { currentViewOf, eventView, runView, viewOf, viewsOf } from './view.ts';
 
 type ScheduleDeps = Pick<
   AllDeps,
@@ -19,7 +19,7 @@ export const scheduleHandlers = (deps: ScheduleDeps): Handlers<typeof scheduleRo
     const [agentName, agentOrg] = (query.agent_name ?? query.agent)?.split('/').reverse() ?? [];
     const filter = { agentName, agentOrg, type: query.schedule_type ?? query.type };
     const { schedules, total } = await new ScheduleStore(deps, caller.workspace.id).list(filter, query);
-    return { status: 200, body: { schedules: schedules.map((schedule) => viewOf(deps, schedule)), total } };
+    return { status: 200, body: { schedules: await viewsOf(deps, schedules), total } };
   },
 
   async createSchedule({ caller, body }) {
@@ -28,12 +28,13 @@ export const scheduleHandlers = (deps: ScheduleDeps): Handlers<typeof scheduleRo
   },
 
   async getSchedule({ caller, params }) {
-    return { status: 200, body: { schedule: viewOf(deps, await findSchedule(deps, caller, params.schedule_id)) } };
+    const schedule = await findSchedule(deps, caller, params.schedule_id);
+    return { status: 200, body: { schedule: await currentViewOf(deps, schedule) } };
   },
 
   async updateSchedule({ caller, params, body }) {
     const schedule = await updateSchedule(deps, caller, params.schedule_id, body);
-    return { status: 200, body: { schedule: viewOf(deps, schedule) } };
+    return { status: 200, body: { schedule: await currentViewOf(deps, schedule) } };
   },
 
   async deleteSchedule({ caller, params }) {

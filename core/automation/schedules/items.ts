@@ -31,7 +31,6 @@ const ATTRIBUTES = {
   lastRunId: 'last_run_id',
   lastRunStatus: 'last_run_status',
   runCount: 'run_count',
-  openRuns: 'open_runs',
   lackedGrants: 'lacked_grants',
   createdBy: 'created_by',
   createdAt: 'created_at',

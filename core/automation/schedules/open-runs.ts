@@ -1,6 +1,6 @@
 import { epochSeconds, isoTime } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
-import { absent, anyOf, equals, exists, type Item, type TransactOperation } from '#core/ports/table.ts';
+import { absent, anyOf, equals, exists, type Item, queryAll, type TransactOperation } from '#core/ports/table.ts';
 import { hexOf } from '#core/runs/items.ts';
 import { listIndexed, metaKey } from './items.ts';
 import type { Schedule } from './schedule.ts';
@@ -31,7 +31,12 @@ const CHECK_AFTER_MS = 60_000;
 /** No process stands still for longer and then continues. */
 const PREVENTED_SECONDS = 24 * 3600;
 
-const keyOf = ({ scheduleId, runId }: OpenRunId) => ({ pk: metaKey(scheduleId).pk, sk: `RUN#${hexOf(runId)}` });
+const RUN_PREFIX = 'RUN#';
+/** Key of the note of an open run. */
+export const keyOfOpenRun = ({ scheduleId, runId }: OpenRunId) => ({
+  pk: metaKey(scheduleId).pk,
+  sk: `${RUN_PREFIX}${hexOf(runId)}`,
+});
 
 const indexOf = ({ runId }: OpenRunId, now: number) => ({
   gsi2pk: `OPENRUNS#${runId[0]}`,
@@ -65,17 +70,24 @@ export function listOpenScheduleRuns(
   return listIndexed(main, { kind: 'OPENRUNS', until: all ? '~' : isoTime(clock.now()), read: openRunFrom });
 }
 
+/** Whether a run of this schedule has begun and is not counted yet. */
+export async function hasOpenRun({ main }: Pick<Deps, 'main'>, scheduleId: string): Promise<boolean> {
+  const query = { pk: metaKey(scheduleId).pk, sk: { beginsWith: RUN_PREFIX } };
+  for await (const { is_prevented } of queryAll(main, query)) if (is_prevented === undefined) return true;
+  return false;
+}
+
 /** Goes with the change that begins the run. */
 export const openRunOperation = (run: OpenScheduleRun, now: number): TransactOperation => ({
   op: 'put',
-  item: { ...keyOf(run), ...attributesOf(run), ...indexOf(run, now) },
+  item: { ...keyOfOpenRun(run), ...attributesOf(run), ...indexOf(run, now) },
   condition: absent(),
 });
 
 /** Goes with the change that counts the run: refused if it was counted before. */
 export const closeRunOperation = (run: OpenRunId): TransactOperation => ({
   op: 'delete',
-  key: keyOf(run),
+  key: keyOfOpenRun(run),
   condition: exists(),
 });
 
@@ -83,16 +95,17 @@ export const closeRunOperation = (run: OpenRunId): TransactOperation => ({
 export async function preventRun({ main, clock }: RunDeps, run: OpenRunId): Promise<boolean> {
   const ttl = epochSeconds(clock.now()) + PREVENTED_SECONDS;
   // {@link openRunOperation} needs the key to be absent.
-  return (await main.put({ ...keyOf(run), is_prevented: true, ttl }, anyOf(absent(), exists('is_prevented')))).ok;
+  return (await main.put({ ...keyOfOpenRun(run), is_prevented: true, ttl }, anyOf(absent(), exists('is_prevented'))))
+    .ok;
 }
 
 /** Takes over a listed run whose process seems dead. Returns false if another process did since it was listed. */
 export async function takeOverRun({ main, clock }: RunDeps, run: OpenScheduleRun): Promise<boolean> {
   const set = indexOf(run, clock.now());
-  return (await main.update(keyOf(run), { set }, equals('gsi2sk', run.listedAs ?? ''))).ok;
+  return (await main.update(keyOfOpenRun(run), { set }, equals('gsi2sk', run.listedAs ?? ''))).ok;
 }
 
 /** Tells the sweep that the process of the run is alive. */
 export async function sendHeartbeat({ main, clock }: RunDeps, run: OpenScheduleRun): Promise<void> {
-  await main.update(keyOf(run), { set: indexOf(run, clock.now()) }, exists());
+  await main.update(keyOfOpenRun(run), { set: indexOf(run, clock.now()) }, exists());
 }

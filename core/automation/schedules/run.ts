@@ -77,7 +77,6 @@ export function beginRunChange(
   return {
     set: {
       runCount: schedule.runCount + 1,
-      openRuns: schedule.openRuns + 1,
       lastRunAt: isoTime(now),
       lastRunId: run.runId,
       lastRunStatus: 'running',

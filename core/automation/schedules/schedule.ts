@@ -34,10 +34,9 @@ export interface Schedule {
   readonly nextRunAt: string | null;
   readonly lastRunAt: string | null;
   readonly lastRunId: string | null;
+  /** May be `running` after a success, too: see `last-run.ts`. */
   readonly lastRunStatus: RunStatus | null;
   readonly runCount: number;
-  /** Runs that have begun and are not counted yet. */
-  readonly openRuns: number;
   /** Secrets that its agent asked for and was not granted when it last ran, for the timeline. Null: none. */
   readonly lackedGrants: string | null;
   readonly createdBy: string;

@@ -4,6 +4,7 @@ import type { Deps } from '#core/ports/deps.ts';
 import {
   absent,
   anyOf,
+  type Condition,
   equals,
   getAll,
   type Item,
@@ -58,6 +59,7 @@ export const scheduleUse =
   ({ main }: Pick<Deps, 'main'>): UseReader =>
   async (workspaceId) => ({ schedules: ((await main.get(countKey(workspaceId)))?.count as number | undefined) ?? 0 });
 
+const scheduleKey = (workspaceId: string, id: string) => ({ pk: partitionOf(workspaceId), sk: id });
 const countKey = (workspaceId: string) => ({ pk: partitionOf(workspaceId), sk: 'COUNT' });
 const listPartition = (workspaceId: string, agentName?: string): string =>
   `WS#${workspaceId}#SCHEDULE_LIST${agentName === undefined ? '' : `#${agentName}`}`;
@@ -103,8 +105,14 @@ export class ScheduleStore {
 
   /** Also finds a deleted schedule, as long as there may be runs of it. */
   async findEver(id: string): Promise<Schedule | undefined> {
-    const item = isId(id) ? await this.#deps.main.get(this.#key(id)) : undefined;
+    const item = isId(id) ? await this.#deps.main.get(scheduleKey(this.#workspaceId, id)) : undefined;
     return item && scheduleFrom(item);
+  }
+
+  /** Those of these schedules that there are, in this order, also deleted ones. */
+  async findAll(ids: readonly string[]): Promise<Schedule[]> {
+    const keys = ids.map((id) => scheduleKey(this.#workspaceId, id));
+    return (await getAll(this.#deps.main, keys)).filter((item) => item !== undefined).map(scheduleFrom);
   }
 
   /** A page, newest first, and the total of all pages. Without a filter, reads no more than the page. */
@@ -118,8 +126,7 @@ export class ScheduleStore {
     const end = isUnfiltered ? offset + limit : Number.POSITIVE_INFINITY;
     for await (const id of this.#listIds(filter, end)) if (ids.push(id) === end) break;
     const count = isUnfiltered ? await main.get(countKey(this.#workspaceId)) : undefined;
-    const keys = ids.slice(offset, offset + limit).map((id) => this.#key(id));
-    const schedules = (await getAll(main, keys)).filter((item) => item !== undefined).map(scheduleFrom);
+    const schedules = await this.findAll(ids.slice(offset, offset + limit));
     const total = isUnfiltered ? ((count?.count as number | undefined) ?? 0) : ids.length;
     return { schedules: schedules.filter(({ deletedAt }) => deletedAt === null), total };
   }
@@ -146,13 +153,16 @@ export class ScheduleStore {
    * @returns the changed schedule; `undefined` if there is none, `decide` returned `undefined`, or an operation in
    * `alongside` was refused.
    */
-  async change(id: string, decide: (schedule: Schedule) => ScheduleChange | undefined): Promise<Schedule | undefined> {
+  async change(
+    id: string,
+    decide: (schedule: Schedule) => ScheduleChange | undefined | Promise<ScheduleChange | undefined>,
+  ): Promise<Schedule | undefined> {
     const { main, clock } = this.#deps;
     const changed = await untilWritten(clock, `schedule ${id}`, async () => {
-      const item = await main.get(this.#key(id));
+      const item = await main.get(scheduleKey(this.#workspaceId, id));
       if (item === undefined) return null;
       const before = scheduleFrom(item);
-      const change = decide(before);
+      const change = await decide(before);
       if (change === undefined) return null;
       const { set, alongside = [], events = [], ttl = item.ttl } = change;
       const after = { ...before, ...set };
@@ -227,10 +237,6 @@ export class ScheduleStore {
     return epochSeconds(this.#deps.clock.now()) + this.#deps.config.runRetentionDays * 24 * 3600;
   }
 
-  #key(id: string) {
-    return { pk: partitionOf(this.#workspaceId), sk: id };
-  }
-
   #listEntries({ id, createdAt, agentName, agentOrg, type }: Schedule): Item[] {
     return [undefined, agentName].map((listedAgent) => ({
       pk: listPartition(this.#workspaceId, listedAgent),
@@ -241,9 +247,21 @@ export class ScheduleStore {
   }
 
   #item(schedule: Schedule, revision: number): Item {
-    return { ...attributesOf(schedule), ...this.#key(schedule.id), revision, ...dueIndex(schedule) };
+    return {
+      ...attributesOf(schedule),
+      ...scheduleKey(this.#workspaceId, schedule.id),
+      revision,
+      ...dueIndex(schedule),
+    };
   }
 }
+
+/** Goes with a write that needs the schedule to be so, and leaves it as it is. */
+export const checkSchedule = (workspaceId: string, id: string, condition: Condition): TransactOperation => ({
+  op: 'check',
+  key: scheduleKey(workspaceId, id),
+  condition,
+});
 
 /** An enabled schedule that lost its next run comes first, so that the next look for due ones repairs it. */
 function dueIndex({ id, enabled, type, nextRunAt }: Schedule): Pick<Item, 'gsi2pk' | 'gsi2sk'> {

@@ -2,12 +2,25 @@ import type * as z from 'zod';
 import { isoTime } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import type { Run } from '#core/runs/run.ts';
+import { withLastStatus } from './last-run.ts';
 import type { Schedule, ScheduleEvent } from './schedule.ts';
 import type { scheduleEvent, scheduleRun, scheduleView } from './schema.ts';
 import { nextRun } from './settings.ts';
 import { webhookUrl } from './webhook-secret.ts';
 
-/** A schedule as the API answers it. `secret` only in the answer that makes it. */
+type StoreDeps = Pick<Deps, 'main' | 'clock' | 'ids' | 'config'>;
+
+/** Schedules of one workspace as the API answers them, with the status of their last runs. */
+export const viewsOf = async (
+  deps: StoreDeps,
+  schedules: readonly Schedule[],
+): Promise<z.output<typeof scheduleView>[]> =>
+  (await withLastStatus(deps, schedules)).map((schedule) => viewOf(deps, schedule));
+
+export const currentViewOf = async (deps: StoreDeps, schedule: Schedule): Promise<z.output<typeof scheduleView>> =>
+  (await viewsOf(deps, [schedule]))[0]!;
+
+/** A schedule as it is stored. `secret` only in the answer that makes it. */
 export function viewOf(
   { config, clock }: Pick<Deps, 'config' | 'clock'>,
   schedule: Schedule,

@@ -13,6 +13,7 @@ import { memoryDeps } from '#test/helpers/memory-deps.ts';
 import { type ScriptedLlm, startScriptedLlm } from '#test/helpers/scripted-llm/server.ts';
 import { addUser } from '#test/helpers/users.ts';
 import { sweepScheduleRuns } from '../schedules/fire.ts';
+import { withLastStatus } from '../schedules/last-run.ts';
 import { listOpenScheduleRuns } from '../schedules/open-runs.ts';
 import { ScheduleStore } from '../schedules/store.ts';
 import { receiveWebhook, type WebhookAnswer } from './receive.ts';
@@ -163,10 +164,10 @@ async function crashAt(lifetime: number, lastOneHappens: boolean): Promise<{ isA
   const hasFailed = run!.status === 'failed';
   expect(answer, where).toMatchObject({ status: hasFailed ? 'error' : 'success' });
   expect(llm.requests.length, where).toBeLessThanOrEqual(1);
-  const schedule = await new ScheduleStore(deps, workspaceId).find(scheduleId);
+  const [schedule] = await withLastStatus(deps, await new ScheduleStore(deps, workspaceId).findAll([scheduleId]));
+  expect(await Array.fromAsync(listOpenScheduleRuns(deps, { all: true })), where).toEqual([]);
   expect(schedule, where).toMatchObject({
     runCount: 1,
-    openRuns: 0,
     consecutiveFailures: hasFailed ? 1 : 0,
     lastRunId: run!.id,
     lastRunStatus: run!.status,
