@@ -4,6 +4,7 @@ import { mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import type { Item } from '#core/ports/table.ts';
 import { tableConformance } from '#test/conformance/table.ts';
 import { ManualClock } from '#test/helpers/manual-clock.ts';
 import { openDatabase } from './database.ts';
@@ -43,6 +44,31 @@ describe('SqliteTable', () => {
     expect((await table.query({ pk: 'p' })).items).toEqual([{ ...key, n: 1 }]);
     await table.put({ ...key, n: 3 });
     expect(await table.get(key)).toEqual({ ...key, n: 3 });
+  });
+
+  test('shares with its callers nothing that they can change', async () => {
+    const table = new SqliteTable(openDatabase(':memory:'), 'main', new ManualClock());
+    const key = { pk: 'p', sk: 's' };
+    const given = { list: [1], map: { n: 1 } };
+    const change = (item: Item | undefined, name: 'list' | 'map') => {
+      (item as unknown as typeof given)[name] = { changed: true } as never;
+    };
+    await table.put({ ...key, ...given });
+    given.list.push(2);
+    const updated = await table.update(key, { set: { map: given.map } });
+    given.map.n = 2;
+    const kept = { ...key, list: [1], map: { n: 1 } };
+    expect(await table.get(key)).toEqual(kept);
+    const taken = [updated.ok ? updated.item : undefined, await table.get(key), (await table.batchGet([key]))[0]];
+    for (const item of taken) {
+      expect(() => change(item, 'map')).toThrow(TypeError);
+      expect(() => (item as unknown as typeof given).list.push(3)).toThrow(TypeError);
+    }
+    change((await table.query({ pk: 'p' })).items[0], 'list');
+    await table.update(key, { add: { n: 1 } });
+    expect(await table.get(key)).toEqual({ ...kept, n: 1 });
+    const after = await table.get(key);
+    expect(() => (after as unknown as typeof given).list.push(3)).toThrow(TypeError);
   });
 
   test('moves items between indexes with an update', async () => {

@@ -18,19 +18,18 @@ import type {
 import {
   applyChanges,
   checkBatch,
+  checkChanges,
   checkCondition,
   checkKey,
   checkTransaction,
-  encodeChanges,
-  encodeItem,
   holds,
   isExpired,
-  itemText,
   operationKey,
   planQuery,
   type QueryPlan,
   TABLE_SCHEMA,
   type TableName,
+  textOfItem,
 } from '#core/ports/table-rules.ts';
 import type { Database } from './database.ts';
 
@@ -91,23 +90,22 @@ export class SqliteTable implements Table {
   }
 
   async put(item: Item, condition?: Condition): Promise<WriteResult> {
-    const attributes = encodeItem(item);
+    const text = textOfItem(item);
     checkCondition(condition);
     const current = condition && this.#read(item);
     if (!holds(condition, current)) return { ok: false };
-    const text = itemText(attributes);
     await this.#durably(() => this.#change(item, text, current, text));
     return { ok: true };
   }
 
   async update(key: Key, changes: Changes, condition?: Condition): Promise<UpdateResult> {
-    const encoded = encodeChanges(key, changes);
+    const checked = checkChanges(key, changes);
     checkCondition(condition);
     const current = this.#read(key);
     if (!holds(condition, current)) return { ok: false };
-    const { item, text } = applyChanges(key, current, encoded);
+    const { item, text } = applyChanges(key, current, checked);
     await this.#durably(() => this.#change(item, text, current, item));
-    return { ok: true, item };
+    return { ok: true, item: frozen(item) };
   }
 
   async delete(key: Key, condition?: Condition): Promise<WriteResult> {
@@ -133,8 +131,8 @@ export class SqliteTable implements Table {
     checkTransaction(operations);
     const encoded = operations.map((operation) => ({
       operation,
-      put: operation.op === 'put' ? itemText(encodeItem(operation.item)) : undefined,
-      update: operation.op === 'update' ? encodeChanges(operation.key, operation.changes) : undefined,
+      put: operation.op === 'put' ? textOfItem(operation.item) : undefined,
+      update: operation.op === 'update' ? checkChanges(operation.key, operation.changes) : undefined,
     }));
     const failed: number[] = [];
     const writes: (() => void)[] = [];
@@ -174,7 +172,7 @@ export class SqliteTable implements Table {
 
   #visible(key: Key): Item | undefined {
     const item = this.#read(key);
-    return item && !isExpired(item, this.#clock) ? item : undefined;
+    return item && !isExpired(item, this.#clock) ? frozen(item) : undefined;
   }
 
   /** Items that were read inside must not stay in the cache if they were never committed. */
@@ -251,7 +249,7 @@ export class SqliteTable implements Table {
 
 /**
  * Recently read or written items, so that looking up the same key, agent or membership for each request costs neither a
- * query nor a parse. Always current, because no other process writes. Items are frozen, because readers share them.
+ * query nor a parse. Always current, because no other process writes. Readers share items, so one is frozen before it leaves the adapter.
  */
 class ItemCache {
   /** JSON text until its first read. */
@@ -263,7 +261,7 @@ class ItemCache {
   }
 
   add(key: Key, text: string): Item {
-    const item = deepFreeze(JSON.parse(text) as Item);
+    const item = JSON.parse(text) as Item;
     this.set(key, text, item);
     return item;
   }
@@ -271,7 +269,7 @@ class ItemCache {
   /** `value`: `text`, or its parsed item. */
   set(key: Key, text: string, value: Item | string): void {
     if (text.length > MAX_REMEMBERED_LENGTH) this.forget(key);
-    else this.#keep(key, deepFreeze(value));
+    else this.#keep(key, value);
   }
 
   forget(key: Key): void {
@@ -298,12 +296,11 @@ const MAX_REMEMBERED_LENGTH = 8_192;
 /** The length in front makes names unique, whatever characters the keys contain. */
 const nameOf = ({ pk, sk }: Key): string => `${pk.length}:${pk}${sk}`;
 
-function deepFreeze<T>(value: T): T {
-  if (typeof value === 'object' && value !== null) {
-    for (const member of Object.values(value)) deepFreeze(member);
-    Object.freeze(value);
-  }
-  return value;
+/** What is frozen already is frozen as a whole. */
+function frozen<T>(value: T): T {
+  if (typeof value !== 'object' || value === null || Object.isFrozen(value)) return value;
+  for (const member of Object.values(value)) frozen(member);
+  return Object.freeze(value);
 }
 
 type Column = 'ttl' | 'gsi1pk' | 'gsi1sk' | 'gsi2pk' | 'gsi2sk';

@@ -89,57 +89,98 @@ export function encodeItem(item: Item): Attribute[] {
   return attributes;
 }
 
+/** The JSON text of an item to be put, for hosts that store it whole. Throws like {@link encodeItem}. */
+export function textOfItem(item: Item): string {
+  checkKey(item);
+  const given = textOf(item);
+  const clean = cleanValues(item);
+  const text = clean === item ? given : JSON.stringify(clean);
+  if (isPerhapsTooLarge(text)) checkItemSize(encodeAttributes(clean));
+  return text;
+}
+
+/** Checked changes: see {@link checkChanges}. */
+export interface CheckedChanges {
+  readonly set: Attributes;
+  /** JSON of `set`. */
+  readonly setText: string;
+  readonly add: readonly (readonly [name: string, amount: number])[];
+  readonly remove: readonly string[];
+}
+
+type Attributes = { readonly [attribute: string]: Json | undefined };
+
+/** The parts of an update. Throws {@link TableUsageError} for values that no item can hold. */
+export function checkChanges(key: Key, changes: Changes): CheckedChanges {
+  checkKey(key);
+  const given: Attributes = changes.set ?? NOTHING;
+  const text = textOf(given);
+  const set = cleanValues(given);
+  const setText = set === given ? text : JSON.stringify(set);
+  const add = Object.entries<number>(changes.add ?? NOTHING);
+  const remove = changes.remove ?? [];
+  const isSet = (name: string): boolean => Object.hasOwn(set, name) && set[name] !== undefined;
+  if (isSet('pk') || isSet('sk')) throw new TableUsageError('an update cannot change pk or sk');
+  for (const [name, amount] of add) {
+    checkName(name);
+    if (isSet(name)) throw new TableUsageError(`an update names attribute "${name}" twice`);
+    if (name === 'ttl' || KEY_ATTRIBUTES.has(name)) throw new TableUsageError(`an update cannot add to ${name}`);
+    checkNumber(name, amount);
+  }
+  for (const [position, name] of remove.entries()) {
+    checkName(name);
+    if (name === 'pk' || name === 'sk') throw new TableUsageError(`an update cannot change ${name}`);
+    if (isSet(name) || Object.hasOwn(changes.add ?? NOTHING, name) || remove.indexOf(name) < position) {
+      throw new TableUsageError(`an update names attribute "${name}" twice`);
+    }
+  }
+  // DynamoDB refuses these before it looks at the condition.
+  if (isPerhapsTooLarge(setText)) checkItemSize(encodeAttributes({ ...set, pk: key.pk, sk: key.sk }));
+  return { set, setText, add, remove };
+}
+
+const NOTHING: { readonly [attribute: string]: never } = {};
+
 export interface EncodedChanges {
   readonly set: readonly Attribute[];
   readonly add: readonly (readonly [name: string, amount: number])[];
   readonly remove: readonly string[];
 }
 
-/** The parts of an update. Throws {@link TableUsageError} for values that no item can hold. */
+/** Like {@link checkChanges}, for hosts that store each attribute. */
 export function encodeChanges(key: Key, changes: Changes): EncodedChanges {
-  checkKey(key);
-  const set = encodeAttributes(changes.set ?? {});
-  const add = Object.entries(changes.add ?? {});
-  const remove = changes.remove ?? [];
-  const names = new Set<string>();
-  for (const name of [...set.map((attribute) => attribute.name), ...add.map(([name]) => name), ...remove]) {
-    checkName(name);
-    if (name === 'pk' || name === 'sk') throw new TableUsageError(`an update cannot change ${name}`);
-    if (names.has(name)) throw new TableUsageError(`an update names attribute "${name}" twice`);
-    names.add(name);
-  }
-  for (const [name, amount] of add) {
-    if (name === 'ttl' || KEY_ATTRIBUTES.has(name)) throw new TableUsageError(`an update cannot add to ${name}`);
-    checkNumber(name, amount);
-  }
-  // DynamoDB refuses these before it looks at the condition.
-  checkItemSize([...encodeAttributes({ pk: key.pk, sk: key.sk }), ...set]);
-  return { set, add, remove };
+  const { set, add, remove } = checkChanges(key, changes);
+  return { set: encodeAttributes(set), add, remove };
 }
 
 /**
  * The item after an update, and its JSON text, for hosts whose database has no such update. The item shares no object with
- * `changes`. Throws like {@link encodeItem}.
+ * `changes`; it does with `current`. Throws like {@link encodeItem}.
  */
 export function applyChanges(
   key: Key,
   current: Item | undefined,
-  changes: EncodedChanges,
+  { set, setText, add, remove }: CheckedChanges,
 ): { readonly item: Item; readonly text: string } {
-  // Not a Map of entries: an item may have hundreds of attributes and change with each call.
-  const before: Item = current ?? { pk: key.pk, sk: key.sk };
-  const sums = changes.add.map(([name, amount]) => [name, sumOf(name, before, amount)]);
-  const set = changes.set.map(({ name, value, text }) => [name, isScalar(value) ? value : JSON.parse(text)]);
-  // Not by assignment: `__proto__` would set the prototype.
-  const item: Item = { ...before, ...Object.fromEntries([...set, ...sums]) };
-  for (const name of changes.remove) delete item[name];
+  const item: Item = current === undefined ? { pk: key.pk, sk: key.sk } : { ...current };
+  const names = Object.keys(set);
+  const own = names.every((name) => isScalar(set[name] ?? null)) ? set : (JSON.parse(setText) as Attributes);
+  for (const name of names) if (set[name] !== undefined) assign(item, name, own[name]!);
+  for (const [name, amount] of add) assign(item, name, sumOf(name, current, amount));
+  for (const name of remove) delete item[name];
   const text = JSON.stringify(item);
-  if (text.length * MAX_BYTES_A_CHARACTER > MAX_ITEM_BYTES) checkItemSize(encodeAttributes(item));
+  if (isPerhapsTooLarge(text)) checkItemSize(encodeAttributes(item));
   return { item, text };
 }
 
-function sumOf(name: string, item: Item, amount: number): number {
-  const before = Object.hasOwn(item, name) ? item[name] : 0;
+/** Assigning to `__proto__` would set the prototype. */
+function assign(item: Item, name: string, value: Json): void {
+  if (name !== '__proto__') item[name] = value;
+  else Object.defineProperty(item, name, { value, enumerable: true, configurable: true, writable: true });
+}
+
+function sumOf(name: string, item: Item | undefined, amount: number): number {
+  const before = item !== undefined && Object.hasOwn(item, name) ? item[name] : 0;
   if (typeof before !== 'number') throw new TableUsageError(`cannot add to attribute "${name}": it is not a number`);
   const sum = addDecimals(before, amount);
   checkNumber(name, sum);
@@ -151,19 +192,50 @@ const PUNCTUATION = 4;
 /** Upper bound of DynamoDB's bytes per character of JSON text: 3 of UTF-8, the rest covers the overhead of attributes. */
 const MAX_BYTES_A_CHARACTER = 5;
 
-/** The JSON text of an item, its attributes in order. */
-export const itemText = (attributes: readonly Attribute[]): string =>
-  `{${attributes.map(({ name, text }) => `${JSON.stringify(name)}:${text}`).join(',')}}`;
+const isPerhapsTooLarge = (text: string): boolean => text.length * MAX_BYTES_A_CHARACTER > MAX_ITEM_BYTES;
 
-function encodeAttributes(values: { readonly [attribute: string]: Json | undefined }): Attribute[] {
+function encodeAttributes(values: Attributes): Attribute[] {
   const attributes: Attribute[] = [];
   for (const [name, given] of Object.entries(values)) {
     if (given === undefined) continue;
     checkName(name);
+    const text = jsonText(name, given);
     const value = cleanValue(name, given);
-    attributes.push({ name, value, text: jsonText(name, value) });
+    attributes.push({ name, value, text: Object.is(value, given) ? text : JSON.stringify(value) });
   }
   return attributes;
+}
+
+/** JSON of attributes that are not checked yet. */
+function textOf(values: Attributes): string {
+  try {
+    return JSON.stringify(values);
+  } catch (error) {
+    // One by one, for the name in the message.
+    for (const [name, value] of Object.entries(values)) jsonText(name, value);
+    throw error;
+  }
+}
+
+function jsonText(name: string, value: Json | undefined): string {
+  try {
+    return JSON.stringify(value);
+  } catch (error) {
+    throw new TableUsageError(`attribute "${name}" is no JSON: ${(error as Error).message}`);
+  }
+}
+
+/** Attributes as they are stored: the same object, unless one has to change. Their JSON must have been made before: it ends. */
+function cleanValues<T extends Attributes>(values: T): T {
+  const changed: [string, Json][] = [];
+  for (const name of Object.keys(values)) {
+    const value = values[name];
+    if (value === undefined) continue;
+    checkName(name);
+    const clean = cleanValue(name, value);
+    if (!Object.is(clean, value)) changed.push([name, clean]);
+  }
+  return changed.length === 0 ? values : { ...values, ...Object.fromEntries(changed) };
 }
 
 function cleanValue(name: string, value: Json): Json {
@@ -180,22 +252,12 @@ function cleanValue(name: string, value: Json): Json {
       checkNumber(name, value);
       // DynamoDB has no negative zero.
       return value === 0 ? 0 : value;
+    case 'boolean':
+      return value;
     default:
+      checkJson(name, value);
       return value;
   }
-}
-
-function jsonText(name: string, value: Json): string {
-  if (typeof value === 'string' || typeof value === 'number' || typeof value === 'boolean')
-    return JSON.stringify(value);
-  let text: string;
-  try {
-    text = JSON.stringify(value);
-  } catch (error) {
-    throw new TableUsageError(`attribute "${name}" is no JSON: ${(error as Error).message}`);
-  }
-  checkJson(name, value);
-  return text;
 }
 
 /** Refuses values that `JSON.stringify` changes silently: dates, maps, functions, NaN, `undefined` in arrays. */
@@ -259,6 +321,10 @@ function decimal(value: number): { digits: bigint; exponent: number } {
 
 const utf8Bytes = (text: string): number => Buffer.byteLength(text);
 
+/** A UTF-16 unit has at most 3 bytes in UTF-8. */
+const hasAtMost = (text: string, maxBytes: number): boolean =>
+  text.length * 3 <= maxBytes || utf8Bytes(text) <= maxBytes;
+
 /** Throws if the item is over 400 KB, by DynamoDB's count of what `DynamoTable` sends. */
 export function checkItemSize(attributes: readonly Attribute[]): void {
   const characters = attributes.reduce((sum, { name, text }) => sum + name.length + text.length + PUNCTUATION, 0);
@@ -304,7 +370,7 @@ export function checkBatch(keys: readonly Key[]): void {
 
 function checkKeyString(name: string, value: unknown, maxBytes: number): string {
   // Keys that differ only in a lone surrogate would become the same UTF-8 text.
-  if (typeof value === 'string' && value !== '' && value.isWellFormed() && utf8Bytes(value) <= maxBytes) return value;
+  if (typeof value === 'string' && value !== '' && value.isWellFormed() && hasAtMost(value, maxBytes)) return value;
   throw new TableUsageError(`${name} must be a string of 1 to ${maxBytes} bytes of UTF-8, not ${show(value)}`);
 }
 
@@ -372,8 +438,9 @@ export function checkTransaction(operations: readonly TransactOperation[]): void
     const { pk, sk } = operationKey(operation);
     checkKey({ pk, sk });
     checkCondition(operation.condition);
-    const id = JSON.stringify([pk, sk]);
-    if (seen.has(id)) throw new TableUsageError(`a transaction names the item ${id} twice`);
+    // The length in front makes it unique, whatever characters the keys contain.
+    const id = `${pk.length}:${pk}${sk}`;
+    if (seen.has(id)) throw new TableUsageError(`a transaction names the item ${show([pk, sk])} twice`);
     seen.add(id);
   }
 }
