@@ -30,7 +30,7 @@ export function awsDeps(config: AwsConfig): Deps & HostDeps {
     ...installParts(host),
     ...mailParts(host),
     ...sandboxParts({ ...host, ...blobs }),
-    llm: new LazyLlm(async () => (await import('#llm/ai-sdk-llm.ts')).createAiSdkLlm(config, host.log)),
+    llm: new LazyLlm(async () => (await import('#llm/create-llm.ts')).createLlm(config, host.log)),
     toolServers: createMcpToolServers(host),
     modelTable: new LayeredModelTable({
       ...host,

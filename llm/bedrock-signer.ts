@@ -1,7 +1,7 @@
 import { createHash, createHmac, type Hash, type Hmac } from 'node:crypto';
 import { defaultProvider } from '@aws-sdk/credential-provider-node';
 import { SignatureV4 } from '@smithy/signature-v4';
-import type { OutgoingRequest } from './http-fetch.ts';
+import type { OutgoingRequest } from './send.ts';
 
 /** What Amazon Bedrock signs its requests as; its endpoint is called `bedrock-runtime`. */
 const SERVICE = 'bedrock';

@@ -57,11 +57,12 @@ export class BrokenMeter {
     };
   }
 
-  /** Tokens of the answer that failed with `error`; `undefined` if none had begun. */
-  usageOf(error: unknown, { prompt, tools }: LanguageModelV4CallOptions): LlmUsage | undefined {
+  /** Tokens of the answer to `asked` that failed with `error`; `undefined` if none had begun. */
+  usageOf(error: unknown, asked: () => LanguageModelV4CallOptions): LlmUsage | undefined {
     const { usage, responseBody = '' } = error as Failure;
     if (usage?.inputTokens.total !== undefined) return toLlmUsage(usage);
     if (!this.hasBegun && !this.#isHalfAnswer(error as Failure)) return undefined;
+    const { prompt, tools } = asked();
     let fileTokens = 0;
     const text = JSON.stringify([prompt, tools], (_, value) => {
       if (value?.type !== 'file') return value;

@@ -2,8 +2,8 @@ import { hasCode, isPlatformError, type PlatformError } from '#core/base/errors.
 import { fullWindow } from '#core/models/full-window.ts';
 import { answererOf } from '#core/models/providers.ts';
 import { LlmFailure, type LlmFailureKind, type LlmRequest } from '#core/ports/llm.ts';
-import { MAX_ANSWER_BYTES } from './http-fetch.ts';
 import { outputLimitIn } from './output-limit.ts';
+import { MAX_ANSWER_BYTES } from './send.ts';
 
 /** Members of the AI SDK's errors, and of error events inside streams. */
 interface ProviderFailure {
@@ -77,7 +77,8 @@ export function toPlatformError(error: unknown, request: LlmRequest, { isSchemaN
   }
   if (kind === 'unreadable') return new LlmFailure(kind, `The answer of ${name} could not be read${said}`);
   // The SDK's own error without a status means that no connection was made.
-  const failed = failure.name === 'AI_APICallError' ? 'could not be reached' : 'failed';
+  const isUnreached = failure.name === 'AI_APICallError' || hasCode(error, 'NO_CONNECTION');
+  const failed = isUnreached ? 'could not be reached' : 'failed';
   return new LlmFailure(kind, `${subject} ${failed}${said}`);
 }
 
@@ -174,6 +175,7 @@ const isCausedBy = (error: unknown, code: string): boolean =>
 /** A stream without events, or with one that is no JSON or not of the provider's form. */
 const isUnreadable = (failure: ProviderFailure): boolean =>
   hasCode(failure, 'NO_ANSWER') ||
+  hasCode(failure, 'UNREADABLE') ||
   /^AI_(TypeValidation|JSONParse|InvalidResponseData|EmptyResponseBody|NoContentGenerated)/.test(failure.name ?? '');
 
 /** What the provider said, in an answer or in an event. */

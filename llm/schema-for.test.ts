@@ -2,7 +2,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { parseConfig } from '#core/base/config.ts';
 import type { JsonSchema, Llm, LlmAnswer, LlmFailure, LlmProvider, LlmRequest } from '#core/ports/llm.ts';
 import { type ScriptedLlm, startScriptedLlm } from '#test/helpers/scripted-llm/server.ts';
-import { createAiSdkLlm } from './ai-sdk-llm.ts';
+import { createLlm } from './create-llm.ts';
 
 let server: ScriptedLlm;
 beforeAll(async () => {
@@ -33,7 +33,7 @@ const OPEN: JsonSchema = {
 
 /** A client that has seen no schema yet. */
 const fresh = (settings: Record<string, string> = {}): Llm =>
-  createAiSdkLlm(parseConfig({ ...server.settings, ...settings }));
+  createLlm(parseConfig({ ...server.settings, ...settings }));
 
 const ask = (llm: Llm, provider: LlmProvider, request: Partial<LlmRequest> = {}): Promise<LlmAnswer> =>
   llm.generate({

@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
-import type { JsonSchema, LlmProvider, LlmRequest } from '#core/ports/llm.ts';
+import { fenced } from '#core/base/fence.ts';
+import type { JsonSchema, LlmMessage, LlmProvider, LlmRequest } from '#core/ports/llm.ts';
 import { type StrictDialect, strictSchema } from './strict-schema.ts';
 
 /**
@@ -139,4 +140,13 @@ export class SchemaForms {
     const isChangeable = before === undefined && place < forms.length - 1;
     return { form: forms[place]!, place, ...(isChangeable && { weaken }) };
   }
+}
+
+/** The request with the schema in its first message, if nothing else tells the model. */
+export function withSchema(request: LlmRequest, form: ChosenForm | undefined): LlmRequest {
+  if (form?.form.kind !== 'message') return request;
+  const [first, ...others] = request.messages as [Extract<LlmMessage, { role: 'user' }>, ...LlmMessage[]];
+  const schema = fenced('json', JSON.stringify(request.outputSchema));
+  const text = `${first.text}\n\nAnswer with JSON only, which matches this JSON Schema:\n${schema}`;
+  return { ...request, messages: [{ ...first, text }, ...others] };
 }

@@ -6,9 +6,9 @@ import { RefusedError } from '#core/outbound/allowed-addresses.ts';
 import type { Llm, LlmRequest, LlmTransport } from '#core/ports/llm.ts';
 import { type ScriptedLlm, startScriptedLlm } from '#test/helpers/scripted-llm/server.ts';
 import { addressGuard } from './address-guard.ts';
-import { createAiSdkLlm } from './ai-sdk-llm.ts';
-import { createHttpFetch, MAX_ANSWER_BYTES } from './http-fetch.ts';
+import { createLlm } from './create-llm.ts';
 import { toPlatformError } from './provider-error.ts';
+import { createSender, MAX_ANSWER_BYTES } from './send.ts';
 
 const SECRET = 'wJalrXUtnFEMI-made-up';
 let server: ScriptedLlm;
@@ -36,7 +36,7 @@ function prepare(settings: Record<string, string> = {}): { llm: Llm; errors: Log
   const nothing = () => {};
   const config = parseConfig({ ...server.settings, PLATFORM_BEDROCK_URL: server.url, ...settings });
   const error = (message: string, fields?: Record<string, unknown>) => void errors.push({ message, fields });
-  return { llm: createAiSdkLlm(config, { debug: nothing, info: nothing, warn: nothing, error }), errors };
+  return { llm: createLlm(config, { debug: nothing, info: nothing, warn: nothing, error }), errors };
 }
 
 const request = (transport: LlmTransport, more: Partial<LlmRequest> = {}): LlmRequest => ({
@@ -164,15 +164,17 @@ describe('the gateway of a workspace', () => {
     let asked = 0;
     const resolve = async () => answers[asked++ % answers.length]!;
     const { lookup } = addressGuard([], resolve);
-    const fetch = createHttpFetch({ check: () => {}, lookup })({});
-    const send = () => fetch(`http://rebound.example:${port}/anthropic/v1/messages`, { method: 'POST', body: '{}' });
+    const url = new URL(`http://rebound.example:${port}/anthropic/v1/messages`);
+    const guarded = createSender({ check: () => {}, lookup })({});
+    const send = () => guarded({ url, headers: {}, body: '{}' }, undefined);
     for (const _ of answers) await expect(send()).rejects.toMatchObject({ code: 'OUTBOUND_REFUSED' });
     expect(asked).toBe(4);
     // A name of the operator's network may be private; each connection resolves once.
     answers = [['127.0.0.1']];
-    const own = createHttpFetch({ check: () => {}, lookup: addressGuard(['rebound.example'], resolve).lookup })({});
-    const answer = await own(`http://rebound.example:${port}/anthropic/v1/messages`, { method: 'POST', body: '{}' });
-    expect(answer.status).toBe(401);
+    const own = createSender({ check: () => {}, lookup: addressGuard(['rebound.example'], resolve).lookup })({});
+    const answer = await own({ url, headers: {}, body: '{}' }, undefined);
+    expect(answer.statusCode).toBe(401);
+    answer.resume();
     expect(asked).toBe(5);
   });
 

@@ -2,18 +2,18 @@ import type { Config } from '#core/base/config.ts';
 import { PlatformError } from '#core/base/errors.ts';
 import type { LlmRequest } from '#core/ports/llm.ts';
 import { addressGuard } from './address-guard.ts';
-import { createHttpFetch, type OutgoingRequest } from './http-fetch.ts';
+import { createSender, type OutgoingRequest, type Send } from './send.ts';
 
 export type WireConfig = Pick<
   Config,
   'anthropicUrl' | 'openaiUrl' | 'geminiUrl' | 'ollamaUrl' | 'bedrockUrl' | 'outboundHosts'
 >;
 
-/** Where a request goes, and what carries it: options of every provider of the AI SDK. */
-interface Wire {
+/** Where a request goes, and what carries it. */
+export interface Wire {
   readonly baseURL: string;
   readonly apiKey: string | undefined;
-  readonly fetch: typeof fetch;
+  readonly send: Send;
 }
 
 type Signer = (request: OutgoingRequest) => Promise<OutgoingRequest>;
@@ -23,8 +23,8 @@ const NO_KEY = 'none';
 
 /** The wire of each request: to the provider itself, or by its transport. */
 export function createWires(config: WireConfig): (request: LlmRequest) => Wire {
-  const fetchFor = createHttpFetch();
-  const guardedFetchFor = createHttpFetch(addressGuard(config.outboundHosts));
+  const sendFor = createSender();
+  const guardedSendFor = createSender(addressGuard(config.outboundHosts));
   const signers = new Map<string, Promise<Signer>>();
   const signerFor = (region: string): Promise<Signer> => {
     const known = signers.get(region);
@@ -41,7 +41,7 @@ export function createWires(config: WireConfig): (request: LlmRequest) => Wire {
         const prepare = async (request: OutgoingRequest) =>
           (await signerFor(region))(withoutHeader(withModel(request, model), 'x-api-key'));
         const endpoint = config.bedrockUrl ?? `https://bedrock-runtime.${region}.${suffixOf(region)}`;
-        return { baseURL: `${endpoint}/anthropic/v1`, apiKey: NO_KEY, fetch: fetchFor({ onSign, prepare }) };
+        return { baseURL: `${endpoint}/anthropic/v1`, apiKey: NO_KEY, send: sendFor({ onSign, prepare }) };
       }
       case 'azure': {
         const { url, auth, model } = transport;
@@ -51,10 +51,10 @@ export function createWires(config: WireConfig): (request: LlmRequest) => Wire {
           const bare = withoutHeader(renamed, 'authorization');
           return { ...bare, headers: { ...bare.headers, 'api-key': apiKey! } };
         };
-        return { baseURL: url, apiKey, fetch: fetchFor({ onSign, prepare }) };
+        return { baseURL: url, apiKey, send: sendFor({ onSign, prepare }) };
       }
       case 'gateway':
-        return { baseURL: transport.url, apiKey, fetch: guardedFetchFor({ onSign }) };
+        return { baseURL: transport.url, apiKey, send: guardedSendFor({ onSign }) };
       default: {
         const urls = {
           anthropic: config.anthropicUrl,
@@ -64,7 +64,7 @@ export function createWires(config: WireConfig): (request: LlmRequest) => Wire {
         };
         const baseURL = urls[provider];
         if (baseURL === undefined) throw new PlatformError('LLM_ERROR', 'There is no local model server here.');
-        return { baseURL, apiKey, fetch: fetchFor({ onSign }) };
+        return { baseURL, apiKey, send: sendFor({ onSign }) };
       }
     }
   };

@@ -13,7 +13,7 @@ import type { Sandbox } from '#core/ports/sandbox.ts';
 import { applyServices } from '#core/services/apply.ts';
 import { bootDocument } from '#core/services/boot.ts';
 import { takeReports } from '#core/services/reports.ts';
-import { createAiSdkLlm } from '#llm/ai-sdk-llm.ts';
+import { createLlm } from '#llm/create-llm.ts';
 import { createMcpToolServers } from '#mcp/tool-servers.ts';
 import type { Gateway } from '#runner/egress-proxy.ts';
 import { NamespaceSandbox } from '#runner/namespace-sandbox.ts';
@@ -123,7 +123,7 @@ export async function localDeps(config: LocalConfig, listening: Gateway): Promis
     payments,
     scriptedStripe,
     runSignals: new ProcessRunSignals(),
-    llm: createAiSdkLlm(config, log),
+    llm: createLlm(config, log),
     modelTable: new LayeredModelTable({
       clock,
       log,

@@ -1,7 +1,7 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { parseConfig } from '#core/base/config.ts';
 import type { LlmFailure } from '#core/ports/llm.ts';
-import { createAiSdkLlm } from '#llm/ai-sdk-llm.ts';
+import { createLlm } from '#llm/create-llm.ts';
 import { HastyClock } from '#test/helpers/hasty-clock.ts';
 import { ManualClock } from '#test/helpers/manual-clock.ts';
 import { type ScriptedLlm, startScriptedLlm } from '#test/helpers/scripted-llm/server.ts';
@@ -125,7 +125,7 @@ describe('questions', () => {
 
   function prepare() {
     const clock = new HastyClock();
-    const llm = createAiSdkLlm(parseConfig(server.settings));
+    const llm = createLlm(parseConfig(server.settings));
     const skipped: string[] = [];
     const ask = (models: readonly ModelChoice[], signal = new AbortController().signal) =>
       new SteadyLlm({ llm, clock }, { workspaceId: 'ws-1', deadline: clock.now() + 240_000 }).ask(models, {

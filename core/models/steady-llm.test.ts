@@ -3,7 +3,7 @@ import { createServer, type Socket } from 'node:net';
 import { afterAll, afterEach, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { parseConfig } from '#core/base/config.ts';
 import type { LlmProvider, LlmRequest, LlmUsage } from '#core/ports/llm.ts';
-import { createAiSdkLlm } from '#llm/ai-sdk-llm.ts';
+import { createLlm } from '#llm/create-llm.ts';
 import { HastyClock } from '#test/helpers/hasty-clock.ts';
 import { type ScriptedLlm, startScriptedLlm } from '#test/helpers/scripted-llm/server.ts';
 import type { ScriptedTurn } from '#test/helpers/scripted-llm/turns.ts';
@@ -27,7 +27,7 @@ const PROVIDERS = Object.keys(MODELS) as LlmProvider[];
 
 function prepare({ seconds = 240, settings = server.settings }: { seconds?: number; settings?: object } = {}) {
   const clock = new HastyClock();
-  const llm = createAiSdkLlm(parseConfig({ ...settings }));
+  const llm = createLlm(parseConfig({ ...settings }));
   const signs: string[] = [];
   const generate = (request: LlmRequest) => {
     const onSign = (sign: 'sent' | 'received') => {

@@ -14,7 +14,7 @@ import { noPayments } from '#core/ports/payments.ts';
 import { ProcessRunSignals } from '#core/ports/run-signals.ts';
 import { endlessSpace } from '#core/ports/space.ts';
 import { runInstall } from '#core/running/install/install.ts';
-import { createAiSdkLlm } from '#llm/ai-sdk-llm.ts';
+import { createLlm } from '#llm/create-llm.ts';
 import { type ClockTimers, clockTimers } from '#local/clock-timers.ts';
 import { openDatabase } from '#local/database.ts';
 import { FileVault } from '#local/file-vault.ts';
@@ -67,7 +67,7 @@ export function memoryDeps(settings: Partial<Config> = {}, clock = new ManualClo
     payments: noPayments,
     runSignals: new ProcessRunSignals(),
     sandbox: new NoSandbox('there is no sandbox in this test'),
-    llm: createAiSdkLlm(config, log),
+    llm: createLlm(config, log),
     modelTable: new LayeredModelTable({ clock, log, background }),
     outbound,
     toolServers: createMcpToolServers({ outbound, clock }),

@@ -3,115 +3,66 @@ import type {
   LanguageModelV4CallOptions,
   LanguageModelV4Content,
   LanguageModelV4FilePart,
-  LanguageModelV4FinishReason,
   LanguageModelV4Message,
-  LanguageModelV4Usage,
   SharedV4Warning,
 } from '@ai-sdk/provider';
 import type { Config } from '#core/base/config.ts';
-import { fenced } from '#core/base/fence.ts';
-import type { Json } from '#core/base/json.ts';
-import type { Deps } from '#core/ports/deps.ts';
-import {
-  isLlmFailure,
-  type Llm,
-  type LlmAnswer,
-  type LlmFile,
-  type LlmMessage,
-  type LlmProvider,
-  type LlmRequest,
-  type LlmTool,
-  type LlmToolCall,
-  type LlmToolResult,
-} from '#core/ports/llm.ts';
+import type { LlmFile, LlmMessage, LlmProvider, LlmRequest, LlmTool, LlmToolResult } from '#core/ports/llm.ts';
 import { type Breakpoints, breakpointsOf } from './breakpoints.ts';
-import { BrokenMeter, toLlmUsage } from './broken-meter.ts';
+import type { BrokenMeter } from './broken-meter.ts';
+import { fetchOver } from './http-fetch.ts';
 import { type OnlyTool, onlyTool } from './only-tool.ts';
-import { isPlatformRefused, messageIn, toPlatformError } from './provider-error.ts';
-import { type ChosenForm, SchemaForms } from './schema-for.ts';
-import { createWires, type WireConfig } from './wires.ts';
+import { type ChosenForm, withSchema } from './schema-for.ts';
+import { type AssistantContent, BrokenAnswerError, type RawTurn, type Turn } from './turn.ts';
+import type { Wire } from './wires.ts';
 
-type LlmConfig = WireConfig & Pick<Config, 'ollamaSchemas'>;
-type ModelFactory = (request: LlmRequest) => LanguageModelV4;
-type AssistantContent = Extract<LanguageModelV4Message, { role: 'assistant' }>['content'];
+type SdkConfig = Pick<Config, 'ollamaSchemas'>;
+type ModelFactory = (request: LlmRequest, wire: Wire) => LanguageModelV4;
 
 /**
- * {@link Llm} over the providers of the Vercel AI SDK, without its `generateText`, which doubles the cost for retries,
- * tool loops and telemetry that we do not use. Requests are sent once: `SteadyLlm` retries them.
- *
- * @param log Has the reason when a transport refuses the platform itself, which callers must not see.
+ * Turns of models by the providers of the Vercel AI SDK, without its `generateText`, which doubles the cost for retries,
+ * tool loops and telemetry that we do not use.
  */
-export function createAiSdkLlm(config: LlmConfig, log?: Deps['log']): Llm {
+export function createSdkTurns(config: SdkConfig) {
   const load = loaders(config);
-  const schemaForms = new SchemaForms(config);
   /** Providers are loaded at first use. */
   const loaded = new Map<LlmProvider, Promise<ModelFactory>>();
-  const modelOf = async (request: LlmRequest): Promise<LanguageModelV4> => {
-    const { provider, apiKey, transport } = request;
-    // Without a key the SDK would look for one in the environment.
-    if (!apiKey && provider !== 'ollama' && transport?.via !== 'bedrock')
-      throw new Error(`a request to ${provider} needs a key`);
+  return async (request: LlmRequest, wire: Wire, form: ChosenForm | undefined, meter: BrokenMeter): Promise<Turn> => {
+    const { provider } = request;
     let factory = loaded.get(provider);
     if (factory === undefined) {
       factory = load[provider]();
       loaded.set(provider, factory);
     }
-    return (await factory)(request);
-  };
-
-  return {
-    async generate(request) {
-      request.signal.throwIfAborted();
-      const meter = new BrokenMeter();
-      const model = await modelOf({
-        ...request,
-        onSign(sign) {
-          if (sign === 'received') meter.hasReceived = true;
-          request.onSign?.(sign);
-        },
-      });
-      const form = schemaForm(schemaForms, request);
-      const options = optionsOf(request, form);
-      try {
-        const turn = request.onText ? await streamed(model, options, request, meter) : await model.doGenerate(options);
-        return answerOf(turn, request.provider, form);
-      } catch (error) {
-        const usage = meter.usageOf(error, options);
-        if (usage !== undefined) request.onBroken?.(usage);
-        request.signal.throwIfAborted();
-        if (isPlatformRefused(error, request)) {
-          const { message, responseBody } = error as { message?: string; responseBody?: string };
-          log?.error('Amazon Bedrock refuses the platform', { problem: messageIn(responseBody) || message });
-        }
-        const failure = toPlatformError(error, request, { isSchemaNew: form?.weaken !== undefined });
-        if (isLlmFailure(failure) && failure.isSchemaRefusal) form?.weaken?.();
-        throw failure;
-      }
-    },
+    const model = (await factory)(request, wire);
+    const options = optionsOf(request, form);
+    return request.onText ? streamed(model, options, request, meter) : model.doGenerate(options);
   };
 }
 
-function loaders(config: LlmConfig): { [Provider in LlmProvider]: () => Promise<ModelFactory> } {
-  const wireOf = createWires(config);
+/** Options of every provider of the SDK. */
+const wired = ({ baseURL, apiKey, send }: Wire) => ({ baseURL, apiKey, fetch: fetchOver(send) });
+
+function loaders(config: SdkConfig): { [Provider in LlmProvider]: () => Promise<ModelFactory> } {
   return {
     async anthropic() {
       const { createAnthropic } = await import('@ai-sdk/anthropic');
-      return (request) => createAnthropic(wireOf(request))(request.model);
+      return ({ model }, wire) => createAnthropic(wired(wire))(model);
     },
     async openai() {
       const { createOpenAI } = await import('@ai-sdk/openai');
-      return (request) => createOpenAI(wireOf(request))(request.model);
+      return ({ model }, wire) => createOpenAI(wired(wire))(model);
     },
     async gemini() {
       const { createGoogle } = await import('@ai-sdk/google');
-      return (request) => createGoogle(wireOf(request))(request.model);
+      return ({ model }, wire) => createGoogle(wired(wire))(model);
     },
     async ollama() {
       const { createOpenAICompatible } = await import('@ai-sdk/openai-compatible');
       const supportsStructuredOutputs = config.ollamaSchemas;
-      return (request) => {
-        const options = { name: 'ollama', ...wireOf(request), includeUsage: true, supportsStructuredOutputs };
-        return createOpenAICompatible(options)(request.model);
+      return ({ model }, wire) => {
+        const options = { name: 'ollama', ...wired(wire), includeUsage: true, supportsStructuredOutputs };
+        return createOpenAICompatible(options)(model);
       };
     },
   };
@@ -120,7 +71,7 @@ function loaders(config: LlmConfig): { [Provider in LlmProvider]: () => Promise<
 /** Comes after the last part of what has it. */
 const BREAKPOINT = { providerOptions: { anthropic: { cacheControl: { type: 'ephemeral' } } } };
 
-function optionsOf(given: LlmRequest, form: ChosenForm | undefined): LanguageModelV4CallOptions {
+export function optionsOf(given: LlmRequest, form: ChosenForm | undefined): LanguageModelV4CallOptions {
   const request = withSchema(given, form);
   const { provider, system, messages, tools } = request;
   const marks = breakpointsOf(request);
@@ -223,35 +174,6 @@ function optionsFor(
   }
 }
 
-/** The form of the answer's schema, or of the strict tool's parameters, that this conversation has. */
-function schemaForm(forms: SchemaForms, request: LlmRequest): ChosenForm | undefined {
-  const { outputSchema, messages, tools = [], provider } = request;
-  const turns = messages.flatMap((message) =>
-    message.role === 'assistant' ? [message.raw as RawTurn | undefined] : [],
-  );
-  const before = turns.findLast((turn) => turn?.provider === provider)?.schemaPlace;
-  if (outputSchema !== undefined) return forms.choose(request, outputSchema, 'answer', before);
-  const strict = tools.find(({ isStrict }) => isStrict);
-  return strict && forms.choose(request, strict.inputSchema, 'tool', before);
-}
-
-/** The request with the schema in its first message, if nothing else tells the model. */
-function withSchema(request: LlmRequest, form: ChosenForm | undefined): LlmRequest {
-  if (form?.form.kind !== 'message') return request;
-  const [first, ...others] = request.messages as [Extract<LlmMessage, { role: 'user' }>, ...LlmMessage[]];
-  const schema = fenced('json', JSON.stringify(request.outputSchema));
-  const text = `${first.text}\n\nAnswer with JSON only, which matches this JSON Schema:\n${schema}`;
-  return { ...request, messages: [{ ...first, text }, ...others] };
-}
-
-/** The `raw` of an {@link LlmMessage}: the turn as its provider wants it back. */
-interface RawTurn {
-  readonly provider: LlmProvider;
-  readonly content: AssistantContent;
-  /** {@link ChosenForm.place} of its request. */
-  readonly schemaPlace: number | undefined;
-}
-
 function promptMessages(
   message: Exclude<LlmMessage, { role: 'only' }>,
   provider: LlmProvider,
@@ -320,13 +242,6 @@ const plainContent = ({ text, toolCalls }: Extract<LlmMessage, { role: 'assistan
   })),
 ];
 
-interface Turn {
-  readonly content: readonly LanguageModelV4Content[];
-  readonly finishReason: LanguageModelV4FinishReason;
-  readonly usage: LanguageModelV4Usage;
-  readonly warnings: readonly SharedV4Warning[];
-}
-
 /** Collects a streamed turn. Chunks with the same id are one part, with the last metadata. */
 async function streamed(
   model: LanguageModelV4,
@@ -380,86 +295,3 @@ async function streamed(
 }
 
 type Metadata = Extract<LanguageModelV4Content, { type: 'text' }>['providerMetadata'];
-
-/** The answer ended normally, but without the provider's finish reason, or as a stream without an event. */
-class BrokenAnswerError extends Error {
-  readonly code: 'BROKEN_ANSWER' | 'NO_ANSWER';
-  readonly usage: LanguageModelV4Usage | undefined;
-
-  constructor(code: BrokenAnswerError['code'], usage?: LanguageModelV4Usage) {
-    super();
-    this.code = code;
-    this.usage = usage;
-  }
-}
-
-function answerOf(
-  { content, finishReason, usage, warnings }: Turn,
-  provider: LlmProvider,
-  form: ChosenForm | undefined,
-): LlmAnswer {
-  if (isBroken(finishReason)) throw new BrokenAnswerError('BROKEN_ANSWER', usage);
-  const text = content.map((part) => (part.type === 'text' ? part.text : '')).join('');
-  const toolCalls = content.flatMap((part): LlmToolCall[] =>
-    part.type === 'tool-call' ? [{ id: part.toolCallId, name: part.toolName, input: parseInput(part.input) }] : [],
-  );
-  const raw: RawTurn = { provider, content: content.flatMap(backToProvider), schemaPlace: form?.place };
-  return {
-    text,
-    toolCalls,
-    finishReason: reasonOf(finishReason),
-    usage: toLlmUsage(usage),
-    message: { role: 'assistant', text, toolCalls, raw },
-    ...(warnings.length > 0 && { warnings: warnings.map(sentenceOf) }),
-  };
-}
-
-function sentenceOf(warning: SharedV4Warning): string {
-  if ('message' in warning) return warning.message;
-  return warning.details ?? `${warning.feature} is not supported.`;
-}
-
-const isBroken = ({ unified, raw }: LanguageModelV4FinishReason): boolean =>
-  unified === 'interrupted' || unified === 'error' || (unified === 'other' && raw === undefined);
-
-/** Anthropic's `model_context_window_exceeded` is no limit of the request, as the SDK has it. */
-const reasonOf = ({ unified, raw }: LanguageModelV4FinishReason): LlmAnswer['finishReason'] =>
-  raw === 'model_context_window_exceeded' ? 'window' : (FINISH_REASONS[unified] ?? 'other');
-
-const FINISH_REASONS: { readonly [Unified in LanguageModelV4FinishReason['unified']]?: LlmAnswer['finishReason'] } = {
-  stop: 'stop',
-  length: 'length',
-  'content-filter': 'content_filter',
-  'tool-calls': 'tool_calls',
-};
-
-function parseInput(text: string): Json | undefined {
-  // Tools without parameters get an empty text.
-  if (text.trim() === '') return {};
-  try {
-    return JSON.parse(text) as Json;
-  } catch {
-    return undefined;
-  }
-}
-
-/** Parts of an answer as parts of a prompt, with the provider's signatures. */
-function backToProvider(part: LanguageModelV4Content): AssistantContent {
-  const providerOptions = 'providerMetadata' in part ? part.providerMetadata : undefined;
-  switch (part.type) {
-    case 'text':
-      // Providers refuse an empty text, unless it carries a signature.
-      return part.text === '' && providerOptions === undefined
-        ? []
-        : [{ type: 'text', text: part.text, providerOptions }];
-    case 'reasoning':
-      return [{ type: 'reasoning', text: part.text, providerOptions }];
-    case 'tool-call': {
-      const { toolCallId, toolName, input } = part;
-      return [{ type: 'tool-call', toolCallId, toolName, input: parseInput(input) ?? {}, providerOptions }];
-    }
-    default:
-      // Other parts, such as files and sources, come only on request.
-      return [];
-  }
-}

@@ -1,0 +1,161 @@
+import type { IncomingMessage } from 'node:http';
+import type { LlmProvider, LlmRequest } from '#core/ports/llm.ts';
+import type { BrokenMeter } from '../broken-meter.ts';
+import { type ChosenForm, withSchema } from '../schema-for.ts';
+import { headersOf, wholeOf } from '../send.ts';
+import { BrokenAnswerError, type Turn } from '../turn.ts';
+import type { Wire } from '../wires.ts';
+import { anthropic } from './anthropic.ts';
+import { EventReader } from './event-reader.ts';
+import { type DirectProvider, EventError, type PlainQuestion } from './provider.ts';
+
+const PROVIDERS: { readonly [Provider in LlmProvider]?: DirectProvider } = { anthropic };
+
+/** Whether a request is one plain question that its provider is asked without the SDK. */
+export function isDirect(request: LlmRequest, form: ChosenForm | undefined): boolean {
+  const { messages, tools = [], system, transport, temperature, stop, seed, cache } = request;
+  const [first] = messages;
+  const isPlain = messages.length === 1 && first?.role === 'user' && (first.files ?? []).length === 0;
+  if (!isPlain || tools.length > 0 || system !== undefined || transport?.via === 'bedrock') return false;
+  // Which models take these is known to the SDK.
+  if (temperature !== undefined || stop !== undefined || seed !== undefined) return false;
+  if (cache?.again === 'conversation' || form?.form.kind === 'tool') return false;
+  return PROVIDERS[request.provider]?.takes(request, form) ?? false;
+}
+
+/** The turn of a request that {@link isDirect}. Throws {@link ProviderError} and others for `provider-error.ts`. */
+export async function askDirectly(
+  request: LlmRequest,
+  wire: Wire,
+  form: ChosenForm | undefined,
+  meter: BrokenMeter,
+): Promise<Turn> {
+  const provider = PROVIDERS[request.provider]!;
+  const { messages, ...rest } = withSchema(request, form);
+  const question = { ...rest, message: messages[0] as PlainQuestion['message'] };
+  const outgoing = {
+    url: new URL(provider.url(wire, question)),
+    headers: { 'content-type': 'application/json', ...provider.headers(wire.apiKey ?? '') },
+    body: JSON.stringify(provider.body(question, form)),
+  };
+  try {
+    const message = await wire.send(outgoing, request.signal);
+    const status = message.statusCode!;
+    if (status < 200 || status >= 300) throw new ProviderError('', message, (await wholeOf(message)).toString());
+    return await (request.onText ? streamed(provider, message, request, meter) : whole(provider, message));
+  } catch (error) {
+    throw isOfNetwork(error) ? new ConnectionError(error) : error;
+  }
+}
+
+async function whole(provider: DirectProvider, message: IncomingMessage): Promise<Turn> {
+  const text = (await wholeOf(message)).toString();
+  try {
+    return provider.turnOf(JSON.parse(text));
+  } catch {
+    throw new ProviderError('Invalid JSON response', message, text);
+  }
+}
+
+/** How long a stream may stay open after its last event: its connection serves further requests only once it has ended. */
+const LINGER_MS = 1000;
+
+function streamed(
+  provider: DirectProvider,
+  message: IncomingMessage,
+  { onText, onThought }: LlmRequest,
+  meter: BrokenMeter,
+): Promise<Turn> {
+  const read = provider.events({
+    text(piece) {
+      meter.characters += piece.length;
+      if (piece !== '') onText?.(piece);
+    },
+    thought(piece) {
+      meter.characters += piece.length;
+      if (piece !== '') onThought?.(piece);
+    },
+  });
+  const events = new EventReader();
+  let turn: Turn | undefined;
+  return new Promise<Turn>((resolve, reject) => {
+    const onData = (chunk: Buffer): void => {
+      try {
+        for (const data of events.push(chunk)) {
+          if (turn !== undefined || data === '[DONE]') continue;
+          turn = readEvent(read, data, message, meter);
+        }
+      } catch (error) {
+        message.destroy();
+        reject(error);
+        return;
+      }
+      if (turn === undefined) return;
+      message.off('data', onData);
+      // Its end makes the connection free.
+      const tooLong = setTimeout(() => message.destroy(), LINGER_MS);
+      message.once('close', () => clearTimeout(tooLong));
+      resolve(turn);
+    };
+    message.on('data', onData);
+    message.once('end', () => reject(new BrokenAnswerError(meter.hasBegun ? 'BROKEN_ANSWER' : 'NO_ANSWER')));
+    message.on('error', reject);
+    message.resume();
+  });
+}
+
+function readEvent(
+  read: (event: unknown) => Turn | undefined,
+  data: string,
+  message: IncomingMessage,
+  meter: BrokenMeter,
+): Turn | undefined {
+  const isFirst = !meter.hasBegun;
+  let event: unknown;
+  try {
+    event = JSON.parse(data);
+  } catch {
+    throw new UnreadableError(`JSON parsing failed: Text: ${data}.`);
+  }
+  meter.read(event);
+  try {
+    return read(event);
+  } catch (error) {
+    if (!(error instanceof EventError)) throw new UnreadableError(`Type validation failed: Value: ${data}.`);
+    // Nothing was answered before it: it is the answer.
+    if (isFirst) throw new ProviderError(error.failure.message, message, data, error.failure.statusCode ?? 500);
+    throw error.failure;
+  }
+}
+
+/** An answer that is none. Its members are those of the SDK's errors. */
+class ProviderError extends Error {
+  readonly statusCode: number;
+  readonly responseHeaders: Readonly<Record<string, string>>;
+  readonly responseBody: string;
+
+  constructor(text: string, message: IncomingMessage, responseBody: string, statusCode = message.statusCode!) {
+    super(text);
+    this.statusCode = statusCode;
+    this.responseHeaders = headersOf(message);
+    this.responseBody = responseBody;
+  }
+}
+
+/** An event that is no JSON, or not of the provider's form. Test the code. */
+class UnreadableError extends Error {
+  readonly code = 'UNREADABLE';
+}
+
+/** There was no connection, or it broke. Test the code. */
+class ConnectionError extends Error {
+  readonly code = 'NO_CONNECTION';
+
+  constructor(cause: Error) {
+    super(`Cannot connect to API: ${cause.message}`, { cause });
+  }
+}
+
+/** Errors of Node's sockets and resolver. */
+const isOfNetwork = (error: unknown): error is NodeJS.ErrnoException =>
+  error instanceof Error && 'syscall' in error ? true : (error as NodeJS.ErrnoException | null)?.code === 'ECONNRESET';

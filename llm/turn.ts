@@ -1,0 +1,112 @@
+import type {
+  LanguageModelV4Content,
+  LanguageModelV4FinishReason,
+  LanguageModelV4Message,
+  LanguageModelV4Usage,
+  SharedV4Warning,
+} from '@ai-sdk/provider';
+import type { Json } from '#core/base/json.ts';
+import type { LlmAnswer, LlmProvider, LlmToolCall } from '#core/ports/llm.ts';
+import { toLlmUsage } from './broken-meter.ts';
+
+/** A model's turn in the words of the AI SDK, whichever way it came. */
+export interface Turn {
+  readonly content: readonly LanguageModelV4Content[];
+  readonly finishReason: LanguageModelV4FinishReason;
+  readonly usage: LanguageModelV4Usage;
+  readonly warnings: readonly SharedV4Warning[];
+}
+
+export type AssistantContent = Extract<LanguageModelV4Message, { role: 'assistant' }>['content'];
+
+/** The `raw` of an {@link LlmMessage}: the turn as its provider wants it back. */
+export interface RawTurn {
+  readonly provider: LlmProvider;
+  readonly content: AssistantContent;
+  /** {@link ChosenForm.place} of its request. */
+  readonly schemaPlace: number | undefined;
+}
+
+/** The answer ended normally, but without the provider's finish reason, or as a stream without an event. */
+export class BrokenAnswerError extends Error {
+  readonly code: 'BROKEN_ANSWER' | 'NO_ANSWER';
+  readonly usage: LanguageModelV4Usage | undefined;
+
+  constructor(code: BrokenAnswerError['code'], usage?: LanguageModelV4Usage) {
+    super();
+    this.code = code;
+    this.usage = usage;
+  }
+}
+
+/** The answer of the port. Throws {@link BrokenAnswerError} for a turn that did not end. */
+export function answerOf(
+  { content, finishReason, usage, warnings }: Turn,
+  provider: LlmProvider,
+  schemaPlace: number | undefined,
+): LlmAnswer {
+  if (isBroken(finishReason)) throw new BrokenAnswerError('BROKEN_ANSWER', usage);
+  const text = content.map((part) => (part.type === 'text' ? part.text : '')).join('');
+  const toolCalls = content.flatMap((part): LlmToolCall[] =>
+    part.type === 'tool-call' ? [{ id: part.toolCallId, name: part.toolName, input: parseInput(part.input) }] : [],
+  );
+  const raw: RawTurn = { provider, content: content.flatMap(backToProvider), schemaPlace };
+  return {
+    text,
+    toolCalls,
+    finishReason: reasonOf(finishReason),
+    usage: toLlmUsage(usage),
+    message: { role: 'assistant', text, toolCalls, raw },
+    ...(warnings.length > 0 && { warnings: warnings.map(sentenceOf) }),
+  };
+}
+
+function sentenceOf(warning: SharedV4Warning): string {
+  if ('message' in warning) return warning.message;
+  return warning.details ?? `${warning.feature} is not supported.`;
+}
+
+const isBroken = ({ unified, raw }: LanguageModelV4FinishReason): boolean =>
+  unified === 'interrupted' || unified === 'error' || (unified === 'other' && raw === undefined);
+
+/** Anthropic's `model_context_window_exceeded` is no limit of the request, as the SDK has it. */
+const reasonOf = ({ unified, raw }: LanguageModelV4FinishReason): LlmAnswer['finishReason'] =>
+  raw === 'model_context_window_exceeded' ? 'window' : (FINISH_REASONS[unified] ?? 'other');
+
+const FINISH_REASONS: { readonly [Unified in LanguageModelV4FinishReason['unified']]?: LlmAnswer['finishReason'] } = {
+  stop: 'stop',
+  length: 'length',
+  'content-filter': 'content_filter',
+  'tool-calls': 'tool_calls',
+};
+
+export function parseInput(text: string): Json | undefined {
+  // Tools without parameters get an empty text.
+  if (text.trim() === '') return {};
+  try {
+    return JSON.parse(text) as Json;
+  } catch {
+    return undefined;
+  }
+}
+
+/** Parts of an answer as parts of a prompt, with the provider's signatures. */
+function backToProvider(part: LanguageModelV4Content): AssistantContent {
+  const providerOptions = 'providerMetadata' in part ? part.providerMetadata : undefined;
+  switch (part.type) {
+    case 'text':
+      // Providers refuse an empty text, unless it carries a signature.
+      return part.text === '' && providerOptions === undefined
+        ? []
+        : [{ type: 'text', text: part.text, providerOptions }];
+    case 'reasoning':
+      return [{ type: 'reasoning', text: part.text, providerOptions }];
+    case 'tool-call': {
+      const { toolCallId, toolName, input } = part;
+      return [{ type: 'tool-call', toolCallId, toolName, input: parseInput(input) ?? {}, providerOptions }];
+    }
+    default:
+      // Other parts, such as files and sources, come only on request.
+      return [];
+  }
+}
