@@ -327,10 +327,12 @@ export const FUNCTIONS: { readonly [Name in FunctionName | BackgroundFunctionNam
     memoryMb: MEMORY_MB,
     timeoutSeconds: BUFFERED_SECONDS,
     tables: {
-      main: { items: AUTHENTICATE },
-      runs: { items: [], query: ['table', 'gsi2'] },
+      // Estimates are for versions that the caller may see.
+      main: { items: AUTHENTICATE, query: ['table'] },
+      runs: { items: ['BatchGetItem'], query: ['table', 'gsi2'] },
       counters: { items: LIMIT },
     },
+    blobs: { read: ['definitions'] },
   },
   workspaces: {
     memoryMb: MEMORY_MB,

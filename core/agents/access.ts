@@ -11,9 +11,11 @@ type AccessDeps = Pick<Deps, 'main' | 'blobs' | 'clock' | 'ids'>;
 
 /** Whether a version is public, or belongs to a workspace that the caller is a member of. */
 export const maySee = async (deps: AccessDeps, caller: Caller, version: AgentVersion): Promise<boolean> =>
-  version.definition.is_public ||
-  version.workspaceId === caller.workspace.id ||
-  (await findMembership(deps, caller.userId, version.workspaceId)) !== undefined;
+  version.definition.is_public || (await isMember(deps, caller, version.workspaceId));
+
+/** Whether the caller acts in the workspace, or is a member of it. */
+export const isMember = async (deps: Pick<Deps, 'main'>, caller: Caller, workspaceId: string): Promise<boolean> =>
+  workspaceId === caller.workspace.id || (await findMembership(deps, caller.userId, workspaceId)) !== undefined;
 
 /** A version of the caller's workspace. Throws NOT_FOUND, also for a version of another workspace. */
 export async function findOwn(deps: AccessDeps, caller: Caller, id: string): Promise<AgentVersion> {

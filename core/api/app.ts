@@ -154,7 +154,7 @@ async function handle(
     query,
     headers,
     body,
-    caller: route.auth === 'key' ? caller : undefined,
+    caller: route.auth === 'key' || route.auth === 'optional' ? caller : undefined,
     request,
     ...rest,
   });
@@ -173,7 +173,7 @@ async function identify(
   exchange: Exchange,
 ): Promise<Caller | undefined> {
   const { addresses } = deps;
-  const needsKey = route.auth === 'key';
+  const needsKey = route.auth === 'key' || (route.auth === 'optional' && headers.has('authorization'));
   let refused: PlatformError | undefined;
   if (needsKey || (route.auth !== 'instance' && isCountedByAddress(route) && headers.has('authorization'))) {
     try {

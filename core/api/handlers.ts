@@ -17,6 +17,7 @@ import { scheduleTriggerHandlers } from '#core/automation/schedules/trigger.ts';
 import { webhookDeliveryHandlers, webhookHandlers } from '#core/automation/webhooks/handlers.ts';
 import { creditHandlers } from '#core/billing/credits/handlers.ts';
 import { earningHandlers } from '#core/billing/earnings/handlers.ts';
+import { estimateHandlers } from '#core/billing/estimates/handlers.ts';
 import { topUpHandlers } from '#core/billing/top-ups/handlers.ts';
 import { usageHandlers } from '#core/billing/usage/handlers.ts';
 import type { Handlers } from '#core/http/route.ts';
@@ -94,7 +95,10 @@ export const tasks = (deps: DepsOf<typeof taskHandlers | typeof messageHandlers>
   ...messageHandlers(deps),
 });
 export const uploads = uploadHandlers;
-export const usage = usageHandlers;
+export const usage = (deps: DepsOf<typeof usageHandlers | typeof estimateHandlers>) => ({
+  ...usageHandlers(deps),
+  ...estimateHandlers(deps),
+});
 export const workspaces = (deps: DepsOf<typeof workspaceHandlers> & Parameters<typeof resourceHandlers>[0]) => ({
   ...workspaceHandlers(deps),
   ...resourceHandlers(deps, [agentUseReader(deps), scheduleUse(deps), serviceUse(deps), documentUse(deps)]),

@@ -113,6 +113,13 @@ const errorSchema: JsonObject = {
   },
 };
 
+/** Without it, the document's own holds: a key. */
+function securityOf({ auth }: Route): JsonObject {
+  if (auth === 'key') return {};
+  if (auth === 'optional') return { security: [{}, { apiKey: [] }] };
+  return { security: auth === 'instance' ? [{ instanceToken: [] }] : [] };
+}
+
 /** The OpenAPI 3.1 document of the route table. `docs/openapi.json` is a copy that a test compares. */
 export function openApiDocument(): JsonObject {
   const paths: Record<string, JsonObject> = {};
@@ -125,7 +132,7 @@ export function openApiDocument(): JsonObject {
         operationId: route.operationId,
         summary: route.summary,
         tags: [route.fn],
-        ...(route.auth !== 'key' && { security: route.auth === 'instance' ? [{ instanceToken: [] }] : [] }),
+        ...securityOf(route),
         // What makes pages and clients of the document leaves these out.
         ...(route.auth === 'instance' && { 'x-internal': true }),
         parameters: parameters(route, components),

@@ -13,6 +13,7 @@ import { scheduleRoutes, scheduleTriggerRoutes } from '#core/automation/schedule
 import { webhookDeliveryRoutes, webhookRoutes } from '#core/automation/webhooks/routes.ts';
 import { creditRoutes } from '#core/billing/credits/routes.ts';
 import { earningRoutes } from '#core/billing/earnings/routes.ts';
+import { estimateRoutes } from '#core/billing/estimates/routes.ts';
 import { topUpRoutes } from '#core/billing/top-ups/routes.ts';
 import { usageRoutes } from '#core/billing/usage/routes.ts';
 import type { Route } from '#core/http/route.ts';
@@ -42,6 +43,7 @@ export const routes = [
   ...creditRoutes,
   ...topUpRoutes,
   ...earningRoutes,
+  ...estimateRoutes,
   ...catalogRoutes,
   ...agentRoutes,
   ...agentLogRoutes,

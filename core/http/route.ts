@@ -16,11 +16,11 @@ export interface Route {
   /** The deployed function that serves the route. Routes that need the same privileges share one. */
   readonly fn: FunctionName;
   /**
-   * `key`: a bearer API key. `public`: nothing. `webhook`: the secret in the path. `instance`: the bearer token of a
+   * `key`: a bearer API key. `optional`: the same, or nothing: the handler gets the caller if there is a key. `public`: nothing. `webhook`: the secret in the path. `instance`: the bearer token of a
    * service's revision, for the platform's own runners; it opens one service and nothing else, so it has no scope.
    * `signature`: a provider's, over the body; a wrong one is INVALID_INPUT. The handlers of the last three check it themselves.
    */
-  readonly auth: 'key' | 'public' | 'webhook' | 'instance' | 'signature';
+  readonly auth: 'key' | 'optional' | 'public' | 'webhook' | 'instance' | 'signature';
   /** Whether agents may call it with their service keys. @default false */
   readonly agents?: boolean;
   /**
@@ -106,7 +106,7 @@ export const stores = ({ method, storesNothing = false }: Route): boolean =>
 export function commonErrors(route: Route): ErrorCode[] {
   const codes: ErrorCode[] = ['INTERNAL_ERROR'];
   if (isCountedByAddress(route)) codes.push('RATE_LIMITED');
-  if (route.auth === 'key') codes.push('UNAUTHORIZED', 'FORBIDDEN');
+  if (route.auth === 'key' || route.auth === 'optional') codes.push('UNAUTHORIZED', 'FORBIDDEN');
   if (route.auth === 'instance') codes.push('UNAUTHORIZED');
   const { params, query, headers, body } = route.request ?? {};
   if (params || query || headers || body) codes.push('INVALID_INPUT');
@@ -135,7 +135,7 @@ export interface Incoming<R extends Route = Route> {
   /** The parsed JSON body; `undefined` for raw bodies. */
   readonly body: Body<R>;
   /** The caller, its workspace and its role. */
-  readonly caller: R['auth'] extends 'key' ? Caller : undefined;
+  readonly caller: R['auth'] extends 'key' ? Caller : R['auth'] extends 'optional' ? Caller | undefined : undefined;
   /** A fresh UUID for this request; {@link requestIdOf} shows it. A call's run has this id. */
   readonly requestUuid: string;
   /** Epoch milliseconds. */

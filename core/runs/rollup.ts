@@ -112,10 +112,14 @@ export function usageOperations(
 
 const isCall = (run: NewRun): boolean => run.parentRunId === undefined;
 
-const rollupKey = (pk: string, run: NewRun): Key => ({
-  pk,
-  sk: `${dayOf(run.startedAt)}#${run.agentOrg}/${run.agentName}#${shardOf(run.id)}`,
-});
+const rollupKey = (pk: string, run: NewRun): Key =>
+  keyOf(pk, dayOf(run.startedAt), `${run.agentOrg}/${run.agentName}`, shardOf(run.id));
+
+const keyOf = (pk: string, day: string, agent: string, shard: number): Key => ({ pk, sk: `${day}#${agent}#${shard}` });
+
+/** All keys that the roll-ups of an agent (`org/agent`) may have on a day. */
+export const rollupKeys = (pk: string, day: string, agent: string): Key[] =>
+  Array.from({ length: SHARDS }, (_, shard) => keyOf(pk, day, agent, shard));
 
 function totalsOf(run: NewRun, result: RunResult, endedAt: number): Record<string, number> {
   const { status, executionMs, inputTokens = 0, outputTokens = 0, creditsCents } = result;

@@ -1,7 +1,7 @@
-import { tableParts } from '#aws/deps.ts';
+import { blobParts, tableParts } from '#aws/deps.ts';
 import { usage } from '#core/api/handlers.ts';
 import { host, observe } from '../host.ts';
 import { createHandler } from '../lambda.ts';
 
-const deps = { ...host, ...tableParts(host) };
+const deps = { ...host, ...tableParts(host), ...blobParts(host) };
 export const handler = createHandler('usage', deps, usage(deps)).use(observe);

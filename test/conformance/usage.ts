@@ -381,6 +381,23 @@ export function usageSuite(makeTables: (clock: Deps['clock']) => Promise<Pick<De
       expect(detailsOf(parts.flat())).toEqual([]);
     });
 
+    test('those of one agent are read by their keys', async () => {
+      const store = new UsageStore(deps, acme.id);
+      const ofAgent = await store.ofAgent('acme/echo', PERIOD.days);
+      expect(sumOf(ofAgent, 'runs')).toBe(own.length + others.length);
+      expect(new Set(ofAgent)).toEqual(
+        new Set([...(await store.rollups(PERIOD)), ...(await store.authorRollups(PERIOD))]),
+      );
+      const today = await store.ofAgent('acme/echo', PERIOD.days.slice(1));
+      expect(sumOf(today, 'runs')).toBe(
+        sumOf(
+          ofAgent.filter(({ day }) => day === PERIOD.days[1]),
+          'runs',
+        ),
+      );
+      expect(await store.ofAgent('acme/other', PERIOD.days)).toEqual([]);
+    });
+
     test("the author's have them by model, and by the provider that a run ended with", async () => {
       const store = new UsageStore(deps, acme.id);
       for (const [rollups, ended] of [

@@ -124,6 +124,30 @@ export function usageSuite(target: () => Target): void {
       expect(await get('/author-usage')).toMatchObject({ total_calls: 0 });
     });
 
+    test('tells authors at once what calls cost, and others once there are enough from days before', async () => {
+      const estimate = async (agent: string, user?: TestUser) => {
+        const path = `/public/agents/usage-author/${agent}/v1/cost-estimate`;
+        return expectOk(await request(target(), 'GET', path, user && { key: user.key }));
+      };
+      const shown = await estimate('greet', author);
+      expect(shown).toMatchObject({
+        agent: 'usage-author/greet@v1',
+        type: 'prompt',
+        execution_engine: 'direct_llm',
+        supported_providers: ['anthropic'],
+        estimate: { sample_size: 17, success_rate: 1, period_days: 30 },
+        metadata: { request_id: expect.stringMatching(/^req_/) },
+      });
+      const { estimate: cost } = shown;
+      expect(cost.avg_input_tokens).toBeGreaterThan(0);
+      expect(cost.provider_breakdown.map(({ runs }: { runs: number }) => runs)).toEqual(
+        cost.unpriced_runs > 0 ? [] : [17],
+      );
+      expect((await estimate('thank', author)).estimate).toMatchObject({ sample_size: 7, success_rate: 0.5714 });
+      expect((await estimate('greet', caller)).estimate).toEqual({ sample_size: 0 });
+      expect((await estimate('greet')).estimate).toEqual({ sample_size: 0 });
+    });
+
     test.each([
       ['/usage?days=0', 'query.days'],
       ['/usage?days=366', 'query.days'],

@@ -12,6 +12,8 @@ import { goodBody, UNKNOWN_ID, UPSERTS, withQuery } from './rows.ts';
 const rows = routes as readonly Route[];
 const keyRows = rows.filter((row) => row.auth === 'key');
 const instanceRows = rows.filter((row) => row.auth === 'instance');
+/** A key is checked if there is one. */
+const optionalRows = rows.filter((row) => row.auth === 'optional');
 const publicRows = rows.filter((row) => row.auth === 'public');
 const jsonRows = rows.filter((row) => row.request?.body !== undefined && !isRaw(row.request.body));
 const label = (row: Route): string => `${row.method} ${row.path}`;
@@ -119,7 +121,7 @@ test('every route for agents asks foreign ones for a grant, or opens nothing of 
 });
 
 describe.concurrent('without a valid key', () => {
-  test.for(named([...keyRows, ...instanceRows]))('%s is refused', async ([, row]) => {
+  test.for(named([...keyRows, ...instanceRows, ...optionalRows]))('%s is refused', async ([, row]) => {
     const { key } = await clientOf(target, victim.key).createApiKey({ body: { name: label(row).slice(0, 100) } });
     const [{ id } = { id: '' }] = (await clientOf(target, key).listApiKeys({})).filter(
       ({ prefix }) => prefix === key.slice(0, 12),
@@ -127,7 +129,7 @@ describe.concurrent('without a valid key', () => {
     await clientOf(target, victim.key).deleteApiKey({ params: { id } });
     const typo = victim.key.slice(0, -1) + (victim.key.endsWith('A') ? 'B' : 'A');
     for (const authorization of [
-      undefined,
+      ...(row.auth === 'optional' ? [] : [undefined]),
       'Bearer',
       'Bearer x',
       `Basic ${victim.key}`,
@@ -139,6 +141,12 @@ describe.concurrent('without a valid key', () => {
       });
       expectRefusal(row, answer, 401, 'UNAUTHORIZED');
     }
+  });
+
+  test.for(named(optionalRows))('%s answers', async ([, row]) => {
+    const answer = await send(row, unknownParams(stranger));
+    expectSound(row, answer);
+    expect(answer.status).toBe(404);
   });
 
   test.for(named(publicRows))('%s answers, and ignores a wrong key', async ([, row]) => {

@@ -575,9 +575,11 @@ describe('functions', () => {
     },
     usage: {
       ...LIMIT,
-      [`${TABLES}main`]: AUTHENTICATE,
+      [`${TABLES}main`]: [...AUTHENTICATE, 'dynamodb:Query'],
       [`${TABLES}runs`]: ['dynamodb:Query', 'dynamodb:BatchGetItem'],
       [`${TABLES}runs/index/gsi2`]: ['dynamodb:Query'],
+      [BLOBS]: ['s3:ListBucket'],
+      [`${BLOBS}/definitions/*`]: ['s3:GetObject'],
     },
     workspaces: {
       ...LIMIT,

@@ -1,11 +1,12 @@
 import { httpStatusOf } from '#core/base/errors.ts';
 import type { Deps } from '#core/ports/deps.ts';
-import { type Item, queryAll } from '#core/ports/table.ts';
+import { getAll, type Item, queryAll } from '#core/ports/table.ts';
 import { runsStartedBetween } from '#core/runs/lookup.ts';
 import {
   authorLogPartition,
   authorUsagePartition,
   failedLogPartition,
+  rollupKeys,
   type Totals,
   tenantLogPartition,
   tenantPartition,
@@ -79,6 +80,13 @@ export class UsageStore {
 
   authorRollups(period: Period): Promise<Rollup[]> {
     return this.#rollups(authorUsagePartition(this.#workspaceId), period);
+  }
+
+  /** Roll-ups of one of the workspace's agents (`org/agent`): its own runs and those of others. Reads nothing else. */
+  async ofAgent(agent: string, days: readonly string[]): Promise<Rollup[]> {
+    const partitions = [usagePartition(this.#workspaceId), authorUsagePartition(this.#workspaceId)];
+    const keys = partitions.flatMap((pk) => days.flatMap((day) => rollupKeys(pk, day, agent)));
+    return (await getAll(this.#deps.runs, keys)).flatMap((item) => (item === undefined ? [] : [readRollup(item)]));
   }
 
   async #rollups(pk: string, { days }: Period): Promise<Rollup[]> {

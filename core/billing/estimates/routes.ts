@@ -1,0 +1,51 @@
+import * as z from 'zod';
+import { publicAgent } from '#core/agents/schema.ts';
+import { defineRoutes } from '#core/http/route.ts';
+import { LLM_PROVIDERS } from '#core/ports/llm.ts';
+
+const provider = z.enum(LLM_PROVIDERS);
+const runs = z.int();
+const usd = z.number().describe('US dollars.');
+
+/** See `docs/interface/billing.md#estimates`. */
+export const estimateRoutes = defineRoutes([
+  {
+    operationId: 'getCostEstimate',
+    method: 'GET',
+    path: '/public/agents/{org}/{agent}/{version}/cost-estimate',
+    summary: "What an agent's runs cost at the providers of models",
+    fn: 'usage',
+    auth: 'optional',
+    response: {
+      200: z.object({
+        agent: z.string().describe('org/agent@version'),
+        type: publicAgent.shape.type,
+        execution_engine: publicAgent.shape.execution_engine,
+        supported_providers: publicAgent.shape.supported_providers,
+        estimate: z.object({
+          sample_size: z
+            .int()
+            .describe('Runs of all versions in the period; 0: no history, or too short a one to show.'),
+          period_days: z.int().optional(),
+          avg_cost_usd: usd.optional(),
+          p50_cost_usd: usd.optional(),
+          p95_cost_usd: usd.optional(),
+          avg_input_tokens: z.int().optional(),
+          avg_output_tokens: z.int().optional(),
+          avg_duration_ms: z.int().optional(),
+          success_rate: z.number().optional().describe('0 to 1.'),
+          unpriced_runs: z.int().optional().describe('Runs whose cost is not known, and not in the amounts.'),
+          providers: z
+            .array(z.object({ provider, runs, avg_cost_usd: usd, p50_cost_usd: usd, p95_cost_usd: usd }))
+            .optional(),
+          provider_breakdown: z
+            .array(z.object({ provider, model: z.string(), runs, total_cost_usd: usd, avg_cost_usd: usd }))
+            .optional(),
+          prices_of: z.iso.date().optional().describe("Day of the platform's table of prices."),
+        }),
+        metadata: z.object({ request_id: z.string() }),
+      }),
+    },
+    errors: ['NOT_FOUND'],
+  },
+]);
