@@ -1,26 +1,26 @@
 import { setImmediate as endOfTurn } from 'node:timers/promises';
 import { findWorkspace } from '#core/accounts/workspaces/store.ts';
 import { fireDue } from '#core/automation/schedules/fire.ts';
-import { listDue } from '#core/automation/schedules/store.ts';
+import { type DueSchedule, listDue } from '#core/automation/schedules/store.ts';
 import { planOf } from '#core/base/plans.ts';
 import type { Clock } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import type { Timers } from '#core/ports/timers.ts';
 
-interface DueSchedule {
-  readonly id: string;
-  readonly workspaceId: string;
+/** What a run of a schedule has come to. Each is called at most once; both before the run's end. */
+export interface RunSteps {
+  /** The minute is taken: the schedule is not due any more. */
+  readonly onTaken: () => void;
+  /** The run has come to its agent, or waits for room. */
+  readonly onStarted: () => void;
 }
 
 interface ClockTimersProps {
   readonly clock: Clock;
   /** Schedules with a minute that is due by now. */
   readonly due: () => AsyncIterable<DueSchedule>;
-  /**
-   * Runs what is due of a schedule. Calls `onTaken` when the schedule is no longer due; resolves when its run has ended.
-   * Must not throw.
-   */
-  readonly fire: (schedule: DueSchedule, onTaken: () => void) => Promise<void>;
+  /** Runs what is due of a schedule. Resolves when its run has ended, or none is due. Must not throw. */
+  readonly fire: (schedule: DueSchedule, steps: RunSteps) => Promise<void>;
   /** How many calls the workspace's plan allows at once. */
   readonly concurrencyOf: (workspaceId: string) => Promise<number>;
 }
@@ -30,14 +30,17 @@ const TICK_MS = 1000;
 const PAUSE_AFTER_LOOK = 9;
 /** Bounds the pause when the clock was set or the machine slept during a look, which then seems to have lasted hours. */
 const MAX_PAUSE_MS = 10_000;
-/** Schedules read in one turn of the event loop: requests are answered between turns. */
-const READ_AT_ONCE = 500;
+/** Due schedules read in one turn of the event loop. */
+const READ_AT_ONCE = 200;
 /**
- * The first due schedules begin together, step by step: they share commits, and all ask their models before the first
- * answer arrives. Requests wait for up to half a second meanwhile. Beyond this number, a few begin in each turn.
+ * Runs that begin in one turn of the event loop. They share its commits, and requests are answered between turns: more
+ * would make requests wait, fewer would commit more often.
  */
-const BEGUN_TOGETHER = 1000;
-const BEGUN_AT_ONCE = 10;
+const BEGUN_AT_ONCE = 20;
+/** Runs that have begun and have not come to their agent yet. Further ones wait, so the first reach their models soon. */
+const MAX_STARTING = 100;
+/** Due schedules that are kept as they were read, of about 2 KB each. Beyond this, a schedule is read again at its turn. */
+const MAX_KEPT = 10_000;
 
 /**
  * Due schedules of a workspace. A run waits in `execute` while its workspace has too many calls under way, on every host.
@@ -48,6 +51,8 @@ interface Queue {
   active: number;
   maxActive: number;
 }
+
+const mayBegin = ({ waiting, active, maxActive }: Queue): boolean => waiting.length > 0 && active < maxActive;
 
 /**
  * {@link Timers} on one machine. The table's index by the next run serves as the heap of timers and is read once a
@@ -60,6 +65,10 @@ export class ClockTimers implements Timers {
   /** Schedules in a queue, or fired and still due. */
   readonly #taken = new Set<string>();
   readonly #workspaces = new Map<string, Queue>();
+  /** Queues whose next schedule may begin, in the order of their turns. */
+  readonly #ready = new Set<Queue>();
+  #waiting = 0;
+  #starting = 0;
   #isBeginning = false;
   #loop: Promise<void> = Promise.resolve();
 
@@ -83,6 +92,7 @@ export class ClockTimers implements Timers {
   async stop(): Promise<void> {
     this.#stop.abort();
     for (const { waiting } of this.#workspaces.values()) waiting.length = 0;
+    this.#ready.clear();
     await this.#loop;
   }
 
@@ -100,48 +110,75 @@ export class ClockTimers implements Timers {
     }
   }
 
+  /** Reads what is due. The first schedules begin while the others are still read. */
   async #tick(): Promise<void> {
+    for (const [workspaceId, queue] of this.#workspaces) {
+      if (queue.active === 0 && queue.waiting.length === 0) this.#workspaces.delete(workspaceId);
+    }
+    const asked = new Set<string>();
     let read = 0;
     for await (const schedule of this.#props.due()) {
       if (++read % READ_AT_ONCE === 0) await endOfTurn();
       if (this.#stop.signal.aborted) return;
-      if (this.#taken.has(schedule.id)) continue;
-      this.#taken.add(schedule.id);
-      const { workspaceId } = schedule;
+      const { id, workspaceId } = schedule;
       const queue = this.#workspaces.get(workspaceId) ?? { waiting: [], active: 0, maxActive: 0 };
       this.#workspaces.set(workspaceId, queue);
-      queue.waiting.push(schedule);
+      if (!asked.has(workspaceId)) {
+        asked.add(workspaceId);
+        queue.maxActive = await this.#props.concurrencyOf(workspaceId);
+      }
+      if (!this.#taken.has(id)) {
+        this.#taken.add(id);
+        queue.waiting.push(this.#waiting++ < MAX_KEPT ? schedule : { id, workspaceId });
+      }
+      this.#mayBegin(queue);
     }
-    for (const [workspaceId, queue] of this.#workspaces) {
-      if (queue.active === 0 && queue.waiting.length === 0) this.#workspaces.delete(workspaceId);
-      else queue.maxActive = await this.#props.concurrencyOf(workspaceId);
-    }
+  }
+
+  #mayBegin(queue: Queue): void {
+    if (!mayBegin(queue)) return;
+    this.#ready.add(queue);
     void this.#begin();
   }
 
-  /** Begins schedules of each workspace in turn, as many as may run. */
+  /** Begins schedules of each workspace in turn, a few in each turn of the event loop, as long as more may start. */
   async #begin(): Promise<void> {
     if (this.#isBeginning) return;
     this.#isBeginning = true;
-    let begun = 0;
-    for (let before = -1; before !== begun; ) {
-      before = begun;
-      for (const queue of this.#workspaces.values()) {
-        if (queue.waiting.length === 0 || queue.active >= queue.maxActive) continue;
-        void this.#fire(queue, queue.waiting.shift()!);
-        if (++begun >= BEGUN_TOGETHER && begun % BEGUN_AT_ONCE === 0) await endOfTurn();
-      }
-    }
+    do await endOfTurn();
+    while (this.#beginSome());
     this.#isBeginning = false;
+  }
+
+  /** Returns whether there may be more to begin in the next turn of the event loop. */
+  #beginSome(): boolean {
+    for (let begun = 0; begun < BEGUN_AT_ONCE; begun++) {
+      const [queue] = this.#ready;
+      if (queue === undefined || this.#starting >= MAX_STARTING) return false;
+      this.#ready.delete(queue);
+      this.#waiting--;
+      void this.#fire(queue, queue.waiting.shift()!);
+      if (mayBegin(queue)) this.#ready.add(queue);
+    }
+    return true;
   }
 
   async #fire(queue: Queue, schedule: DueSchedule): Promise<void> {
     queue.active++;
-    const onTaken = () => void this.#taken.delete(schedule.id);
-    await this.#props.fire(schedule, onTaken);
+    this.#starting++;
+    let isStarting = true;
+    const onTaken = (): void => void this.#taken.delete(schedule.id);
+    const onStarted = (): void => {
+      if (!isStarting) return;
+      isStarting = false;
+      this.#starting--;
+      void this.#begin();
+    };
+    await this.#props.fire(schedule, { onTaken, onStarted });
     onTaken();
+    onStarted();
     queue.active--;
-    void this.#begin();
+    this.#mayBegin(queue);
   }
 }
 
@@ -150,9 +187,9 @@ export const clockTimers = (clock: Clock, deps: () => Deps): ClockTimers =>
   new ClockTimers({
     clock,
     due: () => listDue(deps(), clock.now()),
-    fire({ id, workspaceId }, onTaken) {
+    fire({ id, workspaceId, item }, steps) {
       const { background, log } = deps();
-      const work = fireDue(deps(), { workspaceId, scheduleId: id, onTaken });
+      const work = fireDue(deps(), { workspaceId, scheduleId: id, item, ...steps });
       // The sweep finds runs that began and did not end.
       const failed = (error: unknown) => log.error('schedule failed', { schedule_id: id, error: String(error) });
       return background(work.catch(failed));

@@ -19,7 +19,7 @@ interface DueMinutes {
 /** The minutes of a schedule that are due by `until` (epoch milliseconds); `undefined` if there are none. */
 export function dueMinutes(schedule: Schedule, until: number): DueMinutes | undefined {
   if (!schedule.enabled || schedule.cronExpression === null || schedule.deletedAt !== null) return undefined;
-  const cron = parseCron(schedule.cronExpression);
+  const cron = cronOf(schedule.cronExpression);
   const zone = Zone.of(schedule.timezone);
   const next = nextTime(cron, zone, until);
   // The next run was lost, and with it which minutes should have run.
@@ -31,6 +31,19 @@ export function dueMinutes(schedule: Schedule, until: number): DueMinutes | unde
   const lastMissed = isLate ? newest : previousTime(cron, zone, newest - 1);
   const missed = lastMissed !== undefined && lastMissed >= first ? [missedEvent(cron, zone, first, lastMissed)] : [];
   return { ...(!isLate && { newest }), missed, next };
+}
+
+/** Expressions that were parsed before: many schedules share one, and each asks for its own at every minute. */
+const parsed = new Map<string, Cron>();
+const MAX_PARSED = 1_000;
+
+function cronOf(expression: string): Cron {
+  const known = parsed.get(expression);
+  if (known) return known;
+  if (parsed.size >= MAX_PARSED) parsed.clear();
+  const cron = parseCron(expression);
+  parsed.set(expression, cron);
+  return cron;
 }
 
 function missedEvent(cron: Cron, zone: Zone, first: number, last: number): NewScheduleEvent {

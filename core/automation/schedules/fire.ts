@@ -1,6 +1,7 @@
 import { SCHEDULE_WINDOW_MS } from '#core/base/time-limits.ts';
 import { isoTime } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
+import type { Item } from '#core/ports/table.ts';
 import { RunStore } from '#core/runs/store.ts';
 import { dueMinutes } from './due-minutes.ts';
 import { countEndedRun } from './ended-runs.ts';
@@ -22,8 +23,12 @@ export interface FireRequest {
   readonly scheduleId: string;
   /** The minute that a timer was set for, in epoch milliseconds. */
   readonly scheduledFor?: number | undefined;
+  /** The schedule as a list of due ones has shown it. */
+  readonly item?: Item | undefined;
   /** Called before the run, when nothing is due any more. */
   readonly onTaken?: () => void;
+  /** Called when the run has come to its agent, or waits for room. */
+  readonly onStarted?: () => void;
 }
 
 /**
@@ -32,19 +37,25 @@ export interface FireRequest {
  */
 export async function fireDue(
   deps: Deps,
-  { workspaceId, scheduleId, scheduledFor = 0, onTaken }: FireRequest,
+  { workspaceId, scheduleId, scheduledFor = 0, item, onTaken, onStarted }: FireRequest,
 ): Promise<void> {
   const now = deps.clock.now();
   const until = scheduledFor - now <= MAX_SKEW_MS ? Math.max(now, scheduledFor) : now;
   const runId = deps.ids.uuid();
   let run: OpenScheduleRun | undefined;
-  const changed = await new ScheduleStore(deps, workspaceId).change(scheduleId, async (schedule) => {
-    const taken = await takeDueMinutes(deps, schedule, { until, runId });
-    run = taken?.run;
-    return taken?.change;
-  });
+  const changed = await new ScheduleStore(deps, workspaceId).change(
+    scheduleId,
+    async (schedule) => {
+      const taken = await takeDueMinutes(deps, schedule, { until, runId });
+      run = taken?.run;
+      return taken?.change;
+    },
+    item,
+  );
   onTaken?.();
-  if (changed && run) await executeRun(deps, changed, run, { waitUntil: run.scheduledFor! + SCHEDULE_WINDOW_MS });
+  if (changed && run) {
+    await executeRun(deps, changed, run, { waitUntil: run.scheduledFor! + SCHEDULE_WINDOW_MS, onStarted });
+  }
 }
 
 /** The change that handles the minutes due by `until`, and the run that it begins; `undefined` if nothing is due. */
@@ -75,8 +86,8 @@ export async function fireOverdue(deps: Deps): Promise<void> {
   const overdue = listDue(deps, deps.clock.now() - OVERDUE_MS);
   const worker = async (): Promise<void> => {
     for (let next = await overdue.next(); !next.done; next = await overdue.next()) {
-      const { id, workspaceId } = next.value;
-      await fireDue(deps, { workspaceId, scheduleId: id }).catch((error: unknown) =>
+      const { id, workspaceId, item } = next.value;
+      await fireDue(deps, { workspaceId, scheduleId: id, item }).catch((error: unknown) =>
         deps.log.error('schedule failed', { schedule_id: id, error: String(error) }),
       );
     }

@@ -39,6 +39,8 @@ const ATTRIBUTES = {
 } as const satisfies { readonly [Name in keyof Schedule]: string };
 
 const MEMBERS = Object.entries(ATTRIBUTES) as [keyof Schedule, string][];
+/** Small, because one machine reads a page while requests wait. */
+const PAGE = 200;
 const DIGITS = '0123456789abcdef';
 
 export const scheduleFrom = (item: Item): Schedule =>
@@ -60,7 +62,7 @@ export async function* listIndexed<T>(
   }: { readonly kind: 'DUE' | 'OPENRUNS'; readonly until: string; readonly read: (item: Item) => T },
 ): AsyncGenerator<T> {
   for (const digit of DIGITS) {
-    const query = { index: 'gsi2', pk: `${kind}#${digit}`, sk: { lessThan: until }, limit: 500 } as const;
+    const query = { index: 'gsi2', pk: `${kind}#${digit}`, sk: { lessThan: until }, limit: PAGE } as const;
     for await (const item of queryAll(main, query)) yield read(item);
   }
 }

@@ -31,6 +31,8 @@ interface RunSettings {
   readonly input: ScheduleInput;
   /** Epoch milliseconds: how long the run may wait while there is no room for it. */
   readonly waitUntil: number;
+  /** Called once the run is recorded and comes to its agent, or there is no room for it yet. */
+  readonly onStarted?: (() => void) | undefined;
 }
 
 /** A call that was refused for the workspace's concurrency is retried after about this long. */
@@ -93,14 +95,15 @@ export async function executeRun(
   deps: Deps,
   schedule: Schedule,
   run: OpenScheduleRun,
-  { input = schedule.input, waitUntil = 0 }: Partial<RunSettings> = {},
+  { input = schedule.input, waitUntil = 0, onStarted }: Partial<RunSettings> = {},
 ): Promise<ScheduleRunAnswer> {
   const startedAt = deps.clock.now();
   let answer: CallAnswer | undefined;
   let failure: PlatformError | undefined;
   let call: StartedCall | undefined;
   try {
-    call = await startWhenAdmitted(deps, schedule, run, { input, waitUntil });
+    call = await startWhenAdmitted(deps, schedule, run, { input, waitUntil, onStarted });
+    onStarted?.();
     answer = await call.finish();
   } catch (error) {
     if (!isPlatformError(error)) throw error;
@@ -132,13 +135,14 @@ async function startWhenAdmitted(
   deps: Deps,
   schedule: Schedule,
   run: OpenScheduleRun,
-  { input, waitUntil }: RunSettings,
+  { input, waitUntil, onStarted }: RunSettings,
 ): Promise<StartedCall> {
   for (;;) {
     try {
       return await startScheduledCall(deps, schedule, run, { input, waitUntil });
     } catch (error) {
       if (!isPlatformError(error) || !lacksRoom(error) || deps.clock.now() >= waitUntil) throw error;
+      onStarted?.();
       await sendHeartbeat(deps, run);
       await deps.clock.sleep(RETRY_MS * (0.5 + Math.random()));
     }

@@ -150,16 +150,20 @@ export class ScheduleStore {
    * Changes a schedule, also a deleted one. `decide` gets the schedule as it is at that moment, and may be called again
    * after a concurrent change; `undefined` leaves the schedule as it is.
    *
+   * @param listed Its item as a list has shown it, which saves a read unless it has changed since.
    * @returns the changed schedule; `undefined` if there is none, `decide` returned `undefined`, or an operation in
    * `alongside` was refused.
    */
   async change(
     id: string,
     decide: (schedule: Schedule) => ScheduleChange | undefined | Promise<ScheduleChange | undefined>,
+    listed?: Item,
   ): Promise<Schedule | undefined> {
     const { main, clock } = this.#deps;
+    let known = listed;
     const changed = await untilWritten(clock, `schedule ${id}`, async () => {
-      const item = await main.get(scheduleKey(this.#workspaceId, id));
+      const item = known ?? (await main.get(scheduleKey(this.#workspaceId, id)));
+      known = undefined;
       if (item === undefined) return null;
       const before = scheduleFrom(item);
       const change = await decide(before);
@@ -285,10 +289,23 @@ export async function findAnySchedule(deps: StoreDeps, id: string): Promise<Sche
   return meta && new ScheduleStore(deps, meta.workspace_id as string).find(id);
 }
 
+/** A schedule of an index. */
+export interface DueSchedule {
+  readonly id: string;
+  readonly workspaceId: string;
+  /** Its item as it was read, for {@link ScheduleStore.change}. */
+  readonly item?: Item;
+}
+
 /** Enabled cron schedules of all workspaces whose next run is not later than `until` (epoch milliseconds). */
-export function listDue({ main }: Pick<Deps, 'main'>, until: number): AsyncGenerator<Schedule> {
+export function listDue({ main }: Pick<Deps, 'main'>, until: number): AsyncGenerator<DueSchedule> {
+  const read = (item: Item): DueSchedule => ({
+    id: item.id as string,
+    workspaceId: item.workspace_id as string,
+    item,
+  });
   // In the sort key, `#` and the id follow the time; `$` sorts after `#`.
-  return listIndexed(main, { kind: 'DUE', until: `${isoTime(until)}$`, read: scheduleFrom });
+  return listIndexed(main, { kind: 'DUE', until: `${isoTime(until)}$`, read });
 }
 
 /** Every enabled cron schedule of all workspaces. */
