@@ -36,7 +36,7 @@ const NEVER = ['**/node_modules/**', 'dist/**', 'cdk.out/**'];
 
 /** Files that start the local server in their own process, which then has the server's `Request` and `Response`. */
 const PLATFORMS = [
-  'test/{e2e,examples,routes,sdk}/**/*.test.ts',
+  'test/{cli,e2e,examples,routes,sdk}/**/*.test.ts',
   'cli/upload-bundle.test.ts',
   'test/docs/commands.test.ts',
 ];

@@ -48,7 +48,14 @@ export interface Platform {
 export async function startPlatform(dataFolder: string, settings: Record<string, string> = {}): Promise<Platform> {
   const child = spawn(process.execPath, [...START, '--no-examples'], {
     cwd: ROOT,
-    env: { PATH: process.env.PATH, HOME: process.env.HOME, PLATFORM_DATA: dataFolder, PLATFORM_PORT: '0', ...settings },
+    env: {
+      PATH: process.env.PATH,
+      HOME: process.env.HOME,
+      XDG_CONFIG_HOME: dataFolder,
+      PLATFORM_DATA: dataFolder,
+      PLATFORM_PORT: '0',
+      ...settings,
+    },
     stdio: ['ignore', 'pipe', 'inherit'],
   });
   let key: string | undefined;

@@ -1,5 +1,6 @@
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
+import { configFolder, saveLocalProfile } from '#cli/profiles.ts';
 import { bootstrap, createOwnerKey } from '#core/accounts/workspaces/bootstrap.ts';
 import { hasCode } from '#core/base/errors.ts';
 import { grantCreditsTo, setPlanOf } from '#core/billing/operator.ts';
@@ -59,6 +60,16 @@ async function operate(config: LocalConfig, order: (deps: Deps) => Promise<strin
 
 const newKey = async (deps: Deps): Promise<string> => (await createOwnerKey(deps, 'made by the operator')).key;
 
+/** Signs the command line in: whoever made the data may use it. Without a home folder, only the printed key is left. */
+async function signIn(url: string, key: string): Promise<void> {
+  try {
+    const profile = await saveLocalProfile(configFolder(), { url, key });
+    say(`Signed in: npx platform agents list --profile ${profile}`);
+  } catch (error) {
+    say(`The command line is not signed in: ${(error as Error).message}`);
+  }
+}
+
 async function start(config: LocalConfig, withExamples: boolean): Promise<void> {
   const server = await startLocalServer(config);
   let stopping = false;
@@ -76,7 +87,10 @@ async function start(config: LocalConfig, withExamples: boolean): Promise<void> 
   if (problem) say(`WARNING: agents that are programs cannot run here. ${problem}`);
   const key = await bootstrap(deps);
   // Printed at once, so that it is not lost if the first start is interrupted.
-  if (key) say(`API key:   ${key}   <- shown this once; keep it`);
+  if (key) {
+    say(`API key:   ${key}   <- shown this once; keep it`);
+    await signIn(url, key);
+  }
   if (withExamples) await publishExamples(server, say);
 
   const languages = Object.entries(interpreters).map(([name, version]) => `${name} ${version}`);

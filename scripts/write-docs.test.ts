@@ -3,7 +3,7 @@ import { expect, test } from 'vitest';
 import { AWS_SETTINGS } from '#aws/config.ts';
 import { CORE_SETTINGS } from '#core/base/config.ts';
 import { LOCAL_SETTINGS } from '#local/config.ts';
-import { modelsPage, settingsPage } from './write-docs.ts';
+import { cliPage, modelsPage, settingsPage } from './write-docs.ts';
 
 test('variables have one form, and each belongs to one setting', () => {
   const tables = [CORE_SETTINGS, LOCAL_SETTINGS, AWS_SETTINGS];
@@ -21,4 +21,10 @@ test('the table of docs/models.md is what npm run docs writes', () => {
   const page = readFileSync(new URL('../docs/models.md', import.meta.url), 'utf8');
   expect(page).toBe(modelsPage());
   expect(page).toContain('| `gemini-3.8-flash` |');
+});
+
+test('the commands of docs/cli.md are what npm run docs writes', async () => {
+  const page = readFileSync(new URL('../docs/cli.md', import.meta.url), 'utf8');
+  expect(page).toBe(await cliPage());
+  expect(page).toContain('| `schedule trigger <schedule>` |');
 });

@@ -2,6 +2,7 @@
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import * as z from 'zod';
 import { AWS_SETTINGS } from '#aws/config.ts';
+import { wholeProgram } from '#cli/program.ts';
 import { openApiDocument } from '#core/api/openapi.ts';
 import { CORE_SETTINGS, type Settings } from '#core/base/config.ts';
 import { parseModels } from '#core/models/model-facts.ts';
@@ -64,9 +65,30 @@ export function modelsPage(page = readFileSync(new URL('models.md', DOCS), 'utf8
   return page.replace(MODELS_TABLE, `\n${[...head, ...rows].join('\n')}\n\n`);
 }
 
+const COMMANDS_TABLE = /(?<=<!-- commands -->\n)[\s\S]*(?=<!-- \/commands -->)/;
+
+/** `docs/cli.md` with its table of commands written anew. */
+export async function cliPage(page = readFileSync(new URL('cli.md', DOCS), 'utf8')): Promise<string> {
+  const program = await wholeProgram();
+  const commands = program
+    .createHelp()
+    .visibleCommands(program)
+    .filter((command) => command.name() !== 'help');
+  const rows = commands.flatMap((command) => {
+    const all = command.commands.length === 0 ? [command] : command.commands;
+    const path = (each: typeof command) => (each === command ? each.name() : `${command.name()} ${each.name()}`);
+    return all.map((each) => {
+      const usage = `${path(each)} ${each.usage().replace('[options]', '')}`.replaceAll(/ +/g, ' ').trim();
+      return `| \`${cell(usage)}\` | ${cell(each.description())} |`;
+    });
+  });
+  return page.replace(COMMANDS_TABLE, `\n${['| command | what it does |', '|---|---|', ...rows].join('\n')}\n\n`);
+}
+
 if (import.meta.main) {
   mkdirSync(DOCS, { recursive: true });
   writeFileSync(new URL('settings.md', DOCS), settingsPage());
   writeFileSync(new URL('openapi.json', DOCS), openApiPage());
   writeFileSync(new URL('models.md', DOCS), modelsPage());
+  writeFileSync(new URL('cli.md', DOCS), await cliPage());
 }

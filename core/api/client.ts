@@ -59,8 +59,18 @@ interface LooseArguments {
   readonly body?: unknown;
 }
 
-/** A client of the platform at `baseUrl`. `key`: an API key. `workspaceId`: sent as `X-Workspace-Id`. */
-export function createClient(options: { baseUrl: string; key?: string; workspaceId?: string }): Client {
+export interface ClientOptions {
+  /** Address of the platform. */
+  readonly baseUrl: string;
+  /** An API key. */
+  readonly key?: string;
+  /** Sent as `X-Workspace-Id`. */
+  readonly workspaceId?: string;
+  /** @default - the global one */
+  readonly fetch?: typeof fetch;
+}
+
+export function createClient(options: ClientOptions): Client {
   const methods = (routes as readonly Route[]).map((route) => [
     route.operationId,
     (args: LooseArguments = {}) => send(options, route, args),
@@ -69,7 +79,7 @@ export function createClient(options: { baseUrl: string; key?: string; workspace
 }
 
 async function send(
-  { baseUrl, key, workspaceId }: { baseUrl: string; key?: string; workspaceId?: string },
+  { baseUrl, key, workspaceId, fetch = globalThis.fetch }: ClientOptions,
   route: Route,
   { params = {}, query = {}, headers = {}, body }: LooseArguments,
 ): Promise<unknown> {

@@ -1,11 +1,12 @@
 import { type ExecFileOptions, execFile, spawnSync } from 'node:child_process';
-import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { chmodSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { clientOf, type LocalTarget, startLocalTarget } from '#test/helpers/platform.ts';
 import { type Receiver, startReceiver } from '#test/helpers/receiver.ts';
+import { buildCli } from '../../scripts/build-cli.ts';
 import { type Block, blocksOf, COMMAND_PAGES, NOT_RUN, ROOT } from './pages.ts';
 import { publishWorld, reportKey } from './world.ts';
 
@@ -13,12 +14,14 @@ const has = (program: string): boolean => spawnSync(program, ['--version']).stat
 const canRun = has('curl') && has('python3') && has('bash');
 
 /** What installs, deploys or goes on is never run from a page, whatever the page says: this is somebody's machine. */
-const REFUSED = ['npm', 'npx', 'cdk', 'docker', 'aws'];
+const REFUSED = ['npm', 'cdk', 'docker', 'aws'];
 const PRELUDE = [
   'set -euo pipefail',
   // Fails where the answer is an error, and shows it.
   'curl() { command curl --fail-with-body -sS "$@"; }',
   ...REFUSED.map((name) => `${name}() { echo "${name} is not run by this test: fence it as sh no-run" >&2; exit 1; }`),
+  // npx would install what it does not find; the command line is there.
+  'npx() { [ "$1" = platform ] || { echo "npx $1 is not run by this test" >&2; exit 1; }; node_modules/.bin/"$@"; }',
 ];
 const MARK = '@@block';
 /** Pages start dozens of small processes, slow on a machine with other work. */
@@ -66,7 +69,11 @@ describe.skipIf(!canRun)('the commands of (skipped without curl, python3 and bas
   let target: LocalTarget;
   let receiver: Receiver;
   let variables: Record<string, string>;
+  const built = mkdtempSync(join(tmpdir(), 'platform-cli-'));
+  const commandLine = join(built, 'platform.mjs');
   beforeAll(async () => {
+    await buildCli(commandLine);
+    chmodSync(commandLine, 0o755);
     target = await startLocalTarget({ PLATFORM_WORKSPACE: 'main' });
     receiver = await startReceiver();
     await publishWorld(target);
@@ -85,6 +92,7 @@ describe.skipIf(!canRun)('the commands of (skipped without curl, python3 and bas
   afterAll(async () => {
     await target?.close();
     await receiver?.close();
+    rmSync(built, { recursive: true });
   });
 
   const pages = COMMAND_PAGES.filter((page) => commands.some((block) => block.page === page));
@@ -107,20 +115,26 @@ describe.skipIf(!canRun)('the commands of (skipped without curl, python3 and bas
       for (const { info, text } of codes) {
         const [program, file] = info === 'python' ? ['python3', 'main.py'] : ['node', 'main.mjs'];
         writeFileSync(join(cwd, file!), text);
-        await execute(program!, [file!], { cwd, env: environment(), timeout: TIMEOUT_MS - 5000 });
+        await execute(program!, [file!], { cwd, env: environment(cwd), timeout: TIMEOUT_MS - 5000 });
       }
     });
   });
 
-  const environment = () => ({ PATH: `${dirname(process.execPath)}:${process.env.PATH}`, ...variables });
+  const environment = (cwd: string) => ({
+    PATH: `${dirname(process.execPath)}:${process.env.PATH}`,
+    // Where the command line keeps its profiles.
+    XDG_CONFIG_HOME: cwd,
+    ...variables,
+  });
 
   /** A folder for commands, with the files that pages name. */
   async function inFolder<T>(use: (folder: string) => Promise<T>): Promise<T> {
     const folder = mkdtempSync(join(tmpdir(), 'platform-docs-'));
     try {
       symlinkSync(join(ROOT, 'examples'), join(folder, 'examples'));
-      mkdirSync(join(folder, 'node_modules'));
+      mkdirSync(join(folder, 'node_modules/.bin'), { recursive: true });
       symlinkSync(join(ROOT, 'sdk/js'), join(folder, 'node_modules/agent-platform-sdk'));
+      symlinkSync(commandLine, join(folder, 'node_modules/.bin/platform'));
       writeFileSync(join(folder, 'scan.pdf'), '%PDF-1.7\n');
       return await use(folder);
     } finally {
@@ -133,7 +147,11 @@ describe.skipIf(!canRun)('the commands of (skipped without curl, python3 and bas
     const text = script.flatMap(({ line, text: block }) => [`printf '\\n${MARK} ${line}\\n'`, here(block)]);
     const lines = [...PRELUDE, ...text].join('\n');
     const stdout = await inFolder((cwd) =>
-      execute('bash', ['--norc', '--noprofile', '-c', lines], { cwd, env: environment(), timeout: TIMEOUT_MS - 5000 }),
+      execute('bash', ['--norc', '--noprofile', '-c', lines], {
+        cwd,
+        env: environment(cwd),
+        timeout: TIMEOUT_MS - 5000,
+      }),
     );
     const parts = stdout.split(new RegExp(`\\n${MARK} (\\d+)\\n`)).slice(1);
     return new Map(

@@ -23,6 +23,8 @@ export async function startProcess(folder: string, settings: Record<string, stri
       PATH: process.env.PATH,
       PLATFORM_PORT: '0',
       PLATFORM_DATA: folder,
+      // Where the first start keeps its profile.
+      XDG_CONFIG_HOME: folder,
       PLATFORM_LOG_LEVEL: 'error',
       ...settings,
     },

@@ -1,0 +1,37 @@
+import type { Cli } from './cli.ts';
+import { UsageError } from './failure.ts';
+
+/** A version of an agent as the API's paths name it (`docs/interface/identifiers.md`). */
+export interface AgentReference {
+  readonly org: string;
+  readonly agent: string;
+  /** `v2`, or `latest`. */
+  readonly version: string;
+}
+
+const REFERENCE = /^(?:([a-z0-9][a-z0-9-]*)\/)?([a-z0-9][a-z0-9._-]*)(?:@(latest|v\d+))?$/;
+
+/** Reads `agent`, `agent@v2`, `org/agent` or `org/agent@v2`. Without an org, the workspace's. Throws UsageError. */
+export async function readReference(cli: Cli, text: string): Promise<AgentReference> {
+  const [, org, agent, version = 'latest'] = REFERENCE.exec(text) ?? [];
+  if (agent === undefined) {
+    throw new UsageError(`"${text}" names no agent: write agent, agent@v2, org/agent or org/agent@v2.`);
+  }
+  return { org: org ?? (await cli.org()).slug, agent, version };
+}
+
+/** Versions of an agent of the own workspace, newest first. Throws UsageError if there is none. */
+export async function ownVersions(cli: Cli, text: string) {
+  const { org, agent, version } = await readReference(cli, text);
+  const all = await (await cli.client()).listAgents({});
+  const numberOf = ({ version: name }: { version: string }) => Number(name.slice(1));
+  const versions = all
+    .filter(({ name, org_slug }) => name === agent && org_slug === org)
+    .sort((a, b) => numberOf(b) - numberOf(a));
+  const wanted = version === 'latest' ? versions : versions.filter((each) => each.version === version);
+  if (wanted.length === 0) {
+    const names = [...new Set(all.map(({ name }) => name))].join(', ') || 'none';
+    throw new UsageError(`The workspace has no agent "${text}". Its agents: ${names}.`, { exitCode: 4 });
+  }
+  return wanted;
+}

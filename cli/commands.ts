@@ -1,0 +1,65 @@
+import type { Configure } from './cli.ts';
+
+interface CommandRow {
+  readonly name: string;
+  readonly summary: string;
+  /** The code of a command is read only when it runs: help stays fast. */
+  load(): Promise<{ readonly default: Configure }>;
+}
+
+/** Every command, in the order and the groups of the help. */
+export const COMMANDS: { readonly [group: string]: readonly CommandRow[] } = {
+  'Sign in:': [
+    { name: 'login', summary: 'Sign in to a platform with an API key', load: () => import('./commands/login.ts') },
+    { name: 'logout', summary: 'Forget a profile', load: () => import('./commands/logout.ts') },
+    { name: 'whoami', summary: 'Show user, workspace and platform', load: () => import('./commands/whoami.ts') },
+    {
+      name: 'profiles',
+      summary: 'List the profiles, or change to another',
+      load: () => import('./commands/profiles.ts'),
+    },
+    { name: 'doctor', summary: 'Find out why something does not work', load: () => import('./commands/doctor.ts') },
+  ],
+  'Agents:': [
+    { name: 'validate', summary: 'Check a folder as publishing would', load: () => import('./commands/validate.ts') },
+    { name: 'publish', summary: 'Publish the agent of a folder', load: () => import('./commands/publish.ts') },
+    { name: 'run', summary: 'Call an agent', load: () => import('./commands/run.ts') },
+    { name: 'agents', summary: 'List, show, change and delete agents', load: () => import('./commands/agents.ts') },
+    { name: 'search', summary: 'Search the public agents', load: () => import('./commands/search.ts') },
+  ],
+  'Runs:': [
+    { name: 'runs', summary: 'List runs', load: () => import('./commands/runs.ts') },
+    { name: 'logs', summary: 'Show what a run read, printed and answered', load: () => import('./commands/logs.ts') },
+    { name: 'trace', summary: 'Show the steps of a run over time', load: () => import('./commands/trace.ts') },
+    { name: 'dag', summary: 'Show the calls below a run, with their costs', load: () => import('./commands/dag.ts') },
+    { name: 'replay', summary: 'Run once more with the same input', load: () => import('./commands/replay.ts') },
+    { name: 'cancel', summary: 'Cancel runs', load: () => import('./commands/cancel.ts') },
+  ],
+  'Automation:': [
+    {
+      name: 'schedule',
+      summary: 'Run agents on timetables and webhooks',
+      load: () => import('./commands/schedule.ts'),
+    },
+    { name: 'service', summary: 'Keep agents running at an address', load: () => import('./commands/service.ts') },
+  ],
+  'Workspace:': [
+    { name: 'secrets', summary: 'Store keys and passwords of agents', load: () => import('./commands/secrets.ts') },
+    { name: 'workspace', summary: 'Workspaces and their members', load: () => import('./commands/workspace.ts') },
+    { name: 'keys', summary: 'API keys of yours, and of agents', load: () => import('./commands/keys.ts') },
+    { name: 'task', summary: 'Tasks of people and agents', load: () => import('./commands/task.ts') },
+    { name: 'message', summary: 'Messages of agents', load: () => import('./commands/message.ts') },
+    { name: 'storage', summary: 'JSON documents of agents', load: () => import('./commands/storage.ts') },
+    { name: 'usage', summary: 'Who used what', load: () => import('./commands/usage.ts') },
+    { name: 'billing', summary: 'Credits, purchases, earnings', load: () => import('./commands/billing.ts') },
+  ],
+  'Everything else:': [
+    { name: 'api', summary: 'Call any operation of the API', load: () => import('./commands/api.ts') },
+    // `program.ts` replaces it: the script needs all commands.
+    {
+      name: 'completion',
+      summary: 'Print the completion script of a shell',
+      load: async () => ({ default: () => {} }),
+    },
+  ],
+};

@@ -1,0 +1,66 @@
+import { routes } from '#core/api/routes.ts';
+import { pathParameters, type Route } from '#core/http/route.ts';
+import type { Configure } from '../cli.ts';
+import { isResponse } from '../connection.ts';
+import { UsageError } from '../failure.ts';
+import { readJson } from '../input.ts';
+import { routeOf } from '../operation.ts';
+import { table } from '../output.ts';
+
+const api: Configure = (command, cli) => {
+  const collect = (value: string, all: string[]): string[] => [...all, value];
+  command
+    .argument('[operation]', 'operation id of the API, such as listRuns')
+    .option('-p, --param <name=value>', 'a parameter of the path or the query; repeat for more', collect, [])
+    .option('--input <json>', 'the body: JSON, @file, or - for stdin')
+    .option('--list', 'list the operations')
+    .addHelpText('after', '\nExamples:\n  $ platform api --list\n  $ platform api listRuns -p limit=3')
+    .action(async (operation: string | undefined, { param, input, list = false }: ApiOptions) => {
+      if (list || operation === undefined) return void cli.output.result(allOperations(), inColumns);
+      const route = routeOf(operation);
+      const given = new Map(param.map(readParam));
+      const names = pathParameters(route.path);
+      const params: Record<string, string> = {};
+      const needsKey = route.auth === 'key';
+      const client = needsKey ? await cli.client() : await cli.anyone();
+      for (const name of names) {
+        const value = given.get(name) ?? (name === 'workspace_id' ? await cli.workspaceId() : undefined);
+        if (value === undefined) throw new UsageError(`${operation} needs -p ${name}=...`);
+        params[name] = value;
+      }
+      const query = Object.fromEntries([...given].filter(([name]) => !names.includes(name)));
+      const body = input === undefined ? undefined : await readJson(cli.host, input);
+      const call = client[route.operationId as 'getHealth'] as unknown as (args: object) => Promise<unknown>;
+      const answer = await call({ params, query, body });
+      if (isResponse(answer)) cli.host.stdout.write(await answer.text());
+      else cli.output.result(answer);
+    });
+
+  const allOperations = () =>
+    (routes as readonly Route[]).map(({ operationId, method, path, summary }) => ({
+      operationId,
+      method,
+      path,
+      summary,
+    }));
+  const inColumns = (all: ReturnType<typeof allOperations>) =>
+    table(
+      ['operation', 'method', 'path', 'summary'],
+      all.map((row) => Object.values(row)),
+      cli.output.width,
+    );
+};
+
+interface ApiOptions {
+  readonly param: string[];
+  readonly input?: string;
+  readonly list?: boolean;
+}
+
+function readParam(text: string): readonly [string, string] {
+  const at = text.indexOf('=');
+  if (at < 1) throw new UsageError(`-p ${text}: write name=value.`);
+  return [text.slice(0, at), text.slice(at + 1)];
+}
+
+export default api;

@@ -1,0 +1,34 @@
+import type { Configure } from '../cli.ts';
+import { UsageError } from '../failure.ts';
+import { operations } from '../operation.ts';
+
+const columns = ['created_at', 'transaction_type', 'amount_cents', 'balance_after_cents', 'description'];
+
+const billing: Configure = (command, cli) => {
+  operations([
+    { name: 'balance', operation: 'getBalance', example: 'billing balance' },
+    { name: 'history', operation: 'listTransactions', columns, example: 'billing history' },
+    { name: 'earnings', operation: 'getEarnings', example: 'billing earnings' },
+  ])(command, cli);
+  command
+    .command('add')
+    .description('Buy credits: opens the payment page in a browser')
+    .argument('<dollars>', 'such as 20 or 12.50')
+    .option('--no-open', 'print the address only')
+    .addHelpText('after', '\nExample:\n  $ platform billing add 20 --no-open')
+    .action(async (dollars: string, { open: isWanted }: { open: boolean }) => {
+      const amount = Number(dollars.replace(/^\$/, ''));
+      if (!Number.isFinite(amount)) throw new UsageError(`"${dollars}" is not an amount of dollars, such as 20.`);
+      const checkout = await (await cli.client()).createCheckout({ body: { amount_usd: amount } });
+      cli.output.result(checkout, ({ checkout_url }) => checkout_url);
+      if (isWanted && cli.isInteractive) {
+        const { default: open } = await import('open');
+        await open(checkout.checkout_url).catch(() =>
+          cli.output.note('No browser could be opened: open the address yourself.'),
+        );
+      }
+      cli.output.note('`platform billing balance` shows the credits once they are paid.');
+    });
+};
+
+export default billing;

@@ -1,0 +1,189 @@
+import { readFile, writeFile } from 'node:fs/promises';
+import { basename, resolve } from 'node:path';
+import { EventSourceParserStream } from 'eventsource-parser/stream';
+import { ApiError } from '#core/api/client.ts';
+import { readReference } from '../agent-reference.ts';
+import type { Cli, Configure } from '../cli.ts';
+import { isResponse } from '../connection.ts';
+import { EXIT, UsageError } from '../failure.ts';
+import { readJson } from '../input.ts';
+import { printable, textOf } from '../output.ts';
+
+interface RunOptions {
+  readonly data?: string;
+  readonly file?: string[];
+  readonly endpoint: string;
+  readonly tenant?: string;
+  readonly skills?: string;
+  readonly maxHops?: string;
+  readonly deadline?: string;
+  readonly idempotencyKey?: string;
+  readonly async?: boolean;
+  readonly stream: boolean;
+  readonly output?: string;
+}
+
+const DETACH_MS = 3_000;
+
+const run: Configure = (command, cli) => {
+  command
+    .argument('<agent>', 'agent, agent@v2, org/agent or org/agent@v2')
+    .argument('[input]', 'a file with the JSON input, or - for stdin')
+    .option('-d, --data <json>', 'the input: JSON, @file, or - for stdin')
+    .option('-f, --file <path>', 'a file for the agent; repeat for more', (path, all: string[]) => [...all, path], [])
+    .option('--endpoint <name>', 'the endpoint to call', 'run')
+    .option('--tenant <id>', 'your customer, for `platform usage tenants`')
+    .option('--skills <list>', 'skills to add, as org/skill@v1, separated by commas')
+    .option('--max-hops <number>', 'how many levels of calls there may be below this one')
+    .option('--deadline <seconds>', 'answer by then')
+    .option('--idempotency-key <key>', 'a repetition with the same key gets the first answer')
+    .option('--async', 'do not wait: print the id of the run')
+    .option('--no-stream', 'wait for the answer without showing steps')
+    .option('-o, --output <file>', 'write the answer to this file')
+    .addHelpText('after', '\nExample:\n  $ platform run hello --data \'{"name": "Ada"}\'')
+    .action(async (agent: string, input: string | undefined, options: RunOptions) => {
+      const { org, agent: name, version } = await readReference(cli, agent);
+      const body = await bodyOf(cli, input, options);
+      const streams = options.stream && !options.async;
+      const answer = await (await cli.client()).callAgent({
+        params: { org, agent: name, version, endpoint: options.endpoint },
+        body,
+        headers: headersOf(options, streams),
+      });
+      if (!isResponse(answer)) return show(cli, answer as unknown as Answer, options);
+      return show(cli, await follow(cli, answer), options);
+    });
+};
+
+interface Answer {
+  readonly run_id?: string;
+  readonly data?: unknown;
+  readonly warnings?: readonly { readonly code: string; readonly message: string }[];
+}
+
+async function bodyOf(cli: Cli, input: string | undefined, { data, file = [] }: RunOptions): Promise<unknown> {
+  if (input !== undefined && data !== undefined)
+    throw new UsageError('Give the input as a file or as --data, not both.');
+  const given = data ?? (input === undefined || input === '-' ? input : `@${input}`);
+  const json = given === undefined ? {} : await readJson(cli.host, given);
+  if (file.length === 0) return json;
+  const form = new FormData();
+  for (const path of file) {
+    const bytes = await readFile(resolve(cli.host.cwd, path)).catch((error) => {
+      throw new UsageError(`${path} cannot be read: ${error.code}.`);
+    });
+    form.append('files[]', new Blob([bytes]), basename(path));
+  }
+  form.append('metadata', JSON.stringify(json));
+  return form;
+}
+
+function headersOf(options: RunOptions, streams: boolean): Record<string, string> {
+  const { tenant, skills, maxHops, deadline, idempotencyKey } = options;
+  if (deadline !== undefined && !(Number(deadline) > 0)) {
+    throw new UsageError(`--deadline is "${deadline}", but must be a number of seconds.`);
+  }
+  return {
+    ...(streams && { accept: 'text/event-stream' }),
+    ...(options.async && { prefer: 'respond-async' }),
+    ...(tenant !== undefined && { 'x-platform-tenant': tenant }),
+    ...(skills !== undefined && { 'x-platform-skills': skills }),
+    ...(maxHops !== undefined && { 'x-platform-max-hops': maxHops }),
+    ...(deadline !== undefined && { 'x-platform-deadline-ms': String(Date.now() + Number(deadline) * 1000) }),
+    ...(idempotencyKey !== undefined && { 'idempotency-key': idempotencyKey }),
+  };
+}
+
+/** Shows the steps of a run on stderr until its result. Throws the run's error. */
+async function follow(cli: Cli, response: Response): Promise<Answer> {
+  const runId = response.headers.get('x-run-id') ?? '';
+  const stop = cli.host.onInterrupt(interruption(cli, runId));
+  try {
+    const events = response.body!.pipeThrough(new TextDecoderStream()).pipeThrough(new EventSourceParserStream());
+    for await (const { event, data } of events) {
+      const value = JSON.parse(data);
+      if (event === 'result') return value;
+      if (event === 'error') throw new ApiError(statusOf(value), value);
+      showProgress(cli, value);
+    }
+  } finally {
+    stop();
+  }
+  throw new UsageError(`The connection ended before the run did.`, {
+    hint: `\`platform logs ${runId.slice(0, 8)}\` says how it ends.`,
+    exitCode: EXIT.network,
+  });
+}
+
+/** The status that the error would have had outside of a stream: exit statuses follow it. */
+const statusOf = (value: { error?: { code?: string } }): number => STATUSES[value.error?.code ?? ''] ?? 500;
+const STATUSES: { readonly [code: string]: number } = {
+  TIMEOUT: 504,
+  RATE_LIMITED: 429,
+  BUDGET_EXCEEDED: 429,
+  LLM_RATE_LIMITED: 429,
+  INSUFFICIENT_CREDITS: 402,
+  INVALID_INPUT: 400,
+  SANDBOX_ERROR: 500,
+  RUN_CANCELLED: 409,
+};
+
+/** The first Ctrl-C leaves the run alone, a second one soon after cancels it. */
+function interruption(cli: Cli, runId: string): () => void {
+  let isSecond = false;
+  const short = runId.slice(0, 8);
+  return () => {
+    if (isSecond) {
+      const leave = () => cli.host.exit(EXIT.interrupted);
+      void cli
+        .client()
+        .then(async (client) => client.cancelRun({ params: { workspace_id: await cli.workspaceId(), run_id: runId } }))
+        .then(() => cli.output.note(`The run ${short} is cancelled.`))
+        .then(leave, leave);
+      return;
+    }
+    isSecond = true;
+    cli.output.note(
+      `\nThe run goes on: \`platform logs ${short}\`, \`platform cancel ${short}\`. Ctrl-C again cancels it.`,
+    );
+    setTimeout(() => cli.host.exit(EXIT.interrupted), DETACH_MS).unref();
+  };
+}
+
+function showProgress(cli: Cli, event: Record<string, unknown>): void {
+  const { output } = cli;
+  const dim = (text: string) => output.note(output.style('dim', text));
+  switch (event.type) {
+    // Not `stdout`: a program answers there, and the result follows.
+    case 'stderr':
+      dim(printable(String(event.text)).trimEnd());
+      break;
+    case 'turn_start':
+      dim(`turn ${event.turn} of ${event.max_turns}`);
+      break;
+    case 'tool_call':
+      dim(`${event.tool} ${textOf(event.args_brief)}`);
+      break;
+    case 'tool_result':
+      if (event.status !== 'ok') dim(`${event.tool} failed`);
+      break;
+    default:
+  }
+}
+
+async function show(cli: Cli, answer: Answer, { output: file }: RunOptions): Promise<void> {
+  for (const { code, message } of answer.warnings ?? []) cli.output.warn(`${code}: ${message}`);
+  if (answer.run_id !== undefined && answer.data === undefined) {
+    cli.output.result(answer, ({ run_id }) => run_id!);
+    cli.output.note(`Watch it with \`platform logs ${answer.run_id.slice(0, 8)}\`.`);
+    return;
+  }
+  if (file !== undefined) {
+    await writeFile(resolve(cli.host.cwd, file), `${JSON.stringify(answer.data, null, 2)}\n`);
+    cli.output.note(`The answer is in ${file}.`);
+    return;
+  }
+  cli.output.result(answer, ({ data }) => (typeof data === 'string' ? printable(data) : JSON.stringify(data, null, 2)));
+}
+
+export default run;

@@ -1,0 +1,89 @@
+import { operations } from '../operation.ts';
+
+const columns = [
+  'id',
+  'agent_name',
+  'agent_version',
+  'cron_expression',
+  'timezone',
+  'enabled',
+  'next_run_at',
+  'last_run_status',
+];
+const settings = [
+  'cron_expression',
+  'timezone',
+  'input_data',
+  'llm_provider',
+  'auto_update',
+  'overlap',
+  'alert_webhook_url',
+  'alert_on_failure_count',
+  'max_consecutive_failures',
+];
+
+export default operations([
+  { name: 'list', operation: 'listSchedules', list: 'schedules', columns, example: 'schedule list' },
+  {
+    name: 'create',
+    operation: 'createSchedule',
+    args: ['agent'],
+    options: ['schedule_type', ...settings],
+    one: 'schedule',
+    example: "schedule create main/hello --cron-expression '0 9 * * 1-5' --timezone Europe/Berlin",
+  },
+  { name: 'info', operation: 'getSchedule', one: 'schedule', example: 'schedule info hello' },
+  {
+    name: 'update',
+    operation: 'updateSchedule',
+    options: ['agent_version', ...settings],
+    one: 'schedule',
+    example: "schedule update hello --cron-expression '30 8 * * *'",
+  },
+  {
+    name: 'enable',
+    operation: 'updateSchedule',
+    summary: 'Run it at its times again',
+    fixed: { enabled: true },
+    options: [],
+    one: 'schedule',
+    example: 'schedule enable hello',
+  },
+  {
+    name: 'disable',
+    operation: 'updateSchedule',
+    summary: 'Do not run it until it is enabled',
+    fixed: { enabled: false },
+    options: [],
+    one: 'schedule',
+    example: 'schedule disable hello',
+  },
+  { name: 'trigger', operation: 'triggerSchedule', example: 'schedule trigger hello' },
+  {
+    name: 'runs',
+    operation: 'listScheduleRuns',
+    list: 'runs',
+    columns: ['id', 'status', 'trigger_source', 'started_at', 'duration_ms', 'error_message'],
+    example: 'schedule runs hello',
+  },
+  {
+    name: 'events',
+    operation: 'listScheduleEvents',
+    list: 'events',
+    columns: ['created_at', 'event_type', 'message'],
+    example: 'schedule events hello',
+  },
+  {
+    name: 'rotate',
+    operation: 'regenerateWebhook',
+    summary: 'Replace the address of a webhook',
+    example: 'schedule rotate deliveries',
+  },
+  { name: 'test-alert', operation: 'sendTestAlert', example: 'schedule test-alert deliveries' },
+  {
+    name: 'delete',
+    operation: 'deleteSchedule',
+    loses: 'Deletes the schedule',
+    example: 'schedule delete hello --yes',
+  },
+]);

@@ -1,0 +1,48 @@
+import type { Configure } from '../cli.ts';
+import { UsageError } from '../failure.ts';
+import { readStdin } from '../input.ts';
+import { operations } from '../operation.ts';
+
+const secrets: Configure = (command, cli) => {
+  operations([
+    {
+      name: 'list',
+      operation: 'listSecrets',
+      list: 'secrets',
+      columns: ['name', 'secret_type', 'description', 'updated_at'],
+      example: 'secrets list',
+    },
+    {
+      name: 'delete',
+      operation: 'deleteSecret',
+      loses: 'Deletes the secret',
+      example: 'secrets delete WEATHER_KEY --yes',
+    },
+  ])(command, cli);
+  command
+    .command('set')
+    .description('Store or replace a secret; its value comes from stdin, or is asked for')
+    .argument('<NAME>')
+    .option('--description <text>')
+    .addHelpText('after', '\nExample:\n  $ platform secrets set WEATHER_KEY < key.txt')
+    .action(async (name: string, { description }: { description?: string }) => {
+      const value = await readSecret(name);
+      const params = { workspace_id: await cli.workspaceId() };
+      const answer = await (await cli.client()).putSecret({ params, body: { name, value, description } });
+      cli.output.result(answer, ({ created }) => `${name} ${created ? 'stored' : 'replaced'}`);
+      const restarted = answer.restarted_services.map(({ service_name }) => service_name).join(', ');
+      if (restarted !== '') cli.output.note(`restarted with it: ${restarted}`);
+    });
+
+  /** Never an argument: other users of the machine see those, and shells keep them. */
+  async function readSecret(name: string): Promise<string> {
+    const value = cli.host.stdin.isTTY ? await cli.askSecret(`Value of ${name}`) : await readStdin(cli.host);
+    // An editor or `echo` ends a file with a line end, which is never part of a key.
+    const trimmed = value.replace(/\r?\n$/, '');
+    if (trimmed === '')
+      throw new UsageError(`No value came for ${name}: give it on stdin, as in \`… secrets set ${name} < key.txt\`.`);
+    return trimmed;
+  }
+};
+
+export default secrets;

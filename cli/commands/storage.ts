@@ -1,0 +1,45 @@
+import type { Configure } from '../cli.ts';
+import { readJson } from '../input.ts';
+import { operations } from '../operation.ts';
+
+const storage: Configure = (command, cli) => {
+  operations([
+    {
+      name: 'ns',
+      operation: 'listNamespaces',
+      list: 'namespaces',
+      summary: 'List the namespaces',
+      example: 'storage ns',
+    },
+    { name: 'ls', operation: 'listDocuments', list: 'keys', example: 'storage ls notes' },
+    { name: 'get', operation: 'getDocument', example: 'storage get notes today' },
+    { name: 'rm', operation: 'deleteDocument', loses: 'Deletes the document', example: 'storage rm notes today --yes' },
+    {
+      name: 'rm-ns',
+      operation: 'deleteNamespace',
+      loses: 'Deletes the namespace with all its documents',
+      example: 'storage rm-ns drafts --yes',
+    },
+  ])(command, cli);
+  for (const [name, operation, summary] of [
+    ['put', 'putDocument', 'Store a document'],
+    ['patch', 'patchDocument', 'Replace some members of a document'],
+  ] as const) {
+    const sub = command
+      .command(name)
+      .description(summary)
+      .argument('<namespace>')
+      .argument('<key>')
+      .argument('<json>', 'the document: JSON, @file, or - for stdin')
+      .addHelpText('after', `\nExample:\n  $ platform storage ${name} notes today '{"text": "rain"}'`);
+    if (name === 'put') sub.option('--if-version <number>', 'only if the document has this version still');
+    sub.action(async (namespace: string, key: string, json: string, { ifVersion }: { ifVersion?: string }) => {
+      const body = (await readJson(cli.host, json)) as Record<string, unknown>;
+      const headers = { ...(ifVersion !== undefined && { 'if-match': ifVersion }) };
+      const document = await (await cli.client())[operation]({ params: { namespace, key }, body, headers });
+      cli.output.result(document);
+    });
+  }
+};
+
+export default storage;

@@ -1,0 +1,20 @@
+import { operations } from '../operation.ts';
+
+export default operations([
+  { name: 'summary', operation: 'getUsage', example: 'usage summary --days 7' },
+  { name: 'days', operation: 'getUsageTimeseries', list: 'points', example: 'usage days' },
+  { name: 'agents', operation: 'getUsageBreakdown', list: 'by_agent', example: 'usage agents' },
+  { name: 'tenants', operation: 'listUsageTenants', list: 'tenants', example: 'usage tenants' },
+  {
+    name: 'calls',
+    operation: 'listUsageLogs',
+    list: 'logs',
+    columns: ['run_id', 'agent', 'version', 'status', 'duration_ms', 'created_at'],
+    example: 'usage calls --status failed',
+  },
+  { name: 'compute', operation: 'getComputeUsage', example: 'usage compute' },
+  { name: 'author', operation: 'getAuthorUsage', example: 'usage author' },
+  { name: 'author-days', operation: 'getAuthorUsageTimeseries', list: 'points', example: 'usage author-days' },
+  { name: 'author-agents', operation: 'getAuthorUsageBreakdown', list: 'by_agent', example: 'usage author-agents' },
+  { name: 'author-calls', operation: 'listAuthorUsageLogs', list: 'logs', example: 'usage author-calls' },
+]);

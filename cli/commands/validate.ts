@@ -1,0 +1,23 @@
+import type { Configure } from '../cli.ts';
+import { UsageError } from '../failure.ts';
+import { readFolder } from '../read-folder.ts';
+
+const validate: Configure = (command, cli) => {
+  command
+    .argument('[folder]', 'the agent’s folder', '.')
+    .addHelpText('after', '\nExample:\n  $ platform validate ./hello')
+    .action(async (folder: string) => {
+      const { body } = await readFolder(cli, folder);
+      const answer = await (await cli.client()).validateAgent({ body });
+      cli.output.result(answer, ({ valid, errors, warnings }) =>
+        [
+          ...errors.map((text) => `${cli.output.style('red', 'error:')} ${text}`),
+          ...warnings.map((text) => `${cli.output.style('yellow', 'warning:')} ${text}`),
+          ...(valid ? [`${folder} can be published.`] : []),
+        ].join('\n'),
+      );
+      if (!answer.valid) throw new UsageError(`${folder} cannot be published: ${answer.errors.length} errors.`);
+    });
+};
+
+export default validate;

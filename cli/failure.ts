@@ -1,0 +1,88 @@
+import { CommanderError } from 'commander';
+import type { ApiError } from '#core/api/client.ts';
+
+/** What a process that ends with an error says by its status (`docs/cli.md#exit-codes`). */
+export const EXIT = {
+  failed: 1,
+  unauthorized: 2,
+  forbidden: 3,
+  notFound: 4,
+  badInput: 5,
+  rateLimited: 6,
+  timeout: 7,
+  server: 8,
+  network: 9,
+  interrupted: 130,
+} as const;
+
+/** An error of the command line itself: bad arguments, files that are missing. */
+export class UsageError extends Error {
+  readonly hint: string | undefined;
+  readonly exitCode: number;
+
+  constructor(message: string, { hint, exitCode = EXIT.badInput }: { hint?: string; exitCode?: number } = {}) {
+    super(message);
+    this.name = 'UsageError';
+    this.hint = hint;
+    this.exitCode = exitCode;
+  }
+}
+
+/** A failure as it is shown: what happened, what to do next, and what to quote when asking for help. */
+export interface Failure {
+  readonly exitCode: number;
+  readonly code: string;
+  readonly message: string;
+  readonly hint?: string;
+  readonly requestId?: string;
+  /** The `error` member of the API's answer. */
+  readonly detail?: Readonly<Record<string, unknown>>;
+}
+
+/** `url`: the platform that was asked. */
+export function failureOf(error: unknown, url: string | undefined): Failure {
+  // By its name: the client, with its table of routes, is loaded only by commands that ask the platform.
+  if ((error as Error)?.name === 'ApiError') return ofApi(error as ApiError);
+  if (error instanceof UsageError) {
+    return { exitCode: error.exitCode, code: 'USAGE', message: error.message, hint: error.hint };
+  }
+  if (error instanceof CommanderError) {
+    const isFine = error.exitCode === 0;
+    const message = error.message.replace(/^error: /, '');
+    return { exitCode: isFine ? 0 : EXIT.badInput, code: 'USAGE', message };
+  }
+  const cause = (error as { cause?: { code?: string; message?: string } } | undefined)?.cause;
+  if (error instanceof TypeError && error.message === 'fetch failed') {
+    return {
+      exitCode: EXIT.network,
+      code: 'NETWORK',
+      message: `No platform answers at ${url}: ${cause?.code ?? cause?.message ?? 'the connection failed'}.`,
+      hint: 'Start one with `npm start`, or name another with PLATFORM_API_URL or `platform switch`.',
+    };
+  }
+  if ((error as Error)?.name === 'TimeoutError') {
+    return { exitCode: EXIT.timeout, code: 'TIMEOUT', message: `The platform at ${url} did not answer in time.` };
+  }
+  return { exitCode: EXIT.failed, code: 'FAILED', message: error instanceof Error ? error.message : String(error) };
+}
+
+function ofApi({ status, code, message, detail, requestId }: ApiError): Failure {
+  const hint = typeof detail.hint === 'string' ? detail.hint : HINTS[code];
+  return { exitCode: exitCodeOf(status), code, message, hint, requestId, detail };
+}
+
+const HINTS: { readonly [code: string]: string } = {
+  UNAUTHORIZED: '`platform login` signs in; `platform whoami` shows which key is used.',
+  LLM_KEY_REQUIRED: '`platform secrets set ANTHROPIC_API_KEY` stores the key of a model provider.',
+  INSUFFICIENT_CREDITS: '`platform billing add` buys credits.',
+};
+
+function exitCodeOf(status: number): number {
+  if (status === 401) return EXIT.unauthorized;
+  if (status === 402 || status === 403) return EXIT.forbidden;
+  if (status === 404) return EXIT.notFound;
+  if (status === 408 || status === 504) return EXIT.timeout;
+  if (status === 429) return EXIT.rateLimited;
+  if (status >= 500) return EXIT.server;
+  return status === 400 || status === 413 || status === 415 || status === 422 ? EXIT.badInput : EXIT.failed;
+}

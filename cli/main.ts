@@ -1,0 +1,20 @@
+import { configFolder } from './profiles.ts';
+import { runCli } from './program.ts';
+
+// The one place that reads the process.
+process.exitCode = await runCli({
+  argv: process.argv.slice(2),
+  // biome-ignore lint/style/noProcessEnv: see above.
+  env: process.env,
+  stdin: process.stdin,
+  stdout: process.stdout,
+  stderr: process.stderr,
+  fetch,
+  configFolder: configFolder(),
+  cwd: process.cwd(),
+  onInterrupt(listener) {
+    process.on('SIGINT', listener);
+    return () => void process.off('SIGINT', listener);
+  },
+  exit: (status) => process.exit(status),
+});

@@ -1,0 +1,184 @@
+import { type Command, Option } from 'commander';
+import * as z from 'zod';
+import type { Client } from '#core/api/client.ts';
+import { routes } from '#core/api/routes.ts';
+import { isRaw, pathParameters, type Route } from '#core/http/route.ts';
+import type { Cli, Configure } from './cli.ts';
+import { UsageError } from './failure.ts';
+import { findId } from './find-id.ts';
+import { readJson } from './input.ts';
+import { members, table, textOf } from './output.ts';
+
+export type OperationId = keyof Client;
+
+/** A command that is one operation of the API: its options are made from the shapes of the operation's row. */
+export interface OperationCommand {
+  readonly name: string;
+  readonly operation: OperationId;
+  /** @default - the row's */
+  readonly summary?: string;
+  /** Members of the query or body that are arguments instead of options, in this order, after those of the path. */
+  readonly args?: readonly string[];
+  /** Members that have an option. @default - all but those that are another name of the same */
+  readonly options?: readonly string[];
+  /** Members that are always sent. */
+  readonly fixed?: Readonly<Record<string, unknown>>;
+  /** Member of the answer that holds the list. @default - the answer itself, where it is a list */
+  readonly list?: string;
+  /** Members of the answer that are shown in its place. */
+  readonly one?: string;
+  readonly columns?: readonly string[];
+  /** What is lost, for the question before it. Without it, nothing is asked. */
+  readonly loses?: string;
+  /** Without `platform`. It runs in a test. */
+  readonly example: string;
+}
+
+/** A group of such commands: `platform schedule list`, `platform schedule create`, ... */
+export const operations =
+  (rows: readonly OperationCommand[]): Configure =>
+  (command, cli) => {
+    for (const row of rows) addOperation(command.command(row.name), cli, row);
+  };
+
+interface Member {
+  readonly name: string;
+  readonly part: 'query' | 'body';
+  readonly schema: JsonSchema;
+}
+
+interface JsonSchema {
+  /** A list where null is allowed, too. */
+  readonly type?: string | readonly string[];
+  readonly enum?: readonly string[];
+  readonly anyOf?: readonly JsonSchema[];
+  readonly description?: string;
+  readonly properties?: Readonly<Record<string, JsonSchema>>;
+}
+
+export function addOperation(command: Command, cli: Cli, row: OperationCommand): void {
+  const route = routeOf(row.operation);
+  const inPath = pathParameters(route.path).filter((name) => name !== 'workspace_id');
+  const all = membersOf(route);
+  const asArguments = (row.args ?? []).map((name) => all.find((member) => member.name === name)!);
+  const asOptions = all.filter(({ name, schema }) =>
+    row.options ? row.options.includes(name) : !row.args?.includes(name) && !isOtherName(schema),
+  );
+  command.description(row.summary ?? route.summary).addHelpText('after', `\nExample:\n  $ platform ${row.example}`);
+  for (const name of inPath) command.argument(`<${labelOf(name)}>`);
+  for (const { name, schema } of asArguments)
+    command.argument(`<${name.replaceAll('_', '-')}>`, schema.description ?? '');
+  for (const member of asOptions) for (const option of optionsOf(member)) command.addOption(option);
+  const hasBody = route.request?.body !== undefined && !isRaw(route.request.body);
+  if (hasBody) command.option('--body <json>', 'the whole body, as JSON, @file, or - for stdin; options win over it');
+  command.action(async (...given: unknown[]) => {
+    const values = given.slice(0, inPath.length + asArguments.length) as string[];
+    const options = command.opts<Record<string, unknown>>();
+    const client = await cli.client();
+    const params: Record<string, string> = {};
+    if (route.path.includes('{workspace_id}')) params.workspace_id = await cli.workspaceId();
+    for (const [index, name] of inPath.entries()) params[name] = await findId(cli, name, values[index]!);
+    if (row.loses !== undefined) await cli.confirm(`${row.loses}: ${values.join(' ')}`);
+    const sent: { query: Record<string, unknown>; body: Record<string, unknown> } = {
+      query: {},
+      body:
+        options.body === undefined
+          ? {}
+          : ((await readJson(cli.host, options.body as string)) as Record<string, unknown>),
+    };
+    for (const [index, member] of asArguments.entries()) {
+      sent[member.part][member.name] = await parsedValue(cli, member, values[inPath.length + index]!);
+    }
+    for (const member of asOptions) {
+      const value = options[camel(member.name)];
+      if (value !== undefined) sent[member.part][member.name] = await parsedValue(cli, member, value);
+    }
+    Object.assign(hasBody ? sent.body : sent.query, row.fixed);
+    const call = client[row.operation] as (args: object) => Promise<unknown>;
+    const answer = await call({ params, query: sent.query, ...(hasBody && { body: sent.body }) });
+    cli.output.result(answer, (shown) => inWords(cli, row, shown));
+  });
+}
+
+export function routeOf(operation: string): Route {
+  const route = (routes as readonly Route[]).find(({ operationId }) => operationId === operation);
+  if (route === undefined)
+    throw new UsageError(`There is no operation "${operation}". \`platform api --list\` lists them.`);
+  return route;
+}
+
+export function membersOf(route: Route): Member[] {
+  const { query, body } = route.request ?? {};
+  const ofPart = (part: Member['part'], type: z.ZodType | undefined): Member[] => {
+    if (type === undefined) return [];
+    const { properties = {} } = z.toJSONSchema(type, { io: 'input', unrepresentable: 'any' }) as JsonSchema;
+    return Object.entries(properties).map(([name, schema]) => ({ name, part, schema: withoutNull(schema) }));
+  };
+  return [...ofPart('query', query), ...ofPart('body', body && !isRaw(body) ? body : undefined)];
+}
+
+function withoutNull(schema: JsonSchema): JsonSchema {
+  if (typeof schema.type === 'object') return { ...schema, type: schema.type.find((type) => type !== 'null') };
+  const other = schema.anyOf?.find(({ type }) => type !== 'null');
+  return other === undefined ? schema : { description: schema.description, ...withoutNull(other) };
+}
+
+const isOtherName = ({ description = '' }: JsonSchema): boolean => /^The (same as|opposite of) /.test(description);
+const labelOf = (parameter: string): string => parameter.replace(/_id$/, '').replaceAll('_', '-');
+const camel = (name: string): string => name.replaceAll(/_(\w)/g, (_, letter: string) => letter.toUpperCase());
+
+function optionsOf({ name, schema }: Member): Option[] {
+  const flag = `--${name.replaceAll('_', '-')}`;
+  const description = schema.description ?? '';
+  if (schema.type === 'boolean') {
+    return [new Option(flag, description), new Option(`--no-${flag.slice(2)}`, '').default(undefined).hideHelp()];
+  }
+  const option = new Option(`${flag} <${placeholder(schema)}>`, description);
+  const choices = schema.enum?.filter((choice) => choice !== null);
+  return [choices ? option.choices(choices) : option];
+}
+
+const placeholder = ({ type, enum: choices }: JsonSchema): string => {
+  if (choices) return 'value';
+  if (type === 'integer' || type === 'number') return 'number';
+  return type === 'string' ? 'text' : 'json';
+};
+
+/** Throws UsageError, naming the member, for text that is no value of its type. */
+async function parsedValue(cli: Cli, { name, schema }: Member, given: unknown): Promise<unknown> {
+  if (typeof given === 'boolean') return given;
+  const text = String(given);
+  if (schema.type === 'string' || schema.enum) return text;
+  if (schema.type === 'integer' || schema.type === 'number') {
+    const number = Number(text);
+    if (text.trim() === '' || Number.isNaN(number)) throw new UsageError(`${name} is "${text}", but must be a number.`);
+    return number;
+  }
+  return readJson(cli.host, text, name);
+}
+
+function inWords(cli: Cli, row: OperationCommand, answer: unknown): string {
+  const object = answer as Record<string, unknown>;
+  const list = Array.isArray(answer) ? answer : row.list === undefined ? undefined : object[row.list];
+  if (Array.isArray(list)) return listInWords(cli, row, list as Record<string, unknown>[]);
+  const shown = row.one === undefined ? object : (object[row.one] as Record<string, unknown>);
+  return members(shown);
+}
+
+function listInWords(cli: Cli, { columns }: OperationCommand, list: readonly Record<string, unknown>[]): string {
+  if (list.length === 0) {
+    cli.output.note('none');
+    return '';
+  }
+  if (typeof list[0] !== 'object') return list.map(textOf).join('\n');
+  const shown = columns ?? Object.keys(list[0]!);
+  const rows = list.map((item) => shown.map((name) => cellOf(cli, name, item[name])));
+  const titles = shown.map((name) => cli.output.style('bold', name.replaceAll('_', ' ')));
+  return table(titles, rows, cli.output.width);
+}
+
+function cellOf(cli: Cli, name: string, value: unknown): string {
+  const text = textOf(value);
+  if (/^(id|.*_id)$/.test(name)) return text.slice(0, 8);
+  return /status|state/.test(name) ? cli.output.status(text) : text;
+}

@@ -1,0 +1,104 @@
+import { Command, CommanderError } from 'commander';
+import { Cli, type GlobalOptions, type Host } from './cli.ts';
+import { COMMANDS } from './commands.ts';
+import { EXIT, type Failure, failureOf } from './failure.ts';
+import { VERSION } from './version.ts';
+
+const MORE = `
+Results go to stdout, as JSON with --json or when stdout is no terminal; everything else goes to stderr.
+
+Examples:
+  $ platform login
+  $ platform publish ./my-agent
+  $ platform run my-agent --data '{"name": "Ada"}'
+  $ platform runs --status failed
+`;
+
+/** Runs one command line. Returns the exit status; never throws. */
+export async function runCli(host: Host): Promise<number> {
+  const cli = new Cli(host);
+  try {
+    const program = await buildProgram(cli);
+    await program.parseAsync([...host.argv], { from: 'user' });
+    return 0;
+  } catch (error) {
+    return fail(cli, error);
+  }
+}
+
+/** The program with all its commands, for what is made from their help. */
+export function wholeProgram(): Promise<Command> {
+  const nothing = { write: () => {} };
+  const host = { argv: ['complete'], env: {}, stdout: nothing, stderr: nothing };
+  return buildProgram(new Cli(host as unknown as Host));
+}
+
+/** All commands by name; of the one that the arguments name, its options and subcommands too. */
+async function buildProgram(cli: Cli): Promise<Command> {
+  const { argv, stdout, stderr } = cli.host;
+  const completes = ['completion', 'complete'].includes(argv[0]!);
+  const program = new Command('platform')
+    .description('Publish, run and watch agents.')
+    .version(VERSION, '-V, --version')
+    .option('--json', 'print JSON')
+    .option('--profile <name>', 'sign in with this profile')
+    .option('--url <address>', 'address of the platform')
+    .option('--workspace <slug or id>', 'act in this workspace')
+    .option('-q, --quiet', 'print nothing but results, warnings and errors')
+    .option('--verbose', 'print each request to stderr, without secrets')
+    .option('--no-color', 'no colours')
+    .option('-y, --yes', 'do not ask before something is deleted')
+    .addHelpText('after', MORE)
+    .showHelpAfterError('Run `platform --help` for the commands.')
+    .configureOutput({
+      writeOut: (text) => stdout.write(text),
+      // `fail` prints errors, once.
+      writeErr: () => {},
+      getOutHelpWidth: () => stdout.columns ?? 80,
+      getErrHelpWidth: () => stderr.columns ?? 80,
+      getOutHasColors: () => false,
+      getErrHasColors: () => false,
+    })
+    .exitOverride()
+    .hook('preAction', (_, action) => cli.use(globalsOf(action)));
+  for (const [group, rows] of Object.entries(COMMANDS)) {
+    for (const { name, summary, load } of rows) {
+      if (completes && name === 'completion') continue;
+      const command = program.command(name).description(summary).helpGroup(group);
+      if (completes || argv.includes(name)) (await load()).default(command, cli);
+    }
+  }
+  if (completes) {
+    const { default: tab } = await import('@bomb.sh/tab/commander');
+    tab(program, { completionCommandName: 'completion' });
+  }
+  return program;
+}
+
+/** Only the flags of every command: those of one command may have the same names as other settings. */
+function globalsOf(action: Command): GlobalOptions {
+  const all = action.optsWithGlobals();
+  const { json, profile, url, workspace, quiet, verbose, color, yes } = all;
+  return { json, profile, url, workspace, quiet, verbose, color, yes };
+}
+
+function fail(cli: Cli, error: unknown): number {
+  const url = cli.lastUrl;
+  const failure = failureOf(error, url);
+  if (error instanceof CommanderError && error.exitCode === 0) return 0;
+  if (cli.output.isJson) {
+    const { exitCode, ...shown } = failure;
+    cli.output.error(JSON.stringify({ error: { ...shown.detail, ...shown, detail: undefined }, exit_code: exitCode }));
+  } else {
+    cli.output.error(inWords(cli, failure));
+  }
+  return failure.exitCode === 0 ? EXIT.failed : failure.exitCode;
+}
+
+function inWords({ output }: Cli, { message, hint, code, requestId }: Failure): string {
+  const lines = [`${output.style('red', 'error:')} ${message}`];
+  if (hint !== undefined) lines.push(`${output.style('cyan', 'hint:')}  ${hint}`);
+  const quoted = [code === 'USAGE' || code === 'FAILED' ? undefined : code, requestId].filter(Boolean).join(' ');
+  if (quoted !== '') lines.push(output.style('dim', quoted));
+  return lines.join('\n');
+}

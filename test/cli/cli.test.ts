@@ -1,0 +1,209 @@
+import { readFileSync, statSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { clientOf, type LocalTarget, startLocalTarget } from '../helpers/platform.ts';
+import { commandLine, type Settings, tempFolder } from './command-line.ts';
+
+let target: LocalTarget;
+beforeAll(async () => {
+  target = await startLocalTarget({ PLATFORM_WORKSPACE: 'main' });
+});
+afterAll(() => target?.close());
+
+const signedIn = (settings: Settings = {}): Settings => ({
+  ...settings,
+  env: { PLATFORM_API_URL: target.url, PLATFORM_API_KEY: target.key, ...settings.env },
+});
+const platform = (line: string, settings?: Settings) => commandLine(line.split(' '), signedIn(settings));
+
+function agentFolder(name: string, code: string): string {
+  const folder = tempFolder();
+  const manifest = {
+    name,
+    type: 'tool',
+    description: 'Greets',
+    supported_providers: ['any'],
+    required_secrets: [],
+    runtime: { command: 'node main.js' },
+  };
+  writeFileSync(join(folder, 'agent.json'), JSON.stringify(manifest));
+  writeFileSync(join(folder, 'main.js'), code);
+  return folder;
+}
+
+const GREET = `
+let text = '';
+process.stdin.on('data', (chunk) => (text += chunk)).on('end', () => {
+  console.error('greeting');
+  console.log(JSON.stringify({ greeting: 'Hello, ' + (JSON.parse(text || '{}').name ?? 'world') + '!' }));
+});
+`;
+
+describe('signing in', () => {
+  test('keeps the key in a file that only its owner reads, and forgets it', async () => {
+    const configFolder = join(tempFolder(), 'config');
+    const login = await commandLine(['login', '--with-key', '--url', target.url], {
+      configFolder,
+      stdin: `${target.key}\n`,
+    });
+    expect(login).toMatchObject({ status: 0, json: { profile: 'local', workspace: 'main' } });
+    expect(login.stdout + login.stderr).not.toContain(target.key);
+    expect(statSync(join(configFolder, 'profiles.json')).mode & 0o777).toBe(0o600);
+
+    const who = await commandLine(['whoami'], { configFolder });
+    expect(who.json).toMatchObject({ workspace: 'main', platform: target.url, key_from: 'profile local' });
+
+    expect((await commandLine(['logout'], { configFolder })).status).toBe(0);
+    expect(await commandLine(['whoami'], { configFolder })).toMatchObject({ status: 2 });
+  });
+
+  test('refuses a key that the platform does not know, and keeps nothing', async () => {
+    const configFolder = join(tempFolder(), 'config');
+    const login = await commandLine(['login', '--with-key', '--url', target.url], {
+      configFolder,
+      stdin: 'sk_live_made-up-and-wrong',
+    });
+    expect(login.status).toBe(2);
+    expect((await commandLine(['profiles'], { configFolder })).json).toEqual([]);
+  });
+
+  test("sends a profile's key to no other address", async () => {
+    const configFolder = join(tempFolder(), 'config');
+    await commandLine(['login', '--with-key', '--url', target.url], { configFolder, stdin: target.key });
+    const asked: string[] = [];
+    const spy: typeof fetch = async (url, init) => {
+      asked.push(`${url} ${new Headers(init?.headers).get('authorization')}`);
+      throw new TypeError('fetch failed');
+    };
+    const who = await commandLine(['whoami', '--url', 'http://other.example.com'], { configFolder, fetch: spy });
+    expect(who.status).toBe(2);
+    expect(asked.join()).not.toContain(target.key);
+  });
+});
+
+describe('exit statuses', () => {
+  test.each([
+    ['an unknown command, with the one that was meant', 'agnets list', 5, 'agents'],
+    ['an unknown option', 'runs --statsu failed', 5, '--status'],
+    ['a value that is no choice', 'runs --status done', 5, 'completed'],
+    ['no such run', 'logs 0123456789', 4, ''],
+    ['no such schedule', 'schedule info nothing', 4, 'nothing'],
+    ['no such agent', 'run nothing', 4, ''],
+    ['input that is no JSON', 'run hello --data {', 5, 'not valid JSON'],
+    ['a file that is missing', 'run hello missing.json', 5, 'missing.json'],
+    ['a number that is none', 'runs --limit many', 5, 'limit'],
+    ['an unknown operation', 'api listNothing', 5, 'listNothing'],
+    ['a folder that holds no agent', 'publish /', 5, 'agent.json'],
+  ])('%s', async (_, line, status, words) => {
+    const ended = await platform(line);
+    expect(ended.status, ended.stderr).toBe(status);
+    expect(ended.stdout).toBe('');
+    const shown = JSON.parse(ended.stderr);
+    expect(shown).toMatchObject({ exit_code: status, error: { message: expect.stringContaining(words) } });
+  });
+
+  test('nothing listens there: 9, with what to do', async () => {
+    const ended = await commandLine(['whoami'], {
+      env: { PLATFORM_API_URL: 'http://127.0.0.1:9', PLATFORM_API_KEY: 'sk_live_made-up' },
+      columns: 80,
+      fetch: () => Promise.reject(Object.assign(new TypeError('fetch failed'), { cause: { code: 'ECONNREFUSED' } })),
+    });
+    expect(ended.status).toBe(9);
+    expect(ended.stderr).toMatch(
+      /^error: No platform answers at http:\/\/127\.0\.0\.1:9: ECONNREFUSED\.\nhint: {2}Start one/,
+    );
+    expect(ended.stderr).not.toMatch(/^\s+at /m);
+  });
+
+  test('something is deleted only after --yes where nobody can be asked', async () => {
+    const ended = await platform('storage rm-ns notes');
+    expect(ended.status).toBe(5);
+    expect(ended.stderr).toContain('--yes');
+  });
+});
+
+describe('an agent of a folder', () => {
+  test('is published, called, watched and run again', async () => {
+    const folder = agentFolder('hello', GREET);
+    expect(await platform(`publish ${folder} --dry-run`)).toMatchObject({ status: 0, json: { dry_run: true } });
+    const published = await platform(`publish ${folder}`);
+    expect(published).toMatchObject({ status: 0, json: { agent: { name: 'hello' }, missing_secrets: [] } });
+
+    const ran = await commandLine(['run', 'hello', '--data', '{"name": "Ada"}'], signedIn());
+    expect(ran).toMatchObject({ status: 0, json: { data: { greeting: 'Hello, Ada!' } } });
+    expect(ran.stderr).toContain('greeting');
+
+    const logs = await platform('logs hello', { columns: 80 });
+    expect(logs.stdout).toMatch(/^hello@v\d+ completed after .*\nstdout\n.*\nstderr\ngreeting\noutput\n/);
+    expect(await platform('dag hello')).toMatchObject({ status: 4, stderr: expect.stringContaining('no other agent') });
+    expect((await platform('trace hello')).json).toMatchObject({ events: [] });
+    const replayed = await platform('replay hello');
+    await expect
+      .poll(async () => (await platform(`api getRun -p run_id=${replayed.json.run_id}`)).json.output_data)
+      .toEqual({ greeting: 'Hello, Ada!' });
+    expect((await platform('runs --agent-name hello')).json.runs).toHaveLength(2);
+  });
+
+  test('input comes from a file or stdin, and the answer goes to a file', async () => {
+    const folder = agentFolder('filed', GREET);
+    await platform(`publish ${folder}`);
+    writeFileSync(join(folder, 'input.json'), '{"name": "Grace"}');
+    await platform('run filed input.json --output answer.json', { cwd: folder });
+    expect(JSON.parse(readFileSync(join(folder, 'answer.json'), 'utf8'))).toEqual({ greeting: 'Hello, Grace!' });
+    const piped = await platform('run filed - --no-stream', { stdin: '{"name": "Alan"}' });
+    expect(piped.json.data).toEqual({ greeting: 'Hello, Alan!' });
+  });
+
+  test('what it prints cannot steer the terminal', async () => {
+    const hostile = String.raw`console.error('\u001b]0;owned\u0007\u001b[2Jred\u202e'); console.log(JSON.stringify('\u001b[31mfake prompt $ '))`;
+    await platform(`publish ${agentFolder('hostile', hostile)}`);
+    const ran = await platform('run hostile', { columns: 80 });
+    expect(ran.status).toBe(0);
+    const logs = await platform('logs hostile', { columns: 80 });
+    for (const text of [ran.stdout, ran.stderr, logs.stdout]) {
+      // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what must not come through.
+      expect(text).not.toMatch(/[\u0000-\u0008\u001b\u0007\u202e]/);
+    }
+  });
+
+  test('a failed run ends with a status of its own', async () => {
+    await platform(`publish ${agentFolder('failing', 'process.exit(3)')}`);
+    const ran = await platform('run failing');
+    expect(ran.status).not.toBe(0);
+    expect(JSON.parse(ran.stderr.trim().split('\n').at(-1)!)).toMatchObject({ error: { code: 'SANDBOX_ERROR' } });
+  });
+});
+
+describe('secrets', () => {
+  test('come from stdin and are never shown', async () => {
+    const value = 'made-up-secret-value';
+    const set = await platform('secrets set WEATHER_KEY --verbose', { stdin: `${value}\n` });
+    expect(set).toMatchObject({ status: 0, json: { created: true } });
+    expect(set.stderr).toContain('PUT ');
+    expect(set.stdout + set.stderr).not.toContain(value);
+    expect(set.stdout + set.stderr).not.toContain(target.key);
+    expect((await platform('secrets set EMPTY_KEY')).status).toBe(5);
+  });
+});
+
+describe('for people', () => {
+  test.each([80, 120])('tables fit a terminal of %i columns', async (columns) => {
+    const client = clientOf(target);
+    await client.createTask({ body: { title: 'A very long title that goes on '.repeat(8), project: 'reports' } });
+    const { stdout } = await platform('task list', { columns });
+    expect(stdout.split('\n')[0]).toMatch(/^id +title/);
+    for (const line of stdout.split('\n')) expect(line.length).toBeLessThanOrEqual(columns);
+  });
+
+  test('another workspace is named by its slug', async () => {
+    await clientOf(target).createWorkspace({ body: { name: 'Data Team' } });
+    expect((await platform('workspace info --workspace data-team')).json).toMatchObject({ slug: 'data-team' });
+    expect((await platform('workspace info --workspace nowhere')).status).toBe(5);
+  });
+
+  test('doctor says what is wrong', async () => {
+    expect((await platform('doctor')).json).toMatchObject({ ok: true });
+    const broken = await platform('doctor', { env: { PLATFORM_API_KEY: 'sk_live_made-up' } });
+    expect(broken).toMatchObject({ status: 1, json: { ok: false } });
+  });
+});

@@ -1,0 +1,68 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { onTestFinished } from 'vitest';
+import type { Host } from '#cli/cli.ts';
+import { runCli } from '#cli/program.ts';
+
+export interface Ended {
+  readonly status: number;
+  readonly stdout: string;
+  readonly stderr: string;
+  /** stdout, which must be one JSON document. */
+  // biome-ignore lint/suspicious/noExplicitAny: tests look into results of every shape.
+  readonly json: any;
+}
+
+export interface Settings {
+  readonly env?: Readonly<Record<string, string>>;
+  readonly stdin?: string;
+  /** A terminal of this width. @default - no terminal */
+  readonly columns?: number;
+  readonly cwd?: string;
+  readonly configFolder?: string;
+  readonly fetch?: typeof fetch;
+}
+
+export function tempFolder(): string {
+  const folder = mkdtempSync(join(tmpdir(), 'platform-cli-'));
+  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  return folder;
+}
+
+/** What the process would give, with stdin and without the user's own settings. `written` gets all output. */
+function commandHost(argv: readonly string[], settings: Settings = {}, written = { stdout: '', stderr: '' }): Host {
+  const { env = {}, stdin = '', columns, cwd = process.cwd(), configFolder = '/nonexistent/config' } = settings;
+  const terminal = (name: keyof typeof written) => ({
+    isTTY: columns !== undefined,
+    columns,
+    write: (text: string) => (written[name] += text),
+  });
+  return {
+    argv,
+    env: { NO_COLOR: '1', ...env },
+    stdin: (async function* () {
+      yield stdin;
+    })(),
+    stdout: terminal('stdout'),
+    stderr: terminal('stderr'),
+    fetch: settings.fetch ?? fetch,
+    configFolder,
+    cwd,
+    onInterrupt: () => () => {},
+    exit: () => {},
+  };
+}
+
+/** Runs one command line in this process. */
+export async function commandLine(argv: readonly string[], settings: Settings = {}): Promise<Ended> {
+  const written = { stdout: '', stderr: '' };
+  const status = await runCli(commandHost(argv, settings, written));
+  return {
+    status,
+    ...written,
+    get json() {
+      return JSON.parse(written.stdout);
+    },
+  };
+}

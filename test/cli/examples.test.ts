@@ -1,0 +1,90 @@
+import type { Command } from 'commander';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { wholeProgram } from '#cli/program.ts';
+import { clientOf, type LocalTarget, publishCode, startLocalTarget } from '../helpers/platform.ts';
+import { commandLine, tempFolder } from './command-line.ts';
+
+/** Every example of every help runs, in the order of the help, and answers one JSON document. */
+
+/** Examples that end otherwise here, with the reason. */
+const OTHERWISE: { readonly [example: string]: number } = {
+  // The profile of the example was never made.
+  'logout --profile staging': 5,
+  'profiles staging': 1,
+  // stdin holds no key.
+  'login --url https://agents.example.com --with-key < key.txt': 5,
+  login: 5,
+  // The run called nothing.
+  'dag hello': 4,
+};
+
+const GREET = 'console.log(JSON.stringify({ greeting: "Hello" }));';
+const SERVICE = "require('http').createServer((_, response) => response.end('ok')).listen(process.env.PORT);";
+
+let target: LocalTarget;
+let examples: string[];
+beforeAll(async () => {
+  target = await startLocalTarget({ PLATFORM_WORKSPACE: 'main' });
+  const client = clientOf(target);
+  const runtime = { command: 'node main.js' };
+  for (let version = 1; version <= 2; version++) await publishCode(client, 'hello', { 'main.js': GREET }, { runtime });
+  await publishCode(client, 'deliveries', { 'main.js': GREET }, { runtime });
+  await publishCode(client, 'bot', { 'main.js': SERVICE }, { runtime, run_mode: 'always_on' });
+  const { id: workspace_id } = await client.getOrg({});
+  await client.createSchedule({
+    params: { workspace_id },
+    body: { agent: 'main/deliveries', webhook: true, alert_webhook_url: 'https://alerts.example.com/' },
+  });
+  await client.putDocument({ params: { namespace: 'notes', key: 'today' }, body: { text: 'sun' } });
+  await client.putDocument({ params: { namespace: 'drafts', key: 'first' }, body: { text: 'to do' } });
+  await target.addMember(await target.addUser('ada'), workspace_id);
+  const call = { params: { org: 'main', agent: 'hello', version: 'latest', endpoint: 'run' }, body: {} };
+  await client.callAgent(call);
+  examples = helpOf(await wholeProgram());
+});
+afterAll(() => target?.close());
+
+/** Lines that begin with `$ platform` in the help of a command and of all below it. */
+function helpOf(command: Command): string[] {
+  let text = '';
+  command.configureOutput({ writeOut: (part) => (text += part) }).outputHelp();
+  const own = [...text.matchAll(/^ {2}\$ platform (.+)$/gm)].map(([, line]) => line!);
+  return [...own, ...command.commands.flatMap(helpOf)];
+}
+
+/** As a shell splits them; `< file` becomes stdin. */
+const wordsOf = (line: string): string[] =>
+  [...line.replace(/ [<>]+ .*$/, '').matchAll(/'([^']*)'|"([^"]*)"|(\S+)/g)].map(
+    (match) => match[1] ?? match[2] ?? match[3]!,
+  );
+
+test('every command has an example', async () => {
+  const missing: string[] = [];
+  const walk = (command: Command, path: string) => {
+    if (command.commands.length === 0 && helpOf(command).length === 0) missing.push(path);
+    for (const each of command.commands) walk(each, `${path} ${each.name()}`);
+  };
+  walk(await wholeProgram(), 'platform');
+  expect(missing.filter((path) => !/ (help|complete|completion)$/.test(path))).toEqual([]);
+});
+
+// A second try would find what the first one deleted.
+test('every example runs', { retry: 0 }, async () => {
+  const failed: string[] = [];
+  const keys = await clientOf(target).createApiKey({ body: { name: 'for the example' } });
+  const cwd = tempFolder();
+  const all = examples.filter((line) => !/my-agent|\.\/hello|completion/.test(line));
+  const deletes = (line: string) => /^\w+ (delete|remove|rm|rm-ns) /.test(line);
+  for (const example of [...all.filter((line) => !deletes(line)), ...all.filter(deletes)]) {
+    const argv = wordsOf(example.replace('KEY_ID', keys.id));
+    const { status, stdout, stderr } = await commandLine(argv, {
+      cwd,
+      configFolder: `${cwd}/config`,
+      stdin: 'made-up-value',
+      env: { PLATFORM_API_URL: target.url, PLATFORM_API_KEY: target.key, CI: '1' },
+    });
+    if (status !== (OTHERWISE[example] ?? 0)) failed.push(`${example}: ${status} ${stderr}`);
+    if (status === 0 && !/^login/.test(example)) JSON.parse(stdout);
+  }
+  expect(failed).toEqual([]);
+});
