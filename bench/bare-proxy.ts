@@ -1,6 +1,9 @@
-import { Agent, createServer, request as httpRequest } from 'node:http';
+import { Agent, createServer, request as httpRequest, type IncomingMessage, type ServerResponse } from 'node:http';
 
-/** The baseline: `node:http` that only calls the LLM and returns its text: `node bare-proxy.ts LLM_URL MODEL`. */
+/**
+ * The baseline: `node:http` that only calls the LLM and returns its text: `node bare-proxy.ts LLM_URL MODEL`. A request that
+ * accepts `text/event-stream` gets the LLM's stream passed on.
+ */
 const [llmUrl, model] = process.argv.slice(2);
 const agent = new Agent({ keepAlive: true, maxSockets: 1000 });
 const headers = {
@@ -9,21 +12,33 @@ const headers = {
   'anthropic-version': '2023-06-01',
 };
 
+function passOn(answer: IncomingMessage, outgoing: ServerResponse): void {
+  outgoing.writeHead(200, { 'content-type': 'text/event-stream' });
+  answer.pipe(outgoing);
+}
+
+async function answerWhole(answer: IncomingMessage, outgoing: ServerResponse): Promise<void> {
+  const { content } = JSON.parse(Buffer.concat(await answer.toArray()).toString());
+  const text = Buffer.from(content[0].text);
+  outgoing.writeHead(200, { 'content-type': 'application/json', 'content-length': text.length }).end(text);
+}
+
 const server = createServer(async (incoming, outgoing) => {
   const { name } = JSON.parse(Buffer.concat(await incoming.toArray()).toString());
+  const isStreamed = incoming.headers.accept === 'text/event-stream';
   const body = JSON.stringify({
     model,
     max_tokens: 4096,
     messages: [{ role: 'user', content: `Greet ${name}.` }],
+    ...(isStreamed && { stream: true }),
   });
-  const call = httpRequest(`${llmUrl}/v1/messages`, { method: 'POST', agent, headers }, async (answer) => {
-    const { content } = JSON.parse(Buffer.concat(await answer.toArray()).toString());
-    const text = Buffer.from(content[0].text);
-    outgoing.writeHead(200, { 'content-type': 'application/json', 'content-length': text.length }).end(text);
+  const take = isStreamed ? passOn : answerWhole;
+  const call = httpRequest(`${llmUrl}/v1/messages`, { method: 'POST', agent, headers }, (answer) => {
+    void take(answer, outgoing);
   });
   call.end(body);
 });
-server.listen(0, '127.0.0.1', () => {
+server.listen({ port: 0, host: '127.0.0.1', backlog: 4096 }, () => {
   const address = server.address();
   if (address !== null && typeof address === 'object') process.stdout.write(`${address.port}\n`);
 });

@@ -1,9 +1,10 @@
-import { createServer } from 'node:http';
+import { createServer, type ServerResponse } from 'node:http';
 
 /**
  * A language model that costs next to nothing, in Anthropic's wire format, for both sides of a measurement:
  * `node llm-server.ts`; prints its port. `claude-bench` answers at once, `claude-bench-500` after 500 ms. Offered tools,
- * it uses one called `echo` in each of its first two turns, and `claude-bench-turns-12` in its first twelve.
+ * it uses one called `echo` in each of its first two turns, and `claude-bench-turns-12` in its first twelve. Asked for a
+ * stream, its text begins with the nanosecond of the machine's clock at which it did so, `t=NUMBER;`.
  * A GET answers when it was asked since the last GET: a list of epoch milliseconds.
  */
 const TEXT = { type: 'text', text: '{"greeting":"Hello, Ada!"}' };
@@ -14,41 +15,92 @@ const toolUse = (turn: number) => ({
   input: { text: `again, ${turn}` },
 });
 
+const message = (content: readonly object[], stopReason: string | null) => ({
+  id: 'msg_bench',
+  type: 'message',
+  role: 'assistant',
+  model: 'claude-bench',
+  content,
+  stop_reason: stopReason,
+  stop_sequence: null,
+  usage: { input_tokens: 20, output_tokens: 10 },
+});
 const answer = (content: object, stopReason: string): Buffer =>
-  Buffer.from(
-    JSON.stringify({
-      id: 'msg_bench',
-      type: 'message',
-      role: 'assistant',
-      model: 'claude-bench',
-      content: [content],
-      stop_reason: stopReason,
-      stop_sequence: null,
-      usage: { input_tokens: 20, output_tokens: 10 },
-    }),
-  );
+  Buffer.from(JSON.stringify(message([content], stopReason)));
 const PLAIN = answer(TEXT, 'end_turn');
+
+const event = (data: { readonly type: string; readonly [member: string]: unknown }): string =>
+  `event: ${data.type}\ndata: ${JSON.stringify(data)}\n\n`;
+const begin = (block: object): string =>
+  event({ type: 'message_start', message: message([], null) }) +
+  event({ type: 'content_block_start', index: 0, content_block: block });
+const delta = (piece: object): string => event({ type: 'content_block_delta', index: 0, delta: piece });
+const end = (stopReason: string): string =>
+  event({ type: 'content_block_stop', index: 0 }) +
+  event({ type: 'message_delta', delta: { stop_reason: stopReason }, usage: { output_tokens: 10 } }) +
+  event({ type: 'message_stop' });
+
+const textDelta = (text: string): string => delta({ type: 'text_delta', text });
+const BEGIN = begin({ type: 'text', text: '' });
+const WORDS = Array.from({ length: 20 }, (_, index) => textDelta(`word ${index}, `));
+const END = end('end_turn');
+
+/** A piece a turn of the event loop, as if each had been thought about. */
+function streamWords(response: ServerResponse): void {
+  response.write(BEGIN);
+  let word = 0;
+  const next = (): void => {
+    if (word === WORDS.length) {
+      response.end(END);
+      return;
+    }
+    response.write(word === 0 ? textDelta(`t=${process.hrtime.bigint()};`) + WORDS[0] : WORDS[word]);
+    word++;
+    setImmediate(next);
+  };
+  setImmediate(next);
+}
+
+function streamToolUse(response: ServerResponse, turn: number): void {
+  const { input, ...use } = toolUse(turn);
+  const json = delta({ type: 'input_json_delta', partial_json: JSON.stringify(input) });
+  response.end(begin({ ...use, input: {} }) + json + end('tool_use'));
+}
 
 let askedAt: number[] = [];
 
-const server = createServer(async (request, response) => {
+function reply(text: string, response: ServerResponse): void {
+  const turn = text.split('"tool_result"').length;
+  const toolTurns = Number(/claude-bench-turns-(\d+)/.exec(text)?.[1] ?? 2);
+  const usesTool = text.includes('"tools":[{') && turn <= toolTurns;
+  if (text.includes('"stream":true')) {
+    response.writeHead(200, { 'content-type': 'text/event-stream' });
+    if (usesTool) streamToolUse(response, turn);
+    else streamWords(response);
+    return;
+  }
+  const body = usesTool ? answer(toolUse(turn), 'tool_use') : PLAIN;
+  response.writeHead(200, { 'content-type': 'application/json', 'content-length': body.length }).end(body);
+}
+
+const server = createServer((request, response) => {
   if (request.method === 'GET') {
     response.end(JSON.stringify(askedAt));
     askedAt = [];
     return;
   }
-  askedAt.push(Date.now());
-  const text = Buffer.concat(await request.toArray()).toString();
-  const turn = text.split('"tool_result"').length;
-  const toolTurns = Number(/claude-bench-turns-(\d+)/.exec(text)?.[1] ?? 2);
-  const body = text.includes('"tools":[{') && turn <= toolTurns ? answer(toolUse(turn), 'tool_use') : PLAIN;
-  const send = () =>
-    response.writeHead(200, { 'content-type': 'application/json', 'content-length': body.length }).end(body);
-  if (text.includes('claude-bench-500')) setTimeout(send, 500);
-  else send();
+  const chunks: Buffer[] = [];
+  request.on('data', (chunk: Buffer) => chunks.push(chunk));
+  request.on('end', () => {
+    askedAt.push(Date.now());
+    const text = Buffer.concat(chunks).toString();
+    if (text.includes('claude-bench-500')) setTimeout(reply, 500, text, response);
+    else reply(text, response);
+  });
 });
 server.keepAliveTimeout = 60_000;
-server.listen(0, '127.0.0.1', () => {
+// A burst of connections must not overflow its queue: what does waits for a second.
+server.listen({ port: 0, host: '127.0.0.1', backlog: 4096 }, () => {
   const address = server.address();
   if (address !== null && typeof address === 'object') process.stdout.write(`${address.port}\n`);
 });

@@ -13,6 +13,11 @@ export interface Load {
   readonly p50Ms: number;
   readonly p99Ms: number;
   readonly failed: number;
+  /**
+   * From the moment that the LLM wrote its first piece of a stream, `t=NANOSECONDS;`, to its arrival here. Absent if it wrote
+   * none.
+   */
+  readonly firstPieceMs?: number;
 }
 
 const HEADER_END = Buffer.from('\r\n\r\n');
@@ -41,6 +46,7 @@ async function run(
   const host = headers.some((header) => /^host:/i.test(header)) ? [] : [`Host: ${url.host}`];
   const request = Buffer.from([line, ...host, ...own, ...headers, '', body].join('\r\n'));
   const latencies: number[] = [];
+  const firstPieces: number[] = [];
   let failed = 0;
   const started = performance.now();
   const end = started + seconds * 1000;
@@ -52,6 +58,7 @@ async function run(
       let sentAt = 0;
       let sent = 0;
       let pending: Buffer = Buffer.alloc(0);
+      let hasBegun = false;
       const send = (): void => {
         sentAt = performance.now();
         if (sentAt >= end) return void socket.end(resolve);
@@ -68,10 +75,16 @@ async function run(
       socket.on('error', reject);
       socket.on('data', (chunk: Buffer) => {
         pending = pending.length === 0 ? chunk : Buffer.concat([pending, chunk]);
+        const at = hasBegun ? undefined : /t=(\d+);/.exec(pending.toString('latin1'))?.[1];
+        if (at !== undefined) {
+          hasBegun = true;
+          firstPieces.push(Number(process.hrtime.bigint() - BigInt(at)) / 1e6);
+        }
         if (endOfAnswer(pending) === undefined) return;
         if (!/^HTTP\/1.1 20[02]/.test(pending.toString('latin1', 0, 12))) failed++;
         latencies.push(performance.now() - sentAt);
         pending = Buffer.alloc(0);
+        hasBegun = false;
         sendInTime();
       });
     });
@@ -83,6 +96,7 @@ async function run(
     p50Ms: median(latencies),
     p99Ms: percentile(latencies, 99),
     failed,
+    ...(firstPieces.length > 0 && { firstPieceMs: median(firstPieces) }),
   };
 }
 
