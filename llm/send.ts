@@ -1,6 +1,7 @@
 import { once } from 'node:events';
 import { Agent as HttpAgent, request as httpRequest, type IncomingMessage } from 'node:http';
 import { Agent as HttpsAgent, request as httpsRequest } from 'node:https';
+import { urlToHttpOptions } from 'node:url';
 import type { LlmRequest } from '#core/ports/llm.ts';
 import type { AddressGuard } from './address-guard.ts';
 import { paced } from './paced-agent.ts';
@@ -59,7 +60,8 @@ export function createSender(guard?: AddressGuard): (options: SendOptions) => Se
       const { url, headers, body } = prepare === undefined ? asked : await prepare(asked);
       guard?.check(url);
       const { request, agent } = url.protocol === 'https:' ? secure : plain;
-      const sent = request(url, {
+      const sent = request({
+        ...addressOf(url),
         agent,
         method: 'POST',
         headers: { ...headers, 'content-length': Buffer.byteLength(body) },
@@ -83,6 +85,18 @@ export function createSender(guard?: AddressGuard): (options: SendOptions) => Se
       watchAnswer(message, onSign);
       return message;
     };
+}
+
+/** The same address is asked again and again. */
+const addresses = new WeakMap<URL, ReturnType<typeof urlToHttpOptions>>();
+
+function addressOf(url: URL): ReturnType<typeof urlToHttpOptions> {
+  let known = addresses.get(url);
+  if (known === undefined) {
+    known = urlToHttpOptions(url);
+    addresses.set(url, known);
+  }
+  return known;
 }
 
 /** As that of aborted requests of `fetch`. */

@@ -25,8 +25,12 @@ export function jsonProblem(value: Json, levels: number = MAX_JSON_DEPTH): strin
   return undefined;
 }
 
+const JSON_START = /^[ \t\r\n]*(?:[[{"\d-]|true|false|null)/;
+
 /** Parses text from outside. Returns `undefined` unless it is one JSON value that {@link jsonProblem} accepts. */
 export function parseJsonValue(text: string): Json | undefined {
+  // Models often answer prose, and an error costs more than the parse of a short text.
+  if (!JSON_START.test(text)) return undefined;
   try {
     const value = JSON.parse(text) as Json;
     return jsonProblem(value) === undefined ? value : undefined;

@@ -168,10 +168,19 @@ export const plansSchema = () =>
     )
     .default(DEFAULT_PLANS);
 
+/** Each step of a call asks for its plan. */
+const named = new WeakMap<Plan, Plan & { readonly name: PlanName }>();
+
 /** The limits of a workspace's plan. A workspace without a plan of its own has the default plan. */
 export function planOf(
   { config }: { readonly config: { readonly plans: Plans; readonly defaultPlan: PlanName } },
   { plan = config.defaultPlan }: { readonly plan?: PlanName },
 ): Plan & { readonly name: PlanName } {
-  return { name: plan, ...config.plans[plan] };
+  const limits = config.plans[plan];
+  let known = named.get(limits);
+  if (known === undefined) {
+    known = { name: plan, ...limits };
+    named.set(limits, known);
+  }
+  return known;
 }

@@ -8,10 +8,22 @@ export interface Clock {
   after(ms: number, work: () => void): () => void;
 }
 
+/** A call writes the same time and day into several items. */
+let lastTime = { at: Number.NaN, text: '' };
+let lastDay = { at: Number.NaN, text: '' };
+const DAY_MS = 86_400_000;
+
 /** ISO 8601 in UTC with `Z` (`docs/interface/identifiers.md#formats`). */
-export const isoTime = (epochMs: number): string => new Date(epochMs).toISOString();
+export function isoTime(epochMs: number): string {
+  if (epochMs !== lastTime.at) lastTime = { at: epochMs, text: new Date(epochMs).toISOString() };
+  return lastTime.text;
+}
 /** The UTC day, such as `2026-11-21`. */
-export const dayOf = (epochMs: number): string => isoTime(epochMs).slice(0, 10);
+export function dayOf(epochMs: number): string {
+  const at = Math.floor(epochMs / DAY_MS);
+  if (at !== lastDay.at) lastDay = { at, text: new Date(epochMs).toISOString().slice(0, 10) };
+  return lastDay.text;
+}
 export const epochSeconds = (epochMs: number): number => Math.floor(epochMs / 1000);
 
 /** Node fires timers with a longer delay immediately. */

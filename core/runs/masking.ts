@@ -77,6 +77,7 @@ function inBase64(bytes: Uint8Array): string[] {
 /** Replaces the values of secrets by `[secret NAME]` in everything that is kept or shown of a run. */
 export class SecretMask {
   readonly #replacements: readonly (readonly [needle: string, mark: string])[];
+  readonly #shortest: number;
 
   constructor(secrets: Readonly<Record<string, string>>) {
     const replacements = new Map<string, string>();
@@ -90,9 +91,12 @@ export class SecretMask {
     }
     // Longest first: a secret may be part of another.
     this.#replacements = [...replacements].sort(([a], [b]) => b.length - a.length);
+    this.#shortest = this.#replacements.at(-1)?.[0].length ?? Number.POSITIVE_INFINITY;
   }
 
   text(text: string): string {
+    // Most texts are shorter than any secret.
+    if (text.length < this.#shortest) return text;
     return this.#replacements.reduce((masked, [needle, mark]) => masked.replaceAll(needle, mark), text);
   }
 

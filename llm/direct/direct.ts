@@ -34,7 +34,7 @@ export async function askDirectly(
   const { messages, ...rest } = withSchema(request, form);
   const question = { ...rest, message: messages[0] as PlainQuestion['message'] };
   const outgoing = {
-    url: new URL(provider.url(wire, question)),
+    url: urlOf(provider.url(wire, question)),
     headers: { 'content-type': 'application/json', ...provider.headers(wire.apiKey ?? '') },
     body: JSON.stringify(provider.body(question, form)),
   };
@@ -46,6 +46,20 @@ export async function askDirectly(
   } catch (error) {
     throw isOfNetwork(error) ? new ConnectionError(error) : error;
   }
+}
+
+/** Few: the addresses of providers, gateways of workspaces and models. Key: the text. The oldest is the first. */
+const urls = new Map<string, URL>();
+const MAX_URLS = 200;
+
+function urlOf(text: string): URL {
+  let known = urls.get(text);
+  if (known === undefined) {
+    known = new URL(text);
+    if (urls.size >= MAX_URLS) urls.delete(urls.keys().next().value!);
+    urls.set(text, known);
+  }
+  return known;
 }
 
 async function whole(provider: DirectProvider, message: IncomingMessage): Promise<Turn> {
@@ -98,7 +112,9 @@ function streamed(
       resolve(turn);
     };
     message.on('data', onData);
-    message.once('end', () => reject(new BrokenAnswerError(meter.hasBegun ? 'BROKEN_ANSWER' : 'NO_ANSWER')));
+    message.once('end', () => {
+      if (turn === undefined) reject(new BrokenAnswerError(meter.hasBegun ? 'BROKEN_ANSWER' : 'NO_ANSWER'));
+    });
     message.on('error', reject);
     message.resume();
   });
