@@ -9,6 +9,7 @@ test('a failed row does not stop the others, and fails the function after they h
     { settled },
     {
       finishLostRuns: () => Promise.reject(new Error('no table')),
+      watchBudgets: async () => {},
       async retryDeliveries() {
         await new Promise(setImmediate);
         ended.push('deliveries');

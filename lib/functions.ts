@@ -84,7 +84,8 @@ const RUN_SCHEDULES = {
   timeoutSeconds: SCHEDULE_SECONDS,
   tables: {
     main: { items: ['GetItem', 'PutItem', 'UpdateItem', 'DeleteItem'], query: ['table', 'gsi1'] },
-    runs: { items: ['GetItem', 'PutItem', 'UpdateItem'] },
+    // Budgets read usage.
+    runs: { items: ['GetItem', 'PutItem', 'UpdateItem'], query: ['table'] },
     counters: { items: LIMIT },
   },
   blobs: { read: ['definitions', 'runs'], write: ['runs'] },
@@ -116,11 +117,14 @@ export const FUNCTIONS: { readonly [Name in FunctionName | BackgroundFunctionNam
     memoryMb: MEMORY_MB,
     timeoutSeconds: BUFFERED_SECONDS,
     tables: {
-      // Reading the balance settles the payments of lost runs.
+      // Reading the balance settles the payments of lost runs. The copies of a workspace note that it has budgets.
       main: { items: [...AUTHENTICATE, 'PutItem'], query: ['table', 'gsi1'] },
-      runs: { items: ['GetItem'] },
+      // Budgets read usage.
+      runs: { items: ['GetItem'], query: ['table'] },
       counters: { items: LIMIT },
     },
+    // The agent of a budget.
+    blobs: { read: ['definitions'] },
     payments: true,
   },
   calls: {
@@ -279,15 +283,19 @@ export const FUNCTIONS: { readonly [Name in FunctionName | BackgroundFunctionNam
     memoryMb: 512,
     timeoutSeconds: 60,
     tables: {
-      // Payments of lost runs; deliveries, and their entries in the schedule's timeline.
-      main: { items: ['GetItem', 'PutItem', 'UpdateItem', 'DeleteItem'], query: ['gsi2'] },
-      runs: { items: ['GetItem', 'PutItem', 'UpdateItem'], query: ['gsi1'] },
+      // Payments of lost runs; deliveries, and their entries in the schedule's timeline; budgets, the services that they pause
+      // and the copies of workspaces that have some.
+      main: { items: ['GetItem', 'PutItem', 'UpdateItem', 'DeleteItem'], query: ['table', 'gsi1', 'gsi2'] },
+      // Budgets read usage.
+      runs: { items: ['GetItem', 'PutItem', 'UpdateItem'], query: ['table', 'gsi1'] },
       // The stamp of the secrets that it keeps in memory.
       counters: { items: ['GetItem'] },
     },
     blobs: { read: ['runs'], write: ['runs'] },
     // Alerts are signed.
     secrets: 'read',
+    // Budgets pause services.
+    calls: ['service-keeper'],
   },
   storage: {
     memoryMb: MEMORY_MB,

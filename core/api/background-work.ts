@@ -7,12 +7,13 @@ import { applyServices } from '#core/services/apply.ts';
 import { keepServices } from '#core/services/sweep.ts';
 import type { BackgroundName } from './background.ts';
 import { install } from './install.ts';
-import { deleteExpiredBlobs, finishLostRuns, retryDeliveries } from './sweeps.ts';
+import { deleteExpiredBlobs, finishLostRuns, retryDeliveries, watchBudgets } from './sweeps.ts';
 
 /** The code of every row of the background table, for a host that runs them all. Deployed functions import their own. */
 export const allWork = {
   finishLostRuns,
   retryDeliveries,
+  watchBudgets,
   deleteExpiredUploads: purgeUploads,
   deleteExpiredBlobs,
   collectGarbage,

@@ -31,6 +31,11 @@ export const BACKGROUND = {
     local: { everySeconds: 30 },
     aws: { everyMinutes: 1, fn: 'sweeper' },
   },
+  watchBudgets: {
+    about: 'Tells of budgets whose thresholds are reached, and pauses services at their hard limits.',
+    local: { everySeconds: 10 },
+    aws: { everyMinutes: 1, fn: 'sweeper' },
+  },
   deleteExpiredUploads: {
     about: 'Deletes uploads that no request can use any more.',
     local: { everySeconds: 30 },

@@ -15,6 +15,7 @@ import { scheduleHandlers } from '#core/automation/schedules/handlers.ts';
 import { scheduleUse } from '#core/automation/schedules/store.ts';
 import { scheduleTriggerHandlers } from '#core/automation/schedules/trigger.ts';
 import { webhookDeliveryHandlers, webhookHandlers } from '#core/automation/webhooks/handlers.ts';
+import { budgetHandlers } from '#core/billing/budgets/handlers.ts';
 import { creditHandlers } from '#core/billing/credits/handlers.ts';
 import { earningHandlers } from '#core/billing/earnings/handlers.ts';
 import { estimateHandlers } from '#core/billing/estimates/handlers.ts';
@@ -61,10 +62,11 @@ export const agents = (
   ...serviceKeyHandlers(deps, findOwn),
   ...grantHandlers(deps, findVisible),
 });
-export const billing = (deps: DepsOf<typeof creditHandlers | typeof topUpHandlers>) => ({
+export const billing = (deps: DepsOf<typeof creditHandlers | typeof topUpHandlers | typeof budgetHandlers>) => ({
   ...creditHandlers(deps),
   ...topUpHandlers(deps),
   ...earningHandlers(deps),
+  ...budgetHandlers(deps),
 });
 export const calls = (
   deps: DepsOf<

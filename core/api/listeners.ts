@@ -2,9 +2,12 @@ import type { SecretListeners } from '#core/accounts/secrets/listeners.ts';
 import type { AgentListeners } from '#core/agents/listeners.ts';
 import { SCHEDULE_ALERT, scheduleAlertListener } from '#core/automation/alerts/schedule-alerts.ts';
 import { moveSchedulesToCurrentVersion } from '#core/automation/schedules/follow-versions.ts';
+import { BUDGET_ALERT, budgetAlertListener } from '#core/billing/budgets/alerts.ts';
+import type { BudgetListener } from '#core/billing/budgets/watch.ts';
 import type { DeliveryListeners } from '#core/outbound/deliveries.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { SERVICE_ALERT, serviceAlertListener } from '#core/services/alerts.ts';
+import { pauseServices } from '#core/services/budget-pause.ts';
 import { moveServicesToCurrentVersion } from '#core/services/follow-versions.ts';
 import { restartUsersOf } from '#core/services/secret-changes.ts';
 
@@ -30,4 +33,11 @@ export const secretListeners = (
 export const deliveryListeners = (deps: Pick<Deps, 'main' | 'clock' | 'ids' | 'config'>): DeliveryListeners => ({
   [SCHEDULE_ALERT]: scheduleAlertListener(deps),
   [SERVICE_ALERT]: serviceAlertListener(deps),
+  [BUDGET_ALERT]: budgetAlertListener(deps),
+});
+
+export const budgetListener = (
+  deps: Pick<Deps, 'main' | 'clock' | 'ids' | 'config' | 'wakeServices'>,
+): BudgetListener => ({
+  pauseServices: (workspaceId, agent, reason) => pauseServices(deps, workspaceId, agent, reason),
 });

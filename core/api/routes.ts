@@ -11,6 +11,7 @@ import { uploadRoutes } from '#core/agents/uploads/routes.ts';
 import { alertRoutes } from '#core/automation/alerts/routes.ts';
 import { scheduleRoutes, scheduleTriggerRoutes } from '#core/automation/schedules/routes.ts';
 import { webhookDeliveryRoutes, webhookRoutes } from '#core/automation/webhooks/routes.ts';
+import { budgetRoutes } from '#core/billing/budgets/routes.ts';
 import { creditRoutes } from '#core/billing/credits/routes.ts';
 import { earningRoutes } from '#core/billing/earnings/routes.ts';
 import { estimateRoutes } from '#core/billing/estimates/routes.ts';
@@ -44,6 +45,7 @@ export const routes = [
   ...topUpRoutes,
   ...earningRoutes,
   ...estimateRoutes,
+  ...budgetRoutes,
   ...catalogRoutes,
   ...agentRoutes,
   ...agentLogRoutes,

@@ -1,10 +1,11 @@
 import type { Config } from '#core/base/config.ts';
+import { watchBudgets as watchAllBudgets } from '#core/billing/budgets/watch.ts';
 import { sweepHolds } from '#core/billing/credits/ledger.ts';
 import { sweepDeliveries } from '#core/outbound/deliveries.ts';
 import { blobLifetimes } from '#core/ports/blob-lifetimes.ts';
 import type { Clock } from '#core/ports/clock.ts';
 import { sweepLostRuns } from '#core/runs/sweep.ts';
-import { deliveryListeners } from './listeners.ts';
+import { budgetListener, deliveryListeners } from './listeners.ts';
 
 type DepsOf<Work extends (deps: never, ...rest: never[]) => unknown> = Parameters<Work>[0];
 
@@ -17,6 +18,9 @@ export async function finishLostRuns(deps: DepsOf<typeof sweepLostRuns> & DepsOf
 export const retryDeliveries = (
   deps: DepsOf<typeof sweepDeliveries> & DepsOf<typeof deliveryListeners>,
 ): Promise<void> => sweepDeliveries(deps, deliveryListeners(deps));
+
+export const watchBudgets = (deps: DepsOf<typeof watchAllBudgets> & DepsOf<typeof budgetListener>): Promise<void> =>
+  watchAllBudgets(deps, budgetListener(deps));
 
 const DAY_MS = 86_400_000;
 

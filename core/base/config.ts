@@ -147,6 +147,11 @@ export const CORE_SETTINGS = {
     () => z.coerce.number().min(0).max(100).default(0),
     'What the platform keeps of the price of a paid call, in percent; the rest is the earnings of its author (docs/billing.md).',
   ),
+  computeUsdPerSecond: setting(
+    'PLATFORM_COMPUTE_USD_PER_SECOND',
+    () => z.coerce.number().min(0).max(1).default(0),
+    'What a second of a sandbox, or of an instance of a service, costs in US dollars: budgets count it (docs/budgets.md).',
+  ),
   addressRequestsPerMinute: setting(
     'PLATFORM_ADDRESS_LIMIT',
     () => z.coerce.number().int().positive().default(120),

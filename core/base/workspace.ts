@@ -11,6 +11,8 @@ export interface Workspace {
   readonly plan?: PlanName;
   /** IANA name of the zone in which its days begin. Absent: UTC. */
   readonly timezone?: string;
+  /** Whether it has budgets, which its calls are then checked against. Absent: no. */
+  readonly budgets?: boolean;
 }
 
 export type Role = 'owner' | 'member';

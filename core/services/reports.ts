@@ -69,6 +69,7 @@ export const meter = (
     workspaceId: service.workspaceId,
     serviceId: service.id,
     serviceName: service.name,
+    agentOrg: service.agentOrg,
     agentName: service.agentName,
     instanceId: id,
     startedAt: instance.startedAt,

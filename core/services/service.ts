@@ -121,6 +121,7 @@ type ServiceEventType =
   | 'restart_failed'
   | 'crash_loop_warning'
   | 'auto_paused'
+  | 'budget_hard_limit_paused'
   | 'paused'
   | 'resumed'
   | 'restarted'

@@ -101,6 +101,8 @@ const FURTHER_RULES: Readonly<Record<string, string>> = {
   createInvite: 'nobody is invited twice',
   createCheckout: 'one of two members, which both mean the amount',
   addCredits: 'one of two members, which both mean the amount',
+  createBudget: 'limits that are there and in order, one of each window and scope, addresses for alerts',
+  updateBudget: 'limits that are there and in order, addresses for alerts',
   receivePaymentEvent: 'signed by the payment provider',
 };
 

@@ -203,6 +203,7 @@ test('every kind of thing existed in the workspace', async () => {
     client.listMembers({ params }),
     client.listSchedules({ params }),
     client.listServices({ params }),
+    client.listBudgets({ params }),
     client.getOrg({}),
     client.getRun({ params: { ...params, run_id: home.runId } }),
   ]);

@@ -27,6 +27,9 @@ export async function newTenant(target: LocalTarget, slug: string, mark: string)
   const runtime = { command: 'node index.js' };
   await publishCode(client, 'hosted', { 'index.js': '' }, { description: mark, runtime, run_mode: 'always_on' });
   await client.deployService({ params: { workspace_id }, body: { agent: 'hosted', service_name: mark } });
+  const address = `https://hooks.example.com/${mark}`;
+  const budget = { scope_type: 'workspace', window: 'monthly', soft_limit_usd: 1000, webhook_url: address } as const;
+  await client.createBudget({ params: { workspace_id }, body: budget });
   await client.createTask({ body: { title: mark, project: mark, due_date: '2020-01-01' } });
   await client.sendMessage({ body: { title: mark, body: mark, agent_name: mark } });
   await client.putDocument({ params: { namespace: mark, key: mark }, body: { mark } });
@@ -94,6 +97,15 @@ const MAKERS: Record<string, Maker> = {
     const json = { agent: 'hosted', env: { MARK: mark } };
     const answer = await request(target, 'POST', `/workspaces/${user.workspaceId}/services`, { key: user.key, json });
     return answer.body.service.id;
+  },
+  async budget_id(target, { user, mark }) {
+    const client = clientOf(target, user.key);
+    const agent = { name: `a-${unique()}`, type: 'prompt', description: mark, prompt: mark };
+    const { id: scope_id } = (await client.createAgent({ body: agent })).agent;
+    const params = { workspace_id: user.workspaceId };
+    const webhook_url = `https://hooks.example.com/${mark}`;
+    const body = { scope_type: 'agent', scope_id, window: 'daily', hard_limit_usd: 5, webhook_url } as const;
+    return (await client.createBudget({ params, body })).budget.id;
   },
   secret: async (_, __, ___, { schedule_id }) => webhookSecrets.get(schedule_id!)!,
   async org(target, { user, mark }, { path }, { workspace_id }) {

@@ -40,6 +40,7 @@ export function workspaceFrom(item: { readonly [member: string]: Json | undefine
     createdAt: item.created_at as string,
     ...(item.plan !== undefined && { plan: item.plan as PlanName }),
     ...(item.timezone !== undefined && { timezone: item.timezone as string }),
+    ...(item.budgets === true && { budgets: true }),
   };
 }
 
@@ -86,7 +87,7 @@ export async function listMembers({ main }: MainDeps, workspaceId: string): Prom
 export async function updateWorkspace(
   deps: MainDeps,
   id: string,
-  changes: Partial<Pick<Workspace, 'plan' | 'name' | 'timezone'>>,
+  changes: Partial<Pick<Workspace, 'plan' | 'name' | 'timezone' | 'budgets'>>,
 ): Promise<Workspace | undefined> {
   const updated = await deps.main.update(workspaceKey(id), { set: changes }, exists());
   if (!updated.ok) return undefined;
@@ -142,7 +143,7 @@ export async function findPersonalWorkspace(deps: MainDeps, userId: string): Pro
 }
 
 /** The attributes of a workspace in its item and in copies of it. */
-export const workspaceMembers = ({ id, slug, name, type, createdAt, plan, timezone }: Workspace) => ({
+export const workspaceMembers = ({ id, slug, name, type, createdAt, plan, timezone, budgets }: Workspace) => ({
   id,
   slug,
   name,
@@ -150,6 +151,7 @@ export const workspaceMembers = ({ id, slug, name, type, createdAt, plan, timezo
   created_at: createdAt,
   ...(plan !== undefined && { plan }),
   ...(timezone !== undefined && { timezone }),
+  ...(budgets && { budgets }),
 });
 
 /** A membership, accepted at `acceptedAt`. */

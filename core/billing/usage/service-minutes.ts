@@ -19,6 +19,7 @@ export interface InstanceSpan {
   readonly workspaceId: string;
   readonly serviceId: string;
   readonly serviceName: string;
+  readonly agentOrg: string;
   readonly agentName: string;
   readonly instanceId: string;
   readonly startedAt: number;
@@ -42,6 +43,7 @@ export async function writeSpan({ runs }: Pick<Deps, 'runs'>, span: InstanceSpan
           set: {
             service_id: span.serviceId,
             service_name: span.serviceName,
+            agent_org: span.agentOrg,
             agent_name: span.agentName,
             ms,
             ttl: epochSeconds(midnight) + KEPT_SECONDS,
@@ -62,23 +64,41 @@ export interface ServiceMinutes {
   readonly ms: number;
 }
 
-/** What the services of a workspace ran in a period, longest first. */
-export async function readServiceMinutes(
+/** What one instance of a service ran on one UTC day. */
+interface ServiceDay extends ServiceMinutes {
+  readonly day: string;
+  /** Absent in rows of version 0.1.0. */
+  readonly agentOrg: string | undefined;
+}
+
+/** What the instances of a workspace's services ran, by day. */
+export async function* listServiceDays(
   { runs }: Pick<Deps, 'runs'>,
   workspaceId: string,
-  { days }: Period,
-): Promise<ServiceMinutes[]> {
-  const sums = new Map<string, ServiceMinutes>();
+  { days }: Pick<Period, 'days'>,
+): AsyncGenerator<ServiceDay> {
   const sk = { between: [days[0]!, `${days.at(-1)}$`] } as const;
   for await (const item of queryAll(runs, { pk: partitionOf(workspaceId), sk, limit: 1000 })) {
-    const serviceId = item.service_id as string;
-    const ms = (sums.get(serviceId)?.ms ?? 0) + (item.ms as number);
-    sums.set(serviceId, {
-      serviceId,
+    yield {
+      day: item.sk.slice(0, 10),
+      serviceId: item.service_id as string,
       serviceName: item.service_name as string,
+      agentOrg: item.agent_org as string | undefined,
       agentName: item.agent_name as string,
-      ms,
-    });
+      ms: item.ms as number,
+    };
+  }
+}
+
+/** What the services of a workspace ran in a period, longest first. */
+export async function readServiceMinutes(
+  deps: Pick<Deps, 'runs'>,
+  workspaceId: string,
+  period: Period,
+): Promise<ServiceMinutes[]> {
+  const sums = new Map<string, ServiceMinutes>();
+  for await (const { serviceId, serviceName, agentName, ms } of listServiceDays(deps, workspaceId, period)) {
+    sums.set(serviceId, { serviceId, serviceName, agentName, ms: (sums.get(serviceId)?.ms ?? 0) + ms });
   }
   return [...sums.values()].sort((a, b) => b.ms - a.ms);
 }

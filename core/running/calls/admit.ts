@@ -1,6 +1,7 @@
 import { admit } from '#core/accounts/limits/admission.ts';
 import type { RateLimit } from '#core/accounts/limits/rate-limit.ts';
 import type { Json } from '#core/base/json.ts';
+import { checkBudgets } from '#core/billing/budgets/admission.ts';
 import { type Payment, payFor, priceFor } from '#core/billing/credits/payment.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { checkSpace } from '#core/ports/space.ts';
@@ -21,18 +22,22 @@ export interface Admitted {
 
 /**
  * Counts the call against the plan, takes a lease and the price in credits, and records the run as running. If a later
- * one of these fails, the earlier ones are undone, except the count. Throws RATE_LIMITED, INSUFFICIENT_CREDITS.
+ * one of these fails, the earlier ones are undone, except the count. Throws BUDGET_EXCEEDED, RATE_LIMITED,
+ * INSUFFICIENT_CREDITS.
  */
 export async function admitCall(deps: Deps, call: PreparedCall): Promise<Admitted> {
   // Calls that no request asks for come here, too.
   await checkSpace(deps);
   const { agent, workspace, runId, deadline } = call;
+  const isTop = call.lineage.parentRunId === undefined;
+  // What a run has begun may go on: its sub-calls are not checked.
+  if (isTop) await checkBudgets(deps, workspace, agent);
   const record = recordOf(call);
   const admission = await admit(deps, {
     workspace,
     kind: isPrompt(agent) ? 'llm' : 'sandbox',
     isPaid: priceFor(agent, workspace) > 0,
-    isCounted: call.lineage.parentRunId === undefined,
+    isCounted: isTop,
     runId,
     deadline,
   });

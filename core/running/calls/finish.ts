@@ -1,5 +1,6 @@
 import { PlatformError } from '#core/base/errors.ts';
 import type { Json } from '#core/base/json.ts';
+import { afterRun } from '#core/billing/budgets/watch.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { endedWith, type RunResult } from '#core/runs/run.ts';
 import { RunStore } from '#core/runs/store.ts';
@@ -42,6 +43,7 @@ export async function finishCall(
     })
     .finally(() => releaseLease());
   await payment.end(isCompleted && isRecorded);
+  if (workspace.budgets) void deps.background(afterRun(deps, workspace.id));
   if (!isRecorded) throw await recordedError(runs, record.id);
   if (result.error) throw result.error;
   const { executionMs, stdout, stderr, usage } = result;

@@ -1,0 +1,30 @@
+import type { Deps } from '#core/ports/deps.ts';
+import { type BudgetPolicy, type Forecast, forecast, type Window, windowAt } from './policy.ts';
+import { readSpend, type Spend, sumSpend, totalOf } from './spend.ts';
+
+/** Where a policy stands in its current window. */
+export interface Progress {
+  readonly window: Window;
+  readonly spend: Spend;
+  readonly spentMicro: number;
+  readonly forecast: Forecast;
+}
+
+/** The progress of each policy, in their order, by sums that are at most `maxAgeMs` old. One read of the usage. */
+export async function progressOf(
+  deps: Pick<Deps, 'runs' | 'clock' | 'config'>,
+  workspaceId: string,
+  policies: readonly BudgetPolicy[],
+  maxAgeMs: number,
+): Promise<Progress[]> {
+  if (policies.length === 0) return [];
+  const now = deps.clock.now();
+  const windows = policies.map(({ window }) => windowAt(window, now));
+  const days = await readSpend(deps, workspaceId, Math.min(...windows.map(({ start }) => start)), maxAgeMs);
+  return policies.map((policy, i) => {
+    const window = windows[i]!;
+    const spend = sumSpend(days, window.start, policy.agent);
+    const spentMicro = totalOf(spend);
+    return { window, spend, spentMicro, forecast: forecast(policy, window, spentMicro, now) };
+  });
+}

@@ -1,0 +1,173 @@
+import * as z from 'zod';
+import { defineRoutes } from '#core/http/route.ts';
+import { ACTIONS, LIMIT_KINDS, WINDOWS } from './policy.ts';
+
+const MIN_LIMIT_USD = 0.01;
+const MAX_LIMIT_USD = 10_000_000;
+
+const range = 'must be from 0.01 to 10,000,000 US dollars';
+const limit = z
+  .number()
+  .min(MIN_LIMIT_USD, { error: range, abort: true })
+  .max(MAX_LIMIT_USD, { error: range, abort: true })
+  .refine((usd) => Math.abs(usd * 100 - Math.round(usd * 100)) < 1e-6, 'must be a whole number of cents');
+const action = z
+  .enum(ACTIONS)
+  .describe('What happens besides alerts. `block_new_runs` and `pause_service` need a hard limit.');
+const webhookUrl = z
+  .string()
+  .describe('Where alerts are posted: an https:// address of the public internet, or an empty string for nowhere.');
+
+const newBudget = z.object({
+  scope_type: z.enum(['workspace', 'agent']),
+  scope_id: z
+    .string()
+    .max(64)
+    .nullish()
+    .describe('Of an agent: the id of one of its versions; the budget is for all of them.'),
+  window: z.enum(WINDOWS).describe('A day, an ISO week from Monday, or a month, in UTC.'),
+  soft_limit_usd: limit.nullish().describe('Below the hard limit. One of the two is needed.'),
+  hard_limit_usd: limit.nullish(),
+  action_on_hard_limit: action.default('alert_only'),
+  webhook_url: webhookUrl.nullish(),
+});
+const changes = z.strictObject({
+  soft_limit_usd: limit.nullish().describe('null: none.'),
+  hard_limit_usd: limit.nullish().describe('null: none.'),
+  action_on_hard_limit: action.optional(),
+  webhook_url: webhookUrl.nullish(),
+});
+
+const usd = z.number();
+const percent = z.int().describe('50, 80 or 100.');
+const policy = {
+  scope_type: z.enum(['workspace', 'agent']),
+  agent: z.string().nullable().describe('`org/agent`, all versions; null for the workspace.'),
+  window: z.enum(WINDOWS),
+};
+const window_start = z.iso.datetime();
+
+export const budgetView = z.object({
+  id: z.uuid(),
+  workspace_id: z.string(),
+  ...policy,
+  scope_id: z.string(),
+  soft_limit_usd: usd.nullable(),
+  hard_limit_usd: usd.nullable(),
+  action_on_hard_limit: action,
+  webhook_url: z.string().nullable(),
+  window_start,
+  window_end: z.iso.datetime(),
+  current_spend_usd: usd.describe('Of runs that have ended, and of services up to a minute ago.'),
+  spend: z.object({ models_usd: usd, credits_usd: usd, compute_usd: usd }),
+  unpriced_runs: z
+    .int()
+    .describe(
+      'Runs of the window that asked a model without a known price: what these models cost is not in the sums.',
+    ),
+  soft_limit_pct: z.number().nullable(),
+  hard_limit_pct: z.number().nullable(),
+  thresholds: z.array(
+    z.object({ threshold_kind: z.enum(LIMIT_KINDS), threshold_pct: percent, amount_usd: usd, alerted: z.boolean() }),
+  ),
+  breach_status: z.enum(['none', ...LIMIT_KINDS]),
+  burn_rate_usd_per_day: usd.describe('Of this window so far, at least of an hour.'),
+  projected_spend_usd: usd.describe('At the end of the window, at that rate.'),
+  projected_breach_at: z.iso
+    .datetime()
+    .nullable()
+    .describe(
+      'When the hard limit, or the soft one without a hard one, is met at that rate; null if not in this window.',
+    ),
+  created_at: z.iso.datetime(),
+  updated_at: z.iso.datetime(),
+});
+const money = z.string().describe('US dollars with two decimals.');
+export const budgetAlertView = z.object({
+  id: z.uuid(),
+  policy_id: z.uuid(),
+  severity: z.enum(['info', 'warning', 'critical']),
+  message: z.string(),
+  threshold_kind: z.enum(LIMIT_KINDS),
+  threshold_pct: percent,
+  current_spend_usd: money,
+  limit_usd: money,
+  burn_rate_usd_per_day: money,
+  ...policy,
+  window_start,
+  delivery: z.enum(['none', 'pending', 'sent', 'failed']).describe('`none`: the budget had no webhook_url.'),
+  delivery_problem: z.string().nullable(),
+  created_at: z.iso.datetime(),
+});
+
+const BUDGETS = '/workspaces/{workspace_id}/budgets';
+const BUDGET = `${BUDGETS}/{budget_id}` as const;
+const one = z.object({ budget: budgetView });
+const row = { fn: 'billing', auth: 'key' } as const;
+
+/** See `docs/interface/budgets.md`. */
+export const budgetRoutes = defineRoutes([
+  {
+    ...row,
+    operationId: 'listBudgets',
+    method: 'GET',
+    path: BUDGETS,
+    summary: 'List the budgets of a workspace with their spend, oldest first',
+    response: { 200: z.object({ budgets: z.array(budgetView) }) },
+  },
+  {
+    ...row,
+    operationId: 'createBudget',
+    method: 'POST',
+    path: BUDGETS,
+    summary: 'Cap what a workspace, or one agent in it, spends in a day, a week or a month',
+    role: 'owner',
+    request: { body: newBudget },
+    response: { 201: one },
+    errors: ['NOT_FOUND', 'CONFLICT'],
+  },
+  {
+    ...row,
+    operationId: 'getBudget',
+    method: 'GET',
+    path: BUDGET,
+    summary: 'A budget with its spend',
+    response: { 200: one },
+    errors: ['NOT_FOUND'],
+  },
+  {
+    ...row,
+    operationId: 'updateBudget',
+    method: 'PATCH',
+    path: BUDGET,
+    summary: 'Change limits, action and address of a budget; its scope and window are fixed',
+    role: 'owner',
+    request: { body: changes },
+    response: { 200: one },
+    errors: ['NOT_FOUND'],
+  },
+  {
+    ...row,
+    operationId: 'deleteBudget',
+    method: 'DELETE',
+    path: BUDGET,
+    summary: 'Delete a budget',
+    role: 'owner',
+    response: { 200: z.object({ deleted: z.literal(true), budget_id: z.uuid() }) },
+    errors: ['NOT_FOUND'],
+  },
+  {
+    ...row,
+    operationId: 'listBudgetAlerts',
+    method: 'GET',
+    path: '/workspaces/{workspace_id}/budget-alerts',
+    summary: 'List the alerts of budgets, newest first',
+    request: {
+      query: z.object({
+        limit: z.coerce.number().int().min(1).max(200).default(50),
+        offset: z.coerce.number().int().min(0).max(10_000).default(0),
+      }),
+    },
+    response: { 200: z.object({ alerts: z.array(budgetAlertView) }) },
+  },
+]);

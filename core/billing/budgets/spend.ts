@@ -1,0 +1,101 @@
+import { dayOf } from '#core/ports/clock.ts';
+import type { Deps } from '#core/ports/deps.ts';
+import { daysBetween } from '../usage/period.ts';
+import { listServiceDays } from '../usage/service-minutes.ts';
+import { UsageStore } from '../usage/store.ts';
+import { RecentReads } from './recent-reads.ts';
+
+/** What was spent, in millionths of a US dollar. */
+export interface Spend {
+  readonly models: number;
+  readonly credits: number;
+  readonly compute: number;
+  /** Runs that asked a model without a known price: what these cost is in no sum. */
+  readonly unpricedRuns: number;
+}
+
+/** What a workspace spent on one agent, `org/agent`, on one UTC day. */
+interface DayOfAgent extends Spend {
+  readonly day: string;
+  readonly agent: string;
+}
+
+type SpendDeps = Pick<Deps, 'runs' | 'clock' | 'config'>;
+
+const MICRO_PER_CENT = 10_000;
+/** By then every run that began on a day has ended, or was given up. */
+const SETTLED_AFTER_MS = 3_600_000;
+const SETTLED_KEPT_MS = 600_000;
+
+/** Days that are over change no more, but for the rare report of a service that comes late. */
+const settledReads = new RecentReads<readonly DayOfAgent[]>();
+const openReads = new RecentReads<readonly DayOfAgent[]>();
+
+/** The cost of a sandbox that ran for `ms`, in millionths of a US dollar. */
+export const computeMicro = ({ config }: Pick<Deps, 'config'>, ms: number): number =>
+  ms * config.computeUsdPerSecond * 1000;
+
+/**
+ * What a workspace spent, by agent and day, from the day of `since` (epoch milliseconds) on. Runs count once they have
+ * ended, on the day on which they began. Sums of today are at most `maxAgeMs` old.
+ */
+export async function readSpend(
+  deps: SpendDeps,
+  workspaceId: string,
+  since: number,
+  maxAgeMs: number,
+): Promise<readonly DayOfAgent[]> {
+  const { runs: table, clock } = deps;
+  const now = clock.now();
+  const lastSettled = now - SETTLED_AFTER_MS - DAY_MS;
+  const firstOpen = Math.max(since, lastSettled + DAY_MS);
+  const read = (from: number, until: number) => () => readDays(deps, workspaceId, from, until);
+  const open = openReads.get({ table, clock }, `${workspaceId} ${dayOf(firstOpen)}`, maxAgeMs, read(firstOpen, now));
+  if (dayOf(since) > dayOf(lastSettled)) return open;
+  const key = `${workspaceId} ${dayOf(since)} ${dayOf(lastSettled)}`;
+  const settled = settledReads.get({ table, clock }, key, SETTLED_KEPT_MS, read(since, lastSettled));
+  return (await Promise.all([settled, open])).flat();
+}
+
+const DAY_MS = 24 * 3_600_000;
+
+async function readDays(
+  deps: SpendDeps,
+  workspaceId: string,
+  from: number,
+  until: number,
+): Promise<readonly DayOfAgent[]> {
+  const days = daysBetween(from, until);
+  const [rollups, services] = await Promise.all([
+    new UsageStore(deps, workspaceId).rollups(days),
+    Array.fromAsync(listServiceDays(deps, workspaceId, days)),
+  ]);
+  return [
+    ...rollups.map(({ day, agentOrg, agentName, totals }) => ({
+      day,
+      agent: `${agentOrg}/${agentName}`,
+      models: totals.model_microusd ?? 0,
+      credits: (totals.credits_cents ?? 0) * MICRO_PER_CENT,
+      compute: computeMicro(deps, totals.compute_ms ?? 0),
+      unpricedRuns: totals.unpriced_runs ?? 0,
+    })),
+    ...services.map(({ day, agentOrg, agentName, ms }) => ({
+      day,
+      agent: `${agentOrg ?? ''}/${agentName}`,
+      models: 0,
+      credits: 0,
+      compute: computeMicro(deps, ms),
+      unpricedRuns: 0,
+    })),
+  ];
+}
+
+/** The sum of the days from `since` (epoch milliseconds) on, of one agent if given. */
+export function sumSpend(days: readonly DayOfAgent[], since: number, agent: string | null): Spend {
+  const first = dayOf(since);
+  const counted = days.filter((each) => each.day >= first && (agent === null || each.agent === agent));
+  const sum = (of: keyof Spend) => counted.reduce((all, each) => all + each[of], 0);
+  return { models: sum('models'), credits: sum('credits'), compute: sum('compute'), unpricedRuns: sum('unpricedRuns') };
+}
+
+export const totalOf = ({ models, credits, compute }: Spend): number => models + credits + compute;
