@@ -3,6 +3,8 @@ import { join } from 'node:path';
 import type { APIGatewayProxyEvent } from 'aws-lambda';
 import { describe, expect, test } from 'vitest';
 import { allHandlers } from '#core/api/handlers.ts';
+import { targetOf } from '#core/http/message.ts';
+import { readMultipart } from '#core/http/multipart.ts';
 import type { AllDeps } from '#core/ports/deps.ts';
 import { invoke, splitPrelude } from '#test/helpers/lambda-runtime.ts';
 import { memoryDeps } from '#test/helpers/memory-deps.ts';
@@ -16,8 +18,8 @@ describe('an event of API Gateway', () => {
   test('keeps the query, which the gateway has decoded, with repeated names', () => {
     const { method, url } = toRequest(recorded('get-with-query'));
     expect(method).toBe('GET');
-    expect(url).toMatch('https://a1b2c3d4e5.execute-api.eu-west-1.amazonaws.com/public/agents?');
-    expect([...new URL(url).searchParams]).toEqual([
+    expect(url).toMatch('/public/agents?');
+    expect([...new URL(url, 'https://platform.test').searchParams]).toEqual([
       ['search', 'größe & maß'],
       ['tags', 'csv'],
       ['tags', 'a,b'],
@@ -40,8 +42,8 @@ describe('an event of API Gateway', () => {
     const { headers, body } = await opened(recorded('post-multipart'));
     expect(body.includes(Buffer.from([0, 255, 254, 13, 10, 128]))).toBe(true);
     expect(headers.get('cookie')).toBe('a=1; b=2');
-    const form = await toRequest(recorded('post-multipart')).formData();
-    expect((form.get('file') as File).size).toBe(6);
+    const { files } = await readMultipart(toRequest(recorded('post-multipart')), { bytes: 1000 });
+    expect(files.map(({ content }) => content.byteLength)).toEqual([6]);
   });
 
   test("loses a custom domain's base path, and stays percent-encoded", async () => {
@@ -51,12 +53,12 @@ describe('an event of API Gateway', () => {
 
   test('with an empty first segment names no other host', async () => {
     const event = { ...recorded('post-json'), path: '//evil.example/latest/run' };
-    const { host, pathname } = new URL(toRequest(event).url);
-    expect([host, pathname]).toEqual(['a1b2c3d4e5.execute-api.eu-west-1.amazonaws.com', '//evil.example/latest/run']);
+    expect(targetOf(toRequest(event).url)).toEqual({ path: '//evil.example/latest/run', query: '' });
   });
 
-  test('with a body where HTTP has none is not refused', () => {
-    expect(toRequest({ ...recorded('get-with-query'), body: 'x' }).body).toBeNull();
+  test('without a body has none', async () => {
+    const { body, bytes } = toRequest({ ...recorded('get-with-query'), body: null });
+    expect([body, await bytes()]).toEqual([null, Buffer.alloc(0)]);
   });
 });
 
@@ -107,8 +109,8 @@ async function opened(event: APIGatewayProxyEvent) {
   const request = toRequest(event);
   return {
     method: request.method,
-    path: new URL(request.url).pathname,
+    path: request.url,
     headers: request.headers,
-    body: Buffer.from(await request.arrayBuffer()),
+    body: Buffer.from(await request.bytes()),
   };
 }

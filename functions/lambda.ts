@@ -1,3 +1,4 @@
+import { Readable } from 'node:stream';
 import middy from '@middy/core';
 import { executionModeStandard } from '@middy/core/executionModeStandard';
 import { executionModeStreamifyResponse } from '@middy/core/executionModeStreamifyResponse';
@@ -5,6 +6,7 @@ import type { APIGatewayProxyEvent } from 'aws-lambda';
 import type { HostDeps } from '#aws/deps.ts';
 import { createApp } from '#core/api/app.ts';
 import { routes } from '#core/api/routes.ts';
+import type { HttpRequest, ResponseBody } from '#core/http/message.ts';
 import type { FunctionName, Route } from '#core/http/route.ts';
 
 /**
@@ -24,10 +26,9 @@ export function createHandler(
   const isStream = rows.some((route) => route.stream);
   return middy(
     async (event: APIGatewayProxyEvent) => {
-      const response = await app(toRequest(event), event.requestContext.identity.sourceIp);
+      const { status, headers, body } = await app(toRequest(event), event.requestContext.identity.sourceIp);
       // The gateway forwards nothing before status and headers, and the app knows these by now.
-      const body = isStream ? (response.body ?? '') : await response.text();
-      return { statusCode: response.status, headers: Object.fromEntries(response.headers), body };
+      return { statusCode: status, headers, body: isStream ? streamOf(body) : await textOf(body) };
     },
     {
       executionMode: isStream ? executionModeStreamifyResponse : executionModeStandard,
@@ -37,24 +38,37 @@ export function createHandler(
   );
 }
 
+/** As middy takes it. */
+function streamOf(body: ResponseBody): string | Readable {
+  if (body === null || typeof body === 'string') return body ?? '';
+  return Readable.from(body instanceof Uint8Array ? [body] : body);
+}
+
+async function textOf(body: ResponseBody): Promise<string> {
+  if (body === null || typeof body === 'string') return body ?? '';
+  return Buffer.concat(body instanceof Uint8Array ? [body] : await Array.fromAsync(body)).toString();
+}
+
 /** The request that the client sent to API Gateway. */
-export function toRequest(event: APIGatewayProxyEvent): Request {
-  const headers = new Headers();
+export function toRequest(event: APIGatewayProxyEvent): HttpRequest {
+  const headers = new Map<string, string>();
   for (const [name, values = []] of Object.entries(event.multiValueHeaders ?? {})) {
-    for (const value of values) headers.append(name, value);
+    headers.set(name.toLowerCase(), values.join(/^cookie$/i.test(name) ? '; ' : ', '));
   }
-  const url = new URL(`https://${event.requestContext.domainName ?? 'localhost'}${pathOf(event)}`);
   // REST APIs pass the path as sent, but decode the query.
+  const query = new URLSearchParams();
   for (const [name, values = []] of Object.entries(event.multiValueQueryStringParameters ?? {})) {
-    for (const value of values) url.searchParams.append(name, value);
+    for (const value of values) query.append(name, value);
   }
-  // `Request` refuses a body of a GET or HEAD.
-  const hasBody = event.body !== null && event.httpMethod !== 'GET' && event.httpMethod !== 'HEAD';
-  return new Request(url, {
-    method: event.httpMethod,
-    headers,
-    body: hasBody ? Buffer.from(event.body!, event.isBase64Encoded ? 'base64' : 'utf8') : undefined,
-  });
+  const { httpMethod: method, body, isBase64Encoded } = event;
+  const bytes = Buffer.from(body ?? '', isBase64Encoded ? 'base64' : 'utf8');
+  return {
+    method,
+    url: query.size === 0 ? pathOf(event) : `${pathOf(event)}?${query}`,
+    headers: { get: (name) => headers.get(name.toLowerCase()) ?? null, has: (name) => headers.has(name.toLowerCase()) },
+    body: bytes.length === 0 ? null : Readable.from([bytes]),
+    bytes: async () => bytes,
+  };
 }
 
 /**

@@ -1,25 +1,23 @@
-import type { IncomingMessage, RequestListener, Server } from 'node:http';
+import { createServer, type IncomingMessage } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import type { Readable } from 'node:stream';
-import { createAdaptorServer } from '@hono/node-server';
 import { type App, createApp } from '#core/api/app.ts';
 import { BACKGROUND, type BackgroundRow, type LocalClockName } from '#core/api/background.ts';
 import { allWork } from '#core/api/background-work.ts';
 import { allHandlers } from '#core/api/handlers.ts';
 import { routes } from '#core/api/routes.ts';
 import { listOpenScheduleRuns } from '#core/automation/schedules/open-runs.ts';
+import type { HttpResponse } from '#core/http/message.ts';
 import { sweepLostRuns } from '#core/runs/sweep.ts';
 import { recoverServices } from '#core/services/sweep.ts';
 import type { LocalConfig } from './config.ts';
 import { addressOf, type LocalDeps, localDeps } from './deps.ts';
 import { GatewayClients } from './gateway-clients.ts';
+import { requestListener } from './http-adapter.ts';
+import { createLog } from './log.ts';
 import { ServiceFront } from './services/front.ts';
 
 /** Longer than the longest call, so that a call can end before the server does. */
 const SHUTDOWN_MS = 300_000;
-/** A little more than the largest body that a route accepts. */
-const MAX_DRAINED_BYTES = 32 * 1024 * 1024;
-const DRAIN_MS = 2_000;
 
 export interface LocalServer {
   /** Without a trailing slash. */
@@ -29,30 +27,33 @@ export interface LocalServer {
   close(force?: boolean): Promise<void>;
 }
 
+const STARTING: HttpResponse = { status: 503, headers: { 'retry-after': '1' }, body: 'The platform is starting.\n' };
+
 /** The whole platform on one machine. Throws what `listen` throws (`EADDRINUSE`), and `DATABASE_IN_USE`. */
 export async function startLocalServer(config: LocalConfig): Promise<LocalServer> {
-  let answer: App | undefined;
+  let answer: App = async () => STARTING;
   let services: ServiceFront | undefined;
   const gatewayClients = new GatewayClients();
-  const server = createAdaptorServer({
-    async fetch(request, { incoming }) {
-      if (!answer) return new Response('The platform is starting.\n', { status: 503, headers: { 'retry-after': '1' } });
-      const response = await answer(request, addressOfClient(incoming, gatewayClients, config.trustProxy));
-      if (!incoming.complete && !(await drain(incoming))) response.headers.set('connection', 'close');
-      await endOfTurn();
-      return response;
+  const log = createLog(config.logLevel);
+  const api = requestListener(
+    (request, incoming) => answer(request, addressOfClient(incoming, gatewayClients, config.trustProxy)),
+    { onError: (error) => log.error('answer not sent', { error: String(error) }) },
+  );
+  const server = createServer(
+    {
+      // Node's limit on the time of a whole request would cut long uploads to services. Both sides limit silence instead.
+      requestTimeout: 0,
+      joinDuplicateHeaders: true,
+      // Longer than common proxies and clients keep idle connections, so that they never reuse a closing one.
+      keepAliveTimeout: 65_000,
+      // Some clients offer HTTP/2 with every request. What is not for a service is answered as if they had not.
+      shouldUpgradeCallback: (request: IncomingMessage) => services?.mayUpgrade(request) ?? false,
     },
-    // Some clients offer HTTP/2 with every request. What is not for a service is answered as if they had not.
-    serverOptions: { shouldUpgradeCallback: (request: IncomingMessage) => services?.mayUpgrade(request) ?? false },
-  }) as Server;
-  const [api] = server.listeners('request') as [RequestListener];
-  server.removeAllListeners('request');
-  server.on('request', (request, response) => {
-    if (!services?.request(request, response)) api(request, response);
-  });
+    (request, response) => {
+      if (!services?.request(request, response)) api(request, response);
+    },
+  );
   server.on('upgrade', (request, socket, head) => services?.upgrade(request, socket, head));
-  // Longer than common proxies and clients keep idle connections, so that they never reuse a closing one.
-  server.keepAliveTimeout = 65_000;
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject);
     server.listen(config.port, config.host, resolve);
@@ -127,34 +128,6 @@ function runInBackground(deps: LocalDeps, name: string, work: Promise<void>): vo
 }
 
 /**
- * Reads and drops the rest of a body that its answer did not need, such as one that is too large. A connection that is
- * closed with unread bytes loses the answer, and one that is kept with them cannot be reused. Returns false if the rest
- * is too long or too slow.
- */
-async function drain(incoming: Readable & { readonly complete: boolean }): Promise<boolean> {
-  // It has closed already, so neither event below would come.
-  if (incoming.destroyed) return incoming.complete;
-  const { promise, resolve } = Promise.withResolvers<boolean>();
-  const timer = setTimeout(() => resolve(false), DRAIN_MS);
-  let bytes = 0;
-  const count = (chunk: Buffer) => {
-    bytes += chunk.length;
-    if (bytes > MAX_DRAINED_BYTES) resolve(false);
-  };
-  // A handler that stopped reading left a listener, which pauses the stream after each chunk.
-  incoming.removeAllListeners('data');
-  incoming.on('data', count).once('close', () => resolve(incoming.complete));
-  incoming.once('end', () => resolve(true));
-  incoming.resume();
-  try {
-    return await promise;
-  } finally {
-    clearTimeout(timer);
-    incoming.off('data', count);
-  }
-}
-
-/**
  * What a client's requests without a valid key are counted by. A proxy appends the address of its client; earlier entries may
  * be forged. Sandboxes come from this machine, past any proxy.
  */
@@ -168,18 +141,3 @@ function addressOfClient(
   const forwarded = trustProxy ? String(headers['x-forwarded-for'] ?? '') : '';
   return forwarded.split(',').at(-1)!.trim() || socket.remoteAddress;
 }
-
-/**
- * Resolves at the end of this turn of the event loop. Answers that wait for it are sent together and wake the receiver once:
- * a third more requests per second (`npm run bench`, first row).
- */
-function endOfTurn(): Promise<void> {
-  turn ??= new Promise((resolve) =>
-    setImmediate(() => {
-      turn = undefined;
-      resolve();
-    }),
-  );
-  return turn;
-}
-let turn: Promise<void> | undefined;

@@ -9,6 +9,7 @@ import { uploadFormsConformance } from '#test/conformance/upload-forms.ts';
 import { ManualClock } from '#test/helpers/manual-clock.ts';
 import { memoryDeps } from '#test/helpers/memory-deps.ts';
 import { filledForm } from '#test/helpers/uploads.ts';
+import { webResponse } from '#test/helpers/web-app.ts';
 import { FolderBlobs } from './folder-blobs.ts';
 import { LocalUploadForms } from './upload-forms.ts';
 
@@ -27,7 +28,7 @@ const forms = make();
 async function accept(body: RequestInit['body'], headers: Record<string, string> = {}, to = forms) {
   const given = new Response(body, { headers });
   const contentType = given.headers.get('content-type') ?? '';
-  return to.accept(
+  const answer = await to.accept(
     new Request('http://platform.test/uploads/form', {
       method: 'POST',
       body: body instanceof FormData ? await given.bytes() : body,
@@ -35,6 +36,7 @@ async function accept(body: RequestInit['body'], headers: Record<string, string>
       ...{ duplex: 'half' },
     }),
   );
+  return webResponse(answer);
 }
 
 uploadFormsConformance(() => ({

@@ -4,6 +4,7 @@ import busboy from 'busboy';
 import { isPlatformError, PlatformError } from '#core/base/errors.ts';
 import { boundedChunks } from '#core/http/body.ts';
 import { errorResponse } from '#core/http/envelope.ts';
+import { type HttpRequest, type HttpResponse, targetOf } from '#core/http/message.ts';
 import { assertBlobKey, type Blobs } from '#core/ports/blobs.ts';
 import type { Clock } from '#core/ports/clock.ts';
 import type { Ids } from '#core/ports/ids.ts';
@@ -59,22 +60,22 @@ export class LocalUploadForms implements UploadForms {
   }
 
   /** Whether a request is for {@link LocalUploadForms.accept}. */
-  takes({ method, url }: Request): boolean {
-    return method === 'POST' && url.endsWith(PATH) && new URL(url).pathname === PATH;
+  takes({ method, url }: Pick<HttpRequest, 'method' | 'url'>): boolean {
+    return method === 'POST' && url.endsWith(PATH) && targetOf(url)?.path === PATH;
   }
 
   /** Answers 204 if the file was stored, otherwise the error envelope: FORBIDDEN, DOCUMENT_TOO_LARGE, INVALID_INPUT, RATE_LIMITED. */
-  async accept(request: Request): Promise<Response> {
+  async accept(request: HttpRequest): Promise<HttpResponse> {
     const requestUuid = this.#ids.uuid();
     try {
       await this.#accept(request);
-      return new Response(null, { status: 204 });
+      return { status: 204, headers: {}, body: null };
     } catch (error) {
       return errorResponse(error, requestUuid, {});
     }
   }
 
-  async #accept(request: Request): Promise<void> {
+  async #accept(request: HttpRequest): Promise<void> {
     const fields: Record<string, string> = Object.create(null);
     let stored: Promise<void> | undefined;
     try {

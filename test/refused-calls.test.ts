@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest';
-import { createApp } from '#core/api/app.ts';
 import { allHandlers } from '#core/api/handlers.ts';
 import { routes } from '#core/api/routes.ts';
 import { parseConfig } from '#core/base/config.ts';
+import { createWebApp } from '#test/helpers/web-app.ts';
 import { OperationCounter } from './helpers/counting-table.ts';
 import { memoryDeps } from './helpers/memory-deps.ts';
 import { addUser } from './helpers/users.ts';
@@ -20,7 +20,7 @@ async function setUp() {
     runs: counter.count(runs, 'runs'),
     counters: counter.count(counters, 'counters'),
   };
-  const app = createApp(counted, routes, allHandlers(counted));
+  const app = createWebApp(counted, routes, allHandlers(counted));
   const call = async (path = `/${slug}/unknown/v1/run`) => {
     const request = new Request(`http://127.0.0.1${path}`, {
       method: 'POST',

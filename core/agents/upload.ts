@@ -3,6 +3,7 @@ import { PlatformError } from '#core/base/errors.ts';
 import type { Workspace } from '#core/base/workspace.ts';
 import { mediaType, readJson } from '#core/http/body.ts';
 import { directLimit } from '#core/http/direct-limit.ts';
+import type { HttpRequest } from '#core/http/message.ts';
 import { readMultipart } from '#core/http/multipart.ts';
 import { isoTime } from '#core/ports/clock.ts';
 import type { Deps, InstallJob } from '#core/ports/deps.ts';
@@ -35,7 +36,7 @@ type UploadDeps = PublishDeps & Pick<Deps, 'config' | 'counters' | 'sandbox' | '
 export async function readBundle(
   deps: Pick<Deps, 'config' | 'blobs' | 'clock'>,
   workspaceId: string,
-  request: Request,
+  request: HttpRequest,
 ): Promise<Uint8Array> {
   const limit = deps.config.maxBundleBytes;
   const type = mediaType(request);

@@ -4,7 +4,8 @@ import { PlatformError } from '#core/base/errors.ts';
 import { defineRoutes, raw } from '#core/http/route.ts';
 import { type MemoryDeps, memoryDeps } from '#test/helpers/memory-deps.ts';
 import { addMember, addUser } from '#test/helpers/users.ts';
-import { type App, createApp } from './app.ts';
+import { createWebApp } from '#test/helpers/web-app.ts';
+import { createApp } from './app.ts';
 
 const rows = defineRoutes([
   {
@@ -79,11 +80,11 @@ const rows = defineRoutes([
 
 function testApp(settings: Parameters<typeof memoryDeps>[0] = {}): {
   deps: MemoryDeps;
-  app: App;
+  app: ReturnType<typeof createWebApp>;
   request: (method: string, path: string, init?: RequestInit) => Promise<Response>;
 } {
   const deps = memoryDeps(settings);
-  const app = createApp(deps, rows, {
+  const app = createWebApp(deps, rows, {
     getThing: async ({ params, query, responseHeaders }) => {
       responseHeaders['x-thing'] = 'yes';
       if (params.id === 'missing') throw new PlatformError('NOT_FOUND', 'no such thing', { hint: 'try another' });

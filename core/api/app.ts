@@ -1,4 +1,3 @@
-import { Hono } from 'hono';
 import type * as z from 'zod';
 import { checkScope } from '#core/accounts/grants/rights.ts';
 import { AddressLimits } from '#core/accounts/limits/address.ts';
@@ -10,16 +9,22 @@ import { type ErrorCode, isPlatformError, PlatformError } from '#core/base/error
 import type { Workspace } from '#core/base/workspace.ts';
 import { readJson } from '#core/http/body.ts';
 import { errorResponse } from '#core/http/envelope.ts';
+import {
+  type HttpRequest,
+  type HttpResponse,
+  type RequestHeaders,
+  type ResponseBody,
+  targetOf,
+} from '#core/http/message.ts';
 import { requestIdOf } from '#core/http/request-id.ts';
 import { type Incoming, isCountedByAddress, isRaw, type RawAnswer, type Route, stores } from '#core/http/route.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { checkSpace } from '#core/ports/space.ts';
 import { authenticate } from './auth.ts';
+import { Router } from './router.ts';
 
 /** For management routes. Calls and uploads read their bodies under limits of their own. */
 const MAX_JSON_BODY_BYTES = 2 * 1024 * 1024;
-/** No name or id is longer, and a longer one might not fit into the key of an item. */
-const MAX_SEGMENT_LENGTH = 256;
 
 // biome-ignore lint/suspicious/noExplicitAny: rows and handlers are tied together by the types of `Handlers`, which a loop over rows cannot see.
 type AnyHandlers = Record<string, (incoming: Incoming<any>) => Promise<AnyOutgoing>>;
@@ -31,7 +36,7 @@ interface AnyOutgoing {
 }
 
 /** `address`: the client's, from the host. Without it, requests are not limited by address. */
-export type App = (request: Request, address?: string) => Promise<Response>;
+export type App = (request: HttpRequest, address?: string) => Promise<HttpResponse>;
 
 /** Dependencies of the pipeline itself; handlers have their own. */
 type AppDeps = Pick<Deps, 'config' | 'main' | 'runs' | 'counters' | 'clock' | 'ids' | 'log' | 'space'>;
@@ -41,8 +46,8 @@ type AppDeps = Pick<Deps, 'config' | 'main' | 'runs' | 'counters' | 'clock' | 'i
  * authenticate (callers without a valid key are limited by address), parse, authorise, handle, check the answer, encode.
  * One catch makes the error envelope. Every answer has rate limit headers.
  *
- * Rows are matched in order, so the table lists fixed paths before `/{org}/{agent}/{version}/{endpoint}`. `routes` are the
- * rows to serve. `table` is the whole table: a function that serves some rows still answers 405 for methods of others.
+ * `routes` are the rows to serve. `table` is the whole table: a function that serves some rows still answers 405 for methods
+ * of others.
  */
 export function createApp(
   deps: AppDeps,
@@ -50,59 +55,72 @@ export function createApp(
   handlers: AnyHandlers,
   table: readonly Route[] = routes,
 ): App {
-  const router = new Hono<{ Bindings: Exchange }>();
-  const addresses = new AddressLimits(deps);
-  const matches = pathMatcher(table);
-  const nothingAt = ({ req, env }: { req: { method: string; path: string }; env: Exchange }): PlatformError => {
-    show(env, addresses.all());
-    const there = table.filter((route) => matches(route, req.path));
-    return there.length === 0 ? notFound(req.path) : methodNotAllowed(req.method, there, env);
-  };
-  for (const route of routes) {
-    const handler = handlers[route.operationId];
-    if (handler === undefined) throw new Error(`no handler for ${route.operationId}`);
-    router.on(route.method, route.path.replaceAll(/\{(\w+)\}/g, ':$1'), (context) => {
-      if (!matches(route, context.req.path)) throw nothingAt(context);
-      return serve({ ...deps, addresses }, route, handler, context.req.raw, context.req.param(), context.env);
-    });
+  const router = new Router(table);
+  const serving: ServeDeps = { ...deps, addresses: new AddressLimits(deps) };
+  const served = new Map(routes.map((route) => [route, handlers[route.operationId]]));
+  for (const [{ operationId }, handler] of served) {
+    if (handler === undefined) throw new Error(`no handler for ${operationId}`);
   }
-  router.notFound((context) => {
-    const { req, env } = context;
-    const error = nothingAt(context);
-    const wanted = req.method === 'OPTIONS' ? req.header('access-control-request-method') : undefined;
-    // `nothingAt` has listed the allowed methods. Browsers send this preflight before every call.
-    if (wanted === undefined || error.code !== 'METHOD_NOT_ALLOWED') throw error;
-    return new Response(null, { status: 204, headers: { ...env.responseHeaders, ...preflight(req) } });
-  });
-  router.onError((error, context) => {
-    const limit = limitIn(error);
-    if (limit) show(context.env, limit);
-    // Other 5xx codes are faults of the agent or of a provider.
-    if (!isPlatformError(error) || error.code === 'INTERNAL_ERROR') logFailure(deps, context.env.requestUuid, error);
-    return errorResponse(error, context.env.requestUuid, context.env.responseHeaders);
-  });
+
+  async function answer(request: HttpRequest, exchange: Exchange): Promise<HttpResponse> {
+    const target = targetOf(request.url);
+    if (target === undefined) throw badTarget();
+    const found = router.find(target.path);
+    // As RFC 9110 has it, section 9.3.2: the answer to a HEAD is that of a GET without the body.
+    const route = found?.rows.get(request.method === 'HEAD' ? 'GET' : request.method);
+    const handler = route && served.get(route);
+    if (handler) return serve(serving, route, handler, request, { ...found!, query: target.query, ...exchange });
+    show(exchange, serving.addresses.all());
+    if (found === undefined) throw notFound(target.path);
+    const refusal = methodNotAllowed(request.method, found.rows, exchange);
+    // Browsers ask before every call.
+    if (!isPreflight(request)) throw refusal;
+    return { status: 204, headers: { ...exchange.responseHeaders, ...preflight(request.headers) }, body: null };
+  }
 
   return async (request, address) => {
     const started = deps.clock.now();
     const requestUuid = deps.ids.uuid();
     const requestId = requestIdOf(requestUuid);
     const responseHeaders = { 'x-request-id': requestId, ...(request.headers.has('origin') && CORS) };
-    const response = await router.fetch(request, { requestUuid, responseHeaders, address });
+    const exchange: Exchange = { requestUuid, responseHeaders, address };
+    const response = await answer(request, exchange).catch((error) => refuse(deps, error, exchange));
     deps.log.debug('request', {
       request_id: requestId,
       method: request.method,
       status: response.status,
       duration_ms: deps.clock.now() - started,
     });
-    return response;
+    return request.method === 'HEAD' ? { ...response, body: await nothingOf(response.body) } : response;
   };
 }
 
-/** State of one request in the router. */
+function refuse(deps: AppDeps, error: unknown, exchange: Exchange): HttpResponse {
+  const limit = limitIn(error);
+  if (limit) show(exchange, limit);
+  // Other 5xx codes are faults of the agent or of a provider.
+  if (!isPlatformError(error) || error.code === 'INTERNAL_ERROR') logFailure(deps, exchange.requestUuid, error);
+  return errorResponse(error, exchange.requestUuid, exchange.responseHeaders);
+}
+
+/** A stream that is not read to its end must be told so: it may hold a file open. */
+async function nothingOf(body: ResponseBody): Promise<null> {
+  if (body !== null && typeof body !== 'string' && !(body instanceof Uint8Array)) for await (const _ of body) break;
+  return null;
+}
+
+/** State of one request. */
 interface Exchange {
   readonly requestUuid: string;
   readonly responseHeaders: Record<string, string>;
   readonly address?: string;
+}
+
+/** A request that has a row. */
+interface Matched extends Exchange {
+  readonly params: Readonly<Record<string, string>>;
+  /** Percent-encoded. */
+  readonly query: string;
 }
 
 type ServeDeps = AppDeps & { readonly addresses: AddressLimits };
@@ -111,16 +129,15 @@ async function serve(
   deps: ServeDeps,
   route: Route,
   handler: AnyHandlers[string],
-  request: Request,
-  params: Record<string, string>,
-  exchange: Exchange,
-): Promise<Response> {
+  request: HttpRequest,
+  exchange: Matched,
+): Promise<HttpResponse> {
   const receivedAt = deps.clock.now();
-  const caller = await identify(deps, route, request.headers, params.workspace_id, exchange);
+  const caller = await identify(deps, route, request.headers, exchange.params.workspace_id, exchange);
   if (route.admits && caller) await refuseWithoutTime(deps, caller.workspace);
   const showLeft = async () => caller && showCallsLeft(deps, caller.workspace, exchange);
   const [answer] = await Promise.allSettled([
-    handle(deps, route, handler, request, { params, caller, receivedAt, ...exchange }),
+    handle(deps, route, handler, request, { ...exchange, caller, receivedAt }),
     route.admits || showLeft(),
   ]);
   const limit = answer.status === 'rejected' ? limitIn(answer.reason) : undefined;
@@ -136,13 +153,13 @@ async function handle(
   deps: Pick<AppDeps, 'main' | 'space'>,
   route: Route,
   handler: AnyHandlers[string],
-  request: Request,
-  { params, caller, ...rest }: Exchange & { params: Record<string, string>; caller?: Caller; receivedAt: number },
+  request: HttpRequest,
+  { params, query: given, caller, ...rest }: Matched & { caller?: Caller; receivedAt: number },
 ): Promise<AnyOutgoing> {
   if (stores(route)) await checkSpace(deps);
   const schemas = route.request ?? {};
-  const query = schemas.query && parse('query', schemas.query, queryOf(request.url));
-  const headers = schemas.headers && parse('header', schemas.headers, Object.fromEntries(request.headers));
+  const query = schemas.query && parse('query', schemas.query, queryOf(given));
+  const headers = schemas.headers && parse('header', schemas.headers, headersOf(request, schemas.headers));
   if (schemas.params) parse('path', schemas.params, params);
   const body = schemas.body && !isRaw(schemas.body) ? parse('body', schemas.body, await readBody(request)) : undefined;
   if (route.role === 'owner' && caller?.role !== 'owner') {
@@ -168,7 +185,7 @@ async function handle(
 async function identify(
   deps: ServeDeps,
   route: Route,
-  headers: Headers,
+  headers: RequestHeaders,
   workspaceId: string | undefined,
   exchange: Exchange,
 ): Promise<Caller | undefined> {
@@ -232,13 +249,24 @@ async function showCallsLeft(deps: ServeDeps, workspace: Workspace, exchange: Ex
 }
 
 /** A missing body counts as an empty object: some clients send none where every member is optional. */
-async function readBody(request: Request): Promise<unknown> {
+async function readBody(request: HttpRequest): Promise<unknown> {
   const body = await readJson(request, { bytes: MAX_JSON_BODY_BYTES });
   return body === undefined ? {} : body;
 }
 
 /** Of repeated names the last counts: lists in queries are comma-separated. */
-const queryOf = (url: string): Record<string, string> => Object.fromEntries(new URL(url).searchParams);
+const queryOf = (query: string): Record<string, string> =>
+  query === '' ? {} : Object.fromEntries(new URLSearchParams(query));
+
+/** The headers that the row names. */
+function headersOf({ headers }: HttpRequest, { shape }: z.ZodObject): Record<string, string> {
+  const given: Record<string, string> = {};
+  for (const name in shape) {
+    const value = headers.get(name);
+    if (value !== null) given[name] = value;
+  }
+  return given;
+}
 
 /** Zod's own text, "received undefined", would confuse a client that sent nothing. */
 const whereMissing = (issue: z.core.$ZodRawIssue): string | undefined =>
@@ -256,32 +284,23 @@ function parse(part: string, schema: z.ZodType, value: unknown): unknown {
   throw new PlatformError('INVALID_INPUT', problems.slice(0, 10).join('; '));
 }
 
-/**
- * Removes members that the row's shape does not name. Sets all headers at construction: a `Response` whose headers change
- * later leaves the server's fast path.
- */
-function encode(route: Route, answer: AnyOutgoing, common: Readonly<Record<string, string>>): Response {
+/** Removes members that the row's shape does not name. */
+function encode(route: Route, answer: AnyOutgoing, common: Readonly<Record<string, string>>): HttpResponse {
   const { status, raw } = answer;
   if (raw !== undefined) {
-    const headers = { ...common, ...answer.headers, 'content-type': raw.contentType };
-    return new Response(rawBody(raw.content), { status, headers });
+    return { status, headers: { ...common, ...answer.headers, 'content-type': raw.contentType }, body: raw.content };
   }
   const shape = route.response[status];
   if (shape === undefined) throw new Error(`${route.operationId} answered ${status}, which its row does not list`);
   if (isRaw(shape)) {
     const headers = { ...common, 'content-type': shape.raw[0]!, ...answer.headers };
-    return new Response(rawBody(answer.body), { status, headers });
+    return { status, headers, body: answer.body as Uint8Array | AsyncIterable<Uint8Array> };
   }
   const checked = shape.safeParse(answer.body);
   if (!checked.success) throw new Error(`${route.operationId} answered a wrong body: ${checked.error.message}`);
   const headers = { ...common, ...answer.headers, 'content-type': 'application/json' };
-  return new Response(JSON.stringify(checked.data), { status, headers });
+  return { status, headers, body: JSON.stringify(checked.data) };
 }
-
-const rawBody = (body: unknown): Uint8Array<ArrayBuffer> | ReadableStream =>
-  body instanceof Uint8Array
-    ? (body as Uint8Array<ArrayBuffer>)
-    : ReadableStream.from(body as AsyncIterable<Uint8Array>);
 
 /**
  * Pages of any origin may use the API and read its answers, because rights come from a key and never from a cookie. With
@@ -289,56 +308,26 @@ const rawBody = (body: unknown): Uint8Array<ArrayBuffer> | ReadableStream =>
  */
 const CORS = { 'access-control-allow-origin': '*', 'access-control-expose-headers': '*' };
 
+const isPreflight = ({ method, headers }: HttpRequest): boolean =>
+  method === 'OPTIONS' && headers.has('access-control-request-method');
+
 /** `access-control-allow-headers: *` would not cover `Authorization`. Browsers keep the answer for two hours at most. */
-const preflight = (req: { header(name: string): string | undefined }): Record<string, string> => ({
+const preflight = (headers: RequestHeaders): Record<string, string> => ({
   'access-control-allow-methods': 'GET, POST, PUT, PATCH, DELETE',
-  'access-control-allow-headers': req.header('access-control-request-headers') ?? 'authorization',
+  'access-control-allow-headers': headers.get('access-control-request-headers') ?? 'authorization',
   'access-control-max-age': '7200',
 });
+
+const badTarget = (): PlatformError =>
+  new PlatformError('INVALID_INPUT', 'The target of the request is no path and no address: send "GET /health".');
 
 const notFound = (path: string): PlatformError =>
   new PlatformError('NOT_FOUND', `There is nothing at ${path.slice(0, 200)}; see GET /openapi.json.`);
 
-function methodNotAllowed(method: string, there: readonly Route[], exchange: Exchange): PlatformError {
-  const allowed = [...new Set(there.map((route) => route.method))].sort().join(', ');
+function methodNotAllowed(method: string, there: ReadonlyMap<string, Route>, exchange: Exchange): PlatformError {
+  const allowed = [...there.keys()].sort().join(', ');
   exchange.responseHeaders.allow = allowed;
   return new PlatformError('METHOD_NOT_ALLOWED', `${method} is not allowed here, only ${allowed}.`);
-}
-
-/**
- * Whether a row is among those of a path, whatever the method. Rows of the most specific address count alone: nothing
- * else is at `/agents/validate`, although it looks like `/agents/{id}`. First segments of fixed paths never stand for an
- * org: otherwise a mistyped management path would be answered as the call of an agent.
- */
-function pathMatcher(routes: readonly Route[]): (route: Route, path: string) => boolean {
-  const isFree = (segment: string) => segment.startsWith('{');
-  const fixed = new Set(routes.map((route) => route.path.split('/')[1]!).filter((first) => !isFree(first)));
-  const addresses = new Map(routes.map(({ path }) => [path, path.split('/')]));
-  const fits = (wanted: readonly string[], given: readonly string[]): boolean => {
-    if (wanted.length !== given.length || (isFree(wanted[1]!) && fixed.has(given[1]!))) return false;
-    return wanted.every((segment, i) => {
-      const { length } = given[i]!;
-      return isFree(segment) ? length > 0 && length <= MAX_SEGMENT_LENGTH : segment === given[i];
-    });
-  };
-  const moreSpecific = new Map(
-    [...addresses].map(([path, segments]) => {
-      const covers = (other: readonly string[]) =>
-        other.length === segments.length &&
-        segments.every((segment, i) => segment === other[i] || (i > 1 && isFree(segment)));
-      return [
-        path,
-        [...addresses].filter(([other, there]) => other !== path && covers(there)).map(([, there]) => there),
-      ];
-    }),
-  );
-  return (route, path) => {
-    const given = path.split('/');
-    return (
-      fits(addresses.get(route.path)!, given) &&
-      !moreSpecific.get(route.path)!.some((segments) => fits(segments, given))
-    );
-  };
 }
 
 function logFailure(deps: AppDeps, requestUuid: string, error: unknown): void {

@@ -5,6 +5,7 @@ import { findMembership, type Membership } from '#core/accounts/workspaces/store
 import type { AgentCaller, Caller } from '#core/base/caller.ts';
 import { PlatformError } from '#core/base/errors.ts';
 import { bearerOf } from '#core/http/bearer.ts';
+import type { RequestHeaders } from '#core/http/message.ts';
 import { authenticateAgent, type ServiceKeyDeps } from './agent-caller.ts';
 
 /**
@@ -17,7 +18,7 @@ import { authenticateAgent, type ServiceKeyDeps } from './agent-caller.ts';
  */
 export async function authenticate(
   deps: ServiceKeyDeps,
-  headers: Headers,
+  headers: RequestHeaders,
   workspaceId: string | undefined,
   { agents = false }: { readonly agents?: boolean } = {},
 ): Promise<Caller> {

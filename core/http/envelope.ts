@@ -1,4 +1,5 @@
 import { httpStatusOf, isPlatformError, isRetryable, PlatformError } from '#core/base/errors.ts';
+import type { HttpResponse } from './message.ts';
 import { requestIdOf } from './request-id.ts';
 
 /**
@@ -26,7 +27,7 @@ export function errorResponse(
   error: unknown,
   requestUuid: string,
   headers: Readonly<Record<string, string>>,
-): Response {
+): HttpResponse {
   const { status, body } = errorEnvelope(error, requestUuid);
   const wait = body.error.suggested_wait_time;
   const all = {
@@ -34,5 +35,5 @@ export function errorResponse(
     ...(wait !== undefined && { 'retry-after': String(wait) }),
     'content-type': 'application/json',
   };
-  return new Response(JSON.stringify(body), { status, headers: all });
+  return { status, headers: all, body: JSON.stringify(body) };
 }

@@ -1,6 +1,7 @@
 import type { Busboy } from 'busboy';
 import { isPlatformError, PlatformError } from '#core/base/errors.ts';
 import { type BodyLimit, boundedChunks } from './body.ts';
+import type { HttpRequest } from './message.ts';
 
 /** One file of a multipart body. */
 export interface UploadedFile {
@@ -19,7 +20,7 @@ export interface Multipart {
 }
 
 /** Reads a whole `multipart/form-data` body. Throws INVALID_INPUT for a malformed one, and DOCUMENT_TOO_LARGE. */
-export async function readMultipart(request: Request, limit: BodyLimit): Promise<Multipart> {
+export async function readMultipart(request: HttpRequest, limit: BodyLimit): Promise<Multipart> {
   const files: UploadedFile[] = [];
   const fields: Record<string, string> = Object.create(null);
   // Loaded on use: most requests are JSON, and each library makes a cold start longer.

@@ -1,6 +1,7 @@
 import type * as z from 'zod';
 import type { Caller } from '#core/base/caller.ts';
 import type { ErrorCode } from '#core/base/errors.ts';
+import type { HttpRequest } from './message.ts';
 
 /**
  * One row per operation of the API, as data. The router, the handler types, the AWS stacks, the OpenAPI document, the
@@ -143,7 +144,7 @@ export interface Incoming<R extends Route = Route> {
   /** Headers that the response gets, also if it is an error. */
   readonly responseHeaders: Record<string, string>;
   /** The request itself, for raw bodies. */
-  readonly request: Request;
+  readonly request: HttpRequest;
 }
 
 type ResponseBody<Schema> = Schema extends z.ZodType ? z.input<Schema> : Uint8Array | AsyncIterable<Uint8Array>;

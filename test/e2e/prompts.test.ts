@@ -1,5 +1,4 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
-import { createApp } from '#core/api/app.ts';
 import { allHandlers } from '#core/api/handlers.ts';
 import { routes } from '#core/api/routes.ts';
 import { queryAll } from '#core/ports/table.ts';
@@ -7,6 +6,7 @@ import { type MemoryDeps, memoryDeps } from '#test/helpers/memory-deps.ts';
 import { type ScriptedLlm, startScriptedLlm } from '#test/helpers/scripted-llm/server.ts';
 import type { ScriptedTurn } from '#test/helpers/scripted-llm/turns.ts';
 import { addUser } from '#test/helpers/users.ts';
+import { createWebApp } from '#test/helpers/web-app.ts';
 
 let server: ScriptedLlm;
 beforeAll(async () => {
@@ -48,7 +48,7 @@ describe('calls of prompt agents', () => {
     // Waits before retries take a tenth of their time.
     const hurry = setInterval(() => void deps.clock.advance(50), 5);
     onTestFinished(() => clearInterval(hurry));
-    app = createApp(deps, routes, allHandlers(deps));
+    app = createWebApp(deps, routes, allHandlers(deps));
     const user = await addUser(deps, 'ann');
     apiKey = user.key;
     workspaceId = user.workspaceId;

@@ -1,16 +1,16 @@
 import { expect, test } from 'vitest';
-import { createApp } from '#core/api/app.ts';
 import { allHandlers } from '#core/api/handlers.ts';
 import { routes } from '#core/api/routes.ts';
 import { memoryDeps } from '#test/helpers/memory-deps.ts';
 import { addUser } from '#test/helpers/users.ts';
+import { createWebApp } from '#test/helpers/web-app.ts';
 
 const DAY = 24 * 3600 * 1000;
 
 // Not in the suite for every host: it needs a manual clock.
 test('a superseded version answers for 60 days, then its address is gone', async () => {
   const deps = memoryDeps();
-  const app = createApp(deps, routes, allHandlers(deps));
+  const app = createWebApp(deps, routes, allHandlers(deps));
   const { key } = await addUser(deps, 'ann');
   const send = async (path: string, body: unknown) => {
     const response = await app(

@@ -1,8 +1,8 @@
-import { createApp } from '#core/api/app.ts';
 import { allHandlers } from '#core/api/handlers.ts';
 import { routes } from '#core/api/routes.ts';
 import type { AllDeps } from '#core/ports/deps.ts';
 import type { Llm } from '#core/ports/llm.ts';
+import { createWebApp } from '#test/helpers/web-app.ts';
 import { OperationCounter } from './counting-table.ts';
 import { addUser } from './users.ts';
 
@@ -39,7 +39,7 @@ export async function countPromptCall(deps: AllDeps): Promise<RoundTrips> {
     },
   };
   const send = async (target: AllDeps, method: string, path: string, json: object): Promise<void> => {
-    const app = createApp(target, routes, allHandlers(target));
+    const app = createWebApp(target, routes, allHandlers(target));
     const request = new Request(`http://127.0.0.1${path}`, {
       method,
       headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },

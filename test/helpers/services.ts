@@ -1,4 +1,3 @@
-import { createApp } from '#core/api/app.ts';
 import { allHandlers } from '#core/api/handlers.ts';
 import { routes } from '#core/api/routes.ts';
 import type { Config } from '#core/base/config.ts';
@@ -8,6 +7,7 @@ import { takeReports } from '#core/services/reports.ts';
 import type { Service } from '#core/services/service.ts';
 import { INITIAL_STATE } from '#core/services/state.ts';
 import { keepServices } from '#core/services/sweep.ts';
+import { createWebApp } from '#test/helpers/web-app.ts';
 import { ManualClock } from './manual-clock.ts';
 import { type MemoryDeps, memoryDeps } from './memory-deps.ts';
 import { MemoryServiceHost } from './memory-service-host.ts';
@@ -71,7 +71,7 @@ export async function serviceWorld(settings: Partial<Config> = {}, clock = new M
   const owner = await addUser(deps, 'acme');
   const member = await addUser(deps, 'colleague');
   await addMember(deps, member, owner.workspaceId);
-  const app = createApp(deps, routes, allHandlers(deps));
+  const app = createWebApp(deps, routes, allHandlers(deps));
   const SERVICES = `/workspaces/${owner.workspaceId}/services`;
   // biome-ignore lint/suspicious/noExplicitAny: tests look into bodies of every shape.
   const send = async (method: string, path: string, json?: unknown, key = owner.key): Promise<any> => {

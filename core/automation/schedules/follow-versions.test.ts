@@ -1,18 +1,18 @@
 import { expect, test } from 'vitest';
-import { createApp } from '#core/api/app.ts';
 import { allHandlers } from '#core/api/handlers.ts';
 import { routes } from '#core/api/routes.ts';
 import type { AllDeps } from '#core/ports/deps.ts';
 import type { TransactOperation } from '#core/ports/table.ts';
 import { memoryDeps } from '#test/helpers/memory-deps.ts';
 import { addUser } from '#test/helpers/users.ts';
+import { createWebApp } from '#test/helpers/web-app.ts';
 
 /** Publishes a version while a request that writes a schedule is under way, or the other way round. */
 async function setUp() {
   const deps = memoryDeps();
   const { key, workspaceId } = await addUser(deps, 'acme');
   const clientOf = (on: AllDeps) => {
-    const app = createApp(on, routes, allHandlers(on));
+    const app = createWebApp(on, routes, allHandlers(on));
     return async (method: string, path: string, json?: object) => {
       const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/json' };
       const body = json && JSON.stringify(json);

@@ -1,5 +1,4 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { createApp } from '#core/api/app.ts';
 import { allHandlers } from '#core/api/handlers.ts';
 import { deliveryListeners } from '#core/api/listeners.ts';
 import { routes } from '#core/api/routes.ts';
@@ -12,6 +11,7 @@ import { sweepLostRuns } from '#core/runs/sweep.ts';
 import { memoryDeps } from '#test/helpers/memory-deps.ts';
 import { type ScriptedLlm, startScriptedLlm } from '#test/helpers/scripted-llm/server.ts';
 import { addUser } from '#test/helpers/users.ts';
+import { createWebApp } from '#test/helpers/web-app.ts';
 import { sweepScheduleRuns } from '../schedules/fire.ts';
 import { withLastStatus } from '../schedules/last-run.ts';
 import { listOpenScheduleRuns } from '../schedules/open-runs.ts';
@@ -59,7 +59,7 @@ async function setUp() {
     },
   };
   const { key, slug, workspaceId } = await addUser(deps, 'hooks');
-  const app = createApp(deps, routes, allHandlers(deps));
+  const app = createWebApp(deps, routes, allHandlers(deps));
   const send = async (method: string, path: string, json: object) => {
     const response = await app(
       new Request(`http://127.0.0.1${path}`, {

@@ -1,6 +1,7 @@
 import { PlatformError } from '#core/base/errors.ts';
 import type { Json } from '#core/base/json.ts';
 import { MAX_CALL_MS } from '#core/base/time-limits.ts';
+import type { HttpRequest } from '#core/http/message.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { idempotent } from '#core/running/idempotency/idempotent.ts';
 import type { KeptAnswer } from '#core/running/idempotency/kept-answer.ts';
@@ -18,7 +19,7 @@ export interface WebhookCall {
   readonly secret: string;
   /** `Idempotency-Key`. */
   readonly key: string | undefined;
-  readonly request: Request;
+  readonly request: HttpRequest;
   /** Id of the run, if the call begins one. */
   readonly runId: string;
   /** Epoch milliseconds. */

@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import { targetOf } from '#core/http/message.ts';
 import type { CallInput } from '../input/call-input.ts';
 
 /**
@@ -6,10 +7,10 @@ import type { CallInput } from '../input/call-input.ts';
  * key are not part of it.
  */
 export function fingerprintOf(url: string, { document, uploads, isMultipart, llmCredentials }: CallInput): string {
-  const { pathname, search } = new URL(url);
+  const { path, query } = targetOf(url)!;
   const { provider, model, settings } = llmCredentials ?? {};
   // The document lists the uploads by name, type and size.
-  const text = JSON.stringify([pathname, search, isMultipart, document, provider, model, settings]);
+  const text = JSON.stringify([path, query && `?${query}`, isMultipart, document, provider, model, settings]);
   const hash = createHash('sha256').update(text);
   for (const { content } of uploads) hash.update(content);
   return hash.digest('hex');

@@ -1,6 +1,7 @@
 import { hasCode, PlatformError } from '#core/base/errors.ts';
 import type { Json } from '#core/base/json.ts';
 import { type BodyLimit, mediaType, parseJson, readBounded } from '#core/http/body.ts';
+import type { HttpRequest } from '#core/http/message.ts';
 
 type JsonObject = { readonly [member: string]: Json };
 
@@ -11,7 +12,10 @@ type JsonObject = { readonly [member: string]: Json };
  * Throws INVALID_INPUT for a body that is not JSON, UNSUPPORTED_TYPE if its content type is not JSON either,
  * DOCUMENT_TOO_LARGE.
  */
-export async function readPayload(request: Request, limit: BodyLimit): Promise<Json | undefined> {
+export async function readPayload(
+  request: Pick<HttpRequest, 'headers' | 'body' | 'bytes'>,
+  limit: BodyLimit,
+): Promise<Json | undefined> {
   const bytes = await readBounded(request, limit);
   if (bytes.byteLength === 0) return undefined;
   try {

@@ -1,6 +1,7 @@
 import { readUploads } from '#core/agents/uploads/store.ts';
 import { mediaType, parseJson, readJson } from '#core/http/body.ts';
 import { directLimit } from '#core/http/direct-limit.ts';
+import type { HttpRequest } from '#core/http/message.ts';
 import { readMultipart } from '#core/http/multipart.ts';
 import { UPLOADED_JSON, uploadedJson } from '../calls/routes.ts';
 import type { CallInput } from './call-input.ts';
@@ -11,7 +12,7 @@ import { fromMultipart, type InputDeps } from './multipart-input.ts';
  * Reads the body of a call, and the uploads of `workspaceId` that it names. Throws INVALID_INPUT, NOT_FOUND,
  * UNSUPPORTED_TYPE, DOCUMENT_TOO_LARGE.
  */
-export async function readCallInput(deps: InputDeps, workspaceId: string, request: Request): Promise<CallInput> {
+export async function readCallInput(deps: InputDeps, workspaceId: string, request: HttpRequest): Promise<CallInput> {
   const limit = directLimit(deps.config, deps.config.maxCallBodyBytes);
   const type = mediaType(request);
   if (type === 'multipart/form-data') return fromMultipart(deps, workspaceId, await readMultipart(request, limit));

@@ -1,5 +1,4 @@
 import { expect, test } from 'vitest';
-import { createApp } from '#core/api/app.ts';
 import { allHandlers } from '#core/api/handlers.ts';
 import { agentListeners } from '#core/api/listeners.ts';
 import { routes } from '#core/api/routes.ts';
@@ -8,6 +7,7 @@ import type { Sandbox } from '#core/ports/sandbox.ts';
 import { memoryDeps } from '#test/helpers/memory-deps.ts';
 import { bundleForm, zipOf } from '#test/helpers/platform.ts';
 import { addUser } from '#test/helpers/users.ts';
+import { createWebApp } from '#test/helpers/web-app.ts';
 import { runInstall } from './install.ts';
 
 const BUNDLE = zipOf({ 'main.py': 'print("{}")', 'requirements.txt': 'six==1.17.0\n' });
@@ -16,7 +16,7 @@ const BUNDLE = zipOf({ 'main.py': 'print("{}")', 'requirements.txt': 'six==1.17.
 async function setUp(take: (job: InstallJob) => Promise<void>) {
   const deps = memoryDeps();
   const host = { ...deps, startInstall: take };
-  const app = createApp(host, routes, allHandlers(host));
+  const app = createWebApp(host, routes, allHandlers(host));
   const { key } = await addUser(deps, 'acme');
   const ask = async (path: string, init: RequestInit = {}): Promise<unknown> => {
     const headers = { authorization: `Bearer ${key}`, ...init.headers };

@@ -1,5 +1,6 @@
 import type { AgentCaller } from '#core/base/caller.ts';
 import { PlatformError } from '#core/base/errors.ts';
+import type { RequestHeaders } from '#core/http/message.ts';
 import { isSame, signBillingOrg, signChain } from './run-context.ts';
 
 const CHAIN = ['X-Platform-Call-Chain', 'X-Platform-Call-Chain-Sig'] as const;
@@ -10,7 +11,7 @@ const BILLING_ORG = ['X-Platform-Billing-Org-Id', 'X-Platform-Billing-Org-Sig'] 
  * if chain headers come without the billing organization. A request without any of these headers passes: its key leads to
  * the run's record.
  */
-export function checkSignatures(caller: AgentCaller, headers: Headers): void {
+export function checkSignatures(caller: AgentCaller, headers: RequestHeaders): void {
   if (![...CHAIN, ...BILLING_ORG].some((name) => headers.has(name))) return;
   const context = caller.kind === 'run' ? caller.context : undefined;
   if (!BILLING_ORG.every((name) => headers.has(name))) {
@@ -27,7 +28,7 @@ export function checkSignatures(caller: AgentCaller, headers: Headers): void {
 
 /** Throws FORBIDDEN unless the two headers have the expected value and signature. */
 function checkSignature(
-  headers: Headers,
+  headers: RequestHeaders,
   names: readonly [string, string],
   expected: readonly [string, string] | undefined,
 ): void {

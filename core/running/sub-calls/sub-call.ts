@@ -4,6 +4,7 @@ import { AgentStore, findAnyVersion } from '#core/agents/store.ts';
 import type { AgentVersion } from '#core/agents/version.ts';
 import type { AgentCaller, CallingAgent } from '#core/base/caller.ts';
 import { PlatformError } from '#core/base/errors.ts';
+import type { RequestHeaders } from '#core/http/message.ts';
 import { isoTime } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { countCall } from './budget.ts';
@@ -24,7 +25,7 @@ import { checkSignatures } from './signed-headers.ts';
 export async function checkSubCall(
   deps: Pick<Deps, 'main' | 'counters' | 'blobs' | 'clock' | 'ids'>,
   caller: AgentCaller,
-  headers: Headers,
+  headers: RequestHeaders,
   callee: Callee,
 ): Promise<Lineage> {
   checkSignatures(caller, headers);
@@ -75,7 +76,7 @@ async function currentVersion(
 }
 
 /** Maximum number of levels below the called agent: one less than the caller's, or what the SDK's header asks for. */
-function hopsBelow(caller: CallingAgent, headers: Headers, agent: AgentVersion): number {
+function hopsBelow(caller: CallingAgent, headers: RequestHeaders, agent: AgentVersion): number {
   if (caller.maxHops < 1) {
     throw new PlatformError(
       'MAX_HOPS_EXCEEDED',
@@ -96,7 +97,7 @@ function minDefined(...numbers: (number | undefined)[]): number | undefined {
 }
 
 /** The header as a whole number, `undefined` without it. Throws INVALID_INPUT. */
-function numberIn(headers: Headers, name: string): number | undefined {
+function numberIn(headers: RequestHeaders, name: string): number | undefined {
   const text = headers.get(name);
   if (text === null) return undefined;
   if (!/^\d{1,15}$/.test(text)) {

@@ -5,6 +5,7 @@ import type { AgentVersion } from '#core/agents/version.ts';
 import { PlatformError } from '#core/base/errors.ts';
 import type { Workspace } from '#core/base/workspace.ts';
 import { bearerOf } from '#core/http/bearer.ts';
+import type { HttpRequest } from '#core/http/message.ts';
 import type { Handlers } from '#core/http/route.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { answerCall } from '#core/running/calls/answer-call.ts';
@@ -50,7 +51,7 @@ async function callOf(
     request,
     requestUuid,
     receivedAt,
-  }: { readonly request: Request; readonly requestUuid: string; readonly receivedAt: number },
+  }: { readonly request: HttpRequest; readonly requestUuid: string; readonly receivedAt: number },
 ): Promise<Call> {
   const agent = await findLoop(deps, service);
   const { maxCallBodyBytes, maxDirectBodyBytes = maxCallBodyBytes } = deps.config;

@@ -3,6 +3,7 @@ import { PlatformError } from '#core/base/errors.ts';
 import type { Json } from '#core/base/json.ts';
 import { planOf } from '#core/base/plans.ts';
 import { readJson } from '#core/http/body.ts';
+import type { HttpRequest } from '#core/http/message.ts';
 import type { Handlers, Incoming } from '#core/http/route.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { documentsOf } from './documents-of.ts';
@@ -17,7 +18,7 @@ export const storageHandlers = (deps: StorageDeps): Handlers<typeof storageRoute
   const quotaOf = ({ workspace }: Caller) => planOf(deps, workspace);
 
   /** An object, or an array where it may be one. */
-  async function readValue(request: Request, caller: Caller): Promise<Json> {
+  async function readValue(request: HttpRequest, caller: Caller): Promise<Json> {
     const { storage_document_bytes: maxBytes } = quotaOf(caller);
     const value = await readJson(request, { bytes: Math.min(maxBytes, deps.config.maxDirectBodyBytes ?? maxBytes) });
     if (typeof value === 'object' && value !== null) return value;

@@ -1,0 +1,57 @@
+/**
+ * Headers of a request, by names in any case. Values of a repeated header are joined by commas, those of `Cookie` by
+ * semicolons. A web `Headers` is one.
+ */
+export interface RequestHeaders {
+  get(name: string): string | null;
+  has(name: string): boolean;
+}
+
+/**
+ * A request, as far as the platform looks into it. A web `Request` is one; hosts have lighter ones, because the first `Request`
+ * of a process loads Node's whole HTTP client.
+ */
+export interface HttpRequest {
+  readonly method: string;
+  /** Only its path and query count: `https://host/agents?name=x` or `/agents?name=x`. */
+  readonly url: string;
+  readonly headers: RequestHeaders;
+  /** Null for a request without a body. The body can be read once, from here or with {@link HttpRequest.bytes}. */
+  readonly body: AsyncIterable<Uint8Array> | null;
+  /** The whole body, empty if there is none. */
+  bytes(): Promise<Uint8Array>;
+}
+
+/** Chunks of a stream may be fewer or more than its writer made. */
+export type ResponseBody = string | Uint8Array | AsyncIterable<Uint8Array> | null;
+
+/** An answer. Hosts add `Content-Length`, and leave out the body of an answer to HEAD. */
+export interface HttpResponse {
+  readonly status: number;
+  /** Names in lower case. */
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: ResponseBody;
+}
+
+/** Path and query of a request, as they were sent: percent-encoded, the query without its question mark. */
+export interface Target {
+  readonly path: string;
+  readonly query: string;
+}
+
+/** What a URL parser leaves as it is: no fragment, nothing to encode, and no segments `.` and `..`, also as `%2e`. */
+const PLAIN = /^\/[!$&-;=@-Z_a-z~%]*(?:\?[!$%&(-;=?@-Z_a-z~]*)?$/;
+const DOT_SEGMENT = /\/(?:\.|%2e){1,2}(?:[/?]|$)/i;
+
+/** The target of a request in normal form (RFC 3986, section 6.2.2.3); `undefined` for a URL that is none. */
+export function targetOf(url: string): Target | undefined {
+  let normal = url;
+  if (!PLAIN.test(url) || DOT_SEGMENT.test(url)) {
+    // What begins with two slashes names no other host.
+    const parsed = URL.parse(url.startsWith('/') ? `http://host${url}` : url);
+    if (parsed === null || !parsed.protocol.startsWith('http')) return undefined;
+    normal = parsed.pathname + parsed.search;
+  }
+  const end = normal.indexOf('?');
+  return end < 0 ? { path: normal, query: '' } : { path: normal.slice(0, end), query: normal.slice(end + 1) };
+}

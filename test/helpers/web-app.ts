@@ -1,0 +1,13 @@
+import { createApp } from '#core/api/app.ts';
+import type { HttpResponse } from '#core/http/message.ts';
+
+/** {@link createApp} in the web's own types, as tests like to send and read. */
+export function createWebApp(...parts: Parameters<typeof createApp>) {
+  const app = createApp(...parts);
+  return async (request: Request, address?: string): Promise<Response> => webResponse(await app(request, address));
+}
+
+export function webResponse({ body, ...init }: HttpResponse): Response {
+  const isWhole = body === null || typeof body === 'string' || body instanceof Uint8Array;
+  return new Response(isWhole ? (body as string | Uint8Array<ArrayBuffer> | null) : ReadableStream.from(body), init);
+}
