@@ -1,7 +1,6 @@
 import { expect, test } from 'vitest';
 import type { AgentDefinition } from '#core/agents/definition.ts';
 import { publish } from '#core/agents/publish.ts';
-import { createApp } from '#core/api/app.ts';
 import { isoTime } from '#core/ports/clock.ts';
 import type { NewRun, RunResult } from '#core/runs/run.ts';
 import { RunStore } from '#core/runs/store.ts';
@@ -9,6 +8,7 @@ import { withoutListeners } from '#test/helpers/agents.ts';
 import { OperationCounter } from '#test/helpers/counting-table.ts';
 import { memoryDeps } from '#test/helpers/memory-deps.ts';
 import { addMember, addUser, type TestUser } from '#test/helpers/users.ts';
+import { createWebApp } from '#test/helpers/web-app.ts';
 import { estimateHandlers } from './handlers.ts';
 import { estimateRoutes } from './routes.ts';
 
@@ -30,7 +30,7 @@ async function setUp({ isPublic = true } = {}) {
   const counter = new OperationCounter();
   const app = (() => {
     const counted = { ...deps, runs: counter.count(deps.runs) };
-    return createApp(counted, estimateRoutes, estimateHandlers(counted));
+    return createWebApp(counted, estimateRoutes, estimateHandlers(counted));
   })();
 
   const ask = async (user?: TestUser, { headers = {}, path = 'ann/echo/v1' } = {}) => {
