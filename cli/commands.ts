@@ -25,6 +25,7 @@ export const COMMANDS: { readonly [group: string]: readonly CommandRow[] } = {
     { name: 'publish', summary: 'Publish the agent of a folder', load: () => import('./commands/publish.ts') },
     { name: 'run', summary: 'Call an agent', load: () => import('./commands/run.ts') },
     { name: 'agents', summary: 'List, show, change and delete agents', load: () => import('./commands/agents.ts') },
+    { name: 'estimate', summary: 'Show what a call is likely to cost', load: () => import('./commands/estimate.ts') },
     { name: 'search', summary: 'Search the public agents', load: () => import('./commands/search.ts') },
   ],
   'Runs:': [
@@ -52,6 +53,7 @@ export const COMMANDS: { readonly [group: string]: readonly CommandRow[] } = {
     { name: 'storage', summary: 'JSON documents of agents', load: () => import('./commands/storage.ts') },
     { name: 'usage', summary: 'Who used what', load: () => import('./commands/usage.ts') },
     { name: 'billing', summary: 'Credits, purchases, earnings', load: () => import('./commands/billing.ts') },
+    { name: 'budget', summary: 'Caps on what is spent', load: () => import('./commands/budget.ts') },
   ],
   'Everything else:': [
     { name: 'api', summary: 'Call any operation of the API', load: () => import('./commands/api.ts') },

@@ -6,6 +6,7 @@ import { UsageError } from './failure.ts';
 const LISTS: { readonly [parameter: string]: { operation: keyof Client; list?: string; names: readonly string[] } } = {
   schedule_id: { operation: 'listSchedules', list: 'schedules', names: ['agent_name'] },
   service_id: { operation: 'listServices', list: 'services', names: ['service_name'] },
+  budget_id: { operation: 'listBudgets', list: 'budgets', names: ['window'] },
   task_id: { operation: 'listTasks', list: 'tasks', names: ['title'] },
   message_id: { operation: 'listMessages', list: 'messages', names: ['title'] },
   user_id: { operation: 'listMembers', list: 'members', names: ['email', 'name'] },
