@@ -79,6 +79,7 @@ class AnthropicStream {
   >();
   #usage: Members = {};
   #stopReason: unknown;
+  #hasBegun = false;
 
   constructor(pieces: Pieces) {
     this.#pieces = pieces;
@@ -90,6 +91,7 @@ class AnthropicStream {
         const { usage, stop_reason } = objectOf(event.message);
         this.#usage = { ...objectOf(usage), output_tokens: 0 };
         this.#stopReason = stop_reason;
+        this.#hasBegun = true;
         return undefined;
       }
       case 'content_block_start':
@@ -117,11 +119,8 @@ class AnthropicStream {
         };
       case 'error': {
         const { message, type } = objectOf(event.error);
-        throw new EventError({
-          message: textOf(message),
-          type: textOf(type),
-          statusCode: STATUS_OF_ERRORS[textOf(type)],
-        });
+        const statusCode = STATUS_OF_ERRORS[textOf(type)];
+        throw new EventError({ message: textOf(message), type: textOf(type), statusCode }, !this.#hasBegun);
       }
       default:
         // Anthropic adds events, and pings while its model thinks.

@@ -7,18 +7,19 @@ import { BrokenAnswerError, type Turn } from '../turn.ts';
 import type { Wire } from '../wires.ts';
 import { anthropic } from './anthropic.ts';
 import { EventReader } from './event-reader.ts';
+import { openai } from './openai.ts';
 import { type DirectProvider, EventError, type PlainQuestion } from './provider.ts';
 
-const PROVIDERS: { readonly [Provider in LlmProvider]?: DirectProvider } = { anthropic };
+const PROVIDERS: { readonly [Provider in LlmProvider]?: DirectProvider } = { anthropic, openai };
 
 /** Whether a request is one plain question that its provider is asked without the SDK. */
 export function isDirect(request: LlmRequest, form: ChosenForm | undefined): boolean {
-  const { messages, tools = [], system, transport, temperature, stop, seed, cache } = request;
+  const { messages, tools = [], system, transport, temperature, stop, seed, parallelToolCalls, cache } = request;
   const [first] = messages;
   const isPlain = messages.length === 1 && first?.role === 'user' && (first.files ?? []).length === 0;
   if (!isPlain || tools.length > 0 || system !== undefined || transport?.via === 'bedrock') return false;
   // Which models take these is known to the SDK.
-  if (temperature !== undefined || stop !== undefined || seed !== undefined) return false;
+  if ([temperature, stop, seed, parallelToolCalls].some((setting) => setting !== undefined)) return false;
   if (cache?.again === 'conversation' || form?.form.kind === 'tool') return false;
   return PROVIDERS[request.provider]?.takes(request, form) ?? false;
 }
@@ -66,10 +67,14 @@ async function whole(provider: DirectProvider, message: IncomingMessage): Promis
   const text = (await wholeOf(message)).toString();
   try {
     return provider.turnOf(JSON.parse(text));
-  } catch {
+  } catch (error) {
+    if (error instanceof EventError) throw providerErrorOf(error, message, text);
     throw new ProviderError('Invalid JSON response', message, text);
   }
 }
+
+const providerErrorOf = ({ failure }: EventError, message: IncomingMessage, text: string): ProviderError =>
+  new ProviderError(failure.message, message, text, failure.statusCode ?? 500);
 
 /** How long a stream may stay open after its last event: its connection serves further requests only once it has ended. */
 const LINGER_MS = 1000;
@@ -126,7 +131,6 @@ function readEvent(
   message: IncomingMessage,
   meter: BrokenMeter,
 ): Turn | undefined {
-  const isFirst = !meter.hasBegun;
   let event: unknown;
   try {
     event = JSON.parse(data);
@@ -138,9 +142,7 @@ function readEvent(
     return read(event);
   } catch (error) {
     if (!(error instanceof EventError)) throw new UnreadableError(`Type validation failed: Value: ${data}.`);
-    // Nothing was answered before it: it is the answer.
-    if (isFirst) throw new ProviderError(error.failure.message, message, data, error.failure.statusCode ?? 500);
-    throw error.failure;
+    throw error.isAnswer ? providerErrorOf(error, message, data) : error.failure;
   }
 }
 

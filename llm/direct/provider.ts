@@ -22,18 +22,26 @@ export interface DirectProvider {
   /** Names in lower case. */
   headers(apiKey: string): Record<string, string>;
   body(question: PlainQuestion, form: ChosenForm | undefined): object;
-  /** The turn of an answer that came whole. */
+  /** The turn of an answer that came whole. Throws an {@link EventError}. */
   turnOf(answer: unknown): Turn;
   /** Reads the events of one streamed answer in turn; returns the model's turn with the last one. Throws an {@link EventError}. */
   events(pieces: Pieces): (event: unknown) => Turn | undefined;
 }
 
-/** A failure that an event of a stream tells. */
+/** A failure that the answer tells, or an event of it. */
 export class EventError extends Error {
-  readonly failure: { readonly message: string; readonly type?: string; readonly statusCode?: number };
+  readonly failure: {
+    readonly message: string;
+    readonly type?: string;
+    readonly code?: string;
+    readonly statusCode?: number;
+  };
+  /** Nothing was answered before it: it is the answer. */
+  readonly isAnswer: boolean;
 
-  constructor(failure: EventError['failure']) {
+  constructor(failure: EventError['failure'], isAnswer: boolean) {
     super(failure.message);
     this.failure = failure;
+    this.isAnswer = isAnswer;
   }
 }
