@@ -122,8 +122,8 @@ describe.each(CASES)(
         return { path, body, headers: known };
       });
       // Each answer has ids of its own.
-    const known = JSON.parse(JSON.stringify(outcome).replaceAll(/\b(msg|rs)_[\w-]+/g, '$1_'));
-    return { outcome: known, sent, pieces, thoughts, spent, signs: new Set(signs) };
+      const known = JSON.parse(JSON.stringify(outcome).replaceAll(/\b(msg|rs)_[\w-]+/g, '$1_'));
+      return { outcome: known, sent, pieces, thoughts, spent, signs: new Set(signs) };
     }
 
     async function expectSame(request: Partial<LlmRequest>, turn?: ScriptedTurn): Promise<void> {
