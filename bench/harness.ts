@@ -17,6 +17,8 @@ export interface Row {
   readonly result: string;
   readonly bound: string;
   readonly isMet: boolean;
+  /** By which part a later run may be worse before `--check` tells. @default by the kind of figure, see `regressions.ts` */
+  readonly tolerance?: number;
 }
 
 export const ROUNDS = 5;

@@ -64,8 +64,8 @@ export async function benchOrchestrator({ platform, client }: Bench): Promise<Ro
       ours: ms(median(times.whole)),
       beside: `the slowest of them alone: ${ms(slowest)}`,
       result: `${ratio.toFixed(2)} x`,
-      bound: 'at most 1.5 x',
-      isMet: ratio <= 1.5,
+      bound: 'at most 1.25 x',
+      isMet: ratio <= 1.25,
     },
   ];
 }

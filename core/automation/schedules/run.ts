@@ -5,6 +5,7 @@ import { isPlatformError, PlatformError } from '#core/base/errors.ts';
 import type { Json } from '#core/base/json.ts';
 import { isoTime } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
+import type { Item } from '#core/ports/table.ts';
 import { type StartedCall, startCall } from '#core/running/calls/call.ts';
 import type { CallAnswer } from '#core/running/calls/finish.ts';
 import { checkDeprecation } from '#core/running/calls/target.ts';
@@ -40,17 +41,19 @@ const RETRY_MS = 1000;
 /**
  * Runs a schedule now, with `input` in place of its own, and waits for the end. A run that could not begin is recorded as
  * failed. Returns `undefined` if the schedule was deleted meanwhile.
+ *
+ * @param item The schedule's item as it was found, which saves a read.
  */
 export async function runNow(
   deps: Deps,
   schedule: Schedule,
-  { runId, source, input }: { runId: string; source: 'manual' | 'webhook'; input: ScheduleInput },
+  { runId, source, input, item }: { runId: string; source: 'manual' | 'webhook'; input: ScheduleInput; item?: Item },
 ): Promise<ScheduleRunAnswer | undefined> {
   const { id: scheduleId, workspaceId } = schedule;
   const run: OpenScheduleRun = { scheduleId, workspaceId, runId, source };
-  const begun = await new ScheduleStore(deps, workspaceId).change(scheduleId, (current) =>
-    current.deletedAt === null ? beginRunChange(deps, current, run) : undefined,
-  );
+  const begin = (current: Schedule): ScheduleChange | undefined =>
+    current.deletedAt === null ? beginRunChange(deps, current, run) : undefined;
+  const begun = await new ScheduleStore(deps, workspaceId).change(scheduleId, begin, item);
   return begun && executeRun(deps, begun, run, { input });
 }
 

@@ -284,9 +284,19 @@ const eventFrom = (item: Item): ScheduleEvent => ({
  * Finds a schedule of any workspace that is not deleted. The caller must check the schedule's secret, or be the platform
  * itself.
  */
-export async function findAnySchedule(deps: StoreDeps, id: string): Promise<Schedule | undefined> {
-  const meta = isId(id) ? await deps.main.get(metaKey(id)) : undefined;
-  return meta && new ScheduleStore(deps, meta.workspace_id as string).find(id);
+export async function findAnySchedule(deps: Pick<Deps, 'main'>, id: string): Promise<Schedule | undefined> {
+  return (await findAnyItem(deps, id))?.schedule;
+}
+
+/** The same, with the item for {@link ScheduleStore.change}. */
+export async function findAnyItem(
+  { main }: Pick<Deps, 'main'>,
+  id: string,
+): Promise<{ readonly schedule: Schedule; readonly item: Item } | undefined> {
+  const meta = isId(id) ? await main.get(metaKey(id)) : undefined;
+  const item = meta && (await main.get(scheduleKey(meta.workspace_id as string, id)));
+  const schedule = item && scheduleFrom(item);
+  return schedule?.deletedAt === null ? { schedule, item: item! } : undefined;
 }
 
 /** A schedule of an index. */

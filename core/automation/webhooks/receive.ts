@@ -10,7 +10,7 @@ import type { Run } from '#core/runs/run.ts';
 import { preventRun } from '../schedules/open-runs.ts';
 import { answerFromRun, runNow, type ScheduleRunAnswer } from '../schedules/run.ts';
 import type { Schedule } from '../schedules/schedule.ts';
-import { findAnySchedule } from '../schedules/store.ts';
+import { findAnyItem } from '../schedules/store.ts';
 import { isWebhookSecret } from '../schedules/webhook-secret.ts';
 
 /** A request to the address of a webhook. */
@@ -41,7 +41,7 @@ export interface WebhookAnswer extends ScheduleRunAnswer {
  */
 export async function receiveWebhook(deps: Deps, call: WebhookCall): Promise<WebhookAnswer> {
   const { key, request, runId } = call;
-  const schedule = await findWebhook(deps, call);
+  const { schedule, item } = await findWebhook(deps, call);
   const { maxCallBodyBytes, maxDirectBodyBytes = maxCallBodyBytes } = deps.config;
   const payload = await readPayload(request, { bytes: Math.min(maxCallBodyBytes, maxDirectBodyBytes) });
   const run = async (): Promise<ScheduleRunAnswer> => {
@@ -51,7 +51,7 @@ export async function receiveWebhook(deps: Deps, call: WebhookCall): Promise<Web
       });
     }
     const input = mergeInput(schedule.input, payload);
-    const answer = await runNow(deps, schedule, { runId, source: 'webhook', input });
+    const answer = await runNow(deps, schedule, { runId, source: 'webhook', input, item });
     if (answer === undefined) throw unknownWebhook();
     return answer;
   };
@@ -87,16 +87,16 @@ async function runOnce(
   return { ...(JSON.parse(body) as ScheduleRunAnswer), deduplicated: !isFirst };
 }
 
-async function findWebhook(deps: Deps, { scheduleId, secret }: WebhookCall): Promise<Schedule> {
-  const schedule = await findAnySchedule(deps, scheduleId);
-  const hash = schedule?.webhookSecretHash ?? null;
-  if (schedule === undefined || hash === null) throw unknownWebhook();
+async function findWebhook(deps: Deps, { scheduleId, secret }: WebhookCall) {
+  const found = await findAnyItem(deps, scheduleId);
+  const hash = found?.schedule.webhookSecretHash ?? null;
+  if (found === undefined || hash === null) throw unknownWebhook();
   if (!isWebhookSecret(secret, hash)) {
     throw new PlatformError('FORBIDDEN', 'The secret in the address of this webhook is wrong.', {
       hint: 'The address is shown when the schedule is made, and when it is regenerated: the one before is dead then.',
     });
   }
-  return schedule;
+  return found;
 }
 
 const unknownWebhook = (): PlatformError => new PlatformError('NOT_FOUND', 'There is no such webhook.');

@@ -1,0 +1,155 @@
+import { allHandlers } from '#core/api/handlers.ts';
+import { routes } from '#core/api/routes.ts';
+import { fireDue } from '#core/automation/schedules/fire.ts';
+import { type DueSchedule, listDue } from '#core/automation/schedules/store.ts';
+import type { AllDeps } from '#core/ports/deps.ts';
+import { type Database, openDatabase } from '#local/database.ts';
+import { SqliteTable } from '#local/sqlite-table.ts';
+import { OperationCounter } from './counting-table.ts';
+import { type MemoryDeps, memoryDeps } from './memory-deps.ts';
+import { addUser } from './users.ts';
+import { createWebApp } from './web-app.ts';
+
+/** What one request, or one run of a schedule, does to the tables, work after its answer included. */
+export interface PathCost {
+  /** Items read or written. */
+  readonly items: number;
+  /** SQL statements of one machine, without those that begin and end transactions. */
+  readonly statements: number;
+  /** Transactions of one machine: writes of one turn of the event loop share one. */
+  readonly commits: number;
+  /** Operations such as `main.get`, in order of completion. */
+  readonly operations: readonly string[];
+}
+
+/** A platform in memory that counts, with a prompt agent, its webhook and its schedule. */
+export interface CountedPlatform {
+  readonly prompt: () => Promise<PathCost>;
+  readonly stream: () => Promise<PathCost>;
+  readonly getAgent: () => Promise<PathCost>;
+  readonly webhook: () => Promise<PathCost>;
+  readonly schedule: () => Promise<PathCost>;
+}
+
+const INPUT = { name: 'Ada' };
+
+/** Call it in a test: what it opens is closed with the test. */
+export async function countedPlatform(settings: Parameters<typeof memoryDeps>[0]): Promise<CountedPlatform> {
+  const uncounted = memoryDeps(settings);
+  const counter = new OperationCounter();
+  const sql = countedDatabase();
+  const background: Promise<void>[] = [];
+  const main = new SqliteTable(sql.database, 'main', uncounted.clock);
+  const table = (name: 'runs' | 'counters') =>
+    counter.count(new SqliteTable(sql.database, name, uncounted.clock), name);
+  const deps: MemoryDeps = {
+    ...uncounted,
+    main: counter.count(main, 'main'),
+    runs: table('runs'),
+    counters: table('counters'),
+    background(work) {
+      background.push(work);
+      return work;
+    },
+  };
+  const { key, slug, workspaceId } = await addUser(deps, 'counted');
+  const send = sender(deps, key);
+
+  await send('PUT', `/workspaces/${workspaceId}/secrets`, { name: 'ANTHROPIC_API_KEY', value: 'sk-ant-made-up' });
+  const { agent } = await send('POST', '/agents', {
+    name: 'greeter',
+    type: 'prompt',
+    description: 'Greets',
+    prompt: 'Greet {{name}}.',
+    supported_providers: ['anthropic'],
+    input_schema: { type: 'object', properties: { name: { type: 'string' } }, required: ['name'] },
+  });
+  const schedules = `/workspaces/${workspaceId}/schedules`;
+  const common = { agent: `${slug}/greeter`, input_data: INPUT };
+  const { schedule: hook } = await send('POST', schedules, { ...common, schedule_type: 'webhook' });
+  await send('POST', schedules, { ...common, cron_expression: '* * * * *' });
+  const hookPath = new URL(hook.webhook_url, 'http://127.0.0.1').pathname;
+  const run = `/${slug}/greeter/v1/run`;
+
+  const measured = async (work: () => Promise<unknown>, prepare = async () => {}): Promise<PathCost> => {
+    // The first one of a process looks up what it then remembers.
+    await prepare();
+    await work();
+    await Promise.all(background);
+    await prepare();
+    const { items, operations } = counter;
+    const before = { items, operations: operations.length, ...sql.count() };
+    await work();
+    await Promise.all(background);
+    const after = sql.count();
+    return {
+      items: counter.items - before.items,
+      statements: after.statements - before.statements,
+      commits: after.commits - before.commits,
+      operations: operations.slice(before.operations).map((operation) => `${operation.table}.${operation.method}`),
+    };
+  };
+  return {
+    prompt: () => measured(() => send('POST', run, INPUT)),
+    stream: () => measured(() => send('POST', run, INPUT, { accept: 'text/event-stream' })),
+    getAgent: () => measured(() => send('GET', `/agents/${agent.id}`)),
+    // Its address is all that a webhook needs.
+    webhook: () => measured(() => send('POST', hookPath, INPUT, { authorization: '' })),
+    async schedule() {
+      let due: DueSchedule[] = [];
+      const dueNow = async (): Promise<void> => {
+        await uncounted.clock.advance(60_000);
+        due = await Array.fromAsync(listDue({ main }, uncounted.clock.now()));
+      };
+      return measured(async () => {
+        for (const { id: scheduleId, item } of due) await fireDue(deps, { workspaceId, scheduleId, item });
+      }, dueNow);
+    },
+  };
+}
+
+/** Sends requests to the platform; returns the body of the answer. Throws unless it succeeds. */
+function sender(deps: AllDeps, key: string) {
+  const app = createWebApp(deps, routes, allHandlers(deps));
+  return async (method: string, path: string, json?: object, headers: Record<string, string> = {}) => {
+    const response = await app(
+      new Request(`http://127.0.0.1${path}`, {
+        method,
+        headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json', ...headers },
+        ...(json && { body: JSON.stringify(json) }),
+      }),
+    );
+    const text = await response.text();
+    if (!response.ok) throw new Error(text);
+    return response.headers.get('content-type')?.startsWith('application/json') ? JSON.parse(text) : text;
+  };
+}
+
+/** A database in memory that counts what tables ask of it. */
+function countedDatabase() {
+  const opened = openDatabase(':memory:');
+  let statements = 0;
+  const commits = new Set<Promise<void>>();
+  const prepare = opened.db.prepare.bind(opened.db);
+  opened.db.prepare = (...args) => {
+    const statement = prepare(...args);
+    for (const method of ['run', 'get', 'all'] as const) {
+      const perform = statement[method].bind(statement) as (...values: unknown[]) => unknown;
+      const counted = (...values: unknown[]): unknown => {
+        statements++;
+        return perform(...values);
+      };
+      Object.defineProperty(statement, method, { value: counted });
+    }
+    return statement;
+  };
+  const database: Database = {
+    ...opened,
+    write(work) {
+      const committed = opened.write(work);
+      commits.add(committed);
+      return committed;
+    },
+  };
+  return { database, count: () => ({ statements, commits: commits.size }) };
+}

@@ -1,0 +1,84 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
+import { SystemClock } from '#core/ports/clock.ts';
+import { runLoop } from '#core/running/engines/managed-loop.ts';
+import { FolderBlobs } from '#local/folder-blobs.ts';
+import { createLocalSandbox } from '#local/sandbox/local-sandbox.ts';
+import { OperationCounter } from './helpers/counting-table.ts';
+import { loopRun } from './helpers/loop-run.ts';
+import { memoryDeps } from './helpers/memory-deps.ts';
+import { type CountedPlatform, countedPlatform, type PathCost } from './helpers/path-costs.ts';
+import { type ScriptedLlm, startScriptedLlm } from './helpers/scripted-llm/server.ts';
+
+/*
+ * What a path costs, by counts: they are the same on every machine, however busy. A change that raises one makes the path
+ * slower, on AWS also dearer. Raise a bound only for something that users get for it, and say here what. One statement of
+ * each is for an item that is not there yet: the first roll-up of a shard, which the run's id chooses.
+ */
+const BOUNDS: { readonly [Path in keyof CountedPlatform]: Omit<PathCost, 'operations'> } = {
+  // Key and version; count and lease; the run; its end and the roll-up; the lease back.
+  prompt: { items: 7, statements: 7, commits: 4 },
+  // The same: what is streamed is not written.
+  stream: { items: 7, statements: 7, commits: 4 },
+  // Key, the allowance of its requests, the version's place, the version.
+  getAgent: { items: 4, statements: 1, commits: 0 },
+  // The call, without its key. Before it: the webhook's place and schedule, which takes the note of the run; the version's
+  // place and the workspace. With it: the run's place in the schedule's history. After it: the note, with a check of the schedule.
+  webhook: { items: 15, statements: 13, commits: 6 },
+  // The same without the webhook's place: a list of what is due has shown the schedule.
+  schedule: { items: 13, statements: 13, commits: 6 },
+};
+
+let llm: ScriptedLlm;
+beforeAll(async () => {
+  llm = await startScriptedLlm();
+});
+afterAll(() => llm.close());
+
+test.each(Object.entries(BOUNDS))(
+  '%s: items, statements and commits stay within their bounds',
+  async (path, bounds) => {
+    const platform = await countedPlatform({ anthropicUrl: `${llm.url}/anthropic/v1` });
+    const { operations, ...cost } = await platform[path as keyof CountedPlatform]();
+    for (const [name, bound] of Object.entries(bounds) as [keyof typeof bounds, number][]) {
+      expect(cost[name], `${name} of ${operations.join(', ')}`).toBeLessThanOrEqual(bound);
+    }
+  },
+);
+
+const folder = mkdtempSync(join(tmpdir(), 'path-costs-'));
+const blobs = new FolderBlobs(join(folder, 'blobs'));
+const sandbox = await createLocalSandbox({ cacheFolder: join(folder, 'cache'), blobs, kind: 'auto', prestart: 1 });
+const { problem } = await sandbox.status();
+afterAll(async () => {
+  await sandbox.close();
+  rmSync(folder, { recursive: true, force: true });
+});
+
+describe.skipIf(problem !== undefined)('a turn of a tool loop', () => {
+  test('asks the model once, and neither reads nor writes a table', async () => {
+    onTestFinished(() => llm.reset());
+    const turns = 6;
+    const read = (turn: number) => ({ toolCalls: [{ name: 'read_file', input: { path: `none-${turn}.txt` } }] });
+    const submit = { toolCalls: [{ name: 'submit_result', input: { result: 'done' } }] };
+    llm.queue(...Array.from({ length: turns - 1 }, (_, turn) => read(turn)), submit);
+    const counter = new OperationCounter();
+    const memory = memoryDeps({ anthropicUrl: `${llm.url}/anthropic/v1`, sandboxEgress: 'none' });
+    const deps = {
+      ...memory,
+      main: counter.count(memory.main, 'main'),
+      runs: counter.count(memory.runs, 'runs'),
+      counters: counter.count(memory.counters, 'counters'),
+      sandbox,
+      clock: new SystemClock(),
+    };
+    const models = [{ provider: 'anthropic', model: 'claude-haiku-4-5', apiKey: 'key' } as const];
+    const asked = llm.asked;
+    const { error } = await runLoop(deps, loopRun({ clock: deps.clock, maxTurns: 10, change: { models } }).run);
+    expect(error).toBeUndefined();
+    expect(llm.asked - asked).toBe(turns);
+    expect(counter.operations).toEqual([]);
+  });
+});
