@@ -246,7 +246,7 @@ const plainContent = ({ text, toolCalls }: Extract<LlmMessage, { role: 'assistan
 async function streamed(
   model: LanguageModelV4,
   options: LanguageModelV4CallOptions,
-  { onText, onThought }: Pick<LlmRequest, 'onText' | 'onThought'>,
+  { onText, onThought, onTool }: Pick<LlmRequest, 'onText' | 'onThought' | 'onTool'>,
   meter: BrokenMeter,
 ): Promise<Turn> {
   const { stream } = await model.doStream({ ...options, includeRawChunks: true });
@@ -281,6 +281,9 @@ async function streamed(
         if (part.type === 'reasoning-delta' && part.delta !== '') onThought?.(part.delta);
         break;
       }
+      case 'tool-input-start':
+        onTool?.(part.toolName);
+        break;
       case 'tool-call':
         content.push(part);
         break;

@@ -3,12 +3,13 @@
 #
 #   init       One per sandbox, process 1. Starts commands and carries proxied connections out, and connections to
 #              services in. It has dropped all privileges before untrusted code runs.
-#   supervisor One per command, a fork of init. Gives the command real pipes, reports its exit, kills its process tree.
+#              It also watches one command: gives it real pipes, reports its exit, kills its process tree.
+#   supervisor A fork of init that watches one further command, while processes of another one are left.
 #
 # Forked by launcher.pl, or started as bubblewrap's command.
 #
 # Every channel is a connection to the host's Unix socket (host-socket.ts). A process dials it and sends the greeting
-# "<kind> <token>" as a line. Requests are records: a 32-bit length, then fields joined by NUL. Supervisors send frames: a
+# "<kind> <token>" as a line. Requests are records: a 32-bit length, then fields joined by NUL. Answers are frames: a
 # letter, a 32-bit length, data (frames.ts). Lengths are big-endian.
 use strict;
 use warnings;
@@ -20,7 +21,7 @@ my %ARCHITECTURES = (
         audit => 0xC000003E, unshare => 272, mount => 165, umount2 => 166, pivot_root => 155, prctl => 157, capset => 126,
         setgroups => 116, setresuid => 117, setresgid => 119, sethostname => 170, prlimit64 => 302, dup3 => 292, setsid => 112,
         statfs => 137, keyctl => 250, socket => 41, socketpair => 53, clone => 56, ioctl => 16, fcntl => 72, close => 3,
-        exit_group => 231, clock_gettime => 228,
+        exit_group => 231, clock_gettime => 228, execve => 59,
         # The filter denies these; no code here calls them.
         add_key => 248, request_key => 249, ptrace => 101, process_vm_readv => 310, process_vm_writev => 311, setns => 308,
         bpf => 321, perf_event_open => 298, userfaultfd => 323, kexec_load => 246, kexec_file_load => 320, init_module => 175,
@@ -34,7 +35,7 @@ my %ARCHITECTURES = (
         audit => 0xC00000B7, unshare => 97, mount => 40, umount2 => 39, pivot_root => 41, prctl => 167, capset => 91,
         setgroups => 159, setresuid => 147, setresgid => 149, sethostname => 161, prlimit64 => 261, dup3 => 24, setsid => 157,
         statfs => 43, keyctl => 219, socket => 198, socketpair => 199, clone => 220, ioctl => 29, fcntl => 25, close => 57,
-        exit_group => 94, clock_gettime => 113,
+        exit_group => 94, clock_gettime => 113, execve => 221,
         add_key => 217, request_key => 218, ptrace => 117, process_vm_readv => 270, process_vm_writev => 271, setns => 268,
         bpf => 280, perf_event_open => 241, userfaultfd => 282, kexec_load => 104, kexec_file_load => 294, init_module => 105,
         msgget => 186, semget => 190, mq_open => 180, vmsplice => 75,
@@ -99,7 +100,8 @@ sub write_all {
 sub dial {
     my ($host_socket, $greeting) = @_;
     socket my $socket, 1, 1, 0 or die "socket: $!\n";
-    connect $socket, pack 'S a108', 1, "/proc/self/fd/$host_socket" or die "cannot reach the platform: $!\n";
+    my $address = pack 'S a108', 1, "/proc/self/fd/$host_socket";
+    until (connect $socket, $address) { $! == EINTR or die "cannot reach the platform: $!\n" }
     write_all($socket, "$greeting\n");
     return $socket;
 }
@@ -116,6 +118,14 @@ sub wait_for {
 
 # Ends the process at once. Perl's own exit first frees the copied interpreter, which costs several times as much as a fork.
 sub leave { my ($code) = @_; syscall $SYS->{exit_group}, $code }
+
+# Seconds since some moment.
+sub now {
+    my $time = "\0" x 16;
+    syscall $SYS->{clock_gettime}, 1, $time;    # CLOCK_MONOTONIC
+    my ($seconds, $nanoseconds) = unpack 'q2', $time;
+    return $seconds + $nanoseconds / 1e9;
+}
 
 sub min { my ($one, $other) = @_; return $one < $other ? $one : $other }
 
@@ -173,7 +183,7 @@ sub seccomp_filter {
     $load->(0);    # number; x32 calls have bit 30 set
     $add->($AT_LEAST, 0, 1, 0x40000000);
     $return->($ENOSYS);
-    my %used = map { $_ => 1 } qw(audit prctl capset setgroups setresuid setresgid sethostname prlimit64 dup3 setsid statfs socket socketpair clone ioctl fcntl close exit_group clock_gettime);
+    my %used = map { $_ => 1 } qw(audit prctl capset setgroups setresuid setresgid sethostname prlimit64 dup3 setsid statfs socket socketpair clone ioctl fcntl close exit_group clock_gettime execve);
     for my $number (sort { $a <=> $b } (map { $SYS->{$_} } grep { !$used{$_} } keys %$SYS), @NEW_DENIED) {
         $add->($EQUAL, 0, 1, $number);
         $return->($EPERM);
@@ -246,7 +256,7 @@ sub run_init {
     sys('prctl', PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
     sys('prctl', PR_SET_SECCOMP, 2, pack('S x6 P', length($filter) / 8, $filter), 0, 0);
     $SIG{PIPE} = 'IGNORE';
-    $SIG{CHLD} = 'IGNORE';    # The kernel reaps ended children.
+    $SIG{CHLD} = sub { };    # Ends a wait, so that ended children are collected at once.
 
     my @listeners;    # { socket, kind }
     for (split /,/, $ports) {
@@ -268,12 +278,28 @@ sub run_init {
         push @pumps, $there, $back;
     };
     my @dialing;    # { name, port, family, socket }: connections to a port inside that are being made.
+    my $command;    # Init's own one, to which every process belongs that is not below a supervisor.
+    my %supervisors;
+    # Returns whether no child is left.
+    my $collect = sub {
+        my $pid;
+        while (($pid = waitpid -1, WNOHANG) > 0) {
+            delete $supervisors{$pid};
+            $command->{status} = $? if $command && $pid == $command->{main};
+        }
+        return $pid < 0;
+    };
 
     while (1) {
+        $collect->();
+        undef $command if $command && !goes_on($command, \%supervisors);
         my @readers = ($control, map { $_->{from} } grep { !$_->{ended} && !length $_->{data} } @pumps);
         push @readers, map { $_->{socket} } @listeners if @pumps < 2 * MAX_PROXIED;
         my @writers = ((map { $_->{to} } grep { length $_->{data} } @pumps), map { $_->{socket} } @dialing);
+        if ($command) { my ($in, $out) = handles_of($command); push @readers, @$in; push @writers, @$out }
         my ($readable, $writable) = wait_for(\@readers, \@writers);
+
+        undef $command if $command && !attend($command, $readable, $writable, \%supervisors);
 
         if (is_in($readable, $control)) {
             my $count = sysread $control, $requests, CHUNK, length $requests;
@@ -290,10 +316,16 @@ sub run_init {
                     # Commands have init's uid and could otherwise read and trace it. Not set earlier, because the
                     # launcher must first open init's /proc entries.
                     sys('prctl', PR_SET_DUMPABLE, 0, 0, 0, 0);
+                    # Without any child, whatever is below init from now on belongs to this command.
+                    if (!$command && $collect->()) {
+                        $command = eval { begin_command($host_socket, $entrance, @fields) };
+                        next;
+                    }
                     my $pid = fork;
-                    next if $pid;
+                    if ($pid) { $supervisors{$pid} = 1; next }
                     if (defined $pid) {
                         close $_ for $control, (map { $_->{socket} } @listeners, @dialing), map { $_->{from} } @pumps;
+                        undef $command;
                         supervise($host_socket, $entrance, @fields);
                         leave(0);
                     }
@@ -354,14 +386,16 @@ sub dial_inside {
 
 sub refuse { my ($host_socket, $name) = @_; eval { dial($host_socket, "refused $name") } }
 
-# --- supervisor: one per command -------------------------------------------------------------------------------------
+# --- commands ------------------------------------------------------------------------------------------------------
 
 sub frame { my ($socket, $type, $data) = @_; return write_all($socket, pack('a N', $type, length $data) . $data) }
 
+# The processes below this one, without $others and all below them.
 sub descendants {
+    my ($others) = @_;
     my (%children, @found);
     opendir my $folder, '/proc' or return;
-    for my $pid (grep { /^\d+$/ } readdir $folder) {
+    for my $pid (grep { /^\d+$/ && !$others->{$_} } readdir $folder) {
         open my $file, '<', "/proc/$pid/stat" or next;
         my $stat = <$file> // next;
         push @{ $children{$1} }, $pid if $stat =~ /.*\) \S+ (\d+)/s;
@@ -372,10 +406,11 @@ sub descendants {
 }
 
 # Stops all processes before it kills them: a stopped process cannot fork and still counts against the process limit, so
-# the search ends.
+# the search ends. $others: supervisors with commands of their own, { pid => 1 }.
 sub kill_tree {
+    my ($others) = @_;
     my %stopped;
-    while (my @new = grep { !$stopped{$_}++ } descendants()) { kill 'STOP', @new }
+    while (my @new = grep { !$stopped{$_}++ } descendants($others)) { kill 'STOP', @new }
     kill 'KILL', keys %stopped;
 }
 
@@ -421,11 +456,12 @@ sub log_part {
     return $note . $part;
 }
 
-# $entrance: the descriptor through which the command enters its cgroup. Fields: token, has stdin, limits (comma list: cpu, file, processes, memory), kind, cwd, argument, NAME=value ...
-sub supervise {
+# Starts a command and returns what is known of it, or nothing if there is no room for its process. $entrance: the descriptor
+# through which it enters its cgroup. Fields: token, has stdin, limits (comma list: cpu, file, processes, memory), kind, cwd,
+# argument, NAME=value ...
+sub begin_command {
     my ($host_socket, $entrance, $token, $has_stdin, $limits, $kind, $cwd, $argument, @environment) = @_;
     my $output = dial($host_socket, "exec $token");
-    sys('prctl', PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
     my $input = $has_stdin ? dial($host_socket, "stdin $token") : undef;
     my ($stdin_reader, $stdin_writer);
     if ($input) { pipe $stdin_reader, $stdin_writer or die }
@@ -433,8 +469,6 @@ sub supervise {
     pipe my $stdout, my $stdout_writer or die;
     pipe my $stderr, my $stderr_writer or die;
 
-    $0 = 'supervisor';
-    $SIG{CHLD} = 'DEFAULT';
     my $main = fork;
     if (!defined $main) { frame($output, 'f', "cannot start a process: $!"); return }
     if (!$main) {
@@ -455,84 +489,119 @@ sub supervise {
         set_limit(12, 0);             # MSGQUEUE
         run_command($kind, $cwd, $argument, @environment);
     }
-    close $_ for $stdin_reader, $stdout_writer, $stderr_writer;
     nonblocking($_) for $output, $stdout, $stderr, $input ? ($input, $stdin_writer) : ();
-
     open my $main_end, '<&=', sys($PIDFD_OPEN, $main, 0) or die;    # Readable when the command has ended.
-
-    my ($sending, $feed) = ('', '');
-    # stderr is never a reason to end a command. What follows its head is not sent on, but for the last of it.
-    my ($room, $tail, $left_out) = (STDERR_HEAD_BYTES, '', 0);
-    my $send = sub { my ($type, $data) = @_; $sending .= pack('a N', $type, length $data) . $data if length $data };
-    my %logs = map { $_ => { room => LOG_BURST_BYTES, at => time, left_out => 0 } } qw(o e);
-    my $take = sub {
-        my ($type, $data) = @_;
-        return $send->($type, log_part($logs{$type}, $data)) if $kind eq 'service';
-        return $send->('o', $data) if $type eq 'o';
-        if ($room) {
-            my $count = length $data;
-            $send->('e', take_head(\$data, $room));
-            $room = length $data || $count > $room ? 0 : $room - $count;
-        }
-        $tail .= $data;
-        my $surplus = length($tail) - STDERR_TAIL_BYTES;
-        if ($surplus > STDERR_TAIL_BYTES) { substr $tail, 0, $surplus, ''; $left_out += $surplus }
+    return {
+        kind => $kind, main => $main, main_end => $main_end, output => $output, input => $input, stdin => $stdin_writer,
+        streams => { o => $stdout, e => $stderr }, sending => '', feed => '',
+        # stderr is never a reason to end a command. What follows its head is not sent on, but for the last of it.
+        room => STDERR_HEAD_BYTES, tail => '', left_out => 0,
+        logs => { map { $_ => { room => LOG_BURST_BYTES, at => time, left_out => 0 } } qw(o e) },
     };
-    my %streams = (o => $stdout, e => $stderr);
-    my ($is_ending, $status);
-    while (1) {
-        while ((my $pid = waitpid -1, WNOHANG) > 0) { $status = $? if $pid == $main }
-        if (defined $status && $main_end) {
-            kill_tree() if $is_ending || $kind eq 'job' || $kind eq 'service';
-            # Read the last output from the pipes now: children that go on may hold them open for ever.
-            for my $type (keys %streams) {
-                for (1 .. MAX_PIPE_BYTES / CHUNK) {
-                    last unless sysread $streams{$type}, my $data, CHUNK;
-                    $take->($type, $data);
-                }
-            }
-            $send->('e', noted_tail($tail, $left_out));
-            $sending .= pack 'a N N', 'x', 4, $status & 127 ? 128 + ($status & 127) : $status >> 8;
-            undef $_ for $main_end, $input, $stdin_writer;
-            $feed = '';
-        }
-        undef $output if !$main_end && !length $sending;
-        last if !$output && !%streams;
+}
 
-        my @readers = length $sending < BACKLOG_BYTES ? values %streams : ();
-        push @readers, grep { $_ } $output, $main_end;
-        push @readers, $input if $input && !length $feed;
-        my @writers;
-        push @writers, $output if length $sending;
-        push @writers, $stdin_writer if length $feed;
-        my ($readable, $writable) = wait_for(\@readers, \@writers);
+sub send_part { my ($command, $type, $data) = @_; $command->{sending} .= pack('a N', $type, length $data) . $data if length $data }
 
-        if (length $sending && is_in($writable, $output)) {
-            my $count = syswrite $output, $sending;
-            substr $sending, 0, $count, '' if $count;
-        }
-        if ($output && is_in($readable, $output)) {
-            my $count = sysread $output, my $orders, 16;
-            if (!$count) { kill_tree(); leave(0) }    # The platform has closed the connection.
-            $is_ending = 1;
-            if ($orders =~ /K/) { kill_tree() } else { kill 'TERM', descendants() }
-        }
-        for my $type (keys %streams) {
-            next unless is_in($readable, $streams{$type});
-            my $count = sysread $streams{$type}, my $data, CHUNK;
-            if ($count) { $take->($type, $data) if $main_end }
-            elsif (defined $count || $! != EAGAIN && $! != EINTR) { delete $streams{$type} }
-        }
-        if (length $feed && is_in($writable, $stdin_writer)) {
-            my $count = syswrite $stdin_writer, $feed;
-            if (defined $count) { substr $feed, 0, $count, '' }
-            elsif ($! != EAGAIN && $! != EINTR) { $feed = ''; undef $stdin_writer; undef $input }    # The command does not read its input.
-        }
-        elsif ($input && !length $feed && is_in($readable, $input)) {
-            my $count = sysread $input, $feed, CHUNK;
-            if (defined $count ? !$count : $! != EAGAIN && $! != EINTR) { undef $input; undef $stdin_writer }
-        }
+sub take_output {
+    my ($command, $type, $data) = @_;
+    return send_part($command, $type, log_part($command->{logs}{$type}, $data)) if $command->{kind} eq 'service';
+    return send_part($command, 'o', $data) if $type eq 'o';
+    if ($command->{room}) {
+        my $count = length $data;
+        send_part($command, 'e', take_head(\$data, $command->{room}));
+        $command->{room} = length $data || $count > $command->{room} ? 0 : $command->{room} - $count;
     }
+    $command->{tail} .= $data;
+    my $surplus = length($command->{tail}) - STDERR_TAIL_BYTES;
+    if ($surplus > STDERR_TAIL_BYTES) { substr $command->{tail}, 0, $surplus, ''; $command->{left_out} += $surplus }
+}
+
+# Reports the exit of a command whose process has ended. Returns whether it still needs attention: what it has started may
+# write to its pipes for ever, and must be able to. $others: as in kill_tree.
+sub goes_on {
+    my ($command, $others) = @_;
+    my $streams = $command->{streams};
+    if (defined $command->{status} && $command->{main_end}) {
+        kill_tree($others) if $command->{is_ending} || $command->{kind} eq 'job' || $command->{kind} eq 'service';
+        # Read the last output from the pipes now: children that go on may hold them open for ever.
+        for my $type (keys %$streams) {
+            for (1 .. MAX_PIPE_BYTES / CHUNK) {
+                last unless sysread $streams->{$type}, my $data, CHUNK;
+                take_output($command, $type, $data);
+            }
+        }
+        send_part($command, 'e', noted_tail(@$command{qw(tail left_out)}));
+        my $status = $command->{status};
+        $command->{sending} .= pack 'a N N', 'x', 4, $status & 127 ? 128 + ($status & 127) : $status >> 8;
+        delete @$command{qw(main_end input stdin)};
+        $command->{feed} = '';
+        # Mostly all of it can be sent at once.
+        send_on($command);
+    }
+    delete $command->{output} if !$command->{main_end} && !length $command->{sending};
+    return $command->{output} || %$streams;
+}
+
+sub send_on {
+    my ($command) = @_;
+    my $count = syswrite $command->{output}, $command->{sending};
+    substr $command->{sending}, 0, $count, '' if $count;
+}
+
+# The handles that it waits for, as wait_for takes them.
+sub handles_of {
+    my ($command) = @_;
+    my @readers = length $command->{sending} < BACKLOG_BYTES ? values %{ $command->{streams} } : ();
+    push @readers, grep { $_ } @$command{qw(output main_end)};
+    push @readers, $command->{input} if $command->{input} && !length $command->{feed};
+    my @writers;
+    push @writers, $command->{output} if length $command->{sending};
+    push @writers, $command->{stdin} if length $command->{feed};
+    return (\@readers, \@writers);
+}
+
+# Moves what is ready. Returns false when the platform has closed the connection, and so all of the command is killed.
+sub attend {
+    my ($command, $readable, $writable, $others) = @_;
+    my ($output, $input, $streams) = @$command{qw(output input streams)};
+    my $can_feed = length $command->{feed};
+    send_on($command) if length $command->{sending} && is_in($writable, $output);
+    if ($output && is_in($readable, $output)) {
+        my $count = sysread $output, my $orders, 16;
+        if (!$count && (defined $count || $! != EAGAIN && $! != EINTR)) { kill_tree($others); return }
+        $command->{is_ending} = 1;
+        if ($orders =~ /K/) { kill_tree($others) } else { kill 'TERM', descendants($others) }
+    }
+    for my $type (keys %$streams) {
+        next unless is_in($readable, $streams->{$type});
+        my $count = sysread $streams->{$type}, my $data, CHUNK;
+        if ($count) { take_output($command, $type, $data) if $command->{main_end} }
+        elsif (defined $count || $! != EAGAIN && $! != EINTR) { delete $streams->{$type} }
+    }
+    if ($can_feed && is_in($writable, $command->{stdin})) {
+        my $count = syswrite $command->{stdin}, $command->{feed};
+        if (defined $count) { substr $command->{feed}, 0, $count, '' }
+        elsif ($! != EAGAIN && $! != EINTR) { $command->{feed} = ''; delete @$command{qw(stdin input)} }    # The command does not read its input.
+    }
+    elsif ($input && !$can_feed && is_in($readable, $input)) {
+        my $count = sysread $input, $command->{feed}, CHUNK;
+        if (defined $count ? !$count : $! != EAGAIN && $! != EINTR) { delete @$command{qw(input stdin)} }
+    }
+    return 1;
+}
+
+# Runs one command in a process of its own, which gets all processes that lose their parent.
+sub supervise {
+    $0 = 'supervisor';
+    sys('prctl', PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
+    $SIG{CHLD} = 'DEFAULT';
+    my $command = begin_command(@_) or return;
+    while (1) {
+        while ((my $pid = waitpid -1, WNOHANG) > 0) { $command->{status} = $? if $pid == $command->{main} }
+        last unless goes_on($command) && attend($command, wait_for(handles_of($command)));
+    }
+    # What the command has left must not become init's, to which another command's processes belong.
+    1 while waitpid(-1, 0) > 0;
 }
 
 sub set_limit { my ($which, $soft, $hard) = @_; sys('prlimit64', 0, $which, pack('Q2', $soft, $hard // $soft), 0) }
@@ -543,11 +612,10 @@ sub run_command {
     my $failed = sub { syswrite STDERR, $_[0]; leave(127) };
     if ($kind eq 'sh' || $kind eq 'job' || $kind eq 'service') {
         chdir $cwd or $failed->("cannot enter $cwd: $!\n");
-        %ENV = map { split /=/, $_, 2 } @environment;
-        $ENV{PWD} = $cwd;
-        no warnings 'exec';
-        exec { '/bin/bash' } 'bash', '-c', $argument;
-        exec { '/bin/sh' } 'sh', '-c', $argument;
+        my @variables = ((grep { !/^PWD=/ } @environment), "PWD=$cwd");
+        run_interpreter($argument, @variables);
+        run_program('/bin/bash', [ 'bash', '-c', $argument ], @variables);
+        run_program('/bin/sh', [ 'sh', '-c', $argument ], @variables);
         $failed->("cannot start a shell: $!\n");
     }
     chdir '/home/user';
@@ -556,6 +624,26 @@ sub run_command {
     my $reason = "$!";
     syswrite STDERR, $reason;
     leave(1);
+}
+
+# Returns only if the program cannot be started. Perl's exec would first copy the variables one by one.
+sub run_program {
+    my ($path, $arguments, @variables) = @_;
+    syscall $SYS->{execve}, $path, pack('p*', @$arguments, undef), pack('p*', @variables, undef);
+}
+
+# Starts the interpreter of a command that has nothing for a shell in it, as bash would, without the milliseconds that bash
+# needs. Returns if there is any doubt.
+sub run_interpreter {
+    my ($command, @variables) = @_;
+    return if $command !~ m{^(?:python3?|node)(?: [\w./+:,\@-]+)+$} || grep { /^BASH_|^ENV=/ } @variables;
+    my ($name, @arguments) = split / /, $command;
+    my ($folders) = map { /^PATH=(.*)/s } @variables;
+    for my $folder (split /:/, $folders // '') {
+        my $path = "$folder/$name";
+        run_program($path, [ $name, @arguments ], @variables, 'SHLVL=0', "_=$path") if $folder =~ m{^/} && -f $path && -x _;
+        return if -e _;
+    }
 }
 
 sub copy { my ($from, $to) = @_; while (my $count = sysread $from, my $data, CHUNK) { write_all($to, $data) or return } return 1 }

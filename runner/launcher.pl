@@ -264,9 +264,10 @@ sub run_launcher {
     go_first() if $> == 0;
     sys('prctl', PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
     my $tell = sub { my $text = join "\0", @_; write_all(\*STDOUT, pack 'N/a*', $text) };
-    # id => { status, said, group, kills, root, net, uid, had, end, limit, disk, watcher }: status is the pipe of one that
+    # id => { status, said, group, kills, root, net, uid, had, end, limit, disk, watch_at, watcher }: status is the pipe of one that
     # starts, said is its text so far; root is its folder, net its network, uid its user on the host; had are the bytes in its files before it
-    # started; end is readable when it has ended; limit and disk are its limits in bytes; watcher is the pipe of its watcher,
+    # started; end is readable when it has ended; limit and disk are its limits in bytes; watch_at is when its watcher
+    # starts: with the first look at what its commands use, since most are gone by then; watcher is the pipe of its watcher,
     # watcher_id the watcher's process.
     # Or, instead of the watcher: group is its cgroup, kills is how often the kernel has ended processes for their memory.
     my %sandboxes;
@@ -281,6 +282,19 @@ sub run_launcher {
         $tell->('memory', $id) if $kills > $sandbox->{kills};
         $sandbox->{kills} = $kills;
     };
+    my $start_watching = sub {
+        my ($id) = @_;
+        my $sandbox = $sandboxes{$id};
+        delete $sandbox->{watch_at};
+        my $forget = sub {
+            my %others = map { $_ => $sandboxes{$_} } grep { $_ ne $id } keys %sandboxes;
+            keep_only(\%others, grep { $_ } @$sandbox{qw(root net end)}, @_);
+        };
+        # In a container, the visible processes include the launcher and the runner. Elsewhere the ids are of another
+        # namespace.
+        @$sandbox{qw(watcher watcher_id)} = start_watcher($sandbox, $is_container ? [ $$, getppid ] : [], $forget);
+        kill_sandbox($sandbox) unless $sandbox->{watcher};
+    };
     my $forget = sub {
         my ($id) = @_;
         my $sandbox = delete $sandboxes{$id};
@@ -293,7 +307,11 @@ sub run_launcher {
         @ended_groups = grep { !remove_group($_) } @ended_groups;
         my $handles = [ \*STDIN, map { grep { $_ } @$_{qw(status end watcher)} } values %sandboxes ];
         my $is_watched = grep { $_->{watcher} } values %sandboxes;
-        my ($readable) = wait_for($handles, [], @ended_groups ? 0.1 : $is_watched ? MEMORY_LOOK_SECONDS : undef);
+        my @waits = map { my $wait = $_->{watch_at} - now(); $wait > 0 ? $wait : 0 } grep { $_->{watch_at} } values %sandboxes;
+        push @waits, 0.1 if @ended_groups;
+        push @waits, MEMORY_LOOK_SECONDS if $is_watched;
+        my ($shortest) = sort { $a <=> $b } @waits;
+        my ($readable) = wait_for($handles, [], $shortest);
 
         for my $id (keys %sandboxes) {
             my $sandbox = $sandboxes{$id};
@@ -325,6 +343,9 @@ sub run_launcher {
                 # Also when the watcher has died: a sandbox that is not watched must not run.
                 else { delete $sandbox->{watcher}; kill_sandbox($sandbox) }
             }
+        }
+        for my $id (grep { $sandboxes{$_}{watch_at} } keys %sandboxes) {
+            $start_watching->($id) if $sandboxes{$id}{watch_at} <= now();
         }
         # A sandbox that was idle may be what takes the machine's memory.
         my $available = $is_watched ? available_kilobytes() : 0;
@@ -376,14 +397,7 @@ sub run_launcher {
                         eval { limit_group($sandbox->{group}, $sandbox->{limit}, $processes); 1 } or kill_sandbox($sandbox);
                         next;
                     }
-                    # In a container, the visible processes include the launcher and the runner. Elsewhere the ids are of
-                    # another namespace.
-                    my $forget = sub {
-                        my %others = map { $_ => $sandboxes{$_} } grep { $_ ne $id } keys %sandboxes;
-                        keep_only(\%others, grep { $_ } @$sandbox{qw(root net end)}, @_);
-                    };
-                    @$sandbox{qw(watcher watcher_id)} = start_watcher($sandbox, $is_container ? [ $$, getppid ] : [], $forget);
-                    kill_sandbox($sandbox) unless $sandbox->{watcher};
+                    $sandbox->{watch_at} = now() + LOOK_MS / 1000;
                 }
                 elsif ($request eq 'look') { $tell_kills->($id) if $sandboxes{$id}; $tell->('looked', $id) }
                 elsif ($request eq 'kill')  { kill_sandbox($sandboxes{$id}) if $sandboxes{$id} }

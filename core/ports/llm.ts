@@ -147,6 +147,8 @@ export interface LlmRequest {
   readonly onText?: (text: string) => void;
   /** Gets the thoughts of a streamed answer, as far as the provider shows them. */
   readonly onThought?: (text: string) => void;
+  /** Told the name of each tool that a streamed answer calls, as soon as it is known. */
+  readonly onTool?: (name: string) => void;
   /** Called once the whole request is sent, and then for every piece of the answer that arrives, also one without text. */
   readonly onSign?: (sign: 'sent' | 'received') => void;
   /** Told the tokens of an answer that began and did not end: by estimate, as providers charge for them. */

@@ -77,33 +77,25 @@ export class FairSandbox implements Sandbox {
     { purpose, signal }: Pick<SandboxSpec, 'purpose' | 'signal'>,
   ): Promise<Work> {
     signal?.throwIfAborted();
-    const { promise, resolve } = Promise.withResolvers<void>();
-    const started = new AbortController();
-    const waiter: Waiter = {
-      owner,
-      isInstall: purpose === 'install',
-      start: () => {
-        started.abort();
-        resolve();
-      },
-    };
+    const turn = Promise.withResolvers<void>();
+    const waiter: Waiter = { owner, isInstall: purpose === 'install', start: turn.resolve };
     this.#waiting.add(waiter);
     this.#startNext();
-    if (started.signal.aborted) return waiter;
+    if (!this.#waiting.has(waiter)) return waiter;
+    const giveUp = (reason: unknown): void => {
+      // The turn may have come in the same moment.
+      if (this.#waiting.delete(waiter)) turn.reject(reason);
+    };
+    const onAbort = (): void => giveUp(signal?.reason);
     const now = this.#clock.now();
     const patienceMs = patienceUntil(now, deadline) - now;
-    const stopWaiting = signal ? AbortSignal.any([signal, started.signal]) : started.signal;
-    const outOfPatience = this.#clock.sleep(patienceMs, stopWaiting).then(() => {
-      throw noPlaceError(patienceMs);
-    });
+    const stopTimer = this.#clock.after(patienceMs, () => giveUp(noPlaceError(patienceMs)));
+    signal?.addEventListener('abort', onAbort);
     try {
-      await Promise.race([promise, outOfPatience]);
-    } catch (error) {
-      // The turn may have come in the same moment.
-      if (!started.signal.aborted) {
-        this.#waiting.delete(waiter);
-        throw error;
-      }
+      await turn.promise;
+    } finally {
+      stopTimer();
+      signal?.removeEventListener('abort', onAbort);
     }
     return waiter;
   }

@@ -20,7 +20,10 @@ console.log('WARNING key ' + process.env.KEY);
 require('node:http').createServer((request, response) => {
   const { method, url, headers } = request;
   if (url === '/crash') process.exit(7);
-  if (url === '/kill-all') process.kill(-1, 'SIGKILL');
+  if (url === '/kill-all') {
+    try { process.kill(-1, 'SIGKILL'); } catch {}
+    process.kill(process.pid, 'SIGKILL');
+  }
   if (url === '/fill-memory') { const all = []; setInterval(() => all.push(Buffer.alloc(32e6, 1)), 5); return; }
   if (url === '/echo') return request.pipe(response);
   if (url === '/hold') { response.write('held '); held.add(response); return; }

@@ -68,6 +68,12 @@ for target in ${JSON.stringify(targets)}:
     print(target, *ask(f'CONNECT {target} HTTP/1.1\\r\\nHost: {target}\\r\\n\\r\\n'), *ask(f'GET http://{target}/ HTTP/1.1\\r\\nHost: {target}\\r\\nConnection: close\\r\\n\\r\\n'))
 `;
 
+const SHOW = `import json, os, signal, sys
+print(json.dumps({'arguments': sys.argv, 'input': sys.stdin.read(), 'environment': sorted(os.environ.items()),
+  'executable': sys.executable, 'folder': os.getcwd(), 'session': os.getsid(0) == os.getpid(), 'pipe': str(signal.getsignal(13))}))
+sys.exit(3)
+`;
+
 export interface SandboxKind {
   /** The sandbox is a whole container without privileges, which can neither mount nor have a network of its own. */
   readonly isContainer?: boolean;
@@ -175,6 +181,18 @@ export function sandboxConformance(setUp: () => Promise<SandboxHarness>, { isCon
     test('end with 128 and the number of the signal that killed them', async () => {
       const { exit } = await once('kill -SEGV $$');
       expect(exit).toMatchObject({ reason: 'exited', exitCode: 139 });
+    });
+
+    test('of an interpreter start as a shell would start them', async () => {
+      const session = await open({ env: { NAME: 'a "value"' } });
+      await session.writeFile('show.py', Buffer.from(SHOW));
+      const direct = await ran(session, 'python3 show.py a-b ./c', { stdin: Buffer.from('in') });
+      const byShell = await ran(session, "python3 show.py 'a-b' ./c", { stdin: Buffer.from('in') });
+      expect(direct).toMatchObject({ out: byShell.out, err: '', exit: { exitCode: 3 } });
+      expect(JSON.parse(direct.out)).toMatchObject({ arguments: ['show.py', 'a-b', './c'], input: 'in' });
+      expect(await ran(session, 'python3 absent.py')).toMatchObject({ exit: { exitCode: 2 } });
+      const without = await ran(session, 'node show.py', { cwd: '/tmp' });
+      expect(without.err).toContain('show.py');
     });
 
     test('start in the bundle, or in the requested folder', async () => {
@@ -384,6 +402,38 @@ while 1: time.sleep(1)`,
       const daemon = `trap "" TERM; (setsid setsid sh -c 'trap "" TERM; sleep 777' &) ; sleep 776`;
       expect((await ran(session, daemon, { timeoutMs: 500 })).exit.reason).toBe('timeout');
       expect((await ran(session, 'cat /proc/[0-9]*/cmdline | tr "\\0" " "')).out).not.toMatch(/sleep 77/);
+    });
+
+    test('spares what other commands of the session have started', async () => {
+      const session = await open();
+      const daemon = (name: string) =>
+        `(setsid setsid sh -c 'echo $$ > ${name}; exec sleep 600' > /dev/null 2>&1 &); until [ -s ${name} ]; do sleep 0.01; done`;
+      const alive = async () =>
+        (await ran(session, 'for name in first second third; do kill -0 $(cat $name) 2> /dev/null && echo $name; done'))
+          .out;
+      /** Runs a command that goes on until it is stopped. */
+      const begin = async (command: string) => {
+        const controller = new AbortController();
+        const events = session.exec({
+          command: `${command}; echo on; sleep 600`,
+          timeoutMs: 60_000,
+          signal: controller.signal,
+        });
+        const running = events[Symbol.asyncIterator]();
+        expect((await running.next()).value).toMatchObject({ type: 'stdout' });
+        return async () => {
+          controller.abort();
+          while (!(await running.next()).done);
+        };
+      };
+      const stopFirst = await begin(daemon('first'));
+      await ran(session, daemon('second'));
+      const stopThird = await begin(daemon('third'));
+      expect(await alive()).toBe('first\nsecond\nthird\n');
+      await stopThird();
+      expect(await alive()).toBe('first\nsecond\n');
+      await stopFirst();
+      expect(await alive()).toBe('second\n');
     });
 
     test('comes at once when it is aborted', async () => {
@@ -616,7 +666,9 @@ for n in range(3, 1024):
     test('cannot kill process 1 or processes of other sandboxes', async () => {
       const session = await open();
       expect((await ran(session, 'kill -9 1; kill -STOP 1; echo still')).out).toBe('still\n');
-      expect((await ran(session, 'kill -9 -1; sleep 5; echo never')).out).toBe('');
+      const { exit } = await ran(session, 'kill -9 -1; sleep 100', { timeoutMs: 2000 });
+      // In a container, process 1 is the runner's, and what watches commands can be killed. Then all of them are.
+      expect(exit.reason).toBe(isContainer ? 'sandbox_lost' : 'timeout');
       expect((await once('echo others live')).out).toBe('others live\n');
     });
 

@@ -269,8 +269,8 @@ export function loopsSuite(target: () => Target, has: Languages): void {
       expect(text).toContain('claude-haiku-4-5');
       const types = progress.filter(({ type }) => type !== 'text_delta' && type !== 'heartbeat');
       expect(types.map(({ type, tool = '' }) => `${type} ${tool}`.trim())).toEqual([
-        'sandbox_start',
         'turn_start',
+        'sandbox_start',
         'tool_call bash',
         'tool_result bash',
         'turn_start',

@@ -35,7 +35,11 @@ export async function runCode(deps: Deps, run: EngineRun): Promise<EngineResult>
     run.emit({ type: 'done', exit_code: outcome.exit.exitCode, execution_time_ms: result.executionMs });
     return result;
   } finally {
-    await session.close();
+    // The answer does not wait for the sandbox to close.
+    const closed = session.close().catch((error: unknown) => {
+      deps.log.error('a sandbox could not be closed', { run_id: run.runId, error: String(error) });
+    });
+    void deps.background(closed);
   }
 }
 

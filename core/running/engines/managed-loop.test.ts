@@ -10,6 +10,8 @@ import type { AgentVersion } from '#core/agents/version.ts';
 import { PlatformError } from '#core/base/errors.ts';
 import type { ModelChoice } from '#core/models/choose.ts';
 import { SystemClock } from '#core/ports/clock.ts';
+import type { Deps } from '#core/ports/deps.ts';
+import { LlmFailure } from '#core/ports/llm.ts';
 import type { Sandbox, SandboxSession } from '#core/ports/sandbox.ts';
 import { SecretMask } from '#core/runs/masking.ts';
 import { Trace } from '#core/runs/trace.ts';
@@ -227,13 +229,12 @@ describe('a text that does not match the schema of the output', () => {
   });
 });
 
-test('a text without tool calls is the result, without waiting for the sandbox', async () => {
+test('a text without tool calls is the result, without a sandbox', async () => {
   server.queue({ text: '{"why": "because"}', usage: { input: 10, output: 5 } });
   const { deps, run, events } = prepare();
   const never = {
     ...deps,
-    sandbox: { ...counted, open: () => new Promise<never>(() => {}) },
-    background: async () => {},
+    sandbox: { ...counted, open: () => Promise.reject(new Error('a sandbox is opened')) },
   };
   const result = await runLoop(never, run);
   expect(result).toMatchObject({
@@ -247,7 +248,6 @@ test('a text without tool calls is the result, without waiting for the sandbox',
   });
   expect(result.costUsd).toBeCloseTo(0.000035);
   expect(events).toEqual([
-    { type: 'sandbox_start' },
     { type: 'turn_start', turn: 1, max_turns: 25 },
     { type: 'done', usage: { input_tokens: 10, output_tokens: 5 } },
   ]);
@@ -262,6 +262,56 @@ test('a text without tool calls is the result, without waiting for the sandbox',
     'submit_result',
   ]);
   expect(body.tools.at(-1).input_schema).toMatchObject({ properties: { result: { type: 'string' } } });
+});
+
+describe('the sandbox', () => {
+  /** The model begins to call `name`, and answers after `goOn`. */
+  const slowly = <D extends Pick<Deps, 'llm'>>(deps: D, name: string, goOn: () => Promise<unknown>): D => ({
+    ...deps,
+    llm: {
+      async generate(request) {
+        request.onTool?.(name);
+        await goOn();
+        return deps.llm.generate({ ...request, onTool: undefined });
+      },
+    },
+  });
+
+  test('is opened while the model still writes the call of a tool', async () => {
+    server.queue({ toolCalls: [bash('echo $HOME')] }, { text: 'x' });
+    const { deps, run } = prepare();
+    const opened = Promise.withResolvers<void>();
+    const sandbox: Sandbox = {
+      ...counted,
+      open(spec) {
+        opened.resolve();
+        return counted.open(spec);
+      },
+    };
+    const result = await runLoop({ ...slowly(deps, 'bash', () => opened.promise), sandbox }, run);
+    expect(result.error).toBeUndefined();
+  });
+
+  test('is closed if the model fails meanwhile', async () => {
+    const { deps, run } = prepare();
+    const closed: Promise<unknown>[] = [];
+    const background = async (work: Promise<unknown>) => void closed.push(work);
+    const fail = async () => {
+      await expect.poll(() => open.size).toBe(1);
+      throw new LlmFailure('refused', 'no');
+    };
+    const result = await runLoop({ ...slowly(deps, 'bash', fail), background }, run);
+    expect(result.error).toMatchObject({ code: 'LLM_ERROR' });
+    await Promise.all(closed);
+    expect(open.size).toBe(0);
+  });
+
+  test('is not opened for a tool of the platform', async () => {
+    server.queue({ toolCalls: [{ name: 'submit_result', input: { result: 'x' } }] });
+    const { deps, run } = prepare();
+    const sandbox: Sandbox = { ...counted, open: () => Promise.reject(new Error('a sandbox is opened')) };
+    expect(await runLoop({ ...deps, sandbox }, run)).toMatchObject({ data: { result: 'x' } });
+  });
 });
 
 test("the system message has the platform's part, then skills, then the author's prompt", async () => {

@@ -236,7 +236,7 @@ class Loop {
 
   /** One answer of the model. Throws what {@link RoomyModels} throws. */
   async #ask(turn: number, question: Question, isUnseen = false): Promise<LlmAnswer> {
-    const at = { signal: this.#stop.signal, turn, isUnseen };
+    const at = { signal: this.#stop.signal, turn, isUnseen, onTool: (name: string) => this.#tools.expect(name) };
     const cached = (choice: ModelChoice) => {
       const fromTokens = this.#deps.modelTable.factsOf(choice.model).cache_from;
       const messages = this.#files.messagesFor(choice, question.messages);

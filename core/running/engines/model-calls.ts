@@ -4,7 +4,7 @@ import { either, PROVIDER_NAMES, providersOf, secretNames } from '#core/models/p
 import { type NextTry, type Question, SteadyLlm } from '#core/models/steady-llm.ts';
 import { pricedId } from '#core/models/transports.ts';
 import type { Deps } from '#core/ports/deps.ts';
-import { isLlmFailure, isOverflow, type LlmAnswer, type LlmUsage } from '#core/ports/llm.ts';
+import { isLlmFailure, isOverflow, type LlmAnswer, type LlmRequest, type LlmUsage } from '#core/ports/llm.ts';
 import { LiveMask } from '#core/runs/masking.ts';
 import type { EngineRun } from './engine.ts';
 import { addSpending, noSpending, type Spending, spendingOf } from './spending.ts';
@@ -18,6 +18,8 @@ export interface AskedAt {
   readonly turn?: number;
   /** The answer is not for the client. */
   readonly isUnseen?: boolean;
+  /** See {@link LlmRequest.onTool}. */
+  readonly onTool?: LlmRequest['onTool'];
 }
 
 /** The questions of one run to its models: emits text as it comes, traces every request and counts what was spent. */
@@ -59,7 +61,7 @@ export class ModelCalls {
   async ask(
     models: readonly ModelChoice[],
     question: (choice: ModelChoice) => Omit<Question, 'onText' | 'onThought'>,
-    { signal, turn, isUnseen = false }: AskedAt,
+    { signal, turn, isUnseen = false, onTool }: AskedAt,
   ): Promise<{ choice: ModelChoice; answer: LlmAnswer }> {
     const { clock } = this.#deps;
     const failures: PlatformError[] = [];
@@ -73,7 +75,7 @@ export class ModelCalls {
         signal,
         question: (choice) => ({
           ...question(choice),
-          ...(isStreamed && { onText: (piece: string) => shown.push(piece) }),
+          ...(isStreamed && { onText: (piece: string) => shown.push(piece), onTool }),
           ...(this.#run.isWatched && !isUnseen && { onThought: (piece: string) => thoughts.push(piece) }),
         }),
         mayRepeat: () => turn !== undefined || !shown.hasBegun,

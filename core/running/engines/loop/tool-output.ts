@@ -33,7 +33,8 @@ export interface CallPlace {
 }
 
 interface ToolOutputOptions {
-  readonly session: Promise<SandboxSession>;
+  /** Opens it at the first call. */
+  readonly session: () => Promise<SandboxSession>;
   readonly mask: SecretMask;
   /** Whether the model has a tool that reads files: without one, none are written. */
   readonly canRead: boolean;
@@ -92,7 +93,7 @@ export class ToolOutput {
     if (this.#fileBytes + bytes.byteLength > maxFileBytes) return undefined;
     this.#fileBytes += bytes.byteLength;
     try {
-      await (await session).writeFile(file, bytes);
+      await (await session()).writeFile(file, bytes);
       return file;
     } catch (error) {
       // The disk is full, or a tool has put something in the way; or there is no sandbox here, which this tool did not need.

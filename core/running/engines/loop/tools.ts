@@ -22,7 +22,7 @@ type Parameters = { readonly [name: string]: Json };
 
 /**
  * The tools of one run (`docs/interface/loops.md`): all but `submit_result`. Those of the platform and the author work in its
- * sandbox, which is opened at once, to be ready at the model's first answer; only the first tool waits for it.
+ * sandbox. It is opened while the model still writes the first call of one of them; a loop without such a call has none.
  */
 export class LoopTools {
   readonly output: ToolOutput;
@@ -32,7 +32,9 @@ export class LoopTools {
   readonly #ofServers: McpTools;
   readonly #run: EngineRun;
   readonly #signal: AbortSignal;
-  readonly #session: Promise<SandboxSession>;
+  readonly #openSandbox: () => Promise<SandboxSession>;
+  #session: Promise<SandboxSession> | undefined;
+  #isClosed = false;
   readonly #customByName: ReadonlyMap<string, CustomTool>;
   readonly #custom: CustomTools;
   readonly #files: LoopFiles;
@@ -46,12 +48,11 @@ export class LoopTools {
     this.#run = run;
     this.#signal = signal;
     this.#files = files;
-    this.#session = openToolSandbox(deps, run);
-    this.#session.catch(() => {});
+    this.#openSandbox = () => openToolSandbox(deps, run);
     this.#customByName = new Map(custom.map((tool) => [tool.name, tool]));
-    this.#custom = new CustomTools(this.#session, signal, run);
+    this.#custom = new CustomTools(() => this.#sandbox(), signal, run);
     this.output = new ToolOutput({
-      session: this.#session,
+      session: () => this.#sandbox(),
       mask: run.mask,
       canRead: this.#inSandbox.some(({ name }) => name === 'read_file' || name === 'bash'),
       maxFileBytes: deps.config.sandboxDiskBytes / KEPT_PART,
@@ -61,6 +62,12 @@ export class LoopTools {
   /** Without `submit_result`. They are complete, and then stay the same, once the servers are open. */
   get definitions(): LlmTool[] {
     return [...this.#inSandbox, ...this.#ofServers.definitions];
+  }
+
+  /** Makes ready for a call of `name`, which the model has begun to write. */
+  expect(name: string): void {
+    const isInSandbox = this.#inSandbox.some((tool) => tool.name === name);
+    if (isInSandbox && !this.#isClosed) this.#sandbox().catch(() => {});
   }
 
   /** Opens the MCP servers of the agent. Throws what {@link McpTools.open} throws. */
@@ -115,14 +122,22 @@ export class LoopTools {
 
   /** Ends the sandbox and everything that still runs in it, and the sessions with servers. */
   async close(): Promise<void> {
+    this.#isClosed = true;
     const closed = this.#ofServers.close();
-    const session = await this.#session.catch(() => undefined);
+    const session = await this.#session?.catch(() => undefined);
     await session?.close();
     await closed;
   }
 
+  #sandbox(): Promise<SandboxSession> {
+    this.#session ??= this.#isClosed
+      ? Promise.reject(this.#signal.reason ?? new Error('the loop has ended'))
+      : this.#openSandbox();
+    return this.#session;
+  }
+
   async #callBuiltIn(name: string, parameters: Parameters): Promise<ToolOutcome> {
-    const session = await this.#session;
+    const session = await this.#sandbox();
     const { command, path, content, recursive } = parameters;
     switch (name) {
       case 'bash':
