@@ -65,7 +65,14 @@ export const agentHandlers = (deps: AgentDeps): Handlers<typeof agentRoutes> => 
   },
 
   async getAgent({ caller, params }) {
-    return { status: 200, body: ownerView(await findOwn(deps, caller, params.id)) };
+    const version = await findOwn(deps, caller, params.id);
+    return {
+      status: 200,
+      bodyOf: version,
+      get body() {
+        return ownerView(version);
+      },
+    };
   },
 
   async updateAgent({ caller, params, body }) {

@@ -114,7 +114,20 @@ export function newVersionItem(
   };
 }
 
+/** Versions of items that a table shares between readers. Those are frozen, and every change of a version makes another item. */
+const versions = new WeakMap<Item, AgentVersion>();
+
 export async function readVersion(deps: Pick<Deps, 'blobs' | 'clock'>, item: Item): Promise<AgentVersion> {
+  const known = versions.get(item);
+  if (known) return known;
+  const version = await newVersion(deps, item);
+  // A definition in a blob changes before the item does, and an installation may fail by the clock alone.
+  const isWhole = item.definition !== undefined && version.install?.status !== 'building';
+  if (isWhole && Object.isFrozen(item)) versions.set(item, Object.freeze(version));
+  return version;
+}
+
+async function newVersion(deps: Pick<Deps, 'blobs' | 'clock'>, item: Item): Promise<AgentVersion> {
   let definition = item.definition as unknown as AgentDefinition | undefined;
   if (definition === undefined) {
     const text = await getLarge(deps, definitionKey(item.id as string));

@@ -140,6 +140,32 @@ describe('answers', () => {
     expect(response.headers.get('content-disposition')).toBe('attachment');
   });
 
+  test('that depend on one frozen object are made once for it, whoever asks', async () => {
+    const row = { ...rows[0], request: {} } as const;
+    const made: string[] = [];
+    let of: object = Object.freeze({ id: 'a' });
+    const app = createWebApp(memoryDeps(), [row, { ...row, operationId: 'other', path: '/others/{id}' }], {
+      getThing: async () => ({
+        status: 200,
+        bodyOf: of,
+        get body() {
+          made.push('thing');
+          return { ...of, inside: 'stays inside' };
+        },
+      }),
+      other: async () => ({ status: 200, bodyOf: of, body: { id: 'another view' } }),
+    });
+    const get = async (path: string) => (await app(new Request(`http://platform.test${path}`))).json();
+    for (let i = 0; i < 3; i++) expect(await get('/things/1')).toEqual({ id: 'a' });
+    expect(made).toHaveLength(1);
+    expect(await get('/others/1')).toEqual({ id: 'another view' });
+    of = Object.freeze({ id: 'b' });
+    expect(await get('/things/1')).toEqual({ id: 'b' });
+    of = { id: 'c' };
+    for (let i = 0; i < 2; i++) expect(await get('/things/1')).toEqual({ id: 'c' });
+    expect(made).toHaveLength(4);
+  });
+
   test('a HEAD is a GET without its body', async () => {
     const response = await testApp().request('HEAD', '/things/1');
     expect(response.status).toBe(200);

@@ -31,6 +31,7 @@ type AnyHandlers = Record<string, (incoming: Incoming<any>) => Promise<AnyOutgoi
 interface AnyOutgoing {
   readonly status: number;
   readonly body?: unknown;
+  readonly bodyOf?: object;
   readonly raw?: RawAnswer;
   readonly headers?: Readonly<Record<string, string>>;
 }
@@ -296,10 +297,26 @@ function encode(route: Route, answer: AnyOutgoing, common: Readonly<Record<strin
     const headers = { ...common, 'content-type': shape.raw[0]!, ...answer.headers };
     return { status, headers, body: answer.body as Uint8Array | AsyncIterable<Uint8Array> };
   }
-  const checked = shape.safeParse(answer.body);
-  if (!checked.success) throw new Error(`${route.operationId} answered a wrong body: ${checked.error.message}`);
   const headers = { ...common, ...answer.headers, 'content-type': 'application/json' };
-  return { status, headers, body: JSON.stringify(checked.data) };
+  return { status, headers, body: keptText(route, answer.bodyOf, () => textOf(route, shape, answer.body)) };
+}
+
+function textOf(route: Route, shape: z.ZodType, body: unknown): string {
+  const checked = shape.safeParse(body);
+  if (!checked.success) throw new Error(`${route.operationId} answered a wrong body: ${checked.error.message}`);
+  return JSON.stringify(checked.data);
+}
+
+/** Texts of bodies by the row, which is the view, and by what they were made of. They go when that goes. */
+const keptTexts = new WeakMap<Route, WeakMap<object, string>>();
+
+function keptText(route: Route, of: object | undefined, make: () => string): string {
+  if (of === undefined || !Object.isFrozen(of)) return make();
+  const texts = keptTexts.get(route) ?? new WeakMap<object, string>();
+  keptTexts.set(route, texts);
+  const text = texts.get(of) ?? make();
+  texts.set(of, text);
+  return text;
 }
 
 /**

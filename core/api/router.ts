@@ -18,7 +18,8 @@ interface Branch<Row> {
 }
 
 interface Path<Row> {
-  readonly segments: readonly string[];
+  /** Names of its parameters with their positions. */
+  readonly params: readonly (readonly [position: number, name: string])[];
   readonly rows: Map<string, Row>;
 }
 
@@ -32,7 +33,7 @@ export class Router<Row extends Pick<Route, 'method' | 'path'>> {
 
   constructor(rows: readonly Row[]) {
     for (const row of rows) {
-      const segments = row.path.split('/').slice(1);
+      const [, ...segments] = row.path.split('/');
       let branch = this.#root;
       for (const segment of segments) {
         if (isFree(segment)) {
@@ -44,18 +45,22 @@ export class Router<Row extends Pick<Route, 'method' | 'path'>> {
           branch = next;
         }
       }
-      branch.path ??= { segments, rows: new Map() };
+      const params = segments.flatMap((segment, i) =>
+        isFree(segment) ? [[i + 1, segment.slice(1, -1)] as const] : [],
+      );
+      branch.path ??= { params, rows: new Map() };
       branch.path.rows.set(row.method, row);
     }
   }
 
   /** `path` is percent-encoded. */
   find(path: string): Address<Row> | undefined {
-    const given = path.split('/').slice(1).map(decoded);
-    const found = this.#fit(this.#root, given, 0);
+    const given = path.split('/');
+    if (path.includes('%')) for (let i = 1; i < given.length; i++) given[i] = decoded(given[i]!);
+    const found = this.#fit(this.#root, given, 1);
     if (found === undefined) return undefined;
     const params: Record<string, string> = {};
-    for (const [i, segment] of found.segments.entries()) if (isFree(segment)) params[nameOf(segment)] = given[i]!;
+    for (const [position, name] of found.params) params[name] = given[position]!;
     return { rows: found.rows, params };
   }
 
@@ -65,18 +70,16 @@ export class Router<Row extends Pick<Route, 'method' | 'path'>> {
     const segment = given[at]!;
     const fixed = branch.fixed.get(segment);
     const found = fixed && this.#fit(fixed, given, at + 1);
-    if (found || branch.free === undefined || (at === 0 && fixed)) return found;
+    if (found || branch.free === undefined || (at === 1 && fixed)) return found;
     if (segment.length === 0 || segment.length > MAX_SEGMENT_LENGTH) return undefined;
     return this.#fit(branch.free, given, at + 1);
   }
 }
 
 const isFree = (segment: string): boolean => segment.startsWith('{');
-const nameOf = (segment: string): string => segment.slice(1, -1);
 
 /** What is not valid percent-encoding stays as it is. */
 function decoded(segment: string): string {
-  if (!segment.includes('%')) return segment;
   try {
     return decodeURIComponent(segment);
   } catch {

@@ -155,6 +155,11 @@ export type Outgoing<R extends Route> =
       [Status in keyof R['response'] & number]: {
         readonly status: Status;
         readonly body: ResponseBody<R['response'][Status]>;
+        /**
+         * What the body of this row depends on alone, and never on the caller. While it lives, and if it is frozen, the text of
+         * the body is made once; a getter `body` is called once, too.
+         */
+        readonly bodyOf?: object;
         readonly headers?: Readonly<Record<string, string>>;
       };
     }[keyof R['response'] & number]

@@ -34,7 +34,14 @@ export const catalogHandlers = (
     },
 
     async getPublicAgent({ params }) {
-      return { status: 200, body: publicView(await findPublic(deps, params)) };
+      const version = await findPublic(deps, params);
+      return {
+        status: 200,
+        bodyOf: version,
+        get body() {
+          return publicView(version);
+        },
+      };
     },
 
     async downloadAgent({ params }) {
