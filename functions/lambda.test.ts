@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { APIGatewayProxyEvent } from 'aws-lambda';
-import { describe, expect, test } from 'vitest';
+import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { allHandlers } from '#core/api/handlers.ts';
 import { targetOf } from '#core/http/message.ts';
 import { readMultipart } from '#core/http/multipart.ts';
@@ -86,6 +86,18 @@ describe('a handler', () => {
     const { statusCode, body } = JSON.parse(Buffer.concat(await Array.fromAsync(payload)).toString());
     expect(statusCode).toBe(404);
     expect(JSON.parse(body).error.message).toContain('"A/B%20ü"');
+  });
+
+  test('makes no Request, Response or Headers of the web: the first one would load an HTTP client', async () => {
+    const deps = memoryDeps();
+    const handler = createHandler('secrets', deps, allHandlers(deps));
+    const event = recorded('custom-domain-encoded-path');
+    event.multiValueHeaders.Authorization = [`Bearer ${(await addUser(deps, 'acme')).key}`];
+    for (const name of ['Request', 'Response', 'Headers', 'ReadableStream']) vi.stubGlobal(name, undefined);
+    onTestFinished(() => void vi.unstubAllGlobals());
+    const { payload } = await invoke(handler, event);
+    const { statusCode, body } = JSON.parse(Buffer.concat(await Array.fromAsync(payload)).toString());
+    expect([statusCode, JSON.parse(body).error.code]).toEqual([403, 'FORBIDDEN']);
   });
 
   test('that fails inside answers 500, which says nothing', async () => {
