@@ -5,11 +5,12 @@ type Level = (typeof LEVELS)[number];
 
 /** Writes JSON lines to stderr, of level `least` and above. */
 export function createLog(least: Level): Log {
-  const at =
-    (level: Level) =>
-    (message: string, fields: Record<string, unknown> = {}): void => {
-      if (LEVELS.indexOf(level) < LEVELS.indexOf(least)) return;
+  const at = (level: Level): Log[Level] => {
+    // Every request has a line of level `debug`.
+    if (LEVELS.indexOf(level) < LEVELS.indexOf(least)) return () => {};
+    return (message: string, fields: Record<string, unknown> = {}): void => {
       process.stderr.write(`${JSON.stringify({ time: new Date().toISOString(), level, message, ...fields })}\n`);
     };
+  };
   return { debug: at('debug'), info: at('info'), warn: at('warn'), error: at('error') };
 }
