@@ -164,8 +164,9 @@ export type Orchestration = {
   min_required_hops?: number;
   region?: string;
   visibility?: 'public' | 'private';
+  /** Of a dependency call of this agent: the smallest budget with which it is made. */
   recommended_min_caller_budget?: number;
-  /** Cents. */
+  /** What the calls below one run may cost together, in cents. */
   downstream_spend_cap?: number;
 };
 

@@ -62,6 +62,8 @@ export interface Budget {
   /** The agent whose calls are counted, for messages: `org/agent@v1`. */
   readonly ref: string;
   readonly cap: number;
+  /** What these calls may cost together, in millionths of a US dollar (`downstream_spend_cap`); absent: no limit. */
+  readonly spendCap?: number;
 }
 
 /** A version of an agent that runs for another workspace than its own. */

@@ -2,6 +2,7 @@ import { describe } from 'vitest';
 import type { Target } from '#test/helpers/platform.ts';
 import { agentsSuite } from './agents.ts';
 import { alertsSuite } from './alerts.ts';
+import { budgetsSuite } from './budgets.ts';
 import { callsSuite, type Languages } from './calls.ts';
 import { creditsSuite } from './credits.ts';
 import { filesSuite } from './files.ts';
@@ -63,6 +64,7 @@ export function platformSuite(target: () => Target, has: Languages): void {
   resourcesSuite(target);
   creditsSuite(target);
   topUpsSuite(target);
+  budgetsSuite(target);
   webhooksSuite(target);
   alertsSuite(target);
   servicesSuite(target);

@@ -26,7 +26,7 @@ test('nested budgets are exact on DynamoDB when two runs of one chain call at on
   const ids = new SystemIds();
   const { counters } = await newTables(clock);
   const deps = { counters, clock, ids, main: counters, blobs: undefined as never };
-  const outer: Budget = { id: ids.uuid(), ref: 'ann/mid@v1', cap: 17 };
+  const outer: Budget = { id: ids.uuid(), ref: 'ann/mid@v1', cap: 17, spendCap: 1_000_000 };
   const inner: Budget = { id: ids.uuid(), ref: 'ann/low@v1', cap: 9 };
 
   const callsOf = async (name: string, budgets: readonly Budget[]): Promise<string[]> => {

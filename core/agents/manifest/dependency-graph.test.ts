@@ -70,6 +70,18 @@ describe('accepted', () => {
 });
 
 describe('refused', () => {
+  test('a dependency that wants more calls than it is given', async () => {
+    const needy = program([], { manifest: { recommended_min_caller_budget: 51 } });
+    const { errors } = await check(program(['a/b@v1']), { 'a/b@v1': needy });
+    expect(errors).toEqual([
+      {
+        field: 'manifest.dependencies[0]',
+        message:
+          'is a/b@v1, which is called with a budget of at least 51 calls (its recommended_min_caller_budget): per_call_downstream_cap is 50',
+      },
+    ]);
+  });
+
   const chain = Object.fromEntries(
     Array.from({ length: 20 }, (_, level) => [`a/n${level}@v1`, program([`a/n${level + 1}@v1`])]),
   );

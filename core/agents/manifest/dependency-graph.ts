@@ -20,8 +20,8 @@ const dependenciesOf = (definition: AgentDefinition) => definition.manifest?.dep
 
 /**
  * The rules of `manifest.dependencies` that need other agents (`docs/interface/manifest.md#orchestration-section`):
- * each dependency exists, may be called by this workspace and by agents at all, is no skill, and does not lead back to
- * the agent itself.
+ * each dependency exists, may be called by this workspace and by agents at all, is no skill, is given the budget that it
+ * wants, and does not lead back to the agent itself.
  *
  * Any version of the agent counts as a cycle: pins name only older versions, so a cycle of exact versions cannot be
  * published, but an agent that reaches an older version of itself calls itself all the same. The direct dependencies'
@@ -62,7 +62,9 @@ export async function checkDependencyGraph(
       const ref = dependencyRef(dependency);
       const here = [...path, ref];
       const problem =
-        id === selfId ? `leads back to the agent itself: ${here.join(' -> ')}` : directProblem(node, depth);
+        id === selfId
+          ? `leads back to the agent itself: ${here.join(' -> ')}`
+          : directProblem(node, depth, definition.manifest?.per_call_downstream_cap ?? 0);
       if (problem !== undefined) {
         errors.push({ field, message: id === selfId ? problem : `is ${ref}, which ${problem}` });
       } else if (node !== undefined) {
@@ -73,11 +75,15 @@ export async function checkDependencyGraph(
   return errors;
 }
 
-function directProblem(node: DependencyNode | undefined, depth: number): string | undefined {
+function directProblem(node: DependencyNode | undefined, depth: number, callBudget: number): string | undefined {
   if (depth > 1) return undefined;
   // One message for both: only its workspace may know whether a private agent exists.
   if (!node?.accessible) return 'does not exist, or this workspace may not call it';
   if (node.definition.type === 'skill') return 'is a skill; name it in default_skills';
   if (!node.definition.callable) return 'no agent may call ("callable" is false)';
+  const wanted = node.definition.manifest?.recommended_min_caller_budget ?? 0;
+  if (wanted > callBudget) {
+    return `is called with a budget of at least ${wanted} calls (its recommended_min_caller_budget): per_call_downstream_cap is ${callBudget}`;
+  }
   return undefined;
 }

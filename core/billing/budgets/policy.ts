@@ -41,7 +41,8 @@ export interface Threshold {
 /** The services of a policy were paused. */
 export const PAUSED = 'paused';
 
-const MICRO_PER_CENT = 10_000;
+/** Millionths of a US dollar. */
+export const MICRO_PER_CENT = 10_000;
 const DAY_MS = 24 * 3_600_000;
 
 export interface Window {

@@ -3,6 +3,7 @@ import type { Deps } from '#core/ports/deps.ts';
 import { daysBetween } from '../usage/period.ts';
 import { listServiceDays } from '../usage/service-minutes.ts';
 import { UsageStore } from '../usage/store.ts';
+import { MICRO_PER_CENT } from './policy.ts';
 import { RecentReads } from './recent-reads.ts';
 
 /** What was spent, in millionths of a US dollar. */
@@ -22,7 +23,6 @@ interface DayOfAgent extends Spend {
 
 type SpendDeps = Pick<Deps, 'runs' | 'clock' | 'config'>;
 
-const MICRO_PER_CENT = 10_000;
 /** By then every run that began on a day has ended, or was given up. */
 const SETTLED_AFTER_MS = 3_600_000;
 const SETTLED_KEPT_MS = 600_000;

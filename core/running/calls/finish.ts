@@ -1,12 +1,16 @@
 import { PlatformError } from '#core/base/errors.ts';
 import type { Json } from '#core/base/json.ts';
+import { MICRO_PER_CENT } from '#core/billing/budgets/policy.ts';
+import { computeMicro } from '#core/billing/budgets/spend.ts';
 import { afterRun } from '#core/billing/budgets/watch.ts';
 import type { Deps } from '#core/ports/deps.ts';
+import { costTotals } from '#core/runs/costs.ts';
 import { endedWith, type RunResult } from '#core/runs/run.ts';
 import { RunStore } from '#core/runs/store.ts';
 import type { Trace } from '#core/runs/trace.ts';
 import type { EngineResult, Warning } from '../engines/engine.ts';
 import type { TokenUsage } from '../engines/progress.ts';
+import { countSpend } from '../sub-calls/budget.ts';
 import type { Admitted } from './admit.ts';
 import type { PreparedCall } from './prepare.ts';
 import { checkOutput } from './schema-checks.ts';
@@ -26,13 +30,18 @@ export interface CallAnswer {
  */
 export async function finishCall(
   deps: Deps,
-  { agent, workspace, inputWarnings }: PreparedCall,
-  { record, payment, releaseLease }: Admitted,
+  { agent, workspace, inputWarnings, lineage }: PreparedCall,
+  admitted: Admitted,
   { result, trace }: { readonly result: EngineResult; readonly trace: Trace },
 ): Promise<CallAnswer> {
   const runs = new RunStore(deps, workspace.id);
   const output = result.data ?? null;
+  const { record, payment, releaseLease } = admitted;
   const isCompleted = result.error === undefined;
+  // Before the record: a process that dies in between has spent it all the same.
+  await countSpend(deps, lineage.budgets, spentBy(deps, admitted, result)).catch((error: unknown) =>
+    deps.log.error('spend of a sub-call not counted', { run_id: record.id, error: String(error) }),
+  );
   const isRecorded = await runs
     .finish(record, {
       ...endOf(result),
@@ -49,6 +58,13 @@ export async function finishCall(
   const { executionMs, stdout, stderr, usage } = result;
   const warnings = [...inputWarnings, ...result.warnings, ...(await checkOutput(deps, workspace, agent, result))];
   return { data: output, warnings, executionMs, stdout, stderr, usage };
+}
+
+/** What a run has cost since its price was counted: less than nothing if that is refunded. Millionths of a US dollar. */
+function spentBy(deps: Deps, { record, payment }: Admitted, { costs, executionMs, error }: EngineResult): number {
+  const compute = record.engine === 'direct_llm' ? 0 : computeMicro(deps, executionMs);
+  const refunded = error === undefined ? 0 : payment.cents * MICRO_PER_CENT;
+  return costTotals({ costs }).model_microusd + compute - refunded;
 }
 
 const endOf = (result: EngineResult): Omit<RunResult, 'input' | 'output' | 'trace' | 'creditsCents'> => ({

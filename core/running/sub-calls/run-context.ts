@@ -6,6 +6,7 @@ import type { RunContext } from '#core/base/caller.ts';
 import type { Workspace } from '#core/base/workspace.ts';
 import { requestIdOf } from '#core/http/request-id.ts';
 import type { Deps } from '#core/ports/deps.ts';
+import { withSpendCap } from './budget.ts';
 import { callingAgent, type Lineage } from './lineage.ts';
 
 /** A run's context, and the service key that enters its sandbox and is stored nowhere. */
@@ -35,7 +36,7 @@ export function newContext(
     runId,
     serviceKey,
     context: {
-      ...callingAgent(agent, workspace, lineage),
+      ...callingAgent(agent, workspace, { ...lineage, budgets: withSpendCap(lineage.budgets, agent, runId) }),
       rootRunId: lineage.rootRunId ?? runId,
       keyHash: hashKey(serviceKey),
       signingSecret: Buffer.from(ids.randomBytes(32)).toString('base64url'),

@@ -9,6 +9,7 @@ import type { Workspace } from '#core/base/workspace.ts';
 import { headKey } from '#core/runs/items.ts';
 import { RunStore } from '#core/runs/store.ts';
 import { type MemoryDeps, memoryDeps } from '#test/helpers/memory-deps.ts';
+import { countSpend } from './budget.ts';
 import { type Lineage, topOfChain } from './lineage.ts';
 import { contextEnvironment, type IssuedContext, newContext } from './run-context.ts';
 import { checkSubCall } from './sub-call.ts';
@@ -424,6 +425,94 @@ describe('budgets', () => {
     const results = await Promise.allSettled(Array.from({ length: 40 }, () => call(deps, mid, agent('low'))));
     expect(results.filter(({ status }) => status === 'fulfilled')).toHaveLength(17);
   });
+});
+
+describe('money', () => {
+  const USD = 1_000_000;
+  const capped = (name: string, calls: readonly string[], cents: number) =>
+    agent(name, calls, { downstream_spend_cap: cents });
+  const paid = (name: string, cents: number) =>
+    agent(name, [], {}, { is_public: true, price_per_call_cents: cents } as Partial<AgentDefinition>, ELSEWHERE);
+
+  test('limits what the calls below a run cost, also those of its dependencies, and not what the run costs itself', async () => {
+    const deps = memoryDeps();
+    const top = await start(deps, capped('top', ['mid'], 50));
+    const lineage = await call(deps, top, agent('mid'));
+    const mid = await start(deps, agent('mid', ['low']), lineage);
+    const low = await call(deps, mid, agent('low'));
+    await countSpend(deps, low.budgets, 0.3 * USD);
+    await call(deps, top, agent('mid'));
+    await countSpend(deps, lineage.budgets, 0.2 * USD);
+    for (const [from, to] of [
+      [top, 'mid'],
+      [mid, 'low'],
+    ] as const) {
+      await expect(call(deps, from, agent(to))).rejects.toMatchObject({
+        code: 'BUDGET_EXCEEDED',
+        message: 'The calls below ann/top@v1 may cost $0.50 together and have cost $0.50.',
+        extra: { hint: expect.stringContaining('downstream_spend_cap') },
+      });
+    }
+    // Another run of the agent begins anew.
+    await call(deps, await start(deps, capped('top', ['mid'], 50)), agent('mid'));
+  });
+
+  test('is taken for paid calls when they are made, exactly when 20 come at once, and given back when they fail', async () => {
+    const deps = memoryDeps();
+    const top = await start(deps, capped('top', ['oracle'], 100));
+    const results = await Promise.allSettled(Array.from({ length: 20 }, () => call(deps, top, paid('oracle', 30))));
+    expect(results.filter(({ status }) => status === 'fulfilled')).toHaveLength(3);
+    await expect(call(deps, top, paid('oracle', 30))).rejects.toThrow('have cost $0.90; the next one costs $0.30.');
+    await call(deps, top, paid('oracle', 10));
+    await expect(call(deps, top, paid('oracle', 0))).rejects.toThrow('have cost $1.00.');
+    const [made] = results.flatMap((result) => (result.status === 'fulfilled' ? [result.value] : []));
+    await countSpend(deps, made!.budgets, -0.3 * USD);
+    await call(deps, top, paid('oracle', 30));
+  });
+
+  test('of nothing allows no call, and the innermost limit counts as well', async () => {
+    const deps = memoryDeps();
+    await expect(call(deps, await start(deps, capped('top', ['mid'], 0)), agent('mid'))).rejects.toThrow('$0.00');
+    const top = await start(deps, capped('top', ['mid'], 100));
+    const mid = await start(deps, capped('mid', ['oracle'], 20), await call(deps, top, agent('mid')));
+    await expect(call(deps, mid, paid('oracle', 30))).rejects.toThrow('The calls below ann/mid@v1');
+    await call(deps, mid, paid('oracle', 20));
+    await expect(call(deps, mid, paid('oracle', 20))).rejects.toThrow('The calls below ann/mid@v1');
+  });
+
+  test('of the deepest chain is counted in one transaction', async () => {
+    const deps = memoryDeps();
+    const name = (level: number) => `a${level}`;
+    let run = await start(deps, agent(name(0), [name(1)], { max_hops: 10, downstream_spend_cap: 50 }));
+    for (let level = 1; level <= 10; level++) {
+      const more = { max_hops: 10, downstream_spend_cap: 50 };
+      const lineage = await call(deps, run, agent(name(level), [name(level + 1)], more));
+      await countSpend(deps, lineage.budgets, 1000);
+      run = await start(deps, agent(name(level), [name(level + 1)], more), lineage);
+    }
+    await expect(call(deps, run, agent(name(11)))).rejects.toMatchObject({ code: 'MAX_HOPS_EXCEEDED' });
+  });
+});
+
+test('an agent that wants a budget is called with no smaller one', async () => {
+  const deps = memoryDeps();
+  const needy = agent('mid', ['low'], { recommended_min_caller_budget: 5 });
+  const top = await start(deps, agent('top', ['mid'], { per_call_downstream_cap: 5 }));
+  await call(deps, top, needy);
+  await expect(call(deps, top, needy, { 'X-Platform-Downstream-Remaining': '4' })).rejects.toMatchObject({
+    code: 'BUDGET_EXCEEDED',
+    message: expect.stringContaining(
+      'at least 5 calls (recommended_min_caller_budget), and this call of ann/top@v1 gives it 4',
+    ),
+    extra: { hint: 'Publish ann/top with a manifest.per_call_downstream_cap of at least 5.' },
+  });
+  // What is above gives no more than it has.
+  const outer = await start(deps, agent('outer', ['top'], { per_call_downstream_cap: 4 }));
+  const inner = agent('top', ['mid'], { per_call_downstream_cap: 50 });
+  const below = await start(deps, inner, await call(deps, outer, inner));
+  await expect(call(deps, below, needy)).rejects.toMatchObject({ code: 'BUDGET_EXCEEDED' });
+  // A call that no agent makes has no budget.
+  topOfChain(needy);
 });
 
 test('a call past its deadline is refused with TIMEOUT', async () => {

@@ -4,10 +4,11 @@ import { AgentStore, findAnyVersion } from '#core/agents/store.ts';
 import type { AgentVersion } from '#core/agents/version.ts';
 import type { AgentCaller, CallingAgent } from '#core/base/caller.ts';
 import { PlatformError } from '#core/base/errors.ts';
+import { priceFor } from '#core/billing/credits/payment.ts';
 import type { RequestHeaders } from '#core/http/message.ts';
 import { isoTime } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
-import { countCall } from './budget.ts';
+import { checkCallerBudget, countCall } from './budget.ts';
 import { type Callee, checkDependency } from './dependency.ts';
 import { callingAgent, checkRequiredHops, type Lineage } from './lineage.ts';
 import { checkSignatures } from './signed-headers.ts';
@@ -41,12 +42,17 @@ export async function checkSubCall(
   checkDependency(calling, callee);
   const maxHops = hopsBelow(calling, headers, callee.agent);
   const cap = minDefined(numberIn(headers, 'X-Platform-Downstream-Remaining'), calling.perCallCap)!;
-  await countCall(deps, calling.budgets, deadline ?? now);
+  const { agent } = callee;
+  checkCallerBudget(agent, Math.min(cap, ...calling.budgets.map((budget) => budget.cap)), calling.chain.at(-1)!);
+  await countCall(deps, calling.budgets, {
+    deadline: deadline ?? now,
+    priceCents: priceFor(agent, calling.workspace),
+  });
   return {
     chain: calling.chain,
     ...(caller.kind === 'run' && { parentRunId: caller.runId, rootRunId: caller.context.rootRunId }),
     maxHops,
-    budgets: [...calling.budgets, { id: deps.ids.uuid(), ref: refOf(callee.agent), cap }],
+    budgets: [...calling.budgets, { id: deps.ids.uuid(), ref: refOf(agent), cap }],
     isStrict: calling.isStrict,
     foreign: calling.foreign,
     skillHome: { workspaceId: calling.agentWorkspaceId, slug: calling.chain.at(-1)!.split('/')[0]! },
