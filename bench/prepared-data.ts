@@ -60,6 +60,6 @@ export async function prepareData(
     }
   };
   await Promise.all(Array.from({ length: LANES }, (_, first) => lane(first)));
-  database.close();
+  await database.close();
   return empty.key!;
 }

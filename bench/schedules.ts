@@ -255,7 +255,7 @@ async function writeBare(file: string, count: number): Promise<void> {
   const database = openDatabase(file);
   const table = new SqliteTable(database, 'main', new SystemClock());
   for (let n = 0; n < count; n++) await table.put({ pk: 'BARE', sk: String(n), text: 'x'.repeat(500) });
-  database.close();
+  await database.close();
 }
 
 interface Prepared {

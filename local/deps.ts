@@ -59,7 +59,7 @@ export async function localDeps(config: LocalConfig, listening: Gateway): Promis
   const folder = config.dataFolder;
   const clock = new SystemClock();
   const log = createLog(config.logLevel);
-  const database = openDatabase(join(folder, 'platform.sqlite'));
+  const database = openDatabase(join(folder, 'platform.sqlite'), (message) => log.warn(message));
   const tables = {
     main: new SqliteTable(database, 'main', clock),
     runs: new SqliteTable(database, 'runs', clock),
@@ -96,7 +96,9 @@ export async function localDeps(config: LocalConfig, listening: Gateway): Promis
     take: (reports) => takeReports(deps, reports),
   });
   const purge = setInterval(() => {
-    for (const table of Object.values(tables)) table.purgeExpired();
+    for (const table of Object.values(tables)) {
+      table.purgeExpired().catch((error) => log.warn('expired items were not removed', { error: String(error) }));
+    }
   }, PURGE_INTERVAL_MS).unref();
 
   const { payments, scripted: scriptedStripe } = await localPayments(config, clock);
@@ -149,7 +151,7 @@ export async function localDeps(config: LocalConfig, listening: Gateway): Promis
       const tooLong = clock.sleep(CLOSING_MS, ended.signal).catch(() => {});
       await Promise.race([Promise.allSettled(pending), tooLong]);
       ended.abort();
-      database.close();
+      await database.close();
     },
   };
   void deps.modelTable.refresh();

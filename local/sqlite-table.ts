@@ -17,14 +17,17 @@ import type {
 } from '#core/ports/table.ts';
 import {
   applyChanges,
+  type CheckedChanges,
   checkBatch,
   checkChanges,
   checkCondition,
   checkKey,
   checkTransaction,
+  compareUtf8,
   holds,
   isExpired,
   operationKey,
+  type Position,
   planQuery,
   type QueryPlan,
   TABLE_SCHEMA,
@@ -32,51 +35,28 @@ import {
   textOfItem,
 } from '#core/ports/table-rules.ts';
 import type { Database } from './database.ts';
+import { nameOf, Row } from './database-rows.ts';
 
 /**
- * {@link Table} in a SQLite database: an item's JSON text, beside the columns that queries use.
+ * {@link Table} in a SQLite database, whose newest rows may be in memory.
  *
  * Methods work synchronously before they return the promise, and `openDatabase` lets no other process in, so a read and
- * its following write are atomic. Make one object per table and file, because it caches items. SQLite compares text by
- * its UTF-8 bytes, as DynamoDB does.
+ * its following write are atomic. Make one object per table and database, because it caches items.
  */
 export class SqliteTable implements Table {
   readonly #database: Database;
   readonly #clock: Clock;
   readonly #name: TableName;
   readonly #get: StatementSync;
-  readonly #put: StatementSync;
-  readonly #delete: StatementSync;
-  readonly #purge: StatementSync;
   /** SQL text -> statement. */
   readonly #prepared = new Map<string, StatementSync>();
   readonly #remembered = new ItemCache();
 
   constructor(database: Database, name: TableName, clock: Clock) {
-    const { db } = database;
     this.#database = database;
     this.#clock = clock;
     this.#name = name;
-    db.exec(`
-      CREATE TABLE IF NOT EXISTS ${name} (
-        pk TEXT NOT NULL,
-        sk TEXT NOT NULL,
-        item TEXT NOT NULL,
-        ttl INTEGER,
-        gsi1pk TEXT, gsi1sk TEXT,
-        gsi2pk TEXT, gsi2sk TEXT,
-        PRIMARY KEY (pk, sk)
-      ) WITHOUT ROWID;
-      CREATE INDEX IF NOT EXISTS ${name}_gsi1 ON ${name} (gsi1pk, gsi1sk) WHERE gsi1pk IS NOT NULL;
-      CREATE INDEX IF NOT EXISTS ${name}_gsi2 ON ${name} (gsi2pk, gsi2sk) WHERE gsi2pk IS NOT NULL;
-      CREATE INDEX IF NOT EXISTS ${name}_ttl ON ${name} (ttl) WHERE ttl IS NOT NULL;
-    `);
-    this.#get = db.prepare(`SELECT item FROM ${name} WHERE pk = ? AND sk = ?`);
-    this.#put = db.prepare(`INSERT OR REPLACE INTO ${name} VALUES (?, ?, ?, ?, ?, ?, ?, ?)`);
-    this.#delete = db.prepare(`DELETE FROM ${name} WHERE pk = ? AND sk = ?`);
-    this.#purge = db.prepare(
-      `DELETE FROM ${name} WHERE (pk, sk) IN (SELECT pk, sk FROM ${name} WHERE ttl <= ? ORDER BY ttl LIMIT ?)`,
-    );
+    this.#get = database.db.prepare(`SELECT item FROM ${name} WHERE pk = ? AND sk = ?`);
   }
 
   async get(key: Key): Promise<Item | undefined> {
@@ -92,36 +72,36 @@ export class SqliteTable implements Table {
   async put(item: Item, condition?: Condition): Promise<WriteResult> {
     const text = textOfItem(item);
     checkCondition(condition);
-    const current = condition && this.#read(item);
-    if (!holds(condition, current)) return { ok: false };
-    await this.#durably(() => this.#change(item, text, current, text));
+    const name = nameOf(item);
+    if (condition && !holds(condition, this.#read(item, name))) return { ok: false };
+    await this.#write([{ row: new Row(this.#name, name, text, item) }]);
     return { ok: true };
   }
 
   async update(key: Key, changes: Changes, condition?: Condition): Promise<UpdateResult> {
     const checked = checkChanges(key, changes);
     checkCondition(condition);
-    const current = this.#read(key);
+    const name = nameOf(key);
+    const current = this.#read(key, name);
     if (!holds(condition, current)) return { ok: false };
     const { item, text } = applyChanges(key, current, checked);
-    await this.#durably(() => this.#change(item, text, current, item));
+    await this.#write([{ row: new Row(this.#name, name, text, item), item }]);
     return { ok: true, item: frozen(item) };
   }
 
   async delete(key: Key, condition?: Condition): Promise<WriteResult> {
     checkKey(key);
     checkCondition(condition);
-    if (condition && !holds(condition, this.#read(key))) return { ok: false };
-    await this.#durably(() => this.#remove(key));
+    const name = nameOf(key);
+    if (condition && !holds(condition, this.#read(key, name))) return { ok: false };
+    await this.#write([{ row: new Row(this.#name, name, undefined, key) }]);
     return { ok: true };
   }
 
   async query(query: Query): Promise<Page> {
     const plan = planQuery(query);
-    const { sql, values } = this.#select(plan);
-    const items = this.#prepare(sql)
-      .all(...values)
-      .map((row) => JSON.parse(row.item as string) as Item);
+    const texts = this.#database.hasWaiting(this.#name) ? this.#merged(plan) : this.#stored(plan);
+    const items = texts.map((text) => JSON.parse(text) as Item);
     if (items.length <= plan.limit) return { items };
     items.pop();
     return { items, cursor: plan.cursorAfter(items.at(-1)!) };
@@ -129,86 +109,67 @@ export class SqliteTable implements Table {
 
   async transact(operations: readonly TransactOperation[]): Promise<TransactResult> {
     checkTransaction(operations);
-    const encoded = operations.map((operation) => ({
-      operation,
-      put: operation.op === 'put' ? textOfItem(operation.item) : undefined,
-      update: operation.op === 'update' ? checkChanges(operation.key, operation.changes) : undefined,
-    }));
+    // All of them before any condition.
+    const checked = operations.map((operation) => {
+      if (operation.op === 'put') return textOfItem(operation.item);
+      return operation.op === 'update' ? checkChanges(operation.key, operation.changes) : undefined;
+    });
     const failed: number[] = [];
-    const writes: (() => void)[] = [];
-    for (const [position, { operation, put, update }] of encoded.entries()) {
+    const writes: Write[] = [];
+    for (const [position, operation] of operations.entries()) {
       const key = operationKey(operation);
-      const current = operation.condition || update ? this.#read(key) : undefined;
-      const met = holds(operation.condition, current);
-      if (!met) failed.push(position);
-      if (operation.op === 'put') writes.push(() => this.#change(operation.item, put!, current, put!));
-      if (operation.op === 'delete') writes.push(() => this.#remove(key));
-      if (operation.op === 'update' && met) {
-        // Before any write, so that an invalid change leaves everything unchanged.
-        const { item, text } = applyChanges(key, current, update!);
-        writes.push(() => this.#change(item, text, current, item));
+      const name = nameOf(key);
+      const valid = checked[position];
+      const current = operation.condition || operation.op === 'update' ? this.#read(key, name) : undefined;
+      if (!holds(operation.condition, current)) failed.push(position);
+      else if (operation.op === 'put') {
+        writes.push({ row: new Row(this.#name, name, valid as string, operation.item) });
+      } else if (operation.op === 'delete') writes.push({ row: new Row(this.#name, name, undefined, key) });
+      else if (operation.op === 'update') {
+        const { item, text } = applyChanges(key, current, valid as CheckedChanges);
+        writes.push({ row: new Row(this.#name, name, text, item), item });
       }
     }
     if (failed.length > 0) return { ok: false, failed };
-    await this.#durably(() => {
-      for (const write of writes) write();
-    });
+    if (writes.length > 0) await this.#write(writes);
     return { ok: true };
   }
 
   /** Removes at most `limit` expired items and returns their number. Call it again while it returns `limit`. */
-  purgeExpired(limit = 500): number {
-    const { changes } = this.#purge.run(epochSeconds(this.#clock.now()), limit);
-    if (changes > 0) this.#remembered.clear();
-    return Number(changes);
+  async purgeExpired(limit = 500): Promise<number> {
+    const count = await this.#database.purge(this.#name, epochSeconds(this.#clock.now()), limit);
+    if (count > 0) this.#remembered.clear();
+    return count;
   }
 
-  #read(key: Key): Item | undefined {
-    const known = this.#remembered.get(key);
+  #read(key: Key, name: string): Item | undefined {
+    const known = this.#remembered.get(name);
     if (known) return known;
-    const row = this.#get.get(key.pk, key.sk);
-    return row && this.#remembered.add(key, row.item as string);
+    const waiting = this.#database.waiting(this.#name, name);
+    const text = waiting ? waiting.text : (this.#get.get(key.pk, key.sk)?.item as string | undefined);
+    if (text === undefined) return undefined;
+    const item = JSON.parse(text) as Item;
+    this.#remembered.set(name, text, item);
+    return item;
   }
 
   #visible(key: Key): Item | undefined {
-    const item = this.#read(key);
+    const item = this.#read(key, nameOf(key));
     return item && !isExpired(item, this.#clock) ? frozen(item) : undefined;
   }
 
-  /** Items that were read inside must not stay in the cache if they were never committed. */
-  async #durably(work: () => void): Promise<void> {
+  /** Items that were read or written must not stay in the cache if they are not kept. */
+  async #write(writes: readonly Write[]): Promise<void> {
+    for (const { row, item } of writes) {
+      if (row.text === undefined) this.#remembered.forget(row.name);
+      else this.#remembered.set(row.name, row.text, item ?? row.text);
+    }
     try {
-      await this.#database.write(work);
+      await this.#database.write(writes.map(({ row }) => row));
     } catch (error) {
       this.#remembered.clear();
       throw error;
     }
-  }
-
-  #remove(key: Key): void {
-    this.#remembered.forget(key);
-    this.#delete.run(key.pk, key.sk);
-  }
-
-  #replace(item: Item, text: string): void {
-    this.#put.run(item.pk, item.sk, text, ...Object.values(columnsOf(item)));
-  }
-
-  /**
-   * Writing an index costs as much as writing the table, so unchanged indexes are left alone. `kept` goes into the cache:
-   * the item itself, unless a caller has it.
-   */
-  #change(item: Item, text: string, before: Item | undefined, kept: Item | string): void {
-    this.#remembered.set(item, text, kept);
-    if (before === undefined) {
-      this.#replace(item, text);
-      return;
-    }
-    const old = columnsOf(before);
-    const changed = Object.entries(columnsOf(item)).filter(([column, value]) => value !== old[column as Column]);
-    const set = ['item', ...changed.map(([column]) => column)].map((column) => `${column} = ?`).join(', ');
-    const update = this.#prepare(`UPDATE ${this.#name} SET ${set} WHERE pk = ? AND sk = ?`);
-    update.run(text, ...changed.map(([, value]) => value), item.pk, item.sk);
   }
 
   #prepare(sql: string): StatementSync {
@@ -220,7 +181,69 @@ export class SqliteTable implements Table {
     return statement;
   }
 
-  #select({ pk, sk, index, limit, reverse, after }: QueryPlan): { sql: string; values: SQLInputValue[] } {
+  #stored(plan: QueryPlan): string[] {
+    // One item more than requested shows whether another page follows.
+    const { sql, values } = this.#select(plan, ['item'], plan.limit + 1);
+    return this.#prepare(sql)
+      .all(...values)
+      .map((row) => row.item as string);
+  }
+
+  /** Rows in memory, and those of the database that have no newer state in memory. */
+  #merged(plan: QueryPlan): string[] {
+    const { index, reverse, limit } = plan;
+    const sortKey = index ? TABLE_SCHEMA.indexes[index].sortKey : TABLE_SCHEMA.sortKey;
+    const compare = (a: Placed, b: Placed): number => {
+      const order = compareUtf8(a[sortKey]!, b[sortKey]!) || compareUtf8(a.pk, b.pk) || compareUtf8(a.sk, b.sk);
+      return reverse ? -order : order;
+    };
+    const isIn = this.#isIn(plan);
+    const waiting = [...this.#database.allWaiting(this.#name)].filter(isIn).sort(compare);
+    const texts: string[] = [];
+    let next = 0;
+    const takeWaiting = (until?: Placed): void => {
+      while (texts.length <= limit && next < waiting.length && (!until || compare(waiting[next]!, until) < 0)) {
+        texts.push(waiting[next]!.text!);
+        next += 1;
+      }
+    };
+    // It is not known how many of the rows have a newer state.
+    const { sql, values } = this.#select(plan, [...new Set(['pk', 'sk', sortKey, 'item'])], -1);
+    for (const row of this.#prepare(sql).iterate(...values)) {
+      const stored = row as unknown as Placed & { readonly item: string };
+      if (this.#database.waiting(this.#name, nameOf(stored))) continue;
+      takeWaiting(stored);
+      if (texts.length > limit) break;
+      texts.push(stored.item);
+    }
+    takeWaiting();
+    return texts;
+  }
+
+  /** Whether a row is among the answers of the query; says the same as {@link SqliteTable.#select}. */
+  #isIn({ pk, sk, index, reverse, after }: QueryPlan): (row: Row) => boolean {
+    const { partitionKey, sortKey } = index ? TABLE_SCHEMA.indexes[index] : TABLE_SCHEMA;
+    const now = epochSeconds(this.#clock.now());
+    const limits = sk ? bounds(sk) : [];
+    const isPast = (row: Row, { indexSk, pk, sk }: Position): boolean => {
+      const order = index
+        ? compareUtf8(row[sortKey]!, indexSk!) || compareUtf8(row.pk, pk) || compareUtf8(row.sk, sk)
+        : compareUtf8(row.sk, sk);
+      return reverse ? order < 0 : order > 0;
+    };
+    return (row) =>
+      row[partitionKey] === pk &&
+      row.text !== undefined &&
+      (row.ttl === null || row.ttl > now) &&
+      limits.every(([comparison, bound]) => COMPARE[comparison](compareUtf8(row[sortKey]!, bound))) &&
+      (after === undefined || isPast(row, after));
+  }
+
+  #select(
+    { pk, sk, index, reverse, after }: QueryPlan,
+    columns: readonly string[],
+    limit: number,
+  ): { sql: string; values: SQLInputValue[] } {
     const { partitionKey, sortKey } = index ? TABLE_SCHEMA.indexes[index] : TABLE_SCHEMA;
     const direction = reverse ? 'DESC' : 'ASC';
     const beyond = reverse ? '<' : '>';
@@ -241,11 +264,22 @@ export class SqliteTable implements Table {
     }
     const order = index ? [sortKey, 'pk', 'sk'] : ['sk'];
     const orderBy = order.map((column) => `${column} ${direction}`).join(', ');
-    // One item more than requested shows whether another page follows.
-    values.push(limit + 1);
-    return { sql: `SELECT item FROM ${this.#name} WHERE ${where.join(' AND ')} ORDER BY ${orderBy} LIMIT ?`, values };
+    values.push(limit);
+    return {
+      sql: `SELECT ${columns.join(', ')} FROM ${this.#name} WHERE ${where.join(' AND ')} ORDER BY ${orderBy} LIMIT ?`,
+      values,
+    };
   }
 }
+
+/** A row, and the item that the cache may keep; without one the cache parses the row's text when it is needed. */
+interface Write {
+  readonly row: Row;
+  readonly item?: Item;
+}
+
+/** Keys of a row; those of an index are there if the row is in it. */
+type Placed = Pick<Row, 'pk' | 'sk' | 'gsi1sk' | 'gsi2sk'>;
 
 /**
  * Recently read or written items, so that looking up the same key, agent or membership for each request costs neither a
@@ -255,46 +289,38 @@ class ItemCache {
   /** JSON text until its first read. */
   readonly #items = new Map<string, Item | string>();
 
-  get(key: Key): Item | undefined {
-    const known = this.#items.get(nameOf(key));
-    return typeof known === 'string' ? this.add(key, known) : known;
-  }
-
-  add(key: Key, text: string): Item {
-    const item = JSON.parse(text) as Item;
-    this.set(key, text, item);
+  get(name: string): Item | undefined {
+    const known = this.#items.get(name);
+    if (typeof known !== 'string') return known;
+    const item = JSON.parse(known) as Item;
+    this.#items.set(name, item);
     return item;
   }
 
   /** `value`: `text`, or its parsed item. */
-  set(key: Key, text: string, value: Item | string): void {
-    if (text.length > MAX_REMEMBERED_LENGTH) this.forget(key);
-    else this.#keep(key, value);
-  }
-
-  forget(key: Key): void {
-    this.#items.delete(nameOf(key));
-  }
-
-  clear(): void {
-    this.#items.clear();
-  }
-
-  #keep(key: Key, value: Item | string): void {
-    const name = nameOf(key);
+  set(name: string, text: string, value: Item | string): void {
+    if (text.length > MAX_REMEMBERED_LENGTH) {
+      this.#items.delete(name);
+      return;
+    }
     if (this.#items.size >= MAX_REMEMBERED && !this.#items.has(name)) {
       this.#items.delete(this.#items.keys().next().value!);
     }
     this.#items.set(name, value);
+  }
+
+  forget(name: string): void {
+    this.#items.delete(name);
+  }
+
+  clear(): void {
+    this.#items.clear();
   }
 }
 
 /** At most 8 MB. */
 const MAX_REMEMBERED = 1_000;
 const MAX_REMEMBERED_LENGTH = 8_192;
-
-/** The length in front makes names unique, whatever characters the keys contain. */
-const nameOf = ({ pk, sk }: Key): string => `${pk.length}:${pk}${sk}`;
 
 /** What is frozen already is frozen as a whole. */
 function frozen<T>(value: T): T {
@@ -303,22 +329,16 @@ function frozen<T>(value: T): T {
   return Object.freeze(value);
 }
 
-type Column = 'ttl' | 'gsi1pk' | 'gsi1sk' | 'gsi2pk' | 'gsi2sk';
+type Comparison = '<' | '<=' | '>' | '>=';
 
-/** Values of the other columns, in the table's order. An item is in an index only if it has both of its keys. */
-function columnsOf({ ttl, gsi1pk, gsi1sk, gsi2pk, gsi2sk }: Item): Record<Column, string | number | null> {
-  const isIn1 = gsi1pk !== undefined && gsi1sk !== undefined;
-  const isIn2 = gsi2pk !== undefined && gsi2sk !== undefined;
-  return {
-    ttl: ttl ?? null,
-    gsi1pk: isIn1 ? gsi1pk : null,
-    gsi1sk: isIn1 ? gsi1sk : null,
-    gsi2pk: isIn2 ? gsi2pk : null,
-    gsi2sk: isIn2 ? gsi2sk : null,
-  };
-}
+const COMPARE: Record<Comparison, (order: number) => boolean> = {
+  '<': (order) => order < 0,
+  '<=': (order) => order <= 0,
+  '>': (order) => order > 0,
+  '>=': (order) => order >= 0,
+};
 
-function bounds(range: SortKeyRange): (readonly [comparison: '<' | '<=' | '>' | '>=', bound: string])[] {
+function bounds(range: SortKeyRange): (readonly [comparison: Comparison, bound: string])[] {
   if ('between' in range) {
     return [
       ['>=', range.between[0]],

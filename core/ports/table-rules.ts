@@ -423,8 +423,14 @@ export function holds(condition: Condition | undefined, item: Item | undefined):
 const attributeOf = (item: Item | undefined, name: string): Json | undefined =>
   item !== undefined && Object.hasOwn(item, name) ? item[name] : undefined;
 
+const SURROGATE = /[\ud800-\udfff]/;
+
 /** JavaScript compares UTF-16 units, which puts U+FFFD after U+10000; both databases compare bytes. */
-const compareUtf8 = (a: string, b: string): number => Buffer.compare(Buffer.from(a), Buffer.from(b));
+export function compareUtf8(a: string, b: string): number {
+  if (a === b) return 0;
+  if (SURROGATE.test(a) || SURROGATE.test(b)) return Buffer.compare(Buffer.from(a), Buffer.from(b));
+  return a < b ? -1 : 1;
+}
 
 /** Checks a transaction as far as possible without the stored items. */
 export function checkTransaction(operations: readonly TransactOperation[]): void {

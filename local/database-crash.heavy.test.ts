@@ -1,0 +1,146 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { appendFileSync, mkdtempSync, readdirSync, rmSync, truncateSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { setTimeout } from 'node:timers/promises';
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import { queryAll } from '#core/ports/table.ts';
+import { ManualClock } from '#test/helpers/manual-clock.ts';
+import { openDatabase } from './database.ts';
+import { SqliteTable } from './sqlite-table.ts';
+
+const KILLS = 25;
+
+let folder: string;
+let path: string;
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'database-crash-'));
+  path = join(folder, 'platform.sqlite');
+});
+afterEach(() => rmSync(folder, { recursive: true }));
+
+/**
+ * Writes until it is killed: pairs of items in transactions, changed again and again, and others that come and go. It
+ * prints what was answered: `LANE VERSION`.
+ */
+const WRITER = `
+  const { openDatabase } = await import(process.argv[1]);
+  const { SqliteTable } = await import(process.argv[2]);
+  const { writeSync } = await import('node:fs');
+  const table = new SqliteTable(openDatabase(process.argv[3]), 'main', { now: () => 0 });
+  const lane = async (lane) => {
+    const [a, b] = ['a', 'b'].map((name) => ({ pk: 'pairs', sk: lane + name }));
+    const before = await table.get(a);
+    for (let version = (before?.version ?? 0) + 1; ; version += 1) {
+      const set = { version, gsi1pk: 'versions', gsi1sk: String(version).padStart(9, '0'), filler: 'x'.repeat(version % 900) };
+      const done = await table.transact([
+        { op: 'update', key: a, changes: { set, add: { sum: version } } },
+        { op: 'put', item: { ...b, ...set } },
+        { op: 'put', item: { pk: 'new ' + lane, sk: String(version) } },
+        ...(version > 20 ? [{ op: 'delete', key: { pk: 'new ' + lane, sk: String(version - 20) } }] : []),
+      ]);
+      if (!done.ok) throw new Error('refused');
+      writeSync(1, lane + ' ' + version + '\\n');
+    }
+  };
+  for (let n = 0; n < 8; n += 1) void lane('lane' + n);
+`;
+
+const sum = (version: number): number => (version * (version + 1)) / 2;
+
+test(`a process that is killed at any moment loses nothing that it answered, ${KILLS} times`, {
+  timeout: 300_000,
+}, async () => {
+  const answered = new Map<string, number>();
+  for (let n = 0; n < KILLS; n += 1) {
+    const modules = ['./database.ts', './sqlite-table.ts'].map((name) => new URL(name, import.meta.url).href);
+    const child = spawn(process.execPath, ['--input-type=module', '-e', WRITER, ...modules, path], {
+      stdio: ['ignore', 'pipe', 'inherit'],
+    });
+    const closed = once(child, 'close');
+    const lines = createInterface({ input: child.stdout });
+    lines.on('line', (line) => {
+      const [lane, version] = line.split(' ');
+      answered.set(lane!, Number(version));
+    });
+    await once(lines, 'line');
+    // From the first rows in the journal to several of its files in the database.
+    await setTimeout(Math.random() * 900);
+    child.kill('SIGKILL');
+    await closed;
+
+    const warnings: string[] = [];
+    const database = openDatabase(path, (message) => warnings.push(message));
+    expect(database.db.prepare('PRAGMA integrity_check').get()).toEqual({ integrity_check: 'ok' });
+    const table = new SqliteTable(database, 'main', new ManualClock());
+    expect((await table.query({ pk: 'versions', index: 'gsi1' })).items).toHaveLength(2 * answered.size);
+    for (const [lane, version] of answered) {
+      const [a, b] = await table.batchGet(['a', 'b'].map((name) => ({ pk: 'pairs', sk: lane + name })));
+      const kept = a!.version as number;
+      // At most one more, which was on its way.
+      expect([version, version + 1]).toContain(kept);
+      expect(a).toMatchObject({ sum: sum(kept), filler: 'x'.repeat(kept % 900) });
+      expect(b!.version).toBe(kept);
+      const news = (await Array.fromAsync(queryAll(table, { pk: `new ${lane}` }))).map(({ sk }) => Number(sk));
+      const expected = Array.from({ length: Math.min(kept, 20) }, (_, before) => kept - before);
+      expect(news.sort((x, y) => y - x)).toEqual(expected);
+      answered.set(lane, kept);
+    }
+    await database.close();
+    expect(warnings).toEqual([]);
+  }
+});
+
+/** Leaves what a process leaves that is killed after ten writes, each in a group of its own. */
+async function leaveJournal(): Promise<string> {
+  const script = `
+    const { openDatabase } = await import(process.argv[1]);
+    const { SqliteTable } = await import(process.argv[2]);
+    const table = new SqliteTable(openDatabase(process.argv[3]), 'main', { now: () => 0 });
+    for (let n = 0; n < 10; n += 1) await table.put({ pk: 'p', sk: String(n) });
+    process.kill(process.pid, 'SIGKILL');
+  `;
+  const modules = ['./database.ts', './sqlite-table.ts'].map((name) => new URL(name, import.meta.url).href);
+  const child = spawn(process.execPath, ['--input-type=module', '-e', script, ...modules, path], { stdio: 'inherit' });
+  await once(child, 'exit');
+  const file = readdirSync(folder).find((name) => name.includes('.journal-'));
+  return join(folder, file!);
+}
+
+async function recovered(): Promise<{ readonly keys: string[]; readonly warnings: string[] }> {
+  const warnings: string[] = [];
+  const database = openDatabase(path, (message) => warnings.push(message));
+  const table = new SqliteTable(database, 'main', new ManualClock());
+  const keys = (await table.query({ pk: 'p' })).items.map(({ sk }) => sk);
+  await table.put({ pk: 'p', sk: 'after' });
+  await database.close();
+  return { keys, warnings };
+}
+
+test('a journal that ends inside a group counts up to it', async () => {
+  const file = await leaveJournal();
+  appendFileSync(file, '000000ff 12345678\n["main","p"');
+  expect(await recovered()).toEqual({ keys: Array.from({ length: 10 }, (_, n) => String(n)), warnings: [] });
+  expect(readdirSync(folder).sort()).toEqual(['platform.sqlite', 'platform.sqlite.lock']);
+});
+
+test('a journal that is damaged counts up to the damage, is kept, and the operator is told', async () => {
+  const file = await leaveJournal();
+  appendFileSync(file, `00000004 00000000\nlost`);
+  const { keys, warnings } = await recovered();
+  expect(keys).toHaveLength(10);
+  expect(warnings).toEqual([expect.stringContaining('is damaged')]);
+  expect(readdirSync(folder).filter((name) => name.includes('.damaged-'))).toHaveLength(1);
+  expect((await recovered()).warnings).toEqual([]);
+});
+
+test('a journal that was cut before others does not let them count', async () => {
+  const file = await leaveJournal();
+  truncateSync(file, 200);
+  appendFileSync(file.replace(/\d+$/, '7'), '');
+  const { keys, warnings } = await recovered();
+  expect(keys.length).toBeLessThan(10);
+  expect(warnings).toHaveLength(1);
+});

@@ -1,0 +1,58 @@
+import { existsSync, rmSync } from 'node:fs';
+import { DatabaseSync } from 'node:sqlite';
+import { parentPort, workerData } from 'node:worker_threads';
+import type { TableName } from '#core/ports/table-rules.ts';
+import { readJournal } from './database-journal.ts';
+import { WrittenRows } from './database-rows.ts';
+
+/** Writes files of the journal into the database, in a thread of its own: a checkpoint takes many milliseconds. */
+export type Order =
+  | { readonly do: 'write'; readonly file: string }
+  | { readonly do: 'end' }
+  | { readonly do: 'purge'; readonly table: TableName; readonly now: number; readonly limit: number };
+
+/** `error`: its message. */
+export type Answer = { readonly count: number } | { readonly error: string };
+
+export const THREAD = 'database';
+export const THREAD_URL = import.meta.url;
+
+export const PRAGMAS = `
+  PRAGMA journal_mode = WAL;
+  -- A file of the journal goes when its rows are on the disk.
+  PRAGMA synchronous = FULL;
+  -- Pages that change often, above all those of indexes, are written to the file once for many commits.
+  PRAGMA wal_autocheckpoint = 8000;
+  PRAGMA busy_timeout = 10000;
+  PRAGMA cache_size = -8000;
+`;
+
+if (workerData?.thread === THREAD) {
+  const db = new DatabaseSync(workerData.path as string);
+  db.exec(PRAGMAS);
+  const rows = new WrittenRows(db);
+  const perform = (order: Order): number => {
+    if (order.do === 'purge') return rows.purge(order.table, order.now, order.limit);
+    if (order.do === 'write') {
+      // A thread that wrote it died before it could say so.
+      if (!existsSync(order.file)) return 0;
+      const { rows: written, end } = readJournal(order.file);
+      if (end !== 'whole') throw new Error(`${order.file} is ${end}`);
+      rows.apply(written);
+      rmSync(order.file);
+    } else {
+      db.close();
+      parentPort!.unref();
+    }
+    return 0;
+  };
+  parentPort!.on('message', (order: Order) => {
+    let answer: Answer;
+    try {
+      answer = { count: perform(order) };
+    } catch (error) {
+      answer = { error: String(error) };
+    }
+    parentPort!.postMessage(answer);
+  });
+}
