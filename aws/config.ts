@@ -108,6 +108,11 @@ export const AWS_SETTINGS = {
     () => z.string().optional(),
     "Name of the secret in Secrets Manager with Stripe's key and signing secret (docs/billing.md), set from `stripe` of the stage. Without it, users cannot buy credits.",
   ),
+  operatorSecret: setting(
+    'PLATFORM_OPERATOR_SECRET',
+    () => z.string().optional(),
+    "Name of the secret in Secrets Manager with the operator's key (docs/billing.md), set from `operator` of the stage. Without it, the API takes no orders of an operator.",
+  ),
   secretPrefix: setting(
     'PLATFORM_SECRET_PREFIX',
     () => z.string().default(''),

@@ -6,6 +6,7 @@ import { SystemClock } from '#core/ports/clock.ts';
 import type { AllDeps, Deps } from '#core/ports/deps.ts';
 import { SystemIds } from '#core/ports/ids.ts';
 import { NoSandbox } from '#core/ports/no-sandbox.ts';
+import { noOperatorKey, type OperatorKey } from '#core/ports/operator-key.ts';
 import { lazyPayments, noPayments, type Payments } from '#core/ports/payments.ts';
 import { ProcessRunSignals } from '#core/ports/run-signals.ts';
 import { endlessSpace } from '#core/ports/space.ts';
@@ -191,6 +192,19 @@ export const paymentParts = ({ config, clock }: HostDeps): Pick<AllDeps, 'paymen
     }),
   };
 };
+
+export function operatorParts({ config, clock }: HostDeps): Pick<AllDeps, 'operatorKey'> {
+  const { operatorSecret: secretName } = config;
+  if (secretName === undefined) return { operatorKey: noOperatorKey };
+  // Loaded on use: few requests need it.
+  let key: Promise<OperatorKey> | undefined;
+  return {
+    async operatorKey() {
+      key ??= import('./operator-key.ts').then(({ operatorKeyOnAws }) => operatorKeyOnAws({ secretName, clock }));
+      return (await key)();
+    },
+  };
+}
 
 export const mailParts = ({ config }: HostDeps): Pick<Deps, 'mail'> => ({
   mail: {

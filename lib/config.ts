@@ -71,6 +71,19 @@ const servicesOn = z
     });
   });
 
+/** A secret that the operator makes: no template holds its value. */
+const secret = () =>
+  z.strictObject({
+    secretName: z.string().regex(/^[\w/+=.@-]{1,500}$/, 'must be the name of a secret in Secrets Manager, not its ARN'),
+  });
+
+/** Settings of the local host that are secrets -> the member that names one instead. */
+const SECRETS = {
+  PLATFORM_STRIPE_KEY: 'stripe',
+  PLATFORM_STRIPE_WEBHOOK_SECRET: 'stripe',
+  PLATFORM_OPERATOR_KEY: 'operator',
+};
+
 const stageSchema = z.strictObject({
   /** Part of every physical name, so that two stages can share an account. */
   name: z.string().regex(/^[a-z][a-z0-9]{0,11}$/, 'must be 1 to 12 lower-case letters and digits, a letter first'),
@@ -141,13 +154,12 @@ const stageSchema = z.strictObject({
    * Credits are bought by Stripe (docs/billing.md). The operator makes the secret, JSON with the members `key` and
    * `webhook_secret`; no template holds its value. @default - users cannot buy credits
    */
-  stripe: z
-    .strictObject({
-      secretName: z
-        .string()
-        .regex(/^[\w/+=.@-]{1,500}$/, 'must be the name of a secret in Secrets Manager, not its ARN'),
-    })
-    .optional(),
+  stripe: secret().optional(),
+  /**
+   * Plans and credits are given over the API, too (docs/billing.md). The operator makes the secret, whose text is the key.
+   * @default - only by commands
+   */
+  operator: secret().optional(),
   /** Further settings of the platform, such as its plans: `docs/settings.md`. */
   settings: z
     .record(z.string().startsWith('PLATFORM_'), z.string())
@@ -156,10 +168,10 @@ const stageSchema = z.strictObject({
       error: 'must be https://... or s3://bucket/key',
     })
     .superRefine(({ PLATFORM_TRANSPORTS: text, ...others }, context) => {
-      for (const secret of ['PLATFORM_STRIPE_KEY', 'PLATFORM_STRIPE_WEBHOOK_SECRET']) {
-        if (!(secret in others)) continue;
-        const message = 'must not be in a template: make a secret in Secrets Manager and name it as stripe.secretName';
-        context.addIssue({ code: 'custom', path: [secret], message });
+      for (const [name, member] of Object.entries(SECRETS)) {
+        if (!(name in others)) continue;
+        const message = `must not be in a template: make a secret in Secrets Manager and name it as ${member}.secretName`;
+        context.addIssue({ code: 'custom', path: [name], message });
       }
       const { error } = transportsSchema().optional().safeParse(text);
       for (const { message } of error?.issues ?? []) {

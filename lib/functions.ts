@@ -41,6 +41,8 @@ export interface FunctionSpec {
   readonly models?: boolean;
   /** Whether it speaks with the payment provider, if the stage has one. @default false */
   readonly payments?: boolean;
+  /** Whether it takes orders of the operator, if the stage has a key of one. @default false */
+  readonly operator?: boolean;
   /** Whether it sends e-mail, if the stage has a sender address. @default false */
   readonly mail?: boolean;
   /** Functions that it calls. @default - none */
@@ -126,6 +128,7 @@ export const FUNCTIONS: { readonly [Name in FunctionName | BackgroundFunctionNam
     // The agent of a budget.
     blobs: { read: ['definitions'] },
     payments: true,
+    operator: true,
   },
   calls: {
     memoryMb: WAITING_MEMORY_MB,

@@ -1,3 +1,4 @@
+import { hash } from 'node:crypto';
 import * as z from 'zod';
 import {
   CORE_SETTINGS,
@@ -7,6 +8,7 @@ import {
   setting,
   type ValuesOf,
 } from '#core/base/config.ts';
+import { OPERATOR_KEY, OPERATOR_KEY_RULE } from '#core/ports/operator-key.ts';
 
 /** Settings that only the local host has. */
 export const LOCAL_SETTINGS = {
@@ -57,6 +59,16 @@ export const LOCAL_SETTINGS = {
     'PLATFORM_STRIPE_WEBHOOK_SECRET',
     () => z.string().startsWith('whsec_').optional(),
     "Signing secret of Stripe's endpoint `<PLATFORM_BASE_URL>/webhooks/stripe`. Without it, a purchase counts only once its buyer returns from Stripe, or within the hour.",
+  ),
+  operatorKeyHash: setting(
+    'PLATFORM_OPERATOR_KEY',
+    () =>
+      z
+        .string()
+        .regex(OPERATOR_KEY, OPERATOR_KEY_RULE)
+        .transform((key) => hash('sha256', key))
+        .optional(),
+    "The operator's key, with which plans and credits are given over the API (docs/billing.md): 32 characters or more, such as those of `openssl rand -hex 32`. Without it, the API takes no such orders.",
   ),
   minFreeBytes: setting(
     'PLATFORM_MIN_FREE_MB',

@@ -123,6 +123,7 @@ export async function localDeps(config: LocalConfig, listening: Gateway): Promis
       void background(applyServices(deps, serviceIds));
     },
     payments,
+    operatorKey: async () => config.operatorKeyHash,
     scriptedStripe,
     runSignals: new ProcessRunSignals(),
     llm: createLlm(config, log),

@@ -3,7 +3,7 @@ import { parseArgs } from 'node:util';
 import { configFolder, saveLocalProfile } from '#cli/profiles.ts';
 import { bootstrap, createOwnerKey } from '#core/accounts/workspaces/bootstrap.ts';
 import { hasCode } from '#core/base/errors.ts';
-import { grantCreditsTo, setPlanOf } from '#core/billing/operator.ts';
+import { grantCreditsTo, setPlanOf } from '#core/billing/operator/operate.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { type LocalConfig, parseLocalConfig } from './config.ts';
 import { localDeps } from './deps.ts';

@@ -1,7 +1,7 @@
 import { parseArgs } from 'node:util';
 import { awsDeps } from '#aws/all-deps.ts';
 import { parseAwsConfig } from '#aws/config.ts';
-import { grantCreditsTo, setPlanOf } from '#core/billing/operator.ts';
+import { grantCreditsTo, setPlanOf } from '#core/billing/operator/operate.ts';
 import { loadStage, tablePrefixOf } from '#lib/config.ts';
 
 /**

@@ -1,7 +1,7 @@
 /**
  * Fetches what `npm run test:aws` and the rehearsal run against, into `.cache/` of the checkout: DynamoDB Local from Maven
  * Central, moto from PyPI, and Lambda's runtime client from npm, whose native part is compiled here; and generators of
- * clients and requests that read the OpenAPI document. Quick when they are there. `npm run test:aws` does it by itself; run this file to do it ahead. DynamoDB Local's licence allows use but no
+ * clients and requests that read the OpenAPI document; and with Go, Stripe's own stripe-mock. Quick when they are there. `npm run test:aws` does it by itself; run this file to do it ahead. DynamoDB Local's licence allows use but no
  * passing on, so it must never be committed.
  */
 import { spawnSync } from 'node:child_process';
@@ -14,6 +14,7 @@ const LAMBDA_RUNTIME = '4.0.2';
 const SCHEMATHESIS = '4.32.5';
 const PYTHON_CLIENT_GENERATOR = '0.29.1';
 const TYPESCRIPT_CLIENT_GENERATOR = '7.13.0';
+const STRIPE_MOCK = '0.203.0';
 const MAVEN_DEPENDENCY_PLUGIN = '3.8.1';
 
 const CACHE = join(import.meta.dirname, '..', '.cache', 'test-tools');
@@ -72,6 +73,22 @@ export function fetchApiTools(): ApiTools {
     fetchNode(folder, `openapi-typescript@${TYPESCRIPT_CLIENT_GENERATOR}`, 'typescript@5'),
   );
   return { python: join(python, 'bin/python'), openapiTypescript: join(node, 'node_modules/.bin/openapi-typescript') };
+}
+
+/**
+ * Stripe's server for tests, which holds requests against Stripe's OpenAPI document: the program to start. `undefined` on a
+ * machine without Go, which compiles it.
+ */
+export function fetchStripeMock(): string | undefined {
+  if (spawnSync('go', ['version'], { stdio: 'ignore' }).status !== 0) return undefined;
+  const folder = fetchOnce(`stripe-mock-${STRIPE_MOCK}`, (unfinished) => {
+    const sources = join(unfinished, 'go');
+    // What Go fetches it makes read-only, so that it could not be removed.
+    const env = { ...process.env, GOBIN: unfinished, GOPATH: sources, GOFLAGS: '-modcacherw' };
+    run('go', ['install', `github.com/stripe/stripe-mock@v${STRIPE_MOCK}`], env);
+    rmSync(sources, { recursive: true, force: true });
+  });
+  return join(folder, 'stripe-mock');
 }
 
 /** Filled under another name first: neither a fetch that broke off nor one at the same time leaves half of it. */
@@ -136,8 +153,8 @@ function needs(command: string, args: string[], what: string): void {
   }
 }
 
-function run(command: string, args: string[]): void {
-  const { status, error, stdout, stderr } = spawnSync(command, args, { encoding: 'utf8' });
+function run(command: string, args: string[], env = process.env): void {
+  const { status, error, stdout, stderr } = spawnSync(command, args, { encoding: 'utf8', env });
   if (status !== 0) throw new Error(`${command} ${args.join(' ')} failed:\n${error ?? ''}${stdout}${stderr}`);
 }
 
@@ -145,4 +162,5 @@ if (import.meta.main) {
   fetchAwsEmulators();
   fetchLambdaRuntime();
   fetchApiTools();
+  if (fetchStripeMock() === undefined) console.error('without Go there is no stripe-mock: its test is skipped');
 }

@@ -180,7 +180,7 @@ async function handle(
 
 /**
  * The caller of a request; `undefined` on routes without a key. Callers without a valid key are limited by address, those
- * of webhooks, instances and providers only once {@link serve} knows that the secret or signature is wrong.
+ * of webhooks, instances, providers and the operator only once {@link serve} knows that the secret or signature is wrong.
  * Throws RATE_LIMITED, and on routes with a key what {@link authenticate} throws.
  */
 async function identify(
@@ -193,7 +193,8 @@ async function identify(
   const { addresses } = deps;
   const needsKey = route.auth === 'key' || (route.auth === 'optional' && headers.has('authorization'));
   let refused: PlatformError | undefined;
-  if (needsKey || (route.auth !== 'instance' && isCountedByAddress(route) && headers.has('authorization'))) {
+  const hasOther = route.auth === 'instance' || route.auth === 'operator';
+  if (needsKey || (!hasOther && isCountedByAddress(route) && headers.has('authorization'))) {
     try {
       return await authenticate(deps, headers, workspaceId, needsKey ? route : { agents: true });
     } catch (error) {
@@ -220,6 +221,7 @@ async function identify(
 const REFUSALS: { readonly [auth: string]: readonly ErrorCode[] } = {
   webhook: ['FORBIDDEN', 'NOT_FOUND'],
   instance: ['UNAUTHORIZED'],
+  operator: ['UNAUTHORIZED', 'FORBIDDEN'],
   signature: ['INVALID_INPUT'],
 };
 

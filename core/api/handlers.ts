@@ -19,6 +19,7 @@ import { budgetHandlers } from '#core/billing/budgets/handlers.ts';
 import { creditHandlers } from '#core/billing/credits/handlers.ts';
 import { earningHandlers } from '#core/billing/earnings/handlers.ts';
 import { estimateHandlers } from '#core/billing/estimates/handlers.ts';
+import { operatorHandlers } from '#core/billing/operator/handlers.ts';
 import { topUpHandlers } from '#core/billing/top-ups/handlers.ts';
 import { usageHandlers } from '#core/billing/usage/handlers.ts';
 import type { Handlers } from '#core/http/route.ts';
@@ -62,11 +63,14 @@ export const agents = (
   ...serviceKeyHandlers(deps, findOwn),
   ...grantHandlers(deps, findVisible),
 });
-export const billing = (deps: DepsOf<typeof creditHandlers | typeof topUpHandlers | typeof budgetHandlers>) => ({
+export const billing = (
+  deps: DepsOf<typeof creditHandlers | typeof topUpHandlers | typeof budgetHandlers | typeof operatorHandlers>,
+) => ({
   ...creditHandlers(deps),
   ...topUpHandlers(deps),
   ...earningHandlers(deps),
   ...budgetHandlers(deps),
+  ...operatorHandlers(deps),
 });
 export const calls = (
   deps: DepsOf<

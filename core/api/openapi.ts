@@ -117,6 +117,7 @@ const errorSchema: JsonObject = {
 function securityOf({ auth }: Route): JsonObject {
   if (auth === 'key') return {};
   if (auth === 'optional') return { security: [{}, { apiKey: [] }] };
+  if (auth === 'operator') return { security: [{ operatorKey: [] }] };
   return { security: auth === 'instance' ? [{ instanceToken: [] }] : [] };
 }
 
@@ -151,6 +152,7 @@ export function openApiDocument(): JsonObject {
     components: {
       securitySchemes: {
         apiKey: { type: 'http', scheme: 'bearer' },
+        operatorKey: { type: 'http', scheme: 'bearer', description: "The key of the platform's operator." },
         instanceToken: { type: 'http', scheme: 'bearer', description: "For the platform's own programs." },
       },
       schemas: components,

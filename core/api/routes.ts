@@ -15,6 +15,7 @@ import { budgetRoutes } from '#core/billing/budgets/routes.ts';
 import { creditRoutes } from '#core/billing/credits/routes.ts';
 import { earningRoutes } from '#core/billing/earnings/routes.ts';
 import { estimateRoutes } from '#core/billing/estimates/routes.ts';
+import { operatorRoutes } from '#core/billing/operator/routes.ts';
 import { topUpRoutes } from '#core/billing/top-ups/routes.ts';
 import { usageRoutes } from '#core/billing/usage/routes.ts';
 import type { Route } from '#core/http/route.ts';
@@ -46,6 +47,7 @@ export const routes = [
   ...earningRoutes,
   ...estimateRoutes,
   ...budgetRoutes,
+  ...operatorRoutes,
   ...catalogRoutes,
   ...agentRoutes,
   ...agentLogRoutes,

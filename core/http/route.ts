@@ -19,9 +19,10 @@ export interface Route {
   /**
    * `key`: a bearer API key. `optional`: the same, or nothing: the handler gets the caller if there is a key. `public`: nothing. `webhook`: the secret in the path. `instance`: the bearer token of a
    * service's revision, for the platform's own runners; it opens one service and nothing else, so it has no scope.
-   * `signature`: a provider's, over the body; a wrong one is INVALID_INPUT. The handlers of the last three check it themselves.
+   * `signature`: a provider's, over the body; a wrong one is INVALID_INPUT. `operator`: the bearer key of the platform's
+   * operator, which opens nothing else. The handlers of the last four check it themselves.
    */
-  readonly auth: 'key' | 'optional' | 'public' | 'webhook' | 'instance' | 'signature';
+  readonly auth: 'key' | 'optional' | 'public' | 'webhook' | 'instance' | 'signature' | 'operator';
   /** Whether agents may call it with their service keys. @default false */
   readonly agents?: boolean;
   /**
@@ -109,6 +110,7 @@ export function commonErrors(route: Route): ErrorCode[] {
   if (isCountedByAddress(route)) codes.push('RATE_LIMITED');
   if (route.auth === 'key' || route.auth === 'optional') codes.push('UNAUTHORIZED', 'FORBIDDEN');
   if (route.auth === 'instance') codes.push('UNAUTHORIZED');
+  if (route.auth === 'operator') codes.push('UNAUTHORIZED', 'FORBIDDEN');
   const { params, query, headers, body } = route.request ?? {};
   if (params || query || headers || body) codes.push('INVALID_INPUT');
   if (body) codes.push('DOCUMENT_TOO_LARGE', 'UNSUPPORTED_TYPE');

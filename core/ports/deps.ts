@@ -5,6 +5,7 @@ import type { Ids } from './ids.ts';
 import type { Llm } from './llm.ts';
 import type { Mail } from './mail.ts';
 import type { ModelTable } from './model-table.ts';
+import type { OperatorKey } from './operator-key.ts';
 import type { Outbound } from './outbound.ts';
 import type { Payments } from './payments.ts';
 import type { RunSignals } from './run-signals.ts';
@@ -59,6 +60,7 @@ export interface Deps {
 /** With what few functions need: the bundles of all others are without it on AWS. */
 export interface AllDeps extends Deps {
   readonly payments: Payments;
+  readonly operatorKey: OperatorKey;
   readonly timers: Timers;
   /** Absent where the host keeps no services, or another process orders them ({@link Deps.wakeServices}). */
   readonly serviceHost?: ServiceHost;

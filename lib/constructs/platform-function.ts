@@ -173,7 +173,16 @@ export class PlatformFunction extends Construct {
 
   /** Stripe's key and signing secret: one secret that the operator has made. */
   usePayments(secretName: string): void {
-    this.lambda.addEnvironment('PLATFORM_STRIPE_SECRET', secretName);
+    this.#readSecret('PLATFORM_STRIPE_SECRET', secretName);
+  }
+
+  useOperatorKey(secretName: string): void {
+    this.#readSecret('PLATFORM_OPERATOR_SECRET', secretName);
+  }
+
+  /** One that the operator has made. */
+  #readSecret(variable: string, secretName: string): void {
+    this.lambda.addEnvironment(variable, secretName);
     const arn = `arn:\${AWS::Partition}:secretsmanager:\${AWS::Region}:\${AWS::AccountId}:secret:${secretName}-??????`;
     this.#allow(['secretsmanager:GetSecretValue'], [arn], 'Secrets Manager adds six characters to the name.');
   }

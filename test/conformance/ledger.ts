@@ -42,7 +42,7 @@ export function ledgerSuite(makeTables: () => Promise<LedgerTables>, { rounds }:
   });
   const balanceOf = async (on: typeof deps, id: string) => (await readBalance(on, id)).cents;
   const fill = async (cents: number) =>
-    (await grantCredits(deps, workspaceId, { cents, description: 'a present' })).cents;
+    (await grantCredits(deps, workspaceId, { id: deps.ids.uuid(), cents, description: 'a present' })).balance.cents;
   const entries = () => listEntries(deps, workspaceId, { limit: 10_000, offset: 0 });
 
   /** The books are correct: each entry continues the balance of the one before, and no balance is below zero. */
@@ -68,7 +68,7 @@ export function ledgerSuite(makeTables: () => Promise<LedgerTables>, { rounds }:
     await refund(deps, workspaceId, bad.runId);
     const all = await expectSound();
     expect(all.map(({ type, amountCents, referenceId }) => [type, amountCents, referenceId])).toEqual([
-      ['top_up', 100, null],
+      ['top_up', 100, expect.stringMatching(/^[0-9a-f-]{36}$/)],
       ['charge', -30, good.runId],
       ['charge', -25, bad.runId],
       ['refund', 25, bad.runId],

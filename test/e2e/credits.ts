@@ -33,6 +33,26 @@ export function creditsSuite(target: () => Target): void {
   }
 
   describe.concurrent('credits', () => {
+    test('the operator gives them, and plans, over the API', async () => {
+      const { operatorKey } = target();
+      const user = await target().addUser('cr-given');
+      const operate = (method: string, path: string, json?: object, key = operatorKey) =>
+        request(target(), method, `/operator/workspaces/${path}`, { key, json });
+      expectOk(await operate('PUT', 'cr-given/plan', { plan: 'team' }));
+      const grant = { id: 'invoice-1', amount_cents: 750, note: 'Invoice 1' };
+      expect((await operate('POST', 'cr-given/credits', grant)).status).toBe(201);
+      expect((await operate('POST', `${user.workspaceId}/credits`, grant)).status).toBe(200);
+      const shown = expectOk(await operate('GET', 'cr-given'));
+      expect(shown).toMatchObject({ id: user.workspaceId, plan: 'team', balance_cents: 750 });
+      const [transaction, ...others] = expectOk(
+        await request(target(), 'GET', '/billing/transactions', { key: user.key }),
+      );
+      expect(others).toEqual([]);
+      expect(transaction).toMatchObject({ amount_cents: 750, description: 'Invoice 1', reference_id: 'invoice-1' });
+      expectError(await operate('POST', 'cr-given/credits', { ...grant, amount_cents: 1 }), 409, 'CONFLICT');
+      expectError(await operate('GET', 'cr-given', undefined, user.key), 401, 'UNAUTHORIZED');
+    });
+
     test('a completed call is charged, a failed one is not', async () => {
       const { seller, user, call, get } = await market('cr-author', 'cr-buyer', 60);
       const answer = await call();

@@ -60,6 +60,9 @@ export async function remoteTarget(address: string, key: string, modelPort?: num
       const token = await invite(ownerKey, workspaceId, user.slug);
       await as(user.key).acceptInvite({ params: { token } });
     },
+    get operatorKey() {
+      return notHere('has the key of the operator');
+    },
     setPlan: () => notHere('sets plans'),
     grantCredits: () => notHere('grants credits'),
     fire: () => notHere('lets schedules fire'),

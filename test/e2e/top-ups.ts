@@ -45,7 +45,7 @@ export function topUpsSuite(target: () => Target): void {
       const call = () =>
         send('POST', '/tu-author/oracle/v1/run', { llm_credentials: { api_key: 'a-key', provider: 'anthropic' } });
       expect(expectError(await call(), 402, 'INSUFFICIENT_CREDITS', 'has 0').hint).toContain('POST /billing/checkout');
-      const order = expectOk(await send('POST', '/billing/checkout', { amount_usd: 5 }));
+      const order = expectOk(await send('POST', '/billing/checkout', { amount_usd: 5, amount_cents: null }));
       expect(order).toEqual({ checkout_url: expect.any(String), session_id: expect.any(String) });
       const back = await payOnPage(order.checkout_url);
       expect(back.headers.get('location')).toBe(`${target().url}/billing/checkout/${order.session_id}`);
@@ -125,6 +125,7 @@ export function topUpsSuite(target: () => Target): void {
     test.each([
       [{}, 'either'],
       [{ amount_usd: 5, amount_cents: 500 }, 'either'],
+      [{ amount_usd: null, amount_cents: null }, 'either'],
       [{ amount_usd: 4.99 }, 'body.amount_usd: must be from 5 to 10000 US dollars'],
       [{ amount_usd: 1e300 }, 'body.amount_usd: must be from 5 to 10000 US dollars'],
       [{ amount_usd: 5.005 }, 'whole number of cents'],

@@ -10,6 +10,7 @@ import type { AllDeps } from '#core/ports/deps.ts';
 import { SystemIds } from '#core/ports/ids.ts';
 import { noMail } from '#core/ports/mail.ts';
 import { NoSandbox } from '#core/ports/no-sandbox.ts';
+import { noOperatorKey } from '#core/ports/operator-key.ts';
 import { noPayments } from '#core/ports/payments.ts';
 import { ProcessRunSignals } from '#core/ports/run-signals.ts';
 import { endlessSpace } from '#core/ports/space.ts';
@@ -65,6 +66,7 @@ export function memoryDeps(settings: Partial<Config> = {}, clock = new ManualClo
     vault: new FileVault(join(folder, 'vault'), join(folder, 'vault.key')),
     timers: clockTimers(clock, () => deps),
     payments: noPayments,
+    operatorKey: noOperatorKey,
     runSignals: new ProcessRunSignals(),
     sandbox: new NoSandbox('there is no sandbox in this test'),
     llm: createLlm(config, log),

@@ -5,7 +5,7 @@ import { strToU8, zipSync } from 'fflate';
 import { bootstrap } from '#core/accounts/workspaces/bootstrap.ts';
 import { type Client, createClient } from '#core/api/client.ts';
 import type { PlanName } from '#core/base/plans.ts';
-import { grantCreditsTo, setPlan } from '#core/billing/operator.ts';
+import { grantCreditsTo, setPlan } from '#core/billing/operator/operate.ts';
 import type { AllDeps } from '#core/ports/deps.ts';
 import { type LocalConfig, parseLocalConfig } from '#local/config.ts';
 import type { ScriptedStripeServer } from '#local/payments/server.ts';
@@ -24,6 +24,8 @@ export interface Target {
   /** Creates another user with a personal workspace. */
   addUser(slug: string): Promise<TestUser>;
   addMember(user: TestUser, workspaceId: string): Promise<void>;
+  /** Of the operator; tests of it are skipped elsewhere. */
+  readonly operatorKey: string;
   /** As an operator. */
   setPlan(workspaceId: string, plan: PlanName): Promise<void>;
   /** As an operator, in cents. */
@@ -55,11 +57,13 @@ export async function startLocalTarget(
 ): Promise<LocalTarget> {
   const folder = mkdtempSync(join(tmpdir(), 'platform-e2e-'));
   const llm = await startScriptedLlm();
+  const operatorKey = crypto.randomUUID();
   const config = parseLocalConfig({
     PLATFORM_PORT: '0',
     PLATFORM_DATA: folder,
     PLATFORM_LOG_LEVEL: 'error',
     PLATFORM_WORKSPACE: 'acme',
+    PLATFORM_OPERATOR_KEY: operatorKey,
     // All tests are one address that sends many requests without a key.
     PLATFORM_ADDRESS_LIMIT: '100000',
     // Receivers of tests listen on this machine.
@@ -75,6 +79,7 @@ export async function startLocalTarget(
     url: server.url,
     key: key!,
     slug: config.workspaceSlug,
+    operatorKey,
     deps,
     addUser: (slug) => addUser(deps, slug),
     addMember: (user, workspaceId) => addMember(deps, user, workspaceId),

@@ -281,6 +281,8 @@ test('no function may do what it never needs', () => {
     / s3:ListBucket /,
     // The time of a key's last use, which another function noted shortly before.
     /^(calls|catalog|downloads|runs|uploads|usage) dynamodb:UpdateItem .*-main$/,
+    // Estimates of agents that cannot run yet, or whose definitions are large.
+    /^usage (dynamodb:Query .*-main|s3:GetObject .*\/definitions\/\*)$/,
     // Credits that a lost run held, given back when the balance is read.
     /^billing dynamodb:GetItem .*-runs$/,
     // What agents may do with the key of their run: those of the suite call these functions with keys of users.

@@ -11,7 +11,7 @@ import { awsDeps } from '#aws/all-deps.ts';
 import { parseAwsConfig } from '#aws/config.ts';
 import { bootstrap } from '#core/accounts/workspaces/bootstrap.ts';
 import type { BackgroundFunctionName } from '#core/api/background.ts';
-import { grantCreditsTo, setPlan } from '#core/billing/operator.ts';
+import { grantCreditsTo, setPlan } from '#core/billing/operator/operate.ts';
 import { SystemClock } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { defineStage, functionNameOf, timerNamesOf } from '#lib/config.ts';
@@ -122,6 +122,8 @@ export async function startRehearsal(
   const api = await startRestApi();
   const name = sandbox === 'fargate' ? 'e2e' : 'vms';
   const stripeSecret = `${name}/stripe`;
+  const operatorSecret = `${name}/operator`;
+  const operatorKey = randomUUID();
   const stage = defineStage({
     name,
     keepsData: false,
@@ -132,6 +134,7 @@ export async function startRehearsal(
     baseUrl: api.url,
     mailFrom: SENDER,
     stripe: { secretName: stripeSecret },
+    operator: { secretName: operatorSecret },
     settings: {
       // All tests are one address that sends many requests without a key.
       PLATFORM_ADDRESS_LIMIT: '100000',
@@ -234,12 +237,13 @@ export async function startRehearsal(
   const calls = functions.find(({ properties }) => properties.FunctionName === functionNameOf(stage, 'calls'))!;
   const deps = awsDeps(parseAwsConfig({ ...calls.properties.Environment.Variables, PLATFORM_WORKSPACE: 'acme' }));
   const key = await bootstrap(deps);
-  await new SecretsManagerClient().send(
-    new CreateSecretCommand({
-      Name: stripeSecret,
-      SecretString: JSON.stringify({ key: stripe.key, webhook_secret: stripe.webhookSecret }),
-    }),
-  );
+  const secrets = new SecretsManagerClient();
+  for (const [Name, SecretString] of [
+    [stripeSecret, JSON.stringify({ key: stripe.key, webhook_secret: stripe.webhookSecret })],
+    [operatorSecret, operatorKey],
+  ]) {
+    await secrets.send(new CreateSecretCommand({ Name, SecretString }));
+  }
   stripe.deliverTo(`${api.url}/webhooks/stripe`);
   // An upload waits ten seconds for its installation, which includes a process that starts.
   await lambda.warm(functionNameOf(stage, 'install'), 1);
@@ -280,6 +284,7 @@ export async function startRehearsal(
         await Array.fromAsync(payload);
       }
     },
+    operatorKey,
     addUser: (slug) => addUser(deps, slug),
     addMember: (user, workspaceId) => addMember(deps, user, workspaceId),
     setPlan: async (workspaceId, plan) => void (await setPlan(deps, workspaceId, plan)),

@@ -12,6 +12,7 @@ import { goodBody, UNKNOWN_ID, UPSERTS, withQuery } from './rows.ts';
 const rows = routes as readonly Route[];
 const keyRows = rows.filter((row) => row.auth === 'key');
 const instanceRows = rows.filter((row) => row.auth === 'instance');
+const operatorRows = rows.filter((row) => row.auth === 'operator');
 /** A key is checked if there is one. */
 const optionalRows = rows.filter((row) => row.auth === 'optional');
 const publicRows = rows.filter((row) => row.auth === 'public');
@@ -106,8 +107,10 @@ function expectSound(row: Route, answer: Answer): void {
   expect(answer.body.metadata.request_id).toBe(answer.headers.get('x-request-id'));
   expect(answer.headers.get('content-type')).toBe('application/json');
 }
+/** Rows whose keys no user has. */
+const hasOwnKey = ({ auth }: Route): boolean => auth === 'instance' || auth === 'operator';
 /** Statuses that show nothing to a stranger. */
-const refusals = ({ auth }: Route): number[] => (auth === 'instance' ? [401] : [403, 404]);
+const refusals = (row: Route): number[] => (hasOwnKey(row) ? [401] : [403, 404]);
 function expectRefusal(row: Route, answer: Answer, status: number, code: string): void {
   expect(answer.body).toMatchObject({ error: { code, is_retryable: false } });
   expect(answer.status).toBe(status);
@@ -121,7 +124,7 @@ test('every route for agents asks foreign ones for a grant, or opens nothing of 
 });
 
 describe.concurrent('without a valid key', () => {
-  test.for(named([...keyRows, ...instanceRows, ...optionalRows]))('%s is refused', async ([, row]) => {
+  test.for(named([...keyRows, ...instanceRows, ...operatorRows, ...optionalRows]))('%s is refused', async ([, row]) => {
     const { key } = await clientOf(target, victim.key).createApiKey({ body: { name: label(row).slice(0, 100) } });
     const [{ id } = { id: '' }] = (await clientOf(target, key).listApiKeys({})).filter(
       ({ prefix }) => prefix === key.slice(0, 12),
@@ -194,9 +197,7 @@ describe.concurrent("another workspace's things", () => {
 
 describe.concurrent('what does not exist', () => {
   const leadingNowhere = rows.filter((row) => pathParameters(row.path).some((name) => name !== 'workspace_id'));
-  const notFound = leadingNowhere.filter(
-    ({ operationId, auth }) => !UPSERTS.includes(operationId) && auth !== 'instance',
-  );
+  const notFound = leadingNowhere.filter((row) => !UPSERTS.includes(row.operationId) && !hasOwnKey(row));
   test.for(named(notFound))('%s is not found', async ([, row]) => {
     const options = row.auth === 'key' ? { key: stranger.key } : {};
     expectRefusal(row, await send(row, unknownParams(stranger), options), 404, 'NOT_FOUND');
@@ -222,9 +223,7 @@ describe.concurrent('what does not exist', () => {
       const answer = await request(target, row.method, path, { ...goodBody(row), key: stranger.key });
       // So long a path is that of no row.
       if (name.length < 2000) expectSound(row, answer);
-      expect(row.request?.params ? [400, 404] : [404, ...(row.auth === 'instance' ? [401] : [])]).toContain(
-        answer.status,
-      );
+      expect(row.request?.params ? [400, 404] : [404, ...(hasOwnKey(row) ? [401] : [])]).toContain(answer.status);
     }
   });
 });

@@ -85,6 +85,7 @@ const MAKERS: Record<string, Maker> = {
     await clientOf(target, user.key).putDocument({ params: { namespace, key: 'note' }, body: { mark } });
     return namespace;
   },
+  workspace: async (_, { user }) => user.slug,
   key: async () => 'note',
   async schedule_id(target, { user, mark }) {
     const json = { agent: 'secretive', webhook: true, input_data: { mark } };

@@ -54,8 +54,22 @@ interface Sender {
 
 export type Style = 'local' | 'queue';
 
+/**
+ * What the code under test loads when it first needs it. Loading takes real time, which the machine does not see: on a busy
+ * computer the first play of a seed would go on without it, and differ from the second.
+ */
+const LOADED_LATE = Promise.all([
+  import('#core/agents/manifest/schema-validation.ts'),
+  import('#core/models/file-limits.ts'),
+  import('#core/running/engines/direct-llm.ts'),
+  import('#core/running/input/check-files.ts'),
+  import('#core/running/input/prompt-input.ts'),
+  import('standardwebhooks'),
+]);
+
 /** One life of a platform, all of it by its seed. Throws what was wrong, with the seed. */
 export async function simulate(style: Style, seed: number, props: Partial<WorldProps> = {}): Promise<string[]> {
+  await LOADED_LATE;
   const random = new Random(seed);
   const { random: systemRandom } = Math;
   // The code under test has random pauses, too.

@@ -15,6 +15,7 @@ import { PlatformError } from '#core/base/errors.ts';
 import { sweepDeliveries } from '#core/outbound/deliveries.ts';
 import type { AllDeps } from '#core/ports/deps.ts';
 import { noMail } from '#core/ports/mail.ts';
+import { noOperatorKey } from '#core/ports/operator-key.ts';
 import type { Outbound } from '#core/ports/outbound.ts';
 import { noPayments } from '#core/ports/payments.ts';
 import { ProcessRunSignals } from '#core/ports/run-signals.ts';
@@ -107,6 +108,7 @@ export class World {
         remove: async () => {},
       },
       payments: noPayments,
+      operatorKey: noOperatorKey,
       timers: { set: async () => {}, remove: async () => {}, reconcile: async () => ({ set: 0, removed: 0 }) },
       runSignals: new ProcessRunSignals(),
       sandbox: { open: absent('sandbox') } as never,

@@ -640,6 +640,20 @@ test('the secret of the payment provider may be read by the functions that speak
   }
 });
 
+test("the operator's key may be read by the function that takes its orders, and is in no template", () => {
+  const { app, api } = synthesise({ ...withoutServices, name: 'operated', operator: { secretName: 'acme/operator' } });
+  const arn = 'arn:aws:secretsmanager:eu-west-1:111122223333:secret:acme/operator-??????';
+  const readers = [...FUNCTION_NAMES, ...API_STACK_FUNCTIONS].filter((fn) => {
+    const isReader = policyOf(api, fn).allowed[arn] !== undefined;
+    expect(parseAwsConfig(environmentOf(api, fn)).operatorSecret).toBe(isReader ? 'acme/operator' : undefined);
+    return isReader;
+  });
+  expect(readers).toEqual(['billing']);
+  expect(new AwsSolutionsChecks().validateScope(app).violations).toEqual([]);
+  const settings = { PLATFORM_OPERATOR_KEY: 'made-up-made-up-made-up-made-up-made-up' };
+  expect(() => defineStage({ ...dev, settings })).toThrow('operator.secretName');
+});
+
 test('an own table of models may be read by the functions that ask models, and nothing else of its bucket', () => {
   const readers = (place: string) => {
     const { api } = synthesise({ ...withoutServices, name: 'models', settings: { PLATFORM_MODELS: place } });

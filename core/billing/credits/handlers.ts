@@ -1,6 +1,7 @@
 import type { Handlers, Incoming } from '#core/http/route.ts';
 import type { Deps } from '#core/ports/deps.ts';
-import { type Balance, balanceOf, type LedgerEntry, listEntries } from './ledger.ts';
+import { balanceView } from './balance-view.ts';
+import { balanceOf, type LedgerEntry, listEntries } from './ledger.ts';
 import type { creditRoutes } from './routes.ts';
 
 const RECENT_TRANSACTIONS = 20;
@@ -28,9 +29,6 @@ export function creditHandlers(deps: Pick<Deps, 'main' | 'runs' | 'clock' | 'ids
     listBillingHistory: transactions,
   };
 }
-
-const balanceView = ({ cents, debtCents }: Balance) =>
-  ({ balance_cents: cents, debt_cents: debtCents, currency: 'usd' }) as const;
 
 const view = (entry: LedgerEntry) => ({
   id: entry.id,

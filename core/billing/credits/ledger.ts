@@ -14,6 +14,7 @@ import { earningOperations } from '../earnings/store.ts';
  * - `ENTRY#<number>` is one movement of money, and never changes: the balance is always the sum of the entries;
  * - `HOLD#<run id>` is the state of the payment of a call. While it is open, it is in gsi1 under its workspace and in gsi2
  *   under the first digit of the run id, both by the time at which it expires;
+ * - `GRANT#<id>` is one of the operator's grants of credits, so that it is booked once;
  * - `TOPUP#<id>` is the state of a purchase of credits: `../top-ups/store.ts`.
  *
  * The price of a call is charged before it runs, and refunded if it fails: a workspace with ten cents cannot start a
@@ -32,7 +33,7 @@ export interface LedgerEntry {
   readonly balanceAfterCents: number;
   readonly debtAfterCents: number;
   readonly description: string;
-  /** The run of a charge or its refund, or the top-up; null for credits from the operator. */
+  /** The run of a charge or its refund, the top-up, or the operator's grant; null for grants of earlier versions. */
   readonly referenceId: string | null;
   /** The payment provider's receipt. */
   readonly receiptUrl: string | null;
@@ -130,20 +131,36 @@ export async function listEntries(
   });
 }
 
+/** Credits that the operator gives. */
+export interface Grant {
+  /** The operator's own id of it: the same id gives nothing again. */
+  readonly id: string;
+  readonly cents: number;
+  readonly description: string;
+}
+
 /**
- * Adds credits as the operator, and returns the new balance. Throws INVALID_INPUT unless `cents` is a whole number of at
- * least 1.
+ * Adds credits as the operator, once for each id, and returns the balance; `isNew` is false if this grant was booked before.
+ * Throws INVALID_INPUT unless `cents` is a whole number of at least 1, and CONFLICT if the id was used for another grant.
  */
 export async function grantCredits(
   deps: BookDeps,
   workspaceId: string,
-  { cents, description }: { cents: number; description: string },
-): Promise<Balance> {
+  { id, cents, description }: Grant,
+): Promise<{ readonly balance: Balance; readonly isNew: boolean }> {
   if (!Number.isSafeInteger(cents) || cents < 1) {
     throw new PlatformError('INVALID_INPUT', `Credits are a whole number of cents, at least 1, not ${cents}.`);
   }
-  const movement = { kind: 'top_up', amountCents: cents, description, referenceId: null } as const;
-  return (await book(deps, workspaceId, [movement], { mayOwe: true })).balance;
+  const movement = { kind: 'top_up', amountCents: cents, description, referenceId: id } as const;
+  const key = { pk: ledgerPartition(workspaceId), sk: `GRANT#${id}` };
+  const alongside: TransactOperation = { op: 'put', item: { ...key, cents, description }, condition: absent() };
+  const { balance, isWritten } = await book(deps, workspaceId, [movement], { alongside, mayOwe: true });
+  if (isWritten) return { balance, isNew: true };
+  const before = await deps.main.get(key);
+  if (before?.cents !== cents || before?.description !== description) {
+    throw new PlatformError('CONFLICT', `The grant "${id}" was booked before, with another amount or note.`);
+  }
+  return { balance, isNew: false };
 }
 
 /**

@@ -13,11 +13,15 @@ const transaction = z.object({
   balance_after_cents: cents,
   debt_after_cents: cents,
   description: z.string(),
-  reference_id: z.string().nullable().describe('The run of a charge or its refund; the purchase of other credits.'),
+  reference_id: z
+    .string()
+    .nullable()
+    .describe("The run of a charge or its refund; the purchase or the operator's grant of other credits."),
   receipt_url: z.url().nullable().describe("The payment provider's receipt."),
   created_at: z.iso.datetime(),
 });
-const balance = {
+/** A balance of credits. */
+export const balance = {
   balance_cents: cents,
   debt_cents: cents.describe(
     'What refunds to the payer and disputes took beyond the balance. It blocks paid calls until later credits cover it.',

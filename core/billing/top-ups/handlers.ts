@@ -46,8 +46,9 @@ export function topUpHandlers(deps: SyncDeps & Pick<Deps, 'config'>): Handlers<t
   };
 }
 
-/** Throws INVALID_INPUT. */
-function centsOf({ amount_usd: usd, amount_cents: cents }: { amount_usd?: number; amount_cents?: number }): number {
+/** Clients send null for the amount that they do not mean. Throws INVALID_INPUT. */
+function centsOf({ amount_usd, amount_cents }: { amount_usd?: number | null; amount_cents?: number | null }): number {
+  const [usd, cents] = [amount_usd ?? undefined, amount_cents ?? undefined];
   if ((usd === undefined) === (cents === undefined)) {
     throw new PlatformError('INVALID_INPUT', 'body: give either amount_usd or amount_cents.');
   }

@@ -13,13 +13,13 @@ const order = z.object({
     .min(MIN_TOP_UP_CENTS / 100, { error: `must be ${range}`, abort: true })
     .max(MAX_TOP_UP_CENTS / 100, { error: `must be ${range}`, abort: true })
     .refine((dollars) => Math.abs(dollars * 100 - Math.round(dollars * 100)) < 1e-6, 'must be a whole number of cents')
-    .optional()
+    .nullish()
     .describe(`${range}. Either this or \`amount_cents\`.`),
   amount_cents: z
     .int()
     .min(MIN_TOP_UP_CENTS, `must be ${centsRange}`)
     .max(MAX_TOP_UP_CENTS, `must be ${centsRange}`)
-    .optional()
+    .nullish()
     .describe('The same in cents.'),
 });
 const checkout = z.object({
@@ -27,31 +27,30 @@ const checkout = z.object({
   session_id: z.string(),
 });
 
+/** Clients know two paths of it. */
+const buying = {
+  method: 'POST',
+  fn: 'billing',
+  auth: 'key',
+  role: 'owner',
+  request: { body: order },
+  response: { 200: checkout },
+  errors: ['UNPROCESSABLE'],
+} as const;
+
 /** See `docs/interface/billing.md#top-ups`. */
 export const topUpRoutes = defineRoutes([
   {
     operationId: 'createCheckout',
-    method: 'POST',
     path: '/billing/checkout',
     summary: "Buy credits: answers the address of the payment provider's page",
-    fn: 'billing',
-    auth: 'key',
-    role: 'owner',
-    request: { body: order },
-    response: { 200: checkout },
-    errors: ['UNPROCESSABLE'],
+    ...buying,
   },
   {
     operationId: 'addCredits',
-    method: 'POST',
     path: '/billing/add-credits',
     summary: 'The same as /billing/checkout',
-    fn: 'billing',
-    auth: 'key',
-    role: 'owner',
-    request: { body: order },
-    response: { 200: checkout },
-    errors: ['UNPROCESSABLE'],
+    ...buying,
   },
   {
     operationId: 'getCheckout',

@@ -1,0 +1,64 @@
+import { hash, timingSafeEqual } from 'node:crypto';
+import { PlatformError } from '#core/base/errors.ts';
+import type { Workspace } from '#core/base/workspace.ts';
+import { bearerOf } from '#core/http/bearer.ts';
+import type { HttpRequest } from '#core/http/message.ts';
+import type { Handlers } from '#core/http/route.ts';
+import type { AllDeps } from '#core/ports/deps.ts';
+import { balanceView } from '../credits/balance-view.ts';
+import { balanceOf, grantCredits } from '../credits/ledger.ts';
+import { ADDED, findNamed, setPlan } from './operate.ts';
+import type { operatorRoutes } from './routes.ts';
+
+type OperatorDeps = Pick<AllDeps, 'main' | 'runs' | 'clock' | 'ids' | 'config' | 'log' | 'operatorKey'>;
+
+export function operatorHandlers(deps: OperatorDeps): Handlers<typeof operatorRoutes> {
+  const view = async (workspace: Workspace) => ({
+    id: workspace.id,
+    slug: workspace.slug,
+    name: workspace.name,
+    type: workspace.type,
+    plan: workspace.plan ?? deps.config.defaultPlan,
+    created_at: workspace.createdAt,
+    ...balanceView(await balanceOf(deps, workspace.id)),
+  });
+  return {
+    async getOperatorWorkspace({ params, request }) {
+      await checkOperator(deps, request);
+      return { status: 200, body: await view(await findNamed(deps, params.workspace)) };
+    },
+
+    async putOperatorPlan({ params, request, body: { plan } }) {
+      await checkOperator(deps, request);
+      const workspace = await findNamed(deps, params.workspace);
+      const changed = (await setPlan(deps, workspace.id, plan)) ?? workspace;
+      deps.log.info('the operator gave a plan', { workspace_id: workspace.id, plan });
+      return { status: 200, body: await view(changed) };
+    },
+
+    async giveOperatorCredits({ params, request, body: { id, amount_cents: cents, note = ADDED } }) {
+      await checkOperator(deps, request);
+      const workspace = await findNamed(deps, params.workspace);
+      const { isNew } = await grantCredits(deps, workspace.id, { id, cents, description: note });
+      if (isNew) deps.log.info('the operator gave credits', { workspace_id: workspace.id, grant_id: id, cents });
+      return { status: isNew ? 201 : 200, body: await view(workspace) };
+    },
+  };
+}
+
+/** Throws UNAUTHORIZED for another key, and FORBIDDEN where there is none. */
+async function checkOperator({ operatorKey }: OperatorDeps, { headers }: Pick<HttpRequest, 'headers'>): Promise<void> {
+  const wanted = await operatorKey();
+  if (wanted === undefined) {
+    throw new PlatformError(
+      'FORBIDDEN',
+      'This platform takes no orders of an operator over the API: it has no operator key (docs/billing.md).',
+    );
+  }
+  const given = hash('sha256', bearerOf(headers.get('authorization')));
+  if (timingSafeEqual(Buffer.from(given), Buffer.from(wanted))) return;
+  throw new PlatformError(
+    'UNAUTHORIZED',
+    'The key of the operator is required: send the header "Authorization: Bearer <operator key>". Keys of users do not serve.',
+  );
+}
