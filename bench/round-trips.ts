@@ -17,7 +17,7 @@ export async function benchRoundTrips(): Promise<Row[]> {
   });
   const deps = await localDeps(config, config);
   try {
-    const { items, stagesBeforeLlm, operations } = await countPromptCall(deps);
+    const { items, stagesBeforeLlm, operations, readUnits, writeUnits } = await countPromptCall(deps);
     return [
       {
         what: 'item operations of a prompt call with an exact version',
@@ -26,6 +26,14 @@ export async function benchRoundTrips(): Promise<Row[]> {
         result: `${items}, ${stagesBeforeLlm} in sequence before the model is asked`,
         bound: 'at most 7, at most 4',
         isMet: items <= 7 && stagesBeforeLlm <= 4,
+      },
+      {
+        what: 'units of DynamoDB of the same call, by sizes of items',
+        ours: `${writeUnits} write, ${readUnits} read`,
+        beside: '-',
+        result: `${writeUnits}, ${readUnits}`,
+        bound: 'at most 9, at most 2',
+        isMet: writeUnits <= 9 && readUnits <= 2,
       },
     ];
   } finally {

@@ -289,10 +289,10 @@ export const FUNCTIONS: { readonly [Name in FunctionName | BackgroundFunctionNam
       // Payments of lost runs; deliveries, and their entries in the schedule's timeline; budgets, the services that they pause
       // and the copies of workspaces that have some.
       main: { items: ['GetItem', 'PutItem', 'UpdateItem', 'DeleteItem'], query: ['table', 'gsi1', 'gsi2'] },
-      // Budgets read usage.
+      // Open runs, and runs by the digits that their leases name. Budgets read usage.
       runs: { items: ['GetItem', 'PutItem', 'UpdateItem'], query: ['table', 'gsi1'] },
-      // The stamp of the secrets that it keeps in memory.
-      counters: { items: ['GetItem'] },
+      // The stamp of the secrets that it keeps in memory, and the leases of lost runs.
+      counters: { items: LIMIT, query: ['table'] },
     },
     blobs: { read: ['runs'], write: ['runs'] },
     // Alerts are signed.

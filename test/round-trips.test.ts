@@ -6,9 +6,11 @@ import { startScriptedLlm } from './helpers/scripted-llm/server.ts';
 test('a call of a prompt agent needs few operations on tables, most of them before and after the model', async () => {
   const llm = await startScriptedLlm();
   onTestFinished(() => llm.close());
-  const { items, stagesBeforeLlm, operations } = await countPromptCall(
+  const { items, stagesBeforeLlm, operations, readUnits, writeUnits } = await countPromptCall(
     memoryDeps({ anthropicUrl: `${llm.url}/anthropic/v1` }),
   );
   expect(items, operations.join(', ')).toBeLessThanOrEqual(7);
   expect(stagesBeforeLlm, operations.join(', ')).toBeLessThanOrEqual(4);
+  expect(writeUnits).toBeLessThanOrEqual(9);
+  expect(readUnits).toBeLessThanOrEqual(2);
 });

@@ -1,7 +1,7 @@
 import type * as z from 'zod';
 import { checkScope } from '#core/accounts/grants/rights.ts';
 import { AddressLimits } from '#core/accounts/limits/address.ts';
-import { callsLeft } from '#core/accounts/limits/admission.ts';
+import { callsAboutLeft } from '#core/accounts/limits/admission.ts';
 import { refuseWithoutTime } from '#core/accounts/limits/check-time.ts';
 import { type LimitError, type RateLimit, rateLimitHeaders } from '#core/accounts/limits/rate-limit.ts';
 import type { Caller } from '#core/base/caller.ts';
@@ -245,7 +245,7 @@ function show({ responseHeaders }: Exchange, rateLimit: RateLimit): void {
 /** Never throws: the answer matters more than its headers. */
 async function showCallsLeft(deps: ServeDeps, workspace: Workspace, exchange: Exchange): Promise<void> {
   try {
-    show(exchange, await callsLeft(deps, workspace));
+    show(exchange, await callsAboutLeft(deps, workspace));
   } catch (error) {
     deps.log.warn('calls left unknown', { request_id: requestIdOf(exchange.requestUuid), error: String(error) });
   }

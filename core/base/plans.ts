@@ -13,7 +13,7 @@ const KB = 1024;
 const MB = 1024 * KB;
 const GB = 1024 * MB;
 
-/** Each running call has a lease in one item, which must stay small (`core/accounts/limits/admission.ts`). */
+/** Each running call has a lease in an item that must stay small (`core/accounts/limits/admission.ts`). */
 const MAX_CONCURRENT_CALLS = 200;
 /** So has each installation (`core/accounts/limits/installations.ts`). */
 const MAX_CONCURRENT_INSTALLS = 100;

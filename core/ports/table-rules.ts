@@ -325,11 +325,15 @@ const utf8Bytes = (text: string): number => Buffer.byteLength(text);
 const hasAtMost = (text: string, maxBytes: number): boolean =>
   text.length * 3 <= maxBytes || utf8Bytes(text) <= maxBytes;
 
-/** Throws if the item is over 400 KB, by DynamoDB's count of what `DynamoTable` sends. */
+/** The size of an item by DynamoDB's count of what `DynamoTable` sends. */
+export const itemBytes = (attributes: readonly Attribute[]): number =>
+  attributes.reduce((sum, attribute) => sum + utf8Bytes(attribute.name) + valueBytes(attribute), 0);
+
+/** Throws if the item is over 400 KB. */
 export function checkItemSize(attributes: readonly Attribute[]): void {
   const characters = attributes.reduce((sum, { name, text }) => sum + name.length + text.length + PUNCTUATION, 0);
   if (characters * MAX_BYTES_A_CHARACTER <= MAX_ITEM_BYTES) return;
-  const bytes = attributes.reduce((sum, attribute) => sum + utf8Bytes(attribute.name) + valueBytes(attribute), 0);
+  const bytes = itemBytes(attributes);
   if (bytes > MAX_ITEM_BYTES) {
     throw new TableUsageError(`an item may have ${MAX_ITEM_BYTES} bytes, this one has ${bytes}`);
   }

@@ -7,8 +7,8 @@ import { LOST, lostBefore, type NewRun, type Run, type RunResult, type RunStatus
 /**
  * Runs as items of the runs table:
  *
- * - `WS#<workspace id>#RUN / <run id without dashes>`: the head of a run. gsi1 lists open runs by deadline, and ended
- *   runs by agent version and time; gsi2 lists the runs of a workspace by time;
+ * - `WS#<workspace id>#RUN / <run id without dashes>`: the head of a run. gsi1 lists ended runs by agent version and
+ *   time, and open runs that have no lease (`core/accounts/limits/admission.ts`) by deadline; gsi2 lists the runs of a workspace by time;
  * - `WS#<workspace id>#RUNBODY / <run id without dashes>`: its body, if it is neither in the head nor in a blob;
  * - `WS#<workspace id>#TREE#<root run id without dashes> / <run id without dashes>`: a sub-call of a chain;
  * - `WS#<workspace id>#SCHEDULE#<schedule id> / <started>#<run id>`: a run of a schedule.
@@ -41,7 +41,7 @@ export const runsByTime = (workspaceId: string) =>
 export const runsByAgent = (agentId: string) =>
   ({ index: 'gsi1', pk: agentPartition(agentId), reverse: true }) as const satisfies Query;
 
-/** Queries for all runs that are not finished, by deadline: one for each first digit of a run id. */
+/** Queries for the runs without a lease that are not finished, by deadline: one for each first digit of a run id. */
 export const openRunsByDeadline = () =>
   [...'0123456789abcdef'].map((digit) => ({ index: 'gsi1', pk: openPartition(digit) }) as const satisfies Query);
 
@@ -50,6 +50,12 @@ const openPartition = (digit: string): string => `OPEN#${digit}`;
 
 const agentIndex = (run: NewRun) => ({ gsi1pk: agentPartition(run.agentId), gsi1sk: isoTime(run.startedAt) });
 const openIndex = (run: NewRun) => ({ gsi1pk: openPartition(hexOf(run.id)[0]!), gsi1sk: isoTime(run.deadline) });
+
+function startIndex(run: NewRun, hasLease: boolean) {
+  // The logs of an agent show an installation while it runs. The sweep ignores it: the next upload repairs it.
+  if (run.triggerSource === 'install') return agentIndex(run);
+  return hasLease ? {} : openIndex(run);
+}
 
 /** The attributes of a head that hold the body, or say where it is. */
 export interface StoredBody {
@@ -61,8 +67,7 @@ export interface StoredBody {
 export function newRunItems(
   workspaceId: string,
   run: NewRun,
-  body: StoredBody,
-  ttl: number,
+  { body, ttl, hasLease }: { readonly body: StoredBody; readonly ttl: number; readonly hasLease: boolean },
 ): readonly [Item, ...Item[]] {
   const startedAt = isoTime(run.startedAt);
   const head: Item = {
@@ -85,8 +90,7 @@ export function newRunItems(
     context: run.context,
     ...body,
     ttl,
-    // The logs of an agent show an installation while it runs. The sweep ignores it: the next upload repairs it.
-    ...(run.triggerSource === 'install' ? agentIndex(run) : openIndex(run)),
+    ...startIndex(run, hasLease),
     gsi2pk: timePartition(workspaceId),
     gsi2sk: startedAt,
   };

@@ -7,17 +7,18 @@ import type { NewRun, RunResult } from './run.ts';
 /**
  * Usage in the runs table, written in the transaction that ends a run, so that the sums always agree with the runs:
  *
- * - `WS#<workspace id>#USAGE / <day>#<org>/<agent>#<shard>`: what the workspace ran ({@link Totals});
+ * - `WS#<workspace id>#USAGE / <day>#<org>/<agent>#<shard><quarter of the day>`: what the workspace ran ({@link Totals});
  * - `WS#<workspace id>#TENANT#<tenant id> / <the same>`: the part of it that one tenant caused;
  * - `WS#<workspace id>#TENANTS / <month>#<shard>#<tenant id>`: calls and errors of a tenant by day, for listing tenants;
- * - `WS#<author's workspace id>#AUTHOR_USAGE / <day>#<org>/<agent>#<shard>`: what other workspaces ran of the author's agents;
+ * - `WS#<author's workspace id>#AUTHOR_USAGE / <the same>`: what other workspaces ran of the author's agents;
  * - log entries, `<started>#<run id>`, for runs that would be hard to find among all runs of a workspace:
  *   `WS#<workspace id>#FAILED_LOG` runs that did not complete, `WS#<workspace id>#TENANT_LOG#<tenant id>` runs of a tenant,
  *   `WS#<author's workspace id>#AUTHOR_LOG` other workspaces' runs of the author's agents, without their names.
  *
  * The first of an own agent, and the author's of another's, also say what the agent's runs cost (`costs.ts`).
  *
- * A run counts in the UTC day and hour in which it started.
+ * A run counts in the UTC day and hour in which it started. An item has the six hours of a quarter of a day, `a` to `d`, so
+ * that it stays below 1 KB: DynamoDB bills each write by the started kilobyte of its item.
  */
 export const usagePartition = (workspaceId: string): string => `WS#${workspaceId}#USAGE`;
 export const tenantPartition = (workspaceId: string, tenantId: string): string =>
@@ -110,16 +111,17 @@ export function usageOperations(
   return operations;
 }
 
+const quarterOf = (time: number): string => 'abcd'[Math.floor(new Date(time).getUTCHours() / 6)]!;
+
 const isCall = (run: NewRun): boolean => run.parentRunId === undefined;
 
-const rollupKey = (pk: string, run: NewRun): Key =>
-  keyOf(pk, dayOf(run.startedAt), `${run.agentOrg}/${run.agentName}`, shardOf(run.id));
+const rollupKey = (pk: string, run: NewRun): Key => ({
+  pk,
+  sk: `${rollupPrefix(dayOf(run.startedAt), `${run.agentOrg}/${run.agentName}`)}${shardOf(run.id)}${quarterOf(run.startedAt)}`,
+});
 
-const keyOf = (pk: string, day: string, agent: string, shard: number): Key => ({ pk, sk: `${day}#${agent}#${shard}` });
-
-/** All keys that the roll-ups of an agent (`org/agent`) may have on a day. */
-export const rollupKeys = (pk: string, day: string, agent: string): Key[] =>
-  Array.from({ length: SHARDS }, (_, shard) => keyOf(pk, day, agent, shard));
+/** The sort keys of all roll-ups of an agent (`org/agent`) on a day begin with this. */
+export const rollupPrefix = (day: string, agent: string): string => `${day}#${agent}#`;
 
 function totalsOf(run: NewRun, result: RunResult, endedAt: number): Record<string, number> {
   const { status, executionMs, inputTokens = 0, outputTokens = 0, creditsCents } = result;

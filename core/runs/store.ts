@@ -69,12 +69,15 @@ export class RunStore {
   /**
    * Records a run, with its input, before it does anything: a crash loses no input. Throws if another process started
    * the same run of a schedule.
+   *
+   * With `hasLease`, a lease that stays until the run is recorded as ended leads the sweep to it
+   * (`core/accounts/limits/admission.ts`). Any other run is listed as open, for two more writes.
    */
-  async start(run: NewRun): Promise<void> {
+  async start(run: NewRun, { hasLease = false }: { readonly hasLease?: boolean } = {}): Promise<void> {
     const { runs } = this.#deps;
     const ttl = this.#expiry(run.startedAt);
     const body = await this.#putBody(run.id, emptyBody(run.input), ttl);
-    const items = newRunItems(this.#workspaceId, run, body, ttl);
+    const items = newRunItems(this.#workspaceId, run, { body, ttl, hasLease });
     if (items.length === 1) {
       await runs.put(items[0]);
       return;

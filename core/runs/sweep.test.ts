@@ -1,15 +1,16 @@
 import { expect, test } from 'vitest';
+import { admit, callsInUse, leasesOf } from '#core/accounts/limits/admission.ts';
 import { UsageStore } from '#core/billing/usage/store.ts';
 import { type MemoryDeps, memoryDeps } from '#test/helpers/memory-deps.ts';
 import { cancelRun } from './cancellation.ts';
-import type { NewRun } from './run.ts';
+import { emptyResult, endedWith, type NewRun } from './run.ts';
 import { RunStore } from './store.ts';
 import { sweepLostRuns } from './sweep.ts';
 
 const WORKSPACE = crypto.randomUUID();
 const LIMIT_MS = 60_000;
 
-async function start(deps: MemoryDeps): Promise<NewRun> {
+async function start(deps: MemoryDeps, options: { hasLease?: boolean } = {}): Promise<NewRun> {
   const run: NewRun = {
     id: crypto.randomUUID(),
     agentId: crypto.randomUUID(),
@@ -24,7 +25,7 @@ async function start(deps: MemoryDeps): Promise<NewRun> {
     deadline: deps.clock.now() + LIMIT_MS,
     input: { question: 'why?' },
   };
-  await new RunStore(deps, WORKSPACE).start(run);
+  await new RunStore(deps, WORKSPACE).start(run, options);
   return run;
 }
 
@@ -54,6 +55,69 @@ test('a run whose host died is finished after the grace period, and counted once
   });
   expect(await runs.body(run.id)).toMatchObject({ input: { question: 'why?' }, output: null });
   expect(await counted(deps)).toEqual({ runs: 1, failed: 1, cancelled: 0 });
+});
+
+/** A counted call, whose run stands in no list of open runs. */
+async function admitAndStart(deps: MemoryDeps): Promise<{ run: NewRun; release(): Promise<void> }> {
+  const run = await start(deps, { hasLease: true });
+  const request = { workspace: OWNER, kind: 'llm', isPaid: false, isCounted: true } as const;
+  const { release } = await admit(deps, { ...request, runId: run.id, deadline: run.deadline });
+  return { run, release };
+}
+const OWNER = { id: WORKSPACE, slug: 'acme', name: 'acme', type: 'team', createdAt: '', plan: 'free' } as const;
+const running = async (deps: MemoryDeps) => (await callsInUse(deps, OWNER)).concurrent_calls;
+
+test('the run of a counted call whose host died is found by its lease, which is then released', async () => {
+  const deps = memoryDeps();
+  const { run } = await admitAndStart(deps);
+  const { run: ended, release } = await admitAndStart(deps);
+  const runs = new RunStore(deps, WORKSPACE);
+  await runs.finish(ended, emptyResult(endedWith(undefined), null));
+  await release();
+  expect(await sweepLostRuns(deps)).toBe(0);
+  expect(await running(deps)).toBe(1);
+  await deps.clock.advance(LIMIT_MS + 32_000);
+  expect(await sweepLostRuns(deps)).toBe(1);
+  expect(await sweepLostRuns(deps)).toBe(0);
+  expect(await runs.find(run.id)).toMatchObject({ status: 'failed', errorCode: 'INTERNAL_ERROR' });
+  expect(await runs.find(ended.id)).toMatchObject({ status: 'completed' });
+  expect(await counted(deps)).toEqual({ runs: 2, failed: 1, cancelled: 0 });
+  expect(await Array.fromAsync(leasesOf(deps, { all: true }))).toEqual([]);
+});
+
+test('the run of a lease whose place was given to another call is finished, too', async () => {
+  const deps = memoryDeps();
+  const lost = await Promise.all(Array.from({ length: 10 }, () => admitAndStart(deps)));
+  await deps.clock.advance(LIMIT_MS + 32_000);
+  const { run: later } = await admitAndStart(deps);
+  expect(await sweepLostRuns(deps)).toBe(10);
+  const runs = new RunStore(deps, WORKSPACE);
+  for (const { run } of lost) expect(await runs.find(run.id)).toMatchObject({ status: 'failed' });
+  expect(await runs.find(later.id)).toMatchObject({ status: 'running' });
+  expect(await running(deps)).toBe(1);
+});
+
+test('a lease is kept while its run goes on or cannot be finished, and released if its host died before the run began', async () => {
+  const deps = memoryDeps();
+  const { run: broken } = await admitAndStart(deps);
+  const { run: resumed } = await admitAndStart(deps);
+  const request = { workspace: OWNER, kind: 'llm', isPaid: false, isCounted: true } as const;
+  await admit(deps, { ...request, runId: crypto.randomUUID(), deadline: broken.deadline });
+  const keyOf = ({ id }: NewRun) => ({ pk: `WS#${WORKSPACE}#RUN`, sk: id.replaceAll('-', '') });
+  const { gsi2sk } = (await deps.runs.get(keyOf(broken)))!;
+  await deps.runs.update(keyOf(broken), { set: { gsi2sk: 'nonsense' } });
+  // Another process began the same run again, later.
+  await deps.runs.update(keyOf(resumed), { set: { deadline: resumed.deadline + 600_000 } });
+  await deps.clock.advance(LIMIT_MS + 32_000);
+  expect(await sweepLostRuns(deps)).toBe(0);
+  const leases = async () => (await Array.fromAsync(leasesOf(deps, { all: true }))).map(({ runDigits }) => runDigits);
+  const digitsOf = ({ id }: NewRun) => id.replaceAll('-', '').slice(0, 15);
+  expect((await leases()).sort()).toEqual([digitsOf(broken), digitsOf(resumed)].sort());
+  await deps.runs.update(keyOf(broken), { set: { gsi2sk } });
+  expect(await sweepLostRuns(deps)).toBe(1);
+  expect(await leases()).toEqual([digitsOf(resumed)]);
+  expect(await sweepLostRuns(deps, { all: true })).toBe(1);
+  expect(await leases()).toEqual([]);
 });
 
 test('with `all`, every open run is lost', async () => {

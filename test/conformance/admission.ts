@@ -1,8 +1,8 @@
 import { beforeEach, describe, expect, test } from 'vitest';
-import { type AdmissionRequest, admit, callsLeft } from '#core/accounts/limits/admission.ts';
+import { type AdmissionRequest, admit, callsInUse, callsLeft, leasesOf } from '#core/accounts/limits/admission.ts';
 import { type Config, parseConfig } from '#core/base/config.ts';
 import type { Workspace } from '#core/base/workspace.ts';
-import type { Table } from '#core/ports/table.ts';
+import { type Item, queryAll, type Table } from '#core/ports/table.ts';
 import { ManualClock } from '#test/helpers/manual-clock.ts';
 
 const DAY_MS = 24 * 3600 * 1000;
@@ -35,6 +35,19 @@ export function admissionSuite(makeCounters: (clock: ManualClock) => Promise<Tab
   const refusals = (answers: PromiseSettledResult<unknown>[]) =>
     answers.filter((answer) => answer.status === 'rejected').map(({ reason }) => reason);
 
+  const inUse = async () => {
+    const { daily_calls: calls, concurrent_calls: running } = await callsInUse(deps, workspace);
+    return { calls, running };
+  };
+  /** The items of the workspace, in the order of their shards. */
+  const shards = async (): Promise<Item[]> => {
+    const found = [...'0123456789abcdef'].map((digit) =>
+      Array.fromAsync(queryAll(deps.counters, { pk: `CALLS#${digit}` })),
+    );
+    const own = (await Promise.all(found)).flat().filter(({ sk }) => sk.startsWith(`${workspace.id}#`));
+    return own.sort((a, b) => (a.sk < b.sk ? -1 : 1));
+  };
+
   beforeEach(() => {
     runs += 1;
     workspace = { id: `ws-${runs}`, slug: 'acme', name: 'acme', type: 'team', createdAt: '', plan: 'free' };
@@ -51,7 +64,8 @@ export function admissionSuite(makeCounters: (clock: ManualClock) => Promise<Tab
       for (const error of refusals(answers)) expect(error).toMatchObject({ code: 'RATE_LIMITED' });
       // Refused calls hold no lease.
       await Promise.all(passed.map((admission) => admission.release()));
-      expect(await deps.counters.get({ pk: `WS#${workspace.id}#LIMITS`, sk: 'CALLS' })).toMatchObject({ active: 0 });
+      expect(await inUse()).toEqual({ calls: 120, running: 0 });
+      expect(await Array.fromAsync(leasesOf(deps, { all: true }))).toEqual([]);
     });
 
     test('starts again at midnight UTC, which the error names', async () => {
@@ -71,8 +85,8 @@ export function admissionSuite(makeCounters: (clock: ManualClock) => Promise<Tab
       const { rateLimit, release } = await ask();
       expect(rateLimit).toEqual({ limit: 1, remaining: 0, resetAt: midnight + DAY_MS });
       await release();
-      const item = (await deps.counters.get({ pk: `WS#${workspace.id}#LIMITS`, sk: 'CALLS' }))!;
-      expect(Object.keys(item).filter((name) => name.startsWith('llm_'))).toHaveLength(1);
+      const [item] = await shards();
+      expect(Object.keys(item!).filter((name) => name.startsWith('llm_'))).toHaveLength(1);
     });
 
     test('counts each class separately', async () => {
@@ -94,7 +108,7 @@ export function admissionSuite(makeCounters: (clock: ManualClock) => Promise<Tab
       await setUp({ daily_calls: 0, concurrent_calls: 1 });
       const answers = admitted(await askMany(5, { isCounted: false }));
       expect(answers.map(({ rateLimit }) => rateLimit)).toEqual(Array(5).fill(undefined));
-      expect(await deps.counters.get({ pk: `WS#${workspace.id}#LIMITS`, sk: 'CALLS' })).toBeUndefined();
+      expect(await shards()).toEqual([]);
     });
   });
 
@@ -140,6 +154,31 @@ export function admissionSuite(makeCounters: (clock: ManualClock) => Promise<Tab
       expect(await callsLeft(deps, workspace)).toMatchObject({ remaining: 0 });
     });
 
+    test('leases whose places were given away still lead to their runs', async () => {
+      await setUp({ concurrent_calls: 30 });
+      const ids = Array.from({ length: 30 }, () => crypto.randomUUID());
+      await Promise.all(ids.map((runId) => ask({ runId })));
+      const digits = ids.map((id) => id.replaceAll('-', '').slice(0, 15)).sort();
+      const found = async (all = false) =>
+        (await Array.fromAsync(leasesOf(deps, { all }))).filter(({ workspaceId }) => workspaceId === workspace.id);
+      const digitsOf = async (all = false) => (await found(all)).map(({ runDigits }) => runDigits).sort();
+      expect(await digitsOf()).toEqual([]);
+      expect(await digitsOf(true)).toEqual(digits);
+      await deps.clock.advance(92_000);
+      expect(await digitsOf()).toEqual(digits);
+      const [late] = admitted(await askMany(1));
+      expect(await digitsOf()).toEqual(digits);
+      expect(await inUse()).toEqual({ calls: 31, running: 1 });
+      for (const lease of await found()) {
+        await lease.release();
+        await lease.release();
+      }
+      expect(await digitsOf()).toEqual([]);
+      expect(await inUse()).toEqual({ calls: 31, running: 1 });
+      await late!.release();
+      expect(await inUse()).toEqual({ calls: 31, running: 0 });
+    });
+
     test('a write that is sent again because its answer was lost counts once', async () => {
       await setUp({ concurrent_calls: 2, daily_calls: 10 });
       const { counters } = deps;
@@ -160,4 +199,79 @@ export function admissionSuite(makeCounters: (clock: ManualClock) => Promise<Tab
       expect((await ask()).rateLimit).toMatchObject({ remaining: 7 });
     });
   });
+
+  describe('a plan that is divided into shards', () => {
+    const BIG = { concurrent_calls: 200, daily_calls: 50_000 };
+    /** As if so many calls had been made and ended in each shard. */
+    const use = async (counts: readonly number[]) => {
+      const today = new Date(deps.clock.now()).toISOString().slice(0, 10);
+      const keys = await shards();
+      expect(keys).toHaveLength(counts.length);
+      await Promise.all(
+        keys.map(({ pk, sk, [`llm_${today}`]: used }, shard) =>
+          deps.counters.update({ pk, sk }, { add: { [`llm_${today}`]: counts[shard]! - (used as number) } }),
+        ),
+      );
+    };
+    const askAndEnd = async (count: number) => {
+      for (const admission of admitted(await askMany(count))) await admission.release();
+    };
+
+    test('admits exactly the concurrency of the plan out of 260 concurrent calls, in items below 1 KB', async () => {
+      await setUp(BIG);
+      const passed = admitted(await askMany(260));
+      expect(passed).toHaveLength(200);
+      const items = await shards();
+      expect(items.map(({ active }) => active)).toEqual([50, 50, 50, 50]);
+      for (const item of items) expect(sizeOf(item)).toBeLessThanOrEqual(1024);
+      await Promise.all(passed.map((admission) => admission.release()));
+      expect(await inUse()).toEqual({ calls: 200, running: 0 });
+      expect(admitted(await askMany(200))).toHaveLength(200);
+    });
+
+    test('admits exactly the calls of the day, wherever they are left', async () => {
+      await setUp(BIG);
+      await askAndEnd(60);
+      await use([12_500, 12_490, 12_500, 12_470]);
+      const answers = await askMany(60);
+      expect(admitted(answers)).toHaveLength(40);
+      for (const error of refusals(answers))
+        expect(error).toMatchObject({ rateLimit: { limit: 50_000, remaining: 0 } });
+      expect(await inUse()).toEqual({ calls: 50_000, running: 40 });
+      expect(await callsLeft(deps, workspace)).toMatchObject({ limit: 50_000, remaining: 0 });
+    });
+
+    test('counts a call in one shard and takes its place in another, if no shard has both', async () => {
+      await setUp(BIG);
+      await askAndEnd(60);
+      // All places of shard 0 are taken, and only shard 0 has calls left.
+      await use([12_500 - 60, 12_500, 12_500, 12_500]);
+      const inFirst = Array.from({ length: 50 }, () => ask({ runId: crypto.randomUUID().replace(/.$/, '4') }));
+      await Promise.all(inFirst);
+      expect((await shards())[0]).toMatchObject({ active: 50 });
+      const [last, ...refused] = [admitted(await askMany(1)), ...refusals(await askMany(11))];
+      expect(last).toHaveLength(1);
+      expect(refused).toHaveLength(2);
+      expect(await inUse()).toEqual({ calls: 50_000, running: 60 });
+      await last![0]!.release();
+      expect(await inUse()).toEqual({ calls: 50_000, running: 59 });
+    });
+
+    test('tells about how many calls are left', async () => {
+      await setUp(BIG);
+      await askAndEnd(200);
+      const { rateLimit } = await ask();
+      expect(rateLimit!.remaining).toBeGreaterThan(49_500);
+      expect(rateLimit!.remaining).toBeLessThan(50_000);
+      expect(await callsLeft(deps, workspace)).toMatchObject({ remaining: 49_799 });
+    });
+  });
 }
+
+/** Bytes of an item as DynamoDB counts them. */
+const sizeOf = (item: Item): number =>
+  Object.entries(item).reduce(
+    (sum, [name, value]) =>
+      sum + name.length + (typeof value === 'number' ? 1 + Math.ceil(String(value).length / 2) : String(value).length),
+    0,
+  );

@@ -4,6 +4,7 @@ import type { AllDeps } from '#core/ports/deps.ts';
 import type { Llm } from '#core/ports/llm.ts';
 import { createWebApp } from '#test/helpers/web-app.ts';
 import { OperationCounter } from './counting-table.ts';
+import { UnitCounter } from './unit-counter.ts';
 import { addUser } from './users.ts';
 
 export interface RoundTrips {
@@ -13,13 +14,57 @@ export interface RoundTrips {
   readonly stagesBeforeLlm: number;
   /** Operations such as `main.get`, in order of completion. */
   readonly operations: readonly string[];
+  /** Units of DynamoDB, as `unit-counter.ts` counts them. */
+  readonly readUnits: number;
+  readonly writeUnits: number;
 }
 
-/** Calls a prompt agent by its exact version, on a fresh platform whose Anthropic says anything, and counts. */
-export async function countPromptCall(deps: AllDeps): Promise<RoundTrips> {
+/**
+ * Makes a workspace with a prompt agent. Returns a function that calls the agent by its exact version on `target`, and waits
+ * until the work after the answer is done.
+ */
+export async function newPromptCaller(deps: AllDeps, target = deps): Promise<() => Promise<void>> {
   const { key, slug, workspaceId } = await addUser(deps, 'counted');
-  const background: Promise<void>[] = [];
+  const senderOn = (bare: AllDeps) => {
+    const background: Promise<void>[] = [];
+    const used: AllDeps = {
+      ...bare,
+      background(work) {
+        background.push(work);
+        return work;
+      },
+    };
+    const app = createWebApp(used, routes, allHandlers(used));
+    return async (method: string, path: string, json: object): Promise<void> => {
+      const request = new Request(`http://127.0.0.1${path}`, {
+        method,
+        headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
+        body: JSON.stringify(json),
+      });
+      const response = await app(request);
+      if (!response.ok) throw new Error(await response.text());
+      await response.text();
+      await Promise.all(background.splice(0));
+    };
+  };
+  const prepare = senderOn(deps);
+  await prepare('PUT', `/workspaces/${workspaceId}/secrets`, { name: 'ANTHROPIC_API_KEY', value: 'sk-ant-made-up' });
+  await prepare('POST', '/agents', {
+    name: 'greeter',
+    type: 'prompt',
+    description: 'Greets',
+    prompt: 'Greet {{name}}.',
+    supported_providers: ['anthropic'],
+    input_schema: { type: 'object', properties: { name: { type: 'string' } }, required: ['name'] },
+  });
+  const send = senderOn(target);
+  return () => send('POST', `/${slug}/greeter/v1/run`, { name: 'Ada' });
+}
+
+/** Calls a prompt agent on a fresh platform whose Anthropic says anything, and counts. */
+export async function countPromptCall(deps: AllDeps): Promise<RoundTrips> {
   const counter = new OperationCounter();
+  const units = new UnitCounter();
   let stagesAtLlm = Number.NaN;
   const llm: Llm = {
     generate(request) {
@@ -30,45 +75,22 @@ export async function countPromptCall(deps: AllDeps): Promise<RoundTrips> {
   const counted: AllDeps = {
     ...deps,
     llm,
-    main: counter.count(deps.main, 'main'),
-    runs: counter.count(deps.runs, 'runs'),
-    counters: counter.count(deps.counters, 'counters'),
-    background(work) {
-      background.push(work);
-      return work;
-    },
+    main: counter.count(units.count(deps.main, 'main'), 'main'),
+    runs: counter.count(units.count(deps.runs, 'runs'), 'runs'),
+    counters: counter.count(units.count(deps.counters, 'counters'), 'counters'),
   };
-  const send = async (target: AllDeps, method: string, path: string, json: object): Promise<void> => {
-    const app = createWebApp(target, routes, allHandlers(target));
-    const request = new Request(`http://127.0.0.1${path}`, {
-      method,
-      headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
-      body: JSON.stringify(json),
-    });
-    const response = await app(request);
-    if (!response.ok) throw new Error(await response.text());
-    await response.text();
-  };
-
-  await send(deps, 'PUT', `/workspaces/${workspaceId}/secrets`, { name: 'ANTHROPIC_API_KEY', value: 'sk-ant-made-up' });
-  await send(deps, 'POST', '/agents', {
-    name: 'greeter',
-    type: 'prompt',
-    description: 'Greets',
-    prompt: 'Greet {{name}}.',
-    supported_providers: ['anthropic'],
-    input_schema: { type: 'object', properties: { name: { type: 'string' } }, required: ['name'] },
-  });
+  const call = await newPromptCaller(deps, counted);
   // The first call of a process looks the slug up and caches it.
-  await send(counted, 'POST', `/${slug}/greeter/v1/run`, { name: 'Ada' });
-  await Promise.all(background);
+  await call();
   const before = { items: counter.items, stages: counter.stages, operations: counter.operations.length };
+  const { readUnits, writeUnits } = units;
 
-  await send(counted, 'POST', `/${slug}/greeter/v1/run`, { name: 'Ada' });
-  await Promise.all(background);
+  await call();
   return {
     items: counter.items - before.items,
     stagesBeforeLlm: stagesAtLlm - before.stages,
     operations: counter.operations.slice(before.operations).map(({ table, method }) => `${table}.${method}`),
+    readUnits: units.readUnits - readUnits,
+    writeUnits: units.writeUnits - writeUnits,
   };
 }

@@ -2,6 +2,7 @@ import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse, request as startRequest } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { pipeline } from 'node:stream/promises';
+import { consumedUnits } from '#test/helpers/consumed-units.ts';
 import { judgeFormPost } from '#test/helpers/post-policy.ts';
 import { type KeysOfResources, withKeys } from './dependent-actions.ts';
 import { type Ask, allowing, type Statement } from './iam.ts';
@@ -188,32 +189,12 @@ async function forward(
   const kept = [...answer.headers].filter(([name]) => !['content-encoding', 'transfer-encoding'].includes(name));
   if (isDynamoDb) {
     // DynamoDB Local's checksum is right for the same bytes.
-    const units = consumed(headers, answer.ok ? JSON.parse(bytes.toString()).ConsumedCapacity : undefined);
+    const action = String(headers['x-amz-target']).split('.').at(-1)!;
+    const units = consumedUnits(action, answer.ok ? JSON.parse(bytes.toString()).ConsumedCapacity : undefined);
     response.writeHead(answer.status, Object.fromEntries(kept)).end(bytes);
     return units;
   }
   const length = method === 'HEAD' ? {} : { 'content-length': bytes.length };
   response.writeHead(answer.status, { ...Object.fromEntries(kept), ...length }).end(bytes);
   return { readUnits: 0, writeUnits: 0 };
-}
-
-interface Capacity {
-  readonly Table?: { readonly CapacityUnits: number };
-  readonly GlobalSecondaryIndexes?: Readonly<Record<string, { readonly CapacityUnits: number }>>;
-}
-
-/**
- * Units by DynamoDB's rules: a transaction costs twice on the table and once on its indexes, where DynamoDB Local counts
- * four times; a write whose condition fails costs a unit all the same, and says nothing of it.
- */
-function consumed(headers: WireRequest['headers'], capacity: unknown): { readUnits: number; writeUnits: number } {
-  const action = String(headers['x-amz-target']).split('.').at(-1)!;
-  const [ofTable, ofIndexes] = action === 'TransactWriteItems' ? [1 / 2, 1 / 4] : [1, 1];
-  const entries = capacity === undefined ? [] : ([capacity].flat() as Capacity[]);
-  const units = entries.reduce((sum, { Table, GlobalSecondaryIndexes = {} }) => {
-    const indexes = Object.values(GlobalSecondaryIndexes).reduce((all, { CapacityUnits }) => all + CapacityUnits, 0);
-    return sum + (Table?.CapacityUnits ?? 0) * ofTable + indexes * ofIndexes;
-  }, 0);
-  const isRead = /^(GetItem|BatchGetItem|Query|Scan|TransactGetItems)$/.test(action);
-  return isRead ? { readUnits: units, writeUnits: 0 } : { readUnits: 0, writeUnits: units || 1 };
 }

@@ -535,7 +535,7 @@ describe('functions', () => {
     },
     sweeper: {
       ...KEEPER,
-      [`${TABLES}counters`]: ['dynamodb:GetItem'],
+      [`${TABLES}counters`]: ['dynamodb:GetItem', 'dynamodb:UpdateItem', 'dynamodb:Query'],
       [`${TABLES}main`]: [
         'dynamodb:GetItem',
         'dynamodb:PutItem',

@@ -3,19 +3,62 @@ import { RUN_GRACE_MS } from '#core/base/time-limits.ts';
 import type { Workspace } from '#core/base/workspace.ts';
 import { dayOf, epochSeconds } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
-import { absent, allOf, anyOf, type Condition, exists, type Item, lessThan } from '#core/ports/table.ts';
+import {
+  absent,
+  allOf,
+  anyOf,
+  type Condition,
+  exists,
+  type Item,
+  type Key,
+  lessThan,
+  queryAll,
+  type UpdateResult,
+} from '#core/ports/table.ts';
 import { endOfDay, limitError, type RateLimit, rateLimitOf } from './rate-limit.ts';
 
 /**
- * Counters table: `WS#<workspace id>#LIMITS / CALLS` counts a workspace's calls, by class and UTC day (`llm_2026-11-21`),
- * and holds a lease for each running call: `run_<first 12 digits of the run id>`, with its expiry in epoch seconds.
- * `active` is the number of leases.
+ * Counters table: `CALLS#<digit> / <workspace id>#<shard>` counts calls of a workspace, by class and UTC day
+ * (`llm_2026-11-21`), and holds a lease for each running call: `r<first 60 bits of the run id in base64url>`, with its
+ * expiry in epoch seconds. `active` is the number of leases. A lease that has expired, and whose place was given away, is
+ * renamed to `x<the same>`: only {@link leasesOf} leads to the run of a call whose host has died.
  *
  * It is one item, so that one conditional write counts a call and takes its lease, or does neither. The lease names its
- * run, so a write that is sent twice finds its own lease. Two hundred leases take 5 KB.
+ * run, so a write that is sent twice finds its own lease.
+ *
+ * DynamoDB bills a write by the started kilobyte and gives an item 1,000 a second. An item with 50 leases is below one
+ * kilobyte. A plan that allows more is divided into shards, each of which has its part of both limits: far from a limit
+ * any shard admits a call in one write; near it all of them are read to find the room that is left.
  */
-const callsKey = (workspaceId: string) => ({ pk: `WS#${workspaceId}#LIMITS`, sk: 'CALLS' });
-const leaseOf = (runId: string): string => `run_${runId.replaceAll('-', '').slice(0, 12)}`;
+function shardKey(workspaceId: string, shard: number): Key {
+  // The shards of a busy workspace are apart from each other.
+  const digit = ((Number.parseInt(workspaceId.at(-1)!, 16) || 0) + shard) % PARTITIONS.length;
+  return { pk: `CALLS#${PARTITIONS[digit]}`, sk: `${workspaceId}#${shard}` };
+}
+const PARTITIONS = '0123456789abcdef';
+
+const LEASES_PER_SHARD = 50;
+/** A plan with fewer calls a day has no busy item. Its callers see exactly how many are left. */
+const CALLS_PER_SHARD = 12_500;
+
+const shardsOf = ({ concurrent_calls, daily_calls }: Plan): number =>
+  Math.max(1, Math.min(Math.ceil(concurrent_calls / LEASES_PER_SHARD), Math.floor(daily_calls / CALLS_PER_SHARD)));
+
+/** A shard's part of a limit: together they are the limit. */
+const shareOf = (limit: number, shard: number, shards: number): number => Math.floor((limit + shard) / shards);
+
+const leaseOf = (runId: string): string =>
+  `r${Buffer.from(runId.replaceAll('-', '').slice(0, 16), 'hex').toString('base64url').slice(0, 10)}`;
+const LEASE = /^r[\w-]{10}$/;
+const GIVEN_AWAY = /^x[\w-]{10}$/;
+/** The first 15 hexadecimal digits of a run's id. */
+const digitsOf = (lease: string): string =>
+  Buffer.from(`${lease.slice(1)}A`, 'base64url')
+    .toString('hex')
+    .slice(0, 15);
+
+/** The leases of calls whose hosts died while the platform did not look for such are kept at least as long. */
+const KEPT_SECONDS = 8 * 24 * 3600;
 
 /** Classes of calls, each with its own daily limit. */
 type CallClass = 'llm' | 'sandbox' | 'paid';
@@ -24,7 +67,7 @@ const COUNTER = /^(?:llm|sandbox|paid)_(\d{4}-\d\d-\d\d)$/;
 /** Each attempt fails only because another call was admitted or ended at the same time. */
 const MAX_ATTEMPTS = 20;
 /** Well below DynamoDB's limit on condition size. */
-const MAX_DROPPED = 25;
+const MAX_GIVEN_AWAY = 25;
 
 type AdmissionDeps = Pick<Deps, 'config' | 'counters' | 'clock'>;
 
@@ -51,20 +94,20 @@ export interface Admission {
 /**
  * Counts a call against its workspace's plan, in one write. Throws RATE_LIMITED, without counting the call, if the day's
  * calls are used up or too many are running. Concurrent calls never exceed the plan, and none is refused while there is
- * room for it.
+ * room for it. After a change of the plan, calls in shards that the new plan does not have are not counted.
  */
 export async function admit(deps: AdmissionDeps, request: AdmissionRequest): Promise<Admission> {
   if (!request.isCounted) return { release: async () => {} };
-  const { counters, clock } = deps;
   const { workspace, runId, isPaid, kind } = request;
   const plan = planOf(deps, workspace);
-  const now = clock.now();
+  const now = deps.clock.now();
   const day = dayOf(now);
   const callClass = isPaid ? 'paid' : kind;
   const limit = limitOf(plan, callClass);
   const counter = `${callClass}_${day}`;
   const lease = leaseOf(runId);
-  const key = callsKey(workspace.id);
+  const shards = shardsOf(plan);
+  const expiry = epochSeconds(request.deadline + RUN_GRACE_MS);
 
   const left = (used: number) => rateLimitOf(limit, used, endOfDay(now));
   const usedUp = () =>
@@ -74,24 +117,73 @@ export async function admit(deps: AdmissionDeps, request: AdmissionRequest): Pro
       now,
     );
   if (limit === 0) throw usedUp();
-  let used = 0;
-  for (let attempt = 0; attempt < MAX_ATTEMPTS; attempt++) {
-    const updated = await counters.update(
-      key,
-      { add: { [counter]: 1, active: 1 }, set: { [lease]: epochSeconds(request.deadline + RUN_GRACE_MS) } },
-      allOf(absent(lease), below(counter, limit), below('active', plan.concurrent_calls)),
+
+  const hasCallLeft = (item: Item, shard: number) => numberOf(item, counter) < shareOf(limit, shard, shards);
+  const hasPlaceLeft = (item: Item, shard: number) =>
+    numberOf(item, 'active') < shareOf(plan.concurrent_calls, shard, shards);
+  const count = (shard: number) => ({
+    add: { [counter]: 1 },
+    condition: below(counter, shareOf(limit, shard, shards)),
+  });
+  const take = (shard: number) => ({
+    add: { active: 1 },
+    set: { [lease]: expiry, ttl: expiry + KEPT_SECONDS },
+    condition: allOf(absent(lease), below('active', shareOf(plan.concurrent_calls, shard, shards))),
+  });
+  const admitTo = (shard: number): Promise<UpdateResult> => {
+    const [counted, taken] = [count(shard), take(shard)];
+    return deps.counters.update(
+      shardKey(workspace.id, shard),
+      { add: { ...counted.add, ...taken.add }, set: taken.set },
+      allOf(taken.condition, counted.condition),
     );
-    const item = updated.ok ? updated.item : await counters.get(key);
-    if (item === undefined) continue;
-    used = numberOf(item, counter);
-    if (updated.ok || lease in item) {
-      return {
-        rateLimit: left(used),
-        release: () => release(deps, workspace.id, lease, staleCounters(item, day)),
-      };
-    }
+  };
+  const admission = (shard: number, item: Item, used: number): Admission => ({
+    rateLimit: left(used),
+    release: () => release(deps, shardKey(workspace.id, shard), lease, staleCounters(item, day)),
+  });
+
+  const home = Number.parseInt(runId.at(-1)!, 16) % shards;
+  const first = await admitTo(home);
+  // The other shards have about as many: reading them would cost more than the call's own count.
+  if (first.ok) return admission(home, first.item, numberOf(first.item, counter) * shards);
+  let used = 0;
+  for (let attempt = 1; attempt < MAX_ATTEMPTS; attempt++) {
+    const items = await readShards(deps, workspace.id, shards);
+    used = sumOf(items, counter);
+    const own = items.findIndex((item) => lease in item);
+    if (own >= 0) return admission(own, items[own]!, used);
     if (used >= limit) throw usedUp();
-    if (numberOf(item, 'active') >= plan.concurrent_calls && !(await dropExpired(deps, workspace.id, item))) break;
+    const order = [...items.keys()].map((shard) => (shard + home + attempt) % shards);
+    const places = order.filter((shard) => hasPlaceLeft(items[shard]!, shard));
+    if (places.length === 0) {
+      if (await giveAwayExpired(deps, workspace.id, items)) continue;
+      break;
+    }
+    const both = places.find((shard) => hasCallLeft(items[shard]!, shard));
+    if (both !== undefined) {
+      const next = await admitTo(both);
+      if (next.ok) return admission(both, next.item, used + 1);
+      continue;
+    }
+    const counting = order.find((shard) => hasCallLeft(items[shard]!, shard));
+    if (counting === undefined) continue;
+    const [place, counted, taken] = [places[0]!, count(counting), take(places[0]!)];
+    const { ok } = await deps.counters.transact([
+      {
+        op: 'update',
+        key: shardKey(workspace.id, counting),
+        changes: { add: counted.add },
+        condition: counted.condition,
+      },
+      {
+        op: 'update',
+        key: shardKey(workspace.id, place),
+        changes: { add: taken.add, set: taken.set },
+        condition: taken.condition,
+      },
+    ]);
+    if (ok) return admission(place, items[place]!, used + 1);
   }
   throw limitError(
     `The workspace "${workspace.slug}" has ${plan.concurrent_calls} calls under way, the maximum of its plan "${plan.name}".`,
@@ -108,64 +200,115 @@ export async function callsLeft(
   kind: AdmissionRequest['kind'] = 'llm',
 ): Promise<RateLimit> {
   const now = deps.clock.now();
-  const item = await deps.counters.get(callsKey(workspace.id));
-  return rateLimitOf(
-    limitOf(planOf(deps, workspace), kind),
-    item === undefined ? 0 : numberOf(item, `${kind}_${dayOf(now)}`),
-    endOfDay(now),
-  );
+  const plan = planOf(deps, workspace);
+  const items = await readShards(deps, workspace.id, shardsOf(plan));
+  return rateLimitOf(limitOf(plan, kind), sumOf(items, `${kind}_${dayOf(now)}`), endOfDay(now));
+}
+
+/** The same for prompts, in one read: an estimate if the plan is divided. */
+export async function callsAboutLeft(deps: AdmissionDeps, workspace: Workspace): Promise<RateLimit> {
+  const now = deps.clock.now();
+  const plan = planOf(deps, workspace);
+  const first = await readShards(deps, workspace.id, 1);
+  return rateLimitOf(plan.daily_calls, sumOf(first, `llm_${dayOf(now)}`) * shardsOf(plan), endOfDay(now));
 }
 
 /** What a workspace uses today of the limits that this file counts, by members of the plan. */
 export async function callsInUse(
-  { counters, clock }: Pick<AdmissionDeps, 'counters' | 'clock'>,
-  workspaceId: string,
+  deps: AdmissionDeps,
+  workspace: Workspace,
 ): Promise<Pick<Plan, 'daily_calls' | 'daily_sandbox_calls' | 'daily_paid_calls' | 'concurrent_calls'>> {
-  const item = (await counters.get(callsKey(workspaceId))) ?? callsKey(workspaceId);
-  const now = clock.now();
-  const today = (callClass: CallClass) => numberOf(item, `${callClass}_${dayOf(now)}`);
-  const expired = Object.keys(item).filter((name) => name.startsWith('run_') && numberOf(item, name) < now / 1000);
+  const items = await readShards(deps, workspace.id, shardsOf(planOf(deps, workspace)));
+  const now = deps.clock.now();
+  const today = (callClass: CallClass) => sumOf(items, `${callClass}_${dayOf(now)}`);
+  const expired = items.flatMap((item) => expiredIn(item, epochSeconds(now)));
   return {
     daily_calls: today('llm'),
     daily_sandbox_calls: today('sandbox'),
     daily_paid_calls: today('paid'),
-    concurrent_calls: numberOf(item, 'active') - expired.length,
+    concurrent_calls: sumOf(items, 'active') - expired.length,
   };
 }
 
-/** Releases the lease of a call whose host is known to have died, before it expires. */
-export const forgetCall = (deps: AdmissionDeps, workspaceId: string, runId: string): Promise<void> =>
-  release(deps, workspaceId, leaseOf(runId), []);
+/** The lease of a call that was not released, see {@link leasesOf}. */
+export interface UnreleasedLease {
+  readonly workspaceId: string;
+  /** The first 15 hexadecimal digits of the id of its run. */
+  readonly runDigits: string;
+  /** Call it once the run has ended. Safe to repeat. */
+  release(): Promise<void>;
+}
+
+/**
+ * The leases of calls of all workspaces that have expired: their hosts have died. With `all`, every lease. Each run of a
+ * counted call that is not recorded as ended has one.
+ */
+export async function* leasesOf(
+  deps: Pick<AdmissionDeps, 'counters' | 'clock'>,
+  { all }: { readonly all: boolean },
+): AsyncGenerator<UnreleasedLease> {
+  const now = all ? Number.POSITIVE_INFINITY : epochSeconds(deps.clock.now());
+  for (const digit of PARTITIONS) {
+    for await (const item of queryAll(deps.counters, { pk: `CALLS#${digit}`, limit: 1000 })) {
+      const givenAway = Object.keys(item).filter((name) => GIVEN_AWAY.test(name));
+      for (const lease of [...givenAway, ...expiredIn(item, now)]) {
+        yield {
+          workspaceId: item.sk.slice(0, item.sk.lastIndexOf('#')),
+          runDigits: digitsOf(lease),
+          release: () => release(deps, item, lease, []),
+        };
+      }
+    }
+  }
+}
+
+/** Shards that nobody has used are empty items. */
+async function readShards({ counters }: AdmissionDeps, workspaceId: string, shards: number): Promise<Item[]> {
+  const keys = Array.from({ length: shards }, (_, shard) => shardKey(workspaceId, shard));
+  return Promise.all(keys.map(async (key) => (await counters.get(key)) ?? key));
+}
 
 async function release(
-  { counters }: AdmissionDeps,
-  workspaceId: string,
+  { counters }: Pick<AdmissionDeps, 'counters'>,
+  { pk, sk }: Key,
   lease: string,
   stale: readonly string[],
 ): Promise<void> {
   await counters.update(
-    callsKey(workspaceId),
-    { add: { active: -1 }, remove: [lease, ...stale] },
+    { pk, sk },
+    { add: LEASE.test(lease) ? { active: -1 } : {}, remove: [lease, ...stale] },
     // It may have been released before.
     exists(lease),
   );
 }
 
-/** Removes expired leases, whose hosts have died. Returns false if there are none. */
-async function dropExpired({ counters, clock }: AdmissionDeps, workspaceId: string, item: Item): Promise<boolean> {
+/** Makes room by expired leases, whose hosts have died. Returns false if there are none. */
+async function giveAwayExpired(
+  { counters, clock }: AdmissionDeps,
+  workspaceId: string,
+  items: readonly Item[],
+): Promise<boolean> {
   const now = epochSeconds(clock.now());
-  const expired = Object.keys(item)
-    .filter((name) => name.startsWith('run_') && numberOf(item, name) < now)
-    .slice(0, MAX_DROPPED);
-  if (expired.length === 0) return false;
-  await counters.update(
-    callsKey(workspaceId),
-    { add: { active: -expired.length }, remove: expired },
-    // Another process may remove the same leases first: the next attempt sees the result.
-    allOf(...expired.map((name) => lessThan(name, now))),
-  );
-  return true;
+  const found = items.map((item) => expiredIn(item, now).slice(0, MAX_GIVEN_AWAY));
+  const given = found.map(async (expired, shard) => {
+    if (expired.length === 0) return;
+    await counters.update(
+      shardKey(workspaceId, shard),
+      {
+        add: { active: -expired.length },
+        set: Object.fromEntries(expired.map((lease) => [lease.replace(/^r/, 'x'), now])),
+        remove: expired,
+      },
+      // Another process may give away the same leases first: the next attempt sees the result.
+      allOf(...expired.map((name) => lessThan(name, now))),
+    );
+  });
+  await Promise.all(given);
+  return found.some((expired) => expired.length > 0);
 }
+
+const expiredIn = (item: Item, now: number): string[] =>
+  Object.keys(item).filter((name) => LEASE.test(name) && numberOf(item, name) < now);
 
 /** Counters of past days. A counter of the next day may exist: another host's clock may be ahead. */
 const staleCounters = (item: Item, day: string): string[] =>
@@ -176,6 +319,8 @@ const staleCounters = (item: Item, day: string): string[] =>
 
 const below = (counter: string, limit: number): Condition => anyOf(absent(counter), lessThan(counter, limit));
 const numberOf = (item: Item, name: string): number => (item[name] as number | undefined) ?? 0;
+const sumOf = (items: readonly Item[], name: string): number =>
+  items.reduce((sum, item) => sum + numberOf(item, name), 0);
 
 const CLASS_NAMES: Record<CallClass, string> = {
   llm: 'calls of prompt agents',

@@ -3,7 +3,7 @@ import { type Plan, planOf } from '#core/base/plans.ts';
 import type { Workspace } from '#core/base/workspace.ts';
 import type { Clock } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
-import { callsLeft } from './admission.ts';
+import { callsAboutLeft } from './admission.ts';
 import type { LimitError, RateLimit } from './rate-limit.ts';
 
 /** A workspace that has checked nothing for ten seconds may use the time of these at once. */
@@ -82,7 +82,7 @@ export async function refuseWithoutTime(deps: TimeDeps & Pick<Deps, 'counters'>,
   if (account.left > 0) return;
   const now = deps.clock.now();
   if (account.calls === undefined || now - account.calls.at >= KNOWN_LEFT_MS) {
-    account.calls = { left: await callsLeft(deps, workspace), at: now };
+    account.calls = { left: await callsAboutLeft(deps, workspace), at: now };
   }
   throw Object.assign(withoutTime(deps, workspace, account), {
     rateLimit: account.calls.left,

@@ -29,7 +29,7 @@ export const resourceHandlers = (
 
 async function ownUse(deps: ResourceDeps, { workspace, userId }: Caller): Promise<Use> {
   const [calls, concurrent_installs, upload_bytes, workspaces] = await Promise.all([
-    callsInUse(deps, workspace.id),
+    callsInUse(deps, workspace),
     installationsInUse(deps, workspace.id),
     waitingUploadBytes(deps, workspace.id),
     createdWorkspaces(deps, userId),

@@ -1,12 +1,12 @@
 import { httpStatusOf } from '#core/base/errors.ts';
 import type { Deps } from '#core/ports/deps.ts';
-import { getAll, type Item, queryAll } from '#core/ports/table.ts';
+import { type Item, queryAll } from '#core/ports/table.ts';
 import { runsStartedBetween } from '#core/runs/lookup.ts';
 import {
   authorLogPartition,
   authorUsagePartition,
   failedLogPartition,
-  rollupKeys,
+  rollupPrefix,
   type Totals,
   tenantLogPartition,
   tenantPartition,
@@ -85,8 +85,12 @@ export class UsageStore {
   /** Roll-ups of one of the workspace's agents (`org/agent`): its own runs and those of others. Reads nothing else. */
   async ofAgent(agent: string, days: readonly string[]): Promise<Rollup[]> {
     const partitions = [usagePartition(this.#workspaceId), authorUsagePartition(this.#workspaceId)];
-    const keys = partitions.flatMap((pk) => days.flatMap((day) => rollupKeys(pk, day, agent)));
-    return (await getAll(this.#deps.runs, keys)).flatMap((item) => (item === undefined ? [] : [readRollup(item)]));
+    const found = partitions.flatMap((pk) =>
+      days.map((day) =>
+        Array.fromAsync(queryAll(this.#deps.runs, { pk, sk: { beginsWith: rollupPrefix(day, agent) } })),
+      ),
+    );
+    return (await Promise.all(found)).flat().map(readRollup);
   }
 
   async #rollups(pk: string, { days }: Period): Promise<Rollup[]> {

@@ -22,8 +22,8 @@ export interface Admitted {
 
 /**
  * Counts the call against the plan, takes a lease and the price in credits, and records the run as running. If a later
- * one of these fails, the earlier ones are undone, except the count. Throws BUDGET_EXCEEDED, RATE_LIMITED,
- * INSUFFICIENT_CREDITS.
+ * one of these fails, the earlier ones are undone, except the count, and the lease if the record may have been written.
+ * Throws BUDGET_EXCEEDED, RATE_LIMITED, INSUFFICIENT_CREDITS.
  */
 export async function admitCall(deps: Deps, call: PreparedCall): Promise<Admitted> {
   // Calls that no request asks for come here, too.
@@ -41,13 +41,15 @@ export async function admitCall(deps: Deps, call: PreparedCall): Promise<Admitte
     runId,
     deadline,
   });
-  let payment: Payment | undefined;
-  try {
-    payment = await payFor(deps, { agent, workspace, runId, deadline });
-    await new RunStore(deps, workspace.id).start(record);
-  } catch (error) {
+  const payment = await payFor(deps, { agent, workspace, runId, deadline }).catch(async (error) => {
     await admission.release();
-    await payment?.end(false);
+    throw error;
+  });
+  try {
+    await new RunStore(deps, workspace.id).start(record, { hasLease: isTop });
+  } catch (error) {
+    // The record may have been written all the same. Then the lease leads the sweep to it.
+    await payment.end(false);
     throw error;
   }
   return { record, rateLimit: admission.rateLimit, payment, releaseLease: admission.release };

@@ -42,15 +42,15 @@ export async function finishCall(
   await countSpend(deps, lineage.budgets, spentBy(deps, admitted, result)).catch((error: unknown) =>
     deps.log.error('spend of a sub-call not counted', { run_id: record.id, error: String(error) }),
   );
-  const isRecorded = await runs
-    .finish(record, {
-      ...endOf(result),
-      input: record.input,
-      output,
-      trace: trace.events,
-      creditsCents: isCompleted ? payment.cents : 0,
-    })
-    .finally(() => releaseLease());
+  const isRecorded = await runs.finish(record, {
+    ...endOf(result),
+    input: record.input,
+    output,
+    trace: trace.events,
+    creditsCents: isCompleted ? payment.cents : 0,
+  });
+  // If the end could not be recorded, the lease leads the sweep to the run.
+  await releaseLease();
   await payment.end(isCompleted && isRecorded);
   if (workspace.budgets) void deps.background(afterRun(deps, workspace.id));
   if (!isRecorded) throw await recordedError(runs, record.id);
