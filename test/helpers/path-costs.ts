@@ -3,7 +3,7 @@ import { routes } from '#core/api/routes.ts';
 import { fireDue } from '#core/automation/schedules/fire.ts';
 import { type DueSchedule, listDue } from '#core/automation/schedules/store.ts';
 import type { AllDeps } from '#core/ports/deps.ts';
-import { type Database, openDatabase } from '#local/database.ts';
+import { openDatabase } from '#local/database.ts';
 import { SqliteTable } from '#local/sqlite-table.ts';
 import { OperationCounter } from './counting-table.ts';
 import { type MemoryDeps, memoryDeps } from './memory-deps.ts';
@@ -14,10 +14,12 @@ import { createWebApp } from './web-app.ts';
 export interface PathCost {
   /** Items read or written. */
   readonly items: number;
-  /** SQL statements of one machine, without those that begin and end transactions. */
+  /** SQL statements of one machine: what is neither remembered nor waiting is read with one each. */
   readonly statements: number;
-  /** Transactions of one machine: writes of one turn of the event loop share one. */
-  readonly commits: number;
+  /** Rows that one machine writes to its journal. */
+  readonly rows: number;
+  /** Writes to the journal: rows of one turn of the event loop share one. */
+  readonly groups: number;
   /** Operations such as `main.get`, in order of completion. */
   readonly operations: readonly string[];
 }
@@ -85,7 +87,8 @@ export async function countedPlatform(settings: Parameters<typeof memoryDeps>[0]
     return {
       items: counter.items - before.items,
       statements: after.statements - before.statements,
-      commits: after.commits - before.commits,
+      rows: after.rows - before.rows,
+      groups: after.groups - before.groups,
       operations: operations.slice(before.operations).map((operation) => `${operation.table}.${operation.method}`),
     };
   };
@@ -127,11 +130,10 @@ function sender(deps: AllDeps, key: string) {
 
 /** A database in memory that counts what tables ask of it. */
 function countedDatabase() {
-  const opened = openDatabase(':memory:');
+  const database = openDatabase(':memory:');
   let statements = 0;
-  const commits = new Set<Promise<void>>();
-  const prepare = opened.db.prepare.bind(opened.db);
-  opened.db.prepare = (...args) => {
+  const prepare = database.db.prepare.bind(database.db);
+  database.db.prepare = (...args) => {
     const statement = prepare(...args);
     for (const method of ['run', 'get', 'all'] as const) {
       const perform = statement[method].bind(statement) as (...values: unknown[]) => unknown;
@@ -143,13 +145,14 @@ function countedDatabase() {
     }
     return statement;
   };
-  const database: Database = {
-    ...opened,
-    write(work) {
-      const committed = opened.write(work);
-      commits.add(committed);
-      return committed;
-    },
+  let rows = 0;
+  const groups = new Set<Promise<void>>();
+  const write = database.write.bind(database);
+  database.write = (written) => {
+    rows += written.length;
+    const kept = write(written);
+    groups.add(kept);
+    return kept;
   };
-  return { database, count: () => ({ statements, commits: commits.size }) };
+  return { database, count: () => ({ statements, rows, groups: groups.size }) };
 }
