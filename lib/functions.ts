@@ -6,7 +6,7 @@ import type { TableName } from '#core/ports/table-rules.ts';
 import type { Stage } from './config.ts';
 
 /** DynamoDB actions on single items. A transaction needs the actions of its parts. */
-type ItemAction = 'GetItem' | 'BatchGetItem' | 'PutItem' | 'UpdateItem' | 'DeleteItem';
+type ItemAction = 'GetItem' | 'BatchGetItem' | 'PutItem' | 'UpdateItem' | 'DeleteItem' | 'ConditionCheckItem';
 
 /** Rights of a function on a table. */
 export interface TableAccess {
@@ -85,7 +85,8 @@ const RUN_SCHEDULES = {
   memoryMb: WAITING_MEMORY_MB,
   timeoutSeconds: SCHEDULE_SECONDS,
   tables: {
-    main: { items: ['GetItem', 'PutItem', 'UpdateItem', 'DeleteItem'], query: ['table', 'gsi1'] },
+    // A run that ends without a change of its schedule checks the schedule.
+    main: { items: ['GetItem', 'PutItem', 'UpdateItem', 'DeleteItem', 'ConditionCheckItem'], query: ['table', 'gsi1'] },
     // Budgets read usage.
     runs: { items: ['GetItem', 'PutItem', 'UpdateItem'], query: ['table'] },
     counters: { items: LIMIT },
@@ -134,8 +135,8 @@ export const FUNCTIONS: { readonly [Name in FunctionName | BackgroundFunctionNam
     memoryMb: WAITING_MEMORY_MB,
     timeoutSeconds: CALL_FUNCTION_SECONDS,
     tables: {
-      // Paid agents write the ledger. A triggered schedule writes its open run.
-      main: { items: [...AUTHENTICATE, 'PutItem', 'DeleteItem'], query: ['table', 'gsi1'] },
+      // Paid agents write the ledger. A triggered schedule writes its open run, whose end checks the schedule.
+      main: { items: [...AUTHENTICATE, 'PutItem', 'DeleteItem', 'ConditionCheckItem'], query: ['table', 'gsi1'] },
       // A service key is looked up in its run's record; a replayed run is found by the prefix of its id.
       runs: { items: ['GetItem', 'PutItem', 'UpdateItem'], query: ['table'] },
       // Admission, budgets of sub-calls, answers of calls with an Idempotency-Key.

@@ -369,7 +369,13 @@ describe('functions', () => {
   const KEEPER = { [`${FUNCTION}service-keeper`]: ['lambda:InvokeFunction'] };
   const RUN_SCHEDULES = {
     ...LIMIT,
-    [`${TABLES}main`]: [...AUTHENTICATE, 'dynamodb:PutItem', 'dynamodb:DeleteItem', 'dynamodb:Query'],
+    [`${TABLES}main`]: [
+      ...AUTHENTICATE,
+      'dynamodb:PutItem',
+      'dynamodb:DeleteItem',
+      'dynamodb:ConditionCheckItem',
+      'dynamodb:Query',
+    ],
     [`${TABLES}main/index/gsi1`]: ['dynamodb:Query'],
     [`${TABLES}runs`]: ['dynamodb:GetItem', 'dynamodb:PutItem', 'dynamodb:UpdateItem', 'dynamodb:Query'],
     [BLOBS]: ['s3:ListBucket'],
@@ -412,7 +418,13 @@ describe('functions', () => {
       [`${BLOBS}/definitions/*`]: ['s3:GetObject'],
     },
     calls: {
-      [`${TABLES}main`]: [...AUTHENTICATE, 'dynamodb:PutItem', 'dynamodb:DeleteItem', 'dynamodb:Query'],
+      [`${TABLES}main`]: [
+        ...AUTHENTICATE,
+        'dynamodb:PutItem',
+        'dynamodb:DeleteItem',
+        'dynamodb:ConditionCheckItem',
+        'dynamodb:Query',
+      ],
       [`${TABLES}main/index/gsi1`]: ['dynamodb:Query'],
       [`${TABLES}runs`]: ['dynamodb:GetItem', 'dynamodb:PutItem', 'dynamodb:UpdateItem', 'dynamodb:Query'],
       [`${TABLES}counters`]: ['dynamodb:GetItem', 'dynamodb:UpdateItem', 'dynamodb:PutItem', 'dynamodb:DeleteItem'],
