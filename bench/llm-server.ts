@@ -44,6 +44,8 @@ const textDelta = (text: string): string => delta({ type: 'text_delta', text });
 const BEGIN = begin({ type: 'text', text: '' });
 const WORDS = Array.from({ length: 20 }, (_, index) => textDelta(`word ${index}, `));
 const END = end('end_turn');
+/** What a loop ends with: the peers do not ask for streams. */
+const WHOLE = BEGIN + textDelta(TEXT.text) + END;
 
 /** A piece a turn of the event loop, as if each had been thought about. */
 function streamWords(response: ServerResponse): void {
@@ -76,6 +78,7 @@ function reply(text: string, response: ServerResponse): void {
   if (text.includes('"stream":true')) {
     response.writeHead(200, { 'content-type': 'text/event-stream' });
     if (usesTool) streamToolUse(response, turn);
+    else if (text.includes('claude-bench-turns')) response.end(WHOLE);
     else streamWords(response);
     return;
   }
