@@ -12,7 +12,7 @@ import { requestListener } from './http-adapter.ts';
 /** A server whose answers `answer` makes, and the errors that it could tell no client. */
 async function serve(
   answer: (request: HttpRequest, incoming: IncomingMessage) => Promise<ResponseBody | HttpResponse>,
-  silenceMs?: number,
+  patience: { silenceMs?: number; bodyMs?: number } = {},
 ) {
   const errors: unknown[] = [];
   const listener = requestListener(
@@ -21,7 +21,7 @@ async function serve(
       const isWhole = made !== null && typeof made === 'object' && 'status' in made;
       return isWhole ? made : { status: 200, headers: {}, body: made };
     },
-    { onError: (error) => errors.push(error), silenceMs },
+    { onError: (error) => errors.push(error), ...patience },
   );
   const server = createServer({ joinDuplicateHeaders: true, keepAliveTimeout: 65_000 }, listener).listen(
     0,
@@ -133,20 +133,32 @@ test('a sender that leaves after its body is served all the same', async () => {
 });
 
 test('a sender that falls silent in the middle of its body loses its connection', async () => {
-  const { open } = await serve((request) => body(request).catch(codeOf), 30);
+  const { open } = await serve((request) => body(request).catch(codeOf), { silenceMs: 30 });
   const socket = await open(head(10), 'abc');
   expect(await text(socket)).toBe('');
 });
 
+test('a client that sends a byte now and then is cut off', async () => {
+  const { open } = await serve((request) => body(request).catch(codeOf), { bodyMs: 200 });
+  const socket = await open(head(1_000_000));
+  socket.on('error', () => {});
+  const drip = setInterval(() => socket.write('a'), 10);
+  expect(await text(socket)).toBe('');
+  clearInterval(drip);
+});
+
 test('a slow reader of a body is no silent sender', async () => {
-  const { open } = await serve(async (request) => {
-    const chunks: Uint8Array[] = [];
-    for await (const chunk of request.body!) {
-      chunks.push(chunk);
-      if (chunks.length === 1) await new Promise((resolve) => setTimeout(resolve, 700));
-    }
-    return String(Buffer.concat(chunks).length);
-  }, 500);
+  const { open } = await serve(
+    async (request) => {
+      const chunks: Uint8Array[] = [];
+      for await (const chunk of request.body!) {
+        chunks.push(chunk);
+        if (chunks.length === 1) await new Promise((resolve) => setTimeout(resolve, 700));
+      }
+      return String(Buffer.concat(chunks).length);
+    },
+    { silenceMs: 500 },
+  );
   const socket = await open(head(2_000_000), Buffer.alloc(2_000_000));
   expect(String(await once(socket, 'data'))).toMatch(/\r\n\r\n2000000$/);
   socket.destroy();

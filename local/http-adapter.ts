@@ -6,13 +6,18 @@ import type { HttpRequest, HttpResponse, RequestHeaders } from '#core/http/messa
 const MAX_DRAINED_BYTES = 32 * 1024 * 1024;
 const DRAIN_MS = 2_000;
 const SILENCE_MS = 60_000;
+const BODY_MS = 300_000;
 
 export interface AdapterOptions {
   /** Called with an error that no answer could tell: of `answer`, or of a body that was under way. */
   readonly onError: (error: unknown) => void;
   /** How long a client may send nothing while its body is awaited, in milliseconds. @default 60000 */
   readonly silenceMs?: number;
+  /** How long a whole body may be awaited, in milliseconds; time in which its reader does not wait is not counted. @default 300000 */
+  readonly bodyMs?: number;
 }
+
+type Patience = Required<Pick<AdapterOptions, 'silenceMs' | 'bodyMs'>>;
 
 /**
  * Answers requests of Node's HTTP server: keep-alive, pipelining, HEAD and `Expect: 100-continue` are the server's. Own code,
@@ -20,10 +25,10 @@ export interface AdapterOptions {
  */
 export function requestListener(
   answer: (request: HttpRequest, incoming: IncomingMessage) => Promise<HttpResponse>,
-  { onError, silenceMs = SILENCE_MS }: AdapterOptions,
+  { onError, silenceMs = SILENCE_MS, bodyMs = BODY_MS }: AdapterOptions,
 ): RequestListener {
   const respond = async (incoming: IncomingMessage, response: ServerResponse): Promise<void> => {
-    const { status, headers, body } = await answer(new NodeRequest(incoming, silenceMs), incoming);
+    const { status, headers, body } = await answer(new NodeRequest(incoming, { silenceMs, bodyMs }), incoming);
     if (!incoming.complete && !(await drain(incoming))) response.setHeader('connection', 'close');
     await endOfTurn();
     if (body === null) response.writeHead(status, headers).end();
@@ -50,11 +55,11 @@ const withLength = (headers: Readonly<Record<string, string>>, length: number) =
 /** A request of Node's HTTP server. */
 class NodeRequest implements HttpRequest, RequestHeaders {
   readonly #incoming: IncomingMessage;
-  readonly #silenceMs: number;
+  readonly #patience: Patience;
 
-  constructor(incoming: IncomingMessage, silenceMs: number) {
+  constructor(incoming: IncomingMessage, patience: Patience) {
     this.#incoming = incoming;
-    this.#silenceMs = silenceMs;
+    this.#patience = patience;
   }
 
   get method(): string {
@@ -92,16 +97,20 @@ class NodeRequest implements HttpRequest, RequestHeaders {
   }
 
   /**
-   * Throws INVALID_INPUT if the client leaves, or falls silent. A reader that stops early leaves the connection as it is, so
+   * Throws INVALID_INPUT if the client leaves, falls silent or is too slow. A reader that stops early leaves the connection as it is, so
    * that the client gets its answer.
    */
   async *#chunks(): AsyncGenerator<Uint8Array> {
     const incoming = this.#incoming;
     const chunks = incoming.iterator({ destroyOnReturn: false });
+    const { silenceMs, bodyMs } = this.#patience;
+    let left = bodyMs;
     try {
       while (!incoming.complete) {
-        const silence = setTimeout(() => incoming.destroy(), this.#silenceMs);
-        const { done, value } = await chunks.next().finally(() => clearTimeout(silence));
+        const since = performance.now();
+        const patience = setTimeout(() => incoming.destroy(), Math.min(silenceMs, left));
+        const { done, value } = await chunks.next().finally(() => clearTimeout(patience));
+        left -= performance.now() - since;
         if (done) return;
         yield value;
       }
