@@ -19,7 +19,6 @@ type Settings = Pick<BudgetPolicy, 'softLimitCents' | 'hardLimitCents' | 'action
 
 /** All policies are one item, which has room for many times more. */
 const MAX_BUDGETS = 100;
-/** Readers see what an admission sees. */
 /** Whoever looks after a refused call sees the spend that refused it, whichever process answers. */
 const MAX_AGE_MS = 0;
 
