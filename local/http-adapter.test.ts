@@ -141,10 +141,14 @@ test('a sender that falls silent in the middle of its body loses its connection'
 test('a client that sends a byte now and then is cut off', async () => {
   const { open } = await serve((request) => body(request).catch(codeOf), { bodyMs: 200 });
   const socket = await open(head(1_000_000));
+  const answered: unknown[] = [];
+  socket.on('data', (part) => answered.push(part));
+  // Its next byte may meet a connection that is gone.
   socket.on('error', () => {});
   const drip = setInterval(() => socket.write('a'), 10);
-  expect(await text(socket)).toBe('');
+  await new Promise((resolve) => socket.once('close', resolve));
   clearInterval(drip);
+  expect(answered).toEqual([]);
 });
 
 test('a slow reader of a body is no silent sender', async () => {
