@@ -20,6 +20,7 @@ import {
 } from './policy.ts';
 import { type Progress, progressOf } from './progress.ts';
 import { alertName, type BudgetAlert, BudgetStore } from './store.ts';
+import { alertMembers } from './view.ts';
 
 /** {@link Delivery.kind} of alerts about budgets; their subject is the alert's name. */
 export const BUDGET_ALERT = 'budget';
@@ -127,16 +128,7 @@ function deliveryOf(
   if (url === null) return undefined;
   const body = {
     event: 'budget.threshold',
-    severity: alert.severity,
-    message: alert.message,
-    policy_id: alert.policyId,
-    threshold_kind: alert.kind,
-    threshold_pct: alert.percent,
-    current_spend_usd: alert.spentUsd,
-    limit_usd: alert.limitUsd,
-    burn_rate_usd_per_day: alert.usdPerDay,
-    scope_type: alert.agent === null ? 'workspace' : 'agent',
-    window: alert.window,
+    ...alertMembers(alert),
     workspace_id: workspaceId,
   };
   return newDelivery(deps, {

@@ -52,8 +52,8 @@ export function viewOf(
   };
 }
 
-export const alertView = (alert: BudgetAlert): z.input<typeof budgetAlertView> => ({
-  id: alert.id,
+/** What the list of alerts and the posted alert both say. */
+export const alertMembers = (alert: BudgetAlert) => ({
   policy_id: alert.policyId,
   severity: alert.severity,
   message: alert.message,
@@ -62,9 +62,14 @@ export const alertView = (alert: BudgetAlert): z.input<typeof budgetAlertView> =
   current_spend_usd: alert.spentUsd,
   limit_usd: alert.limitUsd,
   burn_rate_usd_per_day: alert.usdPerDay,
-  scope_type: alert.agent === null ? 'workspace' : 'agent',
-  agent: alert.agent,
+  scope_type: alert.agent === null ? ('workspace' as const) : ('agent' as const),
   window: alert.window,
+});
+
+export const alertView = (alert: BudgetAlert): z.input<typeof budgetAlertView> => ({
+  id: alert.id,
+  ...alertMembers(alert),
+  agent: alert.agent,
   window_start: isoTime(alert.windowStart),
   delivery: alert.delivery,
   delivery_problem: alert.deliveryProblem,
