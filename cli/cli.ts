@@ -102,7 +102,7 @@ export class Cli {
     return (await this.client()).getOrg({});
   }
 
-  /** Asks before something is lost. Throws UsageError unless the answer is yes, or where nobody can be asked. */
+  /** Asks before something is lost. Throws UsageError unless the answer is yes, and where there is no terminal to ask on. */
   async confirm(what: string): Promise<void> {
     if (this.#options.yes) return;
     if (!this.isInteractive) throw new UsageError(`${what}. Say --yes to do it.`);

@@ -1,7 +1,7 @@
 import { configFolder } from './profiles.ts';
 import { runCli } from './program.ts';
 
-// The one place that reads the process.
+// The one place that reads arguments and environment.
 process.exitCode = await runCli({
   argv: process.argv.slice(2),
   // biome-ignore lint/style/noProcessEnv: see above.

@@ -13,7 +13,7 @@ type LlmConfig = WireConfig & Pick<Config, 'ollamaSchemas'>;
 
 /**
  * {@link Llm} over the providers' APIs: plain questions by requests of our own, which cost a fraction, all others by the
- * AI SDK. Nobody can tell which way a turn took. Requests are sent once: `SteadyLlm` retries them.
+ * AI SDK. Both ways give the same results. Requests are sent once: `SteadyLlm` retries them.
  *
  * @param log Has the reason when a transport refuses the platform itself, which callers must not see.
  * @param goesDirectly Whether a request goes without the SDK.

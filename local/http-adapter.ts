@@ -145,7 +145,7 @@ async function pour(
   const leave = () => {
     isGone = true;
     resume();
-    // Errors of a stream that is left reach nobody.
+    // The client is gone, so errors of the stream cannot be told.
     chunks.return?.().catch(() => {});
   };
   response.on('drain', () => resume()).once('close', leave);

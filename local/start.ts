@@ -60,7 +60,7 @@ async function operate(config: LocalConfig, order: (deps: Deps) => Promise<strin
 
 const newKey = async (deps: Deps): Promise<string> => (await createOwnerKey(deps, 'made by the operator')).key;
 
-/** Signs the command line in: whoever made the data may use it. Without a home folder, only the printed key is left. */
+/** Signs the command line of this user in. If the profile cannot be written, the user still has the printed key. */
 async function signIn(url: string, key: string): Promise<void> {
   try {
     const profile = await saveLocalProfile(configFolder(), { url, key });

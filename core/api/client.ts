@@ -70,6 +70,7 @@ export interface ClientOptions {
   readonly fetch?: typeof fetch;
 }
 
+/** A client of one platform. */
 export function createClient(options: ClientOptions): Client {
   const methods = (routes as readonly Route[]).map((route) => [
     route.operationId,

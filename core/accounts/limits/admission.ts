@@ -262,7 +262,7 @@ export async function* leasesOf(
   }
 }
 
-/** Shards that nobody has used are empty items. */
+/** The items of all shards. A shard without a call so far has no item yet, and reads as an empty one. */
 async function readShards({ counters }: AdmissionDeps, workspaceId: string, shards: number): Promise<Item[]> {
   const keys = Array.from({ length: shards }, (_, shard) => shardKey(workspaceId, shard));
   return Promise.all(keys.map(async (key) => (await counters.get(key)) ?? key));

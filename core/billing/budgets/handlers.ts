@@ -19,7 +19,7 @@ type Settings = Pick<BudgetPolicy, 'softLimitCents' | 'hardLimitCents' | 'action
 
 /** All policies are one item, which has room for many times more. */
 const MAX_BUDGETS = 100;
-/** Whoever looks after a refused call sees the spend that refused it, whichever process answers. */
+/** Spend is shown without caching: after a refused call, the budget must show the spend that refused it. */
 const MAX_AGE_MS = 0;
 
 export const budgetHandlers = (deps: HandlerDeps): Handlers<typeof budgetRoutes> => ({
