@@ -79,6 +79,12 @@ const OPERATIONS: Readonly<Record<string, string>> = {
   'POST id auth-token': 'CreateMicrovmAuthToken',
 };
 
+/**
+ * VMs that start at once. An account's launch rate is limited as well; here the limit also keeps a VM's start, which has
+ * this machine's processors to share, within the time that callers give it.
+ */
+const MAX_STARTING = 4;
+
 /** HTTP status of each error in the service's model. */
 const STATUS: Readonly<Record<string, number>> = {
   ValidationException: 400,
@@ -115,6 +121,9 @@ export async function startFakeMicrovms(now: () => number = Date.now): Promise<F
       const input = parse(runRequest, await json(request));
       const known = input.clientToken && vms.find((vm) => vm.request.clientToken === input.clientToken);
       if (known) return known.description();
+      if (vms.filter(({ state }) => state === 'PENDING').length >= MAX_STARTING) {
+        throw new Refusal('ThrottlingException', 'the launch rate of the account is exceeded');
+      }
       const isBroken = broken > 0;
       if (isBroken) broken--;
       const vm = await Vm.start(input, now, isBroken ? new Snapshot('nowhere/at/all') : ahead.shift()!);
