@@ -40,29 +40,31 @@ type Columns = { readonly [Name in 'ttl' | 'gsi1pk' | 'gsi1sk' | 'gsi2pk' | 'gsi
 /** The length in front makes names unique, whatever characters the keys contain. */
 export const nameOf = ({ pk, sk }: Key): string => `${pk.length}:${pk}${sk}`;
 
-/** The tables of a database file, and what writes to them. SQLite compares text by its UTF-8 bytes, as DynamoDB does. */
+/** Statements that make the tables of an empty database. SQLite compares text by its UTF-8 bytes, as DynamoDB does. */
+export const TABLES = TABLE_NAMES.map(
+  (name) => `
+    CREATE TABLE IF NOT EXISTS ${name} (
+      pk TEXT NOT NULL,
+      sk TEXT NOT NULL,
+      item TEXT NOT NULL,
+      ttl INTEGER,
+      gsi1pk TEXT, gsi1sk TEXT,
+      gsi2pk TEXT, gsi2sk TEXT,
+      PRIMARY KEY (pk, sk)
+    ) WITHOUT ROWID;
+    CREATE INDEX IF NOT EXISTS ${name}_gsi1 ON ${name} (gsi1pk, gsi1sk) WHERE gsi1pk IS NOT NULL;
+    CREATE INDEX IF NOT EXISTS ${name}_gsi2 ON ${name} (gsi2pk, gsi2sk) WHERE gsi2pk IS NOT NULL;
+    CREATE INDEX IF NOT EXISTS ${name}_ttl ON ${name} (ttl) WHERE ttl IS NOT NULL;
+  `,
+).join('');
+
+/** What writes to the tables of a database file. */
 export class WrittenRows {
   readonly #db: DatabaseSync;
   readonly #statements: Record<TableName, { put: StatementSync; delete: StatementSync; purge: StatementSync }>;
 
   constructor(db: DatabaseSync) {
     this.#db = db;
-    for (const name of TABLE_NAMES) {
-      db.exec(`
-        CREATE TABLE IF NOT EXISTS ${name} (
-          pk TEXT NOT NULL,
-          sk TEXT NOT NULL,
-          item TEXT NOT NULL,
-          ttl INTEGER,
-          gsi1pk TEXT, gsi1sk TEXT,
-          gsi2pk TEXT, gsi2sk TEXT,
-          PRIMARY KEY (pk, sk)
-        ) WITHOUT ROWID;
-        CREATE INDEX IF NOT EXISTS ${name}_gsi1 ON ${name} (gsi1pk, gsi1sk) WHERE gsi1pk IS NOT NULL;
-        CREATE INDEX IF NOT EXISTS ${name}_gsi2 ON ${name} (gsi2pk, gsi2sk) WHERE gsi2pk IS NOT NULL;
-        CREATE INDEX IF NOT EXISTS ${name}_ttl ON ${name} (ttl) WHERE ttl IS NOT NULL;
-      `);
-    }
     const statementsOf = (name: TableName) => ({
       put: db.prepare(`INSERT OR REPLACE INTO ${name} VALUES (?, ?, ?, ?, ?, ?, ?, ?)`),
       delete: db.prepare(`DELETE FROM ${name} WHERE pk = ? AND sk = ?`),

@@ -4,8 +4,16 @@ import { DatabaseSync } from 'node:sqlite';
 import { Worker } from 'node:worker_threads';
 import { hasCode } from '#core/base/errors.ts';
 import type { TableName } from '#core/ports/table-rules.ts';
+import {
+  DataVersionError,
+  isEmpty as isEmptyData,
+  MIGRATIONS,
+  type Migration,
+  migrate,
+  versionOf,
+} from './data-version.ts';
 import { Journal, journalFiles, readJournal } from './database-journal.ts';
-import { type Row, WrittenRows } from './database-rows.ts';
+import { type Row, TABLES, WrittenRows } from './database-rows.ts';
 import { type Answer, type Order, PRAGMAS, THREAD, THREAD_URL } from './database-thread.ts';
 
 const SQLITE_BUSY = 5;
@@ -52,14 +60,19 @@ export interface Database {
  * crash leaves no lock behind. Since no other process writes, tables may read and then write without further locks. The
  * process id beside the file serves the error message only.
  *
- * Throws {@link DatabaseInUseError} if another process has it. `warn` is told what the operator should know.
+ * Data of an older version is migrated, after a copy. Throws {@link DatabaseInUseError} if another process has it,
+ * {@link DataVersionError} if a newer platform wrote it. `warn` is told what the operator should know.
  */
-export function openDatabase(path: string, warn: (message: string) => void = () => {}): Database {
+export function openDatabase(
+  path: string,
+  warn: (message: string) => void = () => {},
+  migrations: readonly Migration[] = MIGRATIONS,
+): Database {
   if (path === ':memory:') return new MemoryDatabase();
   mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
   const unlock = lock(path);
   try {
-    return new FileDatabase(path, unlock, warn);
+    return new FileDatabase(path, unlock, warn, migrations);
   } catch (error) {
     unlock();
     // A process of an earlier version, which locked the file itself.
@@ -156,7 +169,13 @@ abstract class WaitingRows {
 
 class MemoryDatabase extends WaitingRows implements Database {
   readonly db = new DatabaseSync(':memory:');
-  readonly #written = new WrittenRows(this.db);
+  readonly #written: WrittenRows;
+
+  constructor() {
+    super();
+    this.db.exec(TABLES);
+    this.#written = new WrittenRows(this.db);
+  }
 
   protected keep(): void {}
 
@@ -214,7 +233,7 @@ class FileDatabase extends WaitingRows implements Database {
   #problem: Error | undefined;
   #timer: NodeJS.Timeout | undefined;
 
-  constructor(path: string, unlock: () => void, warn: (message: string) => void) {
+  constructor(path: string, unlock: () => void, warn: (message: string) => void, migrations: readonly Migration[]) {
     super();
     this.#path = path;
     this.#unlock = unlock;
@@ -223,14 +242,29 @@ class FileDatabase extends WaitingRows implements Database {
     closeSync(openSync(path, 'a', 0o600));
     this.db = new DatabaseSync(path);
     try {
-      this.db.exec(PRAGMAS);
-      this.#journal = new Journal(path, this.#recover() + 1);
+      this.#journal = new Journal(path, this.#prepare(migrations) + 1);
     } catch (error) {
       this.db.close();
       throw error;
     }
     writeFileSync(pidFile(path), `${process.pid}\n`);
     this.#thread = new WriterThread(path);
+  }
+
+  /** Returns the number of the last file of the journal. */
+  #prepare(migrations: readonly Migration[]): number {
+    const known = migrations.at(-1)!.version;
+    const version = versionOf(this.db);
+    if (version > known) throw new DataVersionError(this.#path, version, known);
+    this.db.exec(PRAGMAS);
+    if (isEmptyData(this.db)) migrate(this.db, this.#path, migrations);
+    // Rows of the journal have the form of the version that wrote them.
+    const last = this.#recover();
+    const copy = migrate(this.db, this.#path, migrations);
+    if (copy !== undefined) {
+      this.#warn(`the data was migrated from version ${version} to ${known}; as it was, it is in ${copy}`);
+    }
+    return last;
   }
 
   protected keep(rows: readonly Row[]): void {
