@@ -17,12 +17,12 @@ const RESERVED: ReadonlySet<string> = new Set([
     'org',
     'public',
   ],
-  ...['runner', 'storage', 'tasks', 'uploads', 'usage', 'users', 'webhooks', 'workspaces'],
+  ...['runner', 'schemas', 'storage', 'tasks', 'uploads', 'usage', 'users', 'webhooks', 'workspaces'],
   // Known to clients.
   ...['environments', 'github', 'integrations', 'llm-keys', 'security'],
   // Needed by routes to come.
   ...['a2a', 'auth', 'budgets', 'catalog', 'dashboard', 'docs', 'grants', 'mcp', 'metrics', 'operator', 'r'],
-  ...['schedules', 'schemas', 'services'],
+  ...['schedules', 'services'],
 ]);
 
 /** Whether no workspace may have this slug. Versions (`v1`) are reserved, too. */

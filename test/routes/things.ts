@@ -122,6 +122,7 @@ const MAKERS: Record<string, Maker> = {
   async session_id(target, { user }) {
     return (await clientOf(target, user.key).createCheckout({ body: { amount_cents: 500 } })).session_id;
   },
+  schema: async () => 'agent.json',
   agent: async () => 'secretive',
   version: async () => 'v1',
   endpoint: async () => 'run',

@@ -1,3 +1,4 @@
+import { PlatformError } from '#core/base/errors.ts';
 import type { Handlers } from '#core/http/route.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import type { metaRoutes } from './routes.ts';
@@ -13,5 +14,15 @@ export const metaHandlers = (deps: Pick<Deps, 'config' | 'space'>): Handlers<typ
     const { openApiDocument } = await import('../openapi.ts');
     const { baseUrl } = deps.config;
     return { status: 200, body: { ...openApiDocument(), ...(baseUrl && { servers: [{ url: baseUrl }] }) } };
+  },
+
+  async getEditorSchema({ params }) {
+    const { EDITOR_SCHEMAS, editorSchema } = await import('#core/agents/editor/schemas.ts');
+    const file = EDITOR_SCHEMAS.find((name) => name === params.schema);
+    if (file === undefined) {
+      throw new PlatformError('NOT_FOUND', `There is no such schema; there are ${EDITOR_SCHEMAS.join(', ')}.`);
+    }
+    const headers = { 'cache-control': 'public, max-age=3600' };
+    return { status: 200, body: editorSchema(file), headers };
   },
 });

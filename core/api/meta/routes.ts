@@ -27,4 +27,15 @@ export const metaRoutes = defineRoutes([
     auth: 'public',
     response: { 200: z.record(z.string(), z.unknown()) },
   },
+  {
+    operationId: 'getEditorSchema',
+    method: 'GET',
+    path: '/schemas/{schema}',
+    summary:
+      'JSON Schema (draft-07) of a file of an agent, for editors: agent.json, schema-file.json for schema.json, or fixture.json for tests/fixture-*.json',
+    fn: 'meta',
+    auth: 'public',
+    response: { 200: z.record(z.string(), z.unknown()) },
+    errors: ['NOT_FOUND'],
+  },
 ]);
