@@ -4,6 +4,8 @@ import { isoTime } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { cancelRun } from './cancellation.ts';
 import { buildDag } from './dag.ts';
+import { filterOf } from './filter.ts';
+import { listRuns, runsWithPrefix } from './listing.ts';
 import type { runRoutes } from './routes.ts';
 import type { Run } from './run.ts';
 import { RunStore } from './store.ts';
@@ -34,14 +36,29 @@ function recordHandlers(
 
   return {
     async listRuns({ caller, query }) {
-      const { runs, total } = await storeOf(caller.workspace.id).list({
-        agentName: query.agent_name,
-        status: query.status,
-        prefix: query.run_id_prefix,
-        limit: query.limit,
-        offset: query.offset,
-      });
-      return { status: 200, body: { runs: runs.map(summary), total } };
+      const { run_id_prefix: prefix, limit, offset, cursor } = query;
+      const filter = filterOf(query);
+      if (prefix === undefined) {
+        if (cursor !== undefined && offset > 0) {
+          throw new PlatformError('INVALID_INPUT', 'query.offset: cannot stand beside a cursor, which has its place.');
+        }
+        const page = await listRuns(deps, caller.workspace.id, filter, { limit, offset, cursor });
+        return {
+          status: 200,
+          body: {
+            runs: page.runs.map(runSummaryOf),
+            total: page.total,
+            total_is_exact: page.isExact,
+            next_cursor: page.nextCursor,
+          },
+        };
+      }
+      if (cursor !== undefined) {
+        throw new PlatformError('INVALID_INPUT', 'query.cursor: cannot stand beside run_id_prefix; use offset.');
+      }
+      const found = await runsWithPrefix(deps, caller.workspace.id, prefix, filter);
+      const runs = found.slice(offset, offset + limit).map(runSummaryOf);
+      return { status: 200, body: { runs, total: found.length, total_is_exact: true, next_cursor: null } };
     },
 
     async getRun({ caller, params }) {
@@ -135,7 +152,8 @@ function traceHandlers(deps: RunDeps): Pick<RunHandlers, 'getRunDag' | 'getRunTr
   };
 }
 
-const summary = (run: Run) => ({
+/** A run as lists show it. */
+export const runSummaryOf = (run: Run) => ({
   id: run.id,
   agent_name: run.agentName,
   agent_version: run.agentVersion,
@@ -150,7 +168,7 @@ const summary = (run: Run) => ({
 async function detail(runs: RunStore, run: Run) {
   const body = await runs.body(run.id);
   return {
-    ...summary(run),
+    ...runSummaryOf(run),
     endpoint: run.endpoint,
     error_code: run.errorCode,
     completed_at: run.completedAt,

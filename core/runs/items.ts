@@ -206,6 +206,8 @@ export function newRunFrom(head: Item): NewRun {
 }
 
 export const hexOf = (runId: string): string => runId.replaceAll('-', '');
+/** The digits in an id, in a request id, or in the beginning of either. */
+export const digitsOf = (name: string): string => hexOf(name.replace(/^req_/i, '').toLowerCase());
 export const runIdOf = ({ sk }: Key): string => sk.replace(/^(.{8})(.{4})(.{4})(.{4})/, '$1-$2-$3-$4-');
 export const workspaceIdOf = ({ pk }: Key): string => pk.split('#')[1]!;
 const agentWorkspaceIdOf = (head: Item): string =>

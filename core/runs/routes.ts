@@ -1,10 +1,34 @@
 import * as z from 'zod';
+import { flag } from '#core/http/flag.ts';
 import { defineRoutes } from '#core/http/route.ts';
 
 const status = z.enum(['queued', 'running', 'completed', 'failed', 'timeout', 'cancelled']);
 const time = z.iso.datetime();
 
-const summary = z.object({
+/** Which runs are meant: members of a query, or of a filter in a body. */
+export const runFilter = {
+  agent_name: z.string().max(200).optional(),
+  version: z
+    .string()
+    .regex(/^[\w.-]{1,64}$/, 'must be a version such as v3')
+    .optional()
+    .describe('A version of the agent, such as `v3`.'),
+  status: status.optional(),
+  schedule_id: z.uuid().optional(),
+  trigger_source: z
+    .string()
+    .max(64)
+    .optional()
+    .describe('What started the run, such as `api`, `schedule` or `replay`.'),
+  tenant_id: z.string().max(128).optional(),
+  from: z.iso.datetime({ offset: true }).optional().describe('Runs that started at this time or later.'),
+  to: z.iso.datetime({ offset: true }).optional().describe('Runs that started before this time.'),
+};
+/** `true`: runs that no other run called; `false`: only those that one did. */
+const TOP_LEVEL = 'True: only runs that no other run called. False: only sub-calls.';
+
+/** A run as lists show it. */
+export const runSummary = z.object({
   id: z.uuid(),
   agent_name: z.string(),
   agent_version: z.string(),
@@ -16,7 +40,7 @@ const summary = z.object({
   created_at: time,
 });
 
-const run = summary.extend({
+const run = runSummary.extend({
   endpoint: z.string(),
   error_code: z.string().nullable(),
   completed_at: time.nullable(),
@@ -97,21 +121,36 @@ export const runRoutes = defineRoutes([
     auth: 'key',
     request: {
       query: z.object({
-        agent_name: z.string().optional(),
-        status: status.optional(),
+        ...runFilter,
+        top_level: flag.optional().describe(TOP_LEVEL),
         run_id_prefix: z
           .string()
           .regex(/^(req_)?(-?[0-9a-f]){7,32}$/i, 'must be 7 or more hexadecimal digits')
           .optional()
           .describe('The first 7 or more digits of the id, or of the request id.'),
         limit: z.coerce.number().int().min(1).max(200).default(20),
-        offset: z.coerce.number().int().min(0).default(0),
+        offset: z.coerce
+          .number()
+          .int()
+          .min(0)
+          .default(0)
+          .describe('Skips runs among the newest 1,000. `cursor` reaches all of them.'),
+        cursor: z.string().max(400).optional().describe('`next_cursor` of the page before, with the same filters.'),
       }),
     },
     response: {
       200: z.object({
-        runs: z.array(summary),
-        total: z.int().describe('Number of matching runs among the newest 1,000.'),
+        runs: z.array(runSummary),
+        total: z
+          .int()
+          .describe(
+            'Number of matching runs among the newest 1,000 and the pages up to this one: at least so many match.',
+          ),
+        total_is_exact: z.boolean().describe('Whether `total` counts all matching runs.'),
+        next_cursor: z
+          .string()
+          .nullable()
+          .describe('For the page after this one, which may have fewer runs than `limit`. Null: there are no more.'),
       }),
     },
   },

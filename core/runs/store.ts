@@ -18,30 +18,21 @@ import {
   bodyBlobKey,
   bodyChanges,
   bodyKey,
+  digitsOf,
   endChanges,
   headKey,
-  hexOf,
   newRunItems,
   runFrom,
   runIdOf,
   runPartition,
-  runsByTime,
   type StoredBody,
   schedulePartition,
   treePartition,
 } from './items.ts';
+import { MAX_EXAMINED } from './listing.ts';
 import { usageOperations } from './rollup.ts';
-import { CANCELLED, emptyBody, type NewRun, type Run, type RunBody, type RunResult, type RunStatus } from './run.ts';
+import { CANCELLED, emptyBody, type NewRun, type Run, type RunBody, type RunResult } from './run.ts';
 import type { TraceEvent } from './trace.ts';
-
-export interface RunFilter {
-  readonly agentName?: string;
-  readonly status?: RunStatus;
-  /** The first digits of an id or a request id. */
-  readonly prefix?: string;
-  readonly limit: number;
-  readonly offset: number;
-}
 
 /** A page of runs, and how many there are on all pages. */
 interface RunPage {
@@ -49,8 +40,6 @@ interface RunPage {
   readonly total: number;
 }
 
-/** Maximum number of runs that a listing reads: on AWS each read is paid for. */
-const MAX_EXAMINED = 1000;
 /** Bodies up to this size are kept in the run's head, which saves an item. */
 const MAX_BYTES_IN_HEAD = 4 * 1024;
 
@@ -171,32 +160,10 @@ export class RunStore {
     return head && this.#bodyOf(head);
   }
 
-  /**
-   * Runs of the workspace, newest first. Reads at most 1,000 runs: the newest, or those that `prefix` selects. `total`
-   * counts the matching runs among them.
-   */
-  async list({ agentName, status, prefix, limit, offset }: RunFilter): Promise<RunPage> {
-    const query =
-      prefix === undefined
-        ? runsByTime(this.#workspaceId)
-        : { pk: runPartition(this.#workspaceId), sk: { beginsWith: digitsOf(prefix) } };
-    const found: Run[] = [];
-    let examined = 0;
-    for await (const head of queryAll(this.#deps.runs, { ...query, limit: 200 })) {
-      if (examined++ >= MAX_EXAMINED) break;
-      const run = this.#read(head);
-      const isWanted =
-        (agentName === undefined || run.agentName === agentName) && (status === undefined || run.status === status);
-      if (isWanted) found.push(run);
-    }
-    if (prefix !== undefined) found.sort((a, b) => (a.startedAt < b.startedAt ? 1 : -1));
-    return { runs: found.slice(offset, offset + limit), total: found.length };
-  }
-
-  /** Runs of a schedule, newest first. Reads at most the newest 1,000, like {@link RunStore.list}. */
+  /** Runs of a schedule, newest first. Reads at most the newest 1,000. */
   async listOfSchedule(
     scheduleId: string,
-    { status, limit, offset }: Pick<RunFilter, 'limit' | 'offset'> & { readonly status?: string },
+    { status, limit, offset }: { readonly status?: string; readonly limit: number; readonly offset: number },
   ): Promise<RunPage> {
     const ids: string[] = [];
     const query = { pk: schedulePartition(this.#workspaceId, scheduleId), reverse: true, limit: MAX_EXAMINED };
@@ -271,6 +238,3 @@ export class RunStore {
     return text === undefined ? undefined : (JSON.parse(text) as RunBody);
   }
 }
-
-/** The digits in an id, in a request id, or in the beginning of either. */
-const digitsOf = (name: string): string => hexOf(name.replace(/^req_/i, '').toLowerCase());

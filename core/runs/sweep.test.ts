@@ -3,6 +3,7 @@ import { admit, callsInUse, leasesOf } from '#core/accounts/limits/admission.ts'
 import { UsageStore } from '#core/billing/usage/store.ts';
 import { type MemoryDeps, memoryDeps } from '#test/helpers/memory-deps.ts';
 import { cancelRun } from './cancellation.ts';
+import { listRuns } from './listing.ts';
 import { emptyResult, endedWith, type NewRun } from './run.ts';
 import { RunStore } from './store.ts';
 import { sweepLostRuns } from './sweep.ts';
@@ -155,12 +156,11 @@ test('a run that cannot be finished does not stop the sweep', async () => {
 test('records of version 0.1.0, whose index keys end in the id, are read and finished', async () => {
   const deps = memoryDeps();
   const run = await start(deps);
-  const runs = new RunStore(deps, WORKSPACE);
   const key = { pk: `WS#${WORKSPACE}#RUN`, sk: run.id.replaceAll('-', '') };
   const { gsi1sk, gsi2sk, ...head } = (await deps.runs.get(key))!;
   await deps.runs.put({ ...head, gsi1sk: `${gsi1sk}#${run.id}`, gsi2sk: `${gsi2sk}#${run.id}` });
   const started = { id: run.id, startedAt: new Date(run.startedAt).toISOString() };
-  expect((await runs.list({ limit: 10, offset: 0 })).runs).toMatchObject([{ ...started, status: 'running' }]);
+  expect((await listRuns(deps, WORKSPACE, {}, { limit: 10 })).runs).toMatchObject([{ ...started, status: 'running' }]);
   expect(await sweepLostRuns(deps, { all: true })).toBe(1);
-  expect((await runs.list({ limit: 10, offset: 0 })).runs).toMatchObject([{ ...started, status: 'failed' }]);
+  expect((await listRuns(deps, WORKSPACE, {}, { limit: 10 })).runs).toMatchObject([{ ...started, status: 'failed' }]);
 });

@@ -50,6 +50,16 @@ export function runsSuite(target: () => Target, hasSandbox: boolean): void {
       expectError(await api('GET', '/runs?run_id_prefix=0123'), 400, 'INVALID_INPUT', '7 or more');
       expectError(await api('GET', '/runs?run_id_prefix=-------'), 400, 'INVALID_INPUT', '7 or more');
       expectError(await api('GET', '/runs?status=done'), 400, 'INVALID_INPUT', 'status');
+      for (const bad of ['from=yesterday', 'from=2026-11-21', 'schedule_id=x', 'top_level=perhaps', 'version=v%201']) {
+        expectError(await api('GET', `/runs?${bad}`), 400, 'INVALID_INPUT', bad.split('=')[0]);
+      }
+      const backwards = 'from=2026-11-22T00:00:00Z&to=2026-11-21T00:00:00%2B02:00';
+      expectError(await api('GET', `/runs?${backwards}`), 400, 'INVALID_INPUT', 'from: must be before to');
+      expectError(await api('GET', '/runs?cursor=x&offset=1'), 400, 'INVALID_INPUT', 'offset');
+      expectError(await api('GET', '/runs?cursor=x&run_id_prefix=0123456'), 400, 'INVALID_INPUT', 'cursor');
+      for (const bad of ['x', '%00', 'e30', 'y'.repeat(401)]) {
+        expectError(await api('GET', `/runs?cursor=${bad}`), 400, 'INVALID_INPUT', 'cursor');
+      }
     });
 
     describe('of prompts', () => {
@@ -93,6 +103,20 @@ export function runsSuite(target: () => Target, hasSandbox: boolean): void {
           llm_provider: 'anthropic',
           input_data: { text: 'one' },
         });
+        const page = await list('limit=1');
+        expect(page).toMatchObject({ total: 2, total_is_exact: true, runs: [{ id: bad }] });
+        const next = await list(`limit=1&cursor=${page.next_cursor}`);
+        expect(next).toMatchObject({ total: 2, next_cursor: null, runs: [{ id: good }] });
+        expect(await list('agent_name=asker&version=1&trigger_source=api&top_level=true')).toMatchObject({ total: 2 });
+        const start = next.runs[0].started_at;
+        expect(await list(`to=${start}`)).toMatchObject({ total: 0, runs: [] });
+        expect((await list(`from=${start}`)).runs.at(-1)).toMatchObject({ id: good });
+        expectError(
+          await api('GET', `/runs?limit=1&cursor=${page.next_cursor}`),
+          400,
+          'INVALID_INPUT',
+          'no cursor of this listing',
+        );
         const { trace } = expectOk(await send('GET', ofAuthor(`/runs/${good}/trace`)));
         const events = async (query: string) =>
           expectOk(await send('GET', ofAuthor(`/traces/${trace.id}/events?${query}`)));
@@ -196,8 +220,8 @@ export function runsSuite(target: () => Target, hasSandbox: boolean): void {
         expect(all.total).toBe(all.runs.length);
         const second = await list('limit=1&offset=1');
         expect(second).toMatchObject({ total: all.total, runs: [{ id: ids[1] }] });
-        expect(await list('status=failed')).toEqual({ runs: [], total: 0 });
-        expect(expectOk(await api('GET', '/runs?agent_name=no-such'))).toEqual({ runs: [], total: 0 });
+        expect(await list('status=failed')).toMatchObject({ runs: [], total: 0 });
+        expect(expectOk(await api('GET', '/runs?agent_name=no-such'))).toMatchObject({ runs: [], total: 0 });
       });
 
       test.each([

@@ -1,0 +1,218 @@
+import { createHash } from 'node:crypto';
+import { PlatformError } from '#core/base/errors.ts';
+import { isoTime } from '#core/ports/clock.ts';
+import type { Deps } from '#core/ports/deps.ts';
+import { getAll, type Item, type Query } from '#core/ports/table.ts';
+import { planQuery } from '#core/ports/table-rules.ts';
+import { digitsOf, headKey, hexOf, runFrom, runIdOf, runPartition, runsByTime, schedulePartition } from './items.ts';
+import type { Run, RunStatus } from './run.ts';
+
+/** Which runs of a workspace are meant; without members, all. `docs/interface/runs.md#lists`. */
+export interface RunFilter {
+  readonly agentName?: string | undefined;
+  /** Such as `v3`. */
+  readonly version?: string | undefined;
+  readonly status?: RunStatus | undefined;
+  readonly scheduleId?: string | undefined;
+  readonly triggerSource?: string | undefined;
+  readonly tenantId?: string | undefined;
+  /** Only runs that no other run called; or only those that one did. */
+  readonly topLevel?: boolean | undefined;
+  /** Start of the run in epoch milliseconds: at or after `from`, before `to`. */
+  readonly from?: number | undefined;
+  readonly to?: number | undefined;
+}
+
+/** A run's place in the listings that it stands in: where a listing goes on after it. */
+export interface RunPlace {
+  readonly id: string;
+  /** The sort key that orders the listing. */
+  readonly at: string;
+}
+
+interface Scan {
+  /** Newest first. */
+  readonly found: readonly { readonly run: Run; readonly place: RunPlace }[];
+  /** The last run that was read; absent if there are no more to read. */
+  readonly end?: RunPlace;
+}
+
+type ListingDeps = Pick<Deps, 'runs' | 'clock'>;
+
+/** Maximum number of records that one page of a listing reads: on AWS each read is paid for. */
+export const MAX_EXAMINED = 1000;
+const READ_AT_ONCE = 200;
+
+/**
+ * Reads runs, newest first, until `wanted` of them match, `examined` were read, or there are no more. Goes on after `after`,
+ * a place of a listing with the same filter.
+ */
+export async function scanRuns(
+  { runs, clock }: ListingDeps,
+  workspaceId: string,
+  filter: RunFilter,
+  limits: { readonly after?: RunPlace | undefined; readonly wanted?: number; readonly examined?: number } = {},
+): Promise<Scan> {
+  const { after, wanted = Number.POSITIVE_INFINITY, examined = MAX_EXAMINED } = limits;
+  const { query, placeOf, itemOf } = orderOf(workspaceId, filter);
+  const found: { run: Run; place: RunPlace }[] = [];
+  let cursor = after && planQuery(query).cursorAfter(itemOf(after));
+  let place: RunPlace | undefined;
+  for (let left = examined; left > 0; ) {
+    const limit = Math.min(READ_AT_ONCE, left);
+    const page = await runs.query({ ...query, limit, cursor });
+    const heads = await headsOf(runs, workspaceId, filter, page.items);
+    for (const [index, item] of page.items.entries()) {
+      place = placeOf(item);
+      const run = heads[index] && runFrom(heads[index], clock.now());
+      if (run !== undefined && matches(run, filter)) found.push({ run, place });
+      const isLast = index === page.items.length - 1 && page.cursor === undefined;
+      if (found.length >= wanted && !isLast) return { found, end: place };
+    }
+    if (page.cursor === undefined) return { found };
+    cursor = page.cursor;
+    left -= limit;
+  }
+  return { found, end: place };
+}
+
+/** The runs whose ids begin with these digits and that match, newest first. Reads at most 1,000. */
+export async function runsWithPrefix(
+  { runs, clock }: ListingDeps,
+  workspaceId: string,
+  prefix: string,
+  filter: RunFilter,
+): Promise<Run[]> {
+  const sk = { beginsWith: digitsOf(prefix) };
+  const { items } = await runs.query({ pk: runPartition(workspaceId), sk, limit: MAX_EXAMINED });
+  const all = items.map((head) => runFrom(head, clock.now())).filter((run) => matches(run, filter));
+  return all.sort((a, b) => (a.startedAt < b.startedAt ? 1 : -1));
+}
+
+export function matches(run: Run, filter: RunFilter): boolean {
+  const { agentName, version, status, scheduleId, triggerSource, tenantId, topLevel, from, to } = filter;
+  const startedAt = Date.parse(run.startedAt);
+  return (
+    (agentName === undefined || run.agentName === agentName) &&
+    (version === undefined || run.agentVersion === version) &&
+    (status === undefined || run.status === status) &&
+    (scheduleId === undefined || run.scheduleId === scheduleId) &&
+    (triggerSource === undefined || run.triggerSource === triggerSource) &&
+    (tenantId === undefined || run.tenantId === tenantId) &&
+    (topLevel === undefined || (run.parentRunId === null) === topLevel) &&
+    (from === undefined || startedAt >= from) &&
+    (to === undefined || startedAt < to)
+  );
+}
+
+/** How the runs are read: those of a schedule have a list of their own. */
+function orderOf(workspaceId: string, { scheduleId, from, to }: RunFilter) {
+  // Some sort keys go on with the id after the time. All years have four digits.
+  const between = [from === undefined ? '0' : isoTime(from), to === undefined ? ':' : `${isoTime(to - 1)}~`] as const;
+  const range = from === undefined && to === undefined ? {} : { sk: { between } };
+  if (scheduleId !== undefined) {
+    const pk = schedulePartition(workspaceId, scheduleId);
+    return {
+      query: { pk, reverse: true, ...range } satisfies Query,
+      placeOf: ({ sk, run_id }: Item): RunPlace => ({ at: sk, id: run_id as string }),
+      itemOf: ({ at }: RunPlace): Item => ({ pk, sk: at }),
+    };
+  }
+  return {
+    query: { ...runsByTime(workspaceId), ...range } satisfies Query,
+    placeOf: (head: Item): RunPlace => ({ at: head.gsi2sk!, id: runIdOf(head) }),
+    itemOf: ({ at, id }: RunPlace): Item => ({ ...headKey(workspaceId, id), gsi2sk: at }),
+  };
+}
+
+async function headsOf(
+  runs: Deps['runs'],
+  workspaceId: string,
+  { scheduleId }: RunFilter,
+  items: readonly Item[],
+): Promise<readonly (Item | undefined)[]> {
+  if (scheduleId === undefined) return items;
+  return getAll(
+    runs,
+    items.map(({ run_id }) => headKey(workspaceId, run_id as string)),
+  );
+}
+
+interface RunPage {
+  readonly runs: Run[];
+  /** Number of matching runs that were found so far: all of them if `isExact`. */
+  readonly total: number;
+  readonly isExact: boolean;
+  readonly nextCursor: string | null;
+}
+
+/**
+ * A page of a listing, newest first. Without a cursor it reads the newest 1,000 records and counts among them; with one it
+ * reads on, at most 1,000 records more. Throws INVALID_INPUT for a cursor of another listing.
+ */
+export async function listRuns(
+  deps: ListingDeps,
+  workspaceId: string,
+  filter: RunFilter,
+  { limit, offset = 0, cursor }: { readonly limit: number; readonly offset?: number; readonly cursor?: string },
+): Promise<RunPage> {
+  const before = cursor === undefined ? undefined : readCursor(cursor, workspaceId, filter);
+  const wanted = before && limit + 1;
+  const { found, end } = await scanRuns(deps, workspaceId, filter, { after: before?.place, wanted });
+  const page = found.slice(offset, offset + limit);
+  const isAll = end === undefined;
+  const seen = (before?.seen ?? 0) + found.length;
+  const total = Math.max(before?.total ?? 0, seen);
+  const isExact = isAll || before?.isExact === true;
+  const hasMore = found.length > offset + limit;
+  const place = hasMore ? page.at(-1)!.place : end;
+  const passed = (before?.seen ?? 0) + (hasMore ? offset + limit : found.length);
+  return {
+    runs: page.map(({ run }) => run),
+    total,
+    isExact,
+    nextCursor: place === undefined ? null : cursorOf({ place, seen: passed, total, isExact }, workspaceId, filter),
+  };
+}
+
+interface CursorContent {
+  readonly place: RunPlace;
+  /** Matching runs up to this place. */
+  readonly seen: number;
+  readonly total: number;
+  readonly isExact: boolean;
+}
+
+/** A cursor names its workspace and filter, so that it cannot be used as a place in another listing. */
+const digestOf = (workspaceId: string, filter: RunFilter): string =>
+  createHash('sha256')
+    .update(JSON.stringify([workspaceId, Object.entries(filter).sort()]))
+    .digest('base64url')
+    .slice(0, 12);
+
+function cursorOf({ place, seen, total, isExact }: CursorContent, workspaceId: string, filter: RunFilter): string {
+  const parts = [digestOf(workspaceId, filter), place.at, hexOf(place.id), seen, total, isExact];
+  return Buffer.from(JSON.stringify(parts)).toString('base64url');
+}
+
+const PLACE = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z(#[0-9a-f-]{36})?$/;
+
+function readCursor(cursor: string, workspaceId: string, filter: RunFilter): CursorContent {
+  let parts: unknown;
+  try {
+    parts = JSON.parse(Buffer.from(cursor, 'base64url').toString());
+  } catch {}
+  if (Array.isArray(parts) && parts[0] === digestOf(workspaceId, filter)) {
+    const [, at, hex, seen, total, isExact] = parts as unknown[];
+    const isPlace = typeof at === 'string' && PLACE.test(at) && typeof hex === 'string' && /^[0-9a-f]{32}$/.test(hex);
+    const isCount = Number.isSafeInteger(seen) && Number.isSafeInteger(total);
+    if (isPlace && isCount) {
+      const place = { at, id: runIdOf({ pk: '', sk: hex }) };
+      return { place, seen: seen as number, total: total as number, isExact: isExact === true };
+    }
+  }
+  throw new PlatformError(
+    'INVALID_INPUT',
+    'query.cursor: is no cursor of this listing; send `next_cursor` of the page before, with the same filters.',
+  );
+}
