@@ -47,7 +47,8 @@ export const COMMANDS: { readonly [group: string]: readonly CommandRow[] } = {
   'Workspace:': [
     { name: 'secrets', summary: 'Store keys and passwords of agents', load: () => import('./commands/secrets.ts') },
     { name: 'workspace', summary: 'Workspaces and their members', load: () => import('./commands/workspace.ts') },
-    { name: 'keys', summary: 'API keys of yours, and of agents', load: () => import('./commands/keys.ts') },
+    { name: 'keys', summary: 'API keys of yours', load: () => import('./commands/keys.ts') },
+    { name: 'agent-keys', summary: 'Keys that agents call with', load: () => import('./commands/agent-keys.ts') },
     { name: 'task', summary: 'Tasks of people and agents', load: () => import('./commands/task.ts') },
     { name: 'message', summary: 'Messages of agents', load: () => import('./commands/message.ts') },
     { name: 'storage', summary: 'JSON documents of agents', load: () => import('./commands/storage.ts') },

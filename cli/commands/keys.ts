@@ -1,12 +1,48 @@
+import { Option } from 'commander';
+import { KEY_SCOPES, type KeyScope } from '#core/base/caller.ts';
+import type { Configure } from '../cli.ts';
+import { UsageError } from '../failure.ts';
 import { operations } from '../operation.ts';
+import { members } from '../output.ts';
 
-export default operations([
-  { name: 'list', operation: 'listApiKeys', example: 'keys list' },
-  { name: 'create', operation: 'createApiKey', args: ['name'], example: "keys create 'build server'" },
-  {
-    name: 'delete',
-    operation: 'deleteApiKey',
-    loses: 'Whoever uses the key is signed out',
-    example: 'keys delete KEY_ID --yes',
-  },
-]);
+const UNITS_MS = { m: 60_000, h: 3_600_000, d: 86_400_000 };
+
+/** An ISO time, or one that is so far away: `30d`, `12h`, `45m`. */
+function timeOf(text: string): string {
+  const [, count, unit] = /^(\d+)([mhd])$/.exec(text) ?? [];
+  const ms = unit ? Date.now() + Number(count) * UNITS_MS[unit as keyof typeof UNITS_MS] : Date.parse(text);
+  if (Number.isNaN(new Date(ms).getTime())) throw new UsageError(`--expires ${text}: say 30d, 12h, or 2027-01-31.`);
+  return new Date(ms).toISOString();
+}
+
+const keys: Configure = (command, cli) => {
+  operations([
+    {
+      name: 'list',
+      operation: 'listApiKeys',
+      columns: ['id', 'name', 'prefix', 'scope', 'workspace_id', 'expires_at', 'last_used_at'],
+      example: 'keys list',
+    },
+    {
+      name: 'delete',
+      operation: 'deleteApiKey',
+      loses: 'Whoever uses the key is signed out',
+      example: 'keys delete KEY_ID --yes',
+    },
+  ])(command, cli);
+  command
+    .command('create')
+    .description('Create an API key; it is shown once. With --workspace it is good for that workspace only')
+    .argument('<name>')
+    .addOption(new Option('--scope <scope>', 'what it may do; manage, the default, is everything').choices(KEY_SCOPES))
+    .option('--expires <when>', 'when it ends: 30d, 12h, or a time such as 2027-01-31')
+    .addHelpText('after', "\nExample:\n  $ platform keys create 'build server' --scope run --expires 90d")
+    .action(async (name: string, { scope, expires }: { scope?: KeyScope; expires?: string }) => {
+      const workspace_id = cli.options.workspace === undefined ? undefined : await cli.workspaceId();
+      const expires_at = expires === undefined ? undefined : timeOf(expires);
+      const body = { name, scope, workspace_id, expires_at };
+      cli.output.result(await (await cli.client()).createApiKey({ body }), members);
+    });
+};
+
+export default keys;

@@ -1,4 +1,4 @@
-import { findMembership } from '#core/accounts/workspaces/store.ts';
+import { membershipOf } from '#core/accounts/workspaces/store.ts';
 import type { Caller } from '#core/base/caller.ts';
 import { PlatformError } from '#core/base/errors.ts';
 import type { Deps } from '#core/ports/deps.ts';
@@ -15,7 +15,7 @@ export const maySee = async (deps: AccessDeps, caller: Caller, version: AgentVer
 
 /** Whether the caller acts in the workspace, or is a member of it. */
 export const isMember = async (deps: Pick<Deps, 'main'>, caller: Caller, workspaceId: string): Promise<boolean> =>
-  workspaceId === caller.workspace.id || (await findMembership(deps, caller.userId, workspaceId)) !== undefined;
+  workspaceId === caller.workspace.id || (await membershipOf(deps, caller, workspaceId)) !== undefined;
 
 /** A version of the caller's workspace. Throws NOT_FOUND, also for a version of another workspace. */
 export async function findOwn(deps: AccessDeps, caller: Caller, id: string): Promise<AgentVersion> {

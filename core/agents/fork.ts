@@ -1,4 +1,4 @@
-import { findMembership } from '#core/accounts/workspaces/store.ts';
+import { membershipOf } from '#core/accounts/workspaces/store.ts';
 import type { Caller } from '#core/base/caller.ts';
 import { PlatformError } from '#core/base/errors.ts';
 import type { Workspace } from '#core/base/workspace.ts';
@@ -62,7 +62,7 @@ async function findSource(deps: PublishDeps, caller: Caller, id: string): Promis
 
 /** The workspace of the copy; by default the caller's. Throws FORBIDDEN unless the caller is its owner. */
 async function findTarget(deps: PublishDeps, caller: Caller, workspaceId: string | undefined): Promise<Workspace> {
-  const target = workspaceId === undefined ? caller : await findMembership(deps, caller.userId, workspaceId);
+  const target = workspaceId === undefined ? caller : await membershipOf(deps, caller, workspaceId);
   if (target === undefined) throw new PlatformError('FORBIDDEN', 'You are not a member of the target workspace.');
   if (target.role !== 'owner') {
     throw new PlatformError(

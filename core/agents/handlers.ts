@@ -1,5 +1,5 @@
 import { createStaticKey, listStaticKeys } from '#core/accounts/service-keys/store.ts';
-import { findMembership } from '#core/accounts/workspaces/store.ts';
+import { membershipOf } from '#core/accounts/workspaces/store.ts';
 import type { Caller } from '#core/base/caller.ts';
 import { PlatformError } from '#core/base/errors.ts';
 import type { Handlers } from '#core/http/route.ts';
@@ -142,7 +142,7 @@ export const agentHandlers = (deps: AgentDeps): Handlers<typeof agentRoutes> => 
 
 /** The caller's workspace, or the named one. Throws FORBIDDEN when the caller is no member of it. */
 async function ownWorkspace(deps: AgentDeps, caller: Caller, named = caller.workspace.id): Promise<string> {
-  if (named === caller.workspace.id || (await findMembership(deps, caller.userId, named))) return named;
+  if (named === caller.workspace.id || (await membershipOf(deps, caller, named))) return named;
   throw new PlatformError('FORBIDDEN', `You are not a member of a workspace with the id "${named.slice(0, 64)}".`);
 }
 

@@ -196,7 +196,7 @@ async function identify(
   const hasOther = route.auth === 'instance' || route.auth === 'operator';
   if (needsKey || (!hasOther && isCountedByAddress(route) && headers.has('authorization'))) {
     try {
-      return await authenticate(deps, headers, workspaceId, needsKey ? route : { agents: true });
+      return await authenticate(deps, headers, workspaceId, needsKey ? route : ANY_KEY);
     } catch (error) {
       if (!isPlatformError(error)) throw error;
       refused = error;
@@ -213,6 +213,9 @@ async function identify(
   if (needsKey) throw refused;
   return undefined;
 }
+
+/** On rows that need no key, any valid one counts. */
+const ANY_KEY = { method: 'GET', agents: true } as const;
 
 /**
  * What the wrong secret or signature is answered, where one serves as the key: requests with the right one are never limited

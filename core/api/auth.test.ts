@@ -1,6 +1,8 @@
 import { expect, test } from 'vitest';
-import { revokeKey, updateKeyWorkspaces } from '#core/accounts/keys/store.ts';
+import { newApiKey, revokeKey, updateKeyWorkspaces } from '#core/accounts/keys/store.ts';
 import { newRunKey, newStaticKey } from '#core/accounts/service-keys/key-format.ts';
+import { findPersonalWorkspace } from '#core/accounts/workspaces/store.ts';
+import { isoTime } from '#core/ports/clock.ts';
 import { OperationCounter } from '#test/helpers/counting-table.ts';
 import { memoryDeps } from '#test/helpers/memory-deps.ts';
 import { addMember, addUser } from '#test/helpers/users.ts';
@@ -60,7 +62,23 @@ test('service keys are for the rows that let agents in, and are looked up only t
     expect(counter.items).toBe(0);
   }
   for (const key of keys) {
-    const asAgent = authenticate(counted, present(key), undefined, { agents: true });
+    const asAgent = authenticate(counted, present(key), undefined, { method: 'POST', agents: true });
     await expect(asAgent).rejects.toMatchObject({ code: 'UNAUTHORIZED' });
   }
+});
+
+test('limits of a key cost no read, and a key without them has none', async () => {
+  const { deps, ann, bob, counter, counted } = await setUp();
+  const personalWorkspace = await findPersonalWorkspace(deps, ann.userId);
+  const limits = { scope: 'run', expiresAt: isoTime(deps.clock.now() + 60_000) } as const;
+  const { key, operations } = newApiKey(deps, { userId: ann.userId, personalWorkspace }, 'limited', limits);
+  await deps.main.transact(operations);
+  await authenticate(deps, present(key), undefined);
+  expect(await authenticate(counted, present(key), undefined)).toMatchObject({ limits });
+  expect(counter.items).toBe(1);
+  expect(await authenticate(deps, present(bob.key), undefined, { method: 'DELETE' })).not.toHaveProperty('limits');
+  const refused = authenticate(deps, present(key), undefined, { method: 'DELETE' });
+  await expect(refused).rejects.toMatchObject({ code: 'FORBIDDEN' });
+  deps.clock.advance(60_000);
+  await expect(authenticate(deps, present(key), undefined)).rejects.toMatchObject({ code: 'UNAUTHORIZED' });
 });

@@ -1,4 +1,5 @@
 import { hashKey, isKey } from '#core/accounts/keys/key-format.ts';
+import { checkKeyLimits } from '#core/accounts/keys/limits.ts';
 import { type ApiKey, findKey, touchKey } from '#core/accounts/keys/store.ts';
 import { isServiceKey } from '#core/accounts/service-keys/key-format.ts';
 import { findMembership, type Membership } from '#core/accounts/workspaces/store.ts';
@@ -6,21 +7,22 @@ import type { AgentCaller, Caller } from '#core/base/caller.ts';
 import { PlatformError } from '#core/base/errors.ts';
 import { bearerOf } from '#core/http/bearer.ts';
 import type { RequestHeaders } from '#core/http/message.ts';
+import type { KeyNeeds } from '#core/http/route.ts';
 import { authenticateAgent, type ServiceKeyDeps } from './agent-caller.ts';
 
 /**
  * The caller of a request (`docs/interface/authentication.md`). A user acts in `workspaceId` (from the path), else in
  * the workspace of `X-Workspace-Id`, else in the user's personal workspace. An agent acts in the workspace of its key.
  *
- * Throws UNAUTHORIZED for a missing, malformed, unknown or revoked key, and for a service key whose run has ended.
- * Throws FORBIDDEN if the caller is not a member of the workspace, whether or not it exists, and for a service key on a
- * route that does not accept agents.
+ * Throws UNAUTHORIZED for a key that is missing, malformed, unknown or revoked or has expired, and for a service key whose
+ * run has ended. Throws FORBIDDEN if the caller is not a member of the workspace, whether or not it exists, for a service key on a
+ * route that does not accept agents, and for a key whose limits exclude the row.
  */
 export async function authenticate(
   deps: ServiceKeyDeps,
   headers: RequestHeaders,
   workspaceId: string | undefined,
-  { agents = false }: { readonly agents?: boolean } = {},
+  row: KeyNeeds = { method: 'GET' },
 ): Promise<Caller> {
   const presented = bearerOf(headers.get('authorization'));
   if (presented === '') {
@@ -31,18 +33,29 @@ export async function authenticate(
   }
   const wanted = workspaceId ?? headers.get('x-workspace-id') ?? undefined;
   if (isServiceKey(presented)) {
-    if (!agents)
+    if (!row.agents)
       throw new PlatformError('FORBIDDEN', 'Service keys of agents cannot do this; use the API key of a user.');
     return authenticateWithServiceKey(deps, presented, wanted);
   }
   const key = isKey(presented) ? await findKey(deps, hashKey(presented)) : undefined;
   if (key === undefined) throw new PlatformError('UNAUTHORIZED', 'The API key is not valid, or it was revoked.');
-  const [membership] = await Promise.all([membershipOf(deps, key, wanted), touchKey(deps, key)]);
-  if (membership === undefined) throw notAMember(wanted);
-  return { userId: key.userId, keyId: key.id, ...membership };
+  return callerOf(deps, key, wanted, row);
 }
 
-async function membershipOf(
+/** The user of a key. Throws UNAUTHORIZED for a key that has expired, and FORBIDDEN as {@link authenticate} does. */
+async function callerOf(deps: ServiceKeyDeps, key: ApiKey, wanted: string | undefined, row: KeyNeeds): Promise<Caller> {
+  const { userId, id: keyId, limits } = key;
+  if (limits?.expiresAt !== undefined && Date.parse(limits.expiresAt) <= deps.clock.now()) {
+    throw new PlatformError('UNAUTHORIZED', `The API key expired at ${limits.expiresAt}: make another.`);
+  }
+  if (limits) checkKeyLimits(limits, row, wanted);
+  const workspaceId = wanted ?? limits?.workspaceId;
+  const [membership] = await Promise.all([membershipIn(deps, key, workspaceId), touchKey(deps, key)]);
+  if (membership === undefined) throw notAMember(workspaceId);
+  return { userId, keyId, ...membership, ...(limits && { limits }) };
+}
+
+async function membershipIn(
   deps: ServiceKeyDeps,
   { userId, personalWorkspace }: ApiKey,
   wanted: string | undefined,

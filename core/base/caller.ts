@@ -9,8 +9,24 @@ export interface Caller {
   readonly workspace: Workspace;
   /** Agents are members, never owners. */
   readonly role: Role;
+  /** What the user's key is limited to. @default - it may do what its user may */
+  readonly limits?: KeyLimits;
   /** Present for requests with an agent's service key, which only rows with `agents` accept. */
   readonly agent?: AgentCaller;
+}
+
+/** What a key of a user may do (`docs/interface/authentication.md#scopes`). Each scope holds those before it. */
+export const KEY_SCOPES = ['read', 'run', 'manage'] as const;
+export type KeyScope = (typeof KEY_SCOPES)[number];
+
+/** What a key of a user is limited to. A key without any limits is good for everything that its user may do. */
+export interface KeyLimits {
+  /** @default manage */
+  readonly scope?: KeyScope;
+  /** The only workspace that it acts in. @default - all of the user's */
+  readonly workspaceId?: string;
+  /** ISO time from which it is refused. @default - none */
+  readonly expiresAt?: string;
 }
 
 /** An agent that sends a request: one of its runs, a service that it runs as, or a holder of its static key. */

@@ -1,5 +1,5 @@
 import type * as z from 'zod';
-import type { Caller } from '#core/base/caller.ts';
+import type { Caller, KeyScope } from '#core/base/caller.ts';
 import type { ErrorCode } from '#core/base/errors.ts';
 import type { HttpRequest } from './message.ts';
 
@@ -30,6 +30,14 @@ export interface Route {
    * `agents`. @default - none
    */
   readonly scope?: 'messages' | 'tasks';
+  /**
+   * What a user's key must be allowed to do (`docs/interface/authentication.md#scopes`).
+   *
+   * @default - `read` for a GET, `run` for other rows with `agents`, `manage` for the rest
+   */
+  readonly keyScope?: KeyScope;
+  /** Whether the row is about the user and not about one workspace: keys of one workspace are refused. @default false */
+  readonly ofUser?: boolean;
   /** Minimum role in the workspace. @default member */
   readonly role?: 'member' | 'owner';
   /** A `POST`, `PUT` or `PATCH` that is served also while there is no space for anything new. @default false */
@@ -103,6 +111,13 @@ export const isCountedByAddress = (route: Route): boolean => route.fn !== 'meta'
 /** Whether the route is refused while there is no space for anything new. */
 export const stores = ({ method, storesNothing = false }: Route): boolean =>
   method !== 'GET' && method !== 'DELETE' && !storesNothing;
+
+/** What a row needs of a key. */
+export type KeyNeeds = Pick<Route, 'method' | 'agents' | 'keyScope' | 'ofUser'>;
+
+/** What a user's key must be allowed to do. */
+export const keyScopeOf = ({ keyScope, method, agents }: KeyNeeds): KeyScope =>
+  keyScope ?? (method === 'GET' ? 'read' : agents ? 'run' : 'manage');
 
 /** Codes that every route with these features can answer. */
 export function commonErrors(route: Route): ErrorCode[] {

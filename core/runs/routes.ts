@@ -165,6 +165,7 @@ export const runRoutes = defineRoutes([
   {
     ...row,
     operationId: 'cancelRun',
+    keyScope: 'run',
     method: 'DELETE',
     path: RUN,
     summary: 'Cancel a run and all its sub-calls; a run that has ended does not change',
@@ -173,6 +174,7 @@ export const runRoutes = defineRoutes([
   {
     ...row,
     operationId: 'requestRunCancel',
+    keyScope: 'run',
     method: 'POST',
     storesNothing: true,
     path: `${RUN}/cancel`,

@@ -72,11 +72,15 @@ test('every command has an example', async () => {
 test('every example runs', { retry: 0 }, async () => {
   const failed: string[] = [];
   const keys = await clientOf(target).createApiKey({ body: { name: 'for the example' } });
+  const [hello] = (await clientOf(target).listAgents({})).filter(({ name }) => name === 'hello');
+  const params = { id: hello!.id };
+  await clientOf(target).createServiceKey({ params });
+  const agentKeyId = (await clientOf(target).listServiceKeys({ params })).keys[0]!.id;
   const cwd = tempFolder();
   const all = examples.filter((line) => !/my-agent|\.\/hello|completion/.test(line));
-  const deletes = (line: string) => /^\w+ (delete|remove|rm|rm-ns) /.test(line);
+  const deletes = (line: string) => /^[\w-]+ (delete|remove|rm|rm-ns) /.test(line);
   for (const example of [...all.filter((line) => !deletes(line)), ...all.filter(deletes)]) {
-    const argv = wordsOf(example.replace('KEY_ID', keys.id));
+    const argv = wordsOf(example.replace('AGENT_KEY_ID', agentKeyId).replace('KEY_ID', keys.id));
     const { status, stdout, stderr } = await commandLine(argv, {
       cwd,
       configFolder: `${cwd}/config`,

@@ -16,6 +16,9 @@ export function identitySuite(target: () => Target): void {
         name: 'laptop',
         key: expect.stringMatching(/^sk_live_[0-9A-Za-z]{50}$/),
         prefix: created.key.slice(0, 12),
+        scope: 'manage',
+        workspace_id: null,
+        expires_at: null,
         created_at: expect.stringMatching(ISO_TIME),
       });
 
@@ -64,6 +67,105 @@ export function identitySuite(target: () => Target): void {
       for (const json of [{}, { name: '' }, { name: '   ' }, { name: 7 }, { name: 'x'.repeat(101) }]) {
         expectError(await call('POST', '/api-keys', { key, json }), 400, 'INVALID_INPUT', 'body.name: ');
       }
+    });
+  });
+
+  describe.concurrent('API keys with limits', () => {
+    const limited = async (slug: string, limits: object) => {
+      const user = await target().addUser(slug);
+      const created = expectOk(await call('POST', '/api-keys', { key: user.key, json: { name: 'x', ...limits } }), 201);
+      return { user, created, key: created.key as string };
+    };
+    const prompt = { name: 'greeter', type: 'prompt', description: 'x', prompt: 'x', supported_providers: ['any'] };
+
+    test('with the scope "read" change and call nothing', async () => {
+      const { user, key, created } = await limited('keys-read', { scope: 'read' });
+      expect(created.scope).toBe('read');
+      expectOk(await call('POST', '/agents', { key: user.key, json: prompt }), 201);
+      expectOk(await call('GET', '/agents', { key }));
+      expectOk(await call('POST', '/agents/validate', { key, json: prompt }));
+      for (const [method, path, json] of [
+        ['POST', '/agents', prompt],
+        ['POST', '/keys-read/greeter/v1/run', {}],
+        ['PUT', '/storage/notes/today', {}],
+        ['POST', '/api-keys', { name: 'more' }],
+        ['DELETE', `/api-keys/${created.id}`, undefined],
+      ] as const) {
+        const refused = expectError(await call(method, path, { key, json }), 403, 'FORBIDDEN', 'scope "read"');
+        expect([path, refused.is_retryable]).toEqual([path, false]);
+      }
+    });
+
+    test('with the scope "run" use what is there, and change no settings', async () => {
+      const { key } = await limited('keys-run', { scope: 'run' });
+      expectOk(await call('PUT', '/storage/notes/today', { key, json: { text: 'sun' } }));
+      expectOk(await call('POST', '/tasks', { key, json: { title: 'x', project: 'y' } }), 201);
+      // It may call: the answer is about the agent.
+      expectError(await call('POST', '/keys-run/nothing/v1/run', { key, json: {} }), 404, 'NOT_FOUND');
+      expectError(await call('POST', '/agents', { key, json: prompt }), 403, 'FORBIDDEN', 'needs "manage"');
+      expectError(await call('POST', '/api-keys', { key, json: { name: 'more' } }), 403, 'FORBIDDEN', 'needs "manage"');
+    });
+
+    test('of one workspace act in no other, and make keys for no other', async () => {
+      const host = await target().addUser('keys-host');
+      const guest = await target().addUser('keys-guest');
+      await target().addMember(guest, host.workspaceId);
+      const json = { name: 'host only', workspace_id: host.workspaceId };
+      expectError(
+        await call('POST', '/api-keys', { key: host.key, json: { name: 'x', workspace_id: guest.workspaceId } }),
+        403,
+        'FORBIDDEN',
+        'not a member',
+      );
+      const created = expectOk(await call('POST', '/api-keys', { key: guest.key, json }), 201);
+      const { key } = created;
+      expect(expectOk(await call('GET', '/org', { key })).slug).toBe('keys-host');
+      expect(expectOk(await call('GET', '/workspaces', { key })).workspaces).toHaveLength(1);
+      const headers = { 'x-workspace-id': guest.workspaceId };
+      expectError(await call('GET', '/org', { key, headers }), 403, 'FORBIDDEN', host.workspaceId);
+      expectError(await call('GET', `/workspaces/${guest.workspaceId}/runs`, { key }), 403, 'FORBIDDEN');
+      expectError(
+        await call('POST', '/workspaces', { key, json: { name: 'more' } }),
+        403,
+        'FORBIDDEN',
+        'one workspace',
+      );
+
+      // The agents of the user's own workspace are another workspace's to this key.
+      expectOk(await call('POST', '/agents', { key: guest.key, json: prompt }), 201);
+      expectError(await call('POST', '/keys-guest/greeter/v1/run', { key, json: {} }), 403, 'FORBIDDEN', 'private');
+
+      // It neither sees nor revokes the others, and what it makes has its limits.
+      expect(expectOk(await call('GET', '/api-keys', { key })).map(({ id }: { id: string }) => id)).toEqual([
+        created.id,
+      ]);
+      expectError(await call('DELETE', `/api-keys/${guest.keyId}`, { key }), 404, 'NOT_FOUND');
+      expectError(
+        await call('POST', '/api-keys', { key, json: { name: 'x', workspace_id: guest.workspaceId } }),
+        403,
+        'FORBIDDEN',
+        'body.workspace_id',
+      );
+      const made = expectOk(await call('POST', '/api-keys', { key, json: { name: 'x' } }), 201);
+      expect(made.workspace_id).toBe(host.workspaceId);
+    });
+
+    test('that expire make none that lasts longer', async () => {
+      const expires_at = new Date(Date.now() + 3_600_000).toISOString();
+      const { key, created } = await limited('keys-expiring', { expires_at });
+      expect(created.expires_at).toBe(expires_at);
+      const json = { name: 'x' };
+      expect(expectOk(await call('POST', '/api-keys', { key, json }), 201).expires_at).toBe(expires_at);
+      const later = { name: 'x', expires_at: '2999-01-01T00:00:00Z' };
+      expectError(await call('POST', '/api-keys', { key, json: later }), 403, 'FORBIDDEN', 'body.expires_at');
+      const over = { name: 'x', expires_at: '2020-01-01T00:00:00Z' };
+      expectError(await call('POST', '/api-keys', { key, json: over }), 400, 'INVALID_INPUT', 'is over');
+    });
+
+    test('that have expired are refused', async () => {
+      const { key } = await limited('keys-expired', { expires_at: new Date(Date.now() + 2_000).toISOString() });
+      await expect.poll(async () => (await call('GET', '/org', { key })).status, { timeout: 10_000 }).toBe(401);
+      expectError(await call('GET', '/org', { key }), 401, 'UNAUTHORIZED', 'expired');
     });
   });
 

@@ -3,7 +3,7 @@ import ajvFormats from 'ajv-formats';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { openApiDocument } from '#core/api/openapi.ts';
 import { routes } from '#core/api/routes.ts';
-import { isRaw, pathParameters, type Route } from '#core/http/route.ts';
+import { isRaw, keyScopeOf, pathParameters, type Route } from '#core/http/route.ts';
 import { type Answer, clientOf, type LocalTarget, request, startLocalTarget } from '#test/helpers/platform.ts';
 import type { TestUser } from '#test/helpers/users.ts';
 import { goodBody, UNKNOWN_ID, UPSERTS, withQuery } from './rows.ts';
@@ -121,6 +121,20 @@ test('every route for agents asks foreign ones for a grant, or opens nothing of 
   const open = rows.filter(({ agents, scope }) => agents && scope === undefined);
   // Calls and their uploads, and documents, of which `documents-of.ts` gives foreign agents their own.
   expect(new Set(open.map(({ fn }) => fn))).toEqual(new Set(['calls', 'storage', 'uploads']));
+});
+
+test('what a key with the scope "read" or "run" may send, beside GET', () => {
+  const sending = (scope: string) =>
+    rows
+      .filter((row) => row.auth === 'key' && row.method !== 'GET' && keyScopeOf(row) === scope)
+      .map(({ operationId }) => operationId);
+  expect(sending('read')).toEqual(['validateAgent']);
+  expect(sending('run').filter((name) => !rows.find((row) => row.operationId === name)!.agents)).toEqual([
+    'cancelRun',
+    'requestRunCancel',
+    'triggerSchedule',
+    'replayRun',
+  ]);
 });
 
 describe.concurrent('without a valid key', () => {

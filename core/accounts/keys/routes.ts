@@ -1,14 +1,19 @@
 import * as z from 'zod';
+import { KEY_SCOPES } from '#core/base/caller.ts';
 import { defineRoutes } from '#core/http/route.ts';
 
 const keyRecord = z.object({
   id: z.uuid(),
   name: z.string(),
   prefix: z.string().describe('The first 12 characters of the key.'),
+  scope: z.enum(KEY_SCOPES),
+  workspace_id: z.uuid().nullable().describe('The only workspace that it acts in; null: all of yours.'),
+  expires_at: z.iso.datetime().nullable().describe('From then on it is refused.'),
   created_at: z.iso.datetime(),
   last_used_at: z.iso.datetime().nullable().describe('Accurate to ten minutes.'),
 });
 
+/** See `docs/interface/authentication.md#scopes`. */
 export const keyRoutes = defineRoutes([
   {
     operationId: 'listApiKeys',
@@ -26,7 +31,14 @@ export const keyRoutes = defineRoutes([
     summary: 'Create an API key; only this answer shows it',
     fn: 'keys',
     auth: 'key',
-    request: { body: z.object({ name: z.string().trim().min(1).max(100) }) },
+    request: {
+      body: z.object({
+        name: z.string().trim().min(1).max(100),
+        scope: z.enum(KEY_SCOPES).optional().describe('What it may do. Default: manage, which is everything.'),
+        workspace_id: z.uuid().optional().describe('The only workspace that it acts in. Default: all of yours.'),
+        expires_at: z.iso.datetime({ offset: true }).optional().describe('From then on it is refused. Default: never.'),
+      }),
+    },
     response: {
       201: keyRecord.omit({ last_used_at: true }).extend({ key: z.string().describe('Only shown here.') }),
     },

@@ -1,3 +1,4 @@
+import type { KeyLimits, KeyScope } from '#core/base/caller.ts';
 import type { Json } from '#core/base/json.ts';
 import type { Workspace } from '#core/base/workspace.ts';
 import { isoTime } from '#core/ports/clock.ts';
@@ -15,6 +16,8 @@ export interface ApiKey {
   readonly userId: string;
   /** The workspace that always has this user as an owner. */
   readonly personalWorkspace: Workspace;
+  /** @default - none */
+  readonly limits?: KeyLimits;
   readonly name: string;
   /** The first 12 characters. */
   readonly prefix: string;
@@ -34,12 +37,19 @@ function fromItem(item: Item): ApiKey {
     id: item.id as string,
     userId: item.user_id as string,
     personalWorkspace: workspaceFrom(item.workspace as Record<string, Json>),
+    ...limitsFrom(item),
     name: item.name as string,
     prefix: item.prefix as string,
     createdAt: item.created_at as string,
     lastUsedAt: (item.last_used_at as string | undefined) ?? null,
     hash: item.hash as string,
   };
+}
+
+function limitsFrom({ scope, workspace_id, expires_at }: Item): Pick<ApiKey, 'limits'> {
+  if (scope === undefined && workspace_id === undefined && expires_at === undefined) return {};
+  const limits = { scope: scope as KeyScope, workspaceId: workspace_id as string, expiresAt: expires_at as string };
+  return { limits };
 }
 
 export async function findKey({ main }: Pick<Deps, 'main'>, hash: string): Promise<ApiKey | undefined> {
@@ -69,6 +79,7 @@ export function newApiKey(
   { clock, ids }: Pick<Deps, 'clock' | 'ids'>,
   owner: { userId: string; personalWorkspace: Workspace },
   name: string,
+  { scope, workspaceId, expiresAt }: KeyLimits = {},
 ): NewKey {
   const key = newKey(ids);
   const hash = hashKey(key);
@@ -82,6 +93,9 @@ export function newApiKey(
     prefix: prefixOf(key),
     created_at: isoTime(clock.now()),
     hash,
+    ...(scope !== undefined && scope !== 'manage' && { scope }),
+    ...(workspaceId !== undefined && { workspace_id: workspaceId }),
+    ...(expiresAt !== undefined && { expires_at: expiresAt }),
   };
   return {
     key,

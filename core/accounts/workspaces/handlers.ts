@@ -37,7 +37,9 @@ export const workspaceHandlers = (deps: WorkspaceDeps): WorkspaceHandlers => ({
 function ownHandlers(deps: WorkspaceDeps): Omit<WorkspaceHandlers, MemberOperation | InviteOperation> {
   return {
     async listWorkspaces({ caller }) {
-      const memberships = await listMemberships(deps, caller.userId);
+      const only = caller.limits?.workspaceId;
+      const all = await listMemberships(deps, caller.userId);
+      const memberships = all.filter(({ workspace }) => only === undefined || workspace.id === only);
       const workspaces = await Promise.all(
         memberships.map(async ({ workspace, role }) => ({
           ...workspace,

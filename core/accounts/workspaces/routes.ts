@@ -73,6 +73,7 @@ export const workspaceRoutes = defineRoutes([
     summary: 'Create a workspace; you become its owner',
     fn: 'workspaces',
     auth: 'key',
+    ofUser: true,
     request: {
       body: z.object({
         name: workspaceName,
@@ -170,6 +171,7 @@ export const workspaceRoutes = defineRoutes([
     summary: 'Accept an invitation: become a member of its workspace',
     fn: 'workspaces',
     auth: 'key',
+    ofUser: true,
     response: { 200: z.object({ workspace: joined }) },
     errors: ['NOT_FOUND', 'CONFLICT'],
   },

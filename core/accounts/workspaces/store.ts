@@ -1,3 +1,4 @@
+import type { Caller } from '#core/base/caller.ts';
 import type { Json } from '#core/base/json.ts';
 import type { PlanName } from '#core/base/plans.ts';
 import type { Role, Workspace } from '#core/base/workspace.ts';
@@ -58,6 +59,16 @@ export async function findMembership(
   if (workspaceId === '' || workspaceId.length > 64) return undefined;
   const member = await main.get(memberKey(userId, workspaceId));
   return member && membershipFrom(member);
+}
+
+/** As {@link findMembership}; a caller whose key is good for one workspace is in no other. */
+export async function membershipOf(
+  deps: MainDeps,
+  { userId, limits }: Pick<Caller, 'userId' | 'limits'>,
+  workspaceId: string,
+): Promise<Membership | undefined> {
+  if (limits?.workspaceId !== undefined && limits.workspaceId !== workspaceId) return undefined;
+  return findMembership(deps, userId, workspaceId);
 }
 
 const membershipFrom = (member: Item): Membership => ({

@@ -105,6 +105,7 @@ export const scheduleTriggerRoutes = defineRoutes([
     summary: 'Run a schedule now and wait for its end, with its own input or that of the body',
     fn: 'calls',
     auth: 'key',
+    keyScope: 'run',
     role: 'owner',
     stream: true,
     request: { body: z.record(z.string(), jsonValue) },

@@ -30,6 +30,7 @@ export const callRoutes = defineRoutes([
     summary: 'Run a version once more, with the input of a former run',
     fn: 'calls',
     auth: 'key',
+    keyScope: 'run',
     stream: true,
     request: { body: z.looseObject({ reason: z.string().optional() }) },
     response: {

@@ -1,4 +1,4 @@
-import { findMembership } from '#core/accounts/workspaces/store.ts';
+import { membershipOf } from '#core/accounts/workspaces/store.ts';
 import { fullNameOf, versionName } from '#core/agents/references.ts';
 import { AgentStore, findNewest, resolveAgent } from '#core/agents/store.ts';
 import { type AgentVersion, sunsetOf } from '#core/agents/version.ts';
@@ -37,7 +37,7 @@ export async function actingWorkspace(
   // `checkSubCall` decides what an agent may call. Its calls belong to the workspace that it runs for.
   if (caller.agent !== undefined) return caller.workspace;
   const isOwn = caller.workspace.id === agent.workspaceId;
-  const membership = isOwn ? caller : await findMembership(deps, caller.userId, agent.workspaceId);
+  const membership = isOwn ? caller : await membershipOf(deps, caller, agent.workspaceId);
   const isMember = membership !== undefined;
   if (!isMember && !agent.definition.is_public) {
     throw new PlatformError('FORBIDDEN', `You may not call ${fullNameOf(agent)}: it is private to its workspace.`);

@@ -1,0 +1,57 @@
+import { ownVersions } from '../agent-reference.ts';
+import type { Cli, Configure } from '../cli.ts';
+import { UsageError } from '../failure.ts';
+import { members, table } from '../output.ts';
+
+/** Static service keys, with which the programs of an agent call from anywhere. All versions of an agent share them. */
+const agentKeys: Configure = (command, cli) => {
+  command
+    .command('list')
+    .description('List the keys of an agent')
+    .argument('<agent>')
+    .addHelpText('after', '\nExample:\n  $ platform agent-keys list hello')
+    .action(async (agent: string) => {
+      const { keys } = await (await cli.client()).listServiceKeys({ params: { id: await idOf(cli, agent) } });
+      if (keys.length === 0) cli.output.note('none');
+      cli.output.result(keys, (all) =>
+        table(
+          ['id', 'prefix', 'created', 'last used'],
+          all.map(({ id, prefix, created_at, last_used_at }) => [id, prefix, created_at, last_used_at ?? '-']),
+          cli.output.width,
+        ),
+      );
+    });
+
+  command
+    .command('create')
+    .description('Create a key of an agent; it is shown once')
+    .argument('<agent>')
+    .addHelpText('after', '\nExample:\n  $ platform agent-keys create hello')
+    .action(async (agent: string) => {
+      const params = { id: await idOf(cli, agent) };
+      cli.output.result(await (await cli.client()).createServiceKey({ params }), members);
+    });
+
+  command
+    .command('delete')
+    .description('Revoke a key of an agent')
+    .argument('<agent>')
+    .argument('<key>', 'its id, or the first digits of it')
+    .addHelpText('after', '\nExample:\n  $ platform agent-keys delete hello AGENT_KEY_ID --yes')
+    .action(async (agent: string, given: string) => {
+      const id = await idOf(cli, agent);
+      const client = await cli.client();
+      const { keys } = await client.listServiceKeys({ params: { id } });
+      const [found, ...others] = keys.filter((key) => key.id.startsWith(given));
+      if (found === undefined || others.length > 0) {
+        const why = found === undefined ? 'no key' : 'more than one key';
+        throw new UsageError(`The agent "${agent}" has ${why} with the id "${given}".`, { exitCode: 4 });
+      }
+      await cli.confirm(`Programs that use the key ${found.prefix}… can call no more`);
+      cli.output.result(await client.deleteServiceKey({ params: { id, key_id: found.id } }), members);
+    });
+};
+
+const idOf = async (cli: Cli, agent: string): Promise<string> => (await ownVersions(cli, agent))[0]!.id;
+
+export default agentKeys;

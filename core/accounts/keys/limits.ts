@@ -1,0 +1,40 @@
+import { type Caller, KEY_SCOPES, type KeyLimits } from '#core/base/caller.ts';
+import { PlatformError } from '#core/base/errors.ts';
+import { type KeyNeeds, keyScopeOf } from '#core/http/route.ts';
+
+/**
+ * Throws FORBIDDEN if a key with these limits may not do what a row needs, or not in the workspace that the request names
+ * (`docs/interface/authentication.md#scopes`).
+ */
+export function checkKeyLimits(limits: KeyLimits, row: KeyNeeds, wantedWorkspace: string | undefined): void {
+  const { scope = 'manage', workspaceId } = limits;
+  const needed = keyScopeOf(row);
+  if (KEY_SCOPES.indexOf(scope) < KEY_SCOPES.indexOf(needed)) {
+    throw new PlatformError('FORBIDDEN', `This API key has the scope "${scope}", but this needs "${needed}".`);
+  }
+  if (workspaceId === undefined) return;
+  if (row.ofUser) {
+    throw new PlatformError('FORBIDDEN', 'This API key is good for one workspace only, and this is about its user.');
+  }
+  if (wantedWorkspace !== undefined && wantedWorkspace !== workspaceId) {
+    throw new PlatformError('FORBIDDEN', `This API key is good for the workspace with the id "${workspaceId}" only.`);
+  }
+}
+
+/**
+ * The limits of a key that a caller makes: what it asked for, within those of the caller's own key. Throws FORBIDDEN if it
+ * asks for more, and INVALID_INPUT for an expiry that is over.
+ */
+export function limitsForNewKey({ limits: own = {} }: Caller, asked: KeyLimits, now: number): KeyLimits {
+  const { workspaceId = own.workspaceId, expiresAt = own.expiresAt } = asked;
+  if (own.workspaceId !== undefined && workspaceId !== own.workspaceId) {
+    throw new PlatformError('FORBIDDEN', 'body.workspace_id: your own API key is good for another workspace only.');
+  }
+  if (expiresAt !== undefined && Date.parse(expiresAt) <= now) {
+    throw new PlatformError('INVALID_INPUT', `body.expires_at: ${expiresAt} is over: send a time to come.`);
+  }
+  if (own.expiresAt !== undefined && expiresAt! > own.expiresAt) {
+    throw new PlatformError('FORBIDDEN', `body.expires_at: your own API key expires before, at ${own.expiresAt}.`);
+  }
+  return { scope: asked.scope, workspaceId, expiresAt };
+}
