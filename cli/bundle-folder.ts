@@ -15,7 +15,7 @@ const EXCLUDED = [
   '{dist,build,docs,scripts,tests,test,__tests__}/**',
   '{setup.py,setup.cfg,tsconfig.json}',
   '{yarn.lock,pnpm-lock.yaml,poetry.lock,Pipfile.lock,uv.lock}',
-  '{README,CHANGELOG,LICENSE}*',
+  '{README,CHANGELOG,LICENSE,AGENTS}*',
   '{Dockerfile*,docker-compose*,Makefile}',
   '**/{test_*.py,*_test.py,conftest.py}',
   '**/*.{test,spec}.*',
@@ -55,7 +55,7 @@ interface SourceFile {
  * with its lock is when the bundle holds a script for Node: `npm ci` needs both.
  *
  * A folder with a SKILL.md is always a skill, and the text files beside it belong to it, except for dot files, README,
- * CHANGELOG, LICENSE and `agent.json`.
+ * CHANGELOG, LICENSE, AGENTS and `agent.json`.
  *
  * Throws an Error whose message names the file and what to do.
  */
@@ -81,7 +81,7 @@ async function readSkill(folder: string, text: string): Promise<Record<string, u
   await listFiles(folder, '', found);
   const paths = found
     .map(({ path }) => path)
-    .filter((path) => !matchesGlob(path, '{SKILL.md,agent.json,README*,CHANGELOG*,LICENSE*}'));
+    .filter((path) => !matchesGlob(path, '{SKILL.md,agent.json,README*,CHANGELOG*,LICENSE*,AGENTS*}'));
   const read = paths.map(async (path) => ({ path, content: (await readText(folder, path))! }));
   const checked = checkSkillFiles(await Promise.all(read), 'files beside SKILL.md');
   const problems = [...errors, ...checked.errors];

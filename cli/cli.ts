@@ -120,6 +120,29 @@ export class Cli {
     return answer;
   }
 
+  /** Asks for a text. Throws UsageError with `otherwise` where there is no terminal to ask on. */
+  async ask(message: string, otherwise: string): Promise<string> {
+    if (!this.isInteractive) throw new UsageError(otherwise);
+    const { isCancel, text } = await import('@clack/prompts');
+    const answer = await text({ message, output: process.stderr });
+    if (isCancel(answer)) throw new UsageError('Nothing was changed.', { exitCode: 130 });
+    return answer;
+  }
+
+  /** Asks for one of several. Throws UsageError that names the flag where there is no terminal to ask on. */
+  async choose<T extends string>(
+    message: string,
+    options: readonly { readonly value: T; readonly hint: string }[],
+    flag: string,
+  ): Promise<T> {
+    if (!this.isInteractive) throw new UsageError(`Give ${flag}: ${options.map(({ value }) => value).join(', ')}.`);
+    const { isCancel, select } = await import('@clack/prompts');
+    const labelled = options.map(({ value, hint }) => ({ value: value as string, label: value, hint }));
+    const answer = await select<string>({ message, options: labelled, output: process.stderr });
+    if (isCancel(answer)) throw new UsageError('Nothing was changed.', { exitCode: 130 });
+    return answer as T;
+  }
+
   async #connect(): Promise<Client> {
     const connection = await this.connection();
     if (connection.key === undefined) {

@@ -21,6 +21,7 @@ export const COMMANDS: { readonly [group: string]: readonly CommandRow[] } = {
     { name: 'doctor', summary: 'Find out why something does not work', load: () => import('./commands/doctor.ts') },
   ],
   'Agents:': [
+    { name: 'init', summary: 'Make the folder of a new agent', load: () => import('./commands/init.ts') },
     { name: 'validate', summary: 'Check a folder as publishing would', load: () => import('./commands/validate.ts') },
     { name: 'publish', summary: 'Publish the agent of a folder', load: () => import('./commands/publish.ts') },
     { name: 'run', summary: 'Call an agent', load: () => import('./commands/run.ts') },

@@ -1,5 +1,6 @@
 import { join } from 'node:path';
 import { build } from 'esbuild';
+import { readPackedFiles } from '#cli/packed-files.ts';
 
 const ROOT = join(import.meta.dirname, '..');
 
@@ -13,6 +14,7 @@ export async function buildCli(outfile = join(ROOT, 'cli/package/dist/platform.j
     format: 'esm',
     platform: 'node',
     target: 'node22',
+    define: { PACKED_FILES: JSON.stringify(readPackedFiles()) },
     minify: true,
     // Errors are known by their names.
     keepNames: true,

@@ -1,0 +1,85 @@
+import { existsSync } from 'node:fs';
+import { mkdir, writeFile } from 'node:fs/promises';
+import { basename, dirname, join, relative, resolve } from 'node:path';
+import type { Cli, Configure } from '../cli.ts';
+import { UsageError } from '../failure.ts';
+import { table } from '../output.ts';
+import { TEMPLATES, type TemplateName, templateFiles } from '../templates.ts';
+
+const NAMES = Object.keys(TEMPLATES) as TemplateName[];
+/** Names of agents (`docs/interface/identifiers.md#formats`). */
+const AGENT_NAME = /^(?=.{2,50}$)[a-z0-9]+(-[a-z0-9]+)*$/;
+
+const init: Configure = (command, cli) => {
+  command
+    .argument('[folder]', 'the new agent’s folder; its name becomes the agent’s')
+    .option('-t, --template <name>', `what to begin with: ${NAMES.join(', ')}`)
+    .option('--list', 'list the templates')
+    .addHelpText('after', '\nExample:\n  $ platform init greeter --template tool-python')
+    .action(async (given: string | undefined, options: { template?: string; list?: boolean }) => {
+      if (options.list) return listTemplates(cli);
+      const template = await templateOf(cli, options.template);
+      const folder = resolve(cli.host.cwd, given ?? (await askFolder(cli)));
+      const name = basename(folder);
+      if (!AGENT_NAME.test(name)) {
+        throw new UsageError(
+          `"${name}" is no name of an agent: take 2 to 50 lower-case letters, digits and single hyphens.`,
+        );
+      }
+      const files = Object.entries(templateFiles(template, name)).map(
+        ([path, text]) => [join(dirname(folder), path), text] as const,
+      );
+      const shown = (path: string): string => relative(cli.host.cwd, path) || '.';
+      // Other agents that this one calls may be there already: theirs is the newer text.
+      const own = files.filter(([path]) => path.startsWith(`${folder}/`) || path.startsWith(`${folder}\\`));
+      const others = new Set(files.filter((file) => !own.includes(file)).map(([path]) => siblingOf(folder, path)));
+      const missing = [...others].filter((other) => !existsSync(other));
+      const taken = own.filter(([path]) => existsSync(path)).map(([path]) => shown(path));
+      if (taken.length > 0) {
+        throw new UsageError(`These files are there already, and nothing was written: ${taken.join(', ')}.`, {
+          hint: 'Name another folder.',
+        });
+      }
+      const written = files.filter((file) => own.includes(file) || missing.includes(siblingOf(folder, file[0])));
+      for (const [path, text] of written) {
+        await mkdir(dirname(path), { recursive: true });
+        await writeFile(path, text, { flag: 'wx' });
+      }
+      const result = { name, template, folder, files: written.map(([path]) => shown(path)) };
+      cli.output.result(result, () => `Made ${name} in ${shown(folder)}, ${written.length} files.`);
+      for (const other of missing) cli.output.note(`It calls ${basename(other)}, made in ${shown(other)}.`);
+      const next = [...missing, folder].map((each) => `\`platform publish ${shown(each)}\``).join(', ');
+      cli.output.note(`Next: ${next}. AGENTS.md says what each file is for.`);
+    });
+};
+
+/** The folder of an agent beside `folder` that a file lies in. */
+const siblingOf = (folder: string, path: string): string =>
+  join(dirname(folder), relative(dirname(folder), path).split(/[\\/]/)[0]!);
+
+function listTemplates(cli: Cli): void {
+  const all = NAMES.map((name) => ({ name, summary: TEMPLATES[name].summary, example: TEMPLATES[name].example }));
+  cli.output.result(all, () =>
+    table(
+      ['template', 'makes', 'as in'],
+      all.map(({ name, summary, example }) => [name, summary, `examples/${example}`]),
+      cli.output.width,
+    ),
+  );
+}
+
+async function templateOf(cli: Cli, given: string | undefined): Promise<TemplateName> {
+  const found = NAMES.find((name) => name === given);
+  if (found !== undefined) return found;
+  if (given !== undefined) throw new UsageError(`There is no template "${given}": take one of ${NAMES.join(', ')}.`);
+  return cli.choose(
+    'What do you want to make?',
+    NAMES.map((name) => ({ value: name, hint: TEMPLATES[name].summary })),
+    '--template',
+  );
+}
+
+const askFolder = (cli: Cli): Promise<string> =>
+  cli.ask('Name of the agent', 'Name its folder, as in `platform init greeter`.');
+
+export default init;
