@@ -1,55 +1,54 @@
-import { Duration, RemovalPolicy, Validations } from 'aws-cdk-lib';
+import { Aws, RemovalPolicy, Validations } from 'aws-cdk-lib';
 import {
   AccessLogField,
   AccessLogFormat,
-  AuthorizationType,
+  ApiDefinition,
   EndpointType,
-  LambdaIntegration,
   LogGroupLogDestination,
   MethodLoggingLevel,
-  ResponseTransferMode,
-  ResponseType,
-  RestApi,
+  SpecRestApi,
 } from 'aws-cdk-lib/aws-apigateway';
+import { ServicePrincipal } from 'aws-cdk-lib/aws-iam';
 import type { IFunction } from 'aws-cdk-lib/aws-lambda';
 import { LogGroup } from 'aws-cdk-lib/aws-logs';
 import { Construct } from 'constructs';
 import { httpStatusOf } from '#core/base/errors.ts';
 import { CALL_FUNCTION_SECONDS } from '#core/base/time-limits.ts';
-import { FUNCTION_NAMES, type FunctionName, type Route } from '#core/http/route.ts';
-import type { Stage } from '../config.ts';
+import { type FunctionName, pathParameters, type Route } from '#core/http/route.ts';
+import { functionNameOf, type Stage } from '../config.ts';
 import { GATEWAY_ERRORS, gatewayErrorBody } from '../gateway-errors.ts';
 import { removalPolicyOf } from '../removal.ts';
 
 /** Above the longest call, and above the 300 s without a byte after which API Gateway cuts a stream. */
-const STREAM_TIMEOUT = Duration.seconds(CALL_FUNCTION_SECONDS);
-const BUFFERED_TIMEOUT = Duration.seconds(29);
+const STREAM_TIMEOUT_MS = CALL_FUNCTION_SECONDS * 1000;
+const BUFFERED_TIMEOUT_MS = 29_000;
 
 export interface RouteApiProps {
   readonly stage: Stage;
   readonly routes: readonly Route[];
-  readonly functionOf: (fn: FunctionName) => IFunction;
 }
 
 /**
  * The route table as an API Gateway REST API: one method per row, integrated with the row's function, streaming if the row
  * says so. Every other method of a path goes to `meta`, which answers 405 with the allowed methods.
+ *
+ * The API is one document: methods as resources of their own would take most of the 500 that a stack may have. The document names its
+ * functions instead of referring to them, because they need the address of the API; {@link RouteApi.serveBy} joins both.
  */
 export class RouteApi extends Construct {
-  readonly restApi: RestApi;
+  readonly restApi: SpecRestApi;
 
-  constructor(scope: Construct, id: string, { stage, routes, functionOf }: RouteApiProps) {
+  constructor(scope: Construct, id: string, { stage, routes }: RouteApiProps) {
     super(scope, id);
     const accessLog = new LogGroup(this, 'AccessLog', {
       logGroupName: `/aws/apigateway/platform-${stage.name}`,
       retention: stage.logRetentionDays,
       removalPolicy: removalPolicyOf(stage),
     });
-    this.restApi = new RestApi(this, 'Rest', {
+    this.restApi = new SpecRestApi(this, 'Rest', {
+      apiDefinition: ApiDefinition.fromInline(definitionOf(stage, routes)),
       restApiName: `platform-${stage.name}`,
       endpointTypes: [EndpointType.REGIONAL],
-      // Listed, not `*/*`: only these bodies are not text.
-      binaryMediaTypes: ['multipart/form-data'],
       cloudWatchRole: stage.setsLoggingRole,
       ...(stage.setsLoggingRole && { cloudWatchRoleRemovalPolicy: RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE }),
       deployOptions: {
@@ -64,31 +63,17 @@ export class RouteApi extends Construct {
       },
     });
     this.#addExecutionLog(stage);
-    this.#addMethods(routes, functionOf);
-    this.#addGatewayErrors(stage);
     this.#acknowledge();
   }
 
-  #addMethods(routes: readonly Route[], functionOf: (fn: FunctionName) => IFunction): void {
-    const integrations = new Map(
-      FUNCTION_NAMES.map((fn) => {
-        const isStream = routes.some((route) => route.fn === fn && route.stream);
-        const integration = new LambdaIntegration(functionOf(fn), {
-          // One permission per function instead of two per method: the API stays far below 500 resources.
-          scopePermissionToMethod: false,
-          responseTransferMode: isStream ? ResponseTransferMode.STREAM : ResponseTransferMode.BUFFERED,
-          timeout: isStream ? STREAM_TIMEOUT : BUFFERED_TIMEOUT,
-        });
-        return [fn, integration];
-      }),
-    );
-    const authorizationType = AuthorizationType.NONE;
-    for (const { path, method, fn, operationId: operationName } of routes) {
-      const resource = this.restApi.root.resourceForPath(path);
-      resource.addMethod(method, integrations.get(fn), { operationName, authorizationType });
-    }
-    for (const path of new Set(routes.map((route) => route.path))) {
-      this.restApi.root.resourceForPath(path).addMethod('ANY', integrations.get('meta'), { authorizationType });
+  /** Lets the API call its functions. It is deployed after them, so that no method goes to a function that is not there yet. */
+  serveBy(functions: Iterable<IFunction>): void {
+    for (const fn of functions) {
+      fn.addPermission('api', {
+        principal: new ServicePrincipal('apigateway.amazonaws.com'),
+        sourceArn: this.restApi.arnForExecuteApi('*', '/*', '*'),
+      });
+      this.restApi.deploymentStage.node.addDependency(fn);
     }
   }
 
@@ -100,21 +85,6 @@ export class RouteApi extends Construct {
       removalPolicy: removalPolicyOf(stage),
     });
     this.restApi.deploymentStage.node.addDependency(log);
-  }
-
-  #addGatewayErrors(stage: Stage): void {
-    for (const [type, { code, waitSeconds }] of Object.entries(GATEWAY_ERRORS)) {
-      this.restApi.addGatewayResponse(type, {
-        type: ResponseType.of(type),
-        statusCode: String(httpStatusOf(code)),
-        responseHeaders: {
-          ...CORS,
-          ...(waitSeconds !== undefined && { 'Retry-After': `'${waitSeconds}'` }),
-          ...(type === 'THROTTLED' && throttled(stage)),
-        },
-        templates: { 'application/json': gatewayErrorBody(type, '$context.requestId') },
-      });
-    }
   }
 
   #acknowledge(): void {
@@ -137,6 +107,72 @@ export class RouteApi extends Construct {
       },
     );
   }
+}
+
+/**
+ * The methods of the route table as API Gateway imports them, with its own extensions of OpenAPI. It does not describe the
+ * API: `GET /openapi.json` does.
+ */
+function definitionOf(stage: Stage, routes: readonly Route[]): object {
+  const streaming = new Set(routes.filter(({ stream }) => stream).map(({ fn }) => fn));
+  const operation = (fn: FunctionName, path: string, operationId?: string) => ({
+    operationId,
+    parameters: pathParameters(path).map((name) => ({
+      name,
+      in: 'path',
+      required: true,
+      schema: { type: 'string' },
+    })),
+    responses: { 200: { description: 'What the function answers' } },
+    'x-amazon-apigateway-integration': integrationWith(functionNameOf(stage, fn), streaming.has(fn)),
+  });
+  const paths: Record<string, Record<string, object>> = {};
+  for (const { path, method, fn, operationId } of routes) {
+    paths[path] ??= { 'x-amazon-apigateway-any-method': operation('meta', path) };
+    paths[path][method.toLowerCase()] = operation(fn, path, operationId);
+  }
+  return {
+    openapi: '3.0.1',
+    info: { title: `platform-${stage.name}`, version: '1' },
+    paths,
+    // Listed, not `*/*`: only these bodies are not text.
+    'x-amazon-apigateway-binary-media-types': ['multipart/form-data'],
+    'x-amazon-apigateway-gateway-responses': gatewayErrorsOf(stage),
+  };
+}
+
+/** {@link https://docs.aws.amazon.com/apigateway/latest/developerguide/api-gateway-swagger-extensions-integration.html} */
+function integrationWith(functionName: string, isStream: boolean): object {
+  const [api, action] = isStream ? ['2021-11-15', 'response-streaming-invocations'] : ['2015-03-31', 'invocations'];
+  const { PARTITION, REGION, ACCOUNT_ID } = Aws;
+  const lambda = `arn:${PARTITION}:lambda:${REGION}:${ACCOUNT_ID}:function:${functionName}`;
+  return {
+    type: 'aws_proxy',
+    httpMethod: 'POST',
+    uri: `arn:${PARTITION}:apigateway:${REGION}:lambda:path/${api}/functions/${lambda}/${action}`,
+    responseTransferMode: isStream ? 'STREAM' : 'BUFFERED',
+    timeoutInMillis: isStream ? STREAM_TIMEOUT_MS : BUFFERED_TIMEOUT_MS,
+  };
+}
+
+/** What API Gateway answers by itself, in the platform's error envelope. */
+function gatewayErrorsOf(stage: Stage): object {
+  const answers = Object.entries(GATEWAY_ERRORS).map(([type, { code, waitSeconds }]) => {
+    const headers = {
+      ...CORS,
+      ...(waitSeconds !== undefined && { 'Retry-After': `'${waitSeconds}'` }),
+      ...(type === 'THROTTLED' && throttled(stage)),
+    };
+    const answer = {
+      statusCode: String(httpStatusOf(code)),
+      responseParameters: Object.fromEntries(
+        Object.entries(headers).map(([name, value]) => [`gatewayresponse.header.${name}`, value]),
+      ),
+      responseTemplates: { 'application/json': gatewayErrorBody(type, '$context.requestId') },
+    };
+    return [type, answer];
+  });
+  return Object.fromEntries(answers);
 }
 
 /** CORS headers of the platform's own answers, in the notation of API Gateway. */

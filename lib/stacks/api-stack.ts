@@ -1,5 +1,5 @@
 import { CfnOutput, Duration, Stack, type StackProps } from 'aws-cdk-lib';
-import { DomainName, EndpointType, type RestApi, SecurityPolicy } from 'aws-cdk-lib/aws-apigateway';
+import { DomainName, EndpointType, type IRestApi, SecurityPolicy } from 'aws-cdk-lib/aws-apigateway';
 import { Certificate } from 'aws-cdk-lib/aws-certificatemanager';
 import { Rule, Schedule } from 'aws-cdk-lib/aws-events';
 import { LambdaFunction as LambdaTarget } from 'aws-cdk-lib/aws-events-targets';
@@ -28,8 +28,10 @@ export class ApiStack extends Stack {
   constructor(scope: Construct, id: string, props: ApiStackProps) {
     super(scope, id, props);
     const { stage, routes } = props;
-    const functions = new Map(FUNCTION_NAMES.map((fn) => [fn, addSpecifiedFunction(this, fn, props)]));
-    const { restApi } = new RouteApi(this, 'api', { stage, routes, functionOf: (fn) => functions.get(fn)!.lambda });
+    const functions = FUNCTION_NAMES.map((fn) => addSpecifiedFunction(this, fn, props));
+    const api = new RouteApi(this, 'api', { stage, routes });
+    api.serveBy(functions.map(({ lambda }) => lambda));
+    const { restApi } = api;
     // Not `restApi.url`: it depends on the deployment, which depends on the functions.
     const baseUrl = apiUrlOf(stage, restApi.restApiId);
     if (stage.domain) this.#addDomain(restApi, stage.domain);
@@ -50,7 +52,7 @@ export class ApiStack extends Stack {
         targets: [new LambdaTarget(lambda, { retryAttempts: 0 })],
       });
     }
-    for (const { lambda } of functions.values()) lambda.addEnvironment('PLATFORM_BASE_URL', baseUrl);
+    for (const { lambda } of functions) lambda.addEnvironment('PLATFORM_BASE_URL', baseUrl);
     new CfnOutput(this, 'BaseUrl', { value: baseUrl });
     new CfnOutput(this, 'ApiId', { value: restApi.restApiId, exportName: apiExportOf(stage) });
     new CfnOutput(this, 'FirstKey', {
@@ -59,7 +61,7 @@ export class ApiStack extends Stack {
     });
   }
 
-  #addDomain(restApi: RestApi, { name, certificateArn }: NonNullable<Stage['domain']>): void {
+  #addDomain(restApi: IRestApi, { name, certificateArn }: NonNullable<Stage['domain']>): void {
     const domain = new DomainName(this, 'domain', {
       domainName: name,
       certificate: Certificate.fromCertificateArn(this, 'certificate', certificateArn),

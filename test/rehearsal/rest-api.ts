@@ -39,8 +39,23 @@ export interface RestApi {
 interface Node {
   readonly path: string;
   readonly children: Map<string, Node>;
-  // biome-ignore lint/suspicious/noExplicitAny: properties of a method as CloudFormation knows them.
-  readonly methods: Map<string, any>;
+  readonly methods: Map<string, Integration>;
+}
+
+interface Operation {
+  readonly 'x-amazon-apigateway-integration': Integration;
+}
+
+interface GatewayResponse {
+  readonly statusCode: string;
+  readonly responseParameters: Readonly<Record<string, string>>;
+  readonly responseTemplates: { readonly 'application/json': string };
+}
+
+interface Integration {
+  readonly type: string;
+  readonly uri: string;
+  readonly timeoutInMillis: number;
 }
 
 /**
@@ -80,21 +95,19 @@ class Api {
   readonly #id: string;
   readonly #stage: string;
   readonly #binaryMediaTypes: readonly string[];
-  // biome-ignore lint/suspicious/noExplicitAny: properties of a gateway response as CloudFormation knows them.
-  readonly #responses: Map<string, any>;
+  readonly #responses: Readonly<Record<string, GatewayResponse>>;
   readonly #bucket: { readonly rate: number; readonly burst: number; tokens: number; filledAt: number };
 
   constructor(assembly: Assembly, invoke: Invoke) {
     this.#invoke = invoke;
     const [api] = assembly.of('AWS::ApiGateway::RestApi');
     const [stage] = assembly.of('AWS::ApiGateway::Stage');
+    const { Body } = api!.properties;
     this.#id = api!.id;
     this.#stage = stage!.properties.StageName;
-    this.#binaryMediaTypes = api!.properties.BinaryMediaTypes ?? [];
-    this.#root = rootOf(assembly, `${api!.id}.RootResourceId`);
-    this.#responses = new Map(
-      assembly.of('AWS::ApiGateway::GatewayResponse').map(({ properties }) => [properties.ResponseType, properties]),
-    );
+    this.#binaryMediaTypes = Body['x-amazon-apigateway-binary-media-types'];
+    this.#root = rootOf(Body.paths);
+    this.#responses = Body['x-amazon-apigateway-gateway-responses'];
     const [settings] = stage!.properties.MethodSettings ?? [];
     const [rate, burst] = [settings?.ThrottlingRateLimit ?? 10_000, settings?.ThrottlingBurstLimit ?? 5_000];
     this.#bucket = { rate, burst, tokens: burst, filledAt: performance.now() };
@@ -110,11 +123,8 @@ class Api {
     if (Number(request.headers['content-length'] ?? 0) > MAX_BODY_BYTES) return refuse('REQUEST_TOO_LARGE', 413);
     const body = Buffer.concat(await request.toArray());
     if (body.length > MAX_BODY_BYTES) return refuse('REQUEST_TOO_LARGE', 413);
-    const { Integration } = matched.method;
-    if (Integration.Type === 'MOCK') return mock(Integration, response);
-    if (Integration.Type !== 'AWS_PROXY') throw new Error(`the rehearsal knows no integration ${Integration.Type}`);
-
-    const { resource, pathParameters } = matched;
+    const { integration, resource, pathParameters } = matched;
+    if (integration.type !== 'aws_proxy') throw new Error(`the rehearsal knows no integration ${integration.type}`);
     const stage = this.#stage;
     const event = proxyEvent(request, body, {
       resource,
@@ -124,13 +134,13 @@ class Api {
       binaryMediaTypes: this.#binaryMediaTypes,
     });
     const [, functionArn, mode] =
-      /functions\/([^/]+)\/(invocations|response-streaming-invocations)$/.exec(Integration.Uri) ?? [];
+      /functions\/([^/]+)\/(invocations|response-streaming-invocations)$/.exec(integration.uri) ?? [];
     const sourceArn = `arn:aws:execute-api:${TEST_REGION}:${TEST_ACCOUNT}:${this.#id}/${stage}/${request.method}${resource}`;
     // From when the function has the event: that this machine has no process for it yet is not AWS's time.
     const late = new AbortController();
     let timer: NodeJS.Timeout | undefined;
     const onBegin = () => {
-      timer = setTimeout(() => late.abort(new Error('too late')), Integration.TimeoutInMillis ?? 29_000).unref();
+      timer = setTimeout(() => late.abort(new Error('too late')), integration.timeoutInMillis).unref();
     };
     response.on('close', () => clearTimeout(timer));
     let answer: HttpAnswer;
@@ -185,19 +195,18 @@ class Api {
       pathParameters[parameter] = segment;
     }
     const found = node.methods.get(method) ?? node.methods.get('ANY');
-    return found && { method: found, resource: node.path, pathParameters };
+    return found && { integration: found, resource: node.path, pathParameters };
   }
 
   /** What the gateway answers by itself, in the words that the template has for it. */
   #refuse(response: ServerResponse, type: string, status: number, requestId: string): void {
-    const answer = this.#responses.get(type) ?? this.#responses.get(status < 500 ? 'DEFAULT_4XX' : 'DEFAULT_5XX');
-    const headers = Object.entries<string>(answer?.ResponseParameters ?? {}).map(
+    const answer = this.#responses[type] ?? this.#responses[status < 500 ? 'DEFAULT_4XX' : 'DEFAULT_5XX'];
+    const headers = Object.entries(answer?.responseParameters ?? {}).map(
       ([name, value]) => [name.replace('gatewayresponse.header.', ''), unquoted(value)] as const,
     );
-    const template: string =
-      answer?.ResponseTemplates?.['application/json'] ?? '{"message":$context.error.messageString}';
+    const template = answer?.responseTemplates['application/json'] ?? '{"message":$context.error.messageString}';
     response
-      .writeHead(Number(answer?.StatusCode ?? status), {
+      .writeHead(Number(answer?.statusCode ?? status), {
         'content-type': 'application/json',
         'x-amzn-requestid': requestId,
         ...Object.fromEntries(headers),
@@ -210,34 +219,27 @@ class Api {
   }
 }
 
-function rootOf(assembly: Assembly, rootId: string): Node {
-  const nodes = new Map<string, Node>([[rootId, { path: '/', children: new Map(), methods: new Map() }]]);
-  const resources = assembly.of('AWS::ApiGateway::Resource').map(({ id, properties }) => ({ id, ...properties }));
-  const add = (id: string): Node => {
-    const known = nodes.get(id);
-    if (known) return known;
-    const { ParentId, PathPart } = resources.find((resource) => resource.id === id)!;
-    const parent = add(ParentId);
-    const path = `${parent.path === '/' ? '' : parent.path}/${PathPart}`;
-    const node: Node = { path, children: new Map(), methods: new Map() };
-    parent.children.set(PathPart, node);
-    nodes.set(id, node);
-    return node;
-  };
-  for (const { id } of resources) add(id);
-  for (const { properties } of assembly.of('AWS::ApiGateway::Method')) {
-    nodes.get(properties.ResourceId)!.methods.set(properties.HttpMethod, properties);
+/** The tree of an API's paths, from the document that API Gateway imports. */
+function rootOf(paths: Readonly<Record<string, Readonly<Record<string, Operation>>>>): Node {
+  const root: Node = { path: '/', children: new Map(), methods: new Map() };
+  for (const [path, operations] of Object.entries(paths)) {
+    let node = root;
+    for (const part of path.split('/').slice(1).filter(Boolean)) {
+      const known = node.children.get(part);
+      const child = known ?? {
+        path: `${node === root ? '' : node.path}/${part}`,
+        children: new Map(),
+        methods: new Map(),
+      };
+      node.children.set(part, child);
+      node = child;
+    }
+    for (const [method, operation] of Object.entries(operations)) {
+      const name = method === 'x-amazon-apigateway-any-method' ? 'ANY' : method.toUpperCase();
+      node.methods.set(name, operation['x-amazon-apigateway-integration']);
+    }
   }
-  return nodes.get(rootId)!;
-}
-
-/** An integration that answers by itself, as for CORS. */
-// biome-ignore lint/suspicious/noExplicitAny: an integration as CloudFormation knows it.
-function mock({ IntegrationResponses: [answer] }: any, response: ServerResponse): void {
-  const headers = Object.entries<string>(answer.ResponseParameters ?? {}).map(
-    ([name, value]) => [name.replace('method.response.header.', ''), unquoted(value)] as const,
-  );
-  response.writeHead(Number(answer.StatusCode), Object.fromEntries(headers)).end();
+  return root;
 }
 
 /** Static values of mappings are written in single quotes. */

@@ -93,14 +93,15 @@ const NEEDS: Readonly<Record<string, (resource: Deployed, assembly: Assembly) =>
     of('AWS::ApiGateway::Stage').filter(({ properties: { RestApiId, StageName } }) =>
       properties.ResourceArn.endsWith(`/restapis/${RestApiId}/stages/${StageName}`),
     ),
-  // A deployment is a snapshot: what is not there is not deployed.
-  'AWS::ApiGateway::Deployment': ({ stack }, { of }) =>
-    [...of('AWS::ApiGateway::Method'), ...of('AWS::ApiGateway::GatewayResponse')].filter(
-      (each) => each.stack === stack,
-    ),
   'AWS::ApiGateway::BasePathMapping': (_, { of }) => of('AWS::ApiGateway::Stage'),
-  // A stage that logs is refused while the account has no role for it.
-  'AWS::ApiGateway::Stage': (_, { of }) => of('AWS::ApiGateway::Account'),
+  // A stage that logs is refused while the account has no role for it. Its methods name their functions.
+  'AWS::ApiGateway::Stage': (_, { of }) => {
+    const api = JSON.stringify(of('AWS::ApiGateway::RestApi').map(({ properties }) => properties.Body));
+    const called = of('AWS::Lambda::Function').filter(({ properties }) =>
+      api.includes(`:function:${properties.FunctionName}/`),
+    );
+    return [...of('AWS::ApiGateway::Account'), ...called];
+  },
   'AWS::EC2::Route': ({ properties, stack }, { of }) =>
     properties.GatewayId === undefined
       ? []
