@@ -1,4 +1,3 @@
-import { once } from 'node:events';
 import { Agent as HttpAgent, request as httpRequest, type IncomingMessage } from 'node:http';
 import { Agent as HttpsAgent, request as httpsRequest } from 'node:https';
 import { urlToHttpOptions } from 'node:url';
@@ -125,12 +124,14 @@ class LongAnswerError extends Error {
 }
 
 /** Not `toArray`, which costs as much as the rest of the answer. */
-export async function wholeOf(message: IncomingMessage): Promise<Buffer> {
+export function wholeOf(message: IncomingMessage): Promise<Buffer> {
   const chunks: Buffer[] = [];
-  message.on('data', (chunk: Buffer) => chunks.push(chunk));
-  message.resume();
-  await once(message, 'end');
-  return chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks);
+  return new Promise((resolve, reject) => {
+    message.on('data', (chunk: Buffer) => chunks.push(chunk));
+    message.once('end', () => resolve(chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks)));
+    message.once('error', reject);
+    message.resume();
+  });
 }
 
 /** The headers of an answer that have one value. */

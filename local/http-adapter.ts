@@ -90,8 +90,15 @@ class NodeRequest implements HttpRequest, RequestHeaders {
 
   async bytes(): Promise<Uint8Array> {
     const { body } = this;
+    const incoming = this.#incoming;
     if (body === null) return NOTHING;
-    if (this.#incoming.complete) return this.#rest();
+    if (incoming.complete) return this.#rest();
+    // The last bytes of a body arrive before its end.
+    if (incoming.readableLength === Number(incoming.headers['content-length'])) {
+      const whole = this.#rest();
+      incoming.resume();
+      return whole;
+    }
     const chunks = await Array.fromAsync(body);
     return chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks);
   }

@@ -84,9 +84,16 @@ export class SqliteTable implements Table {
     const name = nameOf(key);
     const current = this.#read(key, name);
     if (!holds(condition, current)) return { ok: false };
-    const { item, text } = applyChanges(key, current, checked);
+    const { item: changed, text } = applyChanges(key, current, checked);
+    const item = checked.isFlat ? changed : (JSON.parse(text) as Item);
     await this.#write([{ row: new Row(this.#name, name, text, item), item }]);
-    return { ok: true, item: frozen(item) };
+    // Most callers do not look at it.
+    return {
+      ok: true,
+      get item() {
+        return frozen(item);
+      },
+    };
   }
 
   async delete(key: Key, condition?: Condition): Promise<WriteResult> {
@@ -126,8 +133,9 @@ export class SqliteTable implements Table {
         writes.push({ row: new Row(this.#name, name, valid as string, operation.item) });
       } else if (operation.op === 'delete') writes.push({ row: new Row(this.#name, name, undefined, key) });
       else if (operation.op === 'update') {
-        const { item, text } = applyChanges(key, current, valid as CheckedChanges);
-        writes.push({ row: new Row(this.#name, name, text, item), item });
+        const changes = valid as CheckedChanges;
+        const { item, text } = applyChanges(key, current, changes);
+        writes.push({ row: new Row(this.#name, name, text, item), ...(changes.isFlat && { item }) });
       }
     }
     if (failed.length > 0) return { ok: false, failed };

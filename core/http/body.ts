@@ -70,11 +70,13 @@ export async function readBounded(request: BodyOf, limit: BodyLimit): Promise<Ui
   return bytes;
 }
 
+const UTF8 = new TextDecoder('utf-8', { fatal: true });
+
 /** Parses JSON. Throws INVALID_INPUT with a message that begins with `what`. */
 export function parseJson(bytes: Uint8Array, what: string): Json {
   let value: Json;
   try {
-    value = JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(bytes));
+    value = JSON.parse(UTF8.decode(bytes));
   } catch (error) {
     // Only the position: the parser's message quotes the body, which may hold a secret.
     const place = error instanceof SyntaxError ? /at position \d+.*$/.exec(error.message)?.[0] : undefined;

@@ -95,15 +95,15 @@ export function textOfItem(item: Item): string {
   const given = textOf(item);
   const clean = cleanValues(item);
   const text = clean === item ? given : JSON.stringify(clean);
-  if (isPerhapsTooLarge(text)) checkItemSize(encodeAttributes(clean));
+  if (isPerhapsTooLarge(text.length)) checkItemSize(encodeAttributes(clean));
   return text;
 }
 
 /** Checked changes: see {@link checkChanges}. */
 export interface CheckedChanges {
   readonly set: Attributes;
-  /** JSON of `set`. */
-  readonly setText: string;
+  /** Whether `set` has no objects and arrays, which its caller may change later. */
+  readonly isFlat: boolean;
   readonly add: readonly (readonly [name: string, amount: number])[];
   readonly remove: readonly string[];
 }
@@ -114,9 +114,9 @@ type Attributes = { readonly [attribute: string]: Json | undefined };
 export function checkChanges(key: Key, changes: Changes): CheckedChanges {
   checkKey(key);
   const given: Attributes = changes.set ?? NOTHING;
-  const text = textOf(given);
+  const isFlat = Object.values(given).every((value) => isScalar(value ?? null));
+  const length = isFlat ? lengthOf(given) : textOf(given).length;
   const set = cleanValues(given);
-  const setText = set === given ? text : JSON.stringify(set);
   const add = Object.entries<number>(changes.add ?? NOTHING);
   const remove = changes.remove ?? [];
   const isSet = (name: string): boolean => Object.hasOwn(set, name) && set[name] !== undefined;
@@ -135,8 +135,8 @@ export function checkChanges(key: Key, changes: Changes): CheckedChanges {
     }
   }
   // DynamoDB refuses these before it looks at the condition.
-  if (isPerhapsTooLarge(setText)) checkItemSize(encodeAttributes({ ...set, pk: key.pk, sk: key.sk }));
-  return { set, setText, add, remove };
+  if (isPerhapsTooLarge(length)) checkItemSize(encodeAttributes({ ...set, pk: key.pk, sk: key.sk }));
+  return { set, isFlat, add, remove };
 }
 
 const NOTHING: { readonly [attribute: string]: never } = {};
@@ -154,29 +154,31 @@ export function encodeChanges(key: Key, changes: Changes): EncodedChanges {
 }
 
 /**
- * The item after an update, and its JSON text, for hosts whose database has no such update. The item shares no object with
- * `changes`; it does with `current`. Throws like {@link encodeItem}.
+ * The item after an update, and its JSON text, for hosts whose database has no such update. The item shares objects with
+ * `current` and, unless they are flat, with `changes`. Throws like {@link encodeItem}.
  */
 export function applyChanges(
   key: Key,
   current: Item | undefined,
-  { set, setText, add, remove }: CheckedChanges,
+  { set, add, remove }: CheckedChanges,
 ): { readonly item: Item; readonly text: string } {
-  const item: Item = current === undefined ? { pk: key.pk, sk: key.sk } : { ...current };
-  const names = Object.keys(set);
-  const own = names.every((name) => isScalar(set[name] ?? null)) ? set : (JSON.parse(setText) as Attributes);
-  for (const name of names) if (set[name] !== undefined) assign(item, name, own[name]!);
-  for (const [name, amount] of add) assign(item, name, sumOf(name, current, amount));
+  const item = copyOf(current ?? { pk: key.pk, sk: key.sk });
+  for (const name of Object.keys(set)) if (set[name] !== undefined) item[name] = set[name];
+  for (const [name, amount] of add) item[name] = sumOf(name, current, amount);
   for (const name of remove) delete item[name];
   const text = JSON.stringify(item);
-  if (isPerhapsTooLarge(text)) checkItemSize(encodeAttributes(item));
+  if (isPerhapsTooLarge(text.length)) checkItemSize(encodeAttributes(item));
   return { item, text };
 }
 
-/** Assigning to `__proto__` would set the prototype. */
-function assign(item: Item, name: string, value: Json): void {
-  if (name !== '__proto__') item[name] = value;
-  else Object.defineProperty(item, name, { value, enumerable: true, configurable: true, writable: true });
+/**
+ * Without a prototype: V8 keeps such an object as a dictionary. Names of attributes may be as unique as values, and an object
+ * with a shape of its own costs four times as much to copy and change. `__proto__` is a name like any other in it.
+ */
+function copyOf(item: Item): Item {
+  const copy: Item = Object.create(null);
+  for (const name of Object.keys(item)) copy[name] = item[name]!;
+  return copy;
 }
 
 function sumOf(name: string, item: Item | undefined, amount: number): number {
@@ -192,7 +194,19 @@ const PUNCTUATION = 4;
 /** Upper bound of DynamoDB's bytes per character of JSON text: 3 of UTF-8, the rest covers the overhead of attributes. */
 const MAX_BYTES_A_CHARACTER = 5;
 
-const isPerhapsTooLarge = (text: string): boolean => text.length * MAX_BYTES_A_CHARACTER > MAX_ITEM_BYTES;
+const isPerhapsTooLarge = (length: number): boolean => length * MAX_BYTES_A_CHARACTER > MAX_ITEM_BYTES;
+/** Of the JSON text of a number or of `false`. */
+const MAX_SHORT_LENGTH = 24;
+
+/** About the length of the JSON text of attributes without objects and arrays, which is not made for it. */
+function lengthOf(values: Attributes): number {
+  let length = 0;
+  for (const name of Object.keys(values)) {
+    const value = values[name];
+    length += name.length + PUNCTUATION + (typeof value === 'string' ? value.length : MAX_SHORT_LENGTH);
+  }
+  return length;
+}
 
 function encodeAttributes(values: Attributes): Attribute[] {
   const attributes: Attribute[] = [];

@@ -74,24 +74,36 @@ function inBase64(bytes: Uint8Array): string[] {
   });
 }
 
+/** What of a secret is masked for itself: the whole, and its long lines. */
+function partsOf(value: string): string[] {
+  if (value.length < MIN_LENGTH) return [];
+  if (PLAIN.test(value)) return [value];
+  const lines = value.split(/\r?\n/).map((line) => line.trim());
+  const parts = new Set([value, value.trim(), ...lines.filter((line) => line.length >= MIN_LINE_LENGTH)]);
+  return [...parts].filter((part) => part.length >= MIN_LENGTH);
+}
+
 /** Replaces the values of secrets by `[secret NAME]` in everything that is kept or shown of a run. */
 export class SecretMask {
-  readonly #replacements: readonly (readonly [needle: string, mark: string])[];
+  readonly #parts: readonly (readonly [part: string, mark: string])[];
+  /** No form of a part is shorter than the part. */
   readonly #shortest: number;
+  #made: readonly (readonly [needle: string, mark: string])[] | undefined;
 
   constructor(secrets: Readonly<Record<string, string>>) {
-    const replacements = new Map<string, string>();
-    for (const [name, value] of Object.entries(secrets)) {
-      const lines = value.split(/\r?\n/).map((line) => line.trim());
-      const parts = new Set([value, value.trim(), ...lines.filter((line) => line.length >= MIN_LINE_LENGTH)]);
-      for (const part of parts) {
-        if (part.length < MIN_LENGTH) continue;
-        for (const needle of formsOf(part)) replacements.set(needle, `[secret ${name}]`);
-      }
-    }
-    // Longest first: a secret may be part of another.
-    this.#replacements = [...replacements].sort(([a], [b]) => b.length - a.length);
-    this.#shortest = this.#replacements.at(-1)?.[0].length ?? Number.POSITIVE_INFINITY;
+    this.#parts = Object.entries(secrets).flatMap(([name, value]) =>
+      partsOf(value).map((part) => [part, `[secret ${name}]`] as const),
+    );
+    this.#shortest = this.#parts.reduce((least, [part]) => Math.min(least, part.length), Number.POSITIVE_INFINITY);
+  }
+
+  /** Longest first: a secret may be part of another. Made for the first text that is long enough: many runs have none. */
+  get #replacements(): readonly (readonly [needle: string, mark: string])[] {
+    if (this.#made !== undefined) return this.#made;
+    const marks = new Map<string, string>();
+    for (const [part, mark] of this.#parts) for (const needle of formsOf(part)) marks.set(needle, mark);
+    this.#made = [...marks].sort(([a], [b]) => b.length - a.length);
+    return this.#made;
   }
 
   text(text: string): string {
@@ -121,7 +133,7 @@ export class SecretMask {
 
   /** Masks strings and member names at any depth. */
   json(value: Json): Json {
-    if (this.#replacements.length === 0) return value;
+    if (this.#parts.length === 0) return value;
     if (typeof value === 'string') return this.text(value);
     if (typeof value === 'number' || typeof value === 'boolean') {
       const masked = this.text(String(value));

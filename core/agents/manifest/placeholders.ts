@@ -4,10 +4,16 @@ import { isObject } from './field-error.ts';
 /** A gap in a prompt (`docs/interface/prompts.md#message`). */
 export const PLACEHOLDER = /\{\{\s*([\w-]+)\s*\}\}/g;
 
+/** A call looks at its prompt twice, and the next call is often of the same agent. */
+let last: { readonly prompt: string; readonly names: readonly string[] } = { prompt: '', names: [] };
+
 /** The names in a prompt's gaps, each once. */
-export const placeholdersOf = (prompt: string): string[] => [
-  ...new Set([...prompt.matchAll(PLACEHOLDER)].map(([, name]) => name!)),
-];
+export function placeholdersOf(prompt: string): readonly string[] {
+  if (last.prompt !== prompt) {
+    last = { prompt, names: [...new Set([...prompt.matchAll(PLACEHOLDER)].map(([, name]) => name!))] };
+  }
+  return last.names;
+}
 
 const MAX_WARNINGS = 20;
 const MAX_SHOWN = 40;

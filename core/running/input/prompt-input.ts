@@ -118,7 +118,7 @@ function textField(definition: Pick<AgentDefinition, 'input_schema' | 'prompt'>)
   return others.length === 1 ? others[0] : undefined;
 }
 
-function stringFields({ input_schema, prompt }: Pick<AgentDefinition, 'input_schema' | 'prompt'>): string[] {
+function stringFields({ input_schema, prompt }: Pick<AgentDefinition, 'input_schema' | 'prompt'>): readonly string[] {
   if (input_schema === null) return placeholdersOf(prompt ?? '');
   if (!isObject(input_schema.properties)) return [];
   return Object.entries(input_schema.properties).flatMap(([name, schema]) =>
