@@ -2,6 +2,7 @@ import { membershipOf } from '#core/accounts/workspaces/store.ts';
 import type { Caller } from '#core/base/caller.ts';
 import { PlatformError } from '#core/base/errors.ts';
 import type { Deps } from '#core/ports/deps.ts';
+import { devUserOf } from './dev/slots.ts';
 import { type AgentAddress, fullNameOf } from './references.ts';
 import { AgentStore, findNewest, resolveAgent } from './store.ts';
 import type { AgentVersion } from './version.ts';
@@ -17,9 +18,16 @@ export const maySee = async (deps: AccessDeps, caller: Caller, version: AgentVer
 export const isMember = async (deps: Pick<Deps, 'main'>, caller: Caller, workspaceId: string): Promise<boolean> =>
   workspaceId === caller.workspace.id || (await membershipOf(deps, caller, workspaceId)) !== undefined;
 
-/** A version of the caller's workspace. Throws NOT_FOUND, also for a version of another workspace. */
-export async function findOwn(deps: AccessDeps, caller: Caller, id: string): Promise<AgentVersion> {
-  const version = await new AgentStore(deps, caller.workspace.id).find(id);
+/** A published version of the caller's workspace. Throws NOT_FOUND, also for a version of another workspace. */
+export const findOwn = (deps: AccessDeps, caller: Caller, id: string): Promise<AgentVersion> =>
+  findIn(deps, caller, id, undefined);
+
+/** The same, or a build of the caller's own `dev`. */
+export const findOwnOrDev = (deps: AccessDeps, caller: Caller, id: string): Promise<AgentVersion> =>
+  findIn(deps, caller, id, devUserOf(caller));
+
+async function findIn(deps: AccessDeps, caller: Caller, id: string, devOf: string | undefined): Promise<AgentVersion> {
+  const version = await new AgentStore(deps, caller.workspace.id).find(id, devOf);
   if (version === undefined) {
     throw new PlatformError(
       'NOT_FOUND',

@@ -1,4 +1,5 @@
 import { PlatformError } from '#core/base/errors.ts';
+import { removeDev } from './dev/publish.ts';
 import { type PublishDeps, removeVersions } from './publish.ts';
 import { AgentStore } from './store.ts';
 import type { AgentVersion } from './version.ts';
@@ -10,7 +11,7 @@ const FORKS_THAT_NEED_CONFIRMATION = 1;
 export type DeletionMode = 'all_versions' | undefined;
 
 /**
- * Deletes a version or every version of its agent, and returns their number. Throws INVALID_INPUT for an agent that was
+ * Deletes a version or every version of its agent, and returns their number; of a build of `dev`, the whole `dev` alone. Throws INVALID_INPUT for an agent that was
  * forked unless `confirmedName` is its name.
  */
 export async function deleteAgent(
@@ -18,7 +19,11 @@ export async function deleteAgent(
   version: AgentVersion,
   { mode, confirmedName }: { readonly mode: DeletionMode; readonly confirmedName: string | undefined },
 ): Promise<number> {
-  const { name } = version;
+  const { name, devOf } = version;
+  if (devOf !== undefined) {
+    await removeDev(deps, { ...version, devOf });
+    return 1;
+  }
   const store = new AgentStore(deps, version.workspaceId);
   if (confirmedName !== name && needsConfirmation(await store.countForks(name))) {
     throw new PlatformError('INVALID_INPUT', `Others have forked "${name}": confirm with confirmation_name=${name}.`);

@@ -4,9 +4,10 @@ import type { Caller } from '#core/base/caller.ts';
 import { PlatformError } from '#core/base/errors.ts';
 import type { Handlers } from '#core/http/route.ts';
 import type { Deps } from '#core/ports/deps.ts';
-import { findOwn, maySee } from './access.ts';
+import { findOwn, findOwnOrDev, maySee } from './access.ts';
 import { changedDefinition, checkManifest, errorText, invalidManifest } from './check.ts';
 import { deleteAgent, needsConfirmation } from './deletion.ts';
+import { keepDev, publishDev } from './dev/publish.ts';
 import { forkAgent } from './fork.ts';
 import { changeDefinition } from './kept/change-definition.ts';
 import type { AgentListeners } from './listeners.ts';
@@ -15,6 +16,7 @@ import { type AgentAddress, versionName } from './references.ts';
 import type { agentRoutes } from './routes.ts';
 import { AgentStore, resolveAgent } from './store.ts';
 import { treeOf } from './tree.ts';
+import { isUnchanged } from './unchanged.ts';
 import { checkTakesBundle, readBundle, storeBundle } from './upload.ts';
 import type { AgentVersion } from './version.ts';
 import { ownerView, uploadView } from './views.ts';
@@ -27,20 +29,38 @@ export const agentHandlers = (deps: AgentDeps): Handlers<typeof agentRoutes> => 
     return { status: 200, body: (await new AgentStore(deps, workspaceId).listAll()).map(ownerView) };
   },
 
-  async createAgent({ caller, body }) {
+  async createAgent({ caller, query, body }) {
     const { definition, errors, warnings } = await checkManifest(deps, caller.workspace, body);
     if (definition === undefined || errors.length > 0) throw invalidManifest(errors);
+    const userId = query.dev ? caller.userId : undefined;
+    const mode = definition.manifest?.orchestration_mode;
+    const answer = { ...(mode && { orchestration_mode: mode }), warnings };
+    if (query.unless_unchanged) {
+      const agents = new AgentStore(deps, caller.workspace.id);
+      const { name } = definition;
+      const newest = await (userId === undefined ? agents.findNewest(name) : agents.findDev(name, userId));
+      if (newest !== undefined && isUnchanged(newest, definition, query.bundle_sha256)) {
+        if (userId !== undefined) await keepDev(deps, { ...newest, devOf: userId });
+        return {
+          status: 200,
+          body: { agent: ownerView(newest), ...answer, services_updated: 0, unchanged: true },
+        };
+      }
+    }
+    if (userId !== undefined) {
+      const build = await publishDev(deps, { workspace: caller.workspace, userId }, definition);
+      return { status: 201, body: { agent: ownerView(build), ...answer, services_updated: 0, unchanged: false } };
+    }
     const runnable = definition.execution_engine !== 'code_runtime';
     const version = await publish(deps, caller.workspace, definition, { runnable });
-    const mode = definition.manifest?.orchestration_mode;
     return {
       status: 201,
       body: {
         agent: ownerView(version),
         ...(await firstServiceKey(deps, version)),
-        ...(mode && { orchestration_mode: mode }),
-        warnings,
+        ...answer,
         services_updated: version.servicesUpdated,
+        unchanged: false,
       },
     };
   },
@@ -65,7 +85,7 @@ export const agentHandlers = (deps: AgentDeps): Handlers<typeof agentRoutes> => 
   },
 
   async getAgent({ caller, params }) {
-    const version = await findOwn(deps, caller, params.id);
+    const version = await findOwnOrDev(deps, caller, params.id);
     return {
       status: 200,
       bodyOf: version,
@@ -83,7 +103,7 @@ export const agentHandlers = (deps: AgentDeps): Handlers<typeof agentRoutes> => 
   },
 
   async deleteAgent({ caller, params, query: { mode, confirmation_name } }) {
-    const version = await findOwn(deps, caller, params.id);
+    const version = await findOwnOrDev(deps, caller, params.id);
     const count = await deleteAgent(deps, version, { mode, confirmedName: confirmation_name });
     return {
       status: 200,
@@ -114,7 +134,7 @@ export const agentHandlers = (deps: AgentDeps): Handlers<typeof agentRoutes> => 
   },
 
   async uploadBundle({ caller, params, headers, request, requestUuid }) {
-    const version = await findOwn(deps, caller, params.id);
+    const version = await findOwnOrDev(deps, caller, params.id);
     checkTakesBundle(version);
     const zip = await readBundle(deps, caller.workspace.id, request);
     const settings = { entrypoint: headers['x-entrypoint'], runId: requestUuid };

@@ -6,6 +6,7 @@ import type { Deps } from '#core/ports/deps.ts';
 import { absent, allOf, equals, exists, type TransactOperation } from '#core/ports/table.ts';
 import { untilWritten } from '#core/ports/until-written.ts';
 import type { AgentDefinition } from './definition.ts';
+import { promote } from './dev/publish.ts';
 import { announceBlob, furtherHolder, keepAnnounced } from './kept/blobs.ts';
 import { sameBuild } from './kept/builds.ts';
 import { layerOf, useLayer } from './kept/layers.ts';
@@ -110,12 +111,16 @@ async function copiedBlobs(
 }
 
 /**
- * Makes a version runnable and, unless a newer one is current, current. Safe to repeat, and for a deleted version. Returns
- * how many services moved to it.
+ * Makes a version runnable and, unless a newer one is current, current; of builds of `dev`, which nothing follows, the one
+ * that is called. Safe to repeat, and for a deleted version. Returns how many services moved to it.
  */
 export async function makeCurrent(deps: PublishDeps, version: AgentVersion): Promise<number> {
   const { main, clock } = deps;
-  const { workspaceId, name } = version;
+  const { workspaceId, name, devOf } = version;
+  if (devOf !== undefined) {
+    await promote(deps, { ...version, devOf });
+    return 0;
+  }
   await untilWritten(clock, `the agent ${name}`, async () => {
     // In this order: the version is then at least as new as the head.
     const head = await readHead(deps, workspaceId, name);

@@ -11,17 +11,25 @@ import type { AgentVersion, Bundle, Install } from './version.ts';
  * - `WS#<workspace id>#AGENT#<name> / HEAD`: the highest version number ever assigned, the current version, the number with
  *   which the agent began, and a revision that grows with every change to which versions there are and can run;
  * - `WS#<workspace id>#AGENT#<name> / V#00001`: a version (gsi1: all of a workspace; gsi2: the public ones);
- * - `AGENT#<version id> / META`: the workspace, name and number of the version with that id.
+ * - `AGENT#<version id> / META`: the workspace, name and number of the version with that id, and of a build of `dev` its user.
+ *
+ * Builds of `dev` are elsewhere: see `dev/slots.ts`.
  *
  * A version is *live* until it is deleted, *runnable* once nothing is missing to run it (its code bundle, its
  * dependencies), and *current* when it is the newest live runnable one: `latest` names it, and it supersedes the others.
  */
 export const partitionOf = (workspaceId: string, name: string): string => `WS#${workspaceId}#AGENT#${name}`;
 export const headKey = (workspaceId: string, name: string) => ({ pk: partitionOf(workspaceId, name), sk: 'HEAD' });
-export const versionKey = ({ workspaceId, name, version }: Pick<AgentVersion, 'workspaceId' | 'name' | 'version'>) => ({
-  pk: partitionOf(workspaceId, name),
-  sk: `V#${String(version).padStart(5, '0')}`,
-});
+export const devPartition = (workspaceId: string, userId: string): string => `WS#${workspaceId}#DEV#${userId}`;
+/** What names a build of the version `dev`. */
+export type DevBuild = Pick<AgentVersion, 'workspaceId' | 'name' | 'id'> & { readonly devOf: string };
+type Numbered = Pick<AgentVersion, 'workspaceId' | 'name' | 'version'> & { readonly devOf?: undefined };
+export const versionKey = (version: Numbered | (DevBuild & Pick<AgentVersion, 'version'>) | AgentVersion) => {
+  const { workspaceId, name } = version;
+  if (version.devOf !== undefined)
+    return { pk: devPartition(workspaceId, version.devOf), sk: `BUILD#${name}#${version.id}` };
+  return { pk: partitionOf(workspaceId, name), sk: `V#${String(version.version).padStart(5, '0')}` };
+};
 export const idKey = (id: string) => ({ pk: `AGENT#${id}`, sk: 'META' });
 export const definitionKey = (id: string): string => `definitions/${id}.json`;
 
@@ -49,6 +57,8 @@ export async function readHead({ main }: Pick<Deps, 'main'>, workspaceId: string
 
 /** Index of all versions of a workspace, oldest first. */
 export const workspaceIndex = (workspaceId: string): string => `WS#${workspaceId}#AGENTS`;
+/** Index of all builds of `dev` of a workspace, for counting what they take. */
+export const devIndex = (workspaceId: string): string => `WS#${workspaceId}#DEV`;
 /** Index of all public versions, oldest first. */
 export const PUBLIC_INDEX = 'PUBLIC';
 export const publicIndexKey = (createdAt: string, id: string) => ({
@@ -87,13 +97,19 @@ export interface VersionState {
 
 /** The item of a new version. `definition` comes from {@link storeDefinition}. */
 export function newVersionItem(
-  place: Pick<AgentVersion, 'id' | 'name' | 'version' | 'firstVersion'> & { readonly workspace: Workspace },
+  place: Pick<AgentVersion, 'id' | 'name' | 'version' | 'firstVersion' | 'devOf'> & { readonly workspace: Workspace },
   state: VersionState & { readonly isPublic: boolean; readonly definition: StoredDefinition; readonly now: string },
 ): Item {
-  const { id, workspace, name, version, firstVersion } = place;
+  const { id, workspace, name, version, firstVersion, devOf } = place;
   const { now } = state;
   return {
-    ...versionKey({ workspaceId: workspace.id, name, version }),
+    ...versionKey({
+      workspaceId: workspace.id,
+      name,
+      version,
+      ...(devOf !== undefined && { devOf, id }),
+    } as AgentVersion),
+    ...(devOf !== undefined && { dev_of: devOf }),
     id,
     workspace_id: workspace.id,
     org_slug: workspace.slug,
@@ -108,7 +124,7 @@ export function newVersionItem(
     install: state.install && installItem(state.install),
     forked_from: state.copyOf?.id,
     ...state.definition,
-    gsi1pk: workspaceIndex(workspace.id),
+    gsi1pk: devOf === undefined ? workspaceIndex(workspace.id) : devIndex(workspace.id),
     gsi1sk: `${now}#${id}`,
     ...(state.isPublic && publicIndexKey(now, id)),
   };
@@ -141,6 +157,7 @@ async function newVersion(deps: Pick<Deps, 'blobs' | 'clock'>, item: Item): Prom
     orgName: item.org_name as string,
     name: item.name as string,
     version: item.version as number,
+    devOf: item.dev_of as string | undefined,
     firstVersion: (item.first_version as number | undefined) ?? 1,
     definition,
     createdAt: item.created_at as string,

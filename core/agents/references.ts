@@ -41,8 +41,11 @@ export function addressOf({ id, version }: Dependency): AgentAddress {
   return { org, agent, version };
 }
 
-/** `v1`. */
-export const versionName = (version: number): string => `v${version}`;
+/** The version that each user may change, apart from the published ones (`docs/interface/versions.md#dev`). */
+export const DEV = 'dev';
+
+/** `v1`, and `dev` for 0. */
+export const versionName = (version: number): string => (version === 0 ? DEV : `v${version}`);
 
 /** `org/agent`. */
 export const fullNameOf = ({ orgSlug, name }: Pick<AgentVersion, 'orgSlug' | 'name'>): string => `${orgSlug}/${name}`;

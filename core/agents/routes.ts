@@ -1,4 +1,5 @@
 import * as z from 'zod';
+import { flag } from '#core/http/flag.ts';
 import { defineRoutes, raw } from '#core/http/route.ts';
 import { agentRecord, agentTree, uploadedBundle } from './schema.ts';
 
@@ -10,6 +11,25 @@ const newAgent = z.object({
   agent: agentRecord,
   service_key: z.string().optional(),
   service_key_prefix: z.string().optional(),
+});
+const published = newAgent.extend({
+  orchestration_mode: z.enum(['strict', 'flexible']).optional(),
+  warnings: z.array(z.string()),
+  services_updated: z.int(),
+  unchanged: z.boolean(),
+});
+const publishing = z.object({
+  dev: flag
+    .optional()
+    .describe("Publish into the caller's own version `dev`, which only that user's keys call; no number is given out."),
+  unless_unchanged: flag
+    .optional()
+    .describe('Publish nothing if the newest version has this manifest and code already.'),
+  bundle_sha256: z
+    .string()
+    .regex(/^[0-9a-f]{64}$/)
+    .optional()
+    .describe('Hash of the zip that would be uploaded, for `unless_unchanged`; hexadecimal.'),
 });
 const allVersions = z.object({ mode: z.literal('all_versions').optional() });
 
@@ -32,14 +52,8 @@ export const agentRoutes = defineRoutes([
     fn: 'agents',
     auth: 'key',
     role: 'owner',
-    request: { body: manifestBody },
-    response: {
-      201: newAgent.extend({
-        orchestration_mode: z.enum(['strict', 'flexible']).optional(),
-        warnings: z.array(z.string()),
-        services_updated: z.int(),
-      }),
-    },
+    request: { query: publishing, body: manifestBody },
+    response: { 200: published.describe('Nothing was published: `unchanged` is true.'), 201: published },
     errors: ['NOT_FOUND'],
   },
   {

@@ -1,11 +1,15 @@
 import { findWorkspaceIdBySlug } from '#core/accounts/workspaces/store.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { exists, type Item, queryAll } from '#core/ports/table.ts';
+import { findBuild, findDev } from './dev/slots.ts';
 import { headKey, idKey, partitionOf, readHead, readVersion, versionKey, workspaceIndex } from './record.ts';
-import { parseVersion } from './references.ts';
+import { DEV, parseVersion } from './references.ts';
 import type { AgentVersion } from './version.ts';
 
 const MAX_NAME_LENGTH = 50;
+
+/** Instead of a user, for what the platform does by itself. */
+export const ANYONE = Symbol('anyone');
 
 type StoreDeps = Pick<Deps, 'main' | 'blobs' | 'clock' | 'ids'>;
 
@@ -28,9 +32,9 @@ export class AgentStore {
     return (await readHead(this.#deps, this.#workspaceId, name)).fork_count;
   }
 
-  /** A live version of this workspace by its id. */
-  async find(id: string): Promise<AgentVersion | undefined> {
-    const version = await findAnyVersion(this.#deps, id);
+  /** A live version of this workspace by its id; builds of `dev` only of the user `devOf`. */
+  async find(id: string, devOf?: string): Promise<AgentVersion | undefined> {
+    const version = await findAnyVersion(this.#deps, id, devOf);
     return version?.workspaceId === this.#workspaceId ? version : undefined;
   }
 
@@ -41,6 +45,17 @@ export class AgentStore {
     if (number === 0) return undefined;
     const item = await this.#deps.main.get(versionKey({ workspaceId, name, version: number }));
     return item === undefined || item.deleted_at !== undefined ? undefined : readVersion(this.#deps, item);
+  }
+
+  /** What `dev` of a user runs. */
+  findDev(name: string, userId: string): Promise<AgentVersion | undefined> {
+    return findDev(this.#deps, { workspaceId: this.#workspaceId, userId, name });
+  }
+
+  /** The newest live version, even one that cannot run yet, unless the newest was deleted: then the current one. */
+  async findNewest(name: string): Promise<AgentVersion | undefined> {
+    const { assigned } = await readHead(this.#deps, this.#workspaceId, name);
+    return (await this.findVersion(name, assigned)) ?? this.findVersion(name, 'latest');
   }
 
   /** The number that the next publish gets, unless another one comes first. */
@@ -68,24 +83,38 @@ export class AgentStore {
   }
 }
 
-/** A live version of any workspace by its id: the caller must check that it may be seen. */
-export async function findAnyVersion(deps: StoreDeps, id: string): Promise<AgentVersion | undefined> {
+/**
+ * A live version of any workspace by its id: the caller must check that it may be seen. Builds of `dev` are found for the
+ * user `devOf` alone, or for the platform itself as `anyone`.
+ */
+export async function findAnyVersion(
+  deps: StoreDeps,
+  id: string,
+  devOf?: string | typeof ANYONE,
+): Promise<AgentVersion | undefined> {
   if (!/^[0-9a-f-]{36}$/.test(id)) return undefined;
   const place = await deps.main.get(idKey(id));
   if (place === undefined) return undefined;
+  const userId = place.dev_of as string | undefined;
+  if (userId !== undefined) {
+    if (devOf !== userId && devOf !== ANYONE) return undefined;
+    return findBuild(deps, { workspaceId: place.workspace_id as string, userId, name: place.name as string }, id);
+  }
   return new AgentStore(deps, place.workspace_id as string).findVersion(place.name as string, place.version as number);
 }
 
 /**
  * The live version of any workspace that `org/name/version` addresses: the caller must check that it may be seen.
- * `version` is `v1`, `v2`, ... or `latest`; any other text finds nothing.
+ * `version` is `v1`, `v2`, ... or `latest`; `dev` finds that of the user `devOf`; any other text finds nothing.
  */
 export async function resolveAgent(
   deps: StoreDeps,
   org: string,
   name: string,
   version: string,
+  devOf?: string,
 ): Promise<AgentVersion | undefined> {
+  if (version === DEV && devOf !== undefined) return (await storeOf(deps, org, name))?.findDev(name, devOf);
   const number = parseVersion(version);
   if (number === undefined) return undefined;
   return (await storeOf(deps, org, name))?.findVersion(name, number);

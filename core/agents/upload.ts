@@ -173,7 +173,7 @@ async function waitForInstall(deps: UploadDeps, version: AgentVersion, job: Inst
   const until = deps.clock.now() + UPLOAD_WAIT_MS;
   await Promise.race([deps.startInstall(job), deps.clock.sleep(UPLOAD_WAIT_MS)]);
   for (;;) {
-    const install = (await store.find(version.id))?.install ?? version.install!;
+    const install = (await store.find(version.id, version.devOf))?.install ?? version.install!;
     if (install.status !== 'building' || deps.clock.now() >= until) return install;
     await deps.clock.sleep(UPLOAD_POLL_MS);
   }

@@ -10,7 +10,10 @@ export interface AgentVersion {
   readonly orgSlug: string;
   readonly orgName: string;
   readonly name: string;
+  /** 0 for a build of `dev`. */
   readonly version: number;
+  /** The user whose `dev` it is a build of; absent for published versions. */
+  readonly devOf?: string;
   /** The number with which its agent began: more than 1 where an agent of the same name was deleted before. */
   readonly firstVersion: number;
   readonly definition: AgentDefinition;

@@ -1,4 +1,4 @@
-import { collectGarbage } from '#core/agents/kept/removal.ts';
+import { collectAgentGarbage } from '#core/agents/garbage.ts';
 import { purgeUploads } from '#core/agents/uploads/store.ts';
 import { fireDue, fireOverdue, sweepScheduleRuns } from '#core/automation/schedules/fire.ts';
 import { reconcileTimers } from '#core/automation/schedules/timers.ts';
@@ -16,7 +16,7 @@ export const allWork = {
   watchBudgets,
   deleteExpiredUploads: purgeUploads,
   deleteExpiredBlobs,
-  collectGarbage,
+  collectGarbage: collectAgentGarbage,
   runDueSchedule: fireDue,
   runOverdueSchedules: fireOverdue,
   resumeScheduleRuns: sweepScheduleRuns,

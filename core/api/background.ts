@@ -47,7 +47,7 @@ export const BACKGROUND = {
     aws: { notNeeded: "the bucket's lifecycle rules delete them (lib/stacks/data-stack.ts)" },
   },
   collectGarbage: {
-    about: 'Removes for good what deleted agents leave, and recounts what workspaces use.',
+    about: 'Removes for good what deleted agents and old versions `dev` leave, and recounts what workspaces use.',
     local: { everySeconds: 600 },
     aws: { everyMinutes: 30, fn: 'collector' },
   },

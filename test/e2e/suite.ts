@@ -5,6 +5,7 @@ import { alertsSuite } from './alerts.ts';
 import { budgetsSuite } from './budgets.ts';
 import { callsSuite, type Languages } from './calls.ts';
 import { creditsSuite } from './credits.ts';
+import { devSuite } from './dev.ts';
 import { filesSuite } from './files.ts';
 import { gatewaysSuite } from './gateways.ts';
 import { grantsSuite } from './grants.ts';
@@ -45,6 +46,7 @@ export function platformSuite(target: () => Target, has: Languages): void {
   storageSuite(target);
   agentsSuite(target);
   callsSuite(target, has);
+  devSuite(target, has);
   installsSuite(target, has);
   orchestrationSuite(target, has.python);
   grantsSuite(target, has.python);

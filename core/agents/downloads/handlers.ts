@@ -1,7 +1,7 @@
 import { PlatformError } from '#core/base/errors.ts';
 import type { Handlers } from '#core/http/route.ts';
 import type { Deps } from '#core/ports/deps.ts';
-import { findDownloadable, findOwn } from '../access.ts';
+import { findDownloadable, findOwnOrDev } from '../access.ts';
 import { versionName } from '../references.ts';
 import { type AgentVersion, bundleKey } from '../version.ts';
 import type { downloadRoutes } from './routes.ts';
@@ -10,7 +10,7 @@ export const downloadHandlers = (
   deps: Pick<Deps, 'main' | 'blobs' | 'clock' | 'ids'>,
 ): Handlers<typeof downloadRoutes> => ({
   async downloadOwnBundle({ caller, params }) {
-    return { status: 200, ...(await bundleAnswer(deps, await findOwn(deps, caller, params.id))) };
+    return { status: 200, ...(await bundleAnswer(deps, await findOwnOrDev(deps, caller, params.id))) };
   },
 
   async downloadBundle({ params }) {

@@ -23,10 +23,10 @@ export const garbageIndex = (at: number, id: string) => ({ gsi2pk: GARBAGE_INDEX
 
 const garbageItem = (blob: string, at: number): Item => ({ ...garbageKey(blob), blob, ...garbageIndex(at, blob) });
 
-/** Makes a blob garbage at once. */
-export const discard = ({ clock }: Pick<Deps, 'clock'>, blob: string): TransactOperation => ({
+/** Makes a blob garbage, to be deleted at `at`: epoch milliseconds. */
+export const discard = ({ clock }: Pick<Deps, 'clock'>, blob: string, at = clock.now()): TransactOperation => ({
   op: 'put',
-  item: garbageItem(blob, clock.now()),
+  item: garbageItem(blob, at),
 });
 
 /** Announces a new blob, before it is written: unless it is held within a day, it is deleted. */
@@ -55,10 +55,14 @@ export const furtherHolder = (blob: string): TransactOperation => ({
   condition: exists('holders'),
 });
 
-/** The writes by which one holder lets a blob go; the last one makes it garbage. They fail after another change. */
+/**
+ * The writes by which one holder lets a blob go; the last one makes it garbage, to be deleted at `at`. They fail after
+ * another change.
+ */
 export async function releaseHolder(
   deps: Pick<Deps, 'main' | 'clock'>,
   blob: string | undefined,
+  at?: number,
 ): Promise<TransactOperation[]> {
   if (blob === undefined) return [];
   const key = holdersKey(blob);
@@ -66,7 +70,7 @@ export async function releaseHolder(
   if (holders === undefined) return [];
   const condition = equals('holders', holders);
   if (holders > 1) return [{ op: 'update', key, changes: { add: { holders: -1 } }, condition }];
-  return [{ op: 'delete', key, condition }, discard(deps, blob)];
+  return [{ op: 'delete', key, condition }, discard(deps, blob, at)];
 }
 
 /** Deletes a blob that is garbage, unless it was held meanwhile. Safe to repeat at any point. */

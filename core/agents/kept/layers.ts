@@ -78,11 +78,12 @@ export async function useLayer(
   };
 }
 
-/** Operations by which a version lets its layer go. They fail after another change. */
+/** Operations by which a version lets its layer go; unused, it is deleted at `at`. They fail after another change. */
 export async function releaseLayer(
   deps: Pick<Deps, 'main' | 'clock'>,
   workspaceId: string,
   hash: string | undefined,
+  at?: number,
 ): Promise<Omit<LayerUse, 'key' | 'sha256'>> {
   const key = layerItemKey(workspaceId, hash ?? 'none');
   const item = hash === undefined ? undefined : await deps.main.get(key);
@@ -94,6 +95,6 @@ export async function releaseLayer(
   }
   return {
     growth: -(item.bytes as number),
-    operations: [{ op: 'delete', key, condition }, ...(await releaseHolder(deps, item.key as string))],
+    operations: [{ op: 'delete', key, condition }, ...(await releaseHolder(deps, item.key as string, at))],
   };
 }

@@ -5,12 +5,12 @@ import { isoTime } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import type { TransactOperation } from '#core/ports/table.ts';
 import { absent, allOf, type Condition, equals, exists, type Item, lessThan, queryAll } from '#core/ports/table.ts';
-import { workspaceIndex } from '../record.ts';
+import { devIndex, workspaceIndex } from '../record.ts';
 
 /**
  * What the versions of a workspace's agents take. Main table: `WS#<workspace id>#RESOURCES / AGENTS` has their number
- * `versions` and their `bytes`: definitions and bundles of every version, and each layer once. It changes in the
- * transaction of what it counts, deleted versions count until they are removed for good, and `revision` grows with every
+ * `versions` and their `bytes`: definitions and bundles of every version, and each layer once. Builds of `dev` count with
+ * their bytes alone. It changes in the transaction of what it counts, deleted versions count until they are removed for good, and `revision` grows with every
  * change. gsi2 has it by the time of its next recount.
  */
 export interface AgentUse {
@@ -134,8 +134,11 @@ async function countUse({ main }: Pick<Deps, 'main'>, workspaceId: string): Prom
     versions += 1;
     bytes += bytesOfVersion(item);
   }
+  for await (const item of queryAll(main, { index: 'gsi1', pk: devIndex(workspaceId), limit: 1000 })) {
+    bytes += bytesOfVersion(item);
+  }
   for await (const item of queryAll(main, { pk: deletedPartition(workspaceId), limit: 1000 })) {
-    versions += 1;
+    versions += item.dev_of === undefined ? 1 : 0;
     bytes += item.bytes as number;
   }
   for await (const item of queryAll(main, { pk: layersPartition(workspaceId), limit: 1000 })) {

@@ -1,3 +1,4 @@
+import { findMembership } from '#core/accounts/workspaces/store.ts';
 import { versionName } from '#core/agents/references.ts';
 import { AgentStore, findAnyVersion } from '#core/agents/store.ts';
 import type { AgentVersion } from '#core/agents/version.ts';
@@ -10,16 +11,17 @@ const MOVE_CONCURRENCY = 20;
 
 type FollowDeps = Pick<Deps, 'main' | 'blobs' | 'clock' | 'ids' | 'config' | 'log'>;
 
-/** Whether a schedule moves to new versions of its agent: only to those of its own workspace. */
-export const followsVersions = ({ autoUpdate, agentWorkspaceId, workspaceId }: Schedule): boolean =>
-  autoUpdate && agentWorkspaceId === workspaceId;
+/** Whether a schedule moves to new versions of its agent: only to those of its own workspace, and never from `dev`. */
+export const followsVersions = ({ autoUpdate, agentWorkspaceId, workspaceId, devOf }: Schedule): boolean =>
+  autoUpdate && agentWorkspaceId === workspaceId && devOf == null;
 
 /** The change that moves a schedule to another version, with its timeline entry; `undefined` if it runs it already. */
 export function versionChange(schedule: Schedule, agent: AgentVersion): ScheduleChange | undefined {
   if (schedule.agentId === agent.id) return undefined;
   const agentVersion = versionName(agent.version);
   const message = `Agent updated from ${schedule.agentVersion} to ${agentVersion}`;
-  return { set: { agentId: agent.id, agentVersion }, events: [{ type: 'version_updated', message }] };
+  const devOf = agent.devOf ?? null;
+  return { set: { agentId: agent.id, agentVersion, devOf }, events: [{ type: 'version_updated', message }] };
 }
 
 const followTo = (agent: AgentVersion) => (schedule: Schedule) =>
@@ -52,10 +54,15 @@ export async function moveSchedulesToCurrentVersion(
 }
 
 /**
- * The version that a due schedule runs. A schedule that follows versions catches up here if the process that published or
+ * The version that a due schedule runs; for one on `dev`, what its owner has published last. A schedule that follows versions catches up here if the process that published or
  * deleted one died before it had moved the schedule. Returns `undefined` if no version is left.
  */
 export async function versionToRun(deps: FollowDeps, schedule: Schedule): Promise<AgentVersion | undefined> {
+  if (schedule.devOf != null) {
+    // Whoever has left the workspace runs nothing in it any more.
+    const member = await findMembership(deps, schedule.devOf, schedule.workspaceId);
+    return member && new AgentStore(deps, schedule.agentWorkspaceId).findDev(schedule.agentName, schedule.devOf);
+  }
   const agent = await findAnyVersion(deps, schedule.agentId);
   const isBehind = agent === undefined || agent.supersededAt !== undefined;
   if (!isBehind || !schedule.enabled || !followsVersions(schedule)) return agent;

@@ -11,6 +11,7 @@ const ATTRIBUTES = {
   agentOrg: 'agent_org',
   agentName: 'agent_name',
   agentVersion: 'agent_version',
+  devOf: 'dev_of',
   type: 'schedule_type',
   cronExpression: 'cron_expression',
   timezone: 'timezone',

@@ -11,6 +11,8 @@ export interface Schedule {
   readonly agentOrg: string;
   readonly agentName: string;
   readonly agentVersion: string;
+  /** The user whose `dev` it runs, whatever that is at the time. */
+  readonly devOf?: string | null;
   readonly type: 'cron' | 'webhook';
   /** Null for webhooks. */
   readonly cronExpression: string | null;

@@ -1,5 +1,6 @@
 import { maySee } from '#core/agents/access.ts';
-import { parseVersion, refOf, splitReference, versionName } from '#core/agents/references.ts';
+import { devUserOf } from '#core/agents/dev/slots.ts';
+import { DEV, parseVersion, refOf, splitReference, versionName } from '#core/agents/references.ts';
 import { AgentStore, findAnyVersion, findNewest, resolveAgent } from '#core/agents/store.ts';
 import type { AgentVersion } from '#core/agents/version.ts';
 import type { Caller } from '#core/base/caller.ts';
@@ -59,24 +60,32 @@ async function findByName(deps: AgentDeps, caller: Caller, body: NewScheduleBody
   const { org = caller.workspace.slug, name, version: named } = parts;
   const version = named ?? body.agent_version ?? 'latest';
   const agent =
-    (await resolveAgent(deps, org, name, version)) ??
+    (await resolveAgent(deps, org, name, version, devUserOf(caller))) ??
     (version === 'latest' ? await findNewest(deps, org, name) : undefined);
   if (agent === undefined || !(await maySchedule(deps, caller, agent))) {
     throw new PlatformError('NOT_FOUND', `There is no agent ${org}/${name} with a version ${version}.`.slice(0, 300));
   }
-  return { agent, isPinned: named !== undefined && named !== 'latest' };
+  return { agent, isPinned: agent.devOf !== undefined || (named !== undefined && named !== 'latest') };
 }
 
 /** All members of a workspace share its schedules, so an agent that only one member may see is refused. */
 const maySchedule = async (deps: AgentDeps, caller: Caller, agent: AgentVersion): Promise<boolean> =>
   (agent.definition.is_public || agent.workspaceId === caller.workspace.id) && maySee(deps, caller, agent);
 
-/** Finds another version of the agent of a schedule. Throws NOT_FOUND. */
-export async function findOtherVersion(deps: AgentDeps, schedule: Schedule, version: string): Promise<AgentVersion> {
+/** Finds another version of the agent of a schedule; `dev` is that of the user `devOf`. Throws NOT_FOUND. */
+export async function findOtherVersion(
+  deps: AgentDeps,
+  schedule: Schedule,
+  version: string,
+  devOf = schedule.devOf ?? undefined,
+): Promise<AgentVersion> {
   const number = parseVersion(/^\d/.test(version) ? `v${version}` : version);
   const agents = new AgentStore(deps, schedule.agentWorkspaceId);
-  const agent = number === undefined ? undefined : await agents.findVersion(schedule.agentName, number);
-  if (agent === undefined || (agent.workspaceId !== schedule.workspaceId && !agent.definition.is_public)) {
+  const isDev = version === DEV && devOf !== undefined;
+  const agent = isDev
+    ? await agents.findDev(schedule.agentName, devOf)
+    : number && (await agents.findVersion(schedule.agentName, number));
+  if (!agent || (agent.workspaceId !== schedule.workspaceId && !agent.definition.is_public)) {
     const name = `${schedule.agentOrg}/${schedule.agentName}`;
     throw new PlatformError('NOT_FOUND', `There is no agent ${name} with a version ${version.slice(0, 20)}.`);
   }
@@ -108,10 +117,11 @@ export function checkProvider(
 
 export const agentMembers = (
   agent: AgentVersion,
-): Pick<Schedule, 'agentId' | 'agentWorkspaceId' | 'agentOrg' | 'agentName' | 'agentVersion'> => ({
+): Pick<Schedule, 'agentId' | 'agentWorkspaceId' | 'agentOrg' | 'agentName' | 'agentVersion' | 'devOf'> => ({
   agentId: agent.id,
   agentWorkspaceId: agent.workspaceId,
   agentOrg: agent.orgSlug,
   agentName: agent.name,
   agentVersion: versionName(agent.version),
+  devOf: agent.devOf ?? null,
 });

@@ -77,9 +77,12 @@ const settings = {
 
 export const newSchedule = z.object({
   agent_id: z.string().nullish().describe('The id of an agent version.'),
-  agent: z.string().nullish().describe('`org/agent`, or `org/agent@v2` for that version and no other.'),
+  agent: z
+    .string()
+    .nullish()
+    .describe('`org/agent`, or `org/agent@v2` for that version and no other; `org/agent@dev` for your own.'),
   agent_name: z.string().nullish().describe('Name of the agent, where there is no `agent_id`.'),
-  agent_version: z.string().nullish().describe('`v2` or `latest`, beside `agent_name`. By default `latest`.'),
+  agent_version: z.string().nullish().describe('`v2`, `latest` or `dev`, beside `agent_name`. By default `latest`.'),
   schedule_type: scheduleType.nullish().describe('By default `cron`.'),
   type: scheduleType.nullish().describe('The same as `schedule_type`.'),
   webhook: z.boolean().nullish().describe('`true` for the type `webhook`.'),
@@ -89,7 +92,10 @@ export type NewScheduleBody = z.output<typeof newSchedule>;
 
 export const scheduleChanges = z.object({
   ...settings,
-  agent_version: z.string().nullish().describe('`v2` or `latest`. A number turns `auto_update` off.'),
+  agent_version: z
+    .string()
+    .nullish()
+    .describe('`v2`, `latest` or `dev`, which is the one of the caller. A number or `dev` turns `auto_update` off.'),
 });
 export type ScheduleChangesBody = z.output<typeof scheduleChanges>;
 

@@ -1,3 +1,4 @@
+import { devUserOf } from '#core/agents/dev/slots.ts';
 import { AgentStore } from '#core/agents/store.ts';
 import type { AgentVersion } from '#core/agents/version.ts';
 import type { Caller } from '#core/base/caller.ts';
@@ -26,7 +27,7 @@ export async function updateSchedule(
 ): Promise<Schedule> {
   const store = new ScheduleStore(deps, caller.workspace.id);
   const before = await findSchedule(deps, caller, id);
-  const version = await findVersionFor(deps, before, body);
+  const version = await findVersionFor(deps, caller, before, body);
   if (body.enabled ?? before.enabled) await checkChangedGrants(deps, before, version);
   const alertWebhookUrl = checkAlertUrl(deps, body.alert_webhook_url);
   const after = await store.change(before.id, (schedule) =>
@@ -49,13 +50,14 @@ export async function updateSchedule(
  */
 async function findVersionFor(
   deps: Pick<Deps, 'config' | 'main' | 'blobs' | 'clock' | 'ids'>,
+  caller: Caller,
   schedule: Schedule,
   body: ScheduleChangesBody,
 ): Promise<AgentVersion | undefined> {
   const mayStart = body.enabled === true || autoUpdateIn(body) === true;
   const willFollow = followsVersions({ ...schedule, autoUpdate: autoUpdateIn(body) ?? schedule.autoUpdate });
   const version = body.agent_version
-    ? await findOtherVersion(deps, schedule, body.agent_version)
+    ? await findOtherVersion(deps, schedule, body.agent_version, devUserOf(caller))
     : mayStart && willFollow
       ? await new AgentStore(deps, schedule.agentWorkspaceId).findVersion(schedule.agentName, 'latest')
       : undefined;

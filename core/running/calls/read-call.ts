@@ -16,7 +16,7 @@ export type CallRequest = Incoming<CallRoute>;
  */
 export async function readCall(deps: Deps, incoming: CallRequest): Promise<Call> {
   const { params, headers, caller, request, responseHeaders } = incoming;
-  const agent = await resolveForCall(deps, params);
+  const agent = await resolveForCall(deps, params, caller);
   const workspace = await actingWorkspace(deps, caller, agent, request.headers.has('x-workspace-id'));
   const lineage = caller.agent
     ? await checkSubCall(deps, caller.agent, request.headers, { version: params.version, agent })

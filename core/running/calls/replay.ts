@@ -1,9 +1,12 @@
-import { refOf } from '#core/agents/references.ts';
+import { devUserOf, findDev } from '#core/agents/dev/slots.ts';
+import { DEV, refOf } from '#core/agents/references.ts';
 import { findAnyVersion } from '#core/agents/store.ts';
+import type { AgentVersion } from '#core/agents/version.ts';
 import type { Caller } from '#core/base/caller.ts';
 import { PlatformError } from '#core/base/errors.ts';
 import type { Json } from '#core/base/json.ts';
 import type { Deps } from '#core/ports/deps.ts';
+import type { Run } from '#core/runs/run.ts';
 import { RunStore } from '#core/runs/store.ts';
 import { topOfChain } from '../sub-calls/lineage.ts';
 import { finishInBackground, startCall } from './call.ts';
@@ -23,7 +26,7 @@ export async function replayRun(
   const run = await runs.findByName(name);
   const cannot = (why: string) => new PlatformError('UNPROCESSABLE', `The run ${run.id} cannot be repeated: ${why}.`);
   if (run.triggerSource === 'install') throw cannot('it was an installation, which uploading the bundle again repeats');
-  const [agent, body] = await Promise.all([findAnyVersion(deps, run.agentId), runs.body(run.id)]);
+  const [agent, body] = await Promise.all([findRunAgent(deps, caller, run), runs.body(run.id)]);
   if (agent === undefined) throw cannot(`${run.agentOrg}/${run.agentName} ${run.agentVersion} was deleted`);
   const input = body?.input;
   if (typeof input !== 'object' || input === null || Array.isArray(input)) throw cannot('its input is no longer kept');
@@ -46,6 +49,14 @@ export async function replayRun(
   finishInBackground(deps, started);
   deps.log.info('run replayed', { run_id: runId, replay_of: run.id, agent: refOf(agent) });
   return run.id;
+}
+
+/** The version of a run; of a run of `dev` what the caller's own `dev` is now. */
+async function findRunAgent(deps: Deps, caller: Caller, run: Run): Promise<AgentVersion | undefined> {
+  if (run.agentVersion !== DEV) return findAnyVersion(deps, run.agentId);
+  const userId = devUserOf(caller);
+  const place = { workspaceId: run.agentWorkspaceId, name: run.agentName };
+  return userId === undefined ? undefined : findDev(deps, { ...place, userId });
 }
 
 /** Whether the input lists files of its call, as those of programs and loops do, with their paths, and those of prompts. */

@@ -1,5 +1,6 @@
 import { membershipOf } from '#core/accounts/workspaces/store.ts';
-import { fullNameOf, versionName } from '#core/agents/references.ts';
+import { devUserOf } from '#core/agents/dev/slots.ts';
+import { DEV, fullNameOf, versionName } from '#core/agents/references.ts';
 import { AgentStore, findNewest, resolveAgent } from '#core/agents/store.ts';
 import { type AgentVersion, sunsetOf } from '#core/agents/version.ts';
 import type { Caller } from '#core/base/caller.ts';
@@ -8,16 +9,19 @@ import type { Workspace } from '#core/base/workspace.ts';
 import { isoTime } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
 
-/** Finds the version that a path names. Throws NOT_FOUND. */
+/** Finds the version that a path names; `dev` is the caller's. Throws NOT_FOUND. */
 export async function resolveForCall(
   deps: Deps,
   { org, agent: name, version }: { org: string; agent: string; version: string },
+  caller: Caller,
 ): Promise<AgentVersion> {
-  const current = await resolveAgent(deps, org, name, version);
+  const current = await resolveAgent(deps, org, name, version, devUserOf(caller));
   // If no version can run, the newest is called: the error says what it lacks.
   const agent = current ?? (version === 'latest' ? await findNewest(deps, org, name) : undefined);
   if (agent === undefined) {
-    throw new PlatformError('NOT_FOUND', `There is no agent ${org}/${name} with a version ${version}.`);
+    const hint = "Each user has a version dev of one's own, from `platform dev`; agents have none.";
+    const text = `There is no agent ${org}/${name} with a version ${version}.`;
+    throw new PlatformError('NOT_FOUND', text, version === DEV ? { hint } : {});
   }
   return agent;
 }

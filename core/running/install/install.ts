@@ -4,7 +4,7 @@ import { planInThread } from '#core/agents/checks/checks.ts';
 import { attachLayer, failInstall } from '#core/agents/kept/builds.ts';
 import type { AgentListeners } from '#core/agents/listeners.ts';
 import { makeCurrent } from '#core/agents/publish.ts';
-import { findAnyVersion } from '#core/agents/store.ts';
+import { ANYONE, findAnyVersion } from '#core/agents/store.ts';
 import { type AgentVersion, bundleKey } from '#core/agents/version.ts';
 import { hasCode, PlatformError } from '#core/base/errors.ts';
 import type { Deps, InstallJob } from '#core/ports/deps.ts';
@@ -26,7 +26,7 @@ type InstallDeps = Pick<
  * installation again. Throws if a record cannot be read or written.
  */
 export async function runInstall(deps: InstallDeps, { versionId, runId }: InstallJob): Promise<void> {
-  const version = await findAnyVersion(deps, versionId);
+  const version = await findAnyVersion(deps, versionId, ANYONE);
   if (version?.bundle === undefined || version.install?.runId !== runId) return;
   if (version.install.status !== 'building') return;
   if (await new RunStore(deps, version.workspaceId).find(runId)) return;

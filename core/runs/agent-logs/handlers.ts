@@ -1,4 +1,4 @@
-import { findOwn } from '#core/agents/access.ts';
+import { findOwnOrDev } from '#core/agents/access.ts';
 import { requestIdOf } from '#core/http/request-id.ts';
 import type { Handlers } from '#core/http/route.ts';
 import type { Deps } from '#core/ports/deps.ts';
@@ -9,7 +9,7 @@ type LogDeps = Pick<Deps, 'config' | 'main' | 'runs' | 'blobs' | 'clock' | 'ids'
 
 export const agentLogHandlers = (deps: LogDeps): Handlers<typeof agentLogRoutes> => ({
   async listAgentLogs({ caller, params, query }) {
-    const version = await findOwn(deps, caller, params.id);
+    const version = await findOwnOrDev(deps, caller, params.id);
     const runs = await listAgentRuns(deps, version.id, query);
     return { status: 200, body: runs.map(logEntry) };
   },
