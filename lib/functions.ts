@@ -173,6 +173,18 @@ export const FUNCTIONS: { readonly [Name in FunctionName | BackgroundFunctionNam
     tables: { main: { items: AUTHENTICATE }, runs: { items: ['GetItem'] }, counters: { items: LIMIT } },
     blobs: { read: ['bundles', 'definitions'] },
   },
+  events: {
+    memoryMb: WAITING_MEMORY_MB,
+    // A stream ends by itself before.
+    timeoutSeconds: CALL_FUNCTION_SECONDS,
+    tables: {
+      main: { items: AUTHENTICATE, query: ['gsi1'] },
+      runs: { items: ['GetItem', 'BatchGetItem'], query: ['table', 'gsi2'] },
+      // Places of streams.
+      counters: { items: [...LIMIT, 'PutItem', 'DeleteItem'], query: ['table'] },
+    },
+    blobs: { read: ['runs'] },
+  },
   install: {
     memoryMb: 512,
     timeoutSeconds: INSTALL_SECONDS,

@@ -36,6 +36,9 @@ import { LocalUploadForms } from './upload-forms.ts';
 /** Often, so that each batch of expired items is small and no request waits for it. */
 const PURGE_INTERVAL_MS = 5_000;
 
+/** A look is two or three reads of the database. */
+const WATCH_POLL_MS = 250;
+
 /** After the sandboxes have ended, background work only writes its records. */
 const CLOSING_MS = 5_000;
 
@@ -47,6 +50,8 @@ export interface LocalDeps extends AllDeps {
   readonly serviceHost: LocalServiceHost;
   /** Where no key of Stripe is set. */
   readonly scriptedStripe?: ScriptedStripeServer;
+  /** Ends streams that only watch: they have no end of their own. */
+  endWatching(): void;
   /** Waits for background work, ends every sandbox and releases the data folder; `force` ends the sandboxes first. */
   close(force?: boolean): Promise<void>;
 }
@@ -103,6 +108,7 @@ export async function localDeps(config: LocalConfig, listening: Gateway): Promis
 
   const { payments, scripted: scriptedStripe } = await localPayments(config, clock);
   const outbound = new HttpOutbound({ clock, ownHosts: config.outboundHosts });
+  const closing = new AbortController();
   const pending = new Set<Promise<void>>();
   const background = (work: Promise<void>): Promise<void> => {
     pending.add(work);
@@ -142,6 +148,8 @@ export async function localDeps(config: LocalConfig, listening: Gateway): Promis
     log,
     background,
     startInstall: (job) => background(install(deps, job)),
+    watching: { pollMs: WATCH_POLL_MS, closing: closing.signal },
+    endWatching: () => closing.abort(),
     async close(force = false) {
       clearInterval(purge);
       await scriptedStripe?.close();

@@ -90,6 +90,7 @@ export async function startLocalServer(config: LocalConfig): Promise<LocalServer
     deps,
     async close(force = false) {
       for (const clock of clocks) clearInterval(clock);
+      deps.endWatching();
       await deps.timers.stop();
       // Their requests and connections have no end of their own.
       await deps.serviceHost.close();

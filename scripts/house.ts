@@ -21,6 +21,7 @@ export const WINGS = [
   'automation',
   'services',
   'workbench',
+  'events',
   'api',
 ] as const;
 const STRANGERS: readonly string[] = ['automation', 'services', 'workbench'];

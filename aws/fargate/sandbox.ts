@@ -91,7 +91,7 @@ export class FargateSandbox implements Sandbox {
     const signal = AbortSignal.any([late.signal, ...(spec.signal ? [spec.signal] : [])]);
     const claimingFetch: typeof fetch = async (url, init) => {
       const giveBack = (taken: DispatchedSlot) => sessionOf(taken).close();
-      const claimed = await this.#claim(claim, await this.#requestOf(url, init), giveBack, signal);
+      const claimed = await this.#claim(claim, await this.#requestOf(url, init), { giveBack, signal, turn: spec.turn });
       slot = claimed.slot;
       return claimed.response;
     };
@@ -118,8 +118,15 @@ export class FargateSandbox implements Sandbox {
   async #claim(
     claim: Claim,
     request: TaskRequest,
-    giveBack: (slot: DispatchedSlot) => Promise<void>,
-    signal: AbortSignal,
+    {
+      giveBack,
+      signal,
+      turn,
+    }: {
+      readonly giveBack: (slot: DispatchedSlot) => Promise<void>;
+      readonly signal: AbortSignal;
+      readonly turn: SandboxSpec['turn'];
+    },
   ): Promise<{ slot: DispatchedSlot; response: Response }> {
     const { clock, log, background } = this.#options;
     let failures = 0;
@@ -143,7 +150,11 @@ export class FargateSandbox implements Sandbox {
         continue;
       }
       const { head, body } = answer;
-      if ('slot' in head && head.slot !== undefined) return { slot: head.slot, response: responseOf(head, body) };
+      if ('slot' in head && head.slot !== undefined) {
+        if (asks > 1) turn?.onState?.('taken');
+        return { slot: head.slot, response: responseOf(head, body) };
+      }
+      if (asks === 1) turn?.onState?.('waiting');
       const readyInMs = 'readyInMs' in head ? head.readyInMs : 0;
       if (asks === 1) await this.#wakeKeeper();
       const now = clock.now();

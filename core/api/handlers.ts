@@ -22,6 +22,7 @@ import { estimateHandlers } from '#core/billing/estimates/handlers.ts';
 import { operatorHandlers } from '#core/billing/operator/handlers.ts';
 import { topUpHandlers } from '#core/billing/top-ups/handlers.ts';
 import { usageHandlers } from '#core/billing/usage/handlers.ts';
+import { eventHandlers } from '#core/events/handlers.ts';
 import type { Handlers } from '#core/http/route.ts';
 import type { AllDeps } from '#core/ports/deps.ts';
 import { callHandlers } from '#core/running/calls/handlers.ts';
@@ -35,6 +36,7 @@ import { messageHandlers } from '#core/workbench/messages/handlers.ts';
 import { storageHandlers } from '#core/workbench/storage/handlers.ts';
 import { documentUse } from '#core/workbench/storage/store.ts';
 import { taskHandlers } from '#core/workbench/tasks/handlers.ts';
+import { authenticate } from './auth.ts';
 import { agentListeners, secretListeners } from './listeners.ts';
 import { metaHandlers } from './meta/handlers.ts';
 import type { routes } from './routes.ts';
@@ -84,6 +86,8 @@ export const calls = (
 });
 export const catalog = catalogHandlers;
 export const downloads = downloadHandlers;
+export const events = (deps: Parameters<typeof eventHandlers>[0]) =>
+  eventHandlers(deps, (headers, workspaceId) => authenticate(deps, headers, workspaceId));
 export const keys = keyHandlers;
 export const runs = runHandlers;
 export const schedules = (deps: DepsOf<typeof scheduleHandlers | typeof alertHandlers | typeof webhookHandlers>) => ({
@@ -118,6 +122,7 @@ export const allHandlers = (deps: AllDeps): Handlers<typeof routes> => ({
   ...calls(deps),
   ...catalog(deps),
   ...downloads(deps),
+  ...events(deps),
   ...keys(deps),
   ...runs(deps),
   ...schedules(deps),

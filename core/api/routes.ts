@@ -18,6 +18,7 @@ import { estimateRoutes } from '#core/billing/estimates/routes.ts';
 import { operatorRoutes } from '#core/billing/operator/routes.ts';
 import { topUpRoutes } from '#core/billing/top-ups/routes.ts';
 import { usageRoutes } from '#core/billing/usage/routes.ts';
+import { eventRoutes } from '#core/events/routes.ts';
 import type { Route } from '#core/http/route.ts';
 import { callRoutes } from '#core/running/calls/routes.ts';
 import { agentLogRoutes } from '#core/runs/agent-logs/routes.ts';
@@ -54,6 +55,7 @@ export const routes = [
   ...serviceKeyRoutes,
   ...downloadRoutes,
   ...runRoutes,
+  ...eventRoutes,
   ...scheduleRoutes,
   ...alertRoutes,
   ...webhookRoutes,

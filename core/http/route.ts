@@ -71,6 +71,7 @@ export const FUNCTION_NAMES = [
   'calls',
   'catalog',
   'downloads',
+  'events',
   'keys',
   'runs',
   'schedules',

@@ -55,6 +55,11 @@ export interface Deps {
    * alone say what is to be done: a lost call is made up for by the next sweep. Absent where the host keeps no services.
    */
   readonly wakeServices?: (serviceIds: readonly string[]) => Promise<void>;
+  /**
+   * How streams of events look for news: how often, in milliseconds, and until when at the latest.
+   * @default - once a second, until their own time is over
+   */
+  readonly watching?: { readonly pollMs: number; readonly closing: AbortSignal };
 }
 
 /** With what few functions need: the bundles of all others are without it on AWS. */

@@ -98,6 +98,8 @@ export interface SandboxTurn {
   readonly owner: string;
   /** Epoch milliseconds. The run waits for at most half of the time until then. */
   readonly deadline: number;
+  /** Called with `waiting` if there is no place at once, and then with `taken` once there is. */
+  readonly onState?: (state: 'waiting' | 'taken') => void;
 }
 
 /** Of a command that sets no bound of its own. */

@@ -95,7 +95,7 @@ function nodeOf(run: Run, trace: readonly TraceEvent[]): RunNode {
     trace_summary: {
       llm_calls: countStarted('llm_call'),
       tool_calls: countStarted('tool_call'),
-      errors: trace.filter(({ event_type }) => event_type === 'error' || event_type.endsWith('_failed')).length,
+      errors: trace.filter(({ event_type }) => /^(error|(llm|tool)_call_failed)$/.test(event_type)).length,
       total_tokens: input + output,
       total_cost_usd: cost,
     },

@@ -1,6 +1,5 @@
 import { PlatformError } from '#core/base/errors.ts';
 import type { Handlers } from '#core/http/route.ts';
-import { isoTime } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { cancelRun } from './cancellation.ts';
 import { buildDag } from './dag.ts';
@@ -9,6 +8,7 @@ import { listRuns, runsWithPrefix } from './listing.ts';
 import type { runRoutes } from './routes.ts';
 import type { Run } from './run.ts';
 import { RunStore } from './store.ts';
+import { spanIdOf, traceEventView } from './trace-view.ts';
 
 const CANCEL_WAIT_MS = 3000;
 const CANCEL_POLL_MS = 50;
@@ -123,6 +123,9 @@ function traceHandlers(deps: RunDeps): Pick<RunHandlers, 'getRunDag' | 'getRunTr
           trace: {
             id: run.id,
             run_id: run.id,
+            span_id: spanIdOf(run.id, 0),
+            parent_run_id: run.parentRunId,
+            root_run_id: run.rootRunId,
             workspace_id: run.workspaceId,
             status: run.status,
             created_at: run.startedAt,
@@ -138,13 +141,11 @@ function traceHandlers(deps: RunDeps): Pick<RunHandlers, 'getRunDag' | 'getRunTr
       const trace = (await runs.body(id))?.trace ?? [];
       const start = query.cursor ?? query.offset;
       const end = start + query.limit;
-      const events = trace.slice(start, end).map(({ at, payload, ...rest }, index) => ({
+      const events = trace.slice(start, end).map((event, index) => ({
         id: `${id}:${start + index}`,
         trace_id: id,
         sequence_no: start + index,
-        ...rest,
-        payload: { ...payload },
-        created_at: isoTime(at),
+        ...traceEventView(id, event),
       }));
       const next = end < trace.length ? String(end) : null;
       return { status: 200, body: { events, total: trace.length, cursor: String(start), next_cursor: next } };

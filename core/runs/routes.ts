@@ -88,11 +88,16 @@ const node = z.object({
 // The OpenAPI document refers to it by name.
 node.register(z.globalRegistry, { id: 'RunNode' });
 
-const event = z.object({
-  id: z.string(),
-  trace_id: z.uuid(),
-  sequence_no: z.int(),
+/** What a trace and a stream of a run's events show of a step. */
+export const traceStep = z.object({
   event_type: z.string(),
+  span_id: z.string().optional().describe('Of a step that takes time: on its beginning and its end.'),
+  parent_span_id: z
+    .string()
+    .optional()
+    .describe("The step that it is a part of; the run's own is `span_id` of its trace."),
+  started_at: time.optional(),
+  ended_at: time.optional(),
   payload: z.record(z.string(), z.unknown()),
   provider: z.string().optional(),
   model: z.string().optional(),
@@ -106,6 +111,8 @@ const event = z.object({
   error_message: z.string().optional(),
   created_at: time,
 });
+
+const event = traceStep.extend({ id: z.string(), trace_id: z.uuid(), sequence_no: z.int() });
 
 const RUN = '/workspaces/{workspace_id}/runs/{run_id}';
 /** `run_id` is a run's id, its request id, or the first digits of either. */
@@ -236,6 +243,9 @@ export const runRoutes = defineRoutes([
         trace: z.object({
           id: z.uuid(),
           run_id: z.uuid(),
+          span_id: z.string(),
+          parent_run_id: z.uuid().nullable(),
+          root_run_id: z.uuid(),
           workspace_id: z.uuid(),
           status,
           created_at: time,

@@ -175,3 +175,15 @@ export const emptyResult = (end: RunEnd, input: Json | null): RunResult => ({
   exitCode: null,
   creditsCents: 0,
 });
+
+/** How a run stands, for those who watch it. */
+export const outcomeOf = (run: Run) => ({
+  status: run.status,
+  error_code: run.errorCode,
+  error_message: run.errorMessage,
+  completed_at: run.completedAt,
+  duration_ms: run.durationMs,
+  input_tokens: run.inputTokens,
+  output_tokens: run.outputTokens,
+  cost_usd: run.costUsd,
+});

@@ -154,6 +154,11 @@ export class RunStore {
     );
   }
 
+  /** Those of these runs that there are, in this order. */
+  async findAll(runIds: readonly string[]): Promise<Run[]> {
+    return (await this.#heads(runIds)).map((head) => this.#read(head));
+  }
+
   /** What went into a run and came out of it; `undefined` if there is no such run. */
   async body(runId: string): Promise<RunBody | undefined> {
     const head = await this.#deps.runs.get(this.#headKey(runId));
@@ -173,7 +178,7 @@ export class RunStore {
     }
     // Without a filter, only the records of the page are read.
     const wanted = status === undefined ? ids.slice(offset, offset + limit) : ids;
-    const runs = (await this.#heads(wanted)).map((head) => this.#read(head));
+    const runs = await this.findAll(wanted);
     if (status === undefined) return { runs, total: ids.length };
     const found = runs.filter((run) => run.status === status);
     return { runs: found.slice(offset, offset + limit), total: found.length };
@@ -187,6 +192,12 @@ export class RunStore {
       callers.set(item.run_id as string, item.parent_run_id as string);
     }
     return callers;
+  }
+
+  /** The runs that a run has called itself, oldest first, without those that `isKnown` selects. */
+  async subCallsOf({ id, rootRunId }: Run, isKnown: (id: string) => boolean = () => false): Promise<Run[]> {
+    const ids = [...(await this.callers(rootRunId))].filter(([called, by]) => by === id && !isKnown(called));
+    return (await this.findAll(ids.map(([called]) => called))).sort((a, b) => (a.startedAt < b.startedAt ? -1 : 1));
   }
 
   /** All runs of a chain, its root and every sub-call, oldest first, with their traces. */

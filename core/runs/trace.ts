@@ -1,9 +1,12 @@
 import type { Json } from '#core/base/json.ts';
 import type { Clock } from '#core/ports/clock.ts';
 
+/** A part of a run that takes time. Its beginning and its end are events of the trace. */
+type SpanKind = 'llm_call' | 'tool_call' | 'queue' | 'setup_step' | 'sandbox';
+
 /** See `docs/interface/runs.md#trace`. */
 export type TraceEventType =
-  | `${'llm_call' | 'tool_call'}_${'started' | 'succeeded' | 'failed'}`
+  | `${SpanKind}_${'started' | 'succeeded' | 'failed'}`
   | 'decision'
   | 'fallback_transition'
   | 'output_repair'
@@ -16,6 +19,10 @@ export interface TraceEvent {
   readonly event_type: TraceEventType;
   /** Epoch milliseconds. */
   readonly at: number;
+  /** Number of the span in its run, from 1, on its beginning and its end. */
+  readonly span?: number;
+  /** Number of the span that this one is a part of. @default - 0, the run itself */
+  readonly parent?: number;
   readonly payload?: { readonly [member: string]: Json };
   readonly provider?: string;
   readonly model?: string;
@@ -32,17 +39,60 @@ export interface TraceEvent {
 /** A run may take 50 turns with several calls each. Later events are dropped; the run's record still counts its tokens. */
 const MAX_EVENTS = 1000;
 
-/** Collects the events of one run for its record. */
+/** A span that the run's own record shows by its end alone, which has its duration. */
+interface OpenSpan {
+  readonly kind: 'queue' | 'setup_step' | 'sandbox';
+  readonly parent?: number;
+  readonly payload?: TraceEvent['payload'];
+  readonly startedAt: number;
+}
+
+/** Collects the events of one run for its record, and tells them to `onAdd` at once. */
 export class Trace {
   readonly #clock: Clock;
+  readonly #onAdd: (type: 'trace', event: TraceEvent) => void;
   readonly #events: TraceEvent[] = [];
+  readonly #open = new Map<number, OpenSpan>();
+  #spans = 0;
 
-  constructor(clock: Clock) {
+  constructor(clock: Clock, onAdd: (type: 'trace', event: TraceEvent) => void = () => {}) {
     this.#clock = clock;
+    this.#onAdd = onAdd;
   }
 
   add(event: Omit<TraceEvent, 'at'>): void {
-    if (this.#events.length < MAX_EVENTS) this.#events.push({ at: this.#clock.now(), ...event });
+    const timed = { at: this.#clock.now(), ...event };
+    if (this.#events.length < MAX_EVENTS) this.#events.push(timed);
+    this.#onAdd('trace', timed);
+  }
+
+  /** Adds the beginning of a span. Returns its number, for the event that ends it. */
+  begin(event: Omit<TraceEvent, 'at' | 'span'>): number {
+    const span = ++this.#spans;
+    this.add({ ...event, span });
+    return span;
+  }
+
+  /** Opens a span of which the record keeps the end alone. It ends with {@link Trace.close}, at the latest with the run. */
+  open(kind: OpenSpan['kind'], { parent, payload }: Pick<OpenSpan, 'parent' | 'payload'> = {}): number {
+    const span = ++this.#spans;
+    const at = this.#clock.now();
+    this.#open.set(span, { kind, parent, payload, startedAt: at });
+    this.#onAdd('trace', { event_type: `${kind}_started`, at, span, parent, payload });
+    return span;
+  }
+
+  close(span: number, { isFailed = false }: { readonly isFailed?: boolean } = {}): void {
+    const opened = this.#open.get(span);
+    if (opened === undefined || !this.#open.delete(span)) return;
+    const { kind, parent, payload, startedAt } = opened;
+    const event_type = `${kind}_${isFailed ? 'failed' : 'succeeded'}` as const;
+    this.add({ event_type, span, parent, payload, duration_ms: this.#clock.now() - startedAt });
+  }
+
+  /** Closes all that is open: the run has ended. What it was waiting for has failed; its sandbox ends with it. */
+  end(): void {
+    for (const [span, { kind }] of [...this.#open].reverse()) this.close(span, { isFailed: kind !== 'sandbox' });
   }
 
   get events(): readonly TraceEvent[] {

@@ -73,7 +73,7 @@ export class FairSandbox implements Sandbox {
 
   /** Resolves with a place that is counted as open already. */
   async #takeTurn(
-    { owner, deadline }: SandboxTurn,
+    { owner, deadline, onState }: SandboxTurn,
     { purpose, signal }: Pick<SandboxSpec, 'purpose' | 'signal'>,
   ): Promise<Work> {
     signal?.throwIfAborted();
@@ -82,6 +82,7 @@ export class FairSandbox implements Sandbox {
     this.#waiting.add(waiter);
     this.#startNext();
     if (!this.#waiting.has(waiter)) return waiter;
+    onState?.('waiting');
     const giveUp = (reason: unknown): void => {
       // The turn may have come in the same moment.
       if (this.#waiting.delete(waiter)) turn.reject(reason);
@@ -97,6 +98,7 @@ export class FairSandbox implements Sandbox {
       stopTimer();
       signal?.removeEventListener('abort', onAbort);
     }
+    onState?.('taken');
     return waiter;
   }
 

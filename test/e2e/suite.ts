@@ -6,6 +6,7 @@ import { budgetsSuite } from './budgets.ts';
 import { callsSuite, type Languages } from './calls.ts';
 import { creditsSuite } from './credits.ts';
 import { devSuite } from './dev.ts';
+import { eventsSuite } from './events.ts';
 import { filesSuite } from './files.ts';
 import { gatewaysSuite } from './gateways.ts';
 import { grantsSuite } from './grants.ts';
@@ -56,6 +57,7 @@ export function platformSuite(target: () => Target, has: Languages): void {
   mcpServersSuite(target, has);
   describe('gateways', () => gatewaysSuite(target));
   runsSuite(target, has.python || has.node);
+  eventsSuite(target, has.python || has.node);
   schedulesSuite(target);
   scheduleLifeSuite(target);
   idempotencySuite(target);

@@ -61,3 +61,79 @@ export async function streamCall(
     leave: () => hangUp.abort(),
   };
 }
+
+/** An event of `core/events`, as a stream sends it. */
+export interface Followed {
+  readonly id: string;
+  readonly type: string;
+  // biome-ignore lint/suspicious/noExplicitAny: tests look into data of every shape.
+  readonly data: any;
+}
+
+export interface Follower {
+  readonly status: number;
+  readonly headers: Headers;
+  /** The events as they arrive, until the stream ends. */
+  readonly events: AsyncGenerator<Followed>;
+  /** Closes the connection. */
+  leave(): void;
+}
+
+/** Opens a stream of `core/events`. */
+export async function follow(
+  target: Pick<Target, 'url'>,
+  path: string,
+  { key, after }: { readonly key: string; readonly after?: string | undefined },
+): Promise<Follower> {
+  const hangUp = new AbortController();
+  const response = await fetch(target.url + path, {
+    headers: {
+      authorization: `Bearer ${key}`,
+      accept: 'text/event-stream',
+      ...(after !== undefined && { 'last-event-id': after }),
+    },
+    signal: hangUp.signal,
+  });
+  async function* events(): AsyncGenerator<Followed> {
+    const decoder = new TextDecoder();
+    let rest = '';
+    for await (const chunk of response.body!) {
+      const parts = (rest + decoder.decode(chunk, { stream: true })).split('\n\n');
+      rest = parts.pop()!;
+      for (const part of parts) {
+        if (/^(: heartbeat|retry: \d+)$/.test(part)) continue;
+        const match = /^(?:id: (\S+)\n)?event: (\w+(?:\.\w+)*)\ndata: (.*)$/.exec(part);
+        if (match === null) throw new Error(`not a record: ${JSON.stringify(part)}`);
+        const value = JSON.parse(match[3]!);
+        if (match[1] === undefined) yield { id: '', type: match[2]!, data: value };
+        else {
+          if (value.id !== match[1] || value.type !== match[2])
+            throw new Error(`a record that contradicts itself: ${part}`);
+          yield value;
+        }
+      }
+    }
+  }
+  return { status: response.status, headers: response.headers, events: events(), leave: () => hangUp.abort() };
+}
+
+/** What follows one after the other, however often the connection is cut: after `every` events each time. */
+export async function followWithCuts(
+  target: Pick<Target, 'url'>,
+  path: string,
+  { key, every }: { readonly key: string; readonly every: number },
+): Promise<Followed[]> {
+  const all: Followed[] = [];
+  let after: string | undefined;
+  for (;;) {
+    const follower = await follow(target, path, { key, after });
+    let left = every;
+    for await (const event of follower.events) {
+      all.push(event);
+      if (event.type === 'end' || event.type === 'error') return all;
+      after = event.id;
+      if (--left === 0) break;
+    }
+    follower.leave();
+  }
+}

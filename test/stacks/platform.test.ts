@@ -489,6 +489,21 @@ describe('functions', () => {
       [`${BLOBS}/bundles/*`]: ['s3:GetObject'],
       [`${BLOBS}/definitions/*`]: ['s3:GetObject'],
     },
+    events: {
+      [`${TABLES}main`]: AUTHENTICATE,
+      [`${TABLES}main/index/gsi1`]: ['dynamodb:Query'],
+      [`${TABLES}runs`]: ['dynamodb:GetItem', 'dynamodb:BatchGetItem', 'dynamodb:Query'],
+      [`${TABLES}runs/index/gsi2`]: ['dynamodb:Query'],
+      [`${TABLES}counters`]: [
+        'dynamodb:GetItem',
+        'dynamodb:UpdateItem',
+        'dynamodb:PutItem',
+        'dynamodb:DeleteItem',
+        'dynamodb:Query',
+      ],
+      [BLOBS]: ['s3:ListBucket'],
+      [`${BLOBS}/runs/*`]: ['s3:GetObject'],
+    },
     install: {
       ...KEEPER,
       [`${TABLES}main`]: [...AUTHENTICATE, 'dynamodb:PutItem', 'dynamodb:DeleteItem', 'dynamodb:Query'],

@@ -1,6 +1,7 @@
 import { countIfRefused } from '#core/accounts/limits/check-time.ts';
 import type { RateLimit } from '#core/accounts/limits/rate-limit.ts';
 import type { Deps } from '#core/ports/deps.ts';
+import { LiveEvents } from '#core/runs/live-events.ts';
 import { Trace } from '#core/runs/trace.ts';
 import type { ProgressEvent } from '../engines/progress.ts';
 import { admitCall } from './admit.ts';
@@ -31,8 +32,12 @@ export async function startCall(deps: Deps, call: Call): Promise<StartedCall> {
   return {
     rateLimit: admitted.rateLimit,
     async finish(emit) {
-      const trace = new Trace(deps.clock);
-      const result = await runAgent(deps, prepared, { trace, emit });
+      const { runId, workspace, receivedAt: startedAt, mask } = prepared;
+      const live = new LiveEvents(deps, { workspaceId: workspace.id, runId, startedAt }, mask);
+      const trace = new Trace(deps.clock, live.add);
+      const result = await runAgent(deps, prepared, { trace, live, emit });
+      trace.end();
+      await live.end();
       return finishCall(deps, prepared, admitted, { result, trace });
     },
   };

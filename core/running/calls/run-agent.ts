@@ -2,6 +2,7 @@ import { fillToolCommand, validateInRun } from '#core/agents/checks/checks.ts';
 import type { Json } from '#core/base/json.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { watchForCancel } from '#core/runs/cancellation.ts';
+import type { LiveEvents } from '#core/runs/live-events.ts';
 import type { Trace } from '#core/runs/trace.ts';
 import type { EngineResult, EngineRun } from '../engines/engine.ts';
 import type { ProgressEvent } from '../engines/progress.ts';
@@ -22,7 +23,16 @@ const RETRY_MS = 1000;
 export async function runAgent(
   deps: Deps,
   call: PreparedCall,
-  { trace, emit }: { readonly trace: Trace; readonly emit?: (event: ProgressEvent) => void },
+  {
+    trace,
+    live,
+    emit,
+  }: {
+    readonly trace: Trace;
+    readonly live?: Pick<LiveEvents, 'add'>;
+    /** Of the client that made the call. */
+    readonly emit?: (event: ProgressEvent) => void;
+  },
 ): Promise<EngineResult> {
   const { runId, workspace, lineage, agent, mask, skills, issued } = call;
   const cancellation = watchForCancel(deps, workspace.id, { id: runId, parentRunId: lineage.parentRunId });
@@ -45,7 +55,10 @@ export async function runAgent(
     signal: cancellation.signal,
     isSubCall: lineage.parentRunId !== undefined,
     isWatched: emit !== undefined,
-    emit: (event) => emit?.(mask.json(event as Json) as unknown as ProgressEvent),
+    emit: (event) => {
+      live?.add('progress', event);
+      emit?.(mask.json(event as Json) as unknown as ProgressEvent);
+    },
     trace,
   };
   const attempt = () => {

@@ -840,7 +840,9 @@ withSandbox(`tools in a sandbox${problem === undefined ? '' : ` cannot work here
       args_brief: 'sleep 0.2; echo [secret TOKEN]',
     });
     expect(result.stderr).toMatch(/^turn 1: bash ok, \d+ ms\nturn 1: submit_result ok, \d+ ms\n$/);
-    expect(run.trace.events.map(({ event_type }) => event_type)).toEqual([
+    const types = run.trace.events.map(({ event_type }) => event_type);
+    // The sandbox opens while the model still writes.
+    expect(types.filter((type) => type.includes('_call_'))).toEqual([
       'llm_call_started',
       'llm_call_succeeded',
       'tool_call_started',

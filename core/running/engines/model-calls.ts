@@ -68,6 +68,7 @@ export class ModelCalls {
     const isStreamed = (this.#run.isWatched && !isUnseen) || turn !== undefined;
     let attempt = 0;
     let startedAt = 0;
+    let span = 0;
     let shown = new ShownText(this.#run, 'text_delta', isUnseen);
     let thoughts = new ShownText(this.#run, 'reasoning_delta', isUnseen);
     try {
@@ -88,19 +89,19 @@ export class ModelCalls {
             attempt > 1 || transport !== undefined
               ? { ...(attempt > 1 && { attempt }), ...(transport && { via: transport.via }) }
               : undefined;
-          this.#run.trace.add({ event_type: 'llm_call_started', provider, model, payload });
+          span = this.#run.trace.begin({ event_type: 'llm_call_started', provider, model, payload });
         },
         onSkip: (choice, other) => this.#traceFallback(choice, other, 'CIRCUIT_OPEN'),
         onFailure: (choice, error, spent, next) => {
           if (isPlatformError(error) && !isSameModel(next)) failures.push(error);
-          this.#traceFailure(choice, error, { spent, next, durationMs: clock.now() - startedAt });
+          this.#traceFailure(choice, error, { spent, next, span, durationMs: clock.now() - startedAt });
           if (next !== undefined && turn !== undefined) this.#tellRetry(error, next, { turn, attempt: attempt + 1 });
         },
       });
       thoughts.end();
       shown.end();
       this.warn(answered.answer.warnings ?? []);
-      this.#count(answered.choice, answered.answer.usage, clock.now() - startedAt);
+      this.#count(answered.choice, answered.answer.usage, { span, durationMs: clock.now() - startedAt });
       return answered;
     } catch (error) {
       signal.throwIfAborted();
@@ -114,13 +115,14 @@ export class ModelCalls {
     }
   }
 
-  #count(choice: ModelChoice, usage: LlmUsage, durationMs: number): void {
+  #count(choice: ModelChoice, usage: LlmUsage, { span, durationMs }: TimedSpan): void {
     const { provider, model } = choice;
     const warnings = this.#toTrace.map((text) => this.#run.mask.text(text));
     this.#toTrace = [];
     this.#spending = addSpending(this.#spending, spendingOf(this.#deps, choice, usage));
     this.#run.trace.add({
       event_type: 'llm_call_succeeded',
+      span,
       provider,
       model,
       ...(warnings.length > 0 && { payload: { warnings } }),
@@ -132,11 +134,7 @@ export class ModelCalls {
   #traceFailure(
     choice: ModelChoice,
     error: unknown,
-    {
-      spent,
-      next,
-      durationMs,
-    }: { readonly spent: LlmUsage | undefined; readonly next: NextTry; readonly durationMs: number },
+    { spent, next, span, durationMs }: TimedSpan & { readonly spent: LlmUsage | undefined; readonly next: NextTry },
   ): void {
     const { trace, mask } = this.#run;
     const { provider, model } = choice;
@@ -147,6 +145,7 @@ export class ModelCalls {
     };
     trace.add({
       event_type: 'llm_call_failed',
+      span,
       provider,
       model,
       ...(Object.keys(payload).length > 0 && { payload }),
@@ -201,6 +200,12 @@ export class ModelCalls {
     const orSecret = names.length > 0 ? `, or add ${either(names)} to the secrets of the workspace` : '';
     return ` The agent runs on ${either(others.map((provider) => PROVIDER_NAMES[provider]))}, too: send llm_credentials for it${orSecret}.`;
   }
+}
+
+/** A request in the trace: the number of its span, and how long it took. */
+interface TimedSpan {
+  readonly span: number;
+  readonly durationMs: number;
 }
 
 const isSameModel = (next: NextTry): next is { readonly waitMs: number } => next !== undefined && 'waitMs' in next;

@@ -15,9 +15,11 @@ const INSTALL_POLL_MS = 250;
 export async function readyToRun(
   deps: Deps,
   version: AgentVersion,
-  { deadline, signal }: Pick<EngineRun, 'deadline' | 'signal'>,
+  { deadline, signal, trace }: Pick<EngineRun, 'deadline' | 'signal' | 'trace'>,
 ): Promise<AgentVersion> {
   let agent = version;
+  // A wait that fails ends the run, and with it the step.
+  const step = agent.install?.status === 'building' ? trace.open('setup_step', { payload: { name: 'install' } }) : 0;
   while (agent.install?.status === 'building') {
     if (deps.clock.now() + INSTALL_POLL_MS >= deadline) {
       throw new PlatformError('TIMEOUT', `The dependencies of ${refOf(agent)} are still being installed.`);
@@ -27,6 +29,7 @@ export async function readyToRun(
     if (current === undefined) throw new PlatformError('NOT_FOUND', `${refOf(agent)} was deleted.`);
     agent = current;
   }
+  trace.close(step);
   if (agent.bundle === undefined) {
     throw new PlatformError('UNPROCESSABLE', `${refOf(agent)} has no code bundle yet.`, {
       hint: `Upload one with POST /agents/${agent.id}/upload.`,

@@ -16,8 +16,16 @@ export async function openRunSandbox(
   run: EngineRun,
   env: Readonly<Record<string, string>>,
 ): Promise<SandboxSession> {
-  const { agent, input } = run;
+  const { agent, input, trace } = run;
   run.emit({ type: 'sandbox_start' });
+  // It ends with the run, which uses it until then.
+  const parent = trace.open('sandbox');
+  let step = trace.open('setup_step', { parent, payload: { name: 'start' } });
+  let queued: number | undefined;
+  const onState = (state: 'waiting' | 'taken'): void => {
+    if (state === 'waiting') queued = trace.open('queue', { parent: step });
+    else if (queued !== undefined) trace.close(queued);
+  };
   const session = await sandbox
     .open({
       bundle: agent.bundle && bundleKey(agent.bundle),
@@ -28,7 +36,7 @@ export async function openRunSandbox(
       egress: runEgress(config, agent),
       purpose: 'run',
       deadline: run.deadline,
-      turn: run.isSubCall ? undefined : { owner: run.workspaceId, deadline: run.deadline },
+      turn: run.isSubCall ? undefined : { owner: run.workspaceId, deadline: run.deadline, onState },
       signal: run.signal,
       limits: {
         memoryBytes: config.sandboxMemoryBytes,
@@ -39,6 +47,7 @@ export async function openRunSandbox(
       },
     })
     .catch((error: unknown) => {
+      for (const span of [queued, step, parent]) if (span !== undefined) trace.close(span, { isFailed: true });
       const { message } = error as Error;
       if (hasCode(error, 'SANDBOX_UNAVAILABLE')) {
         throw new PlatformError('SANDBOX_ERROR', message, { category: 'setup_error' });
@@ -53,10 +62,16 @@ export async function openRunSandbox(
         },
       );
     });
+  trace.close(step);
+  const files = [...run.files, ...input.uploads];
+  if (files.length === 0) return session;
+  step = trace.open('setup_step', { parent, payload: { name: 'files', count: files.length } });
   try {
-    for (const { path, content } of [...run.files, ...input.uploads]) await session.writeFile(path, content);
+    for (const { path, content } of files) await session.writeFile(path, content);
+    trace.close(step);
     return session;
   } catch (error) {
+    for (const span of [step, parent]) trace.close(span, { isFailed: true });
     await session.close();
     throw error;
   }

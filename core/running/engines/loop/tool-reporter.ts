@@ -8,6 +8,14 @@ import type { ToolOutcome } from './tool-outcome.ts';
 /** Length of a tool's output that the run's log keeps if the run was stopped meanwhile. */
 const STOPPED_OUTPUT_CHARACTERS = 4000;
 
+interface EndedCall {
+  readonly turn: number;
+  readonly tool: string;
+  /** Its number in the trace. */
+  readonly span: number;
+  readonly durationMs: number;
+}
+
 /** Emits, traces and logs the tool calls of one run. */
 export class ToolReporter {
   readonly #clock: Clock;
@@ -34,23 +42,24 @@ export class ToolReporter {
     const tool = call.name.slice(0, 64);
     const startedAt = this.#clock.now();
     emit({ type: 'tool_call', turn, tool, args_brief: briefOf(call, (text) => mask.text(text)) });
-    trace.add({ event_type: 'tool_call_started', payload: { tool, turn } });
+    const span = trace.begin({ event_type: 'tool_call_started', payload: { tool, turn } });
     let outcome: ToolOutcome | undefined;
     try {
       outcome = await work();
       return outcome;
     } finally {
-      if (!this.#isClosed) this.#reportEnd(turn, tool, this.#clock.now() - startedAt, outcome);
+      if (!this.#isClosed) this.#reportEnd({ turn, tool, span, durationMs: this.#clock.now() - startedAt }, outcome);
     }
   }
 
-  #reportEnd(turn: number, tool: string, durationMs: number, outcome: ToolOutcome | undefined): void {
+  #reportEnd({ turn, tool, span, durationMs }: EndedCall, outcome: ToolOutcome | undefined): void {
     const { emit, trace } = this.#run;
     const payload = { tool, turn };
     const status = outcome?.isError === false ? 'ok' : 'error';
     emit({ type: 'tool_result', turn, tool, status });
     trace.add({
       event_type: status === 'ok' ? 'tool_call_succeeded' : 'tool_call_failed',
+      span,
       payload,
       duration_ms: durationMs,
     });

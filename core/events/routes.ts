@@ -1,0 +1,50 @@
+import * as z from 'zod';
+import { defineRoutes } from '#core/http/route.ts';
+
+const event = z.object({
+  id: z.string().describe('Send it as `after`, or as `Last-Event-ID`, to go on after this event.'),
+  type: z.string(),
+  created_at: z.iso.datetime(),
+  data: z.record(z.string(), z.unknown()),
+});
+
+const headers = z.object({
+  accept: z.string().optional().describe('`text/event-stream` asks for the events as they happen.'),
+  'last-event-id': z.string().optional().describe('The same as `after`, as browsers send it.'),
+});
+
+/** Streams last for minutes, so these have a function of their own. */
+const row = {
+  fn: 'events',
+  auth: 'key',
+  method: 'GET',
+  stream: true,
+  alsoRaw: ['text/event-stream'],
+} as const;
+
+export const eventRoutes = defineRoutes([
+  {
+    ...row,
+    operationId: 'listRunEvents',
+    path: '/workspaces/{workspace_id}/runs/{run_id}/events',
+    summary: 'Follow a run, however it was begun: its progress, its steps, its sub-calls and its end',
+    request: {
+      headers,
+      query: z.object({
+        after: z
+          .string()
+          .regex(/^\d{1,8}$/, 'must be the id of an event')
+          .optional()
+          .describe('The id of the last event that is known. Without it, all of the run.'),
+      }),
+    },
+    response: {
+      200: z.object({
+        events: z.array(event),
+        next: z.string().describe('`after` of the next page.'),
+        is_over: z.boolean().describe('Whether the run has ended, so that nothing more comes.'),
+      }),
+    },
+    errors: ['NOT_FOUND', 'CONFLICT', 'RATE_LIMITED'],
+  },
+]);

@@ -1,0 +1,101 @@
+import { isPlatformError } from '#core/base/errors.ts';
+import { errorEnvelope } from '#core/http/envelope.ts';
+import type { Deps } from '#core/ports/deps.ts';
+
+/** An event as clients see it, in a stream and on a page. */
+export interface WatchedEvent<Type extends string = string> {
+  /** What a client sends to go on after this event. */
+  readonly id: string;
+  readonly type: Type;
+  readonly created_at: string;
+  readonly data: { readonly [member: string]: unknown };
+}
+
+/** What happens, as it is found by looking. */
+export interface Watched {
+  /** What is new since the last look. `isOver`: there will be nothing more. */
+  look(): Promise<{ readonly events: readonly WatchedEvent[]; readonly isOver: boolean }>;
+}
+
+/** Below the limit of API Gateway for a stream, five minutes, and of the function. */
+const MAX_STREAM_MS = 270_000;
+/** Shorter than the idle limits of common proxies. */
+const HEARTBEAT_MS = 15_000;
+/** How long a revoked key may go on reading. */
+const CHECK_MS = 5_000;
+const POLL_MS = 1_000;
+
+export type WatchDeps = Pick<Deps, 'clock' | 'log' | 'watching'>;
+
+export interface WatchOptions {
+  readonly requestUuid: string;
+  /** Throws when the caller may no longer read what is watched. */
+  readonly check: () => Promise<void>;
+  /** Called once, when the stream has ended for any reason. */
+  readonly onEnd: () => Promise<void>;
+}
+
+/**
+ * A stream of server-sent events (`docs/interface/events.md#streams`). It ends when nothing more can happen, when its time
+ * is over, with an event `error` when the caller loses its access, and when its reader leaves.
+ */
+export class WatchStream implements AsyncIterable<Uint8Array> {
+  readonly #deps: WatchDeps;
+  readonly #watched: Watched;
+  readonly #options: WatchOptions;
+  readonly #left = new AbortController();
+
+  constructor(deps: WatchDeps, watched: Watched, options: WatchOptions) {
+    this.#deps = deps;
+    this.#watched = watched;
+    this.#options = options;
+  }
+
+  [Symbol.asyncIterator](): AsyncIterator<Uint8Array> {
+    const texts = this.#texts();
+    return {
+      next: () => texts.next(),
+      // A generator that waits cannot be told to return.
+      return: () => {
+        this.#left.abort(new Error('the reader left'));
+        return texts.return(undefined);
+      },
+    };
+  }
+
+  async *#texts(): AsyncGenerator<Uint8Array> {
+    const { clock, log, watching } = this.#deps;
+    const { check, onEnd, requestUuid } = this.#options;
+    const signal = watching ? AbortSignal.any([this.#left.signal, watching.closing]) : this.#left.signal;
+    const until = clock.now() + MAX_STREAM_MS;
+    let lastSentAt = clock.now();
+    let lastCheckAt = clock.now();
+    try {
+      // How soon a browser connects again. It also sends the headers on.
+      yield Buffer.from('retry: 1000\n\n');
+      while (!signal.aborted) {
+        const { events, isOver } = await this.#watched.look();
+        const now = clock.now();
+        if (events.length > 0) yield Buffer.from(events.map(record).join(''));
+        else if (!isOver && now - lastSentAt >= HEARTBEAT_MS) yield Buffer.from(': heartbeat\n\n');
+        if (events.length > 0 || now - lastSentAt >= HEARTBEAT_MS) lastSentAt = now;
+        if (isOver || now >= until) return;
+        await clock.sleep(watching?.pollMs ?? POLL_MS, signal);
+        if (clock.now() - lastCheckAt < CHECK_MS) continue;
+        await check();
+        lastCheckAt = clock.now();
+      }
+    } catch (error) {
+      if (signal.aborted) return;
+      if (!isPlatformError(error)) log.warn('a stream of events ended', { error: String(error) });
+      // The client goes on with another connection, unless it may not.
+      yield Buffer.from(`event: error\ndata: ${JSON.stringify(errorEnvelope(error, requestUuid).body)}\n\n`);
+    } finally {
+      await onEnd().catch(() => {});
+    }
+  }
+}
+
+/** JSON text is one line: line ends inside it are escaped. */
+const record = (event: WatchedEvent): string =>
+  `id: ${event.id}\nevent: ${event.type}\ndata: ${JSON.stringify(event)}\n\n`;

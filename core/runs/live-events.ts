@@ -1,0 +1,180 @@
+import type { Json } from '#core/base/json.ts';
+import { epochSeconds } from '#core/ports/clock.ts';
+import type { Deps } from '#core/ports/deps.ts';
+import { type Item, queryAll } from '#core/ports/table.ts';
+import { hexOf } from './items.ts';
+import type { SecretMask } from './masking.ts';
+
+/**
+ * What a run does while it runs, for those who watch it. Runs table:
+ *
+ * - `WS#<workspace id>#RUNEVENTS#<run id without dashes> / <number of its last event, 8 digits>`: a batch of events, with
+ *   expiry.
+ *
+ * A run that ends within its first second writes none: its record answers instead.
+ */
+export interface LiveEvent {
+  readonly type: 'progress' | 'trace';
+  /** Epoch milliseconds. */
+  readonly at: number;
+  readonly data: { readonly [member: string]: Json };
+}
+
+/** An event with its number in the run, from 1. */
+export interface NumberedEvent extends LiveEvent {
+  readonly number: number;
+}
+
+const FIRST_WRITE_MS = 1000;
+const BATCH_MS = 750;
+const KEPT_SECONDS = 24 * 3600;
+/** Of text in an item: even with three bytes a character it stays far below 400 KB. */
+const MAX_BATCH_CHARACTERS = 64 * 1024;
+/** Of text in a run. Its record has limits of its own. */
+const MAX_CHARACTERS = 2 * 1024 * 1024;
+/** At least as long as any event without its text. */
+const EVENT_CHARACTERS = 300;
+const LAST_WRITE_TRIES = 3;
+
+const partitionOf = (workspaceId: string, runId: string): string => `WS#${workspaceId}#RUNEVENTS#${hexOf(runId)}`;
+const sortKey = (number: number): string => String(number).padStart(8, '0');
+
+type WriterDeps = Pick<Deps, 'runs' | 'clock' | 'log'>;
+
+/** Writes the events of one run in batches. A write that fails is tried again with the next batch; the run never waits. */
+export class LiveEvents {
+  readonly #deps: WriterDeps;
+  readonly #run: { readonly workspaceId: string; readonly runId: string; readonly startedAt: number };
+  readonly #mask: SecretMask;
+  #waiting: LiveEvent[] = [];
+  #count = 0;
+  #characters = 0;
+  #hasWritten = false;
+  #cancelTimer: (() => void) | undefined;
+  #writing: Promise<void> = Promise.resolve();
+
+  /** `startedAt` in epoch milliseconds. */
+  constructor(
+    deps: WriterDeps,
+    run: { readonly workspaceId: string; readonly runId: string; readonly startedAt: number },
+    mask: SecretMask,
+  ) {
+    this.#deps = deps;
+    this.#run = run;
+    this.#mask = mask;
+  }
+
+  readonly add = (type: LiveEvent['type'], data: object): void => {
+    if (this.#characters > MAX_CHARACTERS) return;
+    const { text } = data as { readonly text?: unknown };
+    const length = typeof text === 'string' ? text.length : 0;
+    this.#characters += length + EVENT_CHARACTERS;
+    const at = this.#deps.clock.now();
+    if (this.#characters > MAX_CHARACTERS) this.#waiting.push({ type, at, data: { type: 'output_truncated' } });
+    else if (length > 0) this.#addText({ type, at, data: data as LiveEvent['data'] }, text as string);
+    else this.#waiting.push({ type, at, data: data as LiveEvent['data'] });
+    this.#cancelTimer ??= this.#deps.clock.after(
+      Math.max(BATCH_MS, this.#run.startedAt + FIRST_WRITE_MS - at),
+      this.#write,
+    );
+  };
+
+  /** Writes what is left, unless the run is so short that it has written nothing. Never throws. */
+  async end(): Promise<void> {
+    this.#cancelTimer?.();
+    const age = this.#deps.clock.now() - this.#run.startedAt;
+    if (this.#waiting.length === 0 && !this.#hasWritten) return;
+    if (age < FIRST_WRITE_MS && !this.#hasWritten) return;
+    for (let left = LAST_WRITE_TRIES; left > 0 && this.#waiting.length > 0; left--) {
+      this.#write();
+      await this.#writing;
+    }
+    await this.#writing;
+  }
+
+  /** A program that prints line by line makes one event of many lines. */
+  #addText(event: LiveEvent, text: string): void {
+    const last = this.#waiting.at(-1);
+    const before = last?.data.text;
+    const isSame = last !== undefined && last.type === event.type && last.data.type === event.data.type;
+    if (isSame && typeof before === 'string' && before.length + text.length <= MAX_BATCH_CHARACTERS) {
+      this.#waiting[this.#waiting.length - 1] = { ...last, data: { ...last.data, text: before + text } };
+      return;
+    }
+    for (const piece of piecesOf(text)) this.#waiting.push({ ...event, data: { ...event.data, text: piece } });
+  }
+
+  readonly #write = (): void => {
+    this.#cancelTimer = undefined;
+    this.#writing = this.#writing.then(() => this.#writeWaiting());
+  };
+
+  async #writeWaiting(): Promise<void> {
+    const { runs, clock, log } = this.#deps;
+    const { workspaceId, runId } = this.#run;
+    let batch: LiveEvent[] = [];
+    try {
+      while (this.#waiting.length > 0) {
+        // Taken out first: text that comes meanwhile is added to the last one that waits.
+        batch = this.#waiting.splice(0, lengthOfBatch(this.#waiting));
+        // Without members that are undefined, which neither mask nor table takes.
+        const events = this.#mask.json(JSON.parse(JSON.stringify(batch)));
+        const sk = sortKey(this.#count + batch.length);
+        const ttl = epochSeconds(clock.now()) + KEPT_SECONDS;
+        await runs.put({ pk: partitionOf(workspaceId, runId), sk, events, ttl });
+        this.#hasWritten = true;
+        this.#count += batch.length;
+        batch = [];
+      }
+    } catch (error) {
+      this.#waiting.unshift(...batch);
+      log.warn('events of a run not written', { run_id: runId, error: String(error) });
+    }
+  }
+}
+
+function lengthOfBatch(events: readonly LiveEvent[]): number {
+  let characters = 0;
+  const end = events.findIndex(({ data: { text } }) => {
+    characters += EVENT_CHARACTERS + (typeof text === 'string' ? text.length : 0);
+    return characters > MAX_BATCH_CHARACTERS + EVENT_CHARACTERS;
+  });
+  return end < 0 ? events.length : Math.max(1, end);
+}
+
+/** Never cuts a character in two. */
+function piecesOf(text: string): string[] {
+  const pieces: string[] = [];
+  for (let start = 0; start < text.length; ) {
+    let end = Math.min(text.length, start + MAX_BATCH_CHARACTERS);
+    const code = text.charCodeAt(end - 1);
+    if (end < text.length && code >= 0xd800 && code < 0xdc00) end--;
+    pieces.push(text.slice(start, end));
+    start = end;
+  }
+  return pieces;
+}
+
+/** The events of a run after number `after`, in order. None if it wrote none, or they have expired. */
+export async function* liveEventsOf(
+  { runs }: Pick<Deps, 'runs'>,
+  { workspaceId, runId }: { readonly workspaceId: string; readonly runId: string },
+  after: number,
+): AsyncGenerator<NumberedEvent> {
+  const query = { pk: partitionOf(workspaceId, runId), sk: { greaterThan: sortKey(after) }, limit: 50 };
+  let last = after;
+  // A batch whose answer was lost may stand in two items.
+  for await (const item of queryAll(runs, query)) {
+    for (const event of numbered(item)) {
+      if (event.number <= last) continue;
+      last = event.number;
+      yield event;
+    }
+  }
+}
+
+function numbered({ sk, events }: Item): NumberedEvent[] {
+  const list = events as unknown as LiveEvent[];
+  const first = Number(sk) - list.length + 1;
+  return list.map((event, index) => ({ ...event, number: first + index }));
+}

@@ -1,0 +1,7 @@
+import { blobParts, tableParts } from '#aws/deps.ts';
+import { events } from '#core/api/handlers.ts';
+import { host, observe } from '../host.ts';
+import { createHandler } from '../lambda.ts';
+
+const deps = { ...host, ...tableParts(host), ...blobParts(host) };
+export const handler = createHandler('events', deps, events(deps)).use(observe);
