@@ -1,3 +1,5 @@
+/** Events that follow one sooner are sent together: each packet costs as much as its event. */
+const PAUSE_MS = 1;
 /** Maximum of buffered text, so that a slow reader cannot fill the memory. */
 const MAX_QUEUED_CHARACTERS = 1024 * 1024;
 
@@ -11,6 +13,7 @@ export class EventStream implements AsyncIterable<Uint8Array> {
   #queued = 0;
   #isEnded = false;
   #wake: () => void = () => {};
+  #endPause: () => void = () => {};
 
   /** Returns false if the buffer is full or the reader has left. */
   offer(event: string, data: unknown): boolean {
@@ -25,6 +28,7 @@ export class EventStream implements AsyncIterable<Uint8Array> {
     this.#push(record(event, json));
     this.#isEnded = true;
     this.#wake();
+    this.#endPause();
   }
 
   #push(text: string): void {
@@ -39,14 +43,28 @@ export class EventStream implements AsyncIterable<Uint8Array> {
         const text = this.#queue.join('');
         this.#queue = [];
         this.#queued = 0;
-        if (text !== '') yield Buffer.from(text);
-        else if (this.#isEnded) return;
+        if (text !== '') {
+          yield Buffer.from(text);
+          await this.#pause();
+        } else if (this.#isEnded) return;
         else await new Promise<void>((resolve) => (this.#wake = resolve));
       }
     } finally {
       this.#isEnded = true;
       this.#queue = [];
     }
+  }
+
+  /** Ends with the stream, too. */
+  #pause(): Promise<void> | undefined {
+    if (this.#isEnded) return undefined;
+    return new Promise((resolve) => {
+      const timer = setTimeout(resolve, PAUSE_MS);
+      this.#endPause = () => {
+        clearTimeout(timer);
+        resolve();
+      };
+    });
   }
 }
 

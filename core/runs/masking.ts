@@ -89,6 +89,8 @@ export class SecretMask {
   /** No form of a part is shorter than the part. */
   readonly #shortest: number;
   #made: readonly (readonly [needle: string, mark: string])[] | undefined;
+  /** First characters of all needles. */
+  #beginnings: ReadonlySet<number> | undefined;
 
   constructor(secrets: Readonly<Record<string, string>>) {
     this.#parts = Object.entries(secrets).flatMap(([name, value]) =>
@@ -115,10 +117,9 @@ export class SecretMask {
   /** Length of the part of a growing text that can be masked now: it ends before a possible beginning of a secret. */
   settledLength(text: string): number {
     let settled = text.length;
-    for (const [needle] of this.#replacements) {
-      for (let start = Math.max(0, text.length - needle.length + 1); start < settled; start++) {
-        if (text[start] === needle[0] && needle.startsWith(text.slice(start))) settled = start;
-      }
+    const longest = this.#replacements[0]?.[0].length ?? 0;
+    for (let start = Math.max(0, text.length - longest + 1); start < settled; start++) {
+      if (this.#mayBeginAt(start, text)) settled = start;
     }
     // The cut must not go through a complete secret either: neither part would be recognised.
     for (let before = -1; before !== settled; ) {
@@ -129,6 +130,14 @@ export class SecretMask {
       }
     }
     return settled;
+  }
+
+  /** Whether the rest of the text is the beginning of a secret. */
+  #mayBeginAt(start: number, text: string): boolean {
+    this.#beginnings ??= new Set(this.#replacements.map(([needle]) => needle.charCodeAt(0)));
+    if (!this.#beginnings.has(text.charCodeAt(start))) return false;
+    const rest = text.slice(start);
+    return this.#replacements.some(([needle]) => needle.length > rest.length && needle.startsWith(rest));
   }
 
   /** Masks strings and member names at any depth. */
