@@ -3,6 +3,7 @@ import { dirname } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { Worker } from 'node:worker_threads';
 import { hasCode } from '#core/base/errors.ts';
+import { threadEnvironment } from '#core/base/thread-environment.ts';
 import type { TableName } from '#core/ports/table-rules.ts';
 import {
   DataVersionError,
@@ -402,8 +403,8 @@ class WriterThread {
     const worker = new Worker(new URL(THREAD_URL), {
       workerData: { thread: THREAD, path: this.#path },
       name: THREAD,
-      // Nothing of the environment, no flags of tests or inspectors.
-      env: {},
+      // No flags of tests or inspectors.
+      env: threadEnvironment(),
       execArgv: [],
       resourceLimits: { maxYoungGenerationSizeMb: 4 },
     });

@@ -1,3 +1,4 @@
+import { flushCompileCache } from 'node:module';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { configFolder, saveLocalProfile } from '#cli/profiles.ts';
@@ -92,6 +93,8 @@ async function start(config: LocalConfig, withExamples: boolean): Promise<void> 
     await signIn(url, key);
   }
   if (withExamples) await publishExamples(server, say);
+  // Also for a process that is killed.
+  flushCompileCache();
 
   const languages = Object.entries(interpreters).map(([name, version]) => `${name} ${version}`);
   say('');

@@ -1,6 +1,7 @@
 import { availableParallelism } from 'node:os';
 import { Worker } from 'node:worker_threads';
 import { type ErrorCode, PlatformError } from '#core/base/errors.ts';
+import { threadEnvironment } from '#core/base/thread-environment.ts';
 import type { ThreadAnswer, ThreadRequest } from './thread.ts';
 
 /** For values of calls one thread is always kept, see {@link Threads.run}. */
@@ -105,8 +106,8 @@ async function startWorker(): Promise<Worker> {
   const worker = new Worker(new URL(THREAD_URL), {
     workerData: THREAD_NAME,
     name: THREAD_NAME,
-    // Nothing of the environment, no flags of tests or inspectors.
-    env: {},
+    // No flags of tests or inspectors.
+    env: threadEnvironment(),
     execArgv: [],
     resourceLimits: { maxOldGenerationSizeMb: HEAP_MB },
   });
