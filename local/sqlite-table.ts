@@ -152,11 +152,10 @@ export class SqliteTable implements Table {
 
   #read(key: Key, name: string): Item | undefined {
     const known = this.#remembered.get(name);
-    if (known) return known;
+    if (known !== undefined) return known ?? undefined;
     const waiting = this.#database.waiting(this.#name, name);
     const text = waiting ? waiting.text : (this.#get.get(key.pk, key.sk)?.item as string | undefined);
-    if (text === undefined) return undefined;
-    const item = JSON.parse(text) as Item;
+    const item = text === undefined ? undefined : (JSON.parse(text) as Item);
     this.#remembered.set(name, text, item);
     return item;
   }
@@ -168,10 +167,7 @@ export class SqliteTable implements Table {
 
   /** Items that were read or written must not stay in the cache if they are not kept. */
   async #write(writes: readonly Write[]): Promise<void> {
-    for (const { row, item } of writes) {
-      if (row.text === undefined) this.#remembered.forget(row.name);
-      else this.#remembered.set(row.name, row.text, item ?? row.text);
-    }
+    for (const { row, item } of writes) this.#remembered.set(row.name, row.text, item ?? row.text);
     try {
       await this.#database.write(writes.map(({ row }) => row));
     } catch (error) {
@@ -290,14 +286,14 @@ interface Write {
 type Placed = Pick<Row, 'pk' | 'sk' | 'gsi1sk' | 'gsi2sk'>;
 
 /**
- * Recently read or written items, so that looking up the same key, agent or membership for each request costs neither a
- * query nor a parse. Always current, because no other process writes. Readers share items, so one is frozen before it leaves the adapter.
+ * Recently read or written items, and names that have none, so that looking up the same key, agent, membership or counter for
+ * each request costs neither a query nor a parse. Always current, because no other process writes. Readers share items, so one is frozen before it leaves the adapter.
  */
 class ItemCache {
-  /** JSON text until its first read. */
-  readonly #items = new Map<string, Item | string>();
+  /** JSON text until its first read; null where there is no item. */
+  readonly #items = new Map<string, Item | string | null>();
 
-  get(name: string): Item | undefined {
+  get(name: string): Item | null | undefined {
     const known = this.#items.get(name);
     if (typeof known !== 'string') return known;
     const item = JSON.parse(known) as Item;
@@ -305,8 +301,8 @@ class ItemCache {
     return item;
   }
 
-  /** `value`: `text`, or its parsed item. */
-  set(name: string, text: string, value: Item | string): void {
+  /** `value`: `text`, or its parsed item; without either there is no item. */
+  set(name: string, text = '', value: Item | string | null = null): void {
     if (text.length > MAX_REMEMBERED_LENGTH) {
       this.#items.delete(name);
       return;
@@ -315,10 +311,6 @@ class ItemCache {
       this.#items.delete(this.#items.keys().next().value!);
     }
     this.#items.set(name, value);
-  }
-
-  forget(name: string): void {
-    this.#items.delete(name);
   }
 
   clear(): void {

@@ -23,7 +23,7 @@ const BOUNDS: { readonly [Path in keyof CountedPlatform]: Omit<PathCost, 'operat
   // The same: what is streamed is not written.
   stream: { items: 7, statements: 2, rows: 5, groups: 4 },
   // Key, the allowance of its requests, the version's place, the version.
-  getAgent: { items: 4, statements: 1, rows: 0, groups: 0 },
+  getAgent: { items: 4, statements: 0, rows: 0, groups: 0 },
   // The call, without its key. Before it: the webhook's place and schedule, which takes the note of the run; the version's
   // place and the workspace. With it: the run's place in the schedule's history. After it: the note, with a check of the schedule.
   webhook: { items: 15, statements: 5, rows: 9, groups: 6 },
