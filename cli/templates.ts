@@ -89,6 +89,7 @@ function agentGuide(name: string, files: Files): string {
     manifest?: { dependencies: { id: string; version: string }[] };
   };
   const samples = Object.keys(files).filter((path) => path.startsWith('sample-files/'));
+  const hasFixtures = Object.keys(files).some((path) => path.startsWith('tests/'));
   const isService = manifest.run_mode === 'always_on';
   const has = (path: string): boolean => files[path] !== undefined;
   const lines = [
@@ -101,8 +102,7 @@ function agentGuide(name: string, files: Files): string {
     isService &&
       `- The worker, started with \`${manifest.runtime?.command}\`, runs for ever; what it prints is its log.`,
     has('sample-input.json') && '- `sample-input.json`: an input to try it with.',
-    Object.keys(files).some((path) => path.startsWith('tests/')) &&
-      '- `tests/fixture-*.json`: calls and what they must answer.',
+    hasFixtures && '- `tests/fixture-*.json`: calls and what they must answer.',
     samples.length > 0 && '- `sample-files/`: files to try it with.',
     has('test_main.py') && '- `test_main.py`: tests of the program itself, `python3 -m unittest`.',
     has('index.test.js') && '- `index.test.js`: tests of the program itself, `npm ci && npm test`.',
@@ -130,6 +130,7 @@ function agentGuide(name: string, files: Files): string {
     [
       '```sh',
       'platform validate     # checks the folder, publishes nothing',
+      ...(hasFixtures ? ['platform test         # makes the calls of tests/'] : []),
       'platform publish      # makes a new version',
       isService ? `platform service deploy ${name}` : `platform run ${name}${input}`,
       isService ? `platform service logs ${name}` : `platform logs ${name}`,

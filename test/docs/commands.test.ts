@@ -84,6 +84,8 @@ describe.skipIf(!canRun)('the commands of (skipped without curl, python3 and bas
       PLATFORM_GATEWAY_URL: target.url,
       PLATFORM_SERVICE_KEY: await reportKey(target),
       PYTHONPATH: join(ROOT, 'sdk/python'),
+      // Tests of agents start a platform from there.
+      PLATFORM_REPOSITORY: ROOT,
       api: target.url,
       auth: `Authorization: Bearer ${target.key}`,
       ws: id,

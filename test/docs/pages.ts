@@ -55,5 +55,6 @@ export const NOT_RUN: readonly { readonly page: string; readonly begins: string;
     reason: 'sends later requests to a gateway that is not there',
   },
   { page: 'docs/models.md', begins: 'export PLATFORM_TRANSPORTS=', reason: 'needs an AWS account' },
+  { page: 'docs/testing.md', begins: 'ANTHROPIC_API_KEY=', reason: 'needs a key of a model provider' },
   { page: 'docs/sandbox.md', begins: 'npm run build:runner', reason: 'needs a Docker engine' },
 ];

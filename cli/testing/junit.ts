@@ -1,0 +1,32 @@
+import type { TestResult } from './run-tests.ts';
+
+/** The results as JUnit's XML, which CI systems show. */
+export function junit(suite: string, results: readonly TestResult[]): string {
+  const cases = results.map(({ name, file, status, seconds, failures }) => {
+    const open = `  <testcase classname="${escaped(suite)}" name="${escaped(name)}" file="${escaped(file)}" time="${seconds.toFixed(3)}"`;
+    if (status === 'passed') return `${open}/>`;
+    const text = escaped(failures.join('\n'));
+    const inner = status === 'skipped' ? `<skipped message="${text}"/>` : `<failure message="${text}"/>`;
+    return `${open}>${inner}</testcase>`;
+  });
+  const count = (status: TestResult['status']): number => results.filter((each) => each.status === status).length;
+  return [
+    '<?xml version="1.0" encoding="UTF-8"?>',
+    `<testsuite name="${escaped(suite)}" tests="${results.length}" failures="${count('failed')}" skipped="${count('skipped')}">`,
+    ...cases,
+    '</testsuite>\n',
+  ].join('\n');
+}
+
+const ENTITIES: Readonly<Record<string, string>> = {
+  '&': '&amp;',
+  '<': '&lt;',
+  '>': '&gt;',
+  '"': '&quot;',
+  '\n': '&#10;',
+};
+const escaped = (text: string): string =>
+  text
+    .replaceAll(/[&<>"\n]/g, (character) => ENTITIES[character]!)
+    // biome-ignore lint/suspicious/noControlCharactersInRegex: XML 1.0 allows none of these.
+    .replaceAll(/[\u0000-\u0008\u000b-\u001f\ufffe\uffff]/g, '');

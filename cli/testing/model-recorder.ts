@@ -1,0 +1,144 @@
+import { createHash } from 'node:crypto';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { text } from 'node:stream/consumers';
+import { CORE_SETTINGS } from '#core/base/config.ts';
+
+/** One answer of a model, as it is kept beside the tests. Headers are not kept: they have the key. */
+export interface RecordedAnswer {
+  readonly provider: string;
+  readonly model?: string;
+  /** Hash of the request's path and body. */
+  readonly request: string;
+  readonly status: number;
+  readonly content_type: string;
+  /** JSON, or the lines of an event stream. */
+  readonly answer: unknown;
+}
+
+const PROVIDERS = {
+  anthropic: CORE_SETTINGS.anthropicUrl,
+  openai: CORE_SETTINGS.openaiUrl,
+  gemini: CORE_SETTINGS.geminiUrl,
+};
+type Provider = keyof typeof PROVIDERS;
+export const MODEL_PROVIDERS = Object.keys(PROVIDERS) as Provider[];
+
+/** Name of the secret and of the variable with a provider's key. */
+export const keyNameOf = (provider: string): string => `${provider.toUpperCase()}_API_KEY`;
+
+/** Hop-by-hop headers, and those that this server sets anew. */
+const NOT_FORWARDED = ['host', 'connection', 'content-length', 'transfer-encoding', 'accept-encoding'];
+const KEY_HEADERS = ['authorization', 'x-api-key', 'x-goog-api-key'];
+
+export interface ModelRecorder {
+  /** Settings of a platform whose models answer here. */
+  readonly settings: Readonly<Record<string, string>>;
+  /** Forgets the last test; the models answer from `recorded`, or are asked if it is undefined. */
+  begin(recorded: readonly RecordedAnswer[] | undefined): void;
+  /** What the models answered since {@link ModelRecorder.begin}. */
+  readonly answers: readonly RecordedAnswer[];
+  /** How many requests since then had no recorded answer. */
+  readonly unknown: number;
+  close(): Promise<void>;
+}
+
+/**
+ * Stands between a platform and the APIs of model providers. It replays recorded answers, or asks the providers with the
+ * keys of the environment and keeps what they answer.
+ */
+export async function startModelRecorder(
+  env: Readonly<Record<string, string | undefined>>,
+  fetch: typeof globalThis.fetch,
+): Promise<ModelRecorder> {
+  let left: RecordedAnswer[] | undefined = [];
+  let answers: RecordedAnswer[] = [];
+  let unknown = 0;
+  const upstream = (provider: Provider): string => {
+    const { variable, schema } = PROVIDERS[provider];
+    return schema().parse(env[variable] || undefined) as string;
+  };
+
+  async function answer(provider: Provider, path: string, headers: Headers, body: string): Promise<RecordedAnswer> {
+    const request = hashOf(path, body);
+    if (left !== undefined) {
+      const index = left.findIndex((each) => each.provider === provider && each.request === request);
+      if (index >= 0) return left.splice(index, 1)[0]!;
+      unknown++;
+      const message = 'no answer to this request is recorded';
+      const error = { type: 'invalid_request_error', code: 400, message, status: 'INVALID_ARGUMENT' };
+      return { provider, request, status: 400, content_type: 'application/json', answer: { type: 'error', error } };
+    }
+    const key = env[keyNameOf(provider)]!;
+    for (const name of KEY_HEADERS) {
+      if (headers.has(name)) headers.set(name, name === 'authorization' ? `Bearer ${key}` : key);
+    }
+    const asked = await fetch(`${upstream(provider)}${path}`, { method: 'POST', headers, body });
+    const contentType = asked.headers.get('content-type')?.split(';')[0] ?? 'application/json';
+    const said = (await asked.text()).replaceAll(key, '***');
+    const recorded: RecordedAnswer = {
+      provider,
+      ...modelIn(body),
+      request,
+      status: asked.status,
+      content_type: contentType,
+      answer: contentType === 'application/json' ? JSON.parse(said) : said.split('\n'),
+    };
+    answers.push(recorded);
+    return recorded;
+  }
+
+  const server = createServer(async (request, response) => {
+    const [, name, path] = /^\/(\w+)(\/.*)$/.exec(request.url ?? '') ?? [];
+    const provider = MODEL_PROVIDERS.find((each) => each === name);
+    const headers = new Headers();
+    for (const [header, value] of Object.entries(request.headers)) {
+      if (!NOT_FORWARDED.includes(header)) headers.set(header, String(value));
+    }
+    try {
+      if (provider === undefined) throw new Error('there is no such provider');
+      const given = await answer(provider, path!, headers, await text(request));
+      const isText = Array.isArray(given.answer) && given.content_type !== 'application/json';
+      response.writeHead(given.status, { 'content-type': given.content_type });
+      response.end(isText ? (given.answer as string[]).join('\n') : JSON.stringify(given.answer));
+    } catch (error) {
+      response.writeHead(502, { 'content-type': 'application/json' });
+      response.end(JSON.stringify({ error: { message: (error as Error).message } }));
+    }
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  return {
+    settings: Object.fromEntries(MODEL_PROVIDERS.map((each) => [PROVIDERS[each].variable, `${url}/${each}`])),
+    begin(recorded) {
+      left = recorded === undefined ? undefined : [...recorded];
+      answers = [];
+      unknown = 0;
+    },
+    get answers() {
+      return answers;
+    },
+    get unknown() {
+      return unknown;
+    },
+    async close() {
+      server.closeAllConnections();
+      await new Promise((resolve) => server.close(resolve));
+    },
+  };
+}
+
+/** Key of a provider's cache: it names the agent's id, which every platform makes anew. */
+const OF_ONE_PLATFORM = ['prompt_cache_key'];
+
+/** The same request has the same hash on every platform. Throws SyntaxError if the body is no JSON. */
+function hashOf(path: string, body: string): string {
+  const json = Object.entries(JSON.parse(body) as object).filter(([name]) => !OF_ONE_PLATFORM.includes(name));
+  const sorted = JSON.stringify([path.split('?')[0], Object.fromEntries(json)]);
+  return createHash('sha256').update(sorted).digest('hex').slice(0, 32);
+}
+
+function modelIn(body: string): { model?: string } {
+  const { model } = JSON.parse(body) as { model?: unknown };
+  return typeof model === 'string' ? { model } : {};
+}

@@ -1,0 +1,262 @@
+import { readFile, writeFile } from 'node:fs/promises';
+import { basename, join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { ApiError, Client } from '#core/api/client.ts';
+import { hasCode } from '#core/base/errors.ts';
+import type { AgentReference } from '../agent-reference.ts';
+import { readAgentFolder } from '../bundle-folder.ts';
+import { UsageError } from '../failure.ts';
+import { uploadBundle } from '../upload-bundle.ts';
+import { failuresOf, type NamedFixture, type Outcome } from './fixtures.ts';
+import type { ModelRecorder, RecordedAnswer } from './model-recorder.ts';
+import type { OwnPlatform } from './own-platform.ts';
+
+export interface TestResult {
+  readonly name: string;
+  readonly file: string;
+  readonly status: 'passed' | 'failed' | 'skipped';
+  readonly seconds: number;
+  readonly cost_usd: number;
+  /** What is wrong, or why it was skipped. */
+  readonly failures: readonly string[];
+}
+
+interface Manifest {
+  readonly name: string;
+  readonly manifest?: { readonly dependencies?: readonly { readonly id: string; readonly version: string }[] };
+  readonly default_skills?: readonly string[];
+  readonly custom_tools?: readonly CustomTool[];
+  readonly loop?: { readonly custom_tools?: readonly CustomTool[] };
+  readonly required_secrets?: readonly string[];
+  readonly optional_secrets?: readonly string[];
+  readonly default_endpoint?: string;
+}
+interface CustomTool {
+  readonly name: string;
+  readonly command: string;
+}
+
+const POLL_MS = 300;
+/** A dependency is pinned to a version; a new platform gets there by publishing as often. */
+const MAX_PINNED = 50;
+
+/** The references of an agent to others: what it calls, and its skills. */
+const needsOf = ({ manifest, default_skills = [] }: Manifest) => [
+  ...(manifest?.dependencies ?? []).map(({ id, version }) => ({ id, version })),
+  ...default_skills.map((reference) => {
+    const [id, version = 'v1'] = reference.split('@') as [string, string?];
+    return { id, version };
+  }),
+];
+
+/** The workspace that the agents of a folder call each other in. Throws UsageError if there are several. */
+export async function orgOf(folder: string): Promise<string> {
+  const ids = needsOf((await readAgentFolder(folder)).body as unknown as Manifest).map(({ id }) => id);
+  const orgs = [...new Set(ids.filter((id) => id.includes('/')).map((id) => id.split('/')[0]!))];
+  if (orgs.length > 1) {
+    throw new UsageError(`It calls agents of several workspaces (${orgs.join(', ')}): test it with --live.`);
+  }
+  return orgs[0] ?? 'main';
+}
+
+/** An agent in a test's own platform: each set of mocks is a version. */
+export class PublishedFolder {
+  readonly #platform: OwnPlatform;
+  readonly #folder: string;
+  readonly #versions = new Map<string, string>();
+
+  constructor(platform: OwnPlatform, folder: string) {
+    this.#platform = platform;
+    this.#folder = folder;
+  }
+
+  /** Publishes what the agent calls, from the folders beside it, and the secrets that the environment has. */
+  async publishNeeds(env: Readonly<Record<string, string | undefined>>): Promise<void> {
+    await publishNeeds(this.#platform, this.#folder, env, new Set());
+  }
+
+  /** The version whose custom tools answer what the mocks say. Throws UsageError for a mock of no tool. */
+  async versionFor(mocks: Readonly<Record<string, unknown>> = {}): Promise<AgentReference & { endpoint: string }> {
+    const { body, bundle } = await readAgentFolder(this.#folder);
+    const manifest = body as unknown as Manifest;
+    const key = JSON.stringify(mocks);
+    let version = this.#versions.get(key);
+    if (version === undefined) {
+      version = await publish(this.#platform.client, mocked(body, mocks), bundle);
+      this.#versions.set(key, version);
+    }
+    return { org: this.#platform.org, agent: manifest.name, version, endpoint: manifest.default_endpoint ?? 'run' };
+  }
+}
+
+async function publishNeeds(
+  platform: OwnPlatform,
+  folder: string,
+  env: Readonly<Record<string, string | undefined>>,
+  done: Set<string>,
+): Promise<void> {
+  const manifest = (await readAgentFolder(folder)).body as unknown as Manifest;
+  for (const name of [...(manifest.required_secrets ?? []), ...(manifest.optional_secrets ?? [])]) {
+    const value = env[name];
+    if (!value || /^(ANTHROPIC|OPENAI|GEMINI)_API_KEY$/.test(name)) continue;
+    await platform.client.putSecret({ params: { workspace_id: platform.workspaceId }, body: { name, value } });
+  }
+  for (const { id, version } of needsOf(manifest)) {
+    if (done.has(`${id}@${version}`)) continue;
+    done.add(`${id}@${version}`);
+    const needed = join(folder, '..', id.split('/').at(-1)!);
+    const read = await readAgentFolder(needed).catch((error: Error) => {
+      throw new UsageError(`It needs ${id}, which the tests publish from ${needed}: ${error.message}`, {
+        hint: 'Put its folder there, or test on a running platform with --live.',
+      });
+    });
+    await publishNeeds(platform, needed, env, done);
+    const times = Number(version.slice(1));
+    if (!(times >= 1 && times <= MAX_PINNED))
+      throw new UsageError(`${id} is pinned to ${version}: test it with --live.`);
+    for (let count = 1; count < times; count++) await platform.client.createAgent({ body: read.body });
+    await publish(platform.client, read.body, read.bundle);
+  }
+}
+
+/** Publishes a version and waits until it can run. Returns its name. */
+async function publish(client: Client, body: Record<string, unknown>, bundle?: Uint8Array): Promise<string> {
+  const { agent } = await client.createAgent({ body });
+  if (bundle === undefined) return agent.version;
+  const params = { id: agent.id };
+  let { environment_status: status, environment_error: problem } = await uploadBundle(client, agent.id, bundle);
+  while (status === 'building') {
+    await sleep(POLL_MS);
+    ({ environment_status: status, environment_error: problem } = await client.getAgent({ params }));
+  }
+  if (status !== 'failed') return agent.version;
+  problem ||= (await client.listAgentLogs({ params, query: { limit: 1 } }))[0]?.error_message ?? null;
+  throw new UsageError(`Its dependencies could not be installed:\n${problem}`, { exitCode: 1 });
+}
+
+/** The manifest with commands that print the mocks, in place of those of the tools. */
+function mocked(body: Record<string, unknown>, mocks: Readonly<Record<string, unknown>>): Record<string, unknown> {
+  const { custom_tools, loop } = body as unknown as Manifest;
+  const tools = loop?.custom_tools ?? custom_tools ?? [];
+  for (const name of Object.keys(mocks)) {
+    if (tools.some((tool) => tool.name === name)) continue;
+    const known = tools.map((tool) => tool.name).join(', ') || 'none';
+    throw new UsageError(`mocks.${name} is no custom tool of the agent; those are: ${known}.`);
+  }
+  const answered = tools.map((tool) => (tool.name in mocks ? { ...tool, command: printing(mocks[tool.name]) } : tool));
+  return loop?.custom_tools
+    ? { ...body, loop: { ...loop, custom_tools: answered } }
+    : { ...body, ...(custom_tools && { custom_tools: answered }) };
+}
+
+/** A shell command that prints a mock, whatever is in it; `{{` would be a placeholder. */
+function printing(mock: unknown): string {
+  const text = typeof mock === 'string' ? mock : JSON.stringify(mock);
+  const quoted = text.replaceAll("'", `'\\''`).replaceAll('{{', `{''{`);
+  return `printf '%s' '${quoted}'`;
+}
+
+/** Runs one fixture on an agent. */
+export async function callFixture(
+  client: Client,
+  workspaceId: string,
+  folder: string,
+  { endpoint, ...params }: AgentReference & { endpoint: string },
+  fixture: NamedFixture,
+): Promise<Outcome> {
+  const body = await bodyOf(folder, fixture);
+  const started = performance.now();
+  const answer = await client
+    .callAgent({ params: { ...params, endpoint }, body, headers: { 'x-platform-client': 'cli' } })
+    .then((response) => ({ response: response as unknown as CallAnswer, error: undefined }))
+    .catch((error: ApiError) => {
+      if (error.name !== 'ApiError') throw error;
+      return { response: undefined, error };
+    });
+  const { response, error } = answer;
+  const seconds = (response?.metadata.processing_time_ms ?? performance.now() - started) / 1000;
+  const requestId = response?.metadata.request_id ?? error?.requestId;
+  const looks = fixture.expected_tools !== undefined || fixture.max_cost_usd !== undefined;
+  const seen = looks && requestId !== undefined ? await eventsOf(client, workspaceId, requestId) : NOTHING;
+  if (error !== undefined) return { ...seen, seconds, error: { code: error.code, message: error.message } };
+  return { ...seen, seconds, output: response?.data };
+}
+
+interface CallAnswer {
+  readonly data: unknown;
+  readonly metadata: { readonly request_id: string; readonly processing_time_ms: number };
+}
+
+const NOTHING = { tools: [] as string[], costUsd: 0 };
+
+/** The tools that a run called, and what its models cost. A refused call has no run. */
+async function eventsOf(client: Client, workspace_id: string, run_id: string): Promise<typeof NOTHING> {
+  const params = { workspace_id, run_id };
+  try {
+    const { trace } = await client.getRunTrace({ params });
+    const { events } = await client.listTraceEvents({
+      params: { workspace_id, trace_id: trace.id },
+      query: { limit: 1000 },
+    });
+    const tools = events.filter(({ event_type }) => event_type === 'tool_call_started');
+    return {
+      tools: tools.map(({ payload }) => String(payload.tool)),
+      costUsd: events.reduce((sum, { cost_usd }) => sum + (cost_usd ?? 0), 0),
+    };
+  } catch (error) {
+    if ((error as ApiError).code === 'NOT_FOUND') return NOTHING;
+    throw error;
+  }
+}
+
+async function bodyOf(folder: string, { input, files = [], path: fixture }: NamedFixture): Promise<unknown> {
+  if (files.length === 0) return input ?? {};
+  const form = new FormData();
+  for (const path of files) {
+    const bytes = await readFile(join(folder, path)).catch((error) => {
+      throw new UsageError(`${fixture}: ${path} cannot be read: ${error.code}.`);
+    });
+    form.append('files[]', new Blob([bytes]), basename(path));
+  }
+  form.append('metadata', JSON.stringify(input ?? {}));
+  return form;
+}
+
+/** Runs a fixture with the models' answers recorded or replayed, and checks it. */
+export async function runFixture(
+  fixture: NamedFixture,
+  call: () => Promise<Outcome>,
+  recording?: { readonly recorder: ModelRecorder; readonly records: boolean; readonly folder: string },
+): Promise<TestResult> {
+  const { name, path: file } = fixture;
+  const recordings = recording && join(recording.folder, recordingOf(fixture));
+  if (recordings !== undefined) {
+    recording!.recorder.begin(recording!.records ? undefined : await readRecording(recordings));
+  }
+  const outcome = await call();
+  const failures = failuresOf(fixture, outcome);
+  if (recording?.records && recording.recorder.answers.length > 0) {
+    await writeFile(recordings!, `${JSON.stringify({ answers: recording.recorder.answers }, null, 2)}\n`);
+  }
+  if (recording !== undefined && recording.recorder.unknown > 0) {
+    failures.push(
+      `the model was asked what ${recordingOf(fixture)} has no answer to: record it anew with \`platform test --llm record\``,
+    );
+  }
+  const status = failures.length > 0 ? 'failed' : 'passed';
+  return { name, file, status, seconds: outcome.seconds, cost_usd: outcome.costUsd, failures };
+}
+
+/** Beside the fixture: `tests/gap.llm.json`. */
+export const recordingOf = ({ name }: NamedFixture): string => `tests/${name}.llm.json`;
+
+/** Throws UsageError if the file is none of ours. */
+export async function readRecording(path: string): Promise<readonly RecordedAnswer[]> {
+  try {
+    const { answers } = JSON.parse(await readFile(path, 'utf8')) as { answers?: readonly RecordedAnswer[] };
+    if (Array.isArray(answers)) return answers;
+  } catch (error) {
+    if (hasCode(error, 'ENOENT')) return [];
+  }
+  throw new UsageError(`${path} holds no recorded answers: remove it, and record them with --llm record.`);
+}
