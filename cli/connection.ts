@@ -68,7 +68,8 @@ async function send({ fetch, trace }: Wire, url: URL, init: RequestInit): Promis
   const isCall = init.method === 'POST' && url.pathname.split('/').length === 5;
   const repeats = init.method === 'GET' || headers.has('idempotency-key');
   for (let attempt = 1; ; attempt++) {
-    const signal = isCall ? null : AbortSignal.timeout(MANAGE_TIMEOUT_MS);
+    const isStream = headers.get('accept') === 'text/event-stream';
+    const signal = isCall || isStream ? null : AbortSignal.timeout(MANAGE_TIMEOUT_MS);
     const started = performance.now();
     const answer = await fetch(url, { ...init, headers, signal }).catch((error: Error) => error);
     const took = Math.round(performance.now() - started);

@@ -32,6 +32,8 @@ export interface OperationCommand {
   readonly loses?: string;
   /** Without `platform`. It runs in a test. */
   readonly example: string;
+  /** Does something else with these options, and returns true, where the command has further ones. */
+  readonly instead?: (options: Readonly<Record<string, unknown>>) => Promise<boolean>;
 }
 
 /** A group of such commands: `platform schedule list`, `platform schedule create`, ... */
@@ -74,6 +76,7 @@ export function addOperation(command: Command, cli: Cli, row: OperationCommand):
   command.action(async (...given: unknown[]) => {
     const values = given.slice(0, inPath.length + asArguments.length) as string[];
     const options = command.opts<Record<string, unknown>>();
+    if (await row.instead?.(options)) return;
     const client = await cli.client();
     const params: Record<string, string> = {};
     if (route.path.includes('{workspace_id}')) params.workspace_id = await cli.workspaceId();

@@ -178,7 +178,7 @@ export const FUNCTIONS: { readonly [Name in FunctionName | BackgroundFunctionNam
     // A stream ends by itself before.
     timeoutSeconds: CALL_FUNCTION_SECONDS,
     tables: {
-      main: { items: AUTHENTICATE, query: ['gsi1'] },
+      main: { items: AUTHENTICATE, query: ['table', 'gsi1'] },
       runs: { items: ['GetItem', 'BatchGetItem'], query: ['table', 'gsi2'] },
       // Places of streams.
       counters: { items: [...LIMIT, 'PutItem', 'DeleteItem'], query: ['table'] },

@@ -1,14 +1,19 @@
-import type { Configure } from '../cli.ts';
-import { duration, printable } from '../output.ts';
+import type { Cli, Configure } from '../cli.ts';
+import { EXIT, UsageError } from '../failure.ts';
+import { followRun } from '../follow.ts';
+import { duration, printable, textOf } from '../output.ts';
 import { runParams } from '../run-params.ts';
 
 const logs: Configure = (command, cli) => {
   command
     .argument('<run>', 'id of a run, its first digits, a request id, or an agent: its newest run')
+    .option('-f, --follow', 'show what the run prints as it comes, until its end')
     .addHelpText('after', '\nExample:\n  $ platform logs hello')
-    .action(async (run: string) => {
+    .action(async (run: string, options: { readonly follow?: boolean }) => {
       const client = await cli.client();
-      const log = await client.getRunLogs({ params: await runParams(cli, run) });
+      const params = await runParams(cli, run);
+      if (options.follow) return showLive(cli, params);
+      const log = await client.getRunLogs({ params });
       cli.output.result(log, () => {
         const part = (title: string, text: string | null) =>
           text === null || text === '' ? [] : [cli.output.style('bold', title), printable(text).trimEnd()];
@@ -23,5 +28,20 @@ const logs: Configure = (command, cli) => {
       });
     });
 };
+
+/** The text of a run as it comes, or its events as JSON lines. Throws UsageError with status 1 if the run fails. */
+async function showLive(cli: Cli, params: Awaited<ReturnType<typeof runParams>>): Promise<void> {
+  for await (const event of followRun(cli, params)) {
+    const { type, data } = event;
+    if (cli.output.isJson) cli.output.item(event, () => '');
+    else if (type === 'progress' && typeof data.text === 'string') cli.output.part(printable(data.text));
+    if (type !== 'end') continue;
+    const status = String(data.status);
+    cli.output.note(`${cli.output.status(status)} after ${duration(data.duration_ms as number | null)}`);
+    if (status !== 'completed') {
+      throw new UsageError(textOf(data.error_message ?? `The run is ${status}.`), { exitCode: EXIT.failed });
+    }
+  }
+}
 
 export default logs;

@@ -1,7 +1,9 @@
-import type { Configure } from '../cli.ts';
+import type { Cli, Configure } from '../cli.ts';
+import { type FollowedEvent, followWorkspace } from '../follow.ts';
 import { addOperation } from '../operation.ts';
+import { duration, textOf } from '../output.ts';
 
-const runs: Configure = (command, cli) =>
+const runs: Configure = (command, cli) => {
   addOperation(command, cli, {
     name: 'runs',
     operation: 'listRuns',
@@ -17,6 +19,33 @@ const runs: Configure = (command, cli) =>
       'error_message',
     ],
     example: 'runs --status failed --agent-name hello',
+    async instead({ watch, agentName }) {
+      if (watch !== true) return false;
+      cli.output.note('Watching the runs of the workspace; Ctrl-C ends it.');
+      for await (const event of followWorkspace(cli, 'run')) {
+        if (agentName !== undefined && event.data.agent_name !== agentName) continue;
+        cli.output.item(event, () => lineOf(cli, event));
+      }
+      return true;
+    },
   });
+  command.option('-w, --watch', 'show runs as they begin and end, of the agent of --agent-name if it is given');
+};
+
+/** `data` has what `docs/interface/events.md` says. */
+function lineOf({ output }: Cli, { type, created_at, data }: FollowedEvent): string {
+  const status = type === 'run.started' ? 'running' : String(data.status);
+  const facts = type === 'run.started' ? textOf(data.trigger_source) : duration(data.duration_ms as number | null);
+  return [
+    output.style('dim', created_at.slice(11, 19)),
+    String(data.run_id).slice(0, 8),
+    `${textOf(data.agent_name)}@${textOf(data.agent_version)}`,
+    output.status(status),
+    facts,
+    data.error_message ? textOf(data.error_message) : '',
+  ]
+    .join('  ')
+    .trimEnd();
+}
 
 export default runs;

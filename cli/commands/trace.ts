@@ -1,24 +1,70 @@
+import { ApiError } from '#core/api/client.ts';
 import type { Cli, Configure } from '../cli.ts';
+import { followRun } from '../follow.ts';
 import { duration, table, textOf } from '../output.ts';
 import { runParams } from '../run-params.ts';
 
 type Client = Awaited<ReturnType<Cli['client']>>;
 type TraceEvent = Awaited<ReturnType<Client['listTraceEvents']>>['events'][number];
+type Node = Awaited<ReturnType<Client['getRunDag']>>['tree'];
+
+/** A run with its steps and the runs that it called. */
+interface Traced {
+  readonly run_id: string;
+  readonly name: string;
+  readonly status: string;
+  /** Epoch milliseconds. */
+  readonly from: number;
+  readonly to: number;
+  readonly events: readonly TraceEvent[];
+  readonly children: readonly Traced[];
+}
 
 const BAR = 24;
 
 const trace: Configure = (command, cli) => {
   command
     .argument('<run>', 'id of a run, its first digits, a request id, or an agent: its newest run')
+    .option('-w, --watch', 'show the steps as they end, until the run does')
     .addHelpText('after', '\nExample:\n  $ platform trace hello')
-    .action(async (run: string) => {
+    .action(async (run: string, options: { readonly watch?: boolean }) => {
       const client = await cli.client();
       const params = await runParams(cli, run);
+      if (options.watch) {
+        await watch(cli, params);
+        // JSON lines have told it all.
+        if (cli.output.isJson) return;
+      }
       const { trace: found } = await client.getRunTrace({ params });
-      const events = await allEvents(client, params.workspace_id, found.id);
-      cli.output.result({ trace: found, events }, () => waterfall(cli, found.created_at, events));
+      const { workspace_id } = params;
+      const events = await allEvents(client, workspace_id, found.id);
+      const node = await findNode(client, params, found.id);
+      const own = { run_id: found.id, name: 'run', status: found.status, from: Date.parse(found.created_at) };
+      const children = await Promise.all((node?.children ?? []).map((child) => tracedOf(client, workspace_id, child)));
+      const to = Math.max(
+        ...(found.completed_at === undefined ? [] : [Date.parse(found.completed_at)]),
+        ...events.map(({ created_at }) => Date.parse(created_at)),
+        own.from,
+      );
+      const whole = { ...own, name: node ? nameOf(node) : own.name, to, events, children };
+      cli.output.result({ trace: found, events, sub_calls: children }, () => waterfall(cli, whole));
     });
 };
+
+async function watch(cli: Cli, params: { readonly workspace_id: string; readonly run_id: string }): Promise<void> {
+  for await (const event of followRun(cli, params)) {
+    const { type, data, created_at } = event;
+    if (cli.output.isJson) {
+      cli.output.item(event, () => '');
+      continue;
+    }
+    const what =
+      type === 'trace' ? textOf(data.event_type) : type === 'sub_call' ? `sub_call ${data.status}` : undefined;
+    if (what === undefined) continue;
+    const took = typeof data.duration_ms === 'number' ? ` ${duration(data.duration_ms)}` : '';
+    cli.output.note(`${cli.output.style('dim', created_at.slice(11, 19))} ${what}${took}`);
+  }
+}
 
 async function allEvents(client: Client, workspace_id: string, trace_id: string): Promise<TraceEvent[]> {
   const events: TraceEvent[] = [];
@@ -29,37 +75,98 @@ async function allEvents(client: Client, workspace_id: string, trace_id: string)
   }
 }
 
-/** A line for each step that took time, with a bar from its beginning to its end. */
-function waterfall(cli: Cli, startedAt: string, events: readonly TraceEvent[]): string {
-  const begin = Date.parse(startedAt);
+/** The place of a run in its chain; `undefined` if it called nothing and was called by nothing. */
+async function findNode(
+  client: Client,
+  params: { readonly workspace_id: string; readonly run_id: string },
+  id: string,
+): Promise<Node | undefined> {
+  const dag = await client.getRunDag({ params }).catch((error: unknown) => {
+    if (error instanceof ApiError && error.status === 404) return undefined;
+    throw error;
+  });
+  const find = (node: Node): Node | undefined =>
+    node.run_id === id ? node : (node.children as Node[]).map(find).find((found) => found !== undefined);
+  return dag && find(dag.tree);
+}
+
+async function tracedOf(client: Client, workspace_id: string, node: Node): Promise<Traced> {
+  const from = Date.parse(node.started_at);
+  const [events, children] = await Promise.all([
+    allEvents(client, workspace_id, node.run_id),
+    Promise.all((node.children as Node[]).map((child) => tracedOf(client, workspace_id, child))),
+  ]);
+  const { run_id, status } = node;
+  return { run_id, name: nameOf(node), status, from, to: from + (node.duration_ms ?? 0), events, children };
+}
+
+const nameOf = ({ agent_name, agent_version }: Node): string => `${agent_name}@${agent_version}`;
+
+/** A row of the waterfall. */
+interface Row {
+  readonly depth: number;
+  readonly what: string;
+  readonly from: number;
+  readonly to: number;
+  readonly about: string;
+  readonly facts: string;
+  readonly cost: string;
+  readonly isBad: boolean;
+}
+
+/** A run, below it its steps and the runs that it called, in the order in which they began. */
+function rowsOf(run: Traced, depth: number): Row[] {
+  const { events } = run;
+  const parents = new Map(events.map(({ span_id, parent_span_id }) => [span_id, parent_span_id]));
+  const depthOf = (span: string | undefined): number => {
+    const parent = span === undefined ? undefined : parents.get(span);
+    return parent !== undefined && parents.has(parent) ? 1 + depthOf(parent) : 1;
+  };
   const steps = events
     .filter(({ event_type }) => !event_type.endsWith('_started'))
-    .map((event) => {
-      const end = Date.parse(event.created_at) - begin;
-      return { event, from: Math.max(0, end - (event.duration_ms ?? 0)), to: Math.max(0, end) };
-    });
-  if (steps.length === 0) {
-    cli.output.note('The run asked no model and used no tool.');
-    return '';
-  }
-  const whole = Math.max(1, ...steps.map(({ to }) => to));
-  const rows = steps.map(({ event, from, to }) => {
+    .map((event): Row => {
+      const to = Date.parse(event.ended_at ?? event.created_at);
+      const tokens = event.token_input === undefined ? '' : `${event.token_input} in, ${event.token_output ?? 0} out`;
+      return {
+        depth: depth + depthOf(event.span_id),
+        what: event.event_type.replace(/_(succeeded|failed)$/, ''),
+        from: to - (event.duration_ms ?? 0),
+        to,
+        about: event.model ?? textOf(event.payload.tool ?? event.payload.name ?? ''),
+        facts: event.error_message ? textOf(event.error_message) : tokens,
+        cost: event.cost_usd === undefined ? '' : `$${event.cost_usd.toFixed(6)}`,
+        isBad: /failed|error|violation/.test(event.event_type),
+      };
+    })
+    .map((row) => [row]);
+  const calls = run.children.map((child) => rowsOf(child, depth + 1));
+  const below = [...steps, ...calls].sort(([a], [b]) => a!.from - b!.from || a!.depth - b!.depth);
+  const isBad = !['completed', 'running'].includes(run.status);
+  const about = depth === 0 ? '' : run.run_id.slice(0, 8);
+  const own = { depth, what: run.name, from: run.from, to: run.to, about, facts: run.status, cost: '', isBad };
+  return [own, ...below.flat()];
+}
+
+function waterfall(cli: Cli, run: Traced): string {
+  const rows = rowsOf(run, 0);
+  if (rows.length === 1) cli.output.note('The run asked no model and used no tool.');
+  const whole = Math.max(1, ...rows.map(({ to }) => to - run.from));
+  const lines = rows.map((row) => {
+    const from = Math.max(0, row.from - run.from);
+    const to = Math.max(from, row.to - run.from);
     const first = Math.min(BAR - 1, Math.floor((from / whole) * BAR));
     const length = Math.max(1, Math.round(((to - from) / whole) * BAR));
     const bar = `${' '.repeat(first)}${'█'.repeat(Math.min(length, BAR - first))}`.padEnd(BAR);
-    const isBad = /failed|error|violation/.test(event.event_type);
-    const what = event.event_type.replace(/_(succeeded|failed)$/, '');
-    const tokens = event.token_input === undefined ? '' : `${event.token_input} in, ${event.token_output ?? 0} out`;
     return [
-      what,
-      cli.output.style(isBad ? 'red' : 'cyan', bar),
+      `${'  '.repeat(row.depth)}${row.what}`,
+      cli.output.style(row.isBad ? 'red' : 'cyan', bar),
       `${duration(from)} +${duration(to - from)}`,
-      event.model ?? textOf(event.payload.tool ?? ''),
-      event.error_message ? textOf(event.error_message) : tokens,
-      event.cost_usd === undefined ? '' : `$${event.cost_usd.toFixed(6)}`,
+      row.about,
+      row.facts,
+      row.cost,
     ];
   });
-  return table(['step', '', 'at', 'model or tool', 'tokens', 'cost'], rows, Math.max(cli.output.width, 100));
+  return table(['step', '', 'at', 'about', 'tokens', 'cost'], lines, Math.max(cli.output.width, 100));
 }
 
 export default trace;

@@ -1,9 +1,10 @@
 import { findWorkspaceIdBySlug } from '#core/accounts/workspaces/store.ts';
+import { isoTime } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { exists, type Item, queryAll } from '#core/ports/table.ts';
 import { findBuild, findDev } from './dev/slots.ts';
 import { headKey, idKey, partitionOf, readHead, readVersion, versionKey, workspaceIndex } from './record.ts';
-import { DEV, parseVersion } from './references.ts';
+import { DEV, parseVersion, versionName } from './references.ts';
 import type { AgentVersion } from './version.ts';
 
 const MAX_NAME_LENGTH = 50;
@@ -81,6 +82,31 @@ export class AgentStore {
       if (item.deleted_at === undefined) versions.push(await readVersion(this.#deps, item));
     return versions;
   }
+}
+
+/** A version as the index of its workspace names it. */
+export interface ListedVersion {
+  readonly id: string;
+  readonly name: string;
+  /** `v3`. */
+  readonly version: string;
+  readonly createdAt: string;
+}
+
+/** Versions that were published since a time (epoch milliseconds), oldest first, at most a thousand. */
+export async function versionsSince(
+  { main }: Pick<Deps, 'main'>,
+  workspaceId: string,
+  since: number,
+): Promise<ListedVersion[]> {
+  const sk = { greaterThan: isoTime(since) };
+  const { items } = await main.query({ index: 'gsi1', pk: workspaceIndex(workspaceId), sk, limit: 1000 });
+  return items.map((item) => ({
+    id: item.id as string,
+    name: item.name as string,
+    version: versionName(item.version as number),
+    createdAt: item.created_at as string,
+  }));
 }
 
 /**

@@ -4,10 +4,13 @@ import type { RequestHeaders } from '#core/http/message.ts';
 import type { Handlers } from '#core/http/route.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { RunStore } from '#core/runs/store.ts';
-import type { eventRoutes } from './routes.ts';
+import { type eventRoutes, WORKSPACE_EVENT_ID } from './routes.ts';
 import { RunEvents } from './run-events.ts';
 import { type Watched, WatchStream } from './watch.ts';
 import { takePlace } from './watchers.ts';
+import { type EventKind, timeOf, WorkspaceEvents } from './workspace-events.ts';
+
+const MAX_AGE_MS = 3600_000;
 
 type EventDeps = Pick<Deps, 'main' | 'runs' | 'counters' | 'blobs' | 'clock' | 'ids' | 'config' | 'log' | 'watching'>;
 
@@ -25,14 +28,12 @@ export function eventHandlers(
   deps: EventDeps,
   authenticate: (headers: RequestHeaders, workspaceId: string) => Promise<Caller>,
 ): Handlers<typeof eventRoutes> {
-  async function answer(asked: Asked, watched: Watched, after: string) {
+  /** `start`: what a page without events goes on from. */
+  async function answer(asked: Asked, watched: Watched, start: string) {
     const { caller, headers, request, requestUuid } = asked;
     if (!/\btext\/event-stream\b/.test(headers.accept ?? '')) {
       const { events, isOver } = await watched.look();
-      return {
-        status: 200 as const,
-        body: { events: [...events], next: events.at(-1)?.id ?? after, is_over: isOver },
-      };
+      return { status: 200 as const, body: { events: [...events], next: events.at(-1)?.id ?? start, is_over: isOver } };
     }
     const onEnd = await takePlace(deps, caller.workspace.id);
     const check = async () => void (await authenticate(request.headers, caller.workspace.id));
@@ -53,6 +54,21 @@ export function eventHandlers(
       if (!/^\d{1,8}$/.test(after)) throw badId(after);
       const { id } = await new RunStore(deps, workspace.id).findByName(params.run_id);
       return answer(asked, new RunEvents(deps, { workspaceId: workspace.id, id }, Number(after)), after);
+    },
+
+    async listWorkspaceEvents(asked) {
+      const { caller, query } = asked;
+      const now = deps.clock.now();
+      const after = afterOf(asked);
+      if (after !== undefined && !WORKSPACE_EVENT_ID.test(after)) throw badId(after);
+      if (after !== undefined && timeOf(after) < now - MAX_AGE_MS) {
+        throw new PlatformError(
+          'INVALID_INPUT',
+          `query.after: "${after}" is more than an hour ago: list what there is, and watch from now on.`,
+        );
+      }
+      const kinds = query.types.split(',') as EventKind[];
+      return answer(asked, new WorkspaceEvents(deps, caller.workspace.id, { kinds, after }), String(now));
     },
   };
 }

@@ -1,6 +1,10 @@
 import * as z from 'zod';
 import { defineRoutes } from '#core/http/route.ts';
 
+/** What can be watched in a workspace. */
+export const EVENT_KINDS = ['run', 'schedule', 'service', 'message', 'task', 'agent'] as const;
+export const WORKSPACE_EVENT_ID = /^\d{13}(\.[\w.-]{1,100})?$/;
+
 const event = z.object({
   id: z.string().describe('Send it as `after`, or as `Last-Event-ID`, to go on after this event.'),
   type: z.string(),
@@ -46,5 +50,37 @@ export const eventRoutes = defineRoutes([
       }),
     },
     errors: ['NOT_FOUND', 'CONFLICT', 'RATE_LIMITED'],
+  },
+  {
+    ...row,
+    operationId: 'listWorkspaceEvents',
+    path: '/workspaces/{workspace_id}/events',
+    summary: 'Follow a workspace: its runs, schedules, services, messages, tasks and agents',
+    request: {
+      headers,
+      query: z.object({
+        types: z
+          .string()
+          .regex(
+            new RegExp(`^(${EVENT_KINDS.join('|')})(,(${EVENT_KINDS.join('|')}))*$`),
+            `must be of ${EVENT_KINDS.join(', ')}`,
+          )
+          .default(EVENT_KINDS.join(','))
+          .describe('What to watch, separated by commas.'),
+        after: z
+          .string()
+          .regex(WORKSPACE_EVENT_ID, 'must be the id of an event, or epoch milliseconds')
+          .optional()
+          .describe('The id of the last event that is known, or a time, at most an hour ago. Without it, from now on.'),
+      }),
+    },
+    response: {
+      200: z.object({
+        events: z.array(event),
+        next: z.string().describe('`after` of the next page.'),
+        is_over: z.boolean().describe('Always false: a workspace has no end.'),
+      }),
+    },
+    errors: ['RATE_LIMITED'],
   },
 ]);

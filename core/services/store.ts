@@ -1,4 +1,5 @@
 import type { UseReader } from '#core/accounts/resources/quota.ts';
+import { timelineIndex } from '#core/accounts/workspaces/timeline.ts';
 import { notServedOperation, servedOperation } from '#core/agents/served.ts';
 import { epochSeconds, isoTime } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
@@ -12,7 +13,8 @@ import { isDue, stateOf } from './state.ts';
  * - `WS#<workspace id>#SERVICES / <id>`: a service, for a day after its end (gsi2, until then: `SERVICES#<first digit>`
  *   by `DUE#<id>` while the host has yet to be told something, else `KEPT#<id>`);
  * - `SERVICE#<id> / META`: the workspace it belongs to;
- * - `SERVICE#<id> / EVENT#<time>#<number of the change>#...`: an entry of its timeline, with expiry;
+ * - `SERVICE#<id> / EVENT#<time>#<number of the change>#...`: an entry of its timeline, with expiry (gsi1: the workspace's
+ *   timeline);
  * - `SERVICE_LABEL#<label> / META`: the service whose host name it is;
  * - `WS#<workspace id> / SERVICE_COUNT`: how many services there are;
  * - where agents are served: `core/agents/served.ts`.
@@ -164,7 +166,8 @@ export class ServiceStore {
     return events.map(({ type, message }, i) => {
       const eventId = ids.uuid();
       const key = { pk: metaKey(id).pk, sk: `EVENT#${isoTime(now)}#${String(change).padStart(9, '0')}#${i}` };
-      return { op: 'put', item: { ...key, id: eventId, event_type: type, message, created_at: now, ttl } };
+      const listed = timelineIndex(this.#workspaceId, now, eventId);
+      return { op: 'put', item: { ...key, ...listed, id: eventId, event_type: type, message, created_at: now, ttl } };
     });
   }
 

@@ -133,4 +133,36 @@ export function eventsSuite(target: () => Target, hasSandbox: boolean): void {
       await cancel(runId);
     });
   });
+
+  describe('events of a workspace', () => {
+    let owner: TestUser;
+    const path = (types: string) => `/workspaces/${owner.workspaceId}/events?types=${types}`;
+
+    beforeAll(async () => {
+      owner = await target().addUser('events-owner');
+    });
+
+    test('are told as they happen, to members alone', async () => {
+      const stream = await follow(target(), path('task,agent,message'), { key: owner.key });
+      const client = clientOf(target(), owner.key, owner.workspaceId);
+      await client.createTask({ body: { title: 'watch this' } });
+      const first = await stream.events.next();
+      expect(first.value).toMatchObject({ type: 'task', data: { title: 'watch this', change: 'created' } });
+      await client.createAgent({
+        body: { name: 'seen', type: 'skill', description: 'tests events', prompt: 'Be seen.' },
+      });
+      const second = await stream.events.next();
+      expect(second.value).toMatchObject({ type: 'agent.published', data: { agent_name: 'seen', version: 'v1' } });
+      stream.leave();
+      // Another connection goes on, and repeats what it may.
+      const headers = { 'last-event-id': first.value!.id };
+      const { events } = expectOk(await request(target(), 'GET', path('task,agent'), { key: owner.key, headers }));
+      expect(events.map(({ id }: Followed) => id)).toEqual([second.value!.id]);
+      const outsider = await target().addUser('events-other');
+      expectError(await request(target(), 'GET', path('task'), { key: outsider.key }), 403, 'FORBIDDEN');
+      expectError(await request(target(), 'GET', path('tasks'), { key: owner.key }), 400, 'INVALID_INPUT', 'types');
+      const old = `${path('task')}&after=1763860000000`;
+      expectError(await request(target(), 'GET', old, { key: owner.key }), 400, 'INVALID_INPUT', 'hour');
+    });
+  });
 }

@@ -352,11 +352,12 @@ describe('functions', () => {
     });
   });
 
-  test('only calls and downloads may run longer than the gateway waits for a buffered answer', () => {
+  test('only calls, downloads and streams of events may run longer than the gateway waits for a buffered answer', () => {
     const timeouts = FUNCTION_NAMES.map((fn) => [fn, api.Resources[functionIdOf(api, fn)]!.Properties.Timeout]);
     expect(Object.fromEntries(timeouts)).toEqual({
       ...Object.fromEntries(FUNCTION_NAMES.map((fn) => [fn, 29])),
       calls: 305,
+      events: 305,
       downloads: 60,
     });
   });
@@ -490,7 +491,7 @@ describe('functions', () => {
       [`${BLOBS}/definitions/*`]: ['s3:GetObject'],
     },
     events: {
-      [`${TABLES}main`]: AUTHENTICATE,
+      [`${TABLES}main`]: [...AUTHENTICATE, 'dynamodb:Query'],
       [`${TABLES}main/index/gsi1`]: ['dynamodb:Query'],
       [`${TABLES}runs`]: ['dynamodb:GetItem', 'dynamodb:BatchGetItem', 'dynamodb:Query'],
       [`${TABLES}runs/index/gsi2`]: ['dynamodb:Query'],

@@ -1,4 +1,5 @@
 import type { UseReader } from '#core/accounts/resources/quota.ts';
+import { timelineIndex } from '#core/accounts/workspaces/timeline.ts';
 import { epochSeconds, isoTime } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import {
@@ -23,7 +24,7 @@ import type { NewScheduleEvent, Schedule, ScheduleEvent } from './schedule.ts';
  * - `WS#<workspace id>#SCHEDULE_LIST / <time>#<id>`, and `...#SCHEDULE_LIST#<agent name>` with the same: where lists find it,
  *   until it is deleted;
  * - `SCHEDULE#<id> / META`: the workspace it belongs to;
- * - `SCHEDULE#<id> / EVENT#<time>#...`: an entry of its timeline, with expiry;
+ * - `SCHEDULE#<id> / EVENT#<time>#...`: an entry of its timeline, with expiry (gsi1: the workspace's timeline);
  * - `SCHEDULE#<id> / RUN#<run id>`: a run that is not counted yet, see `open-runs.ts`;
  * - `WS#<workspace id>#SCHEDULES / COUNT`: how many schedules there are.
  *
@@ -226,13 +227,15 @@ export class ScheduleStore {
 
   #eventOperations(id: string, events: readonly NewScheduleEvent[]): TransactOperation[] {
     const { clock, ids } = this.#deps;
-    const now = isoTime(clock.now());
+    const now = clock.now();
+    const created_at = isoTime(now);
     return events.map(({ type, message }, i) => {
       const eventId = ids.uuid();
-      const key = { pk: metaKey(id).pk, sk: `EVENT#${now}#${i}#${eventId}` };
+      const key = { pk: metaKey(id).pk, sk: `EVENT#${created_at}#${i}#${eventId}` };
+      const listed = timelineIndex(this.#workspaceId, now, eventId);
       return {
         op: 'put',
-        item: { ...key, id: eventId, event_type: type, message, created_at: now, ttl: this.#expiry() },
+        item: { ...key, ...listed, id: eventId, event_type: type, message, created_at, ttl: this.#expiry() },
       };
     });
   }

@@ -77,6 +77,16 @@ export class MessageStore {
     };
   }
 
+  /** Messages since a time (ISO 8601), at most `max` of each level. */
+  async since(time: string, max: number): Promise<Message[]> {
+    const pages = await Promise.all(
+      LEVELS.map((level) =>
+        this.#deps.main.query({ index: 'gsi1', pk: this.#listPartition(level), sk: { greaterThan: time }, limit: max }),
+      ),
+    );
+    return pages.flatMap(({ items }) => items).map(fromItem);
+  }
+
   async #newest(level: Level, agentName: string | undefined, max: number): Promise<Item[]> {
     const items: Item[] = [];
     const found = queryAll(this.#deps.main, {

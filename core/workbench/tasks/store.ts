@@ -1,4 +1,5 @@
-import { isoTime } from '#core/ports/clock.ts';
+import type { Json } from '#core/base/json.ts';
+import { epochSeconds, isoTime } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { absent, equals, type Item, type Key, queryAll, type TransactOperation } from '#core/ports/table.ts';
 import { untilWritten } from '#core/ports/until-written.ts';
@@ -12,7 +13,8 @@ import { PRIORITIES, STATUSES } from './routes.ts';
  *   its project, by due date, then the newest first;
  * - `WS#<workspace id>#TASK_COUNTS / ALL` and `PROJECT#<project>`: the lengths of these lists, `<status>_<priority>`;
  * - `WS#<workspace id>#TASKS_DUE / <month>` and `WS#<workspace id>#TASKS_DUE#<project> / <month>`: the number of open
- *   tasks due on a day, `<day>_<priority>`.
+ *   tasks due on a day, `<day>_<priority>`;
+ * - `WS#<workspace id>#TASK_CHANGES / <time>#<id>`: a change, for those who watch the workspace, with expiry.
  */
 export interface Task {
   readonly id: string;
@@ -53,6 +55,18 @@ interface List {
 
 /** Thirteen digits of milliseconds sort as numbers do, until the year 2286. */
 const LAST_MS = 9_999_999_999_999;
+/** Longer than a watcher may look back. */
+const CHANGES_KEPT_SECONDS = 2 * 3600;
+
+const changesPartition = (partition: string): string => `${partition}#TASK_CHANGES`;
+
+/** A change of a task, for those who watch. */
+export interface TaskChange {
+  readonly id: string;
+  /** ISO 8601. */
+  readonly at: string;
+  readonly task: { readonly [member: string]: Json };
+}
 
 /** The tasks of one workspace. */
 export class TaskStore {
@@ -115,6 +129,15 @@ export class TaskStore {
       const before = await this.#find(id);
       if (before === undefined) return false;
       return (await this.#write(undefined, before)) || undefined;
+    });
+  }
+
+  /** Changes since a time (epoch milliseconds), oldest first. */
+  async changesSince(since: number, max: number): Promise<TaskChange[]> {
+    const query = { pk: changesPartition(this.#partition), sk: { greaterThan: isoTime(since) }, limit: max };
+    return (await this.#deps.main.query(query)).items.map(({ sk, task }) => {
+      const [at, id] = sk.split('#') as [string, string];
+      return { id, at, task: task as TaskChange['task'] };
     });
   }
 
@@ -209,7 +232,22 @@ export class TaskStore {
       ? { op: 'put', item: this.#item(after), condition }
       : { op: 'delete', key: { pk: `${this.#partition}#TASKS`, sk: id }, condition };
     const counts = this.#countChanges(before?.task, after?.task);
-    return (await this.#deps.main.transact([write, ...counts])).ok;
+    return (await this.#deps.main.transact([write, ...counts, this.#noteOf(after, before)])).ok;
+  }
+
+  #noteOf(after: Stored | undefined, before: Stored | undefined): TransactOperation {
+    const now = this.#deps.clock.now();
+    const change = after === undefined ? 'deleted' : before === undefined ? 'created' : 'updated';
+    const { id, title, status, priority, project, createdBy } = (after ?? before)!.task;
+    return {
+      op: 'put',
+      item: {
+        pk: changesPartition(this.#partition),
+        sk: `${isoTime(now)}#${this.#deps.ids.uuid()}`,
+        task: { id, title, status, priority, project, created_by: createdBy, change },
+        ttl: epochSeconds(now) + CHANGES_KEPT_SECONDS,
+      },
+    };
   }
 
   #item({ task, revision }: Stored): Item {

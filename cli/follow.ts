@@ -1,0 +1,103 @@
+import { createParser, type EventSourceMessage } from 'eventsource-parser';
+import { ApiError } from '#core/api/client.ts';
+import type { Cli } from './cli.ts';
+import { isResponse } from './connection.ts';
+import { EXIT, UsageError } from './failure.ts';
+
+/** An event of a stream (`docs/interface/events.md`). */
+export interface FollowedEvent {
+  readonly id: string;
+  readonly type: string;
+  readonly created_at: string;
+  readonly data: Readonly<Record<string, unknown>>;
+}
+
+const WAIT_MS = 1_000;
+/** Three heartbeats. */
+const SILENCE_MS = 45_000;
+/** Of connections one after the other that bring nothing. */
+const MAX_FAILURES = 30;
+/** Workspaces tell some seconds again after a resumption. */
+const KNOWN_IDS = 5_000;
+
+/**
+ * The events of a stream, however often its connection ends: it is opened again after the last event that came. Ends after
+ * the event `end`. Throws the API's error, and UsageError when the platform stays away.
+ *
+ * @param open sends the request with these headers
+ * @param after the event to begin after; workspaces tell some seconds before it again, which are left out
+ */
+async function* follow(
+  cli: Cli,
+  open: (headers: Record<string, string>) => Promise<unknown>,
+  after?: string,
+): AsyncGenerator<FollowedEvent> {
+  let last = after;
+  let failures = 0;
+  const known = new Set<string>();
+  while (failures < MAX_FAILURES) {
+    try {
+      const answer = await open({ accept: 'text/event-stream', ...(last !== undefined && { 'last-event-id': last }) });
+      if (!isResponse(answer)) throw new UsageError('The platform does not stream events: it is too old.');
+      failures = 0;
+      for await (const event of eventsOf(answer)) {
+        last = event.id;
+        if (after !== undefined && known.has(event.id)) continue;
+        known.add(event.id);
+        if (known.size > KNOWN_IDS) known.delete(known.values().next().value!);
+        yield event;
+        if (event.type === 'end') return;
+      }
+    } catch (error) {
+      const isRefused = (error as Error).name === 'ApiError' && (error as ApiError).status < 500;
+      if (error instanceof UsageError || isRefused) throw error;
+      if (failures === 0) cli.output.note('The connection was lost; trying again.');
+    }
+    failures++;
+    await new Promise((resolve) => setTimeout(resolve, WAIT_MS));
+  }
+  throw new UsageError('The platform does not answer any more.', { exitCode: EXIT.network });
+}
+
+/** Throws if nothing comes for longer than the platform's heartbeats. */
+async function* eventsOf(response: Response): AsyncGenerator<FollowedEvent> {
+  const waiting: EventSourceMessage[] = [];
+  const parser = createParser({ onEvent: (message) => waiting.push(message) });
+  const decoder = new TextDecoder();
+  const reader = response.body!.getReader();
+  try {
+    for (;;) {
+      const { promise: silence, reject } = Promise.withResolvers<never>();
+      const timer = setTimeout(() => reject(new Error('the connection is silent')), SILENCE_MS);
+      const { done, value } = await Promise.race([reader.read(), silence]).finally(() => clearTimeout(timer));
+      if (done) return;
+      parser.feed(decoder.decode(value, { stream: true }));
+      for (const { event, data } of waiting.splice(0)) {
+        const parsed = JSON.parse(data);
+        if (event === 'error') throw new ApiError(STATUSES[parsed.error?.code] ?? 500, parsed);
+        yield parsed;
+      }
+    }
+  } finally {
+    await reader.cancel().catch(() => {});
+  }
+}
+
+/** Of errors that end a stream. */
+const STATUSES: { readonly [code: string]: number } = { UNAUTHORIZED: 401, FORBIDDEN: 403 };
+
+/** The events of a run, from its beginning to its end. */
+export const followRun = (
+  cli: Cli,
+  params: { readonly workspace_id: string; readonly run_id: string },
+): AsyncGenerator<FollowedEvent> =>
+  follow(cli, async (headers) => (await cli.client()).listRunEvents({ params, headers }));
+
+/** What happens in the workspace from now on. `types`: kinds, separated by commas. */
+export async function* followWorkspace(cli: Cli, types: string): AsyncGenerator<FollowedEvent> {
+  const request = { params: { workspace_id: await cli.workspaceId() }, query: { types } };
+  const client = await cli.client();
+  // Where to go on if the first connection is lost before anything happens.
+  const { next } = await client.listWorkspaceEvents(request);
+  yield* follow(cli, (headers) => client.listWorkspaceEvents({ ...request, headers }), next);
+}

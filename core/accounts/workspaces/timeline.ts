@@ -1,0 +1,18 @@
+import { isoTime } from '#core/ports/clock.ts';
+import type { Item, Query } from '#core/ports/table.ts';
+
+/**
+ * Main table, gsi1 `WS#<workspace id>#TIMELINE / <time>#<id>`: the entries of all timelines of a workspace, of schedules and of
+ * services, for those who watch it.
+ */
+const timelinePartition = (workspaceId: string): string => `WS#${workspaceId}#TIMELINE`;
+
+/** The attributes of an entry that list it. `at` in epoch milliseconds. */
+export const timelineIndex = (workspaceId: string, at: number, id: string): Pick<Item, 'gsi1pk' | 'gsi1sk'> => ({
+  gsi1pk: timelinePartition(workspaceId),
+  gsi1sk: `${isoTime(at)}#${id}`,
+});
+
+/** Query for the entries since a time (epoch milliseconds), oldest first. */
+export const timelineSince = (workspaceId: string, since: number) =>
+  ({ index: 'gsi1', pk: timelinePartition(workspaceId), sk: { greaterThan: isoTime(since) } }) as const satisfies Query;

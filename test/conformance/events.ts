@@ -1,0 +1,186 @@
+import { describe, expect, test } from 'vitest';
+import type { EVENT_KINDS } from '#core/events/routes.ts';
+import { RunEvents } from '#core/events/run-events.ts';
+import type { WatchedEvent } from '#core/events/watch.ts';
+import { WorkspaceEvents } from '#core/events/workspace-events.ts';
+import { LiveEvents } from '#core/runs/live-events.ts';
+import { SecretMask } from '#core/runs/masking.ts';
+import { emptyResult, endedWith, type NewRun } from '#core/runs/run.ts';
+import { RunStore } from '#core/runs/store.ts';
+import { sweepLostRuns } from '#core/runs/sweep.ts';
+import { Trace } from '#core/runs/trace.ts';
+import { MessageStore } from '#core/workbench/messages/store.ts';
+import { TaskStore } from '#core/workbench/tasks/store.ts';
+import type { MemoryDeps } from '#test/helpers/memory-deps.ts';
+
+const SECRET = 'hunter2-hunter2';
+const KINDS = ['run', 'schedule', 'service', 'message', 'task', 'agent'] satisfies (typeof EVENT_KINDS)[number][];
+
+/** Events of runs and workspaces, on the tables of a host. */
+export function eventsSuite(makeDeps: () => Promise<MemoryDeps>): void {
+  const newRun = (deps: MemoryDeps): NewRun => ({
+    id: crypto.randomUUID(),
+    agentId: crypto.randomUUID(),
+    agentWorkspaceId: crypto.randomUUID(),
+    agentOrg: 'acme',
+    agentName: 'seen',
+    agentVersion: 'v1',
+    engine: 'code_runtime',
+    endpoint: 'run',
+    triggerSource: 'schedule',
+    startedAt: deps.clock.now(),
+    deadline: deps.clock.now() + 60_000,
+    input: {},
+  });
+  async function begin(deps: MemoryDeps, workspaceId: string) {
+    const run = newRun(deps);
+    const store = new RunStore(deps, workspaceId);
+    await store.start(run);
+    const place = { workspaceId, runId: run.id, startedAt: run.startedAt };
+    const live = new LiveEvents(deps, place, new SecretMask({ TOKEN: SECRET }));
+    const trace = new Trace(deps.clock, live.add);
+    const finish = () => store.finish(run, { ...emptyResult(endedWith(undefined), null), trace: trace.events });
+    return { run, store, live, trace, finish };
+  }
+  const look = async (deps: MemoryDeps, workspaceId: string, id: string, after = 0) =>
+    (await new RunEvents(deps, { workspaceId, id }, after).look()).events;
+  const stderrOf = (events: readonly WatchedEvent[]) =>
+    events.map(({ type, data }) => (type === 'progress' ? data.text : '')).join('');
+
+  describe('of a run', () => {
+    test('one that ends in its first second writes none; a longer one writes batches, which go on after any event', async () => {
+      const deps = await makeDeps();
+      const workspaceId = crypto.randomUUID();
+      const short = await begin(deps, workspaceId);
+      short.live.add('progress', { type: 'stderr', text: 'quick\n' });
+      await deps.clock.advance(900);
+      await short.live.end();
+      await short.finish();
+      expect((await look(deps, workspaceId, short.run.id)).map(({ type }) => type)).toEqual(['end']);
+
+      const long = await begin(deps, workspaceId);
+      const span = long.trace.open('sandbox');
+      for (let line = 0; line < 5; line++) {
+        long.live.add('progress', { type: 'stderr', text: `${line} ${SECRET}\n` });
+        await deps.clock.advance(600);
+        await expect.poll(() => deps.clock.sleepers).toBeLessThanOrEqual(1);
+      }
+      long.trace.close(span);
+      await long.live.end();
+      const open = await look(deps, workspaceId, long.run.id);
+      expect(open.some(({ type }) => type === 'end')).toBe(false);
+      await long.finish();
+      const all = await look(deps, workspaceId, long.run.id);
+      expect(stderrOf(all)).toBe([0, 1, 2, 3, 4].map((line) => `${line} [secret TOKEN]\n`).join(''));
+      expect(all[0]).toMatchObject({ id: '1', type: 'trace', data: { event_type: 'sandbox_started' } });
+      expect(all.at(-2)).toMatchObject({ type: 'trace', data: { event_type: 'sandbox_succeeded', duration_ms: 3000 } });
+      expect(all.at(-1)).toMatchObject({ type: 'end', data: { status: 'completed' } });
+      for (let after = 0; after < all.length; after++) {
+        expect(await look(deps, workspaceId, long.run.id, after)).toEqual(all.slice(after));
+      }
+    });
+
+    test('text of any length is kept whole up to the limit, in items that the table takes', async () => {
+      const deps = await makeDeps();
+      const workspaceId = crypto.randomUUID();
+      const { run, live, finish } = await begin(deps, workspaceId);
+      const text = '\u{1f600}€x'.repeat(50_001);
+      live.add('progress', { type: 'stderr', text });
+      for (let piece = 0; piece < 10; piece++) live.add('progress', { type: 'stderr', text });
+      await deps.clock.advance(1500);
+      await live.end();
+      await finish();
+      const all = await look(deps, workspaceId, run.id);
+      const shown = stderrOf(all.filter(({ data }) => data.type === 'stderr'));
+      expect(shown).toBe(text.repeat(shown.length / text.length));
+      expect(shown.length).toBeGreaterThan(1_500_000);
+      expect(all.filter(({ data }) => data.type === 'output_truncated')).toHaveLength(1);
+      expect(deps.lines.filter(({ message }) => message === 'events of a run not written')).toEqual([]);
+    });
+
+    test('one whose process dies has its events up to then, and an end', async () => {
+      const deps = await makeDeps();
+      const workspaceId = crypto.randomUUID();
+      const { run, live } = await begin(deps, workspaceId);
+      live.add('progress', { type: 'stderr', text: 'before\n' });
+      await deps.clock.advance(1000);
+      await expect.poll(() => look(deps, workspaceId, run.id)).toHaveLength(1);
+      await sweepLostRuns(deps, { all: true });
+      const all = await look(deps, workspaceId, run.id);
+      expect(stderrOf(all)).toBe('before\n');
+      expect(all.at(-1)).toMatchObject({ type: 'end', data: { status: 'failed', error_code: 'INTERNAL_ERROR' } });
+    });
+
+    test('a write that fails is made up for by the next', async () => {
+      const deps = await makeDeps();
+      const workspaceId = crypto.randomUUID();
+      let failures = 2;
+      const put: typeof deps.runs.put = async (item, condition) => {
+        if (item.pk.includes('#RUNEVENTS#') && failures-- > 0) throw new Error('the table is away');
+        return deps.runs.put(item, condition);
+      };
+      const runs = new Proxy(deps.runs, {
+        get: (table, name) => (name === 'put' ? put : (table[name as 'get'] as () => unknown).bind(table)),
+      });
+      const { run, live, finish } = await begin({ ...deps, runs }, workspaceId);
+      for (const text of ['one ', 'two ', 'three']) {
+        live.add('progress', { type: 'stderr', text });
+        await deps.clock.advance(1000);
+      }
+      await live.end();
+      await finish();
+      expect(stderrOf(await look(deps, workspaceId, run.id))).toBe('one two three');
+    });
+  });
+
+  test('of a workspace: each once, also when the connection is cut after every event', async () => {
+    const deps = await makeDeps();
+    const workspaceId = crypto.randomUUID();
+    const start = String(deps.clock.now());
+    const whole = new WorkspaceEvents(deps, workspaceId, { kinds: KINDS });
+    const told: WatchedEvent[] = [];
+    const tell = async () => void told.push(...(await whole.look()).events);
+    await tell();
+    // Its record is written some seconds after the time that it names.
+    const late = newRun(deps);
+    await deps.clock.advance(5000);
+    await tell();
+    await new RunStore(deps, workspaceId).start(late);
+    const { finish } = await begin(deps, workspaceId);
+    await tell();
+    await deps.clock.advance(30_000);
+    const tasks = new TaskStore(deps, workspaceId);
+    const { id } = await tasks.create({ title: 'look' }, 'ada@example.com');
+    await tell();
+    await deps.clock.advance(1000);
+    await tasks.update(id, { status: 'done' });
+    const message = { agentName: 'seen', title: 'hello', body: 'not shown', level: 'info', metadata: null } as const;
+    await new MessageStore(deps, workspaceId).send(message);
+    await finish();
+    await tell();
+    await tell();
+    expect(told.map(({ type, data }) => `${type} ${data.change ?? data.status ?? ''}`.trim()).sort()).toEqual([
+      'message',
+      'run.ended completed',
+      'run.started',
+      'run.started',
+      'task created',
+      'task updated',
+    ]);
+    expect(JSON.stringify(told)).not.toContain('not shown');
+
+    const seen = new Map<string, WatchedEvent>();
+    for (let after = start; ; ) {
+      const { events } = await new WorkspaceEvents(deps, workspaceId, { kinds: KINDS, after }).look();
+      const next = events.find((event) => !seen.has(event.id));
+      if (next === undefined) break;
+      seen.set(next.id, next);
+      after = next.id;
+    }
+    expect([...seen.keys()].sort()).toEqual(told.map((event) => event.id).sort());
+    const others = await new WorkspaceEvents(deps, crypto.randomUUID(), { kinds: KINDS, after: start }).look();
+    expect(others.events).toEqual([]);
+    const { events } = await new WorkspaceEvents(deps, workspaceId, { kinds: ['message'], after: start }).look();
+    expect(events.map(({ type }) => type)).toEqual(['message']);
+  });
+}
