@@ -5,17 +5,17 @@ import { UsageError } from './failure.ts';
 export interface AgentReference {
   readonly org: string;
   readonly agent: string;
-  /** `v2`, or `latest`. */
+  /** `v2`, `latest`, or `dev` for your own. */
   readonly version: string;
 }
 
-const REFERENCE = /^(?:([a-z0-9][a-z0-9-]*)\/)?([a-z0-9][a-z0-9._-]*)(?:@(latest|v\d+))?$/;
+const REFERENCE = /^(?:([a-z0-9][a-z0-9-]*)\/)?([a-z0-9][a-z0-9._-]*)(?:@(latest|dev|v\d+))?$/;
 
 /** Reads `agent`, `agent@v2`, `org/agent` or `org/agent@v2`. Without an org, the workspace's. Throws UsageError. */
 export async function readReference(cli: Cli, text: string): Promise<AgentReference> {
   const [, org, agent, version = 'latest'] = REFERENCE.exec(text) ?? [];
   if (agent === undefined) {
-    throw new UsageError(`"${text}" names no agent: write agent, agent@v2, org/agent or org/agent@v2.`);
+    throw new UsageError(`"${text}" names no agent: write agent, agent@v2, agent@dev, org/agent or org/agent@v2.`);
   }
   return { org: org ?? (await cli.org()).slug, agent, version };
 }

@@ -181,3 +181,45 @@ test.each([
   write(files);
   await expect(readAgentFolder(folder)).rejects.toThrow(message);
 });
+
+describe('what git ignores', () => {
+  test('is left out unless bundle.include names it, also by files above and below', async () => {
+    write({
+      '.git/HEAD': '',
+      '.gitignore': 'data/\n*.log\n',
+      'agents/one/agent.json': tool({ bundle: { include: ['data\\kept.csv'] } }),
+      'agents/one/.gitignore': 'secret.py\n!loud.log\n',
+      'agents/one/main.py': '',
+      'agents/one/secret.py': '',
+      'agents/one/loud.log': '',
+      'agents/one/quiet.log': '',
+      'agents/one/data/kept.csv': '',
+      'agents/one/data/left.csv': '',
+      'agents/one/lib/.gitignore': 'made.py\n',
+      'agents/one/lib/made.py': '',
+      'agents/one/lib/own.py': '',
+    });
+    const { bundle } = await readAgentFolder(join(folder, 'agents/one'));
+    expect(Object.keys(unzipSync(bundle!))).toEqual(['data/kept.csv', 'lib/own.py', 'loud.log', 'main.py']);
+  });
+
+  test('above a folder without a repository does not count', async () => {
+    write({ '.gitignore': '*.py', 'one/agent.json': tool(), 'one/main.py': '' });
+    const { bundle } = await readAgentFolder(join(folder, 'one'));
+    expect(Object.keys(unzipSync(bundle!))).toEqual(['main.py']);
+  });
+});
+
+test('a checkout of Windows gives the same bytes: CRLF, no modes; data stays as it is', async () => {
+  const files = { 'agent.json': tool(), 'main.py': 'import os\nprint(1)\n', 'run.sh': '#!/bin/sh\npython3 main.py\n' };
+  write(files);
+  chmodSync(join(folder, 'run.sh'), 0o755);
+  const unix = (await readAgentFolder(folder)).bundle!;
+  for (const [path, text] of Object.entries(files)) write({ [path]: text.replaceAll('\n', '\r\n') });
+  chmodSync(join(folder, 'run.sh'), 0o644);
+  expect(Buffer.from((await readAgentFolder(folder)).bundle!).equals(unix)).toBe(true);
+  write({ 'table.csv': 'a\r\nb\r\n', 'bytes.txt': Buffer.from([0xff, 13, 10]) });
+  const packed = unzipSync((await readAgentFolder(folder)).bundle!);
+  expect(Buffer.from(packed['table.csv']!).toString()).toBe('a\r\nb\r\n');
+  expect([...packed['bytes.txt']!]).toEqual([0xff, 13, 10]);
+});

@@ -4,6 +4,7 @@ import { join, matchesGlob } from 'node:path';
 import { type Zippable, zipSync } from 'fflate';
 import { checkSkillFiles, parseSkill } from '#core/agents/skills/skill.ts';
 import { hasCode } from '#core/base/errors.ts';
+import { GitIgnore, isHidden } from './ignored.ts';
 
 /**
  * Left out of a bundle unless the manifest's `bundle.include` matches (`docs/interface/agents.md#what-a-client-packs`).
@@ -23,6 +24,8 @@ const EXCLUDED = [
 ];
 const ENGINES_OF_PROGRAMS = ['tool', 'code'];
 const SCRIPT = /\.[cm]?[jt]s$/;
+/** Texts that mean the same with either line end: git for Windows checks them out with CRLF. All else is packed as it is. */
+const LINES = /\.(?:[cm]?[jt]sx?|py|pyi|json|toml|ya?ml|ini|cfg|txt|md|sh|pl|rb|html|css|sql|j2|jinja2?|xml|svg)$/i;
 const MAX_FILES = 10_000;
 const MB = 1024 * 1024;
 /** Limits of POST /agents/{id}/upload: expanded, and as a zip. */
@@ -38,13 +41,16 @@ export interface AgentFolder {
   readonly body: Record<string, unknown>;
   /** The zip for POST /agents/{id}/upload; only for programs. */
   readonly bundle?: Uint8Array;
+  /** What is in the zip, by path. */
+  readonly files?: ReadonlyMap<string, Uint8Array>;
 }
 
 interface SourceFile {
   /** Below the folder, separated by `/`. */
   readonly path: string;
   readonly size: number;
-  readonly executable: boolean;
+  /** By git: only `bundle.include` brings it back. */
+  readonly ignored: boolean;
 }
 
 /**
@@ -52,7 +58,10 @@ interface SourceFile {
  * program its code as a zip. The manifest's `bundle.include` brings back files that are left out by default or by
  * `bundle.exclude`. A pattern without a slash applies in every folder; one that matches a folder applies to all below it.
  * Links, dot files, `node_modules` and `__pycache__` are never packed, `requirements.txt` always is, and `package.json`
- * with its lock is when the bundle holds a script for Node: `npm ci` needs both.
+ * with its lock is when the bundle holds a script for Node: `npm ci` needs both. What git ignores is left out, too.
+ *
+ * The same files give the same bytes on every system: paths have `/`, CRLF in source texts becomes LF, and a file is
+ * executable if it begins as a script or a program does.
  *
  * A folder with a SKILL.md is always a skill, and the text files beside it belong to it, except for dot files, README,
  * CHANGELOG, LICENSE, AGENTS and `agent.json`.
@@ -69,17 +78,17 @@ export async function readAgentFolder(folder: string): Promise<AgentFolder> {
   const { bundle: patterns, ...rest } = manifest;
   const body = { ...rest, ...(await readSchemas(folder)) };
   const isProgram = manifest.runtime !== undefined || ENGINES_OF_PROGRAMS.includes(String(manifest.type));
-  if (isProgram && manifest.loop === undefined) return { body, bundle: await packCode(folder, patterns) };
+  if (isProgram && manifest.loop === undefined) return { body, ...(await packCode(folder, patterns)) };
   const prompt = await readIfThere(join(folder, 'prompt.md'));
-  return { body: prompt === undefined ? body : { ...body, prompt: prompt.toString() } };
+  return { body: prompt === undefined ? body : { ...body, prompt: withLf(prompt).toString() } };
 }
 
 /** The publish body of a folder with a SKILL.md (`docs/interface/skills.md#skillmd`). */
 async function readSkill(folder: string, text: string): Promise<Record<string, unknown>> {
   const { skill, errors } = parseSkill(text);
-  const found: SourceFile[] = [];
-  await listFiles(folder, '', found);
+  const found = await listFiles(folder);
   const paths = found
+    .filter(({ ignored }) => !ignored)
     .map(({ path }) => path)
     .filter((path) => !matchesGlob(path, '{SKILL.md,agent.json,README*,CHANGELOG*,LICENSE*,AGENTS*}'));
   const read = paths.map(async (path) => ({ path, content: (await readText(folder, path))! }));
@@ -112,10 +121,9 @@ async function readSchemas(folder: string): Promise<Record<string, unknown>> {
   };
 }
 
-async function packCode(folder: string, patterns: unknown): Promise<Uint8Array> {
-  const all: SourceFile[] = [];
-  await listFiles(folder, '', all);
-  const files = selectFiles(all, readPatterns(folder, patterns));
+async function packCode(folder: string, given: unknown): Promise<Required<Pick<AgentFolder, 'bundle' | 'files'>>> {
+  const patterns = readPatterns(folder, given);
+  const files = selectFiles(await listFiles(folder, patterns.include.length > 0), patterns);
   if (files.length === 0) {
     throw new Error(`${folder} holds no code: add it, or name left-out files in bundle.include of agent.json.`);
   }
@@ -128,21 +136,33 @@ async function packCode(folder: string, patterns: unknown): Promise<Uint8Array> 
   if (expanded > MAX_EXPANDED_BYTES) throw tooLarge(folder, 'code has', expanded, MAX_EXPANDED_BYTES, files);
 
   const entries: Zippable = {};
-  for (const { path, executable } of files) {
-    const mode = REGULAR_FILE | (executable ? 0o755 : 0o644);
-    entries[path] = [await readFile(join(folder, path)), { os: UNIX, attrs: mode << 16 }];
+  const contents = new Map<string, Uint8Array>();
+  for (const { path } of files) {
+    const read = await readFile(join(folder, path));
+    const content = LINES.test(path) || isScript(read) ? withLf(read) : read;
+    const mode = REGULAR_FILE | (isScript(read) || isElf(read) ? 0o755 : 0o644);
+    entries[path] = [content, { os: UNIX, attrs: mode << 16 }];
+    contents.set(path, content);
   }
   const zip = zipSync(entries, { mtime: FIXED_TIME, level: 9 });
   if (zip.length > MAX_ZIP_BYTES) throw tooLarge(folder, 'code, as a zip, has', zip.length, MAX_ZIP_BYTES, files);
-  return zip;
+  return { bundle: zip, files: contents };
+}
+
+const isScript = (bytes: Buffer): boolean => bytes.subarray(0, 2).toString('latin1') === '#!';
+const isElf = (bytes: Buffer): boolean => bytes.subarray(0, 4).toString('latin1') === '\x7fELF';
+
+function withLf(bytes: Buffer): Buffer {
+  if (!bytes.includes('\r\n') || !isUtf8(bytes)) return bytes;
+  return Buffer.from(bytes.toString().replaceAll('\r\n', '\n'));
 }
 
 function selectFiles(all: readonly SourceFile[], { include, exclude }: { include: string[]; exclude: string[] }) {
   const kept = all.filter(
-    ({ path }) =>
+    ({ path, ignored }) =>
       path === 'requirements.txt' ||
       matchesAny(include, path) ||
-      !(EXCLUDED.some((glob) => matchesGlob(path, glob)) || matchesAny(exclude, path)),
+      !(ignored || EXCLUDED.some((glob) => matchesGlob(path, glob)) || matchesAny(exclude, path)),
   );
   if (kept.some(({ path }) => SCRIPT.test(path))) {
     return all.filter((file) => kept.includes(file) || /^package(-lock)?\.json$/.test(file.path));
@@ -154,7 +174,10 @@ function selectFiles(all: readonly SourceFile[], { include, exclude }: { include
 function matchesAny(globs: readonly string[], path: string): boolean {
   const parts = path.split('/');
   return globs.some((given) => {
-    const glob = given.replace(/^\.?\//, '').replace(/\/$/, '');
+    const glob = given
+      .replaceAll('\\', '/')
+      .replace(/^\.?\//, '')
+      .replace(/\/$/, '');
     const anchored = parts.some((_, index) => matchesGlob(parts.slice(0, index + 1).join('/'), glob));
     return anchored || (!glob.includes('/') && parts.some((part) => matchesGlob(part, glob)));
   });
@@ -193,7 +216,7 @@ async function readText(folder: string, name: string): Promise<string | undefine
   const bytes = await readIfThere(join(folder, name));
   if (bytes === undefined) return undefined;
   if (!isUtf8(bytes)) throw new Error(`${join(folder, name)} is not text in UTF-8: a skill is made of texts only.`);
-  return bytes.toString();
+  return withLf(bytes).toString();
 }
 
 async function readJsonObject(folder: string, name: string): Promise<Record<string, unknown> | undefined> {
@@ -212,15 +235,23 @@ async function readJsonObject(folder: string, name: string): Promise<Record<stri
   return value as Record<string, unknown>;
 }
 
-/** Adds the files below `prefix` to `found`, sorted by code units: the order is the same in every locale. */
-async function listFiles(folder: string, prefix: string, found: SourceFile[]): Promise<void> {
-  const entries = await readdir(join(folder, prefix), { withFileTypes: true });
-  for (const entry of entries.sort((a, b) => (a.name < b.name ? -1 : 1))) {
-    if (entry.name.startsWith('.') || entry.name === 'node_modules' || entry.name === '__pycache__') continue;
-    const path = prefix === '' ? entry.name : `${prefix}/${entry.name}`;
-    if (entry.isDirectory()) await listFiles(folder, path, found);
-    if (!entry.isFile()) continue;
-    const { size, mode } = await stat(join(folder, path));
-    found.push({ path, size, executable: (mode & 0o111) !== 0 });
-  }
+/**
+ * The files below a folder, sorted by code units: the order is the same in every locale.
+ *
+ * @param intoIgnored Whether to look into folders that git ignores.
+ */
+async function listFiles(folder: string, intoIgnored = false): Promise<SourceFile[]> {
+  const found: SourceFile[] = [];
+  const list = async (prefix: string, rules: GitIgnore, isIgnored: boolean): Promise<void> => {
+    const entries = await readdir(join(folder, prefix), { withFileTypes: true });
+    for (const entry of entries.sort((a, b) => (a.name < b.name ? -1 : 1))) {
+      if (isHidden(entry.name)) continue;
+      const path = prefix === '' ? entry.name : `${prefix}/${entry.name}`;
+      const ignored = isIgnored || rules.ignores(path, entry.isDirectory());
+      if (entry.isDirectory() && (!ignored || intoIgnored)) await list(path, await rules.below(path), ignored);
+      if (entry.isFile()) found.push({ path, size: (await stat(join(folder, path))).size, ignored });
+    }
+  };
+  await list('', await GitIgnore.of(folder), false);
+  return found;
 }

@@ -22,6 +22,7 @@ export const COMMANDS: { readonly [group: string]: readonly CommandRow[] } = {
   ],
   'Agents:': [
     { name: 'init', summary: 'Make the folder of a new agent', load: () => import('./commands/init.ts') },
+    { name: 'dev', summary: 'Publish at each change, and watch the runs', load: () => import('./commands/dev.ts') },
     { name: 'test', summary: 'Run the tests of a folder', load: () => import('./commands/test.ts') },
     { name: 'validate', summary: 'Check a folder as publishing would', load: () => import('./commands/validate.ts') },
     { name: 'publish', summary: 'Publish the agent of a folder', load: () => import('./commands/publish.ts') },

@@ -18,6 +18,7 @@ publishes the agents of examples/.
 
 Options:
   --no-examples   do not publish the examples
+  --child         belong to the program that started this one: end with its end of stdin, and sign nobody in
   --new-key       print a further API key of the owner and exit
   --set-plan SLUG=PLAN         give a workspace a plan (free, pro, team, enterprise) and exit
   --grant-credits SLUG=CENTS   add credits to a workspace and exit
@@ -41,6 +42,7 @@ function options() {
         'set-plan': { type: 'string' },
         'grant-credits': { type: 'string' },
         'no-examples': { type: 'boolean', default: false },
+        child: { type: 'boolean', default: false },
       },
     });
     return values;
@@ -71,7 +73,7 @@ async function signIn(url: string, key: string): Promise<void> {
   }
 }
 
-async function start(config: LocalConfig, withExamples: boolean): Promise<void> {
+async function start(config: LocalConfig, withExamples: boolean, isChild: boolean): Promise<void> {
   const server = await startLocalServer(config);
   let stopping = false;
   for (const signal of ['SIGINT', 'SIGTERM'] as const) {
@@ -82,6 +84,9 @@ async function start(config: LocalConfig, withExamples: boolean): Promise<void> 
     });
   }
 
+  // The parent's end closes the pipe, however it ended.
+  if (isChild) process.stdin.resume().on('end', () => server.close().then(() => process.exit(0)));
+
   const { deps, url } = server;
   const { kind, problem, limits, interpreters } = await deps.sandbox.status();
   if (kind === 'unsandboxed') say('WARNING: PLATFORM_SANDBOX=unsandboxed: agents run with all rights of this user.');
@@ -90,7 +95,7 @@ async function start(config: LocalConfig, withExamples: boolean): Promise<void> 
   // Printed at once, so that it is not lost if the first start is interrupted.
   if (key) {
     say(`API key:   ${key}   <- shown this once; keep it`);
-    await signIn(url, key);
+    if (!isChild) await signIn(url, key);
   }
   if (withExamples) await publishExamples(server, say);
   // Also for a process that is killed.
@@ -130,7 +135,9 @@ try {
     if (wantsKey) await operate(config, newKey);
     if (plan !== undefined) await operate(config, (deps) => setPlanOf(deps, plan));
     if (credits !== undefined) await operate(config, (deps) => grantCreditsTo(deps, credits));
-    if (!wantsKey && plan === undefined && credits === undefined) await start(config, !flags['no-examples']);
+    if (!wantsKey && plan === undefined && credits === undefined) {
+      await start(config, !flags['no-examples'], flags.child);
+    }
   }
 } catch (error) {
   const inUse = hasCode(error, 'EADDRINUSE');

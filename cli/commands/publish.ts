@@ -1,61 +1,149 @@
+import { createHash } from 'node:crypto';
+import type { AgentFolder } from '../bundle-folder.ts';
 import type { Cli, Configure } from '../cli.ts';
 import { UsageError } from '../failure.ts';
+import { printable } from '../output.ts';
+import { type Published, publishFolder } from '../publish-folder.ts';
 import { readFolder } from '../read-folder.ts';
-import { uploadBundle } from '../upload-bundle.ts';
+import { undeclaredVariables } from '../undeclared.ts';
+
+interface PublishOptions {
+  readonly dryRun?: boolean;
+  readonly public?: boolean;
+  readonly dev?: boolean;
+}
 
 const publish: Configure = (command, cli) => {
   command
     .argument('[folder]', 'the agent’s folder', '.')
     .option('--dry-run', 'check everything and publish nothing')
     .option('--public', 'everybody may find and call it')
-    .addHelpText('after', '\nExample:\n  $ platform publish ./hello')
-    .action(async (folder: string, { dryRun = false, public: isPublic }: { dryRun?: boolean; public?: boolean }) => {
+    .option('--dev', 'into your own version dev, which only you call; no version is spent')
+    .addHelpText(
+      'after',
+      `
+What is published as it is already is not published again. Left out are what .gitignore names, tests, caches and
+the like; bundle.include and bundle.exclude of agent.json change that.
+
+Examples:
+  $ platform publish ./hello
+  $ platform publish ./hello --dry-run`,
+    )
+    .action(async (folder: string, options: PublishOptions) => {
       const read = await readFolder(cli, folder);
-      const body = { ...read.body, ...(isPublic && { is_public: true }) };
-      const client = await cli.client();
-      const checked = await client.validateAgent({ body });
-      for (const warning of checked.warnings) cli.output.warn(warning);
-      if (!checked.valid) {
-        throw new UsageError(
-          `${folder} cannot be published:\n${checked.errors.map((text) => `  - ${text}`).join('\n')}`,
-        );
-      }
-      const preview = await client.previewAgent({ query: { name: body.name } });
-      const size = read.bundle?.byteLength ?? 0;
-      if (dryRun) {
-        const planned = { ...preview, bundle_bytes: size, dry_run: true };
-        return void cli.output.result(
-          planned,
-          () => `Would publish ${preview.org_slug}/${body.name}@${preview.next_version}${inKb(size)}.`,
-        );
-      }
-      const made = await client.createAgent({ body });
-      const { agent, services_updated, service_key } = made;
-      const name = `${agent.org_slug}/${agent.name}@${agent.version}`;
-      if (read.bundle !== undefined) {
-        cli.output.note(`uploading${inKb(size)}; dependencies are installed before it can run`);
-        await uploadBundle(client, agent.id, read.bundle);
-      }
-      const missing = await missingSecrets(cli, agent.required_secrets);
-      const url = `${(await cli.connection()).url}/${agent.org_slug}/${agent.name}/latest/${agent.default_endpoint}`;
-      cli.output.result({ ...made, url, missing_secrets: missing }, () => `Published ${name}\n${url}`);
-      if (service_key !== undefined && !cli.output.isJson) {
-        cli.output.note(`Key with which the agent calls others, shown once: ${service_key}`);
-      }
-      if (services_updated > 0) cli.output.note(`${services_updated} services moved to it.`);
-      for (const secret of missing)
-        cli.output.warn(`It needs the secret ${secret}: \`platform secrets set ${secret}\`.`);
-      cli.output.note(`Call it with \`platform run ${agent.name}\`.`);
+      const body = { ...read.body, ...(options.public && { is_public: true }) };
+      const lacking = await lackOf(cli, read);
+      if (options.dryRun) return dryRun(cli, folder, { ...read, body }, lacking);
+      const published = await publishFolder(
+        await cli.client(),
+        { ...read, body },
+        {
+          dev: options.dev,
+          onUpload: (bytes) =>
+            cli.output.note(`uploading ${inKb(bytes)}; dependencies are installed before it can run`),
+          onInstall: (text) => cli.output.note(cli.output.style('dim', printable(text).trimEnd())),
+        },
+      );
+      await report(cli, published, lacking);
     });
 };
 
-const inKb = (bytes: number): string => (bytes === 0 ? '' : `, ${(bytes / 1024).toFixed(1)} KB of code`);
+const inKb = (bytes: number): string => `${(bytes / 1024).toFixed(1)} KB of code`;
+
+interface Lack {
+  /** Names, of those that the manifest requires. */
+  readonly missing_secrets: readonly string[];
+  /** Variable -> the file that reads it. */
+  readonly undeclared_variables: Readonly<Record<string, string>>;
+}
+
+/** What a run would miss, as far as it can be known before. */
+async function lackOf(cli: Cli, { body, files }: AgentFolder): Promise<Lack> {
+  const required = Array.isArray(body.required_secrets) ? body.required_secrets.map(String) : [];
+  const undeclared = undeclaredVariables(body, files);
+  return {
+    missing_secrets: required.length === 0 ? [] : await missingSecrets(cli, required),
+    undeclared_variables: Object.fromEntries(undeclared),
+  };
+}
 
 async function missingSecrets(cli: Cli, required: readonly string[]): Promise<string[]> {
-  if (required.length === 0) return [];
   const params = { workspace_id: await cli.workspaceId() };
   const { secrets } = await (await cli.client()).listSecrets({ params });
   return required.filter((name) => !secrets.some((secret) => secret.name === name));
+}
+
+function warn(cli: Cli, { missing_secrets, undeclared_variables }: Lack): void {
+  for (const name of missing_secrets) cli.output.warn(`It needs the secret ${name}: \`platform secrets set ${name}\`.`);
+  for (const [name, path] of Object.entries(undeclared_variables)) {
+    cli.output.warn(
+      `${path} reads ${name}, which a run does not have: name it in required_secrets or optional_secrets of agent.json.`,
+    );
+  }
+}
+
+async function dryRun(cli: Cli, folder: string, read: AgentFolder & { body: { name: string } }, lack: Lack) {
+  const { body, bundle, files } = read;
+  const client = await cli.client();
+  const checked = await client.validateAgent({ body });
+  for (const warning of checked.warnings) cli.output.warn(warning);
+  if (!checked.valid) {
+    throw new UsageError(`${folder} cannot be published:\n${checked.errors.map((text) => `  - ${text}`).join('\n')}`);
+  }
+  warn(cli, lack);
+  const preview = await client.previewAgent({ query: { name: body.name } });
+  const planned = {
+    ...preview,
+    bundle_bytes: bundle?.byteLength ?? 0,
+    bundle_sha256: bundle ? createHash('sha256').update(bundle).digest('hex') : null,
+    files: [...(files?.keys() ?? [])],
+    ...lack,
+    dry_run: true,
+  };
+  cli.output.result(planned, () =>
+    [
+      `Would publish ${preview.org_slug}/${body.name}@${preview.next_version}${bundle ? `, ${inKb(bundle.byteLength)}` : ''}.`,
+      ...planned.files.map((path) => `  ${path}`),
+    ].join('\n'),
+  );
+}
+
+async function report(cli: Cli, published: Published, lack: Lack): Promise<void> {
+  const { agent, services_updated, service_key, unchanged, failure, warnings } = published;
+  for (const warning of warnings) cli.output.warn(warning);
+  warn(cli, lack);
+  const name = `${agent.org_slug}/${agent.name}@${agent.version}`;
+  if (failure !== null) {
+    throw new UsageError(`${name} is published, but its dependencies could not be installed:\n${printable(failure)}`, {
+      hint: 'Correct them and publish again; the version before is still called.',
+      exitCode: 1,
+    });
+  }
+  const version = agent.version === 'dev' ? 'dev' : 'latest';
+  const url = `${(await cli.connection()).url}/${agent.org_slug}/${agent.name}/${version}/${agent.default_endpoint}`;
+  const moved = unchanged ? 0 : await movedSchedules(cli, agent);
+  cli.output.result(
+    { ...published, url, schedules_updated: moved, ...lack },
+    () => `${unchanged ? 'Nothing has changed:' : 'Published'} ${name}\n${url}`,
+  );
+  if (service_key !== undefined && !cli.output.isJson) {
+    cli.output.note(`Key with which the agent calls others, shown once: ${service_key}`);
+  }
+  if (moved > 0) cli.output.note(`${moved} ${moved === 1 ? 'schedule runs' : 'schedules run'} it from now on.`);
+  if (services_updated > 0) {
+    cli.output.note(`${services_updated} ${services_updated === 1 ? 'service' : 'services'} moved to it.`);
+  }
+  if (agent.type !== 'skill') {
+    cli.output.note(`Call it with \`platform run ${agent.name}${agent.version === 'dev' ? '@dev' : ''}\`.`);
+  }
+}
+
+/** How many schedules run this version. */
+async function movedSchedules(cli: Cli, { name, version, type }: Published['agent']): Promise<number> {
+  if (version === 'dev' || type === 'skill') return 0;
+  const params = { workspace_id: await cli.workspaceId() };
+  const { schedules } = await (await cli.client()).listSchedules({ params, query: { agent_name: name } });
+  return schedules.filter(({ agent_version, enabled }) => enabled && agent_version === version).length;
 }
 
 export default publish;

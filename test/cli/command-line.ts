@@ -31,7 +31,12 @@ export function tempFolder(): string {
 }
 
 /** What the process would give, with stdin and without the user's own settings. `written` gets all output. */
-function commandHost(argv: readonly string[], settings: Settings = {}, written = { stdout: '', stderr: '' }): Host {
+function commandHost(
+  argv: readonly string[],
+  settings: Settings = {},
+  written = { stdout: '', stderr: '' },
+  interrupts: Set<() => void> = new Set(),
+): Host {
   const { env = {}, stdin = '', columns, cwd = process.cwd(), configFolder = '/nonexistent/config' } = settings;
   const terminal = (name: keyof typeof written) => ({
     isTTY: columns !== undefined,
@@ -49,7 +54,10 @@ function commandHost(argv: readonly string[], settings: Settings = {}, written =
     fetch: settings.fetch ?? fetch,
     configFolder,
     cwd,
-    onInterrupt: () => () => {},
+    onInterrupt(listener) {
+      interrupts.add(listener);
+      return () => interrupts.delete(listener);
+    },
     exit: () => {},
   };
 }
@@ -64,5 +72,25 @@ export async function commandLine(argv: readonly string[], settings: Settings = 
     get json() {
       return JSON.parse(written.stdout);
     },
+  };
+}
+
+/** Starts a command line that lasts, in this process. `interrupt` is Ctrl-C. */
+export function startCommandLine(argv: readonly string[], settings: Settings = {}) {
+  const written = { stdout: '', stderr: '' };
+  const interrupts = new Set<() => void>();
+  const ended = runCli(commandHost(argv, settings, written, interrupts));
+  return {
+    written,
+    /** The lines of stdout, which are JSON documents. */
+    lines: (): Record<string, unknown>[] =>
+      written.stdout
+        .split('\n')
+        .filter(Boolean)
+        .map((line) => JSON.parse(line)),
+    interrupt() {
+      for (const listener of interrupts) listener();
+    },
+    ended,
   };
 }

@@ -38,6 +38,11 @@ export const NOT_RUN: readonly { readonly page: string; readonly begins: string;
   { page: 'README.md', begins: 'npm ci && npm run demo', reason: 'installs the packages that this test runs with' },
   { page: 'README.md', begins: 'npm ci && npm test', reason: 'runs this test' },
   { page: 'README.md', begins: 'npm start', reason: 'goes on for ever; the commands below it run on such a platform' },
+  {
+    page: 'docs/develop.md',
+    begins: 'npx platform dev',
+    reason: 'goes on until it is ended; test/cli/dev.test.ts runs it',
+  },
   { page: 'docs/keys.md', begins: 'npm start -- --new-key', reason: 'needs a platform that is stopped' },
   { page: 'docs/aws.md', begins: 'npm ci', reason: 'deploys to an AWS account' },
   { page: 'docs/aws.md', begins: 'npm run e2e', reason: 'needs a deployed platform' },

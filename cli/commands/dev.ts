@@ -1,0 +1,132 @@
+import { spawn } from 'node:child_process';
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
+import type { Cli, Configure } from '../cli.ts';
+import { devPlatform } from '../dev/own-platform.ts';
+import { DevSession } from '../dev/session.ts';
+import { watchFolder } from '../dev/watch.ts';
+import { printable } from '../output.ts';
+
+const HELP = `
+Publishes into your own version dev at each change, and shows its runs: call it as AGENT@dev. Where no platform answers
+on this machine, one of the project's own is started, with its data in .platform/local/, and ends with the command.
+
+Keys: r run again, i edit the input and run, t tests, l log of the last run, c clear, q quit.
+
+Examples:
+  $ platform dev
+  $ platform dev ./orchestrator ./worker`;
+
+const dev: Configure = (command, cli) => {
+  command
+    .argument('[folders...]', 'the agents’ folders', ['.'])
+    .addHelpText('after', HELP)
+    .action(async (folders: string[]) => {
+      const end = new AbortController();
+      const stopListening = cli.host.onInterrupt(() => end.abort());
+      const platform = await devPlatform(cli, resolve(cli.host.cwd, folders[0]!));
+      const closing: (() => Promise<void> | void)[] = [];
+      try {
+        const session = new DevSession(platform.cli, folders);
+        // Watched first: nothing that changes meanwhile is missed.
+        for (const { path } of session.folders) {
+          closing.push(await watchFolder(path, (paths) => void session.changed(path, paths)));
+        }
+        await Promise.all(session.folders.map(({ path }) => session.changed(path, [])));
+        const { url } = await platform.cli.connection();
+        cli.output.note(
+          `Watching. The platform is ${url}. ${cli.isInteractive ? 'Keys: r i t l c q' : 'Ctrl-C ends it.'}`,
+        );
+        if (cli.isInteractive) closing.push(readKeys(platform.cli, session, end));
+        await session.follow(end.signal);
+      } finally {
+        for (const close of closing) await close();
+        await platform.stop();
+        stopListening();
+      }
+    });
+};
+
+/** Reads keys until the returned function is called. */
+function readKeys(cli: Cli, session: DevSession, end: AbortController): () => void {
+  const { stdin } = process;
+  let isBusy = false;
+  const actions: Readonly<Record<string, () => Promise<void> | void>> = {
+    r: () => session.run(),
+    i: async () => {
+      const edited = await edit(cli, await session.input());
+      if (edited !== undefined) await session.run(edited);
+    },
+    t: () => runTests(cli, session.lastFolder),
+    l: () => showLog(cli, session.lastRun),
+    c: () => void cli.host.stderr.write('\u001b[2J\u001b[H'),
+    q: () => end.abort(),
+    '\u0003': () => end.abort(),
+  };
+  const onKey = (key: Buffer) => {
+    const action = actions[key.toString()];
+    if (action === undefined || isBusy) return;
+    isBusy = true;
+    void Promise.resolve(action())
+      .catch((error: Error) => cli.output.error(error.message))
+      .finally(() => {
+        isBusy = false;
+      });
+  };
+  stdin.setRawMode(true);
+  stdin.resume().on('data', onKey);
+  return () => {
+    stdin.off('data', onKey).pause();
+    stdin.setRawMode(false);
+  };
+}
+
+/** The input as the user's editor leaves it; `undefined` if it is no JSON. */
+async function edit(cli: Cli, input: unknown): Promise<unknown> {
+  const folder = await mkdtemp(join(tmpdir(), 'platform-input-'));
+  const file = join(folder, 'input.json');
+  try {
+    await writeFile(file, `${JSON.stringify(input, null, 2)}\n`, { mode: 0o600 });
+    process.stdin.setRawMode(false);
+    process.stdin.pause();
+    const editor = cli.host.env.VISUAL ?? cli.host.env.EDITOR ?? 'vi';
+    await new Promise((done, failed) => {
+      // An editor may be given with its flags, as git takes it.
+      spawn(`${editor} "${file}"`, { shell: true, stdio: 'inherit' }).once('exit', done).once('error', failed);
+    });
+    return JSON.parse(await readFile(file, 'utf8'));
+  } catch (error) {
+    cli.output.error(`The input was not changed: ${(error as Error).message}`);
+    return undefined;
+  } finally {
+    process.stdin.setRawMode(true);
+    process.stdin.resume();
+    await rm(folder, { recursive: true, force: true });
+  }
+}
+
+/** `platform test` as its own process: it speaks to the same platform, and its end does not end this one. */
+async function runTests(cli: Cli, folder: string): Promise<void> {
+  const { profile, url, workspace } = cli.options;
+  const flags = Object.entries({ profile, url, workspace }).flatMap(([name, value]) =>
+    value === undefined ? [] : [`--${name}`, value],
+  );
+  await new Promise((done, failed) => {
+    spawn(process.execPath, [process.argv[1]!, 'test', folder, ...flags], {
+      env: cli.host.env,
+      stdio: ['ignore', process.stderr, process.stderr],
+    })
+      .once('exit', done)
+      .once('error', failed);
+  });
+}
+
+async function showLog(cli: Cli, runId: string | undefined): Promise<void> {
+  if (runId === undefined) return cli.output.note('Nothing has run yet.');
+  const params = { workspace_id: await cli.workspaceId(), run_id: runId };
+  const { stdout, stderr, error_message } = await (await cli.client()).getRunLogs({ params });
+  for (const text of [stdout, stderr, error_message]) if (text) cli.output.note(printable(text).trimEnd());
+}
+
+export default dev;

@@ -1,0 +1,208 @@
+import { readFile } from 'node:fs/promises';
+import { join, resolve } from 'node:path';
+import { isDeepStrictEqual } from 'node:util';
+import type { Client } from '#core/api/client.ts';
+import { hasCode } from '#core/base/errors.ts';
+import type { Cli } from '../cli.ts';
+import { isResponse } from '../connection.ts';
+import { failureOf } from '../failure.ts';
+import { duration, printable, textOf } from '../output.ts';
+import { publishFolder } from '../publish-folder.ts';
+import { readFolder } from '../read-folder.ts';
+import { undeclaredVariables } from '../undeclared.ts';
+
+const FOLLOW_MS = 1_000;
+const SHOWN_PATHS = 3;
+
+interface Folder {
+  readonly path: string;
+  /** Its agent; unknown until the manifest can be read. */
+  name?: string;
+  org?: string;
+  /** Published since the command began. */
+  isPublished: boolean;
+  /** Variables that were warned of. */
+  warned: readonly string[];
+  /** Changed since the last publish began; `undefined`: nothing. */
+  pending?: Set<string>;
+  publishing?: Promise<void>;
+}
+
+/** What `platform dev` does with its folders and their runs. */
+export class DevSession {
+  readonly #cli: Cli;
+  readonly #folders: readonly Folder[];
+  readonly #shown = new Map<string, string>();
+  #input: unknown;
+  #last: Folder;
+  #lastRun: string | undefined;
+
+  constructor(cli: Cli, folders: readonly string[]) {
+    this.#cli = cli;
+    this.#folders = folders.map((path) => ({
+      path: resolve(cli.host.cwd, path),
+      isPublished: false,
+      warned: [],
+    }));
+    this.#last = this.#folders[0]!;
+  }
+
+  get folders(): readonly { readonly path: string }[] {
+    return this.#folders;
+  }
+
+  /** The folder that was published last. */
+  get lastFolder(): string {
+    return this.#last.path;
+  }
+
+  /** The run that was shown last. */
+  get lastRun(): string | undefined {
+    return this.#lastRun;
+  }
+
+  /**
+   * Publishes a folder into `dev`. While a publish is under way the changes of the meantime wait, and are published together
+   * after it. Never throws: what is wrong is shown, and the version before stays.
+   */
+  changed(path: string, paths: readonly string[]): Promise<void> {
+    const folder = this.#folders.find((each) => each.path === path)!;
+    folder.pending = new Set([...(folder.pending ?? []), ...paths]);
+    folder.publishing ??= this.#publishPending(folder).finally(() => {
+      folder.publishing = undefined;
+    });
+    return folder.publishing;
+  }
+
+  async #publishPending(folder: Folder): Promise<void> {
+    while (folder.pending !== undefined) {
+      const paths = [...folder.pending];
+      folder.pending = undefined;
+      try {
+        await this.#publish(folder, paths);
+      } catch (error) {
+        const { message, hint } = failureOf(error, this.#cli.lastUrl);
+        const kept = folder.isPublished ? 'the version before stays: ' : '';
+        this.#say('red', `${folder.name ?? folder.path}  ${kept}${printable(message)}${hint ? `\n  ${hint}` : ''}`, {
+          event: 'refused',
+          agent: folder.name ?? null,
+          error: message,
+        });
+      }
+    }
+  }
+
+  async #publish(folder: Folder, paths: readonly string[]): Promise<void> {
+    const { output } = this.#cli;
+    const began = performance.now();
+    const read = await readFolder(this.#cli, folder.path);
+    folder.name = read.body.name;
+    const published = await publishFolder(await this.#cli.client(), read, {
+      dev: true,
+      onInstall: (text) => output.note(output.style('dim', printable(text).trimEnd())),
+    });
+    const { agent, unchanged, installed, failure, warnings } = published;
+    folder.org = agent.org_slug;
+    this.#last = folder;
+    if (failure !== null) throw new Error(`the dependencies could not be installed: ${failure}`);
+    if (unchanged && folder.isPublished) return;
+    folder.isPublished = true;
+    const from = paths.length === 0 ? '' : ` <- ${listOf(paths)}`;
+    const dependencies = installed ? ', deps installed' : agent.environment_status === null ? '' : ', deps cached';
+    const took = duration(performance.now() - began);
+    const what = unchanged ? 'as before' : `${took}${dependencies}`;
+    this.#say('green', `${agent.type} ${agent.name} dev${from}  ${what}`, {
+      event: 'published',
+      agent: agent.name,
+      changed: paths,
+      unchanged,
+      installed,
+    });
+    for (const warning of warnings) output.warn(warning);
+    const undeclared = undeclaredVariables(read.body, read.files);
+    const names = [...undeclared.keys()];
+    for (const name of names.filter((each) => !folder.warned.includes(each))) {
+      output.warn(`${undeclared.get(name)} reads ${name}, which agent.json does not declare: a run does not have it.`);
+    }
+    folder.warned = names;
+  }
+
+  /** Shows the runs of these agents until `signal` ends it. */
+  async follow(signal: AbortSignal): Promise<void> {
+    const client = await this.#cli.client();
+    const params = { workspace_id: await this.#cli.workspaceId() };
+    const from = new Date().toISOString();
+    while (!signal.aborted) {
+      try {
+        const { runs } = await client.listRuns({ params, query: { version: 'dev', from, limit: 50 } });
+        for (const run of runs.toReversed()) this.#showRun(run);
+      } catch (error) {
+        // The platform may come back; what is published says when it does not.
+        this.#cli.output.note(this.#cli.output.style('dim', `runs cannot be read: ${(error as Error).message}`));
+      }
+      await new Promise((next) => {
+        const timer = setTimeout(next, FOLLOW_MS);
+        signal.addEventListener('abort', () => {
+          clearTimeout(timer);
+          next(undefined);
+        });
+      });
+    }
+  }
+
+  #showRun(run: Awaited<ReturnType<Client['listRuns']>>['runs'][number]): void {
+    const { id: run_id, agent_name, status, duration_ms, error_message } = run;
+    const isOurs = this.#folders.some(({ name }) => name === agent_name);
+    if (!isOurs || this.#shown.get(run_id) === status) return;
+    this.#shown.set(run_id, status);
+    this.#lastRun = run_id;
+    const color = status === 'completed' ? 'green' : status === 'failed' || status === 'timeout' ? 'red' : 'cyan';
+    const took = duration_ms === null ? '' : `  ${duration(duration_ms)}`;
+    const why = error_message ? `  ${textOf(error_message)}` : '';
+    this.#say(color, `run ${run_id.slice(0, 8)} ${agent_name} ${status}${took}${why}`, {
+      event: 'run',
+      run_id,
+      agent: agent_name,
+      status,
+      duration_ms,
+    });
+  }
+
+  /** What the next run gets: the input of the last one, else `sample-input.json` of the folder, else `{}`. */
+  async input(): Promise<unknown> {
+    if (this.#input !== undefined) return this.#input;
+    const text = await readFile(join(this.#last.path, 'sample-input.json'), 'utf8').catch((error) => {
+      if (hasCode(error, 'ENOENT')) return '{}';
+      throw error;
+    });
+    return JSON.parse(text);
+  }
+
+  /** Runs the agent that was published last, and shows what it answers. Never throws. */
+  async run(input?: unknown): Promise<void> {
+    const { output } = this.#cli;
+    try {
+      const { org, name } = this.#last;
+      if (org === undefined || name === undefined) throw new Error('Nothing is published yet.');
+      const body = input ?? (await this.input());
+      if (!isDeepStrictEqual(body, this.#input)) this.#input = body;
+      const client = await this.#cli.client();
+      const answer = await client.callAgent({ params: { org, agent: name, version: 'dev', endpoint: 'run' }, body });
+      const data = isResponse(answer) ? await answer.text() : (answer as { data?: unknown }).data;
+      output.note(typeof data === 'string' ? printable(data) : JSON.stringify(data, null, 2));
+    } catch (error) {
+      output.note(output.style('red', printable(failureOf(error, this.#cli.lastUrl).message)));
+    }
+  }
+
+  /** A line for people, or a JSON document where stdout is no terminal. */
+  #say(color: 'red' | 'green' | 'cyan', line: string, value: object): void {
+    const { output } = this.#cli;
+    output.item(value, () => output.style(color, line));
+  }
+}
+
+const listOf = (paths: readonly string[]): string =>
+  paths.length <= SHOWN_PATHS
+    ? paths.join(', ')
+    : `${paths.slice(0, SHOWN_PATHS).join(', ')} and ${paths.length - SHOWN_PATHS} more`;

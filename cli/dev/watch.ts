@@ -1,0 +1,39 @@
+import { basename, relative } from 'node:path';
+import { watch as watchPaths } from 'chokidar';
+import { GitIgnore, isHidden, withSlashes } from '../ignored.ts';
+
+/** Editors write a file in several steps, and save several files at once. */
+const DEBOUNCE_MS = 100;
+
+/**
+ * Calls `onChange` with the paths that changed below a folder, once nothing has changed for 100 ms. Returns when it watches,
+ * with what ends it.
+ */
+export async function watchFolder(
+  folder: string,
+  onChange: (paths: readonly string[]) => void,
+): Promise<() => Promise<void>> {
+  const rules = await GitIgnore.of(folder);
+  const changed = new Set<string>();
+  let timer: NodeJS.Timeout | undefined;
+  const watcher = watchPaths(folder, {
+    ignoreInitial: true,
+    ignored: (path, stats) => {
+      const below = withSlashes(relative(folder, path));
+      return below !== '' && (isHidden(basename(path)) || rules.ignores(below, stats?.isDirectory() ?? false));
+    },
+  });
+  watcher.on('all', (_, path) => {
+    changed.add(withSlashes(relative(folder, path)));
+    clearTimeout(timer);
+    timer = setTimeout(() => {
+      onChange([...changed]);
+      changed.clear();
+    }, DEBOUNCE_MS);
+  });
+  await new Promise<void>((resolve, reject) => watcher.once('ready', resolve).once('error', reject));
+  return async () => {
+    clearTimeout(timer);
+    await watcher.close();
+  };
+}

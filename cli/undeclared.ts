@@ -1,0 +1,39 @@
+/** Reads of variables in programs: Python, then JavaScript and TypeScript. */
+const READS: readonly { readonly files: RegExp; readonly reads: RegExp }[] = [
+  { files: /\.pyi?$/, reads: /\b(?:environ\s*\[\s*|environ\.get\s*\(\s*|getenv\s*\(\s*)(["'])([A-Za-z_]\w*)\1/g },
+  { files: /\.[cm]?[jt]sx?$/, reads: /\bprocess\.env(?:\.|\[\s*(["'`]))([A-Za-z_]\w*)/g },
+];
+/** What a run has without a declaration (`docs/interface/sandbox.md#variables`). */
+const GIVEN =
+  /^(?:PLATFORM_\w+|LLM_PROVIDER|LLM_MODEL|PATH|PYTHONPATH|HOME|USER|LANG|SHELL|TERM|PWD|TMPDIR|PORT|NODE_ENV|\w+_BASE_URL|(?:HTTPS?|NO|ALL)_PROXY|(?:https?|no|all)_proxy)$/;
+const PROVIDER_KEYS: Readonly<Record<string, string>> = {
+  anthropic: 'ANTHROPIC_API_KEY',
+  openai: 'OPENAI_API_KEY',
+  gemini: 'GEMINI_API_KEY',
+};
+
+interface Manifest {
+  readonly [member: string]: unknown;
+  readonly required_secrets?: unknown;
+  readonly optional_secrets?: unknown;
+  readonly supported_providers?: unknown;
+}
+
+/** Variables that the code reads, and that neither the manifest declares nor every run has, with the file of each. */
+export function undeclaredVariables(
+  manifest: Manifest,
+  files: ReadonlyMap<string, Uint8Array> = new Map(),
+): ReadonlyMap<string, string> {
+  const { required_secrets = [], optional_secrets = [], supported_providers = [] } = manifest;
+  const ofProviders = [supported_providers].flat().map((name) => PROVIDER_KEYS[String(name)] ?? '');
+  const declared = new Set([required_secrets, optional_secrets, ofProviders].flat().map(String));
+  const found = new Map<string, string>();
+  for (const [path, bytes] of files) {
+    const reads = READS.find(({ files: names }) => names.test(path))?.reads;
+    if (reads === undefined) continue;
+    for (const [, , name] of Buffer.from(bytes).toString().matchAll(reads)) {
+      if (!declared.has(name!) && !GIVEN.test(name!) && !found.has(name!)) found.set(name!, path);
+    }
+  }
+  return found;
+}
