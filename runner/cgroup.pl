@@ -16,7 +16,8 @@ sub make_group {
     return $entrance;
 }
 
-sub enter_own_group { my ($group) = @_; set_group("$group/own", 'cgroup.procs', 0) }
+# $pid: 0 is the calling process.
+sub enter_own_group { my ($group, $pid) = @_; set_group("$group/own", 'cgroup.procs', $pid) }
 
 sub limit_group {
     my ($group, $memory, $processes) = @_;

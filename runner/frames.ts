@@ -1,3 +1,5 @@
+import type { Socket } from 'node:net';
+
 /**
  * The encodings between the platform, a runner and the Perl programs. Lengths are 32-bit big-endian.
  *
@@ -32,6 +34,29 @@ export function encodeRecord(...fields: (string | number)[]): Buffer {
 
 export async function* decodeRecords(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<string[]> {
   for await (const { data } of decode(chunks, 0)) yield data.toString().split('\0');
+}
+
+/**
+ * What a socket sends, until it ends or is destroyed. As the socket's own iterator, which makes an error with a trace of the stack
+ * for each socket that is destroyed before its end.
+ */
+export async function* chunksOf(socket: Socket): AsyncGenerator<Buffer> {
+  let wake = () => {};
+  const onEvent = () => wake();
+  socket.on('readable', onEvent).on('end', onEvent).on('close', onEvent);
+  try {
+    while (true) {
+      const changed = new Promise<void>((resolve) => {
+        wake = resolve;
+      });
+      const chunk: Buffer | null = socket.read();
+      if (chunk !== null) yield chunk;
+      else if (socket.readableEnded || socket.destroyed) return;
+      else await changed;
+    }
+  } finally {
+    socket.off('readable', onEvent).off('end', onEvent).off('close', onEvent);
+  }
 }
 
 /** An incomplete block at the end of `chunks` is dropped. */

@@ -457,15 +457,17 @@ sub log_part {
 }
 
 # Starts a command and returns what is known of it, or nothing if there is no room for its process. $entrance: the descriptor
-# through which it enters its cgroup. Fields: token, has stdin, limits (comma list: cpu, file, processes, memory), kind, cwd,
+# through which it enters its cgroup. Fields: token, stdin ("" is none, "dial" a connection of its own, "=..." what it is, which
+# fits into a pipe), limits (comma list: cpu, file, processes, memory), kind, cwd,
 # argument, NAME=value ...
 sub begin_command {
-    my ($host_socket, $entrance, $token, $has_stdin, $limits, $kind, $cwd, $argument, @environment) = @_;
+    my ($host_socket, $entrance, $token, $given, $limits, $kind, $cwd, $argument, @environment) = @_;
     my $output = dial($host_socket, "exec $token");
-    my $input = $has_stdin ? dial($host_socket, "stdin $token") : undef;
+    my $input = $given eq 'dial' ? dial($host_socket, "stdin $token") : undef;
     my ($stdin_reader, $stdin_writer);
-    if ($input) { pipe $stdin_reader, $stdin_writer or die }
-    else        { open $stdin_reader, '<', '/dev/null' or die }
+    if (length $given) { pipe $stdin_reader, $stdin_writer or die }
+    else               { open $stdin_reader, '<', '/dev/null' or die }
+    if (length $given && !$input) { syswrite $stdin_writer, substr $given, 1; undef $stdin_writer }
     pipe my $stdout, my $stdout_writer or die;
     pipe my $stderr, my $stderr_writer or die;
 

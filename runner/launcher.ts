@@ -1,5 +1,5 @@
 import { type ChildProcess, spawn } from 'node:child_process';
-import { randomBytes } from 'node:crypto';
+import { randomUUID } from 'node:crypto';
 import { EventEmitter, once } from 'node:events';
 import type { Socket } from 'node:net';
 import type { Readable, Writable } from 'node:stream';
@@ -11,7 +11,7 @@ export interface SandboxProcessSpec {
   /** Ports on which init accepts connections for the platform: `egress=3128,gateway=4280`, or empty. */
   readonly ports: string;
   readonly diskBytes: number;
-  /** Returns the plan, bubblewrap's command line, or `container`, as `launcher.pl` takes it. */
+  /** A plan with own folders, bubblewrap's command line, or `container`, as `launcher.pl` takes it. */
   setup(token: string): readonly string[];
 }
 
@@ -62,7 +62,7 @@ export class SandboxProcess {
    * within twenty seconds, also if a program listens that accepts nothing.
    */
   connect(port: number): Promise<Socket | undefined> {
-    const name = randomBytes(16).toString('hex');
+    const name = randomUUID();
     return new Promise((resolve) => {
       const settle = (socket?: Socket) => {
         for (const stop of stops) stop();
@@ -119,6 +119,7 @@ export class Launcher {
    * @param options.scratch folder of this launcher alone, removed at its end
    * @param options.group the cgroup in which sandboxes get theirs, made for this launcher; without it, watchers hold the limits
    * @param options.sources as root, mounted as /mnt/0, /mnt/1, ... for the launcher and its children alone
+   * @param options.plans by name: an operation, a path inside and a source, for each entry that sandboxes show (`build_common`)
    */
   static async start(options: {
     perl: string;
@@ -126,6 +127,7 @@ export class Launcher {
     scratch: string;
     group?: string;
     sources: readonly string[];
+    plans?: Readonly<Record<string, readonly string[]>>;
     log: (line: string) => void;
   }): Promise<Launcher> {
     const hostSocket = await HostSocket.open(`${options.scratch}/host.sock`);
@@ -155,6 +157,9 @@ export class Launcher {
     ]);
     void launcher.#listen(child.stdout);
     await started;
+    for (const [name, plan] of Object.entries(options.plans ?? {})) {
+      child.stdin.write(encodeRecord('plan', name, ...plan));
+    }
     return launcher;
   }
 
@@ -164,7 +169,7 @@ export class Launcher {
 
   /** Throws with the reason when the sandbox cannot start. */
   async startSandbox(spec: SandboxProcessSpec): Promise<SandboxProcess> {
-    const token = randomBytes(16).toString('hex');
+    const token = randomUUID();
     const greeting = `init ${token}`;
     let stopListening = () => {};
     const control = new Promise<Socket>((resolve) => {

@@ -23,6 +23,8 @@ interface NamespaceSandboxOptions extends Network {
 }
 
 type Kind = 'bubblewrap' | 'unshare';
+/** What sandboxes show, but for their own folders: without a layer or with one. */
+type Plan = 'plain' | 'layered';
 
 interface Started {
   readonly sandbox: SandboxProcess;
@@ -37,6 +39,7 @@ interface Prestarted extends Started {
 
 const LAUNCHER = fileURLToPath(new URL('launcher.pl', import.meta.url));
 const INSIDE = fileURLToPath(new URL('inside.pl', import.meta.url));
+const LAYER = '/layer';
 /** Size of /dev/shm under bubblewrap, where it cannot share the limit of the home folder. */
 const BUBBLEWRAP_SHM_BYTES = 64 * 1024 * 1024;
 
@@ -193,37 +196,46 @@ export class NamespaceSandbox implements Sandbox {
       for (const folder of folders) folder.release();
     };
     try {
-      const plan = [...this.#runtime.root];
+      const own: { readonly at: string; readonly from: string }[] = [];
       if (needs.bundle !== undefined) {
         const bundle = await this.#cache.bundle(needs.bundle, needs.owner);
         folders.push(bundle);
-        plan.push({ operation: 'bind', at: '/home/user/agent', from: bundle.path });
+        own.push({ at: '/home/user/agent', from: this.#visiblePath(bundle.path) });
       }
       if (needs.layer !== undefined) {
         const layer = await this.#cache.layer(needs.layer, needs.layerSha256, needs.owner);
         folders.push(layer);
-        plan.push({ operation: 'bind', at: '/layer', from: layer.path });
+        own.push({ at: LAYER, from: this.#visiblePath(layer.path) });
       }
-      // Node looks here from any folder, for `import` and `require`. A layer links to the platform's packages.
-      const packages = needs.layer === undefined ? SDK_NODE_MODULES : '/layer/node_modules';
-      plan.push({ operation: 'link', at: '/node_modules', from: packages });
-      const visible = plan.map((entry) =>
-        entry.operation === 'bind' ? { ...entry, from: this.#visiblePath(entry.from) } : entry,
-      );
+      const plan = needs.layer === undefined ? 'plain' : 'layered';
       const launcher = await this.#launch();
       const sandbox = await launcher.startSandbox({
         ports: needs.ports,
         diskBytes: needs.diskBytes,
         setup: (token) =>
           this.#options.kind === 'unshare'
-            ? visible.flatMap(({ operation, at, from }) => [operation, at, from])
-            : this.#bubblewrapCommand(visible, needs, token),
+            ? ['namespaces', plan, ...own.flatMap(({ at, from }) => [at, from])]
+            : this.#bubblewrapCommand(
+                [...this.#planOf(plan), ...own.map((folder): RootEntry => ({ operation: 'bind', ...folder }))],
+                needs,
+                token,
+              ),
       });
       return { sandbox, release };
     } catch (error) {
       release();
       throw error;
     }
+  }
+
+  /** What sandboxes show, but for their own folders. */
+  #planOf(plan: Plan): RootEntry[] {
+    // Node looks in /node_modules from any folder, for `import` and `require`. A layer links to the platform's packages.
+    const packages = plan === 'layered' ? `${LAYER}/node_modules` : SDK_NODE_MODULES;
+    const links: RootEntry[] = [{ operation: 'link', at: '/node_modules', from: packages }];
+    return [...this.#runtime.root, ...links].map((entry) =>
+      entry.operation === 'bind' ? { ...entry, from: this.#visiblePath(entry.from) } : entry,
+    );
   }
 
   /** The path at which the launcher's children see `path`. */
@@ -244,10 +256,17 @@ export class NamespaceSandbox implements Sandbox {
         scratch,
         group: this.#options.group && makeLauncherGroup(this.#options.group),
         sources: this.#staged,
+        plans: this.#options.kind === 'unshare' ? this.#plans() : {},
         log: this.#log,
       });
     })();
     return this.#launcher;
+  }
+
+  /** As `launcher.pl` takes them. */
+  #plans(): Record<Plan, string[]> {
+    const rowsOf = (plan: Plan) => this.#planOf(plan).flatMap(({ operation, at, from }) => [operation, at, from]);
+    return { plain: rowsOf('plain'), layered: ['folder', LAYER, '', ...rowsOf('layered')] };
   }
 
   #bubblewrapCommand(plan: readonly RootEntry[], needs: Needs, token: string): string[] {

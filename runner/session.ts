@@ -1,4 +1,5 @@
-import { randomBytes } from 'node:crypto';
+import { isUtf8 } from 'node:buffer';
+import { randomUUID } from 'node:crypto';
 import type { Socket } from 'node:net';
 import { posix } from 'node:path';
 import { Readable } from 'node:stream';
@@ -15,12 +16,14 @@ import {
   type SandboxSpec,
   TERM_GRACE_MS,
 } from '#core/ports/sandbox.ts';
-import { decodeFrames, type Frame } from './frames.ts';
+import { chunksOf, decodeFrames } from './frames.ts';
 import type { SandboxProcess } from './launcher.ts';
 
 /** How long a supervisor may take to kill its command before the whole sandbox is killed. */
 const KILL_GRACE_MS = 2000;
 const FILE_TIMEOUT_MS = 120_000;
+/** One page, for users who have many pipes. https://man7.org/linux/man-pages/man7/pipe.7.html */
+const SMALLEST_PIPE_BYTES = 4096;
 const MAX_LISTING_BYTES = 8 * 1024 * 1024;
 
 export interface SessionOptions {
@@ -120,13 +123,13 @@ export class ProcessSession implements SandboxSession {
     let sourceError: { error: unknown } | undefined;
     async function* source() {
       try {
-        if (content instanceof Uint8Array) yield content;
-        else yield* content;
+        yield* content as AsyncIterable<Uint8Array>;
       } catch (error) {
         sourceError = { error };
       }
     }
-    await gather(this.#fileRun('write', path, { stdin: source() }), (reason) => `cannot write ${path}: ${reason}`);
+    const stdin = content instanceof Uint8Array ? (content.byteLength > 0 ? content : undefined) : source();
+    await gather(this.#fileRun('write', path, { stdin }), (reason) => `cannot write ${path}: ${reason}`);
     if (sourceError) throw sourceError.error;
   }
 
@@ -180,7 +183,7 @@ export class ProcessSession implements SandboxSession {
     const sandbox = this.#sandbox;
     const startedAt = performance.now();
     const memoryEvents = sandbox.memoryEvents;
-    const token = randomBytes(16).toString('hex');
+    const token = randomUUID();
     let reason: ExecExit['reason'] | undefined;
     let socket: Socket | undefined;
     const timers = new Set<NodeJS.Timeout>();
@@ -212,20 +215,24 @@ export class ProcessSession implements SandboxSession {
     if (run.signal?.aborted) return void (yield exit(KILLED_EXIT_CODE, 'aborted'));
     run.signal?.addEventListener('abort', onAbort);
     after(run.timeoutMs, () => stop('timeout', TERM_GRACE_MS));
-    const stopListening = sandbox.hostSocket.on(`stdin ${token}`, (stdin) => {
-      // A command that does not read its input closes this connection, which is no error.
-      pipeline(Readable.from(run.stdin instanceof Uint8Array ? [run.stdin] : run.stdin!), stdin).catch(() => {});
-    });
+    const inline = inlineStdin(run.stdin);
+    const stopListening =
+      run.stdin === undefined || inline !== undefined
+        ? () => {}
+        : sandbox.hostSocket.on(`stdin ${token}`, (stdin) => {
+            // A command that does not read its input closes this connection, which is no error.
+            pipeline(Readable.from(run.stdin instanceof Uint8Array ? [run.stdin] : run.stdin!), stdin).catch(() => {});
+          });
 
     try {
-      socket = await this.#start(run, token);
+      socket = await this.#start(run, token, inline === undefined ? (run.stdin ? 'dial' : '') : `=${inline}`);
       if (!socket) {
         await sandbox.look();
         return void (yield exit(KILLED_EXIT_CODE, this.#lossReason()));
       }
       if (order !== undefined) socket.write(order);
       let stdoutBytes = 0;
-      for await (const { type, data } of framesOf(socket)) {
+      for await (const { type, data } of decodeFrames(chunksOf(socket))) {
         if (type === 'x') {
           const code = data.readUInt32BE();
           if (code === KILLED_EXIT_CODE && reason === undefined) await sandbox.look();
@@ -258,7 +265,7 @@ export class ProcessSession implements SandboxSession {
   }
 
   /** Returns the supervisor's connection, or `undefined` when the sandbox dies first. */
-  #start(run: Run, token: string): Promise<Socket | undefined> {
+  #start(run: Run, token: string, stdin: string): Promise<Socket | undefined> {
     const sandbox = this.#sandbox;
     return new Promise((resolve) => {
       const settle = (socket?: Socket) => {
@@ -269,7 +276,7 @@ export class ProcessSession implements SandboxSession {
       const stopListening = sandbox.hostSocket.on(`exec ${token}`, settle);
       const forgetLoss = sandbox.onLost(() => settle());
       if (!sandbox.isAlive) return settle();
-      sandbox.request('exec', token, run.stdin ? 1 : 0, this.#limits, run.kind, run.cwd, run.argument, ...this.#env);
+      sandbox.request('exec', token, stdin, this.#limits, run.kind, run.cwd, run.argument, ...this.#env);
     });
   }
 
@@ -278,13 +285,10 @@ export class ProcessSession implements SandboxSession {
   }
 }
 
-/** A socket that is reset, or destroyed with the sandbox, ends the frames without an error. */
-async function* framesOf(socket: Socket): AsyncGenerator<Frame> {
-  try {
-    yield* decodeFrames(socket);
-  } catch {
-    // The caller sees that the exit is missing.
-  }
+/** Input that goes with the request: text that fits into the smallest pipe, without NUL, which ends a field. */
+function inlineStdin(stdin: Run['stdin']): string | undefined {
+  if (!(stdin instanceof Uint8Array) || stdin.byteLength > SMALLEST_PIPE_BYTES) return undefined;
+  return isUtf8(stdin) && !stdin.includes(0) ? Buffer.from(stdin).toString() : undefined;
 }
 
 async function* stdoutOf(

@@ -21,6 +21,7 @@ use constant {
     # The most that one sender can leave in the queue of a socket, as Linux sets it by default (net.core.wmem_max, doubled);
     # and senders of a datagram socket's queue (net.unix.max_dgram_qlen).
     SENDER_BYTES => 425_984, DATAGRAM_SENDERS => 11,
+    SMALL_PROCESSES => 4,
     PR_SET_PDEATHSIG => 1, NS_GET_USERNS => 0xB701, NEW_NET => 0x40000000, PRIO_USER => 2, BASE_NICE => 3,
 };
 
@@ -128,6 +129,18 @@ sub rough_count {
     return 0 if $own + $shared <= $limit;
     return 1 if $own > $limit || $shared > MOST_SHARED * $limit;
     return (undef, $own, [ keys %$processes ]);
+}
+
+# Whether a sandbox has a few processes, and these and its files at most half of its memory. False where that cannot be seen.
+sub is_small {
+    my ($sandbox) = @_;
+    opendir my $folder, '/proc/self/fd/' . fileno($sandbox->{root}) . '/proc' or return;
+    my $count = 0;
+    while (defined(my $name = readdir $folder)) { return if $name =~ /^\d/ && ++$count > SMALL_PROCESSES }
+    my $processes = eval { processes_of($sandbox->{root}, {}) } or return;
+    my $bytes = eval { files_of($sandbox->{root}) - $sandbox->{had} } // return;
+    $bytes += 1024 * ($_->{RssAnon} + $_->{RssShmem} + $_->{VmSwap}) for values %$processes;
+    return $bytes <= $sandbox->{limit} / 2;
 }
 
 # The state of each process from the one file whose cost does not depend on the process: { id => { State, VmPTE, ... } }.

@@ -278,6 +278,15 @@ print(sorted(m.name for m in pkgutil.iter_modules() if is_added(m.module_finder.
       expect(out).toBe(`v${interpreters.node}\n${pythonLine}${pythonLine}bash\nsh\n`);
     });
 
+    test('input arrives as it was given, whatever its size and bytes', async () => {
+      const inputs = ['{"a": "ä"}', 'a\0b', Buffer.from([255, 10, 0, 254]), 'x'.repeat(4096), 'ä'.repeat(2049)].map(
+        (input) => Buffer.from(input),
+      );
+      for (const stdin of inputs) {
+        expect((await once('od -An -v -tx1 | tr -d " \\n"', {}, { stdin })).out).toBe(stdin.toString('hex'));
+      }
+    });
+
     test('may leave 5 MB of input unread', async () => {
       const stdin = Buffer.alloc(5 * MB, 'x');
       expect((await once('exit 4', {}, { stdin })).exit).toMatchObject({ reason: 'exited', exitCode: 4 });
