@@ -3,6 +3,7 @@ import { availableParallelism, cpus, loadavg, totalmem } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { benchAgents } from './agents.ts';
+import { benchDev } from './dev.ts';
 import { ROOT, type Row, withPlatform } from './harness.ts';
 import { benchLambda } from './lambda-entries.ts';
 import { benchLoops } from './loops.ts';
@@ -36,6 +37,7 @@ const SECTIONS: { readonly [name: string]: () => Promise<Row[]> } = {
   'round-trips': benchRoundTrips,
   loops: () => withPlatform(benchLoops),
   orchestrator: () => withPlatform(benchOrchestrator),
+  dev: () => withPlatform(benchDev),
   usage: benchUsage,
   tasks: benchTasks,
   webhooks: () => withPlatform(benchWebhooks),
