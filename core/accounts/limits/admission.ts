@@ -125,9 +125,13 @@ export async function admit(deps: AdmissionDeps, request: AdmissionRequest): Pro
     add: { [counter]: 1 },
     condition: below(counter, shareOf(limit, shard, shards)),
   });
+  // Names of leases are as unique as values: see `copyOf` in `core/ports/table-rules.ts`.
+  const held: { [attribute: string]: number } = Object.create(null);
+  held[lease] = expiry;
+  held.ttl = expiry + KEPT_SECONDS;
   const take = (shard: number) => ({
     add: { active: 1 },
-    set: { [lease]: expiry, ttl: expiry + KEPT_SECONDS },
+    set: held,
     condition: allOf(absent(lease), below('active', shareOf(plan.concurrent_calls, shard, shards))),
   });
   const admitTo = (shard: number): Promise<UpdateResult> => {
