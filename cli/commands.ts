@@ -60,6 +60,7 @@ export const COMMANDS: { readonly [group: string]: readonly CommandRow[] } = {
     { name: 'budget', summary: 'Caps on what is spent', load: () => import('./commands/budget.ts') },
   ],
   'Everything else:': [
+    { name: 'docs', summary: 'Read the documentation, without a network', load: () => import('./commands/docs.ts') },
     { name: 'api', summary: 'Call any operation of the API', load: () => import('./commands/api.ts') },
     // `program.ts` replaces it: the script needs all commands.
     {

@@ -67,9 +67,13 @@ export function failureOf(error: unknown, url: string | undefined): Failure {
 }
 
 function ofApi({ status, code, message, detail, requestId }: ApiError): Failure {
-  const hint = typeof detail.hint === 'string' ? detail.hint : HINTS[code];
+  const hint = typeof detail.hint === 'string' ? detail.hint : NO_ROUTE.test(message) ? OLDER : HINTS[code];
   return { exitCode: exitCodeOf(status), code, message, hint, requestId, detail };
 }
+
+/** The answer to a request that no row of the platform's route table matches. */
+const NO_ROUTE = /^There is nothing at /;
+const OLDER = 'The platform may be older than this command line: update it, or use the command line of its release.';
 
 const HINTS: { readonly [code: string]: string } = {
   UNAUTHORIZED: '`platform login` signs in; `platform whoami` shows which key is used.',

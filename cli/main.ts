@@ -1,7 +1,10 @@
 import { configFolder } from './profiles.ts';
 import { runCli } from './program.ts';
+import { useProxy } from './proxy.ts';
 
 // The one place that reads arguments and environment.
+// biome-ignore lint/style/noProcessEnv: see above.
+await useProxy(process.env);
 process.exitCode = await runCli({
   argv: process.argv.slice(2),
   // biome-ignore lint/style/noProcessEnv: see above.

@@ -4,9 +4,10 @@ import { join } from 'node:path';
 /** Path from the root of the repository, separated by `/` -> text. */
 export type Files = Readonly<Record<string, string>>;
 
-/** The files of the repository that commands hand out: the examples, of which templates are made. */
+/** The files of the repository that commands hand out: the examples, of which templates are made, and the pages of docs. */
 const PACKED = [
   'examples/{csv-insights,html-to-markdown,log-investigator,reply-style,site-watch,support-digest,ticket-triage}/**',
+  'docs/{,interface/}*.md',
 ];
 const LEFT_OUT = /(^|\/)(node_modules|__pycache__)\/|\/README\.md$|\.pyc$/;
 

@@ -209,3 +209,15 @@ describe('for people', () => {
     expect(broken).toMatchObject({ status: 1, json: { ok: false } });
   });
 });
+
+describe('the documentation', () => {
+  const docs = (line: string, columns?: number) => commandLine(line.split(' '), { columns });
+
+  test('is there without a network, each page with its title', async () => {
+    const { json } = await docs('docs');
+    expect(json).toContainEqual({ topic: 'interface/schedules', title: 'Schedules' });
+    const page = await docs('docs schedules', 80);
+    expect(page.stdout).toBe(readFileSync(join(import.meta.dirname, '../../docs/schedules.md'), 'utf8'));
+    expect((await docs('docs shedules')).stderr).toContain('did you mean \\"schedules\\"');
+  });
+});

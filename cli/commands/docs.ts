@@ -1,0 +1,38 @@
+import { suggestion } from '#core/agents/manifest/did-you-mean.ts';
+import type { Configure } from '../cli.ts';
+import { UsageError } from '../failure.ts';
+import { table } from '../output.ts';
+import { packedFiles } from '../packed-files.ts';
+
+const docs: Configure = (command, cli) => {
+  command
+    .argument('[topic]', 'a page, such as schedules, or interface/schedules for its exact rules')
+    .addHelpText('after', '\nExample:\n  $ platform docs schedules')
+    .action((topic?: string) => {
+      const pages = Object.entries(packedFiles()).flatMap(([path, text]) => {
+        const name = /^docs\/(.+)\.md$/.exec(path)?.[1];
+        return name === undefined ? [] : [{ topic: name, title: /^# (.+)$/m.exec(text)?.[1] ?? name, text }];
+      });
+      if (topic === undefined) {
+        const list = pages.map(({ topic: name, title }) => ({ topic: name, title }));
+        return cli.output.result(list, (all) =>
+          table(
+            ['topic', 'page'],
+            all.map((row) => Object.values(row)),
+            cli.output.width,
+          ),
+        );
+      }
+      const page = pages.find(({ topic: name }) => name === topic.replace(/^docs\/|\.md$/g, ''));
+      if (page === undefined) {
+        const known = pages.map(({ topic: name }) => name);
+        throw new UsageError(`There is no page "${topic}"${suggestion(topic, known)}`, {
+          hint: '`platform docs` lists the pages.',
+          exitCode: 4,
+        });
+      }
+      cli.output.result(page, ({ text }) => text.trimEnd());
+    });
+};
+
+export default docs;
