@@ -18,6 +18,8 @@ export interface Host {
   /** Calls `listener` for each Ctrl-C, until the function that it returns is called. */
   onInterrupt(listener: () => void): () => void;
   exit(status: number): void;
+  /** Opens an address in the user's browser, if there is one. */
+  openUrl(url: string): void;
 }
 
 /** Flags that every command has. */

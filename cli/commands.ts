@@ -10,13 +10,19 @@ interface CommandRow {
 /** Every command, in the order and the groups of the help. */
 export const COMMANDS: { readonly [group: string]: readonly CommandRow[] } = {
   'Sign in:': [
-    { name: 'login', summary: 'Sign in to a platform with an API key', load: () => import('./commands/login.ts') },
-    { name: 'logout', summary: 'Forget a profile', load: () => import('./commands/logout.ts') },
+    { name: 'login', summary: 'Sign in to a platform', load: () => import('./commands/login.ts') },
+    { name: 'logout', summary: 'Forget a profile and its key', load: () => import('./commands/logout.ts') },
     { name: 'whoami', summary: 'Show user, workspace and platform', load: () => import('./commands/whoami.ts') },
     {
       name: 'profiles',
-      summary: 'List the profiles, or change to another',
+      summary: 'List the profiles',
       load: () => import('./commands/profiles.ts'),
+    },
+    { name: 'switch', summary: 'Change to another profile', load: () => import('./commands/switch.ts') },
+    {
+      name: 'open',
+      summary: 'Sign the browser in, and show an agent, a run or a schedule',
+      load: () => import('./commands/open.ts'),
     },
     { name: 'doctor', summary: 'Find out why something does not work', load: () => import('./commands/doctor.ts') },
   ],

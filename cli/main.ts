@@ -1,3 +1,4 @@
+import { openUrl } from './open-url.ts';
 import { configFolder } from './profiles.ts';
 import { runCli } from './program.ts';
 import { useProxy } from './proxy.ts';
@@ -20,4 +21,5 @@ process.exitCode = await runCli({
     return () => void process.off('SIGINT', listener);
   },
   exit: (status) => process.exit(status),
+  openUrl,
 });

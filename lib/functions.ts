@@ -206,7 +206,8 @@ export const FUNCTIONS: { readonly [Name in FunctionName | BackgroundFunctionNam
     timeoutSeconds: BUFFERED_SECONDS,
     tables: {
       main: { items: [...AUTHENTICATE, 'BatchGetItem', 'PutItem', 'DeleteItem'], query: ['table'] },
-      counters: { items: LIMIT },
+      // Sessions of browsers, and codes that work once.
+      counters: { items: [...LIMIT, 'PutItem', 'DeleteItem'], query: ['table'] },
     },
   },
   reconciler: {

@@ -2,12 +2,13 @@ import { flushCompileCache } from 'node:module';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { configFolder, saveLocalProfile } from '#cli/profiles.ts';
-import { bootstrap, createOwnerKey } from '#core/accounts/workspaces/bootstrap.ts';
+import { createCode, START_CODE_LIFE_MS } from '#core/accounts/sign-in/codes.ts';
+import { bootstrap, createOwnerKey, findOwnerKey } from '#core/accounts/workspaces/bootstrap.ts';
 import { hasCode } from '#core/base/errors.ts';
 import { grantCreditsTo, setPlanOf } from '#core/billing/operator/operate.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { type LocalConfig, parseLocalConfig } from './config.ts';
-import { localDeps } from './deps.ts';
+import { type LocalDeps, localDeps } from './deps.ts';
 import { EXAMPLES_FOLDER, KEY_HINT, listExamples, publishExamples } from './examples.ts';
 import { startLocalServer } from './server.ts';
 
@@ -73,6 +74,14 @@ async function signIn(url: string, key: string): Promise<void> {
   }
 }
 
+/** On a terminal alone: whoever reads a log could sign in with the link. */
+async function showSignIn(deps: LocalDeps): Promise<void> {
+  const key = process.stdout.isTTY ? await findOwnerKey(deps) : undefined;
+  if (key === undefined) return;
+  const { url } = await createCode(deps, key, { lifeMs: START_CODE_LIFE_MS });
+  say(`Sign in:   ${url}   <- in a browser, once, within ten minutes`);
+}
+
 async function start(config: LocalConfig, withExamples: boolean, isChild: boolean): Promise<void> {
   const server = await startLocalServer(config);
   let stopping = false;
@@ -108,6 +117,7 @@ async function start(config: LocalConfig, withExamples: boolean, isChild: boolea
   say(`Sandbox:   ${kind}${languages.length > 0 ? ` (${languages.join(', ')})` : ''}`);
   if (limits) say(`Limits:    by ${limits.by === 'kernel' ? 'the kernel' : 'watching'} (${limits.detail})`);
   if (!key) say('API key:   as printed at the first start; a further one: npm start -- --new-key');
+  await showSignIn(deps);
   if (!withExamples) return;
   const example = interpreters.python ? 'csv-insights' : 'html-to-markdown';
   say('');

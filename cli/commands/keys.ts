@@ -29,6 +29,18 @@ const keys: Configure = (command, cli) => {
       loses: 'Whoever uses the key is signed out',
       example: 'keys delete KEY_ID --yes',
     },
+    {
+      name: 'sessions',
+      operation: 'listKeySessions',
+      list: 'sessions',
+      columns: ['id', 'created_at', 'last_seen_at', 'user_agent'],
+      example: 'keys sessions KEY_ID',
+    },
+    {
+      name: 'end-session',
+      operation: 'deleteKeySession',
+      example: 'keys end-session KEY_ID SESSION_ID',
+    },
   ])(command, cli);
   command
     .command('create')

@@ -1,23 +1,36 @@
-import type { Configure } from '../cli.ts';
+import { createHash, randomBytes } from 'node:crypto';
+import { hostname } from 'node:os';
+import type { Client } from '#core/api/client.ts';
+import { type Callback, waitForCallback } from '../callback.ts';
+import type { Cli, Configure } from '../cli.ts';
 import { clientOf } from '../connection.ts';
-import { UsageError } from '../failure.ts';
+import { EXIT, UsageError } from '../failure.ts';
 import { readStdin } from '../input.ts';
+import { mayHaveBrowser } from '../open-url.ts';
 import { saveProfile } from '../profiles.ts';
+
+interface Options {
+  readonly withKey?: boolean;
+  readonly browser: boolean;
+}
 
 const login: Configure = (command, cli) => {
   command
+    .description('Sign in to a platform in the browser, with a code, or with an API key')
+    .option('--no-browser', 'print an address to open anywhere, and ask for the code that it shows')
     .option('--with-key', 'read the API key from stdin')
-    .addHelpText('after', '\nExample:\n  $ platform login --url https://agents.example.com --with-key < key.txt')
-    .action(async ({ withKey = false }: { withKey?: boolean }) => {
+    .addHelpText(
+      'after',
+      '\nExamples:\n  $ platform login\n  $ platform login --url https://agents.example.com --with-key < key.txt',
+    )
+    .action(async ({ withKey = false, browser }: Options) => {
       const { host, options } = cli;
       const { url } = await cli.connection();
-      const given = withKey || !host.stdin.isTTY ? await readStdin(host) : await cli.askSecret(`API key of ${url}`);
-      const key = given.trim();
-      if (!key.startsWith('sk_')) throw new UsageError('That is no API key: it begins with sk_live_.');
+      const key = withKey || !host.stdin.isTTY ? await keyOfStdin(cli) : await keyOfPerson(cli, url, browser);
       const client = await clientOf({ url, key, source: 'login' }, undefined, { fetch: host.fetch });
       const [org, { user }] = [await client.getOrg({}), await client.getMe({})];
       const name = options.profile ?? nameOf(url);
-      await saveProfile(host.configFolder, name, { url, key, workspaceId: options.workspace });
+      await saveProfile(host.configFolder, name, { url, key, workspaceId: options.workspace ? org.id : undefined });
       const signedIn = { profile: name, url, workspace: org.slug, user: user.email };
       cli.output.result(
         signedIn,
@@ -26,10 +39,72 @@ const login: Configure = (command, cli) => {
     });
 };
 
+async function keyOfStdin({ host }: Cli): Promise<string> {
+  const key = (await readStdin(host)).trim();
+  if (!key.startsWith('sk_')) throw new UsageError('That is no API key: it begins with sk_live_.');
+  return key;
+}
+
+/** A key that a person agrees to on a page of the platform. */
+async function keyOfPerson(cli: Cli, url: string, wantsBrowser: boolean): Promise<string> {
+  const { host, options, output } = cli;
+  const anyone = await clientOf({ url, source: 'login' }, undefined, { fetch: host.fetch });
+  const verifier = randomBytes(32).toString('base64url');
+  const asked = {
+    code_challenge: createHash('sha256').update(verifier).digest('base64url'),
+    client_name: `platform on ${hostname()}`.slice(0, 80),
+    workspace: options.workspace,
+  };
+  const callback = wantsBrowser && mayHaveBrowser(host.env) ? await waitForCallback() : undefined;
+  try {
+    const token = await (callback ? tokenOfBrowser(cli, anyone, asked, callback) : tokenOfCode(cli, anyone, asked));
+    output.note('Agreed.');
+    return (await anyone.cliExchange({ body: { token, code_verifier: verifier } })).api_key;
+  } finally {
+    callback?.close();
+  }
+}
+
+type Asked = Parameters<Client['cliInit']>[0]['body'];
+
+async function tokenOfBrowser(
+  { host, output }: Cli,
+  anyone: Client,
+  asked: Asked,
+  callback: Callback,
+): Promise<string> {
+  const body = { ...asked, redirect_port: callback.port };
+  const { state, auth_url, expires_at } = await anyone.cliInit({ body });
+  output.error(
+    `Agree in the browser. If it does not open, go to\n  ${auth_url}\nor stop with Ctrl-C and say \`platform login --no-browser\`.`,
+  );
+  host.openUrl(auth_url);
+  const late = Promise.withResolvers<never>();
+  const timer = setTimeout(
+    () => late.reject(new UsageError('Nobody agreed in the browser in time.', { exitCode: EXIT.timeout })),
+    Date.parse(expires_at) - Date.now(),
+  );
+  const forget = host.onInterrupt(() =>
+    late.reject(new UsageError('Nothing was changed.', { exitCode: EXIT.interrupted })),
+  );
+  try {
+    return await Promise.race([callback.token(state), late.promise]);
+  } finally {
+    clearTimeout(timer);
+    forget();
+  }
+}
+
+async function tokenOfCode(cli: Cli, anyone: Client, asked: Asked): Promise<string> {
+  const { auth_url } = await anyone.cliInit({ body: asked });
+  cli.output.error(`Open this address in any browser, and agree:\n  ${auth_url}`);
+  return (await cli.askSecret('The code that it shows')).trim();
+}
+
 /** `local` for this machine, else the host's name. */
 const nameOf = (url: string): string => {
-  const { hostname } = new URL(url);
-  return ['127.0.0.1', 'localhost', '[::1]'].includes(hostname) ? 'local' : hostname;
+  const { hostname: host } = new URL(url);
+  return ['127.0.0.1', 'localhost', '[::1]'].includes(host) ? 'local' : host;
 };
 
 export default login;

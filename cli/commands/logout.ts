@@ -1,17 +1,34 @@
 import type { Configure } from '../cli.ts';
-import { UsageError } from '../failure.ts';
+import { clientOf } from '../connection.ts';
+import { failureOf, UsageError } from '../failure.ts';
 import { readProfiles, removeProfile } from '../profiles.ts';
 
 const logout: Configure = (command, cli) => {
   command
-    .description('Forget a profile; its key stays valid until `platform keys delete`')
+    .description('Forget a profile, and revoke its key if `platform login` made it in the browser or with a code')
     .addHelpText('after', '\nExample:\n  $ platform logout --profile staging')
     .action(async () => {
-      const { configFolder } = cli.host;
-      const name = cli.options.profile ?? (await readProfiles(configFolder)).current;
+      const { configFolder, fetch } = cli.host;
+      const known = await readProfiles(configFolder);
+      const name = cli.options.profile ?? known.current;
       if (name === undefined) throw new UsageError('No profile is signed in.');
-      if (!(await removeProfile(configFolder, name))) throw new UsageError(`There is no profile "${name}".`);
-      cli.output.result({ profile: name, removed: true }, () => `The profile ${name} is forgotten.`);
+      const profile = known.profiles[name];
+      if (profile === undefined) throw new UsageError(`There is no profile "${name}".`);
+      let isRevoked = false;
+      try {
+        const client = await clientOf({ ...profile, source: `profile ${name}` }, undefined, { fetch });
+        isRevoked = (await client.cliLogout({})).revoked;
+      } catch (error) {
+        // The profile goes anyway: whoever leaves a machine must be able to.
+        const { code, message } = failureOf(error, profile.url);
+        if (code !== 'UNAUTHORIZED') cli.output.warn(`The key was not revoked: ${message}`);
+      }
+      await removeProfile(configFolder, name);
+      const rest = isRevoked ? 'and its key is revoked' : 'its key stays valid where it is known';
+      cli.output.result(
+        { profile: name, removed: true, key_revoked: isRevoked },
+        () => `The profile ${name} is forgotten, ${rest}.`,
+      );
     });
 };
 

@@ -4,6 +4,7 @@ import { AddressLimits } from '#core/accounts/limits/address.ts';
 import { callsAboutLeft } from '#core/accounts/limits/admission.ts';
 import { refuseWithoutTime } from '#core/accounts/limits/check-time.ts';
 import { type LimitError, type RateLimit, rateLimitHeaders } from '#core/accounts/limits/rate-limit.ts';
+import { sessionCookieOf } from '#core/accounts/sign-in/own-pages.ts';
 import type { Caller } from '#core/base/caller.ts';
 import { type ErrorCode, isPlatformError, PlatformError } from '#core/base/errors.ts';
 import type { Workspace } from '#core/base/workspace.ts';
@@ -191,9 +192,10 @@ async function identify(
   exchange: Exchange,
 ): Promise<Caller | undefined> {
   const { addresses } = deps;
-  const needsKey = route.auth === 'key' || (route.auth === 'optional' && headers.has('authorization'));
+  const hasKey = headers.has('authorization') || sessionCookieOf(deps.config, headers) !== undefined;
+  const needsKey = route.auth === 'key' || (route.auth === 'optional' && hasKey);
   let refused: PlatformError | undefined;
-  const hasOther = route.auth === 'instance' || route.auth === 'operator';
+  const hasOther = ['instance', 'operator', 'sign-in'].includes(route.auth);
   if (needsKey || (!hasOther && isCountedByAddress(route) && headers.has('authorization'))) {
     try {
       return await authenticate(deps, headers, workspaceId, needsKey ? route : ANY_KEY);
@@ -325,8 +327,10 @@ function keptText(route: Route, of: object | undefined, make: () => string): str
 }
 
 /**
- * Pages of any origin may use the API and read its answers, because rights come from a key and never from a cookie. With
- * `*`, browsers send no credentials of their own.
+ * Pages of any origin may use the API with a key and read its answers. They cannot use the cookie of a session: with `*` and
+ * without `Access-Control-Allow-Credentials` a browser neither shows them an answer to a request with cookies nor lets them send
+ * one with the headers that change something, `SameSite=Strict` keeps the cookie from them, and `authenticate` refuses it in
+ * whatever they do send.
  */
 const CORS = { 'access-control-allow-origin': '*', 'access-control-expose-headers': '*' };
 

@@ -1,53 +1,80 @@
 import { hashKey, isKey } from '#core/accounts/keys/key-format.ts';
 import { checkKeyLimits } from '#core/accounts/keys/limits.ts';
-import { type ApiKey, findKey, touchKey } from '#core/accounts/keys/store.ts';
+import { type ApiKey, checkUsable, findKey, touchKey } from '#core/accounts/keys/store.ts';
 import { isServiceKey } from '#core/accounts/service-keys/key-format.ts';
+import { isFromOwnPage, sessionCookieOf } from '#core/accounts/sign-in/own-pages.ts';
+import { findSession, touchSession } from '#core/accounts/sign-in/sessions.ts';
 import { findMembership, type Membership } from '#core/accounts/workspaces/store.ts';
 import type { AgentCaller, Caller } from '#core/base/caller.ts';
 import { PlatformError } from '#core/base/errors.ts';
 import { bearerOf } from '#core/http/bearer.ts';
 import type { RequestHeaders } from '#core/http/message.ts';
 import type { KeyNeeds } from '#core/http/route.ts';
+import type { Deps } from '#core/ports/deps.ts';
 import { authenticateAgent, type ServiceKeyDeps } from './agent-caller.ts';
+
+type AuthDeps = ServiceKeyDeps & Pick<Deps, 'counters'>;
 
 /**
  * The caller of a request (`docs/interface/authentication.md`). A user acts in `workspaceId` (from the path), else in
- * the workspace of `X-Workspace-Id`, else in the user's personal workspace. An agent acts in the workspace of its key.
+ * the workspace of `X-Workspace-Id`, else in the user's personal workspace. An agent acts in the workspace of its key. The cookie
+ * of a session counts only without `Authorization`, and for requests of the platform's own pages.
  *
  * Throws UNAUTHORIZED for a key that is missing, malformed, unknown or revoked or has expired, and for a service key whose
  * run has ended. Throws FORBIDDEN if the caller is not a member of the workspace, whether or not it exists, for a service key on a
  * route that does not accept agents, and for a key whose limits exclude the row.
  */
 export async function authenticate(
-  deps: ServiceKeyDeps,
+  deps: AuthDeps,
   headers: RequestHeaders,
   workspaceId: string | undefined,
   row: KeyNeeds = { method: 'GET' },
 ): Promise<Caller> {
-  const presented = bearerOf(headers.get('authorization'));
+  const wanted = workspaceId ?? headers.get('x-workspace-id') ?? undefined;
+  const authorization = headers.get('authorization');
+  const token = authorization === null ? sessionCookieOf(deps.config, headers) : undefined;
+  if (token !== undefined) return authenticateWithSession(deps, { headers, token }, wanted, row);
+  const presented = bearerOf(authorization);
   if (presented === '') {
     throw new PlatformError(
       'UNAUTHORIZED',
       'An API key is required: send the header "Authorization: Bearer <API key>".',
     );
   }
-  const wanted = workspaceId ?? headers.get('x-workspace-id') ?? undefined;
   if (isServiceKey(presented)) {
     if (!row.agents)
       throw new PlatformError('FORBIDDEN', 'Service keys of agents cannot do this; use the API key of a user.');
     return authenticateWithServiceKey(deps, presented, wanted);
   }
   const key = isKey(presented) ? await findKey(deps, hashKey(presented)) : undefined;
-  if (key === undefined) throw new PlatformError('UNAUTHORIZED', 'The API key is not valid, or it was revoked.');
+  checkUsable(deps, key);
   return callerOf(deps, key, wanted, row);
 }
 
-/** The user of a key. Throws UNAUTHORIZED for a key that has expired, and FORBIDDEN as {@link authenticate} does. */
+/** The user of a browser's session. Throws UNAUTHORIZED if the session or its key has ended, or another page sent the request. */
+async function authenticateWithSession(
+  deps: AuthDeps,
+  { headers, token }: { readonly headers: RequestHeaders; readonly token: string },
+  wanted: string | undefined,
+  row: KeyNeeds,
+): Promise<Caller> {
+  const isSafe = row.method === 'GET' || headers.get('x-platform-client') === 'dashboard';
+  if (!isSafe || !isFromOwnPage(deps.config, headers, ['same-origin'])) {
+    throw new PlatformError('UNAUTHORIZED', 'The cookie of a session is good for pages of the platform only.', {
+      hint: 'Programs send the header "Authorization: Bearer <API key>".',
+    });
+  }
+  const session = await findSession(deps, token);
+  const key = session && (await findKey(deps, session.keyHash));
+  if (key === undefined) throw new PlatformError('UNAUTHORIZED', 'The session has ended: sign in again.');
+  checkUsable(deps, key);
+  const [caller] = await Promise.all([callerOf(deps, key, wanted, row), touchSession(deps, session!)]);
+  return caller;
+}
+
+/** The user of a key. Throws FORBIDDEN as {@link authenticate} does. */
 async function callerOf(deps: ServiceKeyDeps, key: ApiKey, wanted: string | undefined, row: KeyNeeds): Promise<Caller> {
   const { userId, id: keyId, limits } = key;
-  if (limits?.expiresAt !== undefined && Date.parse(limits.expiresAt) <= deps.clock.now()) {
-    throw new PlatformError('UNAUTHORIZED', `The API key expired at ${limits.expiresAt}: make another.`);
-  }
   if (limits) checkKeyLimits(limits, row, wanted);
   const workspaceId = wanted ?? limits?.workspaceId;
   const [membership] = await Promise.all([membershipIn(deps, key, workspaceId), touchKey(deps, key)]);

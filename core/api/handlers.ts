@@ -3,6 +3,7 @@ import { keyHandlers } from '#core/accounts/keys/handlers.ts';
 import { resourceHandlers } from '#core/accounts/resources/handlers.ts';
 import { secretHandlers } from '#core/accounts/secrets/handlers.ts';
 import { serviceKeyHandlers } from '#core/accounts/service-keys/handlers.ts';
+import { signInHandlers } from '#core/accounts/sign-in/handlers.ts';
 import { workspaceHandlers } from '#core/accounts/workspaces/handlers.ts';
 import { findOwn, findVisible } from '#core/agents/access.ts';
 import { catalogHandlers } from '#core/agents/catalog/handlers.ts';
@@ -88,7 +89,10 @@ export const catalog = catalogHandlers;
 export const downloads = downloadHandlers;
 export const events = (deps: Parameters<typeof eventHandlers>[0]) =>
   eventHandlers(deps, (headers, workspaceId) => authenticate(deps, headers, workspaceId));
-export const keys = keyHandlers;
+export const keys = (deps: DepsOf<typeof keyHandlers | typeof signInHandlers>) => ({
+  ...keyHandlers(deps),
+  ...signInHandlers(deps),
+});
 export const runs = runHandlers;
 export const schedules = (deps: DepsOf<typeof scheduleHandlers | typeof alertHandlers | typeof webhookHandlers>) => ({
   ...scheduleHandlers(deps),

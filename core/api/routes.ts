@@ -3,6 +3,7 @@ import { keyRoutes } from '#core/accounts/keys/routes.ts';
 import { resourceRoutes } from '#core/accounts/resources/routes.ts';
 import { secretRoutes } from '#core/accounts/secrets/routes.ts';
 import { serviceKeyRoutes } from '#core/accounts/service-keys/routes.ts';
+import { signInRoutes } from '#core/accounts/sign-in/routes.ts';
 import { workspaceRoutes } from '#core/accounts/workspaces/routes.ts';
 import { catalogRoutes } from '#core/agents/catalog/routes.ts';
 import { downloadRoutes } from '#core/agents/downloads/routes.ts';
@@ -35,6 +36,7 @@ import { metaRoutes } from './meta/routes.ts';
 export const routes = [
   ...metaRoutes,
   ...keyRoutes,
+  ...signInRoutes,
   ...workspaceRoutes,
   ...resourceRoutes,
   ...secretRoutes,

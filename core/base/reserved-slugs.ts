@@ -8,6 +8,7 @@ const RESERVED: ReadonlySet<string> = new Set([
   ...[
     'agents',
     'api-keys',
+    'auth',
     'author-usage',
     'billing',
     'health',
@@ -21,7 +22,7 @@ const RESERVED: ReadonlySet<string> = new Set([
   // Known to clients.
   ...['environments', 'github', 'integrations', 'llm-keys', 'security'],
   // Needed by routes to come.
-  ...['a2a', 'auth', 'budgets', 'catalog', 'dashboard', 'docs', 'grants', 'mcp', 'metrics', 'operator', 'r'],
+  ...['a2a', 'budgets', 'catalog', 'dashboard', 'docs', 'grants', 'mcp', 'metrics', 'operator', 'r'],
   ...['schedules', 'services'],
 ]);
 

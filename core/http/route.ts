@@ -20,9 +20,10 @@ export interface Route {
    * `key`: a bearer API key. `optional`: the same, or nothing: the handler gets the caller if there is a key. `public`: nothing. `webhook`: the secret in the path. `instance`: the bearer token of a
    * service's revision, for the platform's own runners; it opens one service and nothing else, so it has no scope.
    * `signature`: a provider's, over the body; a wrong one is INVALID_INPUT. `operator`: the bearer key of the platform's
-   * operator, which opens nothing else. The handlers of the last four check it themselves.
+   * operator, which opens nothing else. `sign-in`: what the body holds; every attempt counts for its address. The handlers of the last
+   * five check it themselves.
    */
-  readonly auth: 'key' | 'optional' | 'public' | 'webhook' | 'instance' | 'signature' | 'operator';
+  readonly auth: 'key' | 'optional' | 'public' | 'webhook' | 'instance' | 'signature' | 'operator' | 'sign-in';
   /** Whether agents may call it with their service keys. @default false */
   readonly agents?: boolean;
   /**
@@ -157,6 +158,8 @@ export interface Incoming<R extends Route = Route> {
   readonly caller: R['auth'] extends 'key' ? Caller : R['auth'] extends 'optional' ? Caller | undefined : undefined;
   /** A fresh UUID for this request; {@link requestIdOf} shows it. A call's run has this id. */
   readonly requestUuid: string;
+  /** The client's, if the host knows it. */
+  readonly address?: string;
   /** Epoch milliseconds. */
   readonly receivedAt: number;
   /** Headers that the response gets, also if it is an error. */

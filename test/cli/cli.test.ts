@@ -57,6 +57,62 @@ describe('signing in', () => {
     expect(await commandLine(['whoami'], { configFolder })).toMatchObject({ status: 2 });
   });
 
+  /** What a person does on the page that the command line opens. */
+  const agree = async (url: string, form: Record<string, string> = { answer: 'agree', api_key: target.key }) => {
+    const state = new URL(url).searchParams.get('state')!;
+    const headers = { accept: 'text/html', 'sec-fetch-site': 'same-origin' };
+    const body = new URLSearchParams({ state, ...form });
+    const page = await (await fetch(`${target.url}/auth/cli`, { method: 'POST', headers, body })).text();
+    const back = /content="0; url=([^"]+)"/.exec(page)?.[1]?.replaceAll('&amp;', '&');
+    return back === undefined ? page : (await fetch(back)).text();
+  };
+
+  test('in the browser gets a key of its own, which signing out revokes', async () => {
+    const configFolder = join(tempFolder(), 'config');
+    const pages: Promise<string>[] = [];
+    const settings = { configFolder, isTTY: true, columns: 80, env: { DISPLAY: ':0' } };
+    const login = await commandLine(['login', '--json', '--url', target.url], {
+      ...settings,
+      openUrl(url) {
+        // What somebody else sends to the same place does not count.
+        const { searchParams } = new URL(url);
+        const stranger = 'http://127.0.0.1:8374/callback?token=foreign&state=wrong';
+        pages.push(fetch(stranger).then(async ({ status }) => `${status} ${await agree(url)} ${searchParams.size}`));
+      },
+    });
+    expect(login, login.stderr).toMatchObject({ status: 0, json: { workspace: 'main' } });
+    expect(login.stderr).toContain(`${target.url}/auth/cli?state=`);
+    expect(await pages[0]).toMatch(/^404 .*Signed in\./);
+    const { profiles } = JSON.parse(readFileSync(join(configFolder, 'profiles.json'), 'utf8'));
+    const { key } = profiles.local;
+    expect(key).not.toBe(target.key);
+    expect(login.stdout + login.stderr).not.toContain(key);
+    expect(await commandLine(['whoami'], { configFolder })).toMatchObject({ status: 0, json: { workspace: 'main' } });
+
+    expect((await commandLine(['logout'], { configFolder })).json).toMatchObject({ key_revoked: true });
+    const env = { PLATFORM_API_URL: target.url, PLATFORM_API_KEY: key };
+    expect((await commandLine(['whoami'], { env })).status).toBe(2);
+  });
+
+  test('in the browser may be refused', async () => {
+    const configFolder = join(tempFolder(), 'config');
+    const login = await commandLine(['login', '--url', target.url], {
+      ...{ configFolder, isTTY: true, columns: 80, env: { DISPLAY: ':0' } },
+      openUrl: (url) => void agree(url, { answer: 'refuse' }),
+    });
+    expect(login).toMatchObject({ status: 1, stderr: expect.stringContaining('refused') });
+    expect((await commandLine(['profiles'], { configFolder })).json).toEqual([]);
+  });
+
+  test('a link that signs in is shown on a terminal alone', async () => {
+    const opened: string[] = [];
+    const hidden = await platform('open');
+    expect([hidden.status, hidden.stdout]).toEqual([5, '']);
+    const shown = await platform('open', { columns: 80, env: { DISPLAY: ':0' }, openUrl: (url) => opened.push(url) });
+    expect(shown.stdout.trim()).toMatch(/\/auth\/login#code=[\w-]{43}$/);
+    expect(opened).toEqual([shown.stdout.trim()]);
+  });
+
   test('refuses a key that the platform does not know, and keeps nothing', async () => {
     const configFolder = join(tempFolder(), 'config');
     const login = await commandLine(['login', '--with-key', '--url', target.url], {

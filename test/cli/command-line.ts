@@ -22,6 +22,9 @@ export interface Settings {
   readonly cwd?: string;
   readonly configFolder?: string;
   readonly fetch?: typeof fetch;
+  readonly openUrl?: (url: string) => void;
+  /** Whether stdin is a terminal. @default false */
+  readonly isTTY?: boolean;
 }
 
 export function tempFolder(): string {
@@ -46,9 +49,12 @@ function commandHost(
   return {
     argv,
     env: { NO_COLOR: '1', ...env },
-    stdin: (async function* () {
-      yield stdin;
-    })(),
+    stdin: Object.assign(
+      (async function* () {
+        yield stdin;
+      })(),
+      { isTTY: settings.isTTY },
+    ),
     stdout: terminal('stdout'),
     stderr: terminal('stderr'),
     fetch: settings.fetch ?? fetch,
@@ -59,6 +65,7 @@ function commandHost(
       return () => interrupts.delete(listener);
     },
     exit: () => {},
+    openUrl: settings.openUrl ?? (() => {}),
   };
 }
 

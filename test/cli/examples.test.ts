@@ -10,7 +10,10 @@ import { commandLine, tempFolder } from './command-line.ts';
 const OTHERWISE: { readonly [example: string]: number } = {
   // The profile of the example was never made.
   'logout --profile staging': 5,
-  'profiles staging': 1,
+  'switch staging': 5,
+  // There is no terminal.
+  open: 5,
+  'open run 0f8c2d11': 5,
   // stdin holds no key.
   'login --url https://agents.example.com --with-key < key.txt': 5,
   login: 5,
@@ -76,11 +79,14 @@ test('every example runs', { retry: 0 }, async () => {
   const params = { id: hello!.id };
   await clientOf(target).createServiceKey({ params });
   const agentKeyId = (await clientOf(target).listServiceKeys({ params })).keys[0]!.id;
+  const { session } = await clientOf(target).createSession({ body: { api_key: keys.key } });
   const cwd = tempFolder();
   const all = examples.filter((line) => !/my-agent|\.\/hello|completion/.test(line));
   const deletes = (line: string) => /^[\w-]+ (delete|remove|rm|rm-ns) /.test(line);
   for (const example of [...all.filter((line) => !deletes(line)), ...all.filter(deletes)]) {
-    const argv = wordsOf(example.replace('AGENT_KEY_ID', agentKeyId).replace('KEY_ID', keys.id));
+    const argv = wordsOf(
+      example.replace('AGENT_KEY_ID', agentKeyId).replace('KEY_ID', keys.id).replace('SESSION_ID', session.id),
+    );
     const { status, stdout, stderr } = await commandLine(argv, {
       cwd,
       configFolder: `${cwd}/config`,

@@ -24,6 +24,7 @@ import { scheduleLifeSuite } from './schedule-life.ts';
 import { schedulesSuite } from './schedules.ts';
 import { secretsSuite } from './secrets.ts';
 import { servicesSuite } from './services.ts';
+import { signInSuite } from './sign-in.ts';
 import { skillsSuite } from './skills.ts';
 import { storageSuite } from './storage.ts';
 import { streamingSuite } from './streaming.ts';
@@ -40,6 +41,7 @@ import { workspacesSuite } from './workspaces.ts';
  */
 export function platformSuite(target: () => Target, has: Languages): void {
   identitySuite(target);
+  signInSuite(target);
   workspacesSuite(target);
   secretsSuite(target);
   tasksSuite(target);

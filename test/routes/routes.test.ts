@@ -128,7 +128,8 @@ test('what a key with the scope "read" or "run" may send, beside GET', () => {
     rows
       .filter((row) => row.auth === 'key' && row.method !== 'GET' && keyScopeOf(row) === scope)
       .map(({ operationId }) => operationId);
-  expect(sending('read')).toEqual(['validateAgent']);
+  // Sessions and links have the limits of the key that makes them.
+  expect(sending('read')).toEqual(['deleteSession', 'createSignInCode', 'cliLogout', 'validateAgent']);
   expect(sending('run').filter((name) => !rows.find((row) => row.operationId === name)!.agents)).toEqual([
     'cancelRun',
     'requestRunCancel',
@@ -265,7 +266,16 @@ describe.concurrent('wrong bodies', () => {
   ];
   const typed = (type: string | undefined): Record<string, string> => (type ? { 'content-type': type } : {});
   /** Their bodies may be empty or have any members. */
-  const lenient = ['validateAgent', 'updateAgent', 'forkAgent', 'updateOrg', 'updateSchedule', 'triggerSchedule'];
+  const lenient = [
+    'validateAgent',
+    'updateAgent',
+    'forkAgent',
+    'updateOrg',
+    'updateSchedule',
+    'triggerSchedule',
+    'createSignInCode',
+    'cliInit',
+  ];
 
   test.for(named(jsonRows))('%s refuses them', async ([, row]) => {
     for (const [kind, body, type] of bodies) {

@@ -50,7 +50,11 @@ const MAKERS: Record<string, Maker> = {
     // Here `id` is the org.
     if (row.path.startsWith('/agents/{id}/{agent}')) return user.slug;
     const client = clientOf(target, user.key);
-    if (row.path.startsWith('/api-keys')) return (await client.createApiKey({ body: { name: mark } })).id;
+    if (row.path.startsWith('/api-keys')) {
+      const { id, key } = await client.createApiKey({ body: { name: mark } });
+      apiKeys.set(id, key);
+      return id;
+    }
     const body = { name: `a-${unique()}`, type: 'prompt', description: mark, prompt: mark };
     return (await client.createAgent({ body })).agent.id;
   },
@@ -119,7 +123,11 @@ const MAKERS: Record<string, Maker> = {
     await clientOf(target, user.key).putGrant({ params, body: grant });
     return author.slug;
   },
-  async session_id(target, { user }) {
+  async session_id(target, { user }, row, { id }) {
+    if (row.path.startsWith('/api-keys')) {
+      const api_key = apiKeys.get(id!) ?? user.key;
+      return (await clientOf(target, user.key).createSession({ body: { api_key } })).session.id;
+    }
     return (await clientOf(target, user.key).createCheckout({ body: { amount_cents: 500 } })).session_id;
   },
   schema: async () => 'agent.json',
@@ -156,4 +164,5 @@ export const fill = (path: string, params: Record<string, string>): string =>
   path.replaceAll(/\{(\w+)\}/g, (_, name: string) => encodeURIComponent(params[name]!));
 
 const webhookSecrets = new Map<string, string>();
+const apiKeys = new Map<string, string>();
 export const unique = (): string => crypto.randomUUID().replaceAll('-', '').slice(0, 12);

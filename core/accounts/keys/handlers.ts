@@ -1,12 +1,12 @@
-import type { Caller } from '#core/base/caller.ts';
 import { PlatformError } from '#core/base/errors.ts';
 import type { Handlers } from '#core/http/route.ts';
 import { isoTime } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { findPersonalWorkspace, membershipOf } from '../workspaces/store.ts';
 import { limitsForNewKey } from './limits.ts';
+import { keysOf } from './own-keys.ts';
 import type { keyRoutes } from './routes.ts';
-import { type ApiKey, listKeys, newApiKey, revokeKey } from './store.ts';
+import { type ApiKey, newApiKey, revokeKey } from './store.ts';
 
 const shown = ({ id, name, prefix, limits, createdAt }: ApiKey) => ({
   id,
@@ -45,10 +45,3 @@ export const keyHandlers = (deps: Pick<Deps, 'main' | 'clock' | 'ids'>): Handler
     return { status: 200, body: { deleted: true, id: params.id } };
   },
 });
-
-/** The user's keys. A key of one workspace sees those of that workspace, so that it cannot revoke the others. */
-async function keysOf(deps: Pick<Deps, 'main'>, { userId, limits }: Caller): Promise<ApiKey[]> {
-  const keys = await listKeys(deps, userId);
-  const only = limits?.workspaceId;
-  return only === undefined ? keys : keys.filter((key) => key.limits?.workspaceId === only);
-}

@@ -1,4 +1,5 @@
 import type { KeyLimits, KeyScope } from '#core/base/caller.ts';
+import { PlatformError } from '#core/base/errors.ts';
 import type { Json } from '#core/base/json.ts';
 import type { Workspace } from '#core/base/workspace.ts';
 import { isoTime } from '#core/ports/clock.ts';
@@ -24,6 +25,8 @@ export interface ApiKey {
   readonly createdAt: string;
   readonly lastUsedAt: string | null;
   readonly hash: string;
+  /** Whether a command line got it by signing in: it is revoked when that signs out. */
+  readonly isOfSignIn: boolean;
 }
 
 /** Resolution of `last_used_at`: a busy key must not cost a write per request. */
@@ -43,6 +46,7 @@ function fromItem(item: Item): ApiKey {
     createdAt: item.created_at as string,
     lastUsedAt: (item.last_used_at as string | undefined) ?? null,
     hash: item.hash as string,
+    isOfSignIn: item.of_sign_in === true,
   };
 }
 
@@ -58,6 +62,25 @@ export async function findKey({ main }: Pick<Deps, 'main'>, hash: string): Promi
   // Keys of version 0.1.0 hold the id only.
   const membership = await findMembership({ main }, item.user_id as string, item.personal_workspace_id as string);
   return membership && fromItem({ ...item, workspace: workspaceMembers(membership.workspace) });
+}
+
+/** The key of a user by its id. */
+export async function findKeyOf(
+  { main }: Pick<Deps, 'main'>,
+  userId: string,
+  keyId: string,
+): Promise<ApiKey | undefined> {
+  const listed = await main.get(listItemKey(userId, keyId));
+  return listed && findKey({ main }, listed.hash as string);
+}
+
+/** Throws UNAUTHORIZED for a key that there is not, and for one that has expired. */
+export function checkUsable({ clock }: Pick<Deps, 'clock'>, key: ApiKey | undefined): asserts key is ApiKey {
+  if (key === undefined) throw new PlatformError('UNAUTHORIZED', 'The API key is not valid, or it was revoked.');
+  const expiresAt = key.limits?.expiresAt;
+  if (expiresAt !== undefined && Date.parse(expiresAt) <= clock.now()) {
+    throw new PlatformError('UNAUTHORIZED', `The API key expired at ${expiresAt}: make another.`);
+  }
 }
 
 /** Records that the key was used, at most once in ten minutes. */
@@ -79,7 +102,7 @@ export function newApiKey(
   { clock, ids }: Pick<Deps, 'clock' | 'ids'>,
   owner: { userId: string; personalWorkspace: Workspace },
   name: string,
-  { scope, workspaceId, expiresAt }: KeyLimits = {},
+  { scope, workspaceId, expiresAt, isOfSignIn = false }: KeyLimits & { readonly isOfSignIn?: boolean } = {},
 ): NewKey {
   const key = newKey(ids);
   const hash = hashKey(key);
@@ -96,6 +119,7 @@ export function newApiKey(
     ...(scope !== undefined && scope !== 'manage' && { scope }),
     ...(workspaceId !== undefined && { workspace_id: workspaceId }),
     ...(expiresAt !== undefined && { expires_at: expiresAt }),
+    ...(isOfSignIn && { of_sign_in: true }),
   };
   return {
     key,

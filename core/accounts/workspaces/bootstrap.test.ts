@@ -1,7 +1,8 @@
 import { expect, test } from 'vitest';
 import { authenticate } from '#core/api/auth.ts';
 import { memoryDeps } from '#test/helpers/memory-deps.ts';
-import { bootstrap, createOwnerKey } from './bootstrap.ts';
+import { revokeKey } from '../keys/store.ts';
+import { bootstrap, createOwnerKey, findOwnerKey } from './bootstrap.ts';
 import { countMembers, listMemberships } from './store.ts';
 
 const present = (key: string) => new Headers({ authorization: `Bearer ${key}` });
@@ -40,4 +41,14 @@ test('creates and revokes further keys of the owner', async () => {
   await revoke();
   await expect(authenticate(deps, present(key), undefined)).rejects.toMatchObject({ code: 'UNAUTHORIZED' });
   await authenticate(deps, present(first!), undefined);
+});
+
+test('the link of a start is made with a key of the owner that has no limits', async () => {
+  const deps = memoryDeps();
+  expect(await findOwnerKey(deps)).toBeUndefined();
+  await bootstrap(deps);
+  const first = await findOwnerKey(deps);
+  expect(first).toMatchObject({ name: 'first key' });
+  await revokeKey(deps, first!.userId, first!.id);
+  expect(await findOwnerKey(deps)).toBeUndefined();
 });

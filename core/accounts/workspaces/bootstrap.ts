@@ -2,7 +2,7 @@ import type { Workspace } from '#core/base/workspace.ts';
 import { isoTime } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { absent } from '#core/ports/table.ts';
-import { newApiKey, revokeKey } from '../keys/store.ts';
+import { type ApiKey, listKeys, newApiKey, revokeKey } from '../keys/store.ts';
 import { findPersonalWorkspace, newUserOperations } from './store.ts';
 
 /** Item that names the platform's owner; it exists once the platform is set up. */
@@ -49,4 +49,10 @@ export async function createOwnerKey(deps: Deps, name: string): Promise<{ key: s
       await revokeKey(deps, userId, record.id);
     },
   };
+}
+
+/** The owner's oldest key without limits; `undefined` if all were revoked, or the platform was not set up. */
+export async function findOwnerKey(deps: Pick<Deps, 'main'>): Promise<ApiKey | undefined> {
+  const owner = await deps.main.get(OWNER);
+  return owner && (await listKeys(deps, owner.user_id as string)).find(({ limits }) => limits === undefined);
 }

@@ -1,0 +1,55 @@
+import type { Caller } from '#core/base/caller.ts';
+import type { Deps } from '#core/ports/deps.ts';
+import { type ApiKey, findKey } from '../keys/store.ts';
+import { newSecret, takeOnce } from './once.ts';
+
+/** Codes that sign a browser in once, as the user of the key that made them. */
+type CodeDeps = Pick<Deps, 'main' | 'counters' | 'clock' | 'ids' | 'config'>;
+
+const LIFE_MS = 60_000;
+/** Of the code that a start of the platform prints: somebody has to read it there first. */
+export const START_CODE_LIFE_MS = 10 * 60_000;
+
+export interface SignInCode {
+  readonly code: string;
+  /** A page that signs in with it. The code is in the fragment, which browsers send to nobody. */
+  readonly url: string;
+  /** Epoch milliseconds. */
+  readonly expires: number;
+}
+
+/** What a browser is to see after it has signed in. */
+export interface Destination {
+  readonly kind: 'agent' | 'run' | 'schedule';
+  readonly id: string;
+  readonly workspace: Caller['workspace'];
+}
+
+/** The one place that knows where things are shown to browsers. Path below the platform's address. */
+export function pathOf({ kind, id, workspace }: Destination): string {
+  const path = encodeURIComponent(id);
+  if (kind !== 'agent') return `/workspaces/${workspace.id}/${kind}s/${path}`;
+  // Only rows with the workspace in their path can show others than the personal one.
+  return workspace.type === 'personal' ? `/agents/${path}` : SIGN_IN_PATH;
+}
+
+export const SIGN_IN_PATH = '/auth/login';
+
+/** @param to Path to show afterwards. */
+export async function createCode(
+  deps: CodeDeps,
+  { id: keyId, hash, userId }: Pick<ApiKey, 'id' | 'hash' | 'userId'>,
+  { to, lifeMs = LIFE_MS }: { readonly to?: string; readonly lifeMs?: number } = {},
+): Promise<SignInCode> {
+  const content = { user_id: userId, key_id: keyId, key_hash: hash, ...(to !== undefined && { to }) };
+  const { secret: code, expires, operation } = newSecret(deps, 'SIGNINCODE', content, lifeMs);
+  await deps.counters.transact([operation]);
+  return { code, url: `${deps.config.baseUrl ?? ''}${SIGN_IN_PATH}#code=${code}`, expires };
+}
+
+/** Uses a code up. Returns its key, unless that was revoked since, and the path to show. */
+export async function takeCode(deps: CodeDeps, code: string): Promise<{ key: ApiKey; to?: string } | undefined> {
+  const content = await takeOnce(deps, 'SIGNINCODE', code);
+  const key = content && (await findKey(deps, content.key_hash as string));
+  return key && { key, to: content.to as string | undefined };
+}

@@ -1,0 +1,171 @@
+import type { CliRequest } from './cli-requests.ts';
+
+/** Pages that people see when they sign in: HTML of the platform's own, which needs no script. */
+const STYLE = `
+:root { color-scheme: light dark; --text: #1b1f24; --soft: #59636e; --line: #d1d9e0; --back: #f6f8fa; --card: #fff; --main: #0f5cc0; --on-main: #fff; --warn: #8a4600; --bad: #b3261e }
+@media (prefers-color-scheme: dark) {
+  :root { --text: #e6edf3; --soft: #9da7b3; --line: #3d444d; --back: #0d1117; --card: #161b22; --main: #6cb0ff; --on-main: #06203f; --warn: #f0b866; --bad: #ff8d85 }
+}
+* { box-sizing: border-box }
+body { margin: 0; padding: 1rem; background: var(--back); color: var(--text); font: 16px/1.5 system-ui, sans-serif }
+main { max-width: 30rem; margin: 2rem auto; padding: 1.25rem; background: var(--card); border: 1px solid var(--line); border-radius: .5rem; overflow-wrap: anywhere }
+h1 { margin: 0 0 .75rem; font-size: 1.25rem; line-height: 1.3 }
+p { margin: .75rem 0 }
+dl { margin: 1rem 0; display: grid; grid-template-columns: max-content 1fr; gap: .25rem 1rem }
+dt { color: var(--soft) } dd { margin: 0 }
+@media (max-width: 24rem) { dl { display: block } dd { margin-bottom: .5rem } main { margin-top: .5rem } }
+label { display: block; margin: 1rem 0 .25rem; font-weight: 600 }
+input { width: 100%; padding: .5rem .75rem; font: inherit; color: inherit; background: var(--back); border: 1px solid var(--soft); border-radius: .375rem }
+.row { display: flex; flex-wrap: wrap; gap: .75rem; margin-top: 1rem }
+button { padding: .5rem 1rem; font: inherit; font-weight: 600; border: 1px solid var(--soft); border-radius: .375rem; color: inherit; background: transparent; cursor: pointer }
+button.main { background: var(--main); border-color: var(--main); color: var(--on-main) }
+:focus-visible { outline: 3px solid var(--main); outline-offset: 2px }
+a { color: var(--main) }
+.soft { color: var(--soft) } .warn { color: var(--warn); font-weight: 600 } .bad { color: var(--bad); font-weight: 600 }
+code.token { display: block; margin: 1rem 0; padding: .75rem; border: 1px solid var(--line); border-radius: .375rem; background: var(--back); font: 1rem/1.5 ui-monospace, monospace; user-select: all }
+`;
+
+/**
+ * Headers of every page. The policy lets in nothing from elsewhere, no script in the text of a page, and no frame around it.
+ */
+export const PAGE_HEADERS: Readonly<Record<string, string>> = {
+  'content-security-policy':
+    "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; font-src 'self'; connect-src 'self'; frame-ancestors 'none'; base-uri 'self'; form-action 'self'",
+  'x-content-type-options': 'nosniff',
+  'referrer-policy': 'no-referrer',
+  'cross-origin-opener-policy': 'same-origin',
+  'cache-control': 'no-store',
+};
+
+const ESCAPES: Readonly<Record<string, string>> = {
+  '&': '&amp;',
+  '<': '&lt;',
+  '>': '&gt;',
+  '"': '&quot;',
+  "'": '&#39;',
+};
+/** Text of others also loses what could reorder or hide other text. */
+const escaped = (text: string): string =>
+  text.replaceAll(/[\p{C}\p{Zl}\p{Zp}]/gu, '').replaceAll(/[&<>"']/g, (sign) => ESCAPES[sign]!);
+
+/** @param head HTML for the head. */
+function page(title: string, content: string, head = ''): Uint8Array {
+  return new TextEncoder().encode(`<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>${title} · Agent Platform</title>
+<link rel="icon" href="data:,">
+<style>${STYLE}</style>
+${head}</head>
+<body>
+<main>
+<h1>${title}</h1>
+${content}
+</main>
+</body>
+</html>
+`);
+}
+
+/** What is wrong, above a form that can be sent again. */
+const problemLine = (problem: string | undefined): string =>
+  problem === undefined ? '' : `<p class="bad" role="alert">${escaped(problem)}</p>`;
+
+export const errorPage = (message: string, hint?: string): Uint8Array =>
+  page(
+    'This did not work',
+    `<p role="alert">${escaped(message)}</p>${hint === undefined ? '' : `<p class="soft">${escaped(hint)}</p>`}`,
+  );
+
+/** @param action Path of the row that takes the form; the script stands beside it. */
+export const signInPage = (action: string, problem?: string): Uint8Array =>
+  page(
+    'Sign in',
+    `${problemLine(problem)}<form method="post" action="${escaped(action)}" id="sign-in">
+<label for="credential">API key or one-time code</label>
+<input id="credential" name="credential" type="password" autocomplete="off" spellcheck="false" required autofocus>
+<div class="row"><button class="main">Sign in</button></div>
+</form>
+<p class="soft"><code>platform open</code> prints a link that signs this browser in.</p>`,
+    `<script src="${escaped(action)}.js" defer></script>\n`,
+  );
+
+/** Puts the code of a link into the form and sends it. The code leaves the address first, so that it is in no history. */
+export const SIGN_IN_SCRIPT = `'use strict';
+const code = new URLSearchParams(location.hash.slice(1)).get('code');
+const form = document.getElementById('sign-in');
+if (code && form) {
+  history.replaceState(null, '', location.pathname);
+  form.elements.credential.value = code;
+  form.submit();
+}
+`;
+
+export const signedInPage = (email: string, expiresAt: string): Uint8Array =>
+  page(
+    'You are signed in',
+    `<dl><dt>As</dt><dd>${escaped(email)}</dd><dt>Until</dt><dd><time datetime="${expiresAt}">${inWords(expiresAt)}</time>, or 12 hours without use</dd></dl>
+<p class="soft">You can close this page. <code>platform keys sessions</code> lists the browsers that are signed in, and ends them.</p>`,
+  );
+
+export interface CliPage {
+  readonly action: string;
+  readonly state: string;
+  readonly request: CliRequest;
+  /** Of the browser. */
+  readonly address?: string;
+  /** Who is signed in here, with what proves that the form is this page's. @default - nobody */
+  readonly session?: { readonly email: string; readonly formToken: string };
+  readonly problem?: string;
+}
+
+export function cliPage({ action, state, request, address, session, problem }: CliPage): Uint8Array {
+  const { clientName, workspace, createdAt, address: from } = request;
+  const isElsewhere = from !== undefined && address !== undefined && from !== address;
+  const rows = [
+    ['Asks', `${escaped(clientName ?? 'A command line')} <span class="soft">(as it says)</span>`],
+    ['From', `${escaped(from ?? 'an unknown address')}, <time datetime="${createdAt}">${inWords(createdAt)}</time>`],
+    ['For', workspace === undefined ? 'all workspaces of your key' : `the workspace ${escaped(workspace)} only`],
+    ['Gets', 'an API key of yours, which may do what the key here may do'],
+  ].map(([term, text]) => `<dt>${term}</dt><dd>${text}</dd>`);
+  const proof =
+    session === undefined
+      ? `<label for="api_key">Your API key</label>
+<input id="api_key" name="api_key" type="password" autocomplete="off" spellcheck="false" required>`
+      : `<p>You are signed in as <strong>${escaped(session.email)}</strong>.</p>
+<input type="hidden" name="form_token" value="${escaped(session.formToken)}">`;
+  return page(
+    'Sign a command line in?',
+    `${problemLine(problem)}<p>Agree only if you began this yourself, just now.</p>
+<dl>${rows.join('')}</dl>
+${isElsewhere ? `<p class="warn">It asks from another address than yours, which is ${escaped(address)}. Is it your machine?</p>` : ''}
+<form method="post" action="${escaped(action)}">
+<input type="hidden" name="state" value="${escaped(state)}">
+${proof}
+<div class="row"><button class="main" name="answer" value="agree">Sign in</button><button name="answer" value="refuse" formnovalidate>Refuse</button></div>
+</form>`,
+  );
+}
+
+/** @param url Where the command line waits. */
+export const backToCliPage = (agreed: boolean, url: string): Uint8Array =>
+  page(
+    agreed ? 'Agreed' : 'Refused',
+    `<p>${agreed ? 'Go back to the terminal.' : 'Nothing was signed in.'} <a href="${escaped(url)}">Go on</a>, if this page stays.</p>`,
+    `<meta http-equiv="refresh" content="0; url=${escaped(url)}">\n`,
+  );
+
+export const tokenPage = (token: string): Uint8Array =>
+  page(
+    'Agreed',
+    `<p>Copy this into the terminal. It works once, within ten minutes.</p><code class="token" tabindex="0">${escaped(token)}</code>
+<p class="warn">Give it to nobody: who has it can sign in as you.</p>`,
+  );
+
+export const refusedPage = (): Uint8Array => page('Refused', '<p>Nothing was signed in. You can close this page.</p>');
+
+/** Such as "23 November 2026, 09:30 UTC". */
+const inWords = (time: string): string =>
+  `${new Intl.DateTimeFormat('en-GB', { dateStyle: 'long', timeStyle: 'short', timeZone: 'UTC' }).format(new Date(time))} UTC`;

@@ -1,0 +1,211 @@
+import * as z from 'zod';
+import { KEY_SCOPES } from '#core/base/caller.ts';
+import { defineRoutes, raw } from '#core/http/route.ts';
+
+const session = z.object({
+  id: z.uuid(),
+  key_id: z.uuid().describe('The API key that it was made with. It ends with the key.'),
+  created_at: z.iso.datetime(),
+  last_seen_at: z.iso.datetime().describe('Accurate to ten minutes.'),
+  expires_at: z.iso.datetime().describe('It ends before, after 12 hours without use.'),
+  user_agent: z.string().nullable().describe('What the browser said it is.'),
+});
+
+const who = z.object({
+  session: session.nullable().describe('null: the request was sent with an API key.'),
+  user: z.object({ id: z.string(), email: z.string(), display_name: z.string() }),
+  workspace: z.object({ id: z.uuid(), slug: z.string(), name: z.string() }),
+  scope: z.enum(KEY_SCOPES),
+});
+
+const HTML = 'text/html';
+const page = { fn: 'keys', response: { 200: raw(HTML) }, alsoRaw: [HTML] } as const;
+const form = { body: raw('application/x-www-form-urlencoded') } as const;
+
+/** See `docs/interface/sign-in.md`. */
+export const signInRoutes = defineRoutes([
+  {
+    operationId: 'createSession',
+    method: 'POST',
+    path: '/auth/session',
+    summary: 'Sign a browser in with an API key or a one-time code; the answer sets a cookie',
+    fn: 'keys',
+    auth: 'sign-in',
+    request: {
+      body: z.union([
+        z.strictObject({ api_key: z.string().max(200) }).meta({ title: 'ByApiKey' }),
+        z.strictObject({ code: z.string().max(200) }).meta({ title: 'ByCode' }),
+      ]),
+    },
+    response: { 201: z.object({ session }) },
+    errors: ['UNAUTHORIZED', 'FORBIDDEN'],
+  },
+  {
+    operationId: 'getSession',
+    method: 'GET',
+    path: '/auth/session',
+    summary: 'Who is signed in, and until when',
+    fn: 'keys',
+    auth: 'key',
+    response: { 200: who },
+  },
+  {
+    operationId: 'deleteSession',
+    method: 'DELETE',
+    path: '/auth/session',
+    summary: 'Sign the browser out',
+    fn: 'keys',
+    auth: 'key',
+    keyScope: 'read',
+    response: { 200: z.object({ deleted: z.boolean().describe('false: the request was sent with an API key.') }) },
+  },
+  {
+    operationId: 'createSignInCode',
+    method: 'POST',
+    path: '/auth/codes',
+    summary: 'Make a link that signs a browser in once, within a minute',
+    fn: 'keys',
+    auth: 'key',
+    keyScope: 'read',
+    request: {
+      body: z.object({
+        show: z.enum(['agent', 'run', 'schedule']).optional().describe('What the browser is to see.'),
+        id: z.string().min(1).max(200).optional().describe('The id of that.'),
+      }),
+    },
+    response: {
+      201: z.object({ code: z.string(), url: z.url().describe('Holds the code.'), expires_at: z.iso.datetime() }),
+    },
+  },
+  {
+    operationId: 'listKeySessions',
+    method: 'GET',
+    path: '/api-keys/{id}/sessions',
+    summary: 'List the browsers that are signed in with an API key',
+    fn: 'keys',
+    auth: 'key',
+    response: { 200: z.object({ sessions: z.array(session) }) },
+    errors: ['NOT_FOUND'],
+  },
+  {
+    operationId: 'deleteKeySession',
+    method: 'DELETE',
+    path: '/api-keys/{id}/sessions/{session_id}',
+    summary: 'Sign a browser out',
+    fn: 'keys',
+    auth: 'key',
+    response: { 200: z.object({ deleted: z.literal(true), id: z.string() }) },
+    errors: ['NOT_FOUND'],
+  },
+  {
+    operationId: 'cliInit',
+    method: 'POST',
+    path: '/auth/cli-init',
+    summary: 'Begin the sign-in of a command line: a person agrees on the page that the answer names',
+    fn: 'keys',
+    auth: 'public',
+    request: {
+      body: z.object({
+        redirect_port: z
+          .int()
+          .min(1)
+          .max(65_535)
+          .optional()
+          .describe(
+            'Where the command line waits: the page leads to `http://127.0.0.1:<port>/callback`. Default: it shows the token.',
+          ),
+        code_challenge: z
+          .string()
+          .regex(/^[\w-]{43}$/)
+          .optional()
+          .describe('SHA-256 of a random verifier in base64url (RFC 7636); the exchange then needs the verifier.'),
+        client_name: z.string().trim().min(1).max(80).optional().describe('Program and machine, for the person.'),
+        workspace: z
+          .string()
+          .min(1)
+          .max(64)
+          .optional()
+          .describe('Slug or id of the only workspace that the key is to be good for.'),
+      }),
+    },
+    response: { 200: z.object({ state: z.string(), auth_url: z.url(), expires_at: z.iso.datetime() }) },
+  },
+  {
+    operationId: 'cliExchange',
+    method: 'POST',
+    path: '/auth/cli-exchange',
+    summary: 'Get the API key that a person agreed to',
+    fn: 'keys',
+    auth: 'sign-in',
+    request: { body: z.object({ token: z.string().max(200), code_verifier: z.string().max(200).optional() }) },
+    response: {
+      200: z.object({
+        org_id: z.uuid(),
+        org_slug: z.string(),
+        org_name: z.string(),
+        api_key: z.string().describe('Only shown here.'),
+        api_key_prefix: z.string(),
+      }),
+    },
+    errors: ['UNAUTHORIZED'],
+  },
+  {
+    operationId: 'cliLogout',
+    method: 'POST',
+    path: '/auth/cli-logout',
+    summary: 'Revoke the API key of the request, if a command line got it by signing in',
+    fn: 'keys',
+    auth: 'key',
+    keyScope: 'read',
+    response: { 200: z.object({ revoked: z.boolean() }) },
+  },
+  {
+    ...page,
+    operationId: 'showSignIn',
+    method: 'GET',
+    path: '/auth/login',
+    summary: 'The page that signs a browser in',
+    auth: 'public',
+    errors: ['FORBIDDEN'],
+  },
+  {
+    ...page,
+    operationId: 'signIn',
+    method: 'POST',
+    path: '/auth/login',
+    summary: 'What that page sends',
+    auth: 'sign-in',
+    request: form,
+    response: { 303: raw(HTML) },
+    errors: ['UNAUTHORIZED', 'FORBIDDEN'],
+  },
+  {
+    operationId: 'getSignInScript',
+    method: 'GET',
+    path: '/auth/login.js',
+    summary: 'The script of that page',
+    fn: 'keys',
+    auth: 'public',
+    response: { 200: raw('text/javascript') },
+  },
+  {
+    ...page,
+    operationId: 'showCliSignIn',
+    method: 'GET',
+    path: '/auth/cli',
+    summary: 'The page on which a person agrees to the sign-in of a command line',
+    auth: 'public',
+    request: { query: z.object({ state: z.string().max(200) }) },
+    errors: ['NOT_FOUND', 'FORBIDDEN'],
+  },
+  {
+    ...page,
+    operationId: 'answerCliSignIn',
+    method: 'POST',
+    path: '/auth/cli',
+    summary: 'What that page sends',
+    auth: 'sign-in',
+    request: form,
+    errors: ['UNAUTHORIZED', 'NOT_FOUND', 'FORBIDDEN'],
+  },
+]);
