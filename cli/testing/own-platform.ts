@@ -44,18 +44,17 @@ export async function startOwnPlatform(
   const folder = mkdtempSync(join(tmpdir(), 'platform-tests-'));
   // Settings of the user's own platform are not those of this one, and no key of a provider reaches it.
   const inherited = Object.entries(env).filter(([name]) => !/^PLATFORM_|_API_KEY$|_BASE_URL$/.test(name));
-  const child = spawn(process.execPath, [start, '--no-examples'], {
+  const child = spawn(process.execPath, [start, '--no-examples', '--child'], {
     env: {
       ...Object.fromEntries(inherited),
       PLATFORM_PORT: '0',
       PLATFORM_DATA: folder,
       PLATFORM_WORKSPACE: org,
       PLATFORM_LOG_LEVEL: 'error',
-      // Where its first start keeps a profile: not in the user's own.
-      XDG_CONFIG_HOME: folder,
       ...settings,
     },
-    stdio: ['ignore', 'pipe', 'pipe'],
+    // The end of stdin ends the platform, also when this process is killed.
+    stdio: ['pipe', 'pipe', 'pipe'],
   });
   const close = async () => {
     await stop(child);
