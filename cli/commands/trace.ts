@@ -123,7 +123,8 @@ function rowsOf(run: Traced, depth: number): Row[] {
     return parent !== undefined && parents.has(parent) ? 1 + depthOf(parent) : 1;
   };
   const steps = events
-    .filter(({ event_type }) => !event_type.endsWith('_started'))
+    // The runs that were called have rows of their own.
+    .filter(({ event_type }) => !/_started$|^sub_call_/.test(event_type))
     .map((event): Row => {
       const to = Date.parse(event.ended_at ?? event.created_at);
       const tokens = event.token_input === undefined ? '' : `${event.token_input} in, ${event.token_output ?? 0} out`;

@@ -8,7 +8,7 @@ import { listRuns, runsWithPrefix } from './listing.ts';
 import type { runRoutes } from './routes.ts';
 import type { Run } from './run.ts';
 import { RunStore } from './store.ts';
-import { spanIdOf, traceEventView } from './trace-view.ts';
+import { spanIdOf, withSubCalls } from './trace-view.ts';
 
 const CANCEL_WAIT_MS = 3000;
 const CANCEL_POLL_MS = 50;
@@ -137,15 +137,21 @@ function traceHandlers(deps: RunDeps): Pick<RunHandlers, 'getRunDag' | 'getRunTr
 
     async listTraceEvents({ caller, params, query }) {
       const runs = storeOf(caller.workspace.id);
-      const { id } = await runs.findByName(params.trace_id);
-      const trace = (await runs.body(id))?.trace ?? [];
+      const run = await runs.findByName(params.trace_id);
+      const { id } = run;
+      const [body, calls] = await Promise.all([
+        runs.body(id),
+        // Prompts have no sandbox that could call anything.
+        run.engine === 'direct_llm' ? [] : runs.subCallsOf(run),
+      ]);
+      const trace = withSubCalls(id, body?.trace ?? [], calls);
       const start = query.cursor ?? query.offset;
       const end = start + query.limit;
       const events = trace.slice(start, end).map((event, index) => ({
         id: `${id}:${start + index}`,
         trace_id: id,
         sequence_no: start + index,
-        ...traceEventView(id, event),
+        ...event,
       }));
       const next = end < trace.length ? String(end) : null;
       return { status: 200, body: { events, total: trace.length, cursor: String(start), next_cursor: next } };

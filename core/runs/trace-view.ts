@@ -1,5 +1,6 @@
 import { isoTime } from '#core/ports/clock.ts';
 import { hexOf } from './items.ts';
+import type { Run } from './run.ts';
 import type { TraceEvent } from './trace.ts';
 
 /**
@@ -25,4 +26,45 @@ export function traceEventView(runId: string, { at, span, parent = 0, payload, .
     }),
     created_at: isoTime(at),
   };
+}
+
+type TraceStep = ReturnType<typeof traceEventView>;
+
+/**
+ * The steps of a run with the calls that it made of other agents, in the order of their times. The caller's process knows
+ * nothing of them, so they are read from their own records. A call's span is the called run's own; it is a part of the tool
+ * or sandbox that was at work when it began.
+ */
+export function withSubCalls(runId: string, trace: readonly TraceEvent[], calls: readonly Run[]) {
+  const steps = trace.map((event) => traceEventView(runId, event));
+  if (calls.length === 0) return steps;
+  const all = [...steps, ...calls.map((call) => subCallStep(call, parentOf(call, steps) ?? spanIdOf(runId, 0)))];
+  return all.sort((a, b) => Date.parse(a.created_at) - Date.parse(b.created_at));
+}
+
+function subCallStep(call: Run, parent_span_id: string) {
+  const { status, completedAt, costUsd, durationMs, errorCode, errorMessage } = call;
+  const end = status === 'completed' ? 'succeeded' : 'failed';
+  return {
+    event_type: `sub_call_${completedAt === null ? 'started' : end}`,
+    payload: { run_id: call.id, agent_name: call.agentName, agent_version: call.agentVersion },
+    span_id: spanIdOf(call.id, 0),
+    parent_span_id,
+    started_at: call.startedAt,
+    ...(completedAt !== null && { ended_at: completedAt }),
+    ...(durationMs !== null && { duration_ms: durationMs }),
+    ...(costUsd !== null && { cost_usd: costUsd }),
+    ...(errorCode !== null && { error_type: errorCode }),
+    ...(errorMessage !== null && { error_message: errorMessage }),
+    created_at: completedAt ?? call.startedAt,
+  };
+}
+
+/** Times are ISO 8601 in UTC, which sort as text. */
+function parentOf({ startedAt }: Run, steps: readonly TraceStep[]): string | undefined {
+  const covering = steps.filter(
+    ({ event_type, started_at, ended_at }) =>
+      /^(tool_call|sandbox)_(succeeded|failed)$/.test(event_type) && started_at! <= startedAt && startedAt <= ended_at!,
+  );
+  return covering.sort((a, b) => (a.started_at! < b.started_at! ? 1 : -1))[0]?.span_id;
 }
