@@ -6,8 +6,10 @@ import { uploadBundle } from './upload-bundle.ts';
 export interface PublishSettings {
   /** Into the user's own `dev`, instead of the next number. */
   readonly dev?: boolean;
+  /** Also what the platform has just so. @default false */
+  readonly always?: boolean;
   /** Gets the output of an installation as it comes. */
-  readonly onInstall: (text: string) => void;
+  readonly onInstall?: (text: string) => void;
   /** Called before an upload. */
   readonly onUpload?: (bytes: number) => void;
 }
@@ -28,11 +30,15 @@ const POLL_MS = 1_000;
 export async function publishFolder(
   client: Client,
   { body, bundle }: AgentFolder,
-  { dev = false, onInstall, onUpload }: PublishSettings,
+  { dev = false, always = false, onInstall = () => {}, onUpload }: PublishSettings,
 ): Promise<Published> {
   const sha256 = bundle && createHash('sha256').update(bundle).digest('hex');
   const made = await client.createAgent({
-    query: { unless_unchanged: 'true', ...(dev && { dev: 'true' }), ...(sha256 && { bundle_sha256: sha256 }) },
+    query: {
+      unless_unchanged: always ? 'false' : 'true',
+      ...(dev && { dev: 'true' }),
+      ...(sha256 && { bundle_sha256: sha256 }),
+    },
     body,
   });
   if (made.unchanged || bundle === undefined) return { ...made, installed: false, failure: null };
@@ -47,7 +53,7 @@ export async function publishFolder(
       agent,
       services_updated: made.services_updated + upload.services_updated,
       installed: wasBuilding || log.hasText(),
-      failure: agent.environment_status === 'failed' ? (agent.environment_error ?? 'unknown') : null,
+      failure: agent.environment_status === 'failed' ? await failureOf(client, agent) : null,
     };
   } finally {
     await log.stop();
@@ -72,6 +78,13 @@ async function installed(
     const agent = await client.getAgent({ params: { id: made.id } });
     if (agent.environment_status !== 'building') return { agent, wasBuilding: true };
   }
+}
+
+/** What went wrong at the installation of a version. */
+async function failureOf(client: Client, { id, environment_error }: Agent): Promise<string> {
+  if (environment_error) return environment_error;
+  const [log] = await client.listAgentLogs({ params: { id }, query: { limit: 1 } });
+  return log?.error_message ?? 'unknown';
 }
 
 /** Passes on what pip or npm print, once the upload takes longer than a moment. */

@@ -86,7 +86,6 @@ async function testHere(
     await recorder.close();
     throw error;
   });
-  // Its process gets the same Ctrl-C, and ends by itself.
   const stop = onInterrupt(() => void platform.close().finally(() => exit(130)));
   try {
     for (const provider of providers) {

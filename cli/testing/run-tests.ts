@@ -1,12 +1,11 @@
 import { readFile, writeFile } from 'node:fs/promises';
 import { basename, join } from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
 import type { ApiError, Client } from '#core/api/client.ts';
 import { hasCode } from '#core/base/errors.ts';
 import type { AgentReference } from '../agent-reference.ts';
-import { readAgentFolder } from '../bundle-folder.ts';
+import { type AgentFolder, readAgentFolder } from '../bundle-folder.ts';
 import { UsageError } from '../failure.ts';
-import { uploadBundle } from '../upload-bundle.ts';
+import { publishFolder } from '../publish-folder.ts';
 import { failuresOf, type NamedFixture, type Outcome } from './fixtures.ts';
 import type { ModelRecorder, RecordedAnswer } from './model-recorder.ts';
 import type { OwnPlatform } from './own-platform.ts';
@@ -36,7 +35,6 @@ interface CustomTool {
   readonly command: string;
 }
 
-const POLL_MS = 300;
 /** A dependency is pinned to a version; a new platform gets there by publishing as often. */
 const MAX_PINNED = 50;
 
@@ -77,12 +75,12 @@ export class PublishedFolder {
 
   /** The version whose custom tools answer what the mocks say. Throws UsageError for a mock of no tool. */
   async versionFor(mocks: Readonly<Record<string, unknown>> = {}): Promise<AgentReference & { endpoint: string }> {
-    const { body, bundle } = await readAgentFolder(this.#folder);
-    const manifest = body as unknown as Manifest;
+    const read = await readAgentFolder(this.#folder);
+    const manifest = read.body as unknown as Manifest;
     const key = JSON.stringify(mocks);
     let version = this.#versions.get(key);
     if (version === undefined) {
-      version = await publish(this.#platform.client, mocked(body, mocks), bundle);
+      version = await publish(this.#platform.client, { ...read, body: mocked(read.body, mocks) });
       this.#versions.set(key, version);
     }
     return { org: this.#platform.org, agent: manifest.name, version, endpoint: manifest.default_endpoint ?? 'run' };
@@ -115,23 +113,15 @@ async function publishNeeds(
     if (!(times >= 1 && times <= MAX_PINNED))
       throw new UsageError(`${id} is pinned to ${version}: test it with --live.`);
     for (let count = 1; count < times; count++) await platform.client.createAgent({ body: read.body });
-    await publish(platform.client, read.body, read.bundle);
+    await publish(platform.client, read);
   }
 }
 
-/** Publishes a version and waits until it can run. Returns its name. */
-async function publish(client: Client, body: Record<string, unknown>, bundle?: Uint8Array): Promise<string> {
-  const { agent } = await client.createAgent({ body });
-  if (bundle === undefined) return agent.version;
-  const params = { id: agent.id };
-  let { environment_status: status, environment_error: problem } = await uploadBundle(client, agent.id, bundle);
-  while (status === 'building') {
-    await sleep(POLL_MS);
-    ({ environment_status: status, environment_error: problem } = await client.getAgent({ params }));
-  }
-  if (status !== 'failed') return agent.version;
-  problem ||= (await client.listAgentLogs({ params, query: { limit: 1 } }))[0]?.error_message ?? null;
-  throw new UsageError(`Its dependencies could not be installed:\n${problem}`, { exitCode: 1 });
+/** Publishes a version, also one like the last, and waits until it can run. Returns its name. */
+async function publish(client: Client, folder: AgentFolder): Promise<string> {
+  const { agent, failure } = await publishFolder(client, folder, { always: true });
+  if (failure === null) return agent.version;
+  throw new UsageError(`Its dependencies could not be installed:\n${failure}`, { exitCode: 1 });
 }
 
 /** The manifest with commands that print the mocks, in place of those of the tools. */
