@@ -133,7 +133,7 @@ function rowsOf(run: Traced, depth: number): Row[] {
         what: event.event_type.replace(/_(succeeded|failed)$/, ''),
         from: to - (event.duration_ms ?? 0),
         to,
-        about: event.model ?? textOf(event.payload.tool ?? event.payload.name ?? ''),
+        about: event.model ?? textOf(event.payload.tool_name ?? event.payload.name ?? ''),
         facts: event.error_message ? textOf(event.error_message) : tokens,
         cost: event.cost_usd === undefined ? '' : `$${event.cost_usd.toFixed(6)}`,
         isBad: /failed|error|violation/.test(event.event_type),

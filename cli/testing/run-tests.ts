@@ -190,7 +190,7 @@ async function eventsOf(client: Client, workspace_id: string, run_id: string): P
     });
     const tools = events.filter(({ event_type }) => event_type === 'tool_call_started');
     return {
-      tools: tools.map(({ payload }) => String(payload.tool)),
+      tools: tools.map(({ payload }) => String(payload.tool_name)),
       costUsd: events.reduce((sum, { cost_usd }) => sum + (cost_usd ?? 0), 0),
     };
   } catch (error) {

@@ -12,7 +12,7 @@ test('the spans of a chain are one tree, by ids alone', async () => {
   const trace = new Trace(clock);
   const sandbox = trace.open('sandbox');
   await clock.advance(100);
-  const tool = trace.begin({ event_type: 'tool_call_started', payload: { tool: 'bash' } });
+  const tool = trace.begin({ event_type: 'tool_call_started', payload: { tool_name: 'bash' } });
   await clock.advance(50);
   const gsi2sk = new Date(clock.now()).toISOString();
   await clock.advance(200);

@@ -334,7 +334,7 @@ describe('a provider that limits its rate', () => {
       'llm_call_started',
       'llm_call_succeeded',
     ]);
-    expect(run.trace.events[2]!.payload).toMatchObject({ from: 'anthropic', to: 'openai' });
+    expect(run.trace.events[2]!.payload).toMatchObject({ from_provider: 'anthropic', to_provider: 'openai' });
   });
 
   test('is named in the error with the other choices if all do', async () => {

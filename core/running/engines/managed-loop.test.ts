@@ -604,7 +604,12 @@ describe('strict mode', () => {
       expect(run.trace.events).toContainEqual(
         expect.objectContaining({
           event_type: 'policy_violation',
-          payload: { tool: 'submit_result', turn: 1, code: 'STRICT_MODE_DEPENDENCY_REQUIRED' },
+          payload: {
+            tool_name: 'submit_result',
+            turn: 1,
+            violation_type: 'STRICT_MODE_DEPENDENCY_REQUIRED',
+            detail: expect.stringMatching(/^Before .*: fetch\.$/),
+          },
         }),
       );
     });

@@ -158,7 +158,7 @@ export class ModelCalls {
   }
 
   #traceFallback({ provider: from }: ModelChoice, { provider, model }: ModelChoice, reason: string): void {
-    const payload = { from, to: provider, reason };
+    const payload = { from_provider: from, to_provider: provider, reason };
     this.#run.trace.add({ event_type: 'fallback_transition', payload, provider, model });
   }
 

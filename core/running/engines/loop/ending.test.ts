@@ -275,7 +275,7 @@ describe('the limit of cost', () => {
       /\[turn 3 of 25, 100 s left\] The money for this run is nearly spent\. The next turn is the last one\./,
     );
     expect(run.trace.events).toContainEqual(
-      expect.objectContaining({ event_type: 'decision', payload: { reason: 'limit of cost', last_turn: 4 } }),
+      expect.objectContaining({ event_type: 'decision', payload: { description: 'limit of cost', last_turn: 4 } }),
     );
   });
 
@@ -297,6 +297,6 @@ describe('the limit of cost', () => {
     const { run, result } = play(UNKNOWN, { max_cost_usd: 0.000001 });
     expect((await result()).data).toEqual({ result: 'done' });
     const decisions = run.trace.events.filter(({ event_type }) => event_type === 'decision');
-    expect(decisions).toMatchObject([{ payload: { reason: 'no price is known: no limit of cost' } }]);
+    expect(decisions).toMatchObject([{ payload: { description: 'no price is known: no limit of cost' } }]);
   });
 });

@@ -65,14 +65,14 @@ export class LoopEnding {
     if (costUsd === undefined) {
       if (this.#isUnpriced) return;
       this.#isUnpriced = true;
-      trace.add({ event_type: 'decision', payload: { reason: 'no price is known: no limit of cost' } });
+      trace.add({ event_type: 'decision', payload: { description: 'no price is known: no limit of cost' } });
       return;
     }
     const next = costUsd + (costUsd - this.#costUsd);
     this.#costUsd = costUsd;
     if (next < this.#maxCostUsd) return;
     if (turn + 1 < this.#maxTurns) this.#last = { turn: turn + 1, limit: 'max_cost_usd' };
-    trace.add({ event_type: 'decision', payload: { reason: 'limit of cost', last_turn: this.#last.turn } });
+    trace.add({ event_type: 'decision', payload: { description: 'limit of cost', last_turn: this.#last.turn } });
   }
 
   /** What the model is told after this turn, or before the first one (0). */

@@ -42,7 +42,7 @@ export class ToolReporter {
     const tool = call.name.slice(0, 64);
     const startedAt = this.#clock.now();
     emit({ type: 'tool_call', turn, tool, args_brief: briefOf(call, (text) => mask.text(text)) });
-    const span = trace.begin({ event_type: 'tool_call_started', payload: { tool, turn } });
+    const span = trace.begin({ event_type: 'tool_call_started', payload: { tool_name: tool, turn } });
     let outcome: ToolOutcome | undefined;
     try {
       outcome = await work();
@@ -54,7 +54,7 @@ export class ToolReporter {
 
   #reportEnd({ turn, tool, span, durationMs }: EndedCall, outcome: ToolOutcome | undefined): void {
     const { emit, trace } = this.#run;
-    const payload = { tool, turn };
+    const payload = { tool_name: tool, turn };
     const status = outcome?.isError === false ? 'ok' : 'error';
     emit({ type: 'tool_result', turn, tool, status });
     trace.add({
@@ -63,8 +63,10 @@ export class ToolReporter {
       payload,
       duration_ms: durationMs,
     });
-    const violation = /^\[ERROR\] (STRICT_MODE_\w+)/.exec(outcome?.text ?? '')?.[1];
-    if (violation) trace.add({ event_type: 'policy_violation', payload: { ...payload, code: violation } });
+    const [, violation_type, detail] = /^\[ERROR\] (STRICT_MODE_\w+): (.*)/.exec(outcome?.text ?? '') ?? [];
+    if (violation_type && detail) {
+      trace.add({ event_type: 'policy_violation', payload: { ...payload, violation_type, detail } });
+    }
     this.log.push(`turn ${turn}: ${tool} ${status}, ${Math.round(durationMs)} ms\n`);
     if (this.#signal.aborted && outcome) this.log.push(`${outcome.text.slice(-STOPPED_OUTPUT_CHARACTERS)}\n`);
   }
