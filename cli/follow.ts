@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { createParser, type EventSourceMessage } from 'eventsource-parser';
 import { ApiError } from '#core/api/client.ts';
 import type { Cli } from './cli.ts';
@@ -22,7 +23,7 @@ const KNOWN_IDS = 5_000;
 
 /**
  * The events of a stream, however often its connection ends: it is opened again after the last event that came. Ends after
- * the event `end`. Throws the API's error, and UsageError when the platform stays away.
+ * the event `end`, and with `signal`. Throws the API's error, and UsageError when the platform stays away.
  *
  * @param open sends the request with these headers
  * @param after the event to begin after; workspaces tell some seconds before it again, which are left out
@@ -30,17 +31,18 @@ const KNOWN_IDS = 5_000;
 async function* follow(
   cli: Cli,
   open: (headers: Record<string, string>) => Promise<unknown>,
-  after?: string,
+  { after, signal }: { readonly after?: string; readonly signal?: AbortSignal } = {},
 ): AsyncGenerator<FollowedEvent> {
   let last = after;
   let failures = 0;
   const known = new Set<string>();
   while (failures < MAX_FAILURES) {
+    if (signal?.aborted) return;
     try {
       const answer = await open({ accept: 'text/event-stream', ...(last !== undefined && { 'last-event-id': last }) });
       if (!isResponse(answer)) throw new UsageError('The platform does not stream events: it is too old.');
       failures = 0;
-      for await (const event of eventsOf(answer)) {
+      for await (const event of eventsOf(answer, signal)) {
         last = event.id;
         if (after !== undefined && known.has(event.id)) continue;
         known.add(event.id);
@@ -54,19 +56,21 @@ async function* follow(
       if (failures === 0) cli.output.note('The connection was lost; trying again.');
     }
     failures++;
-    await new Promise((resolve) => setTimeout(resolve, WAIT_MS));
+    await sleep(WAIT_MS, undefined, { signal }).catch(() => {});
   }
   throw new UsageError('The platform does not answer any more.', { exitCode: EXIT.network });
 }
 
 /** Throws if nothing comes for longer than the platform's heartbeats. */
-async function* eventsOf(response: Response): AsyncGenerator<FollowedEvent> {
+async function* eventsOf(response: Response, signal?: AbortSignal): AsyncGenerator<FollowedEvent> {
   const waiting: EventSourceMessage[] = [];
   const parser = createParser({ onEvent: (message) => waiting.push(message) });
   const decoder = new TextDecoder();
   const reader = response.body!.getReader();
+  const cancel = () => void reader.cancel().catch(() => {});
+  signal?.addEventListener('abort', cancel);
   try {
-    for (;;) {
+    while (!signal?.aborted) {
       const { promise: silence, reject } = Promise.withResolvers<never>();
       const timer = setTimeout(() => reject(new Error('the connection is silent')), SILENCE_MS);
       const { done, value } = await Promise.race([reader.read(), silence]).finally(() => clearTimeout(timer));
@@ -79,6 +83,7 @@ async function* eventsOf(response: Response): AsyncGenerator<FollowedEvent> {
       }
     }
   } finally {
+    signal?.removeEventListener('abort', cancel);
     await reader.cancel().catch(() => {});
   }
 }
@@ -93,11 +98,11 @@ export const followRun = (
 ): AsyncGenerator<FollowedEvent> =>
   follow(cli, async (headers) => (await cli.client()).listRunEvents({ params, headers }));
 
-/** What happens in the workspace from now on. `types`: kinds, separated by commas. */
-export async function* followWorkspace(cli: Cli, types: string): AsyncGenerator<FollowedEvent> {
+/** What happens in the workspace from now on, until `signal`. `types`: kinds, separated by commas. */
+export async function* followWorkspace(cli: Cli, types: string, signal?: AbortSignal): AsyncGenerator<FollowedEvent> {
   const request = { params: { workspace_id: await cli.workspaceId() }, query: { types } };
   const client = await cli.client();
   // Where to go on if the first connection is lost before anything happens.
   const { next } = await client.listWorkspaceEvents(request);
-  yield* follow(cli, (headers) => client.listWorkspaceEvents({ ...request, headers }), next);
+  yield* follow(cli, (headers) => client.listWorkspaceEvents({ ...request, headers }), { after: next, signal });
 }

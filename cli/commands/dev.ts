@@ -1,4 +1,5 @@
 import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
@@ -7,16 +8,21 @@ import { devPlatform } from '../dev/own-platform.ts';
 import { DevSession } from '../dev/session.ts';
 import { watchFolder } from '../dev/watch.ts';
 import { printable } from '../output.ts';
+import { openPage } from './open.ts';
 
 const HELP = `
 Publishes into your own version dev at each change, and shows its runs: call it as AGENT@dev. Where no platform answers
 on this machine, one of the project's own is started, with its data in .platform/local/, and ends with the command.
 
-Keys: r run again, i edit the input and run, t tests, l log of the last run, c clear, q quit.
+Keys: r run again, i edit the input and run, t tests, l log of the last run, o show the last run in the browser,
+c clear, q quit.
 
 Examples:
   $ platform dev
   $ platform dev ./orchestrator ./worker`;
+
+/** A terminal in raw mode sends no signal for it. */
+const CTRL_C = '\u0003';
 
 const dev: Configure = (command, cli) => {
   command
@@ -33,18 +39,24 @@ const dev: Configure = (command, cli) => {
         for (const { path } of session.folders) {
           closing.push(await watchFolder(path, (paths) => void session.changed(path, paths)));
         }
+        // A wrong key ends the command; all that goes wrong later is shown.
+        await platform.cli.workspaceId();
+        const following = session.follow(end.signal);
         await Promise.all(session.folders.map(({ path }) => session.changed(path, [])));
         const { url } = await platform.cli.connection();
         cli.output.note(
-          `Watching. The platform is ${url}. ${cli.isInteractive ? 'Keys: r i t l c q' : 'Ctrl-C ends it.'}`,
+          `Watching. The platform is ${url}. ${cli.isInteractive ? 'Keys: r i t l o c q' : 'Ctrl-C ends it.'}`,
         );
         if (cli.isInteractive) closing.push(readKeys(platform.cli, session, end));
-        await session.follow(end.signal);
+        if (!end.signal.aborted) await once(end.signal, 'abort');
+        await following;
       } finally {
         for (const close of closing) await close();
         await platform.stop();
         stopListening();
       }
+      // A run that a key began may still be under way: it goes on, and nobody waits for it.
+      if (cli.isInteractive) cli.host.exit(0);
     });
 };
 
@@ -58,14 +70,17 @@ function readKeys(cli: Cli, session: DevSession, end: AbortController): () => vo
       const edited = await edit(cli, await session.input());
       if (edited !== undefined) await session.run(edited);
     },
-    t: () => runTests(cli, session.lastFolder),
+    t: () => runTests(cli, session.lastFolder, end.signal),
     l: () => showLog(cli, session.lastRun),
+    o: () => openPage(cli, session.lastRun === undefined ? {} : { show: 'run', id: session.lastRun }),
     c: () => void cli.host.stderr.write('\u001b[2J\u001b[H'),
-    q: () => end.abort(),
-    '\u0003': () => end.abort(),
   };
-  const onKey = (key: Buffer) => {
-    const action = actions[key.toString()];
+  const onKeys = (keys: Buffer) => {
+    for (const key of keys.toString()) onKey(key);
+  };
+  const onKey = (key: string) => {
+    if (key === 'q' || key === CTRL_C) return end.abort();
+    const action = actions[key];
     if (action === undefined || isBusy) return;
     isBusy = true;
     void Promise.resolve(action())
@@ -75,9 +90,9 @@ function readKeys(cli: Cli, session: DevSession, end: AbortController): () => vo
       });
   };
   stdin.setRawMode(true);
-  stdin.resume().on('data', onKey);
+  stdin.resume().on('data', onKeys);
   return () => {
-    stdin.off('data', onKey).pause();
+    stdin.off('data', onKeys).pause();
     stdin.setRawMode(false);
   };
 }
@@ -106,19 +121,20 @@ async function edit(cli: Cli, input: unknown): Promise<unknown> {
   }
 }
 
-/** `platform test` as its own process: it speaks to the same platform, and its end does not end this one. */
-async function runTests(cli: Cli, folder: string): Promise<void> {
+/** `platform test` as its own process: it speaks to the same platform, and ends with this one. */
+async function runTests(cli: Cli, folder: string, signal: AbortSignal): Promise<void> {
   const { profile, url, workspace } = cli.options;
   const flags = Object.entries({ profile, url, workspace }).flatMap(([name, value]) =>
     value === undefined ? [] : [`--${name}`, value],
   );
+  const child = spawn(process.execPath, [process.argv[1]!, 'test', folder, ...flags], {
+    env: cli.host.env,
+    stdio: ['ignore', process.stderr, process.stderr],
+    signal,
+    killSignal: 'SIGINT',
+  });
   await new Promise((done, failed) => {
-    spawn(process.execPath, [process.argv[1]!, 'test', folder, ...flags], {
-      env: cli.host.env,
-      stdio: ['ignore', process.stderr, process.stderr],
-    })
-      .once('exit', done)
-      .once('error', failed);
+    child.once('exit', done).once('error', failed);
   });
 }
 

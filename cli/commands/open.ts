@@ -1,3 +1,4 @@
+import type { Client } from '#core/api/client.ts';
 import { ownVersions } from '../agent-reference.ts';
 import type { Cli, Configure } from '../cli.ts';
 import { UsageError } from '../failure.ts';
@@ -13,19 +14,26 @@ const open: Configure = (command, cli) => {
     .argument('[which]', 'its name or id')
     .addHelpText('after', '\nExamples:\n  $ platform open\n  $ platform open run 0f8c2d11')
     .action(async (what?: string, which?: string) => {
-      const { host, output } = cli;
-      // Whoever reads the output of a program could sign in with the link.
-      if (!host.stdout.isTTY || output.isJson) {
-        throw new UsageError('The link signs in whoever has it, so it is shown on a terminal only.');
-      }
-      const client = await cli.client();
-      const body = what === undefined ? {} : await shown(cli, what, which);
-      const { url } = await client.createSignInCode({ body });
-      output.result({ url }, () => url);
-      output.note('It works once, within a minute.');
-      if (mayHaveBrowser(host.env)) host.openUrl(url);
+      requireTerminal(cli);
+      await openPage(cli, what === undefined ? {} : await shown(cli, what, which));
     });
 };
+
+/** Signs the browser in on a page. Throws UsageError where there is no terminal. */
+export async function openPage(cli: Cli, body: Parameters<Client['createSignInCode']>[0]['body']): Promise<void> {
+  requireTerminal(cli);
+  const { url } = await (await cli.client()).createSignInCode({ body });
+  cli.output.result({ url }, () => url);
+  cli.output.note('It works once, within a minute.');
+  if (mayHaveBrowser(cli.host.env)) cli.host.openUrl(url);
+}
+
+/** Whoever reads the output of a program could sign in with the link. */
+function requireTerminal({ host, output }: Cli): void {
+  if (!host.stdout.isTTY || output.isJson) {
+    throw new UsageError('The link signs in whoever has it, so it is shown on a terminal only.');
+  }
+}
 
 async function shown(cli: Cli, what: string, which: string | undefined) {
   const show = KINDS.find((kind) => kind === what);

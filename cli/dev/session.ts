@@ -1,17 +1,20 @@
 import { readFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { isDeepStrictEqual } from 'node:util';
-import type { Client } from '#core/api/client.ts';
+import type { ApiError } from '#core/api/client.ts';
 import { hasCode } from '#core/base/errors.ts';
 import type { Cli } from '../cli.ts';
 import { isResponse } from '../connection.ts';
 import { failureOf } from '../failure.ts';
+import { type FollowedEvent, followWorkspace } from '../follow.ts';
 import { duration, printable, textOf } from '../output.ts';
 import { publishFolder } from '../publish-folder.ts';
 import { readFolder } from '../read-folder.ts';
 import { undeclaredVariables } from '../undeclared.ts';
 
-const FOLLOW_MS = 1_000;
+/** Before a platform that stayed away is asked again. */
+const RETRY_MS = 5_000;
 const SHOWN_PATHS = 3;
 
 interface Folder {
@@ -32,7 +35,6 @@ interface Folder {
 export class DevSession {
   readonly #cli: Cli;
   readonly #folders: readonly Folder[];
-  readonly #shown = new Map<string, string>();
   #input: unknown;
   #last: Folder;
   #lastRun: string | undefined;
@@ -127,39 +129,34 @@ export class DevSession {
     folder.warned = names;
   }
 
-  /** Shows the runs of these agents until `signal` ends it. */
+  /** Shows the runs of these agents until `signal` ends it. Never throws: without its runs, a folder is published none the less. */
   async follow(signal: AbortSignal): Promise<void> {
-    const client = await this.#cli.client();
-    const params = { workspace_id: await this.#cli.workspaceId() };
-    const from = new Date().toISOString();
+    const { output } = this.#cli;
     while (!signal.aborted) {
       try {
-        const { runs } = await client.listRuns({ params, query: { version: 'dev', from, limit: 50 } });
-        for (const run of runs.toReversed()) this.#showRun(run);
+        for await (const event of followWorkspace(this.#cli, 'run', signal)) this.#showRun(event);
       } catch (error) {
-        // The platform may come back; what is published says when it does not.
-        this.#cli.output.note(this.#cli.output.style('dim', `runs cannot be read: ${(error as Error).message}`));
+        const { message, hint = '' } = failureOf(error, this.#cli.lastUrl);
+        output.note(output.style('dim', `runs cannot be followed: ${message} ${hint}`.trimEnd()));
+        const isRefused = (error as Error).name === 'ApiError' && (error as ApiError).status < 500;
+        if (isRefused) return;
+        await sleep(RETRY_MS, undefined, { signal }).catch(() => {});
       }
-      await new Promise((next) => {
-        const timer = setTimeout(next, FOLLOW_MS);
-        signal.addEventListener('abort', () => {
-          clearTimeout(timer);
-          next(undefined);
-        });
-      });
     }
   }
 
-  #showRun(run: Awaited<ReturnType<Client['listRuns']>>['runs'][number]): void {
-    const { id: run_id, agent_name, status, duration_ms, error_message } = run;
-    const isOurs = this.#folders.some(({ name }) => name === agent_name);
-    if (!isOurs || this.#shown.get(run_id) === status) return;
-    this.#shown.set(run_id, status);
+  /** `data` has what `docs/interface/events.md` says. */
+  #showRun({ type, data }: FollowedEvent): void {
+    const { run_id, agent_name, agent_version } = data as Readonly<Record<string, string>>;
+    const isOurs = agent_version === 'dev' && this.#folders.some(({ name }) => name === agent_name);
+    if (!isOurs) return;
     this.#lastRun = run_id;
+    const status = type === 'run.started' ? 'running' : textOf(data.status);
+    const duration_ms = (data.duration_ms ?? null) as number | null;
     const color = status === 'completed' ? 'green' : status === 'failed' || status === 'timeout' ? 'red' : 'cyan';
     const took = duration_ms === null ? '' : `  ${duration(duration_ms)}`;
-    const why = error_message ? `  ${textOf(error_message)}` : '';
-    this.#say(color, `run ${run_id.slice(0, 8)} ${agent_name} ${status}${took}${why}`, {
+    const why = data.error_message ? `  ${textOf(data.error_message)}` : '';
+    this.#say(color, `run ${run_id!.slice(0, 8)} ${agent_name} ${status}${took}${why}`, {
       event: 'run',
       run_id,
       agent: agent_name,

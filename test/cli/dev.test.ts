@@ -32,16 +32,18 @@ function toolFolder(name: string, answer: string, manifest: object = {}): string
 const writeCode = (folder: string, answer: string): void =>
   writeFileSync(join(folder, 'run.sh'), `echo '{"said": "${answer}"}'\n`);
 
-/** Counts requests by operation: method and path without ids. */
+/** Requests by their path without ids: those that change something, and those that read. */
 function counted() {
   const requests: string[] = [];
+  const reads: string[] = [];
   const spy: typeof fetch = (url, init) => {
     const { pathname, search } = new URL(String(url));
     const path = pathname.replace(/[0-9a-f]{8}-[0-9a-f-]{27}/, ':id');
     if (init?.method === 'POST') requests.push(`${path}${search.includes('dev=true') ? '?dev' : ''}`);
+    else reads.push(path);
     return fetch(url, init);
   };
-  return { requests, spy };
+  return { requests, reads, spy };
 }
 
 function startDev(folders: readonly string[], settings: Settings = {}) {
@@ -60,7 +62,7 @@ const callDev = async (name: string) =>
 describe('platform dev', () => {
   test('publishes each save with two requests, and nothing without a change', async () => {
     const folder = toolFolder('saved', 'one');
-    const { requests, spy } = counted();
+    const { requests, reads, spy } = counted();
     const { published, lines, interrupt, ended, written } = startDev([folder], { fetch: spy });
     await expect.poll(() => published().length, SOON).toBe(1);
     expect(await callDev('saved')).toMatchObject({ data: { said: 'one' } });
@@ -93,6 +95,7 @@ describe('platform dev', () => {
     const isThat = ({ event, run_id }: Record<string, unknown>) =>
       event === 'run' && `req_${String(run_id).replaceAll('-', '')}` === metadata.request_id;
     await expect.poll(() => lines().findLast(isThat), SOON).toMatchObject({ status: 'completed', agent: 'saved' });
+    expect(reads.filter((path) => path.endsWith('/runs'))).toEqual([]);
     expect(await clientOf(target).listAgents({})).toEqual([]);
     interrupt();
     expect(await ended).toBe(0);
