@@ -8,25 +8,33 @@ const agents: Configure = (command, cli) => {
 
   command
     .command('list')
-    .description('List the agents of the workspace, each with its newest version')
-    .addHelpText('after', '\nExample:\n  $ platform agents list')
-    .action(async () => {
-      const all = await (await cli.client()).listAgents({});
-      cli.output.result(all, (versions) => {
-        const newest = new Map<string, (typeof all)[number]>();
-        for (const each of versions) {
-          const known = newest.get(each.name);
-          if (!known || Number(each.version.slice(1)) > Number(known.version.slice(1))) newest.set(each.name, each);
-        }
-        const rows = [...newest.values()].map((each) => [
-          each.name,
-          each.version,
-          each.type,
-          each.runnable ? 'yes' : (each.environment_status ?? 'no'),
-          each.description ?? '',
+    .description('List the agents of the workspace, each with its newest version; the last published one first')
+    .option('--limit <number>', 'one page of so many agents, at most 100 (default: all pages)')
+    .option('--cursor <text>', 'the page after this one: `next_cursor` of its last agent')
+    .addHelpText('after', '\nExample:\n  $ platform agents list --limit 50')
+    .action(async ({ limit, cursor }: { limit?: string; cursor?: string }) => {
+      const client = await cli.client();
+      const pageAfter = (after: string | undefined) =>
+        client.listAgents({
+          query: { latest: 'true', limit: limit ?? (cursor === undefined ? 100 : undefined), cursor: after },
+        });
+      const all = await pageAfter(cursor);
+      const next = () => all.at(-1)?.next_cursor ?? undefined;
+      if (limit === undefined && cursor === undefined) {
+        for (let after = next(); after !== undefined; after = next()) all.push(...(await pageAfter(after)));
+      }
+      cli.output.result(all, (agents) => {
+        const rows = agents.map(({ name, version, versions, current_version, type, last_run }) => [
+          name,
+          current_version === version ? version : `${version} (runs ${current_version ?? 'none'})`,
+          String(versions),
+          type,
+          last_run ? last_run.started_at.slice(0, 16).replace('T', ' ') : '-',
+          last_run ? cli.output.status(last_run.status) : '-',
         ]);
         if (rows.length === 0) cli.output.note('The workspace has no agent: `platform publish` makes one of a folder.');
-        return table(['agent', 'version', 'type', 'runnable', 'description'], rows, cli.output.width);
+        if (next()) cli.output.note(`More: platform agents list --limit ${agents.length} --cursor ${next()}`);
+        return table(['agent', 'latest', 'versions', 'type', 'last run (UTC)', 'status'], rows, cli.output.width);
       });
     });
 

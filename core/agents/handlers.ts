@@ -10,6 +10,7 @@ import { deleteAgent, needsConfirmation } from './deletion.ts';
 import { keepDev, publishDev } from './dev/publish.ts';
 import { forkAgent } from './fork.ts';
 import { changeDefinition } from './kept/change-definition.ts';
+import { type LastRunOf, listLatest } from './latest.ts';
 import type { AgentListeners } from './listeners.ts';
 import { publish } from './publish.ts';
 import { type AgentAddress, versionName } from './references.ts';
@@ -19,13 +20,25 @@ import { treeOf } from './tree.ts';
 import { isUnchanged } from './unchanged.ts';
 import { checkTakesBundle, readBundle, storeBundle } from './upload.ts';
 import type { AgentVersion } from './version.ts';
-import { ownerView, uploadView } from './views.ts';
+import { latestView, ownerView, uploadView } from './views.ts';
 
-type AgentDeps = Omit<Deps, 'vault'> & { readonly listeners: AgentListeners };
+type AgentDeps = Omit<Deps, 'vault'> & { readonly listeners: AgentListeners; readonly lastRunOf: LastRunOf };
 
 export const agentHandlers = (deps: AgentDeps): Handlers<typeof agentRoutes> => ({
   async listAgents({ caller, query }) {
     const workspaceId = await ownWorkspace(deps, caller, query.workspace_id);
+    const { latest = false, limit, cursor } = query;
+    if (latest) {
+      const page = await listLatest(deps, workspaceId, { limit, cursor });
+      return { status: 200, body: page.map(latestView) };
+    }
+    if (limit !== undefined || cursor !== undefined) {
+      const name = limit === undefined ? 'cursor' : 'limit';
+      throw new PlatformError(
+        'INVALID_INPUT',
+        `query.${name}: goes with latest=true; without it the list has no pages.`,
+      );
+    }
     return { status: 200, body: (await new AgentStore(deps, workspaceId).listAll()).map(ownerView) };
   },
 

@@ -1,7 +1,7 @@
 import * as z from 'zod';
 import { flag } from '#core/http/flag.ts';
 import { defineRoutes, raw } from '#core/http/route.ts';
-import { agentRecord, agentTree, uploadedBundle } from './schema.ts';
+import { agentRecord, agentTree, listedAgent, uploadedBundle } from './schema.ts';
 
 /** `manifest/manifest.ts` checks the body: it names every problem at once and accepts the legacy forms. */
 const manifestBody = z
@@ -38,11 +38,24 @@ export const agentRoutes = defineRoutes([
     operationId: 'listAgents',
     method: 'GET',
     path: '/agents',
-    summary: 'List every version of every agent of the workspace',
+    summary: 'List the agents of the workspace: every version, or a page of the latest ones',
     fn: 'agents',
     auth: 'key',
-    request: { query: z.object({ workspace_id: z.string().optional() }) },
-    response: { 200: z.array(agentRecord) },
+    request: {
+      query: z.object({
+        workspace_id: z.string().optional(),
+        latest: flag
+          .optional()
+          .describe('Only the newest version of each agent, the last published agent first, in pages.'),
+        limit: z.coerce.number().int().min(1).max(100).optional().describe('With `latest`; by default 20.'),
+        cursor: z
+          .string()
+          .max(400)
+          .optional()
+          .describe('With `latest`: `next_cursor` of the last agent of the page before.'),
+      }),
+    },
+    response: { 200: z.array(listedAgent) },
   },
   {
     operationId: 'createAgent',

@@ -79,6 +79,29 @@ export const agentRecord = publicAgent.extend({
   forked_from: z.string().nullable(),
 });
 
+const lastRun = z
+  .object({
+    run_id: z.uuid().nullable().describe('Null for a run in another workspace.'),
+    status: z.enum(['completed', 'failed', 'timeout', 'cancelled']),
+    started_at: z.iso.datetime(),
+  })
+  .nullable()
+  .optional();
+
+/** `GET /agents` (`docs/interface/agents.md#lists`). */
+export const listedAgent = agentRecord.extend({
+  versions: z.int().optional().describe('Number of versions. With `latest`, like the members below.'),
+  current_version: z.string().nullable().optional().describe('What `latest` calls; null while no version can run.'),
+  last_run: lastRun.describe('Of all versions and all callers, the newest that has ended; null if none is kept.'),
+  next_cursor: z
+    .string()
+    .nullable()
+    .optional()
+    .describe(
+      'The `cursor` that goes on after this agent: on the last one of a page, for the page after it. Null: no more.',
+    ),
+});
+
 /** `POST /agents/{id}/upload`. */
 export const uploadedBundle = z.object({
   success: z.literal(true),

@@ -1,7 +1,7 @@
 import type { AgentDefinition } from './definition.ts';
 
 /** See `docs/interface/versions.md#deprecation`. */
-const DEPRECATION_PERIOD_MS = 60 * 24 * 3600 * 1000;
+export const DEPRECATION_PERIOD_MS = 60 * 24 * 3600 * 1000;
 
 /** A published version of an agent. */
 export interface AgentVersion {

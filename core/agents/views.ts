@@ -1,7 +1,8 @@
 import type * as z from 'zod';
 import { fileRulesOf } from './file-rules.ts';
+import type { LatestAgent } from './latest.ts';
 import { versionName } from './references.ts';
-import type { agentRecord, download, publicAgent, uploadedBundle } from './schema.ts';
+import type { agentRecord, download, listedAgent, publicAgent, uploadedBundle } from './schema.ts';
 import type { StoredBundle } from './upload.ts';
 import type { AgentVersion } from './version.ts';
 
@@ -100,6 +101,27 @@ export function ownerView(version: AgentVersion): AgentRecord {
     forked_from: version.forkedFrom ?? null,
   };
 }
+
+/** For members of the agent's workspace: a run of another workspace has no id. */
+export const latestView = ({
+  version,
+  versions,
+  current,
+  lastRun,
+  nextCursor,
+}: LatestAgent): z.input<typeof listedAgent> => ({
+  ...ownerView(version),
+  versions,
+  current_version: current === undefined ? null : versionName(current),
+  last_run: lastRun
+    ? {
+        run_id: lastRun.workspaceId === version.workspaceId ? lastRun.id : null,
+        status: lastRun.status,
+        started_at: lastRun.startedAt,
+      }
+    : null,
+  next_cursor: nextCursor,
+});
 
 export function downloadView(version: AgentVersion): z.input<typeof download> {
   const { definition } = version;

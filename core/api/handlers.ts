@@ -28,6 +28,7 @@ import type { Handlers } from '#core/http/route.ts';
 import type { AllDeps } from '#core/ports/deps.ts';
 import { callHandlers } from '#core/running/calls/handlers.ts';
 import { agentLogHandlers } from '#core/runs/agent-logs/handlers.ts';
+import { lastRunOf } from '#core/runs/agent-logs/store.ts';
 import { runHandlers } from '#core/runs/handlers.ts';
 import { serviceHandlers } from '#core/services/handlers.ts';
 import { instanceHandlers } from '#core/services/instances/handlers.ts';
@@ -58,10 +59,10 @@ type DepsOf<F extends (deps: never) => unknown> = (
 export const meta = metaHandlers;
 export const agents = (
   deps: DepsOf<typeof agentLogHandlers | typeof agentListeners> &
-    Omit<DepsOf<typeof agentHandlers>, 'listeners'> &
+    Omit<DepsOf<typeof agentHandlers>, 'listeners' | 'lastRunOf'> &
     Parameters<typeof serviceKeyHandlers>[0],
 ) => ({
-  ...agentHandlers({ ...deps, listeners: agentListeners(deps) }),
+  ...agentHandlers({ ...deps, listeners: agentListeners(deps), lastRunOf: (agentId) => lastRunOf(deps, agentId) }),
   ...agentLogHandlers(deps),
   ...serviceKeyHandlers(deps, findOwn),
   ...grantHandlers(deps, findVisible),

@@ -1,5 +1,4 @@
-import { createHash } from 'node:crypto';
-import { PlatformError } from '#core/base/errors.ts';
+import { readCursor, writeCursor } from '#core/http/cursor.ts';
 import { isoTime } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { getAll, type Item, type Query } from '#core/ports/table.ts';
@@ -156,7 +155,7 @@ export async function listRuns(
   filter: RunFilter,
   { limit, offset = 0, cursor }: { readonly limit: number; readonly offset?: number; readonly cursor?: string },
 ): Promise<RunPage> {
-  const before = cursor === undefined ? undefined : readCursor(cursor, workspaceId, filter);
+  const before = cursor === undefined ? undefined : placeIn(cursor, workspaceId, filter);
   const wanted = before && limit + 1;
   const { found, end } = await scanRuns(deps, workspaceId, filter, { after: before?.place, wanted });
   const page = found.slice(offset, offset + limit);
@@ -184,35 +183,22 @@ interface CursorContent {
 }
 
 /** A cursor names its workspace and filter, so that it cannot be used as a place in another listing. */
-const digestOf = (workspaceId: string, filter: RunFilter): string =>
-  createHash('sha256')
-    .update(JSON.stringify([workspaceId, Object.entries(filter).sort()]))
-    .digest('base64url')
-    .slice(0, 12);
+const listingOf = (workspaceId: string, filter: RunFilter) => {
+  const members = Object.entries(filter).filter(
+    (member): member is [string, string | number | boolean] => member[1] !== undefined,
+  );
+  return [workspaceId, members.sort()];
+};
 
-function cursorOf({ place, seen, total, isExact }: CursorContent, workspaceId: string, filter: RunFilter): string {
-  const parts = [digestOf(workspaceId, filter), place.at, hexOf(place.id), seen, total, isExact];
-  return Buffer.from(JSON.stringify(parts)).toString('base64url');
-}
+const cursorOf = ({ place, seen, total, isExact }: CursorContent, workspaceId: string, filter: RunFilter): string =>
+  writeCursor(listingOf(workspaceId, filter), [place.at, hexOf(place.id), seen, total, isExact]);
 
 const PLACE = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z(#[0-9a-f-]{36})?$/;
 
-function readCursor(cursor: string, workspaceId: string, filter: RunFilter): CursorContent {
-  let parts: unknown;
-  try {
-    parts = JSON.parse(Buffer.from(cursor, 'base64url').toString());
-  } catch {}
-  if (Array.isArray(parts) && parts[0] === digestOf(workspaceId, filter)) {
-    const [, at, hex, seen, total, isExact] = parts as unknown[];
+const placeIn = (cursor: string, workspaceId: string, filter: RunFilter): CursorContent =>
+  readCursor(cursor, listingOf(workspaceId, filter), ([at, hex, seen, total, isExact]) => {
     const isPlace = typeof at === 'string' && PLACE.test(at) && typeof hex === 'string' && /^[0-9a-f]{32}$/.test(hex);
-    const isCount = Number.isSafeInteger(seen) && Number.isSafeInteger(total);
-    if (isPlace && isCount) {
-      const place = { at, id: runIdOf({ pk: '', sk: hex }) };
-      return { place, seen: seen as number, total: total as number, isExact: isExact === true };
-    }
-  }
-  throw new PlatformError(
-    'INVALID_INPUT',
-    'query.cursor: is no cursor of this listing; send `next_cursor` of the page before, with the same filters.',
-  );
-}
+    if (!isPlace || !Number.isSafeInteger(seen) || !Number.isSafeInteger(total)) return undefined;
+    const place = { at, id: runIdOf({ pk: '', sk: hex }) };
+    return { place, seen: seen as number, total: total as number, isExact: isExact === true };
+  });

@@ -1,4 +1,5 @@
 import type { Deps } from '#core/ports/deps.ts';
+import { queryAll } from '#core/ports/table.ts';
 import { runFrom, runsByAgent } from '../items.ts';
 import type { Run, RunBody } from '../run.ts';
 import { RunStore } from '../store.ts';
@@ -25,3 +26,18 @@ export async function listAgentRuns(
     }),
   );
 }
+
+/** The newest ended run of an agent version, from all workspaces that call it; installations are none. */
+export async function lastRunOf(
+  { runs, clock }: Pick<Deps, 'runs' | 'clock'>,
+  agentId: string,
+): Promise<EndedRun | undefined> {
+  for await (const head of queryAll(runs, { ...runsByAgent(agentId), limit: 2 })) {
+    const run = runFrom(head, clock.now());
+    const { status, triggerSource } = run;
+    if (triggerSource !== 'install' && status !== 'queued' && status !== 'running') return { ...run, status };
+  }
+  return undefined;
+}
+
+type EndedRun = Run & { readonly status: Exclude<Run['status'], 'queued' | 'running'> };

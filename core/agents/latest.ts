@@ -1,0 +1,136 @@
+import { batchesOf } from '#core/base/batches.ts';
+import { readCursor, writeCursor } from '#core/http/cursor.ts';
+import { isoTime } from '#core/ports/clock.ts';
+import type { Deps } from '#core/ports/deps.ts';
+import { type Item, type Query, queryAll } from '#core/ports/table.ts';
+import { planQuery } from '#core/ports/table-rules.ts';
+import { partitionOf, readVersion, versionKey, workspaceIndex } from './record.ts';
+import { type AgentVersion, DEPRECATION_PERIOD_MS } from './version.ts';
+
+/** A run as lists of agents show it. */
+export interface LastRun {
+  readonly id: string;
+  readonly workspaceId: string;
+  readonly status: 'completed' | 'failed' | 'timeout' | 'cancelled';
+  /** ISO 8601. */
+  readonly startedAt: string;
+}
+
+/** Finds the newest ended run of a version by its id. */
+export type LastRunOf = (agentId: string) => Promise<LastRun | undefined>;
+
+/** An agent by its newest live version, even one that cannot run yet. */
+export interface LatestAgent {
+  readonly version: AgentVersion;
+  /** Number of live versions. */
+  readonly versions: number;
+  /** Number of the current version; absent while none can run. */
+  readonly current: number | undefined;
+  readonly lastRun: LastRun | undefined;
+  /** Where the list goes on after this agent; null after the last. */
+  readonly nextCursor: string | null;
+}
+
+type LatestDeps = Pick<Deps, 'main' | 'blobs' | 'clock' | 'config'> & { readonly lastRunOf: LastRunOf };
+
+const DEFAULT_LIMIT = 20;
+/** A page ends after the agent with which its agents have so many versions: each is asked for its last run. */
+const MAX_VERSIONS = 200;
+const ASKED_AT_ONCE = 25;
+
+/**
+ * A page of a workspace's agents, the last published one first. An agent stands where its newest version does, so one that
+ * is published while somebody reads page after page moves to the front. Throws INVALID_INPUT for a cursor of another listing.
+ */
+export async function listLatest(
+  deps: LatestDeps,
+  workspaceId: string,
+  { limit = DEFAULT_LIMIT, cursor }: { readonly limit?: number | undefined; readonly cursor?: string | undefined },
+): Promise<LatestAgent[]> {
+  const query = { index: 'gsi1', pk: workspaceIndex(workspaceId), reverse: true, limit: limit + 1 } satisfies Query;
+  const after = cursor === undefined ? undefined : planQuery(query).cursorAfter(placeIn(cursor, workspaceId));
+  const agents: { readonly item: Item; readonly live: readonly Item[] }[] = [];
+  let asked = 0;
+  let hasMore = false;
+  for await (const { item, live } of newestVersions(deps, workspaceId, { ...query, cursor: after })) {
+    hasMore = agents.length === limit || asked >= MAX_VERSIONS;
+    if (hasMore) break;
+    agents.push({ item, live });
+    asked += live.length;
+  }
+  const lastRuns = await lastRunsOf(
+    deps,
+    agents.flatMap(({ live }) => live),
+  );
+  return Promise.all(
+    agents.map(async ({ item, live }, index) => ({
+      version: await readVersion(deps, item),
+      versions: live.length,
+      current: live.findLast(({ runnable }) => runnable === true)?.version as number | undefined,
+      lastRun: newestOf(live.map(({ id }) => lastRuns.get(id as string))),
+      nextCursor: index < agents.length - 1 || hasMore ? cursorAfter(workspaceId, item) : null,
+    })),
+  );
+}
+
+/** The items of newest live versions in the order of the index, each with all live versions of its agent, oldest first. */
+async function* newestVersions({ main }: LatestDeps, workspaceId: string, query: Query) {
+  const known = new Map<string, Promise<Item[]>>();
+  const liveOf = (name: string): Promise<Item[]> => {
+    const found = known.get(name) ?? readLive(main, workspaceId, name);
+    known.set(name, found);
+    return found;
+  };
+  let cursor = query.cursor;
+  do {
+    const page = await main.query({ ...query, cursor });
+    const items = page.items.filter(({ deleted_at }) => deleted_at === undefined);
+    const lives = await Promise.all(items.map(({ name }) => liveOf(name as string)));
+    for (const [index, item] of items.entries()) {
+      const live = lives[index]!;
+      if (live.at(-1)?.sk === item.sk) yield { item, live };
+    }
+    cursor = page.cursor;
+  } while (cursor !== undefined);
+}
+
+async function readLive(main: Deps['main'], workspaceId: string, name: string): Promise<Item[]> {
+  const live: Item[] = [];
+  const versions = queryAll(main, { pk: partitionOf(workspaceId, name), sk: { beginsWith: 'V#' } });
+  for await (const { definition: _, ...item } of versions) if (item.deleted_at === undefined) live.push(item);
+  return live;
+}
+
+async function lastRunsOf(deps: LatestDeps, versions: readonly Item[]): Promise<Map<string, LastRun | undefined>> {
+  // A version that nothing may call any more has no run that is kept.
+  const gone = deps.clock.now() - DEPRECATION_PERIOD_MS - (deps.config.runRetentionDays + 1) * 24 * 3600_000;
+  const asked = versions.filter(
+    ({ superseded_at }) => !(typeof superseded_at === 'string' && superseded_at < isoTime(gone)),
+  );
+  const found = new Map<string, LastRun | undefined>();
+  for (const batch of batchesOf(asked, ASKED_AT_ONCE)) {
+    await Promise.all(batch.map(async ({ id }) => found.set(id as string, await deps.lastRunOf(id as string))));
+  }
+  return found;
+}
+
+const newestOf = (runs: readonly (LastRun | undefined)[]): LastRun | undefined =>
+  runs.reduce(
+    (newest, run) => (run && (newest === undefined || run.startedAt > newest.startedAt) ? run : newest),
+    undefined,
+  );
+
+const listingOf = (workspaceId: string) => [workspaceId, 'latest agents'];
+
+const cursorAfter = (workspaceId: string, { gsi1sk, name, version }: Item): string =>
+  writeCursor(listingOf(workspaceId), [gsi1sk!, name!, version!]);
+
+const INDEXED = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z#[0-9a-f-]{36}$/;
+
+const placeIn = (cursor: string, workspaceId: string): Item =>
+  readCursor(cursor, listingOf(workspaceId), ([gsi1sk, name, version]) => {
+    const isPlace =
+      typeof gsi1sk === 'string' && INDEXED.test(gsi1sk) && typeof name === 'string' && /^[a-z0-9-]{1,50}$/.test(name);
+    if (!isPlace || !Number.isSafeInteger(version) || (version as number) < 1) return undefined;
+    return { ...versionKey({ workspaceId, name, version: version as number }), gsi1sk };
+  });
