@@ -2,7 +2,7 @@ import type { Command } from 'commander';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { wholeProgram } from '#cli/program.ts';
 import { clientOf, type LocalTarget, publishCode, startLocalTarget } from '../helpers/platform.ts';
-import { commandLine, tempFolder } from './command-line.ts';
+import { startCommandLine, tempFolder } from './command-line.ts';
 
 /** Every example of every help runs, in the order of the help, and answers one JSON document. */
 
@@ -87,14 +87,22 @@ test('every example runs', { retry: 0 }, async () => {
     const argv = wordsOf(
       example.replace('AGENT_KEY_ID', agentKeyId).replace('KEY_ID', keys.id).replace('SESSION_ID', session.id),
     );
-    const { status, stdout, stderr } = await commandLine(argv, {
+    const started = startCommandLine(argv, {
       cwd,
       configFolder: `${cwd}/config`,
       stdin: 'made-up-value',
       env: { PLATFORM_API_URL: target.url, PLATFORM_API_KEY: target.key, CI: '1' },
     });
+    const isLasting = example.startsWith('dev');
+    if (isLasting) {
+      await expect.poll(() => started.written.stderr, { timeout: 20_000 }).toContain('Watching');
+      started.interrupt();
+    }
+    const status = await started.ended;
+    const { stdout, stderr } = started.written;
     if (status !== (OTHERWISE[example] ?? 0)) failed.push(`${example}: ${status} ${stderr}`);
-    if (status === 0 && !/^login/.test(example)) JSON.parse(stdout);
+    if (isLasting) started.lines();
+    else if (status === 0 && !example.startsWith('login')) JSON.parse(stdout);
   }
   expect(failed).toEqual([]);
 });
