@@ -221,6 +221,7 @@ export const FUNCTIONS: { readonly [Name in FunctionName | BackgroundFunctionNam
     timeoutSeconds: BUFFERED_SECONDS,
     tables: {
       main: { items: AUTHENTICATE },
+      // Bulk actions are written by updates, too.
       runs: { items: ['GetItem', 'BatchGetItem', 'UpdateItem'], query: ['table', 'gsi2'] },
       counters: { items: LIMIT },
     },
@@ -229,7 +230,12 @@ export const FUNCTIONS: { readonly [Name in FunctionName | BackgroundFunctionNam
   'schedule-fired': { ...RUN_SCHEDULES, timerQueue: { batchSize: 10, maxConcurrency: 100 } },
   'schedule-sweeper': {
     ...RUN_SCHEDULES,
-    tables: { ...RUN_SCHEDULES.tables, main: { ...RUN_SCHEDULES.tables.main, query: ['table', 'gsi1', 'gsi2'] } },
+    tables: {
+      ...RUN_SCHEDULES.tables,
+      main: { ...RUN_SCHEDULES.tables.main, query: ['table', 'gsi1', 'gsi2'] },
+      // Bulk actions, and the runs that their filters mean.
+      runs: { items: [...RUN_SCHEDULES.tables.runs.items, 'BatchGetItem'], query: ['table', 'gsi1', 'gsi2'] },
+    },
   },
   schedules: {
     memoryMb: MEMORY_MB,

@@ -66,6 +66,11 @@ export const BACKGROUND = {
     local: { everySeconds: 30 },
     aws: { everyMinutes: 1, fn: 'schedule-sweeper' },
   },
+  continueBulks: {
+    about: 'Cancels and repeats the runs of bulk actions.',
+    local: { everySeconds: 2 },
+    aws: { everyMinutes: 1, fn: 'schedule-sweeper' },
+  },
   repairTimers: {
     about: 'Brings EventBridge schedules into line with the table.',
     local: { notNeeded: 'ClockTimers keeps no timers beside the table' },

@@ -29,6 +29,7 @@ import type { AllDeps } from '#core/ports/deps.ts';
 import { callHandlers } from '#core/running/calls/handlers.ts';
 import { agentLogHandlers } from '#core/runs/agent-logs/handlers.ts';
 import { lastRunOf } from '#core/runs/agent-logs/store.ts';
+import { bulkHandlers } from '#core/runs/bulk/handlers.ts';
 import { runHandlers } from '#core/runs/handlers.ts';
 import { serviceHandlers } from '#core/services/handlers.ts';
 import { instanceHandlers } from '#core/services/instances/handlers.ts';
@@ -94,7 +95,10 @@ export const keys = (deps: DepsOf<typeof keyHandlers | typeof signInHandlers>) =
   ...keyHandlers(deps),
   ...signInHandlers(deps),
 });
-export const runs = runHandlers;
+export const runs = (deps: DepsOf<typeof runHandlers | typeof bulkHandlers>) => ({
+  ...runHandlers(deps),
+  ...bulkHandlers(deps),
+});
 export const schedules = (deps: DepsOf<typeof scheduleHandlers | typeof alertHandlers | typeof webhookHandlers>) => ({
   ...scheduleHandlers(deps),
   ...alertHandlers(deps),

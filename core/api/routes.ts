@@ -23,6 +23,7 @@ import { eventRoutes } from '#core/events/routes.ts';
 import type { Route } from '#core/http/route.ts';
 import { callRoutes } from '#core/running/calls/routes.ts';
 import { agentLogRoutes } from '#core/runs/agent-logs/routes.ts';
+import { bulkRoutes } from '#core/runs/bulk/routes.ts';
 import { runRoutes } from '#core/runs/routes.ts';
 import { instanceRoutes } from '#core/services/instances/routes.ts';
 import { loopCallRoutes } from '#core/services/loop-calls/routes.ts';
@@ -58,6 +59,7 @@ export const routes = [
   ...downloadRoutes,
   ...runRoutes,
   ...eventRoutes,
+  ...bulkRoutes,
   ...scheduleRoutes,
   ...alertRoutes,
   ...webhookRoutes,

@@ -9,6 +9,7 @@ import type { runRoutes } from './routes.ts';
 import type { Run } from './run.ts';
 import { RunStore } from './store.ts';
 import { spanIdOf, withSubCalls } from './trace-view.ts';
+import { runSummaryOf } from './view.ts';
 
 const CANCEL_WAIT_MS = 3000;
 const CANCEL_POLL_MS = 50;
@@ -158,19 +159,6 @@ function traceHandlers(deps: RunDeps): Pick<RunHandlers, 'getRunDag' | 'getRunTr
     },
   };
 }
-
-/** A run as lists show it. */
-export const runSummaryOf = (run: Run) => ({
-  id: run.id,
-  agent_name: run.agentName,
-  agent_version: run.agentVersion,
-  status: run.status,
-  error_message: run.errorMessage,
-  duration_ms: run.durationMs,
-  trigger_source: run.triggerSource,
-  started_at: run.startedAt,
-  created_at: run.startedAt,
-});
 
 async function detail(runs: RunStore, run: Run) {
   const body = await runs.body(run.id);

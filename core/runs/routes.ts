@@ -24,8 +24,7 @@ export const runFilter = {
   from: z.iso.datetime({ offset: true }).optional().describe('Runs that started at this time or later.'),
   to: z.iso.datetime({ offset: true }).optional().describe('Runs that started before this time.'),
 };
-/** `true`: runs that no other run called; `false`: only those that one did. */
-const TOP_LEVEL = 'True: only runs that no other run called. False: only sub-calls.';
+export const TOP_LEVEL = 'True: only runs that no other run called. False: only sub-calls.';
 
 /** A run as lists show it. */
 export const runSummary = z.object({

@@ -57,7 +57,7 @@ export class RunStore {
 
   /**
    * Records a run, with its input, before it does anything: a crash loses no input. Throws if another process started
-   * the same run of a schedule.
+   * the same run of a schedule or of a bulk action.
    *
    * With `hasLease`, a lease that stays until the run is recorded as ended leads the sweep to it
    * (`core/accounts/limits/admission.ts`). Any other run is listed as open, for two more writes.
@@ -67,11 +67,12 @@ export class RunStore {
     const ttl = this.#expiry(run.startedAt);
     const body = await this.#putBody(run.id, emptyBody(run.input), ttl);
     const items = newRunItems(this.#workspaceId, run, { body, ttl, hasLease });
-    if (items.length === 1) {
+    // Two processes may start a run of a schedule or of a bulk action, if the first is slow and the second takes it for dead. The
+    // ids of other runs are new.
+    if (items.length === 1 && run.replayOf === undefined) {
       await runs.put(items[0]);
       return;
     }
-    // Two processes may start a run of a schedule, if the first is slow and the second takes it for dead.
     const { ok } = await runs.transact(items.map((item) => ({ op: 'put', item, condition: absent() })));
     if (!ok) throw new Error(`the run ${run.id} was started by another process`);
   }
@@ -131,6 +132,11 @@ export class RunStore {
   async find(runId: string): Promise<Run | undefined> {
     const head = await this.#deps.runs.get(this.#headKey(runId));
     return head && this.#read(head);
+  }
+
+  /** Those of these runs that there are. */
+  async findAll(runIds: readonly string[]): Promise<Run[]> {
+    return (await this.#heads(runIds)).map((head) => this.#read(head));
   }
 
   /**

@@ -1,5 +1,6 @@
 import { awsDeps } from '#aws/all-deps.ts';
 import { fireOverdue, sweepScheduleRuns } from '#core/automation/schedules/fire.ts';
+import { continueBulks } from '#core/running/bulk/work.ts';
 import { createClockHandler } from '../clock.ts';
 import { host } from '../host.ts';
 
@@ -7,4 +8,5 @@ const deps = awsDeps(host.config);
 export const handler = createClockHandler('schedule-sweeper', deps, {
   runOverdueSchedules: fireOverdue,
   resumeScheduleRuns: sweepScheduleRuns,
+  continueBulks: (all) => continueBulks(all),
 });

@@ -157,6 +157,104 @@ export function runsSuite(target: () => Target, hasSandbox: boolean): void {
       });
     });
 
+    describe('of bulk actions', () => {
+      let author: TestUser;
+      const send = (method: string, path: string, options: Parameters<typeof request>[3] = {}) =>
+        request(target(), method, `/workspaces/${author.workspaceId}${path}`, { key: author.key, ...options });
+      const ask = async (json: unknown, headers: Record<string, string> = {}) => {
+        const answer = await request(target(), 'POST', '/bulk-author/bulky/v1/run', { key: author.key, json, headers });
+        return answer.headers.get('x-run-id')!;
+      };
+      const bulk = async (id: string) => {
+        await target().continueBulks?.();
+        return expectOk(await send('GET', `/bulk/${id}`));
+      };
+      // A deployed platform looks for bulk actions once a minute.
+      const untilEnded = { timeout: 150_000, interval: 500 };
+
+      beforeAll(async () => {
+        needsModel(target());
+        author = await target().addUser('bulk-author');
+        const secret = { name: 'ANTHROPIC_API_KEY', value: `sk-bulk-${author.userId}` };
+        expectOk(await send('PUT', '/secrets', { json: secret }));
+        const body = { name: 'bulky', type: 'prompt', description: 'x', supported_providers: ['anthropic'] } as const;
+        const other = clientOf(target(), author.key);
+        await other.createAgent({ body: { ...body, prompt: 'Answer {{text}}.' } });
+        await other.createAgent({ body: { ...body, prompt: 'Answer again {{text}}.' } });
+      });
+
+      test('failed runs are repeated by filter, with another version, each once', { timeout: 180_000 }, async () => {
+        const text = '[[llm {"status":400}]]';
+        const failed = [await ask({ text }), await ask({ text })];
+        await ask({ text: 'good' });
+        const order = { action: 'replay', filter: { agent_name: 'bulky', status: 'failed' }, agent_version: 'v2' };
+        const preview = async () => expectOk(await send('POST', '/bulk', { json: { ...order, dry_run: true } }));
+        await expect.poll(preview).toMatchObject({ total: 2, total_is_exact: true, dry_run: true });
+        const { id, total } = expectOk(await send('POST', '/bulk', { json: order }), 202);
+        expect(total).toBe(2);
+        await expect.poll(() => bulk(id), untilEnded).toMatchObject({ status: 'completed', done: 2, failed: 0 });
+        const list = async () => expectOk(await send('GET', '/runs?trigger_source=replay&version=v2'));
+        await expect.poll(list).toMatchObject({ total: 2 });
+        for (const run of (await list()).runs) {
+          const { replay_of_run_id: of, input_data } = expectOk(await send('GET', `/runs/${run.id}`));
+          expect(failed).toContain(of);
+          expect(input_data).toEqual({ text });
+        }
+      });
+
+      test('running runs are cancelled by their ids', { timeout: 180_000 }, async () => {
+        const text = `hold on ${crypto.randomUUID()} [[llm {"hang":true}]]`;
+        const ids = [
+          await ask({ text }, { prefer: 'respond-async' }),
+          await ask({ text }, { prefer: 'respond-async' }),
+        ];
+        const { id } = expectOk(await send('POST', '/bulk', { json: { action: 'cancel', run_ids: ids } }), 202);
+        await expect.poll(() => bulk(id), untilEnded).toMatchObject({ status: 'completed', done: 2 });
+        const statuses = async () =>
+          Promise.all(ids.map(async (run) => expectOk(await send('GET', `/runs/${run}`)).status));
+        await expect.poll(statuses).toEqual(['cancelled', 'cancelled']);
+      });
+
+      test('runs of other workspaces, other members and unclear orders are refused', async () => {
+        const id = await ask({ text: 'mine' });
+        const foreign = { action: 'replay', run_ids: [id] };
+        const path = `/workspaces/${outsider.workspaceId}/bulk`;
+        const asOutsider = (json: unknown) => request(target(), 'POST', path, { key: outsider.key, json });
+        expectError(await asOutsider(foreign), 404, 'NOT_FOUND', id);
+        expectError(await send('POST', '/bulk', { json: foreign, key: outsider.key }), 403, 'FORBIDDEN');
+        expectError(await send('GET', `/bulk/${id}`), 404, 'NOT_FOUND');
+        expectError(
+          await send('POST', '/bulk', { json: { action: 'replay' } }),
+          400,
+          'INVALID_INPUT',
+          'run_ids or filter',
+        );
+        const misspelt = { action: 'cancel', filter: { agent: 'bulky' } };
+        expectError(await send('POST', '/bulk', { json: misspelt }), 400, 'INVALID_INPUT', 'filter');
+        const many = { action: 'cancel', run_ids: Array.from({ length: 1001 }, () => crypto.randomUUID()) };
+        expectError(await send('POST', '/bulk', { json: many }), 400, 'INVALID_INPUT', 'run_ids');
+      });
+
+      test('a replay takes another input, and another version', async () => {
+        const id = await ask({ text: 'before' });
+        const replay = (json: unknown) => send('POST', `/runs/${id}/replay`, { json });
+        const { run_id: again } = expectOk(await replay({ input: { text: 'after' }, agent_version: 'latest' }), 202);
+        await expect
+          .poll(async () => expectOk(await send('GET', `/runs/${again}`)))
+          .toMatchObject({
+            status: 'completed',
+            agent_version: 'v2',
+            replay_of_run_id: id,
+            input_data: { text: 'after' },
+          });
+        expectError(await replay({ agent_version: 'v9' }), 422, 'UNPROCESSABLE', 'no version v9');
+        expectError(await replay({ agent_version: 'newest' }), 400, 'INVALID_INPUT', 'agent_version');
+        expectError(await replay({ input: [] }), 400, 'INVALID_INPUT', 'input');
+        const masked = { input: { text: '[secret ANTHROPIC_API_KEY]' } };
+        expectError(await replay(masked), 422, 'UNPROCESSABLE', 'masked secret');
+      });
+    });
+
     describe.skipIf(!hasSandbox)('of programs (skipped without a sandbox on this host)', () => {
       const call = async (json: unknown, headers: Record<string, string> = {}) => {
         const answer = await request(target(), 'POST', '/acme/recorded/v1/run', { key: target().key, json, headers });

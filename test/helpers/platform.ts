@@ -32,6 +32,8 @@ export interface Target {
   grantCredits(slug: string, cents: number): Promise<void>;
   /** Makes the host's timers fire a schedule as if it were due in the current minute. */
   fire(workspaceId: string, scheduleId: string): Promise<void>;
+  /** Continues bulk actions, where the host's clock does not tick by itself. */
+  readonly continueBulks?: () => Promise<void>;
   /** The scripted model behind all providers. */
   readonly llm: ScriptedLlm;
   /** The scripted provider that credits are bought from; tests of it are skipped elsewhere. */

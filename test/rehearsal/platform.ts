@@ -271,6 +271,7 @@ export async function startRehearsal(
     microvms,
     chaos,
     tick: (name) => events.tick(functionNameOf(stage, name)),
+    continueBulks: () => events.tick(functionNameOf(stage, 'schedule-sweeper')),
     tickServices,
     async deleteResource(type, answerTo) {
       for (const { id, properties } of assembly.of(type)) {

@@ -87,6 +87,8 @@ test('TypeScript types are generated that a strict compiler accepts', { timeout:
 /** Operations with rules that JSON Schema cannot tell: requests that fit the schema may be refused. */
 const FURTHER_RULES: Readonly<Record<string, string>> = {
   listDocuments: 'a cursor comes from the page before',
+  listRuns: 'a cursor comes from the page before, a window begins before it ends',
+  createBulk: 'either ids of runs or a filter, runs that exist',
   callAgent: 'uploads that exist; the input schema of the agent',
   createAgent: 'manifests: docs/manifest.md',
   updateAgent: 'manifests: docs/manifest.md',

@@ -20,6 +20,7 @@ const BODIES: Readonly<Record<string, () => object>> = {
   createAgent: () => ({ name: 'made', type: 'prompt', description: 'x', prompt: 'x' }),
   validateAgent: () => ({ name: 'made', type: 'prompt', description: 'x', prompt: 'x' }),
   updateAgent: () => ({ description: 'x' }),
+  createBulk: () => ({ action: 'cancel', filter: {}, dry_run: true }),
   createBudget: () => ({ scope_type: 'workspace', window: 'daily', soft_limit_usd: 1000 }),
   deployService: () => ({ agent: 'hosted' }),
   createSchedule: () => ({ agent: 'secretive', cron_expression: '0 9 * * *' }),

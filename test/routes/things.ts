@@ -112,6 +112,15 @@ const MAKERS: Record<string, Maker> = {
     const body = { scope_type: 'agent', scope_id, window: 'daily', hard_limit_usd: 5, webhook_url } as const;
     return (await client.createBudget({ params, body })).budget.id;
   },
+  async bulk_id(target, { user, mark }) {
+    const client = clientOf(target, user.key);
+    const params = { workspace_id: user.workspaceId };
+    const body = { action: 'cancel', filter: { agent_name: mark } } as const;
+    const made = (await client.createBulk({ params, body })) as { readonly id: string };
+    // A workspace has few of them under way.
+    await client.abortBulk({ params: { ...params, bulk_id: made.id } });
+    return made.id;
+  },
   secret: async (_, __, ___, { schedule_id }) => webhookSecrets.get(schedule_id!)!,
   async org(target, { user, mark }, { path }, { workspace_id }) {
     if (!path.includes('/grants/')) return user.slug;

@@ -558,7 +558,19 @@ describe('functions', () => {
         'sqs:ReceiveMessage',
       ],
     },
-    'schedule-sweeper': { ...RUN_SCHEDULES, [`${TABLES}main/index/gsi2`]: ['dynamodb:Query'] },
+    'schedule-sweeper': {
+      ...RUN_SCHEDULES,
+      [`${TABLES}main/index/gsi2`]: ['dynamodb:Query'],
+      [`${TABLES}runs`]: [
+        'dynamodb:GetItem',
+        'dynamodb:BatchGetItem',
+        'dynamodb:PutItem',
+        'dynamodb:UpdateItem',
+        'dynamodb:Query',
+      ],
+      [`${TABLES}runs/index/gsi1`]: ['dynamodb:Query'],
+      [`${TABLES}runs/index/gsi2`]: ['dynamodb:Query'],
+    },
     schedules: {
       ...LIMIT,
       [`${TABLES}main`]: [

@@ -1,9 +1,11 @@
 import { countIfRefused } from '#core/accounts/limits/check-time.ts';
+import type { Json } from '#core/base/json.ts';
 import type { Handlers } from '#core/http/route.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { answerCall } from './answer-call.ts';
+import { finishInBackground } from './call.ts';
 import { readCall } from './read-call.ts';
-import { replayRun } from './replay.ts';
+import { startReplay } from './replay.ts';
 import type { callRoutes } from './routes.ts';
 
 export const callHandlers = (deps: Deps): Handlers<typeof callRoutes> => ({
@@ -12,8 +14,16 @@ export const callHandlers = (deps: Deps): Handlers<typeof callRoutes> => ({
     return answerCall(deps, incoming, call);
   },
 
-  async replayRun({ params, caller, requestUuid: runId, receivedAt }) {
-    const original = await replayRun(deps, { caller, name: params.run_id, runId, receivedAt });
+  async replayRun({ params, caller, body, requestUuid: runId, receivedAt }) {
+    const { original, started } = await startReplay(deps, {
+      caller,
+      name: params.run_id,
+      runId,
+      receivedAt,
+      input: body.input as { [member: string]: Json } | undefined,
+      agentVersion: body.agent_version?.replace(/^(?=\d)/, 'v'),
+    });
+    finishInBackground(deps, started);
     return {
       status: 202,
       body: { run_id: runId, job_id: runId, replay_of_run_id: original, status: 'queued' },

@@ -1,6 +1,7 @@
 import { devUserOf, findDev } from '#core/agents/dev/slots.ts';
-import { DEV, refOf } from '#core/agents/references.ts';
-import { findAnyVersion } from '#core/agents/store.ts';
+import { DEV, parseVersion, refOf } from '#core/agents/references.ts';
+import { AgentStore, findAnyVersion } from '#core/agents/store.ts';
+
 import type { AgentVersion } from '#core/agents/version.ts';
 import type { Caller } from '#core/base/caller.ts';
 import { PlatformError } from '#core/base/errors.ts';
@@ -9,29 +10,55 @@ import type { Deps } from '#core/ports/deps.ts';
 import type { Run } from '#core/runs/run.ts';
 import { RunStore } from '#core/runs/store.ts';
 import { topOfChain } from '../sub-calls/lineage.ts';
-import { finishInBackground, startCall } from './call.ts';
+import { type StartedCall, startCall } from './call.ts';
 import { actingWorkspace } from './target.ts';
 
+interface Replay {
+  readonly caller: Caller;
+  /** Of the former run: its id, or the first digits of it. */
+  readonly name: string;
+  /** Of the new run. */
+  readonly runId: string;
+  /** Epoch milliseconds. */
+  readonly receivedAt: number;
+  /** In place of the recorded input. */
+  readonly input?: { readonly [member: string]: Json } | undefined;
+  /** In place of the former run's version: `v3` or `latest`. */
+  readonly agentVersion?: string | undefined;
+}
+
 /**
- * Repeats a run: starts the same version with the recorded input, in the background. Returns the id of the former run.
+ * Starts a version once more, with the input of a former run, or with another version or input of its agent. Call `finish` of
+ * what is started. No run is started twice with the same `runId`.
  *
  * Throws NOT_FOUND, UNPROCESSABLE for a run that cannot be repeated (an installation, a run with files or secrets in its
  * input, a deleted version), FORBIDDEN for an agent that is no longer shared, and what `startCall` throws.
  */
-export async function replayRun(
-  deps: Deps,
-  { caller, name, runId, receivedAt }: { caller: Caller; name: string; runId: string; receivedAt: number },
-): Promise<string> {
+export async function startReplay(deps: Deps, replay: Replay): Promise<{ original: string; started: StartedCall }> {
+  const { caller, name, runId, receivedAt } = replay;
   const runs = new RunStore(deps, caller.workspace.id);
   const run = await runs.findByName(name);
   const cannot = (why: string) => new PlatformError('UNPROCESSABLE', `The run ${run.id} cannot be repeated: ${why}.`);
   if (run.triggerSource === 'install') throw cannot('it was an installation, which uploading the bundle again repeats');
-  const [agent, body] = await Promise.all([findRunAgent(deps, caller, run), runs.body(run.id)]);
-  if (agent === undefined) throw cannot(`${run.agentOrg}/${run.agentName} ${run.agentVersion} was deleted`);
-  const input = body?.input;
+  const [agent, body] = await Promise.all([
+    versionOf(deps, caller, run, replay.agentVersion),
+    replay.input === undefined ? runs.body(run.id) : undefined,
+  ]);
+  if (agent === undefined) {
+    const wanted = replay.agentVersion;
+    const lacks = wanted === undefined ? `${run.agentVersion} was deleted` : `has no version ${wanted} that can run`;
+    throw cannot(`${run.agentOrg}/${run.agentName} ${lacks}`);
+  }
+  const input = replay.input ?? body?.input;
   if (typeof input !== 'object' || input === null || Array.isArray(input)) throw cannot('its input is no longer kept');
   if (hasFiles(input)) throw cannot('it was given files, which are not kept');
-  if (holdsMasked(input)) throw cannot('its input had the value of a secret in it, which is not kept');
+  if (holdsMasked(input)) {
+    throw cannot(
+      replay.input === undefined
+        ? 'its input had the value of a secret in it, which is not kept'
+        : 'body.input has a masked secret in it, which the agent would get as it stands there',
+    );
+  }
   await actingWorkspace(deps, caller, agent, true);
   const started = await startCall(deps, {
     agent,
@@ -46,16 +73,24 @@ export async function replayRun(
     tenantId: run.tenantId ?? undefined,
     replayOf: run.id,
   });
-  finishInBackground(deps, started);
   deps.log.info('run replayed', { run_id: runId, replay_of: run.id, agent: refOf(agent) });
-  return run.id;
+  return { original: run.id, started };
 }
 
-/** The version of a run; of a run of `dev` what the caller's own `dev` is now. */
-async function findRunAgent(deps: Deps, caller: Caller, run: Run): Promise<AgentVersion | undefined> {
+/** The version that a replay runs: another one of the same agent, or the run's own; of a run of `dev` what the caller's own `dev` is now. */
+async function versionOf(
+  deps: Deps,
+  caller: Caller,
+  run: Run,
+  wanted: string | undefined,
+): Promise<AgentVersion | undefined> {
+  const place = { workspaceId: run.agentWorkspaceId, name: run.agentName };
+  if (wanted !== undefined) {
+    const number = parseVersion(wanted);
+    return number === undefined ? undefined : new AgentStore(deps, place.workspaceId).findVersion(place.name, number);
+  }
   if (run.agentVersion !== DEV) return findAnyVersion(deps, run.agentId);
   const userId = devUserOf(caller);
-  const place = { workspaceId: run.agentWorkspaceId, name: run.agentName };
   return userId === undefined ? undefined : findDev(deps, { ...place, userId });
 }
 

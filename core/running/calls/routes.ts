@@ -27,12 +27,22 @@ export const callRoutes = defineRoutes([
     operationId: 'replayRun',
     method: 'POST',
     path: '/workspaces/{workspace_id}/runs/{run_id}/replay',
-    summary: 'Run a version once more, with the input of a former run',
+    summary: 'Run a version once more, with the input of a former run or another one',
     fn: 'calls',
     auth: 'key',
     keyScope: 'run',
     stream: true,
-    request: { body: z.looseObject({ reason: z.string().optional() }) },
+    request: {
+      body: z.looseObject({
+        reason: z.string().optional(),
+        input: z.record(z.string(), z.unknown()).optional().describe('In place of the input of the former run.'),
+        agent_version: z
+          .string()
+          .regex(/^(latest|v?\d{1,9})$/, 'must be a version such as v3, or latest')
+          .optional()
+          .describe("In place of the former run's version."),
+      }),
+    },
     response: {
       202: z.object({
         run_id: z.uuid(),
@@ -41,7 +51,15 @@ export const callRoutes = defineRoutes([
         status: z.literal('queued'),
       }),
     },
-    errors: ['NOT_FOUND', 'CONFLICT', 'UNPROCESSABLE', 'MISSING_SECRETS', 'LLM_KEY_REQUIRED', 'RATE_LIMITED'],
+    errors: [
+      'NOT_FOUND',
+      'CONFLICT',
+      'UNPROCESSABLE',
+      'MISSING_INPUT_FIELDS',
+      'MISSING_SECRETS',
+      'LLM_KEY_REQUIRED',
+      'RATE_LIMITED',
+    ],
   },
   {
     operationId: 'callAgent',

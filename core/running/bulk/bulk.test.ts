@@ -1,0 +1,3 @@
+import { bulkSuite } from '#test/conformance/bulk.ts';
+
+bulkSuite(async () => undefined, 1);

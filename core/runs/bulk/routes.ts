@@ -1,0 +1,85 @@
+import * as z from 'zod';
+import { defineRoutes } from '#core/http/route.ts';
+import { runFilter, runSummary, TOP_LEVEL } from '../routes.ts';
+import { MAX_BULK_IDS } from './bulk.ts';
+
+const action = z.enum(['cancel', 'replay']);
+const filter = z.strictObject({
+  ...runFilter,
+  top_level: z.boolean().optional().describe(`${TOP_LEVEL} A replay without it repeats no sub-calls.`),
+});
+const time = z.iso.datetime();
+
+const bulk = z.object({
+  id: z.uuid(),
+  action,
+  status: z.enum(['running', 'completed', 'aborted', 'failed']),
+  message: z.string().nullable().describe('Why it failed or ended early.'),
+  filter: filter.nullable().describe('With the window that counts; null for runs that were named.'),
+  agent_version: z.string().nullable(),
+  total: z.int().describe('How many runs were meant when it began.'),
+  total_is_exact: z.boolean(),
+  done: z.int().describe('Runs that were cancelled, or that a new run was started for.'),
+  skipped: z.int().describe('Runs that had ended before they could be cancelled.'),
+  failed: z.int().describe('Runs that could not be repeated.'),
+  failures: z
+    .array(z.object({ run_id: z.uuid(), code: z.string(), message: z.string() }))
+    .describe('At most 20 of them.'),
+  created_by: z.string(),
+  created_at: time,
+  updated_at: time,
+  ended_at: time.nullable(),
+});
+
+const row = { fn: 'runs', auth: 'key', errors: ['NOT_FOUND', 'CONFLICT'] } as const;
+const BULK = '/workspaces/{workspace_id}/bulk/{bulk_id}';
+
+export const bulkRoutes = defineRoutes([
+  {
+    ...row,
+    operationId: 'createBulk',
+    method: 'POST',
+    path: '/workspaces/{workspace_id}/bulk',
+    summary: 'Cancel or repeat many runs in the background, or show which they would be',
+    request: {
+      body: z.strictObject({
+        action,
+        run_ids: z.array(z.uuid()).min(1).max(MAX_BULK_IDS).optional(),
+        filter: filter.optional().describe('Instead of `run_ids`. Without `from`, the last 7 days.'),
+        agent_version: z
+          .string()
+          .regex(/^(latest|v?\d{1,9})$/, 'must be a version such as v3, or latest')
+          .optional()
+          .describe("For a replay: the version to run in place of each run's own."),
+        dry_run: z.boolean().default(false).describe('Only shows how many runs are meant, and the newest of them.'),
+      }),
+    },
+    response: {
+      200: z.object({
+        action,
+        dry_run: z.literal(true),
+        filter: filter.nullable(),
+        total: z.int(),
+        total_is_exact: z.boolean().describe('False: there are more.'),
+        sample: z.array(runSummary).describe('At most 10 of the runs.'),
+      }),
+      202: bulk,
+    },
+  },
+  {
+    ...row,
+    operationId: 'getBulk',
+    method: 'GET',
+    path: BULK,
+    summary: 'Show how far a bulk action is',
+    response: { 200: bulk },
+  },
+  {
+    ...row,
+    operationId: 'abortBulk',
+    method: 'DELETE',
+    path: BULK,
+    summary: 'End a bulk action; what it has done stays, and so do the runs that it has started',
+    response: { 200: bulk },
+  },
+]);
