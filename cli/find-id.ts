@@ -1,6 +1,7 @@
 import type { Client } from '#core/api/client.ts';
 import type { Cli } from './cli.ts';
 import { UsageError } from './failure.ts';
+import { routeOf } from './route-of.ts';
 
 /** Parameters of paths that people give by the first digits of an id, or by a name. */
 const LISTS: { readonly [parameter: string]: { operation: keyof Client; list?: string; names: readonly string[] } } = {
@@ -12,6 +13,7 @@ const LISTS: { readonly [parameter: string]: { operation: keyof Client; list?: s
   user_id: { operation: 'listMembers', list: 'members', names: ['email', 'name'] },
   invite_id: { operation: 'listMembers', list: 'invites', names: ['email'] },
 };
+const PAGE = 200;
 const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 
 /**
@@ -23,8 +25,16 @@ export async function findId(cli: Cli, parameter: string, given: string): Promis
   if (known === undefined || UUID.test(given)) return given;
   const client = await cli.client();
   const list = client[known.operation] as (args: object) => Promise<Record<string, unknown>>;
-  const answer = await list({ params: { workspace_id: await cli.workspaceId() }, query: { limit: 200 } });
-  const all = answer[known.list ?? ''] as Record<string, unknown>[];
+  const params = { workspace_id: await cli.workspaceId() };
+  const pages = 'offset' in (routeOf(known.operation).request?.query?.shape ?? {});
+  const all: Record<string, unknown>[] = [];
+  for (let isLast = false; !isLast; ) {
+    const query = { limit: PAGE, ...(pages && { offset: all.length }) };
+    const answer = await list({ params, query });
+    const page = answer[known.list ?? ''] as Record<string, unknown>[];
+    all.push(...page);
+    isLast = !pages || page.length < PAGE;
+  }
   const digits = given.replaceAll('-', '').toLowerCase();
   const found = all.filter(
     (item) =>

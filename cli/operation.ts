@@ -1,13 +1,13 @@
 import { type Command, Option } from 'commander';
 import * as z from 'zod';
 import type { Client } from '#core/api/client.ts';
-import { routes } from '#core/api/routes.ts';
 import { isRaw, pathParameters, type Route } from '#core/http/route.ts';
 import type { Cli, Configure } from './cli.ts';
 import { UsageError } from './failure.ts';
 import { findId } from './find-id.ts';
 import { readJson } from './input.ts';
 import { members, table, textOf } from './output.ts';
+import { routeOf } from './route-of.ts';
 
 export type OperationId = keyof Client;
 
@@ -100,14 +100,9 @@ export function addOperation(command: Command, cli: Cli, row: OperationCommand):
     const call = client[row.operation] as (args: object) => Promise<unknown>;
     const answer = await call({ params, query: sent.query, ...(hasBody && { body: sent.body }) });
     cli.output.result(answer, (shown) => inWords(cli, row, shown));
+    const next = (answer as { readonly next_cursor?: string | null } | undefined)?.next_cursor;
+    if (next) cli.output.note(`There may be more: add --cursor ${next}`);
   });
-}
-
-export function routeOf(operation: string): Route {
-  const route = (routes as readonly Route[]).find(({ operationId }) => operationId === operation);
-  if (route === undefined)
-    throw new UsageError(`There is no operation "${operation}". \`platform api --list\` lists them.`);
-  return route;
 }
 
 export function membersOf(route: Route): Member[] {

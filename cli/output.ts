@@ -84,7 +84,46 @@ const STATUS_STYLES: { readonly [status: string]: Style } = {
 };
 
 const GAP = '  ';
-const widthOf = (text: string): number => stripVTControlCharacters(text).length;
+
+/** Characters that take two columns (Unicode's East Asian Width, UAX 11: wide and full-width). */
+const WIDE =
+  /^[\u1100-\u115f\u2e80-\u303e\u3041-\ua4cf\ua960-\ua97c\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff01-\uff60\uffe0-\uffe6\u{16fe0}-\u{18cff}\u{1b000}-\u{1b2ff}\u{1f200}-\u{1f2ff}\u{20000}-\u{3fffd}]/u;
+const EMOJI = /^(?:\p{Emoji_Presentation}|\p{Emoji}\ufe0f|\p{Regional_Indicator})/u;
+const INVISIBLE = /^[\p{Mark}\p{Format}\p{Control}]+$/u;
+// biome-ignore lint/suspicious/noControlCharactersInRegex: the whole of ASCII.
+const ASCII = /^[\u0000-\u007f]*$/;
+
+let segmenter: Intl.Segmenter | undefined;
+
+/** What a reader sees as characters: an emoji of several parts is one. */
+function charactersOf(text: string): string[] {
+  segmenter ??= new Intl.Segmenter();
+  return Array.from(segmenter.segment(text), ({ segment }) => segment);
+}
+
+function widthOfCharacter(character: string): number {
+  if (INVISIBLE.test(character)) return 0;
+  return WIDE.test(character) || EMOJI.test(character) ? 2 : 1;
+}
+
+/** Columns that a text takes on a terminal. */
+export function widthOf(text: string): number {
+  const shown = stripVTControlCharacters(text);
+  if (ASCII.test(shown)) return shown.length;
+  return charactersOf(shown).reduce((sum, character) => sum + widthOfCharacter(character), 0);
+}
+
+/** The beginning of a text, without styles, that takes at most `width` columns. */
+function cut(text: string, width: number): string {
+  let room = width;
+  let end = '';
+  for (const character of charactersOf(stripVTControlCharacters(text))) {
+    room -= widthOfCharacter(character);
+    if (room < 0) break;
+    end += character;
+  }
+  return end;
+}
 
 /** Columns under their titles; the widest columns are cut so that a line fits into `width`. */
 export function table(titles: readonly string[], rows: readonly (readonly string[])[], width: number): string {
@@ -106,8 +145,10 @@ const MIN_COLUMN = 8;
 
 function padded(cell: string, width: number, isLast: boolean): string {
   const own = widthOf(cell);
-  if (own > width) return `${stripVTControlCharacters(cell).slice(0, width - 1)}…`;
-  return isLast ? cell : cell + ' '.repeat(width - own);
+  if (own <= width) return isLast ? cell : cell + ' '.repeat(width - own);
+  const short = `${cut(cell, width - 1)}…`;
+  // Where a wide character did not fit, a column is left.
+  return isLast ? short : short + ' '.repeat(width - widthOf(short));
 }
 
 /** `name  value` lines of an object, without members that are null. */

@@ -4,8 +4,8 @@ import type { Configure } from '../cli.ts';
 import { isResponse } from '../connection.ts';
 import { UsageError } from '../failure.ts';
 import { readJson } from '../input.ts';
-import { routeOf } from '../operation.ts';
 import { table } from '../output.ts';
+import { routeOf } from '../route-of.ts';
 
 const api: Configure = (command, cli) => {
   const collect = (value: string, all: string[]): string[] => [...all, value];

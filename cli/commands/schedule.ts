@@ -60,6 +60,21 @@ export default operations([
   },
   { name: 'trigger', operation: 'triggerSchedule', example: 'schedule trigger hello' },
   {
+    name: 'next',
+    operation: 'listUpcoming',
+    list: 'slots',
+    columns: ['local', 'utc_offset', 'timezone', 'agent_name', 'schedule_id', 'dst', 'overlap'],
+    example: 'schedule next',
+  },
+  {
+    name: 'preview',
+    operation: 'previewSchedule',
+    args: ['cron'],
+    list: 'slots',
+    columns: ['local', 'utc_offset', 'at', 'dst'],
+    example: "schedule preview '30 2 * * *' --timezone Europe/Berlin --count 5",
+  },
+  {
     name: 'runs',
     operation: 'listScheduleRuns',
     list: 'runs',

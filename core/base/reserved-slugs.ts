@@ -18,12 +18,12 @@ const RESERVED: ReadonlySet<string> = new Set([
     'org',
     'public',
   ],
-  ...['runner', 'schemas', 'storage', 'tasks', 'uploads', 'usage', 'users', 'webhooks', 'workspaces'],
+  ...['runner', 'schedules', 'schemas', 'storage', 'tasks', 'uploads', 'usage', 'users', 'webhooks', 'workspaces'],
   // Known to clients.
   ...['environments', 'github', 'integrations', 'llm-keys', 'security'],
   // Needed by routes to come.
   ...['a2a', 'budgets', 'catalog', 'dashboard', 'docs', 'grants', 'mcp', 'metrics', 'operator', 'r'],
-  ...['schedules', 'services'],
+  'services',
 ]);
 
 /** Whether no workspace may have this slug. Versions (`v1`) are reserved, too. */

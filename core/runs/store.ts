@@ -134,11 +134,6 @@ export class RunStore {
     return head && this.#read(head);
   }
 
-  /** Those of these runs that there are. */
-  async findAll(runIds: readonly string[]): Promise<Run[]> {
-    return (await this.#heads(runIds)).map((head) => this.#read(head));
-  }
-
   /**
    * Finds a run by its id, its request id (`req_...`), or the first 7 or more digits of either
    * (`docs/interface/identifiers.md#run-ids`). Throws NOT_FOUND, and CONFLICT if several runs begin with these digits.

@@ -129,10 +129,18 @@ test('what a key with the scope "read" or "run" may send, beside GET', () => {
       .filter((row) => row.auth === 'key' && row.method !== 'GET' && keyScopeOf(row) === scope)
       .map(({ operationId }) => operationId);
   // Sessions and links have the limits of the key that makes them.
-  expect(sending('read')).toEqual(['deleteSession', 'createSignInCode', 'cliLogout', 'validateAgent']);
+  expect(sending('read')).toEqual([
+    'deleteSession',
+    'createSignInCode',
+    'cliLogout',
+    'validateAgent',
+    'previewSchedule',
+  ]);
   expect(sending('run').filter((name) => !rows.find((row) => row.operationId === name)!.agents)).toEqual([
     'cancelRun',
     'requestRunCancel',
+    'createBulk',
+    'abortBulk',
     'triggerSchedule',
     'replayRun',
   ]);

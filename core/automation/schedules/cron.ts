@@ -163,13 +163,22 @@ function checkOccurs(cron: Cron): void {
 
 /** The first instant after `after` that an expression names, in epoch milliseconds. */
 export function nextTime(cron: Cron, zone: Zone, after: number): number | undefined {
+  for (const { instant } of localTimesAfter(cron, zone, after)) if (instant !== undefined) return instant;
+  return undefined;
+}
+
+/** The local times after `after` (epoch milliseconds) that an expression names; those that are skipped have no instant. */
+export function* localTimesAfter(
+  cron: Cron,
+  zone: Zone,
+  after: number,
+): Generator<{ readonly wall: WallTime; readonly instant: number | undefined }> {
   // Instants rise with wall times, so an earlier wall time cannot follow `after`.
   const from = Math.floor(zone.wallTime(after) / MINUTE_MS) * MINUTE_MS + MINUTE_MS;
   for (const wall of wallTimesFrom(cron, from)) {
     const instant = zone.instantOf(wall);
-    if (instant !== undefined && instant > after) return instant;
+    if (instant === undefined || instant > after) yield { wall, instant };
   }
-  return undefined;
 }
 
 /** The last instant up to and including `until` that an expression names, in epoch milliseconds. */

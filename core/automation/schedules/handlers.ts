@@ -4,8 +4,10 @@ import { RunStore } from '#core/runs/store.ts';
 import { createSchedule } from './create.ts';
 import { findSchedule, findScheduleEver, scheduleNotFound } from './find.ts';
 import type { scheduleRoutes } from './routes.ts';
+import { checkCron } from './settings.ts';
 import { ScheduleStore } from './store.ts';
 import { adjustTimers } from './timers.ts';
+import { previewSlots, upcomingSlots } from './upcoming.ts';
 import { updateSchedule } from './update.ts';
 import { currentViewOf, eventView, runView, viewOf, viewsOf } from './view.ts';
 
@@ -25,6 +27,16 @@ export const scheduleHandlers = (deps: ScheduleDeps): Handlers<typeof scheduleRo
   async createSchedule({ caller, body }) {
     const { schedule, secret } = await createSchedule(deps, caller, body);
     return { status: 201, body: { schedule: viewOf(deps, schedule, secret) } };
+  },
+
+  async previewSchedule({ body }) {
+    const { timezone, count, from } = body;
+    const after = from === undefined ? deps.clock.now() : Date.parse(from);
+    return { status: 200, body: previewSlots(checkCron(body.cron ?? body.cron_expression), timezone, count, after) };
+  },
+
+  async listUpcoming({ caller, query }) {
+    return { status: 200, body: await upcomingSlots(deps, caller.workspace.id, query) };
   },
 
   async getSchedule({ caller, params }) {

@@ -5,12 +5,16 @@ import {
   jsonValue,
   listQuery,
   newSchedule,
+  previewQuery,
   runAnswer,
   runsQuery,
   scheduleChanges,
   scheduleEvent,
+  schedulePreview,
   scheduleRun,
   scheduleView,
+  upcoming,
+  upcomingQuery,
 } from './schema.ts';
 
 const SCHEDULES = '/workspaces/{workspace_id}/schedules';
@@ -38,6 +42,27 @@ export const scheduleRoutes = defineRoutes([
     request: { body: newSchedule },
     response: { 201: one },
     errors: ['NOT_FOUND', 'MISSING_SECRETS'],
+  },
+  {
+    ...row,
+    operationId: 'previewSchedule',
+    keyScope: 'read',
+    method: 'POST',
+    storesNothing: true,
+    path: '/schedules/preview',
+    summary: 'When a cron expression runs next, with what changes of clocks do to it; nothing is stored',
+    request: { body: previewQuery },
+    response: { 200: schedulePreview },
+  },
+  {
+    ...row,
+    operationId: 'listUpcoming',
+    method: 'GET',
+    // Before the schedule that a path names.
+    path: `${SCHEDULES}/upcoming`,
+    summary: 'What the schedules of a workspace will run, the first 2,000 times',
+    request: { query: upcomingQuery },
+    response: { 200: upcoming },
   },
   {
     ...row,

@@ -157,3 +157,56 @@ export const runAnswer = z.object({
   error: z.string().nullable(),
   deduplicated: z.boolean().describe('Whether it is the answer of a run that had begun before.'),
 });
+
+const slot = z.object({
+  at: time.nullable().describe('Null for a local time that clocks leave out: nothing runs.'),
+  local: z.string().describe('In the time zone of the schedule, such as `2026-03-29T02:30`.'),
+  utc_offset: z.string().describe('Such as `+02:00`.'),
+  dst: z
+    .enum(['skipped', 'repeated', 'changed'])
+    .nullable()
+    .describe(
+      '`skipped`: clocks leave it out; `repeated`: it comes twice, and the first one runs; `changed`: the first one with another offset.',
+    ),
+});
+
+export const previewQuery = z.object({
+  cron: z.string().max(400).optional().describe('Five fields: minute, hour, day of month, month, day of week.'),
+  cron_expression: z.string().max(400).optional().describe('The same as `cron`.'),
+  timezone: z.string().max(100).default('UTC'),
+  count: z.int().min(1).max(100).default(10),
+  from: z.iso.datetime({ offset: true }).optional().describe('By default now.'),
+});
+
+export const schedulePreview = z.object({
+  cron_expression: z.string(),
+  timezone: z.string(),
+  slots: z
+    .array(slot)
+    .describe('As many as `count`, and those that clocks skip; fewer if there are no more in 41 years.'),
+});
+
+export const upcomingQuery = z.object({
+  from: z.iso.datetime({ offset: true }).optional().describe('By default now.'),
+  to: z.iso.datetime({ offset: true }).optional().describe('By default 7 days after `from`, at most 366.'),
+});
+
+export const upcoming = z.object({
+  from: time,
+  to: time,
+  slots: z.array(
+    slot.extend({
+      schedule_id: z.uuid(),
+      agent_name: z.string(),
+      agent_version: z.string(),
+      timezone: z.string(),
+      overlap: z
+        .enum(['allow', 'skip'])
+        .nullable()
+        .describe(
+          'The run before it will still go on, if it takes as long as the last one: both run, or this one is skipped.',
+        ),
+    }),
+  ),
+  is_cut: z.boolean().describe('There are more slots, or more schedules, than 2,000.'),
+});

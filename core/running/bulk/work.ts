@@ -123,7 +123,7 @@ async function whyNot(deps: Deps, bulk: Bulk): Promise<string | undefined> {
 async function callerOf(deps: Deps, bulk: Bulk): Promise<Caller | undefined> {
   const { createdBy: userId, workspaceId, id } = bulk;
   const membership = await findMembership(deps, userId, workspaceId);
-  return membership && { ...membership, userId, keyId: id };
+  return membership && { ...membership, userId, keyId: id, ...(bulk.isBound && { limits: { workspaceId } }) };
 }
 
 const countOf = ({ done, skipped, failed }: Bulk): number => done + skipped + failed;

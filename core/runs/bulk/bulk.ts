@@ -21,6 +21,8 @@ export interface Bulk {
   /** The first failures. */
   readonly failures: readonly BulkFailure[];
   readonly createdBy: string;
+  /** Whether it was started with a key that is good for this workspace alone. */
+  readonly isBound: boolean;
   readonly createdAt: string;
   readonly updatedAt: string;
   readonly endedAt: string | null;

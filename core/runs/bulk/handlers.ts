@@ -64,6 +64,7 @@ export const bulkHandlers = (deps: BulkDeps): Handlers<typeof bulkRoutes> => {
         failed: 0,
         failures: [],
         createdBy: caller.userId,
+        isBound: caller.limits?.workspaceId !== undefined,
         createdAt: now,
         updatedAt: now,
         endedAt: null,

@@ -38,6 +38,7 @@ export const bulkRoutes = defineRoutes([
   {
     ...row,
     operationId: 'createBulk',
+    keyScope: 'run',
     method: 'POST',
     path: '/workspaces/{workspace_id}/bulk',
     summary: 'Cancel or repeat many runs in the background, or show which they would be',
@@ -77,6 +78,7 @@ export const bulkRoutes = defineRoutes([
   {
     ...row,
     operationId: 'abortBulk',
+    keyScope: 'run',
     method: 'DELETE',
     path: BULK,
     summary: 'End a bulk action; what it has done stays, and so do the runs that it has started',

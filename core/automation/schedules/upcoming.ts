@@ -1,0 +1,116 @@
+import { PlatformError } from '#core/base/errors.ts';
+import { Zone } from '#core/base/zone.ts';
+import { isoTime } from '#core/ports/clock.ts';
+import type { Deps } from '#core/ports/deps.ts';
+import { RunStore } from '#core/runs/store.ts';
+import { parseCron } from './cron.ts';
+import type { Schedule } from './schedule.ts';
+import { type Slot, slotsAfter, slotView } from './slots.ts';
+import { ScheduleStore } from './store.ts';
+
+const DAY_MS = 24 * 3600_000;
+const DEFAULT_DAYS = 7;
+const MAX_DAYS = 366;
+export const MAX_SLOTS = 2000;
+/** Schedules that one answer looks at, the newest ones. */
+const MAX_SCHEDULES = 2000;
+
+type UpcomingDeps = Pick<Deps, 'config' | 'main' | 'runs' | 'blobs' | 'clock' | 'ids'>;
+
+interface ScheduledSlot {
+  readonly schedule: Schedule;
+  readonly slot: Slot;
+  readonly overlaps: boolean;
+}
+
+/** The first times up to `count` that an expression names after `after` (epoch milliseconds), with those that clocks skip. */
+export function previewSlots(expression: string, timezone: string, count: number, after: number) {
+  const cron = parseCron(expression);
+  const slots: ReturnType<typeof slotView>[] = [];
+  let runs = 0;
+  for (const slot of slotsAfter(cron, Zone.of(timezone), after)) {
+    slots.push(slotView(slot));
+    if (slot.instant !== undefined && ++runs === count) break;
+  }
+  return { cron_expression: cron.expression, timezone, slots };
+}
+
+/**
+ * What the enabled schedules of a workspace will run between two times (ISO 8601; by default in the next 7 days), the first
+ * 2,000 slots. Throws INVALID_INPUT for a window that has passed, runs backwards or is longer than 366 days.
+ */
+export async function upcomingSlots(
+  deps: UpcomingDeps,
+  workspaceId: string,
+  window: { readonly from?: string | undefined; readonly to?: string | undefined },
+) {
+  const now = deps.clock.now();
+  const from = Math.max(now, window.from === undefined ? now : Date.parse(window.from));
+  const to = window.to === undefined ? from + DEFAULT_DAYS * DAY_MS : Date.parse(window.to);
+  if (to <= from) {
+    throw new PlatformError(
+      'INVALID_INPUT',
+      `query.to: must be after ${isoTime(from)}: what is past is among the runs.`,
+    );
+  }
+  if (to - from > MAX_DAYS * DAY_MS) {
+    throw new PlatformError('INVALID_INPUT', `query.to: must be at most ${MAX_DAYS} days after from.`);
+  }
+  const { schedules, total } = await new ScheduleStore(deps, workspaceId).list(
+    { type: 'cron' },
+    { limit: MAX_SCHEDULES, offset: 0 },
+  );
+  const enabled = schedules.filter((schedule) => schedule.enabled && schedule.cronExpression !== null);
+  const durations = await lastDurations(deps, workspaceId, enabled);
+  let slots: ScheduledSlot[] = [];
+  let end = to;
+  let isCut = total > schedules.length;
+  for (const schedule of enabled) {
+    slots.push(...slotsOf(schedule, durations.get(schedule.lastRunId ?? ''), from, end));
+    if (slots.length <= MAX_SLOTS) continue;
+    // Later slots than these are not answered, so no further schedule needs to name them.
+    slots = slots.sort(byPlace).slice(0, MAX_SLOTS);
+    end = slots.at(-1)!.slot.place + 1;
+    isCut = true;
+  }
+  return {
+    from: isoTime(from),
+    to: isoTime(to),
+    slots: slots.sort(byPlace).map(({ schedule, slot, overlaps }) => ({
+      schedule_id: schedule.id,
+      agent_name: schedule.agentName,
+      agent_version: schedule.agentVersion,
+      timezone: schedule.timezone,
+      ...slotView(slot),
+      overlap: overlaps ? schedule.overlap : null,
+    })),
+    is_cut: isCut,
+  };
+}
+
+const byPlace = (a: ScheduledSlot, b: ScheduledSlot): number => a.slot.place - b.slot.place;
+
+/** The slots of a schedule after `from` and before `end`. `duration` is how long its last run took, if that is known. */
+function slotsOf(schedule: Schedule, duration: number | undefined, from: number, end: number): ScheduledSlot[] {
+  const slots: ScheduledSlot[] = [];
+  let busyUntil = 0;
+  for (const slot of slotsAfter(parseCron(schedule.cronExpression!), Zone.of(schedule.timezone), from)) {
+    if (slot.place >= end || slots.length > MAX_SLOTS) break;
+    const overlaps = slot.instant !== undefined && slot.instant < busyUntil;
+    slots.push({ schedule, slot, overlaps });
+    const begins = slot.instant !== undefined && !(overlaps && schedule.overlap === 'skip');
+    if (begins && duration !== undefined) busyUntil = slot.instant + duration;
+  }
+  return slots;
+}
+
+/** Run id -> how long the last run of a schedule took, for those that have ended. */
+async function lastDurations(
+  deps: UpcomingDeps,
+  workspaceId: string,
+  schedules: readonly Schedule[],
+): Promise<ReadonlyMap<string, number>> {
+  const ids = schedules.flatMap(({ lastRunId }) => lastRunId ?? []);
+  const runs = await new RunStore(deps, workspaceId).findAll(ids);
+  return new Map(runs.flatMap(({ id, durationMs }) => (durationMs === null ? [] : [[id, durationMs] as const])));
+}
