@@ -65,6 +65,22 @@ export const COMMANDS: { readonly [group: string]: readonly CommandRow[] } = {
     { name: 'billing', summary: 'Credits, purchases, earnings', load: () => import('./commands/billing.ts') },
     { name: 'budget', summary: 'Caps on what is spent', load: () => import('./commands/budget.ts') },
   ],
+  'On the machine that has the data:': [
+    { name: 'start', summary: 'Run a platform on this machine', load: () => import('./commands/start.ts') },
+    { name: 'status', summary: 'Show whether it runs, and how', load: () => import('./commands/status.ts') },
+    { name: 'backup', summary: 'Save all its data in one file', load: () => import('./commands/backup.ts') },
+    { name: 'restore', summary: 'Make a data folder of a backup', load: () => import('./commands/restore.ts') },
+    {
+      name: 'upgrade',
+      summary: 'Bring the data to the installed version',
+      load: () => import('./commands/upgrade.ts'),
+    },
+    {
+      name: 'systemd-unit',
+      summary: 'Print a unit of systemd that keeps it running',
+      load: () => import('./commands/systemd-unit.ts'),
+    },
+  ],
   'Everything else:': [
     { name: 'docs', summary: 'Read the documentation, without a network', load: () => import('./commands/docs.ts') },
     { name: 'api', summary: 'Call any operation of the API', load: () => import('./commands/api.ts') },

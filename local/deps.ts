@@ -17,6 +17,8 @@ import { createLlm } from '#llm/create-llm.ts';
 import { createMcpToolServers } from '#mcp/tool-servers.ts';
 import type { Gateway } from '#runner/egress-proxy.ts';
 import { NamespaceSandbox } from '#runner/namespace-sandbox.ts';
+import { DATABASE } from './backup/format.ts';
+import { RESTORING } from './backup/restore.ts';
 import { type ClockTimers, clockTimers } from './clock-timers.ts';
 import type { LocalConfig } from './config.ts';
 import { openDatabase } from './database.ts';
@@ -44,6 +46,7 @@ const CLOSING_MS = 5_000;
 
 export interface LocalDeps extends AllDeps {
   readonly blobs: FolderBlobs;
+  readonly sandbox: FairSandbox;
   readonly uploadForms: LocalUploadForms;
   /** They fire only after `start`. */
   readonly timers: ClockTimers;
@@ -62,9 +65,12 @@ export interface LocalDeps extends AllDeps {
  */
 export async function localDeps(config: LocalConfig, listening: Gateway): Promise<LocalDeps> {
   const folder = config.dataFolder;
+  if (existsSync(join(folder, RESTORING)) && !existsSync(join(folder, DATABASE))) {
+    throw new Error(`a restore into ${folder} did not finish: do it again (platform restore FILE --data ${folder})`);
+  }
   const clock = new SystemClock();
   const log = createLog(config.logLevel);
-  const database = openDatabase(join(folder, 'platform.sqlite'), (message) => log.warn(message));
+  const database = openDatabase(join(folder, DATABASE), (message) => log.warn(message));
   const tables = {
     main: new SqliteTable(database, 'main', clock),
     runs: new SqliteTable(database, 'runs', clock),

@@ -6,7 +6,7 @@ import { ifThere, replaceFile } from './files.ts';
 
 /** Not allowed in keys: separates the folder of `a/b` from the file of `a`, and both from unfinished files. */
 const FOLDER_MARK = '+';
-const TEMPORARY = `${FOLDER_MARK}tmp`;
+export const TEMPORARY = `${FOLDER_MARK}tmp`;
 
 /**
  * {@link Blobs} as files in one folder: key `runs/r1/input` is the file `runs+/r1+/input`.

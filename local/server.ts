@@ -1,5 +1,7 @@
 import { createServer, type IncomingMessage } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { resolve } from 'node:path';
+import { VERSION } from '#cli/version.ts';
 import { type App, createApp } from '#core/api/app.ts';
 import { BACKGROUND, type BackgroundRow, type LocalClockName } from '#core/api/background.ts';
 import { allWork } from '#core/api/background-work.ts';
@@ -15,6 +17,7 @@ import { GatewayClients } from './gateway-clients.ts';
 import { requestListener } from './http-adapter.ts';
 import { createLog } from './log.ts';
 import { ServiceFront } from './services/front.ts';
+import { serveStatus } from './status-socket.ts';
 
 /** Longer than the longest call, so that a call can end before the server does. */
 const SHUTDOWN_MS = 300_000;
@@ -54,9 +57,9 @@ export async function startLocalServer(config: LocalConfig): Promise<LocalServer
     },
   );
   server.on('upgrade', (request, socket, head) => services?.upgrade(request, socket, head));
-  await new Promise<void>((resolve, reject) => {
+  await new Promise<void>((listening, reject) => {
     server.once('error', reject);
-    server.listen(config.port, config.host, resolve);
+    server.listen(config.port, config.host, listening);
   });
   const { port } = server.address() as AddressInfo;
   const url = config.baseUrl ?? addressOf({ host: config.host, port });
@@ -70,6 +73,20 @@ export async function startLocalServer(config: LocalConfig): Promise<LocalServer
     server.close();
     throw error;
   }
+  const startedAt = new Date().toISOString();
+  const closeStatus = await serveStatus(resolve(config.dataFolder), async () => {
+    const { kind, problem, limits } = await deps.sandbox.status();
+    return {
+      pid: process.pid,
+      url,
+      version: VERSION,
+      started_at: startedAt,
+      sandbox: { kind, problem, limits_by: limits?.by, ...deps.sandbox.load },
+    };
+  }).catch((error) => {
+    log.warn('`platform status` will not work', { error: String(error) });
+    return async () => {};
+  });
   services = new ServiceFront({
     host: deps.serviceHost,
     domain: config.servicesDomain,
@@ -94,11 +111,12 @@ export async function startLocalServer(config: LocalConfig): Promise<LocalServer
       await deps.timers.stop();
       // Their requests and connections have no end of their own.
       await deps.serviceHost.close();
-      const closed = new Promise<void>((resolve) => server.close(() => resolve()));
+      const closed = new Promise<void>((done) => server.close(() => done()));
       if (force) server.closeAllConnections();
       const timer = setTimeout(() => server.closeAllConnections(), SHUTDOWN_MS).unref();
       await closed;
       clearTimeout(timer);
+      await closeStatus();
       await deps.close(force);
     },
   };

@@ -151,7 +151,9 @@ try {
   }
 } catch (error) {
   const inUse = hasCode(error, 'EADDRINUSE');
-  const hint = inUse ? '\nAnother program listens there: set PLATFORM_PORT to a free port, or 0 to take any.' : '';
+  const hint = inUse
+    ? '\nAnother program listens there: set PLATFORM_PORT to a free port, or 0 to take any. If it is this platform, `npx platform status` says so.'
+    : '';
   process.stderr.write(`${(error as Error).message}${hint}\n`);
   process.exitCode = 1;
 }

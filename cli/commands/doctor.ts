@@ -1,55 +1,80 @@
+import { API_VERSION } from '#core/api/api-version.ts';
 import type { Configure } from '../cli.ts';
 import { EXIT, failureOf, UsageError } from '../failure.ts';
+import { DATA_OPTION, type OwnCheck, ownPlatformIfHere } from '../own-platform.ts';
 import { VERSION } from '../version.ts';
 
-interface Check {
-  readonly name: string;
-  readonly ok: boolean;
-  readonly detail: string;
-  readonly hint?: string;
+interface OpenApi {
+  readonly info: { readonly version: string };
 }
+
+/** Without the password that may be in it. */
+const hostOf = (proxy: string): string => (URL.canParse(proxy) ? new URL(proxy).host : 'an address that is none');
 
 const MAX_CLOCK_DIFFERENCE_MS = 60_000;
 
 const doctor: Configure = (command, cli) => {
-  command.addHelpText('after', '\nExample:\n  $ platform doctor').action(async () => {
-    const checks: Check[] = [{ name: 'command line', ok: true, detail: `${VERSION}, Node ${process.versions.node}` }];
-    const connection = await cli.connection();
-    const check = async (name: string, work: () => Promise<string>) => {
-      try {
-        checks.push({ name, ok: true, detail: await work() });
-      } catch (error) {
-        const { message, hint } = failureOf(error, connection.url);
-        checks.push({ name, ok: false, detail: message, hint });
-      }
-    };
-    await check('platform', async () => {
-      const response = await cli.host.fetch(`${connection.url}/health`);
-      if (!response.ok) throw new Error(`${connection.url} answers HTTP ${response.status}`);
-      const difference = Math.abs(Date.parse(response.headers.get('date') ?? '') - Date.now());
-      if (difference > MAX_CLOCK_DIFFERENCE_MS) {
-        throw new UsageError(`The clocks differ by ${Math.round(difference / 1000)} s.`, {
-          hint: 'Set this machine’s clock.',
+  command
+    .option(...DATA_OPTION)
+    .addHelpText('after', '\nExample:\n  $ platform doctor')
+    .action(async ({ data }: { data?: string }) => {
+      const checks: OwnCheck[] = [
+        { name: 'command line', ok: true, detail: `${VERSION}, Node ${process.versions.node}` },
+      ];
+      const connection = await cli.connection();
+      const check = async (name: string, work: () => Promise<string>) => {
+        try {
+          checks.push({ name, ok: true, detail: await work() });
+        } catch (error) {
+          const { message, hint } = failureOf(error, connection.url);
+          checks.push({ name, ok: false, detail: message, hint });
+        }
+      };
+      await check('platform', async () => {
+        const response = await cli.host.fetch(`${connection.url}/health`);
+        if (!response.ok) throw new Error(`${connection.url} answers HTTP ${response.status}`);
+        const difference = Math.abs(Date.parse(response.headers.get('date') ?? '') - Date.now());
+        if (difference > MAX_CLOCK_DIFFERENCE_MS) {
+          throw new UsageError(`The clocks differ by ${Math.round(difference / 1000)} s.`, {
+            hint: 'Set this machine’s clock.',
+          });
+        }
+        return connection.url;
+      });
+      const answers = checks.at(-1)!.ok;
+      if (answers) {
+        await check('api version', async () => {
+          const { info } = (await (await cli.host.fetch(`${connection.url}/openapi.json`)).json()) as OpenApi;
+          if (info.version === API_VERSION) return info.version;
+          throw new UsageError(`The platform speaks version ${info.version}, this command line ${API_VERSION}.`, {
+            hint: 'Some commands may not work: install the command line of that platform.',
+          });
         });
       }
-      return connection.url;
+      const proxy = cli.host.env.HTTPS_PROXY ?? cli.host.env.HTTP_PROXY;
+      if (proxy !== undefined) {
+        const isUsed = cli.host.env.NODE_USE_ENV_PROXY === '1';
+        const detail = isUsed ? 'used' : 'not used: NODE_USE_ENV_PROXY=1 sends requests through it';
+        checks.push({ name: 'proxy', ok: true, detail: `${hostOf(proxy)}, ${detail}` });
+      }
+      await check('key', async () => {
+        const { user } = await (await cli.client()).getMe({});
+        return `${user.email} (from ${connection.source})`;
+      });
+      await check('workspace', async () => (await cli.org()).slug);
+      const own = await ownPlatformIfHere(cli, data);
+      if (own && (!answers || (await own.status()).data_version !== null)) checks.push(...(await own.checks()));
+      const isWell = checks.every(({ ok }) => ok);
+      cli.output.result({ ok: isWell, checks }, () =>
+        checks
+          .flatMap(({ name, ok, detail, hint }) => [
+            `${ok ? cli.output.style('green', '✓') : cli.output.style('red', '✗')} ${name.padEnd(12)}  ${detail}`,
+            ...(hint === undefined ? [] : [`  ${cli.output.style('cyan', 'hint:')} ${hint}`]),
+          ])
+          .join('\n'),
+      );
+      if (!isWell) throw new UsageError('Not everything works.', { exitCode: EXIT.failed });
     });
-    await check('key', async () => {
-      const { user } = await (await cli.client()).getMe({});
-      return `${user.email} (from ${connection.source})`;
-    });
-    await check('workspace', async () => (await cli.org()).slug);
-    const isWell = checks.every(({ ok }) => ok);
-    cli.output.result({ ok: isWell, checks }, () =>
-      checks
-        .flatMap(({ name, ok, detail, hint }) => [
-          `${ok ? cli.output.style('green', '✓') : cli.output.style('red', '✗')} ${name.padEnd(12)}  ${detail}`,
-          ...(hint === undefined ? [] : [`  ${cli.output.style('cyan', 'hint:')} ${hint}`]),
-        ])
-        .join('\n'),
-    );
-    if (!isWell) throw new UsageError('Not everything works.', { exitCode: EXIT.failed });
-  });
 };
 
 export default doctor;

@@ -1,6 +1,7 @@
 import * as z from 'zod';
 import { ERROR_CODES, type ErrorCode, httpStatusOf, isRetryable } from '#core/base/errors.ts';
 import { commonErrors, isRaw, pathParameters, type RawBody, type Route } from '#core/http/route.ts';
+import { API_VERSION } from './api-version.ts';
 import { routes } from './routes.ts';
 
 type JsonObject = Record<string, unknown>;
@@ -146,7 +147,11 @@ export function openApiDocument(): JsonObject {
   }
   return {
     openapi: '3.1.0',
-    info: { title: 'Agent Hosting Platform', version: '1', license: { name: 'Apache-2.0', identifier: 'Apache-2.0' } },
+    info: {
+      title: 'Agent Hosting Platform',
+      version: API_VERSION,
+      license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
+    },
     security: [{ apiKey: [] }],
     paths,
     components: {

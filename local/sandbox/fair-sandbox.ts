@@ -63,6 +63,11 @@ export class FairSandbox implements Sandbox {
     };
   }
 
+  /** Sandboxes in use, runs that wait for one, and the bound of the first. */
+  get load(): { readonly running: number; readonly waiting: number; readonly max: number } {
+    return { running: this.#open.size, waiting: this.#waiting.size, max: this.#maxConcurrent };
+  }
+
   status() {
     return this.#sandbox.status();
   }

@@ -19,6 +19,9 @@ const OTHERWISE: { readonly [example: string]: number } = {
   login: 5,
   // The run called nothing.
   'dag hello': 4,
+  // The platform runs.
+  start: 1,
+  'upgrade --check': 1,
 };
 
 const GREET = 'console.log(JSON.stringify({ greeting: "Hello" }));';
@@ -91,7 +94,12 @@ test('every example runs', { retry: 0 }, async () => {
       cwd,
       configFolder: `${cwd}/config`,
       stdin: 'made-up-value',
-      env: { PLATFORM_API_URL: target.url, PLATFORM_API_KEY: target.key, CI: '1' },
+      env: {
+        PLATFORM_API_URL: target.url,
+        PLATFORM_API_KEY: target.key,
+        PLATFORM_DATA: target.dataFolder,
+        CI: '1',
+      },
     });
     const isLasting = example.startsWith('dev');
     if (isLasting) {

@@ -26,6 +26,9 @@ const PRELUDE = [
 const MARK = '@@block';
 /** Pages start dozens of small processes, slow on a machine with other work. */
 const TIMEOUT_MS = 90_000;
+const IN_CLONE = join(ROOT, 'cli/package/platform.js');
+/** Its commands need the platform beside the command line, as in a clone. */
+const HOST_PAGE = 'docs/self-host.md';
 /** Pages whose programs are whole. Those of others are parts of larger ones. */
 const CODE_PAGES = ['docs/storage.md', 'docs/tasks.md', 'docs/messages.md'];
 
@@ -82,6 +85,7 @@ describe.skipIf(!canRun)('the commands of (skipped without curl, python3 and bas
       PLATFORM_API_KEY: target.key,
       PLATFORM_API_URL: target.url,
       PLATFORM_GATEWAY_URL: target.url,
+      PLATFORM_DATA: target.dataFolder,
       PLATFORM_SERVICE_KEY: await reportKey(target),
       PYTHONPATH: join(ROOT, 'sdk/python'),
       // Tests of agents start a platform from there.
@@ -100,7 +104,10 @@ describe.skipIf(!canRun)('the commands of (skipped without curl, python3 and bas
   const pages = COMMAND_PAGES.filter((page) => commands.some((block) => block.page === page));
   test.concurrent.each(pages)('%s succeed in its order, and answer what it shows', async (page) => {
     const own = blocksOf(page);
-    const answers = await run(own.filter(({ info }) => info === 'sh'));
+    const answers = await run(
+      own.filter(({ info }) => info === 'sh'),
+      page === HOST_PAGE ? IN_CLONE : commandLine,
+    );
     for (const [index, block] of own.entries()) {
       const before = own[index - 1];
       if (block.info !== 'json' || before?.info !== 'sh' || before.line + lengthOf(before) + 3 < block.line) continue;
@@ -130,13 +137,13 @@ describe.skipIf(!canRun)('the commands of (skipped without curl, python3 and bas
   });
 
   /** A folder for commands, with the files that pages name. */
-  async function inFolder<T>(use: (folder: string) => Promise<T>): Promise<T> {
+  async function inFolder<T>(use: (folder: string) => Promise<T>, platform = commandLine): Promise<T> {
     const folder = mkdtempSync(join(tmpdir(), 'platform-docs-'));
     try {
       symlinkSync(join(ROOT, 'examples'), join(folder, 'examples'));
       mkdirSync(join(folder, 'node_modules/.bin'), { recursive: true });
       symlinkSync(join(ROOT, 'sdk/js'), join(folder, 'node_modules/agent-platform-sdk'));
-      symlinkSync(commandLine, join(folder, 'node_modules/.bin/platform'));
+      symlinkSync(platform, join(folder, 'node_modules/.bin/platform'));
       writeFileSync(join(folder, 'scan.pdf'), '%PDF-1.7\n');
       return await use(folder);
     } finally {
@@ -145,15 +152,13 @@ describe.skipIf(!canRun)('the commands of (skipped without curl, python3 and bas
   }
 
   /** Runs blocks in one shell, in a folder of their own. Returns what each printed, by its line. */
-  async function run(script: readonly Block[]): Promise<Map<number, string>> {
+  async function run(script: readonly Block[], platform: string): Promise<Map<number, string>> {
     const text = script.flatMap(({ line, text: block }) => [`printf '\\n${MARK} ${line}\\n'`, here(block)]);
     const lines = [...PRELUDE, ...text].join('\n');
-    const stdout = await inFolder((cwd) =>
-      execute('bash', ['--norc', '--noprofile', '-c', lines], {
-        cwd,
-        env: environment(cwd),
-        timeout: TIMEOUT_MS - 5000,
-      }),
+    const options = { timeout: TIMEOUT_MS - 5000 };
+    const stdout = await inFolder(
+      (cwd) => execute('bash', ['--norc', '--noprofile', '-c', lines], { cwd, env: environment(cwd), ...options }),
+      platform,
     );
     const parts = stdout.split(new RegExp(`\\n${MARK} (\\d+)\\n`)).slice(1);
     return new Map(

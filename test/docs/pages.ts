@@ -62,4 +62,12 @@ export const NOT_RUN: readonly { readonly page: string; readonly begins: string;
   { page: 'docs/models.md', begins: 'export PLATFORM_TRANSPORTS=', reason: 'needs an AWS account' },
   { page: 'docs/testing.md', begins: 'ANTHROPIC_API_KEY=', reason: 'needs a key of a model provider' },
   { page: 'docs/sandbox.md', begins: 'npm run build:runner', reason: 'needs a Docker engine' },
+  { page: 'docs/self-host.md', begins: 'npx platform start', reason: 'goes on for ever' },
+  { page: 'docs/self-host.md', begins: 'sudo useradd', reason: 'changes the users and services of the machine' },
+  {
+    page: 'docs/self-host.md',
+    begins: 'docker build',
+    reason: 'needs a Docker engine; local/image.heavy.test.ts does it',
+  },
+  { page: 'docs/self-host.md', begins: 'sudo systemctl stop', reason: 'changes the services of the machine' },
 ];

@@ -50,6 +50,7 @@ export interface Target {
 
 export interface LocalTarget extends Target {
   readonly deps: AllDeps;
+  readonly dataFolder: string;
 }
 
 /** A whole platform on a free port, with a data folder of its own. Quiet: its log level is `error`. */
@@ -83,6 +84,7 @@ export async function startLocalTarget(
     slug: config.workspaceSlug,
     operatorKey,
     deps,
+    dataFolder: folder,
     addUser: (slug) => addUser(deps, slug),
     addMember: (user, workspaceId) => addMember(deps, user, workspaceId),
     setPlan: async (workspaceId, plan) => void (await setPlan(deps, workspaceId, plan)),

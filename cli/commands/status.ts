@@ -1,0 +1,37 @@
+import type { Configure } from '../cli.ts';
+import { EXIT, UsageError } from '../failure.ts';
+import { members } from '../output.ts';
+import { DATA_OPTION, inBytes, type OwnStatus, ownPlatform } from '../own-platform.ts';
+
+const status: Configure = (command, cli) => {
+  command
+    .option(...DATA_OPTION)
+    .addHelpText('after', '\nEnds with 9 if it is not running.\n\nExample:\n  $ platform status')
+    .action(async ({ data }: { data?: string }) => {
+      const found = await (await ownPlatform(cli, { data })).status();
+      cli.output.result(found, shown);
+      if (!found.running) {
+        throw new UsageError('It is not running.', { hint: '`platform start` starts it.', exitCode: EXIT.network });
+      }
+    });
+};
+
+function shown({ running, sandbox, disk, last_backup, ...rest }: OwnStatus): string {
+  const { pid, url, started_at, version, data_folder, data_version } = rest;
+  return members({
+    running: running ? `yes, process ${pid} since ${started_at}` : 'no',
+    address: url,
+    version,
+    data: `${data_folder}${data_version === null ? ' (empty)' : ` (version ${data_version})`}`,
+    sandbox: sandbox && `${sandbox.kind}${sandbox.problem ? `: ${sandbox.problem}` : ''}`,
+    limits: sandbox?.limits_by,
+    runs: sandbox && `${sandbox.running} of ${sandbox.max} sandboxes in use, ${sandbox.waiting} runs wait`,
+    disk: `${inBytes(disk.free_bytes)} free of ${inBytes(disk.total_bytes)}`,
+    'disk problem': disk.problem,
+    'last backup': last_backup
+      ? `${last_backup.created_at}, ${inBytes(last_backup.bytes)}: ${last_backup.file}`
+      : 'none: `platform backup` makes one',
+  });
+}
+
+export default status;

@@ -1,0 +1,21 @@
+import { writeFile } from 'node:fs/promises';
+import { resolve } from 'node:path';
+import type { Configure } from '../cli.ts';
+import { ownPlatform } from '../own-platform.ts';
+
+const systemdUnit: Configure = (command, cli) => {
+  command
+    .argument('[file]', 'where to write it; it is printed, too')
+    .addHelpText(
+      'after',
+      '\ndocs/self-host.md says how to install it.\n\nExample:\n  $ platform systemd-unit agent-platform.service',
+    )
+    .action(async (file: string | undefined) => {
+      const unit = (await ownPlatform(cli, { anyUrl: true })).systemdUnit();
+      const path = file === undefined ? null : resolve(cli.host.cwd, file);
+      if (path !== null) await writeFile(path, unit);
+      cli.output.result({ file: path, unit }, () => unit.trimEnd());
+    });
+};
+
+export default systemdUnit;

@@ -1,0 +1,173 @@
+import { constants, createReadStream, createWriteStream } from 'node:fs';
+import { chown, copyFile, lstat, mkdir, readdir, rename, rm, stat, statfs } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { pipeline } from 'node:stream/promises';
+import { createGunzip } from 'node:zlib';
+import { hasCode } from '#core/base/errors.ts';
+import { DATA_VERSION, DataVersionError } from '../data-version.ts';
+import { ifThere } from '../files.ts';
+import { syncFolder } from './backup.ts';
+import { BLOBS, checkPath, DATABASE, MANIFEST, type Manifest, parseManifest, VAULT, VAULT_KEY } from './format.ts';
+import { type ArchivedFile, ArchiveError, readTar } from './tar.ts';
+
+/** In a data folder: files of a restore that is not finished. */
+export const RESTORING = '.restoring';
+const MAX_MANIFEST_BYTES = 64 * 1024;
+
+export interface RestoreOrder {
+  readonly file: string;
+  /** Must be empty, or not be there. */
+  readonly dataFolder: string;
+  /** Where the platform looks for the key of the secrets. */
+  readonly keyFile: string;
+}
+
+/**
+ * Reads an archive to its end, and compares it with what it says about itself. Throws {@link ArchiveError} if it is damaged, not
+ * whole, or has what no backup has, and {@link DataVersionError} if it is of a newer platform.
+ */
+export async function verifyBackup(file: string): Promise<Manifest> {
+  const manifest = await readBackup(file, async (archived) => {
+    for await (const _ of archived.body());
+  });
+  if (manifest.data_version > DATA_VERSION) throw new DataVersionError(file, manifest.data_version, DATA_VERSION);
+  return manifest;
+}
+
+/**
+ * Makes a data folder of a backup. Everything is verified before the folder is touched, and unpacked beside its place in it; the
+ * database comes last. A folder in which a restore was interrupted is no data folder: the platform refuses it, and the next restore
+ * begins again.
+ */
+export async function restoreBackup({ file, dataFolder, keyFile }: RestoreOrder): Promise<Manifest> {
+  await checkTarget(dataFolder);
+  const verified = await verifyBackup(file);
+  if (verified.has_key && keyFile !== join(dataFolder, VAULT_KEY) && (await ifThere(stat(keyFile))) !== undefined) {
+    throw new Error(`the backup has a key of its own, and ${keyFile} exists: move that one away first`);
+  }
+  await mkdir(dataFolder, { recursive: true, mode: 0o700 });
+  await checkRoom(dataFolder, verified.bytes);
+  const work = join(dataFolder, RESTORING);
+  await clear(dataFolder);
+  try {
+    await mkdir(work, { mode: 0o700 });
+    const owner = await ownerOf(dataFolder);
+    await readBackup(file, (archived) => unpack(archived, work, owner));
+    checkDatabase(join(work, DATABASE), verified);
+    if (verified.has_key && keyFile !== join(dataFolder, VAULT_KEY)) {
+      await mkdir(dirname(keyFile), { recursive: true, mode: 0o700 });
+      await copyFile(join(work, VAULT_KEY), keyFile, constants.COPYFILE_EXCL);
+      if (owner !== undefined) await chown(keyFile, owner.uid, owner.gid);
+      await rm(join(work, VAULT_KEY));
+    }
+    const names = (await readdir(work)).filter((name) => name !== DATABASE);
+    for (const name of [...names, DATABASE]) await rename(join(work, name), join(dataFolder, name));
+    await syncFolder(dataFolder);
+  } catch (error) {
+    await clear(dataFolder);
+    throw error;
+  }
+  await rm(work, { recursive: true });
+  await syncFolder(dataFolder);
+  return verified;
+}
+
+/** What a restore puts into the folder. */
+const MADE: readonly string[] = [RESTORING, BLOBS, VAULT, VAULT_KEY, DATABASE];
+
+async function clear(folder: string): Promise<void> {
+  for (const name of MADE) await rm(join(folder, name), { recursive: true, force: true });
+}
+
+async function checkTarget(folder: string): Promise<void> {
+  const names = await ifThere(readdir(folder)).catch((error) => {
+    throw hasCode(error, 'ENOTDIR') ? new Error(`${folder} is no folder`) : error;
+  });
+  const isInterrupted = names?.includes(RESTORING) && !names.includes(DATABASE);
+  if (names === undefined || names.length === 0 || (isInterrupted && names.every((name) => MADE.includes(name))))
+    return;
+  throw new Error(
+    `${folder} is not empty, and a restore replaces nothing: stop the platform there and move the folder away, or name another one with --data`,
+  );
+}
+
+async function checkRoom(folder: string, bytes: number): Promise<void> {
+  const { bavail, bsize } = await statfs(folder);
+  if (bavail * bsize >= bytes) return;
+  throw new Error(`${folder} has room for ${bavail * bsize} bytes, and the backup needs ${bytes}`);
+}
+
+type Owner = { readonly uid: number; readonly gid: number } | undefined;
+
+/** Root restores for the user who owns the folder. */
+async function ownerOf(folder: string): Promise<Owner> {
+  const { uid, gid } = await stat(folder);
+  return process.getuid?.() === 0 && uid !== 0 ? { uid, gid } : undefined;
+}
+
+async function unpack({ path, body }: ArchivedFile, root: string, owner: Owner): Promise<void> {
+  const file = join(root, path);
+  const made = await mkdir(dirname(file), { recursive: true, mode: 0o700 });
+  // `wx` follows no link and replaces nothing.
+  await pipeline(body, createWriteStream(file, { flags: 'wx', mode: 0o600, flush: true }));
+  if (owner === undefined) return;
+  await chown(file, owner.uid, owner.gid);
+  for (let folder = dirname(file); made !== undefined && folder.length >= made.length; folder = dirname(folder)) {
+    await chown(folder, owner.uid, owner.gid);
+  }
+}
+
+function checkDatabase(file: string, { data_version }: Manifest): void {
+  const db = new DatabaseSync(file);
+  try {
+    const problem = db.prepare('PRAGMA quick_check(1)').get()!.quick_check;
+    if (problem !== 'ok') throw new ArchiveError(`has a damaged database: ${problem}`);
+    const version = Number(db.prepare('PRAGMA user_version').get()!.user_version);
+    if (version !== data_version) throw new ArchiveError(`has data of version ${version}, and says ${data_version}`);
+  } catch (error) {
+    if (hasCode(error, 'ERR_SQLITE_ERROR'))
+      throw new ArchiveError(`has a damaged database: ${(error as Error).message}`);
+    throw error;
+  } finally {
+    db.close();
+  }
+}
+
+/** Passes every file but the manifest to `take`, in the order of the archive, with its path checked. */
+async function readBackup(file: string, take: (archived: ArchivedFile) => Promise<void>): Promise<Manifest> {
+  if (!(await lstat(file)).isFile()) throw new Error(`${file} is no file`);
+  let manifest: Manifest | undefined;
+  let [files, hasDatabase] = [0, false];
+  try {
+    for await (const archived of readTar(unpacked(file))) {
+      const { path, size } = archived;
+      if (manifest !== undefined) throw new ArchiveError('has files behind its list');
+      checkPath(path);
+      if (path !== MANIFEST) {
+        hasDatabase ||= path === DATABASE;
+        files += 1;
+        await take(archived);
+        continue;
+      }
+      if (size > MAX_MANIFEST_BYTES) throw new ArchiveError('has a list that is too long');
+      manifest = parseManifest(Buffer.concat(await Array.fromAsync(archived.body())));
+      if (manifest.sha256 !== archived.sha256Before() || manifest.files !== files)
+        throw new ArchiveError('is damaged: its checksum is wrong');
+    }
+  } catch (error) {
+    const { code = '' } = error as { code?: string };
+    if (code.startsWith('Z_'))
+      throw new ArchiveError(`is damaged or not whole: ${(error as Error).message}`, { cause: error });
+    throw error;
+  }
+  if (manifest === undefined || !hasDatabase) throw new ArchiveError('is no whole backup of a platform');
+  return manifest;
+}
+
+async function* unpacked(file: string): AsyncGenerator<Buffer> {
+  const gunzip = createGunzip();
+  // The reader of `gunzip` gets the errors of both.
+  pipeline(createReadStream(file), gunzip).catch(() => {});
+  yield* gunzip;
+}

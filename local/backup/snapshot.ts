@@ -1,0 +1,90 @@
+import { copyFileSync, existsSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { backup, DatabaseSync } from 'node:sqlite';
+import { setTimeout } from 'node:timers/promises';
+import { hasCode } from '#core/base/errors.ts';
+import { versionOf } from '../data-version.ts';
+import { journalFiles, readJournal } from '../database-journal.ts';
+import { WrittenRows } from '../database-rows.ts';
+
+const SQLITE_FULL = 13;
+const TRIES = 100;
+const RETRY_MS = 20;
+
+/**
+ * Copies the database at `path` to `copy`, as it is at one moment, while its platform writes or not: all that was answered before the
+ * call is in it. `folder` takes temporary files. Returns the version of the data.
+ *
+ * The journal's files go into the database one after the other, and each is deleted then. So a state of the database and the files
+ * there after it are one whole, if none was deleted in between.
+ */
+export async function snapshot(path: string, copy: string, folder: string): Promise<number> {
+  const db = new DatabaseSync(path);
+  try {
+    db.exec('PRAGMA query_only = ON; PRAGMA busy_timeout = 10000');
+    const journal = await readTogether(db, path, folder);
+    await backup(db, copy);
+    return complete(copy, journal);
+  } catch (error) {
+    const isFull = (error as { errcode?: number }).errcode === SQLITE_FULL;
+    throw isFull ? Object.assign(new Error('no space left for a copy of the database'), { code: 'ENOSPC' }) : error;
+  } finally {
+    db.close();
+  }
+}
+
+/** Opens a reading transaction, and copies the files of the journal that belong to it. */
+async function readTogether(db: DatabaseSync, path: string, folder: string): Promise<string[]> {
+  for (let tries = 1; ; tries += 1) {
+    const before = journalFiles(path);
+    db.exec('BEGIN');
+    // The transaction sees the state of its first statement.
+    db.prepare('SELECT count(*) FROM sqlite_schema').get();
+    const files = journalFiles(path);
+    const copies = files.flatMap(({ file, number }) => copied(file, join(folder, `journal-${number}`)) ?? []);
+    // With none before, the first of these may be one of several that came since.
+    const isTogether = before.length > 0 ? before.every(({ file }) => existsSync(file)) : files.length === 0;
+    if (isTogether && copies.length === files.length) return copies;
+    db.exec('ROLLBACK');
+    for (const each of copies) rmSync(each);
+    if (tries === TRIES) throw new Error('the platform writes too much for a copy: try again when it has less to do');
+    await setTimeout(RETRY_MS);
+  }
+}
+
+/** `undefined` if it is in the database by now. */
+function copied(file: string, copy: string): string | undefined {
+  try {
+    copyFileSync(file, copy);
+    return copy;
+  } catch (error) {
+    if (hasCode(error, 'ENOENT')) return undefined;
+    throw error;
+  }
+}
+
+/** Brings the journal into the copy, and checks it as a whole. */
+function complete(copy: string, journal: readonly string[]): number {
+  const db = new DatabaseSync(copy);
+  try {
+    // One file, without others beside it.
+    db.exec('PRAGMA journal_mode = DELETE; PRAGMA synchronous = FULL');
+    if (journal.length > 0) {
+      const rows = new WrittenRows(db);
+      for (const [index, file] of journal.entries()) {
+        const { rows: found, end } = readJournal(file);
+        // The last one may be at work.
+        if (end === 'damaged' || (end === 'cut' && index < journal.length - 1)) {
+          throw new Error(`the journal ${file} is ${end}: stop the platform and start it again, which repairs it`);
+        }
+        rows.apply(found);
+        rmSync(file);
+      }
+    }
+    const problem = db.prepare('PRAGMA quick_check(1)').get()!.quick_check;
+    if (problem !== 'ok') throw new Error(`the database is damaged: ${problem}`);
+    return versionOf(db);
+  } finally {
+    db.close();
+  }
+}
