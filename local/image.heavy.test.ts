@@ -60,7 +60,7 @@ describe.skipIf(problem !== undefined)(
     });
 
     test('runs a platform with a sandbox, as an ordinary user', async () => {
-      await expect.poll(() => platform('status').running).toBe(true);
+      await expect.poll(() => platform('status').running, { timeout: 2 * MINUTES }).toBe(true);
       expect(platform('status')).toMatchObject({
         version: VERSION,
         data_folder: '/data',
