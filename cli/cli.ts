@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
 import type { Client } from '#core/api/client.ts';
-import { type Connection, clientOf, findConnection } from './connection.ts';
+import { type Connection, clientOf, findConnection, type Wire } from './connection.ts';
 import { UsageError } from './failure.ts';
 import { Output, type Terminal } from './output.ts';
 
@@ -30,6 +30,8 @@ export interface GlobalOptions {
   readonly workspace?: string;
   readonly quiet?: boolean;
   readonly verbose?: boolean;
+  /** Seconds. */
+  readonly timeout?: number;
   readonly color?: boolean;
   readonly yes?: boolean;
 }
@@ -92,7 +94,7 @@ export class Cli {
 
   /** The platform without a workspace, also without a key. */
   async anyone(): Promise<Client> {
-    return clientOf(await this.connection(), undefined, this.#wire());
+    return clientOf(await this.connection(), undefined, this.wire);
   }
 
   /** Id of the workspace that the command acts in. */
@@ -154,20 +156,22 @@ export class Cli {
       });
     }
     const { workspace } = connection;
-    if (workspace === undefined || isUuid(workspace)) return clientOf(connection, workspace, this.#wire());
+    if (workspace === undefined || isUuid(workspace)) return clientOf(connection, workspace, this.wire);
     const { workspaces } = await (await this.anyone()).listWorkspaces({});
     const found = workspaces.find(({ slug }) => slug === workspace);
     if (!found) {
       const known = workspaces.map(({ slug }) => slug).join(', ');
       throw new UsageError(`You are in no workspace "${workspace}". Yours: ${known}.`);
     }
-    return clientOf(connection, found.id, this.#wire());
+    return clientOf(connection, found.id, this.wire);
   }
 
-  #wire() {
-    const { verbose } = this.#options;
+  /** How requests are sent, to whatever platform. */
+  get wire(): Wire {
+    const { verbose, timeout } = this.#options;
     return {
       fetch: this.host.fetch,
+      ...(timeout !== undefined && { timeoutMs: timeout * 1000 }),
       ...(verbose && { trace: (line: string) => this.output.error(this.output.style('dim', line)) }),
     };
   }

@@ -4,8 +4,8 @@ import { profileNamed, readProfiles } from './profiles.ts';
 import { VERSION } from './version.ts';
 
 const LOCAL_URL = 'http://127.0.0.1:4280';
-/** Of the requests that only manage. Calls of agents and streams take as long as they take. */
-const MANAGE_TIMEOUT_MS = 60_000;
+/** Until an answer. A call of an agent answers when its run has ended, and takes as long as that takes. */
+const TIMEOUT_MS = 60_000;
 const MAX_TRIES = 3;
 const RETRY_MS = 1_000;
 
@@ -50,6 +50,8 @@ const withoutSlash = (url: string): string => url.replace(/\/+$/, '');
 
 export interface Wire {
   readonly fetch: typeof fetch;
+  /** How long to wait for an answer, also for that of a call. @default 60 s, calls without an end */
+  readonly timeoutMs?: number;
   /** One line for each request, without headers: they hold the key. */
   readonly trace?: (line: string) => void;
 }
@@ -61,31 +63,46 @@ export async function clientOf({ url, key }: Connection, workspaceId: string | u
   return createClient({ baseUrl: url, key, workspaceId, fetch: (input, init) => send(wire, input as URL, init ?? {}) });
 }
 
-async function send({ fetch, trace }: Wire, url: URL, init: RequestInit): Promise<Response> {
+async function send({ fetch, trace, timeoutMs }: Wire, url: URL, init: RequestInit): Promise<Response> {
   const headers = new Headers(init.headers);
   headers.set('x-cli-version', VERSION);
   headers.set('x-platform-client', 'cli');
+  const isStream = headers.get('accept') === 'text/event-stream';
+  // A call with a key waits for the answer of the first one with it.
+  const beginsAtOnce = (isStream && !headers.has('idempotency-key')) || headers.get('prefer') === 'respond-async';
   const isCall = init.method === 'POST' && url.pathname.split('/').length === 5;
+  const limitMs = timeoutMs ?? (isCall && !beginsAtOnce ? undefined : TIMEOUT_MS);
   const repeats = init.method === 'GET' || headers.has('idempotency-key');
   for (let attempt = 1; ; attempt++) {
-    const isStream = headers.get('accept') === 'text/event-stream';
-    const signal = isCall || isStream ? null : AbortSignal.timeout(MANAGE_TIMEOUT_MS);
+    const limit = timeLimit(limitMs);
     const started = performance.now();
-    const answer = await fetch(url, { ...init, headers, signal }).catch((error: Error) => error);
+    const answer = await fetch(url, { ...init, headers, signal: limit.signal }).catch((error: Error) => error);
+    // Of a stream only the beginning is waited for.
+    if (isStream) limit.lift();
     const took = Math.round(performance.now() - started);
     const said =
       answer instanceof Error ? answer.message : `${answer.status} ${answer.headers.get('x-request-id') ?? ''}`;
     trace?.(`${init.method} ${url} -> ${said.trimEnd()} in ${took} ms`);
-    // Where nothing listens, a second try says the same.
-    const isRefused =
-      answer instanceof Error && (answer.cause as { code?: string } | undefined)?.code === 'ECONNREFUSED';
-    const mayPass = answer instanceof Error ? !isRefused : answer.status === 503 || answer.status === 502;
+    // Where nothing listens, a second try says the same; where nothing is said, there was time enough.
+    const isFinal =
+      answer instanceof Error &&
+      (answer.name === 'TimeoutError' || (answer.cause as { code?: string } | undefined)?.code === 'ECONNREFUSED');
+    const mayPass = answer instanceof Error ? !isFinal : answer.status === 503 || answer.status === 502;
     if (!mayPass || !repeats || attempt === MAX_TRIES) {
       if (answer instanceof Error) throw answer;
       return answer;
     }
     await new Promise((resolve) => setTimeout(resolve, RETRY_MS * attempt));
   }
+}
+
+/** A signal that aborts with a TimeoutError, unless it is lifted before. */
+function timeLimit(ms: number | undefined): { readonly signal: AbortSignal | null; lift(): void } {
+  if (ms === undefined) return { signal: null, lift: () => {} };
+  const controller = new AbortController();
+  const late = new DOMException('The platform did not answer in time.', 'TimeoutError');
+  const timer = setTimeout(() => controller.abort(late), ms).unref();
+  return { signal: controller.signal, lift: () => clearTimeout(timer) };
 }
 
 /** Answers that are no JSON: streams and files. */

@@ -52,6 +52,14 @@ export function failureOf(error: unknown, url: string | undefined): Failure {
     return { exitCode: isFine ? 0 : EXIT.badInput, code: 'USAGE', message };
   }
   const cause = (error as { cause?: { code?: string; message?: string } } | undefined)?.cause;
+  if ((error as Error)?.name === 'TimeoutError' || TOO_LATE.has(cause?.code ?? '')) {
+    return {
+      exitCode: EXIT.timeout,
+      code: 'TIMEOUT',
+      message: `The platform at ${url} did not answer in time.`,
+      hint: 'What was asked for may have been done all the same. --timeout SECONDS waits longer.',
+    };
+  }
   if (error instanceof TypeError && error.message === 'fetch failed') {
     return {
       exitCode: EXIT.network,
@@ -60,11 +68,14 @@ export function failureOf(error: unknown, url: string | undefined): Failure {
       hint: 'Start one with `npm start`, or name another with PLATFORM_API_URL or `platform switch`.',
     };
   }
-  if ((error as Error)?.name === 'TimeoutError') {
-    return { exitCode: EXIT.timeout, code: 'TIMEOUT', message: `The platform at ${url} did not answer in time.` };
+  if (error instanceof TypeError && error.message === 'terminated') {
+    return { exitCode: EXIT.network, code: 'NETWORK', message: `The connection to ${url} was lost.` };
   }
   return { exitCode: EXIT.failed, code: 'FAILED', message: error instanceof Error ? error.message : String(error) };
 }
+
+/** Limits of Node's own, of five minutes. */
+const TOO_LATE = new Set(['UND_ERR_HEADERS_TIMEOUT', 'UND_ERR_BODY_TIMEOUT']);
 
 function ofApi({ status, code, message, detail, requestId }: ApiError): Failure {
   const hint = typeof detail.hint === 'string' ? detail.hint : NO_ROUTE.test(message) ? OLDER : HINTS[code];

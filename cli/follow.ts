@@ -61,8 +61,16 @@ async function* follow(
   throw new UsageError('The platform does not answer any more.', { exitCode: EXIT.network });
 }
 
-/** Throws if nothing comes for longer than the platform's heartbeats. */
 async function* eventsOf(response: Response, signal?: AbortSignal): AsyncGenerator<FollowedEvent> {
+  for await (const { event, data } of messagesOf(response, signal)) {
+    const parsed = JSON.parse(data);
+    if (event === 'error') throw new ApiError(STATUSES[parsed.error?.code] ?? 500, parsed);
+    yield parsed;
+  }
+}
+
+/** What a stream says, until its end or `signal`. Throws if nothing comes for longer than the platform's heartbeats. */
+export async function* messagesOf(response: Response, signal?: AbortSignal): AsyncGenerator<EventSourceMessage> {
   const waiting: EventSourceMessage[] = [];
   const parser = createParser({ onEvent: (message) => waiting.push(message) });
   const decoder = new TextDecoder();
@@ -76,11 +84,7 @@ async function* eventsOf(response: Response, signal?: AbortSignal): AsyncGenerat
       const { done, value } = await Promise.race([reader.read(), silence]).finally(() => clearTimeout(timer));
       if (done) return;
       parser.feed(decoder.decode(value, { stream: true }));
-      for (const { event, data } of waiting.splice(0)) {
-        const parsed = JSON.parse(data);
-        if (event === 'error') throw new ApiError(STATUSES[parsed.error?.code] ?? 500, parsed);
-        yield parsed;
-      }
+      yield* waiting.splice(0);
     }
   } finally {
     signal?.removeEventListener('abort', cancel);

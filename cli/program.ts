@@ -1,7 +1,7 @@
 import { Command, CommanderError } from 'commander';
 import { Cli, type GlobalOptions, type Host } from './cli.ts';
 import { COMMANDS } from './commands.ts';
-import { EXIT, type Failure, failureOf } from './failure.ts';
+import { EXIT, type Failure, failureOf, UsageError } from './failure.ts';
 import { VERSION } from './version.ts';
 
 const MORE = `
@@ -46,6 +46,7 @@ async function buildProgram(cli: Cli): Promise<Command> {
     .option('--workspace <slug or id>', 'act in this workspace')
     .option('-q, --quiet', 'print nothing but results, warnings and errors')
     .option('--verbose', 'print each request to stderr, without secrets')
+    .option('--timeout <seconds>', 'wait this long for an answer (60; a call takes as long as its run)', readSeconds)
     .option('--no-color', 'no colours')
     .option('-y, --yes', 'do not ask before something is deleted')
     .addHelpText('after', MORE)
@@ -78,9 +79,16 @@ async function buildProgram(cli: Cli): Promise<Command> {
 /** Only the flags of every command: those of one command may have the same names as other settings. */
 function globalsOf(action: Command): GlobalOptions {
   const all = action.optsWithGlobals();
-  const { json, profile, url, workspace, quiet, verbose, color, yes } = all;
-  return { json, profile, url, workspace, quiet, verbose, color, yes };
+  const { json, profile, url, workspace, quiet, verbose, timeout, color, yes } = all;
+  return { json, profile, url, workspace, quiet, verbose, timeout, color, yes };
 }
+
+function readSeconds(text: string): number {
+  const seconds = Number(text);
+  if (seconds > 0 && seconds <= MAX_SECONDS) return seconds;
+  throw new UsageError(`--timeout is "${text}", but must be a number of seconds, at most a day.`);
+}
+const MAX_SECONDS = 24 * 3600;
 
 function fail(cli: Cli, error: unknown): number {
   const url = cli.lastUrl;

@@ -12,6 +12,7 @@ interface OpenApi {
 const hostOf = (proxy: string): string => (URL.canParse(proxy) ? new URL(proxy).host : 'an address that is none');
 
 const MAX_CLOCK_DIFFERENCE_MS = 60_000;
+const HEALTH_MS = 10_000;
 
 const doctor: Configure = (command, cli) => {
   command
@@ -22,16 +23,19 @@ const doctor: Configure = (command, cli) => {
         { name: 'command line', ok: true, detail: `${VERSION}, Node ${process.versions.node}` },
       ];
       const connection = await cli.connection();
+      const limit = () => ({ signal: AbortSignal.timeout(cli.wire.timeoutMs ?? HEALTH_MS) });
+      let status: number = EXIT.failed;
       const check = async (name: string, work: () => Promise<string>) => {
         try {
           checks.push({ name, ok: true, detail: await work() });
         } catch (error) {
-          const { message, hint } = failureOf(error, connection.url);
+          const { message, hint, exitCode } = failureOf(error, connection.url);
           checks.push({ name, ok: false, detail: message, hint });
+          if (name === 'platform') status = exitCode;
         }
       };
       await check('platform', async () => {
-        const response = await cli.host.fetch(`${connection.url}/health`);
+        const response = await cli.host.fetch(`${connection.url}/health`, limit());
         if (!response.ok) throw new Error(`${connection.url} answers HTTP ${response.status}`);
         const difference = Math.abs(Date.parse(response.headers.get('date') ?? '') - Date.now());
         if (difference > MAX_CLOCK_DIFFERENCE_MS) {
@@ -44,7 +48,8 @@ const doctor: Configure = (command, cli) => {
       const answers = checks.at(-1)!.ok;
       if (answers) {
         await check('api version', async () => {
-          const { info } = (await (await cli.host.fetch(`${connection.url}/openapi.json`)).json()) as OpenApi;
+          const description = await cli.host.fetch(`${connection.url}/openapi.json`, limit());
+          const { info } = (await description.json()) as OpenApi;
           if (info.version === API_VERSION) return info.version;
           throw new UsageError(`The platform speaks version ${info.version}, this command line ${API_VERSION}.`, {
             hint: 'Some commands may not work: install the command line of that platform.',
@@ -57,11 +62,14 @@ const doctor: Configure = (command, cli) => {
         const detail = isUsed ? 'used' : 'not used: NODE_USE_ENV_PROXY=1 sends requests through it';
         checks.push({ name: 'proxy', ok: true, detail: `${hostOf(proxy)}, ${detail}` });
       }
-      await check('key', async () => {
-        const { user } = await (await cli.client()).getMe({});
-        return `${user.email} (from ${connection.source})`;
-      });
-      await check('workspace', async () => (await cli.org()).slug);
+      // What does not answer says no more about these.
+      if (answers) {
+        await check('key', async () => {
+          const { user } = await (await cli.client()).getMe({});
+          return `${user.email} (from ${connection.source})`;
+        });
+        await check('workspace', async () => (await cli.org()).slug);
+      }
       const own = await ownPlatformIfHere(cli, data);
       if (own && (!answers || (await own.status()).data_version !== null)) checks.push(...(await own.checks()));
       const isWell = checks.every(({ ok }) => ok);
@@ -73,7 +81,7 @@ const doctor: Configure = (command, cli) => {
           ])
           .join('\n'),
       );
-      if (!isWell) throw new UsageError('Not everything works.', { exitCode: EXIT.failed });
+      if (!isWell) throw new UsageError('Not everything works.', { exitCode: status });
     });
 };
 

@@ -27,7 +27,7 @@ const login: Configure = (command, cli) => {
       const { host, options } = cli;
       const { url } = await cli.connection();
       const key = withKey || !host.stdin.isTTY ? await keyOfStdin(cli) : await keyOfPerson(cli, url, browser);
-      const client = await clientOf({ url, key, source: 'login' }, undefined, { fetch: host.fetch });
+      const client = await clientOf({ url, key, source: 'login' }, undefined, cli.wire);
       const [org, { user }] = [await client.getOrg({}), await client.getMe({})];
       const name = options.profile ?? nameOf(url);
       await saveProfile(host.configFolder, name, { url, key, workspaceId: options.workspace ? org.id : undefined });
@@ -48,7 +48,7 @@ async function keyOfStdin({ host }: Cli): Promise<string> {
 /** A key that a person agrees to on a page of the platform. */
 async function keyOfPerson(cli: Cli, url: string, wantsBrowser: boolean): Promise<string> {
   const { host, options, output } = cli;
-  const anyone = await clientOf({ url, source: 'login' }, undefined, { fetch: host.fetch });
+  const anyone = await clientOf({ url, source: 'login' }, undefined, cli.wire);
   const verifier = randomBytes(32).toString('base64url');
   const asked = {
     code_challenge: createHash('sha256').update(verifier).digest('base64url'),

@@ -8,7 +8,7 @@ const logout: Configure = (command, cli) => {
     .description('Forget a profile, and revoke its key if `platform login` made it in the browser or with a code')
     .addHelpText('after', '\nExample:\n  $ platform logout --profile staging')
     .action(async () => {
-      const { configFolder, fetch } = cli.host;
+      const { configFolder } = cli.host;
       const known = await readProfiles(configFolder);
       const name = cli.options.profile ?? known.current;
       if (name === undefined) throw new UsageError('No profile is signed in.');
@@ -16,7 +16,7 @@ const logout: Configure = (command, cli) => {
       if (profile === undefined) throw new UsageError(`There is no profile "${name}".`);
       let isRevoked = false;
       try {
-        const client = await clientOf({ ...profile, source: `profile ${name}` }, undefined, { fetch });
+        const client = await clientOf({ ...profile, source: `profile ${name}` }, undefined, cli.wire);
         isRevoked = (await client.cliLogout({})).revoked;
       } catch (error) {
         // The profile goes anyway: whoever leaves a machine must be able to.

@@ -1,11 +1,11 @@
 import { readFile, writeFile } from 'node:fs/promises';
 import { basename, resolve } from 'node:path';
-import { EventSourceParserStream } from 'eventsource-parser/stream';
 import { ApiError } from '#core/api/client.ts';
 import { readReference } from '../agent-reference.ts';
 import type { Cli, Configure } from '../cli.ts';
 import { isResponse } from '../connection.ts';
 import { EXIT, UsageError } from '../failure.ts';
+import { messagesOf } from '../follow.ts';
 import { readJson } from '../input.ts';
 import { printable, textOf } from '../output.ts';
 
@@ -99,13 +99,14 @@ async function follow(cli: Cli, response: Response): Promise<Answer> {
   const runId = response.headers.get('x-run-id') ?? '';
   const stop = cli.host.onInterrupt(interruption(cli, runId));
   try {
-    const events = response.body!.pipeThrough(new TextDecoderStream()).pipeThrough(new EventSourceParserStream());
-    for await (const { event, data } of events) {
+    for await (const { event, data } of messagesOf(response)) {
       const value = JSON.parse(data);
       if (event === 'result') return value;
       if (event === 'error') throw new ApiError(statusOf(value), value);
       showProgress(cli, value);
     }
+  } catch (error) {
+    if ((error as Error).name === 'ApiError') throw error;
   } finally {
     stop();
   }

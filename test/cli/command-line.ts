@@ -1,6 +1,7 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import type { Command } from 'commander';
 import { onTestFinished } from 'vitest';
 import type { Host } from '#cli/cli.ts';
 import { runCli } from '#cli/program.ts';
@@ -101,3 +102,17 @@ export function startCommandLine(argv: readonly string[], settings: Settings = {
     ended,
   };
 }
+
+/** The examples of the help of a command and of all below it: what comes after `$ platform`. */
+export function examplesOf(command: Command): string[] {
+  let text = '';
+  command.configureOutput({ writeOut: (part) => (text += part) }).outputHelp();
+  const own = [...text.matchAll(/^ {2}\$ platform (.+)$/gm)].map(([, line]) => line!);
+  return [...own, ...command.commands.flatMap(examplesOf)];
+}
+
+/** A command line as a shell splits it; `< file` is left out. */
+export const wordsOf = (line: string): string[] =>
+  [...line.replace(/ [<>]+ .*$/, '').matchAll(/'([^']*)'|"([^"]*)"|(\S+)/g)].map(
+    (match) => match[1] ?? match[2] ?? match[3]!,
+  );

@@ -2,7 +2,7 @@ import type { Command } from 'commander';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { wholeProgram } from '#cli/program.ts';
 import { clientOf, type LocalTarget, publishCode, startLocalTarget } from '../helpers/platform.ts';
-import { startCommandLine, tempFolder } from './command-line.ts';
+import { examplesOf, startCommandLine, tempFolder, wordsOf } from './command-line.ts';
 
 /** Every example of every help runs, in the order of the help, and answers one JSON document. */
 
@@ -46,28 +46,14 @@ beforeAll(async () => {
   await target.addMember(await target.addUser('ada'), workspace_id);
   const call = { params: { org: 'main', agent: 'hello', version: 'latest', endpoint: 'run' }, body: {} };
   await client.callAgent(call);
-  examples = helpOf(await wholeProgram());
+  examples = examplesOf(await wholeProgram());
 });
 afterAll(() => target?.close());
-
-/** Lines that begin with `$ platform` in the help of a command and of all below it. */
-function helpOf(command: Command): string[] {
-  let text = '';
-  command.configureOutput({ writeOut: (part) => (text += part) }).outputHelp();
-  const own = [...text.matchAll(/^ {2}\$ platform (.+)$/gm)].map(([, line]) => line!);
-  return [...own, ...command.commands.flatMap(helpOf)];
-}
-
-/** As a shell splits them; `< file` becomes stdin. */
-const wordsOf = (line: string): string[] =>
-  [...line.replace(/ [<>]+ .*$/, '').matchAll(/'([^']*)'|"([^"]*)"|(\S+)/g)].map(
-    (match) => match[1] ?? match[2] ?? match[3]!,
-  );
 
 test('every command has an example', async () => {
   const missing: string[] = [];
   const walk = (command: Command, path: string) => {
-    if (command.commands.length === 0 && helpOf(command).length === 0) missing.push(path);
+    if (command.commands.length === 0 && examplesOf(command).length === 0) missing.push(path);
     for (const each of command.commands) walk(each, `${path} ${each.name()}`);
   };
   walk(await wholeProgram(), 'platform');
