@@ -6,7 +6,7 @@ import type { Cli, Configure } from './cli.ts';
 import { UsageError } from './failure.ts';
 import { findId } from './find-id.ts';
 import { readJson } from './input.ts';
-import { members, table, textOf } from './output.ts';
+import { duration, members, table, textOf } from './output.ts';
 import { routeOf } from './route-of.ts';
 
 export type OperationId = keyof Client;
@@ -171,12 +171,34 @@ function listInWords(cli: Cli, { columns }: OperationCommand, list: readonly Rec
   if (typeof list[0] !== 'object') return list.map(textOf).join('\n');
   const shown = columns ?? Object.keys(list[0]!);
   const rows = list.map((item) => shown.map((name) => cellOf(cli, name, item[name])));
-  const titles = shown.map((name) => cli.output.style('bold', name.replaceAll('_', ' ')));
+  const titles = shown.map((name) => cli.output.style('bold', titleOf(name, list)));
   return table(titles, rows, cli.output.width);
 }
 
+/** Members that need fewer words in a line of others. */
+const TITLES: { readonly [member: string]: string } = {
+  agent_name: 'agent',
+  agent_version: 'version',
+  trigger_source: 'trigger',
+  cron_expression: 'cron',
+  timezone: 'zone',
+  enabled: 'on',
+  last_run_status: 'last run',
+  next_run_at: 'next (UTC)',
+  duration_ms: 'took',
+  error_message: 'error',
+};
+/** Of the API's moments, all in UTC. A line of a table has no room for seconds; JSON has them. */
+const TIME = /^(\d{4}-\d\d-\d\d)T(\d\d:\d\d):\d\d(\.\d+)?Z$/;
+
+function titleOf(name: string, list: readonly Record<string, unknown>[]): string {
+  const isTime = list.some((item) => typeof item[name] === 'string' && TIME.test(item[name]));
+  return TITLES[name] ?? (isTime ? `${name.replace(/_at$/, '')} (UTC)` : name).replaceAll('_', ' ');
+}
+
 function cellOf(cli: Cli, name: string, value: unknown): string {
-  const text = textOf(value);
+  if (name === 'duration_ms') return duration(value as number | null);
+  const text = textOf(value).replace(TIME, '$1 $2');
   if (/^(id|.*_id)$/.test(name)) return text.slice(0, 8);
   return /status|state/.test(name) ? cli.output.status(text) : text;
 }

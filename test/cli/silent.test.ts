@@ -8,7 +8,8 @@ import { commandLine, examplesOf, tempFolder, wordsOf } from './command-line.ts'
 /** A platform that accepts connections and never says a word. */
 
 /** Commands that ask no platform, start their own, or refuse their arguments before. */
-const ASKS_NOBODY = /^(init|test|start|status|backup|restore|upgrade|systemd-unit|docs|profiles|switch|logout|completion|open\b|api --list)/;
+const ASKS_NOBODY =
+  /^(init|test|start|status|backup|restore|upgrade|systemd-unit|docs|profiles|switch|logout|completion|open\b|api --list)/;
 
 const sockets = new Set<Socket>();
 let server: Server;
@@ -29,19 +30,28 @@ test('every command ends with 7, and says that nothing was answered', async () =
   const examples = examplesOf(await wholeProgram()).filter((line) => !ASKS_NOBODY.test(line));
   expect(examples.length).toBeGreaterThan(60);
   const cwd = tempFolder();
-  const manifest = { name: 'hello', type: 'prompt', description: 'x', prompt: 'Say hello.', supported_providers: ['any'] };
+  const manifest = {
+    name: 'hello',
+    type: 'prompt',
+    description: 'x',
+    prompt: 'Say hello.',
+    supported_providers: ['any'],
+  };
   for (const name of ['.', 'hello', 'my-agent', 'orchestrator', 'worker']) {
     mkdirSync(join(cwd, name), { recursive: true });
     writeFileSync(join(cwd, name, 'agent.json'), JSON.stringify({ ...manifest, required_secrets: [] }));
   }
   const wrong: string[] = [];
   for (const example of examples) {
-    const { status, stdout, stderr } = await commandLine([...wordsOf(example.replace('https://agents.example.com', url)), '--timeout', '0.05'], {
-      cwd,
-      configFolder: join(cwd, 'config'),
-      stdin: 'sk_live_made-up-value',
-      env: { PLATFORM_API_URL: url, PLATFORM_API_KEY: 'sk_live_made-up', CI: '1' },
-    });
+    const { status, stdout, stderr } = await commandLine(
+      [...wordsOf(example.replace('https://agents.example.com', url)), '--timeout', '0.05'],
+      {
+        cwd,
+        configFolder: join(cwd, 'config'),
+        stdin: 'sk_live_made-up-value',
+        env: { PLATFORM_API_URL: url, PLATFORM_API_KEY: 'sk_live_made-up', CI: '1' },
+      },
+    );
     const said = `${stdout}${stderr}`;
     if (status !== 7 || !said.includes(`The platform at ${url} did not answer in time.`)) {
       wrong.push(`${example}: ${status} ${said}`);

@@ -1,0 +1,114 @@
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { clientOf, type LocalTarget, publishCode, startLocalTarget } from '../helpers/platform.ts';
+import { commandLine, tempFolder } from './command-line.ts';
+
+/** What people see, at two widths of a terminal: real answers, with ids, times and costs that are always the same. */
+
+const COMMANDS = [
+  'agents list',
+  'agents info greeter',
+  'agents versions greeter',
+  'runs',
+  'logs greeter',
+  'trace asker',
+  'dag asker',
+  'schedule list',
+  'schedule info greeter',
+  'secrets list',
+  'usage summary',
+  'usage agents',
+  'usage calls',
+  'billing balance',
+  'doctor',
+];
+
+const GREET = `console.error('greeting'); console.log(JSON.stringify({ greeting: 'Grüße, 世界' }));`;
+const ASK = `
+const { PLATFORM_GATEWAY_URL: url, PLATFORM_SERVICE_KEY: key } = process.env;
+const headers = { authorization: 'Bearer ' + key, 'content-type': 'application/json' };
+const ask = async () => (await fetch(url + '/main/greeter/v1/run', { method: 'POST', headers, body: '{}' })).json();
+ask().then(({ data }) => console.log(JSON.stringify({ asked: data })));
+`;
+
+let target: LocalTarget;
+let hasSandbox: boolean;
+beforeAll(async () => {
+  target = await startLocalTarget({ PLATFORM_WORKSPACE: 'main' });
+  hasSandbox = (await target.deps.sandbox.status()).kind !== 'none';
+  if (!hasSandbox) return;
+  const client = clientOf(target);
+  const { id: workspace_id } = await client.getOrg({});
+  const params = { workspace_id };
+  const runtime = { command: 'node main.js' };
+  await publishCode(client, 'greeter', { 'main.js': GREET }, { runtime, description: 'Greets everybody' });
+  const dependencies = [{ id: 'main/greeter', version: 'v1' }];
+  const manifest = { manifest_version: 1, max_hops: 1, timeout_ms: 20_000, dependencies };
+  await publishCode(client, 'asker', { 'main.js': ASK }, { runtime, manifest });
+  await client.createSchedule({ params, body: { agent: 'main/greeter', cron_expression: '0 9 * * 1-5' } });
+  await client.putSecret({
+    params,
+    body: { name: 'WEATHER_KEY', value: 'made-up', description: 'Of the weather service' },
+  });
+  await client.putSecret({ params, body: { name: 'MAIL_PASSWORD', value: 'made-up' } });
+  for (const agent of ['asker', 'greeter']) {
+    await client.callAgent({ params: { org: 'main', agent, version: 'latest', endpoint: 'run' }, body: {} });
+  }
+});
+afterAll(() => target?.close());
+
+/** Real requests, whose answers say always the same where two runs of this test differ. */
+function stable(): typeof fetch {
+  const shown = new Map<string, string>();
+  const real = new Map<string, string>();
+  const idOf = (id: string): string => {
+    const number = String(shown.size + 1);
+    if (!shown.has(id)) {
+      const made = `${number.padStart(8, '0')}-0000-4000-8000-${number.padStart(12, '0')}`;
+      shown.set(id, made);
+      real.set(made, id);
+    }
+    return shown.get(id)!;
+  };
+  const text = (value: string): string =>
+    value
+      .replaceAll(UUID, idOf)
+      .replaceAll(
+        /\b\d{4}-\d\d-\d\d(T\d\d:\d\d:\d\d(\.\d+)?Z)?/g,
+        (_, time) => `2026-01-05${time ? 'T09:30:00.000Z' : ''}`,
+      )
+      .replaceAll(/[0-9a-f]{64}/g, '0123456789abcdef'.repeat(4))
+      .replaceAll(/\b(sk_live|req)_[\w-]+/g, '$1_made-up');
+  const settled = (value: unknown, name = ''): unknown => {
+    if (typeof value === 'string') return text(value);
+    if (typeof value === 'number') return VARIES.test(name) && value !== 0 ? 125 : value;
+    if (Array.isArray(value)) return value.map((each) => settled(each, name));
+    if (value === null || typeof value !== 'object') return value;
+    return Object.fromEntries(Object.entries(value).map(([key, member]) => [key, settled(member, key)]));
+  };
+  return async (input, init) => {
+    const response = await fetch(
+      String(input).replaceAll(UUID, (id) => real.get(id) ?? id),
+      init,
+    );
+    if (!response.headers.get('content-type')?.includes('json')) return response;
+    const { status, headers } = response;
+    return Response.json(settled(await response.json()), { status, headers: { date: headers.get('date') ?? '' } });
+  };
+}
+const UUID = /[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}/g;
+/** Members whose numbers are measured. */
+const VARIES = /(_ms|_usd|_seconds|_bytes|_cents|_mb|_at|seconds|size)$/;
+
+describe.each([80, 120])('%i columns', (columns) => {
+  test.for(COMMANDS)('%s', async (line, context) => {
+    context.skip(!hasSandbox, 'no sandbox on this host');
+    const env = { PLATFORM_API_URL: target.url, PLATFORM_API_KEY: target.key };
+    const ended = await commandLine(line.split(' '), { columns, env, cwd: tempFolder(), fetch: stable() });
+    expect(ended).toMatchObject({ status: 0, stderr: '' });
+    const screen = ended.stdout
+      .replaceAll(target.url, 'http://127.0.0.1:4280')
+      .replaceAll(process.versions.node, 'NN.N.N')
+      .replaceAll(/\d{4}-\d\d-\d\d/g, '2026-01-05');
+    expect(`\n${screen}`).toMatchSnapshot();
+  });
+});
