@@ -21,6 +21,8 @@ export interface OperationCommand {
   readonly args?: readonly string[];
   /** Members that have an option. @default - all but those that are another name of the same */
   readonly options?: readonly string[];
+  /** Member -> its option, where that is not the member's name. */
+  readonly named?: Readonly<Record<string, string>>;
   /** Members that are always sent. */
   readonly fixed?: Readonly<Record<string, unknown>>;
   /** Member of the answer that holds the list. @default - the answer itself, where it is a list */
@@ -70,7 +72,7 @@ export function addOperation(command: Command, cli: Cli, row: OperationCommand):
   for (const name of inPath) command.argument(`<${labelOf(name)}>`);
   for (const { name, schema } of asArguments)
     command.argument(`<${name.replaceAll('_', '-')}>`, schema.description ?? '');
-  for (const member of asOptions) for (const option of optionsOf(member)) command.addOption(option);
+  for (const member of asOptions) for (const option of optionsOf(member, row.named)) command.addOption(option);
   const hasBody = route.request?.body !== undefined && !isRaw(route.request.body);
   if (hasBody) command.option('--body <json>', 'the whole body, as JSON, @file, or - for stdin; options win over it');
   command.action(async (...given: unknown[]) => {
@@ -93,7 +95,7 @@ export function addOperation(command: Command, cli: Cli, row: OperationCommand):
       sent[member.part][member.name] = await parsedValue(cli, member, values[inPath.length + index]!);
     }
     for (const member of asOptions) {
-      const value = options[camel(member.name)];
+      const value = options[camel(row.named?.[member.name] ?? member.name)];
       if (value !== undefined) sent[member.part][member.name] = await parsedValue(cli, member, value);
     }
     Object.assign(hasBody ? sent.body : sent.query, row.fixed);
@@ -125,8 +127,8 @@ const isOtherName = ({ description = '' }: JsonSchema): boolean => /^The (same a
 const labelOf = (parameter: string): string => parameter.replace(/_id$/, '').replaceAll('_', '-');
 const camel = (name: string): string => name.replaceAll(/_(\w)/g, (_, letter: string) => letter.toUpperCase());
 
-function optionsOf({ name, schema }: Member): Option[] {
-  const flag = `--${name.replaceAll('_', '-')}`;
+function optionsOf({ name, schema }: Member, named: OperationCommand['named']): Option[] {
+  const flag = `--${(named?.[name] ?? name).replaceAll('_', '-')}`;
   const description = schema.description ?? '';
   if (schema.type === 'boolean') {
     return [new Option(flag, description), new Option(`--no-${flag.slice(2)}`, '').default(undefined).hideHelp()];

@@ -58,7 +58,12 @@ export default operations([
     one: 'schedule',
     example: 'schedule disable hello',
   },
-  { name: 'trigger', operation: 'triggerSchedule', example: 'schedule trigger hello' },
+  {
+    name: 'trigger',
+    operation: 'triggerSchedule',
+    named: { scheduled_at: 'at' },
+    example: 'schedule trigger hello --at 2026-03-29T03:30',
+  },
   {
     name: 'next',
     operation: 'listUpcoming',

@@ -66,9 +66,27 @@ export class Zone {
   /** Returns `undefined` for a local time that is skipped. */
   instantOf(wall: WallTime): number | undefined {
     const [before, after] = this.#offsetsAround(wall);
-    if (before === after) return wall - before;
-    const instants = [...new Set([before, after])].map((offset) => wall - offset);
-    return instants.sort((a, b) => a - b).find((instant) => instant + this.#offsetAt(instant) === wall);
+    return before === after ? wall - before : this.instantsOf(wall)[0];
+  }
+
+  /** None for a local time that is skipped, two for one that occurs twice, in their order. */
+  instantsOf(wall: WallTime): number[] {
+    const instants = [...new Set(this.#offsetsAround(wall))].map((offset) => wall - offset);
+    return instants.sort((a, b) => a - b).filter((instant) => instant + this.#offsetAt(instant) === wall);
+  }
+
+  /** The local time that clocks would show instead of one that is skipped, had they gone forward before. */
+  afterSkip(wall: WallTime): number {
+    return wall - this.#offsetsAround(wall)[0];
+  }
+
+  /** RFC 3339 with the offset of the zone, to the second: `2026-03-29T03:30:00+02:00`. `instant` in epoch milliseconds. */
+  textOf(instant: number): string {
+    const wall = this.wallTime(instant);
+    const minutes = Math.round((wall - Math.floor(instant)) / 60_000);
+    const digits = (value: number): string => String(value).padStart(2, '0');
+    const offset = `${digits(Math.floor(Math.abs(minutes) / 60))}:${digits(Math.abs(minutes) % 60)}`;
+    return `${new Date(wall).toISOString().slice(0, 19)}${minutes < 0 ? '-' : '+'}${offset}`;
   }
 
   /** Whether clocks change near this time, so that local times may be skipped or occur twice. */

@@ -23,6 +23,7 @@ const run = (id: string, parentRunId: string | null, second: number, more: Parti
   replayOf: null,
   tenantId: null,
   scheduleId: null,
+  scheduled: null,
   completedAt: null,
   durationMs: 10,
   executionMs: null,

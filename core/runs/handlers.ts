@@ -6,7 +6,7 @@ import { buildDag } from './dag.ts';
 import { filterOf } from './filter.ts';
 import { listRuns, runsWithPrefix } from './listing.ts';
 import type { runRoutes } from './routes.ts';
-import type { Run } from './run.ts';
+import { momentView, type Run } from './run.ts';
 import { RunStore } from './store.ts';
 import { spanIdOf, withSubCalls } from './trace-view.ts';
 import { runSummaryOf } from './view.ts';
@@ -171,6 +171,9 @@ async function detail(runs: RunStore, run: Run) {
     root_run_id: run.rootRunId,
     replay_of_run_id: run.replayOf,
     tenant_id: run.tenantId,
+    ...(run.scheduled
+      ? momentView(run.scheduled)
+      : { scheduled_at: null, scheduled_local: null, scheduled_zone: null }),
     input_tokens: run.inputTokens,
     output_tokens: run.outputTokens,
     cache_read_tokens: run.cacheReadTokens,

@@ -2,7 +2,15 @@ import type { ErrorCode } from '#core/base/errors.ts';
 import type { Json } from '#core/base/json.ts';
 import { isoTime } from '#core/ports/clock.ts';
 import type { Changes, Item, Key, Query } from '#core/ports/table.ts';
-import { LOST, lostBefore, type NewRun, type Run, type RunResult, type RunStatus } from './run.ts';
+import {
+  LOST,
+  lostBefore,
+  type NewRun,
+  type Run,
+  type RunResult,
+  type RunStatus,
+  type ScheduledMoment,
+} from './run.ts';
 
 /**
  * Runs as items of the runs table:
@@ -87,6 +95,8 @@ export function newRunItems(
     replay_of: run.replayOf,
     tenant_id: run.tenantId,
     schedule_id: run.scheduleId,
+    scheduled_at: run.scheduled?.at,
+    scheduled_zone: run.scheduled?.timezone,
     context: run.context,
     ...body,
     ttl,
@@ -164,6 +174,7 @@ export function runFrom(head: Item, now: number): Run {
     replayOf: (head.replay_of as string | undefined) ?? null,
     tenantId: (head.tenant_id as string | undefined) ?? null,
     scheduleId: (head.schedule_id as string | undefined) ?? null,
+    scheduled: momentFrom(head) ?? null,
     completedAt: durationMs === null ? null : isoTime(Date.parse(startedAt) + durationMs),
     durationMs,
     executionMs: (head.execution_ms as number | undefined) ?? null,
@@ -201,9 +212,13 @@ export function newRunFrom(head: Item): NewRun {
     replayOf: head.replay_of as string | undefined,
     tenantId: head.tenant_id as string | undefined,
     scheduleId: head.schedule_id as string | undefined,
+    scheduled: momentFrom(head),
     input: null,
   };
 }
+
+const momentFrom = ({ scheduled_at, scheduled_zone }: Item): ScheduledMoment | undefined =>
+  scheduled_at === undefined ? undefined : { at: scheduled_at as number, timezone: scheduled_zone as string };
 
 export const hexOf = (runId: string): string => runId.replaceAll('-', '');
 /** The digits in an id, in a request id, or in the beginning of either. */

@@ -4,6 +4,8 @@ import type { AgentVersion } from '#core/agents/version.ts';
 import { type ErrorCode, PlatformError } from '#core/base/errors.ts';
 import type { Json } from '#core/base/json.ts';
 import { RUN_GRACE_MS } from '#core/base/time-limits.ts';
+import { Zone } from '#core/base/zone.ts';
+import { isoTime } from '#core/ports/clock.ts';
 import type { LlmProvider } from '#core/ports/llm.ts';
 import type { TraceEvent } from './trace.ts';
 
@@ -30,6 +32,7 @@ export interface Run {
   readonly replayOf: string | null;
   readonly tenantId: string | null;
   readonly scheduleId: string | null;
+  readonly scheduled: ScheduledMoment | null;
   readonly completedAt: string | null;
   readonly durationMs: number | null;
   readonly executionMs: number | null;
@@ -48,6 +51,19 @@ export interface Run {
   /** Credits that the caller paid, in cents. */
   readonly creditsCents: number;
 }
+
+/** The moment that a run of a schedule is for: `at` in epoch milliseconds, and the schedule's zone. */
+export interface ScheduledMoment {
+  readonly at: number;
+  readonly timezone: string;
+}
+
+/** What agents and records call it (`docs/interface/schedules.md#moment`). */
+export const momentView = ({ at, timezone }: ScheduledMoment) => ({
+  scheduled_at: isoTime(at),
+  scheduled_local: Zone.of(timezone).textOf(at),
+  scheduled_zone: timezone,
+});
 
 /** See `docs/interface/runs.md#run-status`. */
 export type RunStatus = 'queued' | 'running' | 'completed' | 'failed' | 'timeout' | 'cancelled';
@@ -108,6 +124,7 @@ export interface NewRun {
   readonly tenantId?: string;
   /** The schedule that started it. */
   readonly scheduleId?: string;
+  readonly scheduled?: ScheduledMoment;
   /** Masked. */
   readonly input: Json;
   /** What the sub-calls of this run are checked against: a `RunContext`. */

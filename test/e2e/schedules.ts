@@ -1,6 +1,6 @@
 import { beforeAll, describe, expect, test } from 'vitest';
 import type { Client } from '#core/api/client.ts';
-import { clientOf, needsModel, request, type Target } from '#test/helpers/platform.ts';
+import { clientOf, needsModel, publishCode, request, type Target } from '#test/helpers/platform.ts';
 import type { TestUser } from '#test/helpers/users.ts';
 import { expectError, expectOk, ISO_TIME, UUID } from './expect.ts';
 
@@ -278,6 +278,71 @@ export function schedulesSuite(target: () => Target): void {
       expect(await find(id)).toMatchObject({ run_count: 3, last_run_status: 'completed', consecutive_failures: 0 });
     });
 
+    test('a run knows for which moment it is: programs, prompts, its record and its replay', async () => {
+      needsModel(target());
+      const code = `
+        import json, os
+        names = ['PLATFORM_SCHEDULED_AT', 'PLATFORM_SCHEDULED_LOCAL', 'PLATFORM_SCHEDULED_ZONE']
+        print(json.dumps({'moment': [os.environ.get(name) for name in names]}))`;
+      await publishCode(client, 'punctual', { 'main.py': code.replaceAll('\n        ', '\n').trim() });
+      const zone = { timezone: 'Europe/Berlin' };
+      const program = await create({ ...daily, ...zone, agent: 'punctual' });
+      const recordOf = async (runId: string) =>
+        expectOk(await request(target(), 'GET', `/workspaces/${owner.workspaceId}/runs/${runId}`, { key: owner.key }));
+      const moment = ['2026-03-29T01:30:00.000Z', '2026-03-29T03:30:00+02:00', 'Europe/Berlin'];
+      const [scheduled_at, scheduled_local, scheduled_zone] = moment;
+      for (const at of ['2026-03-29T03:30', '2026-03-29T01:30Z', '2026-03-29T02:30%2B01:00']) {
+        const run = expectOk(
+          await api('POST', `/${program.id}/trigger?scheduled_at=${at}`, { scheduled_at: 'an input' }),
+        );
+        expect(run).toMatchObject({ status: 'success', output: { moment } });
+        const record = await recordOf(run.run_id);
+        expect(record).toMatchObject({ scheduled_at, scheduled_local, scheduled_zone });
+        expect(record.input_data).toEqual({ scheduled_at: 'an input' });
+      }
+
+      // Without one, a trigger is for the time of the request.
+      const now = expectOk(await api('POST', `/${program.id}/trigger`, {}));
+      const record = await recordOf(now.run_id);
+      expect(now.output.moment).toEqual([record.scheduled_at, record.scheduled_local, 'Europe/Berlin']);
+      expect(Math.abs(Date.parse(record.scheduled_at) - Date.parse(record.started_at))).toBeLessThan(60_000);
+
+      // A schema that asks for it is satisfied, and the stored input is what was sent.
+      const input_schema = {
+        type: 'object',
+        properties: { scheduled_local: { type: 'string' }, topic: { type: 'string' } },
+        required: ['scheduled_local', 'topic'],
+      };
+      const wasAsked = (text: string) => target().llm.requests.some((sent) => sent.text.includes(text));
+      await publish('diary', { prompt: 'On {{scheduled_local}}: {{topic}}.', input_schema });
+      const prompt = await create({ ...daily, ...zone, agent: 'diary', input_data: { topic: 'sun' } });
+      const told = expectOk(await api('POST', `/${prompt.id}/trigger?scheduled_at=2026-03-29T03:30`, {}));
+      expect(told).toMatchObject({ status: 'success' });
+      expect(wasAsked('On 2026-03-29T03:30:00+02:00: sun.')).toBe(true);
+      expect((await recordOf(told.run_id)).input_data).toEqual({ topic: 'sun' });
+      const own = { topic: 'rain', scheduled_local: 'a day of my own' };
+      expectOk(await api('POST', `/${prompt.id}/trigger?scheduled_at=2026-03-29T03:30`, own));
+      expect(wasAsked('On a day of my own: rain.')).toBe(true);
+
+      const replay = { key: owner.key, json: {} };
+      const path = `/workspaces/${owner.workspaceId}/runs/${told.run_id}/replay`;
+      const again = expectOk(await request(target(), 'POST', path, replay), 202);
+      await expect
+        .poll(() => recordOf(again.run_id))
+        .toMatchObject({ status: 'completed', scheduled_at, scheduled_local, scheduled_zone });
+
+      for (const [at, part] of [
+        ['2026-03-29T02:30', 'send 2026-03-29T03:30:00+02:00 or'],
+        ['2026-10-25T02:30', 'send 2026-10-25T02:30:00+02:00 or 2026-10-25T02:30:00+01:00'],
+        ['soon', 'send one such as'],
+      ]) {
+        const { status, body } = await api('POST', `/${program.id}/trigger?scheduled_at=${at}`, {});
+        expect([status, body.error.code]).toEqual([400, 'INVALID_INPUT']);
+        expect(body.error.message).toContain(part);
+      }
+      expect((await runsOf(program.id)).total).toBe(4);
+    });
+
     test('a repeated trigger gets the answer of the running one', async () => {
       needsModel(target());
       const { id } = await create(daily);
@@ -355,6 +420,15 @@ export function schedulesSuite(target: () => Target): void {
       await expect.poll(async () => (await find(id)).last_run_status).toBe('completed');
       const { runs } = await runsOf(id);
       expect(runs.at(-1)).toMatchObject({ status: 'completed', trigger_source: 'schedule', agent_version: 'v1' });
+      const path = `/workspaces/${owner.workspaceId}/runs/${runs.at(-1).id}`;
+      const record = expectOk(await request(target(), 'GET', path, { key: owner.key }));
+      // The minute of the timetable, however late it ran.
+      expect(record).toMatchObject({
+        scheduled_at: expect.stringMatching(/:00\.000Z$/),
+        scheduled_local: record.scheduled_at.replace('.000Z', '+00:00'),
+        scheduled_zone: 'UTC',
+      });
+      expect(Date.parse(record.scheduled_at)).toBeLessThanOrEqual(Date.parse(record.started_at));
       const { next_run_at } = await find(id);
       expect(Date.parse(next_run_at)).toBeGreaterThan(Date.now());
       expectOk(await api('PATCH', `/${id}`, { enabled: false }));

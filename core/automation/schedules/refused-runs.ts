@@ -13,7 +13,12 @@ export async function recordRefusedRun(
   deps: Deps,
   schedule: Schedule,
   run: OpenScheduleRun,
-  { input, error, startedAt }: { input: Json; error: PlatformError; startedAt: number },
+  {
+    input,
+    error,
+    startedAt,
+    scheduledAt = run.scheduledFor,
+  }: { input: Json; error: PlatformError; startedAt: number; scheduledAt?: number | undefined },
 ): Promise<void> {
   const runs = new RunStore(deps, schedule.workspaceId);
   const agent = await findAnyVersion(deps, schedule.agentId);
@@ -32,6 +37,7 @@ export async function recordRefusedRun(
     startedAt,
     deadline: startedAt,
     scheduleId: schedule.id,
+    ...(scheduledAt !== undefined && { scheduled: { at: scheduledAt, timezone: schedule.timezone } }),
     input,
   });
   await runs.start(record);

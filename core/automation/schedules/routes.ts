@@ -133,7 +133,18 @@ export const scheduleTriggerRoutes = defineRoutes([
     keyScope: 'run',
     role: 'owner',
     stream: true,
-    request: { body: z.record(z.string(), jsonValue) },
+    request: {
+      query: z.object({
+        scheduled_at: z
+          .string()
+          .max(40)
+          .optional()
+          .describe(
+            "The moment to run it for instead of now: `2026-03-29T01:30Z`, or without an offset a local time of the schedule's zone.",
+          ),
+      }),
+      body: z.record(z.string(), jsonValue),
+    },
     response: { 200: runAnswer },
     errors: ['NOT_FOUND'],
   },

@@ -30,6 +30,8 @@ export interface ScheduleRunAnswer {
 
 interface RunSettings {
   readonly input: ScheduleInput;
+  /** The moment that the run is for, in epoch milliseconds. */
+  readonly scheduledAt?: number | undefined;
   /** Epoch milliseconds: how long the run may wait while there is no room for it. */
   readonly waitUntil: number;
   /** Called once the run is recorded and comes to its agent, or there is no room for it yet. */
@@ -47,14 +49,26 @@ const RETRY_MS = 1000;
 export async function runNow(
   deps: Deps,
   schedule: Schedule,
-  { runId, source, input, item }: { runId: string; source: 'manual' | 'webhook'; input: ScheduleInput; item?: Item },
+  {
+    runId,
+    source,
+    input,
+    scheduledAt,
+    item,
+  }: {
+    runId: string;
+    source: 'manual' | 'webhook';
+    input: ScheduleInput;
+    scheduledAt?: number;
+    item?: Item;
+  },
 ): Promise<ScheduleRunAnswer | undefined> {
   const { id: scheduleId, workspaceId } = schedule;
   const run: OpenScheduleRun = { scheduleId, workspaceId, runId, source };
   const begin = (current: Schedule): ScheduleChange | undefined =>
     current.deletedAt === null ? beginRunChange(deps, current, run) : undefined;
   const begun = await new ScheduleStore(deps, workspaceId).change(scheduleId, begin, item);
-  return begun && executeRun(deps, begun, run, { input });
+  return begun && executeRun(deps, begun, run, { input, scheduledAt });
 }
 
 /** The answer of {@link runNow} for a run that has ended, from its record. */
@@ -98,21 +112,21 @@ export async function executeRun(
   deps: Deps,
   schedule: Schedule,
   run: OpenScheduleRun,
-  { input = schedule.input, waitUntil = 0, onStarted }: Partial<RunSettings> = {},
+  { input = schedule.input, scheduledAt = run.scheduledFor, waitUntil = 0, onStarted }: Partial<RunSettings> = {},
 ): Promise<ScheduleRunAnswer> {
   const startedAt = deps.clock.now();
   let answer: CallAnswer | undefined;
   let failure: PlatformError | undefined;
   let call: StartedCall | undefined;
   try {
-    call = await startWhenAdmitted(deps, schedule, run, { input, waitUntil, onStarted });
+    call = await startWhenAdmitted(deps, schedule, run, { input, scheduledAt, waitUntil, onStarted });
     onStarted?.();
     answer = await call.finish();
   } catch (error) {
     if (!isPlatformError(error)) throw error;
     failure = error;
     if (call === undefined && !isMissed(run, error))
-      await recordRefusedRun(deps, schedule, run, { input, error, startedAt });
+      await recordRefusedRun(deps, schedule, run, { input, error, startedAt, scheduledAt });
   }
   const end = endedWith(failure);
   if (call === undefined && failure !== undefined && isMissed(run, failure)) await countMissedRun(deps, run);
@@ -138,11 +152,11 @@ async function startWhenAdmitted(
   deps: Deps,
   schedule: Schedule,
   run: OpenScheduleRun,
-  { input, waitUntil, onStarted }: RunSettings,
+  { input, scheduledAt, waitUntil, onStarted }: RunSettings,
 ): Promise<StartedCall> {
   for (;;) {
     try {
-      return await startScheduledCall(deps, schedule, run, { input, waitUntil });
+      return await startScheduledCall(deps, schedule, run, { input, scheduledAt, waitUntil });
     } catch (error) {
       if (!isPlatformError(error) || !lacksRoom(error) || deps.clock.now() >= waitUntil) throw error;
       onStarted?.();
@@ -156,7 +170,7 @@ async function startScheduledCall(
   deps: Deps,
   schedule: Schedule,
   run: OpenScheduleRun,
-  { input, waitUntil }: RunSettings,
+  { input, scheduledAt, waitUntil }: RunSettings,
 ): Promise<StartedCall> {
   const [agent, workspace] = await Promise.all([
     versionToRun(deps, schedule),
@@ -184,6 +198,7 @@ async function startScheduledCall(
     lineage: topOfChain(agent),
     skillHeaders: {},
     scheduleId: schedule.id,
+    ...(scheduledAt !== undefined && { scheduled: { at: scheduledAt, timezone: schedule.timezone } }),
   });
 }
 

@@ -1,10 +1,12 @@
 import { createHash } from 'node:crypto';
+import { Zone } from '#core/base/zone.ts';
 import type { Handlers } from '#core/http/route.ts';
 import { epochSeconds } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { absent, anyOf, lessThan } from '#core/ports/table.ts';
 import { RunStore } from '#core/runs/store.ts';
 import { findSchedule, scheduleNotFound } from './find.ts';
+import { momentOf } from './moment.ts';
 import type { scheduleTriggerRoutes } from './routes.ts';
 import { answerFromRun, runNow, type ScheduleRunAnswer } from './run.ts';
 import type { Schedule, ScheduleInput } from './schedule.ts';
@@ -14,10 +16,12 @@ const LOCK_SECONDS = 360;
 const POLL_MS = 100;
 
 export const scheduleTriggerHandlers = (deps: Deps): Handlers<typeof scheduleTriggerRoutes> => ({
-  async triggerSchedule({ caller, params, body, requestUuid: runId }) {
+  async triggerSchedule({ caller, params, query, body, requestUuid: runId }) {
     const schedule = await findSchedule(deps, caller, params.schedule_id);
     const input = inputOf(schedule, body);
-    const answer = await triggerOnce(deps, schedule, { keyId: caller.keyId, runId, input });
+    const { scheduled_at } = query;
+    const moment = scheduled_at === undefined ? undefined : momentOf(scheduled_at, Zone.of(schedule.timezone));
+    const answer = await triggerOnce(deps, schedule, { keyId: caller.keyId, runId, input, moment });
     if (answer === undefined) throw scheduleNotFound(caller, params.schedule_id);
     return { status: 200, body: answer };
   },
@@ -35,19 +39,19 @@ type TriggerAnswer = ScheduleRunAnswer & { readonly deduplicated: boolean };
 
 /**
  * Runs the schedule, or waits for the run that an equal request began. Clients time out after 15 s and ask three times: a
- * request with the same API key and the same input gets the answer of the run that is under way.
+ * request with the same API key, moment and input gets the answer of the run that is under way.
  *
- * Counters table: `SCHEDULE#<id>#TRIGGERS / <hash of key and input>` is the run that is under way.
+ * Counters table: `SCHEDULE#<id>#TRIGGERS / <hash of key, input and moment>` is the run that is under way.
  */
 async function triggerOnce(
   deps: Deps,
   schedule: Schedule,
-  { keyId, runId, input }: { keyId: string; runId: string; input: ScheduleInput },
+  { keyId, runId, input, moment }: { keyId: string; runId: string; input: ScheduleInput; moment: number | undefined },
 ): Promise<TriggerAnswer | undefined> {
   const { counters, clock } = deps;
   const runs = new RunStore(deps, schedule.workspaceId);
   const hash = createHash('sha256')
-    .update(`${keyId}\n${JSON.stringify(input)}`)
+    .update(`${keyId}\n${JSON.stringify(input)}${moment === undefined ? '' : `\n${moment}`}`)
     .digest('hex');
   const key = { pk: `SCHEDULE#${schedule.id}#TRIGGERS`, sk: hash };
   let firstRunId: string | undefined;
@@ -64,7 +68,12 @@ async function triggerOnce(
     firstRunId = ((await counters.get(key))?.run_id as string | undefined) ?? firstRunId;
     await clock.sleep(POLL_MS);
   }
-  const work = runNow(deps, schedule, { runId, source: 'manual', input }).finally(() => counters.delete(key));
+  const work = runNow(deps, schedule, {
+    runId,
+    source: 'manual',
+    input,
+    scheduledAt: moment ?? clock.now(),
+  }).finally(() => counters.delete(key));
   // The run outlives its client's connection; a host that stops waits for it.
   deps.background(
     work.then(

@@ -55,7 +55,16 @@ export async function admitCall(deps: Deps, call: PreparedCall): Promise<Admitte
   return { record, rateLimit: admission.rateLimit, payment, releaseLease: admission.release };
 }
 
-const recordOf = ({ agent, endpoint, triggerSource, replayOf, tenantId, scheduleId, ...call }: PreparedCall): NewRun =>
+const recordOf = ({
+  agent,
+  endpoint,
+  triggerSource,
+  replayOf,
+  tenantId,
+  scheduleId,
+  scheduled,
+  ...call
+}: PreparedCall): NewRun =>
   newRunOf({
     id: call.runId,
     agent,
@@ -68,6 +77,7 @@ const recordOf = ({ agent, endpoint, triggerSource, replayOf, tenantId, schedule
     replayOf,
     tenantId,
     scheduleId,
+    scheduled,
     context: call.issued?.context as unknown as Json | undefined,
     input: call.mask.json(call.input.document as Json),
   });

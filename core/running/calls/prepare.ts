@@ -1,3 +1,4 @@
+import { placeholdersOf } from '#core/agents/manifest/placeholders.ts';
 import { withDefaults } from '#core/agents/manifest/schema-defaults.ts';
 import { refOf } from '#core/agents/references.ts';
 import { listServed } from '#core/agents/served.ts';
@@ -10,6 +11,7 @@ import { chooseModels, type ModelChoice } from '#core/models/choose.ts';
 import type { ModelFile } from '#core/models/file-limits.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import type { SecretMask } from '#core/runs/masking.ts';
+import { momentView, type ScheduledMoment } from '#core/runs/run.ts';
 import type { Warning } from '../engines/engine.ts';
 import { checkPlaceholders } from '../engines/prompt.ts';
 import type { CallInput } from '../input/call-input.ts';
@@ -46,6 +48,8 @@ export interface Call {
   readonly replayOf?: string;
   /** The schedule that started the run. */
   readonly scheduleId?: string;
+  /** The moment that the schedule runs it for. */
+  readonly scheduled?: ScheduledMoment;
   /** What the service at whose address the call arrived gives its sandbox, beside what the agent declares. */
   readonly service?: {
     readonly env: Readonly<Record<string, string>>;
@@ -133,10 +137,19 @@ function checkCallerSettings({ agent, input }: Call): void {
 }
 
 /** See `docs/interface/calls.md#defaults`. */
-function documentFor({ agent, input }: Call, withTexts: CallInput['document'] | undefined): CallInput['document'] {
+function documentFor(call: Call, withTexts: CallInput['document'] | undefined): CallInput['document'] {
+  const { agent, input } = call;
   const schema = agent.definition.input_schema;
-  if (schema === null || (input.isMultipart && withTexts === undefined)) return withTexts ?? input.document;
-  return withDefaults(schema, withTexts ?? input.document);
+  const sent = withMoment(call, withTexts ?? input.document);
+  return schema === null || (input.isMultipart && withTexts === undefined) ? sent : withDefaults(schema, sent);
+}
+
+/** The moment of a scheduled run stands for input that a prompt's placeholders ask for and that was not sent. */
+function withMoment({ agent, scheduled }: Call, document: CallInput['document']): CallInput['document'] {
+  if (scheduled === undefined || !isPrompt(agent)) return document;
+  const asked = placeholdersOf(agent.definition.prompt ?? '');
+  const members = Object.entries(momentView(scheduled)).filter(([name]) => asked.includes(name));
+  return { ...Object.fromEntries(members), ...document };
 }
 
 /**

@@ -72,6 +72,7 @@ export async function startReplay(deps: Deps, replay: Replay): Promise<{ origina
     skillHeaders: {},
     tenantId: run.tenantId ?? undefined,
     replayOf: run.id,
+    ...(run.scheduled && { scheduled: run.scheduled }),
   });
   deps.log.info('run replayed', { run_id: runId, replay_of: run.id, agent: refOf(agent) });
   return { original: run.id, started };

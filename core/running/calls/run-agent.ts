@@ -3,6 +3,7 @@ import type { Json } from '#core/base/json.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { watchForCancel } from '#core/runs/cancellation.ts';
 import type { LiveEvents } from '#core/runs/live-events.ts';
+import { momentView, type ScheduledMoment } from '#core/runs/run.ts';
 import type { Trace } from '#core/runs/trace.ts';
 import type { EngineResult, EngineRun } from '../engines/engine.ts';
 import type { ProgressEvent } from '../engines/progress.ts';
@@ -83,11 +84,17 @@ const foundNoSandbox = ({ error, usage }: EngineResult): boolean =>
 
 const sandboxEnvironment = (
   { gatewayUrl }: Pick<Deps, 'gatewayUrl'>,
-  { secrets, input, skills, issued, service }: PreparedCall,
+  { secrets, input, skills, issued, service, scheduled }: PreparedCall,
   deadline: number,
 ): Record<string, string> => ({
   ...service?.env,
   ...secretEnvironment(secrets, input.llmCredentials),
   ...skillEnvironment(skills),
+  ...(scheduled && momentEnvironment(scheduled)),
   ...(issued && contextEnvironment(issued, { gatewayUrl, deadline })),
 });
+
+function momentEnvironment(scheduled: ScheduledMoment): Record<string, string> {
+  const entries = Object.entries(momentView(scheduled));
+  return Object.fromEntries(entries.map(([name, value]) => [`PLATFORM_${name.toUpperCase()}`, value]));
+}
