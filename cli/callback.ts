@@ -1,4 +1,4 @@
-import { createServer, type ServerResponse } from 'node:http';
+import type { Server, ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { EXIT, UsageError } from './failure.ts';
 
@@ -18,6 +18,8 @@ export async function waitForCallback(): Promise<Callback> {
   // Nobody may await it yet.
   promise.catch(() => {});
   let expected: string | undefined;
+  // In the bundle an import above would load Node's whole HTTP client at the start of every command.
+  const { createServer } = await import('node:http');
   const server = createServer((request, response) => {
     const { pathname, searchParams } = new URL(request.url ?? '/', 'http://127.0.0.1');
     // Others on this machine may ask as well, and pages may send a token of somebody else.
@@ -43,7 +45,7 @@ export async function waitForCallback(): Promise<Callback> {
   };
 }
 
-function listen(server: ReturnType<typeof createServer>, port: number): Promise<void> {
+function listen(server: Server, port: number): Promise<void> {
   return new Promise((resolve, reject) => {
     server.once('error', reject);
     server.listen(port, '127.0.0.1', () => {

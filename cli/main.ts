@@ -13,7 +13,8 @@ process.exitCode = await runCli({
   stdin: process.stdin,
   stdout: process.stdout,
   stderr: process.stderr,
-  fetch,
+  // By its name only when it is used: Node loads its HTTP client then, which `--help` does not need.
+  fetch: (...request) => fetch(...request),
   configFolder: configFolder(),
   cwd: process.cwd(),
   onInterrupt(listener) {

@@ -1,5 +1,4 @@
 import { createHash } from 'node:crypto';
-import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { CORE_SETTINGS } from '#core/base/config.ts';
@@ -88,6 +87,8 @@ export async function startModelRecorder(
     return recorded;
   }
 
+  // In the bundle an import above would load Node's whole HTTP client at the start of every command.
+  const { createServer } = await import('node:http');
   const server = createServer(async (request, response) => {
     const [, name, path] = /^\/(\w+)(\/.*)$/.exec(request.url ?? '') ?? [];
     const provider = MODEL_PROVIDERS.find((each) => each === name);
