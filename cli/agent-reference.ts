@@ -1,3 +1,4 @@
+import type { Client } from '#core/api/client.ts';
 import type { Cli } from './cli.ts';
 import { UsageError } from './failure.ts';
 
@@ -34,4 +35,19 @@ export async function ownVersions(cli: Cli, text: string) {
     throw new UsageError(`The workspace has no agent "${text}". Its agents: ${names}.`, { exitCode: 4 });
   }
   return wanted;
+}
+
+/** A version of the own workspace, or a public one. Throws UsageError, and what the requests throw. */
+export async function visibleVersion(cli: Cli, text: string) {
+  const reference = await readReference(cli, text);
+  if (reference.org === (await cli.org()).slug) return (await ownVersions(cli, text))[0]!;
+  return (await cli.client()).getPublicAgent({ params: { ...reference } });
+}
+
+/** Every agent of the workspace in its newest version, the last published one first. */
+export async function newestVersions(client: Client) {
+  const page = (cursor?: string) => client.listAgents({ query: { latest: 'true', limit: 100, cursor } });
+  const all = await page();
+  for (let next = all.at(-1)?.next_cursor; next; next = all.at(-1)?.next_cursor) all.push(...(await page(next)));
+  return all;
 }

@@ -97,6 +97,14 @@ export class Cli {
     return clientOf(await this.connection(), undefined, this.wire);
   }
 
+  /** The same in another workspace, by id or slug; `undefined`: this one. */
+  inWorkspace(workspace: string | undefined): Cli {
+    if (workspace === undefined) return this;
+    const other = new Cli(this.host);
+    other.use({ ...this.#options, workspace });
+    return other;
+  }
+
   /** Id of the workspace that the command acts in. */
   async workspaceId(): Promise<string> {
     return (await this.org()).id;

@@ -68,7 +68,7 @@ const newKey = async (deps: Deps): Promise<string> => (await createOwnerKey(deps
 async function signIn(url: string, key: string): Promise<void> {
   try {
     const profile = await saveLocalProfile(configFolder(), { url, key });
-    say(`Signed in: npx platform agents list --profile ${profile}`);
+    say(`Signed in: npx platform agents --profile ${profile}`);
   } catch (error) {
     say(`The command line is not signed in: ${(error as Error).message}`);
   }

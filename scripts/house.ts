@@ -52,7 +52,7 @@ const PACKAGES: readonly { readonly name: RegExp; readonly folders: readonly str
     folders: ['aws', 'functions'],
   },
   { name: /^@ai-sdk\//, folders: ['llm'] },
-  { name: /^@modelcontextprotocol\//, folders: ['mcp'] },
+  { name: /^@modelcontextprotocol\//, folders: ['mcp', 'cli'] },
   { name: /^stripe$/, folders: ['payments'] },
   { name: /^(aws-cdk-lib|constructs|cdk-nag)(\/|$)/, folders: ['lib', 'bin', 'stages'] },
 ];

@@ -254,21 +254,21 @@ describe('for people', () => {
   });
 
   test('agents are listed page by page, each with its versions and its last run', async () => {
-    const bare = await platform('agents list');
+    const bare = await platform('agents');
     const names: string[] = bare.json.map(({ name }: { name: string }) => name);
     expect(names).toContain('hello');
     expect(new Set(names).size).toBe(names.length);
-    const first = await platform('agents list --limit 1');
+    const first = await platform('agents --limit 1');
     expect(first.json.map(({ name }: { name: string }) => name)).toEqual([names[0]]);
-    const second = await platform(`agents list --cursor ${first.json[0].next_cursor}`);
+    const second = await platform(`agents --cursor ${first.json[0].next_cursor}`);
     expect(second.json.map(({ name }: { name: string }) => name)).toEqual(names.slice(1));
 
-    const shown = await platform('agents list', { columns: 100 });
+    const shown = await platform('agents', { columns: 100 });
     expect(shown.stdout).toMatch(/^agent +latest +versions +type +last run \(UTC\) +status\n/);
     expect(shown.stdout).toMatch(/^hello +v\d+ +\d+ +tool +\d{4}-\d\d-\d\d \d\d:\d\d +completed$/m);
-    const page = await platform('agents list --limit 1', { columns: 100 });
-    expect(page.stderr).toContain(`platform agents list --limit 1 --cursor ${first.json[0].next_cursor}`);
-    expect(await platform('agents list --cursor wrong')).toMatchObject({ status: 5 });
+    const page = await platform('agents --limit 1', { columns: 100 });
+    expect(page.stderr).toContain(`platform agents --limit 1 --cursor ${first.json[0].next_cursor}`);
+    expect(await platform('agents --cursor wrong')).toMatchObject({ status: 5 });
   });
 
   test('another workspace is named by its slug', async () => {

@@ -34,8 +34,10 @@ beforeAll(async () => {
   const client = clientOf(target);
   const runtime = { command: 'node main.js' };
   for (let version = 1; version <= 2; version++) await publishCode(client, 'hello', { 'main.js': GREET }, { runtime });
-  await publishCode(client, 'deliveries', { 'main.js': GREET }, { runtime });
+  const offered = { is_public: true, allow_local_download: true };
+  await publishCode(client, 'deliveries', { 'main.js': GREET }, { runtime, ...offered });
   await publishCode(client, 'bot', { 'main.js': SERVICE }, { runtime, run_mode: 'always_on' });
+  await client.createAgent({ body: { name: 'reply-style', type: 'skill', description: 'x', prompt: 'Be brief.' } });
   const { id: workspace_id } = await client.getOrg({});
   await client.createSchedule({
     params: { workspace_id },
@@ -71,7 +73,7 @@ test('every example runs', { retry: 0 }, async () => {
   const { session } = await clientOf(target).createSession({ body: { api_key: keys.key } });
   const cwd = tempFolder();
   const all = examples.filter((line) => !/my-agent|\.\/hello|completion/.test(line));
-  const deletes = (line: string) => /^[\w-]+ (delete|remove|rm|rm-ns) /.test(line);
+  const deletes = (line: string) => /^([\w-]+ )?(delete|remove|rm|rm-ns) /.test(line);
   for (const example of [...all.filter((line) => !deletes(line)), ...all.filter(deletes)]) {
     const argv = wordsOf(
       example.replace('AGENT_KEY_ID', agentKeyId).replace('KEY_ID', keys.id).replace('SESSION_ID', session.id),
@@ -96,7 +98,7 @@ test('every example runs', { retry: 0 }, async () => {
     const { stdout, stderr } = started.written;
     if (status !== (OTHERWISE[example] ?? 0)) failed.push(`${example}: ${status} ${stderr}`);
     if (isLasting) started.lines();
-    else if (status === 0 && !example.startsWith('login')) JSON.parse(stdout);
+    else if (status === 0 && !/^(login|mcp)\b/.test(example)) JSON.parse(stdout);
   }
   expect(failed).toEqual([]);
 });

@@ -128,7 +128,7 @@ describe.each(names)('the template %s', (template) => {
       expect((await platform(`service delete ${id} --yes`, cwd)).status).toBe(0);
       return;
     }
-    const environment = async () => (await platform(`agents info ${name}`, cwd)).json.environment_status;
+    const environment = async () => (await platform(`info ${name}`, cwd)).json.environment_status;
     await expect.poll(environment).not.toBe('building');
     skip((await environment()) === 'failed' && template === 'tool-node', 'no npm registry in reach');
     const folder = join(cwd, name);

@@ -5,9 +5,9 @@ import { commandLine, tempFolder } from './command-line.ts';
 /** What people see, at two widths of a terminal: real answers, with ids, times and costs that are always the same. */
 
 const COMMANDS = [
-  'agents list',
-  'agents info greeter',
-  'agents versions greeter',
+  'agents',
+  'info greeter',
+  'versions greeter',
   'runs',
   'logs greeter',
   'trace asker',

@@ -1,0 +1,14 @@
+import { visibleVersion } from '../agent-reference.ts';
+import type { Configure } from '../cli.ts';
+import { members } from '../output.ts';
+
+const info: Configure = (command, cli) => {
+  command
+    .argument('<agent>', 'agent, agent@v2, org/agent or org/agent@v2')
+    .addHelpText('after', '\nExample:\n  $ platform info hello')
+    .action(async (text: string) => {
+      cli.output.result(await visibleVersion(cli, text), (version) => members({ ...version }));
+    });
+};
+
+export default info;

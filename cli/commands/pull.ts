@@ -1,0 +1,72 @@
+import { relative, resolve } from 'node:path';
+import { readReference } from '../agent-reference.ts';
+import { type AgentSource, readSource, type SourceFile } from '../agent-source.ts';
+import { readAgentFolder } from '../bundle-folder.ts';
+import type { Cli, Configure } from '../cli.ts';
+import { writeFiles } from '../write-files.ts';
+
+const pull: Configure = (command, cli) => {
+  command
+    .argument('<agent>', 'agent, agent@v2, org/agent or org/agent@v2')
+    .argument('[folder]', 'where to write it; without it, a folder with the agent’s name')
+    .option('--force', 'replace files that are there already')
+    .addHelpText(
+      'after',
+      `
+The folder is one that \`platform publish\` takes again. Of other workspaces, the agent must be public and its source on
+offer (allow_local_download).
+
+Examples:
+  $ platform pull hello
+  $ platform pull main/deliveries@v1 ./deliveries-copy`,
+    )
+    .action(async (text: string, given: string | undefined, options: { readonly force?: boolean }) => {
+      const { agent: name } = await readReference(cli, text);
+      const source = await readSource(cli, text);
+      const folder = resolve(cli.host.cwd, given ?? name);
+      const files = source.type === 'skill' ? source.files : new Map([...source.files, manifestFile(source.manifest)]);
+      await writeFiles(folder, files, options);
+      const warnings = source.type === 'skill' ? [] : [...source.warnings, ...(await bringBack(folder, source))];
+      for (const warning of warnings) cli.output.warn(warning);
+      report(cli, folder, { ...source, files });
+    });
+};
+
+const manifestFile = (manifest: object): [string, SourceFile] => [
+  'agent.json',
+  { content: Buffer.from(`${JSON.stringify(manifest, null, 2)}\n`), executable: false },
+];
+
+/**
+ * Names files of the code that publishing would leave out in `bundle.include`, and a schema.json that is not of the code in
+ * `bundle.exclude`: the patterns of the publish that packed them are not kept. Returns what publishing would miss anyway.
+ */
+async function bringBack(folder: string, { manifest, files, packed }: AgentSource): Promise<string[]> {
+  if (packed.length === 0) return [];
+  const write = async (bundle: { readonly include?: string[]; readonly exclude?: string[] }) => {
+    const patterns = Object.keys(bundle).length === 0 ? {} : { bundle };
+    await writeFiles(folder, new Map([manifestFile({ ...manifest, ...patterns })]), { force: true });
+    const { files: now } = await readAgentFolder(folder);
+    return packed.filter((path) => !now!.has(path));
+  };
+  const exclude = files.has('schema.json') && !packed.includes('schema.json') ? { exclude: ['schema.json'] } : {};
+  try {
+    const left = await write(exclude);
+    const include = left.map((path) => path.replaceAll(/[*?[{]/g, '[$&]'));
+    const missing = left.length === 0 ? [] : await write({ include, ...exclude });
+    return missing.map((path) => `${path} is written, but \`platform publish\` never packs such a file.`);
+  } catch (error) {
+    return [`\`platform publish\` does not take it as it is: ${(error as Error).message}`];
+  }
+}
+
+function report(cli: Cli, folder: string, { agent, files }: AgentSource): void {
+  const shown = relative(cli.host.cwd, folder) || '.';
+  const result = { agent, folder, files: [...files.keys()].sort() };
+  cli.output.result(result, () =>
+    [`Wrote ${agent} into ${shown}:`, ...result.files.map((path) => `  ${path}`)].join('\n'),
+  );
+  cli.output.note(`Publish it with \`platform publish ${shown}\`.`);
+}
+
+export default pull;

@@ -1,0 +1,49 @@
+import { join, resolve } from 'node:path';
+import { readReference } from '../agent-reference.ts';
+import { readSource } from '../agent-source.ts';
+import type { Configure } from '../cli.ts';
+import { UsageError } from '../failure.ts';
+import { table } from '../output.ts';
+import { writeFiles } from '../write-files.ts';
+
+const skill: Configure = (command, cli) => {
+  command
+    .command('list')
+    .description('List the skills of the workspace, or the public ones')
+    .option('--public', 'those of all workspaces that everybody may use')
+    .addHelpText('after', '\nExample:\n  $ platform skill list')
+    .action(async (options: { readonly public?: boolean }) => {
+      const client = await cli.client();
+      const all = options.public
+        ? await client.listPublicAgents({ query: { type: 'skill' } })
+        : (await client.listAgents({})).filter(({ type }) => type === 'skill');
+      cli.output.result(all, (skills) => {
+        if (skills.length === 0) cli.output.note('There is none: `platform init NAME --template skill` makes one.');
+        const rows = skills.map((each) => [`${each.org_slug}/${each.name}`, each.version, each.description ?? '']);
+        return table(['skill', 'version', 'description'], rows, cli.output.width);
+      });
+    });
+
+  command
+    .command('install')
+    .description('Write a skill where a coding agent finds it')
+    .argument('<skill>', 'skill, skill@v2, org/skill or org/skill@v2')
+    .option('--to <folder>', 'folder of skills; Claude Code has .claude/skills', '.agents/skills')
+    .option('--force', 'replace files that are there already')
+    .addHelpText('after', '\nExample:\n  $ platform skill install reply-style --to .claude/skills')
+    .action(async (text: string, options: { readonly to: string; readonly force?: boolean }) => {
+      const { agent: name } = await readReference(cli, text);
+      const source = await readSource(cli, text);
+      if (source.type !== 'skill') {
+        throw new UsageError(`${source.agent} is no skill.`, {
+          hint: '`platform pull` writes an agent into a folder.',
+        });
+      }
+      const folder = join(options.to, name);
+      await writeFiles(resolve(cli.host.cwd, folder), source.files, options);
+      const result = { skill: source.agent, folder, files: [...source.files.keys()].sort() };
+      cli.output.result(result, () => `Wrote ${source.agent} into ${folder}.`);
+    });
+};
+
+export default skill;

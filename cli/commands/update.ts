@@ -1,0 +1,43 @@
+import { ownVersions } from '../agent-reference.ts';
+import type { Configure } from '../cli.ts';
+import { UsageError } from '../failure.ts';
+import { readJson } from '../input.ts';
+import { members } from '../output.ts';
+
+interface UpdateOptions {
+  readonly description?: string;
+  readonly tags?: string;
+  readonly public?: boolean;
+}
+
+const update: Configure = (command, cli) => {
+  command
+    .argument('<agent>', 'agent: its newest version, or agent@v2')
+    .argument('[json]', 'members to change: JSON, @file, or - for stdin; options win over it')
+    .option('--description <text>', 'what it does')
+    .option('--tags <list>', 'separated by commas; replaces those that it has')
+    .option('--public', 'everybody may find and call it')
+    .option('--no-public', 'only the workspace may')
+    .addHelpText(
+      'after',
+      `
+Examples:
+  $ platform update hello --description 'Greets people' --tags greeting,demo
+  $ platform update hello '{"timeout_seconds": 60}'`,
+    )
+    .action(async (text: string, json: string | undefined, options: UpdateOptions) => {
+      const tags = options.tags?.split(',').map((tag) => tag.trim());
+      const body = {
+        ...(json !== undefined && ((await readJson(cli.host, json)) as Record<string, unknown>)),
+        ...(options.description !== undefined && { description: options.description }),
+        ...(tags && { tags: tags.filter((tag) => tag !== '') }),
+        ...(options.public !== undefined && { is_public: options.public }),
+      };
+      if (Object.keys(body).length === 0) throw new UsageError('Say what to change: an option, or JSON.');
+      const [version] = await ownVersions(cli, text);
+      const changed = await (await cli.client()).updateAgent({ params: { id: version!.id }, body });
+      cli.output.result(changed, (shown) => members({ ...shown }));
+    });
+};
+
+export default update;

@@ -1,0 +1,20 @@
+import { ownVersions } from '../agent-reference.ts';
+import type { Configure } from '../cli.ts';
+import { table } from '../output.ts';
+
+const versions: Configure = (command, cli) => {
+  command
+    .argument('<agent>', 'an agent of the workspace')
+    .addHelpText('after', '\nExample:\n  $ platform versions hello')
+    .action(async (text: string) => {
+      cli.output.result(await ownVersions(cli, text), (all) =>
+        table(
+          ['version', 'runnable', 'created'],
+          all.map((each) => [each.version, String(each.runnable), each.created_at]),
+          cli.output.width,
+        ),
+      );
+    });
+};
+
+export default versions;

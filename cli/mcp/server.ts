@@ -1,0 +1,39 @@
+import { fromJsonSchema, McpServer } from '@modelcontextprotocol/server';
+import * as z from 'zod';
+import { ApiError } from '#core/api/client.ts';
+import type { Cli } from '../cli.ts';
+import { failureOf } from '../failure.ts';
+import { VERSION } from '../version.ts';
+import { MCP_TOOLS } from './tools.ts';
+
+/** A server of the Model Context Protocol whose tools act as the user of the command line. */
+export function mcpServer(cli: Cli): McpServer {
+  const server = new McpServer(
+    { name: 'platform', version: VERSION },
+    {
+      instructions: 'Publishes, runs and watches agents of a hosting platform. Find agents with platform_list_agents.',
+    },
+  );
+  for (const { name, description, input, changes, call } of MCP_TOOLS) {
+    // The platform checks the members: its rows hold types that a JSON Schema cannot say.
+    const schema = z.toJSONSchema(input, { io: 'input', unrepresentable: 'any' });
+    const inputSchema = fromJsonSchema<Record<string, unknown>>(schema as Parameters<typeof fromJsonSchema>[0]);
+    const annotations = { readOnlyHint: changes === 'nothing', destructiveHint: changes === 'deletes' };
+    server.registerTool(name, { description, inputSchema, annotations }, async (args) => {
+      try {
+        const answer = await call(cli.inWorkspace(args.workspace_id as string | undefined), args);
+        return { content: [{ type: 'text', text: JSON.stringify(answer) }] };
+      } catch (error) {
+        return { isError: true, content: [{ type: 'text', text: errorText(cli, error) }] };
+      }
+    });
+  }
+  return server;
+}
+
+/** The `error` member of the platform's answer, else what the command line would say. */
+function errorText(cli: Cli, error: unknown): string {
+  if (error instanceof ApiError && Object.keys(error.detail).length > 0) return JSON.stringify(error.detail);
+  const { code, message, hint } = failureOf(error, cli.lastUrl);
+  return JSON.stringify({ code, message, hint });
+}

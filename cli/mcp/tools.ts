@@ -1,0 +1,166 @@
+import * as z from 'zod';
+import type { Client } from '#core/api/client.ts';
+import { isRaw, pathParameters } from '#core/http/route.ts';
+import { newestVersions } from '../agent-reference.ts';
+import type { Cli } from '../cli.ts';
+import { findId } from '../find-id.ts';
+import type { OperationId } from '../operation.ts';
+import { publishFolder } from '../publish-folder.ts';
+import { readFolder } from '../read-folder.ts';
+import { routeOf } from '../route-of.ts';
+import { runParams } from '../run-params.ts';
+
+/** A tool of `platform mcp`. */
+export interface McpTool {
+  readonly name: string;
+  readonly description: string;
+  readonly input: z.ZodObject;
+  /** What clients ask people before. */
+  readonly changes: 'nothing' | 'something' | 'deletes';
+  /** Its JSON answer. Throws what the requests throw, and UsageError. */
+  call(cli: Cli, args: Readonly<Record<string, unknown>>): Promise<unknown>;
+}
+
+const workspace_id = z.string().optional().describe('Id of a workspace. Default: that of the command line.');
+const run = z.string().describe('Id of a run, its first digits, or the name of an agent: its newest run.');
+
+/** Tools that are one operation of the API: their input is that of the row. */
+const OPERATIONS: readonly (readonly [name: string, operation: OperationId, description: string])[] = [
+  ['list_tasks', 'listTasks', 'List tasks of people and agents in the workspace.'],
+  ['create_task', 'createTask', 'Create a task for a person or an agent.'],
+  ['update_task', 'updateTask', 'Change a task, or set its status to done.'],
+  ['delete_task', 'deleteTask', 'Delete a task.'],
+  ['list_messages', 'listMessages', 'List messages that agents sent to the people of the workspace.'],
+  ['send_message', 'sendMessage', 'Send a message to the people of the workspace.'],
+  [
+    'list_schedules',
+    'listSchedules',
+    'List the schedules of the workspace, which run agents on timetables and webhooks.',
+  ],
+  [
+    'create_schedule',
+    'createSchedule',
+    'Run an agent on a cron timetable or at a webhook. Name it as `agent`, "org/agent".',
+  ],
+  ['list_runs', 'listRuns', 'List runs of the workspace, newest first.'],
+];
+
+const ofOperation = ([name, operation, description]: (typeof OPERATIONS)[number]): McpTool => {
+  const { method, path, request } = routeOf(operation);
+  const inPath = pathParameters(path).filter((parameter) => parameter !== 'workspace_id');
+  const query = request?.query as z.ZodObject | undefined;
+  const body = request?.body !== undefined && !isRaw(request.body) ? (request.body as z.ZodObject) : undefined;
+  return {
+    name: `platform_${name}`,
+    description,
+    input: z.object({
+      ...Object.fromEntries(inPath.map((parameter) => [parameter, z.string()])),
+      ...query?.shape,
+      ...body?.shape,
+      workspace_id,
+    }),
+    changes: method === 'GET' ? 'nothing' : method === 'DELETE' ? 'deletes' : 'something',
+    async call(cli, args) {
+      const params: Record<string, string> = {};
+      if (path.includes('{workspace_id}')) params.workspace_id = await cli.workspaceId();
+      for (const parameter of inPath) params[parameter] = await findId(cli, parameter, String(args[parameter]));
+      const only = (shape: object = {}) => Object.fromEntries(Object.entries(args).filter(([key]) => key in shape));
+      const send = (await cli.client())[operation] as (args: object) => Promise<unknown>;
+      return send({ params, query: only(query?.shape), ...(body && { body: only(body.shape) }) });
+    },
+  };
+};
+
+const call = z.object({
+  org: z.string().optional().describe('Workspace of the agent. Default: your own.'),
+  agent: z.string(),
+  version: z.string().default('latest').describe('latest, or such as v2.'),
+  input: z.record(z.string(), z.unknown()).default({}).describe('As the input schema of the agent has it.'),
+  workspace_id,
+});
+
+export const MCP_TOOLS: readonly McpTool[] = [
+  {
+    name: 'platform_list_agents',
+    description:
+      'List the agents of the workspace with the schemas of their input and output, each in its newest version.',
+    input: z.object({ workspace_id }),
+    changes: 'nothing',
+    async call(cli) {
+      const all = await newestVersions(await cli.client());
+      return all.map(({ org_slug, name, version, type, description, runnable, input_schema, output_schema }) => ({
+        ...{ org: org_slug, agent: name, version, type, description, runnable, input_schema, output_schema },
+      }));
+    },
+  },
+  {
+    name: 'platform_run_agent',
+    description: 'Call an agent and wait for its answer, up to 300 seconds. It may cost money and act in the world.',
+    input: call,
+    changes: 'something',
+    async call(cli, args) {
+      const { org = (await cli.org()).slug, agent, version = 'latest', input = {} } = args as z.input<typeof call>;
+      const params = { org, agent, version, endpoint: 'run' };
+      return (await cli.client()).callAgent({ params, body: input });
+    },
+  },
+  ...OPERATIONS.map(ofOperation),
+  {
+    name: 'platform_trigger_schedule',
+    description: 'Run a schedule now and wait for its end, with its own input or another one.',
+    input: z.object({
+      schedule: z.string().describe('Id of a schedule, its first digits, or the name of its agent.'),
+      input: z.record(z.string(), z.unknown()).optional(),
+      workspace_id,
+    }),
+    changes: 'something',
+    async call(cli, { schedule, input = {} }) {
+      const schedule_id = await findId(cli, 'schedule_id', String(schedule));
+      const params = { workspace_id: await cli.workspaceId(), schedule_id };
+      const body = input as Parameters<Client['triggerSchedule']>[0]['body'];
+      return (await cli.client()).triggerSchedule({
+        ...{ params, body },
+        // A second request of a client that gave up waiting gets the run of the first.
+        headers: { 'idempotency-key': crypto.randomUUID() },
+      });
+    },
+  },
+  {
+    name: 'platform_get_run_logs',
+    description: 'What a run read, printed and answered, or why it failed.',
+    input: z.object({ run, workspace_id }),
+    changes: 'nothing',
+    call: async (cli, args) => (await cli.client()).getRunLogs({ params: await runParams(cli, String(args.run)) }),
+  },
+  {
+    name: 'platform_get_trace',
+    description: 'The steps of a run: questions to models, tools, calls of other agents; with their times and costs.',
+    input: z.object({ run, workspace_id }),
+    changes: 'nothing',
+    async call(cli, args) {
+      const client = await cli.client();
+      const params = await runParams(cli, String(args.run));
+      const { trace } = await client.getRunTrace({ params });
+      const { workspace_id: workspace } = params;
+      const page = await client.listTraceEvents({
+        params: { workspace_id: workspace, trace_id: trace.id },
+        query: { limit: 1000 },
+      });
+      return { trace, events: page.events, total: page.total };
+    },
+  },
+  {
+    name: 'platform_publish',
+    description:
+      'Publish the agent of a local folder with an agent.json or a SKILL.md. Nothing changed publishes nothing.',
+    input: z.object({ folder: z.string().describe('Path, from the folder of this server.'), workspace_id }),
+    changes: 'something',
+    async call(cli, args) {
+      const folder = await readFolder(cli, String(args.folder));
+      const made = await publishFolder(await cli.client(), folder, { onInstall: () => {} });
+      const { agent, unchanged, failure, warnings } = made;
+      const { org_slug, name, version, runnable } = agent;
+      return { agent: `${org_slug}/${name}@${version}`, runnable, unchanged, failure, warnings };
+    },
+  },
+];

@@ -1,0 +1,144 @@
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { Client } from '@modelcontextprotocol/client';
+import { StdioClientTransport } from '@modelcontextprotocol/client/stdio';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { clientOf, type LocalTarget, publishCode, startLocalTarget } from '../helpers/platform.ts';
+import { commandLine, tempFolder } from './command-line.ts';
+
+const GREET = `let text = '';
+process.stdin.on('data', (chunk) => (text += chunk)).on('end', () => {
+  console.log(JSON.stringify({ greeting: 'Hello ' + JSON.parse(text).name }));
+});`;
+const ROOT = join(import.meta.dirname, '../..');
+
+describe('mcp', () => {
+  let target: LocalTarget;
+  let client: Client;
+  beforeAll(async () => {
+    target = await startLocalTarget({ PLATFORM_WORKSPACE: 'main' });
+    await publishCode(clientOf(target), 'hello', { 'main.js': GREET }, { runtime: { command: 'node main.js' } });
+    client = new Client({ name: 'test', version: '1' });
+    const env = { PATH: process.env.PATH!, PLATFORM_API_URL: target.url, PLATFORM_API_KEY: target.key };
+    const args = [join(ROOT, 'cli/main.ts'), 'mcp'];
+    await client.connect(new StdioClientTransport({ command: process.execPath, args, env, cwd: ROOT }));
+  });
+  afterAll(async () => {
+    await client?.close();
+    await target?.close();
+  });
+
+  /** The answer of a tool. */
+  async function use(name: string, args: Record<string, unknown> = {}) {
+    const { content, isError = false } = await client.callTool({ name: `platform_${name}`, arguments: args });
+    const [part] = content as { text: string }[];
+    return { isError, answer: JSON.parse(part!.text) };
+  }
+
+  test('has the tools that clients of the platform know, and says which of them change something', async () => {
+    const { tools } = await client.listTools();
+    const named = (readOnly: boolean) =>
+      tools.filter(({ annotations }) => annotations?.readOnlyHint === readOnly).map(({ name }) => name.slice(9));
+    expect(named(true)).toEqual([
+      ...['list_agents', 'list_tasks', 'list_messages', 'list_schedules', 'list_runs', 'get_run_logs', 'get_trace'],
+    ]);
+    expect(named(false)).toEqual([
+      ...['run_agent', 'create_task', 'update_task', 'delete_task', 'send_message', 'create_schedule'],
+      ...['trigger_schedule', 'publish'],
+    ]);
+    const create = tools.find(({ name }) => name === 'platform_create_task')!;
+    expect(create.inputSchema).toMatchObject({
+      required: ['title'],
+      properties: { title: { type: 'string' }, workspace_id: { type: 'string' } },
+    });
+  });
+
+  test('runs an agent and shows its run', async () => {
+    const agents = await use('list_agents');
+    expect(agents.answer).toEqual([expect.objectContaining({ org: 'main', agent: 'hello', version: 'v1' })]);
+    const { answer } = await use('run_agent', { agent: 'hello', input: { name: 'Ada' } });
+    expect(answer.data).toEqual({ greeting: 'Hello Ada' });
+    expect((await use('list_runs', { limit: 5 })).answer.runs).toHaveLength(1);
+    expect((await use('get_run_logs', { run: 'hello' })).answer).toMatchObject({
+      agent_name: 'hello',
+      output_data: { greeting: 'Hello Ada' },
+    });
+    expect((await use('get_trace', { run: 'hello' })).answer).toMatchObject({ trace: { status: 'completed' } });
+  });
+
+  test('keeps tasks, messages and schedules', async () => {
+    const { answer: made } = await use('create_task', { title: 'Look at it' });
+    const [task] = (await use('list_tasks', { status: 'open' })).answer.tasks;
+    expect(JSON.stringify(made)).toContain(task.id);
+    await use('update_task', { task_id: task.id, status: 'done' });
+    expect((await use('list_tasks', { status: 'open' })).answer.tasks).toEqual([]);
+    expect((await use('delete_task', { task_id: task.id })).isError).toBe(false);
+    await use('send_message', { title: 'Done', body: 'All of it' });
+    expect((await use('list_messages')).answer.messages).toEqual([expect.objectContaining({ title: 'Done' })]);
+    await use('create_schedule', { agent: 'main/hello', cron_expression: '0 9 * * *', input_data: { name: 'Bob' } });
+    expect((await use('list_schedules')).answer.schedules).toHaveLength(1);
+    const triggered = await use('trigger_schedule', { schedule: 'hello' });
+    expect(JSON.stringify(triggered.answer)).toContain('Hello Bob');
+  });
+
+  test('publishes a folder', async () => {
+    const folder = join(ROOT, 'examples/reply-style');
+    expect((await use('publish', { folder })).answer).toMatchObject({ agent: 'main/reply-style@v1', unchanged: false });
+    expect((await use('publish', { folder })).answer).toMatchObject({ agent: 'main/reply-style@v1', unchanged: true });
+  });
+
+  test('answers errors as the platform does, and goes on', async () => {
+    expect(await use('run_agent', { agent: 'absent' })).toMatchObject({ isError: true, answer: { code: 'NOT_FOUND' } });
+    expect(await use('publish', { folder: 'absent' })).toMatchObject({ isError: true, answer: { code: 'USAGE' } });
+    const elsewhere = await use('list_agents', { workspace_id: 'not-mine' });
+    expect(elsewhere).toMatchObject({ isError: true, answer: { message: expect.stringContaining('not-mine') } });
+    expect((await use('list_agents')).isError).toBe(false);
+  });
+});
+
+describe('agent-setup', () => {
+  const setup = (cwd: string, line = 'agent-setup') => commandLine(line.split(' '), { cwd });
+  const read = (cwd: string, path: string) => readFileSync(join(cwd, path), 'utf8');
+
+  test('adds the server and the lines to what is there, and changes nothing a second time', async () => {
+    const cwd = tempFolder();
+    const other = { command: 'other' };
+    writeFileSync(join(cwd, '.mcp.json'), JSON.stringify({ mcpServers: { other }, more: 1 }));
+    writeFileSync(join(cwd, 'AGENTS.md'), '# Mine\r\nKeep $& this.');
+    const { json } = await setup(cwd, 'agent-setup --client claude,vscode --profile staging');
+    expect(json.files).toEqual([
+      { path: '.mcp.json', change: 'updated' },
+      { path: '.vscode/mcp.json', change: 'written' },
+      { path: 'AGENTS.md', change: 'updated' },
+    ]);
+    const platform = { type: 'stdio', command: 'npx', args: ['--no', 'platform', '--profile', 'staging', 'mcp'] };
+    expect(JSON.parse(read(cwd, '.mcp.json'))).toEqual({ mcpServers: { other, platform }, more: 1 });
+    expect(JSON.parse(read(cwd, '.vscode/mcp.json'))).toEqual({ servers: { platform } });
+    const guide = read(cwd, 'AGENTS.md');
+    expect(guide.startsWith('# Mine\r\nKeep $& this.\r\n\r\n<!-- platform')).toBe(true);
+    expect(guide.replaceAll('\r\n', '')).not.toContain('\n');
+
+    const again = await setup(cwd, 'agent-setup --client claude,vscode --profile staging');
+    expect(again.json.files.map(({ change }: { change: string }) => change)).toEqual(Array(3).fill('unchanged'));
+    expect(read(cwd, 'AGENTS.md')).toBe(guide);
+  });
+
+  test('replaces its own lines, and only these', async () => {
+    const cwd = tempFolder();
+    await setup(cwd);
+    const text = read(cwd, 'AGENTS.md');
+    writeFileSync(join(cwd, 'AGENTS.md'), `before\n${text.replace('## Agents', '## Old')}after\n`);
+    expect((await setup(cwd)).json.files[1]).toEqual({ path: 'AGENTS.md', change: 'updated' });
+    expect(read(cwd, 'AGENTS.md')).toBe(`before\n${text}after\n`);
+  });
+
+  test('changes nothing where a file is not as it expects', async () => {
+    const cwd = tempFolder();
+    mkdirSync(join(cwd, '.vscode'));
+    writeFileSync(join(cwd, '.vscode/mcp.json'), '// mine\n{}');
+    const refused = await setup(cwd, 'agent-setup --client claude,vscode');
+    expect(refused).toMatchObject({ status: 5, stderr: expect.stringContaining('.vscode/mcp.json') });
+    expect(() => read(cwd, '.mcp.json')).toThrow('ENOENT');
+    expect(await setup(cwd, 'agent-setup --client emacs')).toMatchObject({ status: 5 });
+  });
+});
