@@ -4,7 +4,7 @@ import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import type { Cli, Configure } from '../cli.ts';
-import { devPlatform } from '../dev/own-platform.ts';
+import { devPlatform } from '../dev/project-platform.ts';
 import { DevSession } from '../dev/session.ts';
 import { watchFolder } from '../dev/watch.ts';
 import { printable } from '../output.ts';

@@ -9,7 +9,6 @@ import { readFolder } from '../read-folder.ts';
 import { type NamedFixture, readFixtures } from '../testing/fixtures.ts';
 import { junit } from '../testing/junit.ts';
 import { keyNameOf, MODEL_PROVIDERS, startModelRecorder } from '../testing/model-recorder.ts';
-import { startOwnPlatform } from '../testing/own-platform.ts';
 import {
   callFixture,
   orgOf,
@@ -19,6 +18,7 @@ import {
   runFixture,
   type TestResult,
 } from '../testing/run-tests.ts';
+import { startOwnPlatform } from '../testing/test-platform.ts';
 
 interface TestOptions {
   readonly llm?: 'mock' | 'record';

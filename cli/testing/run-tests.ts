@@ -8,7 +8,7 @@ import { UsageError } from '../failure.ts';
 import { publishFolder } from '../publish-folder.ts';
 import { failuresOf, type NamedFixture, type Outcome } from './fixtures.ts';
 import type { ModelRecorder, RecordedAnswer } from './model-recorder.ts';
-import type { OwnPlatform } from './own-platform.ts';
+import type { OwnPlatform } from './test-platform.ts';
 
 export interface TestResult {
   readonly name: string;
