@@ -120,7 +120,7 @@ export const MCP_TOOLS: readonly McpTool[] = [
       const body = input as Parameters<Client['triggerSchedule']>[0]['body'];
       return (await cli.client()).triggerSchedule({
         ...{ params, body },
-        // A second request of a client that gave up waiting gets the run of the first.
+        // With a key, a request whose answer was lost is sent again and starts no second run.
         headers: { 'idempotency-key': crypto.randomUUID() },
       });
     },
