@@ -117,10 +117,24 @@ export function eventsSuite(target: () => Target, hasSandbox: boolean): void {
       expectError(await request(target(), 'GET', own, { key: outsider.key }), 404, 'NOT_FOUND');
       const made = await client.createServiceKey({ params: { id: agentId } });
       expectError(await page(runId, '', made.key), 403, 'FORBIDDEN');
+      expectError(await page(runId, '', 'sk_made_up'), 401, 'UNAUTHORIZED');
       expectError(await page(runId, '?after=x'), 400, 'INVALID_INPUT', 'after');
       const headers = { 'last-event-id': '-1' };
       const wrong = await request(target(), 'GET', eventsOf(runId), { key: target().key, headers });
       expectError(wrong, 400, 'INVALID_INPUT', 'last-event-id');
+    });
+
+    test('the workspace tells of runs that begin and end', async () => {
+      const path = `/workspaces/${workspaceId}/events?types=run`;
+      const { next } = expectOk(await request(target(), 'GET', path, { key: target().key }));
+      const runId = await begin({ hold: 1 });
+      const told = async () => {
+        const { events } = expectOk(await request(target(), 'GET', `${path}&after=${next}`, { key: target().key }));
+        return (events as Followed[]).filter(({ data }) => data.run_id === runId).map(({ type }) => type);
+      };
+      await expect.poll(told, { timeout: 20_000 }).toEqual(['run.started']);
+      expectOk(await cancel(runId));
+      await expect.poll(told, { timeout: 20_000 }).toEqual(['run.started', 'run.ended']);
     });
 
     test('revoking a key ends its open streams', async () => {

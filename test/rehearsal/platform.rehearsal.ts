@@ -311,6 +311,8 @@ test('no function may do what it never needs', () => {
     /^sweeper (dynamodb:Query .*-main(\/index\/gsi1)?|lambda:InvokeFunction .*-service-keeper)$/,
     // The large definition of an agent that gets a budget.
     /^billing s3:GetObject .*\/definitions\/\*$/,
+    // Sub-calls of a run that is watched, and runs that began long before the watcher looked: core/events has tests.
+    /^events dynamodb:BatchGetItem .*-runs$/,
     // Services of a range of instances, which moto has no alarms for: aws/services/ecs-service-host.aws.test.ts has them.
     /^service-keeper (application-autoscaling:(PutScalingPolicy|RegisterScalableTarget)|iam:CreateServiceLinkedRole) /,
     /^service-keeper cloudwatch:(DescribeAlarms|PutMetricAlarm) /,
@@ -322,7 +324,7 @@ test('no function may do what it never needs', () => {
     // An app whose dependencies were installed.
     /^service-instances s3:GetObject .*\/layers\/\*$/,
     // What is kept of runs and definitions in the bucket, as it is large: of these functions' it is not.
-    /^agents s3:GetObject .*\/runs\/\*$/,
+    /^(agents|events) s3:GetObject .*\/runs\/\*$/,
     /^install s3:(GetObject .*\/(definitions|layers)|(Get|Put)Object .*\/runs)\/\*$/,
     // Deleted agents had no dependencies here.
     /^collector s3:DeleteObject .*\/layers\/\*$/,
