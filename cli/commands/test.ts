@@ -1,9 +1,11 @@
+import { once } from 'node:events';
 import { writeFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { Option } from 'commander';
 import { readReference } from '../agent-reference.ts';
 import type { Cli, Configure } from '../cli.ts';
-import { UsageError } from '../failure.ts';
+import { watchFolder } from '../dev/watch.ts';
+import { failureOf, UsageError } from '../failure.ts';
 import { printable } from '../output.ts';
 import { readFolder } from '../read-folder.ts';
 import { type NamedFixture, readFixtures } from '../testing/fixtures.ts';
@@ -24,6 +26,13 @@ interface TestOptions {
   readonly llm?: 'mock' | 'record';
   readonly live?: boolean;
   readonly junit?: string;
+  readonly watch?: boolean;
+}
+
+/** A platform that an agent is tested on. */
+interface Place {
+  test(name: string, fixtures: readonly NamedFixture[]): Promise<TestResult[]>;
+  close(): Promise<void>;
 }
 
 const MARKS = { passed: ['green', '✓'], failed: ['red', '✗'], skipped: ['yellow', '-'] } as const;
@@ -38,75 +47,124 @@ const test: Configure = (command, cli) => {
     )
     .option('--live', 'call the published agent on the platform that you are signed in to')
     .option('--junit <file>', 'also write the results as JUnit’s XML')
+    .addOption(
+      new Option('--watch', 'test again at each change in the folder, until Ctrl-C').conflicts([
+        'llm',
+        'live',
+        'junit',
+      ]),
+    )
     .addHelpText('after', '\nExample:\n  $ platform test ./hello')
     .action(async (given: string, options: TestOptions) => {
       const folder = resolve(cli.host.cwd, given);
-      const { body } = await readFolder(cli, given);
-      const fixtures = await readFixtures(folder);
-      if (fixtures.length === 0) {
-        throw new UsageError(`${join(given, 'tests')} has no fixture: add one, such as tests/fixture-first.json.`, {
-          hint: '{"input": {}, "expected_output": {}}',
-        });
+      // Before a platform is started for nothing.
+      await readTests(cli, given);
+      const place = options.live ? livePlace(cli, folder) : await ownPlace(cli, folder, options.llm ?? 'mock');
+      try {
+        if (options.watch) return await testAtEachChange(cli, given, place);
+        const stop = cli.host.onInterrupt(() => void place.close().finally(() => cli.host.exit(130)));
+        const results = await testOnce(cli, given, place, options.junit).finally(stop);
+        const failed = results.filter(({ status }) => status === 'failed').length;
+        if (failed > 0) throw new UsageError(`${failed} of ${results.length} tests failed.`, { exitCode: 1 });
+      } finally {
+        await place.close();
       }
-      const results = options.live
-        ? await testLive(cli, folder, body.name, fixtures)
-        : await testHere(cli, folder, fixtures, options.llm ?? 'mock');
-      if (options.junit !== undefined) await writeFile(resolve(cli.host.cwd, options.junit), junit(body.name, results));
-      const failed = results.filter(({ status }) => status === 'failed').length;
-      const skipped = results.filter(({ status }) => status === 'skipped').length;
-      const passed = results.length - failed - skipped;
-      cli.output.result({ ok: failed === 0, passed, failed, skipped, tests: results }, () =>
-        [
-          ...results.map((result) => inWords(cli, result)),
-          `${passed} passed, ${failed} failed, ${skipped} skipped`,
-        ].join('\n'),
-      );
-      if (failed > 0) throw new UsageError(`${failed} of ${results.length} tests failed.`, { exitCode: 1 });
     });
 };
 
-/** On a platform of the tests' own, whose models are recorded or replayed. */
-async function testHere(
-  cli: Cli,
-  folder: string,
-  fixtures: readonly NamedFixture[],
-  mode: 'mock' | 'record',
-): Promise<TestResult[]> {
-  const { env, fetch, onInterrupt, exit } = cli.host;
+/** Throws UsageError if there are no tests. */
+async function readTests(cli: Cli, given: string) {
+  const { body } = await readFolder(cli, given);
+  const fixtures = await readFixtures(resolve(cli.host.cwd, given));
+  if (fixtures.length > 0) return { name: body.name, fixtures };
+  throw new UsageError(`${join(given, 'tests')} has no fixture: add one, such as tests/fixture-first.json.`, {
+    hint: '{"input": {}, "expected_output": {}}',
+  });
+}
+
+async function testOnce(cli: Cli, given: string, place: Place, junitFile?: string): Promise<TestResult[]> {
+  const { name, fixtures } = await readTests(cli, given);
+  const results = await place.test(name, fixtures);
+  if (junitFile !== undefined) await writeFile(resolve(cli.host.cwd, junitFile), junit(name, results));
+  const failed = results.filter(({ status }) => status === 'failed').length;
+  const skipped = results.filter(({ status }) => status === 'skipped').length;
+  const passed = results.length - failed - skipped;
+  cli.output.result({ ok: failed === 0, passed, failed, skipped, tests: results }, () =>
+    [...results.map((result) => inWords(cli, result)), `${passed} passed, ${failed} failed, ${skipped} skipped`].join(
+      '\n',
+    ),
+  );
+  return results;
+}
+
+/** Until Ctrl-C. A folder that cannot be tested as it is says why, and waits for the next change. */
+async function testAtEachChange(cli: Cli, given: string, place: Place): Promise<void> {
+  const end = new AbortController();
+  const stop = cli.host.onInterrupt(() => end.abort());
+  let rounds: Promise<unknown> = Promise.resolve();
+  let isWaiting = false;
+  const round = async () => {
+    isWaiting = false;
+    await testOnce(cli, given, place).catch((error) => cli.output.error(failureOf(error, cli.lastUrl).message));
+  };
+  const again = () => {
+    if (!isWaiting) rounds = rounds.then(round);
+    isWaiting = true;
+  };
+  const unwatch = await watchFolder(resolve(cli.host.cwd, given), again);
+  try {
+    again();
+    cli.output.note('Watching. Ctrl-C ends it.');
+    if (!end.signal.aborted) await once(end.signal, 'abort');
+    await rounds;
+  } finally {
+    stop();
+    await unwatch();
+  }
+}
+
+/** A platform of the tests' own, whose models are recorded or replayed. */
+async function ownPlace(cli: Cli, folder: string, mode: 'mock' | 'record'): Promise<Place> {
+  const { env, fetch } = cli.host;
   const records = mode === 'record';
-  const providers = records
-    ? MODEL_PROVIDERS.filter((provider) => env[keyNameOf(provider)])
-    : await recordedProviders(folder, fixtures);
-  if (records && providers.length === 0) {
+  const keys = MODEL_PROVIDERS.filter((provider) => env[keyNameOf(provider)]);
+  if (records && keys.length === 0) {
     throw new UsageError(`There is no key to ask a model with: set ${MODEL_PROVIDERS.map(keyNameOf).join(' or ')}.`);
   }
+  const org = await orgOf(folder);
   cli.output.note('starting a platform for the tests');
   const recorder = await startModelRecorder(env, fetch);
-  const platform = await startOwnPlatform(cli.host, await orgOf(folder), recorder.settings).catch(async (error) => {
+  const platform = await startOwnPlatform(cli.host, org, recorder.settings).catch(async (error) => {
     await recorder.close();
     throw error;
   });
-  const stop = onInterrupt(() => void platform.close().finally(() => exit(130)));
-  try {
-    for (const provider of providers) {
-      // The real key stays with the recorder: the platform has one that opens nothing.
-      const body = { name: keyNameOf(provider), value: `sk-${'recorded-'.repeat(4)}` };
-      await platform.client.putSecret({ params: { workspace_id: platform.workspaceId }, body });
-    }
-    const published = new PublishedFolder(platform, folder);
-    await published.publishNeeds(env);
-    const results: TestResult[] = [];
-    for (const fixture of fixtures) {
-      const agent = await published.versionFor(fixture.mocks);
-      const call = () => callFixture(platform.client, platform.workspaceId, folder, agent, fixture);
-      results.push(await runFixture(fixture, call, { recorder, records, folder }));
-    }
-    return results;
-  } finally {
-    stop();
-    await platform.close();
-    await recorder.close();
-  }
+  let needs: Promise<void> | undefined;
+  return {
+    async test(_, fixtures) {
+      for (const provider of records ? keys : await recordedProviders(folder, fixtures)) {
+        // The real key stays with the recorder: the platform has one that opens nothing.
+        const body = { name: keyNameOf(provider), value: `sk-${'recorded-'.repeat(4)}` };
+        await platform.client.putSecret({ params: { workspace_id: platform.workspaceId }, body });
+      }
+      const published = new PublishedFolder(platform, folder);
+      needs ??= published.publishNeeds(env).catch((error) => {
+        needs = undefined;
+        throw error;
+      });
+      await needs;
+      const results: TestResult[] = [];
+      for (const fixture of fixtures) {
+        const agent = await published.versionFor(fixture.mocks);
+        const call = () => callFixture(platform.client, platform.workspaceId, folder, agent, fixture);
+        results.push(await runFixture(fixture, call, { recorder, records, folder }));
+      }
+      return results;
+    },
+    async close() {
+      await platform.close();
+      await recorder.close();
+    },
+  };
 }
 
 /** Providers whose answers are recorded. Without any, one: the test then says what is missing. */
@@ -117,27 +175,25 @@ async function recordedProviders(folder: string, fixtures: readonly NamedFixture
   return found.length > 0 ? found : MODEL_PROVIDERS.slice(0, 1);
 }
 
-/** On the connected platform, with its models. */
-async function testLive(
-  cli: Cli,
-  folder: string,
-  name: string,
-  fixtures: readonly NamedFixture[],
-): Promise<TestResult[]> {
-  const agent = { ...(await readReference(cli, name)), endpoint: 'run' };
-  const client = await cli.client();
-  const workspaceId = await cli.workspaceId();
-  const results: TestResult[] = [];
-  for (const fixture of fixtures) {
-    if (fixture.mocks !== undefined) {
-      const failures = ['it has mocks, and a published agent runs its own tools'];
-      results.push({ name: fixture.name, file: fixture.path, status: 'skipped', seconds: 0, cost_usd: 0, failures });
-    } else {
-      results.push(await runFixture(fixture, () => callFixture(client, workspaceId, folder, agent, fixture)));
+/** The connected platform, with its models. */
+const livePlace = (cli: Cli, folder: string): Place => ({
+  async test(name, fixtures) {
+    const agent = { ...(await readReference(cli, name)), endpoint: 'run' };
+    const client = await cli.client();
+    const workspaceId = await cli.workspaceId();
+    const results: TestResult[] = [];
+    for (const fixture of fixtures) {
+      if (fixture.mocks !== undefined) {
+        const failures = ['it has mocks, and a published agent runs its own tools'];
+        results.push({ name: fixture.name, file: fixture.path, status: 'skipped', seconds: 0, cost_usd: 0, failures });
+      } else {
+        results.push(await runFixture(fixture, () => callFixture(client, workspaceId, folder, agent, fixture)));
+      }
     }
-  }
-  return results;
-}
+    return results;
+  },
+  async close() {},
+});
 
 function inWords({ output }: Cli, { name, status, seconds, failures }: TestResult): string {
   const [style, mark] = MARKS[status];

@@ -5,7 +5,7 @@ import { EXAMPLES_FOLDER } from '#local/examples.ts';
 import { modelAnswers } from '../examples/model-answers.ts';
 import { clientOf, type LocalTarget, startLocalTarget } from '../helpers/platform.ts';
 import { type ScriptedLlm, startScriptedLlm } from '../helpers/scripted-llm/server.ts';
-import { commandLine, type Settings, tempFolder } from './command-line.ts';
+import { commandLine, type Settings, startCommandLine, tempFolder } from './command-line.ts';
 
 /** Each call of `platform test` here starts a whole platform in a process of its own. */
 const TIMEOUT_MS = 120_000;
@@ -142,6 +142,39 @@ test('an orchestrator is tested with the agents beside it', { timeout: TIMEOUT_M
   const recorded = await platform('test digest --llm record', { cwd, env: withModels() });
   expect(recorded.json, recorded.stderr).toMatchObject({ ok: true, passed: 1 });
   expect(globSync('digest/tests/*.llm.json', { cwd })).toHaveLength(1);
+});
+
+test('--watch tests again at each change, on the same platform', { timeout: TIMEOUT_MS }, async ({ skip }) => {
+  skip((await target.deps.sandbox.status()).kind === 'none', 'no sandbox works on this machine');
+  const answering = (text: string) => `console.log(JSON.stringify({ greeting: "${text}" }));`;
+  const manifest = JSON.stringify({
+    ...{ name: 'greeter', type: 'tool', description: 'Greets', required_secrets: [] },
+    runtime: { command: 'node main.js' },
+  });
+  const folder = folderOf({
+    'agent.json': manifest,
+    'main.js': answering('Hello'),
+    'tests/fixture-first.json': { input: {}, expected_output: { greeting: 'Hello' } },
+  });
+  const { written, lines, interrupt, ended } = startCommandLine(['test', folder, '--watch'], { env: env() });
+  const told = () => lines().map(({ passed, failed }) => [passed, failed]);
+  await expect.poll(told, { timeout: 60_000 }).toEqual([[1, 0]]);
+  writeFileSync(join(folder, 'main.js'), answering('Good morning'));
+  await expect.poll(told, { timeout: 30_000 }).toEqual([
+    [1, 0],
+    [0, 1],
+  ]);
+  writeFileSync(join(folder, 'agent.json'), '{"name": ');
+  await expect.poll(() => written.stderr, { timeout: 30_000 }).toContain('agent.json');
+  writeFileSync(join(folder, 'agent.json'), manifest);
+  await expect.poll(told, { timeout: 30_000 }).toEqual([
+    [1, 0],
+    [0, 1],
+    [0, 1],
+  ]);
+  interrupt();
+  expect(await ended).toBe(0);
+  expect(written.stderr.match(/starting a platform/g)).toHaveLength(1);
 });
 
 describe('on the platform that one is signed in to', () => {
