@@ -56,7 +56,7 @@ describe('what functions load when they start', () => {
 
   test('the rows that a function does not serve have no schemas', () => {
     const routes = atStart('keys').sources.filter((source) => source.endsWith('/routes.ts'));
-    expect(routes).toEqual(['core/accounts/keys/routes.ts', 'core/api/routes.ts']);
+    expect(routes).toEqual(['core/accounts/keys/routes.ts', 'core/accounts/sign-in/routes.ts', 'core/api/routes.ts']);
   });
 });
 

@@ -1,5 +1,6 @@
 import { readFile, writeFile } from 'node:fs/promises';
 import { basename, resolve } from 'node:path';
+import { Option } from 'commander';
 import { ApiError } from '#core/api/client.ts';
 import { readReference } from '../agent-reference.ts';
 import type { Cli, Configure } from '../cli.ts';
@@ -8,6 +9,7 @@ import { EXIT, UsageError } from '../failure.ts';
 import { messagesOf } from '../follow.ts';
 import { readJson } from '../input.ts';
 import { printable, textOf } from '../output.ts';
+import { readFolder } from '../read-folder.ts';
 
 interface RunOptions {
   readonly data?: string;
@@ -21,13 +23,14 @@ interface RunOptions {
   readonly async?: boolean;
   readonly stream: boolean;
   readonly output?: string;
+  readonly local?: boolean;
 }
 
 const DETACH_MS = 3_000;
 
 const run: Configure = (command, cli) => {
   command
-    .argument('<agent>', 'agent, agent@v2, org/agent or org/agent@v2')
+    .argument('<agent>', 'agent, agent@v2, org/agent or org/agent@v2; with --local its folder')
     .argument('[input]', 'a file with the JSON input, or - for stdin')
     .option('-d, --data <json>', 'the input: JSON, @file, or - for stdin')
     .option('-f, --file <path>', 'a file for the agent; repeat for more', (path, all: string[]) => [...all, path], [])
@@ -40,8 +43,17 @@ const run: Configure = (command, cli) => {
     .option('--async', 'do not wait: print the id of the run')
     .option('--no-stream', 'wait for the answer without showing steps')
     .option('-o, --output <file>', 'write the answer to this file')
-    .addHelpText('after', '\nExample:\n  $ platform run hello --data \'{"name": "Ada"}\'')
+    .addOption(
+      new Option('--local', 'run the agent of a folder on a platform that lives as long as the call').conflicts([
+        'async',
+      ]),
+    )
+    .addHelpText(
+      'after',
+      '\nExamples:\n  $ platform run hello --data \'{"name": "Ada"}\'\n  $ platform run ./hello --local',
+    )
     .action(async (agent: string, input: string | undefined, options: RunOptions) => {
+      if (options.local) return runHere(cli, agent, await bodyOf(cli, input, options), options);
       const { org, agent: name, version } = await readReference(cli, agent);
       const body = await bodyOf(cli, input, options);
       const streams = options.stream && !options.async;
@@ -51,9 +63,46 @@ const run: Configure = (command, cli) => {
         headers: headersOf(options, streams),
       });
       if (!isResponse(answer)) return show(cli, answer as unknown as Answer, options);
-      return show(cli, await follow(cli, answer), options);
+      return show(cli, await follow(cli, answer, interruption(cli, answer)), options);
     });
 };
+
+/**
+ * In the same sandbox as elsewhere, with what it calls from the folders beside it, and secrets from variables of the same
+ * name. Nothing is left of it.
+ */
+async function runHere(cli: Cli, given: string, body: unknown, options: RunOptions): Promise<void> {
+  const { env, exit, onInterrupt, cwd } = cli.host;
+  const [{ orgOf, PublishedFolder }, { keyNameOf, MODEL_PROVIDERS }, { startOwnPlatform }] = await Promise.all([
+    import('../testing/run-tests.ts'),
+    import('../testing/model-recorder.ts'),
+    import('../testing/test-platform.ts'),
+  ]);
+  const folder = resolve(cwd, given);
+  await readFolder(cli, given);
+  const org = await orgOf(folder);
+  cli.output.note('starting a platform for this run');
+  const platform = await startOwnPlatform(cli.host, org, {});
+  const leave = () => void platform.close().finally(() => exit(EXIT.interrupted));
+  const stop = onInterrupt(leave);
+  try {
+    for (const name of MODEL_PROVIDERS.map(keyNameOf)) {
+      const params = { workspace_id: platform.workspaceId };
+      if (env[name]) await platform.client.putSecret({ params, body: { name, value: env[name] } });
+    }
+    const published = new PublishedFolder(platform, folder);
+    await published.publishNeeds(env);
+    const answer = await platform.client.callAgent({
+      params: { ...(await published.versionFor()), endpoint: options.endpoint },
+      body,
+      headers: headersOf(options, options.stream),
+    });
+    await show(cli, isResponse(answer) ? await follow(cli, answer, leave) : (answer as unknown as Answer), options);
+  } finally {
+    stop();
+    await platform.close();
+  }
+}
 
 interface Answer {
   readonly run_id?: string;
@@ -94,10 +143,11 @@ function headersOf(options: RunOptions, streams: boolean): Record<string, string
   };
 }
 
+const runIdOf = (response: Response): string => response.headers.get('x-run-id') ?? '';
+
 /** Shows the steps of a run on stderr until its result. Throws the run's error. */
-async function follow(cli: Cli, response: Response): Promise<Answer> {
-  const runId = response.headers.get('x-run-id') ?? '';
-  const stop = cli.host.onInterrupt(interruption(cli, runId));
+async function follow(cli: Cli, response: Response, onInterrupt: () => void): Promise<Answer> {
+  const stop = cli.host.onInterrupt(onInterrupt);
   try {
     for await (const { event, data } of messagesOf(response)) {
       const value = JSON.parse(data);
@@ -111,7 +161,7 @@ async function follow(cli: Cli, response: Response): Promise<Answer> {
     stop();
   }
   throw new UsageError(`The connection ended before the run did.`, {
-    hint: `\`platform logs ${runId.slice(0, 8)}\` says how it ends.`,
+    hint: `\`platform logs ${runIdOf(response).slice(0, 8)}\` says how it ends.`,
     exitCode: EXIT.network,
   });
 }
@@ -130,7 +180,8 @@ const STATUSES: { readonly [code: string]: number } = {
 };
 
 /** The first Ctrl-C leaves the run alone, a second one soon after cancels it. */
-function interruption(cli: Cli, runId: string): () => void {
+function interruption(cli: Cli, response: Response): () => void {
+  const runId = runIdOf(response);
   let isSecond = false;
   const short = runId.slice(0, 8);
   return () => {

@@ -144,19 +144,22 @@ test('an orchestrator is tested with the agents beside it', { timeout: TIMEOUT_M
   expect(globSync('digest/tests/*.llm.json', { cwd })).toHaveLength(1);
 });
 
+const GREETER = JSON.stringify({
+  ...{ name: 'greeter', type: 'tool', description: 'Greets', required_secrets: ['GREETING_TOKEN'] },
+  runtime: { command: 'node main.js' },
+});
+const answering = (text: string) => `console.log(JSON.stringify({ greeting: "${text}" }));`;
+
 test('--watch tests again at each change, on the same platform', { timeout: TIMEOUT_MS }, async ({ skip }) => {
   skip((await target.deps.sandbox.status()).kind === 'none', 'no sandbox works on this machine');
-  const answering = (text: string) => `console.log(JSON.stringify({ greeting: "${text}" }));`;
-  const manifest = JSON.stringify({
-    ...{ name: 'greeter', type: 'tool', description: 'Greets', required_secrets: [] },
-    runtime: { command: 'node main.js' },
-  });
   const folder = folderOf({
-    'agent.json': manifest,
+    'agent.json': GREETER,
     'main.js': answering('Hello'),
     'tests/fixture-first.json': { input: {}, expected_output: { greeting: 'Hello' } },
   });
-  const { written, lines, interrupt, ended } = startCommandLine(['test', folder, '--watch'], { env: env() });
+  const { written, lines, interrupt, ended } = startCommandLine(['test', folder, '--watch'], {
+    env: env({ GREETING_TOKEN: 'made-up-token' }),
+  });
   const told = () => lines().map(({ passed, failed }) => [passed, failed]);
   await expect.poll(told, { timeout: 60_000 }).toEqual([[1, 0]]);
   writeFileSync(join(folder, 'main.js'), answering('Good morning'));
@@ -166,7 +169,7 @@ test('--watch tests again at each change, on the same platform', { timeout: TIME
   ]);
   writeFileSync(join(folder, 'agent.json'), '{"name": ');
   await expect.poll(() => written.stderr, { timeout: 30_000 }).toContain('agent.json');
-  writeFileSync(join(folder, 'agent.json'), manifest);
+  writeFileSync(join(folder, 'agent.json'), GREETER);
   await expect.poll(told, { timeout: 30_000 }).toEqual([
     [1, 0],
     [0, 1],
@@ -175,6 +178,32 @@ test('--watch tests again at each change, on the same platform', { timeout: TIME
   interrupt();
   expect(await ended).toBe(0);
   expect(written.stderr.match(/starting a platform/g)).toHaveLength(1);
+});
+
+describe('platform run --local', { timeout: TIMEOUT_MS }, () => {
+  const program = `process.stdin.on('data', (text) => {
+    if (JSON.parse(text).fail) throw new Error('as it was told');
+    console.error('greets');
+    console.log(JSON.stringify({ greeting: 'Hello', token: process.env.GREETING_TOKEN.length }));
+  });`;
+
+  test('runs the agent of a folder in a sandbox, without a server', async ({ skip }) => {
+    skip((await target.deps.sandbox.status()).kind === 'none', 'no sandbox works on this machine');
+    const folder = folderOf({ 'agent.json': GREETER, 'main.js': program });
+    const settings = { env: env({ GREETING_TOKEN: 'made-up-token' }), stdin: '' };
+    const good = await commandLine(['run', folder, '--local', '--data', '{}'], settings);
+    expect(good).toMatchObject({ status: 0, stderr: expect.stringContaining('greets') });
+    expect(JSON.parse(good.stdout)).toMatchObject({ data: { greeting: 'Hello', token: 13 } });
+    const failed = await commandLine(['run', folder, '--local', '--data', '{"fail": 1}'], settings);
+    expect([failed.status, failed.stdout]).toEqual([1, '']);
+    expect(failed.stderr).toContain('as it was told');
+  });
+
+  test('is refused for a folder that is no agent', async () => {
+    const { status, stderr } = await commandLine(['run', tempFolder(), '--local'], { env: env(), stdin: '{}' });
+    expect([status, stderr]).toEqual([5, expect.stringContaining('agent.json')]);
+    expect(stderr).not.toContain('starting');
+  });
 });
 
 describe('on the platform that one is signed in to', () => {

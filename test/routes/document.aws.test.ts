@@ -87,6 +87,13 @@ test('TypeScript types are generated that a strict compiler accepts', { timeout:
 /** Operations with rules that JSON Schema cannot tell: requests that fit the schema may be refused. */
 const FURTHER_RULES: Readonly<Record<string, string>> = {
   listDocuments: 'a cursor comes from the page before',
+  listAgents: 'a cursor comes from the page before',
+  listRunEvents: 'ids of events that were answered',
+  listWorkspaceEvents: 'ids of events that were answered within the last hour',
+  createApiKey: 'an end that is to come, a workspace of the user',
+  previewSchedule: 'names of time zones, cron expressions',
+  listUpcoming: 'a window that is not over',
+  triggerSchedule: 'a time that there is in the zone of the schedule',
   listRuns: 'a cursor comes from the page before, a window begins before it ends',
   createBulk: 'either ids of runs or a filter, runs that exist',
   callAgent: 'uploads that exist; the input schema of the agent',

@@ -4,7 +4,7 @@ import { withLastStatus } from '#core/automation/schedules/last-run.ts';
 import { listOpenScheduleRuns } from '#core/automation/schedules/open-runs.ts';
 import type { Schedule } from '#core/automation/schedules/schedule.ts';
 import { ScheduleStore } from '#core/automation/schedules/store.ts';
-import { scheduleTriggerHandlers } from '#core/automation/schedules/trigger.ts';
+import { triggerSchedule } from '#core/automation/schedules/trigger.ts';
 import { viewOf } from '#core/automation/schedules/view.ts';
 import { receiveWebhook, type WebhookAnswer } from '#core/automation/webhooks/receive.ts';
 import { hasCode } from '#core/base/errors.ts';
@@ -315,9 +315,9 @@ class Scenario {
 
   async #trigger(id: string): Promise<void> {
     const { caller, random } = this.#world;
-    const call = { caller, params: { schedule_id: id }, body: {}, requestUuid: random.uuid() };
+    const call = { caller, params: { schedule_id: id }, query: {}, body: {}, requestUuid: random.uuid() };
     await this.#send(`trigger ${id}`, async (deps) => {
-      await scheduleTriggerHandlers(deps).triggerSchedule(call as never);
+      await triggerSchedule(deps)(call as never);
     });
   }
 

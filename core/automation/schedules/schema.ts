@@ -1,15 +1,12 @@
 import * as z from 'zod';
-import type { Json } from '#core/base/json.ts';
 import { LLM_PROVIDERS } from '#core/ports/llm.ts';
+import { jsonValue } from './run-answer.ts';
 
 const time = z.iso.datetime();
 const runStatus = z.enum(['queued', 'running', 'completed', 'failed', 'timeout', 'cancelled']);
 const scheduleType = z.enum(['cron', 'webhook']);
 const provider = z.enum(LLM_PROVIDERS);
 const count = z.coerce.number().int();
-/** Any JSON value. Bodies come from `JSON.parse`, so there is nothing to check but that one is there. */
-export const jsonValue = z.custom<Json>((value) => value !== undefined, 'must be a JSON value');
-
 /** A schedule. Some members have two names, for clients of either. */
 export const scheduleView = z.object({
   id: z.uuid(),
@@ -147,15 +144,6 @@ export const scheduleEvent = z.object({
   event_type: z.string(),
   message: z.string().nullable(),
   created_at: time,
-});
-
-export const runAnswer = z.object({
-  run_id: z.uuid(),
-  status: z.enum(['success', 'error', 'timeout']),
-  duration_ms: z.int().nullable(),
-  output: z.unknown(),
-  error: z.string().nullable(),
-  deduplicated: z.boolean().describe('Whether it is the answer of a run that had begun before.'),
 });
 
 const slot = z.object({

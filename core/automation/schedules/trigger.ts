@@ -7,16 +7,17 @@ import { absent, anyOf, lessThan } from '#core/ports/table.ts';
 import { RunStore } from '#core/runs/store.ts';
 import { findSchedule, scheduleNotFound } from './find.ts';
 import { momentOf } from './moment.ts';
-import type { scheduleTriggerRoutes } from './routes.ts';
 import { answerFromRun, runNow, type ScheduleRunAnswer } from './run.ts';
 import type { Schedule, ScheduleInput } from './schedule.ts';
+import type { scheduleTriggerRoutes } from './trigger-routes.ts';
 
 /** Longer than any run, including the time after which one without an end counts as lost. */
 const LOCK_SECONDS = 360;
 const POLL_MS = 100;
 
-export const scheduleTriggerHandlers = (deps: Deps): Handlers<typeof scheduleTriggerRoutes> => ({
-  async triggerSchedule({ caller, params, query, body, requestUuid: runId }) {
+export const triggerSchedule =
+  (deps: Deps): Handlers<typeof scheduleTriggerRoutes>['triggerSchedule'] =>
+  async ({ caller, params, query, body, requestUuid: runId }) => {
     const schedule = await findSchedule(deps, caller, params.schedule_id);
     const input = inputOf(schedule, body);
     const { scheduled_at } = query;
@@ -24,8 +25,7 @@ export const scheduleTriggerHandlers = (deps: Deps): Handlers<typeof scheduleTri
     const answer = await triggerOnce(deps, schedule, { keyId: caller.keyId, runId, input, moment });
     if (answer === undefined) throw scheduleNotFound(caller, params.schedule_id);
     return { status: 200, body: answer };
-  },
-});
+  };
 
 /** Clients send the input itself, or wrap it in `input_data`. An empty body means the input of the schedule. */
 function inputOf({ input: stored }: Schedule, body: ScheduleInput): ScheduleInput {

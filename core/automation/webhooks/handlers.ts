@@ -1,10 +1,9 @@
 import { PlatformError } from '#core/base/errors.ts';
-import { lazy } from '#core/base/lazy.ts';
 import type { Handlers } from '#core/http/route.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { ScheduleStore } from '../schedules/store.ts';
 import { newWebhookSecret, webhookUrl } from '../schedules/webhook-secret.ts';
-import type { webhookDeliveryRoutes, webhookRoutes } from './routes.ts';
+import type { webhookRoutes } from './routes.ts';
 
 export const webhookHandlers = (
   deps: Pick<Deps, 'main' | 'clock' | 'ids' | 'config'>,
@@ -30,25 +29,5 @@ export const webhookHandlers = (
         message: 'This address is shown this once. The one before no longer works.',
       },
     };
-  },
-});
-
-/** Loaded when needed: the cold start of other calls need not wait for schedules. */
-const receive = lazy(() => import('./receive.ts'));
-
-export const webhookDeliveryHandlers = (deps: Deps): Handlers<typeof webhookDeliveryRoutes> => ({
-  async receiveWebhook({ params, headers, request, requestUuid, receivedAt, responseHeaders }) {
-    const { receiveWebhook } = await receive();
-    const answer = await receiveWebhook(deps, {
-      scheduleId: params.schedule_id,
-      secret: params.secret,
-      key: headers['idempotency-key'],
-      request,
-      runId: requestUuid,
-      receivedAt,
-    });
-    responseHeaders['x-run-id'] = answer.run_id;
-    responseHeaders['x-platform-run-id'] = answer.run_id;
-    return { status: 200, body: answer };
   },
 });

@@ -1,6 +1,6 @@
 import * as z from 'zod';
 import { defineRoutes, raw } from '#core/http/route.ts';
-import { runAnswer } from '../schedules/schema.ts';
+import { runAnswer } from '../schedules/run-answer.ts';
 
 export const webhookRoutes = defineRoutes([
   {
