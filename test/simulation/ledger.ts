@@ -37,6 +37,8 @@ export class Ledger {
   readonly runs = new Map<string, RecordedRun>();
   /** Runs that a schedule began, by id. */
   readonly begun = new Map<string, OpenScheduleRun>();
+  /** Of these, the ones that found no room until it was too late: they have no record. */
+  readonly missed = new Set<string>();
   readonly counted = new Set<string>();
   /** Outcome of each minute, by `<schedule> <minute>`. */
   readonly minutes = new Map<string, string>();
@@ -218,6 +220,7 @@ export class Ledger {
     this.counted.add(runId);
     if (isMissed(events, runId)) {
       this.#expect(run === undefined, `run ${runId} was recorded and missed`);
+      this.missed.add(runId);
       this.#expect(alerts === 0 && after.enabled === before!.enabled, `${after.id}: a missed run is no failure`);
       this.#expect(after.consecutiveFailures === before!.consecutiveFailures, `${after.id}: a missed run was counted`);
       return;
