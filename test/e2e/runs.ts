@@ -289,6 +289,9 @@ export function runsSuite(target: () => Target, hasSandbox: boolean): void {
           llm_model: null,
           cost_usd: null,
           credits_cents: 0,
+          scheduled_at: null,
+          scheduled_local: null,
+          scheduled_zone: null,
           input_data: { n: 7 },
           output_data: { ok: true },
         });
