@@ -2,6 +2,7 @@ import type { Caller } from '#core/base/caller.ts';
 import { httpStatusOf, isPlatformError, PlatformError } from '#core/base/errors.ts';
 import { mediaType, readBounded } from '#core/http/body.ts';
 import type { HttpRequest, RequestHeaders } from '#core/http/message.ts';
+import { PAGE_HEADERS } from '#core/http/page-headers.ts';
 import type { Handlers } from '#core/http/route.ts';
 import { isoTime } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
@@ -25,7 +26,6 @@ import {
   backToCliPage,
   cliPage,
   errorPage,
-  PAGE_HEADERS,
   refusedPage,
   SIGN_IN_SCRIPT,
   signedInPage,
@@ -343,5 +343,9 @@ async function answerPage(
     content = new Uint8Array(),
     headers = {},
   } = answer instanceof Uint8Array ? { status: 200, content: answer } : answer;
-  return { status, raw: { contentType: HTML, content }, headers: { ...PAGE_HEADERS, ...headers } };
+  return {
+    status,
+    raw: { contentType: HTML, content },
+    headers: { ...PAGE_HEADERS, 'cache-control': 'no-store', ...headers },
+  };
 }

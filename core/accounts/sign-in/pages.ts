@@ -25,18 +25,6 @@ a { color: var(--main) }
 code.token { display: block; margin: 1rem 0; padding: .75rem; border: 1px solid var(--line); border-radius: .375rem; background: var(--back); font: 1rem/1.5 ui-monospace, monospace; user-select: all }
 `;
 
-/**
- * Headers of every page. The policy lets in nothing from elsewhere, no script in the text of a page, and no frame around it.
- */
-export const PAGE_HEADERS: Readonly<Record<string, string>> = {
-  'content-security-policy':
-    "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; font-src 'self'; connect-src 'self'; frame-ancestors 'none'; base-uri 'self'; form-action 'self'",
-  'x-content-type-options': 'nosniff',
-  'referrer-policy': 'no-referrer',
-  'cross-origin-opener-policy': 'same-origin',
-  'cache-control': 'no-store',
-};
-
 const ESCAPES: Readonly<Record<string, string>> = {
   '&': '&amp;',
   '<': '&lt;',
