@@ -2,8 +2,12 @@ import { relative } from 'node:path';
 import { defineConfig } from 'vitest/config';
 import { BaseSequencer, type Reporter, type TestCase, type TestSpecification } from 'vitest/node';
 
-/** The slowest files of `npm test`, started first so that the workers finish together. */
+/** The slowest files of the suites, started first so that the workers finish together. */
 const SLOWEST_FIRST = [
+  'aws/microvm/sandbox.aws.test.ts',
+  'test/stacks/templates.aws.test.ts',
+  'runner/sandbox.heavy.test.ts',
+  'core/running/engines/managed-loop.heavy.test.ts',
   'test/e2e/local.test.ts',
   'local/sandbox/local-sandbox.test.ts',
   'runner/runner.test.ts',
@@ -72,11 +76,9 @@ const others = [
   {
     test: {
       // Crashes under load, large uploads, most seeds of the simulations, real registries, the sandbox suite on the runner.
-      // Each fills the machine.
       name: 'heavy',
       include: [HEAVY],
       exclude: NEVER,
-      fileParallelism: false,
       testTimeout: 30_000,
       hookTimeout: 60_000,
     },
