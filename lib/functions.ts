@@ -358,8 +358,8 @@ export const FUNCTIONS: { readonly [Name in FunctionName | BackgroundFunctionNam
     memoryMb: MEMORY_MB,
     timeoutSeconds: BUFFERED_SECONDS,
     tables: {
-      // Estimates are for versions that the caller may see.
-      main: { items: AUTHENTICATE, query: ['table'] },
+      // Estimates are for versions that the caller may see; metrics name current ones.
+      main: { items: [...AUTHENTICATE, 'BatchGetItem'], query: ['table'] },
       runs: { items: ['BatchGetItem'], query: ['table', 'gsi2'] },
       counters: { items: LIMIT },
     },

@@ -1,7 +1,7 @@
 import { findWorkspaceIdBySlug } from '#core/accounts/workspaces/store.ts';
 import { isoTime } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
-import { exists, type Item, queryAll } from '#core/ports/table.ts';
+import { exists, getAll, type Item, queryAll } from '#core/ports/table.ts';
 import { findBuild, findDev } from './dev/slots.ts';
 import { headKey, idKey, partitionOf, readHead, readVersion, versionKey, workspaceIndex } from './record.ts';
 import { DEV, parseVersion, versionName } from './references.ts';
@@ -82,6 +82,24 @@ export class AgentStore {
       if (item.deleted_at === undefined) versions.push(await readVersion(this.#deps, item));
     return versions;
   }
+}
+
+/** The current versions (`v3`) of those of these agents that have one. */
+export async function currentVersions(
+  { main }: Pick<Deps, 'main'>,
+  workspaceId: string,
+  names: readonly string[],
+): Promise<Map<string, string>> {
+  const heads = await getAll(
+    main,
+    names.map((name) => headKey(workspaceId, name)),
+  );
+  return new Map(
+    heads.flatMap((head, index) => {
+      const current = (head?.current as number | undefined) ?? 0;
+      return current === 0 ? [] : [[names[index]!, versionName(current)] as const];
+    }),
+  );
 }
 
 /** A version as the index of its workspace names it. */

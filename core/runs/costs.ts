@@ -1,5 +1,6 @@
 import { withoutEdition } from '#core/models/providers.ts';
 import { LLM_PROVIDERS, type LlmProvider } from '#core/ports/llm.ts';
+import * as bins from './bins.ts';
 import type { RunResult } from './run.ts';
 
 /**
@@ -100,20 +101,11 @@ function nameOf(provider: LlmProvider, model: string): string {
   return provider === 'ollama' || name.length > MAX_NAME_LENGTH ? OTHER : name;
 }
 
-/** Bin 0 is no cost; bin `i` begins at 2^((i - 1) / 4) millionths of a dollar. */
-const binOf = (cost: number): number => (cost < 1 ? 0 : 1 + Math.floor(BINS_PER_OCTAVE * Math.log2(cost)));
+const binOf = (cost: number): number => bins.binOf(cost, BINS_PER_OCTAVE);
 
 /**
- * The cost that a part of the runs does not exceed, `share` from 0 to 1, in millionths of a US dollar: the middle of the
- * bin that has the run of this rank. It is at most 9.1 % (2^(1/8)) away from the cost of that run.
+ * The cost that a part of the runs does not exceed, `share` from 0 to 1, in millionths of a US dollar; at most 9.1 % (2^(1/8))
+ * away from the cost of the run of this rank.
  */
-export function percentile(bins: ReadonlyMap<number, number>, share: number): number {
-  const runs = bins.values().reduce((sum, count) => sum + count, 0);
-  const rank = Math.max(1, Math.ceil(share * runs));
-  let seen = 0;
-  for (const [bin, count] of [...bins].sort(([a], [b]) => a - b)) {
-    seen += count;
-    if (seen >= rank) return bin === 0 ? 0 : 2 ** ((bin - 0.5) / BINS_PER_OCTAVE);
-  }
-  return 0;
-}
+export const costPercentile = (ofCosts: ReadonlyMap<number, number>, share: number): number =>
+  bins.percentile(ofCosts, share, BINS_PER_OCTAVE);

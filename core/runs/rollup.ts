@@ -2,6 +2,7 @@ import { httpStatusOf } from '#core/base/errors.ts';
 import { dayOf, epochSeconds, isoTime } from '#core/ports/clock.ts';
 import type { Item, Key, TransactOperation } from '#core/ports/table.ts';
 import { costDetails, costTotals } from './costs.ts';
+import { outcomeDetails, QUARTERS } from './outcomes.ts';
 import type { NewRun, RunResult } from './run.ts';
 
 /**
@@ -15,7 +16,8 @@ import type { NewRun, RunResult } from './run.ts';
  *   `WS#<workspace id>#FAILED_LOG` runs that did not complete, `WS#<workspace id>#TENANT_LOG#<tenant id>` runs of a tenant,
  *   `WS#<author's workspace id>#AUTHOR_LOG` other workspaces' runs of the author's agents, without their names.
  *
- * The first of an own agent, and the author's of another's, also say what the agent's runs cost (`costs.ts`).
+ * The first of an own agent, and the author's of another's, also say what the agent's runs cost (`costs.ts`). The first of
+ * every agent says how its runs ended and how long they took (`outcomes.ts`).
  *
  * A run counts in the UTC day and hour in which it started. An item has the six hours of a quarter of a day, `a` to `d`, so
  * that it stays below 1 KB: DynamoDB bills each write by the started kilobyte of its item.
@@ -89,7 +91,13 @@ export function usageOperations(
   });
   const isOwn = agentWorkspaceId === workspaceId;
   const details = costDetails(result);
-  const operations = [add(rollupKey(usagePartition(workspaceId), run), run, { ...totals, ...(isOwn && details) })];
+  const operations = [
+    add(rollupKey(usagePartition(workspaceId), run), run, {
+      ...totals,
+      ...(isOwn && details),
+      ...outcomeDetails(run, result, endedAt),
+    }),
+  ];
   if (result.status !== 'completed') operations.push(log(failedLogPartition(workspaceId), run));
   if (tenantId !== undefined) {
     operations.push(
@@ -111,7 +119,7 @@ export function usageOperations(
   return operations;
 }
 
-const quarterOf = (time: number): string => 'abcd'[Math.floor(new Date(time).getUTCHours() / 6)]!;
+const quarterOf = (time: number): string => QUARTERS[Math.floor(new Date(time).getUTCHours() / 6)]!;
 
 const isCall = (run: NewRun): boolean => run.parentRunId === undefined;
 

@@ -11,7 +11,7 @@ import { isoTime, SystemClock } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import type { Item, Table } from '#core/ports/table.ts';
 import { encodeItem, itemBytes } from '#core/ports/table-rules.ts';
-import { percentile, readCosts } from '#core/runs/costs.ts';
+import { costPercentile, readCosts } from '#core/runs/costs.ts';
 import type { ModelCost, NewRun, Run, RunResult } from '#core/runs/run.ts';
 import { RunStore } from '#core/runs/store.ts';
 
@@ -26,8 +26,10 @@ type Operation = (typeof usageRoutes)[number]['operationId'];
 type Body = any;
 
 /** The rules of `core/billing/usage`, on the tables of a host: every number follows from the runs. */
-export function usageSuite(makeTables: (clock: Deps['clock']) => Promise<Pick<Deps, 'runs' | 'counters' | 'blobs'>>) {
-  let deps: Pick<Deps, 'runs' | 'counters' | 'blobs' | 'clock' | 'config'>;
+export function usageSuite(
+  makeTables: (clock: Deps['clock']) => Promise<Pick<Deps, 'main' | 'runs' | 'counters' | 'blobs'>>,
+) {
+  let deps: Pick<Deps, 'main' | 'runs' | 'counters' | 'blobs' | 'clock' | 'config'>;
   let acme: Workspace;
   let rival: Workspace;
 
@@ -129,6 +131,7 @@ export function usageSuite(makeTables: (clock: Deps['clock']) => Promise<Pick<De
             agentName: random('echo', 'report', 'plan'),
             engine: random('direct_llm', 'code_runtime', 'managed_loop'),
             tenantId: random(undefined, 'eu', 'us', 'us:west'),
+            triggerSource: random('api', 'schedule'),
             parentRunId,
             rootRunId: parentRunId,
           }),
@@ -188,6 +191,73 @@ export function usageSuite(makeTables: (clock: Deps['clock']) => Promise<Pick<De
           avg_duration_ms: Math.round(sum(calls, ({ durationMs }) => durationMs) / Math.max(1, calls.length)),
           credits_cents: sum(runs, ({ creditsCents }) => creditsCents),
         });
+      }
+    });
+
+    /** Of the run that a part of the runs do not exceed; a percentile is at most half a bin away. */
+    const expectPercentile = (found: number | null, runs: Run[], share: number) => {
+      const durations = runs.map(({ durationMs }) => durationMs!).sort((a, b) => a - b);
+      const exact = durations[Math.max(1, Math.ceil(share * durations.length)) - 1]!;
+      expect(found! / exact).toBeGreaterThan(2 ** -0.251);
+      expect(found! / exact).toBeLessThan(2 ** 0.251);
+    };
+    const endsOf = (runs: Run[]) => {
+      const count = (wanted: string) => runs.filter(({ status }) => status === wanted).length;
+      return {
+        total_runs: runs.length,
+        completed: count('completed'),
+        failed: count('failed'),
+        timeout: count('timeout'),
+        cancelled: count('cancelled'),
+      };
+    };
+
+    test.each([undefined, 'plan'])('metrics of all runs, sub-calls included, of the agent %s', async (name) => {
+      const runs = own.filter(({ agentName }) => name === undefined || agentName === name);
+      const { main } = deps;
+      for (const [agent, current] of [
+        ['plan', 3],
+        ['echo', 0],
+      ] as const) {
+        await main.put({ pk: `WS#${acme.id}#AGENT#${agent}`, sk: 'HEAD', assigned: 4, current });
+      }
+      const metrics = await ask('getWorkspaceMetrics', { days: String(DAYS), ...(name && { agent_name: name }) });
+      expect(metrics).toMatchObject({
+        overview: {
+          ...endsOf(runs),
+          avg_latency_ms: Math.round(sum(runs, ({ durationMs }) => durationMs) / runs.length),
+          runs_per_day: runs.length / DAYS,
+        },
+        period: { days: DAYS, start: '2035-06-06T00:00:00.000Z', end: '2035-06-15T12:30:00.000Z' },
+        total_agents: name === undefined ? 3 : 1,
+      });
+      const { overview, agents, daily_series: daily, hourly_series: hourly } = metrics;
+      expect(overview.success_rate).toBeCloseTo((100 * endsOf(runs).completed) / runs.length, 1);
+      expect(overview.error_rate).toBeCloseTo((100 * (overview.failed + overview.timeout)) / runs.length, 1);
+      expectPercentile(overview.p50_latency_ms, runs, 0.5);
+      expectPercentile(overview.p95_latency_ms, runs, 0.95);
+      for (const agent of agents) {
+        const ofAgent = runs.filter(({ agentName }) => agentName === agent.agent_name);
+        expect(agent).toMatchObject({ ...endsOf(ofAgent), org_slug: 'acme' });
+        expect(agent.latest_version).toBe(agent.agent_name === 'plan' ? 'v3' : null);
+        expectPercentile(agent.p95_latency_ms, ofAgent, 0.95);
+        for (const source of ['api', 'schedule']) {
+          const began = ofAgent.filter(({ triggerSource }) => triggerSource === source).length;
+          expect(agent.trigger_sources[source] ?? 0).toBe(began);
+        }
+        const codes = ofAgent.flatMap(({ errorCode }) => errorCode ?? []);
+        const most = Math.max(0, ...codes.map((code) => codes.filter((each) => each === code).length));
+        expect(codes.filter((code) => code === agent.top_error)).toHaveLength(most);
+      }
+      expect(daily).toHaveLength(DAYS);
+      expect(hourly).toHaveLength(6 * 24 + 13);
+      for (const series of [daily, hourly]) {
+        for (const { date, p50_latency_ms: p50, ...counted } of series) {
+          const begun = runs.filter(({ startedAt }) => startedAt.startsWith(date.slice(0, 13)));
+          expect(counted).toMatchObject(series === daily ? endsOf(begun) : { total_runs: begun.length });
+          if (begun.length === 0) expect(p50).toBeNull();
+          else expectPercentile(p50, begun, 0.5);
+        }
       }
     });
 
@@ -417,7 +487,7 @@ export function usageSuite(makeTables: (clock: Deps['clock']) => Promise<Pick<De
           for (const share of [0.5, 0.95]) {
             if (amounts.length === 0) continue;
             const exact = amounts[Math.ceil(share * amounts.length) - 1]!;
-            const found = percentile(read!.bins, share);
+            const found = costPercentile(read!.bins, share);
             expect(found).toBeGreaterThanOrEqual(exact / 2 ** (1 / 8) - 1e-9);
             expect(found).toBeLessThanOrEqual(exact * 2 ** (1 / 8) + 1e-9);
           }

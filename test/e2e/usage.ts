@@ -103,6 +103,23 @@ export function usageSuite(target: () => Target): void {
       expect(failed.logs[0].http_status).toBeGreaterThanOrEqual(400);
     });
 
+    test('tells how runs ended and how long they took', async () => {
+      const metrics = await get(`/workspaces/${caller.workspaceId}/metrics/dashboard?days=2`);
+      expect(metrics.overview).toMatchObject({ total_runs: 22, completed: 19, failed: 3, success_rate: 86.36 });
+      expect(metrics.overview.p95_latency_ms).toBeGreaterThanOrEqual(metrics.overview.p50_latency_ms);
+      expect(metrics.agents).toMatchObject([
+        { agent_name: 'greet', org_slug: 'usage-author', latest_version: null, total_runs: 15, top_error: null },
+        { agent_name: 'thank', total_runs: 7, trigger_sources: { api: 7 } },
+      ]);
+      expect(metrics.agents[1].top_error).toMatch(/^[A-Z_]+$/);
+      const hours = metrics.hourly_series.filter(({ total_runs }: { total_runs: number }) => total_runs > 0);
+      expect(hours.at(-1).p50_latency_ms).toBeGreaterThan(0);
+      const own = await get(`/workspaces/${author.workspaceId}/metrics/dashboard?agent_name=greet`, author);
+      expect(own.agents).toMatchObject([{ agent_name: 'greet', latest_version: 'v1', total_runs: 2 }]);
+      const url = `/workspaces/${caller.workspaceId}/metrics/dashboard`;
+      expectError(await request(target(), 'GET', url, { key: author.key }), 403, 'FORBIDDEN');
+    });
+
     test('includes sandbox time', async () => {
       expect(await get('/usage/compute')).toMatchObject({
         total_executions: 0,

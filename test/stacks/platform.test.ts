@@ -668,7 +668,7 @@ describe('functions', () => {
     },
     usage: {
       ...LIMIT,
-      [`${TABLES}main`]: [...AUTHENTICATE, 'dynamodb:Query'],
+      [`${TABLES}main`]: [...AUTHENTICATE, 'dynamodb:BatchGetItem', 'dynamodb:Query'],
       [`${TABLES}runs`]: ['dynamodb:Query', 'dynamodb:BatchGetItem'],
       [`${TABLES}runs/index/gsi2`]: ['dynamodb:Query'],
       [BLOBS]: ['s3:ListBucket'],

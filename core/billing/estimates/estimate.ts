@@ -1,6 +1,6 @@
 import type * as z from 'zod';
 import { PRICES_OF } from '#core/models/prices-of.ts';
-import { percentile, readCosts } from '#core/runs/costs.ts';
+import { costPercentile, readCosts } from '#core/runs/costs.ts';
 import type { Rollup } from '../usage/store.ts';
 import { sumOf } from '../usage/sums.ts';
 import type { estimateRoutes } from './routes.ts';
@@ -55,8 +55,8 @@ export function estimateOf(rollups: readonly Rollup[], periodDays: number): Esti
 function amounts({ runs, microUsd, bins }: { runs: number; microUsd: number; bins: ReadonlyMap<number, number> }) {
   return {
     avg_cost_usd: usd(microUsd / runs),
-    p50_cost_usd: about(percentile(bins, 0.5)),
-    p95_cost_usd: about(percentile(bins, 0.95)),
+    p50_cost_usd: about(costPercentile(bins, 0.5)),
+    p95_cost_usd: about(costPercentile(bins, 0.95)),
   };
 }
 

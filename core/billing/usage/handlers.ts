@@ -1,15 +1,17 @@
 import { callsLeft } from '#core/accounts/limits/admission.ts';
+import { currentVersions } from '#core/agents/store.ts';
 import { requestIdOf } from '#core/http/request-id.ts';
 import type { Handlers } from '#core/http/route.ts';
 import { isoTime } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
+import { agentMetricsOf, countersOf, dailySeriesOf, hourlySeriesOf } from './metrics.ts';
 import { lastDays, type Period } from './period.ts';
 import type { usageRoutes } from './routes.ts';
 import { readServiceMinutes } from './service-minutes.ts';
 import { type LogEntry, type Rollup, UsageStore } from './store.ts';
 import { breakdownOf, computeOf, pointsOf, sumOf } from './sums.ts';
 
-type UsageDeps = Pick<Deps, 'runs' | 'counters' | 'clock' | 'config'>;
+type UsageDeps = Pick<Deps, 'main' | 'runs' | 'counters' | 'clock' | 'config'>;
 
 type UsageHandlers = Handlers<typeof usageRoutes>;
 type AuthorOperation = Extract<keyof UsageHandlers, `${string}AuthorUsage${string}`>;
@@ -98,6 +100,29 @@ function ownUsage(deps: UsageDeps): Omit<UsageHandlers, AuthorOperation> {
             agent_name: agentName,
             runtime_minutes: minutes(ms),
           })),
+        },
+      };
+    },
+
+    async getWorkspaceMetrics({ caller: { workspace }, query: { days, agent_name } }) {
+      const span = periodOf(deps, days);
+      const all = await new UsageStore(deps, workspace.id).rollups(span);
+      const rollups = all.filter(({ agentName }) => agent_name === undefined || agentName === agent_name);
+      const agents = agentMetricsOf(rollups, days);
+      const own = agents.filter(({ org_slug }) => org_slug === workspace.slug).map(({ agent_name }) => agent_name);
+      const latest = await currentVersions(deps, workspace.id, own);
+      return {
+        status: 200,
+        body: {
+          overview: countersOf(rollups, days),
+          agents: agents.map((agent) => ({
+            ...agent,
+            latest_version: agent.org_slug === workspace.slug ? (latest.get(agent.agent_name) ?? null) : null,
+          })),
+          daily_series: dailySeriesOf(rollups, span),
+          hourly_series: hourlySeriesOf(rollups, span),
+          period: { days, start: isoTime(span.start), end: isoTime(span.end) },
+          total_agents: agents.length,
         },
       };
     },

@@ -61,6 +61,27 @@ const logEntry = z.object({
 });
 const total = z.int().describe('Number of entries in the period, on all pages.');
 
+const ends = {
+  total_runs: z.int().describe('Runs that have ended, sub-calls included.'),
+  completed: z.int(),
+  failed: z.int(),
+  timeout: z.int(),
+  cancelled: z.int(),
+};
+const latency = z
+  .int()
+  .describe('From start to end, in milliseconds; at most 19 % from that of a run. 0: none is known.');
+const counters = {
+  ...ends,
+  success_rate: z.number().describe('Percent of all runs; 0 without runs.'),
+  error_rate: z.number().describe('Percent of all runs that failed or ran out of time.'),
+  p50_latency_ms: latency,
+  p95_latency_ms: latency,
+  avg_latency_ms: z.int(),
+  runs_per_day: z.number(),
+};
+const percentiles = { p50_latency_ms: z.int().nullable(), p95_latency_ms: z.int().nullable() };
+
 export const usageRoutes = defineRoutes([
   {
     operationId: 'getUsage',
@@ -160,6 +181,37 @@ export const usageRoutes = defineRoutes([
             runtime_minutes: z.number(),
           }),
         ),
+      }),
+    },
+  },
+  {
+    operationId: 'getWorkspaceMetrics',
+    method: 'GET',
+    path: '/workspaces/{workspace_id}/metrics/dashboard',
+    summary: 'How the runs of a workspace ended and how long they took: over all, by agent, by day and by hour',
+    fn: 'usage',
+    auth: 'key',
+    request: { query: z.object({ days, agent_name: z.string().min(1).max(100).optional() }) },
+    response: {
+      200: z.object({
+        overview: z.object(counters),
+        agents: z.array(
+          z.object({
+            agent_name: z.string(),
+            agent_id: z.uuid().describe('The version that was called last.'),
+            org_slug: z.string(),
+            latest_version: z.string().nullable().describe('null: the agent was deleted, or is of another workspace.'),
+            ...counters,
+            top_error: z.string().nullable().describe('The code of the error that ended most runs.'),
+            trigger_sources: z.record(z.string(), z.int()).describe('Number of runs by what began them.'),
+          }),
+        ),
+        daily_series: z.array(z.object({ date: z.iso.date(), ...ends, ...percentiles })),
+        hourly_series: z
+          .array(z.object({ date: z.iso.datetime(), total_runs: ends.total_runs, ...percentiles }))
+          .describe('The hours of the last 7 days of the period, also those without a run.'),
+        period: z.object({ days: z.int(), start: z.iso.datetime(), end: z.iso.datetime() }),
+        total_agents: z.int(),
       }),
     },
   },

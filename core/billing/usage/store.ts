@@ -22,7 +22,8 @@ export interface Rollup {
   readonly agentId: string;
   readonly agentOrg: string;
   readonly agentName: string;
-  readonly totals: Totals & { readonly [hourly: string]: unknown };
+  /** The item, with its hours and what `core/runs/outcomes.ts` counts. */
+  readonly totals: Totals & { readonly sk: string; readonly [attribute: string]: unknown };
 }
 
 export interface TenantSums {

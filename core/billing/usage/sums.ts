@@ -19,7 +19,8 @@ export function pointsOf(rollups: readonly Rollup[], period: Period, granularity
   });
 }
 
-const HOURS = Array.from({ length: 24 }, (_, hour) => String(hour).padStart(2, '0'));
+/** `00` to `23`. */
+export const HOURS = Array.from({ length: 24 }, (_, hour) => String(hour).padStart(2, '0'));
 
 function point(date: string, rollups: readonly Rollup[], prefix: string) {
   const sum = (name: string) =>
@@ -59,7 +60,7 @@ export function computeOf(rollups: readonly Rollup[]) {
 }
 
 /** Groups roll-ups by agent, over all versions; `agent` is the group's latest roll-up. */
-function byAgent(rollups: readonly Rollup[]) {
+export function byAgent(rollups: readonly Rollup[]) {
   const groups = Map.groupBy(rollups, ({ agentOrg, agentName }) => `${agentOrg}/${agentName}`);
   return [...groups.values()].map((own) => ({ agent: own.at(-1)!, rollups: own }));
 }

@@ -6,6 +6,7 @@ import { usageSuite } from '#test/conformance/usage.ts';
 usageSuite(async (clock) => {
   const database = openDatabase(':memory:');
   return {
+    main: new SqliteTable(database, 'main', clock),
     runs: new SqliteTable(database, 'runs', clock),
     counters: new SqliteTable(database, 'counters', clock),
     blobs: new FolderBlobs('unused'),
