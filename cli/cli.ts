@@ -187,7 +187,8 @@ export class Cli {
   #outputFor({ json = false, quiet = false, color }: GlobalOptions): Output {
     const { stdout, stderr, env } = this.host;
     const wantsColor = env.FORCE_COLOR !== undefined || (stdout.isTTY === true && env.NO_COLOR === undefined);
-    return new Output({ stdout, stderr, json, quiet, color: color !== false && wantsColor });
+    const isLive = stderr.isTTY === true && env.CI === undefined;
+    return new Output({ stdout, stderr, json, quiet, color: color !== false && wantsColor, isLive });
   }
 }
 

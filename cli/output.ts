@@ -1,4 +1,5 @@
 import { stripVTControlCharacters, styleText } from 'node:util';
+import { sizeText } from '#core/base/size-text.ts';
 
 /** Where a command writes; of `process.stdout` only what is used. */
 export interface Terminal {
@@ -14,6 +15,8 @@ export interface OutputSettings {
   readonly json: boolean;
   readonly quiet: boolean;
   readonly color: boolean;
+  /** Whether a line of stderr may be written again and again: a person looks at it. */
+  readonly isLive: boolean;
 }
 
 type Style = Parameters<typeof styleText>[0];
@@ -22,6 +25,8 @@ type Style = Parameters<typeof styleText>[0];
 export class Output {
   readonly #settings: OutputSettings;
   readonly isJson: boolean;
+  /** Whether the line of a bar has not ended. */
+  #isInBar = false;
 
   constructor(settings: OutputSettings) {
     this.#settings = settings;
@@ -50,16 +55,42 @@ export class Output {
   }
 
   note(text: string): void {
-    if (!this.#settings.quiet) this.#settings.stderr.write(`${text}\n`);
+    if (!this.#settings.quiet) this.#say(text);
+  }
+
+  /**
+   * Shows on stderr how many of `total` bytes are done, as it is told: a bar on a terminal, else a line at its begin and, from
+   * a megabyte on, at each quarter. Nothing with --quiet and with --json.
+   */
+  progress(what: string, total: number): (done: number) => void {
+    const { quiet, json, isLive } = this.#settings;
+    const steps = isLive ? BAR_WIDTH : total < MB ? 0 : 4;
+    let shown = -1;
+    return (done) => {
+      const step = Math.floor((steps * done) / Math.max(total, 1));
+      if (quiet || json || step <= shown) return;
+      shown = step;
+      const whole = sizeText(total);
+      if (!isLive) return this.#say(step === 0 ? `${what} ${whole}` : `${what} ${sizeText(done)} of ${whole}`);
+      this.#isInBar = step < steps;
+      const bar = `[${'='.repeat(step).padEnd(steps)}]`;
+      const text = `\r${what} ${bar} ${sizeText(done)} of ${whole}`;
+      this.#settings.stderr.write(this.#isInBar ? text : `${text}${' '.repeat(BLANKS)}\n`);
+    };
   }
 
   /** As {@link note}, also when told to be quiet. */
   warn(text: string): void {
-    this.#settings.stderr.write(`${this.style('yellow', 'warning:')} ${text}\n`);
+    this.#say(`${this.style('yellow', 'warning:')} ${text}`);
   }
 
   error(text: string): void {
-    this.#settings.stderr.write(`${text}\n`);
+    this.#say(text);
+  }
+
+  #say(line: string): void {
+    this.#settings.stderr.write(`${this.#isInBar ? '\n' : ''}${line}\n`);
+    this.#isInBar = false;
   }
 
   style(style: Style, text: string): string {
@@ -70,6 +101,11 @@ export class Output {
     return this.style(STATUS_STYLES[status] ?? 'reset', status);
   }
 }
+
+const MB = 1024 ** 2;
+const BAR_WIDTH = 20;
+/** By which the end of a bar's line may be shorter than what was there before. */
+const BLANKS = 8;
 
 const STATUS_STYLES: { readonly [status: string]: Style } = {
   completed: 'green',

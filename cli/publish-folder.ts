@@ -1,17 +1,16 @@
 import { createHash } from 'node:crypto';
 import type { Client } from '#core/api/client.ts';
 import type { AgentFolder } from './bundle-folder.ts';
-import { uploadBundle } from './upload-bundle.ts';
+import { type OnUpload, uploadBundle } from './upload-bundle.ts';
 
 export interface PublishSettings {
   /** Into the user's own `dev`, instead of the next number. */
   readonly dev?: boolean;
   /** Also what the platform has just so. @default false */
   readonly always?: boolean;
-  /** Gets the output of an installation as it comes. */
+  /** Gets the output of an installation as it comes; first an empty text, when it is known that there is one. */
   readonly onInstall?: (text: string) => void;
-  /** Called before an upload. */
-  readonly onUpload?: (bytes: number) => void;
+  readonly onUpload?: OnUpload;
 }
 
 export type Published = Awaited<ReturnType<Client['createAgent']>> & {
@@ -22,10 +21,12 @@ export type Published = Awaited<ReturnType<Client['createAgent']>> & {
 };
 
 const POLL_MS = 1_000;
+/** How often a version may have its dependencies and still not be called: who had to make it so has died. */
+const MAX_READY_POLLS = 30;
 
 /**
  * Publishes what a folder holds, unless the platform has just that already: one request then, else two for a program. Waits
- * for the installation of dependencies. Throws what the requests throw.
+ * until `latest` calls it, also where another publish of the same began the installation. Throws what the requests throw.
  */
 export async function publishFolder(
   client: Client,
@@ -41,19 +42,21 @@ export async function publishFolder(
     },
     body,
   });
-  if (made.unchanged || bundle === undefined) return { ...made, installed: false, failure: null };
-  onUpload?.(bundle.byteLength);
+  const isRunnable = made.unchanged ? made.agent.runnable : bundle === undefined;
+  if (isRunnable || bundle === undefined) return { ...made, installed: false, failure: null };
   const { id } = made.agent;
   const log = followInstall(client, id, onInstall);
   try {
-    const upload = await uploadBundle(client, id, bundle);
-    const { agent, wasBuilding } = await installed(client, made.agent, upload);
+    const upload = made.unchanged ? undefined : await uploadBundle(client, id, bundle, onUpload);
+    const isBuilding = upload === undefined || upload.environment_status === 'building';
+    if (isBuilding) log.begin();
+    const agent = isBuilding ? await runnableVersion(client, id) : withUpload(made.agent, upload);
     return {
       ...made,
       agent,
-      services_updated: made.services_updated + upload.services_updated,
-      installed: wasBuilding || log.hasText(),
-      failure: agent.environment_status === 'failed' ? await failureOf(client, agent) : null,
+      services_updated: made.services_updated + (upload?.services_updated ?? 0),
+      installed: log.hasBegun(),
+      failure: agent.runnable ? null : await failureOf(client, agent),
     };
   } finally {
     await log.stop();
@@ -63,26 +66,29 @@ export async function publishFolder(
 type Agent = Published['agent'];
 type Upload = Awaited<ReturnType<Client['uploadBundle']>>;
 
-/** The version once its installation has ended. */
-async function installed(
-  client: Client,
-  made: Agent,
-  { environment_status, environment_error }: Upload,
-): Promise<{ readonly agent: Agent; readonly wasBuilding: boolean }> {
-  if (environment_status !== 'building') {
-    const runnable = environment_status !== 'failed';
-    return { agent: { ...made, runnable, environment_status, environment_error }, wasBuilding: false };
-  }
-  for (;;) {
+/** A version after an upload that left nothing to wait for. */
+const withUpload = (agent: Agent, { environment_status, environment_error }: Upload): Agent => ({
+  ...agent,
+  runnable: environment_status !== 'failed',
+  environment_status,
+  environment_error,
+});
+
+/** A version once it can be called, or never will be. */
+async function runnableVersion(client: Client, id: string): Promise<Agent> {
+  for (let readyPolls = 0; ; ) {
+    const agent = await client.getAgent({ params: { id } });
+    const { runnable, environment_status: status } = agent;
+    if (status === 'ready') readyPolls++;
+    if (runnable || status === 'failed' || readyPolls > MAX_READY_POLLS) return agent;
     await new Promise((resolve) => setTimeout(resolve, POLL_MS));
-    const agent = await client.getAgent({ params: { id: made.id } });
-    if (agent.environment_status !== 'building') return { agent, wasBuilding: true };
   }
 }
 
 /** What went wrong at the installation of a version. */
-async function failureOf(client: Client, { id, environment_error }: Agent): Promise<string> {
+async function failureOf(client: Client, { id, environment_error, environment_status }: Agent): Promise<string> {
   if (environment_error) return environment_error;
+  if (environment_status === 'ready') return 'The installation was interrupted after its last step.';
   const [log] = await client.listAgentLogs({ params: { id }, query: { limit: 1 } });
   return log?.error_message ?? 'unknown';
 }
@@ -91,10 +97,16 @@ async function failureOf(client: Client, { id, environment_error }: Agent): Prom
 function followInstall(client: Client, id: string, onText: (text: string) => void) {
   let shown = 0;
   let isEnded = false;
+  let hasBegun = false;
+  const begin = () => {
+    if (!hasBegun) onText('');
+    hasBegun = true;
+  };
   const read = async () => {
     const logs = await client.listAgentLogs({ params: { id }, query: { limit: 1 } });
     const [install] = logs.filter(({ trigger_source }) => trigger_source === 'install');
     const text = install === undefined ? '' : `${install.stdout}${install.stderr}`;
+    if (install !== undefined) begin();
     if (text.length > shown) onText(text.slice(shown));
     shown = Math.max(shown, text.length);
   };
@@ -104,7 +116,8 @@ function followInstall(client: Client, id: string, onText: (text: string) => voi
     if (!isEnded) reading = reading.then(read).catch(() => {});
   }, POLL_MS);
   return {
-    hasText: () => shown > 0,
+    begin,
+    hasBegun: () => hasBegun,
     async stop() {
       isEnded = true;
       clearInterval(timer);

@@ -22,7 +22,15 @@ test.each([
   const bundle = bundleOf(bytes);
   const body = { name, type: 'tool', description: 'is uploaded', required_secrets: [] };
   const { agent } = await client.createAgent({ body });
-  expect(await uploadBundle(client, agent.id, bundle)).toMatchObject({ size_bytes: bundle.byteLength });
+  const told: number[] = [];
+  const onUpload = (sent: number, all: number) => {
+    expect(all).toBe(bundle.byteLength);
+    told.push(sent);
+  };
+  expect(await uploadBundle(client, agent.id, bundle, onUpload)).toMatchObject({ size_bytes: bundle.byteLength });
+  expect(told).toEqual(told.toSorted((one, other) => one - other));
+  expect([told[0], told.at(-1)]).toEqual([0, bundle.byteLength]);
+  if (name === 'large') expect(told.length).toBeGreaterThan(3);
   const stored = await client.downloadOwnBundle({ params: { id: agent.id } });
   expect(Buffer.from(await stored.arrayBuffer()).equals(bundle)).toBe(true);
 });

@@ -3,17 +3,21 @@ import type { Client } from '#core/api/client.ts';
 /** Larger bundles are uploaded ahead of the request: gateways accept 4 MB. */
 const MAX_DIRECT_BYTES = 3 * 1024 * 1024;
 
+/** Told how many of all bytes are sent, from 0 to all of them. */
+export type OnUpload = (sentBytes: number, allBytes: number) => void;
+
 /** Uploads the code of a version. Throws `ApiError`, and Error if the bundle is too large or its upload is refused. */
 export async function uploadBundle(
   client: Client,
   agentId: string,
   zip: Uint8Array,
+  onUpload: OnUpload = () => {},
 ): ReturnType<Client['uploadBundle']> {
   const params = { id: agentId };
-  const file = new Blob([zip as Uint8Array<ArrayBuffer>], { type: 'application/zip' });
+  const file = new MeasuredFile(zip, (sent) => onUpload(sent, zip.byteLength));
   const body = new FormData();
   if (zip.byteLength <= MAX_DIRECT_BYTES) {
-    body.set('file', file, 'bundle.zip');
+    body.set('file', file);
     return client.uploadBundle({ params, body });
   }
   const { upload_id, url, fields, max_bytes } = await client.createUpload({ body: { purpose: 'bundle' } });
@@ -21,9 +25,31 @@ export async function uploadBundle(
     throw new Error(`The bundle has ${zip.byteLength} bytes, but the platform takes ${max_bytes}.`);
   }
   for (const [name, value] of Object.entries(fields)) body.set(name, value);
-  body.set('file', file, 'bundle.zip');
+  body.set('file', file);
   const response = await fetch(url, { method: 'POST', body });
   const said = await response.text();
   if (!response.ok) throw new Error(`The upload was refused with HTTP ${response.status}: ${said.slice(0, 500)}`);
   return client.uploadBundle({ params, body: { upload_id } });
 }
+
+/** A file that tells how much of it was taken: Node's `fetch` takes no more than it sends, and says nothing itself. */
+class MeasuredFile extends File {
+  readonly #parts: () => AsyncGenerator<Uint8Array<ArrayBuffer>>;
+
+  constructor(zip: Uint8Array, onTake: (bytes: number) => void) {
+    const content = zip as Uint8Array<ArrayBuffer>;
+    super([content], 'bundle.zip', { type: 'application/zip' });
+    this.#parts = async function* () {
+      for (let taken = 0; taken < content.byteLength; taken += PART_BYTES) {
+        onTake(taken);
+        yield content.subarray(taken, taken + PART_BYTES);
+      }
+      onTake(content.byteLength);
+    };
+  }
+
+  override stream(): ReturnType<File['stream']> {
+    return ReadableStream.from(this.#parts());
+  }
+}
+const PART_BYTES = 64 * 1024;

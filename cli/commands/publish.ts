@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import { sizeText } from '#core/base/size-text.ts';
 import type { AgentFolder } from '../bundle-folder.ts';
 import type { Cli, Configure } from '../cli.ts';
 import { UsageError } from '../failure.ts';
@@ -34,21 +35,14 @@ Examples:
       const body = { ...read.body, ...(options.public && { is_public: true }) };
       const lacking = await lackOf(cli, read);
       if (options.dryRun) return dryRun(cli, folder, { ...read, body }, lacking);
-      const published = await publishFolder(
-        await cli.client(),
-        { ...read, body },
-        {
-          dev: options.dev,
-          onUpload: (bytes) =>
-            cli.output.note(`uploading ${inKb(bytes)}; dependencies are installed before it can run`),
-          onInstall: (text) => cli.output.note(cli.output.style('dim', printable(text).trimEnd())),
-        },
-      );
+      const client = await cli.client();
+      const onInstall = (text: string) =>
+        cli.output.note(cli.output.style('dim', printable(text).trimEnd() || 'installing dependencies'));
+      const onUpload = cli.output.progress('uploading', read.bundle?.byteLength ?? 0);
+      const published = await publishFolder(client, { ...read, body }, { dev: options.dev, onInstall, onUpload });
       await report(cli, published, lacking);
     });
 };
-
-const inKb = (bytes: number): string => `${(bytes / 1024).toFixed(1)} KB of code`;
 
 interface Lack {
   /** Names, of those that the manifest requires. */
@@ -102,7 +96,7 @@ async function dryRun(cli: Cli, folder: string, read: AgentFolder & { body: { na
   };
   cli.output.result(planned, () =>
     [
-      `Would publish ${preview.org_slug}/${body.name}@${preview.next_version}${bundle ? `, ${inKb(bundle.byteLength)}` : ''}.`,
+      `Would publish ${preview.org_slug}/${body.name}@${preview.next_version}${bundle ? `, ${sizeText(bundle.byteLength)} of code` : ''}.`,
       ...planned.files.map((path) => `  ${path}`),
     ].join('\n'),
   );

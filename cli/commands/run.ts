@@ -8,7 +8,7 @@ import { isResponse } from '../connection.ts';
 import { EXIT, UsageError } from '../failure.ts';
 import { messagesOf } from '../follow.ts';
 import { readJson } from '../input.ts';
-import { printable, textOf } from '../output.ts';
+import { duration, printable, textOf } from '../output.ts';
 import { readFolder } from '../read-folder.ts';
 
 interface RunOptions {
@@ -62,8 +62,11 @@ const run: Configure = (command, cli) => {
         body,
         headers: headersOf(options, streams),
       });
-      if (!isResponse(answer)) return show(cli, answer as unknown as Answer, options);
-      return show(cli, await follow(cli, answer, interruption(cli, answer)), options);
+      const ended = isResponse(answer)
+        ? await follow(cli, answer, interruption(cli, answer))
+        : (answer as unknown as Answer);
+      await show(cli, ended, options);
+      if (!cli.output.isJson) noteWhat(cli, `${org}/${name}`, ended);
     });
 };
 
@@ -108,6 +111,14 @@ interface Answer {
   readonly run_id?: string;
   readonly data?: unknown;
   readonly warnings?: readonly { readonly code: string; readonly message: string }[];
+  readonly metadata?: { readonly version: string; readonly processing_time_ms?: number };
+}
+
+/** Which version `latest` was, and how long it took. */
+function noteWhat({ output }: Cli, agent: string, { metadata }: Answer): void {
+  if (metadata === undefined) return;
+  const { version, processing_time_ms: ms } = metadata;
+  output.note(output.style('dim', `${agent}@${version}${ms === undefined ? '' : ` in ${duration(ms)}`}`));
 }
 
 async function bodyOf(cli: Cli, input: string | undefined, { data, file = [] }: RunOptions): Promise<unknown> {

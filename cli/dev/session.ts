@@ -101,7 +101,7 @@ export class DevSession {
     folder.name = read.body.name;
     const published = await publishFolder(await this.#cli.client(), read, {
       dev: true,
-      onInstall: (text) => output.note(output.style('dim', printable(text).trimEnd())),
+      onInstall: (text) => output.note(output.style('dim', printable(text).trimEnd() || 'installing dependencies')),
     });
     const { agent, unchanged, installed, failure, warnings } = published;
     folder.org = agent.org_slug;

@@ -3,15 +3,15 @@ import type { AgentDefinition } from './definition.ts';
 import type { AgentVersion } from './version.ts';
 
 /**
- * Whether a publish of `definition` with code of the hash `bundleSha256` would make the same version again. One whose
- * installation failed is not the same: another try may succeed.
+ * Whether a publish of `definition` with code of the hash `bundleSha256` would make the same version again. One that cannot
+ * run, and for which nothing is being installed, is not the same: another try may succeed.
  */
 export const isUnchanged = (
   version: AgentVersion,
   definition: AgentDefinition,
   bundleSha256: string | undefined,
 ): boolean =>
-  version.install?.status !== 'failed' &&
+  (version.runnable || version.install?.status === 'building') &&
   version.bundle?.sha256 === bundleSha256 &&
   isDeepStrictEqual(
     stored(version.definition),

@@ -167,14 +167,16 @@ function newInstall(deps: UploadDeps, version: AgentVersion, hash: string, runId
   return { status: 'building', layer: newLayerKey(hash, runId), runId, deadline };
 }
 
-/** Starts an installation, and returns its state when it has ended, or after ten seconds. */
+/** Starts an installation, and returns its state when the version can run or has failed, or after ten seconds. */
 async function waitForInstall(deps: UploadDeps, version: AgentVersion, job: InstallJob): Promise<Install> {
   const store = new AgentStore(deps, version.workspaceId);
   const until = deps.clock.now() + UPLOAD_WAIT_MS;
   await Promise.race([deps.startInstall(job), deps.clock.sleep(UPLOAD_WAIT_MS)]);
   for (;;) {
-    const install = (await store.find(version.id, version.devOf))?.install ?? version.install!;
-    if (install.status !== 'building' || deps.clock.now() >= until) return install;
+    const { runnable, install = version.install! } = (await store.find(version.id, version.devOf)) ?? version;
+    if (runnable || install.status === 'failed') return install;
+    // The dependencies may be there already: until it can run, `latest` calls the version before.
+    if (deps.clock.now() >= until) return { ...install, status: 'building' };
     await deps.clock.sleep(UPLOAD_POLL_MS);
   }
 }
