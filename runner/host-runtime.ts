@@ -1,6 +1,6 @@
 import { execFile } from 'node:child_process';
 import { existsSync, lstatSync, readlinkSync, realpathSync } from 'node:fs';
-import { copyFile, glob, mkdir, rm, writeFile } from 'node:fs/promises';
+import { copyFile, cp, glob, mkdir, rm, writeFile } from 'node:fs/promises';
 import { dirname, join, sep } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
@@ -78,7 +78,6 @@ export async function findHostRuntime(folder: string, node = process.execPath): 
   for (const [name, text] of Object.entries(ETC_FILES)) await writeFile(join(etc, name), text);
 
   bind(root, `${SDK_NODE_MODULES}/${SDK.node.name}`, SDK.node.folder);
-  bind(root, `${SDK_PYTHONPATH}/${SDK.python.name}`, join(SDK.python.folder, SDK.python.name));
   bind(root, '/runtime/helpers', HELPERS);
   bind(root, '/runtime/bin/node', node);
   await addNpm(root, folder);
@@ -120,9 +119,14 @@ async function addNpm(root: RootEntry[], scripts: string): Promise<void> {
   root.push({ operation: 'link', at: '/runtime/bin/npx', from: `${shown}/bin/npx-cli.js` });
 }
 
-/** Tells about the real interpreter, also where `python3` is a wrapper or a venv. */
+/**
+ * Tells about the real interpreter, also where `python3` is a wrapper or a venv, and compiles the package in the folder
+ * given to it: sandboxes cannot write beside it, so that each program would compile it anew.
+ */
 const PYTHON_PROBE = `
-import importlib.util, json, os, site, sys
+import glob, importlib.util, json, os, py_compile, site, sys
+for path in glob.glob(os.path.join(sys.argv[1], '*.py')):
+    py_compile.compile(path, invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH)
 prefixes = [sys.base_prefix, sys.base_exec_prefix]
 pip = importlib.util.find_spec('pip')
 print(json.dumps({
@@ -148,8 +152,12 @@ const PACKAGES_BELOW_USR = '/usr/{lib,lib64,local/lib,local/lib64}/python3*/{sit
 
 /** Returns the version, or `undefined` without Python 3. */
 async function addPython(root: RootEntry[], folder: string): Promise<string | undefined> {
-  const found = await run('python3', ['-I', '-c', PYTHON_PROBE]).catch(() => undefined);
+  const sdk = join(folder, SDK.python.name);
+  await rm(sdk, { recursive: true, force: true });
+  await cp(join(SDK.python.folder, SDK.python.name), sdk, { recursive: true });
+  const found = await run('python3', ['-I', '-c', PYTHON_PROBE, sdk]).catch(() => undefined);
   if (!found) return undefined;
+  bind(root, `${SDK_PYTHONPATH}/${SDK.python.name}`, sdk);
   const { version, executable, prefixes, packages, pip: pipPackage }: PythonFacts = JSON.parse(found.stdout);
   for (const prefix of new Set(prefixes.map((path) => realpathSync(path)))) {
     if (isUnderUsr(prefix)) continue;

@@ -108,6 +108,13 @@ for family, address in ((socket.AF_INET, ('127.0.0.1', ${servicePort})), (socket
           expect(out.split('\n').filter((line) => paths.some((path) => line.includes(path)))).toEqual([]);
         });
 
+        test('the SDK for Python is compiled: a program cannot keep what it compiles', async () => {
+          const session = await sandbox.open(specOf());
+          const program = `import agent_platform, os; print(os.path.exists(agent_platform.__spec__.cached))`;
+          expect((await ran(session, `python3 -c '${program}'`)).out).toBe('True\n');
+          await session.close();
+        });
+
         test('processes of the host cannot be seen or signalled', async () => {
           const victim = spawn('sleep', ['1000']);
           const command = `for p in $(seq 2 400) ${victim.pid} ${process.pid}; do kill -9 $p 2>/dev/null && [ $p != $$ ] && echo killed $p; done; cat /proc/[0-9]*/cmdline`;

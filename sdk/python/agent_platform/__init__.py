@@ -1,7 +1,7 @@
 """Call agents of the agent platform: :class:`AgentClient` within an agent, :class:`Platform` from outside."""
 
-from . import message, storage, task
-from .agent_client import AgentClient, CallContext
+from importlib import import_module
+
 from .errors import (
     CallChainCycleError,
     DependencyCallError,
@@ -14,7 +14,14 @@ from .errors import (
     StorageQuotaError,
     TimeoutExceededError,
 )
-from .platform import Answer, Platform, Run
+
+# What type checkers take for true. Importing typing for it would take longer than the rest of this file.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from . import message, storage, task
+    from .agent_client import AgentClient
+    from .call_context import CallContext
+    from .platform import Answer, Platform, Run
 
 __all__ = [
     "AgentClient",
@@ -36,3 +43,26 @@ __all__ = [
     "storage",
     "task",
 ]
+
+_MODULES = ("agent_client", "call_context", "message", "platform", "storage", "task")
+_HOMES = {
+    "AgentClient": "agent_client",
+    "Answer": "platform",
+    "CallContext": "call_context",
+    "Platform": "platform",
+    "Run": "platform",
+}
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name):
+        """Imports what is used, when it is first used: each run of an agent waits for its imports."""
+        if name in _MODULES:
+            return import_module(f"{__name__}.{name}")
+        if name not in _HOMES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        globals()[name] = found = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+        return found
+
+    def __dir__():
+        return sorted({*globals(), *__all__, *_MODULES})

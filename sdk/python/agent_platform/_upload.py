@@ -1,49 +1,22 @@
-"""Bodies of calls. Large ones are uploaded ahead of the request."""
+"""Uploads of large inputs and files, and forms."""
 
 from __future__ import annotations
 
 import json
 import mimetypes
 import secrets
-import time
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
-from ._http import Failure, send
-from .errors import PlatformError
+from ._access import MAX_DIRECT_BYTES, Access
+from ._http import send
 
-#: Every gateway accepts 4 MB, but escapes quotes and backslashes of a text, which doubles them.
-MAX_DIRECT_BYTES = 2 * 1024 * 1024
-#: Media type of a body that names an upload as the input.
-_UPLOADED_JSON = "application/vnd.platform.upload+json"
 _UPLOADS_AT_ONCE = 4
-
-
-class Access(NamedTuple):
-    """The platform's address, and the headers with the key."""
-
-    url: str
-    headers: Mapping[str, str]
-    #: Deadline, in the time of ``time.monotonic()``.
-    end: float
-    failure: Failure = PlatformError
-
-    def left(self) -> float:
-        """Seconds that are left; never 0, so that the next request itself raises the timeout."""
-        return max(self.end - time.monotonic(), 0.001)
-
-
-def json_body(access: Access, input: Any) -> tuple[str, bytes]:
-    """Content type and body of a call with this input."""
-    content = json.dumps(input).encode()
-    if len(content) <= MAX_DIRECT_BYTES:
-        return "application/json", content
-    return _UPLOADED_JSON, json.dumps({"upload_id": _upload(access, content)}).encode()
 
 
 def form_body(access: Access, files: list[tuple[str, bytes]], metadata: Mapping[str, Any] | None) -> tuple[str, bytes]:
     """Content type and body of a call with these files."""
-    parts = []
+    parts: list[tuple[str, str | None, str | None, bytes]] = []
     if sum(len(content) for _, content in files) <= MAX_DIRECT_BYTES:
         parts = [("files[]", name, _content_type(name), content) for name, content in files]
     else:
@@ -51,7 +24,7 @@ def form_body(access: Access, files: list[tuple[str, bytes]], metadata: Mapping[
         from concurrent.futures import ThreadPoolExecutor
 
         with ThreadPoolExecutor(_UPLOADS_AT_ONCE) as pool:
-            ids = list(pool.map(lambda file: _upload(access, file[1]), files))
+            ids = list(pool.map(lambda file: upload(access, file[1]), files))
         uploads = [
             {"upload_id": upload_id, "name": name, "content_type": _content_type(name)}
             for upload_id, (name, _) in zip(ids, files)
@@ -62,7 +35,7 @@ def form_body(access: Access, files: list[tuple[str, bytes]], metadata: Mapping[
     return _multipart(parts)
 
 
-def _upload(access: Access, content: bytes) -> str:
+def upload(access: Access, content: bytes) -> str:
     """Uploads a file and returns its upload_id."""
     headers = {**access.headers, "Content-Type": "application/json"}
     url = f"{access.url}/uploads"

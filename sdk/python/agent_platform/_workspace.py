@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode
 
-from ._http import Failure, send
+from ._http import send
 from .errors import PlatformError
+
+if TYPE_CHECKING:
+    from ._http import Failure
 
 _TIMEOUT_SECONDS = 30.0
 

@@ -3,59 +3,21 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass, fields
-from typing import Any
-from urllib.parse import quote
+from collections.abc import Iterable, Mapping
 
-from ._http import in_thread, send
-from ._local import run_locally
-from ._upload import Access, json_body
+from . import _context
+from ._access import Access, json_body
+from ._http import send
 from .errors import CallChainCycleError, DependencyCallError, MaxHopsExceededError, TimeoutExceededError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from .call_context import CallContext
 
 DEFAULT_TIMEOUT_SECONDS = 30.0
 _REFERENCE = re.compile(r"([a-z0-9][a-z0-9-]*)/([a-z0-9][a-z0-9._-]*)@(v\d+(?:\.\d+){0,2})")
-
-
-@dataclass(frozen=True)
-class CallContext:
-    """The agent's position in a chain of calls. The platform signs it and refuses a changed one."""
-
-    #: References, separated by commas; the last one is the running agent's own.
-    call_chain: str | None = None
-    call_chain_sig: str | None = None
-    #: Epoch milliseconds.
-    deadline_ms: str | None = None
-    #: Max levels of calls below this agent.
-    max_hops: str | None = None
-    downstream_remaining: str | None = None
-    request_id: str | None = None
-    billing_org_id: str | None = None
-    billing_org_sig: str | None = None
-    root_run_id: str | None = None
-
-    @classmethod
-    def from_environment(cls) -> CallContext:
-        """Reads the variables that the platform gives to a run, such as ``PLATFORM_CALL_CHAIN``."""
-        return cls(**{name: os.environ.get(f"PLATFORM_{name.upper()}") or None for name in _context_names()})
-
-    @classmethod
-    def from_headers(cls, headers: Mapping[str, str]) -> CallContext:
-        """Reads the headers of an incoming call, such as ``X-Platform-Call-Chain``."""
-        given = {name.lower(): value for name, value in headers.items()}
-        return cls(**{name: given.get(_header(name).lower()) or None for name in _context_names()})
-
-    def to_headers(self) -> dict[str, str]:
-        given = {name: getattr(self, name) for name in _context_names()}
-        return {_header(name): str(value) for name, value in given.items() if value is not None}
-
-
-def _context_names() -> list[str]:
-    return [field.name for field in fields(CallContext)]
-
-
-def _header(name: str) -> str:
-    return f"X-Platform-{name.title().replace('_', '-')}"
 
 
 class AgentClient:
@@ -74,7 +36,7 @@ class AgentClient:
     ) -> None:
         self._service_key = service_key or os.environ.get("PLATFORM_SERVICE_KEY")
         self._gateway_url = (gateway_url or os.environ.get("PLATFORM_GATEWAY_URL") or "").rstrip("/")
-        self._context = context or CallContext.from_environment()
+        self._context = _context.from_environment() if context is None else _context.given(vars(context))
 
     @classmethod
     def from_request(
@@ -84,7 +46,9 @@ class AgentClient:
 
         ``request`` has ``headers``, as those of Flask, Django and Starlette do.
         """
-        return cls(service_key, gateway_url, context=CallContext.from_headers(request.headers))
+        client = cls(service_key, gateway_url)
+        client._context = _context.from_headers(request.headers)
+        return client
 
     async def call(
         self,
@@ -101,7 +65,30 @@ class AgentClient:
         Raises :class:`DependencyCallError`, :class:`TimeoutExceededError`, :class:`CallChainCycleError`,
         :class:`MaxHopsExceededError`; ``ValueError`` for a reference of another form.
         """
+        # Only programs that use asyncio call this: the others need not wait for its import.
+        from ._threads import in_thread
+
         return await in_thread(lambda: self.call_sync(agent, input, endpoint=endpoint, timeout=timeout))
+
+    def call_all(
+        self,
+        calls: Iterable[tuple[str, Mapping[str, Any] | None]],
+        *,
+        endpoint: str | None = None,
+        timeout: float | None = None,
+    ) -> list[Any]:
+        """Makes calls at once, each an agent and its input, and returns their data in the same order.
+
+        For programs without an event loop: asyncio, which :meth:`call` needs, takes longer to import than many agents
+        to run. Waits for all of them; then raises the error of the first one, in this order, that failed.
+        """
+        from ._threads import at_once
+
+        works = [
+            lambda agent=agent, input=input: self.call_sync(agent, input, endpoint=endpoint, timeout=timeout)
+            for agent, input in calls
+        ]
+        return at_once(works)
 
     def call_sync(
         self,
@@ -118,7 +105,9 @@ class AgentClient:
         hops = self._check_chain(agent)
         seconds = self._remaining(DEFAULT_TIMEOUT_SECONDS if timeout is None else timeout)
         if os.environ.get("PLATFORM_LOCAL_EXECUTION"):
-            return run_locally(match[1], match[2], match[3], input or {}, self._context.call_chain, hops, seconds)
+            from ._local import run_locally
+
+            return run_locally(match[1], match[2], match[3], input or {}, self._context.get("call_chain"), hops, seconds)
 
         if not self._service_key or not self._gateway_url:
             missing = "PLATFORM_GATEWAY_URL" if self._service_key else "PLATFORM_SERVICE_KEY"
@@ -128,31 +117,39 @@ class AgentClient:
         authorization = {"Authorization": f"Bearer {self._service_key}"}
         access = Access(self._gateway_url, authorization, time.monotonic() + seconds, DependencyCallError)
         content_type, content = json_body(access, input or {})
-        headers = {**self._context.to_headers(), **authorization, "Content-Type": content_type}
+        headers = {**_context.to_headers(self._context), **authorization, "Content-Type": content_type}
         if hops is not None:
             headers["X-Platform-Max-Hops"] = str(hops)
-        url = f"{self._gateway_url}/{match[1]}/{match[2]}/{match[3]}/{quote(endpoint or 'run', safe='')}"
+        url = f"{self._gateway_url}/{match[1]}/{match[2]}/{match[3]}/{_quoted(endpoint or 'run')}"
         body, _ = send("POST", url, headers, content, access.left(), DependencyCallError)
         return body["data"] if isinstance(body, dict) and "data" in body and "metadata" in body else body
 
     def _check_chain(self, agent: str) -> int | None:
         """The hops that remain for the called agent."""
-        chain = [ref.strip() for ref in (self._context.call_chain or "").split(",")]
+        chain = [ref.strip() for ref in (self._context.get("call_chain", "")).split(",")]
         if agent in chain:
             raise CallChainCycleError(
                 f"{agent} waits for this agent already: {' -> '.join(chain)}", code="DEPENDENCY_CYCLE"
             )
-        if self._context.max_hops is None:
+        if "max_hops" not in self._context:
             return None
-        hops = int(self._context.max_hops) - 1
+        hops = int(self._context["max_hops"]) - 1
         if hops < 0:
             raise MaxHopsExceededError(f"{agent} would make the chain of calls too long", code="MAX_HOPS_EXCEEDED")
         return hops
 
     def _remaining(self, timeout: float) -> float:
-        if self._context.deadline_ms is None:
+        if "deadline_ms" not in self._context:
             return timeout
-        remaining = int(self._context.deadline_ms) / 1000 - time.time()
+        remaining = int(self._context["deadline_ms"]) / 1000 - time.time()
         if remaining <= 0:
             raise TimeoutExceededError("The deadline of this run has passed", code="TIMEOUT")
         return min(timeout, remaining)
+
+
+def _quoted(segment: str) -> str:
+    if segment.isascii() and segment.isalnum():
+        return segment
+    from urllib.parse import quote
+
+    return quote(segment, safe="")

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any, Union
 from urllib.parse import quote
 
+from ._access import Access, json_body
 from ._http import TIMEOUTS, open_response, send
-from ._upload import Access, form_body, json_body
 from .errors import PlatformError, TimeoutExceededError, describe_failure
 
 #: A path, or a name and its content.
@@ -101,10 +101,10 @@ class Platform:
         try:
             with open_response("POST", url, sent, body, left, PlatformError) as response:
                 run_id = response.headers.get("x-run-id")
-                if response.headers.get_content_type() != "text/event-stream":
-                    yield _as_answer(json.load(response), run_id)
+                if response.headers.get("content-type", "").partition(";")[0].strip() != "text/event-stream":
+                    yield _as_answer(json.load(response.body), run_id)
                     return
-                for event, data in _events(response):
+                for event, data in _events(response.body):
                     if time.monotonic() > end:
                         raise TimeoutError
                     content = json.loads(data)
@@ -178,7 +178,12 @@ class Platform:
         url = f"{self._url}/{match[1]}/{match[2]}/{match[3] or 'latest'}/{quote(endpoint, safe='')}"
         access = Access(self._url, self._headers, time.monotonic() + timeout)
         given = [_read(file) for file in files]
-        content_type, body = form_body(access, given, input) if given else json_body(access, input or {})
+        if given:
+            from ._upload import form_body
+
+            content_type, body = form_body(access, given, input)
+        else:
+            content_type, body = json_body(access, input or {})
         sent = {**self._headers, "Content-Type": content_type, **(headers or {})}
         if idempotency_key is not None:
             sent["Idempotency-Key"] = idempotency_key
