@@ -220,7 +220,8 @@ export const FUNCTIONS: { readonly [Name in FunctionName | BackgroundFunctionNam
     memoryMb: MEMORY_MB,
     timeoutSeconds: BUFFERED_SECONDS,
     tables: {
-      main: { items: AUTHENTICATE },
+      // What is going on in a user's workspaces: memberships, schedules, messages.
+      main: { items: [...AUTHENTICATE, 'BatchGetItem'], query: ['table', 'gsi1'] },
       // Bulk actions are written by updates, too.
       runs: { items: ['GetItem', 'BatchGetItem', 'UpdateItem'], query: ['table', 'gsi2'] },
       counters: { items: LIMIT },

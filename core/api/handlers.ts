@@ -25,6 +25,7 @@ import { operatorHandlers } from '#core/billing/operator/handlers.ts';
 import { topUpHandlers } from '#core/billing/top-ups/handlers.ts';
 import { usageHandlers } from '#core/billing/usage/handlers.ts';
 import { eventHandlers } from '#core/events/handlers.ts';
+import { overviewHandlers } from '#core/events/overview/handlers.ts';
 import type { Handlers } from '#core/http/route.ts';
 import type { AllDeps } from '#core/ports/deps.ts';
 import { callHandlers } from '#core/running/calls/handlers.ts';
@@ -96,9 +97,10 @@ export const keys = (deps: DepsOf<typeof keyHandlers | typeof signInHandlers>) =
   ...keyHandlers(deps),
   ...signInHandlers(deps),
 });
-export const runs = (deps: DepsOf<typeof runHandlers | typeof bulkHandlers>) => ({
+export const runs = (deps: DepsOf<typeof runHandlers | typeof bulkHandlers | typeof overviewHandlers>) => ({
   ...runHandlers(deps),
   ...bulkHandlers(deps),
+  ...overviewHandlers(deps),
 });
 export const schedules = (deps: DepsOf<typeof scheduleHandlers | typeof alertHandlers | typeof webhookHandlers>) => ({
   ...scheduleHandlers(deps),

@@ -20,6 +20,7 @@ import { estimateRoutes } from '#core/billing/estimates/routes.ts';
 import { operatorRoutes } from '#core/billing/operator/routes.ts';
 import { topUpRoutes } from '#core/billing/top-ups/routes.ts';
 import { usageRoutes } from '#core/billing/usage/routes.ts';
+import { overviewRoutes } from '#core/events/overview/routes.ts';
 import { eventRoutes } from '#core/events/routes.ts';
 import type { Route } from '#core/http/route.ts';
 import { callRoutes } from '#core/running/calls/routes.ts';
@@ -60,6 +61,7 @@ export const routes = [
   ...downloadRoutes,
   ...runRoutes,
   ...eventRoutes,
+  ...overviewRoutes,
   ...bulkRoutes,
   ...scheduleRoutes,
   ...alertRoutes,

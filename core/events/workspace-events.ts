@@ -2,7 +2,7 @@ import { timelineSince } from '#core/accounts/workspaces/timeline.ts';
 import { versionsSince } from '#core/agents/store.ts';
 import { isoTime } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
-import { runsStartedBetween } from '#core/runs/lookup.ts';
+import { LAST_TIME, LONGEST_RUN_MS, runsStartedBetween } from '#core/runs/lookup.ts';
 import { outcomeOf, type Run } from '#core/runs/run.ts';
 import { RunStore } from '#core/runs/store.ts';
 import { MessageStore } from '#core/workbench/messages/store.ts';
@@ -19,13 +19,9 @@ type WorkspaceEventDeps = Pick<Deps, 'main' | 'runs' | 'blobs' | 'clock' | 'ids'
  * call arrived.
  */
 const OVERLAP_MS = 10_000;
-/** Longer than a run, or an installation, with what it may wait before. */
-const LONGEST_RUN_MS = 15 * 60_000;
 /** Of one kind in one look. */
 const MAX_FOUND = 1000;
 const MAX_RUNS = 2000;
-/** Later than any time. */
-const LAST_TIME = '~';
 
 /** The time in an event's id, in epoch milliseconds. */
 export const timeOf = (id: string): number => Number(id.split('.')[0]);

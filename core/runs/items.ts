@@ -221,6 +221,8 @@ const momentFrom = ({ scheduled_at, scheduled_zone }: Item): ScheduledMoment | u
   scheduled_at === undefined ? undefined : { at: scheduled_at as number, timezone: scheduled_zone as string };
 
 export const hexOf = (runId: string): string => runId.replaceAll('-', '');
+/** The first 7 or more digits of a run's id, or of its request id. */
+export const RUN_ID_PREFIX = /^(req_)?(-?[0-9a-f]){7,32}$/i;
 /** The digits in an id, in a request id, or in the beginning of either. */
 export const digitsOf = (name: string): string => hexOf(name.replace(/^req_/i, '').toLowerCase());
 export const runIdOf = ({ sk }: Key): string => sk.replace(/^(.{8})(.{4})(.{4})(.{4})/, '$1-$2-$3-$4-');

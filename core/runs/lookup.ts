@@ -1,11 +1,20 @@
 import type { Json } from '#core/base/json.ts';
+import { isoTime } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { queryAll } from '#core/ports/table.ts';
 import { headKey, runFrom, runsByTime } from './items.ts';
+import { failedLogPartition } from './rollup.ts';
 import type { Run } from './run.ts';
 
 /** Reads of heads alone, for callers without access to blobs. */
 type LookupDeps = Pick<Deps, 'runs' | 'clock'>;
+
+/** Longer than a run, or an installation, with what it may wait before. */
+export const LONGEST_RUN_MS = 15 * 60_000;
+/** Later than any time, as a sort key. */
+export const LAST_TIME = '~';
+/** Records that a look reads for a count: on AWS each read is paid for. */
+const MAX_COUNTED = 500;
 
 /** A run with its context. The caller must prove to be that run before it may use the context. */
 export async function findRunContext(
@@ -26,4 +35,44 @@ export async function* runsStartedBetween(
 ): AsyncGenerator<Run> {
   const query = { ...runsByTime(workspaceId), sk: { between: [from, to] as const }, limit: pageSize };
   for await (const head of queryAll(runs, query)) yield runFrom(head, clock.now());
+}
+
+/** The runs of a workspace that have not ended, newest first. With `isAll` false, older ones were not looked at. */
+export async function openRunsOf(deps: LookupDeps, workspaceId: string): Promise<{ runs: Run[]; isAll: boolean }> {
+  const from = isoTime(deps.clock.now() - LONGEST_RUN_MS);
+  const open: Run[] = [];
+  let examined = 0;
+  for await (const run of runsStartedBetween(deps, workspaceId, [from, LAST_TIME], 100)) {
+    if (examined === MAX_COUNTED) return { runs: open, isAll: false };
+    examined += 1;
+    if (run.status === 'running') open.push(run);
+  }
+  return { runs: open, isAll: true };
+}
+
+/** A run that failed or ran out of time. */
+export interface FailedRun extends Pick<Run, 'id' | 'agentName' | 'agentVersion' | 'startedAt'> {
+  readonly status: 'failed' | 'timeout';
+}
+
+/** Those of a workspace that started since a time (ISO 8601), newest first. With `isAll` false, there are more. */
+export async function failedRunsSince(
+  { runs }: LookupDeps,
+  workspaceId: string,
+  since: string,
+): Promise<{ runs: FailedRun[]; isAll: boolean }> {
+  const sk = { greaterThan: since };
+  const page = await runs.query({ pk: failedLogPartition(workspaceId), sk, reverse: true, limit: MAX_COUNTED });
+  const found = page.items.flatMap(({ run_id, agent_name, agent_version, started_at, status }) =>
+    status === 'failed' || status === 'timeout'
+      ? {
+          id: run_id as string,
+          agentName: agent_name as string,
+          agentVersion: agent_version as string,
+          startedAt: started_at as string,
+          status: status as FailedRun['status'],
+        }
+      : [],
+  );
+  return { runs: found, isAll: page.cursor === undefined };
 }

@@ -1,6 +1,7 @@
 import * as z from 'zod';
 import { flag } from '#core/http/flag.ts';
 import { defineRoutes } from '#core/http/route.ts';
+import { RUN_ID_PREFIX } from './items.ts';
 
 const status = z.enum(['queued', 'running', 'completed', 'failed', 'timeout', 'cancelled']);
 const time = z.iso.datetime();
@@ -134,7 +135,7 @@ export const runRoutes = defineRoutes([
         top_level: flag.optional().describe(TOP_LEVEL),
         run_id_prefix: z
           .string()
-          .regex(/^(req_)?(-?[0-9a-f]){7,32}$/i, 'must be 7 or more hexadecimal digits')
+          .regex(RUN_ID_PREFIX, 'must be 7 or more hexadecimal digits')
           .optional()
           .describe('The first 7 or more digits of the id, or of the request id.'),
         limit: z.coerce.number().int().min(1).max(200).default(20),

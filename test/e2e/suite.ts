@@ -18,6 +18,7 @@ import { loopsSuite } from './loops.ts';
 import { mcpServersSuite } from './mcp-servers.ts';
 import { messagesSuite } from './messages.ts';
 import { orchestrationSuite } from './orchestration.ts';
+import { overviewSuite } from './overview.ts';
 import { resourcesSuite } from './resources.ts';
 import { runsSuite } from './runs.ts';
 import { scheduleLifeSuite } from './schedule-life.ts';
@@ -60,6 +61,7 @@ export function platformSuite(target: () => Target, has: Languages): void {
   describe('gateways', () => gatewaysSuite(target));
   runsSuite(target, has.python || has.node);
   eventsSuite(target, has.python || has.node);
+  overviewSuite(target, has.python || has.node);
   schedulesSuite(target);
   scheduleLifeSuite(target);
   idempotencySuite(target);

@@ -133,6 +133,7 @@ test('what a key with the scope "read" or "run" may send, beside GET', () => {
     'deleteSession',
     'createSignInCode',
     'cliLogout',
+    'markMessagesSeen',
     'validateAgent',
     'previewSchedule',
   ]);

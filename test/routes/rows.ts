@@ -23,6 +23,7 @@ const BODIES: Readonly<Record<string, () => object>> = {
   createBulk: () => ({ action: 'cancel', filter: {}, dry_run: true }),
   createBudget: () => ({ scope_type: 'workspace', window: 'daily', soft_limit_usd: 1000 }),
   deployService: () => ({ agent: 'hosted' }),
+  markMessagesSeen: () => ({ until: '2026-11-23T09:30:00Z' }),
   createSchedule: () => ({ agent: 'secretive', cron_expression: '0 9 * * *' }),
 };
 

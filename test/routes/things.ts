@@ -144,6 +144,7 @@ const MAKERS: Record<string, Maker> = {
   version: async () => 'v1',
   endpoint: async () => 'run',
   run_id: async (_, { runId }) => runId,
+  prefix: async (_, { runId }) => runId.slice(0, 12),
   trace_id: async (_, { runId }) => runId,
 };
 

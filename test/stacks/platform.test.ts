@@ -542,7 +542,8 @@ describe('functions', () => {
     },
     runs: {
       ...LIMIT,
-      [`${TABLES}main`]: AUTHENTICATE,
+      [`${TABLES}main`]: [...AUTHENTICATE, 'dynamodb:BatchGetItem', 'dynamodb:Query'],
+      [`${TABLES}main/index/gsi1`]: ['dynamodb:Query'],
       [`${TABLES}runs`]: ['dynamodb:GetItem', 'dynamodb:BatchGetItem', 'dynamodb:UpdateItem', 'dynamodb:Query'],
       [`${TABLES}runs/index/gsi2`]: ['dynamodb:Query'],
       [BLOBS]: ['s3:ListBucket'],

@@ -4,6 +4,7 @@ import { PlatformError } from '#core/base/errors.ts';
 import type { Handlers, Incoming } from '#core/http/route.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import type { messageRoutes } from './routes.ts';
+import { markSeen } from './seen.ts';
 import { type Message, MessageStore } from './store.ts';
 import { messageView } from './view.ts';
 
@@ -32,6 +33,11 @@ export const messageHandlers = (deps: Pick<Deps, 'main' | 'clock' | 'ids'>): Han
 
     listMessages: list,
     listWorkspaceMessages: list,
+
+    async markMessagesSeen({ caller, body: { until } }) {
+      const seen_until = await markSeen(deps, caller.workspace.id, caller.userId, Date.parse(until));
+      return { status: 200, body: { seen_until } };
+    },
 
     async deleteMessage({ caller, params: { message_id: id } }) {
       if (!(await storeOf(caller).delete(id))) {

@@ -82,6 +82,17 @@ export const messageRoutes = defineRoutes([
     response: { 200: page },
   },
   {
+    operationId: 'markMessagesSeen',
+    method: 'PUT',
+    path: '/workspaces/{workspace_id}/messages/seen',
+    summary: 'Note up to when you have seen the messages of a workspace',
+    fn: 'tasks',
+    auth: 'key',
+    keyScope: 'read',
+    request: { body: z.object({ until: z.iso.datetime({ offset: true }) }) },
+    response: { 200: z.object({ seen_until: z.iso.datetime().describe('Never before what you said earlier.') }) },
+  },
+  {
     operationId: 'deleteMessage',
     method: 'DELETE',
     path: '/messages/{message_id}',

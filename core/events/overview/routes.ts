@@ -1,0 +1,77 @@
+import * as z from 'zod';
+import { defineRoutes } from '#core/http/route.ts';
+
+const time = z.iso.datetime();
+const isExact = z.boolean().describe('false: there are more than were counted.');
+const run = z.object({
+  id: z.uuid(),
+  agent_name: z.string(),
+  agent_version: z.string(),
+  started_at: time,
+});
+
+/** About the user's workspaces together. See `docs/interface/workspaces.md#overview`. */
+export const overviewRoutes = defineRoutes([
+  {
+    operationId: 'getOverview',
+    method: 'GET',
+    path: '/users/me/overview',
+    summary: 'What is going on in all of your workspaces',
+    fn: 'runs',
+    auth: 'key',
+    response: {
+      200: z.object({
+        workspaces: z.array(
+          z.object({
+            id: z.uuid(),
+            slug: z.string(),
+            name: z.string(),
+            type: z.enum(['personal', 'team']),
+            role: z.enum(['owner', 'member']),
+            running: z.object({
+              count: z.int(),
+              is_exact: isExact,
+              runs: z.array(run.extend({ trigger_source: z.string() })).describe('The newest.'),
+            }),
+            failed: z.object({
+              count: z.int().describe('Runs that failed or ran out of time in the last 24 hours, by their start.'),
+              is_exact: isExact,
+              runs: z.array(run.extend({ status: z.enum(['failed', 'timeout']) })).describe('The newest.'),
+            }),
+            next_due: z
+              .array(z.object({ schedule_id: z.uuid(), agent_name: z.string(), at: time }))
+              .describe('The next runs of schedules, soonest first.'),
+            unread_messages: z.object({
+              count: z.int(),
+              is_exact: isExact,
+              seen_until: time.describe('Until then you have seen all: since you joined, if you never said so.'),
+            }),
+          }),
+        ),
+        failed_since: time,
+      }),
+    },
+  },
+  {
+    operationId: 'findMyRuns',
+    method: 'GET',
+    path: '/users/me/runs/{prefix}',
+    summary: 'Find a run by its id, its request id or the beginning of either, in all of your workspaces',
+    fn: 'runs',
+    auth: 'key',
+    response: {
+      200: z.object({
+        runs: z
+          .array(
+            run.extend({
+              status: z.string(),
+              trigger_source: z.string(),
+              workspace: z.object({ id: z.uuid(), slug: z.string(), name: z.string() }),
+            }),
+          )
+          .describe('Newest first, at most 20.'),
+      }),
+    },
+    errors: ['NOT_FOUND'],
+  },
+]);
