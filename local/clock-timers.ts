@@ -39,6 +39,8 @@ const READ_AT_ONCE = 200;
 const BEGUN_AT_ONCE = 20;
 /** Runs that have begun and have not come to their agent yet. Further ones wait, so the first reach their models soon. */
 const MAX_STARTING = 100;
+/** While so many may begin, no further ones are read: what was read is then still remembered by the table. */
+const MAX_READY = 100;
 /** Due schedules that are kept as they were read, of about 2 KB each. Beyond this, a schedule is read again at its turn. */
 const MAX_KEPT = 10_000;
 
@@ -52,7 +54,10 @@ interface Queue {
   maxActive: number;
 }
 
-const mayBegin = ({ waiting, active, maxActive }: Queue): boolean => waiting.length > 0 && active < maxActive;
+/** How many of a queue may begin now. */
+const readyIn = ({ waiting, active, maxActive }: Queue): number =>
+  Math.max(0, Math.min(waiting.length, maxActive - active));
+const mayBegin = (queue: Queue): boolean => readyIn(queue) > 0;
 
 /**
  * {@link Timers} on one machine. The table's index by the next run serves as the heap of timers and is read once a
@@ -70,6 +75,8 @@ export class ClockTimers implements Timers {
   #waiting = 0;
   #starting = 0;
   #isBeginning = false;
+  /** Of the reader, while it waits for others to begin. */
+  #room: PromiseWithResolvers<void> | undefined;
   #loop: Promise<void> = Promise.resolve();
 
   constructor(props: ClockTimersProps) {
@@ -93,6 +100,7 @@ export class ClockTimers implements Timers {
     this.#stop.abort();
     for (const { waiting } of this.#workspaces.values()) waiting.length = 0;
     this.#ready.clear();
+    this.#room?.resolve();
     await this.#loop;
   }
 
@@ -101,25 +109,32 @@ export class ClockTimers implements Timers {
     const { signal } = this.#stop;
     while (!signal.aborted) {
       const startedAt = clock.now();
-      await this.#tick().catch(onError);
+      const waited = await this.#tick().catch(onError);
       const now = clock.now();
-      const pause = Math.min(Math.max(0, now - startedAt) * PAUSE_AFTER_LOOK, MAX_PAUSE_MS);
+      const pause = Math.min(Math.max(0, now - startedAt - (waited ?? 0)) * PAUSE_AFTER_LOOK, MAX_PAUSE_MS);
       // On the second, so that a run begins right with its minute.
       const next = Math.ceil((now + Math.max(pause, 1)) / TICK_MS) * TICK_MS;
       await clock.sleep(next - now, signal).catch(() => {});
     }
   }
 
-  /** Reads what is due. The first schedules begin while the others are still read. */
-  async #tick(): Promise<void> {
+  /**
+   * Reads what is due. The first schedules begin while the others are still read. Returns how many milliseconds it waited for
+   * them.
+   */
+  async #tick(): Promise<number> {
     for (const [workspaceId, queue] of this.#workspaces) {
       if (queue.active === 0 && queue.waiting.length === 0) this.#workspaces.delete(workspaceId);
     }
     const asked = new Set<string>();
     let read = 0;
+    let waited = 0;
     for await (const schedule of this.#props.due()) {
-      if (++read % READ_AT_ONCE === 0) await endOfTurn();
-      if (this.#stop.signal.aborted) return;
+      if (++read % READ_AT_ONCE === 0) {
+        await endOfTurn();
+        waited += await this.#untilRoom();
+      }
+      if (this.#stop.signal.aborted) return waited;
       const { id, workspaceId } = schedule;
       const queue = this.#workspaces.get(workspaceId) ?? { waiting: [], active: 0, maxActive: 0 };
       this.#workspaces.set(workspaceId, queue);
@@ -133,6 +148,26 @@ export class ClockTimers implements Timers {
       }
       this.#mayBegin(queue);
     }
+    return waited;
+  }
+
+  /** Waits while many may begin. Returns for how many milliseconds. */
+  async #untilRoom(): Promise<number> {
+    if (this.#hasRoom()) return 0;
+    const { clock } = this.#props;
+    const startedAt = clock.now();
+    this.#room = Promise.withResolvers();
+    await this.#room.promise;
+    return clock.now() - startedAt;
+  }
+
+  #hasRoom(): boolean {
+    let ready = 0;
+    for (const queue of this.#ready) {
+      ready += readyIn(queue);
+      if (ready >= MAX_READY) return false;
+    }
+    return true;
   }
 
   #mayBegin(queue: Queue): void {
@@ -145,8 +180,11 @@ export class ClockTimers implements Timers {
   async #begin(): Promise<void> {
     if (this.#isBeginning) return;
     this.#isBeginning = true;
-    do await endOfTurn();
-    while (this.#beginSome());
+    for (let isMore = true; isMore; ) {
+      await endOfTurn();
+      isMore = this.#beginSome();
+      if (this.#room && this.#hasRoom()) this.#room.resolve();
+    }
     this.#isBeginning = false;
   }
 

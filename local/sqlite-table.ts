@@ -109,6 +109,8 @@ export class SqliteTable implements Table {
     const plan = planQuery(query);
     const texts = this.#database.hasWaiting(this.#name) ? this.#merged(plan) : this.#stored(plan);
     const items = texts.map((text) => JSON.parse(text) as Item);
+    // What is found in an index is often read or changed next.
+    if (plan.index) for (const [n, item] of items.entries()) this.#remembered.add(nameOf(item), texts[n]!);
     if (items.length <= plan.limit) return { items };
     items.pop();
     return { items, cursor: plan.cursorAfter(items.at(-1)!) };
@@ -301,6 +303,11 @@ class ItemCache {
     return item;
   }
 
+  /** Adds an item that was read, unless it is known. */
+  add(name: string, text: string): void {
+    if (!this.#items.has(name)) this.set(name, text, text);
+  }
+
   /** `value`: `text`, or its parsed item; without either there is no item. */
   set(name: string, text = '', value: Item | string | null = null): void {
     if (text.length > MAX_REMEMBERED_LENGTH) {
@@ -318,8 +325,8 @@ class ItemCache {
   }
 }
 
-/** At most 8 MB. */
-const MAX_REMEMBERED = 1_000;
+/** At most 16 MB. */
+const MAX_REMEMBERED = 2_000;
 const MAX_REMEMBERED_LENGTH = 8_192;
 
 /** What is frozen already is frozen as a whole. */

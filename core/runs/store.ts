@@ -73,7 +73,12 @@ export class RunStore {
       await runs.put(items[0]);
       return;
     }
-    const { ok } = await runs.transact(items.map((item) => ({ op: 'put', item, condition: absent() })));
+    const [head, ...listed] = items;
+    // The others are only ever written with the head.
+    const { ok } = await runs.transact([
+      { op: 'put', item: head, condition: absent() },
+      ...listed.map((item) => ({ op: 'put', item }) as const),
+    ]);
     if (!ok) throw new Error(`the run ${run.id} was started by another process`);
   }
 

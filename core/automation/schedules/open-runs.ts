@@ -77,11 +77,11 @@ export async function hasOpenRun({ main }: Pick<Deps, 'main'>, scheduleId: strin
   return false;
 }
 
-/** Goes with the change that begins the run. */
+/** Goes with the change that begins the run. The id of a run by the timetable is new, so nothing can have prevented it. */
 export const openRunOperation = (run: OpenScheduleRun, now: number): TransactOperation => ({
   op: 'put',
   item: { ...keyOfOpenRun(run), ...attributesOf(run), ...indexOf(run, now) },
-  condition: absent(),
+  ...(run.source !== 'schedule' && { condition: absent() }),
 });
 
 /** Goes with the change that counts the run: refused if it was counted before. */
