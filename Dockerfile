@@ -23,6 +23,7 @@ COPY core core
 COPY llm llm
 COPY local local
 COPY mcp mcp
+COPY oidc oidc
 COPY payments payments
 COPY runner runner
 COPY sdk sdk

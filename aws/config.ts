@@ -108,6 +108,11 @@ export const AWS_SETTINGS = {
     () => z.string().optional(),
     "Name of the secret in Secrets Manager with Stripe's key and signing secret (docs/billing.md), set from `stripe` of the stage. Without it, users cannot buy credits.",
   ),
+  oidcSecret: setting(
+    'PLATFORM_OIDC_SECRET',
+    () => z.string().optional(),
+    "Name of the secret in Secrets Manager with the platform's secret at the OpenID provider (docs/sign-in.md), set from `oidc` of the stage. Without it, nobody signs in with a provider.",
+  ),
   operatorSecret: setting(
     'PLATFORM_OPERATOR_SECRET',
     () => z.string().optional(),

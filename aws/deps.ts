@@ -9,6 +9,7 @@ import { NoSandbox } from '#core/ports/no-sandbox.ts';
 import { noOperatorKey, type OperatorKey } from '#core/ports/operator-key.ts';
 import { lazyPayments, noPayments, type Payments } from '#core/ports/payments.ts';
 import { ProcessRunSignals } from '#core/ports/run-signals.ts';
+import { lazySignInProvider, type SignInProvider } from '#core/ports/sign-in-provider.ts';
 import { endlessSpace } from '#core/ports/space.ts';
 import { PROJECTIONS, type TableName } from '#core/ports/table-rules.ts';
 import type { AwsConfig } from './config.ts';
@@ -203,6 +204,20 @@ export function operatorParts({ config, clock }: HostDeps): Pick<AllDeps, 'opera
       key ??= import('./operator-key.ts').then(({ operatorKeyOnAws }) => operatorKeyOnAws({ secretName, clock }));
       return (await key)();
     },
+  };
+}
+
+export function signInParts({ config, clock, outbound }: HostDeps): Pick<AllDeps, 'signInProvider'> {
+  const { oidcSecret: secretName, oidcIssuer: issuer, oidcClientId: clientId } = config;
+  if (secretName === undefined || issuer === undefined || clientId === undefined) return {};
+  let provider: Promise<() => Promise<SignInProvider>> | undefined;
+  return {
+    signInProvider: lazySignInProvider(async () => {
+      provider ??= import('./oidc.ts').then(({ oidcOnAws }) =>
+        oidcOnAws({ issuer, clientId, secretName, clock, outbound }),
+      );
+      return (await provider)();
+    }),
   };
 }
 

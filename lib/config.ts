@@ -82,6 +82,7 @@ const SECRETS = {
   PLATFORM_STRIPE_KEY: 'stripe',
   PLATFORM_STRIPE_WEBHOOK_SECRET: 'stripe',
   PLATFORM_OPERATOR_KEY: 'operator',
+  PLATFORM_OIDC_CLIENT_SECRET: 'oidc',
 };
 
 const stageSchema = z.strictObject({
@@ -160,6 +161,18 @@ const stageSchema = z.strictObject({
    * @default - only by commands
    */
   operator: secret().optional(),
+  /**
+   * People sign in with an OpenID provider (docs/sign-in.md). The operator makes the secret, whose text is the platform's client
+   * secret there. @default - with API keys and links alone
+   */
+  oidc: secret()
+    .extend({
+      issuer: z.url({ protocol: /^https$/ }),
+      clientId: z.string().min(1),
+      /** Domains of e-mail addresses that may sign in. @default - any */
+      domains: z.array(z.hostname()).default([]),
+    })
+    .optional(),
   /** Further settings of the platform, such as its plans: `docs/settings.md`. */
   settings: z
     .record(z.string().startsWith('PLATFORM_'), z.string())

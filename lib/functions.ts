@@ -43,6 +43,8 @@ export interface FunctionSpec {
   readonly payments?: boolean;
   /** Whether it takes orders of the operator, if the stage has a key of one. @default false */
   readonly operator?: boolean;
+  /** Whether people sign in by it with the OpenID provider of the stage, if that has one. @default false */
+  readonly oidc?: boolean;
   /** Whether it sends e-mail, if the stage has a sender address. @default false */
   readonly mail?: boolean;
   /** Functions that it calls. @default - none */
@@ -205,10 +207,12 @@ export const FUNCTIONS: { readonly [Name in FunctionName | BackgroundFunctionNam
     memoryMb: MEMORY_MB,
     timeoutSeconds: BUFFERED_SECONDS,
     tables: {
-      main: { items: [...AUTHENTICATE, 'BatchGetItem', 'PutItem', 'DeleteItem'], query: ['table'] },
+      // Who signs in with an OpenID provider for the first time may join a workspace.
+      main: { items: [...AUTHENTICATE, 'BatchGetItem', 'PutItem', 'DeleteItem'], query: ['table', 'gsi1'] },
       // Sessions of browsers, and codes that work once.
       counters: { items: [...LIMIT, 'PutItem', 'DeleteItem'], query: ['table'] },
     },
+    oidc: true,
   },
   reconciler: {
     memoryMb: 512,

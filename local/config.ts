@@ -60,6 +60,11 @@ export const LOCAL_SETTINGS = {
     () => z.string().startsWith('whsec_').optional(),
     "Signing secret of Stripe's endpoint `<PLATFORM_BASE_URL>/webhooks/stripe`. Without it, a purchase counts only once its buyer returns from Stripe, or within the hour.",
   ),
+  oidcClientSecret: setting(
+    'PLATFORM_OIDC_CLIENT_SECRET',
+    () => z.string().optional(),
+    'Secret of the platform at the OpenID provider of `PLATFORM_OIDC_ISSUER` (docs/sign-in.md).',
+  ),
   operatorKeyHash: setting(
     'PLATFORM_OPERATOR_KEY',
     () =>

@@ -10,11 +10,13 @@ import { SystemIds } from '#core/ports/ids.ts';
 import { noMail } from '#core/ports/mail.ts';
 import { ProcessRunSignals } from '#core/ports/run-signals.ts';
 import type { Sandbox } from '#core/ports/sandbox.ts';
+import { lazySignInProvider, type SignInProvider } from '#core/ports/sign-in-provider.ts';
 import { applyServices } from '#core/services/apply.ts';
 import { bootDocument } from '#core/services/boot.ts';
 import { takeReports } from '#core/services/reports.ts';
 import { createLlm } from '#llm/create-llm.ts';
 import { createMcpToolServers } from '#mcp/tool-servers.ts';
+import type { OidcDeps } from '#oidc/openid-provider.ts';
 import type { Gateway } from '#runner/egress-proxy.ts';
 import { NamespaceSandbox } from '#runner/namespace-sandbox.ts';
 import { DATABASE } from './backup/format.ts';
@@ -136,6 +138,7 @@ export async function localDeps(config: LocalConfig, listening: Gateway): Promis
     },
     payments,
     operatorKey: async () => config.operatorKeyHash,
+    signInProvider: signInProvider(config, { outbound, clock }),
     scriptedStripe,
     runSignals: new ProcessRunSignals(),
     llm: createLlm(config, log),
@@ -175,6 +178,27 @@ export async function localDeps(config: LocalConfig, listening: Gateway): Promis
 
 export const addressOf = ({ host, port }: { host: string; port: number }): string =>
   `http://${host.includes(':') ? `[${host}]` : host}:${port}`;
+
+/** The OpenID provider of the settings. Throws if some of them are missing. */
+function signInProvider(
+  { oidcIssuer: issuer, oidcClientId: clientId, oidcClientSecret: clientSecret }: LocalConfig,
+  deps: OidcDeps,
+): SignInProvider | undefined {
+  const given = [issuer, clientId, clientSecret];
+  if (given.every((value) => value === undefined)) return undefined;
+  if (issuer === undefined || clientId === undefined || clientSecret === undefined) {
+    throw new Error(
+      'PLATFORM_OIDC_ISSUER, PLATFORM_OIDC_CLIENT_ID and PLATFORM_OIDC_CLIENT_SECRET belong together: set all three.',
+    );
+  }
+  let provider: Promise<SignInProvider> | undefined;
+  return lazySignInProvider(() => {
+    provider ??= import('#oidc/openid-provider.ts').then(
+      ({ OpenIdProvider }) => new OpenIdProvider({ issuer, clientId, clientSecret }, deps),
+    );
+    return provider;
+  });
+}
 
 /** Where clients reach a service. */
 function serviceAddress(config: LocalConfig, listening: Gateway, label: string): string {

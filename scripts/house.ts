@@ -31,11 +31,12 @@ const FOLDERS: { readonly [folder: string]: readonly string[] } = {
   core: [],
   llm: ['core'],
   mcp: ['core'],
+  oidc: ['core'],
   payments: ['core'],
   runner: ['core'],
   cli: ['core'],
-  aws: ['core', 'llm', 'mcp', 'payments', 'runner'],
-  local: ['core', 'cli', 'llm', 'mcp', 'payments', 'runner'],
+  aws: ['core', 'llm', 'mcp', 'oidc', 'payments', 'runner'],
+  local: ['core', 'cli', 'llm', 'mcp', 'oidc', 'payments', 'runner'],
   functions: ['core', 'aws'],
   lib: ['core'],
   // The stacks need the functions' bundles and the runner's image, which scripts build.
@@ -54,6 +55,7 @@ const PACKAGES: readonly { readonly name: RegExp; readonly folders: readonly str
   { name: /^@ai-sdk\//, folders: ['llm'] },
   { name: /^@modelcontextprotocol\//, folders: ['mcp', 'cli'] },
   { name: /^stripe$/, folders: ['payments'] },
+  { name: /^openid-client$/, folders: ['oidc'] },
   { name: /^(aws-cdk-lib|constructs|cdk-nag)(\/|$)/, folders: ['lib', 'bin', 'stages'] },
 ];
 

@@ -4,6 +4,7 @@ import { resourceHandlers } from '#core/accounts/resources/handlers.ts';
 import { secretHandlers } from '#core/accounts/secrets/handlers.ts';
 import { serviceKeyHandlers } from '#core/accounts/service-keys/handlers.ts';
 import { signInHandlers } from '#core/accounts/sign-in/handlers.ts';
+import { oidcHandlers } from '#core/accounts/sign-in/oidc/handlers.ts';
 import { workspaceHandlers } from '#core/accounts/workspaces/handlers.ts';
 import { findOwn, findVisible } from '#core/agents/access.ts';
 import { catalogHandlers } from '#core/agents/catalog/handlers.ts';
@@ -93,9 +94,10 @@ export const catalog = catalogHandlers;
 export const downloads = downloadHandlers;
 export const events = (deps: Parameters<typeof eventHandlers>[0]) =>
   eventHandlers(deps, (headers, workspaceId) => authenticate(deps, headers, workspaceId));
-export const keys = (deps: DepsOf<typeof keyHandlers | typeof signInHandlers>) => ({
+export const keys = (deps: DepsOf<typeof keyHandlers | typeof signInHandlers | typeof oidcHandlers>) => ({
   ...keyHandlers(deps),
   ...signInHandlers(deps),
+  ...oidcHandlers(deps),
 });
 export const runs = (deps: DepsOf<typeof runHandlers | typeof bulkHandlers | typeof overviewHandlers>) => ({
   ...runHandlers(deps),

@@ -230,6 +230,21 @@ export const CORE_SETTINGS = {
         .optional(),
     "Another server that speaks Stripe's API, such as a proxy or a test server, instead of `https://api.stripe.com`.",
   ),
+  oidcIssuer: setting(
+    'PLATFORM_OIDC_ISSUER',
+    () => z.url({ protocol: /^https?$/ }).optional(),
+    'Issuer of an OpenID provider that people sign in with, exactly as the provider writes it (docs/sign-in.md). It follows the rules for outbound requests: https at a public address, or a host of `PLATFORM_OUTBOUND_HOSTS`.',
+  ),
+  oidcClientId: setting('PLATFORM_OIDC_CLIENT_ID', () => z.string().optional(), 'Id of the platform at that provider.'),
+  oidcDomains: setting(
+    'PLATFORM_OIDC_DOMAINS',
+    () =>
+      z
+        .string()
+        .default('')
+        .transform((text) => listOf(text.toLowerCase())),
+    'Domains of the e-mail addresses that may sign in with it: `example.com,example.org`. By default any, of people who are invited or have an account.',
+  ),
   models: setting(
     'PLATFORM_MODELS',
     () => z.string().optional(),

@@ -20,7 +20,7 @@ export interface Route {
    * `key`: a bearer API key. `optional`: the same, or nothing: the handler gets the caller if there is a key. `public`: nothing. `webhook`: the secret in the path. `instance`: the bearer token of a
    * service's revision, for the platform's own runners; it opens one service and nothing else, so it has no scope.
    * `signature`: a provider's, over the body; a wrong one is INVALID_INPUT. `operator`: the bearer key of the platform's
-   * operator, which opens nothing else. `sign-in`: what the body holds; every attempt counts for its address. The handlers of the last
+   * operator, which opens nothing else. `sign-in`: what the body or the query holds; every attempt counts for its address. The handlers of the last
    * five check it themselves.
    */
   readonly auth: 'key' | 'optional' | 'public' | 'webhook' | 'instance' | 'signature' | 'operator' | 'sign-in';

@@ -11,6 +11,7 @@ import type { Payments } from './payments.ts';
 import type { RunSignals } from './run-signals.ts';
 import type { Sandbox } from './sandbox.ts';
 import type { ServiceHost, ServiceLogs } from './service-host.ts';
+import type { SignInProvider } from './sign-in-provider.ts';
 import type { Space } from './space.ts';
 import type { Table } from './table.ts';
 import type { Timers } from './timers.ts';
@@ -66,6 +67,8 @@ export interface Deps {
 export interface AllDeps extends Deps {
   readonly payments: Payments;
   readonly operatorKey: OperatorKey;
+  /** Absent where the operator has set up none. */
+  readonly signInProvider?: SignInProvider;
   readonly timers: Timers;
   /** Absent where the host keeps no services, or another process orders them ({@link Deps.wakeServices}). */
   readonly serviceHost?: ServiceHost;

@@ -40,7 +40,7 @@ export type OutboundResult =
 export const MAX_OUTBOUND_BYTES = 64 * 1024;
 
 export interface OutboundExchange {
-  readonly method: 'POST' | 'DELETE';
+  readonly method: 'GET' | 'POST' | 'DELETE';
   readonly url: string;
   readonly headers: Readonly<Record<string, string>>;
   readonly body?: string;

@@ -1,7 +1,7 @@
-import { tableParts } from '#aws/deps.ts';
+import { signInParts, tableParts } from '#aws/deps.ts';
 import { keys } from '#core/api/handlers.ts';
 import { host, observe } from '../host.ts';
 import { createHandler } from '../lambda.ts';
 
-const deps = { ...host, ...tableParts(host) };
+const deps = { ...host, ...tableParts(host), ...signInParts(host) };
 export const handler = createHandler('keys', deps, keys(deps)).use(observe);

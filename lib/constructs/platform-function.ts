@@ -176,6 +176,14 @@ export class PlatformFunction extends Construct {
     this.#readSecret('PLATFORM_STRIPE_SECRET', secretName);
   }
 
+  /** The OpenID provider of the stage, with the secret that the operator has made. */
+  useOidc({ issuer, clientId, domains, secretName }: NonNullable<Stage['oidc']>): void {
+    this.lambda.addEnvironment('PLATFORM_OIDC_ISSUER', issuer);
+    this.lambda.addEnvironment('PLATFORM_OIDC_CLIENT_ID', clientId);
+    if (domains.length > 0) this.lambda.addEnvironment('PLATFORM_OIDC_DOMAINS', domains.join(','));
+    this.#readSecret('PLATFORM_OIDC_SECRET', secretName);
+  }
+
   useOperatorKey(secretName: string): void {
     this.#readSecret('PLATFORM_OPERATOR_SECRET', secretName);
   }

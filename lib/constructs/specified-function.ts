@@ -42,6 +42,7 @@ export function addSpecifiedFunction(
   }
   if (spec.mail && stage.mailFrom) platformFunction.useMail(stage.mailFrom);
   if (spec.payments && stage.stripe) platformFunction.usePayments(stage.stripe.secretName);
+  if (spec.oidc && stage.oidc) platformFunction.useOidc(stage.oidc);
   if (spec.operator && stage.operator) platformFunction.useOperatorKey(stage.operator.secretName);
   const called = spec.calls?.filter((name) => hasFunction(stage, name)) ?? [];
   if (called.length > 0) platformFunction.useFunctions(called);

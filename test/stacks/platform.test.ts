@@ -528,6 +528,7 @@ describe('functions', () => {
         'dynamodb:DeleteItem',
         'dynamodb:Query',
       ],
+      [`${TABLES}main/index/gsi1`]: ['dynamodb:Query'],
       [`${TABLES}counters`]: [
         'dynamodb:GetItem',
         'dynamodb:UpdateItem',
@@ -716,6 +717,29 @@ test('the secret of the payment provider may be read by the functions that speak
   for (const name of ['PLATFORM_STRIPE_KEY', 'PLATFORM_STRIPE_WEBHOOK_SECRET']) {
     expect(() => defineStage({ ...dev, settings: { [name]: 'sk_test_made_up' } })).toThrow('stripe.secretName');
   }
+});
+
+test('the secret of the OpenID provider may be read by the function that signs people in, and is in no template', () => {
+  const oidc = {
+    issuer: 'https://id.example.com/',
+    clientId: 'agents',
+    domains: ['example.com'],
+    secretName: 'acme/oidc',
+  };
+  const { app, api } = synthesise({ ...withoutServices, name: 'federated', oidc });
+  const arn = 'arn:aws:secretsmanager:eu-west-1:111122223333:secret:acme/oidc-??????';
+  const readers = [...FUNCTION_NAMES, ...API_STACK_FUNCTIONS].filter((fn) => {
+    const isReader = policyOf(api, fn).allowed[arn] !== undefined;
+    expect(parseAwsConfig(environmentOf(api, fn)).oidcSecret).toBe(isReader ? 'acme/oidc' : undefined);
+    return isReader;
+  });
+  expect(readers).toEqual(['keys']);
+  const { oidcIssuer, oidcClientId, oidcDomains } = parseAwsConfig(environmentOf(api, 'keys'));
+  // As the provider writes it: an issuer may end with a slash.
+  expect([oidcIssuer, oidcClientId, oidcDomains]).toEqual(['https://id.example.com/', 'agents', ['example.com']]);
+  expect(new AwsSolutionsChecks().validateScope(app).violations).toEqual([]);
+  const settings = { PLATFORM_OIDC_CLIENT_SECRET: 'made up' };
+  expect(() => defineStage({ ...dev, settings })).toThrow('oidc.secretName');
 });
 
 test("the operator's key may be read by the function that takes its orders, and is in no template", () => {

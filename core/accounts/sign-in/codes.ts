@@ -1,4 +1,5 @@
 import type { Caller } from '#core/base/caller.ts';
+import type { Config } from '#core/base/config.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { type ApiKey, findKey } from '../keys/store.ts';
 import { newSecret, takeOnce } from './once.ts';
@@ -34,6 +35,10 @@ export function pathOf({ kind, id, workspace }: Destination): string {
 }
 
 export const SIGN_IN_PATH = '/auth/login';
+
+/** A path of the platform as browsers see it: a stage of API Gateway is part of it. */
+export const pathIn = ({ baseUrl }: Pick<Config, 'baseUrl'>, path: string): string =>
+  new URL(baseUrl ?? 'http://host').pathname.replace(/\/$/, '') + path;
 
 /** @param to Path to show afterwards. */
 export async function createCode(

@@ -5,12 +5,13 @@ import type { HttpRequest, RequestHeaders } from '#core/http/message.ts';
 import { PAGE_HEADERS } from '#core/http/page-headers.ts';
 import type { Handlers } from '#core/http/route.ts';
 import { isoTime } from '#core/ports/clock.ts';
-import type { Deps } from '#core/ports/deps.ts';
+import type { AllDeps, Deps } from '#core/ports/deps.ts';
 import { hashKey, isKey } from '../keys/key-format.ts';
 import { keysOf } from '../keys/own-keys.ts';
 import { type ApiKey, checkUsable, findKey, findKeyOf, revokeKey } from '../keys/store.ts';
 import { isServiceKey } from '../service-keys/key-format.ts';
 import { findUser } from '../workspaces/store.ts';
+import { beginSession } from './begin-session.ts';
 import {
   agree,
   askForKey,
@@ -20,26 +21,19 @@ import {
   goneRequest,
   refuseRequest,
 } from './cli-requests.ts';
-import { createCode, pathOf, SIGN_IN_PATH, takeCode } from './codes.ts';
+import { createCode, pathIn, pathOf, SIGN_IN_PATH, takeCode } from './codes.ts';
+import { providerLinkOf } from './oidc/provider-link.ts';
 import { isFromOwnPage, refuseForeignPages, sessionCookie, sessionCookieOf } from './own-pages.ts';
-import {
-  backToCliPage,
-  cliPage,
-  errorPage,
-  refusedPage,
-  SIGN_IN_SCRIPT,
-  signedInPage,
-  signInPage,
-  tokenPage,
-} from './pages.ts';
+import { answerPage, wantsHtml } from './page-answers.ts';
+import { backToCliPage, cliPage, refusedPage, SIGN_IN_SCRIPT, signedInPage, signInPage, tokenPage } from './pages.ts';
 import type { signInRoutes } from './routes.ts';
-import { createSession, endSession, findSession, listSessions, type Session } from './sessions.ts';
+import { endSession, findSession, listSessions, type Session } from './sessions.ts';
 
-type SignInDeps = Pick<Deps, 'main' | 'counters' | 'clock' | 'ids' | 'config'>;
-type SignInHandlers = Handlers<typeof signInRoutes>;
+type SignInDeps = Pick<Deps, 'main' | 'counters' | 'clock' | 'ids' | 'config'> &
+  Partial<Pick<AllDeps, 'signInProvider'>>;
+type SignInHandlers = Omit<Handlers<typeof signInRoutes>, 'getSignInOptions' | 'startOidc' | 'finishOidc'>;
 type PageOperation = 'showSignIn' | 'signIn' | 'getSignInScript' | 'showCliSignIn' | 'answerCliSignIn';
 
-const HTML = 'text/html; charset=utf-8';
 const MAX_FORM_BYTES = 16 * 1024;
 const CLI_PATH = '/auth/cli';
 
@@ -62,7 +56,7 @@ function sessionHandlers(deps: SignInDeps): Omit<SignInHandlers, PageOperation> 
     async createSession({ body, request: { headers } }) {
       refuseForeignPages(deps.config, headers);
       const { key } = 'code' in body ? await byCode(deps, body.code) : { key: await byKey(deps, body.api_key) };
-      const { session, setCookie } = await begin(deps, headers, key);
+      const { session, setCookie } = await beginSession(deps, headers, key);
       const privately = { 'set-cookie': setCookie, 'cache-control': 'no-store' };
       return { status: 201, body: { session: shown(session) }, headers: privately };
     },
@@ -157,15 +151,14 @@ function sessionHandlers(deps: SignInDeps): Omit<SignInHandlers, PageOperation> 
 
 function pageHandlers(deps: SignInDeps): Pick<SignInHandlers, PageOperation> {
   const { config } = deps;
-  /** Path of a row as browsers see it: a stage of API Gateway is part of it. */
-  const pathTo = (path: string): string => new URL(config.baseUrl ?? 'http://host').pathname.replace(/\/$/, '') + path;
-  const signInAction = pathTo(SIGN_IN_PATH);
+  const pathTo = (path: string): string => pathIn(config, path);
+  const signInForm = { action: pathTo(SIGN_IN_PATH), provider: providerLinkOf(deps) };
 
   return {
     async showSignIn({ request }) {
       return answerPage(request, async () => {
         const viewer = await viewerOf(deps, request.headers);
-        return viewer ? signedInPage(viewer.email, viewer.session.expiresAt) : signInPage(signInAction);
+        return viewer ? signedInPage(viewer.email, viewer.session.expiresAt) : signInPage(signInForm);
       });
     },
 
@@ -179,10 +172,10 @@ function pageHandlers(deps: SignInDeps): Pick<SignInHandlers, PageOperation> {
           const { key, to = SIGN_IN_PATH } = isOfKey
             ? { key: await byKey(deps, credential.trim()) }
             : await byCode(deps, credential.trim());
-          const { setCookie } = await begin(deps, request.headers, key);
+          const { setCookie } = await beginSession(deps, request.headers, key);
           return { status: 303, headers: { 'set-cookie': setCookie, location: pathTo(to) } };
         },
-        (problem) => signInPage(signInAction, problem),
+        (problem) => signInPage({ ...signInForm, problem }),
       );
     },
 
@@ -235,7 +228,8 @@ function pageHandlers(deps: SignInDeps): Pick<SignInHandlers, PageOperation> {
   ) {
     const viewer = await viewerOf(deps, headers);
     const session = viewer && { email: viewer.email, formToken: formTokenOf(viewer.token, state) };
-    return { action: pathTo(CLI_PATH), state, request, address, session };
+    const provider = providerLinkOf(deps, `${CLI_PATH}?state=${state}`);
+    return { action: pathTo(CLI_PATH), state, request, address, provider, session };
   }
 }
 
@@ -297,17 +291,6 @@ async function byCode(deps: SignInDeps, code: string): Promise<{ key: ApiKey; to
   return taken;
 }
 
-/** A new session, never one that the browser brought; that one ends. */
-async function begin(deps: SignInDeps, headers: RequestHeaders, key: ApiKey) {
-  // First, so that no session is made where no browser can have one.
-  sessionCookie(deps.config, '', 0);
-  const before = sessionCookieOf(deps.config, headers);
-  const old = before === undefined ? undefined : await findSession(deps, before);
-  if (old) await endSession(deps, old);
-  const { token, session, maxAgeSeconds } = await createSession(deps, key, headers.get('user-agent'));
-  return { session, setCookie: sessionCookie(deps.config, token, maxAgeSeconds) };
-}
-
 async function checkOwnKey(deps: SignInDeps, caller: Caller, keyId: string): Promise<void> {
   if ((await keysOf(deps, caller)).some(({ id }) => id === keyId)) return;
   throw new PlatformError('NOT_FOUND', `You have no API key with the id "${keyId.slice(0, 64)}".`);
@@ -320,32 +303,4 @@ async function readForm(request: HttpRequest): Promise<Record<string, string>> {
   }
   const bytes = await readBounded(request, { bytes: MAX_FORM_BYTES });
   return Object.fromEntries(new URLSearchParams(new TextDecoder().decode(bytes)));
-}
-
-const wantsHtml = ({ headers }: HttpRequest): boolean => headers.get('accept')?.includes('text/html') ?? false;
-
-type PageAnswer = Uint8Array | { status: number; content?: Uint8Array; headers?: Record<string, string> };
-
-/** A page, or for browsers also an error as one. Programs get the error envelope. */
-async function answerPage(
-  request: HttpRequest,
-  make: () => Promise<PageAnswer>,
-  showProblem?: (message: string) => Uint8Array,
-) {
-  const answer = await make().catch((error: unknown): PageAnswer => {
-    if (!isPlatformError(error) || !wantsHtml(request)) throw error;
-    const { code, message, extra } = error;
-    const content = code === 'UNAUTHORIZED' && showProblem ? showProblem(message) : errorPage(message, extra.hint);
-    return { status: httpStatusOf(code), content };
-  });
-  const {
-    status,
-    content = new Uint8Array(),
-    headers = {},
-  } = answer instanceof Uint8Array ? { status: 200, content: answer } : answer;
-  return {
-    status,
-    raw: { contentType: HTML, content },
-    headers: { ...PAGE_HEADERS, 'cache-control': 'no-store', ...headers },
-  };
 }

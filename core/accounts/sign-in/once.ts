@@ -9,7 +9,7 @@ import { newToken } from './sessions.ts';
  * Secrets that are good once, for a short time. Counters table: `<kind>#<hash> / META` is what the secret stands for. The secret
  * itself is not stored.
  */
-type Kind = 'SIGNINCODE' | 'CLIREQUEST' | 'CLITOKEN';
+type Kind = 'SIGNINCODE' | 'CLIREQUEST' | 'CLITOKEN' | 'OIDCSTATE';
 type Content = { readonly [member: string]: Json | undefined };
 
 const itemKey = (kind: Kind, secret: string) => ({ pk: `${kind}#${hashKey(secret)}`, sk: 'META' });

@@ -34,14 +34,19 @@ function isOwnOrigin(address: URL, origin: string): boolean {
 }
 
 /**
- * Whether the browser says that a page of the platform sent the request. Over plain http the name in `Host` must be the platform's,
- * too: a foreign name may lead to this machine (DNS rebinding). Over https the certificate proves the name.
+ * Whether the request names the platform: over plain http a foreign name may lead to this machine (DNS rebinding). Over https the
+ * certificate proves the name. Throws FORBIDDEN where no browser can sign in.
  */
-export function isFromOwnPage(config: BaseUrl, headers: RequestHeaders, sites: readonly string[]): boolean {
+function isToOwnName(config: BaseUrl, headers: RequestHeaders): boolean {
   const address = addressOf(config);
-  if (address.protocol === 'http:' && !isOwnHost(address, headers.get('host') ?? '')) return false;
+  return address.protocol === 'https:' || isOwnHost(address, headers.get('host') ?? '');
+}
+
+/** Whether the browser says that a page of the platform sent the request, to the platform's own name. */
+export function isFromOwnPage(config: BaseUrl, headers: RequestHeaders, sites: readonly string[]): boolean {
+  if (!isToOwnName(config, headers)) return false;
   const site = headers.get('sec-fetch-site');
-  return site === null ? isOwnOrigin(address, headers.get('origin') ?? '') : sites.includes(site);
+  return site === null ? isOwnOrigin(addressOf(config), headers.get('origin') ?? '') : sites.includes(site);
 }
 
 /** Refuses what another page made a browser send; programs send none of these headers. Throws FORBIDDEN. */
@@ -51,14 +56,22 @@ export function refuseForeignPages(config: BaseUrl, headers: RequestHeaders): vo
   throw new PlatformError('FORBIDDEN', 'Another page sent this request: sign in on a page of the platform.');
 }
 
-const nameOf = (address: URL): string =>
-  address.protocol === 'https:' ? '__Host-platform_session' : 'platform_session';
+/** Throws FORBIDDEN for a request to a foreign name that leads here, and where no browser can sign in. */
+export function refuseForeignNames(config: BaseUrl, headers: RequestHeaders): void {
+  if (isToOwnName(config, headers)) return;
+  throw new PlatformError('FORBIDDEN', `This is not the platform's address: open ${config.baseUrl}.`);
+}
 
-/** The cookie's value; `undefined` without it. */
-export function sessionCookieOf(config: BaseUrl, headers: RequestHeaders): string | undefined {
+/** Of a session, and of a sign-in that is under way at the provider. */
+type CookieName = 'session' | 'oidc';
+
+const nameOf = (address: URL, name: CookieName): string =>
+  `${address.protocol === 'https:' ? '__Host-' : ''}platform_${name}`;
+
+function cookieOf(config: BaseUrl, headers: RequestHeaders, cookie: CookieName): string | undefined {
   const cookies = headers.get('cookie');
   if (cookies === null || config.baseUrl === undefined) return undefined;
-  const name = nameOf(new URL(config.baseUrl));
+  const name = nameOf(new URL(config.baseUrl), cookie);
   for (const pair of cookies.split(';')) {
     const [given, value] = pair.trim().split('=');
     if (given === name && value) return value;
@@ -66,9 +79,27 @@ export function sessionCookieOf(config: BaseUrl, headers: RequestHeaders): strin
   return undefined;
 }
 
-/** `Set-Cookie` of a session; one that ended has `maxAgeSeconds` 0. Throws FORBIDDEN where no browser would keep it. */
-export function sessionCookie(config: BaseUrl, token: string, maxAgeSeconds: number): string {
+function cookieText(
+  config: BaseUrl,
+  name: CookieName,
+  { value, sameSite, maxAgeSeconds }: { value: string; sameSite: 'Strict' | 'Lax'; maxAgeSeconds: number },
+): string {
   const address = addressOf(config);
   const secure = address.protocol === 'https:' ? ' Secure;' : '';
-  return `${nameOf(address)}=${token}; Path=/;${secure} HttpOnly; SameSite=Strict; Max-Age=${maxAgeSeconds}`;
+  return `${nameOf(address, name)}=${value}; Path=/;${secure} HttpOnly; SameSite=${sameSite}; Max-Age=${maxAgeSeconds}`;
 }
+
+/** The cookie's value; `undefined` without it. */
+export const sessionCookieOf = (config: BaseUrl, headers: RequestHeaders): string | undefined =>
+  cookieOf(config, headers, 'session');
+
+/** `Set-Cookie` of a session; one that ended has `maxAgeSeconds` 0. Throws FORBIDDEN where no browser would keep it. */
+export const sessionCookie = (config: BaseUrl, value: string, maxAgeSeconds: number): string =>
+  cookieText(config, 'session', { value, sameSite: 'Strict', maxAgeSeconds });
+
+export const oidcCookieOf = (config: BaseUrl, headers: RequestHeaders): string | undefined =>
+  cookieOf(config, headers, 'oidc');
+
+/** `Set-Cookie` of the browser that begins a sign-in: it must come back with the provider's redirect. Throws like {@link sessionCookie}. */
+export const oidcCookie = (config: BaseUrl, value: string, maxAgeSeconds: number): string =>
+  cookieText(config, 'oidc', { value, sameSite: 'Lax', maxAgeSeconds });

@@ -22,6 +22,7 @@ button.main { background: var(--main); border-color: var(--main); color: var(--o
 :focus-visible { outline: 3px solid var(--main); outline-offset: 2px }
 a { color: var(--main) }
 .soft { color: var(--soft) } .warn { color: var(--warn); font-weight: 600 } .bad { color: var(--bad); font-weight: 600 }
+a.button { display: inline-block; padding: .5rem 1rem; font-weight: 600; text-decoration: none; border: 1px solid var(--main); border-radius: .375rem }
 code.token { display: block; margin: 1rem 0; padding: .75rem; border: 1px solid var(--line); border-radius: .375rem; background: var(--back); font: 1rem/1.5 ui-monospace, monospace; user-select: all }
 `;
 
@@ -67,11 +68,30 @@ export const errorPage = (message: string, hint?: string): Uint8Array =>
     `<p role="alert">${escaped(message)}</p>${hint === undefined ? '' : `<p class="soft">${escaped(hint)}</p>`}`,
   );
 
-/** @param action Path of the row that takes the form; the script stands beside it. */
-export const signInPage = (action: string, problem?: string): Uint8Array =>
+/** Where people can sign in elsewhere than here. */
+export interface ProviderLink {
+  /** Host of the provider. */
+  readonly name: string;
+  /** Path of the row that begins it. */
+  readonly start: string;
+}
+
+const providerLine = (provider: ProviderLink | undefined): string =>
+  provider === undefined
+    ? ''
+    : `<p><a class="button" href="${escaped(provider.start)}">Continue with ${escaped(provider.name)}</a></p>\n`;
+
+export interface SignInPage {
+  /** Path of the row that takes the form; the script stands beside it. */
+  readonly action: string;
+  readonly provider?: ProviderLink;
+  readonly problem?: string;
+}
+
+export const signInPage = ({ action, provider, problem }: SignInPage): Uint8Array =>
   page(
     'Sign in',
-    `${problemLine(problem)}<form method="post" action="${escaped(action)}" id="sign-in">
+    `${problemLine(problem)}${providerLine(provider)}<form method="post" action="${escaped(action)}" id="sign-in">
 <label for="credential">API key or one-time code</label>
 <input id="credential" name="credential" type="password" autocomplete="off" spellcheck="false" required autofocus>
 <div class="row"><button class="main">Sign in</button></div>
@@ -98,18 +118,52 @@ export const signedInPage = (email: string, expiresAt: string): Uint8Array =>
 <p class="soft">You can close this page. <code>platform keys sessions</code> lists the browsers that are signed in, and ends them.</p>`,
   );
 
+/**
+ * Goes on by itself. A redirect would not do: the request came from another site, so the browser would keep the new cookie back.
+ *
+ * @param url Path of the platform.
+ */
+export const goOnPage = (url: string): Uint8Array =>
+  page(
+    'You are signed in',
+    `<p><a href="${escaped(url)}">Go on</a>, if this page stays.</p>`,
+    `<meta http-equiv="refresh" content="0; url=${escaped(url)}">\n`,
+  );
+
+export interface JoinedPage {
+  readonly provider: string;
+  readonly email: string;
+  /** When the account was made. */
+  readonly createdAt: string;
+  readonly keys: readonly { readonly name: string; readonly prefix: string; readonly lastUsedAt: string | null }[];
+  /** Path of the platform to go on to. */
+  readonly url: string;
+}
+
+/** What somebody must know whose account was made by others: who has its keys can act in it. */
+export const joinedPage = ({ provider, email, createdAt, keys, url }: JoinedPage): Uint8Array =>
+  page(
+    'You are signed in',
+    `<p>${escaped(provider)} now opens the account of ${escaped(email)}, which was made on <time datetime="${createdAt}">${inWords(createdAt)}</time>.</p>
+<p class="warn">It has ${keys.length === 1 ? 'an API key' : `${keys.length} API keys`} from before. Who has one can act as you: revoke what is not yours.</p>
+<dl>${keys.map(({ name, prefix, lastUsedAt }) => `<dt><code>${escaped(prefix)}…</code></dt><dd>${escaped(name)}, ${lastUsedAt === null ? 'never used' : `last used on ${inWords(lastUsedAt)}`}</dd>`).join('')}</dl>
+<p><a class="button" href="${escaped(url)}">Go on</a></p>`,
+  );
+
 export interface CliPage {
   readonly action: string;
   readonly state: string;
   readonly request: CliRequest;
   /** Of the browser. */
   readonly address?: string;
+  /** Where somebody who is not signed in here can sign in, to come back to this page. */
+  readonly provider?: ProviderLink;
   /** Who is signed in here, with what proves that the form is this page's. @default - nobody */
   readonly session?: { readonly email: string; readonly formToken: string };
   readonly problem?: string;
 }
 
-export function cliPage({ action, state, request, address, session, problem }: CliPage): Uint8Array {
+export function cliPage({ action, state, request, address, provider, session, problem }: CliPage): Uint8Array {
   const { clientName, workspace, createdAt, address: from } = request;
   const isElsewhere = from !== undefined && address !== undefined && from !== address;
   const rows = [
@@ -128,7 +182,7 @@ export function cliPage({ action, state, request, address, session, problem }: C
     'Sign a command line in?',
     `${problemLine(problem)}<p>Agree only if you began this yourself, just now.</p>
 <dl>${rows.join('')}</dl>
-${isElsewhere ? `<p class="warn">It asks from another address than yours, which is ${escaped(address)}. Is it your machine?</p>` : ''}
+${session === undefined ? providerLine(provider) : ''}${isElsewhere ? `<p class="warn">It asks from another address than yours, which is ${escaped(address)}. Is it your machine?</p>` : ''}
 <form method="post" action="${escaped(action)}">
 <input type="hidden" name="state" value="${escaped(state)}">
 ${proof}

@@ -22,6 +22,11 @@ const HTML = 'text/html';
 const page = { fn: 'keys', response: { 200: raw(HTML) }, alsoRaw: [HTML] } as const;
 const form = { body: raw('application/x-www-form-urlencoded') } as const;
 
+const provider = z.object({
+  name: z.string().describe('Host of the provider.'),
+  path: z.string().describe('Where browsers begin, `GET /auth/oidc/start` as they see it.'),
+});
+
 /** See `docs/interface/sign-in.md`. */
 export const signInRoutes = defineRoutes([
   {
@@ -207,5 +212,38 @@ export const signInRoutes = defineRoutes([
     auth: 'sign-in',
     request: form,
     errors: ['UNAUTHORIZED', 'NOT_FOUND', 'FORBIDDEN'],
+  },
+  {
+    operationId: 'getSignInOptions',
+    method: 'GET',
+    path: '/auth/options',
+    summary: 'Whether people can sign in with an OpenID provider',
+    fn: 'keys',
+    auth: 'public',
+    response: { 200: z.object({ oidc: provider.nullable().describe('null: the operator has set up none.') }) },
+  },
+  {
+    ...page,
+    operationId: 'startOidc',
+    method: 'GET',
+    path: '/auth/oidc/start',
+    summary: 'Send a browser to the OpenID provider of the platform',
+    auth: 'public',
+    request: {
+      query: z.object({
+        to: z.string().max(2000).optional().describe('What to show afterwards, a path such as `/dashboard/main/runs`.'),
+      }),
+    },
+    response: { 303: raw(HTML) },
+    errors: ['FORBIDDEN', 'UNPROCESSABLE'],
+  },
+  {
+    ...page,
+    operationId: 'finishOidc',
+    method: 'GET',
+    path: '/auth/oidc/callback',
+    summary: 'Where the OpenID provider sends the browser back to',
+    auth: 'sign-in',
+    errors: ['UNAUTHORIZED', 'FORBIDDEN', 'UNPROCESSABLE'],
   },
 ]);

@@ -3,6 +3,7 @@ import { isoTime } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { absent } from '#core/ports/table.ts';
 import { type ApiKey, listKeys, newApiKey, revokeKey } from '../keys/store.ts';
+import { userEmailItem } from './emails.ts';
 import { findPersonalWorkspace, newUserOperations } from './store.ts';
 
 /** Item that names the platform's owner; it exists once the platform is set up. */
@@ -27,6 +28,7 @@ export async function bootstrap(deps: Deps): Promise<string | undefined> {
   const result = await deps.main.transact([
     { op: 'put', item: { ...OWNER, user_id: userId }, condition: absent() },
     ...newUserOperations(userId, { email, displayName: email.split('@')[0]! }, personalWorkspace),
+    { op: 'put', item: userEmailItem({ id: userId, email }) },
     ...operations,
   ]);
   return result.ok ? key : undefined;

@@ -5,6 +5,7 @@ import type { Deps } from '#core/ports/deps.ts';
 import { equals, type Item, queryAll, type TransactOperation } from '#core/ports/table.ts';
 import { hashKey } from '../keys/key-format.ts';
 import { newApiKey } from '../keys/store.ts';
+import { inviteEmailItem, userEmailItem } from './emails.ts';
 import { addMember } from './members.ts';
 import { slugFrom } from './slug.ts';
 import { findWorkspace, newUserOperations } from './store.ts';
@@ -64,6 +65,7 @@ export async function createInvite(
   await deps.main.transact([
     { op: 'put', item },
     { op: 'put', item: { ...tokenKey(hash), workspace_id: workspaceId, email, ttl } },
+    { op: 'put', item: inviteEmailItem(email, workspaceId, hash, ttl) },
   ]);
   return { invite: fromItem(item), token };
 }
@@ -77,7 +79,16 @@ export async function revokeInvite(deps: InviteDeps, workspaceId: string, id: st
 
 /** Finds the invitation of a token. Throws NOT_FOUND if it is unknown, used, revoked, replaced or expired. */
 export async function openInvite(deps: InviteDeps, token: string): Promise<OpenInvite> {
-  const hash = hashKey(token);
+  const invite = await findInvite(deps, hashKey(token));
+  if (invite) return invite;
+  throw new PlatformError(
+    'NOT_FOUND',
+    'This invitation does not exist, was used or revoked, or is older than seven days.',
+  );
+}
+
+/** The pending invitation with this hash of its token; `undefined` if there is none, or no longer. */
+export async function findInvite(deps: Pick<Deps, 'main'>, hash: string): Promise<OpenInvite | undefined> {
   const found = await deps.main.get(tokenKey(hash));
   const workspaceId = found?.workspace_id as string | undefined;
   if (workspaceId !== undefined) {
@@ -87,10 +98,7 @@ export async function openInvite(deps: InviteDeps, token: string): Promise<OpenI
     ]);
     if (item?.hash === hash && workspace) return { ...fromItem(item), workspace, hash };
   }
-  throw new PlatformError(
-    'NOT_FOUND',
-    'This invitation does not exist, was used or revoked, or is older than seven days.',
-  );
+  return undefined;
 }
 
 /** Makes a user a member. Throws like {@link openInvite}, and CONFLICT if the user is already a member. */
@@ -122,8 +130,34 @@ export async function joinByInvite(
   personalWorkspace: Workspace;
   key: string;
 }> {
+  let key = '';
+  const joined = await joinAsNewUser(
+    deps,
+    () => openInvite(deps, token),
+    name,
+    (owner) => {
+      const made = newApiKey(deps, owner, 'first key');
+      key = made.key;
+      return made.operations;
+    },
+  );
+  return { ...joined!, key };
+}
+
+/**
+ * Creates a user for the invitation that `find` returns, with a personal workspace and what `alongside` writes, and makes the user a
+ * member of the inviting workspace. Returns `undefined` once `find` does. Throws what `find` throws, and CONFLICT if it finds no free
+ * slug.
+ */
+export async function joinAsNewUser(
+  deps: InviteDeps,
+  find: () => Promise<OpenInvite | undefined>,
+  name: string | undefined,
+  alongside: (owner: { userId: string; personalWorkspace: Workspace }) => readonly TransactOperation[] = () => [],
+) {
   for (let attempt = 0; attempt < MAX_SLUG_ATTEMPTS; attempt++) {
-    const invite = await openInvite(deps, token);
+    const invite = await find();
+    if (invite === undefined) return undefined;
     const { email, workspace, role } = invite;
     const userId = deps.ids.uuid();
     const id = deps.ids.uuid();
@@ -137,14 +171,14 @@ export async function joinByInvite(
       type: 'personal',
       createdAt: isoTime(deps.clock.now()),
     };
-    const { key, operations } = newApiKey(deps, { userId, personalWorkspace }, 'first key');
-    const user = newUserOperations(userId, { email, displayName }, personalWorkspace);
+    // First, because the transaction has room for no more: an entry without its user says nothing.
+    await deps.main.put(userEmailItem({ id: userId, email }));
     const joined = await addMember(deps, { workspace, userId, role }, [
       ...useOperations(invite),
-      ...user,
-      ...operations,
+      ...newUserOperations(userId, { email, displayName }, personalWorkspace),
+      ...alongside({ userId, personalWorkspace }),
     ]);
-    if (joined) return { invite, user: { id: userId, email, display_name: displayName }, personalWorkspace, key };
+    if (joined) return { invite, user: { id: userId, email, display_name: displayName }, personalWorkspace };
   }
   throw new PlatformError('CONFLICT', 'No slug for your personal workspace was free: try again.');
 }

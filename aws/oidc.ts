@@ -1,0 +1,17 @@
+import type { SignInProvider } from '#core/ports/sign-in-provider.ts';
+import { type OidcDeps, OpenIdProvider } from '#oidc/openid-provider.ts';
+import { type KeptSecretProps, keptSecret } from './kept-secret.ts';
+
+export interface OidcOnAwsProps extends KeptSecretProps, Pick<OidcDeps, 'outbound'> {
+  readonly issuer: string;
+  readonly clientId: string;
+}
+
+/** Returns the OpenID provider with the client secret as it is now, or was at most five minutes ago. The secret's text is that alone. */
+export const oidcOnAws = ({ issuer, clientId, outbound, ...secret }: OidcOnAwsProps): (() => Promise<SignInProvider>) =>
+  keptSecret(secret, (text) => {
+    const clientSecret = text.trim();
+    // The error does not contain the secret.
+    if (clientSecret === '') throw new Error(`the secret ${secret.secretName} is empty (docs/sign-in.md)`);
+    return new OpenIdProvider({ issuer, clientId, clientSecret }, { outbound, clock: secret.clock });
+  });

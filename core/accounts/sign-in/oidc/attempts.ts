@@ -1,0 +1,46 @@
+import { hash } from 'node:crypto';
+import type { Deps } from '#core/ports/deps.ts';
+import type { SignInAttempt } from '#core/ports/sign-in-provider.ts';
+import { hashKey } from '../../keys/key-format.ts';
+import { newSecret, takeOnce } from '../once.ts';
+import { newToken } from '../sessions.ts';
+
+/**
+ * Sign-ins that were begun at the provider and have not come back. Each is good once, for ten minutes, for the browser that began it:
+ * that has a cookie from which, with the state, nonce and verifier are made, so that neither is stored.
+ */
+type AttemptDeps = Pick<Deps, 'counters' | 'clock' | 'ids' | 'config'>;
+
+export const ATTEMPT_LIFE_MS = 10 * 60_000;
+export const CALLBACK_PATH = '/auth/oidc/callback';
+
+const attemptOf = ({ config }: Pick<Deps, 'config'>, state: string, browser: string): SignInAttempt => ({
+  redirectUrl: `${config.baseUrl}${CALLBACK_PATH}`,
+  state,
+  nonce: hash('sha256', `nonce ${browser} ${state}`, 'base64url'),
+  verifier: hash('sha256', `verifier ${browser} ${state}`, 'base64url'),
+});
+
+/**
+ * @param to Path of the platform to show afterwards.
+ * @returns the attempt, and what the browser gets as its cookie.
+ */
+export async function beginAttempt(deps: AttemptDeps, to: string | undefined) {
+  const browser = newToken(deps.ids);
+  const content = { browser: hashKey(browser), issuer: deps.config.oidcIssuer, ...(to !== undefined && { to }) };
+  const { secret: state, operation } = newSecret(deps, 'OIDCSTATE', content, ATTEMPT_LIFE_MS);
+  await deps.counters.transact([operation]);
+  return { attempt: attemptOf(deps, state, browser), browser };
+}
+
+/** Uses an attempt up. Returns `undefined` unless it is this browser's, and was begun at the provider that the platform has now. */
+export async function takeAttempt(
+  deps: AttemptDeps,
+  state: string,
+  browser: string | undefined,
+): Promise<{ readonly attempt: SignInAttempt; readonly to?: string } | undefined> {
+  const content = await takeOnce(deps, 'OIDCSTATE', state);
+  if (content === undefined || browser === undefined || content.browser !== hashKey(browser)) return undefined;
+  if (content.issuer !== deps.config.oidcIssuer) return undefined;
+  return { attempt: attemptOf(deps, state, browser), to: content.to as string | undefined };
+}
