@@ -101,10 +101,10 @@ class Platform:
         try:
             with open_response("POST", url, sent, body, left, PlatformError) as response:
                 run_id = response.headers.get("x-run-id")
-                if response.headers.get("content-type", "").partition(";")[0].strip() != "text/event-stream":
-                    yield _as_answer(json.load(response.body), run_id)
+                if response.headers.get_content_type() != "text/event-stream":
+                    yield _as_answer(json.load(response), run_id)
                     return
-                for event, data in _events(response.body):
+                for event, data in _events(response):
                     if time.monotonic() > end:
                         raise TimeoutError
                     content = json.loads(data)
