@@ -1,5 +1,6 @@
 import type { Client } from '#core/api/client.ts';
 import type { Cli } from './cli.ts';
+import { EXIT } from './failure.ts';
 
 type Answer = Awaited<ReturnType<Client['createBulk']>>;
 type Bulk = Extract<Answer, { readonly id: string }>;
@@ -18,13 +19,22 @@ export async function runBulk(cli: Cli, order: Order, what: (count: string) => s
   if (preview.total > preview.sample.length) cli.output.note(`... and ${preview.total - preview.sample.length} more`);
   await cli.confirm(what(`${preview.total}${preview.total_is_exact ? '' : ' or more'} runs`));
   let bulk = (await client.createBulk({ params, body: order })) as Bulk;
-  let shown = '';
-  while (bulk.status === 'running') {
-    await new Promise((resolve) => setTimeout(resolve, POLL_MS));
-    bulk = await client.getBulk({ params: { ...params, bulk_id: bulk.id } });
-    const progress = `${bulk.done + bulk.skipped + bulk.failed} of ${bulk.total}`;
-    if (progress !== shown) cli.output.note(progress);
-    shown = progress;
+  const { id } = bulk;
+  const stop = cli.host.onInterrupt(() => {
+    cli.output.note(`\nThe action goes on: \`platform bulk info ${id}\`; \`platform bulk abort ${id}\` ends it.`);
+    cli.host.exit(EXIT.interrupted);
+  });
+  try {
+    let shown = '';
+    while (bulk.status === 'running') {
+      await new Promise((resolve) => setTimeout(resolve, POLL_MS));
+      bulk = await client.getBulk({ params: { ...params, bulk_id: id } });
+      const progress = `${bulk.done + bulk.skipped + bulk.failed} of ${bulk.total}`;
+      if (progress !== shown) cli.output.note(progress);
+      shown = progress;
+    }
+    return bulk;
+  } finally {
+    stop();
   }
-  return bulk;
 }

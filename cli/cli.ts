@@ -1,8 +1,10 @@
 import type { Command } from 'commander';
 import type { Client } from '#core/api/client.ts';
+import type { Route } from '#core/http/route.ts';
 import { type Connection, clientOf, findConnection, type Wire } from './connection.ts';
 import { UsageError } from './failure.ts';
 import { Output, type Terminal } from './output.ts';
+import { readProfiles } from './profiles.ts';
 
 /** What the command line gets from outside, so that tests can give it. */
 export interface Host {
@@ -81,6 +83,15 @@ export class Cli {
     return connection;
   }
 
+  /** The address to sign in at: the profile that is named may be a new one. */
+  async signInUrl(): Promise<string> {
+    const { profiles } = await readProfiles(this.host.configFolder);
+    const { profile = '' } = this.#options;
+    const known = Object.hasOwn(profiles, profile) ? profile : undefined;
+    this.#url = (await findConnection({ ...this.host, ...this.#options, profile: known })).url;
+    return this.#url;
+  }
+
   /** The platform that was asked, once it is known: errors name it. */
   get lastUrl(): string | undefined {
     return this.#url;
@@ -90,6 +101,14 @@ export class Cli {
   client(): Promise<Client> {
     this.#client ??= this.#connect();
     return this.#client;
+  }
+
+  /** The platform as whoever may use a row. The operator's key is of `PLATFORM_OPERATOR_KEY`, or is asked for. */
+  async clientFor({ auth }: Pick<Route, 'auth'>): Promise<Client> {
+    if (auth === 'key') return this.client();
+    if (auth !== 'operator') return this.anyone();
+    const key = this.host.env.PLATFORM_OPERATOR_KEY ?? (await this.askSecret('The key of the operator'));
+    return clientOf({ ...(await this.connection()), key }, undefined, this.wire);
   }
 
   /** The platform without a workspace, also without a key. */

@@ -62,6 +62,11 @@ export const COMMANDS: { readonly [group: string]: readonly CommandRow[] } = {
     { name: 'dag', summary: 'Show the calls below a run, with their costs', load: () => import('./commands/dag.ts') },
     { name: 'replay', summary: 'Run once more with the same input', load: () => import('./commands/replay.ts') },
     { name: 'cancel', summary: 'Cancel runs', load: () => import('./commands/cancel.ts') },
+    {
+      name: 'bulk',
+      summary: 'Actions on many runs that go on without you',
+      load: () => import('./commands/bulk.ts'),
+    },
   ],
   'Automation:': [
     {
@@ -74,6 +79,12 @@ export const COMMANDS: { readonly [group: string]: readonly CommandRow[] } = {
   'Workspace:': [
     { name: 'secrets', summary: 'Store keys and passwords of agents', load: () => import('./commands/secrets.ts') },
     { name: 'workspace', summary: 'Workspaces and their members', load: () => import('./commands/workspace.ts') },
+    { name: 'invite', summary: 'Accept an invitation', load: () => import('./commands/invite.ts') },
+    {
+      name: 'grants',
+      summary: 'What agents of other workspaces may use',
+      load: () => import('./commands/grants.ts'),
+    },
     { name: 'keys', summary: 'API keys of yours', load: () => import('./commands/keys.ts') },
     { name: 'agent-keys', summary: 'Keys that agents call with', load: () => import('./commands/agent-keys.ts') },
     { name: 'task', summary: 'Tasks of people and agents', load: () => import('./commands/task.ts') },
@@ -82,6 +93,11 @@ export const COMMANDS: { readonly [group: string]: readonly CommandRow[] } = {
     { name: 'usage', summary: 'Who used what', load: () => import('./commands/usage.ts') },
     { name: 'billing', summary: 'Credits, purchases, earnings', load: () => import('./commands/billing.ts') },
     { name: 'budget', summary: 'Caps on what is spent', load: () => import('./commands/budget.ts') },
+    {
+      name: 'operator',
+      summary: 'Plans and credits, with the key of the operator',
+      load: () => import('./commands/operator.ts'),
+    },
   ],
   'On the machine that has the data:': [
     { name: 'start', summary: 'Run a platform on this machine', load: () => import('./commands/start.ts') },

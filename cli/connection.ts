@@ -38,11 +38,13 @@ export async function findConnection({ env, configFolder, ...flags }: Connection
   const url = flags.url ?? (flags.profile ? undefined : envUrl) ?? profile?.url ?? LOCAL_URL;
   const ownKey = profile !== undefined && profile.url === withoutSlash(url);
   const key = (flags.profile ? undefined : env.PLATFORM_API_KEY) ?? (ownKey ? profile.key : undefined);
+  // Another user's key may have no access to the workspace of the profile.
+  const isOfProfile = ownKey && key === profile.key;
   return {
     url: withoutSlash(url),
     key,
-    workspace: flags.workspace ?? env.PLATFORM_WORKSPACE ?? (ownKey ? profile.workspaceId : undefined),
-    source: ownKey && key === profile.key ? `profile ${name}` : 'environment',
+    workspace: flags.workspace ?? env.PLATFORM_WORKSPACE ?? (isOfProfile ? profile.workspaceId : undefined),
+    source: isOfProfile ? `profile ${name}` : 'environment',
   };
 }
 

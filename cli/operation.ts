@@ -56,13 +56,14 @@ interface JsonSchema {
   readonly type?: string | readonly string[];
   readonly enum?: readonly string[];
   readonly anyOf?: readonly JsonSchema[];
+  readonly items?: JsonSchema;
   readonly description?: string;
   readonly properties?: Readonly<Record<string, JsonSchema>>;
 }
 
 export function addOperation(command: Command, cli: Cli, row: OperationCommand): void {
   const route = routeOf(row.operation);
-  const inPath = pathParameters(route.path).filter((name) => name !== 'workspace_id');
+  const inPath = pathArguments(route.path);
   const all = membersOf(route);
   const asArguments = (row.args ?? []).map((name) => all.find((member) => member.name === name)!);
   const asOptions = all.filter(({ name, schema }) =>
@@ -79,10 +80,13 @@ export function addOperation(command: Command, cli: Cli, row: OperationCommand):
     const values = given.slice(0, inPath.length + asArguments.length) as string[];
     const options = command.opts<Record<string, unknown>>();
     if (await row.instead?.(options)) return;
-    const client = await cli.client();
+    const client = await cli.clientFor(route);
     const params: Record<string, string> = {};
     if (route.path.includes('{workspace_id}')) params.workspace_id = await cli.workspaceId();
-    for (const [index, name] of inPath.entries()) params[name] = await findId(cli, name, values[index]!);
+    for (const [index, name] of inPath.entries()) {
+      if (name === AGENT) Object.assign(params, agentOf(values[index]!));
+      else params[name] = await findId(cli, name, values[index]!);
+    }
     if (row.loses !== undefined) await cli.confirm(`${row.loses}: ${values.join(' ')}`);
     const sent: { query: Record<string, unknown>; body: Record<string, unknown> } = {
       query: {},
@@ -105,6 +109,20 @@ export function addOperation(command: Command, cli: Cli, row: OperationCommand):
     const next = (answer as { readonly next_cursor?: string | null } | undefined)?.next_cursor;
     if (next) cli.output.note(`There may be more: add --cursor ${next}`);
   });
+}
+
+/** One argument for an agent's organization and name. */
+const AGENT = 'org/agent';
+
+const pathArguments = (path: string): string[] =>
+  pathParameters(path)
+    .filter((name) => name !== 'workspace_id' && name !== 'org')
+    .map((name) => (name === 'agent' ? AGENT : name));
+
+function agentOf(text: string): { readonly org: string; readonly agent: string } {
+  const [org, agent, ...more] = text.split('/');
+  if (!org || !agent || more.length > 0) throw new UsageError(`"${text}" names no agent: write org/agent.`);
+  return { org, agent };
 }
 
 export function membersOf(route: Route): Member[] {
@@ -138,9 +156,10 @@ function optionsOf({ name, schema }: Member, named: OperationCommand['named']): 
   return [choices ? option.choices(choices) : option];
 }
 
-const placeholder = ({ type, enum: choices }: JsonSchema): string => {
+const placeholder = ({ type, items, enum: choices }: JsonSchema): string => {
   if (choices) return 'value';
   if (type === 'integer' || type === 'number') return 'number';
+  if (items?.type === 'string') return 'list';
   return type === 'string' ? 'text' : 'json';
 };
 
@@ -154,6 +173,8 @@ async function parsedValue(cli: Cli, { name, schema }: Member, given: unknown): 
     if (text.trim() === '' || Number.isNaN(number)) throw new UsageError(`${name} is "${text}", but must be a number.`);
     return number;
   }
+  // `a,b` for names, which have no commas; JSON for all others.
+  if (schema.items?.type === 'string' && !/^\s*\[|^[@-]/.test(text)) return text.split(',').map((each) => each.trim());
   return readJson(cli.host, text, name);
 }
 

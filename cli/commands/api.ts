@@ -21,8 +21,7 @@ const api: Configure = (command, cli) => {
       const given = new Map(param.map(readParam));
       const names = pathParameters(route.path);
       const params: Record<string, string> = {};
-      const needsKey = route.auth === 'key';
-      const client = needsKey ? await cli.client() : await cli.anyone();
+      const client = await cli.clientFor(route);
       for (const name of names) {
         const value = given.get(name) ?? (name === 'workspace_id' ? await cli.workspaceId() : undefined);
         if (value === undefined) throw new UsageError(`${operation} needs -p ${name}=...`);

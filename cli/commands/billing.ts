@@ -8,6 +8,7 @@ const billing: Configure = (command, cli) => {
   operations([
     { name: 'balance', operation: 'getBalance', example: 'billing balance' },
     { name: 'history', operation: 'listTransactions', columns, example: 'billing history' },
+    { name: 'checkout', operation: 'getCheckout', example: 'billing checkout CHECKOUT_ID' },
     { name: 'earnings', operation: 'getEarnings', example: 'billing earnings' },
   ])(command, cli);
   command
@@ -27,7 +28,7 @@ const billing: Configure = (command, cli) => {
           cli.output.note('No browser could be opened: open the address yourself.'),
         );
       }
-      cli.output.note('`platform billing balance` shows the credits once they are paid.');
+      cli.output.note(`\`platform billing checkout ${checkout.session_id}\` says whether they are paid.`);
     });
 };
 

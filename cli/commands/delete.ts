@@ -10,9 +10,13 @@ const remove: Configure = (command, cli) => {
       const isOne = text.includes('@v');
       const [version] = await ownVersions(cli, text);
       const { id, name } = version!;
-      await cli.confirm(isOne ? `Deletes ${text}` : `Deletes ${name} with all its versions`);
-      const query = { ...(!isOne && { mode: 'all_versions' as const }), confirmation_name: name };
-      const answer = await (await cli.client()).deleteAgent({ params: { id }, query });
+      const client = await cli.client();
+      const mode = isOne ? {} : { mode: 'all_versions' as const };
+      const { version_count, fork_count } = await client.checkAgentDeletion({ params: { id }, query: mode });
+      const versions = version_count === 1 ? 'its only version' : `its ${version_count} versions`;
+      const forks = `; there ${fork_count === 1 ? 'is 1 fork' : `are ${fork_count} forks`} of it, which stay`;
+      await cli.confirm(`Deletes ${isOne ? text : `${name} with ${versions}`}${fork_count === 0 ? '' : forks}`);
+      const answer = await client.deleteAgent({ params: { id }, query: { ...mode, confirmation_name: name } });
       cli.output.result(answer, (shown) => members({ ...shown }));
     });
 };

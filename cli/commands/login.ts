@@ -7,7 +7,7 @@ import { clientOf } from '../connection.ts';
 import { EXIT, UsageError } from '../failure.ts';
 import { readStdin } from '../input.ts';
 import { mayHaveBrowser } from '../open-url.ts';
-import { saveProfile } from '../profiles.ts';
+import { signIn } from '../sign-in.ts';
 
 interface Options {
   readonly withKey?: boolean;
@@ -24,18 +24,9 @@ const login: Configure = (command, cli) => {
       '\nExamples:\n  $ platform login\n  $ platform login --url https://agents.example.com --with-key < key.txt',
     )
     .action(async ({ withKey = false, browser }: Options) => {
-      const { host, options } = cli;
-      const { url } = await cli.connection();
-      const key = withKey || !host.stdin.isTTY ? await keyOfStdin(cli) : await keyOfPerson(cli, url, browser);
-      const client = await clientOf({ url, key, source: 'login' }, undefined, cli.wire);
-      const [org, { user }] = [await client.getOrg({}), await client.getMe({})];
-      const name = options.profile ?? nameOf(url);
-      await saveProfile(host.configFolder, name, { url, key, workspaceId: options.workspace ? org.id : undefined });
-      const signedIn = { profile: name, url, workspace: org.slug, user: user.email };
-      cli.output.result(
-        signedIn,
-        () => `Signed in to ${url} as ${user.email}, workspace ${org.slug} (profile ${name}).`,
-      );
+      const url = await cli.signInUrl();
+      const key = withKey || !cli.host.stdin.isTTY ? await keyOfStdin(cli) : await keyOfPerson(cli, url, browser);
+      await signIn(cli, key);
     });
 };
 
@@ -100,11 +91,5 @@ async function tokenOfCode(cli: Cli, anyone: Client, asked: Asked): Promise<stri
   cli.output.error(`Open this address in any browser, and agree:\n  ${auth_url}`);
   return (await cli.askSecret('The code that it shows')).trim();
 }
-
-/** `local` for this machine, else the host's name. */
-const nameOf = (url: string): string => {
-  const { hostname: host } = new URL(url);
-  return ['127.0.0.1', 'localhost', '[::1]'].includes(host) ? 'local' : host;
-};
 
 export default login;

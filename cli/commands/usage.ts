@@ -12,6 +12,7 @@ export default operations([
     columns: ['run_id', 'agent', 'version', 'status', 'duration_ms', 'created_at'],
     example: 'usage calls --status failed',
   },
+  { name: 'metrics', operation: 'getWorkspaceMetrics', example: 'usage metrics --agent-name hello' },
   { name: 'compute', operation: 'getComputeUsage', example: 'usage compute' },
   { name: 'author', operation: 'getAuthorUsage', example: 'usage author' },
   { name: 'author-days', operation: 'getAuthorUsageTimeseries', list: 'points', example: 'usage author-days' },

@@ -57,6 +57,52 @@ describe('signing in', () => {
     expect(await commandLine(['whoami'], { configFolder })).toMatchObject({ status: 2 });
   });
 
+  test('makes the profile that is named, with the address that is given', async () => {
+    const settings = { configFolder: join(tempFolder(), 'config'), stdin: target.key };
+    const line = ['login', '--with-key', '--profile', 'fresh', '--url', target.url];
+    expect((await commandLine(line, settings)).json).toMatchObject({ profile: 'fresh', url: target.url });
+    // A key goes to the address of its profile.
+    expect((await commandLine(['whoami', '--profile', 'fresh'], settings)).json).toMatchObject({
+      platform: target.url,
+    });
+    expect(await commandLine(['whoami', '--profile', 'other'], settings)).toMatchObject({ status: 1, stdout: '' });
+  });
+
+  test('with an invitation makes a user, and keeps the profile that was there', async () => {
+    const configFolder = join(tempFolder(), 'config');
+    await commandLine(['login', '--with-key', '--url', target.url], { configFolder, stdin: target.key });
+    const owner = await target.addUser('inviting');
+    const invite = async (email: string) => {
+      const params = { workspace_id: owner.workspaceId };
+      const made = await clientOf(target, owner.key).inviteMember({ params, body: { email, role: 'member' } });
+      return made.invite.invite_url;
+    };
+    const link = await invite('grace@example.com');
+    const shown = await commandLine(['invite', 'info'], { configFolder, stdin: `${link}\n` });
+    expect(shown.json).toMatchObject({ email: 'grace@example.com', workspace: { slug: 'inviting' } });
+    const joined = await commandLine(['invite', 'join', '--name', 'Grace'], { configFolder, stdin: link });
+    expect(joined.json).toMatchObject({ profile: 'local-2', workspace: 'inviting', user: 'grace@example.com' });
+    expect((await commandLine(['whoami'], { configFolder })).json).toMatchObject({ workspace: 'inviting' });
+    const first = await commandLine(['whoami', '--profile', 'local'], { configFolder });
+    expect(first.json).toMatchObject({ workspace: 'main' });
+
+    // Another key than the profile's acts in a workspace of its own.
+    const other = { configFolder, env: { PLATFORM_API_KEY: target.key } };
+    expect((await commandLine(['whoami'], other)).json).toMatchObject({ workspace: 'main' });
+
+    const accepted = await commandLine(['invite', 'accept', '--profile', 'local'], {
+      configFolder,
+      stdin: await invite('owner@example.com'),
+    });
+    expect(accepted.json).toMatchObject({ slug: 'inviting' });
+    const foreign = await commandLine(['invite', 'info'], {
+      configFolder,
+      stdin: 'https://agents.example.com/invites/made-up',
+    });
+    expect(foreign).toMatchObject({ status: 5, stderr: expect.stringContaining('--url https://agents.example.com') });
+    expect(await commandLine(['invite', 'info'], { configFolder, stdin: '' })).toMatchObject({ status: 5 });
+  });
+
   /** What a person does on the page that the command line opens. */
   const agree = async (url: string, form: Record<string, string> = { answer: 'agree', api_key: target.key }) => {
     const state = new URL(url).searchParams.get('state')!;

@@ -70,22 +70,42 @@ test('every example runs', { retry: 0 }, async () => {
   const params = { id: hello!.id };
   await clientOf(target).createServiceKey({ params });
   const agentKeyId = (await clientOf(target).listServiceKeys({ params })).keys[0]!.id;
+  const stranger = await target.addUser('acme');
+  const triage = { is_public: true, runtime: { command: 'node main.js' }, required_secrets: ['GITHUB_TOKEN'] };
+  await publishCode(clientOf(target, stranger.key), 'triage', { 'main.js': GREET }, triage);
+  const { id: workspace_id } = await clientOf(target).getOrg({});
+  const [ended] = (await clientOf(target).listRuns({ params: { workspace_id } })).runs;
+  const replay = { params: { workspace_id }, body: { action: 'replay' as const, run_ids: [ended!.id] } };
+  const bulk = (await clientOf(target).createBulk(replay)) as { readonly id: string };
+  const checkout = await clientOf(target).createCheckout({ body: { amount_usd: 10 } });
   const { session } = await clientOf(target).createSession({ body: { api_key: keys.key } });
   const cwd = tempFolder();
   const all = examples.filter((line) => !/my-agent|\.\/hello|completion/.test(line));
   const deletes = (line: string) => /^([\w-]+ )?(delete|remove|rm|rm-ns) /.test(line);
   for (const example of [...all.filter((line) => !deletes(line)), ...all.filter(deletes)]) {
     const argv = wordsOf(
-      example.replace('AGENT_KEY_ID', agentKeyId).replace('KEY_ID', keys.id).replace('SESSION_ID', session.id),
+      example
+        .replace('AGENT_KEY_ID', agentKeyId)
+        .replace('KEY_ID', keys.id)
+        .replace('SESSION_ID', session.id)
+        .replace('BULK_ID', bulk.id)
+        .replace('CHECKOUT_ID', checkout.session_id),
     );
+    const invited = example.startsWith('invite')
+      ? await clientOf(target, stranger.key).inviteMember({
+          params: { workspace_id: stranger.workspaceId },
+          body: { email: `${crypto.randomUUID()}@example.com`, role: 'member' },
+        })
+      : undefined;
     const started = startCommandLine(argv, {
       cwd,
       configFolder: `${cwd}/config`,
-      stdin: 'made-up-value',
+      stdin: invited?.invite.invite_url ?? 'made-up-value',
       env: {
         PLATFORM_API_URL: target.url,
         PLATFORM_API_KEY: target.key,
         PLATFORM_DATA: target.dataFolder,
+        PLATFORM_OPERATOR_KEY: target.operatorKey,
         CI: '1',
       },
     });

@@ -48,7 +48,12 @@ test('every command ends with 7, and says that nothing was answered', async () =
         cwd,
         configFolder: join(cwd, 'config'),
         stdin: 'sk_live_made-up-value',
-        env: { PLATFORM_API_URL: url, PLATFORM_API_KEY: 'sk_live_made-up', CI: '1' },
+        env: {
+          PLATFORM_OPERATOR_KEY: 'made-up-'.repeat(4),
+          PLATFORM_API_URL: url,
+          PLATFORM_API_KEY: 'sk_live_made-up',
+          CI: '1',
+        },
       },
     );
     const said = `${stdout}${stderr}`;

@@ -1,0 +1,61 @@
+import type { Cli, Configure } from '../cli.ts';
+import { clientOf } from '../connection.ts';
+import { UsageError } from '../failure.ts';
+import { readStdin } from '../input.ts';
+import { members } from '../output.ts';
+import { signIn } from '../sign-in.ts';
+
+const invite: Configure = (command, cli) => {
+  command.addHelpText(
+    'after',
+    '\nWho has the link can become a member with it: it is read from stdin, or asked for where there is a terminal.',
+  );
+  command
+    .command('info')
+    .description('Show the invitation of a link')
+    .addHelpText('after', '\nExample:\n  $ platform invite info < link.txt')
+    .action(async () => {
+      const token = await tokenOf(cli, (await cli.connection()).url);
+      const { invite: shown } = await (await cli.anyone()).getInvite({ params: { token } });
+      cli.output.result(shown, ({ workspace, ...rest }) => members({ workspace: workspace.slug, ...rest }));
+    });
+  command
+    .command('accept')
+    .description('Become a member of its workspace')
+    .addHelpText('after', '\nExample:\n  $ platform invite accept < link.txt')
+    .action(async () => {
+      const client = await cli.client();
+      const token = await tokenOf(cli, (await cli.connection()).url);
+      const { workspace } = await client.acceptInvite({ params: { token } });
+      cli.output.result(workspace, ({ slug }) => `You are a member of ${slug}: \`--workspace ${slug}\` acts in it.`);
+    });
+  command
+    .command('join')
+    .description('Become a new user and a member of its workspace, and sign in')
+    .option('--name <text>', 'your name, for the other members')
+    .addHelpText('after', '\nExample:\n  $ platform invite join --name Ada --profile work < link.txt')
+    .action(async ({ name }: { readonly name?: string }) => {
+      const url = await cli.signInUrl();
+      const params = { token: await tokenOf(cli, url) };
+      const anyone = await clientOf({ url, source: 'sign-in' }, undefined, cli.wire);
+      const joined = await anyone.joinByInvite({ params, body: { name } });
+      await signIn(cli, joined.api_key, { workspaceId: joined.workspace.id, keepsOthers: true });
+    });
+};
+
+/** Of a link, or the token itself. Throws UsageError for a link of another platform than the command line speaks to. */
+async function tokenOf(cli: Cli, url: string): Promise<string> {
+  const message = 'The link of the invitation';
+  const given = (cli.isInteractive ? await cli.askSecret(message) : await readStdin(cli.host)).trim();
+  const link = /^(.*)\/invites\/([^/?#]+)$/.exec(given);
+  const token = link?.[2] ?? given;
+  if (!/^[\w-]+$/.test(token)) throw new UsageError(`${message} is read from stdin, and that is none.`);
+  if (link && link[1] !== url) {
+    throw new UsageError(`The invitation is one of ${link[1]}, and this is ${url}.`, {
+      hint: `Say --url ${link[1]}.`,
+    });
+  }
+  return token;
+}
+
+export default invite;
