@@ -24,6 +24,12 @@ const OTHERWISE: { readonly [example: string]: number } = {
   'upgrade --check': 1,
 };
 
+/** Commands that last until Ctrl-C, with what they say once they have begun. */
+const LASTING = [
+  ['dev', 'Watching'],
+  ['mcp --http', '/mcp'],
+] as const;
+
 const GREET = 'console.log(JSON.stringify({ greeting: "Hello" }));';
 const SERVICE = "require('http').createServer((_, response) => response.end('ok')).listen(process.env.PORT);";
 
@@ -109,15 +115,15 @@ test('every example runs', { retry: 0 }, async () => {
         CI: '1',
       },
     });
-    const isLasting = example.startsWith('dev');
-    if (isLasting) {
-      await expect.poll(() => started.written.stderr, { timeout: 20_000 }).toContain('Watching');
+    const begun = LASTING.find(([command]) => example.startsWith(command))?.[1];
+    if (begun !== undefined) {
+      await expect.poll(() => started.written.stdout + started.written.stderr, { timeout: 20_000 }).toContain(begun);
       started.interrupt();
     }
     const status = await started.ended;
     const { stdout, stderr } = started.written;
     if (status !== (OTHERWISE[example] ?? 0)) failed.push(`${example}: ${status} ${stderr}`);
-    if (isLasting) started.lines();
+    if (begun !== undefined) started.lines();
     else if (status === 0 && !/^(login|mcp)\b/.test(example)) JSON.parse(stdout);
   }
   expect(failed).toEqual([]);

@@ -1,10 +1,11 @@
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { request } from 'node:http';
 import { join } from 'node:path';
-import { Client } from '@modelcontextprotocol/client';
+import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import { StdioClientTransport } from '@modelcontextprotocol/client/stdio';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { clientOf, type LocalTarget, publishCode, startLocalTarget } from '../helpers/platform.ts';
-import { commandLine, tempFolder } from './command-line.ts';
+import { commandLine, startCommandLine, tempFolder } from './command-line.ts';
 
 const GREET = `let text = '';
 process.stdin.on('data', (chunk) => (text += chunk)).on('end', () => {
@@ -93,6 +94,84 @@ describe('mcp', () => {
     const elsewhere = await use('list_agents', { workspace_id: 'not-mine' });
     expect(elsewhere).toMatchObject({ isError: true, answer: { message: expect.stringContaining('not-mine') } });
     expect((await use('list_agents')).isError).toBe(false);
+  });
+});
+
+describe('mcp --http', () => {
+  let target: LocalTarget;
+  let started: ReturnType<typeof startCommandLine>;
+  let server: { readonly url: string; readonly token: string };
+  beforeAll(async () => {
+    target = await startLocalTarget({ PLATFORM_WORKSPACE: 'main' });
+    await publishCode(clientOf(target), 'hello', { 'main.js': GREET }, { runtime: { command: 'node main.js' } });
+    const env = { PLATFORM_API_URL: target.url, PLATFORM_API_KEY: target.key };
+    started = startCommandLine(['mcp', '--http', '--port', '0'], { env });
+    await vi.waitUntil(() => started.written.stdout.includes('\n'), { timeout: 20_000 });
+    server = JSON.parse(started.written.stdout);
+  });
+  afterAll(async () => {
+    started?.interrupt();
+    expect(await started?.ended).toBe(0);
+    await target?.close();
+  });
+
+  /** What a request with these headers is answered, as no `fetch` would send them. */
+  const send = (headers: Record<string, string>, path = '/mcp') =>
+    new Promise<number>((resolve, reject) => {
+      const { port } = new URL(server.url);
+      const body = JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'tools/list' });
+      const common = { 'content-type': 'application/json', accept: 'application/json, text/event-stream' };
+      request({ host: '127.0.0.1', port, path, method: 'POST', headers: { ...common, ...headers } }, (response) => {
+        response.resume().on('end', () => resolve(response.statusCode!));
+      })
+        .on('error', reject)
+        .end(body);
+    });
+
+  test('serves a client that has the token, for several sessions', async () => {
+    for (const name of ['Ada', 'Bob']) {
+      const client = new Client({ name: 'test', version: '1' });
+      const headers = { authorization: `Bearer ${server.token}` };
+      await client.connect(new StreamableHTTPClientTransport(new URL(server.url), { requestInit: { headers } }));
+      expect((await client.listTools()).tools).toHaveLength(15);
+      const { content } = await client.callTool({
+        name: 'platform_run_agent',
+        arguments: { agent: 'hello', input: { name } },
+      });
+      expect(JSON.parse((content as { text: string }[])[0]!.text).data).toEqual({ greeting: `Hello ${name}` });
+      await client.close();
+    }
+  });
+
+  test('refuses whoever has no token, other names of this machine, and pages from elsewhere', async () => {
+    const { host } = new URL(server.url);
+    const authorization = `Bearer ${server.token}`;
+    expect(await send({ authorization })).toBe(200);
+    expect(await send({ authorization, origin: `http://${host}` })).toBe(200);
+    expect(await send({})).toBe(401);
+    expect(await send({ authorization: `Bearer ${server.token.slice(1)}` })).toBe(401);
+    expect(await send({ authorization: server.token })).toBe(401);
+    expect(await send({ authorization, host: 'attacker.example.com' })).toBe(403);
+    expect(await send({ authorization, origin: 'https://attacker.example.com' })).toBe(403);
+    expect(await send({ authorization, origin: 'null' })).toBe(403);
+    expect(await send({ authorization }, '/')).toBe(404);
+    const client = new Client({ name: 'test', version: '1' });
+    await expect(client.connect(new StreamableHTTPClientTransport(new URL(server.url)))).rejects.toThrow(
+      'Send the token',
+    );
+  });
+
+  test('keeps the token that it is given, and refuses a short one or a port that is taken', async () => {
+    const { port } = new URL(server.url);
+    const http = (env: Record<string, string>, ...more: string[]) => commandLine(['mcp', '--http', ...more], { env });
+    expect(await http({ PLATFORM_MCP_TOKEN: 'short' }, '--port', '0')).toMatchObject({ status: 5, stdout: '' });
+    expect(await http({}, '--port', port)).toMatchObject({ status: 5, stderr: expect.stringContaining('EADDRINUSE') });
+    expect(await http({}, '--port', 'any')).toMatchObject({ status: 5, stdout: '' });
+    const token = 'made-up-'.repeat(4);
+    const kept = startCommandLine(['mcp', '--http', '--port', '0'], { env: { PLATFORM_MCP_TOKEN: token } });
+    await expect.poll(() => kept.written.stdout).toContain(token);
+    kept.interrupt();
+    expect(await kept.ended).toBe(0);
   });
 });
 
