@@ -6,6 +6,7 @@ FROM ${BASE} AS packages
 WORKDIR /platform
 COPY package.json package-lock.json ./
 COPY cli/package cli/package
+COPY dashboard/package.json dashboard/package.json
 # The base has Node itself; no package of the platform builds anything.
 RUN npm ci --omit=dev --omit=optional --ignore-scripts --no-audit --no-fund && rm -rf node_modules/.cache
 

@@ -95,6 +95,16 @@ const others = [
   },
   {
     test: {
+      // The dashboard in a real Chromium, see dashboard/README.md.
+      name: 'browser',
+      include: ['dashboard/test/**/*.browser.ts'],
+      globalSetup: ['dashboard/test/build.ts'],
+      testTimeout: 60_000,
+      hookTimeout: 120_000,
+    },
+  },
+  {
+    test: {
       // The deployed form of the platform, see docs/architecture.md.
       name: 'rehearsal',
       include: ['test/rehearsal/*.rehearsal.ts', 'test/rehearsal/*.aws.test.ts'],

@@ -12,6 +12,7 @@ import type { HttpResponse } from '#core/http/message.ts';
 import { sweepLostRuns } from '#core/runs/sweep.ts';
 import { recoverServices } from '#core/services/sweep.ts';
 import type { LocalConfig } from './config.ts';
+import { Dashboard } from './dashboard.ts';
 import { addressOf, type LocalDeps, localDeps } from './deps.ts';
 import { GatewayClients } from './gateway-clients.ts';
 import { requestListener } from './http-adapter.ts';
@@ -26,6 +27,7 @@ export interface LocalServer {
   /** Without a trailing slash. */
   readonly url: string;
   readonly deps: LocalDeps;
+  readonly dashboard: Dashboard;
   /** Stops accepting requests, waits for those in progress, and releases everything; `force` does not wait. */
   close(force?: boolean): Promise<void>;
 }
@@ -63,10 +65,11 @@ export async function startLocalServer(config: LocalConfig): Promise<LocalServer
   });
   const { port } = server.address() as AddressInfo;
   const url = config.baseUrl ?? addressOf({ host: config.host, port });
+  const dashboardUrl = config.dashboardUrl ?? `${url}/dashboard`;
   let deps: LocalDeps;
   try {
     deps = await localDeps(
-      { ...config, port, baseUrl: url },
+      { ...config, port, baseUrl: url, dashboardUrl },
       { host: config.host, port, onConnect: gatewayClients.add },
     );
   } catch (error) {
@@ -97,15 +100,20 @@ export async function startLocalServer(config: LocalConfig): Promise<LocalServer
   const clocks = startClocks(deps);
   const app = createApp(deps, routes, allHandlers(deps));
   const { uploadForms } = deps;
-  answer = async (request, address) =>
-    uploadForms.takes(request) ? uploadForms.accept(request) : app(request, address);
+  const dashboard = new Dashboard({ log: deps.log, url: dashboardUrl });
+  answer = async (request, address) => {
+    if (dashboard.takes(request)) return dashboard.answer(request, request.headers.get('accept-encoding') ?? '');
+    return uploadForms.takes(request) ? uploadForms.accept(request) : app(request, address);
+  };
   deps.scriptedStripe?.deliverTo(`${deps.gatewayUrl}/webhooks/stripe`);
   deps.timers.start((error) => deps.log.error('schedules not read', { error: String(error) }));
 
   return {
     url,
     deps,
+    dashboard,
     async close(force = false) {
+      dashboard.close();
       for (const clock of clocks) clearInterval(clock);
       deps.endWatching();
       await deps.timers.stop();

@@ -109,6 +109,8 @@ async function start(config: LocalConfig, withExamples: boolean, isChild: boolea
   if (withExamples) await publishExamples(server, say);
   // Also for a process that is killed.
   flushCompileCache();
+  // Somebody looks. Elsewhere it waits for the first who opens the dashboard.
+  if (process.stdout.isTTY) void server.dashboard.prepare();
 
   const languages = Object.entries(interpreters).map(([name, version]) => `${name} ${version}`);
   say('');

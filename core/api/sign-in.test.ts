@@ -17,8 +17,8 @@ import { keys, workspaces } from './handlers.ts';
 const LOCAL = 'http://127.0.0.1:4280';
 const ADDRESS = '203.0.113.7';
 
-async function setUp(baseUrl = LOCAL, addressRequestsPerMinute = 1000) {
-  const deps = memoryDeps({ baseUrl, addressRequestsPerMinute });
+async function setUp(baseUrl = LOCAL, addressRequestsPerMinute = 1000, dashboardUrl?: string) {
+  const deps = memoryDeps({ baseUrl, addressRequestsPerMinute, dashboardUrl });
   const ann = await addUser(deps, 'ann');
   const rows = [
     ...keyRoutes,
@@ -269,7 +269,21 @@ test('keys of agents sign nobody in', async () => {
   expect((await send('POST', '/auth/login', { form: { credential: key } })).status).toBe(403);
 });
 
-test('the page of a link signs in and goes on to what was asked for, without the code in an address', async () => {
+test('where there is a dashboard, links lead to it and on to what was asked for', async () => {
+  const { ann, send } = await setUp(LOCAL, 1000, `${LOCAL}/below/dashboard`);
+  const authorization = `Bearer ${ann.key}`;
+  const json = { show: 'run', id: 'r/1' };
+  const { code, url } = (await send('POST', '/auth/codes', { authorization, json })).json();
+  expect(url).toBe(`${LOCAL}/below/dashboard/login#code=${code}`);
+  expect((await send('POST', '/auth/session', { json: { code } })).json().show).toBe('/ann/runs/r%2F1');
+  expect((await send('POST', '/auth/session', { json: { api_key: ann.key } })).json().show).toBeNull();
+  const other = (await send('POST', '/auth/codes', { authorization, json })).json();
+  const form = { credential: other.code };
+  const answer = await send('POST', '/auth/login', { ...HTML, 'sec-fetch-site': 'same-origin', form });
+  expect([answer.status, answer.headers.location]).toEqual([303, '/below/dashboard/ann/runs/r%2F1']);
+});
+
+test('the page of a link signs in, without the code in an address', async () => {
   const { ann, send, cookieIn } = await setUp();
   const authorization = `Bearer ${ann.key}`;
   const { code } = (await send('POST', '/auth/codes', { authorization, json: { show: 'run', id: 'r/1' } })).json();
@@ -277,7 +291,7 @@ test('the page of a link signs in and goes on to what was asked for, without the
   expect(shown.text).toContain('<form method="post" action="/auth/login"');
   const headers = { ...HTML, 'sec-fetch-site': 'same-origin' };
   const answer = await send('POST', '/auth/login', { ...headers, form: { credential: code } });
-  expect([answer.status, answer.headers.location]).toEqual([303, `/workspaces/${ann.workspaceId}/runs/r%2F1`]);
+  expect([answer.status, answer.headers.location]).toEqual([303, '/auth/login']);
   const page = await send('GET', '/auth/login', { ...HTML, cookie: cookieIn(answer), 'sec-fetch-site': 'none' });
   expect(page.text).toContain('ann@example.com');
   const again = await send('POST', '/auth/login', { ...headers, form: { credential: code } });

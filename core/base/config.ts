@@ -60,6 +60,11 @@ export const CORE_SETTINGS = {
     () => address().optional(),
     'Address under which clients reach the platform. Locally by default `http://<host>:<port>`.',
   ),
+  dashboardUrl: setting(
+    'PLATFORM_DASHBOARD_URL',
+    () => address().optional(),
+    'Address of the dashboard, on the same origin. Locally by default `<PLATFORM_BASE_URL>/dashboard`. Without one, links that sign in lead to a plain page.',
+  ),
   maxBundleBytes: setting(
     'PLATFORM_MAX_BUNDLE_MB',
     () =>

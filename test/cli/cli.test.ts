@@ -155,7 +155,7 @@ describe('signing in', () => {
     const hidden = await platform('open');
     expect([hidden.status, hidden.stdout]).toEqual([5, '']);
     const shown = await platform('open', { columns: 80, env: { DISPLAY: ':0' }, openUrl: (url) => opened.push(url) });
-    expect(shown.stdout.trim()).toMatch(/\/auth\/login#code=[\w-]{43}$/);
+    expect(shown.stdout.trim()).toMatch(/\/dashboard\/login#code=[\w-]{43}$/);
     expect(opened).toEqual([shown.stdout.trim()]);
   });
 

@@ -51,7 +51,7 @@ test.skipIf(noTerminal)('the keys of platform dev run, edit, test, show and end'
   dev.type('t');
   await dev.shows('has no fixture');
   dev.type('o');
-  await dev.shows(/\/auth\/login#code=[\w-]{43}/);
+  await dev.shows(/\/dashboard\/login#code=[\w-]{43}/);
   dev.type('c');
   dev.type('q');
   expect(await dev.ended).toBe(0);

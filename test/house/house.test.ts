@@ -53,6 +53,11 @@ describe('refuses', () => {
         'core/runs/store.ts': '',
       },
     ],
+    [
+      'code of core in a browser',
+      { 'dashboard/src/a.tsx': `import { routes } from '#core/api/routes.ts';`, 'core/api/routes.ts': '' },
+    ],
+    ['React in core', { 'core/runs/a.ts': `import { useState } from 'react';` }],
     ['tests in the product', { 'core/runs/a.ts': `import '#test/helpers/b.ts';`, 'test/helpers/b.ts': '' }],
   ])('%s', (_, files) => {
     expect(problemsIn(files)).toHaveLength(1);

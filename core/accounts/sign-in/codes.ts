@@ -26,13 +26,9 @@ export interface Destination {
   readonly workspace: Caller['workspace'];
 }
 
-/** The one place that knows where things are shown to browsers. Path below the platform's address. */
-export function pathOf({ kind, id, workspace }: Destination): string {
-  const path = encodeURIComponent(id);
-  if (kind !== 'agent') return `/workspaces/${workspace.id}/${kind}s/${path}`;
-  // Only rows with the workspace in their path can show others than the personal one.
-  return workspace.type === 'personal' ? `/agents/${path}` : SIGN_IN_PATH;
-}
+/** The one place that knows where things are shown to browsers. Path below the dashboard's address. */
+export const pathOf = ({ kind, id, workspace }: Destination): string =>
+  `/${workspace.slug}/${kind}s/${encodeURIComponent(id)}`;
 
 export const SIGN_IN_PATH = '/auth/login';
 
@@ -40,7 +36,7 @@ export const SIGN_IN_PATH = '/auth/login';
 export const pathIn = ({ baseUrl }: Pick<Config, 'baseUrl'>, path: string): string =>
   new URL(baseUrl ?? 'http://host').pathname.replace(/\/$/, '') + path;
 
-/** @param to Path to show afterwards. */
+/** @param to Path below the dashboard's address, to show afterwards. */
 export async function createCode(
   deps: CodeDeps,
   { id: keyId, hash, userId }: Pick<ApiKey, 'id' | 'hash' | 'userId'>,
@@ -49,7 +45,9 @@ export async function createCode(
   const content = { user_id: userId, key_id: keyId, key_hash: hash, ...(to !== undefined && { to }) };
   const { secret: code, expires, operation } = newSecret(deps, 'SIGNINCODE', content, lifeMs);
   await deps.counters.transact([operation]);
-  return { code, url: `${deps.config.baseUrl ?? ''}${SIGN_IN_PATH}#code=${code}`, expires };
+  const { baseUrl = '', dashboardUrl } = deps.config;
+  const page = dashboardUrl === undefined ? `${baseUrl}${SIGN_IN_PATH}` : `${dashboardUrl}/login`;
+  return { code, url: `${page}#code=${code}`, expires };
 }
 
 /** Uses a code up. Returns its key, unless that was revoked since, and the path to show. */

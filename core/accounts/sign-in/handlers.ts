@@ -55,10 +55,11 @@ function sessionHandlers(deps: SignInDeps): Omit<SignInHandlers, PageOperation> 
   return {
     async createSession({ body, request: { headers } }) {
       refuseForeignPages(deps.config, headers);
-      const { key } = 'code' in body ? await byCode(deps, body.code) : { key: await byKey(deps, body.api_key) };
+      const { key, to = null } =
+        'code' in body ? await byCode(deps, body.code) : { key: await byKey(deps, body.api_key), to: undefined };
       const { session, setCookie } = await beginSession(deps, headers, key);
       const privately = { 'set-cookie': setCookie, 'cache-control': 'no-store' };
-      return { status: 201, body: { session: shown(session) }, headers: privately };
+      return { status: 201, body: { session: shown(session), show: to }, headers: privately };
     },
 
     async getSession({ caller, request: { headers } }) {
@@ -169,11 +170,13 @@ function pageHandlers(deps: SignInDeps): Pick<SignInHandlers, PageOperation> {
           refuseForeignPages(config, request.headers);
           const { credential = '' } = await readForm(request);
           const isOfKey = isKey(credential.trim()) || isServiceKey(credential.trim());
-          const { key, to = SIGN_IN_PATH } = isOfKey
-            ? { key: await byKey(deps, credential.trim()) }
+          const { key, to = '/' } = isOfKey
+            ? { key: await byKey(deps, credential.trim()), to: undefined }
             : await byCode(deps, credential.trim());
           const { setCookie } = await beginSession(deps, request.headers, key);
-          return { status: 303, headers: { 'set-cookie': setCookie, location: pathTo(to) } };
+          const { dashboardUrl } = config;
+          const location = dashboardUrl === undefined ? signInForm.action : new URL(dashboardUrl).pathname + to;
+          return { status: 303, headers: { 'set-cookie': setCookie, location } };
         },
         (problem) => signInPage({ ...signInForm, problem }),
       );

@@ -42,7 +42,12 @@ export const signInRoutes = defineRoutes([
         z.strictObject({ code: z.string().max(200) }).meta({ title: 'ByCode' }),
       ]),
     },
-    response: { 201: z.object({ session }) },
+    response: {
+      201: z.object({
+        session,
+        show: z.string().nullable().describe('Of a code: the path below the dashboard that it was made for.'),
+      }),
+    },
     errors: ['UNAUTHORIZED', 'FORBIDDEN'],
   },
   {

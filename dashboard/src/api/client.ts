@@ -1,0 +1,78 @@
+import OPERATIONS from 'virtual:operations';
+import type { Client } from '#core/api/client.ts';
+import { API_URL } from '../base.ts';
+import { ApiError } from './error.ts';
+
+export type OperationName = keyof Client;
+export type ArgumentsOf<Name extends OperationName> = Parameters<Client[Name]>[0];
+export type AnswerOf<Name extends OperationName> = Awaited<ReturnType<Client[Name]>>;
+
+interface LooseArguments {
+  readonly params?: Record<string, string>;
+  readonly query?: Record<string, unknown>;
+  readonly headers?: Record<string, string>;
+  readonly body?: unknown;
+}
+
+export interface SendOptions {
+  /** Id of the workspace that the operation acts in, for rows without one in their path. */
+  readonly workspaceId?: string;
+  readonly signal?: AbortSignal;
+}
+
+/** The address of an operation, with its query. */
+export function addressOf(name: OperationName, { params = {}, query = {} }: LooseArguments = {}): string {
+  const [, path] = OPERATIONS[name]!;
+  const filled = path.replaceAll(/\{(\w+)\}/g, (_, part: string) => segment(part, params[part] ?? ''));
+  const search = new URLSearchParams();
+  for (const [key, value] of Object.entries(query)) if (value !== undefined) search.set(key, String(value));
+  return `${API_URL}${filled}${search.size > 0 ? `?${search}` : ''}`;
+}
+
+function segment(name: string, value: string): string {
+  // URLs cannot express these segments: they would lead to another path.
+  if (/^\.{0,2}$/.test(value)) throw new Error(`"${value}" cannot be the ${name} of an address`);
+  return encodeURIComponent(value);
+}
+
+/** Sends an operation and returns the answer as it is, whatever its status. Throws ApiError with status 0 if none comes. */
+export async function sendOperation<Name extends OperationName>(
+  name: Name,
+  args: ArgumentsOf<Name>,
+  { workspaceId, signal }: SendOptions = {},
+): Promise<Response> {
+  const { headers, body } = args as LooseArguments;
+  const isBytes = body instanceof FormData || body instanceof Blob || body instanceof Uint8Array;
+  try {
+    return await fetch(addressOf(name, args as LooseArguments), {
+      method: OPERATIONS[name]![0],
+      headers: {
+        // Without it the cookie counts for nothing but reading.
+        'x-platform-client': 'dashboard',
+        ...(workspaceId && { 'x-workspace-id': workspaceId }),
+        ...(body !== undefined && !isBytes && { 'content-type': 'application/json' }),
+        ...headers,
+      },
+      body: body === undefined ? undefined : isBytes ? (body as BodyInit) : JSON.stringify(body),
+      signal,
+    });
+  } catch (error) {
+    if (signal?.aborted) throw error;
+    throw new ApiError(0);
+  }
+}
+
+/** The answer of an operation: JSON, or the response where the row answers bytes. Throws ApiError. */
+export async function call<Name extends OperationName>(
+  name: Name,
+  args: ArgumentsOf<Name>,
+  options?: SendOptions,
+): Promise<AnswerOf<Name>> {
+  const response = await sendOperation(name, args, options);
+  const isJson = response.headers.get('content-type')?.includes('json') ?? false;
+  if (!response.ok) {
+    const body = isJson ? await response.json().catch(() => undefined) : undefined;
+    throw new ApiError(response.status, body, response.headers);
+  }
+  return (isJson ? await response.json() : response) as AnswerOf<Name>;
+}

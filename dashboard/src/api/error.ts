@@ -1,0 +1,26 @@
+/** What an operation answered instead of its result, or that no answer came. */
+export class ApiError extends Error {
+  /** 0: no answer came. */
+  readonly status: number;
+  readonly code: string;
+  /** What to do about it. */
+  readonly hint: string | undefined;
+  readonly requestId: string | undefined;
+  /** Seconds to wait, of RATE_LIMITED. */
+  readonly retryAfter: number | undefined;
+  /** The whole `error` member. */
+  readonly detail: Readonly<Record<string, unknown>>;
+
+  constructor(status: number, body?: unknown, headers?: Headers) {
+    const { error = {}, metadata = {} } = (body ?? {}) as Record<string, Record<string, unknown> | undefined>;
+    super(String(error.message ?? (status === 0 ? 'The platform does not answer.' : `The answer was HTTP ${status}.`)));
+    this.name = 'ApiError';
+    this.status = status;
+    this.code = String(error.code ?? (status === 0 ? 'NO_ANSWER' : 'UNKNOWN'));
+    this.hint = error.hint as string | undefined;
+    this.requestId = (metadata.request_id as string | undefined) ?? headers?.get('x-request-id') ?? undefined;
+    const wait = Number(headers?.get('retry-after') ?? Number.NaN);
+    this.retryAfter = Number.isFinite(wait) ? wait : undefined;
+    this.detail = error;
+  }
+}

@@ -1,0 +1,12 @@
+import { Link } from '../ui/link.tsx';
+import { Page } from '../ui/page.tsx';
+
+export function NotFoundPage() {
+  return (
+    <Page title="Page not found">
+      <p>
+        There is no page at this address. <Link to="/">Go to the start</Link>
+      </p>
+    </Page>
+  );
+}

@@ -1,0 +1,40 @@
+import { useQuery } from '@tanstack/react-query';
+import { WifiOff } from 'lucide-react';
+import { useEffect } from 'react';
+import { call } from '../api/client.ts';
+import { ApiError } from '../api/error.ts';
+
+const CHECK_MS = 15_000;
+const ANXIOUS_CHECK_MS = 2_000;
+
+/** Says that the platform cannot be reached, while what was fetched before stays on the page. */
+export function OfflineBar() {
+  const { error, refetch } = useQuery({
+    queryKey: ['getHealth', {}],
+    queryFn: ({ signal }) => call('getHealth', {}, { signal }),
+    refetchInterval: ({ state }) => (state.status === 'error' ? ANXIOUS_CHECK_MS : CHECK_MS),
+    networkMode: 'always',
+    retry: 1,
+    staleTime: CHECK_MS,
+  });
+  useEffect(() => {
+    // The browser knows of its network alone: the platform may be on this machine.
+    const look = () => void refetch();
+    addEventListener('offline', look);
+    addEventListener('online', look);
+    return () => {
+      removeEventListener('offline', look);
+      removeEventListener('online', look);
+    };
+  }, [refetch]);
+  if (!(error instanceof ApiError) || error.status !== 0) return null;
+  return (
+    <div
+      role="alert"
+      className="sticky top-0 z-30 flex items-center justify-center gap-2 bg-warn-ground px-4 py-1.5 text-warn"
+    >
+      <WifiOff size={15} aria-hidden />
+      The platform does not answer. What you see is from before; this page goes on by itself.
+    </div>
+  );
+}

@@ -1,0 +1,18 @@
+import { Outlet, useParams } from '@tanstack/react-router';
+import { useMaybeWorkspace } from '../api/session.ts';
+import { Link } from '../ui/link.tsx';
+import { Page } from '../ui/page.tsx';
+
+/** Shows the pages of a workspace to its members. */
+export function WorkspaceFrame() {
+  const { workspace: slug } = useParams({ strict: false });
+  if (useMaybeWorkspace() !== undefined) return <Outlet />;
+  return (
+    <Page title="No such workspace">
+      <p>
+        There is no workspace “{slug}”, or you are not a member of it, or your key is not good for it.{' '}
+        <Link to="/">Your workspaces</Link>
+      </p>
+    </Page>
+  );
+}

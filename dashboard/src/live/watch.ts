@@ -1,0 +1,116 @@
+import { EventSourceParserStream } from 'eventsource-parser/stream';
+import { type AnswerOf, type ArgumentsOf, sendOperation } from '../api/client.ts';
+import { ApiError } from '../api/error.ts';
+
+/**
+ * `live`: events come as they happen. `reconnecting`: the stream broke and is being resumed. `polling`: streams do not work, so
+ * pages are asked for. `paused`: nobody looks. `over`: nothing more can happen.
+ */
+export type LiveState = 'live' | 'paused' | 'reconnecting' | 'polling' | 'over';
+export type WatchName = 'listRunEvents' | 'listWorkspaceEvents';
+export type LiveEvent = AnswerOf<WatchName>['events'][number];
+
+export interface WatchOptions<Name extends WatchName> {
+  readonly name: Name;
+  readonly args: ArgumentsOf<Name>;
+  readonly onEvent: (event: LiveEvent) => void;
+  readonly onState: (state: LiveState) => void;
+  /** Called when events were lost for good, so that what is shown must be fetched again. */
+  readonly onGap: () => void;
+}
+
+const POLL_MS = 5_000;
+const LONGEST_WAIT_MS = 15_000;
+/** Streams that failed one after the other before pages are asked for. */
+const PATIENCE = 3;
+/** Polls before a stream is tried again. */
+const POLLS = 12;
+/** Ids to know: a resumption tells some events again. */
+const MOST_KNOWN = 5_000;
+
+/**
+ * Follows the events of a run or a workspace: resumes after the last one it knows, and gives each once. Ends with `signal`, at
+ * the end of a run, and when the session has ended.
+ */
+export async function watch<Name extends WatchName>(
+  { name, args, onEvent, onState, onGap }: WatchOptions<Name>,
+  signal: AbortSignal,
+): Promise<void> {
+  let last: string | undefined;
+  let failures = 0;
+  const known = new Set<string>();
+
+  /** Returns whether it was the last one. */
+  const take = (event: LiveEvent): boolean => {
+    // Some events have the id of the one before them.
+    const key = `${event.id} ${event.type} ${event.created_at} ${String(event.data.run_id ?? '')}`;
+    if (!known.has(key)) {
+      known.add(key);
+      if (known.size > MOST_KNOWN) known.delete(known.values().next().value!);
+      last = event.id;
+      onEvent(event);
+    }
+    return event.type === 'end';
+  };
+  const ask = async (accept: string): Promise<Response> => {
+    const query = { ...(args as { query?: object }).query, ...(last !== undefined && { after: last }) };
+    const asked = { ...(args as object), query, headers: { accept } } as ArgumentsOf<Name>;
+    const response = await sendOperation(name, asked, { signal });
+    if (response.ok) return response;
+    throw new ApiError(response.status, await response.json().catch(() => undefined), response.headers);
+  };
+  const stream = async (): Promise<boolean> => {
+    const { body } = await ask('text/event-stream');
+    onState('live');
+    const records = body!.pipeThrough(new TextDecoderStream() as never).pipeThrough(new EventSourceParserStream());
+    for await (const { event, data } of records as unknown as AsyncIterable<{ event?: string; data: string }>) {
+      // The caller lost its access: the next request says how.
+      if (event === 'error') return false;
+      failures = 0;
+      if (take(JSON.parse(data))) return true;
+    }
+    return false;
+  };
+  const poll = async (): Promise<boolean> => {
+    for (let count = 0; count < POLLS; count++) {
+      const { events, next, is_over } = (await (await ask('application/json')).json()) as AnswerOf<WatchName>;
+      onState('polling');
+      for (const event of events) take(event);
+      last = next;
+      if (is_over) return true;
+      await pause(POLL_MS, signal);
+    }
+    return false;
+  };
+
+  while (!signal.aborted) {
+    try {
+      if (await (failures < PATIENCE ? stream() : poll())) return onState('over');
+      // The stream ended in its time, or a stream is tried again.
+      failures = Math.min(failures, PATIENCE - 1);
+    } catch (error) {
+      if (signal.aborted) return;
+      if (error instanceof ApiError && (error.status === 401 || error.status === 403 || error.status === 404)) {
+        return onState('over');
+      }
+      if (error instanceof ApiError && error.status === 400 && last !== undefined) {
+        // What is longer ago than an hour cannot be resumed.
+        last = undefined;
+        onGap();
+      }
+      failures += 1;
+      onState('reconnecting');
+      await pause(Math.min(500 * 2 ** failures, LONGEST_WAIT_MS), signal);
+    }
+  }
+}
+
+function pause(ms: number, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    const timer = setTimeout(resolve, ms);
+    signal.addEventListener('abort', () => {
+      clearTimeout(timer);
+      resolve();
+    });
+  });
+}

@@ -1,0 +1,87 @@
+import type { QueryClient } from '@tanstack/react-query';
+import { createRootRouteWithContext, createRoute, createRouter, lazyRouteComponent } from '@tanstack/react-router';
+import { BASE_PATH } from './base.ts';
+import { ErrorPage } from './frame/error-page.tsx';
+import { NotFoundPage } from './frame/not-found-page.tsx';
+import { RootFrame } from './frame/root-frame.tsx';
+import { SignedInFrame } from './frame/signed-in-frame.tsx';
+import { WorkspaceFrame } from './frame/workspace-frame.tsx';
+import { Loading } from './ui/loading.tsx';
+
+/**
+ * All pages. A page is a row: its path, what its address may say behind the `?`, and the file that is loaded when somebody goes there.
+ * Everything that a page shows is in its address: `search` names what may stand there, and every value is text.
+ */
+const root = createRootRouteWithContext<{ readonly queries: QueryClient }>()({
+  component: RootFrame,
+  notFoundComponent: NotFoundPage,
+});
+
+/** Search parameters of a page: optional texts with these names; others are dropped. */
+const search =
+  <const Names extends readonly string[]>(...names: Names) =>
+  (given: Record<string, unknown>): { [Name in Names[number]]?: string } =>
+    Object.fromEntries(
+      names.flatMap((name) => (typeof given[name] === 'string' && given[name] !== '' ? [[name, given[name]]] : [])),
+    ) as never;
+
+const login = createRoute({
+  getParentRoute: () => root,
+  path: '/login',
+  validateSearch: search('to'),
+  component: lazyRouteComponent(() => import('./pages/login/login-page.tsx'), 'LoginPage'),
+});
+
+/** Pages for people who are signed in; the others are led to the sign-in and back. */
+const signedIn = createRoute({ getParentRoute: () => root, id: 'signed-in', component: SignedInFrame });
+
+const start = createRoute({
+  getParentRoute: () => signedIn,
+  path: '/',
+  component: lazyRouteComponent(() => import('./pages/start/start-page.tsx'), 'StartPage'),
+});
+
+/** Pages of a workspace: `useWorkspace()` has it. */
+const workspace = createRoute({ getParentRoute: () => signedIn, path: '/$workspace', component: WorkspaceFrame });
+
+const overview = createRoute({
+  getParentRoute: () => workspace,
+  path: '/',
+  component: lazyRouteComponent(() => import('./pages/overview/overview-page.tsx'), 'OverviewPage'),
+});
+
+const agents = createRoute({
+  getParentRoute: () => workspace,
+  path: '/agents',
+  validateSearch: search('q', 'type'),
+  component: lazyRouteComponent(() => import('./pages/agents/agents-page.tsx'), 'AgentsPage'),
+});
+
+const tree = root.addChildren([login, signedIn.addChildren([start, workspace.addChildren([overview, agents])])]);
+
+export const createPages = (queries: QueryClient) =>
+  createRouter({
+    routeTree: tree,
+    basepath: BASE_PATH,
+    context: { queries },
+    // Every value is text, also one that looks like a number.
+    parseSearch: (text) => Object.fromEntries(new URLSearchParams(text)),
+    stringifySearch: (values) => {
+      const given = Object.entries(values).filter(([, value]) => value !== undefined && value !== '');
+      return given.length === 0 ? '' : `?${new URLSearchParams(given as [string, string][])}`;
+    },
+    defaultPreload: 'intent',
+    defaultPendingComponent: () => (
+      <div className="p-6">
+        <Loading />
+      </div>
+    ),
+    defaultErrorComponent: ErrorPage,
+    scrollRestoration: true,
+  });
+
+declare module '@tanstack/react-router' {
+  interface Register {
+    router: ReturnType<typeof createPages>;
+  }
+}

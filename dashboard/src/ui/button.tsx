@@ -1,0 +1,78 @@
+import { Link as RouterLink } from '@tanstack/react-router';
+import { LoaderCircle, type LucideIcon } from 'lucide-react';
+import type { ComponentProps, ReactNode } from 'react';
+import { Button as AriaButton, type ButtonProps as AriaButtonProps } from 'react-aria-components/Button';
+import { classes } from './classes.ts';
+import { Tooltip } from './tooltip.tsx';
+
+export type Look = 'main' | 'plain' | 'quiet' | 'danger';
+
+const LOOKS: Readonly<Record<Look, string>> = {
+  main: 'bg-accent text-on-accent border-transparent hover:opacity-90',
+  plain: 'bg-raised text-text border-line hover:bg-hover',
+  quiet: 'bg-transparent text-text border-transparent hover:bg-hover',
+  danger: 'bg-raised text-bad border-line hover:bg-bad-ground',
+};
+
+export const buttonClass = (look: Look = 'plain', isIcon = false): string =>
+  classes(
+    'inline-flex h-8 shrink-0 select-none items-center justify-center gap-1.5 rounded-md border font-medium whitespace-nowrap no-underline transition-colors',
+    'disabled:opacity-50 disabled:pointer-events-none aria-disabled:opacity-50',
+    isIcon ? 'w-8' : 'px-3',
+    LOOKS[look],
+  );
+
+export interface ButtonProps extends Omit<AriaButtonProps, 'className' | 'children'> {
+  readonly look?: Look;
+  readonly icon?: LucideIcon;
+  readonly children: ReactNode;
+}
+
+/** A button with a verb on it. `isPending` keeps its width and its focus. */
+export function Button({ look, icon: Icon, children, ...rest }: ButtonProps) {
+  return (
+    <AriaButton {...rest} className={buttonClass(look)}>
+      {rest.isPending ? (
+        <LoaderCircle size={15} aria-hidden className="animate-spin" />
+      ) : (
+        Icon && <Icon size={15} aria-hidden />
+      )}
+      {children}
+    </AriaButton>
+  );
+}
+
+/** A button that shows a picture alone; `label` is its name and its tooltip. */
+export function IconButton({
+  label,
+  icon: Icon,
+  look = 'quiet',
+  ...rest
+}: Omit<ButtonProps, 'children' | 'icon'> & { readonly label: string; readonly icon: LucideIcon }) {
+  return (
+    <Tooltip text={label}>
+      <AriaButton {...rest} aria-label={label} className={buttonClass(look, true)}>
+        <Icon size={16} aria-hidden />
+      </AriaButton>
+    </Tooltip>
+  );
+}
+
+/** A link to another page that looks like a button. */
+export function LinkButton({
+  look,
+  icon: Icon,
+  children,
+  ...rest
+}: Omit<ComponentProps<typeof RouterLink>, 'children' | 'className'> & {
+  readonly look?: Look;
+  readonly icon?: LucideIcon;
+  readonly children: ReactNode;
+}) {
+  return (
+    <RouterLink {...rest} className={buttonClass(look)}>
+      {Icon && <Icon size={15} aria-hidden />}
+      {children}
+    </RouterLink>
+  );
+}

@@ -1,0 +1,49 @@
+import { Check, Copy } from 'lucide-react';
+import { useEffect, useState } from 'react';
+import { Button, IconButton, type Look } from './button.tsx';
+import { toast } from './toast.tsx';
+
+/** Copies a text. Says so for two seconds. */
+export function useCopy(): { readonly isCopied: boolean; copy(text: string): void } {
+  const [isCopied, setCopied] = useState(false);
+  useEffect(() => {
+    if (!isCopied) return;
+    const timer = setTimeout(() => setCopied(false), 2000);
+    return () => clearTimeout(timer);
+  }, [isCopied]);
+  const copy = (text: string) => {
+    navigator.clipboard.writeText(text).then(
+      () => setCopied(true),
+      () => toast({ tone: 'bad', text: 'The browser does not let this page copy. Select the text and copy it.' }),
+    );
+  };
+  return { isCopied, copy };
+}
+
+interface CopyProps {
+  readonly text: string | (() => string);
+  /** @default "Copy" */
+  readonly label?: string;
+  readonly look?: Look;
+}
+const resolved = (text: CopyProps['text']): string => (typeof text === 'string' ? text : text());
+
+export function CopyButton({ text, label = 'Copy', look }: CopyProps) {
+  const { isCopied, copy } = useCopy();
+  return (
+    <Button look={look} icon={isCopied ? Check : Copy} onPress={() => copy(resolved(text))}>
+      {isCopied ? 'Copied' : label}
+    </Button>
+  );
+}
+
+export function CopyIcon({ text, label = 'Copy' }: CopyProps) {
+  const { isCopied, copy } = useCopy();
+  return (
+    <IconButton
+      icon={isCopied ? Check : Copy}
+      label={isCopied ? 'Copied' : label}
+      onPress={() => copy(resolved(text))}
+    />
+  );
+}

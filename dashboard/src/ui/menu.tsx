@@ -1,0 +1,53 @@
+import type { LucideIcon } from 'lucide-react';
+import type { ReactNode } from 'react';
+import { Menu as AriaMenu, MenuItem, MenuTrigger } from 'react-aria-components/Menu';
+import { Popover } from 'react-aria-components/Popover';
+import { classes } from './classes.ts';
+
+export interface MenuEntry {
+  readonly id: string;
+  readonly label: ReactNode;
+  /** What is read and searched, where the label is not text. */
+  readonly text?: string;
+  readonly icon?: LucideIcon;
+  readonly isDanger?: boolean;
+  readonly isDisabled?: boolean;
+  readonly run: () => void;
+}
+
+/** A menu below the button that is its child. */
+export function Menu({
+  label,
+  entries,
+  children,
+}: {
+  readonly label: string;
+  readonly entries: readonly MenuEntry[];
+  readonly children: ReactNode;
+}) {
+  return (
+    <MenuTrigger>
+      {children}
+      <Popover className="max-h-96 min-w-44 overflow-auto rounded-lg bg-raised p-1 shadow-raised">
+        <AriaMenu aria-label={label} className="outline-none">
+          {entries.map(({ id, label: content, text, icon: Icon, isDanger, isDisabled, run }) => (
+            <MenuItem
+              key={id}
+              id={id}
+              textValue={text ?? (typeof content === 'string' ? content : id)}
+              isDisabled={isDisabled}
+              onAction={run}
+              className={classes(
+                'flex cursor-default items-center gap-2 rounded-md px-2 py-1 outline-none data-[disabled]:opacity-50 data-[focused]:bg-hover',
+                isDanger && 'text-bad',
+              )}
+            >
+              {Icon && <Icon size={15} aria-hidden className="shrink-0" />}
+              {content}
+            </MenuItem>
+          ))}
+        </AriaMenu>
+      </Popover>
+    </MenuTrigger>
+  );
+}

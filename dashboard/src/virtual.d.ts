@@ -1,0 +1,4 @@
+declare module 'virtual:operations' {
+  const operations: Readonly<Record<string, readonly [method: string, path: string]>>;
+  export default operations;
+}

@@ -1,0 +1,21 @@
+import { Dashboard } from '../../local/dashboard.ts';
+import { findChromium } from './chromium.ts';
+
+/** Before all browser tests: builds the dashboard once, as `npm start` does, and says so if there is no browser. */
+export async function setup(): Promise<void> {
+  if (findChromium() === undefined) {
+    const text = 'The browser tests need Chromium: install it (Debian: apt-get install chromium), or set CHROME_PATH.';
+    if (process.env.CI) throw new Error(text);
+    console.warn(`Skipped. ${text}`);
+    return;
+  }
+  let problem: string | undefined;
+  const log = {
+    info: () => {},
+    error: (_: string, details?: Readonly<Record<string, unknown>>) => {
+      problem = String(details?.error);
+    },
+  };
+  await new Dashboard({ log, url: 'http://127.0.0.1/dashboard' }).prepare();
+  if (problem !== undefined) throw new Error(problem);
+}

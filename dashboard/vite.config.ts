@@ -1,0 +1,78 @@
+import { readdir, readFile, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { brotliCompress, constants, gzip } from 'node:zlib';
+import optimizeLocales from '@react-aria/optimize-locales-plugin';
+import tailwind from '@tailwindcss/vite';
+import react from '@vitejs/plugin-react';
+import { defineConfig, type Plugin } from 'vite';
+import { routes } from '../core/api/routes.ts';
+
+/** Where `npm run dev --workspace dashboard` finds a platform. */
+const PLATFORM = process.env.PLATFORM_API_URL ?? 'http://127.0.0.1:4280';
+const OPERATIONS = 'virtual:operations';
+
+/** `operationId -> [method, path]` of the route table, without the shapes: those are types in the browser. */
+const operations = (): Plugin => ({
+  name: 'operations',
+  resolveId: (id) => (id === OPERATIONS ? `\0${OPERATIONS}` : undefined),
+  load(id) {
+    if (id !== `\0${OPERATIONS}`) return undefined;
+    const rows = routes.map(({ operationId, method, path }) => [operationId, [method, path]]);
+    return `export default ${JSON.stringify(Object.fromEntries(rows))};`;
+  },
+});
+
+/** Writes each text file also as `.br` and `.gz`, so that serving costs no processor time. */
+const compressed = (): Plugin => ({
+  name: 'compressed',
+  apply: 'build',
+  async closeBundle() {
+    const folder = join(import.meta.dirname, 'dist');
+    const files = await readdir(folder, { recursive: true });
+    await Promise.all(
+      files
+        .filter((file) => /\.(js|css|svg)$/.test(file))
+        .map(async (file) => {
+          const path = join(folder, file);
+          const bytes = await readFile(path);
+          const params = { [constants.BROTLI_PARAM_SIZE_HINT]: bytes.length };
+          await writeFile(`${path}.br`, await promisify(brotliCompress)(bytes, { params }));
+          await writeFile(`${path}.gz`, await promisify(gzip)(bytes, { level: 9 }));
+        }),
+    );
+  },
+});
+
+export default defineConfig(({ command }) => {
+  // Also where a test runner starts the build.
+  if (command === 'build') process.env.NODE_ENV = 'production';
+  return {
+    root: import.meta.dirname,
+    // Addresses are relative to the <base> of index.html, which the server sets: one build serves every path.
+    base: './',
+    plugins: [
+      { ...optimizeLocales.vite({ locales: ['en-US'] }), enforce: 'pre' },
+      react(),
+      tailwind(),
+      operations(),
+      compressed(),
+    ],
+    resolve: { alias: { '#core': join(import.meta.dirname, '../core') } },
+    build: {
+      target: ['chrome123', 'firefox128', 'safari17.5'],
+      modulePreload: { polyfill: false },
+      // Inlined files would be `data:` addresses, which the policy allows for images only.
+      assetsInlineLimit: 0,
+      manifest: true,
+      reportCompressedSize: false,
+      chunkSizeWarningLimit: 1000,
+    },
+    server: {
+      proxy: {
+        // All but the pages' own files.
+        '^/(?!dashboard/|@|src/|node_modules/|$).*': { target: PLATFORM, changeOrigin: true },
+      },
+    },
+  };
+});
