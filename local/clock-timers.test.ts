@@ -104,6 +104,38 @@ test('a hundred runs start at a time, and a workspace with one does not wait for
   await expect.poll(() => fired.length).toBe(130);
 });
 
+test('no more are read while many may begin, and in the end all have begun', async () => {
+  const clock = new ManualClock();
+  const starting: (() => void)[] = [];
+  let begun = 0;
+  let read = 0;
+  const timers = new ClockTimers({
+    clock,
+    async *due() {
+      while (read < 2000) yield { id: String(read++), workspaceId: 'w' };
+    },
+    fire: (_, { onStarted }) => {
+      begun++;
+      return new Promise((resolve) => {
+        starting.push(() => {
+          onStarted();
+          resolve();
+        });
+      });
+    },
+    concurrencyOf: async () => 5000,
+  });
+  timers.start(() => {});
+  onTestFinished(() => timers.stop());
+  while (begun < 2000) {
+    await expect.poll(() => starting.length).toBe(Math.min(100, 2000 - begun + starting.length));
+    // The next hundred, and at most one look's worth beyond them.
+    expect(read - begun).toBeLessThanOrEqual(300);
+    for (const start of starting.splice(0)) start();
+  }
+  expect(read).toBe(2000);
+});
+
 test('a slow look at the table is followed by a longer pause, which stays bounded when the clock jumps', async () => {
   const clock = new ManualClock();
   const looks: number[] = [];

@@ -231,12 +231,17 @@ function* wallTimesUntil(cron: Cron, until: WallTime): Generator<WallTime> {
   const lastDay = Math.floor(until / DAY_MS) * DAY_MS;
   for (let day = lastDay; day > lastDay - HORIZON_DAYS * DAY_MS; day -= DAY_MS) {
     if (!namesDay(cron, new Date(day))) continue;
-    for (const hour of cron.hours.values.toReversed()) {
+    for (const hour of backwards(cron.hours.values)) {
       if (day + hour * 60 * MINUTE_MS > until) continue;
-      for (const minute of cron.minutes.values.toReversed()) {
+      for (const minute of backwards(cron.minutes.values)) {
         const wall = day + (hour * 60 + minute) * MINUTE_MS;
         if (wall <= until) yield wall;
       }
     }
   }
+}
+
+/** Without a copy: each due schedule asks for its last minute. */
+function* backwards(values: readonly number[]): Generator<number> {
+  for (let index = values.length - 1; index >= 0; index--) yield values[index]!;
 }

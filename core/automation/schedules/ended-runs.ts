@@ -24,6 +24,15 @@ export async function countEndedRun(
   end: RunEnd,
 ): Promise<void> {
   if (end.status === 'completed' && (await noteSuccess(deps, run))) return;
+  await changeEndedSchedule(deps, run, end);
+}
+
+/** The same for an end that is more than a note: see {@link noteSuccess}. */
+export async function changeEndedSchedule(
+  deps: AlertDeps & Pick<Deps, 'background'>,
+  run: OpenScheduleRun,
+  end: RunEnd,
+): Promise<void> {
   let alert: Delivery | undefined;
   const counted = await new ScheduleStore(deps, run.workspaceId).change(run.scheduleId, (schedule) => {
     const outcome = endRunChange(deps, schedule, run, end);
@@ -37,7 +46,7 @@ export async function countEndedRun(
  * Counts a success by removing the note of its run, which saves a write of the schedule. Returns false if the schedule must
  * be written, too: the success ends a streak of failures, or the end of the run changes what its next minute does.
  */
-async function noteSuccess({ main }: Pick<Deps, 'main'>, run: OpenScheduleRun): Promise<boolean> {
+export async function noteSuccess({ main }: Pick<Deps, 'main'>, run: OpenScheduleRun): Promise<boolean> {
   const isUnchanged = allOf(equals('consecutive_failures', 0), equals('overlap', 'allow'));
   const { ok } = await main.transact([
     checkSchedule(run.workspaceId, run.scheduleId, isUnchanged),

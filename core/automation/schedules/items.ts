@@ -44,12 +44,18 @@ const MEMBERS = Object.entries(ATTRIBUTES) as [keyof Schedule, string][];
 const PAGE = 200;
 const DIGITS = '0123456789abcdef';
 
-export const scheduleFrom = (item: Item): Schedule =>
-  Object.fromEntries(MEMBERS.map(([member, attribute]) => [member, item[attribute]])) as unknown as Schedule;
+export function scheduleFrom(item: Item): Schedule {
+  const schedule: { [member: string]: unknown } = {};
+  for (const [member, attribute] of MEMBERS) schedule[member] = item[attribute];
+  return schedule as unknown as Schedule;
+}
 
 /** The attributes of a schedule's item, without keys. */
-export const attributesOf = (schedule: Schedule): Omit<Item, 'pk' | 'sk'> =>
-  Object.fromEntries(MEMBERS.map(([member, attribute]) => [attribute, schedule[member]]));
+export function attributesOf(schedule: Schedule): Omit<Item, 'pk' | 'sk'> {
+  const attributes: { [attribute: string]: Schedule[keyof Schedule] } = {};
+  for (const [member, attribute] of MEMBERS) attributes[attribute] = schedule[member];
+  return attributes;
+}
 
 export const metaKey = (scheduleId: string) => ({ pk: `SCHEDULE#${scheduleId}`, sk: 'META' });
 

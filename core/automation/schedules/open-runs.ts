@@ -77,11 +77,11 @@ export async function hasOpenRun({ main }: Pick<Deps, 'main'>, scheduleId: strin
   return false;
 }
 
-/** Goes with the change that begins the run. The id of a run by the timetable is new, so nothing can have prevented it. */
-export const openRunOperation = (run: OpenScheduleRun, now: number): TransactOperation => ({
+/** Goes with the change that begins the run. `mayBePrevented`: whether {@link preventRun} may know its id, else that is new. */
+export const openRunOperation = (run: OpenScheduleRun, now: number, mayBePrevented = false): TransactOperation => ({
   op: 'put',
   item: { ...keyOfOpenRun(run), ...attributesOf(run), ...indexOf(run, now) },
-  ...(run.source !== 'schedule' && { condition: absent() }),
+  ...(mayBePrevented && { condition: absent() }),
 });
 
 /** Goes with the change that counts the run: refused if it was counted before. */

@@ -11,7 +11,7 @@ import type { CallAnswer } from '#core/running/calls/finish.ts';
 import { checkDeprecation } from '#core/running/calls/target.ts';
 import { topOfChain } from '#core/running/sub-calls/lineage.ts';
 import { endedWith, type Run } from '#core/runs/run.ts';
-import { countEndedRun, countMissedRun } from './ended-runs.ts';
+import { changeEndedSchedule, countEndedRun, countMissedRun, noteSuccess } from './ended-runs.ts';
 import { versionToRun } from './follow-versions.ts';
 import { noteLackingGrants } from './grants.ts';
 import { type OpenScheduleRun, openRunOperation, sendHeartbeat } from './open-runs.ts';
@@ -45,6 +45,7 @@ const RETRY_MS = 1000;
  * failed. Returns `undefined` if the schedule was deleted meanwhile.
  *
  * @param item The schedule's item as it was found, which saves a read.
+ * @param mayBePrevented See {@link openRunOperation}.
  */
 export async function runNow(
   deps: Deps,
@@ -55,18 +56,20 @@ export async function runNow(
     input,
     scheduledAt,
     item,
+    mayBePrevented = false,
   }: {
     runId: string;
     source: 'manual' | 'webhook';
     input: ScheduleInput;
     scheduledAt?: number;
     item?: Item;
+    mayBePrevented?: boolean;
   },
 ): Promise<ScheduleRunAnswer | undefined> {
   const { id: scheduleId, workspaceId } = schedule;
   const run: OpenScheduleRun = { scheduleId, workspaceId, runId, source };
   const begin = (current: Schedule): ScheduleChange | undefined =>
-    current.deletedAt === null ? beginRunChange(deps, current, run) : undefined;
+    current.deletedAt === null ? beginRunChange(deps, current, run, mayBePrevented) : undefined;
   const begun = await new ScheduleStore(deps, workspaceId).change(scheduleId, begin, item);
   return begun && executeRun(deps, begun, run, { input, scheduledAt });
 }
@@ -91,6 +94,7 @@ export function beginRunChange(
   { clock }: Pick<Deps, 'clock'>,
   schedule: Schedule,
   run: OpenScheduleRun,
+  mayBePrevented = false,
 ): ScheduleChange {
   const now = clock.now();
   return {
@@ -100,7 +104,7 @@ export function beginRunChange(
       lastRunId: run.runId,
       lastRunStatus: 'running',
     },
-    alongside: [openRunOperation(run, now)],
+    alongside: [openRunOperation(run, now, mayBePrevented)],
   };
 }
 
@@ -118,10 +122,13 @@ export async function executeRun(
   let answer: CallAnswer | undefined;
   let failure: PlatformError | undefined;
   let call: StartedCall | undefined;
+  let success: 'counted' | 'changes schedule' | undefined;
   try {
     call = await startWhenAdmitted(deps, schedule, run, { input, scheduledAt, waitUntil, onStarted });
     onStarted?.();
-    answer = await call.finish();
+    answer = await call.finish(undefined, async () => {
+      success = (await noteSuccess(deps, run)) ? 'counted' : 'changes schedule';
+    });
   } catch (error) {
     if (!isPlatformError(error)) throw error;
     failure = error;
@@ -131,7 +138,9 @@ export async function executeRun(
   const end = endedWith(failure);
   if (call === undefined && failure !== undefined && isMissed(run, failure)) await countMissedRun(deps, run);
   // What the day's calls are used up for was no lack of room.
-  else await countEndedRun(deps, run, failure && isUsedUp(failure) ? { ...end, errorCode: null } : end);
+  else if (success === undefined)
+    await countEndedRun(deps, run, failure && isUsedUp(failure) ? { ...end, errorCode: null } : end);
+  else if (success === 'changes schedule') await changeEndedSchedule(deps, run, end);
   return {
     run_id: run.runId,
     status: answerStatus(end.status),

@@ -51,7 +51,8 @@ export async function receiveWebhook(deps: Deps, call: WebhookCall): Promise<Web
       });
     }
     const input = mergeInput(schedule.input, payload);
-    const answer = await runNow(deps, schedule, { runId, source: 'webhook', input, item });
+    const mayBePrevented = key !== undefined;
+    const answer = await runNow(deps, schedule, { runId, source: 'webhook', input, item, mayBePrevented });
     if (answer === undefined) throw unknownWebhook();
     return answer;
   };

@@ -13,8 +13,11 @@ import { runAgent } from './run-agent.ts';
 export interface StartedCall {
   /** What is left of the plan's calls; absent for calls that do not count. */
   readonly rateLimit?: RateLimit;
-  /** Runs the agent and records how the run ended. Throws the run's error if it failed. */
-  finish(emit?: (event: ProgressEvent) => void): Promise<CallAnswer>;
+  /**
+   * Runs the agent and records how the run ended. Throws the run's error if it failed. `onSuccess` is done once a success is
+   * recorded, while the lease is released.
+   */
+  finish(emit?: (event: ProgressEvent) => void, onSuccess?: () => Promise<void>): Promise<CallAnswer>;
 }
 
 /**
@@ -31,14 +34,14 @@ export async function startCall(deps: Deps, call: Call): Promise<StartedCall> {
   });
   return {
     rateLimit: admitted.rateLimit,
-    async finish(emit) {
+    async finish(emit, onSuccess) {
       const { runId, workspace, receivedAt: startedAt, mask } = prepared;
       const live = new LiveEvents(deps, { workspaceId: workspace.id, runId, startedAt }, mask);
       const trace = new Trace(deps.clock, live.add);
       const result = await runAgent(deps, prepared, { trace, live, emit });
       trace.end();
       await live.end();
-      return finishCall(deps, prepared, admitted, { result, trace });
+      return finishCall(deps, prepared, admitted, { result, trace, onSuccess });
     },
   };
 }

@@ -32,7 +32,11 @@ export async function finishCall(
   deps: Deps,
   { agent, workspace, inputWarnings, lineage }: PreparedCall,
   admitted: Admitted,
-  { result, trace }: { readonly result: EngineResult; readonly trace: Trace },
+  {
+    result,
+    trace,
+    onSuccess,
+  }: { readonly result: EngineResult; readonly trace: Trace; readonly onSuccess?: (() => Promise<void>) | undefined },
 ): Promise<CallAnswer> {
   const runs = new RunStore(deps, workspace.id);
   const output = result.data ?? null;
@@ -50,7 +54,7 @@ export async function finishCall(
     creditsCents: isCompleted ? payment.cents : 0,
   });
   // If the end could not be recorded, the lease leads the sweep to the run.
-  await releaseLease();
+  await Promise.all([releaseLease(), isCompleted && isRecorded && onSuccess?.()]);
   await payment.end(isCompleted && isRecorded);
   if (workspace.budgets) void deps.background(afterRun(deps, workspace.id));
   if (!isRecorded) throw await recordedError(runs, record.id);
