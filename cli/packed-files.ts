@@ -11,7 +11,7 @@ const PACKED = [
 ];
 const LEFT_OUT = /(^|\/)(node_modules|__pycache__)\/|\/README\.md$|\.pyc$/;
 
-/** `scripts/build-cli.ts` puts the texts here: the package is one file. */
+/** `scripts/build-cli.ts` puts the texts here: the package has no other files. */
 declare const PACKED_FILES: Files | undefined;
 
 export const packedFiles = (): Files => (typeof PACKED_FILES === 'undefined' ? readPackedFiles() : PACKED_FILES);

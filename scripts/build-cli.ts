@@ -4,13 +4,19 @@ import { readPackedFiles } from '#cli/packed-files.ts';
 
 const ROOT = join(import.meta.dirname, '..');
 
-/** Writes the command line as one file, for its package: `npm pack --workspace cli/package`. */
-export async function buildCli(outfile = join(ROOT, 'cli/package/dist/platform.js')): Promise<void> {
+/**
+ * Writes the command line for its package: `npm pack --workspace cli/package`. What only some commands need lies in files beside
+ * `platform.mjs` in the folder: Node reads it when such a command runs.
+ */
+export async function buildCli(folder = join(ROOT, 'cli/package/dist')): Promise<void> {
   await build({
     absWorkingDir: ROOT,
     entryPoints: [join(ROOT, 'cli/main.ts')],
-    outfile,
+    outdir: folder,
+    outExtension: { '.js': '.mjs' },
+    entryNames: 'platform',
     bundle: true,
+    splitting: true,
     format: 'esm',
     platform: 'node',
     target: 'node22',

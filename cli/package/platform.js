@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-// In the repository the sources run as they are, by the Node that `npm ci` brings; the package holds them as one file.
+// In the repository the sources run as they are, by the Node that `npm ci` brings; the package holds them bundled.
 import { spawnSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import module from 'node:module';
@@ -21,5 +21,5 @@ if (isOld && existsSync(ownNode)) {
   process.exitCode = 1;
 } else {
   module.enableCompileCache();
-  await import(existsSync(sources) ? sources : './dist/platform.js');
+  await import(existsSync(sources) ? sources : './dist/platform.mjs');
 }

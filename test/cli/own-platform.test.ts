@@ -190,8 +190,8 @@ describe('is refused with what to do', () => {
   });
 
   test('by the command line alone, which has no platform', async () => {
+    await buildCli(folder);
     const file = join(folder, 'platform.mjs');
-    await buildCli(file);
     const ended = spawnSync(process.execPath, [file, 'status'], {
       env: { ...env, PATH: process.env.PATH },
       encoding: 'utf8',

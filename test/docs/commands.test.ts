@@ -75,7 +75,7 @@ describe.skipIf(!canRun)('the commands of (skipped without curl, python3 and bas
   const built = mkdtempSync(join(tmpdir(), 'platform-cli-'));
   const commandLine = join(built, 'platform.mjs');
   beforeAll(async () => {
-    await buildCli(commandLine);
+    await buildCli(built);
     chmodSync(commandLine, 0o755);
     target = await startLocalTarget({ PLATFORM_WORKSPACE: 'main' });
     receiver = await startReceiver();
