@@ -1,9 +1,9 @@
 import { PlatformError } from '#core/base/errors.ts';
-import { epochSeconds } from '#core/ports/clock.ts';
+import { epochSeconds, isoTime } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
 
 /**
- * Counters table: `WS#<workspace id>#WATCHERS / <id>`, an open stream, with expiry. On AWS each one holds a Lambda
+ * Counters table: `WS#<workspace id>#WATCHERS / <end of its lease>#<id>`, an open stream, with expiry. On AWS each one holds a Lambda
  * environment for minutes, which calls of other workspaces need, too.
  */
 const MAX_STREAMS = 100;
@@ -20,7 +20,9 @@ export async function takePlace(
   workspaceId: string,
 ): Promise<() => Promise<void>> {
   const pk = `WS#${workspaceId}#WATCHERS`;
-  const { items } = await counters.query({ pk, limit: MAX_STREAMS });
+  const now = clock.now();
+  // A process that died gave no place back, and tables remove what has expired hours later.
+  const { items } = await counters.query({ pk, sk: { greaterThan: isoTime(now) }, limit: MAX_STREAMS });
   if (items.length >= MAX_STREAMS) {
     throw new PlatformError(
       'RATE_LIMITED',
@@ -28,7 +30,7 @@ export async function takePlace(
       { suggested_wait_time: 10 },
     );
   }
-  const key = { pk, sk: ids.uuid() };
-  await counters.put({ ...key, ttl: epochSeconds(clock.now()) + LEASE_SECONDS });
+  const key = { pk, sk: `${isoTime(now + LEASE_SECONDS * 1000)}#${ids.uuid()}` };
+  await counters.put({ ...key, ttl: epochSeconds(now) + LEASE_SECONDS });
   return async () => void (await counters.delete(key));
 }

@@ -2,6 +2,7 @@ import { describe, expect, test } from 'vitest';
 import type { EVENT_KINDS } from '#core/events/routes.ts';
 import { RunEvents } from '#core/events/run-events.ts';
 import type { WatchedEvent } from '#core/events/watch.ts';
+import { takePlace } from '#core/events/watchers.ts';
 import { WorkspaceEvents } from '#core/events/workspace-events.ts';
 import { LiveEvents } from '#core/runs/live-events.ts';
 import { SecretMask } from '#core/runs/masking.ts';
@@ -131,6 +132,20 @@ export function eventsSuite(makeDeps: () => Promise<MemoryDeps>): void {
       await finish();
       expect(stderrOf(await look(deps, workspaceId, run.id))).toBe('one two three');
     });
+  });
+
+  test('a workspace has 100 streams; places of processes that died are free after their lease', async () => {
+    const deps = await makeDeps();
+    const workspaceId = crypto.randomUUID();
+    const giveBack = await takePlace(deps, workspaceId);
+    for (let taken = 1; taken < 100; taken++) await takePlace(deps, workspaceId);
+    await expect(takePlace(deps, workspaceId)).rejects.toMatchObject({ code: 'RATE_LIMITED' });
+    await takePlace(deps, crypto.randomUUID());
+    await giveBack();
+    await takePlace(deps, workspaceId);
+    await expect(takePlace(deps, workspaceId)).rejects.toMatchObject({ code: 'RATE_LIMITED' });
+    await deps.clock.advance(301_000);
+    await takePlace(deps, workspaceId);
   });
 
   test('of a workspace: each once, also when the connection is cut after every event', async () => {

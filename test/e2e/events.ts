@@ -178,5 +178,30 @@ export function eventsSuite(target: () => Target, hasSandbox: boolean): void {
       const old = `${path('task')}&after=1763860000000`;
       expectError(await request(target(), 'GET', old, { key: owner.key }), 400, 'INVALID_INPUT', 'hour');
     });
+
+    test('tell of schedules and services what their timelines do', async () => {
+      const client = clientOf(target(), owner.key, owner.workspaceId);
+      const params = { workspace_id: owner.workspaceId };
+      const { next } = expectOk(await request(target(), 'GET', path('schedule,service'), { key: owner.key }));
+      const prompt = { type: 'prompt', description: 'tests events', supported_providers: ['any'], prompt: 'Be.' };
+      await client.createAgent({ body: { ...prompt, name: 'timed' } });
+      const { schedule } = await client.createSchedule({
+        params,
+        body: { agent: 'events-owner/timed', cron_expression: '0 0 1 1 *' },
+      });
+      const one = { ...params, schedule_id: schedule.id };
+      await client.updateSchedule({ params: one, body: { enabled: false } });
+      await client.updateSchedule({ params: one, body: { enabled: true } });
+      const { events: timeline } = await client.listScheduleEvents({ params: one });
+      expect(timeline.length).toBeGreaterThan(1);
+      const told = async () => {
+        const page = await request(target(), 'GET', `${path('schedule,service')}&after=${next}`, { key: owner.key });
+        return (expectOk(page).events as Followed[]).map(
+          ({ type, data }) => `${type} ${data.schedule_id} ${data.message}`,
+        );
+      };
+      const expected = timeline.map((entry) => `schedule.${entry.event_type} ${schedule.id} ${entry.message}`);
+      await expect.poll(async () => (await told()).sort(), { timeout: 10_000 }).toEqual(expected.sort());
+    });
   });
 }
