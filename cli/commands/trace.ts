@@ -1,7 +1,7 @@
 import { ApiError } from '#core/api/client.ts';
 import type { Cli, Configure } from '../cli.ts';
 import { followRun } from '../follow.ts';
-import { duration, table, textOf } from '../output.ts';
+import { duration, printable, table, textOf } from '../output.ts';
 import { runParams } from '../run-params.ts';
 
 type Client = Awaited<ReturnType<Cli['client']>>;
@@ -26,8 +26,9 @@ const trace: Configure = (command, cli) => {
   command
     .argument('<run>', 'id of a run, its first digits, a request id, or an agent: its newest run')
     .option('-w, --watch', 'show the steps as they end, until the run does')
+    .option('--content', 'show what was said in each step, if the workspace keeps it')
     .addHelpText('after', '\nExample:\n  $ platform trace hello')
-    .action(async (run: string, options: { readonly watch?: boolean }) => {
+    .action(async (run: string, options: { readonly watch?: boolean; readonly content?: boolean }) => {
       const client = await cli.client();
       const params = await runParams(cli, run);
       if (options.watch) {
@@ -37,17 +38,21 @@ const trace: Configure = (command, cli) => {
       }
       const { trace: found } = await client.getRunTrace({ params });
       const { workspace_id } = params;
-      const events = await allEvents(client, workspace_id, found.id);
+      const events = await allEvents(client, workspace_id, found.id, options.content);
       const node = await findNode(client, params, found.id);
       const own = { run_id: found.id, name: 'run', status: found.status, from: Date.parse(found.created_at) };
-      const children = await Promise.all((node?.children ?? []).map((child) => tracedOf(client, workspace_id, child)));
+      const children = await Promise.all(
+        (node?.children ?? []).map((child) => tracedOf(client, workspace_id, child, options.content)),
+      );
       const to = Math.max(
         ...(found.completed_at === undefined ? [] : [Date.parse(found.completed_at)]),
         ...events.map(({ created_at }) => Date.parse(created_at)),
         own.from,
       );
       const whole = { ...own, name: node ? nameOf(node) : own.name, to, events, children };
-      cli.output.result({ trace: found, events, sub_calls: children }, () => waterfall(cli, whole));
+      cli.output.result({ trace: found, events, sub_calls: children }, () =>
+        options.content ? withContent(cli, whole) : waterfall(cli, whole),
+      );
     });
 };
 
@@ -66,10 +71,18 @@ async function watch(cli: Cli, params: { readonly workspace_id: string; readonly
   }
 }
 
-async function allEvents(client: Client, workspace_id: string, trace_id: string): Promise<TraceEvent[]> {
+async function allEvents(
+  client: Client,
+  workspace_id: string,
+  trace_id: string,
+  content = false,
+): Promise<TraceEvent[]> {
   const events: TraceEvent[] = [];
   for (let offset = 0; ; offset = events.length) {
-    const page = await client.listTraceEvents({ params: { workspace_id, trace_id }, query: { limit: 1000, offset } });
+    const page = await client.listTraceEvents({
+      params: { workspace_id, trace_id },
+      query: { limit: 1000, offset, content: content ? 'true' : 'false' },
+    });
     events.push(...page.events);
     if (page.events.length === 0 || events.length >= page.total) return events;
   }
@@ -90,11 +103,11 @@ async function findNode(
   return dag && find(dag.tree);
 }
 
-async function tracedOf(client: Client, workspace_id: string, node: Node): Promise<Traced> {
+async function tracedOf(client: Client, workspace_id: string, node: Node, content?: boolean): Promise<Traced> {
   const from = Date.parse(node.started_at);
   const [events, children] = await Promise.all([
-    allEvents(client, workspace_id, node.run_id),
-    Promise.all((node.children as Node[]).map((child) => tracedOf(client, workspace_id, child))),
+    allEvents(client, workspace_id, node.run_id, content),
+    Promise.all((node.children as Node[]).map((child) => tracedOf(client, workspace_id, child, content))),
   ]);
   const { run_id, status } = node;
   return { run_id, name: nameOf(node), status, from, to: from + (node.duration_ms ?? 0), events, children };
@@ -169,5 +182,32 @@ function waterfall(cli: Cli, run: Traced): string {
   });
   return table(['step', '', 'at', 'about', 'tokens', 'cost'], lines, Math.max(cli.output.width, 100));
 }
+
+function withContent(cli: Cli, run: Traced): string {
+  const texts = said(cli, run);
+  if (texts === '') cli.output.note(NOTHING_KEPT);
+  return `${waterfall(cli, run)}\n\n${texts}`.trimEnd();
+}
+
+/** What was said in the steps of a run and of the runs that it called, in the order in which it was. */
+function said(cli: Cli, run: Traced): string {
+  const blocks = run.events.flatMap(({ event_type, model, payload, content }) => {
+    if (content === undefined) return [];
+    const about = model ?? textOf(payload.tool_name ?? '');
+    const texts = [
+      ...(content.messages ?? []).map(({ role, tool_name, text }) => [tool_name ? `${role} ${tool_name}` : role, text]),
+      ...(content.arguments ? [['arguments', content.arguments.text]] : []),
+      ...(content.result ? [['result', content.result.text]] : []),
+    ];
+    return texts.map(
+      ([what, text]) =>
+        `${cli.output.style('dim', `${run.name} ${event_type} ${about}: ${what}`)}\n${printable(text!)}`,
+    );
+  });
+  return [...blocks, ...run.children.map((child) => said(cli, child))].filter((block) => block !== '').join('\n\n');
+}
+
+const NOTHING_KEPT =
+  'Nothing of what was said is kept. To keep it for runs from now on: platform workspace update --trace-content all';
 
 export default trace;

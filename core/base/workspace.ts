@@ -13,6 +13,12 @@ export interface Workspace {
   readonly timezone?: string;
   /** Whether it has budgets, which its calls are then checked against. Absent: no. */
   readonly budgets?: boolean;
+  /** Absent: `off`. */
+  readonly traceContent?: TraceContentSetting;
 }
+
+/** Which runs keep what was said in them: prompts, answers, arguments and results of tools. */
+export const TRACE_CONTENT_SETTINGS = ['off', 'errors', 'all'] as const;
+export type TraceContentSetting = (typeof TRACE_CONTENT_SETTINGS)[number];
 
 export type Role = 'owner' | 'member';

@@ -10,6 +10,7 @@ import { momentView, type Run } from './run.ts';
 import { RunStore } from './store.ts';
 import { spanIdOf, withSubCalls } from './trace-view.ts';
 import { runSummaryOf } from './view.ts';
+import { waterfallOf } from './waterfall.ts';
 
 const CANCEL_WAIT_MS = 3000;
 const CANCEL_POLL_MS = 50;
@@ -103,7 +104,9 @@ async function waitForEnd({ clock }: RunDeps, runs: RunStore, runId: string): Pr
   }
 }
 
-function traceHandlers(deps: RunDeps): Pick<RunHandlers, 'getRunDag' | 'getRunTrace' | 'listTraceEvents'> {
+function traceHandlers(
+  deps: RunDeps,
+): Pick<RunHandlers, 'getRunDag' | 'getRunWaterfall' | 'getRunTrace' | 'listTraceEvents'> {
   const storeOf = (workspaceId: string) => new RunStore(deps, workspaceId);
   return {
     async getRunDag({ caller, params }) {
@@ -114,6 +117,12 @@ function traceHandlers(deps: RunDeps): Pick<RunHandlers, 'getRunDag' | 'getRunTr
         throw new PlatformError('NOT_FOUND', `The run ${run.id} called no other agent and was called by none.`);
       }
       return { status: 200, body: buildDag(tree) };
+    },
+
+    async getRunWaterfall({ caller, params, query: { cursor: from, limit } }) {
+      const runs = storeOf(caller.workspace.id);
+      const run = await runs.findByName(params.run_id);
+      return { status: 200, body: await waterfallOf(deps, runs, run.rootRunId, { from, limit }) };
     },
 
     async getRunTrace({ caller, params }) {
@@ -145,19 +154,36 @@ function traceHandlers(deps: RunDeps): Pick<RunHandlers, 'getRunDag' | 'getRunTr
         // Prompts have no sandbox that could call anything.
         run.engine === 'direct_llm' ? [] : runs.subCallsOf(run),
       ]);
-      const trace = withSubCalls(id, body?.trace ?? [], calls);
-      const start = query.cursor ?? query.offset;
-      const end = start + query.limit;
-      const events = trace.slice(start, end).map((event, index) => ({
-        id: `${id}:${start + index}`,
+      const contents = query.content && body?.hasContent ? await runs.content(id) : {};
+      const all = withSubCalls(id, body?.trace ?? [], calls, contents).map((event, index) => ({
+        id: `${id}:${index}`,
         trace_id: id,
-        sequence_no: start + index,
+        sequence_no: index,
         ...event,
       }));
+      const trace = query.span_id === undefined ? all : all.filter(({ span_id }) => span_id === query.span_id);
+      const start = query.cursor ?? query.offset;
+      const wanted = trace.slice(start, start + query.limit);
+      const events = query.content ? upToSize(wanted) : wanted;
+      const end = start + events.length;
       const next = end < trace.length ? String(end) : null;
       return { status: 200, body: { events, total: trace.length, cursor: String(start), next_cursor: next } };
     },
   };
+}
+
+/** Of content on a page: less than what a function answers at most, also with the escapes of one more event. */
+const MAX_PAGE_CHARACTERS = 1024 * 1024;
+
+/** The first of these events, at least one. */
+function upToSize<Event extends object>(events: Event[]): Event[] {
+  let characters = 0;
+  const end = events.findIndex((event) => {
+    const isFull = characters > MAX_PAGE_CHARACTERS;
+    if ('content' in event) characters += JSON.stringify(event.content).length;
+    return isFull;
+  });
+  return end < 0 ? events : events.slice(0, end);
 }
 
 async function detail(runs: RunStore, run: Run) {

@@ -40,6 +40,9 @@ export const bodyKey = (workspaceId: string, runId: string): Key => ({
   sk: hexOf(runId),
 });
 export const bodyBlobKey = (workspaceId: string, runId: string): string => `runs/${workspaceId}/${runId}.json`;
+/** What was said in the steps of a run's trace: apart from its body, which lists and trees of runs read. */
+export const contentBlobKey = (workspaceId: string, runId: string): string =>
+  `runs/${workspaceId}/${runId}.content.json`;
 
 /** Query for the runs of a workspace, by the time at which they started. */
 export const runsByTime = (workspaceId: string) =>

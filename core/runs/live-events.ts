@@ -4,6 +4,7 @@ import type { Deps } from '#core/ports/deps.ts';
 import { type Item, queryAll } from '#core/ports/table.ts';
 import { hexOf } from './items.ts';
 import type { SecretMask } from './masking.ts';
+import { contentLength, shortenContent, type TraceContent } from './trace-content.ts';
 
 /**
  * What a run does while it runs, for those who watch it. Runs table:
@@ -32,6 +33,8 @@ const KEPT_SECONDS = 24 * 3600;
 const MAX_BATCH_CHARACTERS = 64 * 1024;
 /** Of text in a run. Its record has limits of its own. */
 const MAX_CHARACTERS = 2 * 1024 * 1024;
+/** Of what is said in a step. Its record has more. */
+const MAX_CONTENT_BYTES = 32 * 1024;
 /** At least as long as any event without its text. */
 const EVENT_CHARACTERS = 300;
 const LAST_WRITE_TRIES = 3;
@@ -66,9 +69,11 @@ export class LiveEvents {
 
   readonly add = (type: LiveEvent['type'], data: object): void => {
     if (this.#characters > MAX_CHARACTERS) return;
+    const { content, ...rest } = data as { readonly content?: TraceContent };
+    if (content !== undefined) data = this.#withContent(rest, content);
     const { text } = data as { readonly text?: unknown };
     const length = typeof text === 'string' ? text.length : 0;
-    this.#characters += length + EVENT_CHARACTERS;
+    this.#characters += lengthOf(data);
     const at = this.#deps.clock.now();
     if (this.#characters > MAX_CHARACTERS) this.#waiting.push({ type, at, data: { type: 'output_truncated' } });
     else if (length > 0) this.#addText({ type, at, data: data as LiveEvent['data'] }, text as string);
@@ -90,6 +95,12 @@ export class LiveEvents {
       await this.#writing;
     }
     await this.#writing;
+  }
+
+  /** Half of a run's room is for what it prints and for its steps. */
+  #withContent(step: object, content: TraceContent): object {
+    const shown = shortenContent(MAX_CONTENT_BYTES, content);
+    return this.#characters + contentLength(shown) > MAX_CHARACTERS / 2 ? step : { ...step, content: shown };
   }
 
   /** A program that prints line by line makes one event of many lines. */
@@ -135,11 +146,17 @@ export class LiveEvents {
 
 function lengthOfBatch(events: readonly LiveEvent[]): number {
   let characters = 0;
-  const end = events.findIndex(({ data: { text } }) => {
-    characters += EVENT_CHARACTERS + (typeof text === 'string' ? text.length : 0);
+  const end = events.findIndex(({ data }) => {
+    characters += lengthOf(data);
     return characters > MAX_BATCH_CHARACTERS + EVENT_CHARACTERS;
   });
   return end < 0 ? events.length : Math.max(1, end);
+}
+
+function lengthOf(data: object): number {
+  const { text, content } = data as { readonly text?: unknown; readonly content?: TraceContent };
+  const length = typeof text === 'string' ? text.length : 0;
+  return EVENT_CHARACTERS + length + (content === undefined ? 0 : contentLength(content));
 }
 
 /** Never cuts a character in two. */

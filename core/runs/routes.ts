@@ -115,7 +115,65 @@ export const traceStep = z.object({
   created_at: time,
 });
 
-const event = traceStep.extend({ id: z.string(), trace_id: z.uuid(), sequence_no: z.int() });
+const text = z.object({
+  text: z.string(),
+  bytes: z.int().describe('Of the whole text in UTF-8.'),
+  is_cut: z.literal(true).optional().describe('The text has a beginning and an end of the whole only.'),
+});
+const content = z
+  .object({
+    messages: z
+      .array(
+        text.extend({
+          role: z.enum(['system', 'user', 'assistant', 'tool_call', 'tool']),
+          tool_name: z.string().optional(),
+          is_error: z.literal(true).optional(),
+          files: z.array(z.object({ name: z.string(), media_type: z.string(), bytes: z.int() })).optional(),
+        }),
+      )
+      .optional(),
+    left_out: z.int().optional().describe('How many older messages of this step are not kept.'),
+    arguments: text.optional(),
+    result: text.optional(),
+  })
+  .describe('What was said in the step, if the workspace keeps it (`trace_content`) and the query asks for it.');
+
+const event = traceStep.extend({
+  id: z.string(),
+  trace_id: z.uuid(),
+  sequence_no: z.int(),
+  content: content.optional(),
+});
+
+const waterfallRun = z.object({
+  run_id: z.uuid(),
+  parent_run_id: z.uuid().nullable(),
+  span_id: z.string(),
+  parent_span_id: z.string().nullable().describe('The step of the calling run during which it began.'),
+  agent_name: z.string(),
+  agent_version: z.string(),
+  engine: z.string().nullable(),
+  status,
+  started_at: time,
+  completed_at: time.nullable(),
+  duration_ms: z.int().nullable(),
+  input_tokens: z.int().nullable(),
+  output_tokens: z.int().nullable(),
+  cost_usd: z.number().nullable(),
+  llm_model: z.string().nullable(),
+  error_code: z.string().nullable(),
+  error_message: z.string().nullable(),
+  has_content: z.boolean().describe('Whether the events of its trace have what was said.'),
+  steps: z.array(
+    traceStep.omit({ event_type: true, created_at: true }).extend({
+      kind: z.string().describe('`llm_call`, `tool_call`, `sandbox`, `setup_step`, `queue`, or another type of event.'),
+      status: z.enum(['running', 'succeeded', 'failed', 'event']).describe('`event`: it takes no time.'),
+      parent_span_id: z.string(),
+      started_at: time,
+      ended_at: time.nullable(),
+    }),
+  ),
+});
 
 const RUN = '/workspaces/{workspace_id}/runs/{run_id}';
 /** `run_id` is a run's id, its request id, or the first digits of either. */
@@ -237,6 +295,34 @@ export const runRoutes = defineRoutes([
   },
   {
     ...row,
+    operationId: 'getRunWaterfall',
+    method: 'GET',
+    path: `${RUN}/waterfall`,
+    summary: 'Show all runs of a chain with their steps, also while they run',
+    request: {
+      query: z.object({
+        limit: z.coerce
+          .number()
+          .int()
+          .min(1)
+          .max(4000)
+          .default(2000)
+          .describe('Steps on a page. The steps of one run are always on the same page, also if they are more.'),
+        cursor: z.coerce.number().int().min(0).default(0).describe('`next_cursor` of the page before.'),
+      }),
+    },
+    response: {
+      200: z.object({
+        root_run_id: z.uuid(),
+        is_live: z.boolean(),
+        total_runs: z.int(),
+        runs: z.array(waterfallRun).describe('Oldest first.'),
+        next_cursor: z.string().nullable(),
+      }),
+    },
+  },
+  {
+    ...row,
     operationId: 'getRunTrace',
     method: 'GET',
     path: `${RUN}/trace`,
@@ -268,6 +354,12 @@ export const runRoutes = defineRoutes([
         limit: z.coerce.number().int().min(1).max(1000).default(500),
         offset: z.coerce.number().int().min(0).default(0),
         cursor: z.coerce.number().int().min(0).optional().describe('`next_cursor` of the page before.'),
+        span_id: z
+          .string()
+          .regex(/^[0-9a-f]{16}$/, 'must be 16 hexadecimal digits')
+          .optional()
+          .describe('Only the beginning and the end of this step.'),
+        content: flag.default(false).describe('True: with what was said. A page may then have fewer events.'),
       }),
     },
     response: {

@@ -74,6 +74,8 @@ export interface RunBody {
   readonly stdout: string;
   readonly stderr: string;
   readonly trace: readonly TraceEvent[];
+  /** Whether a blob of its own has what was said in the steps of the trace. Absent: no. */
+  readonly hasContent?: true;
 }
 
 /** What a provider charges for all requests of a run to one model. */

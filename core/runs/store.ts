@@ -18,6 +18,7 @@ import {
   bodyBlobKey,
   bodyChanges,
   bodyKey,
+  contentBlobKey,
   digitsOf,
   endChanges,
   headKey,
@@ -33,6 +34,7 @@ import { MAX_EXAMINED } from './listing.ts';
 import { usageOperations } from './rollup.ts';
 import { CANCELLED, emptyBody, type NewRun, type Run, type RunBody, type RunResult } from './run.ts';
 import type { TraceEvent } from './trace.ts';
+import type { ContentByEvent } from './trace-content.ts';
 
 /** A page of runs, and how many there are on all pages. */
 interface RunPage {
@@ -93,9 +95,13 @@ export class RunStore {
    * finished the run, or if it was cancelled: it is then recorded as cancelled, whatever its result.
    */
   async finish(run: NewRun, result: RunResult): Promise<boolean> {
-    const { input, output, stdout, stderr, trace } = result;
+    const { input, output, stdout, stderr, trace, hasContent } = result;
     const ttl = this.#expiry(run.startedAt);
-    const body = await this.#putBody(run.id, { input, output, stdout, stderr, trace }, ttl);
+    const body = await this.#putBody(
+      run.id,
+      { input, output, stdout, stderr, trace, ...(hasContent && { hasContent }) },
+      ttl,
+    );
     const now = this.#deps.clock.now();
     const isRunning = equals('status', 'running');
     const operations: TransactOperation[] = [
@@ -117,6 +123,17 @@ export class RunStore {
       await this.finish(run, { ...result, ...CANCELLED, output: null, creditsCents: 0 });
     }
     return isRecorded;
+  }
+
+  /** Keeps what was said in a run, before its end is recorded. */
+  async putContent(runId: string, text: string): Promise<void> {
+    await this.#deps.blobs.put(contentBlobKey(this.#workspaceId, runId), Buffer.from(text));
+  }
+
+  /** What was said in a run; empty if its record kept nothing. */
+  async content(runId: string): Promise<ContentByEvent> {
+    const text = await getLarge(this.#deps, contentBlobKey(this.#workspaceId, runId));
+    return text === undefined ? {} : (JSON.parse(text) as ContentByEvent);
   }
 
   /** Marks a running run as to be cancelled, on whichever host it runs. Returns false if it has ended. */

@@ -1,7 +1,8 @@
 import { isoTime } from '#core/ports/clock.ts';
 import { hexOf } from './items.ts';
 import type { Run } from './run.ts';
-import type { TraceEvent } from './trace.ts';
+import type { LiveTraceEvent, TraceEvent } from './trace.ts';
+import type { ContentByEvent } from './trace-content.ts';
 
 /**
  * The id of a span, in the form of OpenTelemetry: 16 hexadecimal digits. Span 0 is the run itself, whose digits begin those
@@ -13,7 +14,7 @@ export function spanIdOf(runId: string, span: number): string {
 }
 
 /** An event as the API shows it. */
-export function traceEventView(runId: string, { at, span, parent = 0, payload, ...rest }: TraceEvent) {
+export function traceEventView(runId: string, { at, span, parent = 0, payload, ...rest }: LiveTraceEvent) {
   const isEnd = /_(succeeded|failed)$/.test(rest.event_type);
   return {
     ...rest,
@@ -35,8 +36,15 @@ type TraceStep = ReturnType<typeof traceEventView>;
  * nothing of them, so they are read from their own records. A call's span is the called run's own; it is a part of the tool
  * or sandbox that was at work when it began.
  */
-export function withSubCalls(runId: string, trace: readonly TraceEvent[], calls: readonly Run[]) {
-  const steps = trace.map((event) => traceEventView(runId, event));
+export function withSubCalls(
+  runId: string,
+  trace: readonly TraceEvent[],
+  calls: readonly Run[],
+  contents: ContentByEvent = {},
+) {
+  const steps = trace.map((event, number) =>
+    traceEventView(runId, contents[number] ? { ...event, content: contents[number] } : event),
+  );
   if (calls.length === 0) return steps;
   const all = [...steps, ...calls.map((call) => subCallStep(call, parentOf(call, steps) ?? spanIdOf(runId, 0)))];
   return all.sort((a, b) => Date.parse(a.created_at) - Date.parse(b.created_at));
@@ -60,8 +68,8 @@ function subCallStep(call: Run, parent_span_id: string) {
   };
 }
 
-/** Times are ISO 8601 in UTC, which sort as text. */
-function parentOf({ startedAt }: Run, steps: readonly TraceStep[]): string | undefined {
+/** The span of the tool or sandbox that was at work when a called run began. Times are ISO 8601 in UTC, which sort as text. */
+export function parentOf({ startedAt }: Run, steps: readonly TraceStep[]): string | undefined {
   const covering = steps.filter(
     ({ event_type, started_at, ended_at }) =>
       /^(tool_call|sandbox)_(succeeded|failed)$/.test(event_type) && started_at! <= startedAt && startedAt <= ended_at!,

@@ -1,5 +1,6 @@
 import type { Json } from '#core/base/json.ts';
 import type { Clock } from '#core/ports/clock.ts';
+import type { TraceContent, TraceContents } from './trace-content.ts';
 
 /** A part of a run that takes time. Its beginning and its end are events of the trace. */
 type SpanKind = 'llm_call' | 'tool_call' | 'queue' | 'setup_step' | 'sandbox';
@@ -14,7 +15,7 @@ export type TraceEventType =
   | 'policy_violation'
   | 'error';
 
-/** One step of a run: names, counts and times only, no prompts and no answers. */
+/** One step of a run: names, counts and times. What was said in it is kept apart, see {@link TraceContents}. */
 export interface TraceEvent {
   readonly event_type: TraceEventType;
   /** Epoch milliseconds. */
@@ -36,6 +37,13 @@ export interface TraceEvent {
   readonly error_message?: string;
 }
 
+/** An event as those see it who watch. */
+export interface LiveTraceEvent extends TraceEvent {
+  readonly content?: TraceContent;
+}
+
+type Said = (contents: TraceContents) => TraceContent;
+
 /** A run may take 50 turns with several calls each. Later events are dropped; the run's record still counts its tokens. */
 const MAX_EVENTS = 1000;
 
@@ -50,26 +58,37 @@ interface OpenSpan {
 /** Collects the events of one run for its record, and tells them to `onAdd` at once. */
 export class Trace {
   readonly #clock: Clock;
-  readonly #onAdd: (type: 'trace', event: TraceEvent) => void;
+  readonly #onAdd: (type: 'trace', event: LiveTraceEvent) => void;
+  readonly #contents: TraceContents | undefined;
   readonly #events: TraceEvent[] = [];
   readonly #open = new Map<number, OpenSpan>();
   #spans = 0;
 
-  constructor(clock: Clock, onAdd: (type: 'trace', event: TraceEvent) => void = () => {}) {
+  /** @param contents Absent where nothing that is said is kept. */
+  constructor(
+    clock: Clock,
+    onAdd: (type: 'trace', event: LiveTraceEvent) => void = () => {},
+    contents?: TraceContents,
+  ) {
     this.#clock = clock;
     this.#onAdd = onAdd;
+    this.#contents = contents;
   }
 
-  add(event: Omit<TraceEvent, 'at'>): void {
+  /** `said`: what was said in it, asked for only if it is kept. */
+  add(event: Omit<TraceEvent, 'at'>, said?: Said): void {
     const timed = { at: this.#clock.now(), ...event };
-    if (this.#events.length < MAX_EVENTS) this.#events.push(timed);
-    this.#onAdd('trace', timed);
+    const isKept = this.#events.length < MAX_EVENTS;
+    const content = isKept && this.#contents !== undefined ? said?.(this.#contents) : undefined;
+    if (content !== undefined) this.#contents!.keep(this.#events.length, content);
+    if (isKept) this.#events.push(timed);
+    this.#onAdd('trace', content !== undefined && this.#contents!.isLive ? { ...timed, content } : timed);
   }
 
   /** Adds the beginning of a span. Returns its number, for the event that ends it. */
-  begin(event: Omit<TraceEvent, 'at' | 'span'>): number {
+  begin(event: Omit<TraceEvent, 'at' | 'span'>, said?: Said): number {
     const span = ++this.#spans;
-    this.add({ ...event, span });
+    this.add({ ...event, span }, said);
     return span;
   }
 
@@ -97,5 +116,10 @@ export class Trace {
 
   get events(): readonly TraceEvent[] {
     return this.#events;
+  }
+
+  /** What was said, as JSON for the record; `undefined` if nothing of it is kept. */
+  contentFor(end: { readonly isFailed: boolean }): string | undefined {
+    return this.#contents?.textFor(end);
   }
 }

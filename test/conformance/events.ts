@@ -4,12 +4,16 @@ import { RunEvents } from '#core/events/run-events.ts';
 import type { WatchedEvent } from '#core/events/watch.ts';
 import { takePlace } from '#core/events/watchers.ts';
 import { WorkspaceEvents } from '#core/events/workspace-events.ts';
+import { blobLifetimes } from '#core/ports/blob-lifetimes.ts';
+import { contentBlobKey } from '#core/runs/items.ts';
 import { LiveEvents } from '#core/runs/live-events.ts';
 import { SecretMask } from '#core/runs/masking.ts';
 import { emptyResult, endedWith, type NewRun } from '#core/runs/run.ts';
 import { RunStore } from '#core/runs/store.ts';
 import { sweepLostRuns } from '#core/runs/sweep.ts';
 import { Trace } from '#core/runs/trace.ts';
+import { TraceContents } from '#core/runs/trace-content.ts';
+import { waterfallOf } from '#core/runs/waterfall.ts';
 import { MessageStore } from '#core/workbench/messages/store.ts';
 import { TaskStore } from '#core/workbench/tasks/store.ts';
 import type { MemoryDeps } from '#test/helpers/memory-deps.ts';
@@ -33,13 +37,14 @@ export function eventsSuite(makeDeps: () => Promise<MemoryDeps>): void {
     deadline: deps.clock.now() + 60_000,
     input: {},
   });
-  async function begin(deps: MemoryDeps, workspaceId: string) {
+  async function begin(deps: MemoryDeps, workspaceId: string, setting?: 'errors' | 'all') {
     const run = newRun(deps);
     const store = new RunStore(deps, workspaceId);
     await store.start(run);
     const place = { workspaceId, runId: run.id, startedAt: run.startedAt };
-    const live = new LiveEvents(deps, place, new SecretMask({ TOKEN: SECRET }));
-    const trace = new Trace(deps.clock, live.add);
+    const mask = new SecretMask({ TOKEN: SECRET });
+    const live = new LiveEvents(deps, place, mask);
+    const trace = new Trace(deps.clock, live.add, setting && new TraceContents(setting, mask));
     const finish = () => store.finish(run, { ...emptyResult(endedWith(undefined), null), trace: trace.events });
     return { run, store, live, trace, finish };
   }
@@ -97,6 +102,56 @@ export function eventsSuite(makeDeps: () => Promise<MemoryDeps>): void {
       expect(shown.length).toBeGreaterThan(1_500_000);
       expect(all.filter(({ data }) => data.type === 'output_truncated')).toHaveLength(1);
       expect(deps.lines.filter(({ message }) => message === 'events of a run not written')).toEqual([]);
+    });
+
+    test('what is said is shown while it runs where all runs keep it, in items that the table takes', async () => {
+      const deps = await makeDeps();
+      const workspaceId = crypto.randomUUID();
+      const play = async (setting: 'errors' | 'all') => {
+        const begun = await begin(deps, workspaceId, setting);
+        const { trace, live, store, run } = begun;
+        const span = trace.begin({ event_type: 'llm_call_started' }, (contents) =>
+          contents.question({ messages: [{ role: 'user', text: `${SECRET} ${'€'.repeat(500_000)}` }] }),
+        );
+        for (let call = 0; call < 100; call++) {
+          trace.add({ event_type: 'tool_call_succeeded' }, (contents) => contents.result('€\u0000'.repeat(20_000)));
+        }
+        live.add('progress', { type: 'stderr', text: 'after it' });
+        await deps.clock.advance(1500);
+        await live.end();
+        return { ...begun, span, events: await look(deps, workspaceId, run.id), store };
+      };
+      const failed = await play('errors');
+      expect(JSON.stringify(failed.events)).not.toContain('€');
+      const { events, run, store } = await play('all');
+      const [first] = events as [WatchedEvent<string> & { data: { content: { messages: { text: string }[] } } }];
+      expect(first.data.content.messages[0]).toMatchObject({ is_cut: true, role: 'user' });
+      expect(first.data.content.messages[0]!.text.startsWith('[secret TOKEN] €')).toBe(true);
+      // Steps and what is printed have room in any case.
+      expect(events.filter(({ type }) => type === 'trace')).toHaveLength(101);
+      const shown = events.filter(({ data }) => 'content' in data).length;
+      expect(shown).toBeGreaterThan(20);
+      expect(shown).toBeLessThan(101);
+      expect(stderrOf(events)).toBe('after it');
+      expect(deps.lines.filter(({ message }) => message === 'events of a run not written')).toEqual([]);
+      const { runs } = await waterfallOf(deps, store, run.id, { from: 0, limit: 10 });
+      expect(runs).toMatchObject([{ status: 'running', has_content: false }]);
+      expect(runs[0]!.steps).toHaveLength(101);
+      expect(runs[0]!.steps[0]).toMatchObject({ kind: 'llm_call', status: 'running', ended_at: null });
+      expect(JSON.stringify(runs)).not.toContain('€');
+    });
+
+    test('what was said is gone with the record of its run', async () => {
+      const deps = await makeDeps();
+      const workspaceId = crypto.randomUUID();
+      const { run, store } = await begin(deps, workspaceId, 'all');
+      await store.putContent(run.id, '{"0":{"result":{"text":"x","bytes":1}}}');
+      expect(await store.content(run.id)).toEqual({ 0: { result: { text: 'x', bytes: 1 } } });
+      const keys = blobLifetimes(deps.config.runRetentionDays).filter(({ prefix }) =>
+        contentBlobKey(workspaceId, run.id).startsWith(prefix),
+      );
+      expect(keys).toEqual([{ prefix: 'runs/', days: deps.config.runRetentionDays }]);
+      expect(await new RunStore(deps, crypto.randomUUID()).content(run.id)).toEqual({});
     });
 
     test('one whose process dies has its events up to then, and an end', async () => {

@@ -31,6 +31,7 @@ import { storageSuite } from './storage.ts';
 import { streamingSuite } from './streaming.ts';
 import { tasksSuite } from './tasks.ts';
 import { topUpsSuite } from './top-ups.ts';
+import { traceContentSuite } from './trace-content.ts';
 import { uploadsSuite } from './uploads.ts';
 import { usageSuite } from './usage.ts';
 import { webhooksSuite } from './webhooks.ts';
@@ -60,6 +61,7 @@ export function platformSuite(target: () => Target, has: Languages): void {
   mcpServersSuite(target, has);
   describe('gateways', () => gatewaysSuite(target));
   runsSuite(target, has.python || has.node);
+  traceContentSuite(target, has);
   eventsSuite(target, has.python || has.node);
   overviewSuite(target, has.python || has.node);
   schedulesSuite(target);

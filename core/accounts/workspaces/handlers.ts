@@ -74,10 +74,11 @@ function ownHandlers(deps: WorkspaceDeps): Omit<WorkspaceHandlers, MemberOperati
       return { status: 200, body: shownOrg(workspace) };
     },
 
-    async updateOrg({ caller: { workspace }, body: { name, timezone } }) {
+    async updateOrg({ caller: { workspace }, body: { name, timezone, trace_content: traceContent } }) {
       const changes = {
         ...(name !== undefined && { name }),
         ...(timezone !== undefined && { timezone: Zone.of(timezone).name }),
+        ...(traceContent !== undefined && { traceContent }),
       };
       return { status: 200, body: shownOrg((await changeWorkspace(deps, workspace.id, changes)) ?? workspace) };
     },
@@ -195,9 +196,10 @@ async function sendInvite(deps: WorkspaceDeps, workspace: Workspace, { email }: 
   }
 }
 
-const shownOrg = ({ timezone = 'UTC', ...workspace }: Workspace) => ({
+const shownOrg = ({ timezone = 'UTC', traceContent = 'off', ...workspace }: Workspace) => ({
   ...workspace,
   timezone,
+  trace_content: traceContent,
   created_at: workspace.createdAt,
 });
 

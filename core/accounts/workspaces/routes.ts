@@ -1,4 +1,5 @@
 import * as z from 'zod';
+import { TRACE_CONTENT_SETTINGS } from '#core/base/workspace.ts';
 import { defineRoutes } from '#core/http/route.ts';
 
 const role = z.enum(['owner', 'member']);
@@ -18,6 +19,9 @@ const org = z.object({
   name: z.string(),
   slug: z.string(),
   timezone: z.string().describe('Name of the zone in which its days begin.'),
+  trace_content: z
+    .enum(TRACE_CONTENT_SETTINGS)
+    .describe('Which runs keep prompts, answers, and arguments and results of tools: none, failed ones, all.'),
   created_at: z.iso.datetime(),
 });
 
@@ -206,7 +210,7 @@ export const workspaceRoutes = defineRoutes([
     operationId: 'updateOrg',
     method: 'PATCH',
     path: '/org',
-    summary: 'Change the name or the time zone of the workspace that the request acts in',
+    summary: 'Change the name, the time zone or the kept content of traces of the workspace that the request acts in',
     fn: 'workspaces',
     auth: 'key',
     role: 'owner',
@@ -214,6 +218,7 @@ export const workspaceRoutes = defineRoutes([
       body: z.object({
         name: workspaceName.optional(),
         timezone: z.string().max(50).optional().describe('`Europe/Berlin`.'),
+        trace_content: z.enum(TRACE_CONTENT_SETTINGS).optional(),
       }),
     },
     response: { 200: org },

@@ -1,7 +1,7 @@
 import type { Caller } from '#core/base/caller.ts';
 import type { Json } from '#core/base/json.ts';
 import type { PlanName } from '#core/base/plans.ts';
-import type { Role, Workspace } from '#core/base/workspace.ts';
+import type { Role, TraceContentSetting, Workspace } from '#core/base/workspace.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { absent, exists, type Item, queryAll, type Table, type TransactOperation } from '#core/ports/table.ts';
 
@@ -42,6 +42,7 @@ export function workspaceFrom(item: { readonly [member: string]: Json | undefine
     ...(item.plan !== undefined && { plan: item.plan as PlanName }),
     ...(item.timezone !== undefined && { timezone: item.timezone as string }),
     ...(item.budgets === true && { budgets: true }),
+    ...(item.trace_content !== undefined && { traceContent: item.trace_content as TraceContentSetting }),
   };
 }
 
@@ -98,9 +99,13 @@ export async function listMembers({ main }: MainDeps, workspaceId: string): Prom
 export async function updateWorkspace(
   deps: MainDeps,
   id: string,
-  changes: Partial<Pick<Workspace, 'plan' | 'name' | 'timezone' | 'budgets'>>,
+  { traceContent, ...changes }: Partial<Pick<Workspace, 'plan' | 'name' | 'timezone' | 'budgets' | 'traceContent'>>,
 ): Promise<Workspace | undefined> {
-  const updated = await deps.main.update(workspaceKey(id), { set: changes }, exists());
+  const updated = await deps.main.update(
+    workspaceKey(id),
+    { set: { ...changes, ...(traceContent && { trace_content: traceContent }) } },
+    exists(),
+  );
   if (!updated.ok) return undefined;
   const workspace = workspaceFrom(updated.item);
   for (const userId of await listMembers(deps, id)) {
@@ -154,7 +159,17 @@ export async function findPersonalWorkspace(deps: MainDeps, userId: string): Pro
 }
 
 /** The attributes of a workspace in its item and in copies of it. */
-export const workspaceMembers = ({ id, slug, name, type, createdAt, plan, timezone, budgets }: Workspace) => ({
+export const workspaceMembers = ({
+  id,
+  slug,
+  name,
+  type,
+  createdAt,
+  plan,
+  timezone,
+  budgets,
+  traceContent,
+}: Workspace) => ({
   id,
   slug,
   name,
@@ -163,6 +178,7 @@ export const workspaceMembers = ({ id, slug, name, type, createdAt, plan, timezo
   ...(plan !== undefined && { plan }),
   ...(timezone !== undefined && { timezone }),
   ...(budgets && { budgets }),
+  ...(traceContent !== undefined && { trace_content: traceContent }),
 });
 
 /** A membership, accepted at `acceptedAt`. */

@@ -3,10 +3,11 @@ import type { RateLimit } from '#core/accounts/limits/rate-limit.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { LiveEvents } from '#core/runs/live-events.ts';
 import { Trace } from '#core/runs/trace.ts';
+import { TraceContents } from '#core/runs/trace-content.ts';
 import type { ProgressEvent } from '../engines/progress.ts';
 import { admitCall } from './admit.ts';
 import { type CallAnswer, finishCall } from './finish.ts';
-import { type Call, prepareCall } from './prepare.ts';
+import { type Call, type PreparedCall, prepareCall } from './prepare.ts';
 import { runAgent } from './run-agent.ts';
 
 /** A call whose run is recorded as running. Call `finish`, even if the client has disconnected. */
@@ -37,7 +38,7 @@ export async function startCall(deps: Deps, call: Call): Promise<StartedCall> {
     async finish(emit, onSuccess) {
       const { runId, workspace, receivedAt: startedAt, mask } = prepared;
       const live = new LiveEvents(deps, { workspaceId: workspace.id, runId, startedAt }, mask);
-      const trace = new Trace(deps.clock, live.add);
+      const trace = new Trace(deps.clock, live.add, contentsOf(prepared));
       const result = await runAgent(deps, prepared, { trace, live, emit });
       trace.end();
       await live.end();
@@ -49,6 +50,14 @@ export async function startCall(deps: Deps, call: Call): Promise<StartedCall> {
 /** Finishes a call that no client waits for: the run's record says how it ended. */
 export function finishInBackground({ background }: Pick<Deps, 'background'>, started: StartedCall): void {
   background(started.finish().then(ignore, ignore));
+}
+
+/** What an author tells a model is not shown to those who only call the agent. */
+function contentsOf({ workspace, agent, mask }: PreparedCall): TraceContents | undefined {
+  const { traceContent = 'off' } = workspace;
+  return traceContent === 'off' || agent.workspaceId !== workspace.id
+    ? undefined
+    : new TraceContents(traceContent, mask);
 }
 
 const ignore = (): void => {};

@@ -46,11 +46,13 @@ export async function finishCall(
   await countSpend(deps, lineage.budgets, spentBy(deps, admitted, result)).catch((error: unknown) =>
     deps.log.error('spend of a sub-call not counted', { run_id: record.id, error: String(error) }),
   );
+  const hasContent = await keepContent(deps, runs, record.id, trace.contentFor({ isFailed: !isCompleted }));
   const isRecorded = await runs.finish(record, {
     ...endOf(result),
     input: record.input,
     output,
     trace: trace.events,
+    hasContent,
     creditsCents: isCompleted ? payment.cents : 0,
   });
   // If the end could not be recorded, the lease leads the sweep to the run.
@@ -64,6 +66,23 @@ export async function finishCall(
   return { data: output, warnings, executionMs, stdout, stderr, usage };
 }
 
+/** Returns whether it is kept: a run does not fail for it. */
+async function keepContent(
+  { log }: Pick<Deps, 'log'>,
+  runs: RunStore,
+  runId: string,
+  text: string | undefined,
+): Promise<true | undefined> {
+  if (text === undefined) return undefined;
+  try {
+    await runs.putContent(runId, text);
+    return true;
+  } catch (error) {
+    log.error('what was said in a run is not kept', { run_id: runId, error: String(error) });
+    return undefined;
+  }
+}
+
 /** What a run has cost since its price was counted: less than nothing if that is refunded. Millionths of a US dollar. */
 function spentBy(deps: Deps, { record, payment }: Admitted, { costs, executionMs, error }: EngineResult): number {
   const compute = record.engine === 'direct_llm' ? 0 : computeMicro(deps, executionMs);
@@ -71,7 +90,9 @@ function spentBy(deps: Deps, { record, payment }: Admitted, { costs, executionMs
   return costTotals({ costs }).model_microusd + compute - refunded;
 }
 
-const endOf = (result: EngineResult): Omit<RunResult, 'input' | 'output' | 'trace' | 'creditsCents'> => ({
+const endOf = (
+  result: EngineResult,
+): Omit<RunResult, 'input' | 'output' | 'trace' | 'hasContent' | 'creditsCents'> => ({
   ...endedWith(result.error),
   stdout: result.stdout,
   stderr: result.stderr,

@@ -80,7 +80,8 @@ export class ModelCalls {
           ...(this.#run.isWatched && !isUnseen && { onThought: (piece: string) => thoughts.push(piece) }),
         }),
         mayRepeat: () => turn !== undefined || !shown.hasBegun,
-        onStart: ({ provider, model, transport }) => {
+        onStart: (choice) => {
+          const { provider, model, transport } = choice;
           attempt++;
           startedAt = clock.now();
           shown = new ShownText(this.#run, 'text_delta', isUnseen);
@@ -89,7 +90,9 @@ export class ModelCalls {
             attempt > 1 || transport !== undefined
               ? { ...(attempt > 1 && { attempt }), ...(transport && { via: transport.via }) }
               : undefined;
-          span = this.#run.trace.begin({ event_type: 'llm_call_started', provider, model, payload });
+          span = this.#run.trace.begin({ event_type: 'llm_call_started', provider, model, payload }, (contents) =>
+            contents.question(question(choice)),
+          );
         },
         onSkip: (choice, other) => this.#traceFallback(choice, other, 'CIRCUIT_OPEN'),
         onFailure: (choice, error, spent, next) => {
@@ -101,7 +104,7 @@ export class ModelCalls {
       thoughts.end();
       shown.end();
       this.warn(answered.answer.warnings ?? []);
-      this.#count(answered.choice, answered.answer.usage, { span, durationMs: clock.now() - startedAt });
+      this.#count(answered, { span, durationMs: clock.now() - startedAt });
       return answered;
     } catch (error) {
       signal.throwIfAborted();
@@ -115,20 +118,27 @@ export class ModelCalls {
     }
   }
 
-  #count(choice: ModelChoice, usage: LlmUsage, { span, durationMs }: TimedSpan): void {
+  #count(
+    { choice, answer }: { readonly choice: ModelChoice; readonly answer: LlmAnswer },
+    { span, durationMs }: TimedSpan,
+  ): void {
+    const { usage } = answer;
     const { provider, model } = choice;
     const warnings = this.#toTrace.map((text) => this.#run.mask.text(text));
     this.#toTrace = [];
     this.#spending = addSpending(this.#spending, spendingOf(this.#deps, choice, usage));
-    this.#run.trace.add({
-      event_type: 'llm_call_succeeded',
-      span,
-      provider,
-      model,
-      ...(warnings.length > 0 && { payload: { warnings } }),
-      ...this.#traced(choice, usage),
-      duration_ms: durationMs,
-    });
+    this.#run.trace.add(
+      {
+        event_type: 'llm_call_succeeded',
+        span,
+        provider,
+        model,
+        ...(warnings.length > 0 && { payload: { warnings } }),
+        ...this.#traced(choice, usage),
+        duration_ms: durationMs,
+      },
+      (contents) => contents.answer(answer),
+    );
   }
 
   #traceFailure(

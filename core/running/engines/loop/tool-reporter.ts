@@ -42,7 +42,9 @@ export class ToolReporter {
     const tool = call.name.slice(0, 64);
     const startedAt = this.#clock.now();
     emit({ type: 'tool_call', turn, tool, args_brief: briefOf(call, (text) => mask.text(text)) });
-    const span = trace.begin({ event_type: 'tool_call_started', payload: { tool_name: tool, turn } });
+    const span = trace.begin({ event_type: 'tool_call_started', payload: { tool_name: tool, turn } }, (contents) =>
+      contents.call(call),
+    );
     let outcome: ToolOutcome | undefined;
     try {
       outcome = await work();
@@ -57,12 +59,15 @@ export class ToolReporter {
     const payload = { tool_name: tool, turn };
     const status = outcome?.isError === false ? 'ok' : 'error';
     emit({ type: 'tool_result', turn, tool, status });
-    trace.add({
-      event_type: status === 'ok' ? 'tool_call_succeeded' : 'tool_call_failed',
-      span,
-      payload,
-      duration_ms: durationMs,
-    });
+    trace.add(
+      {
+        event_type: status === 'ok' ? 'tool_call_succeeded' : 'tool_call_failed',
+        span,
+        payload,
+        duration_ms: durationMs,
+      },
+      outcome && ((contents) => contents.result(outcome.text)),
+    );
     const [, violation_type, detail] = /^\[ERROR\] (STRICT_MODE_\w+): (.*)/.exec(outcome?.text ?? '') ?? [];
     if (violation_type && detail) {
       trace.add({ event_type: 'policy_violation', payload: { ...payload, violation_type, detail } });
