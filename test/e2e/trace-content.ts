@@ -160,7 +160,9 @@ export function traceContentSuite(target: () => Target, has: Languages): void {
         ),
         201,
       );
-      const id = await runIdOf('/said/above/v1/run', {});
+      const answer = await send('POST', '/said/above/v1/run', {});
+      expect(expectOk(answer).data).toEqual({ result: 'up' });
+      const id = answer.headers.get('x-run-id')!;
       const waterfall = async (query = '') => expectOk(await send('GET', own(`/runs/${id}/waterfall${query}`)));
       const whole = await waterfall();
       expect(whole).toMatchObject({ root_run_id: id, is_live: false, next_cursor: null, total_runs: 2 });
