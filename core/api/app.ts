@@ -1,4 +1,5 @@
 import type * as z from 'zod';
+import { isAudited } from '#core/accounts/audit/rule.ts';
 import { checkScope } from '#core/accounts/grants/rights.ts';
 import { AddressLimits } from '#core/accounts/limits/address.ts';
 import { callsAboutLeft } from '#core/accounts/limits/admission.ts';
@@ -152,7 +153,7 @@ async function serve(
 
 /** Parses, authorises, and calls the handler. */
 async function handle(
-  deps: Pick<AppDeps, 'main' | 'space'>,
+  deps: Pick<AppDeps, 'main' | 'space' | 'clock' | 'config' | 'log'>,
   route: Route,
   handler: AnyHandlers[string],
   request: HttpRequest,
@@ -168,7 +169,7 @@ async function handle(
     throw new PlatformError('FORBIDDEN', `Only an owner of the workspace "${caller?.workspace.slug}" may do this.`);
   }
   if (route.scope !== undefined && caller?.agent) await checkScope(deps, caller.agent, route.scope);
-  return handler({
+  const incoming = {
     params,
     query,
     headers,
@@ -176,7 +177,13 @@ async function handle(
     caller: route.auth === 'key' || route.auth === 'optional' ? caller : undefined,
     request,
     ...rest,
-  });
+  };
+  if (caller === undefined || !isAudited(route)) return handler(incoming);
+  // Functions that serve calls of agents have no such rows.
+  const { audited, changedWorkspace } = await import('#core/accounts/audit/log.ts');
+  const workspaceId = await changedWorkspace(deps, caller, body);
+  const subject = { workspaceId, operation: route.operationId, by: caller };
+  return audited(deps, subject, incoming, () => handler(incoming));
 }
 
 /**

@@ -1,3 +1,4 @@
+import { auditHandlers } from '#core/accounts/audit/handlers.ts';
 import { grantHandlers } from '#core/accounts/grants/handlers.ts';
 import { keyHandlers } from '#core/accounts/keys/handlers.ts';
 import { resourceHandlers } from '#core/accounts/resources/handlers.ts';
@@ -125,6 +126,7 @@ export const usage = (deps: DepsOf<typeof usageHandlers | typeof estimateHandler
 });
 export const workspaces = (deps: DepsOf<typeof workspaceHandlers> & Parameters<typeof resourceHandlers>[0]) => ({
   ...workspaceHandlers(deps),
+  ...auditHandlers(deps),
   ...resourceHandlers(deps, [agentUseReader(deps), scheduleUse(deps), serviceUse(deps), documentUse(deps)]),
 });
 

@@ -1,3 +1,4 @@
+import { auditRoutes } from '#core/accounts/audit/routes.ts';
 import { grantRoutes } from '#core/accounts/grants/routes.ts';
 import { keyRoutes } from '#core/accounts/keys/routes.ts';
 import { resourceRoutes } from '#core/accounts/resources/routes.ts';
@@ -41,6 +42,7 @@ export const routes = [
   ...keyRoutes,
   ...signInRoutes,
   ...workspaceRoutes,
+  ...auditRoutes,
   ...resourceRoutes,
   ...secretRoutes,
   ...grantRoutes,

@@ -136,6 +136,11 @@ export const CORE_SETTINGS = {
     () => z.coerce.number().int().positive().default(30),
     'Days that the record of a run is kept.',
   ),
+  auditRetentionDays: setting(
+    'PLATFORM_AUDIT_RETENTION_DAYS',
+    () => z.coerce.number().int().positive().max(36_500).default(400),
+    'Days that an entry of the audit log is kept.',
+  ),
 
   defaultPlan: setting(
     'PLATFORM_DEFAULT_PLAN',

@@ -2,6 +2,7 @@ import { describe } from 'vitest';
 import type { Target } from '#test/helpers/platform.ts';
 import { agentsSuite } from './agents.ts';
 import { alertsSuite } from './alerts.ts';
+import { auditSuite } from './audit.ts';
 import { budgetsSuite } from './budgets.ts';
 import { callsSuite, type Languages } from './calls.ts';
 import { creditsSuite } from './credits.ts';
@@ -46,6 +47,7 @@ export function platformSuite(target: () => Target, has: Languages): void {
   signInSuite(target);
   workspacesSuite(target);
   secretsSuite(target);
+  auditSuite(target);
   tasksSuite(target);
   messagesSuite(target);
   storageSuite(target);

@@ -4,6 +4,7 @@ import { PlatformError } from '#core/base/errors.ts';
 import type { Workspace } from '#core/base/workspace.ts';
 import { isoTime } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
+import { entryOperation, type RequestOrigin } from '../audit/log.ts';
 import { type ApiKey, checkUsable, findKey, newApiKey } from '../keys/store.ts';
 import { findPersonalWorkspace, findWorkspace, listMemberships } from '../workspaces/store.ts';
 import { newSecret, peek, takeOnce } from './once.ts';
@@ -92,7 +93,11 @@ async function workspaceFor(deps: CliDeps, { workspace }: CliRequest, key: ApiKe
  * The key that a token stands for, with the workspace it acts in. Throws UNAUTHORIZED for a token that is wrong, used or too old, and for a
  * wrong verifier, which uses the token up.
  */
-export async function exchange(deps: CliDeps, token: string, verifier: string | undefined) {
+export async function exchange(
+  deps: CliDeps & Pick<Deps, 'config'>,
+  { token, verifier }: { readonly token: string; readonly verifier: string | undefined },
+  by: RequestOrigin,
+) {
   const content = await takeOnce(deps, 'CLITOKEN', token);
   if (content === undefined) {
     throw new PlatformError('UNAUTHORIZED', 'The code is wrong, was used before, or is too old: sign in again.');
@@ -110,6 +115,9 @@ export async function exchange(deps: CliDeps, token: string, verifier: string | 
   const limits: KeyLimits = { ...own.limits, workspaceId };
   const owner = { userId: own.userId, personalWorkspace };
   const { key, record, operations } = newApiKey(deps, owner, content.name as string, { ...limits, isOfSignIn: true });
-  await deps.main.transact(operations);
+  const { id: keyId, name, userId } = record;
+  const subject = { workspaceId: workspace!.id, operation: 'cliExchange', by: { userId, keyId } };
+  const entry = entryOperation(deps, subject, { ...by, params: { name } });
+  await deps.main.transact([...operations, entry]);
   return { key, record, workspace: workspace! };
 }

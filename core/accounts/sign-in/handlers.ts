@@ -127,8 +127,8 @@ function sessionHandlers(deps: SignInDeps): Omit<SignInHandlers, PageOperation> 
       return { status: 200, body: { state, auth_url, expires_at: isoTime(expires) } };
     },
 
-    async cliExchange({ body: { token, code_verifier } }) {
-      const { key, record, workspace } = await exchange(deps, token, code_verifier);
+    async cliExchange({ body: { token, code_verifier: verifier }, requestUuid, address }) {
+      const { key, record, workspace } = await exchange(deps, { token, verifier }, { requestUuid, address });
       return {
         status: 200,
         body: {

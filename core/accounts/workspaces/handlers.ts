@@ -6,6 +6,7 @@ import type { Handlers } from '#core/http/route.ts';
 import { isoTime } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { untilWritten } from '#core/ports/until-written.ts';
+import { audited } from '../audit/log.ts';
 import { countNewWorkspace } from '../resources/created-workspaces.ts';
 import { changeWorkspace } from './change.ts';
 import {
@@ -171,15 +172,28 @@ function inviteHandlers(deps: WorkspaceDeps): Pick<WorkspaceHandlers, InviteOper
       return { status: 200, body: { invite: { ...shownInvite(invite), workspace: invite.workspace }, how_to_accept } };
     },
 
-    async acceptInvite({ caller, params: { token } }) {
-      const { workspace, role } = await acceptInvite(deps, token, caller.userId);
-      return { status: 200, body: { workspace: { ...workspace, role } } };
+    async acceptInvite({ caller, ...incoming }) {
+      const { token } = incoming.params;
+      const { workspace } = await openInvite(deps, token);
+      const subject = { workspaceId: workspace.id, operation: 'acceptInvite', by: caller };
+      return audited(deps, subject, incoming, async () => {
+        const { workspace, role } = await acceptInvite(deps, token, caller.userId);
+        return { status: 200 as const, body: { workspace: { ...workspace, role } } };
+      });
     },
 
-    async joinByInvite({ params: { token }, body }) {
-      const { invite, user, personalWorkspace, key } = await joinByInvite(deps, token, body.name);
-      const workspace = { ...invite.workspace, role: invite.role };
-      return { status: 201, body: { workspace, user, personal_workspace: personalWorkspace, api_key: key } };
+    async joinByInvite(incoming) {
+      const { token } = incoming.params;
+      const { workspace } = await openInvite(deps, token);
+      const userId = deps.ids.uuid();
+      const subject = { workspaceId: workspace.id, operation: 'joinByInvite', by: { userId } };
+      return audited(deps, subject, incoming, async () => {
+        const joined = await joinByInvite(deps, token, { userId, name: incoming.body.name });
+        const { invite, user, personalWorkspace, key } = joined;
+        const workspace = { ...invite.workspace, role: invite.role };
+        const body = { workspace, user, personal_workspace: personalWorkspace, api_key: key };
+        return { status: 201 as const, body };
+      });
     },
   };
 }

@@ -117,13 +117,13 @@ const useOperations = ({ workspace, email, hash }: OpenInvite): TransactOperatio
 ];
 
 /**
- * Creates a user with a personal workspace and an API key, and makes the user a member of the inviting workspace. Throws
+ * Creates the user `userId` with a personal workspace and an API key, and makes the user a member of the inviting workspace. Throws
  * like {@link openInvite}, and CONFLICT if it finds no free slug.
  */
 export async function joinByInvite(
   deps: InviteDeps,
   token: string,
-  name: string | undefined,
+  { userId, name }: { readonly userId: string; readonly name: string | undefined },
 ): Promise<{
   invite: OpenInvite;
   user: { id: string; email: string; display_name: string };
@@ -134,7 +134,7 @@ export async function joinByInvite(
   const joined = await joinAsNewUser(
     deps,
     () => openInvite(deps, token),
-    name,
+    { userId, name },
     (owner) => {
       const made = newApiKey(deps, owner, 'first key');
       key = made.key;
@@ -145,21 +145,24 @@ export async function joinByInvite(
 }
 
 /**
- * Creates a user for the invitation that `find` returns, with a personal workspace and what `alongside` writes, and makes the user a
+ * Creates a user, `userId` if given, for the invitation that `find` returns, with a personal workspace and what `alongside` writes, and makes the user a
  * member of the inviting workspace. Returns `undefined` once `find` does. Throws what `find` throws, and CONFLICT if it finds no free
  * slug.
  */
 export async function joinAsNewUser(
   deps: InviteDeps,
   find: () => Promise<OpenInvite | undefined>,
-  name: string | undefined,
-  alongside: (owner: { userId: string; personalWorkspace: Workspace }) => readonly TransactOperation[] = () => [],
+  { userId = deps.ids.uuid(), name }: { readonly userId?: string; readonly name: string | undefined },
+  alongside: (owner: {
+    userId: string;
+    personalWorkspace: Workspace;
+    invite: OpenInvite;
+  }) => readonly TransactOperation[] = () => [],
 ) {
   for (let attempt = 0; attempt < MAX_SLUG_ATTEMPTS; attempt++) {
     const invite = await find();
     if (invite === undefined) return undefined;
     const { email, workspace, role } = invite;
-    const userId = deps.ids.uuid();
     const id = deps.ids.uuid();
     const base = slugFrom(email.split('@')[0]!) ?? 'user';
     const slug = attempt === 0 ? base : `${base}-${id.slice(0, 6)}`;
@@ -176,7 +179,7 @@ export async function joinAsNewUser(
     const joined = await addMember(deps, { workspace, userId, role }, [
       ...useOperations(invite),
       ...newUserOperations(userId, { email, displayName }, personalWorkspace),
-      ...alongside({ userId, personalWorkspace }),
+      ...alongside({ userId, personalWorkspace, invite }),
     ]);
     if (joined) return { invite, user: { id: userId, email, display_name: displayName }, personalWorkspace };
   }

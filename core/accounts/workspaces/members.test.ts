@@ -98,7 +98,7 @@ test('an invitation makes one member, even if several users have the link', asyn
   const { token } = await createInvite(deps, workspace.id, { email: 'x@example.com', role: 'owner' });
   const results = await Promise.allSettled([
     ...users.map(({ userId }) => acceptInvite(atOnce, token, userId)),
-    joinByInvite(atOnce, token, undefined),
+    joinByInvite(atOnce, token, { userId: deps.ids.uuid(), name: undefined }),
   ]);
   expect(results.filter(({ status }) => status === 'fulfilled')).toHaveLength(1);
   expect(await listMemberRecords(deps, workspace.id)).toHaveLength(2);

@@ -1,4 +1,5 @@
 import { hash, timingSafeEqual } from 'node:crypto';
+import { audited } from '#core/accounts/audit/log.ts';
 import { PlatformError } from '#core/base/errors.ts';
 import type { Workspace } from '#core/base/workspace.ts';
 import { bearerOf } from '#core/http/bearer.ts';
@@ -28,20 +29,29 @@ export function operatorHandlers(deps: OperatorDeps): Handlers<typeof operatorRo
       return { status: 200, body: await view(await findNamed(deps, params.workspace)) };
     },
 
-    async putOperatorPlan({ params, request, body: { plan } }) {
+    async putOperatorPlan(incoming) {
+      const { params, request, body } = incoming;
       await checkOperator(deps, request);
       const workspace = await findNamed(deps, params.workspace);
-      const changed = (await setPlan(deps, workspace.id, plan)) ?? workspace;
-      deps.log.info('the operator gave a plan', { workspace_id: workspace.id, plan });
-      return { status: 200, body: await view(changed) };
+      const subject = { workspaceId: workspace.id, operation: 'putOperatorPlan' };
+      return audited(deps, subject, incoming, async () => {
+        const changed = (await setPlan(deps, workspace.id, body.plan)) ?? workspace;
+        deps.log.info('the operator gave a plan', { workspace_id: workspace.id, plan: body.plan });
+        return { status: 200 as const, body: await view(changed) };
+      });
     },
 
-    async giveOperatorCredits({ params, request, body: { id, amount_cents: cents, note = ADDED } }) {
+    async giveOperatorCredits(incoming) {
+      const { params, request, body } = incoming;
+      const { id, amount_cents: cents, note = ADDED } = body;
       await checkOperator(deps, request);
       const workspace = await findNamed(deps, params.workspace);
-      const { isNew } = await grantCredits(deps, workspace.id, { id, cents, description: note });
-      if (isNew) deps.log.info('the operator gave credits', { workspace_id: workspace.id, grant_id: id, cents });
-      return { status: isNew ? 201 : 200, body: await view(workspace) };
+      const subject = { workspaceId: workspace.id, operation: 'giveOperatorCredits' };
+      return audited(deps, subject, incoming, async () => {
+        const { isNew } = await grantCredits(deps, workspace.id, { id, cents, description: note });
+        if (isNew) deps.log.info('the operator gave credits', { workspace_id: workspace.id, grant_id: id, cents });
+        return { status: isNew ? 201 : 200, body: await view(workspace) };
+      });
     },
   };
 }

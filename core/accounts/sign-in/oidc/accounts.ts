@@ -5,6 +5,7 @@ import type { Deps } from '#core/ports/deps.ts';
 import type { SignInIdentity } from '#core/ports/sign-in-provider.ts';
 import { absent, equals } from '#core/ports/table.ts';
 import { untilWritten } from '#core/ports/until-written.ts';
+import { entryOperation, type RequestOrigin } from '../../audit/log.ts';
 import { type ApiKey, findKey, listKeys, newApiKey } from '../../keys/store.ts';
 import { listInviteHashesOf, listUsersOf } from '../../workspaces/emails.ts';
 import { findInvite, joinAsNewUser } from '../../workspaces/invites.ts';
@@ -38,7 +39,7 @@ export interface Account {
  *
  * Throws FORBIDDEN for an address that is not verified, not of an allowed domain, or that nobody invited.
  */
-export async function accountOf(deps: AccountDeps, identity: SignInIdentity): Promise<Account> {
+export async function accountOf(deps: AccountDeps, identity: SignInIdentity, by: RequestOrigin): Promise<Account> {
   const email = allowedEmail(deps, identity);
   return untilWritten(deps.clock, 'the account of a sign-in', async () => {
     const linked = await deps.main.get(identityKey(identity));
@@ -46,7 +47,7 @@ export async function accountOf(deps: AccountDeps, identity: SignInIdentity): Pr
     const [user] = await listUsersOf(deps, email);
     if (user) return link(deps, identity, user);
     // Whoever is faster uses the invitation; the next round finds the user.
-    await join(deps, email, identity.name);
+    await join(deps, email, identity.name, by);
     return undefined;
   });
 }
@@ -104,12 +105,20 @@ async function newSessionKey(deps: AccountDeps, { issuer }: SignInIdentity, user
   return newApiKey(deps, owner, `sign-in by ${new URL(issuer).host}`.slice(0, MAX_NAME));
 }
 
-async function join(deps: AccountDeps, email: string, name: string | undefined): Promise<void> {
+async function join(deps: AccountDeps, email: string, name: string | undefined, by: RequestOrigin): Promise<void> {
   for (const hash of await listInviteHashesOf(deps, email)) {
     const invite = await findInvite(deps, hash);
     if (invite === undefined) continue;
     const displayName = name?.trim().slice(0, MAX_NAME) || undefined;
-    await joinAsNewUser(deps, () => findInvite(deps, hash), displayName);
+    await joinAsNewUser(
+      deps,
+      () => findInvite(deps, hash),
+      { name: displayName },
+      ({ userId, invite: { workspace } }) => {
+        const subject = { workspaceId: workspace.id, operation: 'joinByInvite', by: { userId } };
+        return [entryOperation(deps, subject, { ...by, params: {} })];
+      },
+    );
     return;
   }
   throw new PlatformError('FORBIDDEN', `Nobody has invited ${email} to this platform.`, {

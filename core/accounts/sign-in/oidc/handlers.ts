@@ -34,7 +34,7 @@ export const oidcHandlers = (deps: OidcDeps): OidcHandlers => ({
     });
   },
 
-  async finishOidc({ request }) {
+  async finishOidc({ request, requestUuid, address }) {
     return answerPage(request, async () => {
       const { provider, name } = setUp(deps);
       refuseForeignNames(deps.config, request.headers);
@@ -49,7 +49,7 @@ export const oidcHandlers = (deps: OidcDeps): OidcHandlers => ({
       }
       const callbackUrl = `${deps.config.baseUrl}${CALLBACK_PATH}${search}`;
       const identity = await asked(deps, () => provider.identify(taken.attempt, callbackUrl));
-      const { user, key, earlierKeys } = await accountOf(deps, identity);
+      const { user, key, earlierKeys } = await accountOf(deps, identity, { requestUuid, address });
       const { setCookie } = await beginSession(deps, request.headers, key);
       const url = pathIn(deps.config, taken.to ?? SIGN_IN_PATH);
       const content = earlierKeys

@@ -1,0 +1,148 @@
+import { expect, test } from 'vitest';
+import { allHandlers } from '#core/api/handlers.ts';
+import { routes } from '#core/api/routes.ts';
+import { isRaw, type Route } from '#core/http/route.ts';
+import type { Table } from '#core/ports/table.ts';
+import { memoryDeps } from '#test/helpers/memory-deps.ts';
+import { addUser } from '#test/helpers/users.ts';
+import { createWebApp } from '#test/helpers/web-app.ts';
+import { audited, entryOperation, listEntries } from './log.ts';
+import { isAudited } from './rule.ts';
+import { MADE, madeBy, TOLD, targetOf } from './target.ts';
+
+const rows = routes as readonly Route[];
+const rowOf = (name: string) => rows.find(({ operationId }) => operationId === name)!;
+
+test('no row that agents may call is audited, and none of the function that serves their calls', () => {
+  expect(rows.filter((row) => isAudited(row) && (row.agents || row.fn === 'calls'))).toEqual([]);
+});
+
+/** Rows that change something and need no user's key write their own entries, or need none. */
+test('changes without the key of a user', () => {
+  const others = rows.filter((row) => row.method !== 'GET' && row.auth !== 'key').map(({ operationId }) => operationId);
+  expect(others).toEqual([
+    // Signing in; `cliExchange` makes a key, and its entry.
+    'createSession',
+    'cliInit',
+    'cliExchange',
+    'signIn',
+    'answerCliSignIn',
+    // Its handler writes its entry.
+    'joinByInvite',
+    // A provider, whose purchase has its entry.
+    'receivePaymentEvent',
+    // Their handlers write their entries.
+    'putOperatorPlan',
+    'giveOperatorCredits',
+    // Runs, which have records of their own.
+    'receiveWebhook',
+    'bootInstance',
+    'reportInstance',
+    'callLoop',
+  ]);
+});
+
+test('what an entry tells of a request or an answer is in the shapes of its row, and its row has entries', () => {
+  const schemaOf = (shape: unknown) => (shape as { shape?: Record<string, unknown> } | undefined)?.shape ?? {};
+  for (const [name, members] of Object.entries(TOLD)) {
+    const { request = {}, auth } = rowOf(name);
+    expect(isAudited(rowOf(name)) || auth === 'operator', name).toBe(true);
+    // A manifest has no shape: its name is checked later.
+    if (['createAgent', 'updateAgent'].includes(name)) continue;
+    const body = request.body && !isRaw(request.body) ? schemaOf(request.body) : {};
+    expect(Object.keys({ ...request.query?.shape, ...body }), name).toEqual(expect.arrayContaining([...members]));
+  }
+  for (const [name, places] of Object.entries(MADE)) {
+    const [answer] = Object.values(rowOf(name).response);
+    for (const place of Object.values(places)) {
+      const found = place.split('.').reduce<unknown>((shape, member) => schemaOf(shape)[member], answer);
+      expect(found, `${name}: ${place}`).toBeDefined();
+    }
+  }
+});
+
+test('nothing but the listed members is told, whatever they hold', () => {
+  const params = { workspace_id: 'w', name: 'A', token: 't', secret: 's' };
+  const body = { value: 'v', role: { nested: 'x' }, email: 'e'.repeat(500), name: 'other' };
+  expect(targetOf('inviteMember', { params, body })).toEqual({ name: 'A', email: 'e'.repeat(200) });
+  expect(targetOf('unknownOperation', { params, body })).toEqual({ name: 'A' });
+  expect(targetOf('putGrant', { params: {}, body: { secrets: ['A', { B: 'x' }], version: null } })).toEqual({
+    secrets: ['A'],
+  });
+  expect(madeBy('createAgent', undefined)).toEqual({});
+});
+
+/** Deps whose main table does what `change` says of its methods. */
+const depsWith = (change: (main: Table) => Partial<Table>) => {
+  const deps = memoryDeps();
+  const { main } = deps;
+  const methods = { get: main.get, put: main.put, update: main.update, delete: main.delete, query: main.query };
+  const bound = Object.fromEntries(Object.entries(methods).map(([name, method]) => [name, method.bind(main)]));
+  return { ...deps, main: { ...bound, ...change(main) } as unknown as Table };
+};
+const CHANGE = { params: { name: 'A' }, requestUuid: '00000000-0000-4000-8000-000000000001', address: '192.0.2.1' };
+const SUBJECT = { workspaceId: 'w', operation: 'deleteSecret', by: { userId: 'u', keyId: 'k' } };
+const entriesOf = async (deps: { main: Table }) => (await listEntries(deps, 'w', {}, { limit: 50 })).entries;
+
+test('a change whose process dies has an entry', async () => {
+  const deps = memoryDeps();
+  let seen: unknown;
+  const dead = audited(deps, SUBJECT, CHANGE, async () => {
+    seen = await entriesOf(deps);
+    throw new Error('the process dies');
+  });
+  await expect(dead).rejects.toThrow('the process dies');
+  expect(seen).toMatchObject([{ operation: 'deleteSecret', userId: 'u', keyId: 'k', outcome: 'unknown' }]);
+  expect(await entriesOf(deps)).toMatchObject([{ outcome: 'unknown', errorCode: 'INTERNAL_ERROR' }]);
+});
+
+test('without an entry nothing is changed; a change whose entry cannot be completed is answered all the same', async () => {
+  const full = depsWith(() => ({ put: () => Promise.reject(new Error('no space')) }));
+  let changes = 0;
+  const make = async () => ({ body: { changes: ++changes } });
+  await expect(audited(full, SUBJECT, CHANGE, make)).rejects.toThrow('no space');
+  expect(changes).toBe(0);
+  const broken = depsWith(() => ({ update: () => Promise.reject(new Error('gone')) }));
+  expect(await audited(broken, SUBJECT, CHANGE, make)).toEqual({ body: { changes: 1 } });
+  expect(await entriesOf(broken)).toMatchObject([{ outcome: 'unknown', address: '192.0.2.1' }]);
+});
+
+test('entries are kept as long as the setting says', async () => {
+  const deps = memoryDeps();
+  const kept = { ...deps, config: { ...deps.config, auditRetentionDays: 2 } };
+  await deps.main.transact([entryOperation(kept, SUBJECT, CHANGE)]);
+  expect(await entriesOf(deps)).toMatchObject([{ outcome: 'done' }]);
+  await deps.clock.advance(2 * 24 * 3600_000 + 1000);
+  expect(await entriesOf(deps)).toEqual([]);
+});
+
+test('a filter reads a thousand entries a page at most, and goes on', async () => {
+  const deps = memoryDeps();
+  for (let index = 0; index < 1100; index++) {
+    const requestUuid = `00000000-0000-4000-8000-${String(index).padStart(12, '0')}`;
+    const operation = index === 0 ? 'putSecret' : 'deleteSecret';
+    await deps.main.transact([entryOperation(deps, { ...SUBJECT, operation }, { ...CHANGE, requestUuid })]);
+  }
+  const filter = { operation: 'putSecret' };
+  const first = await listEntries(deps, 'w', filter, { limit: 50 });
+  expect(first).toMatchObject({ entries: [], nextCursor: expect.any(String) });
+  const second = await listEntries(deps, 'w', filter, { limit: 50, cursor: first.nextCursor! });
+  expect(second).toMatchObject({ entries: [{ operation: 'putSecret' }], nextCursor: null });
+});
+
+test('every audited row that is served writes one entry', async () => {
+  const deps = memoryDeps();
+  const app = createWebApp(deps, routes, allHandlers(deps));
+  const ann = await addUser(deps, 'ann');
+  const audits = rows.filter((row) => isAudited(row) && !row.request?.body);
+  for (const row of audits) {
+    const path = row.path.replaceAll(/\{(\w+)\}/g, (_, name) =>
+      name === 'workspace_id' ? ann.workspaceId : 'NOT_THERE',
+    );
+    const headers = { authorization: `Bearer ${ann.key}` };
+    await app(new Request(`http://platform.test${path}`, { method: row.method, headers }));
+  }
+  const { entries } = await listEntries(deps, ann.workspaceId, {}, { limit: 200 });
+  expect(entries.map(({ operation }) => operation).sort()).toEqual(audits.map(({ operationId }) => operationId).sort());
+  expect(audits.length).toBeGreaterThan(10);
+});

@@ -1,0 +1,52 @@
+import * as z from 'zod';
+import { defineRoutes } from '#core/http/route.ts';
+
+const time = z.iso.datetime({ offset: true });
+
+/** See `docs/interface/audit.md`. */
+export const auditRoutes = defineRoutes([
+  {
+    operationId: 'listAuditEntries',
+    method: 'GET',
+    path: '/workspaces/{workspace_id}/audit',
+    summary: 'Who changed what in a workspace, the newest first',
+    fn: 'workspaces',
+    auth: 'key',
+    role: 'owner',
+    request: {
+      query: z.object({
+        operation: z.string().min(1).max(100).optional().describe('Only this operation, such as `putSecret`.'),
+        user_id: z.string().min(1).max(64).optional().describe('Only what this user did.'),
+        from: time.optional().describe('Only at or after this time.'),
+        to: time.optional().describe('Only before this time.'),
+        limit: z.coerce.number().int().min(1).max(200).default(50),
+        cursor: z.string().max(400).optional().describe('`next_cursor` of the page before, with the same filters.'),
+      }),
+    },
+    response: {
+      200: z.object({
+        entries: z.array(
+          z.object({
+            id: z.uuid(),
+            created_at: z.iso.datetime(),
+            actor: z.enum(['user', 'operator']),
+            user: z
+              .object({ id: z.string(), name: z.string().nullable(), email: z.string().nullable() })
+              .nullable()
+              .describe('null: the operator.'),
+            key_id: z.string().nullable().describe('The API key of the request, or of its session.'),
+            operation: z.string().describe('`operationId` of the request.'),
+            target: z.record(z.string(), z.unknown()).describe('What was changed: ids and names, never contents.'),
+            address: z.string().nullable().describe('Where the request came from.'),
+            outcome: z
+              .enum(['done', 'refused', 'unknown'])
+              .describe('`unknown`: the platform died or failed meanwhile; the change may have been made.'),
+            error_code: z.string().nullable(),
+            request_id: z.string(),
+          }),
+        ),
+        next_cursor: z.string().nullable().describe('null: there are no more.'),
+      }),
+    },
+  },
+]);
