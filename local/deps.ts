@@ -27,6 +27,7 @@ import { openDatabase } from './database.ts';
 import { FileVault } from './file-vault.ts';
 import { FolderBlobs } from './folder-blobs.ts';
 import { FreeSpace } from './free-space.ts';
+import { LocalState } from './host-state.ts';
 import { createLog } from './log.ts';
 import { localModels } from './model-source.ts';
 import { localPayments } from './payments/local-payments.ts';
@@ -53,6 +54,7 @@ export interface LocalDeps extends AllDeps {
   /** They fire only after `start`. */
   readonly timers: ClockTimers;
   readonly serviceHost: LocalServiceHost;
+  readonly hostState: LocalState;
   /** Where no key of Stripe is set. */
   readonly scriptedStripe?: ScriptedStripeServer;
   /** Ends streams that only watch: they have no end of their own. */
@@ -99,6 +101,7 @@ export async function localDeps(config: LocalConfig, listening: Gateway): Promis
     log: (line) => log.warn(line),
   });
   const sandbox = new FairSandbox(isolated, { maxConcurrent: config.maxSandboxes ?? defaultMaxSandboxes(), clock });
+  const hostState = new LocalState({ sandbox, folder });
   const serviceHost = new LocalServiceHost({
     sandbox: isolated instanceof NamespaceSandbox ? isolated : { problem: await noServices(isolated) },
     folder: join(folder, 'services'),
@@ -132,6 +135,8 @@ export async function localDeps(config: LocalConfig, listening: Gateway): Promis
     sandbox,
     timers: clockTimers(clock, () => deps),
     serviceHost,
+    hostState,
+    onRunEnd: (run) => hostState.countRun(run),
     serviceLogs: serviceHost,
     async wakeServices(serviceIds) {
       void background(applyServices(deps, serviceIds));
@@ -161,6 +166,7 @@ export async function localDeps(config: LocalConfig, listening: Gateway): Promis
     endWatching: () => closing.abort(),
     async close(force = false) {
       clearInterval(purge);
+      hostState.close();
       await scriptedStripe?.close();
       await serviceHost.close();
       if (!force) await Promise.allSettled(pending);

@@ -99,11 +99,16 @@ export async function startLocalServer(config: LocalConfig): Promise<LocalServer
   runInBackground(deps, 'keepServices', allWork.keepServices(deps).finally(services.isComplete));
   const clocks = startClocks(deps);
   const app = createApp(deps, routes, allHandlers(deps));
-  const { uploadForms } = deps;
+  const { uploadForms, hostState } = deps;
   const dashboard = new Dashboard({ log: deps.log, url: dashboardUrl });
+  const answerApi: App = (request, address) =>
+    uploadForms.takes(request) ? uploadForms.accept(request) : app(request, address);
   answer = async (request, address) => {
     if (dashboard.takes(request)) return dashboard.answer(request, request.headers.get('accept-encoding') ?? '');
-    return uploadForms.takes(request) ? uploadForms.accept(request) : app(request, address);
+    const began = performance.now();
+    const response = await answerApi(request, address);
+    hostState.countRequest(request.method, response.status, performance.now() - began);
+    return response;
   };
   deps.scriptedStripe?.deliverTo(`${deps.gatewayUrl}/webhooks/stripe`);
   deps.timers.start((error) => deps.log.error('schedules not read', { error: String(error) }));

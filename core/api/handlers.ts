@@ -44,6 +44,7 @@ import { storageHandlers } from '#core/workbench/storage/handlers.ts';
 import { documentUse } from '#core/workbench/storage/store.ts';
 import { taskHandlers } from '#core/workbench/tasks/handlers.ts';
 import { authenticate } from './auth.ts';
+import { healthHandlers, metricsHandlers } from './health/handlers.ts';
 import { agentListeners, secretListeners } from './listeners.ts';
 import { metaHandlers } from './meta/handlers.ts';
 import type { routes } from './routes.ts';
@@ -61,7 +62,10 @@ type DepsOf<F extends (deps: never) => unknown> = (
  * The handlers of each deployed function, under its name: `fn` of their rows, in camel case. Each is an export of its own, so that a
  * function's bundle holds only its handlers.
  */
-export const meta = metaHandlers;
+export const meta = (deps: DepsOf<typeof metaHandlers | typeof metricsHandlers>) => ({
+  ...metaHandlers(deps),
+  ...metricsHandlers(deps),
+});
 export const agents = (
   deps: DepsOf<typeof agentLogHandlers | typeof agentListeners> &
     Omit<DepsOf<typeof agentHandlers>, 'listeners' | 'lastRunOf'> &
@@ -91,7 +95,10 @@ export const calls = (
   ...scheduleTriggerHandlers(deps),
   ...webhookDeliveryHandlers(deps),
 });
-export const catalog = catalogHandlers;
+export const catalog = (deps: DepsOf<typeof catalogHandlers | typeof healthHandlers>) => ({
+  ...catalogHandlers(deps),
+  ...healthHandlers(deps),
+});
 export const downloads = downloadHandlers;
 export const events = (deps: Parameters<typeof eventHandlers>[0]) =>
   eventHandlers(deps, (headers, workspaceId) => authenticate(deps, headers, workspaceId));

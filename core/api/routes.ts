@@ -34,11 +34,14 @@ import { serviceRoutes } from '#core/services/routes.ts';
 import { messageRoutes } from '#core/workbench/messages/routes.ts';
 import { storageRoutes } from '#core/workbench/storage/routes.ts';
 import { taskRoutes } from '#core/workbench/tasks/routes.ts';
+import { healthRoutes, metricsRoutes } from './health/routes.ts';
 import { metaRoutes } from './meta/routes.ts';
 
 /** THE route table. Fixed paths stand before the four-segment wildcard of agent calls. */
 export const routes = [
   ...metaRoutes,
+  ...healthRoutes,
+  ...metricsRoutes,
   ...keyRoutes,
   ...signInRoutes,
   ...workspaceRoutes,

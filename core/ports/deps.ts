@@ -1,6 +1,7 @@
 import type { Config } from '#core/base/config.ts';
 import type { BlobLinks, Blobs } from './blobs.ts';
 import type { Clock } from './clock.ts';
+import type { EndedRun, HostState } from './host-state.ts';
 import type { Ids } from './ids.ts';
 import type { Llm } from './llm.ts';
 import type { Mail } from './mail.ts';
@@ -41,6 +42,10 @@ export interface Deps {
   readonly clock: Clock;
   readonly ids: Ids;
   readonly log: Log;
+  /** Absent where the host has tools of its own for it, as AWS has CloudWatch. */
+  readonly hostState?: HostState;
+  /** Told of every run that ends in this process. @default - nobody is */
+  readonly onRunEnd?: (run: EndedRun) => void;
   /**
    * Work that may outlast the answer. The local host goes on with it and waits for it at shutdown; a Lambda function
    * stops with its answer, so there the returned promise ends only with the work.

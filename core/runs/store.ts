@@ -45,7 +45,7 @@ interface RunPage {
 /** Bodies up to this size are kept in the run's head, which saves an item. */
 const MAX_BYTES_IN_HEAD = 4 * 1024;
 
-type StoreDeps = Pick<Deps, 'runs' | 'blobs' | 'clock' | 'config'>;
+type StoreDeps = Pick<Deps, 'runs' | 'blobs' | 'clock' | 'config' | 'onRunEnd'>;
 
 /** The runs of one workspace. How they are stored: `items.ts`. */
 export class RunStore {
@@ -119,6 +119,10 @@ export class RunStore {
       if (written.ok) return true;
       return written.failed.includes(0) ? false : undefined;
     });
+    if (isRecorded) {
+      const { status } = result;
+      this.#deps.onRunEnd?.({ status, source: run.triggerSource, durationMs: Math.max(0, now - run.startedAt) });
+    }
     if (!isRecorded && result.status !== 'cancelled' && (await this.isCancelled(run.id))) {
       await this.finish(run, { ...result, ...CANCELLED, output: null, creditsCents: 0 });
     }

@@ -13,6 +13,8 @@ export const defaultMaxSandboxes = (): number =>
   Math.max(MIN_SANDBOXES, Math.min(availableParallelism() * PER_PROCESSOR, Math.floor(totalmem() / 2 / BYTES_EACH)));
 
 interface Waiter extends Work {
+  /** Epoch milliseconds. */
+  readonly since: number;
   start(): void;
 }
 
@@ -63,9 +65,11 @@ export class FairSandbox implements Sandbox {
     };
   }
 
-  /** Sandboxes in use, runs that wait for one, and the bound of the first. */
-  get load(): { readonly running: number; readonly waiting: number; readonly max: number } {
-    return { running: this.#open.size, waiting: this.#waiting.size, max: this.#maxConcurrent };
+  /** Sandboxes in use, runs that wait for one and how long the first of them has, and the bound of those in use. */
+  get load(): { readonly running: number; readonly waiting: number; readonly max: number; readonly oldestMs: number } {
+    const [oldest] = this.#waiting;
+    const oldestMs = oldest === undefined ? 0 : Math.max(0, this.#clock.now() - oldest.since);
+    return { running: this.#open.size, waiting: this.#waiting.size, max: this.#maxConcurrent, oldestMs };
   }
 
   status() {
@@ -83,7 +87,8 @@ export class FairSandbox implements Sandbox {
   ): Promise<Work> {
     signal?.throwIfAborted();
     const turn = Promise.withResolvers<void>();
-    const waiter: Waiter = { owner, isInstall: purpose === 'install', start: turn.resolve };
+    const now = this.#clock.now();
+    const waiter: Waiter = { owner, isInstall: purpose === 'install', start: turn.resolve, since: now };
     this.#waiting.add(waiter);
     this.#startNext();
     if (!this.#waiting.has(waiter)) return waiter;
@@ -93,7 +98,6 @@ export class FairSandbox implements Sandbox {
       if (this.#waiting.delete(waiter)) turn.reject(reason);
     };
     const onAbort = (): void => giveUp(signal?.reason);
-    const now = this.#clock.now();
     const patienceMs = patienceUntil(now, deadline) - now;
     const stopTimer = this.#clock.after(patienceMs, () => giveUp(noPlaceError(patienceMs)));
     signal?.addEventListener('abort', onAbort);

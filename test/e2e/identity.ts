@@ -218,6 +218,13 @@ export function identitySuite(target: () => Target): void {
   describe.concurrent('anybody', () => {
     test('may ask for health and the document', async () => {
       expect(expectOk(await call('GET', '/health'))).toEqual({ status: 'ok' });
+      const health = expectOk(await call('GET', '/health/detailed'));
+      expect(health.status).toMatch(/^(healthy|degraded)$/);
+      expect(health.services.slice(0, 3)).toMatchObject([
+        { name: 'api', status: 'operational' },
+        { name: 'database', latency_ms: expect.any(Number) },
+        { name: 'storage', status: 'operational' },
+      ]);
       const document = expectOk(await call('GET', '/openapi.json'));
       expect(document).toMatchObject({ openapi: '3.1.0', servers: [{ url: target().url }] });
     });

@@ -1,9 +1,6 @@
-import { hash, timingSafeEqual } from 'node:crypto';
 import { audited } from '#core/accounts/audit/log.ts';
-import { PlatformError } from '#core/base/errors.ts';
+import { checkOperator } from '#core/accounts/operator.ts';
 import type { Workspace } from '#core/base/workspace.ts';
-import { bearerOf } from '#core/http/bearer.ts';
-import type { HttpRequest } from '#core/http/message.ts';
 import type { Handlers } from '#core/http/route.ts';
 import type { AllDeps } from '#core/ports/deps.ts';
 import { balanceView } from '../credits/balance-view.ts';
@@ -54,21 +51,4 @@ export function operatorHandlers(deps: OperatorDeps): Handlers<typeof operatorRo
       });
     },
   };
-}
-
-/** Throws UNAUTHORIZED for another key, and FORBIDDEN where there is none. */
-async function checkOperator({ operatorKey }: OperatorDeps, { headers }: Pick<HttpRequest, 'headers'>): Promise<void> {
-  const wanted = await operatorKey();
-  if (wanted === undefined) {
-    throw new PlatformError(
-      'FORBIDDEN',
-      'This platform takes no orders of an operator over the API: it has no operator key (docs/billing.md).',
-    );
-  }
-  const given = hash('sha256', bearerOf(headers.get('authorization')));
-  if (timingSafeEqual(Buffer.from(given), Buffer.from(wanted))) return;
-  throw new PlatformError(
-    'UNAUTHORIZED',
-    'The key of the operator is required: send the header "Authorization: Bearer <operator key>". Keys of users do not serve.',
-  );
 }

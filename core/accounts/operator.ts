@@ -1,0 +1,25 @@
+import { hash, timingSafeEqual } from 'node:crypto';
+import { PlatformError } from '#core/base/errors.ts';
+import { bearerOf } from '#core/http/bearer.ts';
+import type { HttpRequest } from '#core/http/message.ts';
+import type { OperatorKey } from '#core/ports/operator-key.ts';
+
+/** Throws UNAUTHORIZED for another key, and FORBIDDEN where there is none. */
+export async function checkOperator(
+  { operatorKey }: { readonly operatorKey: OperatorKey },
+  { headers }: Pick<HttpRequest, 'headers'>,
+): Promise<void> {
+  const wanted = await operatorKey();
+  if (wanted === undefined) {
+    throw new PlatformError(
+      'FORBIDDEN',
+      'This platform takes no orders of an operator over the API: it has no operator key (docs/billing.md).',
+    );
+  }
+  const given = hash('sha256', bearerOf(headers.get('authorization')));
+  if (timingSafeEqual(Buffer.from(given), Buffer.from(wanted))) return;
+  throw new PlatformError(
+    'UNAUTHORIZED',
+    'The key of the operator is required: send the header "Authorization: Bearer <operator key>". Keys of users do not serve.',
+  );
+}

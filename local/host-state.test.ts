@@ -1,0 +1,52 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+import { LocalState } from './host-state.ts';
+import { Counter, gauge, Histogram } from './metrics.ts';
+
+test('metrics have the text format, with what the process did', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'platform-state-'));
+  writeFileSync(join(folder, 'platform.sqlite'), 'twelve bytes');
+  const sandbox = {
+    load: { running: 2, waiting: 1, max: 8, oldestMs: 1500 },
+    status: async () => ({ kind: 'unshare' as const, interpreters: {}, problem: 'x' }),
+  };
+  const state = new LocalState({ sandbox, folder });
+  try {
+    state.countRequest('GET', 200, 4);
+    state.countRequest('GET', 200, 30);
+    state.countRequest('BREW', 405, 1);
+    state.countRun({ status: 'failed', source: 'schedule', durationMs: 700 });
+    const text = await state.metrics();
+    for (const line of text.trimEnd().split('\n')) {
+      expect(line).toMatch(/^(# (HELP|TYPE) [a-z_]+ .+|[a-z_]+(\{[a-z_]+="[^"]*"(,[a-z_]+="[^"]*")*\})? -?[\d.e+]+)$/);
+    }
+    for (const line of [
+      'platform_requests_total{method="GET",status="200"} 2',
+      'platform_requests_total{method="other",status="405"} 1',
+      'platform_request_duration_seconds_bucket{le="0.005"} 2',
+      'platform_request_duration_seconds_bucket{le="0.05"} 3',
+      'platform_request_duration_seconds_bucket{le="+Inf"} 3',
+      'platform_request_duration_seconds_count 3',
+      'platform_runs_total{status="failed",source="schedule"} 1',
+      'platform_run_duration_seconds_sum 0.7',
+      'platform_sandboxes{state="waiting"} 1',
+      'platform_queue_age_seconds 1.5',
+      'platform_database_bytes 12',
+    ]) {
+      expect(text).toContain(`${line}\n`);
+    }
+    expect(await state.parts()).toEqual([{ name: 'sandbox', problem: 'x' }]);
+    expect(await state.system()).toMatchObject({ sandbox: { queue_age_ms: 1500 }, disk: { database_bytes: 12 } });
+  } finally {
+    state.close();
+    rmSync(folder, { recursive: true });
+  }
+});
+
+test('values of labels are escaped, and a histogram begins empty', () => {
+  expect(gauge('a', 'b', [{ c: '"\\\n' }, 1]).at(-1)).toBe('a{c="\\"\\\\\\n"} 1');
+  expect(new Histogram('a', 'b').lines()).toContain('a_count 0');
+  expect(new Counter('a', 'b').lines()).toEqual(['# HELP a b', '# TYPE a counter']);
+});

@@ -1,0 +1,79 @@
+/** Counters and histograms in the text format of Prometheus (https://prometheus.io/docs/instrumenting/exposition_formats/). */
+type Labels = Readonly<Record<string, string | number>>;
+
+/** Seconds: from a fast read to a long run. */
+const BOUNDS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600];
+
+/** A number that only grows, for each set of labels. */
+export class Counter {
+  readonly #name: string;
+  readonly #help: string;
+  readonly #values = new Map<string, number>();
+
+  constructor(name: string, help: string) {
+    this.#name = name;
+    this.#help = help;
+  }
+
+  add(labels: Labels): void {
+    const key = textOf(labels);
+    this.#values.set(key, (this.#values.get(key) ?? 0) + 1);
+  }
+
+  lines(): string[] {
+    return [
+      ...head(this.#name, this.#help, 'counter'),
+      ...[...this.#values].map(([key, n]) => `${this.#name}${key} ${n}`),
+    ];
+  }
+}
+
+/** How many durations were at most as long as each bound. */
+export class Histogram {
+  readonly #name: string;
+  readonly #help: string;
+  readonly #counts = BOUNDS.map(() => 0);
+  #count = 0;
+  #sum = 0;
+
+  constructor(name: string, help: string) {
+    this.#name = name;
+    this.#help = help;
+  }
+
+  observe(seconds: number): void {
+    this.#count += 1;
+    this.#sum += seconds;
+    for (const [index, bound] of BOUNDS.entries()) if (seconds <= bound) this.#counts[index]! += 1;
+  }
+
+  lines(): string[] {
+    const name = this.#name;
+    return [
+      ...head(name, this.#help, 'histogram'),
+      ...BOUNDS.map((bound, index) => `${name}_bucket{le="${bound}"} ${this.#counts[index]}`),
+      `${name}_bucket{le="+Inf"} ${this.#count}`,
+      `${name}_sum ${this.#sum}`,
+      `${name}_count ${this.#count}`,
+    ];
+  }
+}
+
+/** What is so at the moment: labels with their numbers. */
+export const gauge = (name: string, help: string, ...values: readonly (readonly [Labels, number])[]): string[] => [
+  ...head(name, help, 'gauge'),
+  ...values.map(([labels, value]) => `${name}${textOf(labels)} ${value}`),
+];
+
+const head = (name: string, help: string, type: string): string[] => [
+  `# HELP ${name} ${help}`,
+  `# TYPE ${name} ${type}`,
+];
+
+function textOf(labels: Labels): string {
+  const parts = Object.entries(labels).map(([name, value]) => `${name}="${escaped(String(value))}"`);
+  return parts.length === 0 ? '' : `{${parts.join(',')}}`;
+}
+
+const escaped = (value: string): string =>
+  value.replaceAll('\\', '\\\\').replaceAll('"', '\\"').replaceAll('\n', '\\n');
