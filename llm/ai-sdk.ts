@@ -13,7 +13,7 @@ import type { BrokenMeter } from './broken-meter.ts';
 import { fetchOver } from './http-fetch.ts';
 import { type OnlyTool, onlyTool } from './only-tool.ts';
 import { type ChosenForm, withSchema } from './schema-for.ts';
-import { type AssistantContent, BrokenAnswerError, type RawTurn, type Turn } from './turn.ts';
+import { assistantContent, BrokenAnswerError, type Turn } from './turn.ts';
 import type { Wire } from './wires.ts';
 
 type SdkConfig = Pick<Config, 'ollamaSchemas'>;
@@ -191,10 +191,8 @@ function promptMessages(
       const first = { type: 'text' as const, text: shared, ...(marks.shared && BREAKPOINT) };
       return [{ role: 'user', content: [first, ...parts, { type: 'text', text }] }];
     }
-    case 'assistant': {
-      const raw = message.raw as RawTurn | undefined;
-      return [{ role: 'assistant', content: raw?.provider === provider ? raw.content : plainContent(message) }];
-    }
+    case 'assistant':
+      return [{ role: 'assistant', content: assistantContent(message, provider) }];
     case 'tool':
       return toolMessages(message.results, provider);
   }
@@ -231,16 +229,6 @@ const filePart = ({ name, mediaType, bytes }: LlmFile): LanguageModelV4FilePart 
   // Not a `Buffer`: in JSON, as which the size of a request is estimated, it would be a list of its bytes.
   data: { type: 'data', data: new Uint8Array(bytes.buffer, bytes.byteOffset, bytes.byteLength) },
 });
-
-const plainContent = ({ text, toolCalls }: Extract<LlmMessage, { role: 'assistant' }>): AssistantContent => [
-  ...(text === '' ? [] : [{ type: 'text' as const, text }]),
-  ...toolCalls.map(({ id, name, input }) => ({
-    type: 'tool-call' as const,
-    toolCallId: id,
-    toolName: name,
-    input: input ?? {},
-  })),
-];
 
 /** Collects a streamed turn. Chunks with the same id are one part, with the last metadata. */
 async function streamed(

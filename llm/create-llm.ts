@@ -12,7 +12,7 @@ import { createWires, type WireConfig } from './wires.ts';
 type LlmConfig = WireConfig & Pick<Config, 'ollamaSchemas'>;
 
 /**
- * {@link Llm} over the providers' APIs: plain questions by requests of our own, which cost a fraction, all others by the
+ * {@link Llm} over the providers' APIs: the usual ones by requests of our own, which cost a fraction, all others by the
  * AI SDK. Both ways give the same results. Requests are sent once: `SteadyLlm` retries them.
  *
  * @param log Has the reason when a transport refuses the platform itself, which callers must not see.

@@ -6,7 +6,7 @@ import type {
   SharedV4Warning,
 } from '@ai-sdk/provider';
 import type { Json } from '#core/base/json.ts';
-import type { LlmAnswer, LlmProvider, LlmToolCall } from '#core/ports/llm.ts';
+import type { LlmAnswer, LlmMessage, LlmProvider, LlmToolCall } from '#core/ports/llm.ts';
 import { toLlmUsage } from './broken-meter.ts';
 
 /** A model's turn in the words of the AI SDK, whichever way it came. */
@@ -17,7 +17,7 @@ export interface Turn {
   readonly warnings: readonly SharedV4Warning[];
 }
 
-export type AssistantContent = Extract<LanguageModelV4Message, { role: 'assistant' }>['content'];
+type AssistantContent = Extract<LanguageModelV4Message, { role: 'assistant' }>['content'];
 
 /** The `raw` of an {@link LlmMessage}: the turn as its provider wants it back. */
 export interface RawTurn {
@@ -25,6 +25,24 @@ export interface RawTurn {
   readonly content: AssistantContent;
   /** {@link ChosenForm.place} of its request. */
   readonly schemaPlace: number | undefined;
+}
+
+/** The parts of an earlier turn: as its provider wants them back, if it is the same. */
+export function assistantContent(
+  { text, toolCalls, raw }: Extract<LlmMessage, { role: 'assistant' }>,
+  provider: LlmProvider,
+): AssistantContent {
+  const turn = raw as RawTurn | undefined;
+  if (turn?.provider === provider) return turn.content;
+  return [
+    ...(text === '' ? [] : [{ type: 'text' as const, text }]),
+    ...toolCalls.map(({ id, name, input }) => ({
+      type: 'tool-call' as const,
+      toolCallId: id,
+      toolName: name,
+      input: input ?? {},
+    })),
+  ];
 }
 
 /** The answer ended normally, but without the provider's finish reason, or as a stream without an event. */

@@ -1,28 +1,32 @@
 import type { LanguageModelV4Content, LanguageModelV4FinishReason, LanguageModelV4Usage } from '@ai-sdk/provider';
 import type { Turn } from '../turn.ts';
+import { isConversation, promptOf, toolHeaders } from './anthropic-prompt.ts';
 import { countOf, listOf, type Members, maybe, objectOf, textOf } from './members.ts';
 import { type DirectProvider, EventError, type Pieces } from './provider.ts';
 
 /** Models that take less output, or no schema: the SDK knows what. */
 const OLD_MODELS = /claude-(instant|v?[123]\b|(opus|sonnet)-4(?!-[5-9]))/;
-const BREAKPOINT = { cache_control: { type: 'ephemeral' } };
 
 /** Anthropic's Messages API (https://platform.claude.com/docs/en/api/messages). */
 export const anthropic: DirectProvider = {
-  takes({ model, effort }, form) {
+  takes(request, form) {
+    const { model, effort, tools = [] } = request;
     // Not thinking has a form of its own for each model.
-    if (effort === 'none' || OLD_MODELS.test(model)) return false;
-    return form?.form.kind !== 'native' || model.includes('claude-');
+    if (effort === 'none' || OLD_MODELS.test(model) || !isConversation(request)) return false;
+    return (form?.form.kind !== 'native' && tools.length === 0) || model.includes('claude-');
   },
 
   url: ({ baseURL }) => `${baseURL}/messages`,
 
-  headers: (apiKey) => ({ 'anthropic-version': '2023-06-01', 'x-api-key': apiKey }),
+  headers: (apiKey, request) => ({
+    'anthropic-version': '2023-06-01',
+    'x-api-key': apiKey,
+    ...toolHeaders(request),
+  }),
 
-  body({ model, maxOutputTokens, thoughts, effort, message, cache, onText }, form) {
-    const { shared, text } = message;
-    const schema = form?.form.kind === 'native' ? form.form.schema : undefined;
-    const first = shared === undefined ? [] : [textBlock(shared, cache?.again === 'shared')];
+  body(request, form) {
+    const { model, maxOutputTokens, thoughts, effort, outputSchema, onText } = request;
+    const schema = outputSchema !== undefined && form?.form.kind === 'native' ? form.form.schema : undefined;
     return {
       model,
       max_tokens: maxOutputTokens,
@@ -30,7 +34,7 @@ export const anthropic: DirectProvider = {
       ...((effort || schema) && {
         output_config: { ...(effort && { effort }), ...(schema && { format: { type: 'json_schema', schema } }) },
       }),
-      messages: [{ role: 'user', content: [...first, textBlock(text, false)] }],
+      ...promptOf(request, form),
       ...(onText && { stream: true }),
     };
   },
@@ -46,6 +50,8 @@ export const anthropic: DirectProvider = {
             return [thought(textOf(block.thinking), { signature: textOf(block.signature) })];
           case 'redacted_thinking':
             return [thought('', { redactedData: textOf(block.data) })];
+          case 'tool_use':
+            return [toolCall(block, JSON.stringify(objectOf(block.input)))];
           default:
             return [];
         }
@@ -62,7 +68,23 @@ export const anthropic: DirectProvider = {
   },
 };
 
-const textBlock = (text: string, isMarked: boolean) => ({ type: 'text', text, ...(isMarked && BREAKPOINT) });
+/** A call of a tool, with who called it, which goes back with it. */
+function toolCall(block: Members, input: string): LanguageModelV4Content {
+  const caller = maybe(objectOf, block.caller);
+  return {
+    type: 'tool-call',
+    toolCallId: textOf(block.id),
+    toolName: textOf(block.name),
+    input,
+    ...(caller && {
+      providerMetadata: {
+        anthropic: { caller: { type: textOf(caller.type), ...maybe(toolIdOf, caller.tool_id) } },
+      },
+    }),
+  };
+}
+
+const toolIdOf = (id: unknown): { readonly toolId: string } => ({ toolId: textOf(id) });
 
 const thought = (text: string, anthropic: Record<string, string>): LanguageModelV4Content => ({
   type: 'reasoning',
@@ -70,12 +92,21 @@ const thought = (text: string, anthropic: Record<string, string>): LanguageModel
   providerMetadata: { anthropic },
 });
 
+/** A call whose parameters come in pieces. */
+interface ToolUse {
+  readonly type: 'tool_use';
+  readonly block: Members;
+  input: string;
+  /** Absent until it is whole. */
+  call?: LanguageModelV4Content;
+}
+
 class AnthropicStream {
   readonly #pieces: Pieces;
   /** By the index of their block. */
   readonly #content = new Map<
     unknown,
-    { type: 'text' | 'reasoning'; text: string; metadata?: Record<string, string> }
+    { type: 'text' | 'reasoning'; text: string; metadata?: Record<string, string> } | ToolUse
   >();
   #usage: Members = {};
   #stopReason: unknown;
@@ -100,6 +131,11 @@ class AnthropicStream {
       case 'content_block_delta':
         this.#add(event.index, objectOf(event.delta));
         return undefined;
+      case 'content_block_stop': {
+        const part = this.#content.get(event.index);
+        if (part?.type === 'tool_use') part.call = toolCall(part.block, part.input === '' ? '{}' : part.input);
+        return undefined;
+      }
       case 'message_delta': {
         const counted = Object.entries(objectOf(event.usage)).filter(([, count]) => count !== null);
         this.#usage = { ...this.#usage, ...Object.fromEntries(counted) };
@@ -108,11 +144,11 @@ class AnthropicStream {
       }
       case 'message_stop':
         return {
-          content: [...this.#content.values()].map(({ type, text, metadata }) => ({
-            type,
-            text,
-            ...(metadata && { providerMetadata: { anthropic: metadata } }),
-          })),
+          content: [...this.#content.values()].flatMap((part): LanguageModelV4Content[] => {
+            if (part.type === 'tool_use') return part.call ? [part.call] : [];
+            const { type, text, metadata } = part;
+            return [{ type, text, ...(metadata && { providerMetadata: { anthropic: metadata } }) }];
+          }),
           finishReason: finishReasonOf(this.#stopReason),
           usage: usageOf(this.#usage),
           warnings: [],
@@ -131,6 +167,12 @@ class AnthropicStream {
   #begin(index: unknown, block: Members): void {
     if (block.type === 'text') this.#content.set(index, { type: 'text', text: '' });
     if (block.type === 'thinking') this.#content.set(index, { type: 'reasoning', text: '' });
+    if (block.type === 'tool_use') {
+      // Parameters may stand here whole, if the model's own code calls the tool.
+      const input = Object.keys(maybe(objectOf, block.input) ?? {}).length > 0 ? JSON.stringify(block.input) : '';
+      this.#content.set(index, { type: 'tool_use', block, input });
+      this.#pieces.tool(textOf(block.name));
+    }
     if (block.type === 'redacted_thinking') {
       const metadata = { redactedData: textOf(block.data) };
       this.#content.set(index, { type: 'reasoning', text: '', metadata });
@@ -140,6 +182,12 @@ class AnthropicStream {
   #add(index: unknown, delta: Members): void {
     const part = this.#content.get(index);
     if (part === undefined) return;
+    if (part.type === 'tool_use') {
+      if (delta.type !== 'input_json_delta') return;
+      part.input += textOf(delta.partial_json);
+      this.#pieces.input(textOf(delta.partial_json));
+      return;
+    }
     switch (delta.type) {
       case 'text_delta':
         part.text += textOf(delta.text);

@@ -1,6 +1,9 @@
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import fc from 'fast-check';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { parseConfig } from '#core/base/config.ts';
-import type { Llm, LlmProvider, LlmRequest, LlmUsage } from '#core/ports/llm.ts';
+import type { Llm, LlmAnswer, LlmProvider, LlmRequest, LlmUsage } from '#core/ports/llm.ts';
 import { type ScriptedLlm, startScriptedLlm } from '#test/helpers/scripted-llm/server.ts';
 import type { ScriptedTurn } from '#test/helpers/scripted-llm/turns.ts';
 import { createLlm } from '../create-llm.ts';
@@ -37,6 +40,36 @@ const SCHEMA = {
 } as const;
 const OPEN = { type: 'object', additionalProperties: { type: 'string' } } as const;
 
+const TOOLS: LlmRequest['tools'] = [
+  { name: 'look_up', description: 'Looks up', inputSchema: OPEN },
+  { name: 'submit', description: 'Submits\n', inputSchema: SCHEMA },
+];
+const STRICT = TOOLS.map((tool) => ({ ...tool, isStrict: tool.name === 'submit' }));
+/** With turns of another provider, and of none that is known. */
+const CONVERSATION: LlmRequest['messages'] = [
+  { role: 'user', shared: 'The rules.', text: 'Go.' },
+  { role: 'assistant', text: 'I look. ', toolCalls: [{ id: 'a', name: 'look_up', input: { x: 'é' } }] },
+  { role: 'tool', results: [{ id: 'a', name: 'look_up', text: '', isError: false }] },
+  {
+    role: 'assistant',
+    text: '',
+    toolCalls: [
+      { id: 'b', name: 'look_up', input: undefined },
+      { id: 'c', name: 'nothing', input: [1] },
+    ],
+  },
+  {
+    role: 'tool',
+    results: [
+      { id: 'b', name: 'look_up', text: 'no JSON', isError: true },
+      { id: 'c', name: 'nothing', text: 'no such tool', isError: true },
+    ],
+  },
+  { role: 'user', text: 'Now answer.' },
+];
+const PLAIN_CALLS = CONVERSATION.filter(({ role }, index) => role === 'user' || index < 3);
+const LONG = 'a rule of the house, '.repeat(400);
+
 const MODELS: { readonly [Provider in LlmProvider]?: readonly string[] } = {
   anthropic: ['claude-sonnet-5-5', 'claude-haiku-4-5', 'claude-opus-6', 'unheard-of'],
   openai: ['gpt-6.2-sol', 'gpt-5.1', 'gpt-5', 'gpt-5-chat-latest', 'gpt-4o', 'unheard-of'],
@@ -58,6 +91,44 @@ const REQUESTS: { readonly [what: string]: Partial<LlmRequest> } = {
   'with a schema that is open, and effort': { outputSchema: OPEN, effort: 'low' },
   'in JSON': { json: true },
   'with room for a book': { maxOutputTokens: 64_000 },
+  'with a system message': { system: 'Be brief.', cache: { key: 'v1' } },
+  'with tools': { system: 'Be brief.', tools: TOOLS, thoughts: true, effort: 'low' },
+  'with tools, one by one': { tools: TOOLS, parallelToolCalls: false },
+  'with tools at once': { tools: TOOLS, parallelToolCalls: true },
+  'with a strict tool': { tools: STRICT },
+  'with tools and a schema of the answer': { tools: TOOLS, outputSchema: SCHEMA },
+  'a conversation': { tools: TOOLS, messages: CONVERSATION },
+  'a conversation of plain calls': { tools: TOOLS, messages: PLAIN_CALLS },
+  'a conversation whose tools are gone': { messages: PLAIN_CALLS },
+  'a conversation that ends with the model': { messages: PLAIN_CALLS.slice(0, 2) },
+  'a long conversation that comes again': {
+    system: LONG,
+    tools: TOOLS,
+    messages: PLAIN_CALLS,
+    cache: { key: 'v1', again: 'conversation' },
+  },
+  'a conversation that becomes long': {
+    system: 'Short.',
+    tools: TOOLS,
+    messages: [...PLAIN_CALLS, { role: 'user', text: LONG }],
+    cache: { key: 'v1', again: 'conversation', fromTokens: 512 },
+  },
+  'a conversation with a file': {
+    messages: [
+      {
+        role: 'user',
+        text: 'See.',
+        files: [{ name: 'a.png', mediaType: 'image/png', bytes: new Uint8Array([137, 80, 78, 71]) }],
+      },
+    ],
+  },
+  'with only one tool left': {
+    tools: TOOLS,
+    messages: [
+      { role: 'user', text: 'Go.' },
+      { role: 'only', tool: 'submit' },
+    ],
+  },
 };
 
 const TURNS: { readonly [what: string]: ScriptedTurn } = {
@@ -82,6 +153,20 @@ const TURNS: { readonly [what: string]: ScriptedTurn } = {
   'a used up quota': { refusal: 'quota' },
 };
 
+const CALLS: { readonly [what: string]: ScriptedTurn } = {
+  'a call': { toolCalls: [{ name: 'look_up', input: { x: 'é🍾' } }] },
+  'a text and calls': {
+    text: 'I look.',
+    toolCalls: [
+      { name: 'look_up', input: {} },
+      { name: 'submit', input: { n: 1, list: [] } },
+    ],
+  },
+  'a call after a thought': { thinking: 'Let me look.', toolCalls: [{ name: 'look_up', input: { x: 'y' } }] },
+  'a call that is cut': { toolCalls: [{ name: 'look_up', input: { x: 'y' } }], finish: 'length' },
+  'a call in half an answer': { toolCalls: [{ name: 'look_up', input: { x: 'y'.repeat(99) } }], breakOff: 'end' },
+};
+
 const PROVIDERS = Object.keys(MODELS) as LlmProvider[];
 const CASES = PROVIDERS.flatMap((provider) => [false, true].map((isStreamed) => ({ provider, isStreamed })));
 
@@ -94,6 +179,7 @@ describe.each(CASES)(
       server.queue(turn);
       const pieces: string[] = [];
       const thoughts: string[] = [];
+      const called: string[] = [];
       const spent: LlmUsage[] = [];
       const signs: string[] = [];
       const outcome = await llm
@@ -109,6 +195,7 @@ describe.each(CASES)(
           ...(isStreamed && {
             onText: (text: string) => pieces.push(text),
             onThought: (text: string) => thoughts.push(text),
+            onTool: (name: string) => called.push(name),
           }),
           ...request,
         })
@@ -122,8 +209,8 @@ describe.each(CASES)(
         return { path, body, headers: known };
       });
       // Each answer has ids of its own.
-      const known = JSON.parse(JSON.stringify(outcome).replaceAll(/\b(msg|rs)_[\w-]+/g, '$1_'));
-      return { outcome: known, sent, pieces, thoughts, spent, signs: new Set(signs) };
+      const known = JSON.parse(JSON.stringify(outcome).replaceAll(/\b(msg|rs|fc|call|toolu)_[\w-]+/g, '$1_'));
+      return { outcome: known, sent, pieces, thoughts, called, spent, signs: new Set(signs) };
     }
 
     async function expectSame(request: Partial<LlmRequest>, turn?: ScriptedTurn): Promise<void> {
@@ -141,5 +228,207 @@ describe.each(CASES)(
       await expectSame({ thoughts: true }, turn);
       expect(wentDirectly).toBe(before + 1);
     });
+
+    test.each(Object.entries(CALLS))('what they make of %s', async (_, turn) => {
+      const before = wentDirectly;
+      await expectSame({ tools: TOOLS, thoughts: true }, turn);
+      expect(wentDirectly - before).toBe(provider === 'anthropic' ? 1 : 0);
+    });
   },
 );
+
+const text = fc.oneof(fc.string({ unit: 'grapheme' }), fc.constantFrom('', ' ', 'a \n'));
+const anyInput = fc.oneof(fc.dictionary(fc.string(), fc.jsonValue()), fc.jsonValue());
+const rawPart = fc.oneof(
+  fc.record({ type: fc.constant('text'), text }),
+  fc.record({
+    type: fc.constant('reasoning'),
+    text,
+    providerOptions: fc.record({
+      anthropic: fc.oneof(fc.record({ signature: text }), fc.record({ redactedData: text }), fc.constant({})),
+    }),
+  }),
+  fc.record({
+    type: fc.constant('tool-call'),
+    toolCallId: fc.stringMatching(/^toolu_\w{1,4}$/),
+    toolName: fc.constantFrom('look_up', 'gone'),
+    input: anyInput,
+    providerOptions: fc.option(
+      fc.record({
+        anthropic: fc.record({
+          caller: fc.record({
+            type: fc.constantFrom('direct', 'code_execution_20250825', 'code_execution_20260120'),
+            toolId: fc.option(text, { nil: undefined }),
+          }),
+        }),
+      }),
+      { nil: undefined },
+    ),
+  }),
+);
+const toolCall = fc.record({
+  id: fc.constantFrom('a', 'b'),
+  name: fc.constantFrom('look_up', 'gone'),
+  input: anyInput,
+});
+const message = fc.oneof(
+  fc.record({ role: fc.constant('user'), text }),
+  fc.record({
+    role: fc.constant('assistant'),
+    text,
+    toolCalls: fc.array(toolCall, { maxLength: 3 }),
+    raw: fc.option(
+      fc.record({
+        provider: fc.constantFrom('anthropic', 'anthropic', 'openai'),
+        content: fc.array(rawPart, { maxLength: 4 }),
+        schemaPlace: fc.constant(undefined),
+      }),
+      { nil: undefined },
+    ),
+  }),
+  fc.record({
+    role: fc.constant('tool'),
+    results: fc.array(
+      fc.record({ id: fc.constantFrom('a', 'b'), name: fc.constant('look_up'), text, isError: fc.boolean() }),
+      { minLength: 1, maxLength: 3 },
+    ),
+  }),
+);
+const conversation = fc.record(
+  {
+    system: text,
+    messages: fc
+      .tuple(
+        fc.record({ role: fc.constant('user'), shared: fc.option(text, { nil: undefined }), text }),
+        fc.array(message, { maxLength: 6 }),
+      )
+      .map(([first, others]) => [first, ...others]),
+    tools: fc.subarray([...TOOLS]),
+    cache: fc.constantFrom(
+      { key: 'k' },
+      { key: 'k', again: 'shared' },
+      { key: 'k', again: 'conversation', fromTokens: 1 },
+      { key: 'k', again: 'conversation', fromTokens: 20 },
+    ),
+    parallelToolCalls: fc.boolean(),
+    thoughts: fc.boolean(),
+    json: fc.boolean(),
+  },
+  { requiredKeys: ['messages'] },
+) as unknown as fc.Arbitrary<Partial<LlmRequest>>;
+
+describe('an API that takes everything', () => {
+  /** The body of every answer, and what was asked. */
+  let answer = '';
+  let contentType = 'application/json';
+  let asked: { readonly body: unknown; readonly beta: unknown }[] = [];
+  const api = createServer(async (request, response) => {
+    const body = JSON.parse(Buffer.concat(await request.toArray()).toString());
+    asked.push({ body, beta: request.headers['anthropic-beta'] });
+    response.writeHead(200, { 'content-type': contentType }).end(answer);
+  });
+  let ways: readonly Llm[];
+  beforeAll(async () => {
+    await new Promise<void>((resolve) => api.listen(0, '127.0.0.1', resolve));
+    const address = `http://127.0.0.1:${(api.address() as AddressInfo).port}/v1`;
+    const config = { ...parseConfig(server.settings), anthropicUrl: address };
+    ways = [createLlm(config), createLlm(config, undefined, () => false)];
+  });
+  afterAll(() => api.close());
+
+  async function outcomes(request: Partial<LlmRequest>) {
+    const seen: unknown[] = [];
+    for (const llm of ways) {
+      asked = [];
+      const outcome = await llm
+        .generate({
+          provider: 'anthropic',
+          model: 'claude-sonnet-5-5',
+          apiKey: 'the-key-0123456789',
+          messages: [{ role: 'user', text: 'Go.' }],
+          maxOutputTokens: 4096,
+          signal: new AbortController().signal,
+          ...request,
+        })
+        .catch(({ message }) => ({ message }));
+      seen.push({ outcome: JSON.parse(JSON.stringify(outcome)), asked });
+    }
+    return seen;
+  }
+
+  const USAGE = { input_tokens: 20, output_tokens: 7 };
+  const whole = (content: readonly object[]): string =>
+    JSON.stringify({
+      id: 'msg_1',
+      type: 'message',
+      role: 'assistant',
+      model: 'm',
+      content,
+      usage: USAGE,
+      stop_reason: 'tool_use',
+    });
+  const use = (more: object) => ({ type: 'tool_use', id: 'toolu_1', name: 'look_up', input: {}, ...more });
+
+  test('gets the same conversation both ways', { timeout: 60_000 }, async () => {
+    answer = whole([{ type: 'text', text: 'Yes.' }]);
+    let direct = 0;
+    await fc.assert(
+      fc.asyncProperty(conversation, async (request) => {
+        if (isDirect({ provider: 'anthropic', model: 'claude-sonnet-5-5', ...request } as LlmRequest, undefined))
+          direct++;
+        const [plain, bySdk] = await outcomes(request);
+        expect(plain).toEqual(bySdk);
+      }),
+      { numRuns: 300 },
+    );
+    expect(direct).toBeGreaterThan(30);
+  });
+
+  test.each([
+    ['the model', { input: { x: 'é' }, caller: { type: 'direct' } }],
+    ['code of the model', { input: { x: 1 }, caller: { type: 'code_execution_20260120', tool_id: 'srvtoolu_1' } }],
+    ['nobody it tells of', { input: {} }],
+  ])('a call by %s comes back as it was', async (_, more) => {
+    answer = whole([use(more)]);
+    const [plain, bySdk] = (await outcomes({ tools: TOOLS })) as { outcome: LlmAnswer }[];
+    expect(plain).toEqual(bySdk);
+    const messages: LlmRequest['messages'] = [
+      { role: 'user', text: 'Go.' },
+      plain!.outcome.message,
+      { role: 'tool', results: [{ id: 'toolu_1', name: 'look_up', text: '1', isError: false }] },
+    ];
+    const [again, againBySdk] = (await outcomes({ tools: TOOLS, messages })) as { asked: { body: object }[] }[];
+    expect(again).toEqual(againBySdk);
+    expect(again!.asked[0]!.body).toMatchObject({ messages: [{}, { content: [{ id: 'toolu_1' }] }, {}] });
+  });
+
+  test.each([
+    [
+      'pieces',
+      [
+        { type: 'input_json_delta', partial_json: '{"x":' },
+        { type: 'input_json_delta', partial_json: '"é"}' },
+      ],
+      {},
+      true,
+    ],
+    ['no piece', [{ type: 'input_json_delta', partial_json: '' }], {}, true],
+    ['its beginning', [], { input: { x: 1 } }, true],
+    ['pieces that are no JSON', [{ type: 'input_json_delta', partial_json: '{"x":' }], {}, true],
+    ['a block without an end', [{ type: 'input_json_delta', partial_json: '{}' }], {}, false],
+  ] as const)('a streamed call whose parameters come in %s is the same both ways', async (_, deltas, more, isEnded) => {
+    const events = [
+      { type: 'message_start', message: { ...JSON.parse(whole([])), stop_reason: null } },
+      { type: 'content_block_start', index: 0, content_block: use(more) },
+      ...deltas.map((delta) => ({ type: 'content_block_delta', index: 0, delta })),
+      ...(isEnded ? [{ type: 'content_block_stop', index: 0 }] : []),
+      { type: 'message_delta', delta: { stop_reason: 'tool_use' }, usage: { output_tokens: 7 } },
+      { type: 'message_stop' },
+    ];
+    contentType = 'text/event-stream';
+    answer = events.map((event) => `data: ${JSON.stringify(event)}\n\n`).join('');
+    const [plain, bySdk] = await outcomes({ tools: TOOLS, onText: () => {} });
+    expect(plain).toEqual(bySdk);
+    contentType = 'application/json';
+  });
+});

@@ -8,19 +8,16 @@ import type { Wire } from '../wires.ts';
 import { anthropic } from './anthropic.ts';
 import { EventReader } from './event-reader.ts';
 import { openai } from './openai.ts';
-import { type DirectProvider, EventError, type PlainQuestion } from './provider.ts';
+import { type DirectProvider, EventError } from './provider.ts';
 
 const PROVIDERS: { readonly [Provider in LlmProvider]?: DirectProvider } = { anthropic, openai };
 
-/** Whether a request is one plain question that its provider is asked without the SDK. */
+/** Whether a request goes to its provider without the SDK. */
 export function isDirect(request: LlmRequest, form: ChosenForm | undefined): boolean {
-  const { messages, tools = [], system, transport, temperature, stop, seed, parallelToolCalls, cache } = request;
-  const [first] = messages;
-  const isPlain = messages.length === 1 && first?.role === 'user' && (first.files ?? []).length === 0;
-  if (!isPlain || tools.length > 0 || system !== undefined || transport?.via === 'bedrock') return false;
+  const { transport, temperature, stop, seed } = request;
   // Which models take these is known to the SDK.
-  if ([temperature, stop, seed, parallelToolCalls].some((setting) => setting !== undefined)) return false;
-  if (cache?.again === 'conversation' || form?.form.kind === 'tool') return false;
+  if ([temperature, stop, seed].some((setting) => setting !== undefined)) return false;
+  if (transport?.via === 'bedrock' || form?.form.kind === 'tool') return false;
   return PROVIDERS[request.provider]?.takes(request, form) ?? false;
 }
 
@@ -32,12 +29,10 @@ export async function askDirectly(
   meter: BrokenMeter,
 ): Promise<Turn> {
   const provider = PROVIDERS[request.provider]!;
-  const { messages, ...rest } = withSchema(request, form);
-  const question = { ...rest, message: messages[0] as PlainQuestion['message'] };
   const outgoing = {
-    url: urlOf(provider.url(wire, question)),
-    headers: { 'content-type': 'application/json', ...provider.headers(wire.apiKey ?? '') },
-    body: JSON.stringify(provider.body(question, form)),
+    url: urlOf(provider.url(wire)),
+    headers: { 'content-type': 'application/json', ...provider.headers(wire.apiKey ?? '', request) },
+    body: JSON.stringify(provider.body(withSchema(request, form), form)),
   };
   try {
     const message = await wire.send(outgoing, request.signal);
@@ -82,7 +77,7 @@ const LINGER_MS = 1000;
 function streamed(
   provider: DirectProvider,
   message: IncomingMessage,
-  { onText, onThought }: LlmRequest,
+  { onText, onThought, onTool }: LlmRequest,
   meter: BrokenMeter,
 ): Promise<Turn> {
   const read = provider.events({
@@ -93,6 +88,10 @@ function streamed(
     thought(piece) {
       meter.characters += piece.length;
       if (piece !== '') onThought?.(piece);
+    },
+    tool: (name) => onTool?.(name),
+    input(piece) {
+      meter.characters += piece.length;
     },
   });
   const events = new EventReader();

@@ -1,9 +1,9 @@
 import type { LanguageModelV4Content, LanguageModelV4FinishReason, LanguageModelV4Usage } from '@ai-sdk/provider';
-import type { LlmRequest } from '#core/ports/llm.ts';
+import type { LlmMessage, LlmRequest } from '#core/ports/llm.ts';
 import type { ChosenForm } from '../schema-for.ts';
 import type { Turn } from '../turn.ts';
 import { countOf, listOf, type Members, maybe, objectOf, textOf } from './members.ts';
-import { type DirectProvider, EventError, type PlainQuestion } from './provider.ts';
+import { type DirectProvider, EventError, isQuestion } from './provider.ts';
 
 /** The models that certainly think: of others, the SDK knows what they take. */
 const THINKING_MODELS = /^gpt-[5-9](?!.*(chat|pro))/;
@@ -14,8 +14,9 @@ const UNKNOWN_TO_OPENAI = /"propertyNames"|\(\?/;
 
 /** OpenAI's Responses API (https://developers.openai.com/api/docs/api-reference/responses). */
 export const openai: DirectProvider = {
-  takes({ model, effort }, form) {
-    if (!THINKING_MODELS.test(model) || !EFFORTS.includes(effort)) return false;
+  takes(request, form) {
+    const { model, effort } = request;
+    if (!isQuestion(request) || !THINKING_MODELS.test(model) || !EFFORTS.includes(effort)) return false;
     return form === undefined || !('schema' in form.form) || !UNKNOWN_TO_OPENAI.test(JSON.stringify(form.form.schema));
   },
 
@@ -23,10 +24,11 @@ export const openai: DirectProvider = {
 
   headers: (apiKey) => ({ authorization: `Bearer ${apiKey}` }),
 
-  body(question, form) {
-    const { model, maxOutputTokens, effort, message, cache, onText } = question;
+  body(request, form) {
+    const { model, maxOutputTokens, effort, messages, cache, onText } = request;
+    const message = messages[0] as Extract<LlmMessage, { role: 'user' }>;
     const texts = message.shared === undefined ? [message.text] : [message.shared, message.text];
-    const format = formatOf(question, form);
+    const format = formatOf(request, form);
     return {
       model,
       input: [{ role: 'user', content: texts.map((text) => ({ type: 'input_text', text })) }],
@@ -92,7 +94,7 @@ export const openai: DirectProvider = {
   },
 };
 
-function formatOf({ json, outputSchema }: PlainQuestion, form: ChosenForm | undefined): object | undefined {
+function formatOf({ json, outputSchema }: LlmRequest, form: ChosenForm | undefined): object | undefined {
   if (form !== undefined && 'schema' in form.form) {
     const { kind, schema } = form.form;
     return { type: 'json_schema', strict: kind === 'native', name: 'output', schema };

@@ -1,27 +1,34 @@
-import type { LlmMessage, LlmRequest } from '#core/ports/llm.ts';
+import type { LlmRequest } from '#core/ports/llm.ts';
 import type { ChosenForm } from '../schema-for.ts';
 import type { Turn } from '../turn.ts';
 import type { Wire } from '../wires.ts';
 
-/** A question of one message of text, as prompts ask it. */
-export interface PlainQuestion extends Omit<LlmRequest, 'messages'> {
-  readonly message: Omit<Extract<LlmMessage, { role: 'user' }>, 'files'>;
+/** Whether a request is one question, as prompts ask it: a text, without a conversation or tools. */
+export function isQuestion({ messages, tools = [], system, parallelToolCalls, cache }: LlmRequest): boolean {
+  const [first] = messages;
+  const isText = messages.length === 1 && first?.role === 'user' && (first.files ?? []).length === 0;
+  const isAlone = tools.length === 0 && system === undefined && parallelToolCalls === undefined;
+  return isText && isAlone && cache?.again !== 'conversation';
 }
 
 /** Gets the pieces of a streamed answer. */
 export interface Pieces {
   readonly text: (piece: string) => void;
   readonly thought: (piece: string) => void;
+  /** The name of a tool that is called. */
+  readonly tool: (name: string) => void;
+  /** Of its parameters. */
+  readonly input: (piece: string) => void;
 }
 
-/** One provider's API, for plain questions. What throws in it is of the provider's making: an answer that is none. */
+/** One provider's API. What throws in it is of the provider's making: an answer that is none. */
 export interface DirectProvider {
   /** Whether it can ask this of the model. */
   takes(request: LlmRequest, form: ChosenForm | undefined): boolean;
-  url(wire: Wire, question: PlainQuestion): string;
+  url(wire: Wire): string;
   /** Names in lower case. */
-  headers(apiKey: string): Record<string, string>;
-  body(question: PlainQuestion, form: ChosenForm | undefined): object;
+  headers(apiKey: string, request: LlmRequest): Record<string, string>;
+  body(request: LlmRequest, form: ChosenForm | undefined): object;
   /** The turn of an answer that came whole. Throws an {@link EventError}. */
   turnOf(answer: unknown): Turn;
   /** Reads the events of one streamed answer in turn; returns the model's turn with the last one. Throws an {@link EventError}. */

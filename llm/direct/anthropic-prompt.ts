@@ -1,0 +1,137 @@
+import type { JsonSchema, LlmMessage, LlmRequest, LlmTool } from '#core/ports/llm.ts';
+import { breakpointsOf } from '../breakpoints.ts';
+import type { ChosenForm } from '../schema-for.ts';
+import { assistantContent } from '../turn.ts';
+
+type Part = ReturnType<typeof assistantContent>[number];
+type Block = { readonly type: string; readonly [member: string]: unknown };
+interface Message {
+  readonly role: 'user' | 'assistant';
+  readonly content: Block[];
+}
+
+const BREAKPOINT = { cache_control: { type: 'ephemeral' } };
+/** Holds models to the schemas of strict tools. The SDK sends it with all tools. */
+const TOOL_BETA = { 'anthropic-beta': 'structured-outputs-2025-11-13' };
+
+/** Whether a conversation is one of texts, calls and results only, with nothing in it that the SDK moves or leaves out. */
+export function isConversation({ messages }: LlmRequest): boolean {
+  return messages.every(
+    (message, index) =>
+      isPlainMessage(message) &&
+      // An answer that is to be continued, or comes in two.
+      (message.role !== 'assistant' || (messages[index + 1]?.role ?? 'assistant') !== 'assistant'),
+  );
+}
+
+function isPlainMessage(message: LlmMessage): boolean {
+  switch (message.role) {
+    case 'user':
+      return (message.files ?? []).length === 0;
+    case 'tool':
+      return message.results.every(({ files = [] }) => files.length === 0);
+    case 'assistant': {
+      const parts = assistantContent(message, 'anthropic');
+      return parts.some(isSent) && parts.every((part, index) => isPlainPart(part, parts[index - 1]));
+    }
+    case 'only':
+      return false;
+  }
+}
+
+const isSent = (part: Part): boolean => part.type !== 'text' || part.text !== '';
+
+function isPlainPart(part: Part, before: Part | undefined): boolean {
+  const options = part.providerOptions?.anthropic;
+  switch (part.type) {
+    case 'text':
+      return options === undefined && before?.type !== 'tool-call';
+    case 'reasoning':
+      return typeof (options?.signature ?? options?.redactedData) === 'string';
+    case 'tool-call':
+      // A call by the model's own code comes back only with that code.
+      if (options?.caller !== undefined && !isDirectCaller(options.caller)) return false;
+      return typeof part.input === 'object' && part.input !== null && !Array.isArray(part.input);
+    default:
+      return false;
+  }
+}
+
+const isDirectCaller = (caller: unknown): boolean => (caller as { readonly type?: unknown } | null)?.type === 'direct';
+
+export const toolHeaders = ({ tools = [] }: LlmRequest): Record<string, string> => (tools.length > 0 ? TOOL_BETA : {});
+
+/** What the model reads: system message, tools and messages, with the breakpoints of its cache. */
+export function promptOf(request: LlmRequest, form: ChosenForm | undefined): object {
+  const { system, messages, tools = [], parallelToolCalls, onText } = request;
+  const marks = breakpointsOf(request);
+  const sent: Message[] = [];
+  for (const message of messages) {
+    const role = message.role === 'assistant' ? 'assistant' : 'user';
+    const content = blocksOf(message, marks.shared);
+    const last = content.at(-1);
+    if (last !== undefined && marks.messages.has(message)) Object.assign(last, BREAKPOINT);
+    // Turns of the user follow each other in one message, as Anthropic has it.
+    if (sent.at(-1)?.role === role) sent.at(-1)!.content.push(...content);
+    else sent.push({ role, content });
+  }
+  return {
+    ...(system !== undefined && { system: [textBlock(system, marks.system)] }),
+    messages: sent,
+    ...(tools.length > 0 && {
+      tools: tools.map((tool) => ({
+        name: tool.name,
+        description: tool.description,
+        ...schemaOf(tool, form),
+        // Parameters come as they are thought of, as texts do.
+        ...(onText && { eager_input_streaming: true }),
+      })),
+      ...(parallelToolCalls === false && { tool_choice: { type: 'auto', disable_parallel_tool_use: true } }),
+    }),
+  };
+}
+
+function schemaOf({ inputSchema, isStrict }: LlmTool, form: ChosenForm | undefined): object {
+  const strict: JsonSchema | undefined =
+    isStrict && form !== undefined && 'schema' in form.form ? form.form.schema : undefined;
+  return { input_schema: strict ?? inputSchema, ...(strict && { strict: true }) };
+}
+
+function blocksOf(message: LlmMessage, isSharedMarked: boolean): Block[] {
+  switch (message.role) {
+    case 'user': {
+      const { shared, text } = message;
+      return [...(shared === undefined ? [] : [textBlock(shared, isSharedMarked)]), textBlock(text, false)];
+    }
+    case 'assistant':
+      return assistantContent(message, 'anthropic').flatMap(blockOf);
+    case 'tool':
+      return message.results.map(({ id, text, isError }) => ({
+        type: 'tool_result',
+        tool_use_id: id,
+        content: text,
+        ...(isError && { is_error: true }),
+      }));
+    case 'only':
+      return [];
+  }
+}
+
+const textBlock = (text: string, isMarked: boolean): Block => ({ type: 'text', text, ...(isMarked && BREAKPOINT) });
+
+function blockOf(part: Part): Block[] {
+  const { signature, redactedData, caller } = part.providerOptions?.anthropic ?? {};
+  switch (part.type) {
+    case 'text':
+      return isSent(part) ? [textBlock(part.text, false)] : [];
+    case 'reasoning':
+      if (signature != null) return [{ type: 'thinking', thinking: part.text, signature }];
+      return [{ type: 'redacted_thinking', data: redactedData }];
+    case 'tool-call': {
+      const { toolCallId: id, toolName: name, input } = part;
+      return [{ type: 'tool_use', id, name, input, ...(caller !== undefined && { caller: { type: 'direct' } }) }];
+    }
+    default:
+      return [];
+  }
+}
