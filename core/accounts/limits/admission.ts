@@ -213,8 +213,9 @@ export async function callsLeft(
 export async function callsAboutLeft(deps: AdmissionDeps, workspace: Workspace): Promise<RateLimit> {
   const now = deps.clock.now();
   const plan = planOf(deps, workspace);
-  const first = await readShards(deps, workspace.id, 1);
-  return rateLimitOf(plan.daily_calls, sumOf(first, `llm_${dayOf(now)}`) * shardsOf(plan), endOfDay(now));
+  const first = shardKey(workspace.id, 0);
+  const used = numberOf((await deps.counters.get(first)) ?? first, `llm_${dayOf(now)}`);
+  return rateLimitOf(plan.daily_calls, used * shardsOf(plan), endOfDay(now));
 }
 
 /** What a workspace uses today of the limits that this file counts, by members of the plan. */
