@@ -1,4 +1,4 @@
-import { Bot, Gauge, type LucideIcon } from 'lucide-react';
+import { Bot, Gauge, type LucideIcon, Settings } from 'lucide-react';
 
 /** A page of a workspace in the side navigation and the palette. */
 export interface Place {
@@ -14,6 +14,7 @@ export interface Place {
 export const WORKSPACE_PLACES: readonly Place[] = [
   { to: '/$workspace', label: 'Overview', icon: Gauge, key: 'o' },
   { to: '/$workspace/agents', label: 'Agents', icon: Bot, key: 'a' },
+  { to: '/$workspace/settings/keys', label: 'Settings', icon: Settings },
 ];
 
 /** Pages of no workspace, below them. */

@@ -57,7 +57,29 @@ const agents = createRoute({
   component: lazyRouteComponent(() => import('./pages/agents/agents-page.tsx'), 'AgentsPage'),
 });
 
-const tree = root.addChildren([login, signedIn.addChildren([start, workspace.addChildren([overview, agents])])]);
+const keys = createRoute({
+  getParentRoute: () => workspace,
+  path: '/settings/keys',
+  component: lazyRouteComponent(() => import('./pages/settings/keys-page.tsx'), 'KeysPage'),
+});
+
+const secrets = createRoute({
+  getParentRoute: () => workspace,
+  path: '/settings/secrets',
+  component: lazyRouteComponent(() => import('./pages/settings/secrets-page.tsx'), 'SecretsPage'),
+});
+
+const audit = createRoute({
+  getParentRoute: () => workspace,
+  path: '/settings/audit',
+  validateSearch: search('cursor'),
+  component: lazyRouteComponent(() => import('./pages/settings/audit-page.tsx'), 'AuditPage'),
+});
+
+const tree = root.addChildren([
+  login,
+  signedIn.addChildren([start, workspace.addChildren([overview, agents, keys, secrets, audit])]),
+]);
 
 export const createPages = (queries: QueryClient) =>
   createRouter({

@@ -1,0 +1,72 @@
+import { getRouteApi } from '@tanstack/react-router';
+import { ScrollText } from 'lucide-react';
+import { useOperation } from '../../api/query.ts';
+import { useWorkspace } from '../../api/session.ts';
+import { Code } from '../../ui/code.tsx';
+import { Empty } from '../../ui/empty.tsx';
+import { ErrorBox } from '../../ui/error-box.tsx';
+import { Link } from '../../ui/link.tsx';
+import { Loading } from '../../ui/loading.tsx';
+import { Badge } from '../../ui/status.tsx';
+import { Table } from '../../ui/table.tsx';
+import { Time } from '../../ui/time.tsx';
+import { SettingsFrame } from './settings-frame.tsx';
+
+const route = getRouteApi('/signed-in/$workspace/settings/audit');
+
+const OUTCOMES = { done: ['good', 'Done'], refused: ['warn', 'Refused'], unknown: ['bad', 'Unknown'] } as const;
+
+/** `putSecret` -> `Put secret`. */
+const inWords = (operation: string): string => {
+  const words = operation.replaceAll(/([A-Z])/g, (letter) => ` ${letter.toLowerCase()}`);
+  return words[0]!.toUpperCase() + words.slice(1);
+};
+
+/** Who changed what in the workspace, for its owners. */
+export function AuditPage() {
+  const { id: workspace_id, slug } = useWorkspace();
+  const { cursor } = route.useSearch();
+  const query = { limit: 100, ...(cursor !== undefined && { cursor }) };
+  const { data, error, refetch } = useOperation('listAuditEntries', { params: { workspace_id }, query });
+  return (
+    <SettingsFrame part="audit" description="Who changed what, the newest first. For owners.">
+      {error && <ErrorBox error={error} onRetry={() => void refetch()} />}
+      {!data && !error && <Loading />}
+      {data && (
+        <Table
+          label="Audit log"
+          rows={data.entries}
+          keyOf={({ id }) => id}
+          columns={[
+            { title: 'When', cell: ({ created_at }) => <Time at={created_at} /> },
+            { title: 'Who', cell: ({ user }) => user?.email ?? user?.id ?? 'The operator' },
+            { title: 'What', cell: ({ operation }) => inWords(operation) },
+            {
+              title: 'Of',
+              cell: ({ target }) => (
+                <span className="flex flex-wrap gap-1">
+                  {Object.entries(target).map(([name, value]) => (
+                    <Code key={name}>{`${name}: ${Array.isArray(value) ? value.join(', ') : String(value)}`}</Code>
+                  ))}
+                </span>
+              ),
+              from: 'sm',
+            },
+            { title: 'From', cell: ({ address }) => address ?? '', from: 'lg' },
+            {
+              title: 'Outcome',
+              cell: ({ outcome }) => <Badge tone={OUTCOMES[outcome][0]}>{OUTCOMES[outcome][1]}</Badge>,
+              from: 'md',
+            },
+          ]}
+          empty={<Empty icon={ScrollText} title="Nothing was changed yet" />}
+        />
+      )}
+      {data?.next_cursor && (
+        <Link to="/$workspace/settings/audit" params={{ workspace: slug }} search={{ cursor: data.next_cursor }}>
+          Older entries
+        </Link>
+      )}
+    </SettingsFrame>
+  );
+}

@@ -1,0 +1,143 @@
+import { KeyRound, Plus } from 'lucide-react';
+import { useState } from 'react';
+import { useAction, useOperation } from '../../api/query.ts';
+import { useWorkspace } from '../../api/session.ts';
+import { Button } from '../../ui/button.tsx';
+import { Code } from '../../ui/code.tsx';
+import { ConfirmDialog, Dialog } from '../../ui/dialog.tsx';
+import { Empty } from '../../ui/empty.tsx';
+import { ErrorBox } from '../../ui/error-box.tsx';
+import { Checkbox, Select, TextField } from '../../ui/field.tsx';
+import { Loading } from '../../ui/loading.tsx';
+import { Badge } from '../../ui/status.tsx';
+import { Table } from '../../ui/table.tsx';
+import { Time } from '../../ui/time.tsx';
+import { SettingsFrame } from './settings-frame.tsx';
+import { ShownOnce } from './shown-once.tsx';
+
+const SCOPES = [
+  { id: 'read', label: 'Read', description: 'Look at everything, change nothing' },
+  { id: 'run', label: 'Run', description: 'Also call agents, cancel and replay runs' },
+  { id: 'manage', label: 'Manage', description: 'Everything that you may do' },
+];
+const DAYS = [
+  { id: '30', label: 'In 30 days' },
+  { id: '90', label: 'In 90 days' },
+  { id: '', label: 'Never' },
+];
+const DAY_MS = 24 * 3600_000;
+
+/** The API keys of the user who is signed in. */
+export function KeysPage() {
+  const { data, error, refetch } = useOperation('listApiKeys', {});
+  const [isMaking, setMaking] = useState(false);
+  const [revoking, setRevoking] = useState<{ readonly id: string; readonly name: string }>();
+  const revoke = useAction('deleteApiKey', { stale: ['listApiKeys'], silent: true });
+  return (
+    <SettingsFrame
+      part="keys"
+      description="Your own keys. Each acts with your rights, within its scope."
+      actions={
+        <Button look="main" icon={Plus} onPress={() => setMaking(true)}>
+          Make API key
+        </Button>
+      }
+    >
+      {error && <ErrorBox error={error} onRetry={() => void refetch()} />}
+      {!data && !error && <Loading />}
+      {data && (
+        <Table
+          label="API keys"
+          rows={data}
+          keyOf={({ id }) => id}
+          columns={[
+            { title: 'Name', cell: ({ name }) => name },
+            { title: 'Key', cell: ({ prefix }) => <Code>{`${prefix}…`}</Code>, from: 'sm' },
+            { title: 'Scope', cell: ({ scope }) => <Badge>{scope}</Badge> },
+            { title: 'Good for', cell: ({ workspace_id }) => (workspace_id ? 'One workspace' : 'All'), from: 'md' },
+            {
+              title: 'Last used',
+              cell: ({ last_used_at }) => (last_used_at ? <Time at={last_used_at} /> : 'Never'),
+              from: 'sm',
+            },
+            {
+              title: 'Expires',
+              cell: ({ expires_at }) => (expires_at ? <Time at={expires_at} /> : 'Never'),
+              from: 'md',
+            },
+            {
+              title: 'Action',
+              cell: ({ id, name }) => (
+                <Button look="danger" aria-label={`Revoke ${name}`} onPress={() => setRevoking({ id, name })}>
+                  Revoke
+                </Button>
+              ),
+            },
+          ]}
+          empty={<Empty icon={KeyRound} title="No API keys" />}
+        />
+      )}
+      {isMaking && <NewKey onClose={() => setMaking(false)} />}
+      <ConfirmDialog
+        title={`Revoke "${revoking?.name}"?`}
+        isOpen={revoking !== undefined}
+        onClose={() => setRevoking(undefined)}
+        action="Revoke key"
+        onConfirm={() => revoke.mutateAsync({ params: { id: revoking!.id } })}
+      >
+        Its next request is refused, and browsers that signed in with it are signed out.
+      </ConfirmDialog>
+    </SettingsFrame>
+  );
+}
+
+function NewKey({ onClose }: { readonly onClose: () => void }) {
+  const workspace = useWorkspace();
+  const [name, setName] = useState('');
+  const [scope, setScope] = useState('run');
+  const [days, setDays] = useState('90');
+  const [isOfOne, setOfOne] = useState(true);
+  const make = useAction('createApiKey', { stale: ['listApiKeys'], silent: true });
+  // The key is in this state alone, and goes with the dialog.
+  const [key, setKey] = useState<string>();
+  const submit = async () => {
+    try {
+      const { key } = await make.mutateAsync({
+        body: {
+          name,
+          scope: scope as 'read' | 'run' | 'manage',
+          ...(isOfOne && { workspace_id: workspace.id }),
+          ...(days !== '' && { expires_at: new Date(Date.now() + Number(days) * DAY_MS).toISOString() }),
+        },
+      });
+      make.reset();
+      setKey(key);
+    } catch {
+      // `make.error` says why.
+    }
+  };
+  if (key !== undefined) return <ShownOnce title="Your new API key" text={key} onClose={onClose} />;
+  return (
+    <Dialog
+      title="Make an API key"
+      isOpen
+      onClose={onClose}
+      actions={
+        <>
+          <Button onPress={onClose}>Close</Button>
+          <Button look="main" onPress={submit} isPending={make.isPending} isDisabled={name.trim() === ''}>
+            Make key
+          </Button>
+        </>
+      }
+    >
+      <TextField label="Name" value={name} onChange={setName} autoFocus placeholder="What uses it" />
+      <Select label="Scope" choices={SCOPES} value={scope} onChange={setScope} />
+      <Select label="Expires" choices={DAYS} value={days} onChange={setDays} />
+      <Checkbox value={isOfOne} onChange={setOfOne}>
+        Good for {workspace.name} only
+      </Checkbox>
+      {make.error && <ErrorBox error={make.error} />}
+    </Dialog>
+  );
+}

@@ -1,0 +1,122 @@
+import { Lock, Plus } from 'lucide-react';
+import { useState } from 'react';
+import { useAction, useOperation } from '../../api/query.ts';
+import { useWorkspace } from '../../api/session.ts';
+import { Button } from '../../ui/button.tsx';
+import { Code } from '../../ui/code.tsx';
+import { ConfirmDialog, Dialog } from '../../ui/dialog.tsx';
+import { Empty } from '../../ui/empty.tsx';
+import { ErrorBox } from '../../ui/error-box.tsx';
+import { TextField } from '../../ui/field.tsx';
+import { Loading } from '../../ui/loading.tsx';
+import { Table } from '../../ui/table.tsx';
+import { Time } from '../../ui/time.tsx';
+import { SettingsFrame } from './settings-frame.tsx';
+
+/** Names of the secrets of the workspace. Nothing ever answers a value. */
+export function SecretsPage() {
+  const { id: workspace_id, role } = useWorkspace();
+  const { data, error, refetch } = useOperation('listSecrets', { params: { workspace_id } });
+  const [isSetting, setSetting] = useState(false);
+  const [deleting, setDeleting] = useState<string>();
+  const remove = useAction('deleteSecret', { stale: ['listSecrets'], silent: true });
+  const isOwner = role === 'owner';
+  return (
+    <SettingsFrame
+      part="secrets"
+      description="Values that agents get and nobody sees again."
+      actions={
+        isOwner && (
+          <Button look="main" icon={Plus} onPress={() => setSetting(true)}>
+            Set secret
+          </Button>
+        )
+      }
+    >
+      {error && <ErrorBox error={error} onRetry={() => void refetch()} />}
+      {!data && !error && <Loading />}
+      {data && (
+        <Table
+          label="Secrets"
+          rows={data.secrets}
+          keyOf={({ id }) => id}
+          columns={[
+            { title: 'Name', cell: ({ name }) => <Code>{name}</Code> },
+            { title: 'Description', cell: ({ description }) => description ?? '', from: 'sm' },
+            { title: 'Changed', cell: ({ updated_at }) => <Time at={updated_at} />, from: 'sm' },
+            ...(isOwner
+              ? [
+                  {
+                    title: 'Action',
+                    cell: ({ name }: { readonly name: string }) => (
+                      <Button look="danger" aria-label={`Delete ${name}`} onPress={() => setDeleting(name)}>
+                        Delete
+                      </Button>
+                    ),
+                  },
+                ]
+              : []),
+          ]}
+          empty={
+            <Empty icon={Lock} title="No secrets yet" command="npx platform secrets set ANTHROPIC_API_KEY">
+              Agents name the secrets that they need. Set one here, or from a terminal:
+            </Empty>
+          }
+        />
+      )}
+      {isSetting && <SetSecret onClose={() => setSetting(false)} />}
+      <ConfirmDialog
+        title={`Delete ${deleting}?`}
+        isOpen={deleting !== undefined}
+        onClose={() => setDeleting(undefined)}
+        action="Delete secret"
+        onConfirm={() => remove.mutateAsync({ params: { workspace_id, name: deleting! } })}
+      >
+        Agents that need it fail from their next run on. Its value cannot be brought back.
+      </ConfirmDialog>
+    </SettingsFrame>
+  );
+}
+
+function SetSecret({ onClose }: { readonly onClose: () => void }) {
+  const { id: workspace_id } = useWorkspace();
+  const [name, setName] = useState('');
+  const [value, setValue] = useState('');
+  const set = useAction('putSecret', { stale: ['listSecrets'], silent: true });
+  const submit = async () => {
+    try {
+      await set.mutateAsync({ params: { workspace_id }, body: { name, value } });
+      // The request holds the value.
+      set.reset();
+      onClose();
+    } catch {
+      // `set.error` says why.
+    }
+  };
+  return (
+    <Dialog
+      title="Set a secret"
+      isOpen
+      onClose={onClose}
+      actions={
+        <>
+          <Button onPress={onClose}>Close</Button>
+          <Button look="main" onPress={submit} isPending={set.isPending} isDisabled={name === '' || value === ''}>
+            Set secret
+          </Button>
+        </>
+      }
+    >
+      <TextField
+        label="Name"
+        value={name}
+        onChange={(text) => setName(text.toUpperCase().replaceAll(/[^A-Z0-9_]/g, '_'))}
+        autoFocus
+        isMono
+        description="A secret of this name is replaced."
+      />
+      <TextField label="Value" value={value} onChange={setValue} type="password" autoComplete="off" />
+      {set.error && <ErrorBox error={set.error} />}
+    </Dialog>
+  );
+}

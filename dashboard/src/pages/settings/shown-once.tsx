@@ -1,0 +1,46 @@
+import { useState } from 'react';
+import { Button } from '../../ui/button.tsx';
+import { Dialog } from '../../ui/dialog.tsx';
+import { toast } from '../../ui/toast.tsx';
+
+/** A secret text that the platform never shows again: the dialog closes once it was copied, and Esc does not close it. */
+export function ShownOnce({
+  title,
+  text,
+  onClose,
+}: {
+  readonly title: string;
+  readonly text: string;
+  readonly onClose: () => void;
+}) {
+  const [isCopied, setCopied] = useState(false);
+  const copy = () =>
+    navigator.clipboard.writeText(text).then(
+      () => setCopied(true),
+      () => {
+        toast({ tone: 'bad', text: 'The browser does not let this page copy. Select the text and copy it.' });
+        setCopied(true);
+      },
+    );
+  return (
+    <Dialog
+      title={title}
+      isOpen
+      isSticky
+      onClose={onClose}
+      actions={
+        <>
+          <Button look={isCopied ? 'plain' : 'main'} onPress={copy} autoFocus>
+            {isCopied ? 'Copied' : 'Copy'}
+          </Button>
+          <Button look={isCopied ? 'main' : 'plain'} onPress={onClose} isDisabled={!isCopied}>
+            Done
+          </Button>
+        </>
+      }
+    >
+      <p>Copy it now: it is not shown again.</p>
+      <code className="block rounded-md border border-line bg-panel p-2 text-xs break-all select-all">{text}</code>
+    </Dialog>
+  );
+}

@@ -1,0 +1,59 @@
+import { expect, test } from 'vitest';
+import { checkAccess, describeSite } from './browser.ts';
+
+describeSite('the settings of a workspace', (site) => {
+  test('a key is shown once, closes when it was copied, and is revoked', async () => {
+    const page = await site.open('/acme/settings/keys');
+    await page.context().grantPermissions(['clipboard-read', 'clipboard-write']);
+    await page.getByRole('button', { name: 'Make API key' }).click();
+    await page.getByLabel('Name').fill('from the browser');
+    await page.getByRole('button', { name: 'Make key' }).click();
+    const dialog = page.getByRole('dialog', { name: 'Your new API key' });
+    const key = (await dialog.locator('code').textContent())!;
+    expect(key).toMatch(/^sk_live_/);
+    await page.keyboard.press('Escape');
+    await dialog.waitFor();
+    expect(await dialog.getByRole('button', { name: 'Done' }).isDisabled()).toBe(true);
+    await dialog.getByRole('button', { name: 'Copy' }).click();
+    await dialog.getByRole('button', { name: 'Copied' }).waitFor();
+    expect(await page.evaluate('navigator.clipboard.readText()')).toBe(key);
+    await dialog.getByRole('button', { name: 'Done' }).click();
+    await page.getByRole('cell', { name: 'from the browser', exact: true }).waitFor();
+    expect(await page.evaluate('document.documentElement.outerHTML')).not.toContain(key);
+    const own = () => fetch(`${site.target.url}/users/me`, { headers: { authorization: `Bearer ${key}` } });
+    expect((await own()).status).toBe(200);
+    await page.getByRole('button', { name: 'Revoke from the browser' }).click();
+    await page.getByRole('button', { name: 'Revoke key' }).click();
+    await page.getByRole('cell', { name: 'from the browser', exact: true }).waitFor({ state: 'detached' });
+    expect((await own()).status).toBe(401);
+  });
+
+  test('a secret is set, never shown, and deleted; the audit log has both', async () => {
+    const page = await site.open('/acme/settings/secrets');
+    await page.getByRole('button', { name: 'Set secret' }).click();
+    const value = 'a-value-that-nobody-sees';
+    await page.getByLabel('Name').fill('browser token');
+    await page.getByLabel('Value').fill(value);
+    await page.getByRole('dialog').getByRole('button', { name: 'Set secret' }).click();
+    await page.getByRole('cell', { name: 'BROWSER_TOKEN', exact: true }).waitFor();
+    await page.reload();
+    await page.getByRole('cell', { name: 'BROWSER_TOKEN', exact: true }).waitFor();
+    expect(await page.evaluate('document.documentElement.outerHTML')).not.toContain(value);
+    await page.getByRole('button', { name: 'Delete BROWSER_TOKEN' }).click();
+    await page.getByRole('button', { name: 'Delete secret' }).click();
+    await page.getByRole('cell', { name: 'BROWSER_TOKEN', exact: true }).waitFor({ state: 'detached' });
+    await page.getByRole('link', { name: 'Audit log' }).click();
+    await page.getByRole('cell', { name: 'Delete secret', exact: true }).first().waitFor();
+    await page.getByRole('cell', { name: 'Put secret', exact: true }).first().waitFor();
+    expect(await page.evaluate('document.documentElement.outerHTML')).not.toContain(value);
+  });
+
+  test.each([
+    ['keys', 'API keys'],
+    ['secrets', 'Secrets'],
+    ['audit', 'Audit log'],
+  ])('%s can be used by everybody', async (part, title) => {
+    const page = await site.open(`/acme/settings/${part}`);
+    await checkAccess(page, () => page.getByRole('heading', { name: title, exact: true }).waitFor());
+  });
+});
