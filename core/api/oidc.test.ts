@@ -36,7 +36,13 @@ interface Options {
 
 async function setUp(issuer: string, options: Options = {}) {
   const limits = { addressRequestsPerMinute: 1000, outboundHosts: ['127.0.0.1'], ...options };
-  const memory = memoryDeps({ baseUrl: LOCAL, oidcIssuer: issuer, oidcClientId: CLIENT.id, ...limits });
+  const memory = memoryDeps({
+    baseUrl: LOCAL,
+    dashboardUrl: `${LOCAL}/dashboard`,
+    oidcIssuer: issuer,
+    oidcClientId: CLIENT.id,
+    ...limits,
+  });
   const settings = { issuer, clientId: CLIENT.id, clientSecret: CLIENT.secret };
   const outbound = new HttpOutbound({ clock: memory.clock, ownHosts: limits.outboundHosts });
   const deps = { ...memory, signInProvider: new OpenIdProvider(settings, { outbound, clock: memory.clock }) };
@@ -113,7 +119,7 @@ test('the next sign-in goes on by itself, with the same key, also after the addr
   await signIn('1');
   people[1] = { ...ANN, email: 'ann.new@example.com' };
   const again = await signIn('1');
-  expect(again.text).toContain('content="0; url=/auth/login"');
+  expect(again.text).toContain('content="0; url=/dashboard/"');
   expect(await who(again.cookie)).toMatchObject({ user: { id: ann.userId } });
   expect((await listKeys(deps, ann.userId)).map(({ name }) => name)).toHaveLength(2);
 });
@@ -316,13 +322,13 @@ test.each([
   ['/dashboard/main/runs?status=failed#top', '/dashboard/main/runs?status=failed#top'],
   ['/auth/cli?state=abc', '/auth/cli?state=abc'],
   ['/dashboard', '/dashboard'],
-  ['https://evil.example/dashboard/', '/auth/login'],
-  ['//evil.example/dashboard/', '/auth/login'],
-  ['/\\evil.example/dashboard/', '/auth/login'],
-  ['/\t/evil.example/dashboard/', '/auth/login'],
-  ['/dashboard/../auth/cli-logout', '/auth/login'],
-  ['/dashboards', '/auth/login'],
-  ['javascript:alert(1)//dashboard/', '/auth/login'],
+  ['https://evil.example/dashboard/', '/dashboard/'],
+  ['//evil.example/dashboard/', '/dashboard/'],
+  ['/\\evil.example/dashboard/', '/dashboard/'],
+  ['/\t/evil.example/dashboard/', '/dashboard/'],
+  ['/dashboard/../auth/cli-logout', '/dashboard/'],
+  ['/dashboards', '/dashboard/'],
+  ['javascript:alert(1)//dashboard/', '/dashboard/'],
 ])('after a sign-in with to=%s the browser sees %s', async (to, shown) => {
   const { signIn } = await withIssuer({ 1: ANN });
   const answer = await signIn('1', to);

@@ -31,6 +31,7 @@ export const pathOf = ({ kind, id, workspace }: Destination): string =>
   `/${workspace.slug}/${kind}s/${encodeURIComponent(id)}`;
 
 export const SIGN_IN_PATH = '/auth/login';
+export const CLI_PATH = '/auth/cli';
 
 /** A path of the platform as browsers see it: a stage of API Gateway is part of it. */
 export const pathIn = ({ baseUrl }: Pick<Config, 'baseUrl'>, path: string): string =>

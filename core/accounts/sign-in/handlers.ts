@@ -21,7 +21,7 @@ import {
   goneRequest,
   refuseRequest,
 } from './cli-requests.ts';
-import { createCode, pathIn, pathOf, SIGN_IN_PATH, takeCode } from './codes.ts';
+import { CLI_PATH, createCode, pathIn, pathOf, SIGN_IN_PATH, takeCode } from './codes.ts';
 import { providerLinkOf } from './oidc/provider-link.ts';
 import { isFromOwnPage, refuseForeignPages, sessionCookie, sessionCookieOf } from './own-pages.ts';
 import { answerPage, wantsHtml } from './page-answers.ts';
@@ -35,7 +35,6 @@ type SignInHandlers = Omit<Handlers<typeof signInRoutes>, 'getSignInOptions' | '
 type PageOperation = 'showSignIn' | 'signIn' | 'getSignInScript' | 'showCliSignIn' | 'answerCliSignIn';
 
 const MAX_FORM_BYTES = 16 * 1024;
-const CLI_PATH = '/auth/cli';
 
 const shown = ({ id, keyId, createdAt, lastSeenAt, expiresAt, userAgent }: Session) => ({
   id,
@@ -231,7 +230,7 @@ function pageHandlers(deps: SignInDeps): Pick<SignInHandlers, PageOperation> {
   ) {
     const viewer = await viewerOf(deps, headers);
     const session = viewer && { email: viewer.email, formToken: formTokenOf(viewer.token, state) };
-    const provider = providerLinkOf(deps, `${CLI_PATH}?state=${state}`);
+    const provider = providerLinkOf(deps, `${pathTo(CLI_PATH)}?state=${state}`);
     return { action: pathTo(CLI_PATH), state, request, address, provider, session };
   }
 }

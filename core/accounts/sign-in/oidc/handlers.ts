@@ -10,7 +10,7 @@ import { goOnPage, joinedPage } from '../pages.ts';
 import type { signInRoutes } from '../routes.ts';
 import { accountOf } from './accounts.ts';
 import { ATTEMPT_LIFE_MS, beginAttempt, CALLBACK_PATH, takeAttempt } from './attempts.ts';
-import { ownPath, providerLinkOf } from './provider-link.ts';
+import { dashboardPath, ownPath, providerLinkOf } from './provider-link.ts';
 
 type OidcDeps = Pick<AllDeps, 'main' | 'counters' | 'clock' | 'ids' | 'config' | 'log'> &
   Partial<Pick<AllDeps, 'signInProvider'>>;
@@ -51,7 +51,7 @@ export const oidcHandlers = (deps: OidcDeps): OidcHandlers => ({
       const identity = await asked(deps, () => provider.identify(taken.attempt, callbackUrl));
       const { user, key, earlierKeys } = await accountOf(deps, identity, { requestUuid, address });
       const { setCookie } = await beginSession(deps, request.headers, key);
-      const url = pathIn(deps.config, taken.to ?? SIGN_IN_PATH);
+      const url = taken.to ?? dashboardPath(deps.config) ?? pathIn(deps.config, SIGN_IN_PATH);
       const content = earlierKeys
         ? joinedPage({ provider: name, email: user.email, createdAt: user.createdAt, keys: earlierKeys, url })
         : goOnPage(url);

@@ -1,6 +1,6 @@
 import type { Config } from '#core/base/config.ts';
 import type { AllDeps } from '#core/ports/deps.ts';
-import { pathIn } from '../codes.ts';
+import { CLI_PATH, pathIn } from '../codes.ts';
 import type { ProviderLink } from '../pages.ts';
 
 const START_PATH = '/auth/oidc/start';
@@ -15,16 +15,21 @@ export function providerLinkOf(
   return { name: new URL(config.oidcIssuer).host, start: `${pathIn(config, START_PATH)}${query}` };
 }
 
-/** Pages that a sign-in may lead to. */
-const SHOWN = /^\/(dashboard(\/|$)|auth\/cli$)/;
-
 /**
- * `to` if it is the path of one of the platform's pages, with query and fragment. Everything else, such as the address of another site
- * in any spelling, counts as nothing.
+ * `to` if it is the path of one of the platform's pages as browsers see it, with query and fragment: of the dashboard, or the one on
+ * which people agree to a command line. Everything else, such as the address of another site in any spelling, counts as nothing.
  */
-export function ownPath({ baseUrl }: Pick<Config, 'baseUrl'>, to: string | undefined): string | undefined {
-  const base = new URL(baseUrl ?? 'http://host').origin;
+export function ownPath(config: Pick<Config, 'baseUrl' | 'dashboardUrl'>, to: string | undefined): string | undefined {
+  const base = new URL(config.baseUrl ?? 'http://host').origin;
   const url = to?.startsWith('/') ? URL.parse(to, base) : null;
-  if (url === null || url.origin !== base || !SHOWN.test(url.pathname)) return undefined;
-  return url.pathname + url.search + url.hash;
+  if (url === null || url.origin !== base) return undefined;
+  const { pathname, search, hash } = url;
+  const dashboard = dashboardPath(config);
+  const isShown =
+    pathname === pathIn(config, CLI_PATH) || (dashboard !== undefined && `${pathname}/`.startsWith(dashboard));
+  return isShown ? pathname + search + hash : undefined;
 }
+
+/** With a slash at the end; `undefined` where there is no dashboard. */
+export const dashboardPath = ({ dashboardUrl }: Pick<Config, 'dashboardUrl'>): string | undefined =>
+  dashboardUrl === undefined ? undefined : `${new URL(dashboardUrl).pathname}/`;
