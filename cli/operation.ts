@@ -36,6 +36,8 @@ export interface OperationCommand {
   readonly example: string;
   /** Does something else with these options, and returns true, where the command has further ones. */
   readonly instead?: (options: Readonly<Record<string, unknown>>) => Promise<boolean>;
+  /** What makes the command fail once its answer is shown; `undefined` if it is well. */
+  readonly failure?: (answer: Readonly<Record<string, unknown>>) => UsageError | undefined;
 }
 
 /** A group of such commands: `platform schedule list`, `platform schedule create`, ... */
@@ -108,6 +110,8 @@ export function addOperation(command: Command, cli: Cli, row: OperationCommand):
     cli.output.result(answer, (shown) => inWords(cli, row, shown));
     const next = (answer as { readonly next_cursor?: string | null } | undefined)?.next_cursor;
     if (next) cli.output.note(`There may be more: add --cursor ${next}`);
+    const failure = row.failure?.(answer as Record<string, unknown>);
+    if (failure !== undefined) throw failure;
   });
 }
 

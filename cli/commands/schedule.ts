@@ -1,4 +1,6 @@
+import { EXIT, UsageError } from '../failure.ts';
 import { operations } from '../operation.ts';
+import { textOf } from '../output.ts';
 
 const columns = [
   'id',
@@ -62,6 +64,14 @@ export default operations([
     name: 'trigger',
     operation: 'triggerSchedule',
     named: { scheduled_at: 'at' },
+    // The platform answers 200, however the run ended.
+    failure: ({ run_id, status, error }) =>
+      status === 'success'
+        ? undefined
+        : new UsageError(textOf(error ?? `The run ended with ${status}.`), {
+            hint: `\`platform logs ${String(run_id).slice(0, 8)}\` shows what it printed.`,
+            exitCode: status === 'timeout' ? EXIT.timeout : EXIT.failed,
+          }),
     example: 'schedule trigger hello --at 2026-03-29T03:30',
   },
   {

@@ -276,6 +276,21 @@ describe('an agent of a folder', () => {
     expect(ran.status).not.toBe(0);
     expect(JSON.parse(ran.stderr.trim().split('\n').at(-1)!)).toMatchObject({ error: { code: 'SANDBOX_ERROR' } });
   });
+
+  test('a triggered schedule ends as its run does', async () => {
+    const code = "process.stdin.on('data', (input) => process.exit(JSON.parse(input).status ?? 0)); console.log('{}');";
+    await platform(`publish ${agentFolder('triggered', code)}`);
+    const create = ['schedule', 'create', 'main/triggered', '--cron-expression', '0 9 * * *'];
+    expect(await commandLine(create, signedIn())).toMatchObject({ status: 0 });
+    expect(await platform('schedule trigger triggered')).toMatchObject({ status: 0, json: { status: 'success' } });
+    const failed = await platform('schedule trigger triggered --body {"status":3}');
+    expect(failed).toMatchObject({ status: 1, json: { status: 'error', error: expect.any(String) } });
+    expect(JSON.parse(failed.stderr)).toMatchObject({
+      error: { message: failed.json.error, hint: expect.stringContaining(failed.json.run_id.slice(0, 8)) },
+    });
+    const shown = await platform('schedule trigger triggered --body {"status":3}', { columns: 80 });
+    expect(shown.stderr).toContain(`error: ${failed.json.error}`);
+  });
 });
 
 describe('secrets', () => {
