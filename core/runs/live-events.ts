@@ -4,7 +4,6 @@ import type { Deps } from '#core/ports/deps.ts';
 import { type Item, queryAll } from '#core/ports/table.ts';
 import { hexOf } from './items.ts';
 import type { SecretMask } from './masking.ts';
-import { contentLength, shortenContent, type TraceContent } from './trace-content.ts';
 
 /**
  * What a run does while it runs, for those who watch it. Runs table:
@@ -33,8 +32,6 @@ const KEPT_SECONDS = 24 * 3600;
 const MAX_BATCH_CHARACTERS = 64 * 1024;
 /** Of text in a run. Its record has limits of its own. */
 const MAX_CHARACTERS = 2 * 1024 * 1024;
-/** Of what is said in a step. Its record has more. */
-const MAX_CONTENT_BYTES = 32 * 1024;
 /** At least as long as any event without its text. */
 const EVENT_CHARACTERS = 300;
 const LAST_WRITE_TRIES = 3;
@@ -69,8 +66,9 @@ export class LiveEvents {
 
   readonly add = (type: LiveEvent['type'], data: object): void => {
     if (this.#characters > MAX_CHARACTERS) return;
-    const { content, ...rest } = data as { readonly content?: TraceContent };
-    if (content !== undefined) data = this.#withContent(rest, content);
+    const { content, ...step } = data as { readonly content?: object };
+    // Half of a run's room is for what it prints and for its steps.
+    if (content !== undefined && this.#characters + lengthOf(data) > MAX_CHARACTERS / 2) data = step;
     const { text } = data as { readonly text?: unknown };
     const length = typeof text === 'string' ? text.length : 0;
     this.#characters += lengthOf(data);
@@ -95,12 +93,6 @@ export class LiveEvents {
       await this.#writing;
     }
     await this.#writing;
-  }
-
-  /** Half of a run's room is for what it prints and for its steps. */
-  #withContent(step: object, content: TraceContent): object {
-    const shown = shortenContent(MAX_CONTENT_BYTES, content);
-    return this.#characters + contentLength(shown) > MAX_CHARACTERS / 2 ? step : { ...step, content: shown };
   }
 
   /** A program that prints line by line makes one event of many lines. */
@@ -154,9 +146,9 @@ function lengthOfBatch(events: readonly LiveEvent[]): number {
 }
 
 function lengthOf(data: object): number {
-  const { text, content } = data as { readonly text?: unknown; readonly content?: TraceContent };
+  const { text, content } = data as { readonly text?: unknown; readonly content?: object };
   const length = typeof text === 'string' ? text.length : 0;
-  return EVENT_CHARACTERS + length + (content === undefined ? 0 : contentLength(content));
+  return EVENT_CHARACTERS + length + (content === undefined ? 0 : JSON.stringify(content).length);
 }
 
 /** Never cuts a character in two. */

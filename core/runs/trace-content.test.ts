@@ -3,7 +3,7 @@ import type { LlmAnswer, LlmMessage } from '#core/ports/llm.ts';
 import { ManualClock } from '#test/helpers/manual-clock.ts';
 import { SecretMask } from './masking.ts';
 import { Trace } from './trace.ts';
-import { contentLength, shortenContent, TraceContents } from './trace-content.ts';
+import { TraceContents } from './trace-content.ts';
 
 const SECRET = 'hunter2-hunter2';
 const contentsOf = (setting: 'errors' | 'all' = 'all') => new TraceContents(setting, new SecretMask({ TOKEN: SECRET }));
@@ -61,7 +61,8 @@ test('no size of a conversation is too large for a step, a run or those who watc
   expect(step.messages!.every(({ is_cut, bytes }) => is_cut && bytes > 80_000)).toBe(true);
   const textBytes = step.messages!.reduce((bytes, { text }) => bytes + Buffer.byteLength(text), 0);
   expect(textBytes).toBeLessThanOrEqual(512 * 1024);
-  expect(contentLength(shortenContent(32 * 1024, step))).toBeLessThan(64 * 1024);
+  const shown = contents.shownOf(step)!.messages!;
+  expect(shown.reduce((bytes, { text }) => bytes + Buffer.byteLength(text), 0)).toBeLessThan(64 * 1024);
   for (let call = 0; call < 300; call++) contents.keep(call, contents.result('€'.repeat(100_000)));
   const kept = JSON.parse(contents.textFor({ isFailed: false })!) as Record<string, { result: { text: string } }>;
   const runBytes = Object.values(kept).reduce((bytes, { result }) => bytes + Buffer.byteLength(result.text), 0);

@@ -33,6 +33,8 @@ export interface TraceContent {
 
 const MAX_VALUE_BYTES = 32 * 1024;
 const MAX_MESSAGES = 100;
+/** Of texts that those who watch are shown in one step. */
+const MAX_SHOWN_BYTES = 32 * 1024;
 /** Of texts in one step, and in all of a run. */
 const MAX_STEP_BYTES = 512 * 1024;
 const MAX_RUN_BYTES = 4 * 1024 * 1024;
@@ -54,9 +56,9 @@ export class TraceContents {
     this.#mask = mask;
   }
 
-  /** Whether it may be shown while the run goes on: not where only failed runs keep it. */
-  get isLive(): boolean {
-    return this.#setting === 'all';
+  /** What of it is shown while the run goes on: nothing where only failed runs keep it. */
+  shownOf(content: TraceContent): TraceContent | undefined {
+    return this.#setting === 'all' ? shortenContent(MAX_SHOWN_BYTES, content) : undefined;
   }
 
   /** Keeps the content of the event with this number in the trace. */
@@ -171,12 +173,8 @@ const filesOf = (files: readonly LlmFile[] = []): Pick<ContentMessage, 'files'> 
 const valuesOf = ({ messages = [], arguments: given, result }: TraceContent): readonly ContentValue[] =>
   [...messages, given, result].filter((value) => value !== undefined);
 
-/** Characters of all texts, at least. */
-export const contentLength = (content: TraceContent): number =>
-  valuesOf(content).reduce((length, { text }) => length + text.length + 100, 0);
-
 /** The content with texts that are cut further, so that all together have about `maxBytes` at most. */
-export function shortenContent(maxBytes: number, content: TraceContent): TraceContent {
+function shortenContent(maxBytes: number, content: TraceContent): TraceContent {
   const values = valuesOf(content);
   if (values.reduce((bytes, { text }) => bytes + Buffer.byteLength(text), 0) <= maxBytes) return content;
   const share = Math.max(MIN_CUT_BYTES, Math.floor(maxBytes / values.length));

@@ -82,7 +82,8 @@ export class Trace {
     const content = isKept && this.#contents !== undefined ? said?.(this.#contents) : undefined;
     if (content !== undefined) this.#contents!.keep(this.#events.length, content);
     if (isKept) this.#events.push(timed);
-    this.#onAdd('trace', content !== undefined && this.#contents!.isLive ? { ...timed, content } : timed);
+    const shown = content && this.#contents!.shownOf(content);
+    this.#onAdd('trace', shown === undefined ? timed : { ...timed, content: shown });
   }
 
   /** Adds the beginning of a span. Returns its number, for the event that ends it. */

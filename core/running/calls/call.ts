@@ -3,7 +3,7 @@ import type { RateLimit } from '#core/accounts/limits/rate-limit.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { LiveEvents } from '#core/runs/live-events.ts';
 import { Trace } from '#core/runs/trace.ts';
-import { TraceContents } from '#core/runs/trace-content.ts';
+import type { TraceContents } from '#core/runs/trace-content.ts';
 import type { ProgressEvent } from '../engines/progress.ts';
 import { admitCall } from './admit.ts';
 import { type CallAnswer, finishCall } from './finish.ts';
@@ -38,7 +38,7 @@ export async function startCall(deps: Deps, call: Call): Promise<StartedCall> {
     async finish(emit, onSuccess) {
       const { runId, workspace, receivedAt: startedAt, mask } = prepared;
       const live = new LiveEvents(deps, { workspaceId: workspace.id, runId, startedAt }, mask);
-      const trace = new Trace(deps.clock, live.add, contentsOf(prepared));
+      const trace = new Trace(deps.clock, live.add, await contentsOf(prepared));
       const result = await runAgent(deps, prepared, { trace, live, emit });
       trace.end();
       await live.end();
@@ -53,11 +53,12 @@ export function finishInBackground({ background }: Pick<Deps, 'background'>, sta
 }
 
 /** What an author tells a model is not shown to those who only call the agent. */
-function contentsOf({ workspace, agent, mask }: PreparedCall): TraceContents | undefined {
+async function contentsOf({ workspace, agent, mask }: PreparedCall): Promise<TraceContents | undefined> {
   const { traceContent = 'off' } = workspace;
-  return traceContent === 'off' || agent.workspaceId !== workspace.id
-    ? undefined
-    : new TraceContents(traceContent, mask);
+  if (traceContent === 'off' || agent.workspaceId !== workspace.id) return undefined;
+  // Few workspaces keep it.
+  const { TraceContents } = await import('#core/runs/trace-content.ts');
+  return new TraceContents(traceContent, mask);
 }
 
 const ignore = (): void => {};
