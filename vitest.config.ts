@@ -99,7 +99,8 @@ const others = [
       name: 'browser',
       include: ['dashboard/test/**/*.browser.ts'],
       globalSetup: ['dashboard/test/build.ts'],
-      testTimeout: 60_000,
+      // A check with axe takes seconds, and a page has four of them.
+      testTimeout: 120_000,
       hookTimeout: 120_000,
     },
   },

@@ -57,6 +57,13 @@ const agents = createRoute({
   component: lazyRouteComponent(() => import('./pages/agents/agents-page.tsx'), 'AgentsPage'),
 });
 
+const agent = createRoute({
+  getParentRoute: () => workspace,
+  path: '/agents/$name',
+  validateSearch: search('v', 'input', 'from'),
+  component: lazyRouteComponent(() => import('./pages/agents/agent-page.tsx'), 'AgentPage'),
+});
+
 const keys = createRoute({
   getParentRoute: () => workspace,
   path: '/settings/keys',
@@ -78,7 +85,7 @@ const audit = createRoute({
 
 const tree = root.addChildren([
   login,
-  signedIn.addChildren([start, workspace.addChildren([overview, agents, keys, secrets, audit])]),
+  signedIn.addChildren([start, workspace.addChildren([overview, agents, agent, keys, secrets, audit])]),
 ]);
 
 export const createPages = (queries: QueryClient) =>

@@ -1,5 +1,5 @@
-import { useNavigate, useParams } from '@tanstack/react-router';
-import { Bot, House, type LucideIcon, Search } from 'lucide-react';
+import { useNavigate, useParams, useRouter } from '@tanstack/react-router';
+import { Activity, Bot, House, type LucideIcon, Search } from 'lucide-react';
 import { useEffect, useState } from 'react';
 import { Autocomplete, useFilter } from 'react-aria-components/Autocomplete';
 import { Dialog } from 'react-aria-components/Dialog';
@@ -92,7 +92,10 @@ function Entries({ onDone }: { readonly onDone: () => void }) {
   );
 }
 
-function useEntries(_text: string): readonly Entry[] {
+/** A run's id, its request id, or the first digits of either. */
+const RUN = /^(req_)?[0-9a-f-]{7,36}$/i;
+
+function useEntries(text: string): readonly Entry[] {
   const navigate = useNavigate();
   const { workspace } = useParams({ strict: false });
   const workspaces = useWorkspaces();
@@ -107,7 +110,21 @@ function useEntries(_text: string): readonly Entry[] {
   );
   // biome-ignore lint/suspicious/noExplicitAny: addresses of all pages.
   const go = (to: string, params: object) => () => void navigate({ to, params } as any);
+  const { routesByPath } = useRouter();
+  const hasRuns = workspace !== undefined && '/$workspace/runs/$run' in routesByPath;
+  const run = text.trim();
   return [
+    ...(hasRuns && RUN.test(run)
+      ? [
+          {
+            id: 'asked',
+            label: `Open run ${run}`,
+            note: 'Run',
+            icon: Activity,
+            run: go('/$workspace/runs/$run', { workspace, run }),
+          },
+        ]
+      : []),
     ...(workspace === undefined ? [] : WORKSPACE_PLACES).map(({ to, label, icon }) => ({
       id: to,
       label,
@@ -121,7 +138,7 @@ function useEntries(_text: string): readonly Entry[] {
       label: name,
       note: 'Agent',
       icon: Bot,
-      run: go('/$workspace/agents', { workspace }),
+      run: go('/$workspace/agents/$name', { workspace, name }),
     })),
     ...workspaces.map(({ id, name, slug }) => ({
       id,

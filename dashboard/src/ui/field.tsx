@@ -99,7 +99,9 @@ export function Select({
     >
       {!isLabelHidden && <Label className={LABEL_CLASS}>{label}</Label>}
       <Button className="flex h-8 w-full items-center gap-2 rounded-md border border-edge bg-ground px-2.5 text-left">
-        <SelectValue className="grow truncate data-[placeholder]:text-soft" />
+        <SelectValue className="grow truncate data-[placeholder]:text-soft">
+          {({ selectedText }) => selectedText}
+        </SelectValue>
         <ChevronDown size={14} aria-hidden className="shrink-0 text-soft" />
       </Button>
       {description && (

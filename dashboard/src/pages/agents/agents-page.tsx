@@ -1,43 +1,117 @@
-import { Bot } from 'lucide-react';
+import { getRouteApi } from '@tanstack/react-router';
+import { Bot, Search } from 'lucide-react';
 import { useOperation } from '../../api/query.ts';
-import { API_URL } from '../../base.ts';
+import { useWorkspace } from '../../api/session.ts';
+import { LiveBadge } from '../../live/live-badge.tsx';
 import { useLiveRefresh } from '../../live/use-live.ts';
 import { Empty } from '../../ui/empty.tsx';
 import { ErrorBox } from '../../ui/error-box.tsx';
+import { Select, TextField } from '../../ui/field.tsx';
 import { Loading } from '../../ui/loading.tsx';
+import { count, percent } from '../../ui/numbers.tsx';
 import { Page } from '../../ui/page.tsx';
+import { Badge, Status } from '../../ui/status.tsx';
 import { Table } from '../../ui/table.tsx';
 import { Time } from '../../ui/time.tsx';
 
-/** The agents of the workspace, newest version of each. */
+const route = getRouteApi('/signed-in/$workspace/agents');
+const TYPES = ['prompt', 'tool', 'agent', 'skill'];
+
+/** The agents of the workspace in their newest version, with how they were called in the last week. */
 export function AgentsPage() {
+  const { slug } = useWorkspace();
+  const { q = '', type = '' } = route.useSearch();
+  const navigate = route.useNavigate();
   const { data, error, refetch } = useOperation('listAgents', { query: { latest: 'true', limit: 100 } });
-  useLiveRefresh(['agent'], ['listAgents']);
+  const usage = useOperation('getUsageBreakdown', { query: { days: 7 } }, { staleTime: 60_000 });
+  const state = useLiveRefresh(['agent', 'run'], ['listAgents']);
+  const calls = new Map(usage.data?.by_agent.map((each) => [each.agent_name, each]));
+  const shown = (data ?? []).filter(
+    (each) => each.name.includes(q.toLowerCase()) && (type === '' || each.type === type),
+  );
+  const change = (next: { q?: string; type?: string }) =>
+    void navigate({ search: (now) => ({ ...now, ...next }), replace: true });
   return (
-    <Page title="Agents">
+    <Page title="Agents" actions={<LiveBadge state={state} />}>
       {error && <ErrorBox error={error} onRetry={() => void refetch()} />}
       {!data && !error && <Loading />}
-      {data && (
-        <Table
-          label="Agents"
-          rows={data}
-          keyOf={({ id }) => id}
-          columns={[
-            { title: 'Name', cell: ({ name }) => name },
-            { title: 'Version', cell: ({ version }) => version },
-            { title: 'Type', cell: ({ type }) => type, from: 'sm' },
-            { title: 'Published', cell: ({ created_at }) => <Time at={created_at} />, from: 'md' },
-          ]}
-          empty={
-            <Empty
-              icon={Bot}
-              title="No agents yet"
-              command={`npx platform init hello\nnpx platform publish hello --api-url ${API_URL}`}
-            >
-              An agent is a prompt, a program or an LLM with tools. Publish one from a folder:
-            </Empty>
-          }
-        />
+      {data?.length === 0 && (
+        <Empty
+          icon={Bot}
+          title="No agents yet"
+          command={`npx platform init hello --template prompt\nnpx platform publish hello`}
+        >
+          An agent is a prompt, a program, or a model with tools. Make one from a template and publish it:
+        </Empty>
+      )}
+      {data !== undefined && data.length > 0 && (
+        <>
+          <div className="flex flex-wrap gap-2" data-filter>
+            <div className="w-64 max-w-full">
+              <TextField
+                label="Filter agents"
+                isLabelHidden
+                placeholder="Filter by name"
+                icon={<Search size={14} aria-hidden />}
+                value={q}
+                onChange={(next) => change({ q: next })}
+              />
+            </div>
+            <div className="w-36">
+              <Select
+                label="Type"
+                isLabelHidden
+                value={type || 'all'}
+                onChange={(next) => change({ type: next === 'all' ? '' : next })}
+                choices={[{ id: 'all', label: 'All types' }, ...TYPES.map((each) => ({ id: each, label: each }))]}
+              />
+            </div>
+          </div>
+          <Table
+            label="Agents"
+            rows={shown}
+            keyOf={({ id }) => id}
+            linkOf={({ name }) => ({ to: '/$workspace/agents/$name', params: { workspace: slug, name } })}
+            columns={[
+              { title: 'Name', cell: ({ name }) => name },
+              {
+                title: 'Version',
+                cell: ({ version, versions = 1 }) => (
+                  <>
+                    {version} {versions > 1 && <span className="text-soft">of {versions}</span>}
+                  </>
+                ),
+              },
+              { title: 'Type', cell: (agent) => <Badge>{agent.type}</Badge>, from: 'sm' },
+              {
+                title: 'Calls, 7 days',
+                cell: ({ name }) => count(calls.get(name)?.calls ?? 0),
+                isNumber: true,
+                from: 'md',
+              },
+              {
+                title: 'Failed',
+                cell: ({ name }) => percent(calls.get(name)?.errors ?? 0, calls.get(name)?.calls ?? 0),
+                isNumber: true,
+                from: 'md',
+              },
+              {
+                title: 'Last run',
+                cell: ({ last_run }) =>
+                  last_run ? (
+                    <span className="flex items-center gap-2">
+                      <Status value={last_run.status} /> <Time at={last_run.started_at} />
+                    </span>
+                  ) : (
+                    <span className="text-soft">never</span>
+                  ),
+                from: 'sm',
+              },
+              { title: 'Published', cell: ({ created_at }) => <Time at={created_at} />, from: 'lg' },
+            ]}
+            empty={<Empty icon={Search} title="No agent matches" />}
+          />
+        </>
       )}
     </Page>
   );

@@ -1,0 +1,114 @@
+import { EventSourceParserStream } from 'eventsource-parser/stream';
+import { useRef, useState } from 'react';
+import { type ArgumentsOf, call, sendOperation } from '../../api/client.ts';
+import { ApiError } from '../../api/error.ts';
+
+/** A call as it goes on. */
+export interface Progress {
+  readonly isRunning: boolean;
+  readonly startedAt?: number;
+  readonly endedAt?: number;
+  /** The id of the run, once it has begun. */
+  readonly runId?: string;
+  /** What the model writes. */
+  readonly text: string;
+  /** What the program prints. */
+  readonly output: string;
+  readonly steps: readonly string[];
+  /** The success envelope. */
+  readonly result?: { readonly data?: unknown; readonly metadata?: Readonly<Record<string, unknown>> };
+  readonly error?: unknown;
+}
+
+const NOTHING: Progress = { isRunning: false, text: '', output: '', steps: [] };
+/** The end of long output; all of it is on the run's page. */
+const MOST_TEXT = 200_000;
+const MOST_STEPS = 200;
+
+interface Record_ {
+  readonly type: string;
+  readonly text?: string;
+  readonly tool?: string;
+  readonly args_brief?: string;
+  readonly turn?: number;
+  readonly status?: string;
+  readonly name?: string;
+  readonly discard_text?: boolean;
+}
+
+function after(progress: Progress, record: Record_): Progress {
+  const { text = '', tool, args_brief = '', turn, status } = record;
+  const step = (line: string): Progress => ({ ...progress, steps: [...progress.steps, line].slice(-MOST_STEPS) });
+  switch (record.type) {
+    case 'text_delta':
+      return { ...progress, text: (progress.text + text).slice(-MOST_TEXT) };
+    case 'stdout':
+    case 'stderr':
+      return { ...progress, output: (progress.output + text).slice(-MOST_TEXT) };
+    case 'sandbox_start':
+      return step('The sandbox starts');
+    case 'turn_start':
+      return step(`Turn ${turn}`);
+    case 'tool_call':
+      return step(`${tool}: ${args_brief}`);
+    case 'tool_result':
+      return status === 'ok' ? progress : step(`${tool} failed`);
+    case 'retry':
+      return { ...step('The model is asked again'), ...(record.discard_text && { text: '' }) };
+    default:
+      return progress;
+  }
+}
+
+/** Calls an agent as a stream, and shows how it goes on. A run outlives the page; only {@link cancel} ends it. */
+export function useCall(workspaceId: string) {
+  const [progress, setProgress] = useState(NOTHING);
+  const reader = useRef<AbortController>(undefined);
+
+  async function run(args: ArgumentsOf<'callAgent'>): Promise<void> {
+    reader.current?.abort();
+    const own = new AbortController();
+    reader.current = own;
+    const change = (next: (before: Progress) => Progress) => {
+      if (!own.signal.aborted) setProgress(next);
+    };
+    setProgress({ ...NOTHING, isRunning: true, startedAt: Date.now() });
+    try {
+      const given = args as { headers?: Record<string, string> };
+      const asked = { ...args, headers: { ...given.headers, accept: 'text/event-stream' } } as ArgumentsOf<'callAgent'>;
+      const response = await sendOperation('callAgent', asked, { workspaceId, signal: own.signal });
+      const runId = response.headers.get('x-run-id') ?? undefined;
+      change((before) => ({ ...before, runId }));
+      if (!response.headers.get('content-type')?.includes('event-stream')) {
+        const body = await response.json().catch(() => undefined);
+        if (!response.ok) throw new ApiError(response.status, body, response.headers);
+        change((before) => ({ ...before, result: body }));
+        return;
+      }
+      const records = response
+        .body!.pipeThrough(new TextDecoderStream() as never)
+        .pipeThrough(new EventSourceParserStream());
+      let hasEnded = false;
+      for await (const { event, data } of records as unknown as AsyncIterable<{ event?: string; data: string }>) {
+        const value = JSON.parse(data);
+        if (event === 'progress') change((before) => after(before, value));
+        if (event === 'result') change((before) => ({ ...before, result: value }));
+        if (event === 'error') change((before) => ({ ...before, error: new ApiError(422, value) }));
+        hasEnded ||= event === 'result' || event === 'error';
+      }
+      if (!hasEnded) throw new ApiError(0);
+    } catch (error) {
+      change((before) => ({ ...before, error }));
+    } finally {
+      change((before) => ({ ...before, isRunning: false, endedAt: Date.now() }));
+    }
+  }
+
+  async function cancel(): Promise<void> {
+    const { runId } = progress;
+    if (runId === undefined) return;
+    await call('requestRunCancel', { params: { workspace_id: workspaceId, run_id: runId } } as never);
+  }
+
+  return { progress, run, cancel };
+}

@@ -1,0 +1,112 @@
+import { Validator } from '@cfworker/json-schema';
+// The package's index also has helpers for tests, which make code of schemas.
+import Form from '@rjsf/core/lib/components/Form.js';
+import {
+  type IconButtonProps,
+  type RJSFSchema,
+  type RJSFValidationError,
+  toErrorSchema,
+  type ValidatorType,
+} from '@rjsf/utils';
+import { ArrowDown, ArrowUp, Copy, Plus, Trash2 } from 'lucide-react';
+
+type Value = Record<string, unknown>;
+
+/** What is wrong with a value. The library interprets the schema; others make code of it, which the page's policy forbids. */
+function problemsOf(schema: RJSFSchema, value: unknown): RJSFValidationError[] {
+  const { errors } = new Validator(schema as never, '2020-12', false).validate(value ?? {});
+  // The error of an object says no more than those of its members.
+  const own = errors.filter(({ keyword }) => !['properties', '$ref', 'items', 'allOf'].includes(keyword));
+  return own.map(({ instanceLocation, keyword, error }) => {
+    const property = instanceLocation.slice(1).replaceAll('/', '.');
+    return { name: keyword, property, message: error, stack: `${property || 'input'}: ${error}` };
+  });
+}
+
+const VALIDATOR: ValidatorType<Value> = {
+  validateFormData(value, schema) {
+    try {
+      const errors = problemsOf(schema, value);
+      return { errors, errorSchema: toErrorSchema(errors) };
+    } catch {
+      // A schema that the library cannot read; the platform checks the input anyway.
+      return { errors: [], errorSchema: {} };
+    }
+  },
+  isValid(schema, value, root) {
+    try {
+      const { $defs, definitions } = root;
+      return new Validator({ $defs, definitions, ...schema } as never, '2020-12').validate(value).valid;
+    } catch {
+      return false;
+    }
+  },
+  rawValidation(schema, value) {
+    return { errors: problemsOf(schema, value) as never };
+  },
+};
+
+function FormButton({ icon, label, onClick, disabled }: IconButtonProps & { readonly label: string }) {
+  return (
+    <button
+      type="button"
+      onClick={onClick}
+      disabled={disabled}
+      aria-label={label}
+      title={label}
+      className="form-button"
+    >
+      {icon}
+    </button>
+  );
+}
+
+const TEMPLATES = {
+  ButtonTemplates: {
+    AddButton: (props: IconButtonProps) => <FormButton {...props} label="Add" icon={<Plus size={14} aria-hidden />} />,
+    CopyButton: (props: IconButtonProps) => (
+      <FormButton {...props} label="Copy" icon={<Copy size={14} aria-hidden />} />
+    ),
+    MoveDownButton: (props: IconButtonProps) => (
+      <FormButton {...props} label="Move down" icon={<ArrowDown size={14} aria-hidden />} />
+    ),
+    MoveUpButton: (props: IconButtonProps) => (
+      <FormButton {...props} label="Move up" icon={<ArrowUp size={14} aria-hidden />} />
+    ),
+    RemoveButton: (props: IconButtonProps) => (
+      <FormButton {...props} label="Remove" icon={<Trash2 size={14} aria-hidden />} />
+    ),
+  },
+};
+
+/**
+ * A form for a JSON Schema. Members that the schema does not name stay as they are. Loaded by `lazy`.
+ *
+ * @param onChange gets the whole value
+ */
+export default function SchemaForm({
+  schema,
+  value,
+  onChange,
+}: {
+  readonly schema: Readonly<Record<string, unknown>>;
+  readonly value: Value;
+  readonly onChange: (value: Value) => void;
+}) {
+  return (
+    <Form
+      className="schema-form"
+      schema={schema as RJSFSchema}
+      formData={value}
+      validator={VALIDATOR}
+      templates={TEMPLATES}
+      uiSchema={{ 'ui:submitButtonOptions': { norender: true } }}
+      experimental_defaultFormStateBehavior={{ emptyObjectFields: 'skipDefaults' }}
+      showErrorList={false}
+      liveValidate
+      noHtml5Validate
+      tagName="div"
+      onChange={({ formData }) => onChange(formData ?? {})}
+    />
+  );
+}

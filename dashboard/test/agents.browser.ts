@@ -1,0 +1,103 @@
+import { expect, test } from 'vitest';
+import { checkAccess, describeSite, type Site } from './browser.ts';
+
+const SCHEMA = {
+  type: 'object',
+  required: ['city'],
+  properties: {
+    city: { type: 'string', title: 'City', description: 'Where', minLength: 2 },
+    days: { type: 'integer', title: 'Days', default: 3 },
+  },
+};
+
+async function publish(site: Site, name: string): Promise<void> {
+  await site.client.createAgent({
+    body: {
+      name,
+      type: 'prompt',
+      description: `tests ${name}`,
+      prompt: 'The weather in {{city}} for {{days}} days.',
+      input_schema: SCHEMA,
+      supported_providers: ['anthropic'],
+      required_secrets: [],
+    },
+  });
+  const { workspace } = await site.client.getSession({});
+  await site.client.putSecret({
+    params: { workspace_id: workspace.id },
+    body: { name: 'ANTHROPIC_API_KEY', value: 'sk-ant-test' },
+  });
+}
+
+describeSite('agents', (site) => {
+  test('a workspace without agents says how to make one', async () => {
+    const page = await site.open('/acme/agents');
+    await page.getByText('No agents yet').waitFor();
+    await page.getByText('npx platform publish hello').waitFor();
+  });
+
+  test('the list shows the agents, finds some, and takes in a new one by itself', async () => {
+    const page = await site.open('/acme/agents');
+    await publish(site, 'weather');
+    const row = page.getByRole('row', { name: /weather/ });
+    await row.waitFor();
+    await publish(site, 'tides');
+    await page.getByRole('row', { name: /tides/ }).waitFor();
+    await page.getByLabel('Filter agents').fill('weat');
+    await page.getByRole('row', { name: /tides/ }).waitFor({ state: 'detached' });
+    expect(new URL(page.url()).searchParams.get('q')).toBe('weat');
+    await page.getByLabel('Filter agents').blur();
+    await page.keyboard.press('j');
+    await page.keyboard.press('Enter');
+    await page.waitForURL(site.at('/acme/agents/weather'));
+    await page.goBack();
+    await row.waitFor();
+    await checkAccess(page, () => row.waitFor());
+  });
+
+  test('the playground keeps form and JSON in step, streams, and shows this very call in code', async () => {
+    await publish(site, 'forecast');
+    site.target.llm.queue({ text: 'Sunny, <b>very</b> sunny.' });
+    const page = await site.open('/acme/agents/forecast');
+    const city = page.getByLabel(/^City/);
+    await city.fill('Oslo');
+    await page.getByRole('button', { name: 'JSON', exact: true }).click();
+    const editor = page.getByLabel('Input as JSON');
+    await editor.getByText('"Oslo"').waitFor();
+    await editor.fill('{"city": "Bergen", "days": 2, "extra": {"kept": [1, 2]}}');
+    await page.getByRole('button', { name: 'Form', exact: true }).click();
+    expect(await city.inputValue()).toBe('Bergen');
+    await city.fill('Tromsø');
+    await page.getByRole('button', { name: 'JSON', exact: true }).click();
+    await editor.getByText('"kept"').waitFor();
+    await editor.getByText('"Tromsø"').waitFor();
+
+    // What is no JSON is not lost either.
+    await editor.fill('{"city": ');
+    await page.getByRole('button', { name: 'Form', exact: true }).click();
+    await page.getByText('Nothing is lost').waitFor();
+    await page.getByRole('button', { name: 'Show as JSON' }).click();
+    await editor.getByText('"city"').waitFor();
+    await editor.fill(`{"city": "O'Hare"}`);
+
+    await page.keyboard.press('Control+Enter');
+    await page.getByText('Completed').first().waitFor();
+    await page.getByText('Sunny, <b>very</b> sunny.').waitFor();
+    const snippet = page.getByText(/^curl /);
+    expect(await snippet.textContent()).toContain(String.raw`-d '{"city":"O'\''Hare"}'`);
+    await page.getByRole('button', { name: 'Use its input' }).first().waitFor();
+  });
+
+  test('an input that the agent refuses is said with its field, and the form says it before', async () => {
+    await publish(site, 'strict');
+    const page = await site.open('/acme/agents/strict');
+    await page.getByLabel(/^City/).fill('X');
+    await page
+      .getByText(/city.*short|short/i)
+      .first()
+      .waitFor();
+    await page.getByRole('button', { name: 'Run', exact: true }).click();
+    await page.getByRole('alert').getByText('INVALID_INPUT').waitFor();
+    await checkAccess(page, () => page.getByLabel(/^City/).waitFor());
+  });
+});
