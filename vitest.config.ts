@@ -6,6 +6,7 @@ import { BaseSequencer, type Reporter, type TestCase, type TestSpecification } f
 const SLOWEST_FIRST = [
   'aws/microvm/sandbox.aws.test.ts',
   'test/stacks/templates.aws.test.ts',
+  'test/stacks/package.aws.test.ts',
   'runner/sandbox.heavy.test.ts',
   'core/running/engines/managed-loop.heavy.test.ts',
   'test/e2e/local.test.ts',

@@ -85,7 +85,8 @@ const SECRETS = {
   PLATFORM_OIDC_CLIENT_SECRET: 'oidc',
 };
 
-const stageSchema = z.strictObject({
+/** What the construct takes. */
+const platformSchema = z.strictObject({
   /** Part of every physical name, so that two stages can share an account. */
   name: z.string().regex(/^[a-z][a-z0-9]{0,11}$/, 'must be 1 to 12 lower-case letters and digits, a letter first'),
   /** Whether the data outlives its stack: it is retained, protected against deletion, and restorable for 35 days. */
@@ -137,16 +138,6 @@ const stageSchema = z.strictObject({
   firewall: z.strictObject({ requestsPerFiveMinutes: z.int().min(10).max(2_000_000_000) }).optional(),
   /** Alarms (10 cents a month each), and who receives them, after confirming the subscription. @default - no alarms */
   alarms: z.strictObject({ email: z.email().optional() }).optional(),
-  /** Qualifier that the account was bootstrapped with (docs/deploy.md). @default - that of the CDK, hnb659fds */
-  bootstrapQualifier: z
-    .string()
-    .regex(/^[a-z0-9]{1,10}$/, 'must be at most 10 lower-case letters and digits')
-    .optional(),
-  /** Name of a policy that the account demands as permissions boundary of every role. @default - none */
-  permissionsBoundary: z
-    .string()
-    .regex(/^[\w+=,.@-]{1,128}$/, 'must be the name of a policy, not its ARN')
-    .optional(),
   /** Whether the stacks set the role with which API Gateway writes logs. An account has one in a Region, for all its APIs. */
   setsLoggingRole: z.boolean().default(true),
   /** Sender of invitations: an address that SES has verified, itself or its domain. @default - no e-mail is sent */
@@ -194,25 +185,49 @@ const stageSchema = z.strictObject({
     .default({}),
 });
 
-export type Stage = z.output<typeof stageSchema>;
+/** What a stage file adds for the app around the construct: the CDK has a way of its own for each (docs/cdk.md). */
+const stageFileSchema = platformSchema.extend({
+  /** Qualifier that the account was bootstrapped with (docs/deploy.md). @default - that of the CDK, hnb659fds */
+  bootstrapQualifier: z
+    .string()
+    .regex(/^[a-z0-9]{1,10}$/, 'must be at most 10 lower-case letters and digits')
+    .optional(),
+  /** Name of a policy that the account demands as permissions boundary of every role. @default - none */
+  permissionsBoundary: z
+    .string()
+    .regex(/^[\w+=,.@-]{1,128}$/, 'must be the name of a policy, not its ARN')
+    .optional(),
+});
+
+export type Stage = z.output<typeof platformSchema>;
+export type StageFile = z.output<typeof stageFileSchema>;
 export type MicrovmSettings = Extract<Stage['sandbox'], { kind: 'microvm' }>;
 export type FargateSettings = Extract<Stage['sandbox'], { kind: 'fargate' }>;
 export type ServicesSettings = Exclude<Stage['services'], { kind: 'off' }>;
 
+/** Props of `AgentPlatform`. */
+export type AgentPlatformProps = z.input<typeof platformSchema>;
+
+/** Checks the props of the construct. Throws one error that names every wrong member. */
+export const checkedProps = (props: AgentPlatformProps): Stage => checked('platform', platformSchema, props);
+
 /** Checks the export of a file of `stages/`. Throws one error that names every wrong member. */
-export function defineStage(stage: z.input<typeof stageSchema>): Stage {
-  const result = stageSchema.safeParse(stage);
-  if (!result.success) throw new Error(`stage "${stage.name}" is wrong:\n${z.prettifyError(result.error)}`);
-  return result.data;
+export const defineStage = (stage: z.input<typeof stageFileSchema>): StageFile =>
+  checked('stage', stageFileSchema, stage);
+
+function checked<Schema extends z.ZodType>(what: string, schema: Schema, value: { name: string }): z.output<Schema> {
+  const { data, error } = schema.safeParse(value);
+  if (error) throw new Error(`${what} "${value.name}" is wrong:\n${z.prettifyError(error)}`);
+  return data as z.output<Schema>;
 }
 
 const STAGES = join(import.meta.dirname, '../stages');
 
 /** Loads a stage from its file in `stages/`. Throws if there is no such file. */
-export async function loadStage(name: string): Promise<Stage> {
+export async function loadStage(name: string): Promise<StageFile> {
   const names = readdirSync(STAGES).map((file) => basename(file, '.ts'));
   if (!names.includes(name)) throw new Error(`there is no stage "${name}", only ${names.join(', ')}: see stages/`);
-  const { stage }: { stage: Stage } = await import(join(STAGES, `${name}.ts`));
+  const { stage }: { stage: StageFile } = await import(join(STAGES, `${name}.ts`));
   return stage;
 }
 

@@ -1,7 +1,9 @@
-import { type App, PERMISSIONS_BOUNDARY_CONTEXT_KEY, Tags, Validations } from 'aws-cdk-lib';
-import { AwsSolutionsChecks } from 'cdk-nag';
+import { join } from 'node:path';
+import { Stack, Tags } from 'aws-cdk-lib';
+import type { SpecRestApi } from 'aws-cdk-lib/aws-apigateway';
+import { Construct } from 'constructs';
 import { routes } from '#core/api/routes.ts';
-import type { Stage } from './config.ts';
+import { type AgentPlatformProps, checkedProps, type Stage } from './config.ts';
 import { ApiStack } from './stacks/api-stack.ts';
 import { ComputeStack } from './stacks/compute-stack.ts';
 import { DataStack } from './stacks/data-stack.ts';
@@ -10,70 +12,87 @@ import { ObservabilityStack } from './stacks/observability-stack.ts';
 import { SchedulesStack } from './stacks/schedules-stack.ts';
 import { ServicesStack } from './stacks/services-stack.ts';
 
-/** The platform's stacks in `app`, checked by cdk-nag when it is synthesised. */
-export function addPlatform(
-  app: App,
-  { stage, bundles, runnerContext }: { stage: Stage; bundles: string; runnerContext: string },
-): {
-  data: DataStack;
-  schedules: SchedulesStack;
-  api: ApiStack;
-  observability: ObservabilityStack;
-  compute?: ComputeStack | MicrovmStack;
-  services?: ServicesStack;
-} {
-  setBootstrap(app, stage);
-  const data = new DataStack(app, `platform-${stage.name}-data`, {
-    stage,
-    bundles,
-    terminationProtection: stage.keepsData,
-  });
-  const schedules = new SchedulesStack(app, `platform-${stage.name}-schedules`, { stage });
-  const api = new ApiStack(app, `platform-${stage.name}-api`, { stage, routes, bundles });
-  api.addStackDependency(data, 'functions read what the tables hold');
-  api.addStackDependency(schedules, 'a function reads the queue');
-  const sandbox = addSandbox(app, { stage, bundles, runnerContext });
-  const services = addServices(app, api, { stage, bundles, runnerContext });
-  const observability = new ObservabilityStack(app, `platform-${stage.name}-observability`, { stage });
-  observability.addStackDependency(api, 'it reads the logs of its functions');
-  if (sandbox.compute) observability.addStackDependency(sandbox.compute, "it reads its keeper's log");
-  if (services) observability.addStackDependency(services, "it reads its keeper's log");
-  Tags.of(app).add('platform:stage', stage.name);
-  Validations.of(app).addPlugins(new AwsSolutionsChecks(app));
-  return { data, schedules, api, observability, ...sandbox, ...(services && { services }) };
+export type { AgentPlatformProps };
+
+/** What is around the stacks in this repository or in the package. */
+export interface Surroundings {
+  /** Folder with one bundle per function (`scripts/build-functions.ts`). */
+  readonly bundles: string;
+  /** Docker build context of the runner (`scripts/build-runner.ts`). */
+  readonly runnerContext: string;
+  /** Command that makes the first key. */
+  readonly firstKey: string;
 }
 
-/** What `cdk bootstrap` decided for the account: the CDK reads both from the context of the app. */
-function setBootstrap(app: App, { bootstrapQualifier, permissionsBoundary }: Stage): void {
-  if (bootstrapQualifier) app.node.setContext('@aws-cdk/core:bootstrapQualifier', bootstrapQualifier);
-  if (permissionsBoundary) app.node.setContext(PERMISSIONS_BOUNDARY_CONTEXT_KEY, { name: permissionsBoundary });
+/** Beside this file in the package, beside its folder in the repository. */
+const DIST = join(import.meta.dirname, '../dist');
+
+/**
+ * The platform in a CDK app: stacks of its own, which CDK deploys in their order. Its scope is an app, a stage, or a stack, whose account
+ * and Region it then shares. `docs/cdk.md` has the props.
+ *
+ * Throws one error that names every wrong prop.
+ */
+export class AgentPlatform extends Construct {
+  readonly data: Stack;
+  readonly schedules: Stack;
+  readonly api: Stack;
+  readonly observability: Stack;
+  /** Only where programs run. */
+  readonly compute?: Stack;
+  /** Only where services run. */
+  readonly services?: Stack;
+  /** For what the props do not say, such as statements of its resource policy. */
+  readonly restApi: SpecRestApi;
+
+  constructor(scope: Construct, id: string, props: AgentPlatformProps, surroundings: Partial<Surroundings> = {}) {
+    super(scope, id);
+    const stage = checkedProps(props);
+    const { keepsData: terminationProtection } = stage;
+    const built = {
+      bundles: join(DIST, 'functions'),
+      runnerContext: join(DIST, 'runner'),
+      firstKey: `npx agent-platform-key platform-${stage.name}`,
+      ...surroundings,
+    };
+    const inStack = (name: string) => ({
+      stage,
+      ...built,
+      ...this.#environment(),
+      stackName: stackNameOf(stage, name),
+    });
+    this.data = new DataStack(this, 'data', { ...inStack('data'), terminationProtection });
+    this.schedules = new SchedulesStack(this, 'schedules', inStack('schedules'));
+    const api = new ApiStack(this, 'api', { ...inStack('api'), routes });
+    this.api = api;
+    this.restApi = api.restApi;
+    this.api.addStackDependency(this.data, 'functions read what the tables hold');
+    this.api.addStackDependency(this.schedules, 'a function reads the queue');
+    const { sandbox, services } = stage;
+    if (sandbox.kind === 'fargate') {
+      this.compute = new ComputeStack(this, 'compute', { ...inStack('compute'), settings: sandbox });
+    } else if (sandbox.kind === 'microvm') {
+      this.compute = new MicrovmStack(this, 'compute', { ...inStack('compute'), settings: sandbox });
+    }
+    if (services.kind !== 'off') {
+      // Whoever deletes it ends what runs in it.
+      const own = { ...inStack('services'), settings: services, terminationProtection };
+      this.services = new ServicesStack(this, 'services', own);
+      this.services.addStackDependency(this.api, "instances ask the API, whose id the stack's export has");
+    }
+    this.observability = new ObservabilityStack(this, 'observability', inStack('observability'));
+    this.observability.addStackDependency(this.api, 'it reads the logs of its functions');
+    for (const stack of [this.compute, this.services]) {
+      if (stack) this.observability.addStackDependency(stack, "it reads its keeper's log");
+    }
+    Tags.of(this).add('platform:stage', stage.name);
+  }
+
+  /** CDK gives stacks the account and Region of their app or stage, but not those of a stack around them. */
+  #environment() {
+    const around = this.node.scopes.find(Stack.isStack);
+    return around && { env: { account: around.account, region: around.region } };
+  }
 }
 
-function addSandbox(
-  app: App,
-  { stage, ...folders }: { stage: Stage; bundles: string; runnerContext: string },
-): { compute?: ComputeStack | MicrovmStack } {
-  const { sandbox: settings } = stage;
-  const id = `platform-${stage.name}-compute`;
-  if (settings.kind === 'fargate') return { compute: new ComputeStack(app, id, { stage, settings, ...folders }) };
-  if (settings.kind === 'microvm') return { compute: new MicrovmStack(app, id, { stage, settings, ...folders }) };
-  return {};
-}
-
-function addServices(
-  app: App,
-  api: ApiStack,
-  { stage, ...folders }: { stage: Stage; bundles: string; runnerContext: string },
-): ServicesStack | undefined {
-  const { services: settings } = stage;
-  if (settings.kind === 'off') return undefined;
-  const services = new ServicesStack(app, `platform-${stage.name}-services`, {
-    stage,
-    settings,
-    ...folders,
-    // Whoever deletes it ends what runs in it.
-    terminationProtection: stage.keepsData,
-  });
-  services.addStackDependency(api, "instances ask the API, whose id the stack's export has");
-  return services;
-}
+const stackNameOf = ({ name }: Stage, stack: string): string => `platform-${name}-${stack}`;

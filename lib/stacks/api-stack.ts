@@ -1,5 +1,5 @@
 import { CfnOutput, Duration, Stack, type StackProps } from 'aws-cdk-lib';
-import { DomainName, EndpointType, type IRestApi, SecurityPolicy } from 'aws-cdk-lib/aws-apigateway';
+import { DomainName, EndpointType, type IRestApi, SecurityPolicy, type SpecRestApi } from 'aws-cdk-lib/aws-apigateway';
 import { Certificate } from 'aws-cdk-lib/aws-certificatemanager';
 import { Rule, Schedule } from 'aws-cdk-lib/aws-events';
 import { LambdaFunction as LambdaTarget } from 'aws-cdk-lib/aws-events-targets';
@@ -18,6 +18,8 @@ export interface ApiStackProps extends StackProps {
   readonly routes: readonly Route[];
   /** Folder with one bundle per function, built by scripts/build-functions.ts. */
   readonly bundles: string;
+  /** Command that makes the first key. */
+  readonly firstKey: string;
 }
 
 /**
@@ -25,6 +27,8 @@ export interface ApiStackProps extends StackProps {
  * that need the stack of the services.
  */
 export class ApiStack extends Stack {
+  readonly restApi: SpecRestApi;
+
   constructor(scope: Construct, id: string, props: ApiStackProps) {
     super(scope, id, props);
     const { stage, routes } = props;
@@ -32,6 +36,7 @@ export class ApiStack extends Stack {
     const api = new RouteApi(this, 'api', { stage, routes });
     api.serveBy(functions.map(({ lambda }) => lambda));
     const { restApi } = api;
+    this.restApi = restApi;
     // Not `restApi.url`: it depends on the deployment, which depends on the functions.
     const baseUrl = apiUrlOf(stage, restApi.restApiId);
     if (stage.domain) this.#addDomain(restApi, stage.domain);
@@ -57,7 +62,7 @@ export class ApiStack extends Stack {
     new CfnOutput(this, 'ApiId', { value: restApi.restApiId, exportName: apiExportOf(stage) });
     new CfnOutput(this, 'FirstKey', {
       description: "Creates the first workspace and prints its owner's API key, once.",
-      value: `AWS_REGION=${this.region} npm run aws:key -- ${stage.name}`,
+      value: `AWS_REGION=${this.region} ${props.firstKey}`,
     });
   }
 

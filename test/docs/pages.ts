@@ -51,6 +51,11 @@ export const NOT_RUN: readonly { readonly page: string; readonly begins: string;
   { page: 'docs/aws.md', begins: 'm=http://127.0.0.1:4990', reason: 'runs the whole end-to-end suite' },
   { page: 'docs/billing.md', begins: 'aws secretsmanager create-secret', reason: 'needs an AWS account' },
   { page: 'docs/billing.md', begins: 'openssl rand', reason: 'needs a platform with an operator key' },
+  {
+    page: 'docs/cdk.md',
+    begins: 'npm pack ./lib/package',
+    reason: 'downloads packages; test/stacks/package.aws.test.ts packs it, installs it and synthesises the example',
+  },
   { page: 'docs/deploy.md', begins: 'npx cdk bootstrap', reason: 'changes an AWS account' },
   { page: 'docs/limits.md', begins: 'npm start -- --set-plan', reason: 'needs a platform that is stopped' },
   { page: 'docs/limits.md', begins: 'npm run aws:workspace', reason: 'needs an AWS account' },

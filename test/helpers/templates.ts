@@ -2,11 +2,12 @@ import { mkdirSync, mkdtempSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { App, type Stack } from 'aws-cdk-lib';
+import { CloudFormationStackArtifact } from 'aws-cdk-lib/cx-api';
 import { BACKGROUND_FUNCTIONS } from '#core/api/background.ts';
 import { FUNCTION_NAMES } from '#core/http/route.ts';
-import type { Stage } from '#lib/config.ts';
+import { addStage } from '#lib/app.ts';
+import type { StageFile } from '#lib/config.ts';
 import { MICROVM_FUNCTIONS, POOL_FUNCTIONS } from '#lib/functions.ts';
-import { addPlatform } from '#lib/platform.ts';
 import cdkJson from '../../cdk.json' with { type: 'json' };
 import { TEST_ACCOUNT, TEST_REGION } from './aws-account.ts';
 
@@ -26,6 +27,14 @@ export interface Template {
   readonly Outputs?: unknown;
 }
 
+export interface SynthesisedStack {
+  readonly name: string;
+  readonly template: Template;
+  /** Names of the stacks that are deployed before it. */
+  readonly after: readonly string[];
+  readonly terminationProtection: boolean;
+}
+
 export interface Synthesis {
   readonly app: App;
   readonly data: Template;
@@ -38,17 +47,16 @@ export interface Synthesis {
   readonly services?: Template;
   /** Folder of the assembly with its assets. */
   readonly folder: string;
-  readonly stacks: readonly { readonly name: string; readonly template: Template }[];
+  readonly stacks: readonly SynthesisedStack[];
 }
 
 /** The app of a stage and what it synthesises, by default with empty bundles: building the real ones is another test's. */
-export function synthesise(stage: Stage, bundles = emptyBundles()): Synthesis {
+export function synthesise(stage: StageFile, bundles = emptyBundles()): Synthesis {
   const folder = mkdtempSync(join(tmpdir(), 'platform-synth-'));
   const app = new App({ context: cdkJson.context, outdir: folder });
   const runnerContext = mkdtempSync(join(tmpdir(), 'platform-runner-'));
   writeFileSync(join(runnerContext, 'Dockerfile'), 'FROM scratch\n');
-  const { data, schedules, api, observability, compute, services } = addPlatform(app, {
-    stage,
+  const { data, schedules, api, observability, compute, services } = addStage(app, stage, {
     bundles,
     runnerContext,
   });
@@ -63,7 +71,14 @@ export function synthesise(stage: Stage, bundles = emptyBundles()): Synthesis {
     compute: compute && templateOf(compute),
     services: services && templateOf(services),
     folder,
-    stacks: assembly.stacks.map(({ stackName, template }) => ({ name: stackName, template })),
+    stacks: assembly.stacks.map(({ stackName, template, dependencies, terminationProtection = false }) => ({
+      name: stackName,
+      template,
+      after: dependencies
+        .filter(CloudFormationStackArtifact.isCloudFormationStackArtifact)
+        .map((each) => each.stackName),
+      terminationProtection,
+    })),
   };
 }
 

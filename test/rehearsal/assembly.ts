@@ -1,4 +1,4 @@
-import { readFileSync } from 'node:fs';
+import { globSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { TEST_ACCOUNT, TEST_REGION } from '#test/helpers/aws-account.ts';
 import { creationOrder } from '#test/helpers/creation-order.ts';
@@ -44,8 +44,8 @@ export function readAssembly(folder: string, stacks: readonly { name: string; te
     }));
   });
   const assets = new Map<string, string>();
-  for (const { name } of stacks) {
-    const { files } = JSON.parse(readFileSync(join(folder, `${name}.assets.json`), 'utf8'));
+  for (const file of globSync(join(folder, '*.assets.json'))) {
+    const { files } = JSON.parse(readFileSync(file, 'utf8'));
     for (const { source, destinations } of Object.values<AssetFile>(files)) {
       for (const { objectKey } of Object.values(destinations)) assets.set(objectKey, join(folder, source.path));
     }

@@ -151,11 +151,11 @@ const seenFrom = (assembly: Assembly, stack: string): Assembly => ({
   of: (type) => assembly.of(type).sort((a, b) => Number(b.stack === stack) - Number(a.stack === stack)),
 });
 
-describe.each(Object.entries(stages))('%s is created in an order in which', (_, { folder, stacks, app }) => {
+describe.each(Object.entries(stages))('%s is created in an order in which', (_, { folder, stacks }) => {
   const assembly = readAssembly(folder, stacks);
   const stacksBefore = (name: string): string[] => {
-    const { dependencies } = app.synth().getStackByName(name);
-    return dependencies.flatMap(({ id }) => [id, ...(stacks.some((each) => each.name === id) ? stacksBefore(id) : [])]);
+    const { after } = stacks.find((each) => each.name === name)!;
+    return after.flatMap((each) => [each, ...stacksBefore(each)]);
   };
 
   test('everything exists that a resource needs', () => {

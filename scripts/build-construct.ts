@@ -1,0 +1,52 @@
+import { execFileSync } from 'node:child_process';
+import { rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { build } from 'esbuild';
+import { buildFunctions } from './build-functions.ts';
+import { buildRunner } from './build-runner.ts';
+
+const ROOT = join(import.meta.dirname, '..');
+const PACKAGE = join(ROOT, 'lib/package');
+const DIST = join(PACKAGE, 'dist');
+
+/**
+ * Writes what the package of the construct holds, for `npm pack ./lib/package`: the construct as one CommonJS file, which apps of both
+ * module kinds load, its types, the functions' bundles, the runner, and the command that makes the first key.
+ */
+export async function buildConstruct(): Promise<void> {
+  rmSync(DIST, { recursive: true, force: true });
+  const defaults = {
+    absWorkingDir: ROOT,
+    bundle: true,
+    platform: 'node',
+    target: 'node22',
+    minify: true,
+    // Errors are known by their names.
+    keepNames: true,
+    legalComments: 'none',
+    logLevel: 'warning',
+  } as const;
+  await build({
+    ...defaults,
+    entryPoints: [join(ROOT, 'lib/platform.ts')],
+    outfile: join(DIST, 'platform.js'),
+    format: 'cjs',
+    // The app's own CDK.
+    external: ['aws-cdk-lib', 'constructs', 'zod'],
+    define: { 'import.meta.dirname': '__dirname' },
+  });
+  await build({
+    ...defaults,
+    entryPoints: [join(ROOT, 'scripts/package-owner-key.ts')],
+    outfile: join(DIST, 'owner-key.mjs'),
+    format: 'esm',
+    banner: {
+      js: "#!/usr/bin/env node\nimport { createRequire } from 'node:module'; const require = createRequire(import.meta.url);",
+    },
+  });
+  execFileSync(join(ROOT, 'node_modules/.bin/tsc'), ['-p', PACKAGE], { cwd: ROOT, stdio: 'inherit' });
+  await buildFunctions(join(DIST, 'functions'));
+  await buildRunner(join(DIST, 'runner'));
+}
+
+if (import.meta.main) await buildConstruct();

@@ -1,0 +1,37 @@
+import { awsDeps } from '#aws/all-deps.ts';
+import { parseAwsConfig } from '#aws/config.ts';
+import { bootstrap, createOwnerKey } from '#core/accounts/workspaces/bootstrap.ts';
+
+export interface OwnerKeyOptions {
+  /** Of the deployed platform, such as `platform-prod-`. */
+  readonly tablePrefix: string;
+  /** Whether to make a further key if there is a workspace. */
+  readonly isFurther: boolean;
+  /** Command that makes a further key, and one that deploys the platform, for what it tells. */
+  readonly further: string;
+  readonly deploy: string;
+}
+
+/**
+ * Makes the first workspace and prints its owner's API key, once: run again, it changes nothing. PLATFORM_WORKSPACE and
+ * PLATFORM_OWNER_EMAIL say whose. Needs credentials that may use the main table.
+ */
+export async function printOwnerKey({ tablePrefix, isFurther, further, deploy }: OwnerKeyOptions): Promise<void> {
+  const deps = awsDeps(parseAwsConfig({ ...process.env, PLATFORM_TABLE_PREFIX: tablePrefix }));
+  try {
+    const first = await bootstrap(deps);
+    if (first === undefined && !isFurther) {
+      process.stderr.write(
+        `There is a first workspace already, and its key was shown then.\nFor another key of its owner: ${further}\n`,
+      );
+    } else {
+      process.stdout.write(`${first ?? (await createOwnerKey(deps, 'made by the operator')).key}\n`);
+    }
+  } catch (error) {
+    if (!(error instanceof Error && error.name === 'ResourceNotFoundException')) throw error;
+    process.stderr.write(
+      `There is no table ${tablePrefix}main: deploy the stage first (${deploy}), and set AWS_REGION to where it is.\n`,
+    );
+    process.exitCode = 1;
+  }
+}

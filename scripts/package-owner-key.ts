@@ -1,0 +1,19 @@
+import { parseArgs } from 'node:util';
+import { printOwnerKey } from './owner-key.ts';
+
+/** `npx agent-platform-key <platform> [--another]`, where the names of the platform's stacks begin with `<platform>`. */
+const { positionals, values } = parseArgs({ allowPositionals: true, options: { another: { type: 'boolean' } } });
+const [platform] = positionals;
+if (platform === undefined) {
+  process.stderr.write(
+    'Name the platform as the names of its stacks begin, such as: agent-platform-key platform-prod\n',
+  );
+  process.exitCode = 1;
+} else {
+  await printOwnerKey({
+    tablePrefix: `${platform}-`,
+    isFurther: values.another ?? false,
+    further: `npx agent-platform-key ${platform} --another`,
+    deploy: 'npx cdk deploy --all',
+  });
+}

@@ -1,0 +1,98 @@
+import { execFile } from 'node:child_process';
+import { cpSync, globSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import cdkJson from '../../examples/cdk/cdk.json' with { type: 'json' };
+import example from '../../examples/cdk/package.json' with { type: 'json' };
+
+const ROOT = join(import.meta.dirname, '../..');
+const folder = mkdtempSync(join(tmpdir(), 'platform-package-'));
+const app = join(folder, 'app');
+const installed = join(app, 'node_modules/agent-platform-cdk');
+const bin = join(ROOT, 'node_modules/.bin');
+
+const run = async (cwd: string, command: string, args: string[], env: Record<string, string> = {}) => {
+  const { stdout } = await promisify(execFile)(command, args, {
+    cwd,
+    env: { PATH: `${bin}:${process.env.PATH}`, HOME: folder, ...env },
+    maxBuffer: 64 * 1024 ** 2,
+  });
+  return stdout;
+};
+
+/** The example with the package as `npm pack` writes it. The network is not asked: what else it needs is the repository's. */
+beforeAll(async () => {
+  const packed = await run(ROOT, 'npm', ['pack', './lib/package', '--json', '--silent', '--pack-destination', folder]);
+  const [{ filename }] = JSON.parse(packed.slice(packed.indexOf('[')));
+  cpSync(join(ROOT, 'examples/cdk'), app, { recursive: true });
+  const manifest = {
+    ...example,
+    dependencies: { [PACKAGE]: `file:${join(folder, filename)}` },
+    devDependencies: {},
+    overrides: { zod: `file:${join(ROOT, 'node_modules/zod')}` },
+  };
+  writeFileSync(join(app, 'package.json'), JSON.stringify(manifest));
+  await run(app, 'npm', ['install', '--offline', '--legacy-peer-deps', '--no-audit', '--no-fund']);
+  for (const name of ['aws-cdk-lib', 'constructs']) {
+    symlinkSync(join(ROOT, 'node_modules', name), join(app, 'node_modules', name));
+  }
+}, 600_000);
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+const PACKAGE = 'agent-platform-cdk';
+
+test('the example app synthesises from the packed package', { timeout: 300_000 }, async () => {
+  const outdir = join(folder, 'out');
+  await run(app, 'node', ['app.ts'], { CDK_OUTDIR: outdir, CDK_CONTEXT_JSON: JSON.stringify(cdkJson.context) });
+  const templates = globSync('**/*.template.json', { cwd: outdir });
+  const names = templates.map((file) =>
+    file
+      .split('/')
+      .at(-1)!
+      .replace(/^prodagents|[A-Z0-9]{8}\.template\.json$/g, ''),
+  );
+  expect(names).toEqual(expect.arrayContaining(['data', 'schedules', 'api', 'compute', 'observability']));
+
+  // Every function has its bundle, and tasks their image.
+  const assets = globSync('**/*.assets.json', { cwd: outdir }).flatMap((file) => {
+    const { files } = JSON.parse(readFileSync(join(outdir, file), 'utf8'));
+    return Object.values<{ source: { path: string } }>(files).map(({ source }) =>
+      join(outdir, file, '..', source.path),
+    );
+  });
+  const folders = assets.filter((path) => /asset\.[^.]+$/.test(path)).map((path) => readdirSync(path));
+  expect(folders.filter((files) => files.includes('index.mjs')).length).toBeGreaterThan(20);
+  expect(folders.filter((files) => files.includes('Dockerfile'))).toHaveLength(1);
+});
+
+test('its props have types', { timeout: 300_000 }, async () => {
+  const types = { types: [], typeRoots: [] };
+  const config = JSON.parse(readFileSync(join(app, 'tsconfig.json'), 'utf8'));
+  const check = (name: string, source: string) => {
+    writeFileSync(join(app, `${name}.ts`), source);
+    const files = [`${name}.ts`];
+    const compilerOptions = { ...config.compilerOptions, ...types };
+    writeFileSync(join(app, `${name}.json`), JSON.stringify({ compilerOptions, files }));
+    return run(app, 'tsc', ['-p', `${name}.json`]);
+  };
+  const source = readFileSync(join(app, 'app.ts'), 'utf8');
+  await check('right', source);
+  await expect(check('wrong', source.replace("kind: 'fargate'", "kind: 'cloud'"))).rejects.toThrow();
+});
+
+test('wrong props are named', async () => {
+  const script = `
+    const { App } = require('aws-cdk-lib');
+    const { AgentPlatform } = require('${PACKAGE}');
+    new AgentPlatform(new App(), 'agents', { name: 'Prod!', keepsData: 'yes', color: 'red' });`;
+  await expect(run(app, 'node', ['-e', script])).rejects.toThrow(
+    /platform "Prod!" is wrong:[\s\S]*color[\s\S]*must be 1 to 12 lower-case letters[\s\S]*keepsData/,
+  );
+});
+
+test('it makes the first key of a platform', async () => {
+  const command = join(installed, 'dist/owner-key.mjs');
+  await expect(run(app, 'node', [command])).rejects.toThrow('Name the platform as the names of its stacks begin');
+});
