@@ -62,6 +62,15 @@ export const AWS_SETTINGS = {
     () => z.string().default(''),
     'Id of the security group of the tasks.',
   ),
+  ecsPublicIp: setting(
+    'PLATFORM_ECS_PUBLIC_IP',
+    () =>
+      z
+        .enum(['true', 'false'])
+        .default('true')
+        .transform((text) => text === 'true'),
+    'Whether each task gets a public address, which a network without NAT needs.',
+  ),
   services: setting(
     'PLATFORM_SERVICES',
     () => z.string().optional(),
@@ -122,6 +131,11 @@ export const AWS_SETTINGS = {
     'PLATFORM_SECRET_PREFIX',
     () => z.string().default(''),
     'Prefix of Secrets Manager names; a slash and the workspace id follow it.',
+  ),
+  secretKey: setting(
+    'PLATFORM_SECRET_KEY',
+    () => z.string().optional(),
+    'ARN of the KMS key of new vaults, set from `keyArn` of the stage. Without it, the key of Secrets Manager encrypts them.',
   ),
 } satisfies Settings;
 

@@ -178,7 +178,7 @@ export const vaultParts = ({
 }: HostDeps & Pick<Deps, 'counters'>): Pick<Deps, 'vault'> => ({
   vault: new LazyVault(async () => {
     const { createVault } = await import('./secrets-manager-vault.ts');
-    return createVault({ prefix: config.secretPrefix, locks: counters, clock, ids });
+    return createVault({ prefix: config.secretPrefix, key: config.secretKey, locks: counters, clock, ids });
   }),
 });
 

@@ -33,6 +33,8 @@ export interface SecretsManagerVaultProps {
   readonly client: SecretsManagerClient;
   /** Secrets are named `<prefix>/<workspaceId>`. */
   readonly prefix: string;
+  /** ARN of the KMS key of new secrets. @default - the key of Secrets Manager */
+  readonly key?: string | undefined;
   /** The counters table, in which writers lock a workspace, and leave a stamp with each change. */
   readonly locks: Table;
   readonly clock: Clock;
@@ -151,12 +153,12 @@ export class SecretsManagerVault implements Vault {
   }
 
   async #store(workspaceId: string, values: VaultValues, isNew: boolean): Promise<void> {
-    const { client, ids } = this.#props;
+    const { client, ids, key: KmsKeyId } = this.#props;
     const name = this.#nameOf(workspaceId);
     // With the token, retries of the SDK create only one version.
     const content = { SecretString: encodeVault(values), ClientRequestToken: ids.uuid() };
     try {
-      if (isNew) await client.send(new CreateSecretCommand({ Name: name, ...content }), requestLimit());
+      if (isNew) await client.send(new CreateSecretCommand({ Name: name, KmsKeyId, ...content }), requestLimit());
       else await client.send(new PutSecretValueCommand({ SecretId: name, ...content }), requestLimit());
     } catch (error) {
       if (!isNamed(error, 'LimitExceededException')) throw error;

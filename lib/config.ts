@@ -1,17 +1,36 @@
 import { readdirSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import * as z from 'zod';
+import { BACKGROUND_FUNCTIONS } from '#core/api/background.ts';
 import { transportsSchema } from '#core/base/transports.ts';
+import { FUNCTION_NAMES } from '#core/http/route.ts';
 
-/** Retention times of CloudWatch Logs that a stage may choose, in days. */
-const RETENTION_DAYS = [7, 14, 30, 90, 180, 365] as const;
+/** Retention times that CloudWatch Logs offers, in days: docs.aws.amazon.com/AmazonCloudWatchLogs/latest/APIReference/API_PutRetentionPolicy.html. */
+const RETENTION_DAYS = [
+  1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1096, 1827, 2192, 2557, 2922, 3288, 3653,
+] as const;
+
+/** A text of this form, or a token of the CDK, whose value only the deployment knows: that of a resource in the same app. */
+const form = (pattern: RegExp, message: string) =>
+  z.string().refine((value) => value.includes('${Token[') || pattern.test(value), message);
 
 /** An Availability Zone by its name. */
-const zone = () => z.string().regex(/^[a-z]{2}(-[a-z]+)+-\d[a-z]$/, 'must be a zone such as us-east-1a');
+const zone = () => form(/^[a-z]{2}(-[a-z]+)+-\d[a-z]$/, 'must be a zone such as us-east-1a');
 
 /** A certificate of AWS Certificate Manager in the Region of the stacks. */
 const certificateArn = () =>
-  z.string().regex(/^arn:aws[\w-]*:acm:[\w-]+:\d{12}:certificate\/[\w-]+$/, 'must be the ARN of a certificate');
+  form(/^arn:aws[\w-]*:acm:[\w-]+:\d{12}:certificate\/[\w-]+$/, 'must be the ARN of a certificate');
+
+const vpcId = () => form(/^vpc-[\da-f]{8,17}$/, 'must be the id of a VPC, such as vpc-0123456789abcdef0');
+const subnetIds = () =>
+  z.array(form(/^subnet-[\da-f]{8,17}$/, 'must be the id of a subnet, such as subnet-0123456789abcdef0')).min(1);
+
+/** Addresses of a network that the stacks make: as large as its parts need, and private (RFC 1918). */
+const cidr = (fallback: string) =>
+  z
+    .cidrv4()
+    .regex(/^(10\.|172\.(1[6-9]|2\d|3[01])\.|192\.168\.).*\/(1[6-9]|20)$/, 'must be a private network of /16 to /20')
+    .default(fallback);
 
 const port = () => z.int().min(1).max(65_535);
 
@@ -42,6 +61,10 @@ const servicesOn = z
       .default([80]),
     /** Availability Zones of the instances, two at least. @default - two that AWS chooses */
     zones: z.array(zone()).min(2).optional(),
+    /** Addresses of the network. */
+    cidr: cidr('10.65.0.0/20'),
+    /** How instances reach the internet: each by a public address of its own, or from private subnets by NAT gateways (one a zone). */
+    egress: z.enum(['public', 'nat']).default('public'),
     /**
      * Services get names below a domain of yours, by a load balancer of the stage's own. Needed in Regions without ECS
      * gateways. @default - each service gets a host name of an ECS gateway
@@ -86,107 +109,207 @@ const SECRETS = {
 };
 
 /** What the construct takes. */
-const platformSchema = z.strictObject({
-  /** Part of every physical name, so that two stages can share an account. */
-  name: z.string().regex(/^[a-z][a-z0-9]{0,11}$/, 'must be 1 to 12 lower-case letters and digits, a letter first'),
-  /** Whether the data outlives its stack: it is retained, protected against deletion, and restorable for 35 days. */
-  keepsData: z.boolean(),
-  logLevel: z.enum(['debug', 'info', 'warn', 'error']),
-  logRetentionDays: z.literal(RETENTION_DAYS),
-  /** Days that the record of a run is kept. */
-  runRetentionDays: z.int().positive(),
-  /** Limit for all callers together; requests above it are answered 429. */
-  throttle: z.strictObject({ requestsPerSecond: z.int().positive(), burst: z.int().positive() }),
-  /** A custom domain, and the ARN of its certificate in AWS Certificate Manager, in the Region of the stacks. */
-  domain: z
-    .strictObject({
-      name: z.hostname(),
-      certificateArn: certificateArn(),
-    })
-    .optional(),
-  /** Where programs run: tasks on Fargate, Lambda MicroVMs, or nowhere (docs/sandbox.md says when to choose which). */
-  sandbox: z
-    .discriminatedUnion('kind', [
-      z.strictObject({ kind: z.literal('none') }),
-      z.strictObject({
-        kind: z.literal('fargate'),
-        /** Idle tasks kept ready at all times, which cost money. */
-        idle: z.int().min(0).max(200).default(0),
-        /** Maximum number of tasks, idle or not: bounds the bill. */
-        max: z.int().min(1).max(200).default(20),
-        /** CPU of one task, in 1,024ths of a processor. */
-        cpu: z.literal([256, 512, 1024, 2048, 4096]).default(512),
-        /** Memory of one task; installations may use 2 GB. Fargate allows certain sizes for each `cpu`. */
-        memoryMb: z.int().multipleOf(512).min(512).max(30_720).default(2048),
-        /** Availability Zones of the tasks. Some, such as `us-east-1e`, lack services. @default - two that AWS chooses */
-        zones: z.array(zone()).min(1).optional(),
-      }),
-      z.strictObject({
-        kind: z.literal('microvm'),
-        /** Memory of one VM, with one processor per 2 GB; installations may use 2 GB. */
-        memoryMb: z.literal([1024, 2048, 4096, 8192]).default(2048),
-        /** Version of AWS's base image al2023-1; `aws lambda-microvms list-managed-microvm-image-versions` lists them. */
-        baseImageVersion: z.string().default('1'),
-      }),
-    ])
-    .prefault({ kind: 'none' }),
-  /** Always-on services: instances on Fargate, and how they are reached; or none (docs/services.md). */
-  services: z.discriminatedUnion('kind', [z.strictObject({ kind: z.literal('off') }), servicesOn]).prefault({}),
-  /** Where clients reach the platform through a proxy. @default - `domain`, or else API Gateway's own address */
-  baseUrl: z.url().optional(),
-  /** A web ACL in front of the API (about 7 USD a month, 0.60 per million requests) with a limit per address. */
-  firewall: z.strictObject({ requestsPerFiveMinutes: z.int().min(10).max(2_000_000_000) }).optional(),
-  /** Alarms (10 cents a month each), and who receives them, after confirming the subscription. @default - no alarms */
-  alarms: z.strictObject({ email: z.email().optional() }).optional(),
-  /** Whether the stacks set the role with which API Gateway writes logs. An account has one in a Region, for all its APIs. */
-  setsLoggingRole: z.boolean().default(true),
-  /** Sender of invitations: an address that SES has verified, itself or its domain. @default - no e-mail is sent */
-  mailFrom: z.email().optional(),
-  /**
-   * Credits are bought by Stripe (docs/billing.md). The operator makes the secret, JSON with the members `key` and
-   * `webhook_secret`; no template holds its value. @default - users cannot buy credits
-   */
-  stripe: secret().optional(),
-  /**
-   * Plans and credits are given over the API, too (docs/billing.md). The operator makes the secret, whose text is the key.
-   * @default - only by commands
-   */
-  operator: secret().optional(),
-  /**
-   * People sign in with an OpenID provider (docs/sign-in.md). The operator makes the secret, whose text is the platform's client
-   * secret there. @default - with API keys and links alone
-   */
-  oidc: secret()
-    .extend({
-      issuer: z.url({ protocol: /^https$/ }),
-      clientId: z.string().min(1),
-      /** Domains of e-mail addresses that may sign in. @default - any */
-      domains: z.array(z.hostname()).default([]),
-    })
-    .optional(),
-  /** Further settings of the platform, such as its plans: `docs/settings.md`. */
-  settings: z
-    .record(z.string().startsWith('PLATFORM_'), z.string())
-    .refine(({ PLATFORM_MODELS: place = 'https://' }) => /^(https:\/\/|s3:\/\/[\w.-]+\/[^*?]+$)/.test(place), {
-      path: ['PLATFORM_MODELS'],
-      error: 'must be https://... or s3://bucket/key',
-    })
-    .superRefine(({ PLATFORM_TRANSPORTS: text, ...others }, context) => {
-      for (const [name, member] of Object.entries(SECRETS)) {
-        if (!(name in others)) continue;
-        const message = `must not be in a template: make a secret in Secrets Manager and name it as ${member}.secretName`;
-        context.addIssue({ code: 'custom', path: [name], message });
-      }
-      const { error } = transportsSchema().optional().safeParse(text);
-      for (const { message } of error?.issues ?? []) {
-        context.addIssue({ code: 'custom', path: ['PLATFORM_TRANSPORTS'], message });
-      }
-    })
-    .default({}),
-});
+const platformSchema = z
+  .strictObject({
+    /** Part of every physical name, so that two stages can share an account. */
+    name: z.string().regex(/^[a-z][a-z0-9]{0,11}$/, 'must be 1 to 12 lower-case letters and digits, a letter first'),
+    /** Whether the data outlives its stack: it is retained, protected against deletion, and restorable for 35 days. */
+    keepsData: z.boolean(),
+    /** First part of every physical name. */
+    namePrefix: z
+      .string()
+      .max(10)
+      .regex(
+        /^(?!aws|amazon|internal)[a-z][a-z0-9]*(-[a-z0-9]+)*$/,
+        'must be lower-case words with hyphens between them, and not begin with aws, amazon or internal',
+      )
+      .default('platform'),
+    /** Path of all roles, where the account demands one. Choose it before the first deployment. */
+    rolePath: z
+      .string()
+      .max(512)
+      .regex(/^\/([\w+=,.@-]+\/)*$/, 'must begin and end with a slash, such as /agents/')
+      .default('/'),
+    /**
+     * A symmetric key of KMS in the same Region that encrypts tables, bucket and vaults. Its policy must let IAM policies of the account
+     * allow its use, as policies of new keys do. Choose it before the first deployment: vaults that exist keep their key.
+     * @default - keys of AWS
+     */
+    keyArn: form(
+      /^arn:aws[\w-]*:kms:[\w-]+:\d{12}:key\/[\w-]+$/,
+      'must be the ARN of a key, not of an alias',
+    ).optional(),
+    logLevel: z.enum(['debug', 'info', 'warn', 'error']),
+    logRetentionDays: z.literal(RETENTION_DAYS),
+    /** Days that the record of a run is kept. */
+    runRetentionDays: z.int().positive(),
+    /** Limit for all callers together; requests above it are answered 429. */
+    throttle: z.strictObject({ requestsPerSecond: z.int().positive(), burst: z.int().positive() }),
+    /** A custom domain, and the ARN of its certificate in AWS Certificate Manager, in the Region of the stacks. */
+    domain: z
+      .strictObject({
+        name: z.hostname(),
+        certificateArn: certificateArn(),
+        /**
+         * Clients must show a certificate that one of these authorities signed: a file of certificates in PEM, as s3://bucket/key, and its
+         * version. The address of AWS is then closed. @default - clients show no certificate
+         */
+        mtls: z
+          .strictObject({
+            truststore: z.string().regex(/^s3:\/\/[\w.-]+\/.+$/, 'must be s3://bucket/key'),
+            version: z.string().optional(),
+          })
+          .optional(),
+      })
+      .optional(),
+    /** Who reaches the API. @default - everybody; what a caller may do is a matter of keys */
+    access: z
+      .strictObject({
+        /** The API is private: only these interface endpoints for `execute-api` lead to it. */
+        vpcEndpointIds: z
+          .array(form(/^vpce-[\da-f]{8,17}$/, 'must be the id of an endpoint, such as vpce-0123456789abcdef0'))
+          .min(1)
+          .optional(),
+        /** Callers' addresses; of the network of the endpoint, where the API is private. */
+        ranges: z
+          .array(z.union([z.cidrv4(), z.cidrv6()]))
+          .min(1)
+          .optional(),
+      })
+      .prefault({}),
+    /** Executions at once, of single functions: docs.aws.amazon.com/lambda/latest/dg/lambda-concurrency.html. */
+    concurrency: z
+      .strictObject({
+        /** Set aside in the account, and at the same time the most that the function may have. */
+        reserved: z.partialRecord(z.enum([...FUNCTION_NAMES, ...BACKGROUND_FUNCTIONS]), z.int().min(1)).default({}),
+        /** Kept started, which costs by the hour. Only functions that serve requests. */
+        provisioned: z.partialRecord(z.enum(FUNCTION_NAMES), z.int().min(1)).default({}),
+      })
+      .prefault({}),
+    /** Where programs run: tasks on Fargate, Lambda MicroVMs, or nowhere (docs/sandbox.md says when to choose which). */
+    sandbox: z
+      .discriminatedUnion('kind', [
+        z.strictObject({ kind: z.literal('none') }),
+        z.strictObject({
+          kind: z.literal('fargate'),
+          /** Idle tasks kept ready at all times, which cost money. */
+          idle: z.int().min(0).max(200).default(0),
+          /** Maximum number of tasks, idle or not: bounds the bill. */
+          max: z.int().min(1).max(200).default(20),
+          /** CPU of one task, in 1,024ths of a processor. */
+          cpu: z.literal([256, 512, 1024, 2048, 4096]).default(512),
+          /** Memory of one task; installations may use 2 GB. Fargate allows certain sizes for each `cpu`. */
+          memoryMb: z.int().multipleOf(512).min(512).max(30_720).default(2048),
+          /** Availability Zones of the tasks. Some, such as `us-east-1e`, lack services. @default - two that AWS chooses */
+          zones: z.array(zone()).min(1).optional(),
+          /** Addresses of the network. */
+          cidr: cidr('10.64.0.0/20'),
+          /**
+           * How tasks reach the internet: each by a public address of its own, from private subnets by NAT gateways (one a zone), or not at
+           * all: from isolated subnets they reach S3, and the image and the log by interface endpoints.
+           */
+          egress: z.enum(['public', 'nat', 'endpoints']).default('public'),
+          /**
+           * A network of yours instead, with the ways out that it has; tasks get no public address. Programs may connect to port 443 of
+           * whatever else is in it. @default - the stacks make a network
+           */
+          vpc: z
+            .strictObject({
+              id: vpcId(),
+              /** Of the tasks. They need ways to ECR, S3 and CloudWatch Logs, and programs to what they call. */
+              taskSubnetIds: subnetIds(),
+              /** Of the function that speaks to tasks. It needs ways to DynamoDB and S3. */
+              functionSubnetIds: subnetIds(),
+            })
+            .optional(),
+        }),
+        z.strictObject({
+          kind: z.literal('microvm'),
+          /** Memory of one VM, with one processor per 2 GB; installations may use 2 GB. */
+          memoryMb: z.literal([1024, 2048, 4096, 8192]).default(2048),
+          /** Version of AWS's base image al2023-1; `aws lambda-microvms list-managed-microvm-image-versions` lists them. */
+          baseImageVersion: z.string().default('1'),
+        }),
+      ])
+      .prefault({ kind: 'none' }),
+    /** Always-on services: instances on Fargate, and how they are reached; or none (docs/services.md). */
+    services: z.discriminatedUnion('kind', [z.strictObject({ kind: z.literal('off') }), servicesOn]).prefault({}),
+    /** Where clients reach the platform through a proxy. @default - `domain`, or else API Gateway's own address */
+    baseUrl: z.url().optional(),
+    /** A web ACL in front of the API (about 7 USD a month, 0.60 per million requests) with a limit per address. */
+    firewall: z.strictObject({ requestsPerFiveMinutes: z.int().min(10).max(2_000_000_000) }).optional(),
+    /** Alarms (10 cents a month each), and who receives them, after confirming the subscription. @default - no alarms */
+    alarms: z
+      .strictObject({
+        email: z.email().optional(),
+        /** A topic of yours. Its policy must let CloudWatch publish. @default - the stacks make a topic */
+        topicArn: form(/^arn:aws[\w-]*:sns:[\w-]+:\d{12}:[\w-]+$/, 'must be the ARN of a topic').optional(),
+      })
+      .refine(({ email, topicArn }) => email === undefined || topicArn === undefined, {
+        path: ['email'],
+        error: 'must be a subscription of your own topic: take `topicArn` or `email`',
+      })
+      .optional(),
+    /** Whether the stacks set the role with which API Gateway writes logs. An account has one in a Region, for all its APIs. */
+    setsLoggingRole: z.boolean().default(true),
+    /** Sender of invitations: an address that SES has verified, itself or its domain. @default - no e-mail is sent */
+    mailFrom: z.email().optional(),
+    /**
+     * Credits are bought by Stripe (docs/billing.md). The operator makes the secret, JSON with the members `key` and
+     * `webhook_secret`; no template holds its value. @default - users cannot buy credits
+     */
+    stripe: secret().optional(),
+    /**
+     * Plans and credits are given over the API, too (docs/billing.md). The operator makes the secret, whose text is the key.
+     * @default - only by commands
+     */
+    operator: secret().optional(),
+    /**
+     * People sign in with an OpenID provider (docs/sign-in.md). The operator makes the secret, whose text is the platform's client
+     * secret there. @default - with API keys and links alone
+     */
+    oidc: secret()
+      .extend({
+        issuer: z.url({ protocol: /^https$/ }),
+        clientId: z.string().min(1),
+        /** Domains of e-mail addresses that may sign in. @default - any */
+        domains: z.array(z.hostname()).default([]),
+      })
+      .optional(),
+    /** Further settings of the platform, such as its plans: `docs/settings.md`. */
+    settings: z
+      .record(z.string().startsWith('PLATFORM_'), z.string())
+      .refine(({ PLATFORM_MODELS: place = 'https://' }) => /^(https:\/\/|s3:\/\/[\w.-]+\/[^*?]+$)/.test(place), {
+        path: ['PLATFORM_MODELS'],
+        error: 'must be https://... or s3://bucket/key',
+      })
+      .superRefine(({ PLATFORM_TRANSPORTS: text, ...others }, context) => {
+        for (const [name, member] of Object.entries(SECRETS)) {
+          if (!(name in others)) continue;
+          const message = `must not be in a template: make a secret in Secrets Manager and name it as ${member}.secretName`;
+          context.addIssue({ code: 'custom', path: [name], message });
+        }
+        const { error } = transportsSchema().optional().safeParse(text);
+        for (const { message } of error?.issues ?? []) {
+          context.addIssue({ code: 'custom', path: ['PLATFORM_TRANSPORTS'], message });
+        }
+      })
+      .default({}),
+  })
+  .superRefine(({ access, domain, services }, context) => {
+    const refuse = (path: string[], message: string) => context.addIssue({ code: 'custom', path, message });
+    if (access.vpcEndpointIds && domain) {
+      refuse(['domain'], 'cannot lead to a private API (access.vpcEndpointIds): name a proxy of yours with `baseUrl`');
+    }
+    if (services.kind !== 'off' && (access.vpcEndpointIds || access.ranges || domain?.mtls)) {
+      const message =
+        'must be off: their instances ask the API over the internet, which `access` or `domain.mtls` closes';
+      refuse(['services'], message);
+    }
+  });
 
 /** What a stage file adds for the app around the construct: the CDK has a way of its own for each (docs/cdk.md). */
-const stageFileSchema = platformSchema.extend({
+const stageFileSchema = platformSchema.safeExtend({
   /** Qualifier that the account was bootstrapped with (docs/deploy.md). @default - that of the CDK, hnb659fds */
   bootstrapQualifier: z
     .string()
@@ -236,22 +359,25 @@ export async function loadStage(name: string): Promise<StageFile> {
  * an export cannot be changed while it is in use. The exception is the id of the API ({@link apiExportOf}), which AWS
  * chooses, and which never changes as long as there is the API.
  */
-export const tablePrefixOf = (stage: Stage): string => `platform-${stage.name}-`;
+export const platformNameOf = ({ namePrefix, name }: Stage): string => `${namePrefix}-${name}`;
+/** The same as a path: of log groups, vaults and metrics. */
+export const platformPathOf = ({ namePrefix, name }: Stage): string => `${namePrefix}/${name}`;
+export const tablePrefixOf = (stage: Stage): string => `${platformNameOf(stage)}-`;
 /** Unique worldwide; in `Fn::Sub` notation. */
-export const bucketNameOf = (stage: Stage): string => `platform-${stage.name}-\${AWS::AccountId}-\${AWS::Region}`;
-export const secretPrefixOf = (stage: Stage): string => `platform/${stage.name}`;
+export const bucketNameOf = (stage: Stage): string => `${platformNameOf(stage)}-\${AWS::AccountId}-\${AWS::Region}`;
+export const secretPrefixOf = platformPathOf;
 /** CloudWatch namespace of metrics from log lines. */
-export const metricNamespaceOf = (stage: Stage): string => `platform/${stage.name}`;
+export const metricNamespaceOf = platformPathOf;
 /** Names around the EventBridge schedules of the platform's timers. */
-export const timerNamesOf = ({ name }: Stage) => ({
-  group: `platform-${name}`,
-  queue: `platform-${name}-fires`,
-  deadQueue: `platform-${name}-fires-dead`,
+export const timerNamesOf = (stage: Stage) => ({
+  group: platformNameOf(stage),
+  queue: `${platformNameOf(stage)}-fires`,
+  deadQueue: `${platformNameOf(stage)}-fires-dead`,
   /** Of the whole account, so it names its Region; in `Fn::Sub` notation. */
-  role: `platform-${name}-timers-\${AWS::Region}`,
+  role: `${platformNameOf(stage)}-timers-\${AWS::Region}`,
 });
-export const functionNameOf = (stage: Stage, fn: string): string => `platform-${stage.name}-${fn}`;
-export const microvmImageNameOf = (stage: Stage): string => `platform-${stage.name}-sandbox`;
+export const functionNameOf = (stage: Stage, fn: string): string => `${platformNameOf(stage)}-${fn}`;
+export const microvmImageNameOf = (stage: Stage): string => `${platformNameOf(stage)}-sandbox`;
 /** In `Fn::Sub` notation. */
 export const microvmImageArnOf = (stage: Stage): string =>
   `arn:\${AWS::Partition}:lambda:\${AWS::Region}:\${AWS::AccountId}:microvm-image:${microvmImageNameOf(stage)}`;
@@ -259,12 +385,12 @@ export const microvmImageArnOf = (stage: Stage): string =>
 export const managedConnectorOf = (name: 'INTERNET_EGRESS' | 'HTTP_INGRESS'): string =>
   `arn:\${AWS::Partition}:lambda:\${AWS::Region}:aws:network-connector:aws-network-connector:${name}`;
 /** Export of the API's id: the stack of the services builds the API's address from it. Exported always, so never withdrawn while in use. */
-export const apiExportOf = (stage: Stage): string => `platform-${stage.name}-api-id`;
+export const apiExportOf = (stage: Stage): string => `${platformNameOf(stage)}-api-id`;
 /** Names around always-on services. What is made for each of them at run time has its id at the end. */
-export const serviceNamesOf = ({ name }: Stage) => ({
-  cluster: `platform-${name}-services`,
-  familyPrefix: `platform-${name}-svc-`,
-  logGroupPrefix: `/platform/${name}/services/`,
+export const serviceNamesOf = (stage: Stage) => ({
+  cluster: `${platformNameOf(stage)}-services`,
+  familyPrefix: `${platformNameOf(stage)}-svc-`,
+  logGroupPrefix: `/${platformPathOf(stage)}/services/`,
   /** Events and calls that the keeper could not handle. */
-  deadQueue: `platform-${name}-services-dead`,
+  deadQueue: `${platformNameOf(stage)}-services-dead`,
 });

@@ -17,6 +17,11 @@ export const GATEWAY_ERRORS: Readonly<Record<string, GatewayError>> = {
     code: 'NOT_FOUND',
     message: 'There is nothing at this path; see GET /openapi.json.',
   },
+  // By the resource policy.
+  ACCESS_DENIED: {
+    code: 'FORBIDDEN',
+    message: 'The API is not open to your address: ask who runs the platform from where it can be reached.',
+  },
   REQUEST_TOO_LARGE: {
     code: 'DOCUMENT_TOO_LARGE',
     message: `The request body is larger than ${MAX_BODY_MB} MB, the maximum of a request: upload larger files, POST /uploads answers how.`,

@@ -1,9 +1,10 @@
 import { join } from 'node:path';
-import { Stack, Tags } from 'aws-cdk-lib';
+import { AspectPriority, Aspects, type IAspect, Stack, Tags } from 'aws-cdk-lib';
 import type { SpecRestApi } from 'aws-cdk-lib/aws-apigateway';
-import { Construct } from 'constructs';
+import { CfnRole } from 'aws-cdk-lib/aws-iam';
+import { Construct, type IConstruct } from 'constructs';
 import { routes } from '#core/api/routes.ts';
-import { type AgentPlatformProps, checkedProps, type Stage } from './config.ts';
+import { type AgentPlatformProps, checkedProps, platformNameOf } from './config.ts';
 import { ApiStack } from './stacks/api-stack.ts';
 import { ComputeStack } from './stacks/compute-stack.ts';
 import { DataStack } from './stacks/data-stack.ts';
@@ -52,14 +53,14 @@ export class AgentPlatform extends Construct {
     const built = {
       bundles: join(DIST, 'functions'),
       runnerContext: join(DIST, 'runner'),
-      firstKey: `npx agent-platform-key platform-${stage.name}`,
+      firstKey: `npx agent-platform-key ${platformNameOf(stage)}`,
       ...surroundings,
     };
     const inStack = (name: string) => ({
       stage,
       ...built,
       ...this.#environment(),
-      stackName: stackNameOf(stage, name),
+      stackName: `${platformNameOf(stage)}-${name}`,
     });
     this.data = new DataStack(this, 'data', { ...inStack('data'), terminationProtection });
     this.schedules = new SchedulesStack(this, 'schedules', inStack('schedules'));
@@ -86,6 +87,8 @@ export class AgentPlatform extends Construct {
       if (stack) this.observability.addStackDependency(stack, "it reads its keeper's log");
     }
     Tags.of(this).add('platform:stage', stage.name);
+    if (stage.rolePath !== '/')
+      Aspects.of(this).add(new RolePath(stage.rolePath), { priority: AspectPriority.MUTATING });
   }
 
   /** CDK gives stacks the account and Region of their app or stage, but not those of a stack around them. */
@@ -95,4 +98,15 @@ export class AgentPlatform extends Construct {
   }
 }
 
-const stackNameOf = ({ name }: Stage, stack: string): string => `platform-${name}-${stack}`;
+/** Also for the roles that CDK makes by itself. */
+class RolePath implements IAspect {
+  readonly #path: string;
+
+  constructor(path: string) {
+    this.#path = path;
+  }
+
+  visit(node: IConstruct): void {
+    if (node instanceof CfnRole) node.path = this.#path;
+  }
+}

@@ -14,6 +14,7 @@ const SETTINGS: PoolSettings = {
   taskDefinition: DEFINITION,
   subnets: ['subnet-1', 'subnet-2'],
   securityGroup: 'sg-1',
+  hasPublicIp: true,
   idle: 0,
   max: 10,
   startMs: 60_000,

@@ -17,6 +17,8 @@ export interface PoolSettings extends PoolLimits {
   readonly taskDefinition: string;
   readonly subnets: readonly string[];
   readonly securityGroup: string;
+  /** Whether tasks get public addresses, which a network without NAT needs. The security group lets nothing in. */
+  readonly hasPublicIp: boolean;
   /** How many idle tasks are always kept. */
   readonly idle: number;
 }
@@ -113,7 +115,7 @@ export class PoolKeeper {
 
   /** Returns false when ECS starts no further task now. */
   async #start(number: number): Promise<boolean> {
-    const { cluster, taskDefinition, subnets, securityGroup } = this.#settings;
+    const { cluster, taskDefinition, subnets, securityGroup, hasPublicIp } = this.#settings;
     const slot = await this.#pool.reserve(number, taskDefinition);
     if (slot === undefined) return true;
     try {
@@ -130,8 +132,7 @@ export class PoolKeeper {
             awsvpcConfiguration: {
               subnets: [...subnets],
               securityGroups: [securityGroup],
-              // There is no NAT, so tasks reach the internet from addresses of their own. The security group lets nothing in.
-              assignPublicIp: 'ENABLED',
+              assignPublicIp: hasPublicIp ? 'ENABLED' : 'DISABLED',
             },
           },
         }),

@@ -45,6 +45,7 @@ const limits = { memoryBytes: 512 * 1024 ** 2, diskBytes: 1024 ** 3, fileBytes: 
 const network = await defaultNetwork(moto, AWS_TEST_ACCOUNT.region);
 const common = {
   subnets: network.subnets,
+  public_ip: true,
   security_group: network.group,
   image: '111122223333.dkr.ecr.us-east-1.amazonaws.com/platform-dev-sandbox:1',
   execution_role: 'arn:aws:iam::111122223333:role/execution',

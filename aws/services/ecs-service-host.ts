@@ -308,13 +308,12 @@ export class EcsServiceHost implements EventfulServiceHost {
   }
 
   #network(): NetworkConfiguration {
-    const { subnets, security_group } = this.#props.settings;
+    const { subnets, security_group, public_ip } = this.#props.settings;
     return {
       awsvpcConfiguration: {
         subnets,
         securityGroups: [security_group],
-        // There is no NAT, so tasks reach the internet from addresses of their own. The group lets only load balancers in.
-        assignPublicIp: 'ENABLED',
+        assignPublicIp: public_ip ? 'ENABLED' : 'DISABLED',
       },
     };
   }

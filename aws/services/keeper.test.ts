@@ -74,7 +74,14 @@ async function keeperWorld() {
   await ecs.send(new AssociateGatewayWithClusterCommand({ gateway, cluster }));
   const settings: GatewaySettings = {
     ...{ kind: 'ecs-gateway', gateway: gateway!, cluster, stage: 'dev' },
-    ...{ subnets: ['subnet-1', 'subnet-2'], security_group: 'sg-1', image: 'runner:1', cpu: 256, memory_mb: 512 },
+    ...{
+      subnets: ['subnet-1', 'subnet-2'],
+      public_ip: true,
+      security_group: 'sg-1',
+      image: 'runner:1',
+      cpu: 256,
+      memory_mb: 512,
+    },
     ...{ family_prefix: 'platform-dev-svc-', log_group_prefix: '/platform/dev/services/', log_retention_days: 30 },
     execution_role: 'arn:aws:iam::111122223333:role/execution',
     api_url: 'https://api.example.com',

@@ -25,6 +25,7 @@ const settings: GatewaySettings = {
   kind: 'ecs-gateway',
   cluster: 'services',
   subnets: ['subnet-1'],
+  public_ip: true,
   security_group: 'sg-1',
   image: 'runner:1',
   execution_role: 'arn:aws:iam::111122223333:role/execution',

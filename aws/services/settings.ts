@@ -7,6 +7,8 @@ const common = {
   /** Name of the ECS cluster. */
   cluster: name(),
   subnets: z.array(name()).min(1),
+  /** Whether tasks get public addresses, which a network without NAT needs. The group lets only load balancers in. */
+  public_ip: z.boolean().default(true),
   /** Of the tasks. */
   security_group: name(),
   /** Of the runner, with its tag or digest. */

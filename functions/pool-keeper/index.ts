@@ -11,6 +11,7 @@ const keeper = new PoolKeeper(
     cluster: config.ecsCluster,
     taskDefinition: config.ecsTaskDefinition,
     subnets: config.ecsSubnets,
+    hasPublicIp: config.ecsPublicIp,
     securityGroup: config.ecsSecurityGroup,
     idle: config.poolIdle,
     max: config.poolMax,

@@ -2,7 +2,7 @@ import { Fn } from 'aws-cdk-lib';
 import type { IStage } from 'aws-cdk-lib/aws-apigateway';
 import { CfnWebACL, CfnWebACLAssociation } from 'aws-cdk-lib/aws-wafv2';
 import { Construct } from 'constructs';
-import type { Stage } from '../config.ts';
+import { platformNameOf, type Stage } from '../config.ts';
 
 export interface FirewallProps {
   readonly stage: Stage;
@@ -19,12 +19,12 @@ export class Firewall extends Construct {
   constructor(scope: Construct, id: string, { stage, requestsPerFiveMinutes, apiStage }: FirewallProps) {
     super(scope, id);
     const visibility = (metricName: string) => ({
-      metricName: `platform-${stage.name}-${metricName}`,
+      metricName: `${platformNameOf(stage)}-${metricName}`,
       cloudWatchMetricsEnabled: true,
       sampledRequestsEnabled: false,
     });
     const acl = new CfnWebACL(this, 'Acl', {
-      name: `platform-${stage.name}`,
+      name: platformNameOf(stage),
       scope: 'REGIONAL',
       defaultAction: { allow: {} },
       visibilityConfig: visibility('firewall'),

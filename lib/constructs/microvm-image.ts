@@ -4,7 +4,7 @@ import { CfnMicrovmImage } from 'aws-cdk-lib/aws-lambda';
 import { LogGroup } from 'aws-cdk-lib/aws-logs';
 import { Asset } from 'aws-cdk-lib/aws-s3-assets';
 import { Construct } from 'constructs';
-import { type MicrovmSettings, managedConnectorOf, microvmImageNameOf, type Stage } from '../config.ts';
+import { type MicrovmSettings, managedConnectorOf, microvmImageNameOf, platformPathOf, type Stage } from '../config.ts';
 
 export interface MicrovmImageProps {
   readonly stage: Stage;
@@ -26,7 +26,7 @@ export class MicrovmImage extends Construct {
     super(scope, id);
     const asset = new Asset(this, 'context', { path: context });
     const logGroup = new LogGroup(this, 'log', {
-      logGroupName: `/platform/${stage.name}/sandbox-image`,
+      logGroupName: `/${platformPathOf(stage)}/sandbox-image`,
       retention: stage.logRetentionDays,
       removalPolicy: RemovalPolicy.DESTROY,
     });

@@ -1,4 +1,4 @@
-import { Duration, Fn, Validations } from 'aws-cdk-lib';
+import { Aws, Duration, Fn, Validations } from 'aws-cdk-lib';
 import { PolicyStatement, Role, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
 import {
   Architecture,
@@ -37,6 +37,8 @@ export interface PlatformFunctionProps {
   readonly timeoutSeconds: number;
   /** Environment variables, besides the defaults and those that the `use...` methods add. */
   readonly environment: Readonly<Record<string, string>>;
+  /** Executions that are set aside for it, and its most. @default - none, and no limit but the account's */
+  readonly reserved?: number | undefined;
   /**
    * Network that the function runs in. It then reaches this network only.
    *
@@ -58,6 +60,7 @@ export interface PlatformFunctionProps {
 export class PlatformFunction extends Construct {
   readonly lambda: LambdaFunction;
   readonly #stage: Stage;
+  #usesKey = false;
 
   constructor(scope: Construct, id: string, props: PlatformFunctionProps) {
     super(scope, id);
@@ -80,6 +83,7 @@ export class PlatformFunction extends Construct {
       handler: 'index.handler',
       memorySize: props.memoryMb,
       timeout: Duration.seconds(props.timeoutSeconds),
+      reservedConcurrentExecutions: props.reserved,
       role,
       logGroup,
       tracing: Tracing.ACTIVE,
@@ -102,6 +106,7 @@ export class PlatformFunction extends Construct {
   }
 
   useTable(name: TableName, { items, query = [] }: TableAccess): void {
+    this.#useKey();
     const prefix = tablePrefixOf(this.#stage);
     this.lambda.addEnvironment('PLATFORM_TABLE_PREFIX', prefix);
     const arn = `arn:\${AWS::Partition}:dynamodb:\${AWS::Region}:\${AWS::AccountId}:table/${prefix}${name}`;
@@ -118,6 +123,7 @@ export class PlatformFunction extends Construct {
   }
 
   useBlobs({ read, write = [], remove = [] }: BlobAccess): void {
+    this.#useKey();
     const bucket = bucketNameOf(this.#stage);
     this.lambda.addEnvironment('PLATFORM_BUCKET', Fn.sub(bucket));
     const arn = `arn:\${AWS::Partition}:s3:::${bucket}`;
@@ -133,6 +139,8 @@ export class PlatformFunction extends Construct {
   useSecrets(access: 'read' | 'write'): void {
     const prefix = secretPrefixOf(this.#stage);
     this.lambda.addEnvironment('PLATFORM_SECRET_PREFIX', prefix);
+    this.#useKey();
+    if (access === 'write' && this.#stage.keyArn) this.lambda.addEnvironment('PLATFORM_SECRET_KEY', this.#stage.keyArn);
     const actions = ['GetSecretValue', ...(access === 'write' ? ['CreateSecret', 'PutSecretValue'] : [])];
     this.#allow(
       actions.map((action) => `secretsmanager:${action}`),
@@ -269,7 +277,7 @@ export class PlatformFunction extends Construct {
 
   useTimers(access: 'set' | 'list'): void {
     const { group, queue, deadQueue, role } = timerNamesOf(this.#stage);
-    const roleArn = `arn:\${AWS::Partition}:iam::\${AWS::AccountId}:role/${role}`;
+    const roleArn = `arn:\${AWS::Partition}:iam::\${AWS::AccountId}:role${this.#stage.rolePath}${role}`;
     const queueArn = (name: string) => `arn:\${AWS::Partition}:sqs:\${AWS::Region}:\${AWS::AccountId}:${name}`;
     this.lambda.addEnvironment('PLATFORM_TIMER_GROUP', group);
     this.lambda.addEnvironment('PLATFORM_TIMER_QUEUE_ARN', Fn.sub(queueArn(queue)));
@@ -301,6 +309,23 @@ export class PlatformFunction extends Construct {
     );
   }
 
+  /** What is encrypted with a key of the operator is read and written with the function's own rights on it, by these services. */
+  #useKey(): void {
+    const { keyArn } = this.#stage;
+    if (keyArn === undefined || this.#usesKey) return;
+    this.#usesKey = true;
+    const services = ['dynamodb', 's3', 'secretsmanager'];
+    this.lambda.addToRolePolicy(
+      new PolicyStatement({
+        actions: KEY_ACTIONS.map((action) => `kms:${action}`),
+        resources: [keyArn],
+        conditions: {
+          StringEquals: { 'kms:ViaService': services.map((name) => `${name}.${Aws.REGION}.amazonaws.com`) },
+        },
+      }),
+    );
+  }
+
   /** ARNs in `Fn::Sub` notation. `reason` acknowledges a wildcard in them. */
   #allow(actions: string[], arns: string[], reason?: string): void {
     if (actions.length === 0 || arns.length === 0) return;
@@ -322,6 +347,17 @@ function bedrockArns(region: string, model: string): string[] {
 }
 
 const substituted = (arn: string): string => (arn.includes('${') ? Fn.sub(arn) : arn);
+
+/** Rights that DynamoDB asks of who uses a table: docs.aws.amazon.com/amazondynamodb/latest/developerguide/encryption.usagenotes.html. */
+const KEY_ACTIONS = [
+  'Decrypt',
+  'DescribeKey',
+  'Encrypt',
+  'GenerateDataKey',
+  'GenerateDataKeyWithoutPlaintext',
+  'ReEncryptFrom',
+  'ReEncryptTo',
+];
 
 /** cdk-nag writes `<name>` for `${name}`. */
 function acknowledgeWildcard(scope: Construct, arn: string, reason: string): void {

@@ -7,15 +7,17 @@ import {
   LogGroupLogDestination,
   MethodLoggingLevel,
   SpecRestApi,
+  type SpecRestApiProps,
 } from 'aws-cdk-lib/aws-apigateway';
-import { ServicePrincipal } from 'aws-cdk-lib/aws-iam';
+import { InterfaceVpcEndpoint } from 'aws-cdk-lib/aws-ec2';
+import { AnyPrincipal, Effect, PolicyDocument, PolicyStatement, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
 import type { IFunction } from 'aws-cdk-lib/aws-lambda';
 import { LogGroup } from 'aws-cdk-lib/aws-logs';
 import { Construct } from 'constructs';
 import { httpStatusOf } from '#core/base/errors.ts';
 import { CALL_FUNCTION_SECONDS } from '#core/base/time-limits.ts';
 import { type FunctionName, pathParameters, type Route } from '#core/http/route.ts';
-import { functionNameOf, type Stage } from '../config.ts';
+import { functionNameOf, platformNameOf, type Stage } from '../config.ts';
 import { GATEWAY_ERRORS, gatewayErrorBody } from '../gateway-errors.ts';
 import { removalPolicyOf } from '../removal.ts';
 
@@ -41,14 +43,14 @@ export class RouteApi extends Construct {
   constructor(scope: Construct, id: string, { stage, routes }: RouteApiProps) {
     super(scope, id);
     const accessLog = new LogGroup(this, 'AccessLog', {
-      logGroupName: `/aws/apigateway/platform-${stage.name}`,
+      logGroupName: `/aws/apigateway/${platformNameOf(stage)}`,
       retention: stage.logRetentionDays,
       removalPolicy: removalPolicyOf(stage),
     });
     this.restApi = new SpecRestApi(this, 'Rest', {
       apiDefinition: ApiDefinition.fromInline(definitionOf(stage, routes)),
-      restApiName: `platform-${stage.name}`,
-      endpointTypes: [EndpointType.REGIONAL],
+      restApiName: platformNameOf(stage),
+      ...accessOf(this, stage),
       cloudWatchRole: stage.setsLoggingRole,
       ...(stage.setsLoggingRole && { cloudWatchRoleRemovalPolicy: RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE }),
       deployOptions: {
@@ -124,7 +126,7 @@ function definitionOf(stage: Stage, routes: readonly Route[]): object {
       schema: { type: 'string' },
     })),
     responses: { 200: { description: 'What the function answers' } },
-    'x-amazon-apigateway-integration': integrationWith(functionNameOf(stage, fn), streaming.has(fn)),
+    'x-amazon-apigateway-integration': integrationWith(calledNameOf(stage, fn), streaming.has(fn)),
   });
   const paths: Record<string, Record<string, object>> = {};
   for (const { path, method, fn, operationId } of routes) {
@@ -133,11 +135,47 @@ function definitionOf(stage: Stage, routes: readonly Route[]): object {
   }
   return {
     openapi: '3.0.1',
-    info: { title: `platform-${stage.name}`, version: '1' },
+    info: { title: platformNameOf(stage), version: '1' },
     paths,
     // Listed, not `*/*`: only these bodies are not text.
     'x-amazon-apigateway-binary-media-types': ['multipart/form-data'],
     'x-amazon-apigateway-gateway-responses': gatewayErrorsOf(stage),
+  };
+}
+
+/** Alias of the version of a function that is kept started. */
+export const LIVE = 'live';
+const calledNameOf = (stage: Stage, fn: FunctionName): string =>
+  functionNameOf(stage, fn) + (fn in stage.concurrency.provisioned ? `:${LIVE}` : '');
+
+/** Who reaches the API: docs.aws.amazon.com/apigateway/latest/developerguide/apigateway-resource-policies-examples.html. */
+function accessOf(
+  scope: Construct,
+  { access: { vpcEndpointIds, ranges }, domain }: Stage,
+): Pick<SpecRestApiProps, 'endpointConfiguration' | 'policy' | 'disableExecuteApiEndpoint'> {
+  const vpcEndpoints = vpcEndpointIds?.map((vpcEndpointId, index) =>
+    InterfaceVpcEndpoint.fromInterfaceVpcEndpointAttributes(scope, `endpoint-${index}`, { vpcEndpointId, port: 443 }),
+  );
+  const isPrivate = vpcEndpoints !== undefined;
+  const unless = [
+    isPrivate && { StringNotEquals: { 'aws:SourceVpce': vpcEndpointIds } },
+    ranges && { NotIpAddress: { [isPrivate ? 'aws:VpcSourceIp' : 'aws:SourceIp']: ranges } },
+  ].filter((condition) => condition !== false && condition !== undefined);
+  const invoke = { principals: [new AnyPrincipal()], actions: ['execute-api:Invoke'], resources: ['execute-api:/*'] };
+  return {
+    endpointConfiguration: isPrivate
+      ? { types: [EndpointType.PRIVATE], vpcEndpoints }
+      : { types: [EndpointType.REGIONAL] },
+    // Whoever avoided the domain would show no certificate.
+    ...(domain?.mtls && { disableExecuteApiEndpoint: true }),
+    ...(unless.length > 0 && {
+      policy: new PolicyDocument({
+        statements: [
+          new PolicyStatement(invoke),
+          ...unless.map((conditions) => new PolicyStatement({ ...invoke, effect: Effect.DENY, conditions })),
+        ],
+      }),
+    }),
   };
 }
 

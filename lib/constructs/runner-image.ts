@@ -14,7 +14,7 @@ import { LogGroup } from 'aws-cdk-lib/aws-logs';
 import { Asset } from 'aws-cdk-lib/aws-s3-assets';
 import { AwsCustomResource, AwsCustomResourcePolicy, PhysicalResourceId } from 'aws-cdk-lib/custom-resources';
 import { Construct } from 'constructs';
-import type { Stage } from '../config.ts';
+import { platformNameOf, platformPathOf, type Stage } from '../config.ts';
 
 export interface RunnerImageProps {
   readonly stage: Stage;
@@ -46,7 +46,7 @@ export class RunnerImage extends Construct {
     const asset = new Asset(this, 'context', { path: context });
     const tag = asset.assetHash.slice(0, 16);
     const repository = new Repository(this, 'repository', {
-      repositoryName: `platform-${stage.name}-${name}`,
+      repositoryName: `${platformNameOf(stage)}-${name}`,
       imageTagMutability: TagMutability.IMMUTABLE,
       imageScanOnPush: true,
       lifecycleRules: [{ maxImageCount: kept }],
@@ -55,12 +55,12 @@ export class RunnerImage extends Construct {
       emptyOnDelete: true,
     });
     const logGroup = new LogGroup(this, 'log', {
-      logGroupName: `/platform/${stage.name}/${name}-image`,
+      logGroupName: `/${platformPathOf(stage)}/${name}-image`,
       retention: stage.logRetentionDays,
       removalPolicy: RemovalPolicy.DESTROY,
     });
     const project = new Project(this, 'build', {
-      projectName: `platform-${stage.name}-${name}-image`,
+      projectName: `${platformNameOf(stage)}-${name}-image`,
       description: `Builds the image of the runner (${name})`,
       source: Source.s3({ bucket: asset.bucket, path: asset.s3ObjectKey }),
       environment: {
@@ -155,6 +155,10 @@ function acknowledge(scope: RunnerImage, project: Project): void {
   for (const [rule, reason] of Object.entries(reasons)) {
     Validations.of(scope).acknowledge({ id: `AwsSolutions-${rule}`, reason });
   }
+  Validations.of(project).acknowledge({
+    id: 'CloudFormation-Validate::E3050',
+    reason: 'The rule takes the ARN of a role with a path for its name.',
+  });
   // Shared by the whole stack, outside of this construct.
   const provider = stack.node.tryFindChild('AWS679f53fac002430cb0da5b7982bd2287');
   if (provider === undefined) throw new Error('CDK keeps the function of AwsCustomResource under another name');

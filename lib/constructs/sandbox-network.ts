@@ -1,46 +1,66 @@
-import { GatewayVpcEndpointAwsService, Peer, Port, SecurityGroup, SubnetType, type Vpc } from 'aws-cdk-lib/aws-ec2';
+import {
+  GatewayVpcEndpointAwsService,
+  InterfaceVpcEndpointAwsService,
+  type IVpc,
+  Peer,
+  Port,
+  SecurityGroup,
+  type SubnetSelection,
+  SubnetType,
+  type Vpc,
+} from 'aws-cdk-lib/aws-ec2';
 import { Construct } from 'constructs';
-import type { Stage } from '../config.ts';
-import { tenantVpc } from './tenant-vpc.ts';
+import type { FargateSettings, Stage } from '../config.ts';
+import { importedVpc, subnetsOf, tenantVpc } from './tenant-vpc.ts';
 
 /** Port of every task. */
 const TASK_PORT = 8080;
 
 export interface SandboxNetworkProps {
   readonly stage: Stage;
-  /** Availability Zones. @default - two that AWS chooses */
-  readonly zones?: readonly string[] | undefined;
+  readonly settings: FargateSettings;
 }
+
+/** Subnets of tasks, by their ways to the internet. */
+const TASK_SUBNETS = {
+  public: SubnetType.PUBLIC,
+  nat: SubnetType.PRIVATE_WITH_EGRESS,
+  endpoints: SubnetType.PRIVATE_ISOLATED,
+} as const;
+/** What tasks need beside S3, where they have no way to the internet: the image and the log. */
+const ENDPOINTS = {
+  ecr: InterfaceVpcEndpointAwsService.ECR,
+  docker: InterfaceVpcEndpointAwsService.ECR_DOCKER,
+  logs: InterfaceVpcEndpointAwsService.CLOUDWATCH_LOGS,
+};
 
 /**
  * The network of the sandboxes. Nothing else is in it, because security groups cannot deny addresses: programs must find
- * nothing here. It has no NAT: tasks have public addresses that accept no connection, and the function that calls them
- * reaches only tasks, DynamoDB and S3.
+ * nothing here. By default it has no NAT: tasks have public addresses that accept no connection. The function that calls
+ * them reaches only tasks, DynamoDB and S3. In a network of the operator only the security groups are ours.
  */
 export class SandboxNetwork extends Construct {
-  readonly vpc: Vpc;
+  readonly vpc: IVpc;
+  readonly taskSubnets: SubnetSelection;
+  /** Of the function that calls tasks. */
+  readonly functionSubnets: SubnetSelection;
+  readonly hasPublicAddresses: boolean;
   readonly taskGroup: SecurityGroup;
   readonly dispatchGroup: SecurityGroup;
 
-  constructor(scope: Construct, id: string, { stage, zones }: SandboxNetworkProps) {
+  constructor(scope: Construct, id: string, { stage, settings }: SandboxNetworkProps) {
     super(scope, id);
-    this.vpc = tenantVpc(this, {
-      stage,
-      name: 'sandbox-network',
-      cidr: '10.64.0.0/20',
-      zones,
-      subnetConfiguration: [
-        { name: 'tasks', subnetType: SubnetType.PUBLIC, cidrMask: 23, mapPublicIpOnLaunch: false },
-        { name: 'dispatch', subnetType: SubnetType.PRIVATE_ISOLATED, cidrMask: 25 },
-      ],
-      gatewayEndpoints: {
-        s3: { service: GatewayVpcEndpointAwsService.S3 },
-        dynamodb: {
-          service: GatewayVpcEndpointAwsService.DYNAMODB,
-          subnets: [{ subnetType: SubnetType.PRIVATE_ISOLATED }],
-        },
-      },
-    });
+    const { vpc: existing, egress } = settings;
+    this.hasPublicAddresses = !existing && egress === 'public';
+    if (existing) {
+      this.vpc = importedVpc(this, existing.id);
+      this.taskSubnets = subnetsOf(this, 'tasks', existing.taskSubnetIds);
+      this.functionSubnets = subnetsOf(this, 'dispatch', existing.functionSubnetIds);
+    } else {
+      this.taskSubnets = { subnetGroupName: 'tasks' };
+      this.functionSubnets = { subnetGroupName: 'dispatch' };
+      this.vpc = this.#addVpc(stage, settings);
+    }
 
     this.taskGroup = new SecurityGroup(this, 'tasks', {
       vpc: this.vpc,
@@ -57,5 +77,40 @@ export class SandboxNetwork extends Construct {
     this.dispatchGroup.addEgressRule(this.taskGroup, Port.tcp(TASK_PORT), 'jobs');
     // Outside the network, its subnets have routes to these two services only.
     this.dispatchGroup.addEgressRule(Peer.anyIpv4(), Port.tcp(443), 'DynamoDB and S3 by their endpoints');
+    if (!existing && egress === 'endpoints') this.#addEndpoints();
+  }
+
+  #addVpc(stage: Stage, { cidr, zones, egress }: FargateSettings): Vpc {
+    return tenantVpc(this, {
+      stage,
+      name: 'sandbox-network',
+      cidr,
+      zones,
+      hasNat: egress === 'nat',
+      subnetConfiguration: [
+        { name: 'tasks', subnetType: TASK_SUBNETS[egress], cidrMask: 23, ...(egress === 'public' && NO_ADDRESSES) },
+        { name: 'dispatch', subnetType: SubnetType.PRIVATE_ISOLATED, cidrMask: 25 },
+        ...(egress === 'nat' ? [{ name: 'nat', subnetType: SubnetType.PUBLIC, cidrMask: 26, ...NO_ADDRESSES }] : []),
+      ],
+      gatewayEndpoints: {
+        s3: { service: GatewayVpcEndpointAwsService.S3 },
+        dynamodb: { service: GatewayVpcEndpointAwsService.DYNAMODB, subnets: [this.functionSubnets] },
+      },
+    });
+  }
+
+  #addEndpoints(): void {
+    const group = new SecurityGroup(this, 'endpoints', {
+      vpc: this.vpc,
+      description: 'Endpoints of AWS: in from sandboxes only',
+      allowAllOutbound: false,
+    });
+    group.addIngressRule(this.taskGroup, Port.tcp(443), 'HTTPS');
+    for (const [name, service] of Object.entries(ENDPOINTS)) {
+      this.vpc.addInterfaceEndpoint(name, { service, subnets: this.taskSubnets, securityGroups: [group], open: false });
+    }
   }
 }
+
+/** Only who asks for a public address gets one. */
+const NO_ADDRESSES = { mapPublicIpOnLaunch: false };

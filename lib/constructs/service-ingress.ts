@@ -1,5 +1,4 @@
 import { Aws, CfnOutput, CustomResource, Duration, Stack, Validations } from 'aws-cdk-lib';
-import { SubnetType } from 'aws-cdk-lib/aws-ec2';
 import { CfnGateway, CfnGatewayClusterAssociations, type Cluster } from 'aws-cdk-lib/aws-ecs';
 import {
   ApplicationLoadBalancer,
@@ -13,7 +12,7 @@ import { ManagedPolicy, Role, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
 import { ARecord, HostedZone, RecordTarget } from 'aws-cdk-lib/aws-route53';
 import { LoadBalancerTarget } from 'aws-cdk-lib/aws-route53-targets';
 import { Construct } from 'constructs';
-import type { ServicesSettings, Stage } from '../config.ts';
+import { platformNameOf, type ServicesSettings, type Stage } from '../config.ts';
 import type { PlatformFunction } from './platform-function.ts';
 import type { ServicesNetwork } from './services-network.ts';
 
@@ -73,7 +72,7 @@ export class ServiceGateway extends Construct implements ServiceIngress {
           maxAlbCount: settings.maxAlbs,
           networkConfiguration: {
             ipAddressType: 'ipv4',
-            subnets: network.vpc.selectSubnets({ subnetType: SubnetType.PUBLIC }).subnetIds,
+            subnets: network.vpc.selectSubnets(network.balancerSubnets).subnetIds,
             inboundSecurityGroup: network.inbound.securityGroupId,
           },
         },
@@ -99,7 +98,7 @@ export class ServiceGateway extends Construct implements ServiceIngress {
 }
 
 /** Of the whole account, so it names its Region. */
-export const gatewayNameOf = ({ name }: Stage): string => `platform-${name}-services-${Aws.REGION}`;
+export const gatewayNameOf = (stage: Stage): string => `${platformNameOf(stage)}-services-${Aws.REGION}`;
 
 export interface ServiceBalancerProps {
   readonly stage: Stage;
@@ -129,9 +128,9 @@ export class ServiceBalancer extends Construct implements ServiceIngress {
     super(scope, id);
     const { vpc } = network;
     const loadBalancer = new ApplicationLoadBalancer(this, 'balancer', {
-      loadBalancerName: `platform-${stage.name}-services`,
+      loadBalancerName: `${platformNameOf(stage)}-services`,
       vpc,
-      vpcSubnets: { subnetType: SubnetType.PUBLIC },
+      vpcSubnets: network.balancerSubnets,
       internetFacing: true,
       securityGroup: network.inbound,
       ipAddressType: IpAddressType.IPV4,

@@ -1,5 +1,13 @@
 import { Tags, Validations } from 'aws-cdk-lib';
-import { type CfnSecurityGroup, Peer, Port, SecurityGroup, SubnetType, type Vpc } from 'aws-cdk-lib/aws-ec2';
+import {
+  type CfnSecurityGroup,
+  Peer,
+  Port,
+  SecurityGroup,
+  type SubnetSelection,
+  SubnetType,
+  type Vpc,
+} from 'aws-cdk-lib/aws-ec2';
 import { Construct } from 'constructs';
 import type { ServicesSettings, Stage } from '../config.ts';
 import { tenantVpc } from './tenant-vpc.ts';
@@ -16,7 +24,7 @@ export interface ServicesNetworkProps {
 
 /**
  * The network of always-on services. Nothing else is in it, because security groups cannot deny addresses: apps must find
- * nothing here. Instances have public addresses, so there is no NAT; only load balancers with the group `inbound` reach
+ * nothing here. By default instances have public addresses, and there is no NAT; only load balancers with the group `inbound` reach
  * them, and so tenants reach each other by public HTTPS alone.
  *
  * Addresses are IPv4 only. What apps connect to has IPv4 addresses, which with IPv6 would each need a second set of rules;
@@ -24,6 +32,9 @@ export interface ServicesNetworkProps {
  */
 export class ServicesNetwork extends Construct {
   readonly vpc: Vpc;
+  readonly balancerSubnets: SubnetSelection;
+  readonly instanceSubnets: SubnetSelection;
+  readonly hasPublicAddresses: boolean;
   /** Of load balancers. */
   readonly inbound: SecurityGroup;
   /** Of instances. */
@@ -31,14 +42,23 @@ export class ServicesNetwork extends Construct {
 
   constructor(scope: Construct, id: string, { stage, settings }: ServicesNetworkProps) {
     super(scope, id);
-    const { zones, outboundPorts } = settings;
+    const { zones, cidr, egress, outboundPorts } = settings;
+    this.hasPublicAddresses = egress === 'public';
+    this.balancerSubnets = { subnetType: SubnetType.PUBLIC };
+    this.instanceSubnets = { subnetGroupName: 'instances' };
     this.vpc = tenantVpc(this, {
       stage,
       name: 'services-network',
-      cidr: '10.65.0.0/20',
+      cidr,
       zones,
+      hasNat: egress === 'nat',
       subnetConfiguration: [
-        { name: 'instances', subnetType: SubnetType.PUBLIC, cidrMask: 22, mapPublicIpOnLaunch: false },
+        egress === 'public'
+          ? { name: 'instances', subnetType: SubnetType.PUBLIC, cidrMask: 22, mapPublicIpOnLaunch: false }
+          : { name: 'instances', subnetType: SubnetType.PRIVATE_WITH_EGRESS, cidrMask: 22 },
+        ...(egress === 'nat'
+          ? [{ name: 'balancers', subnetType: SubnetType.PUBLIC, cidrMask: 24, mapPublicIpOnLaunch: false }]
+          : []),
       ],
     });
 

@@ -24,6 +24,7 @@ export function addSpecifiedFunction(
     bundle: join(bundles, fn),
     memoryMb: spec.memoryMb,
     timeoutSeconds: spec.timeoutSeconds,
+    reserved: stage.concurrency.reserved[fn],
     environment: {
       PLATFORM_MAX_DIRECT_BODY_MB: String(MAX_BODY_MB),
       PLATFORM_RUN_RETENTION_DAYS: String(stage.runRetentionDays),

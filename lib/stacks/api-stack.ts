@@ -1,15 +1,24 @@
 import { CfnOutput, Duration, Stack, type StackProps } from 'aws-cdk-lib';
-import { DomainName, EndpointType, type IRestApi, SecurityPolicy, type SpecRestApi } from 'aws-cdk-lib/aws-apigateway';
+import {
+  DomainName,
+  EndpointType,
+  type IRestApi,
+  type MTLSConfig,
+  SecurityPolicy,
+  type SpecRestApi,
+} from 'aws-cdk-lib/aws-apigateway';
 import { Certificate } from 'aws-cdk-lib/aws-certificatemanager';
 import { Rule, Schedule } from 'aws-cdk-lib/aws-events';
 import { LambdaFunction as LambdaTarget } from 'aws-cdk-lib/aws-events-targets';
+import { Alias, type IFunction, type Function as LambdaFunction } from 'aws-cdk-lib/aws-lambda';
+import { Bucket } from 'aws-cdk-lib/aws-s3';
 import type { Construct } from 'constructs';
 import { backgroundFunction } from '#core/api/background.ts';
 import { FUNCTION_NAMES, type Route } from '#core/http/route.ts';
 import { apiUrlOf } from '../api-url.ts';
 import { apiExportOf, type Stage } from '../config.ts';
 import { Firewall } from '../constructs/firewall.ts';
-import { RouteApi } from '../constructs/route-api.ts';
+import { LIVE, RouteApi } from '../constructs/route-api.ts';
 import { addSpecifiedFunction } from '../constructs/specified-function.ts';
 import { API_STACK_FUNCTIONS } from '../functions.ts';
 
@@ -34,7 +43,9 @@ export class ApiStack extends Stack {
     const { stage, routes } = props;
     const functions = FUNCTION_NAMES.map((fn) => addSpecifiedFunction(this, fn, props));
     const api = new RouteApi(this, 'api', { stage, routes });
-    api.serveBy(functions.map(({ lambda }) => lambda));
+    api.serveBy(
+      FUNCTION_NAMES.map((fn, index) => keptStarted(functions[index]!.lambda, stage.concurrency.provisioned[fn])),
+    );
     const { restApi } = api;
     this.restApi = restApi;
     // Not `restApi.url`: it depends on the deployment, which depends on the functions.
@@ -66,12 +77,13 @@ export class ApiStack extends Stack {
     });
   }
 
-  #addDomain(restApi: IRestApi, { name, certificateArn }: NonNullable<Stage['domain']>): void {
+  #addDomain(restApi: IRestApi, { name, certificateArn, mtls }: NonNullable<Stage['domain']>): void {
     const domain = new DomainName(this, 'domain', {
       domainName: name,
       certificate: Certificate.fromCertificateArn(this, 'certificate', certificateArn),
       endpointType: EndpointType.REGIONAL,
       securityPolicy: SecurityPolicy.TLS_1_2,
+      mtls: mtls && this.#truststore(mtls),
     });
     domain.addBasePathMapping(restApi);
     new CfnOutput(this, 'DomainTarget', {
@@ -79,4 +91,15 @@ export class ApiStack extends Stack {
       value: domain.domainNameAliasDomainName,
     });
   }
+
+  #truststore({ truststore, version }: NonNullable<NonNullable<Stage['domain']>['mtls']>): MTLSConfig {
+    const [, bucketName, key] = /^s3:\/\/([^/]+)\/(.+)$/.exec(truststore)!;
+    return { bucket: Bucket.fromBucketName(this, 'truststore', bucketName!), key: key!, version };
+  }
 }
+
+/** An alias of which so many environments are kept started, or without a number the function itself. */
+const keptStarted = (lambda: LambdaFunction, provisionedConcurrentExecutions: number | undefined): IFunction =>
+  provisionedConcurrentExecutions === undefined
+    ? lambda
+    : new Alias(lambda, LIVE, { aliasName: LIVE, version: lambda.currentVersion, provisionedConcurrentExecutions });

@@ -1,6 +1,5 @@
 import { join } from 'node:path';
 import { CustomResource, Duration, Stack, type StackProps, Validations } from 'aws-cdk-lib';
-import { SubnetType } from 'aws-cdk-lib/aws-ec2';
 import {
   Capability,
   type CfnTaskDefinition,
@@ -17,7 +16,7 @@ import { LambdaFunction as LambdaTarget } from 'aws-cdk-lib/aws-events-targets';
 import { PolicyStatement } from 'aws-cdk-lib/aws-iam';
 import { LogGroup } from 'aws-cdk-lib/aws-logs';
 import type { Construct } from 'constructs';
-import type { FargateSettings, Stage } from '../config.ts';
+import { type FargateSettings, platformNameOf, platformPathOf, type Stage } from '../config.ts';
 import { PlatformFunction } from '../constructs/platform-function.ts';
 import { RunnerImage } from '../constructs/runner-image.ts';
 import { SandboxNetwork } from '../constructs/sandbox-network.ts';
@@ -48,8 +47,8 @@ export class ComputeStack extends Stack {
     super(scope, id, props);
     this.#props = props;
     const { stage, settings } = props;
-    const clusterName = `platform-${stage.name}-sandbox`;
-    const network = new SandboxNetwork(this, 'network', { stage, zones: settings.zones });
+    const clusterName = `${platformNameOf(stage)}-sandbox`;
+    const network = new SandboxNetwork(this, 'network', { stage, settings });
     this.#network = network;
     const cluster = new Cluster(this, 'cluster', {
       clusterName,
@@ -69,7 +68,8 @@ export class ComputeStack extends Stack {
       PLATFORM_POOL_IDLE: String(settings.idle),
       PLATFORM_ECS_CLUSTER: clusterName,
       PLATFORM_ECS_TASK_DEFINITION: task.taskDefinitionArn,
-      PLATFORM_ECS_SUBNETS: network.vpc.selectSubnets({ subnetType: SubnetType.PUBLIC }).subnetIds.join(','),
+      PLATFORM_ECS_SUBNETS: network.vpc.selectSubnets(network.taskSubnets).subnetIds.join(','),
+      PLATFORM_ECS_PUBLIC_IP: String(network.hasPublicAddresses),
       PLATFORM_ECS_SECURITY_GROUP: network.taskGroup.securityGroupId,
     });
     this.#allowKeeper(keeper, clusterName, task);
@@ -95,7 +95,7 @@ export class ComputeStack extends Stack {
     const { stage, settings, runnerContext } = this.#props;
     const image = new RunnerImage(this, 'image', { stage, name: 'sandbox', kept: 5, context: runnerContext });
     const task = new FargateTaskDefinition(this, 'task', {
-      family: `platform-${stage.name}-sandbox`,
+      family: `${platformNameOf(stage)}-sandbox`,
       cpu: settings.cpu,
       memoryLimitMiB: settings.memoryMb,
       // As the functions: installed dependencies run on the architecture that they were installed on.
@@ -122,7 +122,7 @@ export class ComputeStack extends Stack {
       logging: LogDriver.awsLogs({
         streamPrefix: LOG_STREAM_PREFIX,
         logGroup: new LogGroup(this, 'log', {
-          logGroupName: `/platform/${stage.name}/sandbox`,
+          logGroupName: `/${platformPathOf(stage)}/sandbox`,
           retention: stage.logRetentionDays,
           removalPolicy: removalPolicyOf(stage),
         }),
@@ -157,7 +157,7 @@ export class ComputeStack extends Stack {
         name === 'sandbox-dispatch'
           ? {
               vpc: network.vpc,
-              vpcSubnets: { subnetType: SubnetType.PRIVATE_ISOLATED },
+              vpcSubnets: network.functionSubnets,
               securityGroups: [network.dispatchGroup],
             }
           : undefined,
@@ -176,7 +176,7 @@ export class ComputeStack extends Stack {
       timeoutSeconds: 300,
       environment: { PLATFORM_ECS_CLUSTER: cluster.clusterName },
     });
-    this.#allowTasks(cleaner, `platform-${stage.name}-sandbox`);
+    this.#allowTasks(cleaner, `${platformNameOf(stage)}-sandbox`);
     const resource = new CustomResource(this, 'stop-tasks', {
       resourceType: 'Custom::StopTasks',
       serviceToken: cleaner.lambda.functionArn,

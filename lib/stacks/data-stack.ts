@@ -1,6 +1,7 @@
 import { join } from 'node:path';
 import { CustomResource, Duration, Fn, Stack, type StackProps, Tags, Validations } from 'aws-cdk-lib';
-import { AttributeType, Billing, ProjectionType, TableV2 } from 'aws-cdk-lib/aws-dynamodb';
+import { AttributeType, Billing, type CfnGlobalTable, ProjectionType, TableV2 } from 'aws-cdk-lib/aws-dynamodb';
+import { type IKey, Key } from 'aws-cdk-lib/aws-kms';
 import { BlockPublicAccess, Bucket, BucketEncryption } from 'aws-cdk-lib/aws-s3';
 import type { Construct } from 'constructs';
 import { blobLifetimes } from '#core/ports/blob-lifetimes.ts';
@@ -29,10 +30,13 @@ export interface DataStackProps extends StackProps {
  */
 export class DataStack extends Stack {
   readonly #stage: Stage;
+  readonly #key: IKey | undefined;
 
   constructor(scope: Construct, id: string, props: DataStackProps) {
     super(scope, id, props);
     this.#stage = props.stage;
+    const { keyArn } = props.stage;
+    this.#key = keyArn === undefined ? undefined : Key.fromKeyArn(this, 'key', keyArn);
     const tables = new Map(TABLE_NAMES.map((name) => [name, this.#addTable(name)]));
     const blobs = this.#addBlobs();
     // `main` comes last: a deployment that fails deletes what it created, and cannot delete what is protected.
@@ -47,7 +51,7 @@ export class DataStack extends Stack {
     const isPrecious = name === 'main';
     const { partitionKey, sortKey, ttl, indexes } = TABLE_SCHEMA;
     const key = (attribute: string) => ({ name: attribute, type: AttributeType.STRING });
-    return new TableV2(this, name, {
+    const table = new TableV2(this, name, {
       tableName: tablePrefixOf(this.#stage) + name,
       partitionKey: key(partitionKey),
       sortKey: key(sortKey),
@@ -65,6 +69,13 @@ export class DataStack extends Stack {
       deletionProtection: keepsData && isPrecious,
       removalPolicy: removalPolicyOf(this.#stage),
     });
+    if (this.#key) {
+      // The CDK's own way asks for the Region, of which the app knows nothing.
+      const resource = table.node.defaultChild as CfnGlobalTable;
+      resource.addPropertyOverride('SSESpecification', { SSEEnabled: true, SSEType: 'KMS' });
+      resource.addPropertyOverride('Replicas.0.SSESpecification.KMSMasterKeyId', this.#key.keyArn);
+    }
+    return table;
   }
 
   #addBlobs(): Bucket {
@@ -85,6 +96,8 @@ export class DataStack extends Stack {
       ...defaults,
       bucketName: Fn.sub(bucketNameOf(this.#stage)),
       versioned: true,
+      // One request to the key serves many objects.
+      ...(this.#key && { encryption: BucketEncryption.KMS, encryptionKey: this.#key, bucketKeyEnabled: true }),
       ...(accessLog && { serverAccessLogsBucket: accessLog }),
       lifecycleRules: [
         { abortIncompleteMultipartUploadAfter: Duration.days(1) },

@@ -21,6 +21,7 @@ import { TABLE_NAMES } from '#core/ports/table-rules.ts';
 import {
   functionNameOf,
   metricNamespaceOf,
+  platformNameOf,
   type Stage,
   serviceNamesOf,
   tablePrefixOf,
@@ -74,12 +75,11 @@ export class ObservabilityStack extends Stack {
     if (props.stage.alarms) this.#addAlarms(props.stage.alarms);
   }
 
-  #addAlarms({ email }: NonNullable<Stage['alarms']>): void {
-    const topic = new Topic(this, 'alarms', { topicName: `platform-${this.#stage.name}-alarms`, enforceSSL: true });
-    if (email) topic.addSubscription(new EmailSubscription(email));
+  #addAlarms({ email, topicArn }: NonNullable<Stage['alarms']>): void {
+    const topic = topicArn === undefined ? this.#addTopic(email) : Topic.fromTopicArn(this, 'alarms', topicArn);
     for (const { name, what, metric, above, periods = 1 } of this.#watches()) {
       const alarm = new Alarm(this, name, {
-        alarmName: `platform-${this.#stage.name}-${name}`,
+        alarmName: `${platformNameOf(this.#stage)}-${name}`,
         alarmDescription: `${what} What to do: docs/operate.md, "${sectionOf(name)}".`,
         metric,
         threshold: above,
@@ -92,6 +92,12 @@ export class ObservabilityStack extends Stack {
       alarm.addOkAction(new SnsAction(topic));
     }
     new CfnOutput(this, 'AlarmTopic', { value: topic.topicArn });
+  }
+
+  #addTopic(email: string | undefined): Topic {
+    const topic = new Topic(this, 'alarms', { topicName: `${platformNameOf(this.#stage)}-alarms`, enforceSSL: true });
+    if (email) topic.addSubscription(new EmailSubscription(email));
+    return topic;
   }
 
   get #hasPool(): boolean {
@@ -223,7 +229,7 @@ export class ObservabilityStack extends Stack {
     const graph = (title: string, left: IMetric[], right: IMetric[] = []) =>
       new GraphWidget({ title, left, right, width: 12 });
     // Dashboards are of the whole account.
-    const dashboardName = `platform-${this.#stage.name}-${this.region}`;
+    const dashboardName = `${platformNameOf(this.#stage)}-${this.region}`;
     const dashboard = new Dashboard(this, 'dashboard', { dashboardName });
     dashboard.addWidgets(
       graph(
@@ -290,8 +296,7 @@ export class ObservabilityStack extends Stack {
   }
 
   #api(metricName: string, statistic: string): Metric {
-    const { name } = this.#stage;
-    const dimensionsMap = { ApiName: `platform-${name}`, Stage: name };
+    const dimensionsMap = { ApiName: platformNameOf(this.#stage), Stage: this.#stage.name };
     return new Metric({ namespace: 'AWS/ApiGateway', metricName, dimensionsMap, statistic, period: PERIOD });
   }
 

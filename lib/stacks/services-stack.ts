@@ -1,6 +1,5 @@
 import { join } from 'node:path';
 import { CustomResource, Duration, Fn, Stack, type StackProps, Validations } from 'aws-cdk-lib';
-import { SubnetType } from 'aws-cdk-lib/aws-ec2';
 import { Cluster, ContainerInsights } from 'aws-cdk-lib/aws-ecs';
 import { Rule, Schedule } from 'aws-cdk-lib/aws-events';
 import { LambdaFunction as LambdaTarget } from 'aws-cdk-lib/aws-events-targets';
@@ -82,7 +81,8 @@ export class ServicesStack extends Stack {
       this.toJsonString({
         ...ingress.settings,
         cluster: cluster.clusterName,
-        subnets: network.vpc.selectSubnets({ subnetType: SubnetType.PUBLIC }).subnetIds,
+        subnets: network.vpc.selectSubnets(network.instanceSubnets).subnetIds,
+        public_ip: network.hasPublicAddresses,
         security_group: network.instances.securityGroupId,
         image: image.uri,
         execution_role: execution.roleArn,

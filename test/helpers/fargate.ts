@@ -74,6 +74,7 @@ export async function startFargate({
     taskDefinition: DEFINITION,
     subnets: ['subnet-1'],
     securityGroup: 'sg-1',
+    hasPublicIp: true,
     idle: 0,
     max: 8,
     startMs: 60_000,

@@ -54,8 +54,7 @@ export interface Synthesis {
 export function synthesise(stage: StageFile, bundles = emptyBundles()): Synthesis {
   const folder = mkdtempSync(join(tmpdir(), 'platform-synth-'));
   const app = new App({ context: cdkJson.context, outdir: folder });
-  const runnerContext = mkdtempSync(join(tmpdir(), 'platform-runner-'));
-  writeFileSync(join(runnerContext, 'Dockerfile'), 'FROM scratch\n');
+  const runnerContext = emptyRunner();
   const { data, schedules, api, observability, compute, services } = addStage(app, stage, {
     bundles,
     runnerContext,
@@ -80,6 +79,15 @@ export function synthesise(stage: StageFile, bundles = emptyBundles()): Synthesi
       terminationProtection,
     })),
   };
+}
+
+/** What stacks deploy, without content. */
+export const emptyFolders = () => ({ bundles: emptyBundles(), runnerContext: emptyRunner() });
+
+function emptyRunner(): string {
+  const folder = mkdtempSync(join(tmpdir(), 'platform-runner-'));
+  writeFileSync(join(folder, 'Dockerfile'), 'FROM scratch\n');
+  return folder;
 }
 
 function emptyBundles(): string {

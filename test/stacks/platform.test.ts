@@ -205,6 +205,7 @@ describe('API', () => {
     });
     expect(Object.fromEntries(answers)).toEqual({
       MISSING_AUTHENTICATION_TOKEN: '404 NOT_FOUND',
+      ACCESS_DENIED: '403 FORBIDDEN',
       REQUEST_TOO_LARGE: '413 DOCUMENT_TOO_LARGE',
       THROTTLED: '429 RATE_LIMITED',
       INTEGRATION_FAILURE: '429 RATE_LIMITED',

@@ -9,6 +9,7 @@ import { synthesise, TEST_REGION } from '#test/helpers/templates.ts';
 import { fetchAwsEmulators } from '../../scripts/fetch-test-tools.ts';
 import { stage as dev } from '../../stages/dev.ts';
 import { everythingAsked } from './everything-asked.ts';
+import { ACCOUNT_RULES, NETWORK_OF_YOURS, PRIVATE_NETWORKS } from './props.ts';
 
 const microvms = defineStage({ ...dev, sandbox: { kind: 'microvm' } });
 const ownDns = defineStage({
@@ -17,7 +18,9 @@ const ownDns = defineStage({
   services: { domain: { name: 'services.example.org', certificateArn: everythingAsked.domain!.certificateArn } },
 });
 /** Between them they have every resource. */
-const folders = [dev, everythingAsked, microvms, ownDns].map((stage) => synthesise(stage).app.outdir);
+const folders = [dev, everythingAsked, microvms, ownDns, ACCOUNT_RULES, PRIVATE_NETWORKS, NETWORK_OF_YOURS].map(
+  (stage) => synthesise(stage).app.outdir,
+);
 
 async function run(command: string, args: string[]): Promise<{ code: number; output: string }> {
   // Neither looks for an account, nor at what another version told this user.
