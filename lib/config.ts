@@ -365,9 +365,9 @@ export const platformPathOf = ({ namePrefix, name }: Stage): string => `${namePr
 export const tablePrefixOf = (stage: Stage): string => `${platformNameOf(stage)}-`;
 /** Unique worldwide; in `Fn::Sub` notation. */
 export const bucketNameOf = (stage: Stage): string => `${platformNameOf(stage)}-\${AWS::AccountId}-\${AWS::Region}`;
-export const secretPrefixOf = platformPathOf;
+export const secretPrefixOf = (stage: Stage): string => platformPathOf(stage);
 /** CloudWatch namespace of metrics from log lines. */
-export const metricNamespaceOf = platformPathOf;
+export const metricNamespaceOf = (stage: Stage): string => platformPathOf(stage);
 /** Names around the EventBridge schedules of the platform's timers. */
 export const timerNamesOf = (stage: Stage) => ({
   group: platformNameOf(stage),
