@@ -4,6 +4,7 @@ import { parseLogPlace, parseServiceSettings } from './settings.ts';
 const common = {
   cluster: 'platform-dev-services',
   subnets: ['subnet-1', 'subnet-2'],
+  public_ip: false,
   security_group: 'sg-1',
   image: '111122223333.dkr.ecr.eu-west-1.amazonaws.com/platform-dev-sandbox:1',
   execution_role: 'arn:aws:iam::111122223333:role/execution',
