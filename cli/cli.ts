@@ -70,10 +70,10 @@ export class Cli {
     return this.#output;
   }
 
-  /** Whether a person can be asked. */
+  /** Whether a person can be asked. With `--json` a program reads, also on a terminal. */
   get isInteractive(): boolean {
     const { stdin, stderr, env } = this.host;
-    return Boolean(stdin.isTTY && stderr.isTTY) && env.CI === undefined;
+    return Boolean(stdin.isTTY && stderr.isTTY) && env.CI === undefined && !this.#options.json;
   }
 
   async connection(): Promise<Connection> {
@@ -142,7 +142,7 @@ export class Cli {
     if (answer !== true) throw new UsageError('Nothing was changed.', { exitCode: 1 });
   }
 
-  /** Asks for a secret without showing it. */
+  /** Asks for a secret without showing it. Throws UsageError where nobody can be asked. */
   async askSecret(message: string): Promise<string> {
     if (!this.isInteractive) throw new UsageError(`${message}: give it on stdin.`);
     const { isCancel, password } = await import('@clack/prompts');

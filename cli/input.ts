@@ -1,6 +1,6 @@
 import { readFile } from 'node:fs/promises';
 import { resolve } from 'node:path';
-import type { Host } from './cli.ts';
+import type { Cli, Host } from './cli.ts';
 import { UsageError } from './failure.ts';
 
 /** All of stdin. */
@@ -9,6 +9,10 @@ export async function readStdin({ stdin }: Pick<Host, 'stdin'>): Promise<string>
   for await (const chunk of stdin) chunks.push(Buffer.from(chunk));
   return Buffer.concat(chunks).toString();
 }
+
+/** A secret from stdin; asked for where that is a terminal. Throws UsageError where nobody can be asked. */
+export const readSecret = (cli: Cli, message: string): Promise<string> =>
+  cli.host.stdin.isTTY ? cli.askSecret(message) : readStdin(cli.host);
 
 /** JSON that is given as text, as `@file`, or as `-` for stdin. Throws UsageError that names where it came from. */
 export async function readJson(host: Host, given: string, name = 'The JSON'): Promise<unknown> {

@@ -1,7 +1,7 @@
 import type { Cli, Configure } from '../cli.ts';
 import { clientOf } from '../connection.ts';
 import { UsageError } from '../failure.ts';
-import { readStdin } from '../input.ts';
+import { readSecret } from '../input.ts';
 import { members } from '../output.ts';
 import { signIn } from '../sign-in.ts';
 
@@ -46,7 +46,7 @@ const invite: Configure = (command, cli) => {
 /** Of a link, or the token itself. Throws UsageError for a link of another platform than the command line speaks to. */
 async function tokenOf(cli: Cli, url: string): Promise<string> {
   const message = 'The link of the invitation';
-  const given = (cli.isInteractive ? await cli.askSecret(message) : await readStdin(cli.host)).trim();
+  const given = (await readSecret(cli, message)).trim();
   const link = /^(.*)\/invites\/([^/?#]+)$/.exec(given);
   const token = link?.[2] ?? given;
   if (!/^[\w-]+$/.test(token)) throw new UsageError(`${message} is read from stdin, and that is none.`);

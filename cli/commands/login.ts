@@ -87,6 +87,11 @@ async function tokenOfBrowser(
 }
 
 async function tokenOfCode(cli: Cli, anyone: Client, asked: Asked): Promise<string> {
+  if (!cli.isInteractive) {
+    throw new UsageError('Nobody can be asked for the code of the page.', {
+      hint: '`platform login --with-key` reads an API key from stdin.',
+    });
+  }
   const { auth_url } = await anyone.cliInit({ body: asked });
   cli.output.error(`Open this address in any browser, and agree:\n  ${auth_url}`);
   return (await cli.askSecret('The code that it shows')).trim();

@@ -31,7 +31,8 @@ const start: Configure = (command, cli) => {
         env: { ...cli.host.env, PLATFORM_DATA: data_folder, ...(port !== undefined && { PLATFORM_PORT: port }) },
       });
       // Ctrl-C reaches both; a service manager tells this process only.
-      const pass = (signal: NodeJS.Signals) => void (signal === 'SIGINT' && cli.isInteractive ? 0 : child.kill(signal));
+      const pass = (signal: NodeJS.Signals) =>
+        void (signal === 'SIGINT' && cli.host.stdin.isTTY ? 0 : child.kill(signal));
       for (const signal of SIGNALS) process.on(signal, pass);
       const [status, signal] = (await once(child, 'exit')) as [number | null, NodeJS.Signals | null];
       for (const each of SIGNALS) process.off(each, pass);

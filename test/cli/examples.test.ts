@@ -1,10 +1,13 @@
 import type { Command } from 'commander';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { expect, onTestFinished, test } from 'vitest';
 import { wholeProgram } from '#cli/program.ts';
 import { clientOf, type LocalTarget, publishCode, startLocalTarget } from '../helpers/platform.ts';
 import { examplesOf, startCommandLine, tempFolder, wordsOf } from './command-line.ts';
 
-/** Every example of every help runs, in the order of the help, and answers one JSON document. */
+/**
+ * Every example of every help runs, in the order of the help, and answers JSON: one document, or one per line. So it is where
+ * stdout is no terminal, and with `--json` on one.
+ */
 
 /** Examples that end otherwise here, with the reason. */
 const OTHERWISE: { readonly [example: string]: number } = {
@@ -30,13 +33,24 @@ const LASTING = [
   ['mcp --http', '/mcp'],
 ] as const;
 
+/** Whether a text is one JSON document; `mayBeLines`: or one per line, or none yet. */
+function isJson(text: string, mayBeLines: boolean): boolean {
+  const parses = (part: string): boolean => {
+    try {
+      JSON.parse(part);
+      return true;
+    } catch {
+      return false;
+    }
+  };
+  return parses(text) || (mayBeLines && text.split('\n').filter(Boolean).every(parses));
+}
+
 const GREET = 'console.log(JSON.stringify({ greeting: "Hello" }));';
 const SERVICE = "require('http').createServer((_, response) => response.end('ok')).listen(process.env.PORT);";
 
-let target: LocalTarget;
-let examples: string[];
-beforeAll(async () => {
-  target = await startLocalTarget({ PLATFORM_WORKSPACE: 'main' });
+async function startPlatform(): Promise<LocalTarget> {
+  const target = await startLocalTarget({ PLATFORM_WORKSPACE: 'main' });
   const client = clientOf(target);
   const runtime = { command: 'node main.js' };
   for (let version = 1; version <= 2; version++) await publishCode(client, 'hello', { 'main.js': GREET }, { runtime });
@@ -54,9 +68,8 @@ beforeAll(async () => {
   await target.addMember(await target.addUser('ada'), workspace_id);
   const call = { params: { org: 'main', agent: 'hello', version: 'latest', endpoint: 'run' }, body: {} };
   await client.callAgent(call);
-  examples = examplesOf(await wholeProgram());
-});
-afterAll(() => target?.close());
+  return target;
+}
 
 test('every command has an example', async () => {
   const missing: string[] = [];
@@ -68,8 +81,15 @@ test('every command has an example', async () => {
   expect(missing.filter((path) => !/ (help|complete|completion)$/.test(path))).toEqual([]);
 });
 
-// A second try would find what the first one deleted.
-test('every example runs', { retry: 0 }, async () => {
+const PLACES = [
+  { place: 'without a terminal', flags: [], columns: undefined },
+  { place: 'with --json on a terminal', flags: ['--json'], columns: 100 },
+];
+
+test.each(PLACES)('every example runs $place', async ({ flags, columns }) => {
+  const target = await startPlatform();
+  onTestFinished(() => target.close());
+  const examples = examplesOf(await wholeProgram());
   const failed: string[] = [];
   const keys = await clientOf(target).createApiKey({ body: { name: 'for the example' } });
   const [hello] = (await clientOf(target).listAgents({})).filter(({ name }) => name === 'hello');
@@ -103,8 +123,9 @@ test('every example runs', { retry: 0 }, async () => {
           body: { email: `${crypto.randomUUID()}@example.com`, role: 'member' },
         })
       : undefined;
-    const started = startCommandLine(argv, {
+    const started = startCommandLine([...argv, ...flags], {
       cwd,
+      columns,
       configFolder: `${cwd}/config`,
       stdin: invited?.invite.invite_url ?? 'made-up-value',
       env: {
@@ -123,8 +144,8 @@ test('every example runs', { retry: 0 }, async () => {
     const status = await started.ended;
     const { stdout, stderr } = started.written;
     if (status !== (OTHERWISE[example] ?? 0)) failed.push(`${example}: ${status} ${stderr}`);
-    if (begun !== undefined) started.lines();
-    else if (status === 0 && !/^(login|mcp)\b/.test(example)) JSON.parse(stdout);
+    // `mcp` itself speaks to a program.
+    if (status === 0 && example !== 'mcp' && !isJson(stdout, begun !== undefined)) failed.push(`${example}: ${stdout}`);
   }
   expect(failed).toEqual([]);
 });

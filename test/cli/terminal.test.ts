@@ -95,6 +95,28 @@ test.skipIf(noTerminal)('Ctrl-C at a question changes nothing', async () => {
   expect(await init.ended).toBe(130);
 });
 
+describe('with --json', () => {
+  test.skipIf(noTerminal)('a terminal shows one JSON document and nothing else', async () => {
+    const whoami = typedCommand(['whoami', '--json'], { cwd: tempFolder(), env });
+    expect(await whoami.ended).toBe(0);
+    expect(JSON.parse(whoami.screen())).toMatchObject({ workspace: 'main' });
+  });
+
+  // The ends say that nobody was waited for: nothing is typed.
+  test.skipIf(noTerminal).for([
+    ['storage rm-ns notes', '--yes'],
+    ['secrets set TYPED', 'stdin'],
+    ['invite info', 'stdin'],
+    ['init', '--template'],
+    ['login --no-browser', '--with-key'],
+  ] as const)('nothing is asked: %s', async ([line, words]) => {
+    const asking = typedCommand([...line.split(' '), '--json'], { cwd: tempFolder(), env });
+    expect(await asking.ended).toBe(5);
+    const { error } = JSON.parse(asking.screen());
+    expect(`${error.message} ${error.hint}`).toContain(words);
+  });
+});
+
 describe('secrets', () => {
   test.skipIf(noTerminal)('are asked for, and not shown', async () => {
     const set = typedCommand(['secrets', 'set', 'TYPED'], { cwd: tempFolder(), env });
