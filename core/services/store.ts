@@ -165,8 +165,10 @@ export class ServiceStore {
     const ttl = epochSeconds(now) + config.runRetentionDays * 24 * 3600;
     return events.map(({ type, message }, i) => {
       const eventId = ids.uuid();
-      const key = { pk: metaKey(id).pk, sk: `EVENT#${isoTime(now)}#${String(change).padStart(9, '0')}#${i}` };
-      const listed = timelineIndex(this.#workspaceId, now, eventId);
+      // Several entries may be of one moment.
+      const order = `${String(change).padStart(9, '0')}#${i}`;
+      const key = { pk: metaKey(id).pk, sk: `EVENT#${isoTime(now)}#${order}` };
+      const listed = timelineIndex(this.#workspaceId, now, `${order}#${eventId}`);
       return { op: 'put', item: { ...key, ...listed, id: eventId, event_type: type, message, created_at: now, ttl } };
     });
   }

@@ -17,6 +17,7 @@ import { waterfallOf } from '#core/runs/waterfall.ts';
 import { MessageStore } from '#core/workbench/messages/store.ts';
 import { TaskStore } from '#core/workbench/tasks/store.ts';
 import type { MemoryDeps } from '#test/helpers/memory-deps.ts';
+import { serviceWorldOn } from '#test/helpers/services.ts';
 
 const SECRET = 'hunter2-hunter2';
 const KINDS = ['run', 'schedule', 'service', 'message', 'task', 'agent'] satisfies (typeof EVENT_KINDS)[number][];
@@ -252,5 +253,60 @@ export function eventsSuite(makeDeps: () => Promise<MemoryDeps>): void {
     expect(others.events).toEqual([]);
     const { events } = await new WorkspaceEvents(deps, workspaceId, { kinds: ['message'], after: start }).look();
     expect(events.map(({ type }) => type)).toEqual(['message']);
+  });
+
+  test('of a workspace: what becomes of its services, as their timelines say it', async () => {
+    const world = await serviceWorldOn(await makeDeps());
+    const { deps, host, owner } = world;
+    const { clock } = deps;
+    const watched = new WorkspaceEvents(deps, owner.workspaceId, { kinds: ['service'] });
+    const told: WatchedEvent[] = [];
+    const tell = async () => void told.push(...(await watched.look()).events);
+    await tell();
+    const { id: agent_id } = await world.publish();
+    const { id } = (await world.deploy({ agent_id, max_restart_failures: 3 })).service;
+    const steps: (() => Promise<unknown>)[] = [
+      () => host.ready(id),
+      () => host.crash(id),
+      () => world.service('POST', `${id}/restart`),
+      () => host.fail(id, 'no room'),
+      () => world.service('PATCH', id, { desired_state: 'stopped' }),
+      () => world.service('PATCH', id, { desired_state: 'running' }),
+      () => host.crash(id),
+      () => host.crash(id),
+      () => host.crash(id),
+      () => world.service('DELETE', id),
+    ];
+    for (const step of steps) {
+      await clock.advance(1000);
+      await step();
+      await tell();
+    }
+    await tell();
+    expect(told.map(({ type }) => type)).toEqual([
+      'service.deployed',
+      'service.running',
+      'service.restart_failed',
+      'service.restarted',
+      'service.deploy_failed',
+      'service.paused',
+      'service.resumed',
+      'service.restart_failed',
+      'service.restart_failed',
+      'service.crash_loop_warning',
+      'service.restart_failed',
+      'service.auto_paused',
+      'service.deleting',
+      'service.deleted',
+    ]);
+    const sayings = { 2: 'exit code 1', 4: 'no room', 11: 'Paused after 3 failed restarts in a row.' };
+    for (const [at, message] of Object.entries(sayings)) {
+      expect(told[Number(at)]!.data).toEqual({ service_id: id, message });
+    }
+    expect(new Set(told.map((event) => event.id)).size).toBe(told.length);
+    const resumed = (workspaceId: string) =>
+      new WorkspaceEvents(deps, workspaceId, { kinds: ['service'], after: told[0]!.id }).look();
+    expect((await resumed(owner.workspaceId)).events).toEqual(told.slice(1));
+    expect((await resumed(crypto.randomUUID())).events).toEqual([]);
   });
 }

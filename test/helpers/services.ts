@@ -55,8 +55,11 @@ export function keepInMemory({ deps }: LocalTarget): void {
 }
 
 /** A platform whose host keeps services in memory, with an owner, a member, and requests of both. */
-export async function serviceWorld(settings: Partial<Config> = {}, clock = new ManualClock()) {
-  const plain = memoryDeps({ outboundHosts: ['127.0.0.1'], ...settings }, clock);
+export const serviceWorld = (settings: Partial<Config> = {}, clock = new ManualClock()) =>
+  serviceWorldOn(memoryDeps({ outboundHosts: ['127.0.0.1'], ...settings }, clock));
+
+/** {@link serviceWorld} with all else of `plain`, such as its tables. */
+export async function serviceWorldOn(plain: MemoryDeps) {
   const host = new MemoryServiceHost({
     clock: plain.clock,
     listener: (reports) => takeReports(deps, reports),

@@ -232,7 +232,7 @@ export class ScheduleStore {
     return events.map(({ type, message }, i) => {
       const eventId = ids.uuid();
       const key = { pk: metaKey(id).pk, sk: `EVENT#${created_at}#${i}#${eventId}` };
-      const listed = timelineIndex(this.#workspaceId, now, eventId);
+      const listed = timelineIndex(this.#workspaceId, now, `${i}#${eventId}`);
       return {
         op: 'put',
         item: { ...key, ...listed, id: eventId, event_type: type, message, created_at, ttl: this.#expiry() },
