@@ -213,6 +213,11 @@ const TITLES: { readonly [member: string]: string } = {
   last_run_status: 'last run',
   next_run_at: 'next (UTC)',
   duration_ms: 'took',
+  latest_version: 'latest',
+  total_runs: 'runs',
+  success_rate: 'success %',
+  p50_latency_ms: 'p50',
+  p95_latency_ms: 'p95',
   error_message: 'error',
 };
 /** Of the API's moments, all in UTC. A line of a table has no room for seconds; JSON has them. */
@@ -220,11 +225,11 @@ const TIME = /^(\d{4}-\d\d-\d\d)T(\d\d:\d\d):\d\d(\.\d+)?Z$/;
 
 function titleOf(name: string, list: readonly Record<string, unknown>[]): string {
   const isTime = list.some((item) => typeof item[name] === 'string' && TIME.test(item[name]));
-  return TITLES[name] ?? (isTime ? `${name.replace(/_at$/, '')} (UTC)` : name).replaceAll('_', ' ');
+  return TITLES[name] ?? (isTime ? `${name.replace(/_at$/, '')} (UTC)` : name.replace(/_ms$/, '')).replaceAll('_', ' ');
 }
 
 function cellOf(cli: Cli, name: string, value: unknown): string {
-  if (name === 'duration_ms') return duration(value as number | null);
+  if (name.endsWith('_ms')) return duration(value as number | null);
   const text = textOf(value).replace(TIME, '$1 $2');
   if (/^(id|.*_id)$/.test(name)) return text.slice(0, 8);
   return /status|state/.test(name) ? cli.output.status(text) : text;

@@ -26,7 +26,7 @@ const secrets: Configure = (command, cli) => {
     .option('--description <text>')
     .addHelpText('after', '\nExample:\n  $ platform secrets set WEATHER_KEY < key.txt')
     .action(async (name: string, { description }: { description?: string }) => {
-      const value = await valueOf(name);
+      const value = await secretValue(name);
       const params = { workspace_id: await cli.workspaceId() };
       const answer = await (await cli.client()).putSecret({ params, body: { name, value, description } });
       cli.output.result(answer, ({ created }) => `${name} ${created ? 'stored' : 'replaced'}`);
@@ -35,7 +35,7 @@ const secrets: Configure = (command, cli) => {
     });
 
   /** Never an argument: other users of the machine see those, and shells keep them. */
-  async function valueOf(name: string): Promise<string> {
+  async function secretValue(name: string): Promise<string> {
     const value = await readSecret(cli, `Value of ${name}`);
     // An editor or `echo` ends a file with a line end, which is never part of a key.
     const trimmed = value.replace(/\r?\n$/, '');

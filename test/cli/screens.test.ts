@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { clientOf, type LocalTarget, publishCode, startLocalTarget } from '../helpers/platform.ts';
 import { commandLine, tempFolder } from './command-line.ts';
 
@@ -19,6 +19,13 @@ const COMMANDS = [
   'usage agents',
   'usage calls',
   'billing balance',
+  'billing checkout CHECKOUT_ID',
+  'bulk info BULK_ID',
+  'grants list',
+  'grants info acme/triage',
+  'invite info',
+  'operator workspace main',
+  'usage metrics --agent-name greeter',
   'doctor',
 ];
 
@@ -32,6 +39,9 @@ ask().then(({ data }) => console.log(JSON.stringify({ asked: data })));
 
 let target: LocalTarget;
 let hasSandbox: boolean;
+/** What stands for an id in a command. */
+let ids: Readonly<Record<string, string>>;
+let inviteUrl: string;
 beforeAll(async () => {
   target = await startLocalTarget({ PLATFORM_WORKSPACE: 'main' });
   hasSandbox = (await target.deps.sandbox.status()).kind !== 'none';
@@ -53,6 +63,21 @@ beforeAll(async () => {
   for (const agent of ['asker', 'greeter']) {
     await client.callAgent({ params: { org: 'main', agent, version: 'latest', endpoint: 'run' }, body: {} });
   }
+  const stranger = await target.addUser('acme');
+  const triage = { is_public: true, runtime, required_secrets: ['WEATHER_KEY'] };
+  await publishCode(clientOf(target, stranger.key), 'triage', { 'main.js': GREET }, triage);
+  const grant = { version: 'v1', secrets: ['WEATHER_KEY'], scopes: ['tasks' as const, 'messages' as const] };
+  await client.putGrant({ params: { ...params, org: 'acme', agent: 'triage' }, body: grant });
+  const invited = await client.inviteMember({ params, body: { email: 'grace@example.com', role: 'member' } });
+  inviteUrl = invited.invite.invite_url;
+  // Nothing is under way, so nothing is cancelled.
+  const [ended] = (await client.listRuns({ params })).runs;
+  const bulk = await client.createBulk({ params, body: { action: 'cancel', run_ids: [ended!.id] } });
+  const { id: BULK_ID } = bulk as { readonly id: string };
+  const isOver = async () => (await client.getBulk({ params: { ...params, bulk_id: BULK_ID } })).status !== 'running';
+  await vi.waitUntil(isOver, { timeout: 30_000 });
+  const { session_id } = await client.createCheckout({ body: { amount_usd: 10 } });
+  ids = { BULK_ID, CHECKOUT_ID: session_id };
 });
 afterAll(() => target?.close());
 
@@ -77,7 +102,7 @@ function stable(): typeof fetch {
         (_, time) => `2026-01-05${time ? 'T09:30:00.000Z' : ''}`,
       )
       .replaceAll(/[0-9a-f]{64}/g, '0123456789abcdef'.repeat(4))
-      .replaceAll(/\b(sk_live|req)_[\w-]+/g, '$1_made-up');
+      .replaceAll(/\b(sk_live|req|cs_test)_[\w-]+/g, '$1_made-up');
   const settled = (value: unknown, name = ''): unknown => {
     if (typeof value === 'string') return text(value);
     if (typeof value === 'number') return VARIES.test(name) && value !== 0 ? 125 : value;
@@ -102,8 +127,14 @@ const VARIES = /(_ms|_usd|_seconds|_bytes|_cents|_mb|_at|seconds|size)$/;
 describe.each([80, 120])('%i columns', (columns) => {
   test.for(COMMANDS)('%s', async (line, context) => {
     context.skip(!hasSandbox, 'no sandbox on this host');
-    const env = { PLATFORM_API_URL: target.url, PLATFORM_API_KEY: target.key };
-    const ended = await commandLine(line.split(' '), { columns, env, cwd: tempFolder(), fetch: stable() });
+    const env = {
+      PLATFORM_API_URL: target.url,
+      PLATFORM_API_KEY: target.key,
+      PLATFORM_OPERATOR_KEY: target.operatorKey,
+    };
+    const argv = line.split(' ').map((word) => ids[word] ?? word);
+    const settings = { columns, env, cwd: tempFolder(), fetch: stable(), stdin: inviteUrl };
+    const ended = await commandLine(argv, settings);
     expect(ended).toMatchObject({ status: 0, stderr: '' });
     const screen = ended.stdout
       .replaceAll(target.url, 'http://127.0.0.1:4280')
