@@ -1,5 +1,6 @@
 import type { Configure } from '../cli.ts';
 import { UsageError } from '../failure.ts';
+import { mayHaveBrowser } from '../open-url.ts';
 import { operations } from '../operation.ts';
 
 const columns = ['created_at', 'transaction_type', 'amount_cents', 'balance_after_cents', 'description'];
@@ -22,12 +23,7 @@ const billing: Configure = (command, cli) => {
       if (!Number.isFinite(amount)) throw new UsageError(`"${dollars}" is not an amount of dollars, such as 20.`);
       const checkout = await (await cli.client()).createCheckout({ body: { amount_usd: amount } });
       cli.output.result(checkout, ({ checkout_url }) => checkout_url);
-      if (isWanted && cli.isInteractive) {
-        const { default: open } = await import('open');
-        await open(checkout.checkout_url).catch(() =>
-          cli.output.note('No browser could be opened: open the address yourself.'),
-        );
-      }
+      if (isWanted && cli.isInteractive && mayHaveBrowser(cli.host.env)) cli.host.openUrl(checkout.checkout_url);
       cli.output.note(`\`platform billing checkout ${checkout.session_id}\` says whether they are paid.`);
     });
 };
