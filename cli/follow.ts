@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createParser, type EventSourceMessage } from 'eventsource-parser';
 import { ApiError } from '#core/api/client.ts';
+import { ERROR_CODES, httpStatusOf } from '#core/base/errors.ts';
 import type { Cli } from './cli.ts';
 import { isResponse } from './connection.ts';
 import { EXIT, UsageError } from './failure.ts';
@@ -64,7 +65,7 @@ async function* follow(
 async function* eventsOf(response: Response, signal?: AbortSignal): AsyncGenerator<FollowedEvent> {
   for await (const { event, data } of messagesOf(response, signal)) {
     const parsed = JSON.parse(data);
-    if (event === 'error') throw new ApiError(STATUSES[parsed.error?.code] ?? 500, parsed);
+    if (event === 'error') throw streamError(parsed);
     yield parsed;
   }
 }
@@ -92,8 +93,11 @@ export async function* messagesOf(response: Response, signal?: AbortSignal): Asy
   }
 }
 
-/** Of errors that end a stream. */
-const STATUSES: { readonly [code: string]: number } = { UNAUTHORIZED: 401, FORBIDDEN: 403 };
+/** The error that ends a stream, with the status that it would have had outside of one: exit statuses follow it. */
+export function streamError(envelope: { readonly error?: { readonly code?: string } }): ApiError {
+  const code = ERROR_CODES.find((each) => each === envelope.error?.code);
+  return new ApiError(httpStatusOf(code ?? 'INTERNAL_ERROR'), envelope);
+}
 
 /** The events of a run, from its beginning to its end. */
 export const followRun = (

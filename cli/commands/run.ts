@@ -1,12 +1,11 @@
 import { readFile, writeFile } from 'node:fs/promises';
 import { basename, resolve } from 'node:path';
 import { Option } from 'commander';
-import { ApiError } from '#core/api/client.ts';
 import { readReference } from '../agent-reference.ts';
 import type { Cli, Configure } from '../cli.ts';
 import { isResponse } from '../connection.ts';
 import { EXIT, UsageError } from '../failure.ts';
-import { messagesOf } from '../follow.ts';
+import { messagesOf, streamError } from '../follow.ts';
 import { readJson } from '../input.ts';
 import { duration, printable, textOf } from '../output.ts';
 import { readFolder } from '../read-folder.ts';
@@ -163,7 +162,7 @@ async function follow(cli: Cli, response: Response, onInterrupt: () => void): Pr
     for await (const { event, data } of messagesOf(response)) {
       const value = JSON.parse(data);
       if (event === 'result') return value;
-      if (event === 'error') throw new ApiError(statusOf(value), value);
+      if (event === 'error') throw streamError(value);
       showProgress(cli, value);
     }
   } catch (error) {
@@ -176,19 +175,6 @@ async function follow(cli: Cli, response: Response, onInterrupt: () => void): Pr
     exitCode: EXIT.network,
   });
 }
-
-/** The status that the error would have had outside of a stream: exit statuses follow it. */
-const statusOf = (value: { error?: { code?: string } }): number => STATUSES[value.error?.code ?? ''] ?? 500;
-const STATUSES: { readonly [code: string]: number } = {
-  TIMEOUT: 504,
-  RATE_LIMITED: 429,
-  BUDGET_EXCEEDED: 429,
-  LLM_RATE_LIMITED: 429,
-  INSUFFICIENT_CREDITS: 402,
-  INVALID_INPUT: 400,
-  SANDBOX_ERROR: 500,
-  RUN_CANCELLED: 409,
-};
 
 /** The first Ctrl-C leaves the run alone, a second one soon after cancels it. */
 function interruption(cli: Cli, response: Response): () => void {
