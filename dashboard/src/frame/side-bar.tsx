@@ -136,8 +136,9 @@ function UserMenu() {
   const queries = useQueryClient();
   const signOut = async () => {
     await call('deleteSession', {});
-    queries.clear();
     await navigate({ to: '/login' });
+    // Once no page shows any of it.
+    queries.clear();
   };
   return (
     <div className="border-t border-line p-2">

@@ -1,6 +1,9 @@
+import { useQuery } from '@tanstack/react-query';
 import { Outlet } from '@tanstack/react-router';
 import { Suspense } from 'react';
-import { useWho, useWorkspaces } from '../api/session.ts';
+import { ApiError } from '../api/error.ts';
+import { whoQuery, workspacesQuery } from '../api/session.ts';
+import { ErrorBox } from '../ui/error-box.tsx';
 import { Loading } from '../ui/loading.tsx';
 import { PageKeys } from './page-keys.tsx';
 import { Palette } from './palette.tsx';
@@ -8,17 +11,31 @@ import { SideBar } from './side-bar.tsx';
 
 /** Side navigation, palette and keys, around the pages of people who are signed in. */
 export function SignedInFrame() {
+  // Asked for here, so that no page below waits for them.
+  const who = useQuery(whoQuery);
+  const workspaces = useQuery(workspacesQuery);
+  if (who.data !== undefined && workspaces.data !== undefined) return <Frame />;
+  const error = who.error ?? workspaces.error;
+  // Without a session the answer leads to the sign-in.
+  const isSignedOut = error instanceof ApiError && error.status === 401;
   return (
-    <Suspense fallback={<Loading />}>
-      <Frame />
-    </Suspense>
+    <main className="p-6">
+      {error !== null && !isSignedOut ? (
+        <ErrorBox
+          error={error}
+          onRetry={() => {
+            void who.refetch();
+            void workspaces.refetch();
+          }}
+        />
+      ) : (
+        <Loading />
+      )}
+    </main>
   );
 }
 
 function Frame() {
-  // Asked for here, so that no page below waits for them. Without a session the answer leads to the sign-in.
-  useWho();
-  useWorkspaces();
   return (
     <div className="flex min-h-dvh flex-col md:flex-row">
       <a
