@@ -10,6 +10,17 @@ COPY dashboard/package.json dashboard/package.json
 # The base has Node itself; no package of the platform builds anything.
 RUN npm ci --omit=dev --omit=optional --ignore-scripts --no-audit --no-fund && rm -rf node_modules/.cache
 
+# The pages, which need none of their packages once they are built.
+FROM ${BASE} AS dashboard
+WORKDIR /platform
+COPY package.json package-lock.json ./
+COPY cli/package cli/package
+COPY dashboard/package.json dashboard/package.json
+RUN npm ci --ignore-scripts --no-audit --no-fund
+COPY core core
+COPY dashboard dashboard
+RUN node node_modules/vite/bin/vite.js build --configLoader native --logLevel warn dashboard
+
 FROM ${BASE}
 # Agents in Python need python3, and pip for their packages.
 ARG PACKAGES="ca-certificates curl git python3 python3-pip"
@@ -21,6 +32,7 @@ COPY --from=packages /platform/node_modules node_modules
 COPY package.json LICENSE ./
 COPY cli cli
 COPY core core
+COPY --from=dashboard /platform/dashboard/dist dashboard/dist
 COPY llm llm
 COPY local local
 COPY mcp mcp
