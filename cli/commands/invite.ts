@@ -47,7 +47,7 @@ const invite: Configure = (command, cli) => {
 async function tokenOf(cli: Cli, url: string): Promise<string> {
   const message = 'The link of the invitation';
   const given = (await readSecret(cli, message)).trim();
-  const link = /^(.*)\/invites\/([^/?#]+)$/.exec(given);
+  const link = /^(.*?)(?:\/dashboard)?\/invites\/([^/?#]+)$/.exec(given);
   const token = link?.[2] ?? given;
   if (!/^[\w-]+$/.test(token)) throw new UsageError(`${message} is read from stdin, and that is none.`);
   if (link && link[1] !== url) {

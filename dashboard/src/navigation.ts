@@ -14,7 +14,7 @@ export interface Place {
 export const WORKSPACE_PLACES: readonly Place[] = [
   { to: '/$workspace', label: 'Overview', icon: Gauge, key: 'o' },
   { to: '/$workspace/agents', label: 'Agents', icon: Bot, key: 'a' },
-  { to: '/$workspace/settings/keys', label: 'Settings', icon: Settings },
+  { to: '/$workspace/settings', label: 'Settings', icon: Settings },
 ];
 
 /** Pages of no workspace, below them. */

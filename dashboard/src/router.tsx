@@ -1,5 +1,11 @@
 import type { QueryClient } from '@tanstack/react-query';
-import { createRootRouteWithContext, createRoute, createRouter, lazyRouteComponent } from '@tanstack/react-router';
+import {
+  createRootRouteWithContext,
+  createRoute,
+  createRouter,
+  lazyRouteComponent,
+  redirect,
+} from '@tanstack/react-router';
 import { BASE_PATH } from './base.ts';
 import { ErrorPage } from './frame/error-page.tsx';
 import { NotFoundPage } from './frame/not-found-page.tsx';
@@ -30,6 +36,13 @@ const login = createRoute({
   path: '/login',
   validateSearch: search('to'),
   component: lazyRouteComponent(() => import('./pages/login/login-page.tsx'), 'LoginPage'),
+});
+
+/** For people who are signed in, and for those who are not users yet. */
+const invite = createRoute({
+  getParentRoute: () => root,
+  path: '/invites/$token',
+  component: lazyRouteComponent(() => import('./pages/invites/invite-page.tsx'), 'InvitePage'),
 });
 
 /** Pages for people who are signed in; the others are led to the sign-in and back. */
@@ -64,6 +77,26 @@ const agent = createRoute({
   component: lazyRouteComponent(() => import('./pages/agents/agent-page.tsx'), 'AgentPage'),
 });
 
+const settings = createRoute({
+  getParentRoute: () => workspace,
+  path: '/settings',
+  beforeLoad: ({ params }) => {
+    throw redirect({ to: '/$workspace/settings/general', params, replace: true });
+  },
+});
+
+const general = createRoute({
+  getParentRoute: () => workspace,
+  path: '/settings/general',
+  component: lazyRouteComponent(() => import('./pages/settings/general-page.tsx'), 'GeneralPage'),
+});
+
+const members = createRoute({
+  getParentRoute: () => workspace,
+  path: '/settings/members',
+  component: lazyRouteComponent(() => import('./pages/settings/members-page.tsx'), 'MembersPage'),
+});
+
 const keys = createRoute({
   getParentRoute: () => workspace,
   path: '/settings/keys',
@@ -85,7 +118,11 @@ const audit = createRoute({
 
 const tree = root.addChildren([
   login,
-  signedIn.addChildren([start, workspace.addChildren([overview, agents, agent, keys, secrets, audit])]),
+  invite,
+  signedIn.addChildren([
+    start,
+    workspace.addChildren([overview, agents, agent, settings, general, members, keys, secrets, audit]),
+  ]),
 ]);
 
 export const createPages = (queries: QueryClient) =>

@@ -92,7 +92,8 @@ describe('signing in', () => {
 
     const accepted = await commandLine(['invite', 'accept', '--profile', 'local'], {
       configFolder,
-      stdin: await invite('owner@example.com'),
+      // The link that the dashboard shows for it.
+      stdin: (await invite('owner@example.com')).replace('/invites/', '/dashboard/invites/'),
     });
     expect(accepted.json).toMatchObject({ slug: 'inviting' });
     const foreign = await commandLine(['invite', 'info'], {

@@ -4,6 +4,8 @@ import { Page } from '../../ui/page.tsx';
 import { Tabs } from '../../ui/tabs.tsx';
 
 const PARTS = [
+  ['general', 'General'],
+  ['members', 'Members'],
   ['keys', 'API keys'],
   ['secrets', 'Secrets'],
   ['audit', 'Audit log'],

@@ -1,4 +1,4 @@
-import { useState } from 'react';
+import { type ReactNode, useState } from 'react';
 import { Button } from '../../ui/button.tsx';
 import { Dialog } from '../../ui/dialog.tsx';
 import { toast } from '../../ui/toast.tsx';
@@ -8,10 +8,13 @@ export function ShownOnce({
   title,
   text,
   onClose,
+  children,
 }: {
   readonly title: string;
   readonly text: string;
   readonly onClose: () => void;
+  /** What it is good for. */
+  readonly children?: ReactNode;
 }) {
   const [isCopied, setCopied] = useState(false);
   const copy = () =>
@@ -39,6 +42,7 @@ export function ShownOnce({
         </>
       }
     >
+      {children}
       <p>Copy it now: it is not shown again.</p>
       <code className="block rounded-md border border-line bg-panel p-2 text-xs break-all select-all">{text}</code>
     </Dialog>

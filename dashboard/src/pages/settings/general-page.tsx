@@ -1,0 +1,107 @@
+import { useState } from 'react';
+import type { AnswerOf } from '../../api/client.ts';
+import { useAction, useOperation } from '../../api/query.ts';
+import { useWorkspace } from '../../api/session.ts';
+import { Button } from '../../ui/button.tsx';
+import { Code } from '../../ui/code.tsx';
+import { ErrorBox } from '../../ui/error-box.tsx';
+import { Select, TextField } from '../../ui/field.tsx';
+import { Loading } from '../../ui/loading.tsx';
+import { Facts, Section } from '../../ui/page.tsx';
+import { Time } from '../../ui/time.tsx';
+import { toast } from '../../ui/toast.tsx';
+import { SettingsFrame } from './settings-frame.tsx';
+
+type Org = AnswerOf<'getOrg'>;
+
+const TRACE_CONTENTS: readonly { id: Org['trace_content']; label: string; description: string }[] = [
+  { id: 'off', label: 'None', description: 'Traces have no prompts, answers, arguments or results' },
+  { id: 'errors', label: 'Of failed runs', description: 'What was said in runs that did not complete' },
+  { id: 'all', label: 'Of all runs', description: 'What was said in every run' },
+];
+
+/** Name, time zone and traces of the workspace. */
+export function GeneralPage() {
+  const { role } = useWorkspace();
+  const { data, error, refetch } = useOperation('getOrg', {});
+  return (
+    <SettingsFrame part="general" description="Name, time zone and traces of the workspace.">
+      {error && <ErrorBox error={error} onRetry={() => void refetch()} />}
+      {!data && !error && <Loading />}
+      {data && (
+        <>
+          {role === 'owner' && <Changes key={data.id} org={data} />}
+          <Section title="Workspace">
+            <Facts
+              facts={[
+                ...(role === 'owner'
+                  ? []
+                  : ([
+                      ['Name', data.name],
+                      ['Time zone', data.timezone],
+                      ['Content of traces', TRACE_CONTENTS.find(({ id }) => id === data.trace_content)?.label],
+                    ] as const)),
+                ['Slug', <Code key="slug">{data.slug}</Code>],
+                ['Id', <Code key="id">{data.id}</Code>],
+                ['Made', <Time key="made" at={data.created_at} />],
+              ]}
+            />
+          </Section>
+        </>
+      )}
+    </SettingsFrame>
+  );
+}
+
+function Changes({ org }: { readonly org: Org }) {
+  const [name, setName] = useState(org.name);
+  const [timezone, setTimezone] = useState(org.timezone);
+  const [content, setContent] = useState(org.trace_content);
+  const save = useAction('updateOrg', { stale: ['getOrg', 'listWorkspaces'], silent: true });
+  const own = Intl.DateTimeFormat().resolvedOptions().timeZone;
+  const isChanged = name !== org.name || timezone !== org.timezone || content !== org.trace_content;
+  const submit = async () => {
+    try {
+      // As the platform writes them: `utc` is `UTC`.
+      const saved = await save.mutateAsync({ body: { name, timezone, trace_content: content } });
+      setName(saved.name);
+      setTimezone(saved.timezone);
+      toast({ tone: 'good', text: 'Settings saved' });
+    } catch {
+      // `save.error` says why.
+    }
+  };
+  return (
+    <Section title="Settings">
+      <form
+        className="flex max-w-lg flex-col gap-4"
+        onSubmit={(event) => {
+          event.preventDefault();
+          void submit();
+        }}
+      >
+        <TextField label="Name" value={name} onChange={setName} />
+        <div className="flex flex-wrap items-end gap-2">
+          <div className="min-w-0 grow">
+            <TextField label="Time zone" value={timezone} onChange={setTimezone} placeholder="Europe/Berlin" />
+          </div>
+          {own !== timezone && <Button onPress={() => setTimezone(own)}>{`Use ${own}`}</Button>}
+        </div>
+        <p className="-mt-3 text-xs text-soft">Days of the workspace begin in this zone.</p>
+        <Select
+          label="Content of traces"
+          choices={TRACE_CONTENTS}
+          value={content}
+          onChange={(value) => setContent(value as Org['trace_content'])}
+          description="Prompts, answers, and arguments and results of tools. Every member can read them."
+        />
+        {save.error && <ErrorBox error={save.error} />}
+        <div>
+          <Button type="submit" look="main" isPending={save.isPending} isDisabled={!isChanged || name.trim() === ''}>
+            Save settings
+          </Button>
+        </div>
+      </form>
+    </Section>
+  );
+}
