@@ -77,6 +77,20 @@ const agent = createRoute({
   component: lazyRouteComponent(() => import('./pages/agents/agent-page.tsx'), 'AgentPage'),
 });
 
+const runs = createRoute({
+  getParentRoute: () => workspace,
+  path: '/runs',
+  validateSearch: search('q', 'status', 'agent', 'source'),
+  component: lazyRouteComponent(() => import('./pages/runs/runs-page.tsx'), 'RunsPage'),
+});
+
+const run = createRoute({
+  getParentRoute: () => workspace,
+  path: '/runs/$run',
+  validateSearch: search('tab', 'span'),
+  component: lazyRouteComponent(() => import('./pages/runs/run-page.tsx'), 'RunPage'),
+});
+
 const settings = createRoute({
   getParentRoute: () => workspace,
   path: '/settings',
@@ -121,7 +135,7 @@ const tree = root.addChildren([
   invite,
   signedIn.addChildren([
     start,
-    workspace.addChildren([overview, agents, agent, settings, general, members, keys, secrets, audit]),
+    workspace.addChildren([overview, agents, agent, runs, run, settings, general, members, keys, secrets, audit]),
   ]),
 ]);
 
