@@ -111,6 +111,27 @@ const members = createRoute({
   component: lazyRouteComponent(() => import('./pages/settings/members-page.tsx'), 'MembersPage'),
 });
 
+const schedules = createRoute({
+  getParentRoute: () => workspace,
+  path: '/schedules',
+  validateSearch: search('q', 'type', 'state', 'page', 'week'),
+  component: lazyRouteComponent(() => import('./pages/schedules/schedules-page.tsx'), 'SchedulesPage'),
+});
+
+const newSchedule = createRoute({
+  getParentRoute: () => workspace,
+  path: '/schedules/new',
+  validateSearch: search('from', 'agent'),
+  component: lazyRouteComponent(() => import('./pages/schedules/new-schedule-page.tsx'), 'NewSchedulePage'),
+});
+
+const schedule = createRoute({
+  getParentRoute: () => workspace,
+  path: '/schedules/$schedule',
+  validateSearch: search('edit'),
+  component: lazyRouteComponent(() => import('./pages/schedules/schedule-page.tsx'), 'SchedulePage'),
+});
+
 const keys = createRoute({
   getParentRoute: () => workspace,
   path: '/settings/keys',
@@ -135,7 +156,22 @@ const tree = root.addChildren([
   invite,
   signedIn.addChildren([
     start,
-    workspace.addChildren([overview, agents, agent, runs, run, settings, general, members, keys, secrets, audit]),
+    workspace.addChildren([
+      overview,
+      agents,
+      agent,
+      runs,
+      run,
+      schedules,
+      newSchedule,
+      schedule,
+      settings,
+      general,
+      members,
+      keys,
+      secrets,
+      audit,
+    ]),
   ]),
 ]);
 

@@ -64,13 +64,16 @@ export function LinkButton({
   icon: Icon,
   children,
   ...rest
-}: Omit<ComponentProps<typeof RouterLink>, 'children' | 'className'> & {
+}: Omit<ComponentProps<typeof RouterLink>, 'children' | 'className' | 'params' | 'search'> & {
+  readonly params?: object;
+  readonly search?: object;
   readonly look?: Look;
   readonly icon?: LucideIcon;
   readonly children: ReactNode;
 }) {
   return (
-    <RouterLink {...rest} className={buttonClass(look)}>
+    // biome-ignore lint/suspicious/noExplicitAny: addresses of all pages.
+    <RouterLink {...(rest as any)} className={buttonClass(look)}>
       {Icon && <Icon size={15} aria-hidden />}
       {children}
     </RouterLink>

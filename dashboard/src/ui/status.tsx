@@ -37,6 +37,7 @@ const KNOWN: Readonly<Record<string, readonly [word: string, tone: Tone, icon: L
   missed: ['Missed', 'warn', CircleAlert],
   enabled: ['On', 'good', CircleDot],
   disabled: ['Off', 'plain', CirclePause],
+  auto_disabled: ['Stopped', 'bad', CircleAlert],
   deploying: ['Deploying', 'info', LoaderCircle],
   healthy: ['Healthy', 'good', CircleCheck],
   unhealthy: ['Unhealthy', 'bad', CircleAlert],

@@ -1,0 +1,54 @@
+import { getRouteApi } from '@tanstack/react-router';
+import { useState } from 'react';
+import { useAction, useOperation } from '../../api/query.ts';
+import { useWorkspace } from '../../api/session.ts';
+import { ErrorBox } from '../../ui/error-box.tsx';
+import { Loading } from '../../ui/loading.tsx';
+import { Page } from '../../ui/page.tsx';
+import { ShownOnce } from '../settings/shown-once.tsx';
+import { ScheduleForm } from './schedule-form.tsx';
+
+const route = getRouteApi('/signed-in/$workspace/schedules/new');
+
+/** Makes a schedule; with `from`, one like another. */
+export function NewSchedulePage() {
+  const { id: workspace_id, slug } = useWorkspace();
+  const { from, agent } = route.useSearch();
+  const navigate = route.useNavigate();
+  const model = useOperation(
+    'getSchedule',
+    { params: { workspace_id, schedule_id: from ?? '' } },
+    { enabled: from !== undefined },
+  );
+  const create = useAction('createSchedule', { stale: ['listSchedules', 'listUpcoming'], silent: true });
+  const [made, setMade] = useState<{ readonly id: string; readonly url: string }>();
+  const show = (schedule: string) =>
+    navigate({ to: '/$workspace/schedules/$schedule', params: { workspace: slug, schedule } });
+  const isReady = from === undefined || model.data !== undefined;
+  return (
+    <Page title="New schedule" description="Runs an agent by a timetable, or when something posts to an address.">
+      {model.error && <ErrorBox error={model.error} />}
+      {!isReady && !model.error && <Loading />}
+      {isReady && (
+        <ScheduleForm
+          isNew
+          of={model.data?.schedule}
+          agent={agent}
+          error={create.error}
+          isPending={create.isPending}
+          onSubmit={(body) =>
+            create.mutate(
+              { params: { workspace_id }, body },
+              {
+                onSuccess: ({ schedule: { id, webhook_url } }) =>
+                  webhook_url === undefined ? void show(id) : setMade({ id, url: webhook_url }),
+              },
+            )
+          }
+          onClose={() => void navigate({ to: '/$workspace/schedules', params: { workspace: slug } })}
+        />
+      )}
+      {made && <ShownOnce title="The webhook's address" text={made.url} onClose={() => void show(made.id)} />}
+    </Page>
+  );
+}

@@ -1,0 +1,59 @@
+import { useDeferredValue } from 'react';
+import { useOperation } from '../../api/query.ts';
+import { ErrorBox } from '../../ui/error-box.tsx';
+import { Loading } from '../../ui/loading.tsx';
+import { Badge } from '../../ui/status.tsx';
+import { Table } from '../../ui/table.tsx';
+import { Time } from '../../ui/time.tsx';
+
+const LOCAL = new Intl.DateTimeFormat('en-GB', { dateStyle: 'medium', timeStyle: 'short' });
+const ZONE = Intl.DateTimeFormat().resolvedOptions().timeZone;
+
+const CLOCKS = {
+  skipped: 'Clocks leave it out: nothing runs',
+  repeated: 'Comes twice: the first one runs',
+  changed: 'Clocks changed',
+};
+
+/** When an expression runs next, in its zone and in that of the browser, with what changes of clocks do to it. */
+export function NextRuns({
+  cron,
+  timezone,
+  count = 10,
+}: {
+  readonly cron: string;
+  readonly timezone: string;
+  readonly count?: number;
+}) {
+  const body = useDeferredValue(`${cron}\n${timezone}`).split('\n') as [string, string];
+  const { data, error } = useOperation(
+    'previewSchedule',
+    { body: { cron: body[0], timezone: body[1], count } },
+    { placeholderData: (before) => before, refetchInterval: 60_000 },
+  );
+  if (error) return <ErrorBox error={error} />;
+  if (!data) return <Loading />;
+  const isElsewhere = data.timezone !== ZONE;
+  return (
+    <Table
+      label="Next runs"
+      rows={data.slots}
+      keyOf={({ local, utc_offset }) => `${local}${utc_offset}`}
+      columns={[
+        {
+          title: data.timezone,
+          cell: ({ local, dst }) => (
+            <span className="flex flex-wrap items-center gap-x-2 gap-y-1">
+              {LOCAL.format(new Date(local))}
+              {dst && <Badge tone={dst === 'changed' ? 'plain' : 'warn'}>{CLOCKS[dst]}</Badge>}
+            </span>
+          ),
+        },
+        ...(isElsewhere
+          ? [{ title: ZONE, cell: ({ at }: { at: string | null }) => (at ? LOCAL.format(new Date(at)) : '–') }]
+          : []),
+        { title: 'From now', cell: ({ at }) => <Time at={at} /> },
+      ]}
+    />
+  );
+}

@@ -1,0 +1,174 @@
+import { useState } from 'react';
+import type { ArgumentsOf } from '../../api/client.ts';
+import { useOperation } from '../../api/query.ts';
+import { Button } from '../../ui/button.tsx';
+import { ErrorBox } from '../../ui/error-box.tsx';
+import { Checkbox, Select, TextField } from '../../ui/field.tsx';
+import { useKeys } from '../../ui/keys.ts';
+import { Section } from '../../ui/page.tsx';
+import { cronInWords } from './cron-words.ts';
+import { NextRuns } from './next-runs.tsx';
+import type { Schedule } from './schedule-state.ts';
+
+type Changes = ArgumentsOf<'updateSchedule'>['body'];
+export type NewSchedule = ArgumentsOf<'createSchedule'>['body'];
+
+const TYPES = [
+  { id: 'cron', label: 'By a timetable' },
+  { id: 'webhook', label: 'When something posts to its address' },
+];
+const NEW = {
+  agent_name: '',
+  type: 'cron',
+  cron_expression: '0 9 * * 1-5',
+  timezone: Intl.DateTimeFormat().resolvedOptions().timeZone,
+  input_data: {},
+  auto_update: true,
+  overlap: 'allow',
+  alert_webhook_url: null,
+  alert_on_failure_count: 3,
+  max_consecutive_failures: 10,
+} as const;
+
+/** What a schedule does, to be made or changed. `of`: what it begins with. */
+export function ScheduleForm({
+  of = NEW,
+  isNew,
+  agent: firstAgent,
+  error,
+  isPending,
+  onSubmit,
+  onClose,
+}: {
+  readonly of?: Pick<Schedule, keyof typeof NEW>;
+  readonly isNew: boolean;
+  /** Chosen first, for a new one. */
+  readonly agent?: string;
+  readonly error: unknown;
+  readonly isPending: boolean;
+  readonly onSubmit: (changes: Changes & Pick<NewSchedule, 'agent_name' | 'type'>) => void;
+  readonly onClose: () => void;
+}) {
+  const agents = useOperation('listAgents', { query: { latest: 'true', limit: 100 } }, { enabled: isNew });
+  const [agent, setAgent] = useState(firstAgent ?? of.agent_name);
+  const [type, setType] = useState<string>(of.type);
+  const [cron, setCron] = useState(of.cron_expression ?? NEW.cron_expression);
+  const [zone, setZone] = useState(of.timezone);
+  const [input, setInput] = useState(() => JSON.stringify(of.input_data, null, 2));
+  const [isFollowing, setFollowing] = useState(of.auto_update);
+  const [isSkipping, setSkipping] = useState(of.overlap === 'skip');
+  const [alertUrl, setAlertUrl] = useState(of.alert_webhook_url ?? '');
+  const [alertAfter, setAlertAfter] = useState(String(of.alert_on_failure_count));
+  const [stopAfter, setStopAfter] = useState(String(of.max_consecutive_failures));
+  const [inputError, setInputError] = useState<string>();
+
+  const submit = () => {
+    const read = objectOf(input);
+    setInputError(read.problem);
+    if (read.problem !== undefined || agent === '') return;
+    onSubmit({
+      ...(isNew && { agent_name: agent, type: type as 'cron' | 'webhook' }),
+      ...(type === 'cron' && { cron_expression: cron, timezone: zone }),
+      input_data: read.value,
+      auto_update: isFollowing,
+      overlap: isSkipping ? 'skip' : 'allow',
+      alert_webhook_url: alertUrl,
+      alert_on_failure_count: Number(alertAfter),
+      max_consecutive_failures: Number(stopAfter),
+    });
+  };
+  useKeys({ 'Mod+Enter': submit });
+  // A skill is read by other agents and runs nothing.
+  const names = (agents.data ?? []).filter((each) => each.type !== 'skill').map(({ name }) => name);
+  return (
+    <div className="grid items-start gap-4 lg:grid-cols-[minmax(0,1fr)_minmax(0,26rem)]">
+      <Section title={isNew ? 'What runs' : `Schedule of ${of.agent_name}`}>
+        <div className="flex flex-col gap-4">
+          {isNew && (
+            <div className="grid gap-4 sm:grid-cols-2">
+              <Select
+                label="Agent"
+                choices={names.map((name) => ({ id: name, label: name }))}
+                value={agent}
+                onChange={setAgent}
+                description={
+                  agents.data && names.length === 0 ? 'There is no agent yet: publish one first.' : undefined
+                }
+              />
+              <Select label="Starts" choices={TYPES} value={type} onChange={setType} />
+            </div>
+          )}
+          {type === 'cron' && (
+            <div className="grid gap-4 sm:grid-cols-2">
+              <TextField
+                label="Cron expression"
+                isMono
+                value={cron}
+                onChange={setCron}
+                description={`Runs ${cronInWords(cron)}`}
+              />
+              <TextField
+                label="Time zone"
+                value={zone}
+                onChange={setZone}
+                description="Such as Europe/Berlin, or UTC"
+              />
+            </div>
+          )}
+          <TextField
+            label="Input"
+            description="A JSON object. A webhook's body is added to it."
+            isMono
+            lines={7}
+            value={input}
+            onChange={setInput}
+            error={inputError}
+          />
+          <div className="flex flex-col gap-2">
+            <Checkbox value={isFollowing} onChange={setFollowing}>
+              Follow new versions of the agent
+            </Checkbox>
+            <Checkbox value={isSkipping} onChange={setSkipping}>
+              Skip a run while the one before it goes on
+            </Checkbox>
+          </div>
+          <TextField
+            label="Address for alerts"
+            value={alertUrl}
+            onChange={setAlertUrl}
+            placeholder="https://"
+            description="Failures are posted to it. Empty: nowhere."
+          />
+          <div className="grid grid-cols-2 gap-4">
+            <TextField label="Alert after failures" inputMode="numeric" value={alertAfter} onChange={setAlertAfter} />
+            <TextField label="Stop after failures" inputMode="numeric" value={stopAfter} onChange={setStopAfter} />
+          </div>
+          {error != null && <ErrorBox error={error} />}
+          <div className="flex flex-wrap justify-end gap-2">
+            <Button onPress={onClose}>Close</Button>
+            <Button look="main" onPress={submit} isPending={isPending} isDisabled={agent === ''}>
+              {isNew ? 'Create schedule' : 'Save changes'}
+            </Button>
+          </div>
+        </div>
+      </Section>
+      {type === 'cron' && (
+        <Section title="Next runs" isFramed={false}>
+          <NextRuns cron={cron} timezone={zone} count={5} />
+        </Section>
+      )}
+    </div>
+  );
+}
+
+type JsonObject = NonNullable<Changes['input_data']>;
+
+function objectOf(text: string): { readonly value?: JsonObject; readonly problem?: string } {
+  try {
+    const value: unknown = JSON.parse(text);
+    if (typeof value === 'object' && value !== null && !Array.isArray(value)) return { value: value as JsonObject };
+    return { problem: 'It must be a JSON object, such as {"topic": "news"}.' };
+  } catch (error) {
+    return { problem: `It is not JSON: ${(error as Error).message}` };
+  }
+}

@@ -1,0 +1,321 @@
+import { getRouteApi } from '@tanstack/react-router';
+import { Copy, History, Pause, Pencil, Play, Trash2 } from 'lucide-react';
+import { useState } from 'react';
+import { useAction, useOperation } from '../../api/query.ts';
+import { useWorkspace } from '../../api/session.ts';
+import { API_URL } from '../../base.ts';
+import { LiveBadge } from '../../live/live-badge.tsx';
+import { useLiveRefresh } from '../../live/use-live.ts';
+import { Button, LinkButton } from '../../ui/button.tsx';
+import { Code, CodeBlock } from '../../ui/code.tsx';
+import { ConfirmDialog } from '../../ui/dialog.tsx';
+import { Empty } from '../../ui/empty.tsx';
+import { ErrorBox } from '../../ui/error-box.tsx';
+import { Loading } from '../../ui/loading.tsx';
+import { Facts, Page, Section } from '../../ui/page.tsx';
+import { Status } from '../../ui/status.tsx';
+import { Table } from '../../ui/table.tsx';
+import { Duration, Time } from '../../ui/time.tsx';
+import { toast } from '../../ui/toast.tsx';
+import { harmless, JsonView } from '../../ui/viewer.tsx';
+import { ShownOnce } from '../settings/shown-once.tsx';
+import { cronInWords } from './cron-words.ts';
+import { NextRuns } from './next-runs.tsx';
+import { ScheduleForm } from './schedule-form.tsx';
+import { type Schedule, stateOf } from './schedule-state.ts';
+
+const route = getRouteApi('/signed-in/$workspace/schedules/$schedule');
+const ALL = ['getSchedule', 'listSchedules', 'listScheduleRuns', 'listScheduleEvents', 'listUpcoming'] as const;
+
+/** A schedule: when it runs, with what, what it did, and what can be done with it. */
+export function SchedulePage() {
+  const { id: workspace_id } = useWorkspace();
+  const { schedule: schedule_id } = route.useParams();
+  const { edit } = route.useSearch();
+  const navigate = route.useNavigate();
+  const [isPaused, setPaused] = useState(false);
+  const live = useLiveRefresh(['run', 'schedule'], ALL, { isPaused });
+  const params = { workspace_id, schedule_id };
+  const { data, error, refetch } = useOperation('getSchedule', { params });
+  const update = useAction('updateSchedule', { stale: ALL, silent: true });
+  const schedule = data?.schedule;
+  const show = () => navigate({ search: {} });
+  const title = schedule ? `Schedule of ${schedule.agent_name}` : 'Schedule';
+  return (
+    <Page
+      title={title}
+      heading={
+        schedule && (
+          <span className="flex flex-wrap items-center gap-2">
+            {schedule.agent_name}
+            <Status value={stateOf(schedule)} />
+          </span>
+        )
+      }
+      description={schedule && <When schedule={schedule} />}
+      actions={<LiveBadge state={live} onPause={() => setPaused(!isPaused)} />}
+    >
+      {error && <ErrorBox error={error} onRetry={() => void refetch()} />}
+      {!data && !error && <Loading />}
+      {schedule && edit !== undefined && (
+        <ScheduleForm
+          of={schedule}
+          isNew={false}
+          error={update.error}
+          isPending={update.isPending}
+          onSubmit={(body) => update.mutate({ params, body }, { onSuccess: () => void show() })}
+          onClose={() => void show()}
+        />
+      )}
+      {schedule && edit === undefined && <Shown schedule={schedule} />}
+    </Page>
+  );
+}
+
+const When = ({ schedule: { cron_expression, timezone } }: { readonly schedule: Schedule }) =>
+  cron_expression === null ? (
+    'Runs when something posts to its address'
+  ) : (
+    <>
+      Runs {cronInWords(cron_expression)}, {timezone}{' '}
+      <span className="whitespace-nowrap">
+        <Code>{cron_expression}</Code>
+      </span>
+    </>
+  );
+
+function Shown({ schedule }: { readonly schedule: Schedule }) {
+  const { id, agent_version, auto_disabled_at, cron_expression, timezone, input_data } = schedule;
+  return (
+    <>
+      <Actions schedule={schedule} />
+      {stateOf(schedule) === 'auto_disabled' && (
+        <p role="note" className="rounded-lg border border-line bg-bad-ground p-3">
+          It was stopped <Time at={auto_disabled_at} />, after {schedule.max_consecutive_failures} failures in a row.
+          Mend what the last runs say, then turn it on.
+        </p>
+      )}
+      <div className="grid items-start gap-4 lg:grid-cols-2">
+        <Section title="Settings">
+          <Facts
+            facts={[
+              ['Version', `${agent_version}${schedule.auto_update ? ', follows new ones' : ', stays'}`],
+              ['While a run goes on', schedule.overlap === 'skip' ? 'The next one is skipped' : 'The next one begins'],
+              ['Alerts', schedule.alert_webhook_url ?? 'None'],
+              ['Failures in a row', `${schedule.consecutive_failures} of ${schedule.max_consecutive_failures}`],
+              ['Runs', String(schedule.run_count)],
+              ['Made', <Time key="made" at={schedule.created_at} />],
+              ['Id', <Code key="id">{id}</Code>],
+            ]}
+          />
+        </Section>
+        {cron_expression !== null && schedule.enabled && (
+          <Section title="Next runs" isFramed={false}>
+            <NextRuns cron={cron_expression} timezone={timezone} />
+          </Section>
+        )}
+        {cron_expression === null && <Webhook schedule={schedule} />}
+      </div>
+      <Runs scheduleId={id} />
+      <div className="grid items-start gap-4 lg:grid-cols-2">
+        <Section title="Input" isFramed={false}>
+          <JsonView value={input_data} name="input" />
+        </Section>
+        <Timeline scheduleId={id} />
+      </div>
+    </>
+  );
+}
+
+function Actions({ schedule }: { readonly schedule: Schedule }) {
+  const { id: workspace_id, slug, role } = useWorkspace();
+  const navigate = route.useNavigate();
+  const [isDeleting, setDeleting] = useState(false);
+  const trigger = useAction('triggerSchedule', { stale: ALL });
+  const update = useAction('updateSchedule', { stale: ALL });
+  const remove = useAction('deleteSchedule', { stale: ['listSchedules', 'listUpcoming'], silent: true });
+  const alert = useAction('sendTestAlert', { stale: ['listScheduleEvents'] });
+  if (role !== 'owner') return <p className="text-soft">Owners of the workspace can run and change it.</p>;
+  const params = { workspace_id, schedule_id: schedule.id };
+  const turn = (enabled: boolean) =>
+    update.mutate(
+      { params, body: { enabled } },
+      {
+        onSuccess: () =>
+          toast({
+            tone: 'good',
+            text: enabled ? 'The schedule is on.' : 'The schedule is paused.',
+            ...(!enabled && { action: { label: 'Undo', run: () => turn(true) } }),
+          }),
+      },
+    );
+  const run = () =>
+    trigger.mutate(
+      { params, body: {} },
+      {
+        onSuccess: ({ status, error }) =>
+          status === 'success'
+            ? toast({ tone: 'good', text: 'The run completed.' })
+            : toast({ tone: 'bad', text: `The run failed: ${harmless(error ?? status).slice(0, 300)}` }),
+      },
+    );
+  return (
+    <div className="flex flex-wrap gap-2">
+      <Button look="main" icon={Play} onPress={run} isPending={trigger.isPending}>
+        Run now
+      </Button>
+      {schedule.enabled ? (
+        <Button icon={Pause} onPress={() => turn(false)} isPending={update.isPending}>
+          Pause schedule
+        </Button>
+      ) : (
+        <Button icon={Play} onPress={() => turn(true)} isPending={update.isPending}>
+          Turn on
+        </Button>
+      )}
+      <Button icon={Pencil} onPress={() => void navigate({ search: { edit: 'yes' } })}>
+        Edit
+      </Button>
+      <LinkButton
+        icon={Copy}
+        to="/$workspace/schedules/new"
+        params={{ workspace: slug }}
+        search={{ from: schedule.id }}
+      >
+        Duplicate
+      </LinkButton>
+      {schedule.alert_webhook_url !== null && (
+        <Button
+          isPending={alert.isPending}
+          onPress={() =>
+            alert.mutate(
+              { params },
+              {
+                onSuccess: ({ success }) =>
+                  toast(
+                    success
+                      ? { tone: 'good', text: 'The test alert arrived.' }
+                      : { tone: 'bad', text: 'The test alert did not arrive: look at the timeline.' },
+                  ),
+              },
+            )
+          }
+        >
+          Send test alert
+        </Button>
+      )}
+      <Button look="danger" icon={Trash2} onPress={() => setDeleting(true)}>
+        Delete
+      </Button>
+      <ConfirmDialog
+        title={`Delete the schedule of ${schedule.agent_name}?`}
+        isOpen={isDeleting}
+        onClose={() => setDeleting(false)}
+        action="Delete schedule"
+        onConfirm={async () => {
+          await remove.mutateAsync({ params });
+          void navigate({ to: '/$workspace/schedules', params: { workspace: slug } });
+        }}
+      >
+        It runs no more. Its runs stay in the list of runs.
+      </ConfirmDialog>
+    </div>
+  );
+}
+
+function Webhook({ schedule }: { readonly schedule: Schedule }) {
+  const { id: workspace_id, role } = useWorkspace();
+  const rotate = useAction('regenerateWebhook', { stale: ALL, silent: true });
+  const [isAsking, setAsking] = useState(false);
+  const [url, setUrl] = useState<string>();
+  const params = { workspace_id, schedule_id: schedule.id };
+  return (
+    <Section title="Webhook">
+      <div className="flex flex-col gap-3">
+        <p className="text-soft">
+          Its address was shown when it was made. The secret in it begins with{' '}
+          <Code>{schedule.webhook_secret_preview ?? ''}</Code>
+        </p>
+        <CodeBlock
+          text={`curl -X POST ${API_URL}/webhooks/${schedule.id}/$SECRET \\\n  -H 'Content-Type: application/json' -d '{}'`}
+          label="Copy the command"
+        />
+        {role === 'owner' && (
+          <div>
+            <Button onPress={() => setAsking(true)}>Make a new address</Button>
+          </div>
+        )}
+      </div>
+      <ConfirmDialog
+        title="Make a new address?"
+        isOpen={isAsking}
+        onClose={() => setAsking(false)}
+        action="Make new address"
+        onConfirm={async () => setUrl((await rotate.mutateAsync({ params })).webhook_url)}
+      >
+        The address before is dead at once: what posts to it is refused.
+      </ConfirmDialog>
+      {url !== undefined && <ShownOnce title="The webhook's address" text={url} onClose={() => setUrl(undefined)} />}
+    </Section>
+  );
+}
+
+function Runs({ scheduleId }: { readonly scheduleId: string }) {
+  const { id: workspace_id } = useWorkspace();
+  const params = { workspace_id, schedule_id: scheduleId };
+  const { data, error } = useOperation('listScheduleRuns', { params, query: { limit: 50 } });
+  return (
+    <Section
+      title="Runs"
+      isFramed={false}
+      description={data && data.total > 50 ? `The newest 50 of ${data.total}` : undefined}
+    >
+      {error && <ErrorBox error={error} />}
+      {!data && !error && <Loading />}
+      {data && (
+        <Table
+          label="Runs"
+          rows={data.runs}
+          keyOf={({ id }) => id!}
+          columns={[
+            { title: 'Status', cell: ({ status }) => <Status value={status!} /> },
+            { title: 'Began', cell: ({ started_at }) => <Time at={started_at} /> },
+            { title: 'Took', cell: ({ duration_ms }) => <Duration ms={duration_ms} />, isNumber: true },
+            { title: 'By', cell: ({ trigger_source }) => trigger_source?.replaceAll('_', ' ') ?? '', from: 'sm' },
+            { title: 'Version', cell: ({ agent_version }) => agent_version, from: 'md' },
+            {
+              title: 'Error',
+              cell: ({ error_message }) => <span className="line-clamp-2">{harmless(error_message ?? '')}</span>,
+              from: 'md',
+            },
+          ]}
+          empty={<Empty icon={History} title="It has not run yet" />}
+        />
+      )}
+    </Section>
+  );
+}
+
+function Timeline({ scheduleId }: { readonly scheduleId: string }) {
+  const { id: workspace_id } = useWorkspace();
+  const params = { workspace_id, schedule_id: scheduleId };
+  const { data, error } = useOperation('listScheduleEvents', { params, query: { limit: 20 } });
+  return (
+    <Section title="Timeline" isFramed={false}>
+      {error && <ErrorBox error={error} />}
+      {!data && !error && <Loading />}
+      {data && (
+        <ol className="flex flex-col rounded-lg border border-line bg-raised">
+          {data.events.map(({ id, event_type, message, created_at }) => (
+            <li key={id} className="flex items-baseline gap-3 border-b border-line px-3 py-2 last:border-0">
+              <span className="w-24 shrink-0 text-soft">
+                <Time at={created_at} />
+              </span>
+              <span className="min-w-0">{harmless(message ?? event_type.replaceAll('_', ' '))}</span>
+            </li>
+          ))}
+        </ol>
+      )}
+    </Section>
+  );
+}

@@ -1,0 +1,68 @@
+import type { AnswerOf } from '../../api/client.ts';
+
+type Run = AnswerOf<'listRuns'>['runs'][number];
+type Slot = AnswerOf<'listUpcoming'>['slots'][number];
+type ScheduleEvent = AnswerOf<'listScheduleEvents'>['events'][number];
+
+/** What a slot of a schedule became, or will. */
+export type EntryState = 'completed' | 'failed' | 'cancelled' | 'running' | 'missed' | 'skipped' | 'due';
+
+export interface Entry {
+  /** Its id. */
+  readonly schedule: string;
+  /** The local midnight that begins its day, in epoch milliseconds. */
+  readonly day: number;
+  /** In epoch milliseconds. */
+  readonly at: number;
+  readonly state: EntryState;
+  /** How many slots it stands for. */
+  readonly count: number;
+  /** Said when it is pointed at. */
+  readonly text?: string;
+}
+
+export const midnight = (at: Date): Date => new Date(at.getFullYear(), at.getMonth(), at.getDate());
+
+const entry = (schedule: string, at: number, state: EntryState, count = 1, text?: string): Entry => ({
+  schedule,
+  at,
+  day: midnight(new Date(at)).getTime(),
+  state,
+  count,
+  ...(text !== undefined && { text }),
+});
+
+const STATES: Readonly<Record<Run['status'], EntryState>> = {
+  queued: 'running',
+  running: 'running',
+  completed: 'completed',
+  failed: 'failed',
+  timeout: 'failed',
+  cancelled: 'cancelled',
+};
+
+export const entryOfRun = (schedule: string, run: Run): Entry =>
+  entry(schedule, Date.parse(run.started_at ?? run.created_at), STATES[run.status], 1, run.error_message ?? undefined);
+
+/** A slot that did not run; the event names its moment, or the first of several and how many there were. */
+export function entryOfEvent(schedule: string, { event_type, message, created_at }: ScheduleEvent): Entry | undefined {
+  const state = event_type === 'missed' ? 'missed' : event_type === 'skipped_overlap' ? 'skipped' : undefined;
+  if (state === undefined) return undefined;
+  const [moment = created_at] = /\d{4}-\d\d-\d\dT[\d:.]+Z/.exec(message ?? '') ?? [];
+  const [, count = '1'] = /(\d+) runs/.exec(message ?? '') ?? [];
+  return entry(schedule, Date.parse(moment), state, Number(count), message ?? undefined);
+}
+
+export function entryOfSlot({ schedule_id, at, local, utc_offset, dst, overlap, timezone }: Slot): Entry {
+  if (at === null) {
+    const text = `Clocks in ${timezone} leave ${local.replace('T', ' ')} out`;
+    return entry(schedule_id, Date.parse(`${local}:00${utc_offset}`), 'skipped', 1, text);
+  }
+  const text =
+    overlap === 'skip'
+      ? 'Will be skipped if the run before it takes as long as the last one'
+      : dst === 'repeated'
+        ? `Clocks in ${timezone} show this time twice: the first one runs`
+        : undefined;
+  return entry(schedule_id, Date.parse(at), overlap === 'skip' ? 'skipped' : 'due', 1, text);
+}

@@ -1,0 +1,150 @@
+import { beforeAll, expect, test } from 'vitest';
+import { ScheduleStore } from '../../core/automation/schedules/store.ts';
+import { cronInWords } from '../src/pages/schedules/cron-words.ts';
+import { checkAccess, describeSite } from './browser.ts';
+
+test.each([
+  ['* * * * *', 'every minute'],
+  ['*/15 * * * *', 'every 15 minutes'],
+  ['5 * * * *', 'at minute 5 of every hour'],
+  ['30 9 * * *', 'at 09:30 every day'],
+  ['0 9,17 * * 1-5', 'at 09:00 and 17:00 on Monday to Friday'],
+  ['0 0 1 * *', 'at 00:00 on day 1 of the month'],
+  ['0 0 1 * MON', 'at 00:00 on day 1 of the month or on Monday'],
+  ['*/10 8-18 * jan-mar 6,7', 'every 10 minutes in hour 8 to 18 on Saturday and Sunday in January to March'],
+  ['0 */2 * * *', 'at minute 0 of every 2 hours'],
+  ['nonsense', 'nonsense'],
+])('cron %s is %s', (cron, words) => expect(cronInWords(cron)).toBe(words));
+
+describeSite('schedules', (site) => {
+  let workspace_id: string;
+  const create = async (agent_name: string, more: object = {}) => {
+    const body = { agent_name, cron_expression: '0 9 * * *', input_data: { topic: 'news' }, ...more };
+    return (await site.client.createSchedule({ params: { workspace_id }, body })).schedule;
+  };
+  const change = (id: string, set: object, events: { type: 'missed' | 'skipped_overlap'; message: string }[] = []) =>
+    new ScheduleStore(site.target.deps, workspace_id).change(id, () => ({ set, events }));
+
+  beforeAll(async () => {
+    const { workspaces } = await site.client.listWorkspaces({});
+    workspace_id = workspaces.find(({ slug }) => slug === 'acme')!.id;
+    await site.client.putSecret({
+      params: { workspace_id },
+      body: { name: 'ANTHROPIC_API_KEY', value: 'sk-ant-made-up' },
+    });
+    for (const name of ['reporter', 'cleaner']) {
+      const prompt = { name, type: 'prompt', description: 'x', prompt: 'Report {{topic}}.' } as const;
+      await site.client.createAgent({ body: { ...prompt, supported_providers: ['anthropic'] } });
+    }
+  });
+
+  test('a schedule is made, watched while its run begins and ends, paused, edited and deleted', async () => {
+    const page = await site.open('/acme/schedules');
+    await page.getByText('No schedules yet').waitFor();
+    await page.getByRole('link', { name: 'New schedule' }).click();
+    await page.getByRole('button', { name: /Agent/ }).click();
+    await page.getByRole('option', { name: 'reporter' }).click();
+    await page.getByRole('textbox', { name: 'Cron expression' }).fill('30 2 * * *');
+    await page.getByRole('textbox', { name: 'Time zone' }).fill('Europe/Berlin');
+    await page.getByText('Runs at 02:30 every day').waitFor();
+    await page.getByRole('columnheader', { name: 'Europe/Berlin' }).waitFor();
+    await page.getByLabel('Input').fill('{"topic": ');
+    await page.getByRole('button', { name: 'Create schedule' }).click();
+    await page.getByText('It is not JSON').waitFor();
+    await page.getByLabel('Input').fill('{"topic": "[[llm {\\"delayMs\\": 4000, \\"text\\": \\"done\\"}]]"}');
+    await page.getByRole('button', { name: 'Create schedule' }).click();
+    await page.waitForURL(/schedules\/[0-9a-f-]{36}$/);
+    const id = page.url().split('/').at(-1)!;
+    const next = page.getByRole('table', { name: 'Next runs' });
+    await expect.poll(() => next.getByRole('row').count()).toBeGreaterThanOrEqual(11);
+    await page.getByRole('status').getByText('Live').waitFor();
+
+    // Begun by the clock of the platform, not by the page.
+    const runs = page.getByRole('table', { name: 'Runs' });
+    await page.getByText('It has not run yet').waitFor();
+    await site.target.fire(workspace_id, id);
+    await runs.getByText('Running').waitFor();
+    await runs.getByText('Completed').waitFor();
+
+    await page.getByRole('button', { name: 'Run now' }).click();
+    await expect.poll(() => runs.getByText('Completed').count(), { timeout: 20_000 }).toBe(2);
+    await page.getByText('The run completed.').waitFor();
+
+    await page.getByRole('button', { name: 'Pause schedule' }).click();
+    await page.getByRole('heading', { level: 1 }).getByText('Off').waitFor();
+    await page.getByRole('button', { name: 'Undo' }).click();
+    await page.getByRole('heading', { level: 1 }).getByText('On').waitFor();
+
+    await page.getByRole('button', { name: 'Edit' }).click();
+    await page.getByRole('textbox', { name: 'Cron expression' }).fill('61 * * * *');
+    await page.getByRole('button', { name: 'Save changes' }).click();
+    await page.getByRole('alert').getByText('INVALID_INPUT').first().waitFor();
+    await page.getByRole('textbox', { name: 'Cron expression' }).fill('0 7 * * 1');
+    await page.getByRole('button', { name: 'Save changes' }).click();
+    await page.getByText('Runs at 07:00 on Monday').waitFor();
+    expect(
+      (await site.client.getSchedule({ params: { workspace_id, schedule_id: id } })).schedule.cron_expression,
+    ).toBe('0 7 * * 1');
+
+    await page.getByRole('button', { name: 'Delete' }).click();
+    await page.getByRole('button', { name: 'Delete schedule' }).click();
+    await page.getByText('No schedules yet').waitFor();
+  });
+
+  test('those that were stopped stand first, filters are in the address, and the week says what became of each slot', async () => {
+    const stopped = await create('cleaner');
+    const busy = await create('reporter', { cron_expression: '0 * * * *', timezone: 'America/New_York' });
+    await change(stopped.id, { enabled: false, autoDisabledAt: new Date().toISOString(), nextRunAt: null });
+    const noon = new Date(new Date().setHours(0, 5, 0, 0)).toISOString();
+    await change(busy.id, {}, [
+      { type: 'missed', message: `4 runs were missed, from ${noon} to ${noon}.` },
+      { type: 'skipped_overlap', message: `The run of ${noon} was skipped: an earlier one was still under way.` },
+    ]);
+    await site.target.fire(workspace_id, busy.id);
+    const page = await site.open('/acme/schedules');
+    const list = page.getByRole('table', { name: 'Schedules' });
+    await expect.poll(() => list.getByRole('row').nth(1).textContent()).toContain('Stopped');
+    const week = page.getByRole('table', { name: 'Runs of the week' });
+    await week.getByText('4 missed').waitFor();
+    await week.getByText('00:05 skipped').waitFor();
+    await week.getByText(/ ran$/).waitFor();
+    await page.getByRole('button', { name: 'Week after' }).click();
+    await week.getByText('24 due').first().waitFor();
+    expect(page.url()).toMatch(/week=\d{4}-\d\d-\d\d/);
+    await page.getByLabel('Agent').fill('clean');
+    await page.waitForURL(/q=clean/);
+    await expect.poll(() => list.getByRole('row').count()).toBe(2);
+    await page.reload();
+    await expect.poll(() => list.getByRole('row').count()).toBe(2);
+    expect(await list.getByRole('row').nth(1).textContent()).toContain('cleaner');
+  });
+
+  test("a webhook's address is shown once, and a new one takes its place", async () => {
+    const page = await site.open('/acme/schedules/new?agent=reporter');
+    await page.getByRole('button', { name: /Starts/ }).click();
+    await page.getByRole('option', { name: 'When something posts' }).click();
+    await page.getByRole('button', { name: 'Create schedule' }).click();
+    const shown = page.getByRole('dialog', { name: "The webhook's address" }).locator('code');
+    const first = (await shown.textContent())!;
+    await page.getByRole('button', { name: 'Copy', exact: true }).click();
+    await page.getByRole('button', { name: 'Done' }).click();
+    await page.getByRole('button', { name: 'Make a new address' }).click();
+    await page.getByRole('button', { name: 'Make new address' }).click();
+    const second = (await shown.textContent())!;
+    expect(second).not.toBe(first);
+    expect((await fetch(first, { method: 'POST', body: '{}' })).status).not.toBe(200);
+    expect((await fetch(second, { method: 'POST', body: '{"topic": "x"}' })).status).toBe(200);
+    expect(await page.evaluate('document.querySelector("main").outerHTML')).not.toContain(second);
+  });
+
+  test.each([
+    ['the list', (_: string) => '/acme/schedules'],
+    ['a schedule', (id: string) => `/acme/schedules/${id}`],
+    ['its form', (id: string) => `/acme/schedules/${id}?edit=yes`],
+    ['a new one', (_: string) => '/acme/schedules/new'],
+  ])('%s can be used by everybody', async (_, path) => {
+    const { id } = await create('reporter');
+    const page = await site.open(path(id));
+    await checkAccess(page, () => page.getByRole('table').first().waitFor());
+  });
+});
