@@ -1,4 +1,4 @@
-import { useNavigate, useParams, useRouter } from '@tanstack/react-router';
+import { useNavigate, useParams } from '@tanstack/react-router';
 import { Activity, Bot, House, type LucideIcon, Search } from 'lucide-react';
 import { useEffect, useState } from 'react';
 import { Autocomplete, useFilter } from 'react-aria-components/Autocomplete';
@@ -110,11 +110,9 @@ function useEntries(text: string): readonly Entry[] {
   );
   // biome-ignore lint/suspicious/noExplicitAny: addresses of all pages.
   const go = (to: string, params: object) => () => void navigate({ to, params } as any);
-  const { routesByPath } = useRouter();
-  const hasRuns = workspace !== undefined && '/$workspace/runs/$run' in routesByPath;
   const run = text.trim();
   return [
-    ...(hasRuns && RUN.test(run)
+    ...(workspace !== undefined && RUN.test(run)
       ? [
           {
             id: 'asked',

@@ -36,7 +36,8 @@ export async function watch<Name extends WatchName>(
   { name, args, onEvent, onState, onGap }: WatchOptions<Name>,
   signal: AbortSignal,
 ): Promise<void> {
-  let last: string | undefined;
+  const { after, ...query } = (args as { query?: Record<string, unknown> }).query ?? {};
+  let last = after as string | undefined;
   let failures = 0;
   const known = new Set<string>();
 
@@ -53,8 +54,11 @@ export async function watch<Name extends WatchName>(
     return event.type === 'end';
   };
   const ask = async (accept: string): Promise<Response> => {
-    const query = { ...(args as { query?: object }).query, ...(last !== undefined && { after: last }) };
-    const asked = { ...(args as object), query, headers: { accept } } as ArgumentsOf<Name>;
+    const asked = {
+      ...(args as object),
+      query: { ...query, ...(last !== undefined && { after: last }) },
+      headers: { accept },
+    } as ArgumentsOf<Name>;
     const response = await sendOperation(name, asked, { signal });
     if (response.ok) return response;
     throw new ApiError(response.status, await response.json().catch(() => undefined), response.headers);

@@ -1,4 +1,4 @@
-import { getRouteApi, useRouter } from '@tanstack/react-router';
+import { getRouteApi } from '@tanstack/react-router';
 import { Play, Square } from 'lucide-react';
 import { lazy, Suspense, useEffect, useMemo, useState } from 'react';
 import { FileTrigger } from 'react-aria-components/FileTrigger';
@@ -256,7 +256,6 @@ function Result({ progress, name }: { readonly progress: Progress; readonly name
   const { isRunning, startedAt, endedAt, runId, text, output, steps, result, error } = progress;
   const { slug } = useWorkspace();
   const now = useNow(isRunning ? 200 : 0);
-  const hasPage = '/$workspace/runs/$run' in useRouter().routesByPath;
   const state = isRunning ? 'running' : error !== undefined ? 'failed' : 'completed';
   return (
     <Section
@@ -266,9 +265,8 @@ function Result({ progress, name }: { readonly progress: Progress; readonly name
           <div className="flex items-center gap-2">
             <Status value={state} />
             <span className="text-soft">{duration((endedAt ?? now) - startedAt)}</span>
-            {runId && hasPage && (
-              // biome-ignore lint/suspicious/noExplicitAny: the page of a run is another's.
-              <Link {...({ to: '/$workspace/runs/$run', params: { workspace: slug, run: runId } } as any)}>
+            {runId && (
+              <Link to="/$workspace/runs/$run" params={{ workspace: slug, run: runId }}>
                 Open run
               </Link>
             )}

@@ -261,7 +261,7 @@ function Webhook({ schedule }: { readonly schedule: Schedule }) {
 }
 
 function Runs({ scheduleId }: { readonly scheduleId: string }) {
-  const { id: workspace_id } = useWorkspace();
+  const { id: workspace_id, slug } = useWorkspace();
   const params = { workspace_id, schedule_id: scheduleId };
   const { data, error } = useOperation('listScheduleRuns', { params, query: { limit: 50 } });
   return (
@@ -277,6 +277,7 @@ function Runs({ scheduleId }: { readonly scheduleId: string }) {
           label="Runs"
           rows={data.runs}
           keyOf={({ id }) => id!}
+          linkOf={({ id }) => ({ to: '/$workspace/runs/$run', params: { workspace: slug, run: id! } })}
           columns={[
             { title: 'Status', cell: ({ status }) => <Status value={status!} /> },
             { title: 'Began', cell: ({ started_at }) => <Time at={started_at} /> },
