@@ -183,6 +183,7 @@ export function identitySuite(target: () => Target): void {
         name: 'ws-own',
         slug: 'ws-own',
         timezone: 'UTC',
+        trace_content: 'off',
         created_at: expect.stringMatching(ISO_TIME),
       });
       expect(expectOk(await call('GET', '/users/me', { key })).user).toMatchObject({
