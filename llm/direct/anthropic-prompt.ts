@@ -79,22 +79,28 @@ export function promptOf(request: LlmRequest, form: ChosenForm | undefined): obj
     ...(system !== undefined && { system: [textBlock(system, marks.system)] }),
     messages: sent,
     ...(tools.length > 0 && {
-      tools: tools.map((tool) => ({
-        name: tool.name,
-        description: tool.description,
-        ...schemaOf(tool, form),
-        // Parameters come as they are thought of, as texts do.
-        ...(onText && { eager_input_streaming: true }),
-      })),
+      tools: tools.map((tool) => toolOf(tool, form, onText !== undefined)),
       ...(parallelToolCalls === false && { tool_choice: { type: 'auto', disable_parallel_tool_use: true } }),
     }),
   };
 }
 
-function schemaOf({ inputSchema, isStrict }: LlmTool, form: ChosenForm | undefined): object {
+/** With its members in the order of the SDK, which may send the next turn: a prefix that differs is no prefix to a cache. */
+function toolOf(
+  { name, description, inputSchema, isStrict }: LlmTool,
+  form: ChosenForm | undefined,
+  isStream: boolean,
+): object {
   const strict: JsonSchema | undefined =
     isStrict && form !== undefined && 'schema' in form.form ? form.form.schema : undefined;
-  return { input_schema: strict ?? inputSchema, ...(strict && { strict: true }) };
+  return {
+    name,
+    description,
+    input_schema: strict ?? inputSchema,
+    // Parameters come as they are thought of, as texts do.
+    ...(isStream && { eager_input_streaming: true }),
+    ...(strict && { strict: true }),
+  };
 }
 
 function blocksOf(message: LlmMessage, isSharedMarked: boolean): Block[] {

@@ -321,10 +321,12 @@ describe('an API that takes everything', () => {
   /** The body of every answer, and what was asked. */
   let answer = '';
   let contentType = 'application/json';
-  let asked: { readonly body: unknown; readonly beta: unknown }[] = [];
+  let asked: { readonly body: unknown; readonly prefix: string; readonly beta: unknown }[] = [];
   const api = createServer(async (request, response) => {
     const body = JSON.parse(Buffer.concat(await request.toArray()).toString());
-    asked.push({ body, beta: request.headers['anthropic-beta'] });
+    // What the provider's cache knows again by its bytes.
+    const prefix = JSON.stringify([body.tools, body.system, body.messages]);
+    asked.push({ body, prefix, beta: request.headers['anthropic-beta'] });
     response.writeHead(200, { 'content-type': contentType }).end(answer);
   });
   let ways: readonly Llm[];

@@ -77,14 +77,15 @@ function startPublish(folder: string) {
   return { ...started, answered, isEnded: () => isEnded };
 }
 
-test('a publish says what is installed, and nothing of dependencies without any', SLOW, async () => {
+test('a publish says whether something was installed, and nothing of dependencies without any', SLOW, async () => {
   const plain = agentFolder('plain', { 'main.js': 'console.log(1)' });
   const { stderr } = await commandLine(['publish', plain], { env });
   expect(stderr).toMatch(/^uploading \d+ bytes\n/);
   expect(stderr).not.toContain('dependencies');
   const folder = agentFolder('dependent', withDependency('first'));
   const first = await commandLine(['publish', folder], { env });
-  expect(first).toMatchObject({ status: 0, stderr: expect.stringContaining('installing dependencies') });
+  // It may be done before the first answer: nothing is said while nobody waits.
+  expect(first.status).toBe(0);
   expect(first.json).toMatchObject({ agent: { version: 'v1', runnable: true }, installed: true });
   const manifest = readFileSync(join(folder, 'agent.json'), 'utf8');
   writeFileSync(join(folder, 'agent.json'), manifest.replace('Greets', 'Greets again'));

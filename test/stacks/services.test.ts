@@ -575,7 +575,14 @@ describe('settings of a stage', () => {
   const define = (services: object) => defineStage({ ...dev, services } as Parameters<typeof defineStage>[0]);
 
   test('are services with addresses of AWS, unless it says otherwise', () => {
-    expect(dev.services).toEqual({ cpu: 256, memoryMb: 1024, maxAlbs: 4, outboundPorts: [80] });
+    expect(dev.services).toEqual({
+      cpu: 256,
+      memoryMb: 1024,
+      maxAlbs: 4,
+      outboundPorts: [80],
+      cidr: '10.65.0.0/20',
+      egress: 'public',
+    });
     expect(define({ kind: 'off' }).services).toEqual({ kind: 'off' });
   });
 
