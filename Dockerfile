@@ -17,6 +17,7 @@ COPY package.json package-lock.json ./
 COPY cli/package cli/package
 COPY dashboard/package.json dashboard/package.json
 RUN npm ci --ignore-scripts --no-audit --no-fund
+COPY tsconfig.json ./
 COPY core core
 COPY dashboard dashboard
 RUN node node_modules/vite/bin/vite.js build --configLoader native --logLevel warn dashboard

@@ -27,7 +27,7 @@ const operations = (): Plugin => ({
 const compressed = (): Plugin => ({
   name: 'compressed',
   apply: 'build',
-  async closeBundle() {
+  async writeBundle() {
     const folder = join(import.meta.dirname, 'dist');
     const files = await readdir(folder, { recursive: true });
     await Promise.all(
