@@ -50,6 +50,8 @@ export async function publishFolder(
     const upload = made.unchanged ? undefined : await uploadBundle(client, id, bundle, onUpload);
     const isBuilding = upload === undefined || upload.environment_status === 'building';
     if (isBuilding) log.begin();
+    // An installation may be over before the upload is answered. A version `dev` has the logs of those before, too.
+    else if (!dev) await log.look();
     const agent = isBuilding ? await runnableVersion(client, id) : withUpload(made.agent, upload);
     return {
       ...made,
@@ -111,12 +113,17 @@ function followInstall(client: Client, id: string, onText: (text: string) => voi
     shown = Math.max(shown, text.length);
   };
   let reading: Promise<void> = Promise.resolve();
-  const timer = setInterval(() => {
+  const look = (): Promise<void> => {
     // The log only informs: a failure to read it is none of the publish.
-    if (!isEnded) reading = reading.then(read).catch(() => {});
+    reading = reading.then(read).catch(() => {});
+    return reading;
+  };
+  const timer = setInterval(() => {
+    if (!isEnded) void look();
   }, POLL_MS);
   return {
     begin,
+    look,
     hasBegun: () => hasBegun,
     async stop() {
       isEnded = true;
