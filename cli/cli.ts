@@ -103,7 +103,7 @@ export class Cli {
     return this.#client;
   }
 
-  /** The platform as whoever may use a row. The operator's key is of `PLATFORM_OPERATOR_KEY`, or is asked for. */
+  /** A client with the key that the row needs. The operator's key is of `PLATFORM_OPERATOR_KEY`, or is asked for. */
   async clientFor({ auth }: Pick<Route, 'auth'>): Promise<Client> {
     if (auth === 'key') return this.client();
     if (auth !== 'operator') return this.anyone();
@@ -142,7 +142,7 @@ export class Cli {
     if (answer !== true) throw new UsageError('Nothing was changed.', { exitCode: 1 });
   }
 
-  /** Asks for a secret without showing it. Throws UsageError where nobody can be asked. */
+  /** Asks for a secret without showing it. Throws UsageError without a terminal. */
   async askSecret(message: string): Promise<string> {
     if (!this.isInteractive) throw new UsageError(`${message}: give it on stdin.`);
     const { isCancel, password } = await import('@clack/prompts');

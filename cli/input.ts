@@ -10,7 +10,7 @@ export async function readStdin({ stdin }: Pick<Host, 'stdin'>): Promise<string>
   return Buffer.concat(chunks).toString();
 }
 
-/** A secret from stdin; asked for where that is a terminal. Throws UsageError where nobody can be asked. */
+/** A secret from stdin; asked for where that is a terminal. Throws what {@link Cli.askSecret} throws. */
 export const readSecret = (cli: Cli, message: string): Promise<string> =>
   cli.host.stdin.isTTY ? cli.askSecret(message) : readStdin(cli.host);
 

@@ -1,3 +1,4 @@
+import { isLoopbackName } from '#core/http/loopback.ts';
 import type { Cli } from './cli.ts';
 import { clientOf } from './connection.ts';
 import { readProfiles, saveProfile } from './profiles.ts';
@@ -32,7 +33,7 @@ export async function signIn(
 /** `local` for this machine, else the host's name. */
 const nameOf = (url: string): string => {
   const { hostname: host } = new URL(url);
-  return ['127.0.0.1', 'localhost', '[::1]'].includes(host) ? 'local' : host;
+  return isLoopbackName(host) ? 'local' : host;
 };
 
 async function freeName(folder: string, wanted: string): Promise<string> {

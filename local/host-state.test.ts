@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { LocalState } from './host-state.ts';
+import { delayMs, LocalState } from './host-state.ts';
 import { Counter, gauge, Histogram } from './metrics.ts';
 
 test('metrics have the text format, with what the process did', async () => {
@@ -49,4 +49,14 @@ test('values of labels are escaped, and a histogram begins empty', () => {
   expect(gauge('a', 'b', [{ c: '"\\\n' }, 1]).at(-1)).toBe('a{c="\\"\\\\\\n"} 1');
   expect(new Histogram('a', 'b').lines()).toContain('a_count 0');
   expect(new Counter('a', 'b').lines()).toEqual(['# HELP a b', '# TYPE a counter']);
+});
+
+test.each([
+  [Number.NaN, 0],
+  [0, 0],
+  [19_900_000, 0],
+  [20_350_000, 0.35],
+  [170_000_000, 150],
+])('%d ns between two looks at the event loop are a delay of %d ms', (nanoseconds, ms) => {
+  expect(delayMs(nanoseconds)).toBe(ms);
 });

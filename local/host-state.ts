@@ -8,6 +8,8 @@ import { Counter, gauge, Histogram } from './metrics.ts';
 import type { FairSandbox } from './sandbox/fair-sandbox.ts';
 
 const DELAY_PERIOD_MS = 60_000;
+/** How often Node looks: each look wakes an idle process. */
+const DELAY_RESOLUTION_MS = 20;
 const METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'];
 
 /** {@link HostState} of the local host: one process, its data folder and its sandboxes. */
@@ -15,7 +17,7 @@ export class LocalState implements HostState {
   readonly #sandbox: Pick<FairSandbox, 'status' | 'load'>;
   readonly #folder: string;
   readonly #startedAt = new Date();
-  readonly #delay = monitorEventLoopDelay({ resolution: 10 });
+  readonly #delay = monitorEventLoopDelay({ resolution: DELAY_RESOLUTION_MS });
   readonly #timer: NodeJS.Timeout;
   #lastDelays: SystemState['event_loop_delay_ms'] | undefined;
   readonly #requests = new Counter('platform_requests_total', 'Requests that were answered, by method and status.');
@@ -117,10 +119,15 @@ export class LocalState implements HostState {
     return { free_bytes: bsize * bavail, size_bytes: bsize * blocks, database_bytes: size };
   }
 
-  /** Before anything was measured, Node answers an enormous least value, and NaN. */
   #delays(): SystemState['event_loop_delay_ms'] {
-    const ms = (nanoseconds: number): number =>
-      Number.isFinite(nanoseconds) ? Math.round(nanoseconds / 1e4) / 100 : 0;
-    return { p50: ms(this.#delay.percentile(50)), p99: ms(this.#delay.percentile(99)), max: ms(this.#delay.max) };
+    const [p50, p99] = [this.#delay.percentile(50), this.#delay.percentile(99)];
+    return { p50: delayMs(p50), p99: delayMs(p99), max: delayMs(this.#delay.max) };
   }
 }
+
+/**
+ * How much later than asked for, in milliseconds, from a value of `monitorEventLoopDelay`: nanoseconds between two looks, the
+ * time between them included. Before anything was measured, that is NaN or 0.
+ */
+export const delayMs = (nanoseconds: number): number =>
+  Number.isFinite(nanoseconds) ? Math.max(0, Math.round(nanoseconds / 1e4 - DELAY_RESOLUTION_MS * 100) / 100) : 0;

@@ -18,7 +18,7 @@ interface FileChange {
   readonly to_sha256: string | null;
 }
 
-/** Nobody reads more, and the work grows with the square of the lines. */
+/** The work grows with the square of the lines. */
 const MAX_LINES = 1_000;
 const MAX_SHOWN_BYTES = 200_000;
 

@@ -1,11 +1,10 @@
 import { existsSync } from 'node:fs';
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { isLoopbackName } from '#core/http/loopback.ts';
 import { newOwnerKey, startChildPlatform, startScript } from '../child-platform.ts';
 import { Cli } from '../cli.ts';
 import { EXIT, UsageError } from '../failure.ts';
-
-const LOOPBACK = new Set(['127.0.0.1', 'localhost', '[::1]']);
 
 export interface DevPlatform {
   /** Speaks to it. */
@@ -25,7 +24,7 @@ export async function devPlatform(cli: Cli, folder: string): Promise<DevPlatform
     return { cli, stop: async () => {} };
   } catch (error) {
     const isRefused = ((error as Error).cause as { code?: string } | undefined)?.code === 'ECONNREFUSED';
-    if (!isRefused || !URL.canParse(url) || !LOOPBACK.has(new URL(url).hostname)) throw error;
+    if (!isRefused || !URL.canParse(url) || !isLoopbackName(new URL(url).hostname)) throw error;
   }
   const script = startScript(cli.host.env);
   if (script === undefined) {

@@ -1,5 +1,6 @@
 import type * as z from 'zod';
 import type { Route } from '#core/http/route.ts';
+import { operationPath } from './operation-path.ts';
 import { routes } from './routes.ts';
 
 type AnyRoute = (typeof routes)[number];
@@ -82,13 +83,9 @@ export function createClient(options: ClientOptions): Client {
 async function send(
   { baseUrl, key, workspaceId, fetch = globalThis.fetch }: ClientOptions,
   route: Route,
-  { params = {}, query = {}, headers = {}, body }: LooseArguments,
+  { params, query, headers, body }: LooseArguments,
 ): Promise<unknown> {
-  const path = route.path.replaceAll(/\{(\w+)\}/g, (_, name: string) => pathSegment(name, params[name] ?? ''));
-  const url = new URL(baseUrl.replace(/\/$/, '') + path);
-  for (const [name, value] of Object.entries(query)) {
-    if (value !== undefined) url.searchParams.set(name, String(value));
-  }
+  const url = new URL(baseUrl.replace(/\/$/, '') + operationPath(route.path, params, query));
   const isBytes = body instanceof FormData || body instanceof Uint8Array;
   const response = await fetch(url, {
     method: route.method,
@@ -104,10 +101,4 @@ async function send(
   if (!response.ok)
     throw new ApiError(response.status, isJson ? await response.json().catch(() => undefined) : undefined);
   return isJson ? response.json() : response;
-}
-
-function pathSegment(name: string, value: string): string {
-  // URLs cannot express these segments: they would lead to another path.
-  if (/^\.{0,2}$/.test(value)) throw new Error(`the parameter "${name}" is "${value}", which cannot be part of a path`);
-  return encodeURIComponent(value);
 }

@@ -44,7 +44,7 @@ export interface Deps {
   readonly log: Log;
   /** Absent where the host has tools of its own for it, as AWS has CloudWatch. */
   readonly hostState?: HostState;
-  /** Told of every run that ends in this process. @default - nobody is */
+  /** Called for every run that ends in this process. @default - no call */
   readonly onRunEnd?: (run: EndedRun) => void;
   /**
    * Work that may outlast the answer. The local host goes on with it and waits for it at shutdown; a Lambda function

@@ -33,7 +33,7 @@ export interface SignInIdentity {
 }
 
 /**
- * Why nobody was identified. `refused`: the provider or the person said no. `unfit`: the answer does not belong to the attempt, or is
+ * Why a sign-in failed. `refused`: the provider or the person said no. `unfit`: the answer does not belong to the attempt, or is
  * not the provider's. `unreachable`: the provider gave none. The message is for the log, and holds neither codes nor tokens.
  */
 export class SignInFailure extends Error {

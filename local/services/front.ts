@@ -2,6 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { isKey } from '#core/accounts/keys/key-format.ts';
 import { isServiceKey } from '#core/accounts/service-keys/key-format.ts';
+import { isFromLoopback } from '#core/http/loopback.ts';
 import { mayUpgrade, type Via } from '#runner/service/gateway.ts';
 import { answerWith, endWith, GatewayError } from '#runner/service/gateway-error.ts';
 import type { ServiceInstance } from '#runner/service/instance.ts';
@@ -22,7 +23,6 @@ interface Addressed {
 }
 
 const PATH = /^\/services\/([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})(?=[/?]|$)/;
-const LOOPBACK = /^(127\.|::1$|::ffff:127\.)/;
 
 /** Whether a key of a user, an agent, a run or a service is in there, as `Bearer` or as a password. */
 function holdsKey(authorization: string): boolean {
@@ -120,7 +120,7 @@ export class ServiceFront {
   }
 
   #checkMayUsePath({ socket, headers }: IncomingMessage): void {
-    const isNear = LOOPBACK.test(socket.remoteAddress ?? '') && headers['x-forwarded-for'] === undefined;
+    const isNear = isFromLoopback(socket.remoteAddress ?? '', (name) => headers[name] !== undefined);
     if (isNear && headers['sec-fetch-site'] === undefined) return;
     throw new GatewayError(
       403,

@@ -1,5 +1,6 @@
 import type { Config } from '#core/base/config.ts';
 import { PlatformError } from '#core/base/errors.ts';
+import { isLoopbackName } from '#core/http/loopback.ts';
 import type { RequestHeaders } from '#core/http/message.ts';
 
 /**
@@ -9,13 +10,10 @@ import type { RequestHeaders } from '#core/http/message.ts';
  */
 type BaseUrl = Pick<Config, 'baseUrl'>;
 
-const LOOPBACK = ['127.0.0.1', 'localhost', '[::1]'];
-const isLoopback = (hostname: string): boolean => LOOPBACK.includes(hostname);
-
 /** The platform's own address. Throws FORBIDDEN where no browser would keep the cookie. */
 function addressOf({ baseUrl }: BaseUrl): URL {
   const address = baseUrl === undefined ? undefined : new URL(baseUrl);
-  if (address?.protocol === 'https:' || (address && isLoopback(address.hostname))) return address;
+  if (address?.protocol === 'https:' || (address && isLoopbackName(address.hostname))) return address;
   throw new PlatformError('FORBIDDEN', 'Browsers can sign in at an https address, or on the platform’s own machine.', {
     hint: 'Set PLATFORM_BASE_URL to the https address of the proxy before the platform.',
   });
@@ -25,7 +23,9 @@ function addressOf({ baseUrl }: BaseUrl): URL {
 function isOwnHost(address: URL, host: string): boolean {
   if (host === address.host) return true;
   const given = URL.parse(`${address.protocol}//${host}`);
-  return given !== null && isLoopback(address.hostname) && isLoopback(given.hostname) && given.port === address.port;
+  return (
+    given !== null && isLoopbackName(address.hostname) && isLoopbackName(given.hostname) && given.port === address.port
+  );
 }
 
 function isOwnOrigin(address: URL, origin: string): boolean {

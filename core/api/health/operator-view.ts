@@ -1,12 +1,10 @@
 import { checkOperator } from '#core/accounts/operator.ts';
 import { isPlatformError } from '#core/base/errors.ts';
+import { isFromLoopback, isLoopbackName } from '#core/http/loopback.ts';
 import type { HttpRequest, RequestHeaders } from '#core/http/message.ts';
 import type { OperatorKey } from '#core/ports/operator-key.ts';
 
 type Asked = { readonly request: Pick<HttpRequest, 'headers'>; readonly address?: string | undefined };
-
-const LOOPBACK = /^(::ffff:)?127\.|^::1$/;
-const LOOPBACK_HOST = /^(127\.\d+\.\d+\.\d+|localhost|\[::1\])(:\d+)?$/i;
 
 /**
  * Throws as {@link checkOperator} does unless a program or a page on the platform's own machine asks, which needs no key: not
@@ -26,12 +24,9 @@ export const maySee = (deps: { readonly operatorKey: OperatorKey }, asked: Asked
     },
   );
 
-const PROXIED = ['forwarded', 'via', 'x-forwarded-for', 'x-real-ip'];
-
 const isFromThisMachine = ({ request: { headers }, address = '' }: Asked): boolean =>
-  LOOPBACK.test(address) &&
-  LOOPBACK_HOST.test(headers.get('host') ?? '') &&
-  !PROXIED.some((name) => headers.has(name)) &&
+  isFromLoopback(address, (name) => headers.has(name)) &&
+  isLoopbackName((headers.get('host') ?? '').replace(/:\d+$/, '')) &&
   !isOfAnotherSite(headers);
 
 function isOfAnotherSite(headers: RequestHeaders): boolean {

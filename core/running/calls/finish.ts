@@ -55,9 +55,13 @@ export async function finishCall(
     hasContent,
     creditsCents: isCompleted ? payment.cents : 0,
   });
+  const isSuccess = isCompleted && isRecorded;
   // If the end could not be recorded, the lease leads the sweep to the run.
-  await Promise.all([releaseLease(), isCompleted && isRecorded && onSuccess?.()]);
-  await payment.end(isCompleted && isRecorded);
+  try {
+    await Promise.all([releaseLease(), isSuccess && onSuccess?.()]);
+  } finally {
+    await payment.end(isSuccess);
+  }
   if (workspace.budgets) void deps.background(afterRun(deps, workspace.id));
   if (!isRecorded) throw await recordedError(runs, record.id);
   if (result.error) throw result.error;

@@ -1,5 +1,6 @@
 import OPERATIONS from 'virtual:operations';
 import type { Client } from '#core/api/client.ts';
+import { operationPath } from '#core/api/operation-path.ts';
 import { API_URL } from '../base.ts';
 import { ApiError } from './error.ts';
 
@@ -21,19 +22,8 @@ export interface SendOptions {
 }
 
 /** The address of an operation, with its query. */
-export function addressOf(name: OperationName, { params = {}, query = {} }: LooseArguments = {}): string {
-  const [, path] = OPERATIONS[name]!;
-  const filled = path.replaceAll(/\{(\w+)\}/g, (_, part: string) => segment(part, params[part] ?? ''));
-  const search = new URLSearchParams();
-  for (const [key, value] of Object.entries(query)) if (value !== undefined) search.set(key, String(value));
-  return `${API_URL}${filled}${search.size > 0 ? `?${search}` : ''}`;
-}
-
-function segment(name: string, value: string): string {
-  // URLs cannot express these segments: they would lead to another path.
-  if (/^\.{0,2}$/.test(value)) throw new Error(`"${value}" cannot be the ${name} of an address`);
-  return encodeURIComponent(value);
-}
+export const addressOf = (name: OperationName, { params, query }: LooseArguments = {}): string =>
+  API_URL + operationPath(OPERATIONS[name]![1], params, query);
 
 /** Sends an operation and returns the answer as it is, whatever its status. Throws ApiError with status 0 if none comes. */
 export async function sendOperation<Name extends OperationName>(

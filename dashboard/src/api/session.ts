@@ -8,7 +8,7 @@ export type Who = AnswerOf<'getSession'>;
 
 const MINUTE = 60_000;
 
-/** Who is signed in. Fails with 401 if nobody is. */
+/** Who is signed in. Fails with 401 without a session. */
 export const whoQuery = queryOptions({
   queryKey: ['getSession', {}],
   queryFn: ({ signal }) => call('getSession', {}, { signal }),

@@ -5,7 +5,7 @@ import { keyOf } from '../api/query.ts';
 import { useWorkspace } from '../api/session.ts';
 import { type LiveEvent, type LiveState, type WatchName, watch } from './watch.ts';
 
-/** A tab that nobody sees gives its connection back: browsers have six for an address. */
+/** A hidden tab gives its connection back: browsers have six for an address. */
 const HIDDEN_MS = 30_000;
 
 interface LiveOptions<Name extends WatchName> {

@@ -4,7 +4,7 @@ import { ApiError } from '../api/error.ts';
 
 /**
  * `live`: events come as they happen. `reconnecting`: the stream broke and is being resumed. `polling`: streams do not work, so
- * pages are asked for. `paused`: nobody looks. `over`: nothing more can happen.
+ * pages are asked for. `paused`: by the user, or because the tab is hidden. `over`: nothing more can happen.
  */
 export type LiveState = 'live' | 'paused' | 'reconnecting' | 'polling' | 'over';
 export type WatchName = 'listRunEvents' | 'listWorkspaceEvents';

@@ -12,9 +12,8 @@ import { findInvite, joinAsNewUser } from '../../workspaces/invites.ts';
 import { findPersonalWorkspace, findUser, type User } from '../../workspaces/store.ts';
 
 /**
- * Who signs in over the provider. Main table: `OIDC#<hash of issuer and subject> / META` joins a person there to a user here, with the
- * key that the person's sessions are made with. Nobody has ever seen that key; who revokes it ends the sessions, and the next
- * sign-in makes another.
+ * People who sign in with the provider. Main table: `OIDC#<hash of issuer and subject> / META` joins a person there to a user here,
+ * with the key of the person's sessions. That key is never shown. To revoke it ends the sessions; the next sign-in makes another.
  */
 type AccountDeps = Pick<Deps, 'main' | 'clock' | 'ids' | 'config'>;
 
@@ -37,7 +36,7 @@ export interface Account {
  * The account of a person. At the first sign-in that is the oldest user with the person's verified e-mail address, or else a new one, by
  * an invitation of that address, which is used up.
  *
- * Throws FORBIDDEN for an address that is not verified, not of an allowed domain, or that nobody invited.
+ * Throws FORBIDDEN for an address that is not verified, not of an allowed domain, or without an invitation.
  */
 export async function accountOf(deps: AccountDeps, identity: SignInIdentity, by: RequestOrigin): Promise<Account> {
   const email = allowedEmail(deps, identity);
@@ -46,7 +45,7 @@ export async function accountOf(deps: AccountDeps, identity: SignInIdentity, by:
     if (linked) return linkedAccount(deps, identity, linked.user_id as string, linked.key_hash as string);
     const [user] = await listUsersOf(deps, email);
     if (user) return link(deps, identity, user);
-    // Whoever is faster uses the invitation; the next round finds the user.
+    // Of two sign-ins at once, one uses the invitation; the other finds the user in its next round.
     await join(deps, email, identity.name, by);
     return undefined;
   });

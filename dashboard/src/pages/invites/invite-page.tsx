@@ -15,7 +15,7 @@ import { ShownOnce } from '../settings/shown-once.tsx';
 
 type Invite = AnswerOf<'getInvite'>['invite'];
 
-/** Who is signed in, or null: here nobody has to be, so it leads to no sign-in. */
+/** Who is signed in, or null. This page works without a session, so a 401 must not lead to the sign-in page. */
 const useVisitor = () =>
   useQuery({
     queryKey: ['visitor'],
@@ -26,7 +26,7 @@ const useVisitor = () =>
       }),
   });
 
-/** What the link of an invitation leads to: a user accepts it, anybody else becomes a user by it. */
+/** The page that the link of an invitation opens. A user joins the workspace; a visitor without an account gets one. */
 export function InvitePage() {
   const { token } = getRouteApi('/invites/$token').useParams();
   const found = useOperation('getInvite', { params: { token } });

@@ -8,7 +8,7 @@ import { ErrorBox } from '../../ui/error-box.tsx';
 import { TextField } from '../../ui/field.tsx';
 import { useTitle } from '../../ui/page.tsx';
 
-/** The one-time code of a link; it is in the fragment, which browsers send to nobody. */
+/** The one-time code of a link; it is in the fragment, which browsers never send. */
 function codeInAddress(): string | undefined {
   return new URLSearchParams(location.hash.slice(1)).get('code') ?? undefined;
 }

@@ -3,7 +3,6 @@ import { CalendarClock, Plus, Search } from 'lucide-react';
 import { useState } from 'react';
 import { useOperation } from '../../api/query.ts';
 import { useWorkspace } from '../../api/session.ts';
-import { API_URL } from '../../base.ts';
 import { LiveBadge } from '../../live/live-badge.tsx';
 import { useLiveRefresh } from '../../live/use-live.ts';
 import { LinkButton } from '../../ui/button.tsx';
@@ -118,7 +117,7 @@ export function SchedulesPage() {
               <Empty
                 icon={CalendarClock}
                 title="No schedules yet"
-                command={`npx platform schedule create AGENT --cron "0 9 * * 1-5" --api-url ${API_URL}`}
+                command='npx platform schedule create AGENT --cron-expression "0 9 * * 1-5"'
               >
                 A schedule runs an agent by itself. Make one here, or from a terminal:
               </Empty>
