@@ -225,8 +225,11 @@ const platformSchema = z
         }),
         z.strictObject({
           kind: z.literal('microvm'),
-          /** Memory of one VM, with one processor per 2 GB; installations may use 2 GB. */
-          memoryMb: z.literal([1024, 2048, 4096, 8192]).default(2048),
+          /**
+           * Memory that each VM is billed for as long as it runs, with one processor per 2 GB. A VM has four times as much of both; what it
+           * uses of that is billed on top.
+           */
+          memoryMb: z.literal([512, 1024, 2048, 4096, 8192]).default(512),
           /** Version of AWS's base image al2023-1; `aws lambda-microvms list-managed-microvm-image-versions` lists them. */
           baseImageVersion: z.string().default('1'),
         }),

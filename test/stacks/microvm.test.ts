@@ -34,7 +34,7 @@ describe('a stage with MicroVMs', () => {
       Name: 'platform-vms-sandbox',
       BaseImageVersion: '1',
       CpuConfigurations: [{ Architecture: 'ARM_64' }],
-      Resources: [{ MinimumMemoryInMiB: 2048 }],
+      Resources: [{ MinimumMemoryInMiB: 512 }],
       AdditionalOsCapabilities: [],
       Hooks: {
         Port: 9000,
