@@ -13,6 +13,8 @@ export const EXIT = {
   server: 8,
   network: 9,
   interrupted: 130,
+  /** As of a program that SIGPIPE has ended. */
+  notRead: 141,
 } as const;
 
 /** An error of the command line itself: bad arguments, files that are missing. */

@@ -1,7 +1,16 @@
+import { EXIT } from './failure.ts';
 import { openUrl } from './open-url.ts';
 import { configFolder } from './profiles.ts';
 import { runCli } from './program.ts';
 import { useProxy } from './proxy.ts';
+
+// `platform runs | head`: the reader has what it wants.
+for (const stream of [process.stdout, process.stderr]) {
+  stream.on('error', (error: NodeJS.ErrnoException) => {
+    if (error.code === 'EPIPE') process.exit(EXIT.notRead);
+    throw error;
+  });
+}
 
 // The one place that reads arguments and environment.
 // biome-ignore lint/style/noProcessEnv: see above.

@@ -132,6 +132,19 @@ describe('as a process', () => {
     return { status, stdout: stdout.join(''), stderr: stderr.join('') };
   }
 
+  test.each([[['--help']], [['agents']], [['agents', '--json']]])(
+    'ends without a word when the reader of its output has left: %j',
+    async (argv) => {
+      const child = spawn(process.execPath, [MAIN, ...argv], {
+        env: { HOME: tempFolder(), PLATFORM_API_KEY: target.key, PLATFORM_API_URL: target.url },
+        stdio: ['ignore', 'pipe', 'pipe'],
+      });
+      child.stdout.destroy();
+      const [stderr, [status]] = await Promise.all([child.stderr.setEncoding('utf8').toArray(), once(child, 'exit')]);
+      expect([status, stderr.join('')]).toEqual([141, '']);
+    },
+  );
+
   test('works with an empty home and no terminal, and prints no colours', async () => {
     const ended = await run(['whoami'], { PLATFORM_API_URL: target.url });
     expect(ended).toMatchObject({ status: 0, stderr: '' });
