@@ -1,12 +1,13 @@
 import { PlatformError } from '#core/base/errors.ts';
 import type { Handlers } from '#core/http/route.ts';
+import { isoTime } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { cancelRun } from './cancellation.ts';
 import { buildDag } from './dag.ts';
 import { filterOf } from './filter.ts';
 import { listRuns, runsWithPrefix } from './listing.ts';
 import type { runRoutes } from './routes.ts';
-import { momentView, type Run } from './run.ts';
+import { momentView, type Run, type RunBody } from './run.ts';
 import { RunStore } from './store.ts';
 import { spanIdOf, withSubCalls } from './trace-view.ts';
 import { runSummaryOf } from './view.ts';
@@ -33,7 +34,8 @@ function recordHandlers(
       throw new PlatformError('CONFLICT', `The run ${id} is an installation of an agent: it cannot be cancelled.`);
     }
     if (await cancelRun(deps, workspaceId, id)) await waitForEnd(deps, runs, id);
-    return { status: 200 as const, body: await detail(runs, await runs.findByName(id)) };
+    const run = await runs.findByName(id);
+    return { status: 200 as const, body: detailOf(run, await runs.body(id)) };
   }
 
   return {
@@ -63,9 +65,10 @@ function recordHandlers(
       return { status: 200, body: { runs, total: found.length, total_is_exact: true, next_cursor: null } };
     },
 
-    async getRun({ caller, params }) {
+    async getRun({ caller, params, query }) {
       const runs = storeOf(caller.workspace.id);
-      return { status: 200, body: await detail(runs, await runs.findByName(params.run_id)) };
+      const run = await runs.findByName(params.run_id);
+      return { status: 200, body: detailOf(run, query.body ? await runs.body(run.id) : undefined) };
     },
 
     cancelRun: ({ caller, params }) => cancel(caller.workspace.id, params.run_id),
@@ -186,8 +189,7 @@ function upToSize<Event extends object>(events: Event[]): Event[] {
   return end < 0 ? events : events.slice(0, end);
 }
 
-async function detail(runs: RunStore, run: Run) {
-  const body = await runs.body(run.id);
+function detailOf(run: Run, body: RunBody | undefined) {
   return {
     ...runSummaryOf(run),
     endpoint: run.endpoint,
@@ -197,6 +199,8 @@ async function detail(runs: RunStore, run: Run) {
     root_run_id: run.rootRunId,
     replay_of_run_id: run.replayOf,
     tenant_id: run.tenantId,
+    deadline: isoTime(run.deadline),
+    schedule_id: run.scheduleId,
     ...(run.scheduled
       ? momentView(run.scheduled)
       : { scheduled_at: null, scheduled_local: null, scheduled_zone: null }),

@@ -48,6 +48,8 @@ const run = runSummary.extend({
   root_run_id: z.uuid(),
   replay_of_run_id: z.uuid().nullable(),
   tenant_id: z.string().nullable(),
+  deadline: time.describe('When it is ended as `timeout`, unless it ends before.'),
+  schedule_id: z.uuid().nullable(),
   scheduled_at: time.nullable().describe('The moment that a schedule ran it for, in UTC.'),
   scheduled_local: z.string().nullable().describe("The same as local time of the schedule's zone, with its offset."),
   scheduled_zone: z.string().nullable(),
@@ -228,6 +230,11 @@ export const runRoutes = defineRoutes([
     method: 'GET',
     path: RUN,
     summary: 'Show a run, with its input and output',
+    request: {
+      query: z.object({
+        body: flag.default(true).describe('False: without input and output, which may be large; they are null.'),
+      }),
+    },
     response: { 200: run },
   },
   {

@@ -87,8 +87,15 @@ const runs = createRoute({
 const run = createRoute({
   getParentRoute: () => workspace,
   path: '/runs/$run',
-  validateSearch: search('tab', 'span'),
+  validateSearch: search('tab', 'span', 'only', 'zoom', 'view', 'critical', 'stream', 'find'),
   component: lazyRouteComponent(() => import('./pages/runs/run-page.tsx'), 'RunPage'),
+});
+
+/** Where links lead that know no workspace: in mails, errors and the output of the command line. */
+const findRun = createRoute({
+  getParentRoute: () => signedIn,
+  path: '/r/$run',
+  component: lazyRouteComponent(() => import('./pages/runs/find-run-page.tsx'), 'FindRunPage'),
 });
 
 const settings = createRoute({
@@ -156,6 +163,7 @@ const tree = root.addChildren([
   invite,
   signedIn.addChildren([
     start,
+    findRun,
     workspace.addChildren([
       overview,
       agents,

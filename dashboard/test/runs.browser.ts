@@ -1,6 +1,8 @@
+import { readFileSync } from 'node:fs';
 import { beforeAll, expect, test } from 'vitest';
 import { publishCode, request } from '../../test/helpers/platform.ts';
 import { checkAccess, describeSite } from './browser.ts';
+import { recordChain, recordOutput } from './chain.ts';
 
 /** Prints until it is stopped. */
 const TICKS = `
@@ -9,6 +11,18 @@ for tick in range(3000):
     print("tick", tick, flush=True)
     time.sleep(0.1)
 `;
+
+/** Counts the rows that are added to the page. */
+const WATCH_ROWS = `
+window.added = 0;
+new MutationObserver((records) => {
+  for (const { addedNodes } of records) for (const node of addedNodes) if (node.role === 'row') window.added++;
+}).observe(document.body, { childList: true, subtree: true });
+`;
+const SCROLL = `new Promise((done) => {
+  document.querySelector('[role="treegrid"]').parentElement.parentElement.scrollTop += 280;
+  requestAnimationFrame(() => requestAnimationFrame(() => done()));
+})`;
 
 describeSite('runs', (site) => {
   let workspaceId: string;
@@ -84,17 +98,102 @@ describeSite('runs', (site) => {
     const printed = async () => JSON.stringify((await site.client.listRunEvents({ params } as never)).events);
     await expect.poll(printed, { timeout: 30_000 }).toContain('tick 5');
     const page = await site.open(`/acme/runs/${id}?tab=logs`);
-    const log = page.locator('pre');
-    await log.filter({ hasText: /^tick 0\n/ }).waitFor();
-    const seen = (await log.textContent())!.trim().split('\n').length;
-    await log.filter({ hasText: `tick ${seen + 5}` }).waitFor();
+    const log = page.getByRole('region', { name: 'Log' });
+    await log.getByText('tick 0', { exact: true }).waitFor();
+    const seen = await log.locator('[data-index]').count();
+    await log.getByText(`tick ${seen + 5}`, { exact: true }).waitFor();
     await page.keyboard.press('c');
     await page.getByText('Cancelled', { exact: true }).waitFor();
     await page.reload();
-    await log
-      .filter({ hasText: /^tick 0\n/ })
-      .filter({ hasText: `tick ${seen + 5}` })
-      .waitFor();
+    await log.getByText('tick 0', { exact: true }).waitFor();
+    await page.getByLabel('Lines with').fill(`tick ${seen + 5}`);
+    await log.getByText(`tick ${seen + 5}`, { exact: true }).waitFor();
+    expect(new URL(page.url()).searchParams.get('find')).toBe(`tick ${seen + 5}`);
+  });
+
+  test('of ten thousand steps, those in sight are in the page', async () => {
+    const id = await recordChain(site.target, workspaceId, 10_000);
+    const page = await site.open(`/acme/runs/${id}`);
+    // A run of the chain for each 500 steps.
+    const grid = page.locator('[role="treegrid"][aria-rowcount="10020"]');
+    await grid.waitFor();
+    const rows = grid.getByRole('row');
+    expect(await rows.count()).toBeLessThan(80);
+    await page.evaluate(WATCH_ROWS);
+    await grid.focus();
+    await page.keyboard.press('PageDown');
+    await grid.locator('[aria-selected="true"][aria-rowindex="11"]').waitFor();
+    for (let step = 0; step < 10; step++) await page.evaluate(SCROLL);
+    await grid.locator('[aria-rowindex="110"]').waitFor();
+    // A scroll step renders the rows that come into sight, and touches no other.
+    const added = await page.evaluate<number>('window.added');
+    expect(added).toBeGreaterThan(50);
+    expect(added).toBeLessThan(300);
+    expect(await rows.count()).toBeLessThan(80);
+    await grid.press('End');
+    await grid.locator('[aria-rowindex="10020"]').waitFor();
+    await page.waitForURL((url) => url.searchParams.has('span'));
+    expect(await rows.count()).toBeLessThan(80);
+    // The address has what is seen.
+    await page.reload();
+    await page.locator('[aria-selected="true"][aria-rowindex="10020"]').waitFor();
+  });
+
+  test('a waterfall is narrowed to what failed, zoomed, folded and shown as a table', async () => {
+    const id = await recordChain(site.target, workspaceId, 1_000);
+    const page = await site.open(`/acme/runs/${id}?only=failed`);
+    await page.getByText('22 of 1,002 lines').waitFor();
+    await page.locator('[role="treegrid"][aria-rowcount="22"]').waitFor();
+    await page.getByText('tool call tool_49 (failed)').first().click();
+    await page.getByRole('button', { name: 'Zoom to step' }).click();
+    await page.waitForURL((url) => url.searchParams.get('zoom') === '488-532');
+    const bar = page.locator('[aria-selected="true"] [aria-hidden].absolute');
+    const [box, whole] = [await bar.boundingBox(), await bar.locator('..').boundingBox()];
+    expect(box!.width / whole!.width).toBeCloseTo(40 / 44, 1);
+    const [axis] = await page.locator('[data-axis]').all();
+    const { x, y, width } = (await axis!.boundingBox())!;
+    await page.mouse.move(x + width / 2, y + 10);
+    await page.mouse.down();
+    await page.mouse.move(x + width - 1, y + 10);
+    await page.mouse.up();
+    await page.waitForURL((url) => url.searchParams.get('zoom') === '510-532');
+    await page.keyboard.press('0');
+    await page.waitForURL((url) => !url.searchParams.has('zoom'));
+    await page.getByText('Critical path').click();
+    await page.getByText('As a table').click();
+    await page.waitForURL(
+      (url) => url.searchParams.get('view') === 'table' && url.searchParams.get('critical') === 'on',
+    );
+    const grid = page.getByRole('treegrid');
+    await grid.press('Home');
+    await grid.press('ArrowLeft');
+    await page.locator('[role="treegrid"][aria-rowcount="1"]').waitFor();
+    await grid.press('ArrowRight');
+    await page.locator('[role="treegrid"][aria-rowcount="22"]').waitFor();
+    await checkAccess(page, () => page.getByRole('treegrid').waitFor());
+  });
+
+  test('an output of 50 MB is a head, a size, and a file', async () => {
+    const line = 'The quick brown fox jumps over the lazy dog. ';
+    const texts = Array.from({ length: 500 }, (_, index) => `${index} ${line.repeat(100_000 / line.length)}`);
+    const id = await recordOutput(site.target, workspaceId, { texts });
+    const page = await site.open(`/acme/runs/${id}?tab=output`);
+    await page.getByText('The first 262.1 kB of 50.', { exact: false }).waitFor();
+    expect(await page.evaluate<number>('document.body.textContent.length')).toBeLessThan(50_000);
+    const [file] = await Promise.all([
+      page.waitForEvent('download'),
+      page.getByRole('button', { name: 'Download' }).click(),
+    ]);
+    expect(file.suggestedFilename()).toBe(`${id}-output.json`);
+    expect(JSON.parse(readFileSync(await file.path(), 'utf8'))).toEqual({ texts });
+  });
+
+  test('a link with the beginning of an id leads to its run, in whichever workspace', async () => {
+    const id = await start('hello');
+    const page = await site.open(`/r/req_${id.replaceAll('-', '').slice(0, 9)}`);
+    await page.waitForURL(site.at(`/acme/runs/${id}`));
+    await page.goto(site.at('/r/0000000000'));
+    await page.getByRole('heading', { name: 'No such run' }).waitFor();
   });
 
   test('the list can be used by everybody', async () => {

@@ -289,12 +289,17 @@ export function runsSuite(target: () => Target, hasSandbox: boolean): void {
           llm_model: null,
           cost_usd: null,
           credits_cents: 0,
+          deadline: expect.stringMatching(ISO_TIME),
+          schedule_id: null,
           scheduled_at: null,
           scheduled_local: null,
           scheduled_zone: null,
           input_data: { n: 7 },
           output_data: { ok: true },
         });
+        const { deadline, started_at, ...short } = expectOk(await api('GET', `/runs/${id}?body=false`));
+        expect(Date.parse(deadline)).toBeGreaterThan(Date.parse(started_at));
+        expect(short).toMatchObject({ id, status: 'completed', input_data: null, output_data: null });
         const logs = expectOk(await api('GET', `/runs/${id}/logs`));
         expect(logs).toMatchObject({ run_id: id, run_status: 'completed', has_execution_log: true, exit_code: 0 });
         expect(logs.stderr).toBe('started\n');

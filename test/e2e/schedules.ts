@@ -297,7 +297,7 @@ export function schedulesSuite(target: () => Target): void {
         );
         expect(run).toMatchObject({ status: 'success', output: { moment } });
         const record = await recordOf(run.run_id);
-        expect(record).toMatchObject({ scheduled_at, scheduled_local, scheduled_zone });
+        expect(record).toMatchObject({ schedule_id: program.id, scheduled_at, scheduled_local, scheduled_zone });
         expect(record.input_data).toEqual({ scheduled_at: 'an input' });
       }
 

@@ -4,29 +4,31 @@ import { Button, IconButton, type Look } from './button.tsx';
 import { toast } from './toast.tsx';
 
 /** Copies a text. Says so for two seconds. */
-export function useCopy(): { readonly isCopied: boolean; copy(text: string): void } {
+export function useCopy(): { readonly isCopied: boolean; copy(text: string | Promise<string>): void } {
   const [isCopied, setCopied] = useState(false);
   useEffect(() => {
     if (!isCopied) return;
     const timer = setTimeout(() => setCopied(false), 2000);
     return () => clearTimeout(timer);
   }, [isCopied]);
-  const copy = (text: string) => {
-    navigator.clipboard.writeText(text).then(
-      () => setCopied(true),
-      () => toast({ tone: 'bad', text: 'The browser does not let this page copy. Select the text and copy it.' }),
-    );
+  const copy = (text: string | Promise<string>) => {
+    Promise.resolve(text)
+      .then((resolved) => navigator.clipboard.writeText(resolved))
+      .then(
+        () => setCopied(true),
+        () => toast({ tone: 'bad', text: 'The browser does not let this page copy. Select the text and copy it.' }),
+      );
   };
   return { isCopied, copy };
 }
 
 interface CopyProps {
-  readonly text: string | (() => string);
+  readonly text: string | (() => string | Promise<string>);
   /** @default "Copy" */
   readonly label?: string;
   readonly look?: Look;
 }
-const resolved = (text: CopyProps['text']): string => (typeof text === 'string' ? text : text());
+const resolved = (text: CopyProps['text']): string | Promise<string> => (typeof text === 'string' ? text : text());
 
 export function CopyButton({ text, label = 'Copy', look }: CopyProps) {
   const { isCopied, copy } = useCopy();

@@ -6,12 +6,14 @@ import { CopyButton } from './copy.tsx';
 import { bytes } from './numbers.tsx';
 
 /**
- * Values that agents made: always text, never HTML. Of more than {@link SHOWN} characters the head is shown; all of it can be copied and
+ * Values that agents made: always text, never HTML. Of more than this many characters the head is shown; all of it can be copied and
  * downloaded.
  */
-const SHOWN = 256 * 1024;
+export const SHOWN = 256 * 1024;
 /** A line of a megabyte is laid out as one: it is cut where it is shown. */
 const LONGEST_LINE = 4_000;
+/** Each line is a box to lay out. */
+const MOST_LINES = 5_000;
 /** Members of one object or array that are shown at once. */
 const STEP = 100;
 
@@ -22,14 +24,19 @@ const TRICKS = /(?![\n\r\t])[\p{C}\p{Zl}\p{Zp}]/gu;
 export const harmless = (text: string): string =>
   text.replaceAll(TRICKS, (sign) => `\\u{${sign.codePointAt(0)!.toString(16)}}`);
 
-const cutLines = (text: string): string =>
-  text
-    .split('\n')
-    .map((line) => (line.length > LONGEST_LINE ? `${line.slice(0, LONGEST_LINE)} … (${line.length} characters)` : line))
-    .join('\n');
+/** A line as it can be laid out, with its length if it is cut. */
+export const cutLine = (line: string): string =>
+  line.length > LONGEST_LINE ? `${line.slice(0, LONGEST_LINE)} … (${line.length} characters)` : line;
 
-export function download(name: string, text: string, type = 'text/plain'): void {
-  const url = URL.createObjectURL(new Blob([text], { type }));
+function cutLines(text: string): string {
+  const lines = text.split('\n');
+  const shown = lines.slice(0, MOST_LINES).map(cutLine);
+  if (lines.length > MOST_LINES) shown.push(`… (${lines.length} lines)`);
+  return shown.join('\n');
+}
+
+export function download(name: string, content: string | Blob, type = 'text/plain'): void {
+  const url = URL.createObjectURL(typeof content === 'string' ? new Blob([content], { type }) : content);
   const link = document.createElement('a');
   link.href = url;
   link.download = name;
@@ -44,36 +51,54 @@ interface Named {
 
 /** Untrusted text: the head of it, its size, and buttons for all of it. */
 export function TextView({ text, name }: Named & { readonly text: string }) {
-  const isCut = text.length > SHOWN;
-  const shown = useMemo(() => harmless(cutLines(text.slice(0, SHOWN))), [text]);
+  if (text.length > SHOWN) return <CutText head={text.slice(0, SHOWN)} whole={text} name={`${name}.txt`} />;
   return (
     <div className="flex min-w-0 flex-col gap-2">
-      {isCut && <CutNote size={text.length} />}
-      <pre
-        dir="ltr"
-        // A scrolled area must be reachable by keyboard.
-        // biome-ignore lint/a11y/noNoninteractiveTabindex: see above.
-        tabIndex={0}
-        className="max-h-[32rem] overflow-auto rounded-md border border-line bg-panel p-3 font-mono text-xs [unicode-bidi:plaintext] whitespace-pre-wrap"
-      >
-        {shown}
-      </pre>
+      <Lines text={text} />
       <WholeValue text={() => text} name={`${name}.txt`} />
     </div>
   );
 }
 
-const CutNote = ({ size }: { readonly size: number }) => (
-  <p className="text-soft">
-    The first {bytes(SHOWN)} of {bytes(size)}.
-  </p>
-);
+/** The head of a text that is too large to show, its size, and buttons for all of it. @param name of the file, with its extension */
+export function CutText({ head, whole, name }: Named & { readonly head: string; readonly whole: string | Blob }) {
+  const isText = typeof whole === 'string';
+  return (
+    <div className="flex min-w-0 flex-col gap-2">
+      <p className="text-soft">
+        The first {bytes(head.length)} of {bytes(isText ? whole.length : whole.size)}.
+      </p>
+      <Lines text={head} />
+      <WholeValue text={() => (isText ? whole : whole.text())} file={isText ? undefined : whole} name={name} />
+    </div>
+  );
+}
 
-function WholeValue({ text, name }: Named & { readonly text: () => string }) {
+function Lines({ text }: { readonly text: string }) {
+  const shown = useMemo(() => harmless(cutLines(text)), [text]);
+  return (
+    <pre
+      dir="ltr"
+      // A scrolled area must be reachable by keyboard.
+      // biome-ignore lint/a11y/noNoninteractiveTabindex: see above.
+      tabIndex={0}
+      className="max-h-[32rem] overflow-auto rounded-md border border-line bg-panel p-3 font-mono text-xs [unicode-bidi:plaintext] whitespace-pre-wrap"
+    >
+      {shown}
+    </pre>
+  );
+}
+
+/** Copies and downloads all of a value. @param file what is downloaded, if that is there already */
+export function WholeValue({
+  text,
+  file,
+  name,
+}: Named & { readonly text: () => string | Promise<string>; readonly file?: Blob }) {
   return (
     <div className="flex gap-2">
       <CopyButton text={text} />
-      <Button icon={Download} onPress={() => download(name, text())}>
+      <Button icon={Download} onPress={async () => download(name, file ?? (await text()))}>
         Download
       </Button>
     </div>
@@ -84,7 +109,7 @@ function WholeValue({ text, name }: Named & { readonly text: () => string }) {
 export function JsonView({ value, name }: Named & { readonly value: unknown }) {
   const text = useMemo(() => JSON.stringify(value, null, 2) ?? 'null', [value]);
   if (typeof value === 'string') return <TextView text={value} name={name} />;
-  if (text.length > SHOWN) return <TextView text={text} name={name} />;
+  if (text.length > SHOWN) return <CutText head={text.slice(0, SHOWN)} whole={text} name={`${name}.json`} />;
   return (
     <div className="flex min-w-0 flex-col gap-2">
       <div
@@ -155,7 +180,9 @@ function Node({ label, value, depth }: { readonly label?: string; readonly value
 }
 
 function Leaf({ value }: { readonly value: unknown }) {
-  if (typeof value === 'string') return <span className="text-good">{harmless(JSON.stringify(value))}</span>;
+  if (typeof value === 'string') {
+    return <span className="text-good">{cutLine(harmless(JSON.stringify(value)))}</span>;
+  }
   if (value === null) return <span className="text-soft">null</span>;
   return <span className="text-info">{String(value)}</span>;
 }

@@ -1,32 +1,36 @@
-import { useQuery, useQueryClient } from '@tanstack/react-query';
-import { useNavigate, useParams, useSearch } from '@tanstack/react-router';
-import { Ban, Pencil, RotateCw } from 'lucide-react';
-import { useEffect, useMemo, useRef, useState } from 'react';
-import { call } from '../../api/client.ts';
-import { keyOf, useAction, useOperation } from '../../api/query.ts';
+import { useQueryClient } from '@tanstack/react-query';
+import { useParams, useSearch } from '@tanstack/react-router';
+import { type ReactNode, useEffect, useRef, useState } from 'react';
+import type { AnswerOf } from '../../api/client.ts';
+import { ApiError } from '../../api/error.ts';
+import { keyOf, useOperation } from '../../api/query.ts';
 import { useWorkspace } from '../../api/session.ts';
-import { API_URL } from '../../base.ts';
 import { LiveBadge } from '../../live/live-badge.tsx';
 import { useLive } from '../../live/use-live.ts';
-import { Button } from '../../ui/button.tsx';
-import { CopyButton } from '../../ui/copy.tsx';
-import { Dialog } from '../../ui/dialog.tsx';
+import { AnsiText } from '../../ui/ansi-text.tsx';
 import { ErrorBox } from '../../ui/error-box.tsx';
-import { TextField } from '../../ui/field.tsx';
-import { useKeys } from '../../ui/keys.ts';
+import { Link } from '../../ui/link.tsx';
 import { Loading } from '../../ui/loading.tsx';
-import { Money } from '../../ui/numbers.tsx';
-import { Facts, Page, Section } from '../../ui/page.tsx';
+import { Credits, count, Money } from '../../ui/numbers.tsx';
+import { Facts, Page } from '../../ui/page.tsx';
 import { Status } from '../../ui/status.tsx';
 import { Tabs } from '../../ui/tabs.tsx';
-import { Duration, Time } from '../../ui/time.tsx';
-import { harmless, JsonView, TextView } from '../../ui/viewer.tsx';
-import { type Line, linesOf, Waterfall, type WaterfallRun } from './waterfall.tsx';
+import { Duration, duration, Time, useNow } from '../../ui/time.tsx';
+import { cutLine, harmless } from '../../ui/viewer.tsx';
+import { BodyView } from './body-view.tsx';
+import type { LogPiece } from './log-lines.ts';
+import { LogView } from './log-view.tsx';
+import { RunActions } from './run-actions.tsx';
+import { TraceTab } from './trace-tab.tsx';
 
 const TABS = ['trace', 'logs', 'input', 'output', 'raw'] as const;
 type TabName = (typeof TABS)[number];
 /** A burst of events is one look at the records. */
 const REFRESH_MS = 1_000;
+/** Of what a failed run wrote to stderr, the end is shown with its error. */
+const TAIL_LINES = 20;
+
+type Run = AnswerOf<'getRun'>;
 
 /** One run, with the steps of the whole chain that it is a part of. */
 export function RunPage() {
@@ -36,12 +40,19 @@ export function RunPage() {
 }
 
 function OneRun({ name }: { readonly name: string }) {
-  const { id: workspace_id, slug } = useWorkspace();
-  const { tab = 'trace', span } = useSearch({ strict: false }) as { tab?: TabName; span?: string };
-  const params = { workspace_id, run_id: name };
-  const { data: run, error, refetch } = useOperation('getRun', { params });
+  const { id: workspace_id } = useWorkspace();
+  const search = useSearch({ strict: false }) as { tab?: TabName };
+  const tab = TABS.find((each) => each === search.tab) ?? 'trace';
+  const {
+    data: run,
+    error,
+    refetch,
+  } = useOperation('getRun', {
+    params: { workspace_id, run_id: name },
+    query: { body: 'false' },
+  });
   const client = useQueryClient();
-  const [printed, setPrinted] = useState('');
+  const [printed, setPrinted] = useState<readonly LogPiece[]>([]);
   const [isPaused, setPaused] = useState(false);
   const timer = useRef<ReturnType<typeof setTimeout>>(undefined);
   useEffect(() => () => clearTimeout(timer.current), []);
@@ -56,32 +67,55 @@ function OneRun({ name }: { readonly name: string }) {
   const isRunning = run?.status === 'running';
   const state = useLive({
     name: 'listRunEvents',
-    args: { params },
+    args: { params: { workspace_id, run_id: name } },
     isPaused,
     isOn: isRunning || (run !== undefined && tab === 'logs'),
     onEvent: ({ type, data }) => {
-      const isText = type === 'progress' && (data.type === 'stdout' || data.type === 'stderr');
-      if (isText) setPrinted((old) => old + String(data.text));
-      else if (isRunning) refresh();
+      if (type === 'progress' && (data.type === 'stdout' || data.type === 'stderr')) {
+        const piece = { stream: data.type, text: String(data.text) } as const;
+        setPrinted((old) => [...old, piece]);
+      } else if (isRunning) refresh();
     },
     onGap: refresh,
   });
-  if (error) return <ErrorBox error={error} onRetry={() => void refetch()} />;
-  if (!run) return <Loading />;
-  const agent = `${run.agent_name}@${run.agent_version}`;
+  if (error instanceof ApiError && error.status === 404) {
+    return (
+      <Page title="No such run">
+        <ErrorBox error={error} />
+        <p className="text-soft">
+          Runs are kept for some weeks. If it is of another of your workspaces,{' '}
+          <Link to="/r/$run" params={{ run: name }}>
+            look in all of them
+          </Link>
+          .
+        </p>
+      </Page>
+    );
+  }
+  if (error && !run) {
+    return (
+      <Page title="Run">
+        <ErrorBox error={error} onRetry={() => void refetch()} />
+      </Page>
+    );
+  }
+  if (!run) {
+    return (
+      <Page title="Run" isWide>
+        <Loading />
+      </Page>
+    );
+  }
+  const params = { workspace_id, run_id: run.id };
   return (
     <Page
       title={`Run ${run.id.slice(0, 8)}`}
       isWide
-      description={
-        <>
-          {agent} · {run.trigger_source} · <Time at={run.created_at} />
-        </>
-      }
+      description={<Source run={run} />}
       actions={
         <>
           {isRunning && <LiveBadge state={state} onPause={() => setPaused(!isPaused)} />}
-          <Actions run={run} slug={slug} workspaceId={workspace_id} />
+          <RunActions run={run} />
         </>
       }
       tabs={
@@ -89,200 +123,125 @@ function OneRun({ name }: { readonly name: string }) {
           label="Parts of the run"
           tabs={TABS.map((each) => ({
             label: each[0]!.toUpperCase() + each.slice(1),
-            search: { tab: each === 'trace' ? undefined : each, span },
+            search: { ...search, tab: each === 'trace' ? undefined : each },
             isCurrent: each === tab,
           }))}
         />
       }
     >
-      <Facts
-        facts={[
-          ['Status', <Status key="status" value={run.status} />],
-          ['Took', <Duration key="took" ms={run.duration_ms} />],
-          ['Cost at the provider', <Money key="cost" usd={run.cost_usd} />],
-          ...(run.error_message === null
-            ? []
-            : [['Error', `${run.error_code}: ${harmless(run.error_message)}`] as const]),
-        ]}
-      />
-      {tab === 'trace' && <TraceTab params={params} span={span} isRunning={isRunning} />}
-      {tab === 'logs' && <LogsTab name={run.id} printed={printed} isOver={state === 'over'} />}
-      {tab === 'input' && <JsonView value={run.input_data} name={`${run.id}-input`} />}
-      {tab === 'output' && <JsonView value={run.output_data} name={`${run.id}-output`} />}
-      {tab === 'raw' && <JsonView value={run} name={run.id} />}
+      <About run={run} />
+      {run.error_message !== null && <Failure run={run} params={params} />}
+      {tab === 'trace' && <TraceTab params={params} isRunning={isRunning} />}
+      {tab === 'logs' && <LogView name={run.id} pieces={printed} isOver={state === 'over'} />}
+      {tab === 'input' && <BodyView params={params} member="input_data" state={run.status} />}
+      {tab === 'output' && <BodyView params={params} member="output_data" state={run.status} />}
+      {tab === 'raw' && <BodyView params={params} state={run.status} />}
     </Page>
   );
 }
 
-interface RunParams {
-  readonly workspace_id: string;
-  readonly run_id: string;
-}
-
-function TraceTab({
-  params,
-  span,
-  isRunning,
-}: {
-  readonly params: RunParams;
-  readonly span: string | undefined;
-  readonly isRunning: boolean;
-}) {
-  const navigate = useNavigate();
-  const { data, error } = useQuery({
-    queryKey: keyOf('getRunWaterfall', params),
-    queryFn: async ({ signal }) => {
-      const runs: WaterfallRun[] = [];
-      for (let cursor: string | null = '0'; cursor !== null; ) {
-        const query: { limit: number; cursor: string } = { limit: 4000, cursor };
-        const page = await call('getRunWaterfall', { params, query }, { signal });
-        runs.push(...page.runs);
-        cursor = page.next_cursor;
-      }
-      return { runs, at: Date.now() };
-    },
-    refetchInterval: isRunning ? 5_000 : false,
-  });
-  const lines = useMemo(() => (data ? linesOf(data.runs, data.at) : []), [data]);
-  if (error) return <ErrorBox error={error} />;
-  if (!data) return <Loading />;
-  const own = lines.find(({ run }) => run.run_id.startsWith(params.run_id));
-  const selected = lines.find(({ id }) => id === span) ?? own ?? lines[0];
-  if (!selected) return <p className="text-soft">Nothing of the run is recorded.</p>;
-  const select = (id: string) =>
-    void navigate({ to: '.', search: (old: object) => ({ ...old, span: id }), replace: true } as never);
-  return (
-    <div className="grid min-w-0 gap-4 lg:grid-cols-[3fr_2fr]">
-      <Waterfall lines={lines} selected={selected.id} onSelect={select} />
-      <Selected key={selected.id} line={selected} workspaceId={params.workspace_id} />
-    </div>
+/** What ran, and what started it. */
+function Source({ run }: { readonly run: Run }) {
+  const { slug: workspace } = useWorkspace();
+  const runLink = (id: string) => (
+    <Link to="/$workspace/runs/$run" params={{ workspace, run: id }}>
+      {id.slice(0, 8)}
+    </Link>
   );
-}
-
-/** What is known of a line, and what was said in it if the workspace keeps that. */
-function Selected({ line, workspaceId }: { readonly line: Line; readonly workspaceId: string }) {
-  const { run, step } = line;
-  const { data } = useOperation(
-    'listTraceEvents',
-    {
-      params: { workspace_id: workspaceId, trace_id: run.run_id },
-      query: { content: 'true', span_id: step?.span_id ?? run.span_id },
-    },
-    { enabled: run.has_content && step?.span_id !== undefined },
-  );
-  const said = (data?.events ?? []).flatMap(({ content }) => [
-    ...(content?.messages ?? []).map(({ role, tool_name, text }) => [tool_name ? `${role} ${tool_name}` : role, text]),
-    ...(content?.arguments ? [['arguments', content.arguments.text]] : []),
-    ...(content?.result ? [['result', content.result.text]] : []),
-  ]);
-  const { steps: _, ...about } = run;
-  return (
-    <Section title={line.name}>
-      <div className="flex min-w-0 flex-col gap-3">
-        <JsonView value={step ?? about} name={line.id} />
-        {said.map(([what, text], index) => (
-          // biome-ignore lint/suspicious/noArrayIndexKey: they do not move.
-          <div key={index} className="flex flex-col gap-1">
-            <h3 className="font-medium">{harmless(what!)}</h3>
-            <TextView text={text!} name={`${line.id}-${index}`} />
-          </div>
-        ))}
-        {step && !run.has_content && (
-          <p className="text-soft">
-            What was said is not kept. An owner can change that for runs from now on: platform workspace update
-            --trace-content all
-          </p>
-        )}
-      </div>
-    </Section>
-  );
-}
-
-/** What the run printed, from its beginning. Its events have it also where its record has not, as after a cancellation. */
-function LogsTab({
-  name,
-  printed,
-  isOver,
-}: {
-  readonly name: string;
-  readonly printed: string;
-  readonly isOver: boolean;
-}) {
-  if (printed !== '') return <TextView text={printed} name={`${name}-log`} />;
-  return <p className="text-soft">{isOver ? 'The run printed nothing.' : 'Nothing was printed yet.'}</p>;
-}
-
-interface ActionsProps {
-  readonly run: {
-    readonly id: string;
-    readonly status: string;
-    readonly input_data: unknown;
-    readonly agent_name: string;
-    readonly agent_version: string;
-  };
-  readonly slug: string;
-  readonly workspaceId: string;
-}
-
-function Actions({ run, slug, workspaceId }: ActionsProps) {
-  const navigate = useNavigate();
-  const params = { workspace_id: workspaceId, run_id: run.id };
-  const cancel = useAction('requestRunCancel', { stale: ['getRun', 'getRunWaterfall', 'listRuns'] });
-  const replay = useAction('replayRun', { stale: ['listRuns'] });
-  const [edited, setEdited] = useState<string>();
-  const problem = edited === undefined ? undefined : problemOf(edited);
-  const start = async (input?: unknown) => {
-    const { run_id } = await replay.mutateAsync({ params, body: input === undefined ? {} : { input } } as never);
-    setEdited(undefined);
-    await navigate({ to: '/$workspace/runs/$run', params: { workspace: slug, run: run_id } });
-  };
-  const cancelRun = () => cancel.mutate({ params });
-  const replayRun = () => void start().catch(() => {});
-  const edit = () => setEdited(JSON.stringify(run.input_data, null, 2));
-  useKeys({ c: run.status === 'running' ? cancelRun : undefined, e: edit, 'Shift+R': replayRun });
-  const curl = `curl -s -X POST ${API_URL}/workspaces/${workspaceId}/runs/${run.id}/replay -H "Authorization: Bearer $PLATFORM_API_KEY"`;
   return (
     <>
-      {run.status === 'running' && (
-        <Button look="danger" icon={Ban} isPending={cancel.isPending} onPress={cancelRun}>
-          Cancel run
-        </Button>
-      )}
-      <Button icon={RotateCw} isPending={replay.isPending} onPress={replayRun}>
-        Replay
-      </Button>
-      <Button icon={Pencil} onPress={edit}>
-        Edit and replay
-      </Button>
-      <CopyButton text={curl} label="Copy as curl" />
-      <CopyButton text={`npx platform replay ${run.id}`} label="Copy as command" />
-      <Dialog
-        title="Edit and replay"
-        size="large"
-        isOpen={edited !== undefined}
-        onClose={() => setEdited(undefined)}
-        actions={
-          <Button
-            look="main"
-            isDisabled={problem !== undefined}
-            isPending={replay.isPending}
-            onPress={() => void start(JSON.parse(edited!)).catch(() => {})}
-          >
-            Replay with this input
-          </Button>
-        }
+      <Link
+        to="/$workspace/agents/$name"
+        params={{ workspace, name: run.agent_name }}
+        search={{ v: run.agent_version }}
       >
-        <TextField label="Input" lines={16} isMono value={edited ?? ''} onChange={setEdited} error={problem} />
-      </Dialog>
+        {run.agent_name}@{run.agent_version}
+      </Link>
+      {run.endpoint !== 'run' && ` ${harmless(run.endpoint)}`} ·{' '}
+      {run.schedule_id === null ? (
+        `by ${run.trigger_source}`
+      ) : (
+        <Link to="/$workspace/schedules/$schedule" params={{ workspace, schedule: run.schedule_id }}>
+          by its schedule
+        </Link>
+      )}
+      {run.replay_of_run_id !== null && <> · again for {runLink(run.replay_of_run_id)}</>}
+      {run.parent_run_id !== null && <> · called by {runLink(run.parent_run_id)}</>} · <Time at={run.created_at} />
     </>
   );
 }
 
-function problemOf(text: string): string | undefined {
-  try {
-    JSON.parse(text);
-    return undefined;
-  } catch (error) {
-    return `The input is no JSON: ${(error as Error).message}`;
-  }
+function About({ run }: { readonly run: Run }) {
+  const tokens = (run.input_tokens ?? 0) + (run.output_tokens ?? 0);
+  const cached = run.cache_read_tokens ?? 0;
+  const facts: (readonly [name: string, value: ReactNode])[] = [
+    ['Status', <Status key="status" value={run.status} />],
+    run.status === 'running'
+      ? (['Ends at the latest', <TimeLeft key="left" until={run.deadline} />] as const)
+      : (['Took', <Duration key="took" ms={run.duration_ms} />] as const),
+    ...(run.llm_model === null ? [] : [['Model', harmless(run.llm_model)] as const]),
+    ...(tokens === 0
+      ? []
+      : [
+          [
+            'Tokens',
+            `${count(run.input_tokens ?? 0)} in${cached > 0 ? ` (${count(cached)} from a cache)` : ''}, ${count(run.output_tokens ?? 0)} out`,
+          ] as const,
+        ]),
+    ...(run.cost_usd === null ? [] : [['Cost at the provider', <Money key="cost" usd={run.cost_usd} />] as const]),
+    ...(run.credits_cents === 0 ? [] : [['Credits', <Credits key="credits" cents={run.credits_cents} />] as const]),
+    ...(run.tenant_id === null ? [] : [['Tenant', harmless(run.tenant_id)] as const]),
+    ...(run.scheduled_local === null
+      ? []
+      : [['For the moment', `${run.scheduled_local} ${run.scheduled_zone ?? ''}`] as const]),
+  ];
+  return <Facts facts={facts} />;
+}
+
+function TimeLeft({ until }: { readonly until: string }) {
+  const left = Date.parse(until) - useNow(1_000);
+  return (
+    <span>
+      {left > 0 ? `in ${duration(Math.ceil(left / 1000) * 1000)}` : 'now'} · <Time at={until} />
+    </span>
+  );
+}
+
+/** Why it failed, with the end of what it wrote to stderr. */
+function Failure({ run, params }: { readonly run: Run; readonly params: { workspace_id: string; run_id: string } }) {
+  const { data } = useOperation('getRunLogs', { params }, { staleTime: 60_000, enabled: run.status !== 'cancelled' });
+  const { slug: workspace } = useWorkspace();
+  const lines = (data?.stderr ?? '').trimEnd().split('\n');
+  return (
+    <section aria-label="Error" className="flex min-w-0 flex-col gap-2 rounded-lg border border-line bg-bad-ground p-3">
+      <p className="whitespace-pre-wrap">
+        <span className="font-medium">{run.error_code}</span>: {harmless(run.error_message!.slice(0, 4_000))}
+      </p>
+      {lines[0] !== '' && (
+        <>
+          <pre
+            dir="ltr"
+            // A scrolled area must be reachable by keyboard.
+            // biome-ignore lint/a11y/noNoninteractiveTabindex: see above.
+            tabIndex={0}
+            className="max-h-48 overflow-auto rounded-md border border-line bg-panel p-2 font-mono text-xs [unicode-bidi:plaintext] whitespace-pre-wrap"
+          >
+            <AnsiText text={lines.slice(-TAIL_LINES).map(cutLine).join('\n')} />
+          </pre>
+          {lines.length > TAIL_LINES && (
+            <p>
+              The last {TAIL_LINES} of {count(lines.length)} lines of stderr.{' '}
+              <Link
+                to="/$workspace/runs/$run"
+                params={{ workspace, run: run.id }}
+                search={{ tab: 'logs', stream: 'stderr' }}
+              >
+                All of them
+              </Link>
+            </p>
+          )}
+        </>
+      )}
+    </section>
+  );
 }

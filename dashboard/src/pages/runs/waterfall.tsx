@@ -2,91 +2,63 @@
 // biome-ignore-all lint/a11y/useFocusableInteractive: the grid has the focus, and names its active row.
 // biome-ignore-all lint/a11y/useKeyWithClickEvents: the grid has the keys.
 import { useVirtualizer } from '@tanstack/react-virtual';
-import { useMemo, useRef } from 'react';
-import type { AnswerOf } from '../../api/client.ts';
+import { ChevronDown, ChevronRight } from 'lucide-react';
+import { memo, type PointerEvent, useEffect, useRef, useState } from 'react';
 import { classes } from '../../ui/classes.ts';
+import { count, usd } from '../../ui/numbers.tsx';
 import { duration } from '../../ui/time.tsx';
 import { harmless } from '../../ui/viewer.tsx';
+import { isBad, isOpen, type Line, ticksOf, type Window } from './lines.ts';
 
-export type WaterfallRun = AnswerOf<'getRunWaterfall'>['runs'][number];
-type Step = WaterfallRun['steps'][number];
-
-/** A run, or a step of one, in the tree of a chain. */
-export interface Line {
-  /** Its span, or for what takes no time, its place. */
-  readonly id: string;
-  readonly depth: number;
-  readonly run: WaterfallRun;
-  readonly step?: Step;
-  readonly name: string;
-  readonly status: string;
-  /** Epoch milliseconds. */
-  readonly from: number;
-  readonly to: number;
-}
-
-/** All lines of a chain, each below the one that it is a part of, in the order in which they began. `now`: where what runs ends so far. */
-export function linesOf(runs: readonly WaterfallRun[], now: number): Line[] {
-  const below = new Map<string, Omit<Line, 'depth'>[]>();
-  const roots: Omit<Line, 'depth'>[] = [];
-  const spans = new Set(runs.flatMap((run) => [run.span_id, ...run.steps.map(({ span_id }) => span_id)]));
-  const put = (parent: string | null, line: Omit<Line, 'depth'>) => {
-    const list = parent !== null && spans.has(parent) && parent !== line.id ? below.get(parent) : roots;
-    if (list) list.push(line);
-    else below.set(parent!, [line]);
-  };
-  for (const run of runs) {
-    put(run.parent_span_id, {
-      id: run.span_id,
-      run,
-      name: `${run.agent_name}@${run.agent_version}`,
-      status: run.status,
-      from: Date.parse(run.started_at),
-      to: run.completed_at === null ? now : Date.parse(run.completed_at),
-    });
-    for (const [index, step] of run.steps.entries()) {
-      const about = step.payload.tool_name ?? step.payload.name ?? step.model;
-      put(step.parent_span_id, {
-        id: step.span_id ?? `${run.span_id}-${index}`,
-        run,
-        step,
-        name: `${step.kind.replaceAll('_', ' ')}${about === undefined ? '' : ` ${harmless(String(about))}`}`,
-        status: step.status,
-        from: Date.parse(step.started_at),
-        to: step.ended_at === null ? now : Date.parse(step.ended_at),
-      });
-    }
-  }
-  const lines: Line[] = [];
-  // No recursion: a chain may be as deep as it likes.
-  const open = roots
-    .sort(byStart)
-    .reverse()
-    .map((line) => ({ ...line, depth: 0 }));
-  while (open.length > 0) {
-    const line = open.pop()!;
-    lines.push(line);
-    const children = (below.get(line.id) ?? []).sort(byStart).reverse();
-    below.delete(line.id);
-    open.push(...children.map((child) => ({ ...child, depth: line.depth + 1 })));
-  }
-  return lines;
-}
-
-const byStart = (a: { readonly from: number }, b: { readonly from: number }) => a.from - b.from;
 const LINE_HEIGHT = 28;
-const isBad = (status: string) => status === 'failed' || status === 'timeout';
+const TICKS = 5;
+/** A press on the axis that moves less is no choice of a window. */
+const SHORTEST_DRAG_PX = 6;
+/** What lines are lengths of time and moments in. */
+const NAME_WIDTH = 'w-2/5 min-w-0 shrink-0';
+const TOOK_WIDTH = 'w-16 shrink-0 text-right whitespace-nowrap';
 
-/** The lines over time. Only those in sight are in the page. */
-export function Waterfall({
-  lines,
-  selected,
-  onSelect,
-}: {
+interface WaterfallProps {
   readonly lines: readonly Line[];
+  /** Epoch milliseconds of the beginning of the axis. */
+  readonly start: number;
+  /** What the axis shows. */
+  readonly window: Window;
+  readonly onWindow: (window: Window) => void;
   readonly selected: string;
   readonly onSelect: (id: string) => void;
-}) {
+  readonly folded: ReadonlySet<string>;
+  readonly onFold: (id: string, isFolded: boolean) => void;
+  /** Ids of lines to make prominent. */
+  readonly marked: ReadonlySet<string>;
+  /** `bars` over time, or a `table` of figures. */
+  readonly view: 'bars' | 'table';
+}
+
+/** Which line a key goes to. */
+const TARGETS = new Map<string, (at: number, count: number) => number>([
+  ['ArrowDown', (at) => at + 1],
+  ['ArrowRight', (at) => at + 1],
+  ['ArrowUp', (at) => at - 1],
+  ['PageDown', (at) => at + 10],
+  ['PageUp', (at) => at - 10],
+  ['Home', () => 0],
+  ['End', (_, count) => count],
+]);
+
+/** The lines of a chain. Only those in sight are in the page. */
+export function Waterfall({
+  lines,
+  start,
+  window,
+  onWindow,
+  selected,
+  onSelect,
+  folded,
+  onFold,
+  marked,
+  view,
+}: WaterfallProps) {
   const box = useRef<HTMLDivElement>(null);
   const rows = useVirtualizer({
     count: lines.length,
@@ -94,89 +66,272 @@ export function Waterfall({
     estimateSize: () => LINE_HEIGHT,
     overscan: 12,
   });
-  const { start, whole } = useMemo(() => {
-    const start = lines.reduce((least, { from }) => Math.min(least, from), Number.POSITIVE_INFINITY);
-    return { start, whole: Math.max(1, lines.reduce((most, { to }) => Math.max(most, to), start) - start) };
-  }, [lines]);
   const at = Math.max(
     0,
     lines.findIndex(({ id }) => id === selected),
   );
-  const move = (by: number) => {
-    const next = Math.min(lines.length - 1, Math.max(0, at + by));
+  // What an address selects may be far below.
+  // biome-ignore lint/correctness/useExhaustiveDependencies: not when somebody selects another line.
+  useEffect(() => rows.scrollToIndex(at), []);
+  const move = (to: number) => {
+    const next = Math.min(lines.length - 1, Math.max(0, to));
     rows.scrollToIndex(next);
     onSelect(lines[next]!.id);
   };
-  const keys: Readonly<Record<string, number>> = {
-    ArrowDown: 1,
-    ArrowUp: -1,
-    PageDown: 10,
-    PageUp: -10,
-    Home: -lines.length,
-    End: lines.length,
+  const line = lines[at]!;
+  /** Returns whether the key is one of the grid's. */
+  const press = (key: string): boolean => {
+    const isFolded = folded.has(line.id);
+    if (key === 'ArrowRight' && isFolded) onFold(line.id, false);
+    else if (key === 'ArrowLeft' && line.isParent && !isFolded) onFold(line.id, true);
+    else if (key === 'ArrowLeft') move(lines.findLastIndex(({ depth }, index) => index < at && depth < line.depth));
+    else {
+      const to = TARGETS.get(key);
+      if (to === undefined) return false;
+      move(to(at, lines.length));
+    }
+    return true;
+  };
+  return (
+    <div ref={box} className="max-h-[70dvh] min-w-0 self-start overflow-auto rounded-lg border border-line bg-raised">
+      <div className={view === 'table' ? 'min-w-160' : undefined}>
+        {view === 'bars' ? <Axis window={window} onWindow={onWindow} /> : <Titles />}
+        <div
+          role="treegrid"
+          aria-label="Steps over time"
+          aria-rowcount={lines.length}
+          aria-activedescendant={`line-${line.id}`}
+          tabIndex={0}
+          onKeyDown={(event) => {
+            if (event.altKey || event.ctrlKey || event.metaKey) return;
+            if (press(event.key)) event.preventDefault();
+          }}
+          onClick={(event) => {
+            const target = event.target as HTMLElement;
+            const id = target.closest<HTMLElement>('[data-line]')?.dataset.line;
+            if (id === undefined) return;
+            if (target.closest('[data-fold]')) onFold(id, !folded.has(id));
+            else onSelect(id);
+          }}
+          className="focus-visible:-outline-offset-2"
+        >
+          <div role="rowgroup" style={{ height: rows.getTotalSize(), position: 'relative' }}>
+            {rows.getVirtualItems().map(({ index, start: top }) => {
+              const each = lines[index]!;
+              return (
+                <Row
+                  key={`${index} ${each.id}`}
+                  line={each}
+                  index={index}
+                  top={top}
+                  start={start}
+                  from={window.from}
+                  to={window.to}
+                  isSelected={index === at}
+                  isFolded={folded.has(each.id)}
+                  isMarked={marked.has(each.id)}
+                  isTable={view === 'table'}
+                />
+              );
+            })}
+          </div>
+        </div>
+      </div>
+    </div>
+  );
+}
+
+interface RowProps {
+  readonly line: Line;
+  readonly index: number;
+  readonly top: number;
+  readonly start: number;
+  readonly from: number;
+  readonly to: number;
+  readonly isSelected: boolean;
+  readonly isFolded: boolean;
+  readonly isMarked: boolean;
+  readonly isTable: boolean;
+}
+
+/** Rendered once, and again only if it changes: a scroll step renders the rows that come into sight. */
+const Row = memo(function Row({
+  line,
+  index,
+  top,
+  start,
+  from,
+  to,
+  isSelected,
+  isFolded,
+  isMarked,
+  isTable,
+}: RowProps) {
+  const { id, depth, step, isParent } = line;
+  const took = Math.max(0, line.to - line.from);
+  const Fold = isFolded ? ChevronRight : ChevronDown;
+  return (
+    <div
+      id={`line-${id}`}
+      data-line={id}
+      role="row"
+      aria-level={depth + 1}
+      aria-rowindex={index + 1}
+      aria-selected={isSelected}
+      aria-expanded={isParent ? !isFolded : undefined}
+      className={classes(
+        'absolute inset-x-0 flex cursor-default items-center gap-2 border-b border-line px-2 text-xs',
+        isSelected ? 'bg-selected' : 'hover:bg-hover',
+        isBad(line) && 'border-l-2 border-l-bad',
+      )}
+      style={{ height: LINE_HEIGHT, transform: `translateY(${top}px)` }}
+    >
+      <div
+        role="gridcell"
+        className={classes(NAME_WIDTH, 'flex items-center', !step && 'font-medium')}
+        style={{ paddingLeft: Math.min(depth, 12) * 12 }}
+      >
+        <span data-fold={isParent ? '' : undefined} aria-hidden className="mr-0.5 w-3.5 shrink-0">
+          {isParent && <Fold size={13} />}
+        </span>
+        <span className="truncate">
+          {harmless(line.name)}
+          {(isBad(line) || isOpen(line)) && ` (${line.status})`}
+        </span>
+      </div>
+      {isTable ? (
+        <Figures line={line} start={start} />
+      ) : (
+        <div role="gridcell" className="relative h-3 grow overflow-hidden">
+          <span className="sr-only">
+            {`from ${duration(Math.max(0, line.from - start))}${isMarked ? ', on the critical path' : ''}`}
+          </span>
+          <Bar line={line} from={line.from - start - from} took={took} whole={to - from} isMarked={isMarked} />
+        </div>
+      )}
+      <div role="gridcell" className={classes(TOOK_WIDTH, 'text-soft')}>
+        {duration(took)}
+      </div>
+    </div>
+  );
+});
+
+function Bar({
+  line,
+  from,
+  took,
+  whole,
+  isMarked,
+}: {
+  readonly line: Line;
+  readonly from: number;
+  readonly took: number;
+  readonly whole: number;
+  readonly isMarked: boolean;
+}) {
+  // A window of milliseconds makes bars of hours: what is out of sight is cut here, since browsers have a widest box.
+  const left = Math.max(-1, (from / whole) * 100);
+  const right = Math.min(101, ((from + took) / whole) * 100);
+  if (right < 0 || left > 100) return null;
+  const colour = isBad(line) ? 'bg-bad' : line.step?.kind === 'queue' ? 'bg-warn' : line.step ? 'bg-accent' : 'bg-edge';
+  return (
+    <span
+      aria-hidden
+      className={classes('absolute h-3 min-w-0.5 rounded-sm', colour, isMarked && 'border-y-2 border-text')}
+      style={{ left: `${Math.min(left, 99.5)}%`, width: `${right - left}%` }}
+    />
+  );
+}
+
+const FIGURES = ['Status', 'Began', 'Model', 'Tokens', 'Cost'] as const;
+const FIGURE_WIDTH = 'min-w-0 flex-1 truncate';
+
+const Titles = () => (
+  <div
+    aria-hidden
+    className="sticky top-0 z-10 flex h-7 items-center gap-2 border-b border-line bg-panel px-2 text-xs text-soft"
+  >
+    <span className={NAME_WIDTH}>Step</span>
+    {FIGURES.map((title) => (
+      <span key={title} className={FIGURE_WIDTH}>
+        {title}
+      </span>
+    ))}
+    <span className={TOOK_WIDTH}>Took</span>
+  </div>
+);
+
+function Figures({ line: { step, run, status, from }, start }: { readonly line: Line; readonly start: number }) {
+  const tokens = step
+    ? (step.token_input ?? 0) + (step.token_output ?? 0)
+    : (run.input_tokens ?? 0) + (run.output_tokens ?? 0);
+  const cost = step ? step.cost_usd : run.cost_usd;
+  const texts = [
+    status,
+    `+${duration(Math.max(0, from - start))}`,
+    harmless((step ? step.model : run.llm_model) ?? ''),
+    tokens === 0 ? '' : count(tokens),
+    cost == null ? '' : usd(cost),
+  ];
+  return texts.map((text, index) => (
+    <div key={FIGURES[index]} role="gridcell" className={FIGURE_WIDTH}>
+      <span className="sr-only">{FIGURES[index]}: </span>
+      {text}
+    </div>
+  ));
+}
+
+/** The time axis. A part of it that is drawn over becomes the window; the buttons above the waterfall do the same for keyboards. */
+function Axis({ window, onWindow }: Pick<WaterfallProps, 'window' | 'onWindow'>) {
+  const [drag, setDrag] = useState<readonly [from: number, to: number]>();
+  const { from, to } = window;
+  const placeOf = ({ clientX, currentTarget }: PointerEvent<HTMLElement>): number => {
+    const { left, width } = currentTarget.getBoundingClientRect();
+    return Math.min(1, Math.max(0, (clientX - left) / width));
+  };
+  const end = ({ currentTarget }: PointerEvent<HTMLElement>) => {
+    setDrag(undefined);
+    if (drag === undefined) return;
+    const [a, b] = drag.toSorted((x, y) => x - y) as [number, number];
+    if ((b - a) * currentTarget.clientWidth < SHORTEST_DRAG_PX) return;
+    onWindow({ from: from + a * (to - from), to: from + b * (to - from) });
   };
   return (
     <div
-      ref={box}
-      role="treegrid"
-      aria-label="Steps over time"
-      aria-rowcount={lines.length}
-      aria-activedescendant={`line-${lines[at]?.id}`}
-      tabIndex={0}
-      onKeyDown={(event) => {
-        const by = keys[event.key];
-        if (by === undefined) return;
-        event.preventDefault();
-        move(by);
-      }}
-      className="max-h-[32rem] overflow-y-auto self-start rounded-lg border border-line bg-raised"
+      aria-hidden
+      className="sticky top-0 z-10 flex h-7 items-center gap-2 border-b border-line bg-panel px-2 text-xs text-soft"
     >
-      <div role="rowgroup" style={{ height: rows.getTotalSize(), position: 'relative' }}>
-        {rows.getVirtualItems().map(({ index, start: top }) => {
-          const line = lines[index]!;
-          const took = Math.max(0, line.to - line.from);
-          return (
-            <div
-              key={`${index} ${line.id}`}
-              id={`line-${line.id}`}
-              role="row"
-              aria-level={line.depth + 1}
-              aria-rowindex={index + 1}
-              aria-selected={line.id === selected}
-              onClick={() => onSelect(line.id)}
-              className={classes(
-                'absolute inset-x-0 flex cursor-default items-center gap-2 border-b border-line px-2 text-xs',
-                line.id === selected ? 'bg-hover' : 'hover:bg-hover',
-                isBad(line.status) && 'border-l-2 border-l-bad',
-              )}
-              style={{ height: LINE_HEIGHT, transform: `translateY(${top}px)` }}
-            >
-              <div
-                role="gridcell"
-                className={classes('w-2/5 min-w-0 truncate', !line.step && 'font-medium')}
-                style={{ paddingLeft: Math.min(line.depth, 12) * 12 }}
-              >
-                {line.name}
-                {(isBad(line.status) || line.status === 'running') && ` (${line.status})`}
-              </div>
-              <div role="gridcell" className="relative h-3 grow">
-                <span className="sr-only">{`from ${duration(Math.max(0, line.from - start))}`}</span>
-                <span
-                  aria-hidden
-                  className={classes(
-                    'absolute h-3 min-w-0.5 rounded-sm',
-                    isBad(line.status) ? 'bg-bad' : line.step?.kind === 'queue' ? 'bg-warn' : 'bg-accent',
-                  )}
-                  style={{ left: `${((line.from - start) / whole) * 99}%`, width: `${(took / whole) * 99}%` }}
-                />
-              </div>
-              <div role="gridcell" className="w-16 shrink-0 text-right whitespace-nowrap text-soft">
-                {duration(took)}
-              </div>
-            </div>
-          );
-        })}
+      <span className={NAME_WIDTH}>Step</span>
+      <div
+        data-axis
+        title="Draw over a part to zoom into it"
+        className="relative h-full grow touch-none cursor-col-resize overflow-hidden select-none"
+        onPointerDown={(event) => {
+          event.currentTarget.setPointerCapture(event.pointerId);
+          const place = placeOf(event);
+          setDrag([place, place]);
+        }}
+        onPointerMove={(event) => drag && setDrag([drag[0], placeOf(event)])}
+        onPointerUp={end}
+        onPointerCancel={() => setDrag(undefined)}
+      >
+        {ticksOf(window, TICKS).map((tick) => (
+          <span
+            key={tick}
+            className="absolute inset-y-0 border-l border-line pt-1.5 pl-1 whitespace-nowrap"
+            style={{ left: `${((tick - from) / (to - from)) * 100}%` }}
+          >
+            {duration(tick)}
+          </span>
+        ))}
+        {drag && (
+          <span
+            className="absolute inset-y-0 bg-accent opacity-30"
+            style={{ left: `${Math.min(...drag) * 100}%`, width: `${Math.abs(drag[1] - drag[0]) * 100}%` }}
+          />
+        )}
       </div>
+      <span className={TOOK_WIDTH}>Took</span>
     </div>
   );
 }

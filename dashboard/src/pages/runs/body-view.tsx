@@ -1,0 +1,47 @@
+import { useQuery } from '@tanstack/react-query';
+import { addressOf } from '../../api/client.ts';
+import { ApiError } from '../../api/error.ts';
+import { keyOf } from '../../api/query.ts';
+import { ErrorBox } from '../../ui/error-box.tsx';
+import { Loading } from '../../ui/loading.tsx';
+import { CutText, JsonView, SHOWN } from '../../ui/viewer.tsx';
+import type { BodyAnswer, BodyQuestion } from './body-worker.ts';
+import type { RunParams } from './trace-tab.tsx';
+
+type Member = BodyQuestion['member'];
+type Body = Exclude<BodyAnswer, { readonly status: number }>;
+
+/** A run's input or output, or all of its record, whatever its size. `state` is that of the run: another one means another body. */
+export function BodyView({
+  params,
+  member,
+  state,
+}: {
+  readonly params: RunParams;
+  readonly member?: Member;
+  readonly state: string;
+}) {
+  const { data, error, refetch } = useQuery({
+    queryKey: keyOf('getRun', params, member ?? 'all', state),
+    queryFn: ({ signal }) => readBody(addressOf('getRun', { params: { ...params } }), member, signal),
+    staleTime: Number.POSITIVE_INFINITY,
+    // A file of tens of megabytes is not for later.
+    gcTime: 0,
+  });
+  if (error) return <ErrorBox error={error} onRetry={() => void refetch()} />;
+  if (!data) return <Loading />;
+  const name = `${params.run_id}${member === undefined ? '' : `-${member.replace('_data', '')}`}`;
+  if ('file' in data) return <CutText head={data.head} whole={data.file} name={`${name}.json`} />;
+  return <JsonView value={data.value} name={name} />;
+}
+
+function readBody(url: string, member: Member, signal: AbortSignal): Promise<Body> {
+  const worker = new Worker(new URL('./body-worker.ts', import.meta.url), { type: 'module' });
+  const { promise, resolve, reject } = Promise.withResolvers<Body>();
+  signal.addEventListener('abort', () => reject(signal.reason));
+  worker.onerror = () => reject(new ApiError(0));
+  worker.onmessage = ({ data }: MessageEvent<BodyAnswer>) =>
+    'status' in data ? reject(new ApiError(data.status, data.error)) : resolve(data);
+  worker.postMessage({ url, member, most: SHOWN } satisfies BodyQuestion);
+  return promise.finally(() => worker.terminate());
+}

@@ -1,0 +1,163 @@
+import type { AnswerOf } from '../../api/client.ts';
+
+export type WaterfallRun = AnswerOf<'getRunWaterfall'>['runs'][number];
+type Step = WaterfallRun['steps'][number];
+
+/** A run, or a step of one, in the tree of a chain. */
+export interface Line {
+  /** Its span, or for what takes no time, its place. */
+  readonly id: string;
+  readonly depth: number;
+  readonly run: WaterfallRun;
+  readonly step?: Step;
+  /** As its author wrote it: to be made harmless where it is shown. */
+  readonly name: string;
+  readonly status: string;
+  /** Epoch milliseconds. */
+  readonly from: number;
+  readonly to: number;
+  /** Whether lines below it belong to it. */
+  readonly isParent: boolean;
+}
+type LooseLine = Omit<Line, 'depth' | 'isParent'>;
+
+/** All lines of a chain, each below the one that it is a part of, in the order in which they began. `now`: where what runs ends so far. */
+export function linesOf(runs: readonly WaterfallRun[], now: number): Line[] {
+  const below = new Map<string, LooseLine[]>();
+  const roots: LooseLine[] = [];
+  const spans = new Set(runs.flatMap((run) => [run.span_id, ...run.steps.map(({ span_id }) => span_id)]));
+  const put = (parent: string | null, line: LooseLine) => {
+    const list = parent !== null && spans.has(parent) && parent !== line.id ? below.get(parent) : roots;
+    if (list) list.push(line);
+    else below.set(parent!, [line]);
+  };
+  for (const run of runs) {
+    put(run.parent_span_id, {
+      id: run.span_id,
+      run,
+      name: `${run.agent_name}@${run.agent_version}`,
+      status: run.status,
+      from: Date.parse(run.started_at),
+      to: run.completed_at === null ? now : Date.parse(run.completed_at),
+    });
+    for (const [index, step] of run.steps.entries()) {
+      const about = step.payload.tool_name ?? step.payload.name ?? step.model;
+      put(step.parent_span_id, {
+        id: step.span_id ?? `${run.span_id}-${index}`,
+        run,
+        step,
+        name: `${step.kind.replaceAll('_', ' ')}${about === undefined ? '' : ` ${String(about)}`}`,
+        status: step.status,
+        from: Date.parse(step.started_at),
+        to: step.ended_at === null ? now : Date.parse(step.ended_at),
+      });
+    }
+  }
+  const lines: Line[] = [];
+  // No recursion: a chain may be as deep as it likes.
+  const open = roots
+    .sort(byStart)
+    .reverse()
+    .map((line) => ({ line, depth: 0 }));
+  while (open.length > 0) {
+    const { line, depth } = open.pop()!;
+    const children = (below.get(line.id) ?? []).sort(byStart).reverse();
+    below.delete(line.id);
+    lines.push({ ...line, depth, isParent: children.length > 0 });
+    for (const child of children) open.push({ line: child, depth: depth + 1 });
+  }
+  return lines;
+}
+
+const byStart = (a: LooseLine, b: LooseLine) => a.from - b.from;
+
+/** Whether a line went wrong; whether it goes on. */
+export const isBad = ({ status }: Line): boolean => status === 'failed' || status === 'timeout';
+export const isOpen = ({ status }: Line): boolean => status === 'running';
+
+/** The lines that `matches` takes, with those that they are a part of. */
+export function withParents(lines: readonly Line[], matches: (line: Line) => boolean): Line[] {
+  const kept: Line[] = [];
+  /** Depth of the parent that is looked for: lines stand below their parents. */
+  let wanted = -1;
+  for (const line of lines.toReversed()) {
+    if (line.depth !== wanted && !matches(line)) continue;
+    kept.push(line);
+    wanted = line.depth - 1;
+  }
+  return kept.reverse();
+}
+
+/** The lines without what stands below the folded ones. */
+export function unfolded(lines: readonly Line[], folded: ReadonlySet<string>): readonly Line[] {
+  if (folded.size === 0) return lines;
+  let hiddenBelow = Number.POSITIVE_INFINITY;
+  return lines.filter((line) => {
+    if (line.depth > hiddenBelow) return false;
+    hiddenBelow = folded.has(line.id) ? line.depth : Number.POSITIVE_INFINITY;
+    return true;
+  });
+}
+
+/**
+ * Ids of the lines that the end of the first one waited for, from its end back to its beginning: of each line, the part that ended
+ * last, then the part that ended last before that one began, and so on.
+ */
+export function criticalPath(lines: readonly Line[]): ReadonlySet<string> {
+  const [first] = lines;
+  if (first === undefined) return new Set();
+  const children = new Map<Line, Line[]>();
+  const above: Line[] = [];
+  for (const line of lines) {
+    above.length = line.depth;
+    const parent = above.at(-1);
+    const siblings = parent && children.get(parent);
+    if (siblings) siblings.push(line);
+    else if (parent) children.set(parent, [line]);
+    above.push(line);
+  }
+  const path = new Set<string>();
+  const open = [first];
+  for (let line = open.pop(); line !== undefined; line = open.pop()) {
+    path.add(line.id);
+    let at = line.to;
+    for (const child of (children.get(line) ?? []).sort((a, b) => b.to - a.to)) {
+      if (child.to > at || child.to === child.from) continue;
+      open.push(child);
+      at = child.from;
+    }
+  }
+  return path;
+}
+
+/** A part of the time axis, in milliseconds since its beginning. */
+export interface Window {
+  readonly from: number;
+  readonly to: number;
+}
+
+/** "250-1000": how the address says a window. */
+export const windowText = ({ from, to }: Window): string => `${Math.round(from)}-${Math.round(to)}`;
+
+/** The window that a text of the address says, within the whole; all of it without one. */
+export function windowOf(text: string | undefined, whole: number): Window {
+  const [, from, to] = /^(\d{1,15})-(\d{1,15})$/.exec(text ?? '') ?? [];
+  if (from === undefined || Number(from) >= Math.min(Number(to), whole)) return { from: 0, to: whole };
+  return { from: Number(from), to: Math.min(Number(to), whole) };
+}
+
+/** The window around the same middle, `factor` times as long. */
+export function zoomed({ from, to }: Window, factor: number, whole: number): Window {
+  const length = Math.min(whole, Math.max(1, (to - from) * factor));
+  const start = Math.min(whole - length, Math.max(0, (from + to - length) / 2));
+  return { from: start, to: start + length };
+}
+
+/** Round moments of a window to write at the axis, about `most` of them. */
+export function ticksOf({ from, to }: Window, most: number): number[] {
+  const rough = (to - from) / Math.max(1, most);
+  const power = 10 ** Math.floor(Math.log10(Math.max(rough, 1)));
+  const step = [1, 2, 5, 10].find((each) => each * power >= rough)! * power;
+  const first = Math.ceil(from / step) * step;
+  return Array.from({ length: Math.floor((to - first) / step) + 1 }, (_, index) => first + index * step);
+}

@@ -1,0 +1,107 @@
+import { useNavigate } from '@tanstack/react-router';
+import { Ban, Copy, Pencil, RotateCw } from 'lucide-react';
+import { useState } from 'react';
+import { type AnswerOf, call } from '../../api/client.ts';
+import { useAction } from '../../api/query.ts';
+import { useWorkspace } from '../../api/session.ts';
+import { API_URL } from '../../base.ts';
+import { Button } from '../../ui/button.tsx';
+import { useCopy } from '../../ui/copy.tsx';
+import { Dialog } from '../../ui/dialog.tsx';
+import { TextField } from '../../ui/field.tsx';
+import { useKeys } from '../../ui/keys.ts';
+import { Menu } from '../../ui/menu.tsx';
+import { bytes } from '../../ui/numbers.tsx';
+import { toast } from '../../ui/toast.tsx';
+import { SHOWN } from '../../ui/viewer.tsx';
+
+type Run = AnswerOf<'getRun'>;
+
+/** What can be done with a run: cancel it, repeat it, and copy how a terminal does. */
+export function RunActions({ run }: { readonly run: Run }) {
+  const { id: workspace_id, slug } = useWorkspace();
+  const navigate = useNavigate();
+  const params = { workspace_id, run_id: run.id };
+  const cancel = useAction('requestRunCancel', { stale: ['getRun', 'getRunWaterfall', 'listRuns'] });
+  const replay = useAction('replayRun', { stale: ['listRuns'] });
+  const [edited, setEdited] = useState<string>();
+  const { isCopied, copy } = useCopy();
+  const problem = edited === undefined ? undefined : problemOf(edited);
+  const start = async (input?: unknown) => {
+    const { run_id } = await replay.mutateAsync({ params, body: input === undefined ? {} : { input } } as never);
+    setEdited(undefined);
+    await navigate({ to: '/$workspace/runs/$run', params: { workspace: slug, run: run_id } });
+  };
+  const isRunning = run.status === 'running';
+  const cancelRun = () => cancel.mutate({ params });
+  const replayRun = () => void start().catch(() => {});
+  const edit = async () => {
+    try {
+      const { input_data } = await call('getRun', { params });
+      const text = JSON.stringify(input_data, null, 2) ?? 'null';
+      if (text.length <= SHOWN) return setEdited(text);
+      toast({
+        tone: 'bad',
+        text: `The input has ${bytes(text.length)}: too much to edit here. Download it, and send it from a terminal.`,
+      });
+    } catch (error) {
+      toast({ tone: 'bad', error });
+    }
+  };
+  useKeys({ c: isRunning ? cancelRun : undefined, e: () => void edit(), 'Shift+R': replayRun });
+  const address = `${API_URL}/workspaces/${workspace_id}/runs/${run.id}`;
+  const withKey = '-H "Authorization: Bearer $PLATFORM_API_KEY"';
+  const texts = [
+    ['Replay, as curl', `curl -s -X POST ${address}/replay ${withKey}`],
+    ['Replay, as a command', `npx platform replay ${run.id}`],
+    ['Show, as curl', `curl -s ${address} ${withKey}`],
+    ['Show, as a command', `npx platform logs ${run.id}`],
+    ['Run id', run.id],
+    ['Link', location.href],
+  ] as const;
+  return (
+    <>
+      {isRunning && (
+        <Button look="danger" icon={Ban} isPending={cancel.isPending} onPress={cancelRun}>
+          Cancel run
+        </Button>
+      )}
+      <Button icon={RotateCw} isPending={replay.isPending} onPress={replayRun}>
+        Replay
+      </Button>
+      <Button icon={Pencil} onPress={() => void edit()}>
+        Edit and replay
+      </Button>
+      <Menu label="Copy" entries={texts.map(([label, text]) => ({ id: label, label, run: () => copy(text) }))}>
+        <Button icon={Copy}>{isCopied ? 'Copied' : 'Copy'}</Button>
+      </Menu>
+      <Dialog
+        title="Edit and replay"
+        size="large"
+        isOpen={edited !== undefined}
+        onClose={() => setEdited(undefined)}
+        actions={
+          <Button
+            look="main"
+            isDisabled={problem !== undefined}
+            isPending={replay.isPending}
+            onPress={() => void start(JSON.parse(edited!)).catch(() => {})}
+          >
+            Replay with this input
+          </Button>
+        }
+      >
+        <TextField label="Input" lines={16} isMono value={edited ?? ''} onChange={setEdited} error={problem} />
+      </Dialog>
+    </>
+  );
+}
+
+function problemOf(text: string): string | undefined {
+  try {
+    JSON.parse(text);
+    return undefined;
+  } catch (error) {
+    return `The input is no JSON: ${(error as Error).message}`;
+  }
+}

@@ -1,0 +1,165 @@
+import type { ReactNode } from 'react';
+import { useOperation } from '../../api/query.ts';
+import { useWorkspace } from '../../api/session.ts';
+import { ErrorBox } from '../../ui/error-box.tsx';
+import { Link } from '../../ui/link.tsx';
+import { Loading } from '../../ui/loading.tsx';
+import { bytes, count, Money } from '../../ui/numbers.tsx';
+import { Facts, Section } from '../../ui/page.tsx';
+import { Status } from '../../ui/status.tsx';
+import { Duration, duration, Time } from '../../ui/time.tsx';
+import { harmless, JsonView, TextView } from '../../ui/viewer.tsx';
+import type { Line } from './lines.ts';
+import type { RunParams } from './trace-tab.tsx';
+
+/** What is known of a line, and what was said in it if the workspace keeps that. */
+export function SpanDetails({
+  line,
+  start,
+  params: { workspace_id, run_id },
+}: {
+  readonly line: Line;
+  /** Epoch milliseconds of the beginning of the chain. */
+  readonly start: number;
+  readonly params: RunParams;
+}) {
+  const { run, step } = line;
+  const { slug } = useWorkspace();
+  const about = step ?? run;
+  const tokens: readonly (readonly [string, number | null | undefined])[] = step
+    ? [
+        ['in', step.token_input],
+        ['out', step.token_output],
+        ['read from a cache', step.cache_read_tokens],
+        ['written to a cache', step.cache_write_tokens],
+      ]
+    : [
+        ['in', run.input_tokens],
+        ['out', run.output_tokens],
+      ];
+  const known = tokens.filter(([, number]) => number != null && number > 0);
+  const model = step ? step.model : run.llm_model;
+  const cost = step ? step.cost_usd : run.cost_usd;
+  const facts: (readonly [string, ReactNode])[] = [
+    ['State', <Status key="state" value={line.status} />],
+    [
+      'Began',
+      <span key="began">
+        +{duration(Math.max(0, line.from - start))} · <Time at={line.from} />
+      </span>,
+    ],
+    ['Took', <Duration key="took" ms={line.to - line.from} />],
+    ...(model ? [['Model', harmless(model)] as const] : []),
+    ...(known.length > 0
+      ? [['Tokens', known.map(([what, number]) => `${count(number!)} ${what}`).join(', ')] as const]
+      : []),
+    ...(cost == null ? [] : [['Cost at the provider', <Money key="cost" usd={cost} />] as const]),
+    ...(run.run_id === run_id
+      ? []
+      : [
+          [
+            'Run',
+            <Link key="run" to="/$workspace/runs/$run" params={{ workspace: slug, run: run.run_id }}>
+              {`${run.agent_name}@${run.agent_version} ${run.run_id.slice(0, 8)}`}
+            </Link>,
+          ] as const,
+        ]),
+  ];
+  const payload = step && Object.keys(step.payload).length > 0 ? step.payload : undefined;
+  return (
+    <Section title={harmless(line.name)}>
+      <div className="flex min-w-0 flex-col gap-4">
+        <Facts facts={facts} />
+        {about.error_message && (
+          <Part title={step ? 'Error' : `Error ${run.error_code}`}>
+            <TextView text={about.error_message} name={`${line.id}-error`} />
+          </Part>
+        )}
+        {payload && (
+          <Part title="About it">
+            <JsonView value={payload} name={line.id} />
+          </Part>
+        )}
+        {step?.span_id !== undefined && <Said line={line} workspaceId={workspace_id} />}
+      </div>
+    </Section>
+  );
+}
+
+const Part = ({ title, children }: { readonly title: string; readonly children: ReactNode }) => (
+  <div className="flex min-w-0 flex-col gap-1">
+    <h3 className="font-medium">{title}</h3>
+    {children}
+  </div>
+);
+
+/** Messages, arguments and result of a step. */
+function Said({ line: { id, run, step }, workspaceId }: { readonly line: Line; readonly workspaceId: string }) {
+  const { data, error } = useOperation(
+    'listTraceEvents',
+    {
+      params: { workspace_id: workspaceId, trace_id: run.run_id },
+      query: { content: 'true', span_id: step!.span_id },
+    },
+    { enabled: run.has_content, staleTime: 60_000 },
+  );
+  if (!run.has_content) {
+    return (
+      <p className="text-soft">
+        {run.status === 'running'
+          ? 'What is said in it is shown when the run has ended, if the workspace keeps it.'
+          : 'What was said is not kept. An owner can change that for runs from now on: platform workspace update --trace-content all'}
+      </p>
+    );
+  }
+  if (error) return <ErrorBox error={error} />;
+  if (!data) return <Loading />;
+  return data.events.flatMap(({ content, sequence_no }) => {
+    if (!content) return [];
+    const { messages = [], left_out = 0, arguments: given, result } = content;
+    return [
+      ...(left_out > 0
+        ? [<p key={`left ${sequence_no}`} className="text-soft">{`${count(left_out)} older messages are not kept.`}</p>]
+        : []),
+      ...messages.map((message, index) => (
+        <Part
+          key={`${sequence_no} ${String(index)}`}
+          title={`${WORDS[message.role]}${message.tool_name ? ` ${harmless(message.tool_name)}` : ''}${message.is_error ? ' (error)' : ''}`}
+        >
+          <TextOrJson text={message.text} name={`${id}-${sequence_no}-${index}`} />
+          {(message.files ?? []).map((file) => (
+            <p key={file.name} className="text-soft">
+              {harmless(file.name)} · {file.media_type} · {bytes(file.bytes)}
+            </p>
+          ))}
+        </Part>
+      )),
+      ...(given
+        ? [
+            <Part key={`arguments ${sequence_no}`} title="Arguments">
+              <TextOrJson text={given.text} name={`${id}-arguments`} />
+            </Part>,
+          ]
+        : []),
+      ...(result
+        ? [
+            <Part key={`result ${sequence_no}`} title="Result">
+              <TextOrJson text={result.text} name={`${id}-result`} />
+            </Part>,
+          ]
+        : []),
+    ];
+  });
+}
+
+const WORDS = { system: 'System', user: 'User', assistant: 'Assistant', tool_call: 'Call of', tool: 'Result of' };
+
+/** Text that may be JSON. */
+function TextOrJson({ text, name }: { readonly text: string; readonly name: string }) {
+  if (!/^\s*[{[]/.test(text)) return <TextView text={text} name={name} />;
+  try {
+    return <JsonView value={JSON.parse(text)} name={name} />;
+  } catch {
+    return <TextView text={text} name={name} />;
+  }
+}
