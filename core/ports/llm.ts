@@ -15,7 +15,7 @@ export type JsonSchema = Readonly<Record<string, unknown>>;
 export interface Llm {
   /**
    * Sends the conversation once and returns the model's whole turn. With `onText`, the answer is streamed and `onText`
-   * gets each piece of text.
+   * gets its text in pieces, which may be more or fewer than the provider sent.
    *
    * Throws an {@link LlmFailure} for whatever fails at the provider or on the network, and the signal's reason once it is
    * aborted. No error contains the key.

@@ -66,8 +66,10 @@ const ENTITIES: Readonly<Record<string, string>> = {
  * of three, such as the user name of an `Authorization: Basic` header.
  */
 function inBase64(bytes: Uint8Array): string[] {
+  const padded = Buffer.alloc(2 + bytes.byteLength);
+  padded.set(bytes, 2);
   return [0, 1, 2].flatMap((before) => {
-    const text = Buffer.concat([new Uint8Array(before), bytes]).toString('base64');
+    const text = padded.toString('base64', 2 - before);
     const whole = Math.floor(((before + bytes.byteLength) * 8) / 6);
     const own = text.slice(Math.ceil((before * 8) / 6), whole);
     return [own, own.replaceAll('+', '-').replaceAll('/', '_')];
@@ -149,15 +151,39 @@ export class SecretMask {
       return masked === String(value) ? value : masked;
     }
     if (value === null) return value;
-    if (Array.isArray(value)) return value.map((element) => this.json(element));
-    return Object.fromEntries(Object.entries(value).map(([name, member]) => [this.text(name), this.json(member)]));
+    return Array.isArray(value) ? this.#list(value) : this.#object(value);
+  }
+
+  /** The same list or object if it holds no secret, as nearly all hold none. */
+  #list(value: Json[]): Json[] {
+    let masked: Json[] | undefined;
+    for (const [index, element] of value.entries()) {
+      const own = this.json(element);
+      if (own === element) continue;
+      masked ??= [...value];
+      masked[index] = own;
+    }
+    return masked ?? value;
+  }
+
+  #object(value: { [name: string]: Json }): Json {
+    const entries = Object.entries(value);
+    let isSame = true;
+    for (const entry of entries) {
+      const [name, member] = entry;
+      entry[0] = this.text(name);
+      entry[1] = this.json(member);
+      isSame &&= entry[0] === name && entry[1] === member;
+    }
+    return isSame ? value : Object.fromEntries(entries);
   }
 }
 
 /** Masks text that arrives in pieces: what may be the beginning of a secret is held back until the next piece. */
 export class LiveMask {
   readonly #mask: SecretMask;
-  readonly #decoder = new TextDecoder();
+  /** Of bytes: most text comes as such. */
+  #decoder: InstanceType<typeof TextDecoder> | undefined;
   #held = '';
 
   constructor(mask: SecretMask) {
@@ -166,7 +192,8 @@ export class LiveMask {
 
   /** Returns the text that may be shown now, possibly none. A piece may end inside a UTF-8 character. */
   push(piece: string | Uint8Array): string {
-    this.#held += typeof piece === 'string' ? piece : this.#decoder.decode(piece, { stream: true });
+    if (typeof piece !== 'string') this.#decoder ??= new TextDecoder();
+    this.#held += typeof piece === 'string' ? piece : this.#decoder!.decode(piece, { stream: true });
     const end = this.#mask.settledLength(this.#held);
     const settled = this.#held.slice(0, end);
     this.#held = this.#held.slice(end);
@@ -175,7 +202,7 @@ export class LiveMask {
 
   /** Returns the text that is still held back. */
   end(): string {
-    const rest = this.#held + this.#decoder.decode();
+    const rest = this.#held + (this.#decoder?.decode() ?? '');
     this.#held = '';
     return this.#mask.text(rest);
   }

@@ -177,9 +177,12 @@ describe.each(CASES)(
     async function seen(llm: Llm, request: Partial<LlmRequest>, turn: ScriptedTurn = {}) {
       server.reset();
       server.queue(turn);
-      const pieces: string[] = [];
-      const thoughts: string[] = [];
-      const called: string[] = [];
+      /** Pieces that follow each other may come as one. */
+      const pieces: { readonly kind: string; text: string }[] = [];
+      const add = (kind: string) => (text: string) => {
+        if (pieces.at(-1)?.kind === kind) pieces.at(-1)!.text += text;
+        else pieces.push({ kind, text });
+      };
       const spent: LlmUsage[] = [];
       const signs: string[] = [];
       const outcome = await llm
@@ -193,9 +196,9 @@ describe.each(CASES)(
           onBroken: (usage) => spent.push(usage),
           onSign: (sign) => signs.push(sign),
           ...(isStreamed && {
-            onText: (text: string) => pieces.push(text),
-            onThought: (text: string) => thoughts.push(text),
-            onTool: (name: string) => called.push(name),
+            onText: add('text'),
+            onThought: add('thought'),
+            onTool: add('tool'),
           }),
           ...request,
         })
@@ -210,7 +213,7 @@ describe.each(CASES)(
       });
       // Each answer has ids of its own.
       const known = JSON.parse(JSON.stringify(outcome).replaceAll(/\b(msg|rs|fc|call|toolu)_[\w-]+/g, '$1_'));
-      return { outcome: known, sent, pieces, thoughts, called, spent, signs: new Set(signs) };
+      return { outcome: known, sent, pieces, spent, signs: new Set(signs) };
     }
 
     async function expectSame(request: Partial<LlmRequest>, turn?: ScriptedTurn): Promise<void> {

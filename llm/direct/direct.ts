@@ -8,7 +8,7 @@ import type { Wire } from '../wires.ts';
 import { anthropic } from './anthropic.ts';
 import { EventReader } from './event-reader.ts';
 import { openai } from './openai.ts';
-import { type DirectProvider, EventError } from './provider.ts';
+import { type DirectProvider, EventError, type Pieces } from './provider.ts';
 
 const PROVIDERS: { readonly [Provider in LlmProvider]?: DirectProvider } = { anthropic, openai };
 
@@ -77,36 +77,35 @@ const LINGER_MS = 1000;
 function streamed(
   provider: DirectProvider,
   message: IncomingMessage,
-  { onText, onThought, onTool }: LlmRequest,
+  request: LlmRequest,
   meter: BrokenMeter,
 ): Promise<Turn> {
-  const read = provider.events({
-    text(piece) {
-      meter.characters += piece.length;
-      if (piece !== '') onText?.(piece);
-    },
-    thought(piece) {
-      meter.characters += piece.length;
-      if (piece !== '') onThought?.(piece);
-    },
-    tool: (name) => onTool?.(name),
-    input(piece) {
-      meter.characters += piece.length;
-    },
-  });
+  const pieces = new JoinedPieces(request, meter);
+  const read = provider.events(pieces);
   const events = new EventReader();
+  let chunks: Buffer[] = [];
   let turn: Turn | undefined;
   return new Promise<Turn>((resolve, reject) => {
-    const onData = (chunk: Buffer): void => {
+    const fail = (error: unknown): void => {
+      message.off('data', onData);
+      message.destroy();
+      reject(error);
+    };
+    /** Of all chunks that one packet brought: each reading costs as much as its chunk. */
+    const readChunks = (): void => {
+      const arrived = chunks;
+      chunks = [];
+      if (arrived.length === 0 || turn !== undefined) return;
       try {
-        for (const data of events.push(chunk)) {
+        for (const data of events.push(arrived.length === 1 ? arrived[0]! : Buffer.concat(arrived))) {
           if (turn !== undefined || data === '[DONE]') continue;
           turn = readEvent(read, data, message, meter);
         }
       } catch (error) {
-        message.destroy();
-        reject(error);
+        fail(error);
         return;
+      } finally {
+        pieces.pass();
       }
       if (turn === undefined) return;
       message.off('data', onData);
@@ -115,13 +114,67 @@ function streamed(
       message.once('close', () => clearTimeout(tooLong));
       resolve(turn);
     };
+    const onData = (chunk: Buffer): void => {
+      chunks.push(chunk);
+      if (chunks.length === 1) queueMicrotask(readChunks);
+    };
     message.on('data', onData);
     message.once('end', () => {
+      readChunks();
       if (turn === undefined) reject(new BrokenAnswerError(meter.hasBegun ? 'BROKEN_ANSWER' : 'NO_ANSWER'));
     });
-    message.on('error', reject);
+    message.on('error', (error) => {
+      readChunks();
+      reject(error);
+    });
     message.resume();
   });
+}
+
+/** Passes on as one piece what follows each other: every piece costs its reader as much as its text. */
+class JoinedPieces implements Pieces {
+  readonly #request: LlmRequest;
+  readonly #meter: BrokenMeter;
+  #kind: 'text' | 'thought' = 'text';
+  #waiting = '';
+
+  constructor(request: LlmRequest, meter: BrokenMeter) {
+    this.#request = request;
+    this.#meter = meter;
+  }
+
+  text(piece: string): void {
+    this.#add('text', piece);
+  }
+
+  thought(piece: string): void {
+    this.#add('thought', piece);
+  }
+
+  tool(name: string): void {
+    this.pass();
+    this.#request.onTool?.(name);
+  }
+
+  input(piece: string): void {
+    this.#meter.characters += piece.length;
+  }
+
+  /** What still waits. */
+  pass(): void {
+    const text = this.#waiting;
+    if (text === '') return;
+    this.#waiting = '';
+    if (this.#kind === 'text') this.#request.onText?.(text);
+    else this.#request.onThought?.(text);
+  }
+
+  #add(kind: 'text' | 'thought', piece: string): void {
+    this.#meter.characters += piece.length;
+    if (kind !== this.#kind) this.pass();
+    this.#kind = kind;
+    this.#waiting += piece;
+  }
 }
 
 function readEvent(

@@ -20,16 +20,17 @@ export class EventReader {
     this.#isFirst = false;
     // A line end may be cut in two.
     if (this.#endedWithReturn && text.startsWith('\n')) text = text.slice(1);
+    this.#endedWithReturn = text.endsWith('\r');
+    if (text.includes('\r')) text = text.replaceAll(/\r\n?/g, '\n');
     const events: string[] = [];
     let start = 0;
-    for (const { index, 0: end } of text.matchAll(/\r\n|\n|\r/g)) {
-      this.#pieces.push(text.slice(start, index));
-      start = index + end.length;
+    for (let end = text.indexOf('\n'); end >= 0; end = text.indexOf('\n', start)) {
+      this.#pieces.push(text.slice(start, end));
+      start = end + 1;
       this.#line(this.#pieces.length === 1 ? this.#pieces[0]! : this.#pieces.join(''), events);
       this.#pieces = [];
     }
     if (start < text.length) this.#pieces.push(text.slice(start));
-    this.#endedWithReturn = text.endsWith('\r');
     return events;
   }
 

@@ -96,7 +96,7 @@ describe('runPrompt', () => {
 
   test('emits the text of a watched run as it comes, with secrets masked', async () => {
     const text = 'It is very-secret, they say, and very-secret again.';
-    server.queue({ text });
+    server.queue({ text, chunkDelayMs: 5 });
     const { deps, run, events } = prepare({ isWatched: true });
     const masked = text.replaceAll('very-secret', '[secret TOKEN]');
     expect((await runPrompt(deps, run)).data).toEqual({ result: masked });
