@@ -119,7 +119,7 @@ describe('calls of prompt agents', () => {
   });
 
   test("stream the model's text", async () => {
-    server.queue({ text: '{"greeting": "Hello, Ada, and a good morning to you!"}' });
+    server.queue({ chunkDelayMs: 5, text: '{"greeting": "Hello, Ada, and a good morning to you!"}' });
     const response = await send('POST', '/ann/greeter/v1/run', { name: 'Ada' }, { accept: 'text/event-stream' });
     const text = await response.text();
     expect(text.match(/"type":"text_delta"/g)!.length).toBeGreaterThan(2);
