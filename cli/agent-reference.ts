@@ -24,14 +24,15 @@ export async function readReference(cli: Cli, text: string): Promise<AgentRefere
 /** Versions of an agent of the own workspace, newest first. Throws UsageError if there is none. */
 export async function ownVersions(cli: Cli, text: string) {
   const { org, agent, version } = await readReference(cli, text);
-  const all = await (await cli.client()).listAgents({});
+  const client = await cli.client();
+  const all = await client.listAgents({ query: { name: agent } });
   const numberOf = ({ version: name }: { version: string }) => Number(name.slice(1));
   const versions = all
     .filter(({ name, org_slug }) => name === agent && org_slug === org)
     .sort((a, b) => numberOf(b) - numberOf(a));
   const wanted = version === 'latest' ? versions : versions.filter((each) => each.version === version);
   if (wanted.length === 0) {
-    const names = [...new Set(all.map(({ name }) => name))].join(', ') || 'none';
+    const names = [...new Set((await client.listAgents({})).map(({ name }) => name))].join(', ') || 'none';
     throw new UsageError(`The workspace has no agent "${text}". Its agents: ${names}.`, { exitCode: 4 });
   }
   return wanted;

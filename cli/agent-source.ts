@@ -4,6 +4,7 @@ import { expandBundle } from '#core/agents/bundle/bundle.ts';
 import { detectEntrypoint } from '#core/agents/bundle/entrypoint.ts';
 import { fileRulesOf } from '#core/agents/file-rules.ts';
 import { checkDefinition } from '#core/agents/manifest/manifest.ts';
+import { manifestOf as writtenOf } from '#core/agents/publish-body.ts';
 import { checkSkillFiles } from '#core/agents/skills/skill.ts';
 import { type AgentReference, ownVersions, readReference } from './agent-reference.ts';
 import type { Cli } from './cli.ts';
@@ -28,42 +29,6 @@ export interface AgentSource {
   /** Sentences about what the folder cannot hold. */
   readonly warnings: readonly string[];
 }
-
-/** Members of a manifest, in the order of `agent.json`; schemas and prompt have files of their own. */
-const MEMBERS = [
-  'name',
-  'type',
-  'description',
-  'tags',
-  'is_public',
-  'allow_local_download',
-  'run_mode',
-  'callable',
-  'runtime',
-  'loop',
-  'entrypoint',
-  'run_command',
-  'environment',
-  'supported_providers',
-  'default_models',
-  'model_settings',
-  'model_tasks',
-  'default_endpoint',
-  'timeout_seconds',
-  'accepts_files',
-  'accept',
-  'max_files',
-  'required_secrets',
-  'optional_secrets',
-  'default_skills',
-  'skills_locked',
-  'manifest',
-  'source_url',
-  'pip_package',
-  'url',
-  'sdk_compatible',
-  'price_per_call_cents',
-] as const;
 
 /** What is read of a version; a foreign agent's record lacks some of it. */
 type Version = { readonly [member: string]: unknown } & {
@@ -182,9 +147,7 @@ function holds(file: SourceFile | undefined, schemas: object): boolean {
 
 /** The manifest without what publishing fills in by itself. */
 function manifestOf(version: Version, code: ReadonlyMap<string, SourceFile>): Record<string, unknown> {
-  const given = Object.fromEntries(MEMBERS.map((name) => [name, version[name]]).filter(([, value]) => value != null));
-  const { custom_tools: _, environment: __, ...orchestration } = (given.manifest ?? {}) as Record<string, unknown>;
-  given.manifest = orchestration;
+  const given = writtenOf(version);
   if (version.execution_engine === 'code_runtime' && version.prompt != null) given.prompt = version.prompt;
   const { input_schema, output_schema, prompt } = version;
   const whole = definitionOf({ ...given, input_schema, output_schema, prompt });

@@ -15,29 +15,37 @@ import type { AgentListeners } from './listeners.ts';
 import { publish } from './publish.ts';
 import { type AgentAddress, versionName } from './references.ts';
 import type { agentRoutes } from './routes.ts';
-import { AgentStore, resolveAgent } from './store.ts';
+import { AgentStore, currentVersions, resolveAgent } from './store.ts';
 import { treeOf } from './tree.ts';
 import { isUnchanged } from './unchanged.ts';
 import { checkTakesBundle, readBundle, storeBundle } from './upload.ts';
 import type { AgentVersion } from './version.ts';
-import { latestView, ownerView, uploadView } from './views.ts';
+import { latestView, ownerView, uploadView, versionView } from './views.ts';
 
 type AgentDeps = Omit<Deps, 'vault'> & { readonly listeners: AgentListeners; readonly lastRunOf: LastRunOf };
 
 export const agentHandlers = (deps: AgentDeps): Handlers<typeof agentRoutes> => ({
   async listAgents({ caller, query }) {
     const workspaceId = await ownWorkspace(deps, caller, query.workspace_id);
-    const { latest = false, limit, cursor } = query;
+    const { name, latest = false, limit, cursor } = query;
     if (latest) {
+      if (name !== undefined) throw new PlatformError('INVALID_INPUT', 'query.name: does not go with latest=true.');
       const page = await listLatest(deps, workspaceId, { limit, cursor });
       return { status: 200, body: page.map(latestView) };
     }
     if (limit !== undefined || cursor !== undefined) {
-      const name = limit === undefined ? 'cursor' : 'limit';
+      const given = limit === undefined ? 'cursor' : 'limit';
       throw new PlatformError(
         'INVALID_INPUT',
-        `query.${name}: goes with latest=true; without it the list has no pages.`,
+        `query.${given}: goes with latest=true; without it the list has no pages.`,
       );
+    }
+    if (name !== undefined) {
+      const [versions, current] = await Promise.all([
+        new AgentStore(deps, workspaceId).listVersions(name),
+        currentVersions(deps, workspaceId, [name]),
+      ]);
+      return { status: 200, body: versions.map((each) => versionView(each, current.get(name))) };
     }
     return { status: 200, body: (await new AgentStore(deps, workspaceId).listAll()).map(ownerView) };
   },

@@ -38,12 +38,18 @@ export const agentRoutes = defineRoutes([
     operationId: 'listAgents',
     method: 'GET',
     path: '/agents',
-    summary: 'List the agents of the workspace: every version, or a page of the latest ones',
+    summary: 'List the agents of the workspace: every version, those of one agent, or a page of the latest ones',
     fn: 'agents',
     auth: 'key',
     request: {
       query: z.object({
         workspace_id: z.string().optional(),
+        name: z
+          .string()
+          .min(1)
+          .max(50)
+          .optional()
+          .describe('Every version of this agent, oldest first, with when it ends; not with `latest`.'),
         latest: flag
           .optional()
           .describe('Only the newest version of each agent, the last published agent first, in pages.'),

@@ -90,9 +90,20 @@ const lastRun = z
 
 /** `GET /agents` (`docs/interface/agents.md#lists`). */
 export const listedAgent = agentRecord.extend({
-  versions: z.int().optional().describe('Number of versions. With `latest`, like the members below.'),
-  current_version: z.string().nullable().optional().describe('What `latest` calls; null while no version can run.'),
-  last_run: lastRun.describe('Of all versions and all callers, the newest that has ended; null if none is kept.'),
+  versions: z.int().optional().describe('Number of versions. With `latest`.'),
+  current_version: z
+    .string()
+    .nullable()
+    .optional()
+    .describe('What `latest` calls; null while no version can run. With `latest` or `name`.'),
+  sunset_at: z.iso
+    .datetime()
+    .nullable()
+    .optional()
+    .describe('When a superseded version stops being called; null for others. With `name`.'),
+  last_run: lastRun.describe(
+    'Of all versions and all callers, the newest that has ended; null if none is kept. With `latest`.',
+  ),
   next_cursor: z
     .string()
     .nullable()

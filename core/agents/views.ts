@@ -1,10 +1,11 @@
 import type * as z from 'zod';
+import { isoTime } from '#core/ports/clock.ts';
 import { fileRulesOf } from './file-rules.ts';
 import type { LatestAgent } from './latest.ts';
 import { versionName } from './references.ts';
 import type { agentRecord, download, listedAgent, publicAgent, uploadedBundle } from './schema.ts';
 import type { StoredBundle } from './upload.ts';
-import type { AgentVersion } from './version.ts';
+import { type AgentVersion, sunsetOf } from './version.ts';
 
 type PublicAgent = z.input<typeof publicAgent>;
 type AgentRecord = z.input<typeof agentRecord>;
@@ -101,6 +102,12 @@ export function ownerView(version: AgentVersion): AgentRecord {
     forked_from: version.forkedFrom ?? null,
   };
 }
+
+/** One of all versions of an agent; `current` is what `latest` calls. */
+export const versionView = (version: AgentVersion, current: string | undefined): z.input<typeof listedAgent> => {
+  const sunset = sunsetOf(version);
+  return { ...ownerView(version), current_version: current ?? null, sunset_at: sunset ? isoTime(sunset) : null };
+};
 
 /** For members of the agent's workspace: a run of another workspace has no id. */
 export const latestView = ({

@@ -73,7 +73,7 @@ const agents = createRoute({
 const agent = createRoute({
   getParentRoute: () => workspace,
   path: '/agents/$name',
-  validateSearch: search('v', 'input', 'from'),
+  validateSearch: search('v', 'tab', 'input', 'from', 'with', 'file'),
   component: lazyRouteComponent(() => import('./pages/agents/agent-page.tsx'), 'AgentPage'),
 });
 

@@ -100,7 +100,7 @@ describe('pull', () => {
     expect((await platform('publish own', { cwd })).status).toBe(0);
     const evil: typeof fetch = async (input, init) => {
       const response = await fetch(input, init);
-      if (!String(input).endsWith('/agents')) return response;
+      if (new URL(String(input)).pathname !== '/agents') return response;
       const all = (await response.json()) as { skill_files: unknown }[];
       for (const agent of all) agent.skill_files = [{ path: '../out.txt', content: 'x', size: 1 }];
       return Response.json(all);

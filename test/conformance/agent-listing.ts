@@ -16,6 +16,7 @@ interface Listed {
   readonly current_version: string | null;
   readonly last_run: { readonly run_id: string | null; readonly status: string; readonly started_at: string } | null;
   readonly next_cursor: string | null;
+  readonly sunset_at?: string | null;
   readonly error: { readonly code: string; readonly message: string };
 }
 
@@ -163,6 +164,34 @@ export function agentListingSuite(
     expect((await send(bob.key, 'GET', `/agents?latest=true&workspace_id=${ann.workspaceId}`)).status).toBe(403);
   });
 
+  test('the versions of one agent say which is current and when the others end', async () => {
+    const { ann, bob, send, publish, deps } = await platform();
+    const ids = [await publish('mine'), await publish('other'), await publish('mine'), await publish('mine')];
+    await publish('mine', {}, bob.key);
+    const list = async (name: string, key = ann.key) => (await send(key, 'GET', `/agents?name=${name}`)).body;
+    const [v1, v2, v3] = await list('mine');
+    expect([v1, v2, v3].map((each) => [each!.id, each!.version])).toEqual([
+      [ids[0], 'v1'],
+      [ids[2], 'v2'],
+      [ids[3], 'v3'],
+    ]);
+    const day = 24 * 3600_000;
+    expect(v1).toMatchObject({ current_version: 'v3' });
+    expect(Date.parse(v1!.sunset_at!)).toBeLessThan(Date.parse(v2!.sunset_at!));
+    expect(Date.parse(v2!.sunset_at!)).toBeGreaterThan(deps.clock.now() + 59 * day);
+    expect(v3!.sunset_at).toBeNull();
+
+    expect((await send(ann.key, 'DELETE', `/agents/${ids[3]}`)).status).toBe(200);
+    const left = await list('mine');
+    expect(left.map(({ version, current_version }) => [version, current_version])).toEqual([
+      ['v1', 'v2'],
+      ['v2', 'v2'],
+    ]);
+    expect(left[1]!.sunset_at).toBeNull();
+    expect(await list('mine', bob.key)).toHaveLength(1);
+    expect(await list('nothing')).toEqual([]);
+  });
+
   test('a cursor that is forged, or of another workspace or listing, is refused', async () => {
     const { ann, bob, send, publish } = await platform();
     for (const key of [ann.key, bob.key]) for (const name of ['one', 'two']) await publish(name, {}, key);
@@ -205,7 +234,14 @@ export function agentListingSuite(
     );
     expect(status).toBe(200);
     expect(body.every(({ name }) => ['one', 'two'].includes(name))).toBe(true);
-    for (const query of ['limit=2', `cursor=${own}`, 'latest=true&limit=0', 'latest=true&limit=101', 'latest=maybe']) {
+    for (const query of [
+      'limit=2',
+      `cursor=${own}`,
+      'latest=true&name=one',
+      'latest=true&limit=0',
+      'latest=true&limit=101',
+      'latest=maybe',
+    ]) {
       expect((await send(ann.key, 'GET', `/agents?${query}`)).status, query).toBe(400);
     }
   });

@@ -1,58 +1,95 @@
 import { getRouteApi } from '@tanstack/react-router';
+import { Bot } from 'lucide-react';
+import { lazy, Suspense } from 'react';
+import type { AnswerOf } from '../../api/client.ts';
 import { useOperation } from '../../api/query.ts';
+import { useWorkspace } from '../../api/session.ts';
+import { useLiveRefresh } from '../../live/use-live.ts';
+import { Empty } from '../../ui/empty.tsx';
 import { ErrorBox } from '../../ui/error-box.tsx';
 import { Select } from '../../ui/field.tsx';
 import { Loading } from '../../ui/loading.tsx';
 import { Page } from '../../ui/page.tsx';
 import { Badge } from '../../ui/status.tsx';
+import { Tabs } from '../../ui/tabs.tsx';
 import { Playground } from './playground.tsx';
 
-const route = getRouteApi('/signed-in/$workspace/agents/$name');
-const numberOf = (version: string): number => Number(version.replace(/^v/, '')) || Number.POSITIVE_INFINITY;
+const VersionsTab = lazy(() => import('./versions-tab.tsx'));
+const CodeTab = lazy(() => import('./code-tab.tsx'));
+const ApiTab = lazy(() => import('./api-tab.tsx'));
+const SettingsTab = lazy(() => import('./settings-tab.tsx'));
 
-/** One agent: what it is, and the playground of one of its versions. `$name` may also be the id of a version. */
+/** A version of an agent, as the list of its versions has it. */
+export type Version = AnswerOf<'listAgents'>[number];
+export interface TabProps {
+  /** The version that is looked at. */
+  readonly agent: Version;
+  /** All of the agent, newest first. */
+  readonly versions: readonly Version[];
+}
+
+const route = getRouteApi('/signed-in/$workspace/agents/$name');
+const ID = /^[0-9a-f]{8}-[0-9a-f-]{27}$/;
+export const numberOf = ({ version }: Pick<Version, 'version'>): number => Number(version.slice(1));
+
+/** One agent: its playground, versions, code, address and settings. `$name` may also be the id of a version. */
 export function AgentPage() {
   const { name } = route.useParams();
   const { v } = route.useSearch();
-  const navigate = route.useNavigate();
-  const { data, error, refetch } = useOperation('listAgents', {}, { staleTime: 30_000 });
-  const byId = data?.find(({ id }) => id === name);
-  const versions = (data ?? [])
-    .filter((each) => each.name === (byId?.name ?? name))
-    .sort((a, b) => numberOf(b.version) - numberOf(a.version));
-  const agent = byId ?? versions.find(({ version }) => version === v) ?? versions[0];
-  if (error) {
+  const isId = ID.test(name);
+  const byId = useOperation('getAgent', { params: { id: name } }, { enabled: isId, staleTime: 30_000 });
+  const own = isId ? byId.data?.name : name;
+  const list = useOperation(
+    'listAgents',
+    { query: { name: own ?? '' } },
+    { enabled: own !== undefined, staleTime: 30_000 },
+  );
+  useLiveRefresh(['agent'], ['listAgents']);
+  const error = byId.error ?? list.error;
+  const versions = list.data?.toSorted((a, b) => numberOf(b) - numberOf(a));
+  const wanted = v ?? byId.data?.version;
+  const agent = versions?.find(({ version }) => version === (wanted ?? versions[0]!.current_version)) ?? versions?.[0];
+  if (error || versions === undefined) {
     return (
       <Page title={name}>
-        <ErrorBox error={error} onRetry={() => void refetch()} />
-      </Page>
-    );
-  }
-  if (data === undefined) {
-    return (
-      <Page title={name}>
-        <Loading />
+        {error ? <ErrorBox error={error} onRetry={() => void (isId ? byId : list).refetch()} /> : <Loading />}
       </Page>
     );
   }
   if (agent === undefined) {
     return (
       <Page title={name}>
-        <p>This workspace has no agent “{name}”.</p>
+        <Empty icon={Bot} title={`This workspace has no agent “${name}”`} command={`npx platform publish ${name}`} />
       </Page>
     );
   }
+  return <AgentFrame agent={agent} versions={versions} />;
+}
+
+function AgentFrame({ agent, versions }: TabProps) {
+  const { slug: workspace } = useWorkspace();
+  const { tab = 'playground' } = route.useSearch();
+  const navigate = route.useNavigate();
+  const { name } = agent;
+  const tabTo = (id: string, label: string) => ({
+    label,
+    to: '/$workspace/agents/$name',
+    params: { workspace, name },
+    search: { v: agent.version, ...(id !== 'playground' && { tab: id }) },
+    isCurrent: tab === id,
+  });
   return (
     <Page
-      title={agent.name}
+      title={name}
       isWide
       heading={
         <span className="flex flex-wrap items-center gap-2">
-          {agent.name} <Badge>{agent.type}</Badge>
+          <span className="min-w-0 break-words">{name}</span> <Badge>{agent.type}</Badge>
           {agent.is_public && <Badge tone="info">Public</Badge>}
+          {agent.sunset_at && <Badge tone="warn">Superseded by {agent.current_version}</Badge>}
         </span>
       }
-      description={agent.description}
+      description={<span className="break-words">{agent.description}</span>}
       actions={
         <div className="w-28">
           <Select
@@ -60,25 +97,48 @@ export function AgentPage() {
             isLabelHidden
             value={agent.version}
             onChange={(next) =>
-              void navigate({
-                params: (now) => ({ ...now, name: agent.name }),
-                search: (now) => ({ ...now, v: next }),
-              })
+              void navigate({ params: (now) => ({ ...now, name }), search: (now) => ({ ...now, v: next }) })
             }
             choices={versions.map(({ version }) => ({ id: version, label: version }))}
           />
         </div>
       }
+      tabs={
+        <Tabs
+          label="Parts of the agent"
+          tabs={[
+            tabTo('playground', 'Playground'),
+            tabTo('versions', 'Versions'),
+            tabTo('code', 'Code'),
+            tabTo('api', 'API'),
+            {
+              label: 'Runs',
+              to: '/$workspace/runs',
+              params: { workspace },
+              search: { agent: name },
+              isCurrent: false,
+            },
+            tabTo('settings', 'Settings'),
+          ]}
+        />
+      }
     >
-      {agent.callable ? (
-        <Playground key={agent.id} agent={agent} />
-      ) : (
-        <p className="text-soft">
-          {agent.type === 'skill'
-            ? 'A skill is not called: agents that name it follow it.'
-            : 'It runs as a service and is not called.'}
-        </p>
-      )}
+      <Suspense fallback={<Loading />}>
+        {tab === 'versions' && <VersionsTab agent={agent} versions={versions} />}
+        {tab === 'code' && <CodeTab key={agent.id} agent={agent} />}
+        {tab === 'api' && <ApiTab agent={agent} />}
+        {tab === 'settings' && <SettingsTab key={agent.id} agent={agent} versions={versions} />}
+        {tab === 'playground' &&
+          (agent.callable ? (
+            <Playground key={agent.id} agent={agent} />
+          ) : (
+            <p className="text-soft">
+              {agent.type === 'skill'
+                ? 'A skill is not called: agents that name it follow it.'
+                : 'It runs as a service and is not called.'}
+            </p>
+          ))}
+      </Suspense>
     </Page>
   );
 }

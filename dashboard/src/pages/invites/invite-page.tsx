@@ -10,8 +10,8 @@ import { TextField } from '../../ui/field.tsx';
 import { Link } from '../../ui/link.tsx';
 import { Loading } from '../../ui/loading.tsx';
 import { useTitle } from '../../ui/page.tsx';
+import { ShownOnce } from '../../ui/shown-once.tsx';
 import { Time } from '../../ui/time.tsx';
-import { ShownOnce } from '../settings/shown-once.tsx';
 
 type Invite = AnswerOf<'getInvite'>['invite'];
 

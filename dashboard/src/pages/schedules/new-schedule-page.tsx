@@ -5,7 +5,7 @@ import { useWorkspace } from '../../api/session.ts';
 import { ErrorBox } from '../../ui/error-box.tsx';
 import { Loading } from '../../ui/loading.tsx';
 import { Page } from '../../ui/page.tsx';
-import { ShownOnce } from '../settings/shown-once.tsx';
+import { ShownOnce } from '../../ui/shown-once.tsx';
 import { ScheduleForm } from './schedule-form.tsx';
 
 const route = getRouteApi('/signed-in/$workspace/schedules/new');

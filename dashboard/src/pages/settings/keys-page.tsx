@@ -9,11 +9,11 @@ import { Empty } from '../../ui/empty.tsx';
 import { ErrorBox } from '../../ui/error-box.tsx';
 import { Checkbox, Select, TextField } from '../../ui/field.tsx';
 import { Loading } from '../../ui/loading.tsx';
+import { ShownOnce } from '../../ui/shown-once.tsx';
 import { Badge } from '../../ui/status.tsx';
 import { Table } from '../../ui/table.tsx';
 import { Time } from '../../ui/time.tsx';
 import { SettingsFrame } from './settings-frame.tsx';
-import { ShownOnce } from './shown-once.tsx';
 
 const SCOPES = [
   { id: 'read', label: 'Read', description: 'Look at everything, change nothing' },

@@ -13,11 +13,11 @@ import { Select, TextField } from '../../ui/field.tsx';
 import { Loading } from '../../ui/loading.tsx';
 import { Menu } from '../../ui/menu.tsx';
 import { Section } from '../../ui/page.tsx';
+import { ShownOnce } from '../../ui/shown-once.tsx';
 import { Badge } from '../../ui/status.tsx';
 import { Table } from '../../ui/table.tsx';
 import { Time } from '../../ui/time.tsx';
 import { SettingsFrame } from './settings-frame.tsx';
-import { ShownOnce } from './shown-once.tsx';
 
 type Member = AnswerOf<'listMembers'>['members'][number];
 type Role = Member['role'];

@@ -1,7 +1,7 @@
 import { type ReactNode, useState } from 'react';
-import { Button } from '../../ui/button.tsx';
-import { Dialog } from '../../ui/dialog.tsx';
-import { toast } from '../../ui/toast.tsx';
+import { Button } from './button.tsx';
+import { Dialog } from './dialog.tsx';
+import { toast } from './toast.tsx';
 
 /** A secret text that the platform never shows again: the dialog closes once it was copied, and Esc does not close it. */
 export function ShownOnce({

@@ -1,0 +1,56 @@
+/** Members of a manifest, in the order of `agent.json`; schemas, prompt and the files of a skill have files of their own. */
+const WRITTEN = [
+  'name',
+  'type',
+  'description',
+  'tags',
+  'is_public',
+  'allow_local_download',
+  'run_mode',
+  'callable',
+  'runtime',
+  'loop',
+  'entrypoint',
+  'run_command',
+  'environment',
+  'supported_providers',
+  'default_models',
+  'model_settings',
+  'model_tasks',
+  'default_endpoint',
+  'timeout_seconds',
+  'accepts_files',
+  'accept',
+  'max_files',
+  'required_secrets',
+  'optional_secrets',
+  'default_skills',
+  'skills_locked',
+  'manifest',
+  'source_url',
+  'pip_package',
+  'url',
+  'sdk_compatible',
+  'price_per_call_cents',
+] as const;
+
+type Body = Record<string, unknown>;
+
+/** What `agent.json` of a version holds, by its record (`docs/interface/agents.md#records`), with all that publishing filled in. */
+export function manifestOf(record: Readonly<Body>): Body {
+  const given: Body = Object.fromEntries(
+    WRITTEN.map((name) => [name, record[name]]).filter(([, value]) => value !== undefined && value !== null),
+  );
+  // Both stand beside it, too.
+  const { custom_tools: _, environment: __, ...orchestration } = (given.manifest ?? {}) as Body;
+  return { ...given, manifest: orchestration };
+}
+
+/** The body of POST /agents that publishes a version again as it is. */
+export const publishBodyOf = (record: Readonly<Body>): Body => ({
+  ...manifestOf(record),
+  input_schema: record.input_schema,
+  output_schema: record.output_schema,
+  prompt: record.prompt,
+  ...(record.type === 'skill' && { skill_files: record.skill_files }),
+});

@@ -1,0 +1,192 @@
+import { KeyRound, Plus } from 'lucide-react';
+import { useState } from 'react';
+import type { AnswerOf } from '../../api/client.ts';
+import { addressOf } from '../../api/client.ts';
+import { useAction, useOperation } from '../../api/query.ts';
+import { useWorkspace } from '../../api/session.ts';
+import { API_URL } from '../../base.ts';
+import { Button } from '../../ui/button.tsx';
+import { Code, CodeBlock } from '../../ui/code.tsx';
+import { ConfirmDialog } from '../../ui/dialog.tsx';
+import { Empty } from '../../ui/empty.tsx';
+import { ErrorBox } from '../../ui/error-box.tsx';
+import { OutsideLink } from '../../ui/link.tsx';
+import { Loading } from '../../ui/loading.tsx';
+import { Facts, Section } from '../../ui/page.tsx';
+import { ShownOnce } from '../../ui/shown-once.tsx';
+import { Badge } from '../../ui/status.tsx';
+import { Table } from '../../ui/table.tsx';
+import { Time } from '../../ui/time.tsx';
+import type { Version } from './agent-page.tsx';
+import { SchemaTable } from './schema-table.tsx';
+
+/** How programs and other agents reach an agent, what it takes and answers, and what it calls itself. */
+export default function ApiTab({ agent }: { readonly agent: Version }) {
+  const { role } = useWorkspace();
+  const address = (version: string) =>
+    `${API_URL}/${agent.org_slug}/${agent.name}/${version}/${agent.default_endpoint}`;
+  return (
+    <>
+      {agent.callable && (
+        <Section title="Address">
+          <div className="flex flex-col gap-3">
+            <CodeBlock text={`POST ${address(agent.version)}`} label="Copy the address" />
+            <Facts
+              facts={[
+                ['Always the newest', <Code key="latest">{address('latest')}</Code>],
+                ['Time limit', `${agent.timeout_seconds} s`],
+                [
+                  'Description of the API',
+                  <OutsideLink key="openapi" href={addressOf('getOpenApi')}>
+                    openapi.json
+                  </OutsideLink>,
+                ],
+              ]}
+            />
+          </div>
+        </Section>
+      )}
+      <Section title="Input">
+        <SchemaTable label="Input" schema={agent.input_schema} />
+      </Section>
+      <Section title="Output">
+        <SchemaTable label="Output" schema={agent.output_schema} />
+      </Section>
+      {agent.callable && (
+        <Section
+          title="As a tool of a coding agent"
+          description="An MCP server of the command line has this agent and the others of the workspace as tools. It acts as you."
+        >
+          <CodeBlock text={MCP} label="Copy the configuration" />
+        </Section>
+      )}
+      <Tree agent={agent} />
+      {role === 'owner' && <ServiceKeys agent={agent} />}
+    </>
+  );
+}
+
+/** What `platform agent-setup` writes. */
+const MCP = JSON.stringify(
+  { mcpServers: { platform: { command: 'npx', args: ['--no', 'platform', 'mcp'] } } },
+  null,
+  2,
+);
+
+type TreeNode = Omit<AnswerOf<'getAgentTree'>['dependencies'][number], 'dependencies'> & {
+  readonly dependencies: readonly unknown[];
+};
+
+function Tree({ agent: { org_slug, name, version } }: { readonly agent: Version }) {
+  const { data, error, refetch } = useOperation('getAgentTree', { params: { id: org_slug, agent: name, version } });
+  return (
+    <Section title="What it calls">
+      {error && <ErrorBox error={error} onRetry={() => void refetch()} />}
+      {!data && !error && <Loading />}
+      {data && (
+        <>
+          <ul>
+            <Branch node={{ ...data, accessible: true }} />
+          </ul>
+          {data.dependencies.length === 0 && data.skills.length === 0 && (
+            <p className="text-soft">It calls no other agents and follows no skills.</p>
+          )}
+        </>
+      )}
+    </Section>
+  );
+}
+
+function Branch({ node }: { readonly node: TreeNode }) {
+  const { agent, type, skills, dependencies, accessible, repeated } = node;
+  return (
+    <li>
+      <span className="flex flex-wrap items-center gap-1.5 py-0.5">
+        <span className="font-mono text-xs break-all">{agent}</span>
+        {type && <Badge>{type}</Badge>}
+        {!accessible && <Badge tone="bad">Not there, or not for you</Badge>}
+        {repeated && <Badge>Shown above</Badge>}
+      </span>
+      {skills.length + dependencies.length > 0 && (
+        <ul className="ml-2 border-l border-line pl-3">
+          {skills.map((skill) => (
+            <li key={skill} className="flex flex-wrap items-center gap-1.5 py-0.5">
+              <span className="font-mono text-xs break-all">{skill}</span> <Badge tone="info">skill</Badge>
+            </li>
+          ))}
+          {(dependencies as readonly TreeNode[]).map((each) => (
+            <Branch key={each.agent} node={each} />
+          ))}
+        </ul>
+      )}
+    </li>
+  );
+}
+
+function ServiceKeys({ agent: { id, name } }: { readonly agent: Version }) {
+  const { data, error, refetch } = useOperation('listServiceKeys', { params: { id } });
+  const make = useAction('createServiceKey', { stale: ['listServiceKeys'] });
+  const revoke = useAction('deleteServiceKey', { stale: ['listServiceKeys'], silent: true });
+  // The key is in this state alone, and goes with the dialog.
+  const [key, setKey] = useState<string>();
+  const [revoked, setRevoked] = useState<{ readonly id: string; readonly prefix: string }>();
+  const start = async () => {
+    try {
+      const { key: made } = await make.mutateAsync({ params: { id } });
+      make.reset();
+      setKey(made);
+    } catch {
+      // A toast says why.
+    }
+  };
+  return (
+    <Section
+      title="Service keys"
+      description={`With one, ${name} calls the agents that it depends on from anywhere. All its versions share them.`}
+      actions={
+        <Button icon={Plus} onPress={() => void start()} isPending={make.isPending}>
+          Make service key
+        </Button>
+      }
+    >
+      {error && <ErrorBox error={error} onRetry={() => void refetch()} />}
+      {!data && !error && <Loading />}
+      {data && (
+        <Table
+          label="Service keys"
+          rows={data.keys}
+          keyOf={(each) => each.id}
+          columns={[
+            { title: 'Key', cell: ({ prefix }) => <Code>{`${prefix}…`}</Code> },
+            { title: 'Made', cell: ({ created_at }) => <Time at={created_at} />, from: 'sm' },
+            {
+              title: 'Last used',
+              cell: ({ last_used_at }) => (last_used_at ? <Time at={last_used_at} /> : 'Never'),
+            },
+            {
+              title: 'Action',
+              cell: (each) => (
+                <Button look="danger" aria-label={`Revoke ${each.prefix}`} onPress={() => setRevoked(each)}>
+                  Revoke
+                </Button>
+              ),
+            },
+          ]}
+          empty={<Empty icon={KeyRound} title="No service keys" />}
+        />
+      )}
+      {key !== undefined && (
+        <ShownOnce title={`A service key of ${name}`} text={key} onClose={() => setKey(undefined)} />
+      )}
+      <ConfirmDialog
+        title={`Revoke ${revoked?.prefix}…?`}
+        isOpen={revoked !== undefined}
+        onClose={() => setRevoked(undefined)}
+        action="Revoke key"
+        onConfirm={() => revoke.mutateAsync({ params: { id, key_id: revoked!.id } })}
+      >
+        Its next request is refused.
+      </ConfirmDialog>
+    </Section>
+  );
+}
