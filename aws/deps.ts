@@ -26,6 +26,7 @@ import {
 } from './lazy-ports.ts';
 import type { EventfulServiceHost } from './services/ecs-events.ts';
 import { sourceStack } from './source-stack.ts';
+import { tellingBusy } from './throttles.ts';
 
 /** Of one event: far below what Lambda takes. */
 const WAKE_BATCH = 1000;
@@ -74,7 +75,7 @@ export function hostParts(config: AwsConfig): HostDeps {
 }
 
 export function tableParts({ config, clock }: HostDeps): Pick<Deps, 'main' | 'runs' | 'counters'> {
-  const client = new DynamoDBClient();
+  const client = tellingBusy(new DynamoDBClient());
   const table = (name: TableName) => new DynamoTable(client, config.tablePrefix + name, clock, PROJECTIONS[name]);
   return { main: table('main'), runs: table('runs'), counters: table('counters') };
 }
@@ -236,7 +237,7 @@ export const mailParts = ({ config }: HostDeps): Pick<Deps, 'mail'> => ({
 async function invokeLater(config: AwsConfig, fn: 'install' | 'service-keeper', event: object): Promise<void> {
   // Loaded on use: few requests need it, and no call.
   const { InvokeCommand, LambdaClient } = await import('@aws-sdk/client-lambda');
-  await new LambdaClient().send(
+  await tellingBusy(new LambdaClient()).send(
     new InvokeCommand({
       FunctionName: config.functionPrefix + fn,
       InvocationType: 'Event',

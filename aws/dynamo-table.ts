@@ -14,6 +14,7 @@ import {
   TransactWriteItemsCommand,
   UpdateItemCommand,
 } from '@aws-sdk/client-dynamodb';
+import { HostBusyError } from '#core/base/errors.ts';
 import type { Json } from '#core/base/json.ts';
 import type { Clock } from '#core/ports/clock.ts';
 import type {
@@ -51,6 +52,7 @@ import {
   TABLE_SCHEMA,
 } from '#core/ports/table-rules.ts';
 import { isNamed } from './named-error.ts';
+import { isThrottledPart } from './throttles.ts';
 
 type Attributes = Record<string, AttributeValue>;
 
@@ -213,7 +215,11 @@ export class DynamoTable implements Table {
         const failed = [...CancellationReasons.keys()].filter(
           (position) => CancellationReasons[position]?.Code === 'ConditionalCheckFailed',
         );
-        if (failed.length > 0 || tries === RETRIES) return { ok: false, failed };
+        if (failed.length > 0) return { ok: false, failed };
+        if (tries === RETRIES) {
+          if (!CancellationReasons.some(isThrottledPart)) return { ok: false, failed };
+          throw new HostBusyError('DynamoDB throttles the items of a transaction', { cause: error });
+        }
         await pause(tries + 1);
       }
     }

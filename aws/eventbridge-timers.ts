@@ -9,6 +9,7 @@ import { toAwsCrons } from '#core/automation/schedules/aws-cron.ts';
 import { parseCron } from '#core/automation/schedules/cron.ts';
 import type { Timer, Timers } from '#core/ports/timers.ts';
 import { isNamed } from './named-error.ts';
+import { tellingBusy } from './throttles.ts';
 import type { TimerEvent } from './timer-queue.ts';
 
 export interface EventBridgeTimersProps {
@@ -137,4 +138,4 @@ interface Part {
 
 /** With a client of its own, found by the SDK's standard variables. */
 export const createEventBridgeTimers = (props: Omit<EventBridgeTimersProps, 'client'>): EventBridgeTimers =>
-  new EventBridgeTimers({ client: new SchedulerClient(), ...props });
+  new EventBridgeTimers({ client: tellingBusy(new SchedulerClient()), ...props });

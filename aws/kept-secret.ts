@@ -1,5 +1,6 @@
 import { GetSecretValueCommand, SecretsManagerClient } from '@aws-sdk/client-secrets-manager';
 import type { Clock } from '#core/ports/clock.ts';
+import { tellingBusy } from './throttles.ts';
 
 /** A changed secret counts after this time. */
 const KEPT_MS = 5 * 60_000;
@@ -17,7 +18,7 @@ export interface KeptSecretProps {
  * What fails is tried again with the next question.
  */
 export function keptSecret<T>(
-  { secretName, clock, client = new SecretsManagerClient() }: KeptSecretProps,
+  { secretName, clock, client = tellingBusy(new SecretsManagerClient()) }: KeptSecretProps,
   make: (text: string) => T,
 ): () => Promise<T> {
   let kept: { readonly made: Promise<T>; readonly until: number } | undefined;

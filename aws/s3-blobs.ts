@@ -9,6 +9,7 @@ import {
 } from '@aws-sdk/client-s3';
 import { Upload } from '@aws-sdk/lib-storage';
 import { assertBlobKey, assertBlobPrefix, type Blobs } from '#core/ports/blobs.ts';
+import { tellingBusy } from './throttles.ts';
 
 /**
  * {@link Blobs} in one S3 bucket, under their own keys. Its role needs `s3:ListBucket`, else S3 answers for what is not
@@ -68,13 +69,13 @@ export class S3Blobs implements Blobs {
 }
 
 /** With a client whose Region and credentials are those of the environment. */
-export const createS3Blobs = (bucket: string): S3Blobs => new S3Blobs(new S3Client(), bucket);
+export const createS3Blobs = (bucket: string): S3Blobs => new S3Blobs(tellingBusy(new S3Client()), bucket);
 
 /** The text of an object of any bucket. Throws an Error whose message says why it cannot be had. */
 export async function readObject(
   bucket: string,
   key: string,
-  { maxBytes, client = new S3Client() }: { readonly maxBytes: number; readonly client?: S3Client },
+  { maxBytes, client = tellingBusy(new S3Client()) }: { readonly maxBytes: number; readonly client?: S3Client },
 ): Promise<string> {
   const { Body, ContentLength = 0 } = await client.send(new GetObjectCommand({ Bucket: bucket, Key: key }));
   if (ContentLength > maxBytes) throw new Error(`the object has more than ${maxBytes} bytes`);

@@ -17,6 +17,7 @@ import {
   type Vault,
   type VaultValues,
 } from '#core/ports/vault.ts';
+import { tellingBusy } from './throttles.ts';
 
 const CACHE_MS = 60_000;
 /** A stamp outlives every cached value. */
@@ -25,6 +26,8 @@ const MAX_CACHED_WORKSPACES = 200;
 /** Timeout of a request. A writer makes two, so it never outlives its lock. */
 const REQUEST_LIMIT_MS = 10_000;
 const LOCK_SECONDS = 30;
+/** Versions count for 24 hours: in an hour some of them no longer do. */
+const VERSIONS_WAIT_SECONDS = 3600;
 const LOCK_WAIT_MS = 15_000;
 /** Average pause between two tries for the lock, with jitter, so that many waiting writers do not slow its holder. */
 const LOCK_PAUSE_MS = 200;
@@ -51,7 +54,7 @@ interface Cached {
 
 /** The client takes its Region and credentials from the environment. */
 export const createVault = (props: Omit<SecretsManagerVaultProps, 'client'>): SecretsManagerVault =>
-  new SecretsManagerVault({ ...props, client: new SecretsManagerClient() });
+  new SecretsManagerVault({ ...props, client: tellingBusy(new SecretsManagerClient()) });
 
 /**
  * {@link Vault} in AWS Secrets Manager, one JSON secret a workspace, created by the first write and kept when empty.
@@ -162,7 +165,9 @@ export class SecretsManagerVault implements Vault {
       else await client.send(new PutSecretValueCommand({ SecretId: name, ...content }), requestLimit());
     } catch (error) {
       if (!isNamed(error, 'LimitExceededException')) throw error;
-      throw new PlatformError('RATE_LIMITED', 'the secrets of this workspace were changed too often today');
+      throw new PlatformError('RATE_LIMITED', 'the secrets of this workspace were changed too often today', {
+        suggested_wait_time: VERSIONS_WAIT_SECONDS,
+      });
     }
   }
 

@@ -3,8 +3,9 @@ import {
   type InvokeWithResponseStreamResponseEvent,
   type LambdaClient,
 } from '@aws-sdk/client-lambda';
-import { hasCode } from '#core/base/errors.ts';
+import { HostBusyError, hasCode } from '#core/base/errors.ts';
 import type { Clock } from '#core/ports/clock.ts';
+import { isThrottle } from '../throttles.ts';
 
 const TRIES = 4;
 const FIRST_PAUSE_MS = 100;
@@ -18,7 +19,8 @@ export interface StreamedAnswer<Head> {
 
 /**
  * Calls a function once and reads its answer as it comes. Retries only when Lambda says that the function did not run;
- * after any other error it may have run. `client` must not retry by itself.
+ * after any other error it may have run. `client` must not retry by itself. Throws {@link HostBusyError} if Lambda goes on
+ * refusing.
  */
 export async function invokeStreaming<Head>(
   { client, clock }: { readonly client: LambdaClient; readonly clock: Clock },
@@ -35,7 +37,9 @@ export async function invokeStreaming<Head>(
       const { EventStream } = await client.send(command, { abortSignal: signal });
       return await readHead(functionName, chunksOf(functionName, EventStream!));
     } catch (error) {
-      if (!isThrottled(error) || tries === TRIES) throw error;
+      if (!isRefused(error)) throw error;
+      if (tries === TRIES)
+        throw new HostBusyError(`${functionName} was not called: ${String(error)}`, { cause: error });
       await clock.sleep(FIRST_PAUSE_MS * 2 ** tries, signal);
     }
   }
@@ -74,5 +78,4 @@ async function readHead<Head>(functionName: string, chunks: AsyncGenerator<Uint8
 }
 
 /** Lambda refused before the function ran. */
-const isThrottled = (error: unknown): boolean =>
-  (error as Error).name === 'TooManyRequestsException' || hasCode(error, 'ECONNREFUSED');
+const isRefused = (error: unknown): boolean => isThrottle(error) || hasCode(error, 'ECONNREFUSED');

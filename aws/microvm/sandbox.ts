@@ -47,6 +47,8 @@ const HEALTH_TIMEOUT_MS = 5_000;
 const VMS_PER_SESSION = 2;
 /** Backoff between two attempts to start a VM while AWS has no room. */
 const BACKOFF_MS = { first: 250, max: 2_000 };
+/** After which a caller whose sandbox did not start is told to call again. */
+const WAIT_SECONDS = 5;
 /** AWS signs tokens for at most an hour. They are renewed a minute before their end. */
 const TOKEN_MINUTES = 60;
 const TOKEN_RESERVE_MS = 60_000;
@@ -98,7 +100,9 @@ export class MicrovmSandbox implements Sandbox {
         await this.#end(vm);
         if (signal?.aborted || FINAL.includes(code ?? '')) throw error;
         if (started < VMS_PER_SESSION && clock.now() < deadline) continue;
-        throw new PlatformError('INTERNAL_ERROR', 'The sandbox did not start. Nothing was run: call again.');
+        throw new PlatformError('INTERNAL_ERROR', 'The sandbox did not start. Nothing was run: call again.', {
+          suggested_wait_time: WAIT_SECONDS,
+        });
       }
     }
   }
@@ -135,11 +139,10 @@ export class MicrovmSandbox implements Sandbox {
         const { name } = error as Error;
         if (!REFUSED_FOR_NOW.includes(name)) throw error;
         if (clock.now() + pause > patience) {
-          const wait = 5;
           throw new PlatformError(
             'RATE_LIMITED',
-            `AWS has no room for another sandbox at the moment (${name}). Nothing was run: call again in ${wait} s.`,
-            { suggested_wait_time: wait },
+            `AWS has no room for another sandbox at the moment (${name}). Nothing was run: call again in ${WAIT_SECONDS} s.`,
+            { suggested_wait_time: WAIT_SECONDS },
           );
         }
         await clock.sleep(pause, signal);

@@ -7,7 +7,7 @@ import { refuseWithoutTime } from '#core/accounts/limits/check-time.ts';
 import { type LimitError, type RateLimit, rateLimitHeaders } from '#core/accounts/limits/rate-limit.ts';
 import { sessionCookieOf } from '#core/accounts/sign-in/own-pages.ts';
 import type { Caller } from '#core/base/caller.ts';
-import { type ErrorCode, isPlatformError, PlatformError } from '#core/base/errors.ts';
+import { type ErrorCode, isHostBusy, isPlatformError, PlatformError } from '#core/base/errors.ts';
 import type { Workspace } from '#core/base/workspace.ts';
 import { readJson } from '#core/http/body.ts';
 import { errorResponse } from '#core/http/envelope.ts';
@@ -101,8 +101,10 @@ export function createApp(
 function refuse(deps: AppDeps, error: unknown, exchange: Exchange): HttpResponse {
   const limit = limitIn(error);
   if (limit) show(exchange, limit);
-  // Other 5xx codes are faults of the agent or of a provider.
-  if (!isPlatformError(error) || error.code === 'INTERNAL_ERROR') logFailure(deps, exchange.requestUuid, error);
+  // An alarm of its own tells of a host that throttles. Other 5xx codes are faults of the agent or of a provider.
+  if (isHostBusy(error))
+    deps.log.warn('host busy', { request_id: requestIdOf(exchange.requestUuid), error: String(error) });
+  else if (!isPlatformError(error) || error.code === 'INTERNAL_ERROR') logFailure(deps, exchange.requestUuid, error);
   return errorResponse(error, exchange.requestUuid, exchange.responseHeaders);
 }
 

@@ -90,6 +90,30 @@ export function isPlatformError(error: unknown): error is PlatformError {
   );
 }
 
+/**
+ * A service of the host refused a request because it got too many, also after retries. The refused request did nothing.
+ * Clients are told when to try again (see {@link shownError}).
+ */
+export class HostBusyError extends Error {
+  readonly code = 'HOST_BUSY';
+}
+
+export const isHostBusy = (error: unknown): boolean => hasCode(error, 'HOST_BUSY');
+
+/** Services of the host throttle by the second. */
+const BUSY_WAIT_SECONDS = 2;
+
+/** The error that clients see in place of any error. `unexpected` is the message of one that is neither ours nor a busy host's. */
+export function shownError(error: unknown, unexpected: string): PlatformError {
+  if (isPlatformError(error)) return error;
+  if (!isHostBusy(error)) return new PlatformError('INTERNAL_ERROR', unexpected);
+  return new PlatformError(
+    'RATE_LIMITED',
+    `The platform has no room for this request at the moment: wait ${BUSY_WAIT_SECONDS} seconds and try again.`,
+    { suggested_wait_time: BUSY_WAIT_SECONDS },
+  );
+}
+
 /** Whether an error, ours or Node's, has this `code`. */
 export function hasCode(error: unknown, code: string): boolean {
   return typeof error === 'object' && error !== null && 'code' in error && error.code === code;

@@ -1,4 +1,4 @@
-import { httpStatusOf, isPlatformError, isRetryable, PlatformError } from '#core/base/errors.ts';
+import { httpStatusOf, isRetryable, shownError } from '#core/base/errors.ts';
 import type { HttpResponse } from './message.ts';
 import { requestIdOf } from './request-id.ts';
 
@@ -7,13 +7,10 @@ import { requestIdOf } from './request-id.ts';
  * the request id.
  */
 export function errorEnvelope(error: unknown, requestUuid: string) {
-  const shown = isPlatformError(error)
-    ? error
-    : new PlatformError(
-        'INTERNAL_ERROR',
-        'Something went wrong on our side. Try again; if it stays, report the request id.',
-      );
-  const { code, message, extra } = shown;
+  const { code, message, extra } = shownError(
+    error,
+    'Something went wrong on our side. Try again; if it stays, report the request id.',
+  );
   return {
     status: httpStatusOf(code),
     body: {

@@ -6,9 +6,10 @@ import { checkDefinition } from '#core/agents/manifest/manifest.ts';
 import { publish as publishVersion, removeVersions } from '#core/agents/publish.ts';
 import { AgentStore } from '#core/agents/store.ts';
 import type { AgentVersion } from '#core/agents/version.ts';
+import { HostBusyError } from '#core/base/errors.ts';
 import { planOf } from '#core/base/plans.ts';
 import { isoTime } from '#core/ports/clock.ts';
-import type { Key } from '#core/ports/table.ts';
+import type { Key, Table } from '#core/ports/table.ts';
 import { RunStore } from '#core/runs/store.ts';
 import { withoutListeners } from '#test/helpers/agents.ts';
 import { type MemoryDeps, memoryDeps } from '#test/helpers/memory-deps.ts';
@@ -358,6 +359,25 @@ describe('a run for which there is no room', () => {
       lastRunId: 'x',
       lastRunStatus: 'completed',
     });
+  });
+
+  test('is late while the host throttles, too', async () => {
+    const it = await world();
+    let isBusy = true;
+    const busy: Table['update'] = () => Promise.reject(new HostBusyError('throttled'));
+    const { counters } = it.deps;
+    const throttled = new Proxy(counters, {
+      get: (table, method) => (isBusy && method === 'update' ? busy : Reflect.get(table, method).bind(table)),
+    });
+    await it.deps.clock.advance(MINUTE);
+    const due = { ...it.schedule, scheduleId: it.schedule.id, scheduledFor: NOON + MINUTE };
+    const fired = fireDue({ ...it.deps, counters: throttled }, due);
+    await during(it.deps, Promise.resolve(), 3);
+    expect(await it.runs()).toEqual([]);
+    isBusy = false;
+    await during(it.deps, fired, 1);
+    expect(await it.runs()).toEqual([{ status: 'completed', error: null }]);
+    expect(await it.now()).toMatchObject({ consecutiveFailures: 0, openRuns: 0 });
   });
 
   test('is late while the disk is full, too', async () => {

@@ -1,7 +1,7 @@
 import { isUsedUp } from '#core/accounts/limits/rate-limit.ts';
 import { findWorkspace } from '#core/accounts/workspaces/store.ts';
 import type { AgentVersion } from '#core/agents/version.ts';
-import { isPlatformError, PlatformError } from '#core/base/errors.ts';
+import { isHostBusy, isPlatformError, PlatformError } from '#core/base/errors.ts';
 import type { Json } from '#core/base/json.ts';
 import { isoTime } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
@@ -151,7 +151,8 @@ export async function executeRun(
 }
 
 /** There is no room now, but soon there may be. */
-const lacksRoom = (error: PlatformError): boolean => error.code === 'RATE_LIMITED' && !isUsedUp(error);
+const lacksRoom = (error: unknown): boolean =>
+  isHostBusy(error) || (isPlatformError(error) && error.code === 'RATE_LIMITED' && !isUsedUp(error));
 
 /** Whether the run is missed: it began by the timetable, and there was no room. Other runs are answered with their error. */
 const isMissed = ({ source }: OpenScheduleRun, error: PlatformError): boolean =>
@@ -167,7 +168,7 @@ async function startWhenAdmitted(
     try {
       return await startScheduledCall(deps, schedule, run, { input, scheduledAt, waitUntil });
     } catch (error) {
-      if (!isPlatformError(error) || !lacksRoom(error) || deps.clock.now() >= waitUntil) throw error;
+      if (!lacksRoom(error) || deps.clock.now() >= waitUntil) throw error;
       onStarted?.();
       await sendHeartbeat(deps, run);
       await deps.clock.sleep(RETRY_MS * (0.5 + Math.random()));

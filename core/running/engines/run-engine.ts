@@ -1,4 +1,4 @@
-import { isPlatformError, PlatformError } from '#core/base/errors.ts';
+import { isPlatformError, shownError } from '#core/base/errors.ts';
 import { lazy } from '#core/base/lazy.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import type { EngineResult, EngineRun } from './engine.ts';
@@ -19,9 +19,7 @@ export async function runEngine(deps: Deps, run: EngineRun): Promise<EngineResul
   } catch (error) {
     if (!isPlatformError(error)) deps.log.error('engine failed', { run_id: run.runId, error: String(error) });
     return {
-      error: isPlatformError(error)
-        ? error
-        : new PlatformError('INTERNAL_ERROR', 'The platform failed to run the agent.'),
+      error: shownError(error, 'The platform failed to run the agent.'),
       warnings: [],
       stdout: '',
       stderr: '',
