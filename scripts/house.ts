@@ -65,8 +65,13 @@ const PACKAGES: readonly { readonly name: RegExp; readonly folders: readonly str
   },
 ];
 
-/** Files of `core` that the dashboard may load in a browser: rules that import nothing. Of all others it may import types. */
-const BROWSER_SAFE: readonly string[] = ['core/agents/publish-body.ts', 'core/api/operation-path.ts'];
+/** Files of `core` that the dashboard may load in a browser: rules that need nothing of Node. Of all others it may import types. */
+const BROWSER_SAFE: readonly string[] = [
+  'core/agents/folder/agent-folder.ts',
+  'core/agents/folder/ignore-rules.ts',
+  'core/agents/publish-body.ts',
+  'core/api/operation-path.ts',
+];
 
 /** Files in these folders, and tests anywhere, belong to no room: they may import everything, but make no circle. */
 const OUTSIDE =

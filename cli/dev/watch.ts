@@ -1,6 +1,7 @@
 import { basename, relative } from 'node:path';
 import { watch as watchPaths } from 'chokidar';
-import { GitIgnore, isHidden, withSlashes } from '../ignored.ts';
+import { isHidden } from '#core/agents/folder/ignore-rules.ts';
+import { rulesOf, withSlashes } from '../ignored.ts';
 
 /** Editors write a file in several steps, and save several files at once. */
 const DEBOUNCE_MS = 100;
@@ -13,7 +14,7 @@ export async function watchFolder(
   folder: string,
   onChange: (paths: readonly string[]) => void,
 ): Promise<() => Promise<void>> {
-  const rules = await GitIgnore.of(folder);
+  const rules = await rulesOf(folder);
   const changed = new Set<string>();
   let timer: NodeJS.Timeout | undefined;
   const watcher = watchPaths(folder, {

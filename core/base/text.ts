@@ -1,3 +1,8 @@
+const encoder = new TextEncoder();
+
+/** Bytes of a text as UTF-8; also in a browser, which has no `Buffer`. */
+export const utf8Length = (text: string): number => encoder.encode(text).length;
+
 /** The beginning of a UTF-8 text: at most `maxBytes`, and whole characters only. */
 export function startOf(bytes: Uint8Array, maxBytes: number): Uint8Array {
   let end = Math.min(maxBytes, bytes.byteLength);

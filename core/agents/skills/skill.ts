@@ -1,4 +1,5 @@
 import { parse } from 'yaml';
+import { utf8Length } from '#core/base/text.ts';
 import { pathProblem } from '../bundle/safe-path.ts';
 import type { SkillFile } from '../definition.ts';
 import { type FieldError, isObject, show } from '../manifest/field-error.ts';
@@ -70,7 +71,7 @@ export function checkSkillFiles(
 ): { files: SkillFile[]; errors: FieldError[] } {
   const errors: FieldError[] = [];
   const paths = new Set<string>();
-  const sized = files.map(({ path, content }) => ({ path, content, size: Buffer.byteLength(content) }));
+  const sized = files.map(({ path, content }) => ({ path, content, size: utf8Length(content) }));
   for (const [index, { path, content }] of sized.entries()) {
     const problem = pathProblem(path);
     if (problem !== undefined) errors.push({ field: `${field}[${index}].path`, message: problem });
