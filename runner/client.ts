@@ -12,6 +12,7 @@ import {
 import {
   decodeEvents,
   encodeExec,
+  REUSE_HEADER,
   type RunnerHealth,
   type RunnerJob,
   type RunnerProblem,
@@ -52,10 +53,17 @@ export class RunnerSession implements SandboxSession {
   /**
    * Claims the runner and waits until bundle and layer are in place. Throws an error with the `code` CLAIMED when the
    * runner has a session already, {@link SandboxUnavailableError}, or the network's error.
+   *
+   * @param options.reuse what its sessions have in common ({@link REUSE_HEADER}). @default - the runner serves no other session
    */
-  static async open(target: RunnerTarget, job: RunnerJob, signal?: AbortSignal): Promise<RunnerSession> {
+  static async open(
+    target: RunnerTarget,
+    job: RunnerJob,
+    { signal, reuse }: { readonly signal?: AbortSignal; readonly reuse?: string } = {},
+  ): Promise<RunnerSession> {
     const body = Buffer.from(JSON.stringify(job));
-    const response = await ask(target, 'POST', '/session', { body, signal });
+    const headers = { ...target.headers, ...(reuse !== undefined && { [REUSE_HEADER]: reuse }) };
+    const response = await ask({ ...target, headers }, 'POST', '/session', { body, signal });
     if (!response.ok) throw await problemOf(response);
     await response.body?.cancel();
     return new RunnerSession(target, job.token);

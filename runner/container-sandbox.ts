@@ -1,8 +1,10 @@
+import { execFile } from 'node:child_process';
 import { readFileSync, statSync } from 'node:fs';
 import { chmod, lstat, mkdir, mkdtemp, readdir, rm } from 'node:fs/promises';
 import { connect, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
 import type { Blobs } from '#core/ports/blobs.ts';
 import type { SandboxSpec } from '#core/ports/sandbox.ts';
 import { Launcher } from './launcher.ts';
@@ -10,11 +12,16 @@ import { type Network, openProcessSession, portsOf } from './open-session.ts';
 import type { ProcessSession } from './session.ts';
 import { linkSdk, unpackBundle, unpackLayer } from './unpack.ts';
 
+const run = promisify(execFile);
+
 const LAUNCHER = fileURLToPath(new URL('launcher.pl', import.meta.url));
+const CONTAINER = fileURLToPath(new URL('container.pl', import.meta.url));
 const BUNDLE = '/home/user/agent';
 const LAYER = '/layer';
 /** The launcher, init and one supervisor. */
 const OWN_PROCESSES = 3;
+/** Without it, SIGUSR1 makes Node listen for a debugger, which could be any program of the session. */
+const NO_DEBUGGER = '--disable-sigusr1';
 /** Until a program that listens and accepts nothing counts as absent. */
 const CONNECT_MS = 10_000;
 
@@ -42,6 +49,8 @@ export class ContainerSandbox {
   #launcher: Launcher | undefined;
   /** What the container has; it is unpacked once. */
   #unpacked: string | undefined;
+  /** How the container was before its first session. */
+  #untouched: string | undefined;
 
   /** Throws when this process lacks the protection described above. */
   constructor(options: ContainerSandboxOptions) {
@@ -56,7 +65,39 @@ export class ContainerSandbox {
     }
   }
 
-  /** One at a time. A further one has the same bundle and layer, and finds the files that those before it have left. */
+  /**
+   * Says how the container is before its first session, for {@link renew}. Throws with the reason if it could never be shown to
+   * be the same again: then it must not have a further session of another run.
+   */
+  async prepareReuse(): Promise<void> {
+    if (!this.#options.isProcess1) throw new Error('the runner is not process 1');
+    if (!process.execArgv.includes(NO_DEBUGGER)) throw new Error(`the runner was started without ${NO_DEBUGGER}`);
+    this.#untouched = await this.#inspect();
+  }
+
+  /**
+   * Removes what closed sessions have left: their processes, all files that they could write, and the launcher, which has their
+   * user. Throws unless the container is then as it was before the first one.
+   */
+  async renew(): Promise<void> {
+    if (this.#untouched === undefined) throw new Error('the container was not looked at before its first session');
+    await this.#launcher?.close();
+    this.#launcher = undefined;
+    this.#unpacked = undefined;
+    const found = await this.#inspect('empty');
+    if (found !== this.#untouched)
+      throw new Error(`the container is changed: ${firstDifference(found, this.#untouched)}`);
+  }
+
+  async #inspect(...args: string[]): Promise<string> {
+    const { stdout } = await run(this.#options.perl, [CONTAINER, ...args], { cwd: '/', env: {} });
+    return stdout;
+  }
+
+  /**
+   * One at a time. One that follows another without {@link renew} between them has the same bundle and layer, and finds the files
+   * that the other has left.
+   */
   async open(spec: SandboxSpec, network: Network): Promise<ProcessSession> {
     const { perl, scratchFolder, log, onLost } = this.#options;
     if (spec.purpose === 'service' && spec.egress === 'none') {
@@ -66,6 +107,7 @@ export class ContainerSandbox {
     }
     await this.#unpack(spec);
     if (!this.#launcher?.isRunning) {
+      await mkdir(scratchFolder, { recursive: true });
       this.#launcher = await Launcher.start({
         perl,
         script: LAUNCHER,
@@ -79,11 +121,12 @@ export class ContainerSandbox {
       diskBytes: spec.limits.diskBytes,
       setup: () => ['container'],
     });
-    void sandbox.gone.then(onLost);
-    return openProcessSession(sandbox, spec, network, () => {}, {
+    const session = openProcessSession(sandbox, spec, network, () => {}, {
       ownProcesses: OWN_PROCESSES + threads(),
       connect: connectHere,
     });
+    void sandbox.gone.then(() => session.isClosing || onLost());
+    return session;
   }
 
   async #unpack({ bundle, layer, layerSha256 }: SandboxSpec): Promise<void> {
@@ -99,6 +142,11 @@ export class ContainerSandbox {
     await Promise.all([makeReadOnly(BUNDLE), makeReadOnly(LAYER)]);
     this.#unpacked = content;
   }
+}
+
+function firstDifference(found: string, expected: string): string {
+  const lines = new Set(expected.split('\n'));
+  return found.split('\n').find((line) => !lines.has(line)) ?? 'something is missing';
 }
 
 /** The program has the network of this process: 127.0.0.1, else ::1. */

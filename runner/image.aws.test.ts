@@ -6,7 +6,8 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { FolderBlobs } from '#local/folder-blobs.ts';
 import { python, ran, sandboxConformance, specOf } from '#test/conformance/sandbox.ts';
-import { jobFor, RunnerSandbox, serveBlobs } from '#test/helpers/runner.ts';
+import { reuseConformance } from '#test/conformance/sandbox-reuse.ts';
+import { jobFor, RunnerSandbox, serveBlobs, WRITABLE } from '#test/helpers/runner.ts';
 import { INSTANCE_TOKEN, startServicePlatform, TASK_ID } from '#test/helpers/service-platform.ts';
 import { zip } from '#test/helpers/zip.ts';
 import { buildRunner, RUNNER_CONTEXT } from '../scripts/build-runner.ts';
@@ -85,6 +86,15 @@ describe.skipIf(problem !== undefined)(
     sandboxConformance(async () => ({ sandbox: new RunnerSandbox((key) => links.linkTo(key), start), blobs }), {
       isContainer: true,
     });
+
+    reuseConformance(async () => ({
+      async start() {
+        const { url, kill, id } = await start();
+        const waiting = once(spawn('docker', ['wait', id]).stdout, 'data');
+        return { url, kill, ended: waiting.then(([code]) => Number(code)) };
+      },
+      ...{ blobs, linkTo: (key: string) => links.linkTo(key), writable: WRITABLE },
+    }));
 
     test('installs a layer that another task runs with', async () => {
       const wheel = zip([

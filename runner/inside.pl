@@ -66,7 +66,7 @@ use constant {
     ANY_NEW_NAMESPACE => 0x7E020000,
     O_NONBLOCK => 2048, F_GETFL => 3, F_SETFL => 4, WNOHANG => 1, EAGAIN => 11, EINTR => 4, EINPROGRESS => 115,
     MAX_PROXIED => 200, CHUNK => 65536, BACKLOG_BYTES => 1 << 20, MAX_PIPE_BYTES => 1 << 20,
-    AF_INET => 2, AF_INET6 => 10, SOL_SOCKET => 1, SO_ERROR => 4, IPPROTO_TCP => 6, TCP_SYNCNT => 7,
+    AF_INET => 2, AF_INET6 => 10, SOL_SOCKET => 1, SO_REUSEADDR => 2, SO_ERROR => 4, IPPROTO_TCP => 6, TCP_SYNCNT => 7,
     STDERR_HEAD_BYTES => 1 << 20, STDERR_TAIL_BYTES => 65536, LOG_BYTES_A_SECOND => 1 << 20, LOG_BURST_BYTES => 1 << 22,
 };
 
@@ -262,6 +262,8 @@ sub run_init {
     for (split /,/, $ports) {
         my ($kind, $port) = split /=/;
         socket my $socket, 2, 1, 0 or die "socket: $!\n";
+        # In a container, connections of the sandbox before this one may still be closing.
+        setsockopt $socket, SOL_SOCKET, SO_REUSEADDR, 1;
         bind $socket, pack 'S n a4 x8', 2, $port, "\x7f\0\0\1" or die "cannot listen on port $port: $!\n";
         listen $socket, 128;
         push @listeners, { socket => $socket, kind => $kind };

@@ -422,6 +422,8 @@ sub run_launcher {
         if (is_in($readable, \*STDIN)) {
             if (!sysread STDIN, $requests, CHUNK, length $requests) {
                 kill_sandbox($_) for values %sandboxes;
+                # What is left would become the runner's, which collects no children that it does not know.
+                if ($is_container) { kill_tree(); 1 while waitpid(-1, 0) > 0 }
                 unlink glob "$scratch/*";
                 rmdir $scratch;
                 remove_all($group, @ended_groups, map { $_->{group} // () } values %sandboxes) if length $group;

@@ -14,7 +14,7 @@ import { LogLines } from './service/log-lines.ts';
 import { runTask } from './service/task.ts';
 
 /**
- * The program of a sandbox's task or VM, which serves one session and ends; and of a service's task, which runs one instance
+ * The program of a sandbox's task or VM, which serves sessions of one kind and ends; and of a service's task, which runs one instance
  * until it is told to end.
  */
 const settings = z
@@ -120,6 +120,18 @@ async function runService(given: { readonly lines: LogLines; readonly serviceId:
   );
 }
 
+/** Sandboxes with namespaces of their own leave nothing. */
+async function renewal(): Promise<(() => Promise<void>) | undefined> {
+  if (!(sandbox instanceof ContainerSandbox)) return async () => {};
+  try {
+    await sandbox.prepareReuse();
+    return () => sandbox.renew();
+  } catch (error) {
+    say('serves one session', { reason: (error as Error).message });
+    return undefined;
+  }
+}
+
 async function serveSession(): Promise<void> {
   const server = new RunnerServer({
     health: {
@@ -133,6 +145,7 @@ async function serveSession(): Promise<void> {
     },
     listen,
     leaseMs: leaseSeconds && leaseSeconds * 1000,
+    renew: await renewal(),
   });
   say('listening', { port: await server.start() });
   say('ending', { reason: await Promise.race([server.ended, lost.promise, stopped]) });

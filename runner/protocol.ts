@@ -8,12 +8,15 @@ import { decodeFrames, encodeFrame } from './frames.ts';
  * | request                          | answer                                                                      |
  * | -------------------------------- | --------------------------------------------------------------------------- |
  * | `GET /health`                    | 200, {@link RunnerHealth}                                                   |
- * | `POST /session` {@link RunnerJob} | 201 once bundle and layer are in place; 409 for all but the first request  |
+ * | `POST /session` {@link RunnerJob} | 201 once bundle and layer are in place; 409 while there is a session           |
  * | `POST /exec` ({@link encodeExec}) | 200, frames ({@link decodeEvents}), the last one the exit                  |
  * | `PUT /files?path=` content       | 204                                                                         |
  * | `GET /files?path=`               | 200, content; breaks off when the rest cannot be read                       |
  * | `GET /list?path=&recursive=true` | 200, `{ files: SandboxFile[] }`                                             |
- * | `DELETE /session`                | 204 once all processes of the job are gone; then the runner ends            |
+ * | `DELETE /session`                | 204 once all processes of the job are gone; then the runner ends, or serves the next session |
+ *
+ * A runner serves a further session only if both have the same {@link REUSE_HEADER}, which `POST /session` may have, if the
+ * last one ended cleanly, and if nothing is left of it. The answer to `DELETE /session` then has {@link WARM_HEADER}.
  *
  * All but the first two need `Authorization: Bearer <token of the job>`. Errors are {@link RunnerProblem}; status 422 is for
  * errors that the job's author can mend. A request that breaks off ends the command that it started.
@@ -70,6 +73,11 @@ export interface ExecHead {
   readonly endsAll?: boolean;
   readonly maxOutputBytes?: number;
 }
+
+/** Names what sessions must have in common to follow each other: 64 hex digits. Without it, the runner serves one session. */
+export const REUSE_HEADER = 'x-runner-reuse';
+/** For how many milliseconds the runner waits for the next session. */
+export const WARM_HEADER = 'x-runner-warm-ms';
 
 /** The port that the runner's image listens on. */
 export const RUNNER_PORT = 8080;

@@ -4,7 +4,8 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe } from 'vitest';
 import { FolderBlobs } from '#local/folder-blobs.ts';
 import { sandboxConformance } from '#test/conformance/sandbox.ts';
-import { RunnerSandbox, serveBlobs } from '#test/helpers/runner.ts';
+import { reuseConformance } from '#test/conformance/sandbox-reuse.ts';
+import { RunnerSandbox, serveBlobs, startRunner } from '#test/helpers/runner.ts';
 
 const root = mkdtempSync(join(tmpdir(), 'runner-sandbox-test-'));
 const blobs = new FolderBlobs(join(root, 'blobs'));
@@ -20,4 +21,5 @@ afterAll(() => {
 // Heavy, because each session starts a process of Node. `npm test` plays the same suite on the local sandbox.
 describe('a runner with namespaces of its own', { timeout: 120_000 }, () => {
   sandboxConformance(async () => ({ sandbox: new RunnerSandbox((key) => links.linkTo(key)), blobs }));
+  reuseConformance(async () => ({ start: startRunner, blobs, linkTo: (key) => links.linkTo(key) }));
 });

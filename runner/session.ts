@@ -114,6 +114,15 @@ export class ProcessSession implements SandboxSession {
     return this.#connect(port);
   }
 
+  /** Whether it is neither closed nor lost, and never had more memory than its limit. */
+  get isSound(): boolean {
+    return this.#closing === undefined && this.#sandbox.isAlive && !this.#sandbox.isOverMemory;
+  }
+
+  get isClosing(): boolean {
+    return this.#closing !== undefined;
+  }
+
   /** Resolves when nothing of the session is left, whether it was closed or lost. */
   get gone(): Promise<void> {
     return this.#sandbox.gone;

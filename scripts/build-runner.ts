@@ -29,7 +29,7 @@ export async function buildRunner(folder = RUNNER_CONTEXT): Promise<void> {
     legalComments: 'none',
     logLevel: 'warning',
   });
-  for (const name of ['inside.pl', 'launcher.pl', 'watcher.pl', 'cgroup.pl']) {
+  for (const name of ['inside.pl', 'launcher.pl', 'watcher.pl', 'cgroup.pl', 'container.pl']) {
     cpSync(join(runner, name), join(folder, 'runner', name));
   }
   cpSync(join(runner, 'Dockerfile'), join(folder, 'Dockerfile'));

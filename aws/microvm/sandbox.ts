@@ -92,7 +92,7 @@ export class MicrovmSandbox implements Sandbox {
       try {
         const target = { baseUrl: vm.endpoint, fetch: this.#fetchThrough(vm, lifetimeMs) };
         await this.#untilReady(vm, target, signal);
-        await RunnerSession.open(target, job, signal);
+        await RunnerSession.open(target, job, { signal });
         return new MicrovmSession(target, token, () => this.#end(vm));
       } catch (error) {
         const { code } = error as { code?: string };

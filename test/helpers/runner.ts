@@ -59,6 +59,9 @@ function imageFolder(): Promise<string> {
   return laidOut;
 }
 
+/** Where the user of a container can write. */
+export const WRITABLE = ['/dev/mqueue', '/dev/shm', '/home/user', '/layer', '/tmp'];
+
 /**
  * A container as Fargate makes it, by bubblewrap: process 1, one user without rights, no namespaces. The network is the
  * machine's, and the port of the egress proxy is always the same one, so there is one container at a time.
@@ -73,8 +76,9 @@ async function containerCommand(env: Readonly<Record<string, string>>, program: 
     ...['--disable-userns', '--cap-drop', 'ALL', '--proc', '/proc', '--dev', '/dev'],
     ...['--ro-bind', '/usr', '/usr', '--ro-bind', '/etc', '/etc'],
     ...['bin', 'lib', 'lib64'].flatMap((name) => ['--symlink', `usr/${name}`, `/${name}`]),
-    ...['--tmpfs', '/home', '--dir', '/home/user', '--tmpfs', '/layer', '--tmpfs', '/tmp'],
     ...['--ro-bind', await imageFolder(), '/platform', '--symlink', '/platform/node', '/runtime/bin/node'],
+    ...WRITABLE.flatMap((at) => [at === '/dev/mqueue' ? '--mqueue' : '--tmpfs', at]),
+    ...['--remount-ro', '/dev', '--remount-ro', '/'],
     ...Object.entries(env).flatMap(([name, value]) => ['--setenv', name, value]),
     ...program,
   ];
@@ -113,7 +117,7 @@ export async function startContainer(env: Readonly<Record<string, string>> = {})
     PLATFORM_RUNNER_LISTEN: '0',
     ...env,
   };
-  const program = ['/platform/loader', '/platform/node', '/platform/runner/main.mjs'];
+  const program = ['/platform/loader', '/platform/node', '--disable-sigusr1', '/platform/runner/main.mjs'];
   const container = await startProgram(await containerCommand(variables, program));
   const { pid } = container;
   return { ...container, pid: Number(readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8')) };
