@@ -1,4 +1,4 @@
-import { Activity, Bot, CalendarClock, Gauge, type LucideIcon, Settings } from 'lucide-react';
+import { Activity, Bot, CalendarClock, ChartColumn, Gauge, type LucideIcon, Settings } from 'lucide-react';
 
 /** A page of a workspace in the side navigation and the palette. */
 export interface Place {
@@ -16,6 +16,7 @@ export const WORKSPACE_PLACES: readonly Place[] = [
   { to: '/$workspace/agents', label: 'Agents', icon: Bot, key: 'a' },
   { to: '/$workspace/runs', label: 'Runs', icon: Activity, key: 'r' },
   { to: '/$workspace/schedules', label: 'Schedules', icon: CalendarClock, key: 's' },
+  { to: '/$workspace/usage', label: 'Usage', icon: ChartColumn, key: 'u' },
   { to: '/$workspace/settings', label: 'Settings', icon: Settings },
 ];
 

@@ -60,6 +60,7 @@ const workspace = createRoute({ getParentRoute: () => signedIn, path: '/$workspa
 const overview = createRoute({
   getParentRoute: () => workspace,
   path: '/',
+  validateSearch: search('days'),
   component: lazyRouteComponent(() => import('./pages/overview/overview-page.tsx'), 'OverviewPage'),
 });
 
@@ -96,6 +97,13 @@ const findRun = createRoute({
   getParentRoute: () => signedIn,
   path: '/r/$run',
   component: lazyRouteComponent(() => import('./pages/runs/find-run-page.tsx'), 'FindRunPage'),
+});
+
+const usage = createRoute({
+  getParentRoute: () => workspace,
+  path: '/usage',
+  validateSearch: search('days', 'tenant', 'view'),
+  component: lazyRouteComponent(() => import('./pages/usage/usage-page.tsx'), 'UsagePage'),
 });
 
 const settings = createRoute({
@@ -173,6 +181,7 @@ const tree = root.addChildren([
       schedules,
       newSchedule,
       schedule,
+      usage,
       settings,
       general,
       members,

@@ -8,8 +8,9 @@ describeSite('the frame of all pages', (site) => {
     const page = await site.open('/login', { signedIn: false });
     await page.goto('about:blank');
     await page.goto(url);
-    await page.getByRole('heading', { name: 'Workspaces' }).waitFor();
-    expect(page.url()).toBe(site.at('/'));
+    // The user's only workspace.
+    await page.waitForURL(site.at('/acme'));
+    await page.getByRole('heading', { level: 1, name: 'acme' }).waitFor();
     const [cookie] = await page.context().cookies();
     expect(cookie).toMatchObject({ name: 'platform_session', httpOnly: true, sameSite: 'Strict' });
     expect(await page.evaluate('document.cookie')).toBe('');

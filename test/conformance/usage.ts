@@ -99,9 +99,20 @@ export function usageSuite(
     const DAYS = 10;
     let own: Run[];
     let others: Run[];
+    const unpriced: string[] = [];
     const isCall = (each: Run) => each.parentRunId === null;
     const sum = (runs: Run[], of: (each: Run) => number | null) => runs.reduce((all, each) => all + (of(each) ?? 0), 0);
     const countErrors = (runs: Run[]) => runs.filter(({ status }) => status !== 'completed').length;
+
+    const modelCost = (costUsd: number) => ({
+      costUsd,
+      costs: [{ provider: 'anthropic' as const, model: 'claude-haiku-4-5', costUsd }],
+    });
+    const models = (runs: Run[]) => ({
+      input_tokens: sum(runs, ({ inputTokens }) => inputTokens),
+      output_tokens: sum(runs, ({ outputTokens }) => outputTokens),
+      models_usd: sum(runs, ({ costUsd }) => costUsd),
+    });
 
     beforeAll(async () => {
       newWorkspaces();
@@ -111,6 +122,9 @@ export function usageSuite(
           inputTokens: Math.floor(Math.random() * 900),
           outputTokens: random(0, 7),
           ...random({}, { cacheReadTokens: 60 }, { cacheReadTokens: 7, cacheWriteTokens: 5 }),
+          ...random<Pick<RunResult, 'costs' | 'costUsd'>>({}, modelCost(0.25), modelCost(0.5), {
+            costs: [{ provider: 'ollama' as const, model: 'm' }],
+          }),
         };
         const executionMs = random(0, 12, 1234);
         const creditsCents = random(0, 0, 25);
@@ -124,9 +138,13 @@ export function usageSuite(
       };
       const randomRun = (workspace: Workspace) => {
         const parentRunId = random(undefined, undefined, crypto.randomUUID());
+        const id = crypto.randomUUID();
+        const ended = randomResult();
+        if (ended.costs?.some(({ costUsd }) => costUsd === undefined)) unpriced.push(id);
         return run(
           workspace,
           newRun({
+            id,
             startedAt: NOW - Math.floor(Math.random() * DAYS * DAY_MS * 0.9),
             agentName: random('echo', 'report', 'plan'),
             engine: random('direct_llm', 'code_runtime', 'managed_loop'),
@@ -135,7 +153,7 @@ export function usageSuite(
             parentRunId,
             rootRunId: parentRunId,
           }),
-          randomResult(),
+          ended,
         );
       };
       own = await Promise.all(Array.from({ length: 120 }, () => randomRun(acme)));
@@ -151,8 +169,8 @@ export function usageSuite(
         total_errors: countErrors(calls),
         credits_cents: sum(runs, ({ creditsCents }) => creditsCents),
         calls_remaining: 1000,
-        input_tokens: sum(runs, ({ inputTokens }) => inputTokens),
-        output_tokens: sum(runs, ({ outputTokens }) => outputTokens),
+        ...models(runs),
+        unpriced_runs: unpriced.filter((id) => runs.some((each) => each.id === id)).length,
         cache_read_tokens: sum(runs, ({ cacheReadTokens }) => cacheReadTokens),
         cache_write_tokens: sum(runs, ({ cacheWriteTokens }) => cacheWriteTokens),
         period_start: '2035-06-06T00:00:00.000Z',
@@ -172,6 +190,7 @@ export function usageSuite(
           calls: runs.filter(isCall).length,
           errors: countErrors(runs.filter(isCall)),
           credits_cents: sum(runs, ({ creditsCents }) => creditsCents),
+          ...(granularity === 'day' && models(runs)),
         });
       }
     });
@@ -190,7 +209,17 @@ export function usageSuite(
           errors: countErrors(calls),
           avg_duration_ms: Math.round(sum(calls, ({ durationMs }) => durationMs) / Math.max(1, calls.length)),
           credits_cents: sum(runs, ({ creditsCents }) => creditsCents),
+          ...models(runs),
         });
+      }
+    });
+
+    test('authors see neither tokens nor cost of other workspaces', async () => {
+      const { points } = await ask('getAuthorUsageTimeseries', { days: String(DAYS) });
+      const { by_agent } = await ask('getAuthorUsageBreakdown', { days: String(DAYS) });
+      expect(by_agent.length).toBeGreaterThan(0);
+      for (const each of [...points, ...by_agent]) {
+        expect(Object.keys(each).filter((member) => member in models([]))).toEqual([]);
       }
     });
 

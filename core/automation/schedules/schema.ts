@@ -174,9 +174,13 @@ export const schedulePreview = z.object({
     .describe('As many as `count`, and those that clocks skip; fewer if there are no more in 41 years.'),
 });
 
+/** Of one answer. */
+export const MAX_SLOTS = 2000;
+
 export const upcomingQuery = z.object({
   from: z.iso.datetime({ offset: true }).optional().describe('By default now.'),
   to: z.iso.datetime({ offset: true }).optional().describe('By default 7 days after `from`, at most 366.'),
+  limit: count.min(1).max(MAX_SLOTS).default(MAX_SLOTS),
 });
 
 export const upcoming = z.object({
@@ -196,5 +200,5 @@ export const upcoming = z.object({
         ),
     }),
   ),
-  is_cut: z.boolean().describe('There are more slots, or more schedules, than 2,000.'),
+  is_cut: z.boolean().describe('There are more slots than `limit`, or more schedules than 2,000.'),
 });

@@ -108,6 +108,8 @@ test('at most 2,000 slots are answered, the first ones of all schedules; huge an
   expect(is_cut).toBe(true);
   expect(slots).toHaveLength(2000);
   expect(at(slots.at(-1)!.at!) - now).toBeLessThanOrEqual(400 * MINUTE);
+  const first = await upcomingSlots(deps, WORKSPACE, { limit: 12 });
+  expect(first).toMatchObject({ slots: slots.slice(0, 12), is_cut: true });
   const refused = (window: { from?: string; to?: string }) =>
     expect(upcomingSlots(deps, WORKSPACE, window)).rejects.toMatchObject({ code: 'INVALID_INPUT' });
   await refused({ to: isoTime(now - 1) });

@@ -5,13 +5,13 @@ import type { Deps } from '#core/ports/deps.ts';
 import { RunStore } from '#core/runs/store.ts';
 import { parseCron } from './cron.ts';
 import type { Schedule } from './schedule.ts';
+import { MAX_SLOTS } from './schema.ts';
 import { type Slot, slotsAfter, slotView } from './slots.ts';
 import { ScheduleStore } from './store.ts';
 
 const DAY_MS = 24 * 3600_000;
 const DEFAULT_DAYS = 7;
 const MAX_DAYS = 366;
-export const MAX_SLOTS = 2000;
 /** Schedules that one answer looks at, the newest ones. */
 const MAX_SCHEDULES = 2000;
 
@@ -37,13 +37,14 @@ export function previewSlots(expression: string, timezone: string, count: number
 
 /**
  * What the enabled schedules of a workspace will run between two times (ISO 8601; by default in the next 7 days), the first
- * 2,000 slots. Throws INVALID_INPUT for a window that has passed, runs backwards or is longer than 366 days.
+ * `limit` slots (2,000). Throws INVALID_INPUT for a window that has passed, runs backwards or is longer than 366 days.
  */
 export async function upcomingSlots(
   deps: UpcomingDeps,
   workspaceId: string,
-  window: { readonly from?: string | undefined; readonly to?: string | undefined },
+  window: { readonly from?: string | undefined; readonly to?: string | undefined; readonly limit?: number },
 ) {
+  const { limit = MAX_SLOTS } = window;
   const now = deps.clock.now();
   const from = Math.max(now, window.from === undefined ? now : Date.parse(window.from));
   const to = window.to === undefined ? from + DEFAULT_DAYS * DAY_MS : Date.parse(window.to);
@@ -66,10 +67,10 @@ export async function upcomingSlots(
   let end = to;
   let isCut = total > schedules.length;
   for (const schedule of enabled) {
-    slots.push(...slotsOf(schedule, durations.get(schedule.lastRunId ?? ''), from, end));
-    if (slots.length <= MAX_SLOTS) continue;
+    slots.push(...slotsOf(schedule, { duration: durations.get(schedule.lastRunId ?? ''), from, end, limit }));
+    if (slots.length <= limit) continue;
     // Later slots than these are not answered, so no further schedule needs to name them.
-    slots = slots.sort(byPlace).slice(0, MAX_SLOTS);
+    slots = slots.sort(byPlace).slice(0, limit);
     end = slots.at(-1)!.slot.place + 1;
     isCut = true;
   }
@@ -90,12 +91,20 @@ export async function upcomingSlots(
 
 const byPlace = (a: ScheduledSlot, b: ScheduledSlot): number => a.slot.place - b.slot.place;
 
-/** The slots of a schedule after `from` and before `end`. `duration` is how long its last run took, if that is known. */
-function slotsOf(schedule: Schedule, duration: number | undefined, from: number, end: number): ScheduledSlot[] {
+/** The slots of a schedule after `from` and before `end`, and one more than `limit`. `duration` is how long its last run took, if that is known. */
+function slotsOf(
+  schedule: Schedule,
+  {
+    duration,
+    from,
+    end,
+    limit,
+  }: { readonly duration: number | undefined; readonly from: number; readonly end: number; readonly limit: number },
+): ScheduledSlot[] {
   const slots: ScheduledSlot[] = [];
   let busyUntil = 0;
   for (const slot of slotsAfter(parseCron(schedule.cronExpression!), Zone.of(schedule.timezone), from)) {
-    if (slot.place >= end || slots.length > MAX_SLOTS) break;
+    if (slot.place >= end || slots.length > limit) break;
     const overlaps = slot.instant !== undefined && slot.instant < busyUntil;
     slots.push({ schedule, slot, overlaps });
     const begins = slot.instant !== undefined && !(overlaps && schedule.overlap === 'skip');

@@ -9,7 +9,7 @@ import { lastDays, type Period } from './period.ts';
 import type { usageRoutes } from './routes.ts';
 import { readServiceMinutes } from './service-minutes.ts';
 import { type LogEntry, type Rollup, UsageStore } from './store.ts';
-import { breakdownOf, computeOf, pointsOf, sumOf } from './sums.ts';
+import { breakdownOf, computeOf, modelsOf, pointsOf, sumOf } from './sums.ts';
 
 type UsageDeps = Pick<Deps, 'main' | 'runs' | 'counters' | 'clock' | 'config'>;
 
@@ -38,8 +38,8 @@ function ownUsage(deps: UsageDeps): Omit<UsageHandlers, AuthorOperation> {
         body: {
           ...sums(rollups),
           calls_remaining: remaining,
-          input_tokens: sumOf(rollups, 'input_tokens'),
-          output_tokens: sumOf(rollups, 'output_tokens'),
+          ...modelsOf(rollups),
+          unpriced_runs: sumOf(rollups, 'unpriced_runs'),
           cache_read_tokens: sumOf(rollups, 'cache_read_tokens'),
           cache_write_tokens: sumOf(rollups, 'cache_write_tokens'),
           ...bounds(span),
@@ -50,13 +50,14 @@ function ownUsage(deps: UsageDeps): Omit<UsageHandlers, AuthorOperation> {
     async getUsageTimeseries({ caller, query }) {
       const span = periodOf(deps, query.days);
       const rollups = await new UsageStore(deps, caller.workspace.id).rollups(span, query.tenant_id);
-      return { status: 200, body: { points: pointsOf(rollups, span, query.granularity), ...bounds(span) } };
+      const points = pointsOf(rollups, span, query.granularity, modelsOf);
+      return { status: 200, body: { points, ...bounds(span) } };
     },
 
     async getUsageBreakdown({ caller, query }) {
       const span = periodOf(deps, query.days);
       const rollups = await new UsageStore(deps, caller.workspace.id).rollups(span, query.tenant_id);
-      return { status: 200, body: { by_agent: breakdownOf(rollups), ...bounds(span) } };
+      return { status: 200, body: { by_agent: breakdownOf(rollups, modelsOf), ...bounds(span) } };
     },
 
     async listUsageTenants({ caller, query: { days, limit, offset } }) {

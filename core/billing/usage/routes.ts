@@ -19,34 +19,28 @@ const sums = {
   total_errors: z.int().describe('Number of calls that did not complete.'),
   credits_cents: z.number(),
 };
-const timeseries = z.object({
-  points: z.array(
-    z.object({
-      date: z
-        .string()
-        .describe(
-          '`2026-11-21` for a day, `2026-11-21T07:00:00Z` for an hour; days and hours without calls are included.',
-        ),
-      calls: z.int(),
-      errors: z.int(),
-      credits_cents: z.number(),
-    }),
-  ),
-  ...period,
+const point = z.object({
+  date: z
+    .string()
+    .describe('`2026-11-21` for a day, `2026-11-21T07:00:00Z` for an hour; days and hours without calls are included.'),
+  calls: z.int(),
+  errors: z.int(),
+  credits_cents: z.number(),
 });
-const breakdown = z.object({
-  by_agent: z.array(
-    z.object({
-      agent_id: z.uuid().describe('The version that was called last.'),
-      org_slug: z.string(),
-      agent_name: z.string(),
-      calls: z.int(),
-      errors: z.int(),
-      avg_duration_ms: z.int(),
-      credits_cents: z.number(),
-    }),
-  ),
-  ...period,
+const agentSums = z.object({
+  agent_id: z.uuid().describe('The version that was called last.'),
+  org_slug: z.string(),
+  agent_name: z.string(),
+  calls: z.int(),
+  errors: z.int(),
+  avg_duration_ms: z.int(),
+  credits_cents: z.number(),
+});
+/** Of a workspace's own runs, sub-calls included. */
+const models = z.object({
+  input_tokens: z.int(),
+  output_tokens: z.int(),
+  models_usd: z.number().describe('What models cost at the prices of the day.'),
 });
 const logEntry = z.object({
   request_id: z.string(),
@@ -95,8 +89,8 @@ export const usageRoutes = defineRoutes([
       200: z.object({
         ...sums,
         calls_remaining: z.int().describe('Calls of prompt agents that are left of the plan today.'),
-        input_tokens: z.int(),
-        output_tokens: z.int(),
+        ...models.shape,
+        unpriced_runs: z.int().describe('Runs that asked a model without a known price, which `models_usd` lacks.'),
         cache_read_tokens: z.int().describe("Part of the input that was read from providers' caches."),
         cache_write_tokens: z.int().describe("Part of the input that was written to providers' caches."),
         ...period,
@@ -111,7 +105,12 @@ export const usageRoutes = defineRoutes([
     fn: 'usage',
     auth: 'key',
     request: { query: z.object({ days, tenant_id: tenantId, granularity }) },
-    response: { 200: timeseries },
+    response: {
+      200: z.object({
+        points: z.array(point.extend(models.partial().shape).describe('Tokens and cost are of days only.')),
+        ...period,
+      }),
+    },
   },
   {
     operationId: 'getUsageBreakdown',
@@ -121,7 +120,7 @@ export const usageRoutes = defineRoutes([
     fn: 'usage',
     auth: 'key',
     request: { query: z.object({ days, tenant_id: tenantId }) },
-    response: { 200: breakdown },
+    response: { 200: z.object({ by_agent: z.array(agentSums.extend(models.shape)), ...period }) },
   },
   {
     operationId: 'listUsageTenants',
@@ -233,7 +232,7 @@ export const usageRoutes = defineRoutes([
     fn: 'usage',
     auth: 'key',
     request: { query: z.object({ days, granularity }) },
-    response: { 200: timeseries },
+    response: { 200: z.object({ points: z.array(point), ...period }) },
   },
   {
     operationId: 'getAuthorUsageBreakdown',
@@ -243,7 +242,7 @@ export const usageRoutes = defineRoutes([
     fn: 'usage',
     auth: 'key',
     request: { query: z.object({ days }) },
-    response: { 200: breakdown },
+    response: { 200: z.object({ by_agent: z.array(agentSums), ...period }) },
   },
   {
     operationId: 'listAuthorUsageLogs',

@@ -7,15 +7,29 @@ import type { Rollup } from './store.ts';
 export const sumOf = (rollups: readonly Rollup[], name: keyof Totals): number =>
   rollups.reduce((sum, { totals }) => sum + (totals[name] ?? 0), 0);
 
-/** One point for every day of the period, or for every hour that has begun. */
-export function pointsOf(rollups: readonly Rollup[], period: Period, granularity: 'day' | 'hour') {
+/** What models took. For the workspace that paid them: authors do not see it of others' runs. */
+export const modelsOf = (rollups: readonly Rollup[]) => ({
+  input_tokens: sumOf(rollups, 'input_tokens'),
+  output_tokens: sumOf(rollups, 'output_tokens'),
+  models_usd: sumOf(rollups, 'model_microusd') / 1e6,
+});
+
+const nothing = (_: readonly Rollup[]): object => ({});
+
+/** One point for every day of the period, with `more` of its roll-ups, or for every hour that has begun. */
+export function pointsOf<More extends object>(
+  rollups: readonly Rollup[],
+  period: Period,
+  granularity: 'day' | 'hour',
+  more: (ofDay: readonly Rollup[]) => More = nothing as never,
+) {
   const byDay = Map.groupBy(rollups, (rollup) => rollup.day);
-  return period.days.flatMap((day) => {
+  return period.days.flatMap((day): (ReturnType<typeof point> & Partial<More>)[] => {
     const ofDay = byDay.get(day) ?? [];
-    if (granularity === 'day') return [point(day, ofDay, '')];
+    if (granularity === 'day') return [{ ...point(day, ofDay, ''), ...more(ofDay) }];
     return HOURS.map((hour) => ({ hour, date: `${day}T${hour}:00:00Z` }))
       .filter(({ date }) => Date.parse(date) <= period.end)
-      .map(({ hour, date }) => point(date, ofDay, `h${hour}_`));
+      .map(({ hour, date }) => point(date, ofDay, `h${hour}_`) as ReturnType<typeof point> & Partial<More>);
   });
 }
 
@@ -28,8 +42,11 @@ function point(date: string, rollups: readonly Rollup[], prefix: string) {
   return { date, calls: sum('calls'), errors: sum('errors'), credits_cents: sum('credits_cents') };
 }
 
-/** Sums by agent, most calls first. Agents that only other agents called have no calls. */
-export function breakdownOf(rollups: readonly Rollup[]) {
+/** Sums by agent, with `more` of its roll-ups, most calls first. Agents that only other agents called have no calls. */
+export function breakdownOf<More extends object>(
+  rollups: readonly Rollup[],
+  more: (own: readonly Rollup[]) => More = nothing as never,
+) {
   return byAgent(rollups)
     .map(({ agent, rollups: own }) => {
       const calls = sumOf(own, 'calls');
@@ -41,6 +58,7 @@ export function breakdownOf(rollups: readonly Rollup[]) {
         errors: sumOf(own, 'errors'),
         avg_duration_ms: calls === 0 ? 0 : Math.round(sumOf(own, 'duration_ms') / calls),
         credits_cents: sumOf(own, 'credits_cents'),
+        ...more(own),
       };
     })
     .sort((a, b) => b.calls - a.calls);

@@ -1,7 +1,8 @@
-import { useQueryClient } from '@tanstack/react-query';
+import { type QueryClient, useQueryClient } from '@tanstack/react-query';
 import { getRouteApi, useNavigate, useRouter } from '@tanstack/react-router';
 import { useEffect, useRef, useState } from 'react';
 import { call } from '../../api/client.ts';
+import { workspacesQuery } from '../../api/session.ts';
 import { Button } from '../../ui/button.tsx';
 import { CodeBlock } from '../../ui/code.tsx';
 import { ErrorBox } from '../../ui/error-box.tsx';
@@ -11,6 +12,14 @@ import { useTitle } from '../../ui/page.tsx';
 /** The one-time code of a link; it is in the fragment, which browsers never send. */
 function codeInAddress(): string | undefined {
   return new URLSearchParams(location.hash.slice(1)).get('code') ?? undefined;
+}
+
+/** Whoever has one workspace goes to it, others to a page of all of them. */
+async function firstPage(queries: QueryClient) {
+  const { workspaces } = await queries.fetchQuery(workspacesQuery);
+  return workspaces.length === 1
+    ? ({ to: '/$workspace', params: { workspace: workspaces[0]!.slug } } as const)
+    : ({ to: '/' } as const);
 }
 
 /** Signs in with the code of a link, or with an API key. The key is not kept: the platform answers with a cookie. */
@@ -33,7 +42,7 @@ export function LoginPage() {
       const target = show ?? to;
       if (target?.startsWith('/') && !target.startsWith('//'))
         router.history.replace(router.basepath.replace(/\/$/, '') + target);
-      else await navigate({ to: '/', replace: true });
+      else await navigate({ ...(await firstPage(queries)), replace: true });
     } catch (error) {
       setState({ error });
     }

@@ -1,16 +1,342 @@
+import type { UseQueryResult } from '@tanstack/react-query';
+import { getRouteApi } from '@tanstack/react-router';
+import type { ReactNode } from 'react';
+import { useState } from 'react';
+import { useOperation } from '../../api/query.ts';
 import { useWorkspace } from '../../api/session.ts';
+import { LiveBadge } from '../../live/live-badge.tsx';
+import { useLiveRefresh } from '../../live/use-live.ts';
+import { ErrorBox } from '../../ui/error-box.tsx';
+import { Figures } from '../../ui/figures.tsx';
 import { Link } from '../../ui/link.tsx';
-import { Page } from '../../ui/page.tsx';
+import { Loading } from '../../ui/loading.tsx';
+import { count, shortCount, usd } from '../../ui/numbers.tsx';
+import { Page, Section } from '../../ui/page.tsx';
+import { Badge, Status, type Tone } from '../../ui/status.tsx';
+import { Table } from '../../ui/table.tsx';
+import { Tabs } from '../../ui/tabs.tsx';
+import { duration, Time } from '../../ui/time.tsx';
+import { GettingStarted, useFirstSteps } from './getting-started.tsx';
 
+const route = getRouteApi('/signed-in/$workspace/');
+
+const RANGES = [
+  [1, 'Today'],
+  [7, '7 days'],
+  [30, '30 days'],
+] as const;
+const SHOWN = 5;
+const SHOWN_DUE = 10;
+
+/** What is going on in a workspace, and how its runs went; for a new one what to do first. */
 export function OverviewPage() {
   const { name, slug } = useWorkspace();
+  const search = route.useSearch();
+  const [days] = RANGES.find(([each]) => String(each) === search.days) ?? RANGES[1];
+  const [isPaused, setPaused] = useState(false);
+  const live = useLiveRefresh(
+    ['run', 'agent', 'schedule', 'message'],
+    [
+      'listRuns',
+      'listAgents',
+      'listSchedules',
+      'listUpcoming',
+      'listWorkspaceMessages',
+      'getWorkspaceMetrics',
+      'getUsage',
+      'getComputeUsage',
+    ],
+    { isPaused },
+  );
+  const steps = useFirstSteps();
   return (
-    <Page title={name}>
-      <p>
-        <Link to="/$workspace/agents" params={{ workspace: slug }}>
-          Agents of this workspace
-        </Link>
-      </p>
+    <Page title={name} actions={<LiveBadge state={live} onPause={() => setPaused(!isPaused)} />}>
+      {steps && <GettingStarted steps={steps} />}
+      {steps?.hasRun !== false && (
+        <>
+          <Tabs
+            label="Range"
+            tabs={RANGES.map(([each, label]) => ({
+              label,
+              to: '/$workspace',
+              params: { workspace: slug },
+              search: { days: String(each) },
+              isCurrent: each === days,
+            }))}
+          />
+          <Numbers days={days} />
+          <div className="grid grid-cols-1 items-start gap-4 lg:grid-cols-2">
+            <Running />
+            <Failures />
+            <Due />
+            <Messages />
+          </div>
+        </>
+      )}
     </Page>
+  );
+}
+
+function Numbers({ days }: { readonly days: number }) {
+  const { id: workspace_id, slug } = useWorkspace();
+  const metrics = useOperation('getWorkspaceMetrics', { params: { workspace_id }, query: { days } });
+  const usage = useOperation('getUsage', { query: { days } });
+  const compute = useOperation('getComputeUsage', { query: { days: 1 } });
+  const error = metrics.error ?? usage.error ?? compute.error;
+  if (error) {
+    const retry = () => void Promise.all([metrics.refetch(), usage.refetch(), compute.refetch()]);
+    return <ErrorBox error={error} onRetry={retry} />;
+  }
+  if (!metrics.data || !usage.data || !compute.data) return <Loading lines={2} />;
+  const { total_runs, success_rate, p50_latency_ms, p95_latency_ms } = metrics.data.overview;
+  const hasRuns = total_runs > 0;
+  const { models_usd, unpriced_runs, credits_cents, calls_remaining } = usage.data;
+  return (
+    <Figures
+      label="In this range"
+      figures={[
+        {
+          name: 'Success rate',
+          value: hasRuns ? `${success_rate.toFixed(1)} %` : '–',
+          note: `of ${count(total_runs)} ${total_runs === 1 ? 'run' : 'runs'}`,
+        },
+        {
+          name: 'Half take at most',
+          value: hasRuns && p50_latency_ms > 0 ? duration(p50_latency_ms) : '–',
+          note: 'p50',
+        },
+        {
+          name: '95 of 100 at most',
+          value: hasRuns && p95_latency_ms > 0 ? duration(p95_latency_ms) : '–',
+          note: 'p95',
+        },
+        {
+          name: 'Spent',
+          value: usd(models_usd + credits_cents / 100),
+          note:
+            unpriced_runs > 0
+              ? `models and credits, without ${count(unpriced_runs)} runs of unknown price`
+              : 'models and credits',
+        },
+        {
+          name: 'Calls left today',
+          value: shortCount(calls_remaining),
+          note: `and ${shortCount(compute.data.executions_remaining)} of programs`,
+        },
+        {
+          name: 'More',
+          value: (
+            <Link to="/$workspace/usage" params={{ workspace: slug }} search={{ days: String(days) }}>
+              Usage
+            </Link>
+          ),
+          note: 'by day and agent',
+        },
+      ]}
+    />
+  );
+}
+
+/** Beside a long text it keeps some room, and breaks where it has more. */
+const nameOf = (of: { readonly agent_name: string; readonly agent_version: string }) => (
+  <span className="inline-block min-w-20">{`${of.agent_name}@${of.agent_version}`}</span>
+);
+
+/** A list of the overview in each of its states. */
+function Listed<Data>({
+  query: { data, error, refetch },
+  isEmpty,
+  empty,
+  children,
+}: {
+  readonly query: UseQueryResult<Data>;
+  readonly isEmpty: (data: Data) => boolean;
+  readonly empty: ReactNode;
+  readonly children: (data: Data) => ReactNode;
+}) {
+  if (error) return <ErrorBox error={error} onRetry={() => void refetch()} />;
+  if (data === undefined) return <Loading lines={3} />;
+  return isEmpty(data) ? <p className="rounded-lg border border-line p-3 text-soft">{empty}</p> : children(data);
+}
+
+function useRuns(status: 'running' | 'failed' | 'timeout') {
+  const { id: workspace_id } = useWorkspace();
+  return useOperation('listRuns', { params: { workspace_id }, query: { status, limit: SHOWN } });
+}
+
+function Running() {
+  const { slug } = useWorkspace();
+  const running = useRuns('running');
+  const total = running.data?.total ?? 0;
+  return (
+    <Section
+      title={
+        total > SHOWN
+          ? `Running now (${running.data!.total_is_exact ? '' : 'at least '}${count(total)})`
+          : 'Running now'
+      }
+      isFramed={false}
+      actions={<AllRuns status="running" />}
+    >
+      <Listed query={running} isEmpty={({ runs }) => runs.length === 0} empty="Nothing runs at the moment.">
+        {({ runs }) => (
+          <Table
+            label="Running now"
+            rows={runs}
+            keyOf={({ id }) => id}
+            linkOf={({ id }) => ({ to: '/$workspace/runs/$run', params: { workspace: slug, run: id } })}
+            columns={[
+              { title: 'Agent', cell: nameOf },
+              { title: 'Source', cell: ({ trigger_source }) => trigger_source, from: 'sm' },
+              { title: 'Started', cell: ({ created_at }) => <Time at={created_at} /> },
+            ]}
+          />
+        )}
+      </Listed>
+    </Section>
+  );
+}
+
+const AllRuns = ({ status }: { readonly status: string }) => (
+  <Link to="/$workspace/runs" params={{ workspace: useWorkspace().slug }} search={{ status }}>
+    All
+  </Link>
+);
+
+function Failures() {
+  const { slug } = useWorkspace();
+  const failed = useRuns('failed');
+  const timedOut = useRuns('timeout');
+  const runs = [...(failed.data?.runs ?? []), ...(timedOut.data?.runs ?? [])]
+    .sort((a, b) => (a.created_at < b.created_at ? 1 : -1))
+    .slice(0, SHOWN);
+  return (
+    <Section title="Last failures" isFramed={false} actions={<AllRuns status="failed" />}>
+      <Listed
+        query={failed.error || !failed.data ? failed : timedOut}
+        isEmpty={() => runs.length === 0}
+        empty="No run failed or ran out of time."
+      >
+        {() => (
+          <Table
+            label="Last failures"
+            rows={runs}
+            keyOf={({ id }) => id}
+            linkOf={({ id }) => ({ to: '/$workspace/runs/$run', params: { workspace: slug, run: id } })}
+            columns={[
+              { title: 'Agent', cell: nameOf },
+              {
+                title: 'Why',
+                cell: ({ status, error_message }) => (
+                  <span className="flex min-w-0 flex-col items-start gap-0.5">
+                    <Status value={status} />
+                    <span className="line-clamp-2 text-xs text-soft">{error_message}</span>
+                  </span>
+                ),
+              },
+              { title: 'Started', cell: ({ created_at }) => <Time at={created_at} />, from: 'sm' },
+            ]}
+          />
+        )}
+      </Listed>
+    </Section>
+  );
+}
+
+function Due() {
+  const { id: workspace_id, slug } = useWorkspace();
+  const due = useOperation(
+    'listUpcoming',
+    { params: { workspace_id }, query: { limit: SHOWN_DUE } },
+    { refetchInterval: 60_000 },
+  );
+  return (
+    <Section
+      title="Next due"
+      isFramed={false}
+      actions={
+        <Link to="/$workspace/schedules" params={{ workspace: slug }}>
+          Schedules
+        </Link>
+      }
+    >
+      <Listed
+        query={due}
+        isEmpty={({ slots }) => slots.length === 0}
+        empty={
+          <>
+            Nothing is due in the next 7 days.{' '}
+            <Link to="/$workspace/schedules/new" params={{ workspace: slug }} className="underline">
+              Make a schedule
+            </Link>
+          </>
+        }
+      >
+        {({ slots }) => (
+          <Table
+            label="Next due"
+            rows={slots}
+            keyOf={({ schedule_id, local, utc_offset }) => `${schedule_id} ${local}${utc_offset}`}
+            linkOf={({ schedule_id }) => ({
+              to: '/$workspace/schedules/$schedule',
+              params: { workspace: slug, schedule: schedule_id },
+            })}
+            columns={[
+              { title: 'Agent', cell: nameOf },
+              {
+                title: 'When',
+                cell: ({ at }) => (at === null ? 'Left out: clocks change' : <Time at={at} />),
+              },
+              {
+                title: 'In its time zone',
+                cell: ({ local, timezone }) => (
+                  <span className="text-soft">
+                    {local.replace('T', ' ')} {timezone}
+                  </span>
+                ),
+                from: 'sm',
+              },
+            ]}
+          />
+        )}
+      </Listed>
+    </Section>
+  );
+}
+
+const LEVELS: Readonly<Record<string, Tone>> = { info: 'info', success: 'good', warning: 'warn', error: 'bad' };
+
+function Messages() {
+  const { id: workspace_id } = useWorkspace();
+  const messages = useOperation('listWorkspaceMessages', { params: { workspace_id }, query: { limit: SHOWN } });
+  return (
+    <Section title="Messages" isFramed={false}>
+      <Listed
+        query={messages}
+        isEmpty={(page) => page.messages.length === 0}
+        empty="Agents write to you here, when their code sends a message."
+      >
+        {(page) => (
+          <Table
+            label="Messages"
+            rows={page.messages}
+            keyOf={({ id }) => id}
+            columns={[
+              {
+                title: 'Message',
+                cell: ({ title, agent_name }) => (
+                  <span className="flex min-w-0 flex-col">
+                    <span className="line-clamp-2 font-medium">{title}</span>
+                    <span className="text-xs text-soft">{agent_name}</span>
+                  </span>
+                ),
+              },
+              { title: 'Level', cell: ({ level }) => <Badge tone={LEVELS[level]}>{level}</Badge>, from: 'sm' },
+              { title: 'Sent', cell: ({ created_at }) => <Time at={created_at} /> },
+            ]}
+          />
+        )}
+      </Listed>
+    </Section>
   );
 }

@@ -1,0 +1,130 @@
+import { Share2 } from 'lucide-react';
+import { Suspense } from 'react';
+import { useOperation } from '../../api/query.ts';
+import { Empty } from '../../ui/empty.tsx';
+import { ErrorBox } from '../../ui/error-box.tsx';
+import { Figures } from '../../ui/figures.tsx';
+import { Loading } from '../../ui/loading.tsx';
+import { Credits, count, percent } from '../../ui/numbers.tsx';
+import { Section } from '../../ui/page.tsx';
+import { Status } from '../../ui/status.tsx';
+import { Table } from '../../ui/table.tsx';
+import { Duration, Time } from '../../ui/time.tsx';
+import { Chart } from './chart.ts';
+import { CsvButton } from './csv-button.tsx';
+
+/** What other workspaces called of the workspace's agents: never who they are, nor inputs and outputs. */
+export function AuthorUsage({ days }: { readonly days: number }) {
+  const query = { days };
+  const usage = useOperation('getAuthorUsage', { query });
+  const series = useOperation('getAuthorUsageTimeseries', { query });
+  const agents = useOperation('getAuthorUsageBreakdown', { query });
+  const all = [usage, series, agents];
+  const error = usage.error ?? series.error ?? agents.error;
+  if (error) return <ErrorBox error={error} onRetry={() => void Promise.all(all.map((each) => each.refetch()))} />;
+  if (!usage.data || !series.data || !agents.data) return <Loading />;
+  const { total_calls, total_errors, credits_cents } = usage.data;
+  if (total_calls === 0) {
+    return (
+      <Empty
+        icon={Share2}
+        title="No other workspace called your agents in these days"
+        command={'npx platform update AGENT --public'}
+      >
+        Others can call agents that are public. Make one public:
+      </Empty>
+    );
+  }
+  const points = series.data.points.map(({ date, calls, errors }) => ({ date, good: calls - errors, errors }));
+  const rows = agents.data.by_agent;
+  return (
+    <>
+      <Figures
+        label="Sums"
+        figures={[
+          { name: 'Calls', value: count(total_calls) },
+          { name: 'Did not complete', value: percent(total_errors, total_calls) },
+          { name: 'Callers paid', value: <Credits cents={credits_cents} /> },
+        ]}
+      />
+      <Section title="Calls a day">
+        <Suspense fallback={<Loading />}>
+          <Chart
+            label="Calls a day"
+            rows={points}
+            at="date"
+            format={count}
+            series={[
+              { key: 'good', label: 'Completed', colour: '--good', kind: 'bar' },
+              { key: 'errors', label: 'Did not complete', colour: '--bad', kind: 'bar' },
+            ]}
+          />
+        </Suspense>
+      </Section>
+      <Section
+        title="By agent"
+        isFramed={false}
+        actions={
+          <CsvButton
+            name="usage-by-other-workspaces"
+            head={['agent', 'calls', 'errors', 'avg_duration_ms', 'credits_usd']}
+            rows={rows.map((each) => [
+              `${each.org_slug}/${each.agent_name}`,
+              each.calls,
+              each.errors,
+              each.avg_duration_ms,
+              each.credits_cents / 100,
+            ])}
+          />
+        }
+      >
+        <Table
+          label="Usage by agent"
+          rows={rows}
+          keyOf={({ agent_name }) => agent_name}
+          columns={[
+            { title: 'Agent', cell: ({ agent_name }) => agent_name },
+            { title: 'Calls', cell: ({ calls }) => count(calls), isNumber: true },
+            { title: 'Did not complete', cell: ({ calls, errors }) => percent(errors, calls), isNumber: true },
+            {
+              title: 'On average',
+              cell: ({ avg_duration_ms }) => <Duration ms={avg_duration_ms} />,
+              isNumber: true,
+              from: 'sm',
+            },
+            {
+              title: 'Callers paid',
+              cell: ({ credits_cents }) => <Credits cents={credits_cents} />,
+              isNumber: true,
+              from: 'sm',
+            },
+          ]}
+        />
+      </Section>
+      <LastCalls days={days} />
+    </>
+  );
+}
+
+function LastCalls({ days }: { readonly days: number }) {
+  const { data, error, refetch } = useOperation('listAuthorUsageLogs', { query: { days, limit: 50 } });
+  return (
+    <Section title="Last calls" isFramed={false} description={data && `The newest 50 of ${count(data.total)}.`}>
+      {error && <ErrorBox error={error} onRetry={() => void refetch()} />}
+      {!data && !error && <Loading />}
+      {data && (
+        <Table
+          label="Last calls"
+          rows={data.logs}
+          keyOf={({ run_id }) => run_id}
+          columns={[
+            { title: 'Agent', cell: ({ agent, version }) => `${agent}@${version}` },
+            { title: 'Status', cell: ({ status }) => <Status value={status} /> },
+            { title: 'Took', cell: ({ duration_ms }) => <Duration ms={duration_ms} />, isNumber: true, from: 'sm' },
+            { title: 'Began', cell: ({ created_at }) => <Time at={created_at} />, from: 'sm' },
+          ]}
+        />
+      )}
+    </Section>
+  );
+}
