@@ -100,6 +100,24 @@ describe('a handler', () => {
     expect([statusCode, JSON.parse(body).error.code]).toEqual([403, 'FORBIDDEN']);
   });
 
+  test.each([
+    ['CloudFront', 'the token', [401, 401, 429]],
+    ['nobody who proves to be CloudFront', 'a guess', [401, 429, 429]],
+  ])('counts clients by the address that %s names', async (_, token, statuses) => {
+    const memory = memoryDeps({ addressRequestsPerMinute: 1 });
+    const deps = { ...memory, config: { ...memory.config, frontToken: 'the token' } };
+    const handler = createHandler('secrets', deps, allHandlers(deps));
+    const answers: number[] = [];
+    for (const viewer of ['203.0.113.7', '203.0.113.8', '203.0.113.8']) {
+      const event = recorded('custom-domain-encoded-path');
+      const headers = { 'X-Platform-Front': [token], 'X-Platform-Viewer': [viewer] };
+      event.multiValueHeaders = { ...event.multiValueHeaders, Authorization: ['Bearer sk_live_x'], ...headers };
+      const { payload } = await invoke(handler, event);
+      answers.push(JSON.parse(Buffer.concat(await Array.fromAsync(payload)).toString()).statusCode);
+    }
+    expect(answers).toEqual(statuses);
+  });
+
   test('that fails inside answers 500, which says nothing', async () => {
     const deps = memoryDeps();
     const main = { ...deps.main, get: () => Promise.reject(new Error('secret detail')) };

@@ -6,6 +6,7 @@ import type { APIGatewayProxyEvent } from 'aws-lambda';
 import type { HostDeps } from '#aws/deps.ts';
 import { createApp } from '#core/api/app.ts';
 import { routes } from '#core/api/routes.ts';
+import { FRONT_HEADER, VIEWER_HEADER } from '#core/http/front-headers.ts';
 import type { HttpRequest, ResponseBody } from '#core/http/message.ts';
 import type { FunctionName, Route } from '#core/http/route.ts';
 
@@ -17,7 +18,8 @@ import type { FunctionName, Route } from '#core/http/route.ts';
  */
 export function createHandler(
   fn: FunctionName,
-  deps: Parameters<typeof createApp>[0] & Partial<Pick<HostDeps, 'settled'>>,
+  deps: Parameters<typeof createApp>[0] &
+    Partial<Pick<HostDeps, 'settled'>> & { readonly config: Partial<Pick<HostDeps['config'], 'frontToken'>> },
   handlers: Parameters<typeof createApp>[2],
 ) {
   const table: readonly Route[] = routes;
@@ -26,7 +28,8 @@ export function createHandler(
   const isStream = rows.some((route) => route.stream);
   return middy(
     async (event: APIGatewayProxyEvent) => {
-      const { status, headers, body } = await app(toRequest(event), event.requestContext.identity.sourceIp);
+      const request = toRequest(event);
+      const { status, headers, body } = await app(request, addressOf(event, request, deps.config.frontToken));
       // The gateway forwards nothing before status and headers, and the app knows these by now.
       return { statusCode: status, headers, body: isStream ? streamOf(body) : await textOf(body) };
     },
@@ -36,6 +39,16 @@ export function createHandler(
       requestEnd: () => deps.settled?.(),
     },
   );
+}
+
+/** The client's address: what CloudFront says it is, if it was CloudFront that asked. */
+function addressOf(
+  { requestContext }: APIGatewayProxyEvent,
+  { headers }: HttpRequest,
+  frontToken: string | undefined,
+): string {
+  const isOfFront = frontToken !== undefined && headers.get(FRONT_HEADER) === frontToken;
+  return (isOfFront ? headers.get(VIEWER_HEADER) : null) ?? requestContext.identity.sourceIp;
 }
 
 /** As middy takes it. */

@@ -17,9 +17,12 @@ const form = (pattern: RegExp, message: string) =>
 /** An Availability Zone by its name. */
 const zone = () => form(/^[a-z]{2}(-[a-z]+)+-\d[a-z]$/, 'must be a zone such as us-east-1a');
 
-/** A certificate of AWS Certificate Manager in the Region of the stacks. */
-const certificateArn = () =>
-  form(/^arn:aws[\w-]*:acm:[\w-]+:\d{12}:certificate\/[\w-]+$/, 'must be the ARN of a certificate');
+/** A certificate of AWS Certificate Manager. @param region - @default - that of the stacks */
+const certificateArn = (region?: string) =>
+  form(
+    new RegExp(`^arn:aws[\\w-]*:acm:${region ?? '[\\w-]+'}:\\d{12}:certificate/[\\w-]+$`),
+    `must be the ARN of a certificate${region ? ` of ${region}` : ''}`,
+  );
 
 const vpcId = () => form(/^vpc-[\da-f]{8,17}$/, 'must be the id of a VPC, such as vpc-0123456789abcdef0');
 const subnetIds = () =>
@@ -93,6 +96,18 @@ const servicesOn = z
       context.addIssue({ code: 'custom', path: ['outboundPorts', index], message: '`from` must not be above `to`' });
     });
   });
+
+const webOn = z.strictObject({
+  kind: z.literal('on').optional(),
+  /** A name of yours. @default - one of CloudFront's */
+  domain: z
+    .strictObject({
+      name: z.hostname(),
+      /** CloudFront takes certificates of one Region alone. */
+      certificateArn: certificateArn('us-east-1'),
+    })
+    .optional(),
+});
 
 /** A secret that the operator makes: no template holds its value. */
 const secret = () =>
@@ -237,7 +252,9 @@ const platformSchema = z
       .prefault({ kind: 'none' }),
     /** Always-on services: instances on Fargate, and how they are reached; or none (docs/services.md). */
     services: z.discriminatedUnion('kind', [z.strictObject({ kind: z.literal('off') }), servicesOn]).prefault({}),
-    /** Where clients reach the platform through a proxy. @default - `domain`, or else API Gateway's own address */
+    /** The dashboard, on one address with the API: CloudFront in front of both (docs/deploy.md#the-dashboard), or none. */
+    web: z.discriminatedUnion('kind', [z.strictObject({ kind: z.literal('off') }), webOn]).prefault({}),
+    /** Where people reach the platform through a proxy. @default - `web`, or else `domain`, or else API Gateway's own address */
     baseUrl: z.url().optional(),
     /** A web ACL in front of the API (about 7 USD a month, 0.60 per million requests) with a limit per address. */
     firewall: z.strictObject({ requestsPerFiveMinutes: z.int().min(10).max(2_000_000_000) }).optional(),
@@ -299,15 +316,21 @@ const platformSchema = z
       })
       .default({}),
   })
-  .superRefine(({ access, domain, services }, context) => {
+  .superRefine(({ access, domain, services, web }, context) => {
     const refuse = (path: string[], message: string) => context.addIssue({ code: 'custom', path, message });
     if (access.vpcEndpointIds && domain) {
       refuse(['domain'], 'cannot lead to a private API (access.vpcEndpointIds): name a proxy of yours with `baseUrl`');
     }
-    if (services.kind !== 'off' && (access.vpcEndpointIds || access.ranges || domain?.mtls)) {
-      const message =
-        'must be off: their instances ask the API over the internet, which `access` or `domain.mtls` closes';
-      refuse(['services'], message);
+    if (domain && web.kind !== 'off' && !web.domain && !domain.mtls) {
+      refuse(
+        ['web'],
+        'must have a `domain` of its own beside that of the API, or be off: links and sign-in lead there',
+      );
+    }
+    if (access.vpcEndpointIds || access.ranges || domain?.mtls) {
+      const closed = 'over the internet, which `access` or `domain.mtls` closes';
+      if (services.kind !== 'off') refuse(['services'], `must be off: their instances ask the API ${closed}`);
+      if (web.kind !== 'off') refuse(['web'], `must be off: CloudFront asks the API ${closed}`);
     }
   });
 
@@ -329,6 +352,7 @@ export type Stage = z.output<typeof platformSchema>;
 export type StageFile = z.output<typeof stageFileSchema>;
 export type MicrovmSettings = Extract<Stage['sandbox'], { kind: 'microvm' }>;
 export type FargateSettings = Extract<Stage['sandbox'], { kind: 'fargate' }>;
+export type WebSettings = Exclude<Stage['web'], { kind: 'off' }>;
 export type ServicesSettings = Exclude<Stage['services'], { kind: 'off' }>;
 
 /** Props of `AgentPlatform`. */

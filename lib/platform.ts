@@ -21,6 +21,8 @@ export interface Surroundings {
   readonly bundles: string;
   /** Docker build context of the runner (`scripts/build-runner.ts`). */
   readonly runnerContext: string;
+  /** Folder of the built dashboard (`scripts/build-dashboard.ts`): `index.html`, files beside it, and `assets/`. */
+  readonly dashboard: string;
   /** Command that makes the first key. */
   readonly firstKey: string;
 }
@@ -53,6 +55,7 @@ export class AgentPlatform extends Construct {
     const built = {
       bundles: join(DIST, 'functions'),
       runnerContext: join(DIST, 'runner'),
+      dashboard: join(DIST, 'dashboard'),
       firstKey: `npx agent-platform-key ${platformNameOf(stage)}`,
       ...surroundings,
     };

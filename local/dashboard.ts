@@ -11,6 +11,10 @@ import type { Log } from '#core/ports/deps.ts';
 const ROOT = join(import.meta.dirname, '..');
 const SOURCES = ['dashboard/{src,public}/**/*', 'dashboard/*.{ts,html,json}', 'core/**/routes.ts'];
 const VITE = join(ROOT, 'node_modules/vite/bin/vite.js');
+/** Where its build writes: `index.html`, files beside it, and `assets/`, whose names hold hashes of their content. */
+export const DASHBOARD = join(ROOT, 'dashboard/dist');
+/** Arguments of Node that build it. */
+export const BUILD = [VITE, 'build', '--configLoader', 'native', '--logLevel', 'warn', join(ROOT, 'dashboard')];
 /** First segment of all its paths; no workspace has this slug. */
 const SEGMENT = '/dashboard';
 /** What its build says before it fails, at most. */
@@ -55,7 +59,7 @@ export class Dashboard {
   constructor({ log, url, folder }: DashboardOptions) {
     this.#log = log;
     this.#basePath = new URL(`${url}/`).pathname;
-    this.#folder = folder ?? join(ROOT, 'dashboard/dist');
+    this.#folder = folder ?? DASHBOARD;
     this.#isOwn = folder === undefined;
   }
 
@@ -120,8 +124,7 @@ export class Dashboard {
   }
 
   async #buildNow(): Promise<void> {
-    const args = [VITE, 'build', '--configLoader', 'native', '--logLevel', 'warn', join(ROOT, 'dashboard')];
-    const child = spawn(process.execPath, args, { stdio: ['ignore', 'pipe', 'pipe'] });
+    const child = spawn(process.execPath, BUILD, { stdio: ['ignore', 'pipe', 'pipe'] });
     this.#child = child;
     let said = '';
     for (const output of [child.stdout, child.stderr]) {
@@ -150,7 +153,7 @@ export class Dashboard {
 }
 
 /** Whether sources are newer than what was built of them. Without the tools to build there is nothing to do. */
-function isStale(folder: string): boolean {
+export function isStale(folder: string): boolean {
   if (!existsSync(VITE) || !existsSync(join(ROOT, 'dashboard/src'))) return false;
   const index = join(folder, 'index.html');
   if (!existsSync(index)) return true;

@@ -1,7 +1,8 @@
 import { execFileSync } from 'node:child_process';
-import { rmSync } from 'node:fs';
+import { cpSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { build } from 'esbuild';
+import { buildDashboard } from './build-dashboard.ts';
 import { buildFunctions } from './build-functions.ts';
 import { buildRunner } from './build-runner.ts';
 
@@ -11,7 +12,7 @@ const DIST = join(PACKAGE, 'dist');
 
 /**
  * Writes what the package of the construct holds, for `npm pack ./lib/package`: the construct as one CommonJS file, which apps of both
- * module kinds load, its types, the functions' bundles, the runner, and the command that makes the first key.
+ * module kinds load, its types, the functions' bundles, the runner, the dashboard, and the command that makes the first key.
  */
 export async function buildConstruct(): Promise<void> {
   rmSync(DIST, { recursive: true, force: true });
@@ -47,6 +48,8 @@ export async function buildConstruct(): Promise<void> {
   execFileSync(join(ROOT, 'node_modules/.bin/tsc'), ['-p', PACKAGE], { cwd: ROOT, stdio: 'inherit' });
   await buildFunctions(join(DIST, 'functions'));
   await buildRunner(join(DIST, 'runner'));
+  // CloudFront compresses by itself.
+  cpSync(buildDashboard(), join(DIST, 'dashboard'), { recursive: true, filter: (file) => !/\.(br|gz)$/.test(file) });
 }
 
 if (import.meta.main) await buildConstruct();

@@ -3,5 +3,10 @@ import { workspaces } from '#core/api/handlers.ts';
 import { host, observe } from '../host.ts';
 import { createHandler } from '../lambda.ts';
 
-const deps = { ...host, ...tableParts(host), ...mailParts(host), gatewayUrl: host.config.baseUrl ?? '' };
+const deps = {
+  ...host,
+  ...tableParts(host),
+  ...mailParts(host),
+  gatewayUrl: host.config.apiUrl ?? host.config.baseUrl ?? '',
+};
 export const handler = createHandler('workspaces', deps, workspaces(deps)).use(observe);

@@ -2,6 +2,7 @@ import { Fn } from 'aws-cdk-lib';
 import type { IStage } from 'aws-cdk-lib/aws-apigateway';
 import { CfnWebACL, CfnWebACLAssociation } from 'aws-cdk-lib/aws-wafv2';
 import { Construct } from 'constructs';
+import { FRONT_HEADER, VIEWER_HEADER } from '#core/http/front-headers.ts';
 import { platformNameOf, type Stage } from '../config.ts';
 
 export interface FirewallProps {
@@ -9,6 +10,8 @@ export interface FirewallProps {
   readonly requestsPerFiveMinutes: number;
   /** Deployed stage that it protects. */
   readonly apiStage: IStage;
+  /** What CloudFront proves itself with: of its requests the address of its client counts. @default - there is none */
+  readonly frontToken?: string;
 }
 
 /**
@@ -16,7 +19,7 @@ export interface FirewallProps {
  * malicious. No rule inspects bodies, because agents may receive any text.
  */
 export class Firewall extends Construct {
-  constructor(scope: Construct, id: string, { stage, requestsPerFiveMinutes, apiStage }: FirewallProps) {
+  constructor(scope: Construct, id: string, { stage, requestsPerFiveMinutes, apiStage, frontToken }: FirewallProps) {
     super(scope, id);
     const visibility = (metricName: string) => ({
       metricName: `${platformNameOf(stage)}-${metricName}`,
@@ -36,10 +39,34 @@ export class Firewall extends Construct {
           priority: 0,
           action: { block: { customResponse: { responseCode: 429, customResponseBodyKey: 'refused' } } },
           statement: {
-            rateBasedStatement: { limit: requestsPerFiveMinutes, evaluationWindowSec: 300, aggregateKeyType: 'IP' },
+            rateBasedStatement: {
+              limit: requestsPerFiveMinutes,
+              evaluationWindowSec: 300,
+              aggregateKeyType: 'IP',
+              ...(frontToken && { scopeDownStatement: { notStatement: { statement: isOfFront(frontToken) } } }),
+            },
           },
           visibilityConfig: visibility('too-many-requests'),
         },
+        ...(frontToken === undefined
+          ? []
+          : [
+              {
+                name: 'too-many-requests-by-cloudfront',
+                priority: 2,
+                action: { block: { customResponse: { responseCode: 429, customResponseBodyKey: 'refused' } } },
+                statement: {
+                  rateBasedStatement: {
+                    limit: requestsPerFiveMinutes,
+                    evaluationWindowSec: 300,
+                    aggregateKeyType: 'FORWARDED_IP',
+                    forwardedIpConfig: { headerName: VIEWER_HEADER, fallbackBehavior: 'MATCH' },
+                    scopeDownStatement: isOfFront(frontToken),
+                  },
+                },
+                visibilityConfig: visibility('too-many-requests-by-cloudfront'),
+              },
+            ]),
         {
           name: 'bad-addresses',
           priority: 1,
@@ -61,6 +88,15 @@ export class Firewall extends Construct {
     });
   }
 }
+
+const isOfFront = (token: string): CfnWebACL.StatementProperty => ({
+  byteMatchStatement: {
+    fieldToMatch: { singleHeader: { Name: FRONT_HEADER } },
+    positionalConstraint: 'EXACTLY',
+    searchString: token,
+    textTransformations: [{ priority: 0, type: 'NONE' }],
+  },
+});
 
 /** Without a request id: WAF cannot write one into a body. */
 const REFUSED = JSON.stringify({

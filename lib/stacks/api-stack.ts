@@ -20,6 +20,7 @@ import { apiExportOf, type Stage } from '../config.ts';
 import { Firewall } from '../constructs/firewall.ts';
 import { LIVE, RouteApi } from '../constructs/route-api.ts';
 import { addSpecifiedFunction } from '../constructs/specified-function.ts';
+import { WebFront } from '../constructs/web-front.ts';
 import { API_STACK_FUNCTIONS } from '../functions.ts';
 
 export interface ApiStackProps extends StackProps {
@@ -27,13 +28,15 @@ export interface ApiStackProps extends StackProps {
   readonly routes: readonly Route[];
   /** Folder with one bundle per function, built by scripts/build-functions.ts. */
   readonly bundles: string;
+  /** Folder of the built dashboard. */
+  readonly dashboard: string;
   /** Command that makes the first key. */
   readonly firstKey: string;
 }
 
 /**
  * The HTTP API: API Gateway, and one Lambda function per `fn` of the route table and the background table, but for those
- * that need the stack of the services.
+ * that need the stack of the services; and CloudFront in front of it and of the dashboard.
  */
 export class ApiStack extends Stack {
   readonly restApi: SpecRestApi;
@@ -49,13 +52,29 @@ export class ApiStack extends Stack {
     const { restApi } = api;
     this.restApi = restApi;
     // Not `restApi.url`: it depends on the deployment, which depends on the functions.
-    const baseUrl = apiUrlOf(stage, restApi.restApiId);
+    const apiUrl = apiUrlOf(stage, restApi.restApiId);
+    const front = this.#addFront(props, restApi);
+    const baseUrl = stage.baseUrl ?? front?.url ?? apiUrl;
+    const addresses = {
+      PLATFORM_BASE_URL: baseUrl,
+      ...(front && {
+        PLATFORM_API_URL: apiUrl,
+        PLATFORM_DASHBOARD_URL: `${baseUrl}/dashboard`,
+        PLATFORM_FRONT_TOKEN: front.token,
+      }),
+    };
+    const setAddresses = (lambda: LambdaFunction) => {
+      for (const [name, value] of Object.entries(addresses)) lambda.addEnvironment(name, value);
+    };
     if (stage.domain) this.#addDomain(restApi, stage.domain);
-    if (stage.firewall) new Firewall(this, 'firewall', { stage, ...stage.firewall, apiStage: restApi.deploymentStage });
+    if (stage.firewall) {
+      const { deploymentStage: apiStage } = restApi;
+      new Firewall(this, 'firewall', { stage, ...stage.firewall, apiStage, frontToken: front?.token });
+    }
     for (const name of API_STACK_FUNCTIONS) {
       const { everyMinutes, about } = backgroundFunction(name);
       const { lambda } = addSpecifiedFunction(this, name, props);
-      lambda.addEnvironment('PLATFORM_BASE_URL', baseUrl);
+      setAddresses(lambda);
       if (everyMinutes === undefined) {
         // Its caller or its queue retries; Lambda must not retry as well.
         lambda.configureAsyncInvoke({ retryAttempts: 0 });
@@ -68,13 +87,19 @@ export class ApiStack extends Stack {
         targets: [new LambdaTarget(lambda, { retryAttempts: 0 })],
       });
     }
-    for (const { lambda } of functions) lambda.addEnvironment('PLATFORM_BASE_URL', baseUrl);
+    for (const { lambda } of functions) setAddresses(lambda);
     new CfnOutput(this, 'BaseUrl', { value: baseUrl });
+    if (front) new CfnOutput(this, 'DashboardUrl', { value: `${baseUrl}/dashboard/` });
     new CfnOutput(this, 'ApiId', { value: restApi.restApiId, exportName: apiExportOf(stage) });
     new CfnOutput(this, 'FirstKey', {
       description: "Creates the first workspace and prints its owner's API key, once.",
       value: `AWS_REGION=${this.region} ${props.firstKey}`,
     });
+  }
+
+  #addFront({ stage, dashboard }: ApiStackProps, restApi: IRestApi): WebFront | undefined {
+    if (stage.web.kind === 'off') return undefined;
+    return new WebFront(this, 'web', { stage, settings: stage.web, restApi, files: dashboard });
   }
 
   #addDomain(restApi: IRestApi, { name, certificateArn, mtls }: NonNullable<Stage['domain']>): void {

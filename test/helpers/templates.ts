@@ -54,10 +54,9 @@ export interface Synthesis {
 export function synthesise(stage: StageFile, bundles = emptyBundles()): Synthesis {
   const folder = mkdtempSync(join(tmpdir(), 'platform-synth-'));
   const app = new App({ context: cdkJson.context, outdir: folder });
-  const runnerContext = emptyRunner();
   const { data, schedules, api, observability, compute, services } = addStage(app, stage, {
+    ...emptyFolders(),
     bundles,
-    runnerContext,
   });
   const assembly = app.synth();
   const templateOf = (stack: Stack): Template => assembly.getStackByName(stack.stackName).template;
@@ -82,7 +81,24 @@ export function synthesise(stage: StageFile, bundles = emptyBundles()): Synthesi
 }
 
 /** What stacks deploy, without content. */
-export const emptyFolders = () => ({ bundles: emptyBundles(), runnerContext: emptyRunner() });
+export const emptyFolders = () => ({
+  bundles: emptyBundles(),
+  runnerContext: emptyRunner(),
+  dashboard: emptyDashboard(),
+});
+
+function emptyDashboard(): string {
+  const folder = mkdtempSync(join(tmpdir(), 'platform-dashboard-'));
+  mkdirSync(join(folder, 'assets'));
+  const files = {
+    'index.html': '<base href="/dashboard/">',
+    'theme.js': '',
+    'theme.js.br': '',
+    'assets/main-1a2b.js': '',
+  };
+  for (const [file, content] of Object.entries(files)) writeFileSync(join(folder, file), content);
+  return folder;
+}
 
 function emptyRunner(): string {
   const folder = mkdtempSync(join(tmpdir(), 'platform-runner-'));
@@ -115,6 +131,7 @@ const PSEUDO: Record<string, string> = {
   'AWS::Region': TEST_REGION,
   'AWS::AccountId': TEST_ACCOUNT,
   'AWS::URLSuffix': 'amazonaws.com',
+  'AWS::StackId': `arn:aws:cloudformation:${TEST_REGION}:${TEST_ACCOUNT}:stack/a-stack/51af3dc0-da77-11e4-872e-1234567db123`,
 };
 
 /** The text that CloudFormation would make of a value; `<Id>` or `<Id.Attribute>` where only the deployment knows. */
@@ -131,6 +148,15 @@ export function rendered(value: unknown, region = TEST_REGION): string {
       return argument[1].map(inRegion).join(argument[0]);
     case 'Fn::ImportValue':
       return `<${argument}>`;
+    case 'Fn::Select': {
+      const [
+        index,
+        {
+          'Fn::Split': [separator, text],
+        },
+      ] = argument;
+      return inRegion(text).split(separator)[index]!;
+    }
     case 'Fn::Sub':
       return argument.replaceAll(/\$\{([\w:]+)\}/g, (_: string, name: string) => inRegion({ Ref: name }));
     default:

@@ -132,6 +132,8 @@ export async function startRehearsal(
     runRetentionDays: 7,
     throttle: { requestsPerSecond: 10_000, burst: 5_000 },
     baseUrl: api.url,
+    // CloudFront is not rehearsed.
+    web: { kind: 'off' },
     mailFrom: SENDER,
     stripe: { secretName: stripeSecret },
     operator: { secretName: operatorSecret },

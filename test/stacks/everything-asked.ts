@@ -8,6 +8,12 @@ export const everythingAsked = defineStage({
     name: 'agents.example.org',
     certificateArn: 'arn:aws:acm:eu-west-1:111122223333:certificate/0a1b2c3d-0000-4000-8000-000000000000',
   },
+  web: {
+    domain: {
+      name: 'platform.example.org',
+      certificateArn: 'arn:aws:acm:us-east-1:111122223333:certificate/7f8e9d0c-0000-4000-8000-000000000000',
+    },
+  },
   firewall: { requestsPerFiveMinutes: 3000 },
   sandbox: { kind: 'fargate', idle: 1, zones: ['eu-west-1a', 'eu-west-1b'] },
   services: {

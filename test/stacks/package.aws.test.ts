@@ -55,7 +55,7 @@ test('the example app synthesises from the packed package', { timeout: 300_000 }
   );
   expect(names).toEqual(expect.arrayContaining(['data', 'schedules', 'api', 'compute', 'observability']));
 
-  // Every function has its bundle, and tasks their image.
+  // Every function has its bundle, tasks their image, and CloudFront its pages.
   const assets = globSync('**/*.assets.json', { cwd: outdir }).flatMap((file) => {
     const { files } = JSON.parse(readFileSync(join(outdir, file), 'utf8'));
     return Object.values<{ source: { path: string } }>(files).map(({ source }) =>
@@ -65,6 +65,9 @@ test('the example app synthesises from the packed package', { timeout: 300_000 }
   const folders = assets.filter((path) => /asset\.[^.]+$/.test(path)).map((path) => readdirSync(path));
   expect(folders.filter((files) => files.includes('index.mjs')).length).toBeGreaterThan(20);
   expect(folders.filter((files) => files.includes('Dockerfile'))).toHaveLength(1);
+  expect(folders.flat().filter((file) => /^(index\.html|index-[\w-]+\.(js|css))$/.test(file)).length).toBeGreaterThan(
+    2,
+  );
 });
 
 test('its props have types', { timeout: 300_000 }, async () => {

@@ -143,6 +143,7 @@ test('a public API may be open to certain addresses, and ask clients for certifi
     defineStage({
       ...dev,
       services: { kind: 'off' },
+      web: { kind: 'off' },
       sandbox: { kind: 'none' },
       access: { ranges: ['198.51.100.0/24', '2001:db8::/32'] },
       domain: {

@@ -15,6 +15,7 @@ export const ACCOUNT_RULES = defineStage({
   access: { vpcEndpointIds: ['vpce-0123456789abcdef0'], ranges: ['10.20.0.0/16'] },
   concurrency: { reserved: { calls: 500, 'schedule-fired': 100 }, provisioned: { calls: 5 } },
   services: { kind: 'off' },
+  web: { kind: 'off' },
 });
 
 /** Tasks and instances without public addresses, in networks with addresses of the owner's choice. */

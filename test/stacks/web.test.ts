@@ -1,0 +1,252 @@
+import { globSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { runInNewContext } from 'node:vm';
+import { AwsSolutionsChecks } from 'cdk-nag';
+import { describe, expect, test } from 'vitest';
+import { parseAwsConfig } from '#aws/config.ts';
+import { FRONT_HEADER, VIEWER_HEADER } from '#core/http/front-headers.ts';
+import { PAGE_HEADERS } from '#core/http/page-headers.ts';
+import { FUNCTION_NAMES } from '#core/http/route.ts';
+import { defineStage } from '#lib/config.ts';
+import { API_STACK_FUNCTIONS } from '#lib/functions.ts';
+import {
+  environmentOf,
+  type Resource,
+  rendered,
+  resourcesOf,
+  synthesise,
+  type Template,
+} from '#test/helpers/templates.ts';
+import { stage as dev } from '../../stages/dev.ts';
+
+const plain = { ...dev, services: { kind: 'off' } } as const;
+const only = (template: Template, type: string): [string, Resource] => {
+  const found = resourcesOf(template, type);
+  expect(found.map(([id]) => id)).toHaveLength(1);
+  return found[0]!;
+};
+
+describe('the dashboard of a stage', () => {
+  const { app, api, services } = synthesise(dev);
+  const [distributionId, { Properties }] = only(api, 'AWS::CloudFront::Distribution');
+  const { Origins: origins, DefaultCacheBehavior: others, CacheBehaviors: behaviors } = Properties.DistributionConfig;
+  const [bucketId, bucket] = only(api, 'AWS::S3::Bucket');
+  const originOf = ({ TargetOriginId }: { TargetOriginId: string }) =>
+    origins.find(({ Id }: { Id: string }) => Id === TargetOriginId);
+  const MANAGED = {
+    cachingDisabled: '4135ea2d-6df8-44a3-9df3-4b5a84be39ad',
+    cachingOptimized: '658327ea-f89d-4fab-a63d-7e88639e58f6',
+    allViewerExceptHost: 'b689b0a8-53d0-40ab-baf2-68738e2966ac',
+  };
+
+  test('its bucket is private, and read by this distribution alone', () => {
+    expect(bucket.Properties.PublicAccessBlockConfiguration).toEqual({
+      BlockPublicAcls: true,
+      BlockPublicPolicy: true,
+      IgnorePublicAcls: true,
+      RestrictPublicBuckets: true,
+    });
+    const [, policy] = only(api, 'AWS::S3::BucketPolicy');
+    const statements: { Effect: string; Principal: object; Action: unknown; Condition: unknown }[] =
+      policy.Properties.PolicyDocument.Statement;
+    const reads = statements.filter(({ Principal }) => JSON.stringify(Principal).includes('cloudfront'));
+    expect(reads.flatMap(({ Action }) => Action).sort()).toEqual(['s3:GetObject', 's3:ListBucket']);
+    for (const { Condition } of reads) {
+      expect(rendered((Condition as Record<string, Record<string, unknown>>).StringEquals!['AWS:SourceArn'])).toBe(
+        `arn:aws:cloudfront::111122223333:distribution/<${distributionId}>`,
+      );
+    }
+    const rest = statements.filter((statement) => !reads.includes(statement));
+    expect(rest.map(({ Effect }) => Effect)).toEqual(['Deny']);
+  });
+
+  test('its paths go to the bucket, with the headers of the local platform', () => {
+    expect(behaviors.map(({ PathPattern }: { PathPattern: string }) => PathPattern)).toEqual([
+      '/dashboard',
+      '/dashboard/*',
+    ]);
+    for (const behavior of behaviors) {
+      const origin = originOf(behavior);
+      expect(rendered(origin.DomainName)).toBe(`<${bucketId}.RegionalDomainName>`);
+      expect(origin).toHaveProperty('OriginAccessControlId');
+      expect(behavior).toMatchObject({
+        CachePolicyId: MANAGED.cachingOptimized,
+        ViewerProtocolPolicy: 'redirect-to-https',
+      });
+    }
+    const [, policy] = only(api, 'AWS::CloudFront::ResponseHeadersPolicy');
+    const { SecurityHeadersConfig: known, CustomHeadersConfig: custom } = policy.Properties.ResponseHeadersPolicyConfig;
+    const headers = Object.fromEntries(
+      custom.Items.map(({ Header, Value }: Record<string, string>) => [Header, Value]),
+    );
+    expect({
+      ...headers,
+      'content-security-policy': known.ContentSecurityPolicy.ContentSecurityPolicy,
+      ...(known.ContentTypeOptions.Override && { 'x-content-type-options': 'nosniff' }),
+    }).toEqual(PAGE_HEADERS);
+    expect(known.StrictTransportSecurity).toMatchObject({ AccessControlMaxAgeSec: 31_536_000, Override: true });
+  });
+
+  test('everything else goes to the API as it is, and nothing of it is kept', () => {
+    expect(others).toMatchObject({
+      CachePolicyId: MANAGED.cachingDisabled,
+      OriginRequestPolicyId: MANAGED.allViewerExceptHost,
+      ViewerProtocolPolicy: 'https-only',
+      Compress: false,
+    });
+    expect([...others.AllowedMethods].sort()).toEqual(['DELETE', 'GET', 'HEAD', 'OPTIONS', 'PATCH', 'POST', 'PUT']);
+    const origin = originOf(others);
+    const [apiId] = only(api, 'AWS::ApiGateway::RestApi');
+    expect(rendered(origin.DomainName)).toBe(`<${apiId}>.execute-api.eu-west-1.amazonaws.com`);
+    expect(origin).toMatchObject({
+      OriginPath: '/dev',
+      CustomOriginConfig: { OriginProtocolPolicy: 'https-only', OriginReadTimeout: 60, OriginKeepaliveTimeout: 60 },
+    });
+  });
+
+  test('a deployment puts files with their caching times, assets first, and renews what CloudFront has', () => {
+    const deployments = resourcesOf(api, 'Custom::CDKBucketDeployment');
+    const about = deployments.map(([, { Properties }]) => [
+      Properties.DestinationBucketKeyPrefix,
+      Properties.SystemMetadata['cache-control'],
+      Properties.DistributionPaths,
+      Properties.Prune,
+      Properties.RetainOnDelete,
+    ]);
+    expect(about.sort()).toEqual([
+      ['dashboard', 'no-cache', ['/dashboard*'], false, false],
+      ['dashboard/assets', 'public, max-age=31536000, immutable', undefined, false, false],
+    ]);
+    const [[assetsId]] = deployments.filter(([, { Properties }]) => !Properties.DistributionPaths) as [
+      [string, Resource],
+    ];
+    const [[, pages]] = deployments.filter(([, { Properties }]) => Properties.DistributionPaths) as [
+      [string, Resource],
+    ];
+    expect(pages.DependsOn).toContain(assetsId);
+  });
+
+  test('links lead to CloudFront, agents and services past it', () => {
+    for (const fn of [...FUNCTION_NAMES, ...API_STACK_FUNCTIONS]) {
+      const { baseUrl, dashboardUrl, apiUrl, frontToken } = parseAwsConfig(environmentOf(api, fn));
+      expect(baseUrl).toBe(`https://${distributionId}.DomainName`);
+      expect(dashboardUrl).toBe(`${baseUrl}/dashboard`);
+      expect(apiUrl).toMatch('.execute-api.eu-west-1.amazonaws.com/dev');
+      expect(frontToken).toBeTruthy();
+    }
+    expect(JSON.stringify(services)).not.toContain('CloudFront');
+  });
+
+  test('no finding of cdk-nag is left', () => {
+    expect(new AwsSolutionsChecks().validateScope(app).violations).toEqual([]);
+  });
+
+  /** What CloudFront makes of a request at its edge. */
+  const atEdge = (behavior: { FunctionAssociations: { FunctionARN: unknown; EventType: string }[] }, event: object) => {
+    const [{ FunctionARN, EventType }] = behavior.FunctionAssociations as [(typeof behavior.FunctionAssociations)[0]];
+    expect(EventType).toBe('viewer-request');
+    const id = rendered(FunctionARN).slice(1).split('.')[0]!;
+    const { FunctionCode } = api.Resources[id]!.Properties;
+    return runInNewContext(`${FunctionCode}\nhandler(event)`, { event: structuredClone(event) });
+  };
+
+  test.each([
+    ['/dashboard/', '/dashboard/index.html'],
+    ['/dashboard/main/runs/0a1b', '/dashboard/index.html'],
+    ['/dashboard/main/agents/reader.py', '/dashboard/index.html'],
+    ['/dashboard/theme.js', '/dashboard/theme.js'],
+    ['/dashboard/theme.js.br', '/dashboard/index.html'],
+    ['/dashboard/assets/main-1a2b.js', '/dashboard/assets/main-1a2b.js'],
+    ['/dashboard/assets/gone.js', '/dashboard/assets/gone.js'],
+  ])('%s shows %s', (uri, shown) => {
+    for (const behavior of behaviors) expect(atEdge(behavior, { request: { uri, headers: {} } }).uri).toBe(shown);
+  });
+
+  test('the address without its slash leads to the one with it', () => {
+    const answer = atEdge(behaviors[0], { request: { uri: '/dashboard', headers: {} } });
+    expect([answer.statusCode, answer.headers.location.value]).toEqual([308, '/dashboard/']);
+  });
+
+  test('the API learns who asks from CloudFront, whatever the client says', () => {
+    const headers = { [VIEWER_HEADER]: { value: '198.51.100.66' }, host: { value: 'x' } };
+    const request = atEdge(others, { request: { uri: '/org', headers }, viewer: { ip: '203.0.113.7' } });
+    expect(request).toEqual({ uri: '/org', headers: { ...headers, [VIEWER_HEADER]: { value: '203.0.113.7' } } });
+    const [{ HeaderName, HeaderValue }] = originOf(others).OriginCustomHeaders;
+    expect(HeaderName).toBe(FRONT_HEADER);
+    expect(HeaderValue).toEqual({ 'Fn::Select': [2, { 'Fn::Split': ['/', { Ref: 'AWS::StackId' }] }] });
+  });
+});
+
+test('a stage may name a domain, with a certificate of CloudFront’s Region', () => {
+  const domain = { name: 'agents.example.org', certificateArn: 'arn:aws:acm:us-east-1:111122223333:certificate/0a1b' };
+  const { app, api } = synthesise(defineStage({ ...plain, name: 'named', web: { domain } }));
+  const [, { Properties }] = only(api, 'AWS::CloudFront::Distribution');
+  expect(Properties.DistributionConfig).toMatchObject({
+    Aliases: ['agents.example.org'],
+    ViewerCertificate: { AcmCertificateArn: domain.certificateArn, MinimumProtocolVersion: 'TLSv1.2_2021' },
+  });
+  expect(parseAwsConfig(environmentOf(api, 'keys')).baseUrl).toBe('https://agents.example.org');
+  expect(new AwsSolutionsChecks().validateScope(app).violations).toEqual([]);
+  const certificateArn = domain.certificateArn.replace('us-east-1', 'eu-west-1');
+  expect(() => defineStage({ ...plain, web: { domain: { ...domain, certificateArn } } })).toThrow(
+    'must be the ARN of a certificate of us-east-1',
+  );
+});
+
+test('without it there is no CloudFront, and links lead to the API', () => {
+  const { api } = synthesise(defineStage({ ...plain, name: 'bare', web: { kind: 'off' } }));
+  expect(JSON.stringify(api)).not.toMatch(/CloudFront|BucketDeployment|AWS::S3::Bucket"/);
+  const { baseUrl, apiUrl, frontToken, dashboardUrl } = parseAwsConfig(environmentOf(api, 'keys'));
+  expect(baseUrl).toMatch('.execute-api.eu-west-1.amazonaws.com/bare');
+  expect([apiUrl, frontToken, dashboardUrl]).toEqual([undefined, undefined, undefined]);
+});
+
+test('the firewall counts clients of CloudFront by their own addresses, and believes CloudFront alone', () => {
+  const { api } = synthesise(defineStage({ ...plain, name: 'walled', firewall: { requestsPerFiveMinutes: 3000 } }));
+  const [, { Properties }] = only(api, 'AWS::WAFv2::WebACL');
+  const rates = Properties.Rules.flatMap(
+    ({ Statement }: Record<string, Record<string, object>>) => Statement!.RateBasedStatement ?? [],
+  );
+  const token = { 'Fn::Select': [2, { 'Fn::Split': ['/', { Ref: 'AWS::StackId' }] }] };
+  const isOfFront = {
+    ByteMatchStatement: { FieldToMatch: { SingleHeader: { Name: FRONT_HEADER } }, SearchString: token },
+  };
+  expect(rates).toMatchObject([
+    { Limit: 3000, AggregateKeyType: 'IP', ScopeDownStatement: { NotStatement: { Statement: isOfFront } } },
+    {
+      Limit: 3000,
+      AggregateKeyType: 'FORWARDED_IP',
+      ForwardedIPConfig: { HeaderName: VIEWER_HEADER, FallbackBehavior: 'MATCH' },
+      ScopeDownStatement: isOfFront,
+    },
+  ]);
+});
+
+test('behind a proxy its pages and cookies are of the proxy’s path, and programs go past both', () => {
+  const stage = defineStage({ ...plain, name: 'behind', baseUrl: 'https://example.org/agents' });
+  const { api, folder } = synthesise(stage);
+  const { baseUrl, dashboardUrl, apiUrl } = parseAwsConfig(environmentOf(api, 'keys'));
+  expect([baseUrl, dashboardUrl]).toEqual(['https://example.org/agents', 'https://example.org/agents/dashboard']);
+  expect(apiUrl).toMatch('.execute-api.eu-west-1.amazonaws.com/behind');
+  const pages = globSync(join(folder, 'asset.*', 'index.html')).map((file) => readFileSync(file, 'utf8'));
+  expect(pages).toEqual(['<base href="/agents/dashboard/">']);
+});
+
+test('no stage has one whose API is closed to CloudFront, or links to a name that it did not choose', () => {
+  for (const closed of [
+    { access: { vpcEndpointIds: ['vpce-0123456789abcdef0'] } },
+    { access: { ranges: ['10.20.0.0/16'] } },
+    {
+      domain: {
+        name: 'agents.example.org',
+        certificateArn: 'arn:aws:acm:eu-west-1:111122223333:certificate/0a1b',
+        mtls: { truststore: 's3://acme/authorities.pem' },
+      },
+    },
+  ]) {
+    expect(() => defineStage({ ...plain, ...closed })).toThrow(/must be off: CloudFront[\s\S]*at web/);
+    expect(() => defineStage({ ...plain, ...closed, web: { kind: 'off' } })).not.toThrow();
+  }
+  const domain = { name: 'api.example.org', certificateArn: 'arn:aws:acm:eu-west-1:111122223333:certificate/0a1b' };
+  expect(() => defineStage({ ...plain, domain })).toThrow(/must have a `domain` of its own[\s\S]*at web/);
+});
