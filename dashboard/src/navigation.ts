@@ -1,4 +1,16 @@
-import { Activity, Bot, CalendarClock, ChartColumn, Gauge, type LucideIcon, Settings } from 'lucide-react';
+import {
+  Activity,
+  Bot,
+  CalendarClock,
+  ChartColumn,
+  Database,
+  Gauge,
+  Inbox,
+  ListTodo,
+  type LucideIcon,
+  Server,
+  Settings,
+} from 'lucide-react';
 
 /** A page of a workspace in the side navigation and the palette. */
 export interface Place {
@@ -16,6 +28,10 @@ export const WORKSPACE_PLACES: readonly Place[] = [
   { to: '/$workspace/agents', label: 'Agents', icon: Bot, key: 'a' },
   { to: '/$workspace/runs', label: 'Runs', icon: Activity, key: 'r' },
   { to: '/$workspace/schedules', label: 'Schedules', icon: CalendarClock, key: 's' },
+  { to: '/$workspace/services', label: 'Services', icon: Server, key: 'v' },
+  { to: '/$workspace/tasks', label: 'Tasks', icon: ListTodo, key: 't' },
+  { to: '/$workspace/messages', label: 'Messages', icon: Inbox, key: 'm' },
+  { to: '/$workspace/storage', label: 'Storage', icon: Database, key: 'd' },
   { to: '/$workspace/usage', label: 'Usage', icon: ChartColumn, key: 'u' },
   { to: '/$workspace/settings', label: 'Settings', icon: Settings },
 ];

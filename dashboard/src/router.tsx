@@ -147,6 +147,60 @@ const schedule = createRoute({
   component: lazyRouteComponent(() => import('./pages/schedules/schedule-page.tsx'), 'SchedulePage'),
 });
 
+const services = createRoute({
+  getParentRoute: () => workspace,
+  path: '/services',
+  component: lazyRouteComponent(() => import('./pages/services/services-page.tsx'), 'ServicesPage'),
+});
+
+const newService = createRoute({
+  getParentRoute: () => workspace,
+  path: '/services/new',
+  validateSearch: search('agent'),
+  component: lazyRouteComponent(() => import('./pages/services/new-service-page.tsx'), 'NewServicePage'),
+});
+
+const service = createRoute({
+  getParentRoute: () => workspace,
+  path: '/services/$service',
+  validateSearch: search('tab', 'level', 'q'),
+  component: lazyRouteComponent(() => import('./pages/services/service-page.tsx'), 'ServicePage'),
+});
+
+const tasks = createRoute({
+  getParentRoute: () => workspace,
+  path: '/tasks',
+  validateSearch: search('view', 'project', 'priority', 'status', 'overdue', 'page', 'task'),
+  component: lazyRouteComponent(() => import('./pages/tasks/tasks-page.tsx'), 'TasksPage'),
+});
+
+const messages = createRoute({
+  getParentRoute: () => workspace,
+  path: '/messages',
+  validateSearch: search('level', 'agent'),
+  component: lazyRouteComponent(() => import('./pages/messages/messages-page.tsx'), 'MessagesPage'),
+});
+
+const storage = createRoute({
+  getParentRoute: () => workspace,
+  path: '/storage',
+  component: lazyRouteComponent(() => import('./pages/storage/storage-page.tsx'), 'StoragePage'),
+});
+
+const namespace = createRoute({
+  getParentRoute: () => workspace,
+  path: '/storage/$namespace',
+  validateSearch: search('q'),
+  component: lazyRouteComponent(() => import('./pages/storage/namespace-page.tsx'), 'NamespacePage'),
+});
+
+const document = createRoute({
+  getParentRoute: () => workspace,
+  path: '/storage/$namespace/$key',
+  validateSearch: search('new'),
+  component: lazyRouteComponent(() => import('./pages/storage/document-page.tsx'), 'DocumentPage'),
+});
+
 const keys = createRoute({
   getParentRoute: () => workspace,
   path: '/settings/keys',
@@ -181,6 +235,14 @@ const tree = root.addChildren([
       schedules,
       newSchedule,
       schedule,
+      services,
+      newService,
+      service,
+      tasks,
+      messages,
+      storage,
+      namespace,
+      document,
       usage,
       settings,
       general,

@@ -19,6 +19,8 @@ export interface SendOptions {
   /** Id of the workspace that the operation acts in, for rows without one in their path. */
   readonly workspaceId?: string;
   readonly signal?: AbortSignal;
+  /** Whether it is sent even if the page is closed meanwhile. @default false */
+  readonly keepalive?: boolean;
 }
 
 /** The address of an operation, with its query. */
@@ -29,7 +31,7 @@ export const addressOf = (name: OperationName, { params, query }: LooseArguments
 export async function sendOperation<Name extends OperationName>(
   name: Name,
   args: ArgumentsOf<Name>,
-  { workspaceId, signal }: SendOptions = {},
+  { workspaceId, signal, keepalive }: SendOptions = {},
 ): Promise<Response> {
   const { headers, body } = args as LooseArguments;
   const isBytes = body instanceof FormData || body instanceof Blob || body instanceof Uint8Array;
@@ -45,6 +47,7 @@ export async function sendOperation<Name extends OperationName>(
       },
       body: body === undefined ? undefined : isBytes ? (body as BodyInit) : JSON.stringify(body),
       signal,
+      keepalive,
     });
   } catch (error) {
     if (signal?.aborted) throw error;

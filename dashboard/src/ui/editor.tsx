@@ -8,7 +8,7 @@ import {
   syntaxHighlighting,
 } from '@codemirror/language';
 import { EditorState } from '@codemirror/state';
-import { EditorView, keymap, lineNumbers } from '@codemirror/view';
+import { EditorView, highlightSpecialChars, keymap, lineNumbers } from '@codemirror/view';
 import { useEffect, useRef } from 'react';
 
 const THEME = EditorView.theme({
@@ -53,6 +53,8 @@ export default function Editor({ label, value, onChange, language = 'json' }: Ed
         extensions: [
           lineNumbers(),
           foldGutter(),
+          // Signs that hide or reorder what stands beside them.
+          highlightSpecialChars(),
           history(),
           indentOnInput(),
           bracketMatching(),

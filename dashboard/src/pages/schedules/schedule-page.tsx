@@ -1,5 +1,5 @@
 import { getRouteApi } from '@tanstack/react-router';
-import { Copy, History, Pause, Pencil, Play, Trash2 } from 'lucide-react';
+import { Copy, History as HistoryIcon, Pause, Pencil, Play, Trash2 } from 'lucide-react';
 import { useState } from 'react';
 import { useAction, useOperation } from '../../api/query.ts';
 import { useWorkspace } from '../../api/session.ts';
@@ -17,6 +17,7 @@ import { ShownOnce } from '../../ui/shown-once.tsx';
 import { Status } from '../../ui/status.tsx';
 import { Table } from '../../ui/table.tsx';
 import { Duration, Time } from '../../ui/time.tsx';
+import { Timeline } from '../../ui/timeline.tsx';
 import { toast } from '../../ui/toast.tsx';
 import { harmless, JsonView } from '../../ui/viewer.tsx';
 import { cronInWords } from './cron-words.ts';
@@ -121,7 +122,7 @@ function Shown({ schedule }: { readonly schedule: Schedule }) {
         <Section title="Input" isFramed={false}>
           <JsonView value={input_data} name="input" />
         </Section>
-        <Timeline scheduleId={id} />
+        <History scheduleId={id} />
       </div>
     </>
   );
@@ -290,14 +291,14 @@ function Runs({ scheduleId }: { readonly scheduleId: string }) {
               from: 'md',
             },
           ]}
-          empty={<Empty icon={History} title="It has not run yet" />}
+          empty={<Empty icon={HistoryIcon} title="It has not run yet" />}
         />
       )}
     </Section>
   );
 }
 
-function Timeline({ scheduleId }: { readonly scheduleId: string }) {
+function History({ scheduleId }: { readonly scheduleId: string }) {
   const { id: workspace_id } = useWorkspace();
   const params = { workspace_id, schedule_id: scheduleId };
   const { data, error } = useOperation('listScheduleEvents', { params, query: { limit: 20 } });
@@ -305,18 +306,7 @@ function Timeline({ scheduleId }: { readonly scheduleId: string }) {
     <Section title="Timeline" isFramed={false}>
       {error && <ErrorBox error={error} />}
       {!data && !error && <Loading />}
-      {data && (
-        <ol className="flex flex-col rounded-lg border border-line bg-raised">
-          {data.events.map(({ id, event_type, message, created_at }) => (
-            <li key={id} className="flex items-baseline gap-3 border-b border-line px-3 py-2 last:border-0">
-              <span className="w-24 shrink-0 text-soft">
-                <Time at={created_at} />
-              </span>
-              <span className="min-w-0">{harmless(message ?? event_type.replaceAll('_', ' '))}</span>
-            </li>
-          ))}
-        </ol>
-      )}
+      {data && <Timeline entries={data.events} />}
     </Section>
   );
 }

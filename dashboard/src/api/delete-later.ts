@@ -1,0 +1,62 @@
+import { useQueryClient } from '@tanstack/react-query';
+import { useSyncExternalStore } from 'react';
+import { toast } from '../ui/toast.tsx';
+import { type ArgumentsOf, call, type OperationName } from './client.ts';
+import { ApiError } from './error.ts';
+import { keyOf } from './query.ts';
+import { useWorkspace } from './session.ts';
+
+/** As long as the message that offers to undo it is shown, and a little longer. */
+const WAIT_MS = 6_500;
+
+/** Ids of what is as good as deleted -> deletes it now. */
+let waiting: ReadonlyMap<string, () => void> = new Map();
+const listeners = new Set<() => void>();
+const change = (next: ReadonlyMap<string, () => void>) => {
+  waiting = next;
+  for (const listener of listeners) listener();
+};
+const without = (id: string) => change(new Map([...waiting].filter(([each]) => each !== id)));
+const subscribe = (listener: () => void) => {
+  listeners.add(listener);
+  return () => void listeners.delete(listener);
+};
+
+// Who closes the page has said what is to be deleted.
+addEventListener('pagehide', () => {
+  for (const send of waiting.values()) send();
+});
+
+/**
+ * Deletes what the API cannot bring back a few seconds later than it says so: until then it is hidden, and a message offers to undo it.
+ * `isDeleted` says what is hidden; `stale` is fetched again.
+ */
+export function useDeleteLater<Name extends OperationName>(name: Name, stale: readonly OperationName[]) {
+  const workspaceId = useWorkspace().id;
+  const client = useQueryClient();
+  const hidden = useSyncExternalStore(subscribe, () => waiting);
+  const remove = (id: string, args: ArgumentsOf<Name>, text: string) => {
+    if (waiting.has(id)) return;
+    let isSent = false;
+    const send = async () => {
+      if (isSent) return;
+      isSent = true;
+      try {
+        await call(name, args, { workspaceId, keepalive: true });
+      } catch (error) {
+        if (!(error instanceof ApiError && error.status === 404)) toast({ tone: 'bad', error });
+      }
+      await Promise.all(stale.map((each) => client.invalidateQueries({ queryKey: keyOf(each) })));
+      without(id);
+    };
+    const timer = setTimeout(() => void send(), WAIT_MS);
+    change(new Map(waiting).set(id, () => void send()));
+    const undo = () => {
+      if (isSent) return;
+      clearTimeout(timer);
+      without(id);
+    };
+    toast({ tone: 'good', text, action: { label: 'Undo', run: undo } });
+  };
+  return { isDeleted: (id: string) => hidden.has(id), remove };
+}

@@ -1,0 +1,113 @@
+import { getRouteApi } from '@tanstack/react-router';
+import { useState } from 'react';
+import { useAction, useOperation } from '../../api/query.ts';
+import { useWorkspace } from '../../api/session.ts';
+import { Button } from '../../ui/button.tsx';
+import { ErrorBox } from '../../ui/error-box.tsx';
+import { Checkbox, Select, TextField } from '../../ui/field.tsx';
+import { useKeys } from '../../ui/keys.ts';
+import { Page, Section } from '../../ui/page.tsx';
+import { EnvironmentEditor, envOf, problemOf, type Variable } from './environment-editor.tsx';
+import { SecretChoice } from './secret-choice.tsx';
+
+const route = getRouteApi('/signed-in/$workspace/services/new');
+
+/** Deploys a service. `agent` in the address: a name of this workspace, or `org/agent` of another. */
+export function NewServicePage() {
+  const { id: workspace_id, slug } = useWorkspace();
+  const { agent: given = '' } = route.useSearch();
+  const navigate = route.useNavigate();
+  const agents = useOperation('listAgents', { query: { latest: 'true', limit: 100 } });
+  const deploy = useAction('deployService', { stale: ['listServices'], silent: true });
+  const [agent, setAgent] = useState(given);
+  const [name, setName] = useState('');
+  const [instances, setInstances] = useState('1');
+  const [variables, setVariables] = useState<readonly Variable[]>([]);
+  const [secrets, setSecrets] = useState<readonly string[]>([]);
+  const [isFollowing, setFollowing] = useState(true);
+  const [alertUrl, setAlertUrl] = useState('');
+  // Prompts and skills have no process.
+  const hosted = (agents.data ?? []).filter(({ type }) => type === 'tool' || type === 'agent');
+  const names = [...new Set([...(given === '' ? [] : [given]), ...hosted.map((each) => each.name)])];
+  const required = hosted.find((each) => each.name === agent)?.required_secrets ?? [];
+  const problem = problemOf(variables);
+  const canDeploy = agent !== '' && problem === undefined && !deploy.isPending;
+  const submit = () => {
+    if (!canDeploy) return;
+    const body = {
+      ...(agent.includes('/') ? { agent } : { agent_name: agent }),
+      service_name: name === '' ? undefined : name,
+      min_instances: Number(instances),
+      env: envOf(variables),
+      secret_names: [...secrets],
+      auto_update: isFollowing,
+      alert_webhook_url: alertUrl === '' ? undefined : alertUrl,
+    };
+    deploy.mutate(
+      { params: { workspace_id }, body },
+      {
+        onSuccess: ({ service: { id } }) =>
+          void navigate({ to: '/$workspace/services/$service', params: { workspace: slug, service: id } }),
+      },
+    );
+  };
+  useKeys({ 'Mod+Enter': submit });
+  return (
+    <Page title="Deploy service" description="Keeps an agent running: it starts at once, and again after a crash.">
+      {agents.error && <ErrorBox error={agents.error} onRetry={() => void agents.refetch()} />}
+      <div className="grid items-start gap-4 lg:grid-cols-2">
+        <Section title="What runs">
+          <div className="flex flex-col gap-4">
+            <Select
+              label="Agent"
+              choices={names.map((each) => ({ id: each, label: each }))}
+              value={agent}
+              onChange={setAgent}
+              description={
+                agents.data && names.length === 0
+                  ? 'No tool or agent has been published yet.'
+                  : 'Agents of type tool or agent'
+              }
+            />
+            <TextField
+              label="Service name"
+              value={name}
+              onChange={setName}
+              placeholder={agent}
+              description="Its address begins with it. Empty: the name of the agent."
+            />
+            <TextField label="Instances" inputMode="numeric" value={instances} onChange={setInstances} />
+            <TextField
+              label="Address for alerts"
+              value={alertUrl}
+              onChange={setAlertUrl}
+              placeholder="https://"
+              description="Crash loops are posted to it. Empty: nowhere."
+            />
+            <Checkbox value={isFollowing} onChange={setFollowing}>
+              Follow new versions of the agent
+            </Checkbox>
+          </div>
+        </Section>
+        <div className="flex min-w-0 flex-col gap-4">
+          <Section title="Environment" description="Shown to all members of the workspace: no secrets.">
+            <EnvironmentEditor variables={variables} onChange={setVariables} />
+          </Section>
+          <Section title="Secrets" description="The app gets their values as variables of these names.">
+            <SecretChoice required={required} chosen={secrets} onChange={setSecrets} />
+          </Section>
+        </div>
+      </div>
+      {deploy.error && <ErrorBox error={deploy.error} />}
+      {problem && <p className="text-bad">{problem}</p>}
+      <div className="flex flex-wrap justify-end gap-2">
+        <Button onPress={() => void navigate({ to: '/$workspace/services', params: { workspace: slug } })}>
+          Close
+        </Button>
+        <Button look="main" onPress={submit} isPending={deploy.isPending} isDisabled={!canDeploy}>
+          Deploy
+        </Button>
+      </div>
+    </Page>
+  );
+}

@@ -1,0 +1,55 @@
+import { useState } from 'react';
+import { useAction, useOperation } from '../../api/query.ts';
+import { useWorkspace } from '../../api/session.ts';
+import { Button } from '../../ui/button.tsx';
+import { ErrorBox } from '../../ui/error-box.tsx';
+import { Loading } from '../../ui/loading.tsx';
+import { Section } from '../../ui/page.tsx';
+import { toast } from '../../ui/toast.tsx';
+import { effectOn } from './environment-tab.tsx';
+import { SecretChoice } from './secret-choice.tsx';
+import type { Service } from './service-state.ts';
+
+/** Which secrets the app gets. Values are never shown. */
+export function SecretsTab({ service }: { readonly service: Service }) {
+  const { id: workspace_id, role } = useWorkspace();
+  const agent = useOperation('getAgent', { params: { id: service.agent_id } }, { retry: false });
+  const update = useAction('updateService', { stale: ['getService', 'listServices'], silent: true });
+  const [edited, setEdited] = useState<readonly string[]>();
+  if (agent.isPending) return <Loading />;
+  // What an agent of another workspace requires is not told: then nothing of it can be taken away.
+  const required = agent.data?.required_secrets ?? [];
+  const added = service.secret_names.filter((name) => !required.includes(name));
+  const chosen = edited ?? added;
+  const isOwner = role === 'owner';
+  const isChanged = [...chosen].sort().join() !== [...added].sort().join();
+  const save = () =>
+    update.mutate(
+      { params: { workspace_id, service_id: service.id }, body: { secret_names: [...chosen] } },
+      {
+        onSuccess: () => {
+          setEdited(undefined);
+          toast({ tone: 'good', text: 'The secrets are saved.' });
+        },
+      },
+    );
+  return (
+    <Section title="Secrets" description={isOwner ? effectOn(service) : undefined}>
+      <div className="flex flex-col gap-3">
+        <p className="text-soft">
+          The app gets their values as variables of these names. A new value of one of them restarts the service.
+        </p>
+        <SecretChoice required={required} chosen={chosen} onChange={isOwner ? setEdited : undefined} />
+        {update.error && <ErrorBox error={update.error} />}
+        {isOwner && (
+          <div className="flex flex-wrap justify-end gap-2">
+            {isChanged && <Button onPress={() => setEdited(undefined)}>Discard changes</Button>}
+            <Button look="main" onPress={save} isPending={update.isPending} isDisabled={!isChanged}>
+              {service.desired_state === 'running' ? 'Save and restart' : 'Save'}
+            </Button>
+          </div>
+        )}
+      </div>
+    </Section>
+  );
+}

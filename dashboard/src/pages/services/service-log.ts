@@ -1,0 +1,60 @@
+/** A line as the route tells it. */
+interface Line {
+  readonly timestamp: string | null;
+  readonly severity: string;
+  readonly message: string;
+}
+
+/** A line, or, without a severity, a place where lines are missing. */
+export interface KeptLine {
+  readonly key: number;
+  readonly timestamp: string | null;
+  readonly severity?: string;
+  readonly message: string;
+}
+
+export interface Log {
+  readonly lines: readonly KeptLine[];
+  /** Key of the next line. */
+  readonly next: number;
+}
+
+/** The route answers no more. */
+export const PAGE = 500;
+const MOST_LINES = 10_000;
+/** Lines of another machine may come late, so a look goes so far back. */
+const OVERLAP_MS = 10_000;
+export const EMPTY_LOG: Log = { lines: [], next: 0 };
+
+const textOf = ({ timestamp, severity, message }: Omit<KeptLine, 'key'>): string =>
+  `${timestamp} ${severity} ${message}`;
+
+/** The time from which on a look asks; undefined for the first one. */
+export function sinceOf({ lines }: Log): string | undefined {
+  const newest = lines.findLast(({ timestamp }) => timestamp !== null)?.timestamp;
+  return newest ? new Date(Date.parse(newest) - OVERLAP_MS).toISOString() : undefined;
+}
+
+/** The log with what a look from {@link sinceOf} on found, each line once, in the order of time; the newest 10,000 of them. */
+export function withFound(log: Log, found: readonly Line[]): Log {
+  const since = sinceOf(log);
+  const known = new Map<string, number>();
+  for (const line of since === undefined ? [] : log.lines) {
+    if (line.timestamp !== null && line.timestamp < since!) continue;
+    known.set(textOf(line), (known.get(textOf(line)) ?? 0) + 1);
+  }
+  const fresh = found.filter((line) => {
+    const count = known.get(textOf(line)) ?? 0;
+    if (count > 0) known.set(textOf(line), count - 1);
+    return count === 0;
+  });
+  if (fresh.length === 0) return log;
+  const isGap = log.lines.length > 0 && found.length >= PAGE && fresh.length === found.length;
+  const gap = { timestamp: fresh[0]!.timestamp, message: 'Lines are missing here: more came than can be shown live.' };
+  const added = [...(isGap ? [gap] : []), ...fresh].map((line, index) => ({ ...line, key: log.next + index }));
+  const lines = [...log.lines, ...added];
+  const isLate = (log.lines.at(-1)?.timestamp ?? '') > (fresh[0]!.timestamp ?? '');
+  if (isLate)
+    lines.sort((a, b) => ((a.timestamp ?? '') < (b.timestamp ?? '') ? -1 : a.timestamp === b.timestamp ? 0 : 1));
+  return { lines: lines.slice(-MOST_LINES), next: log.next + added.length };
+}

@@ -1,0 +1,86 @@
+import { Plus, Server } from 'lucide-react';
+import { useState } from 'react';
+import { useOperation } from '../../api/query.ts';
+import { useWorkspace } from '../../api/session.ts';
+import { LiveBadge } from '../../live/live-badge.tsx';
+import { useLiveRefresh } from '../../live/use-live.ts';
+import { LinkButton } from '../../ui/button.tsx';
+import { Empty } from '../../ui/empty.tsx';
+import { ErrorBox } from '../../ui/error-box.tsx';
+import { OutsideLink } from '../../ui/link.tsx';
+import { Loading } from '../../ui/loading.tsx';
+import { Page } from '../../ui/page.tsx';
+import { Status } from '../../ui/status.tsx';
+import { Table } from '../../ui/table.tsx';
+import { Time } from '../../ui/time.tsx';
+import { stateOf } from './service-state.ts';
+
+/** Health changes without an entry in a timeline. */
+const EVERY_MS = 15_000;
+
+/** The agents of the workspace that are kept running. */
+export function ServicesPage() {
+  const { id: workspace_id, slug, role } = useWorkspace();
+  const [isPaused, setPaused] = useState(false);
+  const { data, error, refetch } = useOperation(
+    'listServices',
+    { params: { workspace_id }, query: { limit: 200 } },
+    { refetchInterval: isPaused ? false : EVERY_MS },
+  );
+  const live = useLiveRefresh(['service'], ['listServices'], { isPaused });
+  return (
+    <Page
+      title="Services"
+      description="Agents that are kept running, each with an address of its own."
+      actions={
+        <>
+          <LiveBadge state={live} onPause={() => setPaused(!isPaused)} />
+          {role === 'owner' && (
+            <LinkButton look="main" icon={Plus} to="/$workspace/services/new" params={{ workspace: slug }}>
+              Deploy service
+            </LinkButton>
+          )}
+        </>
+      }
+    >
+      {error && <ErrorBox error={error} onRetry={() => void refetch()} />}
+      {!data && !error && <Loading />}
+      {data && (
+        <Table
+          label="Services"
+          rows={data.services}
+          keyOf={({ id }) => id}
+          linkOf={({ id }) => ({ to: '/$workspace/services/$service', params: { workspace: slug, service: id } })}
+          columns={[
+            { title: 'Service', cell: ({ service_name }) => service_name },
+            { title: 'State', cell: (service) => <Status value={stateOf(service)} /> },
+            { title: 'Health', cell: ({ health }) => <Status value={health} />, from: 'sm' },
+            { title: 'Agent', cell: ({ agent_name, agent_version }) => `${agent_name}@${agent_version}`, from: 'md' },
+            {
+              title: 'Address',
+              cell: ({ service_url }) =>
+                service_url !== null && (
+                  <span className="relative z-10">
+                    <OutsideLink href={service_url}>{service_url}</OutsideLink>
+                  </span>
+                ),
+              from: 'lg',
+            },
+            { title: 'Restarts', cell: ({ restart_count }) => restart_count, isNumber: true, from: 'sm' },
+            { title: 'Deployed', cell: ({ deployed_at }) => <Time at={deployed_at} />, from: 'md' },
+          ]}
+          empty={
+            <Empty icon={Server} title="No services yet" command={`npx platform service deploy ${slug}/<agent>`}>
+              A service is an agent that is kept running: a bot, a receiver of webhooks, a worker. Deploy one:
+            </Empty>
+          }
+        />
+      )}
+      {data && data.total > data.services.length && (
+        <p className="text-soft">
+          The newest {data.services.length} of {data.total}.
+        </p>
+      )}
+    </Page>
+  );
+}

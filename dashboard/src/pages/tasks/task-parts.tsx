@@ -1,0 +1,39 @@
+import { CalendarClock } from 'lucide-react';
+import { useOperation } from '../../api/query.ts';
+import { useWorkspace } from '../../api/session.ts';
+import { classes } from '../../ui/classes.ts';
+import { Link } from '../../ui/link.tsx';
+import { Badge, type Tone } from '../../ui/status.tsx';
+import { harmless } from '../../ui/viewer.tsx';
+import { isOverdue, type Priority, type Task } from './task.ts';
+
+const TONES: Readonly<Record<Priority, Tone>> = { urgent: 'bad', high: 'warn', normal: 'plain', low: 'plain' };
+
+export const PriorityBadge = ({ value }: { readonly value: Priority }) => <Badge tone={TONES[value]}>{value}</Badge>;
+
+export function DueDate({ task }: { readonly task: Task }) {
+  const { data: org } = useOperation('getOrg', {}, { staleTime: 60_000 });
+  if (task.due_date === null) return null;
+  const isLate = isOverdue(task, org?.timezone ?? 'UTC');
+  return (
+    <span className={classes('inline-flex items-center gap-1 whitespace-nowrap', isLate ? 'text-bad' : 'text-soft')}>
+      <CalendarClock size={13} aria-hidden />
+      {task.due_date}
+      {isLate && ' overdue'}
+    </span>
+  );
+}
+
+/** Who made it: a user by the address, an agent by its name, which leads to its runs. */
+export function Creator({ name }: { readonly name: string | null }) {
+  const { slug } = useWorkspace();
+  if (name === null) return null;
+  if (name.includes('@')) return <span className="text-soft">{harmless(name)}</span>;
+  return (
+    <span className="relative z-10">
+      <Link to="/$workspace/runs" params={{ workspace: slug }} search={{ agent: name }}>
+        {harmless(name)}
+      </Link>
+    </span>
+  );
+}
