@@ -6,7 +6,6 @@ import { LayeredModelTable } from '#core/models/model-table.ts';
 import { HttpOutbound } from '#core/outbound/http-outbound.ts';
 import { SystemClock } from '#core/ports/clock.ts';
 import type { AllDeps } from '#core/ports/deps.ts';
-import { SystemIds } from '#core/ports/ids.ts';
 import { noMail } from '#core/ports/mail.ts';
 import { ProcessRunSignals } from '#core/ports/run-signals.ts';
 import type { Sandbox } from '#core/ports/sandbox.ts';
@@ -27,6 +26,7 @@ import { openDatabase } from './database.ts';
 import { FileVault } from './file-vault.ts';
 import { FolderBlobs } from './folder-blobs.ts';
 import { FreeSpace } from './free-space.ts';
+import { FreshIds } from './fresh-ids.ts';
 import { LocalState } from './host-state.ts';
 import { createLog } from './log.ts';
 import { localModels } from './model-source.ts';
@@ -75,14 +75,14 @@ export async function localDeps(config: LocalConfig, listening: Gateway): Promis
   const clock = new SystemClock();
   const log = createLog(config.logLevel);
   const database = openDatabase(join(folder, DATABASE), (message) => log.warn(message));
+  const ids = new FreshIds();
   const tables = {
     main: new SqliteTable(database, 'main', clock),
-    runs: new SqliteTable(database, 'runs', clock),
+    runs: new SqliteTable(database, 'runs', clock, ids),
     counters: new SqliteTable(database, 'counters', clock),
   };
   const blobs = new FolderBlobs(join(folder, 'blobs'));
   const space = new FreeSpace({ folder, minFreeBytes: config.minFreeBytes, clock, log });
-  const ids = new SystemIds();
   const uploadForms = new LocalUploadForms(
     { blobs, space, clock, ids },
     {

@@ -4,10 +4,11 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, symlinkSync }
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import type { Item } from '#core/ports/table.ts';
+import { absent, type Item } from '#core/ports/table.ts';
 import { tableConformance } from '#test/conformance/table.ts';
 import { ManualClock } from '#test/helpers/manual-clock.ts';
 import { openDatabase } from './database.ts';
+import { FreshIds } from './fresh-ids.ts';
 import { SqliteTable } from './sqlite-table.ts';
 
 describe('SqliteTable', () => {
@@ -51,6 +52,20 @@ describe('SqliteTable', () => {
     expect(await table.get(key)).toEqual({ ...kept, n: 1 });
     const after = await table.get(key);
     expect(() => (after as unknown as typeof given).list.push(3)).toThrow(TypeError);
+  });
+
+  test('does not look for a row with an id that was just made, until one is written', async () => {
+    const database = openDatabase(':memory:');
+    const ids = new FreshIds();
+    const [table, other] = [ids, undefined].map((own) => new SqliteTable(database, 'runs', new ManualClock(), own));
+    const [known, fresh] = [ids.uuid(), ids.uuid()].map((id) => ({ pk: 'p', sk: id.replaceAll('-', '') }));
+    for (const key of [known!, fresh!]) await other!.put({ ...key, by: 'another table' });
+    expect(await table!.get(fresh!)).toBeUndefined();
+    expect(await table!.put({ ...known!, n: 1 }, absent())).toEqual({ ok: true });
+    await database.settle();
+    const later = new SqliteTable(database, 'runs', new ManualClock(), ids);
+    expect(await later.put({ ...known!, n: 2 }, absent())).toEqual({ ok: false });
+    expect(await later.get(known!)).toEqual({ ...known!, n: 1 });
   });
 
   test('moves items between indexes with an update', async () => {

@@ -36,6 +36,7 @@ import {
 } from '#core/ports/table-rules.ts';
 import type { Database } from './database.ts';
 import { nameOf, Row } from './database-rows.ts';
+import type { FreshIds } from './fresh-ids.ts';
 
 /**
  * {@link Table} in a SQLite database, whose newest rows may be in memory.
@@ -51,8 +52,11 @@ export class SqliteTable implements Table {
   /** SQL text -> statement. */
   readonly #prepared = new Map<string, StatementSync>();
   readonly #remembered = new ItemCache();
+  readonly #ids: Pick<FreshIds, 'isFresh' | 'taken'> | undefined;
 
-  constructor(database: Database, name: TableName, clock: Clock) {
+  /** @param ids That make the sort keys of new rows, without dashes. */
+  constructor(database: Database, name: TableName, clock: Clock, ids?: Pick<FreshIds, 'isFresh' | 'taken'>) {
+    this.#ids = ids;
     this.#database = database;
     this.#clock = clock;
     this.#name = name;
@@ -155,6 +159,7 @@ export class SqliteTable implements Table {
   #read(key: Key, name: string): Item | undefined {
     const known = this.#remembered.get(name);
     if (known !== undefined) return known ?? undefined;
+    if (this.#ids?.isFresh(key.sk)) return undefined;
     const waiting = this.#database.waiting(this.#name, name);
     const text = waiting ? waiting.text : (this.#get.get(key.pk, key.sk)?.item as string | undefined);
     const item = text === undefined ? undefined : (JSON.parse(text) as Item);
@@ -169,7 +174,10 @@ export class SqliteTable implements Table {
 
   /** Items that were read or written must not stay in the cache if they are not kept. */
   async #write(writes: readonly Write[]): Promise<void> {
-    for (const { row, item } of writes) this.#remembered.set(row.name, row.text, item ?? row.text);
+    for (const { row, item } of writes) {
+      this.#ids?.taken(row.sk);
+      this.#remembered.set(row.name, row.text, item ?? row.text);
+    }
     try {
       await this.#database.write(writes.map(({ row }) => row));
     } catch (error) {

@@ -26,9 +26,11 @@ export function dueMinutes(schedule: Schedule, until: number): DueMinutes | unde
   if (schedule.nextRunAt === null) return { missed: [], next };
   const first = Date.parse(schedule.nextRunAt);
   if (first > until) return undefined;
-  const newest = Math.max(previousTime(cron, zone, until) ?? first, first);
+  // Nearly always there is one.
+  const isOne = nextTime(cron, zone, first) === next;
+  const newest = isOne ? first : Math.max(previousTime(cron, zone, until) ?? first, first);
   const isLate = until - newest > SCHEDULE_WINDOW_MS;
-  const lastMissed = isLate ? newest : previousTime(cron, zone, newest - 1);
+  const lastMissed = isLate ? newest : isOne ? undefined : previousTime(cron, zone, newest - 1);
   const missed = lastMissed !== undefined && lastMissed >= first ? [missedEvent(cron, zone, first, lastMissed)] : [];
   return { ...(!isLate && { newest }), missed, next };
 }
