@@ -81,7 +81,22 @@ const agent = createRoute({
 const runs = createRoute({
   getParentRoute: () => workspace,
   path: '/runs',
-  validateSearch: search('q', 'status', 'agent', 'source'),
+  validateSearch: search(
+    ...([
+      'q',
+      'status',
+      'agent',
+      'version',
+      'source',
+      'schedule',
+      'tenant',
+      'since',
+      'from',
+      'to',
+      'top',
+      'bulk',
+    ] as const),
+  ),
   component: lazyRouteComponent(() => import('./pages/runs/runs-page.tsx'), 'RunsPage'),
 });
 

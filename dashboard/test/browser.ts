@@ -1,9 +1,9 @@
 import { AxeBuilder } from '@axe-core/playwright';
-import { type Browser, type BrowserContextOptions, chromium, type Page } from 'playwright-core';
+import type { Browser, BrowserContextOptions, Page } from 'playwright-core';
 import { afterAll, afterEach, beforeAll, describe, expect } from 'vitest';
 import type { Client } from '../../core/api/client.ts';
 import { clientOf, type LocalTarget, startLocalTarget } from '../../test/helpers/platform.ts';
-import { findChromium } from './chromium.ts';
+import { findChromium, launchChromium } from './chromium.ts';
 
 /** A platform and a browser, both real. */
 export interface Site {
@@ -34,8 +34,7 @@ const ANSWERED = /^Failed to load resource: the server responded with a status o
  * breaks its policy, writes an error into the console, throws, or asks another origin for anything.
  */
 export function describeSite(name: string, tests: (site: Site) => void, settings: Record<string, string> = {}): void {
-  const executablePath = findChromium();
-  describe.skipIf(executablePath === undefined)(name, () => {
+  describe.skipIf(findChromium() === undefined)(name, () => {
     let target: LocalTarget;
     let browser: Browser;
     let problems: string[] = [];
@@ -43,8 +42,7 @@ export function describeSite(name: string, tests: (site: Site) => void, settings
 
     beforeAll(async () => {
       target = await startLocalTarget(settings);
-      const args = process.getuid?.() === 0 ? ['--no-sandbox'] : [];
-      browser = await chromium.launch({ executablePath: executablePath!, args });
+      browser = await launchChromium();
     }, 120_000);
     afterAll(async () => {
       await browser?.close();

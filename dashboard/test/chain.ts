@@ -1,6 +1,7 @@
 import type { RunResult } from '../../core/runs/run.ts';
 import { RunStore } from '../../core/runs/store.ts';
 import type { TraceEvent } from '../../core/runs/trace.ts';
+import type { ContentByEvent } from '../../core/runs/trace-content.ts';
 import type { LocalTarget } from '../../test/helpers/platform.ts';
 
 /** Steps of one run: each has a beginning and an end, of a thousand events that a run keeps. */
@@ -50,16 +51,20 @@ function stepsFrom(startedAt: number, count: number): TraceEvent[] {
   }).flat();
 }
 
-const resultOf = (trace: readonly TraceEvent[], output: RunResult['output'] = null): RunResult => ({
-  ...{ status: 'completed', input: {}, output, stdout: '', stderr: '', trace },
+const resultOf = (trace: readonly TraceEvent[]): RunResult => ({
+  ...{ status: 'completed', input: {}, output: null, stdout: '', stderr: '', trace },
   ...{ executionMs: null, exitCode: null, errorCode: null, errorMessage: null, creditsCents: 0 },
 });
 
-/** Record of a run that answered this. Returns its id. */
-export async function recordOutput(
+/** Record of a run that ended so. Returns its id. */
+export async function recordRun(
   target: LocalTarget,
   workspaceId: string,
-  output: RunResult['output'],
+  {
+    result,
+    contents,
+    tenantId,
+  }: { readonly result: Partial<RunResult>; readonly contents?: ContentByEvent; readonly tenantId?: string },
 ): Promise<string> {
   const id = crypto.randomUUID();
   const startedAt = Date.now() - 5_000;
@@ -67,9 +72,11 @@ export async function recordOutput(
     ...{ id, startedAt, deadline: startedAt + 60_000, input: {}, triggerSource: 'api', endpoint: 'run' },
     ...{ agentId: crypto.randomUUID(), agentWorkspaceId: workspaceId, agentOrg: 'acme', agentName: 'answers' },
     ...({ agentVersion: 'v1', engine: 'direct_llm' } as const),
+    ...(tenantId !== undefined && { tenantId }),
   };
   const store = new RunStore(target.deps, workspaceId);
   await store.start(run);
-  await store.finish(run, resultOf([], output));
+  if (contents) await store.putContent(id, JSON.stringify(contents));
+  await store.finish(run, { ...resultOf([]), ...result, ...(contents && { hasContent: true as const }) });
   return id;
 }

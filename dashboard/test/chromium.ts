@@ -1,5 +1,7 @@
 import { existsSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
+import { type Browser, type BrowserContextOptions, chromium, type Page } from 'playwright-core';
+import { clientOf, type Target } from '../../test/helpers/platform.ts';
 
 const NAMES = ['chromium', 'chromium-browser', 'google-chrome', 'google-chrome-stable'];
 
@@ -9,4 +11,26 @@ export function findChromium(): string | undefined {
   if (CHROME_PATH) return CHROME_PATH;
   const paths = NAMES.flatMap((name) => PATH.split(delimiter).map((folder) => join(folder, name)));
   return paths.find((path) => existsSync(path));
+}
+
+export type { Page };
+
+/** Starts the Chromium of this machine. Throws without one. */
+export function launchChromium(): Promise<Browser> {
+  const executablePath = findChromium();
+  if (executablePath === undefined) throw new Error('There is no Chromium: install it, or set CHROME_PATH.');
+  return chromium.launch({ executablePath, args: process.getuid?.() === 0 ? ['--no-sandbox'] : [] });
+}
+
+/** A page of a browser of its own, signed in by a one-time link of the owner. */
+export async function signedInPage(
+  browser: Browser,
+  target: Pick<Target, 'url' | 'key'>,
+  options?: BrowserContextOptions,
+): Promise<Page> {
+  const { code } = await clientOf(target).createSignInCode({ body: {} });
+  const page = await browser.newPage(options);
+  await page.goto(`${target.url}/dashboard/login#code=${code}`);
+  await page.waitForURL((url) => !url.pathname.endsWith('/login'));
+  return page;
 }

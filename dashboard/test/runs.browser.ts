@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { beforeAll, expect, test } from 'vitest';
 import { publishCode, request } from '../../test/helpers/platform.ts';
 import { checkAccess, describeSite } from './browser.ts';
-import { recordChain, recordOutput } from './chain.ts';
+import { recordChain, recordRun } from './chain.ts';
 
 /** Prints until it is stopped. */
 const TICKS = `
@@ -42,8 +42,8 @@ describeSite('runs', (site) => {
       },
     } as never);
   });
-  const start = async (text: string, agent = 'said'): Promise<string> => {
-    const headers = { prefer: 'respond-async' };
+  const start = async (text: string, agent = 'said', tenant = 'nobody-else'): Promise<string> => {
+    const headers = { prefer: 'respond-async', 'x-platform-tenant': tenant };
     const path = `/acme/${agent}/v1/run`;
     const { status, body } = await request(site.target, 'POST', path, {
       key: site.target.key,
@@ -63,14 +63,14 @@ describeSite('runs', (site) => {
     await page.waitForURL(site.at(`/acme/runs/${id}`));
     await page.getByRole('row').filter({ hasText: 'llm call' }).filter({ hasText: 'running' }).waitFor();
     await page.getByRole('button', { name: 'Cancel run' }).click();
-    await page.getByText('Cancelled', { exact: true }).waitFor();
+    await page.getByText('Cancelled', { exact: true }).first().waitFor();
     await page.getByRole('button', { name: 'Edit and replay' }).click();
     await page.getByLabel('Input').fill('{"text": ');
     await page.getByText('The input is no JSON').waitFor();
     await page.getByLabel('Input').fill('{"text": "<img src=x onerror=alert(1)> \\u202e \\u001b[31mred"}');
     await page.getByRole('button', { name: 'Replay with this input' }).click();
     await page.waitForURL((url) => !url.pathname.endsWith(id));
-    await page.getByText('Completed', { exact: true }).waitFor();
+    await page.getByText('Completed', { exact: true }).first().waitFor();
     // What was said is text, whatever it is.
     await page.getByRole('row').filter({ hasText: 'llm call' }).click();
     await page.getByText('Say <img src=x onerror=alert(1)>').first().waitFor();
@@ -84,8 +84,8 @@ describeSite('runs', (site) => {
     const id = await start('[[llm {"status":400}]]');
     const page = await site.open('/acme/runs?status=failed');
     await page.getByLabel('Run id').fill(id.slice(0, 8));
+    await page.waitForURL((url) => url.searchParams.get('q') === id.slice(0, 8));
     await page.getByRole('link', { name: id.slice(0, 8) }).waitFor();
-    expect(page.url()).toContain(`q=${id.slice(0, 8)}`);
     await page.getByRole('link', { name: id.slice(0, 8) }).click();
     await page.getByText('LLM_ERROR', { exact: false }).first().waitFor();
   });
@@ -132,7 +132,8 @@ describeSite('runs', (site) => {
     expect(await rows.count()).toBeLessThan(80);
     await grid.press('End');
     await grid.locator('[aria-rowindex="10020"]').waitFor();
-    await page.waitForURL((url) => url.searchParams.has('span'));
+    const selected = await grid.getAttribute('aria-activedescendant');
+    await page.waitForURL((url) => `line-${url.searchParams.get('span')}` === selected);
     expect(await rows.count()).toBeLessThan(80);
     // The address has what is seen.
     await page.reload();
@@ -176,7 +177,7 @@ describeSite('runs', (site) => {
   test('an output of 50 MB is a head, a size, and a file', async () => {
     const line = 'The quick brown fox jumps over the lazy dog. ';
     const texts = Array.from({ length: 500 }, (_, index) => `${index} ${line.repeat(100_000 / line.length)}`);
-    const id = await recordOutput(site.target, workspaceId, { texts });
+    const id = await recordRun(site.target, workspaceId, { result: { output: { texts } } });
     const page = await site.open(`/acme/runs/${id}?tab=output`);
     await page.getByText('The first 262.1 kB of 50.', { exact: false }).waitFor();
     expect(await page.evaluate<number>('document.body.textContent.length')).toBeLessThan(50_000);
@@ -196,6 +197,79 @@ describeSite('runs', (site) => {
     await page.getByRole('heading', { name: 'No such run' }).waitFor();
   });
 
+  test('filters are in the address, and what is not asked for is not listed', async () => {
+    const id = await start('[[llm {"status":400}]]');
+    const page = await site.open('/acme/runs?since=1h&version=v1&top=on');
+    await page.getByRole('textbox', { name: 'Agent' }).fill('said');
+    await page.waitForURL((url) => url.searchParams.get('agent') === 'said');
+    await page.getByRole('button', { name: 'Status' }).click();
+    await page.getByRole('option', { name: 'failed' }).click();
+    await page.getByRole('link', { name: id.slice(0, 8) }).waitFor();
+    expect([...new URL(page.url()).searchParams]).toEqual(
+      expect.arrayContaining([
+        ['since', '1h'],
+        ['version', 'v1'],
+        ['top', 'on'],
+        ['agent', 'said'],
+        ['status', 'failed'],
+      ]),
+    );
+    await page.getByLabel('Tenant').fill('not-one');
+    await page.getByText('No run matches these filters').waitFor();
+    await page.getByRole('button', { name: 'Clear filters' }).click();
+    await page.getByRole('link', { name: id.slice(0, 8) }).waitFor();
+    expect(new URL(page.url()).search).toBe('');
+  });
+
+  test('selected runs are cancelled together, and all that match are repeated', async () => {
+    const tenant = crypto.randomUUID();
+    const text = `[[llm {"waitFor":"${tenant}"}]]`;
+    const ids = [await start(text, 'said', tenant), await start(text, 'said', tenant)];
+    const page = await site.open(`/acme/runs?tenant=${tenant}`);
+    for (const id of ids) {
+      await page.getByRole('link', { name: id.slice(0, 8) }).focus();
+      await page.keyboard.press('x');
+    }
+    await page.getByText('2 selected').waitFor();
+    await page.getByRole('button', { name: 'Cancel…' }).click();
+    await page.getByRole('button', { name: 'Cancel 2 runs' }).click();
+    await page.getByText('2 of 2 cancelled').waitFor();
+    await page.getByText('Completed', { exact: true }).first().waitFor();
+    // How far it is is in the address, too.
+    await page.reload();
+    await page.getByText('2 of 2 cancelled').waitFor();
+    await page.getByRole('button', { name: 'Close' }).click();
+    await page.getByText('All that match').waitFor();
+    site.target.llm.release(tenant);
+    await page.getByRole('button', { name: 'Replay…' }).click();
+    await page.getByRole('button', { name: 'Replay 2 runs' }).click();
+    await page.getByText('2 of 2 started again').waitFor();
+    const params = { workspace_id: workspaceId };
+    const query = { trigger_source: 'replay', tenant_id: tenant };
+    const { runs } = await site.client.listRuns({ params, query });
+    expect(runs).toHaveLength(2);
+  });
+
+  test('of a thousand runs, those in sight are in the page, and older ones come as somebody scrolls', async () => {
+    const tenant = crypto.randomUUID();
+    for (let count = 0; count < 1_000; count++)
+      await recordRun(site.target, workspaceId, { tenantId: tenant, result: {} });
+    const page = await site.open(`/acme/runs?tenant=${tenant}`);
+    const rows = page.locator('[data-run]');
+    await rows.first().waitFor();
+    for (const total of [200, 500, 1_000]) {
+      const table = page.locator(`table[aria-rowcount="${total + 1}"]`);
+      await expect
+        .poll(async () => {
+          await page.evaluate('window.scrollTo(0, document.documentElement.scrollHeight)');
+          return table.count();
+        })
+        .toBe(1);
+      expect(await rows.count()).toBeLessThan(80);
+    }
+    await page.locator('[data-run][aria-rowindex="1001"]').waitFor();
+  });
+
   test('the list can be used by everybody', async () => {
     const id = await start('hello');
     const page = await site.open('/acme/runs');
@@ -204,7 +278,7 @@ describeSite('runs', (site) => {
 
   test('a run can be looked at by everybody', async () => {
     const page = await site.open(`/acme/runs/${await start('hello')}`);
-    await page.getByText('Completed', { exact: true }).waitFor();
+    await page.getByText('Completed', { exact: true }).first().waitFor();
     await checkAccess(page, () => page.getByRole('treegrid').waitFor());
   });
 });

@@ -1,4 +1,5 @@
 import { beforeAll, expect, test } from 'vitest';
+import type { NewScheduleEvent } from '../../core/automation/schedules/schedule.ts';
 import { ScheduleStore } from '../../core/automation/schedules/store.ts';
 import { cronInWords } from '../src/pages/schedules/cron-words.ts';
 import { checkAccess, describeSite } from './browser.ts';
@@ -22,7 +23,7 @@ describeSite('schedules', (site) => {
     const body = { agent_name, cron_expression: '0 9 * * *', input_data: { topic: 'news' }, ...more };
     return (await site.client.createSchedule({ params: { workspace_id }, body })).schedule;
   };
-  const change = (id: string, set: object, events: { type: 'missed' | 'skipped_overlap'; message: string }[] = []) =>
+  const change = (id: string, set: object, events: readonly NewScheduleEvent[] = []) =>
     new ScheduleStore(site.target.deps, workspace_id).change(id, () => ({ set, events }));
 
   beforeAll(async () => {
@@ -34,7 +35,8 @@ describeSite('schedules', (site) => {
     });
     for (const name of ['reporter', 'cleaner']) {
       const prompt = { name, type: 'prompt', description: 'x', prompt: 'Report {{topic}}.' } as const;
-      await site.client.createAgent({ body: { ...prompt, supported_providers: ['anthropic'] } });
+      const input_schema = { type: 'object', properties: { topic: { type: 'string' } } };
+      await site.client.createAgent({ body: { ...prompt, input_schema, supported_providers: ['anthropic'] } });
     }
   });
 
@@ -48,10 +50,15 @@ describeSite('schedules', (site) => {
     await page.getByRole('textbox', { name: 'Time zone' }).fill('Europe/Berlin');
     await page.getByText('Runs at 02:30 every day').waitFor();
     await page.getByRole('columnheader', { name: 'Europe/Berlin' }).waitFor();
-    await page.getByLabel('Input').fill('{"topic": ');
+    await page.getByRole('textbox', { name: 'topic' }).fill('weather');
+    await page.getByRole('button', { name: 'Edit as JSON' }).click();
+    expect(JSON.parse(await page.getByRole('textbox', { name: 'Input' }).inputValue())).toEqual({ topic: 'weather' });
+    await page.getByRole('textbox', { name: 'Input' }).fill('{"topic": ');
     await page.getByRole('button', { name: 'Create schedule' }).click();
     await page.getByText('It is not JSON').waitFor();
-    await page.getByLabel('Input').fill('{"topic": "[[llm {\\"delayMs\\": 4000, \\"text\\": \\"done\\"}]]"}');
+    await page
+      .getByRole('textbox', { name: 'Input' })
+      .fill('{"topic": "[[llm {\\"delayMs\\": 4000, \\"text\\": \\"done\\"}]]"}');
     await page.getByRole('button', { name: 'Create schedule' }).click();
     await page.waitForURL(/schedules\/[0-9a-f-]{36}$/);
     const id = page.url().split('/').at(-1)!;
@@ -95,10 +102,11 @@ describeSite('schedules', (site) => {
     const stopped = await create('cleaner');
     const busy = await create('reporter', { cron_expression: '0 * * * *', timezone: 'America/New_York' });
     await change(stopped.id, { enabled: false, autoDisabledAt: new Date().toISOString(), nextRunAt: null });
-    const noon = new Date(new Date().setHours(0, 5, 0, 0)).toISOString();
+    const at = new Date().setHours(0, 5, 0, 0);
+    const noon = new Date(at).toISOString();
     await change(busy.id, {}, [
-      { type: 'missed', message: `4 runs were missed, from ${noon} to ${noon}.` },
-      { type: 'skipped_overlap', message: `The run of ${noon} was skipped: an earlier one was still under way.` },
+      { type: 'missed', message: `4 runs were missed, from ${noon} to ${noon}.`, slot: { at, count: 4 } },
+      { type: 'skipped_overlap', message: `The run of ${noon} was skipped.`, slot: { at, count: 1 } },
     ]);
     await site.target.fire(workspace_id, busy.id);
     const page = await site.open('/acme/schedules');

@@ -19,7 +19,9 @@ export function schedulesSuite(target: () => Target): void {
     const create = async (body: object) => expectOk(await api('POST', '', body), 201).schedule;
     const find = async (id: string) => expectOk(await api('GET', `/${id}`)).schedule;
     const runsOf = async (id: string, query = '') => expectOk(await api('GET', `/${id}/runs${query}`));
-    const eventsOf = async (id: string): Promise<{ event_type: string; message: string }[]> =>
+    const eventsOf = async (
+      id: string,
+    ): Promise<{ event_type: string; message: string; slot_at: string | null; count: number | null }[]> =>
       expectOk(await api('GET', `/${id}/events`)).events;
     const daily = { agent: 'reporter', cron_expression: '0 9 * * *' };
     const everyMinute = { agent: 'reporter', cron_expression: '* * * * *', input_data: { topic: 'news' } };
@@ -446,6 +448,10 @@ export function schedulesSuite(target: () => Target): void {
       const second = target().fire(owner.workspaceId, id);
       await expect.poll(overlap === 'allow' ? running : skipped).toBe(overlap === 'allow' ? 2 : 1);
       expect(await running()).toBe(overlap === 'allow' ? 2 : 1);
+      if (overlap === 'skip') {
+        const [skip] = await eventsOf(id);
+        expect(skip).toMatchObject({ slot_at: expect.stringMatching(/:00\.000Z$/), count: 1 });
+      }
       target().llm.release(`the next one: ${overlap}`);
       await Promise.all([first, second]);
       expectOk(await api('PATCH', `/${id}`, { enabled: false }));

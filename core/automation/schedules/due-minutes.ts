@@ -55,5 +55,5 @@ function missedEvent(cron: Cron, zone: Zone, first: number, last: number): NewSc
     count === 1
       ? `The run of ${isoTime(first)} was missed.`
       : `${count > MAX_COUNTED ? `More than ${MAX_COUNTED}` : count} runs were missed, from ${isoTime(first)} to ${isoTime(last)}.`;
-  return { type: 'missed', message };
+  return { type: 'missed', message, slot: { at: first, count } };
 }

@@ -57,14 +57,14 @@ export async function noteSuccess({ main }: Pick<Deps, 'main'>, run: OpenSchedul
 
 /** Counts a minute as missed whose run found no room until it was too late. There is no run then: it never began. */
 export async function countMissedRun(deps: AlertDeps, run: OpenScheduleRun): Promise<void> {
+  const at = run.scheduledFor!;
+  const message = `The run of ${isoTime(at)} was missed: there was no room for it.`;
   await new ScheduleStore(deps, run.workspaceId).change(run.scheduleId, (schedule) => ({
     set: {
       runCount: schedule.runCount - 1,
       ...(schedule.lastRunId === run.runId && run.before),
     },
-    events: [
-      { type: 'missed', message: `The run of ${isoTime(run.scheduledFor!)} was missed: there was no room for it.` },
-    ],
+    events: [{ type: 'missed', message, slot: { at, count: 1 } }],
     alongside: [closeRunOperation(run)],
   }));
 }

@@ -129,7 +129,9 @@ async function world(settings: Partial<Schedule> = {}): Promise<World> {
     async events() {
       const events = await store.listEvents(schedule.id, { limit: 100, offset: 0 });
       return events
-        .map(({ type, message }) => `${type}: ${message}`)
+        .map(
+          ({ type, message, slot }) => `${type}: ${message}${slot ? ` [${slot.count} from ${isoTime(slot.at)}]` : ''}`,
+        )
         .reverse()
         .slice(1);
     },
@@ -177,7 +179,7 @@ describe('a due minute', () => {
     await fire(NOON + 2 * MINUTE);
     expect(await runs()).toHaveLength(1);
     expect(await events()).toEqual([
-      'missed: 3 runs were missed, from 2035-06-01T12:01:00.000Z to 2035-06-01T12:03:00.000Z.',
+      'missed: 3 runs were missed, from 2035-06-01T12:01:00.000Z to 2035-06-01T12:03:00.000Z. [3 from 2035-06-01T12:01:00.000Z]',
     ]);
     expect((await now()).nextRunAt).toBe(isoTime(NOON + 5 * MINUTE));
     // Late deliveries find nothing to do.
@@ -192,7 +194,9 @@ describe('a due minute', () => {
     await deps.clock.advance(6 * MINUTE + 1);
     await fire(NOON + MINUTE);
     expect(await runs()).toEqual([]);
-    expect(await events()).toEqual(['missed: The run of 2035-06-01T12:01:00.000Z was missed.']);
+    expect(await events()).toEqual([
+      'missed: The run of 2035-06-01T12:01:00.000Z was missed. [1 from 2035-06-01T12:01:00.000Z]',
+    ]);
     expect(await now()).toMatchObject({ runCount: 0, nextRunAt: '2035-06-02T12:01:00.000Z' });
   });
 
@@ -236,7 +240,9 @@ describe('a run that is under way', () => {
     [
       'skip',
       1,
-      ['skipped_overlap: The run of 2035-06-01T12:02:00.000Z was skipped: an earlier one was still under way.'],
+      [
+        'skipped_overlap: The run of 2035-06-01T12:02:00.000Z was skipped: an earlier one was still under way. [1 from 2035-06-01T12:02:00.000Z]',
+      ],
     ],
   ] as const)('meets the next minute: %s', async (overlap, count, timeline) => {
     const { deps, fire, runs, script, events, now } = await world({ overlap });
@@ -349,7 +355,7 @@ describe('a run for which there is no room', () => {
     await during(it.deps, it.fire(), 6);
     expect(await it.runs()).toEqual([]);
     expect(await it.events()).toEqual([
-      `missed: The run of ${isoTime(NOON + MINUTE)} was missed: there was no room for it.`,
+      `missed: The run of ${isoTime(NOON + MINUTE)} was missed: there was no room for it. [1 from ${isoTime(NOON + MINUTE)}]`,
     ]);
     expect(await it.now()).toMatchObject({
       enabled: true,

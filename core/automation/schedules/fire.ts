@@ -71,7 +71,8 @@ async function takeDueMinutes(
   if (newest === undefined) return { change: { set, events: missed } };
   if (schedule.overlap === 'skip' && (await hasOpenRun(deps, schedule.id))) {
     const message = `The run of ${isoTime(newest)} was skipped: an earlier one was still under way.`;
-    return { change: { set, events: [...missed, { type: 'skipped_overlap', message }] } };
+    const skipped = { type: 'skipped_overlap', message, slot: { at: newest, count: 1 } } as const;
+    return { change: { set, events: [...missed, skipped] } };
   }
   const { id: scheduleId, workspaceId } = schedule;
   const { lastRunAt, lastRunId, lastRunStatus } = schedule;

@@ -70,10 +70,20 @@ export interface ScheduleEvent {
   readonly id: string;
   readonly type: ScheduleEventType;
   readonly message: string | null;
+  readonly slot: Slots | null;
   readonly createdAt: string;
+}
+
+/** Minutes of a schedule without a run. */
+export interface Slots {
+  /** The first of them, in epoch milliseconds. */
+  readonly at: number;
+  readonly count: number;
 }
 
 export interface NewScheduleEvent {
   readonly type: ScheduleEventType;
   readonly message: string;
+  /** Of those that did not run. */
+  readonly slot?: Slots;
 }

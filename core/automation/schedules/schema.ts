@@ -143,6 +143,8 @@ export const scheduleEvent = z.object({
   id: z.uuid(),
   event_type: z.string(),
   message: z.string().nullable(),
+  slot_at: time.nullable().describe('Of `missed` and `skipped_overlap`: the first moment that nothing ran for.'),
+  count: z.int().nullable().describe('How many moments these were; 1,001: more than 1,000.'),
   created_at: time,
 });
 

@@ -229,14 +229,13 @@ export class ScheduleStore {
     const { clock, ids } = this.#deps;
     const now = clock.now();
     const created_at = isoTime(now);
-    return events.map(({ type, message }, i) => {
+    return events.map(({ type, message, slot }, i) => {
       const eventId = ids.uuid();
       const key = { pk: metaKey(id).pk, sk: `EVENT#${created_at}#${i}#${eventId}` };
       const listed = timelineIndex(this.#workspaceId, now, `${i}#${eventId}`);
-      return {
-        op: 'put',
-        item: { ...key, ...listed, id: eventId, event_type: type, message, created_at, ttl: this.#expiry() },
-      };
+      const slots = slot && { slot_at: isoTime(slot.at), slot_count: slot.count };
+      const about = { id: eventId, event_type: type, message, created_at, ...slots };
+      return { op: 'put', item: { ...key, ...listed, ...about, ttl: this.#expiry() } };
     });
   }
 
@@ -280,6 +279,8 @@ const eventFrom = (item: Item): ScheduleEvent => ({
   id: item.id as string,
   type: item.event_type as ScheduleEvent['type'],
   message: item.message as string | null,
+  slot:
+    item.slot_at === undefined ? null : { at: Date.parse(item.slot_at as string), count: item.slot_count as number },
   createdAt: item.created_at as string,
 });
 

@@ -64,10 +64,12 @@ export function viewOf(
   };
 }
 
-export const eventView = ({ id, type, message, createdAt }: ScheduleEvent): z.output<typeof scheduleEvent> => ({
+export const eventView = ({ id, type, message, slot, createdAt }: ScheduleEvent): z.output<typeof scheduleEvent> => ({
   id,
   event_type: type,
   message,
+  slot_at: slot && isoTime(slot.at),
+  count: slot?.count ?? null,
   created_at: createdAt,
 });
 

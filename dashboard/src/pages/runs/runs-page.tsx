@@ -1,148 +1,115 @@
-import { useInfiniteQuery, useQueryClient } from '@tanstack/react-query';
+import { type InfiniteData, useInfiniteQuery, useQueryClient } from '@tanstack/react-query';
 import { useNavigate, useSearch } from '@tanstack/react-router';
 import { Activity } from 'lucide-react';
-import { useState } from 'react';
-import { call } from '../../api/client.ts';
+import { useCallback, useMemo, useState } from 'react';
+import { type AnswerOf, call } from '../../api/client.ts';
 import { keyOf } from '../../api/query.ts';
 import { useWorkspace } from '../../api/session.ts';
+import { API_URL } from '../../base.ts';
 import { LiveBadge } from '../../live/live-badge.tsx';
 import { useWorkspaceEvents } from '../../live/use-live.ts';
-import type { LiveEvent } from '../../live/watch.ts';
 import { Button } from '../../ui/button.tsx';
 import { Empty } from '../../ui/empty.tsx';
 import { ErrorBox } from '../../ui/error-box.tsx';
-import { Select, TextField } from '../../ui/field.tsx';
 import { Loading } from '../../ui/loading.tsx';
+import { count } from '../../ui/numbers.tsx';
 import { Page } from '../../ui/page.tsx';
-import { Status } from '../../ui/status.tsx';
-import { Table } from '../../ui/table.tsx';
-import { Duration, Time } from '../../ui/time.tsx';
+import { BulkBar, BulkProgress, type Meant } from './bulk.tsx';
+import { MOST_FRESH, useFreshRuns } from './fresh-runs.ts';
+import { FILTER_NAMES, type Filters, matches, queryOf, RunFilters } from './run-filters.tsx';
+import { RunTable } from './run-table.tsx';
 
-const STATUSES = ['running', 'completed', 'failed', 'timeout', 'cancelled'] as const;
-const SOURCES = ['api', 'cli', 'agent', 'replay', 'schedule', 'manual', 'webhook', 'service', 'install'];
 const PAGE = 100;
-/** New runs that are remembered until somebody wants to see them. */
-const MOST_FRESH = 1_000;
-/** What `run_id_prefix` takes. */
-const ID_PREFIX = /^(req_)?(-?[0-9a-f]){7,32}$/i;
+const NONE: ReadonlySet<string> = new Set();
 
-interface Filters {
-  readonly q?: string;
-  readonly status?: (typeof STATUSES)[number];
-  readonly agent?: string;
-  readonly source?: string;
-}
+type Pages = InfiniteData<AnswerOf<'listRuns'>, string | undefined>;
 
 /** The runs of the workspace. What begins meanwhile waits behind a button, so that no row moves under a pointer. */
 export function RunsPage() {
-  const { id, slug } = useWorkspace();
-  const filters = useSearch({ strict: false }) as Filters;
+  const { id: workspace_id } = useWorkspace();
+  const search = useSearch({ strict: false }) as Filters & { readonly bulk?: string };
   const navigate = useNavigate();
-  const change = (next: Filters) => void navigate({ to: '.', search: { ...filters, ...next }, replace: true });
+  const change = (next: Filters & { readonly bulk?: string }) =>
+    void navigate({ to: '.', search: (old: object) => ({ ...old, ...next }), replace: true } as never);
+  const { bulk, ...filters } = search;
+  const filterKey = JSON.stringify(filters);
+  const [chosen, choose] = useState(NONE);
   const client = useQueryClient();
-  const query = {
-    limit: PAGE,
-    status: filters.status,
-    agent_name: filters.agent,
-    trigger_source: filters.source,
-    run_id_prefix: ID_PREFIX.test(filters.q ?? '') ? filters.q : undefined,
-  };
-  const queryKey = keyOf('listRuns', query, id);
-  const { data, error, refetch, fetchNextPage, hasNextPage, isFetchingNextPage } = useInfiniteQuery({
+  // "The last hour" is that of when it was chosen, as long as the page stays.
+  const query = useMemo(() => queryOf(JSON.parse(filterKey), Date.now()), [filterKey]);
+  const queryKey = keyOf('listRuns', query, workspace_id);
+  const { data, error, refetch, fetchNextPage, hasNextPage, isFetching, isFetchingNextPage } = useInfiniteQuery({
     queryKey,
     queryFn: ({ pageParam: cursor, signal }) =>
-      call('listRuns', { params: { workspace_id: id }, query: { ...query, cursor } }, { signal }),
+      call('listRuns', { params: { workspace_id }, query: { ...query, limit: PAGE, cursor } }, { signal }),
     initialPageParam: undefined as string | undefined,
     getNextPageParam: ({ next_cursor }) => next_cursor ?? undefined,
+    // Events tell what is new: all pages would be fetched again.
+    refetchOnWindowFocus: false,
   });
-  const runs = data?.pages.flatMap((page) => page.runs) ?? [];
-  const [fresh, setFresh] = useState<ReadonlyMap<string, LiveEvent['data']>>(new Map());
+  const runs = useMemo(() => data?.pages.flatMap((page) => page.runs) ?? [], [data]);
+  const listed = useMemo(() => new Set(runs.map(({ id }) => id)), [runs]);
+  const isListed = (id: string) => listed.has(id);
+  const { fresh, onEvent, clear } = useFreshRuns(isListed, (ends) =>
+    client.setQueryData<Pages>(queryKey, (old) => old && withEnds(old, ends)),
+  );
   const [isPaused, setPaused] = useState(false);
-  const isListed = (runId: string) => runs.some((run) => run.id === runId);
-  const onEvent = ({ type, data: told }: LiveEvent) => {
-    const runId = String(told.run_id);
-    if (!isListed(runId)) {
-      const now = { ...told, status: type === 'run.started' ? 'running' : told.status };
-      setFresh((old) => new Map([...old, [runId, now] as const].slice(-MOST_FRESH)));
-    } else if (type === 'run.ended') {
-      client.setQueryData<typeof data>(
-        queryKey,
-        (old) => old && { ...old, pages: old.pages.map(withEnd(runId, told)) },
-      );
-    }
-  };
-  const state = useWorkspaceEvents(['run'], onEvent, { isPaused, onGap: () => void refetch() });
-  const unseen = [...fresh].filter(([runId, told]) => !isListed(runId) && matches(filters, told)).length;
-  const show = async () => {
+  /** The newest page alone: the others come again as somebody scrolls. */
+  const restart = async () => {
+    client.setQueryData<Pages>(
+      queryKey,
+      (old) => old && { pages: old.pages.slice(0, 1), pageParams: old.pageParams.slice(0, 1) },
+    );
     await refetch();
-    setFresh(new Map());
   };
-  const hasFilter = Object.values(filters).some((value) => value !== undefined);
+  const state = useWorkspaceEvents(['run'], onEvent, { isPaused, onGap: () => void restart() });
+  const unseen = useMemo(
+    () => [...fresh].filter(([id, told]) => !listed.has(id) && matches(JSON.parse(filterKey), told)).length,
+    [fresh, listed, filterKey],
+  );
+  const show = async () => {
+    await restart();
+    clear();
+    window.scrollTo({ top: 0 });
+  };
+  const isFiltered = FILTER_NAMES.some((name) => filters[name] !== undefined);
+  const more = useCallback(() => {
+    if (hasNextPage && !isFetching) void fetchNextPage();
+  }, [hasNextPage, isFetching, fetchNextPage]);
   return (
-    <Page title="Runs" actions={<LiveBadge state={state} onPause={() => setPaused(!isPaused)} />}>
-      <div className="flex flex-wrap items-end gap-2">
-        <TextField
-          label="Run id"
-          placeholder="7 or more digits of it"
-          value={filters.q ?? ''}
-          onChange={(q) => change({ q: q.trim() || undefined })}
-          error={filters.q === undefined || ID_PREFIX.test(filters.q) ? undefined : '7 or more of 0-9 and a-f'}
-        />
-        <TextField
-          label="Agent"
-          placeholder="Its whole name"
-          value={filters.agent ?? ''}
-          onChange={(agent) => change({ agent: agent || undefined })}
-        />
-        <Select
-          label="Status"
-          value={filters.status ?? ''}
-          onChange={(status) => change({ status: (status || undefined) as Filters['status'] })}
-          choices={choicesOf(STATUSES)}
-        />
-        <Select
-          label="Source"
-          value={filters.source ?? ''}
-          onChange={(source) => change({ source: source || undefined })}
-          choices={choicesOf(SOURCES)}
-        />
-        {unseen > 0 && (
-          <Button look="main" onPress={() => void show()}>
-            {unseen === MOST_FRESH ? `${MOST_FRESH} or more new` : `${unseen} new`}
-          </Button>
-        )}
-      </div>
+    <Page title="Runs" isWide actions={<LiveBadge state={state} onPause={() => setPaused(!isPaused)} />}>
+      <RunFilters filters={filters} onChange={change} />
+      {bulk !== undefined && <BulkProgress key={bulk} id={bulk} onClose={() => change({ bulk: undefined })} />}
       {error && <ErrorBox error={error} onRetry={() => void refetch()} />}
       {!data && !error && <Loading />}
-      {data && (
-        <Table
-          label="Runs"
-          rows={runs}
-          keyOf={(run) => run.id}
-          linkOf={(run) => ({ to: '/$workspace/runs/$run', params: { workspace: slug, run: run.id } })}
-          columns={[
-            { title: 'Run', cell: (run) => <span className="font-mono">{run.id.slice(0, 8)}</span> },
-            { title: 'Status', cell: (run) => <Status value={run.status} /> },
-            { title: 'Agent', cell: (run) => `${run.agent_name}@${run.agent_version}` },
-            { title: 'Source', cell: (run) => run.trigger_source, from: 'md' },
-            { title: 'Started', cell: (run) => <Time at={run.created_at} />, from: 'sm' },
-            { title: 'Took', cell: (run) => <Duration ms={run.duration_ms} />, isNumber: true, from: 'sm' },
-          ]}
-          empty={
-            hasFilter ? (
-              <Empty icon={Activity} title="No run matches these filters" />
-            ) : (
-              <Empty icon={Activity} title="No runs yet" command="npx platform run <agent>">
-                Every call of an agent is a run. Make one:
-              </Empty>
-            )
-          }
-        />
+      {(runs.length > 0 || unseen > 0) && (
+        <div className="flex flex-wrap items-center gap-3">
+          {runs.length > 0 && (
+            <BulkBar
+              meant={meantBy(chosen, query)}
+              chosen={chosen.size}
+              onStart={(started) => {
+                choose(NONE);
+                change({ bulk: started });
+              }}
+            />
+          )}
+          <span className="grow" />
+          {unseen > 0 && (
+            <Button look="main" onPress={() => void show()}>
+              {unseen === MOST_FRESH ? `${count(MOST_FRESH)} or more new` : `${unseen} new`}
+            </Button>
+          )}
+        </div>
       )}
-      {hasNextPage && (
-        <div>
+      {runs.length > 0 && <RunTable runs={runs} chosen={chosen} onChoose={choose} onEnd={more} />}
+      {isFetchingNextPage && <Loading />}
+      {data && runs.length === 0 && !hasNextPage && <NoRuns isFiltered={isFiltered} />}
+      {data && runs.length === 0 && hasNextPage && (
+        <div className="flex flex-col items-start gap-2">
+          <p className="text-soft">None of the newest runs matches.</p>
           <Button isPending={isFetchingNextPage} onPress={() => void fetchNextPage()}>
-            Show older runs
+            Look at older runs
           </Button>
         </div>
       )}
@@ -150,22 +117,31 @@ export function RunsPage() {
   );
 }
 
-const choicesOf = (ids: readonly string[]) => [{ id: '', label: 'All' }, ...ids.map((id) => ({ id, label: id }))];
-
-function matches({ status, agent, source, q }: Filters, told: LiveEvent['data']): boolean {
-  const id = String(told.run_id);
-  return (
-    (status === undefined || told.status === status) &&
-    (agent === undefined || told.agent_name === agent) &&
-    (source === undefined || told.trigger_source === source) &&
-    (q === undefined || !ID_PREFIX.test(q) || id.startsWith(q.replace(/^req_/i, '').toLowerCase()))
+const NoRuns = ({ isFiltered }: { readonly isFiltered: boolean }) =>
+  isFiltered ? (
+    <Empty icon={Activity} title="No run matches these filters" />
+  ) : (
+    <Empty icon={Activity} title="No runs yet" command={`npx platform run AGENT --api-url ${API_URL}`}>
+      Every call of an agent is a run. Make one:
+    </Empty>
   );
+
+/** The selected runs, or all that match. The first digits of an id are no filter of many. */
+function meantBy(chosen: ReadonlySet<string>, query: ReturnType<typeof queryOf>): Meant | undefined {
+  if (chosen.size > 0) return { run_ids: [...chosen] };
+  const { run_id_prefix, top_level, limit, offset, cursor, ...filter } = query;
+  if (run_id_prefix !== undefined) return undefined;
+  return { filter: { ...filter, ...(top_level !== undefined && { top_level: true }) } };
 }
 
-/** The page with how a run ended, where it stands. */
-const withEnd =
-  (runId: string, { status, duration_ms, error_message }: LiveEvent['data']) =>
-  <Listed extends { readonly runs: readonly { readonly id: string }[] }>(page: Listed): Listed => ({
+/** The pages with how runs ended, where they stand. */
+const withEnds = (pages: Pages, ends: ReadonlyMap<string, Readonly<Record<string, unknown>>>): Pages => ({
+  ...pages,
+  pages: pages.pages.map((page) => ({
     ...page,
-    runs: page.runs.map((run) => (run.id === runId ? { ...run, status, duration_ms, error_message } : run)),
-  });
+    runs: page.runs.map((run) => {
+      const { status, duration_ms, error_message } = ends.get(run.id) ?? run;
+      return ends.has(run.id) ? ({ ...run, status, duration_ms, error_message } as typeof run) : run;
+    }),
+  })),
+});

@@ -41,7 +41,7 @@ export function SpanDetails({
   const model = step ? step.model : run.llm_model;
   const cost = step ? step.cost_usd : run.cost_usd;
   const facts: (readonly [string, ReactNode])[] = [
-    ['State', <Status key="state" value={line.status} />],
+    ['State', <Status key="state" value={line.status === 'succeeded' ? 'completed' : line.status} />],
     [
       'Began',
       <span key="began">

@@ -7,7 +7,9 @@ import { Checkbox, Select, TextField } from '../../ui/field.tsx';
 import { useKeys } from '../../ui/keys.ts';
 import { Section } from '../../ui/page.tsx';
 import { cronInWords } from './cron-words.ts';
+import { objectOf } from './json-object.ts';
 import { NextRuns } from './next-runs.tsx';
+import { ScheduleInput } from './schedule-input.tsx';
 import type { Schedule } from './schedule-state.ts';
 
 type Changes = ArgumentsOf<'updateSchedule'>['body'];
@@ -49,7 +51,7 @@ export function ScheduleForm({
   readonly onSubmit: (changes: Changes & Pick<NewSchedule, 'agent_name' | 'type'>) => void;
   readonly onClose: () => void;
 }) {
-  const agents = useOperation('listAgents', { query: { latest: 'true', limit: 100 } }, { enabled: isNew });
+  const agents = useOperation('listAgents', { query: { latest: 'true', limit: 100 } });
   const [agent, setAgent] = useState(firstAgent ?? of.agent_name);
   const [type, setType] = useState<string>(of.type);
   const [cron, setCron] = useState(of.cron_expression ?? NEW.cron_expression);
@@ -115,12 +117,10 @@ export function ScheduleForm({
               />
             </div>
           )}
-          <TextField
-            label="Input"
-            description="A JSON object. A webhook's body is added to it."
-            isMono
-            lines={7}
-            value={input}
+          <ScheduleInput
+            key={agent}
+            schema={(agents.data ?? []).find(({ name }) => name === agent)?.input_schema}
+            text={input}
             onChange={setInput}
             error={inputError}
           />
@@ -159,16 +159,4 @@ export function ScheduleForm({
       )}
     </div>
   );
-}
-
-type JsonObject = NonNullable<Changes['input_data']>;
-
-function objectOf(text: string): { readonly value?: JsonObject; readonly problem?: string } {
-  try {
-    const value: unknown = JSON.parse(text);
-    if (typeof value === 'object' && value !== null && !Array.isArray(value)) return { value: value as JsonObject };
-    return { problem: 'It must be a JSON object, such as {"topic": "news"}.' };
-  } catch (error) {
-    return { problem: `It is not JSON: ${(error as Error).message}` };
-  }
 }

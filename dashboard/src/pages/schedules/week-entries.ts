@@ -44,13 +44,14 @@ const STATES: Readonly<Record<Run['status'], EntryState>> = {
 export const entryOfRun = (schedule: string, run: Run): Entry =>
   entry(schedule, Date.parse(run.started_at ?? run.created_at), STATES[run.status], 1, run.error_message ?? undefined);
 
-/** A slot that did not run; the event names its moment, or the first of several and how many there were. */
-export function entryOfEvent(schedule: string, { event_type, message, created_at }: ScheduleEvent): Entry | undefined {
+/** Slots that did not run. */
+export function entryOfEvent(
+  schedule: string,
+  { event_type, message, slot_at, count }: ScheduleEvent,
+): Entry | undefined {
   const state = event_type === 'missed' ? 'missed' : event_type === 'skipped_overlap' ? 'skipped' : undefined;
-  if (state === undefined) return undefined;
-  const [moment = created_at] = /\d{4}-\d\d-\d\dT[\d:.]+Z/.exec(message ?? '') ?? [];
-  const [, count = '1'] = /(\d+) runs/.exec(message ?? '') ?? [];
-  return entry(schedule, Date.parse(moment), state, Number(count), message ?? undefined);
+  if (state === undefined || slot_at === null) return undefined;
+  return entry(schedule, Date.parse(slot_at), state, count ?? 1, message ?? undefined);
 }
 
 export function entryOfSlot({ schedule_id, at, local, utc_offset, dst, overlap, timezone }: Slot): Entry {

@@ -1,0 +1,38 @@
+import { useEffect, useRef, useState } from 'react';
+import type { LiveEvent } from '../../live/watch.ts';
+
+/** New runs that are remembered until somebody wants to see them. */
+export const MOST_FRESH = 1_000;
+/** Of a burst of events, all are one change of the page. */
+const BATCH_MS = 250;
+
+type Told = LiveEvent['data'];
+
+/**
+ * What events tell of runs: those that are listed change where they stand, the others wait to be shown.
+ *
+ * @param onEnded gets the ends of listed runs, by id
+ */
+export function useFreshRuns(isListed: (id: string) => boolean, onEnded: (ends: ReadonlyMap<string, Told>) => void) {
+  const [fresh, setFresh] = useState<ReadonlyMap<string, Told>>(new Map());
+  const told = useRef(new Map<string, Told>());
+  const timer = useRef<ReturnType<typeof setTimeout>>(undefined);
+  const latest = useRef({ isListed, onEnded });
+  latest.current = { isListed, onEnded };
+  useEffect(() => () => clearTimeout(timer.current), []);
+  const flush = () => {
+    timer.current = undefined;
+    const all = [...told.current];
+    told.current = new Map();
+    const ended = all.filter(([id, { status }]) => status !== 'running' && latest.current.isListed(id));
+    if (ended.length > 0) latest.current.onEnded(new Map(ended));
+    const others = all.filter(([id]) => !latest.current.isListed(id));
+    if (others.length > 0) setFresh((old) => new Map([...old, ...others].slice(-MOST_FRESH)));
+  };
+  const onEvent = ({ type, data }: LiveEvent) => {
+    told.current.set(String(data.run_id), { ...data, status: type === 'run.started' ? 'running' : data.status });
+    if (told.current.size > MOST_FRESH) told.current.delete(told.current.keys().next().value!);
+    timer.current ??= setTimeout(flush, BATCH_MS);
+  };
+  return { fresh, onEvent, clear: () => setFresh(new Map()) };
+}

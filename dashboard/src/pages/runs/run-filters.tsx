@@ -1,0 +1,260 @@
+import { useEffect, useRef, useState } from 'react';
+import type { ArgumentsOf } from '../../api/client.ts';
+import { useOperation } from '../../api/query.ts';
+import { useWorkspace } from '../../api/session.ts';
+import type { LiveEvent } from '../../live/watch.ts';
+import { Button } from '../../ui/button.tsx';
+import { Checkbox, Select, TextField, type TextFieldProps } from '../../ui/field.tsx';
+
+const STATUSES = ['running', 'completed', 'failed', 'timeout', 'cancelled'] as const;
+const SOURCES = ['api', 'cli', 'agent', 'replay', 'schedule', 'manual', 'webhook', 'service', 'install'];
+/** What `run_id_prefix` takes. */
+const ID_PREFIX = /^(req_)?(-?[0-9a-f]){7,32}$/i;
+const VERSION = /^[\w.-]{1,64}$/;
+const SINCE: Readonly<Record<string, readonly [label: string, ms: number]>> = {
+  '1h': ['The last hour', 3_600_000],
+  '24h': ['The last 24 hours', 86_400_000],
+  '7d': ['The last 7 days', 604_800_000],
+};
+/** How long somebody who types pauses before the list follows. */
+const TYPED_MS = 350;
+
+/** What the address says of the list: all members are texts. */
+export interface Filters {
+  /** First digits of an id. */
+  readonly q?: string;
+  readonly status?: (typeof STATUSES)[number];
+  readonly agent?: string;
+  readonly version?: string;
+  readonly source?: string;
+  readonly schedule?: string;
+  readonly tenant?: string;
+  /** A key of {@link SINCE}; otherwise `from` and `to` count, in ISO 8601. */
+  readonly since?: string;
+  readonly from?: string;
+  readonly to?: string;
+  /** Whether runs that others called are left out. */
+  readonly top?: 'on';
+}
+export const FILTER_NAMES = [
+  'q',
+  'status',
+  'agent',
+  'version',
+  'source',
+  'schedule',
+  'tenant',
+  'since',
+  'from',
+  'to',
+  'top',
+] as const;
+/** Filters that are shown when somebody asks for them, or when one is set. */
+const FURTHER = ['version', 'schedule', 'tenant', 'from', 'to', 'top'] as const;
+
+type Query = NonNullable<ArgumentsOf<'listRuns'>['query']>;
+
+/** The filters as the API takes them. What it would refuse is left out, and said beside its field. `now`: for what is as old as. */
+export function queryOf(filters: Filters, now: number): Query {
+  const since = SINCE[filters.since ?? '']?.[1];
+  return {
+    status: filters.status,
+    agent_name: filters.agent,
+    version: VERSION.test(filters.version ?? '') ? filters.version : undefined,
+    trigger_source: filters.source,
+    schedule_id: filters.schedule,
+    tenant_id: filters.tenant,
+    from: since === undefined ? filters.from : new Date(now - since).toISOString(),
+    to: since === undefined ? filters.to : undefined,
+    top_level: filters.top === 'on' ? 'true' : undefined,
+    run_id_prefix: ID_PREFIX.test(filters.q ?? '') ? filters.q : undefined,
+  };
+}
+
+/** Whether a run that an event tells of belongs into the list. */
+export function matches(filters: Filters, told: LiveEvent['data']): boolean {
+  const { q, status, agent, version, source, schedule, tenant, top, from, to } = filters;
+  const is = (wanted: string | undefined, value: unknown) => wanted === undefined || value === wanted;
+  const at = Date.parse(String(told.started_at));
+  return (
+    is(status, told.status) &&
+    is(agent, told.agent_name) &&
+    is(version?.replace(/^(?=\d+$)/, 'v'), told.agent_version) &&
+    is(source, told.trigger_source) &&
+    is(schedule, told.schedule_id) &&
+    is(tenant, told.tenant_id) &&
+    (top === undefined || told.parent_run_id === null) &&
+    (from === undefined || filters.since !== undefined || at >= Date.parse(from)) &&
+    (to === undefined || filters.since !== undefined || at < Date.parse(to)) &&
+    (q === undefined || !ID_PREFIX.test(q) || String(told.run_id).startsWith(q.replace(/^req_/i, '').toLowerCase()))
+  );
+}
+
+interface FiltersProps {
+  readonly filters: Filters;
+  readonly onChange: (change: Filters) => void;
+}
+
+export function RunFilters({ filters, onChange }: FiltersProps) {
+  const [isOpen, setOpen] = useState(FURTHER.some((name) => filters[name] !== undefined));
+  const isSet = FILTER_NAMES.some((name) => filters[name] !== undefined);
+  const isBetween = filters.from !== undefined || filters.to !== undefined;
+  return (
+    <div className="flex flex-col gap-3" data-filter>
+      <div className="grid grid-cols-1 items-start gap-3 min-[420px]:grid-cols-2 lg:grid-cols-5">
+        <Typed
+          label="Run id"
+          placeholder="7 or more digits of it"
+          value={filters.q}
+          onChange={(q) => onChange({ q })}
+          error={filters.q === undefined || ID_PREFIX.test(filters.q) ? undefined : '7 or more of 0-9 and a-f'}
+        />
+        <Typed
+          label="Agent"
+          placeholder="Its whole name"
+          value={filters.agent}
+          onChange={(agent) => onChange({ agent })}
+        />
+        <Select
+          label="Status"
+          value={filters.status ?? ''}
+          onChange={(status) => onChange({ status: (status || undefined) as Filters['status'] })}
+          choices={choicesOf(STATUSES)}
+        />
+        <Select
+          label="Source"
+          value={filters.source ?? ''}
+          onChange={(source) => onChange({ source: source || undefined })}
+          choices={choicesOf(SOURCES)}
+        />
+        <Select
+          label="Started"
+          value={filters.since ?? (isBetween ? 'between' : '')}
+          onChange={(since) => {
+            setOpen(isOpen || since === 'between');
+            const isKept = since === 'between';
+            onChange({
+              since: since in SINCE ? since : undefined,
+              ...(!isKept && { from: undefined, to: undefined }),
+              ...(isKept && !isBetween && { from: new Date(Date.now() - 86_400_000).toISOString() }),
+            });
+          }}
+          choices={[
+            { id: '', label: 'At any time' },
+            ...Object.entries(SINCE).map(([id, [label]]) => ({ id, label })),
+            { id: 'between', label: 'Between…' },
+          ]}
+        />
+      </div>
+      {isOpen && <FurtherFilters filters={filters} onChange={onChange} />}
+      <div className="flex gap-2">
+        <Button look="quiet" aria-expanded={isOpen} onPress={() => setOpen(!isOpen)}>
+          {isOpen ? 'Fewer filters' : 'More filters'}
+        </Button>
+        {isSet && (
+          <Button
+            look="quiet"
+            onPress={() => onChange(Object.fromEntries(FILTER_NAMES.map((name) => [name, undefined])) as Filters)}
+          >
+            Clear filters
+          </Button>
+        )}
+      </div>
+    </div>
+  );
+}
+
+function FurtherFilters({ filters, onChange }: FiltersProps) {
+  const { id: workspace_id } = useWorkspace();
+  const { data } = useOperation(
+    'listSchedules',
+    { params: { workspace_id }, query: { limit: 100 } },
+    { staleTime: 60_000 },
+  );
+  const schedules = (data?.schedules ?? []).map(({ id, agent_name, cron_expression }) => ({
+    id,
+    label: `${agent_name} ${cron_expression ?? 'webhook'}`,
+  }));
+  const isKnown = filters.schedule === undefined || schedules.some(({ id }) => id === filters.schedule);
+  const between = filters.since === undefined;
+  return (
+    <div className="grid grid-cols-1 items-start gap-3 min-[420px]:grid-cols-2 lg:grid-cols-5">
+      <Typed
+        label="Version"
+        placeholder="v3"
+        value={filters.version}
+        onChange={(version) => onChange({ version })}
+        error={filters.version === undefined || VERSION.test(filters.version) ? undefined : 'A version such as v3'}
+      />
+      <Select
+        label="Schedule"
+        value={filters.schedule ?? ''}
+        onChange={(schedule) => onChange({ schedule: schedule || undefined })}
+        choices={[
+          { id: '', label: 'All' },
+          ...schedules,
+          ...(isKnown ? [] : [{ id: filters.schedule!, label: filters.schedule!.slice(0, 8) }]),
+        ]}
+      />
+      <Typed
+        label="Tenant"
+        placeholder="As the call named it"
+        value={filters.tenant}
+        onChange={(tenant) => onChange({ tenant })}
+      />
+      <TextField
+        label="Started from"
+        type="datetime-local"
+        isDisabled={!between}
+        value={localOf(filters.from)}
+        onChange={(from) => onChange({ from: isoOf(from) })}
+      />
+      <TextField
+        label="Started before"
+        type="datetime-local"
+        isDisabled={!between}
+        value={localOf(filters.to)}
+        onChange={(to) => onChange({ to: isoOf(to) })}
+        error={isBackwards(filters) ? 'It must be later than the beginning.' : undefined}
+      />
+      <Checkbox value={filters.top === 'on'} onChange={(on) => onChange({ top: on ? 'on' : undefined })}>
+        Without sub-calls
+      </Checkbox>
+    </div>
+  );
+}
+
+const isBackwards = ({ from, to }: Filters): boolean => from !== undefined && to !== undefined && from >= to;
+const choicesOf = (ids: readonly string[]) => [{ id: '', label: 'All' }, ...ids.map((id) => ({ id, label: id }))];
+
+/** A moment as a field of local time has it; an empty text for none. */
+function localOf(iso: string | undefined): string {
+  const at = Date.parse(iso ?? '');
+  if (Number.isNaN(at)) return '';
+  return new Date(at - new Date(at).getTimezoneOffset() * 60_000).toISOString().slice(0, 16);
+}
+const isoOf = (local: string): string | undefined => (local === '' ? undefined : new Date(local).toISOString());
+
+/** A field whose value counts once nobody types. */
+function Typed({
+  value = '',
+  onChange,
+  ...rest
+}: Omit<TextFieldProps, 'value' | 'onChange'> & {
+  readonly value: string | undefined;
+  readonly onChange: (value: string | undefined) => void;
+}) {
+  const [typed, setTyped] = useState<string>();
+  const latest = useRef(onChange);
+  latest.current = onChange;
+  // What is live renders the page again and again: only another letter begins the pause anew.
+  useEffect(() => {
+    if (typed === undefined) return;
+    const timer = setTimeout(() => {
+      latest.current(typed.trim() || undefined);
+      setTyped(undefined);
+    }, TYPED_MS);
+    return () => clearTimeout(timer);
+  }, [typed]);
+  return <TextField {...rest} value={typed ?? value} onChange={setTyped} />;
+}

@@ -1,0 +1,56 @@
+import { lazy, Suspense, useState } from 'react';
+import { Button } from '../../ui/button.tsx';
+import { TextField } from '../../ui/field.tsx';
+import { Loading } from '../../ui/loading.tsx';
+import { objectOf } from './json-object.ts';
+
+const SchemaForm = lazy(() => import('../../ui/schema-form.tsx'));
+
+/**
+ * The input of a schedule's runs. Its JSON text is the one input: where the agent has a schema, a form shows it and changes it, so what
+ * the form has no field for stays.
+ */
+export function ScheduleInput({
+  schema,
+  text,
+  onChange,
+  error,
+}: {
+  /** Of the agent; none where it has no fields. */
+  readonly schema: Readonly<Record<string, unknown>> | null | undefined;
+  readonly text: string;
+  readonly onChange: (text: string) => void;
+  readonly error: string | undefined;
+}) {
+  const [isText, setText] = useState(false);
+  const hasForm = Object.keys((schema?.properties as object | undefined) ?? {}).length > 0;
+  const { value } = objectOf(text);
+  const showsForm = hasForm && !isText && value !== undefined;
+  return (
+    <fieldset className="flex min-w-0 flex-col gap-2">
+      <legend className="sr-only">Input</legend>
+      {showsForm ? (
+        <Suspense fallback={<Loading />}>
+          <SchemaForm schema={schema!} value={value} onChange={(next) => onChange(JSON.stringify(next, null, 2))} />
+        </Suspense>
+      ) : (
+        <TextField
+          label="Input"
+          description="A JSON object. A webhook's body is added to it."
+          isMono
+          lines={7}
+          value={text}
+          onChange={onChange}
+          error={error}
+        />
+      )}
+      {hasForm && (
+        <div>
+          <Button look="quiet" isDisabled={!showsForm && value === undefined} onPress={() => setText(showsForm)}>
+            {showsForm ? 'Edit as JSON' : 'Edit in a form'}
+          </Button>
+        </div>
+      )}
+    </fieldset>
+  );
+}
