@@ -262,8 +262,10 @@ const platformSchema = z
     alarms: z
       .strictObject({
         email: z.email().optional(),
-        /** A topic of yours. Its policy must let CloudWatch publish. @default - the stacks make a topic */
+        /** A topic of yours. Its policy must let CloudWatch publish, and with `dailyUsd` AWS Budgets. @default - the stacks make a topic */
         topicArn: form(/^arn:aws[\w-]*:sns:[\w-]+:\d{12}:[\w-]+$/, 'must be the ARN of a topic').optional(),
+        /** Cost of a day above which to tell, of the whole account and in USD. @default - costs are not watched */
+        dailyUsd: z.number().positive().optional(),
       })
       .refine(({ email, topicArn }) => email === undefined || topicArn === undefined, {
         path: ['email'],

@@ -403,6 +403,9 @@ export const MICROVM_FUNCTIONS = {
   'microvm-sweeper': { memoryMb: 256, timeoutSeconds: 60 },
 } as const satisfies Record<string, FunctionSpec>;
 
+/** Minutes between two calls of the functions above that a clock calls. */
+export const SANDBOX_CLOCKS = { 'pool-keeper': 1, 'microvm-sweeper': 15 } as const;
+
 /** Functions of the table above that only a stage with services has, in the stack of the services. */
 const SERVICES_STACK_FUNCTIONS = ['service-keeper'] as const satisfies BackgroundFunctionName[];
 type ServicesStackFunctionName = (typeof SERVICES_STACK_FUNCTIONS)[number];

@@ -20,7 +20,7 @@ import { type FargateSettings, platformNameOf, platformPathOf, type Stage } from
 import { PlatformFunction } from '../constructs/platform-function.ts';
 import { RunnerImage } from '../constructs/runner-image.ts';
 import { SandboxNetwork } from '../constructs/sandbox-network.ts';
-import { POOL_FUNCTIONS, type PoolFunctionName } from '../functions.ts';
+import { POOL_FUNCTIONS, type PoolFunctionName, SANDBOX_CLOCKS } from '../functions.ts';
 import { removalPolicyOf } from '../removal.ts';
 
 export interface ComputeStackProps extends StackProps {
@@ -86,7 +86,7 @@ export class ComputeStack extends Stack {
     });
     new Rule(this, 'pool-clock', {
       description: 'Compares the pool with the tasks of the cluster.',
-      schedule: Schedule.rate(Duration.minutes(1)),
+      schedule: Schedule.rate(Duration.minutes(SANDBOX_CLOCKS['pool-keeper'])),
       targets: [target],
     });
   }

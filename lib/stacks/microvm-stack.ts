@@ -6,7 +6,7 @@ import type { Construct } from 'constructs';
 import type { MicrovmSettings, Stage } from '../config.ts';
 import { MicrovmImage } from '../constructs/microvm-image.ts';
 import { PlatformFunction } from '../constructs/platform-function.ts';
-import { MICROVM_FUNCTIONS } from '../functions.ts';
+import { MICROVM_FUNCTIONS, SANDBOX_CLOCKS } from '../functions.ts';
 
 export interface MicrovmStackProps extends StackProps {
   readonly stage: Stage;
@@ -32,7 +32,7 @@ export class MicrovmStack extends Stack {
     sweeper.useMicrovms(['ListMicrovms', 'TerminateMicrovm']);
     new Rule(this, 'microvm-clock', {
       description: 'Ends MicroVMs that exceeded their lifetime.',
-      schedule: Schedule.rate(Duration.minutes(15)),
+      schedule: Schedule.rate(Duration.minutes(SANDBOX_CLOCKS['microvm-sweeper'])),
       targets: [new LambdaTarget(sweeper.lambda, { retryAttempts: 0 })],
     });
   }

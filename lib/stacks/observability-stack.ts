@@ -1,4 +1,5 @@
-import { CfnOutput, Duration, Stack, type StackProps } from 'aws-cdk-lib';
+import { Aws, CfnOutput, Duration, Stack, type StackProps } from 'aws-cdk-lib';
+import { CfnBudget } from 'aws-cdk-lib/aws-budgets';
 import {
   Alarm,
   ComparisonOperator,
@@ -11,11 +12,12 @@ import {
   TreatMissingData,
 } from 'aws-cdk-lib/aws-cloudwatch';
 import { SnsAction } from 'aws-cdk-lib/aws-cloudwatch-actions';
+import { PolicyStatement, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
 import { FilterPattern, LogGroup, MetricFilter, type MetricFilterProps } from 'aws-cdk-lib/aws-logs';
-import { Topic } from 'aws-cdk-lib/aws-sns';
+import { type ITopic, Topic } from 'aws-cdk-lib/aws-sns';
 import { EmailSubscription } from 'aws-cdk-lib/aws-sns-subscriptions';
 import type { Construct } from 'constructs';
-import { BACKGROUND_FUNCTIONS } from '#core/api/background.ts';
+import { BACKGROUND_FUNCTIONS, backgroundFunction } from '#core/api/background.ts';
 import { FUNCTION_NAMES, type FunctionName } from '#core/http/route.ts';
 import { TABLE_NAMES } from '#core/ports/table-rules.ts';
 import {
@@ -27,9 +29,13 @@ import {
   tablePrefixOf,
   timerNamesOf,
 } from '../config.ts';
-import { FUNCTIONS, hasFunction, MICROVM_FUNCTIONS, POOL_FUNCTIONS } from '../functions.ts';
+import { FUNCTIONS, hasFunction, MICROVM_FUNCTIONS, POOL_FUNCTIONS, SANDBOX_CLOCKS } from '../functions.ts';
 
 const PERIOD = Duration.minutes(5);
+/** Percent of a quota of the account. */
+const NEAR_QUOTA = 80;
+/** The clock whose beat tells that the stage is deployed. */
+const FIRST_CLOCK = 'sweeper';
 
 /** Functions that manage sandboxes, by kind of sandbox. */
 const SANDBOX_FUNCTIONS = {
@@ -53,8 +59,10 @@ interface Watch {
   /** What happened, as a sentence. */
   readonly what: string;
   readonly metric: IMetric;
-  /** Threshold: the alarm goes off above it. */
-  readonly above: number;
+  /** Threshold: the alarm goes off above it, or without it below one. */
+  readonly above?: number;
+  /** What no data means. @default NOT_BREACHING */
+  readonly withoutData?: TreatMissingData;
   /** Number of the last three periods that must be above. @default 1 */
   readonly periods?: 1 | 2 | 3;
 }
@@ -70,28 +78,59 @@ export class ObservabilityStack extends Stack {
     super(scope, id, props);
     this.#stage = props.stage;
     this.#countFailures();
+    this.#countProviderFailures();
     if (this.#hasPool) this.#countPoolLines();
     this.#addDashboard();
     if (props.stage.alarms) this.#addAlarms(props.stage.alarms);
   }
 
-  #addAlarms({ email, topicArn }: NonNullable<Stage['alarms']>): void {
+  #addAlarms({ email, topicArn, dailyUsd }: NonNullable<Stage['alarms']>): void {
     const topic = topicArn === undefined ? this.#addTopic(email) : Topic.fromTopicArn(this, 'alarms', topicArn);
-    for (const { name, what, metric, above, periods = 1 } of this.#watches()) {
+    for (const { name, what, metric, above, periods = 1, withoutData } of this.#watches()) {
       const alarm = new Alarm(this, name, {
         alarmName: `${platformNameOf(this.#stage)}-${name}`,
         alarmDescription: `${what} What to do: docs/operate.md, "${sectionOf(name)}".`,
         metric,
-        threshold: above,
-        comparisonOperator: ComparisonOperator.GREATER_THAN_THRESHOLD,
+        threshold: above ?? 1,
+        comparisonOperator:
+          above === undefined ? ComparisonOperator.LESS_THAN_THRESHOLD : ComparisonOperator.GREATER_THAN_THRESHOLD,
         evaluationPeriods: 3,
         datapointsToAlarm: periods,
-        treatMissingData: TreatMissingData.NOT_BREACHING,
+        treatMissingData: withoutData ?? TreatMissingData.NOT_BREACHING,
       });
       alarm.addAlarmAction(new SnsAction(topic));
       alarm.addOkAction(new SnsAction(topic));
     }
+    if (dailyUsd !== undefined) this.#watchCost(dailyUsd, topic);
     new CfnOutput(this, 'AlarmTopic', { value: topic.topicArn });
+  }
+
+  /** Billing has no metric outside us-east-1; budgets are of the whole account. */
+  #watchCost(amount: number, topic: ITopic): void {
+    const allowed = topic.addToResourcePolicy(
+      new PolicyStatement({
+        principals: [new ServicePrincipal('budgets.amazonaws.com')],
+        actions: ['sns:Publish'],
+        resources: [topic.topicArn],
+        conditions: { StringEquals: { 'aws:SourceAccount': Aws.ACCOUNT_ID } },
+      }),
+    );
+    const budget = new CfnBudget(this, 'daily-cost', {
+      budget: {
+        budgetName: `${platformNameOf(this.#stage)}-${this.region}-daily-cost`,
+        budgetType: 'COST',
+        timeUnit: 'DAILY',
+        budgetLimit: { amount, unit: 'USD' },
+      },
+      notificationsWithSubscribers: [
+        {
+          notification: { notificationType: 'ACTUAL', comparisonOperator: 'GREATER_THAN', threshold: 100 },
+          subscribers: [{ subscriptionType: 'SNS', address: topic.topicArn }],
+        },
+      ],
+    });
+    // AWS Budgets tries the topic when the budget is made.
+    if (allowed.policyDependable) budget.node.addDependency(allowed.policyDependable);
   }
 
   #addTopic(email: string | undefined): Topic {
@@ -113,6 +152,14 @@ export class ObservabilityStack extends Stack {
     const filterPattern = FilterPattern.stringValue('$.level', '=', 'ERROR');
     for (const fn of [...FUNCTION_NAMES, ...this.#withoutRequests]) {
       this.#countLines(`${fn}-failures`, fn, { filterPattern, metricName: 'Failures', metricValue: '1' });
+    }
+  }
+
+  /** Runs that ended because their provider did not answer: `core/running/calls/finish.ts`. */
+  #countProviderFailures(): void {
+    const filterPattern = FilterPattern.stringValue('$.message', '=', 'model provider failed');
+    for (const [fn] of Object.entries(FUNCTIONS).filter(([, { models }]) => models)) {
+      this.#countLines(`${fn}-providers`, fn, { filterPattern, metricName: 'ProviderFailures', metricValue: '1' });
     }
   }
 
@@ -184,6 +231,47 @@ export class ObservabilityStack extends Stack {
         metric: this.#messages(timerNamesOf(this.#stage).deadQueue),
         above: 0,
       },
+      {
+        name: 'fires-late',
+        what: 'Due schedules wait in their queue for longer than a run may take.',
+        metric: this.#queue('ApproximateAgeOfOldestMessage', timerNamesOf(this.#stage).queue),
+        above: FUNCTIONS['schedule-fired'].timeoutSeconds,
+      },
+      {
+        name: 'timer-errors',
+        what: 'EventBridge Scheduler could not send due schedules to their queue.',
+        metric: this.#scheduler('TargetErrorCount'),
+        above: 0,
+        periods: 2,
+      },
+      {
+        name: 'timers-throttled',
+        what: "EventBridge Scheduler held schedules back: the account's quota of invocations a second is reached.",
+        metric: this.#scheduler('InvocationThrottleCount'),
+        above: 0,
+        periods: 2,
+      },
+      {
+        name: 'concurrency',
+        what: `More than ${NEAR_QUOTA}% of the functions that the account may run at once are running.`,
+        metric: percentOfQuota(this.#lambda('ConcurrentExecutions', Stats.MAXIMUM)),
+        above: NEAR_QUOTA,
+        periods: 2,
+      },
+      {
+        name: 'provider-errors',
+        what: 'Runs failed because providers of models did not answer.',
+        metric: this.#ours('ProviderFailures', Stats.SUM),
+        above: 20,
+        periods: 2,
+      },
+      ...this.#clocks().map(([fn, everyMinutes]) => ({
+        name: `silent-${fn}`,
+        what: `The clock of the function "${fn}" stands still.`,
+        ...this.#beats(fn, everyMinutes),
+        periods: 3 as const,
+      })),
+      ...(this.#hasPool || this.#hasServices ? [this.#fargateQuota()] : []),
       ...(this.#hasPool ? this.#poolWatches() : []),
       ...(this.#hasServices ? this.#serviceWatches() : []),
     ];
@@ -217,6 +305,43 @@ export class ObservabilityStack extends Stack {
         periods: 2,
       },
     ];
+  }
+
+  #fargateQuota(): Watch {
+    const dimensionsMap = { Service: 'Fargate', Type: 'Resource', Resource: 'vCPU', Class: 'Standard/OnDemand' };
+    const statistic = Stats.MAXIMUM;
+    return {
+      name: 'fargate-quota',
+      what: `More than ${NEAR_QUOTA}% of the Fargate processors of the account are in use.`,
+      metric: percentOfQuota(
+        new Metric({ namespace: 'AWS/Usage', metricName: 'ResourceCount', dimensionsMap, statistic, period: PERIOD }),
+      ),
+      above: NEAR_QUOTA,
+      periods: 2,
+    };
+  }
+
+  /** Functions that a clock calls, with the minutes between two calls. */
+  #clocks(): [fn: string, everyMinutes: number][] {
+    return this.#withoutRequests.flatMap((fn): [string, number][] => {
+      const background = BACKGROUND_FUNCTIONS.find((name) => name === fn);
+      const everyMinutes = background
+        ? backgroundFunction(background).everyMinutes
+        : SANDBOX_CLOCKS[fn as keyof typeof SANDBOX_CLOCKS];
+      return everyMinutes === undefined ? [] : [[fn, everyMinutes]];
+    });
+  }
+
+  /**
+   * Calls of a clock's function. One that is slow has none for a while after the first deployment, so only times count in which the
+   * first clock beat: a sum passes over what has no data.
+   */
+  #beats(fn: string, everyMinutes: number): Pick<Watch, 'metric' | 'withoutData'> {
+    const period = Duration.minutes(Math.min(Math.max(5, 2 * everyMinutes), 1440));
+    const calls = (of: string) => this.#lambda('Invocations', Stats.SUM, of).with({ period });
+    if (fn === FIRST_CLOCK) return { metric: calls(fn), withoutData: TreatMissingData.BREACHING };
+    const usingMetrics = { first: calls(FIRST_CLOCK), own: calls(fn) };
+    return { metric: new MathExpression({ expression: 'SUM([first * 0, own])', usingMetrics, period, label: fn }) };
   }
 
   /** Functions that a clock, an event or another function calls. */
@@ -285,14 +410,18 @@ export class ObservabilityStack extends Stack {
   }
 
   /** Messages that wait in a queue. */
-  #messages(QueueName: string): Metric {
-    return new Metric({
-      namespace: 'AWS/SQS',
-      metricName: 'ApproximateNumberOfMessagesVisible',
-      dimensionsMap: { QueueName },
-      statistic: Stats.MAXIMUM,
-      period: PERIOD,
-    });
+  #messages(queueName: string): Metric {
+    return this.#queue('ApproximateNumberOfMessagesVisible', queueName);
+  }
+
+  #queue(metricName: string, QueueName: string): Metric {
+    const dimensionsMap = { QueueName };
+    return new Metric({ namespace: 'AWS/SQS', metricName, dimensionsMap, statistic: Stats.MAXIMUM, period: PERIOD });
+  }
+
+  #scheduler(metricName: string): Metric {
+    const dimensionsMap = { ScheduleGroup: timerNamesOf(this.#stage).group };
+    return new Metric({ namespace: 'AWS/Scheduler', metricName, dimensionsMap, statistic: Stats.SUM, period: PERIOD });
   }
 
   #api(metricName: string, statistic: string): Metric {
@@ -347,8 +476,12 @@ export class ObservabilityStack extends Stack {
   }
 }
 
+/** Of a metric that Service Quotas knows: docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/CloudWatch-Service-Quota-Integration.html. */
+const percentOfQuota = (used: Metric): MathExpression =>
+  new MathExpression({ expression: '100 * used / SERVICE_QUOTA(used)', usingMetrics: { used }, period: PERIOD });
+
 /** An upload waits up to 10 s for its installation. */
 const slowSeconds = (fn: FunctionName): number => (fn === 'agents' ? 12 : 3);
 
 /** Alarms such as `slow-keys` and `slow-runs` share a section. */
-const sectionOf = (name: string): string => name.replace(/^(slow|broken|throttled-table)-.*/, '$1');
+const sectionOf = (name: string): string => name.replace(/^(slow|broken|silent|throttled-table)-.*/, '$1');

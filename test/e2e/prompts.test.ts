@@ -116,6 +116,9 @@ describe('calls of prompt agents', () => {
     [{ name: '[[llm {"breakOff":"reset"}]]' }, 502, 'LLM_ERROR'],
   ])('%j: %s %s', async (input, status, code) => {
     expect(await call(input)).toMatchObject({ status, body: { error: { code } } });
+    // An alarm counts these lines.
+    const told = deps.lines.filter(({ message }) => message === 'model provider failed');
+    expect(told).toHaveLength(code === 'LLM_ERROR' ? 1 : 0);
   });
 
   test("stream the model's text", async () => {

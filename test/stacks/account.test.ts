@@ -218,10 +218,12 @@ describe('the account', () => {
   });
 });
 
-test('the bootstrap that docs/deploy.md tells leaves the bootstrap of other apps alone', () => {
-  const page = readFileSync(new URL('../../docs/deploy.md', import.meta.url), 'utf8');
+test('the bootstrap that the pages tell leaves the bootstrap of other apps alone', () => {
+  const pages = ['deploy.md', 'multi-region.md'].map((name) =>
+    readFileSync(new URL(`../../docs/${name}`, import.meta.url), 'utf8'),
+  );
   // A qualifier renames roles and bucket, but the stack that holds them is CDKToolkit for everybody.
-  const commands = [...page.matchAll(/cdk bootstrap aws:[^`]+/g)].map(([command]) => command);
+  const commands = pages.flatMap((page) => [...page.matchAll(/cdk bootstrap aws:[^`]+/g)].map(([command]) => command));
   expect(commands.length).toBeGreaterThan(1);
   for (const command of commands) {
     expect(command).toContain('--qualifier agents');

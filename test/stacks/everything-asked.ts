@@ -38,5 +38,5 @@ export const everythingAsked = defineStage({
       },
     }),
   },
-  alarms: { email: 'operator@example.org' },
+  alarms: { email: 'operator@example.org', dailyUsd: 50 },
 });

@@ -237,6 +237,19 @@ describe('options of a stage', () => {
     expect([apiUrl, baseUrl]).toEqual(['https://agents.example.org', 'https://platform.example.org']);
   });
 
+  test('costs of a day are watched by a budget that may use the topic of the alarms', () => {
+    const [[topic]] = resourcesOf(observability, 'AWS::SNS::Topic') as [[string, Resource]];
+    const [[policyId, policy]] = resourcesOf(observability, 'AWS::SNS::TopicPolicy') as [[string, Resource]];
+    const [[, budget]] = resourcesOf(observability, 'AWS::Budgets::Budget') as [[string, Resource]];
+    expect(budget.Properties.Budget).toMatchObject({ TimeUnit: 'DAILY', BudgetLimit: { Amount: 50, Unit: 'USD' } });
+    const [{ Subscribers }] = budget.Properties.NotificationsWithSubscribers;
+    expect(Subscribers).toEqual([{ SubscriptionType: 'SNS', Address: { Ref: topic } }]);
+    expect(budget.DependsOn).toContain(policyId);
+    expect(policy.Properties.PolicyDocument.Statement).toContainEqual(
+      expect.objectContaining({ Principal: { Service: 'budgets.amazonaws.com' }, Action: 'sns:Publish' }),
+    );
+  });
+
   test('a firewall in front of the stage of the API', () => {
     const [[id, { Properties }]] = resourcesOf(api, 'AWS::WAFv2::WebACL') as [[string, Resource]];
     const [[, association]] = resourcesOf(api, 'AWS::WAFv2::WebACLAssociation') as [[string, Resource]];
@@ -286,7 +299,8 @@ describe('alarms', () => {
       const page = readFileSync(new URL('../../docs/operate.md', import.meta.url), 'utf8');
       expect(page).toContain(`\n## ${section}\n`);
       expect(alarm.AlarmActions).toHaveLength(1);
-      expect(alarm.TreatMissingData).toBe('notBreaching');
+      const isFirstClock = alarm.AlarmName.endsWith('-silent-sweeper');
+      expect(alarm.TreatMissingData).toBe(isFirstClock ? 'breaching' : 'notBreaching');
     },
   );
 
@@ -294,22 +308,60 @@ describe('alarms', () => {
     const page = readFileSync(new URL('../../docs/operate.md', import.meta.url), 'utf8');
     const sections = [...page.matchAll(/^## (.+)$/gm)].map(([, title]) => title);
     const told = new Set(alarms.map(({ AlarmDescription }) => /"([\w-]+)"\.$/.exec(AlarmDescription)![1]));
-    expect(sections.filter((title) => !told.has(title))).toEqual(['Where to look', 'Routine work']);
+    expect(sections.filter((title) => !told.has(title))).toEqual(['Where to look', 'daily-cost', 'Routine work']);
   });
 
-  test('watch functions, tables and APIs that exist', () => {
+  test('watch functions, tables, queues and APIs that exist', () => {
     const names = new Set(
-      [stages.prod.api, stages.prod.data, stages.prod.compute!, stages.prod.services!].flatMap(({ Resources }) =>
-        Object.values(Resources).flatMap(({ Properties: { FunctionName, TableName, Name } = {} }) =>
-          [FunctionName, TableName, Name].filter((name) => typeof name === 'string'),
+      [...stages.prod.stacks.map(({ template }) => template)].flatMap(({ Resources }) =>
+        Object.values(Resources).flatMap(({ Properties: { FunctionName, TableName, QueueName, Name } = {} }) =>
+          [FunctionName, TableName, QueueName, Name].filter((name) => typeof name === 'string'),
         ),
       ),
     );
     const watched = [
-      ...JSON.stringify(alarms).matchAll(/"Name":"(?:FunctionName|TableName|ApiName)","Value":"([^"]+)"/g),
+      ...JSON.stringify(alarms).matchAll(
+        /"Name":"(?:FunctionName|TableName|QueueName|ScheduleGroup|ApiName)","Value":"([^"]+)"/g,
+      ),
     ];
     expect(watched.length).toBeGreaterThan(10);
     for (const [, name] of watched) expect(names).toContain(name);
+  });
+
+  test('tell of every clock that stands still, and of a slow one not before its first beat', () => {
+    const clocks = stages.prod.stacks.flatMap(({ template }) =>
+      resourcesOf(template, 'AWS::Events::Rule')
+        .filter(([, { Properties }]) => Properties.ScheduleExpression !== undefined)
+        .map(([, { Properties }]) => template.Resources[Properties.Targets[0].Arn['Fn::GetAtt'][0]]!.Properties),
+    );
+    const watched = alarms.filter(({ AlarmName }) => AlarmName.includes('-silent-'));
+    expect(watched.map(({ AlarmName }) => AlarmName.replace('-silent-', '-')).sort()).toEqual(
+      clocks.map(({ FunctionName }) => FunctionName).sort(),
+    );
+    for (const { AlarmName, ComparisonOperator, Threshold, EvaluationPeriods, DatapointsToAlarm, Metrics } of watched) {
+      expect([ComparisonOperator, Threshold]).toEqual(['LessThanThreshold', 1]);
+      expect(DatapointsToAlarm).toBe(EvaluationPeriods);
+      if (AlarmName.endsWith('-silent-sweeper')) continue;
+      const [sum, ...parts] = Metrics;
+      expect(sum.Expression).toBe('SUM([first * 0, own])');
+      expect(
+        parts.map(
+          ({ MetricStat }: { MetricStat: { Metric: { Dimensions: [{ Value: string }] } } }) =>
+            MetricStat.Metric.Dimensions[0].Value,
+        ),
+      ).toEqual(['platform-prod-sweeper', AlarmName.replace('-silent-', '-')]);
+    }
+  });
+
+  test('failures of providers are counted wherever models are asked', () => {
+    const filters = resourcesOf(stages.prod.observability, 'AWS::Logs::MetricFilter')
+      .map(([, { Properties }]) => Properties)
+      .filter(({ FilterPattern }) => FilterPattern === '{ $.message = "model provider failed" }');
+    expect(filters.map(({ LogGroupName }) => LogGroupName.replace('/aws/lambda/platform-prod-', '')).sort()).toEqual([
+      'calls',
+      'schedule-fired',
+      'schedule-sweeper',
+    ]);
   });
 
   test('errors in the log of every function are counted', () => {

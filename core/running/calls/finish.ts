@@ -63,6 +63,7 @@ export async function finishCall(
     await payment.end(isSuccess);
   }
   if (workspace.budgets) void deps.background(afterRun(deps, workspace.id));
+  if (result.error?.code === 'LLM_ERROR') deps.log.warn('model provider failed', { run_id: record.id });
   if (!isRecorded) throw await recordedError(runs, record.id);
   if (result.error) throw result.error;
   const { executionMs, stdout, stderr, usage } = result;
