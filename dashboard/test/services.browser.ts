@@ -128,7 +128,8 @@ describeSite('services', (site) => {
       secret_names: ['BOT_KEY'],
     });
     await page.getByRole('link', { name: 'Logs' }).click();
-    await log.getByText('INFO started in Paris').waitFor({ timeout: 60_000 });
+    // Once for each of the two changes.
+    await log.getByText('INFO started in Paris').first().waitFor({ timeout: 60_000 });
     await page.getByRole('link', { name: 'Metrics' }).click();
     await page.getByText('0 of 5 until it is paused').waitFor();
 
