@@ -3,6 +3,7 @@ import { availableParallelism, cpus, loadavg, totalmem } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { benchAgents } from './agents.ts';
+import { benchDashboard } from './dashboard.ts';
 import { benchDev } from './dev.ts';
 import { ROOT, type Row, withPlatform } from './harness.ts';
 import { benchLambda } from './lambda-entries.ts';
@@ -38,6 +39,7 @@ const SECTIONS: { readonly [name: string]: () => Promise<Row[]> } = {
   loops: () => withPlatform(benchLoops),
   orchestrator: () => withPlatform(benchOrchestrator),
   dev: () => withPlatform(benchDev),
+  dashboard: benchDashboard,
   usage: benchUsage,
   tasks: benchTasks,
   webhooks: () => withPlatform(benchWebhooks),
