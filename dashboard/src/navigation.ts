@@ -6,6 +6,7 @@ import {
   Database,
   Gauge,
   Inbox,
+  LibraryBig,
   ListTodo,
   type LucideIcon,
   Server,
@@ -33,6 +34,7 @@ export const WORKSPACE_PLACES: readonly Place[] = [
   { to: '/$workspace/messages', label: 'Messages', icon: Inbox, key: 'm' },
   { to: '/$workspace/storage', label: 'Storage', icon: Database, key: 'd' },
   { to: '/$workspace/usage', label: 'Usage', icon: ChartColumn, key: 'u' },
+  { to: '/$workspace/catalog', label: 'Catalog', icon: LibraryBig, key: 'c' },
   { to: '/$workspace/settings', label: 'Settings', icon: Settings },
 ];
 

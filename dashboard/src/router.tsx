@@ -78,6 +78,20 @@ const agent = createRoute({
   component: lazyRouteComponent(() => import('./pages/agents/agent-page.tsx'), 'AgentPage'),
 });
 
+const catalog = createRoute({
+  getParentRoute: () => workspace,
+  path: '/catalog',
+  validateSearch: search('q', 'type', 'page'),
+  component: lazyRouteComponent(() => import('./pages/catalog/catalog-page.tsx'), 'CatalogPage'),
+});
+
+const catalogAgent = createRoute({
+  getParentRoute: () => workspace,
+  path: '/catalog/$org/$agent',
+  validateSearch: search('tab', 'input', 'from'),
+  component: lazyRouteComponent(() => import('./pages/catalog/catalog-agent-page.tsx'), 'CatalogAgentPage'),
+});
+
 const runs = createRoute({
   getParentRoute: () => workspace,
   path: '/runs',
@@ -245,6 +259,8 @@ const tree = root.addChildren([
       overview,
       agents,
       agent,
+      catalog,
+      catalogAgent,
       runs,
       run,
       schedules,

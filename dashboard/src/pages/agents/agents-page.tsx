@@ -1,5 +1,6 @@
 import { getRouteApi } from '@tanstack/react-router';
 import { Bot, Search } from 'lucide-react';
+import { Button as AriaButton } from 'react-aria-components/Button';
 import { useOperation } from '../../api/query.ts';
 import { useWorkspace } from '../../api/session.ts';
 import { LiveBadge } from '../../live/live-badge.tsx';
@@ -12,107 +13,147 @@ import { count, percent } from '../../ui/numbers.tsx';
 import { Page } from '../../ui/page.tsx';
 import { Badge, Status } from '../../ui/status.tsx';
 import { Table } from '../../ui/table.tsx';
-import { Time } from '../../ui/time.tsx';
+import { duration, Time } from '../../ui/time.tsx';
+import { Tooltip } from '../../ui/tooltip.tsx';
+import { PublishDrop } from './publish-drop.tsx';
 
 const route = getRouteApi('/signed-in/$workspace/agents');
 const TYPES = ['prompt', 'tool', 'agent', 'skill'];
 
-/** The agents of the workspace in their newest version, with how they were called in the last week. */
+/** The agents of the workspace in their newest version, with how their runs of the last week went. */
 export function AgentsPage() {
-  const { slug } = useWorkspace();
+  const { id, slug } = useWorkspace();
   const { q = '', type = '' } = route.useSearch();
   const navigate = route.useNavigate();
   const { data, error, refetch } = useOperation('listAgents', { query: { latest: 'true', limit: 100 } });
-  const usage = useOperation('getUsageBreakdown', { query: { days: 7 } }, { staleTime: 60_000 });
+  const metrics = useOperation(
+    'getWorkspaceMetrics',
+    { params: { workspace_id: id }, query: { days: 7 } },
+    { staleTime: 60_000 },
+  );
   const state = useLiveRefresh(['agent', 'run'], ['listAgents']);
-  const calls = new Map(usage.data?.by_agent.map((each) => [each.agent_name, each]));
+  const own = metrics.data?.agents.filter(({ org_slug }) => org_slug === slug);
+  const week = new Map(own?.map((each) => [each.agent_name, each]));
   const shown = (data ?? []).filter(
     (each) => each.name.includes(q.toLowerCase()) && (type === '' || each.type === type),
   );
   const change = (next: { q?: string; type?: string }) =>
     void navigate({ search: (now) => ({ ...now, ...next }), replace: true });
   return (
-    <Page title="Agents" actions={<LiveBadge state={state} />}>
-      {error && <ErrorBox error={error} onRetry={() => void refetch()} />}
-      {!data && !error && <Loading />}
-      {data?.length === 0 && (
-        <Empty
-          icon={Bot}
-          title="No agents yet"
-          command={`npx platform init hello --template prompt\nnpx platform publish hello`}
+    <PublishDrop>
+      {(buttons) => (
+        <Page
+          title="Agents"
+          actions={
+            <>
+              {buttons}
+              <LiveBadge state={state} />
+            </>
+          }
         >
-          An agent is a prompt, a program, or a model with tools. Make one from a template and publish it:
-        </Empty>
-      )}
-      {data !== undefined && data.length > 0 && (
-        <>
-          <div className="flex flex-wrap gap-2" data-filter>
-            <div className="w-64 max-w-full">
-              <TextField
-                label="Filter agents"
-                isLabelHidden
-                placeholder="Filter by name"
-                icon={<Search size={14} aria-hidden />}
-                value={q}
-                onChange={(next) => change({ q: next })}
+          {error && <ErrorBox error={error} onRetry={() => void refetch()} />}
+          {!data && !error && <Loading />}
+          {data?.length === 0 && (
+            <Empty
+              icon={Bot}
+              title="No agents yet"
+              command={`npx platform init hello --template prompt\nnpx platform publish hello`}
+            >
+              An agent is a prompt, a program, or a model with tools. Drop its folder here, or make one from a template
+              and publish it:
+            </Empty>
+          )}
+          {data !== undefined && data.length > 0 && (
+            <>
+              <div className="flex flex-wrap gap-2" data-filter>
+                <div className="w-64 max-w-full">
+                  <TextField
+                    label="Filter agents"
+                    isLabelHidden
+                    placeholder="Filter by name"
+                    icon={<Search size={14} aria-hidden />}
+                    value={q}
+                    onChange={(next) => change({ q: next })}
+                  />
+                </div>
+                <div className="w-36">
+                  <Select
+                    label="Type"
+                    isLabelHidden
+                    value={type || 'all'}
+                    onChange={(next) => change({ type: next === 'all' ? '' : next })}
+                    choices={[{ id: 'all', label: 'All types' }, ...TYPES.map((each) => ({ id: each, label: each }))]}
+                  />
+                </div>
+              </div>
+              <Table
+                label="Agents"
+                rows={shown}
+                keyOf={({ id }) => id}
+                linkOf={({ name }) => ({ to: '/$workspace/agents/$name', params: { workspace: slug, name } })}
+                columns={[
+                  { title: 'Name', cell: ({ name }) => name },
+                  {
+                    title: 'Version',
+                    cell: ({ version, versions = 1 }) => (
+                      <>
+                        {version} {versions > 1 && <span className="text-soft">of {versions}</span>}
+                      </>
+                    ),
+                  },
+                  { title: 'Type', cell: (agent) => <Badge>{agent.type}</Badge>, from: 'sm' },
+                  {
+                    title: 'Runs, 7 days',
+                    cell: ({ name }) => count(week.get(name)?.total_runs ?? 0),
+                    isNumber: true,
+                    from: 'md',
+                  },
+                  {
+                    title: 'Failed',
+                    cell: ({ name }) => failedOf(week.get(name)),
+                    isNumber: true,
+                    from: 'md',
+                  },
+                  {
+                    title: 'Median time',
+                    cell: ({ name }) => <Median ms={week.get(name)?.p50_latency_ms ?? 0} />,
+                    isNumber: true,
+                    from: 'lg',
+                  },
+                  {
+                    title: 'Last run',
+                    cell: ({ last_run }) =>
+                      last_run ? (
+                        <span className="flex items-center gap-2">
+                          <Status value={last_run.status} /> <Time at={last_run.started_at} />
+                        </span>
+                      ) : (
+                        <span className="text-soft">never</span>
+                      ),
+                    from: 'sm',
+                  },
+                  { title: 'Published', cell: ({ created_at }) => <Time at={created_at} />, from: 'lg' },
+                ]}
+                empty={<Empty icon={Search} title="No agent matches" />}
               />
-            </div>
-            <div className="w-36">
-              <Select
-                label="Type"
-                isLabelHidden
-                value={type || 'all'}
-                onChange={(next) => change({ type: next === 'all' ? '' : next })}
-                choices={[{ id: 'all', label: 'All types' }, ...TYPES.map((each) => ({ id: each, label: each }))]}
-              />
-            </div>
-          </div>
-          <Table
-            label="Agents"
-            rows={shown}
-            keyOf={({ id }) => id}
-            linkOf={({ name }) => ({ to: '/$workspace/agents/$name', params: { workspace: slug, name } })}
-            columns={[
-              { title: 'Name', cell: ({ name }) => name },
-              {
-                title: 'Version',
-                cell: ({ version, versions = 1 }) => (
-                  <>
-                    {version} {versions > 1 && <span className="text-soft">of {versions}</span>}
-                  </>
-                ),
-              },
-              { title: 'Type', cell: (agent) => <Badge>{agent.type}</Badge>, from: 'sm' },
-              {
-                title: 'Calls, 7 days',
-                cell: ({ name }) => count(calls.get(name)?.calls ?? 0),
-                isNumber: true,
-                from: 'md',
-              },
-              {
-                title: 'Failed',
-                cell: ({ name }) => percent(calls.get(name)?.errors ?? 0, calls.get(name)?.calls ?? 0),
-                isNumber: true,
-                from: 'md',
-              },
-              {
-                title: 'Last run',
-                cell: ({ last_run }) =>
-                  last_run ? (
-                    <span className="flex items-center gap-2">
-                      <Status value={last_run.status} /> <Time at={last_run.started_at} />
-                    </span>
-                  ) : (
-                    <span className="text-soft">never</span>
-                  ),
-                from: 'sm',
-              },
-              { title: 'Published', cell: ({ created_at }) => <Time at={created_at} />, from: 'lg' },
-            ]}
-            empty={<Empty icon={Search} title="No agent matches" />}
-          />
-        </>
+            </>
+          )}
+        </Page>
       )}
-    </Page>
+    </PublishDrop>
   );
 }
+
+function failedOf(week: { total_runs: number; failed: number; timeout: number; top_error: string | null } | undefined) {
+  const share = percent((week?.failed ?? 0) + (week?.timeout ?? 0), week?.total_runs ?? 0);
+  return week?.top_error ? (
+    <Tooltip text={`Most often ${week.top_error}`}>
+      <AriaButton className="cursor-default">{share}</AriaButton>
+    </Tooltip>
+  ) : (
+    share
+  );
+}
+
+const Median = ({ ms }: { readonly ms: number }) =>
+  ms === 0 ? <span className="text-soft">–</span> : <span className="whitespace-nowrap">{duration(ms)}</span>;

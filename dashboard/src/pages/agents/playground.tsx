@@ -1,4 +1,4 @@
-import { getRouteApi } from '@tanstack/react-router';
+import { useNavigate, useSearch } from '@tanstack/react-router';
 import { Play, Square } from 'lucide-react';
 import { lazy, Suspense, useEffect, useMemo, useState } from 'react';
 import { FileTrigger } from 'react-aria-components/FileTrigger';
@@ -28,8 +28,8 @@ import { LANGUAGES, type Language, snippetOf } from './snippets.ts';
 const Editor = lazy(() => import('../../ui/editor.tsx'));
 const SchemaForm = lazy(() => import('../../ui/schema-form.tsx'));
 
-type Agent = AnswerOf<'listAgents'>[number];
-const route = getRouteApi('/signed-in/$workspace/agents/$name');
+/** An agent of the workspace, or a public one. */
+type Agent = AnswerOf<'getPublicAgent'> & Partial<AnswerOf<'listAgents'>[number]>;
 
 const HEADERS: readonly (readonly [header: string, label: string, description: string])[] = [
   ['x-platform-tenant', 'Tenant', 'Your customer, for usage by tenant'],
@@ -50,13 +50,20 @@ function parsed(text: string): { readonly value?: Record<string, unknown>; reado
   }
 }
 
+/** What the address says of a playground. */
+interface Shown {
+  readonly input?: string;
+  /** Id of the run whose input it begins with. */
+  readonly from?: string;
+}
+
 /**
  * Calls an agent with an input that is made in a form or as JSON. The JSON text is the one input: the form shows it and changes it, so
  * what the form has no field for stays.
  */
 export function Playground({ agent }: { readonly agent: Agent }) {
-  const { input: mode = 'form', from } = route.useSearch();
-  const navigate = route.useNavigate();
+  const { input: mode = 'form', from } = useSearch({ strict: false }) as Shown;
+  const navigate = useNavigate();
   const workspace = useWorkspace();
   const [text, setText] = useState(() => JSON.stringify(sampleOf(agent.input_schema), null, 2));
   const [files, setFiles] = useState<readonly File[]>([]);
@@ -77,20 +84,14 @@ export function Playground({ agent }: { readonly agent: Agent }) {
   const params = { org: agent.org_slug, agent: agent.name, version: agent.version, endpoint };
   const start = () => {
     if (value === undefined || progress.isRunning) return;
-    if (files.length === 0) {
-      void run({ params, body: value, headers: given } as never);
-      return;
-    }
-    const form = new FormData();
-    for (const file of files) form.append('files[]', file, file.name);
-    form.append('metadata', JSON.stringify(value));
-    void run({ params, body: form, headers: given } as never);
+    void run({ params, input: value, files, headers: given });
   };
   useKeys({ 'Mod+Enter': start });
 
   const hasForm = Object.keys((agent.input_schema?.properties as object | undefined) ?? {}).length > 0;
   const showsForm = mode === 'form' && hasForm;
-  const showAs = (next: string) => void navigate({ search: (now) => ({ ...now, input: next }), replace: true });
+  const showAs = (next: string) =>
+    void navigate({ to: '.', search: (now) => ({ ...now, input: next }), replace: true });
 
   return (
     <div className="grid items-start gap-4 lg:grid-cols-2">
@@ -160,7 +161,7 @@ export function Playground({ agent }: { readonly agent: Agent }) {
                 icon={Play}
                 onPress={start}
                 isPending={progress.isRunning}
-                isDisabled={value === undefined || !agent.runnable}
+                isDisabled={value === undefined || agent.runnable === false}
               >
                 Run
               </Button>
@@ -177,7 +178,7 @@ export function Playground({ agent }: { readonly agent: Agent }) {
               <span className="grow" />
               <Estimate agent={agent} />
             </div>
-            {!agent.runnable && (
+            {agent.runnable === false && (
               <p className="text-warn">
                 {agent.environment_status === 'building'
                   ? 'Its dependencies are being installed.'
@@ -324,7 +325,7 @@ function Snippets({ call: made }: { readonly call: Parameters<typeof snippetOf>[
 
 function Recent({ agent: { name } }: { readonly agent: Agent }) {
   const { id } = useWorkspace();
-  const navigate = route.useNavigate();
+  const navigate = useNavigate();
   const { data } = useOperation('listRuns', {
     params: { workspace_id: id },
     query: { agent_name: name, limit: 8 },
@@ -343,7 +344,7 @@ function Recent({ agent: { name } }: { readonly agent: Agent }) {
             </span>
             <Button
               look="quiet"
-              onPress={() => void navigate({ search: (now) => ({ ...now, from: each.id }), replace: true })}
+              onPress={() => void navigate({ to: '.', search: (now) => ({ ...now, from: each.id }), replace: true })}
             >
               Use its input
             </Button>

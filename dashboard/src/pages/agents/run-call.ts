@@ -1,7 +1,8 @@
 import { EventSourceParserStream } from 'eventsource-parser/stream';
 import { useRef, useState } from 'react';
-import { type ArgumentsOf, call, sendOperation } from '../../api/client.ts';
+import { type ArgumentsOf, call, type SendOptions, sendOperation } from '../../api/client.ts';
 import { ApiError } from '../../api/error.ts';
+import { MAX_DIRECT_BYTES, sendAhead } from './send-file.ts';
 
 /** A call as it goes on. */
 export interface Progress {
@@ -60,12 +61,51 @@ function after(progress: Progress, record: Record_): Progress {
   }
 }
 
+/** A call as somebody makes it in the playground. */
+interface Asked {
+  readonly params: ArgumentsOf<'callAgent'>['params'];
+  readonly input: Record<string, unknown>;
+  readonly files: readonly File[];
+  readonly headers: Readonly<Record<string, string>>;
+}
+
+/** The request of a call. What is too large for one goes ahead of it. Throws as {@link sendAhead}. */
+async function requestOf(
+  { params, input, files, headers }: Asked,
+  options: SendOptions,
+): Promise<ArgumentsOf<'callAgent'>> {
+  const accept = { ...headers, accept: 'text/event-stream' };
+  const json = new File([JSON.stringify(input)], 'input.json', { type: 'application/json' });
+  const isLarge = [json, ...files].reduce((sum, { size }) => sum + size, 0) > MAX_DIRECT_BYTES;
+  if (files.length === 0 && !isLarge) return { params, headers: accept, body: input } as never;
+  if (files.length === 0) {
+    const type = { 'content-type': 'application/vnd.platform.upload+json' };
+    return {
+      params,
+      headers: { ...accept, ...type },
+      body: { upload_id: await sendAhead('call', json, options) },
+    } as never;
+  }
+  const body = new FormData();
+  if (!isLarge) for (const file of files) body.append('files[]', file, file.name);
+  else {
+    const ahead = [];
+    for (const file of files) {
+      const upload_id = await sendAhead('call', file, options);
+      ahead.push({ upload_id, name: file.name, ...(file.type !== '' && { content_type: file.type }) });
+    }
+    body.append('uploads', JSON.stringify(ahead));
+  }
+  body.append('metadata', JSON.stringify(input));
+  return { params, headers: accept, body } as never;
+}
+
 /** Calls an agent as a stream, and shows how it goes on. A run outlives the page; only {@link cancel} ends it. */
 export function useCall(workspaceId: string) {
   const [progress, setProgress] = useState(NOTHING);
   const reader = useRef<AbortController>(undefined);
 
-  async function run(args: ArgumentsOf<'callAgent'>): Promise<void> {
+  async function run(asked: Asked): Promise<void> {
     reader.current?.abort();
     const own = new AbortController();
     reader.current = own;
@@ -74,9 +114,8 @@ export function useCall(workspaceId: string) {
     };
     setProgress({ ...NOTHING, isRunning: true, startedAt: Date.now() });
     try {
-      const given = args as { headers?: Record<string, string> };
-      const asked = { ...args, headers: { ...given.headers, accept: 'text/event-stream' } } as ArgumentsOf<'callAgent'>;
-      const response = await sendOperation('callAgent', asked, { workspaceId, signal: own.signal });
+      const options = { workspaceId, signal: own.signal };
+      const response = await sendOperation('callAgent', await requestOf(asked, options), options);
       const runId = response.headers.get('x-run-id') ?? undefined;
       change((before) => ({ ...before, runId }));
       if (!response.headers.get('content-type')?.includes('event-stream')) {

@@ -1,0 +1,267 @@
+import { useQueryClient } from '@tanstack/react-query';
+import { FolderUp, Upload } from 'lucide-react';
+import { type ReactNode, useEffect, useRef, useState } from 'react';
+import type { AgentFolder } from '#core/agents/folder/agent-folder.ts';
+import { call } from '../../api/client.ts';
+import { keyOf } from '../../api/query.ts';
+import { useWorkspace } from '../../api/session.ts';
+import { Button } from '../../ui/button.tsx';
+import { classes } from '../../ui/classes.ts';
+import { Dialog } from '../../ui/dialog.tsx';
+import { ErrorBox } from '../../ui/error-box.tsx';
+import { Link } from '../../ui/link.tsx';
+import { Loading } from '../../ui/loading.tsx';
+import { bytes, count } from '../../ui/numbers.tsx';
+import { Facts } from '../../ui/page.tsx';
+import { ShownOnce } from '../../ui/shown-once.tsx';
+import { toast } from '../../ui/toast.tsx';
+import { harmless } from '../../ui/viewer.tsx';
+import type { ChosenFile } from './chosen-folder.ts';
+import { filesOfDrop, filesOfInput } from './dropped-files.ts';
+import type { Read } from './read-worker.ts';
+import { uploadBundle } from './send-file.ts';
+
+/** Reads what was chosen in a worker of its own. Throws Error. */
+function readInWorker(files: readonly ChosenFile[]): Promise<AgentFolder> {
+  const worker = new Worker(new URL('./read-worker.ts', import.meta.url), { type: 'module' });
+  const answer = new Promise<AgentFolder>((resolve, reject) => {
+    worker.addEventListener('message', ({ data }: MessageEvent<Read>) =>
+      'folder' in data ? resolve(data.folder) : reject(new Error(data.problem)),
+    );
+    worker.addEventListener('error', ({ message }) => reject(new Error(`It could not be read: ${message}`)));
+  });
+  worker.postMessage(files);
+  return answer.finally(() => worker.terminate());
+}
+
+/** Takes a folder or a zip, dropped anywhere on what is in it or chosen, shows what it would publish, and publishes it. */
+export function PublishDrop({ children }: { readonly children: (buttons: ReactNode) => ReactNode }) {
+  const [chosen, setChosen] = useState<{ readonly files: Promise<readonly ChosenFile[]> }>();
+  const [isOver, setOver] = useState(false);
+  const folder = useRef<HTMLInputElement>(null);
+  const zip = useRef<HTMLInputElement>(null);
+  const take = ({ currentTarget }: { currentTarget: HTMLInputElement }) => {
+    const { files } = currentTarget;
+    if (files && files.length > 0) setChosen({ files: (async () => filesOfInput(files))() });
+    // The same folder can be chosen again.
+    setTimeout(() => {
+      currentTarget.value = '';
+    });
+  };
+  const buttons = (
+    <>
+      <Button icon={FolderUp} onPress={() => folder.current?.click()}>
+        Publish a folder
+      </Button>
+      <Button icon={Upload} onPress={() => zip.current?.click()}>
+        Publish a zip
+      </Button>
+    </>
+  );
+  return (
+    // The buttons do the same by keyboard.
+    // biome-ignore lint/a11y/noStaticElementInteractions: see above.
+    <div
+      data-drop
+      className={classes('min-h-[60vh] rounded-lg', isOver && 'outline-2 outline-accent outline-dashed')}
+      onDragOver={(event) => {
+        if (!event.dataTransfer.types.includes('Files')) return;
+        event.preventDefault();
+        setOver(true);
+      }}
+      onDragLeave={() => setOver(false)}
+      onDrop={(event) => {
+        event.preventDefault();
+        setOver(false);
+        setChosen({ files: filesOfDrop(event.dataTransfer) });
+      }}
+    >
+      <input
+        ref={folder}
+        type="file"
+        hidden
+        aria-label="Folder to publish"
+        {...({ webkitdirectory: '' } as object)}
+        onChange={take}
+      />
+      <input ref={zip} type="file" hidden aria-label="Zip to publish" accept=".zip" onChange={take} />
+      {children(buttons)}
+      {chosen && <PublishDialog files={chosen.files} onClose={() => setChosen(undefined)} />}
+    </div>
+  );
+}
+
+type Checked = Awaited<ReturnType<typeof check>>;
+
+async function check(files: readonly ChosenFile[], workspaceId: string) {
+  if (files.length === 0) throw new Error('Nothing was chosen that can be published.');
+  const read = await readInWorker(files);
+  const name = typeof read.body.name === 'string' && /^.{1,50}$/.test(read.body.name) ? read.body.name : undefined;
+  const [validation, next] = await Promise.all([
+    call('validateAgent', { body: read.body }, { workspaceId }),
+    name === undefined ? undefined : call('previewAgent', { query: { name } }, { workspaceId }),
+  ]);
+  return { read, validation, next };
+}
+
+function PublishDialog({
+  files,
+  onClose,
+}: {
+  readonly files: Promise<readonly ChosenFile[]>;
+  readonly onClose: () => void;
+}) {
+  const { id: workspaceId, slug, role } = useWorkspace();
+  const client = useQueryClient();
+  const [state, setState] = useState<{
+    readonly checked?: Checked;
+    readonly error?: unknown;
+    readonly isPublishing?: boolean;
+  }>({});
+  const [made, setMade] = useState<{ readonly key: string; readonly name: string }>();
+  useEffect(() => {
+    let isGone = false;
+    files
+      .then((all) => check(all, workspaceId))
+      .then(
+        (checked) => isGone || setState({ checked }),
+        (error) => isGone || setState({ error }),
+      );
+    return () => {
+      isGone = true;
+    };
+  }, [files, workspaceId]);
+  const { checked, error, isPublishing = false } = state;
+  const publish = async ({ read: { body, bundle } }: Checked) => {
+    setState({ checked, isPublishing: true });
+    try {
+      const { agent, service_key } = await call('createAgent', { body }, { workspaceId });
+      const upload = bundle && (await uploadBundle(agent.id, bundle as Uint8Array<ArrayBuffer>, { workspaceId }));
+      await client.invalidateQueries({ queryKey: keyOf('listAgents') });
+      const isBuilding = upload?.environment_status === 'building';
+      if (upload?.environment_status === 'failed') {
+        toast({ tone: 'bad', text: `${agent.name} ${agent.version}: ${upload.environment_error?.split('\n')[0]}` });
+      } else {
+        toast({
+          tone: 'good',
+          text: `${agent.name} ${agent.version} is published${isBuilding ? '; its dependencies are being installed' : ''}.`,
+        });
+      }
+      if (service_key === undefined) onClose();
+      else setMade({ key: service_key, name: agent.name });
+    } catch (problem) {
+      setState({ checked, error: problem });
+    }
+  };
+  if (made) {
+    return (
+      <ShownOnce title={`A service key of ${made.name}`} text={made.key} onClose={onClose}>
+        With it, the agent calls those that it depends on from anywhere.
+      </ShownOnce>
+    );
+  }
+  return (
+    <Dialog
+      title="Publish an agent"
+      size="large"
+      isOpen
+      onClose={onClose}
+      actions={
+        <>
+          <Button onPress={onClose}>{checked === undefined ? 'Close' : 'Publish nothing'}</Button>
+          {checked && (
+            <Button
+              look="main"
+              onPress={() => void publish(checked)}
+              isPending={isPublishing}
+              isDisabled={!checked.validation.valid || role !== 'owner'}
+            >
+              Publish {checked.next?.next_version}
+            </Button>
+          )}
+        </>
+      }
+    >
+      {error !== undefined && <ErrorBox error={error} />}
+      {checked === undefined && error === undefined && <Loading />}
+      {checked && <Preview checked={checked} slug={slug} />}
+      {checked && role !== 'owner' && <p className="text-warn">Only owners of {slug} publish in it.</p>}
+    </Dialog>
+  );
+}
+
+function Preview({ checked: { read, validation, next }, slug }: { readonly checked: Checked; readonly slug: string }) {
+  const { body, bundle, files } = read;
+  const { errors, warnings } = validation;
+  const name = typeof body.name === 'string' ? body.name : '';
+  const old = next?.existing_versions.at(-1);
+  return (
+    <>
+      {errors.length > 0 && (
+        <div role="alert" className="rounded-lg border border-line bg-bad-ground p-3">
+          <p className="font-medium">It cannot be published yet:</p>
+          <ul className="list-inside list-disc">
+            {errors.map((each) => (
+              <li key={each} className="break-words">
+                {harmless(each)}
+              </li>
+            ))}
+          </ul>
+        </div>
+      )}
+      {warnings.length > 0 && (
+        <div className="rounded-lg border border-line bg-warn-ground p-3">
+          <ul className="list-inside list-disc">
+            {warnings.map((each) => (
+              <li key={each} className="break-words">
+                {harmless(each)}
+              </li>
+            ))}
+          </ul>
+        </div>
+      )}
+      <Facts
+        facts={[
+          ['Agent', <span key="name" className="break-all">{`${slug}/${harmless(name.slice(0, 200))}`}</span>],
+          [
+            'Version',
+            <span key="version">
+              {next?.next_version}
+              {old && (
+                <>
+                  , after{' '}
+                  <Link to="/$workspace/agents/$name" params={{ workspace: slug, name }} search={{ v: old }}>
+                    {old}
+                  </Link>
+                </>
+              )}
+            </span>,
+          ],
+          ['Type', harmless(String(body.type ?? 'prompt').slice(0, 50))],
+          [
+            'Description',
+            <span key="about" className="break-words">
+              {harmless(String(body.description ?? '').slice(0, 500))}
+            </span>,
+          ],
+          ...(bundle ? [['Code', `${bytes(bundle.length)} as a zip`] as const] : []),
+        ]}
+      />
+      {files && (
+        <details open={files.size <= 10}>
+          <summary className="font-medium">{count(files.size)} files of code</summary>
+          <ul className="mt-1 max-h-60 overflow-auto rounded-md border border-line bg-panel p-2 font-mono text-xs">
+            {[...files].slice(0, MOST_SHOWN).map(([path, content]) => (
+              <li key={path} className="flex gap-2">
+                <span className="grow break-all">{harmless(path)}</span>
+                <span className="shrink-0 text-soft">{bytes(content.length)}</span>
+              </li>
+            ))}
+            {files.size > MOST_SHOWN && <li className="text-soft">{count(files.size - MOST_SHOWN)} more</li>}
+          </ul>
+        </details>
+      )}
+    </>
+  );
+}
+const MOST_SHOWN = 500;
