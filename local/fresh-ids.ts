@@ -1,7 +1,7 @@
 import { SystemIds } from '#core/ports/ids.ts';
 
-/** Far above the ids that wait for their first row at a time. */
-const MAX_FRESH = 10_000;
+/** Of each half. Far above the ids that wait for their first row at a time. */
+const MAX_FRESH = 500;
 
 /**
  * The machine's own randomness, which knows the ids that it has made and that are in no row yet: a table need not look such a
@@ -9,23 +9,37 @@ const MAX_FRESH = 10_000;
  * much as its write.
  */
 export class FreshIds extends SystemIds {
-  /** Without dashes. The oldest is the first. */
-  readonly #fresh = new Set<string>();
+  /** Two halves, of which the older one goes as a whole: each request makes an id, and a `Set` gives up its first member slowly. */
+  #newer = new Set<string>();
+  #older = new Set<string>();
 
   override uuid(): string {
     const id = super.uuid();
-    if (this.#fresh.size >= MAX_FRESH) this.#fresh.delete(this.#fresh.keys().next().value!);
-    this.#fresh.add(id.replaceAll('-', ''));
+    if (this.#newer.size >= MAX_FRESH) {
+      this.#older = this.#newer;
+      this.#newer = new Set();
+    }
+    this.#newer.add(id);
     return id;
   }
 
   /** @param digits an id without its dashes */
   isFresh(digits: string): boolean {
-    return this.#fresh.has(digits);
+    if (digits.length !== DIGITS) return false;
+    const id = dashed(digits);
+    return this.#newer.has(id) || this.#older.has(id);
   }
 
   /** A row has it from now on. */
   taken(digits: string): void {
-    this.#fresh.delete(digits);
+    if (digits.length !== DIGITS) return;
+    const id = dashed(digits);
+    this.#newer.delete(id);
+    this.#older.delete(id);
   }
 }
+
+const DIGITS = 32;
+
+const dashed = (digits: string): string =>
+  `${digits.slice(0, 8)}-${digits.slice(8, 12)}-${digits.slice(12, 16)}-${digits.slice(16, 20)}-${digits.slice(20)}`;
