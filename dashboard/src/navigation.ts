@@ -5,12 +5,14 @@ import {
   ChartColumn,
   Database,
   Gauge,
+  HeartPulse,
   Inbox,
   LibraryBig,
   ListTodo,
   type LucideIcon,
   Server,
   Settings,
+  Wallet,
 } from 'lucide-react';
 
 /** A page of a workspace in the side navigation and the palette. */
@@ -35,8 +37,9 @@ export const WORKSPACE_PLACES: readonly Place[] = [
   { to: '/$workspace/storage', label: 'Storage', icon: Database, key: 'd' },
   { to: '/$workspace/usage', label: 'Usage', icon: ChartColumn, key: 'u' },
   { to: '/$workspace/catalog', label: 'Catalog', icon: LibraryBig, key: 'c' },
+  { to: '/$workspace/billing', label: 'Billing', icon: Wallet, key: 'b' },
   { to: '/$workspace/settings', label: 'Settings', icon: Settings },
 ];
 
 /** Pages of no workspace, below them. */
-export const OTHER_PLACES: readonly Place[] = [];
+export const OTHER_PLACES: readonly Place[] = [{ to: '/system', label: 'System', icon: HeartPulse }];

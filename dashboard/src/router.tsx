@@ -54,6 +54,12 @@ const start = createRoute({
   component: lazyRouteComponent(() => import('./pages/start/start-page.tsx'), 'StartPage'),
 });
 
+const system = createRoute({
+  getParentRoute: () => signedIn,
+  path: '/system',
+  component: lazyRouteComponent(() => import('./pages/system/system-page.tsx'), 'SystemPage'),
+});
+
 /** Pages of a workspace: `useWorkspace()` has it. */
 const workspace = createRoute({ getParentRoute: () => signedIn, path: '/$workspace', component: WorkspaceFrame });
 
@@ -133,6 +139,13 @@ const usage = createRoute({
   path: '/usage',
   validateSearch: search('days', 'tenant', 'view'),
   component: lazyRouteComponent(() => import('./pages/usage/usage-page.tsx'), 'UsagePage'),
+});
+
+const billing = createRoute({
+  getParentRoute: () => workspace,
+  path: '/billing',
+  validateSearch: search('tab', 'page'),
+  component: lazyRouteComponent(() => import('./pages/billing/billing-page.tsx'), 'BillingPage'),
 });
 
 const settings = createRoute({
@@ -242,6 +255,18 @@ const secrets = createRoute({
   component: lazyRouteComponent(() => import('./pages/settings/secrets-page.tsx'), 'SecretsPage'),
 });
 
+const signing = createRoute({
+  getParentRoute: () => workspace,
+  path: '/settings/signing',
+  component: lazyRouteComponent(() => import('./pages/settings/signing-page.tsx'), 'SigningPage'),
+});
+
+const grants = createRoute({
+  getParentRoute: () => workspace,
+  path: '/settings/grants',
+  component: lazyRouteComponent(() => import('./pages/settings/grants-page.tsx'), 'GrantsPage'),
+});
+
 const audit = createRoute({
   getParentRoute: () => workspace,
   path: '/settings/audit',
@@ -254,6 +279,7 @@ const tree = root.addChildren([
   invite,
   signedIn.addChildren([
     start,
+    system,
     findRun,
     workspace.addChildren([
       overview,
@@ -275,11 +301,14 @@ const tree = root.addChildren([
       namespace,
       document,
       usage,
+      billing,
       settings,
       general,
       members,
       keys,
       secrets,
+      signing,
+      grants,
       audit,
     ]),
   ]),

@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest';
+import { clientOf } from '../../test/helpers/platform.ts';
 import { checkAccess, describeSite } from './browser.ts';
 
 describeSite('the settings of a workspace', (site) => {
@@ -48,7 +49,57 @@ describeSite('the settings of a workspace', (site) => {
     expect(await page.evaluate('document.documentElement.outerHTML')).not.toContain(value);
   });
 
+  test('the signing secret is shown once', async () => {
+    const page = await site.open('/acme/settings/signing');
+    await page.context().grantPermissions(['clipboard-read', 'clipboard-write']);
+    await page.getByRole('button', { name: 'Make a new secret' }).click();
+    await page.getByRole('button', { name: 'Make secret' }).click();
+    const dialog = page.getByRole('dialog', { name: 'The signing secret' });
+    const secret = (await dialog.locator('code').textContent())!;
+    expect(secret).toMatch(/^whsec_/);
+    await dialog.getByRole('button', { name: 'Copy' }).click();
+    await dialog.getByRole('button', { name: 'Done' }).click();
+    await dialog.waitFor({ state: 'detached' });
+    expect(await page.evaluate('document.documentElement.outerHTML')).not.toContain(secret);
+  });
+
+  test('secrets and rights are granted to an agent of another workspace, and taken back', async () => {
+    const { id: workspace_id } = (await site.client.getSession({})).workspace;
+    await site.client.putSecret({ params: { workspace_id }, body: { name: 'GRANTED', value: 'x' } });
+    const slug = `other-${crypto.randomUUID().slice(0, 6)}`;
+    const other = clientOf(site.target, (await site.target.addUser(slug)).key);
+    await other.createAgent({
+      body: {
+        name: 'triage',
+        type: 'prompt',
+        description: 'x',
+        prompt: '{{text}}',
+        supported_providers: ['anthropic'],
+        is_public: true,
+      },
+    } as never);
+    const page = await site.open('/acme/settings/grants');
+    await page.getByRole('button', { name: 'Grant', exact: true }).click();
+    const dialog = page.getByRole('dialog');
+    await dialog.getByLabel('Agent').fill(`${slug}/triage`);
+    await dialog.getByText('GRANTED').click();
+    await dialog.getByText('Read and change tasks').click();
+    await dialog.getByRole('button', { name: 'Grant', exact: true }).click();
+    const row = page.getByRole('row').filter({ hasText: `${slug}/triage@v1` });
+    await row.getByText('GRANTED').waitFor();
+    await row.getByText('tasks').waitFor();
+    await row.getByRole('button', { name: /^Change/ }).click();
+    await dialog.getByText('GRANTED').click();
+    await dialog.getByRole('button', { name: 'Save grant' }).click();
+    await row.getByText('GRANTED').waitFor({ state: 'detached' });
+    await row.getByRole('button', { name: /^Take back/ }).click();
+    await page.getByRole('dialog').getByRole('button', { name: 'Take back' }).click();
+    await row.waitFor({ state: 'detached' });
+  });
+
   test.each([
+    ['grants', 'Grants'],
+    ['signing', 'Signing'],
     ['keys', 'API keys'],
     ['secrets', 'Secrets'],
     ['audit', 'Audit log'],

@@ -92,8 +92,8 @@ describe('signing in', () => {
 
     const accepted = await commandLine(['invite', 'accept', '--profile', 'local'], {
       configFolder,
-      // The link that the dashboard shows for it.
-      stdin: (await invite('owner@example.com')).replace('/invites/', '/dashboard/invites/'),
+      // The link of a platform without a dashboard.
+      stdin: (await invite('owner@example.com')).replace('/dashboard/invites/', '/invites/'),
     });
     expect(accepted.json).toMatchObject({ slug: 'inviting' });
     const foreign = await commandLine(['invite', 'info'], {

@@ -146,7 +146,9 @@ function inviteHandlers(deps: WorkspaceDeps): Pick<WorkspaceHandlers, InviteOper
       throw new PlatformError('INVALID_INPUT', `body.email: ${body.email} is a member of "${workspace.slug}" already.`);
     }
     const { invite, token } = await createInvite(deps, workspace.id, body);
-    const url = `${deps.config.baseUrl ?? deps.gatewayUrl}/invites/${token}`;
+    const { baseUrl = deps.gatewayUrl, dashboardUrl = baseUrl } = deps.config;
+    // The dashboard has a page of the same path; without one, the link leads to the API.
+    const url = `${dashboardUrl}/invites/${token}`;
     const email_sent = await sendInvite(deps, workspace, invite, url);
     return { status: 200, body: { invite: { ...shownInvite(invite), email_sent, invite_url: url } } } as const;
   }

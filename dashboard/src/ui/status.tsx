@@ -40,6 +40,8 @@ const KNOWN: Readonly<Record<string, readonly [word: string, tone: Tone, icon: L
   disabled: ['Off', 'plain', CirclePause],
   auto_disabled: ['Stopped', 'bad', CircleAlert],
   deploying: ['Deploying', 'info', LoaderCircle],
+  operational: ['Works', 'good', CircleCheck],
+  outage: ['Does not work', 'bad', CircleX],
   healthy: ['Healthy', 'good', CircleCheck],
   degraded: ['Degraded', 'warn', CircleAlert],
   unhealthy: ['Unhealthy', 'bad', CircleAlert],

@@ -2,8 +2,9 @@ import { type QueryClient, useQueryClient } from '@tanstack/react-query';
 import { getRouteApi, useNavigate, useRouter } from '@tanstack/react-router';
 import { useEffect, useRef, useState } from 'react';
 import { call } from '../../api/client.ts';
+import { useOperation } from '../../api/query.ts';
 import { workspacesQuery } from '../../api/session.ts';
-import { Button } from '../../ui/button.tsx';
+import { Button, buttonClass } from '../../ui/button.tsx';
 import { CodeBlock } from '../../ui/code.tsx';
 import { ErrorBox } from '../../ui/error-box.tsx';
 import { TextField } from '../../ui/field.tsx';
@@ -25,7 +26,11 @@ async function firstPage(queries: QueryClient) {
 /** Signs in with the code of a link, or with an API key. The key is not kept: the platform answers with a cookie. */
 export function LoginPage() {
   const [key, setKey] = useState('');
-  const [state, setState] = useState<{ readonly isPending?: boolean; readonly error?: unknown }>({});
+  const [state, setState] = useState<{
+    readonly isPending?: boolean;
+    readonly error?: unknown;
+    readonly isLink?: boolean;
+  }>({});
   const { to } = getRouteApi('/login').useSearch();
   const navigate = useNavigate();
   const router = useRouter();
@@ -44,7 +49,7 @@ export function LoginPage() {
         router.history.replace(router.basepath.replace(/\/$/, '') + target);
       else await navigate({ ...(await firstPage(queries)), replace: true });
     } catch (error) {
-      setState({ error });
+      setState({ error, isLink: 'code' in body });
     }
   };
 
@@ -61,7 +66,10 @@ export function LoginPage() {
   return (
     <main className="mx-auto flex min-h-dvh w-full max-w-md flex-col justify-center gap-4 px-4 py-8">
       <h1 className="text-xl font-semibold">Sign in to Agent Platform</h1>
-      {state.error !== undefined && <ErrorBox error={state.error} />}
+      {state.error !== undefined && (
+        <ErrorBox error={state.error} title={state.isLink ? 'This link does not sign in' : undefined} />
+      )}
+      <Provider to={to} />
       <form
         className="flex flex-col gap-3 rounded-lg border border-line bg-raised p-4"
         onSubmit={(event) => {
@@ -89,5 +97,19 @@ export function LoginPage() {
         <CodeBlock text="npx platform open" />
       </div>
     </main>
+  );
+}
+
+/** The way by the OpenID provider of the platform, where it has one. */
+function Provider({ to }: { readonly to: string | undefined }) {
+  const { data } = useOperation('getSignInOptions', {});
+  const { basepath } = useRouter();
+  if (!data?.oidc) return null;
+  const { name, path } = data.oidc;
+  const query = new URLSearchParams({ to: basepath.replace(/\/$/, '') + (to ?? '/') });
+  return (
+    <a href={`${path}?${query}`} className={buttonClass('main')}>
+      Continue with {name}
+    </a>
   );
 }

@@ -307,10 +307,18 @@ function Due() {
 const LEVELS: Readonly<Record<string, Tone>> = { info: 'info', success: 'good', warning: 'warn', error: 'bad' };
 
 function Messages() {
-  const { id: workspace_id } = useWorkspace();
+  const { id: workspace_id, slug } = useWorkspace();
   const messages = useOperation('listWorkspaceMessages', { params: { workspace_id }, query: { limit: SHOWN } });
   return (
-    <Section title="Messages" isFramed={false}>
+    <Section
+      title="Messages"
+      isFramed={false}
+      actions={
+        <Link to="/$workspace/messages" params={{ workspace: slug }}>
+          All
+        </Link>
+      }
+    >
       <Listed
         query={messages}
         isEmpty={(page) => page.messages.length === 0}

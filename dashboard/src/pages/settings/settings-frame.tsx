@@ -8,6 +8,8 @@ const PARTS = [
   ['members', 'Members'],
   ['keys', 'API keys'],
   ['secrets', 'Secrets'],
+  ['grants', 'Grants'],
+  ['signing', 'Signing'],
   ['audit', 'Audit log'],
 ] as const;
 

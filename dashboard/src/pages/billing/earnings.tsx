@@ -1,0 +1,86 @@
+import { Coins, Download } from 'lucide-react';
+import { useState } from 'react';
+import { sendOperation } from '../../api/client.ts';
+import { useOperation } from '../../api/query.ts';
+import { useWorkspace } from '../../api/session.ts';
+import { Button } from '../../ui/button.tsx';
+import { Empty } from '../../ui/empty.tsx';
+import { ErrorBox } from '../../ui/error-box.tsx';
+import { Figures } from '../../ui/figures.tsx';
+import { Loading } from '../../ui/loading.tsx';
+import { Credits, count } from '../../ui/numbers.tsx';
+import { Section } from '../../ui/page.tsx';
+import { Table } from '../../ui/table.tsx';
+import { toast } from '../../ui/toast.tsx';
+import { download } from '../../ui/viewer.tsx';
+
+/** What other workspaces paid for calls of this workspace's agents. The operator of the platform pays it out. */
+export function Earnings() {
+  const { id: workspaceId } = useWorkspace();
+  const { data, error, refetch } = useOperation('getEarnings', { query: {} });
+  const [saving, setSaving] = useState<string>();
+  const save = async (month: string) => {
+    setSaving(month);
+    try {
+      const answer = await sendOperation('getEarnings', { query: { month, format: 'csv' } }, { workspaceId });
+      if (!answer.ok) throw new Error(`The earnings of ${month} could not be read (HTTP ${answer.status}).`);
+      download(`earnings-${month}.csv`, await answer.text(), 'text/csv');
+    } catch (failure) {
+      toast({ tone: 'bad', error: failure });
+    } finally {
+      setSaving(undefined);
+    }
+  };
+  if (error) return <ErrorBox error={error} onRetry={() => void refetch()} />;
+  if (!data) return <Loading />;
+  const months = [...new Set(data.by_month.map(({ month }) => month))];
+  return (
+    <>
+      <Figures
+        label="Earnings"
+        figures={[
+          { name: 'Earned in all', value: <Credits cents={data.total_cents} />, note: 'the operator pays it out' },
+        ]}
+      />
+      <Section
+        title="By month"
+        isFramed={false}
+        actions={months.slice(0, 3).map((month) => (
+          <Button
+            key={month}
+            icon={Download}
+            isPending={saving === month}
+            aria-label={`Download the calls of ${month} as CSV`}
+            onPress={() => void save(month)}
+          >
+            {month}
+          </Button>
+        ))}
+      >
+        <Table
+          label="Earnings by month"
+          rows={data.by_month}
+          keyOf={({ month, agent }) => `${month} ${agent}`}
+          columns={[
+            { title: 'Month', cell: ({ month }) => month },
+            { title: 'Agent', cell: ({ agent }) => agent },
+            { title: 'Calls', cell: ({ calls }) => count(calls), isNumber: true },
+            { title: 'Paid', cell: ({ price_cents }) => <Credits cents={price_cents} />, isNumber: true, from: 'sm' },
+            {
+              title: 'Fee of the platform',
+              cell: ({ fee_cents }) => <Credits cents={fee_cents} />,
+              isNumber: true,
+              from: 'sm',
+            },
+            { title: 'Earned', cell: ({ earned_cents }) => <Credits cents={earned_cents} />, isNumber: true },
+          ]}
+          empty={
+            <Empty icon={Coins} title="Nothing earned yet">
+              A public agent with a price earns with every call of another workspace that completes.
+            </Empty>
+          }
+        />
+      </Section>
+    </>
+  );
+}

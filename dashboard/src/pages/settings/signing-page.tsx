@@ -1,0 +1,64 @@
+import { useState } from 'react';
+import type { AnswerOf } from '../../api/client.ts';
+import { useAction } from '../../api/query.ts';
+import { useWorkspace } from '../../api/session.ts';
+import { Button } from '../../ui/button.tsx';
+import { Code } from '../../ui/code.tsx';
+import { ConfirmDialog } from '../../ui/dialog.tsx';
+import { Section } from '../../ui/page.tsx';
+import { ShownOnce } from '../../ui/shown-once.tsx';
+import { absoluteTime } from '../../ui/time.tsx';
+import { SettingsFrame } from './settings-frame.tsx';
+
+/** The secret that receivers of alerts check signatures with. */
+export function SigningPage() {
+  const { id: workspace_id, role } = useWorkspace();
+  const [isAsking, setAsking] = useState(false);
+  // The secret is in this state alone, and goes with the dialog.
+  const [made, setMade] = useState<AnswerOf<'rotateSigningSecret'>>();
+  const rotate = useAction('rotateSigningSecret', { silent: true });
+  const confirm = async () => {
+    const answer = await rotate.mutateAsync({ params: { workspace_id } });
+    rotate.reset();
+    setMade(answer);
+  };
+  return (
+    <SettingsFrame part="signing" description="Proves to receivers that an alert is of this workspace.">
+      <Section title="Signing secret">
+        <div className="flex max-w-2xl flex-col gap-3">
+          <p>
+            Alerts of schedules and budgets have a header <Code>webhook-signature</Code>: an HMAC-SHA256 of id, time and
+            body, with this secret. Nobody can see it again once it was made.
+          </p>
+          <p className="text-soft">After a change, alerts have signatures of the old and the new one for 24 hours.</p>
+          {role === 'owner' ? (
+            <div>
+              <Button look="main" onPress={() => setAsking(true)}>
+                Make a new secret
+              </Button>
+            </div>
+          ) : (
+            <p className="text-soft">Owners of the workspace make it.</p>
+          )}
+        </div>
+      </Section>
+      <ConfirmDialog
+        title="Make a new signing secret?"
+        isOpen={isAsking}
+        onClose={() => setAsking(false)}
+        action="Make secret"
+        isDanger={false}
+        onConfirm={confirm}
+      >
+        Receivers need the new one. If there is an old one, it is good for 24 hours more.
+      </ConfirmDialog>
+      {made && (
+        <ShownOnce title="The signing secret" text={made.signing_secret} onClose={() => setMade(undefined)}>
+          {made.previous_valid_until && (
+            <p>The previous one is good until {absoluteTime(Date.parse(made.previous_valid_until))}.</p>
+          )}
+        </ShownOnce>
+      )}
+    </SettingsFrame>
+  );
+}
