@@ -130,24 +130,8 @@ export class MicrovmSandbox implements Sandbox {
       // A request that is sent twice starts one VM.
       clientToken: ids.uuid(),
     });
-    for (let pause = BACKOFF_MS.first; ; pause = Math.min(2 * pause, BACKOFF_MS.max)) {
-      signal?.throwIfAborted();
-      try {
-        const { microvmId, endpoint } = await client.send(command);
-        return { id: microvmId!, endpoint: endpoint!.includes('://') ? endpoint! : `https://${endpoint}` };
-      } catch (error) {
-        const { name } = error as Error;
-        if (!REFUSED_FOR_NOW.includes(name)) throw error;
-        if (clock.now() + pause > patience) {
-          throw new PlatformError(
-            'RATE_LIMITED',
-            `AWS has no room for another sandbox at the moment (${name}). Nothing was run: call again in ${WAIT_SECONDS} s.`,
-            { suggested_wait_time: WAIT_SECONDS },
-          );
-        }
-        await clock.sleep(pause, signal);
-      }
-    }
+    const { microvmId, endpoint } = await launchInTime({ clock, patience, signal }, () => client.send(command));
+    return { id: microvmId!, endpoint: endpoint!.includes('://') ? endpoint! : `https://${endpoint}` };
   }
 
   /** Throws when the VM is gone, or its runner does not answer in time. */
@@ -212,6 +196,34 @@ export class MicrovmSandbox implements Sandbox {
       if (error.name === 'ResourceNotFoundException') return;
       log.warn('microvm not terminated', { microvm: id, error: String(error) });
     });
+  }
+}
+
+/**
+ * Asks for a VM until AWS has room for one. Throws RATE_LIMITED when the next attempt would come after `patience` (epoch
+ * milliseconds). Pauses are random, so that calls of one moment do not ask again in one moment.
+ */
+export async function launchInTime<Answer>(
+  { clock, patience, signal }: { readonly clock: Clock; readonly patience: number; readonly signal?: AbortSignal },
+  launch: () => Promise<Answer>,
+): Promise<Answer> {
+  for (let longest = BACKOFF_MS.first; ; longest = Math.min(2 * longest, BACKOFF_MS.max)) {
+    signal?.throwIfAborted();
+    try {
+      return await launch();
+    } catch (error) {
+      const { name } = error as Error;
+      if (!REFUSED_FOR_NOW.includes(name)) throw error;
+      const pause = longest * (0.5 + Math.random() / 2);
+      if (clock.now() + pause > patience) {
+        throw new PlatformError(
+          'RATE_LIMITED',
+          `AWS has no room for another sandbox at the moment (${name}). Nothing was run: call again in ${WAIT_SECONDS} s.`,
+          { suggested_wait_time: WAIT_SECONDS },
+        );
+      }
+      await clock.sleep(pause, signal);
+    }
   }
 }
 

@@ -36,7 +36,7 @@ test.each([
   ['{"free":{"daily_call":7}}', /PLATFORM_PLANS=.*free: .*"daily_call"/],
   ['{"gold":{}}', /"gold"/],
   ['{"free":{"daily_calls":-1}}', /free\.daily_calls: /],
-  ['{"free":{"concurrent_calls":201}}', /free\.concurrent_calls: .*200/],
+  ['{"free":{"concurrent_calls":1001}}', /free\.concurrent_calls: .*1000/],
   ['{"free":{"timeout_seconds":301}}', /free\.timeout_seconds: .*300/],
   ['{free', /PLATFORM_PLANS="\{free": .*object/],
 ])('%s is refused by name', (text, message) => {

@@ -13,8 +13,11 @@ const KB = 1024;
 const MB = 1024 * KB;
 const GB = 1024 * MB;
 
-/** Each running call has a lease in an item that must stay small (`core/accounts/limits/admission.ts`). */
-const MAX_CONCURRENT_CALLS = 200;
+/**
+ * As many as an AWS account runs at once by default. Each running call has a lease, 50 of them an item, and a call that finds no
+ * place reads all of these items (`core/accounts/limits/admission.ts`).
+ */
+const MAX_CONCURRENT_CALLS = 1000;
 /** So has each installation (`core/accounts/limits/installations.ts`). */
 const MAX_CONCURRENT_INSTALLS = 100;
 
@@ -135,7 +138,7 @@ const DEFAULT_PLANS: Plans = {
     daily_calls: 10_000_000,
     daily_sandbox_calls: 10_000_000,
     daily_paid_calls: 100_000,
-    concurrent_calls: MAX_CONCURRENT_CALLS,
+    concurrent_calls: 200,
     concurrent_installs: 20,
     schedules: 1_000_000,
     services: 1_000,

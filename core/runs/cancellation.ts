@@ -2,8 +2,11 @@ import type { Deps } from '#core/ports/deps.ts';
 import { cancelledError } from './run.ts';
 import { RunStore } from './store.ts';
 
-/** Interval, and first delay, of reading the record: short runs cost no read, and long runs end within a second. */
-const POLL_MS = 400;
+/**
+ * Delay before the first look at the record, which doubles with each further one: short runs cost no read, long ones a read a
+ * second, and each ends about a second after it is cancelled.
+ */
+const POLL_MS = { first: 400, max: 1000 };
 
 type CancelDeps = Pick<Deps, 'runs' | 'blobs' | 'clock' | 'config' | 'runSignals'>;
 
@@ -73,14 +76,19 @@ function poll(
   const runs = new RunStore(deps, workspaceId);
   let isOver = false;
   let cancelTimer = (): void => {};
+  let pause = POLL_MS.first;
   const look = async (runId: string): Promise<void> => {
     // If a read fails, the next one may succeed.
     const isCancelled = await runs.isCancelled(runId).catch(() => false);
     if (isOver) return;
     if (isCancelled) controller.abort(cancelledError());
-    else cancelTimer = deps.clock.after(POLL_MS, () => void look(id));
+    else wait();
   };
-  if (parentRunId === undefined) cancelTimer = deps.clock.after(POLL_MS, () => void look(id));
+  const wait = (): void => {
+    cancelTimer = deps.clock.after(pause, () => void look(id));
+    pause = Math.min(2 * pause, POLL_MS.max);
+  };
+  if (parentRunId === undefined) wait();
   else void look(parentRunId);
   return () => {
     isOver = true;

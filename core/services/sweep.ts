@@ -6,14 +6,14 @@ import type { Service } from './service.ts';
 import { isDue, unapplied } from './state.ts';
 import { listAllServices, ServiceStore, storeOfService } from './store.ts';
 
-/** Services compared at once. After a restart of the machine all of them start again, and must not slow each other down. */
+/** Services compared at once by default. After a restart of the machine all of them start again, and must not slow each other down. */
 const CONCURRENCY = 4;
 
 /**
  * Compares the records with what the host has, both ways, and meters what runs. Repairs what lost reports, lost orders and
  * dead processes leave. Call it at the start and every minute; safe to run several at the same time.
  */
-export async function keepServices(deps: ApplyDeps & ReportDeps): Promise<void> {
+export async function keepServices(deps: ApplyDeps & ReportDeps, atOnce = CONCURRENCY): Promise<void> {
   const { serviceHost: host, clock, log } = deps;
   if (host === undefined) return;
   const listedAt = clock.now();
@@ -23,7 +23,7 @@ export async function keepServices(deps: ApplyDeps & ReportDeps): Promise<void> 
   for await (const { id } of listAllServices(deps)) ids.push(id);
   // A new service may be missing in the index for a moment.
   const all = [...new Set([...ids, ...hosted.keys()])];
-  for (const batch of batchesOf(all, CONCURRENCY)) {
+  for (const batch of batchesOf(all, atOnce)) {
     await Promise.all(
       batch.map((id) =>
         keepService(deps, id, hosted.get(id), listedAt).catch((error: unknown) => {

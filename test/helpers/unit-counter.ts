@@ -1,4 +1,4 @@
-import type { Item, Key, Table, TransactOperation } from '#core/ports/table.ts';
+import type { IndexName, Item, Key, Table, TransactOperation } from '#core/ports/table.ts';
 import {
   encodeItem,
   itemBytes,
@@ -10,6 +10,16 @@ import {
 
 const WRITE_BYTES = 1024;
 const READ_BYTES = 4096;
+
+/** What units are taken from: an item, or an entry or the whole of a partition of an index. */
+export interface Place {
+  readonly table: TableName;
+  /** @default - the table itself */
+  readonly index?: IndexName;
+  readonly pk: string;
+  /** Absent for a query, which reads a part of a partition. */
+  readonly sk?: string;
+}
 
 /**
  * Counts capacity units as DynamoDB bills them, on the tables of any host, for one writer at a time:
@@ -24,6 +34,12 @@ export class UnitCounter {
   writeUnits = 0;
   /** Write units by item, such as `counters WS#1 / A`; those of indexes are not in them. */
   readonly byItem = new Map<string, number>();
+  readonly #onUnits: (place: Place, kind: 'read' | 'write', units: number) => void;
+
+  /** `onUnits` is told of all units, where they were taken. */
+  constructor(onUnits: (place: Place, kind: 'read' | 'write', units: number) => void = () => {}) {
+    this.#onUnits = onUnits;
+  }
 
   count(table: Table, name: TableName): Table {
     const write = async <Result extends { readonly ok: boolean }>(
@@ -39,22 +55,35 @@ export class UnitCounter {
         const units = times * Math.max(1, writeUnits(from), writeUnits(to));
         const item = `${name} ${key.pk} / ${key.sk}`;
         this.byItem.set(item, (this.byItem.get(item) ?? 0) + units);
-        this.writeUnits += units + (result.ok ? indexUnits(name, from, to) : 0);
+        this.#onUnits({ table: name, ...key }, 'write', units);
+        this.writeUnits += units;
+        if (!result.ok) continue;
+        for (const { place, units: ofIndex } of indexUnits(name, from, to)) {
+          this.#onUnits(place, 'write', ofIndex);
+          this.writeUnits += ofIndex;
+        }
       }
       return result;
     };
-    const read = (items: readonly (Item | undefined)[]): void => {
-      for (const item of items) this.readUnits += readUnits(item === undefined ? [] : [item]);
+    const take = (place: Omit<Place, 'table'>, units: number): void => {
+      this.readUnits += units;
+      this.#onUnits({ table: name, ...place }, 'read', units);
+    };
+    const read = (keys: readonly Key[], items: readonly (Item | undefined)[]): void => {
+      for (const [position, { pk, sk }] of keys.entries()) {
+        const item = items[position];
+        take({ pk, sk }, readUnits(item === undefined ? [] : [item]));
+      }
     };
     return {
       get: async (key) => {
         const item = await table.get(key);
-        read([item]);
+        read([key], [item]);
         return item;
       },
       batchGet: async (keys) => {
         const items = await table.batchGet(keys);
-        read(items);
+        read(keys, items);
         return items;
       },
       put: (item, condition) => write([item], () => table.put(item, condition)),
@@ -62,11 +91,12 @@ export class UnitCounter {
       delete: (key, condition) => write([key], () => table.delete(key, condition)),
       query: async (query) => {
         const page = await table.query(query);
-        if (query.index === undefined) this.readUnits += readUnits(page.items);
-        else if (PROJECTIONS[name] === 'ALL') this.readUnits += readUnits(page.items) / 2;
+        const { pk, index } = query;
+        if (index === undefined) take({ pk }, readUnits(page.items));
+        else if (PROJECTIONS[name] === 'ALL') take({ pk, index }, readUnits(page.items) / 2);
         else {
-          this.readUnits += readUnits(page.items.map(keysOf)) / 2;
-          read(page.items);
+          take({ pk, index }, readUnits(page.items.map(keysOf)) / 2);
+          read(page.items, page.items);
         }
         return page;
       },
@@ -82,8 +112,12 @@ const writeUnits = (item: Item | undefined): number => Math.ceil(sizeOf(item) / 
 const readUnits = (items: readonly Item[]): number =>
   Math.max(1, Math.ceil(items.reduce((sum, item) => sum + sizeOf(item), 0) / READ_BYTES));
 
-function indexUnits(name: TableName, before: Item | undefined, after: Item | undefined): number {
-  const units = Object.values(TABLE_SCHEMA.indexes).map(({ partitionKey, sortKey }) => {
+function indexUnits(
+  name: TableName,
+  before: Item | undefined,
+  after: Item | undefined,
+): { readonly place: Place; readonly units: number }[] {
+  return Object.entries(TABLE_SCHEMA.indexes).flatMap(([index, { partitionKey, sortKey }]) => {
     const isIn = (item: Item | undefined) => item?.[partitionKey] !== undefined && item[sortKey] !== undefined;
     const entry = (item: Item | undefined): Item | undefined => {
       if (item === undefined || !isIn(item)) return undefined;
@@ -92,12 +126,16 @@ function indexUnits(name: TableName, before: Item | undefined, after: Item | und
         ? item
         : { pk, sk, [partitionKey]: item[partitionKey], [sortKey]: item[sortKey] };
     };
+    const taken = (item: Item | undefined, units: number) =>
+      item === undefined || units === 0
+        ? []
+        : [{ place: { table: name, index: index as IndexName, pk: item[partitionKey]!, sk: item[sortKey]! }, units }];
     const [from, to] = [entry(before), entry(after)];
     const isSameKey = from?.[partitionKey] === to?.[partitionKey] && from?.[sortKey] === to?.[sortKey];
-    if (!isSameKey) return writeUnits(from) + writeUnits(to);
-    return JSON.stringify(from) === JSON.stringify(to) ? 0 : Math.max(writeUnits(from), writeUnits(to));
+    if (!isSameKey) return [...taken(from, writeUnits(from)), ...taken(to, writeUnits(to))];
+    const isSame = JSON.stringify(from) === JSON.stringify(to);
+    return taken(to, isSame ? 0 : Math.max(writeUnits(from), writeUnits(to)));
   });
-  return units.reduce((sum, each) => sum + each, 0);
 }
 
 /** An entry of an index that copies keys only; its other keys are about as long as its own. */

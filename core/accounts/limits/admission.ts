@@ -147,7 +147,7 @@ export async function admit(deps: AdmissionDeps, request: AdmissionRequest): Pro
     release: () => release(deps, shardKey(workspace.id, shard), lease, staleCounters(item, day)),
   });
 
-  const home = Number.parseInt(runId.at(-1)!, 16) % shards;
+  const home = Number.parseInt(runId.slice(-6), 16) % shards;
   const first = await admitTo(home);
   // The other shards have about as many: reading them would cost more than the call's own count.
   if (first.ok) return admission(home, first.item, numberOf(first.item, counter) * shards);

@@ -83,7 +83,7 @@ async function takeDueMinutes(
 }
 
 /** Handles due minutes that no timer woke us for. Safe to run at any time, on any host; ends when the runs have ended. */
-export async function fireOverdue(deps: Deps): Promise<void> {
+export async function fireOverdue(deps: Deps, atOnce = SWEEP_CONCURRENCY): Promise<void> {
   const overdue = listDue(deps, deps.clock.now() - OVERDUE_MS);
   const worker = async (): Promise<void> => {
     for (let next = await overdue.next(); !next.done; next = await overdue.next()) {
@@ -93,7 +93,7 @@ export async function fireOverdue(deps: Deps): Promise<void> {
       );
     }
   };
-  await Promise.all(Array.from({ length: SWEEP_CONCURRENCY }, worker));
+  await Promise.all(Array.from({ length: atOnce }, worker));
 }
 
 /**

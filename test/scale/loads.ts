@@ -1,0 +1,443 @@
+import { type KeeperDeps, onKeeperEvent } from '#aws/services/keeper.ts';
+import { fireFromQueue } from '#aws/timer-queue.ts';
+import { SecretStore } from '#core/accounts/secrets/store.ts';
+import { findWorkspace } from '#core/accounts/workspaces/store.ts';
+import { checkDefinition } from '#core/agents/manifest/manifest.ts';
+import { publish } from '#core/agents/publish.ts';
+import { allHandlers } from '#core/api/handlers.ts';
+import { routes } from '#core/api/routes.ts';
+import { fireOverdue, sweepScheduleRuns } from '#core/automation/schedules/fire.ts';
+import type { Schedule } from '#core/automation/schedules/schedule.ts';
+import { agentMembers } from '#core/automation/schedules/scheduled-agent.ts';
+import { ScheduleStore } from '#core/automation/schedules/store.ts';
+import { isoTime } from '#core/ports/clock.ts';
+import type { HostedService, ServiceHost } from '#core/ports/service-host.ts';
+import type { Service } from '#core/services/service.ts';
+import { INITIAL_STATE } from '#core/services/state.ts';
+import { ServiceStore } from '#core/services/store.ts';
+import { withoutListeners } from '#test/helpers/agents.ts';
+import { addUser } from '#test/helpers/users.ts';
+import { createWebApp } from '#test/helpers/web-app.ts';
+import { LambdaModel, LambdaThrottle } from './lambda.ts';
+import { LevelMeter, RateMeter, TokenBucket } from './meters.ts';
+import type { Limits } from './quotas.ts';
+import { createWorld, type World } from './world.ts';
+
+/** What became of a load. */
+export interface Outcome {
+  /** How many requests, runs or looks ended in each way. */
+  readonly ended: Readonly<Record<string, number>>;
+  /** How much of each quota was asked for at its busiest: by id. */
+  readonly demand: Readonly<Record<string, number>>;
+  readonly world: World;
+}
+
+export interface LoadProps {
+  readonly limits: Limits;
+  /** Whether limits refuse, or what is asked for is only counted. */
+  readonly throttles: boolean;
+}
+
+const PROMPT = {
+  name: 'greeter',
+  type: 'prompt',
+  description: 'Greets',
+  prompt: 'Greet {{name}}.',
+  supported_providers: ['anthropic'],
+  input_schema: { type: 'object', properties: { name: { type: 'string' } }, required: ['name'] },
+} as const;
+
+export const dynamoProps = ({ limits, throttles }: LoadProps) => ({
+  latencyMs: limits.tableMs,
+  partition: { read: limits.partitionReads, write: limits.partitionWrites },
+  table: { read: limits.tableReads, write: limits.tableWrites },
+  throttles,
+});
+export const lambdaOf = ({ clock }: World, { limits, throttles }: LoadProps) =>
+  new LambdaModel({
+    clock,
+    concurrency: limits.concurrency,
+    scaling: limits.scaling,
+    reserved: limits.reserved,
+    startMs: limits.coldStartMs,
+    throttles,
+  });
+
+/** Calls of a prompt agent of one workspace, evenly, for some seconds. Every call ends before it ends. */
+export async function callsOfOneWorkspace(
+  props: LoadProps,
+  { rate, seconds, modelMs }: { readonly rate: number; readonly seconds: number; readonly modelMs: number },
+): Promise<Outcome> {
+  const { limits, throttles } = props;
+  const world = createWorld({
+    ...dynamoProps(props),
+    plan: 'enterprise',
+    modelMs,
+    plans: (plans) => ({
+      ...plans,
+      enterprise: {
+        ...plans.enterprise,
+        concurrent_calls: throttles ? limits.planConcurrency : limits.planConcurrencyMax,
+      },
+    }),
+  });
+  const { clock, deps, quiet } = world;
+  const lambda = lambdaOf(world, props);
+  const gateway = new TokenBucket(clock, { rate: limits.gatewayRate, burst: limits.gatewayBurst });
+  const requests = new RateMeter(clock);
+  const { key, slug, workspaceId } = await addUser(quiet, 'busy');
+  const sendOn = (target: typeof deps) => {
+    const app = createWebApp(target, routes, allHandlers(target));
+    return async (method: string, path: string, json: object): Promise<number> => {
+      const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/json' };
+      const response = await app(
+        new Request(`http://127.0.0.1${path}`, { method, headers, body: JSON.stringify(json) }),
+      );
+      const text = await response.text();
+      if (response.status >= 500) world.lines.set(text.slice(0, 120), 1);
+      return response.status;
+    };
+  };
+  const prepare = sendOn(quiet);
+  const secret = { name: 'ANTHROPIC_API_KEY', value: 'sk-ant-made-up' };
+  await clock.until(prepare('PUT', `/workspaces/${workspaceId}/secrets`, secret));
+  await clock.until(prepare('POST', '/agents', PROMPT));
+  const send = sendOn(deps);
+  const path = `/${slug}/greeter/v1/run`;
+  // Loads modules, and looks up what a process then remembers.
+  await clock.until(send('POST', path, { name: 'Ada' }).then(() => world.settled()));
+
+  const ended: Record<string, number> = {};
+  const note = (what: string) => {
+    ended[what] = (ended[what] ?? 0) + 1;
+  };
+  const underWay = new LevelMeter();
+  const call = async (): Promise<void> => {
+    requests.add();
+    if (throttles && !gateway.take()) return note('429 by API Gateway');
+    try {
+      await lambda.invoke('calls', async () => {
+        underWay.add(1);
+        await clock.sleep(limits.ownMs.calls);
+        note(String(await send('POST', path, { name: 'Ada' })));
+        underWay.add(-1);
+      });
+    } catch (error) {
+      if (!(error instanceof LambdaThrottle)) throw error;
+      note('429 by Lambda');
+    }
+  };
+  const load = async (): Promise<void> => {
+    const calls: Promise<void>[] = [];
+    for (let n = 0; n < rate * seconds; n++) {
+      calls.push(call());
+      if ((n + 1) % Math.max(1, Math.round(rate / 1000)) === 0) await clock.sleep(Math.max(1, 1000 / rate));
+    }
+    await Promise.all(calls);
+    await world.settled();
+  };
+  await clock.until(load());
+  return {
+    ended,
+    world,
+    demand: {
+      gatewayRate: requests.peak,
+      concurrency: lambda.all.peak,
+      scaling: lambda.environmentsOf('calls'),
+      planConcurrency: underWay.peak,
+    },
+  };
+}
+
+/** Cron schedules of prompt agents that are all due in one minute, a hundred for each workspace. */
+export async function schedulesOfOneMinute(
+  props: LoadProps,
+  { schedules, modelMs, scale }: { readonly schedules: number; readonly modelMs: number; readonly scale: number },
+): Promise<Outcome> {
+  const { limits, throttles } = props;
+  // Rates and numbers are divided alike, so that what meets what stays the same.
+  const world = createWorld({ ...dynamoProps(props), scale, plan: 'team', modelMs });
+  const { clock, deps, quiet } = world;
+  const lambda = new LambdaModel({
+    clock,
+    concurrency: limits.concurrency / scale,
+    scaling: limits.scaling / scale,
+    reserved: Object.fromEntries(Object.entries(limits.reserved).map(([fn, n]) => [fn, n / scale])),
+    startMs: limits.coldStartMs,
+    throttles,
+  });
+  const minute = Math.ceil(clock.now() / 60_000) * 60_000 + 60_000;
+  const due = await clock.until(prepareSchedules(quiet, { schedules, minute }));
+  const ended = { completed: 0, missed: 0, open: 0 };
+  const queue: string[] = [];
+  const queued = new LevelMeter();
+  const fired = new RateMeter(clock);
+  const fires = new LevelMeter();
+  let isOver = false;
+
+  const scheduler = async (): Promise<void> => {
+    await clock.sleep(minute - clock.now());
+    const bucket = new TokenBucket(clock, { rate: limits.schedulerRate / scale });
+    for (const body of due) {
+      if (throttles) await bucket.wait();
+      fired.add();
+      queue.push(body);
+      queued.add(1);
+    }
+  };
+  /** As Lambda reads a queue: five batches at first, so many more a minute, and no more than the stage allows. */
+  const reader = async (startsAt: number): Promise<void> => {
+    await clock.sleep(Math.max(0, minute + startsAt - clock.now()));
+    while (!isOver) {
+      const batch = queue.splice(0, limits.batchSize);
+      if (batch.length === 0) {
+        await clock.sleep(100);
+        continue;
+      }
+      queued.add(-batch.length);
+      const messages = batch.map((body) => ({ messageId: body, body }));
+      const handle = () => fireFromQueue(deps, messages);
+      fires.add(1);
+      const again = await lambda.invoke('schedule-fired', handle).catch((error: unknown) => {
+        if (!(error instanceof LambdaThrottle)) throw error;
+        return undefined;
+      });
+      fires.add(-1);
+      // What was not started comes back; what failed comes back after the visibility timeout, which is longer than this load.
+      if (again === undefined) {
+        queue.push(...batch);
+        queued.add(batch.length);
+        await clock.sleep(1000);
+      }
+    }
+  };
+  const readers = Array.from({ length: limits.fires / scale }, (_, n) =>
+    reader(n < Math.max(1, limits.queueReaders / scale) ? 0 : ((n * scale) / limits.queueReadersAMinute) * 60_000),
+  );
+  const sweeper = async (): Promise<void> => {
+    const sweeps: Promise<unknown>[] = [];
+    for (let tick = 1; tick <= WATCHED_MINUTES; tick++) {
+      await clock.sleep(minute + tick * 60_000 - clock.now());
+      const look = async () => {
+        await Promise.allSettled([fireOverdue(deps, limits.sweptAtOnce / scale), sweepScheduleRuns(deps)]);
+      };
+      sweeps.push(lambda.invoke('schedule-sweeper', look).catch(() => {}));
+    }
+    isOver = true;
+    await Promise.all(sweeps);
+  };
+  const load = async (): Promise<void> => {
+    await Promise.all([scheduler(), sweeper(), ...readers]);
+    await world.settled();
+  };
+  await clock.until(load());
+  for (const body of due) {
+    const { workspace_id, schedule_id } = JSON.parse(body);
+    const schedule = (await new ScheduleStore(quiet, workspace_id).find(schedule_id))!;
+    if (schedule.runCount === 0) ended.missed += 1;
+    else ended.completed += 1;
+  }
+  const times = (n: number) => n * scale;
+  return {
+    ended: Object.fromEntries(Object.entries(ended).map(([what, n]) => [what, times(n)])),
+    world,
+    demand: {
+      schedulerRate: times(fired.peak),
+      fires: times(fires.peak),
+      concurrency: times(lambda.all.peak),
+      queue: times(queued.peak),
+    },
+  };
+}
+
+/** Past the five minutes after which a minute is missed. */
+const WATCHED_MINUTES = 7;
+
+/** Messages of their timers. */
+async function prepareSchedules(
+  deps: World['quiet'],
+  { schedules, minute }: { readonly schedules: number; readonly minute: number },
+): Promise<string[]> {
+  const { definition } = checkDefinition(PROMPT);
+  const messages: string[] = [];
+  for (let made = 0, n = 0; made < schedules; n++) {
+    const { workspaceId, userId } = await addUser(deps, `w${n}`);
+    await new SecretStore(deps, workspaceId).put({ name: 'ANTHROPIC_API_KEY', value: 'sk-ant-made-up', userId });
+    const workspace = (await findWorkspace(deps, workspaceId))!;
+    const agent = await publish(withoutListeners(deps), workspace, definition!, { runnable: true });
+    const store = new ScheduleStore(deps, workspaceId);
+    for (let i = 0; i < SCHEDULES_A_WORKSPACE && made < schedules; i++, made++) {
+      const id = deps.ids.uuid();
+      await store.create(scheduleOf({ id, workspaceId, userId, minute, agent: agentMembers(agent) }), schedules);
+      const scheduled_time = isoTime(minute);
+      messages.push(JSON.stringify({ workspace_id: workspaceId, schedule_id: id, scheduled_time }));
+    }
+  }
+  return messages;
+}
+
+const SCHEDULES_A_WORKSPACE = 100;
+
+const scheduleOf = ({
+  id,
+  workspaceId,
+  userId,
+  minute,
+  agent,
+}: {
+  readonly id: string;
+  readonly workspaceId: string;
+  readonly userId: string;
+  readonly minute: number;
+  readonly agent: ReturnType<typeof agentMembers>;
+}): Schedule => ({
+  id,
+  workspaceId,
+  ...agent,
+  type: 'cron',
+  cronExpression: '0 0 1 * *',
+  timezone: 'UTC',
+  input: { name: 'Ada' },
+  llmProvider: null,
+  enabled: true,
+  autoUpdate: true,
+  overlap: 'allow',
+  webhookSecretHash: null,
+  webhookSecretPreview: null,
+  alertWebhookUrl: null,
+  alertOnFailureCount: 3,
+  maxConsecutiveFailures: 10,
+  consecutiveFailures: 0,
+  autoDisabledAt: null,
+  nextRunAt: isoTime(minute),
+  lastRunAt: null,
+  lastRunId: null,
+  lastRunStatus: null,
+  runCount: 0,
+  lackedGrants: null,
+  createdBy: userId,
+  createdAt: isoTime(minute - 60_000),
+  updatedAt: isoTime(minute - 60_000),
+  deletedAt: null,
+});
+
+const LOOK = { 'detail-type': 'Scheduled Event' } as const;
+
+/** One look of the keeper at services that run, one instance each, on an ECS that answers as often as it allows. */
+export async function lookAtServices(props: LoadProps, { services }: { readonly services: number }): Promise<Outcome> {
+  const { limits } = props;
+  const world = createWorld({ ...dynamoProps(props), plan: 'enterprise', modelMs: 0 });
+  const { clock, deps, quiet } = world;
+  const hosted = await clock.until(prepareServices(quiet, services));
+  const bucket = new TokenBucket(clock, { rate: limits.ecsReads, burst: limits.ecsReadsBurst });
+  const taskBucket = new TokenBucket(clock, { rate: limits.ecsReads, burst: limits.ecsReadsBurst });
+  const asks = async (of: TokenBucket, times: number): Promise<void> => {
+    for (let n = 0; n < times; n++) await of.wait();
+  };
+  const reads = Math.ceil(services / 100) + Math.ceil(services / 10);
+  const taskReads = 2 * Math.ceil(services / 100);
+  const host: ServiceHost = {
+    ...({} as ServiceHost),
+    async *list() {
+      await Promise.all([asks(bucket, reads), asks(taskBucket, taskReads)]);
+      yield* hosted;
+    },
+    address: async () => undefined,
+  };
+  const startedAt = clock.now();
+  let listedAt = 0;
+  const watched: ServiceHost = {
+    ...host,
+    async *list() {
+      yield* host.list();
+      listedAt = clock.now();
+    },
+  };
+  await clock.until(
+    onKeeperEvent({ ...deps, serviceHost: watched } as unknown as KeeperDeps, LOOK).then(() => world.settled()),
+  );
+  const seconds = (from: number, to: number) => Math.round((to - from) / 1000);
+  return {
+    ended: {
+      'seconds for the list of ECS': seconds(startedAt, listedAt),
+      'seconds for the look': seconds(startedAt, clock.now()),
+    },
+    world,
+    demand: {
+      keeperSeconds: seconds(startedAt, clock.now()),
+      keeperTimeout: seconds(startedAt, clock.now()),
+      ecsReads: reads / 60,
+      ecsTaskReads: taskReads / 60,
+    },
+  };
+}
+
+async function prepareServices(deps: World['quiet'], services: number): Promise<HostedService[]> {
+  const hosted: HostedService[] = [];
+  const now = deps.clock.now();
+  for (let n = 0; n < services; n++) {
+    const [id, workspaceId, instanceId] = [deps.ids.uuid(), deps.ids.uuid(), deps.ids.uuid()];
+    const startedAt = now - 3_600_000;
+    const service: Service = {
+      ...INITIAL_STATE,
+      id,
+      workspaceId,
+      name: `service-${n}`,
+      label: `service-${n}`,
+      agentId: deps.ids.uuid(),
+      agentWorkspaceId: workspaceId,
+      agentOrg: 'acme',
+      agentName: 'bot',
+      agentVersion: 'v1',
+      agentFirstVersion: 1,
+      command: null,
+      args: [],
+      env: {},
+      requiredSecrets: [],
+      optionalSecrets: [],
+      extraSecrets: [],
+      minInstances: 1,
+      maxInstances: 1,
+      overlap: true,
+      autoUpdate: true,
+      alertWebhookUrl: null,
+      maxRestartFailures: 5,
+      address: `https://service-${n}.example.com`,
+      applied: { revision: INITIAL_STATE.revision, at: startedAt, isRunning: true, shape: '' },
+      hasRun: true,
+      readyRevision: INITIAL_STATE.revision,
+      instances: {
+        [instanceId]: {
+          revision: INITIAL_STATE.revision,
+          startedAt,
+          sequence: 60,
+          isWorker: false,
+          restarts: 0,
+          failures: 0,
+          steadyAt: startedAt + 60_000,
+          lastEndAt: null,
+          phase: 'ready',
+          seenAt: now,
+          hasCrashed: false,
+          meteredDay: null,
+          isMetered: false,
+        },
+      },
+      lastDeployedAt: startedAt,
+      createdBy: deps.ids.uuid(),
+      createdAt: startedAt,
+      updatedAt: startedAt,
+    };
+    await new ServiceStore(deps, workspaceId).create(service, 10, { type: 'deployed', message: 'Deployed.' });
+    const { revision } = INITIAL_STATE;
+    hosted.push({
+      serviceId: id,
+      workspaceId,
+      revision,
+      isPaused: false,
+      instances: [{ instanceId, revision, startedAt }] as never,
+      reports: [],
+    });
+  }
+  return hosted;
+}

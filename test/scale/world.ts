@@ -1,0 +1,156 @@
+import { GetSecretValueCommand, type SecretsManagerClient } from '@aws-sdk/client-secrets-manager';
+import { SecretsManagerVault } from '#aws/secrets-manager-vault.ts';
+import { parseConfig } from '#core/base/config.ts';
+import type { PlanName, Plans } from '#core/base/plans.ts';
+import { LayeredModelTable } from '#core/models/model-table.ts';
+import { HttpOutbound } from '#core/outbound/http-outbound.ts';
+import type { Blobs } from '#core/ports/blobs.ts';
+import type { AllDeps } from '#core/ports/deps.ts';
+import { SystemIds } from '#core/ports/ids.ts';
+import type { Llm } from '#core/ports/llm.ts';
+import { noMail } from '#core/ports/mail.ts';
+import { NoSandbox } from '#core/ports/no-sandbox.ts';
+import { noOperatorKey } from '#core/ports/operator-key.ts';
+import { noPayments } from '#core/ports/payments.ts';
+import { ProcessRunSignals } from '#core/ports/run-signals.ts';
+import { endlessSpace } from '#core/ports/space.ts';
+import { openDatabase } from '#local/database.ts';
+import { SqliteTable } from '#local/sqlite-table.ts';
+import { createMcpToolServers } from '#mcp/tool-servers.ts';
+import { Random } from '#test/simulation/random.ts';
+import { DynamoModel, type DynamoProps } from './dynamo.ts';
+import { VirtualClock } from './virtual-clock.ts';
+
+/** In the middle of a quarter of a day, so that no sum moves on to the next item. */
+const START = Date.parse('2035-06-01T14:00:00Z');
+
+export interface WorldProps extends Omit<DynamoProps, 'clock' | 'random'> {
+  readonly plan: PlanName;
+  /** Changes of the default plans. */
+  readonly plans?: (plans: Plans) => Plans;
+  /** How long a model takes to answer, in milliseconds. */
+  readonly modelMs: number;
+}
+
+/** The platform's own code over tables that throttle, on a clock that runs ahead. */
+export interface World {
+  readonly clock: VirtualClock;
+  readonly dynamo: DynamoModel;
+  readonly random: Random;
+  readonly deps: AllDeps;
+  /** The same data without limits, without waiting and without counting: to prepare a load. */
+  readonly quiet: AllDeps;
+  /** Waits for work that outlasts its answer. */
+  settled(): Promise<void>;
+  /** Lines of the log by their messages. */
+  readonly lines: Map<string, number>;
+}
+
+export function createWorld({ plan, plans = (same) => same, modelMs, ...limits }: WorldProps): World {
+  const clock = new VirtualClock(START);
+  const random = new Random(1);
+  const ids = new SystemIds();
+  const dynamo = new DynamoModel({ ...limits, clock, random: () => random.next() });
+  const database = openDatabase(':memory:');
+  const inner = {
+    main: new SqliteTable(database, 'main', clock),
+    runs: new SqliteTable(database, 'runs', clock),
+    counters: new SqliteTable(database, 'counters', clock),
+  };
+  const tables = {
+    main: dynamo.table(inner.main, 'main'),
+    runs: dynamo.table(inner.runs, 'runs'),
+    counters: dynamo.table(inner.counters, 'counters'),
+  };
+  const lines = new Map<string, number>();
+  const note = (message: string) => void lines.set(message, (lines.get(message) ?? 0) + 1);
+  const log = { debug: () => {}, info: note, warn: note, error: note };
+  const base = parseConfig({});
+  const config = { ...base, plans: plans(base.plans), defaultPlan: plan };
+  const pending = new Set<Promise<void>>();
+  const background = (work: Promise<void>): Promise<void> => {
+    const kept = work.catch(() => note('background work failed')).finally(() => pending.delete(kept));
+    pending.add(kept);
+    return work;
+  };
+  const outbound = new HttpOutbound({ clock, ownHosts: config.outboundHosts });
+  const none = () => Promise.reject(new Error('no load uses it'));
+  const deps = {
+    config,
+    ...tables,
+    blobs: memoryBlobs(),
+    space: endlessSpace,
+    uploadForms: { create: none },
+    vault: new SecretsManagerVault({ client: secrets, prefix: 'p', locks: tables.counters, clock, ids }),
+    payments: noPayments,
+    operatorKey: noOperatorKey,
+    timers: { set: async () => {}, remove: async () => {}, reconcile: async () => ({ set: 0, removed: 0 }) },
+    runSignals: new ProcessRunSignals(),
+    sandbox: new NoSandbox('no load runs programs here'),
+    llm: slowModel(clock, modelMs),
+    modelTable: new LayeredModelTable({ clock, log, background }),
+    outbound,
+    toolServers: createMcpToolServers({ outbound, clock }),
+    gatewayUrl: '',
+    mail: noMail,
+    clock,
+    ids,
+    log,
+    background,
+    startInstall: none,
+  } satisfies AllDeps;
+  return {
+    clock,
+    dynamo,
+    random,
+    deps,
+    quiet: { ...deps, ...inner },
+    lines,
+    async settled() {
+      while (pending.size > 0) await Promise.allSettled(pending);
+    },
+  };
+}
+
+const slowModel = (clock: VirtualClock, modelMs: number): Llm => ({
+  async generate({ signal }) {
+    await clock.sleep(modelMs, signal);
+    return {
+      text: 'Hello.',
+      toolCalls: [],
+      finishReason: 'stop',
+      usage: { inputTokens: 20, outputTokens: 10 },
+      message: { role: 'assistant', text: 'Hello.' },
+    } as never;
+  },
+});
+
+/** One secret for every workspace, which is never changed. */
+const secrets = {
+  send: async (command: unknown) =>
+    command instanceof GetSecretValueCommand ? { SecretString: '{"ANTHROPIC_API_KEY":"sk-ant-made-up"}' } : {},
+} as unknown as SecretsManagerClient;
+
+function memoryBlobs(): Blobs {
+  const kept = new Map<string, Uint8Array>();
+  return {
+    async put(key, body) {
+      kept.set(key, body instanceof Uint8Array ? body : Buffer.concat(await Array.fromAsync(body)));
+    },
+    get: async (key) => kept.get(key),
+    async stream(key) {
+      const body = kept.get(key);
+      return (
+        body &&
+        (async function* () {
+          yield body;
+        })()
+      );
+    },
+    size: async (key) => kept.get(key)?.length,
+    delete: async (key) => void kept.delete(key),
+    async *list(prefix) {
+      yield* [...kept.keys()].filter((key) => key.startsWith(prefix)).sort();
+    },
+  };
+}
