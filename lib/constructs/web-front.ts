@@ -28,7 +28,7 @@ import { BucketDeployment, CacheControl, Source } from 'aws-cdk-lib/aws-s3-deplo
 import { Construct, type IConstruct } from 'constructs';
 import { FRONT_HEADER, VIEWER_HEADER } from '#core/http/front-headers.ts';
 import { PAGE_HEADERS } from '#core/http/page-headers.ts';
-import { functionNameOf, platformNameOf, type Stage, type WebSettings } from '../config.ts';
+import { bucketNameOf, functionNameOf, platformNameOf, type Stage, type WebSettings } from '../config.ts';
 import { removalPolicyOf } from '../removal.ts';
 
 /** The most that CloudFront waits without a byte, in every account: docs.aws.amazon.com/AmazonCloudFront/latest/DeveloperGuide/cloudfront-limits.html. */
@@ -104,7 +104,7 @@ export class WebFront extends Construct {
       }),
       options: {
         cachePolicy: CachePolicy.CACHING_OPTIMIZED,
-        responseHeadersPolicy: this.#headers(name),
+        responseHeadersPolicy: this.#headers(stage, name),
         viewerProtocolPolicy: ViewerProtocolPolicy.REDIRECT_TO_HTTPS,
         functionAssociations: [this.#atRequest('Pages', pagesOf(files, this.#basePath))],
       },
@@ -123,12 +123,15 @@ export class WebFront extends Construct {
   }
 
   /** {@link PAGE_HEADERS}, as on one machine. CloudFront takes some of them only as what it knows itself. */
-  #headers(name: string): ResponseHeadersPolicy {
+  #headers(stage: Stage, name: string): ResponseHeadersPolicy {
     const { 'content-security-policy': policy, 'x-content-type-options': _, ...others } = PAGE_HEADERS;
+    // Large files go there, past the API.
+    const bucket = Fn.sub(`https://${bucketNameOf(stage)}.s3.\${AWS::Region}.\${AWS::URLSuffix}`);
+    const contentSecurityPolicy = policy.replace("connect-src 'self'", `connect-src 'self' ${bucket}`);
     return new ResponseHeadersPolicy(this, 'Headers', {
       responseHeadersPolicyName: name,
       securityHeadersBehavior: {
-        contentSecurityPolicy: { contentSecurityPolicy: policy, override: true },
+        contentSecurityPolicy: { contentSecurityPolicy, override: true },
         contentTypeOptions: { override: true },
         strictTransportSecurity: { accessControlMaxAge: Duration.days(365), override: true },
       },

@@ -2,7 +2,7 @@ import { join } from 'node:path';
 import { CustomResource, Duration, Fn, Stack, type StackProps, Tags, Validations } from 'aws-cdk-lib';
 import { AttributeType, Billing, type CfnGlobalTable, ProjectionType, TableV2 } from 'aws-cdk-lib/aws-dynamodb';
 import { type IKey, Key } from 'aws-cdk-lib/aws-kms';
-import { BlockPublicAccess, Bucket, BucketEncryption } from 'aws-cdk-lib/aws-s3';
+import { BlockPublicAccess, Bucket, BucketEncryption, HttpMethods } from 'aws-cdk-lib/aws-s3';
 import type { Construct } from 'constructs';
 import { blobLifetimes } from '#core/ports/blob-lifetimes.ts';
 import { PROJECTIONS, TABLE_NAMES, TABLE_SCHEMA, type TableName } from '#core/ports/table-rules.ts';
@@ -99,6 +99,8 @@ export class DataStack extends Stack {
       // One request to the key serves many objects.
       ...(this.#key && { encryption: BucketEncryption.KMS, encryptionKey: this.#key, bucketKeyEnabled: true }),
       ...(accessLog && { serverAccessLogsBucket: accessLog }),
+      // The dashboard sends large files. The signed form is the right to do so; a page of another site would need one, too.
+      ...(this.#stage.web.kind !== 'off' && { cors: [{ allowedMethods: [HttpMethods.POST], allowedOrigins: ['*'] }] }),
       lifecycleRules: [
         { abortIncompleteMultipartUploadAfter: Duration.days(1) },
         ...blobLifetimes(this.#stage.runRetentionDays).map(({ prefix, days }) => ({

@@ -1,6 +1,6 @@
 import { type Zippable, zipSync } from 'fflate';
+import { minimatch } from 'minimatch';
 import { checkSkillFiles, parseSkill } from '../skills/skill.ts';
-import { matchesGlob } from './glob.ts';
 import { type IgnoreRules, isHidden } from './ignore-rules.ts';
 
 /**
@@ -183,6 +183,10 @@ function withLf(bytes: Uint8Array): Uint8Array {
   if (!hasCrlf || !isUtf8(bytes)) return bytes;
   return new TextEncoder().encode(textIn(bytes).replaceAll('\r\n', '\n'));
 }
+
+/** As `matchesGlob` of Node, which browsers do not have. */
+const matchesGlob = (path: string, glob: string): boolean =>
+  minimatch(path, glob, { nonegate: true, nocomment: true, windowsPathsNoEscape: true });
 
 function selectFiles(all: readonly SourceFile[], { include, exclude }: { include: string[]; exclude: string[] }) {
   const kept = all.filter(
