@@ -31,6 +31,11 @@ export const AWS_SETTINGS = {
     () => z.enum(['none', 'fargate', 'microvm']).default('none'),
     'Where programs run: ECS tasks on Fargate, Lambda MicroVMs, or nowhere; then programs cannot be called.',
   ),
+  sandboxReuse: setting(
+    'PLATFORM_SANDBOX_REUSE',
+    () => z.enum(['same', 'never']).default('same'),
+    'Whether a task on Fargate serves further runs of `same` kind (docs/sandbox.md), or is used once.',
+  ),
   microvmImage: setting(
     'PLATFORM_MICROVM_IMAGE',
     () => z.string().default(''),

@@ -209,6 +209,11 @@ const platformSchema = z
           kind: z.literal('fargate'),
           /** Idle tasks kept ready at all times, which cost money. */
           idle: z.int().min(0).max(200).default(0),
+          /**
+           * Whether a task serves further runs of the `same` kind: one workspace, agent version, set of grants and tenant (docs/sandbox.md).
+           * Or is used once.
+           */
+          reuse: z.enum(['same', 'never']).default('same'),
           /** Maximum number of tasks, idle or not: bounds the bill. */
           max: z.int().min(1).max(200).default(20),
           /** CPU of one task, in 1,024ths of a processor. */

@@ -76,6 +76,8 @@ export interface ExecHead {
 
 /** Names what sessions must have in common to follow each other: 64 hex digits. Without it, the runner serves one session. */
 export const REUSE_HEADER = 'x-runner-reuse';
+/** With `DELETE /session`: the runner ends in any case. */
+export const LAST_HEADER = 'x-runner-last';
 /** For how many milliseconds the runner waits for the next session. */
 export const WARM_HEADER = 'x-runner-warm-ms';
 

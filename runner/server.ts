@@ -12,6 +12,7 @@ import {
   encodeEvent,
   HEARTBEAT,
   HEARTBEAT_MS,
+  LAST_HEADER,
   REUSE_HEADER,
   type RunnerHealth,
   type RunnerJob,
@@ -52,8 +53,8 @@ export interface RunnerOptions {
 interface Current {
   readonly tokenHash: Buffer;
   readonly opening: Promise<ProcessSession>;
-  /** Whether each of its requests has come to a proper end up to now. */
-  isClean: boolean;
+  /** Whether another session may follow, as far as its requests tell up to now. */
+  mayBeFollowed: boolean;
   requests: number;
   /** Resolves with the time for which the runner waits for a further session, 0 for never. */
   closing?: Promise<number>;
@@ -189,10 +190,10 @@ export class RunnerServer {
     };
     current.requests++;
     try {
-      if (!(await serve())) current.isClean = false;
+      if (!(await serve())) current.mayBeFollowed = false;
     } catch (error) {
       const { code } = error as { code?: unknown };
-      if (code !== 'SANDBOX_FILE' && code !== 'BAD_REQUEST') current.isClean = false;
+      if (code !== 'SANDBOX_FILE' && code !== 'BAD_REQUEST') current.mayBeFollowed = false;
       throw error;
     } finally {
       current.requests--;
@@ -209,7 +210,7 @@ export class RunnerServer {
     this.#key = key;
     this.#endAfter(job.lifetimeMs, 'its time was over');
     const opening = this.#options.openSession(job);
-    this.#current = { tokenHash: hash(job.token), opening, isClean: true, requests: 0 };
+    this.#current = { tokenHash: hash(job.token), opening, mayBeFollowed: true, requests: 0 };
     try {
       await opening;
     } catch (error) {
@@ -222,6 +223,7 @@ export class RunnerServer {
   }
 
   async #delete(current: Current, request: IncomingMessage, response: ServerResponse): Promise<void> {
+    if (request.headers[LAST_HEADER] !== undefined) current.mayBeFollowed = false;
     current.closing ??= this.#finish(current, request.socket);
     const warmMs = await current.closing;
     if (warmMs > 0) response.setHeader(WARM_HEADER, warmMs);
@@ -235,8 +237,8 @@ export class RunnerServer {
     const session = await current.opening;
     // The caller has seen the end of a request before the request is at its end here.
     for (let turns = 0; current.requests > 0 && turns < END_TURNS; turns++) await setImmediate();
-    const mayFollow = renew && this.#key !== undefined && current.isClean && current.requests === 0 && session.isSound;
-    if (!mayFollow || this.#isEnding || time() <= 0) {
+    const isClean = current.mayBeFollowed && current.requests === 0 && session.isSound;
+    if (!renew || this.#key === undefined || !isClean || this.#isEnding || time() <= 0) {
       await session.close();
       return 0;
     }

@@ -62,6 +62,13 @@ const taskSecond =
 /** From the pull of a task's image until it can be claimed. */
 const TASK_START_SECONDS = 45;
 const TASK_LEAST_SECONDS = 60;
+/** Longest life of a task that serves one request after another (runner/warm-time.ts). */
+const TASK_LIFE_SECONDS = 15 * 60;
+/** Between two programs in one task: taken for closing a session, removing what it left, claiming and opening the next one. */
+const TURNOVER_SECONDS = 0.5;
+/** Task seconds of a program in a task that is always busy, with its share of the start. */
+const warmSeconds =
+  (PROGRAM_SECONDS + TURNOVER_SECONDS) * ((TASK_START_SECONDS + TASK_LIFE_SECONDS) / TASK_LIFE_SECONDS);
 
 const programSeconds = ({ tasks }: Counted): number => tasks * PROGRAM_SECONDS;
 /** Functions that wait while a program runs. */
@@ -85,7 +92,8 @@ const waitGb = ({ calls, dispatch = 0 }: Waits): number =>
 const waitCost = ({ waits }: Counted): number => waitGb(waits) * MODEL_SECONDS * PRICES.lambdaGbSecond;
 
 /** From start to end of its tasks, with waiting for models, without waiting in the pool. */
-const taskCost = ({ tasks, waits: { task = 0 } }: Counted): number => {
+const taskCost = ({ tasks, isWarm, waits: { task = 0 } }: Counted): number => {
+  if (isWarm) return tasks * warmSeconds * taskSecond;
   const seconds = tasks * (TASK_START_SECONDS + PROGRAM_SECONDS) + task * MODEL_SECONDS;
   return Math.max(tasks * TASK_LEAST_SECONDS, seconds) * taskSecond;
 };
@@ -163,7 +171,8 @@ ${table(['request', 'functions', 'DynamoDB requests', 'read units', 'write units
 "Own time" is the processor time that the functions took on the machine that wrote this page, at the share of a processor that
 Lambda gives each (${(FUNCTIONS.calls.memoryMb / MB_A_PROCESSOR).toFixed(2)} to those of ${memoryMb} MB), and ${TABLE_REQUEST_SECONDS * 1000} ms for each request to DynamoDB.
 
-"Tasks" are those on Fargate that the request uses, each once. What keeps their number (the function \`pool-keeper\`, called when
+"Tasks" are those on Fargate that the request uses. Each is its first request's, but for the run whose task is already warm: that
+task has served runs of the same kind before (docs/sandbox.md). What keeps their number (the function \`pool-keeper\`, called when
 one has ended and when its successor runs) is counted with the request. A loop asks its model twice and runs one command, the
 orchestrator calls ${SUB_CALLS} prompts at once. A program is taken to work for ${PROGRAM_SECONDS} s.
 
@@ -180,7 +189,11 @@ ${table(['request', 'platform', 'tasks', `waiting ${MODEL_SECONDS} s for each mo
 - _Platform_: API Gateway, functions, tables, blobs and secrets: authentication, limits, idempotency, the run's record and usage.
 - _Tasks_: ${TASK.cpu / 1024} vCPU and ${gb(TASK.memoryMb)} GB on ARM with a public address, ${(taskSecond * 3600).toFixed(4)} USD an hour, from the start (taken to be ${TASK_START_SECONDS} s) to the end of
   each, ${TASK_LEAST_SECONDS} s at least, as Fargate bills. What a task waits in the pool comes on top: ${(taskSecond * 3600 * 730).toFixed(2)} USD a month for each that the stage keeps idle.
-  [MicroVMs](microvms.md) cost less for short runs.
+  A run in a task that is _already warm_ takes ${warmSeconds.toFixed(2)} task seconds: ${PROGRAM_SECONDS} s for the program and ${TURNOVER_SECONDS} s (taken) between two programs, and its share
+  of the start, where one run follows the other for the ${TASK_LIFE_SECONDS / 60} minutes of a task. A task with a run every ten seconds has ten task
+  seconds a run, ${dollars(10 * taskSecond)} a million; a run whose successor comes more than 30 s later, or of another kind, has its task to itself, which
+  then waits for up to ${TASK_LEAST_SECONDS + 30} s from its start and costs up to ${dollars((TASK_START_SECONDS + TASK_LEAST_SECONDS + 30) * taskSecond)} a million.
+  [MicroVMs](microvms.md) cost less for single short runs.
 - _Bare_: functions of the same memory behind the same API Gateway, one for each agent, that ask the model or do what the program
   does, and nothing else.
 - _AgentCore_: list price of Bedrock AgentCore Runtime ($0.0895 a vCPU-hour, $0.00945 a GB-hour) for the same own time as

@@ -3,15 +3,15 @@ import { isIPv4 } from 'node:net';
 import { Readable, type Writable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import type { Log } from '#core/ports/deps.ts';
-import { RUNNER_PORT } from '#runner/protocol.ts';
-import { type Claim, type PoolDeps, type PoolLimits, SandboxPool, type Slot } from './pool.ts';
+import { LAST_HEADER, RUNNER_PORT, WARM_HEADER } from '#runner/protocol.ts';
+import { type Claim, type PoolDeps, type PoolLimits, SandboxPool, type SlotUse } from './pool.ts';
 
 /** A task in the next subnet answers in a millisecond; a task that is gone never does. */
 const CONNECT_TIMEOUT_MS = 1500;
 /** ECS calls a task running when its process starts, a moment before the process listens. */
 const LISTEN_TIMEOUT_MS = 5000;
 const LISTEN_RETRY_MS = 100;
-/** Status of a task that has a session already. No call may get it. */
+/** Status of a task that has a session already, or had one of another kind. No call may get it. */
 const TAKEN = 409;
 /** How many tasks one claim may find gone. */
 const MAX_LOST = 3;
@@ -27,8 +27,8 @@ export interface DispatchRequest {
   readonly body?: string;
   /** Address of a body that is too large for an event. */
   readonly bodyUrl?: string;
-  /** Set when the task's use ends with this request, whether or not the request succeeds. */
-  readonly ends?: Pick<Slot, 'number' | 'id'>;
+  /** Set when this use of the task ends with this request, whether or not the request succeeds. */
+  readonly ends?: SlotUse;
 }
 
 /** First line that `sandbox-dispatch` streams, as JSON. The body of the task's answer follows it. */
@@ -39,7 +39,7 @@ export type DispatchHead =
   /** The task is gone. */
   | { readonly lost: string };
 
-export type DispatchedSlot = Pick<Slot, 'number' | 'id'> & { readonly address: string };
+export type DispatchedSlot = SlotUse & { readonly address: string };
 
 type DispatchDeps = PoolDeps & { readonly log: Log };
 
@@ -55,13 +55,20 @@ export async function dispatch(
 ): Promise<void> {
   const pool = new SandboxPool(deps, limits);
   const { to, ends } = request;
+  let warmMs = 0;
   try {
     if ('claim' in to) return await claimAndSend(deps, pool, limits, to.claim, request, output);
-    const answer = await send(to.address, request).catch((error: unknown) => String(error));
+    const isLast = ends?.key !== undefined && !(await pool.hasRoom());
+    const headers = { ...request.headers, ...(isLast && { [LAST_HEADER]: 'true' }) };
+    const answer = await send(to.address, { ...request, headers }).catch((error: unknown) => String(error));
     if (typeof answer === 'string') output.end(lineOf({ lost: answer }));
-    else await pass(answer, output);
+    else {
+      warmMs = Number(answer.headers[WARM_HEADER] ?? 0);
+      await pass(answer, output);
+    }
   } finally {
-    if (ends !== undefined) await pool.end(ends);
+    const { claim } = ends ?? {};
+    if (ends !== undefined) await (warmMs > 0 && claim ? pool.keepWarm({ ...ends, claim }, warmMs) : pool.end(ends));
   }
 }
 
@@ -77,13 +84,15 @@ async function claimAndSend(
   for (let lost = 0; lost < MAX_LOST; lost++) {
     const answer = await pool.claim(claim);
     if ('readyInMs' in answer) return void output.end(lineOf(answer));
-    const { number, id, address, taskArn } = answer.slot;
-    const listensBy = deps.clock.now() + LISTEN_TIMEOUT_MS;
+    const { number, id, address, taskArn, key } = answer.slot;
+    const use: SlotUse = { number, id, claim: claim.id, key };
+    // A warm task that does not listen has ended.
+    const listensBy = answer.wasWarm ? 0 : deps.clock.now() + LISTEN_TIMEOUT_MS;
     for (;;) {
       try {
         const response = await send(address!, request);
         if (response.statusCode !== TAKEN) {
-          return await pass(response, output, { number, id, address: address! });
+          return await pass(response, output, { ...use, address: address! });
         }
         response.destroy();
         deps.log.warn('task had a session already', { task: taskArn });
@@ -97,7 +106,7 @@ async function claimAndSend(
         await deps.clock.sleep(LISTEN_RETRY_MS);
       }
     }
-    await pool.end({ number, id });
+    await pool.end(use);
   }
   output.end(lineOf({ readyInMs: limits.startMs }));
 }

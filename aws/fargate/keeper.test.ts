@@ -145,6 +145,65 @@ describe('the pool', () => {
   });
 });
 
+describe('a warm task', () => {
+  type Pool = Awaited<ReturnType<typeof setUp>>;
+  /** Starts the pool, and leaves `count` of its tasks warm for the key `a`, for 30 s. */
+  async function warmUp({ minute, upAndRunning, pool, clock }: Pool, count: number): Promise<void> {
+    await minute();
+    await upAndRunning();
+    for (let i = 0; i < count; i++) {
+      const claim = { id: `warm-${i}`, owner: 'a', key: 'a', isRepeated: true, ...times(clock) };
+      expect(await pool.claim(claim)).toHaveProperty('slot');
+    }
+    for (const slot of (await pool.read()).slots)
+      if (slot.claim !== undefined) await pool.keepWarm({ ...slot, claim: slot.claim }, 30_000);
+  }
+
+  test('is neither idle nor surplus', async () => {
+    const given = await setUp({ idle: 2 });
+    await warmUp(given, 2);
+    await given.minute();
+    await given.upAndRunning();
+    expect(await given.states()).toEqual(['idle', 'idle', 'warm', 'warm']);
+  });
+
+  test('makes room for a call that waits when all places are taken, and for no more calls than wait', async () => {
+    const given = await setUp({ idle: 4, max: 4 });
+    await warmUp(given, 3);
+    expect(await given.states()).toEqual(['idle', 'warm', 'warm', 'warm']);
+    const { pool, clock, minute, upAndRunning } = given;
+    for (const id of ['b', 'c']) await pool.claim({ id, owner: id, ...times(clock) });
+    for (let i = 0; i < 3; i++) {
+      await minute();
+      await upAndRunning();
+    }
+    expect(await given.states()).toEqual(['claimed', 'idle', 'warm', 'warm']);
+    const answer = await pool.claim({ id: 'c', owner: 'c', isRepeated: true, ...times(clock) });
+    expect(answer).toHaveProperty('slot');
+  });
+
+  test('of an earlier revision is stopped after a deployment', async () => {
+    const given = await setUp({ idle: 2 });
+    await warmUp(given, 2);
+    await given.keeperOf({ taskDefinition: NEXT_DEFINITION }).refill();
+    await given.upAndRunning();
+    expect(given.running().every(({ taskDefinitionArn }) => taskDefinitionArn === NEXT_DEFINITION)).toBe(true);
+    expect(await given.states()).not.toContain('warm');
+  });
+
+  test('that ended is forgotten at its event, and one that does not end is stopped', async () => {
+    const given = await setUp({ idle: 2 });
+    await warmUp(given, 2);
+    const [first] = (await given.pool.read()).slots.filter(({ state }) => state === 'warm');
+    given.ecs.kill(first!.taskArn!);
+    await given.upAndRunning();
+    expect((await given.pool.read()).slots.map(({ id }) => id)).not.toContain(first!.id);
+    await given.clock.advance(100_000);
+    await given.minute();
+    expect(await given.states()).not.toContain('warm');
+  });
+});
+
 describe('when things go wrong', () => {
   test.each(['twice', 'never', 'late'] as const)('events come %s', async (deliver) => {
     const { minute, upAndRunning, states, late, keeper, running, ecs, pool, clock } = await setUp({ idle: 2 }, deliver);

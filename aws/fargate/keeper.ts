@@ -23,7 +23,7 @@ export interface PoolSettings extends PoolLimits {
   readonly idle: number;
 }
 
-/** How long past its deadline a claimed task may run before it is stopped. */
+/** How long past its time a claimed or warm task may run before it is stopped. */
 const CLAIM_GRACE_MS = 60_000;
 /** A slot without a task's name is searched for after this long: RunTask, retries included, has answered by then. */
 const UNNAMED_AFTER_MS = 60_000;
@@ -100,15 +100,23 @@ export class PoolKeeper {
       idle: idleSlots.length,
       starting: starting.length,
       claimed: slots.filter(({ state }) => state === 'claimed').length,
+      warm: slots.filter(({ state }) => state === 'warm').length,
       waiting: waits.length,
       wanted,
     });
-    const outdated = slots.filter((slot) => slot.state === 'idle' && slot.taskDefinition !== taskDefinition);
-    for (const slot of [...idleSlots.slice(wanted), ...outdated]) {
+    const free = this.#pool.free({ slots });
+    const warm = slots.filter(({ state }) => state === 'warm').sort((a, b) => a.until! - b.until!);
+    // Calls wait, and neither a task nor a place for one is or becomes free: warm tasks make room, the soonest to end first.
+    const ending = slots.filter(({ state }) => state === 'ended').length;
+    const short = Math.max(0, waits.length - idleSlots.length - starting.length - free.length - ending);
+    const outdated = slots.filter(
+      ({ state, taskDefinition: of }) => (state === 'idle' || state === 'warm') && of !== taskDefinition,
+    );
+    for (const slot of new Set([...idleSlots.slice(wanted), ...warm.slice(0, short), ...outdated])) {
       if (await this.#pool.retire(slot)) await this.#stop(slot, slot.taskArn!);
     }
     const missing = wanted - idleSlots.length - starting.length;
-    for (const number of this.#pool.free({ slots }).slice(0, Math.max(0, missing))) {
+    for (const number of free.slice(0, Math.max(0, missing))) {
       if (!(await this.#start(number))) return;
     }
   }
@@ -153,13 +161,14 @@ export class PoolKeeper {
 
   #isUseless({ state, until, createdAt, address }: Slot): boolean {
     const now = this.#deps.clock.now();
-    if (state === 'claimed') return until! + CLAIM_GRACE_MS < now;
+    // A warm one ends by itself.
+    if (state === 'claimed' || state === 'warm') return until! + CLAIM_GRACE_MS < now;
     if (state === 'starting') return address === undefined && createdAt + START_TIMEOUT_MS < now;
     return state === 'ended';
   }
 
-  async #stop(slot: Slot, task: string): Promise<void> {
-    await this.#pool.end(slot);
+  async #stop({ number, id }: Slot, task: string): Promise<void> {
+    await this.#pool.end({ number, id });
     const { cluster } = this.#settings;
     await this.#ecs.send(new StopTaskCommand({ cluster, task, reason: 'no longer of use' })).catch((error: unknown) => {
       // The next minute tries again.

@@ -5,6 +5,8 @@ import { type Claim, SandboxPool, type Slot } from './pool.ts';
 const DEFINITION = 'arn:aws:ecs:eu-west-1:111122223333:task-definition/sandbox:1';
 const START_MS = 60_000;
 
+const WARM_MS = 30_000;
+
 function setUp(max = 8) {
   const deps = memoryDeps();
   const pool = new SandboxPool(deps, { max, startMs: START_MS });
@@ -23,9 +25,10 @@ function setUp(max = 8) {
         }),
       );
     },
-    claimOf: (owner?: string, id = `claim-${claims++}`): Claim => ({
+    claimOf: (owner?: string, id = `claim-${claims++}`, key?: string): Claim => ({
       id,
       owner,
+      key,
       until: deps.clock.now() + 600_000,
       patience: deps.clock.now() + 300_000,
       since: deps.clock.now(),
@@ -107,6 +110,121 @@ describe('a claim', () => {
     await pool.end(ended!);
     await pool.release(gone!);
     expect(await pool.claim(claimOf('a'))).toHaveProperty('readyInMs');
+  });
+});
+
+describe('a warm task', () => {
+  /** A pool with tasks that claims of owner and key `a` have used; the claims. */
+  async function setUpWarm({ max, warm = 1 }: { max?: number; warm?: number } = {}) {
+    const given = setUp(max);
+    await given.addIdle(warm);
+    const uses = await Promise.all(
+      Array.from({ length: warm }, async () => {
+        const claim = given.claimOf('a', undefined, 'key-a');
+        const answer = await given.pool.claim(claim);
+        if (!('slot' in answer)) throw new Error('no task');
+        return { ...answer.slot, claim: claim.id };
+      }),
+    );
+    for (const use of uses) await given.pool.keepWarm(use, WARM_MS);
+    const states = async () => (await given.pool.read()).slots.map(({ state }) => state).sort();
+    return { ...given, uses, states };
+  }
+
+  test('goes to claims with its key before an idle one does, as often as it is kept', async () => {
+    const { pool, addIdle, claimOf, uses, states } = await setUpWarm();
+    await addIdle(1);
+    for (let round = 0; round < 3; round++) {
+      const claim = claimOf('a', undefined, 'key-a');
+      const answer = await pool.claim(claim);
+      expect(answer).toMatchObject({ wasWarm: true, slot: { number: uses[0]!.number, claim: claim.id, owner: 'a' } });
+      expect(await states()).toEqual(['claimed', 'idle']);
+      await pool.keepWarm({ ...uses[0]!, claim: claim.id }, WARM_MS);
+    }
+    expect((await pool.read()).demand).toBe(1);
+  });
+
+  test('never goes to a claim with another key, or without one', async () => {
+    const { pool, claimOf, states } = await setUpWarm();
+    for (const key of ['key-b', undefined]) {
+      expect(await pool.claim(claimOf('a', undefined, key))).toEqual({ readyInMs: START_MS });
+    }
+    expect(await states()).toEqual(['warm']);
+  });
+
+  test('that had no key stays with nobody', async () => {
+    const { pool, addIdle, claimOf } = setUp();
+    await addIdle(1);
+    const claim = claimOf('a');
+    const answer = await pool.claim(claim);
+    if (!('slot' in answer)) throw new Error('no task');
+    await pool.keepWarm({ ...answer.slot, claim: claim.id }, WARM_MS);
+    expect(await pool.claim(claimOf('a'))).toHaveProperty('readyInMs');
+  });
+
+  test.each([1, 2, 5])('is never shared: ten claims of its key at once, %i warm tasks', async (warm) => {
+    const { pool, claimOf } = await setUpWarm({ max: 20, warm });
+    const answers = await Promise.all(
+      Array.from({ length: 10 }, (_, i) => pool.claim(claimOf(`owner-${i}`, undefined, 'key-a'))),
+    );
+    const got = answers.flatMap((answer) => ('slot' in answer ? answer.slot.number : []));
+    expect(new Set(got).size).toBe(got.length);
+    expect(got).toHaveLength(warm);
+    const { slots, waits } = await pool.read();
+    expect(slots.every(({ state }) => state === 'claimed')).toBe(true);
+    expect(waits).toHaveLength(10 - warm);
+  });
+
+  test('and an idle one: ten claims of two kinds at once share none', async () => {
+    const { pool, addIdle, claimOf } = await setUpWarm({ max: 20, warm: 3 });
+    await addIdle(3);
+    const answers = await Promise.all(
+      Array.from({ length: 10 }, (_, i) => pool.claim(claimOf(`owner-${i}`, undefined, i % 2 ? 'key-a' : 'key-b'))),
+    );
+    const got = answers.flatMap((answer) => ('slot' in answer ? [answer] : []));
+    expect(new Set(got.map(({ slot }) => slot.number)).size).toBe(got.length);
+    expect(got.filter(({ wasWarm }) => wasWarm).every(({ slot }) => slot.key === 'key-a')).toBe(true);
+  });
+
+  test('is not claimed when it is about to end', async () => {
+    const { pool, claimOf, clock } = await setUpWarm();
+    await clock.advance(WARM_MS - 2000);
+    expect(await pool.claim(claimOf('a', undefined, 'key-a'))).toHaveProperty('readyInMs');
+  });
+
+  test('is not touched by late news of an earlier use, nor by its keeper once it is claimed', async () => {
+    const { pool, claimOf, uses, states } = await setUpWarm();
+    const [warm] = (await pool.read()).slots;
+    const claim = claimOf('a', undefined, 'key-a');
+    await pool.claim(claim);
+    await pool.end(uses[0]!);
+    await pool.keepWarm(uses[0]!, WARM_MS);
+    expect(await pool.retire(warm!)).toBe(false);
+    expect((await pool.read()).slots).toMatchObject([{ state: 'claimed', claim: claim.id }]);
+    await pool.end({ ...uses[0]!, claim: claim.id });
+    await pool.keepWarm({ ...uses[0]!, claim: claim.id }, WARM_MS);
+    expect(await states()).toEqual(['ended']);
+  });
+
+  test('is claimed or retired, never both', async () => {
+    const { pool, claimOf, states } = await setUpWarm();
+    const [warm] = (await pool.read()).slots;
+    const [answer, isRetired] = await Promise.all([pool.claim(claimOf('a', undefined, 'key-a')), pool.retire(warm!)]);
+    expect('slot' in answer).toBe(!isRetired);
+    expect(await states()).toEqual([isRetired ? 'ended' : 'claimed']);
+  });
+
+  test('waits for its owner while there are places for those before, and not while there are none', async () => {
+    const { pool, claimOf } = await setUpWarm({ max: 4, warm: 2 });
+    const others = [claimOf('b', undefined, 'key-b'), claimOf('c', undefined, 'key-c')];
+    for (const other of others) expect(await pool.claim(other)).toHaveProperty('readyInMs');
+    expect(await pool.hasRoom()).toBe(true);
+    const first = claimOf('a', undefined, 'key-a');
+    expect(await pool.claim(first)).toHaveProperty('slot');
+    // A third one waits for which there is no place.
+    expect(await pool.claim(claimOf('d', undefined, 'key-d'))).toHaveProperty('readyInMs');
+    expect(await pool.hasRoom()).toBe(false);
+    expect(await pool.claim(claimOf('a', undefined, 'key-a'))).toHaveProperty('readyInMs');
   });
 });
 

@@ -22,8 +22,14 @@ export const DEMAND_MINUTES = 5;
 const WAIT_SECONDS = 6;
 const MAX_ATTEMPTS = 5;
 
-/** `starting`: asked for, not yet running. `ended`: used or useless, and its task may still be there. */
-export type SlotState = 'starting' | 'idle' | 'claimed' | 'ended';
+/** Before this long before its end, a warm task is no longer claimed: it may have gone. */
+const WARM_MARGIN_MS = 2000;
+
+/**
+ * `starting`: asked for, not yet running. `warm`: used, and waits for further claims with its key. `ended`: used or useless, and its
+ * task may still be there.
+ */
+export type SlotState = 'starting' | 'idle' | 'claimed' | 'warm' | 'ended';
 
 export interface Slot {
   readonly number: number;
@@ -42,9 +48,14 @@ export interface Slot {
   /** The call's workspace; absent for work that takes no turn. */
   readonly owner?: string;
   readonly isInstall?: boolean;
-  /** Epoch milliseconds at which a claimed task loses its use. */
+  /** Names what the task was first used for, from its first claim on: only claims with the same one get it again. */
+  readonly key?: string;
+  /** Epoch milliseconds at which a claimed task loses its use, and at which a warm one ends by itself. */
   readonly until?: number;
 }
+
+/** One use of a slot's task. Late news of it do not touch the next use. */
+export type SlotUse = Pick<Slot, 'number' | 'id' | 'claim' | 'key'>;
 
 export interface Claim {
   /** A waiting call asks again with the same id. */
@@ -52,6 +63,8 @@ export interface Claim {
   /** The workspace whose turn it takes; absent for work that takes no turn. */
   readonly owner?: string;
   readonly isInstall?: boolean;
+  /** Claims with the same key may use one task, one after the other. @default - the task is used once */
+  readonly key?: string;
   /** Epoch milliseconds after which the call does not use the task. */
   readonly until: number;
   /** Epoch milliseconds after which the call does not wait. */
@@ -62,8 +75,8 @@ export interface Claim {
   readonly isRepeated?: boolean;
 }
 
-/** A task for this call alone, or when to expect one. */
-export type ClaimAnswer = { readonly slot: Slot } | { readonly readyInMs: number };
+/** A task for this call alone, or when to expect one. `wasWarm`: it has had another use. */
+export type ClaimAnswer = { readonly slot: Slot; readonly wasWarm?: boolean } | { readonly readyInMs: number };
 
 interface Wait {
   readonly claim: string;
@@ -123,28 +136,33 @@ export class SandboxPool {
   }
 
   /**
-   * Claims an idle task for one call when it is the call's turn (`core/running/turns.ts`). Otherwise answers when to
-   * expect one, and notes that the call waits if its patience lasts for so long.
+   * Claims a task for one call when it is the call's turn (`core/running/turns.ts`): a warm one with the call's key, else an idle
+   * one. Otherwise answers when to expect one, and notes that the call waits if its patience lasts for so long. Calls that get a
+   * warm task are no demand: it needs no successor.
    */
   async claim(claim: Claim): Promise<ClaimAnswer> {
     let snapshot = await this.read();
     const mine = snapshot.slots.find((slot) => slot.claim === claim.id);
     if (mine !== undefined) return { slot: mine };
     const known = snapshot.waits.find((wait) => wait.claim === claim.id);
-    const counted = claim.isRepeated ? undefined : this.#count();
     const { owner, isInstall, since } = claim;
     const me: Wait = { claim: claim.id, owner, isInstall, since };
+    let counted: Promise<void> | undefined;
     try {
       for (let attempt = 0; attempt < MAX_ATTEMPTS; attempt++) {
         if (attempt > 0) snapshot = await this.read();
-        const { idle, position, isNext, spare } = this.#standing(snapshot, me);
-        if (!isNext) break;
+        const { idle, position, isNext, spare, mayBeWarm } = this.#standing(snapshot, me);
         // Calls that came in the same moment do not all reach for the same task.
-        const choice = position + (spare > 0 ? this.#ids.randomBytes(1)[0]! % (spare + 1) : 0);
-        const slot = await this.#take(idle[choice]!, claim);
+        const oneOf = (count: number) => this.#ids.randomBytes(1)[0]! % count;
+        const warm = mayBeWarm ? this.#warmFor(snapshot, claim) : [];
+        if (warm.length === 0 && !claim.isRepeated) counted ??= this.#count();
+        if (warm.length === 0 && !isNext) break;
+        const choice =
+          warm[attempt === 0 ? 0 : oneOf(warm.length)] ?? idle[position + (spare > 0 ? oneOf(spare + 1) : 0)]!;
+        const slot = await this.#take(choice, claim);
         if (slot === undefined) continue;
         if (known) await this.#table.delete(waitKey(claim.id));
-        return { slot };
+        return { slot, ...(choice.state === 'warm' && { wasWarm: true }) };
       }
       const now = this.#clock.now();
       const readyInMs = this.#readyIn(snapshot, me);
@@ -158,12 +176,27 @@ export class SandboxPool {
     }
   }
 
-  /** The task was used, or is of no use: no other call gets it. */
-  async end({ number, id }: Pick<Slot, 'number' | 'id'>): Promise<void> {
+  /** The task was used, or is of no use: no other call gets it. Changes nothing if a given `claim` no longer has it. */
+  async end({ number, id, claim }: SlotUse): Promise<void> {
     await this.#table.update(
       slotKey(number),
       { set: { state: 'ended' }, remove: ['claim', 'owner', 'isInstall', 'until'] },
-      equals('id', id),
+      claim === undefined ? equals('id', id) : allOf(equals('id', id), equals('claim', claim)),
+    );
+  }
+
+  /** Whether a task that is being used may go on afterwards: not while calls wait for which there is no place. */
+  async hasRoom(): Promise<boolean> {
+    const snapshot = await this.read();
+    return snapshot.waits.length <= this.#placesBeside(snapshot);
+  }
+
+  /** The task was used, and waits `ms` milliseconds for a claim with its key. Changes nothing after any other end of its use. */
+  async keepWarm({ number, id, claim }: SlotUse & { readonly claim: string }, ms: number): Promise<void> {
+    await this.#table.update(
+      slotKey(number),
+      { set: { state: 'warm', until: this.#clock.now() + ms }, remove: ['claim', 'owner', 'isInstall'] },
+      allOf(equals('id', id), equals('claim', claim), equals('state', 'claimed')),
     );
   }
 
@@ -200,12 +233,12 @@ export class SandboxPool {
     return ok;
   }
 
-  /** Takes an idle task out of the pool. Returns false when a call was faster. Keeper. */
-  async retire({ number, id }: Pick<Slot, 'number' | 'id'>): Promise<boolean> {
+  /** Takes an idle or warm task out of the pool. Returns false when a call was faster. Keeper. */
+  async retire({ number, id, state }: Pick<Slot, 'number' | 'id' | 'state'>): Promise<boolean> {
     const { ok } = await this.#table.update(
       slotKey(number),
       { set: { state: 'ended' } },
-      allOf(equals('id', id), equals('state', 'idle')),
+      allOf(equals('id', id), equals('state', state)),
     );
     return ok;
   }
@@ -223,19 +256,35 @@ export class SandboxPool {
     );
   }
 
-  async #take({ number, id }: Slot, { id: claim, owner, isInstall, until }: Claim): Promise<Slot | undefined> {
+  async #take(
+    { number, id, state }: Slot,
+    { id: claim, owner, isInstall, key, until }: Claim,
+  ): Promise<Slot | undefined> {
     const written = await this.#table.update(
       slotKey(number),
-      { set: { state: 'claimed', claim, owner, isInstall, until } },
-      allOf(equals('id', id), equals('state', 'idle')),
+      { set: { state: 'claimed', claim, owner, isInstall, key, until } },
+      allOf(equals('id', id), equals('state', state)),
     );
     const item = written.ok ? written.item : await this.#table.get(slotKey(number));
     // A write whose answer was lost is sent again, and fails because the first one succeeded.
     return item?.claim === claim ? slotOf(item) : undefined;
   }
 
-  /** Where a call stands in the queue; at the queue's end when it may have no task before a run ends. */
-  #standing({ slots, waits }: Snapshot, me: Wait): { idle: Slot[]; position: number; isNext: boolean; spare: number } {
+  /** Warm tasks for a claim, the one that waits the longest first. */
+  #warmFor({ slots }: Snapshot, { key }: Claim): Slot[] {
+    const now = this.#clock.now();
+    return slots
+      .filter(
+        (slot) => slot.state === 'warm' && slot.key === key && slot.until! - WARM_MARGIN_MS > now && key !== undefined,
+      )
+      .sort((a, b) => b.until! - a.until!);
+  }
+
+  /**
+   * Where a call stands in the queue; at the queue's end when it may have no task before a run ends. A warm task goes to its next
+   * call only if there are places for all calls before this one: otherwise it must make room for them (`PoolKeeper.refill`).
+   */
+  #standing({ slots, waits }: Snapshot, me: Wait) {
     const idle = slots.filter(({ state }) => state === 'idle').sort(byAge);
     const claimed = slots.filter(({ state }) => state === 'claimed');
     const all = [...waits.filter(({ claim }) => claim !== me.claim), me].sort(
@@ -244,7 +293,19 @@ export class SandboxPool {
     const queue = inTurn(all, claimed, this.#limits.max);
     const found = queue.findIndex(({ claim }) => claim === me.claim);
     const position = found < 0 ? queue.length : found;
-    return { idle, position, isNext: found >= 0 && position < idle.length, spare: idle.length - queue.length };
+    const mayBeWarm = found >= 0 && position <= this.#placesBeside({ slots });
+    return {
+      idle,
+      position,
+      isNext: found >= 0 && position < idle.length,
+      spare: idle.length - queue.length,
+      mayBeWarm,
+    };
+  }
+
+  /** Tasks, there or not, that no call uses and that may be used by any. */
+  #placesBeside({ slots }: Pick<Snapshot, 'slots'>): number {
+    return this.#limits.max - slots.filter(({ state }) => state === 'claimed' || state === 'warm').length;
   }
 
   /** When the task that stands at this call's position is ready. How long a run still takes is unknown, and counts as 0. */

@@ -3,6 +3,7 @@ import { createServer } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, onTestFinished, test, vi } from 'vitest';
+import type { SandboxSpec } from '#core/ports/sandbox.ts';
 import { ran, specOf } from '#test/conformance/sandbox.ts';
 import { type Fargate, type FargateOptions, startFargate } from '#test/helpers/fargate.ts';
 
@@ -58,6 +59,79 @@ describe('a session', () => {
     expect((await ran(session, 'echo $TOKEN')).out).toBe('hush-hush\n');
     await session.close();
     expect(JSON.stringify([fargate.ecs.tasks, fargate.log, await fargate.pool.read()])).not.toContain('hush');
+  });
+});
+
+describe('a further session of the same kind', () => {
+  const specFor = (owner: string, more: Partial<SandboxSpec> = {}) => {
+    const deadline = Date.now() + 300_000;
+    return specOf({ owner, deadline, turn: { owner, deadline }, kind: async () => ['agent', null], ...more });
+  };
+  /** Opens a session, closes it, and returns the address of its task. */
+  const use = async ({ sandbox, pool }: Fargate, spec: SandboxSpec) => {
+    const session = await sandbox.open(spec);
+    const claimed = (await pool.read()).slots.find(({ state }) => state === 'claimed');
+    expect((await ran(session, 'ls -A /home/user; touch /home/user/left')).out).toBe('');
+    await session.close();
+    return claimed!.address;
+  };
+
+  test('has the same task, and one of another workspace, kind or egress another', async () => {
+    const fargate = await start({ pool: { idle: 5 } });
+    await fargate.idle(5);
+    const first = await use(fargate, specFor('a'));
+    expect(await states(fargate)).toContain('warm');
+    expect(await use(fargate, specFor('a', { env: { OTHER: 'x' } }))).toBe(first);
+    const others = [
+      specFor('b'),
+      specFor('a', { kind: async () => ['agent', 'tenant'] }),
+      specFor('a', { egress: 'open' }),
+      specFor('a', { kind: undefined }),
+    ];
+    const used = [first];
+    for (const other of others) used.push(await use(fargate, other));
+    expect(new Set(used).size).toBe(5);
+    expect(await use(fargate, specFor('a'))).toBe(first);
+  });
+
+  test('has another task after an installation, an unclean end, and where the stage says so', async () => {
+    const fargate = await start({ pool: { idle: 2 } });
+    await fargate.idle(2);
+    await use(fargate, specFor('a', { purpose: 'install' }));
+    const session = await fargate.sandbox.open(specFor('a'));
+    expect((await ran(session, 'sleep 60', { timeoutMs: 100 })).exit.reason).toBe('timeout');
+    await session.close();
+    expect(await states(fargate)).not.toContain('warm');
+    const never = await start({ pool: { idle: 1 }, config: { sandboxReuse: 'never' } });
+    await never.idle(1);
+    await use(never, specFor('a'));
+    expect(await states(never)).not.toContain('warm');
+  });
+
+  test('has another task when its own died meanwhile, without an event', async () => {
+    let isSilent = false;
+    const fargate = await start({ pool: { idle: 2 }, onEvent: (_, deliver) => (isSilent ? undefined : deliver()) });
+    await fargate.idle(2);
+    const first = await use(fargate, specFor('a'));
+    await fargate.idle(2);
+    isSilent = true;
+    const warm = (await fargate.pool.read()).slots.find(({ state }) => state === 'warm')!;
+    fargate.ecs.kill(warm.taskArn!);
+    await expect
+      .poll(() => fargate.ecs.tasks.find(({ taskArn }) => taskArn === warm.taskArn)!.lastStatus)
+      .toBe('STOPPED');
+    expect(await use(fargate, specFor('a'))).not.toBe(first);
+  });
+
+  test('has another task while calls wait for which there is no place', async () => {
+    const fargate = await start({ pool: { idle: 1, max: 1 } });
+    await fargate.idle(1);
+    const session = await fargate.sandbox.open(specFor('a'));
+    const waiting = fargate.sandbox.open(specFor('b'));
+    await expect.poll(async () => (await fargate.pool.read()).waits.length).toBe(1);
+    await session.close();
+    expect(await states(fargate)).not.toContain('warm');
+    await (await waiting).close();
   });
 });
 

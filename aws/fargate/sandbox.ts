@@ -13,6 +13,7 @@ import { createS3Links } from '../s3-links.ts';
 import type { DispatchedSlot, DispatchHead, DispatchRequest } from './dispatch.ts';
 import { invokeStreaming, type StreamedAnswer } from './invoke.ts';
 import type { Claim } from './pool.ts';
+import { reuseKeyOf } from './reuse-key.ts';
 
 export interface FargateSandboxOptions {
   readonly config: AwsConfig;
@@ -53,7 +54,7 @@ export const createFargateSandbox = (
 type TaskRequest = Pick<DispatchRequest, 'method' | 'path' | 'headers' | 'body' | 'bodyUrl'>;
 
 /**
- * {@link Sandbox} in ECS tasks on Fargate, each used once. The tasks are in a network of their own, which only the
+ * {@link Sandbox} in ECS tasks on Fargate, each for sessions of one kind (`reuse-key.ts`), one after the other. The tasks are in a network of their own, which only the
  * function `sandbox-dispatch` reaches: each request to a task is one call of that function.
  *
  * Lambda does not tell a function that its caller has left. A command whose caller has left ends with its time limit or
@@ -71,13 +72,15 @@ export class FargateSandbox implements Sandbox {
    * TIMEOUT when the task was not ready at the deadline.
    */
   async open(spec: SandboxSpec): Promise<SandboxSession> {
-    const { clock, ids } = this.#options;
+    const { clock, ids, config } = this.#options;
     const deadline = spec.deadline ?? clock.now() + MAX_USE_MS;
     const token = randomHex(ids, 32);
+    const key = config.sandboxReuse === 'never' ? undefined : await reuseKeyOf(spec);
     const claim: Claim = {
       id: randomHex(ids, 16),
       owner: spec.turn?.owner,
       ...(spec.purpose === 'install' && { isInstall: true }),
+      key,
       until: deadline,
       patience: patienceUntil(clock.now(), deadline),
       since: clock.now(),
@@ -98,7 +101,7 @@ export class FargateSandbox implements Sandbox {
     const baseUrl = 'http://task';
     const sessionOf = (taken: DispatchedSlot) => new RunnerSession({ baseUrl, fetch: this.#fetchFrom(taken) }, token);
     try {
-      await RunnerSession.open({ baseUrl, fetch: claimingFetch }, job);
+      await RunnerSession.open({ baseUrl, fetch: claimingFetch }, job, { reuse: key });
     } catch (error) {
       if (slot !== undefined) await sessionOf(slot).close();
       throw error;

@@ -82,6 +82,12 @@ export interface SandboxSpec {
   readonly purpose: 'run' | 'install' | 'service';
   readonly limits: SandboxLimits;
   /**
+   * What else must be equal in sessions of one `owner`, `bundle`, `layer` and `egress` before one of them may use what another
+   * one has used. Called only where places are used again. What it returns is JSON.
+   * @default - this one's place is used once
+   */
+  readonly kind?: () => Promise<unknown>;
+  /**
    * Epoch milliseconds after which the caller does not use the session. Where sandboxes cost money, it ends soon after.
    * @default - an hour from now
    */

@@ -204,10 +204,12 @@ export class PlatformFunction extends Construct {
   }
 
   /** A function that opens sandboxes also signs links to what they read. */
-  useSandbox({ kind }: Stage['sandbox'], use: 'open' | 'know'): void {
+  useSandbox(sandbox: Stage['sandbox'], use: 'open' | 'know'): void {
+    const { kind } = sandbox;
     this.lambda.addEnvironment('PLATFORM_HOSTED_SANDBOX', kind);
     if (use === 'know' || kind === 'none') return;
     if (kind === 'fargate') {
+      this.lambda.addEnvironment('PLATFORM_SANDBOX_REUSE', sandbox.reuse);
       this.useFunctions(['sandbox-dispatch', 'pool-keeper']);
       this.useBlobs({ read: ['bundles', 'layers', 'transfers'], write: ['transfers'] });
     } else {

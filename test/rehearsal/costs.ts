@@ -10,8 +10,10 @@ export interface Counted {
   readonly waits: Waits;
   /** Requests to API Gateway, including those of agents. */
   readonly gatewayRequests: number;
-  /** Tasks used by this request alone. */
+  /** Tasks that this request uses. */
   readonly tasks: number;
+  /** Whether these have served requests of the same kind before, and wait for further ones. */
+  readonly isWarm: boolean;
   readonly invocations: Rehearsal['lambda']['invocations'];
   readonly readUnits: number;
   readonly writeUnits: number;
@@ -107,13 +109,16 @@ export async function countRequests(target: Rehearsal): Promise<Counted[]> {
 
   const counted: Counted[] = [];
   const pool = new SandboxPool(target.deps, { max: POOL.max, startMs: POOL.startSeconds * 1000 });
-  /** Waits until used tasks are replaced and all work has ended. */
+  /** Makes a call one of a kind of its own: no task has been used for it before. */
+  let tenants = 0;
+  const alone = () => ({ headers: { 'x-platform-tenant': `costs-${tenants++}` } });
+  /** Waits until used tasks are replaced or wait for their next use, and all work has ended. */
   const settled = async (): Promise<void> => {
     do {
       await lambda.settled();
       await ecs.settled();
       await target.deps.clock.sleep(50);
-    } while ((await pool.read()).slots.some(({ state }) => state !== 'idle'));
+    } while ((await pool.read()).slots.some(({ state }) => state !== 'idle' && state !== 'warm'));
     await lambda.settled();
   };
   let tasks = 0;
@@ -124,7 +129,7 @@ export async function countRequests(target: Rehearsal): Promise<Counted[]> {
     what: string,
     waits: Waits,
     act: () => Promise<unknown>,
-    { warmUp = WARM_UP } = {},
+    { warmUp = WARM_UP, isWarm = false } = {},
   ): Promise<void> => {
     // What earlier tests left takes longer than functions keep secrets.
     await settled();
@@ -144,6 +149,7 @@ export async function countRequests(target: Rehearsal): Promise<Counted[]> {
       waits,
       gatewayRequests: invocations.filter(({ fn }) => !/-(sandbox-dispatch|pool-keeper)$/.test(fn)).length,
       tasks,
+      isWarm,
       invocations,
       readUnits: of('dynamodb').reduce((sum, { readUnits }) => sum + readUnits, 0),
       writeUnits: of('dynamodb').reduce((sum, { writeUnits }) => sum + writeUnits, 0),
@@ -166,19 +172,21 @@ export async function countRequests(target: Rehearsal): Promise<Counted[]> {
   await count('prompt call with an `Idempotency-Key`', ONE_TURN, () =>
     send('POST', path, { json, headers: { 'idempotency-key': `costs-${repeats++}` } }),
   );
-  // Each of these requests uses a task, which is then replaced.
+  // Each of these requests but the second uses a task of its own, which is then replaced.
   const few = { warmUp: 2 };
-  await count('code run (warm pool)', NO_WAIT, () => send('POST', `/${slug}/adder/v1/run`, { json: { a: 1 } }), few);
+  const add = (options: object = {}) => send('POST', `/${slug}/adder/v1/run`, { json: { a: 1 }, ...options });
+  await count('code run (warm pool)', NO_WAIT, () => add(alone()), few);
+  await count('code run (task already warm)', NO_WAIT, () => add(), { ...few, isWarm: true });
   await count(
     'tool loop: two turns, one command',
     { turns: 2, calls: 2, task: 2 },
-    () => send('POST', `/${slug}/looper/v1/run`, { json }),
+    () => send('POST', `/${slug}/looper/v1/run`, { json, ...alone() }),
     few,
   );
   await count(
     `orchestrator with ${SUB_CALLS} prompt calls at once`,
     { turns: 1, calls: 1 + SUB_CALLS, dispatch: 1, task: 1 },
-    () => send('POST', `/${slug}/conductor/v1/run`, { json: {} }),
+    () => send('POST', `/${slug}/conductor/v1/run`, { json: {}, ...alone() }),
     few,
   );
   await count('webhook to a prompt agent', ONE_TURN, () => send('POST', hook, { json }));

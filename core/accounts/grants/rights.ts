@@ -61,6 +61,21 @@ export async function checkScope(deps: Pick<Deps, 'main'>, agent: AgentCaller, s
   );
 }
 
+/** Which grants the foreign agents of a run's chain have: another list as soon as anything about them has changed. */
+export async function grantRevisions(
+  deps: Pick<Deps, 'main'>,
+  workspaceId: string,
+  foreign: readonly ForeignAgent[],
+): Promise<readonly (readonly (string | number | null)[])[]> {
+  const found = await readGrants(deps, workspaceId, foreign);
+  return found.map(({ agent, grant }) => [
+    agent.workspaceId,
+    agent.name,
+    agent.version,
+    holds(grant, agent)?.revision ?? null,
+  ]);
+}
+
 interface Found {
   readonly agent: ForeignAgent;
   readonly grant: Grant | undefined;

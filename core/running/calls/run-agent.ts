@@ -1,3 +1,4 @@
+import { grantRevisions } from '#core/accounts/grants/rights.ts';
 import { fillToolCommand, validateInRun } from '#core/agents/checks/checks.ts';
 import type { Json } from '#core/base/json.ts';
 import type { Deps } from '#core/ports/deps.ts';
@@ -9,6 +10,7 @@ import type { EngineResult, EngineRun } from '../engines/engine.ts';
 import type { ProgressEvent } from '../engines/progress.ts';
 import { runEngine } from '../engines/run-engine.ts';
 import { skillEnvironment, skillFiles } from '../skills/skill-files.ts';
+import { foreignAgents } from '../sub-calls/lineage.ts';
 import { contextEnvironment } from '../sub-calls/run-context.ts';
 import { isPrompt, type PreparedCall } from './prepare.ts';
 import { ownerOfChecks } from './schema-checks.ts';
@@ -56,6 +58,10 @@ export async function runAgent(
     signal: cancellation.signal,
     isSubCall: lineage.parentRunId !== undefined,
     isWatched: emit !== undefined,
+    kind: async () => [
+      call.tenantId ?? null,
+      await grantRevisions(deps, workspace.id, foreignAgents(agent, workspace, lineage)),
+    ],
     emit: (event) => {
       live?.add('progress', event);
       emit?.(mask.json(event as Json) as unknown as ProgressEvent);

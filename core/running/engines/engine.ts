@@ -40,6 +40,8 @@ export interface EngineRun {
   readonly mask: SecretMask;
   /** Epoch milliseconds. Engines end with TIMEOUT by then. */
   readonly deadline: number;
+  /** What runs must have in common beside their agent to use one sandbox after another (`SandboxSpec.kind`). */
+  readonly kind?: () => Promise<unknown>;
   /** Whether another run waits for this one: then its sandbox takes no turn. */
   readonly isSubCall?: boolean;
   /** Aborted with a RUN_CANCELLED error when the run is cancelled. Engines pass it on to everything they wait for. */

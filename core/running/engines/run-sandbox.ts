@@ -35,6 +35,7 @@ export async function openRunSandbox(
       env,
       egress: runEgress(config, agent),
       purpose: 'run',
+      kind: run.kind && (async () => [refOf(agent), await run.kind?.()]),
       deadline: run.deadline,
       turn: run.isSubCall ? undefined : { owner: run.workspaceId, deadline: run.deadline, onState },
       signal: run.signal,
