@@ -4,6 +4,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { parse } from 'yaml';
+import { type Resource, resourcesOf, type Template } from '#test/helpers/templates.ts';
 import cdkJson from '../../examples/cdk/cdk.json' with { type: 'json' };
 import example from '../../examples/cdk/package.json' with { type: 'json' };
 
@@ -70,6 +72,44 @@ test('the example app synthesises from the packed package', { timeout: 300_000 }
   );
 });
 
+const synthesised = async (file: string): Promise<Template> => {
+  const outdir = join(folder, file);
+  await run(app, 'node', [file], { CDK_OUTDIR: outdir, CDK_CONTEXT_JSON: JSON.stringify(cdkJson.context) });
+  const [template] = globSync('*.template.json', { cwd: outdir });
+  return JSON.parse(readFileSync(join(outdir, template!), 'utf8'));
+};
+
+test('the pipeline of the example deploys to test, asks it for its health, and waits before prod', {
+  timeout: 300_000,
+}, async () => {
+  const template = await synthesised('pipeline.ts');
+  const [[, { Properties }]] = resourcesOf(template, 'AWS::CodePipeline::Pipeline') as [[string, Resource]];
+  const stages: { Name: string; Actions: { Name: string }[] }[] = Properties.Stages;
+  expect(stages.map(({ Name }) => Name)).toEqual(['Source', 'Build', 'UpdatePipeline', 'Assets', 'test', 'prod']);
+  const actionsOf = (name: string) => stages.find(({ Name }) => Name === name)!.Actions.map(({ Name }) => Name);
+  expect(actionsOf('test').at(-1)).toBe('Health');
+  expect(actionsOf('prod')[0]).toBe('Release');
+});
+
+test('the workflow of the example takes a role that its environment alone may take', { timeout: 300_000 }, async () => {
+  const template = await synthesised('github.ts');
+  const [[, { Properties }]] = resourcesOf(template, 'AWS::IAM::Role') as [[string, Resource]];
+  const { jobs, permissions } = parse(readFileSync(join(app, '.github/workflows/deploy.yml'), 'utf8'));
+  const steps: { with?: Record<string, string> }[] = jobs.deploy.steps;
+  expect(steps.map((step) => step.with?.['role-to-assume']).filter(Boolean)).toEqual([
+    `arn:aws:iam::111122223333:role/${Properties.RoleName}`,
+  ]);
+  expect(permissions['id-token']).toBe('write');
+  const [{ Action, Condition }] = Properties.AssumeRolePolicyDocument.Statement;
+  expect(Action).toBe('sts:AssumeRoleWithWebIdentity');
+  expect(Object.values(Condition.StringEquals)).toEqual([
+    'sts.amazonaws.com',
+    `repo:acme/agents-in-our-account:environment:${jobs.deploy.environment}`,
+  ]);
+  const { Statement } = Properties.Policies[0].PolicyDocument;
+  expect(Statement.map(({ Action: action }: { Action: string }) => action)).toEqual(['sts:AssumeRole']);
+});
+
 test('its props have types', { timeout: 300_000 }, async () => {
   const types = { types: [], typeRoots: [] };
   const config = JSON.parse(readFileSync(join(app, 'tsconfig.json'), 'utf8'));
@@ -82,6 +122,7 @@ test('its props have types', { timeout: 300_000 }, async () => {
   };
   const source = readFileSync(join(app, 'app.ts'), 'utf8');
   await check('right', source);
+  for (const file of ['pipeline', 'github']) await check(file, readFileSync(join(app, `${file}.ts`), 'utf8'));
   await expect(check('wrong', source.replace("kind: 'fargate'", "kind: 'cloud'"))).rejects.toThrow();
 });
 
