@@ -1,5 +1,5 @@
 import { X } from 'lucide-react';
-import { type ReactNode, useState } from 'react';
+import { type ReactNode, useEffect, useState } from 'react';
 import { Dialog as AriaDialog } from 'react-aria-components/Dialog';
 import { Heading } from 'react-aria-components/Heading';
 import { Modal, ModalOverlay } from 'react-aria-components/Modal';
@@ -42,10 +42,27 @@ export function Dialog({ title, isOpen, onClose, isSticky = false, size = 'small
           </div>
           {children}
           {actions && <div className="mt-1 flex flex-wrap justify-end gap-2">{actions}</div>}
+          <FocusKept />
         </AriaDialog>
       </Modal>
     </ModalOverlay>
   );
+}
+
+/** What had the focus may be gone when the dialog closes, such as the row that it deleted: then the page gets it. */
+function FocusKept() {
+  useEffect(
+    () => () => {
+      // The focus returns in the next frame.
+      requestAnimationFrame(() =>
+        requestAnimationFrame(() => {
+          if (document.activeElement === document.body) document.getElementById('page')?.focus({ preventScroll: true });
+        }),
+      );
+    },
+    [],
+  );
+  return null;
 }
 
 interface ConfirmProps {
