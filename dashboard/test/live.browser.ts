@@ -70,7 +70,7 @@ describeSite(
         headers: { prefer: 'respond-async' },
       });
       const page = await site.open(`/acme/runs/${body.run_id}?tab=logs`, { expectedErrors });
-      const log = page.getByRole('region', { name: 'Log' });
+      const log = page.getByRole('log');
       let cuts = 0;
       for (const line of [5, 40, 75, 110]) {
         await log.getByText(`line ${line}`, { exact: true }).waitFor();
@@ -79,7 +79,7 @@ describeSite(
       expect(cuts).toBeGreaterThanOrEqual(4);
       await page.getByText('Completed', { exact: true }).first().waitFor();
       await page.getByText(`${LINES} lines`, { exact: true }).waitFor();
-      await page.getByLabel('Lines with').fill('line 14');
+      await page.getByLabel('Filter lines').fill('line 14');
       await page.getByText(`11 of ${LINES} lines`).waitFor();
     });
 

@@ -1,10 +1,12 @@
 import { useVirtualizer } from '@tanstack/react-virtual';
-import { ArrowDown } from 'lucide-react';
-import { useLayoutEffect, useRef, useState } from 'react';
+import { ArrowDown, Search } from 'lucide-react';
+import { type ReactNode, useLayoutEffect, useMemo, useRef, useState } from 'react';
 import { AnsiText } from './ansi-text.tsx';
 import { Button } from './button.tsx';
 import { classes } from './classes.ts';
-import { cutLine } from './viewer.tsx';
+import { TextField } from './field.tsx';
+import { count } from './numbers.tsx';
+import { cutLine, WholeValue } from './viewer.tsx';
 
 export interface LogLine {
   readonly key: string | number;
@@ -12,6 +14,7 @@ export interface LogLine {
   readonly at?: string | null;
   /** Such as `WARNING`. */
   readonly level?: string;
+  readonly stream?: 'stdout' | 'stderr';
   readonly text: string;
 }
 
@@ -28,10 +31,81 @@ const COLOURS: Readonly<Record<string, string>> = {
   CRITICAL: 'text-bad font-bold',
 };
 
-/** Lines of an untrusted log, with their colours. Only those in sight are in the page. The end is followed until somebody scrolls up. */
-export function LogView({ label, lines }: { readonly label: string; readonly lines: readonly LogLine[] }) {
+/** An untrusted log, with a filter by text, and buttons for what is shown. */
+export function LogView({
+  lines,
+  find,
+  onFind,
+  choice,
+  name,
+  whole,
+  empty,
+  ...list
+}: {
+  /** What it is the log of, read aloud. */
+  readonly label: string;
+  readonly lines: readonly LogLine[];
+  /** Part of the lines that are shown, in whichever case. */
+  readonly find: string;
+  readonly onFind: (text: string) => void;
+  /** A further filter, which the caller applies. */
+  readonly choice: ReactNode;
+  /** Of the file that it is downloaded as. */
+  readonly name: string;
+  /** All of it as it came. @default - each line with its time and level */
+  readonly whole?: () => string;
+  /** Whether more is to come: then its end is followed, or else it is shown from its beginning. */
+  readonly isLive: boolean;
+  /** Shown in place of no lines. */
+  readonly empty: ReactNode;
+}) {
+  const shown = useMemo(() => {
+    const wanted = find.toLowerCase();
+    return wanted === '' ? lines : lines.filter(({ text }) => text.toLowerCase().includes(wanted));
+  }, [lines, find]);
+  const text = () => (whole === undefined || shown.length < lines.length ? textOf(shown) : whole());
+  return (
+    <div className="flex min-w-0 flex-col gap-3">
+      <div className="flex flex-wrap items-center gap-2" data-filter>
+        <div className="w-64 max-w-full">
+          <TextField
+            label="Filter lines"
+            isLabelHidden
+            placeholder="Filter lines"
+            icon={<Search size={14} aria-hidden />}
+            value={find}
+            onChange={onFind}
+          />
+        </div>
+        <div className="w-48">{choice}</div>
+        <span className="grow text-soft">
+          {shown.length === lines.length ? count(lines.length) : `${count(shown.length)} of ${count(lines.length)}`}{' '}
+          lines
+        </span>
+        <WholeValue text={text} name={name} />
+      </div>
+      {lines.length === 0 && empty}
+      {lines.length > 0 && shown.length === 0 && <p className="text-soft">No line has this text.</p>}
+      {shown.length > 0 && <Lines {...list} lines={shown} />}
+    </div>
+  );
+}
+
+const textOf = (lines: readonly LogLine[]): string =>
+  lines.map(({ at, level, text }) => `${[at, level, text].filter((part) => part != null).join(' ')}\n`).join('');
+
+/** Only the lines in sight are in the page. The end is followed until somebody scrolls up. */
+function Lines({
+  label,
+  lines,
+  isLive,
+}: {
+  readonly label: string;
+  readonly lines: readonly LogLine[];
+  readonly isLive: boolean;
+}) {
   const box = useRef<HTMLDivElement>(null);
-  const [isFollowing, setFollowing] = useState(true);
+  const [isFollowing, setFollowing] = useState(isLive);
   const rows = useVirtualizer({
     count: lines.length,
     getScrollElement: () => box.current,
@@ -40,15 +114,15 @@ export function LogView({ label, lines }: { readonly label: string; readonly lin
     overscan: 20,
   });
   const last = lines.at(-1)?.key;
-  const end = () => rows.scrollToIndex(lines.length - 1, { align: 'end' });
   // biome-ignore lint/correctness/useExhaustiveDependencies: when there are other lines, or following begins.
   useLayoutEffect(() => {
-    if (isFollowing && last !== undefined) end();
+    if (isFollowing && last !== undefined) rows.scrollToIndex(lines.length - 1, { align: 'end' });
   }, [last, lines.length, isFollowing]);
   const lookWhere = () => {
     const { scrollHeight, scrollTop, clientHeight } = box.current!;
     setFollowing(scrollHeight - scrollTop - clientHeight < END_PX);
   };
+  const isCut = rows.getTotalSize() > (rows.scrollRect?.height ?? 0);
   return (
     <div className="relative min-w-0">
       <div
@@ -61,17 +135,20 @@ export function LogView({ label, lines }: { readonly label: string; readonly lin
         tabIndex={0}
         dir="ltr"
         onScroll={lookWhere}
-        className="h-[min(36rem,70dvh)] overflow-y-auto rounded-lg border border-line bg-panel py-1 font-mono text-xs"
+        className="max-h-[min(36rem,70dvh)] overflow-y-auto rounded-lg border border-line bg-panel py-1 font-mono text-xs"
       >
         <div className="relative" style={{ height: rows.getTotalSize() }}>
           {rows.getVirtualItems().map(({ index, key, start }) => {
-            const { at, level, text } = lines[index]!;
+            const { at, level, stream, text } = lines[index]!;
             return (
               <div
                 key={key}
                 ref={rows.measureElement}
                 data-index={index}
-                className="absolute inset-x-0 flex gap-2 px-3 py-px leading-[18px] hover:bg-hover"
+                className={classes(
+                  'absolute inset-x-0 flex gap-2 border-l-2 px-3 py-px leading-[18px] hover:bg-hover',
+                  stream === 'stderr' ? 'border-warn' : 'border-transparent',
+                )}
                 style={{ transform: `translateY(${start}px)` }}
               >
                 {at != null && (
@@ -82,7 +159,7 @@ export function LogView({ label, lines }: { readonly label: string; readonly lin
                 {level !== undefined && (
                   <span className={classes('w-16 shrink-0', COLOURS[level] ?? 'text-soft')}>{level.toLowerCase()}</span>
                 )}
-                <span className="min-w-0 grow [unicode-bidi:plaintext] whitespace-pre-wrap">
+                <span className="min-h-[18px] min-w-0 grow [unicode-bidi:plaintext] whitespace-pre-wrap">
                   <AnsiText text={cutLine(text)} />
                 </span>
               </div>
@@ -90,7 +167,7 @@ export function LogView({ label, lines }: { readonly label: string; readonly lin
           })}
         </div>
       </div>
-      {!isFollowing && (
+      {!isFollowing && isCut && (
         <div className="absolute right-4 bottom-3">
           <Button icon={ArrowDown} onPress={() => setFollowing(true)}>
             To the end

@@ -105,5 +105,5 @@ test('lines of a log are whole, each with the colours that are on', () => {
     '\u001b[31mthree\u001b[0m',
     'four',
   ]);
-  expect(logLines(pieces, 'stderr')).toEqual([{ stream: 'stderr', text: 'warning' }]);
+  expect(logLines(pieces, 'stderr')).toEqual([{ key: 0, stream: 'stderr', text: 'warning' }]);
 });

@@ -1,12 +1,8 @@
+import type { LogLine } from '../../ui/log-view.tsx';
+
 /** What a run printed, in the order in which it came. */
 export interface LogPiece {
   readonly stream: 'stdout' | 'stderr';
-  readonly text: string;
-}
-
-export interface LogLine {
-  readonly stream: LogPiece['stream'];
-  /** With the colours that an earlier line of its stream turned on. */
   readonly text: string;
 }
 
@@ -15,13 +11,16 @@ const COLOURS = /\u001b\[([\d;]*)m/g;
 /** Colours that are turned on in a row: more are of no use. */
 const MOST_OPEN = 64;
 
-/** The lines of what was printed, or of one stream of it. A line of two pieces is one; so is the end without a line break. */
+/**
+ * The lines of what was printed, or of one stream of it, each with the colours that an earlier one of its stream turned on. A line of
+ * two pieces is one; so is the end without a line break.
+ */
 export function logLines(pieces: readonly LogPiece[], only?: LogPiece['stream']): LogLine[] {
   const lines: LogLine[] = [];
   const rest = { stdout: '', stderr: '' };
   const colours = { stdout: '', stderr: '' };
   const add = (stream: LogPiece['stream'], line: string) => {
-    lines.push({ stream, text: colours[stream] + line });
+    lines.push({ key: lines.length, stream, text: colours[stream] + line });
     if (line.includes('\u001b')) colours[stream] = openAfter(colours[stream], line);
   };
   for (const { stream, text } of pieces) {

@@ -19,7 +19,7 @@ import { Duration, duration, Time, useNow } from '../../ui/time.tsx';
 import { cutLine, harmless } from '../../ui/viewer.tsx';
 import { BodyView } from './body-view.tsx';
 import type { LogPiece } from './log-lines.ts';
-import { LogView } from './log-view.tsx';
+import { LogTab } from './log-tab.tsx';
 import { RunActions } from './run-actions.tsx';
 import { TraceTab } from './trace-tab.tsx';
 
@@ -132,7 +132,7 @@ function OneRun({ name }: { readonly name: string }) {
       <About run={run} />
       {run.error_message !== null && <Failure run={run} params={params} />}
       {tab === 'trace' && <TraceTab params={params} isRunning={isRunning} />}
-      {tab === 'logs' && <LogView name={run.id} pieces={printed} isOver={state === 'over'} />}
+      {tab === 'logs' && <LogTab name={run.id} pieces={printed} isRunning={isRunning} isOver={state === 'over'} />}
       {tab === 'input' && <BodyView params={params} member="input_data" state={run.status} />}
       {tab === 'output' && <BodyView params={params} member="output_data" state={run.status} />}
       {tab === 'raw' && <BodyView params={params} state={run.status} />}

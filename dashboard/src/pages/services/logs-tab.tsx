@@ -1,15 +1,11 @@
 import { getRouteApi } from '@tanstack/react-router';
-import { Download, ScrollText, Search } from 'lucide-react';
-import { Button } from '../../ui/button.tsx';
-import { CopyButton } from '../../ui/copy.tsx';
+import { ScrollText } from 'lucide-react';
+import { useMemo } from 'react';
 import { Empty } from '../../ui/empty.tsx';
 import { ErrorBox } from '../../ui/error-box.tsx';
-import { Select, TextField } from '../../ui/field.tsx';
+import { Select } from '../../ui/field.tsx';
 import { Loading } from '../../ui/loading.tsx';
 import { LogView } from '../../ui/log-view.tsx';
-import { count } from '../../ui/numbers.tsx';
-import { download } from '../../ui/viewer.tsx';
-import type { KeptLine } from './service-log.ts';
 import type { Service } from './service-state.ts';
 import { type Severity, useServiceLog } from './use-service-log.ts';
 
@@ -30,62 +26,47 @@ export function LogsTab({ service, isPaused }: { readonly service: Service; read
     void navigate({ search: (now) => ({ ...now, ...next }), replace: true });
   const severity = LEVELS.some(({ id }) => id === level) && level !== '' ? (level as Severity) : undefined;
   const { data, error, refetch } = useServiceLog(service.id, severity, isPaused);
-  const wanted = q.toLowerCase();
-  const shown = (data?.lines ?? []).filter((line) => line.message.toLowerCase().includes(wanted));
+  const lines = useMemo(
+    () =>
+      (data?.lines ?? []).map(({ key, timestamp, severity: level, message }) => ({
+        ...{ key, at: timestamp, level, text: message },
+      })),
+    [data],
+  );
   return (
     <>
-      <div className="flex flex-wrap items-end gap-2" data-filter>
-        <div className="w-64 max-w-full">
-          <TextField
-            label="Filter lines"
-            isLabelHidden
-            placeholder="Filter lines"
-            icon={<Search size={14} aria-hidden />}
-            value={q}
-            onChange={(text) => change({ q: text })}
-          />
-        </div>
-        <div className="w-48">
+      {error && <ErrorBox error={error} title="The log cannot be read now" onRetry={() => void refetch()} />}
+      <LogView
+        label="Log of the service"
+        lines={lines}
+        find={q}
+        onFind={(text) => change({ q: text || undefined })}
+        choice={
           <Select
             label="Level"
             isLabelHidden
             choices={LEVELS}
             value={severity ?? ''}
-            onChange={(next) => change({ level: next })}
+            onChange={(next) => change({ level: next || undefined })}
           />
-        </div>
-        <span className="flex h-8 grow items-center text-soft">{count(shown.length)} lines</span>
-        <CopyButton text={() => textOf(shown)} />
-        <Button icon={Download} onPress={() => download(`${service.service_name}.log`, textOf(shown))}>
-          Download
-        </Button>
-      </div>
-      {error && <ErrorBox error={error} title="The log cannot be read now" onRetry={() => void refetch()} />}
-      {!data && !error && <Loading />}
-      {data && shown.length === 0 && (
-        <Empty
-          icon={ScrollText}
-          title={data.lines.length === 0 ? 'Nothing was printed yet' : 'No line has this text'}
-          command={`npx platform service logs ${service.id}`}
-        >
-          What the app prints appears here. In a terminal:
-        </Empty>
-      )}
-      {shown.length > 0 && (
-        <LogView
-          key={severity ?? 'all'}
-          label="Log of the service"
-          lines={shown.map(({ key, timestamp, severity: each, message }) => ({
-            key,
-            at: timestamp,
-            level: each,
-            text: message,
-          }))}
-        />
-      )}
+        }
+        name={`${service.service_name}.log`}
+        isLive
+        empty={
+          <>
+            {!data && !error && <Loading />}
+            {data && (
+              <Empty
+                icon={ScrollText}
+                title={severity === undefined ? 'Nothing was printed yet' : 'Nothing of this level was printed yet'}
+                command={`npx platform service logs ${service.id}`}
+              >
+                What the app prints appears here. In a terminal:
+              </Empty>
+            )}
+          </>
+        }
+      />
     </>
   );
 }
-
-const textOf = (lines: readonly KeptLine[]): string =>
-  lines.map(({ timestamp, severity, message }) => `${timestamp} ${severity ?? ''} ${message}\n`).join('');

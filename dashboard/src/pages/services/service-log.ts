@@ -6,7 +6,7 @@ interface Line {
 }
 
 /** A line, or, without a severity, a place where lines are missing. */
-export interface KeptLine {
+interface KeptLine {
   readonly key: number;
   readonly timestamp: string | null;
   readonly severity?: string;
