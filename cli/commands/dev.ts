@@ -60,10 +60,15 @@ const dev: Configure = (command, cli) => {
     });
 };
 
+/** Keys whose work takes its time, one after the other: a run, the editor, the tests. */
+const LONG = ['r', 'i', 't'];
+
 /** Reads keys until the returned function is called. */
 function readKeys(cli: Cli, session: DevSession, end: AbortController): () => void {
   const { stdin } = process;
   let isBusy = false;
+  /** The last of the keys that came meanwhile. */
+  let next: string | undefined;
   const actions: Readonly<Record<string, () => Promise<void> | void>> = {
     r: () => session.run(),
     i: async () => {
@@ -81,12 +86,21 @@ function readKeys(cli: Cli, session: DevSession, end: AbortController): () => vo
   const onKey = (key: string) => {
     if (key === 'q' || key === CTRL_C) return end.abort();
     const action = actions[key];
-    if (action === undefined || isBusy) return;
-    isBusy = true;
+    if (action === undefined) return;
+    const isLong = LONG.includes(key);
+    if (isLong && isBusy) {
+      next = key;
+      return;
+    }
+    isBusy ||= isLong;
     void Promise.resolve(action())
       .catch((error: Error) => cli.output.error(error.message))
       .finally(() => {
+        if (!isLong) return;
         isBusy = false;
+        const waiting = next;
+        next = undefined;
+        if (waiting !== undefined) onKey(waiting);
       });
   };
   stdin.setRawMode(true);

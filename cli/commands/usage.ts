@@ -3,7 +3,13 @@ import { operations } from '../operation.ts';
 export default operations([
   { name: 'summary', operation: 'getUsage', example: 'usage summary --days 7' },
   { name: 'days', operation: 'getUsageTimeseries', list: 'points', example: 'usage days' },
-  { name: 'agents', operation: 'getUsageBreakdown', list: 'by_agent', example: 'usage agents' },
+  {
+    name: 'agents',
+    operation: 'getUsageBreakdown',
+    list: 'by_agent',
+    columns: ['org_slug', 'agent_name', 'calls', 'errors', 'avg_duration_ms', 'models_usd', 'credits_cents'],
+    example: 'usage agents',
+  },
   { name: 'tenants', operation: 'listUsageTenants', list: 'tenants', example: 'usage tenants' },
   {
     name: 'calls',
