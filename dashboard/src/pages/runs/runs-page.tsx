@@ -5,7 +5,6 @@ import { useCallback, useMemo, useState } from 'react';
 import { type AnswerOf, call } from '../../api/client.ts';
 import { keyOf } from '../../api/query.ts';
 import { useWorkspace } from '../../api/session.ts';
-import { API_URL } from '../../base.ts';
 import { LiveBadge } from '../../live/live-badge.tsx';
 import { useWorkspaceEvents } from '../../live/use-live.ts';
 import { Button } from '../../ui/button.tsx';
@@ -121,7 +120,7 @@ const NoRuns = ({ isFiltered }: { readonly isFiltered: boolean }) =>
   isFiltered ? (
     <Empty icon={Activity} title="No run matches these filters" />
   ) : (
-    <Empty icon={Activity} title="No runs yet" command={`npx platform run AGENT --api-url ${API_URL}`}>
+    <Empty icon={Activity} title="No runs yet" command="npx platform run AGENT">
       Every call of an agent is a run. Make one:
     </Empty>
   );
