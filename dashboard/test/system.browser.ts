@@ -22,6 +22,30 @@ describeSite(
       await expect.poll(() => page.evaluate('document.documentElement.scrollWidth')).toBeLessThanOrEqual(320);
     });
 
+    test('from elsewhere the key of the operator shows the process, also after a wrong one, and is not kept', async () => {
+      const page = await site.open('/system', { extraHTTPHeaders: { 'x-forwarded-for': '203.0.113.1' } });
+      const key = page.getByLabel("Operator's key");
+      await key.fill('x'.repeat(32));
+      await key.press('Enter');
+      await page.getByText("This is not the operator's key").waitFor();
+      await checkAccess(page, () => key.waitFor());
+      await page.setViewportSize({ width: 320, height: 800 });
+      await expect.poll(() => page.evaluate('document.documentElement.scrollWidth')).toBeLessThanOrEqual(320);
+      await page.setViewportSize({ width: 1280, height: 800 });
+      await key.fill(site.target.operatorKey);
+      await page.getByText("This is not the operator's key").waitFor({ state: 'detached' });
+      await page.getByRole('button', { name: 'Show more' }).click();
+      await page.getByText('Event loop waits').waitFor();
+      const kept = await page.evaluate(
+        'JSON.stringify([location.href, document.cookie, document.body.outerHTML, { ...localStorage }, { ...sessionStorage }])',
+      );
+      expect(kept).not.toContain(site.target.operatorKey);
+      await page.getByRole('link', { name: 'Workspaces', exact: true }).click();
+      await page.getByRole('heading', { level: 1, name: 'Workspaces' }).waitFor();
+      await page.goBack();
+      await key.waitFor();
+    });
+
     test('the start page shows all workspaces with what goes on in them, and makes one', async () => {
       const { id: workspace_id } = (await site.client.getSession({})).workspace;
       await site.client.sendMessage({ body: { title: 'Look', body: 'x' } } as never);

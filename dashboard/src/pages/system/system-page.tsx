@@ -1,7 +1,11 @@
+import { keepPreviousData } from '@tanstack/react-query';
+import { useState } from 'react';
 import { type AnswerOf, addressOf } from '../../api/client.ts';
 import { useOperation } from '../../api/query.ts';
+import { Button } from '../../ui/button.tsx';
 import { Code, CodeBlock } from '../../ui/code.tsx';
 import { ErrorBox } from '../../ui/error-box.tsx';
+import { TextField } from '../../ui/field.tsx';
 import { Figures } from '../../ui/figures.tsx';
 import { OutsideLink } from '../../ui/link.tsx';
 import { Loading } from '../../ui/loading.tsx';
@@ -12,6 +16,8 @@ import { Table } from '../../ui/table.tsx';
 import { Duration, duration, Time } from '../../ui/time.tsx';
 
 const ASK_MS = 5_000;
+/** What a header can hold, and all that a key has. */
+const SENDABLE = /^[\x21-\x7e]+$/;
 
 type System = NonNullable<AnswerOf<'getDetailedHealth'>['system']>;
 
@@ -24,7 +30,13 @@ const NAMES: Readonly<Record<string, string>> = {
 
 /** Which parts of the platform work; for its operator also what its process knows of itself. */
 export function SystemPage() {
-  const { data, error, refetch } = useOperation('getDetailedHealth', {}, { refetchInterval: ASK_MS });
+  // It is in the memory of this page alone, and is gone when the page is left.
+  const [key, setKey] = useState<string>();
+  const { data, error, refetch, isPlaceholderData } = useOperation(
+    'getDetailedHealth',
+    key === undefined ? {} : { headers: { authorization: `Bearer ${key}` } },
+    { refetchInterval: ASK_MS, placeholderData: keepPreviousData, gcTime: 0 },
+  );
   return (
     <Page
       title="System"
@@ -45,23 +57,73 @@ export function SystemPage() {
           ]}
         />
       )}
-      {data?.system && <SystemFacts system={data.system} />}
+      {data?.system && <SystemFacts system={data.system} needsKey={key !== undefined} />}
       {data && !data.system && (
-        <Section
-          title="For the operator"
-          description="Versions, sandboxes, disk and delays are shown on the platform's own machine. On AWS they are in CloudWatch."
-        >
-          <p>From elsewhere, ask with the operator's key:</p>
-          <CodeBlock
-            text={`curl -H "Authorization: Bearer $PLATFORM_OPERATOR_KEY" ${addressOf('getDetailedHealth')}`}
-          />
+        <Section title="For the operator" description="Version, sandboxes, disk and delays.">
+          {data.services.some(({ name }) => name === 'sandbox') ? (
+            <>
+              <OperatorKey
+                refused={error || isPlaceholderData ? undefined : key}
+                isPending={isPlaceholderData}
+                onGive={setKey}
+              />
+              <p className="mt-4 mb-2 text-soft">Or ask from a terminal:</p>
+              <CodeBlock
+                text={`curl -H "Authorization: Bearer $PLATFORM_OPERATOR_KEY" ${addressOf('getDetailedHealth')}`}
+              />
+            </>
+          ) : (
+            <p>On AWS they are in CloudWatch.</p>
+          )}
         </Section>
       )}
     </Page>
   );
 }
 
-function SystemFacts({ system }: { readonly system: System }) {
+/** Asks for the key that shows more. Another one can be tried at once. */
+function OperatorKey({
+  refused,
+  isPending,
+  onGive,
+}: {
+  /** The last key, if it showed no more. */
+  readonly refused: string | undefined;
+  readonly isPending: boolean;
+  readonly onGive: (key: string) => void;
+}) {
+  const [text, setText] = useState('');
+  const isWrong = text !== '' && (text === refused || !SENDABLE.test(text));
+  return (
+    <form
+      className="flex max-w-md flex-col items-start gap-3"
+      onSubmit={(event) => {
+        event.preventDefault();
+        if (SENDABLE.test(text)) onGive(text);
+      }}
+    >
+      <div className="w-full">
+        <TextField
+          label="Operator's key"
+          type="password"
+          autoComplete="off"
+          isMono
+          value={text}
+          onChange={(next) => setText(next.trim())}
+          // An error does not keep the browser from sending another one.
+          validationBehavior="aria"
+          error={isWrong ? "This is not the operator's key of this platform." : undefined}
+          description="The value of PLATFORM_OPERATOR_KEY, which the platform's own machine does not need. It is used on this page, and forgotten when you leave it."
+        />
+      </div>
+      <Button type="submit" isPending={isPending} isDisabled={text === ''}>
+        Show more
+      </Button>
+    </form>
+  );
+}
+
+function SystemFacts({ system, needsKey }: { readonly system: System; readonly needsKey: boolean }) {
   const { sandbox, disk, event_loop_delay_ms: delay } = system;
   return (
     <>
@@ -103,9 +165,13 @@ function SystemFacts({ system }: { readonly system: System }) {
             ['Sandbox', sandbox.kind],
             [
               'Metrics',
-              <OutsideLink key="metrics" href={addressOf('getMetrics')}>
-                For Prometheus
-              </OutsideLink>,
+              needsKey ? (
+                "For Prometheus, at /metrics with the operator's key"
+              ) : (
+                <OutsideLink key="metrics" href={addressOf('getMetrics')}>
+                  For Prometheus
+                </OutsideLink>
+              ),
             ],
           ]}
         />
