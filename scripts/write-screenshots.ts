@@ -53,6 +53,7 @@ async function take(page: Page, target: LocalTarget, { name, path, ready }: Shot
   if (await missing.isVisible()) return void process.stderr.write(`${path}: there is no such page\n`);
   await page.getByText('Loading').waitFor({ state: 'detached' });
   await page.evaluate('document.fonts.ready');
+  for (const chart of await page.getByRole('figure').all()) await chart.locator('svg').first().waitFor();
   const session = await page.context().newCDPSession(page);
   const { data } = await session.send('Page.captureScreenshot', { format: 'webp', quality: QUALITY });
   await session.detach();
@@ -72,7 +73,7 @@ const shotsOf = ({ chain, step, schedule }: Awaited<ReturnType<typeof fill>>): r
   { name: 'schedules', path: '/schedules', ready: 'weekly-digest' },
   { name: 'schedule', path: `/schedules/${schedule}`, ready: 'weekly-digest' },
   { name: 'tasks', path: '/tasks', ready: 'invoice' },
-  { name: 'usage', path: '/usage', ready: 'support-triage' },
+  { name: 'usage', path: '/usage', ready: 'Show as a table' },
   { name: 'keys', path: '/settings/keys', ready: 'pipeline' },
 ];
 
@@ -255,10 +256,12 @@ async function record(target: LocalTarget, workspaceId: string, { tookMs, result
     ...{ agentVersion: 'v1', engine: 'managed_loop', endpoint: 'run', triggerSource: 'api', input: {} },
     ...{ deadline: about.startedAt + 5 * MINUTE, ...about },
   };
+  const { costUsd, llmModel: model } = result;
   await store.start(run);
   await store.finish(run, {
     ...{ status: 'completed', input: {}, output: null, stdout: '', stderr: '', trace: [] },
     ...{ executionMs: tookMs, exitCode: null, errorCode: null, errorMessage: null, creditsCents: 0 },
+    ...(model && { costs: [{ provider: 'anthropic' as const, model, costUsd }] }),
     ...result,
   });
 }
