@@ -301,9 +301,10 @@ test('no function may do what it never needs', () => {
     /^billing dynamodb:GetItem .*-runs$/,
     // What agents may do with the key of their run: those of the suite call these functions with keys of users.
     /^(catalog|downloads|uploads) dynamodb:GetItem .*-runs$/,
-    // A run of a schedule is a call, whose every need the function `calls` has shown; here it is of two kinds of agents.
+    // A run of a schedule is a call, whose every need the function `calls` has shown; here it is of two kinds of agents,
+    // and may find a task that has the bundle.
     /^schedule-(fired|sweeper) dynamodb:(Query .*-main(\/index\/gsi1)?|UpdateItem .*-main|GetItem .*-(runs|counters))$/,
-    /^schedule-(fired|sweeper) s3:GetObject .*\/(layers|runs)\/\*$/,
+    /^schedule-(fired|sweeper) s3:GetObject .*\/(bundles|layers|runs)\/\*$/,
     // What does not fit into one call of `sandbox-dispatch`, such as a large file for a program.
     /^(calls|install|schedule-fired|schedule-sweeper) s3:(Get|Put)Object .*\/transfers\/\*$/,
     // Runs of schedules in workspaces that have budgets; and budgets that pause services: core/billing/budgets has tests.
