@@ -1,6 +1,8 @@
+import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import type { Row } from './harness.ts';
-import { committedResults, figureOf, regressionsOf } from './regressions.ts';
+import { figureOf, regressionsOf } from './regressions.ts';
+import { committedResults, measuredSections, PAGE, pageOfResults } from './results.ts';
 
 const row = (result: string, bound: string, more: Partial<Row> = {}): Row => ({
   what: 'a path',
@@ -44,12 +46,15 @@ test('worse than the tolerance is a regression, in the direction of the row', ()
   expect(regressionsOf([{ ...less, what: 'new', figure: 99 }], [less])).toEqual([]);
 });
 
-test('the committed results are figures', () => {
-  const { rows } = committedResults();
-  expect(rows.length).toBeGreaterThan(20);
-  for (const { what, figure, tolerance } of rows) {
-    expect(figure, what).toEqual(expect.any(Number));
-    expect(tolerance, what).toBeGreaterThanOrEqual(0);
+test.each(measuredSections())('the committed results of %s are figures, each of a row of its own', (section) => {
+  const rows = committedResults(section)!.rows;
+  for (const each of rows) {
+    expect(figureOf(each), each.what).toMatchObject({ figure: expect.any(Number), tolerance: expect.any(Number) });
   }
   expect(new Set(rows.map(({ what }) => what)).size).toBe(rows.length);
+});
+
+test('the page shows the committed results', () => {
+  expect(measuredSections().length).toBeGreaterThan(5);
+  expect(readFileSync(PAGE, 'utf8')).toBe(pageOfResults());
 });

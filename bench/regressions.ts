@@ -1,17 +1,4 @@
-import { existsSync, readFileSync } from 'node:fs';
-import { join } from 'node:path';
-import { ROOT, type Row } from './harness.ts';
-
-/** The results of one run, in numbers. */
-export interface Results {
-  /** ISO 8601. */
-  readonly measuredAt: string;
-  readonly version: string;
-  readonly machine: string;
-  /** Load average of the machine at the start; null if it was not noted. */
-  readonly load: number | null;
-  readonly rows: readonly Figure[];
-}
+import type { Row } from './harness.ts';
 
 /** The result of a row in numbers. */
 export interface Figure {
@@ -29,8 +16,6 @@ export interface Regression {
   readonly now: Figure;
   readonly before: Figure;
 }
-
-export const RESULTS = join(ROOT, 'bench/results/latest.json');
 
 /**
  * Counts and sizes are the same on every machine. Ratios are of two sides that ran in turn: a busy machine slows both. Times
@@ -66,12 +51,6 @@ export function figureOf({ what, result, bound, tolerance }: Row): Figure | unde
 
 export const figuresOf = (rows: readonly Row[]): Figure[] =>
   rows.map(figureOf).filter((figure) => figure !== undefined);
-
-/** The committed results. Throws if there are none. */
-export function committedResults(): Results {
-  if (!existsSync(RESULTS)) throw new Error('bench/results/latest.json is missing: a whole `npm run bench` writes it');
-  return JSON.parse(readFileSync(RESULTS, 'utf8')) as Results;
-}
 
 /** Figures that got worse than the committed ones by more than noise. New rows have nothing to be compared with. */
 export function regressionsOf(rows: readonly Figure[], committed: readonly Figure[]): Regression[] {
