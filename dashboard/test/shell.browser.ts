@@ -73,8 +73,8 @@ describeSite('the frame of all pages', (site) => {
     const light = await ground();
     await page.getByRole('button', { name: 'Theme and sign-out' }).click();
     await page.getByRole('menuitem', { name: 'Dark theme' }).click();
+    await expect.poll(ground).not.toBe(light);
     const dark = await ground();
-    expect(dark).not.toBe(light);
     await page.reload();
     await page.getByRole('heading', { name: 'Workspaces' }).waitFor();
     expect(await ground()).toBe(dark);

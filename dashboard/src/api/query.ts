@@ -27,7 +27,8 @@ export function createQueryClient(onSignedOut: () => void): QueryClient {
     queryCache: new QueryCache({ onError: signedOut }),
     defaultOptions: {
       queries: {
-        staleTime: 5_000,
+        // A page that is opened again asks again: events that came while it was closed did not reach it.
+        staleTime: 0,
         retry: (count, error) => count < RETRIES && mayPass(error),
       },
       mutations: { onError: signedOut },

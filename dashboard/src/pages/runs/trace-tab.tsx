@@ -98,12 +98,15 @@ function Trace({ lines, params }: { readonly lines: readonly Line[]; readonly pa
   const own = lines.find(({ run, step }) => !step && run.run_id === params.run_id);
   const addressed = lines.find(({ id }) => id === search.span) ?? own ?? lines[0]!;
   const [selected, select] = useSettled(addressed.id, (span) => change({ span }));
-  const zoomTo = ({ from, to }: Line) =>
+  const zoomToSelected = () => {
+    // What is chosen, which the address follows a moment later.
+    const { from, to } = lines.find(({ id }) => id === selected) ?? addressed;
     zoom(zoomed({ from: from - start, to: Math.max(from + 1, to) - start }, 1.1, whole));
+  };
   const fold = (id: string, isFolded: boolean) =>
     setFolded((old) => (isFolded ? old.union(new Set([id])) : old.difference(new Set([id]))));
   useKeys({
-    z: () => zoomTo(addressed),
+    z: zoomToSelected,
     '+': () => zoom(zoomed(window, 0.5, whole)),
     '-': () => zoom(zoomed(window, 2, whole)),
     '0': () => change({ zoom: undefined }),
@@ -144,7 +147,7 @@ function Trace({ lines, params }: { readonly lines: readonly Line[]; readonly pa
             isDisabled={search.zoom === undefined}
             onPress={() => change({ zoom: undefined })}
           />
-          <Button look="quiet" onPress={() => zoomTo(addressed)}>
+          <Button look="quiet" onPress={zoomToSelected}>
             Zoom to step
           </Button>
         </div>
