@@ -12,7 +12,7 @@ const DIST = join(PACKAGE, 'dist');
 
 /**
  * Writes what the package of the construct holds, for `npm pack ./lib/package`: the construct as one CommonJS file, which apps of both
- * module kinds load, its types, the functions' bundles, the runner, the dashboard, and the command that makes the first key.
+ * module kinds load, its types, the functions' bundles, the runner, the dashboard, and commands: one makes the first key, one stops what writes.
  */
 export async function buildConstruct(): Promise<void> {
   rmSync(DIST, { recursive: true, force: true });
@@ -38,8 +38,12 @@ export async function buildConstruct(): Promise<void> {
   });
   await build({
     ...defaults,
-    entryPoints: [join(ROOT, 'scripts/package-owner-key.ts')],
-    outfile: join(DIST, 'owner-key.mjs'),
+    entryPoints: {
+      'owner-key': join(ROOT, 'scripts/package-owner-key.ts'),
+      writers: join(ROOT, 'scripts/package-writers.ts'),
+    },
+    outdir: DIST,
+    outExtension: { '.js': '.mjs' },
     format: 'esm',
     banner: {
       js: "#!/usr/bin/env node\nimport { createRequire } from 'node:module'; const require = createRequire(import.meta.url);",

@@ -12,6 +12,7 @@ import { removalPolicyOf } from '../removal.ts';
 
 /** `aws/empty-stage.ts` reads it. */
 const DISPOSABLE_TAG = 'platform:disposable';
+/** DynamoDB's most. It bills point-in-time recovery by the table's size alone. */
 const RECOVERY_DAYS = 35;
 /** Time in which a deleted or replaced blob can be restored. */
 const UNDELETE = Duration.days(30);
@@ -45,10 +46,12 @@ export class DataStack extends Stack {
     if (!props.stage.keepsData) this.#addCleaner(blobs, props);
   }
 
-  /** Only `main` can be restored: items of the other tables expire by themselves. */
+  /**
+   * All can be restored, to one second: then they are as after a crash of the whole platform. Without the roll-ups in `runs` usage would
+   * differ from the ledger, and without the leases in `counters` nobody would finish the runs that were open.
+   */
   #addTable(name: TableName): TableV2 {
     const { keepsData } = this.#stage;
-    const isPrecious = name === 'main';
     const { partitionKey, sortKey, ttl, indexes } = TABLE_SCHEMA;
     const key = (attribute: string) => ({ name: attribute, type: AttributeType.STRING });
     const table = new TableV2(this, name, {
@@ -63,10 +66,8 @@ export class DataStack extends Stack {
       })),
       timeToLiveAttribute: ttl,
       billing: Billing.onDemand(),
-      pointInTimeRecoverySpecification: isPrecious
-        ? { pointInTimeRecoveryEnabled: true, recoveryPeriodInDays: RECOVERY_DAYS }
-        : undefined,
-      deletionProtection: keepsData && isPrecious,
+      pointInTimeRecoverySpecification: { pointInTimeRecoveryEnabled: true, recoveryPeriodInDays: RECOVERY_DAYS },
+      deletionProtection: keepsData && name === 'main',
       removalPolicy: removalPolicyOf(this.#stage),
     });
     if (this.#key) {

@@ -58,6 +58,11 @@ export const NOT_RUN: readonly { readonly page: string; readonly begins: string;
     reason: 'downloads packages; test/stacks/package.aws.test.ts packs it, installs it and synthesises the example',
   },
   { page: 'docs/deploy.md', begins: 'npx cdk bootstrap', reason: 'changes an AWS account' },
+  ...[
+    'for t in main runs counters; do\n  aws dynamodb restore',
+    'aws dynamodb update-table',
+    'for t in main runs counters; do\n  aws dynamodb wait',
+  ].map((begins) => ({ page: 'docs/deploy.md', begins, reason: 'restores tables of an AWS account' })),
   { page: 'docs/first-account.md', begins: 'export AWS_PROFILE=…', reason: 'needs an AWS account' },
   { page: 'docs/first-account.md', begins: 'npm ci\nnpx cdk diff', reason: 'needs an AWS account' },
   { page: 'docs/first-account.md', begins: 'export api=<BaseUrl>', reason: 'needs an AWS account' },

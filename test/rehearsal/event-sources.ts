@@ -1,12 +1,16 @@
+import { randomUUID } from 'node:crypto';
 import { DeleteMessageBatchCommand, ReceiveMessageCommand, type SQSClient } from '@aws-sdk/client-sqs';
 import type { SQSBatchResponse, SQSEvent, SQSRecord } from 'aws-lambda';
 import { TEST_REGION } from '#test/helpers/aws-account.ts';
+import type { QueueReader } from '#test/helpers/fake-lambda-admin.ts';
 import type { Assembly } from './assembly.ts';
 import type { Lambda } from './lambda.ts';
+import { fullArn, regional } from './wire.ts';
 
 export interface EventSources {
-  /** Delivers the visible messages of all queues to their functions until the queues are empty. Returns the failures. */
+  /** Delivers the visible messages of all queues that are read to their functions until they are empty. Returns the failures. */
   deliver(): Promise<SQSRecord[]>;
+  readonly readers: readonly QueueReader[];
 }
 
 /**
@@ -19,7 +23,14 @@ export function startEventSources(
   lambda: Lambda,
   clientOf: (functionName: string) => SQSClient,
 ): EventSources {
-  const sources = assembly.of('AWS::Lambda::EventSourceMapping').map(({ properties }) => properties);
+  const sources = assembly.of('AWS::Lambda::EventSourceMapping').map(({ properties }) => ({
+    source: properties as Source,
+    reader: {
+      id: randomUUID(),
+      functionArn: fullArn(properties.FunctionName, (name) => regional('lambda', `function:${name}`)),
+      isEnabled: true,
+    },
+  }));
 
   /** The failures of the batch, `undefined` if the queue is empty. */
   async function deliverBatch({ FunctionName, EventSourceArn, BatchSize = 10, FunctionResponseTypes = [] }: Source) {
@@ -66,11 +77,13 @@ export function startEventSources(
   return {
     async deliver() {
       const failed: SQSRecord[] = [];
-      for (const source of sources.filter(({ EventSourceArn }) => EventSourceArn.startsWith('arn:aws:sqs:'))) {
+      for (const { source, reader } of sources) {
+        if (!reader.isEnabled || !source.EventSourceArn.startsWith('arn:aws:sqs:')) continue;
         for (let batch = await deliverBatch(source); batch; batch = await deliverBatch(source)) failed.push(...batch);
       }
       return failed;
     },
+    readers: sources.map(({ reader }) => reader),
   };
 }
 

@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto';
+import { setTimeout } from 'node:timers/promises';
 import { TEST_REGION } from '#test/helpers/aws-account.ts';
 import type { Assembly, Deployed } from './assembly.ts';
 import { arnMatches } from './iam.ts';
@@ -14,19 +15,23 @@ const STARTS_AT_ONCE = 2;
 /** Past so many of a function, one more is started only when none has become free for a while: calls may wait for one another. */
 const MANY = 12;
 const STUCK_MS = 2000;
+/** How often the queue of asynchronous events tries a function that is throttled. */
+const THROTTLED_MS = 100;
 
 export interface Lambda {
   /**
    * Calls a function, in an environment that is idle or in a new one, and `onBegin` when it has one. Throws what Lambda would answer: `.code`
-   * `RequestTooLargeException`, `ResourceNotFoundException`, or `FUNCTION_ERROR`.
+   * `RequestTooLargeException`, `ResourceNotFoundException`, `TooManyRequestsException`, or `FUNCTION_ERROR`.
    */
   invoke(functionName: string, event: unknown, onBegin?: () => void): Promise<Invocation>;
-  /** Invokes as `InvocationType: Event`: returns at once, and retries failures. */
+  /** Invokes as `InvocationType: Event`: returns at once, retries failures, and keeps what is throttled until it is not. */
   invokeLater(functionName: string, event: unknown): void;
   /** Provisioned concurrency: starts this many environments of a function ahead. */
   warm(functionName: string, environments: number): Promise<void>;
   /** Whether a permission of the template lets a service call a function on behalf of a resource. */
   allows(functionName: string, principal: string, sourceArn: string): boolean;
+  /** Reserved concurrency by function; only 0 has an effect: the function is throttled. */
+  readonly reserved: Map<string, number>;
   readonly invocations: readonly Invoked[];
   /** Maximum CPU time of initialisation and maximum memory over a function's processes. */
   readonly needs: ReadonlyMap<string, { readonly initCpuMs: number; readonly peakMb: number }>;
@@ -78,6 +83,7 @@ export function startLambda(
   const invocations: Invoked[] = [];
   const needs = new Map<string, { initCpuMs: number; peakMb: number }>();
   const active = new Set<Promise<unknown>>();
+  const reserved = new Map<string, number>();
   let isClosed = false;
 
   const functionOf = (name: string): Deployed => {
@@ -186,6 +192,7 @@ export function startLambda(
 
   async function run(fn: Deployed, event: string, onBegin = () => {}): Promise<Invocation> {
     const { FunctionName, Timeout, MemorySize: memoryMb } = fn.properties;
+    if (isThrottled(fn)) throw new LambdaError('TooManyRequestsException', `${FunctionName} is throttled`);
     const environment = await environmentFor(fn);
     onBegin();
     const startedAt = performance.now();
@@ -202,12 +209,17 @@ export function startLambda(
     const invocation = await answer;
     return invocation.isStream ? invocation : { ...invocation, payload: atMost(invocation.payload) };
   }
+  const isThrottled = ({ properties }: Deployed): boolean => reserved.get(properties.FunctionName) === 0;
   const track = (work: Promise<unknown>): void => {
     const tracked = work.catch(() => {}).finally(() => active.delete(tracked));
     active.add(tracked);
   };
 
   async function runLater(fn: Deployed, event: string, triesLeft: number): Promise<void> {
+    while (isThrottled(fn)) {
+      if (isClosed) return;
+      await setTimeout(THROTTLED_MS);
+    }
     try {
       const { payload } = await run(fn, event);
       await Array.fromAsync(payload);
@@ -251,6 +263,7 @@ export function startLambda(
           (SourceArn === undefined || arnMatches(SourceArn, sourceArn)),
       );
     },
+    reserved,
     invocations,
     needs,
     async settled() {

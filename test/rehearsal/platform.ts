@@ -14,7 +14,7 @@ import type { BackgroundFunctionName } from '#core/api/background.ts';
 import { grantCreditsTo, setPlan } from '#core/billing/operator/operate.ts';
 import { SystemClock } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
-import { defineStage, functionNameOf, timerNamesOf } from '#lib/config.ts';
+import { defineStage, functionNameOf, platformNameOf, timerNamesOf } from '#lib/config.ts';
 import type { MICROVM_FUNCTIONS, PoolFunctionName } from '#lib/functions.ts';
 import { startScriptedStripe } from '#local/payments/server.ts';
 import { runnerHealth } from '#runner/client.ts';
@@ -22,6 +22,7 @@ import { AWS_TEST_ACCOUNT, TEST_REGION } from '#test/helpers/aws-account.ts';
 import type { AwsEndpoints } from '#test/helpers/aws-emulators.ts';
 import { type FakeEcs, type FakeEvent, startFakeEcs } from '#test/helpers/fake-ecs/fake-ecs.ts';
 import { startFakeLambda } from '#test/helpers/fake-lambda.ts';
+import { startFakeLambdaAdmin } from '#test/helpers/fake-lambda-admin.ts';
 import { type FakeMicrovms, startFakeMicrovms } from '#test/helpers/fake-microvms.ts';
 import type { Target } from '#test/helpers/platform.ts';
 import { startRunner } from '#test/helpers/runner.ts';
@@ -53,6 +54,10 @@ import { WIRE } from './wire.ts';
 export interface Rehearsal extends Target {
   readonly gate: AwsGate;
   readonly lambda: Lambda;
+  /** As its stacks begin. */
+  readonly platform: string;
+  /** Address of Lambda for who administers functions. */
+  readonly lambdaAdmin: string;
   readonly events: EventBridge;
   readonly sources: EventSources;
   readonly scheduler: Scheduler;
@@ -74,6 +79,12 @@ export interface Rehearsal extends Target {
   readonly microvms?: FakeMicrovms;
   /** Faults that a test injects. */
   readonly chaos: Chaos;
+}
+
+interface RehearsalOptions {
+  readonly sandbox?: 'fargate' | 'microvm';
+  /** Of the stage. */
+  readonly name?: string;
 }
 
 interface Chaos {
@@ -111,7 +122,7 @@ const EVERYTHING: Statement = { ...NOTHING, actions: ['*'], resources: ['*'] };
  */
 export async function startRehearsal(
   emulators: AwsEndpoints,
-  { sandbox = 'fargate' }: { sandbox?: 'fargate' | 'microvm' } = {},
+  { sandbox = 'fargate', name = sandbox === 'fargate' ? 'e2e' : 'vms' }: RehearsalOptions = {},
 ): Promise<Rehearsal> {
   const runtime = fetchLambdaRuntime();
   const llm = await startScriptedLlm({
@@ -120,7 +131,6 @@ export async function startRehearsal(
   const stripe = await startScriptedStripe({ clock: new SystemClock() });
   await buildFunctions();
   const api = await startRestApi();
-  const name = sandbox === 'fargate' ? 'e2e' : 'vms';
   const stripeSecret = `${name}/stripe`;
   const operatorSecret = `${name}/operator`;
   const operatorKey = randomUUID();
@@ -233,6 +243,14 @@ export async function startRehearsal(
     return new SQSClient({ ...accountFor(shortName(roleArn.split('/').at(-1)!)), endpoint: gate.url });
   });
   const timerGroup = timerNamesOf(stage).group;
+  const lambdaAdmin = await startFakeLambdaAdmin({
+    functions: functions.map(({ arn, properties: { FunctionName, Timeout, Environment } }) => ({
+      ...{ name: FunctionName, arn, timeoutSeconds: Timeout, environment: Environment?.Variables ?? {} },
+    })),
+    reserved: lambda.reserved,
+    provisioned: new Map(),
+    readers: sources.readers,
+  });
 
   // What an operator does, with rights of his own.
   Object.assign(process.env, accountOf(gate, OPERATOR));
@@ -265,6 +283,8 @@ export async function startRehearsal(
     deps,
     gate,
     lambda,
+    platform: platformNameOf(stage),
+    lambdaAdmin: lambdaAdmin.url,
     events,
     sources,
     scheduler,
@@ -317,6 +337,7 @@ export async function startRehearsal(
       await serviceTasks.close();
       await lambda.close();
       await lambdaApi.close();
+      lambdaAdmin.close();
       await microvms?.close();
       await gate.close();
       await llm.close();

@@ -136,7 +136,7 @@ test('wrong props are named', async () => {
   );
 });
 
-test('it makes the first key of a platform', async () => {
-  const command = join(installed, 'dist/owner-key.mjs');
+test.each(['owner-key', 'writers'])('its command %s works on a platform by its name', async (name) => {
+  const command = join(installed, `dist/${name}.mjs`);
   await expect(run(app, 'node', [command])).rejects.toThrow('Name the platform as the names of its stacks begin');
 });

@@ -6,6 +6,7 @@ import { parseAwsConfig } from '#aws/config.ts';
 import { type BackgroundFunctionName, backgroundFunction } from '#core/api/background.ts';
 import { routes } from '#core/api/routes.ts';
 import { FUNCTION_NAMES, type FunctionName, isRaw, type Route } from '#core/http/route.ts';
+import { TABLE_NAMES } from '#core/ports/table-rules.ts';
 import { defineStage, type Stage } from '#lib/config.ts';
 import { RouteApi } from '#lib/constructs/route-api.ts';
 import { API_STACK_FUNCTIONS, BLOB_FOLDERS } from '#lib/functions.ts';
@@ -949,14 +950,16 @@ describe('data', () => {
     ]);
   });
 
-  test('main can be restored, and in prod not be deleted', () => {
+  test('all tables can be restored to one second, and main in prod not be deleted', () => {
     const recovery = { PointInTimeRecoveryEnabled: true, RecoveryPeriodInDays: 35 };
     for (const [name, { data }] of Object.entries(stages)) {
-      const { DeletionPolicy, Properties } = tableOf(data, 'main');
-      const [replica] = Properties.Replicas;
-      expect(replica.PointInTimeRecoverySpecification).toEqual(recovery);
-      expect(replica.DeletionProtectionEnabled ?? false).toBe(name === 'prod');
-      expect(DeletionPolicy).toBe(name === 'prod' ? 'RetainExceptOnCreate' : 'Delete');
+      for (const table of TABLE_NAMES) {
+        const { DeletionPolicy, Properties } = tableOf(data, table);
+        const [replica] = Properties.Replicas;
+        expect(replica.PointInTimeRecoverySpecification).toEqual(recovery);
+        expect(replica.DeletionProtectionEnabled ?? false).toBe(name === 'prod' && table === 'main');
+        expect(DeletionPolicy).toBe(name === 'prod' ? 'RetainExceptOnCreate' : 'Delete');
+      }
     }
   });
 

@@ -1,0 +1,46 @@
+import { setTimeout } from 'node:timers/promises';
+import { LambdaClient } from '@aws-sdk/client-lambda';
+import { startWriters, stopWriters, type Writer, writersOf } from '#aws/writers.ts';
+
+const ACTIONS = ['stop', 'start', 'status'] as const;
+type Action = (typeof ACTIONS)[number];
+const isAction = (text: string | undefined): text is Action => ACTIONS.some((each) => each === text);
+
+const clockOf = (ms: number): string => `${new Date(ms).toISOString().slice(0, 19)}Z`;
+const say = (line: string): boolean => process.stdout.write(`${line}\n`);
+
+/** From when on nothing writes. @default - something runs */
+function idleFrom(writers: readonly Writer[]): number | undefined {
+  const ends = writers.map((each) => each.idleFrom ?? Number.POSITIVE_INFINITY);
+  return Number.isFinite(Math.max(...ends)) ? Math.max(...ends) : undefined;
+}
+
+/**
+ * Stops or starts whatever writes to the tables of a platform, and says what it did. `stop` returns when the last of them has ended.
+ *
+ * @param platform as the names of its stacks begin, such as `platform-prod`
+ */
+export async function runWriters(platform: string, action: string | undefined): Promise<void> {
+  if (!isAction(action)) {
+    process.stderr.write(`Say what to do with the functions of ${platform}: ${ACTIONS.join(', ')}.\n`);
+    process.exitCode = 1;
+    return;
+  }
+  const lambda = new LambdaClient();
+  if (action === 'start') {
+    const started = await startWriters(lambda, platform);
+    say(started.length === 0 ? `Nothing of ${platform} was stopped.` : `Started: ${started.join(', ')}.`);
+    return;
+  }
+  const writers = await (action === 'stop' ? stopWriters(lambda, platform, Date.now) : writersOf(lambda, platform));
+  for (const { name, idleFrom: from } of writers) {
+    say(`${name}: ${from === undefined ? 'runs' : `stopped, its last execution ends by ${clockOf(from)}`}`);
+  }
+  const end = idleFrom(writers);
+  if (end === undefined) return;
+  if (action === 'stop' && end > Date.now()) {
+    say(`Executions that had begun may write until ${clockOf(end)}. Waiting; you may stop this command and repeat it.`);
+    await setTimeout(end - Date.now());
+  }
+  say(end > Date.now() ? `Nothing of ${platform} writes from ${clockOf(end)} on.` : `Nothing of ${platform} writes.`);
+}

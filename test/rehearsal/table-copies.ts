@@ -1,0 +1,47 @@
+import {
+  type AttributeValue,
+  BatchWriteItemCommand,
+  CreateTableCommand,
+  DeleteTableCommand,
+  DescribeTableCommand,
+  type DynamoDBClient,
+  paginateScan,
+} from '@aws-sdk/client-dynamodb';
+
+type StoredItem = Record<string, AttributeValue>;
+
+/** What a table holds, in the order of its keys. */
+export async function itemsOf(client: DynamoDBClient, TableName: string): Promise<StoredItem[]> {
+  const items: StoredItem[] = [];
+  for await (const page of paginateScan({ client }, { TableName, ConsistentRead: true })) {
+    items.push(...(page.Items ?? []));
+  }
+  const keyOf = ({ pk, sk }: StoredItem) => `${pk!.S} ${sk!.S}`;
+  return items.sort((a, b) => (keyOf(a) < keyOf(b) ? -1 : 1));
+}
+
+/**
+ * Puts a table in the place of the one with its name, as the runbook does: the one that is there is deleted, and one of the same form gets
+ * the items of the earlier moment. DynamoDB Local has no point-in-time recovery, so the items were copied at that moment.
+ */
+export async function restoreTable(client: DynamoDBClient, TableName: string, items: StoredItem[]): Promise<void> {
+  const { Table } = await client.send(new DescribeTableCommand({ TableName }));
+  await client.send(new DeleteTableCommand({ TableName }));
+  await client.send(
+    new CreateTableCommand({
+      TableName,
+      BillingMode: 'PAY_PER_REQUEST',
+      KeySchema: Table!.KeySchema,
+      AttributeDefinitions: Table!.AttributeDefinitions,
+      GlobalSecondaryIndexes: Table!.GlobalSecondaryIndexes?.map(({ IndexName, KeySchema, Projection }) => ({
+        IndexName,
+        KeySchema,
+        Projection,
+      })),
+    }),
+  );
+  for (let at = 0; at < items.length; at += 25) {
+    const requests = items.slice(at, at + 25).map((Item) => ({ PutRequest: { Item } }));
+    await client.send(new BatchWriteItemCommand({ RequestItems: { [TableName]: requests } }));
+  }
+}
