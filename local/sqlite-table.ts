@@ -114,7 +114,8 @@ export class SqliteTable implements Table {
     const texts = this.#database.hasWaiting(this.#name) ? this.#merged(plan) : this.#stored(plan);
     const items = texts.map((text) => JSON.parse(text) as Item);
     // What is found in an index is often read or changed next.
-    if (plan.index) for (const [n, item] of items.entries()) this.#remembered.add(nameOf(item), texts[n]!);
+    if (plan.index)
+      for (const [n, item] of items.entries()) this.#remembered.add(nameOf(item), texts[n]!, frozen(item));
     if (items.length <= plan.limit) return { items };
     items.pop();
     return { items, cursor: plan.cursorAfter(items.at(-1)!) };
@@ -300,41 +301,54 @@ type Placed = Pick<Row, 'pk' | 'sk' | 'gsi1sk' | 'gsi2sk'>;
  * each request costs neither a query nor a parse. Always current, because no other process writes. Readers share items, so one is frozen before it leaves the adapter.
  */
 class ItemCache {
-  /** JSON text until its first read; null where there is no item. */
-  readonly #items = new Map<string, Item | string | null>();
+  /**
+   * JSON text until its first read; null where there is no item. Two generations, of which the older one goes as a whole: a
+   * `Map` gives up its first entry slowly.
+   */
+  #newer = new Map<string, Item | string | null>();
+  #older = new Map<string, Item | string | null>();
 
   get(name: string): Item | null | undefined {
-    const known = this.#items.get(name);
-    if (typeof known !== 'string') return known;
-    const item = JSON.parse(known) as Item;
-    this.#items.set(name, item);
+    let known = this.#newer.get(name);
+    if (known !== undefined && typeof known !== 'string') return known;
+    known ??= this.#older.get(name);
+    if (known === undefined) return undefined;
+    const item = typeof known === 'string' ? (JSON.parse(known) as Item) : known;
+    this.#keep(name, item);
     return item;
   }
 
   /** Adds an item that was read, unless it is known. */
-  add(name: string, text: string): void {
-    if (!this.#items.has(name)) this.set(name, text, text);
+  add(name: string, text: string, item: Item): void {
+    if (!this.#newer.has(name) && !this.#older.has(name)) this.set(name, text, item);
   }
 
   /** `value`: `text`, or its parsed item; without either there is no item. */
   set(name: string, text = '', value: Item | string | null = null): void {
-    if (text.length > MAX_REMEMBERED_LENGTH) {
-      this.#items.delete(name);
+    if (text.length <= MAX_REMEMBERED_LENGTH) {
+      this.#keep(name, value);
       return;
     }
-    if (this.#items.size >= MAX_REMEMBERED && !this.#items.has(name)) {
-      this.#items.delete(this.#items.keys().next().value!);
-    }
-    this.#items.set(name, value);
+    this.#newer.delete(name);
+    this.#older.delete(name);
   }
 
   clear(): void {
-    this.#items.clear();
+    this.#newer.clear();
+    this.#older.clear();
+  }
+
+  #keep(name: string, value: Item | string | null): void {
+    if (this.#newer.size >= MAX_GENERATION) {
+      this.#older = this.#newer;
+      this.#newer = new Map();
+    }
+    this.#newer.set(name, value);
   }
 }
 
-/** At most 16 MB. */
-const MAX_REMEMBERED = 2_000;
+/** Of two: at most 16 MB. */
+const MAX_GENERATION = 1_000;
 const MAX_REMEMBERED_LENGTH = 8_192;
 
 /** What is frozen already is frozen as a whole. */

@@ -66,9 +66,11 @@ export class LiveEvents {
 
   readonly add = (type: LiveEvent['type'], data: object): void => {
     if (this.#characters > MAX_CHARACTERS) return;
-    const { content, ...step } = data as { readonly content?: object };
     // Half of a run's room is for what it prints and for its steps.
-    if (content !== undefined && this.#characters + lengthOf(data) > MAX_CHARACTERS / 2) data = step;
+    if ('content' in data && this.#characters + lengthOf(data) > MAX_CHARACTERS / 2) {
+      const { content: _, ...step } = data;
+      data = step;
+    }
     const { text } = data as { readonly text?: unknown };
     const length = typeof text === 'string' ? text.length : 0;
     this.#characters += lengthOf(data);

@@ -160,14 +160,10 @@ function totalsOf(run: NewRun, result: RunResult, endedAt: number): Record<strin
 
 function add(key: Key, run: NewRun, totals: Record<string, number>): TransactOperation {
   const { agentId, agentOrg, agentName } = run;
-  return {
-    op: 'update',
-    key,
-    changes: {
-      set: { agent_id: agentId, agent_org: agentOrg, agent_name: agentName, ttl: expiryOf(run) },
-      add: Object.fromEntries(Object.entries(totals).filter(([, amount]) => amount !== 0)),
-    },
-  };
+  const amounts: Record<string, number> = {};
+  for (const name in totals) if (totals[name] !== 0) amounts[name] = totals[name]!;
+  const set = { agent_id: agentId, agent_org: agentOrg, agent_name: agentName, ttl: expiryOf(run) };
+  return { op: 'update', key, changes: { set, add: amounts } };
 }
 
 function addToTenant(workspaceId: string, tenantId: string, run: NewRun, { status }: RunResult): TransactOperation {

@@ -19,13 +19,13 @@ test('a run of a deleted agent is recorded with what is known of the agent', () 
   const started = { id: 'r', endpoint: 'run', triggerSource: 'schedule', startedAt: 1, deadline: 2, input: null };
   const agent = { id: 'a', workspaceId: 'w', orgSlug: 'acme', name: 'echo' };
   const recorded = { agentId: 'a', agentWorkspaceId: 'w', agentOrg: 'acme', agentName: 'echo', agentVersion: 'v3' };
-  expect(newRunOf({ ...started, agent: { ...agent, version: 'v3' } })).toEqual({
+  expect(newRunOf({ ...agent, version: 'v3' }, started)).toEqual({
     ...started,
     ...recorded,
     engine: null,
   });
   const definition = { execution_engine: 'direct_llm' } as const;
-  expect(newRunOf({ ...started, agent: { ...agent, version: 3, definition } })).toMatchObject({
+  expect(newRunOf({ ...agent, version: 3, definition }, started)).toMatchObject({
     ...recorded,
     engine: 'direct_llm',
   });

@@ -141,10 +141,7 @@ interface RunAgent extends Pick<AgentVersion, 'id' | 'workspaceId' | 'orgSlug' |
 }
 
 /** Builds the record of a run that begins. */
-export function newRunOf({
-  agent,
-  ...run
-}: { readonly agent: RunAgent } & Omit<NewRun, `agent${string}` | 'engine'>): NewRun {
+export function newRunOf(agent: RunAgent, run: Omit<NewRun, `agent${string}` | 'engine'>): NewRun {
   return {
     ...run,
     agentId: agent.id,

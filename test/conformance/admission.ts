@@ -35,6 +35,19 @@ export function admissionSuite(makeCounters: (clock: ManualClock) => Promise<Tab
   const refusals = (answers: PromiseSettledResult<unknown>[]) =>
     answers.filter((answer) => answer.status === 'rejected').map(({ reason }) => reason);
 
+  /** Has updates of the counters done by what `change` makes of their own. */
+  const changeUpdates = (change: (table: Pick<Table, 'update'>) => Table['update']) => {
+    const { counters } = deps;
+    const update = change({ update: (...args) => counters.update(...args) });
+    deps.counters = new Proxy(counters, {
+      get: (table, name) => {
+        if (name === 'update') return update;
+        const member = Reflect.get(table, name);
+        return typeof member === 'function' ? member.bind(table) : member;
+      },
+    });
+  };
+
   const inUse = async () => {
     const { daily_calls: calls, concurrent_calls: running } = await callsInUse(deps, workspace);
     return { calls, running };
@@ -179,24 +192,53 @@ export function admissionSuite(makeCounters: (clock: ManualClock) => Promise<Tab
       expect(await inUse()).toEqual({ calls: 31, running: 0 });
     });
 
+    test('calls that begin or end at the same moment share a write, each with its own lease and count', async () => {
+      await setUp({ concurrent_calls: 40, daily_calls: 100 });
+      let updates = 0;
+      changeUpdates(({ update }) => (...args) => {
+        updates++;
+        return update(...args);
+      });
+      const passed = admitted([...(await askMany(10)), ...(await askMany(8, { kind: 'sandbox' }))]);
+      expect(updates).toBe(2);
+      const left = passed.map(({ rateLimit }) => rateLimit!.remaining);
+      expect(left.slice(0, 10)).toEqual([99, 98, 97, 96, 95, 94, 93, 92, 91, 90]);
+      expect(await inUse()).toEqual({ calls: 10, running: 18 });
+      // Some of them twice.
+      await Promise.all([...passed, ...passed.slice(0, 2)].map((admission) => admission.release()));
+      expect(updates).toBe(3);
+      expect(await inUse()).toEqual({ calls: 10, running: 0 });
+      await passed[0]!.release();
+      expect(await inUse()).toEqual({ calls: 10, running: 0 });
+    });
+
+    test('of calls that begin at the same moment, and for which there is room for some only, as many are admitted', async () => {
+      await setUp({ concurrent_calls: 13, daily_calls: 100, daily_sandbox_calls: 3 });
+      const [prompts, programs] = await Promise.all([askMany(6), askMany(6, { kind: 'sandbox' })]);
+      expect([admitted(prompts).length, admitted(programs).length]).toEqual([6, 3]);
+      expect(admitted(await askMany(9))).toHaveLength(4);
+      expect(await inUse()).toEqual({ calls: 10, running: 13 });
+    });
+
+    test('an admission that cannot be written is one of all that share the write', async () => {
+      await setUp({ concurrent_calls: 40, daily_calls: 100 });
+      changeUpdates(() => async () => Promise.reject(new Error('the table is away')));
+      expect(refusals(await askMany(3)).map(({ message }) => message)).toEqual(Array(3).fill('the table is away'));
+      expect(await inUse()).toEqual({ calls: 0, running: 0 });
+    });
+
     test('a write that is sent again because its answer was lost counts once', async () => {
-      await setUp({ concurrent_calls: 2, daily_calls: 10 });
-      const { counters } = deps;
-      const twice: Table['update'] = async (...args) => {
-        await counters.update(...args);
-        return counters.update(...args);
-      };
-      deps.counters = new Proxy(counters, {
-        get: (table, name) => {
-          if (name === 'update') return twice;
-          const member = Reflect.get(table, name);
-          return typeof member === 'function' ? member.bind(table) : member;
-        },
+      await setUp({ concurrent_calls: 4, daily_calls: 10 });
+      changeUpdates(({ update }) => async (...args) => {
+        await update(...args);
+        return update(...args);
       });
       const [first] = [await ask(), await ask()];
+      expect(admitted(await askMany(2))).toHaveLength(2);
       await expect(ask()).rejects.toMatchObject({ extra: { suggested_wait_time: 1 } });
       await first.release();
-      expect((await ask()).rateLimit).toMatchObject({ remaining: 7 });
+      expect((await ask()).rateLimit).toMatchObject({ remaining: 5 });
+      expect(await inUse()).toEqual({ calls: 5, running: 4 });
     });
   });
 

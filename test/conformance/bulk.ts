@@ -63,7 +63,7 @@ export function bulkSuite(makeTables: (clock: Deps['clock']) => Promise<Tables |
       const ids: string[] = [];
       for (let index = 0; index < count; index++) {
         const started = { endpoint: 'run', startedAt: deps.clock.now(), deadline: deps.clock.now() + 60 * MINUTE };
-        const run = newRunOf({ agent, id: crypto.randomUUID(), triggerSource: 'api', input: { index }, ...started });
+        const run = newRunOf(agent, { id: crypto.randomUUID(), triggerSource: 'api', input: { index }, ...started });
         await store.start({ ...run, ...changes });
         const end = endedWith(undefined);
         if (status) await store.finish({ ...run, ...changes }, { ...emptyResult(end, { index }), status });

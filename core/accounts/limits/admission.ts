@@ -3,18 +3,8 @@ import { RUN_GRACE_MS } from '#core/base/time-limits.ts';
 import type { Workspace } from '#core/base/workspace.ts';
 import { dayOf, epochSeconds } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
-import {
-  absent,
-  allOf,
-  anyOf,
-  type Condition,
-  exists,
-  type Item,
-  type Key,
-  lessThan,
-  queryAll,
-  type UpdateResult,
-} from '#core/ports/table.ts';
+import { allOf, type Item, type Key, lessThan, queryAll } from '#core/ports/table.ts';
+import { countingOf, isLease, leasingOf, type Place, placesIn } from './places.ts';
 import { endOfDay, limitError, type RateLimit, rateLimitOf } from './rate-limit.ts';
 
 /**
@@ -49,16 +39,12 @@ const shareOf = (limit: number, shard: number, shards: number): number => Math.f
 
 const leaseOf = (runId: string): string =>
   `r${Buffer.from(runId.replaceAll('-', '').slice(0, 16), 'hex').toString('base64url').slice(0, 10)}`;
-const LEASE = /^r[\w-]{10}$/;
 const GIVEN_AWAY = /^x[\w-]{10}$/;
 /** The first 15 hexadecimal digits of a run's id. */
 const digitsOf = (lease: string): string =>
   Buffer.from(`${lease.slice(1)}A`, 'base64url')
     .toString('hex')
     .slice(0, 15);
-
-/** The leases of calls whose hosts died while the platform did not look for such are kept at least as long. */
-const KEPT_SECONDS = 8 * 24 * 3600;
 
 /** Classes of calls, each with its own daily limit. */
 type CallClass = 'llm' | 'sandbox' | 'paid';
@@ -107,7 +93,6 @@ export async function admit(deps: AdmissionDeps, request: AdmissionRequest): Pro
   const counter = `${callClass}_${day}`;
   const lease = leaseOf(runId);
   const shards = shardsOf(plan);
-  const expiry = epochSeconds(request.deadline + RUN_GRACE_MS);
 
   const left = (used: number) => rateLimitOf(limit, used, endOfDay(now));
   const usedUp = () =>
@@ -121,36 +106,25 @@ export async function admit(deps: AdmissionDeps, request: AdmissionRequest): Pro
   const hasCallLeft = (item: Item, shard: number) => numberOf(item, counter) < shareOf(limit, shard, shards);
   const hasPlaceLeft = (item: Item, shard: number) =>
     numberOf(item, 'active') < shareOf(plan.concurrent_calls, shard, shards);
-  const count = (shard: number) => ({
-    add: { [counter]: 1 },
-    condition: below(counter, shareOf(limit, shard, shards)),
+  const key = (shard: number) => shardKey(workspace.id, shard);
+  const places = placesIn(deps.counters);
+  const place = (shard: number): Place => ({
+    lease,
+    expiry: epochSeconds(request.deadline + RUN_GRACE_MS),
+    maxLeases: shareOf(plan.concurrent_calls, shard, shards),
+    counter,
+    maxCalls: shareOf(limit, shard, shards),
   });
-  // Names of leases are as unique as values: see `copyOf` in `core/ports/table-rules.ts`.
-  const held: { [attribute: string]: number } = Object.create(null);
-  held[lease] = expiry;
-  held.ttl = expiry + KEPT_SECONDS;
-  const take = (shard: number) => ({
-    add: { active: 1 },
-    set: held,
-    condition: allOf(absent(lease), below('active', shareOf(plan.concurrent_calls, shard, shards))),
-  });
-  const admitTo = (shard: number): Promise<UpdateResult> => {
-    const [counted, taken] = [count(shard), take(shard)];
-    return deps.counters.update(
-      shardKey(workspace.id, shard),
-      { add: { ...counted.add, ...taken.add }, set: taken.set },
-      allOf(taken.condition, counted.condition),
-    );
-  };
+  const admitTo = (shard: number) => places.take(key(shard), place(shard));
   const admission = (shard: number, item: Item, used: number): Admission => ({
     rateLimit: left(used),
-    release: () => release(deps, shardKey(workspace.id, shard), lease, staleCounters(item, day)),
+    release: () => places.leave(key(shard), { lease, stale: staleCounters(item, day) }),
   });
 
   const home = Number.parseInt(runId.slice(-6), 16) % shards;
   const first = await admitTo(home);
   // The other shards have about as many: reading them would cost more than the call's own count.
-  if (first.ok) return admission(home, first.item, numberOf(first.item, counter) * shards);
+  if (first !== undefined) return admission(home, first.item, first.used * shards);
   let used = 0;
   for (let attempt = 1; attempt < MAX_ATTEMPTS; attempt++) {
     const items = await readShards(deps, workspace.id, shards);
@@ -159,35 +133,25 @@ export async function admit(deps: AdmissionDeps, request: AdmissionRequest): Pro
     if (own >= 0) return admission(own, items[own]!, used);
     if (used >= limit) throw usedUp();
     const order = [...items.keys()].map((shard) => (shard + home + attempt) % shards);
-    const places = order.filter((shard) => hasPlaceLeft(items[shard]!, shard));
-    if (places.length === 0) {
+    const open = order.filter((shard) => hasPlaceLeft(items[shard]!, shard));
+    if (open.length === 0) {
       if (await giveAwayExpired(deps, workspace.id, items)) continue;
       break;
     }
-    const both = places.find((shard) => hasCallLeft(items[shard]!, shard));
+    const both = open.find((shard) => hasCallLeft(items[shard]!, shard));
     if (both !== undefined) {
       const next = await admitTo(both);
-      if (next.ok) return admission(both, next.item, used + 1);
+      if (next !== undefined) return admission(both, next.item, used + 1);
       continue;
     }
     const counting = order.find((shard) => hasCallLeft(items[shard]!, shard));
     if (counting === undefined) continue;
-    const [place, counted, taken] = [places[0]!, count(counting), take(places[0]!)];
+    const taking = open[0]!;
     const { ok } = await deps.counters.transact([
-      {
-        op: 'update',
-        key: shardKey(workspace.id, counting),
-        changes: { add: counted.add },
-        condition: counted.condition,
-      },
-      {
-        op: 'update',
-        key: shardKey(workspace.id, place),
-        changes: { add: taken.add, set: taken.set },
-        condition: taken.condition,
-      },
+      { op: 'update', key: key(counting), ...countingOf([place(counting)]) },
+      { op: 'update', key: key(taking), ...leasingOf([place(taking)]) },
     ]);
-    if (ok) return admission(place, items[place]!, used + 1);
+    if (ok) return admission(taking, items[taking]!, used + 1);
   }
   throw limitError(
     `The workspace "${workspace.slug}" has ${plan.concurrent_calls} calls under way, the maximum of its plan "${plan.name}".`,
@@ -260,7 +224,7 @@ export async function* leasesOf(
         yield {
           workspaceId: item.sk.slice(0, item.sk.lastIndexOf('#')),
           runDigits: digitsOf(lease),
-          release: () => release(deps, item, lease, []),
+          release: () => placesIn(deps.counters).leave({ pk: item.pk, sk: item.sk }, { lease, stale: [] }),
         };
       }
     }
@@ -271,20 +235,6 @@ export async function* leasesOf(
 async function readShards({ counters }: AdmissionDeps, workspaceId: string, shards: number): Promise<Item[]> {
   const keys = Array.from({ length: shards }, (_, shard) => shardKey(workspaceId, shard));
   return Promise.all(keys.map(async (key) => (await counters.get(key)) ?? key));
-}
-
-async function release(
-  { counters }: Pick<AdmissionDeps, 'counters'>,
-  { pk, sk }: Key,
-  lease: string,
-  stale: readonly string[],
-): Promise<void> {
-  await counters.update(
-    { pk, sk },
-    { add: LEASE.test(lease) ? { active: -1 } : {}, remove: [lease, ...stale] },
-    // It may have been released before.
-    exists(lease),
-  );
 }
 
 /** Makes room by expired leases, whose hosts have died. Returns false if there are none. */
@@ -313,7 +263,7 @@ async function giveAwayExpired(
 }
 
 const expiredIn = (item: Item, now: number): string[] =>
-  Object.keys(item).filter((name) => LEASE.test(name) && numberOf(item, name) < now);
+  Object.keys(item).filter((name) => isLease(name) && numberOf(item, name) < now);
 
 /** Counters of past days. A counter of the next day may exist: another host's clock may be ahead. */
 const staleCounters = (item: Item, day: string): string[] =>
@@ -322,7 +272,6 @@ const staleCounters = (item: Item, day: string): string[] =>
     return counted !== undefined && counted < day;
   });
 
-const below = (counter: string, limit: number): Condition => anyOf(absent(counter), lessThan(counter, limit));
 const numberOf = (item: Item, name: string): number => (item[name] as number | undefined) ?? 0;
 const sumOf = (items: readonly Item[], name: string): number =>
   items.reduce((sum, item) => sum + numberOf(item, name), 0);

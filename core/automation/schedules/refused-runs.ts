@@ -22,16 +22,16 @@ export async function recordRefusedRun(
 ): Promise<void> {
   const runs = new RunStore(deps, schedule.workspaceId);
   const agent = await findAnyVersion(deps, schedule.agentId);
-  const record = newRunOf({
+  const ran = {
+    id: schedule.agentId,
+    workspaceId: schedule.agentWorkspaceId,
+    orgSlug: schedule.agentOrg,
+    name: schedule.agentName,
+    version: schedule.agentVersion,
+    definition: agent?.definition,
+  };
+  const record = newRunOf(ran, {
     id: run.runId,
-    agent: {
-      id: schedule.agentId,
-      workspaceId: schedule.agentWorkspaceId,
-      orgSlug: schedule.agentOrg,
-      name: schedule.agentName,
-      version: schedule.agentVersion,
-      definition: agent?.definition,
-    },
     endpoint: agent?.definition.default_endpoint ?? 'run',
     triggerSource: run.source,
     startedAt,

@@ -63,8 +63,7 @@ test('upcoming slots of all schedules come in their order, and tell which runs w
   const runId = crypto.randomUUID();
   const agent = { id: AGENT.agentId, workspaceId: WORKSPACE, orgSlug: 'acme', name: 'slow', version: 'v1' };
   const startedAt = deps.clock.now();
-  const run = newRunOf({
-    agent,
+  const run = newRunOf(agent, {
     id: runId,
     endpoint: 'run',
     triggerSource: 'schedule',

@@ -55,29 +55,19 @@ export async function admitCall(deps: Deps, call: PreparedCall): Promise<Admitte
   return { record, rateLimit: admission.rateLimit, payment, releaseLease: admission.release };
 }
 
-const recordOf = ({
-  agent,
-  endpoint,
-  triggerSource,
-  replayOf,
-  tenantId,
-  scheduleId,
-  scheduled,
-  ...call
-}: PreparedCall): NewRun =>
-  newRunOf({
+const recordOf = (call: PreparedCall): NewRun =>
+  newRunOf(call.agent, {
     id: call.runId,
-    agent,
-    endpoint,
-    triggerSource,
+    endpoint: call.endpoint,
+    triggerSource: call.triggerSource,
     startedAt: call.receivedAt,
     deadline: call.deadline,
     parentRunId: call.lineage.parentRunId,
     rootRunId: call.lineage.rootRunId,
-    replayOf,
-    tenantId,
-    scheduleId,
-    scheduled,
+    replayOf: call.replayOf,
+    tenantId: call.tenantId,
+    scheduleId: call.scheduleId,
+    scheduled: call.scheduled,
     context: call.issued?.context as unknown as Json | undefined,
     input: call.mask.json(call.input.document as Json),
   });

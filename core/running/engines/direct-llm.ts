@@ -22,7 +22,8 @@ export async function runPrompt(deps: AskDeps, run: EngineRun): Promise<EngineRe
   const calls = new ModelCalls(deps, run);
   const prompt = new Prompt(deps, run, calls, message);
   try {
-    const { isJson, ...output } = await prompt.answer(startedAt, stop.signal);
+    const { data, warnings, dataProblems } = await prompt.answer(startedAt, stop.signal);
+    const output = { data, warnings, ...(dataProblems && { dataProblems }) };
     const result = withoutProgram({ ...output, ...calls.spending }, deps.clock.now() - startedAt);
     run.emit({ type: 'done', usage: result.usage, execution_time_ms: result.executionMs });
     return result;

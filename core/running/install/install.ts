@@ -55,9 +55,8 @@ async function recordInstall(
   const runs = new RunStore(deps, version.workspaceId);
   const startedAt = deps.clock.now();
   const { deadline } = version.install!;
-  const run = newRunOf({
+  const run = newRunOf(version, {
     id: runId,
-    agent: version,
     endpoint: 'install',
     triggerSource: 'install',
     startedAt,

@@ -1,0 +1,145 @@
+import { Together } from '#core/base/together.ts';
+import {
+  absent,
+  allOf,
+  anyOf,
+  type Changes,
+  type Condition,
+  exists,
+  type Item,
+  type Key,
+  lessThan,
+  type Table,
+} from '#core/ports/table.ts';
+
+/** The place of a call in a shard, see `admission.ts`. */
+export interface Place {
+  /** Attribute of the lease, and when it expires, in epoch seconds. */
+  readonly lease: string;
+  readonly expiry: number;
+  /** At most so many leases. */
+  readonly maxLeases: number;
+  /** Attribute that counts the call: at most to `maxCalls`. */
+  readonly counter: string;
+  readonly maxCalls: number;
+}
+
+export interface TakenPlace {
+  /** The shard, with the place. */
+  readonly item: Item;
+  /** What the counter was with this call. */
+  readonly used: number;
+}
+
+/** What the end of a call removes. */
+interface EndedPlace {
+  readonly lease: string;
+  /** Counters of past days. */
+  readonly stale: readonly string[];
+}
+
+/** The leases of calls whose hosts died while the platform did not look for such are kept at least as long. */
+const KEPT_SECONDS = 8 * 24 * 3600;
+/** Well below DynamoDB's limit on condition size. */
+const MOST_AT_ONCE = 20;
+
+const LEASE = /^r[\w-]{10}$/;
+export const isLease = (attribute: string): boolean => LEASE.test(attribute);
+
+/**
+ * The places of calls in the shards of a table. Calls that begin or end at the same moment, as those of a burst of schedules do,
+ * change their shard in one write. If the shard refuses them all, each asks alone.
+ */
+class Places {
+  readonly #counters: Table;
+  readonly #begun = new Together<Place, TakenPlace | undefined>(MOST_AT_ONCE);
+  readonly #ended = new Together<EndedPlace, void>(MOST_AT_ONCE);
+
+  constructor(counters: Table) {
+    this.#counters = counters;
+  }
+
+  /** Counts a call and takes its lease, or does neither: then the answer is `undefined`. */
+  take(shard: Key, place: Place): Promise<TakenPlace | undefined> {
+    return this.#begun.ask(nameOf(shard), place, async (places) => {
+      const all = await this.#takeAll(shard, places);
+      if (all !== undefined || places.length === 1) return all ?? [undefined];
+      return Promise.all(places.map(async (each) => (await this.#takeAll(shard, [each]))?.[0]));
+    });
+  }
+
+  /** Safe to repeat. */
+  leave(shard: Key, ended: EndedPlace): Promise<void> {
+    return this.#ended.ask(nameOf(shard), ended, async (places) => {
+      const all = await this.#leaveAll(shard, places);
+      if (!all && places.length > 1) await Promise.all(places.map((each) => this.#leaveAll(shard, [each])));
+      return places.map(() => undefined);
+    });
+  }
+
+  async #takeAll(shard: Key, places: readonly Place[]): Promise<TakenPlace[] | undefined> {
+    // No room for all, whatever the shard says, or the same call twice.
+    const isRefused = places.some(({ maxLeases, counter, maxCalls }) => {
+      const calls = places.filter((other) => other.counter === counter).length;
+      return calls > maxCalls || places.length > maxLeases;
+    });
+    if (isRefused || new Set(places.map(({ lease }) => lease)).size < places.length) return undefined;
+    const [counting, leasing] = [countingOf(places), leasingOf(places)];
+    const changed = await this.#counters.update(
+      shard,
+      { add: { ...counting.changes.add, ...leasing.changes.add }, set: leasing.changes.set },
+      allOf(leasing.condition, counting.condition),
+    );
+    if (!changed.ok) return undefined;
+    const { item } = changed;
+    return places.map(({ counter }, position) => {
+      const later = places.filter((other, at) => at > position && other.counter === counter).length;
+      return { item, used: (item[counter] as number) - later };
+    });
+  }
+
+  async #leaveAll({ pk, sk }: Key, places: readonly EndedPlace[]): Promise<boolean> {
+    const leases = [...new Set(places.map(({ lease }) => lease))];
+    const stale = new Set(places.flatMap((each) => each.stale));
+    const active = leases.filter(isLease).length;
+    const changes: Changes = { add: active > 0 ? { active: -active } : {}, remove: [...leases, ...stale] };
+    return (await this.#counters.update({ pk, sk }, changes, allOf(...leases.map((lease) => exists(lease))))).ok;
+  }
+}
+
+/** The part of the update that counts the calls. */
+export function countingOf(places: readonly Place[]) {
+  const add: { [counter: string]: number } = {};
+  for (const { counter } of places) add[counter] = (add[counter] ?? 0) + 1;
+  const maxima = Object.fromEntries(places.map(({ counter, maxCalls }) => [counter, maxCalls]));
+  const conditions = Object.entries(maxima).map(([counter, max]) => below(counter, max, add[counter]!));
+  return { changes: { add }, condition: allOf(...conditions) };
+}
+
+/** The part of the update that takes the leases. */
+export function leasingOf(places: readonly Place[]) {
+  // Names of leases are as unique as values: see `copyOf` in `core/ports/table-rules.ts`.
+  const set: { [attribute: string]: number } = Object.create(null);
+  for (const { lease, expiry } of places) set[lease] = expiry;
+  set.ttl = Math.max(...places.map(({ expiry }) => expiry)) + KEPT_SECONDS;
+  const max = Math.min(...places.map(({ maxLeases }) => maxLeases));
+  return {
+    changes: { add: { active: places.length }, set },
+    condition: allOf(...places.map(({ lease }) => absent(lease)), below('active', max, places.length)),
+  };
+}
+
+const nameOf = ({ pk, sk }: Key): string => `${pk}/${sk}`;
+
+/** Whether as many more stay within the limit. */
+const below = (counter: string, max: number, more: number): Condition =>
+  anyOf(absent(counter), lessThan(counter, max - more + 1));
+
+/** One process has one table of counters; tests have several. */
+const ofTable = new WeakMap<Table, Places>();
+
+export function placesIn(counters: Table): Places {
+  const known = ofTable.get(counters) ?? new Places(counters);
+  ofTable.set(counters, known);
+  return known;
+}
