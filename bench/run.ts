@@ -1,6 +1,7 @@
 import { parseArgs } from 'node:util';
 import { benchAgents } from './agents.ts';
 import { benchDashboard } from './dashboard.ts';
+import { benchDashboardSoak } from './dashboard-soak.ts';
 import { benchDev } from './dev.ts';
 import { type Row, withPlatform } from './harness.ts';
 import { benchLambda } from './lambda-entries.ts';
@@ -22,7 +23,7 @@ import { benchWebhooks } from './webhooks.ts';
  * `npm run bench`: each figure beside something else that runs in turn with it, medians, a table on stdout and, by section,
  * in `bench/results/`. The ratios count; the figures themselves depend on the machine.
  */
-const SECTIONS: { readonly [name: string]: () => Promise<Row[]> } = {
+const SECTIONS: { readonly [name: string]: (minutes?: number) => Promise<Row[]> } = {
   agents: () => withPlatform(benchAgents),
   prompts: () => withPlatform(benchPrompts),
   'round-trips': benchRoundTrips,
@@ -36,9 +37,13 @@ const SECTIONS: { readonly [name: string]: () => Promise<Row[]> } = {
   schedules: benchSchedules,
   sandboxes: benchSandboxes,
   services: () => withPlatform(benchServices),
-  soak: () => withPlatform(benchSoak),
+  soak: (minutes) => withPlatform((bench) => benchSoak(bench, minutes)),
+  'dashboard-soak': benchDashboardSoak,
   lambda: benchLambda,
 };
+
+/** These take minutes, and are left out unless they are asked for. */
+const LONG: readonly string[] = ['soak', 'dashboard-soak'];
 
 /** A figure that is worse once may be noise; one that is worse each time is not. */
 const TRIES = 3;
@@ -48,7 +53,8 @@ const HELP = `Usage: npm run bench [-- OPTIONS]
 Options:
   --only SECTION   measure this only; more than once for more sections:
                    ${Object.keys(SECTIONS).join(', ')}
-  --soak           measure memory over ten minutes, too
+  --soak           measure memory over time, too: of the platform ten minutes, of the dashboard's list of runs thirty
+  --minutes N      so long instead, and keep no results
   --check          compare with bench/results instead of writing there, and fail if a figure is worse by more than its
                    tolerance (counts: nothing, ratios: a quarter, times: twice as long) in each of three tries;
                    a missed mark does not fail. For a change of one path: --check --only SECTION
@@ -57,11 +63,12 @@ Options:
 What is measured, how to read it and what CI checks by counts: docs/architecture.md#measurements.
 `;
 
-function wanted(): { sections: string[]; isCheck: boolean } {
+function wanted(): { sections: string[]; isCheck: boolean; minutes?: number } {
   const { values } = parseArgs({
     options: {
       only: { type: 'string', multiple: true },
       soak: { type: 'boolean' },
+      minutes: { type: 'string' },
       check: { type: 'boolean', default: false },
       help: { type: 'boolean' },
     },
@@ -70,12 +77,16 @@ function wanted(): { sections: string[]; isCheck: boolean } {
   if (values.help) return { sections: [], isCheck };
   const unknown = values.only?.filter((name) => !(name in SECTIONS)) ?? [];
   if (unknown.length > 0) throw new Error(`there is no section ${unknown.join(', ')}\n\n${HELP}`);
-  const sections = values.only ?? Object.keys(SECTIONS).filter((name) => name !== 'soak' || values.soak);
-  return { sections, isCheck };
+  const sections = values.only ?? Object.keys(SECTIONS).filter((name) => values.soak || !LONG.includes(name));
+  const minutes = values.minutes === undefined ? undefined : Number(values.minutes);
+  if (minutes !== undefined && !(Number.isInteger(minutes) && minutes > 0)) {
+    throw new Error(`--minutes must be a whole number above 0, not ${values.minutes}`);
+  }
+  return { sections, isCheck, minutes };
 }
 
-async function measureSection(name: string): Promise<Row[]> {
-  const rows = await SECTIONS[name]!();
+async function measureSection(name: string, minutes?: number): Promise<Row[]> {
+  const rows = await SECTIONS[name]!(minutes);
   for (const row of rows) process.stderr.write(`${row.what}: ${row.ours} beside ${row.beside}: ${row.result}\n`);
   return rows;
 }
@@ -117,21 +128,21 @@ async function check(sections: readonly string[]): Promise<void> {
   if (isWorse) process.exitCode = 1;
 }
 
-async function measure(sections: readonly string[]): Promise<void> {
+async function measure(sections: readonly string[], minutes?: number): Promise<void> {
   for (const name of sections) {
     const under = conditions();
-    const rows = await measureSection(name);
-    keepResults(name, { ...under, rows });
+    const rows = await measureSection(name, minutes);
+    if (minutes === undefined) keepResults(name, { ...under, rows });
     process.stdout.write(`\n${tableOf(rows)}\n`);
     if (rows.some((row) => !row.isMet)) process.exitCode = 1;
   }
 }
 
 try {
-  const { sections, isCheck } = wanted();
+  const { sections, isCheck, minutes } = wanted();
   if (sections.length === 0) process.stdout.write(HELP);
   else if (isCheck) await check(sections);
-  else await measure(sections);
+  else await measure(sections, minutes);
 } catch (error) {
   process.stderr.write(`${(error as Error).stack}\n`);
   process.exitCode = 1;

@@ -1,15 +1,14 @@
 import { setTimeout } from 'node:timers/promises';
 import { type Bench, load, type Row, residentBytes } from './harness.ts';
 import { publishPrompt } from './prompts.ts';
-import { median } from './statistics.ts';
+import { median, slope } from './statistics.ts';
 
 const CONNECTIONS = 10;
-const MINUTES = 10;
 const WARM_UP_MINUTES = 4;
 const BODY = '{"name":"Ada"}';
 
-/** Ten minutes of prompt calls at half the maximum rate: does memory keep growing after warm-up? */
-export async function benchSoak({ platform, client }: Bench): Promise<Row[]> {
+/** Minutes of prompt calls at half the maximum rate: does memory keep growing after warm-up? */
+export async function benchSoak({ platform, client }: Bench, minutesOfLoad = 10): Promise<Row[]> {
   await publishPrompt(client, 'bench-soak', 'claude-bench');
   const url = `${platform.url}/main/bench-soak/v1/run`;
   const headers = [`Authorization: Bearer ${platform.key}`];
@@ -17,9 +16,9 @@ export async function benchSoak({ platform, client }: Bench): Promise<Row[]> {
   const full = await load(url, headers, { connections: CONNECTIONS, body: BODY });
   const rate = full.requestsPerSecond / 2;
 
-  const under = load(url, headers, { connections: CONNECTIONS, seconds: MINUTES * 60, rate, body: BODY });
+  const under = load(url, headers, { connections: CONNECTIONS, seconds: minutesOfLoad * 60, rate, body: BODY });
   const minutes: number[] = [];
-  for (let minute = 0; minute < MINUTES; minute++) {
+  for (let minute = 0; minute < minutesOfLoad; minute++) {
     const samples: number[] = [];
     while (samples.length < 12) {
       await setTimeout(5_000);
@@ -34,7 +33,7 @@ export async function benchSoak({ platform, client }: Bench): Promise<Row[]> {
   const growth = slope(warm);
   return [
     {
-      what: `ten minutes of prompt calls at half load, the last ${warm.length} of them`,
+      what: `${minutesOfLoad} minutes of prompt calls at half load, the last ${warm.length} of them`,
       ours: `${Math.round(result.requestsPerSecond)}/s: ${warm.map((megabytes) => megabytes.toFixed(0)).join(', ')} MB`,
       beside: '-',
       result: `${growth.toFixed(2)} MB a minute`,
@@ -44,15 +43,4 @@ export async function benchSoak({ platform, client }: Bench): Promise<Row[]> {
       tolerance: 10,
     },
   ];
-}
-
-/** Slope of the least-squares line through equidistant values. */
-function slope(values: readonly number[]): number {
-  const middle = (values.length - 1) / 2;
-  const mean = values.reduce((sum, value) => sum + value, 0) / values.length;
-  const [up, across] = values.reduce(
-    ([a, b], value, x) => [a + (x - middle) * (value - mean), b + (x - middle) ** 2],
-    [0, 0],
-  );
-  return up / across;
 }

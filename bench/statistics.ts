@@ -4,3 +4,14 @@ export function percentile(values: readonly number[], percent: number): number {
 }
 
 export const median = (values: readonly number[]): number => percentile(values, 50);
+
+/** Slope of the least-squares line through equidistant values. */
+export function slope(values: readonly number[]): number {
+  const middle = (values.length - 1) / 2;
+  const mean = values.reduce((sum, value) => sum + value, 0) / values.length;
+  const [up, across] = values.reduce(
+    ([a, b], value, x) => [a + (x - middle) * (value - mean), b + (x - middle) ** 2],
+    [0, 0],
+  );
+  return up / across;
+}

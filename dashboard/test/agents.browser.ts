@@ -55,6 +55,20 @@ describeSite('agents', (site) => {
     await checkAccess(page, () => row.waitFor());
   });
 
+  test('of hundreds of agents, those in sight are in the page, and every one is found', async () => {
+    const before = (await site.client.listAgents({ query: { latest: 'true', limit: 100 } })).length;
+    for (let number = 0; number < 160; number++) {
+      const manifest = { type: 'prompt', description: 'x', prompt: 'x', supported_providers: ['anthropic'] } as const;
+      await site.client.createAgent({ body: { ...manifest, name: `one-of-many-${number}` } });
+    }
+    const page = await site.open('/acme/agents');
+    await page.locator(`table[aria-rowcount="${1 + before + 160}"]`).waitFor();
+    expect(await page.getByRole('row').count()).toBeLessThan(80);
+    // The first that was published is the last of the list.
+    await page.getByLabel('Filter agents').fill('one-of-many-0');
+    await page.getByRole('row', { name: /one-of-many-0/ }).waitFor();
+  });
+
   test('the playground keeps form and JSON in step, streams, and shows this very call in code', async () => {
     await publish(site, 'forecast');
     site.target.llm.queue({ text: 'Sunny, <b>very</b> sunny.' });

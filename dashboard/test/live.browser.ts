@@ -1,9 +1,9 @@
-import type { Page } from 'playwright-core';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { publishCode, request } from '../../test/helpers/platform.ts';
 import { describeSite } from './browser.ts';
 import { recordRun } from './chain.ts';
 import { startCuttingProxy } from './cutting-proxy.ts';
+import { usedBy } from './memory.ts';
 
 const CUTS = 8;
 const RUNS_A_CUT = 3;
@@ -105,13 +105,3 @@ describeSite(
   },
   { PLATFORM_PORT: String(proxy.port), PLATFORM_BASE_URL: proxy.url },
 );
-
-/** What a page holds once its rubbish is collected. `heap`: bytes. */
-async function usedBy(page: Page): Promise<{ heap: number; nodes: number; listeners: number }> {
-  const session = await page.context().newCDPSession(page);
-  for (let time = 0; time < 3; time++) await session.send('HeapProfiler.collectGarbage');
-  const { usedSize } = await session.send('Runtime.getHeapUsage');
-  const { nodes, jsEventListeners } = await session.send('Memory.getDOMCounters');
-  await session.detach();
-  return { heap: usedSize, nodes, listeners: jsEventListeners };
-}

@@ -61,7 +61,9 @@ describeSite('runs', (site) => {
     await page.getByRole('button', { name: '1 new' }).click();
     await page.getByRole('link', { name: id.slice(0, 8) }).click();
     await page.waitForURL(site.at(`/acme/runs/${id}`));
-    await page.getByRole('row').filter({ hasText: 'llm call' }).filter({ hasText: 'running' }).waitFor();
+    await page.getByRole('row').filter({ hasText: 'llm call' }).filter({ hasText: 'running' }).click();
+    // What is asked is there before it is answered.
+    await page.getByText('Say [[llm {"hang":true}]]').first().waitFor();
     await page.getByRole('button', { name: 'Cancel run' }).click();
     await page.getByText('Cancelled', { exact: true }).first().waitFor();
     await page.getByRole('button', { name: 'Edit and replay' }).click();
@@ -86,6 +88,11 @@ describeSite('runs', (site) => {
     await page.getByLabel('Run id').fill(id.slice(0, 8));
     await page.waitForURL((url) => url.searchParams.get('q') === id.slice(0, 8));
     await page.getByRole('link', { name: id.slice(0, 8) }).waitFor();
+    // The moment itself stands beside what is relative.
+    await page.locator('time').first().hover();
+    await page.getByRole('tooltip').getByText(' UTC').waitFor();
+    await page.keyboard.press('Escape');
+    await page.getByRole('tooltip').waitFor({ state: 'detached' });
     await page.getByRole('link', { name: id.slice(0, 8) }).click();
     await page.getByText('LLM_ERROR', { exact: false }).first().waitFor();
   });
@@ -180,6 +187,37 @@ describeSite('runs', (site) => {
     await grid.press('ArrowRight');
     await page.locator('[role="treegrid"][aria-rowcount="22"]').waitFor();
     await checkAccess(page, () => page.getByRole('treegrid').waitFor());
+  });
+
+  test('the panels of a run have the widths that somebody gives them', async () => {
+    const id = await recordChain(site.target, workspaceId, 10);
+    const page = await site.open(`/acme/runs/${id}`);
+    const line = page.getByRole('separator', { name: 'Width of the panels' });
+    const grid = page.getByRole('treegrid');
+    await line.press('End');
+    expect(await line.getAttribute('aria-valuenow')).toBe('80');
+    const wide = (await grid.boundingBox())!.width;
+    const { x, y, height } = (await line.boundingBox())!;
+    await page.mouse.move(x + 8, y + height / 2);
+    await page.mouse.down();
+    await page.mouse.move(x - 300, y + height / 2);
+    await page.mouse.up();
+    await expect.poll(async () => wide - (await grid.boundingBox())!.width).toBeGreaterThan(200);
+    const share = await line.getAttribute('aria-valuenow');
+    await page.reload();
+    await grid.waitFor();
+    expect(await line.getAttribute('aria-valuenow')).toBe(share);
+  });
+
+  test('the tree of a chain has its runs with what they cost together', async () => {
+    const id = await recordChain(site.target, workspaceId, 1_000);
+    const page = await site.open(`/acme/runs/${id}?tab=tree`);
+    const table = page.getByRole('table', { name: 'Runs of the chain' });
+    await table.getByText('this run').waitFor();
+    expect(await table.getByRole('row').count()).toBe(3);
+    await table.getByRole('link').nth(1).click();
+    await page.waitForURL((url) => !url.pathname.endsWith(id) && url.searchParams.get('tab') === 'tree');
+    await table.getByRole('row').nth(2).getByText('this run').waitFor();
   });
 
   test('an output of 50 MB is a head, a size, and a file', async () => {

@@ -156,7 +156,24 @@ describeSite('services', (site) => {
     await page.getByRole('heading', { level: 1 }).getByText('Crashing').waitFor();
     await page.getByText('exit code 3').first().waitFor();
     await checkAccess(page, () => page.getByRole('button', { name: 'Start service' }).waitFor());
-    await site.client.deleteService({ params: { workspace_id, service_id: service.id } });
+    // What it is paused by, and how it is run, can be changed meanwhile.
+    await page.goto(site.at(`/acme/services/${service.id}?tab=settings`));
+    await page.getByLabel('Most instances').fill('0');
+    await page.getByText('at least as large as the least').waitFor();
+    expect(await page.getByRole('button', { name: 'Save', exact: true }).isDisabled()).toBe(true);
+    await page.getByLabel('Most instances').fill('2');
+    await page.getByLabel('Command').fill('node');
+    await page.getByLabel('Arguments').fill('-e\nsetInterval(() => {}, 1000)');
+    await page.getByLabel('Failed starts in a row').fill('7');
+    await page.getByText('Follow new versions').click();
+    await page.getByRole('button', { name: 'Save', exact: true }).click();
+    await page.getByText('The settings are saved.').waitFor();
+    const params = { workspace_id, service_id: service.id };
+    expect((await site.client.getService({ params })).service).toMatchObject({
+      ...{ max_instances: 2, max_restart_failures: 7, auto_update: false, overlap: true },
+      ...{ command: 'node', args: ['-e', 'setInterval(() => {}, 1000)'] },
+    });
+    await site.client.deleteService({ params });
   });
 
   test.each([
@@ -165,6 +182,7 @@ describeSite('services', (site) => {
     ['the log', '/ID', 'log'],
     ['the environment', '/ID?tab=environment', 'textbox'],
     ['the secrets', '/ID?tab=secrets', 'checkbox'],
+    ['the settings', '/ID?tab=settings', 'textbox'],
     ['the metrics', '/ID?tab=metrics', 'heading'],
     ['the events', '/ID?tab=events', 'listitem'],
   ] as const)('%s can be used by everybody', async (_, path, role) => {

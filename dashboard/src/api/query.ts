@@ -4,10 +4,12 @@ import {
   type QueryKey,
   type UseQueryOptions,
   type UseQueryResult,
+  useInfiniteQuery,
   useMutation,
   useQuery,
   useQueryClient,
 } from '@tanstack/react-query';
+import { useEffect, useMemo } from 'react';
 import { toast } from '../ui/toast.tsx';
 import { type AnswerOf, type ArgumentsOf, call, type OperationName } from './client.ts';
 import { ApiError } from './error.ts';
@@ -58,6 +60,39 @@ export function useOperation<Name extends OperationName, Shown = AnswerOf<Name>>
     queryKey: keyOf(name, args, workspaceId),
     queryFn: ({ signal }) => call(name, args, { workspaceId, signal }),
   });
+}
+
+interface Pages<Name extends OperationName, Row> {
+  /** The arguments of the page after `cursor`, of the first one without it. */
+  readonly args: (cursor: string | undefined) => ArgumentsOf<Name>;
+  readonly rowsOf: (page: AnswerOf<Name>) => readonly Row[];
+  /** The cursor of the page after this one; `undefined` after the last one. `known`: rows up to its end. */
+  readonly nextOf: (page: AnswerOf<Name>, known: number) => string | undefined;
+  readonly enabled?: boolean;
+  readonly staleTime?: number;
+  readonly refetchInterval?: number | false;
+}
+
+/** All rows of an operation that answers in pages: those of the first page at once, the others as they come. */
+export function useAllRows<Name extends OperationName, Row>(
+  name: Name,
+  { args, rowsOf, nextOf, ...choices }: Pages<Name, Row>,
+) {
+  const workspaceId = useMaybeWorkspace()?.id;
+  const { data, error, refetch, hasNextPage, isFetching, fetchNextPage } = useInfiniteQuery({
+    ...choices,
+    queryKey: keyOf(name, 'all', args(undefined), workspaceId),
+    queryFn: ({ pageParam, signal }) => call(name, args(pageParam), { workspaceId, signal }),
+    initialPageParam: undefined as string | undefined,
+    getNextPageParam: (page, pages) => nextOf(page, pages.flatMap(rowsOf).length),
+  });
+  const isMore = hasNextPage && !isFetching && !error;
+  useEffect(() => {
+    if (isMore) void fetchNextPage();
+  }, [isMore, fetchNextPage]);
+  // biome-ignore lint/correctness/useExhaustiveDependencies: it is the same for all pages of an operation.
+  const rows = useMemo(() => data?.pages.flatMap(rowsOf), [data]);
+  return { rows, pages: data?.pages.length ?? 0, isWhole: data !== undefined && !hasNextPage, error, refetch };
 }
 
 /**

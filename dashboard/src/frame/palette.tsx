@@ -7,7 +7,7 @@ import { Input } from 'react-aria-components/Input';
 import { Menu, MenuItem } from 'react-aria-components/Menu';
 import { Modal, ModalOverlay } from 'react-aria-components/Modal';
 import { TextField } from 'react-aria-components/TextField';
-import { useOperation } from '../api/query.ts';
+import { useAgents } from '../api/agents.ts';
 import { useMaybeWorkspace, useWorkspaces } from '../api/session.ts';
 import { OTHER_PLACES, WORKSPACE_PLACES } from '../navigation.ts';
 
@@ -100,14 +100,7 @@ function useEntries(text: string): readonly Entry[] {
   const { workspace } = useParams({ strict: false });
   const workspaces = useWorkspaces();
   const current = useMaybeWorkspace();
-  const { data = [] } = useOperation(
-    'listAgents',
-    { query: { latest: 'true', limit: 100 } },
-    {
-      enabled: current !== undefined,
-      staleTime: 30_000,
-    },
-  );
+  const { rows: agents = [] } = useAgents({ enabled: current !== undefined, staleTime: 30_000 });
   // biome-ignore lint/suspicious/noExplicitAny: addresses of all pages.
   const go = (to: string, params: object) => () => void navigate({ to, params } as any);
   const run = text.trim();
@@ -131,7 +124,7 @@ function useEntries(text: string): readonly Entry[] {
       run: go(to, { workspace }),
     })),
     ...OTHER_PLACES.map(({ to, label, icon }) => ({ id: to, label, note: 'Page', icon, run: go(to, {}) })),
-    ...data.map(({ name }) => ({
+    ...agents.map(({ name }) => ({
       id: `agent ${name}`,
       label: name,
       note: 'Agent',

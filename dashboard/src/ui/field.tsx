@@ -1,7 +1,6 @@
 import { Check, ChevronDown } from 'lucide-react';
 import type { ReactNode } from 'react';
 import { Button } from 'react-aria-components/Button';
-import { Checkbox as AriaCheckbox } from 'react-aria-components/Checkbox';
 import { FieldError } from 'react-aria-components/FieldError';
 import { Input } from 'react-aria-components/Input';
 import { Label } from 'react-aria-components/Label';
@@ -57,7 +56,7 @@ export function TextField({
       <div className="relative">
         {icon && <span className="pointer-events-none absolute top-2 left-2.5 text-soft">{icon}</span>}
         {lines === undefined ? (
-          <Input className={input} placeholder={placeholder} />
+          <Input className={classes(input, 'h-8')} placeholder={placeholder} />
         ) : (
           <TextArea className={input} placeholder={placeholder} rows={lines} />
         )}
@@ -137,11 +136,12 @@ export function Select({
   );
 }
 
+/** Drawn by the browser itself: long lists have one in each row. */
 export function Checkbox({
   children,
   value,
   onChange,
-  isDisabled,
+  isDisabled = false,
 }: {
   readonly children: ReactNode;
   readonly value: boolean;
@@ -149,16 +149,23 @@ export function Checkbox({
   readonly isDisabled?: boolean;
 }) {
   return (
-    <AriaCheckbox
-      isSelected={value}
-      onChange={onChange}
-      isDisabled={isDisabled}
-      className="group flex items-center gap-2 data-[disabled]:opacity-50"
-    >
-      <span className="flex size-4 shrink-0 items-center justify-center rounded border border-edge bg-ground group-data-[focus-visible]:outline-2 group-data-[focus-visible]:outline-accent group-data-[selected]:border-accent group-data-[selected]:bg-accent">
-        <Check size={12} aria-hidden className="invisible text-on-accent group-data-[selected]:visible" />
-      </span>
+    <label className={classes('flex items-center gap-2', isDisabled && 'opacity-50')}>
+      <input
+        type="checkbox"
+        checked={value}
+        onChange={(event) => onChange(event.target.checked)}
+        disabled={isDisabled}
+        className={CHECKBOX_CLASS}
+      />
       <span>{children}</span>
-    </AriaCheckbox>
+    </label>
   );
 }
+
+const CHECKBOX_CLASS = classes(
+  'flex size-4 shrink-0 appearance-none items-center justify-center rounded border border-edge bg-ground checked:border-accent checked:bg-accent',
+  'before:size-2.5 before:bg-on-accent before:opacity-0 checked:before:opacity-100',
+  'before:[clip-path:polygon(14%_44%,0_65%,45%_100%,100%_16%,80%_0,43%_62%)]',
+  // Where colours are the user's own, the browser's picture is the one that is seen.
+  'forced-colors:appearance-auto forced-colors:before:hidden',
+);

@@ -73,6 +73,20 @@ export function Section({
   );
 }
 
+/** Names above their values, beside each other: few lines where there is room. */
+export function FactsRow({ facts }: { readonly facts: readonly (readonly [name: string, value: ReactNode])[] }) {
+  return (
+    <dl className="flex flex-wrap gap-x-8 gap-y-2">
+      {facts.map(([name, value]) => (
+        <div key={name} className="flex min-w-0 flex-col gap-0.5">
+          <dt className="text-xs text-soft">{name}</dt>
+          <dd className="flex min-h-5 min-w-0 items-center">{value}</dd>
+        </div>
+      ))}
+    </dl>
+  );
+}
+
 /** Names and their values, as a list that stands in two columns where there is room. */
 export function Facts({ facts }: { readonly facts: readonly (readonly [name: string, value: ReactNode])[] }) {
   return (

@@ -1,6 +1,5 @@
 import { useEffect, useState } from 'react';
-import { Button } from 'react-aria-components/Button';
-import { Tooltip } from './tooltip.tsx';
+import { Hinted } from './tooltip.tsx';
 
 const UNITS: readonly (readonly [unit: Intl.RelativeTimeFormatUnit, ms: number])[] = [
   ['year', 31_557_600_000],
@@ -44,11 +43,9 @@ export function Time({ at }: { readonly at: string | number | null | undefined }
   const now = useNow(isRecent ? 5_000 : 60_000);
   if (Number.isNaN(moment)) return <span className="text-soft">–</span>;
   return (
-    <Tooltip text={absoluteTime(moment)}>
-      <Button className="cursor-default whitespace-nowrap">
-        <time dateTime={new Date(moment).toISOString()}>{relativeTime(moment, now)}</time>
-      </Button>
-    </Tooltip>
+    <Hinted text={() => absoluteTime(moment)}>
+      <time dateTime={new Date(moment).toISOString()}>{relativeTime(moment, now)}</time>
+    </Hinted>
   );
 }
 

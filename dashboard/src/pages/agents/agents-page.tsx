@@ -1,6 +1,6 @@
 import { getRouteApi } from '@tanstack/react-router';
 import { Bot, Search } from 'lucide-react';
-import { Button as AriaButton } from 'react-aria-components/Button';
+import { useAgents } from '../../api/agents.ts';
 import { useOperation } from '../../api/query.ts';
 import { useWorkspace } from '../../api/session.ts';
 import { LiveBadge } from '../../live/live-badge.tsx';
@@ -14,10 +14,12 @@ import { Page } from '../../ui/page.tsx';
 import { Badge, Status } from '../../ui/status.tsx';
 import { Table } from '../../ui/table.tsx';
 import { duration, Time } from '../../ui/time.tsx';
-import { Tooltip } from '../../ui/tooltip.tsx';
+import { Hinted } from '../../ui/tooltip.tsx';
 import { PublishDrop } from './publish-drop.tsx';
 
 const route = getRouteApi('/signed-in/$workspace/agents');
+/** More are not fetched again for each run. */
+const MOST_FRESH_PAGES = 2;
 const TYPES = ['prompt', 'tool', 'agent', 'skill'];
 
 /** The agents of the workspace in their newest version, with how their runs of the last week went. */
@@ -25,16 +27,16 @@ export function AgentsPage() {
   const { id, slug } = useWorkspace();
   const { q = '', type = '' } = route.useSearch();
   const navigate = route.useNavigate();
-  const { data, error, refetch } = useOperation('listAgents', { query: { latest: 'true', limit: 100 } });
+  const { rows: agents, pages, isWhole, error, refetch } = useAgents();
   const metrics = useOperation(
     'getWorkspaceMetrics',
     { params: { workspace_id: id }, query: { days: 7 } },
     { staleTime: 60_000 },
   );
-  const state = useLiveRefresh(['agent', 'run'], ['listAgents']);
+  const state = useLiveRefresh(pages <= MOST_FRESH_PAGES ? ['agent', 'run'] : ['agent'], ['listAgents']);
   const own = metrics.data?.agents.filter(({ org_slug }) => org_slug === slug);
   const week = new Map(own?.map((each) => [each.agent_name, each]));
-  const shown = (data ?? []).filter(
+  const shown = (agents ?? []).filter(
     (each) => each.name.includes(q.toLowerCase()) && (type === '' || each.type === type),
   );
   const change = (next: { q?: string; type?: string }) =>
@@ -52,8 +54,8 @@ export function AgentsPage() {
           }
         >
           {error && <ErrorBox error={error} onRetry={() => void refetch()} />}
-          {!data && !error && <Loading />}
-          {data?.length === 0 && (
+          {!agents && !error && <Loading />}
+          {agents?.length === 0 && (
             <Empty
               icon={Bot}
               title="No agents yet"
@@ -63,7 +65,7 @@ export function AgentsPage() {
               and publish it:
             </Empty>
           )}
-          {data !== undefined && data.length > 0 && (
+          {agents !== undefined && agents.length > 0 && (
             <>
               <div className="flex flex-wrap gap-2" data-filter>
                 <div className="w-64 max-w-full">
@@ -134,8 +136,9 @@ export function AgentsPage() {
                   },
                   { title: 'Published', cell: ({ created_at }) => <Time at={created_at} />, from: 'lg' },
                 ]}
-                empty={<Empty icon={Search} title="No agent matches" />}
+                empty={isWhole ? <Empty icon={Search} title="No agent matches" /> : <Loading />}
               />
+              {!isWhole && shown.length > 0 && <p className="text-soft">More agents are being loaded.</p>}
             </>
           )}
         </Page>
@@ -146,13 +149,7 @@ export function AgentsPage() {
 
 function failedOf(week: { total_runs: number; failed: number; timeout: number; top_error: string | null } | undefined) {
   const share = percent((week?.failed ?? 0) + (week?.timeout ?? 0), week?.total_runs ?? 0);
-  return week?.top_error ? (
-    <Tooltip text={`Most often ${week.top_error}`}>
-      <AriaButton className="cursor-default">{share}</AriaButton>
-    </Tooltip>
-  ) : (
-    share
-  );
+  return week?.top_error ? <Hinted text={() => `Most often ${week.top_error}`}>{share}</Hinted> : share;
 }
 
 const Median = ({ ms }: { readonly ms: number }) =>

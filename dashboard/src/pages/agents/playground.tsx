@@ -31,6 +31,9 @@ const SchemaForm = lazy(() => import('../../ui/schema-form.tsx'));
 /** An agent of the workspace, or a public one. */
 type Agent = AnswerOf<'getPublicAgent'> & Partial<AnswerOf<'listAgents'>[number]>;
 
+/** See `renderPrompt` of the platform. */
+const PLACEHOLDER = /\{\{\s*([\w-]+)\s*\}\}/g;
+
 const HEADERS: readonly (readonly [header: string, label: string, description: string])[] = [
   ['x-platform-tenant', 'Tenant', 'Your customer, for usage by tenant'],
   ['x-platform-skills', 'Skills to add', 'org/skill@v1, separated by commas'],
@@ -50,6 +53,12 @@ function parsed(text: string): { readonly value?: Record<string, unknown>; reado
   }
 }
 
+/** A first input: what the schema asks for; of a prompt without one, its placeholders. */
+function firstInputOf({ input_schema, prompt }: Agent): unknown {
+  if (input_schema?.properties !== undefined || !prompt) return sampleOf(input_schema);
+  return Object.fromEntries([...prompt.matchAll(PLACEHOLDER)].map(([, name]) => [name, '']));
+}
+
 /** What the address says of a playground. */
 interface Shown {
   readonly input?: string;
@@ -65,7 +74,7 @@ export function Playground({ agent }: { readonly agent: Agent }) {
   const { input: mode = 'form', from } = useSearch({ strict: false }) as Shown;
   const navigate = useNavigate();
   const workspace = useWorkspace();
-  const [text, setText] = useState(() => JSON.stringify(sampleOf(agent.input_schema), null, 2));
+  const [text, setText] = useState(() => JSON.stringify(firstInputOf(agent), null, 2));
   const [files, setFiles] = useState<readonly File[]>([]);
   const [headers, setHeaders] = useState<Readonly<Record<string, string>>>({});
   const [endpoint, setEndpoint] = useState(agent.default_endpoint);
@@ -248,7 +257,8 @@ function Estimate({ agent: { org_slug, name, version } }: { readonly agent: Agen
       {p50_cost_usd !== undefined &&
         `About ${usd(p50_cost_usd)}, 95 % of runs below ${usd(p95_cost_usd ?? p50_cost_usd)}, at provider’s price · `}
       {avg_duration_ms !== undefined && `${duration(avg_duration_ms)} · `}
-      {success_rate !== undefined && `${percent(success_rate, 1)} of ${count(sample_size)} runs well`}
+      {success_rate !== undefined &&
+        `${percent(success_rate, 1)} of ${count(sample_size)} ${sample_size === 1 ? 'run' : 'runs'} well`}
     </span>
   );
 }

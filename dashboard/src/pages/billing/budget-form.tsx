@@ -1,5 +1,6 @@
 import { useState } from 'react';
-import { useAction, useOperation } from '../../api/query.ts';
+import { useAgents } from '../../api/agents.ts';
+import { useAction } from '../../api/query.ts';
 import { useWorkspace } from '../../api/session.ts';
 import { Button } from '../../ui/button.tsx';
 import { Dialog } from '../../ui/dialog.tsx';
@@ -26,11 +27,7 @@ const amountOf = (text: string): number | null => (text.trim() === '' ? null : N
 /** Makes a budget, or changes one: its scope and window are fixed. */
 export function BudgetForm({ of, onClose }: { readonly of: Budget | undefined; readonly onClose: () => void }) {
   const { id: workspace_id } = useWorkspace();
-  const agents = useOperation(
-    'listAgents',
-    { query: { latest: 'true', limit: 100 } },
-    { enabled: of === undefined, staleTime: 30_000 },
-  );
+  const agents = useAgents({ enabled: of === undefined, staleTime: 30_000 });
   const [scope, setScope] = useState(WORKSPACE);
   const [window, setWindow] = useState('monthly');
   const [soft, setSoft] = useState(textOf(of?.soft_limit_usd));
@@ -83,7 +80,7 @@ export function BudgetForm({ of, onClose }: { readonly of: Budget | undefined; r
             label="What it counts"
             choices={[
               { id: WORKSPACE, label: 'The whole workspace' },
-              ...(agents.data ?? []).map(({ id, name }) => ({ id, label: name })),
+              ...(agents.rows ?? []).map(({ id, name }) => ({ id, label: name })),
             ]}
             value={scope}
             onChange={setScope}

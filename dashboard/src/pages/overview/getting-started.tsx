@@ -12,20 +12,24 @@ import { EXAMPLE } from './example.ts';
 
 const WEEK_MS = 7 * 24 * 3600_000;
 
-/** What a new workspace has done so far; undefined until it is known, and for one that is not new. */
+/** What a new workspace has done so far; null for one that is not new, undefined until it is known. */
 export function useFirstSteps() {
   const { id: workspace_id } = useWorkspace();
   const org = useOperation('getOrg', {}, { staleTime: 60_000 });
   const runs = useOperation('listRuns', { params: { workspace_id }, query: { limit: 1 } });
-  const agents = useOperation('listAgents', { query: { latest: 'true', limit: 100 } });
-  const schedules = useOperation('listSchedules', { params: { workspace_id }, query: { limit: 1 } });
-  if (!org.data || !runs.data || !agents.data || !schedules.data) return undefined;
-  const hasRun = runs.data.runs.length > 0;
+  const hasRun = runs.data && runs.data.runs.length > 0;
+  const isYoung = org.data && Date.now() - Date.parse(org.data.created_at) < WEEK_MS;
+  const isNew = isYoung === undefined || hasRun === undefined ? undefined : isYoung || !hasRun;
+  const isAsked = { enabled: isNew !== false };
+  const agents = useOperation('listAgents', { query: { latest: 'true', limit: 100 } }, isAsked);
+  const schedules = useOperation('listSchedules', { params: { workspace_id }, query: { limit: 1 } }, isAsked);
+  // The page says what is wrong with what it shows itself.
+  if (isNew === false || org.error || runs.error || agents.error || schedules.error) return null;
+  if (isNew === undefined || !agents.data || !schedules.data) return undefined;
   const hasPublished = agents.data.some(({ name }) => name !== EXAMPLE);
   const hasScheduled = schedules.data.total > 0;
-  const isYoung = Date.now() - Date.parse(org.data.created_at) < WEEK_MS;
-  if (hasRun && (!isYoung || (hasPublished && hasScheduled))) return undefined;
-  return { hasRun, hasPublished, hasScheduled, agents: agents.data };
+  if (hasRun && hasPublished && hasScheduled) return null;
+  return { hasRun: hasRun === true, hasPublished, hasScheduled, agents: agents.data };
 }
 
 export type FirstSteps = NonNullable<ReturnType<typeof useFirstSteps>>;

@@ -51,8 +51,9 @@ export function OverviewPage() {
   const steps = useFirstSteps();
   return (
     <Page title={name} actions={<LiveBadge state={live} onPause={() => setPaused(!isPaused)} />}>
+      {steps === undefined && <Loading />}
       {steps && <GettingStarted steps={steps} />}
-      {steps?.hasRun !== false && (
+      {steps !== undefined && steps?.hasRun !== false && (
         <>
           <Tabs
             label="Range"
@@ -66,10 +67,14 @@ export function OverviewPage() {
           />
           <Numbers days={days} />
           <div className="grid grid-cols-1 items-start gap-4 lg:grid-cols-2">
-            <Running />
-            <Failures />
-            <Due />
-            <Messages />
+            <div className="flex min-w-0 flex-col gap-4">
+              <Running />
+              <Failures />
+            </div>
+            <div className="flex min-w-0 flex-col gap-4">
+              <Due />
+              <Messages />
+            </div>
           </div>
         </>
       )}

@@ -101,7 +101,7 @@ export function RunFilters({ filters, onChange }: FiltersProps) {
   const isBetween = filters.from !== undefined || filters.to !== undefined;
   return (
     <div className="flex flex-col gap-3" data-filter>
-      <div className="grid grid-cols-1 items-start gap-3 min-[420px]:grid-cols-2 lg:grid-cols-5">
+      <div className="grid grid-cols-2 items-start gap-3 lg:grid-cols-5">
         <Typed
           label="Run id"
           placeholder="7 or more digits of it"
@@ -178,7 +178,7 @@ function FurtherFilters({ filters, onChange }: FiltersProps) {
   const isKnown = filters.schedule === undefined || schedules.some(({ id }) => id === filters.schedule);
   const between = filters.since === undefined;
   return (
-    <div className="grid grid-cols-1 items-start gap-3 min-[420px]:grid-cols-2 lg:grid-cols-5">
+    <div className="grid grid-cols-2 items-start gap-3 lg:grid-cols-5">
       <Typed
         label="Version"
         placeholder="v3"

@@ -12,7 +12,7 @@ import { ErrorBox } from '../../ui/error-box.tsx';
 import { Link } from '../../ui/link.tsx';
 import { Loading } from '../../ui/loading.tsx';
 import { Credits, count, Money } from '../../ui/numbers.tsx';
-import { Facts, Page } from '../../ui/page.tsx';
+import { FactsRow, Page } from '../../ui/page.tsx';
 import { Status } from '../../ui/status.tsx';
 import { Tabs } from '../../ui/tabs.tsx';
 import { Duration, duration, Time, useNow } from '../../ui/time.tsx';
@@ -22,8 +22,9 @@ import type { LogPiece } from './log-lines.ts';
 import { LogTab } from './log-tab.tsx';
 import { RunActions } from './run-actions.tsx';
 import { TraceTab } from './trace-tab.tsx';
+import { TreeTab } from './tree-tab.tsx';
 
-const TABS = ['trace', 'logs', 'input', 'output', 'raw'] as const;
+const TABS = ['trace', 'logs', 'input', 'output', 'tree', 'raw'] as const;
 type TabName = (typeof TABS)[number];
 /** A burst of events is one look at the records. */
 const REFRESH_MS = 1_000;
@@ -135,6 +136,7 @@ function OneRun({ name }: { readonly name: string }) {
       {tab === 'logs' && <LogTab name={run.id} pieces={printed} isRunning={isRunning} isOver={state === 'over'} />}
       {tab === 'input' && <BodyView params={params} member="input_data" state={run.status} />}
       {tab === 'output' && <BodyView params={params} member="output_data" state={run.status} />}
+      {tab === 'tree' && <TreeTab params={params} isRunning={isRunning} />}
       {tab === 'raw' && <BodyView params={params} state={run.status} />}
     </Page>
   );
@@ -195,7 +197,7 @@ function About({ run }: { readonly run: Run }) {
       ? []
       : [['For the moment', `${run.scheduled_local} ${run.scheduled_zone ?? ''}`] as const]),
   ];
-  return <Facts facts={facts} />;
+  return <FactsRow facts={facts} />;
 }
 
 function TimeLeft({ until }: { readonly until: string }) {

@@ -1,5 +1,4 @@
-import { useWindowVirtualizer } from '@tanstack/react-virtual';
-import { type ReactNode, useEffect, useLayoutEffect, useRef, useState } from 'react';
+import { type ReactNode, useEffect } from 'react';
 import type { AnswerOf } from '../../api/client.ts';
 import { useWorkspace } from '../../api/session.ts';
 import { classes } from '../../ui/classes.ts';
@@ -9,9 +8,11 @@ import { Link } from '../../ui/link.tsx';
 import { Status } from '../../ui/status.tsx';
 import { Duration, Time } from '../../ui/time.tsx';
 import { harmless } from '../../ui/viewer.tsx';
+import { Gap, useVirtualRows } from '../../ui/virtual-rows.tsx';
 
 export type RunRow = AnswerOf<'listRuns'>['runs'][number];
 
+/** All rows are as high, so that none has to be measured. */
 const ROW_HEIGHT = 37;
 
 const COLUMNS: readonly {
@@ -19,18 +20,26 @@ const COLUMNS: readonly {
   readonly className?: string;
   readonly cell: (run: RunRow) => ReactNode;
 }[] = [
-  { title: 'Status', cell: ({ status }) => <Status value={status} /> },
-  { title: 'Agent', cell: (run) => `${run.agent_name}@${run.agent_version}` },
-  { title: 'Source', className: 'max-md:hidden', cell: ({ trigger_source }) => trigger_source },
+  { title: 'Status', className: 'w-28 sm:w-32', cell: ({ status }) => <Status value={status} /> },
+  {
+    title: 'Agent',
+    cell: (run) => {
+      const name = `${run.agent_name}@${run.agent_version}`;
+      return <span title={name}>{name}</span>;
+    },
+  },
+  { title: 'Source', className: 'w-24 max-md:hidden', cell: ({ trigger_source }) => trigger_source },
   {
     title: 'Error',
-    className: 'w-1/3 max-w-0 max-lg:hidden',
-    cell: ({ error_message }) => (
-      <span className="block truncate text-soft">{harmless((error_message ?? '').slice(0, 200))}</span>
-    ),
+    className: 'w-2/5 max-lg:hidden',
+    cell: ({ error_message }) => <span className="text-soft">{harmless((error_message ?? '').slice(0, 200))}</span>,
   },
-  { title: 'Started', className: 'max-sm:hidden', cell: ({ created_at }) => <Time at={created_at} /> },
-  { title: 'Took', className: 'text-right max-sm:hidden', cell: ({ duration_ms }) => <Duration ms={duration_ms} /> },
+  { title: 'Started', className: 'w-32 max-sm:hidden', cell: ({ created_at }) => <Time at={created_at} /> },
+  {
+    title: 'Took',
+    className: 'w-28 text-right max-sm:hidden',
+    cell: ({ duration_ms }) => <Duration ms={duration_ms} />,
+  },
 ];
 
 interface RunTableProps {
@@ -44,23 +53,8 @@ interface RunTableProps {
 /** Runs, newest first. However many there are, those in sight are in the page. The key `x` selects the row that has the focus. */
 export function RunTable({ runs, chosen, onChoose, onEnd }: RunTableProps) {
   const { slug: workspace } = useWorkspace();
-  const box = useRef<HTMLTableSectionElement>(null);
-  const [offset, setOffset] = useState(0);
-  // What stands above the table grows and shrinks.
-  useLayoutEffect(() => {
-    const top = (box.current?.getBoundingClientRect().top ?? 0) + window.scrollY;
-    if (Math.abs(top - offset) > 1) setOffset(top);
-  });
-  const rows = useWindowVirtualizer({
-    count: runs.length,
-    estimateSize: () => ROW_HEIGHT,
-    overscan: 15,
-    scrollMargin: offset,
-    getItemKey: (index) => runs[index]!.id,
-  });
-  const items = rows.getVirtualItems();
-  const [first, last] = [items[0], items.at(-1)];
-  const lastShown = last?.index ?? -1;
+  const rows = useVirtualRows({ count: runs.length, height: ROW_HEIGHT, keyOf: (index) => runs[index]!.id });
+  const lastShown = rows.indexes.at(-1) ?? -1;
   useEffect(() => {
     if (lastShown >= runs.length - 1) onEnd();
   }, [lastShown, runs.length, onEnd]);
@@ -72,52 +66,52 @@ export function RunTable({ runs, chosen, onChoose, onEnd }: RunTableProps) {
     },
   });
   const isAll = runs.length > 0 && runs.every(({ id }) => chosen.has(id));
-  const above = first === undefined ? 0 : first.start - offset;
-  const below = last === undefined ? 0 : rows.getTotalSize() - (last.end - offset);
   return (
     <div className="overflow-x-auto rounded-lg border border-line bg-raised">
-      <table className="w-full border-collapse text-left" aria-rowcount={runs.length + 1}>
+      <table className="w-full table-fixed border-collapse text-left" aria-rowcount={runs.length + 1}>
         <caption className="sr-only">Runs</caption>
         <thead>
           <tr aria-rowindex={1} className="border-b border-line bg-panel text-xs text-soft">
-            <th scope="col" className="w-px py-1.5 pl-3">
+            <th scope="col" className="w-10 py-1.5 pl-3">
               <Checkbox value={isAll} onChange={(on) => onChoose(new Set(on ? runs.map(({ id }) => id) : []))}>
                 <span className="sr-only">Select all that are listed</span>
               </Checkbox>
             </th>
-            <th scope="col" className="px-3 py-1.5 font-medium">
+            <th scope="col" className="w-22 px-3 py-1.5 font-medium max-sm:px-2">
               Run
             </th>
             {COLUMNS.map(({ title, className }) => (
-              <th key={title} scope="col" className={classes('px-3 py-1.5 font-medium whitespace-nowrap', className)}>
+              <th
+                key={title}
+                scope="col"
+                className={classes('px-3 py-1.5 font-medium whitespace-nowrap max-sm:px-2', className)}
+              >
                 {title}
               </th>
             ))}
           </tr>
         </thead>
-        <tbody ref={box}>
-          {above > 0 && <Gap height={above} />}
-          {items.map(({ index, key }) => {
+        <tbody ref={rows.body}>
+          <Gap height={rows.above} />
+          {rows.indexes.map((index) => {
             const run = runs[index]!;
             return (
               <tr
-                key={key as string}
-                ref={rows.measureElement}
-                data-index={index}
+                key={run.id}
                 data-row
                 data-run={run.id}
                 aria-rowindex={index + 2}
                 className={classes(
-                  'relative border-b border-line last:border-0 focus-within:bg-hover hover:bg-hover',
+                  'relative h-[37px] border-b border-line last:border-0 focus-within:bg-hover hover:bg-hover',
                   chosen.has(run.id) && 'bg-selected',
                 )}
               >
-                <td className="relative z-10 w-px py-2 pl-3">
+                <td className="relative z-10 pl-3">
                   <Checkbox value={chosen.has(run.id)} onChange={() => toggle(run.id)}>
                     <span className="sr-only">Select run {run.id.slice(0, 8)}</span>
                   </Checkbox>
                 </td>
-                <td className="px-3 py-2">
+                <td className="px-3 max-sm:px-2">
                   <Link
                     to="/$workspace/runs/$run"
                     params={{ workspace, run: run.id }}
@@ -127,23 +121,16 @@ export function RunTable({ runs, chosen, onChoose, onEnd }: RunTableProps) {
                   </Link>
                 </td>
                 {COLUMNS.map(({ title, className, cell }) => (
-                  <td key={title} className={classes('px-3 py-2 align-middle', className)}>
+                  <td key={title} className={classes('truncate px-3 align-middle max-sm:px-2', className)}>
                     {cell(run)}
                   </td>
                 ))}
               </tr>
             );
           })}
-          {below > 0 && <Gap height={below} />}
+          <Gap height={rows.below} />
         </tbody>
       </table>
     </div>
   );
 }
-
-/** Room of the rows that are out of sight. */
-const Gap = ({ height }: { readonly height: number }) => (
-  <tr aria-hidden>
-    <td colSpan={COLUMNS.length + 2} style={{ height, padding: 0 }} />
-  </tr>
-);

@@ -1,6 +1,8 @@
-import type { ReactNode } from 'react';
+import { type ReactNode, useState } from 'react';
+import type { AnswerOf } from '../../api/client.ts';
 import { useOperation } from '../../api/query.ts';
 import { useWorkspace } from '../../api/session.ts';
+import { useLive } from '../../live/use-live.ts';
 import { ErrorBox } from '../../ui/error-box.tsx';
 import { Link } from '../../ui/link.tsx';
 import { Loading } from '../../ui/loading.tsx';
@@ -80,7 +82,12 @@ export function SpanDetails({
             <JsonView value={payload} name={line.id} />
           </Part>
         )}
-        {step?.span_id !== undefined && <Said line={line} workspaceId={workspace_id} />}
+        {step?.span_id !== undefined &&
+          (run.status === 'running' ? (
+            <SaidSoFar line={line} workspaceId={workspace_id} />
+          ) : (
+            <Said line={line} workspaceId={workspace_id} />
+          ))}
       </div>
     </Section>
   );
@@ -93,8 +100,14 @@ const Part = ({ title, children }: { readonly title: string; readonly children: 
   </div>
 );
 
+type Content = NonNullable<AnswerOf<'listTraceEvents'>['events'][number]['content']>;
+interface SaidProps {
+  readonly line: Line;
+  readonly workspaceId: string;
+}
+
 /** Messages, arguments and result of a step. */
-function Said({ line: { id, run, step }, workspaceId }: { readonly line: Line; readonly workspaceId: string }) {
+function Said({ line: { id, run, step }, workspaceId }: SaidProps) {
   const { data, error } = useOperation(
     'listTraceEvents',
     {
@@ -106,50 +119,80 @@ function Said({ line: { id, run, step }, workspaceId }: { readonly line: Line; r
   if (!run.has_content) {
     return (
       <p className="text-soft">
-        {run.status === 'running'
-          ? 'What is said in it is shown when the run has ended, if the workspace keeps it.'
-          : 'What was said is not kept. An owner can change that for runs from now on: platform workspace update --trace-content all'}
+        What was said is not kept. An owner can change that for runs from now on: platform workspace update
+        --trace-content all
       </p>
     );
   }
   if (error) return <ErrorBox error={error} />;
   if (!data) return <Loading />;
-  return data.events.flatMap(({ content, sequence_no }) => {
-    if (!content) return [];
-    const { messages = [], left_out = 0, arguments: given, result } = content;
-    return [
-      ...(left_out > 0
-        ? [<p key={`left ${sequence_no}`} className="text-soft">{`${count(left_out)} older messages are not kept.`}</p>]
-        : []),
-      ...messages.map((message, index) => (
+  return data.events.flatMap(({ content, sequence_no }) =>
+    content ? [<Contents key={sequence_no} content={content} name={`${id}-${sequence_no}`} />] : [],
+  );
+}
+
+/** The same of a run that goes on, as the run tells it. */
+function SaidSoFar({ line: { id, run, step }, workspaceId }: SaidProps) {
+  const [told, setTold] = useState<readonly Content[]>([]);
+  useLive({
+    name: 'listRunEvents',
+    args: { params: { workspace_id: workspaceId, run_id: run.run_id } },
+    onEvent: ({ type, data: { span_id, content } }) => {
+      if (type === 'trace' && span_id === step!.span_id && content) setTold((old) => [...old, content as Content]);
+    },
+  });
+  if (told.length === 0) {
+    return (
+      <p className="text-soft">
+        What is said in it is shown when the run has ended, if the workspace keeps it; meanwhile, too, if it keeps that
+        of all runs.
+      </p>
+    );
+  }
+  return told.map((content, number) => (
+    // biome-ignore lint/suspicious/noArrayIndexKey: they never change their places.
+    <Contents key={number} content={content} name={`${id}-${number}`} />
+  ));
+}
+
+/** What one event of a step has: its beginning the question, its end the answer. */
+function Contents({
+  content: { messages = [], left_out = 0, arguments: given, result },
+  name,
+}: {
+  readonly content: Content;
+  /** Of files that are downloaded. */
+  readonly name: string;
+}) {
+  return (
+    <>
+      {left_out > 0 && <p className="text-soft">{`${count(left_out)} older messages are not kept.`}</p>}
+      {messages.map((message, index) => (
         <Part
-          key={`${sequence_no} ${String(index)}`}
+          // biome-ignore lint/suspicious/noArrayIndexKey: they never change their places.
+          key={index}
           title={`${WORDS[message.role]}${message.tool_name ? ` ${harmless(message.tool_name)}` : ''}${message.is_error ? ' (error)' : ''}`}
         >
-          <TextOrJson text={message.text} name={`${id}-${sequence_no}-${index}`} />
+          <TextOrJson text={message.text} name={`${name}-${index}`} />
           {(message.files ?? []).map((file) => (
             <p key={file.name} className="text-soft">
               {harmless(file.name)} · {file.media_type} · {bytes(file.bytes)}
             </p>
           ))}
         </Part>
-      )),
-      ...(given
-        ? [
-            <Part key={`arguments ${sequence_no}`} title="Arguments">
-              <TextOrJson text={given.text} name={`${id}-arguments`} />
-            </Part>,
-          ]
-        : []),
-      ...(result
-        ? [
-            <Part key={`result ${sequence_no}`} title="Result">
-              <TextOrJson text={result.text} name={`${id}-result`} />
-            </Part>,
-          ]
-        : []),
-    ];
-  });
+      ))}
+      {given && (
+        <Part title="Arguments">
+          <TextOrJson text={given.text} name={`${name}-arguments`} />
+        </Part>
+      )}
+      {result && (
+        <Part title="Result">
+          <TextOrJson text={result.text} name={`${name}-result`} />
+        </Part>
+      )}
+    </>
+  );
 }
 
 const WORDS = { system: 'System', user: 'User', assistant: 'Assistant', tool_call: 'Call of', tool: 'Result of' };

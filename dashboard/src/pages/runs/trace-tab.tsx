@@ -1,9 +1,6 @@
-import { useQuery } from '@tanstack/react-query';
 import { useNavigate, useSearch } from '@tanstack/react-router';
 import { Maximize2, Table2, ZoomIn, ZoomOut } from 'lucide-react';
 import { useEffect, useMemo, useRef, useState } from 'react';
-import { call } from '../../api/client.ts';
-import { keyOf } from '../../api/query.ts';
 import { Button, IconButton } from '../../ui/button.tsx';
 import { Empty } from '../../ui/empty.tsx';
 import { ErrorBox } from '../../ui/error-box.tsx';
@@ -11,6 +8,7 @@ import { Checkbox, Select } from '../../ui/field.tsx';
 import { useKeys } from '../../ui/keys.ts';
 import { Loading } from '../../ui/loading.tsx';
 import { count } from '../../ui/numbers.tsx';
+import { Split } from '../../ui/split.tsx';
 import {
   criticalPath,
   isBad,
@@ -18,7 +16,6 @@ import {
   type Line,
   linesOf,
   unfolded,
-  type WaterfallRun,
   type Window,
   windowOf,
   windowText,
@@ -26,11 +23,9 @@ import {
   zoomed,
 } from './lines.ts';
 import { SpanDetails } from './span-details.tsx';
+import { useWaterfall } from './use-waterfall.ts';
 import { Waterfall } from './waterfall.tsx';
 
-/** Steps on a page of the answer: the most that there can be. */
-const PAGE = 4_000;
-const POLL_MS = 5_000;
 /** Browsers refuse addresses that change some hundred times in a few seconds, as they would while an arrow is held. */
 const SETTLED_MS = 150;
 const NOTHING: ReadonlySet<string> = new Set();
@@ -52,20 +47,7 @@ export interface RunParams {
 
 /** The steps of the whole chain over time, and what is known of the selected one. */
 export function TraceTab({ params, isRunning }: { readonly params: RunParams; readonly isRunning: boolean }) {
-  const { data, error } = useQuery({
-    queryKey: keyOf('getRunWaterfall', params),
-    queryFn: async ({ signal }) => {
-      const runs: WaterfallRun[] = [];
-      for (let cursor: string | null = '0'; cursor !== null; ) {
-        const query: { limit: number; cursor: string } = { limit: PAGE, cursor };
-        const page = await call('getRunWaterfall', { params, query }, { signal });
-        runs.push(...page.runs);
-        cursor = page.next_cursor;
-      }
-      return { runs, at: Date.now() };
-    },
-    refetchInterval: isRunning ? POLL_MS : false,
-  });
+  const { data, error } = useWaterfall(params, isRunning);
   const lines = useMemo(() => (data ? linesOf(data.runs, data.at) : []), [data]);
   if (error && !data) return <ErrorBox error={error} />;
   if (!data) return <Loading />;
@@ -157,25 +139,27 @@ function Trace({ lines, params }: { readonly lines: readonly Line[]; readonly pa
           lines
         </span>
       </div>
-      <div className="grid min-w-0 gap-4 lg:grid-cols-[3fr_2fr]">
-        {shown.length === 0 ? (
-          <Empty icon={Table2} title={search.only === 'failed' ? 'No step failed' : 'Every step has ended'} />
-        ) : (
-          <Waterfall
-            lines={shown}
-            start={start}
-            window={window}
-            onWindow={zoom}
-            selected={selected}
-            onSelect={select}
-            folded={folded}
-            onFold={fold}
-            marked={marked}
-            view={search.view ?? 'bars'}
-          />
-        )}
-        <SpanDetails key={addressed.id} line={addressed} start={start} params={params} />
-      </div>
+      <Split
+        left={
+          shown.length === 0 ? (
+            <Empty icon={Table2} title={search.only === 'failed' ? 'No step failed' : 'Every step has ended'} />
+          ) : (
+            <Waterfall
+              lines={shown}
+              start={start}
+              window={window}
+              onWindow={zoom}
+              selected={selected}
+              onSelect={select}
+              folded={folded}
+              onFold={fold}
+              marked={marked}
+              view={search.view ?? 'bars'}
+            />
+          )
+        }
+        right={<SpanDetails key={addressed.id} line={addressed} start={start} params={params} />}
+      />
     </div>
   );
 }

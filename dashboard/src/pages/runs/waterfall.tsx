@@ -318,7 +318,7 @@ function Axis({ window, onWindow }: Pick<WaterfallProps, 'window' | 'onWindow'>)
         {ticksOf(window, TICKS).map((tick) => (
           <span
             key={tick}
-            className="absolute inset-y-0 border-l border-line pt-1.5 pl-1 whitespace-nowrap"
+            className="absolute inset-y-0 border-l border-line pt-1.5 pl-1 whitespace-nowrap max-sm:even:hidden"
             style={{ left: `${((tick - from) / (to - from)) * 100}%` }}
           >
             {duration(tick)}

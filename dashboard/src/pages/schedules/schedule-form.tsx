@@ -1,6 +1,6 @@
 import { useState } from 'react';
+import { useAgents } from '../../api/agents.ts';
 import type { ArgumentsOf } from '../../api/client.ts';
-import { useOperation } from '../../api/query.ts';
 import { Button } from '../../ui/button.tsx';
 import { ErrorBox } from '../../ui/error-box.tsx';
 import { Checkbox, Select, TextField } from '../../ui/field.tsx';
@@ -51,7 +51,7 @@ export function ScheduleForm({
   readonly onSubmit: (changes: Changes & Pick<NewSchedule, 'agent_name' | 'type'>) => void;
   readonly onClose: () => void;
 }) {
-  const agents = useOperation('listAgents', { query: { latest: 'true', limit: 100 } });
+  const agents = useAgents();
   const [agent, setAgent] = useState(firstAgent ?? of.agent_name);
   const [type, setType] = useState<string>(of.type);
   const [cron, setCron] = useState(of.cron_expression ?? NEW.cron_expression);
@@ -81,7 +81,7 @@ export function ScheduleForm({
   };
   useKeys({ 'Mod+Enter': submit });
   // A skill is read by other agents and runs nothing.
-  const names = (agents.data ?? []).filter((each) => each.type !== 'skill').map(({ name }) => name);
+  const names = (agents.rows ?? []).filter((each) => each.type !== 'skill').map(({ name }) => name);
   return (
     <div className="grid items-start gap-4 lg:grid-cols-[minmax(0,1fr)_minmax(0,26rem)]">
       <Section title={isNew ? 'What runs' : `Schedule of ${of.agent_name}`}>
@@ -94,7 +94,7 @@ export function ScheduleForm({
                 value={agent}
                 onChange={setAgent}
                 description={
-                  agents.data && names.length === 0 ? 'There is no agent yet: publish one first.' : undefined
+                  agents.rows && names.length === 0 ? 'There is no agent yet: publish one first.' : undefined
                 }
               />
               <Select label="Starts" choices={TYPES} value={type} onChange={setType} />
@@ -119,7 +119,7 @@ export function ScheduleForm({
           )}
           <ScheduleInput
             key={agent}
-            schema={(agents.data ?? []).find(({ name }) => name === agent)?.input_schema}
+            schema={(agents.rows ?? []).find(({ name }) => name === agent)?.input_schema}
             text={input}
             onChange={setInput}
             error={inputError}

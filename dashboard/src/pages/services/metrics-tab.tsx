@@ -1,12 +1,10 @@
 import { useOperation } from '../../api/query.ts';
 import { useWorkspace } from '../../api/session.ts';
-import { Code } from '../../ui/code.tsx';
 import { ErrorBox } from '../../ui/error-box.tsx';
 import { Link } from '../../ui/link.tsx';
 import { Loading } from '../../ui/loading.tsx';
 import { Facts, Section } from '../../ui/page.tsx';
 import { duration, Time } from '../../ui/time.tsx';
-import { harmless } from '../../ui/viewer.tsx';
 import type { Service } from './service-state.ts';
 
 const DAYS = 30;
@@ -18,28 +16,8 @@ export function MetricsTab({ service }: { readonly service: Service }) {
   if (error) return <ErrorBox error={error} onRetry={() => void refetch()} />;
   if (!data) return <Loading />;
   const own = data.by_service.find(({ service_id }) => service_id === service.id)?.runtime_minutes ?? 0;
-  const { max_instances: most } = service;
   return (
     <div className="grid items-start gap-4 lg:grid-cols-2">
-      <Section title="Settings">
-        <Facts
-          facts={[
-            ['Instances', `${service.min_instances}${most > service.min_instances ? ` to ${most}` : ''}`],
-            ['New versions', service.auto_update ? 'It moves to them' : 'It stays at its version'],
-            ['Replacement', service.overlap ? 'New instances start first' : 'Old instances end first'],
-            [
-              'Command',
-              service.command === null ? (
-                'That of the agent'
-              ) : (
-                <Code key="command">{harmless([service.command, ...(service.args ?? [])].join(' '))}</Code>
-              ),
-            ],
-            ['Alerts', service.alert_webhook_url ?? 'None'],
-            ['Id', <Code key="id">{service.id}</Code>],
-          ]}
-        />
-      </Section>
       <Section title={`Runtime in ${DAYS} days`} description="The time of all instances together.">
         <Facts
           facts={[

@@ -1,6 +1,7 @@
 import { getRouteApi } from '@tanstack/react-router';
 import { useState } from 'react';
-import { useAction, useOperation } from '../../api/query.ts';
+import { useAgents } from '../../api/agents.ts';
+import { useAction } from '../../api/query.ts';
 import { useWorkspace } from '../../api/session.ts';
 import { Button } from '../../ui/button.tsx';
 import { ErrorBox } from '../../ui/error-box.tsx';
@@ -17,7 +18,7 @@ export function NewServicePage() {
   const { id: workspace_id, slug } = useWorkspace();
   const { agent: given = '' } = route.useSearch();
   const navigate = route.useNavigate();
-  const agents = useOperation('listAgents', { query: { latest: 'true', limit: 100 } });
+  const agents = useAgents();
   const deploy = useAction('deployService', { stale: ['listServices'], silent: true });
   const [agent, setAgent] = useState(given);
   const [name, setName] = useState('');
@@ -27,7 +28,7 @@ export function NewServicePage() {
   const [isFollowing, setFollowing] = useState(true);
   const [alertUrl, setAlertUrl] = useState('');
   // Prompts and skills have no process.
-  const hosted = (agents.data ?? []).filter(({ type }) => type === 'tool' || type === 'agent');
+  const hosted = (agents.rows ?? []).filter(({ type }) => type === 'tool' || type === 'agent');
   const names = [...new Set([...(given === '' ? [] : [given]), ...hosted.map((each) => each.name)])];
   const required = hosted.find((each) => each.name === agent)?.required_secrets ?? [];
   const problem = problemOf(variables);
@@ -64,7 +65,7 @@ export function NewServicePage() {
               value={agent}
               onChange={setAgent}
               description={
-                agents.data && names.length === 0
+                agents.rows && names.length === 0
                   ? 'No tool or agent has been published yet.'
                   : 'Agents of type tool or agent'
               }

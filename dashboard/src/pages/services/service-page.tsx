@@ -23,9 +23,10 @@ import { LogsTab } from './logs-tab.tsx';
 import { MetricsTab } from './metrics-tab.tsx';
 import { SecretsTab } from './secrets-tab.tsx';
 import { type Service, stateOf } from './service-state.ts';
+import { SettingsTab } from './settings-tab.tsx';
 
 const route = getRouteApi('/signed-in/$workspace/services/$service');
-const TABS = ['logs', 'environment', 'secrets', 'metrics', 'events'] as const;
+const TABS = ['logs', 'environment', 'secrets', 'settings', 'metrics', 'events'] as const;
 const STALE = ['getService', 'listServices'] as const;
 /** Health changes without an entry in the timeline. */
 const EVERY_MS = 10_000;
@@ -82,6 +83,7 @@ export function ServicePage() {
           {tab === 'logs' && <LogsTab service={service} isPaused={isPaused} />}
           {tab === 'environment' && <EnvironmentTab service={service} />}
           {tab === 'secrets' && <SecretsTab service={service} />}
+          {tab === 'settings' && <SettingsTab service={service} />}
           {tab === 'metrics' && <MetricsTab service={service} />}
           {tab === 'events' && <Timeline entries={service.events} />}
         </>

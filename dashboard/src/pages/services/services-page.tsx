@@ -1,6 +1,6 @@
 import { Plus, Server } from 'lucide-react';
 import { useState } from 'react';
-import { useOperation } from '../../api/query.ts';
+import { useAllRows } from '../../api/query.ts';
 import { useWorkspace } from '../../api/session.ts';
 import { LiveBadge } from '../../live/live-badge.tsx';
 import { useLiveRefresh } from '../../live/use-live.ts';
@@ -16,17 +16,19 @@ import { Time } from '../../ui/time.tsx';
 import { stateOf } from './service-state.ts';
 
 /** Health changes without an entry in a timeline. */
+const PAGE = 200;
 const EVERY_MS = 15_000;
 
 /** The agents of the workspace that are kept running. */
 export function ServicesPage() {
   const { id: workspace_id, slug, role } = useWorkspace();
   const [isPaused, setPaused] = useState(false);
-  const { data, error, refetch } = useOperation(
-    'listServices',
-    { params: { workspace_id }, query: { limit: 200 } },
-    { refetchInterval: isPaused ? false : EVERY_MS },
-  );
+  const { rows, isWhole, error, refetch } = useAllRows('listServices', {
+    args: (offset = '0') => ({ params: { workspace_id }, query: { limit: PAGE, offset: Number(offset) } }),
+    rowsOf: ({ services }) => services,
+    nextOf: ({ total, services }, known) => (services.length > 0 && known < total ? String(known) : undefined),
+    refetchInterval: isPaused ? false : EVERY_MS,
+  });
   const live = useLiveRefresh(['service'], ['listServices'], { isPaused });
   return (
     <Page
@@ -44,11 +46,11 @@ export function ServicesPage() {
       }
     >
       {error && <ErrorBox error={error} onRetry={() => void refetch()} />}
-      {!data && !error && <Loading />}
-      {data && (
+      {!rows && !error && <Loading />}
+      {rows && (
         <Table
           label="Services"
-          rows={data.services}
+          rows={rows}
           keyOf={({ id }) => id}
           linkOf={({ id }) => ({ to: '/$workspace/services/$service', params: { workspace: slug, service: id } })}
           columns={[
@@ -76,11 +78,7 @@ export function ServicesPage() {
           }
         />
       )}
-      {data && data.total > data.services.length && (
-        <p className="text-soft">
-          The newest {data.services.length} of {data.total}.
-        </p>
-      )}
+      {rows && !isWhole && <p className="text-soft">More services are being loaded.</p>}
     </Page>
   );
 }

@@ -1,0 +1,12 @@
+import { useAllRows } from './query.ts';
+
+const PAGE = 100;
+
+/** The newest version of each agent of the workspace, the last published one first. */
+export const useAgents = (choices: { readonly enabled?: boolean; readonly staleTime?: number } = {}) =>
+  useAllRows('listAgents', {
+    args: (cursor) => ({ query: { latest: 'true', limit: PAGE, cursor } }),
+    rowsOf: (agents) => agents,
+    nextOf: (agents) => agents.at(-1)?.next_cursor ?? undefined,
+    ...choices,
+  });

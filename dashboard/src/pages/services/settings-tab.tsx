@@ -1,0 +1,176 @@
+import { useState } from 'react';
+import type { ArgumentsOf } from '../../api/client.ts';
+import { useAction } from '../../api/query.ts';
+import { useWorkspace } from '../../api/session.ts';
+import { Button } from '../../ui/button.tsx';
+import { Code } from '../../ui/code.tsx';
+import { ErrorBox } from '../../ui/error-box.tsx';
+import { Checkbox, TextField } from '../../ui/field.tsx';
+import { Facts, Section } from '../../ui/page.tsx';
+import { toast } from '../../ui/toast.tsx';
+import { harmless } from '../../ui/viewer.tsx';
+import { effectOn } from './environment-tab.tsx';
+import type { Service } from './service-state.ts';
+
+type Changes = NonNullable<ArgumentsOf<'updateService'>['body']>;
+
+interface Form {
+  readonly least: string;
+  readonly most: string;
+  readonly isFollowing: boolean;
+  readonly overlaps: boolean;
+  readonly command: string;
+  /** One a line. */
+  readonly args: string;
+  readonly failures: string;
+  readonly alertUrl: string;
+}
+
+const formOf = (service: Service): Form => ({
+  least: String(service.min_instances),
+  most: String(service.max_instances),
+  isFollowing: service.auto_update,
+  overlaps: service.overlap,
+  command: service.command ?? '',
+  args: (service.args ?? []).join('\n'),
+  failures: String(service.max_restart_failures),
+  alertUrl: service.alert_webhook_url ?? '',
+});
+
+const isCount = (text: string, most: number): boolean =>
+  /^\d{1,4}$/.test(text) && Number(text) >= 1 && Number(text) <= most;
+
+/** How a service is run. All members see it; owners change it. */
+export function SettingsTab({ service }: { readonly service: Service }) {
+  const { role } = useWorkspace();
+  return role === 'owner' ? <Settings service={service} /> : <Shown service={service} />;
+}
+
+function Shown({ service }: { readonly service: Service }) {
+  const { max_instances: most } = service;
+  return (
+    <Section title="Settings">
+      <Facts
+        facts={[
+          ['Instances', `${service.min_instances}${most > service.min_instances ? ` to ${most}` : ''}`],
+          ['New versions', service.auto_update ? 'It moves to them' : 'It stays at its version'],
+          ['Replacement', service.overlap ? 'New instances start first' : 'Old instances end first'],
+          [
+            'Command',
+            service.command === null ? (
+              'That of the agent'
+            ) : (
+              <Code key="command">{harmless([service.command, ...(service.args ?? [])].join(' '))}</Code>
+            ),
+          ],
+          ['Paused after', `${service.max_restart_failures} failed starts in a row`],
+          ['Alerts', service.alert_webhook_url ?? 'None'],
+          ['Id', <Code key="id">{service.id}</Code>],
+        ]}
+      />
+    </Section>
+  );
+}
+
+function Settings({ service }: { readonly service: Service }) {
+  const { id: workspace_id } = useWorkspace();
+  const [form, setForm] = useState(() => formOf(service));
+  const set = (changed: Partial<Form>) => setForm((old) => ({ ...old, ...changed }));
+  const update = useAction('updateService', { stale: ['getService', 'listServices'], silent: true });
+  const saved = formOf(service);
+  const isChanged = JSON.stringify(form) !== JSON.stringify(saved);
+  const problems = {
+    least: isCount(form.least, 1_000) ? undefined : 'A whole number from 1 to 1,000',
+    most:
+      isCount(form.most, 1_000) && Number(form.most) >= Number(form.least)
+        ? undefined
+        : 'A whole number, at least as large as the least',
+    failures: isCount(form.failures, 50) ? undefined : 'A whole number from 1 to 50',
+    args: form.args !== '' && form.command === '' ? 'Arguments need a program' : undefined,
+  };
+  const isWrong = Object.values(problems).some((each) => each !== undefined);
+  const save = () => {
+    const body: Changes = {
+      min_instances: Number(form.least),
+      max_instances: Number(form.most),
+      auto_update: form.isFollowing,
+      overlap: form.overlaps,
+      command: form.command === '' ? null : form.command,
+      args: form.args === '' ? null : form.args.split('\n'),
+      max_restart_failures: Number(form.failures),
+      alert_webhook_url: form.alertUrl.trim(),
+    };
+    update.mutate(
+      { params: { workspace_id, service_id: service.id }, body },
+      { onSuccess: () => toast({ tone: 'good', text: 'The settings are saved.' }) },
+    );
+  };
+  return (
+    <Section title="Settings" description={effectOn(service)}>
+      <div className="flex flex-col gap-4">
+        <div className="grid items-start gap-4 sm:grid-cols-2">
+          <TextField
+            label="Least instances"
+            inputMode="numeric"
+            value={form.least}
+            onChange={(least) => set({ least })}
+            error={problems.least}
+          />
+          <TextField
+            label="Most instances"
+            inputMode="numeric"
+            value={form.most}
+            onChange={(most) => set({ most })}
+            error={problems.most}
+          />
+          <TextField
+            label="Command"
+            isMono
+            value={form.command}
+            onChange={(command) => set({ command })}
+            description="A shell line; with arguments, a program. Empty: that of the agent."
+          />
+          <TextField
+            label="Arguments"
+            isMono
+            lines={2}
+            value={form.args}
+            onChange={(args) => set({ args })}
+            description="One a line."
+            error={problems.args}
+          />
+          <TextField
+            label="Failed starts in a row that pause it"
+            inputMode="numeric"
+            value={form.failures}
+            onChange={(failures) => set({ failures })}
+            error={problems.failures}
+          />
+          <TextField
+            label="Address for alerts"
+            value={form.alertUrl}
+            onChange={(alertUrl) => set({ alertUrl })}
+            placeholder="https://"
+            description="Crash loops are posted to it. Empty: nowhere."
+          />
+        </div>
+        <Checkbox value={form.isFollowing} onChange={(isFollowing) => set({ isFollowing })}>
+          Follow new versions of the agent
+        </Checkbox>
+        <Checkbox value={form.overlaps} onChange={(overlaps) => set({ overlaps })}>
+          Start new instances before the old ones end. Not for programs that must not run twice
+        </Checkbox>
+        <p className="text-soft">
+          Id <Code>{service.id}</Code>
+        </p>
+        {update.error && <ErrorBox error={update.error} />}
+        <div className="flex flex-wrap justify-end gap-2">
+          {isChanged && <Button onPress={() => setForm(saved)}>Discard changes</Button>}
+          <Button look="main" onPress={save} isPending={update.isPending} isDisabled={!isChanged || isWrong}>
+            {service.desired_state === 'running' ? 'Save and restart' : 'Save'}
+          </Button>
+        </div>
+      </div>
+    </Section>
+  );
+}
