@@ -36,6 +36,11 @@ export const AWS_SETTINGS = {
     () => z.enum(['same', 'never']).default('same'),
     'Whether a task on Fargate serves further runs of `same` kind (docs/sandbox.md), or is used once.',
   ),
+  sandboxSpot: setting(
+    'PLATFORM_SANDBOX_SPOT',
+    () => z.enum(['retried', 'never']).default('never'),
+    'Whether runs that nobody waits for and that may be `retried` (docs/sandbox.md) have tasks of Fargate Spot, or `never`.',
+  ),
   microvmImage: setting(
     'PLATFORM_MICROVM_IMAGE',
     () => z.string().default(''),

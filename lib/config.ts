@@ -214,6 +214,11 @@ const platformSchema = z
            * Or is used once.
            */
           reuse: z.enum(['same', 'never']).default('same'),
+          /**
+           * Whether runs that nobody waits for, and that may be `retried` by their manifest, have tasks of Fargate Spot, which cost less and
+           * which AWS may take away (docs/sandbox.md#fargate-spot).
+           */
+          spot: z.enum(['retried', 'never']).default('retried'),
           /** Maximum number of tasks, idle or not: bounds the bill. */
           max: z.int().min(1).max(200).default(20),
           /** CPU of one task, in 1,024ths of a processor. */

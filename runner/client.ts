@@ -192,7 +192,7 @@ function ask(
 const query = (values: Record<string, string>): string => new URLSearchParams(values).toString();
 
 const lost = (verb: string, path: string): SandboxFileError =>
-  new SandboxFileError(`cannot ${verb} ${path}: the sandbox is gone`);
+  new SandboxFileError(`cannot ${verb} ${path}: the sandbox is gone`, { isLost: true });
 
 async function problemOf(response: Response): Promise<Error> {
   const text = await response.text().catch(() => '');

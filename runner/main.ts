@@ -26,6 +26,8 @@ const settings = z
       .transform((text) => (/^\d+$/.test(text) ? Number(text) : text)),
     /** A runner that is not claimed for so long ends. @default never */
     PLATFORM_RUNNER_LEASE_SECONDS: z.coerce.number().positive().max(2_000_000).optional(),
+    /** How long after SIGTERM a session may go on: less than what its host then waits before it kills. */
+    PLATFORM_RUNNER_NOTICE_SECONDS: z.coerce.number().min(0).max(3600).default(0),
     /** Only in a Lambda MicroVM: the port of its hooks, one of which starts the runner. */
     PLATFORM_RUNNER_HOOKS_PORT: z.coerce.number().int().min(0).max(65535).optional(),
     /**
@@ -54,6 +56,7 @@ const {
   PLATFORM_RUNNER_NODE: node,
   PLATFORM_RUNNER_LISTEN: listen,
   PLATFORM_RUNNER_LEASE_SECONDS: leaseSeconds,
+  PLATFORM_RUNNER_NOTICE_SECONDS: noticeSeconds,
   PLATFORM_RUNNER_SERVICE: serviceId,
   PLATFORM_RUNNER_SERVICE_TOKEN: token,
   PLATFORM_RUNNER_API_URL: apiUrl,
@@ -148,7 +151,8 @@ async function serveSession(): Promise<void> {
     renew: await renewal(),
   });
   say('listening', { port: await server.start() });
-  say('ending', { reason: await Promise.race([server.ended, lost.promise, stopped]) });
+  void stopped.then((signal) => server.endSoon(signal === 'SIGTERM' ? noticeSeconds * 1000 : 0, signal));
+  say('ending', { reason: await Promise.race([server.ended, lost.promise]) });
   await server.close();
 }
 

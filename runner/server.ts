@@ -91,6 +91,7 @@ export class RunnerServer {
   #current: Current | undefined;
   #isEnding = false;
   #end: NodeJS.Timeout | undefined;
+  #notice: NodeJS.Timeout | undefined;
 
   constructor(options: RunnerOptions) {
     this.#options = options;
@@ -114,9 +115,17 @@ export class RunnerServer {
     this.#ended.resolve(reason);
   }
 
+  /** Takes no session any more, and ends with the one that there is, `ms` milliseconds from now at the latest. */
+  endSoon(ms: number, reason: string): void {
+    if (this.#current === undefined || ms === 0) this.end(reason);
+    this.#isEnding = true;
+    this.#notice = setTimeout(() => this.end(reason), ms);
+  }
+
   /** Kills everything that runs. */
   async close(): Promise<void> {
     clearTimeout(this.#end);
+    clearTimeout(this.#notice);
     this.#isEnding = true;
     await this.#current?.closing;
     const session = await this.#current?.opening.catch(() => undefined);

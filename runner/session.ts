@@ -245,7 +245,9 @@ export class ProcessSession implements SandboxSession {
         if (type === 'x') {
           const code = data.readUInt32BE();
           if (code === KILLED_EXIT_CODE && reason === undefined) await sandbox.look();
-          return void (yield exit(code, sandbox.memoryEvents > memoryEvents ? 'memory_limit' : 'exited'));
+          if (sandbox.memoryEvents > memoryEvents) return void (yield exit(code, 'memory_limit'));
+          // Closing the session kills what runs: its supervisor may still tell.
+          return void (yield exit(code, this.isClosing && code === KILLED_EXIT_CODE ? 'sandbox_lost' : 'exited'));
         }
         if (type === 'f') {
           yield { type: 'stderr', data };
@@ -308,7 +310,9 @@ async function* stdoutOf(
   for await (const event of events) {
     if (event.type === 'exit') {
       const { reason, exitCode } = event.exit;
-      if (reason !== 'exited') throw new SandboxFileError(message(reason.replace('_', ' ')));
+      if (reason !== 'exited') {
+        throw new SandboxFileError(message(reason.replace('_', ' ')), { isLost: reason === 'sandbox_lost' });
+      }
       if (exitCode !== 0) throw new SandboxFileError(message(stderr || 'unknown reason'));
     } else if (event.type === 'stdout') yield event.data;
     else stderr += Buffer.from(event.data).toString();

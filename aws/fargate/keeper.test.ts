@@ -326,3 +326,103 @@ describe('when things go wrong', () => {
     expect(await states()).toEqual([]);
   });
 });
+
+describe('spare capacity', () => {
+  const capacities = (tasks: readonly FakeTask[]) =>
+    tasks.map(({ capacityProviderName = 'FARGATE' }) => capacityProviderName);
+  const claimAll = async ({ pool, clock }: Awaited<ReturnType<typeof setUp>>, ...ids: string[]) => {
+    const ask = (id: string) => pool.claim({ id, owner: id, isInterruptible: true, ...times(clock) });
+    return Promise.all(ids.map(ask));
+  };
+
+  test('is for claims that may be interrupted, and only for them', async () => {
+    const world = await setUp({ idle: 1 });
+    await claimAll(world, 'a');
+    await world.refill();
+    await world.upAndRunning();
+    // One more for the next minute.
+    expect(capacities(world.running())).toEqual(['FARGATE_SPOT', 'FARGATE', 'FARGATE_SPOT']);
+    expect(await claimAll(world, 'a')).toMatchObject([{ slot: { isInterruptible: true } }]);
+  });
+
+  test.each(['none', 'fails', 'delayed'] as const)(
+    'that is not there (%s) is made up for by other capacity',
+    async (spot) => {
+      const world = await setUp();
+      const { ecs, minute, clock, running } = world;
+      ecs.spot = spot;
+      await claimAll(world, 'a');
+      await minute();
+      if (spot === 'fails')
+        await expect.poll(() => ecs.tasks.every((task) => task.lastStatus === 'STOPPED')).toBe(true);
+      if (spot === 'delayed') await clock.advance(4 * 60_000);
+      await ecs.settled();
+      await claimAll(world, 'a');
+      await minute();
+      await ecs.settled();
+      await minute();
+      await expect.poll(() => running().every((task) => task.lastStatus === 'RUNNING')).toBe(true);
+      await ecs.settled();
+      expect(new Set(capacities(running()))).toEqual(new Set(['FARGATE']));
+      expect(await claimAll(world, 'a')).toMatchObject([{ slot: { isInterruptible: true } }]);
+      // Later it is asked for again.
+      ecs.spot = 'there';
+      await clock.advance(6 * 60_000);
+      await claimAll(world, 'b', 'c', 'd', 'e');
+      await minute();
+      expect(capacities(running())).toContain('FARGATE_SPOT');
+    },
+  );
+
+  test('is not given up because ECS is busy', async () => {
+    const world = await setUp();
+    world.ecs.refuse(1, 'throttle');
+    await claimAll(world, 'a');
+    await world.refill();
+    expect(world.running()).toEqual([]);
+    await world.refill();
+    expect(new Set(capacities(world.running()))).toEqual(new Set(['FARGATE_SPOT']));
+  });
+
+  test.each([
+    { idle: 2, claims: ['lasting'], spot: true },
+    { idle: 0, claims: ['spot', 'spot'], spot: false },
+  ])('idle tasks of one kind make room for claims of the other: $claims', async ({ idle, claims, spot }) => {
+    const world = await setUp({ idle, max: 2 });
+    const { pool, clock, minute, upAndRunning, running } = world;
+    for (const [index, kind] of claims.entries()) {
+      if (kind === 'spot') await claimAll(world, `early-${index}`);
+    }
+    await minute();
+    await upAndRunning();
+    expect(new Set(capacities(running())).size).toBe(1);
+    await clock.advance(10_000);
+    const wanted = { id: 'late', owner: 'z', ...(spot && { isInterruptible: true }) };
+    await pool.claim({ ...wanted, ...times(clock) });
+    for (let looks = 0; looks < 3; looks++) {
+      await minute();
+      await expect
+        .poll(() => world.ecs.tasks.every((task) => ['RUNNING', 'STOPPED'].includes(task.lastStatus)))
+        .toBe(true);
+      await world.ecs.settled();
+      await pool.claim({ ...wanted, isRepeated: true, ...times(clock) });
+    }
+    expect(new Set(capacities(running()))).toContain(spot ? 'FARGATE_SPOT' : 'FARGATE');
+  });
+
+  test('that AWS takes back is replaced', async () => {
+    const world = await setUp();
+    const { ecs, refill, upAndRunning, running, states } = world;
+    await claimAll(world, 'a');
+    await refill();
+    await upAndRunning();
+    const [first] = running();
+    ecs.reclaim(first!.taskArn);
+    await expect.poll(() => ecs.tasks[0]!.lastStatus).toBe('STOPPED');
+    await ecs.settled();
+    await refill();
+    await upAndRunning();
+    expect(running().map(({ taskArn }) => taskArn)).not.toContain(first!.taskArn);
+    expect(await states()).toEqual(['idle', 'idle']);
+  });
+});

@@ -8,7 +8,8 @@ import {
 } from '@aws-sdk/client-ecs';
 import { batchesOf } from '#core/base/batches.ts';
 import type { Log } from '#core/ports/deps.ts';
-import { type PoolDeps, type PoolLimits, SandboxPool, type Slot } from './pool.ts';
+import { isThrottle } from '../throttles.ts';
+import { isOfKind, type PoolDeps, type PoolLimits, SandboxPool, type Slot, type SlotState } from './pool.ts';
 
 /** Where tasks run, and how many. */
 export interface PoolSettings extends PoolLimits {
@@ -29,6 +30,10 @@ const CLAIM_GRACE_MS = 60_000;
 const UNNAMED_AFTER_MS = 60_000;
 /** A task that has not started after this long never will. */
 const START_TIMEOUT_MS = 10 * 60_000;
+/** While there is little spare capacity, a task of it may be delayed: then another one is started on other capacity. */
+const SPOT_START_TIMEOUT_MS = 3 * 60_000;
+/** Spare capacity: docs.aws.amazon.com/AmazonECS/latest/developerguide/fargate-capacity-providers.html. */
+const SPOT = 'FARGATE_SPOT';
 /** Limit of DescribeTasks. */
 const DESCRIBE_BATCH = 100;
 
@@ -53,10 +58,14 @@ export class PoolKeeper {
   }
 
   /** Records a task's new state, from the `detail` of an event or from DescribeTasks. */
-  async onTask({ taskArn, startedBy, lastStatus, desiredStatus, attachments }: Task): Promise<void> {
+  async onTask(task: Task): Promise<void> {
+    const { taskArn, startedBy, lastStatus, desiredStatus, attachments } = task;
     const [, number, id] = /^pool\/(\d+)\/([0-9a-f]{24})$/.exec(startedBy ?? '') ?? [];
     if (taskArn === undefined || id === undefined) return;
     const slot = { number: Number(number), id };
+    if (isOnSpot(task) && lastStatus === 'STOPPED' && task.stopCode === 'TaskFailedToStart') {
+      await this.#pool.noteNoSpot();
+    }
     if (lastStatus === 'STOPPED') return this.#pool.release(slot);
     if (desiredStatus === 'STOPPED') return this.#pool.end(slot);
     const address = attachments
@@ -79,7 +88,9 @@ export class PoolKeeper {
       const task = slot.taskArn === undefined ? await this.#findUnnamed(slot) : tasks.get(slot.taskArn);
       if (task !== undefined) {
         await this.onTask(task);
-        if (this.#isUseless(slot)) await this.#stop(slot, task.taskArn!);
+        if (!this.#isUseless(slot)) continue;
+        if (slot.state === 'starting' && isOnSpot(task)) await this.#pool.noteNoSpot();
+        await this.#stop(slot, task.taskArn!);
       } else if (slot.taskArn !== undefined || slot.createdAt + UNNAMED_AFTER_MS < clock.now()) {
         // ECS forgets a task an hour after its end.
         await this.#pool.release(slot);
@@ -87,51 +98,82 @@ export class PoolKeeper {
     }
   }
 
-  /** Starts missing tasks and stops surplus idle ones. */
+  /** Starts missing tasks and stops surplus idle ones, of both kinds: those that last, and those that AWS may take away. */
   async refill(): Promise<void> {
     const { idle, taskDefinition } = this.#settings;
-    const { slots, waits, demand } = await this.#pool.read();
+    const { slots, waits, demand, lacksSpot } = await this.#pool.read();
     const current = slots.filter((slot) => slot.taskDefinition === taskDefinition);
-    const idleSlots = current.filter(({ state }) => state === 'idle');
-    const starting = current.filter(({ state }) => state === 'starting');
     // A start takes a minute, so the demand of one minute is started ahead of the next.
-    const wanted = Math.max(idle, demand) + waits.length;
+    const kinds = [
+      { kind: {}, wanted: Math.max(idle, demand.lasting) },
+      { kind: { isInterruptible: true }, wanted: demand.interruptible },
+    ].map(({ kind, wanted }) => {
+      const waiting = waits.filter((wait) => isOfKind(wait, kind)).length;
+      const has = (state: SlotState) => current.filter((slot) => slot.state === state && isOfKind(slot, kind));
+      return { ...kind, wanted: wanted + waiting, waiting, idle: has('idle'), starting: has('starting').length };
+    });
+    const count = (state: SlotState) => slots.filter((slot) => slot.state === state).length;
+    const sum = (of: (kind: (typeof kinds)[number]) => number) => kinds.reduce((total, kind) => total + of(kind), 0);
     this.#deps.log.info('pool', {
-      idle: idleSlots.length,
-      starting: starting.length,
-      claimed: slots.filter(({ state }) => state === 'claimed').length,
-      warm: slots.filter(({ state }) => state === 'warm').length,
+      idle: sum((kind) => kind.idle.length),
+      starting: sum(({ starting }) => starting),
+      claimed: count('claimed'),
+      warm: count('warm'),
       waiting: waits.length,
-      wanted,
+      wanted: sum(({ wanted }) => wanted),
     });
     const free = this.#pool.free({ slots });
     const warm = slots.filter(({ state }) => state === 'warm').sort((a, b) => a.until! - b.until!);
-    // Calls wait, and neither a task nor a place for one is or becomes free: warm tasks make room, the soonest to end first.
-    const ending = slots.filter(({ state }) => state === 'ended').length;
-    const short = Math.max(0, waits.length - idleSlots.length - starting.length - free.length - ending);
+    // Calls wait, and neither a task nor a place for one is or becomes free: idle tasks that are not for them make room, then warm
+    // ones, the soonest to end first.
+    const lacking = sum((kind) => Math.max(0, kind.waiting - kind.idle.length - kind.starting));
+    const short = Math.max(0, lacking - free.length - count('ended'));
+    const room = [...kinds.flatMap((kind) => kind.idle.slice(kind.waiting)), ...warm].slice(0, short);
+    const surplus = kinds.flatMap((kind) => kind.idle.slice(kind.wanted));
     const outdated = slots.filter(
       ({ state, taskDefinition: of }) => (state === 'idle' || state === 'warm') && of !== taskDefinition,
     );
-    for (const slot of new Set([...idleSlots.slice(wanted), ...warm.slice(0, short), ...outdated])) {
+    for (const slot of new Set([...surplus, ...room, ...outdated])) {
       if (await this.#pool.retire(slot)) await this.#stop(slot, slot.taskArn!);
     }
-    const missing = wanted - idleSlots.length - starting.length;
-    for (const number of free.slice(0, Math.max(0, missing))) {
-      if (!(await this.#start(number))) return;
+    // What calls wait for comes first, and of that what lasts: people may wait for it.
+    const missing = kinds.map((kind) => kind.wanted - kind.idle.length - kind.starting);
+    const awaited = kinds.map((kind, index) => Math.min(missing[index]!, kind.waiting));
+    const order = [awaited, missing.map((count, index) => count - Math.max(0, awaited[index]!))].flatMap((counts) =>
+      counts.flatMap((count, index) => Array<boolean>(Math.max(0, count)).fill(kinds[index]!.isInterruptible === true)),
+    );
+    let hasSpot = !lacksSpot;
+    for (const [index, isInterruptible] of order.entries()) {
+      const number = free[index];
+      if (number === undefined) return;
+      let outcome = await this.#start(number, isInterruptible, isInterruptible && hasSpot);
+      if (outcome === 'refused' && isInterruptible && hasSpot) {
+        hasSpot = false;
+        await this.#pool.noteNoSpot();
+        outcome = await this.#start(number, isInterruptible, false);
+      }
+      if (outcome !== 'started') return;
     }
   }
 
-  /** Returns false when ECS starts no further task now. */
-  async #start(number: number): Promise<boolean> {
+  /**
+   * `refused`: ECS starts no task of this kind now. `unknown`: it is busy, or the task may have started all the same.
+   *
+   * @param isSpot On spare capacity, which AWS takes away two minutes after a SIGTERM.
+   */
+  async #start(number: number, isInterruptible: boolean, isSpot: boolean): Promise<'started' | 'refused' | 'unknown'> {
     const { cluster, taskDefinition, subnets, securityGroup, hasPublicIp } = this.#settings;
-    const slot = await this.#pool.reserve(number, taskDefinition);
-    if (slot === undefined) return true;
+    const slot = await this.#pool.reserve(number, taskDefinition, isInterruptible);
+    if (slot === undefined) return 'started';
+    let outcome: 'refused' | 'unknown' = 'refused';
     try {
       const { tasks = [], failures = [] } = await this.#ecs.send(
         new RunTaskCommand({
           cluster,
           taskDefinition,
-          launchType: 'FARGATE',
+          ...(isSpot
+            ? { capacityProviderStrategy: [{ capacityProvider: SPOT, weight: 1 }] }
+            : { launchType: 'FARGATE' }),
           count: 1,
           clientToken: slot.id,
           startedBy: `pool/${number}/${slot.id}`,
@@ -147,23 +189,30 @@ export class PoolKeeper {
       );
       if (tasks[0]?.taskArn !== undefined) {
         await this.#pool.started(slot, tasks[0].taskArn);
-        return true;
+        return 'started';
       }
-      this.#deps.log.error('task not started', { reason: failures[0]?.reason ?? 'no reason given' });
+      this.#noteRefusal(failures[0]?.reason ?? 'no reason given', isSpot);
     } catch (error) {
-      this.#deps.log.error('task not started', { reason: String(error) });
+      this.#noteRefusal(String(error), isSpot);
       // The task may have started: `reconcile` finds out.
-      if (!wasRefused(error)) return false;
+      if (!wasRefused(error)) return 'unknown';
+      if (isThrottle(error)) outcome = 'unknown';
     }
     await this.#pool.release(slot);
-    return false;
+    return outcome;
   }
 
-  #isUseless({ state, until, createdAt, address }: Slot): boolean {
+  /** That there is no spare capacity is nothing to mend. */
+  #noteRefusal(reason: string, isSpot: boolean): void {
+    this.#deps.log[isSpot ? 'warn' : 'error']('task not started', { reason, ...(isSpot && { capacity: SPOT }) });
+  }
+
+  #isUseless({ state, until, createdAt, address, isInterruptible }: Slot): boolean {
     const now = this.#deps.clock.now();
     // A warm one ends by itself.
     if (state === 'claimed' || state === 'warm') return until! + CLAIM_GRACE_MS < now;
-    if (state === 'starting') return address === undefined && createdAt + START_TIMEOUT_MS < now;
+    const startTimeoutMs = isInterruptible ? SPOT_START_TIMEOUT_MS : START_TIMEOUT_MS;
+    if (state === 'starting') return address === undefined && createdAt + startTimeoutMs < now;
     return state === 'ended';
   }
 
@@ -194,8 +243,7 @@ export class PoolKeeper {
   }
 }
 
+const isOnSpot = ({ capacityProviderName }: Task): boolean => capacityProviderName === SPOT;
+
 /** ECS refused, so there is no task. After any other error the task may exist. */
-function wasRefused(error: unknown): boolean {
-  const { $fault, name } = error as { $fault?: string; name?: string };
-  return $fault === 'client' || name === 'ThrottlingException';
-}
+const wasRefused = (error: unknown): boolean => (error as { $fault?: string }).$fault === 'client' || isThrottle(error);

@@ -15,11 +15,11 @@ function setUp(max = 8) {
     ...deps,
     pool,
     /** Adds `count` tasks that are ready to be claimed. */
-    async addIdle(count: number): Promise<Slot[]> {
+    async addIdle(count: number, isInterruptible = false): Promise<Slot[]> {
       const numbers = pool.free(await pool.read()).slice(0, count);
       return Promise.all(
         numbers.map(async (number) => {
-          const slot = (await pool.reserve(number, DEFINITION))!;
+          const slot = (await pool.reserve(number, DEFINITION, isInterruptible))!;
           await pool.ready(slot, `arn:task/${slot.id}`, `10.0.0.${number}`);
           return slot;
         }),
@@ -90,7 +90,7 @@ describe('a claim', () => {
     await addIdle(1);
     expect(await pool.claim({ ...second, isRepeated: true })).toHaveProperty('readyInMs');
     expect(await pool.claim({ ...first, isRepeated: true })).toHaveProperty('slot');
-    expect((await pool.read()).demand).toBe(2);
+    expect((await pool.read()).demand.lasting).toBe(2);
   });
 
   test('whose patience ends before a task is ready does not wait', async () => {
@@ -141,7 +141,7 @@ describe('a warm task', () => {
       expect(await states()).toEqual(['claimed', 'idle']);
       await pool.keepWarm({ ...uses[0]!, claim: claim.id }, WARM_MS);
     }
-    expect((await pool.read()).demand).toBe(1);
+    expect((await pool.read()).demand.lasting).toBe(1);
   });
 
   test('never goes to a claim with another key, or without one', async () => {
@@ -248,9 +248,53 @@ test('demand is that of the busiest of the last five minutes', async () => {
   for (let i = 0; i < 4; i++) await pool.claim(claimOf('a'));
   await clock.advance(60_000);
   await pool.claim(claimOf('a'));
-  expect((await pool.read()).demand).toBe(4);
+  expect((await pool.read()).demand.lasting).toBe(4);
   await clock.advance(5 * 60_000);
-  expect((await pool.read()).demand).toBe(1);
+  expect((await pool.read()).demand.lasting).toBe(1);
   await clock.advance(60_000);
-  expect((await pool.read()).demand).toBe(0);
+  expect((await pool.read()).demand.lasting).toBe(0);
+});
+
+describe('a claim that may be interrupted', () => {
+  const spot = (claim: Claim): Claim => ({ ...claim, isInterruptible: true });
+
+  test('takes a task of spare capacity, which no other claim gets', async () => {
+    const { pool, addIdle, claimOf } = setUp();
+    const [slot] = await addIdle(1, true);
+    expect(await pool.claim(claimOf('a'))).toHaveProperty('readyInMs');
+    expect(await pool.claim(spot(claimOf('b')))).toMatchObject({ slot: { id: slot!.id } });
+  });
+
+  test('waits for such a task beside idle ones that last, for which people may come, as long as it can', async () => {
+    const { pool, addIdle, claimOf, clock } = setUp();
+    const [slot] = await addIdle(1);
+    const claim = spot(claimOf('a'));
+    expect(await pool.claim(claim)).toEqual({ readyInMs: START_MS });
+    expect((await pool.read()).waits).toMatchObject([{ claim: claim.id, isInterruptible: true }]);
+    await clock.advance(300_000 - START_MS);
+    expect(await pool.claim({ ...claim, isRepeated: true })).toMatchObject({ slot: { id: slot!.id } });
+  });
+
+  test('takes a warm task of either kind, and other claims take none that may go', async () => {
+    const { pool, addIdle, claimOf, clock } = setUp();
+    for (const isInterruptible of [true, false]) {
+      // The claim that waits is forgotten.
+      await clock.advance(10_000);
+      await addIdle(1, isInterruptible);
+      const claim = { ...claimOf('a', undefined, 'key'), isInterruptible };
+      const { slot } = (await pool.claim(claim)) as { slot: Slot };
+      await pool.keepWarm({ ...slot, claim: claim.id }, WARM_MS);
+      if (isInterruptible) expect(await pool.claim(claimOf('a', undefined, 'key'))).toHaveProperty('readyInMs');
+      expect(await pool.claim(spot(claimOf('a', undefined, 'key')))).toMatchObject({
+        wasWarm: true,
+        slot: { number: slot.number },
+      });
+    }
+  });
+
+  test('counts as demand of its kind', async () => {
+    const { pool, claimOf } = setUp();
+    for (const claim of [claimOf('a'), spot(claimOf('a')), spot(claimOf('b'))]) await pool.claim(claim);
+    expect((await pool.read()).demand).toEqual({ lasting: 1, interruptible: 2 });
+  });
 });

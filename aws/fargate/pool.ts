@@ -9,10 +9,13 @@ import { inTurn } from '#core/running/turns.ts';
  * - `SANDBOXES / SLOT#<number>`: one task, from before its start until it is known to be gone. There are as many slots as
  *   there may be tasks, so two keepers that start tasks at the same moment stay within that number together.
  * - `SANDBOXES / WAIT#<claim>`: a call that waits for a task. It expires when the call no longer asks.
- * - `SANDBOXES / MINUTE#<epoch minute>`: how many sandboxes calls asked for in that minute.
+ * - `SANDBOXES / MINUTE#<epoch minute>`: how many sandboxes calls asked for in that minute: `claims`, and of them that may be
+ *   interrupted `interruptible`.
+ * - `SANDBOXES / NOSPOT#`: there, until it expires, while AWS has no spare capacity.
  */
 const PARTITION = 'SANDBOXES';
 const slotKey = (number: number) => ({ pk: PARTITION, sk: `SLOT#${String(number).padStart(4, '0')}` });
+const NO_SPOT_KEY = { pk: PARTITION, sk: 'NOSPOT#' };
 const waitKey = (claim: string) => ({ pk: PARTITION, sk: `WAIT#${claim}` });
 
 const MINUTE_MS = 60_000;
@@ -21,6 +24,8 @@ export const DEMAND_MINUTES = 5;
 /** A waiting call that has not asked again for this long has gone. */
 const WAIT_SECONDS = 6;
 const MAX_ATTEMPTS = 5;
+/** How long AWS is not asked for spare capacity after it had none. */
+const NO_SPOT_SECONDS = 300;
 
 /** Before this long before its end, a warm task is no longer claimed: it may have gone. */
 const WARM_MARGIN_MS = 2000;
@@ -39,6 +44,8 @@ export interface Slot {
   /** Epoch milliseconds at which the slot was taken. */
   readonly createdAt: number;
   readonly taskDefinition: string;
+  /** Whether it is for claims that may be interrupted: on spare capacity, if AWS had some. */
+  readonly isInterruptible?: boolean;
   /** Once the task is known. */
   readonly taskArn?: string;
   /** Its private address, once it runs. */
@@ -65,6 +72,8 @@ export interface Claim {
   readonly isInstall?: boolean;
   /** Claims with the same key may use one task, one after the other. @default - the task is used once */
   readonly key?: string;
+  /** Whether it waits for a task that AWS may take away, as long as it can wait. @default false */
+  readonly isInterruptible?: boolean;
   /** Epoch milliseconds after which the call does not use the task. */
   readonly until: number;
   /** Epoch milliseconds after which the call does not wait. */
@@ -82,14 +91,22 @@ interface Wait {
   readonly claim: string;
   readonly owner?: string;
   readonly isInstall?: boolean;
+  readonly isInterruptible?: boolean;
   readonly since: number;
+}
+
+/** How many sandboxes calls asked for in the busiest of the last {@link DEMAND_MINUTES} minutes, by what they may be given. */
+interface Demand {
+  readonly lasting: number;
+  readonly interruptible: number;
 }
 
 interface Snapshot {
   readonly slots: readonly Slot[];
   readonly waits: readonly Wait[];
-  /** How many sandboxes calls asked for in the busiest of the last {@link DEMAND_MINUTES} minutes. */
-  readonly demand: number;
+  readonly demand: Demand;
+  /** Whether AWS had no spare capacity a short while ago. */
+  readonly lacksSpot: boolean;
 }
 
 export interface PoolLimits {
@@ -122,22 +139,31 @@ export class SandboxPool {
   async read(): Promise<Snapshot> {
     const slots: Slot[] = [];
     const waits: Wait[] = [];
-    let demand = 0;
+    let demand: Demand = { lasting: 0, interruptible: 0 };
+    let lacksSpot = false;
     const oldest = minuteOf(this.#clock.now()) - DEMAND_MINUTES;
     for await (const item of queryAll(this.#table, { pk: PARTITION, limit: 1000 })) {
       const [kind, name] = item.sk.split('#') as [string, string];
       if (kind === 'SLOT') slots.push(slotOf(item));
       else if (kind === 'WAIT') {
-        const { owner, isInstall, since } = item as unknown as Omit<Wait, 'claim'>;
-        waits.push({ claim: name, owner, isInstall, since });
-      } else if (Number(name) >= oldest) demand = Math.max(demand, item.claims as number);
+        const { owner, isInstall, isInterruptible, since } = item as unknown as Omit<Wait, 'claim'>;
+        waits.push({ claim: name, owner, isInstall, isInterruptible, since });
+      } else if (kind === 'NOSPOT') lacksSpot = true;
+      else if (Number(name) >= oldest) {
+        const { claims, interruptible = 0 } = item as unknown as { claims: number; interruptible?: number };
+        demand = {
+          lasting: Math.max(demand.lasting, claims - interruptible),
+          interruptible: Math.max(demand.interruptible, interruptible),
+        };
+      }
     }
-    return { slots, waits, demand };
+    return { slots, waits, demand, lacksSpot };
   }
 
   /**
    * Claims a task for one call when it is the call's turn (`core/running/turns.ts`): a warm one with the call's key, else an idle
-   * one. Otherwise answers when to expect one, and notes that the call waits if its patience lasts for so long. Calls that get a
+   * one. A call that may be interrupted takes an idle task of those that AWS takes away; any other only if it cannot wait for
+   * the start of such a one. Otherwise answers when to expect one, and notes that the call waits if its patience lasts for so long. Calls that get a
    * warm task are no demand: it needs no successor.
    */
   async claim(claim: Claim): Promise<ClaimAnswer> {
@@ -145,17 +171,20 @@ export class SandboxPool {
     const mine = snapshot.slots.find((slot) => slot.claim === claim.id);
     if (mine !== undefined) return { slot: mine };
     const known = snapshot.waits.find((wait) => wait.claim === claim.id);
-    const { owner, isInstall, since } = claim;
-    const me: Wait = { claim: claim.id, owner, isInstall, since };
+    const { owner, isInstall, isInterruptible, since } = claim;
+    const me: Wait = { claim: claim.id, owner, isInstall, isInterruptible, since };
     let counted: Promise<void> | undefined;
     try {
       for (let attempt = 0; attempt < MAX_ATTEMPTS; attempt++) {
         if (attempt > 0) snapshot = await this.read();
-        const { idle, position, isNext, spare, mayBeWarm } = this.#standing(snapshot, me);
+        const ownKind = this.#standing(snapshot, me);
+        const canWait = this.#clock.now() + this.#readyIn(snapshot, me) < claim.patience;
+        const isPressed = isInterruptible === true && !ownKind.isNext && !canWait;
+        const { idle, position, isNext, spare, mayBeWarm } = isPressed ? this.#standing(snapshot, me, true) : ownKind;
         // Calls that came in the same moment do not all reach for the same task.
         const oneOf = (count: number) => this.#ids.randomBytes(1)[0]! % count;
         const warm = mayBeWarm ? this.#warmFor(snapshot, claim) : [];
-        if (warm.length === 0 && !claim.isRepeated) counted ??= this.#count();
+        if (warm.length === 0 && !claim.isRepeated) counted ??= this.#count(claim);
         if (warm.length === 0 && !isNext) break;
         const choice =
           warm[attempt === 0 ? 0 : oneOf(warm.length)] ?? idle[position + (spare > 0 ? oneOf(spare + 1) : 0)]!;
@@ -168,7 +197,7 @@ export class SandboxPool {
       const readyInMs = this.#readyIn(snapshot, me);
       if (now + readyInMs < claim.patience) {
         const ttl = epochSeconds(now) + WAIT_SECONDS;
-        await this.#table.put({ ...waitKey(claim.id), owner, isInstall, since, ttl });
+        await this.#table.put({ ...waitKey(claim.id), owner, isInstall, isInterruptible, since, ttl });
       } else if (known) await this.#table.delete(waitKey(claim.id));
       return { readyInMs };
     } finally {
@@ -201,12 +230,13 @@ export class SandboxPool {
   }
 
   /** Takes a free slot for a task that is about to start; `undefined` when another keeper was faster. Keeper. */
-  async reserve(number: number, taskDefinition: string): Promise<Slot | undefined> {
+  async reserve(number: number, taskDefinition: string, isInterruptible = false): Promise<Slot | undefined> {
     const slot = {
       id: randomHex(this.#ids, 12),
       state: 'starting',
       createdAt: this.#clock.now(),
       taskDefinition,
+      ...(isInterruptible && { isInterruptible }),
     } as const;
     const { ok } = await this.#table.put({ ...slotKey(number), ...slot }, absent());
     return ok ? { number, ...slot } : undefined;
@@ -248,11 +278,19 @@ export class SandboxPool {
     await this.#table.delete(slotKey(number), equals('id', id));
   }
 
-  async #count(): Promise<void> {
+  /** Notes that AWS has no spare capacity now. Keeper. */
+  async noteNoSpot(): Promise<void> {
+    await this.#table.put({ ...NO_SPOT_KEY, ttl: epochSeconds(this.#clock.now()) + NO_SPOT_SECONDS });
+  }
+
+  async #count({ isInterruptible }: Claim): Promise<void> {
     const minute = minuteOf(this.#clock.now());
     await this.#table.update(
       { pk: PARTITION, sk: `MINUTE#${minute}` },
-      { add: { claims: 1 }, set: { ttl: (minute + DEMAND_MINUTES + 1) * 60 } },
+      {
+        add: { claims: 1, ...(isInterruptible && { interruptible: 1 }) },
+        set: { ttl: (minute + DEMAND_MINUTES + 1) * 60 },
+      },
     );
   }
 
@@ -271,11 +309,16 @@ export class SandboxPool {
   }
 
   /** Warm tasks for a claim, the one that waits the longest first. */
-  #warmFor({ slots }: Snapshot, { key }: Claim): Slot[] {
+  #warmFor({ slots }: Snapshot, { key, isInterruptible = false }: Claim): Slot[] {
     const now = this.#clock.now();
     return slots
       .filter(
-        (slot) => slot.state === 'warm' && slot.key === key && slot.until! - WARM_MARGIN_MS > now && key !== undefined,
+        (slot) =>
+          slot.state === 'warm' &&
+          slot.key === key &&
+          slot.until! - WARM_MARGIN_MS > now &&
+          key !== undefined &&
+          (isInterruptible || !slot.isInterruptible),
       )
       .sort((a, b) => b.until! - a.until!);
   }
@@ -283,23 +326,26 @@ export class SandboxPool {
   /**
    * Where a call stands in the queue; at the queue's end when it may have no task before a run ends. A warm task goes to its next
    * call only if there are places for all calls before this one: otherwise it must make room for them (`PoolKeeper.refill`).
+   *
+   * @param takesAny Whether it takes an idle task of either kind, after the calls that wait for that kind.
    */
-  #standing({ slots, waits }: Snapshot, me: Wait) {
-    const idle = slots.filter(({ state }) => state === 'idle').sort(byAge);
+  #standing({ slots, waits }: Snapshot, me: Wait, takesAny = false) {
+    const fits = (other: Pick<Slot, 'isInterruptible'>) => takesAny || isOfKind(other, me);
+    const idle = slots.filter((slot) => slot.state === 'idle' && fits(slot)).sort(byAge);
     const claimed = slots.filter(({ state }) => state === 'claimed');
     const all = [...waits.filter(({ claim }) => claim !== me.claim), me].sort(
       (a, b) => a.since - b.since || (a.claim < b.claim ? -1 : 1),
     );
     const queue = inTurn(all, claimed, this.#limits.max);
     const found = queue.findIndex(({ claim }) => claim === me.claim);
-    const position = found < 0 ? queue.length : found;
-    const mayBeWarm = found >= 0 && position <= this.#placesBeside({ slots });
+    const before = found < 0 ? queue : queue.slice(0, found);
+    const position = before.filter(fits).length;
     return {
       idle,
       position,
       isNext: found >= 0 && position < idle.length,
-      spare: idle.length - queue.length,
-      mayBeWarm,
+      spare: idle.length - queue.filter(fits).length,
+      mayBeWarm: found >= 0 && before.length <= this.#placesBeside({ slots }),
     };
   }
 
@@ -312,12 +358,16 @@ export class SandboxPool {
   #readyIn(snapshot: Snapshot, me: Wait): number {
     const { idle, position } = this.#standing(snapshot, me);
     if (position < idle.length) return 0;
-    const starting = snapshot.slots.filter(({ state }) => state === 'starting').sort(byAge);
+    const starting = snapshot.slots.filter((slot) => slot.state === 'starting' && isOfKind(slot, me)).sort(byAge);
     const mine = starting[position - idle.length];
     const { startMs } = this.#limits;
     return mine === undefined ? startMs : Math.max(0, mine.createdAt + startMs - this.#clock.now());
   }
 }
+
+type OfKind = Pick<Slot, 'isInterruptible'>;
+export const isOfKind = (a: OfKind, b: OfKind): boolean =>
+  (a.isInterruptible ?? false) === (b.isInterruptible ?? false);
 
 const byAge = (a: Slot, b: Slot): number => a.createdAt - b.createdAt;
 const minuteOf = (epochMs: number): number => Math.floor(epochMs / MINUTE_MS);

@@ -6,6 +6,8 @@ import { afterAll, describe, expect, onTestFinished, test, vi } from 'vitest';
 import type { SandboxSpec } from '#core/ports/sandbox.ts';
 import { ran, specOf } from '#test/conformance/sandbox.ts';
 import { type Fargate, type FargateOptions, startFargate } from '#test/helpers/fargate.ts';
+import { startRunner } from '#test/helpers/runner.ts';
+import { asContainer } from '#test/helpers/runner-task.ts';
 
 // Each test starts runners, which are processes.
 vi.setConfig({ testTimeout: 60_000 });
@@ -289,5 +291,76 @@ describe('chaos', () => {
       }),
     );
     expect(outs).toEqual(Array.from({ length: 6 }, (_, i) => `${i}\n`));
+  });
+});
+
+describe('Fargate Spot', () => {
+  const SPOT = { config: { sandboxSpot: 'retried' } } as const;
+  const interruptible = { ...specOf(), isInterruptible: true };
+  const claimed = async ({ pool, ecs }: Fargate) => {
+    const slot = (await pool.read()).slots.find(({ state }) => state === 'claimed')!;
+    return ecs.tasks.find(({ taskArn }) => taskArn === slot.taskArn)!;
+  };
+
+  test('runs a session that may be interrupted, and lets it go on when AWS takes the task back', async () => {
+    const fargate = await start(SPOT);
+    const session = await fargate.sandbox.open({ ...interruptible, deadline: Date.now() + 250_000 });
+    const task = await claimed(fargate);
+    expect(task).toMatchObject({ capacityProviderName: 'FARGATE_SPOT' });
+    let out = '';
+    for await (const event of session.exec({ command: 'echo begun; sleep 1; echo done', timeoutMs: 60_000 })) {
+      if (event.type === 'exit') expect(event.exit).toMatchObject({ reason: 'exited', exitCode: 0 });
+      else {
+        if (out === '') fargate.ecs.reclaim(task.taskArn);
+        out += Buffer.from(event.data);
+      }
+    }
+    expect(out).toBe('begun\ndone\n');
+    await session.close();
+    await expect
+      .poll(async () => (await fargate.pool.read()).slots.map((slot) => slot.taskArn))
+      .not.toContain(task.taskArn);
+  });
+
+  test('ends a session that is still at work at the end of the notice: it is lost', async () => {
+    const fargate = await start({
+      ...SPOT,
+      start: async (_, address) => asContainer(await startRunner({ PLATFORM_RUNNER_NOTICE_SECONDS: '0.5' }), address),
+    });
+    const session = await fargate.sandbox.open({ ...interruptible, deadline: Date.now() + 250_000 });
+    const { taskArn } = await claimed(fargate);
+    let out = '';
+    for await (const event of session.exec({ command: 'echo begun; sleep 600', timeoutMs: 600_000 })) {
+      if (event.type === 'exit') expect(event.exit).toMatchObject({ reason: 'sandbox_lost', exitCode: 137 });
+      else {
+        out += Buffer.from(event.data);
+        fargate.ecs.reclaim(taskArn);
+      }
+    }
+    expect(out).toBe('begun\n');
+    await session.close();
+  });
+
+  test('takes a warm or idle task back at once', async () => {
+    const fargate = await start(SPOT);
+    const spec = { ...interruptible, owner: 'w', kind: async () => ['k'] };
+    const session = await fargate.sandbox.open({ ...spec, deadline: Date.now() + 250_000 });
+    await session.close();
+    await expect.poll(() => states(fargate)).toEqual(['idle', 'warm']);
+    await expect.poll(() => fargate.ecs.tasks.every(({ lastStatus }) => lastStatus === 'RUNNING')).toBe(true);
+    const before = fargate.ecs.tasks.map(({ taskArn }) => taskArn);
+    for (const taskArn of before) fargate.ecs.reclaim(taskArn);
+    const stopped = () => fargate.ecs.tasks.filter(({ lastStatus }) => lastStatus === 'STOPPED').length;
+    await expect.poll(stopped, { timeout: 20_000 }).toBeGreaterThanOrEqual(2);
+    const next = await fargate.sandbox.open({ ...spec, deadline: Date.now() + 250_000 });
+    expect((await ran(next, 'echo on')).out).toBe('on\n');
+    await next.close();
+  });
+
+  test('is not used where the stage does not want it', async () => {
+    const fargate = await start();
+    const session = await fargate.sandbox.open({ ...interruptible, deadline: Date.now() + 250_000 });
+    expect(fargate.ecs.tasks.map(({ capacityProviderName }) => capacityProviderName)).not.toContain('FARGATE_SPOT');
+    await session.close();
   });
 });

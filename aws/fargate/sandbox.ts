@@ -81,6 +81,7 @@ export class FargateSandbox implements Sandbox {
       owner: spec.turn?.owner,
       ...(spec.purpose === 'install' && { isInstall: true }),
       key,
+      ...(spec.isInterruptible && config.sandboxSpot === 'retried' && { isInterruptible: true }),
       until: deadline,
       patience: patienceUntil(clock.now(), deadline),
       since: clock.now(),

@@ -3,7 +3,7 @@ import { batchesOf } from '#core/base/batches.ts';
 
 /** Limit of DescribeTasks. */
 const BATCH = 100;
-/** A stopped task has two seconds to end; then ECS removes its network interface. */
+/** A stopped task has at most two minutes to end; then ECS removes its network interface. */
 const MAX_WAIT_SECONDS = 240;
 
 /**

@@ -45,6 +45,11 @@ export type AgentDefinition = {
   readonly default_endpoint: string;
   /** 0-300; 0, no limit of its own, only for always_on. */
   readonly timeout_seconds: number;
+  /**
+   * Only for code_runtime: a run that loses its sandbox begins again, once (`docs/interface/sandbox.md#interruptions`).
+   * @default false, also in older definitions
+   */
+  readonly retry_on_interruption?: boolean;
   readonly tags: string[];
   readonly is_public: boolean;
   /** `skill`, `org/skill` or `org/skill@v1`. */

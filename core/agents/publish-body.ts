@@ -19,6 +19,7 @@ const WRITTEN = [
   'model_tasks',
   'default_endpoint',
   'timeout_seconds',
+  'retry_on_interruption',
   'accepts_files',
   'accept',
   'max_files',

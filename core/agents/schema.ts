@@ -30,6 +30,7 @@ export const publicAgent = z.object({
   supported_providers: strings,
   default_endpoint: z.string(),
   timeout_seconds: z.number().describe('Seconds.'),
+  retry_on_interruption: z.boolean().describe('Whether a run that loses its sandbox begins again, once.'),
   input_schema: anyObject.nullable(),
   output_schema: anyObject.nullable(),
   accepts_files: z.boolean(),

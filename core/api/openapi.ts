@@ -95,7 +95,7 @@ const errorSchema: JsonObject = {
         suggested_wait_time: { type: 'integer', description: 'Seconds.' },
         hint: { type: 'string' },
         category: { enum: ['code_error', 'setup_error'] },
-        cause: { enum: ['max_turns', 'max_cost_usd', 'stuck'] },
+        cause: { enum: ['max_turns', 'max_cost_usd', 'stuck', 'interrupted'] },
         user_message: { type: 'string' },
         stderr_tail: { type: 'string', description: 'The last 500 characters.' },
         details: {

@@ -48,8 +48,8 @@ export interface ErrorExtra {
   readonly hint?: string;
   /** `SANDBOX_ERROR`: the author's code failed, or setting it up did. */
   readonly category?: 'code_error' | 'setup_error';
-  /** `UNPROCESSABLE` of a tool loop: the limit that it reached, or that it repeated itself. */
-  readonly cause?: 'max_turns' | 'max_cost_usd' | 'stuck';
+  /** `UNPROCESSABLE` of a tool loop: the limit that it reached, or that it repeated itself. `INTERNAL_ERROR`: its sandbox went away. */
+  readonly cause?: 'max_turns' | 'max_cost_usd' | 'stuck' | 'interrupted';
   /** The explanation that a client prefers to `message`. */
   readonly user_message?: string;
   readonly stderr_tail?: string;

@@ -88,6 +88,12 @@ export interface SandboxSpec {
    */
   readonly kind?: () => Promise<unknown>;
   /**
+   * Whether the host may give a place that it takes away when it needs it, and that costs less. Nobody waits for such a session:
+   * it may open later than others.
+   * @default false
+   */
+  readonly isInterruptible?: boolean;
+  /**
    * Epoch milliseconds after which the caller does not use the session. Where sandboxes cost money, it ends soon after.
    * @default - an hour from now
    */
@@ -196,8 +202,11 @@ export class SandboxUnavailableError extends Error {
 
 export class SandboxFileError extends Error {
   readonly code = 'SANDBOX_FILE';
-  constructor(message: string) {
+  /** Whether the sandbox is gone, so that the file is no matter. */
+  readonly isLost: boolean;
+  constructor(message: string, { isLost = false }: { readonly isLost?: boolean } = {}) {
     super(message);
     this.name = 'SandboxFileError';
+    this.isLost = isLost;
   }
 }

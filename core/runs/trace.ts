@@ -13,6 +13,7 @@ export type TraceEventType =
   | 'output_repair'
   | 'context_compacted'
   | 'policy_violation'
+  | 'interrupted'
   | 'error';
 
 /** One step of a run: names, counts and times. What was said in it is kept apart, see {@link TraceContents}. */
@@ -110,9 +111,14 @@ export class Trace {
     this.add({ event_type, span, parent, payload, duration_ms: this.#clock.now() - startedAt });
   }
 
-  /** Closes all that is open: the run has ended. What it was waiting for has failed; its sandbox ends with it. */
-  end(): void {
-    for (const [span, { kind }] of [...this.#open].reverse()) this.close(span, { isFailed: kind !== 'sandbox' });
+  /**
+   * Closes all that is open: the run has ended, or an attempt that was interrupted. What it was waiting for has failed; its sandbox
+   * ends with it.
+   */
+  end({ isInterrupted = false }: { readonly isInterrupted?: boolean } = {}): void {
+    for (const [span, { kind }] of [...this.#open].reverse()) {
+      this.close(span, { isFailed: isInterrupted || kind !== 'sandbox' });
+    }
   }
 
   get events(): readonly TraceEvent[] {

@@ -210,6 +210,7 @@ export class PlatformFunction extends Construct {
     if (use === 'know' || kind === 'none') return;
     if (kind === 'fargate') {
       this.lambda.addEnvironment('PLATFORM_SANDBOX_REUSE', sandbox.reuse);
+      this.lambda.addEnvironment('PLATFORM_SANDBOX_SPOT', sandbox.spot);
       this.useFunctions(['sandbox-dispatch', 'pool-keeper']);
       this.useBlobs({ read: ['bundles', 'layers', 'transfers'], write: ['transfers'] });
     } else {

@@ -34,6 +34,8 @@ export interface ComputeStackProps extends StackProps {
 
 /** Maximum age of an idle task. It then ends by itself and is replaced. */
 const LEASE_SECONDS = 3600;
+/** From SIGTERM to SIGKILL. Before Fargate takes a task of Spot away, it grants two minutes, the most that a task may have. */
+const STOP_SECONDS = { retried: 120, never: 2 };
 const LOG_STREAM_PREFIX = 'task';
 /** Volume -> writable path, where runner/Dockerfile has a volume. Everything else is read-only. */
 const WRITABLE = { home: '/home/user', layer: '/layer', tmp: '/tmp' };
@@ -54,6 +56,7 @@ export class ComputeStack extends Stack {
       clusterName,
       vpc: network.vpc,
       containerInsightsV2: ContainerInsights.DISABLED,
+      enableFargateCapacityProviders: settings.spot !== 'never',
     });
     Validations.of(cluster).acknowledge({
       id: 'AwsSolutions-ECS4',
@@ -115,10 +118,13 @@ export class ComputeStack extends Stack {
       user: '1000:1000',
       readonlyRootFilesystem: true,
       linuxParameters,
-      stopTimeout: Duration.seconds(2),
+      stopTimeout: Duration.seconds(STOP_SECONDS[settings.spot]),
       portMappings: [{ containerPort: 8080 }],
       // DescribeTasks shows these values: none may be secret.
-      environment: { PLATFORM_RUNNER_LEASE_SECONDS: String(LEASE_SECONDS) },
+      environment: {
+        PLATFORM_RUNNER_LEASE_SECONDS: String(LEASE_SECONDS),
+        ...(settings.spot !== 'never' && { PLATFORM_RUNNER_NOTICE_SECONDS: String(STOP_SECONDS.retried - 10) }),
+      },
       logging: LogDriver.awsLogs({
         streamPrefix: LOG_STREAM_PREFIX,
         logGroup: new LogGroup(this, 'log', {
@@ -136,7 +142,7 @@ export class ComputeStack extends Stack {
       })),
     );
     for (const [rule, reason] of [
-      ['ECS2', 'The only variable says how long to wait for a job.'],
+      ['ECS2', 'The variables say how long to wait for a job, and for its end.'],
       ['IAM5[Resource::*]', 'ecr:GetAuthorizationToken has no narrower resource.'],
     ]) {
       Validations.of(task).acknowledge({ id: `AwsSolutions-${rule}`, reason: reason! });

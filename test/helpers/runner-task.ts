@@ -5,7 +5,10 @@ import { type RunnerProcess, startRunner } from './runner.ts';
 
 /** The real runner as the container of a sandbox's task, on port 8080 of its own address. */
 export async function startRunnerTask(_: unknown, address: string): Promise<FakeContainer> {
-  return asContainer(await startRunner({ PLATFORM_RUNNER_LEASE_SECONDS: '600' }), address);
+  return asContainer(
+    await startRunner({ PLATFORM_RUNNER_LEASE_SECONDS: '600', PLATFORM_RUNNER_NOTICE_SECONDS: '110' }),
+    address,
+  );
 }
 
 /** A runner that is reached at port 8080 of an address of its own. */

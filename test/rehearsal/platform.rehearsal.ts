@@ -11,6 +11,7 @@ import { findAnySchedule, ScheduleStore } from '#core/automation/schedules/store
 import { deliveryOperation } from '#core/outbound/deliveries.ts';
 import { RunStore } from '#core/runs/store.ts';
 import { expectError, expectOk, ISO_TIME } from '#test/e2e/expect.ts';
+import { interruptionsSuite } from '#test/e2e/interruptions.ts';
 import { platformSuite } from '#test/e2e/suite.ts';
 import { payOnPage } from '#test/helpers/payments.ts';
 import { bundleForm, clientOf, publishCode, request } from '#test/helpers/platform.ts';
@@ -27,6 +28,7 @@ const { python, node } = target.interpreters;
 
 platformSuite(() => target, { python: python !== undefined, node: node !== undefined });
 chaosSuite(() => target);
+interruptionsSuite(() => target);
 const ecs = () => new ECSClient({ ...accountFor('deployment'), endpoint: target.ecs.url });
 servicesChaosSuite(() => target, ecs);
 

@@ -113,8 +113,23 @@ describe('a task', () => {
   });
 
   test('shows nothing in its description but how long it waits', () => {
-    expect(container.Environment).toEqual([{ Name: 'PLATFORM_RUNNER_LEASE_SECONDS', Value: '3600' }]);
+    expect(container.Environment).toEqual([
+      { Name: 'PLATFORM_RUNNER_LEASE_SECONDS', Value: '3600' },
+      { Name: 'PLATFORM_RUNNER_NOTICE_SECONDS', Value: '110' },
+    ]);
     expect(container.Secrets).toBeUndefined();
+  });
+
+  test('may be one of Fargate Spot, and has all the time until it is taken away, unless the stage has none of these', () => {
+    const providers = 'AWS::ECS::ClusterCapacityProviderAssociations';
+    expect(the(providers)).toMatchObject({ CapacityProviders: ['FARGATE', 'FARGATE_SPOT'] });
+    expect(container.StopTimeout).toBe(120);
+    expect(parseAwsConfig(environmentOf(api, 'calls')).sandboxSpot).toBe('retried');
+    const without = synthesise(defineStage({ ...stage, sandbox: { kind: 'fargate', spot: 'never' } }));
+    expect(resourcesOf(without.compute!, providers)).toEqual([]);
+    const [task] = resourcesOf(without.compute!, 'AWS::ECS::TaskDefinition')[0]![1].Properties.ContainerDefinitions;
+    expect(task).toMatchObject({ StopTimeout: 2, Environment: [{ Name: 'PLATFORM_RUNNER_LEASE_SECONDS' }] });
+    expect(parseAwsConfig(environmentOf(without.api, 'calls')).sandboxSpot).toBe('never');
   });
 
   test('is described only when its image is there', () => {

@@ -104,6 +104,8 @@ const ABOUT: { readonly [path: string]: string } = {
   default_models: 'Provider -> id of the model that is asked.',
   default_endpoint: 'Last segment of the address that it is called at; run by default.',
   timeout_seconds: 'How long a run may take: up to 300, the default. 0 only for always_on.',
+  retry_on_interruption:
+    'Whether a run that loses its sandbox begins again, once; false by default. Programs only: what a run does must be safe to do twice.',
   required_secrets: 'Names of secrets that a run must have. Tools and agents must give it, [] if there are none.',
   optional_secrets: 'Names of secrets that a run gets when the workspace has them.',
   no_required_secrets: 'true stands for required_secrets: [].',

@@ -169,6 +169,8 @@ describe('is published as', () => {
       { source_url: 'git@example.org:a/b.git' },
     ],
     ['a package', { ...tool, pip_package: 'word-count[x]>=1.0,<2' }, { pip_package: 'word-count[x]>=1.0,<2' }],
+    ['a second attempt', { ...tool, retry_on_interruption: true }, { retry_on_interruption: true }],
+    ['none, of a loop that was read back', { ...agent, retry_on_interruption: false }, {}],
     ['a bundle', { ...tool, bundle: { exclude: ['*.csv'] } }, { bundle: { include: [], exclude: ['*.csv'] } }],
     ['an entrypoint', { ...tool, entrypoint: 'src/main.py' }, { entrypoint: 'src/main.py' }],
     [
@@ -366,6 +368,16 @@ describe('is refused:', () => {
     ['no money', { ...agent, loop: { max_cost_usd: 0 } }, 'loop.max_cost_usd: must be more than 0: leave it out'],
     ['money as text', { ...agent, loop: { max_cost_usd: '$1' } }, 'loop.max_cost_usd: must be a number of US dollars'],
     ['51 older turns', { ...agent, max_turns: 51 }, 'max_turns: must be from 1 to 50'],
+    [
+      'a loop that begins again',
+      { ...agent, retry_on_interruption: true },
+      'retry_on_interruption: must be false here',
+    ],
+    [
+      'a service that begins again',
+      { ...tool, run_mode: 'always_on', runtime: { command: 'x' }, retry_on_interruption: true },
+      'retry_on_interruption: must be false here: only programs',
+    ],
     ['no time', { ...tool, timeout_seconds: 0 }, 'timeout_seconds: must be more than 0; only always_on'],
     ['negative time', { ...tool, timeout_seconds: -1 }, 'timeout_seconds: must not be negative, but is -1'],
     ['time as text', { ...tool, timeout_seconds: '60' }, 'timeout_seconds: must be a number of seconds, but is "60"'],

@@ -9,6 +9,7 @@ import { checkCustomTools, checkOrchestration, ORCHESTRATION_MEMBERS } from './o
 import { placeholderWarnings } from './placeholders.ts';
 import {
   isAbsent,
+  isRetried,
   modelTasksOf,
   priceOf,
   providersOf,
@@ -196,7 +197,7 @@ function typeOf({ type = 'prompt' }: Members): AgentType {
 
 type Execution = Pick<
   AgentDefinition,
-  'run_mode' | 'execution_engine' | 'runtime' | 'loop' | 'custom_tools' | 'timeout_seconds'
+  'run_mode' | 'execution_engine' | 'runtime' | 'loop' | 'custom_tools' | 'timeout_seconds' | 'retry_on_interruption'
 >;
 
 function executionOf(type: AgentType, given: Members, body: Record<string, unknown>, found: Found): Execution {
@@ -240,5 +241,6 @@ function executionOf(type: AgentType, given: Members, body: Record<string, unkno
     loop: isLoop ? { ...loop, max_turns: turns, ...(servers.length > 0 && { mcp_servers: servers }) } : null,
     custom_tools: customTools,
     timeout_seconds: timeoutOf(run_mode, given, found),
+    ...(isRetried(given, { run_mode, engine }, found) && { retry_on_interruption: true }),
   };
 }

@@ -115,6 +115,7 @@ export const MEMBERS = {
   default_models: z.record(z.string(), line(200), 'must be an object of provider -> model id'),
   default_endpoint: matching('must be letters, digits, "_" and "-"', /^[A-Za-z0-9][\w-]*$/, 64),
   timeout_seconds: z.number('must be a number of seconds').min(0, 'must not be negative'),
+  retry_on_interruption: boolean,
   required_secrets: secretNames,
   optional_secrets: secretNames,
   no_required_secrets: boolean,

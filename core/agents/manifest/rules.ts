@@ -30,6 +30,19 @@ export function timeoutOf(runMode: AgentDefinition['run_mode'], given: Members, 
   return Math.min(seconds, MAX_TIMEOUT_SECONDS);
 }
 
+/** Only a program that calls start has all of its work in its sandbox: what a loop has spent on models is not lost with it. */
+export function isRetried(
+  { retry_on_interruption: wanted = false }: Members,
+  { run_mode, engine }: Pick<AgentDefinition, 'run_mode'> & { readonly engine: ExecutionEngine | null },
+  { errors }: Found,
+): boolean {
+  if (wanted && (engine !== 'code_runtime' || run_mode === 'always_on')) {
+    const message = 'must be false here: only programs (runtime, or type tool) with run_mode on_demand begin again';
+    errors.push({ field: 'retry_on_interruption', message });
+  }
+  return wanted;
+}
+
 /** Old manifests name the file of the prompt instead of giving its text. */
 const isFileName = (text: string): boolean => /^[\w./-]+\.(md|txt)$/.test(text.trim());
 

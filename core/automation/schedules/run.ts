@@ -205,6 +205,8 @@ async function startScheduledCall(
     triggerSource: run.source,
     receivedAt: deps.clock.now(),
     mayBeginUntil: waitUntil,
+    // Who triggers a schedule or calls its webhook is answered at the end.
+    isUnattended: run.source === 'schedule',
     lineage: topOfChain(agent),
     skillHeaders: {},
     scheduleId: schedule.id,

@@ -8,7 +8,7 @@ import { type AnswerableRequest, acceptance, rawAnswer, resultBody } from './ans
 import { finishInBackground, type StartedCall, startCall } from './call.ts';
 import { answerWithEvents } from './event-answer.ts';
 import { type Call, deadlineOf } from './prepare.ts';
-import type { CallRoute } from './read-call.ts';
+import { type CallRoute, wantsNoWait } from './read-call.ts';
 
 type Answer = Outgoing<CallRoute>;
 
@@ -44,7 +44,7 @@ async function makeCall(deps: Deps, incoming: AnswerableRequest, call: Call, kee
   responseHeaders['x-run-id'] = call.runId;
   responseHeaders['x-platform-run-id'] = call.runId;
   if (started.rateLimit) Object.assign(responseHeaders, rateLimitHeaders(started.rateLimit));
-  if (wantsNoWait(incoming)) return answerAtOnce(deps, call, started, keep);
+  if (wantsNoWait(incoming.headers)) return answerAtOnce(deps, call, started, keep);
   if (wantsEvents(incoming)) return answerWithEvents(deps, incoming, call, { started, keep });
   return answerAtEnd(deps, incoming, call, { started, keep });
 }
@@ -56,7 +56,6 @@ const startAndCount = (deps: Deps, { caller }: AnswerableRequest, call: Call): P
     : countIfRefused(deps, caller.workspace, () => startCall(deps, call));
 
 const wantsEvents = ({ headers }: AnswerableRequest): boolean => /\btext\/event-stream\b/i.test(headers.accept ?? '');
-const wantsNoWait = ({ headers }: AnswerableRequest): boolean => /\brespond-async\b/i.test(headers.prefer ?? '');
 
 async function answerAtOnce(deps: Deps, call: Call, started: StartedCall, keep?: Keep): Promise<Answer> {
   finishInBackground(deps, started);

@@ -41,6 +41,8 @@ export interface Call {
    * with each try.
    */
   readonly mayBeginUntil?: number;
+  /** Whether nobody waits for its end: then its sandbox may be one that costs less, and opens later. */
+  readonly isUnattended?: boolean;
   readonly lineage: Lineage;
   readonly tenantId?: string;
   readonly skillHeaders: SkillHeaders;

@@ -33,6 +33,8 @@ export async function readCall(deps: Deps, incoming: CallRequest): Promise<Call>
     workspace,
     runId: incoming.requestUuid,
     triggerSource: triggerSourceOf(incoming),
+    // A run waits for its sub-calls, whatever way they are answered.
+    isUnattended: wantsNoWait(headers) && caller.agent === undefined,
     receivedAt: incoming.receivedAt,
     lineage,
     tenantId: headers['x-platform-tenant'],
@@ -44,6 +46,10 @@ export async function readCall(deps: Deps, incoming: CallRequest): Promise<Call>
     wantedDeadline: headers['x-platform-deadline-ms'],
   };
 }
+
+/** RFC 7240. */
+export const wantsNoWait = ({ prefer }: { readonly prefer?: string | undefined }): boolean =>
+  /\brespond-async\b/i.test(prefer ?? '');
 
 function triggerSourceOf({ caller, headers }: CallRequest): Call['triggerSource'] {
   if (caller.agent) return 'agent';

@@ -67,6 +67,7 @@ export async function startReplay(deps: Deps, replay: Replay): Promise<{ origina
     workspace: caller.workspace,
     runId,
     triggerSource: 'replay',
+    isUnattended: true,
     receivedAt,
     lineage: topOfChain(agent),
     skillHeaders: {},

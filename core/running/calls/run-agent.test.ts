@@ -6,6 +6,7 @@ import { memoryDeps } from '#test/helpers/memory-deps.ts';
 // The engine is loaded with the first run, for which the manual clock would not wait.
 import '../engines/code-runtime.ts';
 import '../engines/readiness.ts';
+import type { ProgressEvent } from '../engines/progress.ts';
 import { noPlaceError } from '../turns.ts';
 import type { PreparedCall } from './prepare.ts';
 import { runAgent } from './run-agent.ts';
@@ -13,26 +14,46 @@ import { runAgent } from './run-agent.ts';
 const MINUTE = 60_000;
 
 /** A program in a sandbox that has no place for the first `refused` tries, each of which waits for half a minute. */
-function world({ refused, mayBeginForMs }: { refused: number; mayBeginForMs?: number }) {
+function world({
+  refused = 0,
+  mayBeginForMs,
+  lost = 0,
+  ...more
+}: {
+  refused?: number;
+  mayBeginForMs?: number;
+  /** How many tries lose their sandbox. */
+  lost?: number;
+  isRetried?: boolean;
+  isUnattended?: boolean;
+}) {
   const deps = memoryDeps();
   const startedAt = deps.clock.now();
   const deadlines: number[] = [];
+  const opened: { attempt: string | undefined; isInterruptible: boolean | undefined }[] = [];
+  let sessions = 0;
   const session: Partial<SandboxSession> = {
     async *exec() {
-      yield { type: 'stdout', data: Buffer.from('{"n":1}') } as const;
-      yield { type: 'exit', exit: { exitCode: 0, durationMs: 1 } } as never;
+      sessions++;
+      yield { type: 'stdout', data: Buffer.from(`{"n":${sessions}}`) } as const;
+      const reason = sessions > lost ? 'exited' : 'sandbox_lost';
+      yield { type: 'exit', exit: { reason, exitCode: sessions > lost ? 0 : 137, durationMs: 10 ** sessions } };
     },
     close: async () => {},
   };
   const sandbox: Partial<Sandbox> = {
-    async open({ deadline }) {
+    async open({ deadline, env, isInterruptible }) {
+      opened.push({ attempt: env.PLATFORM_ATTEMPT, isInterruptible });
       deadlines.push(deadline! - deps.clock.now());
       if (deadlines.length > refused) return session as SandboxSession;
       await deps.clock.sleep(MINUTE / 2);
       throw noPlaceError(MINUTE / 2);
     },
   };
-  const definition = { execution_engine: 'code_runtime', runtime: { command: 'true' }, default_endpoint: 'run' };
+  const definition = {
+    ...{ execution_engine: 'code_runtime', runtime: { command: 'true' }, default_endpoint: 'run' },
+    retry_on_interruption: more.isRetried,
+  };
   const call = {
     agent: { definition, bundle: { sha256: 'x', entrypoint: 'main.sh' }, runnable: true },
     workspace: { id: deps.ids.uuid() },
@@ -46,14 +67,18 @@ function world({ refused, mayBeginForMs }: { refused: number; mayBeginForMs?: nu
     mask: new SecretMask({}),
     timeoutMs: MINUTE,
     deadline: startedAt + (mayBeginForMs ?? 0) + MINUTE,
+    isUnattended: more.isUnattended,
     ...(mayBeginForMs && { mayBeginUntil: startedAt + mayBeginForMs }),
   } as unknown as PreparedCall;
-  const ended = runAgent({ ...deps, sandbox: sandbox as Sandbox }, call, { trace: new Trace(deps.clock) });
+  const trace = new Trace(deps.clock);
+  const shown: ProgressEvent[] = [];
+  const emit = (event: ProgressEvent) => void shown.push(event);
+  const ended = runAgent({ ...deps, sandbox: sandbox as Sandbox }, call, { trace, emit });
   const after = async (minutes: number) => {
     for (let seconds = 0; seconds < minutes * 60; seconds++) await deps.clock.advance(1000);
     return ended;
   };
-  return { after, deadlines };
+  return { after, ended, deadlines, opened, trace, shown };
 }
 
 test('a run that may begin late waits for a sandbox, and then has its whole time', async () => {
@@ -74,4 +99,42 @@ test('any other run tries once: its caller decides', async () => {
   const { after, deadlines } = world({ refused: 1 });
   expect((await after(1)).error).toMatchObject({ code: 'RATE_LIMITED' });
   expect(deadlines).toHaveLength(1);
+});
+
+const interruptions = ({ events }: Trace) =>
+  events.filter(({ event_type }) => event_type === 'interrupted').map(({ payload }) => payload);
+
+test('a run whose sandbox goes away begins again, if its manifest says so', async () => {
+  const { ended, opened, trace, shown } = world({ lost: 1, isRetried: true });
+  // Both attempts count as used: 10 ms and 100 ms.
+  expect(await ended).toMatchObject({ data: { n: 2 }, exitCode: 0, executionMs: 110 });
+  expect(opened.map(({ attempt }) => attempt)).toEqual(['1', '2']);
+  expect(interruptions(trace)).toEqual([{ attempt: 1, begins_again: true }]);
+  expect(trace.events.map(({ event_type }) => event_type)).toContain('sandbox_failed');
+  expect(shown.filter(({ type }) => /^(interrupted|done)$/.test(type))).toMatchObject([
+    { type: 'interrupted', attempt: 2 },
+    { type: 'done', exit_code: 0 },
+  ]);
+});
+
+test.each([
+  ['its manifest does not say so', { isRetried: false }, 1],
+  ['it has begun again already', { isRetried: true }, 2],
+])('it ends there when %s', async (_, given, tries) => {
+  const { ended, opened, trace } = world({ lost: 9, ...given });
+  const { error, executionMs } = await ended;
+  expect(error).toMatchObject({ code: 'INTERNAL_ERROR', extra: { cause: 'interrupted' } });
+  expect(executionMs).toBe(tries === 1 ? 10 : 110);
+  expect(opened).toHaveLength(tries);
+  expect(interruptions(trace).at(-1)).toEqual({ attempt: tries, begins_again: false });
+});
+
+test.each([
+  [{ isRetried: true, isUnattended: true }, [true, false]],
+  [{ isRetried: true, isUnattended: false }, [false, false]],
+  [{ isRetried: false, isUnattended: true }, [false]],
+])('%j: only a first attempt that nobody waits for may have a place that is taken away', async (given, places) => {
+  const { ended, opened } = world({ lost: 1, ...given });
+  await ended;
+  expect(opened.map(({ isInterruptible }) => isInterruptible)).toEqual(places);
 });

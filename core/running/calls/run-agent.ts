@@ -7,6 +7,7 @@ import type { LiveEvents } from '#core/runs/live-events.ts';
 import { momentView, type ScheduledMoment } from '#core/runs/run.ts';
 import type { Trace } from '#core/runs/trace.ts';
 import type { EngineResult, EngineRun } from '../engines/engine.ts';
+import { isInterruption } from '../engines/interruption.ts';
 import type { ProgressEvent } from '../engines/progress.ts';
 import { runEngine } from '../engines/run-engine.ts';
 import { skillEnvironment, skillFiles } from '../skills/skill-files.ts';
@@ -21,7 +22,8 @@ const RETRY_MS = 1000;
 
 /**
  * Runs the agent of an admitted call, until it ends or is cancelled. A run that may begin late, and for which there was no
- * sandbox, begins again until then. Never throws.
+ * sandbox, begins again until then. A run whose sandbox went away begins again once, if its manifest says so: only here, in
+ * memory, so a process that dies takes the second attempt with it. Never throws.
  */
 export async function runAgent(
   deps: Deps,
@@ -68,17 +70,37 @@ export async function runAgent(
     },
     trace,
   };
-  const attempt = () => {
+  const isRetried = agent.definition.retry_on_interruption === true;
+  const begin = (attempt: 1 | 2) => {
     const deadline = Math.min(call.deadline, deps.clock.now() + call.timeoutMs);
-    return runEngine(deps, { ...run, deadline, env: sandboxEnvironment(deps, call, deadline) });
+    const env = sandboxEnvironment(deps, call, deadline);
+    if (isRetried) env.PLATFORM_ATTEMPT = String(attempt);
+    const isInterruptible = isRetried && attempt === 1 && call.isUnattended === true;
+    return runEngine(deps, { ...run, isInterruptible, deadline, env });
   };
-  try {
-    let result = await attempt();
+  const attempt = async (number: 1 | 2): Promise<EngineResult> => {
+    let result = await begin(number);
     while (foundNoSandbox(result) && deps.clock.now() < (call.mayBeginUntil ?? 0) && !cancellation.signal.aborted) {
       await deps.clock.sleep(RETRY_MS * (0.5 + Math.random()), cancellation.signal).catch(() => {});
-      result = await attempt();
+      result = await begin(number);
     }
     return result;
+  };
+  const noteInterruption = (payload: { readonly attempt: number; readonly begins_again: boolean }): void => {
+    trace.end({ isInterrupted: true });
+    trace.add({ event_type: 'interrupted', payload });
+    deps.log.warn('run interrupted', { run_id: runId, ...payload });
+  };
+  try {
+    const first = await attempt(1);
+    if (!isInterruption(first.error)) return first;
+    const beginsAgain = isRetried && deps.clock.now() < call.deadline && !cancellation.signal.aborted;
+    noteInterruption({ attempt: 1, begins_again: beginsAgain });
+    if (!beginsAgain) return first;
+    run.emit({ type: 'interrupted', attempt: 2 });
+    const second = await attempt(2);
+    if (isInterruption(second.error)) noteInterruption({ attempt: 2, begins_again: false });
+    return { ...second, executionMs: first.executionMs + second.executionMs };
   } finally {
     cancellation.stop();
   }

@@ -5,6 +5,7 @@ import type { Deps } from '#core/ports/deps.ts';
 import type { ExecOutcome } from '#core/ports/sandbox.ts';
 import { type SecretMask, shortenLog, shortenTo } from '#core/runs/masking.ts';
 import type { EngineResult, EngineRun } from './engine.ts';
+import { interruptedError } from './interruption.ts';
 import { failureLine } from './program/failure-line.ts';
 import { startProblem } from './program/start-problem.ts';
 import { emptyOutputWarning, isServer, runningHint, type Script } from './program/unanswered.ts';
@@ -72,7 +73,7 @@ function errorOf(
       return failure(`The agent used more than ${limit} MB of memory and was stopped.`);
     }
     case 'sandbox_lost':
-      return new PlatformError('INTERNAL_ERROR', 'the sandbox was lost');
+      return interruptedError();
     case 'exited':
       return failure(ownMessage(printed.stdout, run.mask) ?? run.mask.text(exitMessage(ended, printed.stderr)));
   }

@@ -5,6 +5,7 @@ import type { ExecOutcome, ExecRequest, SandboxSession } from '#core/ports/sandb
 import { LiveMask } from '#core/runs/masking.ts';
 import { resultOfProgram } from './code-result.ts';
 import type { EngineResult, EngineRun } from './engine.ts';
+import { isInterruption } from './interruption.ts';
 import { scriptToExplain } from './program/script.ts';
 import { openRunSandbox } from './run-sandbox.ts';
 
@@ -19,6 +20,7 @@ const MAX_LIVE_CHARACTERS = 1024 * 1024;
 export async function runCode(deps: Deps, run: EngineRun): Promise<EngineResult> {
   const { agent, input } = run;
   const session = await openRunSandbox(deps, run, run.env);
+  let wasInterrupted = false;
   try {
     const timeoutMs = run.deadline - deps.clock.now();
     if (timeoutMs <= 0) throw new PlatformError('TIMEOUT', 'The deadline passed before the agent could be started.');
@@ -32,7 +34,9 @@ export async function runCode(deps: Deps, run: EngineRun): Promise<EngineResult>
     run.signal.throwIfAborted();
     const script = await scriptToExplain(session, command, outcome);
     const result = resultOfProgram(deps.config, run, { command, outcome, script });
-    run.emit({ type: 'done', exit_code: outcome.exit.exitCode, execution_time_ms: result.executionMs });
+    wasInterrupted = isInterruption(result.error);
+    if (!wasInterrupted)
+      run.emit({ type: 'done', exit_code: outcome.exit.exitCode, execution_time_ms: result.executionMs });
     return result;
   } finally {
     // The answer does not wait for the sandbox to close.
@@ -40,6 +44,8 @@ export async function runCode(deps: Deps, run: EngineRun): Promise<EngineResult>
       deps.log.error('a sandbox could not be closed', { run_id: run.runId, error: String(error) });
     });
     void deps.background(closed);
+    // Such a run may begin again: the platform may have lost a sandbox in which the program is still at work.
+    if (wasInterrupted) await closed;
   }
 }
 

@@ -42,6 +42,8 @@ export interface EngineRun {
   readonly deadline: number;
   /** What runs must have in common beside their agent to use one sandbox after another (`SandboxSpec.kind`). */
   readonly kind?: () => Promise<unknown>;
+  /** Whether it may have a sandbox that the host takes away when it needs the place, and that costs less (`SandboxSpec`). */
+  readonly isInterruptible?: boolean;
   /** Whether another run waits for this one: then its sandbox takes no turn. */
   readonly isSubCall?: boolean;
   /** Aborted with a RUN_CANCELLED error when the run is cancelled. Engines pass it on to everything they wait for. */

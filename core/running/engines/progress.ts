@@ -16,6 +16,8 @@ export type ProgressEvent =
   | { readonly type: 'setup_step'; readonly name: string; readonly status: 'started' | 'completed' | 'failed' }
   | { readonly type: 'stdout' | 'stderr'; readonly text: string }
   | { readonly type: 'heartbeat' }
+  /** The sandbox went away: what was printed is void, the program begins again. */
+  | { readonly type: 'interrupted'; readonly attempt: number }
   | { readonly type: 'output_truncated' }
   | { readonly type: 'text_delta' | 'reasoning_delta'; readonly text: string }
   | { readonly type: 'turn_start'; readonly turn: number; readonly max_turns: number }

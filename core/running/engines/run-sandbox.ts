@@ -2,9 +2,10 @@ import { refOf } from '#core/agents/references.ts';
 import { bundleKey } from '#core/agents/version.ts';
 import { hasCode, PlatformError } from '#core/base/errors.ts';
 import type { Deps } from '#core/ports/deps.ts';
-import type { SandboxSession } from '#core/ports/sandbox.ts';
+import type { SandboxFileError, SandboxSession } from '#core/ports/sandbox.ts';
 import { runEgress } from '../egress.ts';
 import type { EngineRun } from './engine.ts';
+import { interruptedError } from './interruption.ts';
 
 /**
  * Opens the sandbox of a run and writes the run's uploads and further files into it. The caller closes it. Throws
@@ -35,6 +36,7 @@ export async function openRunSandbox(
       env,
       egress: runEgress(config, agent),
       purpose: 'run',
+      isInterruptible: run.isInterruptible,
       kind: run.kind && (async () => [refOf(agent), await run.kind?.()]),
       deadline: run.deadline,
       turn: run.isSubCall ? undefined : { owner: run.workspaceId, deadline: run.deadline, onState },
@@ -74,6 +76,6 @@ export async function openRunSandbox(
   } catch (error) {
     for (const span of [step, parent]) trace.close(span, { isFailed: true });
     await session.close();
-    throw error;
+    throw hasCode(error, 'SANDBOX_FILE') && (error as SandboxFileError).isLost ? interruptedError() : error;
   }
 }

@@ -45,6 +45,10 @@ export interface FakeEcs {
   loseAnswers(count: number, action?: string): void;
   /** Simulates the death of a task's host. */
   kill(taskArn: string): void;
+  /** Takes a task of Fargate Spot away: SIGTERM, and `graceMs` later SIGKILL. @default 120,000, as on AWS */
+  reclaim(taskArn: string, graceMs?: number): void;
+  /** What becomes of tasks for Fargate Spot. @default there */
+  spot: FakeTasks['spot'];
   /** Resolves when all pending events are delivered. */
   settled(): Promise<void>;
   close(): Promise<void>;
@@ -121,6 +125,13 @@ export async function startFakeEcs(options: FakeEcsOptions): Promise<FakeEcs> {
     stopRefusing: () => void tasks.refusals.splice(0),
     loseAnswers: (count, action = 'RunTask') => void answersToLose.push(...Array(count).fill(action)),
     kill: (taskArn) => tasks.kill(taskArn),
+    reclaim: (taskArn, graceMs = 120_000) => tasks.reclaim(taskArn, graceMs),
+    get spot() {
+      return tasks.spot;
+    },
+    set spot(spot) {
+      tasks.spot = spot;
+    },
     settled: () => tasks.settled(),
     async close() {
       services.close();

@@ -19,6 +19,7 @@ export interface FakeTask {
   /** Such as `service:<name>`. */
   readonly group?: string;
   readonly launchType: string;
+  readonly capacityProviderName?: string;
   readonly lastStatus: string;
   readonly desiredStatus: string;
   readonly version: number;
@@ -54,7 +55,10 @@ export interface TaskStateEvent {
 
 /** What is to run. */
 export interface TaskOrder
-  extends Pick<FakeTask, 'clusterArn' | 'taskDefinitionArn' | 'startedBy' | 'group' | 'launchType'> {
+  extends Pick<
+    FakeTask,
+    'clusterArn' | 'taskDefinitionArn' | 'startedBy' | 'group' | 'launchType' | 'capacityProviderName'
+  > {
   readonly overrides?: object;
   readonly tags?: readonly Tag[];
   /** Of definitions that were registered here. */
@@ -93,6 +97,8 @@ const nextAddress = (): string => {
 export const addressOf = ({ attachments }: FakeTask): string | undefined =>
   attachments[0]?.details.find(({ name }) => name === 'privateIPv4Address')?.value;
 
+const SPOT = 'FARGATE_SPOT';
+
 /** Tasks: each really starts something, and goes through its states with an event for each. */
 export class FakeTasks {
   readonly #options: TasksOptions;
@@ -101,6 +107,8 @@ export class FakeTasks {
   readonly #byToken = new Map<string, { input: string; taskArn: string }>();
   readonly #lives = new Set<Promise<void>>();
   readonly refusals: RunTaskFault[] = [];
+  /** What becomes of tasks for spare capacity: they start, RunTask fails, they never start, or end instead of starting. */
+  spot: 'there' | 'none' | 'delayed' | 'fails' = 'there';
   #delivered: Promise<void> = Promise.resolve();
 
   constructor(options: TasksOptions) {
@@ -163,6 +171,18 @@ export class FakeTasks {
     this.#containers.get(taskArn)?.kill();
   }
 
+  /** Takes a task of spare capacity away: notice and SIGTERM at once, SIGKILL `graceMs` later. */
+  reclaim(taskArn: string, graceMs: number): void {
+    if (this.#tasks.get(taskArn)?.capacityProviderName !== SPOT) throw new Error(`${taskArn} is not on ${SPOT}`);
+    const container = this.#containers.get(taskArn);
+    this.#change(taskArn, {
+      ...{ desiredStatus: 'STOPPED', stopCode: 'SpotInterruption', stoppingAt: new Date() },
+      stoppedReason: 'Your Spot Task was interrupted.',
+    });
+    container?.kill('SIGTERM');
+    setTimeout(() => container?.kill(), graceMs).unref();
+  }
+
   /** Resolves when all pending events are delivered. */
   async settled(): Promise<void> {
     for (let before: unknown; before !== this.#delivered; ) {
@@ -203,7 +223,12 @@ export class FakeTasks {
     let stop = { stopCode: 'EssentialContainerExited', stoppedReason: 'Essential container in task exited' };
     let exitCode: number | undefined;
     try {
-      const starting = this.#options.start(this.#tasks.get(taskArn)!, address, definition);
+      const isSpot = this.#tasks.get(taskArn)!.capacityProviderName === SPOT;
+      if (isSpot && this.spot === 'fails') throw new Error('Capacity is unavailable at this time.');
+      const starting =
+        isSpot && this.spot === 'delayed'
+          ? new Promise<never>(() => {})
+          : this.#options.start(this.#tasks.get(taskArn)!, address, definition);
       const container = await Promise.race([starting, stopped.promise]);
       if (container === undefined) void starting.then((late) => late.kill()).catch(() => {});
       else {
@@ -233,7 +258,10 @@ export class FakeTasks {
       const refusal = this.refusals.shift();
       if (refusal === 'throttle') throw new EcsError('ThrottlingException', 'Rate exceeded');
       if (refusal === 'error') throw new EcsError('ServerException', 'internal');
-      if (refusal === 'failure') return { tasks: [], failures: [{ reason: 'Capacity is unavailable at this time.' }] };
+      const [strategy] = input.capacityProviderStrategy ?? [];
+      if (refusal === 'failure' || (strategy && this.spot === 'none')) {
+        return { tasks: [], failures: [{ reason: 'Capacity is unavailable at this time.' }] };
+      }
       const known = this.#byToken.get(input.clientToken);
       if (known !== undefined) {
         if (known.input !== JSON.stringify(input)) {
@@ -247,7 +275,8 @@ export class FakeTasks {
           taskDefinitionArn: input.taskDefinition,
           startedBy: input.startedBy,
           group: input.group,
-          launchType: input.launchType ?? 'EC2',
+          launchType: strategy ? 'FARGATE' : (input.launchType ?? 'EC2'),
+          ...(strategy && { capacityProviderName: strategy.capacityProvider }),
           overrides: input.overrides,
           tags: input.tags,
         });
@@ -313,7 +342,16 @@ const attachmentsOf = (address: string | undefined, status: string): FakeTask['a
 /** The checks of AWS's API reference. */
 function checkRunTask(input: Input, taskDefinitions: readonly string[]): void {
   if (!taskDefinitions.includes(input.taskDefinition)) throw invalid('TaskDefinition not found.');
-  if (input.launchType !== 'FARGATE') throw invalid('launchType: nothing but FARGATE here');
+  const { launchType, capacityProviderStrategy: strategy = [] } = input;
+  if (launchType !== undefined && strategy.length > 0) {
+    throw invalid(
+      'Specifying both a launch type and capacity provider strategy is not supported. Remove one and try again.',
+    );
+  }
+  if (strategy.length === 0 && launchType !== 'FARGATE') throw invalid('launchType: nothing but FARGATE here');
+  if (strategy.some(({ capacityProvider, weight }: Input) => capacityProvider !== SPOT || !(weight > 0))) {
+    throw invalid(`capacityProviderStrategy: nothing but ${SPOT} with a weight here`);
+  }
   const { count = 1, clientToken = '', startedBy = '', overrides = {}, tags = [] } = input;
   if (!(count >= 1 && count <= 10)) throw invalid('count: 1 to 10');
   if (clientToken.length > 64) throw invalid('clientToken: at most 64 characters');

@@ -1,6 +1,7 @@
 import { PlatformError } from '#core/base/errors.ts';
 import type { LlmFile } from '#core/ports/llm.ts';
 import type { ExecOutcome } from '#core/ports/sandbox.ts';
+import { interruptedError } from '../interruption.ts';
 
 /** Time limit of one command of a tool (`docs/interface/loops.md#built-in-tools`). */
 export const COMMAND_SECONDS = 120;
@@ -46,7 +47,7 @@ export function commandOutcome({ stdout, stderr, exit }: ExecOutcome): ToolOutco
         category: 'code_error',
       });
     case 'sandbox_lost':
-      throw new PlatformError('INTERNAL_ERROR', 'the sandbox was lost');
+      throw interruptedError();
   }
   return outcomeOf(printed.length === 0 ? '(no output)' : printed.join('\n'));
 }
