@@ -273,7 +273,7 @@ export function admissionSuite(makeCounters: (clock: ManualClock) => Promise<Tab
 
     test('admits exactly the calls of the day, wherever they are left', async () => {
       await setUp(BIG);
-      await askAndEnd(60);
+      await askAndEnd(200);
       await use([12_500, 12_490, 12_500, 12_470]);
       const answers = await askMany(60);
       expect(admitted(answers)).toHaveLength(40);
@@ -283,9 +283,18 @@ export function admissionSuite(makeCounters: (clock: ManualClock) => Promise<Tab
       expect(await callsLeft(deps, workspace)).toMatchObject({ limit: 50_000, remaining: 0 });
     });
 
+    test('calls that begin at the same moment are in one shard, as long as it has room', async () => {
+      await setUp(BIG);
+      const inEach = async () => (await shards()).map(({ active }) => active);
+      await askMany(10);
+      expect(await inEach()).toEqual([10]);
+      admitted(await askMany(200));
+      expect(await inEach()).toEqual([50, 50, 50, 50]);
+    });
+
     test('counts a call in one shard and takes its place in another, if no shard has both', async () => {
       await setUp(BIG);
-      await askAndEnd(60);
+      await askAndEnd(200);
       // All places of shard 0 are taken, and only shard 0 has calls left.
       await use([12_500 - 60, 12_500, 12_500, 12_500]);
       const inFirst = Array.from({ length: 50 }, () => ask({ runId: crypto.randomUUID().replace(/.$/, '4') }));

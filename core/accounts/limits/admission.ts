@@ -121,7 +121,7 @@ export async function admit(deps: AdmissionDeps, request: AdmissionRequest): Pro
     release: () => places.leave(key(shard), { lease, stale: staleCounters(item, day) }),
   });
 
-  const home = Number.parseInt(runId.slice(-6), 16) % shards;
+  const home = places.homeOf(workspace.id, runId, shards);
   const first = await admitTo(home);
   // The other shards have about as many: reading them would cost more than the call's own count.
   if (first !== undefined) return admission(home, first.item, first.used * shards);

@@ -54,9 +54,23 @@ class Places {
   readonly #counters: Table;
   readonly #begun = new Together<Place, TakenPlace | undefined>(MOST_AT_ONCE);
   readonly #ended = new Together<EndedPlace, void>(MOST_AT_ONCE);
+  /** Workspace -> where its calls of this moment begin. */
+  readonly #homes = new Map<string, { readonly home: number; calls: number }>();
 
   constructor(counters: Table) {
     this.#counters = counters;
+  }
+
+  /** The shard in which a call begins: any, but the same for those that begin at the same moment. */
+  homeOf(workspaceId: string, runId: string, shards: number): number {
+    if (this.#homes.size === 0) process.nextTick(() => this.#homes.clear());
+    let home = this.#homes.get(workspaceId);
+    if (home === undefined || home.calls === MOST_AT_ONCE) {
+      home = { home: Number.parseInt(runId.slice(-6), 16), calls: 0 };
+      this.#homes.set(workspaceId, home);
+    }
+    home.calls++;
+    return home.home % shards;
   }
 
   /** Counts a call and takes its lease, or does neither: then the answer is `undefined`. */

@@ -4,11 +4,10 @@ import { deliveryListeners } from '#core/api/listeners.ts';
 import { routes } from '#core/api/routes.ts';
 import { sweepDeliveries } from '#core/outbound/deliveries.ts';
 import type { AllDeps } from '#core/ports/deps.ts';
-import type { LlmRequest } from '#core/ports/llm.ts';
 import type { OutboundRequest } from '#core/ports/outbound.ts';
 import { RunStore } from '#core/runs/store.ts';
 import { sweepLostRuns } from '#core/runs/sweep.ts';
-import { memoryDeps } from '#test/helpers/memory-deps.ts';
+import { mortal, patientDeps, settled } from '#test/helpers/mortal.ts';
 import { type ScriptedLlm, startScriptedLlm } from '#test/helpers/scripted-llm/server.ts';
 import { addUser } from '#test/helpers/users.ts';
 import { createWebApp } from '#test/helpers/web-app.ts';
@@ -34,23 +33,8 @@ afterAll(() => llm.close());
 async function setUp() {
   llm.reset();
   const posted: OutboundRequest[] = [];
-  const memory = memoryDeps({ anthropicUrl: `${llm.url}/anthropic/v1` });
-  // Models answer in real time: time stands still meanwhile, or a busy machine passes the deadline of a run.
-  const asking = new Set<Promise<unknown>>();
   const deps = {
-    ...memory,
-    asking,
-    llm: {
-      async generate(request: LlmRequest) {
-        const answer = memory.llm.generate(request);
-        asking.add(answer);
-        try {
-          return await answer;
-        } finally {
-          asking.delete(answer);
-        }
-      },
-    },
+    ...patientDeps({ anthropicUrl: `${llm.url}/anthropic/v1` }),
     outbound: {
       async post(request: OutboundRequest) {
         posted.push(request);
@@ -96,51 +80,6 @@ async function setUp() {
       receivedAt: deps.clock.now(),
     });
   return { deps, workspaceId, scheduleId: schedule.id, deliver, posted };
-}
-
-type Deps = Awaited<ReturnType<typeof setUp>>['deps'];
-
-/** A process that dies at its call number `lifetime` of a port: this call and later ones are never answered. */
-function mortal(deps: Deps, lifetime: number, lastOneHappens: boolean) {
-  const death = Promise.withResolvers<void>();
-  let asked = 0;
-  const forever = new Promise<never>(() => {});
-  const wrapped = <Port extends object>(port: Port): Port =>
-    new Proxy(port, {
-      get(target, name) {
-        const method = Reflect.get(target, name);
-        if (typeof method !== 'function') return method;
-        return async (...args: unknown[]) => {
-          asked += 1;
-          if (asked < lifetime) return method.apply(target, args);
-          if (asked === lifetime && lastOneHappens) await method.apply(target, args);
-          death.resolve();
-          return forever;
-        };
-      },
-    });
-  const { main, runs, counters, outbound, llm: model, vault } = deps;
-  const process: AllDeps = {
-    ...deps,
-    main: wrapped(main),
-    runs: wrapped(runs),
-    counters: wrapped(counters),
-    outbound: wrapped(outbound),
-    llm: wrapped(model),
-    vault: wrapped(vault),
-  };
-  return { process, death: death.promise, asked: () => asked };
-}
-
-/** Moves time ahead until the promise is settled. */
-async function settled<T>({ clock, asking }: Deps, promise: Promise<T>): Promise<T> {
-  let isSettled = false;
-  promise.catch(() => {}).finally(() => (isSettled = true));
-  while (!isSettled) {
-    await Promise.allSettled(asking);
-    await clock.advance(500);
-  }
-  return promise;
 }
 
 async function crashAt(lifetime: number, lastOneHappens: boolean): Promise<{ isAlive: boolean; asked: number }> {
