@@ -17,6 +17,9 @@ const MINUTE = 60_000;
 const HOUR = 60 * MINUTE;
 const DAY = 24 * HOUR;
 
+/** Of the agents, by name: a run is counted for one. */
+const AGENT_IDS = new Map<string, string>();
+
 interface Shot {
   readonly name: string;
   readonly path: string;
@@ -96,6 +99,7 @@ async function fill(target: LocalTarget) {
   await prompt('invoice-reader', 'Reads sums and due dates from invoices', 'Read {{invoice}}.');
   await prompt('weekly-digest', 'Tells the team what happened in a week', 'Sum up {{topic}} for {{audience}}.');
   await prompt('lead-enricher', 'Adds what is publicly known to new leads', 'Enrich {{company}}.');
+  for (const { name, id } of await client.listAgents({ query: { latest: 'true' } })) AGENT_IDS.set(name, id);
   await client.createApiKey({ body: { name: 'pipeline', scope: 'run' } } as never);
   const schedule = (agent_name: string, cron_expression: string, input_data: object) =>
     client.createSchedule({
@@ -252,7 +256,12 @@ async function record(target: LocalTarget, workspaceId: string, { tookMs, result
   const clock = { now, sleep: (ms: number) => deps.clock.sleep(ms) } as typeof deps.clock;
   const store = new RunStore({ ...deps, clock }, workspaceId);
   const run: NewRun = {
-    ...{ id: crypto.randomUUID(), agentId: crypto.randomUUID(), agentWorkspaceId: workspaceId, agentOrg: 'acme' },
+    ...{
+      id: crypto.randomUUID(),
+      agentId: AGENT_IDS.get(about.agentName)!,
+      agentWorkspaceId: workspaceId,
+      agentOrg: 'acme',
+    },
     ...{ agentVersion: 'v1', engine: 'managed_loop', endpoint: 'run', triggerSource: 'api', input: {} },
     ...{ deadline: about.startedAt + 5 * MINUTE, ...about },
   };

@@ -35,7 +35,9 @@ describeSite(
       const tenant = crypto.randomUUID();
       const record = () => recordRun(site.target, workspaceId, { tenantId: tenant, result: {} });
       const ids = [await record()];
-      const page = await site.open(`/acme/runs?tenant=${tenant}`, { expectedErrors });
+      // High enough for all rows: those out of sight are not in the page.
+      const viewport = { width: 1280, height: 1600 };
+      const page = await site.open(`/acme/runs?tenant=${tenant}`, { expectedErrors, viewport });
       await page.getByRole('link', { name: ids[0]!.slice(0, 8) }).waitFor();
       await page.getByRole('status').filter({ hasText: 'Live' }).waitFor();
       const before = proxy.streams;

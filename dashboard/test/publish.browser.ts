@@ -24,6 +24,17 @@ async function drop(page: Page, name: string, bytes: Buffer): Promise<void> {
   await page.locator('[data-drop]').dispatchEvent('drop', { dataTransfer: data });
 }
 
+/** Drops a folder on the page, as a file manager does. */
+async function dropFolder(page: Page, folder: string): Promise<void> {
+  const { x, y } = (await page.locator('[data-drop]').boundingBox())!;
+  const session = await page.context().newCDPSession(page);
+  const data = { items: [], files: [folder], dragOperationsMask: 1 };
+  for (const type of ['dragEnter', 'dragOver', 'drop'] as const) {
+    await session.send('Input.dispatchDragEvent', { type, x: x + 40, y: y + 40, data });
+  }
+  await session.detach();
+}
+
 describeSite('publishing by drop', (site) => {
   test('a folder is shown, published as the command line packs it, and in the list', async () => {
     const name = `folder-${Date.now()}`;
@@ -61,6 +72,13 @@ describeSite('publishing by drop', (site) => {
       await dialog.getByRole('button', { name: 'Publish v1' }).click();
       await page.getByText(`${name} v1 is published`).waitFor();
       await page.getByRole('row', { name: new RegExp(name) }).waitFor();
+
+      // The same folder by a drop has the same files.
+      await dropFolder(page, folder);
+      await dialog.getByText('4 files of code').waitFor();
+      await dialog.getByRole('button', { name: 'Publish v2' }).waitFor();
+      expect(await dialog.locator('li').count()).toBe(4);
+      await page.keyboard.press('Escape');
 
       const packed = await readAgentFolder(folder);
       const [agent] = await site.client.listAgents({ query: { name } });

@@ -36,6 +36,8 @@ describeSite(
       await page.getByText("This is not the operator's key").waitFor({ state: 'detached' });
       await page.getByRole('button', { name: 'Show more' }).click();
       await page.getByText('Event loop waits').waitFor();
+      // The focus is where the form was.
+      expect(await page.evaluate('document.activeElement.textContent')).toContain('Event loop waits');
       const kept = await page.evaluate(
         'JSON.stringify([location.href, document.cookie, document.body.outerHTML, { ...localStorage }, { ...sessionStorage }])',
       );

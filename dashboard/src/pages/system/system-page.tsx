@@ -1,5 +1,5 @@
 import { keepPreviousData } from '@tanstack/react-query';
-import { useState } from 'react';
+import { useEffect, useRef, useState } from 'react';
 import { type AnswerOf, addressOf } from '../../api/client.ts';
 import { useOperation } from '../../api/query.ts';
 import { Button } from '../../ui/button.tsx';
@@ -125,8 +125,13 @@ function OperatorKey({
 
 function SystemFacts({ system, needsKey }: { readonly system: System; readonly needsKey: boolean }) {
   const { sandbox, disk, event_loop_delay_ms: delay } = system;
+  const box = useRef<HTMLDivElement>(null);
+  // The form that had the focus is gone.
+  useEffect(() => {
+    if (needsKey) box.current!.focus();
+  }, [needsKey]);
   return (
-    <>
+    <div ref={box} tabIndex={-1} className="flex flex-col gap-4 outline-none">
       {sandbox.problem !== null && (
         <div role="alert" className="rounded-lg border border-line bg-bad-ground p-3">
           <p className="font-medium">Programs have no working sandbox</p>
@@ -176,6 +181,6 @@ function SystemFacts({ system, needsKey }: { readonly system: System; readonly n
           ]}
         />
       </Section>
-    </>
+    </div>
   );
 }
