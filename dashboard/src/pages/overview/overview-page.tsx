@@ -106,12 +106,12 @@ function Numbers({ days }: { readonly days: number }) {
           note: `of ${count(total_runs)} ${total_runs === 1 ? 'run' : 'runs'}`,
         },
         {
-          name: 'Half take at most',
+          name: 'Median duration',
           value: hasRuns && p50_latency_ms > 0 ? duration(p50_latency_ms) : '–',
           note: 'p50',
         },
         {
-          name: '95 of 100 at most',
+          name: '95th percentile',
           value: hasRuns && p95_latency_ms > 0 ? duration(p95_latency_ms) : '–',
           note: 'p95',
         },

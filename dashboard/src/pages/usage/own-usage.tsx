@@ -181,8 +181,8 @@ function Times({ days }: { readonly days: number }) {
             at="date"
             format={duration}
             series={[
-              { key: 'p50_latency_ms', label: 'Half take at most (p50)', colour: '--accent', kind: 'line' },
-              { key: 'p95_latency_ms', label: '95 of 100 take at most (p95)', colour: '--warn', kind: 'line' },
+              { key: 'p50_latency_ms', label: 'Median (p50)', colour: '--accent', kind: 'line' },
+              { key: 'p95_latency_ms', label: '95th percentile (p95)', colour: '--warn', kind: 'line' },
             ]}
           />
         </Suspense>
