@@ -10,6 +10,7 @@ import { startAwsEmulators } from '#test/helpers/aws-emulators.ts';
 import { type Counted, countRequests, SUB_CALLS, type Waits } from '#test/rehearsal/costs.ts';
 import type { Lambda } from '#test/rehearsal/lambda.ts';
 import { startRehearsal } from '#test/rehearsal/platform.ts';
+import { idleCosts } from './idle-costs.ts';
 import { serviceCosts } from './service-costs.ts';
 
 /** US dollars of us-east-1, without free tiers. */
@@ -61,6 +62,9 @@ const taskSecond =
   (TASK.cpu / 1024) * PRICES.fargateCpuSecond + gb(TASK.memoryMb) * PRICES.fargateGbSecond + PRICES.addressSecond;
 /** From the pull of a task's image until it can be claimed. */
 const TASK_START_SECONDS = 45;
+/** Of Fargate Spot at the price of Fargate: it changes, and is 30 to 50%. Taken at its highest: aws.amazon.com/fargate/pricing. */
+const SPOT_SHARE = 0.5;
+const CODE_RUN = 'code run (warm pool)';
 const TASK_LEAST_SECONDS = 60;
 /** Longest life of a task that serves one request after another (runner/warm-time.ts). */
 const TASK_LIFE_SECONDS = 15 * 60;
@@ -153,6 +157,18 @@ function page(counted: readonly Counted[], needs: Lambda['needs']): string {
     waitsOrRuns(each) ? dollars(bareCost(each)) : '-',
     waitsOrRuns(each) ? dollars(agentCoreCost(each)) : '-',
   ]);
+  const alone = counted.find(({ what }) => what === CODE_RUN)!;
+  const spotCost =
+    (taskCost(alone) / taskSecond) * (SPOT_SHARE * (taskSecond - PRICES.addressSecond) + PRICES.addressSecond);
+  prices.splice(counted.indexOf(alone) + 1, 0, [
+    'the same on Fargate Spot, answered later',
+    dollars(platformCost(alone)),
+    dollars(spotCost),
+    '-',
+    dollars(platformCost(alone) + spotCost),
+    dollars(bareCost(alone)),
+    dollars(agentCoreCost(alone)),
+  ]);
   const { memoryMb } = FUNCTIONS.calls;
   const promptCpuMs = counted[0]!.invocations[0]!.cpuMs;
   const perWait = MODEL_SECONDS * gb(memoryMb) * PRICES.lambdaGbSecond;
@@ -176,7 +192,7 @@ task has served runs of the same kind before (docs/sandbox.md). What keeps their
 one has ended and when its successor runs) is counted with the request. A loop asks its model twice and runs one command, the
 orchestrator calls ${SUB_CALLS} prompts at once. A program is taken to work for ${PROGRAM_SECONDS} s.
 
-A test holds the prompt call to 9 write units and 2 read units. Of the writes, 5 are the transaction that ends the run (2 for each
+A test holds the prompt call to 9 write units and 3 read units. Of the writes, 5 are the transaction that ends the run (2 for each
 of its two items, 1 for the index in which it then stands), 2 begin it, and 2 take and give back its place among the calls at once.
 This run's record is below 1 KB, with what went in and came out of it; each further kilobyte, up to 4 KB, is 3 units more.
 Another test counts the writes to each item at 500 calls a second of one workspace: DynamoDB writes 1,000 units a second to an
@@ -193,6 +209,7 @@ ${table(['request', 'platform', 'tasks', `waiting ${MODEL_SECONDS} s for each mo
   of the start, where one run follows the other for the ${TASK_LIFE_SECONDS / 60} minutes of a task. A task with a run every ten seconds has ten task
   seconds a run, ${dollars(10 * taskSecond)} a million; a run whose successor comes more than 30 s later, or of another kind, has its task to itself, which
   then waits for up to ${TASK_LEAST_SECONDS + 30} s from its start and costs up to ${dollars((TASK_START_SECONDS + TASK_LEAST_SECONDS + 30) * taskSecond)} a million.
+  [Fargate Spot](sandbox.md#fargate-spot) is taken at ${SPOT_SHARE * 100}% of the price of processor and memory, its address at the full price; AWS changes it, between 30 and 50%.
   [MicroVMs](microvms.md) cost less for single short runs.
 - _Bare_: functions of the same memory behind the same API Gateway, one for each agent, that ask the model or do what the program
   does, and nothing else.
@@ -237,6 +254,7 @@ ${table(
   }),
 )}
 
+${idleCosts()}
 ${serviceCosts()}
 ## Sources
 

@@ -202,9 +202,10 @@ export class PoolKeeper {
     return outcome;
   }
 
-  /** That there is no spare capacity is nothing to mend. */
+  /** That there is no spare capacity is nothing to mend: no alarm counts it. */
   #noteRefusal(reason: string, isSpot: boolean): void {
-    this.#deps.log[isSpot ? 'warn' : 'error']('task not started', { reason, ...(isSpot && { capacity: SPOT }) });
+    if (isSpot) this.#deps.log.warn('no task on spare capacity', { reason });
+    else this.#deps.log.error('task not started', { reason });
   }
 
   #isUseless({ state, until, createdAt, address, isInterruptible }: Slot): boolean {
