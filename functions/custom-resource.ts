@@ -8,19 +8,21 @@ type Event<Type extends CloudFormationCustomResourceEvent['RequestType']> = Extr
 
 /** What a custom resource does, by what happens to it. An error fails the stack's operation, with its message. */
 export interface CustomResourceWork {
-  readonly onDelete: (event: Event<'Delete'>) => Promise<void>;
-  /** @default - nothing */
+  /** @default - nothing, as of the others */
+  readonly onCreate?: (event: Event<'Create'>) => Promise<void>;
   readonly onUpdate?: (event: Event<'Update'>) => Promise<void>;
+  readonly onDelete?: (event: Event<'Delete'>) => Promise<void>;
 }
 
 /** Handler of a CloudFormation custom resource. It always answers: without an answer the stack waits for an hour. */
 export const customResource =
-  ({ onDelete, onUpdate }: CustomResourceWork) =>
+  ({ onCreate, onUpdate, onDelete }: CustomResourceWork) =>
   async (event: CloudFormationCustomResourceEvent): Promise<void> => {
     let failure: string | undefined;
     try {
-      if (event.RequestType === 'Delete') await onDelete(event);
+      if (event.RequestType === 'Create') await onCreate?.(event);
       if (event.RequestType === 'Update') await onUpdate?.(event);
+      if (event.RequestType === 'Delete') await onDelete?.(event);
     } catch (error) {
       failure = String(error);
       host.log.error('custom resource failed', { request: event.RequestType, error: failure });
@@ -31,6 +33,7 @@ export const customResource =
       body: JSON.stringify({
         Status: failure === undefined ? 'SUCCESS' : 'FAILED',
         Reason: failure,
+        // The same for all, always: of a resource whose id changes, CloudFormation deletes the old one.
         PhysicalResourceId: 'cleaner',
         StackId,
         RequestId,

@@ -200,6 +200,27 @@ const platformSchema = z
         /** Kept started, which costs by the hour. Only functions that serve requests. */
         provisioned: z.partialRecord(z.enum(FUNCTION_NAMES), z.int().min(1)).default({}),
       })
+      .superRefine(({ reserved, provisioned }, context) => {
+        for (const fn of FUNCTION_NAMES) {
+          const [most, kept] = [reserved[fn], provisioned[fn]];
+          if (most === undefined || kept === undefined || most >= 2 * kept) continue;
+          const message = `must be at least twice what is provisioned (${2 * kept}): a deployment starts the new version beside the old one`;
+          context.addIssue({ code: 'custom', path: ['reserved', fn], message });
+        }
+      })
+      .prefault({}),
+    /** How the functions of a deployment take over requests, all of them together (docs/deploy.md#upgrades-and-rollback). */
+    release: z
+      .discriminatedUnion('kind', [
+        z.strictObject({ kind: z.literal('at-once') }),
+        z.strictObject({
+          kind: z.literal('canary').optional(),
+          /** Percent of the requests that go to the new versions first. */
+          percent: z.number().min(1).max(50).default(10),
+          /** For how long, before all others follow. An alarm meanwhile takes the deployment back. */
+          minutes: z.int().min(1).max(12).default(5),
+        }),
+      ])
       .prefault({}),
     /** Where programs run: tasks on Fargate, Lambda MicroVMs, or nowhere (docs/sandbox.md says when to choose which). */
     sandbox: z
@@ -365,6 +386,7 @@ export type StageFile = z.output<typeof stageFileSchema>;
 export type MicrovmSettings = Extract<Stage['sandbox'], { kind: 'microvm' }>;
 export type FargateSettings = Extract<Stage['sandbox'], { kind: 'fargate' }>;
 export type WebSettings = Exclude<Stage['web'], { kind: 'off' }>;
+export type CanarySettings = Exclude<Stage['release'], { kind: 'at-once' }>;
 export type ServicesSettings = Exclude<Stage['services'], { kind: 'off' }>;
 
 /** Props of `AgentPlatform`. */

@@ -78,6 +78,7 @@ export class AgentPlatform extends Construct {
     } else if (sandbox.kind === 'microvm') {
       this.compute = new MicrovmStack(this, 'compute', { ...inStack('compute'), settings: sandbox });
     }
+    this.compute?.addStackDependency(this.api, 'a release that is taken back must leave them as they are');
     if (services.kind !== 'off') {
       // Whoever deletes it ends what runs in it.
       const own = { ...inStack('services'), settings: services, terminationProtection };

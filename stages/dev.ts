@@ -8,5 +8,6 @@ export const stage = defineStage({
   logRetentionDays: 14,
   runRetentionDays: 7,
   sandbox: { kind: 'fargate' },
+  release: { kind: 'at-once' },
   throttle: { requestsPerSecond: 50, burst: 100 },
 });

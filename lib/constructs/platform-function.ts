@@ -1,4 +1,4 @@
-import { Aws, Duration, Fn, Validations } from 'aws-cdk-lib';
+import { Aws, Duration, Fn, RemovalPolicy, Validations } from 'aws-cdk-lib';
 import { PolicyStatement, Role, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
 import {
   Architecture,
@@ -87,6 +87,8 @@ export class PlatformFunction extends Construct {
       role,
       logGroup,
       tracing: Tracing.ACTIVE,
+      // Calls that began with a version end with it. A version goes with its function, or with the deployment that failed.
+      currentVersionOptions: { removalPolicy: RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE },
       ...props.network,
       environment: {
         POWERTOOLS_SERVICE_NAME: id,
@@ -363,7 +365,7 @@ const KEY_ACTIONS = [
 ];
 
 /** cdk-nag writes `<name>` for `${name}`. */
-function acknowledgeWildcard(scope: Construct, arn: string, reason: string): void {
+export function acknowledgeWildcard(scope: Construct, arn: string, reason: string): void {
   const id = `AwsSolutions-IAM5[Resource::${arn.replaceAll('${', '<').replaceAll('}', '>')}]`;
   Validations.of(scope).acknowledge({ id, reason });
 }

@@ -1,4 +1,4 @@
-import { Aws, RemovalPolicy, Validations } from 'aws-cdk-lib';
+import { Aws, Fn, RemovalPolicy, Validations } from 'aws-cdk-lib';
 import {
   AccessLogField,
   AccessLogFormat,
@@ -10,16 +10,18 @@ import {
   type SpecRestApiProps,
 } from 'aws-cdk-lib/aws-apigateway';
 import { InterfaceVpcEndpoint } from 'aws-cdk-lib/aws-ec2';
-import { AnyPrincipal, Effect, PolicyDocument, PolicyStatement, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
-import type { IFunction } from 'aws-cdk-lib/aws-lambda';
+import { AnyPrincipal, Effect, PolicyDocument, PolicyStatement, Role, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
+import { Alias, type Function as LambdaFunction } from 'aws-cdk-lib/aws-lambda';
 import { LogGroup } from 'aws-cdk-lib/aws-logs';
 import { Construct } from 'constructs';
 import { httpStatusOf } from '#core/base/errors.ts';
 import { CALL_FUNCTION_SECONDS } from '#core/base/time-limits.ts';
-import { type FunctionName, pathParameters, type Route } from '#core/http/route.ts';
+import { FUNCTION_NAMES, type FunctionName, pathParameters, type Route } from '#core/http/route.ts';
 import { functionNameOf, platformNameOf, type Stage } from '../config.ts';
 import { GATEWAY_ERRORS, gatewayErrorBody } from '../gateway-errors.ts';
 import { removalPolicyOf } from '../removal.ts';
+import { acknowledgeWildcard } from './platform-function.ts';
+import { Release } from './release.ts';
 
 /** Above the longest call, and above the 300 s without a byte after which API Gateway cuts a stream. */
 const STREAM_TIMEOUT_MS = CALL_FUNCTION_SECONDS * 1000;
@@ -28,6 +30,10 @@ const BUFFERED_TIMEOUT_MS = 29_000;
 export interface RouteApiProps {
   readonly stage: Stage;
   readonly routes: readonly Route[];
+  /** The function of each row: the API calls their current versions, all of one deployment. */
+  readonly functions: ReadonlyMap<FunctionName, LambdaFunction>;
+  /** Folder with one bundle per function, built by scripts/build-functions.ts. */
+  readonly bundles: string;
 }
 
 /**
@@ -35,26 +41,30 @@ export interface RouteApiProps {
  * says so. Every other method of a path goes to `meta`, which answers 405 with the allowed methods.
  *
  * The API is one document: methods as resources of their own would take most of the 500 that a stack may have. The document names its
- * functions instead of referring to them, because they need the address of the API; {@link RouteApi.serveBy} joins both.
+ * functions instead of referring to them, because they need the address of the API. Which version of each is called, variables
+ * of the stage say: the stage moves to those of a deployment at once, and after {@link Release} has tried them.
  */
 export class RouteApi extends Construct {
   readonly restApi: SpecRestApi;
 
-  constructor(scope: Construct, id: string, { stage, routes }: RouteApiProps) {
+  constructor(scope: Construct, id: string, { stage, routes, functions, bundles }: RouteApiProps) {
     super(scope, id);
+    const { variables, aliases } = this.#versionsOf(functions, stage);
+    const { role, credentials } = this.#callerOf(stage);
     const accessLog = new LogGroup(this, 'AccessLog', {
       logGroupName: `/aws/apigateway/${platformNameOf(stage)}`,
       retention: stage.logRetentionDays,
       removalPolicy: removalPolicyOf(stage),
     });
     this.restApi = new SpecRestApi(this, 'Rest', {
-      apiDefinition: ApiDefinition.fromInline(definitionOf(stage, routes)),
+      apiDefinition: ApiDefinition.fromInline(definitionOf(stage, routes, credentials)),
       restApiName: platformNameOf(stage),
       ...accessOf(this, stage),
       cloudWatchRole: stage.setsLoggingRole,
       ...(stage.setsLoggingRole && { cloudWatchRoleRemovalPolicy: RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE }),
       deployOptions: {
         stageName: stage.name,
+        variables,
         // The gateway's traces would show paths, and a webhook's path holds its secret. Functions write their own traces.
         tracingEnabled: false,
         throttlingRateLimit: stage.throttle.requestsPerSecond,
@@ -64,19 +74,52 @@ export class RouteApi extends Construct {
         accessLogFormat: ACCESS_LOG,
       },
     });
+    const callable = [role, ...aliases];
+    this.restApi.deploymentStage.node.addDependency(...callable);
+    if (stage.release.kind !== 'at-once') {
+      const names = FUNCTION_NAMES.filter((fn) => routes.some((route) => route.fn === fn && route.stream));
+      const streaming = names.map((fn) => ({
+        functionName: functionNameOf(stage, fn),
+        version: variables[variableOf(fn)]!,
+      }));
+      const settings = stage.release;
+      const { restApi } = this;
+      const release = { stage, settings, restApi, variables, accessLog, streaming, callable, bundles };
+      new Release(this, 'Release', release);
+    }
     this.#addExecutionLog(stage);
     this.#acknowledge();
   }
 
-  /** Lets the API call its functions. It is deployed after them, so that no method goes to a function that is not there yet. */
-  serveBy(functions: Iterable<IFunction>): void {
-    for (const fn of functions) {
-      fn.addPermission('api', {
-        principal: new ServicePrincipal('apigateway.amazonaws.com'),
-        sourceArn: this.restApi.arnForExecuteApi('*', '/*', '*'),
-      });
-      this.restApi.deploymentStage.node.addDependency(fn);
-    }
+  /** Versions by the variables of the stage that name them, or aliases of those that are kept started. */
+  #versionsOf(functions: ReadonlyMap<FunctionName, LambdaFunction>, { concurrency }: Stage) {
+    const aliases: Alias[] = [];
+    const named = [...functions].map(([fn, lambda]) => {
+      const { currentVersion } = lambda;
+      const provisionedConcurrentExecutions = concurrency.provisioned[fn];
+      if (provisionedConcurrentExecutions === undefined) return [variableOf(fn), currentVersion.version];
+      // Its environments end with the alias, which the next deployment replaces; the version stays.
+      const aliasName = `v${currentVersion.version}`;
+      aliases.push(new Alias(lambda, 'kept', { aliasName, version: currentVersion, provisionedConcurrentExecutions }));
+      return [variableOf(fn), aliasName];
+    });
+    const variables: Record<string, string> = Object.fromEntries(named);
+    return { variables, aliases };
+  }
+
+  /** The role with which the API calls its functions, in any version: a permission of each version would be a resource more. */
+  #callerOf(stage: Stage) {
+    const role = new Role(this, 'Caller', {
+      description: 'API Gateway calls the functions of the API with this role.',
+      assumedBy: new ServicePrincipal('apigateway.amazonaws.com'),
+    });
+    const prefix = `arn:\${AWS::Partition}:lambda:\${AWS::Region}:\${AWS::AccountId}:function:`;
+    const arns = FUNCTION_NAMES.map((fn) => `${prefix}${functionNameOf(stage, fn)}:*`);
+    role.addToPolicy(
+      new PolicyStatement({ actions: ['lambda:InvokeFunction'], resources: arns.map((arn) => Fn.sub(arn)) }),
+    );
+    for (const arn of arns) acknowledgeWildcard(role, arn, 'The versions of one function.');
+    return { role, credentials: role.roleArn };
   }
 
   /** Otherwise API Gateway creates this log group, and it is never deleted. */
@@ -115,7 +158,7 @@ export class RouteApi extends Construct {
  * The methods of the route table as API Gateway imports them, with its own extensions of OpenAPI. It does not describe the
  * API: `GET /openapi.json` does.
  */
-function definitionOf(stage: Stage, routes: readonly Route[]): object {
+function definitionOf(stage: Stage, routes: readonly Route[], credentials: string): object {
   const streaming = new Set(routes.filter(({ stream }) => stream).map(({ fn }) => fn));
   const operation = (fn: FunctionName, path: string, operationId?: string) => ({
     operationId,
@@ -126,7 +169,10 @@ function definitionOf(stage: Stage, routes: readonly Route[]): object {
       schema: { type: 'string' },
     })),
     responses: { 200: { description: 'What the function answers' } },
-    'x-amazon-apigateway-integration': integrationWith(calledNameOf(stage, fn), streaming.has(fn)),
+    'x-amazon-apigateway-integration': {
+      ...integrationWith(calledNameOf(stage, fn), streaming.has(fn)),
+      credentials,
+    },
   });
   const paths: Record<string, Record<string, object>> = {};
   for (const { path, method, fn, operationId } of routes) {
@@ -143,10 +189,10 @@ function definitionOf(stage: Stage, routes: readonly Route[]): object {
   };
 }
 
-/** Alias of the version of a function that is kept started. */
-export const LIVE = 'live';
+/** Names of a stage's variables have no hyphens. */
+const variableOf = (fn: FunctionName): string => fn.replaceAll('-', '_');
 const calledNameOf = (stage: Stage, fn: FunctionName): string =>
-  functionNameOf(stage, fn) + (fn in stage.concurrency.provisioned ? `:${LIVE}` : '');
+  `${functionNameOf(stage, fn)}:\${stageVariables.${variableOf(fn)}}`;
 
 /** Who reaches the API: docs.aws.amazon.com/apigateway/latest/developerguide/apigateway-resource-policies-examples.html. */
 function accessOf(
@@ -235,5 +281,7 @@ const ACCESS_LOG = AccessLogFormat.custom(
     latency_ms: AccessLogField.contextResponseLatency(),
     integration_latency_ms: AccessLogField.contextIntegrationLatency(),
     error: AccessLogField.contextErrorMessage(),
+    // `true` of what went to versions that are being tried.
+    canary: '$context.isCanaryRequest',
   }),
 );

@@ -10,7 +10,7 @@ import {
 import { Certificate } from 'aws-cdk-lib/aws-certificatemanager';
 import { Rule, Schedule } from 'aws-cdk-lib/aws-events';
 import { LambdaFunction as LambdaTarget } from 'aws-cdk-lib/aws-events-targets';
-import { Alias, type IFunction, type Function as LambdaFunction } from 'aws-cdk-lib/aws-lambda';
+import type { Function as LambdaFunction } from 'aws-cdk-lib/aws-lambda';
 import { Bucket } from 'aws-cdk-lib/aws-s3';
 import type { Construct } from 'constructs';
 import { backgroundFunction } from '#core/api/background.ts';
@@ -18,7 +18,7 @@ import { FUNCTION_NAMES, type Route } from '#core/http/route.ts';
 import { apiUrlOf } from '../api-url.ts';
 import { apiExportOf, type Stage } from '../config.ts';
 import { Firewall } from '../constructs/firewall.ts';
-import { LIVE, RouteApi } from '../constructs/route-api.ts';
+import { RouteApi } from '../constructs/route-api.ts';
 import { addSpecifiedFunction } from '../constructs/specified-function.ts';
 import { WebFront } from '../constructs/web-front.ts';
 import { API_STACK_FUNCTIONS } from '../functions.ts';
@@ -44,12 +44,8 @@ export class ApiStack extends Stack {
   constructor(scope: Construct, id: string, props: ApiStackProps) {
     super(scope, id, props);
     const { stage, routes } = props;
-    const functions = FUNCTION_NAMES.map((fn) => addSpecifiedFunction(this, fn, props));
-    const api = new RouteApi(this, 'api', { stage, routes });
-    api.serveBy(
-      FUNCTION_NAMES.map((fn, index) => keptStarted(functions[index]!.lambda, stage.concurrency.provisioned[fn])),
-    );
-    const { restApi } = api;
+    const functions = new Map(FUNCTION_NAMES.map((fn) => [fn, addSpecifiedFunction(this, fn, props).lambda]));
+    const { restApi } = new RouteApi(this, 'api', { stage, routes, functions, bundles: props.bundles });
     this.restApi = restApi;
     // Not `restApi.url`: it depends on the deployment, which depends on the functions.
     const apiUrl = apiUrlOf(stage, restApi.restApiId);
@@ -73,7 +69,10 @@ export class ApiStack extends Stack {
     }
     for (const name of API_STACK_FUNCTIONS) {
       const { everyMinutes, about } = backgroundFunction(name);
-      const { lambda } = addSpecifiedFunction(this, name, props);
+      const background = addSpecifiedFunction(this, name, props);
+      // It changes, and its rights do, once the stage has moved: a release that is taken back leaves it as it is.
+      background.node.addDependency(restApi.deploymentStage);
+      const { lambda } = background;
       setAddresses(lambda);
       if (everyMinutes === undefined) {
         // Its caller or its queue retries; Lambda must not retry as well.
@@ -87,7 +86,7 @@ export class ApiStack extends Stack {
         targets: [new LambdaTarget(lambda, { retryAttempts: 0 })],
       });
     }
-    for (const { lambda } of functions) setAddresses(lambda);
+    for (const lambda of functions.values()) setAddresses(lambda);
     new CfnOutput(this, 'BaseUrl', { value: baseUrl });
     if (front) new CfnOutput(this, 'DashboardUrl', { value: `${baseUrl}/dashboard/` });
     new CfnOutput(this, 'ApiId', { value: restApi.restApiId, exportName: apiExportOf(stage) });
@@ -122,9 +121,3 @@ export class ApiStack extends Stack {
     return { bucket: Bucket.fromBucketName(this, 'truststore', bucketName!), key: key!, version };
   }
 }
-
-/** An alias of which so many environments are kept started, or without a number the function itself. */
-const keptStarted = (lambda: LambdaFunction, provisionedConcurrentExecutions: number | undefined): IFunction =>
-  provisionedConcurrentExecutions === undefined
-    ? lambda
-    : new Alias(lambda, LIVE, { aliasName: LIVE, version: lambda.currentVersion, provisionedConcurrentExecutions });

@@ -21,20 +21,28 @@ export interface Assembly {
   readonly resources: readonly Deployed[];
   /** The resources of one CloudFormation type. */
   of(type: string): Deployed[];
+  /** Versions of functions by their resource, numbered as Lambda does. */
+  readonly versions: ReadonlyMap<string, number>;
   /** The folder of an asset by its key in the bootstrap bucket. */
   assetFolder(s3Key: string): string;
 }
 
-/** Reads the stacks synthesised into `folder`. */
-export function readAssembly(folder: string, stacks: readonly { name: string; template: Template }[]): Assembly {
+/** Reads the stacks synthesised into `folder`, which are deployed after those of `before`. */
+export function readAssembly(
+  folder: string,
+  stacks: readonly { name: string; template: Template }[],
+  before?: Assembly,
+): Assembly {
   const exports = new Map<string, unknown>();
+  const versions = new Map(stacks.flatMap(({ template }) => [...versionsOf(template, before)]));
+  const resolverOf = (template: Template) => resolverWith(template, exports, versions);
   for (const { template } of stacks) {
     for (const { Export, Value } of Object.values((template.Outputs ?? {}) as Record<string, Output>)) {
-      if (Export !== undefined) exports.set(Export.Name, resolverOf(template, exports)(Value));
+      if (Export !== undefined) exports.set(Export.Name, resolverOf(template)(Value));
     }
   }
   const resources = stacks.flatMap(({ name, template }) => {
-    const resolve = resolverOf(template, exports);
+    const resolve = resolverOf(template);
     return creationOrder(template).map((id) => ({
       id,
       type: template.Resources[id]!.Type,
@@ -53,12 +61,23 @@ export function readAssembly(folder: string, stacks: readonly { name: string; te
   return {
     resources,
     of: (type) => resources.filter((resource) => resource.type === type),
+    versions,
     assetFolder(s3Key) {
       const found = assets.get(s3Key);
       if (found === undefined) throw new Error(`no asset of the assembly has the key ${s3Key}`);
       return found;
     },
   };
+}
+
+/** A version that was there keeps its number; a new one of a function gets the next. */
+function versionsOf({ Resources }: Template, before: Assembly | undefined): [id: string, number: number][] {
+  const ids = Object.keys(Resources).filter((id) => Resources[id]!.Type === 'AWS::Lambda::Version');
+  const functionOf = (id: string): string => id.split('CurrentVersion')[0]!;
+  return ids.map((id) => {
+    const known = [...(before?.versions ?? [])].filter(([other]) => functionOf(other) === functionOf(id));
+    return [id, before?.versions.get(id) ?? 1 + Math.max(0, ...known.map(([, number]) => number))];
+  });
 }
 
 interface Output {
@@ -93,6 +112,7 @@ const NAMED: Readonly<Record<string, readonly [property: string, arn: (name: str
   'AWS::Events::Rule': ['Name', (name) => regional('events', `rule/${name}`)],
   'AWS::Scheduler::ScheduleGroup': ['Name', (name) => regional('scheduler', `schedule-group/${name}`)],
   'AWS::IAM::Role': ['RoleName', (name) => `arn:aws:iam::${TEST_ACCOUNT}:role/${name}`],
+  'AWS::CloudWatch::Alarm': ['AlarmName', (name) => regional('cloudwatch', `alarm:${name}`)],
   'AWS::Logs::LogGroup': ['LogGroupName', (name) => regional('logs', `log-group:${name}:*`)],
 };
 const regional = (service: string, rest: string): string => `arn:aws:${service}:${TEST_REGION}:${TEST_ACCOUNT}:${rest}`;
@@ -103,7 +123,11 @@ const REF_IS_ARN = new Set(['AWS::SNS::Topic', 'AWS::ECS::TaskDefinition']);
  * Puts in for every intrinsic function what CloudFormation would, as far as the template decides it: what only a
  * deployment knows becomes its logical id, or `<id>.<attribute>`.
  */
-function resolverOf(template: Template, exports: ReadonlyMap<string, unknown>): (value: unknown) => unknown {
+function resolverWith(
+  template: Template,
+  exports: ReadonlyMap<string, unknown>,
+  versions: ReadonlyMap<string, number>,
+): (value: unknown) => unknown {
   const nameOf = (id: string, resource: Resource): string => {
     const property = NAMED[resource.Type]?.[0];
     const given = property === undefined ? undefined : resource.Properties?.[property];
@@ -120,6 +144,7 @@ function resolverOf(template: Template, exports: ReadonlyMap<string, unknown>): 
     const resource = template.Resources[id];
     const arn = resource && NAMED[resource.Type]?.[1];
     if (name === 'Arn' && arn) return arn(nameOf(id, resource));
+    if (name === 'Version' && versions.has(id)) return String(versions.get(id));
     if (name === 'QueueName' && resource) return nameOf(id, resource);
     return `${id}.${name}`;
   };

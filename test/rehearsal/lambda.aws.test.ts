@@ -57,6 +57,7 @@ beforeAll(() => {
   const assembly: Assembly = {
     resources,
     of: (type) => resources.filter((resource) => resource.type === type),
+    versions: new Map(),
     assetFolder: (key) => folders[key]!,
   };
   lambda = startLambda(assembly, runtime, () => ({}));

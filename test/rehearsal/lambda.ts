@@ -28,11 +28,18 @@ export interface Lambda {
   invokeLater(functionName: string, event: unknown): void;
   /** Provisioned concurrency: starts this many environments of a function ahead. */
   warm(functionName: string, environments: number): Promise<void>;
+  /** What `$LATEST` of a function is from now on, with the code that its assembly has. */
+  update(fn: Deployed, assembly: Assembly): void;
+  /** Makes a version of what `$LATEST` of its function is. */
+  publish(version: Deployed, assembly: Assembly): void;
+  unpublish(version: Deployed, assembly: Assembly): void;
   /** Whether a permission of the template lets a service call a function on behalf of a resource. */
   allows(functionName: string, principal: string, sourceArn: string): boolean;
   /** Reserved concurrency by function; only 0 has an effect: the function is throttled. */
   readonly reserved: Map<string, number>;
   readonly invocations: readonly Invoked[];
+  /** `<function>:<version>` of every invocation of a version that ended with an error. */
+  readonly errors: readonly string[];
   /** Maximum CPU time of initialisation and maximum memory over a function's processes. */
   readonly needs: ReadonlyMap<string, { readonly initCpuMs: number; readonly peakMb: number }>;
   /** Resolves when all functions are idle. */
@@ -42,6 +49,8 @@ export interface Lambda {
 
 export interface Invoked {
   readonly fn: string;
+  /** Number of the version that was called, if one was. */
+  readonly version?: string | undefined;
   /** From the event to the end of all work for it. */
   readonly ms: number;
   /** CPU time within it. */
@@ -72,11 +81,27 @@ export function startLambda(
   runtime: string,
   variables: (fn: Deployed) => Readonly<Record<string, string>>,
 ): Lambda {
-  const functions = new Map(assembly.of('AWS::Lambda::Function').map((fn) => [fn.properties.FunctionName, fn]));
+  const functions = new Map<string, Deployed>();
+  /** By `<function>:<number>`. */
+  const versions = new Map<string, Deployed>();
+  const folders = new Map<Deployed, string>();
   const permissions = assembly.of('AWS::Lambda::Permission').map(({ properties }) => properties);
   const pools = new Map<Deployed, Pool>();
   const poolOf = (fn: Deployed): Pool => pools.get(fn)!;
-  for (const fn of functions.values()) pools.set(fn, { idle: [], waiting: [], starting: 0, size: 0, releasedAt: 0 });
+  const update: Lambda['update'] = (fn, { assetFolder }) => {
+    functions.set(fn.properties.FunctionName, fn);
+    if (pools.has(fn)) return;
+    pools.set(fn, { idle: [], waiting: [], starting: 0, size: 0, releasedAt: 0 });
+    // The CDK's own functions may have their code in the template.
+    if (fn.properties.Code.S3Key !== undefined) folders.set(fn, assetFolder(fn.properties.Code.S3Key));
+  };
+  const nameOf = ({ id, properties }: Deployed, { versions: numbers }: Assembly): string =>
+    `${properties.FunctionName}:${numbers.get(id)}`;
+  const publish: Lambda['publish'] = (version, deployed) => {
+    versions.set(nameOf(version, deployed), functions.get(version.properties.FunctionName)!);
+  };
+  for (const fn of assembly.of('AWS::Lambda::Function')) update(fn, assembly);
+  for (const version of assembly.of('AWS::Lambda::Version')) publish(version, assembly);
   let startingNow = 0;
   const unblock = setInterval(() => startWaiting(), STUCK_MS);
   const all = new Set<LambdaEnvironment>();
@@ -86,14 +111,19 @@ export function startLambda(
   const reserved = new Map<string, number>();
   let isClosed = false;
 
+  const errors: string[] = [];
+
+  /** `<function>` or `<function>:<version>`, also as the end of an ARN. */
+  const shortNameOf = (name: string): string => name.split(':function:').at(-1)!;
+  const versionIn = (name: string): string | undefined => shortNameOf(name).split(':')[1];
   const functionOf = (name: string): Deployed => {
-    const fn = functions.get(name.split(':').at(-1)!);
+    const fn = (versionIn(name) === undefined ? functions : versions).get(shortNameOf(name));
     if (fn === undefined) throw new LambdaError('ResourceNotFoundException', `there is no function ${name}`);
     return fn;
   };
   const start = (fn: Deployed): Promise<LambdaEnvironment> => {
-    const { FunctionName, Handler, Code, MemorySize, Environment } = fn.properties;
-    const folder = assembly.assetFolder(Code.S3Key);
+    const { FunctionName, Handler, MemorySize, Environment } = fn.properties;
+    const folder = folders.get(fn)!;
     return LambdaEnvironment.start({
       runtime,
       folder,
@@ -190,7 +220,9 @@ export function startLambda(
     else pool.idle.push(environment);
   }
 
-  async function run(fn: Deployed, event: string, onBegin = () => {}): Promise<Invocation> {
+  async function run(name: string, event: string, onBegin = () => {}): Promise<Invocation> {
+    const fn = functionOf(name);
+    const version = versionIn(name);
     const { FunctionName, Timeout, MemorySize: memoryMb } = fn.properties;
     if (isThrottled(fn)) throw new LambdaError('TooManyRequestsException', `${FunctionName} is throttled`);
     const environment = await environmentFor(fn);
@@ -201,13 +233,18 @@ export function startLambda(
     const answer = environment.invoke({ requestId: randomUUID(), functionArn: fn.arn, event, timeoutMs });
     const finished = environment.ended.then(() => {
       const ms = performance.now() - startedAt;
-      invocations.push({ fn: FunctionName, ms, cpuMs: environment.used.cpuMs - before, memoryMb });
+      invocations.push({ fn: FunctionName, version, ms, cpuMs: environment.used.cpuMs - before, memoryMb });
       note(fn, 0, environment);
       release(fn, environment);
     });
     track(finished);
-    const invocation = await answer;
-    return invocation.isStream ? invocation : { ...invocation, payload: atMost(invocation.payload) };
+    const onError = () => void (version !== undefined && errors.push(`${FunctionName}:${version}`));
+    const invocation = await answer.catch((error) => {
+      onError();
+      throw error;
+    });
+    const payload = invocation.isStream ? invocation.payload : atMost(invocation.payload);
+    return { ...invocation, payload: watched(payload, onError) };
   }
   const isThrottled = ({ properties }: Deployed): boolean => reserved.get(properties.FunctionName) === 0;
   const track = (work: Promise<unknown>): void => {
@@ -215,17 +252,17 @@ export function startLambda(
     active.add(tracked);
   };
 
-  async function runLater(fn: Deployed, event: string, triesLeft: number): Promise<void> {
-    while (isThrottled(fn)) {
+  async function runLater(name: string, event: string, triesLeft: number): Promise<void> {
+    while (isThrottled(functionOf(name))) {
       if (isClosed) return;
       await setTimeout(THROTTLED_MS);
     }
     try {
-      const { payload } = await run(fn, event);
+      const { payload } = await run(name, event);
       await Array.fromAsync(payload);
     } catch (error) {
-      if (triesLeft > 0 && !isClosed) return runLater(fn, event, triesLeft - 1);
-      process.stderr.write(`lambda: ${fn.properties.FunctionName} gave an event up: ${error}\n`);
+      if (triesLeft > 0 && !isClosed) return runLater(name, event, triesLeft - 1);
+      process.stderr.write(`lambda: ${name} gave an event up: ${error}\n`);
     }
   }
 
@@ -235,7 +272,7 @@ export function startLambda(
       if (Buffer.byteLength(text) > MAX_PAYLOAD_BYTES) {
         throw new LambdaError('RequestTooLargeException', `an event of ${Buffer.byteLength(text)} bytes`);
       }
-      return run(functionOf(name), text, onBegin);
+      return run(name, text, onBegin);
     },
     invokeLater(name, event) {
       const text = JSON.stringify(event);
@@ -246,13 +283,16 @@ export function startLambda(
       const config = assembly
         .of('AWS::Lambda::EventInvokeConfig')
         .find(({ properties }) => properties.FunctionName === fn.properties.FunctionName);
-      track(runLater(fn, text, config?.properties.MaximumRetryAttempts ?? ASYNC_RETRIES));
+      track(runLater(name, text, config?.properties.MaximumRetryAttempts ?? ASYNC_RETRIES));
     },
     async warm(name, wanted) {
       const fn = functionOf(name);
       const taken = await Promise.all(Array.from({ length: wanted }, () => environmentFor(fn)));
       for (const environment of taken) release(fn, environment);
     },
+    update,
+    publish,
+    unpublish: (version, deployed) => void versions.delete(nameOf(version, deployed)),
     allows(name, principal, sourceArn) {
       const fn = functionOf(name);
       return permissions.some(
@@ -265,6 +305,7 @@ export function startLambda(
     },
     reserved,
     invocations,
+    errors,
     needs,
     async settled() {
       while (active.size > 0) await Promise.allSettled(active);
@@ -275,6 +316,15 @@ export function startLambda(
       await Promise.all([...all].map((environment) => environment.stop()));
     },
   };
+}
+
+async function* watched(payload: AsyncIterable<Uint8Array>, onError: () => void): AsyncGenerator<Uint8Array> {
+  try {
+    yield* payload;
+  } catch (error) {
+    onError();
+    throw error;
+  }
 }
 
 /** Passes a buffered answer on if it fits Lambda's limit. */

@@ -20,6 +20,7 @@ import { accountFor } from './accounts.ts';
 import { chaosSuite } from './chaos.ts';
 import { countRequests } from './costs.ts';
 import { SENDER, startRehearsal } from './platform.ts';
+import { releaseSuite } from './releases.ts';
 import { servicesChaosSuite, servicesDestroySuite } from './services-chaos.ts';
 
 const target = await startRehearsal(inject('awsEndpoints'));
@@ -282,6 +283,7 @@ test('what a request costs is counted, and a prompt call is cheap', async () => 
   expect(of('`GET /health`')).toMatchObject({ tableRequests: 0, s3Gets: 0, others: [] });
 });
 
+releaseSuite(() => target);
 servicesDestroySuite(() => target, ecs);
 
 test('no function needed what its policy does not allow', () => {

@@ -34,18 +34,20 @@ import { addMember, addUser } from '#test/helpers/users.ts';
 import { BUNDLES, buildFunctions } from '../../scripts/build-functions.ts';
 import { fetchLambdaRuntime } from '../../scripts/fetch-test-tools.ts';
 import { accountFor } from './accounts.ts';
+import { Alarms } from './alarms.ts';
 import { type Assembly, type Deployed, readAssembly } from './assembly.ts';
 import { type AwsGate, accessKeyOf, startAwsGate, withSignature } from './aws-gate.ts';
+import { applyChanges, type Deployment } from './change-set.ts';
 import { keysOf } from './dependent-actions.ts';
 import { ecsReader } from './ecs-wire.ts';
 import { type EventBridge, startEventBridge } from './event-bridge.ts';
 import { type EventSources, startEventSources } from './event-sources.ts';
-import { NOTHING, policiesOf, type Statement } from './iam.ts';
+import { allowing, NOTHING, policiesOf, type Statement } from './iam.ts';
 import { type Lambda, startLambda } from './lambda.ts';
 import { startLoadBalancer } from './load-balancer.ts';
 import { Logs } from './logs.ts';
 import { microvmReader } from './microvm-wire.ts';
-import { startRestApi } from './rest-api.ts';
+import { type RestApi, startRestApi } from './rest-api.ts';
 import { type Scheduler, startScheduler } from './scheduler.ts';
 import { startServiceTasks } from './service-tasks.ts';
 import { SERVICES_WIRE } from './services-wire.ts';
@@ -71,6 +73,9 @@ export interface Rehearsal extends Target {
   tick(name: BackgroundFunctionName | PoolFunctionName | keyof typeof MICROVM_FUNCTIONS): Promise<void>;
   /** Lets a minute of the keeper of services pass. */
   tickServices(): Promise<void>;
+  /** Deploys the same stage with other bundles of its functions, over what is deployed. */
+  deploy(bundles: string): Promise<Deployment>;
+  readonly api: Pick<RestApi, 'canary' | 'accessLog'>;
   /** Does what CloudFormation does when it deletes a custom resource of this type; its answer goes to the address. */
   deleteResource(type: string, answerTo: string): Promise<void>;
   readonly ecs: FakeEcs;
@@ -101,6 +106,8 @@ interface Chaos {
 export const SENDER = 'platform@sender.example.com';
 /** Tasks are processes of this machine, and start in a second or two. */
 export const POOL = { idle: 3, max: 20, startSeconds: 1 };
+/** How long a release is tried, instead of minutes. */
+const CANARY_SECONDS = 12;
 /** How long the address of a service takes to come. */
 const ROUTE_MS = 500;
 /** A minute of the keeper of services, while there are any. */
@@ -158,9 +165,14 @@ export async function startRehearsal(
       ...(sandbox === 'microvm' && { PLATFORM_TRANSPORTS: JSON.stringify({ anthropic: BEDROCK }) }),
     },
     sandbox: sandbox === 'fargate' ? { kind: 'fargate', idle: POOL.idle, max: POOL.max } : { kind: 'microvm' },
+    // So that few requests meet both versions.
+    release: { percent: 50 },
   });
-  const { folder, stacks } = synthesise(stage, BUNDLES);
-  const assembly = readAssembly(folder, stacks);
+  const assemble = (bundles: string, before?: Assembly): Assembly => {
+    const { folder, stacks } = synthesise(stage, bundles);
+    return readAssembly(folder, stacks, before);
+  };
+  const assembly = assemble(BUNDLES);
   await createData(assembly, emulators);
   const functions = functionsOf(assembly);
   const policies = policiesByPrincipal(assembly);
@@ -213,6 +225,8 @@ export async function startRehearsal(
       elasticloadbalancing: emulators.moto,
       'application-autoscaling': emulators.moto,
       lambda: lambdaApi.url,
+      apigateway: api.control,
+      monitoring: (request, response) => alarms.control(request, response),
       bedrock: withSignature(llm.url),
       ...(microvms && { microvms: microvms.url }),
     },
@@ -229,12 +243,22 @@ export async function startRehearsal(
     ...accountOf(gate, shortName(fn.properties.FunctionName)),
     PLATFORM_BEDROCK_URL: gate.url,
   }));
-  api.serve(assembly, async (functionArn, event, sourceArn, onBegin) => {
-    if (lambda.allows(functionArn, 'apigateway.amazonaws.com', sourceArn)) {
+  api.serve(assembly, async (functionArn, event, roleArn, onBegin) => {
+    const ask = { action: 'lambda:InvokeFunction', resource: functionArn };
+    if (
+      isTakenBy('apigateway.amazonaws.com', roleOf(assembly, roleArn)) &&
+      allowing(policiesOf(assembly, roleArn), ask)
+    )
       return lambda.invoke(functionArn, event, onBegin);
-    }
-    throw new Error(`${functionArn} does not let ${sourceArn} call it`);
+    throw new Error(`${roleArn} may not call ${functionArn}`);
   });
+  const alarms = new Alarms(assembly, {
+    get accessLog() {
+      return api.accessLog;
+    },
+    errors: lambda.errors,
+  });
+  let deployed = assembly;
   const events = startEventBridge(assembly, lambda);
   const sources = startEventSources(assembly, lambda, (functionName) => {
     return new SQSClient({ ...accountFor(shortName(functionName)), endpoint: gate.url });
@@ -295,6 +319,14 @@ export async function startRehearsal(
     tick: (name) => events.tick(functionNameOf(stage, name)),
     continueBulks: () => events.tick(functionNameOf(stage, 'schedule-sweeper')),
     tickServices,
+    async deploy(bundles) {
+      const next = assemble(bundles, deployed);
+      const overrides = { ApiGatewayUrl: gate.url, CloudWatchUrl: gate.url, Seconds: String(CANARY_SECONDS) };
+      const deployment = await applyChanges(deployed, next, { lambda, api, alarms, overrides });
+      if (deployment.failure === undefined) deployed = next;
+      return deployment;
+    },
+    api,
     async deleteResource(type, answerTo) {
       for (const { id, properties } of assembly.of(type)) {
         const { ServiceToken, ...ResourceProperties } = properties;
@@ -367,14 +399,17 @@ function policiesByPrincipal(assembly: Assembly): Record<string, Statement[]> {
   const functions = functionsOf(assembly).map(({ properties: { FunctionName, Role } }) => {
     return [shortName(FunctionName), policiesOf(assembly, Role)];
   });
-  const isTaken = ({ properties }: Deployed) =>
-    JSON.stringify(properties.AssumeRolePolicyDocument).includes('scheduler.amazonaws.com');
-  const roles = assembly.of('AWS::IAM::Role').filter(isTaken);
+  const roles = assembly.of('AWS::IAM::Role').filter((role) => isTakenBy('scheduler.amazonaws.com', role));
   return Object.fromEntries([
     ...functions,
     ...roles.map(({ arn, properties: { RoleName } }) => [shortName(RoleName), policiesOf(assembly, arn)]),
   ]);
 }
+
+const isTakenBy = (service: string, { properties }: Deployed): boolean =>
+  JSON.stringify(properties.AssumeRolePolicyDocument).includes(`"${service}"`);
+const roleOf = (assembly: Assembly, roleArn: string): Deployed =>
+  assembly.of('AWS::IAM::Role').find(({ arn }) => arn === roleArn)!;
 
 /** Credentials by which the gate knows who asks. */
 const accountOf = (gate: AwsGate, principal: string): Record<string, string> => ({

@@ -6,9 +6,9 @@ import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import type { APIGatewayProxyEvent, APIGatewayProxyResult } from 'aws-lambda';
 import { proxyEvent } from '#test/helpers/api-gateway-event.ts';
-import { TEST_ACCOUNT, TEST_REGION } from '#test/helpers/aws-account.ts';
 import { type HttpAnswer, splitPrelude } from '#test/helpers/lambda-runtime.ts';
-import type { Assembly } from './assembly.ts';
+import type { Assembly, Deployed } from './assembly.ts';
+import type { WireRequest } from './wire.ts';
 
 /** API Gateway's limits on a request's body, and on its headers together. */
 const MAX_BODY_BYTES = 10 * 1024 * 1024;
@@ -17,13 +17,13 @@ const MAX_HEADER_BYTES = 10_240;
 const IDLE_LIMIT_MS = 300_000;
 
 /**
- * What a method's function is called by: its name, the event, on behalf of which method, and what to call when the
+ * What a method's function is called by: its name with the version, the event, with which role, and what to call when the
  * function begins. Throws as Lambda does.
  */
 type Invoke = (
   functionArn: string,
   event: APIGatewayProxyEvent,
-  sourceArn: string,
+  roleArn: string,
   onBegin: () => void,
 ) => Promise<{ readonly isStream: boolean; readonly payload: AsyncIterable<Uint8Array> }>;
 
@@ -32,7 +32,24 @@ export interface RestApi {
   readonly url: string;
   /** Begins to answer: what the API is may depend on its address. */
   serve(assembly: Assembly, invoke: Invoke): void;
+  /** Makes a deployment of the document of an assembly. */
+  deploy(assembly: Assembly): void;
+  /** What the stage of an assembly serves from now on. */
+  move(stage: Deployed): void;
+  /** Requests about the stage, as API Gateway itself answers them. */
+  readonly control: (request: WireRequest, response: ServerResponse) => Promise<void>;
+  /** The part of its requests that the stage sends elsewhere, while it does. */
+  readonly canary: CanarySettings | undefined;
+  /** Lines in the format of the stage, as far as the format names what the rehearsal knows. */
+  readonly accessLog: readonly Readonly<Record<string, string>>[];
   close(): Promise<void>;
+}
+
+interface CanarySettings {
+  deploymentId: string;
+  percentTraffic: number;
+  stageVariableOverrides: Record<string, string>;
+  useStageCache: boolean;
 }
 
 /** One path segment of the API. */
@@ -55,6 +72,8 @@ interface GatewayResponse {
 interface Integration {
   readonly type: string;
   readonly uri: string;
+  /** Role that it is called with. */
+  readonly credentials: string;
   readonly timeoutInMillis: number;
 }
 
@@ -66,13 +85,24 @@ interface Integration {
  * does not say whether it does, so the API must not need it.
  */
 export async function startRestApi(): Promise<RestApi> {
-  const server = createServer({ maxHeaderSize: 64 * 1024 });
+  // Whoever synthesises templates in this process keeps it from noticing a closed connection.
+  const server = createServer({ maxHeaderSize: 64 * 1024, keepAliveTimeout: 0 });
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
+  let api: Api;
   return {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    deploy: (assembly) => api.deploy(assembly),
+    move: (stage) => api.move(stage),
+    control: (request, response) => api.control(request, response),
+    get canary() {
+      return api.canary;
+    },
+    get accessLog() {
+      return api.accessLog;
+    },
     serve(assembly, invoke) {
-      const api = new Api(assembly, invoke);
+      api = new Api(assembly, invoke);
       server.on('request', (request, response) => {
         api.serve(request, response).catch((error) => {
           // Clients that leave are no fault.
@@ -89,34 +119,109 @@ export async function startRestApi(): Promise<RestApi> {
   };
 }
 
+/** What a deployment of the API froze. */
+interface Frozen {
+  readonly root: Node;
+  readonly binaryMediaTypes: readonly string[];
+  readonly responses: Readonly<Record<string, GatewayResponse>>;
+}
+
 class Api {
   readonly #invoke: Invoke;
-  readonly #root: Node;
   readonly #id: string;
-  readonly #stage: string;
-  readonly #binaryMediaTypes: readonly string[];
-  readonly #responses: Readonly<Record<string, GatewayResponse>>;
+  readonly #deployments = new Map<string, Frozen>();
+  #stage!: { readonly name: string; readonly deploymentId: string; readonly variables: Record<string, string> };
+  #logFormat!: Readonly<Record<string, string>>;
   readonly #bucket: { readonly rate: number; readonly burst: number; tokens: number; filledAt: number };
+  canary: CanarySettings | undefined;
+  readonly accessLog: Record<string, string>[] = [];
 
   constructor(assembly: Assembly, invoke: Invoke) {
     this.#invoke = invoke;
     const [api] = assembly.of('AWS::ApiGateway::RestApi');
     const [stage] = assembly.of('AWS::ApiGateway::Stage');
-    const { Body } = api!.properties;
     this.#id = api!.id;
-    this.#stage = stage!.properties.StageName;
-    this.#binaryMediaTypes = Body['x-amazon-apigateway-binary-media-types'];
-    this.#root = rootOf(Body.paths);
-    this.#responses = Body['x-amazon-apigateway-gateway-responses'];
+    this.deploy(assembly);
+    this.move(stage!);
     const [settings] = stage!.properties.MethodSettings ?? [];
     const [rate, burst] = [settings?.ThrottlingRateLimit ?? 10_000, settings?.ThrottlingBurstLimit ?? 5_000];
     this.#bucket = { rate, burst, tokens: burst, filledAt: performance.now() };
   }
 
+  deploy(assembly: Assembly): void {
+    const [{ properties }] = assembly.of('AWS::ApiGateway::RestApi') as [Deployed];
+    const [deployment] = assembly.of('AWS::ApiGateway::Deployment');
+    this.#deployments.set(deployment!.id, {
+      root: rootOf(properties.Body.paths),
+      binaryMediaTypes: properties.Body['x-amazon-apigateway-binary-media-types'],
+      responses: properties.Body['x-amazon-apigateway-gateway-responses'],
+    });
+  }
+
+  move({ properties: { StageName, DeploymentId, Variables, AccessLogSetting } }: Deployed): void {
+    if (this.canary) throw new Error('a stage with a canary takes no other deployment');
+    this.#stage = { name: StageName, deploymentId: DeploymentId, variables: Variables };
+    this.#logFormat = JSON.parse(AccessLogSetting.Format);
+  }
+
+  async control({ method, url, body }: WireRequest, response: ServerResponse): Promise<void> {
+    const { name, deploymentId, variables } = this.#stage;
+    const answer = (status: number, value: object) =>
+      void response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(value));
+    if (url.pathname !== `/restapis/${this.#id}/stages/${name}`) return answer(404, { message: 'Invalid stage' });
+    if (method === 'PATCH') {
+      for (const { op, path, value } of JSON.parse(body.toString()).patchOperations) {
+        const [, first, member, variable] = path.split('/');
+        if (first !== 'canarySettings') return answer(400, { message: `Invalid patch path ${path}` });
+        if (op === 'remove') {
+          if (this.canary === undefined) return answer(400, { message: 'Canary does not exist' });
+          this.canary = undefined;
+          continue;
+        }
+        const canary = { deploymentId, percentTraffic: 0, stageVariableOverrides: {}, useStageCache: false };
+        this.canary ??= canary;
+        if (member === 'deploymentId' && !this.#deployments.has(value))
+          return answer(400, { message: 'Deployment id does not exist' });
+        if (member === 'percentTraffic') this.canary.percentTraffic = Number(value);
+        else if (member === 'useStageCache') this.canary.useStageCache = value === 'true';
+        else if (member === 'deploymentId') this.canary.deploymentId = value;
+        else if (member === 'stageVariableOverrides') this.canary.stageVariableOverrides[variable] = value;
+        else return answer(400, { message: `Invalid patch path ${path}` });
+      }
+    }
+    answer(200, { stageName: name, deploymentId, variables, canarySettings: this.canary });
+  }
+
+  /** What serves a request: API Gateway draws lots for each. */
+  #draw() {
+    const { canary } = this;
+    const { deploymentId, variables } = this.#stage;
+    if (canary === undefined || Math.random() * 100 >= canary.percentTraffic)
+      return { frozen: this.#deployments.get(deploymentId)!, variables, isCanary: false };
+    return {
+      frozen: this.#deployments.get(canary.deploymentId)!,
+      variables: { ...variables, ...canary.stageVariableOverrides },
+      isCanary: true,
+    };
+  }
+
+  #log(values: Readonly<Record<string, string>>): void {
+    this.accessLog.push(
+      Object.fromEntries(
+        Object.entries(this.#logFormat).map(([name, text]) => [name, values[text.replace('$context.', '')] ?? '-']),
+      ),
+    );
+  }
+
   async serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const requestId = randomUUID();
-    const refuse = (type: string, status: number) => this.#refuse(response, type, status, requestId);
-    const matched = this.#match(request.method!, request.url!.split('?')[0]!);
+    const { frozen, variables, isCanary } = this.#draw();
+    response.on('close', () => {
+      const isCanaryRequest = this.canary === undefined && !isCanary ? '-' : String(isCanary);
+      this.#log({ requestId, status: String(response.statusCode), isCanaryRequest, httpMethod: request.method! });
+    });
+    const refuse = (type: string, status: number) => this.#refuse(frozen, response, type, status, requestId);
+    const matched = this.#match(frozen, request.method!, request.url!.split('?')[0]!);
     if (matched === undefined) return refuse('MISSING_AUTHENTICATION_TOKEN', 403);
     if (!this.#takeToken()) return refuse('THROTTLED', 429);
     if (request.rawHeaders.join('').length > MAX_HEADER_BYTES) return refuse('DEFAULT_4XX', 431);
@@ -125,17 +230,16 @@ class Api {
     if (body.length > MAX_BODY_BYTES) return refuse('REQUEST_TOO_LARGE', 413);
     const { integration, resource, pathParameters } = matched;
     if (integration.type !== 'aws_proxy') throw new Error(`the rehearsal knows no integration ${integration.type}`);
-    const stage = this.#stage;
+    const stage = this.#stage.name;
     const event = proxyEvent(request, body, {
       resource,
       pathParameters,
       stage,
       requestId,
-      binaryMediaTypes: this.#binaryMediaTypes,
+      binaryMediaTypes: frozen.binaryMediaTypes,
     });
-    const [, functionArn, mode] =
-      /functions\/([^/]+)\/(invocations|response-streaming-invocations)$/.exec(integration.uri) ?? [];
-    const sourceArn = `arn:aws:execute-api:${TEST_REGION}:${TEST_ACCOUNT}:${this.#id}/${stage}/${request.method}${resource}`;
+    const uri = integration.uri.replaceAll(/\$\{stageVariables\.(\w+)\}/g, (_, name: string) => variables[name] ?? '');
+    const [, functionArn, mode] = /functions\/([^/]+)\/(invocations|response-streaming-invocations)$/.exec(uri) ?? [];
     // From when the function has the event: that this machine has no process for it yet is not AWS's time.
     const late = new AbortController();
     let timer: NodeJS.Timeout | undefined;
@@ -145,7 +249,10 @@ class Api {
     response.on('close', () => clearTimeout(timer));
     let answer: HttpAnswer;
     try {
-      const { isStream, payload } = await within(late.signal, this.#invoke(functionArn!, event, sourceArn, onBegin));
+      const { isStream, payload } = await within(
+        late.signal,
+        this.#invoke(functionArn!, event, integration.credentials, onBegin),
+      );
       if (isStream !== (mode === 'response-streaming-invocations'))
         throw new Error(`${functionArn} answers otherwise than as ${mode}`);
       answer = await within(late.signal, isStream ? splitPrelude(payload) : buffered(payload));
@@ -177,9 +284,9 @@ class Api {
     return true;
   }
 
-  #match(method: string, path: string) {
+  #match({ root }: Frozen, method: string, path: string) {
     const pathParameters: Record<string, string> = {};
-    let node: Node | undefined = this.#root;
+    let node: Node | undefined = root;
     const segments = path === '/' ? [] : path.split('/').slice(1);
     for (const [i, segment] of segments.entries()) {
       const fixed: Node | undefined = node!.children.get(segment);
@@ -199,8 +306,8 @@ class Api {
   }
 
   /** What the gateway answers by itself, in the words that the template has for it. */
-  #refuse(response: ServerResponse, type: string, status: number, requestId: string): void {
-    const answer = this.#responses[type] ?? this.#responses[status < 500 ? 'DEFAULT_4XX' : 'DEFAULT_5XX'];
+  #refuse({ responses }: Frozen, response: ServerResponse, type: string, status: number, requestId: string): void {
+    const answer = responses[type] ?? responses[status < 500 ? 'DEFAULT_4XX' : 'DEFAULT_5XX'];
     const headers = Object.entries(answer?.responseParameters ?? {}).map(
       ([name, value]) => [name.replace('gatewayresponse.header.', ''), unquoted(value)] as const,
     );

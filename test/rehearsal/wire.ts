@@ -112,6 +112,12 @@ export const WIRE: Readonly<Record<string, Reader>> = {
       }),
     ];
   },
+  monitoring: jsonService('cloudwatch', (action, { AlarmName, AlarmNames = [AlarmName] }) =>
+    AlarmNames.map((name: string) => ({ action, resource: regional('cloudwatch', `alarm:${name}`) })),
+  ),
+  apigateway: ({ method, url }) => [
+    { action: `apigateway:${method}`, resource: `arn:aws:apigateway:${TEST_REGION}::${url.pathname}` },
+  ],
   ses: ({ url, body }) => {
     if (url.pathname !== '/v2/email/outbound-emails') return [{ action: `ses:${url.pathname}`, resource: '*' }];
     const from: string = JSON.parse(body.toString()).FromEmailAddress;

@@ -94,13 +94,15 @@ const NEEDS: Readonly<Record<string, (resource: Deployed, assembly: Assembly) =>
       properties.ResourceArn.endsWith(`/restapis/${RestApiId}/stages/${StageName}`),
     ),
   'AWS::ApiGateway::BasePathMapping': (_, { of }) => of('AWS::ApiGateway::Stage'),
-  // A stage that logs is refused while the account has no role for it. Its methods name their functions.
-  'AWS::ApiGateway::Stage': (_, { of }) => {
+  // A stage that logs is refused while the account has no role for it. Its methods name their functions, which it calls by a role.
+  'AWS::ApiGateway::Stage': (_, assembly) => {
+    const { of } = assembly;
     const api = JSON.stringify(of('AWS::ApiGateway::RestApi').map(({ properties }) => properties.Body));
     const called = of('AWS::Lambda::Function').filter(({ properties }) =>
-      api.includes(`:function:${properties.FunctionName}/`),
+      api.includes(`:function:${properties.FunctionName}:`),
     );
-    return [...of('AWS::ApiGateway::Account'), ...called];
+    const [, caller] = /"credentials":"([^"]+)"/.exec(api)!;
+    return [...of('AWS::ApiGateway::Account'), ...called, ...rightsOf(caller!, assembly)];
   },
   'AWS::EC2::Route': ({ properties, stack }, { of }) =>
     properties.GatewayId === undefined

@@ -32,7 +32,7 @@ const COSTS = [
 ];
 /** Resource types that cost nothing while they are not used. */
 const FREE =
-  /^(Custom::\w+|AWS::(ApiGateway::\w+|Budgets::Budget|CDK::Metadata|CloudFront::(Distribution|Function|OriginAccessControl|ResponseHeadersPolicy)|CloudFormation::WaitCondition(Handle)?|CodeBuild::Project|EC2::(FlowLog|InternetGateway|Route|RouteTable|SecurityGroup(Egress|Ingress)?|Subnet|SubnetRouteTableAssociation|VPCEndpoint|VPCGatewayAttachment)|ECS::(GatewayClusterAssociations|TaskDefinition)|ElasticLoadBalancingV2::Listener|Events::Rule|IAM::(Policy|Role)|Lambda::(EventInvokeConfig|EventSourceMapping|Function|LayerVersion|Permission)|Logs::MetricFilter|Route53::RecordSet|S3::BucketPolicy|SNS::(Subscription|Topic|TopicPolicy)|SQS::QueuePolicy|WAFv2::WebACLAssociation))$/;
+  /^(Custom::\w+|AWS::(ApiGateway::\w+|Budgets::Budget|CDK::Metadata|CloudFront::(Distribution|Function|OriginAccessControl|ResponseHeadersPolicy)|CloudFormation::WaitCondition(Handle)?|CodeBuild::Project|EC2::(FlowLog|InternetGateway|Route|RouteTable|SecurityGroup(Egress|Ingress)?|Subnet|SubnetRouteTableAssociation|VPCEndpoint|VPCGatewayAttachment)|ECS::(GatewayClusterAssociations|TaskDefinition)|ElasticLoadBalancingV2::Listener|Events::Rule|IAM::(Policy|Role)|Lambda::(EventInvokeConfig|EventSourceMapping|Function|LayerVersion|Permission|Version)|Logs::MetricFilter|Route53::RecordSet|S3::BucketPolicy|SNS::(Subscription|Topic|TopicPolicy)|SQS::QueuePolicy|WAFv2::WebACLAssociation))$/;
 
 const disposable: Record<string, Synthesis> = {
   'a stage to try things in': synthesise(defineStage({ ...everythingAsked, name: 'tried', keepsData: dev.keepsData })),
@@ -61,7 +61,10 @@ describe.each(Object.entries(disposable))('of %s nothing stays that costs', (_, 
   const { data, compute, services } = synthesis;
 
   test('CloudFormation deletes everything', () => {
-    const stay = allOf(synthesis).filter(([, { DeletionPolicy = 'Delete' }]) => DeletionPolicy !== 'Delete');
+    const stay = allOf(synthesis).filter(
+      // Lambda deletes versions with their function.
+      ([, { Type, DeletionPolicy = 'Delete' }]) => DeletionPolicy !== 'Delete' && Type !== 'AWS::Lambda::Version',
+    );
     // API Gateway has one of these for all stages of an account.
     expect(stay.map(([, { Type }]) => Type).sort()).toEqual(['AWS::ApiGateway::Account', 'AWS::IAM::Role']);
     for (const [, { Properties }] of resourcesOf(data, 'AWS::DynamoDB::GlobalTable')) {

@@ -84,7 +84,8 @@ describe('API', () => {
     expect(operation.operationId).toBe(operationId);
     // Keys are checked by the platform.
     expect(operation).not.toHaveProperty('security');
-    const lambda = `arn:aws:lambda:eu-west-1:111122223333:function:platform-prod-${fn}`;
+    const version = `\${stageVariables.${fn.replaceAll('-', '_')}}`;
+    const lambda = `arn:aws:lambda:eu-west-1:111122223333:function:platform-prod-${fn}:${version}`;
     const prefix = 'arn:aws:apigateway:eu-west-1:lambda:path';
     expect(resourcesOf(api, 'AWS::Lambda::Function').map(([, { Properties }]) => Properties.FunctionName)).toContain(
       `platform-prod-${fn}`,
@@ -111,7 +112,7 @@ describe('API', () => {
   test('a changed method is deployed by a new deployment', () => {
     const deploymentOf = (rows: readonly Route[]): string => {
       const app = new App();
-      new RouteApi(new Stack(app, 'test'), 'api', { stage: prod, routes: rows });
+      new RouteApi(new Stack(app, 'test'), 'api', { stage: dev, routes: rows, functions: new Map(), bundles: '' });
       return resourcesOf(app.synth().getStackByName('test').template, 'AWS::ApiGateway::Deployment')[0]![0];
     };
     expect(deploymentOf([...table])).toBe(deploymentOf(table));
@@ -136,17 +137,23 @@ describe('API', () => {
     expect(bytes.filter((route) => !route.stream)).toEqual([]);
   });
 
-  test('lets API Gateway call each function, for this API only', () => {
-    const permissions = resourcesOf(api, 'AWS::Lambda::Permission')
-      .map(([, { Properties }]) => Properties)
-      .filter(({ Principal }) => Principal !== 'events.amazonaws.com');
-    expect(permissions.map((permission) => rendered(permission.FunctionName)).sort()).toEqual(
-      FUNCTION_NAMES.map((fn) => `<${functionIdOf(api, fn)}.Arn>`).sort(),
+  test('calls its functions with a role that may call them alone', () => {
+    const credentials = [...byKey.values()].map((each) => each['x-amazon-apigateway-integration'].credentials);
+    const [roleId] = credentials[0]['Fn::GetAtt'];
+    expect(new Set(credentials.map((arn) => rendered(arn)))).toEqual(new Set([`<${roleId}.Arn>`]));
+    const { AssumeRolePolicyDocument } = api.Resources[roleId]!.Properties;
+    expect(AssumeRolePolicyDocument.Statement).toEqual([
+      { Action: 'sts:AssumeRole', Effect: 'Allow', Principal: { Service: 'apigateway.amazonaws.com' } },
+    ]);
+    const [[, policy], ...others] = resourcesOf(api, 'AWS::IAM::Policy').filter(([, { Properties }]) =>
+      Properties.Roles.some(({ Ref }: { Ref: string }) => Ref === roleId),
+    ) as [[string, Resource]];
+    expect(others).toEqual([]);
+    const [{ Action, Resource: arns }, ...more] = policy.Properties.PolicyDocument.Statement;
+    expect([Action, more]).toEqual(['lambda:InvokeFunction', []]);
+    expect(arns.map((arn: unknown) => rendered(arn)).sort()).toEqual(
+      FUNCTION_NAMES.map((fn) => `arn:aws:lambda:eu-west-1:111122223333:function:platform-prod-${fn}:*`).sort(),
     );
-    for (const permission of permissions) {
-      expect(permission.Principal).toBe('apigateway.amazonaws.com');
-      expect(rendered(permission.SourceArn)).toBe(`arn:aws:execute-api:eu-west-1:111122223333:<${apiId}>/*/*/*`);
-    }
   });
 
   test('outputs the command that makes the first key', () => {
@@ -308,7 +315,10 @@ describe('alarms', () => {
   test('are exactly the sections of docs/operate.md', () => {
     const page = readFileSync(new URL('../../docs/operate.md', import.meta.url), 'utf8');
     const sections = [...page.matchAll(/^## (.+)$/gm)].map(([, title]) => title);
-    const told = new Set(alarms.map(({ AlarmDescription }) => /"([\w-]+)"\.$/.exec(AlarmDescription)![1]));
+    const ofReleases = resourcesOf(stages.prod.api, 'AWS::CloudWatch::Alarm').map(([, { Properties }]) => Properties);
+    const told = new Set(
+      [...alarms, ...ofReleases].map(({ AlarmDescription }) => /"([\w-]+)"\.$/.exec(AlarmDescription)![1]),
+    );
     expect(sections.filter((title) => !told.has(title))).toEqual(['Where to look', 'daily-cost', 'Routine work']);
   });
 
@@ -368,11 +378,11 @@ describe('alarms', () => {
   test('errors in the log of every function are counted', () => {
     const [failures] = alarms.filter(({ AlarmName }) => AlarmName.endsWith('-failures'));
     const { api, compute, services, observability } = stages.prod;
-    // The CDK's own have no name, and when a cleaner fails, so does the deletion that it is part of.
+    // The CDK's own have no name, and when a cleaner or a release fails, so does the operation that it is part of.
     const groups = [api, compute!, services!]
       .flatMap((stack) => resourcesOf(stack, 'AWS::Lambda::Function'))
       .map(([, { Properties }]) => Properties.FunctionName)
-      .filter((name) => name !== undefined && !/-(pool|services)-cleaner$/.test(name))
+      .filter((name) => name !== undefined && !/-(release|(pool|services)-cleaner)$/.test(name))
       .map((name) => `/aws/lambda/${name}`);
     const filters = resourcesOf(observability, 'AWS::Logs::MetricFilter')
       .map(([, { Properties }]) => Properties)

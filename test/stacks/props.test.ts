@@ -9,6 +9,7 @@ import { parseServiceSettings } from '#aws/services/settings.ts';
 import { FUNCTION_NAMES } from '#core/http/route.ts';
 import { type AgentPlatformProps, defineStage } from '#lib/config.ts';
 import { AgentPlatform } from '#lib/platform.ts';
+import { createdBefore } from '#test/helpers/creation-order.ts';
 import {
   emptyFolders,
   environmentOf,
@@ -103,23 +104,25 @@ describe('what an account may demand', () => {
     const of = (fn: string) =>
       account.api.Resources[functionIdOf(account.api, fn)]!.Properties.ReservedConcurrentExecutions;
     expect([of('calls'), of('schedule-fired'), of('agents')]).toEqual([500, 100, undefined]);
+    // Environments are kept of the version that the API calls, by an alias that each deployment replaces.
     const [[aliasId, alias]] = resourcesOf(account.api, 'AWS::Lambda::Alias') as [[string, Resource]];
+    const version = { 'Fn::GetAtt': [expect.stringMatching(/^callsFunctionCurrentVersion/), 'Version'] };
     expect(alias.Properties).toMatchObject({
-      Name: 'live',
+      Name: { 'Fn::Join': ['', ['v', version]] },
       FunctionName: { Ref: functionIdOf(account.api, 'calls') },
+      FunctionVersion: version,
       ProvisionedConcurrencyConfig: { ProvisionedConcurrentExecutions: 5 },
     });
-    const [api] = propertiesOf(account.api, 'AWS::ApiGateway::RestApi');
-    const uris = Object.values<Record<string, { 'x-amazon-apigateway-integration': { uri: unknown } }>>(api.Body.paths)
-      .flatMap((methods) => Object.values(methods))
-      .map((operation) => rendered(operation['x-amazon-apigateway-integration'].uri));
-    const called = new Set(uris.map((uri) => /function:([\w:-]+)\//.exec(uri)![1]));
-    expect(called).toContain('acme-ai-trial-calls:live');
-    expect(called).not.toContain('acme-ai-trial-calls');
-    expect(called).toContain('acme-ai-trial-agents');
-    // The API may call what it names.
-    const permissions = propertiesOf(account.api, 'AWS::Lambda::Permission').map(({ FunctionName }) => FunctionName);
-    expect(permissions).toContainEqual({ Ref: aliasId });
+    const [[stageId, { Properties }]] = resourcesOf(account.api, 'AWS::ApiGateway::Stage') as [[string, Resource]];
+    expect(Properties.Variables.calls).toEqual(alias.Properties.Name);
+    expect(createdBefore(account.api, stageId)).toContain(aliasId);
+  });
+
+  test('a deployment has room for two versions of what is kept started', () => {
+    const concurrency = { reserved: { calls: 9, agents: 1 }, provisioned: { calls: 5, runs: 3 } };
+    expect(() => defineStage({ ...dev, concurrency })).toThrow(
+      /must be at least twice what is provisioned \(10\)[\s\S]*concurrency\.reserved\.calls/,
+    );
   });
 
   test('a private API, for certain addresses', () => {

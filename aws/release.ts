@@ -1,0 +1,143 @@
+import * as z from 'zod';
+import type { Clock } from '#core/ports/clock.ts';
+import { type AwsRequest, createAwsSigner } from '#llm/aws-signer.ts';
+
+const POLL_MS = 5000;
+/** The control plane of API Gateway takes a few requests a second from a whole account. */
+const TRIES = 6;
+const RETRY_MS = 2000;
+
+const releaseSchema = z.object({
+  /** Addresses of both services in the Region of the stage. */
+  ApiGatewayUrl: z.url(),
+  CloudWatchUrl: z.url(),
+  Region: z.string(),
+  RestApiId: z.string(),
+  StageName: z.string(),
+  /** What the stage shall serve: a deployment of the API, and the variables that name the version of each function. */
+  DeploymentId: z.string(),
+  Variables: z.record(z.string(), z.string()),
+  /** Percent of the requests that go there meanwhile. CloudFormation passes numbers as texts. */
+  Percent: z.coerce.number(),
+  Seconds: z.coerce.number(),
+  /** Names of alarms that take it back. */
+  Alarms: z.array(z.string()),
+});
+
+/** The properties of the custom resource. Throws a `ZodError` for others. */
+export const parseRelease = (properties: unknown): Release => releaseSchema.parse(properties);
+export type Release = z.output<typeof releaseSchema>;
+
+/** Part of a stage as API Gateway describes it. */
+interface ApiStage {
+  readonly deploymentId: string;
+  readonly variables?: Readonly<Record<string, string>>;
+  readonly canarySettings?: { readonly deploymentId?: string; readonly percentTraffic?: number };
+}
+
+/**
+ * Sends a part of the requests of an API's stage to what it shall serve next, and watches alarms meanwhile. Resolves when none
+ * has gone off: then the stage may move. Throws if one has, or if somebody else ended the canary. The stage serves in either
+ * case what it served before, alone.
+ *
+ * Does nothing if there is no stage yet, if it serves that already, or on the way back to older versions, which must not wait.
+ */
+export async function tryRelease(release: Release, clock: Clock): Promise<void> {
+  const ask = asking(release, clock);
+  const current = await ask.stage();
+  if (current === undefined) return;
+  // Of a deployment that was cancelled.
+  if (current.canarySettings) await ask.endCanary();
+  if (isServed(release, current) || isOlder(release, current)) return;
+  await ask.reset(release.Alarms);
+  await ask.beginCanary(current);
+  try {
+    const end = clock.now() + release.Seconds * 1000;
+    while (clock.now() < end) {
+      await clock.sleep(Math.min(POLL_MS, Math.max(0, end - clock.now())));
+      const fired = await ask.fired(release.Alarms);
+      if (fired.length > 0) throw new Error(`taken back by ${fired.join(', ')}: see the log of the functions`);
+      const { canarySettings } = (await ask.stage()) ?? {};
+      if (canarySettings?.percentTraffic !== release.Percent) throw new Error('taken back: somebody ended the canary');
+    }
+  } finally {
+    // CloudFormation cannot move a stage that has a canary.
+    if ((await ask.stage())?.canarySettings) await ask.endCanary();
+  }
+}
+
+const isServed = ({ DeploymentId, Variables }: Release, { deploymentId, variables = {} }: ApiStage): boolean =>
+  deploymentId === DeploymentId && Object.entries(Variables).every(([name, value]) => variables[name] === value);
+
+/** Lambda numbers the versions of a function upwards, and uses no number again. An alias has the number at its end, too. */
+const isOlder = ({ Variables }: Release, { variables = {} }: ApiStage): boolean =>
+  Object.entries(Variables).some(([name, value]) => name in variables && numberOf(value) < numberOf(variables[name]!));
+const numberOf = (version: string): number => Number(/\d+$/.exec(version)?.[0]);
+
+/** What is asked of API Gateway and of CloudWatch. */
+function asking({ ApiGatewayUrl, CloudWatchUrl, Region, ...release }: Release, clock: Clock) {
+  const send = {
+    apigateway: sender('apigateway', Region, clock),
+    monitoring: sender('monitoring', Region, clock),
+  };
+  const url = new URL(`/restapis/${release.RestApiId}/stages/${release.StageName}`, ApiGatewayUrl);
+  const json = { accept: 'application/json', 'content-type': 'application/json' };
+  const patch = (patchOperations: object[]) =>
+    send.apigateway({ method: 'PATCH', url, headers: json, body: JSON.stringify({ patchOperations }) });
+  const cloudWatch = async (action: string, input: object) => {
+    const headers = {
+      'content-type': 'application/x-amz-json-1.0',
+      'x-amz-target': `GraniteServiceVersion20100801.${action}`,
+    };
+    return send.monitoring({ url: new URL(CloudWatchUrl), headers, body: JSON.stringify(input) });
+  };
+  return {
+    stage: async () => (await send.apigateway({ method: 'GET', url, headers: json })) as ApiStage | undefined,
+    async beginCanary({ variables = {} }: ApiStage): Promise<void> {
+      const changed = Object.entries(release.Variables).filter(([name, value]) => variables[name] !== value);
+      const settings = [
+        ['deploymentId', release.DeploymentId],
+        ...changed.map(([name, value]) => [`stageVariableOverrides/${name}`, value]),
+        ['useStageCache', 'false'],
+        ['percentTraffic', String(release.Percent)],
+      ];
+      await patch(settings.map(([name, value]) => ({ op: 'replace', path: `/canarySettings/${name}`, value })));
+    },
+    endCanary: () => patch([{ op: 'remove', path: '/canarySettings' }]),
+    /** An alarm may still stand from a release that was taken back shortly before. */
+    async reset(names: readonly string[]): Promise<void> {
+      for (const AlarmName of names) {
+        await cloudWatch('SetAlarmState', { AlarmName, StateValue: 'OK', StateReason: 'a new release begins' });
+      }
+    },
+    async fired(AlarmNames: readonly string[]): Promise<string[]> {
+      const { MetricAlarms = [] } = (await cloudWatch('DescribeAlarms', { AlarmNames, StateValue: 'ALARM' })) as {
+        MetricAlarms?: { AlarmName: string }[];
+      };
+      return MetricAlarms.map(({ AlarmName }) => AlarmName);
+    },
+  };
+}
+
+/**
+ * Requests to one service, tried again while it throttles or fails. Resolves with the JSON that it answers, and with undefined
+ * for what does not exist. Throws what else it answers.
+ */
+function sender(service: string, region: string, clock: Clock): (request: AwsRequest) => Promise<unknown> {
+  const sign = createAwsSigner(service, region);
+  return async (request) => {
+    for (let attempt = 1; ; attempt += 1) {
+      const answer = await fetch(request.url, {
+        method: request.method ?? 'POST',
+        headers: await sign(request),
+        body: request.body,
+      });
+      const text = await answer.text();
+      if (answer.ok) return text === '' ? {} : JSON.parse(text);
+      if (answer.status === 404) return undefined;
+      const isPassing = answer.status === 429 || answer.status >= 500 || /Throttling|TooManyRequests/.test(text);
+      if (!isPassing || attempt === TRIES) throw new Error(`${service} answered ${answer.status}: ${text}`);
+      await clock.sleep(RETRY_MS);
+    }
+  };
+}

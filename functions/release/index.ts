@@ -1,0 +1,9 @@
+import { parseRelease, tryRelease } from '#aws/release.ts';
+import { customResource } from '../custom-resource.ts';
+import { host } from '../host.ts';
+
+const onChange = ({ ResourceProperties }: { readonly ResourceProperties: unknown }): Promise<void> =>
+  tryRelease(parseRelease(ResourceProperties), host.clock);
+
+/** Comes between a new deployment of the API and the stage that shall serve it: an error rolls the stack back. */
+export const handler = customResource({ onCreate: onChange, onUpdate: onChange });

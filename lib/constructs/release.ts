@@ -1,0 +1,141 @@
+import { join } from 'node:path';
+import { Aws, CustomResource, Duration } from 'aws-cdk-lib';
+import type { SpecRestApi } from 'aws-cdk-lib/aws-apigateway';
+import {
+  Alarm,
+  type AlarmProps,
+  ComparisonOperator,
+  MathExpression,
+  Metric,
+  Stats,
+  TreatMissingData,
+} from 'aws-cdk-lib/aws-cloudwatch';
+import { PolicyStatement } from 'aws-cdk-lib/aws-iam';
+import { FilterPattern, type LogGroup, MetricFilter } from 'aws-cdk-lib/aws-logs';
+import { Construct, type IConstruct } from 'constructs';
+import { type CanarySettings, metricNamespaceOf, platformNameOf, type Stage } from '../config.ts';
+import { PlatformFunction } from './platform-function.ts';
+
+/** Lambda's limit, above the longest canary. */
+const LIMIT = Duration.minutes(15);
+/** The shortest period of metrics that AWS writes. */
+const PERIOD = Duration.minutes(1);
+/** As of the alarm `api-5xx`. */
+const MAX_FAULTS = 0.05;
+
+export interface ReleaseProps {
+  readonly stage: Stage;
+  readonly settings: CanarySettings;
+  readonly restApi: SpecRestApi;
+  /** Variables that the stage shall have: the version of each function. */
+  readonly variables: Readonly<Record<string, string>>;
+  readonly accessLog: LogGroup;
+  /** Functions that answer by streams. What breaks one has no status. */
+  readonly streaming: readonly { readonly functionName: string; readonly version: string }[];
+  /** What must be there before the API can call the versions. */
+  readonly callable: readonly IConstruct[];
+  /** Folder with one bundle per function. */
+  readonly bundles: string;
+}
+
+/**
+ * Tries a deployment before the stage of the API moves to it: a part of the requests goes to the new versions of all functions
+ * for a while (`aws/release.ts`). An alarm fails the stack's update, and CloudFormation rolls it back: the stage has never moved.
+ */
+export class Release extends Construct {
+  constructor(scope: Construct, id: string, props: ReleaseProps) {
+    super(scope, id);
+    const { stage, settings, restApi, variables } = props;
+    const alarms = [this.#watchFaults(props), this.#watchErrors(props)];
+    const fn = new PlatformFunction(this, 'release', {
+      stage,
+      bundle: join(props.bundles, 'release'),
+      memoryMb: 256,
+      timeoutSeconds: LIMIT.toSeconds(),
+      environment: {},
+    });
+    const { PARTITION, REGION, URL_SUFFIX } = Aws;
+    fn.lambda.addToRolePolicy(
+      new PolicyStatement({
+        actions: ['apigateway:GET', 'apigateway:PATCH'],
+        resources: [`arn:${PARTITION}:apigateway:${REGION}::/restapis/${restApi.restApiId}/stages/${stage.name}`],
+      }),
+    );
+    fn.lambda.addToRolePolicy(
+      new PolicyStatement({
+        actions: ['cloudwatch:DescribeAlarms', 'cloudwatch:SetAlarmState'],
+        resources: alarms.map(({ alarmArn }) => alarmArn),
+      }),
+    );
+    const resource = new CustomResource(this, 'Resource', {
+      resourceType: 'Custom::Release',
+      serviceToken: fn.lambda.functionArn,
+      serviceTimeout: LIMIT,
+      properties: {
+        ApiGatewayUrl: `https://apigateway.${REGION}.${URL_SUFFIX}`,
+        CloudWatchUrl: `https://monitoring.${REGION}.${URL_SUFFIX}`,
+        Region: REGION,
+        RestApiId: restApi.restApiId,
+        StageName: stage.name,
+        DeploymentId: restApi.latestDeployment!.deploymentId,
+        Variables: variables,
+        Percent: String(settings.percent),
+        Seconds: String(settings.minutes * 60),
+        Alarms: alarms.map(({ alarmName }) => alarmName),
+      },
+    });
+    resource.node.addDependency(
+      fn,
+      ...props.callable,
+      ...this.node.children.filter((child) => child instanceof MetricFilter),
+    );
+    restApi.deploymentStage.node.addDependency(resource);
+  }
+
+  /** The share of requests of the canary that are answered with a 5xx status, from lines of the access log: 1 or 0 each. */
+  #watchFaults({ stage, accessLog }: ReleaseProps): Alarm {
+    const isCanary = FilterPattern.stringValue('$.canary', '=', 'true');
+    const count = (id: string, comparison: '=' | '!=', metricValue: string) =>
+      new MetricFilter(this, id, {
+        logGroup: accessLog,
+        metricNamespace: metricNamespaceOf(stage),
+        metricName: 'CanaryFaults',
+        filterPattern: FilterPattern.all(isCanary, FilterPattern.stringValue('$.status', comparison, '5*')),
+        metricValue,
+      }).metric({ statistic: Stats.AVERAGE, period: PERIOD });
+    count('Answers', '!=', '0');
+    return this.#alarm(stage, 'faults', {
+      alarmDescription: 'New versions that are being tried answered more than 5% of their requests with a 5xx status.',
+      metric: count('Faults', '=', '1'),
+      threshold: MAX_FAULTS,
+    });
+  }
+
+  #watchErrors({ stage, streaming }: ReleaseProps): Alarm {
+    const errors = streaming.map(({ functionName, version }, index) => {
+      const dimensionsMap = { FunctionName: functionName, Resource: `${functionName}:${version}` };
+      const metric = { namespace: 'AWS/Lambda', metricName: 'Errors', dimensionsMap, statistic: Stats.SUM };
+      return [`errors${index}`, new Metric({ ...metric, period: PERIOD })] as const;
+    });
+    return this.#alarm(stage, 'errors', {
+      alarmDescription: 'New versions that are being tried ended with an error, ran out of memory or took too long.',
+      metric: new MathExpression({
+        expression: 'SUM(METRICS())',
+        usingMetrics: Object.fromEntries(errors),
+        period: PERIOD,
+      }),
+      threshold: 0,
+    });
+  }
+
+  #alarm(stage: Stage, name: string, props: Pick<AlarmProps, 'alarmDescription' | 'metric' | 'threshold'>): Alarm {
+    return new Alarm(this, name, {
+      ...props,
+      alarmName: `${platformNameOf(stage)}-release-${name}`,
+      alarmDescription: `${props.alarmDescription} What to do: docs/operate.md, "release".`,
+      comparisonOperator: ComparisonOperator.GREATER_THAN_THRESHOLD,
+      evaluationPeriods: 1,
+      treatMissingData: TreatMissingData.NOT_BREACHING,
+    });
+  }
+}
