@@ -38,10 +38,17 @@ test('the work of each event is done at it, and at no other time', async () => {
     expect(await answerTo(type, { onDelete, onUpdate: onDelete as CustomResourceWork['onUpdate'] })).toEqual(ANSWER);
   }
   expect(done).toEqual(['Delete', 'Update']);
+  const onCreate = onDelete as CustomResourceWork['onCreate'];
+  for (const type of ['Create', 'Update', 'Delete'] as const)
+    expect(await answerTo(type, { onCreate })).toEqual(ANSWER);
+  expect(done).toEqual(['Delete', 'Update', 'Create']);
 });
 
-test.each(['Update', 'Delete'] as const)('work that fails fails the stack, with the reason: %s', async (type) => {
-  const fail = () => Promise.reject(new Error('no rights'));
-  const answer = await answerTo(type, { onDelete: fail, onUpdate: fail });
-  expect(answer).toEqual({ ...ANSWER, Status: 'FAILED', Reason: 'Error: no rights' });
-});
+test.each(['Create', 'Update', 'Delete'] as const)(
+  'work that fails fails the stack, with the reason: %s',
+  async (type) => {
+    const fail = () => Promise.reject(new Error('no rights'));
+    const answer = await answerTo(type, { onCreate: fail, onUpdate: fail, onDelete: fail });
+    expect(answer).toEqual({ ...ANSWER, Status: 'FAILED', Reason: 'Error: no rights' });
+  },
+);

@@ -8,9 +8,11 @@ type Event<Type extends CloudFormationCustomResourceEvent['RequestType']> = Extr
 
 /** What a custom resource does, by what happens to it. An error fails the stack's operation, with its message. */
 export interface CustomResourceWork {
-  /** @default - nothing, as of the others */
+  /** @default - nothing */
   readonly onCreate?: (event: Event<'Create'>) => Promise<void>;
+  /** @default - nothing */
   readonly onUpdate?: (event: Event<'Update'>) => Promise<void>;
+  /** @default - nothing */
   readonly onDelete?: (event: Event<'Delete'>) => Promise<void>;
 }
 

@@ -35,6 +35,9 @@ const cidr = (fallback: string) =>
     .regex(/^(10\.|172\.(1[6-9]|2\d|3[01])\.|192\.168\.).*\/(1[6-9]|20)$/, 'must be a private network of /16 to /20')
     .default(fallback);
 
+const pinnedImage = () =>
+  form(/^[\w.-]+(:\d+)?\/[\w./-]+(:[\w.-]+)?@sha256:[\da-f]{64}$/, 'must name its digest: registry/name@sha256:…');
+
 const port = () => z.int().min(1).max(65_535);
 
 /** Memory in MB that Fargate offers for each CPU size: docs.aws.amazon.com/AmazonECS/latest/developerguide/fargate-tasks-services.html. */
@@ -248,6 +251,8 @@ const platformSchema = z
           memoryMb: z.int().multipleOf(512).min(512).max(30_720).default(2048),
           /** Availability Zones of the tasks. Some, such as `us-east-1e`, lack services. @default - two that AWS chooses */
           zones: z.array(zone()).min(1).optional(),
+          /** Days after which the image is built again, with the updates of its base images and packages until then. */
+          rebuildDays: z.int().min(1).max(90).default(7),
           /** Addresses of the network. */
           cidr: cidr('10.64.0.0/20'),
           /**
@@ -281,6 +286,11 @@ const platformSchema = z
         }),
       ])
       .prefault({ kind: 'none' }),
+    /**
+     * What the runner's image is built from, for sandboxes on Fargate and services: images by their digests, Debian 12 both, which then only
+     * you update. @default - the newest patch of Node.js 24 and of Python 3.12 at each build
+     */
+    bases: z.strictObject({ node: pinnedImage().optional(), python: pinnedImage().optional() }).prefault({}),
     /** Always-on services: instances on Fargate, and how they are reached; or none (docs/services.md). */
     services: z.discriminatedUnion('kind', [z.strictObject({ kind: z.literal('off') }), servicesOn]).prefault({}),
     /** The dashboard, on one address with the API: CloudFront in front of both (docs/deploy.md#the-dashboard), or none. */
@@ -439,6 +449,9 @@ export const timerNamesOf = (stage: Stage) => ({
 });
 export const functionNameOf = (stage: Stage, fn: string): string => `${platformNameOf(stage)}-${fn}`;
 export const microvmImageNameOf = (stage: Stage): string => `${platformNameOf(stage)}-sandbox`;
+/** The repository of the runner's image, and with `-image` the project that builds it. */
+export const runnerImageNameOf = (stage: Stage, name: 'sandbox' | 'services'): string =>
+  `${platformNameOf(stage)}-${name}`;
 /** In `Fn::Sub` notation. */
 export const microvmImageArnOf = (stage: Stage): string =>
   `arn:\${AWS::Partition}:lambda:\${AWS::Region}:\${AWS::AccountId}:microvm-image:${microvmImageNameOf(stage)}`;

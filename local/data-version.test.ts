@@ -5,8 +5,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { afterEach, beforeEach, expect, test } from 'vitest';
+import { DATA_VERSION } from '#core/base/data-versions.ts';
 import { ManualClock } from '#test/helpers/manual-clock.ts';
-import { copyBefore, DATA_VERSION, MIGRATIONS, type Migration, versionOf } from './data-version.ts';
+import { copyBefore, MIGRATIONS, type Migration, versionOf } from './data-version.ts';
 import { openDatabase } from './database.ts';
 import { SqliteTable } from './sqlite-table.ts';
 

@@ -1,9 +1,10 @@
 import { closeSync, fsyncSync, openSync, renameSync, rmSync } from 'node:fs';
 import { dirname } from 'node:path';
 import type { DatabaseSync } from 'node:sqlite';
+import { DATA_VERSIONS, DataVersionError } from '#core/base/data-versions.ts';
 import { TABLES } from './database-rows.ts';
 
-/** A step from one version of the data to the next. */
+/** A step from one version of the data to the next (`core/base/data-versions.ts`). */
 export interface Migration {
   /** Version of the data after it: its place in the list, from 1. */
   readonly version: number;
@@ -11,25 +12,19 @@ export interface Migration {
   readonly sql: string;
 }
 
-/**
- * Every change of the data's form, oldest first; never changed once released. A migration finds the journal empty. Data without
- * a version is that of platform 0.1.0 before versions were kept.
- */
-export const MIGRATIONS: readonly Migration[] = [{ version: 1, sql: TABLES }];
+/** What changes in the database itself, by version; never changed once released. A migration finds the journal empty. */
+const STATEMENTS: Readonly<Record<number, string>> = { 1: TABLES };
 
-/** The version that this platform writes. */
-export const DATA_VERSION = MIGRATIONS.at(-1)!.version;
+export const MIGRATIONS: readonly Migration[] = DATA_VERSIONS.map(({ version }) => ({
+  version,
+  sql: STATEMENTS[version] ?? '',
+}));
 
 /** Data of a newer platform. */
-export class DataVersionError extends Error {
-  readonly code = 'DATA_VERSION';
-  constructor(place: string, version: number, known: number) {
-    super(
-      `the data in ${place} has version ${version}, and this platform knows versions up to ${known}: start the newer platform that wrote it, or restore a backup from before its upgrade`,
-    );
-    this.name = 'DataVersionError';
-  }
-}
+export const newerData = (place: string, version: number, known: number): DataVersionError =>
+  new DataVersionError(
+    `the data in ${place} has version ${version}, and this platform knows versions up to ${known}: start the newer platform that wrote it, or restore a backup from before its upgrade`,
+  );
 
 export const versionOf = (db: DatabaseSync): number => Number(db.prepare('PRAGMA user_version').get()!.user_version);
 

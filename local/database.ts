@@ -5,14 +5,7 @@ import { Worker } from 'node:worker_threads';
 import { hasCode } from '#core/base/errors.ts';
 import { threadEnvironment } from '#core/base/thread-environment.ts';
 import type { TableName } from '#core/ports/table-rules.ts';
-import {
-  DataVersionError,
-  isEmpty as isEmptyData,
-  MIGRATIONS,
-  type Migration,
-  migrate,
-  versionOf,
-} from './data-version.ts';
+import { isEmpty as isEmptyData, MIGRATIONS, type Migration, migrate, newerData, versionOf } from './data-version.ts';
 import { Journal, journalFiles, readJournal } from './database-journal.ts';
 import { type Row, TABLES, WrittenRows } from './database-rows.ts';
 import { type Answer, type Order, PRAGMAS, THREAD, THREAD_URL } from './database-thread.ts';
@@ -62,7 +55,7 @@ export interface Database {
  * process id beside the file serves the error message only.
  *
  * Data of an older version is migrated, after a copy. Throws {@link DatabaseInUseError} if another process has it,
- * {@link DataVersionError} if a newer platform wrote it. `warn` is told what the operator should know.
+ * `DataVersionError` if a newer platform wrote it. `warn` is told what the operator should know.
  */
 export function openDatabase(
   path: string,
@@ -256,7 +249,7 @@ class FileDatabase extends WaitingRows implements Database {
   #prepare(migrations: readonly Migration[]): number {
     const known = migrations.at(-1)!.version;
     const version = versionOf(this.db);
-    if (version > known) throw new DataVersionError(this.#path, version, known);
+    if (version > known) throw newerData(this.#path, version, known);
     this.db.exec(PRAGMAS);
     if (isEmptyData(this.db)) migrate(this.db, this.#path, migrations);
     // Rows of the journal have the form of the version that wrote them.

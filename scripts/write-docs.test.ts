@@ -3,7 +3,7 @@ import { expect, test } from 'vitest';
 import { AWS_SETTINGS } from '#aws/config.ts';
 import { CORE_SETTINGS } from '#core/base/config.ts';
 import { LOCAL_SETTINGS } from '#local/config.ts';
-import { cliPage, modelsPage, settingsPage } from './write-docs.ts';
+import { cliPage, deployPage, modelsPage, settingsPage } from './write-docs.ts';
 
 test('variables have one form, and each belongs to one setting', () => {
   const tables = [CORE_SETTINGS, LOCAL_SETTINGS, AWS_SETTINGS];
@@ -21,6 +21,12 @@ test('the table of docs/models.md is what npm run docs writes', () => {
   const page = readFileSync(new URL('../docs/models.md', import.meta.url), 'utf8');
   expect(page).toBe(modelsPage());
   expect(page).toContain('| `gemini-3.8-flash` |');
+});
+
+test('the table of docs/deploy.md is what npm run docs writes', () => {
+  const page = readFileSync(new URL('../docs/deploy.md', import.meta.url), 'utf8');
+  expect(page).toBe(deployPage());
+  expect(page).toContain('| 1 | 0.1.0 |');
 });
 
 test('the commands of docs/cli.md are what npm run docs writes', async () => {

@@ -5,6 +5,7 @@ import { AWS_SETTINGS } from '#aws/config.ts';
 import { wholeProgram } from '#cli/program.ts';
 import { openApiDocument } from '#core/api/openapi.ts';
 import { CORE_SETTINGS, type Settings } from '#core/base/config.ts';
+import { DATA_VERSIONS } from '#core/base/data-versions.ts';
 import { parseModels } from '#core/models/model-facts.ts';
 import { LOCAL_SETTINGS } from '#local/config.ts';
 
@@ -85,10 +86,23 @@ export async function cliPage(page = readFileSync(new URL('cli.md', DOCS), 'utf8
   return page.replace(COMMANDS_TABLE, `\n${['| command | what it does |', '|---|---|', ...rows].join('\n')}\n\n`);
 }
 
+const DATA_VERSIONS_TABLE = /(?<=<!-- data-versions -->\n)[\s\S]*(?=<!-- \/data-versions -->)/;
+
+/** `docs/deploy.md` with its table of versions of the data written anew. */
+export function deployPage(page = readFileSync(new URL('deploy.md', DOCS), 'utf8')): string {
+  const rows = DATA_VERSIONS.map(
+    ({ version, platform, changes, migration }) =>
+      `| ${version} | ${platform} | ${cell(changes)} | ${cell(migration)} |`,
+  );
+  const head = ['| version | first platform | what is stored otherwise | how data gets there |', '|---|---|---|---|'];
+  return page.replace(DATA_VERSIONS_TABLE, `\n${[...head, ...rows].join('\n')}\n\n`);
+}
+
 if (import.meta.main) {
   mkdirSync(DOCS, { recursive: true });
   writeFileSync(new URL('settings.md', DOCS), settingsPage());
   writeFileSync(new URL('openapi.json', DOCS), openApiPage());
   writeFileSync(new URL('models.md', DOCS), modelsPage());
+  writeFileSync(new URL('deploy.md', DOCS), deployPage());
   writeFileSync(new URL('cli.md', DOCS), await cliPage());
 }

@@ -1,5 +1,7 @@
 import { setTimeout } from 'node:timers/promises';
+import { DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import { LambdaClient } from '@aws-sdk/client-lambda';
+import { checkTables, takeDataVersion } from '#aws/data-version.ts';
 import { startWriters, stopWriters, type Writer, writersOf } from '#aws/writers.ts';
 
 const ACTIONS = ['stop', 'start', 'status'] as const;
@@ -16,7 +18,8 @@ function idleFrom(writers: readonly Writer[]): number | undefined {
 }
 
 /**
- * Stops or starts whatever writes to the tables of a platform, and says what it did. `stop` returns when the last of them has ended.
+ * Stops or starts whatever writes to the tables of a platform, and says what it did. `stop` returns when the last of them has ended, `start`
+ * refuses tables that are not there, and data of a version that the platform does not take.
  *
  * @param platform as the names of its stacks begin, such as `platform-prod`
  */
@@ -28,6 +31,9 @@ export async function runWriters(platform: string, action: string | undefined): 
   }
   const lambda = new LambdaClient();
   if (action === 'start') {
+    const tables = new DynamoDBClient();
+    await checkTables(tables, `${platform}-`);
+    await takeDataVersion(tables, `${platform}-`);
     const started = await startWriters(lambda, platform);
     say(started.length === 0 ? `Nothing of ${platform} was stopped.` : `Started: ${started.join(', ')}.`);
     return;

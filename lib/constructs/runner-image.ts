@@ -1,4 +1,5 @@
-import { Aws, CfnWaitCondition, CfnWaitConditionHandle, Fn, RemovalPolicy, Validations } from 'aws-cdk-lib';
+import { createHash } from 'node:crypto';
+import { Aws, CfnWaitCondition, CfnWaitConditionHandle, Duration, Fn, RemovalPolicy, Validations } from 'aws-cdk-lib';
 import {
   BuildSpec,
   type CfnProject,
@@ -9,12 +10,14 @@ import {
 } from 'aws-cdk-lib/aws-codebuild';
 import { Repository, TagMutability } from 'aws-cdk-lib/aws-ecr';
 import { ContainerImage } from 'aws-cdk-lib/aws-ecs';
+import { Rule, RuleTargetInput, Schedule } from 'aws-cdk-lib/aws-events';
+import { CodeBuildProject } from 'aws-cdk-lib/aws-events-targets';
 import { PolicyStatement } from 'aws-cdk-lib/aws-iam';
 import { LogGroup } from 'aws-cdk-lib/aws-logs';
 import { Asset } from 'aws-cdk-lib/aws-s3-assets';
 import { AwsCustomResource, AwsCustomResourcePolicy, PhysicalResourceId } from 'aws-cdk-lib/custom-resources';
 import { Construct } from 'constructs';
-import { platformNameOf, platformPathOf, type Stage } from '../config.ts';
+import { platformPathOf, runnerImageNameOf, type Stage } from '../config.ts';
 
 export interface RunnerImageProps {
   readonly stage: Stage;
@@ -24,6 +27,8 @@ export interface RunnerImageProps {
   readonly kept: number;
   /** Docker build context. */
   readonly context: string;
+  /** Days after which the image is built again, under the same tag. @default - it is built once */
+  readonly rebuildDays?: number;
 }
 
 /** A build takes two to four minutes. */
@@ -31,7 +36,7 @@ const BUILD_LIMIT_SECONDS = 1800;
 
 /**
  * The image of the runner, for sandboxes or for services, built by CodeBuild from a folder, so that deploying needs no
- * Docker. Its tag is a hash of the folder. The deployment waits for the build and fails with it.
+ * Docker. Its tag is a hash of the folder and of pinned base images. The deployment waits for the build and fails with it.
  */
 export class RunnerImage extends Construct {
   readonly image: ContainerImage;
@@ -41,13 +46,20 @@ export class RunnerImage extends Construct {
   /** Resources that need the image depend on this. */
   readonly ready: CfnWaitCondition;
 
-  constructor(scope: Construct, id: string, { stage, name, kept, context }: RunnerImageProps) {
+  constructor(scope: Construct, id: string, { stage, name, kept, context, rebuildDays }: RunnerImageProps) {
     super(scope, id);
     const asset = new Asset(this, 'context', { path: context });
-    const tag = asset.assetHash.slice(0, 16);
+    const bases = Object.entries(stage.bases).map(
+      ([base, image]) => `--build-arg ${base.toUpperCase()}_IMAGE=${image}`,
+    );
+    const tag = createHash('sha256')
+      .update([asset.assetHash, ...bases].join(' '))
+      .digest('hex')
+      .slice(0, 16);
     const repository = new Repository(this, 'repository', {
-      repositoryName: `${platformNameOf(stage)}-${name}`,
-      imageTagMutability: TagMutability.IMMUTABLE,
+      repositoryName: runnerImageNameOf(stage, name),
+      // Only the build below may push.
+      imageTagMutability: rebuildDays === undefined ? TagMutability.IMMUTABLE : TagMutability.MUTABLE,
       imageScanOnPush: true,
       lifecycleRules: [{ maxImageCount: kept }],
       // Images can be rebuilt at any time.
@@ -60,7 +72,7 @@ export class RunnerImage extends Construct {
       removalPolicy: RemovalPolicy.DESTROY,
     });
     const project = new Project(this, 'build', {
-      projectName: `${platformNameOf(stage)}-${name}-image`,
+      projectName: `${runnerImageNameOf(stage, name)}-image`,
       description: `Builds the image of the runner (${name})`,
       source: Source.s3({ bucket: asset.bucket, path: asset.s3ObjectKey }),
       environment: {
@@ -72,6 +84,7 @@ export class RunnerImage extends Construct {
       environmentVariables: {
         REGISTRY: { value: Fn.select(0, Fn.split('/', repository.repositoryUri)) },
         NAME: { value: repository.repositoryName },
+        BASES: { value: bases.join(' ') },
       },
       logging: { cloudWatch: { logGroup } },
       buildSpec: BuildSpec.fromObject(BUILD),
@@ -79,6 +92,19 @@ export class RunnerImage extends Construct {
     });
     repository.grantPullPush(project);
     repository.grant(project, 'ecr:DescribeImages');
+
+    if (rebuildDays !== undefined) {
+      const environmentVariablesOverride = [
+        { name: 'TAG', value: tag },
+        { name: 'AGAIN', value: 'true' },
+      ];
+      const event = RuleTargetInput.fromObject({ environmentVariablesOverride });
+      new Rule(this, 'clock', {
+        description: `Builds the image of the runner (${name}) again, with the updates since its last build.`,
+        schedule: Schedule.rate(Duration.days(rebuildDays)),
+        targets: [new CodeBuildProject(project, { event })],
+      });
+    }
 
     // A signal per image: CloudFormation waits for a signal only once.
     const handle = new CfnWaitConditionHandle(this, `signal-${tag}`);
@@ -119,20 +145,23 @@ export class RunnerImage extends Construct {
   }
 }
 
-/** A tag names its content: an existing tag is not built again. */
+/**
+ * A tag names the sources: what has been built is built again by the clock alone, from base images and packages of that day. An image that
+ * does not start is not pushed.
+ */
 const BUILD = {
   version: '0.2',
   phases: {
     build: {
       commands: [
-        'aws ecr describe-images --repository-name "$NAME" --image-ids imageTag="$TAG" || (aws ecr get-login-password | docker login --username AWS --password-stdin "$REGISTRY" && docker build --tag "$REGISTRY/$NAME:$TAG" . && docker push "$REGISTRY/$NAME:$TAG")',
+        '([ -z "$AGAIN" ] && aws ecr describe-images --repository-name "$NAME" --image-ids imageTag="$TAG") || (aws ecr get-login-password | docker login --username AWS --password-stdin "$REGISTRY" && docker build --pull $BASES --tag "$REGISTRY/$NAME:$TAG" . && docker run --rm --network none --entrypoint /bin/sh "$REGISTRY/$NAME:$TAG" -c "node --version && npm --version && python3 --version && perl -e 1 && git --version" && docker push "$REGISTRY/$NAME:$TAG")',
       ],
     },
     // Runs after a failed build, too.
     post_build: {
       commands: [
         'if [ "$CODEBUILD_BUILD_SUCCEEDING" = 1 ]; then STATUS=SUCCESS; else STATUS=FAILURE; fi',
-        'curl --fail --retry 5 -X PUT -H "Content-Type:" --data-binary "{\\"Status\\": \\"$STATUS\\", \\"UniqueId\\": \\"$TAG\\", \\"Data\\": \\"$TAG\\", \\"Reason\\": \\"see the log of $CODEBUILD_BUILD_ID\\"}" "$SIGNAL_URL"',
+        '[ -z "$SIGNAL_URL" ] || curl --fail --retry 5 -X PUT -H "Content-Type:" --data-binary "{\\"Status\\": \\"$STATUS\\", \\"UniqueId\\": \\"$TAG\\", \\"Data\\": \\"$TAG\\", \\"Reason\\": \\"see the log of $CODEBUILD_BUILD_ID\\"}" "$SIGNAL_URL"',
       ],
     },
   },

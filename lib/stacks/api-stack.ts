@@ -13,10 +13,11 @@ import { LambdaFunction as LambdaTarget } from 'aws-cdk-lib/aws-events-targets';
 import type { Function as LambdaFunction } from 'aws-cdk-lib/aws-lambda';
 import { Bucket } from 'aws-cdk-lib/aws-s3';
 import type { Construct } from 'constructs';
-import { backgroundFunction } from '#core/api/background.ts';
-import { FUNCTION_NAMES, type Route } from '#core/http/route.ts';
+import { type BackgroundFunctionName, backgroundFunction } from '#core/api/background.ts';
+import { FUNCTION_NAMES, type FunctionName, type Route } from '#core/http/route.ts';
 import { apiUrlOf } from '../api-url.ts';
 import { apiExportOf, type Stage } from '../config.ts';
+import { DataVersionCheck } from '../constructs/data-version-check.ts';
 import { Firewall } from '../constructs/firewall.ts';
 import { RouteApi } from '../constructs/route-api.ts';
 import { addSpecifiedFunction } from '../constructs/specified-function.ts';
@@ -44,7 +45,13 @@ export class ApiStack extends Stack {
   constructor(scope: Construct, id: string, props: ApiStackProps) {
     super(scope, id, props);
     const { stage, routes } = props;
-    const functions = new Map(FUNCTION_NAMES.map((fn) => [fn, addSpecifiedFunction(this, fn, props).lambda]));
+    const dataVersion = new DataVersionCheck(this, 'data-version-check', props);
+    const addFunction = (fn: FunctionName | BackgroundFunctionName) => {
+      const added = addSpecifiedFunction(this, fn, props);
+      added.lambda.node.addDependency(dataVersion);
+      return added;
+    };
+    const functions = new Map(FUNCTION_NAMES.map((fn) => [fn, addFunction(fn).lambda]));
     const { restApi } = new RouteApi(this, 'api', { stage, routes, functions, bundles: props.bundles });
     this.restApi = restApi;
     // Not `restApi.url`: it depends on the deployment, which depends on the functions.
@@ -69,7 +76,7 @@ export class ApiStack extends Stack {
     }
     for (const name of API_STACK_FUNCTIONS) {
       const { everyMinutes, about } = backgroundFunction(name);
-      const background = addSpecifiedFunction(this, name, props);
+      const background = addFunction(name);
       // It changes, and its rights do, once the stage has moved: a release that is taken back leaves it as it is.
       background.node.addDependency(restApi.deploymentStage);
       const { lambda } = background;

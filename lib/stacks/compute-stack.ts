@@ -96,7 +96,14 @@ export class ComputeStack extends Stack {
 
   #addTask(): FargateTaskDefinition {
     const { stage, settings, runnerContext } = this.#props;
-    const image = new RunnerImage(this, 'image', { stage, name: 'sandbox', kept: 5, context: runnerContext });
+    const image = new RunnerImage(this, 'image', {
+      stage,
+      name: 'sandbox',
+      kept: 5,
+      context: runnerContext,
+      // Each task pulls what its tag names when it starts, and none lives longer than its lease and its run.
+      rebuildDays: settings.rebuildDays,
+    });
     const task = new FargateTaskDefinition(this, 'task', {
       family: `${platformNameOf(stage)}-sandbox`,
       cpu: settings.cpu,

@@ -12,6 +12,7 @@ import {
   TreatMissingData,
 } from 'aws-cdk-lib/aws-cloudwatch';
 import { SnsAction } from 'aws-cdk-lib/aws-cloudwatch-actions';
+import { type EventPattern, Rule } from 'aws-cdk-lib/aws-events';
 import { PolicyStatement, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
 import { FilterPattern, LogGroup, MetricFilter, type MetricFilterProps } from 'aws-cdk-lib/aws-logs';
 import { type ITopic, Topic } from 'aws-cdk-lib/aws-sns';
@@ -24,6 +25,7 @@ import {
   functionNameOf,
   metricNamespaceOf,
   platformNameOf,
+  runnerImageNameOf,
   type Stage,
   serviceNamesOf,
   tablePrefixOf,
@@ -102,6 +104,7 @@ export class ObservabilityStack extends Stack {
       alarm.addOkAction(new SnsAction(topic));
     }
     if (dailyUsd !== undefined) this.#watchCost(dailyUsd, topic);
+    this.#watchImages(topic);
     new CfnOutput(this, 'AlarmTopic', { value: topic.topicArn });
   }
 
@@ -131,6 +134,67 @@ export class ObservabilityStack extends Stack {
     });
     // AWS Budgets tries the topic when the budget is made.
     if (allowed.policyDependable) budget.node.addDependency(allowed.policyDependable);
+  }
+
+  /** Images of the runner: what was found in them, by either kind of scan that the account may have, and builds that failed. */
+  #watchImages(topic: ITopic): void {
+    const images = [
+      ...(this.#hasPool ? ['sandbox' as const] : []),
+      ...(this.#hasServices ? ['services' as const] : []),
+    ];
+    if (images.length === 0) return;
+    const repositories = images.map((name) => runnerImageNameOf(this.#stage, name));
+    const severe = { CRITICAL: [{ numeric: ['>', 0] }] };
+    const events: Record<string, { what: string; eventPattern: EventPattern }> = {
+      'image-findings': {
+        what: 'A scan has found critical vulnerabilities in an image of the runner.',
+        eventPattern: {
+          source: ['aws.ecr'],
+          detailType: ['ECR Image Scan'],
+          detail: { 'repository-name': repositories, 'finding-severity-counts': severe },
+        },
+      },
+      'image-findings-inspector': {
+        what: 'Amazon Inspector has found a critical vulnerability in an image of the runner.',
+        eventPattern: {
+          source: ['aws.inspector2'],
+          detailType: ['Inspector2 Finding'],
+          detail: {
+            severity: ['CRITICAL'],
+            status: ['ACTIVE'],
+            resources: { details: { awsEcrContainerImage: { repositoryName: repositories } } },
+          },
+        },
+      },
+      'image-not-built': {
+        what: 'An image of the runner could not be built.',
+        eventPattern: {
+          source: ['aws.codebuild'],
+          detailType: ['CodeBuild Build State Change'],
+          detail: {
+            'project-name': repositories.map((name) => `${name}-image`),
+            'build-status': ['FAILED', 'FAULT', 'TIMED_OUT'],
+          },
+        },
+      },
+    };
+    topic.addToResourcePolicy(
+      new PolicyStatement({
+        principals: [new ServicePrincipal('events.amazonaws.com')],
+        actions: ['sns:Publish'],
+        resources: [topic.topicArn],
+      }),
+    );
+    // Not `SnsTopic`: it warns of a topic of the stage's own choice, whose account the stack may not know.
+    const target = { bind: () => ({ arn: topic.topicArn }) };
+    for (const [name, { what, eventPattern }] of Object.entries(events)) {
+      const section = name.replace('-inspector', '');
+      new Rule(this, name, {
+        description: `${what} What to do: docs/operate.md, "${section}".`,
+        eventPattern,
+        targets: [target],
+      });
+    }
   }
 
   #addTopic(email: string | undefined): Topic {

@@ -4,8 +4,9 @@ import { dirname, join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { pipeline } from 'node:stream/promises';
 import { createGunzip } from 'node:zlib';
+import { DATA_VERSION } from '#core/base/data-versions.ts';
 import { hasCode } from '#core/base/errors.ts';
-import { DATA_VERSION, DataVersionError } from '../data-version.ts';
+import { newerData } from '../data-version.ts';
 import { ifThere } from '../files.ts';
 import { syncFolder } from './backup.ts';
 import { BLOBS, checkPath, DATABASE, MANIFEST, type Manifest, parseManifest, VAULT, VAULT_KEY } from './format.ts';
@@ -31,7 +32,7 @@ export async function verifyBackup(file: string): Promise<Manifest> {
   const manifest = await readBackup(file, async (archived) => {
     for await (const _ of archived.body());
   });
-  if (manifest.data_version > DATA_VERSION) throw new DataVersionError(file, manifest.data_version, DATA_VERSION);
+  if (manifest.data_version > DATA_VERSION) throw newerData(file, manifest.data_version, DATA_VERSION);
   return manifest;
 }
 

@@ -75,6 +75,7 @@ export const NOT_RUN: readonly { readonly page: string; readonly begins: string;
   { page: 'docs/first-account.md', begins: 'aws cloudwatch describe-alarm-history', reason: 'needs an AWS account' },
   { page: 'docs/first-account.md', begins: 'aws ce get-cost-and-usage', reason: 'needs an AWS account' },
   { page: 'docs/first-account.md', begins: 'npx cdk destroy', reason: 'needs an AWS account' },
+  { page: 'docs/operate.md', begins: 'aws events list-targets', reason: 'needs an AWS account' },
   { page: 'docs/limits.md', begins: 'npm start -- --set-plan', reason: 'needs a platform that is stopped' },
   { page: 'docs/limits.md', begins: 'npm run aws:workspace', reason: 'needs an AWS account' },
   { page: 'docs/limits.md', begins: 'npm start -- --grant-credits', reason: 'needs a platform that is stopped' },

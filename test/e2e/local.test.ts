@@ -1,10 +1,19 @@
-import { afterAll } from 'vitest';
+import { afterAll, expect, test } from 'vitest';
 import { startLocalTarget } from '#test/helpers/platform.ts';
+import { record, recordedShapes, unrecorded, watchStoredShapes } from './stored-shapes.ts';
 import { platformSuite } from './suite.ts';
 
+const storedShapes = watchStoredShapes();
 const target = await startLocalTarget({ PLATFORM_SANDBOX_MEMORY_MB: '256', PLATFORM_SANDBOX_DISK_MB: '32' });
 const { python, node } = target.interpreters;
 
 platformSuite(() => target, { python: python !== undefined, node: node !== undefined });
+
+test('nothing is stored in another form than the version of the data says: see core/base/data-versions.ts', () => {
+  const shapes = storedShapes();
+  expect(Object.keys(shapes).length).toBeGreaterThan(50);
+  if (process.env.RECORD_SHAPES) record(shapes);
+  expect(unrecorded(shapes, recordedShapes())).toEqual([]);
+});
 
 afterAll(() => target.close());

@@ -1,4 +1,7 @@
 import { randomUUID } from 'node:crypto';
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { Readable } from 'node:stream';
 import { setTimeout } from 'node:timers/promises';
 import { CreateTableCommand, DynamoDBClient } from '@aws-sdk/client-dynamodb';
@@ -276,6 +279,30 @@ export async function startRehearsal(
     readers: sources.readers,
   });
 
+  const changeResource = async (RequestType: 'Create' | 'Delete', type: string, answerTo: string, changes: object) => {
+    for (const { id, properties } of assembly.of(type)) {
+      const { ServiceToken, ...ResourceProperties } = properties;
+      const { payload } = await lambda.invoke(ServiceToken, {
+        ...{ RequestType, ResponseURL: answerTo, StackId: 'stack', RequestId: randomUUID() },
+        ...{ LogicalResourceId: id, PhysicalResourceId: id, ResourceType: type },
+        ResourceProperties: { ...ResourceProperties, ...changes },
+      });
+      await Array.fromAsync(payload);
+    }
+  };
+  // CloudFormation makes functions only when it is told that they take the data.
+  const answered = Promise.withResolvers<{ Status: string; Reason?: string }>();
+  const cloudFormation = createServer(async (request, response) => {
+    answered.resolve(JSON.parse(Buffer.concat(await request.toArray()).toString()));
+    response.end();
+  }).listen(0, '127.0.0.1');
+  await once(cloudFormation, 'listening');
+  const answerTo = `http://127.0.0.1:${(cloudFormation.address() as AddressInfo).port}/`;
+  await changeResource('Create', 'Custom::DataVersion', answerTo, {});
+  const { Status, Reason } = await answered.promise;
+  cloudFormation.close();
+  if (Status !== 'SUCCESS') throw new Error(`the deployment was refused: ${Reason}`);
+
   // What an operator does, with rights of his own.
   Object.assign(process.env, accountOf(gate, OPERATOR));
   const calls = functions.find(({ properties }) => properties.FunctionName === functionNameOf(stage, 'calls'))!;
@@ -327,18 +354,8 @@ export async function startRehearsal(
       return deployment;
     },
     api,
-    async deleteResource(type, answerTo) {
-      for (const { id, properties } of assembly.of(type)) {
-        const { ServiceToken, ...ResourceProperties } = properties;
-        const { payload } = await lambda.invoke(ServiceToken, {
-          ...{ RequestType: 'Delete', ResponseURL: answerTo, StackId: 'stack', RequestId: randomUUID() },
-          ...{ LogicalResourceId: id, PhysicalResourceId: id, ResourceType: type },
-          // No keeper is under way here that would have to be waited for.
-          ResourceProperties: { ...ResourceProperties, SettleSeconds: '0' },
-        });
-        await Array.fromAsync(payload);
-      }
-    },
+    // No keeper is under way here that would have to be waited for.
+    deleteResource: (type, answerTo) => changeResource('Delete', type, answerTo, { SettleSeconds: '0' }),
     operatorKey,
     addUser: (slug) => addUser(deps, slug),
     addMember: (user, workspaceId) => addMember(deps, user, workspaceId),

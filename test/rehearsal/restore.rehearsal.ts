@@ -1,6 +1,7 @@
 import { DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import { LambdaClient } from '@aws-sdk/client-lambda';
 import { afterAll, expect, inject, test } from 'vitest';
+import { checkTables, takeDataVersion } from '#aws/data-version.ts';
 import { startWriters, stopWriters, writersOf } from '#aws/writers.ts';
 import { admit } from '#core/accounts/limits/admission.ts';
 import { BACKGROUND_FUNCTIONS, backgroundFunction } from '#core/api/background.ts';
@@ -121,6 +122,9 @@ test('a restore brings a moment back, and nothing writes meanwhile', { retry: 0 
   expect(await stopWriters(lambda, target.platform, Date.now)).toEqual(await writersOf(lambda, target.platform));
 
   for (const name of TABLE_NAMES) await restoreTable(tables, `${target.platform}-${name}`, moment[name]!);
+  expect(await data()).toEqual(moment);
+  await checkTables(tables, `${target.platform}-`);
+  await takeDataVersion(tables, `${target.platform}-`);
   expect(await data()).toEqual(moment);
   expect(await startWriters(lambda, target.platform)).toEqual(stopped.map(({ name }) => name));
   expect(await startWriters(lambda, target.platform)).toEqual([]);

@@ -1,9 +1,20 @@
 import { readFileSync } from 'node:fs';
+import { App, Stage as CdkStage } from 'aws-cdk-lib';
 import { describe, expect, test } from 'vitest';
 import { defineStage } from '#lib/config.ts';
+import { AgentPlatform } from '#lib/platform.ts';
 import { createdBefore } from '#test/helpers/creation-order.ts';
-import { type Resource, rendered, type Synthesis, synthesise, type Template } from '#test/helpers/templates.ts';
+import {
+  emptyFolders,
+  type Resource,
+  rendered,
+  type Synthesis,
+  synthesise,
+  TEST_ACCOUNT,
+  type Template,
+} from '#test/helpers/templates.ts';
 import { type Assembly, type Deployed, readAssembly } from '#test/rehearsal/assembly.ts';
+import cdkJson from '../../cdk.json' with { type: 'json' };
 import { stage as dev } from '../../stages/dev.ts';
 import { stage as prod } from '../../stages/prod.ts';
 import { everythingAsked } from './everything-asked.ts';
@@ -84,6 +95,35 @@ describe.each(Object.entries(stages))('%s', (_, synthesis) => {
       expect([...createdBefore(template, id)].sort()).toEqual(others.sort());
     }
   });
+});
+
+test('one app deploys a stage to two Regions of an account, and no name of the account is taken twice', () => {
+  const regions = ['eu-west-1', 'us-east-1'];
+  const { bootstrapQualifier: _, permissionsBoundary: __, ...props } = everythingAsked;
+  const app = new App({ context: cdkJson.context });
+  for (const region of regions) {
+    const stage = new CdkStage(app, region, { env: { account: TEST_ACCOUNT, region } });
+    new AgentPlatform(stage, 'agents', props, emptyFolders());
+  }
+  const assembly = app.synth();
+  const stacksOf = (region: string) => assembly.getNestedAssembly(`assembly-${region}`).stacks;
+  const namesIn = (region: string) =>
+    stacksOf(region).flatMap(({ template }: { template: Template }) =>
+      Object.values(template.Resources)
+        .filter(({ Type }) => ACCOUNT_WIDE.test(Type) && !NAMED_BY_ANOTHER.test(Type))
+        .flatMap(namesOf)
+        .map((name) => rendered(name, region)),
+    );
+  expect(stacksOf('eu-west-1').map(({ stackName }) => stackName)).toEqual(
+    stacksOf('us-east-1').map(({ stackName }) => stackName),
+  );
+  for (const region of regions) {
+    for (const { environment } of stacksOf(region))
+      expect(environment).toMatchObject({ account: TEST_ACCOUNT, region });
+  }
+  const [first, second] = regions.map(namesIn) as [string[], string[]];
+  expect(first.length).toBeGreaterThan(5);
+  expect(first.filter((name) => second.includes(name))).toEqual([]);
 });
 
 /** What must exist before a resource is created although the resource itself need not say so, and why. */

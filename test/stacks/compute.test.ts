@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs';
 import { AwsSolutionsChecks } from 'cdk-nag';
 import { describe, expect, test } from 'vitest';
 import { parseAwsConfig } from '#aws/config.ts';
@@ -10,6 +11,7 @@ import {
   rendered,
   resourcesOf,
   synthesise,
+  type Template,
 } from '#test/helpers/templates.ts';
 import { stage as dev } from '../../stages/dev.ts';
 
@@ -141,6 +143,58 @@ describe('a task', () => {
   });
 });
 
+describe('the image', () => {
+  const PINNED = `registry.example.org/debian/node:24@sha256:${'0a'.repeat(32)}`;
+  const tagIn = (template: Template) =>
+    resourcesOf(template, 'AWS::CloudFormation::WaitCondition')[0]![0].slice(-24, -8);
+
+  test('is built again by the clock, from base images of that day, under the tag that tasks are started from', () => {
+    const [[id, { Properties }]] = resourcesOf(compute, 'AWS::Events::Rule').filter(([each]) =>
+      each.startsWith('image'),
+    ) as [[string, Resource]];
+    expect([id, Properties.ScheduleExpression]).toEqual([expect.stringMatching(/^imageclock/), 'rate(7 days)']);
+    const [{ Arn, Input, RoleArn }] = Properties.Targets;
+    const [[project]] = resourcesOf(compute, 'AWS::CodeBuild::Project') as [[string, Resource]];
+    expect(rendered(Arn)).toBe(`<${project}.Arn>`);
+    const { environmentVariablesOverride } = JSON.parse(Input);
+    const [, parts] = the('AWS::ECS::TaskDefinition').ContainerDefinitions[0].Image['Fn::Join'];
+    expect(environmentVariablesOverride).toEqual([
+      { name: 'TAG', value: parts.at(-1).slice(1) },
+      { name: 'AGAIN', value: 'true' },
+    ]);
+    // EventBridge may start this build, and nothing else.
+    const policies = resourcesOf(compute, 'AWS::IAM::Policy').map(([, each]) => each.Properties);
+    const [policy] = policies.filter(({ Roles }) =>
+      Roles.some(({ Ref }: { Ref: string }) => Ref === RoleArn['Fn::GetAtt'][0]),
+    );
+    expect(policy.PolicyDocument.Statement).toEqual([
+      { Action: 'codebuild:StartBuild', Effect: 'Allow', Resource: { 'Fn::GetAtt': [project, 'Arn'] } },
+    ]);
+    expect(the('AWS::ECR::Repository')).toMatchObject({
+      ImageTagMutability: 'MUTABLE',
+      ImageScanningConfiguration: { ScanOnPush: true },
+    });
+  });
+
+  test('is built from the base images that a stage pins', () => {
+    const pinned = synthesise(defineStage({ ...stage, bases: { node: PINNED } })).compute!;
+    const basesOf = (template: Template) => {
+      const [[, { Properties }]] = resourcesOf(template, 'AWS::CodeBuild::Project') as [[string, Resource]];
+      return Properties.Environment.EnvironmentVariables.find(({ Name }: { Name: string }) => Name === 'BASES').Value;
+    };
+    expect([basesOf(compute), basesOf(pinned)]).toEqual(['', `--build-arg NODE_IMAGE=${PINNED}`]);
+    expect(tagIn(pinned)).not.toBe(tagIn(compute));
+    const file = readFileSync(new URL('../../runner/Dockerfile', import.meta.url), 'utf8');
+    for (const name of ['NODE_IMAGE', 'PYTHON_IMAGE']) expect(file).toMatch(new RegExp(`^ARG ${name}=`, 'm'));
+  });
+
+  test('is not built again for services, whose instances keep the one that they were made with', () => {
+    const { services } = synthesise(defineStage({ ...dev, services: {} }));
+    expect(resourcesOf(services!, 'AWS::ECR::Repository')[0]![1].Properties.ImageTagMutability).toBe('IMMUTABLE');
+    expect(Object.keys(services!.Resources).filter((id) => id.startsWith('imageclock'))).toEqual([]);
+  });
+});
+
 describe('the functions', () => {
   const POOL = 'arn:aws:dynamodb:eu-west-1:111122223333:table/platform-dev-counters';
   const ITEMS = ['dynamodb:DeleteItem', 'dynamodb:PutItem', 'dynamodb:Query', 'dynamodb:UpdateItem'];
@@ -195,7 +249,8 @@ describe('the functions', () => {
   });
 
   test('pool-keeper is told of tasks of this cluster that run or have ended, and comes every minute', () => {
-    const rules = resourcesOf(compute, 'AWS::Events::Rule').map(([, { Properties }]) => Properties);
+    const all = resourcesOf(compute, 'AWS::Events::Rule').filter(([id]) => !id.startsWith('image'));
+    const rules = all.map(([, { Properties }]) => Properties);
     expect(rules.map(({ ScheduleExpression }) => ScheduleExpression).filter(Boolean)).toEqual(['rate(1 minute)']);
     const { EventPattern } = rules.find((rule) => rule.EventPattern)!;
     expect({

@@ -5,6 +5,7 @@ import { describe, expect, test } from 'vitest';
 import { parseAwsConfig } from '#aws/config.ts';
 import { type BackgroundFunctionName, backgroundFunction } from '#core/api/background.ts';
 import { routes } from '#core/api/routes.ts';
+import { DATA_VERSION } from '#core/base/data-versions.ts';
 import { FUNCTION_NAMES, type FunctionName, isRaw, type Route } from '#core/http/route.ts';
 import { TABLE_NAMES } from '#core/ports/table-rules.ts';
 import { defineStage, type Stage } from '#lib/config.ts';
@@ -319,7 +320,45 @@ describe('alarms', () => {
     const told = new Set(
       [...alarms, ...ofReleases].map(({ AlarmDescription }) => /"([\w-]+)"\.$/.exec(AlarmDescription)![1]),
     );
-    expect(sections.filter((title) => !told.has(title))).toEqual(['Where to look', 'daily-cost', 'Routine work']);
+    const rules = resourcesOf(stages.prod.observability, 'AWS::Events::Rule');
+    for (const [, { Properties }] of rules) told.add(/"([\w-]+)"\.$/.exec(Properties.Description)![1]);
+    expect(sections.filter((title) => !told.has(title))).toEqual([
+      'Where to look',
+      'daily-cost',
+      'Drift',
+      'Routine work',
+    ]);
+  });
+
+  test('the topic is told of findings in images, and of builds that failed, of repositories and projects that exist', () => {
+    const { compute, services, observability } = stages.prod;
+    const [[topic]] = resourcesOf(observability, 'AWS::SNS::Topic') as [[string, Resource]];
+    const rules = resourcesOf(observability, 'AWS::Events::Rule').map(([, { Properties }]) => Properties);
+    for (const { Targets } of rules) expect(Targets).toEqual([{ Arn: { Ref: topic }, Id: expect.any(String) }]);
+    const named = (type: string, name: string) =>
+      [compute!, services!].flatMap((stack) => resourcesOf(stack, type).map(([, { Properties }]) => Properties[name]));
+    const repositories = named('AWS::ECR::Repository', 'RepositoryName');
+    expect(repositories).toHaveLength(2);
+    expect(rules.map(({ EventPattern: { source, detail } }) => [source, detail])).toEqual([
+      [
+        ['aws.ecr'],
+        { 'repository-name': repositories, 'finding-severity-counts': { CRITICAL: [{ numeric: ['>', 0] }] } },
+      ],
+      [
+        ['aws.inspector2'],
+        {
+          severity: ['CRITICAL'],
+          status: ['ACTIVE'],
+          resources: { details: { awsEcrContainerImage: { repositoryName: repositories } } },
+        },
+      ],
+      [
+        ['aws.codebuild'],
+        { 'project-name': named('AWS::CodeBuild::Project', 'Name'), 'build-status': ['FAILED', 'FAULT', 'TIMED_OUT'] },
+      ],
+    ]);
+    const policies = JSON.stringify(resourcesOf(observability, 'AWS::SNS::TopicPolicy'));
+    expect(policies).toContain('"Service":"events.amazonaws.com"');
   });
 
   test('watch functions, tables, queues and APIs that exist', () => {
@@ -342,7 +381,8 @@ describe('alarms', () => {
   test('tell of every clock that stands still, and of a slow one not before its first beat', () => {
     const clocks = stages.prod.stacks.flatMap(({ template }) =>
       resourcesOf(template, 'AWS::Events::Rule')
-        .filter(([, { Properties }]) => Properties.ScheduleExpression !== undefined)
+        // That of an image starts a build, which says itself that it failed.
+        .filter(([id, { Properties }]) => Properties.ScheduleExpression !== undefined && !id.startsWith('image'))
         .map(([, { Properties }]) => template.Resources[Properties.Targets[0].Arn['Fn::GetAtt'][0]]!.Properties),
     );
     const watched = alarms.filter(({ AlarmName }) => AlarmName.includes('-silent-'));
@@ -378,11 +418,11 @@ describe('alarms', () => {
   test('errors in the log of every function are counted', () => {
     const [failures] = alarms.filter(({ AlarmName }) => AlarmName.endsWith('-failures'));
     const { api, compute, services, observability } = stages.prod;
-    // The CDK's own have no name, and when a cleaner or a release fails, so does the operation that it is part of.
+    // The CDK's own have no name, and when one that CloudFormation calls fails, so does what it is part of.
     const groups = [api, compute!, services!]
       .flatMap((stack) => resourcesOf(stack, 'AWS::Lambda::Function'))
       .map(([, { Properties }]) => Properties.FunctionName)
-      .filter((name) => name !== undefined && !/-(release|(pool|services)-cleaner)$/.test(name))
+      .filter((name) => name !== undefined && !/-((pool|services)-cleaner|data-version|release)$/.test(name))
       .map((name) => `/aws/lambda/${name}`);
     const filters = resourcesOf(observability, 'AWS::Logs::MetricFilter')
       .map(([, { Properties }]) => Properties)
@@ -958,6 +998,23 @@ describe('data', () => {
       { IndexName: 'gsi1', KeySchema: key('gsi1pk', 'gsi1sk'), Projection },
       { IndexName: 'gsi2', KeySchema: key('gsi2pk', 'gsi2sk'), Projection },
     ]);
+  });
+
+  test('functions are deployed once their data is known to be of a version that they take', () => {
+    for (const [name, { api }] of Object.entries(stages)) {
+      const [[check, { Properties }]] = resourcesOf(api, 'Custom::DataVersion') as [[string, Resource]];
+      expect(Properties).toMatchObject({ Version: String(DATA_VERSION) });
+      expect(rendered(Properties.ServiceToken)).toBe(`<${functionIdOf(api, 'data-version')}.Arn>`);
+      for (const fn of [...FUNCTION_NAMES, ...API_STACK_FUNCTIONS]) {
+        expect(api.Resources[functionIdOf(api, fn)]!.DependsOn, fn).toContain(check);
+      }
+      const main = `arn:aws:dynamodb:eu-west-1:111122223333:table/platform-${name}-main`;
+      expect(policyOf(api, 'data-version').allowed[main]).toEqual([
+        'dynamodb:GetItem',
+        'dynamodb:PutItem',
+        'dynamodb:Scan',
+      ]);
+    }
   });
 
   test('all tables can be restored to one second, and main in prod not be deleted', () => {

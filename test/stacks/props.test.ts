@@ -268,6 +268,12 @@ describe('wrong props', () => {
       { alarms: { email: 'a@example.org', topicArn: `arn:aws:sns:${REGION_AND_ACCOUNT}:mine` } },
       /alarms\.email/,
     ],
+    [
+      'a base image without its digest',
+      { bases: { node: 'public.ecr.aws/docker/library/node:24' } },
+      /digest[\s\S]*bases\.node/,
+    ],
+    ['an image that is built again at once', { sandbox: { kind: 'fargate', rebuildDays: 0 } }, /sandbox\.rebuildDays/],
     ['a retention that CloudWatch lacks', { logRetentionDays: 10 }, /logRetentionDays/],
   ])('%s', (_, wrong, message) => {
     expect(() => defineStage({ ...dev, ...wrong } as never)).toThrow(message);

@@ -1,0 +1,35 @@
+import { join } from 'node:path';
+import { CustomResource, Duration, Fn } from 'aws-cdk-lib';
+import { PolicyStatement } from 'aws-cdk-lib/aws-iam';
+import { Construct } from 'constructs';
+import { DATA_VERSION } from '#core/base/data-versions.ts';
+import { type Stage, tablePrefixOf } from '../config.ts';
+import { PlatformFunction } from './platform-function.ts';
+
+/**
+ * A deployment that brings another version of the data (`core/base/data-versions.ts`) fails here unless the tables have one next to it. What
+ * depends on this is deployed only then.
+ */
+export class DataVersionCheck extends Construct {
+  constructor(scope: Construct, id: string, { stage, bundles }: { readonly stage: Stage; readonly bundles: string }) {
+    super(scope, id);
+    const check = new PlatformFunction(this, 'data-version', {
+      stage,
+      bundle: join(bundles, 'data-version'),
+      memoryMb: 256,
+      timeoutSeconds: 30,
+      environment: {},
+    });
+    check.useTable('main', { items: ['GetItem', 'PutItem'] });
+    // An empty table has no version yet.
+    const table = `arn:\${AWS::Partition}:dynamodb:\${AWS::Region}:\${AWS::AccountId}:table/${tablePrefixOf(stage)}main`;
+    check.lambda.addToRolePolicy(new PolicyStatement({ actions: ['dynamodb:Scan'], resources: [Fn.sub(table)] }));
+    const resource = new CustomResource(this, 'resource', {
+      resourceType: 'Custom::DataVersion',
+      serviceToken: check.lambda.functionArn,
+      serviceTimeout: Duration.minutes(2),
+      properties: { Version: String(DATA_VERSION) },
+    });
+    resource.node.addDependency(check);
+  }
+}
