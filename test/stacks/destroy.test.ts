@@ -32,7 +32,7 @@ const COSTS = [
 ];
 /** Resource types that cost nothing while they are not used. */
 const FREE =
-  /^(Custom::\w+|AWS::(ApiGateway::\w+|Budgets::Budget|CDK::Metadata|CloudFront::(Distribution|Function|OriginAccessControl|ResponseHeadersPolicy)|CloudFormation::WaitCondition(Handle)?|CodeBuild::Project|EC2::(FlowLog|InternetGateway|Route|RouteTable|SecurityGroup(Egress|Ingress)?|Subnet|SubnetRouteTableAssociation|VPCEndpoint|VPCGatewayAttachment)|ECS::(GatewayClusterAssociations|TaskDefinition)|ElasticLoadBalancingV2::Listener|Events::Rule|IAM::(Policy|Role)|Lambda::(EventInvokeConfig|EventSourceMapping|Function|LayerVersion|Permission|Version)|Logs::MetricFilter|Route53::RecordSet|S3::BucketPolicy|SNS::(Subscription|Topic|TopicPolicy)|SQS::QueuePolicy|WAFv2::WebACLAssociation))$/;
+  /^(Custom::\w+|AWS::(ApiGateway::\w+|Budgets::Budget|CDK::Metadata|CloudFront::(Distribution|Function|OriginAccessControl|ResponseHeadersPolicy)|CloudFormation::WaitCondition(Handle)?|CodeBuild::Project|EC2::(FlowLog|InternetGateway|Route|RouteTable|SecurityGroup(Egress|Ingress)?|Subnet|SubnetRouteTableAssociation|VPCEndpoint|VPCGatewayAttachment)|ECS::(ClusterCapacityProviderAssociations|GatewayClusterAssociations|TaskDefinition)|ElasticLoadBalancingV2::Listener|Events::Rule|IAM::(Policy|Role)|Lambda::(EventInvokeConfig|EventSourceMapping|Function|LayerVersion|Permission|Version)|Logs::MetricFilter|Route53::RecordSet|S3::BucketPolicy|SNS::(Subscription|Topic|TopicPolicy)|SQS::QueuePolicy|WAFv2::WebACLAssociation))$/;
 
 const disposable: Record<string, Synthesis> = {
   'a stage to try things in': synthesise(defineStage({ ...everythingAsked, name: 'tried', keepsData: dev.keepsData })),
