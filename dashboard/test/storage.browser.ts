@@ -108,10 +108,12 @@ describeSite('storage', (site) => {
     await put('other', 'one', {});
     const page = await site.open('/acme/storage');
     await page.getByRole('link', { name: 'many' }).click();
-    const rows = page.getByRole('table', { name: 'Keys' }).getByRole('row');
-    await expect.poll(() => rows.count()).toBe(201);
+    const keys = page.getByRole('table', { name: 'Keys' });
+    const rows = keys.getByRole('row');
+    // Of many, those in sight are in the page.
+    await expect.poll(() => keys.getAttribute('aria-rowcount')).toBe('201');
     await page.getByRole('button', { name: 'Show more keys' }).click();
-    await expect.poll(() => rows.count()).toBe(231);
+    await expect.poll(() => keys.getAttribute('aria-rowcount')).toBe('231');
     await page.getByLabel('Filter keys by their beginning').fill('key-22');
     await expect.poll(() => rows.count()).toBe(11);
     expect(page.url()).toContain('q=key-22');
