@@ -100,6 +100,8 @@ const others = [
       name: 'browser',
       include: ['dashboard/test/**/*.browser.ts'],
       globalSetup: ['dashboard/test/build.ts'],
+      // A test waits for its page about half of the time.
+      maxWorkers: 3,
       // A check with axe takes seconds, and a page has four of them.
       testTimeout: 120_000,
       hookTimeout: 120_000,

@@ -270,7 +270,7 @@ try {
   try {
     writeFileSync(
       join(import.meta.dirname, '../docs/costs.md'),
-      page(await countRequests(target), target.lambda.needs),
+      page(await countRequests(target, { withTasks: true }), target.lambda.needs),
     );
   } finally {
     await target.close();

@@ -12,8 +12,8 @@ import { freePort } from './free-port.ts';
 
 /** Of 100, for what does not depend on the machine. */
 const LEAST = 95;
-/** What is shown first does not jump: 0.1 is good (https://web.dev/articles/cls). */
-const MOST_SHIFT = 0.02;
+/** What is shown first hardly jumps (https://web.dev/articles/cls). How much it does depends on which answer comes first. */
+const MOST_SHIFT = 0.1;
 const SPEED = [
   'cumulative-layout-shift',
   'first-contentful-paint',

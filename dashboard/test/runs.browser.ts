@@ -303,17 +303,17 @@ describeSite('runs', (site) => {
     const page = await site.open(`/acme/runs?tenant=${tenant}`);
     const rows = page.locator('[data-run]');
     await rows.first().waitFor();
-    for (const total of [200, 500, 1_000]) {
-      const table = page.locator(`table[aria-rowcount="${total + 1}"]`);
-      await expect
-        .poll(async () => {
-          await page.evaluate('window.scrollTo(0, document.documentElement.scrollHeight)');
-          return table.count();
-        })
-        .toBe(1);
-      expect(await rows.count()).toBeLessThan(80);
-    }
-    await page.locator('[data-run][aria-rowindex="1001"]').waitFor();
+    const table = page.getByRole('table', { name: 'Runs' });
+    expect(Number(await table.getAttribute('aria-rowcount'))).toBeLessThan(1_001);
+    const last = page.locator('[data-run][aria-rowindex="1001"]');
+    await expect
+      .poll(async () => {
+        await page.evaluate('window.scrollTo(0, document.documentElement.scrollHeight)');
+        expect(await rows.count()).toBeLessThan(80);
+        return last.isVisible();
+      })
+      .toBe(true);
+    expect(await table.getAttribute('aria-rowcount')).toBe('1001');
   });
 
   test('the list can be used by everybody', async () => {

@@ -54,8 +54,14 @@ const MODEL_KEY = { name: 'ANTHROPIC_API_KEY', value: 'sk-ant-made-up' };
 /** Warm-up requests: while V8 compiles, requests take several times the CPU time of later ones. */
 const WARM_UP = 10;
 
-/** Makes each kind of request several times and counts the last one: the function is warm and its caches are filled. */
-export async function countRequests(target: Rehearsal): Promise<Counted[]> {
+/**
+ * Makes each kind of request several times and counts the last one: the function is warm and its caches are filled. Those that use
+ * tasks take two minutes, because each waits until its tasks are replaced.
+ */
+export async function countRequests(
+  target: Rehearsal,
+  { withTasks }: { readonly withTasks: boolean },
+): Promise<Counted[]> {
   const { gate, lambda, ecs, chaos } = target;
   const { key, slug, workspaceId } = await target.addUser('costs');
   const client = clientOf(target, key);
@@ -172,23 +178,25 @@ export async function countRequests(target: Rehearsal): Promise<Counted[]> {
   await count('prompt call with an `Idempotency-Key`', ONE_TURN, () =>
     send('POST', path, { json, headers: { 'idempotency-key': `costs-${repeats++}` } }),
   );
-  // Each of these requests but the second uses a task of its own, which is then replaced.
-  const few = { warmUp: 2 };
-  const add = (options: object = {}) => send('POST', `/${slug}/adder/v1/run`, { json: { a: 1 }, ...options });
-  await count('code run (warm pool)', NO_WAIT, () => add(alone()), few);
-  await count('code run (task already warm)', NO_WAIT, () => add(), { ...few, isWarm: true });
-  await count(
-    'tool loop: two turns, one command',
-    { turns: 2, calls: 2, task: 2 },
-    () => send('POST', `/${slug}/looper/v1/run`, { json, ...alone() }),
-    few,
-  );
-  await count(
-    `orchestrator with ${SUB_CALLS} prompt calls at once`,
-    { turns: 1, calls: 1 + SUB_CALLS, dispatch: 1, task: 1 },
-    () => send('POST', `/${slug}/conductor/v1/run`, { json: {}, ...alone() }),
-    few,
-  );
+  if (withTasks) {
+    // Each of these requests but the second uses a task of its own, which is then replaced.
+    const few = { warmUp: 2 };
+    const add = (options: object = {}) => send('POST', `/${slug}/adder/v1/run`, { json: { a: 1 }, ...options });
+    await count('code run (warm pool)', NO_WAIT, () => add(alone()), few);
+    await count('code run (task already warm)', NO_WAIT, () => add(), { ...few, isWarm: true });
+    await count(
+      'tool loop: two turns, one command',
+      { turns: 2, calls: 2, task: 2 },
+      () => send('POST', `/${slug}/looper/v1/run`, { json, ...alone() }),
+      few,
+    );
+    await count(
+      `orchestrator with ${SUB_CALLS} prompt calls at once`,
+      { turns: 1, calls: 1 + SUB_CALLS, dispatch: 1, task: 1 },
+      () => send('POST', `/${slug}/conductor/v1/run`, { json: {}, ...alone() }),
+      few,
+    );
+  }
   await count('webhook to a prompt agent', ONE_TURN, () => send('POST', hook, { json }));
   const run = (await send('POST', path, { json })).headers.get('x-run-id');
   await count('`GET` of a run', NO_WAIT, () => send('GET', `/workspaces/${workspaceId}/runs/${run}`));
