@@ -2,9 +2,10 @@ import { Agent, createServer, request as httpRequest, type IncomingMessage, type
 
 /**
  * The baseline: `node:http` that only calls the LLM and returns its text: `node bare-proxy.ts LLM_URL MODEL`. A request that
- * accepts `text/event-stream` gets the LLM's stream passed on.
+ * accepts `text/event-stream` gets the LLM's stream passed on. A model of OpenAI is asked in its format.
  */
-const [llmUrl, model] = process.argv.slice(2);
+const [llmUrl, model = ''] = process.argv.slice(2);
+const isOpenai = model.startsWith('gpt-');
 const agent = new Agent({ keepAlive: true, maxSockets: 1000 });
 const headers = {
   'content-type': 'application/json',
@@ -18,24 +19,28 @@ function passOn(answer: IncomingMessage, outgoing: ServerResponse): void {
 }
 
 async function answerWhole(answer: IncomingMessage, outgoing: ServerResponse): Promise<void> {
-  const { content } = JSON.parse(Buffer.concat(await answer.toArray()).toString());
-  const text = Buffer.from(content[0].text);
+  const { content, output } = JSON.parse(Buffer.concat(await answer.toArray()).toString());
+  const text = Buffer.from((isOpenai ? output[0].content : content)[0].text);
   outgoing.writeHead(200, { 'content-type': 'application/json', 'content-length': text.length }).end(text);
 }
 
 const server = createServer(async (incoming, outgoing) => {
   const { name } = JSON.parse(Buffer.concat(await incoming.toArray()).toString());
   const isStreamed = incoming.headers.accept === 'text/event-stream';
+  const messages = [{ role: 'user', content: `Greet ${name}.` }];
   const body = JSON.stringify({
     model,
-    max_tokens: 4096,
-    messages: [{ role: 'user', content: `Greet ${name}.` }],
+    ...(isOpenai ? { max_output_tokens: 4096, input: messages } : { max_tokens: 4096, messages }),
     ...(isStreamed && { stream: true }),
   });
   const take = isStreamed ? passOn : answerWhole;
-  const call = httpRequest(`${llmUrl}/v1/messages`, { method: 'POST', agent, headers }, (answer) => {
-    void take(answer, outgoing);
-  });
+  const call = httpRequest(
+    `${llmUrl}/v1/${isOpenai ? 'responses' : 'messages'}`,
+    { method: 'POST', agent, headers },
+    (answer) => {
+      void take(answer, outgoing);
+    },
+  );
   call.end(body);
 });
 server.listen({ port: 0, host: '127.0.0.1', backlog: 4096 }, () => {

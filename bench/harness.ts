@@ -136,14 +136,16 @@ export async function withPlatform<Result>(work: (bench: Bench) => Promise<Resul
   const folder = mkdtempSync(join(tmpdir(), 'platform-bench-'));
   const llm = await startProgram(join(ROOT, 'bench/llm-server.ts'));
   const llmUrl = `http://127.0.0.1:${llm.port}`;
-  const platform = await startPlatform(join(folder, 'data'), { PLATFORM_ANTHROPIC_URL: `${llmUrl}/v1` });
+  const platform = await startPlatform(join(folder, 'data'), {
+    PLATFORM_ANTHROPIC_URL: `${llmUrl}/v1`,
+    PLATFORM_OPENAI_URL: `${llmUrl}/v1`,
+  });
   try {
     const client = createClient({ baseUrl: platform.url, key: platform.key });
     const { workspaces } = await client.listWorkspaces({});
-    await client.putSecret({
-      params: { workspace_id: workspaces[0]!.id },
-      body: { name: 'ANTHROPIC_API_KEY', value: 'sk-ant-bench' },
-    });
+    for (const name of ['ANTHROPIC_API_KEY', 'OPENAI_API_KEY']) {
+      await client.putSecret({ params: { workspace_id: workspaces[0]!.id }, body: { name, value: 'sk-ant-bench' } });
+    }
     return await work({ platform, client, llmUrl, folder });
   } finally {
     await platform.stop();

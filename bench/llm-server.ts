@@ -2,7 +2,8 @@ import { createServer, type ServerResponse } from 'node:http';
 
 /**
  * A language model that costs next to nothing, in Anthropic's wire format, for both sides of a measurement:
- * `node llm-server.ts`; prints its port. `claude-bench` answers at once, `claude-bench-500` after 500 ms. Offered tools,
+ * `node llm-server.ts`; prints its port. At a path of OpenAI's Responses API it answers at once in that format, without tools
+ * or streams. `claude-bench` answers at once, `claude-bench-500` after 500 ms. Offered tools,
  * it uses one called `echo` in each of its first two turns, and `claude-bench-turns-12` in its first twelve. Asked for a
  * stream, its text begins with the nanosecond of the machine's clock at which it did so, `t=NUMBER;`.
  * A GET answers when it was asked since the last GET: a list of epoch milliseconds.
@@ -28,6 +29,28 @@ const message = (content: readonly object[], stopReason: string | null) => ({
 const answer = (content: object, stopReason: string): Buffer =>
   Buffer.from(JSON.stringify(message([content], stopReason)));
 const PLAIN = answer(TEXT, 'end_turn');
+
+const OPENAI_PLAIN = Buffer.from(
+  JSON.stringify({
+    id: 'resp_bench',
+    object: 'response',
+    created_at: 1_790_000_000,
+    status: 'completed',
+    error: null,
+    incomplete_details: null,
+    model: 'gpt-9-bench',
+    output: [
+      {
+        type: 'message',
+        id: 'msg_bench',
+        role: 'assistant',
+        status: 'completed',
+        content: [{ type: 'output_text', text: TEXT.text, annotations: [], logprobs: [] }],
+      },
+    ],
+    usage: { input_tokens: 20, output_tokens: 10, total_tokens: 30 },
+  }),
+);
 
 const event = (data: { readonly type: string; readonly [member: string]: unknown }): string =>
   `event: ${data.type}\ndata: ${JSON.stringify(data)}\n\n`;
@@ -82,7 +105,10 @@ function reply(text: string, response: ServerResponse): void {
     else streamWords(response);
     return;
   }
-  const body = usesTool ? answer(toolUse(turn), 'tool_use') : PLAIN;
+  sendJson(usesTool ? answer(toolUse(turn), 'tool_use') : PLAIN, response);
+}
+
+function sendJson(body: Buffer, response: ServerResponse): void {
   response.writeHead(200, { 'content-type': 'application/json', 'content-length': body.length }).end(body);
 }
 
@@ -97,7 +123,8 @@ const server = createServer((request, response) => {
   request.on('end', () => {
     askedAt.push(Date.now());
     const text = Buffer.concat(chunks).toString();
-    if (text.includes('claude-bench-500')) setTimeout(reply, 500, text, response);
+    if (request.url?.endsWith('/responses')) sendJson(OPENAI_PLAIN, response);
+    else if (text.includes('claude-bench-500')) setTimeout(reply, 500, text, response);
     else reply(text, response);
   });
 });

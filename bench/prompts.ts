@@ -80,6 +80,8 @@ async function loadParts({ url, headers, parts = [{ url, headers }] }: Watched, 
 
 const BARE = 'bare proxy';
 const WORKSPACES = 4;
+/** Of those that are asked without the SDK. */
+const OPENAI_MODEL = 'gpt-9-bench';
 
 /** The agent in several workspaces: none may have as many calls at once as are needed. */
 async function inWorkspaces(client: Client, side: Watched): Promise<Watched> {
@@ -103,15 +105,20 @@ async function inWorkspaces(client: Client, side: Watched): Promise<Watched> {
  * limits, metering and a durable run record.
  */
 export async function benchPrompts({ platform, client, llmUrl, folder }: Bench): Promise<Row[]> {
-  const publish = async (name: string, model: string): Promise<Watched> => {
-    await publishPrompt(client, name, model);
+  const publish = async (name: string, model: string, more?: object): Promise<Watched> => {
+    await publishPrompt(client, name, model, more);
     const url = `${platform.url}/main/${name}/v1/run`;
     return { name: 'ours', url, headers: [`Authorization: Bearer ${platform.key}`], pid: platform.process.pid! };
   };
   const ours = await publish('bench-prompt', 'claude-bench');
   const oursSlow = await publish('bench-prompt-500', 'claude-bench-500');
+  const oursOpenai = await publish('bench-openai', '', {
+    supported_providers: ['openai'],
+    default_models: { openai: OPENAI_MODEL },
+  });
   const bare = await startProgram(join(ROOT, 'bench/bare-proxy.ts'), [llmUrl, 'claude-bench']);
   const bareSlow = await startProgram(join(ROOT, 'bench/bare-proxy.ts'), [llmUrl, 'claude-bench-500']);
+  const bareOpenai = await startProgram(join(ROOT, 'bench/bare-proxy.ts'), [llmUrl, OPENAI_MODEL]);
   const proxy = ({ port, process: { pid } }: typeof bare): Watched => ({
     name: BARE,
     url: `http://127.0.0.1:${port}/`,
@@ -159,6 +166,7 @@ export async function benchPrompts({ platform, client, llmUrl, folder }: Bench):
         bound: 'faster; p99 at most 50 ms; under 250 MB',
         isMet: keptUp > 1 && fiftyP99 <= 50 && memory < 250,
       },
+      await openaiRow([oursOpenai, proxy(bareOpenai)]),
       await slowRow([oursSlow, proxy(bareSlow)], 50, 0.97),
       await slowRow([await inWorkspaces(client, oursSlow), inParts(proxy(bareSlow))], 500, 0.9),
       ...(await streamRows([ours, proxy(bare)])),
@@ -167,7 +175,21 @@ export async function benchPrompts({ platform, client, llmUrl, folder }: Bench):
     peers.stop();
     bare.process.kill();
     bareSlow.process.kill();
+    bareOpenai.process.kill();
   }
+}
+
+async function openaiRow(sides: readonly Watched[]): Promise<Row> {
+  const ten = await inTurn(sides, 10);
+  const cpu = eachCpu(ten.get('ours')!) / eachCpu(ten.get(BARE)!);
+  return {
+    what: "the same call to OpenAI's Responses API, 10 connections: processor time, all threads",
+    ours: `${eachCpu(ten.get('ours')!).toFixed(2)} ms, ${perSecond(ten.get('ours')!)}`,
+    beside: `bare proxy ${eachCpu(ten.get(BARE)!).toFixed(2)} ms, ${perSecond(ten.get(BARE)!)}`,
+    result: `${cpu.toFixed(1)} x`,
+    bound: 'at most 6 x',
+    isMet: cpu <= 6,
+  };
 }
 
 async function slowRow(sides: readonly Watched[], connections: number, reach: number): Promise<Row> {

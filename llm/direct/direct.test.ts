@@ -70,10 +70,10 @@ const CONVERSATION: LlmRequest['messages'] = [
 const PLAIN_CALLS = CONVERSATION.filter(({ role }, index) => role === 'user' || index < 3);
 const LONG = 'a rule of the house, '.repeat(400);
 
-const MODELS: { readonly [Provider in LlmProvider]?: readonly string[] } = {
+const MODELS = {
   anthropic: ['claude-sonnet-5-5', 'claude-haiku-4-5', 'claude-opus-6', 'unheard-of'],
   openai: ['gpt-6.2-sol', 'gpt-5.1', 'gpt-5', 'gpt-5-chat-latest', 'gpt-4o', 'unheard-of'],
-};
+} as const satisfies { readonly [Provider in LlmProvider]?: readonly string[] };
 
 const REQUESTS: { readonly [what: string]: Partial<LlmRequest> } = {
   plain: {},
@@ -167,7 +167,8 @@ const CALLS: { readonly [what: string]: ScriptedTurn } = {
   'a call in half an answer': { toolCalls: [{ name: 'look_up', input: { x: 'y'.repeat(99) } }], breakOff: 'end' },
 };
 
-const PROVIDERS = Object.keys(MODELS) as LlmProvider[];
+type DirectlyAsked = 'anthropic' | 'openai';
+const PROVIDERS = Object.keys(MODELS) as DirectlyAsked[];
 const CASES = PROVIDERS.flatMap((provider) => [false, true].map((isStreamed) => ({ provider, isStreamed })));
 
 describe.each(CASES)(
@@ -188,7 +189,7 @@ describe.each(CASES)(
       const outcome = await llm
         .generate({
           provider,
-          model: MODELS[provider]![0]!,
+          model: MODELS[provider][0]!,
           apiKey: 'the-key-0123456789',
           messages: [{ role: 'user', text: 'Say it in JSON.' }],
           maxOutputTokens: 4096,
@@ -222,7 +223,7 @@ describe.each(CASES)(
       expect(plain.sent.length).toBeLessThanOrEqual(1);
     }
 
-    describe.each(MODELS[provider]!)('what they send to %s', (model) => {
+    describe.each(MODELS[provider])('what they send to %s', (model) => {
       test.each(Object.entries(REQUESTS))('%s', (_, request) => expectSame({ model, ...request }));
     });
 
@@ -235,90 +236,121 @@ describe.each(CASES)(
     test.each(Object.entries(CALLS))('what they make of %s', async (_, turn) => {
       const before = wentDirectly;
       await expectSame({ tools: TOOLS, thoughts: true }, turn);
-      expect(wentDirectly - before).toBe(provider === 'anthropic' ? 1 : 0);
+      expect(wentDirectly).toBe(before + 1);
     });
   },
 );
 
+const said = (text: string) => ({
+  type: 'message',
+  role: 'assistant',
+  id: 'msg_1',
+  status: 'completed',
+  content: [{ type: 'output_text', text, annotations: [] }],
+});
+
 const text = fc.oneof(fc.string({ unit: 'grapheme' }), fc.constantFrom('', ' ', 'a \n'));
 const anyInput = fc.oneof(fc.dictionary(fc.string(), fc.jsonValue()), fc.jsonValue());
-const rawPart = fc.oneof(
-  fc.record({ type: fc.constant('text'), text }),
-  fc.record({
-    type: fc.constant('reasoning'),
-    text,
-    providerOptions: fc.record({
+const optional = <Value>(value: fc.Arbitrary<Value>) => fc.option(value, { nil: undefined });
+const rawOptions = {
+  anthropic: {
+    text: fc.constant(undefined),
+    reasoning: fc.record({
       anthropic: fc.oneof(fc.record({ signature: text }), fc.record({ redactedData: text }), fc.constant({})),
     }),
-  }),
-  fc.record({
-    type: fc.constant('tool-call'),
-    toolCallId: fc.stringMatching(/^toolu_\w{1,4}$/),
-    toolName: fc.constantFrom('look_up', 'gone'),
-    input: anyInput,
-    providerOptions: fc.option(
+    call: optional(
       fc.record({
         anthropic: fc.record({
           caller: fc.record({
             type: fc.constantFrom('direct', 'code_execution_20250825', 'code_execution_20260120'),
-            toolId: fc.option(text, { nil: undefined }),
+            toolId: optional(text),
           }),
         }),
       }),
-      { nil: undefined },
     ),
-  }),
-);
+  },
+  openai: {
+    text: optional(fc.record({ openai: fc.record({ itemId: text, phase: optional(text) }) })),
+    reasoning: fc.record({
+      openai: fc.record(
+        { itemId: fc.constantFrom('rs_1', 'rs_2'), reasoningEncryptedContent: fc.oneof(text, fc.constant(null)) },
+        { requiredKeys: ['reasoningEncryptedContent'] },
+      ),
+    }),
+    call: optional(
+      fc.record({
+        openai: fc.oneof(
+          fc.record({ itemId: text }),
+          fc.record({ itemId: text, async: optional(fc.boolean()), namespace: optional(text) }),
+        ),
+      }),
+    ),
+  },
+};
+const rawPartOf = (provider: DirectlyAsked) =>
+  fc.oneof(
+    fc.record({ type: fc.constant('text'), text, providerOptions: rawOptions[provider].text }),
+    fc.record({ type: fc.constant('reasoning'), text, providerOptions: rawOptions[provider].reasoning }),
+    fc.record({
+      type: fc.constant('tool-call'),
+      toolCallId: fc.stringMatching(/^toolu_\w{1,4}$/),
+      toolName: fc.constantFrom('look_up', 'gone'),
+      input: anyInput,
+      providerOptions: rawOptions[provider].call,
+    }),
+  );
 const toolCall = fc.record({
   id: fc.constantFrom('a', 'b'),
   name: fc.constantFrom('look_up', 'gone'),
   input: anyInput,
 });
-const message = fc.oneof(
-  fc.record({ role: fc.constant('user'), text }),
-  fc.record({
-    role: fc.constant('assistant'),
-    text,
-    toolCalls: fc.array(toolCall, { maxLength: 3 }),
-    raw: fc.option(
-      fc.record({
-        provider: fc.constantFrom('anthropic', 'anthropic', 'openai'),
-        content: fc.array(rawPart, { maxLength: 4 }),
-        schemaPlace: fc.constant(undefined),
-      }),
-      { nil: undefined },
-    ),
-  }),
-  fc.record({
-    role: fc.constant('tool'),
-    results: fc.array(
-      fc.record({ id: fc.constantFrom('a', 'b'), name: fc.constant('look_up'), text, isError: fc.boolean() }),
-      { minLength: 1, maxLength: 3 },
-    ),
-  }),
-);
-const conversation = fc.record(
-  {
-    system: text,
-    messages: fc
-      .tuple(
-        fc.record({ role: fc.constant('user'), shared: fc.option(text, { nil: undefined }), text }),
-        fc.array(message, { maxLength: 6 }),
-      )
-      .map(([first, others]) => [first, ...others]),
-    tools: fc.subarray([...TOOLS]),
-    cache: fc.constantFrom(
-      { key: 'k' },
-      { key: 'k', again: 'shared' },
-      { key: 'k', again: 'conversation', fromTokens: 1 },
-      { key: 'k', again: 'conversation', fromTokens: 20 },
-    ),
-    parallelToolCalls: fc.boolean(),
-    thoughts: fc.boolean(),
-    json: fc.boolean(),
-  },
-  { requiredKeys: ['messages'] },
-) as unknown as fc.Arbitrary<Partial<LlmRequest>>;
+const messageOf = (provider: DirectlyAsked) =>
+  fc.oneof(
+    fc.record({ role: fc.constant('user'), text }),
+    fc.record({
+      role: fc.constant('assistant'),
+      text,
+      toolCalls: fc.array(toolCall, { maxLength: 3 }),
+      raw: optional(
+        fc.record({
+          provider: fc.constantFrom(provider, provider, 'gemini'),
+          content: fc.array(rawPartOf(provider), { maxLength: 4 }),
+          schemaPlace: fc.constant(undefined),
+        }),
+      ),
+    }),
+    fc.record({
+      role: fc.constant('tool'),
+      results: fc.array(
+        fc.record({ id: fc.constantFrom('a', 'b'), name: fc.constant('look_up'), text, isError: fc.boolean() }),
+        { minLength: 1, maxLength: 3 },
+      ),
+    }),
+    fc.record({ role: fc.constant('only'), tool: fc.constantFrom('look_up', 'gone') }),
+  );
+const conversationOf = (provider: DirectlyAsked) =>
+  fc.record(
+    {
+      system: text,
+      messages: fc
+        .tuple(
+          fc.record({ role: fc.constant('user'), shared: optional(text), text }),
+          fc.array(messageOf(provider), { maxLength: 6 }),
+        )
+        .map(([first, others]) => [first, ...others]),
+      tools: fc.subarray([...TOOLS]),
+      cache: fc.constantFrom(
+        { key: 'k' },
+        { key: 'k', again: 'shared' },
+        { key: 'k', again: 'conversation', fromTokens: 1 },
+        { key: 'k', again: 'conversation', fromTokens: 20 },
+      ),
+      parallelToolCalls: fc.boolean(),
+      thoughts: fc.boolean(),
+      json: fc.boolean(),
+    },
+    { requiredKeys: ['messages'] },
+  ) as unknown as fc.Arbitrary<Partial<LlmRequest>>;
 
 describe('an API that takes everything', () => {
   /** The body of every answer, and what was asked. */
@@ -328,7 +360,7 @@ describe('an API that takes everything', () => {
   const api = createServer(async (request, response) => {
     const body = JSON.parse(Buffer.concat(await request.toArray()).toString());
     // What the provider's cache knows again by its bytes.
-    const prefix = JSON.stringify([body.tools, body.system, body.messages]);
+    const prefix = JSON.stringify([body.tools, body.system, body.messages, body.input]);
     asked.push({ body, prefix, beta: request.headers['anthropic-beta'] });
     response.writeHead(200, { 'content-type': contentType }).end(answer);
   });
@@ -336,27 +368,29 @@ describe('an API that takes everything', () => {
   beforeAll(async () => {
     await new Promise<void>((resolve) => api.listen(0, '127.0.0.1', resolve));
     const address = `http://127.0.0.1:${(api.address() as AddressInfo).port}/v1`;
-    const config = { ...parseConfig(server.settings), anthropicUrl: address };
+    const config = { ...parseConfig(server.settings), anthropicUrl: address, openaiUrl: address };
     ways = [createLlm(config), createLlm(config, undefined, () => false)];
   });
   afterAll(() => api.close());
 
-  async function outcomes(request: Partial<LlmRequest>) {
-    const seen: unknown[] = [];
+  async function outcomes(provider: DirectlyAsked, request: Partial<LlmRequest>) {
+    const seen: { readonly outcome: LlmAnswer; readonly asked: typeof asked; readonly named: string[] }[] = [];
     for (const llm of ways) {
       asked = [];
+      const named: string[] = [];
       const outcome = await llm
         .generate({
-          provider: 'anthropic',
-          model: 'claude-sonnet-5-5',
+          provider,
+          model: MODELS[provider][0],
           apiKey: 'the-key-0123456789',
           messages: [{ role: 'user', text: 'Go.' }],
           maxOutputTokens: 4096,
           signal: new AbortController().signal,
+          onTool: (name) => named.push(name),
           ...request,
         })
         .catch(({ message }) => ({ message }));
-      seen.push({ outcome: JSON.parse(JSON.stringify(outcome)), asked });
+      seen.push({ outcome: JSON.parse(JSON.stringify(outcome)), asked, named });
     }
     return seen;
   }
@@ -372,16 +406,27 @@ describe('an API that takes everything', () => {
       usage: USAGE,
       stop_reason: 'tool_use',
     });
+  const response = (output: readonly object[]) => ({
+    id: 'resp_1',
+    created_at: 1,
+    model: 'm',
+    output,
+    incomplete_details: null,
+    usage: USAGE,
+  });
+  const ANSWERS = {
+    anthropic: whole([{ type: 'text', text: 'Yes.' }]),
+    openai: JSON.stringify(response([said('Yes.')])),
+  };
   const use = (more: object) => ({ type: 'tool_use', id: 'toolu_1', name: 'look_up', input: {}, ...more });
 
-  test('gets the same conversation both ways', { timeout: 60_000 }, async () => {
-    answer = whole([{ type: 'text', text: 'Yes.' }]);
+  test.each(PROVIDERS)('gets the same conversation both ways: %s', { timeout: 60_000 }, async (provider) => {
+    answer = ANSWERS[provider];
     let direct = 0;
     await fc.assert(
-      fc.asyncProperty(conversation, async (request) => {
-        if (isDirect({ provider: 'anthropic', model: 'claude-sonnet-5-5', ...request } as LlmRequest, undefined))
-          direct++;
-        const [plain, bySdk] = await outcomes(request);
+      fc.asyncProperty(conversationOf(provider), async (request) => {
+        if (isDirect({ provider, model: MODELS[provider][0], ...request } as LlmRequest, undefined)) direct++;
+        const [plain, bySdk] = await outcomes(provider, request);
         expect(plain).toEqual(bySdk);
       }),
       { numRuns: 300 },
@@ -395,14 +440,14 @@ describe('an API that takes everything', () => {
     ['nobody it tells of', { input: {} }],
   ])('a call by %s comes back as it was', async (_, more) => {
     answer = whole([use(more)]);
-    const [plain, bySdk] = (await outcomes({ tools: TOOLS })) as { outcome: LlmAnswer }[];
+    const [plain, bySdk] = await outcomes('anthropic', { tools: TOOLS });
     expect(plain).toEqual(bySdk);
     const messages: LlmRequest['messages'] = [
       { role: 'user', text: 'Go.' },
       plain!.outcome.message,
       { role: 'tool', results: [{ id: 'toolu_1', name: 'look_up', text: '1', isError: false }] },
     ];
-    const [again, againBySdk] = (await outcomes({ tools: TOOLS, messages })) as { asked: { body: object }[] }[];
+    const [again, againBySdk] = await outcomes('anthropic', { tools: TOOLS, messages });
     expect(again).toEqual(againBySdk);
     expect(again!.asked[0]!.body).toMatchObject({ messages: [{}, { content: [{ id: 'toolu_1' }] }, {}] });
   });
@@ -432,8 +477,117 @@ describe('an API that takes everything', () => {
     ];
     contentType = 'text/event-stream';
     answer = events.map((event) => `data: ${JSON.stringify(event)}\n\n`).join('');
-    const [plain, bySdk] = await outcomes({ tools: TOOLS, onText: () => {} });
+    const [plain, bySdk] = await outcomes('anthropic', { tools: TOOLS, onText: () => {} });
     expect(plain).toEqual(bySdk);
     contentType = 'application/json';
   });
+
+  const call = (more: object) => ({
+    type: 'function_call',
+    id: 'fc_1',
+    call_id: 'call_1',
+    name: 'look_up',
+    arguments: '{"x":"é"}',
+    status: 'completed',
+    ...more,
+  });
+  const thought = (summary: readonly string[]) => ({
+    type: 'reasoning',
+    id: 'rs_1',
+    encrypted_content: 'sealed',
+    summary: summary.map((text) => ({ type: 'summary_text', text })),
+  });
+  const uses = (...names: readonly unknown[]) =>
+    JSON.stringify({
+      tool_uses: names.map((name) => ({ recipient_name: name, parameters: { x: 'é' } })),
+    });
+  interface Item {
+    readonly id: string;
+    readonly content?: readonly { readonly text: string }[];
+    readonly summary?: readonly { readonly text: string }[];
+    readonly arguments?: string;
+  }
+  const OUTPUTS: { readonly [what: string]: readonly Item[] } = {
+    'a call': [call({})],
+    'a call without parameters': [call({ arguments: '' })],
+    'a call whose parameters are no JSON': [call({ arguments: '{"x":' })],
+    'a call of nobody': [call({ name: 'gone', async: false, namespace: 'a', caller: { type: 'direct' } })],
+    'a call by a program': [call({ caller: { type: 'program', caller_id: 'p_1' } })],
+    'thoughts and calls': [
+      thought(['First.', 'Then.']),
+      said('I look.'),
+      call({}),
+      call({ id: 'fc_2', call_id: 'call_2' }),
+    ],
+    'a thought without a summary': [thought([]), call({})],
+    'two calls in one': [call({ name: 'parallel', arguments: uses('functions.look_up', 'functions.submit') })],
+    'no calls in one': [call({ name: 'parallel', arguments: uses() })],
+    'calls of others in one': [call({ name: 'parallel', arguments: uses('functions.look_up', 'web.search') })],
+    'what is no call in one': [call({ name: 'parallel', arguments: uses(null) }), said('Well.')],
+  };
+
+  test.each(Object.entries(OUTPUTS))('%s of OpenAI: the same both ways, and goes back', async (_, output) => {
+    answer = JSON.stringify(response(output));
+    await expectSameTurn();
+    contentType = 'text/event-stream';
+    const events = [
+      { type: 'response.created', response: { ...response([]), usage: null } },
+      ...output.flatMap((item, output_index) => {
+        const of = { output_index, item_id: item.id };
+        const begun = {
+          ...item,
+          ...(item.content && { content: [] }),
+          ...(item.summary && { summary: [] }),
+          ...(item.arguments && { arguments: '' }),
+        };
+        return [
+          { type: 'response.output_item.added', output_index, item: begun },
+          ...(item.summary ?? []).flatMap(({ text: delta }, summary_index) => [
+            { type: 'response.reasoning_summary_part.added', ...of, summary_index },
+            { type: 'response.reasoning_summary_text.delta', ...of, summary_index, delta },
+            { type: 'response.reasoning_summary_part.done', ...of, summary_index },
+          ]),
+          ...(item.content ?? []).map(({ text: delta }) => ({ type: 'response.output_text.delta', ...of, delta })),
+          ...(item.arguments ? [{ type: 'response.function_call_arguments.delta', ...of, delta: item.arguments }] : []),
+          { type: 'response.output_item.done', output_index, item },
+        ];
+      }),
+      { type: 'response.completed', response: response(output) },
+    ];
+    answer = events.map((event) => `data: ${JSON.stringify(event)}\n\n`).join('');
+    await expectSameTurn({ onText: () => {} });
+    contentType = 'application/json';
+  });
+
+  test('a streamed call of OpenAI that does not end is none', async () => {
+    const events = [
+      { type: 'response.created', response: { ...response([]), usage: null } },
+      { type: 'response.output_item.added', output_index: 0, item: call({ arguments: '' }) },
+      { type: 'response.function_call_arguments.delta', output_index: 0, item_id: 'fc_1', delta: '{}' },
+      {
+        type: 'response.incomplete',
+        response: { ...response([]), incomplete_details: { reason: 'max_output_tokens' } },
+      },
+    ];
+    contentType = 'text/event-stream';
+    answer = events.map((event) => `data: ${JSON.stringify(event)}\n\n`).join('');
+    const { toolCalls, finishReason } = await expectSameTurn({ onText: () => {} });
+    expect({ toolCalls, finishReason }).toEqual({ toolCalls: [], finishReason: 'length' });
+    contentType = 'application/json';
+  });
+
+  /** And so is what is sent with the turn in the conversation, whichever way it came. Returns the turn. */
+  async function expectSameTurn(more: Partial<LlmRequest> = {}): Promise<LlmAnswer> {
+    const turns = await outcomes('openai', { tools: TOOLS, ...more });
+    const [plain, bySdk] = turns.map(({ outcome: { message: _, ...seen }, ...others }) => ({ ...others, seen }));
+    expect(plain).toEqual(bySdk);
+    const sent: unknown[] = [];
+    for (const { message, toolCalls } of turns.map(({ outcome }) => outcome)) {
+      const results = toolCalls.map(({ id, name }) => ({ id, name, text: '1', isError: false }));
+      const messages: LlmRequest['messages'] = [{ role: 'user', text: 'Go.' }, message, { role: 'tool', results }];
+      for (const { asked } of await outcomes('openai', { tools: TOOLS, messages, ...more })) sent.push(asked);
+    }
+    expect(sent).toEqual(sent.map(() => sent[0]));
+    return turns[0]!.outcome;
+  }
 });

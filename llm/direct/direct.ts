@@ -38,7 +38,7 @@ export async function askDirectly(
     const message = await wire.send(outgoing, request.signal);
     const status = message.statusCode!;
     if (status < 200 || status >= 300) throw new ProviderError('', message, (await wholeOf(message)).toString());
-    return await (request.onText ? streamed(provider, message, request, meter) : whole(provider, message));
+    return await (request.onText ? streamed(provider, message, request, meter) : whole(provider, message, request));
   } catch (error) {
     throw isOfNetwork(error) ? new ConnectionError(error) : error;
   }
@@ -58,10 +58,10 @@ function urlOf(text: string): URL {
   return known;
 }
 
-async function whole(provider: DirectProvider, message: IncomingMessage): Promise<Turn> {
+async function whole(provider: DirectProvider, message: IncomingMessage, request: LlmRequest): Promise<Turn> {
   const text = (await wholeOf(message)).toString();
   try {
-    return provider.turnOf(JSON.parse(text));
+    return provider.turnOf(JSON.parse(text), request);
   } catch (error) {
     if (error instanceof EventError) throw providerErrorOf(error, message, text);
     throw new ProviderError('Invalid JSON response', message, text);
@@ -81,7 +81,7 @@ function streamed(
   meter: BrokenMeter,
 ): Promise<Turn> {
   const pieces = new JoinedPieces(request, meter);
-  const read = provider.events(pieces);
+  const read = provider.events(pieces, request);
   const events = new EventReader();
   let chunks: Buffer[] = [];
   let turn: Turn | undefined;

@@ -1,10 +1,13 @@
-/** Members of answers as they must be. All throw for anything else. */
+/** Members of answers as they must be. All but {@link isObject} throw for anything else. */
 
 export type Members = Readonly<Record<string, unknown>>;
 
+export const isObject = (value: unknown): value is Members =>
+  typeof value === 'object' && value !== null && !Array.isArray(value);
+
 export function objectOf(value: unknown): Members {
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) throw new TypeError('no object');
-  return value as Members;
+  if (!isObject(value)) throw new TypeError('no object');
+  return value;
 }
 
 export function listOf(value: unknown): readonly Members[] {

@@ -1,23 +1,29 @@
-import type { LanguageModelV4Content, LanguageModelV4FinishReason, LanguageModelV4Usage } from '@ai-sdk/provider';
-import type { LlmMessage, LlmRequest } from '#core/ports/llm.ts';
+import type {
+  LanguageModelV4Content,
+  LanguageModelV4FinishReason,
+  LanguageModelV4ToolCall,
+  LanguageModelV4Usage,
+} from '@ai-sdk/provider';
+import type { LlmRequest } from '#core/ports/llm.ts';
 import type { ChosenForm } from '../schema-for.ts';
-import type { Turn } from '../turn.ts';
-import { countOf, listOf, type Members, maybe, objectOf, textOf } from './members.ts';
-import { type DirectProvider, EventError, isQuestion } from './provider.ts';
+import { parseInput, type Turn } from '../turn.ts';
+import { countOf, isObject, listOf, type Members, maybe, objectOf, textOf } from './members.ts';
+import { inputOf, isConversation, toolsOf } from './openai-prompt.ts';
+import { type DirectProvider, EventError } from './provider.ts';
 
 /** The models that certainly think: of others, the SDK knows what they take. */
 const THINKING_MODELS = /^gpt-[5-9](?!.*(chat|pro))/;
 /** Which all of them take. */
 const EFFORTS: readonly LlmRequest['effort'][] = [undefined, 'low', 'medium', 'high'];
-/** What OpenAI does not take in schemas, and the SDK leaves out with a warning. */
-const UNKNOWN_TO_OPENAI = /"propertyNames"|\(\?/;
+/** What OpenAI does not take in schemas, and the SDK leaves out with a warning or writes in another way. */
+const UNKNOWN_TO_OPENAI = /"propertyNames"|"allOf"|\(\?/;
 
 /** OpenAI's Responses API (https://developers.openai.com/api/docs/api-reference/responses). */
 export const openai: DirectProvider = {
   takes(request, form) {
     const { model, effort } = request;
-    if (!isQuestion(request) || !THINKING_MODELS.test(model) || !EFFORTS.includes(effort)) return false;
-    return form === undefined || !('schema' in form.form) || !UNKNOWN_TO_OPENAI.test(JSON.stringify(form.form.schema));
+    if (!THINKING_MODELS.test(model) || !EFFORTS.includes(effort) || !isConversation(request)) return false;
+    return !UNKNOWN_TO_OPENAI.test(JSON.stringify([formatOf(request, form), toolsOf(request, form)]));
   },
 
   url: ({ baseURL }) => `${baseURL}/responses`,
@@ -25,13 +31,11 @@ export const openai: DirectProvider = {
   headers: (apiKey) => ({ authorization: `Bearer ${apiKey}` }),
 
   body(request, form) {
-    const { model, maxOutputTokens, effort, messages, cache, onText } = request;
-    const message = messages[0] as Extract<LlmMessage, { role: 'user' }>;
-    const texts = message.shared === undefined ? [message.text] : [message.shared, message.text];
+    const { model, maxOutputTokens, effort, cache, onText } = request;
     const format = formatOf(request, form);
     return {
       model,
-      input: [{ role: 'user', content: texts.map((text) => ({ type: 'input_text', text })) }],
+      input: inputOf(request),
       max_output_tokens: maxOutputTokens,
       ...(format && { text: { format } }),
       store: false,
@@ -39,17 +43,18 @@ export const openai: DirectProvider = {
       include: ['reasoning.encrypted_content'],
       ...(cache && { prompt_cache_key: cache.key }),
       ...(effort && { reasoning: { effort } }),
+      ...toolsOf(request, form),
       ...(onText && { stream: true }),
     };
   },
 
-  turnOf(answer) {
+  turnOf(answer, { tools }) {
     const { error, output, ...response } = objectOf(answer);
     if (error) throw new EventError({ message: textOf(objectOf(error).message), statusCode: 400 }, true);
-    return turnOf(listOf(output), response);
+    return turnOf(listOf(output), response, tools);
   },
 
-  events(pieces) {
+  events(pieces, { tools }) {
     /** By their place. Those that are not done have the text so far. */
     const items = new Map<unknown, Members>();
     const textSoFar = new Map<unknown, string>();
@@ -59,9 +64,21 @@ export const openai: DirectProvider = {
       const isFirst = !hasBegun;
       hasBegun ||= !['response.created', 'response.in_progress'].includes(event.type as string);
       switch (event.type) {
-        case 'response.output_item.added':
-        case 'response.output_item.done':
-          items.set(event.output_index, objectOf(event.item));
+        case 'response.output_item.added': {
+          const item = objectOf(event.item);
+          // A call counts once its parameters are whole.
+          if (item.type !== 'function_call') items.set(event.output_index, item);
+          else if (!isWrapper(item, tools)) pieces.tool(textOf(item.name));
+          return undefined;
+        }
+        case 'response.output_item.done': {
+          const item = objectOf(event.item);
+          items.set(event.output_index, item);
+          if (isWrapper(item, tools)) for (const { toolName } of callsOf(item, tools)) pieces.tool(toolName);
+          return undefined;
+        }
+        case 'response.function_call_arguments.delta':
+          pieces.input(textOf(event.delta));
           return undefined;
         case 'response.output_text.delta':
         case 'response.refusal.delta': {
@@ -76,12 +93,12 @@ export const openai: DirectProvider = {
         case 'response.completed':
         case 'response.incomplete': {
           const output = [...items].map(([place, item]) => withText(item, textSoFar.get(place)));
-          return turnOf(output, objectOf(event.response));
+          return turnOf(output, objectOf(event.response), tools);
         }
         case 'response.failed': {
           const { error, ...response } = objectOf(event.response);
           if (error) throw failureOf('response.failed', objectOf(error), isFirst);
-          return { ...turnOf([], response), finishReason: { unified: 'error', raw: 'error' } };
+          return { ...turnOf([], response, tools), finishReason: { unified: 'error', raw: 'error' } };
         }
         case 'error': {
           const error = objectOf(event.error ?? event);
@@ -95,7 +112,7 @@ export const openai: DirectProvider = {
 };
 
 function formatOf({ json, outputSchema }: LlmRequest, form: ChosenForm | undefined): object | undefined {
-  if (form !== undefined && 'schema' in form.form) {
+  if (outputSchema !== undefined && form !== undefined && 'schema' in form.form) {
     const { kind, schema } = form.form;
     return { type: 'json_schema', strict: kind === 'native', name: 'output', schema };
   }
@@ -108,14 +125,26 @@ function withText(item: Members, text: string | undefined): Members {
   return isEmpty && text !== undefined ? { ...item, content: [{ type: 'output_text', text }] } : item;
 }
 
-function turnOf(output: readonly Members[], { incomplete_details, usage }: Members): Turn {
-  const content = output.flatMap(contentOf);
+type Tools = LlmRequest['tools'];
+
+function turnOf(output: readonly Members[], { incomplete_details, usage }: Members, tools: Tools): Turn {
+  const content = output.flatMap((item) => contentOf(item, tools));
+  const raw = maybe(textOf, maybe(objectOf, incomplete_details)?.reason);
+  return {
+    content,
+    finishReason: { unified: CUTS[raw ?? ''] ?? endOf(output, raw), raw },
+    usage: usageOf(maybe(objectOf, usage)),
+    warnings: [],
+  };
+}
+
+function endOf(output: readonly Members[], raw: string | undefined): LanguageModelV4FinishReason['unified'] {
+  if (output.some(({ type }) => type === 'function_call')) return 'tool-calls';
+  if (raw !== undefined) return 'other';
   const isRefused = output.some(
     ({ type, content: parts }) => type === 'message' && listOf(parts).some((part) => part.type === 'refusal'),
   );
-  const raw = maybe(textOf, maybe(objectOf, incomplete_details)?.reason);
-  const unified = raw === undefined ? (isRefused ? 'content-filter' : 'stop') : (CUTS[raw] ?? 'other');
-  return { content, finishReason: { unified, raw }, usage: usageOf(maybe(objectOf, usage)), warnings: [] };
+  return isRefused ? 'content-filter' : 'stop';
 }
 
 const CUTS: { readonly [reason: string]: LanguageModelV4FinishReason['unified'] } = {
@@ -123,7 +152,8 @@ const CUTS: { readonly [reason: string]: LanguageModelV4FinishReason['unified'] 
   content_filter: 'content-filter',
 };
 
-function contentOf(item: Members): LanguageModelV4Content[] {
+function contentOf(item: Members, tools: Tools): LanguageModelV4Content[] {
+  if (item.type === 'function_call') return callsOf(item, tools);
   const itemId = maybe(textOf, item.id) ?? '';
   if (item.type === 'reasoning') {
     const summaries = listOf(item.summary).map(({ text }) => textOf(text));
@@ -138,6 +168,52 @@ function contentOf(item: Members): LanguageModelV4Content[] {
     text: textOf(type === 'refusal' ? refusal : text),
     providerMetadata: { openai: { itemId, ...(phase !== undefined && { phase }) } },
   }));
+}
+
+/** A model's own tool for several calls at once, which it may call although nobody offers it. */
+const WRAPPER = 'parallel';
+const WRAPPED = 'functions.';
+
+const isWrapper = ({ type, name }: Members, tools: Tools = []): boolean =>
+  type === 'function_call' && name === WRAPPER && !tools.some((tool) => tool.name === WRAPPER);
+
+/** The calls of an item: several if it wraps them. */
+function callsOf(item: Members, tools: Tools): LanguageModelV4ToolCall[] {
+  const wrapped = isWrapper(item, tools) ? wrappedCalls(item, tools) : undefined;
+  if (wrapped !== undefined) return wrapped;
+  const caller = maybe(objectOf, item.caller);
+  const openai = {
+    itemId: textOf(item.id),
+    ...(item.async != null && { async: item.async === true }),
+    ...(item.namespace != null && { namespace: textOf(item.namespace) }),
+    ...(caller && { caller: callerOf(caller) }),
+  };
+  return [{ ...callOf(item.call_id, item.name, item.arguments), providerMetadata: { openai } }];
+}
+
+const callOf = (id: unknown, name: unknown, input: unknown): LanguageModelV4ToolCall => ({
+  type: 'tool-call',
+  toolCallId: textOf(id),
+  toolName: textOf(name),
+  input: textOf(input),
+});
+
+const callerOf = ({ type, caller_id }: Members) => ({
+  type: textOf(type),
+  ...(type === 'program' && { callerId: textOf(caller_id) }),
+});
+
+/** Undefined if it wraps anything else. */
+function wrappedCalls(item: Members, tools: Tools = []): LanguageModelV4ToolCall[] | undefined {
+  const uses = (parseInput(textOf(item.arguments)) as { readonly tool_uses?: unknown } | null | undefined)?.tool_uses;
+  if (!Array.isArray(uses) || uses.length === 0) return undefined;
+  const names = new Set(tools.map(({ name }) => `${WRAPPED}${name}`));
+  const isCall = (use: Partial<Members> | null): boolean =>
+    names.has(String(use?.recipient_name)) && isObject(use?.parameters);
+  if (!uses.every(isCall)) return undefined;
+  return uses.map(({ recipient_name: name, parameters }, index) =>
+    callOf(`${item.call_id}_${index}`, name.slice(WRAPPED.length), JSON.stringify(parameters)),
+  );
 }
 
 function usageOf(usage: Members | undefined): LanguageModelV4Usage {

@@ -3,14 +3,6 @@ import type { ChosenForm } from '../schema-for.ts';
 import type { Turn } from '../turn.ts';
 import type { Wire } from '../wires.ts';
 
-/** Whether a request is one question, as prompts ask it: a text, without a conversation or tools. */
-export function isQuestion({ messages, tools = [], system, parallelToolCalls, cache }: LlmRequest): boolean {
-  const [first] = messages;
-  const isText = messages.length === 1 && first?.role === 'user' && (first.files ?? []).length === 0;
-  const isAlone = tools.length === 0 && system === undefined && parallelToolCalls === undefined;
-  return isText && isAlone && cache?.again !== 'conversation';
-}
-
 /** Gets the pieces of a streamed answer. */
 export interface Pieces {
   readonly text: (piece: string) => void;
@@ -30,9 +22,9 @@ export interface DirectProvider {
   headers(apiKey: string, request: LlmRequest): Record<string, string>;
   body(request: LlmRequest, form: ChosenForm | undefined): object;
   /** The turn of an answer that came whole. Throws an {@link EventError}. */
-  turnOf(answer: unknown): Turn;
+  turnOf(answer: unknown, request: LlmRequest): Turn;
   /** Reads the events of one streamed answer in turn; returns the model's turn with the last one. Throws an {@link EventError}. */
-  events(pieces: Pieces): (event: unknown) => Turn | undefined;
+  events(pieces: Pieces, request: LlmRequest): (event: unknown) => Turn | undefined;
 }
 
 /** A failure that the answer tells, or an event of it. */

@@ -1,0 +1,130 @@
+import type { LlmMessage, LlmRequest, LlmTool } from '#core/ports/llm.ts';
+import { onlyTool } from '../only-tool.ts';
+import type { ChosenForm } from '../schema-for.ts';
+import { assistantContent } from '../turn.ts';
+
+type Part = ReturnType<typeof assistantContent>[number];
+interface Item {
+  readonly [member: string]: unknown;
+}
+
+/** Whether a conversation is one of texts, calls and results only, with nothing in it that the SDK leaves out. */
+export function isConversation(request: LlmRequest): boolean {
+  const { messages, tools = [] } = request;
+  const only = onlyTool(request).allowedTools?.toolNames[0];
+  if (only !== undefined && tools.length > 0 && !tools.some(({ name }) => name === only)) return false;
+  return messages.every(isPlainMessage);
+}
+
+function isPlainMessage(message: LlmMessage): boolean {
+  switch (message.role) {
+    case 'user':
+      return (message.files ?? []).length === 0;
+    case 'tool':
+      return message.results.every(({ files = [] }) => files.length === 0);
+    case 'assistant':
+      return assistantContent(message, 'openai').every(isPlainPart);
+    case 'only':
+      return true;
+  }
+}
+
+function isPlainPart(part: Part, index: number, parts: readonly Part[]): boolean {
+  const { itemId, reasoningEncryptedContent, async, namespace, caller } = part.providerOptions?.openai ?? {};
+  switch (part.type) {
+    case 'text':
+      return true;
+    case 'reasoning': {
+      const isSigned = typeof itemId === 'string' && typeof reasoningEncryptedContent === 'string';
+      // The item of several summaries comes back with none that is empty.
+      return isSigned && (part.text !== '' || !parts.slice(0, index).some((before) => isThought(before, itemId)));
+    }
+    case 'tool-call':
+      // Only tools of OpenAI's own are called in other ways.
+      return typeof part.input !== 'string' && async == null && namespace == null && caller == null;
+    default:
+      return false;
+  }
+}
+
+const isThought = (part: Part, itemId: string): boolean =>
+  part.type === 'reasoning' && part.providerOptions?.openai?.itemId === itemId;
+
+/** What the model reads, but for its tools. */
+export const inputOf = ({ system, messages }: LlmRequest): Item[] => [
+  ...(system === undefined ? [] : [{ role: 'developer', content: system }]),
+  ...messages.flatMap(itemsOf),
+];
+
+function itemsOf(message: LlmMessage): Item[] {
+  switch (message.role) {
+    case 'user': {
+      const texts = message.shared === undefined ? [message.text] : [message.shared, message.text];
+      return [{ role: 'user', content: texts.map((text) => ({ type: 'input_text', text })) }];
+    }
+    case 'assistant':
+      return itemsOfTurn(assistantContent(message, 'openai'));
+    case 'tool':
+      return message.results.map(({ id, text, isError }) => ({
+        type: 'function_call_output',
+        call_id: id,
+        output: isError ? JSON.stringify({ error: text }) : text,
+      }));
+    case 'only':
+      return [];
+  }
+}
+
+/** Summaries of one item come back in it. */
+function itemsOfTurn(parts: readonly Part[]): Item[] {
+  const thoughts = new Map<unknown, { readonly summary: object[]; encrypted_content: unknown }>();
+  return parts.flatMap((part): Item[] => {
+    const { itemId, phase, reasoningEncryptedContent } = part.providerOptions?.openai ?? {};
+    switch (part.type) {
+      case 'text':
+        return [{ role: 'assistant', content: part.text, ...(phase != null && { phase }) }];
+      case 'tool-call': {
+        const { toolCallId, toolName, input } = part;
+        return [{ type: 'function_call', call_id: toolCallId, name: toolName, arguments: JSON.stringify(input) }];
+      }
+      case 'reasoning': {
+        const summary = part.text === '' ? [] : [{ type: 'summary_text', text: part.text }];
+        const known = thoughts.get(itemId);
+        if (known !== undefined) {
+          known.summary.push(...summary);
+          known.encrypted_content = reasoningEncryptedContent;
+          return [];
+        }
+        const item = { type: 'reasoning', id: itemId, encrypted_content: reasoningEncryptedContent, summary };
+        thoughts.set(itemId, item);
+        return [item];
+      }
+      default:
+        return [];
+    }
+  });
+}
+
+/** The members of the request's body that are about tools. */
+export function toolsOf(request: LlmRequest, form: ChosenForm | undefined): object {
+  const { tools = [], parallelToolCalls } = request;
+  const only = onlyTool(request).allowedTools;
+  return {
+    ...(parallelToolCalls !== undefined && { parallel_tool_calls: parallelToolCalls }),
+    ...(tools.length > 0 && { tools: tools.map((tool) => toolOf(tool, form)) }),
+    ...(tools.length > 0 &&
+      only && {
+        tool_choice: {
+          type: 'allowed_tools',
+          mode: only.mode,
+          tools: only.toolNames.map((name) => ({ type: 'function', name })),
+        },
+      }),
+  };
+}
+
+function toolOf({ name, description, inputSchema, isStrict }: LlmTool, form: ChosenForm | undefined): object {
+  const strict = isStrict && form !== undefined && 'schema' in form.form ? form.form.schema : undefined;
+  // OpenAI's default refuses schemas with optional members, which authors use.
+  return { type: 'function', name, description, parameters: strict ?? inputSchema, strict: strict !== undefined };
+}
