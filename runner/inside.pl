@@ -617,7 +617,7 @@ sub run_command {
     if ($kind eq 'sh' || $kind eq 'job' || $kind eq 'service') {
         chdir $cwd or $failed->("cannot enter $cwd: $!\n");
         my @variables = ((grep { !/^PWD=/ } @environment), "PWD=$cwd");
-        run_interpreter($argument, @variables);
+        run_without_shell($argument, @variables);
         run_program('/bin/bash', [ 'bash', '-c', $argument ], @variables);
         run_program('/bin/sh', [ 'sh', '-c', $argument ], @variables);
         $failed->("cannot start a shell: $!\n");
@@ -636,18 +636,52 @@ sub run_program {
     syscall $SYS->{execve}, $path, pack('p*', @$arguments, undef), pack('p*', @variables, undef);
 }
 
-# Starts the interpreter of a command that has nothing for a shell in it, as bash would, without the milliseconds that bash
-# needs. Returns if there is any doubt.
-sub run_interpreter {
+# What a shell does itself: names of its commands and words of its language. Programs of the same names differ from them.
+my %OF_SHELL = map { $_ => 1 } qw(
+    . : alias bg bind break builtin caller case cd command compgen complete compopt continue coproc declare dirs disown do done
+    echo elif else enable esac eval exec exit export false fc fg fi for function getopts hash help history if in jobs kill let
+    local logout mapfile popd printf pushd pwd read readarray readonly return select set shift shopt source suspend test then
+    time times trap true type typeset ulimit umask unalias unset until wait while
+);
+
+# The line with which a tool of a loop saves its parameters (core/running/engines/loop/custom-tools.ts): the variable, the file's folder
+# and name, the parameters in quotes.
+my $SAVE_INPUT = qr{\Aexport (\w+)="(\$TMPDIR|/tmp)(/\w[\w.]*)"; printf %s '([^']*(?:'\\''[^']*)*)' > "\g2\g3" \|\| exit; exec < /dev/null\n};
+
+# Starts the program of a command that has nothing for a shell in it, as bash would, without the milliseconds that bash needs.
+# Returns if there is any doubt.
+sub run_without_shell {
     my ($command, @variables) = @_;
-    return if $command !~ m{^(?:python3?|node)(?: [\w./+:,\@-]+)+$} || grep { /^BASH_|^ENV=/ } @variables;
+    my ($variable, $folder, $file, $input) = $command =~ s/$SAVE_INPUT// ? ($1, $2, $3, $4) : ();
+    return if $command !~ m{\A[\w./+:,\@-]+(?: [\w./+:,\@-]+)*\z} || grep { /^(?:BASH|SHELLOPTS=|ENV=)/ } @variables;
     my ($name, @arguments) = split / /, $command;
-    my ($folders) = map { /^PATH=(.*)/s } @variables;
-    for my $folder (split /:/, $folders // '') {
-        my $path = "$folder/$name";
-        run_program($path, [ $name, @arguments ], @variables, 'SHLVL=0', "_=$path") if $folder =~ m{^/} && -f $path && -x _;
-        return if -e _;
+    # Without arguments, these two programs do what the shell does.
+    return if $OF_SHELL{$name} && $command !~ /\A(?:true|false)\z/;
+    my $path = $name =~ m{/} ? $name : find_program($name, @variables);
+    return unless defined $path && -f $path && -x _;
+    if (defined $variable) {
+        ($folder) = map { /^TMPDIR=(.*)/s } @variables if $folder ne '/tmp';
+        $file = ($folder // return) . $file;
+        save($file, $input =~ s/'\\''/'/gr) or return;
+        @variables = ((grep { !/^\Q$variable\E=/ } @variables), "$variable=$file");
+        open my $nothing, '<', '/dev/null' or return;
+        sys('dup3', fileno $nothing, 0, 0);
     }
+    run_program($path, [ $name, @arguments ], @variables, 'SHLVL=0', "_=$path");
+}
+
+# The file that a shell would start, which may turn out to be no program.
+sub find_program {
+    my ($name, @variables) = @_;
+    my ($folders) = map { /^PATH=(.*)/s } @variables;
+    for my $folder (split /:/, $folders // '') { return "$folder/$name" if $folder =~ m{^/} && -e "$folder/$name" }
+    return;
+}
+
+sub save {
+    my ($path, $content) = @_;
+    open my $file, '>', $path or return;
+    return write_all($file, $content);
 }
 
 sub copy { my ($from, $to) = @_; while (my $count = sysread $from, my $data, CHUNK) { write_all($to, $data) or return } return 1 }

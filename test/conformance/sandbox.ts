@@ -73,6 +73,8 @@ print(json.dumps({'arguments': sys.argv, 'input': sys.stdin.read(), 'environment
   'executable': sys.executable, 'folder': os.getcwd(), 'session': os.getsid(0) == os.getpid(), 'pipe': str(signal.getsignal(13))}))
 sys.exit(3)
 `;
+/** JSON with all that a shell might read something into, in single quotes. */
+const INPUT = String.raw`{"it'\''s": "$HOME '\'''\''  %s %% \\ \n \"*\" é"}`;
 
 export interface SandboxKind {
   /** The sandbox is a whole container without privileges, which can neither mount nor have a network of its own. */
@@ -193,6 +195,32 @@ export function sandboxConformance(setUp: () => Promise<SandboxHarness>, { isCon
       expect(await ran(session, 'python3 absent.py')).toMatchObject({ exit: { exitCode: 2 } });
       const without = await ran(session, 'node show.py', { cwd: '/tmp' });
       expect(without.err).toContain('show.py');
+    });
+
+    test('without anything for a shell in them do what a shell would do', async () => {
+      const session = await open({ env: { NAME: 'a "value"', PLATFORM_TOOL_INPUT: 'old' } });
+      await session.writeFile('show.py', Buffer.from(SHOW));
+      await session.writeFile('plain', Buffer.from('echo "$0 $1 $NAME"; cat'));
+      await session.writeFile('named', Buffer.from('#!/bin/cat\nsay\n'));
+      await ran(session, 'chmod +x ./plain named');
+      // As tools of loops do.
+      const save = (file: string): string =>
+        `export PLATFORM_TOOL_INPUT="${file}"; printf %s '${INPUT}' > "${file}" || exit; exec < /dev/null\n`;
+      const files = ['/tmp/__tool_input.json', '$TMPDIR/__tool_input.1.json', '/absent/input', '/tmp'];
+      const commands = [
+        ...['env', 'true', 'false', 'true --help', 'test a', 'pwd -P', 'type true', 'kill 0x', 'show.py', 'absent'],
+        ...['cat absent', './plain a b', './named', './absent', '/tmp'],
+        ...files.map((file) => `${save(file)}cat ${file.replace('$TMPDIR', '/tmp')}`),
+        ...files.map((file) => `${save(file)}python3 show.py`),
+      ];
+      const comparable = ({ out, err, exit }: Ran) => ({ out: out.split('\n').sort(), err, status: exit.exitCode });
+      for (const command of commands) {
+        const stdin = Buffer.from('in');
+        const direct = await ran(session, command, { stdin });
+        // A space at the end leaves it to the shell.
+        const byShell = await ran(session, `${command} `, { stdin });
+        expect(comparable(direct), command).toEqual(comparable(byShell));
+      }
     });
 
     test('start in the bundle, or in the requested folder', async () => {

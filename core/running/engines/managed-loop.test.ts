@@ -885,6 +885,21 @@ withSandbox(`tools in a sandbox${problem === undefined ? '' : ` cannot work here
       expect(await textsOf(pair, {}, { custom_tools })).toEqual(['{"a":"p","b":"q"}', '{"a":"q","b":"p"}']);
     });
 
+    test('start without a shell if there is nothing in them for one', async () => {
+      const [plain, shell] = await textsOf(
+        [call('plain'), call('shell')],
+        {},
+        {
+          custom_tools: [tool('plain', 'env'), tool('shell', 'env;')],
+        },
+      );
+      const variables = (text = '') => text.split('\n').filter((line) => !line.startsWith('PLATFORM_TOOL_INPUT='));
+      expect(variables(plain).sort()).toEqual(variables(shell).sort());
+      // A shell has an order of its own.
+      expect(plain).toMatch(/\nPLATFORM_TOOL_INPUT=\S+\nSHLVL=0\n_=\S+\/env$/);
+      expect(shell).not.toMatch(/\nPLATFORM_TOOL_INPUT=\S+\nSHLVL=\d\n_=\S+$/);
+    });
+
     test('get parameters longer than a command line in the file', async () => {
       const more = tool('size', 'wc -c < /tmp/__tool_input.json');
       const [size] = await textsOf([call('size', { text: 'x'.repeat(500_000) })], {}, { custom_tools: [more] });
