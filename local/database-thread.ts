@@ -21,14 +21,22 @@ export const THREAD = 'database';
 export const THREAD_URL = import.meta.url;
 
 export const PRAGMAS = `
+  -- A run's record fits in: one that does not takes pages of its own, which doubles the file and the time to read it. Counts
+  -- for a new file only.
+  PRAGMA page_size = 8192;
   PRAGMA journal_mode = WAL;
   -- A file of the journal goes when its rows are on the disk.
   PRAGMA synchronous = FULL;
   -- Pages that change often, above all those of indexes, are written to the file once for many commits.
-  PRAGMA wal_autocheckpoint = 8000;
+  PRAGMA wal_autocheckpoint = 4000;
   PRAGMA busy_timeout = 10000;
   PRAGMA cache_size = -8000;
 `;
+
+/** In the order in which the tables keep them: neighbours go into the same pages. */
+const sorted = (rows: Iterable<Row>): Row[] =>
+  [...rows].sort((a, b) => order(a.table, b.table) || order(a.pk, b.pk) || order(a.sk, b.sk));
+const order = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0);
 
 /** The rows, with a rest of a millisecond after some: on a machine with few cores a long batch would hold up requests. */
 function* paced(rows: Iterable<Row>): Generator<Row> {
@@ -51,7 +59,7 @@ if (workerData?.thread === THREAD) {
       if (!existsSync(order.file)) return 0;
       const { rows: written, end } = readJournal(order.file);
       if (end !== 'whole') throw new Error(`${order.file} is ${end}`);
-      rows.apply(paced(written));
+      rows.apply(paced(sorted(written)));
       rmSync(order.file);
     } else {
       db.close();

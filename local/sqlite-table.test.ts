@@ -111,6 +111,15 @@ describe('openDatabase', () => {
   });
   afterEach(() => rmSync(folder, { recursive: true }));
 
+  test('makes a file whose pages hold records of runs whole', async () => {
+    const database = openDatabase(path);
+    const table = new SqliteTable(database, 'runs', new ManualClock());
+    for (let n = 0; n < 100; n++) await table.put({ pk: 'p', sk: `${n}`, text: 'x'.repeat(1800) });
+    await database.close();
+    // What does not fit takes a further page each.
+    expect(statSync(path).size).toBeLessThan(100 * 1800 * 2);
+  });
+
   test('loses what is written in the same turn as something that fails, and says so', async () => {
     const database = openDatabase(path);
     const table = new SqliteTable(database, 'main', new ManualClock());
