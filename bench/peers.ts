@@ -29,9 +29,9 @@ export async function startPeers(llmUrl: string, folder: string): Promise<Peers>
   const server = spawn(
     join(PEERS, 'node_modules/.bin/restate-server'),
     ['--base-dir', join(folder, 'restate'), '--log-filter', 'error'],
-    { stdio: 'ignore' },
+    // What npm installs is a script that starts the server: its group ends both.
+    { stdio: 'ignore', detached: true },
   );
-  const children = [mastra.process, service, server];
   await untilOk('http://127.0.0.1:9070/deployments', { uri: 'http://127.0.0.1:9480' });
   await untilOk('http://127.0.0.1:8080/greeter/greet', { name: 'Ada' });
   const mastraUrl = `http://127.0.0.1:${mastra.port}`;
@@ -41,7 +41,11 @@ export async function startPeers(llmUrl: string, folder: string): Promise<Peers>
       { name: 'Mastra', url: `${mastraUrl}/`, headers: [] },
     ],
     mastraTools: { name: 'Mastra', url: `${mastraUrl}/tools`, headers: [] },
-    stop: () => children.forEach((child) => void child.kill('SIGKILL')),
+    stop() {
+      mastra.process.kill('SIGKILL');
+      service.kill('SIGKILL');
+      process.kill(-server.pid!, 'SIGKILL');
+    },
   };
 }
 

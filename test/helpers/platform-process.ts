@@ -16,9 +16,9 @@ export function dataFolder(): string {
   return folder;
 }
 
-/** Starts a platform in its own process and waits until it listens. */
-export async function startProcess(folder: string, settings: Record<string, string>) {
-  const child = spawn(process.execPath, [START, '--no-examples'], {
+/** Starts a platform in its own process and waits until it listens. With flags of Node, it has a channel to this process. */
+export async function startProcess(folder: string, settings: Record<string, string>, flags: readonly string[] = []) {
+  const child = spawn(process.execPath, [...flags, START, '--no-examples'], {
     env: {
       PATH: process.env.PATH,
       PLATFORM_PORT: '0',
@@ -28,11 +28,11 @@ export async function startProcess(folder: string, settings: Record<string, stri
       PLATFORM_LOG_LEVEL: 'error',
       ...settings,
     },
-    stdio: ['ignore', 'pipe', 'inherit'],
+    stdio: ['ignore', 'pipe', 'inherit', ...(flags.length > 0 ? (['ipc'] as const) : [])],
   });
   onTestFinished(() => void child.kill('SIGKILL'));
   let key: string | undefined;
-  for await (const line of createInterface(child.stdout)) {
+  for await (const line of createInterface(child.stdout!)) {
     key ??= /sk_live_\S+/.exec(line)?.[0];
     const url = /http:\/\/\S+/.exec(line)?.[0];
     if (url !== undefined) return { child, url, key };
@@ -44,17 +44,21 @@ export async function startProcess(folder: string, settings: Record<string, stri
  * The first start of a platform with `PLATFORM_WORKSPACE` at its default: its key, its workspace, and a prompt agent
  * `main/greet` that has a key of its provider.
  */
-export async function startWithGreeter(folder: string, settings: Record<string, string>) {
-  const platform = await startProcess(folder, settings);
+export async function startWithGreeter(
+  folder: string,
+  settings: Record<string, string>,
+  flags: readonly string[] = [],
+) {
+  const platform = await startProcess(folder, settings, flags);
   const key = platform.key!;
   const client = clientOf({ url: platform.url, key });
   const workspaceId = (await client.getOrg({})).id;
   const body = { name: 'ANTHROPIC_API_KEY', value: 'sk-kill' };
   await client.putSecret({ params: { workspace_id: workspaceId }, body });
-  await client.createAgent({
+  const { agent } = await client.createAgent({
     body: { name: 'greet', type: 'prompt', description: 'x', prompt: 'Greet.', supported_providers: ['anthropic'] },
   });
-  return { platform, key, workspaceId };
+  return { platform, key, workspaceId, agentId: agent.id };
 }
 
 export async function kill(child: ChildProcess): Promise<void> {

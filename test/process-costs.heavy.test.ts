@@ -1,0 +1,77 @@
+import type { ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { dataFolder, startWithGreeter } from './helpers/platform-process.ts';
+import { type ScriptedLlm, startScriptedLlm } from './helpers/scripted-llm/server.ts';
+
+/*
+ * What a request costs the process of a platform, by counts: memory that it takes, which the collector must free again, and
+ * system calls that read or write. Bounds are a tenth above what was counted. They move with Node; raise one for something else only
+ * for what users get for it, and say here what.
+ */
+const BOUNDS = {
+  // The request, the model's answer; the request to the model, the answer, and four groups of the journal.
+  prompt: { allocatedBytes: 285_000, reads: 2, writes: 6 },
+  // How many reads and writes it takes depends on how the pieces arrive.
+  stream: { allocatedBytes: 285_000 },
+  getAgent: { allocatedBytes: 37_000, reads: 1, writes: 1 },
+};
+
+const WARM_UP = 300;
+const REQUESTS = 200;
+/** New objects of all requests fit in, so nothing of them is freed while they are counted. */
+const FLAGS = [
+  '--min-semi-space-size=128',
+  '--max-semi-space-size=128',
+  `--import=${join(import.meta.dirname, 'helpers/tells-heap.mjs')}`,
+];
+
+let llm: ScriptedLlm;
+beforeAll(async () => {
+  llm = await startScriptedLlm();
+});
+afterAll(() => llm.close());
+
+describe.skipIf(process.platform !== 'linux')('a request takes of its process', () => {
+  test('no more than is said here', { timeout: 120_000 }, async () => {
+    const { platform, key, agentId } = await startWithGreeter(dataFolder(), llm.settings, FLAGS);
+    const { child, url } = platform;
+    const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/json' };
+    const send = async (path: string, init: RequestInit = {}): Promise<void> => {
+      const response = await fetch(url + path, { ...init, headers: { ...headers, ...init.headers } });
+      expect(response.status, await response.text()).toBe(200);
+    };
+    const call = (more: Record<string, string>) => () =>
+      send('/main/greet/latest/run', { method: 'POST', body: '{}', headers: more });
+    const requests = {
+      prompt: call({}),
+      stream: call({ accept: 'text/event-stream' }),
+      getAgent: () => send(`/agents/${agentId}`),
+    };
+
+    for (const [path, request] of Object.entries(requests)) {
+      for (let done = 0; done < WARM_UP; done++) await request();
+      const before = await countsOf(child);
+      for (let done = 0; done < REQUESTS; done++) await request();
+      const after = await countsOf(child);
+      expect(after.collections, 'collections of garbage meanwhile').toBe(before.collections);
+      const bounds: Partial<typeof after> = BOUNDS[path as keyof typeof requests];
+      for (const [name, bound] of Object.entries(bounds) as [keyof typeof after, number][]) {
+        // A message may arrive in two parts now and then.
+        const each = Math.floor((after[name] - before[name]) / REQUESTS);
+        expect(each, `${name} of ${path}`).toBeLessThanOrEqual(bound);
+      }
+    }
+  });
+});
+
+/** Of the main thread: when the thread of the database writes depends on the clock. */
+async function countsOf(child: ChildProcess) {
+  child.send('counts');
+  const [{ heapBytes, collections }] = (await once(child, 'message')) as [{ heapBytes: number; collections: number }];
+  const io = readFileSync(`/proc/${child.pid}/task/${child.pid}/io`, 'utf8');
+  const count = (name: string) => Number(new RegExp(`^${name}: (\\d+)$`, 'm').exec(io)![1]);
+  return { allocatedBytes: heapBytes, collections, reads: count('syscr'), writes: count('syscw') };
+}
