@@ -78,7 +78,9 @@ export class FileVault implements Vault {
   }
 
   #load(workspaceId: string): Promise<VaultValues> {
-    const opened = this.#opened.get(workspaceId) ?? this.#open(workspaceId);
+    const known = this.#opened.get(workspaceId);
+    if (known) return known;
+    const opened = this.#open(workspaceId);
     if (this.#opened.size >= MAX_OPENED) this.#opened.clear();
     this.#opened.set(workspaceId, opened);
     opened.catch(() => this.#opened.delete(workspaceId));

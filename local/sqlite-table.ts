@@ -77,7 +77,7 @@ export class SqliteTable implements Table {
     const text = textOfItem(item);
     checkCondition(condition);
     const name = nameOf(item);
-    if (condition && !holds(condition, this.#read(item, name))) return { ok: false };
+    if (!this.#holds(condition, item, name)) return { ok: false };
     await this.#write([{ row: new Row(this.#name, name, text, item) }]);
     return { ok: true };
   }
@@ -89,22 +89,16 @@ export class SqliteTable implements Table {
     const current = this.#read(key, name);
     if (!holds(condition, current)) return { ok: false };
     const { item: changed, text } = applyChanges(key, current, checked);
-    const item = checked.isFlat ? changed : (JSON.parse(text) as Item);
+    const item = frozen(checked.isFlat ? changed : (JSON.parse(text) as Item));
     await this.#write([{ row: new Row(this.#name, name, text, item), item }]);
-    // Most callers do not look at it.
-    return {
-      ok: true,
-      get item() {
-        return frozen(item);
-      },
-    };
+    return { ok: true, item };
   }
 
   async delete(key: Key, condition?: Condition): Promise<WriteResult> {
     checkKey(key);
     checkCondition(condition);
     const name = nameOf(key);
-    if (condition && !holds(condition, this.#read(key, name))) return { ok: false };
+    if (!this.#holds(condition, key, name)) return { ok: false };
     await this.#write([{ row: new Row(this.#name, name, undefined, key) }]);
     return { ok: true };
   }
@@ -129,25 +123,39 @@ export class SqliteTable implements Table {
       return operation.op === 'update' ? checkChanges(operation.key, operation.changes) : undefined;
     });
     const failed: number[] = [];
-    const writes: Write[] = [];
     for (const [position, operation] of operations.entries()) {
       const key = operationKey(operation);
-      const name = nameOf(key);
-      const valid = checked[position];
-      const current = operation.condition || operation.op === 'update' ? this.#read(key, name) : undefined;
-      if (!holds(operation.condition, current)) failed.push(position);
-      else if (operation.op === 'put') {
-        writes.push({ row: new Row(this.#name, name, valid as string, operation.item) });
-      } else if (operation.op === 'delete') writes.push({ row: new Row(this.#name, name, undefined, key) });
-      else if (operation.op === 'update') {
-        const changes = valid as CheckedChanges;
-        const { item, text } = applyChanges(key, current, changes);
-        writes.push({ row: new Row(this.#name, name, text, item), ...(changes.isFlat && { item }) });
-      }
+      if (!this.#holds(operation.condition, key, nameOf(key))) failed.push(position);
     }
     if (failed.length > 0) return { ok: false, failed };
+    const writes: Write[] = [];
+    try {
+      for (const [position, operation] of operations.entries()) {
+        if (operation.op !== 'check') writes.push(this.#writeOf(operation, checked[position]));
+      }
+    } catch (error) {
+      // Items may have changed in it that are not written now.
+      this.#remembered.clear();
+      throw error;
+    }
     if (writes.length > 0) await this.#write(writes);
     return { ok: true };
+  }
+
+  #writeOf(
+    operation: Exclude<TransactOperation, { op: 'check' }>,
+    checked: string | CheckedChanges | undefined,
+  ): Write {
+    const key = operationKey(operation);
+    const name = nameOf(key);
+    if (operation.op === 'put') return { row: new Row(this.#name, name, checked as string, operation.item) };
+    if (operation.op === 'delete') return { row: new Row(this.#name, name, undefined, key) };
+    const current = this.#read(key, name);
+    const changes = checked as CheckedChanges;
+    // No reader has what is not frozen.
+    const isOwn = current !== undefined && !Object.isFrozen(current);
+    const { item, text } = applyChanges(key, current, changes, isOwn);
+    return { row: new Row(this.#name, name, text, item), ...(changes.isFlat && { item }) };
   }
 
   /** Removes at most `limit` expired items and returns their number. Call it again while it returns `limit`. */
@@ -166,6 +174,14 @@ export class SqliteTable implements Table {
     const item = text === undefined ? undefined : (JSON.parse(text) as Item);
     this.#remembered.set(name, text, item);
     return item;
+  }
+
+  #holds(condition: Condition | undefined, key: Key, name: string): boolean {
+    if (condition === undefined) return true;
+    const isAboutItem = (condition.op === 'exists' || condition.op === 'absent') && condition.attribute === undefined;
+    if (!isAboutItem) return holds(condition, this.#read(key, name));
+    const isThere = this.#remembered.has(name) ?? this.#read(key, name) !== undefined;
+    return isThere === (condition.op === 'exists');
   }
 
   #visible(key: Key): Item | undefined {
@@ -316,6 +332,13 @@ class ItemCache {
     const item = typeof known === 'string' ? (JSON.parse(known) as Item) : known;
     this.#keep(name, item);
     return item;
+  }
+
+  /** Whether there is an item of this name, without parsing it; `undefined` if that is not known. */
+  has(name: string): boolean | undefined {
+    let known = this.#newer.get(name);
+    if (known === undefined) known = this.#older.get(name);
+    return known === undefined ? undefined : known !== null;
   }
 
   /** Adds an item that was read, unless it is known. */

@@ -8,15 +8,20 @@ export interface Clock {
   after(ms: number, work: () => void): () => void;
 }
 
-/** A call writes the same time and day into several items. */
-let lastTime = { at: Number.NaN, text: '' };
+/** A call writes the same few times, and the same day, into several items. */
+const lastTimes = Array.from({ length: 16 }, () => ({ at: Number.NaN, text: '' }));
 let lastDay = { at: Number.NaN, text: '' };
 const DAY_MS = 86_400_000;
 
 /** ISO 8601 in UTC with `Z` (`docs/interface/identifiers.md#formats`). */
 export function isoTime(epochMs: number): string {
-  if (epochMs !== lastTime.at) lastTime = { at: epochMs, text: new Date(epochMs).toISOString() };
-  return lastTime.text;
+  const place = Math.abs(epochMs % lastTimes.length) | 0;
+  let known = lastTimes[place]!;
+  if (known.at !== epochMs) {
+    known = { at: epochMs, text: new Date(epochMs).toISOString() };
+    lastTimes[place] = known;
+  }
+  return known.text;
 }
 /** The UTC day, such as `2026-11-21`. */
 export function dayOf(epochMs: number): string {

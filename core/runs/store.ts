@@ -2,7 +2,7 @@ import { PlatformError } from '#core/base/errors.ts';
 import type { Json } from '#core/base/json.ts';
 import { epochSeconds, isoTime } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
-import { getLarge, putIfLarge } from '#core/ports/large-value.ts';
+import { getLarge, isSurelyWithin, putIfLarge } from '#core/ports/large-value.ts';
 import {
   absent,
   allOf,
@@ -258,8 +258,10 @@ export class RunStore {
 
   /** Writes a body, unless it is small enough for the head. Returns the attributes of the head. */
   async #putBody(runId: string, body: RunBody, ttl: number): Promise<StoredBody> {
+    const inHead = { body: body as unknown as Json, body_in: 'head' } as const;
+    if (isSurelyWithin(MAX_BYTES_IN_HEAD, inHead.body)) return inHead;
     const text = JSON.stringify(body);
-    if (Buffer.byteLength(text) <= MAX_BYTES_IN_HEAD) return { body: body as unknown as Json, body_in: 'head' };
+    if (Buffer.byteLength(text) <= MAX_BYTES_IN_HEAD) return inHead;
     if (await putIfLarge(this.#deps, bodyBlobKey(this.#workspaceId, runId), text)) return { body_in: 'blob' };
     await this.#deps.runs.put({ ...bodyKey(this.#workspaceId, runId), ttl, body: body as unknown as Json });
     return { body_in: 'item' };

@@ -1,7 +1,7 @@
 import { SCHEDULE_WINDOW_MS } from '#core/base/time-limits.ts';
 import { Zone } from '#core/base/zone.ts';
 import { isoTime } from '#core/ports/clock.ts';
-import { type Cron, nextTime, parseCron, previousTime } from './cron.ts';
+import { type Cron, MINUTE_MS, nextTime, parseCron, previousTime } from './cron.ts';
 import type { NewScheduleEvent, Schedule } from './schedule.ts';
 
 /** Further missed minutes are not counted one by one. */
@@ -21,18 +21,34 @@ export function dueMinutes(schedule: Schedule, until: number): DueMinutes | unde
   if (!schedule.enabled || schedule.cronExpression === null || schedule.deletedAt !== null) return undefined;
   const cron = cronOf(schedule.cronExpression);
   const zone = Zone.of(schedule.timezone);
-  const next = nextTime(cron, zone, until);
+  const next = nextAfter(cron, zone, until);
   // The next run was lost, and with it which minutes should have run.
   if (schedule.nextRunAt === null) return { missed: [], next };
   const first = Date.parse(schedule.nextRunAt);
   if (first > until) return undefined;
   // Nearly always there is one.
-  const isOne = nextTime(cron, zone, first) === next;
+  const isOne = nextAfter(cron, zone, first) === next;
   const newest = isOne ? first : Math.max(previousTime(cron, zone, until) ?? first, first);
   const isLate = until - newest > SCHEDULE_WINDOW_MS;
   const lastMissed = isLate ? newest : isOne ? undefined : previousTime(cron, zone, newest - 1);
   const missed = lastMissed !== undefined && lastMissed >= first ? [missedEvent(cron, zone, first, lastMissed)] : [];
   return { ...(!isLate && { newest }), missed, next };
+}
+
+/** The last minute that was asked about, by expression: at a full hour many schedules ask about the same one. */
+const lastNext = new WeakMap<
+  Cron,
+  { readonly zone: Zone; readonly minute: number; readonly next: number | undefined }
+>();
+
+/** {@link nextTime}, which is the same after each moment of a minute. */
+function nextAfter(cron: Cron, zone: Zone, time: number): number | undefined {
+  const minute = Math.floor(time / MINUTE_MS);
+  const last = lastNext.get(cron);
+  if (last?.zone === zone && last.minute === minute) return last.next;
+  const next = nextTime(cron, zone, time);
+  lastNext.set(cron, { zone, minute, next });
+  return next;
 }
 
 /** Expressions that were parsed before: many schedules share one, and each asks for its own at every minute. */

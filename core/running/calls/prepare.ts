@@ -150,6 +150,8 @@ function documentFor(call: Call, withTexts: CallInput['document'] | undefined): 
 function withMoment({ agent, scheduled }: Call, document: CallInput['document']): CallInput['document'] {
   if (scheduled === undefined || !isPrompt(agent)) return document;
   const asked = placeholdersOf(agent.definition.prompt ?? '');
+  // Few prompts ask for it.
+  if (!asked.some((name) => name.startsWith('scheduled_'))) return document;
   const members = Object.entries(momentView(scheduled)).filter(([name]) => asked.includes(name));
   return { ...Object.fromEntries(members), ...document };
 }

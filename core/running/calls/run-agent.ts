@@ -73,7 +73,7 @@ export async function runAgent(
   const isRetried = agent.definition.retry_on_interruption === true;
   const begin = (attempt: 1 | 2) => {
     const deadline = Math.min(call.deadline, deps.clock.now() + call.timeoutMs);
-    const env = sandboxEnvironment(deps, call, deadline);
+    const env = isPrompt(agent) ? {} : sandboxEnvironment(deps, call, deadline);
     if (isRetried) env.PLATFORM_ATTEMPT = String(attempt);
     const isInterruptible = isRetried && attempt === 1 && call.isUnattended === true;
     return runEngine(deps, { ...run, isInterruptible, deadline, env });
