@@ -35,7 +35,7 @@ export interface DispatchRequest {
 export type DispatchHead =
   | { readonly status: number; readonly slot?: DispatchedSlot }
   /** No task is idle. */
-  | { readonly readyInMs: number }
+  | { readonly readyInMs: number; readonly askInMs?: number }
   /** The task is gone. */
   | { readonly lost: string };
 

@@ -47,6 +47,14 @@ describe('a claim', () => {
     expect((await pool.read()).slots.map(({ state }) => state).sort()).toEqual(['claimed', 'idle']);
   });
 
+  test('asks again each second when it has its turn, and less often behind many others', async () => {
+    const { pool, claimOf } = setUp(2);
+    const asked: unknown[] = [];
+    for (let i = 0; i < 14; i++) asked.push(await pool.claim({ ...claimOf(`owner-${i}`), since: i }));
+    const seconds = [1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 5, 5, 5, 5];
+    expect(asked).toMatchObject(seconds.map((each) => ({ askInMs: each * 1000 })));
+  });
+
   test.each([1, 2, 5])('never shares its task: ten claims at once, %i idle tasks', async (idle) => {
     const { pool, addIdle, claimOf } = setUp(20);
     await addIdle(idle);
@@ -62,10 +70,10 @@ describe('a claim', () => {
   test('that waits is told how long a task takes, gets a task once one is ready, and stops waiting', async () => {
     const { pool, addIdle, claimOf, clock } = setUp();
     const claim = claimOf('a');
-    expect(await pool.claim(claim)).toEqual({ readyInMs: START_MS });
+    expect(await pool.claim(claim)).toEqual({ readyInMs: START_MS, askInMs: 1000 });
     await pool.reserve(7, DEFINITION);
     await clock.advance(20_000);
-    expect(await pool.claim(claim)).toEqual({ readyInMs: START_MS - 20_000 });
+    expect(await pool.claim(claim)).toEqual({ readyInMs: START_MS - 20_000, askInMs: 1000 });
     await addIdle(1);
     expect(await pool.claim(claim)).toHaveProperty('slot');
     expect((await pool.read()).waits).toEqual([]);
@@ -96,10 +104,10 @@ describe('a claim', () => {
   test('whose patience ends before a task is ready does not wait', async () => {
     const { pool, claimOf, clock } = setUp();
     const claim = { ...claimOf('a'), patience: clock.now() + START_MS + 5000 };
-    expect(await pool.claim(claim)).toEqual({ readyInMs: START_MS });
+    expect(await pool.claim(claim)).toEqual({ readyInMs: START_MS, askInMs: 1000 });
     expect((await pool.read()).waits).toHaveLength(1);
     await clock.advance(5001);
-    expect(await pool.claim(claim)).toEqual({ readyInMs: START_MS });
+    expect(await pool.claim(claim)).toEqual({ readyInMs: START_MS, askInMs: 1000 });
     expect((await pool.read()).waits).toEqual([]);
   });
 
@@ -147,7 +155,7 @@ describe('a warm task', () => {
   test('never goes to a claim with another key, or without one', async () => {
     const { pool, claimOf, states } = await setUpWarm();
     for (const key of ['key-b', undefined]) {
-      expect(await pool.claim(claimOf('a', undefined, key))).toEqual({ readyInMs: START_MS });
+      expect(await pool.claim(claimOf('a', undefined, key))).toEqual({ readyInMs: START_MS, askInMs: 1000 });
     }
     expect(await states()).toEqual(['warm']);
   });
@@ -269,7 +277,7 @@ describe('a claim that may be interrupted', () => {
     const { pool, addIdle, claimOf, clock } = setUp();
     const [slot] = await addIdle(1);
     const claim = spot(claimOf('a'));
-    expect(await pool.claim(claim)).toEqual({ readyInMs: START_MS });
+    expect(await pool.claim(claim)).toEqual({ readyInMs: START_MS, askInMs: 1000 });
     expect((await pool.read()).waits).toMatchObject([{ claim: claim.id, isInterruptible: true }]);
     await clock.advance(300_000 - START_MS);
     expect(await pool.claim({ ...claim, isRepeated: true })).toMatchObject({ slot: { id: slot!.id } });

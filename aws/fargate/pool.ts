@@ -21,8 +21,10 @@ const waitKey = (claim: string) => ({ pk: PARTITION, sk: `WAIT#${claim}` });
 const MINUTE_MS = 60_000;
 /** The demand of this many past minutes counts. */
 export const DEMAND_MINUTES = 5;
+/** How often waiting calls ask: those whose turn it is each second, the others the less often the more wait before them. */
+const ASK_MS = { first: 1000, last: 5000 };
 /** A waiting call that has not asked again for this long has gone. */
-const WAIT_SECONDS = 6;
+const WAIT_SECONDS = 10;
 const MAX_ATTEMPTS = 5;
 /** How long AWS is not asked for spare capacity after it had none. */
 const NO_SPOT_SECONDS = 300;
@@ -84,8 +86,10 @@ export interface Claim {
   readonly isRepeated?: boolean;
 }
 
-/** A task for this call alone, or when to expect one. `wasWarm`: it has had another use. */
-export type ClaimAnswer = { readonly slot: Slot; readonly wasWarm?: boolean } | { readonly readyInMs: number };
+/** A task for this call alone, or when to expect one and when to ask again. `wasWarm`: it has had another use. */
+export type ClaimAnswer =
+  | { readonly slot: Slot; readonly wasWarm?: boolean }
+  | { readonly readyInMs: number; readonly askInMs: number };
 
 interface Wait {
   readonly claim: string;
@@ -199,7 +203,7 @@ export class SandboxPool {
         const ttl = epochSeconds(now) + WAIT_SECONDS;
         await this.#table.put({ ...waitKey(claim.id), owner, isInstall, isInterruptible, since, ttl });
       } else if (known) await this.#table.delete(waitKey(claim.id));
-      return { readyInMs };
+      return { readyInMs, askInMs: this.#askIn(snapshot, me) };
     } finally {
       await counted;
     }
@@ -343,6 +347,7 @@ export class SandboxPool {
     return {
       idle,
       position,
+      hasTurn: found >= 0,
       isNext: found >= 0 && position < idle.length,
       spare: idle.length - queue.filter(fits).length,
       mayBeWarm: found >= 0 && before.length <= this.#placesBeside({ slots }),
@@ -362,6 +367,13 @@ export class SandboxPool {
     const mine = starting[position - idle.length];
     const { startMs } = this.#limits;
     return mine === undefined ? startMs : Math.max(0, mine.createdAt + startMs - this.#clock.now());
+  }
+
+  /** Every ask reads the records of all that wait. */
+  #askIn(snapshot: Snapshot, me: Wait): number {
+    if (this.#standing(snapshot, me).hasTurn) return ASK_MS.first;
+    const before = snapshot.waits.filter(({ since }) => since < me.since).length;
+    return Math.min(ASK_MS.last, ASK_MS.first * (1 + Math.floor(before / this.#limits.max)));
   }
 }
 

@@ -269,6 +269,13 @@ describe('chaos', () => {
     await session.close();
   });
 
+  test('the dispatcher dies twice: the sandbox counts as lost', async () => {
+    const fargate = await start({ pool: { idle: 1 } });
+    await fargate.idle(1);
+    fargate.lambda.fail(2);
+    await expect(fargate.sandbox.open(within(60))).rejects.toMatchObject({ code: 'SANDBOX_LOST' });
+  });
+
   test('Lambda is busy: requests that did not run are sent again', async () => {
     const fargate = await start({ pool: { idle: 1 } });
     await fargate.idle(1);

@@ -1,10 +1,16 @@
 import { InvokeCommand, LambdaClient } from '@aws-sdk/client-lambda';
-import { PlatformError } from '#core/base/errors.ts';
+import { isHostBusy, PlatformError } from '#core/base/errors.ts';
 import type { BlobLinks, Blobs } from '#core/ports/blobs.ts';
 import type { Clock } from '#core/ports/clock.ts';
 import type { Deps, Log } from '#core/ports/deps.ts';
 import { type Ids, randomHex } from '#core/ports/ids.ts';
-import type { Sandbox, SandboxSession, SandboxSpec, SandboxStatus } from '#core/ports/sandbox.ts';
+import {
+  type Sandbox,
+  SandboxLostError,
+  type SandboxSession,
+  type SandboxSpec,
+  type SandboxStatus,
+} from '#core/ports/sandbox.ts';
 import { noPlaceError, patienceUntil } from '#core/running/turns.ts';
 import { RunnerSession } from '#runner/client.ts';
 import type { AwsConfig } from '../config.ts';
@@ -28,8 +34,8 @@ export interface FargateSandboxOptions {
   readonly background: Deps['background'];
 }
 
-/** How often a waiting call asks for a task. */
-const ASK_INTERVAL_MS = 1000;
+/** When a waiting call asks again, unless it is told. */
+const ASK_AGAIN_MS = 1000;
 /** How long a cancelled call waits for a task that it may still get, to give it back. */
 const GIVE_BACK_MS = 5000;
 /** Lambda takes events of up to 6 MB, in which the body is base64. */
@@ -69,7 +75,7 @@ export class FargateSandbox implements Sandbox {
 
   /**
    * Throws RATE_LIMITED when no task comes, or can be expected to come, within half of the time until the deadline, and
-   * TIMEOUT when the task was not ready at the deadline.
+   * TIMEOUT when the task was not ready at the deadline. Throws {@link SandboxLostError} when the dispatcher has failed twice.
    */
   async open(spec: SandboxSpec): Promise<SandboxSession> {
     const { clock, ids, config } = this.#options;
@@ -149,7 +155,9 @@ export class FargateSandbox implements Sandbox {
           throw signal.reason;
         }
         failures++;
-        if (failures > 1) throw error;
+        if (failures > 1) {
+          throw isHostBusy(error) ? error : new SandboxLostError(`the sandbox was lost: ${error}`, { cause: error });
+        }
         log.warn('dispatch failed', { error: String(error) });
         continue;
       }
@@ -159,11 +167,11 @@ export class FargateSandbox implements Sandbox {
         return { slot: head.slot, response: responseOf(head, body) };
       }
       if (asks === 1) turn?.onState?.('waiting');
-      const readyInMs = 'readyInMs' in head ? head.readyInMs : 0;
+      const { readyInMs, askInMs = ASK_AGAIN_MS } = 'readyInMs' in head ? head : { readyInMs: 0 };
       if (asks === 1) await this.#wakeKeeper();
       const now = clock.now();
       if (now + readyInMs >= claim.patience) throw noPlaceError(readyInMs || now - claim.since);
-      await clock.sleep(Math.min(ASK_INTERVAL_MS, claim.patience - now), signal);
+      await clock.sleep(Math.min(askInMs, claim.patience - now), signal);
     }
   }
 

@@ -17,7 +17,7 @@
 export interface Sandbox {
   /**
    * Opens a session. The bundle and layer must exist in the blob store.
-   * Throws {@link SandboxUnavailableError} when this host cannot isolate a process.
+   * Throws {@link SandboxUnavailableError} when this host cannot isolate a process, and {@link SandboxLostError}.
    */
   open(spec: SandboxSpec): Promise<SandboxSession>;
   /** The kind that runs here; where none can, the reason and what to install. */
@@ -198,6 +198,11 @@ export class SandboxUnavailableError extends Error {
     super(message);
     this.name = 'SandboxUnavailableError';
   }
+}
+
+/** The place of a session was lost while the session opened: nothing of the caller has run. Test the code. */
+export class SandboxLostError extends Error {
+  readonly code = 'SANDBOX_LOST';
 }
 
 export class SandboxFileError extends Error {

@@ -157,7 +157,7 @@ export async function programsOnFargate(props: LoadProps, programs: Programs): P
           if (asks === 1) void lambda.invoke('pool-keeper', () => keeper.refill()).catch(() => {});
           // As `aws/fargate/sandbox.ts`.
           if (clock.now() + answer.readyInMs >= claim.patience) throw noPlaceError(answer.readyInMs);
-          await clock.sleep(1000);
+          await clock.sleep(answer.askInMs);
         }
       } catch (error) {
         waiting.add(-1);

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import type { Sandbox, SandboxSession } from '#core/ports/sandbox.ts';
+import { type Sandbox, SandboxLostError, type SandboxSession } from '#core/ports/sandbox.ts';
 import { SecretMask } from '#core/runs/masking.ts';
 import { Trace } from '#core/runs/trace.ts';
 import { memoryDeps } from '#test/helpers/memory-deps.ts';
@@ -18,12 +18,15 @@ function world({
   refused = 0,
   mayBeginForMs,
   lost = 0,
+  lostEarly = 0,
   ...more
 }: {
   refused?: number;
   mayBeginForMs?: number;
   /** How many tries lose their sandbox. */
   lost?: number;
+  /** How many lose it while it opens. */
+  lostEarly?: number;
   isRetried?: boolean;
   isUnattended?: boolean;
 }) {
@@ -45,6 +48,7 @@ function world({
     async open({ deadline, env, isInterruptible }) {
       opened.push({ attempt: env.PLATFORM_ATTEMPT, isInterruptible });
       deadlines.push(deadline! - deps.clock.now());
+      if (deadlines.length <= lostEarly) throw new SandboxLostError('the sandbox was lost');
       if (deadlines.length > refused) return session as SandboxSession;
       await deps.clock.sleep(MINUTE / 2);
       throw noPlaceError(MINUTE / 2);
@@ -115,6 +119,12 @@ test('a run whose sandbox goes away begins again, if its manifest says so', asyn
     { type: 'interrupted', attempt: 2 },
     { type: 'done', exit_code: 0 },
   ]);
+});
+
+test('so does one that loses it while it opens', async () => {
+  const { ended, trace } = world({ lostEarly: 1, isRetried: true });
+  expect(await ended).toMatchObject({ data: { n: 1 }, exitCode: 0 });
+  expect(interruptions(trace)).toEqual([{ attempt: 1, begins_again: true }]);
 });
 
 test.each([

@@ -55,6 +55,7 @@ export async function openRunSandbox(
       if (hasCode(error, 'SANDBOX_UNAVAILABLE')) {
         throw new PlatformError('SANDBOX_ERROR', message, { category: 'setup_error' });
       }
+      if (hasCode(error, 'SANDBOX_LOST')) throw interruptedError();
       if (!hasCode(error, 'SANDBOX_LAYER')) throw error;
       throw new PlatformError(
         'SANDBOX_ERROR',
