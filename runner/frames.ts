@@ -37,42 +37,67 @@ export async function* decodeRecords(chunks: AsyncIterable<Uint8Array>): AsyncGe
 }
 
 /**
- * What a socket sends, until it ends or is destroyed. As the socket's own iterator, which makes an error with a trace of the stack
- * for each socket that is destroyed before its end.
+ * Reads the frames of a socket. Not by the socket's own iterator, which makes an error with a trace of the stack for each socket
+ * that is destroyed before its end.
  */
-export async function* chunksOf(socket: Socket): AsyncGenerator<Buffer> {
-  let wake = () => {};
-  const onEvent = () => wake();
-  socket.on('readable', onEvent).on('end', onEvent).on('close', onEvent);
-  try {
-    while (true) {
-      const changed = new Promise<void>((resolve) => {
-        wake = resolve;
-      });
-      const chunk: Buffer | null = socket.read();
-      if (chunk !== null) yield chunk;
-      else if (socket.readableEnded || socket.destroyed) return;
-      else await changed;
+export class FrameReader {
+  readonly #socket: Socket;
+  readonly #take: (frame: Frame) => boolean;
+  readonly #blocks = new Blocks(TYPE_BYTES);
+
+  /** @param take gets each frame. While it returns false, no more of the socket is read, until {@link goOn}. */
+  constructor(socket: Socket, take: (frame: Frame) => boolean) {
+    this.#socket = socket;
+    this.#take = take;
+    socket.on('readable', () => this.goOn());
+    this.goOn();
+  }
+
+  goOn(): void {
+    for (let chunk = this.#socket.read(); chunk !== null; chunk = this.#socket.read()) {
+      let hasRoom = true;
+      for (const { prefix, data } of this.#blocks.add(chunk)) {
+        hasRoom = this.#take({ type: prefix.toString('latin1'), data });
+      }
+      if (!hasRoom) return;
     }
-  } finally {
-    socket.off('readable', onEvent).off('end', onEvent).off('close', onEvent);
   }
 }
 
 /** An incomplete block at the end of `chunks` is dropped. */
-async function* decode(
-  chunks: AsyncIterable<Uint8Array>,
-  prefixBytes: number,
-): AsyncGenerator<{ prefix: Buffer; data: Buffer }> {
-  const headBytes = prefixBytes + LENGTH_BYTES;
-  let buffer: Buffer = Buffer.alloc(0);
-  for await (const chunk of chunks) {
-    buffer = buffer.length === 0 ? Buffer.from(chunk) : Buffer.concat([buffer, chunk]);
-    while (buffer.length >= headBytes) {
-      const end = headBytes + buffer.readUInt32BE(prefixBytes);
-      if (buffer.length < end) break;
-      yield { prefix: buffer.subarray(0, prefixBytes), data: buffer.subarray(headBytes, end) };
-      buffer = buffer.subarray(end);
+async function* decode(chunks: AsyncIterable<Uint8Array>, prefixBytes: number): AsyncGenerator<Block> {
+  const blocks = new Blocks(prefixBytes);
+  for await (const chunk of chunks) yield* blocks.add(chunk);
+}
+
+interface Block {
+  readonly prefix: Buffer;
+  readonly data: Buffer;
+}
+
+class Blocks {
+  readonly #prefixBytes: number;
+  #rest: Buffer = Buffer.alloc(0);
+
+  constructor(prefixBytes: number) {
+    this.#prefixBytes = prefixBytes;
+  }
+
+  /** The blocks that are complete with this chunk. */
+  add(chunk: Uint8Array): Block[] {
+    const bytes = Buffer.from(chunk.buffer, chunk.byteOffset, chunk.byteLength);
+    this.#rest = this.#rest.length === 0 ? bytes : Buffer.concat([this.#rest, bytes]);
+    const headBytes = this.#prefixBytes + LENGTH_BYTES;
+    const blocks: Block[] = [];
+    while (this.#rest.length >= headBytes) {
+      const end = headBytes + this.#rest.readUInt32BE(this.#prefixBytes);
+      if (this.#rest.length < end) break;
+      blocks.push({
+        prefix: this.#rest.subarray(0, this.#prefixBytes),
+        data: this.#rest.subarray(headBytes, end),
+      });
+      this.#rest = this.#rest.subarray(end);
     }
+    return blocks;
   }
 }

@@ -4,7 +4,8 @@
 #   init       One per sandbox, process 1. Starts commands and carries proxied connections out, and connections to
 #              services in. It has dropped all privileges before untrusted code runs.
 #              It also watches one command: gives it real pipes, reports its exit, kills its process tree.
-#   supervisor A fork of init that watches one further command, while processes of another one are left.
+#   supervisor A fork of init that watches one further command, while processes of another one are left, by a connection of
+#              its own.
 #
 # Forked by launcher.pl, or started as bubblewrap's command.
 #
@@ -171,7 +172,7 @@ sub seccomp_filter {
     my ($has_network) = @_;
     my $EPERM = 0x00050001;
     my ($ENOSYS, $EAFNOSUPPORT, $DONE, $ALLOW) = (0x00050000 | 38, 0x00050000 | 97, 0x00050000, 0x7FFF0000);
-    my ($LOAD, $EQUAL, $AT_LEAST, $ANY_BIT, $RETURN) = (0x20, 0x15, 0x35, 0x45, 0x06);
+    my ($LOAD, $EQUAL, $AT_LEAST, $ANY_BIT, $JUMP, $RETURN) = (0x20, 0x15, 0x35, 0x45, 0x05, 0x06);
     my @program;
     my $add = sub { push @program, pack 'S C C L', @_ };
     my $load = sub { $add->($LOAD, 0, 0, $_[0]) };
@@ -184,9 +185,16 @@ sub seccomp_filter {
     $add->($AT_LEAST, 0, 1, 0x40000000);
     $return->($ENOSYS);
     my %used = map { $_ => 1 } qw(audit prctl capset setgroups setresuid setresgid sethostname prlimit64 dup3 setsid statfs socket socketpair clone ioctl fcntl close exit_group clock_gettime execve);
-    for my $number (sort { $a <=> $b } (map { $SYS->{$_} } grep { !$used{$_} } keys %$SYS), @NEW_DENIED) {
-        $add->($EQUAL, 0, 1, $number);
-        $return->($EPERM);
+    # In blocks of rising numbers, of which one is looked at: when a filter is set, the kernel runs it for each number that there is.
+    my @denied = sort { $a <=> $b } (map { $SYS->{$_} } grep { !$used{$_} } keys %$SYS), @NEW_DENIED;
+    while (my @block = splice @denied, 0, 8) {
+        $add->($AT_LEAST, 1 + 2 * @block, 0, $block[-1] + 1);
+        for my $number (@block) {
+            $add->($EQUAL, 0, 1, $number);
+            $return->($EPERM);
+        }
+        my $others = int((@denied + 7) / 8);
+        $add->($JUMP, 0, 0, 2 * $others + 2 * @denied);
     }
     $add->($EQUAL, 0, 1, $CLONE3);    # A filter cannot read clone3's flags, which lie in memory. C libraries fall back to clone.
     $return->($ENOSYS);
@@ -268,7 +276,9 @@ sub run_init {
         listen $socket, 128;
         push @listeners, { socket => $socket, kind => $kind };
     }
-    my $control = dial($host_socket, "init $token");
+    # Requests come by this connection, and it takes what init's own command sends: a connection for each would cost both ends as
+    # much as the rest of a short command.
+    my $control = nonblocking(dial($host_socket, "init $token"));
     my $requests = '';
     my @pumps;    # { from, to, data, ended, closed, back }: one direction of a proxied connection; back is the other one.
     my $pump = sub {
@@ -305,7 +315,7 @@ sub run_init {
 
         if (is_in($readable, $control)) {
             my $count = sysread $control, $requests, CHUNK, length $requests;
-            leave(0) if defined $count ? !$count : $! != EINTR;    # The platform is gone. The sandbox ends with process 1.
+            leave(0) if defined $count ? !$count : $! != EINTR && $! != EAGAIN;    # The platform is gone. The sandbox ends with process 1.
             while (my ($request, @fields) = take_record(\$requests)) {
                 if ($request eq 'killall') { $is_container ? kill_tree() : kill_all($outer) }
                 elsif ($request eq 'connect') {
@@ -314,13 +324,17 @@ sub run_init {
                     if (dial_inside($dialed)) { push @dialing, $dialed }
                     else                      { refuse($host_socket, $name) }
                 }
+                elsif ($request eq 'order') {
+                    my ($of, $order) = @fields;
+                    obey($command, $order, \%supervisors) if $command && $command->{token} eq $of && $command->{main_end};
+                }
                 elsif ($request eq 'exec') {
                     # Commands have init's uid and could otherwise read and trace it. Not set earlier, because the
                     # launcher must first open init's /proc entries.
                     sys('prctl', PR_SET_DUMPABLE, 0, 0, 0, 0);
                     # Without any child, whatever is below init from now on belongs to this command.
                     if (!$command && $collect->()) {
-                        $command = eval { begin_command($host_socket, $entrance, @fields) };
+                        $command = eval { begin_command($host_socket, $control, $entrance, @fields) };
                         next;
                     }
                     my $pid = fork;
@@ -328,10 +342,10 @@ sub run_init {
                     if (defined $pid) {
                         close $_ for $control, (map { $_->{socket} } @listeners, @dialing), map { $_->{from} } @pumps;
                         undef $command;
-                        supervise($host_socket, $entrance, @fields);
+                        supervise($host_socket, undef, $entrance, @fields);
                         leave(0);
                     }
-                    eval { my $socket = dial($host_socket, "exec $fields[0]"); frame($socket, 'f', "cannot start a process: $!") };
+                    eval { refuse_command(dial($host_socket, "exec $fields[0]")) };
                 }
             }
         }
@@ -390,7 +404,9 @@ sub refuse { my ($host_socket, $name) = @_; eval { dial($host_socket, "refused $
 
 # --- commands ------------------------------------------------------------------------------------------------------
 
-sub frame { my ($socket, $type, $data) = @_; return write_all($socket, pack('a N', $type, length $data) . $data) }
+sub frame { my ($type, $data) = @_; return pack('a N', $type, length $data) . $data }
+
+sub refuse_command { my ($output, $beginning) = @_; write_all($output, ($beginning // '') . frame('f', "cannot start a process: $!")) }
 
 # The processes below this one, without $others and all below them.
 sub descendants {
@@ -458,13 +474,15 @@ sub log_part {
     return $note . $part;
 }
 
-# Starts a command and returns what is known of it, or nothing if there is no room for its process. $entrance: the descriptor
-# through which it enters its cgroup. Fields: token, stdin ("" is none, "dial" a connection of its own, "=..." what it is, which
+# Starts a command and returns what is known of it, or nothing if there is no room for its process. $control: init's connection, if the
+# command is its own; what it sends there begins with a frame of its token, and orders come as requests. Otherwise it has a connection of its own,
+# which brings orders as single letters. $entrance: the descriptor through which it enters its cgroup. Fields: token, stdin ("" is none, "dial" a connection of its own, "=..." what it is, which
 # fits into a pipe), limits (comma list: cpu, file, processes, memory), kind, cwd,
 # argument, NAME=value ...
 sub begin_command {
-    my ($host_socket, $entrance, $token, $given, $limits, $kind, $cwd, $argument, @environment) = @_;
-    my $output = dial($host_socket, "exec $token");
+    my ($host_socket, $control, $entrance, $token, $given, $limits, $kind, $cwd, $argument, @environment) = @_;
+    my $output = $control // dial($host_socket, "exec $token");
+    my $beginning = $control ? frame('s', $token) : '';
     my $input = $given eq 'dial' ? dial($host_socket, "stdin $token") : undef;
     my ($stdin_reader, $stdin_writer);
     if (length $given) { pipe $stdin_reader, $stdin_writer or die }
@@ -474,7 +492,7 @@ sub begin_command {
     pipe my $stderr, my $stderr_writer or die;
 
     my $main = fork;
-    if (!defined $main) { frame($output, 'f', "cannot start a process: $!"); return }
+    if (!defined $main) { refuse_command($output, $beginning); return }
     if (!$main) {
         $SIG{PIPE} = 'DEFAULT';
         sys('setsid');
@@ -496,7 +514,8 @@ sub begin_command {
     nonblocking($_) for $output, $stdout, $stderr, $input ? ($input, $stdin_writer) : ();
     open my $main_end, '<&=', sys($PIDFD_OPEN, $main, 0) or die;    # Readable when the command has ended.
     return {
-        kind => $kind, main => $main, main_end => $main_end, output => $output, input => $input, stdin => $stdin_writer,
+        token => $token, kind => $kind, main => $main, main_end => $main_end, input => $input, stdin => $stdin_writer,
+        output => $output, orders => $control ? undef : $output, beginning => $beginning,
         streams => { o => $stdout, e => $stderr }, sending => '', feed => '',
         # stderr is never a reason to end a command. What follows its head is not sent on, but for the last of it.
         room => STDERR_HEAD_BYTES, tail => '', left_out => 0,
@@ -504,7 +523,8 @@ sub begin_command {
     };
 }
 
-sub send_part { my ($command, $type, $data) = @_; $command->{sending} .= pack('a N', $type, length $data) . $data if length $data }
+sub send_frame { my ($command, $type, $data) = @_; $command->{sending} .= (delete $command->{beginning} // '') . frame($type, $data) }
+sub send_part  { my ($command, $type, $data) = @_; send_frame($command, $type, $data) if length $data }
 
 sub take_output {
     my ($command, $type, $data) = @_;
@@ -536,13 +556,13 @@ sub goes_on {
         }
         send_part($command, 'e', noted_tail(@$command{qw(tail left_out)}));
         my $status = $command->{status};
-        $command->{sending} .= pack 'a N N', 'x', 4, $status & 127 ? 128 + ($status & 127) : $status >> 8;
+        send_frame($command, 'x', pack 'N', $status & 127 ? 128 + ($status & 127) : $status >> 8);
         delete @$command{qw(main_end input stdin)};
         $command->{feed} = '';
         # Mostly all of it can be sent at once.
         send_on($command);
     }
-    delete $command->{output} if !$command->{main_end} && !length $command->{sending};
+    delete @$command{qw(output orders)} if !$command->{main_end} && !length $command->{sending};
     return $command->{output} || %$streams;
 }
 
@@ -556,7 +576,7 @@ sub send_on {
 sub handles_of {
     my ($command) = @_;
     my @readers = length $command->{sending} < BACKLOG_BYTES ? values %{ $command->{streams} } : ();
-    push @readers, grep { $_ } @$command{qw(output main_end)};
+    push @readers, grep { $_ } @$command{qw(orders main_end)};
     push @readers, $command->{input} if $command->{input} && !length $command->{feed};
     my @writers;
     push @writers, $command->{output} if length $command->{sending};
@@ -564,17 +584,23 @@ sub handles_of {
     return (\@readers, \@writers);
 }
 
+# $orders: letters, T to end a command and K to kill it.
+sub obey {
+    my ($command, $orders, $others) = @_;
+    $command->{is_ending} = 1;
+    if ($orders =~ /K/) { kill_tree($others) } else { kill 'TERM', descendants($others) }
+}
+
 # Moves what is ready. Returns false when the platform has closed the connection, and so all of the command is killed.
 sub attend {
     my ($command, $readable, $writable, $others) = @_;
-    my ($output, $input, $streams) = @$command{qw(output input streams)};
+    my ($output, $orders, $input, $streams) = @$command{qw(output orders input streams)};
     my $can_feed = length $command->{feed};
     send_on($command) if length $command->{sending} && is_in($writable, $output);
-    if ($output && is_in($readable, $output)) {
-        my $count = sysread $output, my $orders, 16;
+    if ($orders && is_in($readable, $orders)) {
+        my $count = sysread $orders, my $letters, 16;
         if (!$count && (defined $count || $! != EAGAIN && $! != EINTR)) { kill_tree($others); return }
-        $command->{is_ending} = 1;
-        if ($orders =~ /K/) { kill_tree($others) } else { kill 'TERM', descendants($others) }
+        obey($command, $letters, $others);
     }
     for my $type (keys %$streams) {
         next unless is_in($readable, $streams->{$type});

@@ -4,7 +4,8 @@ import { EventEmitter, once } from 'node:events';
 import type { Socket } from 'node:net';
 import type { Readable, Writable } from 'node:stream';
 import type { SandboxLimits } from '#core/ports/sandbox.ts';
-import { decodeRecords, encodeRecord } from './frames.ts';
+import { Command } from './command.ts';
+import { decodeRecords, encodeRecord, type Frame, FrameReader } from './frames.ts';
 import { HostSocket } from './host-socket.ts';
 
 export interface SandboxProcessSpec {
@@ -28,6 +29,12 @@ export class SandboxProcess {
   readonly #launcher: Writable;
   readonly #control: Socket;
   readonly #events: EventEmitter;
+  readonly #reader: FrameReader;
+  /** Those that have begun and not ended, by their token. */
+  readonly #commands = new Map<string, Command>();
+  /** The one whose frames come by the control connection. */
+  #current: Command | undefined;
+  #isGone = false;
 
   constructor(
     token: string,
@@ -42,15 +49,40 @@ export class SandboxProcess {
     this.#launcher = launcher.stdin;
     this.#events = launcher.events;
     this.gone = gone;
+    this.#reader = new FrameReader(control, (frame) => this.#take(frame));
+    control.once('close', () => {
+      for (const command of this.#commands.values()) command.lose();
+    });
+    void gone.then(() => {
+      this.#isGone = true;
+      // What was sent before is read, and then its end.
+      this.#reader.goOn();
+    });
   }
 
   get isAlive(): boolean {
-    return !this.#control.destroyed;
+    return !this.#isGone && !this.#control.destroyed;
   }
 
   onLost(callback: () => void): () => void {
     this.#control.once('close', callback);
     return () => this.#control.off('close', callback);
+  }
+
+  /** Starts a command; the fields behind its token are those of `begin_command` in `inside.pl`. Nothing comes of it if the sandbox is lost. */
+  exec(token: string, ...fields: readonly string[]): Command {
+    const stopListening = this.hostSocket.on(`exec ${token}`, (socket) => command.connect(socket));
+    const command = new Command({
+      orderInit: (order) => this.request('order', token, order),
+      onEnd: () => {
+        this.#commands.delete(token);
+        stopListening();
+      },
+    });
+    this.#commands.set(token, command);
+    if (this.isAlive) this.request('exec', token, ...fields);
+    else command.lose();
+    return command;
   }
 
   request(...fields: (string | number)[]): void {
@@ -97,6 +129,14 @@ export class SandboxProcess {
     this.#control.destroy();
     this.#launcher.write(encodeRecord('kill', this.token));
     await this.gone;
+  }
+
+  /** Returns whether there is room for more. */
+  #take(frame: Frame): boolean {
+    if (frame.type !== 's') return this.#current?.take(frame) ?? true;
+    this.#current = this.#commands.get(frame.data.toString('latin1'));
+    this.#current?.begin(this.#reader);
+    return true;
   }
 }
 
@@ -187,9 +227,8 @@ export class Launcher {
         throw new Error('the sandbox ended while it started');
       });
       const [socket] = await Promise.race([Promise.all([control, ready]), lost]);
-      // One listener for each command and connection that begins.
+      // One listener for each connection that begins.
       socket.setMaxListeners(0);
-      socket.on('readable', () => socket.read());
       socket.on('end', () => socket.destroy());
       const sandbox = new SandboxProcess(
         token,
@@ -199,10 +238,7 @@ export class Launcher {
         gone,
       );
       this.#sandboxes.set(token, sandbox);
-      void gone.then(() => {
-        socket.destroy();
-        this.#sandboxes.delete(token);
-      });
+      void gone.then(() => this.#sandboxes.delete(token));
       return sandbox;
     } finally {
       stopListening();

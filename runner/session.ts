@@ -16,7 +16,6 @@ import {
   type SandboxSpec,
   TERM_GRACE_MS,
 } from '#core/ports/sandbox.ts';
-import { chunksOf, decodeFrames } from './frames.ts';
 import type { SandboxProcess } from './launcher.ts';
 
 /** How long a supervisor may take to kill its command before the whole sandbox is killed. */
@@ -64,7 +63,7 @@ interface Run {
   readonly graceMs?: number;
 }
 
-/** Runs commands in a sandbox of this machine: each is a supervisor that dials the host's socket (`inside.pl`). */
+/** Runs commands in a sandbox of this machine, watched by its init or by a supervisor (`inside.pl`). */
 export class ProcessSession implements SandboxSession {
   readonly #sandbox: SandboxProcess;
   readonly #home: string;
@@ -192,9 +191,7 @@ export class ProcessSession implements SandboxSession {
     const sandbox = this.#sandbox;
     const startedAt = performance.now();
     const memoryEvents = sandbox.memoryEvents;
-    const token = randomUUID();
     let reason: ExecExit['reason'] | undefined;
-    let socket: Socket | undefined;
     const timers = new Set<NodeJS.Timeout>();
     const after = (ms: number, action: () => void) => {
       if (ms !== Number.POSITIVE_INFINITY) timers.add(setTimeout(action, Math.min(ms, 2 ** 31 - 1)));
@@ -204,27 +201,25 @@ export class ProcessSession implements SandboxSession {
       exit: { reason: reason ?? otherwise, exitCode, durationMs: performance.now() - startedAt },
     });
 
-    let order: 'T' | 'K' | undefined;
-    const send = (next: 'T' | 'K') => {
-      order = next;
-      socket?.write(next);
-    };
     const killNow = () => {
-      send('K');
+      command.order('K');
       after(KILL_GRACE_MS, () => void sandbox.kill());
     };
     const stop = (why: ExecExit['reason'], graceMs = 0) => {
       if (reason !== undefined) return;
       reason = why;
       if (graceMs === 0) return killNow();
-      send('T');
+      command.order('T');
       after(graceMs, killNow);
     };
     const onAbort = () => stop('aborted', run.graceMs);
     if (run.signal?.aborted) return void (yield exit(KILLED_EXIT_CODE, 'aborted'));
+    const token = randomUUID();
+    const inline = inlineStdin(run.stdin);
+    const stdin = inline === undefined ? (run.stdin ? 'dial' : '') : `=${inline}`;
+    const command = sandbox.exec(token, stdin, this.#limits, run.kind, run.cwd, run.argument, ...this.#env);
     run.signal?.addEventListener('abort', onAbort);
     after(run.timeoutMs, () => stop('timeout', TERM_GRACE_MS));
-    const inline = inlineStdin(run.stdin);
     const stopListening =
       run.stdin === undefined || inline !== undefined
         ? () => {}
@@ -234,14 +229,9 @@ export class ProcessSession implements SandboxSession {
           });
 
     try {
-      socket = await this.#start(run, token, inline === undefined ? (run.stdin ? 'dial' : '') : `=${inline}`);
-      if (!socket) {
-        await sandbox.look();
-        return void (yield exit(KILLED_EXIT_CODE, this.#lossReason()));
-      }
-      if (order !== undefined) socket.write(order);
       let stdoutBytes = 0;
-      for await (const { type, data } of decodeFrames(chunksOf(socket))) {
+      for (let frame = await command.next(); frame !== undefined; frame = await command.next()) {
+        const { type, data } = frame;
         if (type === 'x') {
           const code = data.readUInt32BE();
           if (code === KILLED_EXIT_CODE && reason === undefined) await sandbox.look();
@@ -270,25 +260,8 @@ export class ProcessSession implements SandboxSession {
       stopListening();
       run.signal?.removeEventListener('abort', onAbort);
       for (const timer of timers) clearTimeout(timer);
-      // Without an exit event, the closed socket tells the supervisor to kill.
-      socket?.destroy();
+      command.close();
     }
-  }
-
-  /** Returns the supervisor's connection, or `undefined` when the sandbox dies first. */
-  #start(run: Run, token: string, stdin: string): Promise<Socket | undefined> {
-    const sandbox = this.#sandbox;
-    return new Promise((resolve) => {
-      const settle = (socket?: Socket) => {
-        stopListening();
-        forgetLoss();
-        resolve(socket);
-      };
-      const stopListening = sandbox.hostSocket.on(`exec ${token}`, settle);
-      const forgetLoss = sandbox.onLost(() => settle());
-      if (!sandbox.isAlive) return settle();
-      sandbox.request('exec', token, stdin, this.#limits, run.kind, run.cwd, run.argument, ...this.#env);
-    });
   }
 
   #lossReason(): ExecExit['reason'] {

@@ -392,6 +392,19 @@ print(sorted(m.name for m in pkgutil.iter_modules() if is_added(m.module_finder.
       expect(waited.out).toBe('hi\n');
     });
 
+    test('whose reader rests hold up no other command, and lose nothing', async () => {
+      const session = await open();
+      const printed = 32_000_000;
+      const command = `head -c ${printed} /dev/zero`;
+      let bytes = 0;
+      for await (const event of session.exec({ command, timeoutMs: 60_000, maxOutputBytes: 2 * printed })) {
+        if (event.type !== 'stdout') continue;
+        if (bytes === 0) expect((await ran(session, 'echo other')).out).toBe('other\n');
+        bytes += event.data.byteLength;
+      }
+      expect(bytes).toBe(printed);
+    });
+
     test('end without waiting for their background processes', async () => {
       const session = await open();
       const started = await ran(session, 'sleep 1000 & echo $! > pid');
