@@ -1,7 +1,9 @@
-import { describe, expect, test } from 'vitest';
+import { Worker } from 'node:worker_threads';
+import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { hostilePattern, newWorkspace, repeated, withLittleTime, withThreads } from '#test/helpers/checks.ts';
 import { zip } from '#test/helpers/zip.ts';
 import { checkBundle, checkDefinition, fillToolCommand, validate } from './checks.ts';
+import { Threads } from './threads.ts';
 
 // The other hostile values, a second each, are in checks.heavy.test.ts.
 test('a hostile value is checked elsewhere, and uses up the time of its workspace until that comes back', async () => {
@@ -103,4 +105,25 @@ describe('the command of a tool', () => {
       problem: expect.stringContaining('has used up its time for checks'),
     });
   });
+});
+
+test('a thread that is no longer needed ends, and the next check gets another', async () => {
+  vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] });
+  const ended = vi.spyOn(Worker.prototype, 'terminate');
+  onTestFinished(() => {
+    ended.mockRestore();
+    vi.useRealTimers();
+  });
+  const threads = new Threads();
+  const check = () =>
+    threads.run({ group: 'a', task: 'placesIn', args: ['echo {{x}}'], limitMs: 2000, onTurn() {}, onEnd() {} });
+  const places = await check();
+  vi.advanceTimersByTime(20_000);
+  expect(await check()).toEqual(places);
+  vi.advanceTimersByTime(20_000);
+  expect(ended).not.toHaveBeenCalled();
+  vi.advanceTimersByTime(20_000);
+  expect(ended).toHaveBeenCalledOnce();
+  expect(vi.getTimerCount()).toBe(0);
+  expect(await check()).toEqual(places);
 });

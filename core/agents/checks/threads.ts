@@ -10,6 +10,12 @@ const MAX_THREADS = 4;
 /** Checks of one workspace that wait. More would only wait for longer. */
 const MAX_WAITING = 100;
 const HEAP_MB = 256;
+/**
+ * A thread that nothing has needed at so many looks ends: it has tens of megabytes. Looks, and no time: a process that was
+ * frozen between two requests, as on AWS, looks once when it goes on.
+ */
+const IDLE_LOOKS = 6;
+const LOOK_MS = 5_000;
 
 export interface Work extends ThreadRequest {
   /** Whose work it is: one thread at a time works for a group. */
@@ -33,12 +39,15 @@ export class EndedError extends Error {
 }
 
 /**
- * Threads that can be ended at any moment, for work whose cost strangers decide. They start when they are needed and stay.
+ * Threads that can be ended at any moment, for work whose cost strangers decide. They start when they are needed, and stay as
+ * long as they are needed now and then.
  * Turns are fair between groups: each has at most one thread, and the group that was served last comes last.
  */
 export class Threads {
   readonly #size = Math.min(MAX_THREADS, Math.max(MIN_THREADS, availableParallelism()));
-  readonly #idle: Worker[] = [];
+  /** Those used last come last. */
+  readonly #idle: { readonly worker: Worker; looks: number }[] = [];
+  #looking: NodeJS.Timeout | undefined;
   readonly #waiting = new Map<string, Job[]>();
   /** Group -> its limit in milliseconds. */
   readonly #busy = new Map<string, number>();
@@ -84,17 +93,26 @@ export class Threads {
 
   async #do(job: Job): Promise<unknown> {
     job.onTurn();
-    const worker = this.#idle.pop() ?? (await startWorker());
+    const worker = this.#idle.pop()?.worker ?? (await startWorker());
     const outcome = await outcomeOf(worker, job);
     job.onEnd(outcome.ms);
     if ('ended' in outcome) throw new EndedError(outcome.ended);
-    this.#idle.push(worker);
+    this.#idle.push({ worker, looks: 0 });
+    this.#looking ??= setInterval(() => this.#look(), LOOK_MS).unref();
     if ('result' in outcome) return outcome.result;
     if ('refusal' in outcome) {
       const { code, message, extra } = outcome.refusal;
       throw new PlatformError(code as ErrorCode, message, extra);
     }
     throw new Error(`a check failed in its thread: ${outcome.failure}`);
+  }
+
+  #look(): void {
+    for (const idle of this.#idle) idle.looks += 1;
+    while ((this.#idle[0]?.looks ?? 0) >= IDLE_LOOKS) void this.#idle.shift()!.worker.terminate();
+    if (this.#idle.length > 0) return;
+    clearInterval(this.#looking);
+    this.#looking = undefined;
   }
 }
 
