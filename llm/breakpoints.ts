@@ -1,4 +1,4 @@
-import type { LlmFile, LlmMessage, LlmRequest } from '#core/ports/llm.ts';
+import { type LlmFile, type LlmMessage, type LlmRequest, toolJson } from '#core/ports/llm.ts';
 
 /** Rough size of a token in a request. */
 const TOKEN_CHARACTERS = 3.5;
@@ -28,7 +28,7 @@ export function breakpointsOf({ provider, cache, system = '', tools = [], messag
   if (provider !== 'anthropic' || again === undefined) return NONE;
   if (again === 'shared') return { ...NONE, shared: true };
   const minimum = fromTokens * TOKEN_CHARACTERS;
-  let size = system.length + JSON.stringify(tools).length;
+  let size = tools.reduce((sum, tool) => sum + toolJson(tool).length + 1, system.length + 1);
   const isSystemLong = system !== '' && size >= minimum;
   const ends = messages.filter((message, index) => {
     if (size < minimum) size += sizeOf(message);

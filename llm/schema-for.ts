@@ -1,5 +1,6 @@
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import { fenced } from '#core/base/fence.ts';
+import { keptBy } from '#core/base/kept-by.ts';
 import type { JsonSchema, LlmMessage, LlmProvider, LlmRequest } from '#core/ports/llm.ts';
 import { type StrictDialect, strictSchema } from './strict-schema.ts';
 
@@ -49,10 +50,14 @@ export function schemaFor(
   }
 }
 
+const strictIn = keptBy((dialect: StrictDialect) =>
+  keptBy((schema: JsonSchema) => ({ schema: strictSchema(dialect, schema) })),
+);
+
 /** The forms of a tool's parameters that the model is to keep to. */
 export function strictToolFor(provider: LlmProvider, schema: JsonSchema): readonly SchemaForm[] {
   const dialect = { anthropic: ANTHROPIC, openai: OPENAI, gemini: undefined, ollama: undefined }[provider];
-  const strict = dialect && strictSchema(dialect, schema);
+  const strict = dialect && strictIn(dialect)(schema).schema;
   return strict === undefined ? [{ kind: 'loose' }] : [{ kind: 'native', schema: strict }, { kind: 'loose' }];
 }
 
@@ -109,6 +114,8 @@ export interface ChosenForm {
   readonly weaken?: () => void;
 }
 
+const hashOf = keptBy((schema: JsonSchema) => hash('sha256', JSON.stringify(schema), 'base64'));
+
 /** The forms that providers take, as far as this process knows: those that one refused are not sent again. */
 export class SchemaForms {
   readonly #settings: SchemaSettings;
@@ -127,8 +134,7 @@ export class SchemaForms {
   choose(request: LlmRequest, schema: JsonSchema, use: 'answer' | 'tool', before: number | undefined): ChosenForm {
     const { provider, model, transport } = request;
     const forms = use === 'tool' ? strictToolFor(provider, schema) : schemaFor(request, schema, this.#settings);
-    const hash = createHash('sha256').update(JSON.stringify(schema)).digest('base64');
-    const key = JSON.stringify([use, provider, model, transport, hash]);
+    const key = JSON.stringify([use, provider, model, transport, hashOf(schema)]);
     const place = Math.min(before ?? this.#places.get(key) ?? 0, forms.length - 1);
     const weaken = (): void => {
       // A request at the same time may have been refused a weaker one.

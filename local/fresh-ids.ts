@@ -2,6 +2,7 @@ import { SystemIds } from '#core/ports/ids.ts';
 
 /** Of each half. Far above the ids that wait for their first row at a time. */
 const MAX_FRESH = 500;
+const RANDOM_BYTES = 4096;
 
 /**
  * The machine's own randomness, which knows the ids that it has made and that are in no row yet: a table need not look such a
@@ -12,6 +13,20 @@ export class FreshIds extends SystemIds {
   /** Two halves, of which the older one goes as a whole: each request makes an id, and a `Set` gives up its first member slowly. */
   #newer = new Set<string>();
   #older = new Set<string>();
+  /** Bytes that nobody has had. */
+  #random: Uint8Array = new Uint8Array();
+
+  /** Asks the machine for some of them ahead: each time costs as much as a thousand bytes. */
+  override randomBytes(length: number): Uint8Array {
+    if (length > this.#random.length) {
+      if (length > RANDOM_BYTES) return super.randomBytes(length);
+      this.#random = super.randomBytes(RANDOM_BYTES);
+    }
+    const bytes = Uint8Array.from(this.#random.subarray(0, length));
+    this.#random.fill(0, 0, length);
+    this.#random = this.#random.subarray(length);
+    return bytes;
+  }
 
   override uuid(): string {
     const id = super.uuid();

@@ -1,5 +1,6 @@
 import { type ErrorCode, type ErrorExtra, isPlatformError, PlatformError } from '#core/base/errors.ts';
 import type { Json } from '#core/base/json.ts';
+import { keptBy } from '#core/base/kept-by.ts';
 
 /** `gemini` is Google's API; `ollama` is a local model server that speaks OpenAI's chat completions. */
 export const LLM_PROVIDERS = ['anthropic', 'openai', 'gemini', 'ollama'] as const;
@@ -207,6 +208,9 @@ export interface LlmTool {
    */
   readonly isStrict?: boolean;
 }
+
+/** A tool as text, for its size. */
+export const toolJson: (tool: LlmTool) => string = keptBy(JSON.stringify);
 
 export interface LlmToolCall {
   readonly id: string;

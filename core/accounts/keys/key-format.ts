@@ -11,10 +11,20 @@ const SECRET_BYTES = 32;
 /** Number of base-62 digits that hold this many bytes. */
 const digitsFor = (bytes: number): number => Math.ceil((bytes * 8) / Math.log2(62));
 
+/** So many digits are a number that arithmetic is exact with. It takes a tenth of the time that it takes with a long one. */
+const PART_DIGITS = 8;
+const PART = 62n ** BigInt(PART_DIGITS);
+
 function base62(value: bigint, length: number): string {
   let digits = '';
-  for (let rest = value; digits.length < length; rest /= 62n) digits = ALPHABET[Number(rest % 62n)] + digits;
-  return digits;
+  for (let rest = value; digits.length < length; rest /= PART) {
+    let part = Number(rest % PART);
+    for (let count = 0; count < PART_DIGITS; count++) {
+      digits = ALPHABET[part % 62] + digits;
+      part = Math.floor(part / 62);
+    }
+  }
+  return digits.slice(-length);
 }
 
 /** Every request checks one key, so this uses native functions only. */

@@ -1,4 +1,11 @@
-import type { LlmAnswer, LlmMessage, LlmTool, LlmToolCall, LlmToolResult } from '#core/ports/llm.ts';
+import {
+  type LlmAnswer,
+  type LlmMessage,
+  type LlmTool,
+  type LlmToolCall,
+  type LlmToolResult,
+  toolJson,
+} from '#core/ports/llm.ts';
 
 /** Smaller than the tokens of most texts, so that estimates are high rather than low. */
 export const TOKEN_BYTES = 3;
@@ -112,7 +119,7 @@ export class Conversation {
 
   beginAnew(first: UserMessage, more: readonly LlmMessage[] = []): void {
     this.#messages = [first, ...more];
-    const fixed = Buffer.byteLength(this.system + JSON.stringify(this.tools)) / TOKEN_BYTES;
+    const fixed = Buffer.byteLength(`${this.system}[${this.tools.map(toolJson)}]`) / TOKEN_BYTES;
     this.#tokens = fixed + tokensOf(first);
     this.#firstTokens = this.#tokens;
     this.#textBytes = textBytesOf(first);

@@ -1,16 +1,23 @@
 import type { Json } from '#core/base/json.ts';
+import { keptBy } from '#core/base/kept-by.ts';
 import type { JsonSchema, LlmTool } from '#core/ports/llm.ts';
 import { isObjectSchema, objectSchema } from '../output-schema.ts';
 
 export const SUBMIT = 'submit_result';
 
+const TEXT: JsonSchema = { type: 'string' };
+
 /** The tool that ends a loop. Its parameters are the result if that is an object; otherwise `result` is. */
-export const submitTool = (outputSchema: JsonSchema | null): LlmTool => ({
-  name: SUBMIT,
-  description: 'Ends the work: the parameters are its result.',
-  inputSchema: objectSchema(outputSchema ?? { type: 'string' }),
-  isStrict: true,
-});
+export const submitTool = (outputSchema: JsonSchema | null): LlmTool => toolFor(outputSchema ?? TEXT);
+
+const toolFor = keptBy(
+  (schema: JsonSchema): LlmTool => ({
+    name: SUBMIT,
+    description: 'Ends the work: the parameters are its result.',
+    inputSchema: objectSchema(schema),
+    isStrict: true,
+  }),
+);
 
 /** The result in the parameters of {@link submitTool}, which were checked. */
 export const submittedResult = (outputSchema: JsonSchema | null, input: Json): Json =>

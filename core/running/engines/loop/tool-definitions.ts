@@ -1,5 +1,6 @@
 import type { CustomTool, LoopTool } from '#core/agents/definition.ts';
 import type { Json } from '#core/base/json.ts';
+import { keptBy } from '#core/base/kept-by.ts';
 import type { LlmTool } from '#core/ports/llm.ts';
 import type { EngineRun } from '../engine.ts';
 import { COMMAND_SECONDS } from './tool-outcome.ts';
@@ -59,11 +60,13 @@ export const BUILT_IN_TOOLS: readonly (LlmTool & { readonly name: LoopTool })[] 
 const NO_PARAMETERS = { type: 'object', properties: {} };
 
 /** A tool of the author as the model gets it. */
-export const customToolDefinition = ({ name, description, input_schema }: CustomTool): LlmTool => ({
-  name,
-  description,
-  inputSchema: input_schema === undefined ? NO_PARAMETERS : { ...input_schema, type: 'object' },
-});
+export const customToolDefinition = keptBy(
+  ({ name, description, input_schema }: CustomTool): LlmTool => ({
+    name,
+    description,
+    inputSchema: input_schema === undefined ? NO_PARAMETERS : { ...input_schema, type: 'object' },
+  }),
+);
 
 /** Why the tool does not accept these parameters; `undefined` if it does. */
 export async function parameterProblem(
