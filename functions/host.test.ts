@@ -17,7 +17,7 @@ const TWO_REQUESTS = `
   }
 `;
 
-test('a process counts its cold start once, in the namespace of its stage', async () => {
+test('a process counts its cold start once, and that it has no compile cache, in the namespace of its stage', async () => {
   const { stdout } = await promisify(execFile)(process.execPath, ['--input-type=module', '--eval', TWO_REQUESTS], {
     env: {
       PATH: process.env.PATH,
@@ -32,10 +32,13 @@ test('a process counts its cold start once, in the namespace of its stage', asyn
     .split('\n')
     .map((line) => JSON.parse(line));
   expect(lines.filter(({ statusCode }) => statusCode === 200)).toHaveLength(2);
-  const [counted, ...others] = lines.filter(({ _aws }) => _aws !== undefined);
-  expect(others).toEqual([]);
-  expect(counted).toMatchObject({ ColdStart: 1, service: 'platform' });
-  expect(counted._aws.CloudWatchMetrics).toEqual([
-    { Namespace: 'platform/tested', Dimensions: [['service']], Metrics: [{ Name: 'ColdStart', Unit: 'Count' }] },
-  ]);
+  const counted = lines.filter(({ _aws }) => _aws !== undefined);
+  expect(counted).toHaveLength(2);
+  expect(counted[0]).toMatchObject({ ColdStart: 1, service: 'platform' });
+  expect(counted[1]).toMatchObject({ CompileCacheHits: 0, service: 'platform' });
+  for (const [index, Name] of ['ColdStart', 'CompileCacheHits'].entries()) {
+    expect(counted[index]._aws.CloudWatchMetrics).toEqual([
+      { Namespace: 'platform/tested', Dimensions: [['service']], Metrics: [{ Name, Unit: 'Count' }] },
+    ]);
+  }
 });

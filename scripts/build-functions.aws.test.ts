@@ -3,6 +3,8 @@ import { isBuiltin } from 'node:module';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { makeCompileCache } from '#aws/compile-cache.ts';
+import { importWithCache } from '#test/helpers/compile-cache.ts';
 import { buildFunctions, loadedAtStart } from './build-functions.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'platform-functions-'));
@@ -27,6 +29,7 @@ describe('what functions load when they start', () => {
     'services-cleaner': /client-(application-auto-scaling|cloudwatch-logs|ecs|elastic-load-balancing-v2)/,
     'pool-keeper': /client-ecs/,
     'microvm-sweeper': /client-lambda-microvms/,
+    'compile-cache': /client-lambda|fflate/,
   };
 
   test.each(names)('%s: no client but DynamoDB, no provider, no library that only some requests need', (name) => {
@@ -59,6 +62,20 @@ describe('what functions load when they start', () => {
     expect(routes).toEqual(['core/accounts/keys/routes.ts', 'core/accounts/sign-in/routes.ts', 'core/api/routes.ts']);
   });
 });
+
+test.each(['calls', 'agents', 'meta'])(
+  '%s takes all that it loads at its start from its compile cache',
+  async (name) => {
+    const log = { debug: () => {}, info: () => {}, warn: console.warn, error: console.error };
+    const layer = await makeCompileCache(join(folder, name), '/opt/compile-cache', { AWS_REGION: 'us-east-1' }, log);
+    const { hits, modules } = await importWithCache(join(folder, name), layer);
+    expect(modules).toBeGreaterThan(1);
+    expect(hits).toBe(modules);
+    // Lambda takes 250 MB of code and layers, and an archive of 50 MB in a request.
+    expect([...layer.values()].reduce((sum, { byteLength }) => sum + byteLength, 0)).toBeLessThan(10 * 1024 * 1024);
+  },
+  60_000,
+);
 
 test('what signs requests to Amazon Bedrock comes with the model providers only, as a small part of its own', () => {
   const having = (part: RegExp) =>

@@ -33,6 +33,10 @@ export interface PlatformFunctionProps {
   readonly stage: Stage;
   /** Folder with `index.mjs`; Lambda calls its export `handler`. */
   readonly bundle: string;
+  /** Patterns of files that are not deployed. @default - none */
+  readonly exclude?: string[];
+  /** What Lambda calls instead. @default index.handler */
+  readonly handler?: string;
   readonly memoryMb: number;
   readonly timeoutSeconds: number;
   /** Environment variables, besides the defaults and those that the `use...` methods add. */
@@ -79,8 +83,8 @@ export class PlatformFunction extends Construct {
       functionName,
       runtime: Runtime.NODEJS_24_X,
       architecture: Architecture.ARM_64,
-      code: Code.fromAsset(props.bundle),
-      handler: 'index.handler',
+      code: Code.fromAsset(props.bundle, { exclude: props.exclude }),
+      handler: props.handler ?? 'index.handler',
       memorySize: props.memoryMb,
       timeout: Duration.seconds(props.timeoutSeconds),
       reservedConcurrentExecutions: props.reserved,
@@ -278,6 +282,13 @@ export class PlatformFunction extends Construct {
       [`arn:\${AWS::Partition}:secretsmanager:\${AWS::Region}:\${AWS::AccountId}:secret:${prefix}/*`],
       'The vaults of this stage, one per workspace: only their prefix is known before run time.',
     );
+  }
+
+  /** Rights to make and delete layers of the stage's functions. */
+  publishLayers(): void {
+    const layers = `arn:\${AWS::Partition}:lambda:\${AWS::Region}:\${AWS::AccountId}:layer:${functionNameOf(this.#stage, '*')}`;
+    this.#allow(['lambda:PublishLayerVersion'], [layers], 'The layers of this stage, one for each function.');
+    this.#allow(['lambda:DeleteLayerVersion'], [`${layers}:*`], 'Their versions, which Lambda numbers.');
   }
 
   useTimers(access: 'set' | 'list'): void {

@@ -17,6 +17,7 @@ import { type BackgroundFunctionName, backgroundFunction } from '#core/api/backg
 import { FUNCTION_NAMES, type FunctionName, type Route } from '#core/http/route.ts';
 import { apiUrlOf } from '../api-url.ts';
 import { apiExportOf, type Stage } from '../config.ts';
+import { CompileCacheMaker, useCompileCache } from '../constructs/compile-cache.ts';
 import { DataVersionCheck } from '../constructs/data-version-check.ts';
 import { Firewall } from '../constructs/firewall.ts';
 import { RouteApi } from '../constructs/route-api.ts';
@@ -46,8 +47,10 @@ export class ApiStack extends Stack {
     super(scope, id, props);
     const { stage, routes } = props;
     const dataVersion = new DataVersionCheck(this, 'data-version-check', props);
+    const maker = new CompileCacheMaker(this, 'compile-cache-maker', props);
     const addFunction = (fn: FunctionName | BackgroundFunctionName) => {
       const added = addSpecifiedFunction(this, fn, props);
+      useCompileCache(added, stage).node.addDependency(maker);
       added.lambda.node.addDependency(dataVersion);
       return added;
     };

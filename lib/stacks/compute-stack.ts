@@ -17,6 +17,7 @@ import { PolicyStatement } from 'aws-cdk-lib/aws-iam';
 import { LogGroup } from 'aws-cdk-lib/aws-logs';
 import type { Construct } from 'constructs';
 import { type FargateSettings, platformNameOf, platformPathOf, type Stage } from '../config.ts';
+import { useCompileCache } from '../constructs/compile-cache.ts';
 import { PlatformFunction } from '../constructs/platform-function.ts';
 import { RunnerImage } from '../constructs/runner-image.ts';
 import { SandboxNetwork } from '../constructs/sandbox-network.ts';
@@ -176,6 +177,7 @@ export class ComputeStack extends Stack {
           : undefined,
     });
     platformFunction.useTable('counters', tables.counters);
+    useCompileCache(platformFunction, stage);
     return platformFunction;
   }
 

@@ -4,6 +4,7 @@ import { Rule, Schedule } from 'aws-cdk-lib/aws-events';
 import { LambdaFunction as LambdaTarget } from 'aws-cdk-lib/aws-events-targets';
 import type { Construct } from 'constructs';
 import type { MicrovmSettings, Stage } from '../config.ts';
+import { useCompileCache } from '../constructs/compile-cache.ts';
 import { MicrovmImage } from '../constructs/microvm-image.ts';
 import { PlatformFunction } from '../constructs/platform-function.ts';
 import { MICROVM_FUNCTIONS, SANDBOX_CLOCKS } from '../functions.ts';
@@ -29,6 +30,7 @@ export class MicrovmStack extends Stack {
       ...MICROVM_FUNCTIONS['microvm-sweeper'],
       environment: {},
     });
+    useCompileCache(sweeper, stage);
     sweeper.useMicrovms(['ListMicrovms', 'TerminateMicrovm']);
     new Rule(this, 'microvm-clock', {
       description: 'Ends MicroVMs that exceeded their lifetime.',

@@ -432,10 +432,13 @@ export class ObservabilityStack extends Stack {
         FUNCTION_NAMES.map((fn) => this.#lambda('Duration', Stats.p(99), fn)),
       ),
       graph(
-        'Functions at once in the account; cold starts, and what was not started',
+        'Functions at once in the account; cold starts, those with a compile cache, and what was not started',
         [this.#lambda('ConcurrentExecutions', Stats.MAXIMUM)],
         // As Powertools counts them: `functions/host.ts`.
-        [this.#ours('ColdStart', Stats.SUM, { service: 'platform' }), this.#lambda('Throttles', Stats.SUM)],
+        [
+          ...['ColdStart', 'CompileCacheHits'].map((name) => this.#ours(name, Stats.SUM, { service: 'platform' })),
+          this.#lambda('Throttles', Stats.SUM),
+        ],
       ),
       graph(
         'Functions that broke',

@@ -9,6 +9,7 @@ import type { Construct } from 'constructs';
 import { backgroundFunction } from '#core/api/background.ts';
 import { apiUrlOf } from '../api-url.ts';
 import { apiExportOf, type ServicesSettings, type Stage, serviceNamesOf } from '../config.ts';
+import { useCompileCache } from '../constructs/compile-cache.ts';
 import { PlatformFunction } from '../constructs/platform-function.ts';
 import { RunnerImage } from '../constructs/runner-image.ts';
 import { ServiceBalancer, ServiceGateway, type ServiceIngress } from '../constructs/service-ingress.ts';
@@ -75,6 +76,7 @@ export class ServicesStack extends Stack {
 
     const execution = this.#addExecutionRole(image);
     const keeper = addSpecifiedFunction(this, KEEPER, { stage, bundles });
+    useCompileCache(keeper, stage);
     allowKeeping(keeper, { stage, isBalanced, executionRoleArn: execution.roleArn });
     keeper.lambda.addEnvironment(
       'PLATFORM_SERVICES',

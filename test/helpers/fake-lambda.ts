@@ -2,6 +2,7 @@ import { once } from 'node:events';
 import { createServer, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { crc32 } from 'node:zlib';
+import { TEST_ACCOUNT, TEST_REGION } from './aws-account.ts';
 import type { Invocation } from './lambda-runtime.ts';
 
 /** Limits of Lambda on an event, called synchronously and asynchronously. */
@@ -12,6 +13,8 @@ export interface FakeLambda {
   readonly url: string;
   /** `<invocation type> <function>` of every call, in order. */
   readonly calls: readonly string[];
+  /** The archive of every layer version that is there, by its ARN. */
+  readonly layers: ReadonlyMap<string, Uint8Array>;
   /** Throttles the next `count` calls, or breaks their answers off at the second chunk. */
   throttle(count: number): void;
   breakOff(count: number): void;
@@ -20,11 +23,28 @@ export interface FakeLambda {
   close(): Promise<void>;
 }
 
-/** Lambda's Invoke in its three invocation types, on the SDK's wire protocol. */
+/** Lambda's Invoke in its three invocation types, and versions of layers, on the SDK's wire protocol. */
 export async function startFakeLambda(
   invoke: (functionName: string, event: unknown, how: string) => Promise<Invocation>,
 ): Promise<FakeLambda> {
   const calls: string[] = [];
+  const layers = new Map<string, Uint8Array>();
+  const published = new Map<string, number>();
+  /** The answer to a request about a layer; `undefined` for another. */
+  function answerLayer(method: string, url: string, body: Buffer): object | undefined {
+    const [, name, number] =
+      /^\/2018-10-31\/layers\/([^/]+)\/versions(?:\/(\d+))?$/.exec(decodeURIComponent(url)) ?? [];
+    if (name === undefined) return undefined;
+    const arn = name.startsWith('arn:') ? name : `arn:aws:lambda:${TEST_REGION}:${TEST_ACCOUNT}:layer:${name}`;
+    if (method === 'DELETE') {
+      layers.delete(`${arn}:${number}`);
+      return {};
+    }
+    const Version = (published.get(arn) ?? 0) + 1;
+    published.set(arn, Version);
+    layers.set(`${arn}:${Version}`, Buffer.from(JSON.parse(body.toString()).Content.ZipFile, 'base64'));
+    return { LayerArn: arn, LayerVersionArn: `${arn}:${Version}`, Version };
+  }
   let throttled = 0;
   let broken = 0;
   let failing = 0;
@@ -32,6 +52,10 @@ export async function startFakeLambda(
   // Clients keep connections and do not retry: an idle one must not be closed.
   const server = createServer({ keepAliveTimeout: 0 }, async (request, response) => {
     const body = Buffer.concat(await request.toArray());
+    const aboutLayer = answerLayer(request.method!, request.url!, body);
+    if (aboutLayer !== undefined) {
+      return void response.writeHead(request.method === 'POST' ? 201 : 204).end(JSON.stringify(aboutLayer));
+    }
     const [, name = '', path] = /^\/20\d\d-\d\d-\d\d\/functions\/([^/]+)\/([a-z-]+)$/.exec(request.url!) ?? [];
     const fail = (status: number, type: string) =>
       response
@@ -78,6 +102,7 @@ export async function startFakeLambda(
   return {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
     calls,
+    layers,
     throttle(count) {
       throttled += count;
     },

@@ -113,6 +113,7 @@ function emptyBundles(): string {
     ...BACKGROUND_FUNCTIONS,
     ...Object.keys({ ...POOL_FUNCTIONS, ...MICROVM_FUNCTIONS }),
     'cleaner',
+    'compile-cache',
     'data-version',
     'release',
     'pool-cleaner',

@@ -144,6 +144,8 @@ export function startLambda(
         AWS_LAMBDA_INITIALIZATION_TYPE: 'on-demand',
         ...variables(fn),
         ...Environment?.Variables,
+        // There are no layers here, and Node would make the folder: aws/compile-cache.test.ts has what it does.
+        NODE_COMPILE_CACHE: '',
       },
     });
   };

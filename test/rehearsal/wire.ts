@@ -123,7 +123,13 @@ export const WIRE: Readonly<Record<string, Reader>> = {
     const from: string = JSON.parse(body.toString()).FromEmailAddress;
     return [{ action: 'ses:SendEmail', resource: regional('ses', `identity/${from}`) }];
   },
-  lambda: ({ url }) => {
+  lambda: ({ method, url }) => {
+    const [, layer, version] = /\/layers\/([^/]+)\/versions(\/\d+)?$/.exec(decodeURIComponent(url.pathname)) ?? [];
+    if (layer !== undefined) {
+      const arn = fullArn(layer, (plain) => regional('lambda', `layer:${plain}`));
+      const verb = method === 'DELETE' ? 'Delete' : 'Publish';
+      return [{ action: `lambda:${verb}LayerVersion`, resource: arn + (version ?? '').replace('/', ':') }];
+    }
     const [, name] = /\/functions\/([^/]+)\/(?:invocations|response-streaming-invocations)$/.exec(url.pathname) ?? [];
     if (name === undefined) throw new Error(`the rehearsal knows no action of Lambda at ${url.pathname}`);
     const resource = fullArn(decodeURIComponent(name), (plain) => regional('lambda', `function:${plain}`));

@@ -38,8 +38,8 @@ describe.each(Object.entries(stages))('%s', (name, { app, data, api, services, o
   test('a stack stays far below the 500 resources that it may have', () => {
     expect(Object.keys(data.Resources).length).toBeLessThan(50);
     expect(Object.keys(observability.Resources).length).toBeLessThan(100);
-    // A function is four of them, and CloudFront with its files fifteen.
-    expect(Object.keys(api.Resources).length).toBeLessThan(175);
+    // A function is five of them, and CloudFront with its files fifteen.
+    expect(Object.keys(api.Resources).length).toBeLessThan(225);
     expect(Object.keys(services!.Resources).length).toBeLessThan(75);
   });
 
@@ -422,7 +422,9 @@ describe('alarms', () => {
     const groups = [api, compute!, services!]
       .flatMap((stack) => resourcesOf(stack, 'AWS::Lambda::Function'))
       .map(([, { Properties }]) => Properties.FunctionName)
-      .filter((name) => name !== undefined && !/-((pool|services)-cleaner|data-version|release)$/.test(name))
+      .filter(
+        (name) => name !== undefined && !/-((pool|services)-cleaner|compile-cache|data-version|release)$/.test(name),
+      )
       .map((name) => `/aws/lambda/${name}`);
     const filters = resourcesOf(observability, 'AWS::Logs::MetricFilter')
       .map(([, { Properties }]) => Properties)
@@ -458,6 +460,40 @@ describe('functions', () => {
       LogGroupName: `/aws/lambda/platform-prod-${fn}`,
       RetentionInDays: 90,
       Tags: expect.anything(),
+    });
+  });
+
+  test('each has a layer with its compile cache, made for its very code by a function that may change layers only', () => {
+    for (const { data, ...synthesis } of Object.values(stages)) {
+      const stacks = [synthesis.api, synthesis.compute!, synthesis.services!];
+      const functions = stacks.flatMap((stack) =>
+        resourcesOf(stack, 'AWS::Lambda::Function').map(([id]) => [stack, id] as const),
+      );
+      const without = functions.flatMap(([stack, id]) => {
+        const { FunctionName, Layers, Environment, Code } = stack.Resources[id]!.Properties;
+        if (Layers === undefined || FunctionName === undefined) return [FunctionName];
+        const { Properties } = stack.Resources[Layers[0].Ref]!;
+        expect(Properties).toMatchObject({ LayerName: FunctionName, Code: Code.S3Key });
+        expect(FunctionName).toMatch(`-${Properties.Bundle}`);
+        expect(Environment.Variables).toMatchObject({
+          NODE_COMPILE_CACHE: Properties.Folder,
+          NODE_COMPILE_CACHE_PORTABLE: '1',
+        });
+        return [];
+      });
+      // What deployments call, and the CDK's own.
+      const named = without.filter((fn) => fn !== undefined).map((fn) => fn.replace(/^platform-(dev|prod)-/, ''));
+      expect(named.sort()).toEqual(
+        ['compile-cache', 'data-version', 'pool-cleaner', 'release', 'services-cleaner'].filter((fn) =>
+          named.includes(fn),
+        ),
+      );
+    }
+    const layers = 'arn:aws:lambda:eu-west-1:111122223333:layer:platform-prod-*';
+    const { '*': _, ...allowed } = policyOf(api, 'compile-cache').allowed;
+    expect(Object.fromEntries(Object.entries(allowed).filter(([arn]) => !arn.includes(':logs:')))).toMatchObject({
+      [layers]: ['lambda:PublishLayerVersion'],
+      [`${layers}:*`]: ['lambda:DeleteLayerVersion'],
     });
   });
 

@@ -1,0 +1,91 @@
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { LambdaClient } from '@aws-sdk/client-lambda';
+import { unzipSync } from 'fflate';
+import { afterAll, expect, onTestFinished, test } from 'vitest';
+import { AWS_TEST_ACCOUNT } from '#test/helpers/aws-account.ts';
+import { importWithCache } from '#test/helpers/compile-cache.ts';
+import { startFakeLambda } from '#test/helpers/fake-lambda.ts';
+import { makeCompileCache, publishCompileCache, removeCompileCache } from './compile-cache.ts';
+
+const folder = '/opt/compile-cache';
+const env = { AWS_REGION: 'us-east-1' };
+const told: string[] = [];
+const tell = (message: string) => void told.push(message);
+const log = { debug: () => {}, info: () => {}, warn: tell, error: tell };
+
+const bundles = mkdtempSync(join(tmpdir(), 'platform-bundles-'));
+afterAll(() => rmSync(bundles, { recursive: true }));
+for (const [path, text] of Object.entries({
+  'good/index.mjs': 'export const handler = () => import("./later.mjs");\n',
+  'good/later.mjs': 'export const later = 1;\n',
+  'good/part/index.mjs': 'throw new Error("only in a thread");\n',
+  'ending/index.mjs': 'process.exit(1);\n',
+})) {
+  mkdirSync(join(bundles, path, '..'), { recursive: true });
+  writeFileSync(join(bundles, path), text);
+}
+const good = join(bundles, 'good');
+const make = (name: string) => makeCompileCache(join(bundles, name), folder, env, log);
+/** All but the file that says what the layer is. */
+const entriesOf = (files: ReadonlyMap<string, Uint8Array>) =>
+  [...files.keys()].filter((path) => path !== 'compile-cache/node.txt');
+
+test('a function takes its code from the cache of its layer', async () => {
+  const layer = await make('good');
+  expect(layer.get('compile-cache/node.txt')?.toString()).toBe(`${process.version} ${process.arch}\n`);
+  // The second one is what only some requests load.
+  for (const file of ['index.mjs', 'later.mjs']) {
+    expect(await importWithCache(good, layer, { file })).toEqual({ hits: 1, modules: 1, isOn: true });
+  }
+});
+
+test('a cache of another Node, of other code or none at all costs the gain and nothing else', async () => {
+  const layer = await make('good');
+  const moved = new Map([...layer].map(([path, bytes]) => [path.replace(process.version, 'v24.0.0'), bytes]));
+  expect(entriesOf(moved)).not.toEqual(entriesOf(layer));
+  expect(await importWithCache(good, moved)).toMatchObject({ hits: 0, modules: 1 });
+
+  const changed = mkdtempSync(join(tmpdir(), 'platform-changed-'));
+  onTestFinished(() => rmSync(changed, { recursive: true }));
+  writeFileSync(join(changed, 'index.mjs'), 'export const handler = () => import("./after.mjs");\n');
+  expect(await importWithCache(changed, layer)).toMatchObject({ hits: 0, modules: 1 });
+
+  const torn = new Map([...layer].map(([path, bytes]) => [path, bytes.subarray(0, bytes.length / 2)]));
+  expect(await importWithCache(good, torn)).toMatchObject({ hits: 0, modules: 1 });
+  expect(await importWithCache(good, new Map())).toMatchObject({ hits: 0, modules: 1 });
+});
+
+test('where Node cannot make its folder, as where layers are, it has no cache unless the folder is there', async () => {
+  // Below a file nothing can be made, also by root.
+  const blocked = new Map([['compile-cache', Buffer.from('a file')]]);
+  expect(await importWithCache(good, blocked, { folder: '/opt/compile-cache/folder' })).toEqual({
+    hits: 0,
+    modules: 0,
+    isOn: false,
+  });
+});
+
+test('a bundle whose import ends the process gets a layer all the same, and a line in the log', async () => {
+  expect([...(await make('ending')).keys()]).toContain('compile-cache/node.txt');
+  expect(told).toEqual(['not all files of a bundle were compiled']);
+});
+
+test('the cache is published as a version of the layer, which goes when its resource does', async () => {
+  const lambda = await startFakeLambda(() => Promise.reject(new Error('no function is called')));
+  onTestFinished(() => lambda.close());
+  const client = new LambdaClient({ ...AWS_TEST_ACCOUNT, endpoint: lambda.url });
+  const order = { Bundle: 'good', LayerName: 'platform-test-calls', Folder: folder };
+  const host = { bundles, env, log, client };
+  const first = await publishCompileCache(order, host);
+  const second = await publishCompileCache(order, host);
+  expect(second).toMatch(/:layer:platform-test-calls:2$/);
+  expect([...lambda.layers.keys()]).toEqual([first, second]);
+  const files = unzipSync(lambda.layers.get(second)!);
+  expect(await importWithCache(good, new Map(Object.entries(files)))).toMatchObject({ hits: 1 });
+  await removeCompileCache(first, client);
+  expect([...lambda.layers.keys()]).toEqual([second]);
+  // The id of what failed before it had a version.
+  await removeCompileCache('cleaner', client);
+});

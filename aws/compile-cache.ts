@@ -1,0 +1,115 @@
+import { execFile } from 'node:child_process';
+import { cp, mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join, relative } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { promisify } from 'node:util';
+import { DeleteLayerVersionCommand, type LambdaClient, PublishLayerVersionCommand } from '@aws-sdk/client-lambda';
+import { zipSync } from 'fflate';
+import * as z from 'zod';
+import type { Log } from '#core/ports/deps.ts';
+
+/** Properties of the custom resource. */
+const orderSchema = z.object({
+  /** Folder of the function's bundle among all bundles. */
+  Bundle: z.string(),
+  LayerName: z.string(),
+  /** Where the function looks for its cache: a folder of `/opt`, into which Lambda unpacks layers. */
+  Folder: z.string(),
+});
+export const parseCompileCacheOrder = (properties: unknown): CompileCacheOrder => orderSchema.parse(properties);
+type CompileCacheOrder = z.output<typeof orderSchema>;
+
+/** Where Lambda unpacks the code of a function, and its layers: docs.aws.amazon.com/lambda/latest/dg/configuration-layers.html. */
+const TASK = '/var/task';
+const LAYERS = '/opt';
+/** Longer than all files of any function take on a small machine. */
+const IMPORT_LIMIT_MS = 60_000;
+/** The bits of a file that everybody may read, where zip files have them. */
+const READABLE = { os: 3, attrs: 0o100644 << 16 };
+
+/**
+ * Imports every file of a bundle, the first one first, as Lambda's runtime would, and writes the cache. What is imported alone may
+ * throw, as a file that is a thread's; by then it has been compiled.
+ */
+const IMPORT = `
+import { flushCompileCache } from 'node:module';
+globalThis.awslambda = { streamifyResponse: (handler) => handler, HttpResponseStream: {} };
+for (const url of process.argv.slice(1)) {
+  await import(url).catch(() => {});
+  flushCompileCache();
+}
+process.exit();
+`;
+
+/**
+ * V8's compile cache of a bundle, as the files of a layer by their paths, made by a process of this very Node with the flags of this
+ * one. Node takes an entry if its own version, architecture, V8's flags, the user and the source are the same, and the way from the
+ * cache to the file: so both are laid out below a temporary folder as they will be in the function.
+ *
+ * `nodejs.org/api/module.html#module-compile-cache`
+ *
+ * @param bundle folder with `index.mjs`
+ * @param env environment of that process
+ */
+export async function makeCompileCache(
+  bundle: string,
+  folder: string,
+  env: NodeJS.ProcessEnv,
+  log: Log,
+): Promise<Map<string, Uint8Array>> {
+  const root = await mkdtemp(join(tmpdir(), 'compile-cache-'));
+  try {
+    const task = join(root, TASK);
+    await cp(bundle, task, { recursive: true });
+    const names = (await readdir(task, { recursive: true })).filter((name) => name.endsWith('.mjs'));
+    const sorted = names.sort((a, b) => Number(b === 'index.mjs') - Number(a === 'index.mjs'));
+    const urls = sorted.map((name) => pathToFileURL(join(task, name)).href);
+    await promisify(execFile)(
+      process.execPath,
+      [...process.execArgv, '--input-type=module', '--eval', IMPORT, '--', ...urls],
+      {
+        timeout: IMPORT_LIMIT_MS,
+        env: { ...env, NODE_COMPILE_CACHE: join(root, folder), NODE_COMPILE_CACHE_PORTABLE: '1' },
+      },
+    ).catch((error) => log.warn('not all files of a bundle were compiled', { bundle, error: String(error) }));
+    const layer = join(root, LAYERS);
+    // A layer has to have a file, and this one tells what the others are for.
+    const files = new Map<string, Uint8Array>([
+      [join(relative(LAYERS, folder), 'node.txt'), Buffer.from(`${process.version} ${process.arch}\n`)],
+    ]);
+    for (const entry of await readdir(layer, { recursive: true, withFileTypes: true }).catch(() => [])) {
+      const path = join(entry.parentPath, entry.name);
+      if (entry.isFile()) files.set(relative(layer, path), await readFile(path));
+    }
+    return files;
+  } finally {
+    await rm(root, { recursive: true, force: true });
+  }
+}
+
+/** Makes the compile cache of a function a layer version. Returns its ARN. */
+export async function publishCompileCache(
+  { Bundle: bundle, LayerName, Folder: folder }: CompileCacheOrder,
+  host: { readonly bundles: string; readonly env: NodeJS.ProcessEnv; readonly log: Log; readonly client: LambdaClient },
+): Promise<string> {
+  const files = await makeCompileCache(join(host.bundles, bundle), folder, host.env, host.log);
+  host.log.info('compile cache made', { bundle, files: files.size - 1 });
+  const { LayerVersionArn } = await host.client.send(
+    new PublishLayerVersionCommand({
+      LayerName,
+      Description: `V8's compile cache of ${LayerName}, by Node ${process.version}`,
+      CompatibleArchitectures: [process.arch === 'arm64' ? 'arm64' : 'x86_64'],
+      Content: { ZipFile: zipSync(Object.fromEntries([...files].map(([path, bytes]) => [path, [bytes, READABLE]]))) },
+    }),
+  );
+  return LayerVersionArn!;
+}
+
+/** Functions and versions of them that have it keep it: Lambda keeps a copy for them. */
+export async function removeCompileCache(arn: string, client: LambdaClient): Promise<void> {
+  const [, LayerName, version] = /^(arn:.+:layer:[^:]+):(\d+)$/.exec(arn) ?? [];
+  // What failed to be made has no ARN.
+  if (LayerName === undefined) return;
+  await client.send(new DeleteLayerVersionCommand({ LayerName, VersionNumber: Number(version) }));
+}
