@@ -47,8 +47,24 @@ test('metrics have the text format, with what the process did', async () => {
 
 test('values of labels are escaped, and a histogram begins empty', () => {
   expect(gauge('a', 'b', [{ c: '"\\\n' }, 1]).at(-1)).toBe('a{c="\\"\\\\\\n"} 1');
-  expect(new Histogram('a', 'b').lines()).toContain('a_count 0');
-  expect(new Counter('a', 'b').lines()).toEqual(['# HELP a b', '# TYPE a counter']);
+  const histogram = new Histogram('a', 'b');
+  expect(histogram.lines()).toContain('a_count 0');
+  histogram.observe(0.02);
+  histogram.observe(3);
+  expect(histogram.lines().slice(2)).toEqual(
+    expect.arrayContaining([
+      'a_bucket{le="0.01"} 0',
+      'a_bucket{le="0.025"} 1',
+      'a_bucket{le="5"} 2',
+      'a_bucket{le="+Inf"} 2',
+    ]),
+  );
+  const counter = new Counter('a', 'b', ['c', 'd']);
+  expect(counter.lines()).toEqual(['# HELP a b', '# TYPE a counter']);
+  counter.add('x"', 1);
+  counter.add('x"', 1);
+  counter.add('y', 1);
+  expect(counter.lines().slice(2)).toEqual(['a{c="x\\"",d="1"} 2', 'a{c="y",d="1"} 1']);
 });
 
 test.each([

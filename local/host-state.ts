@@ -20,12 +20,18 @@ export class LocalState implements HostState {
   readonly #delay = monitorEventLoopDelay({ resolution: DELAY_RESOLUTION_MS });
   readonly #timer: NodeJS.Timeout;
   #lastDelays: SystemState['event_loop_delay_ms'] | undefined;
-  readonly #requests = new Counter('platform_requests_total', 'Requests that were answered, by method and status.');
+  readonly #requests = new Counter('platform_requests_total', 'Requests that were answered, by method and status.', [
+    'method',
+    'status',
+  ]);
   readonly #requestTimes = new Histogram(
     'platform_request_duration_seconds',
     'Time until the answer of a request began.',
   );
-  readonly #runs = new Counter('platform_runs_total', 'Runs that ended, by status and by what began them.');
+  readonly #runs = new Counter('platform_runs_total', 'Runs that ended, by status and by what began them.', [
+    'status',
+    'source',
+  ]);
   readonly #runTimes = new Histogram('platform_run_duration_seconds', 'Time from the start of a run to its end.');
 
   constructor({
@@ -48,12 +54,12 @@ export class LocalState implements HostState {
 
   countRequest(method: string, status: number, ms: number): void {
     // Clients may send any method.
-    this.#requests.add({ method: METHODS.includes(method) ? method : 'other', status });
+    this.#requests.add(METHODS.includes(method) ? method : 'other', status);
     this.#requestTimes.observe(ms / 1000);
   }
 
   countRun({ status, source, durationMs }: EndedRun): void {
-    this.#runs.add({ status, source });
+    this.#runs.add(status, source);
     this.#runTimes.observe(durationMs / 1000);
   }
 

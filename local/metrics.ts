@@ -8,22 +8,31 @@ const BOUNDS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60,
 export class Counter {
   readonly #name: string;
   readonly #help: string;
-  readonly #values = new Map<string, number>();
+  readonly #labels: readonly string[];
+  /** By the values of the labels. */
+  readonly #counts = new Map<string, { readonly values: readonly (string | number)[]; count: number }>();
 
-  constructor(name: string, help: string) {
+  constructor(name: string, help: string, labels: readonly string[]) {
     this.#name = name;
     this.#help = help;
+    this.#labels = labels;
   }
 
-  add(labels: Labels): void {
-    const key = textOf(labels);
-    this.#values.set(key, (this.#values.get(key) ?? 0) + 1);
+  /** @param values Of the labels, in their order. */
+  add(...values: readonly (string | number)[]): void {
+    const key = values.join('\n');
+    const known = this.#counts.get(key);
+    if (known) known.count += 1;
+    else this.#counts.set(key, { values, count: 1 });
   }
 
   lines(): string[] {
     return [
       ...head(this.#name, this.#help, 'counter'),
-      ...[...this.#values].map(([key, n]) => `${this.#name}${key} ${n}`),
+      ...[...this.#counts.values()].map(({ values, count }) => {
+        const labels = Object.fromEntries(this.#labels.map((label, position) => [label, values[position]!]));
+        return `${this.#name}${textOf(labels)} ${count}`;
+      }),
     ];
   }
 }

@@ -35,7 +35,18 @@ const LAST_USED_RESOLUTION_MS = 10 * 60_000;
 const keyItemKey = (hash: string) => ({ pk: `KEY#${hash}`, sk: 'META' });
 const listItemKey = (userId: string, keyId: string) => ({ pk: `USER#${userId}`, sk: `KEY#${keyId}` });
 
+/** Keys of items that a table shares between readers: those are frozen, and every change of a key makes another item. */
+const keys = new WeakMap<Item, ApiKey>();
+
 function fromItem(item: Item): ApiKey {
+  const known = keys.get(item);
+  if (known) return known;
+  const key = newFrom(item);
+  if (Object.isFrozen(item)) keys.set(item, Object.freeze(key));
+  return key;
+}
+
+function newFrom(item: Item): ApiKey {
   return {
     id: item.id as string,
     userId: item.user_id as string,
