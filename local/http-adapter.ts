@@ -7,6 +7,8 @@ const MAX_DRAINED_BYTES = 32 * 1024 * 1024;
 const DRAIN_MS = 2_000;
 const SILENCE_MS = 60_000;
 const BODY_MS = 300_000;
+/** How long the status of a stream waits for its first bytes, to be sent with them. */
+const STATUS_MS = 5;
 
 export interface AdapterOptions {
   /** Called with an error that no answer could tell: of `answer`, or of a body that was under way. */
@@ -159,15 +161,25 @@ async function pour(
   // The only sign for an answer that still waits behind others of its connection.
   incoming.once('error', leave);
   // Clients act on the status while they wait for the first event.
-  response.flushHeaders();
-  for await (const chunk of { [Symbol.asyncIterator]: () => chunks }) {
-    if (isGone) break;
-    if (!response.write(chunk)) {
-      await new Promise<void>((resolve) => {
-        resume = resolve;
-        if (isGone) resolve();
-      });
+  const status = setTimeout(() => response.flushHeaders(), STATUS_MS);
+  try {
+    for await (const chunk of { [Symbol.asyncIterator]: () => chunks }) {
+      clearTimeout(status);
+      if (isGone) break;
+      if (!response.write(chunk)) {
+        await new Promise<void>((resolve) => {
+          resume = resolve;
+          if (isGone) resolve();
+        });
+      }
     }
+  } catch (error) {
+    // What came before has to arrive.
+    response.flushHeaders();
+    await endOfTurn();
+    throw error;
+  } finally {
+    clearTimeout(status);
   }
   response.end();
 }

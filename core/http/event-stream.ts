@@ -1,5 +1,5 @@
 /** Events that follow one sooner are sent together: each packet costs as much as its event. */
-const PAUSE_MS = 1;
+const PAUSE_MS = 10;
 /** Maximum of buffered text, so that a slow reader cannot fill the memory. */
 const MAX_QUEUED_CHARACTERS = 1024 * 1024;
 
@@ -8,12 +8,14 @@ const MAX_QUEUED_CHARACTERS = 1024 * 1024;
  * space, a blank line after each. Writers never wait: once 1 MB is buffered, {@link EventStream.offer} drops further
  * events, so use it only for events that may be lost. A reader that leaves ends only the stream.
  */
-export class EventStream implements AsyncIterable<Uint8Array> {
+export class EventStream implements AsyncIterable<Uint8Array>, AsyncIterator<Uint8Array, undefined> {
   #queue: string[] = [];
   #queued = 0;
   #isEnded = false;
-  #wake: () => void = () => {};
-  #endPause: () => void = () => {};
+  /** Its reader waits. */
+  #take: ((result: IteratorResult<Uint8Array, undefined>) => void) | undefined;
+  #isSending = false;
+  #pause: NodeJS.Timeout | undefined;
 
   /** Returns false if the buffer is full or the reader has left. */
   offer(event: string, data: unknown): boolean {
@@ -25,46 +27,61 @@ export class EventStream implements AsyncIterable<Uint8Array> {
   /** Sends the last event, even if the buffer is full. `json` is sent unchanged. */
   end(event: string, json: string): void {
     if (this.#isEnded) return;
-    this.#push(record(event, json));
     this.#isEnded = true;
-    this.#wake();
     this.#endPause();
+    this.#push(record(event, json));
+  }
+
+  /** There is one reader. No generator, whose steps cost as much as an event. */
+  [Symbol.asyncIterator](): this {
+    return this;
+  }
+
+  next(): Promise<IteratorResult<Uint8Array, undefined>> {
+    return new Promise((resolve) => {
+      this.#take = resolve;
+      this.#send();
+    });
+  }
+
+  async return(): Promise<IteratorResult<Uint8Array, undefined>> {
+    this.#isEnded = true;
+    this.#queue = [];
+    this.#endPause();
+    this.#send();
+    return { done: true, value: undefined };
   }
 
   #push(text: string): void {
     this.#queue.push(text);
     this.#queued += text.length;
-    this.#wake();
+    if (this.#take === undefined || this.#pause !== undefined || this.#isSending) return;
+    this.#isSending = true;
+    // With what is told in the same step.
+    queueMicrotask(this.#send);
   }
 
-  async *[Symbol.asyncIterator](): AsyncGenerator<Uint8Array> {
-    try {
-      for (;;) {
-        const text = this.#queue.join('');
-        this.#queue = [];
-        this.#queued = 0;
-        if (text !== '') {
-          yield Buffer.from(text);
-          await this.#pause();
-        } else if (this.#isEnded) return;
-        else await new Promise<void>((resolve) => (this.#wake = resolve));
-      }
-    } finally {
-      this.#isEnded = true;
-      this.#queue = [];
-    }
-  }
+  readonly #send = (): void => {
+    this.#isSending = false;
+    const take = this.#take;
+    if (take === undefined || this.#pause !== undefined) return;
+    const text = this.#queue.join('');
+    if (text === '' && !this.#isEnded) return;
+    this.#take = undefined;
+    this.#queue = [];
+    this.#queued = 0;
+    if (!this.#isEnded) this.#pause = setTimeout(this.#afterPause, PAUSE_MS);
+    take(text === '' ? { done: true, value: undefined } : { done: false, value: Buffer.from(text) });
+  };
 
-  /** Ends with the stream, too. */
-  #pause(): Promise<void> | undefined {
-    if (this.#isEnded) return undefined;
-    return new Promise((resolve) => {
-      const timer = setTimeout(resolve, PAUSE_MS);
-      this.#endPause = () => {
-        clearTimeout(timer);
-        resolve();
-      };
-    });
+  readonly #afterPause = (): void => {
+    this.#pause = undefined;
+    this.#send();
+  };
+
+  #endPause(): void {
+    clearTimeout(this.#pause);
+    this.#pause = undefined;
   }
 }
 

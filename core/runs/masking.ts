@@ -85,14 +85,41 @@ function partsOf(value: string): string[] {
   return [...parts].filter((part) => part.length >= MIN_LENGTH);
 }
 
+type Parts = readonly (readonly [part: string, mark: string])[];
+
+interface Needles {
+  /** Longest first: a secret may be part of another. */
+  readonly replacements: readonly (readonly [needle: string, mark: string])[];
+  /** First characters of all needles. */
+  readonly beginnings: ReadonlySet<number>;
+}
+
+/** Most runs have the keys of earlier ones. Key: the parts. The oldest is the first. */
+const lately = new Map<string, Needles>();
+const MAX_LATELY = 200;
+const MAX_KEY_CHARACTERS = 2048;
+
+function needlesOf(parts: Parts): Needles {
+  const key = JSON.stringify(parts);
+  const known = lately.get(key);
+  if (known !== undefined) return known;
+  const marks = new Map<string, string>();
+  for (const [part, mark] of parts) for (const needle of formsOf(part)) marks.set(needle, mark);
+  const replacements = [...marks].sort(([a], [b]) => b.length - a.length);
+  const needles = { replacements, beginnings: new Set(replacements.map(([needle]) => needle.charCodeAt(0))) };
+  if (key.length <= MAX_KEY_CHARACTERS) {
+    if (lately.size >= MAX_LATELY) lately.delete(lately.keys().next().value!);
+    lately.set(key, needles);
+  }
+  return needles;
+}
+
 /** Replaces the values of secrets by `[secret NAME]` in everything that is kept or shown of a run. */
 export class SecretMask {
-  readonly #parts: readonly (readonly [part: string, mark: string])[];
+  readonly #parts: Parts;
   /** No form of a part is shorter than the part. */
   readonly #shortest: number;
-  #made: readonly (readonly [needle: string, mark: string])[] | undefined;
-  /** First characters of all needles. */
-  #beginnings: ReadonlySet<number> | undefined;
+  #made: Needles | undefined;
 
   constructor(secrets: Readonly<Record<string, string>>) {
     this.#parts = Object.entries(secrets).flatMap(([name, value]) =>
@@ -101,32 +128,31 @@ export class SecretMask {
     this.#shortest = this.#parts.reduce((least, [part]) => Math.min(least, part.length), Number.POSITIVE_INFINITY);
   }
 
-  /** Longest first: a secret may be part of another. Made for the first text that is long enough: many runs have none. */
-  get #replacements(): readonly (readonly [needle: string, mark: string])[] {
-    if (this.#made !== undefined) return this.#made;
-    const marks = new Map<string, string>();
-    for (const [part, mark] of this.#parts) for (const needle of formsOf(part)) marks.set(needle, mark);
-    this.#made = [...marks].sort(([a], [b]) => b.length - a.length);
+  /** Made for the first text that is long enough: many runs have none. */
+  get #needles(): Needles {
+    this.#made ??= needlesOf(this.#parts);
     return this.#made;
   }
 
   text(text: string): string {
     // Most texts are shorter than any secret.
     if (text.length < this.#shortest) return text;
-    return this.#replacements.reduce((masked, [needle, mark]) => masked.replaceAll(needle, mark), text);
+    return this.#needles.replacements.reduce((masked, [needle, mark]) => masked.replaceAll(needle, mark), text);
   }
 
   /** Length of the part of a growing text that can be masked now: it ends before a possible beginning of a secret. */
   settledLength(text: string): number {
     let settled = text.length;
-    const longest = this.#replacements[0]?.[0].length ?? 0;
+    const { replacements } = this.#needles;
+    const longest = replacements[0]?.[0].length ?? 0;
     for (let start = Math.max(0, text.length - longest + 1); start < settled; start++) {
       if (this.#mayBeginAt(start, text)) settled = start;
     }
+    if (text.length < this.#shortest) return settled;
     // The cut must not go through a complete secret either: neither part would be recognised.
     for (let before = -1; before !== settled; ) {
       before = settled;
-      for (const [needle] of this.#replacements) {
+      for (const [needle] of replacements) {
         const at = text.lastIndexOf(needle, settled - 1);
         if (at >= 0 && at + needle.length > settled) settled = at;
       }
@@ -136,10 +162,10 @@ export class SecretMask {
 
   /** Whether the rest of the text is the beginning of a secret. */
   #mayBeginAt(start: number, text: string): boolean {
-    this.#beginnings ??= new Set(this.#replacements.map(([needle]) => needle.charCodeAt(0)));
-    if (!this.#beginnings.has(text.charCodeAt(start))) return false;
+    const { replacements, beginnings } = this.#needles;
+    if (!beginnings.has(text.charCodeAt(start))) return false;
     const rest = text.slice(start);
-    return this.#replacements.some(([needle]) => needle.length > rest.length && needle.startsWith(rest));
+    return replacements.some(([needle]) => needle.length > rest.length && needle.startsWith(rest));
   }
 
   /** Masks strings and member names at any depth. */

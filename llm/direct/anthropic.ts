@@ -2,7 +2,7 @@ import type { LanguageModelV4Content, LanguageModelV4FinishReason, LanguageModel
 import type { Turn } from '../turn.ts';
 import { isConversation, promptOf, toolHeaders } from './anthropic-prompt.ts';
 import { countOf, listOf, type Members, maybe, objectOf, textOf } from './members.ts';
-import { type DirectProvider, EventError, type Pieces } from './provider.ts';
+import { type DirectProvider, EventError, type Pieces, type StreamReader } from './provider.ts';
 
 /** Models that take less output, or no schema: the SDK knows what. */
 const OLD_MODELS = /claude-(instant|v?[123]\b|(opus|sonnet)-4(?!-[5-9]))/;
@@ -63,8 +63,7 @@ export const anthropic: DirectProvider = {
   },
 
   events(pieces) {
-    const stream = new AnthropicStream(pieces);
-    return (event) => stream.read(objectOf(event));
+    return new AnthropicStream(pieces);
   },
 };
 
@@ -101,7 +100,11 @@ interface ToolUse {
   call?: LanguageModelV4Content;
 }
 
-class AnthropicStream {
+/** A piece of text as Anthropic writes it, without anything that JSON escapes. */
+const PLAIN_TEXT =
+  /^\{"type":"content_block_delta","index":(\d+),"delta":\{"type":"text_delta","text":"([^"\\\p{Cc}]*)"\} *\}$/u;
+
+class AnthropicStream implements StreamReader {
   readonly #pieces: Pieces;
   /** By the index of their block. */
   readonly #content = new Map<
@@ -116,7 +119,17 @@ class AnthropicStream {
     this.#pieces = pieces;
   }
 
-  read(event: Members): Turn | undefined {
+  skim(data: string): boolean {
+    const [, index, text = ''] = PLAIN_TEXT.exec(data) ?? [];
+    const part = this.#content.get(Number(index));
+    if (part?.type !== 'text') return false;
+    part.text += text;
+    this.#pieces.text(text);
+    return true;
+  }
+
+  read(given: unknown): Turn | undefined {
+    const event = objectOf(given);
     switch (event.type) {
       case 'message_start': {
         const { usage, stop_reason } = objectOf(event.message);

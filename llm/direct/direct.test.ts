@@ -133,6 +133,7 @@ const REQUESTS: { readonly [what: string]: Partial<LlmRequest> } = {
 
 const TURNS: { readonly [what: string]: ScriptedTurn } = {
   text: { text: 'Ten green bottles, äöü 🍾.', usage: { input: 20, output: 7 } },
+  'text that JSON escapes': { text: 'He said "no",\\n\n\tthen\u2028 \u007f\u0001 </p> "}} ' },
   nothing: { text: '' },
   thoughts: { thinking: 'Let me see: äöü.', text: 'Twelve.', usage: { input: 20, output: 7, cacheRead: 4 } },
   'a cut': { text: 'Once', finish: 'length' },

@@ -8,7 +8,7 @@ import type { Wire } from '../wires.ts';
 import { anthropic } from './anthropic.ts';
 import { EventReader } from './event-reader.ts';
 import { openai } from './openai.ts';
-import { type DirectProvider, EventError, type Pieces } from './provider.ts';
+import { type DirectProvider, EventError, type Pieces, type StreamReader } from './provider.ts';
 
 const PROVIDERS: { readonly [Provider in LlmProvider]?: DirectProvider } = { anthropic, openai };
 
@@ -71,6 +71,9 @@ async function whole(provider: DirectProvider, message: IncomingMessage, request
 const providerErrorOf = ({ failure }: EventError, message: IncomingMessage, text: string): ProviderError =>
   new ProviderError(failure.message, message, text, failure.statusCode ?? 500);
 
+/** Text that follows a piece sooner waits for what comes until then: each piece costs its readers as much as its text. */
+const PAUSE_MS = 5;
+
 /** How long a stream may stay open after its last event: its connection serves further requests only once it has ended. */
 const LINGER_MS = 1000;
 
@@ -81,25 +84,28 @@ function streamed(
   meter: BrokenMeter,
 ): Promise<Turn> {
   const pieces = new JoinedPieces(request, meter);
-  const read = provider.events(pieces, request);
+  const reader = provider.events(pieces, request);
   const events = new EventReader();
   let chunks: Buffer[] = [];
   let turn: Turn | undefined;
+  let pause: NodeJS.Timeout | undefined;
   return new Promise<Turn>((resolve, reject) => {
     const fail = (error: unknown): void => {
       message.off('data', onData);
       message.destroy();
       reject(error);
     };
-    /** Of all chunks that one packet brought: each reading costs as much as its chunk. */
+    /** All chunks that have arrived. */
     const readChunks = (): void => {
+      clearTimeout(pause);
+      pause = undefined;
       const arrived = chunks;
       chunks = [];
       if (arrived.length === 0 || turn !== undefined) return;
       try {
         for (const data of events.push(arrived.length === 1 ? arrived[0]! : Buffer.concat(arrived))) {
           if (turn !== undefined || data === '[DONE]') continue;
-          turn = readEvent(read, data, message, meter);
+          turn = readEvent(reader, data, message, meter);
         }
       } catch (error) {
         fail(error);
@@ -116,7 +122,11 @@ function streamed(
     };
     const onData = (chunk: Buffer): void => {
       chunks.push(chunk);
-      if (chunks.length === 1) queueMicrotask(readChunks);
+      if (chunks.length > 1) return;
+      const early = pieces.passedAt + PAUSE_MS - performance.now();
+      if (early > 0) pause = setTimeout(readChunks, early);
+      // With the others of its packet.
+      else queueMicrotask(readChunks);
     };
     message.on('data', onData);
     message.once('end', () => {
@@ -137,6 +147,8 @@ class JoinedPieces implements Pieces {
   readonly #meter: BrokenMeter;
   #kind: 'text' | 'thought' = 'text';
   #waiting = '';
+  /** Of `performance.now()`. */
+  passedAt = Number.NEGATIVE_INFINITY;
 
   constructor(request: LlmRequest, meter: BrokenMeter) {
     this.#request = request;
@@ -165,6 +177,7 @@ class JoinedPieces implements Pieces {
     const text = this.#waiting;
     if (text === '') return;
     this.#waiting = '';
+    this.passedAt = performance.now();
     if (this.#kind === 'text') this.#request.onText?.(text);
     else this.#request.onThought?.(text);
   }
@@ -177,12 +190,8 @@ class JoinedPieces implements Pieces {
   }
 }
 
-function readEvent(
-  read: (event: unknown) => Turn | undefined,
-  data: string,
-  message: IncomingMessage,
-  meter: BrokenMeter,
-): Turn | undefined {
+function readEvent(reader: StreamReader, data: string, message: IncomingMessage, meter: BrokenMeter): Turn | undefined {
+  if (reader.skim?.(data)) return undefined;
   let event: unknown;
   try {
     event = JSON.parse(data);
@@ -191,7 +200,7 @@ function readEvent(
   }
   meter.read(event);
   try {
-    return read(event);
+    return reader.read(event);
   } catch (error) {
     if (!(error instanceof EventError)) throw new UnreadableError(`Type validation failed: Value: ${data}.`);
     throw error.isAnswer ? providerErrorOf(error, message, data) : error.failure;

@@ -59,7 +59,7 @@ export const openai: DirectProvider = {
     const items = new Map<unknown, Members>();
     const textSoFar = new Map<unknown, string>();
     let hasBegun = false;
-    return (given) => {
+    const read = (given: unknown): Turn | undefined => {
       const event = objectOf(given);
       const isFirst = !hasBegun;
       hasBegun ||= !['response.created', 'response.in_progress'].includes(event.type as string);
@@ -108,6 +108,7 @@ export const openai: DirectProvider = {
           return undefined;
       }
     };
+    return { read };
   },
 };
 

@@ -13,6 +13,17 @@ export interface Pieces {
   readonly input: (piece: string) => void;
 }
 
+/** Reads the events of one streamed answer in turn. */
+export interface StreamReader {
+  /** Returns the model's turn with the last event. Throws an {@link EventError}. */
+  read(event: unknown): Turn | undefined;
+  /**
+   * Reads an event that brings a piece of text without parsing it as JSON, which costs more than all else that is done with it.
+   * Returns false if it is any other event, or has it in another form: then nothing has been read.
+   */
+  skim?(data: string): boolean;
+}
+
 /** One provider's API. What throws in it is of the provider's making: an answer that is none. */
 export interface DirectProvider {
   /** Whether it can ask this of the model. */
@@ -23,8 +34,7 @@ export interface DirectProvider {
   body(request: LlmRequest, form: ChosenForm | undefined): object;
   /** The turn of an answer that came whole. Throws an {@link EventError}. */
   turnOf(answer: unknown, request: LlmRequest): Turn;
-  /** Reads the events of one streamed answer in turn; returns the model's turn with the last one. Throws an {@link EventError}. */
-  events(pieces: Pieces, request: LlmRequest): (event: unknown) => Turn | undefined;
+  events(pieces: Pieces, request: LlmRequest): StreamReader;
 }
 
 /** A failure that the answer tells, or an event of it. */
