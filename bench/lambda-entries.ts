@@ -4,6 +4,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { promisify } from 'node:util';
+import { makeCompileCache } from '#aws/compile-cache.ts';
+import { unpackAsLambda } from '#test/helpers/compile-cache.ts';
 import { BUNDLES, buildFunctions, loadedAtStart } from '../scripts/build-functions.ts';
 import { ms, type Row } from './harness.ts';
 import { median } from './statistics.ts';
@@ -12,11 +14,14 @@ export interface LambdaEntry {
   readonly name: string;
   /** Minified size of `index.mjs` and its static imports. */
   readonly bytes: number;
-  /** Duration of the import in a fresh process: the code's part of a cold start. */
+  /** Duration of the import in a fresh process, with its compile cache as on AWS: the code's part of a cold start. */
   readonly importMs: number;
+  /** The same without a cache. */
+  readonly bareMs: number;
 }
 
-const ROUNDS = 9;
+const ROUNDS = 5;
+const CACHE = '/opt/compile-cache';
 /** Imports as Lambda's runtime does. Timed inside the process: Node's own start is the same for every function. */
 const IMPORT = `
 globalThis.awslambda = { streamifyResponse: (handler) => handler, HttpResponseStream: {} };
@@ -26,29 +31,39 @@ console.log(performance.now() - started);
 process.exit();
 `;
 
-/** Builds the bundles and imports each in fresh processes, in turn with a handler that does nothing. */
+/** Builds the bundles and imports each in fresh processes, with its compile cache and without, in turn with a handler that does nothing. */
 export async function measureLambdaEntries(): Promise<{ empty: LambdaEntry; entries: LambdaEntry[] }> {
   const metafile = await buildFunctions();
   const folder = mkdtempSync(join(tmpdir(), 'platform-entries-'));
-  const emptyFile = join(folder, 'index.mjs');
-  writeFileSync(emptyFile, 'export const handler = async () => ({ statusCode: 200 });\n');
+  writeFileSync(join(folder, 'index.mjs'), 'export const handler = async () => ({ statusCode: 200 });\n');
   const names = readdirSync(BUNDLES, { withFileTypes: true }).filter((entry) => entry.isDirectory());
-  const files = [
-    { name: 'empty', file: emptyFile },
-    ...names.map(({ name }) => ({ name, file: join(BUNDLES, name, 'index.mjs') })),
+  const bundles = [
+    { name: 'empty', bundle: folder },
+    ...names.map(({ name }) => ({ name, bundle: join(BUNDLES, name) })),
   ];
-  const times = new Map<string, number[]>(files.map(({ name }) => [name, []]));
-  for (let round = 0; round < ROUNDS; round += 1) {
-    for (const { name, file } of files) times.get(name)!.push(await timeImport(file));
+  const measured: { name: string; bundle: string; root: string; cached: number[]; bare: number[] }[] = [];
+  for (const each of bundles) {
+    const root = unpackAsLambda(each.bundle, await makeCompileCache(each.bundle, CACHE, ENVIRONMENT, LOG));
+    measured.push({ ...each, root, cached: [], bare: [] });
   }
-  const [empty, ...entries] = files.map(({ name, file }) => ({
-    name,
-    bytes: file === emptyFile ? statSync(file).size : loadedAtStart(metafile, file).bytes,
-    importMs: median(times.get(name)!),
-  }));
-  rmSync(folder, { recursive: true });
+  for (let round = 0; round < ROUNDS; round += 1) {
+    for (const { root, cached, bare } of measured) {
+      const file = join(root, 'var/task/index.mjs');
+      bare.push(await timeImport(file));
+      cached.push(await timeImport(file, { NODE_COMPILE_CACHE: join(root, CACHE), NODE_COMPILE_CACHE_PORTABLE: '1' }));
+    }
+  }
+  const [empty, ...entries] = measured.map(({ name, bundle, cached, bare }) => {
+    const file = join(bundle, 'index.mjs');
+    const bytes = bundle === folder ? statSync(file).size : loadedAtStart(metafile, file).bytes;
+    return { name, bytes, importMs: median(cached), bareMs: median(bare) };
+  });
+  for (const path of [folder, ...measured.map(({ root }) => root)]) rmSync(path, { recursive: true });
   return { empty: empty!, entries };
 }
+
+const tell = (message: string, fields?: object) => console.error(message, fields);
+const LOG = { debug: () => {}, info: () => {}, warn: tell, error: tell };
 
 /** What an entry must find when it is imported. Nothing of it is reached. */
 const ENVIRONMENT = {
@@ -61,9 +76,11 @@ const ENVIRONMENT = {
   }),
 };
 
-async function timeImport(file: string): Promise<number> {
+async function timeImport(file: string, cache: Readonly<Record<string, string>> = {}): Promise<number> {
   const args = ['--input-type=module', '--eval', IMPORT, '--', pathToFileURL(file).href];
-  const { stdout } = await promisify(execFile)(process.execPath, args, { env: ENVIRONMENT });
+  const { stdout } = await promisify(execFile)(process.execPath, args, {
+    env: { ...ENVIRONMENT, ...cache },
+  });
   return Number(stdout);
 }
 
@@ -82,7 +99,7 @@ export async function benchLambda(): Promise<Row[]> {
     },
     ...entries.map((entry) => ({
       what: `import of the Lambda entry ${entry.name} (${(entry.bytes / 1024).toFixed(0)} KB)`,
-      ours: ms(entry.importMs),
+      ours: `${ms(entry.importMs)}, without a compile cache ${ms(entry.bareMs)}`,
       beside: `an empty handler: ${ms(empty.importMs)}`,
       result: `${(entry.importMs - empty.importMs).toFixed(0)} ms more`,
       bound: 'at most three times an empty one and 60 ms',
@@ -93,9 +110,9 @@ export async function benchLambda(): Promise<Row[]> {
 
 if (import.meta.main) {
   const { empty, entries } = await measureLambdaEntries();
-  for (const { name, bytes, importMs } of [empty, ...entries]) {
+  for (const { name, bytes, importMs, bareMs } of [empty, ...entries]) {
     process.stdout.write(
-      `${name.padEnd(12)} ${String(Math.ceil(bytes / 1024)).padStart(5)} KB ${importMs.toFixed(1).padStart(8)} ms\n`,
+      `${name.padEnd(12)} ${String(Math.ceil(bytes / 1024)).padStart(5)} KB ${importMs.toFixed(1).padStart(8)} ms, without a cache ${bareMs.toFixed(1)} ms\n`,
     );
   }
 }

@@ -21,21 +21,27 @@ console.log(process.getBuiltinModule('module').getCompileCacheDir() !== undefine
 process.exit();
 `;
 
+/** Lays bundle and layer out as Lambda does, below a new folder: `var/task` and `opt`. */
+export function unpackAsLambda(bundle: string, layer: ReadonlyMap<string, Uint8Array>): string {
+  const root = mkdtempSync(join(tmpdir(), 'platform-lambda-'));
+  cpSync(bundle, join(root, 'var/task'), { recursive: true });
+  for (const [path, bytes] of layer) {
+    const file = join(root, 'opt', path);
+    mkdirSync(dirname(file), { recursive: true });
+    writeFileSync(file, bytes);
+  }
+  return root;
+}
+
 /** Lays bundle and layer out as Lambda does, and imports a file of the bundle in a process that looks for its cache in `folder`. */
 export async function importWithCache(
   bundle: string,
   layer: ReadonlyMap<string, Uint8Array>,
   { folder = '/opt/compile-cache', file = 'index.mjs' } = {},
 ): Promise<FoundInCache> {
-  const root = mkdtempSync(join(tmpdir(), 'platform-lambda-'));
+  const root = unpackAsLambda(bundle, layer);
   try {
     const task = join(root, 'var/task');
-    cpSync(bundle, task, { recursive: true });
-    for (const [path, bytes] of layer) {
-      const file = join(root, 'opt', path);
-      mkdirSync(dirname(file), { recursive: true });
-      writeFileSync(file, bytes);
-    }
     const args = [...process.execArgv, '--input-type=module', '--eval', IMPORT, '--'];
     const { stdout, stderr } = await promisify(execFile)(
       process.execPath,
