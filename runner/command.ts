@@ -13,9 +13,11 @@ export type Order = 'T' | 'K';
  */
 export class Command {
   readonly #orderInit: (order: Order) => void;
+  readonly #onBegin: () => void;
   readonly #onEnd: () => void;
   readonly #frames: Frame[] = [];
   #bytes = 0;
+  #hasBegun = false;
   #hasEnded = false;
   #isClosed = false;
   #wake = (): void => {};
@@ -27,11 +29,13 @@ export class Command {
 
   /**
    * @param options.orderInit Init obeys it if it watches the command.
+   * @param options.onBegin Called once it is known by which connection its frames come, or that none come.
    * @param options.onEnd Called once no frame follows.
    */
-  constructor({ orderInit, onEnd }: { orderInit: (order: Order) => void; onEnd: () => void }) {
-    this.#orderInit = orderInit;
-    this.#onEnd = onEnd;
+  constructor(options: { orderInit: (order: Order) => void; onBegin: () => void; onEnd: () => void }) {
+    this.#orderInit = options.orderInit;
+    this.#onBegin = options.onBegin;
+    this.#onEnd = options.onEnd;
   }
 
   /** The next frame; `undefined` when none follows. */
@@ -68,6 +72,7 @@ export class Command {
 
   /** It has a connection of its own. */
   connect(socket: Socket): void {
+    this.#begin();
     this.#socket = socket;
     if (this.#order !== undefined) socket.write(this.#order);
     const end = (): void => this.#end();
@@ -78,6 +83,7 @@ export class Command {
 
   /** Init watches it, and its frames come by the connection of `reader`. */
   begin(reader: FrameReader): void {
+    this.#begin();
     this.#reader = reader;
   }
 
@@ -101,8 +107,15 @@ export class Command {
     return this.#bytes > ROOM_BYTES;
   }
 
+  #begin(): void {
+    if (this.#hasBegun) return;
+    this.#hasBegun = true;
+    this.#onBegin();
+  }
+
   #end(): void {
     if (this.#hasEnded) return;
+    this.#begin();
     this.#hasEnded = true;
     this.#onEnd();
     this.#wake();

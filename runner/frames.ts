@@ -44,22 +44,25 @@ export class FrameReader {
   readonly #socket: Socket;
   readonly #take: (frame: Frame) => boolean;
   readonly #blocks = new Blocks(TYPE_BYTES);
+  #hasRoom = true;
 
   /** @param take gets each frame. While it returns false, no more of the socket is read, until {@link goOn}. */
   constructor(socket: Socket, take: (frame: Frame) => boolean) {
     this.#socket = socket;
     this.#take = take;
-    socket.on('readable', () => this.goOn());
+    socket.on('readable', () => {
+      if (this.#hasRoom) this.goOn();
+    });
     this.goOn();
   }
 
   goOn(): void {
+    this.#hasRoom = true;
     for (let chunk = this.#socket.read(); chunk !== null; chunk = this.#socket.read()) {
-      let hasRoom = true;
       for (const { prefix, data } of this.#blocks.add(chunk)) {
-        hasRoom = this.#take({ type: prefix.toString('latin1'), data });
+        this.#hasRoom = this.#take({ type: prefix.toString('latin1'), data });
       }
-      if (!hasRoom) return;
+      if (!this.#hasRoom) return;
     }
   }
 }

@@ -92,7 +92,8 @@ sub write_all {
     while ($offset < length $data) {
         my $count = syswrite $handle, $data, length($data) - $offset, $offset;
         if (defined $count) { $offset += $count }
-        elsif ($! != EINTR) { return }
+        elsif ($! == EAGAIN) { wait_for([], [$handle]) }
+        elsif ($! != EINTR)  { return }
     }
     return 1;
 }

@@ -34,6 +34,8 @@ export class SandboxProcess {
   readonly #commands = new Map<string, Command>();
   /** The one whose frames come by the control connection. */
   #current: Command | undefined;
+  /** Commands that may begin there behind what is left of that one. */
+  #unbegun = 0;
   #isGone = false;
 
   constructor(
@@ -74,12 +76,15 @@ export class SandboxProcess {
     const stopListening = this.hostSocket.on(`exec ${token}`, (socket) => command.connect(socket));
     const command = new Command({
       orderInit: (order) => this.request('order', token, order),
+      onBegin: () => this.#unbegun--,
       onEnd: () => {
         this.#commands.delete(token);
         stopListening();
       },
     });
     this.#commands.set(token, command);
+    this.#unbegun++;
+    this.#reader.goOn();
     if (this.isAlive) this.request('exec', token, ...fields);
     else command.lose();
     return command;
@@ -131,9 +136,12 @@ export class SandboxProcess {
     await this.gone;
   }
 
-  /** Returns whether there is room for more. */
+  /**
+   * Returns whether there is room for more. There always is while a command has not begun: nobody may read the one before it until
+   * it has ended. If that one goes on, the new one soon has a connection of its own.
+   */
   #take(frame: Frame): boolean {
-    if (frame.type !== 's') return this.#current?.take(frame) ?? true;
+    if (frame.type !== 's') return (this.#current?.take(frame) ?? true) || this.#unbegun > 0;
     this.#current = this.#commands.get(frame.data.toString('latin1'));
     this.#current?.begin(this.#reader);
     return true;
