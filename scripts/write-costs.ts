@@ -254,6 +254,23 @@ ${table(
   }),
 )}
 
+256 MB would halve the price of waiting, and a prompt call with 5 s of it would cost about $27 a million. They are not enough: this is the
+memory of the process of \`calls\` in the rehearsal, with the sizes of the heap that Lambda gives Node at 512 MB (November 2026, one environment
+that took one request after the other, with a collection of garbage after each large one). No limit of the heap holds Buffers.
+
+| request | memory at its peak |
+| --- | --: |
+| small requests | 134 MB |
+| a text of 3.9 MB in the body | 218 MB |
+| a body of 3.9 MB with 280,000 small objects | 263 MB |
+| a body of 3.9 MB with 1,300,000 nested arrays | 376 MB |
+| a program that prints 9 MB, after these | 389 MB |
+| uploads of 16 MB, for a program or as PDFs, after these | 441 MB |
+| an upload of JSON of 8, 16 and 24 MB, after these | 435, 515 and 601 MB |
+
+So an upload of JSON of 16 MB or more may end its function even with 512 MB. \`PLATFORM_MAX_CALL_BODY_MB\` in a stage's settings refuses such
+uploads before.
+
 ${idleCosts()}
 ${serviceCosts()}
 ## Sources

@@ -58,11 +58,12 @@ export async function publish(
   const id = ids.uuid();
   const plan = planOf(deps, workspace);
   const small = { versions: 1, bytes: state.bundle?.sizeBytes ?? 0 };
-  checkRoom(plan, await agentUse(deps, workspace.id), small);
   let announced: string | undefined;
-  const stored = await storeDefinition(deps, id, definition, (blob) => {
+  const stored = await storeDefinition(deps, id, definition, async (blob) => {
+    // Before a large definition is written.
+    checkRoom(plan, await agentUse(deps, workspace.id), small);
     announced = blob;
-    return announceBlob(deps, blob);
+    await announceBlob(deps, blob);
   });
   const agent: Agent = { workspaceId: workspace.id, name };
 
