@@ -3,6 +3,7 @@ import { benchAgents } from './agents.ts';
 import { benchDashboard } from './dashboard.ts';
 import { benchDashboardSoak } from './dashboard-soak.ts';
 import { benchDev } from './dev.ts';
+import { benchFirstRequests } from './first-requests.ts';
 import { type Row, withPlatform } from './harness.ts';
 import { benchLambda } from './lambda-entries.ts';
 import { benchLoops } from './loops.ts';
@@ -40,6 +41,7 @@ const SECTIONS: { readonly [name: string]: (minutes?: number) => Promise<Row[]> 
   soak: (minutes) => withPlatform((bench) => benchSoak(bench, minutes)),
   'dashboard-soak': benchDashboardSoak,
   lambda: benchLambda,
+  'first-requests': benchFirstRequests,
 };
 
 /** These take minutes, and are left out unless they are asked for. */

@@ -232,7 +232,7 @@ export const FUNCTIONS: { readonly [Name in FunctionName | BackgroundFunctionNam
     },
     blobs: { read: ['runs'] },
   },
-  'schedule-fired': { ...RUN_SCHEDULES, timerQueue: { batchSize: 10, maxConcurrency: 100 } },
+  'schedule-fired': { ...RUN_SCHEDULES, timerQueue: { batchSize: 10, maxConcurrency: 200 } },
   'schedule-sweeper': {
     ...RUN_SCHEDULES,
     tables: {

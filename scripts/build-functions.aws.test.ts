@@ -7,6 +7,7 @@ import { makeCompileCache } from '#aws/compile-cache.ts';
 import { importWithCache } from '#test/helpers/compile-cache.ts';
 import { buildFunctions, loadedAtStart } from './build-functions.ts';
 
+const ROOT = join(import.meta.dirname, '..');
 const folder = mkdtempSync(join(tmpdir(), 'platform-functions-'));
 const names = readdirSync(join(import.meta.dirname, '../functions'), { withFileTypes: true })
   .filter((entry) => entry.isDirectory())
@@ -50,6 +51,10 @@ describe('what functions load when they start', () => {
     const imports = files.flatMap(([, { imports }]) => imports.filter(({ kind }) => kind === 'import-statement'));
     expect(files.length).toBeGreaterThan(0);
     expect(imports.map(({ path }) => path).filter(isBuiltin)).toEqual([]);
+    const code = files
+      .filter(([path]) => path.endsWith('.mjs'))
+      .map(([path]) => readFileSync(join(ROOT, path), 'utf8'));
+    expect(code.filter((text) => /httpAgentProvider:[^;]*import\(/.test(text))).toEqual([]);
   });
 
   test('zod, in one language', () => {

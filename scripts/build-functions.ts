@@ -242,6 +242,9 @@ const oneLocale: Plugin = {
   },
 };
 
+/** The AWS SDK imports `http` when it first sends to an address without TLS, as an emulator's. */
+const LATE_BUILTIN = /await import\("(node:[\w/]+)"\)/g;
+
 /**
  * An ES import of a Node module reads all of its exports, and Node loads some of them lazily: `http` then loads all of `fetch`.
  * This reads only the exports that are used.
@@ -252,6 +255,9 @@ const lazyBuiltins: Plugin = {
     onResolve({ filter: /^[\w:/]+$/ }, ({ path, kind }) =>
       kind === 'import-statement' && isBuiltin(path) ? { path, namespace: 'builtin', sideEffects: false } : undefined,
     );
+    onLoad({ filter: /\/node-http-handler\.js$/ }, ({ path }) => ({
+      contents: readFileSync(path, 'utf8').replaceAll(LATE_BUILTIN, 'process.getBuiltinModule("$1")'),
+    }));
     onLoad({ filter: /./, namespace: 'builtin' }, async ({ path }) => {
       const names = Object.keys(await import(path)).filter((name) => name !== 'default');
       return {

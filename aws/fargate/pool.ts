@@ -21,7 +21,7 @@ const waitKey = (claim: string) => ({ pk: PARTITION, sk: `WAIT#${claim}` });
 const MINUTE_MS = 60_000;
 /** The demand of this many past minutes counts. */
 export const DEMAND_MINUTES = 5;
-/** How often waiting calls ask: those whose turn it is each second, the others the less often the more wait before them. */
+/** How often waiting calls ask: those whose turn it is each second, the others the less often the more of their owner wait before them. */
 const ASK_MS = { first: 1000, last: 5000 };
 /** A waiting call that has not asked again for this long has gone. */
 const WAIT_SECONDS = 10;
@@ -369,10 +369,12 @@ export class SandboxPool {
     return mine === undefined ? startMs : Math.max(0, mine.createdAt + startMs - this.#clock.now());
   }
 
-  /** Every ask reads the records of all that wait. */
+  /** Every ask reads the records of all that wait. The first of each owner may be next at any time, whatever others ask for. */
   #askIn(snapshot: Snapshot, me: Wait): number {
     if (this.#standing(snapshot, me).hasTurn) return ASK_MS.first;
-    const before = snapshot.waits.filter(({ since }) => since < me.since).length;
+    const isBefore = ({ owner, isInstall, since }: Wait) =>
+      owner === me.owner && isInstall === me.isInstall && since < me.since;
+    const before = snapshot.waits.filter(isBefore).length;
     return Math.min(ASK_MS.last, ASK_MS.first * (1 + Math.floor(before / this.#limits.max)));
   }
 }

@@ -1,3 +1,4 @@
+import { createClient } from '#core/api/client.ts';
 import { allHandlers } from '#core/api/handlers.ts';
 import { routes } from '#core/api/routes.ts';
 import { fireDue } from '#core/automation/schedules/fire.ts';
@@ -7,6 +8,7 @@ import { openDatabase } from '#local/database.ts';
 import { SqliteTable } from '#local/sqlite-table.ts';
 import { OperationCounter } from './counting-table.ts';
 import { type MemoryDeps, memoryDeps } from './memory-deps.ts';
+import { publishCode } from './platform.ts';
 import { addUser } from './users.ts';
 import { createWebApp } from './web-app.ts';
 
@@ -31,12 +33,17 @@ export interface CountedPlatform {
   readonly getAgent: () => Promise<PathCost>;
   readonly webhook: () => Promise<PathCost>;
   readonly schedule: () => Promise<PathCost>;
+  /** The run of a program. Only with a sandbox. */
+  readonly program: () => Promise<PathCost>;
 }
 
 const INPUT = { name: 'Ada' };
 
 /** Call it in a test: what it opens is closed with the test. */
-export async function countedPlatform(settings: Parameters<typeof memoryDeps>[0]): Promise<CountedPlatform> {
+export async function countedPlatform(
+  settings: Parameters<typeof memoryDeps>[0],
+  parts: Partial<Pick<AllDeps, 'sandbox' | 'blobs'>> = {},
+): Promise<CountedPlatform> {
   const uncounted = memoryDeps(settings);
   const counter = new OperationCounter();
   const sql = countedDatabase();
@@ -46,6 +53,7 @@ export async function countedPlatform(settings: Parameters<typeof memoryDeps>[0]
     counter.count(new SqliteTable(sql.database, name, uncounted.clock), name);
   const deps: MemoryDeps = {
     ...uncounted,
+    ...parts,
     main: counter.count(main, 'main'),
     runs: table('runs'),
     counters: table('counters'),
@@ -107,6 +115,13 @@ export async function countedPlatform(settings: Parameters<typeof memoryDeps>[0]
       return measured(async () => {
         for (const { id: scheduleId, item } of due) await fireDue(deps, { workspaceId, scheduleId, item });
       }, dueNow);
+    },
+    async program() {
+      const app = createWebApp(deps, routes, allHandlers(deps));
+      const fetch = (url: string | URL | Request, init?: RequestInit) => app(new Request(url, init));
+      const client = createClient({ baseUrl: 'http://127.0.0.1', key, fetch });
+      await publishCode(client, 'program', { 'main.py': 'print(1)' });
+      return measured(() => send('POST', `/${slug}/program/v1/run`, {}));
     },
   };
 }

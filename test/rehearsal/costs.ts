@@ -1,3 +1,5 @@
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { SandboxPool } from '#aws/fargate/pool.ts';
 import { streamCall } from '#test/helpers/events.ts';
 import { clientOf, publishCode, request } from '#test/helpers/platform.ts';
@@ -23,6 +25,29 @@ export interface Counted {
   readonly s3Puts: number;
   /** Everything else, such as `secretsmanager:GetSecretValue`. */
   readonly others: readonly string[];
+}
+
+/** What is the same on every machine, and in every play, of a request. */
+export type Figures = Readonly<Record<keyof ReturnType<typeof figuresOf>, number>>;
+export const figuresOf = (counted: Counted) => ({
+  functions: counted.invocations.length,
+  memoryMb: counted.invocations.reduce((sum, { memoryMb }) => sum + memoryMb, 0),
+  gatewayRequests: counted.gatewayRequests,
+  tableRequests: counted.tableRequests,
+  readUnits: counted.readUnits,
+  writeUnits: counted.writeUnits,
+  s3Gets: counted.s3Gets,
+  s3Puts: counted.s3Puts,
+  others: counted.others.length,
+});
+
+/** Of kinds of requests without tasks: while a task is waited for, tables are asked again and again. */
+const FILE = join(import.meta.dirname, 'costs.json');
+/** The committed figures, by kind of request. `npm run costs` writes them. */
+export const readFigures = (): Readonly<Record<string, Figures>> => JSON.parse(readFileSync(FILE, 'utf8'));
+export function writeFigures(counted: readonly Counted[]): void {
+  const kinds = counted.filter(({ tasks }) => tasks === 0).map((each) => [each.what, figuresOf(each)]);
+  writeFileSync(FILE, `${JSON.stringify(Object.fromEntries(kinds), undefined, 2)}\n`);
 }
 
 /** Model turns that are waited for. Two functions that wait for the same turn both count. */
@@ -178,6 +203,18 @@ export async function countRequests(
   await count('prompt call with an `Idempotency-Key`', ONE_TURN, () =>
     send('POST', path, { json, headers: { 'idempotency-key': `costs-${repeats++}` } }),
   );
+  await count('webhook to a prompt agent', ONE_TURN, () => send('POST', hook, { json }));
+  const run = (await send('POST', path, { json })).headers.get('x-run-id');
+  await count('`GET` of a run', NO_WAIT, () => send('GET', `/workspaces/${workspaceId}/runs/${run}`));
+  await count('`GET` of a page of runs', NO_WAIT, () => send('GET', `/workspaces/${workspaceId}/runs?limit=20`));
+  await count('`GET` of an agent', NO_WAIT, () => send('GET', `/agents/${agent.id}`));
+  await count('`GET` of the agents of a workspace', NO_WAIT, () => send('GET', '/agents'));
+  await count('`GET` of the public catalog', NO_WAIT, () => send('GET', '/public/agents'));
+  await count('`GET /usage`', NO_WAIT, () => send('GET', '/usage'));
+  await count('`GET /health`', NO_WAIT, () => send('GET', '/health'));
+  await count('publishing a prompt', NO_WAIT, () =>
+    send('POST', '/agents', { json: { name: 'other', type: 'prompt', description: 'Says', prompt: 'Say it.' } }),
+  );
   if (withTasks) {
     // Each of these requests but the second uses a task of its own, which is then replaced.
     const few = { warmUp: 2 };
@@ -197,18 +234,6 @@ export async function countRequests(
       few,
     );
   }
-  await count('webhook to a prompt agent', ONE_TURN, () => send('POST', hook, { json }));
-  const run = (await send('POST', path, { json })).headers.get('x-run-id');
-  await count('`GET` of a run', NO_WAIT, () => send('GET', `/workspaces/${workspaceId}/runs/${run}`));
-  await count('`GET` of a page of runs', NO_WAIT, () => send('GET', `/workspaces/${workspaceId}/runs?limit=20`));
-  await count('`GET` of an agent', NO_WAIT, () => send('GET', `/agents/${agent.id}`));
-  await count('`GET` of the agents of a workspace', NO_WAIT, () => send('GET', '/agents'));
-  await count('`GET` of the public catalog', NO_WAIT, () => send('GET', '/public/agents'));
-  await count('`GET /usage`', NO_WAIT, () => send('GET', '/usage'));
-  await count('`GET /health`', NO_WAIT, () => send('GET', '/health'));
-  await count('publishing a prompt', NO_WAIT, () =>
-    send('POST', '/agents', { json: { name: 'other', type: 'prompt', description: 'Says', prompt: 'Say it.' } }),
-  );
   chaos.onCall = undefined;
   return counted;
 }

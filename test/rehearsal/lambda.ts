@@ -44,6 +44,8 @@ export interface Lambda {
   readonly needs: ReadonlyMap<string, { readonly initCpuMs: number; readonly peakMb: number }>;
   /** Resolves when all functions are idle. */
   settled(): Promise<void>;
+  /** Ends the processes that are idle: the next event of each function starts a new one. */
+  endIdle(): Promise<void>;
   close(): Promise<void>;
 }
 
@@ -311,6 +313,14 @@ export function startLambda(
     needs,
     async settled() {
       while (active.size > 0) await Promise.allSettled(active);
+    },
+    async endIdle() {
+      const ended = [...pools.values()].flatMap((pool) => {
+        pool.size -= pool.idle.length;
+        return pool.idle.splice(0);
+      });
+      for (const environment of ended) all.delete(environment);
+      await Promise.all(ended.map((environment) => environment.stop()));
     },
     async close() {
       isClosed = true;

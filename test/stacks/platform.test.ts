@@ -990,7 +990,7 @@ describe('schedules', () => {
     const [[, mapping]] = resourcesOf(api, 'AWS::Lambda::EventSourceMapping') as [[string, Resource]];
     expect(mapping.Properties).toMatchObject({
       FunctionResponseTypes: ['ReportBatchItemFailures'],
-      ScalingConfig: { MaximumConcurrency: 100 },
+      ScalingConfig: { MaximumConcurrency: 200 },
     });
     expect(rendered(mapping.Properties.EventSourceArn)).toBe('arn:aws:sqs:eu-west-1:111122223333:platform-prod-fires');
   });
