@@ -66,7 +66,7 @@ const publishLoop = (client: Client, name: string, model: string) =>
         {
           name: 'echo',
           description: 'Says its text back',
-          command: 'true',
+          command: '/bin/true',
           input_schema: { type: 'object', properties: { text: { type: 'string' } }, required: ['text'] },
         },
       ],
@@ -76,7 +76,7 @@ const publishLoop = (client: Client, name: string, model: string) =>
 /** Difference between two calls with different numbers of turns: work done once per call cancels out. */
 async function benchTurn(few: () => Promise<void>, many: () => Promise<void>, llmUrl: string): Promise<Row> {
   const bare = async (): Promise<void> => {
-    await once(spawn('bash', ['-c', 'true'], { stdio: 'ignore' }), 'close');
+    await once(spawn('/bin/true', { stdio: 'ignore' }), 'close');
     await (await fetch(`${llmUrl}/v1/messages`, { method: 'POST', body: '{"model":"claude-bench"}' })).text();
   };
   const times: { few: number[]; many: number[]; bare: number[] } = { few: [], many: [], bare: [] };

@@ -682,8 +682,7 @@ sub run_without_shell {
     my ($variable, $folder, $file, $input) = $command =~ s/$SAVE_INPUT// ? ($1, $2, $3, $4) : ();
     return if $command !~ m{\A[\w./+:,\@-]+(?: [\w./+:,\@-]+)*\z} || grep { /^(?:BASH|SHELLOPTS=|ENV=)/ } @variables;
     my ($name, @arguments) = split / /, $command;
-    # Without arguments, these two programs do what the shell does.
-    return if $OF_SHELL{$name} && $command !~ /\A(?:true|false)\z/;
+    return if $OF_SHELL{$name};
     my $path = $name =~ m{/} ? $name : find_program($name, @variables);
     return unless defined $path && -f $path && -x _;
     if (defined $variable) {
