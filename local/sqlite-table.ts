@@ -123,39 +123,24 @@ export class SqliteTable implements Table {
       return operation.op === 'update' ? checkChanges(operation.key, operation.changes) : undefined;
     });
     const failed: number[] = [];
+    const writes: Write[] = [];
     for (const [position, operation] of operations.entries()) {
       const key = operationKey(operation);
-      if (!this.#holds(operation.condition, key, nameOf(key))) failed.push(position);
+      const name = nameOf(key);
+      const valid = checked[position];
+      if (!this.#holds(operation.condition, key, name)) failed.push(position);
+      else if (operation.op === 'put') {
+        writes.push({ row: new Row(this.#name, name, valid as string, operation.item) });
+      } else if (operation.op === 'delete') writes.push({ row: new Row(this.#name, name, undefined, key) });
+      else if (operation.op === 'update') {
+        const changes = valid as CheckedChanges;
+        const { item, text } = applyChanges(key, this.#read(key, name), changes);
+        writes.push({ row: new Row(this.#name, name, text, item), ...(changes.isFlat && { item }) });
+      }
     }
     if (failed.length > 0) return { ok: false, failed };
-    const writes: Write[] = [];
-    try {
-      for (const [position, operation] of operations.entries()) {
-        if (operation.op !== 'check') writes.push(this.#writeOf(operation, checked[position]));
-      }
-    } catch (error) {
-      // Items may have changed in it that are not written now.
-      this.#remembered.clear();
-      throw error;
-    }
     if (writes.length > 0) await this.#write(writes);
     return { ok: true };
-  }
-
-  #writeOf(
-    operation: Exclude<TransactOperation, { op: 'check' }>,
-    checked: string | CheckedChanges | undefined,
-  ): Write {
-    const key = operationKey(operation);
-    const name = nameOf(key);
-    if (operation.op === 'put') return { row: new Row(this.#name, name, checked as string, operation.item) };
-    if (operation.op === 'delete') return { row: new Row(this.#name, name, undefined, key) };
-    const current = this.#read(key, name);
-    const changes = checked as CheckedChanges;
-    // No reader has what is not frozen.
-    const isOwn = current !== undefined && !Object.isFrozen(current);
-    const { item, text } = applyChanges(key, current, changes, isOwn);
-    return { row: new Row(this.#name, name, text, item), ...(changes.isFlat && { item }) };
   }
 
   /** Removes at most `limit` expired items and returns their number. Call it again while it returns `limit`. */

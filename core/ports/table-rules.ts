@@ -156,16 +156,13 @@ export function encodeChanges(key: Key, changes: Changes): EncodedChanges {
 /**
  * The item after an update, and its JSON text, for hosts whose database has no such update. The item shares objects with
  * `current` and, unless they are flat, with `changes`. Throws like {@link encodeItem}.
- *
- * @param isOwn Whether `current` is nobody else's: then it is changed itself, also if this throws.
  */
 export function applyChanges(
   key: Key,
   current: Item | undefined,
   { set, add, remove }: CheckedChanges,
-  isOwn = false,
 ): { readonly item: Item; readonly text: string } {
-  const item = isOwn && current !== undefined ? current : copyOf(current ?? { pk: key.pk, sk: key.sk });
+  const item = copyOf(current ?? { pk: key.pk, sk: key.sk });
   for (const name of Object.keys(set)) if (set[name] !== undefined) assign(item, name, set[name]);
   for (const [name, amount] of add) assign(item, name, sumOf(name, current, amount));
   for (const name of remove) delete item[name];

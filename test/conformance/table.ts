@@ -548,6 +548,8 @@ export function tableConformance(open: () => Promise<TableUnderTest>): void {
 
     test('refuses misuse and changes nothing', async () => {
       await table.put({ ...key('text'), n: 'x' });
+      // Read, so that a host that remembers items has it.
+      await table.update(key('number'), { set: { n: 1, m: 1 } });
       const refused = (operations: TransactOperation[]) =>
         expect(table.transact(operations)).rejects.toMatchObject(misuse);
       await refused([]);
@@ -572,7 +574,14 @@ export function tableConformance(open: () => Promise<TableUnderTest>): void {
         { op: 'put', item: key('a') },
         { op: 'update', key: key('text'), changes: { add: { n: 1 } } },
       ]);
+      // Also when a condition of another operation fails; and of what could be done before, nothing is.
+      await refused([
+        { op: 'update', key: key('number'), changes: { set: { n: 2 }, remove: ['m'] } },
+        { op: 'update', key: key('text'), changes: { add: { n: 1 } } },
+        { op: 'check', key: key('a'), condition: exists() },
+      ]);
       expect(await table.get(key('a'))).toBeUndefined();
+      expect(await table.get(key('number'))).toEqual({ ...key('number'), n: 1, m: 1 });
     });
   });
 }
