@@ -2,6 +2,7 @@ import type { JsonSchema, LlmMessage, LlmRequest, LlmTool } from '#core/ports/ll
 import { breakpointsOf } from '../breakpoints.ts';
 import type { ChosenForm } from '../schema-for.ts';
 import { assistantContent } from '../turn.ts';
+import { hasFiles } from './provider.ts';
 
 type Part = ReturnType<typeof assistantContent>[number];
 type Block = { readonly type: string; readonly [member: string]: unknown };
@@ -25,18 +26,9 @@ export function isConversation({ messages }: LlmRequest): boolean {
 }
 
 function isPlainMessage(message: LlmMessage): boolean {
-  switch (message.role) {
-    case 'user':
-      return (message.files ?? []).length === 0;
-    case 'tool':
-      return message.results.every(({ files = [] }) => files.length === 0);
-    case 'assistant': {
-      const parts = assistantContent(message, 'anthropic');
-      return parts.some(isSent) && parts.every((part, index) => isPlainPart(part, parts[index - 1]));
-    }
-    case 'only':
-      return false;
-  }
+  if (message.role !== 'assistant') return message.role !== 'only' && !hasFiles(message);
+  const parts = assistantContent(message, 'anthropic');
+  return parts.some(isSent) && parts.every((part, index) => isPlainPart(part, parts[index - 1]));
 }
 
 const isSent = (part: Part): boolean => part.type !== 'text' || part.text !== '';

@@ -2,6 +2,7 @@ import type { LlmMessage, LlmRequest, LlmTool } from '#core/ports/llm.ts';
 import { onlyTool } from '../only-tool.ts';
 import type { ChosenForm } from '../schema-for.ts';
 import { assistantContent } from '../turn.ts';
+import { hasFiles } from './provider.ts';
 
 type Part = ReturnType<typeof assistantContent>[number];
 interface Item {
@@ -13,20 +14,9 @@ export function isConversation(request: LlmRequest): boolean {
   const { messages, tools = [] } = request;
   const only = onlyTool(request).allowedTools?.toolNames[0];
   if (only !== undefined && tools.length > 0 && !tools.some(({ name }) => name === only)) return false;
-  return messages.every(isPlainMessage);
-}
-
-function isPlainMessage(message: LlmMessage): boolean {
-  switch (message.role) {
-    case 'user':
-      return (message.files ?? []).length === 0;
-    case 'tool':
-      return message.results.every(({ files = [] }) => files.length === 0);
-    case 'assistant':
-      return assistantContent(message, 'openai').every(isPlainPart);
-    case 'only':
-      return true;
-  }
+  return messages.every((message) =>
+    message.role === 'assistant' ? assistantContent(message, 'openai').every(isPlainPart) : !hasFiles(message),
+  );
 }
 
 function isPlainPart(part: Part, index: number, parts: readonly Part[]): boolean {

@@ -1,4 +1,4 @@
-import type { LlmRequest } from '#core/ports/llm.ts';
+import type { LlmMessage, LlmRequest } from '#core/ports/llm.ts';
 import type { ChosenForm } from '../schema-for.ts';
 import type { Turn } from '../turn.ts';
 import type { Wire } from '../wires.ts';
@@ -35,6 +35,12 @@ export interface DirectProvider {
   /** The turn of an answer that came whole. Throws an {@link EventError}. */
   turnOf(answer: unknown, request: LlmRequest): Turn;
   events(pieces: Pieces, request: LlmRequest): StreamReader;
+}
+
+/** The SDK sends files. */
+export function hasFiles(message: LlmMessage): boolean {
+  if (message.role === 'user') return (message.files ?? []).length > 0;
+  return message.role === 'tool' && message.results.some(({ files = [] }) => files.length > 0);
 }
 
 /** A failure that the answer tells, or an event of it. */
