@@ -27,7 +27,7 @@ for (const [path, text] of Object.entries({
   writeFileSync(join(bundles, path), text);
 }
 const good = join(bundles, 'good');
-const make = (name: string) => makeCompileCache(join(bundles, name), folder, env, log);
+const make = (name: string) => makeCompileCache(join(bundles, name), folder, log, env);
 /** All but the file that says what the layer is. */
 const entriesOf = (files: ReadonlyMap<string, Uint8Array>) =>
   [...files.keys()].filter((path) => path !== 'compile-cache/node.txt');
@@ -77,7 +77,7 @@ test('the cache is published as a version of the layer, which goes when its reso
   onTestFinished(() => lambda.close());
   const client = new LambdaClient({ ...AWS_TEST_ACCOUNT, endpoint: lambda.url });
   const order = { Bundle: 'good', LayerName: 'platform-test-calls', Folder: folder };
-  const host = { bundles, env, log, client };
+  const host = { bundles, log, client };
   const first = await publishCompileCache(order, host);
   const second = await publishCompileCache(order, host);
   expect(second).toMatch(/:layer:platform-test-calls:2$/);

@@ -33,9 +33,11 @@ const READABLE = { os: 3, attrs: 0o100644 << 16 };
  * throw, as a file that is a thread's; by then it has been compiled.
  */
 const IMPORT = `
-import { flushCompileCache } from 'node:module';
+import { enableCompileCache, flushCompileCache } from 'node:module';
+const [directory, ...urls] = process.argv.slice(1);
+enableCompileCache({ directory, portable: true });
 globalThis.awslambda = { streamifyResponse: (handler) => handler, HttpResponseStream: {} };
-for (const url of process.argv.slice(1)) {
+for (const url of urls) {
   await import(url).catch(() => {});
   flushCompileCache();
 }
@@ -50,13 +52,13 @@ process.exit();
  * `nodejs.org/api/module.html#module-compile-cache`
  *
  * @param bundle folder with `index.mjs`
- * @param env environment of that process
+ * @param env environment of that process. @default this one's
  */
 export async function makeCompileCache(
   bundle: string,
   folder: string,
-  env: NodeJS.ProcessEnv,
   log: Log,
+  env?: NodeJS.ProcessEnv,
 ): Promise<Map<string, Uint8Array>> {
   const root = await mkdtemp(join(tmpdir(), 'compile-cache-'));
   try {
@@ -67,11 +69,8 @@ export async function makeCompileCache(
     const urls = sorted.map((name) => pathToFileURL(join(task, name)).href);
     await promisify(execFile)(
       process.execPath,
-      [...process.execArgv, '--input-type=module', '--eval', IMPORT, '--', ...urls],
-      {
-        timeout: IMPORT_LIMIT_MS,
-        env: { ...env, NODE_COMPILE_CACHE: join(root, folder), NODE_COMPILE_CACHE_PORTABLE: '1' },
-      },
+      [...process.execArgv, '--input-type=module', '--eval', IMPORT, '--', join(root, folder), ...urls],
+      { timeout: IMPORT_LIMIT_MS, env },
     ).catch((error) => log.warn('not all files of a bundle were compiled', { bundle, error: String(error) }));
     const layer = join(root, LAYERS);
     // A layer has to have a file, and this one tells what the others are for.
@@ -91,9 +90,9 @@ export async function makeCompileCache(
 /** Makes the compile cache of a function a layer version. Returns its ARN. */
 export async function publishCompileCache(
   { Bundle: bundle, LayerName, Folder: folder }: CompileCacheOrder,
-  host: { readonly bundles: string; readonly env: NodeJS.ProcessEnv; readonly log: Log; readonly client: LambdaClient },
+  host: { readonly bundles: string; readonly log: Log; readonly client: LambdaClient },
 ): Promise<string> {
-  const files = await makeCompileCache(join(host.bundles, bundle), folder, host.env, host.log);
+  const files = await makeCompileCache(join(host.bundles, bundle), folder, host.log);
   host.log.info('compile cache made', { bundle, files: files.size - 1 });
   const { LayerVersionArn } = await host.client.send(
     new PublishLayerVersionCommand({

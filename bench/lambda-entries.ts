@@ -43,7 +43,7 @@ export async function measureLambdaEntries(): Promise<{ empty: LambdaEntry; entr
   ];
   const measured: { name: string; bundle: string; root: string; cached: number[]; bare: number[] }[] = [];
   for (const each of bundles) {
-    const root = unpackAsLambda(each.bundle, await makeCompileCache(each.bundle, CACHE, ENVIRONMENT, LOG));
+    const root = unpackAsLambda(each.bundle, await makeCompileCache(each.bundle, CACHE, LOG, ENVIRONMENT));
     measured.push({ ...each, root, cached: [], bare: [] });
   }
   for (let round = 0; round < ROUNDS; round += 1) {

@@ -72,7 +72,7 @@ test.each(['calls', 'agents', 'meta'])(
   '%s takes all that it loads at its start from its compile cache',
   async (name) => {
     const log = { debug: () => {}, info: () => {}, warn: console.warn, error: console.error };
-    const layer = await makeCompileCache(join(folder, name), '/opt/compile-cache', { AWS_REGION: 'us-east-1' }, log);
+    const layer = await makeCompileCache(join(folder, name), '/opt/compile-cache', log, { AWS_REGION: 'us-east-1' });
     const { hits, modules } = await importWithCache(join(folder, name), layer);
     expect(modules).toBeGreaterThan(1);
     expect(hits).toBe(modules);

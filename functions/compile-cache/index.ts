@@ -9,9 +9,8 @@ const client = new LambdaClient();
 const bundles = join(import.meta.dirname, '..');
 
 const make = async ({ ResourceProperties }: { readonly ResourceProperties: unknown }) => {
-  // biome-ignore lint/style/noProcessEnv: Node is started once more, as it was started here.
-  const parts = { bundles, env: process.env, log: host.log, client };
-  return { id: await publishCompileCache(parseCompileCacheOrder(ResourceProperties), parts) };
+  const order = parseCompileCacheOrder(ResourceProperties);
+  return { id: await publishCompileCache(order, { bundles, log: host.log, client }) };
 };
 
 /** Makes the compile cache of each function with the Node that will run it, as a layer. */
