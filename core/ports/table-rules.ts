@@ -163,8 +163,8 @@ export function applyChanges(
   { set, add, remove }: CheckedChanges,
 ): { readonly item: Item; readonly text: string } {
   const item = copyOf(current ?? { pk: key.pk, sk: key.sk });
-  for (const name of Object.keys(set)) if (set[name] !== undefined) assign(item, name, set[name]);
-  for (const [name, amount] of add) assign(item, name, sumOf(name, current, amount));
+  for (const name of Object.keys(set)) if (set[name] !== undefined) item[name] = set[name];
+  for (const [name, amount] of add) item[name] = sumOf(name, current, amount);
   for (const name of remove) delete item[name];
   const text = JSON.stringify(item);
   if (isPerhapsTooLarge(text.length)) checkItemSize(encodeAttributes(item));
@@ -179,11 +179,6 @@ function copyOf(item: Item): Item {
   const copy: Item = Object.create(null);
   for (const name of Object.keys(item)) copy[name] = item[name]!;
   return copy;
-}
-
-function assign(item: Item, name: string, value: Json): void {
-  if (name !== '__proto__') item[name] = value;
-  else Object.defineProperty(item, name, { value, enumerable: true, writable: true, configurable: true });
 }
 
 function sumOf(name: string, item: Item | undefined, amount: number): number {
