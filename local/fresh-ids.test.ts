@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { FreshIds } from './fresh-ids.ts';
 
-test('random bytes are of the wanted number, and nobody gets what another one had', () => {
+test('random bytes are as many as asked for, and none are given out twice', () => {
   const ids = new FreshIds();
   const seen = new Set<string>();
   for (const length of [16, 32, 1, 4096, 64, 5000, 33]) {

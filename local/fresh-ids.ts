@@ -13,7 +13,7 @@ export class FreshIds extends SystemIds {
   /** Two halves, of which the older one goes as a whole: each request makes an id, and a `Set` gives up its first member slowly. */
   #newer = new Set<string>();
   #older = new Set<string>();
-  /** Bytes that nobody has had. */
+  /** Random bytes that were not given out yet. */
   #random: Uint8Array = new Uint8Array();
 
   /** Asks the machine for some of them ahead: each time costs as much as a thousand bytes. */

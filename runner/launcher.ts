@@ -137,8 +137,8 @@ export class SandboxProcess {
   }
 
   /**
-   * Returns whether there is room for more. There always is while a command has not begun: nobody may read the one before it until
-   * it has ended. If that one goes on, the new one soon has a connection of its own.
+   * Returns whether there is room for more. There always is while a command has not begun: the output of the command before it
+   * may stay unread until that one has ended. If that one goes on, the new one soon gets a connection of its own.
    */
   #take(frame: Frame): boolean {
     if (frame.type !== 's') return (this.#current?.take(frame) ?? true) || this.#unbegun > 0;

@@ -171,7 +171,7 @@ function contentOf(item: Members, tools: Tools): LanguageModelV4Content[] {
   }));
 }
 
-/** A model's own tool for several calls at once, which it may call although nobody offers it. */
+/** A tool of the models themselves, for several calls at once. They may call it although the request does not offer it. */
 const WRAPPER = 'parallel';
 const WRAPPED = 'functions.';
 
