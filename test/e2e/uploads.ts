@@ -119,6 +119,15 @@ export function uploadsSuite(target: () => Target, hasPython: boolean): void {
       expect(await inputOf(answer.headers.get('x-run-id'))).toEqual({ name });
     });
 
+    test('input for a model has 10 MB at most, whatever its agent', async () => {
+      const id = await upload(client, JSON.stringify({ name: 'n'.repeat(10 * MB) }));
+      for (const agent of ['greets', 'reads']) {
+        const answer = await call(agent, { upload_id: id }, UPLOADED_JSON);
+        const { hint } = expectError(answer, 413, 'DOCUMENT_TOO_LARGE', '10,485,771 bytes of JSON');
+        expect(hint).toContain('as a file');
+      }
+    });
+
     test('an ordinary input may have a member upload_id', async () => {
       needsModel(target());
       const answer = await call('reads', { upload_id: 'upl_mine' });

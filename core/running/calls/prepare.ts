@@ -15,6 +15,7 @@ import { momentView, type ScheduledMoment } from '#core/runs/run.ts';
 import type { Warning } from '../engines/engine.ts';
 import { checkPlaceholders } from '../engines/prompt.ts';
 import type { CallInput } from '../input/call-input.ts';
+import { checkModelInput } from '../input/model-input.ts';
 import type { PromptFiles } from '../input/prompt-input.ts';
 import { resolveSkills, type Skill, type SkillHeaders } from '../skills/skills.ts';
 import { foreignAgents, type Lineage } from '../sub-calls/lineage.ts';
@@ -97,6 +98,7 @@ export async function prepareCall(deps: Deps, call: Call): Promise<PreparedCall>
   await checkIsStartedByCalls(deps, call);
   checkCallerSettings(call);
   const promptFiles = input.uploads.length > 0 ? await readFiles(call) : undefined;
+  if (agent.definition.execution_engine !== 'code_runtime') checkModelInput(input.document);
   const document = documentFor(call, promptFiles?.document);
   const inputWarnings = await checkInput(deps, call, document);
   const skills = await resolveSkills(deps, {
