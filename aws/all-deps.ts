@@ -29,7 +29,7 @@ export function awsDeps(config: AwsConfig): Deps & HostDeps {
     ...vaultParts({ ...host, ...tables }),
     ...installParts(host),
     ...mailParts(host),
-    ...sandboxParts({ ...host, ...blobs }),
+    ...sandboxParts({ ...host, ...tables, ...blobs }),
     llm: new LazyLlm(async () => (await import('#llm/create-llm.ts')).createLlm(config, host.log)),
     toolServers: createMcpToolServers(host),
     modelTable: new LayeredModelTable({

@@ -46,6 +46,11 @@ export const AWS_SETTINGS = {
     () => z.string().default(''),
     'ARN of the image that MicroVMs are started from.',
   ),
+  launchesPerSecond: setting(
+    'PLATFORM_MICROVM_RATE',
+    () => z.coerce.number().int().min(1).max(100).default(5),
+    'How many MicroVMs are started in a second, by all functions together. Further programs wait for their place.',
+  ),
   poolIdle: setting(
     'PLATFORM_POOL_IDLE',
     () => z.coerce.number().int().min(0).default(0),

@@ -136,7 +136,7 @@ export const serviceHostParts = ({ config, clock, log }: HostDeps): { readonly s
 };
 
 /** The kind of sandbox that the stage chose. */
-export const sandboxParts = (deps: HostDeps & Pick<Deps, 'blobs'>): Pick<Deps, 'sandbox'> => ({
+export const sandboxParts = (deps: HostDeps & Pick<Deps, 'blobs' | 'counters'>): Pick<Deps, 'sandbox'> => ({
   sandbox: new LazySandbox(async () => {
     if (deps.config.hostedSandbox === 'fargate') {
       const { createFargateSandbox } = await import('./fargate/sandbox.ts');

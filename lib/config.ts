@@ -281,6 +281,8 @@ const platformSchema = z
            * uses of that is billed on top.
            */
           memoryMb: z.literal([512, 1024, 2048, 4096, 8192]).default(512),
+          /** How many VMs are started in a second: the account's quota of `RunMicrovm`, or less if others use it. Further calls wait. */
+          launchesPerSecond: z.int().min(1).max(100).default(5),
           /** Version of AWS's base image al2023-1; `aws lambda-microvms list-managed-microvm-image-versions` lists them. */
           baseImageVersion: z.string().default('1'),
         }),

@@ -194,7 +194,7 @@ export const FUNCTIONS: { readonly [Name in FunctionName | BackgroundFunctionNam
       // Schedules follow a version once it can run.
       main: { items: ['GetItem', 'PutItem', 'UpdateItem', 'DeleteItem'], query: ['table'] },
       runs: { items: ['GetItem', 'PutItem', 'UpdateItem'] },
-      // Its place among the installations of its workspace.
+      // Its place among the installations of its workspace, and its MicroVM's among those that start.
       counters: { items: ['UpdateItem'] },
     },
     // The size of a layer is read once it is written.

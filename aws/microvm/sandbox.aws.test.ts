@@ -8,7 +8,9 @@ import { SystemClock } from '#core/ports/clock.ts';
 import type { Log } from '#core/ports/deps.ts';
 import { SystemIds } from '#core/ports/ids.ts';
 import type { SandboxSpec } from '#core/ports/sandbox.ts';
+import { openDatabase } from '#local/database.ts';
 import { FolderBlobs } from '#local/folder-blobs.ts';
+import { SqliteTable } from '#local/sqlite-table.ts';
 import { findHostRuntime } from '#runner/host-runtime.ts';
 import { ran, sandboxConformance, specOf } from '#test/conformance/sandbox.ts';
 import { type FakeMicrovms, startFakeMicrovms } from '#test/helpers/fake-microvms.ts';
@@ -62,6 +64,7 @@ async function setUp() {
     clock,
     ids: new SystemIds(),
     log,
+    counters: new SqliteTable(openDatabase(':memory:'), 'counters', clock),
     client,
     links: { get: async (key) => links.linkTo(key) },
   });

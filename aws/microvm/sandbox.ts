@@ -11,18 +11,21 @@ import type { Clock } from '#core/ports/clock.ts';
 import type { Log } from '#core/ports/deps.ts';
 import { type Ids, randomHex } from '#core/ports/ids.ts';
 import type { Sandbox, SandboxSession, SandboxSpec, SandboxStatus } from '#core/ports/sandbox.ts';
+import type { Table } from '#core/ports/table.ts';
 import { patienceUntil } from '#core/running/turns.ts';
 import { RunnerSession, type RunnerTarget, runnerHealth } from '#runner/client.ts';
 import { RUNNER_PORT } from '#runner/protocol.ts';
 import type { AwsConfig } from '../config.ts';
 import { IMAGE_INTERPRETERS, LIFETIME_GRACE_MS, MAX_USE_MS, runnerJob } from '../runner-job.ts';
 import { createS3Links } from '../s3-links.ts';
+import { launchInTime, WAIT_SECONDS } from './launches.ts';
 
 export interface MicrovmSandboxOptions {
   readonly config: AwsConfig;
   readonly clock: Clock;
   readonly ids: Ids;
   readonly log: Log;
+  readonly counters: Table;
   readonly links: BlobLinks;
   readonly client: LambdaMicrovmsClient;
 }
@@ -45,21 +48,10 @@ const POLLS_PER_STATE_CHECK = 5;
 const HEALTH_TIMEOUT_MS = 5_000;
 /** A VM that dies before its session is open is replaced: nothing has run in it. */
 const VMS_PER_SESSION = 2;
-/** Backoff between two attempts to start a VM while AWS has no room. */
-const BACKOFF_MS = { first: 250, max: 2_000 };
-/** After which a caller whose sandbox did not start is told to call again. */
-const WAIT_SECONDS = 5;
 /** AWS signs tokens for at most an hour. They are renewed a minute before their end. */
 const TOKEN_MINUTES = 60;
 const TOKEN_RESERVE_MS = 60_000;
 
-/** Errors of RunMicrovm when the Region has no room now, or the account has used its quota. */
-const REFUSED_FOR_NOW = [
-  'InsufficientCapacityException',
-  'ThrottlingException',
-  'ServiceQuotaExceededException',
-  'InternalServerException',
-];
 /** Errors that a retry does not mend. */
 const FORBIDDEN = ['AccessDeniedException', 'ValidationException'];
 /** A runner's errors about the job itself, which any other runner would return, too. */
@@ -77,8 +69,8 @@ export class MicrovmSandbox implements Sandbox {
   }
 
   /**
-   * Throws RATE_LIMITED when AWS has no room for a VM within half of the time until the deadline, and INTERNAL_ERROR when
-   * VMs start but do not answer.
+   * Throws RATE_LIMITED when no VM can be started within half of the time until the deadline, and INTERNAL_ERROR when VMs
+   * start but do not answer.
    */
   async open(spec: SandboxSpec): Promise<SandboxSession> {
     const { clock, ids } = this.#options;
@@ -117,7 +109,7 @@ export class MicrovmSandbox implements Sandbox {
     { deadline, lifetimeMs }: { deadline: number; lifetimeMs: number },
     signal?: AbortSignal,
   ): Promise<Microvm> {
-    const { client, clock, config, ids } = this.#options;
+    const { client, clock, config, counters, ids } = this.#options;
     const patience = patienceUntil(clock.now(), deadline);
     const command = new RunMicrovmCommand({
       imageIdentifier: config.microvmImage,
@@ -130,7 +122,10 @@ export class MicrovmSandbox implements Sandbox {
       // A request that is sent twice starts one VM.
       clientToken: ids.uuid(),
     });
-    const { microvmId, endpoint } = await launchInTime({ clock, patience, signal }, () => client.send(command));
+    const { launchesPerSecond } = config;
+    const { microvmId, endpoint } = await launchInTime({ clock, counters, launchesPerSecond, patience, signal }, () =>
+      client.send(command),
+    );
     return { id: microvmId!, endpoint: endpoint!.includes('://') ? endpoint! : `https://${endpoint}` };
   }
 
@@ -196,34 +191,6 @@ export class MicrovmSandbox implements Sandbox {
       if (error.name === 'ResourceNotFoundException') return;
       log.warn('microvm not terminated', { microvm: id, error: String(error) });
     });
-  }
-}
-
-/**
- * Asks for a VM until AWS has room for one. Throws RATE_LIMITED when the next attempt would come after `patience` (epoch
- * milliseconds). Pauses are random, so that calls of one moment do not ask again in one moment.
- */
-export async function launchInTime<Answer>(
-  { clock, patience, signal }: { readonly clock: Clock; readonly patience: number; readonly signal?: AbortSignal },
-  launch: () => Promise<Answer>,
-): Promise<Answer> {
-  for (let longest = BACKOFF_MS.first; ; longest = Math.min(2 * longest, BACKOFF_MS.max)) {
-    signal?.throwIfAborted();
-    try {
-      return await launch();
-    } catch (error) {
-      const { name } = error as Error;
-      if (!REFUSED_FOR_NOW.includes(name)) throw error;
-      const pause = longest * (0.5 + Math.random() / 2);
-      if (clock.now() + pause > patience) {
-        throw new PlatformError(
-          'RATE_LIMITED',
-          `AWS has no room for another sandbox at the moment (${name}). Nothing was run: call again in ${WAIT_SECONDS} s.`,
-          { suggested_wait_time: WAIT_SECONDS },
-        );
-      }
-      await clock.sleep(pause, signal);
-    }
   }
 }
 

@@ -220,6 +220,7 @@ export class PlatformFunction extends Construct {
       this.useFunctions(['sandbox-dispatch', 'pool-keeper']);
       this.useBlobs({ read: ['bundles', 'layers', 'transfers'], write: ['transfers'] });
     } else {
+      this.lambda.addEnvironment('PLATFORM_MICROVM_RATE', String(sandbox.launchesPerSecond));
       this.useMicrovms(['RunMicrovm', 'GetMicrovm', 'CreateMicrovmAuthToken', 'TerminateMicrovm']);
       this.#allow(
         ['lambda:PassNetworkConnector'],

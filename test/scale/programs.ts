@@ -8,7 +8,7 @@ import {
 } from '@aws-sdk/client-ecs';
 import { PoolKeeper } from '#aws/fargate/keeper.ts';
 import { SandboxPool } from '#aws/fargate/pool.ts';
-import { launchInTime } from '#aws/microvm/sandbox.ts';
+import { launchInTime } from '#aws/microvm/launches.ts';
 import { isPlatformError } from '#core/base/errors.ts';
 import { randomHex } from '#core/ports/ids.ts';
 import { noPlaceError, patienceUntil } from '#core/running/turns.ts';
@@ -71,14 +71,20 @@ const middleOf = (waits: readonly number[]): number => [...waits].sort((a, b) =>
 /** Programs in MicroVMs, which an account starts at a certain rate. */
 export async function programsInMicrovms(props: LoadProps, programs: Programs): Promise<Outcome> {
   const world = createWorld({ ...dynamoProps(props), plan: 'enterprise', modelMs: 0 });
-  const { clock } = world;
+  const { clock, deps } = world;
   const bucket = new TokenBucket(clock, { rate: props.limits.microvmRate });
   const launches = new RateMeter(clock);
   const asked = new RateMeter(clock);
   const running = new LevelMeter();
   const { ended, waits } = await clock.until(
     play(world, programs, async (deadline) => {
-      await launchInTime({ clock, patience: patienceUntil(clock.now(), deadline) }, async () => {
+      const launch = {
+        clock,
+        counters: deps.counters,
+        launchesPerSecond: props.limits.microvmRate,
+        patience: patienceUntil(clock.now(), deadline),
+      };
+      await launchInTime(launch, async () => {
         asked.add();
         if (props.throttles && !bucket.take()) throw new Refusal('ThrottlingException');
         launches.add();

@@ -11,7 +11,7 @@ const stage = defineStage({
   logRetentionDays: 7,
   runRetentionDays: 7,
   throttle: { requestsPerSecond: 1, burst: 1 },
-  sandbox: { kind: 'microvm' },
+  sandbox: { kind: 'microvm', launchesPerSecond: 20 },
   services: { kind: 'off' },
 });
 const { app, api, compute } = synthesise(stage);
@@ -87,9 +87,17 @@ describe('a stage with MicroVMs', () => {
       );
       expect(Object.values(allowed).flat()).not.toContain('iam:PassRole');
       const config = parseAwsConfig(environmentOf(api, fn));
-      expect(config).toMatchObject({ hostedSandbox: 'microvm', microvmImage: IMAGE });
+      expect(config).toMatchObject({ hostedSandbox: 'microvm', microvmImage: IMAGE, launchesPerSecond: 20 });
     },
   );
+
+  test('starts 5 VMs a second unless it says otherwise, and always some', () => {
+    const inStage = (sandbox: object) => defineStage({ ...stage, sandbox: { kind: 'microvm', ...sandbox } }).sandbox;
+    expect(inStage({})).toMatchObject({ launchesPerSecond: 5 });
+    for (const launchesPerSecond of [0, 2.5, 101]) {
+      expect(() => inStage({ launchesPerSecond })).toThrow('launchesPerSecond');
+    }
+  });
 
   test('the sweeper may list, and end VMs of this image', () => {
     const { allowed } = policyOf(compute!, 'microvm-sweeper');
