@@ -1,4 +1,5 @@
 import { hasCode } from '#core/base/errors.ts';
+import { countText } from '#core/base/size-text.ts';
 import type { OutboundAnswer, OutboundExchanges, OutboundFailure } from '#core/ports/outbound.ts';
 import { ToolServerFailure } from '#core/ports/tool-servers.ts';
 
@@ -73,7 +74,7 @@ async function* bounded(
   for await (const piece of body) {
     onBytes(piece.byteLength);
     bytes += piece.byteLength;
-    if (bytes > maxBytes) throw new ToolServerFailure(`it answered more than ${maxBytes.toLocaleString('en')} bytes`);
+    if (bytes > maxBytes) throw new ToolServerFailure(`it answered more than ${countText(maxBytes)} bytes`);
     yield piece;
   }
 }

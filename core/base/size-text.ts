@@ -1,5 +1,8 @@
 const UNITS = ['KB', 'MB', 'GB', 'TB'];
 
+/** `1,000,000`. The same of `Intl` takes a process that has not used it 20 ms, more than a third of a function's start. */
+export const countText = (count: number): string => String(count).replaceAll(/\B(?<!\.\d*)(?=(\d{3})+(?!\d))/g, ',');
+
 /** `950 bytes`, `1.5 MB`: by powers of 1024. */
 export function sizeText(bytes: number): string {
   let [amount, unit] = [bytes, 'bytes'];
@@ -7,5 +10,5 @@ export function sizeText(bytes: number): string {
     if (amount < 1024) break;
     [amount, unit] = [amount / 1024, next];
   }
-  return `${Number(amount.toFixed(1)).toLocaleString('en')} ${unit}`;
+  return `${countText(Number(amount.toFixed(1)))} ${unit}`;
 }

@@ -1,6 +1,10 @@
 import { randomUUID } from 'node:crypto';
+import { rmSync } from 'node:fs';
+import { join } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
+import { makeCompileCache } from '#aws/compile-cache.ts';
 import { TEST_REGION } from '#test/helpers/aws-account.ts';
+import { unpackAsLambda } from '#test/helpers/compile-cache.ts';
 import type { Assembly, Deployed } from './assembly.ts';
 import { arnMatches } from './iam.ts';
 import { FunctionError, type Invocation, LambdaEnvironment } from './lambda-environment.ts';
@@ -77,16 +81,30 @@ class LambdaError extends Error {
   }
 }
 
-/** The functions of an assembly; `variables` are those that Lambda adds to a template's own, such as credentials. */
+/** Where the processes of a function find its code, and its compile cache; none is `''`. */
+interface Place {
+  readonly folder: string;
+  readonly cache: string;
+}
+
+/**
+ * The functions of an assembly.
+ *
+ * @param variables Those that Lambda adds to a template's own, such as credentials.
+ * @param hasCache Whether a function finds the compile cache of its layer. To make one takes seconds.
+ */
 export function startLambda(
   assembly: Assembly,
   runtime: string,
   variables: (fn: Deployed) => Readonly<Record<string, string>>,
+  hasCache: (fn: Deployed) => boolean = () => false,
 ): Lambda {
   const functions = new Map<string, Deployed>();
   /** By `<function>:<number>`. */
   const versions = new Map<string, Deployed>();
   const folders = new Map<Deployed, string>();
+  const places = new Map<Deployed, Promise<Place>>();
+  const layouts: string[] = [];
   const permissions = assembly.of('AWS::Lambda::Permission').map(({ properties }) => properties);
   const pools = new Map<Deployed, Pool>();
   const poolOf = (fn: Deployed): Pool => pools.get(fn)!;
@@ -123,9 +141,20 @@ export function startLambda(
     if (fn === undefined) throw new LambdaError('ResourceNotFoundException', `there is no function ${name}`);
     return fn;
   };
-  const start = (fn: Deployed): Promise<LambdaEnvironment> => {
-    const { FunctionName, Handler, MemorySize, Environment } = fn.properties;
+  /** Without a layer Node would make the folder of its cache. */
+  const placeOf = async (fn: Deployed): Promise<Place> => {
     const folder = folders.get(fn)!;
+    const { NODE_COMPILE_CACHE: cache } = fn.properties.Environment?.Variables ?? {};
+    if (cache === undefined || !hasCache(fn)) return { folder, cache: '' };
+    const root = unpackAsLambda(folder, await makeCompileCache(folder, cache, console, { AWS_REGION: TEST_REGION }));
+    layouts.push(root);
+    return { folder: join(root, 'var/task'), cache: join(root, cache) };
+  };
+  const start = async (fn: Deployed): Promise<LambdaEnvironment> => {
+    const { FunctionName, Handler, MemorySize, Environment } = fn.properties;
+    const place = places.get(fn) ?? placeOf(fn);
+    places.set(fn, place);
+    const { folder, cache } = await place;
     return LambdaEnvironment.start({
       runtime,
       folder,
@@ -146,8 +175,7 @@ export function startLambda(
         AWS_LAMBDA_INITIALIZATION_TYPE: 'on-demand',
         ...variables(fn),
         ...Environment?.Variables,
-        // There are no layers here, and Node would make the folder: aws/compile-cache.test.ts has what it does.
-        NODE_COMPILE_CACHE: '',
+        NODE_COMPILE_CACHE: cache,
       },
     });
   };
@@ -326,6 +354,7 @@ export function startLambda(
       isClosed = true;
       clearInterval(unblock);
       await Promise.all([...all].map((environment) => environment.stop()));
+      for (const root of layouts) rmSync(root, { recursive: true });
     },
   };
 }

@@ -15,6 +15,7 @@ import { parseAwsConfig } from '#aws/config.ts';
 import { bootstrap } from '#core/accounts/workspaces/bootstrap.ts';
 import type { BackgroundFunctionName } from '#core/api/background.ts';
 import { grantCreditsTo, setPlan } from '#core/billing/operator/operate.ts';
+import type { FunctionName } from '#core/http/route.ts';
 import { SystemClock } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { defineStage, functionNameOf, platformNameOf, timerNamesOf } from '#lib/config.ts';
@@ -93,6 +94,8 @@ interface RehearsalOptions {
   readonly sandbox?: 'fargate' | 'microvm';
   /** Of the stage. */
   readonly name?: string;
+  /** Functions that find their compile caches. @default - none: to make them takes long */
+  readonly cached?: readonly FunctionName[];
 }
 
 interface Chaos {
@@ -132,7 +135,7 @@ const EVERYTHING: Statement = { ...NOTHING, actions: ['*'], resources: ['*'] };
  */
 export async function startRehearsal(
   emulators: AwsEndpoints,
-  { sandbox = 'fargate', name = sandbox === 'fargate' ? 'e2e' : 'vms' }: RehearsalOptions = {},
+  { sandbox = 'fargate', name = sandbox === 'fargate' ? 'e2e' : 'vms', cached = [] }: RehearsalOptions = {},
 ): Promise<Rehearsal> {
   const runtime = fetchLambdaRuntime();
   const llm = await startScriptedLlm({
@@ -242,10 +245,13 @@ export async function startRehearsal(
     },
     keysOf(assembly),
   );
-  const lambda = startLambda(assembly, runtime, (fn) => ({
-    ...accountOf(gate, shortName(fn.properties.FunctionName)),
-    PLATFORM_BEDROCK_URL: gate.url,
-  }));
+  const cachedNames = new Set(cached.map((each) => functionNameOf(stage, each)));
+  const lambda = startLambda(
+    assembly,
+    runtime,
+    (fn) => ({ ...accountOf(gate, shortName(fn.properties.FunctionName)), PLATFORM_BEDROCK_URL: gate.url }),
+    ({ properties }) => cachedNames.has(properties.FunctionName),
+  );
   api.serve(assembly, async (functionArn, event, roleArn, onBegin) => {
     const ask = { action: 'lambda:InvokeFunction', resource: functionArn };
     if (

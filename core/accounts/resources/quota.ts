@@ -1,6 +1,6 @@
 import { PlatformError } from '#core/base/errors.ts';
 import type { Plan } from '#core/base/plans.ts';
-import { sizeText } from '#core/base/size-text.ts';
+import { countText, sizeText } from '#core/base/size-text.ts';
 
 /** What is used of some limits of a plan. */
 export type Use = { readonly [Name in keyof Plan]?: number };
@@ -42,7 +42,7 @@ export function quotaError(
 ): PlatformError {
   const { holder, what, fix: hint } = QUOTAS[name];
   const limit = plan[name]!;
-  const shown = (amount: number) => (name.endsWith('_bytes') ? sizeText(amount) : amount.toLocaleString('en'));
+  const shown = (amount: number) => (name.endsWith('_bytes') ? sizeText(amount) : countText(amount));
   const message = `${holder} ${holder === 'You' ? 'have' : 'has'} ${shown(used)} ${what}, this adds ${shown(growth)}, and the plan "${plan.name}" allows ${shown(limit)} (${name}).`;
   if (waitSeconds !== undefined) {
     return new PlatformError('RATE_LIMITED', message, { hint, suggested_wait_time: waitSeconds });

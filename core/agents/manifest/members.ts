@@ -1,4 +1,5 @@
 import * as z from 'zod';
+import { countText } from '#core/base/size-text.ts';
 import { LLM_PROVIDERS } from '#core/ports/llm.ts';
 import { entrypointProblem } from '../bundle/entrypoint.ts';
 import { LOOP_TOOLS } from '../definition.ts';
@@ -24,7 +25,7 @@ const boolean = z.boolean('must be true or false');
 const text = (max: number) =>
   z
     .string('must be a string')
-    .max(max, `must be at most ${max.toLocaleString('en')} characters`)
+    .max(max, `must be at most ${countText(max)} characters`)
     .refine((given) => given.trim() !== '', 'must not be empty');
 
 const line = (max: number) =>

@@ -1,13 +1,14 @@
 import * as z from 'zod';
+import { countText } from '#core/base/size-text.ts';
 import { type AgentSettings, type ModelSettings, SETTING_EFFORTS, SETTINGS } from '#core/models/model-settings.ts';
 import { LLM_PROVIDERS, type LlmProvider } from '#core/ports/llm.ts';
 import type { AgentDefinition } from '../definition.ts';
 
 const MAX_SEED = 2 ** 31 - 1;
 const MAX_OUTPUT_TOKENS = 1_000_000;
-const TOKENS_RULE = `must be a whole number from 1 to ${MAX_OUTPUT_TOKENS.toLocaleString('en')}`;
+const TOKENS_RULE = `must be a whole number from 1 to ${countText(MAX_OUTPUT_TOKENS)}`;
 const TEMPERATURE_RULE = 'must be a number from 0 to 2';
-const SEED_RULE = `must be a whole number from 0 to ${MAX_SEED.toLocaleString('en')}`;
+const SEED_RULE = `must be a whole number from 0 to ${countText(MAX_SEED)}`;
 const STOP_RULE = 'must be a text of 1 to 100 characters that are not all spaces';
 
 /** Shapes of the settings; a message is the end of "<setting> ...". */

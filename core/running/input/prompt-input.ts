@@ -5,7 +5,7 @@ import { placeholdersOf } from '#core/agents/manifest/placeholders.ts';
 import { PlatformError } from '#core/base/errors.ts';
 import { decodeText, type FileType, fileTypeOf } from '#core/base/file-type.ts';
 import type { Json } from '#core/base/json.ts';
-import { sizeText } from '#core/base/size-text.ts';
+import { countText, sizeText } from '#core/base/size-text.ts';
 import { type ModelFile, modelFileOf, shownName } from '#core/models/file-limits.ts';
 import type { CallInput, Upload } from './call-input.ts';
 import { textTypeOf } from './check-files.ts';
@@ -103,7 +103,7 @@ function checkTotal(uploads: readonly Upload[], limit: number, begin: string): v
   );
 }
 
-const bytes = (count: number): string => `${count.toLocaleString('en')} bytes`;
+const bytes = (count: number): string => `${countText(count)} bytes`;
 
 const isEmpty = (value: Json | undefined): boolean => value === undefined || value === null || value === '';
 

@@ -3,6 +3,7 @@ import { filledHeader, mcpToolName } from '#core/agents/manifest/mcp-servers.ts'
 import { hasCode, PlatformError } from '#core/base/errors.ts';
 import { fileTypeOf } from '#core/base/file-type.ts';
 import type { Json } from '#core/base/json.ts';
+import { countText } from '#core/base/size-text.ts';
 import { modelFileOf } from '#core/models/file-limits.ts';
 import { toolServerUrlProblem } from '#core/outbound/tool-server-url.ts';
 import type { Clock } from '#core/ports/clock.ts';
@@ -194,7 +195,7 @@ export class McpTools {
     const named = { title: tool, path: tool };
     const file = bytes.byteLength > MAX_SHOWN_BYTES ? undefined : modelFileOf(bytes, fileTypeOf(bytes), named);
     if (file !== undefined) return this.#files.show(file);
-    const size = bytes.byteLength.toLocaleString('en');
+    const size = countText(bytes.byteLength);
     return { text: `[a file of type ${mediaType.slice(0, 100)} with ${size} bytes, which is not shown]` };
   }
 }
