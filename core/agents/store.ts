@@ -45,7 +45,7 @@ export class AgentStore {
     const number = version === 'latest' ? (await readHead(this.#deps, workspaceId, name)).current : version;
     if (number === 0) return undefined;
     const item = await this.#deps.main.get(versionKey({ workspaceId, name, version: number }));
-    return item === undefined || item.deleted_at !== undefined ? undefined : readVersion(this.#deps, item);
+    return item === undefined || item.deleted_at !== undefined ? undefined : await readVersion(this.#deps, item);
   }
 
   /** What `dev` of a user runs. */
@@ -144,7 +144,8 @@ export async function findAnyVersion(
     if (devOf !== userId && devOf !== ANYONE) return undefined;
     return findBuild(deps, { workspaceId: place.workspace_id as string, userId, name: place.name as string }, id);
   }
-  return new AgentStore(deps, place.workspace_id as string).findVersion(place.name as string, place.version as number);
+  const store = new AgentStore(deps, place.workspace_id as string);
+  return await store.findVersion(place.name as string, place.version as number);
 }
 
 /**

@@ -72,7 +72,8 @@ export function createApp(
     // As RFC 9110 has it, section 9.3.2: the answer to a HEAD is that of a GET without the body.
     const route = found?.rows.get(request.method === 'HEAD' ? 'GET' : request.method);
     const handler = route && served.get(route);
-    if (handler) return serve(serving, route, handler, request, { ...found!, query: target.query, ...exchange });
+    if (handler)
+      return await serve(serving, route, handler, request, { ...exchange, params: found!.params, query: target.query });
     show(exchange, serving.addresses.all());
     if (found === undefined) throw notFound(target.path);
     const refusal = methodNotAllowed(request.method, found.rows, exchange);
@@ -87,7 +88,12 @@ export function createApp(
     const requestId = requestIdOf(requestUuid);
     const responseHeaders = { 'x-request-id': requestId, ...(request.headers.has('origin') && CORS) };
     const exchange: Exchange = { requestUuid, responseHeaders, address };
-    const response = await answer(request, exchange).catch((error) => refuse(deps, error, exchange));
+    let response: HttpResponse;
+    try {
+      response = await answer(request, exchange);
+    } catch (error) {
+      response = refuse(deps, error, exchange);
+    }
     deps.log.debug('request', {
       request_id: requestId,
       method: request.method,
@@ -140,17 +146,21 @@ async function serve(
   const receivedAt = deps.clock.now();
   const caller = await identify(deps, route, request.headers, exchange.params.workspace_id, exchange);
   if (route.admits && caller) await refuseWithoutTime(deps, caller.workspace);
-  const showLeft = async () => caller && showCallsLeft(deps, caller.workspace, exchange);
-  const [answer] = await Promise.allSettled([
-    handle(deps, route, handler, request, { ...exchange, caller, receivedAt }),
-    route.admits || showLeft(),
-  ]);
-  const limit = answer.status === 'rejected' ? limitIn(answer.reason) : undefined;
-  if (answer.status === 'rejected' && isRefusedSecret(route, answer.reason)) await countAddress(deps, exchange);
+  const showLeft = caller && (() => showCallsLeft(deps, caller.workspace, exchange));
+  const shown = route.admits ? undefined : showLeft?.();
+  let answer: AnyOutgoing | undefined;
+  let failure: unknown;
+  try {
+    answer = await handle(deps, route, handler, request, { ...exchange, caller, receivedAt });
+  } catch (error) {
+    failure = error;
+  }
+  await shown;
+  if (isRefusedSecret(route, failure)) await countAddress(deps, exchange);
   // The call was refused before its admission, or is not counted.
-  if (route.admits && !limit && !(LIMIT_HEADER in exchange.responseHeaders)) await showLeft();
-  if (answer.status === 'rejected') throw answer.reason;
-  return encode(route, answer.value, exchange.responseHeaders);
+  if (route.admits && !limitIn(failure) && !(LIMIT_HEADER in exchange.responseHeaders)) await showLeft?.();
+  if (answer === undefined) throw failure;
+  return encode(route, answer, exchange.responseHeaders);
 }
 
 /** Parses, authorises, and calls the handler. */
@@ -159,11 +169,12 @@ async function handle(
   route: Route,
   handler: AnyHandlers[string],
   request: HttpRequest,
-  { params, query: given, caller, ...rest }: Matched & { caller?: Caller; receivedAt: number },
+  matched: Matched & { readonly caller?: Caller; readonly receivedAt: number },
 ): Promise<AnyOutgoing> {
   if (stores(route)) await checkSpace(deps);
   const schemas = route.request ?? {};
-  const query = schemas.query && parse('query', schemas.query, queryOf(given));
+  const { params, caller } = matched;
+  const query = schemas.query && parse('query', schemas.query, queryOf(matched.query));
   const headers = schemas.headers && parse('header', schemas.headers, headersOf(request, schemas.headers));
   if (schemas.params) parse('path', schemas.params, params);
   const body = schemas.body && !isRaw(schemas.body) ? parse('body', schemas.body, await readBody(request)) : undefined;
@@ -172,15 +183,14 @@ async function handle(
   }
   if (route.scope !== undefined && caller?.agent) await checkScope(deps, caller.agent, route.scope);
   const incoming = {
-    params,
+    ...matched,
     query,
     headers,
     body,
     caller: route.auth === 'key' || route.auth === 'optional' ? caller : undefined,
     request,
-    ...rest,
   };
-  if (caller === undefined || !isAudited(route)) return handler(incoming);
+  if (caller === undefined || !isAudited(route)) return await handler(incoming);
   // Functions that serve calls of agents have no such rows.
   const { audited, changedWorkspace } = await import('#core/accounts/audit/log.ts');
   const workspaceId = await changedWorkspace(deps, caller, body);
@@ -250,7 +260,7 @@ async function countAddress({ addresses }: ServeDeps, exchange: Exchange): Promi
 const LIMIT_HEADER = 'x-ratelimit-limit';
 
 /** The limit that caused an error, if one did. */
-const limitIn = (error: unknown): RateLimit | undefined => (error as Partial<LimitError>).rateLimit;
+const limitIn = (error: unknown): RateLimit | undefined => (error as Partial<LimitError> | undefined)?.rateLimit;
 
 function show({ responseHeaders }: Exchange, rateLimit: RateLimit): void {
   Object.assign(responseHeaders, rateLimitHeaders(rateLimit));

@@ -48,7 +48,7 @@ export async function authenticate(
   }
   const key = isKey(presented) ? await findKey(deps, hashKey(presented)) : undefined;
   checkUsable(deps, key);
-  return callerOf(deps, key, wanted, row);
+  return await callerOf(deps, key, wanted, row);
 }
 
 /** The user of a browser's session. Throws UNAUTHORIZED if the session or its key has ended, or another page sent the request. */
@@ -77,7 +77,8 @@ async function callerOf(deps: ServiceKeyDeps, key: ApiKey, wanted: string | unde
   const { userId, id: keyId, limits } = key;
   if (limits) checkKeyLimits(limits, row, wanted);
   const workspaceId = wanted ?? limits?.workspaceId;
-  const [membership] = await Promise.all([membershipIn(deps, key, workspaceId), touchKey(deps, key)]);
+  await touchKey(deps, key);
+  const membership = await membershipIn(deps, key, workspaceId);
   if (membership === undefined) throw notAMember(workspaceId);
   return { userId, keyId, ...membership, ...(limits && { limits }) };
 }
