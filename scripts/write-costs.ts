@@ -270,10 +270,11 @@ that took one request after the other, with a collection of garbage after each l
 | a body of 3.9 MB with 1,300,000 nested arrays | 376 MB |
 | a program that prints 9 MB, after these | 389 MB |
 | uploads of 16 MB, for a program or as PDFs, after these | 441 MB |
-| an upload of JSON of 8, 16 and 24 MB, after these | 435, 515 and 601 MB |
+| an upload of JSON of 8 MB for a prompt, after these | 435 MB |
 
-So an upload of JSON of 16 MB or more may end its function even with 512 MB. \`PLATFORM_MAX_CALL_BODY_MB\` in a stage's settings refuses such
-uploads before.
+In another play, an upload of JSON for a program took 351 MB with one text of 24 MB, and 425 MB with 440,000 objects in 22 MB after it. Input that
+a model is given has 10 MB at most, because 16 MB took 515; and JSON has at most five million values, because eight million
+empty arrays in 23 MB took 866.
 
 ${idleCosts()}
 ${serviceCosts()}

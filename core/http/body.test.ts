@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { mediaType, readJson } from './body.ts';
+import { mediaType, parseJson, readJson } from './body.ts';
 import { readMultipart } from './multipart.ts';
 
 type Body = RequestInit['body'];
@@ -99,6 +99,28 @@ describe('readJson', () => {
       message: 'The request body is larger than 9 KB, the maximum that is accepted here.',
     });
     expect(pulled).toBe(11);
+  });
+});
+
+describe('JSON with more values than memory has room for', () => {
+  const parse = (text: string) => parseJson(Buffer.from(text), 'The body');
+
+  test('is refused before it is parsed', () => {
+    const message = 'The body has more than 5,000,000 values: members of objects, elements of arrays.';
+    const refused = expect.objectContaining({ code: 'DOCUMENT_TOO_LARGE', message });
+    expect(() => parse(`[${'[],'.repeat(4_000_000)}0]`)).toThrow(refused);
+    // Not even valid JSON.
+    expect(() => parse('{'.repeat(11_000_000))).toThrow(refused);
+  });
+
+  test('is told from long texts', () => {
+    const text = '\\",[{'.repeat(3_000_000);
+    expect(parse(JSON.stringify({ text }))).toEqual({ text });
+    expect(() => parse(`["${'\\'.repeat(8_000_000)}`)).toThrow(expect.objectContaining({ code: 'INVALID_INPUT' }));
+  });
+
+  test('may have as many as that', () => {
+    expect(parse(`[${'10,'.repeat(4_999_998)}10]`)).toHaveLength(4_999_999);
   });
 });
 

@@ -1,6 +1,6 @@
 import { PlatformError } from '#core/base/errors.ts';
 import type { Json } from '#core/base/json.ts';
-import { sizeText } from '#core/base/size-text.ts';
+import { countText, sizeText } from '#core/base/size-text.ts';
 import { isSurelyWithin } from '#core/ports/large-value.ts';
 
 /** More than models read, and what a function of 512 MB on AWS has room for (docs/costs.md). */
@@ -13,7 +13,7 @@ export function checkModelInput(document: { readonly [member: string]: Json }): 
   if (bytes <= MAX_BYTES) return;
   throw new PlatformError(
     'DOCUMENT_TOO_LARGE',
-    `The input has ${bytes.toLocaleString('en')} bytes of JSON, and a model is given ${sizeText(MAX_BYTES)} of it at most.`,
+    `The input has ${countText(bytes)} bytes of JSON, and a model is given ${sizeText(MAX_BYTES)} of it at most.`,
     { hint: 'Send large data as a file to an agent with tools or to a program: they find it in their sandbox.' },
   );
 }
