@@ -58,7 +58,7 @@ async function setUp() {
     credentials: { accessKeyId: 'test', secretAccessKey: 'test' },
     maxAttempts: 1,
   });
-  const config = parseAwsConfig({ PLATFORM_MICROVM_IMAGE: IMAGE });
+  const config = parseAwsConfig({ PLATFORM_MICROVM_IMAGE: IMAGE, PLATFORM_MICROVM_RATE: '100' });
   const sandbox = new MicrovmSandbox({
     config,
     clock,
