@@ -170,6 +170,16 @@ test('every client of an adapter tells, or is known not to need it', () => {
   expect(silent.sort()).toEqual(Object.keys(OTHER_CLIENTS).sort());
 });
 
+test.each([
+  ['DynamoDB', new DynamoDBClient(AWS_TEST_ACCOUNT)],
+  ['S3', new S3Client(AWS_TEST_ACCOUNT)],
+])('a client of %s copies no request for a log', async (_, client) => {
+  const named = () => client.middlewareStack.identify().filter((each) => each.startsWith('loggerMiddleware'));
+  expect(named()).toHaveLength(1);
+  tellingBusy(client);
+  expect(named()).toEqual([]);
+});
+
 test('any other error of AWS stays what it is', async () => {
   const { account } = await refusingAws('AccessDeniedException');
   const error = await tableOf(account)

@@ -22,13 +22,21 @@ const THROTTLED_PARTS = ['ThrottlingError', 'ProvisionedThroughputExceeded', 'Re
 type Middleware = (next: (args: never) => Promise<unknown>) => (args: never) => Promise<unknown>;
 
 interface Client {
-  readonly middlewareStack: { add(middleware: Middleware, options: { step: 'initialize'; name: string }): void };
+  readonly middlewareStack: {
+    add(middleware: Middleware, options: { step: 'initialize'; name: string }): void;
+    remove(name: string): boolean;
+  };
 }
 
-/** Makes the client throw {@link HostBusyError} when AWS throttles it, after the SDK's own retries. */
+/**
+ * Makes the client throw {@link HostBusyError} when AWS throttles it, after the SDK's own retries. Takes the SDK's log from it: that
+ * copies each request and answer, member by member, also for a log that nobody reads.
+ */
 export function tellingBusy<Sdk>(client: Sdk): Sdk {
   // The stacks of different clients share no type.
-  (client as Client).middlewareStack.add(
+  const { middlewareStack } = client as Client;
+  middlewareStack.remove('loggerMiddleware');
+  middlewareStack.add(
     (next) => async (args) => {
       try {
         return await next(args);

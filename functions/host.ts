@@ -3,12 +3,8 @@ import { injectLambdaContext } from '@aws-lambda-powertools/logger/middleware';
 import { Metrics } from '@aws-lambda-powertools/metrics';
 import type { MiddlewareObj } from '@middy/core';
 import type { APIGatewayProxyEvent } from 'aws-lambda';
-import * as z from 'zod';
 import { parseAwsConfig } from '#aws/config.ts';
 import { hostParts } from '#aws/deps.ts';
-
-// Compiling a schema pays off after a thousand values; most processes see fewer.
-z.config({ jitless: true });
 
 /** This function's settings and logger, made once per process. */
 // biome-ignore lint/style/noProcessEnv: the one place that reads the environment of a Lambda function.

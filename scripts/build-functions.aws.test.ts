@@ -46,6 +46,20 @@ describe('what functions load when they start', () => {
     expect(atStart(name).bytes).toBeLessThan((MORE_KB[name] ?? 500) * 1024);
   });
 
+  test.each(names)('%s: few files', (name) => {
+    expect(atStart(name).files).toBeLessThan(15);
+  });
+
+  test.each(['calls', 'agents', 'meta'])('%s: that schemas are not compiled is said before one is made', (name) => {
+    const [chunk] = Object.entries(metafile.outputs).find(
+      ([path, { inputs }]) => path.includes(`/${name}/`) && 'functions/no-jit.ts' in inputs,
+    )!;
+    const code = readFileSync(join(ROOT, chunk), 'utf8');
+    const said = code.indexOf('jitless:!0');
+    expect(said).toBeGreaterThan(0);
+    expect(code.slice(0, said)).not.toMatch(/\.object\(\{|operationId:/);
+  });
+
   test.each(names)('%s: of the modules of Node what is used, and so not all of fetch with http', (name) => {
     const files = Object.entries(metafile.outputs).filter(([path]) => path.includes(`/${name}/`));
     const imports = files.flatMap(([, { imports }]) => imports.filter(({ kind }) => kind === 'import-statement'));

@@ -66,8 +66,11 @@ const merged = (metafiles: readonly Metafile[]): Metafile => ({
   outputs: Object.assign({}, ...metafiles.map(({ outputs }) => outputs)),
 });
 
-/** Bytes and sources that importing a function's `index.mjs` loads: the file and its static imports. */
-export function loadedAtStart({ outputs }: Metafile, file: string): { bytes: number; sources: string[] } {
+/** Files, bytes and sources that importing a function's `index.mjs` loads: the file and its static imports. */
+export function loadedAtStart(
+  { outputs }: Metafile,
+  file: string,
+): { files: number; bytes: number; sources: string[] } {
   const loaded = new Set<string>();
   const load = (path: string) => {
     if (loaded.has(path)) return;
@@ -78,6 +81,7 @@ export function loadedAtStart({ outputs }: Metafile, file: string): { bytes: num
   load(relative(ROOT, file));
   const parts = [...loaded].map((path) => outputs[path]!);
   return {
+    files: loaded.size,
     bytes: parts.reduce((sum, { bytes }) => sum + bytes, 0),
     sources: parts.flatMap(({ inputs }) => Object.keys(inputs)),
   };
@@ -85,8 +89,10 @@ export function loadedAtStart({ outputs }: Metafile, file: string): { bytes: num
 
 async function buildFunction(name: string, folder: string, outdir: string, parts: Parts): Promise<Metafile> {
   const apart = new Map<string, string>();
-  const plugins = [ownRows(name), ownHandlers(name), writtenDocument, bareSettings, oneLocale, bundledApart(apart)];
-  const metafiles = [withoutUnused(await bundle(join(folder, 'index.ts'), outdir, plugins))];
+  const entry = join(folder, 'index.ts');
+  const own = [ownRows(name), ownHandlers(name), writtenDocument, bareSettings];
+  const plugins = [...own, oneLocale, bundledApart(apart), noJit(entry), withEntry(entry)];
+  const metafiles = [withoutUnused(await bundle(entry, outdir, plugins))];
   const imported = new Set(
     Object.values(metafiles[0]!.outputs).flatMap(({ imports }) => imports.map(({ path }) => path)),
   );
@@ -130,6 +136,7 @@ async function bundle(entry: string, outdir: string, plugins: Plugin[]): Promise
     legalComments: 'none',
     metafile: true,
     logLevel: 'warning',
+    logOverride: { 'ignored-bare-import': 'silent' },
   });
   return metafile;
 }
@@ -213,6 +220,12 @@ function exactly(file: string): RegExp {
 const APART =
   /^(\.\.?\/[\w/-]+\.ts$|@ai-sdk\/|@modelcontextprotocol\/|@aws-sdk\/client-|@smithy\/core\/event-streams$)/;
 
+/**
+ * Every first call of an agent with secrets needs this one: with the libraries of DynamoDB's client, which are there, it takes 30 ms of
+ * processor time less than with its own.
+ */
+const SHARING = './secrets-manager-vault.ts';
+
 const ADAPTERS = [join(ROOT, 'aws'), join(ROOT, 'llm')];
 
 const partPath = (part: string): string => `./${part}/index.mjs`;
@@ -222,6 +235,7 @@ const bundledApart = (found: Map<string, string>): Plugin => ({
   setup({ onResolve, resolve }) {
     onResolve({ filter: APART }, async ({ path, kind, resolveDir }) => {
       const isOurs = path.startsWith('.');
+      if (path === SHARING) return undefined;
       if (kind !== 'dynamic-import' || (isOurs && !ADAPTERS.some((folder) => resolveDir.startsWith(folder))))
         return undefined;
       const { path: file } = await resolve(path, { kind: 'import-statement', resolveDir });
@@ -229,6 +243,40 @@ const bundledApart = (found: Map<string, string>): Plugin => ({
       found.set(part, file);
       return { path: partPath(part), external: true };
     });
+  },
+});
+
+/** Has an entry import first what has to run before any schema is made. */
+const noJit = (entry: string): Plugin => ({
+  name: 'no-jit',
+  setup({ onLoad }) {
+    onLoad({ filter: exactly(entry) }, () => ({
+      contents: `import '../no-jit.ts';\n${readFileSync(entry, 'utf8')}`,
+      loader: 'ts',
+      resolveDir: dirname(entry),
+    }));
+  },
+});
+
+/** What it imports is loaded in a thread, too, without the function. */
+const OF_THREADS = join(ROOT, 'core/agents/checks/');
+
+/**
+ * Lets what is imported dynamically import the entry. esbuild drops that import, which has no effect, but then counts what a function
+ * loads at its start as shared by all of them: one file instead of up to forty, which take a quarter of a millisecond each.
+ */
+const withEntry = (entry: string): Plugin => ({
+  name: 'with-entry',
+  setup({ onResolve, onLoad, resolve }) {
+    onResolve({ filter: /^[#.].*\.ts$/ }, async ({ path, kind, importer, resolveDir, pluginData }) => {
+      if (kind !== 'dynamic-import' || importer.startsWith(OF_THREADS) || pluginData === withEntry) return undefined;
+      return { ...(await resolve(path, { kind, resolveDir, pluginData: withEntry })), pluginData: withEntry };
+    });
+    onLoad({ filter: /\.ts$/ }, ({ path, pluginData }) =>
+      pluginData === withEntry
+        ? { contents: `${readFileSync(path, 'utf8')}\nimport ${JSON.stringify(entry)};`, loader: 'ts' }
+        : undefined,
+    );
   },
 });
 
@@ -245,9 +293,20 @@ const oneLocale: Plugin = {
 /** The AWS SDK imports `http` when it first sends to an address without TLS, as an emulator's. */
 const LATE_BUILTIN = /await import\("(node:[\w/]+)"\)/g;
 
+/** Modules of Node that few requests use, and nothing else of Node needs: 5 ms of a start. */
+const LATE_BUILTINS = /^(node:)?(dns\/promises|fs|fs\/promises|stream\/web|zlib)$/;
+
+/** What stands for a function or class of a module until it is called, made, compared or asked for a member. */
+const LATE = `
+const $late = (name) => new Proxy(function () {}, {
+  apply: (_, self, given) => Reflect.apply($of(name), self, given),
+  construct: (_, given, target) => Reflect.construct($of(name), given, target),
+  get: (_, member) => $of(name)[member],
+});`;
+
 /**
  * An ES import of a Node module reads all of its exports, and Node loads some of them lazily: `http` then loads all of `fetch`.
- * This reads only the exports that are used.
+ * This reads only the exports that are used, and a function or class of {@link LATE_BUILTINS} when it is.
  */
 const lazyBuiltins: Plugin = {
   name: 'lazy-builtins',
@@ -259,13 +318,17 @@ const lazyBuiltins: Plugin = {
       contents: readFileSync(path, 'utf8').replaceAll(LATE_BUILTIN, 'process.getBuiltinModule("$1")'),
     }));
     onLoad({ filter: /./, namespace: 'builtin' }, async ({ path }) => {
-      const names = Object.keys(await import(path)).filter((name) => name !== 'default');
+      const { default: all, ...exported } = await import(path);
+      const isLate = (value: unknown) => LATE_BUILTINS.test(path) && typeof value === 'function';
       return {
         contents: [
-          `const $builtin = /* @__PURE__ */ process.getBuiltinModule('${path}');`,
-          'const $of = (name) => $builtin[name];',
-          'export default $builtin;',
-          ...names.map((name) => `export const ${name} = /* @__PURE__ */ $of('${name}');`),
+          `const $module = () => process.getBuiltinModule('${path}');`,
+          'const $of = (name) => $module()[name];',
+          LATE,
+          'export default /* @__PURE__ */ $module();',
+          ...Object.entries(exported).map(
+            ([name, value]) => `export const ${name} = /* @__PURE__ */ ${isLate(value) ? '$late' : '$of'}('${name}');`,
+          ),
         ].join('\n'),
       };
     });
