@@ -17,11 +17,14 @@ import { addressOf, type LocalDeps, localDeps } from './deps.ts';
 import { GatewayClients } from './gateway-clients.ts';
 import { requestListener } from './http-adapter.ts';
 import { createLog } from './log.ts';
+import { createPace } from './pace.ts';
 import { ServiceFront } from './services/front.ts';
 import { serveStatus } from './status-socket.ts';
 
 /** Longer than the longest call, so that a call can end before the server does. */
 const SHUTDOWN_MS = 300_000;
+/** Of the API. With fewer, fewer writes share a group of the journal; with more, the first waits longer for the last. */
+const REQUESTS_A_TURN = 8;
 
 export interface LocalServer {
   /** Without a trailing slash. */
@@ -40,6 +43,7 @@ export async function startLocalServer(config: LocalConfig): Promise<LocalServer
   let services: ServiceFront | undefined;
   const gatewayClients = new GatewayClients();
   const log = createLog(config.logLevel);
+  const inTurn = createPace(REQUESTS_A_TURN);
   const api = requestListener(
     (request, incoming) => answer(request, addressOfClient(incoming, gatewayClients, config.trustProxy)),
     { onError: (error) => log.error('answer not sent', { error: String(error) }) },
@@ -55,7 +59,7 @@ export async function startLocalServer(config: LocalConfig): Promise<LocalServer
       shouldUpgradeCallback: (request: IncomingMessage) => services?.mayUpgrade(request) ?? false,
     },
     (request, response) => {
-      if (!services?.request(request, response)) api(request, response);
+      if (!services?.request(request, response)) inTurn(() => api(request, response));
     },
   );
   server.on('upgrade', (request, socket, head) => services?.upgrade(request, socket, head));
