@@ -1,6 +1,6 @@
 import { execFile } from 'node:child_process';
 import { readFileSync, statSync } from 'node:fs';
-import { chmod, lstat, mkdir, mkdtemp, readdir, rm } from 'node:fs/promises';
+import { chmod, lstat, mkdir, mkdtemp, readdir, rm, rmdir } from 'node:fs/promises';
 import { connect, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -136,10 +136,14 @@ export class ContainerSandbox {
     // An attempt that broke off leaves a part.
     await mkdir(BUNDLE, { recursive: true });
     await Promise.all([clear(BUNDLE), clear(LAYER)]);
-    if (bundle !== undefined) await unpackBundle(blobs, bundle, BUNDLE);
+    if (bundle === undefined) await rmdir(BUNDLE);
+    else {
+      await unpackBundle(blobs, bundle, BUNDLE);
+      await makeReadOnly(BUNDLE);
+    }
     if (layer === undefined) await linkSdk(LAYER);
     else await unpackLayer(blobs, { key: layer, sha256: layerSha256 }, LAYER);
-    await Promise.all([makeReadOnly(BUNDLE), makeReadOnly(LAYER)]);
+    await makeReadOnly(LAYER);
     this.#unpacked = content;
   }
 }
