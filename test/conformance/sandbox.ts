@@ -966,9 +966,13 @@ try:
             try:
                 while True: ends[0].send(b'x' * 32768)
             except BlockingIOError: pass
-except OSError as e: print(e)
+except OSError as e:
+    print(e)
+    if not kept: raise SystemExit(1)
 ${stays}`;
         const { out, exit } = await oncePython(program, { limits });
+        // A task without network has none of these.
+        if (pair === 'looped()' && out.includes('Address family not supported')) return;
         expect({ out, reason: exit.reason }).toEqual({ out: expect.any(String), reason: 'memory_limit' });
       });
 
