@@ -135,6 +135,7 @@ export default defineConfig({
   test: {
     // By default Vitest leaves one core free: on two cores that is one worker.
     maxWorkers: '100%',
+    globalSetup: ['test/helpers/temporary-folder.ts'],
     sequence: { sequencer: SlowestFirst },
     // Processes, sockets and processors are real here: a machine that stalls for a second is no fault of the code.
     retry: 1,

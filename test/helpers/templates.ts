@@ -1,5 +1,4 @@
-import { mkdirSync, mkdtempSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { App, type Stack } from 'aws-cdk-lib';
 import { CloudFormationStackArtifact } from 'aws-cdk-lib/cx-api';
@@ -10,6 +9,7 @@ import type { StageFile } from '#lib/config.ts';
 import { MICROVM_FUNCTIONS, POOL_FUNCTIONS } from '#lib/functions.ts';
 import cdkJson from '../../cdk.json' with { type: 'json' };
 import { TEST_ACCOUNT, TEST_REGION } from './aws-account.ts';
+import { temporaryFolder } from './temporary-folder.ts';
 
 export { TEST_ACCOUNT, TEST_REGION };
 
@@ -52,7 +52,7 @@ export interface Synthesis {
 
 /** The app of a stage and what it synthesises, by default with empty bundles: building the real ones is another test's. */
 export function synthesise(stage: StageFile, bundles = emptyBundles()): Synthesis {
-  const folder = mkdtempSync(join(tmpdir(), 'platform-synth-'));
+  const folder = temporaryFolder('synth-');
   const app = new App({ context: cdkJson.context, outdir: folder });
   const { data, schedules, api, observability, compute, services } = addStage(app, stage, {
     ...emptyFolders(),
@@ -88,7 +88,7 @@ export const emptyFolders = () => ({
 });
 
 function emptyDashboard(): string {
-  const folder = mkdtempSync(join(tmpdir(), 'platform-dashboard-'));
+  const folder = temporaryFolder('dashboard-');
   mkdirSync(join(folder, 'assets'));
   const files = {
     'index.html': '<base href="/dashboard/">',
@@ -101,13 +101,13 @@ function emptyDashboard(): string {
 }
 
 function emptyRunner(): string {
-  const folder = mkdtempSync(join(tmpdir(), 'platform-runner-'));
+  const folder = temporaryFolder('runner-');
   writeFileSync(join(folder, 'Dockerfile'), 'FROM scratch\n');
   return folder;
 }
 
 function emptyBundles(): string {
-  const folder = mkdtempSync(join(tmpdir(), 'platform-bundles-'));
+  const folder = temporaryFolder('bundles-');
   const names = [
     ...FUNCTION_NAMES,
     ...BACKGROUND_FUNCTIONS,
