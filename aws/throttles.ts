@@ -29,8 +29,8 @@ interface Client {
 }
 
 /**
- * Makes the client throw {@link HostBusyError} when AWS throttles it, after the SDK's own retries. Takes the SDK's log from it: that
- * copies each request and answer, member by member, also for a log that nobody reads.
+ * Makes the client throw {@link HostBusyError} when AWS throttles it, after the SDK's own retries. Removes the SDK's log, which nobody
+ * reads here: it copies each request and answer.
  */
 export function tellingBusy<Sdk>(client: Sdk): Sdk {
   // The stacks of different clients share no type.

@@ -10,9 +10,9 @@ import { noPlaceError } from '#core/running/turns.ts';
 const ROW = { pk: 'MICROVMS', sk: 'LAUNCHES#' };
 
 /**
- * In which as many VMs start as the stage allows in a second. A twentieth longer than AWS's: at its very rate a call that comes a moment
- * early is refused, asks again in the time of another, and so on. Places of the last second that nobody took are taken first, because
- * AWS, too, lets as many start at once.
+ * In this time as many VMs start as the stage allows in a second. It is a twentieth longer than a second: at AWS's very rate a call
+ * that comes a moment early is refused. It then asks again and takes the turn of the next call. Unused places of the last second
+ * are given out at once, because AWS allows as many starts at once.
  */
 const SECOND_MS = 1050;
 /** Backoff between two attempts to start a VM while AWS has no room. */
