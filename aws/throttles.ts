@@ -29,8 +29,8 @@ interface Client {
 }
 
 /**
- * Makes the client throw {@link HostBusyError} when AWS throttles it, after the SDK's own retries. Removes the SDK's log, which nobody
- * reads here: it copies each request and answer.
+ * Makes the client throw {@link HostBusyError} when AWS throttles it. The SDK retries first. Its log is removed: it copies each
+ * request and answer, and nobody reads it.
  */
 export function tellingBusy<Sdk>(client: Sdk): Sdk {
   // The stacks of different clients share no type.

@@ -105,8 +105,8 @@ const [QUOTE, BACKSLASH, COMMA, ARRAY, OBJECT] = Buffer.from('"\\,[{');
 
 /** Whether JSON has more than `max` values, without parsing it; of other bytes it says anything. */
 function hasMoreValues(bytes: Uint8Array, max: number): boolean {
-  // Each takes two bytes at least.
-  if (bytes.length <= 2 * max) return false;
+  // Each takes a byte at least, also in what is no valid JSON.
+  if (bytes.length <= max) return false;
   let values = 0;
   for (let at = 0; at < bytes.length; at++) {
     const byte = bytes[at];
