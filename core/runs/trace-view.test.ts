@@ -7,11 +7,11 @@ import { spanIdOf, traceEventView, withSubCalls } from './trace-view.ts';
 const RUN = '0123abcd-ef45-4678-9abc-def012345678';
 const CALLED = 'ffffabcd-ef45-4678-9abc-def012345678';
 
-test('the spans of a chain are one tree, by ids alone', async () => {
+test.each([0, 100])('the spans of a chain are one tree, by ids alone, a tool %i ms after its sandbox', async (pause) => {
   const clock = new ManualClock();
   const trace = new Trace(clock);
   const sandbox = trace.open('sandbox');
-  await clock.advance(100);
+  await clock.advance(pause);
   const tool = trace.begin({ event_type: 'tool_call_started', payload: { tool_name: 'bash' } });
   await clock.advance(50);
   const gsi2sk = new Date(clock.now()).toISOString();
@@ -28,9 +28,9 @@ test('the spans of a chain are one tree, by ids alone', async () => {
     ['sandbox_succeeded', spanIdOf(RUN, sandbox), spanIdOf(RUN, 0)],
   ]);
   expect(steps.at(-1)).toMatchObject({
-    duration_ms: 350,
+    duration_ms: pause + 250,
     started_at: '2035-06-01T12:00:00.000Z',
-    ended_at: '2035-06-01T12:00:00.350Z',
+    ended_at: `2035-06-01T12:00:00.${pause + 250}Z`,
   });
 });
 

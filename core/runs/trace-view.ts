@@ -68,11 +68,15 @@ function subCallStep(call: Run, parent_span_id: string) {
   };
 }
 
-/** The span of the tool or sandbox that was at work when a called run began. Times are ISO 8601 in UTC, which sort as text. */
+/**
+ * The span that a called run is a part of: the tool that was at work when it began, the last one to begin if there were
+ * several, or else the sandbox. The kind comes before the time, as a sandbox and its first tool may begin in one millisecond.
+ * Times are ISO 8601 in UTC, which sort as text.
+ */
 export function parentOf({ startedAt }: Run, steps: readonly TraceStep[]): string | undefined {
-  const covering = steps.filter(
-    ({ event_type, started_at, ended_at }) =>
-      /^(tool_call|sandbox)_(succeeded|failed)$/.test(event_type) && started_at! <= startedAt && startedAt <= ended_at!,
-  );
-  return covering.sort((a, b) => (a.started_at! < b.started_at! ? 1 : -1))[0]?.span_id;
+  const lastAtWork = (end: RegExp) =>
+    steps
+      .filter((step) => end.test(step.event_type) && step.started_at! <= startedAt && startedAt <= step.ended_at!)
+      .reduce<TraceStep | undefined>((last, step) => (last && last.started_at! > step.started_at! ? last : step), undefined);
+  return (lastAtWork(/^tool_call_(succeeded|failed)$/) ?? lastAtWork(/^sandbox_(succeeded|failed)$/))?.span_id;
 }
