@@ -7,7 +7,7 @@ import { spanIdOf, traceEventView, withSubCalls } from './trace-view.ts';
 const RUN = '0123abcd-ef45-4678-9abc-def012345678';
 const CALLED = 'ffffabcd-ef45-4678-9abc-def012345678';
 
-test.each([0, 100])('the spans of a chain are one tree, by ids alone, a tool %i ms after its sandbox', async (pause) => {
+test.each([0, 100])('the spans of a chain are a tree by ids alone, a tool %i ms after its sandbox', async (pause) => {
   const clock = new ManualClock();
   const trace = new Trace(clock);
   const sandbox = trace.open('sandbox');
