@@ -548,10 +548,13 @@ sub goes_on {
     my $streams = $command->{streams};
     if (defined $command->{status} && $command->{main_end}) {
         kill_tree($others) if $command->{is_ending} || $command->{kind} eq 'job' || $command->{kind} eq 'service';
-        # Read the last output from the pipes now: children that go on may hold them open for ever.
+        # Read the last output from the pipes now: children that go on may hold them open for ever. Where none does, the command is over
+        # with its report. Otherwise init would still have it when the next one comes, whose supervisor that one could kill.
         for my $type (keys %$streams) {
             for (1 .. MAX_PIPE_BYTES / CHUNK) {
-                last unless sysread $streams->{$type}, my $data, CHUNK;
+                my $count = sysread $streams->{$type}, my $data, CHUNK;
+                delete $streams->{$type} if defined $count && !$count;
+                last unless $count;
                 take_output($command, $type, $data);
             }
         }

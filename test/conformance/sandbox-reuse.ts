@@ -241,7 +241,7 @@ mv ~/agent ~/away; ln -s /tmp ~/agent; chmod 0 ~ /layer; true`,
       const runner = await start();
       const first = await open(runner, { env: { SECRET_A: 'hush-a' } });
       const before = (await ran(first, look)).out;
-      await ran(first, 'ulimit -n 10; ulimit -u 5; renice 10 $$; umask 0; export LEFT=1; sleep 0');
+      await ran(first, 'renice 10 $$; umask 0; export LEFT=1; ulimit -n 10; ulimit -u 5');
       await first.close();
       const second = await open(runner, { env: { SECRET_B: 'hush-b' } });
       expect((await ran(second, look)).out).toBe(before);

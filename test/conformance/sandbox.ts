@@ -727,6 +727,15 @@ for n in range(3, 1024):
       expect((await once('echo others live')).out).toBe('others live\n');
     });
 
+    test.skipIf(isContainer)('cannot kill what watches it, whatever ended a moment before it', async () => {
+      const session = await open();
+      for (let round = 0; round < 50; round++) {
+        await ran(session, 'echo $((1))');
+        const { out, exit } = await ran(session, 'kill -9 -1; echo still');
+        expect([exit.reason, out]).toEqual(['exited', 'still\n']);
+      }
+    });
+
     test('cannot trace or read process 1', async () => {
       const { out } = await oncePython(`${SYSCALLS}
 call('attach', 101, 117, 16, 1, 0, 0)

@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process';
-import { globSync, mkdtempSync } from 'node:fs';
+import { globSync, mkdtempSync, readFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
@@ -18,8 +18,8 @@ const ownDns = defineStage({
   services: { domain: { name: 'services.example.org', certificateArn: everythingAsked.domain!.certificateArn } },
 });
 /** Between them they have every resource. */
-const folders = [dev, everythingAsked, microvms, ownDns, ACCOUNT_RULES, PRIVATE_NETWORKS, NETWORK_OF_YOURS].map(
-  (stage) => synthesise(stage).app.outdir,
+const stages = [dev, everythingAsked, microvms, ownDns, ACCOUNT_RULES, PRIVATE_NETWORKS, NETWORK_OF_YOURS].map(
+  (stage) => ({ name: stage.name, folder: synthesise(stage).app.outdir }),
 );
 
 async function run(command: string, args: string[]): Promise<{ code: number; output: string }> {
@@ -34,14 +34,18 @@ async function run(command: string, args: string[]): Promise<{ code: number; out
 test('cfn-lint finds nothing in the templates', { timeout: 600_000 }, async () => {
   const { python } = fetchAwsEmulators();
   const main = 'import sys; from cfnlint.runner import main; sys.exit(main())';
-  const templates = folders.flatMap((folder) => globSync(join(folder, '*.template.json')));
-  expect(templates.length).toBeGreaterThanOrEqual(6);
+  // A stack that two stages have in common is checked once.
+  const templates = new Map<string, string>();
+  for (const { name, folder } of stages)
+    for (const file of globSync(join(folder, '*.template.json')))
+      templates.set(readFileSync(file, 'utf8').replaceAll(name, 'stage'), file);
+  expect(templates.size).toBeGreaterThan(20);
   // W3005: the CDK says once more that a function needs its role. W3010: a stage may name its zones.
   const args = ['--regions', TEST_REGION, '--ignore-checks', 'W3005', 'W3010', '--format', 'parseable', '--'];
-  expect(await run(python, ['-c', main, ...args, ...templates])).toEqual({ code: 0, output: '' });
+  expect(await run(python, ['-c', main, ...args, ...templates.values()])).toEqual({ code: 0, output: '' });
 });
 
-test.each(folders)('cdk validate finds nothing in %s', { timeout: 300_000 }, async (folder) => {
+test.each(stages)('cdk validate finds nothing in $folder', { timeout: 300_000 }, async ({ folder }) => {
   const args = ['validate', '--unstable=validate', '--no-notices', '--app', folder];
   const { code, output } = await run('node_modules/.bin/cdk', args);
   // `platform.test.ts` bounds the number of resources.
