@@ -306,7 +306,10 @@ export function runsSuite(target: () => Target, hasSandbox: boolean): void {
         expectError(await api('GET', `/runs/${id}/dag`), 404, 'NOT_FOUND', 'called no other agent');
         expectOk(await api('GET', `/runs/${id}/trace`));
         const { events, next_cursor } = expectOk(await api('GET', `/traces/${id}/events`));
-        const types = events.map(({ event_type }: { event_type: string }) => event_type);
+        // A run waits for its turn where no sandbox is ready.
+        const types = events
+          .map(({ event_type }: { event_type: string }) => event_type)
+          .filter((type: string) => type !== 'queue_succeeded');
         expect([types.at(0), types.at(-1), next_cursor]).toEqual(['setup_step_succeeded', 'sandbox_succeeded', null]);
       });
 
