@@ -1,4 +1,3 @@
-import { availableParallelism } from 'node:os';
 import { relative } from 'node:path';
 import { defineConfig } from 'vitest/config';
 import { BaseSequencer, type Reporter, type TestCase, type TestSpecification } from 'vitest/node';
@@ -49,9 +48,6 @@ const PLATFORMS = [
 const HEAVY = '**/*.heavy.test.ts';
 const AWS = '**/*.aws.test.ts';
 
-/** Workers of suites whose tests wait for processes, timers and pages a third of the time. */
-const WAITING = Math.ceil(1.5 * availableParallelism());
-
 const unit = {
   test: {
     name: 'unit',
@@ -59,7 +55,6 @@ const unit = {
     exclude: [...PLATFORMS, HEAVY, AWS, 'examples/**', ...NEVER],
     // Files share the modules of their worker: none of them replaces a module or a global.
     isolate: false,
-    maxWorkers: WAITING,
     testTimeout: 60_000,
     hookTimeout: 60_000,
   },
@@ -73,7 +68,6 @@ const platform = {
     name: 'platform',
     include: isRelated ? ['test/routes/*.test.ts'] : PLATFORMS,
     exclude: [HEAVY, AWS, ...NEVER],
-    maxWorkers: WAITING,
     testTimeout: 60_000,
     hookTimeout: 60_000,
   },
@@ -106,7 +100,8 @@ const others = [
       name: 'browser',
       include: ['dashboard/test/**/*.browser.ts'],
       globalSetup: ['dashboard/test/build.ts'],
-      maxWorkers: WAITING,
+      // A test waits for its page about half of the time.
+      maxWorkers: 3,
       // A check with axe takes seconds, and a page has four of them.
       testTimeout: 120_000,
       hookTimeout: 120_000,
