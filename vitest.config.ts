@@ -4,6 +4,7 @@ import { BaseSequencer, type Reporter, type TestCase, type TestSpecification } f
 
 /** The slowest files of the suites, started first so that the workers finish together. */
 const SLOWEST_FIRST = [
+  'test/rehearsal/platform.rehearsal.ts',
   'aws/microvm/sandbox.aws.test.ts',
   'test/stacks/templates.aws.test.ts',
   'test/stacks/package.aws.test.ts',
@@ -113,8 +114,6 @@ const others = [
       name: 'rehearsal',
       include: ['test/rehearsal/*.rehearsal.ts', 'test/rehearsal/*.aws.test.ts'],
       globalSetup: ['test/helpers/aws-emulators.ts'],
-      // Each is a deployment: they build the same bundles, and fill the machine.
-      fileParallelism: false,
       testTimeout: 240_000,
       hookTimeout: 120_000,
     },

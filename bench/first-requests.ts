@@ -2,6 +2,7 @@ import type { FunctionName } from '#core/http/route.ts';
 import { type AwsEndpoints, startAwsEmulators } from '#test/helpers/aws-emulators.ts';
 import { clientOf } from '#test/helpers/platform.ts';
 import { startRehearsal } from '#test/rehearsal/platform.ts';
+import { buildFunctions } from '../scripts/build-functions.ts';
 import { ms, ROUNDS, type Row } from './harness.ts';
 import { median } from './statistics.ts';
 
@@ -24,6 +25,7 @@ interface FirstTwo {
  * as on AWS and without. Its start is over by then: that is the section `lambda`.
  */
 export async function benchFirstRequests(): Promise<Row[]> {
+  await buildFunctions();
   const emulators = await startAwsEmulators();
   try {
     const cached = await measure(emulators.endpoints, { name: 'cached', cached: FUNCTIONS });

@@ -2,7 +2,7 @@
  * Fetches what `npm run test:aws` and the rehearsal run against, into `.cache/` of the checkout: DynamoDB Local from Maven
  * Central, moto from PyPI, and Lambda's runtime client from npm, whose native part is compiled here; and generators of
  * clients and requests that read the OpenAPI document; and with Go, Stripe's own stripe-mock. Quick when they are there. The
- * suites do it by themselves, `npm run test:tools` does it ahead. DynamoDB Local's licence allows use but no passing on, so it
+ * suites do it by themselves; run this file to do it ahead. DynamoDB Local's licence allows use but no passing on, so it
  * must never be committed.
  */
 import { spawnSync } from 'node:child_process';

@@ -10,6 +10,7 @@ import { startAwsEmulators } from '#test/helpers/aws-emulators.ts';
 import { type Counted, countRequests, SUB_CALLS, type Waits, writeFigures } from '#test/rehearsal/costs.ts';
 import type { Lambda } from '#test/rehearsal/lambda.ts';
 import { startRehearsal } from '#test/rehearsal/platform.ts';
+import { buildFunctions } from './build-functions.ts';
 import { idleCosts } from './idle-costs.ts';
 import { serviceCosts } from './service-costs.ts';
 
@@ -288,6 +289,7 @@ Balancing and Bedrock AgentCore. Look them up for your Region before you rely on
 
 const emulators = await startAwsEmulators();
 try {
+  await buildFunctions();
   const target = await startRehearsal(emulators.endpoints);
   try {
     const counted = await countRequests(target, { withTasks: true });

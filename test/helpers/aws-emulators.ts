@@ -4,12 +4,13 @@ import { createServer } from 'node:net';
 import { delimiter, join } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
 import type { TestProject } from 'vitest/node';
+import { buildFunctions } from '../../scripts/build-functions.ts';
 import { fetchAwsEmulators, fetchLambdaRuntime } from '../../scripts/fetch-test-tools.ts';
 import { TEST_ACCOUNT } from './aws-account.ts';
 
 declare module 'vitest' {
   interface ProvidedContext {
-    /** In project `aws` only. */
+    /** In the projects `aws` and `rehearsal` only. */
     awsEndpoints: AwsEndpoints;
   }
 }
@@ -23,10 +24,13 @@ export interface AwsEndpoints {
 
 const START_LIMIT_MS = 60_000;
 
-/** Vitest's global set-up of project `aws`: the emulators for as long as the tests run. */
+/** Vitest's global set-up of the projects `aws` and `rehearsal`: the emulators for as long as the tests run. */
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
-  // Here, because concurrent tests must not compile it twice.
-  if (project.name === 'rehearsal') fetchLambdaRuntime();
+  // Here, because the files of the rehearsal share them.
+  if (project.name === 'rehearsal') {
+    fetchLambdaRuntime();
+    await buildFunctions();
+  }
   const { endpoints, stop } = await startAwsEmulators();
   project.provide('awsEndpoints', endpoints);
   return stop;

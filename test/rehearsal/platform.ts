@@ -35,7 +35,7 @@ import { makeDue } from '#test/helpers/schedules.ts';
 import { startScriptedLlm } from '#test/helpers/scripted-llm/server.ts';
 import { synthesise } from '#test/helpers/templates.ts';
 import { addMember, addUser } from '#test/helpers/users.ts';
-import { BUNDLES, buildFunctions } from '../../scripts/build-functions.ts';
+import { BUNDLES } from '../../scripts/build-functions.ts';
 import { fetchLambdaRuntime } from '../../scripts/fetch-test-tools.ts';
 import { accountFor } from './accounts.ts';
 import { Alarms } from './alarms.ts';
@@ -131,7 +131,7 @@ const EVERYTHING: Statement = { ...NOTHING, actions: ['*'], resources: ['*'] };
  * The platform as the stacks describe it, on this machine: what `cdk synth` writes is read and served. Tables and bucket
  * are made in the emulators; the API of the template calls its functions, each in Lambda's own runtime client with the
  * environment that the template gives it; what they ask of AWS goes through a gate that holds it against the policies of
- * their roles.
+ * their roles. The bundles of the functions have been built.
  */
 export async function startRehearsal(
   emulators: AwsEndpoints,
@@ -142,7 +142,6 @@ export async function startRehearsal(
     aws: { region: BEDROCK.region, secretOf: () => AWS_TEST_ACCOUNT.credentials.secretAccessKey },
   });
   const stripe = await startScriptedStripe({ clock: new SystemClock() });
-  await buildFunctions();
   const api = await startRestApi();
   const stripeSecret = `${name}/stripe`;
   const operatorSecret = `${name}/operator`;
