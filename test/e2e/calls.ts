@@ -712,9 +712,9 @@ export function callsSuite(target: () => Target, has: Languages): void {
         : {
             'main.py': `import http.server, sys\nsys.stderr.write("Serving HTTP on 0.0.0.0 port 8000\\n")\nhttp.server.HTTPServer(("", 8000), http.server.SimpleHTTPRequestHandler).serve_forever()`,
           };
-      await publishCode(client, 'serves', files, { timeout_seconds: 8 });
+      await publishCode(client, 'serves', files, { timeout_seconds: 12 });
       const answer = await whenThereIsRoom(() => post('/acme/serves/v1/run', { json: {} }));
-      const error = expectError(answer, 504, 'TIMEOUT', 'timeout_seconds is 8');
+      const error = expectError(answer, 504, 'TIMEOUT', 'timeout_seconds is 12');
       expect(error).toMatchObject({ is_retryable: false, hint: expect.stringContaining('listens on a port') });
       expect(error.details.stderr).toMatch(/port \d+/);
     });

@@ -297,7 +297,7 @@ export function loopsSuite(target: () => Target, has: Languages): void {
 
     test('that hang are stopped at the deadline', async () => {
       const command = `trap '' TERM; echo begun; while :; do sleep 1; done`;
-      await publish('hanging-tool', [{ toolCalls: [bash(command)] }], { timeout_seconds: 6 });
+      await publish('hanging-tool', [{ toolCalls: [bash(command)] }], { timeout_seconds: 10 });
       const answer = await run('hanging-tool');
       expectError(answer, 504, 'TIMEOUT');
       const path = `/workspaces/${user.workspaceId}/runs/${answer.headers.get('x-run-id')}`;
