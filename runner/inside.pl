@@ -548,8 +548,8 @@ sub goes_on {
     my $streams = $command->{streams};
     if (defined $command->{status} && $command->{main_end}) {
         kill_tree($others) if $command->{is_ending} || $command->{kind} eq 'job' || $command->{kind} eq 'service';
-        # Read the last output from the pipes now: children that go on may hold them open for ever. Where none does, the command is over
-        # with its report. Otherwise init would still have it when the next one comes, whose supervisor that one could kill.
+        # Read the last output from the pipes now: children that go on may hold them open for ever. At its end nobody else writes, and
+        # the command is over with its report: while init has one, the next one gets a supervisor, which its programs could kill.
         for my $type (keys %$streams) {
             for (1 .. MAX_PIPE_BYTES / CHUNK) {
                 my $count = sysread $streams->{$type}, my $data, CHUNK;
