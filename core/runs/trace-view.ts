@@ -77,6 +77,9 @@ export function parentOf({ startedAt }: Run, steps: readonly TraceStep[]): strin
   const lastAtWork = (end: RegExp) =>
     steps
       .filter((step) => end.test(step.event_type) && step.started_at! <= startedAt && startedAt <= step.ended_at!)
-      .reduce<TraceStep | undefined>((last, step) => (last && last.started_at! > step.started_at! ? last : step), undefined);
+      .reduce<TraceStep | undefined>(
+        (last, step) => (last && last.started_at! > step.started_at! ? last : step),
+        undefined,
+      );
   return (lastAtWork(/^tool_call_(succeeded|failed)$/) ?? lastAtWork(/^sandbox_(succeeded|failed)$/))?.span_id;
 }
