@@ -29,8 +29,8 @@ interface Client {
 }
 
 /**
- * Makes the client throw {@link HostBusyError} when AWS throttles it. The SDK retries first. Its log is removed: it copies each
- * request and answer, and nobody reads it.
+ * Makes the client throw {@link HostBusyError} when AWS throttles it. The SDK retries first. The SDK's own log is removed: it
+ * copies each request and answer, and is never read.
  */
 export function tellingBusy<Sdk>(client: Sdk): Sdk {
   // The stacks of different clients share no type.
