@@ -1,3 +1,6 @@
+import { keySecrets } from '#core/models/providers.ts';
+import { LLM_PROVIDERS } from '#core/ports/llm.ts';
+
 /** Reads of variables in programs: Python, then JavaScript and TypeScript. */
 const READS: readonly { readonly files: RegExp; readonly reads: RegExp }[] = [
   { files: /\.pyi?$/, reads: /\b(?:environ\s*\[\s*|environ\.get\s*\(\s*|getenv\s*\(\s*)(["'])([A-Za-z_]\w*)\1/g },
@@ -6,11 +9,6 @@ const READS: readonly { readonly files: RegExp; readonly reads: RegExp }[] = [
 /** What a run has without a declaration (`docs/interface/sandbox.md#variables`). */
 const GIVEN =
   /^(?:PLATFORM_\w+|LLM_PROVIDER|LLM_MODEL|PATH|PYTHONPATH|HOME|USER|LANG|SHELL|TERM|PWD|TMPDIR|PORT|NODE_ENV|\w+_BASE_URL|(?:HTTPS?|NO|ALL)_PROXY|(?:https?|no|all)_proxy)$/;
-const PROVIDER_KEYS: Readonly<Record<string, string>> = {
-  anthropic: 'ANTHROPIC_API_KEY',
-  openai: 'OPENAI_API_KEY',
-  gemini: 'GEMINI_API_KEY',
-};
 
 interface Manifest {
   readonly [member: string]: unknown;
@@ -25,8 +23,8 @@ export function undeclaredVariables(
   files: ReadonlyMap<string, Uint8Array> = new Map(),
 ): ReadonlyMap<string, string> {
   const { required_secrets = [], optional_secrets = [], supported_providers = [] } = manifest;
-  const ofProviders = [supported_providers].flat().map((name) => PROVIDER_KEYS[String(name)] ?? '');
-  const declared = new Set([required_secrets, optional_secrets, ofProviders].flat().map(String));
+  const ofProviders = LLM_PROVIDERS.filter((provider) => [supported_providers].flat().includes(provider));
+  const declared = new Set([required_secrets, optional_secrets, keySecrets(ofProviders)].flat().map(String));
   const found = new Map<string, string>();
   for (const [path, bytes] of files) {
     const reads = READS.find(({ files: names }) => names.test(path))?.reads;

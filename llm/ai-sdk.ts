@@ -6,65 +6,33 @@ import type {
   LanguageModelV4Message,
   SharedV4Warning,
 } from '@ai-sdk/provider';
-import type { Config } from '#core/base/config.ts';
 import type { LlmFile, LlmMessage, LlmProvider, LlmRequest, LlmTool, LlmToolResult } from '#core/ports/llm.ts';
 import { type Breakpoints, breakpointsOf } from './breakpoints.ts';
 import type { BrokenMeter } from './broken-meter.ts';
-import { fetchOver } from './http-fetch.ts';
-import { type OnlyTool, onlyTool } from './only-tool.ts';
+import { onlyTool } from './only-tool.ts';
+import type { ApiSettings, ModelFactory } from './providers/api.ts';
+import { PROVIDER_APIS } from './providers.ts';
 import { type ChosenForm, withSchema } from './schema-for.ts';
 import { assistantContent, BrokenAnswerError, type Turn } from './turn.ts';
 import type { Wire } from './wires.ts';
-
-type SdkConfig = Pick<Config, 'ollamaSchemas'>;
-type ModelFactory = (request: LlmRequest, wire: Wire) => LanguageModelV4;
 
 /**
  * Turns of models by the providers of the Vercel AI SDK, without its `generateText`, which doubles the cost for retries,
  * tool loops and telemetry that we do not use.
  */
-export function createSdkTurns(config: SdkConfig) {
-  const load = loaders(config);
+export function createSdkTurns(config: ApiSettings) {
   /** Providers are loaded at first use. */
   const loaded = new Map<LlmProvider, Promise<ModelFactory>>();
   return async (request: LlmRequest, wire: Wire, form: ChosenForm | undefined, meter: BrokenMeter): Promise<Turn> => {
     const { provider } = request;
     let factory = loaded.get(provider);
     if (factory === undefined) {
-      factory = load[provider]();
+      factory = PROVIDER_APIS[provider].load(config);
       loaded.set(provider, factory);
     }
     const model = (await factory)(request, wire);
     const options = optionsOf(request, form);
     return request.onText ? streamed(model, options, request, meter) : model.doGenerate(options);
-  };
-}
-
-/** Options of every provider of the SDK. */
-const wired = ({ baseURL, apiKey, send }: Wire) => ({ baseURL, apiKey, fetch: fetchOver(send) });
-
-function loaders(config: SdkConfig): { [Provider in LlmProvider]: () => Promise<ModelFactory> } {
-  return {
-    async anthropic() {
-      const { createAnthropic } = await import('@ai-sdk/anthropic');
-      return ({ model }, wire) => createAnthropic(wired(wire))(model);
-    },
-    async openai() {
-      const { createOpenAI } = await import('@ai-sdk/openai');
-      return ({ model }, wire) => createOpenAI(wired(wire))(model);
-    },
-    async gemini() {
-      const { createGoogle } = await import('@ai-sdk/google');
-      return ({ model }, wire) => createGoogle(wired(wire))(model);
-    },
-    async ollama() {
-      const { createOpenAICompatible } = await import('@ai-sdk/openai-compatible');
-      const supportsStructuredOutputs = config.ollamaSchemas;
-      return ({ model }, wire) => {
-        const options = { name: 'ollama', ...wired(wire), includeUsage: true, supportsStructuredOutputs };
-        return createOpenAICompatible(options)(model);
-      };
-    },
   };
 }
 
@@ -96,7 +64,7 @@ export function optionsOf(given: LlmRequest, form: ChosenForm | undefined): Lang
     responseFormat: responseFormatOf(request, form),
     ...(tools !== undefined && tools.length > 0 && { tools: tools.map((tool) => toolOf(tool, provider, form)) }),
     abortSignal: request.signal,
-    providerOptions: optionsFor(request, only, form),
+    providerOptions: PROVIDER_APIS[provider].options(request, only, form?.form),
   };
 }
 
@@ -107,8 +75,8 @@ function responseFormatOf(
   if (outputSchema !== undefined && form !== undefined && 'schema' in form.form) {
     return { type: 'json', name: 'output', schema: form.form.schema };
   }
-  // Anthropic has no JSON mode, and the SDK would warn.
-  return (json || outputSchema !== undefined) && provider !== 'anthropic' ? { type: 'json' } : undefined;
+  const isJson = json || outputSchema !== undefined;
+  return isJson && PROVIDER_APIS[provider].hasJsonMode ? { type: 'json' } : undefined;
 }
 
 function toolOf({ name, description, inputSchema, isStrict }: LlmTool, provider: LlmProvider, form?: ChosenForm) {
@@ -118,60 +86,8 @@ function toolOf({ name, description, inputSchema, isStrict }: LlmTool, provider:
     name,
     description,
     inputSchema: strict ?? inputSchema,
-    // OpenAI's default refuses schemas with optional members, which authors use.
-    ...((strict !== undefined || provider === 'openai') && { strict: strict !== undefined }),
+    ...((strict !== undefined || PROVIDER_APIS[provider].declaresLooseTools) && { strict: strict !== undefined }),
   };
-}
-
-/** Not the SDK's `reasoning`, which also asks for summaries, or makes models think that would not. */
-function optionsFor(
-  { provider, effort, thoughts, parallelToolCalls, cache }: LlmRequest,
-  { allowedTools, toolChoice }: OnlyTool,
-  form: ChosenForm | undefined,
-): LanguageModelV4CallOptions['providerOptions'] {
-  switch (provider) {
-    case 'anthropic': {
-      const isByTool = form?.form.kind === 'tool';
-      // A model that has to call a tool may not be told to think.
-      const isForced = isByTool || toolChoice !== undefined;
-      return {
-        anthropic: {
-          // Not thinking is no effort there.
-          ...(effort === 'none' ? { thinking: { type: 'disabled' } } : effort && { effort }),
-          ...(thoughts && effort !== 'none' && !isForced && { thinking: { type: 'adaptive', display: 'summarized' } }),
-          ...(parallelToolCalls === false && { disableParallelToolUse: true }),
-          ...(isByTool && { structuredOutputMode: 'jsonTool' }),
-        },
-      };
-    }
-    case 'openai':
-      return {
-        openai: {
-          // Otherwise OpenAI keeps conversations for 30 days, and the SDK asks for summaries, which some accounts may not.
-          store: false,
-          ...(effort && { reasoningEffort: effort, reasoningSummary: null }),
-          ...(form?.form.kind === 'guide' && { strictJsonSchema: false }),
-          ...(cache && { promptCacheKey: cache.key }),
-          ...(allowedTools && { allowedTools }),
-          ...(parallelToolCalls !== undefined && { parallelToolCalls }),
-        },
-      };
-    case 'gemini':
-      return {
-        google: {
-          ...((effort || thoughts) && {
-            thinkingConfig: { ...(effort && { thinkingLevel: effort }), ...(thoughts && { includeThoughts: true }) },
-          }),
-        },
-      };
-    case 'ollama':
-      return {
-        ollama: {
-          ...(effort && { reasoningEffort: effort }),
-          ...(parallelToolCalls !== undefined && { parallel_tool_calls: parallelToolCalls }),
-        },
-      };
-  }
 }
 
 function promptMessages(
@@ -184,8 +100,7 @@ function promptMessages(
       const { shared, text, files = [] } = message;
       const parts = files.map(filePart);
       if (shared === undefined) return [{ role: 'user', content: [...parts, { type: 'text', text }] }];
-      // Not every local server reads a list of parts.
-      if (provider === 'ollama') {
+      if (!PROVIDER_APIS[provider].takesParts) {
         return [{ role: 'user', content: [...parts, { type: 'text', text: `${shared}\n\n${text}` }] }];
       }
       const first = { type: 'text' as const, text: shared, ...(marks.shared && BREAKPOINT) };
@@ -203,7 +118,7 @@ function promptMessages(
  * would write the bytes as JSON: there the files follow as a message of the user.
  */
 function toolMessages(results: readonly LlmToolResult[], provider: LlmProvider): LanguageModelV4Message[] {
-  const isText = provider === 'ollama';
+  const isText = !PROVIDER_APIS[provider].takesParts;
   const message: LanguageModelV4Message = {
     role: 'tool',
     content: results.map(({ id, name, text, isError, files = [] }) => ({

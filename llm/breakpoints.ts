@@ -1,4 +1,5 @@
 import { type LlmFile, type LlmMessage, type LlmRequest, toolJson } from '#core/ports/llm.ts';
+import { PROVIDER_APIS } from './providers.ts';
 
 /** Rough size of a token in a request. */
 const TOKEN_CHARACTERS = 3.5;
@@ -19,13 +20,14 @@ export interface Breakpoints {
 const NONE: Breakpoints = { system: false, shared: false, messages: new Set() };
 
 /**
- * The breakpoints of a request, three at most; none for other providers, which find what comes again by themselves. A conversation has one at the end of the newest user turn, and again one at
- * the end of the turn before it, where the last request had it: Anthropic looks for an earlier one only 20 blocks back,
- * fewer than ten parallel calls with their results. Nothing is marked that is too short to be kept.
+ * The breakpoints of a request, three at most; none for other providers, which find repeated input by themselves. A
+ * conversation has one at the end of the newest user turn, and one at the end of the turn before it, where the last request
+ * had it: Anthropic looks for an earlier one only 20 blocks back, fewer than ten parallel calls with their results. Parts
+ * that are too short to be cached are not marked.
  */
 export function breakpointsOf({ provider, cache, system = '', tools = [], messages }: LlmRequest): Breakpoints {
   const { again, fromTokens = FROM_TOKENS } = cache ?? {};
-  if (provider !== 'anthropic' || again === undefined) return NONE;
+  if (!PROVIDER_APIS[provider].marksCache || again === undefined) return NONE;
   if (again === 'shared') return { ...NONE, shared: true };
   const minimum = fromTokens * TOKEN_CHARACTERS;
   let size = tools.reduce((sum, tool) => sum + toolJson(tool).length + 1, system.length + 1);

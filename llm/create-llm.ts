@@ -1,4 +1,5 @@
 import type { Config } from '#core/base/config.ts';
+import { PROVIDERS } from '#core/models/providers.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { isLlmFailure, type Llm, type LlmRequest } from '#core/ports/llm.ts';
 import { createSdkTurns, optionsOf } from './ai-sdk.ts';
@@ -57,7 +58,7 @@ export function createLlm(config: LlmConfig, log?: Deps['log'], goesDirectly = i
 
 /** Without a key the SDK would look for one in the environment. */
 function requireKey({ provider, apiKey, transport }: LlmRequest): void {
-  if (apiKey || provider === 'ollama' || transport?.via === 'bedrock') return;
+  if (apiKey || PROVIDERS[provider].key === null || transport?.via === 'bedrock') return;
   throw new Error(`a request to ${provider} needs a key`);
 }
 

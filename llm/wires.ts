@@ -1,13 +1,12 @@
 import type { Config } from '#core/base/config.ts';
 import { PlatformError } from '#core/base/errors.ts';
+import type { ProviderUrls } from '#core/models/providers/row.ts';
+import { PROVIDERS } from '#core/models/providers.ts';
 import type { LlmRequest } from '#core/ports/llm.ts';
 import { addressGuard } from './address-guard.ts';
 import { createSender, type OutgoingRequest, type Send } from './send.ts';
 
-export type WireConfig = Pick<
-  Config,
-  'anthropicUrl' | 'openaiUrl' | 'geminiUrl' | 'ollamaUrl' | 'bedrockUrl' | 'outboundHosts'
->;
+export type WireConfig = ProviderUrls & Pick<Config, 'bedrockUrl' | 'outboundHosts'>;
 
 /** Where a request goes, and what carries it. */
 export interface Wire {
@@ -56,13 +55,7 @@ export function createWires(config: WireConfig): (request: LlmRequest) => Wire {
       case 'gateway':
         return { baseURL: transport.url, apiKey, send: guardedSendFor({ onSign }) };
       default: {
-        const urls = {
-          anthropic: config.anthropicUrl,
-          openai: config.openaiUrl,
-          gemini: config.geminiUrl,
-          ollama: config.ollamaUrl,
-        };
-        const baseURL = urls[provider];
+        const baseURL = config[PROVIDERS[provider].urlSetting];
         if (baseURL === undefined) throw new PlatformError('LLM_ERROR', 'There is no local model server here.');
         return { baseURL, apiKey, send: sendFor({ onSign }) };
       }

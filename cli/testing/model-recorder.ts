@@ -2,6 +2,8 @@ import { createHash } from 'node:crypto';
 import type { AddressInfo } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { CORE_SETTINGS } from '#core/base/config.ts';
+import { PROVIDERS } from '#core/models/providers.ts';
+import { LLM_PROVIDERS, type LlmProvider } from '#core/ports/llm.ts';
 
 /** One answer of a model, as it is kept beside the tests. Headers are not kept: they have the key. */
 export interface RecordedAnswer {
@@ -15,16 +17,13 @@ export interface RecordedAnswer {
   readonly answer: unknown;
 }
 
-const PROVIDERS = {
-  anthropic: CORE_SETTINGS.anthropicUrl,
-  openai: CORE_SETTINGS.openaiUrl,
-  gemini: CORE_SETTINGS.geminiUrl,
-};
-type Provider = keyof typeof PROVIDERS;
-export const MODEL_PROVIDERS = Object.keys(PROVIDERS) as Provider[];
+/** The providers with keys: what a local server answers depends on the machine, so it is not recorded. */
+export const MODEL_PROVIDERS = LLM_PROVIDERS.filter((provider) => PROVIDERS[provider].key !== null);
+
+const urlSettingOf = (provider: LlmProvider) => CORE_SETTINGS[PROVIDERS[provider].urlSetting];
 
 /** Name of the secret and of the variable with a provider's key. */
-export const keyNameOf = (provider: string): string => `${provider.toUpperCase()}_API_KEY`;
+export const keyNameOf = (provider: LlmProvider): string => PROVIDERS[provider].key!.secret;
 
 /** Hop-by-hop headers, and those that this server sets anew. */
 const NOT_FORWARDED = ['host', 'connection', 'content-length', 'transfer-encoding', 'accept-encoding'];
@@ -53,12 +52,12 @@ export async function startModelRecorder(
   let left: RecordedAnswer[] | undefined = [];
   let answers: RecordedAnswer[] = [];
   let unknown = 0;
-  const upstream = (provider: Provider): string => {
-    const { variable, schema } = PROVIDERS[provider];
+  const upstream = (provider: LlmProvider): string => {
+    const { variable, schema } = urlSettingOf(provider);
     return schema().parse(env[variable] || undefined) as string;
   };
 
-  async function answer(provider: Provider, path: string, headers: Headers, body: string): Promise<RecordedAnswer> {
+  async function answer(provider: LlmProvider, path: string, headers: Headers, body: string): Promise<RecordedAnswer> {
     const request = hashOf(path, body);
     if (left !== undefined) {
       const index = left.findIndex((each) => each.provider === provider && each.request === request);
@@ -110,7 +109,7 @@ export async function startModelRecorder(
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
   return {
-    settings: Object.fromEntries(MODEL_PROVIDERS.map((each) => [PROVIDERS[each].variable, `${url}/${each}`])),
+    settings: Object.fromEntries(MODEL_PROVIDERS.map((each) => [urlSettingOf(each).variable, `${url}/${each}`])),
     begin(recorded) {
       left = recorded === undefined ? undefined : [...recorded];
       answers = [];

@@ -1,32 +1,11 @@
 import { PlatformError } from '#core/base/errors.ts';
 import type { Deps } from '#core/ports/deps.ts';
-import type { LlmProvider, LlmRequest } from '#core/ports/llm.ts';
-import {
-  ADDRESS_SECRETS,
-  either,
-  KEY_SECRETS,
-  type ModelWishes,
-  PROVIDER_NAMES,
-  providersOf,
-  secretNames,
-} from './providers.ts';
+import { LLM_PROVIDERS, type LlmProvider, type LlmRequest } from '#core/ports/llm.ts';
+import { either, keySecrets, type ModelWishes, PROVIDERS, providersOf } from './providers.ts';
 import { type Access, accessTo, mappedModel, transportOf } from './transports.ts';
 
 /** A model to ask, with the key for it and the way to it. */
 export type ModelChoice = Pick<LlmRequest, 'provider' | 'model' | 'apiKey' | 'transport'>;
-
-/** Used where neither the caller nor the agent names a model (`docs/interface/calls.md#models`). */
-const DEFAULT_MODELS: { readonly [Provider in LlmProvider]: string } = {
-  anthropic: 'claude-sonnet-5-5',
-  openai: 'gpt-6.2-sol',
-  gemini: 'gemini-3.8-flash',
-  ollama: 'llama3.2',
-};
-
-/** A model id becomes part of a URL that is requested with a key: no `..`, nothing that ends the path. */
-const MODEL_ID = /^(?!.*\.\.)[A-Za-z0-9][\w.:/@-]{0,199}$/;
-/** Gemini's URL has the id as it is, and `:` begins the method: another path would be another resource of the key's owner. */
-const GEMINI_MODEL_ID = /^(models\/|tunedModels\/)?(?!.*\.\.)[A-Za-z0-9][\w.@-]{0,199}$/;
 
 /** A caller's `llm_credentials`. */
 interface Credentials {
@@ -101,40 +80,28 @@ function wantedProvider(
       'INVALID_INPUT',
       told === undefined
         ? `"llm_credentials.provider" must say whose key "llm_credentials.api_key" is: one of ${allowed}.`
-        : `"llm_credentials.api_key" is a key of ${PROVIDER_NAMES[told]}; this agent may use ${allowed}.`,
+        : `"llm_credentials.api_key" is a key of ${PROVIDERS[told].title}; this agent may use ${allowed}.`,
     );
   }
-  return supported.find((candidate) => model !== undefined && MODEL_FORMS[candidate]?.test(model));
+  return supported.find((candidate) => model !== undefined && PROVIDERS[candidate].ownModels?.test(model));
 }
 
-function providerOfKey(key: string): LlmProvider | undefined {
-  if (key.startsWith('sk-ant-')) return 'anthropic';
-  if (key.startsWith('sk-')) return 'openai';
-  return key.startsWith('AIza') ? 'gemini' : undefined;
-}
-
-const MODEL_FORMS: { readonly [Provider in LlmProvider]?: RegExp } = {
-  anthropic: /^claude-/,
-  openai: /^(gpt-|o\d)/,
-  gemini: /^gemini-/,
-};
+const providerOfKey = (key: string): LlmProvider | undefined =>
+  LLM_PROVIDERS.find((provider) => PROVIDERS[provider].key?.form.test(key));
 
 type Keys = { readonly [Provider in LlmProvider]?: { readonly apiKey: string; readonly address?: string } };
 
 /** The keys of a workspace, and the addresses that they are for: one request for both. */
 async function readKeys(vault: Deps['vault'], workspaceId: string, providers: readonly LlmProvider[]): Promise<Keys> {
-  const hosted = providers.filter((provider) => provider !== 'ollama');
-  if (hosted.length === 0) return {};
-  const values = await vault.read(
-    workspaceId,
-    hosted.flatMap((provider) => [KEY_SECRETS[provider], ADDRESS_SECRETS[provider]]),
-    true,
-  );
+  const secrets = providers.flatMap((provider) => PROVIDERS[provider].key ?? []);
+  if (secrets.length === 0) return {};
+  const names = secrets.flatMap(({ secret, addressSecret }) => [secret, addressSecret]);
+  const values = await vault.read(workspaceId, names, true);
   const keys: { [Provider in LlmProvider]?: NonNullable<Keys[Provider]> } = {};
-  for (const provider of hosted) {
-    const apiKey = values[KEY_SECRETS[provider]]?.trim();
-    const address = values[ADDRESS_SECRETS[provider]]?.trim() || undefined;
-    if (apiKey) keys[provider] = { apiKey, address };
+  for (const provider of providers) {
+    const { key } = PROVIDERS[provider];
+    const apiKey = key && values[key.secret]?.trim();
+    if (apiKey) keys[provider] = { apiKey, address: values[key.addressSecret]?.trim() || undefined };
   }
   return keys;
 }
@@ -145,17 +112,17 @@ function keyRequired(providers: readonly LlmProvider[]): PlatformError {
       'LLM_KEY_REQUIRED',
       'This agent runs on a local model server only, and there is none here.',
     );
-  const names = either(providers.map((provider) => PROVIDER_NAMES[provider]));
+  const names = either(providers.map((provider) => PROVIDERS[provider].title));
   return new PlatformError(
     'LLM_KEY_REQUIRED',
-    `This agent needs an API key of ${names}, and the workspace has no secret ${either(secretNames(providers))}.`,
+    `This agent needs an API key of ${names}, and the workspace has no secret ${either(keySecrets(providers))}.`,
     { hint: 'Add the secret with PUT /workspaces/{id}/secrets, or send llm_credentials.api_key with the call.' },
   );
 }
 
 /** The model of a provider for callers who name none. */
 export const defaultModel = (provider: LlmProvider, { default_models }: ModelWishes): string =>
-  default_models[provider] ?? DEFAULT_MODELS[provider];
+  default_models[provider] ?? PROVIDERS[provider].defaultModel;
 
 /** Caller, agent, platform: the first that names one (`docs/interface/calls.md#models`). */
 function modelFor(
@@ -163,8 +130,8 @@ function modelFor(
   { default_models }: ModelWishes,
   { asked, access }: { readonly asked: string | undefined; readonly access: Access },
 ): string {
-  const model = asked ?? default_models[provider] ?? mappedModel(access, DEFAULT_MODELS[provider]);
-  if ((provider === 'gemini' ? GEMINI_MODEL_ID : MODEL_ID).test(model)) return model;
+  const model = asked ?? default_models[provider] ?? mappedModel(access, PROVIDERS[provider].defaultModel);
+  if (PROVIDERS[provider].modelId.test(model)) return model;
   throw asked === undefined
     ? new PlatformError('UNPROCESSABLE', `The agent's default_models.${provider} is no model id.`)
     : new PlatformError('INVALID_INPUT', '"llm_credentials.model" must be a model id: letters, digits and . _ : / @ -');

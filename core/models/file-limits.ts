@@ -1,9 +1,9 @@
 import { type FileType, type ImageSize, imageSizeOf, pdfPagesOf } from '#core/base/file-type.ts';
 import { sizeText } from '#core/base/size-text.ts';
-import type { LlmFile, LlmProvider } from '#core/ports/llm.ts';
+import type { LlmFile } from '#core/ports/llm.ts';
 import type { ModelFacts } from '#core/ports/model-table.ts';
 import type { ModelChoice } from './choose.ts';
-import { either, PROVIDER_NAMES } from './providers.ts';
+import { either, PROVIDERS } from './providers.ts';
 
 /** A file for a model, with what its provider limits. */
 export interface ModelFile extends LlmFile {
@@ -15,63 +15,8 @@ export interface ModelFile extends LlmFile {
   readonly pages?: number;
 }
 
-interface FileLimits {
-  /** Media types. */
-  readonly image: readonly string[];
-  readonly pdf: readonly string[];
-  readonly audio: readonly string[];
-  /** Of one image. */
-  readonly imageBytes?: number;
-  /** On each side of an image; the second one holds from 21 images on. */
-  readonly imagePixels?: readonly [few: number, many: number];
-  /** Of one request, for a large and for a small window. */
-  readonly images?: readonly [number, number];
-  /** The second one holds for Bedrock, too. */
-  readonly pages?: readonly [number, number];
-}
-
-const PDF = ['application/pdf'];
 const MANY_IMAGES = 20;
 const SMALL_WINDOW = 200_000;
-
-/**
- * What providers take as their pages have it (`docs/models.md#files`). Total sizes are not here: the platform's own limit
- * of a request is below all of them.
- */
-const LIMITS: { readonly [Provider in LlmProvider]: FileLimits } = {
-  anthropic: {
-    image: ['image/png', 'image/jpeg', 'image/gif', 'image/webp'],
-    pdf: PDF,
-    audio: [],
-    // 5 MB in base64.
-    imageBytes: 3.75 * 1024 ** 2,
-    imagePixels: [8000, 2000],
-    images: [600, 100],
-    pages: [600, 100],
-  },
-  openai: { image: ['image/png', 'image/jpeg', 'image/gif', 'image/webp'], pdf: PDF, audio: [] },
-  gemini: {
-    image: ['image/png', 'image/jpeg', 'image/webp', 'image/heic'],
-    pdf: PDF,
-    audio: ['audio/wav', 'audio/mpeg', 'audio/flac', 'audio/ogg', 'audio/aiff', 'audio/aac'],
-    images: [3000, 3000],
-    pages: [1000, 1000],
-  },
-  // What the servers have in common; a PDF is for those whose models are said to read it.
-  ollama: {
-    image: ['image/png', 'image/jpeg', 'image/gif', 'image/webp'],
-    pdf: PDF,
-    audio: ['audio/wav', 'audio/mpeg'],
-  },
-};
-
-/** Of a model that the table does not have. */
-const USUAL_INPUTS: { readonly [Provider in LlmProvider]: NonNullable<ModelFacts['inputs']> } = {
-  anthropic: ['image', 'pdf'],
-  openai: ['image', 'pdf'],
-  gemini: ['image', 'pdf', 'audio'],
-  ollama: ['image'],
-};
 
 const KIND_NAMES = { image: 'images', pdf: 'PDF', audio: 'audio' };
 
@@ -84,18 +29,18 @@ export interface FileProblem {
 /** Why these files cannot be part of one request to the model; `undefined` if they can. */
 export function fileProblem(
   { provider, model, transport }: Pick<ModelChoice, 'provider' | 'model' | 'transport'>,
-  { inputs = USUAL_INPUTS[provider], window = Number.POSITIVE_INFINITY }: ModelFacts,
+  { inputs, window = Number.POSITIVE_INFINITY }: ModelFacts,
   files: readonly ModelFile[],
 ): FileProblem | undefined {
-  const limits = LIMITS[provider];
-  const name = PROVIDER_NAMES[provider];
+  const { title: name, files: limits } = PROVIDERS[provider];
+  const taken = inputs ?? limits.usualInputs;
   const fits = window > SMALL_WINDOW ? 0 : 1;
   const images = files.filter(({ kind }) => kind === 'image');
   for (const file of files) {
     const shown = shownName(file.title);
     const types = limits[file.kind];
     if (types.length === 0) return unsupported(`${name} takes no ${KIND_NAMES[file.kind]}, which ${shown} is.`);
-    if (!inputs.includes(file.kind)) {
+    if (!taken.includes(file.kind)) {
       return unsupported(`The model ${model} of ${name} takes no ${KIND_NAMES[file.kind]}, which ${shown} is.`);
     }
     if (!types.includes(file.mediaType)) {

@@ -1,5 +1,6 @@
-import { EFFORTS, type Effort, type LlmProvider, type LlmRequest } from '#core/ports/llm.ts';
+import { EFFORTS, type Effort, LLM_PROVIDERS, type LlmProvider, type LlmRequest } from '#core/ports/llm.ts';
 import type { ModelFacts } from '#core/ports/model-table.ts';
+import { PROVIDERS } from './providers.ts';
 
 /** What an author may say about thinking (`docs/models.md#settings`). */
 export const SETTING_EFFORTS = ['none', 'low', 'medium', 'high', 'max'] as const satisfies readonly Effort[];
@@ -37,10 +38,12 @@ export const settingsFor = (
   own: AgentSettings | null | undefined,
   callers?: ModelSettings,
 ): ModelSettings => {
-  const { callers_may_set: _, anthropic, openai, gemini, ollama, ...common } = own ?? {};
-  const ofProvider = { anthropic, openai, gemini, ollama }[provider];
-  return { ...common, ...ofProvider, ...callers };
+  const common = Object.entries(own ?? {}).filter(([name]) => !NO_SETTINGS.has(name));
+  return { ...Object.fromEntries(common), ...own?.[provider], ...callers };
 };
+
+/** Members of {@link AgentSettings} beside the settings for all providers. */
+const NO_SETTINGS: ReadonlySet<string> = new Set(['callers_may_set', ...LLM_PROVIDERS]);
 
 /** The part of a request that settings decide, and what of them the model does not take: sentences. */
 export interface FittedSettings {
@@ -60,24 +63,23 @@ export function fitSettings(
   const warnings: string[] = [];
   const without = (name: SettingName, why = ''): undefined =>
     void warnings.push(`${model} takes no ${name}${why}: it is left out.`);
-  const isLocal = provider === 'ollama';
-  const fitted = effort && nearestEffort(effort, facts.effort ?? (isLocal ? EFFORTS : []));
+  const { unknownModels, ...support } = PROVIDERS[provider].settings;
+  const fitted = effort && nearestEffort(effort, facts.effort ?? unknownModels.efforts);
   if (effort !== undefined && fitted === undefined && effort !== 'none') without('effort');
   if (fitted !== undefined && fitted !== effort) {
     warnings.push(`${model} takes no effort "${effort}": it is asked with "${fitted}".`);
   }
-  const takes = facts.temperature ?? (isLocal || provider === 'gemini' ? 'always' : 'never');
+  const takes = facts.temperature ?? unknownModels.temperature;
   const isTaken = takes === 'always' || (takes === 'without_thought' && fitted === 'none');
-  const isSampled = isLocal || provider === 'gemini';
   const why = takes === 'without_thought' ? ' unless its effort is "none"' : '';
   return {
     request: {
       ...(fitted && { effort: fitted }),
       ...(temperature !== undefined && (isTaken ? { temperature } : without('temperature', why))),
-      ...(stop !== undefined && (provider === 'openai' ? without('stop') : { stop })),
-      ...(seed !== undefined && (isSampled ? { seed } : without('seed'))),
+      ...(stop !== undefined && (support.stop ? { stop } : without('stop'))),
+      ...(seed !== undefined && (support.seed ? { seed } : without('seed'))),
       ...(parallel_tool_calls !== undefined &&
-        (provider === 'gemini' ? without('parallel_tool_calls') : { parallelToolCalls: parallel_tool_calls })),
+        (support.parallelToolCalls ? { parallelToolCalls: parallel_tool_calls } : without('parallel_tool_calls'))),
     },
     warnings,
   };

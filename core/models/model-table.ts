@@ -3,7 +3,7 @@ import type { Deps } from '#core/ports/deps.ts';
 import type { LlmProvider, LlmUsage } from '#core/ports/llm.ts';
 import type { ModelFacts, ModelPrice, ModelTable } from '#core/ports/model-table.ts';
 import builtIn from './models.json' with { type: 'json' };
-import { withoutEdition } from './providers.ts';
+import { PROVIDERS, withoutEdition } from './providers.ts';
 
 /** An operator's table, as the host reads it. */
 export interface ModelSource {
@@ -41,7 +41,7 @@ export class LayeredModelTable implements ModelTable {
   }
 
   costOf(provider: LlmProvider, model: string, usage: LlmUsage): number | undefined {
-    if (provider === 'ollama') return 0;
+    if (!PROVIDERS[provider].hasPrices) return 0;
     const day = dayOf(this.#options.clock.now());
     const price = priceFor(this.factsOf(model).price ?? [], day, usage.inputTokens);
     if (price === undefined) {

@@ -1,44 +1,25 @@
-import type { Config } from '#core/base/config.ts';
 import { LLM_PROVIDERS, type LlmProvider, type LlmRequest } from '#core/ports/llm.ts';
+import { anthropic } from './providers/anthropic.ts';
+import { gemini } from './providers/gemini.ts';
+import { ollama } from './providers/ollama.ts';
+import { openai } from './providers/openai.ts';
+import type { ProviderRow, ProviderUrls } from './providers/row.ts';
 
-/** Names of the providers for messages. */
-export const PROVIDER_NAMES: { readonly [Provider in LlmProvider]: string } = {
-  anthropic: 'Anthropic',
-  openai: 'OpenAI',
-  gemini: 'Gemini',
-  ollama: 'the local model server',
-};
-
-/**
- * Workspace secrets that hold the providers' keys (`docs/interface/calls.md#models`). A local model server needs none.
- */
-export const KEY_SECRETS = {
-  anthropic: 'ANTHROPIC_API_KEY',
-  openai: 'OPENAI_API_KEY',
-  gemini: 'GEMINI_API_KEY',
-} as const;
-
-/** Providers with keys. */
-export const HOSTED_PROVIDERS = ['anthropic', 'openai', 'gemini'] as const satisfies readonly LlmProvider[];
-
-/** Secrets with the address that the key beside them is for (`docs/interface/transports.md`). */
-export const ADDRESS_SECRETS = {
-  anthropic: 'ANTHROPIC_BASE_URL',
-  openai: 'OPENAI_BASE_URL',
-  gemini: 'GEMINI_BASE_URL',
-} as const;
+/** One row for each provider of models. */
+export const PROVIDERS: { readonly [Provider in LlmProvider]: ProviderRow } = { anthropic, openai, gemini, ollama };
 
 /** What answers a request, for messages. */
 export function answererOf({ provider, transport }: Pick<LlmRequest, 'provider' | 'transport'>): string {
+  const { title, key } = PROVIDERS[provider];
   switch (transport?.via) {
     case 'bedrock':
       return 'Amazon Bedrock';
     case 'azure':
       return 'Azure OpenAI';
     case 'gateway':
-      return provider === 'ollama' ? PROVIDER_NAMES.ollama : `the gateway of ${ADDRESS_SECRETS[provider]}`;
+      return key === null ? title : `the gateway of ${key.addressSecret}`;
     default:
-      return PROVIDER_NAMES[provider];
+      return title;
   }
 }
 
@@ -56,17 +37,18 @@ export interface ModelWishes {
 }
 
 /** The providers that an agent may use on this host, in the agent's order. `any` means all, in the order of the list. */
-export function providersOf(
-  { supported_providers }: ModelWishes,
-  { ollamaUrl }: Pick<Config, 'ollamaUrl'>,
-): LlmProvider[] {
+export function providersOf({ supported_providers }: ModelWishes, config: ProviderUrls): LlmProvider[] {
   const named = supported_providers.flatMap((name) => (name === 'any' ? LLM_PROVIDERS : [name]));
-  return [...new Set(named)].filter((provider) => provider !== 'ollama' || ollamaUrl !== undefined);
+  return [...new Set(named)].filter((provider) => config[PROVIDERS[provider].urlSetting] !== undefined);
 }
 
-/** Names of the secrets that hold these providers' keys. */
-export const secretNames = (providers: readonly LlmProvider[]): string[] =>
-  providers.flatMap((provider) => (provider === 'ollama' ? [] : [KEY_SECRETS[provider]]));
+/** Names of the secrets that hold these providers' keys; providers without keys have none. */
+export const keySecrets = (providers: readonly LlmProvider[]): string[] =>
+  providers.flatMap((provider) => PROVIDERS[provider].key?.secret ?? []);
+
+/** The provider whose key the secret of this name holds. */
+export const providerOfSecret = (name: string): LlmProvider | undefined =>
+  LLM_PROVIDERS.find((provider) => PROVIDERS[provider].key?.secret === name);
 
 /** `a, b or c`. */
 export const either = (names: readonly string[]): string =>

@@ -1,19 +1,11 @@
 import type { Clock } from '#core/ports/clock.ts';
 import { LlmFailure, type LlmProvider, type LlmRequest } from '#core/ports/llm.ts';
-import { PROVIDER_NAMES } from './providers.ts';
+import { PROVIDERS } from './providers.ts';
 
 /** To connect and send the request (`docs/interface/calls.md#tries`). */
 const SEND_MS = 30_000;
 /** Sending files takes longer: they have time for a line of about a megabit a second. */
 const FILE_BYTES_PER_MS = 128;
-/** Between two signs of an answer. Anthropic sends some while its model thinks; the others need not. */
-const SILENCE_MS: { readonly [Provider in LlmProvider]: number } = {
-  anthropic: 90_000,
-  openai: 180_000,
-  gemini: 180_000,
-  ollama: 180_000,
-};
-
 /**
  * Sends a request with `send`, and gives it up with a transient {@link LlmFailure} when its provider is silent for too
  * long. A provider that answers as a whole may be silent until its answer begins.
@@ -39,7 +31,7 @@ export async function unlessSilent<Answer>(
   };
   let cancelTimer = (): void => {};
   const watch = (): void => {
-    const limit = stage === 'sending' ? sendMs : SILENCE_MS[provider];
+    const limit = stage === 'sending' ? sendMs : PROVIDERS[provider].silenceMs;
     const left = since + limit - clock.now();
     const mayBeSilent = stage === 'sent' && !isStreamed;
     if (left <= 0 && !mayBeSilent) stop.abort(silenceOf(provider, stage, limit));
@@ -58,7 +50,7 @@ export async function unlessSilent<Answer>(
 }
 
 function silenceOf(provider: LlmProvider, stage: string, limitMs: number): LlmFailure {
-  const name = PROVIDER_NAMES[provider];
+  const name = PROVIDERS[provider].title;
   const span = `${limitMs / 1000} seconds`;
   const message =
     stage === 'sending'

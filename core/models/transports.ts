@@ -3,7 +3,8 @@ import { PlatformError } from '#core/base/errors.ts';
 import type { AzureTransport, BedrockTransport } from '#core/base/transports.ts';
 import { checkOutboundUrl } from '#core/outbound/outbound-url.ts';
 import type { LlmProvider, LlmRequest, LlmTransport } from '#core/ports/llm.ts';
-import { ADDRESS_SECRETS, withoutEdition } from './providers.ts';
+import type { ProviderKey } from './providers/row.ts';
+import { PROVIDERS, withoutEdition } from './providers.ts';
 
 /** How a provider may be asked: a key and where it goes, both from the same place. */
 export interface Access {
@@ -25,15 +26,15 @@ export function accessTo(
   key: { readonly apiKey: string; readonly address?: string } | undefined,
   { transports = {}, outboundHosts }: Pick<Config, 'transports' | 'outboundHosts'>,
 ): Access | undefined {
-  const setting = provider === 'anthropic' || provider === 'openai' ? transports[provider] : undefined;
+  const settings: { readonly [Provider in LlmProvider]?: BedrockTransport | AzureTransport } = transports;
+  const setting = settings[provider];
+  const row = PROVIDERS[provider].key;
   if (key === undefined) {
     if (setting?.via === 'bedrock') return { setting };
-    return provider === 'ollama' ? {} : undefined;
+    return row === null ? {} : undefined;
   }
   const { apiKey, address } = key;
-  if (address !== undefined && provider !== 'ollama') {
-    return { apiKey, gateway: gatewayUrl(provider, address, outboundHosts) };
-  }
+  if (address !== undefined && row !== null) return { apiKey, gateway: gatewayUrl(row, address, outboundHosts) };
   // Bedrock takes no keys of Anthropic.
   return setting?.via === 'azure' ? { apiKey, setting } : { apiKey };
 }
@@ -63,16 +64,17 @@ export function pricedId({ model, transport }: Pick<LlmRequest, 'model' | 'trans
     : `${transport.via}/${transport.model}`;
 }
 
-/** As these providers' own libraries read such an address, in which OpenAI's has its version. */
-const VERSIONS = { anthropic: 'v1', openai: undefined, gemini: 'v1beta' };
-
-function gatewayUrl(provider: keyof typeof VERSIONS, address: string, ownHosts: readonly string[]): string {
-  const field = `the secret ${ADDRESS_SECRETS[provider]}`;
+/** Reads the address as the provider's own libraries do. */
+function gatewayUrl(
+  { addressSecret, addressVersion: version }: ProviderKey,
+  address: string,
+  ownHosts: readonly string[],
+): string {
+  const field = `the secret ${addressSecret}`;
   const { url } = checkOutboundUrl(address, ownHosts, field, 'https://gateway.example.com/v1');
   if (url.search !== '' || url.hash !== '') {
     throw new PlatformError('INVALID_INPUT', `${field}: the address must end with its path, without ? and #.`);
   }
   const base = url.href.replace(/\/+$/, '');
-  const version = VERSIONS[provider];
   return version === undefined || /\/v\d\w*$/.test(base) ? base : `${base}/${version}`;
 }

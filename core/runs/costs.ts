@@ -1,4 +1,4 @@
-import { withoutEdition } from '#core/models/providers.ts';
+import { PROVIDERS, withoutEdition } from '#core/models/providers.ts';
 import { LLM_PROVIDERS, type LlmProvider } from '#core/ports/llm.ts';
 import * as bins from './bins.ts';
 import type { RunResult } from './run.ts';
@@ -6,7 +6,7 @@ import type { RunResult } from './run.ts';
 /**
  * What runs cost at the providers of models, as numbers that a roll-up adds up, in millionths of a US dollar. Names are
  * short: DynamoDB bills each write by the started kilobyte of its item. With the letter of a provider
- * ({@link LETTERS}), here `a`:
+ * (`costLetter`), here `a`:
  *
  * - `na:<model>` runs that this model answered, `ca:<model>` what it cost: every run counts for each of its models;
  * - `ba<bin>` number of runs by their whole cost ({@link binOf}), `sa` the sum of these costs: every run with a known
@@ -15,7 +15,10 @@ import type { RunResult } from './run.ts';
  * Callers choose models, and an item has a limit of size: only names that the table of models has a price for are kept,
  * without their editions.
  */
-const LETTERS: Readonly<Record<LlmProvider, string>> = { anthropic: 'a', openai: 'o', gemini: 'g', ollama: 'l' };
+const letterOf = (provider: LlmProvider): string => PROVIDERS[provider].costLetter;
+
+const LETTERS = LLM_PROVIDERS.map(letterOf).join('');
+const SUM_NAME = new RegExp(`^([nc][${LETTERS}]:.|b[${LETTERS}]\\d|s[${LETTERS}]$)`);
 
 /** Models that are not named. */
 const OTHER = 'other';
@@ -55,7 +58,7 @@ export function costDetails({ costs = [], costUsd, llmProvider }: RunCosts): Rec
     sums[name] = (sums[name] ?? 0) + amount;
   };
   const priced = costs.filter((cost) => cost.costUsd !== undefined);
-  const named = Map.groupBy(priced, ({ provider, model }) => `${LETTERS[provider]}:${nameOf(provider, model)}`);
+  const named = Map.groupBy(priced, ({ provider, model }) => `${letterOf(provider)}:${nameOf(provider, model)}`);
   for (const [name, own] of named) {
     add(`n${name}`, 1);
     for (const cost of own) add(`c${name}`, microUsd(cost.costUsd!));
@@ -63,8 +66,8 @@ export function costDetails({ costs = [], costUsd, llmProvider }: RunCosts): Rec
   const last = LLM_PROVIDERS.find((provider) => provider === llmProvider);
   if (last !== undefined && costUsd !== undefined && costs.length > 0) {
     const whole = costTotals({ costs }).model_microusd;
-    add(`b${LETTERS[last]}${binOf(whole)}`, 1);
-    add(`s${LETTERS[last]}`, whole);
+    add(`b${letterOf(last)}${binOf(whole)}`, 1);
+    add(`s${letterOf(last)}`, whole);
   }
   return sums;
 }
@@ -74,11 +77,11 @@ export function readCosts(items: readonly { readonly [attribute: string]: unknow
   const sums = new Map<string, number>();
   for (const item of items) {
     for (const [name, value] of Object.entries(item)) {
-      if (/^([nc][aogl]:.|b[aogl]\d|s[aogl]$)/.test(name)) sums.set(name, (sums.get(name) ?? 0) + (value as number));
+      if (SUM_NAME.test(name)) sums.set(name, (sums.get(name) ?? 0) + (value as number));
     }
   }
   return LLM_PROVIDERS.flatMap((provider) => {
-    const letter = LETTERS[provider];
+    const letter = letterOf(provider);
     const parts = (prefix: string) =>
       [...sums].flatMap(([name, value]): [string, number][] =>
         name.startsWith(prefix) ? [[name.slice(prefix.length), value]] : [],
@@ -98,7 +101,7 @@ export function readCosts(items: readonly { readonly [attribute: string]: unknow
 /** A model of a local server has no price of its own, so that anything may stand in its name. */
 function nameOf(provider: LlmProvider, model: string): string {
   const name = withoutEdition(model.replace(/^models\//, ''));
-  return provider === 'ollama' || name.length > MAX_NAME_LENGTH ? OTHER : name;
+  return !PROVIDERS[provider].hasPrices || name.length > MAX_NAME_LENGTH ? OTHER : name;
 }
 
 const binOf = (cost: number): number => bins.binOf(cost, BINS_PER_OCTAVE);

@@ -1,3 +1,4 @@
+import { providerOfSecret } from '#core/models/providers.ts';
 import { isoTime } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { absent, type Item, queryAll } from '#core/ports/table.ts';
@@ -14,20 +15,13 @@ export interface Secret {
   readonly updated_at: string;
 }
 
-/** Secrets that hold a provider's key. */
-const LLM_KEY_PROVIDERS: Record<string, string> = {
-  ANTHROPIC_API_KEY: 'anthropic',
-  OPENAI_API_KEY: 'openai',
-  GEMINI_API_KEY: 'gemini',
-};
-
 function fromItem(item: Item): Secret {
   return {
     id: item.id as string,
     name: item.name as string,
     description: (item.description as string | undefined) ?? null,
     secret_type: item.secret_type as Secret['secret_type'],
-    llm_provider: LLM_KEY_PROVIDERS[item.name as string] ?? null,
+    llm_provider: providerOfSecret(item.name as string) ?? null,
     created_by: item.created_by as string,
     created_at: item.created_at as string,
     updated_at: item.updated_at as string,
@@ -81,7 +75,7 @@ export class SecretStore {
       id: ids.uuid(),
       name,
       description: description ?? null,
-      secret_type: name in LLM_KEY_PROVIDERS ? 'llm_key' : 'custom',
+      secret_type: providerOfSecret(name) ? 'llm_key' : 'custom',
       created_by: input.userId,
       created_at: now,
       updated_at: now,

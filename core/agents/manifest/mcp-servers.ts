@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import * as z from 'zod';
-import { KEY_SECRETS } from '#core/models/providers.ts';
+import { providerOfSecret } from '#core/models/providers.ts';
 import type { CustomTool, McpServer } from '../definition.ts';
 import { type Found, fieldName, quote } from './field-error.ts';
 
@@ -157,7 +157,7 @@ function headerValueProblem(name: string, value: unknown, secrets: readonly stri
     return `must take its value from a secret, as in "Bearer \${NAME}": everyone who may read the manifest can read it`;
   }
   for (const secret of named) {
-    if ((Object.values(KEY_SECRETS) as string[]).includes(secret)) {
+    if (providerOfSecret(secret) !== undefined) {
       return `must not use ${secret}: keys of model providers stay with the platform`;
     }
     if (!secrets.includes(secret)) {

@@ -4,7 +4,7 @@ import type { AgentVersion } from '#core/agents/version.ts';
 import type { ForeignAgent } from '#core/base/caller.ts';
 import { PlatformError } from '#core/base/errors.ts';
 import type { ModelChoice } from '#core/models/choose.ts';
-import { ADDRESS_SECRETS, HOSTED_PROVIDERS, KEY_SECRETS, secretNames } from '#core/models/providers.ts';
+import { keySecrets, PROVIDERS } from '#core/models/providers.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import type { LlmProvider } from '#core/ports/llm.ts';
 import { SecretMask } from '#core/runs/masking.ts';
@@ -27,7 +27,7 @@ interface SecretSource {
 export function declaredNames({ definition }: AgentVersion): string[] {
   const { required_secrets: required, optional_secrets: optional, supported_providers: providers } = definition;
   const isProgram = definition.execution_engine === 'code_runtime';
-  const providerKeys = isProgram && !providers.includes('any') ? secretNames(providers as LlmProvider[]) : [];
+  const providerKeys = isProgram && !providers.includes('any') ? keySecrets(providers as LlmProvider[]) : [];
   return [...new Set([...required, ...optional, ...providerKeys])];
 }
 
@@ -53,9 +53,7 @@ export async function declaredSecrets(
 
 /** The secrets with the addresses that provider keys of these names are for: a key goes nowhere else. */
 const addressNames = (names: readonly string[]): string[] =>
-  HOSTED_PROVIDERS.filter((provider) => names.includes(KEY_SECRETS[provider])).map(
-    (provider) => ADDRESS_SECRETS[provider],
-  );
+  Object.values(PROVIDERS).flatMap(({ key }) => (key !== null && names.includes(key.secret) ? key.addressSecret : []));
 
 /** Throws MISSING_SECRETS if a required secret was not granted, whether or not there is one. */
 export async function checkGranted(deps: Pick<Deps, 'main'>, agent: AgentVersion, source: SecretSource): Promise<void> {
@@ -109,8 +107,7 @@ export const maskFor = ({
  */
 export function secretEnvironment(secrets: Secrets, credentials: LlmCredentials | undefined): Secrets {
   const { api_key, provider, model } = credentials ?? {};
-  const hasOwnKey = (name: string) =>
-    api_key && provider && provider !== 'ollama' && name === ADDRESS_SECRETS[provider];
+  const hasOwnKey = (name: string) => api_key && provider && name === PROVIDERS[provider].key?.addressSecret;
   return {
     ...Object.fromEntries(Object.entries(secrets).filter(([name]) => !hasOwnKey(name))),
     ...(provider && { LLM_PROVIDER: provider }),

@@ -1,6 +1,6 @@
 import { isPlatformError, isRetryable, PlatformError } from '#core/base/errors.ts';
 import type { ModelChoice } from '#core/models/choose.ts';
-import { either, PROVIDER_NAMES, providersOf, secretNames } from '#core/models/providers.ts';
+import { either, keySecrets, PROVIDERS, providersOf } from '#core/models/providers.ts';
 import { type NextTry, type Question, SteadyLlm } from '#core/models/steady-llm.ts';
 import { pricedId } from '#core/models/transports.ts';
 import type { Deps } from '#core/ports/deps.ts';
@@ -206,9 +206,9 @@ export class ModelCalls {
       (provider) => !models.some((used) => used.provider === provider),
     );
     if (others.length === 0) return '';
-    const names = secretNames(others);
+    const names = keySecrets(others);
     const orSecret = names.length > 0 ? `, or add ${either(names)} to the secrets of the workspace` : '';
-    return ` The agent runs on ${either(others.map((provider) => PROVIDER_NAMES[provider]))}, too: send llm_credentials for it${orSecret}.`;
+    return ` The agent runs on ${either(others.map((provider) => PROVIDERS[provider].title))}, too: send llm_credentials for it${orSecret}.`;
   }
 }
 

@@ -1,5 +1,5 @@
 import { headerSecrets } from '#core/agents/manifest/mcp-servers.ts';
-import { ADDRESS_SECRETS, KEY_SECRETS } from '#core/models/providers.ts';
+import { PROVIDERS } from '#core/models/providers.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { type ExecOutcome, execToEnd, type SandboxSession } from '#core/ports/sandbox.ts';
 import type { EngineRun } from '../engine.ts';
@@ -31,9 +31,10 @@ export const runToolCommand = (
  * stay out, too.
  */
 function toolEnvironment({ agent, env, models }: EngineRun): Record<string, string> {
-  const names: string[] = models.flatMap(({ provider }) =>
-    provider === 'ollama' ? [] : [KEY_SECRETS[provider], ADDRESS_SECRETS[provider]],
-  );
+  const names = models.flatMap(({ provider }) => {
+    const { key } = PROVIDERS[provider];
+    return key === null ? [] : [key.secret, key.addressSecret];
+  });
   const ofServers = headerSecrets(agent.definition.loop?.mcp_servers ?? []);
   const keys = models.map(({ apiKey }) => apiKey);
   const allowed = Object.entries(env).filter(

@@ -1,0 +1,65 @@
+import { type StrictDialect, strictSchema } from '../strict-schema.ts';
+import { forcedTool, MESSAGE_FORM, type ProviderApi } from './api.ts';
+import { sdkOptions } from './sdk-options.ts';
+
+/**
+ * https://platform.claude.com/docs/en/build-with-claude/structured-outputs. The API takes 24 optional properties, but its
+ * compiler fails on about half as many.
+ */
+const STRICT: StrictDialect = {
+  keywords: new Set(),
+  formats: new Set(['date-time', 'time', 'date', 'duration', 'email', 'hostname', 'uri', 'ipv4', 'ipv6', 'uuid']),
+  requiresAll: false,
+  allowsCycles: false,
+  maxOptional: 10,
+  maxUnions: 16,
+  maxProperties: 1000,
+  maxEnumValues: 1000,
+  maxDepth: 20,
+};
+
+/** The models that always think (https://platform.claude.com/docs/en/about-claude/models). */
+const isForcedToolRefused = (model: string): boolean => /claude-(sonnet|opus)-5-5|claude-fable-5-[12]/.test(model);
+
+export const anthropic: ProviderApi = {
+  async load() {
+    const { createAnthropic } = await import('@ai-sdk/anthropic');
+    return ({ model }, wire) => createAnthropic(sdkOptions(wire))(model);
+  },
+  // The SDK would warn.
+  hasJsonMode: false,
+  declaresLooseTools: false,
+  takesParts: true,
+  marksCache: true,
+  strictTools: STRICT,
+  answerForms(model, schema) {
+    const strict = strictSchema(STRICT, schema);
+    const tool = { kind: 'tool', schema } as const;
+    if (strict === undefined) return [tool, MESSAGE_FORM];
+    const native = { kind: 'native', schema: strict } as const;
+    // Where no tool can be forced, the SDK makes a native form of the tool again.
+    return isForcedToolRefused(model) ? [native, MESSAGE_FORM] : [native, tool, MESSAGE_FORM];
+  },
+  onlyTool(tool, request) {
+    if (request.canBeForced === true) return forcedTool(tool, request);
+    // https://platform.claude.com/docs/en/build-with-claude/mid-conversation-system-messages
+    const others = (request.tools ?? []).filter(({ name }) => name !== tool);
+    const toolChanges = others.map(({ name }) => ({ type: 'tool_removal', toolName: name }));
+    if (toolChanges.length === 0) return { messages: [] };
+    return { messages: [{ role: 'system', content: '', providerOptions: { anthropic: { toolChanges } } }] };
+  },
+  options({ effort, thoughts, parallelToolCalls }, { toolChoice }, form) {
+    const isByTool = form?.kind === 'tool';
+    // A model that has to call a tool may not be told to think.
+    const isForced = isByTool || toolChoice !== undefined;
+    return {
+      anthropic: {
+        // The API has no effort "none".
+        ...(effort === 'none' ? { thinking: { type: 'disabled' } } : effort && { effort }),
+        ...(thoughts && effort !== 'none' && !isForced && { thinking: { type: 'adaptive', display: 'summarized' } }),
+        ...(parallelToolCalls === false && { disableParallelToolUse: true }),
+        ...(isByTool && { structuredOutputMode: 'jsonTool' }),
+      },
+    };
+  },
+};
