@@ -2,6 +2,8 @@ import { isDeepStrictEqual } from 'node:util';
 import { stringify } from 'yaml';
 import { expandBundle } from '#core/agents/bundle/bundle.ts';
 import { detectEntrypoint } from '#core/agents/bundle/entrypoint.ts';
+import type { ExecutionEngine } from '#core/agents/definition.ts';
+import { traitsOf } from '#core/agents/engines.ts';
 import { fileRulesOf } from '#core/agents/file-rules.ts';
 import { checkDefinition } from '#core/agents/manifest/manifest.ts';
 import { manifestOf as writtenOf } from '#core/agents/publish-body.ts';
@@ -37,6 +39,7 @@ type Version = { readonly [member: string]: unknown } & {
   readonly name: string;
   readonly version: string;
   readonly type: string;
+  readonly execution_engine: ExecutionEngine | null;
 };
 
 /**
@@ -123,7 +126,7 @@ function withTexts(
   const warnings = [...code.keys()]
     .filter((path) => path.toLowerCase() === 'skill.md')
     .map((path) => `${path} of the code is left out: a folder with it would be a skill.`);
-  if (version.execution_engine !== 'code_runtime') files.set('prompt.md', textFile(String(version.prompt ?? '')));
+  if (!traitsOf(version.execution_engine).hasProgram) files.set('prompt.md', textFile(String(version.prompt ?? '')));
   const schemas = {
     ...(version.input_schema !== null && { input: version.input_schema }),
     ...(version.output_schema !== null && { output: version.output_schema }),
@@ -148,7 +151,7 @@ function holds(file: SourceFile | undefined, schemas: object): boolean {
 /** The manifest without what publishing fills in by itself. */
 function manifestOf(version: Version, code: ReadonlyMap<string, SourceFile>): Record<string, unknown> {
   const given = writtenOf(version);
-  if (version.execution_engine === 'code_runtime' && version.prompt != null) given.prompt = version.prompt;
+  if (traitsOf(version.execution_engine).hasProgram && version.prompt != null) given.prompt = version.prompt;
   const { input_schema, output_schema, prompt } = version;
   const whole = definitionOf({ ...given, input_schema, output_schema, prompt });
   if (whole === undefined) return given;

@@ -7,6 +7,7 @@ import { toolServerUrlProblem } from '#core/outbound/tool-server-url.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { checkDefinition, checkUpdate } from './checks/checks.ts';
 import type { AgentDefinition } from './definition.ts';
+import { traitsOf } from './engines.ts';
 import { checkDependencyGraph } from './manifest/dependency-graph.ts';
 import type { FieldError } from './manifest/field-error.ts';
 import { checkDefaultSkills, type SkillHome } from './skills/skill-refs.ts';
@@ -41,8 +42,7 @@ async function modelWarnings(
   definition: AgentDefinition,
 ): Promise<string[]> {
   const { loop, model_settings, execution_engine } = definition;
-  const hasSettings =
-    model_settings != null && (execution_engine === 'direct_llm' || execution_engine === 'managed_loop');
+  const hasSettings = model_settings != null && traitsOf(execution_engine).asksModels;
   if (loop?.max_cost_usd == null && !hasSettings) return [];
   await modelTable.refresh();
   const models = providersOf(definition, config).map((provider) => ({

@@ -8,6 +8,7 @@ import { findOwn, findOwnOrDev, maySee } from './access.ts';
 import { changedDefinition, checkManifest, errorText, invalidManifest } from './check.ts';
 import { deleteAgent, needsConfirmation } from './deletion.ts';
 import { keepDev, publishDev } from './dev/publish.ts';
+import { engineTraits } from './engines.ts';
 import { forkAgent } from './fork.ts';
 import { changeDefinition } from './kept/change-definition.ts';
 import { type LastRunOf, listLatest } from './latest.ts';
@@ -72,7 +73,7 @@ export const agentHandlers = (deps: AgentDeps): Handlers<typeof agentRoutes> => 
       const build = await publishDev(deps, { workspace: caller.workspace, userId }, definition);
       return { status: 201, body: { agent: ownerView(build), ...answer, services_updated: 0, unchanged: false } };
     }
-    const runnable = definition.execution_engine !== 'code_runtime';
+    const runnable = !engineTraits({ definition }).hasProgram;
     const version = await publish(deps, caller.workspace, definition, { runnable });
     return {
       status: 201,

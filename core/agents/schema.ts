@@ -1,4 +1,5 @@
 import * as z from 'zod';
+import { EXECUTION_ENGINES } from './engines.ts';
 
 /** JSON whose shape is the author's. */
 const anyObject = z.record(z.string(), z.unknown());
@@ -23,7 +24,7 @@ export const publicAgent = z.object({
   version: z.string().describe('`v` and a number, assigned by the server.'),
   type: z.enum(['prompt', 'tool', 'agent', 'skill']),
   run_mode: z.enum(['on_demand', 'always_on']),
-  execution_engine: z.enum(['direct_llm', 'code_runtime', 'managed_loop']).nullable(),
+  execution_engine: z.enum(EXECUTION_ENGINES).nullable(),
   callable: z.boolean(),
   description: z.string().nullable(),
   tags: strings,

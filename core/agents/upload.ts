@@ -10,6 +10,7 @@ import type { Deps, InstallJob } from '#core/ports/deps.ts';
 import type { BundleContents } from './bundle/bundle-contents.ts';
 import { registryTargets } from './bundle/registries.ts';
 import { checkBundle } from './checks/checks.ts';
+import { traitsOf } from './engines.ts';
 import { announceBlob } from './kept/blobs.ts';
 import { attachBundle, attachLayer } from './kept/builds.ts';
 import { layerOf } from './kept/layers.ts';
@@ -69,7 +70,7 @@ export async function readBundle(
 
 /** Throws INVALID_INPUT for an agent that is no program. */
 export function checkTakesBundle({ definition: { execution_engine: engine } }: AgentVersion): void {
-  if (engine === 'code_runtime') return;
+  if (traitsOf(engine).hasProgram) return;
   throw new PlatformError(
     'INVALID_INPUT',
     `Only code_runtime agents have a code bundle, and this one is run by ${engine ?? 'nothing: it is a skill'}.`,

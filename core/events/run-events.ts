@@ -1,3 +1,4 @@
+import { traitsOf } from '#core/agents/engines.ts';
 import { isoTime } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { liveEventsOf } from '#core/runs/live-events.ts';
@@ -80,7 +81,7 @@ export class RunEvents implements Watched {
 
   async #changedSubCalls(run: Run): Promise<RunEvent[]> {
     // Prompts have no sandbox that could call anything.
-    if (run.engine === 'direct_llm') return [];
+    if (!traitsOf(run.engine).hasSandbox) return [];
     const hasEnded = (id: string) => (this.#subCalls.get(id) ?? 'running') !== 'running';
     const changed: RunEvent[] = [];
     for (const call of await this.#runs.subCallsOf(run, hasEnded)) {

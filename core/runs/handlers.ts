@@ -1,3 +1,4 @@
+import { traitsOf } from '#core/agents/engines.ts';
 import { PlatformError } from '#core/base/errors.ts';
 import type { Handlers } from '#core/http/route.ts';
 import { isoTime } from '#core/ports/clock.ts';
@@ -155,7 +156,7 @@ function traceHandlers(
       const [body, calls] = await Promise.all([
         runs.body(id),
         // Prompts have no sandbox that could call anything.
-        run.engine === 'direct_llm' ? [] : runs.subCallsOf(run),
+        !traitsOf(run.engine).hasSandbox ? [] : runs.subCallsOf(run),
       ]);
       const contents = query.content && body?.hasContent ? await runs.content(id) : {};
       const all = withSubCalls(id, body?.trace ?? [], calls, contents).map((event, index) => ({

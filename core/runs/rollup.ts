@@ -1,3 +1,4 @@
+import { traitsOf } from '#core/agents/engines.ts';
 import { httpStatusOf } from '#core/base/errors.ts';
 import { dayOf, epochSeconds, isoTime } from '#core/ports/clock.ts';
 import type { Item, Key, TransactOperation } from '#core/ports/table.ts';
@@ -134,7 +135,7 @@ export const rollupPrefix = (day: string, agent: string): string => `${day}#${ag
 function totalsOf(run: NewRun, result: RunResult, endedAt: number): Record<string, number> {
   const { status, executionMs, inputTokens = 0, outputTokens = 0, creditsCents } = result;
   const { cacheReadTokens = 0, cacheWriteTokens = 0 } = result;
-  const isSandboxed = run.engine === 'code_runtime' || run.engine === 'managed_loop';
+  const isSandboxed = traitsOf(run.engine).hasSandbox;
   const isError = status !== 'completed';
   const hour = `h${isoTime(run.startedAt).slice(11, 13)}`;
   return {

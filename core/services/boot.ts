@@ -1,5 +1,6 @@
 import { SecretStore } from '#core/accounts/secrets/store.ts';
 import { shellQuote } from '#core/agents/bundle/entrypoint.ts';
+import { traitsOf } from '#core/agents/engines.ts';
 import { refOf } from '#core/agents/references.ts';
 import { findAnyVersion } from '#core/agents/store.ts';
 import { type AgentVersion, bundleKey } from '#core/agents/version.ts';
@@ -12,7 +13,7 @@ import { limitsOf } from './apply.ts';
 import { authenticateInstance, serviceKeyOf } from './boot-tokens.ts';
 import { appEnvironment, appPort, ownVariables } from './environment.ts';
 import { checkMayRun } from './foreign-source.ts';
-import { grantsFor, isLoop } from './hosted-agent.ts';
+import { grantsFor } from './hosted-agent.ts';
 import { requiredNames, type Service } from './service.ts';
 
 type SecretDeps = Pick<Deps, 'main' | 'vault' | 'clock' | 'ids'>;
@@ -62,7 +63,7 @@ export async function bootDocument(deps: BootDeps, serviceId: string, token: str
 }
 
 export function appOf({ command, args }: Service, { definition, bundle }: AgentVersion): ServiceApp {
-  if (isLoop(definition)) return { kind: 'loop', inputSchema: definition.input_schema };
+  if (traitsOf(definition.execution_engine).hasLoop) return { kind: 'loop', inputSchema: definition.input_schema };
   if (command !== null) {
     return args.length > 0 ? { kind: 'argv', argv: [command, ...args] } : { kind: 'shell', line: command };
   }

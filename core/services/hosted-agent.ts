@@ -1,6 +1,7 @@
 import { grantedSecrets } from '#core/accounts/grants/rights.ts';
 import { secretNamesOf } from '#core/accounts/secrets/store.ts';
 import { maySee } from '#core/agents/access.ts';
+import { engineTraits } from '#core/agents/engines.ts';
 import { fullNameOf, parseVersion, refOf, splitReference, versionName } from '#core/agents/references.ts';
 import { AgentStore, findAnyVersion, findNewest, resolveAgent } from '#core/agents/store.ts';
 import type { AgentVersion } from '#core/agents/version.ts';
@@ -74,23 +75,20 @@ async function findVersion(
 export function hostingProblem(agent: AgentVersion, workspaceId: string): string | undefined {
   const { definition, bundle, install, runnable } = agent;
   const name = refOf(agent);
-  if (definition.execution_engine === null || definition.execution_engine === 'direct_llm') {
+  const { canBeService, hasProgram } = engineTraits(agent);
+  if (!canBeService) {
     return `${name} has no process to keep running: a service needs an agent of type tool or agent with runtime.command or loop, and this one is of type ${definition.type}.`;
   }
   if (agent.workspaceId !== workspaceId && isPaid(agent)) {
     return `${name} is paid by the call, so other workspaces cannot keep it running as a service.`;
   }
-  if (bundle === undefined && !isLoop(definition)) {
+  if (bundle === undefined && hasProgram) {
     return `${name} has no published code bundle: upload one with POST /agents/${agent.id}/upload.`;
   }
   if (install?.status === 'failed') return `The dependencies of ${name} could not be installed: ${install.error}`;
   if (!runnable) return `The dependencies of ${name} are still being installed: deploy it once they are.`;
   return undefined;
 }
-
-/** A loop has no code, and so no bundle and no command: its tools run in a sandbox of each call. */
-export const isLoop = ({ execution_engine }: AgentVersion['definition']): boolean =>
-  execution_engine === 'managed_loop';
 
 /** Throws INVALID_INPUT for a version that cannot be hosted. */
 export function checkHostable(agent: AgentVersion, workspaceId: string): void {

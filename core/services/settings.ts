@@ -1,3 +1,4 @@
+import { engineTraits } from '#core/agents/engines.ts';
 import { refOf } from '#core/agents/references.ts';
 import type { AgentVersion } from '#core/agents/version.ts';
 import { PlatformError } from '#core/base/errors.ts';
@@ -5,7 +6,6 @@ import { planOf } from '#core/base/plans.ts';
 import type { Workspace } from '#core/base/workspace.ts';
 import { checkOutboundUrl } from '#core/outbound/outbound-url.ts';
 import type { Deps } from '#core/ports/deps.ts';
-import { isLoop } from './hosted-agent.ts';
 import type { Service } from './service.ts';
 
 type Instances = Pick<Service, 'minInstances' | 'maxInstances'>;
@@ -43,7 +43,7 @@ export function checkCommand(
   { command, args }: Pick<Service, 'command' | 'args'>,
   agent: AgentVersion | undefined,
 ): void {
-  if (agent && command !== null && isLoop(agent.definition)) {
+  if (agent && command !== null && engineTraits(agent).hasLoop) {
     throw new PlatformError(
       'INVALID_INPUT',
       `command: ${refOf(agent)} is a loop, which runs no program; leave it out.`,

@@ -17,7 +17,7 @@ interface GrantableVersion {
   readonly firstVersion: number;
   /** Until it is, its code can still change. */
   readonly runnable: boolean;
-  readonly definition: { readonly execution_engine: string | null };
+  readonly definition: { readonly type: string };
 }
 
 /**
@@ -85,7 +85,7 @@ function checkGrantable({ workspace }: Caller, version: GrantableVersion, named:
   if (version.workspaceId === workspace.id) {
     throw refuse(`${agent} belongs to this workspace: it gets what it declares, without a grant.`);
   }
-  if (version.definition.execution_engine === null) {
+  if (version.definition.type === 'skill') {
     throw refuse(
       `${agent} is a skill, which has the rights of the agent that it is given to: grant them to that agent.`,
     );

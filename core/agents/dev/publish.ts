@@ -6,6 +6,7 @@ import type { Deps } from '#core/ports/deps.ts';
 import { absent, anyOf, exists, type Item, lessThan, queryAll, type TransactOperation } from '#core/ports/table.ts';
 import { untilWritten } from '#core/ports/until-written.ts';
 import type { AgentDefinition } from '../definition.ts';
+import { traitsOf } from '../engines.ts';
 import { announceBlob, keepAnnounced } from '../kept/blobs.ts';
 import { sameBuild } from '../kept/builds.ts';
 import { agentUse, bytesOfVersion, checkRoom, useOperation } from '../kept/ledger.ts';
@@ -66,7 +67,7 @@ export async function publishDev(
     announced = blob;
     return announceBlob(deps, blob);
   });
-  const isComplete = engine !== 'code_runtime';
+  const isComplete = !traitsOf(engine).hasProgram;
   const { build, removed } = await untilWritten(clock, `dev of ${name}`, async () => {
     const slot = await readSlot(deps, place);
     const gone = await buildsOf(deps, place, [slot.staged, isComplete ? slot.current : undefined]);

@@ -1,5 +1,6 @@
 import type * as z from 'zod';
 import type { AgentDefinition, AgentType } from '../definition.ts';
+import { engineOf, traitsOf } from '../engines.ts';
 import { suggestion } from './did-you-mean.ts';
 import { type FieldError, type Found, fieldName, isObject, show, showKind } from './field-error.ts';
 import { checkMcpServers } from './mcp-servers.ts';
@@ -43,7 +44,6 @@ const CHANGEABLE_MEMBERS = [
   'price_per_call_cents',
 ] as const satisfies readonly MemberName[];
 
-const ENGINE_OF_TYPE = { prompt: 'direct_llm', tool: 'code_runtime', agent: 'managed_loop', skill: null } as const;
 const DEFAULT_MAX_TURNS = 25;
 /** How many members that are none are reported. */
 const MAX_OTHER_MEMBERS = 50;
@@ -66,6 +66,7 @@ export function checkDefinition(body: unknown): CheckedDefinition {
   const type = typeOf(given);
   const execution = executionOf(type, given, body, found);
   const engine = execution.execution_engine;
+  const traits = traitsOf(engine);
   const { custom_tools } = execution;
   const toolsAreKnown = !found.errors.some(({ field }) => /^(loop|custom_tools)\b/.test(field));
   const definition: AgentDefinition = {
@@ -94,7 +95,7 @@ export function checkDefinition(body: unknown): CheckedDefinition {
     bundle: given.bundle ? { include: given.bundle.include ?? [], exclude: given.bundle.exclude ?? [] } : null,
     manifest: checkOrchestration(
       given.manifest ?? {},
-      { isManagedLoop: engine === 'managed_loop', tools: toolsAreKnown ? custom_tools : undefined },
+      { isManagedLoop: traits.hasLoop, tools: toolsAreKnown ? custom_tools : undefined },
       found,
     ),
     allow_local_download: given.allow_local_download ?? false,
@@ -105,7 +106,7 @@ export function checkDefinition(body: unknown): CheckedDefinition {
     price_per_call_cents: priceOf(type, given, found),
   };
   found.warnings.push(...settingWarnings(definition));
-  if (engine === 'direct_llm' && definition.input_schema !== null) {
+  if (traits.hasPlaceholders && definition.input_schema !== null) {
     found.warnings.push(...placeholderWarnings(definition.prompt ?? '', definition.input_schema));
   }
   return found.errors.length > 0 ? found : { ...found, definition };
@@ -211,34 +212,33 @@ function executionOf(type: AgentType, given: Members, body: Record<string, unkno
   if (type === 'skill' && (hasRuntime || hasLoop)) {
     errors.push({ field: hasRuntime ? 'runtime' : 'loop', message: 'must not be there: a skill is not run' });
   }
-  const engine =
-    type === 'skill' ? null : hasRuntime ? 'code_runtime' : hasLoop ? 'managed_loop' : ENGINE_OF_TYPE[type];
+  const engine = engineOf(type, (member) => !isAbsent(body, member));
+  const traits = traitsOf(engine);
 
   const { max_turns, custom_tools: ownTools, mcp_servers: ownServers, ...loop } = given.loop ?? {};
   const rawTools = ownTools ?? given.custom_tools ?? [];
   const rawServers = ownServers ?? given.mcp_servers ?? [];
   const turns = max_turns ?? given.max_turns ?? DEFAULT_MAX_TURNS;
   const hasLoopMembers = rawTools.length > 0 || rawServers.length > 0 || given.max_turns !== undefined;
-  if (engine !== 'managed_loop' && hasLoopMembers) {
+  if (!traits.hasLoop && hasLoopMembers) {
     warnings.push(`Custom tools, mcp_servers and max_turns are ignored: ${engine ?? 'a skill'} has no loop.`);
   }
   if (run_mode === 'always_on') {
-    if (engine === null || engine === 'direct_llm') {
+    if (!traits.canBeService) {
       const message =
         'must be on_demand here: always_on needs runtime.command or loop, and a prompt or skill has neither';
       errors.push({ field: 'run_mode', message });
-    } else if (engine === 'code_runtime' && !(given.runtime?.command ?? given.run_command ?? given.entrypoint)) {
+    } else if (traits.hasProgram && !(given.runtime?.command ?? given.run_command ?? given.entrypoint)) {
       errors.push({ field: 'run_mode', message: 'must be on_demand without a runtime.command: always_on needs one' });
     }
   }
-  const isLoop = engine === 'managed_loop';
-  const customTools = isLoop ? checkCustomTools(rawTools, found) : [];
-  const servers = isLoop ? checkMcpServers(rawServers, { given, customTools }, found) : [];
+  const customTools = traits.hasLoop ? checkCustomTools(rawTools, found) : [];
+  const servers = traits.hasLoop ? checkMcpServers(rawServers, { given, customTools }, found) : [];
   return {
     run_mode,
     execution_engine: engine,
-    runtime: engine === 'code_runtime' && given.runtime ? withoutNulls(given.runtime) : null,
-    loop: isLoop ? { ...loop, max_turns: turns, ...(servers.length > 0 && { mcp_servers: servers }) } : null,
+    runtime: traits.hasProgram && given.runtime ? withoutNulls(given.runtime) : null,
+    loop: traits.hasLoop ? { ...loop, max_turns: turns, ...(servers.length > 0 && { mcp_servers: servers }) } : null,
     custom_tools: customTools,
     timeout_seconds: timeoutOf(run_mode, given, found),
     ...(isRetried(given, { run_mode, engine }, found) && { retry_on_interruption: true }),

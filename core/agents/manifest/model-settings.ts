@@ -3,6 +3,7 @@ import { countText } from '#core/base/size-text.ts';
 import { type AgentSettings, type ModelSettings, SETTING_EFFORTS, SETTINGS } from '#core/models/model-settings.ts';
 import { LLM_PROVIDERS, type LlmProvider } from '#core/ports/llm.ts';
 import type { AgentDefinition } from '../definition.ts';
+import { traitsOf } from '../engines.ts';
 
 const MAX_SEED = 2 ** 31 - 1;
 const MAX_OUTPUT_TOKENS = 1_000_000;
@@ -67,14 +68,15 @@ export function settingWarnings({
   model_settings: own,
 }: Pick<AgentDefinition, 'execution_engine' | 'supported_providers' | 'model_settings'>): string[] {
   if (own == null) return [];
-  if (engine === 'code_runtime' || engine === null) {
+  const { asksModels, hasLoop } = traitsOf(engine);
+  if (!asksModels) {
     return ['model_settings have no effect: only prompts and loops are asked with them.'];
   }
   const idle = LLM_PROVIDERS.filter(
     (provider) => own[provider] !== undefined && !supported.includes('any') && !supported.includes(provider),
   );
   const noTools =
-    engine === 'direct_llm' &&
+    !hasLoop &&
     [own, ...LLM_PROVIDERS.map((provider) => own[provider])].some(
       (settings) => settings?.parallel_tool_calls !== undefined,
     );

@@ -1,6 +1,7 @@
 import { MAX_TIMEOUT_SECONDS } from '#core/base/time-limits.ts';
 import { LLM_PROVIDERS } from '#core/ports/llm.ts';
 import type { AgentDefinition, AgentType, ExecutionEngine } from '../definition.ts';
+import { traitsOf } from '../engines.ts';
 import { checkSkillFiles, hasFrontMatter, parseSkill } from '../skills/skill.ts';
 import { type Found, fieldName, show, showKind } from './field-error.ts';
 import type { MemberName, Members } from './members.ts';
@@ -36,7 +37,7 @@ export function isRetried(
   { run_mode, engine }: Pick<AgentDefinition, 'run_mode'> & { readonly engine: ExecutionEngine | null },
   { errors }: Found,
 ): boolean {
-  if (wanted && (engine !== 'code_runtime' || run_mode === 'always_on')) {
+  if (wanted && (!traitsOf(engine).hasProgram || run_mode === 'always_on')) {
     const message = 'must be false here: only programs (runtime, or type tool) with run_mode on_demand begin again';
     errors.push({ field: 'retry_on_interruption', message });
   }
@@ -79,7 +80,7 @@ export function textsOf(
   }
   if (isAbsent(body, 'name')) errors.push({ field: 'name', message: 'must be the name of the agent, but is missing' });
 
-  const needsPrompt = engine !== 'code_runtime';
+  const { needsPrompt } = traitsOf(engine);
   const hasWrongPrompt = errors.some(({ field }) => field === 'prompt' || field === 'prompt_template');
   if (needsPrompt && !hasWrongPrompt && (prompt === undefined || prompt.trim() === '')) {
     const hint = template !== undefined && isFileName(template) ? `; prompt_template only names ${show(template)}` : '';
@@ -99,6 +100,9 @@ export function schemaOf(name: 'input_schema' | 'output_schema', given: Members,
   return schema as Record<string, unknown>;
 }
 
+/** The only provider of type `agent` (`docs/interface/manifest.md`). */
+const AGENT_PROVIDER = 'anthropic';
+
 export function providersOf(
   type: AgentType,
   engine: ExecutionEngine | null,
@@ -113,18 +117,18 @@ export function providersOf(
       message: `must be one of ${LLM_PROVIDERS.join(', ')}`,
     });
   }
-  const standard = engine === 'managed_loop' ? (['anthropic'] as const) : (['any'] as const);
+  const standard = [...traitsOf(engine).defaultProviders];
   const named = unique(given.supported_providers);
-  if (type !== 'agent') return { supported_providers: named.length > 0 ? named : [...standard], default_models };
+  if (type !== 'agent') return { supported_providers: named.length > 0 ? named : standard, default_models };
 
-  const others = named.filter((provider) => provider !== 'anthropic' && provider !== 'any');
+  const others = named.filter((provider) => provider !== AGENT_PROVIDER && provider !== 'any');
   if (others.length > 0) {
-    const message = `must be only "anthropic" for an agent, but has ${others.join(', ')}, too`;
+    const message = `must be only "${AGENT_PROVIDER}" for an agent, but has ${others.join(', ')}, too`;
     errors.push({ field: 'supported_providers', message });
   } else if (named.includes('any')) {
-    warnings.push('supported_providers is taken as "anthropic": agents run with that provider only.');
+    warnings.push(`supported_providers is taken as "${AGENT_PROVIDER}": agents run with that provider only.`);
   }
-  return { supported_providers: ['anthropic'], default_models };
+  return { supported_providers: [AGENT_PROVIDER], default_models };
 }
 
 export function secretsOf(

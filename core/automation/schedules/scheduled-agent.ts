@@ -1,5 +1,6 @@
 import { maySee } from '#core/agents/access.ts';
 import { devUserOf } from '#core/agents/dev/slots.ts';
+import { engineTraits } from '#core/agents/engines.ts';
 import { DEV, parseVersion, refOf, splitReference, versionName } from '#core/agents/references.ts';
 import { AgentStore, findAnyVersion, findNewest, resolveAgent } from '#core/agents/store.ts';
 import type { AgentVersion } from '#core/agents/version.ts';
@@ -32,7 +33,7 @@ export async function resolveScheduledAgent(
   body: NewScheduleBody,
 ): Promise<ScheduledAgent> {
   const found = body.agent_id ? await findById(deps, caller, body.agent_id) : await findByName(deps, caller, body);
-  if (found.agent.definition.execution_engine === null) {
+  if (!engineTraits(found.agent).isRun) {
     throw new PlatformError('INVALID_INPUT', `${refOf(found.agent)} is a skill, which cannot be run by itself.`);
   }
   return found;

@@ -1,5 +1,6 @@
 import { admit } from '#core/accounts/limits/admission.ts';
 import type { RateLimit } from '#core/accounts/limits/rate-limit.ts';
+import { engineTraits } from '#core/agents/engines.ts';
 import type { Json } from '#core/base/json.ts';
 import { checkBudgets } from '#core/billing/budgets/admission.ts';
 import { type Payment, payFor, priceFor } from '#core/billing/credits/payment.ts';
@@ -7,7 +8,7 @@ import type { Deps } from '#core/ports/deps.ts';
 import { checkSpace } from '#core/ports/space.ts';
 import { type NewRun, newRunOf } from '#core/runs/run.ts';
 import { RunStore } from '#core/runs/store.ts';
-import { isPrompt, type PreparedCall } from './prepare.ts';
+import type { PreparedCall } from './prepare.ts';
 
 /** What an admitted call holds until its run has ended: `finish.ts` gives it back. */
 export interface Admitted {
@@ -35,7 +36,7 @@ export async function admitCall(deps: Deps, call: PreparedCall): Promise<Admitte
   const record = recordOf(call);
   const admission = await admit(deps, {
     workspace,
-    kind: isPrompt(agent) ? 'llm' : 'sandbox',
+    kind: engineTraits(agent).quota,
     isPaid: priceFor(agent, workspace) > 0,
     isCounted: isTop,
     runId,

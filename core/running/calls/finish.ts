@@ -1,3 +1,4 @@
+import { traitsOf } from '#core/agents/engines.ts';
 import { PlatformError } from '#core/base/errors.ts';
 import type { Json } from '#core/base/json.ts';
 import { MICRO_PER_CENT } from '#core/billing/budgets/policy.ts';
@@ -90,7 +91,7 @@ async function keepContent(
 
 /** What a run has cost since its price was counted: less than nothing if that is refunded. Millionths of a US dollar. */
 function spentBy(deps: Deps, { record, payment }: Admitted, { costs, executionMs, error }: EngineResult): number {
-  const compute = record.engine === 'direct_llm' ? 0 : computeMicro(deps, executionMs);
+  const compute = traitsOf(record.engine).hasSandbox ? computeMicro(deps, executionMs) : 0;
   const refunded = error === undefined ? 0 : payment.cents * MICRO_PER_CENT;
   return costTotals({ costs }).model_microusd + compute - refunded;
 }

@@ -1,3 +1,4 @@
+import { engineTraits } from '#core/agents/engines.ts';
 import { placeholdersOf } from '#core/agents/manifest/placeholders.ts';
 import { withDefaults } from '#core/agents/manifest/schema-defaults.ts';
 import { refOf } from '#core/agents/references.ts';
@@ -89,16 +90,17 @@ export interface PreparedCall extends Call {
  */
 export async function prepareCall(deps: Deps, call: Call): Promise<PreparedCall> {
   const { agent, input, workspace, runId, lineage } = call;
+  const engine = engineTraits(agent);
   const ownDeadline = deadlineOf(deps, call);
   const timeoutMs = ownDeadline - call.receivedAt;
   const { mayBeginUntil = 0 } = call;
-  const deadline = isPrompt(agent) ? ownDeadline : Math.max(ownDeadline, mayBeginUntil + timeoutMs);
+  const deadline = engine.hasSandbox ? Math.max(ownDeadline, mayBeginUntil + timeoutMs) : ownDeadline;
   if (deadline <= deps.clock.now()) throw new PlatformError('TIMEOUT', 'The deadline of this call has passed already.');
   checkIsNoSkill(agent);
   await checkIsStartedByCalls(deps, call);
   checkCallerSettings(call);
   const promptFiles = input.uploads.length > 0 ? await readFiles(call) : undefined;
-  if (agent.definition.execution_engine !== 'code_runtime') checkModelInput(input.document);
+  if (engine.asksModels) checkModelInput(input.document);
   const document = documentFor(call, promptFiles?.document);
   const inputWarnings = await checkInput(deps, call, document);
   const skills = await resolveSkills(deps, {
@@ -106,12 +108,12 @@ export async function prepareCall(deps: Deps, call: Call): Promise<PreparedCall>
     headers: call.skillHeaders,
     caller: lineage.skillHome ?? { workspaceId: workspace.id, slug: workspace.slug },
   });
-  if (isPrompt(agent)) checkPlaceholders(agent.definition.prompt ?? '', document);
+  if (engine.hasPlaceholders) checkPlaceholders(agent.definition.prompt ?? '', document);
   const foreign = foreignAgents(agent, workspace, lineage);
   const declared = await declaredSecrets(deps, agent, { workspaceId: workspace.id, foreign });
   const secrets = { ...call.service?.secrets, ...declared };
   const models = await withFiles(deps, await modelsFor(deps, call), promptFiles?.files ?? []);
-  const issued = isPrompt(agent) ? undefined : newContext(deps, { agent, runId, workspace, lineage });
+  const issued = engine.hasSandbox ? newContext(deps, { agent, runId, workspace, lineage }) : undefined;
   const mask = maskFor({ secrets, credentials: input.llmCredentials, models, serviceKey: issued?.serviceKey });
   return { ...call, document, promptFiles, deadline, timeoutMs, inputWarnings, skills, secrets, models, issued, mask };
 }
@@ -123,7 +125,7 @@ async function readFiles({ agent, input }: Call) {
     import('../input/prompt-input.ts'),
   ]);
   checkFiles(agent, input);
-  return isPrompt(agent) && input.isMultipart ? readPromptFiles(agent.definition, input) : undefined;
+  return givesFilesToModel(agent, input) ? readPromptFiles(agent.definition, input) : undefined;
 }
 
 /** Throws INVALID_INPUT for a setting that the author does not leave to callers. */
@@ -150,7 +152,7 @@ function documentFor(call: Call, withTexts: CallInput['document'] | undefined): 
 
 /** The moment of a scheduled run stands for input that a prompt's placeholders ask for and that was not sent. */
 function withMoment({ agent, scheduled }: Call, document: CallInput['document']): CallInput['document'] {
-  if (scheduled === undefined || !isPrompt(agent)) return document;
+  if (scheduled === undefined || !engineTraits(agent).hasPlaceholders) return document;
   const asked = placeholdersOf(agent.definition.prompt ?? '');
   // Few prompts ask for it.
   if (!asked.some((name) => name.startsWith('scheduled_'))) return document;
@@ -167,7 +169,7 @@ export function deadlineOf(deps: Pick<Deps, 'config'>, call: Call): number {
   const plan = planOf(deps, call.workspace);
   const limits = [
     MAX_CALL_MS,
-    (isPrompt(call.agent) ? plan.timeout_seconds : plan.sandbox_timeout_seconds) * 1000,
+    plan[engineTraits(call.agent).timeLimit] * 1000,
     own > 0 ? own * 1000 : MAX_CALL_MS,
     manifest?.timeout_ms ?? MAX_CALL_MS,
   ];
@@ -175,11 +177,12 @@ export function deadlineOf(deps: Pick<Deps, 'config'>, call: Call): number {
   return Math.min(call.receivedAt + Math.min(...limits), wantedDeadline, lineage.deadline ?? wantedDeadline);
 }
 
-/** Whether the agent has no sandbox. */
-export const isPrompt = ({ definition }: AgentVersion): boolean => definition.execution_engine === 'direct_llm';
+/** Whether the files of a call go to the model: an agent without a sandbox has no other place for them. */
+export const givesFilesToModel = (agent: AgentVersion, { isMultipart }: Pick<CallInput, 'isMultipart'>): boolean =>
+  isMultipart && !engineTraits(agent).hasSandbox;
 
 function checkIsNoSkill(agent: AgentVersion): void {
-  if (agent.definition.execution_engine !== null) return;
+  if (engineTraits(agent).isRun) return;
   throw new PlatformError(
     'UNPROCESSABLE',
     `${refOf(agent)} is a skill: it is given to other agents, with the header X-Platform-Skills or in their default_skills, and not called itself.`,
@@ -209,7 +212,7 @@ async function checkIsStartedByCalls(deps: Pick<Deps, 'main'>, { agent, workspac
 }
 
 async function modelsFor(deps: Deps, { agent, workspace, input }: Call): Promise<ModelChoice[]> {
-  if (agent.definition.execution_engine === 'code_runtime') return [];
+  if (!engineTraits(agent).asksModels) return [];
   return chooseModels(deps, { workspaceId: workspace.id, wishes: agent.definition, credentials: input.llmCredentials });
 }
 

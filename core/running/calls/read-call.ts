@@ -3,7 +3,7 @@ import type { Deps } from '#core/ports/deps.ts';
 import { readCallInput } from '../input/read-input.ts';
 import { topOfChain } from '../sub-calls/lineage.ts';
 import { checkSubCall } from '../sub-calls/sub-call.ts';
-import { type Call, isPrompt } from './prepare.ts';
+import { type Call, givesFilesToModel } from './prepare.ts';
 import type { callRoutes } from './routes.ts';
 import { actingWorkspace, checkDeprecation, resolveForCall } from './target.ts';
 
@@ -24,8 +24,7 @@ export async function readCall(deps: Deps, incoming: CallRequest): Promise<Call>
   Object.assign(responseHeaders, await checkDeprecation(deps, agent, params.endpoint));
   const given = await readCallInput(deps, caller.workspace.id, request);
   // Few prompts have files.
-  const input =
-    isPrompt(agent) && given.isMultipart ? (await import('../input/prompt-input.ts')).forPrompt(given) : given;
+  const input = givesFilesToModel(agent, given) ? (await import('../input/prompt-input.ts')).forPrompt(given) : given;
   return {
     agent,
     endpoint: params.endpoint,

@@ -1,5 +1,6 @@
 import { grantRevisions } from '#core/accounts/grants/rights.ts';
 import { fillToolCommand, validateInRun } from '#core/agents/checks/checks.ts';
+import { engineTraits } from '#core/agents/engines.ts';
 import type { Json } from '#core/base/json.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { watchForCancel } from '#core/runs/cancellation.ts';
@@ -13,7 +14,7 @@ import { runEngine } from '../engines/run-engine.ts';
 import { skillEnvironment, skillFiles } from '../skills/skill-files.ts';
 import { foreignAgents } from '../sub-calls/lineage.ts';
 import { contextEnvironment } from '../sub-calls/run-context.ts';
-import { isPrompt, type PreparedCall } from './prepare.ts';
+import type { PreparedCall } from './prepare.ts';
 import { ownerOfChecks } from './schema-checks.ts';
 import { secretEnvironment } from './secrets.ts';
 
@@ -42,6 +43,7 @@ export async function runAgent(
   const { runId, workspace, lineage, agent, mask, skills, issued } = call;
   const cancellation = watchForCancel(deps, workspace.id, { id: runId, parentRunId: lineage.parentRunId });
   const owner = ownerOfChecks(agent, workspace);
+  const { hasSandbox } = engineTraits(agent);
   const run: EngineRun = {
     runId,
     workspaceId: workspace.id,
@@ -53,7 +55,7 @@ export async function runAgent(
     skills,
     models: call.models,
     isStrict: issued?.context.isStrict ?? false,
-    files: isPrompt(agent) ? [] : skillFiles(skills),
+    files: hasSandbox ? skillFiles(skills) : [],
     env: {},
     mask,
     deadline: call.deadline,
@@ -73,7 +75,7 @@ export async function runAgent(
   const isRetried = agent.definition.retry_on_interruption === true;
   const begin = (attempt: 1 | 2) => {
     const deadline = Math.min(call.deadline, deps.clock.now() + call.timeoutMs);
-    const env = isPrompt(agent) ? {} : sandboxEnvironment(deps, call, deadline);
+    const env = hasSandbox ? sandboxEnvironment(deps, call, deadline) : {};
     if (isRetried) env.PLATFORM_ATTEMPT = String(attempt);
     const isInterruptible = isRetried && attempt === 1 && call.isUnattended === true;
     return runEngine(deps, { ...run, isInterruptible, deadline, env });

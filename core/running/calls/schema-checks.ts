@@ -1,5 +1,6 @@
 import type { TimeOwner } from '#core/accounts/limits/check-time.ts';
 import { type CheckDeps, validate, validateInRun } from '#core/agents/checks/checks.ts';
+import { engineTraits } from '#core/agents/engines.ts';
 import type { AgentVersion } from '#core/agents/version.ts';
 import { PlatformError } from '#core/base/errors.ts';
 import type { Workspace } from '#core/base/workspace.ts';
@@ -21,8 +22,7 @@ export async function checkInput(
 ): Promise<Warning[]> {
   const schema = agent.definition.input_schema;
   if (schema === null) return [];
-  const isPrompt = agent.definition.execution_engine === 'direct_llm';
-  if (input.isMultipart && !isPrompt) {
+  if (input.isMultipart && engineTraits(agent).hasSandbox) {
     return [
       { code: 'VALIDATION_SKIPPED', message: 'The input schema is applied to JSON bodies, not to uploaded files.' },
     ];

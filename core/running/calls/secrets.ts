@@ -1,5 +1,6 @@
 import { grantedSecrets } from '#core/accounts/grants/rights.ts';
 import { SecretStore } from '#core/accounts/secrets/store.ts';
+import { traitsOf } from '#core/agents/engines.ts';
 import type { AgentVersion } from '#core/agents/version.ts';
 import type { ForeignAgent } from '#core/base/caller.ts';
 import { PlatformError } from '#core/base/errors.ts';
@@ -26,8 +27,8 @@ interface SecretSource {
  */
 export function declaredNames({ definition }: AgentVersion): string[] {
   const { required_secrets: required, optional_secrets: optional, supported_providers: providers } = definition;
-  const isProgram = definition.execution_engine === 'code_runtime';
-  const providerKeys = isProgram && !providers.includes('any') ? keySecrets(providers as LlmProvider[]) : [];
+  const { hasProgram } = traitsOf(definition.execution_engine);
+  const providerKeys = hasProgram && !providers.includes('any') ? keySecrets(providers as LlmProvider[]) : [];
   return [...new Set([...required, ...optional, ...providerKeys])];
 }
 

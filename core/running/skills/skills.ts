@@ -1,3 +1,4 @@
+import { engineTraits } from '#core/agents/engines.ts';
 import { refOf, versionName } from '#core/agents/references.ts';
 import { findSkill, type SkillHome } from '#core/agents/skills/skill-refs.ts';
 import type { AgentVersion } from '#core/agents/version.ts';
@@ -126,7 +127,7 @@ async function lookUp(
   if ('problem' in result) throw refuse(result.problem);
   const { skill } = result;
   // Programs and tools can read the skill's files; of a prompt, only the model sees the text.
-  const inSandbox = agent.definition.execution_engine !== 'direct_llm';
+  const inSandbox = engineTraits(agent).hasSandbox;
   const isOffered = skill.definition.allow_local_download && !isPaid(skill);
   if (inSandbox && !isOffered && skill.workspaceId !== home.workspaceId) {
     throw refuse('may only be used by prompt agents outside its workspace: its author does not offer the source');
