@@ -71,6 +71,7 @@ const BROWSER_SAFE: readonly string[] = [
   'core/agents/folder/ignore-rules.ts',
   'core/agents/publish-body.ts',
   'core/api/operation-path.ts',
+  'core/base/run-kinds.ts',
 ];
 
 /** Files in these folders, and tests anywhere, belong to no room: they may import everything, but make no circle. */

@@ -1,4 +1,5 @@
 import { batchesOf } from '#core/base/batches.ts';
+import type { EndStatus } from '#core/base/run-kinds.ts';
 import { readCursor, writeCursor } from '#core/http/cursor.ts';
 import { isoTime } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
@@ -11,7 +12,7 @@ import { type AgentVersion, DEPRECATION_PERIOD_MS } from './version.ts';
 export interface LastRun {
   readonly id: string;
   readonly workspaceId: string;
-  readonly status: 'completed' | 'failed' | 'timeout' | 'cancelled';
+  readonly status: EndStatus;
   /** ISO 8601. */
   readonly startedAt: string;
 }

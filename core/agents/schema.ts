@@ -1,4 +1,5 @@
 import * as z from 'zod';
+import { END_STATUSES } from '#core/base/run-kinds.ts';
 import { EXECUTION_ENGINES } from './engines.ts';
 
 /** JSON whose shape is the author's. */
@@ -84,7 +85,7 @@ export const agentRecord = publicAgent.extend({
 const lastRun = z
   .object({
     run_id: z.uuid().nullable().describe('Null for a run in another workspace.'),
-    status: z.enum(['completed', 'failed', 'timeout', 'cancelled']),
+    status: z.enum(END_STATUSES),
     started_at: z.iso.datetime(),
   })
   .nullable()

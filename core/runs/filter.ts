@@ -1,6 +1,6 @@
 import { PlatformError } from '#core/base/errors.ts';
+import type { RunStatus } from '#core/base/run-kinds.ts';
 import type { RunFilter } from './listing.ts';
-import type { RunStatus } from './run.ts';
 
 /** A filter as clients send it, in a query or in a body. */
 export interface SentFilter {

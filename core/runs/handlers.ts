@@ -1,5 +1,6 @@
 import { traitsOf } from '#core/agents/engines.ts';
 import { PlatformError } from '#core/base/errors.ts';
+import { isInstallation } from '#core/base/run-kinds.ts';
 import type { Handlers } from '#core/http/route.ts';
 import { isoTime } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
@@ -30,8 +31,9 @@ function recordHandlers(
 
   async function cancel(workspaceId: string, name: string) {
     const runs = storeOf(workspaceId);
-    const { id, triggerSource } = await runs.findByName(name);
-    if (triggerSource === 'install') {
+    const found = await runs.findByName(name);
+    const { id } = found;
+    if (isInstallation(found)) {
       throw new PlatformError('CONFLICT', `The run ${id} is an installation of an agent: it cannot be cancelled.`);
     }
     if (await cancelRun(deps, workspaceId, id)) await waitForEnd(deps, runs, id);

@@ -1,16 +1,9 @@
 import type { ErrorCode } from '#core/base/errors.ts';
 import type { Json } from '#core/base/json.ts';
+import { isInstallation, type RunStatus } from '#core/base/run-kinds.ts';
 import { isoTime } from '#core/ports/clock.ts';
 import type { Changes, Item, Key, Query } from '#core/ports/table.ts';
-import {
-  LOST,
-  lostBefore,
-  type NewRun,
-  type Run,
-  type RunResult,
-  type RunStatus,
-  type ScheduledMoment,
-} from './run.ts';
+import { LOST, lostBefore, type NewRun, type Run, type RunResult, type ScheduledMoment } from './run.ts';
 
 /**
  * Runs as items of the runs table:
@@ -64,7 +57,7 @@ const openIndex = (run: NewRun) => ({ gsi1pk: openPartition(hexOf(run.id)[0]!), 
 
 function startIndex(run: NewRun, hasLease: boolean) {
   // The logs of an agent show an installation while it runs. The sweep ignores it: the next upload repairs it.
-  if (run.triggerSource === 'install') return agentIndex(run);
+  if (isInstallation(run)) return agentIndex(run);
   return hasLease ? {} : openIndex(run);
 }
 

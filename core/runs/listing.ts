@@ -1,10 +1,11 @@
+import type { RunStatus } from '#core/base/run-kinds.ts';
 import { readCursor, writeCursor } from '#core/http/cursor.ts';
 import { isoTime } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { getAll, type Item, type Query } from '#core/ports/table.ts';
 import { planQuery } from '#core/ports/table-rules.ts';
 import { digitsOf, headKey, hexOf, runFrom, runIdOf, runPartition, runsByTime, schedulePartition } from './items.ts';
-import type { Run, RunStatus } from './run.ts';
+import type { Run } from './run.ts';
 
 /** Which runs of a workspace are meant; without members, all. `docs/interface/runs.md#lists`. */
 export interface RunFilter {

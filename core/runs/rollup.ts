@@ -1,5 +1,6 @@
 import { traitsOf } from '#core/agents/engines.ts';
 import { httpStatusOf } from '#core/base/errors.ts';
+import { isInstallation } from '#core/base/run-kinds.ts';
 import { dayOf, epochSeconds, isoTime } from '#core/ports/clock.ts';
 import type { Item, Key, TransactOperation } from '#core/ports/table.ts';
 import { costDetails, costTotals } from './costs.ts';
@@ -83,7 +84,7 @@ export function usageOperations(
   logTtl: number,
 ): TransactOperation[] {
   // An installation is not a call.
-  if (run.triggerSource === 'install') return [];
+  if (isInstallation(run)) return [];
   const { tenantId, agentWorkspaceId } = run;
   const totals = totalsOf(run, result, endedAt);
   const log = (pk: string, of: NewRun): TransactOperation => ({

@@ -1,9 +1,10 @@
 import * as z from 'zod';
+import { RUN_STATUSES, TRIGGER_LIST } from '#core/base/run-kinds.ts';
 import { flag } from '#core/http/flag.ts';
 import { defineRoutes } from '#core/http/route.ts';
 import { RUN_ID_PREFIX } from './items.ts';
 
-const status = z.enum(['queued', 'running', 'completed', 'failed', 'timeout', 'cancelled']);
+const status = z.enum(RUN_STATUSES);
 const time = z.iso.datetime();
 
 /** Which runs are meant: members of a query, or of a filter in a body. */
@@ -16,11 +17,7 @@ export const runFilter = {
     .describe('A version of the agent, such as `v3`.'),
   status: status.optional(),
   schedule_id: z.uuid().optional(),
-  trigger_source: z
-    .string()
-    .max(64)
-    .optional()
-    .describe('What started the run, such as `api`, `schedule` or `replay`.'),
+  trigger_source: z.string().max(64).optional().describe(`What started the run: ${TRIGGER_LIST}.`),
   tenant_id: z.string().max(128).optional(),
   from: z.iso.datetime({ offset: true }).optional().describe('Runs that started at this time or later.'),
   to: z.iso.datetime({ offset: true }).optional().describe('Runs that started before this time.'),

@@ -3,6 +3,7 @@ import { versionName } from '#core/agents/references.ts';
 import type { AgentVersion } from '#core/agents/version.ts';
 import { type ErrorCode, PlatformError } from '#core/base/errors.ts';
 import type { Json } from '#core/base/json.ts';
+import type { EndStatus, RunStatus } from '#core/base/run-kinds.ts';
 import { RUN_GRACE_MS } from '#core/base/time-limits.ts';
 import { Zone } from '#core/base/zone.ts';
 import { isoTime } from '#core/ports/clock.ts';
@@ -65,9 +66,6 @@ export const momentView = ({ at, timezone }: ScheduledMoment) => ({
   scheduled_zone: timezone,
 });
 
-/** See `docs/interface/runs.md#run-status`. */
-export type RunStatus = 'queued' | 'running' | 'completed' | 'failed' | 'timeout' | 'cancelled';
-
 export interface RunBody {
   readonly input: Json | null;
   readonly output: Json | null;
@@ -88,7 +86,7 @@ export interface ModelCost {
 
 /** How a run ended. All secrets in it must be masked. */
 export interface RunResult extends RunBody {
-  readonly status: Exclude<RunStatus, 'queued' | 'running'>;
+  readonly status: EndStatus;
   readonly executionMs: number | null;
   readonly exitCode: number | null;
   readonly errorCode: ErrorCode | null;

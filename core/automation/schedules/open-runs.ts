@@ -1,3 +1,4 @@
+import type { ScheduleTrigger } from '#core/base/run-kinds.ts';
 import { epochSeconds, isoTime } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { absent, anyOf, equals, exists, type Item, queryAll, type TransactOperation } from '#core/ports/table.ts';
@@ -13,7 +14,7 @@ export interface OpenScheduleRun {
   readonly scheduleId: string;
   readonly workspaceId: string;
   readonly runId: string;
-  readonly source: 'schedule' | 'manual' | 'webhook';
+  readonly source: ScheduleTrigger;
   /** Epoch milliseconds of its minute, for `schedule`. */
   readonly scheduledFor?: number;
   /** What the schedule said of its last run when this one began, for `schedule`. */

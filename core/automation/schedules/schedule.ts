@@ -1,6 +1,6 @@
 import type { Json } from '#core/base/json.ts';
+import type { RunStatus } from '#core/base/run-kinds.ts';
 import type { LlmProvider } from '#core/ports/llm.ts';
-import type { RunStatus } from '#core/runs/run.ts';
 
 /** An agent that runs on a cron timetable, or when something posts to a webhook. Times are ISO texts. */
 export interface Schedule {

@@ -1,9 +1,10 @@
 import * as z from 'zod';
+import { RUN_STATUSES } from '#core/base/run-kinds.ts';
 import { LLM_PROVIDERS } from '#core/ports/llm.ts';
 import { jsonValue } from './run-answer.ts';
 
 const time = z.iso.datetime();
-const runStatus = z.enum(['queued', 'running', 'completed', 'failed', 'timeout', 'cancelled']);
+const runStatus = z.enum(RUN_STATUSES);
 const scheduleType = z.enum(['cron', 'webhook']);
 const provider = z.enum(LLM_PROVIDERS);
 const count = z.coerce.number().int();

@@ -1,4 +1,5 @@
 import * as z from 'zod';
+import { END_STATUSES } from '#core/base/run-kinds.ts';
 import { defineRoutes } from '#core/http/route.ts';
 
 const days = z.coerce.number().int().min(1).max(365).default(30).describe('Number of UTC days, including today.');
@@ -10,7 +11,7 @@ const paging = {
 };
 const logFilters = {
   agent_name: z.string().min(1).max(100).optional(),
-  status: z.enum(['completed', 'failed', 'timeout', 'cancelled']).optional(),
+  status: z.enum(END_STATUSES).optional(),
 };
 
 const period = { period_start: z.iso.datetime(), period_end: z.iso.datetime() };

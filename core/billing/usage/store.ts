@@ -1,4 +1,5 @@
 import { httpStatusOf } from '#core/base/errors.ts';
+import { type EndStatus, isInstallation } from '#core/base/run-kinds.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { type Item, queryAll } from '#core/ports/table.ts';
 import { runsStartedBetween } from '#core/runs/lookup.ts';
@@ -47,8 +48,6 @@ export interface LogEntry {
   readonly tenantId: string | null;
   readonly startedAt: string;
 }
-
-type EndStatus = 'completed' | 'failed' | 'timeout' | 'cancelled';
 
 export interface LogFilter {
   readonly tenantId?: string;
@@ -154,7 +153,7 @@ export class UsageStore {
   async *#endedRuns(day: string, pageSize: number): AsyncGenerator<LogEntry> {
     for await (const run of runsStartedBetween(this.#deps, this.#workspaceId, [day, `${day}U`], pageSize)) {
       // Runs that are not finished, or lost and not yet swept, are in no roll-up. Installations are no calls.
-      if (run.completedAt === null || run.triggerSource === 'install') continue;
+      if (run.completedAt === null || isInstallation(run)) continue;
       yield {
         runId: run.id,
         agentOrg: run.agentOrg,

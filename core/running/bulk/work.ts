@@ -3,6 +3,7 @@ import { isUsedUp, type LimitError } from '#core/accounts/limits/rate-limit.ts';
 import { findMembership } from '#core/accounts/workspaces/store.ts';
 import type { Caller } from '#core/base/caller.ts';
 import { isPlatformError, type PlatformError } from '#core/base/errors.ts';
+import { isInstallation } from '#core/base/run-kinds.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import {
   type Bulk,
@@ -202,7 +203,8 @@ function roomAt({ clock }: Pick<Deps, 'clock'>, error: PlatformError): number {
 
 async function cancel(deps: Deps, { workspaceId }: Bulk, runId: string): Promise<Outcome> {
   const runs = new RunStore(deps, workspaceId);
-  if ((await runs.find(runId))?.triggerSource === 'install') return 'skipped';
+  const run = await runs.find(runId);
+  if (run !== undefined && isInstallation(run)) return 'skipped';
   if (await cancelRun(deps, workspaceId, runId)) return 'done';
   // A process that died may have cancelled it before.
   return (await runs.find(runId))?.status === 'cancelled' ? 'done' : 'skipped';

@@ -6,6 +6,7 @@ import { listServed } from '#core/agents/served.ts';
 import type { AgentVersion } from '#core/agents/version.ts';
 import { PlatformError } from '#core/base/errors.ts';
 import { planOf } from '#core/base/plans.ts';
+import type { CallTrigger } from '#core/base/run-kinds.ts';
 import { MAX_CALL_MS } from '#core/base/time-limits.ts';
 import type { Workspace } from '#core/base/workspace.ts';
 import { chooseModels, type ModelChoice } from '#core/models/choose.ts';
@@ -33,7 +34,7 @@ export interface Call {
   readonly workspace: Workspace;
   /** A UUID. */
   readonly runId: string;
-  readonly triggerSource: 'api' | 'cli' | 'agent' | 'replay' | 'schedule' | 'manual' | 'webhook' | 'service';
+  readonly triggerSource: CallTrigger;
   /** Epoch milliseconds. */
   readonly receivedAt: number;
   /** The caller's wish in epoch milliseconds, see {@link deadlineOf}. */

@@ -1,11 +1,11 @@
 import { devUserOf, findDev } from '#core/agents/dev/slots.ts';
 import { DEV, parseVersion, refOf } from '#core/agents/references.ts';
 import { AgentStore, findAnyVersion } from '#core/agents/store.ts';
-
 import type { AgentVersion } from '#core/agents/version.ts';
 import type { Caller } from '#core/base/caller.ts';
 import { PlatformError } from '#core/base/errors.ts';
 import type { Json } from '#core/base/json.ts';
+import { isInstallation } from '#core/base/run-kinds.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import type { Run } from '#core/runs/run.ts';
 import { RunStore } from '#core/runs/store.ts';
@@ -39,7 +39,7 @@ export async function startReplay(deps: Deps, replay: Replay): Promise<{ origina
   const runs = new RunStore(deps, caller.workspace.id);
   const run = await runs.findByName(name);
   const cannot = (why: string) => new PlatformError('UNPROCESSABLE', `The run ${run.id} cannot be repeated: ${why}.`);
-  if (run.triggerSource === 'install') throw cannot('it was an installation, which uploading the bundle again repeats');
+  if (isInstallation(run)) throw cannot('it was an installation, which uploading the bundle again repeats');
   const [agent, body] = await Promise.all([
     versionOf(deps, caller, run, replay.agentVersion),
     replay.input === undefined ? runs.body(run.id) : undefined,

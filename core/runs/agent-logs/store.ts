@@ -1,3 +1,4 @@
+import { isInstallation } from '#core/base/run-kinds.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { queryAll } from '#core/ports/table.ts';
 import { runFrom, runsByAgent } from '../items.ts';
@@ -34,8 +35,8 @@ export async function lastRunOf(
 ): Promise<EndedRun | undefined> {
   for await (const head of queryAll(runs, { ...runsByAgent(agentId), limit: 2 })) {
     const run = runFrom(head, clock.now());
-    const { status, triggerSource } = run;
-    if (triggerSource !== 'install' && status !== 'queued' && status !== 'running') return { ...run, status };
+    const { status } = run;
+    if (!isInstallation(run) && status !== 'queued' && status !== 'running') return { ...run, status };
   }
   return undefined;
 }

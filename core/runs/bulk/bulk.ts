@@ -1,3 +1,4 @@
+import { isInstallation } from '#core/base/run-kinds.ts';
 import type { Run } from '../run.ts';
 
 /** Repeats or cancels many runs in the background. Times are ISO texts. `docs/interface/runs.md#bulk-actions`. */
@@ -54,4 +55,4 @@ export const MAX_FAILURES_SHOWN = 20;
 
 /** Whether an action can be meant for a run that a filter found: installations are neither repeated nor cancelled. */
 export const isMeant = (action: BulkAction, run: Run): boolean =>
-  run.triggerSource !== 'install' && (run.status === 'running') === (action === 'cancel');
+  !isInstallation(run) && (run.status === 'running') === (action === 'cancel');

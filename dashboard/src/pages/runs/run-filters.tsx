@@ -1,4 +1,5 @@
 import { useEffect, useRef, useState } from 'react';
+import { RUN_STATUSES, TRIGGERS } from '#core/base/run-kinds.ts';
 import type { ArgumentsOf } from '../../api/client.ts';
 import { useOperation } from '../../api/query.ts';
 import { useWorkspace } from '../../api/session.ts';
@@ -6,8 +7,8 @@ import type { LiveEvent } from '../../live/watch.ts';
 import { Button } from '../../ui/button.tsx';
 import { Checkbox, Select, TextField, type TextFieldProps } from '../../ui/field.tsx';
 
-const STATUSES = ['running', 'completed', 'failed', 'timeout', 'cancelled'] as const;
-const SOURCES = ['api', 'cli', 'agent', 'replay', 'schedule', 'manual', 'webhook', 'service', 'install'];
+/** A run is stored when it begins: lists have none that is queued. */
+const STATUSES = RUN_STATUSES.filter((status) => status !== 'queued');
 /** What `run_id_prefix` takes. */
 const ID_PREFIX = /^(req_)?(-?[0-9a-f]){7,32}$/i;
 const VERSION = /^[\w.-]{1,64}$/;
@@ -125,7 +126,7 @@ export function RunFilters({ filters, onChange }: FiltersProps) {
           label="Source"
           value={filters.source ?? ''}
           onChange={(source) => onChange({ source: source || undefined })}
-          choices={choicesOf(SOURCES)}
+          choices={choicesOf(TRIGGERS)}
         />
         <Select
           label="Started"
