@@ -65,6 +65,7 @@ export const agentRoutes = defineRoutes([
   },
   {
     operationId: 'createAgent',
+    audit: { request: ['name', 'dev'], response: { id: 'agent.id', version: 'agent.version' } },
     method: 'POST',
     path: '/agents',
     summary: 'Publish a version of an agent',
@@ -118,6 +119,7 @@ export const agentRoutes = defineRoutes([
   },
   {
     operationId: 'updateAgent',
+    audit: { request: ['is_public'], response: { name: 'name', version: 'version' } },
     method: 'PATCH',
     path: '/agents/{id}',
     summary: 'Change what may be changed of a published version',
@@ -130,6 +132,7 @@ export const agentRoutes = defineRoutes([
   },
   {
     operationId: 'deleteAgent',
+    audit: { request: ['mode'], response: { name: 'agent_name', versions: 'version_count' } },
     method: 'DELETE',
     path: '/agents/{id}',
     summary: 'Delete a version, or every version; what is deleted is kept for 30 days',
@@ -195,6 +198,10 @@ export const agentRoutes = defineRoutes([
   },
   {
     operationId: 'forkAgent',
+    audit: {
+      request: ['workspace_id', 'new_name'],
+      response: { id: 'agent.id', name: 'agent.name', version: 'agent.version' },
+    },
     method: 'POST',
     path: '/agents/{id}/fork',
     summary: 'Copy a public, source-available agent into a workspace of your own',

@@ -194,7 +194,7 @@ async function handle(
   // Functions that serve calls of agents have no such rows.
   const { audited, changedWorkspace } = await import('#core/accounts/audit/log.ts');
   const workspaceId = await changedWorkspace(deps, caller, body);
-  const subject = { workspaceId, operation: route.operationId, by: caller };
+  const subject = { workspaceId, operation: route.operationId, audit: route.audit, by: caller };
   return audited(deps, subject, incoming, () => handler(incoming));
 }
 

@@ -45,6 +45,8 @@ export interface Route {
   readonly storesNothing?: boolean;
   /** Whether the route calls an agent: its admission then sets the rate limit headers. @default false */
   readonly admits?: boolean;
+  /** What the audit log keeps of a request (`docs/interface/audit.md`). @default - the path's parameters only */
+  readonly audit?: Audit;
   readonly request?: {
     readonly params?: z.ZodObject;
     readonly query?: z.ZodObject;
@@ -64,6 +66,20 @@ export interface Route {
    */
   readonly stream?: boolean;
 }
+
+/** Only members that can hold neither a secret nor content. */
+export interface Audit {
+  /** Members of the query and the body. */
+  readonly request?: readonly string[];
+  /** Member of the entry -> path of the member in the answer. */
+  readonly response?: Readonly<Record<string, string>>;
+  /** Whether the handler writes the entry, because it changes another workspace than the caller's. @default false */
+  readonly byHandler?: boolean;
+}
+
+/** The row of an operation, for handlers that write their own audit entries. */
+export const rowOf = <Rows extends readonly Route[]>(rows: Rows, operation: Rows[number]['operationId']): Route =>
+  rows.find(({ operationId }) => operationId === operation)!;
 
 export const FUNCTION_NAMES = [
   'meta',

@@ -20,6 +20,10 @@ export const serviceRoutes = defineRoutes([
   {
     ...row,
     operationId: 'deployService',
+    audit: {
+      request: ['agent', 'agent_name', 'agent_id', 'agent_version', 'service_name', 'name', 'secret_names'],
+      response: { service_id: 'service.id' },
+    },
     method: 'POST',
     path: SERVICES,
     summary: "Keep an agent's process running, with a public address",
@@ -40,6 +44,7 @@ export const serviceRoutes = defineRoutes([
   {
     ...row,
     operationId: 'updateService',
+    audit: { request: ['secret_names', 'desired_state', 'min_instances', 'max_instances'] },
     method: 'PATCH',
     path: SERVICE,
     summary: 'Change a service: while it runs it restarts, while it is paused the change waits for its start',

@@ -1,12 +1,13 @@
 import type { Caller } from '#core/base/caller.ts';
 import { type ErrorCode, httpStatusOf, isPlatformError, PlatformError } from '#core/base/errors.ts';
 import { readCursor, writeCursor } from '#core/http/cursor.ts';
+import type { Audit } from '#core/http/route.ts';
 import { epochSeconds, isoTime } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { exists, type Item, type Key, type Query, type TransactOperation } from '#core/ports/table.ts';
 import { planQuery } from '#core/ports/table-rules.ts';
 import { membershipOf } from '../workspaces/store.ts';
-import { type Asked, madeBy, type Target, targetOf } from './target.ts';
+import { type Asked, answeredTarget, type Target, targetOf } from './target.ts';
 
 /**
  * Who changed what in a workspace. Main table, with expiry: `WS#<workspace id>#AUDIT / <time>#<request's UUID>`.
@@ -47,6 +48,8 @@ type Change = Asked & RequestOrigin;
 interface Subject {
   readonly workspaceId: string;
   readonly operation: string;
+  /** The row's. @default - only the path's parameters are kept */
+  readonly audit?: Audit;
   readonly by?: Pick<Caller, 'userId'> & Partial<Pick<Caller, 'keyId'>>;
 }
 
@@ -54,7 +57,7 @@ const partitionOf = (workspaceId: string): string => `WS#${workspaceId}#AUDIT`;
 
 function newItem(
   { clock, config }: Pick<Deps, 'clock' | 'config'>,
-  { workspaceId, operation, by }: Subject,
+  { workspaceId, operation, audit = {}, by }: Subject,
   change: Change,
 ): Item {
   const now = clock.now();
@@ -64,7 +67,7 @@ function newItem(
     user_id: by?.userId,
     key_id: by?.keyId,
     operation,
-    target: targetOf(operation, change),
+    target: targetOf(audit, change),
     address: change.address,
     outcome: 'unknown',
     ttl: epochSeconds(now) + config.auditRetentionDays * 24 * 3600,
@@ -95,7 +98,7 @@ export async function audited<Answer extends { readonly body?: unknown }>(
     await complete(deps, item, { error_code: code, ...(httpStatusOf(code) < 500 && { outcome: 'refused' }) });
     throw error;
   }
-  const target = { ...(item.target as Target), ...madeBy(subject.operation, answer.body) };
+  const target = { ...(item.target as Target), ...answeredTarget(subject.audit ?? {}, answer.body) };
   await complete(deps, item, { outcome: 'done', target });
   return answer;
 }

@@ -48,6 +48,7 @@ export const grantRoutes = defineRoutes([
   {
     ...row,
     operationId: 'putGrant',
+    audit: { request: ['version', 'secrets', 'scopes'] },
     method: 'PUT',
     path: GRANT,
     summary:

@@ -26,6 +26,7 @@ export const keyRoutes = defineRoutes([
   },
   {
     operationId: 'createApiKey',
+    audit: { request: ['name', 'scope', 'workspace_id', 'expires_at'], response: { id: 'id' } },
     method: 'POST',
     path: '/api-keys',
     summary: 'Create an API key; only this answer shows it',

@@ -38,6 +38,7 @@ export const secretRoutes = defineRoutes([
   },
   {
     operationId: 'putSecret',
+    audit: { request: ['name'] },
     method: 'PUT',
     path: '/workspaces/{workspace_id}/secrets',
     summary: 'Create or replace a secret',
@@ -49,6 +50,7 @@ export const secretRoutes = defineRoutes([
   },
   {
     operationId: 'createSecret',
+    audit: { request: ['name'] },
     method: 'POST',
     path: '/workspaces/{workspace_id}/secrets',
     summary: 'Create a secret; its name must not be taken',
@@ -61,6 +63,7 @@ export const secretRoutes = defineRoutes([
   },
   {
     operationId: 'updateSecret',
+    audit: { request: [] },
     method: 'PATCH',
     path: '/workspaces/{workspace_id}/secrets/{name}',
     summary: 'Replace the value of a secret, given by its name or id',

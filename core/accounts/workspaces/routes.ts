@@ -72,6 +72,7 @@ export const workspaceRoutes = defineRoutes([
   },
   {
     operationId: 'createWorkspace',
+    audit: { request: ['name', 'slug'], response: { id: 'workspace.id' } },
     method: 'POST',
     path: '/workspaces',
     summary: 'Create a workspace; you become its owner',
@@ -102,6 +103,7 @@ export const workspaceRoutes = defineRoutes([
   },
   {
     operationId: 'updateMember',
+    audit: { request: ['role'] },
     method: 'PATCH',
     path: '/workspaces/{workspace_id}/members/{user_id}',
     summary: 'Change the role of a member; at least one owner must remain',
@@ -124,6 +126,7 @@ export const workspaceRoutes = defineRoutes([
   },
   {
     operationId: 'inviteMember',
+    audit: { request: ['email', 'role'], response: { invite_id: 'invite.id' } },
     method: 'POST',
     path: '/workspaces/{workspace_id}/invite',
     summary: 'Invite a person to a workspace',
@@ -134,6 +137,7 @@ export const workspaceRoutes = defineRoutes([
   },
   {
     operationId: 'createInvite',
+    audit: { request: ['email', 'role'], response: { invite_id: 'invite.id' } },
     method: 'POST',
     path: '/workspaces/{workspace_id}/invites',
     summary: 'The same as POST /workspaces/{workspace_id}/invite',
@@ -170,6 +174,7 @@ export const workspaceRoutes = defineRoutes([
   },
   {
     operationId: 'acceptInvite',
+    audit: { byHandler: true },
     method: 'POST',
     path: '/invites/{token}/accept',
     summary: 'Accept an invitation: become a member of its workspace',
@@ -208,6 +213,7 @@ export const workspaceRoutes = defineRoutes([
   },
   {
     operationId: 'updateOrg',
+    audit: { request: ['name', 'timezone'] },
     method: 'PATCH',
     path: '/org',
     summary: 'Change the name, the time zone or the kept content of traces of the workspace that the request acts in',

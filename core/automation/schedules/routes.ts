@@ -33,6 +33,10 @@ export const scheduleRoutes = defineRoutes([
   {
     ...row,
     operationId: 'createSchedule',
+    audit: {
+      request: ['agent', 'agent_name', 'agent_id', 'agent_version', 'cron_expression', 'timezone', 'webhook'],
+      response: { schedule_id: 'schedule.id' },
+    },
     method: 'POST',
     path: SCHEDULES,
     summary: 'Run an agent on a cron timetable, or when something posts to a webhook',
@@ -74,6 +78,7 @@ export const scheduleRoutes = defineRoutes([
   {
     ...row,
     operationId: 'updateSchedule',
+    audit: { request: ['cron_expression', 'timezone', 'enabled', 'agent_version'] },
     method: 'PATCH',
     path: SCHEDULE,
     summary: 'Change, enable or disable a schedule, or the version that it runs',

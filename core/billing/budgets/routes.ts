@@ -118,6 +118,10 @@ export const budgetRoutes = defineRoutes([
   {
     ...row,
     operationId: 'createBudget',
+    audit: {
+      request: ['scope_type', 'scope_id', 'window', 'soft_limit_usd', 'hard_limit_usd', 'action_on_hard_limit'],
+      response: { budget_id: 'budget.id' },
+    },
     method: 'POST',
     path: BUDGETS,
     summary: 'Cap what a workspace, or one agent in it, spends in a day, a week or a month',
@@ -138,6 +142,7 @@ export const budgetRoutes = defineRoutes([
   {
     ...row,
     operationId: 'updateBudget',
+    audit: { request: ['soft_limit_usd', 'hard_limit_usd', 'action_on_hard_limit'] },
     method: 'PATCH',
     path: BUDGET,
     summary: 'Change limits, action and address of a budget; its scope and window are fixed',

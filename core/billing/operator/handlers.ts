@@ -2,11 +2,12 @@ import { audited } from '#core/accounts/audit/log.ts';
 import { checkOperator } from '#core/accounts/operator.ts';
 import type { Workspace } from '#core/base/workspace.ts';
 import type { Handlers } from '#core/http/route.ts';
+import { rowOf } from '#core/http/route.ts';
 import type { AllDeps } from '#core/ports/deps.ts';
 import { balanceView } from '../credits/balance-view.ts';
 import { balanceOf, grantCredits } from '../credits/ledger.ts';
 import { ADDED, findNamed, setPlan } from './operate.ts';
-import type { operatorRoutes } from './routes.ts';
+import { operatorRoutes } from './routes.ts';
 
 type OperatorDeps = Pick<AllDeps, 'main' | 'runs' | 'clock' | 'ids' | 'config' | 'log' | 'operatorKey'>;
 
@@ -30,7 +31,11 @@ export function operatorHandlers(deps: OperatorDeps): Handlers<typeof operatorRo
       const { params, request, body } = incoming;
       await checkOperator(deps, request);
       const workspace = await findNamed(deps, params.workspace);
-      const subject = { workspaceId: workspace.id, operation: 'putOperatorPlan' };
+      const subject = {
+        workspaceId: workspace.id,
+        operation: 'putOperatorPlan',
+        audit: rowOf(operatorRoutes, 'putOperatorPlan').audit,
+      };
       return audited(deps, subject, incoming, async () => {
         const changed = (await setPlan(deps, workspace.id, body.plan)) ?? workspace;
         deps.log.info('the operator gave a plan', { workspace_id: workspace.id, plan: body.plan });
@@ -43,7 +48,11 @@ export function operatorHandlers(deps: OperatorDeps): Handlers<typeof operatorRo
       const { id, amount_cents: cents, note = ADDED } = body;
       await checkOperator(deps, request);
       const workspace = await findNamed(deps, params.workspace);
-      const subject = { workspaceId: workspace.id, operation: 'giveOperatorCredits' };
+      const subject = {
+        workspaceId: workspace.id,
+        operation: 'giveOperatorCredits',
+        audit: rowOf(operatorRoutes, 'giveOperatorCredits').audit,
+      };
       return audited(deps, subject, incoming, async () => {
         const { isNew } = await grantCredits(deps, workspace.id, { id, cents, description: note });
         if (isNew) deps.log.info('the operator gave credits', { workspace_id: workspace.id, grant_id: id, cents });

@@ -27,6 +27,7 @@ export const operatorRoutes = defineRoutes([
   },
   {
     operationId: 'putOperatorPlan',
+    audit: { request: ['plan'] },
     method: 'PUT',
     path: '/operator/workspaces/{workspace}/plan',
     summary: 'Give a workspace a plan',
@@ -38,6 +39,7 @@ export const operatorRoutes = defineRoutes([
   },
   {
     operationId: 'giveOperatorCredits',
+    audit: { request: ['id', 'amount_cents'] },
     method: 'POST',
     path: '/operator/workspaces/{workspace}/credits',
     summary: 'Give a workspace credits, once for each id',

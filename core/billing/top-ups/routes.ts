@@ -42,12 +42,14 @@ const buying = {
 export const topUpRoutes = defineRoutes([
   {
     operationId: 'createCheckout',
+    audit: { request: ['amount_cents', 'amount_usd'] },
     path: '/billing/checkout',
     summary: "Buy credits: answers the address of the payment provider's page",
     ...buying,
   },
   {
     operationId: 'addCredits',
+    audit: { request: ['amount_cents', 'amount_usd'] },
     path: '/billing/add-credits',
     summary: 'The same as /billing/checkout',
     ...buying,
