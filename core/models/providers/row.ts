@@ -1,5 +1,5 @@
 import type { Config } from '#core/base/config.ts';
-import type { Effort } from '#core/ports/llm.ts';
+import type { Effort, LlmProvider } from '#core/ports/llm.ts';
 import type { ModelInput } from '#core/ports/model-table.ts';
 
 /** What the platform knows of a provider of models: everything but its wire, which is in `llm/providers`. */
@@ -7,7 +7,7 @@ export interface ProviderRow {
   /** The provider's name in messages. */
   readonly title: string;
   /** The setting that holds the base URL; without a value, this platform does not have the provider. */
-  readonly urlSetting: 'anthropicUrl' | 'openaiUrl' | 'geminiUrl' | 'ollamaUrl';
+  readonly urlSetting: `${LlmProvider}Url`;
   /** `null` for a provider that needs no key. */
   readonly key: ProviderKey | null;
   /** Used where neither the caller nor the agent names a model (`docs/interface/calls.md#models`). */
