@@ -53,6 +53,17 @@ describe('text', () => {
       ['a shell argument', `'${value.replaceAll("'", `'\\''`)}'`],
       ['HTML', '<p>p&amp;ss &quot;w&#39;rd&quot; \\ /+é</p>'],
       ["Python's repr", `'p&ss "w\\'rd" \\\\ /+é'`],
+      // As the functions below printed them.
+      ['urllib.parse.quote', 'p%26ss%20%22w%27rd%22%20%5C%20/%2B%C3%A9'],
+      ['urllib.parse.quote_plus', 'p%26ss+%22w%27rd%22+%5C+%2F%2B%C3%A9'],
+      ['urlencode of PHP, in small letters', 'p%26ss+%22w%27rd%22+%5c+%2f%2b%c3%a9'],
+      ['encodeURI', `https://example.org/${encodeURI(value)}`],
+      ['PathEscape of Go', 'p&ss%20%22w%27rd%22%20%5C%20%2F+%C3%A9'],
+      ['json_encode of PHP', '"p&ss \\"w\'rd\\" \\\\ \\/+\\u00e9"'],
+      ['shlex.quote', `'p&ss "w'"'"'rd" \\ /+é'`],
+      ['printf %q', `p\\&ss\\ \\"w\\'rd\\"\\ \\\\\\ /+é`],
+      ['html.escape of Python', 'p&amp;ss &quot;w&#x27;rd&quot; \\ /+é'],
+      ['html.EscapeString of Go', 'p&amp;ss &#34;w&#39;rd&#34; \\ /+é'],
       ...['', 'u', 'us', 'user', 'user:'].flatMap((before): [string, string][] => [
         [`Base64 behind "${before}"`, Buffer.from(`${before}${value} and more`).toString('base64')],
         [`Base64 of URLs behind "${before}"`, Buffer.from(`${before}${value}`).toString('base64url')],
@@ -151,6 +162,62 @@ describe('LiveMask', () => {
       expect(shown.startsWith('x abcabc ')).toBe(true);
     });
     fc.assert(property);
+  });
+
+  test('masks what a search for each form of each secret finds, however the text is split', () => {
+    const letters = fc.string({ unit: fc.constantFrom('a', 'b', 'c'), minLength: 4, maxLength: 9 });
+    const text = fc.string({ unit: fc.constantFrom('a', 'b', 'c'), maxLength: 60 });
+    const property = fc.property(
+      fc.array(letters, { maxLength: 4 }),
+      text,
+      fc.array(fc.nat(60)),
+      (values, whole, cuts) => {
+        const mask = new SecretMask(Object.fromEntries(values.map((value, index) => [`S${index}`, value])));
+        // The other forms of such values cannot stand in such a text.
+        const isSecret = Array.from(whole, (_, at) =>
+          values.some((value) => {
+            for (let start = Math.max(0, at - value.length + 1); start <= at; start++) {
+              if (whole.startsWith(value, start)) return true;
+            }
+            return false;
+          }),
+        );
+        const plain = Array.from(whole, (char, at) => (isSecret[at] ? '#' : char)).join('');
+        const masked = mask.text(whole);
+        // Secrets that touch have a mark each, secrets that overlap have one together.
+        expect(masked.replaceAll(/(\[secret S\d\])+/g, '#')).toBe(plain.replaceAll(/#+/g, '#'));
+        const live = new LiveMask(mask);
+        const ends = [...cuts.map((cut) => Math.min(cut, whole.length)).sort((a, b) => a - b), whole.length];
+        const shown = ends.map((end, index) => live.push(whole.slice(ends[index - 1] ?? 0, end)));
+        expect(shown.join('') + live.end()).toBe(masked);
+      },
+    );
+    fc.assert(property, { numRuns: 1000 });
+  });
+
+  test('masks a long secret that others stand in', () => {
+    const live = new LiveMask(new SecretMask({ X: 'abcdefghijkl', A: 'bcde', B: 'ghij' }));
+    expect([...'1abcdefghijkl2'].map((char) => live.push(char)).join('') + live.end()).toBe('1[secret X]2');
+    expect([...'1abcdefghijk2'].map((char) => live.push(char)).join('') + live.end()).toBe('1a[secret A]f[secret B]k2');
+  });
+
+  test('takes time in proportion to the text, and holds back no more than a secret, whatever both are', () => {
+    const secrets = Object.fromEntries(Array.from({ length: 7 }, (_, i) => [`S${i}`, `${'a'.repeat(8000)}${i}`]));
+    const mask = new SecretMask(secrets);
+    mask.text('a'.repeat(9000));
+    const cost = (length: number): number => {
+      const live = new LiveMask(mask);
+      let shown = 0;
+      const { user, system } = process.threadCpuUsage();
+      for (let sent = 0; sent < length; sent += 60_000) {
+        shown += live.push('a'.repeat(60_000)).length;
+        expect(sent + 60_000 - shown).toBeLessThanOrEqual(8001 * 2);
+      }
+      const used = process.threadCpuUsage();
+      return used.user + used.system - user - system;
+    };
+    const least = (length: number) => Math.min(...[1, 2, 3].map(() => cost(length)));
+    expect(least(2_400_000) / least(600_000)).toBeLessThan(8);
   });
 
   test('shows text that cannot become a secret immediately', () => {

@@ -1,5 +1,7 @@
+import { hash } from 'node:crypto';
 import type { Json } from '#core/base/json.ts';
 import { endOf, startOf } from '#core/base/text.ts';
+import { Matcher } from './matcher.ts';
 
 /** Shorter values are not masked: they protect nothing, and masking them would destroy ordinary text. */
 const MIN_LENGTH = 4;
@@ -30,36 +32,68 @@ const PLAIN = /^[\w.-]+$/;
 
 function escapedForms(value: string): Set<string> {
   const quoted = inJson(value);
-  const percent = inUrl(value);
+  // Python and PHP write JSON in ASCII.
+  const json = [quoted, escapeNonAscii(quoted)];
   return new Set([
     value,
-    quoted,
-    // Python writes JSON in ASCII.
-    escapeNonAscii(quoted),
+    ...json,
+    // PHP escapes slashes, too.
+    ...json.map((form) => form.replaceAll('/', '\\/')),
     inJson(quoted),
     value.replaceAll('\\', '\\\\').replaceAll("'", "\\'"),
+    // Shell arguments: by hand, by Python's shlex, by Bash's printf %q.
     value.replaceAll("'", `'\\''`),
-    ...percent,
-    ...percent.map((form) => form.replaceAll('%20', '+')),
-    value.replace(/[&<>"']/g, (char) => ENTITIES[char]!),
+    value.replaceAll("'", `'"'"'`),
+    value.replace(/[^\w@%+=:,./\u0080-\uffff-]/g, '\\$&'),
+    ...inUrl(value),
+    ...QUOTES_IN_HTML.map((quotes) => value.replace(/[&<>"']/g, (char) => ({ ...ENTITIES, ...quotes })[char]!)),
   ]);
 }
 
-/** JavaScript leaves some marks as they are, forms and Python encode them; the case of the digits is free. */
+/** The marks that programs leave as they are in URLs and forms, the most usual first. */
+const KEPT_IN_URL = [
+  // encodeURIComponent of JavaScript.
+  "-_.!~*'()",
+  // urllib.parse.quote of Python.
+  '-_.~/',
+  // urllib.parse.quote_plus and urlencode of Python, QueryEscape of Go, rawurlencode of PHP.
+  '-_.~',
+  // URLSearchParams of JavaScript, URLEncoder of Java.
+  '-_.*',
+  // urlencode of PHP.
+  '-_.',
+  // encodeURI of JavaScript.
+  "-_.!~*'();/?:@&=+$,#",
+  // PathEscape of Go.
+  '-_.~$&+=:@',
+];
+/** Longer values have the usual forms only: all forms of a whole vault have to fit into memory. */
+const MAX_URL_VARIETY = 128;
+
+/** The value in a URL: marks, the case of digits and the form of spaces differ between programs. */
 function inUrl(value: string): string[] {
-  const loose = encodeURIComponent(value.toWellFormed());
-  const strict = loose.replace(/[!'()*~]/g, (char) => `%${char.charCodeAt(0).toString(16).toUpperCase()}`);
-  const inLowerCase = (form: string) => form.replace(/%[0-9A-F]{2}/g, (code) => code.toLowerCase());
-  return [loose, strict, inLowerCase(loose), inLowerCase(strict)];
+  // Everything but letters and digits, as UTF-8.
+  const encoded = encodeURIComponent(value.toWellFormed()).replace(/[-_.!~*'()]/g, percentOf);
+  const sets = value.length > MAX_URL_VARIETY ? KEPT_IN_URL.slice(0, 3) : KEPT_IN_URL;
+  return sets.flatMap((kept) => {
+    const upper = encoded.replace(/%[0-7][0-9A-F]/g, (code) => (kept.includes(charOf(code)) ? charOf(code) : code));
+    const lower = upper.replace(/%[0-9A-F]{2}/g, (code) => code.toLowerCase());
+    return [upper, lower, upper.replaceAll('%20', '+'), lower.replaceAll('%20', '+')];
+  });
 }
 
-const ENTITIES: Readonly<Record<string, string>> = {
-  '&': '&amp;',
-  '<': '&lt;',
-  '>': '&gt;',
-  '"': '&quot;',
-  "'": '&#39;',
-};
+const percentOf = (char: string): string => `%${char.charCodeAt(0).toString(16).toUpperCase()}`;
+const charOf = (percent: string): string => String.fromCharCode(Number.parseInt(percent.slice(1), 16));
+
+const ENTITIES: Readonly<Record<string, string>> = { '&': '&amp;', '<': '&lt;', '>': '&gt;' };
+/** Of most template engines, of Python, of Go, of PHP; and with the quotes as they are, outside attributes. */
+const QUOTES_IN_HTML: readonly Readonly<Record<string, string>>[] = [
+  { '"': '&quot;', "'": '&#39;' },
+  { '"': '&quot;', "'": '&#x27;' },
+  { '"': '&#34;', "'": '&#39;' },
+  { '"': '&quot;', "'": '&#039;' },
+  { '"': '"', "'": "'" },
+];
 
 /**
  * The characters of Base64 text that depend on these bytes alone, wherever they stand in it: behind 0, 1 or 2 bytes of a group
@@ -88,28 +122,35 @@ function partsOf(value: string): string[] {
 type Parts = readonly (readonly [part: string, mark: string])[];
 
 interface Needles {
-  /** Longest first: a secret may be part of another. */
-  readonly replacements: readonly (readonly [needle: string, mark: string])[];
-  /** First characters of all needles. */
-  readonly beginnings: ReadonlySet<number>;
+  readonly matcher: Matcher;
+  /** The mark of each needle. */
+  readonly marks: readonly string[];
 }
 
-/** Most runs have the keys of earlier ones. Key: the parts. The oldest is the first. */
+/** Most runs have the keys of earlier ones. Key: a hash of the parts. The least recently used is the first. */
 const lately = new Map<string, Needles>();
-const MAX_LATELY = 200;
-const MAX_KEY_CHARACTERS = 2048;
+/** All of {@link lately} together: about 20 bytes of memory each. */
+const MAX_CHARACTERS = 2_000_000;
+let characters = 0;
 
 function needlesOf(parts: Parts): Needles {
-  const key = JSON.stringify(parts);
+  const key = hash('sha256', JSON.stringify(parts), 'base64');
   const known = lately.get(key);
-  if (known !== undefined) return known;
+  if (known !== undefined) {
+    lately.delete(key);
+    lately.set(key, known);
+    return known;
+  }
   const marks = new Map<string, string>();
   for (const [part, mark] of parts) for (const needle of formsOf(part)) marks.set(needle, mark);
-  const replacements = [...marks].sort(([a], [b]) => b.length - a.length);
-  const needles = { replacements, beginnings: new Set(replacements.map(([needle]) => needle.charCodeAt(0))) };
-  if (key.length <= MAX_KEY_CHARACTERS) {
-    if (lately.size >= MAX_LATELY) lately.delete(lately.keys().next().value!);
-    lately.set(key, needles);
+  const needles = { matcher: new Matcher([...marks.keys()]), marks: [...marks.values()] };
+  lately.set(key, needles);
+  characters += needles.matcher.size;
+  for (const [oldest, { matcher }] of lately) {
+    // A whole vault may have more by itself.
+    if (characters <= MAX_CHARACTERS || lately.size === 1) break;
+    lately.delete(oldest);
+    characters -= matcher.size;
   }
   return needles;
 }
@@ -137,35 +178,14 @@ export class SecretMask {
   text(text: string): string {
     // Most texts are shorter than any secret.
     if (text.length < this.#shortest) return text;
-    return this.#needles.replacements.reduce((masked, [needle, mark]) => masked.replaceAll(needle, mark), text);
+    const masking = this.begin();
+    const settled = masking.push(text);
+    return settled + masking.end();
   }
 
-  /** Length of the part of a growing text that can be masked now: it ends before a possible beginning of a secret. */
-  settledLength(text: string): number {
-    let settled = text.length;
-    const { replacements } = this.#needles;
-    const longest = replacements[0]?.[0].length ?? 0;
-    for (let start = Math.max(0, text.length - longest + 1); start < settled; start++) {
-      if (this.#mayBeginAt(start, text)) settled = start;
-    }
-    if (text.length < this.#shortest) return settled;
-    // The cut must not go through a complete secret either: neither part would be recognised.
-    for (let before = -1; before !== settled; ) {
-      before = settled;
-      for (const [needle] of replacements) {
-        const at = text.lastIndexOf(needle, settled - 1);
-        if (at >= 0 && at + needle.length > settled) settled = at;
-      }
-    }
-    return settled;
-  }
-
-  /** Whether the rest of the text is the beginning of a secret. */
-  #mayBeginAt(start: number, text: string): boolean {
-    const { replacements, beginnings } = this.#needles;
-    if (!beginnings.has(text.charCodeAt(start))) return false;
-    const rest = text.slice(start);
-    return replacements.some(([needle]) => needle.length > rest.length && needle.startsWith(rest));
+  /** Begins a text that arrives in pieces. */
+  begin(): Masking {
+    return this.#parts.length === 0 ? UNMASKED : new MatchedMasking(this.#needles);
   }
 
   /** Masks strings and member names at any depth. */
@@ -205,32 +225,126 @@ export class SecretMask {
   }
 }
 
-/** Masks text that arrives in pieces: what may be the beginning of a secret is held back until the next piece. */
-export class LiveMask {
-  readonly #mask: SecretMask;
-  /** Of bytes: most text comes as such. */
-  #decoder: InstanceType<typeof TextDecoder> | undefined;
+/** A text that arrives in pieces. Its masked form does not depend on where it is cut. */
+interface Masking {
+  /** Returns the text that can be shown now: all but what may be the beginning of a secret. */
+  push(piece: string): string;
+  /** Returns the rest. */
+  end(): string;
+}
+
+const UNMASKED: Masking = { push: (piece) => piece, end: () => '' };
+
+/** Secrets that overlap have one mark, that of the longest. */
+interface Region {
+  start: number;
+  end: number;
+  mark: string;
+  /** Of the longest needle in it. */
+  length: number;
+}
+
+/** The time for each piece is linear in its length. No more is held back than the longest form of a secret. */
+class MatchedMasking implements Masking {
+  readonly #needles: Needles;
+  #state = 0;
+  /** Positions count from the beginning of the text. Of these characters, the first is at {@link #heldFrom}. */
   #held = '';
+  #heldFrom = 0;
+  /** Secrets that are not shown yet, in order: a longer one that begins before them may still be found. */
+  #regions: Region[] = [];
+  #shown: string[] = [];
+
+  constructor(needles: Needles) {
+    this.#needles = needles;
+  }
+
+  push(piece: string): string {
+    const { matcher } = this.#needles;
+    const from = this.#heldFrom + this.#held.length;
+    this.#held += piece;
+    let state = this.#state;
+    for (let index = 0; index < piece.length; index++) {
+      state = matcher.next(state, piece.charCodeAt(index));
+      if (state !== 0 && matcher.endOf(state) !== 0) this.#found(state, from + index + 1);
+    }
+    this.#state = state;
+    this.#settle(from + piece.length - matcher.depthOf(state));
+    return this.#taken();
+  }
+
+  end(): string {
+    this.#state = 0;
+    this.#settle(this.#heldFrom + this.#held.length);
+    return this.#taken();
+  }
+
+  #found(state: number, end: number): void {
+    const { matcher, marks } = this.#needles;
+    const length = matcher.endOf(state);
+    const found: Region = { start: end - length, end, mark: marks[matcher.needleOf(state)]!, length };
+    for (let last = this.#regions.at(-1); last !== undefined && last.end > found.start; last = this.#regions.at(-1)) {
+      found.start = Math.min(found.start, last.start);
+      if (last.length >= found.length) Object.assign(found, { mark: last.mark, length: last.length });
+      this.#regions.pop();
+    }
+    this.#regions.push(found);
+  }
+
+  /** Shows all before a position, where no later secret can begin earlier. */
+  #settle(position: number): void {
+    const open = this.#regions.findIndex(({ end }) => end > position);
+    const settled = this.#regions.splice(0, open < 0 ? this.#regions.length : open);
+    for (const { start, end, mark } of settled) {
+      this.#showUntil(start);
+      this.#shown.push(mark);
+      this.#drop(end);
+    }
+    const next = this.#regions[0]?.start ?? position;
+    this.#showUntil(Math.min(next, position));
+    // The region may go on: what it covers so far is not needed.
+    this.#drop(position);
+  }
+
+  #showUntil(position: number): void {
+    if (position > this.#heldFrom) this.#shown.push(this.#held.slice(0, position - this.#heldFrom));
+    this.#drop(position);
+  }
+
+  #drop(position: number): void {
+    if (position <= this.#heldFrom) return;
+    this.#held = this.#held.slice(position - this.#heldFrom);
+    this.#heldFrom = position;
+  }
+
+  #taken(): string {
+    const [only = '', ...more] = this.#shown;
+    this.#shown = [];
+    return more.length === 0 ? only : only + more.join('');
+  }
+}
+
+/** Masks text that arrives in pieces, of bytes or characters. */
+export class LiveMask {
+  readonly #masking: Masking;
+  /** For bytes: most text comes as such. */
+  #decoder: InstanceType<typeof TextDecoder> | undefined;
 
   constructor(mask: SecretMask) {
-    this.#mask = mask;
+    this.#masking = mask.begin();
   }
 
   /** Returns the text that may be shown now, possibly none. A piece may end inside a UTF-8 character. */
   push(piece: string | Uint8Array): string {
-    if (typeof piece !== 'string') this.#decoder ??= new TextDecoder();
-    this.#held += typeof piece === 'string' ? piece : this.#decoder!.decode(piece, { stream: true });
-    const end = this.#mask.settledLength(this.#held);
-    const settled = this.#held.slice(0, end);
-    this.#held = this.#held.slice(end);
-    return this.#mask.text(settled);
+    if (typeof piece === 'string') return this.#masking.push(piece);
+    this.#decoder ??= new TextDecoder();
+    return this.#masking.push(this.#decoder.decode(piece, { stream: true }));
   }
 
   /** Returns the text that is still held back. */
   end(): string {
-    const rest = this.#held + (this.#decoder?.decode() ?? '');
-    this.#held = '';
-    return this.#mask.text(rest);
+    const rest = this.#masking.push(this.#decoder?.decode() ?? '');
+    return rest + this.#masking.end();
   }
 }
 
