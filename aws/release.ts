@@ -72,7 +72,7 @@ const isServed = ({ DeploymentId, Variables }: Release, { deploymentId, variable
 /** Lambda numbers the versions of a function upwards, and uses no number again. An alias has the number at its end, too. */
 const isOlder = ({ Variables }: Release, { variables = {} }: ApiStage): boolean =>
   Object.entries(Variables).some(([name, value]) => name in variables && numberOf(value) < numberOf(variables[name]!));
-const numberOf = (version: string): number => Number(/\d+$/.exec(version)?.[0]);
+const numberOf = (version: string): number => Number(/(?<!\d)\d+$/.exec(version)?.[0]);
 
 /** What is asked of API Gateway and of CloudWatch. */
 function asking({ ApiGatewayUrl, CloudWatchUrl, Region, ...release }: Release, clock: Clock) {

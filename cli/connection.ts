@@ -1,4 +1,5 @@
 import type { Client } from '#core/api/client.ts';
+import { withoutEnd } from '#core/base/text.ts';
 import { UsageError } from './failure.ts';
 import { profileNamed, readProfiles } from './profiles.ts';
 import { VERSION } from './version.ts';
@@ -48,7 +49,7 @@ export async function findConnection({ env, configFolder, ...flags }: Connection
   };
 }
 
-const withoutSlash = (url: string): string => url.replace(/\/+$/, '');
+const withoutSlash = (url: string): string => withoutEnd(url, '/');
 
 export interface Wire {
   readonly fetch: typeof fetch;

@@ -198,7 +198,13 @@ export function members(value: Readonly<Record<string, unknown>>): string {
 export function textOf(value: unknown): string {
   if (value === null || value === undefined) return '-';
   const text = typeof value === 'string' ? value : JSON.stringify(value);
-  return printable(text).replaceAll(/\s*\n\s*/g, ' ');
+  const lines = printable(text).split('\n');
+  return lines.length === 1
+    ? lines[0]!
+    : lines
+        .map((line) => line.trim())
+        .filter(Boolean)
+        .join(' ');
 }
 
 /** Text of agents without escape sequences: they could rewrite what the terminal shows. */

@@ -5,6 +5,7 @@ import {
   type GatewayRouteSummary,
   paginateListGatewayRoutes,
 } from '@aws-sdk/client-ecs';
+import { withoutEnd } from '#core/base/text.ts';
 import { GATEWAY_PORT, type ServiceRef } from '#core/ports/service-host.ts';
 import { type Addresses, HEALTH_CHECK, PORT_NAME } from './addresses.ts';
 import type { GatewaySettings } from './settings.ts';
@@ -45,7 +46,7 @@ export class GatewayAddresses implements Addresses {
     for await (const { gatewayRouteArn, status } of this.#routes({ service: id })) {
       if (!WORKING.includes(status)) continue;
       const { gatewayRoute } = await this.#ecs.send(new DescribeGatewayRouteCommand({ gatewayRouteArn }));
-      return gatewayRoute?.serviceUrl?.replace(/\/+$/, '');
+      return gatewayRoute?.serviceUrl && withoutEnd(gatewayRoute.serviceUrl, '/');
     }
     return undefined;
   }

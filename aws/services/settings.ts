@@ -1,5 +1,6 @@
 import * as z from 'zod';
 import { jsonText } from '#core/base/json-text.ts';
+import { withoutEnd } from '#core/base/text.ts';
 
 const name = () => z.string().min(1);
 
@@ -26,7 +27,7 @@ const common = {
   /** Memory of a task, in MiB. */
   memory_mb: z.number().int().positive(),
   /** Address of the API for instances. */
-  api_url: z.url().transform((url) => url.replace(/\/+$/, '')),
+  api_url: z.url().transform((url) => withoutEnd(url, '/')),
 };
 
 const services = () =>

@@ -1,6 +1,7 @@
 import * as z from 'zod';
 import { PLAN_NAMES, plansSchema } from './plans.ts';
 import { isReservedSlug } from './reserved-slugs.ts';
+import { withoutEnd } from './text.ts';
 import { transportsSchema } from './transports.ts';
 
 const MB = 1024 * 1024;
@@ -11,7 +12,7 @@ export const listOf = (text: string): string[] =>
     .split(',')
     .map((part) => part.trim())
     .filter((part) => part !== '');
-const withoutSlash = (url: string): string => url.replace(/\/+$/, '');
+const withoutSlash = (url: string): string => withoutEnd(url, '/');
 const target = () =>
   z.string().regex(/^(\[[\da-f:.]+\]|[\w.*-]+)(:\d{1,5})?$/i, 'must be host or host:port, without a scheme');
 const address = () => z.url().transform(withoutSlash);

@@ -17,5 +17,12 @@ export function endOf(bytes: Uint8Array, maxBytes: number): Uint8Array {
   return bytes.subarray(start);
 }
 
+/** The text without a character at its end, however often it stands there. Patterns such as `x+$` take quadratic time. */
+export function withoutEnd(text: string, character: string): string {
+  let end = text.length;
+  while (end > 0 && text[end - 1] === character) end--;
+  return text.slice(0, end);
+}
+
 /** Whether this is a byte of a UTF-8 character other than its first. */
 const isInsideCharacter = (byte: number | undefined): boolean => byte !== undefined && (byte & 0xc0) === 0x80;

@@ -1,5 +1,6 @@
 import * as z from 'zod';
 import { jsonText } from './json-text.ts';
+import { withoutEnd } from './text.ts';
 
 /** An id of Anthropic's models on Bedrock, with the prefix of an inference profile or without, or the profile's ARN. */
 const BEDROCK_MODEL =
@@ -27,7 +28,7 @@ const azure = () =>
     via: z.literal('azure', 'must be "azure"'),
     url: z
       .url({ protocol: /^https?$/, error: 'must be an address such as https://acme.openai.azure.com/openai/v1' })
-      .transform((url) => url.replace(/\/+$/, '')),
+      .transform((url) => withoutEnd(url, '/')),
     auth: z.enum(['api-key', 'bearer']).default('api-key'),
     models: models(DEPLOYMENT, 'must be the name of a deployment: letters, digits and . _ -'),
   });

@@ -93,7 +93,7 @@ export function parseJson(bytes: Uint8Array, what: string): Json {
     value = JSON.parse(UTF8.decode(bytes));
   } catch (error) {
     // Only the position: the parser's message quotes the body, which may hold a secret.
-    const place = error instanceof SyntaxError ? /at position \d+.*$/.exec(error.message)?.[0] : undefined;
+    const place = error instanceof SyntaxError ? /at position \d.*/.exec(error.message)?.[0] : undefined;
     throw new PlatformError('INVALID_INPUT', `${what} is not valid JSON${place ? ` (${place})` : ''}.`);
   }
   const problem = jsonProblem(value);

@@ -7,7 +7,7 @@ export const MAX_MODELS_BYTES = 4 * 1024 * 1024;
 /** A table of models at a web address, under the rules for requests to the outside (`docs/models.md#your-own-table`). */
 export const webModels = (outbound: HttpOutbound, address: string): ModelSource => ({
   // A query may hold a signature.
-  name: address.replace(/[?#].*$/s, ''),
+  name: address.split(/[?#]/, 1)[0]!,
   read: () => outbound.get(address, MAX_MODELS_BYTES),
 });
 

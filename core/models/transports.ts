@@ -1,5 +1,6 @@
 import type { Config } from '#core/base/config.ts';
 import { PlatformError } from '#core/base/errors.ts';
+import { withoutEnd } from '#core/base/text.ts';
 import type { AzureTransport, BedrockTransport } from '#core/base/transports.ts';
 import { checkOutboundUrl } from '#core/outbound/outbound-url.ts';
 import type { LlmProvider, LlmRequest, LlmTransport } from '#core/ports/llm.ts';
@@ -75,6 +76,6 @@ function gatewayUrl(
   if (url.search !== '' || url.hash !== '') {
     throw new PlatformError('INVALID_INPUT', `${field}: the address must end with its path, without ? and #.`);
   }
-  const base = url.href.replace(/\/+$/, '');
+  const base = withoutEnd(url.href, '/');
   return version === undefined || /\/v\d\w*$/.test(base) ? base : `${base}/${version}`;
 }

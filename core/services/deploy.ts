@@ -109,7 +109,7 @@ function newLabel({ ids }: Pick<CommandDeps, 'ids'>, name: string): string {
     .toLowerCase()
     .replaceAll(/[^a-z0-9]+/g, '-')
     .slice(0, MAX_LABEL_LENGTH)
-    .replaceAll(/^-+|-+$/g, '');
+    .replaceAll(/^-|-$/g, '');
   return `${slug || 'service'}-${randomHex(ids, LABEL_SUFFIX_BYTES)}`;
 }
 

@@ -26,7 +26,8 @@ const PATH = /^\/services\/([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})(?=[/?]|
 
 /** Whether a key of a user, an agent, a run or a service is in there, as `Bearer` or as a password. */
 function holdsKey(authorization: string): boolean {
-  const [, scheme = '', credentials = ''] = /^(\S+)\s+(.*?)\s*$/.exec(authorization) ?? [];
+  const [scheme = ''] = authorization.split(/\s/, 1);
+  const credentials = authorization.slice(scheme.length).trim();
   const words = /^basic$/i.test(scheme) ? Buffer.from(credentials, 'base64').toString().split(':') : [credentials];
   return words.some((word) => isKey(word) || isServiceKey(word));
 }

@@ -72,7 +72,7 @@ const windowKey = (client: string, now: number) => ({
 export function clientOf(address: string): string {
   if (!isIPv6(address)) return address.slice(0, 64);
   // Shortest notation, without a zone.
-  const shortest = new URL(`http://[${address.replace(/%.*$/, '')}]`).hostname.slice(1, -1);
+  const shortest = new URL(`http://[${address.split('%', 1)[0]}]`).hostname.slice(1, -1);
   const mapped = /^::ffff:([0-9a-f]+):([0-9a-f]+)$/.exec(shortest);
   if (mapped) {
     return mapped

@@ -8,6 +8,6 @@ export function slugFrom(name: string): string | undefined {
     .toLowerCase()
     .replaceAll(/[^a-z0-9]+/g, '-')
     .slice(0, MAX_LENGTH)
-    .replaceAll(/^-+|-+$/g, '');
+    .replaceAll(/^-|-$/g, '');
   return slug === '' || isReservedSlug(slug) ? undefined : slug;
 }
