@@ -200,6 +200,15 @@ export class ObservabilityStack extends Stack {
   #addTopic(email: string | undefined): Topic {
     const topic = new Topic(this, 'alarms', { topicName: `${platformNameOf(this.#stage)}-alarms`, enforceSSL: true });
     if (email) topic.addSubscription(new EmailSubscription(email));
+    // Any policy of a topic replaces the one that SNS makes by default, by which alarms of the account may publish.
+    topic.addToResourcePolicy(
+      new PolicyStatement({
+        principals: [new ServicePrincipal('cloudwatch.amazonaws.com')],
+        actions: ['sns:Publish'],
+        resources: [topic.topicArn],
+        conditions: { StringEquals: { 'aws:SourceAccount': Aws.ACCOUNT_ID } },
+      }),
+    );
     return topic;
   }
 

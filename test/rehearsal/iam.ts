@@ -44,7 +44,7 @@ export function policiesOf(assembly: Assembly, roleArn: string): Statement[] {
 }
 
 // biome-ignore lint/suspicious/noExplicitAny: a statement of a policy document.
-function statementOf({ Effect, Action, NotAction, Resource, NotResource, Condition }: any): Statement {
+export function statementOf({ Effect, Action, NotAction, Resource, NotResource, Condition }: any): Statement {
   const list = (value: unknown) => (value === undefined ? [] : [value].flat().map(String));
   return {
     effect: Effect,

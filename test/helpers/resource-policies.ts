@@ -1,0 +1,133 @@
+import { allowing, statementOf } from '../rehearsal/iam.ts';
+import { type Resource, TEST_ACCOUNT, type Template } from './templates.ts';
+
+/** A service of AWS that must reach a resource of a template, because another resource of it says so. */
+interface Need {
+  /** The resource that needs it. */
+  readonly by: string;
+  readonly service: string;
+  readonly action: string;
+  /** The resource to reach, as {@link resolved} writes it. */
+  readonly resource: string;
+  /** ARN of the resource that causes the request. */
+  readonly source: string;
+}
+
+// biome-ignore lint/suspicious/noExplicitAny: what CloudFormation knows of a resource is not typed here.
+type Any = any;
+
+/**
+ * What services of AWS need of the resources of a template and its policies do not allow, as sentences. SNS, SQS and S3 have
+ * policies of the resource; Lambda has one for each permission. A topic without a policy has SNS's own, by which alarms of
+ * the account may publish; with one, that is gone.
+ */
+export function unreachable(template: Template): string[] {
+  return needsOf(template)
+    .filter((need) => !isAllowed(template, need))
+    .map(({ by, service, action, resource }) => `${service} may not ${action} ${resource}, which ${by} needs`);
+}
+
+export function needsOf({ Resources }: Template): Need[] {
+  const own = (resource: string, type: string) => Resources[idOf(resource)]?.Type === type;
+  return Object.entries(Resources).flatMap(([by, { Type, Properties }]): Need[] => {
+    const need = (service: string, action: string, resource: string): Need => ({
+      ...{ by, service: `${service}.amazonaws.com`, action, resource, source: `${by}.Arn` },
+    });
+    switch (Type) {
+      case 'AWS::CloudWatch::Alarm':
+        return ['AlarmActions', 'OKActions', 'InsufficientDataActions']
+          .flatMap((name) => (Properties[name] ?? []) as unknown[])
+          .map(resolved)
+          .filter((topic) => own(topic, 'AWS::SNS::Topic'))
+          .map((topic) => need('cloudwatch', 'sns:Publish', topic));
+      case 'AWS::Budgets::Budget':
+        return (Properties.NotificationsWithSubscribers as Any[])
+          .flatMap(({ Subscribers }) => Subscribers)
+          .filter(({ SubscriptionType }) => SubscriptionType === 'SNS')
+          .map(({ Address }) => need('budgets', 'sns:Publish', resolved(Address)));
+      case 'AWS::Events::Rule':
+        return (Properties.Targets as Any[]).flatMap(({ Arn, RoleArn, DeadLetterConfig }) => {
+          const target = resolved(Arn);
+          const dead = DeadLetterConfig && need('events', 'sqs:SendMessage', resolved(DeadLetterConfig.Arn));
+          const actions = [
+            ['AWS::SNS::Topic', 'sns:Publish'],
+            ['AWS::SQS::Queue', 'sqs:SendMessage'],
+            ['AWS::Lambda::Function', 'lambda:InvokeFunction'],
+          ] as const;
+          // With a role, what counts is the role's policy.
+          const [, action] = (RoleArn === undefined && actions.find(([type]) => own(target, type))) || [];
+          return [...(action ? [need('events', action, target)] : []), ...(dead ? [dead] : [])];
+        });
+      case 'AWS::S3::Bucket': {
+        const logs = Properties.LoggingConfiguration?.DestinationBucketName;
+        return logs === undefined ? [] : [need('logging.s3', 's3:PutObject', `${resolved(logs)}.Arn/log`)];
+      }
+      case 'AWS::SNS::Subscription':
+        return Properties.Protocol === 'sqs' ? [need('sns', 'sqs:SendMessage', resolved(Properties.Endpoint))] : [];
+      case 'AWS::CloudFront::Distribution':
+        return (Properties.DistributionConfig.Origins as Any[])
+          .filter(({ OriginAccessControlId }) => OriginAccessControlId !== undefined)
+          .map(({ DomainName }) => resolved(DomainName).replace(/\.RegionalDomainName$/, '.Arn/index.html'))
+          .map((object) => ({ ...need('cloudfront', 's3:GetObject', object), source: distributionArn(by) }));
+      default:
+        return [];
+    }
+  });
+}
+
+const distributionArn = (id: string) => `arn:AWS::Partition:cloudfront::${TEST_ACCOUNT}:distribution/${id}`;
+
+function isAllowed({ Resources }: Template, need: Need): boolean {
+  const { service, action, resource, source } = need;
+  const all = Object.values(Resources);
+  if (action.startsWith('lambda:')) {
+    return all.some(
+      ({ Type, Properties }) =>
+        Type === 'AWS::Lambda::Permission' &&
+        Properties.Principal === service &&
+        Properties.Action === action &&
+        resolved(Properties.FunctionName) === resource &&
+        (Properties.SourceArn === undefined || resolved(Properties.SourceArn) === source),
+    );
+  }
+  const policies = all.filter((each) => isPolicyOf(each, idOf(resource)));
+  if (policies.length === 0) return service === 'cloudwatch.amazonaws.com';
+  const statements = policies
+    .flatMap(({ Properties }) => [Properties.PolicyDocument.Statement].flat() as Any[])
+    .map((statement) => deepResolved(statement) as Any)
+    .filter(({ Principal }) => isFor(Principal, service))
+    .map(statementOf);
+  const context = {
+    'aws:SourceAccount': [TEST_ACCOUNT],
+    'aws:SourceArn': [source],
+    'AWS:SourceArn': [source],
+    'aws:SecureTransport': ['true'],
+  };
+  return allowing(statements, { action, resource, context }) !== undefined;
+}
+
+function isPolicyOf({ Type, Properties }: Resource, id: string): boolean {
+  if (!['AWS::SNS::TopicPolicy', 'AWS::SQS::QueuePolicy', 'AWS::S3::BucketPolicy'].includes(Type)) return false;
+  return [Properties.Topics ?? Properties.Queues ?? Properties.Bucket].flat().some((each) => resolved(each) === id);
+}
+
+const isFor = (principal: Any, service: string): boolean =>
+  principal === '*' || principal.AWS === '*' || [principal.Service].flat().includes(service);
+
+const idOf = (resource: string): string => resource.split(/[./]/, 1)[0]!;
+
+/** A value with its references written out: `topic`, `queue.Arn`, `bucket.Arn/*`. */
+function resolved(value: Any): string {
+  if (typeof value !== 'object' || value === null) return String(value);
+  if ('Ref' in value) return value.Ref === 'AWS::AccountId' ? TEST_ACCOUNT : value.Ref;
+  if ('Fn::GetAtt' in value) return [value['Fn::GetAtt']].flat().join('.');
+  if ('Fn::Join' in value) return value['Fn::Join'][1].map(resolved).join(value['Fn::Join'][0]);
+  return JSON.stringify(value);
+}
+
+function deepResolved(value: Any): unknown {
+  if (Array.isArray(value)) return value.map(deepResolved);
+  if (typeof value !== 'object' || value === null) return value;
+  if (Object.keys(value).some((key) => key === 'Ref' || key.startsWith('Fn::'))) return resolved(value);
+  return Object.fromEntries(Object.entries(value).map(([key, member]) => [key, deepResolved(member)]));
+}
