@@ -232,7 +232,8 @@ export const FUNCTIONS: { readonly [Name in FunctionName | BackgroundFunctionNam
     },
     blobs: { read: ['runs'] },
   },
-  'schedule-fired': { ...RUN_SCHEDULES, timerQueue: { batchSize: 10, maxConcurrency: 200 } },
+  // Runs of a batch share its memory, and may be of different workspaces: the two largest outputs fit (`docs/costs.md`).
+  'schedule-fired': { ...RUN_SCHEDULES, memoryMb: 768, timerQueue: { batchSize: 2, maxConcurrency: 400 } },
   'schedule-sweeper': {
     ...RUN_SCHEDULES,
     tables: {

@@ -1,6 +1,6 @@
 import type { SQSBatchResponse, SQSEvent } from 'aws-lambda';
 import { awsDeps } from '#aws/all-deps.ts';
-import { fireFromQueue } from '#aws/timer-queue.ts';
+import { fireFromQueue, retrySoon } from '#aws/timer-queue.ts';
 import { host } from '../host.ts';
 
 const deps = awsDeps(host.config);
@@ -8,6 +8,6 @@ const deps = awsDeps(host.config);
 /** Called with messages of EventBridge Scheduler from the queue. Returns those that must be delivered again. */
 export async function handler(event: SQSEvent): Promise<SQSBatchResponse> {
   const failed = await fireFromQueue(deps, event.Records);
-  await deps.settled();
-  return { batchItemFailures: failed.map((itemIdentifier) => ({ itemIdentifier })) };
+  await Promise.all([retrySoon(deps, failed), deps.settled()]);
+  return { batchItemFailures: failed.map(({ messageId }) => ({ itemIdentifier: messageId })) };
 }

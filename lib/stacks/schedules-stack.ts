@@ -10,9 +10,7 @@ import { FUNCTIONS } from '../functions.ts';
 const RETENTION = Duration.hours(6);
 /** Time to look at failed messages. */
 const DEAD_RETENTION = Duration.days(14);
-const MAX_RECEIVES = 5;
-/** AWS's recommendation for a queue that a function reads: batches may wait for a free function. */
-const VISIBILITY_FACTOR = 6;
+const MAX_RECEIVES = 3;
 
 /** Timers of schedules: the group of EventBridge schedules that the platform creates at run time, and their queue. */
 export class SchedulesStack extends Stack {
@@ -29,7 +27,8 @@ export class SchedulesStack extends Stack {
       ...defaults,
       queueName: names.queue,
       retentionPeriod: RETENTION,
-      visibilityTimeout: Duration.seconds(FUNCTIONS['schedule-fired'].timeoutSeconds * VISIBILITY_FACTOR),
+      // The least that Lambda allows. The function gives back what fails at once; only a function that dies leaves it until here.
+      visibilityTimeout: Duration.seconds(FUNCTIONS['schedule-fired'].timeoutSeconds),
       deadLetterQueue: { queue: dead, maxReceiveCount: MAX_RECEIVES },
     });
     const group = new CfnScheduleGroup(this, 'timers', { name: names.group });

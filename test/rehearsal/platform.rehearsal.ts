@@ -350,7 +350,7 @@ test('no function may do what it never needs', () => {
     /^(install|schedule-fired|schedule-sweeper) lambda:InvokeFunction .*-pool-keeper$/,
     // What RunTask did when its answer was lost.
     /^pool-keeper ecs:ListTasks /,
-    // What Lambda's reader of a queue does beside reading.
+    // What Lambda's reader of a queue does beside reading, and the function when a message failed.
     /^schedule-fired sqs:(ChangeMessageVisibility|GetQueueAttributes|GetQueueUrl) /,
     // What EventBridge Scheduler could not deliver.
     /^timers sqs:SendMessage .*-fires-dead$/,

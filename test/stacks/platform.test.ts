@@ -255,7 +255,10 @@ describe('options of a stage', () => {
     expect(Subscribers).toEqual([{ SubscriptionType: 'SNS', Address: { Ref: topic } }]);
     expect(budget.DependsOn).toContain(policyId);
     expect(policy.Properties.PolicyDocument.Statement).toContainEqual(
-      expect.objectContaining({ Principal: { Service: 'budgets.amazonaws.com' }, Action: 'sns:Publish' }),
+      expect.objectContaining({
+        Principal: { Service: expect.arrayContaining(['budgets.amazonaws.com', 'cloudwatch.amazonaws.com']) },
+        Action: 'sns:Publish',
+      }),
     );
   });
 
@@ -984,13 +987,16 @@ describe('schedules', () => {
       ['platform-prod-fires-dead', true],
     ]);
     const fires = queues.find(({ QueueName }) => QueueName === 'platform-prod-fires')!;
-    expect(fires.RedrivePolicy.maxReceiveCount).toBe(5);
+    expect(fires.RedrivePolicy.maxReceiveCount).toBe(3);
     const [, worker] = Object.entries(api.Resources).find(([id]) => id === functionIdOf(api, 'schedule-fired'))!;
-    expect(fires.VisibilityTimeout).toBe(6 * worker.Properties.Timeout);
+    expect(fires.VisibilityTimeout).toBe(worker.Properties.Timeout);
+    // A print of 9 MB takes 255 MB more than the 134 of a function that does nothing.
+    expect(worker.Properties.MemorySize).toBeGreaterThan(134 + 2 * 255);
     const [[, mapping]] = resourcesOf(api, 'AWS::Lambda::EventSourceMapping') as [[string, Resource]];
     expect(mapping.Properties).toMatchObject({
       FunctionResponseTypes: ['ReportBatchItemFailures'],
-      ScalingConfig: { MaximumConcurrency: 200 },
+      BatchSize: 2,
+      ScalingConfig: { MaximumConcurrency: 400 },
     });
     expect(rendered(mapping.Properties.EventSourceArn)).toBe('arn:aws:sqs:eu-west-1:111122223333:platform-prod-fires');
   });
