@@ -36,6 +36,6 @@ export function awsDeps(config: AwsConfig): Deps & HostDeps {
       ...host,
       source: config.models === undefined ? undefined : awsModels(host.outbound, config.models),
     }),
-    gatewayUrl: config.apiUrl ?? config.baseUrl ?? '',
+    gatewayUrl: config.callUrl ?? config.baseUrl ?? '',
   };
 }

@@ -16,11 +16,6 @@ export const AWS_SETTINGS = {
     () => z.string().default(''),
     "Prefix of the Lambda functions' names, for functions that call others.",
   ),
-  apiUrl: setting(
-    'PLATFORM_API_URL',
-    () => z.url().optional(),
-    "API Gateway's own address, past CloudFront, which cuts what is silent for a minute: agents and services use it. By default `PLATFORM_BASE_URL`.",
-  ),
   frontToken: setting(
     'PLATFORM_FRONT_TOKEN',
     () => z.string().optional(),

@@ -4,7 +4,6 @@ import type { BlobLinks } from '#core/ports/blobs.ts';
 import type { SandboxSpec } from '#core/ports/sandbox.ts';
 import { gatewayOf } from '#runner/gateway-address.ts';
 import type { BlobLink, RunnerJob } from '#runner/protocol.ts';
-import type { AwsConfig } from './config.ts';
 
 /** Interpreters of the runner's image: part of a layer's name, and shown by `status`. */
 export const IMAGE_INTERPRETERS = { python: '3.12', node: '24' } as const;
@@ -18,7 +17,7 @@ export const LIFETIME_GRACE_MS = 30_000;
 
 /** A session as a runner takes it, with links to bundle and layer. */
 export async function runnerJob(
-  { config, links }: { readonly config: Config & Partial<Pick<AwsConfig, 'apiUrl'>>; readonly links: BlobLinks },
+  { config, links }: { readonly config: Config; readonly links: BlobLinks },
   { bundle, layer, layerSha256, env, egress, purpose, limits }: SandboxSpec,
   { token, lifetimeMs }: Pick<RunnerJob, 'token' | 'lifetimeMs'>,
 ): Promise<RunnerJob> {
@@ -35,7 +34,7 @@ export async function runnerJob(
     egress,
     purpose,
     limits,
-    gateway: gatewayOf(config.apiUrl ?? config.baseUrl),
+    gateway: gatewayOf(config.callUrl ?? config.baseUrl),
     registries: purpose === 'install' ? registriesOf(config) : undefined,
   };
 }

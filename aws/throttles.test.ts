@@ -153,6 +153,7 @@ const OTHER_CLIENTS: Readonly<Record<string, string>> = {
   'aws/microvm/sandbox.ts LambdaMicrovmsClient': 'asks again until half of the time is over, and tells itself',
   'aws/s3-links.ts S3Client': 'only signs',
   'aws/s3-upload-forms.ts S3Client': 'only signs',
+  'aws/timer-queue.ts SQSClient': 'what is not asked comes again late',
   'aws/services/alb.ts ElasticLoadBalancingV2Client': 'the next minute gives the order again',
   'aws/services/create-ecs-service-host.ts ECSClient': 'the next minute gives the order again',
   'aws/services/create-ecs-service-host.ts ApplicationAutoScalingClient': 'the next minute gives the order again',

@@ -1,5 +1,6 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
+import { webhookUrl } from '#core/automation/schedules/webhook-secret.ts';
 import { parseConfig } from '#core/base/config.ts';
 import { pathParameters, type Route } from '#core/http/route.ts';
 import { endlessSpace } from '#core/ports/space.ts';
@@ -57,4 +58,13 @@ test('says where it is served', async () => {
   });
   const { body } = await getOpenApi({} as Parameters<typeof getOpenApi>[0]);
   expect(body).toMatchObject({ servers: [{ url: 'https://agents.example.org' }] });
+});
+
+test('names the address for programs, if that is another one', async () => {
+  const settings = { PLATFORM_BASE_URL: 'https://pages.example.org', PLATFORM_CALL_URL: 'https://api.example.org' };
+  const config = parseConfig(settings);
+  const { getOpenApi } = metaHandlers({ config, space: endlessSpace });
+  const { body } = await getOpenApi({} as Parameters<typeof getOpenApi>[0]);
+  expect(body).toMatchObject({ servers: [{ url: 'https://api.example.org' }] });
+  expect(webhookUrl({ config }, 'id', 'secret')).toBe('https://api.example.org/webhooks/id/secret');
 });

@@ -61,6 +61,11 @@ export const CORE_SETTINGS = {
     () => address().optional(),
     'Address under which clients reach the platform. Locally by default `http://<host>:<port>`.',
   ),
+  callUrl: setting(
+    'PLATFORM_CALL_URL',
+    () => address().optional(),
+    'Address of the API for programs: webhooks, agents, services and the OpenAPI document name it. Set it where something in front of `PLATFORM_BASE_URL`, such as a CDN, ends requests that take long. By default `PLATFORM_BASE_URL`.',
+  ),
   dashboardUrl: setting(
     'PLATFORM_DASHBOARD_URL',
     () => address().optional(),

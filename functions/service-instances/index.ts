@@ -11,6 +11,6 @@ const deps = {
   ...blobLinkParts(host),
   ...vaultParts({ ...host, ...tables }),
   ...wakeParts(host),
-  gatewayUrl: host.config.apiUrl ?? host.config.baseUrl ?? '',
+  gatewayUrl: host.config.callUrl ?? host.config.baseUrl ?? '',
 };
 export const handler = createHandler('service-instances', deps, serviceInstances(deps)).use(observe);

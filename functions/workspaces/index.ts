@@ -7,6 +7,6 @@ const deps = {
   ...host,
   ...tableParts(host),
   ...mailParts(host),
-  gatewayUrl: host.config.apiUrl ?? host.config.baseUrl ?? '',
+  gatewayUrl: host.config.callUrl ?? host.config.baseUrl ?? '',
 };
 export const handler = createHandler('workspaces', deps, workspaces(deps)).use(observe);

@@ -64,7 +64,7 @@ export class ApiStack extends Stack {
     const addresses = {
       PLATFORM_BASE_URL: baseUrl,
       ...(front && {
-        PLATFORM_API_URL: apiUrl,
+        PLATFORM_CALL_URL: apiUrl,
         PLATFORM_DASHBOARD_URL: `${baseUrl}/dashboard`,
         PLATFORM_FRONT_TOKEN: front.token,
       }),
@@ -97,7 +97,8 @@ export class ApiStack extends Stack {
       });
     }
     for (const lambda of functions.values()) setAddresses(lambda);
-    new CfnOutput(this, 'BaseUrl', { value: baseUrl });
+    // CloudFront ends what is silent for a minute, as a call may be.
+    new CfnOutput(this, 'BaseUrl', { value: apiUrl });
     if (front) new CfnOutput(this, 'DashboardUrl', { value: `${baseUrl}/dashboard/` });
     new CfnOutput(this, 'ApiId', { value: restApi.restApiId, exportName: apiExportOf(stage) });
     new CfnOutput(this, 'FirstKey', {

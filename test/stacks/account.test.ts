@@ -272,3 +272,23 @@ test('the bootstrap that the pages tell leaves the bootstrap of other apps alone
     expect(command).toContain('--toolkit-stack-name CDKToolkit-agents');
   }
 });
+
+describe.each(['docs/deploy.md', 'docs/first-account.md'])('%s prepares an empty account', (page) => {
+  const text = readFileSync(new URL(`../../${page}`, import.meta.url), 'utf8');
+  const places = (pattern: RegExp) => [...text.matchAll(pattern)].map(({ index }) => index);
+
+  test('with all that must be there before the first deployment', () => {
+    const [deployment] = places(/npx cdk deploy /g);
+    for (const needed of [
+      /npx cdk bootstrap aws:/g,
+      /aws iam create-service-linked-role/g,
+      /account must be verified before you can add new\s+CloudFront resources/g,
+    ]) {
+      expect(places(needed)[0], String(needed)).toBeLessThan(deployment!);
+    }
+    // The services of the stacks that AWS gives a role of its own in the account.
+    for (const service of ['ecs', 'ecs.application-autoscaling', 'elasticloadbalancing']) {
+      expect(text).toMatch(new RegExp(`for service in [a-z. -]*\\b${RegExp.escape(service)}\\b`));
+    }
+  });
+});

@@ -53,7 +53,7 @@ describe.each(Object.entries(stages))('%s', (name, { app, data, api, services, o
     for (const fn of FUNCTION_NAMES) {
       const config = parseAwsConfig(environmentOf(api, fn));
       expect(config.logLevel).toBe(name === 'dev' ? 'debug' : 'info');
-      expect(config.apiUrl).toMatch(`.execute-api.eu-west-1.amazonaws.com/${name}`);
+      expect(config.callUrl).toMatch(`.execute-api.eu-west-1.amazonaws.com/${name}`);
     }
   });
 });
@@ -242,8 +242,8 @@ describe('options of a stage', () => {
     });
     const [[, mapping]] = resourcesOf(api, 'AWS::ApiGateway::BasePathMapping') as [[string, Resource]];
     expect([mapping.Properties.DomainName, mapping.Properties.BasePath]).toEqual([{ Ref: id }, undefined]);
-    const { apiUrl, baseUrl } = parseAwsConfig(environmentOf(api, 'calls'));
-    expect([apiUrl, baseUrl]).toEqual(['https://agents.example.org', 'https://platform.example.org']);
+    const { callUrl, baseUrl } = parseAwsConfig(environmentOf(api, 'calls'));
+    expect([callUrl, baseUrl]).toEqual(['https://agents.example.org', 'https://platform.example.org']);
   });
 
   test('costs of a day are watched by a budget that may use the topic of the alarms', () => {

@@ -544,12 +544,12 @@ describe('the API', () => {
   test.each(Object.entries(all))('of %s is what instances ask', (name, { api, services }) => {
     const settings = settingsOf(services);
     const { Outputs } = api as { Outputs: Record<string, { Value: unknown; Export?: { Name: string } }> };
-    const { apiUrl, baseUrl } = parseAwsConfig(environmentOf(api, 'calls'));
+    const { callUrl, baseUrl } = parseAwsConfig(environmentOf(api, 'calls'));
     const { Value, Export } = Outputs.ApiId!;
     // Always exported, so that no change of a stage takes it away from a stack that still uses it.
     expect(rendered(Value)).toBe(`<${resourcesOf(api, 'AWS::ApiGateway::RestApi')[0]![0]}>`);
     const id = rendered(Value).replaceAll(/[<>]/g, '');
-    expect(settings.api_url).toBe((apiUrl ?? baseUrl)!.replace(id, Export!.Name));
+    expect(settings.api_url).toBe((callUrl ?? baseUrl)!.replace(id, Export!.Name));
     expect(JSON.stringify(services).includes('Fn::ImportValue')).toBe(name !== 'recorded');
   });
 });

@@ -132,12 +132,16 @@ describe('the dashboard of a stage', () => {
 
   test('links lead to CloudFront, agents and services past it', () => {
     for (const fn of [...FUNCTION_NAMES, ...API_STACK_FUNCTIONS]) {
-      const { baseUrl, dashboardUrl, apiUrl, frontToken } = parseAwsConfig(environmentOf(api, fn));
+      const { baseUrl, dashboardUrl, callUrl, frontToken } = parseAwsConfig(environmentOf(api, fn));
       expect(baseUrl).toBe(`https://${distributionId}.DomainName`);
       expect(dashboardUrl).toBe(`${baseUrl}/dashboard`);
-      expect(apiUrl).toMatch('.execute-api.eu-west-1.amazonaws.com/dev');
+      expect(callUrl).toMatch('.execute-api.eu-west-1.amazonaws.com/dev');
       expect(frontToken).toBeTruthy();
     }
+    const { BaseUrl, DashboardUrl } = api.Outputs as Record<string, { Value: unknown }>;
+    // CloudFront would end calls of programs whose sandbox starts.
+    expect(rendered(BaseUrl!.Value)).toMatch('.execute-api.eu-west-1.amazonaws.com/dev');
+    expect(rendered(DashboardUrl!.Value)).toBe(`https://<${distributionId}.DomainName>/dashboard/`);
     expect(JSON.stringify(services)).not.toContain('CloudFront');
   });
 
@@ -200,9 +204,9 @@ test('a stage may name a domain, with a certificate of CloudFront’s Region', (
 test('without it there is no CloudFront, and links lead to the API', () => {
   const { api } = synthesise(defineStage({ ...plain, name: 'bare', web: { kind: 'off' } }));
   expect(JSON.stringify(api)).not.toMatch(/CloudFront|BucketDeployment|AWS::S3::Bucket"/);
-  const { baseUrl, apiUrl, frontToken, dashboardUrl } = parseAwsConfig(environmentOf(api, 'keys'));
+  const { baseUrl, callUrl, frontToken, dashboardUrl } = parseAwsConfig(environmentOf(api, 'keys'));
   expect(baseUrl).toMatch('.execute-api.eu-west-1.amazonaws.com/bare');
-  expect([apiUrl, frontToken, dashboardUrl]).toEqual([undefined, undefined, undefined]);
+  expect([callUrl, frontToken, dashboardUrl]).toEqual([undefined, undefined, undefined]);
 });
 
 test('the firewall counts clients of CloudFront by their own addresses, and believes CloudFront alone', () => {
@@ -229,9 +233,9 @@ test('the firewall counts clients of CloudFront by their own addresses, and beli
 test('behind a proxy its pages and cookies are of the proxy’s path, and programs go past both', () => {
   const stage = defineStage({ ...plain, name: 'behind', baseUrl: 'https://example.org/agents' });
   const { api, folder } = synthesise(stage);
-  const { baseUrl, dashboardUrl, apiUrl } = parseAwsConfig(environmentOf(api, 'keys'));
+  const { baseUrl, dashboardUrl, callUrl } = parseAwsConfig(environmentOf(api, 'keys'));
   expect([baseUrl, dashboardUrl]).toEqual(['https://example.org/agents', 'https://example.org/agents/dashboard']);
-  expect(apiUrl).toMatch('.execute-api.eu-west-1.amazonaws.com/behind');
+  expect(callUrl).toMatch('.execute-api.eu-west-1.amazonaws.com/behind');
   const pages = globSync(join(folder, 'asset.*', 'index.html')).map((file) => readFileSync(file, 'utf8'));
   expect(pages).toEqual(['<base href="/agents/dashboard/">']);
 });

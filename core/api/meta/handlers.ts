@@ -12,8 +12,8 @@ export const metaHandlers = (deps: Pick<Deps, 'config' | 'space'>): Handlers<typ
   async getOpenApi() {
     // Large, and rarely asked for.
     const { openApiDocument } = await import('../openapi.ts');
-    const { baseUrl } = deps.config;
-    return { status: 200, body: { ...openApiDocument(), ...(baseUrl && { servers: [{ url: baseUrl }] }) } };
+    const { baseUrl, callUrl = baseUrl } = deps.config;
+    return { status: 200, body: { ...openApiDocument(), ...(callUrl && { servers: [{ url: callUrl }] }) } };
   },
 
   async getEditorSchema({ params }) {

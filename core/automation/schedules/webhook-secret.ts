@@ -24,4 +24,4 @@ export const isWebhookSecret = (given: string, kept: string): boolean =>
   timingSafeEqual(Buffer.from(hashOf(given)), Buffer.from(kept));
 
 export const webhookUrl = ({ config }: Pick<Deps, 'config'>, scheduleId: string, secret: string): string =>
-  `${config.baseUrl ?? ''}/webhooks/${scheduleId}/${secret}`;
+  `${config.callUrl ?? config.baseUrl ?? ''}/webhooks/${scheduleId}/${secret}`;
