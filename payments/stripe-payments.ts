@@ -1,4 +1,5 @@
 import Stripe from 'stripe';
+import * as z from 'zod';
 import { PlatformError } from '#core/base/errors.ts';
 import type { Clock } from '#core/ports/clock.ts';
 import type { Order, PaymentRef, PaymentState, Payments } from '#core/ports/payments.ts';
@@ -117,7 +118,7 @@ class StripePayments implements Payments {
   }
 
   async parseEvent(body: string, signature: string | null): Promise<PaymentRef | undefined> {
-    let event: Stripe.Event;
+    let event: unknown;
     try {
       event = await this.#stripe.webhooks.constructEventAsync(
         body,
@@ -127,22 +128,26 @@ class StripePayments implements Payments {
         undefined,
         this.#clock.now(),
       );
-    } catch (error) {
-      if (!(error instanceof Stripe.errors.StripeSignatureVerificationError || error instanceof SyntaxError))
-        throw error;
+    } catch {
+      // It asks nobody, so whatever it throws is about what was sent: a broken header makes it fail in several ways.
       throw new PlatformError(
         'INVALID_INPUT',
         'header.stripe-signature: it is not the signature of this body, or it is older than 300 seconds.',
         { hint: 'The signing secret of the platform must be that of the endpoint at Stripe (docs/billing.md).' },
       );
     }
-    return refOf(event);
+    const { data, error } = eventShape.safeParse(event);
+    if (error) {
+      const [{ path, message }] = error.issues as [z.core.$ZodIssue];
+      throw new PlatformError('INVALID_INPUT', `body${path.map((name) => `.${String(name)}`).join('')}: ${message}`);
+    }
+    return refOf(data);
   }
 
   async *changedSince(at: number): AsyncIterable<PaymentRef> {
     const created = { gte: Math.floor(at / 1000) };
     for await (const event of this.#stripe.events.list({ types: [...EVENTS], created, limit: 100 })) {
-      const ref = refOf(event);
+      const ref = refOf(eventShape.parse(event));
       if (ref) yield ref;
     }
   }
@@ -187,11 +192,23 @@ function statusOfUnpaid(session: Stripe.Checkout.Session, intent: Stripe.Payment
   return session.status === 'complete' && intent?.status === 'processing' ? 'processing' : 'closed';
 }
 
-function refOf({ type, data }: Stripe.Event): PaymentRef | undefined {
+/** The payment of an event that {@link EVENTS} lists. */
+function refOf({ type, data }: z.output<typeof eventShape>): PaymentRef | undefined {
   if (!(EVENTS as readonly string[]).includes(type)) return undefined;
-  const subject = data.object as Stripe.Checkout.Session | Stripe.Charge | Stripe.Refund | Stripe.Dispute;
-  if (subject.object === 'checkout.session') return { sessionId: subject.id };
-  const { payment_intent: payment } = subject;
+  const { object: kind, id, payment_intent: payment } = data.object;
+  if (kind === 'checkout.session') return id === undefined ? undefined : { sessionId: id };
   if (payment === null || payment === undefined) return undefined;
   return { paymentId: typeof payment === 'string' ? payment : payment.id };
 }
+
+/** The part of an event that is read (docs.stripe.com/api/events/object): a session, charge, refund or dispute. */
+const eventShape = z.object({
+  type: z.string(),
+  data: z.object({
+    object: z.object({
+      object: z.string().optional(),
+      id: z.string().optional(),
+      payment_intent: z.union([z.string(), z.object({ id: z.string() })]).nullish(),
+    }),
+  }),
+});

@@ -170,9 +170,29 @@ export function paymentsSuite(
         [body, signature.replace(/t=\d+/, 't=1')],
         ['', signature],
         ['{', signatureOf('{')],
+        [body, `t=${Math.floor(now() / 1000)},v1=`],
+        [body, 't=,v1='],
+        [body, 'v1=00'],
+        [body, '=,=,='],
       ] as const) {
         await expect(payments.parseEvent(text, header)).rejects.toMatchObject(refused);
       }
+      const kind = { id: 'evt_1', object: 'event', type: 'checkout.session.completed' };
+      for (const [event, field] of [
+        [kind, 'body.data'],
+        [{ ...kind, data: null }, 'body.data'],
+        [{ ...kind, data: { object: 'cs_1' } }, 'body.data.object'],
+        [{ ...kind, data: { object: { object: 'charge', payment_intent: 7 } } }, 'body.data.object.payment_intent'],
+        [{ ...kind, type: 7, data: { object: {} } }, 'body.type'],
+        [[], 'body'],
+        [null, 'body'],
+      ] as const) {
+        const text = JSON.stringify(event);
+        const said = { code: 'INVALID_INPUT', message: expect.stringContaining(field) };
+        await expect(payments.parseEvent(text, signatureOf(text)), text).rejects.toMatchObject(said);
+      }
+      const unnamed = JSON.stringify({ ...kind, data: { object: { object: 'checkout.session' } } });
+      expect(await payments.parseEvent(unnamed, signatureOf(unnamed))).toBeUndefined();
       pass(299_000);
       expect(await payments.parseEvent(body, signature)).toBeDefined();
       pass(3_000);
