@@ -101,6 +101,8 @@ export interface RunResult extends RunBody {
   readonly costs?: readonly ModelCost[];
   readonly costUsd?: number;
   readonly creditsCents: number;
+  /** Charged instead if the run turns out to have been cancelled. @default 0 */
+  readonly cancelledCreditsCents?: number;
 }
 
 /** A run that begins. */

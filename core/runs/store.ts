@@ -124,7 +124,12 @@ export class RunStore {
       this.#deps.onRunEnd?.({ status, source: run.triggerSource, durationMs: Math.max(0, now - run.startedAt) });
     }
     if (!isRecorded && result.status !== 'cancelled' && (await this.isCancelled(run.id))) {
-      await this.finish(run, { ...result, ...CANCELLED, output: null, creditsCents: 0 });
+      await this.finish(run, {
+        ...result,
+        ...CANCELLED,
+        output: null,
+        creditsCents: result.cancelledCreditsCents ?? 0,
+      });
     }
     return isRecorded;
   }

@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'vitest';
+import { streamCall } from '#test/helpers/events.ts';
 import { clientOf, request, type Target } from '#test/helpers/platform.ts';
 import type { TestUser } from '#test/helpers/users.ts';
 import { expectError, expectOk } from './expect.ts';
@@ -89,6 +90,44 @@ export function creditsSuite(target: () => Target): void {
         recent_transactions: [],
       });
       expectOk(await call('why', seller));
+    });
+
+    test('a caller who ends a call after its first output pays for it', async () => {
+      const { user, get } = await market('cr-shown', 'cr-reader', 200);
+      const path = '/cr-shown/oracle/v1/run';
+      const begin = async (turn: object, headers: Record<string, string> = {}) => {
+        const json = { question: `[[llm ${JSON.stringify(turn)}]]`, llm_credentials: CREDENTIALS };
+        const { records, headers: answered } = await streamCall(target(), path, { key: user.key, json, headers });
+        return { records, runId: answered.get('x-run-id')! };
+      };
+      const cancel = (runId: string) =>
+        request(target(), 'POST', `/workspaces/${user.workspaceId}/runs/${runId}/cancel`, { key: user.key });
+      const balance = async () => (await get('/billing/balance')).balance_cents;
+      const endOf = async (runId: string) => get(`/workspaces/${user.workspaceId}/runs/${runId}`);
+      // The first frames of the model's answer have text, and the rest never comes.
+      const shows = { text: 'All that there is to know.', hangAfter: 6 };
+
+      const read = await begin(shows);
+      for await (const { data } of read.records) if (data.type === 'text_delta') expectOk(await cancel(read.runId));
+      expect(await endOf(read.runId)).toMatchObject({ status: 'cancelled' });
+      await expect.poll(balance).toBe(175);
+
+      const late = await begin(shows, { 'X-Platform-Deadline-Ms': String(Date.now() + 3000) });
+      await Array.fromAsync(late.records);
+      expect(await endOf(late.runId)).toMatchObject({ status: 'timeout' });
+      await expect.poll(balance).toBe(150);
+
+      // What has shown nothing costs nothing, and neither does what fails by itself.
+      const silent = await begin({ text: 'no', hangAfter: 0 });
+      expectOk(await cancel(silent.runId));
+      await Array.fromAsync(silent.records);
+      expect(await endOf(silent.runId)).toMatchObject({ status: 'cancelled' });
+      const broken = await begin({ text: 'All that there is to know.', streamError: true });
+      await Array.fromAsync(broken.records);
+      expect(await endOf(broken.runId)).toMatchObject({ status: 'failed' });
+      await expect.poll(balance).toBe(150);
+      const kinds = (await get('/billing/transactions')).map(({ type }: { type: string }) => type);
+      expect(kinds).toEqual(['refund', 'charge', 'refund', 'charge', 'charge', 'charge', 'top_up']);
     });
 
     test('a call with too few credits is refused with its price', async () => {

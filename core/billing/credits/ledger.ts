@@ -260,7 +260,8 @@ async function resolveHolds(deps: LedgerDeps, expired: Query): Promise<boolean> 
     const [workspaceId, runId] = [item.workspace_id as string, item.run_id as string];
     const recorded = await findRunContext(deps, workspaceId, runId);
     if (recorded?.run.status === 'running') continue;
-    await (recorded?.run.status === 'completed' ? settle : refund)(deps, workspaceId, runId);
+    const isCharged = recorded !== undefined && recorded.run.creditsCents > 0;
+    await (isCharged ? settle : refund)(deps, workspaceId, runId);
     found = true;
   }
   return found;

@@ -12,8 +12,8 @@ export const priceFor = (agent: AgentVersion, workspace: Workspace): number =>
 /** The payment of a call, charged before it runs. */
 export interface Payment {
   readonly cents: number;
-  /** Settles the payment, or refunds it if the call failed. Call it after the run's end is recorded. Safe to repeat. */
-  end(completed: boolean): Promise<void>;
+  /** Settles the payment, or refunds it if the call is not charged. Call it after the run's end is recorded. Safe to repeat. */
+  end(isCharged: boolean): Promise<void>;
 }
 
 /** Charges the price of a call; a free call reads and writes nothing. Throws INSUFFICIENT_CREDITS. */
@@ -37,5 +37,5 @@ export async function payFor(
   // In the author's favour: of one cent at 30%, the platform keeps nothing.
   const author = { workspaceId: agent.workspaceId, feeCents: Math.floor((cents * deps.config.feePercent) / 100) };
   await hold(deps, { workspace, runId, cents, agentRef: refOf(agent), author, expiresAt: deadline + PAYMENT_GRACE_MS });
-  return { cents, end: (completed) => (completed ? settle : refund)(deps, workspace.id, runId) };
+  return { cents, end: (isCharged) => (isCharged ? settle : refund)(deps, workspace.id, runId) };
 }

@@ -6,6 +6,7 @@ import { Trace } from '#core/runs/trace.ts';
 import type { TraceContents } from '#core/runs/trace-content.ts';
 import type { ProgressEvent } from '../engines/progress.ts';
 import { admitCall } from './admit.ts';
+import { ShownOutput } from './charge.ts';
 import { type CallAnswer, finishCall } from './finish.ts';
 import { type Call, type PreparedCall, prepareCall } from './prepare.ts';
 import { runAgent } from './run-agent.ts';
@@ -39,10 +40,11 @@ export async function startCall(deps: Deps, call: Call): Promise<StartedCall> {
       const { runId, workspace, receivedAt: startedAt, mask } = prepared;
       const live = new LiveEvents(deps, { workspaceId: workspace.id, runId, startedAt }, mask);
       const trace = new Trace(deps.clock, live.add, await contentsOf(prepared));
-      const result = await runAgent(deps, prepared, { trace, live, emit });
+      const shown = new ShownOutput();
+      const result = await runAgent(deps, prepared, { trace, live, shown, emit });
       trace.end();
       await live.end();
-      return finishCall(deps, prepared, admitted, { result, trace, onSuccess });
+      return finishCall(deps, prepared, admitted, { result, trace, isShown: shown.isIn(result), onSuccess });
     },
   };
 }

@@ -13,6 +13,7 @@ import type { EngineResult, Warning } from '../engines/engine.ts';
 import type { TokenUsage } from '../engines/progress.ts';
 import { countSpend } from '../sub-calls/budget.ts';
 import type { Admitted } from './admit.ts';
+import { isEndedByCaller } from './charge.ts';
 import type { PreparedCall } from './prepare.ts';
 import { checkOutput } from './schema-checks.ts';
 
@@ -31,20 +32,30 @@ export interface CallAnswer {
  */
 export async function finishCall(
   deps: Deps,
-  { agent, workspace, inputWarnings, lineage }: PreparedCall,
+  call: PreparedCall,
   admitted: Admitted,
   {
     result,
     trace,
+    isShown,
     onSuccess,
-  }: { readonly result: EngineResult; readonly trace: Trace; readonly onSuccess?: (() => Promise<void>) | undefined },
+  }: {
+    readonly result: EngineResult;
+    readonly trace: Trace;
+    /** Whether somebody could see the run's output before its end. */
+    readonly isShown: boolean;
+    readonly onSuccess?: (() => Promise<void>) | undefined;
+  },
 ): Promise<CallAnswer> {
+  const { agent, workspace, inputWarnings, lineage } = call;
   const runs = new RunStore(deps, workspace.id);
   const output = result.data ?? null;
   const { record, payment, releaseLease } = admitted;
   const isCompleted = result.error === undefined;
+  // Otherwise callers could read all of an answer and cancel before its end.
+  const isCharged = isCompleted || (isShown && isEndedByCaller(deps, call, result.error));
   // Before the record: a process that dies in between has spent it all the same.
-  await countSpend(deps, lineage.budgets, spentBy(deps, admitted, result)).catch((error: unknown) =>
+  await countSpend(deps, lineage.budgets, spentBy(deps, admitted, result, isCharged)).catch((error: unknown) =>
     deps.log.error('spend of a sub-call not counted', { run_id: record.id, error: String(error) }),
   );
   const hasContent = await keepContent(deps, runs, record.id, trace.contentFor({ isFailed: !isCompleted }));
@@ -54,14 +65,15 @@ export async function finishCall(
     output,
     trace: trace.events,
     hasContent,
-    creditsCents: isCompleted ? payment.cents : 0,
+    creditsCents: isCharged ? payment.cents : 0,
+    cancelledCreditsCents: isShown ? payment.cents : 0,
   });
   const isSuccess = isCompleted && isRecorded;
   // If the end could not be recorded, the lease leads the sweep to the run.
   try {
     await Promise.all([releaseLease(), isSuccess && onSuccess?.()]);
   } finally {
-    await payment.end(isSuccess);
+    await payment.end(isRecorded ? isCharged : isShown && (await runs.isCancelled(record.id)));
   }
   if (workspace.budgets) void deps.background(afterRun(deps, workspace.id));
   if (result.error?.code === 'LLM_ERROR') deps.log.warn('model provider failed', { run_id: record.id });
@@ -90,15 +102,20 @@ async function keepContent(
 }
 
 /** What a run has cost since its price was counted: less than nothing if that is refunded. Millionths of a US dollar. */
-function spentBy(deps: Deps, { record, payment }: Admitted, { costs, executionMs, error }: EngineResult): number {
+function spentBy(
+  deps: Deps,
+  { record, payment }: Admitted,
+  { costs, executionMs }: EngineResult,
+  isCharged: boolean,
+): number {
   const compute = traitsOf(record.engine).hasSandbox ? computeMicro(deps, executionMs) : 0;
-  const refunded = error === undefined ? 0 : payment.cents * MICRO_PER_CENT;
+  const refunded = isCharged ? 0 : payment.cents * MICRO_PER_CENT;
   return costTotals({ costs }).model_microusd + compute - refunded;
 }
 
 const endOf = (
   result: EngineResult,
-): Omit<RunResult, 'input' | 'output' | 'trace' | 'hasContent' | 'creditsCents'> => ({
+): Omit<RunResult, 'input' | 'output' | 'trace' | 'hasContent' | 'creditsCents' | 'cancelledCreditsCents'> => ({
   ...endedWith(result.error),
   stdout: result.stdout,
   stderr: result.stderr,

@@ -14,6 +14,7 @@ import { runEngine } from '../engines/run-engine.ts';
 import { skillEnvironment, skillFiles } from '../skills/skill-files.ts';
 import { foreignAgents } from '../sub-calls/lineage.ts';
 import { contextEnvironment } from '../sub-calls/run-context.ts';
+import type { ShownOutput } from './charge.ts';
 import type { PreparedCall } from './prepare.ts';
 import { ownerOfChecks } from './schema-checks.ts';
 import { secretEnvironment } from './secrets.ts';
@@ -32,10 +33,12 @@ export async function runAgent(
   {
     trace,
     live,
+    shown,
     emit,
   }: {
     readonly trace: Trace;
     readonly live?: Pick<LiveEvents, 'add'>;
+    readonly shown?: Pick<ShownOutput, 'note'>;
     /** Of the client that made the call. */
     readonly emit?: (event: ProgressEvent) => void;
   },
@@ -67,6 +70,7 @@ export async function runAgent(
       await grantRevisions(deps, workspace.id, foreignAgents(agent, workspace, lineage)),
     ],
     emit: (event) => {
+      shown?.note(event);
       live?.add('progress', event);
       emit?.(mask.json(event as Json) as unknown as ProgressEvent);
     },

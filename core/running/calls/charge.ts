@@ -1,0 +1,38 @@
+import type { PlatformError } from '#core/base/errors.ts';
+import type { Deps } from '#core/ports/deps.ts';
+import type { EngineResult } from '../engines/engine.ts';
+import type { ProgressEvent } from '../engines/progress.ts';
+import { deadlineOf, type PreparedCall } from './prepare.ts';
+
+/** Progress that has the agent's output in it. */
+const OUTPUT: readonly ProgressEvent['type'][] = ['stdout', 'text_delta'];
+
+/** Notes whether a run has shown output before its end: to the client that made the call, or to those who follow the run. */
+export class ShownOutput {
+  #isShown = false;
+
+  note({ type }: ProgressEvent): void {
+    this.#isShown ||= OUTPUT.includes(type);
+  }
+
+  /** What a program printed is in the run's record, also when it was cancelled. */
+  isIn({ stdout }: Pick<EngineResult, 'stdout'>): boolean {
+    return this.#isShown || stdout !== '';
+  }
+}
+
+/**
+ * Whether the caller, and not the agent or the platform, ended a run (`docs/interface/billing.md#paid-calls`): by cancelling
+ * it or a run above it, or by a deadline that is shorter than what agent, plan and platform allow.
+ */
+export function isEndedByCaller(
+  deps: Pick<Deps, 'config'>,
+  call: PreparedCall,
+  error: Pick<PlatformError, 'code'> | undefined,
+): boolean {
+  if (error?.code === 'RUN_CANCELLED') return true;
+  if (error?.code !== 'TIMEOUT') return false;
+  const { wantedDeadline: _, lineage, ...others } = call;
+  const allowed = deadlineOf(deps, { ...others, lineage: { ...lineage, deadline: undefined } });
+  return deadlineOf(deps, call) < allowed;
+}
