@@ -3,7 +3,7 @@ import type { Client } from '#core/api/client.ts';
 import type { Route } from '#core/http/route.ts';
 import { type Connection, clientOf, findConnection, type Wire } from './connection.ts';
 import { UsageError } from './failure.ts';
-import { Output, type Terminal } from './output.ts';
+import { Output, printable, type Terminal } from './output.ts';
 import { readProfiles } from './profiles.ts';
 
 /** What the command line gets from outside, so that tests can give it. */
@@ -138,7 +138,7 @@ export class Cli {
     if (this.#options.yes) return;
     if (!this.isInteractive) throw new UsageError(`${what}. Say --yes to do it.`);
     const { confirm } = await import('@clack/prompts');
-    const answer = await confirm({ message: `${what}?`, initialValue: false, output: process.stderr });
+    const answer = await confirm({ message: `${printable(what)}?`, initialValue: false, output: process.stderr });
     if (answer !== true) throw new UsageError('Nothing was changed.', { exitCode: 1 });
   }
 
@@ -168,7 +168,11 @@ export class Cli {
   ): Promise<T> {
     if (!this.isInteractive) throw new UsageError(`Give ${flag}: ${options.map(({ value }) => value).join(', ')}.`);
     const { isCancel, select } = await import('@clack/prompts');
-    const labelled = options.map(({ value, hint }) => ({ value: value as string, label: value, hint }));
+    const labelled = options.map(({ value, hint }) => ({
+      value: value as string,
+      label: value,
+      hint: printable(hint),
+    }));
     const answer = await select<string>({ message, options: labelled, output: process.stderr });
     if (isCancel(answer)) throw new UsageError('Nothing was changed.', { exitCode: 130 });
     return answer as T;

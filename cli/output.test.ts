@@ -1,3 +1,5 @@
+import { globSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { stripVTControlCharacters, styleText } from 'node:util';
 import { describe, expect, test } from 'vitest';
 import { Output, type OutputSettings, table, widthOf } from './output.ts';
@@ -83,4 +85,80 @@ describe('progress', () => {
     expect(shown({ quiet: true, isLive: true }, MB, 0, MB)).toBe('');
     expect(shown({ json: true, isLive: true }, MB, 0, MB)).toBe('done\n');
   });
+});
+
+describe('what strangers print', () => {
+  // Sets the clipboard, clears the screen, moves the cursor; C1's way to begin a sequence; text in another order.
+  const HOSTILE = 'a\u001b]52;c;aGk=\u0007b\u001b[2Jc\u009b2Jd\u202ee\u2066f\rg';
+  const written = (settings: Partial<OutputSettings>, isTTY: boolean, print: (output: Output) => void) => {
+    const seen = { stdout: '', stderr: '' };
+    const stdout = { isTTY, write: (text: string) => (seen.stdout += text) };
+    const stderr = { isTTY, write: (text: string) => (seen.stderr += text) };
+    print(new Output({ ...{ stdout, stderr, json: false, quiet: false, color: true, isLive: true }, ...settings }));
+    return seen;
+  };
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: these must not come.
+  const CONTROLS = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u202a-\u202e\u2066-\u2069]/;
+
+  test.each<[string, (output: Output) => void]>([
+    ['result', (output) => output.result(HOSTILE, (text) => text)],
+    ['item', (output) => output.item(HOSTILE, (text) => text)],
+    ['part', (output) => output.part(HOSTILE)],
+    ['raw', (output) => output.raw(HOSTILE)],
+    ['note', (output) => output.note(HOSTILE)],
+    ['warning', (output) => output.warn(HOSTILE)],
+    ['error', (output) => output.error(HOSTILE)],
+  ])('reaches a terminal escaped, as a %s', (_, print) => {
+    const { stdout, stderr } = written({ color: false }, true, print);
+    expect(stdout + stderr).not.toMatch(CONTROLS);
+    expect(stdout + stderr).toContain('a\\u001b]52;c;aGk=\\u0007b\\u001b[2Jc\\u009b2Jd\\u202ee\\u2066f\\u000dg');
+  });
+
+  test('as the title of a bar', () => {
+    const { stderr } = written({}, true, (output) => output.progress(HOSTILE, 10)(10));
+    expect(stderr.replace(/^\r/, '')).not.toMatch(CONTROLS);
+  });
+
+  test.each([true, false])('is the same value in JSON, without a control character (terminal: %s)', (isTTY) => {
+    for (const print of [
+      (output: Output) => output.result({ [HOSTILE]: HOSTILE }),
+      (output: Output) => output.item({ [HOSTILE]: HOSTILE }, String),
+    ]) {
+      const { stdout } = written({ json: true }, isTTY, print);
+      expect(stdout).not.toMatch(CONTROLS);
+      expect(JSON.parse(stdout)).toEqual({ [HOSTILE]: HOSTILE });
+    }
+  });
+
+  test('keeps its colours and the line ends of Windows, where colours are wanted', () => {
+    const text = '\u001b[1;31mred\u001b[0m\r\n\u001b[38:5:9mx';
+    expect(written({}, true, (output) => output.note(text)).stderr).toBe('\u001b[1;31mred\u001b[0m\n\u001b[38:5:9mx\n');
+    expect(written({ color: false }, true, (output) => output.note(text)).stderr).not.toMatch(CONTROLS);
+  });
+
+  test('is as it is where a program reads a text that is no JSON', () => {
+    expect(written({}, false, (output) => output.raw(HOSTILE)).stdout).toBe(HOSTILE);
+  });
+});
+
+test('commands print by Output alone', () => {
+  const root = join(import.meta.dirname, '..');
+  const files = globSync('cli/**/*.ts', { cwd: root }).filter((file) => !file.endsWith('.test.ts'));
+  expect(files.length).toBeGreaterThan(80);
+  const direct = files.filter((file) =>
+    /console\.|(stdout|stderr)\.write\(|process\.(stdout|stderr)/.test(readFileSync(join(root, file), 'utf8')),
+  );
+  expect(direct.sort()).toEqual([
+    // Prompts of a library, with texts that are escaped.
+    'cli/cli.ts',
+    // Clears the screen, and its own platform's output.
+    'cli/commands/dev.ts',
+    // Messages of a protocol, escaped.
+    'cli/commands/mcp.ts',
+    // Gives the streams to the program.
+    'cli/main.ts',
+    'cli/output.ts',
+    // Its help.
+    'cli/program.ts',
+  ]);
 });

@@ -1,4 +1,5 @@
 import { stripVTControlCharacters, styleText } from 'node:util';
+import { escapeControls, escapeForTerminal } from '#core/base/control-characters.ts';
 import { sizeText } from '#core/base/size-text.ts';
 
 /** Where a command writes; of `process.stdout` only what is used. */
@@ -21,7 +22,10 @@ export interface OutputSettings {
 
 type Style = Parameters<typeof styleText>[0];
 
-/** stdout is the result and nothing else; all that only people read goes to stderr. */
+/**
+ * stdout is the result and nothing else; all that only people read goes to stderr. Everything that a command prints goes this
+ * way: texts of agents, which may be strangers', reach the terminal with their control characters escaped.
+ */
 export class Output {
   readonly #settings: OutputSettings;
   readonly isJson: boolean;
@@ -41,17 +45,30 @@ export class Output {
   /** The result of a command: `value` as JSON, or what `show` makes of it for people. */
   result<T>(value: T, show: (value: T) => string = (all) => JSON.stringify(all, null, 2)): void {
     const text = this.isJson ? JSON.stringify(value, null, this.#settings.stdout.isTTY ? 2 : 0) : show(value);
-    if (text !== '') this.#settings.stdout.write(`${text}\n`);
+    if (text !== '') this.#print(`${text}\n`);
   }
 
   /** One of many results that come one after the other. */
   item<T>(value: T, show: (value: T) => string): void {
-    this.#settings.stdout.write(`${this.isJson ? JSON.stringify(value) : show(value)}\n`);
+    this.#print(`${this.isJson ? JSON.stringify(value) : show(value)}\n`);
   }
 
   /** Text of a result as it comes, without a line end; not in JSON. */
   part(text: string): void {
-    if (!this.isJson) this.#settings.stdout.write(text);
+    if (!this.isJson) this.#print(text);
+  }
+
+  /** A text that is no JSON, such as a stream: as it is, unless a person looks at it. */
+  raw(text: string): void {
+    this.#settings.stdout.write(this.#settings.stdout.isTTY ? this.#safe(text) : text);
+  }
+
+  #print(text: string): void {
+    this.#settings.stdout.write(this.#safe(text));
+  }
+
+  #safe(text: string): string {
+    return this.#settings.color ? escapeForTerminal(text) : escapeControls(text.replaceAll('\r\n', '\n'));
   }
 
   note(text: string): void {
@@ -62,7 +79,8 @@ export class Output {
    * Shows on stderr how many of `total` bytes are done, as it is told: a bar on a terminal, else a line at its begin and, from
    * a megabyte on, at each quarter. Nothing with --quiet and with --json.
    */
-  progress(what: string, total: number): (done: number) => void {
+  progress(title: string, total: number): (done: number) => void {
+    const what = this.#safe(title);
     const { quiet, json, isLive } = this.#settings;
     const steps = isLive ? BAR_WIDTH : total < MB ? 0 : 4;
     let shown = -1;
@@ -89,7 +107,7 @@ export class Output {
   }
 
   #say(line: string): void {
-    this.#settings.stderr.write(`${this.#isInBar ? '\n' : ''}${line}\n`);
+    this.#settings.stderr.write(`${this.#isInBar ? '\n' : ''}${this.#safe(line)}\n`);
     this.#isInBar = false;
   }
 

@@ -1,3 +1,4 @@
+import { escapeControls } from '#core/base/control-characters.ts';
 import type { Log } from '#core/ports/deps.ts';
 
 const LEVELS = ['debug', 'info', 'warn', 'error'] as const;
@@ -9,7 +10,9 @@ export function createLog(least: Level): Log {
     // Every request has a line of level `debug`.
     if (LEVELS.indexOf(level) < LEVELS.indexOf(least)) return () => {};
     return (message: string, fields: Record<string, unknown> = {}): void => {
-      process.stderr.write(`${JSON.stringify({ time: new Date().toISOString(), level, message, ...fields })}\n`);
+      process.stderr.write(
+        `${escapeControls(JSON.stringify({ time: new Date().toISOString(), level, message, ...fields }))}\n`,
+      );
     };
   };
   return { debug: at('debug'), info: at('info'), warn: at('warn'), error: at('error') };

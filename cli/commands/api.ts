@@ -31,7 +31,7 @@ const api: Configure = (command, cli) => {
       const body = input === undefined ? undefined : await readJson(cli.host, input);
       const call = client[route.operationId as 'getHealth'] as unknown as (args: object) => Promise<unknown>;
       const answer = await call({ params, query, body });
-      if (isResponse(answer)) cli.host.stdout.write(await answer.text());
+      if (isResponse(answer)) cli.output.raw(await answer.text());
       else cli.output.result(answer);
     });
 

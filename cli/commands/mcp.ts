@@ -1,5 +1,6 @@
 import { Readable, Writable } from 'node:stream';
 import { finished } from 'node:stream/promises';
+import { escapeControls } from '#core/base/control-characters.ts';
 import type { Cli, Configure } from '../cli.ts';
 import { UsageError } from '../failure.ts';
 import { members } from '../output.ts';
@@ -30,7 +31,7 @@ async function serveStdin(cli: Cli): Promise<void> {
   const input = Readable.from(cli.host.stdin);
   const output = new Writable({
     write(chunk: Buffer, _, done) {
-      cli.host.stdout.write(chunk.toString());
+      cli.host.stdout.write(escapeControls(chunk.toString()));
       done();
     },
   });
