@@ -29,16 +29,27 @@ export interface ConnectionOptions {
   readonly workspace?: string;
 }
 
-/** Flags win over the environment, the environment over the profile; without all of them, the local platform. */
+/**
+ * Flags win over the environment, the environment over the profile; without all of them, the local platform. A key of the
+ * environment goes to an address of the flags or the environment, or to the local platform: never to the address of a
+ * profile, which is another platform's. Throws UsageError for a variable that looks like a setting and is none.
+ */
 export async function findConnection({ env, configFolder, ...flags }: ConnectionOptions): Promise<Connection> {
+  if (env.PLATFORM_URL !== undefined) {
+    throw new UsageError('PLATFORM_URL is not read: name the address of the platform with PLATFORM_API_URL.', {
+      hint: 'Unset PLATFORM_URL, so that no command asks another platform than you mean.',
+    });
+  }
   const profiles = await readProfiles(configFolder);
   const name = flags.profile ?? env.PLATFORM_PROFILE ?? profiles.current;
   const profile = name === undefined ? undefined : profileNamed(profiles, name);
   const envUrl = env.PLATFORM_API_URL ?? env.PLATFORM_GATEWAY_URL;
   // A key goes to the platform that it was made for: a profile's key never follows an address from elsewhere.
-  const url = flags.url ?? (flags.profile ? undefined : envUrl) ?? profile?.url ?? LOCAL_URL;
+  const envKey = flags.profile ? undefined : env.PLATFORM_API_KEY;
+  const profileUrl = envKey === undefined ? profile?.url : undefined;
+  const url = flags.url ?? (flags.profile ? undefined : envUrl) ?? profileUrl ?? LOCAL_URL;
   const ownKey = profile !== undefined && profile.url === withoutSlash(url);
-  const key = (flags.profile ? undefined : env.PLATFORM_API_KEY) ?? (ownKey ? profile.key : undefined);
+  const key = envKey ?? (ownKey ? profile.key : undefined);
   // Another user's key may have no access to the workspace of the profile.
   const isOfProfile = ownKey && key === profile.key;
   return {

@@ -51,13 +51,14 @@ export async function saveProfile(folder: string, name: string, profile: Profile
 
 /**
  * Keeps the key of a platform on this machine, and returns the profile's name: `local`, or `local-4390` for the port of a
- * second one. A profile of the same address is replaced: its data is gone.
+ * second one. A profile of the same address is replaced: its data is gone. It becomes the current profile only if there is
+ * none: a platform that starts must not change what the commands of other shells act on.
  */
 export async function saveLocalProfile(folder: string, profile: Profile): Promise<string> {
-  const { profiles } = await readProfiles(folder);
+  const { current, profiles } = await readProfiles(folder);
   const isFree = profiles.local === undefined || profiles.local.url === profile.url;
   const name = isFree ? 'local' : `local-${new URL(profile.url).port}`;
-  await saveProfile(folder, name, profile);
+  await writeProfiles(folder, { current: current ?? name, profiles: { ...profiles, [name]: profile } });
   return name;
 }
 
