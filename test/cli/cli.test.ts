@@ -87,7 +87,7 @@ describe('signing in', () => {
     expect(first.json).toMatchObject({ workspace: 'main' });
 
     // Another key than the profile's acts in a workspace of its own.
-    const other = { configFolder, env: { PLATFORM_API_KEY: target.key } };
+    const other = { configFolder, env: { PLATFORM_API_KEY: target.key, PLATFORM_API_URL: target.url } };
     expect((await commandLine(['whoami'], other)).json).toMatchObject({ workspace: 'main' });
 
     const accepted = await commandLine(['invite', 'accept', '--profile', 'local'], {

@@ -57,6 +57,7 @@ export const NOT_RUN: readonly { readonly page: string; readonly begins: string;
     begins: 'npm pack ./lib/package',
     reason: 'downloads packages; test/stacks/package.aws.test.ts packs it, installs it and synthesises the example',
   },
+  { page: 'docs/deploy.md', begins: 'for service in ecs', reason: 'changes an AWS account' },
   { page: 'docs/deploy.md', begins: 'npx cdk bootstrap', reason: 'changes an AWS account' },
   ...[
     'for t in main runs counters; do\n  aws dynamodb restore',
@@ -64,7 +65,8 @@ export const NOT_RUN: readonly { readonly page: string; readonly begins: string;
     'for t in main runs counters; do\n  aws dynamodb wait',
   ].map((begins) => ({ page: 'docs/deploy.md', begins, reason: 'restores tables of an AWS account' })),
   { page: 'docs/first-account.md', begins: 'export AWS_PROFILE=…', reason: 'needs an AWS account' },
-  { page: 'docs/first-account.md', begins: 'npm ci\nnpx cdk diff', reason: 'needs an AWS account' },
+  { page: 'docs/first-account.md', begins: 'npm ci\nnpx cdk bootstrap', reason: 'needs an AWS account' },
+  { page: 'docs/first-account.md', begins: 'npx cdk diff', reason: 'needs an AWS account' },
   { page: 'docs/first-account.md', begins: 'export api=<BaseUrl>', reason: 'needs an AWS account' },
   { page: 'docs/first-account.md', begins: 'npm run e2e', reason: 'needs an AWS account' },
   { page: 'docs/first-account.md', begins: 'curl -sN', reason: 'needs an AWS account' },
