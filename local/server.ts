@@ -44,10 +44,11 @@ export async function startLocalServer(config: LocalConfig): Promise<LocalServer
   const gatewayClients = new GatewayClients();
   const log = createLog(config.logLevel);
   const inTurn = createPace(REQUESTS_A_TURN);
-  const api = requestListener(
-    (request, incoming) => answer(request, addressOfClient(incoming, gatewayClients, config.trustProxy)),
-    { onError: (error) => log.error('answer not sent', { error: String(error) }) },
-  );
+  const clientOf = (incoming: Pick<IncomingMessage, 'socket' | 'headers'>) =>
+    addressOfClient(incoming, gatewayClients, config.trustProxy);
+  const api = requestListener((request, incoming) => answer(request, clientOf(incoming)), {
+    onError: (error) => log.error('answer not sent', { error: String(error) }),
+  });
   const server = createServer(
     {
       // Node's limit on the time of a whole request would cut long uploads to services. Both sides limit silence instead.
@@ -98,6 +99,7 @@ export async function startLocalServer(config: LocalConfig): Promise<LocalServer
     host: deps.serviceHost,
     domain: config.servicesDomain,
     trustProxy: config.trustProxy,
+    clientOf,
   });
   await recover(deps);
   runInBackground(deps, 'keepServices', allWork.keepServices(deps).finally(services.isComplete));
@@ -164,7 +166,7 @@ function runInBackground(deps: LocalDeps, name: string, work: Promise<void>): vo
 }
 
 /**
- * What a client's requests without a valid key are counted by. A proxy appends the address of its client; earlier entries may
+ * What a client's requests without a valid key are counted by, and its connections to services. A proxy appends the address of its client; earlier entries may
  * be forged. Sandboxes come from this machine, past any proxy.
  */
 function addressOfClient(

@@ -14,6 +14,8 @@ export interface ServiceFrontOptions {
   readonly domain: string;
   /** Whether requests come through a proxy of the operator's own, whose forwarding headers are right. */
   readonly trustProxy: boolean;
+  /** Whom a request counts for: a client's address, or the sandbox that it comes from. */
+  clientOf(incoming: IncomingMessage): string | undefined;
 }
 
 /** A request for a service: who answers it, and how it is carried there. */
@@ -129,11 +131,14 @@ export class ServiceFront {
     );
   }
 
-  #viaOf({ socket, headers }: IncomingMessage): Via {
+  #viaOf(incoming: IncomingMessage): Via {
+    const { socket, headers } = incoming;
     const own = socket.remoteAddress ?? '';
-    if (!this.#options.trustProxy) return { addresses: own, proto: 'http' };
+    const client = this.#options.clientOf(incoming) ?? own;
+    if (!this.#options.trustProxy) return { addresses: own, client, proto: 'http' };
     const before = headers['x-forwarded-for'];
     return {
+      client,
       addresses: before === undefined ? own : `${before}, ${own}`,
       proto: headers['x-forwarded-proto'] === 'https' ? 'https' : 'http',
     };

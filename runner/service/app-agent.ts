@@ -3,8 +3,6 @@ import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { GatewayError } from './gateway-error.ts';
 
-/** An instance's connections to its app at once, upgraded ones included. */
-const MAX_CONNECTIONS = 200;
 /** Connections kept for further requests: a little shorter than servers keep them that tell no time of their own. */
 const IDLE_MS = 4000;
 const MAX_IDLE = 32;
@@ -19,7 +17,6 @@ export interface App {
 /** Keeps connections to the app of one instance. */
 export class AppAgent extends Agent {
   readonly #app: App;
-  #open = 0;
 
   constructor(app: App) {
     super({ keepAlive: true, maxFreeSockets: MAX_IDLE, timeout: IDLE_MS, scheduling: 'lifo' });
@@ -34,21 +31,8 @@ export class AppAgent extends Agent {
   }
 
   async #dial(): Promise<Duplex> {
-    if (this.#open >= MAX_CONNECTIONS) {
-      throw new GatewayError(
-        503,
-        `The service has ${MAX_CONNECTIONS} connections, as many as an instance may have at once.`,
-      );
-    }
-    this.#open += 1;
     const socket = await this.#app.connect().catch(() => undefined);
-    if (socket === undefined) {
-      this.#open -= 1;
-      throw new GatewayError(503, this.#app.absence());
-    }
-    socket.once('close', () => {
-      this.#open -= 1;
-    });
+    if (socket === undefined) throw new GatewayError(503, this.#app.absence());
     return socket;
   }
 }

@@ -3,7 +3,7 @@ import { type ServerResponse, STATUS_CODES } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { requestIdOf } from '#core/http/request-id.ts';
 
-/** Until an app that is started again may listen. */
+/** Until an app that is started again may listen, or a place may be free. */
 const RETRY_AFTER_SECONDS = 2;
 
 const CODES = {
@@ -11,6 +11,8 @@ const CODES = {
   403: 'FORBIDDEN',
   404: 'NOT_FOUND',
   405: 'METHOD_NOT_ALLOWED',
+  408: 'TIMEOUT',
+  429: 'RATE_LIMITED',
   502: 'SERVICE_ERROR',
   503: 'SERVICE_UNAVAILABLE',
   504: 'TIMEOUT',
@@ -38,13 +40,14 @@ function parts(error: unknown) {
   } = error instanceof GatewayError
     ? error
     : new GatewayError(502, 'The app closed the connection before it had answered, or its answer is not HTTP.');
+  const isRetryable = status === 429 || status === 503;
   const body = JSON.stringify({
-    error: { code: CODES[status], message, is_retryable: status === 503 },
+    error: { code: CODES[status], message, is_retryable: isRetryable },
     metadata: { request_id: requestIdOf(randomUUID()) },
   });
   const headers = [
     ...['content-type', 'application/json', 'content-length', String(Buffer.byteLength(body))],
-    ...(status === 503 ? ['retry-after', String(RETRY_AFTER_SECONDS)] : []),
+    ...(isRetryable ? ['retry-after', String(RETRY_AFTER_SECONDS)] : []),
     ...Object.entries(more).flat(),
     ...['connection', 'close'],
   ];

@@ -34,11 +34,16 @@ async function gatewayTo(app: { address(): unknown }) {
     },
     absence: () => 'The app has ended.',
   });
-  const via = { addresses: '192.0.2.7', proto: 'http' } as const;
+  const viaOf = ({ headers }: IncomingMessage) => {
+    const client = String(headers['x-test-client'] ?? '192.0.2.7');
+    return { addresses: client, client, proto: 'http' } as const;
+  };
   const front = await listening(
-    createServer({ shouldUpgradeCallback: mayUpgrade }, (request, response) => gateway.request(request, response, via)),
+    createServer({ shouldUpgradeCallback: mayUpgrade }, (request, response) =>
+      gateway.request(request, response, viaOf(request)),
+    ),
   );
-  front.on('upgrade', (request, socket, head) => gateway.upgrade(request, socket, head, via));
+  front.on('upgrade', (request, socket, head) => gateway.upgrade(request, socket, head, viaOf(request)));
   open.push({ close: () => gateway.close() }, { close: () => front.closeAllConnections() });
   return { port: portOf(front), dialled, gateway };
 }
@@ -75,6 +80,15 @@ function dial(port: number) {
     received += chunk;
   });
   return { socket, received: () => received };
+}
+
+/** A client that sends the head of a request and `begin` of its body. */
+function half(port: number, begin: string, client = '192.0.2.7') {
+  const dialled = dial(port);
+  dialled.socket.write(
+    `POST / HTTP/1.1\r\nHost: a\r\nX-Test-Client: ${client}\r\nContent-Length: 1000000\r\n\r\n${begin}`,
+  );
+  return dialled;
 }
 
 const until = <T>(look: () => T) => expect.poll(look, { timeout: 20_000 });
@@ -168,7 +182,7 @@ describe('a client that', () => {
     expect(dialled).toHaveLength(1);
   });
 
-  test('sends half of a body is answered 504, and others meanwhile', async () => {
+  test('sends half of a body is answered 408, and others meanwhile', async () => {
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
     const { port } = await behind((request, response) => {
       request.on('error', () => {}).resume();
@@ -180,8 +194,82 @@ describe('a client that', () => {
     await vi.waitFor(async () => {
       vi.advanceTimersByTime(60_000);
       await new Promise((resolve) => setImmediate(resolve));
-      expect(received()).toContain('HTTP/1.1 504 ');
+      expect(received()).toContain('HTTP/1.1 408 ');
     });
+  });
+
+  test('sends nothing of its body holds no connection of the app, and is answered 408', async () => {
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+    const { port, dialled } = await behind(
+      (request, response) => void request.resume().on('end', () => response.end()),
+    );
+    const held = Array.from({ length: 210 }, () => half(port, ''));
+    await Promise.all(held.map(({ socket }) => once(socket, 'connect')));
+    expect((await ask(port)).status).toBe(200);
+    expect(dialled).toHaveLength(1);
+    await vi.waitFor(() => {
+      vi.advanceTimersByTime(60_000);
+      expect(held.every(({ received }) => received().includes('HTTP/1.1 408 '))).toBe(true);
+    });
+  });
+
+  test('sends many half bodies keeps out nobody else, and is answered 429', async () => {
+    const { port, dialled } = await behind(
+      (request, response) => void request.resume().on('end', () => response.end()),
+    );
+    const held = Array.from({ length: 210 }, () => half(port, 'h'));
+    await until(() => held.filter(({ received }) => received().includes('HTTP/1.1 429 ')).length).toBe(110);
+    expect(held.find(({ received }) => received() !== '')!.received()).toMatch(/retry-after: 2[^]*"RATE_LIMITED"/);
+    expect((await ask(port, '/', { 'x-test-client': '192.0.2.8' })).status).toBe(200);
+    expect(dialled).toHaveLength(101);
+    expect(await ask(port)).toMatchObject({ status: 429, code: 'RATE_LIMITED' });
+  });
+
+  test('has a network of its own in version 6 of IP has one share', async () => {
+    const { port } = await behind((request, response) => void request.resume().on('end', () => response.end()));
+    const held = Array.from({ length: 101 }, (_, index) => half(port, 'h', `2001:db8:1:2::${index.toString(16)}`));
+    await until(() => held.filter(({ received }) => received().includes('HTTP/1.1 429 ')).length).toBe(1);
+    expect((await ask(port, '/', { 'x-test-client': '2001:db8:1:3::1' })).status).toBe(200);
+  });
+
+  test('sends or reads too slowly loses its place once places are scarce, and not before', async () => {
+    vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] });
+    const endless = Buffer.alloc(64 * 1024);
+    const { port, dialled } = await behind((request, response) => {
+      if (request.url !== '/endless') return void request.resume().on('end', () => response.end('ok'));
+      const more = (): void => {
+        while (!response.destroyed && response.write(endless));
+        if (!response.destroyed) response.once('drain', more);
+      };
+      return more();
+    });
+    const unread = dial(port);
+    unread.socket.pause();
+    unread.socket.write('GET /endless HTTP/1.1\r\nHost: a\r\nX-Test-Client: 192.0.2.9\r\n\r\n');
+    const few = Array.from({ length: 40 }, () => half(port, 'h'));
+    await until(() => dialled.length).toBe(41);
+    vi.advanceTimersByTime(600_000);
+    expect([...few, unread].some(({ socket }) => socket.destroyed)).toBe(false);
+
+    // Neither those that only wait for the app, nor one that sends enough.
+    const upgraded = dial(port);
+    upgraded.socket.write('GET /quiet HTTP/1.1\r\nHost: a\r\nX-Test-Client: 192.0.2.9\r\n\r\n');
+    const steady = half(port, 'h', '192.0.2.10');
+    const more = ['192.0.2.7', '192.0.2.11'].flatMap((client) =>
+      Array.from({ length: 45 }, () => half(port, 'h', client)),
+    );
+    await until(() => dialled.length).toBe(132);
+    for (let second = 0; second < 125; second++) {
+      steady.socket.write('x'.repeat(600));
+      await until(() => steady.socket.bytesWritten).toBeGreaterThanOrEqual(600 * second);
+      await new Promise((resolve) => setImmediate(resolve));
+      vi.advanceTimersByTime(1000);
+    }
+    const refused = () => [...few, ...more].filter(({ received }) => received().includes('HTTP/1.1 408 ')).length;
+    await until(refused).toBeGreaterThan(30);
+    expect(refused()).toBeLessThan(80);
+    expect(steady.received()).toBe('');
+    steady.socket.destroy();
   });
 
   test('half-closes has left: its request is broken off in the app, too', async () => {

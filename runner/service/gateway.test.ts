@@ -13,7 +13,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, describe, expect, test } from 'vitest';
 import { ServiceGateway, type Via } from './gateway.ts';
 
-const VIA: Via = { addresses: '192.0.2.7', proto: 'https' };
+const VIA: Via = { addresses: '192.0.2.7', client: '192.0.2.7', proto: 'https' };
 const open: { close(): void }[] = [];
 afterEach(() => {
   for (const each of open.splice(0)) each.close();
@@ -41,8 +41,11 @@ async function gatewayTo(app: Server | ReturnType<typeof createTcpServer> | unde
     },
     absence: () => 'The app has ended and is started again.',
   });
-  const front = await listening(createServer((request, response) => gateway.request(request, response, via)));
-  front.on('upgrade', (request, socket, head) => gateway.upgrade(request, socket, head, via));
+  const viaOf = ({ headers }: IncomingMessage) => ({ ...via, client: String(headers['x-test-client'] ?? via.client) });
+  const front = await listening(
+    createServer((request, response) => gateway.request(request, response, viaOf(request))),
+  );
+  front.on('upgrade', (request, socket, head) => gateway.upgrade(request, socket, head, viaOf(request)));
   open.push({ close: () => gateway.close() }, { close: () => front.closeAllConnections() });
   return { port: portOf(front), dialled, gateway };
 }
@@ -275,7 +278,9 @@ describe('the gateway itself answers', () => {
   test('503 to more connections than an instance may have', async () => {
     const waiting: (() => void)[] = [];
     const { port } = await behind((_, response) => waiting.push(() => response.end('ok')));
-    const calls = Array.from({ length: 201 }, () => ask(port));
+    const calls = Array.from({ length: 201 }, (_, index) =>
+      ask(port, { headers: { 'x-test-client': `192.0.2.${index % 4}` } }),
+    );
     await expect.poll(() => waiting.length).toBe(200);
     const refused = await Promise.race(calls);
     expect(refused.statusCode).toBe(503);

@@ -4,6 +4,7 @@ import { type Duplex, pipeline } from 'node:stream';
 import { hasCode } from '#core/base/errors.ts';
 import { type App, AppAgent } from './app-agent.ts';
 import { answerWith, endWith, GatewayError, headOf } from './gateway-error.ts';
+import { mayHaveBody, onceBodyBegins, Places } from './places.ts';
 
 /** From the end of a request to the first byte of its answer. AWS load balancers wait as long. */
 const FIRST_BYTE_MS = 60_000;
@@ -28,6 +29,8 @@ const REPEATABLE: ReadonlySet<string> = new Set(['GET', 'HEAD', 'OPTIONS', 'TRAC
 export interface Via {
   /** Addresses for `X-Forwarded-For`, the client's first. */
   readonly addresses: string;
+  /** Whom the request counts for: the address of the client, as far as the host can be sure of it. */
+  readonly client: string;
   readonly proto: 'http' | 'https';
   /** Beginning of the path that the app does not see, for `X-Forwarded-Prefix`. */
   readonly prefix?: string;
@@ -45,6 +48,7 @@ export interface Via {
  */
 export class ServiceGateway {
   readonly #agent: AppAgent;
+  readonly #places = new Places();
   readonly #upgraded = new Set<Duplex>();
   #underWay = 0;
   #onIdle = () => {};
@@ -59,22 +63,52 @@ export class ServiceGateway {
       this.#underWay -= 1;
       if (this.#underWay === 0) this.#onIdle();
     });
+    onceBodyBegins(incoming, response, () => this.#carry(incoming, response, via));
+  }
+
+  #carry(incoming: IncomingMessage, response: ServerResponse, via: Via): void {
     const isChunked = incoming.headers['transfer-encoding'] !== undefined;
     const hasBody = mayHaveBody(incoming);
+    let outgoing: ClientRequest;
+    const waitsForBody = () => hasBody && !incoming.complete && !outgoing.writableNeedDrain;
+    let leave: () => void;
+    try {
+      leave = this.#places.take(via.client, {
+        socket: incoming.socket,
+        waitsForClient() {
+          // Where both directions are under way, the app decides how long it waits for more.
+          const isAnswering = response.headersSent && !response.writableEnded;
+          return (waitsForBody() && !isAnswering) || response.writableNeedDrain;
+        },
+        end(error) {
+          answerWith(response, error);
+          outgoing.destroy();
+          // An app may have answered before it had the whole body.
+          if (response.writableEnded && response.socket === null) incoming.destroy();
+        },
+      });
+    } catch (error) {
+      return answerWith(response, error);
+    }
     const send = (mayRepeat: boolean) => {
-      const outgoing = this.#begin(incoming, via, isChunked ? ['transfer-encoding', 'chunked'] : []);
-      const wait = waitForAnswer(outgoing);
+      outgoing = this.#begin(incoming, via, isChunked ? ['transfer-encoding', 'chunked'] : []);
+      const wait = waitForAnswer(outgoing, waitsForBody);
       outgoing.on('response', (answer) => passOn(answer, response, via));
       // Nothing asked for this here.
       outgoing.on('upgrade', (_, socket) => {
         socket.destroy();
         answerWith(response, undefined);
       });
+      let isRepeated = false;
       outgoing.on('error', (error) => {
         // The app closed a kept connection in the moment in which it was used again: most likely it has not seen the request.
         const isStale = outgoing.reusedSocket && hasCode(error, 'ECONNRESET') && !response.headersSent;
-        if (isStale && mayRepeat && !response.destroyed) send(false);
+        isRepeated = isStale && mayRepeat && !response.destroyed;
+        if (isRepeated) send(false);
         else answerWith(response, error);
+      });
+      outgoing.once('close', () => {
+        if (!isRepeated) leave();
       });
       response.once('close', () => {
         if (!response.writableFinished) outgoing.destroy();
@@ -100,11 +134,26 @@ export class ServiceGateway {
       'upgrade',
       upgrade ?? '',
     ];
+    let leave: () => void;
+    try {
+      leave = this.#places.take(via.client, {
+        socket: incoming.socket,
+        waitsForClient: () => socket.writableNeedDrain,
+        end: () => socket.destroy(),
+      });
+    } catch (error) {
+      return endWith(socket, error);
+    }
     const outgoing = this.#begin(incoming, via, asUpgrade(incoming));
     waitForAnswer(outgoing);
     socket.on('error', () => socket.destroy());
     socket.once('close', () => outgoing.destroy());
+    let isUpgraded = false;
+    outgoing.once('close', () => {
+      if (!isUpgraded) leave();
+    });
     outgoing.on('upgrade', (answer, appSocket: Duplex, appHead) => {
+      isUpgraded = true;
       socket.write(headOf(101, answer.statusMessage, [...passed(answer, via), ...asUpgrade(answer)]));
       socket.write(appHead);
       appSocket.write(head);
@@ -113,6 +162,7 @@ export class ServiceGateway {
       pipeline(socket, appSocket, socket, () => {
         this.#upgraded.delete(socket);
         socket.destroy();
+        leave();
       });
     });
     // The app declines. Its answer ends with the connection.
@@ -161,15 +211,16 @@ export class ServiceGateway {
 export const mayUpgrade = (incoming: IncomingMessage): boolean =>
   incoming.headers.upgrade?.toLowerCase() !== 'h2c' && !mayHaveBody(incoming);
 
-const mayHaveBody = ({ headers }: IncomingMessage): boolean =>
-  headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > 0;
-
 /** Ends the request if no answer comes, and later if nothing comes any more. */
-function waitForAnswer(outgoing: ClientRequest): { restart(): void } {
-  const timer = setTimeout(
-    () => outgoing.destroy(new GatewayError(504, `The app did not answer within ${FIRST_BYTE_MS / 1000} seconds.`)),
-    FIRST_BYTE_MS,
-  );
+function waitForAnswer(outgoing: ClientRequest, waitsForBody = () => false): { restart(): void } {
+  const timer = setTimeout(() => {
+    const seconds = FIRST_BYTE_MS / 1000;
+    outgoing.destroy(
+      waitsForBody()
+        ? new GatewayError(408, `Nothing more of the body came for ${seconds} seconds.`)
+        : new GatewayError(504, `The app did not answer within ${seconds} seconds.`),
+    );
+  }, FIRST_BYTE_MS);
   outgoing.once('close', () => clearTimeout(timer));
   outgoing.once('response', () => {
     clearTimeout(timer);

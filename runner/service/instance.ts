@@ -140,7 +140,7 @@ export class ServiceInstance {
 
   request(incoming: IncomingMessage, response: ServerResponse, via: Via): void {
     if (/^\/health(\?|$)/.test(incoming.url ?? '')) this.#answerHealth(response);
-    else if (this.#loop) this.#loop.request(incoming, response);
+    else if (this.#loop) this.#loop.request(incoming, response, via.client);
     else this.#gateway.request(incoming, response, via);
   }
 

@@ -39,7 +39,7 @@ async function listening(listener: RequestListener): Promise<number> {
 async function gateway(platform: RequestListener | undefined, boot: Partial<BootDocument> = {}) {
   const port = platform === undefined ? 9 : await listening(platform);
   const loop = new LoopGateway({ ...BOOT, ...boot }, { url: `http://127.0.0.1:${port}/prod`, token: 'made-up-token' });
-  return { loop, port: await listening((incoming, response) => loop.request(incoming, response)) };
+  return { loop, port: await listening((incoming, response) => loop.request(incoming, response, '192.0.2.7')) };
 }
 
 async function ask(port: number, method: string, path = '/', headers: Record<string, string> = {}, body?: string) {
@@ -138,6 +138,27 @@ describe('the address of a loop', () => {
       const answer = await ask(port, 'POST', path, {}, '{}');
       expect([path, answer.status, answer.json().error.code]).toEqual([path, 404, 'NOT_FOUND']);
     }
+  });
+
+  test('is not held by bodies that do not come: no call begins, and one address has a share of the calls', async () => {
+    let calls = 0;
+    const { port } = await gateway((incoming, response) => {
+      calls += 1;
+      incoming.resume().on('end', () => response.end('called'));
+    });
+    const half = (begin: string) => {
+      const request = httpRequest({ host: '127.0.0.1', port, method: 'POST', agent: false }).on('error', () => {});
+      open.push(() => request.destroy());
+      request.setHeader('content-length', '1000');
+      request.flushHeaders();
+      if (begin !== '') request.write(begin);
+      return new Promise<number>((resolve) => request.once('response', ({ statusCode }) => resolve(statusCode!)));
+    };
+    for (let count = 0; count < 101; count++) void half('');
+    expect((await ask(port, 'POST', '/', {}, '{}')).content).toBe('called');
+    expect(calls).toBe(1);
+    expect(await Promise.race(Array.from({ length: 101 }, () => half('{')))).toBe(429);
+    expect(calls).toBeLessThanOrEqual(101);
   });
 
   test('with an access key answers nobody without it', async () => {

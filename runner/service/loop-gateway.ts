@@ -6,9 +6,8 @@ import { bearerOf } from '#core/http/bearer.ts';
 import type { BootDocument } from '#core/ports/service-host.ts';
 import { ACCESS_KEY } from '#core/services/environment.ts';
 import { answerWith, GatewayError } from './gateway-error.ts';
+import { mayHaveBody, onceBodyBegins, Places } from './places.ts';
 
-/** Calls of an instance at once, as many as connections to an app. */
-const MAX_CALLS = 200;
 /** Without a byte in either direction. Streams of events have one every 15 seconds, and a call takes less than this. */
 const SILENT_MS = 10 * 60_000;
 
@@ -34,6 +33,7 @@ export interface PlatformAccess {
 export class LoopGateway {
   readonly #boot: BootDocument;
   readonly #platform: PlatformAccess;
+  readonly #places = new Places();
   #underWay = 0;
   #onIdle = () => {};
 
@@ -42,10 +42,11 @@ export class LoopGateway {
     this.#platform = platform;
   }
 
-  request(incoming: IncomingMessage, response: ServerResponse): void {
+  /** `client`: whom the request counts for. */
+  request(incoming: IncomingMessage, response: ServerResponse, client: string): void {
     try {
       this.#checkKey(incoming);
-      this.#answer(incoming, response);
+      this.#answer(incoming, response, client);
     } catch (error) {
       answerWith(response, error);
     }
@@ -59,11 +60,11 @@ export class LoopGateway {
     });
   }
 
-  #answer(incoming: IncomingMessage, response: ServerResponse): void {
+  #answer(incoming: IncomingMessage, response: ServerResponse, client: string): void {
     if (!/^\/(\?|$)/.test(incoming.url ?? '/')) {
       throw new GatewayError(404, `Nothing is here: ${this.#boot.agent} is a loop. Send POST / with a JSON body.`);
     }
-    if (incoming.method === 'POST') this.#call(incoming, response);
+    if (incoming.method === 'POST') onceBodyBegins(incoming, response, () => this.#call(incoming, response, client));
     else if (incoming.method === 'GET' || incoming.method === 'HEAD') this.#describe(response);
     else {
       throw new GatewayError(405, 'A loop takes POST with a JSON body, and GET for what it takes.', {
@@ -100,12 +101,26 @@ export class LoopGateway {
     });
   }
 
-  #call(incoming: IncomingMessage, response: ServerResponse): void {
-    if (this.#underWay >= MAX_CALLS) {
-      throw new GatewayError(503, `The service has ${MAX_CALLS} calls under way, as many as an instance may have.`);
+  #call(incoming: IncomingMessage, response: ServerResponse, client: string): void {
+    let leave: () => void;
+    try {
+      leave = this.#places.take(client, {
+        socket: incoming.socket,
+        waitsForClient() {
+          const waitsForBody = mayHaveBody(incoming) && !incoming.complete && !outgoing.writableNeedDrain;
+          return (waitsForBody && !response.headersSent) || response.writableNeedDrain;
+        },
+        end(error) {
+          answerWith(response, error);
+          outgoing.destroy();
+        },
+      });
+    } catch (error) {
+      return answerWith(response, error);
     }
     this.#underWay += 1;
     response.once('close', () => {
+      leave();
       this.#underWay -= 1;
       if (this.#underWay === 0) this.#onIdle();
     });

@@ -143,7 +143,11 @@ async function listen(instance: ServiceInstance, at: number | string): Promise<S
  * Only the load balancer reaches a task, so what it forwards is right. It has added the address that it was asked from: the
  * last one, as on a host without a load balancer.
  */
-const viaOf = ({ headers, socket }: IncomingMessage): Via => ({
-  addresses: String(headers['x-forwarded-for'] ?? socket.remoteAddress ?? ''),
-  proto: headers['x-forwarded-proto'] === 'https' ? 'https' : 'http',
-});
+function viaOf({ headers, socket }: IncomingMessage): Via {
+  const addresses = String(headers['x-forwarded-for'] ?? socket.remoteAddress ?? '');
+  return {
+    addresses,
+    client: addresses.split(',').at(-1)!.trim(),
+    proto: headers['x-forwarded-proto'] === 'https' ? 'https' : 'http',
+  };
+}

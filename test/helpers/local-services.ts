@@ -79,7 +79,12 @@ export async function startServiceHost() {
       reports.push(...more);
     },
   });
-  const front = new ServiceFront({ host, domain: 'localhost', trustProxy: false });
+  const front = new ServiceFront({
+    host,
+    domain: 'localhost',
+    trustProxy: false,
+    clientOf: ({ socket }) => socket.remoteAddress,
+  });
   front.isComplete();
   const server = createServer((request, response) => {
     if (!front.request(request, response)) response.end('the API');

@@ -1,0 +1,126 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { clientOf } from '#core/accounts/limits/address.ts';
+import { answerWith, GatewayError } from './gateway-error.ts';
+
+/** Requests and upgraded connections that an instance carries at once. */
+const MAX_PLACES = 200;
+/** The same for one address, so that no client keeps out all others. */
+const MAX_PLACES_OF_ADDRESS = 100;
+
+/** From the head of a request to the first byte of its body, as long as Node waits for a head. */
+const FIRST_BYTE_MS = 60_000;
+
+/** What a client has to send or to read while places are scarce. Modems were faster. */
+const MIN_BYTES_PER_SECOND = 500;
+/** How long a client may stand still then: at first, and after it was faster than it has to be. */
+const FIRST_PATIENCE_SECONDS = 15;
+const MAX_PATIENCE_SECONDS = 120;
+const CHECK_MS = 1000;
+
+/** A request or an upgraded connection on its way through a gateway. */
+export interface Occupant {
+  readonly socket: { readonly bytesRead: number; readonly bytesWritten: number; readonly writableLength: number };
+  /** Whether it stands still until its client sends or reads. */
+  waitsForClient(): boolean;
+  end(error: GatewayError): void;
+}
+
+interface Place extends Occupant {
+  readonly client: string;
+  bytes: number;
+  patience: number;
+}
+
+/**
+ * The places of one instance (`docs/interface/service-instances.md#places`). A client address has a share of them. Once half of
+ * them are taken, clients that are too slow lose theirs: before, a body may come as slowly as it likes.
+ */
+export class Places {
+  readonly #taken = new Set<Place>();
+  readonly #ofClient = new Map<string, number>();
+  #timer: NodeJS.Timeout | undefined;
+
+  /**
+   * Takes a place for a request from `address`. Returns how it is left. Throws {@link GatewayError}: 429 where the address has
+   * its share, 503 where the instance has no place.
+   */
+  take(address: string, occupant: Occupant): () => void {
+    const client = clientOf(address);
+    const count = this.#ofClient.get(client) ?? 0;
+    if (count >= MAX_PLACES_OF_ADDRESS) {
+      throw new GatewayError(
+        429,
+        `Your address has ${MAX_PLACES_OF_ADDRESS} connections to this instance of the service, as many as one address may have at once.`,
+      );
+    }
+    if (this.#taken.size >= MAX_PLACES) {
+      throw new GatewayError(
+        503,
+        `The service has ${MAX_PLACES} connections, as many as an instance may have at once.`,
+      );
+    }
+    const place: Place = { ...occupant, client, bytes: bytesOf(occupant), patience: FIRST_PATIENCE_SECONDS };
+    this.#taken.add(place);
+    this.#ofClient.set(client, count + 1);
+    this.#timer ??= setInterval(() => this.#check(), CHECK_MS).unref();
+    return () => this.#leave(place);
+  }
+
+  #leave(place: Place): void {
+    if (!this.#taken.delete(place)) return;
+    const left = this.#ofClient.get(place.client)! - 1;
+    if (left > 0) this.#ofClient.set(place.client, left);
+    else this.#ofClient.delete(place.client);
+    if (this.#taken.size > 0) return;
+    clearInterval(this.#timer);
+    this.#timer = undefined;
+  }
+
+  /** Ends those that are too slow, where places are scarce. */
+  #check(): void {
+    for (const place of this.#taken) {
+      const bytes = bytesOf(place);
+      place.patience = Math.min(place.patience + (bytes - place.bytes) / MIN_BYTES_PER_SECOND, MAX_PATIENCE_SECONDS);
+      place.bytes = bytes;
+      if (!this.#isScarceFor(place) || !place.waitsForClient()) continue;
+      place.patience -= CHECK_MS / 1000;
+      if (place.patience > 0) continue;
+      this.#leave(place);
+      place.end(
+        new GatewayError(
+          408,
+          `The service has many connections, and this one was slower than ${MIN_BYTES_PER_SECOND} bytes a second.`,
+        ),
+      );
+    }
+  }
+
+  #isScarceFor({ client }: Place): boolean {
+    return this.#taken.size > MAX_PLACES / 2 || this.#ofClient.get(client)! > MAX_PLACES_OF_ADDRESS / 2;
+  }
+}
+
+/** What the client has sent, and what was passed on to it. */
+const bytesOf = ({ socket }: Occupant): number => socket.bytesRead + socket.bytesWritten - socket.writableLength;
+
+/** Whether a body may follow the head of a request. */
+export const mayHaveBody = ({ headers }: IncomingMessage): boolean =>
+  headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > 0;
+
+/**
+ * Begins at once, or with the first byte of the body: a request whose body does not come holds nothing but its client's
+ * connection. It is answered 408 after a minute.
+ */
+export function onceBodyBegins(incoming: IncomingMessage, response: ServerResponse, begin: () => void): void {
+  if (!mayHaveBody(incoming)) return begin();
+  const timer = setTimeout(() => {
+    incoming.off('readable', start);
+    answerWith(response, new GatewayError(408, `No body came within ${FIRST_BYTE_MS / 1000} seconds.`));
+  }, FIRST_BYTE_MS);
+  const start = () => {
+    clearTimeout(timer);
+    if (!response.destroyed) begin();
+  };
+  incoming.once('readable', start);
+  response.once('close', () => clearTimeout(timer));
+}
