@@ -4,7 +4,8 @@ import { GATEWAY_PORT } from '#core/ports/service-host.ts';
 
 /** Where the app listens unless its environment says otherwise. */
 const DEFAULT_APP_PORT = 3000;
-const PORT_VARIABLE = 'PLATFORM_HTTP_PORT';
+/** With which a service selects the port of its app. */
+export const PORT_VARIABLE = 'PLATFORM_HTTP_PORT';
 
 const NAME = /^[A-Za-z_][A-Za-z0-9_]{0,127}$/;
 /** See `docs/interface/services.md#environment`. */

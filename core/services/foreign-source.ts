@@ -1,26 +1,34 @@
 import { refOf } from '#core/agents/references.ts';
 import type { AgentVersion } from '#core/agents/version.ts';
 import { PlatformError } from '#core/base/errors.ts';
+import { declaredNames } from '#core/running/calls/secrets.ts';
+import { ACCESS_KEY, PORT_VARIABLE } from './environment.ts';
 import type { Service } from './service.ts';
 
-/** Variables with which loaders, shells and interpreters run other code than a program's own. */
-const CODE_VARIABLES =
-  /^(?:LD_\w+|PATH|IFS|ENV|BASH_ENV|SHELLOPTS|BASHOPTS|PS4|NODE_(?:OPTIONS|PATH|V8_COVERAGE)|NPM_CONFIG_\w+|PYTHON(?:HOME|PATH|STARTUP|INSPECT|BREAKPOINT|WARNINGS|USERBASE|PLATLIBDIR)|PERL5\w+|PERLLIB|RUBY(?:OPT|LIB)|GEM_\w+|(?:JAVA_TOOL|JDK_JAVA|_JAVA)_OPTIONS|CLASSPATH|PHPRC|PHP_INI_SCAN_DIR)$/i;
+/** Variables of the platform that say nothing to interpreters, shells and libraries. */
+const PLATFORM_NAMES: readonly string[] = [PORT_VARIABLE, ACCESS_KEY];
 
 type Settings = Pick<Service, 'workspaceId' | 'command' | 'env' | 'extraSecrets'>;
 
 /**
  * Throws FORBIDDEN where a service could show the source of an agent of another workspace, which keeps it to itself
- * (`allow_local_download`, `docs/interface/manifest.md`): by a command of its own, or by a variable that runs code.
+ * (`allow_local_download`, `docs/interface/manifest.md`): by a command of its own, or by a variable that its author does not
+ * expect. Nobody knows all variables with which some library opens a file and prints a line of it.
  */
 export function checkKeepsSource({ workspaceId, command, env, extraSecrets }: Settings, agent: AgentVersion): void {
   if (agent.workspaceId === workspaceId || agent.definition.allow_local_download) return;
   const whose = `${refOf(agent)} belongs to another workspace, which does not show its source`;
   if (command !== null) throw refuse(`command: ${whose}, so it runs its own command; leave "command" out.`);
-  const plain = Object.keys(env).find((name) => CODE_VARIABLES.test(name));
-  if (plain !== undefined) throw refuse(`env: ${plain} can run other code, and ${whose}; leave it out.`);
-  const secret = extraSecrets.find((name) => CODE_VARIABLES.test(name));
-  if (secret !== undefined) throw refuse(`secret_names: ${secret} can run other code, and ${whose}; leave it out.`);
+  const allowed = [...declaredNames(agent), ...PLATFORM_NAMES];
+  for (const [field, names] of [
+    ['env', Object.keys(env)],
+    ['secret_names', extraSecrets],
+  ] as const) {
+    const name = names.find((each) => !allowed.includes(each));
+    if (name === undefined) continue;
+    const problem = `${field}: ${whose}, so it takes only variables that it declares, and ${name} is none of them`;
+    throw refuse(`${problem}; leave it out, or ask its author to declare it in optional_secrets.`);
+  }
 }
 
 /** Throws FORBIDDEN if the agent is no longer public, or its source is to be kept from the service. */

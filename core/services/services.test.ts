@@ -381,21 +381,39 @@ describe('an agent of another workspace', () => {
     error: { code: 'FORBIDDEN', message: expect.stringMatching(message) },
   });
 
-  test('whose source is not shown runs its own command, without variables that run other code', async () => {
-    const { deploy, service, agent_id, send, owner } = await foreign();
+  test('whose source is not shown runs its own command, with no variables but those that it declares', async () => {
+    const { deploy, service, agent_id, send, owner, host } = await foreign({ optional_secrets: ['LOCALE', 'DB_URL'] });
     const text = { name: 'NODE_OPTIONS', value: '--import=data:text/javascript,made-up' };
     await send('PUT', `/workspaces/${owner.workspaceId}/secrets`, text);
     await send('PUT', `/workspaces/${owner.workspaceId}/grants/author/bot`, { version: 'v1', secrets: [text.name] });
     expect(await deploy({ agent_id, command: 'cat index.js' })).toMatchObject(forbidden(/^command: .*its own command/));
     expect(await deploy({ agent_id, command: 'cat', args: ['index.js'] })).toMatchObject(forbidden(/^command/));
-    for (const name of ['NODE_OPTIONS', 'LD_PRELOAD', 'PYTHONSTARTUP', 'BASH_ENV', 'npm_config_node_options']) {
-      expect(await deploy({ agent_id, env: { [name]: 'x' } })).toMatchObject(forbidden(/^env: .*can run other code/));
+    for (const name of ['OPENSSL_CONF', 'NODE_EXTRA_CA_CERTS', 'NODE_OPTIONS', 'PYTHONSTARTUP', 'TZDIR', 'locale']) {
+      expect(await deploy({ agent_id, env: { [name]: 'main.js' } })).toMatchObject(
+        forbidden(new RegExp(`^env: .*only variables that it declares, and ${name} is none`)),
+      );
     }
     expect(await deploy({ agent_id, secret_names: [text.name] })).toMatchObject(forbidden(/^secret_names/));
-    const { service: made } = await deploy({ agent_id, env: { LOCALE: 'de', PYTHONUNBUFFERED: '1' } });
+    const env = { LOCALE: 'de', PLATFORM_HTTP_PORT: '4000' };
+    await send('PUT', `/workspaces/${owner.workspaceId}/secrets`, { name: 'DB_URL', value: 'postgres://one' });
+    await send('PUT', `/workspaces/${owner.workspaceId}/grants/author/bot`, { version: 'v1', secrets: ['DB_URL'] });
+    const { service: made } = await deploy({ agent_id, env, secret_names: ['DB_URL'] });
+    expect(await host.bootDocument(made.id)).toMatchObject({ env, secrets: { DB_URL: 'postgres://one' } });
+    expect(await service('PATCH', made.id, { secret_names: [text.name] })).toMatchObject(forbidden(/^secret_names/));
+    expect(await service('PATCH', made.id, { env: { OPENSSL_CONF: 'x' } })).toMatchObject(forbidden(/^env/));
     expect(await service('PATCH', made.id, { command: 'cat index.js' })).toMatchObject(forbidden(/^command/));
     expect(await service('PATCH', made.id, { env: { NODE_OPTIONS: 'x' } })).toMatchObject(forbidden(/^env/));
     expect((await service('GET', made.id)).service).toMatchObject({ command: null, env: { LOCALE: 'de' } });
+  });
+
+  test('is not moved to a version that no longer declares a variable of the service', async () => {
+    const { deploy, agent_id, publish, author, send, owner, service } = await foreign({ optional_secrets: ['LOCALE'] });
+    const { service: made } = await deploy({ agent_id, env: { LOCALE: 'de' } });
+    await publish({ is_public: true }, author.key);
+    const move = () => send('POST', `/workspaces/${owner.workspaceId}/services/${made.id}/update-version`);
+    expect(await move()).toMatchObject(forbidden(/^env: .*LOCALE is none of them/));
+    await service('PATCH', made.id, { env: {} });
+    expect(await move()).toMatchObject({ status: 200, updated_to: 'v2' });
   });
 
   test('whose source is shown runs with any command, until it is shown no more', async () => {

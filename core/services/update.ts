@@ -169,7 +169,7 @@ export async function restartService(deps: CommandDeps, caller: Caller, id: stri
   });
 }
 
-/** Moves a service to the current version of its agent. Throws NOT_FOUND, INVALID_INPUT, MISSING_SECRETS, UNPROCESSABLE. */
+/** Moves a service to the current version of its agent. Throws NOT_FOUND, INVALID_INPUT, FORBIDDEN, MISSING_SECRETS, UNPROCESSABLE. */
 export async function updateServiceVersion(
   deps: CommandDeps,
   caller: Caller,
@@ -184,6 +184,7 @@ export async function updateServiceVersion(
     throw new PlatformError('UNPROCESSABLE', `No version of ${before.agentOrg}/${before.agentName} can run any more.`);
   }
   checkHostable(agent, before.workspaceId);
+  checkKeepsSource(before, agent);
   await checkServiceSecrets(deps, before.workspaceId, agent, requiredNames(agentMembers(agent, before.extraSecrets)));
   let isMoved = false;
   const service = await changeService(deps, caller, id, (current) => {

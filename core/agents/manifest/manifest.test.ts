@@ -754,6 +754,11 @@ describe('a warning is given for', () => {
       },
       'custom_tools[1].command has the placeholder {{p}}',
     ],
+    [
+      'a variable that runs code',
+      { ...tool, optional_secrets: ['NODE_OPTIONS'] },
+      'optional_secrets: with NODE_OPTIONS, a workspace that calls this agent can run code',
+    ],
     ['a call of no dependency', { ...agent, manifest: undefined }, 'calls acme/other, which is not one of'],
     [
       'a call of another version',

@@ -14,6 +14,10 @@ import { checkSchema } from './schema-validation.ts';
 const RESERVED_VARIABLE =
   /^(PLATFORM_(?!API_KEY$).*|PATH|HOME|USER|LANG|SHELL|TERM|PWD|TMPDIR|PORT|PYTHONPATH|LLM_PROVIDER|LLM_MODEL)$/;
 
+/** Variables with which interpreters and libraries run other code than a program's own, or print other files. Not all there are. */
+const CODE_VARIABLE =
+  /^(?:LD_\w+|BASH_ENV|NODE_(?:OPTIONS|PATH|EXTRA_CA_CERTS)|NPM_CONFIG_\w+|OPENSSL_\w+|PYTHON\w+|PERL5\w+|RUBY(?:OPT|LIB)|\w*JAVA_?\w*OPTIONS|CLASSPATH)$/;
+
 export const isAbsent = (body: Record<string, unknown>, name: MemberName): boolean => body[name] == null;
 
 export const unique = <T>(list: readonly T[] | undefined): T[] => [...new Set(list)];
@@ -135,7 +139,7 @@ export function secretsOf(
   type: AgentType,
   given: Members,
   body: Record<string, unknown>,
-  { errors }: Found,
+  { errors, warnings }: Found,
 ): Pick<AgentDefinition, 'required_secrets' | 'optional_secrets'> {
   const needsList = type === 'tool' || type === 'agent';
   if (needsList && isAbsent(body, 'required_secrets') && given.no_required_secrets !== true) {
@@ -144,8 +148,13 @@ export function secretsOf(
   }
   for (const field of ['required_secrets', 'optional_secrets'] as const) {
     for (const name of given[field] ?? []) {
-      if (!RESERVED_VARIABLE.test(name)) continue;
-      errors.push({ field, message: `must not have ${name}: the platform sets it itself` });
+      if (RESERVED_VARIABLE.test(name)) {
+        errors.push({ field, message: `must not have ${name}: the platform sets it itself` });
+      } else if (CODE_VARIABLE.test(name) && !given.allow_local_download) {
+        warnings.push(
+          `${field}: with ${name}, a workspace that calls this agent can run code of its own in it and read its source; leave it out.`,
+        );
+      }
     }
   }
   const required_secrets = unique(given.required_secrets);
