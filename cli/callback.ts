@@ -1,5 +1,6 @@
 import type { Server, ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { isLoopbackHost } from '#core/http/loopback.ts';
 import { EXIT, UsageError } from './failure.ts';
 
 /** Where clients of the platform have always waited. */
@@ -21,12 +22,13 @@ export async function waitForCallback(): Promise<Callback> {
   // In the bundle an import above would load Node's whole HTTP client at the start of every command.
   const { createServer } = await import('node:http');
   const server = createServer((request, response) => {
-    const { pathname, searchParams } = new URL(request.url ?? '/', 'http://127.0.0.1');
+    const asked = URL.parse(request.url ?? '/', 'http://127.0.0.1');
     // Others on this machine may ask as well, and pages may send a token of somebody else.
-    if (pathname !== '/callback' || expected === undefined || searchParams.get('state') !== expected) {
+    const isOurs = asked?.pathname === '/callback' && expected !== undefined;
+    if (!isOurs || asked.searchParams.get('state') !== expected || !isLoopbackHost(request.headers.host ?? '')) {
       return answer(response, 404, 'There is nothing here.');
     }
-    const token = searchParams.get('token');
+    const token = asked.searchParams.get('token');
     answer(response, 200, token ? 'Signed in. You can close this page.' : 'Refused. You can close this page.');
     if (token) resolve(token);
     else reject(new UsageError('The sign-in was refused in the browser.', { exitCode: EXIT.failed }));

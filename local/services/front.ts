@@ -2,7 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { isKey } from '#core/accounts/keys/key-format.ts';
 import { isServiceKey } from '#core/accounts/service-keys/key-format.ts';
-import { isFromLoopback } from '#core/http/loopback.ts';
+import { isFromLoopback, isLoopbackHost } from '#core/http/loopback.ts';
 import { mayUpgrade, type Via } from '#runner/service/gateway.ts';
 import { answerWith, endWith, GatewayError } from '#runner/service/gateway-error.ts';
 import type { ServiceInstance } from '#runner/service/instance.ts';
@@ -39,7 +39,8 @@ function holdsKey(authorization: string): boolean {
  *
  * - `http://<label>.<domain>/...`: an origin of its own, so the platform's cookies never come here
  * - `/services/<id>/...` of the platform's own address, for programs that cannot resolve `*.localhost`. It has the origin of
- *   the API: it is for loopback alone, browsers are refused, and cookies and keys of the platform pass in neither direction
+ *   the API: it is for loopback alone and under a name of this machine, browsers are refused, and cookies and keys of the
+ *   platform pass in neither direction
  */
 export class ServiceFront {
   readonly #options: ServiceFrontOptions;
@@ -122,12 +123,18 @@ export class ServiceFront {
     return found;
   }
 
+  /**
+   * A browser names the page that it asks for by `Sec-Fetch-Site` or, where it sends none, by `Origin`; a foreign name that leads
+   * here (DNS rebinding) is in `Host`.
+   */
   #checkMayUsePath({ socket, headers }: IncomingMessage): void {
+    const { host = '', origin, 'sec-fetch-site': site } = headers;
     const isNear = isFromLoopback(socket.remoteAddress ?? '', (name) => headers[name] !== undefined);
-    if (isNear && headers['sec-fetch-site'] === undefined) return;
+    const isOfOtherPage = origin !== undefined && origin !== `http://${host}`;
+    if (isNear && isLoopbackHost(host) && site === undefined && !isOfOtherPage) return;
     throw new GatewayError(
       403,
-      'This path is for programs of the same machine. Use the host name of the service: GET /workspaces/{id}/services has it as service_url.',
+      'This path is for programs of the same machine, under its own name such as localhost. Use the host name of the service: GET /workspaces/{id}/services has it as service_url.',
     );
   }
 

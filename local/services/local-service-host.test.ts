@@ -128,7 +128,27 @@ describe.skipIf(problem !== undefined)('a service on this machine', () => {
       message: expect.stringContaining('service_url'),
     });
     expect((await at('/', { 'x-forwarded-for': '203.0.113.9' })).status).toBe(403);
-    expect((await ask({ label: 'none' }, `/services/${randomUUID()}/`, { headers: { host: 'a' } })).status).toBe(404);
+    // A page of another site, by its own origin or by a name of its own that leads here.
+    const upgrade = { connection: 'Upgrade', upgrade: 'websocket' };
+    for (const headers of [
+      { host: 'evil.example' },
+      { host: `127.0.0.1.evil.example:${port}` },
+      { host: `localhost.evil.example:${port}` },
+      { origin: 'http://evil.example' },
+      { origin: 'null' },
+      { origin: `http://localhost:${port}` },
+      { origin: `http://${order.label}.localhost:${port}` },
+    ]) {
+      expect([headers, (await at('/', headers)).status]).toEqual([headers, 403]);
+      expect([headers, (await at('/', { ...headers, ...upgrade })).status]).toEqual([headers, 403]);
+    }
+    for (const own of [`127.0.0.1:${port}`, `localhost:${port}`, `[::1]:${port}`, 'LOCALHOST', '127.0.0.1']) {
+      expect((await at('/', { host: own })).status).toBe(200);
+      expect((await at('/', { host: own, origin: `http://${own}` })).status).toBe(200);
+    }
+    expect(
+      (await ask({ label: 'none' }, `/services/${randomUUID()}/`, { headers: { host: 'localhost' } })).status,
+    ).toBe(404);
     expect((await ask({ label: 'nobody' })).status).toBe(404);
     expect((await ask({ label: 'none' }, '/health', { headers: { host: `localhost:${port}` } })).content).toBe(
       'the API',

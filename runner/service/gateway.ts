@@ -88,7 +88,8 @@ export class ServiceGateway {
         },
       });
     } catch (error) {
-      return answerWith(response, error);
+      answerWith(response, error);
+      return;
     }
     const send = (mayRepeat: boolean) => {
       outgoing = this.#begin(incoming, via, isChunked ? ['transfer-encoding', 'chunked'] : []);
@@ -142,7 +143,8 @@ export class ServiceGateway {
         end: () => socket.destroy(),
       });
     } catch (error) {
-      return endWith(socket, error);
+      endWith(socket, error);
+      return;
     }
     const outgoing = this.#begin(incoming, via, asUpgrade(incoming));
     waitForAnswer(outgoing);

@@ -116,7 +116,8 @@ export class LoopGateway {
         },
       });
     } catch (error) {
-      return answerWith(response, error);
+      answerWith(response, error);
+      return;
     }
     this.#underWay += 1;
     response.once('close', () => {

@@ -112,7 +112,10 @@ export const mayHaveBody = ({ headers }: IncomingMessage): boolean =>
  * connection. It is answered 408 after a minute.
  */
 export function onceBodyBegins(incoming: IncomingMessage, response: ServerResponse, begin: () => void): void {
-  if (!mayHaveBody(incoming)) return begin();
+  if (!mayHaveBody(incoming)) {
+    begin();
+    return;
+  }
   const timer = setTimeout(() => {
     incoming.off('readable', start);
     answerWith(response, new GatewayError(408, `No body came within ${FIRST_BYTE_MS / 1000} seconds.`));

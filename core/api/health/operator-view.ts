@@ -1,6 +1,6 @@
 import { checkOperator } from '#core/accounts/operator.ts';
 import { isPlatformError } from '#core/base/errors.ts';
-import { isFromLoopback, isLoopbackName } from '#core/http/loopback.ts';
+import { isFromLoopback, isLoopbackHost } from '#core/http/loopback.ts';
 import type { HttpRequest, RequestHeaders } from '#core/http/message.ts';
 import type { OperatorKey } from '#core/ports/operator-key.ts';
 
@@ -26,7 +26,7 @@ export const maySee = (deps: { readonly operatorKey: OperatorKey }, asked: Asked
 
 const isFromThisMachine = ({ request: { headers }, address = '' }: Asked): boolean =>
   isFromLoopback(address, (name) => headers.has(name)) &&
-  isLoopbackName((headers.get('host') ?? '').replace(/:\d+$/, '')) &&
+  isLoopbackHost(headers.get('host') ?? '') &&
   !isOfAnotherSite(headers);
 
 function isOfAnotherSite(headers: RequestHeaders): boolean {
