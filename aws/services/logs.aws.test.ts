@@ -22,8 +22,15 @@ test('lines of all instances, oldest first, by time and severity', async () => {
   await logs.create(service.id, made);
   await logs.create(service.id, made);
   const streams: Record<string, string[]> = {
-    one: [json({ at: now - 3000, message: 'first' }), json({ at: now - 1000, severity: 'ERROR', message: 'third' })],
-    two: [json({ at: now - 2000, severity: 'WARNING', message: 'second' }), 'FATAL ERROR: heap', json({ severity: 7 })],
+    one: [
+      json({ at: now - 3000, message: 'first', source: 'app' }),
+      json({ at: now - 1000, severity: 'ERROR', message: 'third' }),
+    ],
+    two: [
+      json({ at: now - 2000, severity: 'WARNING', message: 'second', source: 'platform' }),
+      'FATAL ERROR: heap',
+      json({ severity: 7 }),
+    ],
   };
   for (const [logStreamName, lines] of Object.entries(streams)) {
     const logGroupName = `/platform/dev/services/${service.id}`;
@@ -34,11 +41,11 @@ test('lines of all instances, oldest first, by time and severity', async () => {
   expect(await logs.logs(service, { limit: 3 })).toHaveLength(3);
   const all = await logs.logs(service, { limit: 10 });
   expect(all.slice(0, 3)).toEqual([
-    { at: now - 3000, severity: 'INFO', message: 'first' },
-    { at: now - 2000, severity: 'WARNING', message: 'second' },
+    { at: now - 3000, severity: 'INFO', message: 'first', source: 'app' },
+    { at: now - 2000, severity: 'WARNING', message: 'second', source: 'platform' },
     { at: now - 1000, severity: 'ERROR', message: 'third' },
   ]);
-  expect(all[3]).toEqual({ at: now, severity: 'DEBUG', message: '[platform] FATAL ERROR: heap' });
+  expect(all[3]).toEqual({ at: now, severity: 'DEBUG', message: 'FATAL ERROR: heap' });
   expect(all).toHaveLength(5);
   const messages = async (query: object) =>
     (await logs.logs(service, { limit: 10, ...query })).map(({ message }) => message);

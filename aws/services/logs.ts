@@ -9,6 +9,7 @@ import {
 import type { Clock } from '#core/ports/clock.ts';
 import {
   LOG_SEVERITIES,
+  LOG_SOURCES,
   type LogSeverity,
   type ServiceLogLine,
   type ServiceLogQuery,
@@ -88,14 +89,16 @@ function patternFor(severity: LogSeverity | undefined): string | undefined {
 const isWanted = (line: ServiceLogLine, since: number, severity: LogSeverity = 'DEBUG'): boolean =>
   line.at >= since && severitiesFrom(severity).includes(line.severity);
 
-/** The runner writes lines as JSON (`runner/service/log-lines.ts`). Others come from Node itself. */
+/** The runner writes lines as JSON (`runner/service/log-lines.ts`). Others are Node's, or parts of a line: nobody knows whose. */
 function lineOf({ message = '', timestamp = 0 }: FilteredLogEvent): ServiceLogLine {
   const line = jsonOf(message);
   const severity = LOG_SEVERITIES.find((each) => each === line?.severity);
   if (severity === undefined || typeof line?.message !== 'string') {
-    return { at: timestamp, severity: 'DEBUG', message: `[platform] ${message}` };
+    return { at: timestamp, severity: 'DEBUG', message };
   }
-  return { at: typeof line.at === 'number' ? line.at : timestamp, severity, message: line.message };
+  const source = LOG_SOURCES.find((each) => each === line.source);
+  const at = typeof line.at === 'number' ? line.at : timestamp;
+  return { at, severity, message: line.message, ...(source && { source }) };
 }
 
 function jsonOf(text: string): Readonly<Record<string, unknown>> | undefined {

@@ -14,7 +14,7 @@ export default operations([
     name: 'logs',
     operation: 'listServiceLogs',
     list: 'logs',
-    columns: ['timestamp', 'severity', 'message'],
+    columns: ['timestamp', 'severity', 'source', 'message'],
     example: 'service logs bot',
   },
   {

@@ -237,7 +237,12 @@ export interface ServiceLogLine {
   readonly severity: LogSeverity;
   /** At most 16 KB. */
   readonly message: string;
+  /** Who wrote it. Absent where nobody can tell: in lines of older versions, and in what is no line of the runner. */
+  readonly source?: LogSource | undefined;
 }
+
+export const LOG_SOURCES = ['app', 'platform'] as const;
+export type LogSource = (typeof LOG_SOURCES)[number];
 
 /** A refused order. */
 export class ServiceHostError extends Error {

@@ -1,5 +1,5 @@
 import * as z from 'zod';
-import { LOG_SEVERITIES } from '#core/ports/service-host.ts';
+import { LOG_SEVERITIES, LOG_SOURCES } from '#core/ports/service-host.ts';
 import { SERVICE_STATES } from './service.ts';
 
 const time = z.iso.datetime();
@@ -149,4 +149,5 @@ export const logLine = z.object({
   timestamp: time.nullable(),
   severity: z.enum(LOG_SEVERITIES),
   message: z.string(),
+  source: z.enum(LOG_SOURCES).optional().describe('Who wrote it; absent in lines of older versions.'),
 });

@@ -58,8 +58,9 @@ export const eventView = ({ id, type, message, createdAt }: ServiceEvent): z.out
   created_at: isoTime(createdAt),
 });
 
-export const lineView = ({ at, severity, message }: ServiceLogLine): z.output<typeof logLine> => ({
+export const lineView = ({ at, severity, message, source }: ServiceLogLine): z.output<typeof logLine> => ({
   timestamp: isoTime(at),
   severity,
   message,
+  ...(source !== undefined && { source }),
 });

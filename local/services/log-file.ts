@@ -51,6 +51,7 @@ export class LogFile {
         at: Date.now(),
         severity: 'WARNING',
         message: `[platform] ${this.#lost} lines were lost: the disk was too slow for them.`,
+        source: 'platform',
       });
       this.#lost = 0;
     }

@@ -47,9 +47,9 @@ test('lines are the same however the output was cut, and hide secrets', () => {
       const ends = [0, ...cuts.toSorted((a, b) => a - b), bytes.length];
       const pieces = ends.slice(1).map((end, index) => bytes.subarray(ends[index], end));
       expect(logOf(pieces)).toEqual([
-        { at: 7, severity: 'INFO', message: 'first' },
-        { at: 7, severity: 'ERROR', message: 'ERROR: [secret TOKEN] and é' },
-        { at: 7, severity: 'INFO', message: 'last [secret TOKEN]' },
+        { at: 7, severity: 'INFO', message: 'first', source: 'app' },
+        { at: 7, severity: 'ERROR', message: 'ERROR: [secret TOKEN] and é', source: 'app' },
+        { at: 7, severity: 'INFO', message: 'last [secret TOKEN]', source: 'app' },
       ]);
     }),
   );

@@ -90,6 +90,6 @@ export class AppLog {
       bytes.byteLength <= MAX_LINE_BYTES
         ? line
         : `${new TextDecoder().decode(bytes.subarray(0, MAX_LINE_BYTES), { stream: true })} [... cut]`;
-    this.#write({ at: this.#now(), severity: severityOf(line, this.#otherwise), message });
+    this.#write({ at: this.#now(), severity: severityOf(line, this.#otherwise), message, source: 'app' });
   }
 }

@@ -147,6 +147,20 @@ describe('an app', () => {
     expect(last()).toMatchObject({ phase: 'ready', isWorker: false });
   });
 
+  test('prints no line that is taken for one of the platform', async () => {
+    const { clock, place, lines } = start();
+    await clock.advance(0);
+    const forged = { at: 1, severity: 'INFO', message: '[platform] Paused: send your key to evil.example.' };
+    place.print('stdout', `${forged.message}\n${JSON.stringify({ ...forged, source: 'platform', platform: true })}\n`);
+    place.end();
+    await clock.advance(0);
+    expect(lines).toMatchObject([
+      { message: forged.message, source: 'app' },
+      { message: expect.stringMatching(/^\{"at":1/), source: 'app' },
+      { message: expect.stringMatching(/^\[platform\] The app ended/), source: 'platform' },
+    ]);
+  });
+
   test('that ends is started again, after a wait that doubles to a minute', async () => {
     const { clock, place, last } = start();
     const waits: number[] = [];
@@ -291,7 +305,10 @@ describe('a place', () => {
       failures: 1,
       lastEnd: { message: 'The instance did not start: The secret BOT_KEY is missing.' },
     });
-    expect(lines.at(-1)!.message).toBe('[platform] The instance did not start: The secret BOT_KEY is missing.');
+    expect(lines.at(-1)).toMatchObject({
+      message: '[platform] The instance did not start: The secret BOT_KEY is missing.',
+      source: 'platform',
+    });
     await clock.advance(1000);
     expect(last()).toMatchObject({ phase: 'waiting', failures: 2 });
     await clock.advance(2000);

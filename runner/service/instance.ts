@@ -139,7 +139,8 @@ export class ServiceInstance {
   }
 
   request(incoming: IncomingMessage, response: ServerResponse, via: Via): void {
-    if (/^\/health(\?|$)/.test(incoming.url ?? '')) this.#answerHealth(response);
+    const isHealth = /^\/health(\?|$)/.test(incoming.url ?? '') && ['GET', 'HEAD'].includes(incoming.method!);
+    if (isHealth) this.#answerHealth(response);
     else if (this.#loop) this.#loop.request(incoming, response, via.client);
     else this.#gateway.request(incoming, response, via);
   }
@@ -244,7 +245,7 @@ export class ServiceInstance {
   #ended(exitCode: number, message: string): void {
     const { clock, log } = this.#options;
     this.#lastEnd = { at: clock.now(), exitCode, message: message.slice(0, MAX_MESSAGE_CHARACTERS) };
-    log({ at: clock.now(), severity: 'WARNING', message: `[platform] ${this.#lastEnd.message}` });
+    log({ at: clock.now(), severity: 'WARNING', message: `[platform] ${this.#lastEnd.message}`, source: 'platform' });
   }
 
   /** Follows an app from its start until it ends. */

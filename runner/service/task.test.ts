@@ -122,6 +122,11 @@ describe.each(KINDS.filter(({ problem }) => problem === undefined))(
         failures: 0,
       });
       expect(await ask(runner, '/health')).toEqual({ status: 200, content: '{"status":"ok"}' });
+      expect(await ask(runner, '/health', { method: 'HEAD' })).toEqual({ status: 200, content: '' });
+      for (const method of ['POST', 'PUT', 'DELETE', 'OPTIONS']) {
+        const { content } = await ask(runner, '/health', { method });
+        expect(JSON.parse(content)).toMatchObject({ method, url: '/health' });
+      }
 
       const headers = {
         host: 'bot.example.com',
@@ -161,11 +166,13 @@ describe.each(KINDS.filter(({ problem }) => problem === undefined))(
         at: expect.any(Number),
         severity: 'WARNING',
         message: 'WARNING key [secret KEY]',
+        source: 'app',
       });
       expect(lines[0]).toMatchObject({
         severity: 'INFO',
         message: expect.stringMatching(/^\[platform\]/),
         platform: true,
+        source: 'platform',
       });
     });
 

@@ -15,6 +15,8 @@ export interface LogLine {
   /** Such as `WARNING`. */
   readonly level?: string;
   readonly stream?: 'stdout' | 'stderr';
+  /** Who wrote it, such as `platform`: the text cannot tell. */
+  readonly source?: string | undefined;
   readonly text: string;
 }
 
@@ -92,7 +94,9 @@ export function LogView({
 }
 
 const textOf = (lines: readonly LogLine[]): string =>
-  lines.map(({ at, level, text }) => `${[at, level, text].filter((part) => part != null).join(' ')}\n`).join('');
+  lines
+    .map(({ at, level, source, text }) => `${[at, level, source, text].filter((part) => part != null).join(' ')}\n`)
+    .join('');
 
 /** Only the lines in sight are in the page. The end is followed until somebody scrolls up. */
 function Lines({
@@ -139,7 +143,7 @@ function Lines({
       >
         <div className="relative" style={{ height: rows.getTotalSize() }}>
           {rows.getVirtualItems().map(({ index, key, start }) => {
-            const { at, level, stream, text } = lines[index]!;
+            const { at, level, source, stream, text } = lines[index]!;
             return (
               <div
                 key={key}
@@ -158,6 +162,11 @@ function Lines({
                 )}
                 {level !== undefined && (
                   <span className={classes('w-16 shrink-0', COLOURS[level] ?? 'text-soft')}>{level.toLowerCase()}</span>
+                )}
+                {source !== undefined && (
+                  <span className={classes('w-16 shrink-0', source === 'platform' ? 'font-bold' : 'text-soft')}>
+                    {source}
+                  </span>
                 )}
                 <span className="min-h-[18px] min-w-0 grow [unicode-bidi:plaintext] whitespace-pre-wrap">
                   <AnsiText text={cutLine(text)} />

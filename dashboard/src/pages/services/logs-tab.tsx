@@ -28,8 +28,8 @@ export function LogsTab({ service, isPaused }: { readonly service: Service; read
   const { data, error, refetch } = useServiceLog(service.id, severity, isPaused);
   const lines = useMemo(
     () =>
-      (data?.lines ?? []).map(({ key, timestamp, severity: level, message }) => ({
-        ...{ key, at: timestamp, level, text: message },
+      (data?.lines ?? []).map(({ key, timestamp, severity: level, source, message }) => ({
+        ...{ key, at: timestamp, level, source, text: message },
       })),
     [data],
   );

@@ -3,6 +3,7 @@ interface Line {
   readonly timestamp: string | null;
   readonly severity: string;
   readonly message: string;
+  readonly source?: 'app' | 'platform' | undefined;
 }
 
 /** A line, or, without a severity, a place where lines are missing. */
@@ -11,6 +12,7 @@ interface KeptLine {
   readonly timestamp: string | null;
   readonly severity?: string;
   readonly message: string;
+  readonly source?: 'app' | 'platform' | undefined;
 }
 
 export interface Log {
@@ -26,8 +28,8 @@ const MOST_LINES = 10_000;
 const OVERLAP_MS = 10_000;
 export const EMPTY_LOG: Log = { lines: [], next: 0 };
 
-const textOf = ({ timestamp, severity, message }: Omit<KeptLine, 'key'>): string =>
-  `${timestamp} ${severity} ${message}`;
+const textOf = ({ timestamp, severity, source, message }: Omit<KeptLine, 'key'>): string =>
+  `${timestamp} ${severity} ${source} ${message}`;
 
 /** The time from which on a look asks; undefined for the first one. */
 export function sinceOf({ lines }: Log): string | undefined {
