@@ -366,6 +366,52 @@ describe('a client that', () => {
     expect([seen, dialled.length]).toEqual([['POST /', 'GET /next'], 1]);
   });
 
+  test.each(['sends', 'gets'] as const)(
+    'upgrades and %s a frame without end is held back by who does not read it, and nothing of it is kept',
+    async (direction) => {
+      const app = await listening(createServer());
+      let appSocket: Socket | undefined;
+      app.on('upgrade', (_, socket: Socket) => {
+        appSocket = socket.on('error', () => {}).pause();
+        open.push({ close: () => socket.destroy() });
+        socket.write('HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n');
+      });
+      const { port } = await gatewayTo(app);
+      const { socket, received } = dial(port);
+      socket.write('GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n');
+      await until(received).toContain('101 Switching');
+      socket.pause();
+      const [from, to] = direction === 'sends' ? [socket, appSocket!] : [appSocket!, socket];
+      // A first fragment, compressed, of 2^62 bytes, masked with zeros.
+      from.write(Buffer.from([0x41, 0xff, 0x40, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]));
+      const piece = Buffer.alloc(64 * 1024);
+      let written = 0;
+      const more = (): void => {
+        while (from.writableLength === 0 && !from.destroyed) {
+          written += piece.length;
+          from.write(piece);
+        }
+      };
+      from.on('drain', more);
+      more();
+      let before = -1;
+      await until(() => {
+        const isStill = from.writableLength > 0 && written === before;
+        before = written;
+        return isStill;
+      }).toBe(true);
+      expect(written).toBeLessThan(64 * 1024 ** 2);
+      // All of it arrives where it is read.
+      let read = 0;
+      to.on('data', (chunk: Buffer) => {
+        read += chunk.length;
+      });
+      from.off('drain', more);
+      to.resume();
+      await until(() => read).toBeGreaterThanOrEqual(written);
+    },
+  );
+
   test('upgrades and leaves takes its connection to the app along', async () => {
     const app = await listening(createServer());
     let ended = 0;
