@@ -16,15 +16,15 @@ export function findChromium(): string | undefined {
 export type { Page };
 
 /** Starts the Chromium of this machine. Throws without one. */
-export function launchChromium(): Promise<Browser> {
+export function launchChromium(more: readonly string[] = []): Promise<Browser> {
   const executablePath = findChromium();
   if (executablePath === undefined) throw new Error('There is no Chromium: install it, or set CHROME_PATH.');
-  return chromium.launch({ executablePath, args: process.getuid?.() === 0 ? ['--no-sandbox'] : [] });
+  return chromium.launch({ executablePath, args: [...(process.getuid?.() === 0 ? ['--no-sandbox'] : []), ...more] });
 }
 
-/** A page of a browser of its own, signed in by a one-time link of the owner. */
+/** A page, of a browser of its own if `browser` is none, signed in by a one-time link of the owner. */
 export async function signedInPage(
-  browser: Browser,
+  browser: Pick<Browser, 'newPage'>,
   target: Pick<Target, 'url' | 'key'>,
   options?: BrowserContextOptions,
 ): Promise<Page> {
