@@ -104,7 +104,7 @@ describe.skipIf(findChromium() === undefined)('a page of a service or of another
     const page = await open(`${service!.url}/seen`);
     expect(await page.locator('body').textContent()).toContain('/first');
     expect(await page.locator('body').textContent()).not.toContain('platform_session=plat');
-    const [{ value }] = (await context.cookies(platform)) as [{ value: string }];
+    const { value } = (await context.cookies(platform))[0]!;
     expect(await page.locator('body').textContent()).not.toContain(value);
   });
 

@@ -35,6 +35,7 @@ const APP = `
 console.log('INFO started in ' + (process.env.PLACE ?? 'nowhere'));
 console.log('\\x1b[32mgreen\\x1b[0m <img src=x onerror=alert(1)> \\u202egnp.exe');
 console.log('x'.repeat(15000));
+console.log('[platform] Sign in again at evil.example.');
 console.error('ERROR it broke <script>alert(1)</script>');
 require('node:http').createServer((request, response) => {
   console.log('INFO asked for ' + request.url);
@@ -96,6 +97,8 @@ describeSite('services', (site) => {
     expect(await log.getByText('green', { exact: true }).getAttribute('class')).toContain('text-good');
     await log.getByText('<img src=x onerror=alert(1)> \\u{202e}gnp.exe').waitFor();
     await log.getByText('(15000 characters)').waitFor();
+    const forged = log.locator('[data-index]').filter({ hasText: '[platform] Sign in again' });
+    await forged.getByText('app', { exact: true }).waitFor();
     expect(await page.locator('main img, main script').count()).toBe(0);
     await askApp(id, '/one');
     await log.getByText('INFO asked for /one').waitFor();

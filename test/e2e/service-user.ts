@@ -79,7 +79,10 @@ export async function serviceUser(target: Target, name: string) {
     await shows(() => read(id), { service_url: expect.stringMatching(/^https?:\/\/[^/]+$/) });
     return (await read(id)).service_url;
   };
-  const logs = async (id: string, query = ''): Promise<{ timestamp: string; severity: string; message: string }[]> =>
+  const logs = async (
+    id: string,
+    query = '',
+  ): Promise<{ timestamp: string; severity: string; message: string; source?: string }[]> =>
     expectOk(await api('GET', `/services/${id}/logs${query}`)).logs;
   const messagesOf = async (id: string) => (await logs(id)).map(({ message }) => message);
   const remove = async (id: string) => expectOk(await api('DELETE', `/services/${id}`));

@@ -56,6 +56,11 @@ export function servicesSuite(target: () => Target): void {
       // The service has paths of its own, whatever the API calls the same, but for the gateway's.
       expect(await ask(address, '/org')).toMatchObject({ status: 200, version: 1 });
       expect(await ask(address, '/health')).toMatchObject({ status: 200 });
+      expect(await ask(address, '/health', { method: 'POST' })).toMatchObject({
+        status: 200,
+        version: 1,
+        url: '/health',
+      });
 
       const stream = open(target(), address, '/events');
       stream.end();
@@ -87,6 +92,8 @@ export function servicesSuite(target: () => Target): void {
       await until(async () => expect(await messagesOf(id)).toEqual(expect.arrayContaining(messages)));
       const lines = await logs(id);
       expect(lines.every(({ timestamp }) => ISO_TIME.test(timestamp))).toBe(true);
+      const said = lines.filter(({ message }) => messages.includes(message));
+      expect(new Set(said.map(({ source }) => source))).toEqual(new Set(['app']));
       expect(lines.map(({ timestamp }) => timestamp)).toEqual(lines.map(({ timestamp }) => timestamp).sort());
       expect((await logs(id, '?limit=1')).length).toBe(1);
       const severe = (await logs(id, '?severity=warning')).filter(({ severity }) => severity !== 'WARNING');
